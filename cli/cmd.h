@@ -33,6 +33,7 @@ enum cmd_flags {
 	CMD_WRAPS =
 		1, /* runs another program: options end at the first operand, SIGPIPE is left alone */
 	CMD_HIDDEN = 2, /* not listed */
+	CMD_STARTS = 8, /* "-- COMMAND" starts another program: the operands begin with "--" */
 	CMD_PASSES =
 		4 /* becomes another program, which reads the options: rows are shown, not parsed */
 };

@@ -1,20 +1,20 @@
 /* plimsoll watch: options, samples once a second, what is shown of them, an exit code. */
-#include "cmd.h"
+#include "watch.h"
 
-#include <plimsoll/watch.h>
-
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 struct watch_opts {
-	bool json, once, no_color, no_gpu;
-	const char *replay, *log, *nvml, *fail_on;
+	bool json, once, no_color, no_gpu, ask;
+	const char *replay, *log, *nvml, *fail_on, *on, *command, *listen, *token_file, *textfile,
+		*root;
 	uint64_t width, interval, last;
 };
 
@@ -32,18 +32,65 @@ static const struct opt watch_opt[] = {
 		   "exit with 1 if a job ended in one of these: stalled, idle, input (all of them) "
 		   "..., or "
 		   "fills-up"),
+	OPT_HEADING("When something happens"),
+	OPT_STRING(
+		0, "on", watch_opts, on, "EVENT,EVENT...", NULL,
+		"run the command of --do at these: creep, oom-soon, idle-long, stall, input-bound, "
+		"slowed, card-lost, xid, died, ended, tight-shm, late-rank, driver-silent"),
+	OPT_STRING(0, "do", watch_opts, command, "COMMAND", NULL,
+		   "for /bin/sh; PLIM_EVENT, PLIM_PID and PLIM_TEXT tell it what happened"),
+	OPT_FLAG(0, "ask", watch_opts, ask,
+		 "ask a job under plimsoll record for a recording when its memory creeps"),
+	OPT_HEADING("For others to see"),
+	OPT_STRING(0, "listen", watch_opts, listen, "[ADDRESS:]PORT", NULL,
+		   "serve a live page, and metrics for Prometheus at /metrics (port 0: any that is "
+		   "free; beyond 127.0.0.1 with a token)"),
+	OPT_STRING(0, "token-file", watch_opts, token_file, "FILE", NULL,
+		   "the token that --listen asks for (one is made beyond 127.0.0.1)"),
+	OPT_STRING(0, "textfile", watch_opts, textfile, "FILE", NULL,
+		   "write the metrics there at each sample, for node_exporter (FILE.prom)"),
 	OPT_HEADING("How to look"),
 	OPT_U64('i', "interval", watch_opts, interval, "seconds", 1, 3600, 1, "between samples"),
 	OPT_U64(0, "for", watch_opts, last, "seconds", 1, 100000000, OPT_NONE,
 		"look no longer than that (until it is interrupted, or the job ends)"),
-	OPT_FLAG(0, "no-gpu", watch_opts, no_gpu, "do not ask the NVIDIA driver"),
+	OPT_FLAG(0, "no-gpu", watch_opts, no_gpu, "do not ask for GPUs"),
 	OPT_STRING(0, "nvml", watch_opts, nvml, "FILE", NULL, "NVML's library (libnvidia-ml.so.1)"),
+	OPT_STRING(0, "root", watch_opts, root, "FOLDER", NULL,
+		   "look at the proc, sys and dev below it instead of this machine's"),
 	OPT_HEADING("How to show it"),
 	OPT_U64('w', "width", watch_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", watch_opts, no_color, "no colours (also NO_COLOR)"),
 	OPT_END
 };
+
+/* One line of what is laid out in several: a line feed within a text is escaped, so each is layout. */
+static int to_line(void *ctx, const char *text, size_t n)
+{
+	bool *begins = ctx;
+
+	for (size_t i = 0; i < n; i++) {
+		if (text[i] == '\n')
+			*begins = true;
+		else if (!*begins || (text[i] != ' ' && text[i] != '\t')) {
+			*begins = false;
+			if (putchar(text[i]) == EOF)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/* A sample as a line, at once. */
+static int show_line(const struct plim_watch *w)
+{
+	struct plim_err err;
+	bool begins = false;
+
+	if (plim_watch_json(w, to_line, &begins, &err))
+		return cmd_fail(&err);
+	return putchar('\n') == EOF || fflush(stdout) ? CMD_INPUT : CMD_DONE;
+}
 
 static int show(const struct watch_opts *o, const struct plim_watch *w)
 {
@@ -124,175 +171,468 @@ static void stop(int number)
 	stopped = 1;
 }
 
-static double now(void)
+static void nothing(int number)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	(void)number; /* it ends a wait */
 }
 
-/* Wait for the next beat, or a key; true: the user wants to end. */
-static bool wait_until(double when, bool keys)
-{
-	struct pollfd in = { .fd = keys ? STDIN_FILENO : -1, .events = POLLIN };
-	double left;
-	char key;
+static volatile sig_atomic_t suspended;
 
-	while (!stopped && (left = when - now()) > 0)
-		if (poll(&in, 1, (int)(left * 1000) + 1) > 0 &&
-		    (read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 3 || key == 27))
-			return true;
-	return stopped;
+static void suspend(int number)
+{
+	(void)number;
+	suspended = 1;
 }
 
-static bool all_ended(const struct plim_watch *w)
+struct watching {
+	const struct watch_opts *o;
+	struct plim_watch *w;
+	struct watch_screen screen;
+	struct watch_server *server;
+	struct watch_doing doing;
+	FILE *talk;  /* where changes are told; NULL: they are not */
+	pid_t child; /* of -- COMMAND; 0: none, or it was waited for */
+	int gate;    /* the command waits for it to be opened; -1: it was */
+	int status;  /* of the child */
+	int told[64];
+};
+
+/* ---- -- COMMAND ---- */
+
+static volatile pid_t forward_to;
+
+static void forward(int number)
 {
-	for (size_t i = 0; i < w->job_count; i++)
-		if (!w->jobs[i].ended)
-			return false;
-	return w->job_count > 0;
+	if (forward_to > 0)
+		(void)kill(forward_to, number);
 }
 
-/* A line for each job whose state is another than before. */
-static void say_changes(const struct plim_watch *w, int *told, size_t room)
+/* The command begins when it is looked at: it waits for a byte; without one it never ran. */
+static int start_command(struct watching *x, char **argv)
 {
-	char at[16];
+	int gate[2];
+	char byte;
+
+	if (pipe2(gate, O_CLOEXEC)) {
+		cmd_say("cannot run '%s': %s", argv[0], strerror(errno));
+		return CMD_MACHINE;
+	}
+	x->child = fork();
+	if (x->child < 0) {
+		cmd_say("cannot run '%s': %s", argv[0], strerror(errno));
+		x->child = 0;
+		(void)close(gate[0]);
+		(void)close(gate[1]);
+		return CMD_MACHINE;
+	}
+	if (!x->child) {
+		(void)close(gate[1]);
+		if (read(gate[0], &byte, 1) != 1)
+			_exit(0);
+		(void)signal(SIGPIPE, SIG_DFL);
+		execvp(argv[0], argv);
+		cmd_say("cannot run '%s': %s", argv[0], strerror(errno));
+		_exit(errno == ENOENT ? 127 : 126);
+	}
+	(void)close(gate[0]);
+	x->gate = gate[1];
+	forward_to = x->child;
+	return CMD_DONE;
+}
+
+/* `go`: else it ends without having run. */
+static void open_gate(struct watching *x, bool go)
+{
+	if (x->gate < 0)
+		return;
+	if (go)
+		(void)!write(x->gate, "", 1);
+	(void)close(x->gate);
+	x->gate = -1;
+}
+
+static void look_at_child(struct watching *x)
+{
+	if (x->child && waitpid(x->child, &x->status, WNOHANG) == x->child) {
+		plim_watch_waited(x->w, (uint64_t)x->child, x->status);
+		forward_to = x->child = 0;
+	}
+}
+
+/* ---- what is told ---- */
+
+/* A line for each job whose state is another than before, and for each alert. */
+static void say_changes(struct watching *x)
+{
+	const struct plim_watch *w = x->w;
+	char at[16] = "", word[32];
 	time_t t = time(NULL);
 	struct tm tm;
 
-	localtime_r(&t, &tm);
-	strftime(at, sizeof(at), "%H:%M:%S", &tm);
-	for (size_t i = 0; i < w->job_count && i < room; i++) {
+	if (localtime_r(&t, &tm))
+		(void)strftime(at, sizeof(at), "%H:%M:%S", &tm);
+	for (size_t i = 0; i < w->job_count && i < sizeof(x->told) / sizeof(*x->told); i++) {
 		const struct plim_watch_job *j = &w->jobs[i];
 		int state = j->verdict_count ? (int)j->verdicts->state : -1;
 
-		if (state == told[i])
+		if (state == x->told[i])
 			continue;
-		told[i] = state;
+		x->told[i] = state;
 		if (state >= 0)
-			printf("%s  [%llu]  %s: %s\n", at, (unsigned long long)j->pid,
-			       plim_watch_state_name((enum plim_watch_state)state),
-			       j->verdicts->title);
+			fprintf(x->talk, "%s  [%llu]  %s: %s\n", at, (unsigned long long)j->pid,
+				plim_watch_state_name((enum plim_watch_state)state),
+				j->verdicts->title);
 	}
-	fflush(stdout);
+	for (size_t i = 0; i < w->alert_count; i++)
+		if (w->alerts[i].fresh)
+			fprintf(x->talk, "%s  %s: %s\n", at,
+				watch_event_word(w->alerts[i].event, word), w->alerts[i].title);
+	(void)fflush(x->talk);
 }
 
-static int draw(const struct watch_opts *o, const struct plim_watch *w)
+static void ask_for_recordings(struct watching *x)
 {
-	fputs("\033[H\033[J", stdout);
-	return show(o, w);
-}
-
-struct screen {
-	bool on;
-	struct termios before;
-};
-
-/* The terminal's other screen, keys as they are typed. */
-static void screen_begin(struct screen *s)
-{
-	struct termios raw;
-
-	if (tcgetattr(STDIN_FILENO, &s->before))
-		return;
-	raw = s->before;
-	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-	fputs("\033[?1049h\033[?25l", stdout);
-	s->on = true;
-}
-
-static void screen_end(struct screen *s)
-{
-	if (!s->on)
-		return;
-	fputs("\033[?25h\033[?1049l", stdout);
-	fflush(stdout);
-	tcsetattr(STDIN_FILENO, TCSANOW, &s->before);
-	s->on = false;
-}
-
-static int look(const struct watch_opts *o, struct plim_watch *w)
-{
-	struct screen screen = { 0 };
-	double step = o->once ? 0.1 : (double)o->interval, begin = now(), next = begin;
-	double end = o->once               ? begin + 2.05
-		     : o->last == OPT_NONE ? INFINITY
-					   : begin + (double)o->last;
-	bool quiet = o->once || o->json, ends = false;
-	int code = CMD_DONE, told[64];
 	struct plim_err err;
 
-	memset(told, -1, sizeof(told));
-	if (!quiet && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
-		screen_begin(&screen);
-	while (!ends && code == CMD_DONE) {
-		if (plim_watch_tick(w, &err)) {
-			screen_end(&screen);
-			return cmd_fail(&err);
-		}
-		if (screen.on)
-			code = draw(o, w);
-		else if (o->json && !o->once)
-			code = show(o, w);
-		else if (!quiet)
-			say_changes(w, told, sizeof(told) / sizeof(*told));
-		next = next + step > now() ? next + step : now() + step;
-		ends = next > end || all_ended(w) || wait_until(next, screen.on);
+	for (size_t i = 0; i < x->w->alert_count; i++) {
+		const struct plim_watch_alert *a = &x->w->alerts[i];
+
+		if (!a->fresh || (a->event != PLIM_WATCH_CREEP && a->event != PLIM_WATCH_OOM_SOON))
+			continue;
+		for (size_t k = 0; k < x->w->job_count; k++)
+			if (x->w->jobs[k].pid == a->pid) {
+				int failed = plim_watch_ask(x->w, k, &err) != PLIM_OK;
+
+				if (x->talk && failed)
+					fprintf(x->talk, "plimsoll: process %llu: %s\n",
+						(unsigned long long)a->pid, err.message);
+				else if (x->talk)
+					fprintf(x->talk,
+						"plimsoll: asked process %llu for a recording\n",
+						(unsigned long long)a->pid);
+			}
 	}
-	screen_end(&screen);
-	if (code == CMD_DONE && !(o->json && !o->once))
-		code = show(o, w);
+}
+
+static int to_fd(void *ctx, const char *text, size_t n)
+{
+	return write(*(int *)ctx, text, n) == (ssize_t)n ? 0 : -1;
+}
+
+/* Whole or not at all: written beside and renamed, as node_exporter wants it. */
+static int write_textfile(const struct watch_opts *o, const struct plim_watch *w)
+{
+	char beside[4200];
+	struct plim_err err;
+	int fd, code = CMD_DONE;
+
+	if (!o->textfile)
+		return CMD_DONE;
+	(void)snprintf(beside, sizeof(beside), "%.4096s.%d.tmp", o->textfile, (int)getpid());
+	fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0) {
+		cmd_say("cannot write '%s': %s", beside, strerror(errno));
+		return CMD_INPUT;
+	}
+	if (plim_watch_metrics(w, to_fd, &fd, &err))
+		code = cmd_fail(&err);
+	(void)close(fd);
+	if (!code && rename(beside, o->textfile)) {
+		cmd_say("cannot write '%s': %s", o->textfile, strerror(errno));
+		code = CMD_INPUT;
+	}
+	if (code)
+		(void)unlink(beside);
 	return code;
 }
 
-static int open_one(const struct watch_opts *o, int argc, char **argv, struct plim_watch **w)
+/* ---- the loop ---- */
+
+static void suspend_now(struct watching *x)
+{
+	struct plim_text_style style = { 0, x->screen.view.color, x->screen.view.utf8 };
+	bool on = x->screen.on;
+
+	suspended = 0;
+	watch_screen_end(&x->screen);
+	(void)raise(SIGSTOP);
+	if (on)
+		watch_screen_begin(&x->screen, &style);
+}
+
+/* Wait for the next beat; keys and clients are served meanwhile.  true: the user wants to end. */
+static bool wait_until(struct watching *x, double when)
+{
+	struct pollfd fds[WATCH_CLIENTS + 2];
+	double left;
+
+	while (!stopped && (left = when - watch_now()) > 0) {
+		size_t n = 0, served;
+
+		if (x->screen.on)
+			fds[n++] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
+		served = watch_server_wants(x->server, fds + n);
+		/* A command that an alert started is looked after now and then, too. */
+		if (x->doing.child && left > 0.5)
+			left = 0.5;
+		(void)poll(fds, n + served, (int)(left * 1000) + 1);
+		if (suspended)
+			suspend_now(x);
+		if (x->screen.on && fds[0].revents && watch_screen_keys(&x->screen, x->w))
+			return true;
+		watch_server_turn(x->server, x->w);
+		if (x->screen.on)
+			watch_screen_draw(&x->screen, x->w);
+		if (x->child) {
+			look_at_child(x);
+			if (!x->child)
+				return false;
+		}
+	}
+	return stopped && !forward_to;
+}
+
+static bool all_ended(const struct watching *x)
+{
+	const struct plim_watch *w = x->w;
+
+	if (w->ended && !x->child)
+		return true;
+	for (size_t i = 0; i < w->job_count; i++)
+		if (!w->jobs[i].ended)
+			return false;
+	return w->job_count > 0 && !x->child && !x->server && !x->o->textfile;
+}
+
+static int tick(struct watching *x)
+{
+	const struct watch_opts *o = x->o;
+	struct plim_err err;
+
+	if (plim_watch_tick(x->w, &err)) {
+		watch_screen_end(&x->screen);
+		return cmd_fail(&err);
+	}
+	watch_do_turn(&x->doing, x->w);
+	if (o->ask)
+		ask_for_recordings(x);
+	if (x->talk)
+		say_changes(x);
+	if (x->screen.on)
+		watch_screen_draw(&x->screen, x->w);
+	else if (o->json && !o->once && show_line(x->w)) {
+		stopped = 1;
+		return cmd_stdout_state() == CMD_STDOUT_LEFT ? CMD_DONE : CMD_INPUT;
+	}
+	return x->screen.failed ? x->screen.failed : write_textfile(o, x->w);
+}
+
+static int look(struct watching *x)
+{
+	const struct watch_opts *o = x->o;
+	double step = o->once ? 0.1 : (double)o->interval, begin = watch_now(), next = begin;
+	double end = o->once ? 2.05 : o->last == OPT_NONE ? INFINITY : (double)o->last;
+	bool ends = false;
+	int code = CMD_DONE;
+
+	for (bool first = true; !ends && code == CMD_DONE; first = false) {
+		code = tick(x);
+		if (first && o->once) /* a driver may take seconds to start */
+			begin = next = watch_now();
+		next = next + step > watch_now() ? next + step : watch_now() + step;
+		ends = next > begin + end || all_ended(x) || wait_until(x, next);
+		look_at_child(x);
+	}
+	return code;
+}
+
+/* ---- the end ---- */
+
+/* Hours in which the job had a card and something else held it back. */
+static double waited_hours(const struct plim_watch *w)
+{
+	double seconds = 0;
+
+	for (size_t i = 0; i < w->job_count; i++)
+		for (size_t k = 0; k < w->jobs[i].share_count && w->jobs[i].gpu; k++)
+			if (w->jobs[i].shares[k].state != PLIM_WATCH_COMPUTE_BOUND)
+				seconds += w->jobs[i].shares[k].seconds;
+	return seconds / 3600;
+}
+
+static int to_stderr(void *ctx, const char *text, size_t n)
+{
+	(void)ctx;
+	return fwrite(text, 1, n, stderr) == n ? 0 : -1;
+}
+
+/* The standard output is the command's: what became of it goes to the standard error. */
+static int tell_end(struct watching *x)
+{
+	struct plim_text_style style = { 80, false, false };
+	double hours = waited_hours(x->w);
+	struct plim_err err;
+
+	if (!x->w->job_count) {
+		cmd_say("the command ended before it could be looked at");
+	} else if (plim_watch_text(x->w, &style, to_stderr, NULL, &err)) {
+		return cmd_fail(&err);
+	}
+	if (hours >= 0.05)
+		cmd_say("for %.1f GPU hours something else than the GPU was the limit", hours);
+	return WIFSIGNALED(x->status) ? 128 + WTERMSIG(x->status) : WEXITSTATUS(x->status);
+}
+
+static int open_one(const struct watch_opts *o, uint64_t pid, struct plim_watch **w)
 {
 	struct plim_watch_options options;
 	struct plim_err err;
-	char *rest;
 
 	plim_watch_options_init(&options);
 	options.flags = o->no_gpu ? PLIM_WATCH_NO_GPU : 0;
 	options.log_path = o->log;
 	options.nvml_path = o->nvml;
+	options.root = o->root;
 	options.window_s = o->once ? 2 : 0;
-	if (argc) {
-		options.pid = strtoull(argv[0], &rest, 10);
-		if (*rest || rest == argv[0] || argv[0][0] == '-')
-			return cmd_usage("'%.200s' is no process: a number is expected", argv[0]);
-	}
+	options.patience_s = o->once ? 20 : 0;
+	options.pid = pid;
 	if (o->replay ? plim_watch_replay(o->replay, &options, w, &err)
 		      : plim_watch_open(&options, w, &err))
 		return cmd_fail(&err);
 	return CMD_DONE;
 }
 
+static void take_signals(bool screen, bool command)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction act = { .sa_handler = command ? forward : stop };
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		(void)sigaction(ends[i], &act, NULL);
+	if (command) { /* the terminal sends it to the job, too; we stay to tell what became of it */
+		act.sa_handler = nothing;
+		(void)sigaction(SIGINT, &act, NULL);
+	}
+	act.sa_handler = nothing;
+	(void)sigaction(SIGCHLD, &act, NULL);
+	(void)sigaction(SIGWINCH, &act, NULL);
+	act.sa_handler = suspend;
+	if (screen)
+		(void)sigaction(SIGTSTP, &act, NULL);
+}
+
+/* What the command line may not say at once. */
+static int check(const struct watch_opts *o, const struct watch_doing *doing, int argc, char **argv)
+{
+	bool command = argc && !strcmp(argv[0], "--");
+	char *rest;
+	int code = check_list(o->fail_on);
+
+	if (!code)
+		code = watch_do_check(doing);
+	if (!code && o->replay && (argc || o->once || o->log || o->listen || o->textfile || o->on))
+		code = cmd_usage("--replay goes without a process, --once, --log, --listen, "
+				 "--textfile and --on");
+	if (!code && command && (o->once || o->json || argc < 2))
+		code = argc < 2 ? cmd_usage("-- wants a command")
+				: cmd_usage(
+					  "-- COMMAND goes without --once and --json: the standard "
+					  "output is the command's");
+	if (!code && argc && !command) {
+		errno = 0;
+		(void)strtoull(argv[0], &rest, 10);
+		if (*rest || rest == argv[0] || argv[0][0] == '-' || errno)
+			code = cmd_usage(
+				"'%.200s' is no process: a number is expected, or -- and a "
+				"command",
+				argv[0]);
+		else if (argc > 1)
+			code = cmd_usage("watch does not take '%.200s'", argv[1]);
+	}
+	return code;
+}
+
+static int watch_now_or_later(struct watching *x, uint64_t pid)
+{
+	const struct watch_opts *o = x->o;
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	bool command = x->child > 0;
+	int code = CMD_DONE;
+
+	if (o->listen)
+		code = watch_server_begin(o->listen, o->token_file, &x->server);
+	if (!code)
+		code = open_one(o, pid, &x->w);
+	open_gate(x, !code);
+	if (code)
+		return code;
+	if (!o->once && !o->json && !command)
+		watch_screen_begin(&x->screen, &style);
+	if (!o->once && !o->json && !x->screen.on)
+		x->talk = command ? stderr : stdout;
+	take_signals(x->screen.on, command);
+	code = look(x);
+	watch_screen_end(&x->screen);
+	watch_do_finish(&x->doing);
+	return code;
+}
+
+static int run_live(struct watching *x, int argc, char **argv)
+{
+	bool command = argc && !strcmp(argv[0], "--"), hangs;
+	int code = command ? start_command(x, argv + 1) : CMD_DONE;
+
+	if (!code)
+		code = watch_now_or_later(x, command ? (uint64_t)x->child
+					     : argc  ? strtoull(argv[0], NULL, 10)
+						     : PLIM_UNKNOWN);
+	/* Whatever became of watching, the command goes on. */
+	while (x->child && (waitpid(x->child, &x->status, 0) == x->child || errno != EINTR))
+		x->child = 0;
+	if (code == CMD_DONE && command)
+		code = tell_end(x);
+	else if (code == CMD_DONE && !(x->o->json && !x->o->once))
+		code = show(x->o, x->w);
+	if (code == CMD_DONE)
+		code = judged(x->o, x->w);
+	hangs = x->w && x->w->driver_silent_seconds > 0;
+	watch_server_end(x->server);
+	plim_watch_free(x->w);
+	if (hangs) { /* its library's own end would wait for it */
+		(void)fflush(NULL);
+		_exit(code);
+	}
+	return code;
+}
+
 static int watch_run(const void *values, int argc, char **argv)
 {
 	const struct watch_opts *o = values;
-	struct sigaction act = { .sa_handler = stop };
+	struct watching x = { .o = o,
+			      .gate = -1,
+			      .doing = { .list = o->on, .command = o->command } };
 	struct plim_watch *w = NULL;
-	int code = check_list(o->fail_on);
+	int code = check(o, &x.doing, argc, argv);
 
-	if (!code && o->replay && (argc || o->once || o->log))
-		code = cmd_usage("--replay goes without a process, --once and --log");
-	if (!code)
-		code = open_one(o, argc, argv, &w);
+	memset(x.told, -1, sizeof(x.told));
 	if (code)
 		return code;
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
-	sigaction(SIGHUP, &act, NULL);
-	code = o->replay ? show(o, w) : look(o, w);
-	if (code == CMD_DONE)
+	if (!o->replay)
+		return run_live(&x, argc, argv);
+	code = open_one(o, PLIM_UNKNOWN, &w);
+	if (!code)
+		code = show(o, w);
+	if (!code)
 		code = judged(o, w);
 	plim_watch_free(w);
 	return code;
 }
 
 static const struct cmd_example examples[] = {
+	{ "plimsoll watch -- python train.py", "watch a job from its start to its end" },
+	{ "plimsoll watch --listen 9478", "a live page, and metrics for Prometheus" },
+	{ "plimsoll watch --on oom-soon,died --do 'notify \"$PLIM_TEXT\"'",
+	  "tell somebody in time" },
 	{ "plimsoll watch --replay run.jsonl", "what held a recorded job back" },
 	{ NULL, NULL },
 };
@@ -300,12 +640,17 @@ static const struct cmd_example examples[] = {
 const struct cmd cmd_watch = {
 	.name = "watch",
 	.summary = "jobs that run: what holds each back, and when its memory is full",
-	.args = "[PID]",
-	.about = "Looks from outside: NVML, /proc and control groups.",
+	.args = "[PID | -- COMMAND...]",
+	.about =
+		"Looks from outside: the GPU's driver, /proc and control groups.  On a terminal it "
+		"is a screen ('?' shows its keys), else a line is printed when something "
+		"changes.\n\nWith -- COMMAND the exit code is the command's, or 128 and the signal "
+		"that ended it; what is told goes to the standard error.",
 	.examples = examples,
 	.opts = watch_opt,
 	.opts_size = sizeof(struct watch_opts),
 	.min_args = 0,
-	.max_args = 1,
+	.max_args = -1,
+	.flags = CMD_STARTS,
 	.run = watch_run,
 };

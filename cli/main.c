@@ -216,7 +216,8 @@ static void (*inherited_sigpipe)(int);
 
 static int run_parsed(const struct cmd *cmd, int argc, char **argv)
 {
-	unsigned flags = cmd->flags & CMD_WRAPS ? OPT_STOP_AT_OPERAND : 0;
+	unsigned flags = (cmd->flags & CMD_WRAPS ? OPT_STOP_AT_OPERAND : 0) |
+			 (cmd->flags & CMD_STARTS ? OPT_KEEP_DASHES : 0);
 	void *values = calloc(1, cmd->opts_size ? cmd->opts_size : 1);
 	struct opt_message message;
 	int code = CMD_DONE;

@@ -460,9 +460,11 @@ enum opt_result opt_parse(const struct opt *rows, void *values, int *argc, char 
 	while (p.at < p.argc && result == OPT_OK) {
 		char *arg = argv[p.at++];
 
-		if (options && !strcmp(arg, "--"))
+		if (options && !strcmp(arg, "--")) {
 			options = false;
-		else if (options && arg[0] == '-' && arg[1] == '-')
+			if (flags & OPT_KEEP_DASHES)
+				argv[operands++] = arg;
+		} else if (options && arg[0] == '-' && arg[1] == '-')
 			result = long_option(&p, arg + 2);
 		else if (options && arg[0] == '-' && arg[1])
 			result = letters(&p, arg + 1);

@@ -155,7 +155,8 @@ enum opt_result {
 };
 
 enum opt_flags {
-	OPT_STOP_AT_OPERAND = 1 /* what follows the first operand belongs to another program */
+	OPT_STOP_AT_OPERAND = 1, /* what follows the first operand belongs to another program */
+	OPT_KEEP_DASHES = 2      /* "--" is an operand too: a command stands behind it */
 };
 
 struct opt_message {

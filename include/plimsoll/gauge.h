@@ -30,6 +30,10 @@ enum plim_gauge_phase {
 	PLIM_GAUGE_OTHER
 };
 
+enum plim_gauge_flags {
+	PLIM_GAUGE_RECORDS = 1 /* SIGUSR1 makes this process write a recording of its memory */
+};
+
 /* One GPU, 128 bytes.  A number that is not known is PLIM_UNKNOWN. */
 struct plim_gauge_device {
 	uint8_t uuid[16];              /* of the GPU; zeros: not known */
@@ -63,7 +67,7 @@ struct plim_gauge_page {
 	uint32_t device_count;                /* slots in use */
 	uint64_t made_ns;                     /* since 1970 */
 	uint32_t writer;                      /* enum plim_gauge_writer */
-	uint32_t flags;                       /* 0 */
+	uint32_t flags;                       /* enum plim_gauge_flags */
 	char run[64];                         /* a name for people, NUL at the end */
 	uint32_t rank;                        /* of the job; world 0: it is alone */
 	uint32_t world;                       /* ranks of the job */

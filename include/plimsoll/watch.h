@@ -126,16 +126,31 @@ struct plim_watch_now {
 	uint64_t host_total_bytes;        /* of the machine */
 };
 
+/* A process of a job at the latest sample. */
+struct plim_watch_process {
+	uint64_t pid;            /* of the process */
+	const char *what;        /* (never null) main, or worker */
+	const char *state;       /* (never null) R, S, D, Z, T as /proc has it; "?": not known */
+	double cores;            /* that it used since the sample before */
+	uint64_t resident_bytes; /* of its memory */
+	double read_bytes_per_second; /* from disks */
+	const char *sleeps_in;        /* the kernel's function; null: it runs, or nobody may know */
+};
+
 struct plim_watch_job {
-	uint64_t pid;                        /* null: not known */
-	const char *name;                    /* (never null) of the program, as short as tells it */
-	const char *gpu;                     /* name and number of its card; null: it has none */
-	double first_time;                   /* of the samples */
-	double last_time;                    /* of the samples */
-	uint64_t samples;                    /* that were taken */
-	struct plim_watch_now now;           /* the latest sample */
-	struct plim_watch_verdict *verdicts; /* the newest first */
-	size_t verdict_count;                /* how many */
+	uint64_t pid;              /* null: not known */
+	const char *name;          /* (never null) of the program, as short as tells it */
+	const char *gpu;           /* name and number of its card; null: it has none */
+	double first_time;         /* of the samples */
+	double last_time;          /* of the samples */
+	uint64_t samples;          /* that were taken */
+	uint64_t rank;             /* of a job of several processes; null: it is alone */
+	uint64_t world;            /* how many ranks that job has; null: not told */
+	struct plim_watch_now now; /* the latest sample */
+	struct plim_watch_process *processes;  /* the main process, then the workers */
+	size_t process_count;                  /* how many */
+	struct plim_watch_verdict *verdicts;   /* the newest first */
+	size_t verdict_count;                  /* how many */
 	struct plim_watch_forecast *forecasts; /* the nearest first */
 	size_t forecast_count;                 /* how many */
 	struct plim_watch_share *shares;       /* the longest first */
@@ -145,26 +160,94 @@ struct plim_watch_job {
 	bool ended;                            /* the process is gone */
 };
 
+/* A card of this machine, whoever uses it.  Of a replay there is none. */
+struct plim_watch_card {
+	uint64_t index;             /* as its driver counts */
+	const char *name;           /* (never null) of the product */
+	const char *uuid;           /* null: not told */
+	uint64_t total_bytes;       /* of its memory */
+	uint64_t used_bytes;        /* by everyone */
+	uint64_t reserved_bytes;    /* by the driver */
+	double gpu_busy_percent;    /* time with any kernel at all */
+	double sm_active_percent;   /* of its multiprocessors, by GPM */
+	double power_watts;         /* now */
+	double power_limit_watts;   /* that it keeps below */
+	double temperature_celsius; /* of the chip */
+	const char *slowed; /* why its clocks are down: heat, hardware; null: they are not */
+	uint64_t xid;       /* the newest error of the driver since watch began; null: none */
+	uint64_t processes; /* that hold it; null: not told */
+	bool lost;          /* it has fallen off the bus */
+};
+
+/* What an alert is about.  Values never change; new ones are added at the end. */
+enum plim_watch_event {
+	PLIM_WATCH_CREEP,    /* some memory climbs, for two minutes and more */
+	PLIM_WATCH_OOM_SOON, /* memory is full within 15 minutes, or of a host limit 5 % are left */
+	PLIM_WATCH_IDLE_LONG,    /* holds memory and does nothing for ten minutes */
+	PLIM_WATCH_STALL,        /* no step for ten times as long as one takes, and two minutes */
+	PLIM_WATCH_INPUT_BOUND,  /* waits for data for five minutes */
+	PLIM_WATCH_SLOWED,       /* by a CPU limit, heat or power, for a minute */
+	PLIM_WATCH_CARD_LOST,    /* a card has fallen off the bus */
+	PLIM_WATCH_XID,          /* the driver told an error of a card */
+	PLIM_WATCH_DIED,         /* the job is gone, and something killed it */
+	PLIM_WATCH_ENDED,        /* the job is gone */
+	PLIM_WATCH_TIGHT_SHM,    /* of /dev/shm 5 % are left */
+	PLIM_WATCH_LATE_RANK,    /* the other ranks wait for this one, for a minute */
+	PLIM_WATCH_DRIVER_SILENT /* the GPU's driver has not answered for ten seconds */
+};
+#define PLIM_WATCH_EVENT_COUNT 13
+PLIM_API const char *plim_watch_event_name(enum plim_watch_event value);
+
+/* Something that somebody should know of. */
+struct plim_watch_alert {
+	enum plim_watch_event event; /* what */
+	uint64_t pid;                /* of the job; null: it is about a card */
+	double since;                /* when it began */
+	bool fresh;                  /* with this very sample */
+	const char *title;           /* (never null) one sentence */
+};
+
+/* Processes of one job: ranks. */
+struct plim_watch_group {
+	uint64_t ranks;        /* that are seen here */
+	uint64_t world;        /* that the job has; null: not told */
+	uint64_t late_pid;     /* the one that the others wait for; null: none */
+	uint64_t late_rank;    /* its rank; null: none, or not told */
+	const char *title;     /* (never null) one sentence */
+	const char **evidence; /* sentences with the numbers */
+	size_t evidence_count; /* how many */
+};
+
 struct plim_watch {
-	struct plim_watch_job *jobs;      /* those that end stay */
-	size_t job_count;                 /* how many */
-	const char **notes;               /* what could not be seen, and why */
-	size_t note_count;                /* how many */
+	struct plim_watch_job *jobs;     /* those that end stay, up to 64 of them */
+	size_t job_count;                /* how many */
+	struct plim_watch_group *groups; /* jobs that are ranks of one */
+	size_t group_count;              /* how many */
+	struct plim_watch_card *cards;   /* of this machine */
+	size_t card_count;               /* how many */
+	struct plim_watch_alert *alerts; /* that hold now, the newest first */
+	size_t alert_count;              /* how many */
+	double driver_silent_seconds; /* that the GPU's driver owes an answer for; null: it answers */
+	double cpu_seconds;           /* of processor time that watching has taken */
+	bool ended;         /* the process that was asked for is gone, or all of a replay is read */
+	const char **notes; /* what could not be seen, and why */
+	size_t note_count;  /* how many */
 	struct plim_watch_hidden *hidden; /* what owns the memory */
 };
 
 enum plim_watch_flags {
-	PLIM_WATCH_NO_GPU = 1 /* do not ask NVML */
+	PLIM_WATCH_NO_GPU = 1 /* do not ask for GPUs */
 };
 
 struct plim_watch_options {
-	uint32_t size;        /* set by plim_watch_options_init */
-	uint32_t flags;       /* 0 */
-	uint64_t pid;         /* the job; PLIM_UNKNOWN: every job that holds a GPU */
-	double window_s;      /* of the samples that a verdict looks at; 0: 5 live, 2 of a replay */
-	const char *log_path; /* append every sample here, as --replay reads it; NULL: nowhere */
-	const char *nvml_path;     /* NVML's library; NULL: where drivers put it */
-	const char *root;          /* /proc, /sys and /dev lie below it; NULL: this machine */
+	uint32_t size;   /* set by plim_watch_options_init */
+	uint32_t flags;  /* enum plim_watch_flags */
+	uint64_t pid;    /* the job, or what started it; PLIM_UNKNOWN: every job that holds a GPU */
+	double window_s; /* of the samples that a verdict looks at; 0: 5 live, 2 of a replay */
+	const char *log_path;  /* append every sample here, as --replay reads it; NULL: nowhere */
+	const char *nvml_path; /* NVML's library; NULL: where drivers put it */
+	const char *root;      /* /proc, /sys and /dev lie below it; NULL: this machine */
+	double patience_s;     /* how long a tick waits for a GPU's driver; 0: 0.15 */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 };
 PLIM_API void plim_watch_options_init(struct plim_watch_options *o);
@@ -181,7 +264,81 @@ PLIM_API enum plim_status plim_watch_open(const struct plim_watch_options *optio
 /* Take a sample of every job and judge; some milliseconds.  What watch pointed to before is void. */
 PLIM_API enum plim_status plim_watch_tick(struct plim_watch *watch, struct plim_err *err);
 
+/* Of a job that is watched as options.pid's child: its wait status.  Its end is then told with its cause. */
+PLIM_API void plim_watch_waited(struct plim_watch *watch, uint64_t pid, int status);
+
+/* Does not wait for a driver that hangs. */
 PLIM_API void plim_watch_free(struct plim_watch *watch);
+
+/*
+ * Send a signal to the process of jobs[job], by a pidfd and only if it is still the one that was seen.
+ * PLIM_E_ARG: it is gone; PLIM_E_IO: not permitted.
+ */
+PLIM_API enum plim_status plim_watch_signal(const struct plim_watch *watch, size_t job, int number,
+					    struct plim_err *err);
+
+/*
+ * Ask jobs[job] for a recording (SIGUSR1).  Refused with the reason (PLIM_E_UNSUPPORTED) unless its gauge says that it keeps one, it is
+ * the program that made the gauge, it catches the signal, and host memory has room for the recording.
+ */
+PLIM_API enum plim_status plim_watch_ask(const struct plim_watch *watch, size_t job,
+					 struct plim_err *err);
+
+/* What a screen shows. */
+enum plim_watch_page {
+	PLIM_WATCH_PAGE_JOBS,     /* cards, jobs, and the one that is chosen */
+	PLIM_WATCH_PAGE_JOB,      /* the job that is chosen, with its processes */
+	PLIM_WATCH_PAGE_EVIDENCE, /* all that is said of it */
+	PLIM_WATCH_PAGE_HELP      /* the keys */
+};
+/* How jobs stand on a screen. */
+enum plim_watch_order {
+	PLIM_WATCH_BY_PID,    /* the smallest first */
+	PLIM_WATCH_BY_MEMORY, /* the most of a card first */
+	PLIM_WATCH_BY_USE,    /* the busiest card first */
+	PLIM_WATCH_BY_STATE   /* what is held back first */
+};
+/* What a screen is to show, and how large it is. */
+struct plim_watch_view {
+	uint32_t width;              /* of the terminal, in columns */
+	uint32_t height;             /* in lines */
+	enum plim_watch_page page;   /* what is shown */
+	enum plim_watch_order order; /* of the jobs */
+	uint64_t pid;                /* the job that is chosen; PLIM_UNKNOWN: the first */
+	uint64_t first_line;         /* of PAGE_EVIDENCE and PAGE_JOB: lines above the upper edge */
+	const char *message;         /* in the last line instead of the keys; NULL: none */
+	bool color;                  /* escape sequences for colours may be written */
+	bool utf8;                   /* else ASCII */
+};
+
+/* One screen: at most `height` lines of at most `width` columns, a line feed behind each but the last. */
+PLIM_API enum plim_status plim_watch_screen(const struct plim_watch *watch,
+					    const struct plim_watch_view *view,
+					    plim_write_fn *write, void *ctx, struct plim_err *err);
+
+/* The job `by` places behind that of process `pid` (PLIM_UNKNOWN: the first one) in that order, its pid; no further than the ends. */
+PLIM_API uint64_t plim_watch_beside(const struct plim_watch *watch, enum plim_watch_order order,
+				    uint64_t pid, int64_t by);
+
+/* As OpenMetrics 1.0, for Prometheus; docs/watch.md has the names. */
+PLIM_API enum plim_status plim_watch_metrics(const struct plim_watch *watch, plim_write_fn *write,
+					     void *ctx, struct plim_err *err);
+
+/* What came over HTTP, and who may ask. */
+struct plim_watch_request {
+	const char *at;    /* the bytes so far, foreign */
+	size_t n;          /* how many */
+	const char *token; /* that a request must have (Authorization: Bearer ...); NULL: none */
+	bool any_host; /* by whatever name this machine was called; else by those of the loopback only */
+};
+
+/*
+ * Answer it with all headers: / the live page, /watch.json, /metrics, /healthz.  *whole (on success) false: more of it is to come, and
+ * nothing was written.  Behind an answer the connection is closed.
+ */
+PLIM_API enum plim_status plim_watch_answer(const struct plim_watch *watch,
+					    const struct plim_watch_request *request, bool *whole,
+					    plim_write_fn *write, void *ctx, struct plim_err *err);
 
 /* As JSON, schema watch/1 (docs/json.md). */
 PLIM_API enum plim_status plim_watch_json(const struct plim_watch *watch, plim_write_fn *write,

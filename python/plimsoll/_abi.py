@@ -59,6 +59,7 @@ PLIM_GAUGE_OPTIMIZER = 4
 PLIM_GAUGE_EVAL = 5
 PLIM_GAUGE_SAVE = 6
 PLIM_GAUGE_OTHER = 7
+PLIM_GAUGE_RECORDS = 1
 PLIM_HERE_REDACT = 1
 PLIM_HERE_LIMIT_UNKNOWN = 0
 PLIM_HERE_LIMIT_NONE = 1
@@ -201,7 +202,28 @@ PLIM_WATCH_BOUND_PROCESS = 1
 PLIM_WATCH_BOUND_CGROUP = 2
 PLIM_WATCH_BOUND_MACHINE = 3
 PLIM_WATCH_BOUND_SHM = 4
+PLIM_WATCH_CREEP = 0
+PLIM_WATCH_OOM_SOON = 1
+PLIM_WATCH_IDLE_LONG = 2
+PLIM_WATCH_STALL = 3
+PLIM_WATCH_INPUT_BOUND = 4
+PLIM_WATCH_SLOWED = 5
+PLIM_WATCH_CARD_LOST = 6
+PLIM_WATCH_XID = 7
+PLIM_WATCH_DIED = 8
+PLIM_WATCH_ENDED = 9
+PLIM_WATCH_TIGHT_SHM = 10
+PLIM_WATCH_LATE_RANK = 11
+PLIM_WATCH_DRIVER_SILENT = 12
 PLIM_WATCH_NO_GPU = 1
+PLIM_WATCH_PAGE_JOBS = 0
+PLIM_WATCH_PAGE_JOB = 1
+PLIM_WATCH_PAGE_EVIDENCE = 2
+PLIM_WATCH_PAGE_HELP = 3
+PLIM_WATCH_BY_PID = 0
+PLIM_WATCH_BY_MEMORY = 1
+PLIM_WATCH_BY_USE = 2
+PLIM_WATCH_BY_STATE = 3
 PLIM_WHATIF_SMALLEST = 1
 PLIM_WHATIF_REDACT = 2
 PLIM_WHATIF_SEARCH = 4
@@ -724,7 +746,31 @@ class plim_watch_options(Structure):
         ("log_path", c_char_p),
         ("nvml_path", c_char_p),
         ("root", c_char_p),
+        ("patience_s", c_double),
         ("max_memory_bytes", c_uint64),
+    ]
+
+
+class plim_watch_view(Structure):
+    _fields_ = [
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("page", c_int),
+        ("order", c_int),
+        ("pid", c_uint64),
+        ("first_line", c_uint64),
+        ("message", c_char_p),
+        ("color", c_bool),
+        ("utf8", c_bool),
+    ]
+
+
+class plim_watch_request(Structure):
+    _fields_ = [
+        ("at", c_char_p),
+        ("n", c_size_t),
+        ("token", c_char_p),
+        ("any_host", c_bool),
     ]
 
 
@@ -956,16 +1002,24 @@ PROTOTYPES = {
     "plim_stop_reason_name": (c_char_p, [c_int]),
     "plim_task_watch": (None, [POINTER(plim_task)]),
     "plim_version": (c_char_p, []),
+    "plim_watch_answer": (c_int, [c_void_p, POINTER(plim_watch_request), POINTER(c_bool), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_watch_ask": (c_int, [c_void_p, c_size_t, POINTER(plim_err)]),
+    "plim_watch_beside": (c_uint64, [c_void_p, c_int, c_uint64, c_int64]),
     "plim_watch_bound_name": (c_char_p, [c_int]),
     "plim_watch_confidence_name": (c_char_p, [c_int]),
+    "plim_watch_event_name": (c_char_p, [c_int]),
     "plim_watch_free": (None, [c_void_p]),
     "plim_watch_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_watch_metrics": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_watch_open": (c_int, [POINTER(plim_watch_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_watch_options_init": (None, [POINTER(plim_watch_options)]),
     "plim_watch_replay": (c_int, [c_char_p, POINTER(plim_watch_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_watch_screen": (c_int, [c_void_p, POINTER(plim_watch_view), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_watch_signal": (c_int, [c_void_p, c_size_t, c_int, POINTER(plim_err)]),
     "plim_watch_state_name": (c_char_p, [c_int]),
     "plim_watch_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_watch_tick": (c_int, [c_void_p, POINTER(plim_err)]),
+    "plim_watch_waited": (None, [c_void_p, c_uint64, c_int]),
     "plim_weights_add": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(plim_err)]),
     "plim_weights_free": (None, [c_void_p]),
     "plim_weights_get": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(plim_err)]),

@@ -89,10 +89,13 @@ def new_map(path: str) -> mmap.mmap:
 
 
 class Page:
-    """run: a name for people.  writer: 1 the package, 2 `plimsoll record`.  Raises OSError where it cannot be made."""
+    """run: a name for people.  writer: 1 the package, 2 `plimsoll record`.  Raises OSError where it cannot be made.
+
+    records: SIGUSR1 makes this process write a recording (`plimsoll watch --ask` sends it).
+    """
 
     def __init__(self, path: Optional[str] = None, run: str = "", rank: int = 0, world: int = 0, total_steps: int = UNKNOWN,
-                 writer: int = 1) -> None:
+                 writer: int = 1, records: bool = False) -> None:
         self.path = place() if path is None else path
         self.pid, self.map = os.getpid(), new_map(self.path)
         self.count = itertools.count(1, 2)
@@ -109,7 +112,7 @@ class Page:
         words[LAST_STEP] = UNKNOWN
         name = run.encode("utf-8", "replace")[:63]
         # The magic last: before it is no page.
-        HEAD.pack_into(self.map, 0, b"", 1, BYTES, start_time("self"), self.pid, 0, time.time_ns(), writer, 0, name, rank, world,
+        HEAD.pack_into(self.map, 0, b"", 1, BYTES, start_time("self"), self.pid, 0, time.time_ns(), writer, int(records), name, rank, world,
                        total_steps)
         self.map[:8] = b"PLIMGAGE"
         self.words: Optional[memoryview[int]] = words

@@ -1975,6 +1975,24 @@ class WatchNow(Object):
     """of the machine"""
 
 
+class WatchProcess(Object):
+    __slots__ = ()
+    pid: int | None
+    """of the process"""
+    what: str
+    """main, or worker"""
+    state: str
+    """R, S, D, Z, T as /proc has it; '?': not known"""
+    cores: float | None
+    """that it used since the sample before"""
+    resident_bytes: int | None
+    """of its memory"""
+    read_bytes_per_second: float | None
+    """from disks"""
+    sleeps_in: str | None
+    """the kernel's function; null: it runs, or nobody may know"""
+
+
 class WatchVerdict(Object):
     __slots__ = ()
     state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
@@ -2050,8 +2068,14 @@ class WatchJob(Object):
     """of the samples"""
     samples: int | None
     """that were taken"""
+    rank: int | None
+    """of a job of several processes; null: it is alone"""
+    world: int | None
+    """how many ranks that job has; null: not told"""
     now: WatchNow
     """the latest sample"""
+    processes: list[WatchProcess]
+    """the main process, then the workers"""
     verdicts: list[WatchVerdict]
     """the newest first"""
     forecasts: list[WatchForecast]
@@ -2062,7 +2086,71 @@ class WatchJob(Object):
     """of a replay: every window"""
     ended: bool
     """the process is gone"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"now": WatchNow, "verdicts": WatchVerdict, "forecasts": WatchForecast, "shares": WatchShare, "windows": WatchWindow}
+    _objects: ClassVar[dict[str, type[Object]]] = {"now": WatchNow, "processes": WatchProcess, "verdicts": WatchVerdict, "forecasts": WatchForecast, "shares": WatchShare, "windows": WatchWindow}
+
+
+class WatchGroup(Object):
+    __slots__ = ()
+    ranks: int | None
+    """that are seen here"""
+    world: int | None
+    """that the job has; null: not told"""
+    late_pid: int | None
+    """the one that the others wait for; null: none"""
+    late_rank: int | None
+    """its rank; null: none, or not told"""
+    title: str
+    """one sentence"""
+    evidence: list[str]
+    """sentences with the numbers"""
+
+
+class WatchCard(Object):
+    __slots__ = ()
+    index: int | None
+    """as its driver counts"""
+    name: str
+    """of the product"""
+    uuid: str | None
+    """null: not told"""
+    total_bytes: int | None
+    """of its memory"""
+    used_bytes: int | None
+    """by everyone"""
+    reserved_bytes: int | None
+    """by the driver"""
+    gpu_busy_percent: float | None
+    """time with any kernel at all"""
+    sm_active_percent: float | None
+    """of its multiprocessors, by GPM"""
+    power_watts: float | None
+    """now"""
+    power_limit_watts: float | None
+    """that it keeps below"""
+    temperature_celsius: float | None
+    """of the chip"""
+    slowed: str | None
+    """why its clocks are down: heat, hardware; null: they are not"""
+    xid: int | None
+    """the newest error of the driver since watch began; null: none"""
+    processes: int | None
+    """that hold it; null: not told"""
+    lost: bool
+    """it has fallen off the bus"""
+
+
+class WatchAlert(Object):
+    __slots__ = ()
+    event: Literal["creep", "oom_soon", "idle_long", "stall", "input_bound", "slowed", "card_lost", "xid", "died", "ended", "tight_shm", "late_rank", "driver_silent"]
+    """what"""
+    pid: int | None
+    """of the job; null: it is about a card"""
+    since: float | None
+    """when it began"""
+    fresh: bool
+    """with this very sample"""
+    title: str
+    """one sentence"""
 
 
 class WatchFields(Object):
@@ -2073,10 +2161,22 @@ class WatchFields(Object):
     version: str
     """of the library"""
     jobs: list[WatchJob]
-    """those that end stay"""
+    """those that end stay, up to 64 of them"""
+    groups: list[WatchGroup]
+    """jobs that are ranks of one"""
+    cards: list[WatchCard]
+    """of this machine"""
+    alerts: list[WatchAlert]
+    """that hold now, the newest first"""
+    driver_silent_seconds: float | None
+    """that the GPU's driver owes an answer for; null: it answers"""
+    cpu_seconds: float | None
+    """of processor time that watching has taken"""
+    ended: bool
+    """the process that was asked for is gone, or all of a replay is read"""
     notes: list[str]
     """what could not be seen, and why"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"jobs": WatchJob}
+    _objects: ClassVar[dict[str, type[Object]]] = {"jobs": WatchJob, "groups": WatchGroup, "cards": WatchCard, "alerts": WatchAlert}
 
 
 class WhatifCount(Object):

@@ -169,9 +169,9 @@ class Recorder:
             return
         self.watch_failures()
         atexit.register(self.at_exit)
-        self.watch_signal()
+        records = self.watch_signal()
         try:
-            self.gauge = Gauge(self.torch, os.path.basename(sys.argv[0] or "python"))
+            self.gauge = Gauge(self.torch, os.path.basename(sys.argv[0] or "python"), records)
         except Exception as e:
             say("`plimsoll watch` sees this process from outside only: %s" % e)
 
@@ -202,8 +202,10 @@ class Recorder:
         try:
             if signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
                 signal.signal(signal.SIGUSR1, self.on_signal)
+                return True
         except (ValueError, OSError, AttributeError):
             pass  # not the main thread, or a system without it
+        return False
 
     def on_signal(self, number, frame):
         self.dump("signal")
@@ -258,14 +260,14 @@ class Gauge:
     EVERY_S = 1.0
     READ_EVERY_S = 0.1  # in steps that are shorter memory is not read each time: a reading takes 20 to 40 us
 
-    def __init__(self, torch, run):
+    def __init__(self, torch, run, records):
         import threading
 
         import plimsoll_gauge_page
 
         self.torch = torch
         self.page = plimsoll_gauge_page.Page(run=run, rank=number("RANK", "SLURM_PROCID"), world=number("WORLD_SIZE", "SLURM_NTASKS"),
-                                             writer=2)
+                                             writer=2, records=records)
         self.steps, self.told, self.optimizer = 0, 0.0, None
         self.lock, self.ended = threading.Lock(), threading.Event()
         optimizers = getattr(getattr(torch, "optim", None), "optimizer", None)

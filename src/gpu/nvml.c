@@ -1,5 +1,6 @@
 /* NVML by dlopen; symbols and layouts of nvml.h (API 13), each call optional. */
 #include "gpu/nvml.h"
+#include "gpu/looker.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -20,6 +21,13 @@ struct memory_v1 {
 struct use {
 	uint32_t gpu, memory;
 };
+struct event {
+	device device;
+	unsigned long long type, data;
+	unsigned gi, ci;
+};
+#define EVENT_XID 8ull
+#define EVENTS_A_LOOK 16
 struct gpm_support {
 	uint32_t version, supported;
 };
@@ -47,16 +55,22 @@ _Static_assert(sizeof(struct memory_v2) == 40 && sizeof(struct gpm_row) == 40 &&
 	SYM(handle, nvmlDeviceGetHandleByIndex_v2, (unsigned i, device *out))                      \
 	SYM(name, nvmlDeviceGetName, (device d, char *out, unsigned room))                         \
 	SYM(uuid, nvmlDeviceGetUUID, (device d, char *out, unsigned room))                         \
-	SYM(minor, nvmlDeviceGetMinorNumber, (device d, unsigned *out))                            \
 	SYM(memory_v2, nvmlDeviceGetMemoryInfo_v2, (device d, struct memory_v2 * out))             \
 	SYM(memory, nvmlDeviceGetMemoryInfo, (device d, struct memory_v1 * out))                   \
 	SYM(use, nvmlDeviceGetUtilizationRates, (device d, struct use * out))                      \
 	SYM(power, nvmlDeviceGetPowerUsage, (device d, unsigned *mw))                              \
 	SYM(power_limit, nvmlDeviceGetEnforcedPowerLimit, (device d, unsigned *mw))                \
+	SYM(temperature, nvmlDeviceGetTemperature, (device d, int sensor, unsigned *celsius))      \
 	SYM(reasons, nvmlDeviceGetCurrentClocksThrottleReasons, (device d, unsigned long long *))  \
 	SYM(compute, nvmlDeviceGetComputeRunningProcesses_v3, (device d, unsigned *n, void *rows)) \
 	SYM(compute_v2, nvmlDeviceGetComputeRunningProcesses_v2,                                   \
 	    (device d, unsigned *n, void *rows))                                                   \
+	SYM(events_new, nvmlEventSetCreate, (void **set))                                          \
+	SYM(events_free, nvmlEventSetFree, (void *set))                                            \
+	SYM(events_of, nvmlDeviceGetSupportedEventTypes, (device d, unsigned long long *types))    \
+	SYM(events_want, nvmlDeviceRegisterEvents,                                                 \
+	    (device d, unsigned long long types, void *set))                                       \
+	SYM(events_next, nvmlEventSetWait_v2, (void *set, struct event *out, unsigned ms))         \
 	SYM(gpm_query, nvmlGpmQueryDeviceSupport, (device d, struct gpm_support * out))            \
 	SYM(gpm_alloc, nvmlGpmSampleAlloc, (void **out))                                           \
 	SYM(gpm_free, nvmlGpmSampleFree, (void *sample))                                           \
@@ -72,12 +86,14 @@ struct nvml {
 	struct {
 		device handle;
 		char name[64], uuid[48];
-		uint32_t minor;
 		bool gpm, primed;   /* `before` holds a sample */
 		void *before, *now; /* GPM samples */
+		uint64_t xid;       /* the newest; 0: none */
 		unsigned stride;    /* bytes of a process's row; 0: not known yet */
-	} cards[NVML_CARDS];
+	} cards[GPU_CARDS];
+	void *events; /* NULL: none are told */
 	struct gpm_get get;
+	unsigned char rows[(GPU_PROCESSES + 1) * 32];
 };
 
 static void *find(const char *path)
@@ -112,23 +128,52 @@ static const char *why(int code)
 static void meet(struct nvml *n, unsigned i)
 {
 	struct gpm_support support = { 1, 0 };
-	unsigned minor;
 
 	if (!n->handle || n->handle(i, &n->cards[i].handle))
 		n->cards[i].handle = NULL;
-	n->cards[i].minor = UINT32_MAX;
 	if (!n->cards[i].handle)
 		return;
 	if (!n->name || n->name(n->cards[i].handle, n->cards[i].name, sizeof(n->cards[i].name)))
 		snprintf(n->cards[i].name, sizeof(n->cards[i].name), "GPU");
 	if (!n->uuid || n->uuid(n->cards[i].handle, n->cards[i].uuid, sizeof(n->cards[i].uuid)))
 		n->cards[i].uuid[0] = 0;
-	if (n->minor && !n->minor(n->cards[i].handle, &minor))
-		n->cards[i].minor = minor;
 	if (n->gpm_query && n->gpm_alloc && n->gpm_free && n->gpm_sample && n->gpm_metrics &&
 	    !n->gpm_query(n->cards[i].handle, &support) && support.supported)
 		n->cards[i].gpm =
 			!n->gpm_alloc(&n->cards[i].before) && !n->gpm_alloc(&n->cards[i].now);
+}
+
+/* Only errors behind this moment are told. */
+static void want_events(struct nvml *n)
+{
+	unsigned long long types;
+	bool any = false;
+
+	if (!n->events_new || !n->events_free || !n->events_want || !n->events_next ||
+	    n->events_new(&n->events)) {
+		n->events = NULL;
+		return;
+	}
+	for (unsigned i = 0; i < n->n; i++)
+		any |= n->cards[i].handle &&
+		       (!n->events_of ||
+			(!n->events_of(n->cards[i].handle, &types) && (types & EVENT_XID))) &&
+		       !n->events_want(n->cards[i].handle, EVENT_XID, n->events);
+	if (any)
+		return;
+	(void)n->events_free(n->events);
+	n->events = NULL;
+}
+
+static void take_events(struct nvml *n)
+{
+	struct event e = { 0 };
+
+	for (unsigned k = 0; n->events && k < EVENTS_A_LOOK && !n->events_next(n->events, &e, 0);
+	     k++)
+		for (unsigned i = 0; i < n->n; i++)
+			if (e.type == EVENT_XID && e.device == n->cards[i].handle)
+				n->cards[i].xid = e.data;
 }
 
 enum plim_status nvml_open(const char *path, struct nvml **out, struct plim_err *err)
@@ -157,9 +202,10 @@ enum plim_status nvml_open(const char *path, struct nvml **out, struct plim_err 
 		free(n);
 		return err_set(err, PLIM_E_UNSUPPORTED, "NVML: %s (code %d)", why(code), code);
 	}
-	n->n = count < NVML_CARDS ? count : NVML_CARDS;
+	n->n = count < GPU_CARDS ? count : GPU_CARDS;
 	for (unsigned i = 0; i < n->n; i++)
 		meet(n, i);
+	want_events(n);
 	*out = n;
 	return PLIM_OK;
 }
@@ -174,6 +220,8 @@ void nvml_close(struct nvml *n)
 		if (n->cards[i].now)
 			n->gpm_free(n->cards[i].now);
 	}
+	if (n->events)
+		(void)n->events_free(n->events);
 	if (n->shutdown)
 		n->shutdown();
 	dlclose(n->library);
@@ -187,7 +235,7 @@ unsigned nvml_count(const struct nvml *n)
 
 /* ---- memory, power ---- */
 
-static void look_at_memory(struct nvml *n, device d, struct nvml_card *out)
+static void look_at_memory(struct nvml *n, device d, struct gpu_card *out)
 {
 	struct memory_v2 two = { .version = sizeof(two) | 2u << 24 };
 	struct memory_v1 one;
@@ -204,7 +252,7 @@ static void look_at_memory(struct nvml *n, device d, struct nvml_card *out)
 	}
 }
 
-static void look_at_power(struct nvml *n, device d, struct nvml_card *out)
+static void look_at_power(struct nvml *n, device d, struct gpu_card *out)
 {
 	unsigned long long reasons;
 	struct use use;
@@ -216,13 +264,15 @@ static void look_at_power(struct nvml *n, device d, struct nvml_card *out)
 		out->power_w = mw / 1e3;
 	if (n->power_limit && !n->power_limit(d, &mw) && mw && mw != UINT32_MAX)
 		out->power_limit_w = mw / 1e3;
+	if (n->temperature && !n->temperature(d, 0, &mw) && mw < 200)
+		out->temperature_c = mw;
 	if (n->reasons && !n->reasons(d, &reasons))
 		out->slowed = reasons & (8 | 0x20 | 0x40 | 0x80);
 }
 
 /* ---- what the card really does ---- */
 
-static void look_at_gpm(struct nvml *n, unsigned i, struct nvml_card *out)
+static void look_at_gpm(struct nvml *n, unsigned i, struct gpu_card *out)
 {
 	double *const to[] = { &out->graphics, &out->sm,           &out->occupancy,  &out->tensor,
 			       &out->dram,     &out->transmit_mib, &out->receive_mib };
@@ -281,14 +331,14 @@ static unsigned stride_of(const unsigned char *rows, unsigned n, uint64_t total)
 	return 0;
 }
 
-static void look_at_processes(struct nvml *n, unsigned i, struct nvml_card *out)
+static void look_at_processes(struct nvml *n, unsigned i, struct gpu_card *out)
 {
 	int (*list)(device d, unsigned *n, void *rows) = n->compute ? n->compute : n->compute_v2;
-	static unsigned char rows[(NVML_PROCESSES + 1) * 32];
-	unsigned count = NVML_PROCESSES, stride = n->cards[i].stride;
+	unsigned char *rows = n->rows;
+	unsigned count = GPU_PROCESSES, stride = n->cards[i].stride;
 
-	memset(rows, 0xA5, sizeof(rows));
-	if (!list || list(n->cards[i].handle, &count, rows) || count > NVML_PROCESSES)
+	memset(rows, 0xA5, sizeof(n->rows));
+	if (!list || list(n->cards[i].handle, &count, rows) || count > GPU_PROCESSES)
 		return;
 	out->processes_told = true;
 	if (!stride || !plausible(rows, count, stride, out->total_bytes))
@@ -300,31 +350,21 @@ static void look_at_processes(struct nvml *n, unsigned i, struct nvml_card *out)
 	if (count > 1)
 		n->cards[i].stride = stride; /* one row fits any of them */
 	for (unsigned k = 0; k < count; k++) {
-		struct nvml_process *p = &out->processes[out->process_count++];
+		struct gpu_process *p = &out->processes[out->process_count++];
 
 		memcpy(&p->pid, rows + (size_t)k * stride, sizeof(p->pid));
 		memcpy(&p->bytes, rows + (size_t)k * stride + 8, sizeof(p->bytes));
 	}
 }
 
-void nvml_look(struct nvml *n, unsigned i, struct nvml_card *out)
+void nvml_look(struct nvml *n, unsigned i, struct gpu_card *out)
 {
-	*out = (struct nvml_card){ .minor = n->cards[i].minor,
-				   .total_bytes = PLIM_UNKNOWN,
-				   .used_bytes = PLIM_UNKNOWN,
-				   .reserved_bytes = PLIM_UNKNOWN,
-				   .use = NAN,
-				   .power_w = NAN,
-				   .power_limit_w = NAN,
-				   .graphics = NAN,
-				   .sm = NAN,
-				   .occupancy = NAN,
-				   .tensor = NAN,
-				   .dram = NAN,
-				   .receive_mib = NAN,
-				   .transmit_mib = NAN };
+	gpu_card_clear(out);
 	memcpy(out->name, n->cards[i].name, sizeof(out->name));
 	memcpy(out->uuid, n->cards[i].uuid, sizeof(out->uuid));
+	if (!i)
+		take_events(n);
+	out->xid = n->cards[i].xid;
 	if (!n->cards[i].handle)
 		return;
 	look_at_memory(n, n->cards[i].handle, out);
@@ -334,3 +374,34 @@ void nvml_look(struct nvml *n, unsigned i, struct nvml_card *out)
 	look_at_gpm(n, i, out);
 	look_at_processes(n, i, out);
 }
+
+/* ---- as a backend ---- */
+
+static enum plim_status open_backend(const struct gpu_options *options, void **out,
+				     struct plim_err *err)
+{
+	struct nvml *n = NULL;
+	enum plim_status st = options->no_nvml ? err_set(err, PLIM_E_UNSUPPORTED,
+							 "the NVIDIA driver was not asked")
+					       : nvml_open(options->nvml_path, &n, err);
+
+	*out = n;
+	return st;
+}
+
+static unsigned count(void *self)
+{
+	return nvml_count(self);
+}
+
+static void look(void *self, unsigned i, struct gpu_card *out)
+{
+	nvml_look(self, i, out);
+}
+
+static void close_backend(void *self)
+{
+	nvml_close(self);
+}
+
+const struct gpu_backend gpu_nvml = { open_backend, count, look, close_backend };

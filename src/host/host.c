@@ -113,9 +113,11 @@ enum plim_status host_look(struct host *h, struct mem *m, const struct host_opti
 	host_look_machine(h);
 	host_look_limits(h);
 	host_look_shm(h, mounts.shm_bytes);
-	host_look_kills(h);
 	out->unread_processes = 0;
-	host_look_processes(h, options->pid);
+	if (!options->limits_only) {
+		host_look_kills(h);
+		host_look_processes(h, options->pid);
+	}
 	give(h, out);
 	if (h->err.status && err)
 		*err = h->err;

@@ -16,6 +16,7 @@
 struct host_options {
 	const char *root; /* where proc, sys and dev lie; NULL: "/" */
 	uint64_t pid;     /* PLIM_UNKNOWN: this process */
+	bool limits_only; /* not the processes of the machine, nor the kernel's log: a hundredth of the time */
 };
 
 struct host {

@@ -1,40 +1,44 @@
 /* This machine now: which jobs hold a GPU, and a sample of each. */
 #include "watch/look.h"
 #include "gauge/gauge.h"
-#include "gpu/gpu.h"
 #include "host/host.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
-#define BOUNDS_EVERY 5.0 /* seconds between two looks at cgroups and /dev/shm */
+#define BOUNDS_EVERY 5.0   /* seconds between two looks at cgroups and /dev/shm */
+#define CHILDREN_EVERY 2.0 /* at which children it has */
+#define PATIENCE 0.15      /* seconds that a tick waits for a driver */
 #define JOBS 64
 
-struct bounds {
-	uint64_t pid;
-	double time;
+/* What is looked at now and then. */
+struct kept {
+	uint64_t pid, start_time;
+	double bounds_time, children_time;
 	uint64_t limit, used, shm_total, shm_used;
+	struct proc_children children;
+	struct proc_rank rank;
 };
 
 struct watch_look {
 	struct mem *mem;
 	char root[256];
-	uint64_t pid; /* PLIM_UNKNOWN: every job that holds a GPU */
-	struct nvml *nvml;
-	char no_gpu[256]; /* why there is no NVML */
-	struct nvml_card *cards;
-	unsigned card_count;
+	uint64_t pid, start_time;  /* PLIM_UNKNOWN: every job that holds a GPU */
+	struct gpu_looker *looker; /* NULL: GPUs are not asked for */
+	double patience_s;
+	struct gpu_cards cards;
 	struct watch_seen jobs[JOBS];
 	size_t job_count, foreign; /* of processes that are not in our /proc */
-	struct bounds bounds[JOBS];
+	struct kept kept[JOBS];
 };
 
 static double now(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t);
+	(void)clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
@@ -42,41 +46,83 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 				 struct watch_look **out, struct plim_err *err)
 {
 	struct watch_look *l = mem_new(m, 1, sizeof(*l), err);
-	struct plim_err reason = { .status = PLIM_OK };
+	struct gpu_options gpus = { .nvml_path = options->nvml_path };
 
 	if (!l)
 		return mem_status(err);
-	*l = (struct watch_look){ .mem = m, .pid = options->pid };
+	*l = (struct watch_look){ .mem = m,
+				  .pid = options->pid,
+				  .patience_s = options->patience_s > 0 ? options->patience_s
+									: PATIENCE };
 	*out = l;
-	snprintf(l->root, sizeof(l->root), "%s", options->root ? options->root : "");
-	if (l->pid != PLIM_UNKNOWN &&
-	    (l->pid > UINT32_MAX || !proc_start_time(l->root, (uint32_t)l->pid)))
-		return err_set(err, PLIM_E_ARG, "there is no process %llu",
-			       (unsigned long long)l->pid);
-	if (options->flags & PLIM_WATCH_NO_GPU)
-		snprintf(l->no_gpu, sizeof(l->no_gpu), "GPUs were not asked for");
-	else if (nvml_open(options->nvml_path, &l->nvml, &reason))
-		snprintf(l->no_gpu, sizeof(l->no_gpu), "%s", reason.message);
-	l->card_count = l->nvml ? nvml_count(l->nvml) : 0;
-	l->cards = mem_new(m, l->card_count, sizeof(*l->cards), err);
-	return l->cards ? PLIM_OK : mem_status(err);
+	(void)snprintf(l->root, sizeof(l->root), "%s", options->root ? options->root : "");
+	gpus.root = l->root;
+	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
+	if (l->pid != PLIM_UNKNOWN) {
+		l->start_time =
+			l->pid > UINT32_MAX ? 0 : proc_start_time(l->root, (uint32_t)l->pid);
+		if (!l->start_time)
+			return err_set(err, PLIM_E_ARG, "there is no process %llu",
+				       (unsigned long long)l->pid);
+	}
+	return options->flags & PLIM_WATCH_NO_GPU ? PLIM_OK
+						  : gpu_looker_start(&gpus, &l->looker, err);
 }
 
 void watch_look_close(struct watch_look *l)
 {
 	if (!l)
 		return;
-	nvml_close(l->nvml);
-	mem_free(l->mem, l->cards, l->card_count, sizeof(*l->cards));
+	gpu_looker_stop(l->looker);
+	gpu_cards_release(&l->cards);
 	mem_free(l->mem, l, 1, sizeof(*l));
 }
 
+const struct gpu_cards *watch_look_cards(const struct watch_look *l)
+{
+	return &l->cards;
+}
+
+void watch_look_cgroup(const struct watch_look *l, uint64_t pid, char *folder, size_t room,
+		       uint64_t *kills)
+{
+	if (pid != PLIM_UNKNOWN)
+		proc_cgroup(l->root, (uint32_t)pid, folder, room);
+	*kills = proc_cgroup_kills(folder);
+}
+
+bool watch_look_lives(const struct watch_look *l, uint64_t pid, uint64_t start_time)
+{
+	return pid <= UINT32_MAX && proc_start_time(l->root, (uint32_t)pid) == start_time;
+}
+
+bool watch_look_ended(const struct watch_look *l)
+{
+	return l->pid != PLIM_UNKNOWN &&
+	       proc_start_time(l->root, (uint32_t)l->pid) != l->start_time;
+}
+
 /* ---- which jobs ---- */
+
+/* What is kept of a process; another's place is taken. */
+static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_time)
+{
+	struct kept *k = &l->kept[pid % JOBS];
+
+	if (k->pid != pid || k->start_time != start_time) {
+		k->pid = pid;
+		k->start_time = start_time;
+		k->bounds_time = k->children_time = -INFINITY;
+		proc_rank(l->root, (uint32_t)pid, &k->rank);
+	}
+	return k;
+}
 
 static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 {
 	struct watch_seen *seen = &l->jobs[l->job_count];
 	uint64_t start = pid < UINT32_MAX ? proc_start_time(l->root, (uint32_t)pid) : 0;
+	const struct proc_rank *rank;
 
 	if (!start) {
 		l->foreign += l->pid == PLIM_UNKNOWN;
@@ -87,36 +133,46 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 			return; /* its first card speaks for it */
 	if (l->job_count == JOBS)
 		return;
-	*seen = (struct watch_seen){ .pid = pid, .start_time = start, .card = card };
+	rank = &kept_of(l, pid, start)->rank;
+	*seen = (struct watch_seen){ .pid = pid,
+				     .start_time = start,
+				     .card = card,
+				     .rank = rank->rank,
+				     .world = rank->world };
+	if (rank->rank != PLIM_UNKNOWN && rank->world != PLIM_UNKNOWN && rank->world > 1)
+		seen->group = rank->job;
 	proc_name(l->root, (uint32_t)pid, seen->name, sizeof(seen->name));
 	if (card != UINT_MAX)
-		snprintf(seen->gpu, sizeof(seen->gpu), "%u %.50s", card, l->cards[card].name);
+		(void)snprintf(seen->gpu, sizeof(seen->gpu), "%u %.60s", card,
+			       l->cards.at[card].name);
 	l->job_count++;
 }
 
-/* The card that process `pid` holds; where lists are not told, the only card there is. */
-static unsigned card_of(const struct watch_look *l, uint64_t pid)
+/* The only card there is: a driver may not list who holds it, or by the process ids of another namespace. */
+static unsigned only_card(const struct watch_look *l)
 {
-	for (unsigned i = 0; i < l->card_count; i++)
-		for (size_t k = 0; k < l->cards[i].process_count; k++)
-			if (l->cards[i].processes[k].pid == pid)
-				return i;
-	return l->card_count == 1 ? 0 : UINT_MAX;
+	return l->cards.n == 1 ? 0 : UINT_MAX;
 }
 
 enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen **out, size_t *n,
 				 struct plim_err *err)
 {
 	enum plim_status st = mem_stopped(err);
+	bool all = l->pid == PLIM_UNKNOWN;
 
 	l->job_count = l->foreign = 0;
-	for (unsigned i = 0; i < l->card_count; i++)
-		nvml_look(l->nvml, i, &l->cards[i]);
-	if (l->pid != PLIM_UNKNOWN)
-		add_job(l, l->pid, card_of(l, l->pid));
-	for (unsigned i = 0; l->pid == PLIM_UNKNOWN && i < l->card_count; i++)
-		for (size_t k = 0; k < l->cards[i].process_count; k++)
-			add_job(l, l->cards[i].processes[k].pid, i);
+	if (!st && l->looker)
+		st = gpu_looker_ask(l->looker, l->patience_s, &l->cards, err);
+	for (unsigned i = 0; i < l->cards.n; i++)
+		for (size_t k = 0; k < l->cards.at[i].process_count; k++) {
+			uint32_t pid = l->cards.at[i].processes[k].pid;
+
+			if (all || proc_descends(l->root, pid, (uint32_t)l->pid))
+				add_job(l, pid, i);
+		}
+	/* None of its family holds a card: then the process itself, behind the shell that started it. */
+	if (!all && !l->job_count && !watch_look_ended(l))
+		add_job(l, proc_behind_launchers(l->root, (uint32_t)l->pid), only_card(l));
 	*out = l->jobs;
 	*n = l->job_count;
 	return st;
@@ -124,8 +180,10 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 
 /* ---- a sample ---- */
 
-static void take_card(const struct nvml_card *c, uint64_t pid, struct watch_card *out)
+static void take_card(const struct gpu_card *c, uint64_t pid, bool fresh, struct watch_card *out)
 {
+	if (!fresh)
+		return; /* the driver is silent: its numbers are those of another moment */
 	*out = (struct watch_card){ c->total_bytes, c->used_bytes,  c->reserved_bytes, PLIM_UNKNOWN,
 				    c->use,         c->power_w,     c->power_limit_w,  c->graphics,
 				    c->sm,          c->occupancy,   c->tensor,         c->dram,
@@ -163,58 +221,59 @@ static void take_gauge(uint64_t pid, struct watch_gauge *out)
 	}
 }
 
-/* The nearest limits of the process, looked at now and then. */
-static void look_at_bounds(struct watch_look *l, uint64_t pid, struct bounds *b)
+/* The nearest limits of the process. */
+static void look_at_bounds(struct watch_look *l, uint64_t pid, struct kept *k)
 {
-	struct host_options options = { .root = *l->root ? l->root : NULL, .pid = pid };
+	struct host_options options = { .root = *l->root ? l->root : NULL,
+					.pid = pid,
+					.limits_only = true };
 	struct plim_here here = { 0 };
 	struct plim_err err;
 	struct host h;
 
-	b->limit = b->used = b->shm_total = b->shm_used = PLIM_UNKNOWN;
+	k->limit = k->used = k->shm_total = k->shm_used = PLIM_UNKNOWN;
 	if (!host_look(&h, l->mem, &options, &here, &err) && !host_judge(&h, false, &err))
 		for (size_t i = 0; i < here.bound_count; i++) {
 			const struct plim_here_bound *x = &here.bounds[i];
 			bool group =
 				x->kind == PLIM_HERE_CGROUP || x->kind == PLIM_HERE_CGROUP_ABOVE;
 
-			if (group && b->limit == PLIM_UNKNOWN && x->room_bytes != PLIM_UNKNOWN) {
-				b->limit = x->limit_bytes;
-				b->used = x->limit_bytes - x->room_bytes;
+			if (group && k->limit == PLIM_UNKNOWN && x->room_bytes != PLIM_UNKNOWN) {
+				k->limit = x->limit_bytes;
+				k->used = x->limit_bytes - x->room_bytes;
 			}
-			if (x->kind == PLIM_HERE_DEV_SHM && b->shm_total == PLIM_UNKNOWN) {
-				b->shm_total = x->limit_bytes;
-				b->shm_used = x->used_bytes;
+			if (x->kind == PLIM_HERE_DEV_SHM && k->shm_total == PLIM_UNKNOWN) {
+				k->shm_total = x->limit_bytes;
+				k->shm_used = x->used_bytes;
 			}
 		}
 	host_release(&h);
 }
 
-static void take_bounds(struct watch_look *l, uint64_t pid, double time, struct watch_host *out)
-{
-	struct bounds *b = &l->bounds[pid % JOBS];
-
-	if (b->pid != pid || time - b->time >= BOUNDS_EVERY) {
-		look_at_bounds(l, pid, b);
-		b->pid = pid;
-		b->time = time;
-	}
-	out->limit_bytes = b->limit;
-	out->limit_used_bytes = b->used;
-	out->shm_total_bytes = b->shm_total;
-	out->shm_used_bytes = b->shm_used;
-}
-
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,
 				   struct watch_sample *s, struct plim_err *err)
 {
-	if (!proc_sample(l->root, (uint32_t)job->pid, l->mem, s, err))
+	struct kept *k = kept_of(l, job->pid, job->start_time);
+	double t = now(CLOCK_MONOTONIC);
+
+	if (t - k->children_time >= CHILDREN_EVERY) {
+		proc_children(l->root, (uint32_t)job->pid, &k->children);
+		k->children_time = t;
+	}
+	if (t - k->bounds_time >= BOUNDS_EVERY) {
+		look_at_bounds(l, job->pid, k);
+		k->bounds_time = t;
+	}
+	if (!proc_sample(l->root, (uint32_t)job->pid, &k->children, l->mem, s, err))
 		return PLIM_OK; /* gone since: a sample without a time is not taken */
 	s->time = now(CLOCK_REALTIME);
-	if (job->card != UINT_MAX)
-		take_card(&l->cards[job->card], job->pid, &s->card);
+	if (job->card < l->cards.n)
+		take_card(&l->cards.at[job->card], job->pid, l->cards.fresh, &s->card);
 	proc_host(l->root, (uint32_t)job->pid, &s->host);
-	take_bounds(l, job->pid, s->time, &s->host);
+	s->host.limit_bytes = k->limit;
+	s->host.limit_used_bytes = k->used;
+	s->host.shm_total_bytes = k->shm_total;
+	s->host.shm_used_bytes = k->shm_used;
 	take_gauge(job->pid, &s->gauge);
 	return PLIM_OK;
 }
@@ -224,16 +283,27 @@ enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, con
 {
 	struct lines notes = { .arena = arena, .err = err };
 
-	if (!l->nvml)
-		lines_add(&notes, "GPUs: %s", l->no_gpu);
-	for (unsigned i = 0; i < l->card_count; i++) {
-		if (l->cards[i].lost)
+	if (!l->looker)
+		lines_add(&notes, "GPUs: they were not asked for");
+	else if (l->cards.silent_s >= 2)
+		lines_add(&notes,
+			  "GPUs: the driver has not answered for %.0f s; dmesg | grep -e NVRM -e "
+			  "amdgpu may say why",
+			  l->cards.silent_s);
+	else if (!l->cards.opened)
+		lines_add(&notes, "GPUs: the driver is starting");
+	else if (*l->cards.reason)
+		lines_add(&notes, "GPUs: %s", l->cards.reason);
+	for (unsigned i = 0; i < l->cards.n; i++) {
+		const struct gpu_card *c = &l->cards.at[i];
+
+		if (c->lost)
 			lines_add(&notes,
 				  "GPU %u has fallen off the bus; dmesg | grep Xid says why", i);
-		if (l->cards[i].slowed)
+		if (c->slowed)
 			lines_add(&notes, "GPU %u is slowed by %s", i,
-				  l->cards[i].slowed & 0x60 ? "heat"
-							    : "its hardware (power or a brake)");
+				  c->slowed & GPU_SLOWED_HEAT ? "heat"
+							      : "its hardware (power or a brake)");
 	}
 	if (l->foreign)
 		lines_add(&notes,

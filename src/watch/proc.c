@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define TICKS 100.0 /* of the processes' clock, a second: USER_HZ */
-#define CHILDREN 256
 
 /* A small file as text, "" where it cannot be read; false then. */
 static bool read_file(char *out, size_t room, const char *fmt, ...)
@@ -134,15 +133,9 @@ bool proc_process(const char *root, uint32_t pid, struct watch_process *out)
 
 /* ---- its workers ---- */
 
-struct children {
-	uint32_t at[CHILDREN];
-	size_t n;
-	bool told; /* the kernel has the list */
-};
-
-static void add_children(struct children *c, const char *list)
+static void add_children(struct proc_children *c, const char *list)
 {
-	for (char *end; c->n < CHILDREN; list = end) {
+	for (char *end; c->n < PROC_CHILDREN; list = end) {
 		unsigned long pid = strtoul(list, &end, 10);
 
 		if (end == list)
@@ -152,22 +145,20 @@ static void add_children(struct children *c, const char *list)
 }
 
 /* Children of each of its threads: DataLoaders are made in any of them. */
-static void look_for_children(const char *root, uint32_t pid, struct children *c)
+void proc_children(const char *root, uint32_t pid, struct proc_children *c)
 {
 	char path[512], text[4096];
 	struct dirent *e;
 	DIR *d;
 
-	*c = (struct children){ .n = 0 };
+	*c = (struct proc_children){ .n = 0 };
 	snprintf(path, sizeof(path), "%s/proc/%u/task", root, pid);
 	d = opendir(path);
 	while (d && (e = readdir(d))) {
 		if (*e->d_name < '0' || *e->d_name > '9')
 			continue;
-		if (read_file(text, sizeof(text), "%s/%.20s/children", path, e->d_name)) {
-			c->told = true;
+		if (read_file(text, sizeof(text), "%s/%.20s/children", path, e->d_name))
 			add_children(c, text);
-		}
 	}
 	if (d)
 		closedir(d);
@@ -185,11 +176,10 @@ static enum plim_status add_worker(const char *root, uint32_t pid, struct mem *m
 	return vec_push(m, &s->workers, *w, err);
 }
 
-bool proc_sample(const char *root, uint32_t pid, struct mem *m, struct watch_sample *s,
-		 struct plim_err *err)
+bool proc_sample(const char *root, uint32_t pid, const struct proc_children *children,
+		 struct mem *m, struct watch_sample *s, struct plim_err *err)
 {
 	struct stat_line thread;
-	struct children children;
 	char text[1024];
 
 	if (!proc_process(root, pid, &s->main) || s->main.state == 'Z')
@@ -200,11 +190,157 @@ bool proc_sample(const char *root, uint32_t pid, struct mem *m, struct watch_sam
 		s->main_system_s = thread.system_s;
 		s->main.state = thread.state;
 	}
-	look_for_children(root, pid, &children);
-	for (size_t i = 0; i < children.n; i++)
-		if (add_worker(root, children.at[i], m, s, err))
+	for (size_t i = 0; i < children->n; i++)
+		if (add_worker(root, children->at[i], m, s, err))
 			break;
 	return true;
+}
+
+/* ---- its relatives ---- */
+
+bool proc_descends(const char *root, uint32_t pid, uint32_t ancestor)
+{
+	struct stat_line stat;
+	char text[1024];
+
+	for (unsigned i = 0; pid > 1 && i < 64; i++, pid = stat.parent) {
+		if (pid == ancestor)
+			return true;
+		if (!read_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
+		    !parse_stat(text, &stat))
+			return false;
+	}
+	return false;
+}
+
+/* Programs that start another one and wait for it. */
+static bool is_launcher(const char *name)
+{
+	static const char *const names[] = { "sh",     "bash",     "dash",       "zsh",
+					     "fish",   "env",      "time",       "nice",
+					     "ionice", "nohup",    "timeout",    "stdbuf",
+					     "sudo",   "setsid",   "taskset",    "numactl",
+					     "conda",  "uv",       "poetry",     "accelerate",
+					     "srun",   "torchrun", "pt_elastic", "deepspeed" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+uint32_t proc_behind_launchers(const char *root, uint32_t pid)
+{
+	for (unsigned depth = 0; depth < 8; depth++) {
+		struct stat_line stat;
+		struct proc_children c;
+		char text[1024];
+
+		if (!read_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
+		    !parse_stat(text, &stat) || !is_launcher(stat.name))
+			return pid;
+		proc_children(root, pid, &c);
+		if (c.n != 1)
+			return pid;
+		pid = c.at[0];
+	}
+	return pid;
+}
+
+/* ---- of several processes ---- */
+
+/* The value of `name` in an environment block; NULL: it is not there. */
+static const char *variable(const char *block, size_t n, const char *name)
+{
+	size_t m = strlen(name);
+
+	for (const char *at = block; at < block + n; at += strlen(at) + 1)
+		if (!strncmp(at, name, m) && at[m] == '=')
+			return at + m + 1;
+	return NULL;
+}
+
+static uint64_t number_of(const char *block, size_t n, const char *const *names)
+{
+	for (; *names; names++) {
+		const char *value = variable(block, n, *names);
+		char *end;
+		unsigned long v = value ? strtoul(value, &end, 10) : 0;
+
+		if (value && end != value && !*end && v < 1u << 24)
+			return v;
+	}
+	return PLIM_UNKNOWN;
+}
+
+/* FNV-1a, of names that ranks of one job share. */
+static uint64_t mix(uint64_t sum, const char *text)
+{
+	for (; text && *text; text++)
+		sum = (sum ^ (unsigned char)*text) * 1099511628211u;
+	return sum;
+}
+
+void proc_rank(const char *root, uint32_t pid, struct proc_rank *out)
+{
+	static const char *const ranks[] = { "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", NULL };
+	static const char *const worlds[] = { "WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE",
+					      NULL };
+	static const char *const same[] = { "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+					    "SLURM_JOB_ID", "SLURM_STEP_ID" };
+	size_t room = 65536, n;
+	char path[320], *block = malloc(room);
+	int fd;
+	ssize_t got = -1;
+
+	*out = (struct proc_rank){ PLIM_UNKNOWN, PLIM_UNKNOWN, 0 };
+	snprintf(path, sizeof(path), "%s/proc/%u/environ", root, pid);
+	fd = block ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	if (fd >= 0) {
+		got = read(fd, block, room - 1);
+		(void)close(fd);
+	}
+	n = got > 0 ? (size_t)got : 0;
+	if (n) {
+		block[n] = 0;
+		out->rank = number_of(block, n, ranks);
+		out->world = number_of(block, n, worlds);
+		out->job = 14695981039346656037u;
+		for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+			out->job = mix(mix(out->job, variable(block, n, same[i])), "\n");
+	}
+	free(block);
+}
+
+/* ---- may it be asked? ---- */
+
+bool watch_catches(uint32_t pid, int number)
+{
+	char text[4096], *at;
+	unsigned long long mask;
+
+	return read_file(text, sizeof(text), "/proc/%u/status", pid) &&
+	       (at = strstr(text, "\nSigCgt:")) != NULL && sscanf(at + 8, " %llx", &mask) == 1 &&
+	       (mask >> (number - 1) & 1);
+}
+
+/* Lines of maps end with the path.  A process has tens of thousands of them at most. */
+bool watch_maps(uint32_t pid, const char *path)
+{
+	char name[320], line[4400];
+	size_t n = strlen(path), m;
+	bool found = false;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%u/maps", pid);
+	f = fopen(name, "re");
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		m = strcspn(line, "\n");
+		found = m > n && !memcmp(line + m - n, path, n) && line[m - n - 1] == ' ';
+	}
+	if (f)
+		(void)fclose(f);
+	return found;
 }
 
 /* ---- the host ---- */
@@ -232,6 +368,31 @@ static bool cpu_stat(const char *root, uint32_t pid, char *out, size_t room)
 			return true;
 	}
 	return false;
+}
+
+void proc_cgroup(const char *root, uint32_t pid, char *out, size_t room)
+{
+	char text[4096], *line;
+
+	*out = 0;
+	if (!read_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid))
+		return;
+	line = !strncmp(text, "0::", 3) ? text : strstr(text, "\n0::");
+	if (!line)
+		return;
+	line += line == text ? 3 : 4;
+	line[strcspn(line, "\n")] = 0;
+	if ((size_t)snprintf(out, room, "%s/sys/fs/cgroup%s", root, line) >= room)
+		*out = 0;
+}
+
+uint64_t proc_cgroup_kills(const char *folder)
+{
+	char text[1024];
+
+	return *folder && read_file(text, sizeof(text), "%s/memory.events", folder)
+		       ? number_after(text, "\noom_kill ")
+		       : PLIM_UNKNOWN;
 }
 
 void proc_host(const char *root, uint32_t pid, struct watch_host *out)

@@ -8,6 +8,7 @@
 #define WATCH_WATCH_H
 
 #include "base/base.h"
+#include "gpu/gpu.h"
 
 #include <plimsoll/watch.h>
 
@@ -251,8 +252,10 @@ struct watch_look;
 struct watch_seen {
 	uint64_t pid, start_time;
 	char name[64];
-	char gpu[64];  /* "0 NVIDIA H100 80GB HBM3"; "": none */
-	unsigned card; /* its number; UINT_MAX: none */
+	char gpu[72];         /* "0 NVIDIA H100 80GB HBM3"; "": none */
+	unsigned card;        /* its number; UINT_MAX: none */
+	uint64_t rank, world; /* PLIM_UNKNOWN: not told */
+	uint64_t group;       /* ranks of one job share it; 0: it is alone */
 };
 
 enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options *options,
@@ -267,9 +270,32 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,
 				   struct watch_sample *out, struct plim_err *err);
 
+/* The cards as they were looked at last. */
+const struct gpu_cards *watch_look_cards(const struct watch_look *l);
+
+/* The folder of a process's cgroup (PLIM_UNKNOWN: it stands in `folder`), and how often the kernel killed for memory in it. */
+void watch_look_cgroup(const struct watch_look *l, uint64_t pid, char *folder, size_t room,
+		       uint64_t *kills);
+
+bool watch_look_lives(const struct watch_look *l, uint64_t pid, uint64_t start_time);
+
+/* Is the process that was asked for gone? */
+bool watch_look_ended(const struct watch_look *l);
+
 /* What cannot be seen, and why. */
 enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, const char ***out,
 				  size_t *n, struct plim_err *err);
+
+/* Does the process catch that signal; does it map that file? */
+bool watch_catches(uint32_t pid, int number);
+bool watch_maps(uint32_t pid, const char *path);
+
+/*
+ * Send a signal to the process that was seen.  `to_record` (what was seen of its host, or NULL): it is to make a recording; refused with
+ * PLIM_E_UNSUPPORTED where it would not, or where host memory is short.
+ */
+enum plim_status watch_signal(uint64_t pid, uint64_t start_time, int number,
+			      const struct watch_host *to_record, struct plim_err *err);
 
 /* ---- samples as JSON lines ---- */
 

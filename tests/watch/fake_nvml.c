@@ -4,12 +4,16 @@
  *	stride=24|32|16	bytes of a process's row	pid=N,N...	who holds the card	bytes=N	each of them
  *	use=N  power=mW  sm=%  graphics=%  used=N  total=N
  *	code_NAME=N	what that call answers	gpm=0	no GPM	cards=N	init=N
+ *	name@I=value	the same of card I alone	xid=N	an error that is told once
+ *	hang_NAME=FILE	that call does not return while there is such a file
  */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 struct gpm_row {
 	uint32_t id, result;
@@ -32,15 +36,42 @@ static double number(const char *key, double otherwise)
 	return at ? strtod(at + strlen(name), NULL) : otherwise;
 }
 
+/* Of card `d`, else of all. */
+static double of_card(void *d, const char *key, double otherwise)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s@%u", key, (unsigned)(uintptr_t)d - 1);
+	return number(name, number(key, otherwise));
+}
+
+static void hang(const char *key)
+{
+	const char *all = getenv("FAKE_NVML"), *at;
+	const struct timespec moment = { 0, 20000000 };
+	char name[64], path[512];
+
+	snprintf(name, sizeof(name), " hang_%s=", key);
+	at = all ? strstr(all, name) : NULL;
+	if (!at)
+		return;
+	snprintf(path, sizeof(path), "%.*s", (int)strcspn(at + strlen(name), " "),
+		 at + strlen(name));
+	while (!access(path, F_OK))
+		nanosleep(&moment, NULL);
+}
+
 #define CODE(name)                                         \
 	do {                                               \
 		int code_ = (int)number("code_" #name, 0); \
+		hang(#name);                               \
 		if (code_)                                 \
 			return code_;                      \
 	} while (0)
 
 int nvmlInit_v2(void)
 {
+	CODE(init);
 	return (int)number("init", 0);
 }
 int nvmlShutdown(void)
@@ -87,17 +118,15 @@ int nvmlDeviceGetMemoryInfo_v2(void *d, uint64_t *out)
 }
 int nvmlDeviceGetUtilizationRates(void *d, uint32_t *out)
 {
-	(void)d;
 	CODE(use);
-	out[0] = (uint32_t)number("use", 100);
+	out[0] = (uint32_t)of_card(d, "use", 100);
 	out[1] = 0;
 	return 0;
 }
 int nvmlDeviceGetPowerUsage(void *d, unsigned *mw)
 {
-	(void)d;
 	CODE(power);
-	*mw = (unsigned)number("power", 459000);
+	*mw = (unsigned)of_card(d, "power", 459000);
 	return 0;
 }
 int nvmlDeviceGetEnforcedPowerLimit(void *d, unsigned *mw)
@@ -109,12 +138,16 @@ int nvmlDeviceGetEnforcedPowerLimit(void *d, unsigned *mw)
 int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, unsigned char *rows)
 {
 	unsigned stride = (unsigned)number("stride", 24), room = *n;
-	const char *all = getenv("FAKE_NVML"), *at = all ? strstr(all, " pid=") : NULL;
+	const char *all = getenv("FAKE_NVML"), *at;
 	uint64_t bytes = (uint64_t)number("bytes", 60e9);
+	char own[32];
 
-	(void)d;
 	CODE(processes);
-	for (*n = 0, at = at ? at + 5 : NULL; at && *at >= '0' && *at <= '9'; ++*n) {
+	snprintf(own, sizeof(own), " pid@%u=", (unsigned)(uintptr_t)d - 1);
+	at = all ? strstr(all, own) : NULL;
+	if (!at)
+		at = all ? strstr(all, " pid=") : NULL;
+	for (*n = 0, at = at ? strchr(at, '=') + 1 : NULL; at && *at >= '0' && *at <= '9'; ++*n) {
 		char *end;
 		uint32_t pid = (uint32_t)strtoul(at, &end, 10);
 
@@ -145,21 +178,60 @@ int nvmlGpmSampleFree(void *sample)
 }
 int nvmlGpmSampleGet(void *d, void *sample)
 {
-	(void)d;
-	(void)sample;
 	CODE(sample);
+	memcpy(sample, &d, sizeof(d));
 	return 0;
 }
 int nvmlGpmMetricsGet(struct gpm_get *get)
 {
+	void *d;
+
+	memcpy(&d, get->now, sizeof(d));
 	for (uint32_t i = 0; i < get->n; i++) {
 		struct gpm_row *r = &get->rows[i];
 
 		r->result = 0;
-		r->value = r->id == 1    ? number("graphics", 95)
-			   : r->id == 2  ? number("sm", 90)
+		r->value = r->id == 1    ? of_card(d, "graphics", 95)
+			   : r->id == 2  ? of_card(d, "sm", 90)
 			   : r->id == 10 ? NAN
 					 : 10;
 	}
+	return 0;
+}
+
+/* ---- events ---- */
+
+struct event {
+	void *device;
+	unsigned long long type, data;
+	unsigned gi, ci;
+};
+
+int nvmlEventSetCreate(void **set)
+{
+	*set = calloc(1, 1);
+	return *set ? 0 : 20;
+}
+int nvmlEventSetFree(void *set)
+{
+	free(set);
+	return 0;
+}
+int nvmlDeviceRegisterEvents(void *d, unsigned long long types, void *set)
+{
+	(void)d;
+	(void)types;
+	(void)set;
+	CODE(events);
+	return 0;
+}
+int nvmlEventSetWait_v2(unsigned char *set, struct event *out, unsigned ms)
+{
+	(void)ms;
+	if (!number("xid", 0) || *set)
+		return 10;
+	*set = 1;
+	*out = (struct event){ (void *)(uintptr_t)1, 8, (unsigned long long)number("xid", 0), 0,
+			       0 };
 	return 0;
 }

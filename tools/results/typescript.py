@@ -1,4 +1,4 @@
-"""ui/src/results.ts: the structs of report and curves as the pages' JSON has them."""
+"""ui/src/results.ts: the structs of report, curves and watch as the pages' JSON has them."""
 
 SCALARS = {"u64": "number | null", "i64": "number", "u32": "number", "bool": "boolean", "tri": "boolean | null",
            "double": "number | null", "string": "string | null", "strings": "string[]", "u64s": "number[]"}
@@ -27,4 +27,4 @@ def interfaces(api, roots):
 
 
 def source(api):
-    return "\n".join(interfaces(api, ("report", "curves")))
+    return "\n".join(interfaces(api, ("report", "curves", "watch")))

@@ -302,3 +302,138 @@ export interface Curves {
 	runs: CurvesRun[]; // in the order of the paths, by name within a folder
 	notes: string[]; // what was left out
 }
+
+export interface WatchNow {
+	time: number | null; // of the sample
+	gpu_busy_percent: number | null; // time with any kernel at all
+	sm_active_percent: number | null; // of the card's multiprocessors, by GPM
+	sm_occupancy_percent: number | null; // of the card's warps, by GPM
+	tensor_active_percent: number | null; // by GPM
+	dram_active_percent: number | null; // by GPM
+	receive_bytes_per_second: number | null; // of the card, over PCIe
+	transmit_bytes_per_second: number | null; // of the card, over PCIe
+	power_watts: number | null; // of the card
+	gpu_total_bytes: number | null; // of the card
+	gpu_used_bytes: number | null; // of the card, by everyone
+	gpu_reserved_bytes: number | null; // of the card, by the driver
+	gpu_job_bytes: number | null; // of the card, by this job
+	allocated_bytes: number | null; // PyTorch's, from the gauge
+	reserved_bytes: number | null; // PyTorch's, from the gauge
+	step: number | null; // from the gauge
+	loss: number | null; // from the gauge
+	phase: string | null; // from the gauge
+	main_cores: number | null; // that the main thread used
+	worker_count: number | null; // DataLoader workers
+	worker_cores: number | null; // that one of them used, on average
+	resident_bytes: number | null; // of the main process and its workers
+	host_available_bytes: number | null; // of the machine
+	host_total_bytes: number | null; // of the machine
+}
+
+export interface WatchProcess {
+	pid: number | null; // of the process
+	what: string; // main, or worker
+	state: string; // R, S, D, Z, T as /proc has it; "?": not known
+	cores: number | null; // that it used since the sample before
+	resident_bytes: number | null; // of its memory
+	read_bytes_per_second: number | null; // from disks
+	sleeps_in: string | null; // the kernel's function; null: it runs, or nobody may know
+}
+
+export interface WatchVerdict {
+	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled"; // what holds the job back
+	confidence: "low" | "medium" | "high"; // how sure that is
+	since: number | null; // when it began
+	until: number | null; // when it was over; null: it goes on
+	title: string; // one sentence
+	evidence: string[]; // sentences with the numbers
+	advice: string[]; // what to change, best first
+}
+
+export interface WatchForecast {
+	bound: "gpu" | "process" | "cgroup" | "machine" | "shm"; // what will be full
+	confidence: "low" | "medium" | "high"; // low: it grows, but the end is too far beyond what was seen to be foretold
+	what: string; // the memory that grows
+	room_bytes: number | null; // left now
+	growth_bytes_per_hour_range: Interval; // 95 %
+	seconds_range: Interval; // until it is full, from the two ends of the growth
+	step_range: Interval; // of the training, then; null: steps are not seen
+	since: number | null; // begin of the samples it rests on
+	title: string; // one sentence
+	evidence: string[]; // sentences with the numbers
+}
+
+export interface WatchShare {
+	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled"; // that was said
+	seconds: number | null; // in total
+}
+
+export interface WatchWindow {
+	time: number | null; // its end
+	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled"; // what it alone tells
+	confidence: "low" | "medium" | "high"; // how sure that is
+}
+
+export interface WatchJob {
+	pid: number | null; // null: not known
+	name: string; // of the program, as short as tells it
+	gpu: string | null; // name and number of its card; null: it has none
+	first_time: number | null; // of the samples
+	last_time: number | null; // of the samples
+	samples: number | null; // that were taken
+	rank: number | null; // of a job of several processes; null: it is alone
+	world: number | null; // how many ranks that job has; null: not told
+	now: WatchNow; // the latest sample
+	processes: WatchProcess[]; // the main process, then the workers
+	verdicts: WatchVerdict[]; // the newest first
+	forecasts: WatchForecast[]; // the nearest first
+	shares: WatchShare[]; // the longest first
+	windows: WatchWindow[]; // of a replay: every window
+	ended: boolean; // the process is gone
+}
+
+export interface WatchGroup {
+	ranks: number | null; // that are seen here
+	world: number | null; // that the job has; null: not told
+	late_pid: number | null; // the one that the others wait for; null: none
+	late_rank: number | null; // its rank; null: none, or not told
+	title: string; // one sentence
+	evidence: string[]; // sentences with the numbers
+}
+
+export interface WatchCard {
+	index: number | null; // as its driver counts
+	name: string; // of the product
+	uuid: string | null; // null: not told
+	total_bytes: number | null; // of its memory
+	used_bytes: number | null; // by everyone
+	reserved_bytes: number | null; // by the driver
+	gpu_busy_percent: number | null; // time with any kernel at all
+	sm_active_percent: number | null; // of its multiprocessors, by GPM
+	power_watts: number | null; // now
+	power_limit_watts: number | null; // that it keeps below
+	temperature_celsius: number | null; // of the chip
+	slowed: string | null; // why its clocks are down: heat, hardware; null: they are not
+	xid: number | null; // the newest error of the driver since watch began; null: none
+	processes: number | null; // that hold it; null: not told
+	lost: boolean; // it has fallen off the bus
+}
+
+export interface WatchAlert {
+	event: "creep" | "oom_soon" | "idle_long" | "stall" | "input_bound" | "slowed" | "card_lost" | "xid" | "died" | "ended" | "tight_shm" | "late_rank" | "driver_silent"; // what
+	pid: number | null; // of the job; null: it is about a card
+	since: number | null; // when it began
+	fresh: boolean; // with this very sample
+	title: string; // one sentence
+}
+
+export interface Watch {
+	jobs: WatchJob[]; // those that end stay, up to 64 of them
+	groups: WatchGroup[]; // jobs that are ranks of one
+	cards: WatchCard[]; // of this machine
+	alerts: WatchAlert[]; // that hold now, the newest first
+	driver_silent_seconds: number | null; // that the GPU's driver owes an answer for; null: it answers
+	cpu_seconds: number | null; // of processor time that watching has taken
+	ended: boolean; // the process that was asked for is gone, or all of a replay is read
+	notes: string[]; // what could not be seen, and why
+}

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REPLAY_JOBS 256
@@ -107,15 +108,18 @@ static enum plim_status fill_shares(const struct watch_job *j, struct arena *are
 	return PLIM_OK;
 }
 
-static enum plim_status fill_job(const struct watch_known *k, struct arena *arena,
+static enum plim_status fill_job(struct plim_watch *w, const struct watch_known *k,
 				 struct plim_watch_job *out, struct plim_err *err)
 {
+	struct arena *arena = &w->hidden->arena;
 	const struct watch_job *j = k->job;
 	enum plim_status st;
 
 	*out = (struct plim_watch_job){ .pid = k->pid,
 					.name = k->name,
 					.gpu = *k->gpu ? k->gpu : NULL,
+					.rank = k->rank,
+					.world = k->world,
 					.first_time = j->first_time,
 					.last_time = j->last_time,
 					.samples = j->samples,
@@ -127,8 +131,18 @@ static enum plim_status fill_job(const struct watch_known *k, struct arena *aren
 		fill_now(j, &out->now);
 	st = fill_verdicts(j, arena, out, err);
 	if (!st)
+		st = watch_fill_processes(w, j, out, err);
+	if (!st)
 		st = fill_shares(j, arena, out, err);
 	return st ? st : watch_forecast(j, arena, &out->forecasts, &out->forecast_count, err);
+}
+
+static double seconds_of(clockid_t which)
+{
+	struct timespec t;
+
+	(void)clock_gettime(which, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static enum plim_status conclude(struct plim_watch *w, struct plim_err *err)
@@ -138,13 +152,22 @@ static enum plim_status conclude(struct plim_watch *w, struct plim_err *err)
 
 	arena_release(&h->arena);
 	arena_init(&h->arena, &h->mem);
-	*w = (struct plim_watch){ .hidden = h };
+	*w = (struct plim_watch){ .hidden = h,
+				  .driver_silent_seconds = NAN,
+				  .cpu_seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID),
+				  .ended = !h->look || watch_look_ended(h->look) };
 	w->jobs = arena_take(&h->arena, h->jobs.n, sizeof(*w->jobs), err);
 	if (!w->jobs)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < h->jobs.n; i++)
 		if (h->jobs.at[i].job->samples)
-			st = fill_job(&h->jobs.at[i], &h->arena, &w->jobs[w->job_count++], err);
+			st = fill_job(w, &h->jobs.at[i], &w->jobs[w->job_count++], err);
+	if (!st && h->look)
+		st = watch_fill_cards(w, err);
+	if (!st)
+		st = watch_fill_groups(w, err);
+	if (!st)
+		st = watch_fill_alerts(w, err);
 	if (!st && h->look)
 		st = watch_look_notes(h->look, &h->arena, &w->notes, &w->note_count, err);
 	return st;
@@ -156,7 +179,11 @@ static enum plim_status add_job(struct plim_watch_hidden *h, struct watch_known 
 				struct plim_err *err)
 {
 	struct watch_known k = { .job = mem_new(&h->mem, 1, sizeof(*k.job), err),
-				 .pid = PLIM_UNKNOWN };
+				 .pid = PLIM_UNKNOWN,
+				 .rank = PLIM_UNKNOWN,
+				 .world = PLIM_UNKNOWN,
+				 .kills = PLIM_UNKNOWN,
+				 .history = { .width = 1 } };
 	enum plim_status st;
 
 	if (!k.job)
@@ -200,6 +227,22 @@ static enum plim_status begin(const struct plim_watch_options *options, double w
 	arena_init(&h->arena, &h->mem);
 	*out = w;
 	return PLIM_OK;
+}
+
+static void add_history(struct watch_known *k)
+{
+	const struct watch_sample *s = watch_job_last(k->job);
+	double total, used;
+
+	if (!s)
+		return;
+	total = s->card.total_bytes == PLIM_UNKNOWN ? NAN : (double)s->card.total_bytes;
+	used = s->card.used_bytes == PLIM_UNKNOWN ? NAN : (double)s->card.used_bytes;
+	watch_history_add(&k->history, isnan(s->card.sm) ? s->card.use : s->card.sm,
+			  100 * used / total);
+	k->history.every_s = k->job->samples > 1 ? (k->job->last_time - k->job->first_time) /
+							   (double)(k->job->samples - 1)
+						 : 1;
 }
 
 /* ---- recorded samples ---- */
@@ -251,6 +294,10 @@ static enum plim_status replay(struct plim_watch_hidden *h, struct watch_lines *
 		*slot = s;
 		s = other;
 		st = watch_job_add(k->job, err);
+		if (!st) {
+			add_history(k);
+			h->time = k->job->last_time;
+		}
 	}
 	vec_release(&h->mem, &s.workers);
 	if (!st && !h->jobs.n)
@@ -349,6 +396,25 @@ static struct watch_known *known(struct plim_watch_hidden *h, const struct watch
 	return NULL;
 }
 
+static void forget(struct plim_watch_hidden *h, size_t i)
+{
+	watch_job_release(h->jobs.at[i].job);
+	mem_free(&h->mem, h->jobs.at[i].job, 1, sizeof(*h->jobs.at[i].job));
+	memmove(&h->jobs.at[i], &h->jobs.at[i + 1], (h->jobs.n - i - 1) * sizeof(h->jobs.at[0]));
+	h->jobs.n--;
+}
+
+/* Those that ended long ago make room. */
+static void forget_one(struct plim_watch_hidden *h)
+{
+	size_t i = 0;
+
+	while (i < h->jobs.n && !h->jobs.at[i].job->ended)
+		i++;
+	if (h->jobs.n >= WATCH_KEPT_JOBS && i < h->jobs.n)
+		forget(h, i);
+}
+
 static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watch_seen *seen,
 				  struct plim_err *err)
 {
@@ -357,12 +423,17 @@ static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watc
 	enum plim_status st = PLIM_OK;
 
 	if (!k) {
+		forget_one(h);
 		st = add_job(h, &k, err);
 		if (st)
 			return st;
 		k->pid = seen->pid;
 		k->start_time = seen->start_time;
+		watch_look_cgroup(h->look, seen->pid, k->cgroup, sizeof(k->cgroup), &k->kills);
 	}
+	k->rank = seen->rank;
+	k->world = seen->world;
+	k->group = seen->group;
 	/* A shell becomes the program it starts, a program takes its card later. */
 	snprintf(k->name, sizeof(k->name), "%s", seen->name);
 	snprintf(k->gpu, sizeof(k->gpu), "%s", seen->gpu);
@@ -372,8 +443,25 @@ static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watc
 		st = log_sample(h, s, err);
 	if (!st)
 		st = watch_job_add(k->job, err);
+	if (!st && isfinite(s->time))
+		add_history(k);
 	k->seen = true;
 	return st;
+}
+
+/* The reason of an end as far as it can be known. */
+static void look_at_end(struct plim_watch_hidden *h, struct watch_known *k)
+{
+	uint64_t kills;
+
+	k->job->ended = true;
+	if (watch_look_lives(h->look, k->pid, k->start_time)) {
+		k->let_go = true;
+		return;
+	}
+	watch_look_cgroup(h->look, PLIM_UNKNOWN, k->cgroup, sizeof(k->cgroup), &kills);
+	if (kills != PLIM_UNKNOWN && k->kills != PLIM_UNKNOWN && kills > k->kills)
+		k->end = "the kernel killed a process of its cgroup for memory";
 }
 
 enum plim_status plim_watch_tick(struct plim_watch *w, struct plim_err *err)
@@ -385,13 +473,24 @@ enum plim_status plim_watch_tick(struct plim_watch *w, struct plim_err *err)
 
 	if (!h->look)
 		return err_set(err, PLIM_E_ARG, "recorded samples have no next moment");
+	h->time = seconds_of(CLOCK_REALTIME);
 	st = watch_look_jobs(h->look, &seen, &n, err);
 	for (size_t i = 0; i < h->jobs.n; i++)
 		h->jobs.at[i].seen = false;
 	for (size_t i = 0; !st && i < n; i++)
 		st = take_seen(h, &seen[i], err);
-	for (size_t i = 0; i < h->jobs.n; i++)
-		h->jobs.at[i].job->ended |= !h->jobs.at[i].seen;
+	for (size_t i = h->jobs.n; !st && i-- > 0;) {
+		struct watch_known *k = &h->jobs.at[i];
+
+		if (k->seen || k->job->ended)
+			continue;
+		/* A shell was looked at until the program behind it was there. */
+		if (h->options.pid != PLIM_UNKNOWN &&
+		    watch_look_lives(h->look, k->pid, k->start_time))
+			forget(h, i);
+		else
+			look_at_end(h, k);
+	}
 	return st ? st : conclude(w, err);
 }
 
@@ -407,6 +506,7 @@ void plim_watch_free(struct plim_watch *w)
 		mem_free(&h->mem, h->jobs.at[i].job, 1, sizeof(*h->jobs.at[i].job));
 	}
 	vec_release(&h->mem, &h->jobs);
+	vec_release(&h->mem, &h->raised);
 	watch_look_close(h->look);
 	if (h->log >= 0)
 		close(h->log);

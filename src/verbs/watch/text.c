@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static const char *span_text(char *out, double seconds)
+const char *watch_span_text(char out[32], double seconds)
 {
 	if (seconds < 120)
 		snprintf(out, 32, "%.0f s", seconds);
@@ -16,18 +16,21 @@ static const char *span_text(char *out, double seconds)
 	return out;
 }
 
-/* The name of a state as words in capitals: INPUT-CPU. */
-static void put_state(struct text *t, enum plim_watch_state s)
+const char *watch_state_word(enum plim_watch_state s, char out[32])
 {
-	const char *name = plim_watch_state_name(s);
-	char word[32];
-	size_t i;
+	snprintf(out, 32, "%s", plim_watch_state_name(s));
+	for (char *c = out; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	return out;
+}
 
-	for (i = 0; name[i] && i < sizeof(word) - 1; i++)
-		word[i] = (char)(name[i] == '_'                     ? '-'
-				 : name[i] >= 'a' && name[i] <= 'z' ? name[i] - 32
-								    : name[i]);
-	word[i] = 0;
+void watch_put_state(struct text *t, enum plim_watch_state s)
+{
+	char word[32];
+
+	watch_state_word(s, word);
+	for (char *c = word; *c; c++)
+		*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
 	text_hue(t, s == PLIM_WATCH_COMPUTE_BOUND                           ? TEXT_GOOD
 		    : s == PLIM_WATCH_STARTING || s == PLIM_WATCH_UNDECIDED ? TEXT_HEAD
 									    : TEXT_BAD);
@@ -35,7 +38,7 @@ static void put_state(struct text *t, enum plim_watch_state s)
 	text_plain(t);
 }
 
-static void put_verdict(struct text *t, const struct plim_watch_job *j)
+void watch_put_verdict(struct text *t, const struct plim_watch_job *j)
 {
 	static const char *const sure[] = { "not sure", "fairly sure", "sure" };
 	const struct plim_watch_verdict *v = j->verdicts;
@@ -46,9 +49,9 @@ static void put_verdict(struct text *t, const struct plim_watch_job *j)
 		return;
 	}
 	text_puts(t, "  ");
-	put_state(t, v->state);
+	watch_put_state(t, v->state);
 	text_wrap(t, (unsigned)(2 + strlen(plim_watch_state_name(v->state))), 4,
-		  ": %s (for %s; %s)", v->title, span_text(span, j->last_time - v->since),
+		  ": %s (for %s; %s)", v->title, watch_span_text(span, j->last_time - v->since),
 		  sure[v->confidence]);
 	for (size_t i = 0; i < v->evidence_count; i++) {
 		text_puts(t, "    ");
@@ -60,7 +63,7 @@ static void put_verdict(struct text *t, const struct plim_watch_job *j)
 	}
 }
 
-static void put_forecasts(struct text *t, const struct plim_watch_job *j)
+void watch_put_forecasts(struct text *t, const struct plim_watch_job *j)
 {
 	for (size_t i = 0; i < j->forecast_count; i++) {
 		const struct plim_watch_forecast *f = &j->forecasts[i];
@@ -155,7 +158,14 @@ static void put_shares(struct text *t, const struct plim_watch_job *j)
 	text_puts(t, "\n");
 }
 
-static void put_job(struct text *t, const struct plim_watch_job *j)
+void watch_put_numbers(struct text *t, const struct plim_watch_job *j)
+{
+	put_gpu(t, j);
+	put_host(t, j);
+	put_shares(t, j);
+}
+
+void watch_put_job(struct text *t, const struct plim_watch_job *j)
 {
 	char span[32];
 
@@ -164,14 +174,14 @@ static void put_job(struct text *t, const struct plim_watch_job *j)
 	text_plain(t);
 	if (j->pid != PLIM_UNKNOWN)
 		text_printf(t, " [%llu]", (unsigned long long)j->pid);
+	if (j->rank != PLIM_UNKNOWN)
+		text_printf(t, " rank %llu", (unsigned long long)j->rank);
 	text_printf(t, "  watched for %s, %llu samples%s\n",
-		    span_text(span, j->last_time - j->first_time), (unsigned long long)j->samples,
-		    j->ended ? "; it has ended" : "");
-	put_verdict(t, j);
-	put_forecasts(t, j);
-	put_gpu(t, j);
-	put_host(t, j);
-	put_shares(t, j);
+		    watch_span_text(span, j->last_time - j->first_time),
+		    (unsigned long long)j->samples, j->ended ? "; it has ended" : "");
+	watch_put_verdict(t, j);
+	watch_put_forecasts(t, j);
+	watch_put_numbers(t, j);
 }
 
 enum plim_status plim_watch_text(const struct plim_watch *w, const struct plim_text_style *style,
@@ -184,10 +194,18 @@ enum plim_status plim_watch_text(const struct plim_watch *w, const struct plim_t
 	for (size_t i = 0; i < w->job_count; i++) {
 		if (i)
 			text_puts(&t, "\n");
-		put_job(&t, &w->jobs[i]);
+		watch_put_job(&t, &w->jobs[i]);
 	}
 	if (!w->job_count)
 		text_puts(&t, "no job holds a GPU here\n");
+	for (size_t i = 0; i < w->group_count; i++) {
+		text_printf(&t, "%llu ranks: %s\n", (unsigned long long)w->groups[i].ranks,
+			    w->groups[i].title);
+		for (size_t k = 0; k < w->groups[i].evidence_count; k++) {
+			text_puts(&t, "    ");
+			text_wrap_name(&t, 4, 6, w->groups[i].evidence[k]);
+		}
+	}
 	out_list(&t, "Not seen", w->notes, w->note_count);
 	return out_text(&t, write, ctx, err);
 }

@@ -4,13 +4,44 @@
 
 #include "watch/watch.h"
 
+#define WATCH_HISTORY 240 /* points of a graph */
+#define WATCH_KEPT_JOBS 64
+
+/* Points of a graph, each the mean (of use) or the last (of memory) of `width` samples; wider as time goes. */
+struct watch_history {
+	float busy[WATCH_HISTORY], memory[WATCH_HISTORY]; /* percent; NaN: not known */
+	unsigned n, width, in_last;
+	double every_s; /* between two samples */
+};
+
+void watch_history_add(struct watch_history *h, double busy, double memory);
+
 /* A job that was seen once. */
 struct watch_known {
 	struct watch_job *job;
 	uint64_t pid, start_time;
-	char name[64], gpu[64];
+	char name[64], gpu[72];
+	uint64_t rank, world, group;
 	bool seen; /* in this tick */
+	struct watch_history history;
+	char cgroup[320]; /* its folder; "": not seen */
+	uint64_t kills;   /* there, when it was seen first */
+	bool waited;
+	bool let_go;     /* it holds no card any more, and lives */
+	int status;      /* if waited */
+	const char *end; /* why it ended; NULL: not known */
 };
+
+/* Something that held in the sample before. */
+struct watch_raised {
+	enum plim_watch_event event;
+	uint64_t pid; /* or the card's number */
+	double since; /* that it holds */
+	bool told, holds;
+	double told_time;
+	char title[200];
+};
+#define WATCH_RAISED 256
 
 struct plim_watch_hidden {
 	struct mem mem;
@@ -21,6 +52,33 @@ struct plim_watch_hidden {
 	struct watch_look *look; /* NULL: a replay */
 	int log;                 /* -1: none */
 	uint64_t page_bytes;
+	double time; /* of the newest sample of any job */
+	VEC(struct watch_raised) raised;
+	uint64_t xids[GPU_CARDS]; /* told before */
 };
+
+/* Cards, ranks that belong together, and what the public struct has beside jobs. */
+enum plim_status watch_fill_cards(struct plim_watch *w, struct plim_err *err);
+enum plim_status watch_fill_groups(struct plim_watch *w, struct plim_err *err);
+enum plim_status watch_fill_processes(struct plim_watch *w, const struct watch_job *j,
+				      struct plim_watch_job *out, struct plim_err *err);
+
+/* What holds now becomes alerts: each once an episode. */
+enum plim_status watch_fill_alerts(struct plim_watch *w, struct plim_err *err);
+
+/* "input-cpu" of PLIM_WATCH_INPUT_CPU, for people and command lines. */
+const char *watch_state_word(enum plim_watch_state s, char out[32]);
+
+/* The same in capitals, in its colour. */
+void watch_put_state(struct text *t, enum plim_watch_state s);
+
+/* All that is said of a job. */
+void watch_put_job(struct text *t, const struct plim_watch_job *j);
+void watch_put_verdict(struct text *t, const struct plim_watch_job *j);
+void watch_put_numbers(struct text *t, const struct plim_watch_job *j);
+void watch_put_forecasts(struct text *t, const struct plim_watch_job *j);
+
+/* "5 min" */
+const char *watch_span_text(char out[32], double seconds);
 
 #endif

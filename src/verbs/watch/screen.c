@@ -1,0 +1,525 @@
+/*
+ * A screen of text: cards, jobs, and what there is to say of the one that is chosen.  Lines are made as long as they come and cut at the
+ * edges; nothing here knows a terminal.
+ */
+#include "verbs/watch/watch.h"
+
+#include "verbs/out.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define LEAST_WIDTH 60 /* narrower or lower: verdicts and cards alone */
+#define LEAST_HEIGHT 15
+#define GIB 1073741824.0
+
+/* ---- graphs ---- */
+
+void watch_history_add(struct watch_history *h, double busy, double memory)
+{
+	if (h->n == WATCH_HISTORY && h->in_last == h->width) {
+		for (unsigned i = 0; i < WATCH_HISTORY / 2; i++) {
+			float a = h->busy[2 * i], b = h->busy[2 * i + 1];
+
+			h->busy[i] = isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
+			h->memory[i] = h->memory[2 * i + 1];
+		}
+		h->n = WATCH_HISTORY / 2;
+		h->width *= 2;
+		h->in_last = h->width;
+	}
+	if (!h->n || h->in_last == h->width) {
+		h->busy[h->n] = (float)busy;
+		h->memory[h->n++] = (float)memory;
+		h->in_last = 1;
+		return;
+	}
+	h->in_last++;
+	if (isnan(h->busy[h->n - 1]))
+		h->busy[h->n - 1] = (float)busy;
+	else if (!isnan(busy))
+		h->busy[h->n - 1] += ((float)busy - h->busy[h->n - 1]) / (float)h->in_last;
+	h->memory[h->n - 1] = (float)memory;
+}
+
+/* A row of blocks, the newest at the right; 0 to 100 percent. */
+static void put_graph(struct text *t, const float *y, unsigned n, unsigned columns)
+{
+	static const char *const blocks[] = { "\u2581", "\u2582", "\u2583", "\u2584",
+					      "\u2585", "\u2586", "\u2587", "\u2588" };
+	static const char *const letters[] = { "_", ".", "-", "=", "+", "*", "#", "@" };
+	unsigned from = n > columns ? n - columns : 0;
+
+	for (unsigned i = from; i < n; i++) {
+		int level = isnan(y[i]) ? -1 : (int)(y[i] / 12.5f);
+
+		level = level > 7 ? 7 : level;
+		text_puts(t, level < 0 ? " " : t->style.utf8 ? blocks[level] : letters[level]);
+	}
+}
+
+static void put_bar(struct text *t, double share, unsigned columns)
+{
+	unsigned full = share >= 1 ? columns : share > 0 ? (unsigned)(share * columns + 0.5) : 0;
+
+	text_puts(t, "[");
+	text_repeat(t, "#", full);
+	text_repeat(t, ".", columns - full);
+	text_puts(t, "]");
+}
+
+static void put_percent(struct text *t, const char *what, double v)
+{
+	if (isnan(v))
+		text_printf(t, "%s   - ", what);
+	else
+		text_printf(t, "%s %3.0f %%", what, v);
+}
+
+/* ---- parts ---- */
+
+static void put_head(struct text *t, const struct plim_watch *w)
+{
+	const struct plim_watch_hidden *h = w->hidden;
+	time_t when = (time_t)h->time;
+	char clock[16] = "";
+	struct tm tm;
+
+	if (localtime_r(&when, &tm))
+		(void)strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, "plimsoll watch");
+	text_plain(t);
+	text_printf(t, "  %zu job%s  %zu GPU%s  %s\n", w->job_count, w->job_count == 1 ? "" : "s",
+		    w->card_count, w->card_count == 1 ? "" : "s", clock);
+}
+
+static void put_alerts(struct text *t, const struct plim_watch *w, size_t most)
+{
+	for (size_t i = 0; i < w->alert_count && i < most; i++) {
+		text_hue(t, TEXT_BAD);
+		text_puts(t, "! ");
+		text_plain(t);
+		text_name_fit(t, w->alerts[i].title, strlen(w->alerts[i].title),
+			      t->style.width > 2 ? t->style.width - 2 : 1, TEXT_CUT_RIGHT);
+		text_puts(t, "\n");
+	}
+}
+
+static void put_card(struct text *t, const struct plim_watch_card *c, bool silent)
+{
+	if (silent)
+		text_hue(t, TEXT_DIM);
+	text_printf(t, "GPU %-2llu ", (unsigned long long)c->index);
+	if (c->lost) {
+		text_hue(t, TEXT_BAD);
+		text_puts(t, "has fallen off the bus");
+	} else {
+		put_percent(t, "busy", c->gpu_busy_percent);
+		put_percent(t, "  SM", c->sm_active_percent);
+		if (c->used_bytes != PLIM_UNKNOWN && c->total_bytes != PLIM_UNKNOWN) {
+			text_puts(t, "  ");
+			put_bar(t, (double)c->used_bytes / (double)c->total_bytes, 10);
+			text_printf(t, " %.1f of %.1f GiB", (double)c->used_bytes / GIB,
+				    (double)c->total_bytes / GIB);
+		}
+		if (c->slowed)
+			text_printf(t, "  slowed: %s", c->slowed);
+		if (!isnan(c->power_watts) && !isnan(c->power_limit_watts))
+			text_printf(t, "  %3.0f/%.0f W", c->power_watts, c->power_limit_watts);
+		if (!isnan(c->temperature_celsius))
+			text_printf(t, " %2.0f C", c->temperature_celsius);
+		text_puts(t, "  ");
+		text_name_fit(t, c->name, strlen(c->name), 40, TEXT_CUT_RIGHT);
+	}
+	text_plain(t);
+	text_puts(t, "\n");
+}
+
+static void put_cards(struct text *t, const struct plim_watch *w, size_t most)
+{
+	bool silent = w->driver_silent_seconds >= 2;
+
+	if (silent) {
+		text_hue(t, TEXT_BAD);
+		text_printf(t, "the GPU's driver has not answered for %.0f s",
+			    w->driver_silent_seconds);
+		text_plain(t);
+		text_puts(t, w->card_count ? "; below is what it said last\n" : "\n");
+	}
+	for (size_t i = 0; i < w->card_count && i < most; i++)
+		put_card(t, &w->cards[i], silent);
+	if (w->card_count > most)
+		text_printf(t, "and %zu GPUs more\n", w->card_count - most);
+}
+
+/* "GPU memory fills in 44 to 52 min", short. */
+static void put_end(struct text *t, const struct plim_watch_job *j)
+{
+	char low[32], high[32];
+	const struct plim_watch_forecast *f = j->forecasts;
+
+	if (!j->forecast_count || f->confidence == PLIM_WATCH_LOW)
+		return;
+	text_hue(t, TEXT_BAD);
+	text_printf(t, "  full in %s to %s", watch_span_text(low, (double)f->seconds_range.low),
+		    watch_span_text(high, (double)f->seconds_range.high));
+	text_plain(t);
+}
+
+static void put_row(struct text *t, const struct plim_watch_job *j, bool chosen)
+{
+	char span[32], size[32];
+	size_t n = strlen(j->name);
+
+	text_puts(t, chosen ? "> " : "  ");
+	if (j->pid == PLIM_UNKNOWN)
+		text_puts(t, "      - ");
+	else
+		text_printf(t, "%7llu ", (unsigned long long)j->pid);
+	text_name_fit(t, j->name, n, 18, TEXT_CUT_LEFT);
+	text_repeat(t, " ", n < 18 ? (unsigned)(18 - n) : 0);
+	if (j->rank != PLIM_UNKNOWN)
+		text_printf(t, " r%-3llu", (unsigned long long)j->rank);
+	else
+		text_puts(t, "     ");
+	put_percent(t, "",
+		    isnan(j->now.sm_active_percent) ? j->now.gpu_busy_percent
+						    : j->now.sm_active_percent);
+	text_printf(t, " %10s  ", text_size(size, j->now.gpu_job_bytes));
+	if (j->ended)
+		text_puts(t, "ended");
+	else if (!j->verdict_count)
+		text_puts(t, "looking");
+	else {
+		watch_put_state(t, j->verdicts->state);
+		text_printf(t, " %s", watch_span_text(span, j->last_time - j->verdicts->since));
+	}
+	put_end(t, j);
+	text_puts(t, "\n");
+}
+
+static void put_graphs(struct text *t, const struct watch_known *k)
+{
+	unsigned columns = t->style.width > 40 ? t->style.width - 20 : 20;
+	const struct watch_history *h = &k->history;
+	double seconds = h->n * h->width * h->every_s;
+	char span[32];
+
+	if (h->n < 2)
+		return;
+	if (h->n > columns)
+		seconds = columns * h->width * h->every_s;
+	(void)watch_span_text(span, seconds);
+	text_puts(t, "  GPU     ");
+	put_graph(t, h->busy, h->n, columns);
+	text_printf(t, "  %s\n  memory  ", span);
+	put_graph(t, h->memory, h->n, columns);
+	text_puts(t, "\n");
+}
+
+static void put_processes(struct text *t, const struct plim_watch_job *j)
+{
+	static const char *const heads[] = { "pid",    "what",  "state",    "core",
+					     "memory", "reads", "sleeps in" };
+	struct text_table table;
+
+	text_table_init(&table, t, "rllrrrl", TEXT_CUT_RIGHT);
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		text_cell_printf(&table, "%s", heads[i]);
+	for (size_t i = 0; i < j->process_count; i++) {
+		const struct plim_watch_process *p = &j->processes[i];
+
+		text_cell_printf(&table, "%llu", (unsigned long long)p->pid);
+		text_cell_printf(&table, "%s", p->what);
+		text_cell_name(&table, p->state, strlen(p->state));
+		if (isnan(p->cores))
+			text_cell_printf(&table, "-");
+		else
+			text_cell_printf(&table, "%.0f %%", 100 * p->cores);
+		text_cell_bytes(&table, p->resident_bytes);
+		if (isnan(p->read_bytes_per_second))
+			text_cell_printf(&table, "-");
+		else
+			text_cell_printf(&table, "%.0f MB/s", p->read_bytes_per_second / 1e6);
+		text_cell_name(&table, p->sleeps_in ? p->sleeps_in : "-",
+			       p->sleeps_in ? strlen(p->sleeps_in) : 1);
+	}
+	text_table_write(t, &table, 2);
+	text_table_release(&table);
+}
+
+static void put_help(struct text *t)
+{
+	text_puts(t, "\n  arrows, j k     choose a job\n"
+		     "  Enter, d        the job with its processes, and back\n"
+		     "  e               all that is said of it\n"
+		     "  s               sort: process, memory, use, state\n"
+		     "  r               ask the job for a recording (a job under plimsoll record)\n"
+		     "  T               end the job (SIGTERM), after a question\n"
+		     "  PgUp, PgDn      further up and down\n"
+		     "  h, ?            this page, and back\n"
+		     "  q               quit\n\n");
+	text_wrap(
+		t, 0, 2,
+		"  busy is the share of time with any kernel at all; SM is the share of the card's "
+		"multiprocessors that work, which only Hopper and later tell.");
+}
+
+/* ---- which job ---- */
+
+static double key_of(const struct plim_watch_job *j, enum plim_watch_order order)
+{
+	switch (order) {
+	case PLIM_WATCH_BY_MEMORY:
+		return j->now.gpu_job_bytes == PLIM_UNKNOWN ? 1 : -(double)j->now.gpu_job_bytes;
+	case PLIM_WATCH_BY_USE:
+		return isnan(j->now.gpu_busy_percent) ? 1 : -j->now.gpu_busy_percent;
+	case PLIM_WATCH_BY_STATE:
+		return !j->verdict_count || j->verdicts->state == PLIM_WATCH_COMPUTE_BOUND
+			       ? 0
+			       : -(double)j->verdicts->state;
+	case PLIM_WATCH_BY_PID:
+	default: return (double)j->pid;
+	}
+}
+
+#define ORDERED 320 /* jobs: a replay has 256 at most */
+
+/* Indices of the jobs in that order; those that ended stand last. */
+static size_t order_jobs(const struct plim_watch *w, enum plim_watch_order order,
+			 size_t out[ORDERED])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->job_count && n < ORDERED; i++) {
+		const struct plim_watch_job *j = &w->jobs[i];
+		size_t at = n++;
+
+		for (; at; at--) {
+			const struct plim_watch_job *before = &w->jobs[out[at - 1]];
+
+			if (before->ended < j->ended || (before->ended == j->ended &&
+							 key_of(before, order) <= key_of(j, order)))
+				break;
+			out[at] = out[at - 1];
+		}
+		out[at] = i;
+	}
+	return n;
+}
+
+static size_t place_of(const struct plim_watch *w, const size_t *order, size_t n, uint64_t pid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (w->jobs[order[i]].pid == pid)
+			return i;
+	return 0;
+}
+
+uint64_t plim_watch_beside(const struct plim_watch *w, enum plim_watch_order order, uint64_t pid,
+			   int64_t by)
+{
+	size_t at[ORDERED], n = order_jobs(w, order, at);
+	int64_t place;
+
+	if (!n)
+		return PLIM_UNKNOWN;
+	place = (int64_t)place_of(w, at, n, pid) + (pid == PLIM_UNKNOWN ? 0 : by);
+	place = place < 0 ? 0 : place >= (int64_t)n ? (int64_t)n - 1 : place;
+	return w->jobs[at[place]].pid;
+}
+
+/* ---- pages ---- */
+
+static const struct watch_known *known_of(const struct plim_watch *w,
+					  const struct plim_watch_job *j)
+{
+	for (size_t i = 0; i < w->hidden->jobs.n; i++)
+		if (w->hidden->jobs.at[i].pid == j->pid &&
+		    w->hidden->jobs.at[i].job->first_time == j->first_time)
+			return &w->hidden->jobs.at[i];
+	return NULL;
+}
+
+static void put_chosen(struct text *t, const struct plim_watch *w, const struct plim_watch_job *j)
+{
+	const struct watch_known *k = known_of(w, j);
+
+	text_hue(t, TEXT_HEAD);
+	text_name_fit(t, j->name, strlen(j->name), 40, TEXT_CUT_LEFT);
+	text_plain(t);
+	text_printf(t, " [%llu]%s\n", (unsigned long long)j->pid, j->ended ? " has ended" : "");
+	watch_put_verdict(t, j);
+	watch_put_forecasts(t, j);
+	if (k)
+		put_graphs(t, k);
+	watch_put_numbers(t, j);
+}
+
+static void put_groups(struct text *t, const struct plim_watch *w)
+{
+	for (size_t i = 0; i < w->group_count; i++) {
+		if (w->groups[i].late_pid == PLIM_UNKNOWN)
+			continue;
+		text_hue(t, TEXT_BAD);
+		text_puts(t, "! ");
+		text_plain(t);
+		text_wrap_name(t, 2, 2, w->groups[i].title);
+	}
+}
+
+/* Jobs above, so many that the chosen one is among them; below what is said of it. */
+static void put_jobs(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v,
+		     bool small)
+{
+	size_t order[ORDERED], n = order_jobs(w, v->order, order);
+	size_t most = v->height / 3 > 2 ? v->height / 3 : 2, chosen, from;
+
+	chosen = place_of(w, order, n, v->pid);
+	put_alerts(t, w, small ? 1 : 3);
+	put_cards(t, w, small ? 1 : most);
+	put_groups(t, w);
+	from = chosen >= most ? chosen - most + 1 : 0;
+	if (n && !small) {
+		text_hue(t, TEXT_DIM);
+		text_puts(t, "      pid name              rank   use     memory  state\n");
+		text_plain(t);
+	}
+	for (size_t i = from; i < n && i < from + most; i++)
+		put_row(t, &w->jobs[order[i]], i == chosen);
+	if (n > from + most)
+		text_printf(t, "  and %zu jobs more\n", n - from - most);
+	if (!n)
+		text_puts(t, "no job holds a GPU here\n");
+	for (size_t i = 0; i < w->note_count && !small; i++)
+		text_wrap_name(t, 0, 2, w->notes[i]);
+	if (n)
+		put_chosen(t, w, &w->jobs[order[chosen]]);
+}
+
+static void put_page(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v)
+{
+	size_t order[ORDERED], n = order_jobs(w, v->order, order);
+	const struct plim_watch_job *j = n ? &w->jobs[order[place_of(w, order, n, v->pid)]] : NULL;
+	bool small = v->width < LEAST_WIDTH || v->height < LEAST_HEIGHT;
+
+	switch (v->page) {
+	case PLIM_WATCH_PAGE_HELP: put_help(t); break;
+	case PLIM_WATCH_PAGE_JOB:
+		if (j) {
+			put_chosen(t, w, j);
+			put_processes(t, j);
+		}
+		break;
+	case PLIM_WATCH_PAGE_EVIDENCE:
+		if (j)
+			watch_put_job(t, j);
+		out_list(t, "Not seen", w->notes, w->note_count);
+		break;
+	case PLIM_WATCH_PAGE_JOBS:
+	default: put_jobs(t, w, v, small); break;
+	}
+}
+
+/* ---- edges ---- */
+
+/* Bytes of a line that fit; a sequence of colours takes no column. */
+static size_t fitting(const char *line, size_t n, unsigned columns)
+{
+	size_t at = 0, last = 0;
+
+	while (at < n) {
+		size_t next = at + 1;
+
+		if (line[at] == '\033')
+			while (next < n && line[next - 1] != 'm')
+				next++;
+		else
+			while (next < n && ((unsigned char)line[next] & 0xc0) == 0x80)
+				next++;
+		if (text_width(line, next) > columns)
+			break;
+		at = last = next;
+	}
+	return last;
+}
+
+static size_t lines_of(const char *body)
+{
+	size_t n = 0;
+
+	for (; *body; body++)
+		n += *body == '\n';
+	return n;
+}
+
+/* Lines `from` and on of `body`, `lines` of them at most, cut at the right edge. */
+static void put_lines(struct text *t, const char *body, uint64_t from, size_t lines)
+{
+	for (; *body && lines; from = from ? from - 1 : 0) {
+		size_t n = strcspn(body, "\n");
+
+		if (!from) {
+			text_put(t, body, fitting(body, n, t->style.width));
+			text_plain(t);
+			text_puts(t, "\n");
+			lines--;
+		}
+		body += n + (body[n] == '\n');
+	}
+	text_repeat(t, "\n", (unsigned)lines);
+}
+
+static void put_foot(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v)
+{
+	static const char keys[] =
+		"q quit  arrows choose  d job  e evidence  s sort  T end it  ? help";
+	const char *words = v->message ? v->message : keys;
+
+	(void)w;
+	if (!v->message)
+		text_hue(t, TEXT_DIM);
+	text_name_fit(t, words, strlen(words), t->style.width, TEXT_CUT_RIGHT);
+	if (!v->message)
+		text_plain(t);
+}
+
+enum plim_status plim_watch_screen(const struct plim_watch *w, const struct plim_watch_view *v,
+				   plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	struct text_style style = { v->width > 1 ? v->width : 1, v->color, v->utf8 };
+	struct text body, out;
+	uint64_t from = v->page == PLIM_WATCH_PAGE_JOB || v->page == PLIM_WATCH_PAGE_EVIDENCE
+				? v->first_line
+				: 0;
+	enum plim_status st;
+
+	text_init(&body, &w->hidden->mem, &style);
+	text_init(&out, &w->hidden->mem, &style);
+	put_page(&body, w, v);
+	st = text_status(&body, err);
+	if (!st) {
+		size_t all = lines_of(text_get(&body)), room = v->height > 3 ? v->height - 3 : 0;
+		struct text head;
+
+		if (from > (all > room ? all - room : 0))
+			from = all > room ? all - room : 0;
+
+		text_init(&head, &w->hidden->mem, &style);
+		put_head(&head, w);
+		if (v->height > 2)
+			put_lines(&out, text_get(&head), 0, 1);
+		if (v->height > 1)
+			put_lines(&out, text_get(&body), from, v->height - (v->height > 2 ? 2 : 1));
+		put_foot(&out, w, v);
+		st = text_status(&head, err);
+		text_release(&head);
+	}
+	text_release(&body);
+	if (st) {
+		text_release(&out);
+		return st;
+	}
+	return out_text(&out, write, ctx, err);
+}

@@ -1,0 +1,509 @@
+#!/usr/bin/env python3
+"""live.py PLIMSOLL FAKE_NVML: watch beside jobs that run, a driver that is made up and can hang, trees of made cards.
+
+Nothing here is timed: each test waits for what it wants to see, and gives up after LIMIT_S.
+"""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from lib import expect, finish, jobs, run, start  # noqa: E402
+
+LIMIT_S = float(os.environ.get("PLIMSOLL_TEST_LIMIT_S", 180))
+BUSY = "import time\nwhile True: sum(range(10000)); time.sleep(0.001)\n"
+WAITS = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\nsys.exit(int(sys.argv[2]))\n"
+PAGE = f"""import os, signal, sys, time
+sys.path.insert(0, {os.path.join(HERE, "..", "..", "python", "plimsoll")!r})
+import _gauge_page
+page = _gauge_page.Page(run="made", records={{records}})
+{{more}}
+while True: time.sleep(0.02)
+"""
+
+
+def until(what, holds):
+    """Wait for holds() to be something."""
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        found = holds()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise TimeoutError(f"waited {LIMIT_S} s for {what}")
+
+
+class Job:
+    """A process that is ended with the test."""
+
+    def __init__(self, *argv, **more):
+        self.process = subprocess.Popen(argv, **more)  # pylint: disable=consider-using-with
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for stream in self.process.stdout, self.process.stderr:
+            if stream:
+                stream.close()
+
+
+def python(code, *arguments, **more):
+    return Job(sys.executable, "-c", code, *map(str, arguments), **more)
+
+
+def watching(program, fake, said, *arguments, **more):
+    env = dict(os.environ, FAKE_NVML=" " + said, **more.pop("env", {}))
+    return Job(program, "watch", "--nvml", fake, *map(str, arguments), env=env, stdin=subprocess.DEVNULL, **more)
+
+
+def lines_of(watch, what, holds):
+    """Read JSON lines until one holds."""
+    for line in watch.process.stdout:
+        found = json.loads(line)
+        if holds(found):
+            return found
+    raise EOFError(f"it ended before {what}")
+
+
+# ---- a driver that hangs ----
+
+def hanging(program, fake, scratch):
+    gate = os.path.join(scratch, "gate")
+    with open(gate, "w", encoding="ascii"):
+        pass
+    with python(BUSY) as job:
+        said = f"pid={job.pid} hang_memory={gate}"
+        with watching(program, fake, said, job.pid, "--json", stdout=subprocess.PIPE) as watch:
+            seen = lines_of(watch, "the driver was silent", lambda w: (w["driver_silent_seconds"] or 0) > 2)
+            expect(seen["jobs"] and seen["jobs"][0]["now"]["gpu_used_bytes"] is None, "numbers of a silent driver", seen["jobs"])
+            expect(any("has not answered" in n for n in seen["notes"]), "no word of the silent driver", seen["notes"])
+            seen = lines_of(watch, "the host was seen", lambda w: w["jobs"][0]["now"]["main_cores"] is not None)
+            os.unlink(gate)
+            seen = lines_of(watch, "the driver came back", lambda w: w["driver_silent_seconds"] is None and w["cards"])
+            seen = lines_of(watch, "its numbers came back", lambda w: w["jobs"] and w["jobs"][0]["now"]["gpu_used_bytes"])
+            with open(gate, "w", encoding="ascii"):
+                pass
+            lines_of(watch, "it was silent again", lambda w: w["driver_silent_seconds"] is not None)
+            watch.process.send_signal(signal.SIGINT)
+            expect(watch.process.wait(LIMIT_S) == 0, "it does not end beside a driver that hangs")
+
+
+def hanging_start(program, fake, scratch):
+    """A driver that does not even start delays neither the host's picture nor the end."""
+    gate = os.path.join(scratch, "start")
+    with open(gate, "w", encoding="ascii"):
+        pass
+    with python(BUSY) as job, watching(program, fake, f"pid={job.pid} hang_init={gate}", job.pid, "--json", stdout=subprocess.PIPE) as watch:
+        seen = lines_of(watch, "the host was seen", lambda w: w["jobs"] and w["jobs"][0]["now"]["main_cores"] is not None)
+        expect(not seen["cards"] and seen["notes"], "cards of a driver that does not start", seen["cards"])
+        watch.process.send_signal(signal.SIGTERM)
+        expect(watch.process.wait(LIMIT_S) == 0, "it does not end beside a driver that does not start")
+
+
+# ---- what happens ----
+
+def errors(program, fake, _):
+    with python(BUSY) as job, watching(program, fake, f"pid={job.pid} xid=79", "--json", stdout=subprocess.PIPE) as watch:
+        seen = lines_of(watch, "an Xid", lambda w: w["alerts"])
+        expect(seen["alerts"][0]["event"] == "xid" and "79" in seen["alerts"][0]["title"] and seen["cards"][0]["xid"] == 79,
+               "Xid", seen["alerts"], seen["cards"])
+        expect(seen["alerts"][0]["fresh"] and seen["alerts"][0]["pid"] is None, "an alert of a card", seen["alerts"])
+        seen = lines_of(watch, "the next sample", lambda w: True)
+        expect(seen["alerts"] and not seen["alerts"][0]["fresh"], "an alert is told once", seen["alerts"])
+
+
+def commands(*_):
+    def code(*command, codes):
+        return run("watch", "--no-gpu", "--", *command, codes=codes)
+
+    expect(code("sh", "-c", "echo one; exit 7", codes=(7,)).stdout == "one\n", "the command's own output")
+    code("sh", "-c", "kill -TERM $$", codes=(128 + signal.SIGTERM,))
+    code(os.path.join(HERE, "nothing"), codes=(127,))
+    expect("no process" in run("watch", "1x", codes=(2,)).stderr, "no process")
+    run("watch", "--", codes=(2,))
+    run("watch", "--on", "creep", codes=(2,))
+    run("watch", "--on", "nonsense", "--do", "true", codes=(2,))
+    run("watch", "--json", "--", "true", codes=(2,))
+
+
+def has_lines(path, n):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return sum(1 for _ in f) >= n
+    except FileNotFoundError:
+        return False
+
+
+def deaths(program, fake, scratch):
+    """A command that fails behind a shell: the alert says so, and what it says is data, not a line of the shell's."""
+    gate, log, told = (os.path.join(scratch, name) for name in ("go", "samples.jsonl", "told"))
+    script = os.path.join(scratch, "$(touch pwned);train.py")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write(WAITS)
+    do = f'printf "%s %s %s\\n" "$PLIM_EVENT" "$PLIM_PID" "$PLIM_TEXT" >> "{told}"'
+    with watching(program, fake, "", "--log", log, "--on", "died,ended", "--do", do, "--", "/bin/sh", "-c",
+                  '"$0" "$@"; exit $?', sys.executable, script, gate, 3, stderr=subprocess.PIPE, cwd=scratch) as watch:
+        until("two samples", lambda: has_lines(log, 3))
+        with open(gate, "w", encoding="ascii"):
+            pass
+        said = watch.process.communicate(timeout=LIMIT_S)[1].decode()
+        expect(watch.process.returncode == 3, "exit code", watch.process.returncode, said)
+    with open(told, encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    expect(len(lines) == 1 and re.match(r"died \d+ .*exit code 3", lines[0]) and "$(touch pwned)" in lines[0], "what --do was told", lines)
+    expect(not os.path.exists(os.path.join(scratch, "pwned")), "a name was run as a command")
+
+
+# ---- HTTP ----
+
+def ask(port, request):
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as s:
+        s.sendall(request)
+        answer = b""
+        while True:
+            more = s.recv(65536)
+            if not more:
+                return answer.decode()
+            answer += more
+
+
+def get(port, path, *headers, host=None):
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host or f'127.0.0.1:{port}'}", *headers]
+    return ask(port, ("\r\n".join(lines) + "\r\n\r\n").encode())
+
+
+def port_of(watch):
+    for line in watch.process.stderr:
+        found = re.search(r"live page at http://127\.0\.0\.1:(\d+)/", line.decode())
+        if found:
+            return int(found[1])
+    raise EOFError("it did not say where it listens")
+
+
+def families(text):
+    """OpenMetrics by prometheus_client's strict parser, where there is one; else its lines alone."""
+    try:
+        from prometheus_client.openmetrics import parser
+    except ImportError:
+        expect(text.endswith("# EOF\n"), "no end of the metrics")
+        for line in text.splitlines():
+            expect(line.startswith("# ") or re.fullmatch(r'plimsoll_\w+(\{(\w+="([^"\\\n]|\\.)*",?)*\})? \S+', line), "a line", line)
+        return {line.split("{")[0].split(" ")[0]: line for line in text.splitlines() if not line.startswith("#")}
+    return {sample.name: sample for family in parser.text_string_to_metric_families(text) for sample in family.samples}
+
+
+def served(program, fake, scratch):
+    odd = os.path.join(scratch, 'tr"ai\\n\n.py')
+    with open(odd, "w", encoding="utf-8") as f:
+        f.write(BUSY)
+    with Job(sys.executable, odd) as job, watching(program, fake, f"pid={job.pid} cards=2", "--listen", "0", stderr=subprocess.PIPE,
+                                                   stdout=subprocess.DEVNULL) as watch:
+        port = port_of(watch)
+        until("the job", lambda: f'pid="{job.pid}"' in get(port, "/metrics"))
+        head, _, text = get(port, "/metrics").partition("\r\n\r\n")
+        expect("200 OK" in head and "application/openmetrics-text; version=1.0.0" in head, "metrics", head)
+        found = families(text)
+        for name in ("plimsoll_build_info", "plimsoll_gpu_memory_used_bytes", "plimsoll_job_gpu_memory_bytes", "plimsoll_job_verdict",
+                     "plimsoll_alerts", "plimsoll_watch_cpu_seconds_total"):
+            expect(name in found, "a metric is missing", name, sorted(found))
+        head, _, page = get(port, "/").partition("\r\n\r\n")
+        expect("default-src 'none'" in head and "sha256-" in head and page.startswith("<!doctype html>"), "the page", head)
+        expect("Access-Control" not in head, "CORS", head)
+        seen = json.loads(get(port, "/watch.json").partition("\r\n\r\n")[2])
+        expect(seen["schema"] == "watch/1" and len(seen["cards"]) == 2, "watch.json", seen["cards"])
+        expect("200 OK" in get(port, "/healthz"), "health")
+        for status, answer in (("421", get(port, "/metrics", host="evil.example")), ("404", get(port, "/etc/passwd")),
+                               ("405", ask(port, b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n")), ("400", ask(port, b"GET /\r\n\r\n")),
+                               ("400", ask(port, b"GET /\0 HTTP/1.1\r\n\r\n")), ("421", ask(port, b"GET / HTTP/1.0\r\n\r\n")),
+                               ("431", ask(port, b"GET / HTTP/1.1\r\nX: " + b"y" * 17000))):
+            expect(answer.startswith(f"HTTP/1.1 {status} "), status, answer[:200])
+        head, _, nothing = ask(port, b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").partition("\r\n\r\n")
+        expect("200 OK" in head and not nothing, "HEAD", head, nothing)
+        # Who says nothing holds up nobody.
+        with socket.create_connection(("127.0.0.1", port)):
+            expect("200 OK" in get(port, "/healthz"), "beside a client that is silent")
+        watch.process.send_signal(signal.SIGINT)
+        expect(watch.process.wait(LIMIT_S) == 0, "its end")
+
+
+def with_token(program, fake, scratch):
+    path, metrics = os.path.join(scratch, "token"), os.path.join(scratch, "plimsoll.prom")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("0123456789abcdef\n")
+    with watching(program, fake, "", "--listen", "127.0.0.1:0", "--token-file", path, "--textfile", metrics, stderr=subprocess.PIPE,
+                  stdout=subprocess.DEVNULL) as watch:
+        port = port_of(watch)
+        expect("200 OK" in get(port, "/"), "the page needs no token: it holds nothing")
+        for header in (), ("Authorization: Bearer 0123456789abcdeg",), ("Authorization: Bearer 0123456789abcde",):
+            expect("401" in get(port, "/metrics", *header).split("\r\n")[0], "without the token", header)
+        expect("200 OK" in get(port, "/metrics", "authorization: Bearer 0123456789abcdef"), "with the token")
+        until("the textfile", lambda: os.path.exists(metrics))
+        with open(metrics, encoding="utf-8") as f:
+            expect("plimsoll_gpu_memory_total_bytes" in families(f.read()), "the textfile")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("short\n")
+    run("watch", "--listen", "0", "--token-file", path, "--no-gpu", codes=(2,))
+    run("watch", "--listen", "0x", "--no-gpu", codes=(2,))
+    run("watch", "--listen", "example.com:1", "--no-gpu", codes=(2,))
+
+
+# ---- the screen ----
+
+class Screen:
+    """watch on a terminal of its own."""
+
+    def __init__(self, program, fake, said, *arguments, term="xterm", size=(24, 80)):
+        pid, self.fd = pty.fork()
+        if not pid:
+            env = dict(os.environ, FAKE_NVML=" " + said, TERM=term, LC_ALL="C.UTF-8", NO_COLOR="1")
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+            os.execve(program, [program, "watch", "--nvml", fake, *map(str, arguments)], env)
+        self.pid, self.size, self.said, self.status = pid, size, "", None
+        self.mark = 0
+
+    def read(self):
+        ready = select.select([self.fd], [], [], 0.05)[0]
+        try:
+            more = os.read(self.fd, 65536).decode("utf-8", "replace") if ready else ""
+        except OSError:
+            more = ""
+            if self.status is None:
+                self.status = os.waitpid(self.pid, 0)[1]
+        self.said += more
+
+    def shown(self):
+        """What stands on the screen: lines are put where they belong, whole."""
+        rows = {}
+        for part in self.said.split("\x1b[2J")[-1].split("\x1b[")[1:]:
+            place = re.match(r"(\d+);1H(.*)", part, re.S)
+            if place:
+                rows[int(place[1])] = place[2]
+        return "\n".join(rows.get(i, "") for i in range(1, self.size[0] + 1))
+
+    def wait(self, words):
+        def there():
+            self.read()
+            return words in self.said[self.mark:] or words in self.shown()
+        try:
+            until(words, there)
+        except TimeoutError:
+            expect(False, "the screen never said", words, self.shown())
+        return self.shown()
+
+    def press(self, keys):
+        self.mark = len(self.said)
+        os.write(self.fd, keys.encode())
+
+    def end(self):
+        def gone():
+            self.read()
+            return self.status is not None
+        until("its end", gone)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(self.status)
+
+
+def screens(program, fake, size):
+    with python(BUSY) as job:
+        screen = Screen(program, fake, f"pid={job.pid} cards=3", size=size)
+        shown = screen.wait(f"{job.pid} ")
+        screen.wait("q quit")
+        for line in shown.split("\n"):
+            expect(len(line) <= size[1], size, "a line is too long", line)
+        screen.press("d")
+        if size[0] > 20:
+            screen.wait("sleeps in")
+        screen.press("?")
+        screen.wait("this page")
+        screen.press("?")
+        screen.wait("GPU 0")
+        screen.press("T")
+        screen.wait("y: yes")
+        screen.press("n")
+        screen.press("\x1b[B\x1b[A\x1bOBse\x1b[6~")
+        screen.wait("watched for")
+        screen.press("q")
+        expect(screen.end() == 0, size, "its end")
+        expect("\x1b[?1049h" in screen.said and screen.said.rindex("\x1b[?1049l") > screen.said.rindex("\x1b[?1049h"), size,
+               "the terminal was not given back")
+        expect(job.process.poll() is None, "a job was ended by an answer that was no")
+
+
+def ended_by_key(program, fake, _):
+    with python(BUSY) as job:
+        screen = Screen(program, fake, f"pid={job.pid}", job.pid)
+        screen.wait("q quit")
+        screen.wait(f"{job.pid} ")
+        screen.press("T")
+        screen.wait("y: yes")
+        screen.press("y")
+        expect(job.process.wait(LIMIT_S) == -signal.SIGTERM, "the job was not ended")
+        expect(screen.end() == 0, "its end with the job's")
+
+
+def dumb(program, fake, _):
+    with python(BUSY) as job:
+        screen = Screen(program, fake, f"pid={job.pid}", job.pid, "--for", 3, term="dumb")
+        expect(screen.end() == 0 and "\x1b" not in screen.said and "watched for" in screen.said, "a dumb terminal", screen.said)
+
+
+def small(program, fake, _):
+    with python(BUSY) as job:
+        screen = Screen(program, fake, f"pid={job.pid} cards=3", size=(8, 40))
+        screen.wait("GPU 0")
+        screen.press("q")
+        expect(screen.end() == 0, "a small screen")
+
+
+# ---- asking for a recording ----
+
+def asked(program, fake, case):
+    """Only a process that is known to answer gets the signal: no other one dies of it."""
+    records, more, words, answers = case
+    with tempfile.TemporaryDirectory() as scratch:
+        ready, got = os.path.join(scratch, "ready"), os.path.join(scratch, "got")
+        code = PAGE.replace("{records}", str(records)).replace("{more}", more.replace("GOT", json.dumps(got)) or "pass")
+        code = code.replace("while True", f"open({ready!r}, 'w').close()\nwhile True")
+        code = code.replace("READY", json.dumps(ready))
+        with python(code) as job:
+            until("the job", lambda: os.path.exists(ready))
+            screen = Screen(program, fake, f"pid={job.pid}", job.pid)
+            screen.wait(f"{job.pid} ")
+            screen.press("r")
+            screen.wait(words)
+            if answers:
+                until("the signal", lambda: os.path.exists(got))
+            screen.press("q")
+            expect(screen.end() == 0, "its end")
+            expect(job.process.poll() is None, words, "the job died of the question")
+            expect(os.path.exists(got) == answers, words, "a signal")
+            try:
+                os.unlink(f"/dev/shm/plimsoll.{job.pid}")
+            except FileNotFoundError:
+                pass
+
+
+HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: open(GOT, 'w').close())"
+EXECS = "os.execv(sys.executable, [sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGUSR1, lambda *_: open(GOT, \"w\").close()); open(READY, \"w\").close(); time.sleep(600)'])"
+ASKED = [(True, HANDLER, "asked: the recording", True), (False, HANDLER, "its gauge tells of no recordings", False),
+         (True, "", "it does not catch SIGUSR1", False), (True, EXECS, "another program runs there now", False)]
+
+
+# ---- ranks ----
+
+def ranks(program, fake, _):
+    env = {"WORLD_SIZE": "2", "MASTER_ADDR": "here", "MASTER_PORT": "29500"}
+    with python(BUSY, env=dict(os.environ, RANK="0", **env)) as a, python(BUSY, env=dict(os.environ, RANK="1", **env)) as b:
+        for said, late in ("use@1=40 graphics@1=40 sm@1=30", 1), ("power@0=600000 power@1=300000", 0), ("", None):
+            done = run("watch", "--nvml", fake, "--once", "--json", env={"FAKE_NVML": f" cards=2 pid@0={a.pid} pid@1={b.pid} {said}"})
+            seen = json.loads(done.stdout)
+            if expect(len(seen["groups"]) == 1 and seen["groups"][0]["ranks"] == 2 == seen["groups"][0]["world"], "a group", seen["groups"]):
+                group = seen["groups"][0]
+                expect(group["late_rank"] == late and bool(group["evidence"]) == (late is not None), "who is late", said, group)
+            expect(sorted(j["rank"] for j in seen["jobs"]) == [0, 1], "ranks", [j["rank"] for j in seen["jobs"]])
+
+
+# ---- cards of AMD and Intel, as trees of files ----
+
+def put(root, path, text):
+    full = os.path.join(root, path.lstrip("/"))
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    with open(full, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def link(root, path, target):
+    full = os.path.join(root, path.lstrip("/"))
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    os.symlink(target, full)
+
+
+def process_tree(root, pid, fds):
+    stat = f"{pid} (python) R 1 {pid} {pid} 0 -1 0 0 0 0 0 500 20 0 0 20 0 1 0 12345 1000000 2000 0 0 0 0\n"
+    put(root, f"proc/{pid}/stat", stat)
+    put(root, f"proc/{pid}/task/{pid}/stat", stat)
+    put(root, f"proc/{pid}/cmdline", "python\0train.py\0")
+    put(root, f"proc/{pid}/cgroup", "0::/\n")
+    put(root, f"proc/{pid}/status", "Name:\tpython\n")
+    for fd, info in enumerate(fds, 3):
+        link(root, f"proc/{pid}/fd/{fd}", "/dev/dri/renderD128")
+        put(root, f"proc/{pid}/fdinfo/{fd}", info)
+
+
+def made_cards(scratch):
+    amd, intel = os.path.join(scratch, "amd"), os.path.join(scratch, "intel")
+    for root in amd, intel:
+        put(root, "proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 500000 kB\n")
+    card = "sys/devices/pci0000:00/0000:03:00.0"
+    for name, text in {"vendor": "0x1002\n", "device": "0x74a1\n", "product_name": "AMD Instinct MI300X\n", "unique_id": "c0ffee\n",
+                       "mem_info_vram_total": "206141652992\n", "mem_info_vram_used": "51539607552\n", "gpu_busy_percent": "73\n",
+                       "hwmon/hwmon3/power1_average": "412000000\n", "hwmon/hwmon3/power1_cap": "750000000\n",
+                       "hwmon/hwmon3/temp1_input": "61000\n"}.items():
+        put(amd, f"{card}/{name}", text)
+    link(amd, "sys/class/drm/card1/device", os.path.join(amd, card))
+    info = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\ndrm-memory-vram:\t1048576 KiB\ndrm-memory-gtt: \t999 KiB\n"
+    process_tree(amd, 4711, [info, info, info.replace("id:\t7", "id:\t8")])
+    # ROCm's memory goes by another driver: what is larger counts.
+    put(amd, "sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51234\n")
+    put(amd, "sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 1216\nlocation_id 768\ndomain 0\n")
+    process_tree(amd, 4712, [info.replace("1048576", "1024")])
+    put(amd, "sys/class/kfd/kfd/proc/4712/vram_51234", "48318382080\n")
+    card = "sys/devices/pci0000:00/0000:4d:00.0"
+    for name, text in {"vendor": "0x8086\n", "device": "0x0bd5\n", "hwmon/hwmon1/energy1_input": "1000000\n",
+                       "hwmon/hwmon1/power1_max": "600000000\n"}.items():
+        put(intel, f"{card}/{name}", text)
+    link(intel, "sys/class/drm/card0/device", os.path.join(intel, card))
+    process_tree(intel, 815, ["drm-driver:\txe\ndrm-pdev:\t0000:4d:00.0\ndrm-client-id:\t1\ndrm-total-vram0:\t4 GiB\n"
+                              "drm-resident-vram0:\t3072 MiB\ndrm-cycles-ccs:\t50\ndrm-total-cycles-ccs:\t100\n"])
+    return amd, intel
+
+
+def trees(*_):
+    with tempfile.TemporaryDirectory() as scratch:
+        amd, intel = made_cards(scratch)
+        seen = json.loads(run("watch", "--root", amd, "--once", "--json").stdout)
+        if expect(len(seen["cards"]) == 1, "AMD's card", seen["cards"], seen["notes"]):
+            card = seen["cards"][0]
+            expect((card["name"], card["uuid"], card["total_bytes"], card["used_bytes"]) ==
+                   ("AMD Instinct MI300X", "c0ffee", 206141652992, 51539607552), "AMD's card", card)
+            expect((card["gpu_busy_percent"], card["power_watts"], card["power_limit_watts"], card["temperature_celsius"]) ==
+                   (73, 412, 750, 61) and card["sm_active_percent"] is None, "AMD's numbers", card)
+        held = {j["pid"]: j["now"]["gpu_job_bytes"] for j in seen["jobs"]}
+        expect(held == {4711: 2 << 30, 4712: 48318382080}, "who holds AMD's card", held)
+        seen = json.loads(run("watch", "--root", intel, "--once", "--json").stdout)
+        if expect(len(seen["cards"]) == 1, "Intel's card", seen["cards"], seen["notes"]):
+            card = seen["cards"][0]
+            expect(card["total_bytes"] is None and card["used_bytes"] == 3 << 30 and card["power_limit_watts"] == 600, "Intel's card", card)
+            expect(card["gpu_busy_percent"] == 0, "counters that stand still", card)
+        held = {j["pid"]: j["now"]["gpu_job_bytes"] for j in seen["jobs"]}
+        expect(held == {815: 3 << 30}, "who holds Intel's card", held)
+
+
+def main():
+    program, fake = map(os.path.abspath, sys.argv[1:3])
+    start(program)
+    with tempfile.TemporaryDirectory() as scratch:
+        sizes = [(24, 80), (40, 120), (15, 60)]
+        tests = ([(f, scratch) for f in (hanging, hanging_start, errors, commands, deaths, served, with_token, ended_by_key, dumb, small,
+                                         ranks, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
+        jobs(lambda f, x: f(program, fake, x), *zip(*tests))
+    finish("watch, live", least=10)
+
+
+main()
