@@ -30,6 +30,7 @@ function zoom(steps) {
 					deltaY,
 					clientX: box.left + box.width * 0.55,
 					clientY: box.top + 100,
+					ctrlKey: true,
 					cancelable: true,
 					bubbles: true,
 				}),

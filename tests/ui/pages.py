@@ -54,6 +54,7 @@ def recording(title="made.pickle", names=None, scale=1):
     columns.add("segments.size", [r[2] * scale for r in ranges])
     columns.add("segments.flags", [r[3] for r in ranges])
     columns.add("segments.pool", [0, 1, 1])
+    columns.add("segments.stack", [1, 2, 2])
     frames = [("build", "/home/user/train.py", 10), ("forward", "torch/nn/linear.py", 134), ("train_step", "/home/user/train.py", 42), ("softmax", "torch/functional.py", 7)]
     strings = sorted({name(f[0]) for f in frames} | {name(f[1]) for f in frames})
     columns.add("stacks.first", [0, 1, 3, 6])

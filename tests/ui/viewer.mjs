@@ -5,8 +5,11 @@ import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
 
+import { contrast, delta_e, eyes, lab } from "./colours.mjs";
+
 const require = createRequire(path.resolve("ui/package.json"));
 const { chromium } = require("playwright-core");
+const axe_source = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const [folder, ...pages] = process.argv.slice(2);
 const made = JSON.parse(fs.readFileSync(path.join(folder, "made.json"), "utf8"));
@@ -454,7 +457,7 @@ const tests = {
 	},
 
 	async "tables are sorted by a press on a column's name"(page) {
-		await press(page, "6");
+		await press(page, "7");
 		const first = () => page.locator(".steps .scroll tbody td").first().textContent();
 		assert.equal(await first(), "0");
 		await page.locator(".steps").getByRole("button", { name: "from event" }).click();
@@ -512,10 +515,68 @@ const tests = {
 		await settle(page);
 		assert.match(
 			await page.locator(".flame").textContent(),
-			/From event 2,.* to event 62,.*64\.00 MiB less at others/,
+			/From event 2,.* to event 62,.*0 B more at some calls, 64\.00 MiB less at others/,
 		);
 		await page.locator(".flame summary").click();
 		assert.match(await page.locator(".flame table").textContent(), /train_step-64\.00 MiB/);
+	},
+
+	async "flame graph: wrappers, inverted, what was found"(page) {
+		await press(page, "p", "3");
+		const walk = async (...keys) => {
+			await page.locator(".flame canvas").focus();
+			await press(page, ...keys);
+			return text_of(page, ".flame [aria-live]");
+		};
+		assert.match(
+			await walk("ArrowDown", "ArrowRight"),
+			/train\.py:42 in train_step › .*linear\.py:134 in forward/,
+		);
+		await page.getByRole("button", { name: "Inverted" }).click();
+		assert.match(await walk("ArrowDown"), /train\.py:10 in build/);
+		assert.match(await walk("ArrowDown", "ArrowRight"), /linear\.py:134 in forward › .*train_step/);
+		await page.getByRole("button", { name: "Inverted" }).click();
+		await page.keyboard.press("/");
+		await page.keyboard.type("category:parameters");
+		await page.keyboard.press("Enter");
+		await page.getByRole("tab", { name: "Flame graph" }).click();
+		assert.match(await text_of(page, ".flame .note"), /1\.00 GiB of it, 64 %, is category:parameters/);
+	},
+
+	async "lists events: allocations, frees, what the driver was asked for, the failure"(page) {
+		await press(page, "0", "6");
+		const table = await text_of(page, ".events table");
+		assert.match(table, /0\S* \S+alloc1\.00 GiB0x7f0000000000/);
+		assert.match(table, /free_requested/);
+		assert.match(table, /free_completed/);
+		assert.match(table, /segment_map512\.00 MiB/);
+		assert.match(table, /oom2\.00 GiB/);
+		await page.locator(".events tbody tr", { hasText: "segment_map" }).last().click();
+		assert.match(await moment(page), /event 3,/);
+		await page.locator(".events").getByRole("button", { name: "bytes" }).click();
+		assert.match(await page.locator(".events tbody tr").first().textContent(), /2\.00 GiB/);
+	},
+
+	async "segments: what lay in a hole, who asked the driver, over time, more rows"(page) {
+		await press(page, "4", "p", "ArrowRight", "ArrowRight", "ArrowRight");
+		await page.locator(".segments summary").click();
+		assert.match(await text_of(page, ".segments table"), /0x7f0000000000.*train\.py:10 in build/);
+		await page.locator(".segments tbody button").first().click();
+		assert.match(
+			await text_of(page, ".segments [aria-live]"),
+			/the driver was asked for it at .*train\.py:10 in build/,
+		);
+		const { height } = await page.locator(".segments canvas").boundingBox();
+		await page.getByRole("button", { name: "more rows" }).click();
+		await settle(page);
+		assert.ok((await page.locator(".segments canvas").boundingBox()).height > 1.5 * height);
+		await page.getByRole("button", { name: "Over time" }).click();
+		await settle(page);
+		const seen = await page.locator(".segments canvas").evaluate((canvas) => {
+			const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+			return data.filter((alpha, i) => i % 4 === 3 && alpha > 0).length;
+		});
+		assert.ok(seen > 1000, "something is drawn");
 	},
 
 	async "finds by name, size, address, and by all of them together"(page) {
@@ -635,7 +696,7 @@ const tests = {
 	},
 
 	async "steps and owners as tables"(page) {
-		await page.keyboard.press("6");
+		await page.keyboard.press("7");
 		await settle(page);
 		assert.equal((await page.locator(".steps tbody tr").count()) >= 10, true);
 		assert.ok(await page.locator(".steps .uplot canvas").count());
@@ -693,17 +754,10 @@ const tests = {
 	},
 };
 
-// Contrast of text as WCAG 2 computes it, for both themes.
-async function contrast(theme) {
+// Contrast of text and of what carries meaning, and how far colours that can touch lie apart for all eyes.
+async function colours(theme) {
 	const page = await open(path.join(folder, "made.html"), { colorScheme: theme });
-	const light = ([r, g, b]) =>
-		[r, g, b]
-			.map((c) => ((c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
-			.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-	const ratio = (a, b) => {
-		const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
-		return (x + 0.05) / (y + 0.05);
-	};
+	const ratio = async (a, b) => contrast(await colour(page, a), await colour(page, b));
 	for (const [ink, back] of [
 		["--ink", "--paper"],
 		["--soft", "--paper"],
@@ -711,28 +765,115 @@ async function contrast(theme) {
 		["--accent", "--paper"],
 		["--on-accent", "--accent"],
 	])
-		assert.ok(
-			ratio(await colour(page, ink), await colour(page, back)) >= 4.5,
-			`${theme}: ${ink} on ${back}`,
-		);
-	assert.ok(
-		ratio(await colour(page, "--edge"), await colour(page, "--paper")) >= 3,
-		`${theme}: borders of controls`,
+		assert.ok((await ratio(ink, back)) >= 4.5, `${theme}: ${ink} on ${back}`);
+	const names = await page.evaluate(() =>
+		[...document.styleSheets]
+			.flatMap((sheet) => [...sheet.cssRules])
+			.filter((rule) => rule.selectorText === ":root")
+			.flatMap((rule) => [...rule.style]),
 	);
+	const set = (prefix) => names.filter((name) => name.startsWith(prefix));
+	for (const name of ["--edge", "--cursor", "--accent-band", "--grew", "--shrank"])
+		assert.ok((await ratio(name, "--paper")) >= 3, `${theme}: ${name}`);
+	assert.deepEqual([set("--cat-").length, set("--owner-").length], [13, 10]);
+	for (const prefix of ["--cat-", "--owner-"]) {
+		const bands = prefix === "--owner-" ? [...set(prefix), "--cat-unknown"] : set(prefix);
+		for (const name of bands) assert.ok((await ratio(name, "--paper")) >= 3, `${theme}: ${name}`);
+		const rgb = await Promise.all(bands.map((name) => colour(page, name)));
+		for (const eye of eyes)
+			for (let i = 0; i < bands.length; i++)
+				for (let k = 0; k < i; k++) {
+					const apart = delta_e(lab(rgb[i], eye), lab(rgb[k], eye));
+					assert.ok(apart >= 10, `${theme}, ${eye}: ${bands[i]} and ${bands[k]}: ${apart}`);
+				}
+	}
+	for (const name of set("--phase-"))
+		assert.ok((await ratio(name, "--paper")) >= 2.9, `${theme}: ${name} ${await ratio(name, "--paper")}`);
+	for (const [one, other] of [
+		["forward", "backward"],
+		["backward", "optimizer"],
+		["optimizer", "forward"],
+		["generate", "forward"],
+	]) {
+		const [a, b] = [await colour(page, "--phase-" + one), await colour(page, "--phase-" + other)];
+		assert.ok(delta_e(lab(a), lab(b)) >= 10, `${theme}: ${one} beside ${other}`);
+	}
 	await page.context().close();
 }
 
+// What axe-core finds wrong with what is shown.
+async function violations(page) {
+	await settle(page);
+	await page.evaluate(axe_source);
+	const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+	return found.violations.map(
+		(v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`,
+	);
+}
+
 const others = {
-	async "contrast, light"() {
-		await contrast("light");
+	async "colours can be told apart and read, light"() {
+		await colours("light");
 	},
-	async "contrast, dark"() {
-		await contrast("dark");
+	async "colours can be told apart and read, dark"() {
+		await colours("dark");
+	},
+
+	async "axe finds nothing, whatever is shown"() {
+		for (const options of [
+			{},
+			{ colorScheme: "dark" },
+			{ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
+		]) {
+			const page = await open(path.join(folder, "made.html"), options);
+			const seen = [];
+			const look = async (what) => seen.push(...(await violations(page)).map((v) => `${what}: ${v}`));
+			await look("opened");
+			for (const tab of await page.getByRole("tab").all()) {
+				if (!(await tab.isVisible())) continue;
+				await tab.click();
+				await look(await tab.textContent());
+			}
+			await page.getByRole("tab", { name: /^Findings/ }).click();
+			await page.getByRole("button", { name: "show me finding 2" }).click();
+			await look("shown");
+			await page.locator(".menu summary").click();
+			await look("menu");
+			await page.locator(".menu summary").click();
+			await page.locator("#search").fill("cat");
+			await look("finding");
+			await page.getByRole("button", { name: "Keys ?" }).click();
+			await look("keys");
+			assert.deepEqual(seen, [], JSON.stringify(options));
+			await page.context().close();
+		}
+		const page = await open(path.join(folder, "two.html"));
+		assert.deepEqual(await violations(page), []);
+		await page.context().close();
+	},
+
+	async "forced colours keep the legend and what is pressed"() {
+		const page = await open(path.join(folder, "made.html"), { forcedColors: "active" });
+		const seen = await page.evaluate(() => {
+			const style = (selector) => getComputedStyle(document.querySelector(selector));
+			return {
+				swatch: style(".legend .swatch").backgroundColor,
+				other: getComputedStyle([...document.querySelectorAll(".legend .swatch")].pop())
+					.backgroundColor,
+				border: style(".legend .swatch").borderTopStyle,
+				pressed: style('.tools [aria-pressed="true"]').backgroundColor,
+				plain: style('.tools [aria-pressed="false"]').backgroundColor,
+			};
+		});
+		assert.notEqual(seen.swatch, seen.other);
+		assert.equal(seen.border, "solid");
+		assert.notEqual(seen.pressed, seen.plain);
+		await page.context().close();
 	},
 
 	async "hostile names stay text"() {
 		const page = await open(path.join(folder, "hostile.html"));
-		for (const key of ["1", "2", "3", "4", "5", "6", "o", "c", "n", "n"]) {
+		for (const key of ["1", "2", "3", "4", "5", "6", "7", "c", "c", "n", "n"]) {
 			await page.keyboard.press(key);
 			await settle(page);
 		}
@@ -772,17 +913,18 @@ const others = {
 			"4",
 			"5",
 			"6",
-			"d",
+			"7",
+			"x",
 			"p",
 			"e",
 			"ArrowRight",
 			"]",
 			"n",
 			"+",
-			"o",
+			"c",
 			"l",
 			"y",
-			"f",
+			"m",
 		]) {
 			await page.keyboard.press(key);
 			await settle(page);
@@ -878,6 +1020,17 @@ const others = {
 		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
 		assert.ok(await page.locator(".steps table").last().isVisible());
 		assert.equal(await page.locator(".tabs").isVisible(), false);
+		const swatch = await page.evaluate(() => {
+			const { printColorAdjust, borderTopWidth } = getComputedStyle(
+				document.querySelector(".legend .swatch"),
+			);
+			return { printColorAdjust, borderTopWidth };
+		});
+		assert.deepEqual(
+			swatch,
+			{ printColorAdjust: "exact", borderTopWidth: "1px" },
+			"the legend's colours",
+		);
 		await page.evaluate(() => dispatchEvent(new Event("afterprint")));
 		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
 		assert.deepEqual(page.bad, []);
@@ -900,7 +1053,7 @@ for (const file of pages)
 				(await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`),
 			);
 		}
-		for (const key of ["2", "3", "4", "5", "6", "p", "+", "+", "+", "o", "ArrowLeft", "0"]) {
+		for (const key of ["2", "3", "4", "5", "6", "7", "p", "+", "+", "+", "c", "c", "ArrowLeft", "0"]) {
 			await page.keyboard.press(key);
 			await settle(page);
 		}

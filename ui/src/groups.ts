@@ -216,6 +216,7 @@ const bottom_up = [
 	"activation",
 	"autograd_detail",
 	"temporary",
+	"kept",
 	"unknown",
 ];
 
@@ -264,7 +265,7 @@ function by_grouping(recording: Recording, by: Grouping): Groups {
 		const title = by.label(recording, key);
 		return { name: text.short_place(title), title, colour: `--owner-${i}` };
 	});
-	bands.push({ name: "all others", colour: "--band-rest" });
+	bands.push({ name: "all others", colour: "--cat-unknown" });
 	return new Groups(recording, bands, of);
 }
 

@@ -209,7 +209,12 @@ class App {
 
 	private add(recording: Recording): void {
 		const i = this.panes.length;
-		const pane = new Pane(recording, i, (query) => this.find(query));
+		const pane = new Pane(
+			recording,
+			i,
+			(query) => this.find(query),
+			() => this.panes.map((p) => p.state),
+		);
 		this.panes.push(pane);
 		this.link.add(pane.state);
 		for (const part of [pane.root, pane.lower, pane.side]) {

@@ -3,6 +3,7 @@
 import { Details } from "./details";
 import { Delay, button, choice, code, colour, el, fill, swatch } from "./dom";
 import { phase_colour } from "./chart_draw";
+import { Events } from "./events";
 import { Flame } from "./flame";
 import { Found } from "./found";
 import { groupings } from "./groups";
@@ -49,6 +50,7 @@ export class Pane {
 		readonly recording: Recording,
 		private number: number,
 		private find: (query: string) => void,
+		private others: () => State[], // of all recordings
 	) {
 		const state = (this.state = new State(recording));
 		this.timeline = new Timeline(
@@ -111,9 +113,10 @@ export class Pane {
 		const tabs: [string, string, Panel][] = [
 			["findings", `Findings (${recording.device.findings.length})`, findings],
 			["owners", "Owners", new Owners(state)],
-			["flame", "Flame graph", new Flame(state)],
+			["flame", "Flame graph", new Flame(state, this.others)],
 			["segments", "Segments", new Segments(state)],
 			["allocations", "Allocations", new Allocations(state)],
+			["events", "Events", new Events(state)],
 			["steps", `Steps (${recording.steps.length})`, new Steps(state)],
 			["found", "Found", this.found],
 		];

@@ -65,7 +65,7 @@ export class Findings implements Panel {
 				"header",
 				{},
 				el("span", { class: "severity" }, `${i + 1} ${severity}`),
-				el("h3", {}, text.plain(finding.title)),
+				el("h2", {}, text.plain(finding.title)),
 				this.can_show(i)
 					? button("show me", () => this.show_me(i), {
 							"aria-label": `show me finding ${i + 1}`,

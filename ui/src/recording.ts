@@ -163,6 +163,7 @@ export class Recording {
 		this.phase = page.column("phases.phase", this.phase_from.length);
 		this.times = page.column("time.us");
 		this.category_of_rule = Uint8Array.from(head.rules, (r) => r.category);
+		this.tell_kept_apart();
 		const ooms = this.device.oom;
 		this.death = ooms.filter((o) => !o.survived).pop() ?? null;
 		this.steps = this.device.steps ?? [];
@@ -171,6 +172,19 @@ export class Recording {
 		this.peak_moment = this.allocated.extreme(0, this.events + 1, false);
 		[this.reserved_from, this.reserved_bytes] = this.reserve();
 		this.reserved_peak = this.reserved_bytes.reduce((a, b) => Math.max(a, b), 0);
+	}
+
+	// What the program keeps, and a rule says so, is a culprit; what no rule explains is not.
+	private tell_kept_apart(): void {
+		const { categories, rules } = this.head;
+		const unknown = categories.findIndex((c) => c.id === "unknown");
+		const is_kept = rules.map((r) => r.category === unknown && r.confidence_pct > 0);
+		if (!is_kept.some(Boolean)) return;
+		const kept = categories.push({ id: "kept", name: "outputs kept" }) - 1;
+		categories[unknown].name = "unknown";
+		is_kept.forEach((kept_by, rule) => {
+			if (kept_by) this.category_of_rule[rule] = kept;
+		});
 	}
 
 	private walk(): Series {

@@ -110,11 +110,18 @@ class Flow {
 }
 
 // `request`: is there a bar for what was asked for, below the largest pool?
-export function lay_out(recording: Recording, pools: Pool[], width: number, request: boolean): Layout {
+// `zoom`: times as many rows as fit well.
+export function lay_out(
+	recording: Recording,
+	pools: Pool[],
+	width: number,
+	request: boolean,
+	zoom: number,
+): Layout {
 	const layout: Layout = { pieces: [], first: [], headings: [], request: null, height: 0 };
 	let y = 0;
 	for (const pool of pools) {
-		const per_row = scale_of(pool, pools[0].size);
+		const per_row = scale_of(pool, pools[0].size) / zoom;
 		layout.headings.push({ y, pool, per_row });
 		const flow = new Flow(layout, width, per_row / width, y + HEAD);
 		pool.segments.forEach((segment, s) => {

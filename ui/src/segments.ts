@@ -1,12 +1,15 @@
 // The address space at the cursor's moment: every segment (or mapped range of an expandable one) with what
 // lies in it.  Segments follow each other by address and wrap like words; each pool has its own scale.
 
-import { Picture, FONT_SMALL, colour, el, fill, table } from "./dom";
+import { Picture, FONT_SMALL, button, code, colour, el, fill, table } from "./dom";
 import type { Segment } from "./recording";
 import { ROW, lay_out } from "./segment_layout";
 import type { Layout, Piece, Pool } from "./segment_layout";
+import { SegmentTimes } from "./segment_times";
 import type { State } from "./state";
 import * as text from "./text";
+
+const ZOOMS = 64; // rows at most for each that fits well
 
 export class Segments {
 	readonly root: HTMLElement;
@@ -18,6 +21,14 @@ export class Segments {
 	private layout: Layout = { pieces: [], first: [], headings: [], request: null, height: 0 };
 	private hovered: Piece | null = null;
 	private stale = true;
+	private zoom = 1;
+	private times: SegmentTimes;
+	private place: HTMLElement;
+	private is_over_time = false;
+	private over_time = button("Over time", () => this.turn(), {
+		title: "each segment from when it was taken from the driver, in what the picture shows",
+		"aria-pressed": "false",
+	});
 
 	constructor(private state: State) {
 		this.picture = new Picture(
@@ -30,11 +41,27 @@ export class Segments {
 			},
 			(c, w) => this.draw(c, w),
 		);
+		this.times = new SegmentTimes(state, (segment, m) => {
+			state.go(m);
+			this.tell_segment(segment);
+		});
+		this.place = el("div", { class: "picture" }, this.picture.canvas);
 		this.root = el(
 			"div",
 			{ class: "segments" },
+			el(
+				"div",
+				{ class: "bar no-print" },
+				this.over_time,
+				el(
+					"span",
+					{ class: "group" },
+					button("+", () => this.zoom_by(2), { "aria-label": "more rows" }),
+					button("−", () => this.zoom_by(0.5), { "aria-label": "fewer rows" }),
+				),
+			),
 			this.heading,
-			el("div", { class: "picture" }, this.picture.canvas),
+			this.place,
 			this.told,
 			this.behind,
 		);
@@ -42,13 +69,52 @@ export class Segments {
 		this.behind.addEventListener("toggle", () => this.list());
 		state.on((change) => {
 			if (change === "cursor") this.stale = true;
+			if (change === "pointer") return;
 			if (this.root.isConnected && !this.root.closest("[hidden]")) this.show();
 		});
 	}
 
 	show(): void {
 		if (this.stale) this.collect();
+		if (this.is_over_time) this.times.show();
+		else this.picture.later();
+	}
+
+	private turn(): void {
+		this.is_over_time = !this.is_over_time;
+		this.over_time.setAttribute("aria-pressed", String(this.is_over_time));
+		fill(this.place, this.is_over_time ? this.times.picture.canvas : this.picture.canvas);
+		this.show();
+	}
+
+	private zoom_by(times: number): void {
+		this.zoom = Math.max(1, Math.min(ZOOMS, this.zoom * times));
 		this.picture.later();
+	}
+
+	// Where the driver was asked for it.
+	private asked_at(stack: number): (Node | string)[] {
+		const { recording } = this.state;
+		if (!stack) return [];
+		const frame = recording.user_frame(stack) || recording.code_frame(stack);
+		const names = Array.from(recording.frames_of(stack), (f) => recording.frame_text(f));
+		const place = code(frame ? recording.frame_text(frame - 1) : (names[0] ?? ""));
+		place.title = text.plain(names.join("\n"), 3000);
+		return ["; the driver was asked for it at ", place];
+	}
+
+	private tell_segment(row: number): void {
+		const { recording } = this.state;
+		const segment = recording.segment(row);
+		const born = recording.segment_born[row];
+		fill(
+			this.told,
+			el("strong", {}, text.bytes(segment.size)),
+			` at `,
+			el("code", {}, text.hex(segment.addr)),
+			`, ${pool_name(segment)}, taken ${born ? "at " + recording.moment_text(born) : "before the first event"}`,
+			...this.asked_at(segment.stack),
+		);
 	}
 
 	private collect(): void {
@@ -109,12 +175,15 @@ export class Segments {
 		const holes = this.pools.flatMap((p) => p.holes);
 		const largest = holes.reduce((most, h) => Math.max(most, h.size), 0);
 		const oom = recording.device.oom.find((o) => o.event + 1 === cursor);
+		const { block, size: asked } = recording;
+		const lost = recording.live(cursor).reduce((sum, a) => sum + block[a] - asked[a], 0);
 		fill(
 			this.heading,
 			`${text.bytes(size)} reserved in ${text.plural(
 				this.pools.reduce((sum, p) => sum + p.segments.length, 0),
 				"segment",
 			)} at ${recording.moment_text(cursor)}: ${text.bytes(used)} in use, ${text.bytes(size - used)} free in ${text.plural(holes.length, "piece")}, the largest ${text.bytes(largest)}.`,
+			lost ? ` Rounding up takes ${text.bytes(lost)}.` : null,
 			oom
 				? el(
 						"strong",
@@ -158,6 +227,12 @@ export class Segments {
 			c.globalAlpha = pending ? 0.45 : 1;
 			c.fillRect(x, y, width, ROW);
 			c.globalAlpha = 1;
+			const { size, block } = recording;
+			const lost = width * (1 - size[alloc] / Math.max(1, block[alloc]));
+			if (lost > 1.5) {
+				c.fillStyle = colour("--accent-band"); // what rounding up wastes
+				c.fillRect(x + width - lost, y + ROW - 4, lost, 4);
+			}
 			if (width > 3) {
 				c.fillStyle = colour("--hairline");
 				c.fillRect(x + width - 0.5, y, 0.5, ROW);
@@ -217,7 +292,7 @@ export class Segments {
 
 	private draw(c: CanvasRenderingContext2D, width: number): void {
 		const request = this.request();
-		this.layout = lay_out(this.state.recording, this.pools, width, request !== null);
+		this.layout = lay_out(this.state.recording, this.pools, width, request !== null, this.zoom);
 		const high = Math.max(40, Math.ceil(this.layout.height));
 		if (Math.abs(this.picture.height - high) > 1) {
 			this.picture.canvas.style.height = `${high}px`;
@@ -241,6 +316,7 @@ export class Segments {
 				` free at `,
 				el("code", {}, text.hex(piece.hole!.addr)),
 				`, in a segment of ${text.bytes(piece.segment.size)}`,
+				...this.asked_at(piece.segment.stack),
 			);
 			return;
 		}
@@ -253,7 +329,26 @@ export class Segments {
 			el("code", {}, text.hex(recording.addr[a])),
 			", ",
 			el("code", {}, recording.owner_name(recording.owner(a))),
+			` in a segment of ${text.bytes(piece.segment.size)}`,
+			...this.asked_at(piece.segment.stack),
 		);
+	}
+
+	// What lay last where it is free now.
+	private last_in(hole: { addr: number; size: number }): number | null {
+		const { recording, cursor } = this.state;
+		const { addr, block, done } = recording;
+		let best: number | null = null;
+		for (let a = 0; a < recording.rows; a++)
+			if (
+				done[a] &&
+				done[a] <= cursor &&
+				addr[a] < hole.addr + hole.size &&
+				addr[a] + block[a] > hole.addr &&
+				(best === null || done[a] > done[best])
+			)
+				best = a;
+		return best;
 	}
 
 	private listen(): void {
@@ -277,8 +372,17 @@ export class Segments {
 		});
 		canvas.addEventListener("click", (event) => {
 			const piece = under(event);
-			if (piece && piece.alloc !== null) this.state.choose(piece.alloc);
+			if (piece) this.state.choose(piece.alloc ?? this.last_in(piece.hole!));
 		});
+		canvas.addEventListener(
+			"wheel",
+			(event) => {
+				if (!event.ctrlKey && !event.metaKey) return;
+				this.zoom_by(event.deltaY < 0 ? 2 : 0.5);
+				event.preventDefault();
+			},
+			{ passive: false },
+		);
 		canvas.addEventListener("keydown", (event) => {
 			const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
 			if (step) {
@@ -313,19 +417,48 @@ export class Segments {
 					Math.max(r.segment.addr, recording.addr[a]),
 				0,
 			);
+		const asked = (r: (typeof rows)[0]) => {
+			const frame = recording.user_frame(r.segment.stack);
+			return frame ? recording.frame_text(frame - 1) : "";
+		};
 		fill(
 			this.behind,
 			el("summary", {}, "Table"),
 			table(
-				rows.length > 500 ? `The first 500 of ${text.count(rows.length)} segments` : "All segments",
+				"All segments",
 				[
-					{ name: "address", cell: (r) => el("code", {}, text.hex(r.segment.addr)) },
-					{ name: "pool", cell: (r) => r.pool.name },
-					{ name: "size", number: true, cell: (r) => text.bytes(r.segment.size) },
-					{ name: "in use", number: true, cell: (r) => text.bytes(used(r)) },
-					{ name: "blocks", number: true, cell: (r) => text.count(r.blocks.length) },
+					{
+						name: "address",
+						cell: (r) => el("code", {}, text.hex(r.segment.addr)),
+						order: (r) => r.segment.addr,
+					},
+					{ name: "pool", cell: (r) => r.pool.name, order: (r) => r.pool.name },
+					{
+						name: "size",
+						number: true,
+						cell: (r) => text.bytes(r.segment.size),
+						order: (r) => r.segment.size,
+					},
+					{ name: "in use", number: true, cell: (r) => text.bytes(used(r)), order: used },
+					{
+						name: "blocks",
+						number: true,
+						cell: (r) => text.count(r.blocks.length),
+						order: (r) => r.blocks.length,
+					},
+					{
+						name: "taken at event",
+						number: true,
+						cell: (r) => {
+							const born = recording.segment_born[r.segment.row];
+							return born ? text.count(born - 1) : "before";
+						},
+						order: (r) => recording.segment_born[r.segment.row],
+					},
+					{ name: "asked for at", cell: (r) => code(asked(r)), order: asked },
 				],
-				rows.slice(0, 500),
+				rows,
+				(r) => this.tell_segment(r.segment.row),
 			),
 		);
 	}
