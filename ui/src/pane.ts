@@ -73,9 +73,10 @@ export class Pane {
 		const places = el("div", { class: "places" });
 		this.fill_tabs(list, places);
 		const device = recording.device.device ? `, device ${recording.device.device}` : "";
+		const which = number ? ` of recording ${number + 1}` : "";
 		const picture = el(
 			"section",
-			{ class: "memory", "aria-label": "Memory over time" },
+			{ class: "memory", "aria-label": `Memory over time${which}` },
 			this.toolbar(),
 			this.timeline.root,
 			this.moment,
@@ -84,9 +85,9 @@ export class Pane {
 		);
 		this.root = el(
 			"section",
-			{ class: "pane", "aria-label": text.plain(recording.head.title, 200) },
+			{ class: "pane", "aria-label": text.plain(recording.head.title, 200) + which },
 			el("div", { class: "file" }, text.plain(recording.head.title, 200) + device),
-			verdict_of(recording),
+			verdict_of(recording, which),
 			picture,
 		);
 		this.lower = el("div", { class: "lower" }, list, places);

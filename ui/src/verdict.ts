@@ -198,10 +198,10 @@ function last_oom(recording: Recording): Oom | undefined {
 }
 
 // Two lines over the picture.
-export function verdict_of(recording: Recording): HTMLElement {
+export function verdict_of(recording: Recording, which: string): HTMLElement {
 	return el(
 		"section",
-		{ class: "verdict", "aria-label": "Verdict" },
+		{ class: "verdict", "aria-label": `Verdict${which}` },
 		headline(recording),
 		el("p", { class: "sum" }, text.plain(summary(recording, last_oom(recording)))),
 	);
