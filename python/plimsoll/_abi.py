@@ -689,6 +689,7 @@ class plim_report_options(Structure):
         ("group_by", c_int),
         ("strip_prefix", c_char_p),
         ("owners_max", c_uint32),
+        ("gpu", c_char_p),
     ]
 
 

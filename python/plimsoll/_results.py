@@ -1779,6 +1779,21 @@ class ReportLeak(Object):
     """what that stack allocated and nobody freed"""
 
 
+class ReportFill(Object):
+    __slots__ = ()
+    gpu: str
+    """the card"""
+    limit_bytes: int
+    """of its memory, what PyTorch can have"""
+    period: str
+    """as in findings[]"""
+    repetitions: Interval
+    """so many more are served, counted from the last one that kept something"""
+    step: Interval
+    """the same as an index of a step; null: of another period"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"repetitions": Interval, "step": Interval}
+
+
 class ReportPhases(Object):
     __slots__ = ()
     load: int | None
@@ -1852,6 +1867,8 @@ class ReportDevice(Object):
     """worst first"""
     leaks: list[ReportLeak]
     """those of the findings that are leaks"""
+    fills: list[ReportFill]
+    """when they fill which card; of a run that did not die"""
     steps: list[ReportStep]
     """training steps, or what else repeats; the last one may not have ended"""
     step_basis: str | None
@@ -1865,7 +1882,7 @@ class ReportDevice(Object):
     """last event that they cover; null without events"""
     timeline_bytes: list[int]
     """largest allocated bytes in equal parts of the events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "steps": ReportStep, "self_check": ReportCheck}
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "self_check": ReportCheck}
 
 
 class ReportFields(Object):

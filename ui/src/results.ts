@@ -183,6 +183,14 @@ export interface ReportLeak {
 	part_bytes: number | null; // what that stack allocated and nobody freed
 }
 
+export interface ReportFill {
+	gpu: string; // the card
+	limit_bytes: number; // of its memory, what PyTorch can have
+	period: string; // as in findings[]
+	repetitions: Interval; // so many more are served, counted from the last one that kept something
+	step: Interval; // the same as an index of a step; null: of another period
+}
+
 export interface ReportPhases {
 	load: number | null; // bytes; null: the step had no such phase
 	forward: number | null; // bytes, or null
@@ -222,6 +230,7 @@ export interface ReportDevice {
 	oom: ReportOom[]; // deaths, in turn
 	findings: Finding[]; // worst first
 	leaks: ReportLeak[]; // those of the findings that are leaks
+	fills: ReportFill[]; // when they fill which card; of a run that did not die
 	steps: ReportStep[]; // training steps, or what else repeats; the last one may not have ended
 	step_basis: string | null; // what ends a step: optimizer; backward: a backward pass, where no optimizer is seen; request: passes of a model, where nothing runs backward; annotation: a range that the program named with record_function; null: no steps
 	self_check: ReportCheck; // how far the numbers prove themselves
