@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool read_small(char *out, size_t room, const char *fmt, va_list ap)
+static bool __attribute__((format(printf, 3, 0)))
+read_small(char *out, size_t room, const char *fmt, va_list ap)
 {
 	char path[1024];
 	size_t n = 0;
