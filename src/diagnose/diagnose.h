@@ -280,7 +280,7 @@ struct findings_advised {
 void findings_advise(const struct messages_event *e, const struct findings_told *t,
 		     const struct messages_context *c, struct findings_advised *out);
 
-/* A failure that only its text tells (told_words.c): what is known of it, and where its sentences go. */
+/* A failure that only its text tells (log_sentences.c): what is known of it, and where its sentences go. */
 struct diagnose_text {
 	struct arena *arena;
 	const struct messages_log *log;

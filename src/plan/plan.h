@@ -4,10 +4,9 @@
  *
  * options.c, defaults.c, processes.c	what was asked for, and what was left open
  * planner.c, recordings.c		programs of it; what recordings of such a run teach
- * told.c, doubts.c, machine.c		numbers, verdict, what forbids one, the machine's own memory
+ * verdict.c, doubts.c, machine.c	numbers, verdict, what forbids one, the machine's own memory
  * largest.c, ladder.c, paste.c		what would fit, what to change, what to paste
  * phases.c				phases as one table
- * traced.c				requests that PyTorch made on fake tensors, in place of a model and a recipe
  * traced.c				requests that PyTorch made on fake tensors, instead of a model and a recipe
  */
 #ifndef PLAN_PLAN_H
@@ -126,7 +125,7 @@ enum plim_status plan_model_for(struct plim_plan *p, enum plan_quantize how,
 /* Fill p->model, and what forbids a verdict (doubts.c). */
 enum plim_status plan_take_model(struct plim_plan *p, struct plim_err *err);
 
-/* Fill p->phases and p->peak from a measured program; then p->fits and what dies; then p->assumptions (told.c). */
+/* Fill p->phases and p->peak from a measured program; then p->fits and what dies; then p->assumptions (verdict.c). */
 enum plim_status plan_take_peak(struct plim_plan *p, const struct plan_result *result,
 				uint64_t needed, struct plim_err *err);
 enum plim_status plan_judge(struct plim_plan *p, struct plim_err *err);
