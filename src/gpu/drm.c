@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
@@ -53,40 +52,10 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* A small file as text, "" where it cannot be read; false then. */
-static bool read_text(char *out, size_t room, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static bool read_text(char *out, size_t room, const char *fmt, ...)
-{
-	char path[768];
-	va_list ap;
-	ssize_t n;
-	int fd, wrote;
-
-	*out = 0;
-	va_start(ap, fmt);
-	wrote = vsnprintf(path, sizeof(path), fmt, ap);
-	va_end(ap);
-	if (wrote < 0 || (size_t)wrote >= sizeof(path))
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return false;
-	do
-		n = read(fd, out, room - 1);
-	while (n < 0 && errno == EINTR);
-	(void)close(fd);
-	out[n > 0 ? n : 0] = 0;
-	return n > 0;
-}
-
 /* Its first line; false: it has none. */
 static bool read_line(char *out, size_t room, const char *folder, const char *name)
 {
-	bool there = read_text(out, room, "%s/%s", folder, name);
-
-	out[strcspn(out, "\n")] = 0;
-	return there && *out;
+	return small_file_line(out, room, "%s/%s", folder, name) && *out;
 }
 
 /* The number that a file holds; PLIM_UNKNOWN: none. */
@@ -95,7 +64,7 @@ static uint64_t read_number(const char *folder, const char *name)
 	char text[64], *end;
 	unsigned long long v;
 
-	if (!*folder || !read_text(text, sizeof(text), "%s/%s", folder, name) || *text == '-')
+	if (!*folder || !small_file(text, sizeof(text), "%s/%s", folder, name) || *text == '-')
 		return PLIM_UNKNOWN;
 	errno = 0;
 	v = strtoull(text, &end, 0);
@@ -277,7 +246,7 @@ static void find_kfd(struct drm *self)
 		char node[480];
 
 		(void)snprintf(node, sizeof(node), "%s/%.20s", path, e->d_name);
-		if (*e->d_name == '.' || !read_text(text, sizeof(text), "%s/properties", node))
+		if (*e->d_name == '.' || !small_file(text, sizeof(text), "%s/properties", node))
 			continue;
 		at = strstr(text, "location_id ");
 		if (!at || sscanf(at + 12, "%llu", &where) != 1)
@@ -396,8 +365,8 @@ static void look_at_clients(struct drm *self)
 	for (size_t i = 0; i < self->opened_count; i++) {
 		struct opened *o = &self->opened[i];
 
-		o->told = read_text(text, sizeof(text), "%s/proc/%u/fdinfo/%d", self->root, o->pid,
-				    o->fd) &&
+		o->told = small_file(text, sizeof(text), "%s/proc/%u/fdinfo/%d", self->root, o->pid,
+				     o->fd) &&
 			  drm_client_parse(text, &o->client);
 		for (size_t k = 0; o->told && k < i; k++)
 			if (self->opened[k].told && self->opened[k].pid == o->pid &&

@@ -13,33 +13,6 @@
 
 #define TICKS 100.0 /* of the processes' clock, a second: USER_HZ */
 
-/* A small file as text, "" where it cannot be read; false then. */
-static bool read_file(char *out, size_t room, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static bool read_file(char *out, size_t room, const char *fmt, ...)
-{
-	char path[512];
-	va_list ap;
-	ssize_t n;
-	int fd, wrote;
-
-	*out = 0;
-	va_start(ap, fmt);
-	wrote = vsnprintf(path, sizeof(path), fmt, ap);
-	va_end(ap);
-	if (wrote < 0 || (size_t)wrote >= sizeof(path))
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return false;
-	do
-		n = read(fd, out, room - 1);
-	while (n < 0 && errno == EINTR);
-	close(fd);
-	out[n > 0 ? n : 0] = 0;
-	return n > 0;
-}
-
 /* ---- stat ---- */
 
 struct stat_line {
@@ -81,7 +54,7 @@ uint64_t proc_start_time(const char *root, uint32_t pid)
 	struct stat_line stat;
 	char text[1024];
 
-	return read_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) &&
+	return small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) &&
 			       parse_stat(text, &stat) && stat.state != 'Z' && stat.state != 'X'
 		       ? stat.start_time
 		       : 0;
@@ -104,7 +77,7 @@ bool proc_process(const char *root, uint32_t pid, struct watch_process *out)
 	long long call;
 	char text[1024];
 
-	if (!read_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
+	if (!small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
 	    !parse_stat(text, &stat))
 		return false;
 	out->pid = pid;
@@ -115,16 +88,16 @@ bool proc_process(const char *root, uint32_t pid, struct watch_process *out)
 	out->user_s = stat.user_s;
 	out->system_s = stat.system_s;
 	out->resident_bytes = stat.pages * (uint64_t)sysconf(_SC_PAGESIZE);
-	if (read_file(text, sizeof(text), "%s/proc/%u/schedstat", root, pid) &&
+	if (small_file(text, sizeof(text), "%s/proc/%u/schedstat", root, pid) &&
 	    sscanf(text, "%*u %llu", &ns) == 1)
 		out->delay_s = (double)ns / 1e9;
-	if (stat.state == 'S' && read_file(text, sizeof(text), "%s/proc/%u/wchan", root, pid))
+	if (stat.state == 'S' && small_file(text, sizeof(text), "%s/proc/%u/wchan", root, pid))
 		snprintf(out->sleeps_in, sizeof(out->sleeps_in), "%.40s", text);
 	if (stat.state == 'S' && !*out->sleeps_in &&
-	    read_file(text, sizeof(text), "%s/proc/%u/syscall", root, pid) &&
+	    small_file(text, sizeof(text), "%s/proc/%u/syscall", root, pid) &&
 	    sscanf(text, "%lld", &call) == 1)
 		out->call = call;
-	if (read_file(text, sizeof(text), "%s/proc/%u/io", root, pid)) {
+	if (small_file(text, sizeof(text), "%s/proc/%u/io", root, pid)) {
 		out->written_chars = number_after(text, "wchar:");
 		out->read_bytes = number_after(text, "\nread_bytes:");
 	}
@@ -157,7 +130,7 @@ void proc_children(const char *root, uint32_t pid, struct proc_children *c)
 	while (d && (e = readdir(d))) {
 		if (*e->d_name < '0' || *e->d_name > '9')
 			continue;
-		if (read_file(text, sizeof(text), "%s/%.20s/children", path, e->d_name))
+		if (small_file(text, sizeof(text), "%s/%.20s/children", path, e->d_name))
 			add_children(c, text);
 	}
 	if (d)
@@ -184,7 +157,7 @@ bool proc_sample(const char *root, uint32_t pid, const struct proc_children *chi
 
 	if (!proc_process(root, pid, &s->main) || s->main.state == 'Z')
 		return false;
-	if (read_file(text, sizeof(text), "%s/proc/%u/task/%u/stat", root, pid, pid) &&
+	if (small_file(text, sizeof(text), "%s/proc/%u/task/%u/stat", root, pid, pid) &&
 	    parse_stat(text, &thread)) {
 		s->main_user_s = thread.user_s;
 		s->main_system_s = thread.system_s;
@@ -206,7 +179,7 @@ bool proc_descends(const char *root, uint32_t pid, uint32_t ancestor)
 	for (unsigned i = 0; pid > 1 && i < 64; i++, pid = stat.parent) {
 		if (pid == ancestor)
 			return true;
-		if (!read_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
+		if (!small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
 		    !parse_stat(text, &stat))
 			return false;
 	}
@@ -236,7 +209,7 @@ uint32_t proc_behind_launchers(const char *root, uint32_t pid)
 		struct proc_children c;
 		char text[1024];
 
-		if (!read_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
+		if (!small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
 		    !parse_stat(text, &stat) || !is_launcher(stat.name))
 			return pid;
 		proc_children(root, pid, &c);
@@ -319,7 +292,7 @@ bool watch_catches(uint32_t pid, int number)
 	char text[4096], *at;
 	unsigned long long mask;
 
-	return read_file(text, sizeof(text), "/proc/%u/status", pid) &&
+	return small_file(text, sizeof(text), "/proc/%u/status", pid) &&
 	       (at = strstr(text, "\nSigCgt:")) != NULL && sscanf(at + 8, " %llx", &mask) == 1 &&
 	       (mask >> (number - 1) & 1);
 }
@@ -350,7 +323,7 @@ static bool cpu_stat(const char *root, uint32_t pid, char *out, size_t room)
 {
 	char text[4096], *line, *next;
 
-	if (!read_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid))
+	if (!small_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid))
 		return false;
 	for (line = text; line && *line; line = next) {
 		const char *path;
@@ -359,12 +332,12 @@ static bool cpu_stat(const char *root, uint32_t pid, char *out, size_t room)
 		if (next)
 			*next++ = 0;
 		if (!strncmp(line, "0::", 3) &&
-		    read_file(out, room, "%s/sys/fs/cgroup%s/cpu.stat", root, line + 3) &&
+		    small_file(out, room, "%s/sys/fs/cgroup%s/cpu.stat", root, line + 3) &&
 		    strstr(out, "nr_throttled"))
 			return true;
 		path = strrchr(line, ':');
 		if (path && strstr(line, "cpu") && strncmp(line, "0::", 3) != 0 &&
-		    read_file(out, room, "%s/sys/fs/cgroup/cpu%s/cpu.stat", root, path + 1))
+		    small_file(out, room, "%s/sys/fs/cgroup/cpu%s/cpu.stat", root, path + 1))
 			return true;
 	}
 	return false;
@@ -375,7 +348,7 @@ void proc_cgroup(const char *root, uint32_t pid, char *out, size_t room)
 	char text[4096], *line;
 
 	*out = 0;
-	if (!read_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid))
+	if (!small_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid))
 		return;
 	line = !strncmp(text, "0::", 3) ? text : strstr(text, "\n0::");
 	if (!line)
@@ -390,7 +363,7 @@ uint64_t proc_cgroup_kills(const char *folder)
 {
 	char text[1024];
 
-	return *folder && read_file(text, sizeof(text), "%s/memory.events", folder)
+	return *folder && small_file(text, sizeof(text), "%s/memory.events", folder)
 		       ? number_after(text, "\noom_kill ")
 		       : PLIM_UNKNOWN;
 }
@@ -401,7 +374,7 @@ void proc_host(const char *root, uint32_t pid, struct watch_host *out)
 	uint64_t us, ns;
 	cpu_set_t set;
 
-	if (read_file(text, sizeof(text), "%s/proc/meminfo", root)) {
+	if (small_file(text, sizeof(text), "%s/proc/meminfo", root)) {
 		uint64_t total = number_after(text, "MemTotal:"),
 			 left = number_after(text, "MemAvailable:");
 
@@ -439,7 +412,7 @@ void proc_name(const char *root, uint32_t pid, char *out, size_t room)
 	const char *name, *word;
 
 	snprintf(out, room, "pid %u", pid);
-	if (!read_file(text, sizeof(text) - 1, "%s/proc/%u/cmdline", root, pid))
+	if (!small_file(text, sizeof(text) - 1, "%s/proc/%u/cmdline", root, pid))
 		return;
 	text[sizeof(text) - 2] = text[sizeof(text) - 1] = 0;
 	name = last_part(text);
