@@ -291,7 +291,7 @@ enum plim_watch_page {
 	PLIM_WATCH_PAGE_EVIDENCE, /* all that is said of it */
 	PLIM_WATCH_PAGE_HELP      /* the keys */
 };
-/* How jobs stand on a screen. */
+/* The order of the jobs on a screen. */
 enum plim_watch_order {
 	PLIM_WATCH_BY_PID,    /* the smallest first */
 	PLIM_WATCH_BY_MEMORY, /* the most of a card first */
