@@ -348,6 +348,8 @@ static int write_textfile(const struct watch_opts *o, const struct plim_watch *w
 
 /* ---- the loop ---- */
 
+#define ONCE_SAMPLES 8
+
 static void suspend_now(struct watching *x)
 {
 	struct plim_text_style style = { 0, x->screen.view.color, x->screen.view.utf8 };
@@ -432,15 +434,16 @@ static int look(struct watching *x)
 	const struct watch_opts *o = x->o;
 	double step = o->once ? 0.1 : (double)o->interval, begin = watch_now(), next = begin;
 	double end = o->once ? 2.05 : o->last == OPT_NONE ? INFINITY : (double)o->last;
+	unsigned least = o->once ? ONCE_SAMPLES : 0; /* a machine that is busy samples slowly */
 	bool ends = false;
 	int code = CMD_DONE;
 
-	for (bool first = true; !ends && code == CMD_DONE; first = false) {
+	for (unsigned n = 1; !ends && code == CMD_DONE; n++) {
 		code = tick(x);
-		if (first && o->once) /* a driver may take seconds to start */
+		if (n == 1 && o->once) /* a driver may take seconds to start */
 			begin = next = watch_now();
 		next = next + step > watch_now() ? next + step : watch_now() + step;
-		ends = next > begin + end || all_ended(x) || wait_until(x, next);
+		ends = (next > begin + end && n >= least) || all_ended(x) || wait_until(x, next);
 		look_at_child(x);
 	}
 	return code;

@@ -24,7 +24,7 @@ from lib import expect, finish, jobs, run, start  # noqa: E402
 
 LIMIT_S = float(os.environ.get("PLIMSOLL_TEST_LIMIT_S", 180))
 BUSY = "import time\nwhile True: sum(range(10000)); time.sleep(0.001)\n"
-WAITS = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\nsys.exit(int(sys.argv[2]))\n"
+WAITS = "import os, sys, time\nwith open(sys.argv[1] + '.pid', 'w') as f: print(os.getpid(), file=f)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\nsys.exit(int(sys.argv[2]))\n"
 PAGE = f"""import os, signal, sys, time
 sys.path.insert(0, {os.path.join(HERE, "..", "..", "python", "plimsoll")!r})
 import _gauge_page
@@ -120,12 +120,15 @@ def hanging_start(program, fake, scratch):
 
 def errors(program, fake, _):
     with python(BUSY) as job, watching(program, fake, f"pid={job.pid} xid=79", "--json", stdout=subprocess.PIPE) as watch:
-        seen = lines_of(watch, "an Xid", lambda w: w["alerts"])
-        expect(seen["alerts"][0]["event"] == "xid" and "79" in seen["alerts"][0]["title"] and seen["cards"][0]["xid"] == 79,
-               "Xid", seen["alerts"], seen["cards"])
-        expect(seen["alerts"][0]["fresh"] and seen["alerts"][0]["pid"] is None, "an alert of a card", seen["alerts"])
-        seen = lines_of(watch, "the next sample", lambda w: True)
-        expect(seen["alerts"] and not seen["alerts"][0]["fresh"], "an alert is told once", seen["alerts"])
+        def xids(w):
+            return [a for a in w["alerts"] if a["event"] == "xid"]
+
+        seen = lines_of(watch, "an Xid", xids)
+        alert = xids(seen)[0]
+        expect("79" in alert["title"] and seen["cards"][0]["xid"] == 79, "Xid", alert, seen["cards"])
+        expect(alert["fresh"] and alert["pid"] is None, "an alert of a card", alert)
+        alert = xids(lines_of(watch, "the next sample", xids))[0]
+        expect(not alert["fresh"], "an alert is told once", alert)
 
 
 def commands(*_):
@@ -142,12 +145,12 @@ def commands(*_):
     run("watch", "--json", "--", "true", codes=(2,))
 
 
-def has_lines(path, n):
+def text_of(path):
     try:
         with open(path, encoding="utf-8") as f:
-            return sum(1 for _ in f) >= n
+            return f.read()
     except FileNotFoundError:
-        return False
+        return ""
 
 
 def deaths(program, fake, scratch):
@@ -159,7 +162,8 @@ def deaths(program, fake, scratch):
     do = f'printf "%s %s %s\\n" "$PLIM_EVENT" "$PLIM_PID" "$PLIM_TEXT" >> "{told}"'
     with watching(program, fake, "", "--log", log, "--on", "died,ended", "--do", do, "--", "/bin/sh", "-c",
                   '"$0" "$@"; exit $?', sys.executable, script, gate, 3, stderr=subprocess.PIPE, cwd=scratch) as watch:
-        until("two samples", lambda: has_lines(log, 3))
+        pid = int(until("the job", lambda: text_of(gate + ".pid").strip()))
+        until("two samples of it", lambda: text_of(log).count(f'"tree":[{{"pid":{pid},') >= 2)
         with open(gate, "w", encoding="ascii"):
             pass
         said = watch.process.communicate(timeout=LIMIT_S)[1].decode()
@@ -265,27 +269,28 @@ def with_token(program, fake, scratch):
 
 # ---- the screen ----
 
+CONTROLS = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
 class Screen:
     """watch on a terminal of its own."""
 
     def __init__(self, program, fake, said, *arguments, term="xterm", size=(24, 80)):
-        pid, self.fd = pty.fork()
-        if not pid:
-            env = dict(os.environ, FAKE_NVML=" " + said, TERM=term, LC_ALL="C.UTF-8", NO_COLOR="1")
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-            os.execve(program, [program, "watch", "--nvml", fake, *map(str, arguments)], env)
-        self.pid, self.size, self.said, self.status = pid, size, "", None
-        self.mark = 0
+        self.fd, terminal = pty.openpty()
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        env = dict(os.environ, FAKE_NVML=" " + said, TERM=term, LC_ALL="C.UTF-8", NO_COLOR="1")
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [sys.executable, "-c", CONTROLS, program, "watch", "--nvml", fake, *map(str, arguments)], env=env, stdin=terminal,
+            stdout=terminal, stderr=terminal, start_new_session=True)
+        os.close(terminal)
+        self.size, self.said, self.mark = size, "", 0
 
     def read(self):
         ready = select.select([self.fd], [], [], 0.05)[0]
         try:
-            more = os.read(self.fd, 65536).decode("utf-8", "replace") if ready else ""
-        except OSError:
-            more = ""
-            if self.status is None:
-                self.status = os.waitpid(self.pid, 0)[1]
-        self.said += more
+            self.said += os.read(self.fd, 65536).decode("utf-8", "replace") if ready else ""
+        except OSError:  # nobody has the other end any more
+            self.process.wait()
 
     def shown(self):
         """What stands on the screen: lines are put where they belong, whole."""
@@ -296,10 +301,11 @@ class Screen:
                 rows[int(place[1])] = place[2]
         return "\n".join(rows.get(i, "") for i in range(1, self.size[0] + 1))
 
-    def wait(self, words):
+    def wait(self, *words):
+        """Until one of them is shown, or was since a key was pressed."""
         def there():
             self.read()
-            return words in self.said[self.mark:] or words in self.shown()
+            return any(w in self.said[self.mark:] or w in self.shown() for w in words)
         try:
             until(words, there)
         except TimeoutError:
@@ -313,10 +319,11 @@ class Screen:
     def end(self):
         def gone():
             self.read()
-            return self.status is not None
+            return self.process.poll() is not None
         until("its end", gone)
+        self.read()
         os.close(self.fd)
-        return os.waitstatus_to_exitcode(self.status)
+        return self.process.returncode
 
 
 def screens(program, fake, size):
@@ -386,7 +393,8 @@ def asked(program, fake, case):
             screen = Screen(program, fake, f"pid={job.pid}", job.pid)
             screen.wait(f"{job.pid} ")
             screen.press("r")
-            screen.wait(words)
+            shown = screen.wait(words, *NO_ROOM) + screen.said[screen.mark:]
+            answers = answers and not any(w in shown for w in NO_ROOM)  # a machine that is short of memory is right to refuse
             if answers:
                 until("the signal", lambda: os.path.exists(got))
             screen.press("q")
@@ -399,6 +407,7 @@ def asked(program, fake, case):
                 pass
 
 
+NO_ROOM = "its memory limit has no room for one", "the machine has no memory for one"
 HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: open(GOT, 'w').close())"
 EXECS = "os.execv(sys.executable, [sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGUSR1, lambda *_: open(GOT, \"w\").close()); open(READY, \"w\").close(); time.sleep(600)'])"
 ASKED = [(True, HANDLER, "asked: the recording", True), (False, HANDLER, "its gauge tells of no recordings", False),

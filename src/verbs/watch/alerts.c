@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#define AGAIN 300.0 /* seconds between two alerts of the same kind and job */
-#define TIGHT 0.05  /* of a host limit */
+#define AGAIN 300.0   /* seconds between two alerts of the same kind and job */
+#define TIGHT 0.05    /* of a host limit */
+#define EXPLAINED 5.0 /* seconds that an end waits for its reason */
 
 /* How long each condition must hold before it is told. */
 static const double holds_for[PLIM_WATCH_EVENT_COUNT] = {
@@ -105,11 +106,16 @@ static void look_at_memory(struct raising *r, const struct plim_watch_job *j,
 			 100 * (double)s->host.shm_used_bytes / (double)s->host.shm_total_bytes);
 }
 
-static void look_at_end(struct raising *r, const struct watch_known *k)
+static void look_at_end(struct raising *r, const struct plim_watch *w, struct watch_known *k)
 {
 	unsigned long long pid = k->pid;
 	int status = k->status;
 
+	/* What started it still lives, and may tell in a moment how it ended. */
+	if (!k->end_told && !k->end && !k->waited && !w->ended &&
+	    r->h->options.pid != PLIM_UNKNOWN && r->h->time - k->ended_time < EXPLAINED)
+		return;
+	k->end_told = true;
 	if (k->end)
 		raise_it(r, PLIM_WATCH_DIED, k->pid, r->h->time, "%s [%llu] is gone: %s", k->name,
 			 pid, k->end);
@@ -214,14 +220,14 @@ enum plim_status watch_fill_alerts(struct plim_watch *w, struct plim_err *err)
 	for (size_t i = 0; i < h->raised.n; i++)
 		h->raised.at[i].holds = false;
 	for (size_t i = 0; i < h->jobs.n; i++) {
-		const struct watch_known *known = &h->jobs.at[i];
+		struct watch_known *known = &h->jobs.at[i];
 		const struct plim_watch_job *j;
 
 		if (!known->job->samples)
 			continue;
 		j = &w->jobs[k++];
 		if (known->job->ended) {
-			look_at_end(&r, known);
+			look_at_end(&r, w, known);
 			continue;
 		}
 		look_at_state(&r, j);

@@ -36,10 +36,12 @@ void plim_watch_waited(struct plim_watch *w, uint64_t pid, int status)
 {
 	struct plim_watch_hidden *h = w->hidden;
 
-	for (size_t i = 0; i < h->jobs.n; i++)
-		if (h->jobs.at[i].pid == pid ||
-		    (h->options.pid == pid && !h->jobs.at[i].job->ended)) {
-			h->jobs.at[i].waited = true;
-			h->jobs.at[i].status = status;
+	for (size_t i = 0; i < h->jobs.n; i++) {
+		struct watch_known *k = &h->jobs.at[i];
+
+		if (k->pid == pid || (h->options.pid == pid && !k->end_told)) {
+			k->waited = true;
+			k->status = status;
 		}
+	}
 }

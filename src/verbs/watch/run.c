@@ -455,6 +455,7 @@ static void look_at_end(struct plim_watch_hidden *h, struct watch_known *k)
 	uint64_t kills;
 
 	k->job->ended = true;
+	k->ended_time = h->time;
 	if (watch_look_lives(h->look, k->pid, k->start_time)) {
 		k->let_go = true;
 		return;
