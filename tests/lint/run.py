@@ -116,6 +116,13 @@ class Rules(unittest.TestCase):
             for finding in lint(catalogue.PREAMBLE + text).findings:
                 self.assertTrue(finding.severity != "error" or finding.confidence >= 0.9)
 
+    def test_one_rule_alone_finds_the_same(self) -> None:
+        """A check that reports several rules runs for each of them."""
+        for name, text in [(r.id, r.bad) for r in catalogue.RULES] + [(n, t) for n, bad, t in sections() if bad]:
+            for rule in {f.id for f in lint(catalogue.PREAMBLE + text).findings}:
+                alone = lint(catalogue.PREAMBLE + text, engine.Settings(select=(rule,)))
+                self.assertTrue({f.place.line for f in lint(catalogue.PREAMBLE + text).findings if f.id == rule} <= {f.place.line for f in alone.findings}, f"{name} {rule}")
+
     def test_a_load_of_every_rank_is_worse(self) -> None:
         text = catalogue.PREAMBLE + "import torch.distributed as dist\ndist.init_process_group('gloo')\n{}model.load_state_dict(torch.load('model.pt'))\n"
         for guard, severity in (("", "warning"), ("if dist.get_rank() == 0: ", "info")):

@@ -121,7 +121,7 @@ def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:
     return any(e.kind == "bind" and e.name in fed and e.stmt in calls for e in trace.inside(loop))
 
 
-@checks("PLM103")
+@checks("PLM102", "PLM103")
 def collected(ctx: Context) -> None:
     for event in ctx.calls(*_GROWS):
         if event.attr == "add" and (event.of is None or event.of.kind != values.LIST):
