@@ -387,3 +387,14 @@ def train(model, loader, optimizer):
         optimizer.step()
         gap = gap.item()
         total += gap
+
+#: bad 105 the state is detached, so nothing goes back into the step before
+rnn = nn.LSTM(8, 8).cuda()
+state = None
+for x, y in loader:
+    state = None if state is None else tuple(t.detach() for t in state)
+    out, state = rnn(x, state)
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward(retain_graph=True)  # PLM105
+    optimizer.step()

@@ -364,6 +364,7 @@ def _needed_again(ctx: Context, event: Event, trace: Trace, loop: Loop) -> bool:
         if parameter and not _looks_like_data(name):
             return True
     carried_over = {e.name for e in inside if e.kind == "bind" and e.source is not None and e.name in names_in(e.source)}
+    carried_over -= {name for name in carried_over if any(_detaches(ctx, e, name) for e in inside)}
     if mine & carried_over - {n for n in mine if any(e.kind == "bind" and e.name == n and n not in names_in(e.source) for e in inside)}:
         return True
     for other in inside:
