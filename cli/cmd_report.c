@@ -13,10 +13,11 @@ static const char *const group_names[] = { "user-frame", "stack", "size", NULL }
 
 struct report_opts {
 	bool json, redact, why, no_color;
+	bool digest;
 	bool quiet; /* the page goes where the text would */
 	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
-	const char *source, *fail_on, *baseline, *gpu;
+	const char *source, *fail_on, *baseline, *gpu, *layout;
 	int group_by, format;
 };
 
@@ -59,6 +60,13 @@ static const struct opt report_opt[] = {
 	OPT_U64('w', "width", report_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", report_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_HEADING("Many ranks"),
+	OPT_FLAG(0, "digest", report_opts, digest,
+		 "write what a comparison of ranks needs of each recording, kilobytes, to -o "
+		 "NAME.digest; report takes digests in place of recordings"),
+	OPT_STRING(0, "layout", report_opts, layout, "NAME=SIZE,...", NULL,
+		   "how ranks are laid out, the innermost first (tp=8,dp=32,pp=4): they are named "
+		   "by it"),
 	OPT_HEADING("Limits"),
 	OPT_STRING(0, "fail-on", report_opts, fail_on, "WHAT", NULL,
 		   "exit with 1 when this is found: oom, leak, leak=RATE (as leak=1MiB a step), "
@@ -208,7 +216,7 @@ static int ranks_code(const struct plim_ranks *k, const struct gate *gate)
 /* What of the options is about one recording. */
 static const char *only_of_one(const struct report_opts *o)
 {
-	return o->output                                   ? "--output FILE.pickle"
+	return o->output && !o->digest                     ? "--output FILE.pickle"
 	       : o->log                                    ? "--log"
 	       : o->events                                 ? "--events"
 	       : o->steps                                  ? "--steps"
@@ -241,6 +249,8 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 			gate_of_one(gate));
 	plim_ranks_options_init(&options);
 	options.report = options_of(o);
+	options.layout = o->layout;
+	options.rows_only = o->digest;
 	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
 	options.progress = terminal ? show_progress : NULL;
 	code = plim_ranks_open((const char *const *)argv, (size_t)argc, &options, &k, &err);
@@ -248,9 +258,13 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 		fputs("\r\033[K", stderr);
 	if (code)
 		return cmd_fail(&err);
-	if (o->json                        ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
-	    : o->format == FORMAT_MARKDOWN ? plim_ranks_text(k, &style, markdown_take, &m, &err)
-					   : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))
+	if (o->digest) {
+		if (plim_ranks_digest(k, o->output, &err))
+			code = cmd_fail(&err);
+	} else if (o->json ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
+		   : o->format == FORMAT_MARKDOWN
+			   ? plim_ranks_text(k, &style, markdown_take, &m, &err)
+			   : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	markdown_end(&m);
 	if (code == CMD_DONE)
@@ -274,6 +288,8 @@ static int beside_source(const struct report_opts *o, const char *path, int code
 
 static int report_what(const struct report_opts *o, struct gate *gate, int argc, char **argv)
 {
+	if (o->digest)
+		return report_several(o, gate, argc, argv);
 	if (o->output && cmd_is_page(o->output) && argc > 1)
 		return o->json ? cmd_usage("a page of several recordings prints no JSON")
 			       : page_of_several(o, gate, argc, argv);
@@ -285,8 +301,13 @@ static int refuse(const struct report_opts *o, int argc, char **argv)
 {
 	bool page = o->output && cmd_is_page(o->output);
 
-	if (o->format == FORMAT_MARKDOWN && o->json)
-		return cmd_usage("--json and --format markdown exclude each other");
+	if (o->format == FORMAT_MARKDOWN && (o->json || o->digest))
+		return cmd_usage("--%s and --format markdown exclude each other",
+				 o->json ? "json" : "digest");
+	if (o->digest && (!o->output || page))
+		return cmd_usage("--digest wants -o NAME.digest");
+	if (o->digest)
+		return CMD_DONE;
 	if (o->output && o->redact && !page)
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
 	if (page && (o->events || o->steps))
@@ -315,6 +336,7 @@ static int report_gated(const struct report_opts *o, int argc, char **argv)
 static int report_run(const void *values, int argc, char **argv)
 {
 	static const char *const suffixes[] = { ".html", ".htm", ".pickle", ".pkl", ".plim", NULL };
+	static const char *const digests[] = { ".digest", NULL };
 	struct report_opts o = *(const struct report_opts *)values;
 	struct output out;
 	int code = CMD_DONE;
@@ -323,7 +345,7 @@ static int report_run(const void *values, int argc, char **argv)
 		code = refuse(&o, argc, argv);
 	if (!o.output)
 		return code == CMD_DONE ? report_gated(&o, argc, argv) : code;
-	code = cmd_output_begin(&out, o.output, suffixes, argv, argc);
+	code = cmd_output_begin(&out, o.output, o.digest ? digests : suffixes, argv, argc);
 	if (code != CMD_DONE)
 		return code;
 	o.quiet = cmd_output_is_stdout(&out);

@@ -20,6 +20,12 @@ struct plim_ranks_options {
 	/* recordings read at a time; 0: as many as there are cores */
 	unsigned threads;
 	struct plim_report_options report; /* max_memory_bytes: of all together */
+	/*
+	 * how ranks are laid out, the dimension whose neighbours have ranks that follow each other first: "tp=8,dp=32,pp=4";
+	 * NULL: not known
+	 */
+	const char *layout;
+	unsigned rows_only; /* 1: no recording is explained in full, as for a digest */
 	/* may be NULL; the total grows while archives are read */
 	plim_progress_fn *progress;
 	void *progress_ctx; /* its first argument */
@@ -41,6 +47,12 @@ struct plim_ranks_death {
 	enum plim_cause cause;        /* capacity, fragmentation, leak, unknown */
 	enum plim_cause likely_cause; /* of an unknown cause: what more speaks for */
 	const char *headline;         /* one sentence */
+};
+
+/* A line of code that owned memory at a peak. */
+struct plim_ranks_owner {
+	const char *frame; /* as in report/2; null: no Python stack */
+	uint64_t bytes;    /* allocated there and live */
 };
 
 /* One recording; of several GPUs in it the one that died, else the one that held most. */
@@ -83,7 +95,41 @@ struct plim_ranks_row {
 	uint64_t deaths;               /* requests that failed */
 	struct plim_ranks_death *died; /* the last of them; null: none failed */
 	uint64_t leak_bytes;           /* that grew; null: no leak was found */
-	enum plim_status status;       /* (C only) of `error` */
+	uint64_t steps;                /* training steps that ended; null: no optimizer ran */
+	const char *release; /* of PyTorch, as far as the recording tells: "2.9 or later" */
+	/* of the lines that allocate, without their number of times: equal ones run equal programs; null: no stacks */
+	const char *program;
+	const char *place; /* in the layout, "pp 2, dp 0, tp 5"; null: no layout, or no rank */
+	/* who held most at the allocated peak, at most 8, largest first */
+	struct plim_ranks_owner *owners;
+	size_t owner_count;
+	enum plim_status status; /* (C only) of `error` */
+};
+
+/* Ranks that run one program and hold about as much at their peak. */
+struct plim_ranks_group {
+	uint64_t first_rank;      /* the lowest; null: not known */
+	uint64_t first_row;       /* the same as an index into rows */
+	uint64_t ranks;           /* how many */
+	uint64_t allocated_bytes; /* median of their allocated peaks */
+	const char *
+		name; /* what of the layout they have in common and no other has: "pp 2"; null: nothing */
+};
+
+/* A rank that differs from the others of its group by more than chance. */
+struct plim_ranks_outlier {
+	uint64_t rank; /* null: not known */
+	uint64_t row;  /* index into rows */
+	/* allocated_peak_bytes, reserved_peak_bytes, leak_bytes, steps, unused_bytes (reserved, less allocated), program or release */
+	const char *measure;
+	uint64_t value;  /* the rank's; null: program, release */
+	uint64_t median; /* of its group; null: program, release */
+	/* how many of all ranks would be so far off by chance; 0: the others are all alike */
+	double expected_by_chance;
+	const char
+		*frame; /* the line that has most more than in the median rank; null: not known */
+	int64_t frame_bytes; /* how much more */
+	const char *says;    /* the same in words */
 };
 
 struct plim_ranks_skipped {
@@ -150,6 +196,14 @@ struct plim_ranks {
 	struct plim_ranks_spread *reserved; /* reserved peaks */
 	/* what one has beyond the median; null: fewer than two, or no categories */
 	struct plim_ranks_excess *excess;
+	const char *
+		sentence; /* which died first, why, and what is different about it; null: nothing was read */
+	/* ranks of equal programs and sizes, the largest group first */
+	struct plim_ranks_group *groups;
+	size_t group_count;
+	/* ranks that are not as the others of their group, the least likely first; at most 100 */
+	struct plim_ranks_outlier *outliers;
+	size_t outlier_count;
 	/* recordings by rank, then by name; without a rank last */
 	struct plim_ranks_row *rows;
 	size_t row_count;
@@ -176,6 +230,13 @@ PLIM_API enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 					  const struct plim_ranks_options *options,
 					  struct plim_ranks **out, struct plim_err *err);
 PLIM_API void plim_ranks_free(struct plim_ranks *k);
+
+/*
+ * Write the rows that were read as a digest, durably: a few kilobytes a recording, which plim_ranks_open reads in place of
+ * the recordings.  `path` should end in ".digest".  PLIM_E_FORMAT: a recording could not be read; PLIM_E_IO.
+ */
+PLIM_API enum plim_status plim_ranks_digest(const struct plim_ranks *k, const char *path,
+					    struct plim_err *err);
 
 /* As JSON, schema ranks/2 (docs/json.md), and as text for a person. */
 PLIM_API enum plim_status plim_ranks_json(const struct plim_ranks *k, plim_write_fn *write,

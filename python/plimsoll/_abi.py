@@ -864,6 +864,8 @@ class plim_ranks_options(Structure):
         ("size", c_uint32),
         ("threads", c_uint),
         ("report", plim_report_options),
+        ("layout", c_char_p),
+        ("rows_only", c_uint),
         ("progress", c_void_p),
         ("progress_ctx", c_void_p),
     ]
@@ -962,6 +964,7 @@ PROTOTYPES = {
     "plim_plan_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_plan_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_python_pickle": (c_int, [c_void_p, c_int, POINTER(plim_buffer), c_void_p, POINTER(plim_err)]),
+    "plim_ranks_digest": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_ranks_free": (None, [c_void_p]),
     "plim_ranks_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ranks_open": (c_int, [POINTER(c_char_p), c_size_t, POINTER(plim_ranks_options), POINTER(c_void_p), POINTER(plim_err)]),

@@ -1425,6 +1425,43 @@ class RanksExcess(Object):
     """what makes it differ between ranks of one program; null: nothing is known, or they peak in different phases"""
 
 
+class RanksGroup(Object):
+    __slots__ = ()
+    first_rank: int | None
+    """the lowest; null: not known"""
+    first_row: int | None
+    """the same as an index into rows"""
+    ranks: int | None
+    """how many"""
+    allocated_bytes: int | None
+    """median of their allocated peaks"""
+    name: str | None
+    """what of the layout they have in common and no other has: 'pp 2'; null: nothing"""
+
+
+class RanksOutlier(Object):
+    __slots__ = ()
+    rank: int | None
+    """null: not known"""
+    row: int | None
+    """index into rows"""
+    measure: str | None
+    """allocated_peak_bytes, reserved_peak_bytes, leak_bytes, steps, unused_bytes (reserved, less allocated), program
+    or release"""
+    value: int | None
+    """the rank's; null: program, release"""
+    median: int | None
+    """of its group; null: program, release"""
+    expected_by_chance: float | None
+    """how many of all ranks would be so far off by chance; 0: the others are all alike"""
+    frame: str | None
+    """the line that has most more than in the median rank; null: not known"""
+    frame_bytes: int
+    """how much more"""
+    says: str | None
+    """the same in words"""
+
+
 class ReportCategories(Object):
     __slots__ = ()
     parameter: int | None
@@ -1481,6 +1518,14 @@ class RanksDeath(Object):
     """one sentence"""
 
 
+class RanksOwner(Object):
+    __slots__ = ()
+    frame: str | None
+    """as in report/2; null: no Python stack"""
+    bytes: int | None
+    """allocated there and live"""
+
+
 class RanksRow(Object):
     __slots__ = ()
     rank: int | None
@@ -1529,7 +1574,17 @@ class RanksRow(Object):
     """the last of them; null: none failed"""
     leak_bytes: int | None
     """that grew; null: no leak was found"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"allocated_peak_range_bytes": Interval, "peak_categories": ReportCategories, "died": RanksDeath}
+    steps: int | None
+    """training steps that ended; null: no optimizer ran"""
+    release: str | None
+    """of PyTorch, as far as the recording tells: '2.9 or later'"""
+    program: str | None
+    """of the lines that allocate, without their number of times: equal ones run equal programs; null: no stacks"""
+    place: str | None
+    """in the layout, 'pp 2, dp 0, tp 5'; null: no layout, or no rank"""
+    owners: list[RanksOwner]
+    """who held most at the allocated peak, at most 8, largest first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"allocated_peak_range_bytes": Interval, "peak_categories": ReportCategories, "died": RanksDeath, "owners": RanksOwner}
 
 
 class RanksSkipped(Object):
@@ -1927,6 +1982,12 @@ class RanksFields(Object):
     """reserved peaks"""
     excess: RanksExcess | None
     """what one has beyond the median; null: fewer than two, or no categories"""
+    sentence: str | None
+    """which died first, why, and what is different about it; null: nothing was read"""
+    groups: list[RanksGroup]
+    """ranks of equal programs and sizes, the largest group first"""
+    outliers: list[RanksOutlier]
+    """ranks that are not as the others of their group, the least likely first; at most 100"""
     rows: list[RanksRow]
     """recordings by rank, then by name; without a rank last"""
     skipped: list[RanksSkipped]
@@ -1937,7 +1998,7 @@ class RanksFields(Object):
     """what limits these numbers"""
     worst: ReportFields | None
     """the worst in full, as report/2; null: nothing was read, or see the notes"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirst, "allocated": RanksSpread, "reserved": RanksSpread, "excess": RanksExcess, "rows": RanksRow, "skipped": RanksSkipped, "worst": ReportFields}
+    _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirst, "allocated": RanksSpread, "reserved": RanksSpread, "excess": RanksExcess, "groups": RanksGroup, "outliers": RanksOutlier, "rows": RanksRow, "skipped": RanksSkipped, "worst": ReportFields}
 
 
 class WatchNow(Object):

@@ -133,6 +133,16 @@ struct field_table {
 void fields_emit_json(struct json_out *o, const char *key, const struct field_table *table,
 		      const void *what);
 
+/*
+ * Read the rest of such an object, whose JSON_OBJECT was the last token; texts and inner structs are taken from `arena`.
+ * What it does not tell is not known or 0; keys that the table does not have are passed over, and so are lists of texts and
+ * numbers.  PLIM_E_FORMAT: no JSON, or a value of another kind.
+ */
+struct arena;
+enum plim_status fields_read_json(struct json *json, struct arena *arena,
+				  const struct field_table *table, void *what,
+				  struct plim_err *err);
+
 /* The same without the braces, for callers that put keys of their own beside them. */
 void fields_emit_members(struct json_out *o, const struct field_table *table, const void *what);
 

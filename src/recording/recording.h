@@ -323,6 +323,8 @@ struct recording_set {
 				      struct arena *a, struct plim_ranks_row *row,
 				      struct plim_err *err);
 	struct plim_ranks *out; /* filled on the way */
+	const struct field_table
+		*row_table; /* of struct plim_ranks_row: digests are rows as JSON */
 
 	VEC(struct set_item *) items; /* from the arena */
 };
@@ -337,6 +339,15 @@ enum plim_status recording_set_read(struct recording_set *s, struct plim_err *er
 /* Rows in their order; then who died first, which is worst, how they differ; and what is not as usual, as notes. */
 enum plim_status recording_set_judge(struct recording_set *s, struct lines *notes,
 				     struct plim_err *err);
+
+/* What makes ranks differ, once the rows are judged: groups, outliers, one sentence. */
+#define RECORDING_OWNERS 8 /* of a row, at most */
+enum plim_status recording_set_differ(struct recording_set *s, struct lines *notes,
+				      struct plim_err *err);
+
+/* The rows as a digest. */
+enum plim_status recording_set_digest(const struct recording_set *s, const char *path,
+				      struct plim_err *err);
 
 /* Who gets the input of a row once more, with all the memory there is for one; it is closed when `take` returns. */
 struct recording_set_taker {

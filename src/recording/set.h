@@ -11,17 +11,20 @@ enum set_origin {
 	SET_NAMED,  /* a file that the user named */
 	SET_FOUND,  /* a file in a folder */
 	SET_MEMBER, /* of an archive */
-	SET_STREAM  /* a compressed archive: its members are known once they were read */
+	SET_STREAM, /* a compressed archive: its members are known once they were read */
+	SET_DIGEST  /* a row of a digest: it was read already */
 };
 
 /* What may be a recording, and what became of it. */
 struct set_item {
 	enum set_origin origin;
 	const char *path, *member; /* the row shows them, if nothing is redacted */
-	uint64_t offset;           /* of a member's content */
-	int taken;                 /* somebody reads it, or has */
-	int read_alone;            /* it needed more memory than was set aside for it */
-	int other;                 /* no recording at all: `row.error` tells what */
+	const char
+		*beside; /* SET_DIGEST: where its recording would be: in the digest's own folder */
+	uint64_t offset; /* of a member's content */
+	int taken;       /* somebody reads it, or has */
+	int read_alone;  /* it needed more memory than was set aside for it */
+	int other;       /* no recording at all: `row.error` tells what */
 	struct plim_ranks_row row;
 };
 
@@ -51,6 +54,13 @@ enum plim_status set_skip(struct recording_set *s, const char *path, const char 
  */
 enum plim_status set_add_member(struct recording_set *s, const char *path, enum plim_status said,
 				const struct tar_member *m, struct set_item **out,
+				struct plim_err *err);
+
+/* Is it named as a digest is? */
+int set_is_digest(const char *name);
+
+/* The rows of a digest as items that were read. */
+enum plim_status set_add_digest(struct recording_set *s, const char *path, enum set_origin origin,
 				struct plim_err *err);
 
 /* What cannot be read is a row, if it must be a recording, or else skipped; *err is used up. */

@@ -42,11 +42,12 @@ static int number_rows(struct recording_set *s)
 	for (size_t i = 0; i < s->items.n; i++) {
 		struct set_item *item = s->items.at[i];
 
-		item->row.rank = PLIM_UNKNOWN;
-		if (item->other || !set_number(set_name(item), &number))
-			continue;
-		item->row.rank = number;
-		numbered = 1;
+		if (!item->other && set_number(set_name(item), &number))
+			item->row.rank = number;
+		else if (item->origin !=
+			 SET_DIGEST) /* which may know it, where names are redacted */
+			item->row.rank = PLIM_UNKNOWN;
+		numbered |= !item->other && item->row.rank != PLIM_UNKNOWN;
 	}
 	sort_items(s->items.at, s->items.n, sizeof(*s->items.at), by_rank);
 	for (size_t i = 0, n = 0; !numbered && i < s->items.n; i++)
@@ -69,7 +70,7 @@ static enum plim_status take_rows(struct recording_set *s, struct plim_err *err)
 			s->out->rows[s->out->row_count++] = item->row;
 			s->out->failed += item->row.error != NULL;
 			s->out->died += item->row.died != NULL;
-		} else if (item->origin != SET_STREAM) {
+		} else if (item->row.error) {
 			st = set_skip(s, set_name(item), item->row.error, err);
 		}
 	}

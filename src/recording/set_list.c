@@ -25,6 +25,8 @@ bool plim_ranks_several(const char *path)
 
 	if (!strcmp(path, "-"))
 		return false;
+	if (set_is_digest(path))
+		return true;
 	if (!stat(path, &info) && S_ISDIR(info.st_mode))
 		return true;
 	mem_init(&m, 0);
@@ -58,7 +60,8 @@ static void forget(struct plim_ranks_row *row)
 				      &row->allocated_peak_range_bytes.high,
 				      &row->peak_step,
 				      &row->deaths,
-				      &row->leak_bytes };
+				      &row->leak_bytes,
+				      &row->steps };
 
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++)
 		*unknown[i] = PLIM_UNKNOWN;
@@ -229,6 +232,8 @@ static enum plim_status list_entry(struct recording_set *s, int fd, const char *
 		return set_skip(s, name, strerror(ENAMETOOLONG), err);
 	if (fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW))
 		return set_skip(s, whole, strerror(errno), err);
+	if (S_ISREG(info.st_mode) && set_is_digest(name))
+		return set_add_digest(s, whole, SET_FOUND, err);
 	if (S_ISREG(info.st_mode)) {
 		st = set_add(s, SET_FOUND, whole, NULL, &item, err);
 		if (!st)
@@ -362,9 +367,52 @@ static enum plim_status list_path(struct recording_set *s, const char *path, str
 		return fd < 0 ? err_errno(err, errno, "cannot open '%s'", path)
 			      : list_folder(s, fd, path, 0, err);
 	}
+	if (set_is_digest(path))
+		return set_add_digest(s, path, SET_NAMED, err);
 	if (plim_ranks_several(path))
 		return list_archive(s, path, err);
 	return add_named(s, path, err);
+}
+
+/* ---- the same twice ---- */
+
+static int is_packed(const char *path, size_t stem)
+{
+	return !strncmp(path + stem, ".plim", 5);
+}
+
+/* In a folder: a recording that a digest speaks of, and one that lies packed beside it, is read once. */
+static enum plim_status drop_doubles(struct recording_set *s, struct plim_err *err)
+{
+	struct intern told, packed; /* names without their endings */
+	enum plim_status st = PLIM_OK;
+	uint32_t id;
+
+	intern_init(&told, s->mem);
+	intern_init(&packed, s->mem);
+	for (size_t i = 0; !st && i < s->items.n; i++) {
+		const struct set_item *item = s->items.at[i];
+		const char *name = item->origin == SET_DIGEST ? item->beside : item->path;
+		size_t stem = recording_set_stem(name);
+
+		if (item->origin == SET_DIGEST && stem)
+			st = intern_add(&told, name, stem, &id, err);
+		else if (item->origin == SET_FOUND && is_packed(name, stem))
+			st = intern_add(&packed, name, stem, &id, err);
+	}
+	for (size_t i = 0; !st && i < s->items.n; i++) {
+		struct set_item *item = s->items.at[i];
+		size_t stem = recording_set_stem(item->path);
+
+		if (item->origin == SET_FOUND && item->path[stem] &&
+		    (intern_find(&told, item->path, stem) != INTERN_NONE ||
+		     (!is_packed(item->path, stem) &&
+		      intern_find(&packed, item->path, stem) != INTERN_NONE)))
+			item->taken = item->other = 1;
+	}
+	intern_release(&told);
+	intern_release(&packed);
+	return st;
 }
 
 enum plim_status recording_set_list(struct recording_set *s, const char *const *paths, size_t n,
@@ -374,5 +422,5 @@ enum plim_status recording_set_list(struct recording_set *s, const char *const *
 
 	for (size_t i = 0; !st && i < n; i++)
 		st = list_path(s, paths[i], err);
-	return st;
+	return st ? st : drop_doubles(s, err);
 }

@@ -32,6 +32,7 @@ static const struct {
  */
 #define FIXED_BYTES ((uint64_t)2 << 20)
 #define SHRINKS_TO_PART 32
+#define PACKED_SHRINKS_TO_PART 128 /* .plim files: 40 to 200 */
 
 struct work {
 	struct recording_set *set;
@@ -62,6 +63,9 @@ static struct need need_of(const struct source *s)
 	bytes = info.raw_bytes < UINT64_MAX / 64 ? info.raw_bytes : UINT64_MAX / 64;
 	while (strcmp(source_needs[i].compression, info.compression))
 		i++;
+	if (!i && snapshot_is_packed(s->p, (size_t)(s->end - s->p)))
+		return (struct need){ source_needs[i].source_bytes + bytes,
+				      FIXED_BYTES + bytes * PACKED_SHRINKS_TO_PART };
 	return (struct need){ source_needs[i].source_bytes,
 			      FIXED_BYTES + bytes * (i ? SHRINKS_TO_PART : 1) };
 }
@@ -149,6 +153,7 @@ static enum plim_status keep_row(struct recording_set *s, struct plim_ranks_row 
 	struct arena *a = s->arena;
 	struct plim_report_categories *kinds = row->peak_categories;
 	struct plim_ranks_death *died = row->died;
+	const struct plim_ranks_owner *owners = row->owners;
 
 	row->peak_categories = kinds ? arena_take(a, 1, sizeof(*kinds), err) : NULL;
 	row->died = died ? arena_take(a, 1, sizeof(*died), err) : NULL;
@@ -156,6 +161,16 @@ static enum plim_status keep_row(struct recording_set *s, struct plim_ranks_row 
 		return mem_status(err);
 	if (kinds)
 		*row->peak_categories = *kinds;
+	row->owners = arena_take(a, row->owner_count, sizeof(*row->owners), err);
+	if (!row->owners)
+		return mem_status(err);
+	for (size_t i = 0; i < row->owner_count; i++) {
+		row->owners[i] = owners[i];
+		row->owners[i].frame = owners[i].frame ? set_keep(s, owners[i].frame, err) : NULL;
+		if (owners[i].frame && !row->owners[i].frame)
+			return mem_status(err);
+	}
+	row->program = row->program ? set_keep(s, row->program, err) : NULL;
 	if (!died)
 		return PLIM_OK;
 	*row->died = *died;
@@ -420,9 +435,16 @@ enum plim_status recording_set_reopen(const struct recording_set *s, uint64_t ro
 	const struct set_item *item = item_of(s, row);
 	struct need need = need_all(READING_PART(s->limit_bytes));
 	struct recording_input in = { .source = NULL };
+	struct set_item own;
 	struct opened o;
 	enum plim_status st;
 
+	if (item->origin == SET_DIGEST) {
+		own = (struct set_item){ .origin = SET_FOUND, .path = item->beside };
+		item = &own;
+		if (!*own.path)
+			return err_set(err, PLIM_E_IO, "its recording is not beside its digest");
+	}
 	st = open_item(item, need.source_bytes, (struct source_options){ .window_bytes = 0 }, &o,
 		       err);
 	if (st)

@@ -412,7 +412,7 @@ static enum plim_status decode(struct snapshot *t, struct source *src,
 	}
 	if (!(flags & TRACE_READ_GENERAL) && (threads ? threads : thread_processors()) > 1)
 		t->columns->follow_rows = opt && opt->follow_rows ? opt->follow_rows : FOLLOW_ROWS;
-	return recognise_packed(src->p, (size_t)(src->end - src->p))
+	return snapshot_is_packed(src->p, (size_t)(src->end - src->p))
 		       ? decode_packed(t, src, err)
 		       : decode_values(t, src, opt, err);
 }

@@ -128,8 +128,6 @@ void follow_free(struct follower *f);
  * is what is left of one (zeros), or stands for it.
  */
 const char *recognise_bytes(const uint8_t *p, size_t n, int *lost);
-/* Do these bytes begin a packed recording? */
-int recognise_packed(const uint8_t *p, size_t n);
 /* What the decoded value is instead of a snapshot. */
 enum plim_status recognise_value(const struct snapshot *t, struct pickle_value root,
 				 struct plim_err *err);

@@ -81,7 +81,7 @@ static const char *recognise_text(const char *text, size_t n)
 	return NULL;
 }
 
-int recognise_packed(const uint8_t *p, size_t n)
+int snapshot_is_packed(const uint8_t *p, size_t n)
 {
 	return n >= PACKED_MAGIC_BYTES && !memcmp(p, PACKED_MAGIC, PACKED_MAGIC_BYTES);
 }
@@ -89,7 +89,7 @@ int recognise_packed(const uint8_t *p, size_t n)
 const char *recognise_bytes(const uint8_t *p, size_t n, int *lost)
 {
 	*lost = 0;
-	if (recognise_packed(p, n))
+	if (snapshot_is_packed(p, n))
 		return NULL;
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
 		const struct magic *m = &magics[i];

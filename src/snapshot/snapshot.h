@@ -233,6 +233,9 @@ void snapshot_free(struct snapshot *t);
 enum plim_status snapshot_write(const struct snapshot *t, struct pickle_sink sink,
 				struct plim_err *err);
 
+/* Do these bytes begin a packed recording? */
+int snapshot_is_packed(const uint8_t *p, size_t n);
+
 /* Write it packed (.plim, docs/packed.md). */
 enum plim_status snapshot_pack(const struct snapshot *t, struct pickle_sink sink,
 			       struct plim_err *err);

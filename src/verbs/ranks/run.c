@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define LIMIT_LEAST 4096 /* so that no part of the limit is 0, which would be none */
 
@@ -107,6 +108,122 @@ static enum plim_status summarise_death(struct diagnosis *x, struct plim_ranks_r
 	return PLIM_OK;
 }
 
+/* The lines that allocate large blocks: small ones differ with what a library tries on the way. */
+#define PROGRAM_BYTES ((uint64_t)1 << 20)
+
+static uint64_t sum_of_stack(const struct snapshot *t, uint32_t stack)
+{
+	uint64_t sum = 0;
+	uint32_t n;
+	const uint32_t *frames = snapshot_python_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct snapshot_frame *f = snapshot_frame(t, frames[i]);
+		const char *file = snapshot_text(t, f->filename), *base = strrchr(file, '/');
+		const char *name = snapshot_text(t, f->name);
+
+		base = base ? base + 1 : file; /* folders differ between machines */
+		sum = sum * 31 + XXH3_64bits(base, strlen(base));
+		sum = sum * 31 + XXH3_64bits(name, strlen(name));
+		sum = sum * 31 + f->line;
+	}
+	return sum;
+}
+
+static enum plim_status name_program(const struct recording_device *d, struct arena *a,
+				     struct plim_ranks_row *row, struct plim_err *err)
+{
+	const struct snapshot *t = d->of->snapshot;
+	const struct snapshot_events *ev = &d->device->events;
+	uint8_t *seen = arena_take(a, t->stacks.n, 1, err);
+	uint64_t sum = 0;
+
+	if (!seen)
+		return mem_status(err);
+	if (!t->has_frames)
+		return PLIM_OK;
+	for (size_t e = 0; e < ev->n; e++) {
+		uint32_t stack = ev->stack[e];
+
+		if (ev->action[e] != TRACE_ALLOC || ev->size[e] < PROGRAM_BYTES ||
+		    stack == TRACE_NONE || seen[stack])
+			continue;
+		seen[stack] = 1;
+		sum += sum_of_stack(t, stack); /* in whatever order they come */
+	}
+	row->program = arena_text(a, err, "%016llx", (unsigned long long)sum);
+	return row->program ? PLIM_OK : mem_status(err);
+}
+
+static int same_name(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct plim_ranks_owner *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return strcmp(x->frame ? x->frame : "", y->frame ? y->frame : "");
+}
+
+static enum plim_status summarise_owners(const struct recording_device *d, uint32_t event,
+					 struct recording_names *names, struct plim_ranks_row *row,
+					 struct plim_err *err)
+{
+	struct timeline_owners list = { 0 };
+	enum plim_status st = recording_owners_at(d, event, TIMELINE_BY_USER_FRAME, &list, err);
+	size_t n = 0;
+
+	row->owners =
+		st ? NULL : arena_take(names->arena, RECORDING_OWNERS, sizeof(*row->owners), err);
+	if (!st && !row->owners)
+		st = mem_status(err);
+	for (size_t i = 0; !st && i < list.n; i++) {
+		uint32_t frame = list.at[i].frame;
+		const char *name = recording_frame(names, frame, err);
+		size_t at = 0;
+
+		if (frame != TRACE_NONE && !name)
+			st = mem_status(err);
+		while (at < n &&
+		       !same_name(row->owners[at].frame, name)) /* its backward is listed apart */
+			at++;
+		if (st || at == RECORDING_OWNERS)
+			continue;
+		if (at == n)
+			row->owners[n++] = (struct plim_ranks_owner){ name, 0 };
+		row->owners[at].bytes += list.at[i].bytes;
+	}
+	row->owner_count = st ? 0 : n;
+	sort_items(row->owners, row->owner_count, sizeof(*row->owners), by_bytes);
+	timeline_owners_release(&list);
+	return st;
+}
+
+static enum plim_status summarise_program(const struct recording_device *d,
+					  const struct timeline *tl, struct recording_names *names,
+					  struct plim_ranks_row *row, struct plim_err *err)
+{
+	unsigned release = allocator_release_from_keys(d->of->snapshot);
+
+	row->release = release >= 212   ? "2.12 or later"
+		       : release >= 209 ? "2.9 to 2.11"
+		       : release >= 203 ? "2.3 to 2.8"
+					: "before 2.3";
+	row->steps = d->steps.ends.n ? d->steps.ends.n : PLIM_UNKNOWN;
+	if (d->device->events.n) {
+		enum plim_status st =
+			summarise_owners(d, tl->peak_event[TIMELINE_ALLOCATED], names, row, err);
+
+		if (st)
+			return st;
+	}
+	return name_program(d, names->arena, row, err);
+}
+
 static enum plim_status summarise_leak(const struct diagnosis *x, struct plim_ranks_row *row,
 				       struct plim_err *err)
 {
@@ -149,6 +266,8 @@ static enum plim_status summarise_device(const struct plim_report_options *o,
 		st = summarise_peak(d, tl, a, row, err);
 	if (!st && d->replay->ooms.n)
 		st = summarise_death(&x, row, err);
+	if (!st)
+		st = summarise_program(d, tl, &names, row, err);
 	return st ? st : summarise_leak(&x, row, err);
 }
 
@@ -220,9 +339,11 @@ static enum plim_status answer(struct plim_ranks *k, const char *const *paths, s
 		st = recording_set_read(&k->hidden->set, err);
 	if (!st)
 		st = recording_set_judge(&k->hidden->set, &notes, err);
+	if (!st)
+		st = recording_set_differ(&k->hidden->set, &notes, err);
 	if (!st && !k->row_count)
 		st = nothing_read(k, n ? paths[0] : "", err);
-	if (!st && k->read)
+	if (!st && k->read && !k->hidden->options.rows_only)
 		st = explain_worst(k, &notes, err);
 	if (st)
 		return st;
@@ -270,6 +391,7 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 					 .limit_bytes = limit,
 					 .options = &h->options,
 					 .summarise = summarise,
+					 .row_table = &ranks_row_table,
 					 .out = k };
 	st = answer(k, paths, n, err);
 	if (st)
@@ -280,6 +402,14 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 }
 
 /* ---- out ---- */
+
+enum plim_status plim_ranks_digest(const struct plim_ranks *k, const char *path,
+				   struct plim_err *err)
+{
+	struct plim_err own;
+
+	return recording_set_digest(&k->hidden->set, path, err ? err : &own);
+}
 
 enum plim_status plim_ranks_json(const struct plim_ranks *k, plim_write_fn *write, void *ctx,
 				 struct plim_err *err)

@@ -488,6 +488,54 @@ static void excess(struct text *t, const struct plim_ranks *k)
 	flow(t, &words, 2, 2);
 }
 
+#define OUTLIERS_SHOWN 5
+
+static void groups(struct text *t, const struct plim_ranks *k)
+{
+	struct text words;
+
+	if (k->group_count < 2)
+		return;
+	text_init(&words, t->mem, &t->style);
+	for (size_t i = 0; i < k->group_count; i++) {
+		const struct plim_ranks_group *g = &k->groups[i];
+
+		text_puts(&words, i ? "; " : "");
+		text_count(&words, g->ranks);
+		text_printf(&words, " ranks%s%s as rank %llu with ", g->name ? " of " : "",
+			    g->name ? g->name : "", (unsigned long long)g->first_rank);
+		text_bytes(&words, g->allocated_bytes);
+	}
+	text_puts(t, "  groups    ");
+	flow(t, &words, 12, 12);
+}
+
+/* A rank once, with what is least likely of it. */
+static void outliers(struct text *t, const struct plim_ranks *k)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < k->outlier_count && shown < OUTLIERS_SHOWN; i++) {
+		const struct plim_ranks_outlier *o = &k->outliers[i];
+		const char *place = k->rows[o->row].place;
+		struct text words;
+		size_t before = 0;
+
+		while (before < i && k->outliers[before].row != o->row)
+			before++;
+		if (before < i)
+			continue;
+		text_init(&words, t->mem, &t->style);
+		who(&words, k, o->row, "rank ");
+		text_puts(&words, place ? " (" : "");
+		text_puts(&words, place ? place : "");
+		text_puts(&words, place ? "): " : ": ");
+		put_unsafe(&words, o->says);
+		text_puts(t, shown++ ? "            " : "  unlike    ");
+		flow(t, &words, 12, 12);
+	}
+}
+
 static void skew(struct text *t, const struct plim_ranks *k)
 {
 	if (k->read < 2)
@@ -495,6 +543,8 @@ static void skew(struct text *t, const struct plim_ranks *k)
 	out_title(t, "How they differ");
 	spread_line(t, k, "allocated", k->allocated);
 	spread_line(t, k, "reserved", k->reserved);
+	groups(t, k);
+	outliers(t, k);
 	excess(t, k);
 }
 
