@@ -110,6 +110,7 @@ bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) \
 		ALLOCATOR_CURVE=$(abspath $(BUILD)/release/allocator_curve) bench/run $(SNAPSHOTS)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) bench/page $(SNAPSHOTS)
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) bench/packed $(SNAPSHOTS)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/viewer $(SNAPSHOTS)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) SUM_READ=$(abspath $(BUILD)/release/sum_read) bench/checkpoints
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/why
