@@ -224,6 +224,8 @@ static enum plim_status spread(struct recording_set *s, size_t measure,
 	return PLIM_OK;
 }
 
+#define MODEL_PART 4 /* of the weights: so much more is no uneven division */
+
 #define CATEGORY(field) #field, offsetof(struct plim_report_categories, field)
 
 /*
@@ -265,6 +267,15 @@ static int is_more(const struct plim_ranks_row *row, const struct plim_ranks_row
 	return held(row) > held(median) + held(median) / EXCESS_PART;
 }
 
+/* Do both hold the same weights, as ranks of one program do?  Shards of one model differ by less. */
+static int same_model(const struct plim_ranks_row *a, const struct plim_ranks_row *b)
+{
+	uint64_t x = a->peak_categories->parameter, y = b->peak_categories->parameter;
+	uint64_t more = x > y ? x - y : y - x;
+
+	return more <= (x > y ? x : y) / MODEL_PART;
+}
+
 /* The category that makes at least half of the difference, and most. */
 static void explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_row *row,
 			   const struct plim_ranks_row *median)
@@ -280,7 +291,10 @@ static void explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_
 			continue;
 		x->category = categories[i].name;
 		x->category_bytes = more;
-		x->meaning = categories[i].of_a_phase && !same_phase ? NULL : categories[i].meaning;
+		x->meaning = !same_model(row, median)
+				     ? "another program, or another model: their weights differ"
+			     : categories[i].of_a_phase && !same_phase ? NULL
+								       : categories[i].meaning;
 	}
 }
 

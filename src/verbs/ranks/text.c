@@ -17,6 +17,8 @@
 #define LABEL_COLUMNS 20 /* of a name that stands for a number */
 #define ALIKE_PART 200   /* peaks that differ by less than one part in so many are alike: 0.5 % */
 
+#define CAPPED_PART 10 /* of what others reserved: so much less is a cap of its own */
+
 #define NO_ROW SIZE_MAX
 
 /* ---- names ---- */
@@ -26,12 +28,36 @@ static const char *name_of(const struct plim_ranks_row *row)
 	return row->member ? row->member : row->path;
 }
 
+/* Does the name say the rank?  Else it is only its place in the order of names. */
+static int says_rank(const char *name, uint64_t rank)
+{
+	for (size_t i = 0; name[i];) {
+		size_t digits = strspn(name + i, "0123456789");
+
+		if (digits && digits < 20 && strtoull(name + i, NULL, 10) == rank)
+			return 1;
+		i += digits ? digits : 1;
+	}
+	return 0;
+}
+
+/* All are numbered by their names, or none is: a few rows tell. */
+static int numbered_by_order(const struct plim_ranks *k)
+{
+	for (size_t i = 0; i < k->row_count && i < LISTED_MAX; i++)
+		if (name_of(&k->rows[i]) && k->rows[i].rank != PLIM_UNKNOWN &&
+		    !says_rank(name_of(&k->rows[i]), k->rows[i].rank))
+			return 1;
+	return 0;
+}
+
 /* Is the number enough to tell this row from others?  Rows stand by rank. */
 static int is_plain(const struct plim_ranks *k, size_t i)
 {
 	uint64_t rank = k->rows[i].rank;
 
-	return rank != PLIM_UNKNOWN && (!i || k->rows[i - 1].rank != rank) &&
+	return !numbered_by_order(k) && rank != PLIM_UNKNOWN &&
+	       (!i || k->rows[i - 1].rank != rank) &&
 	       (i + 1 == k->row_count || k->rows[i + 1].rank != rank);
 }
 
@@ -536,6 +562,49 @@ static void outliers(struct text *t, const struct plim_ranks *k)
 	}
 }
 
+static int is_capped(const struct plim_ranks *k, size_t i)
+{
+	const struct plim_ranks_row *row = &k->rows[i];
+	uint64_t most = k->reserved->max.bytes;
+
+	return row->died && row->died->bound_by == PLIM_BOUND_LIMIT &&
+	       row->reserved_peak_bytes < most - most / CAPPED_PART;
+}
+
+/* Ranks whose process had a limit below what another took: why they died and it did not. */
+static void capped(struct text *t, const struct plim_ranks *k)
+{
+	const struct plim_ranks_row *first = NULL;
+	struct text words;
+	size_t told = 0, all = 0;
+
+	text_init(&words, t->mem, &t->style);
+	for (size_t i = 0; i < k->row_count; i++) {
+		if (!is_capped(k, i) ||
+		    (first && !near(first->reserved_peak_bytes, k->rows[i].reserved_peak_bytes)))
+			continue;
+		first = first ? first : &k->rows[i];
+		if (all++ >= RANGES_MAX)
+			continue;
+		text_puts(&words, told++ ? ", " : "");
+		who(&words, k, i, "rank ");
+	}
+	if (all > told)
+		text_printf(&words, " and %zu more", all - told);
+	if (all) {
+		text_puts(&words, all > 1 ? " were" : " was");
+		text_puts(&words, " capped: a limit of the process refused more than ");
+		text_bytes(&words, first->reserved_peak_bytes);
+		text_puts(&words, ", and ");
+		who(&words, k, k->reserved->max.row, "rank ");
+		text_puts(&words, " reserved ");
+		text_bytes(&words, k->reserved->max.bytes);
+		text_puts(t, "  ");
+		text_wrap(t, 2, 2, "%s", text_get(&words));
+	}
+	text_release(&words);
+}
+
 static void skew(struct text *t, const struct plim_ranks *k)
 {
 	if (k->read < 2)
@@ -546,6 +615,7 @@ static void skew(struct text *t, const struct plim_ranks *k)
 	groups(t, k);
 	outliers(t, k);
 	excess(t, k);
+	capped(t, k);
 }
 
 /* ---- lists ---- */
