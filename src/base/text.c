@@ -2,6 +2,7 @@
 
 #include "utf8.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -327,7 +328,8 @@ static unsigned put_long(struct text *t, unsigned at, unsigned hang, const char 
 	return at;
 }
 
-static void wrap(struct text *t, unsigned first, unsigned hang, const char *s, size_t n)
+static void wrap(struct text *t, unsigned first, unsigned hang, unsigned whole, const char *s,
+		 size_t n)
 {
 	unsigned at = first;
 	bool fresh = true; /* nothing of this text on the line yet */
@@ -348,7 +350,7 @@ static void wrap(struct text *t, unsigned first, unsigned hang, const char *s, s
 				text_puts(t, " ");
 				at++;
 			}
-			if (w > WHOLE_WORD) {
+			if (w > whole) {
 				at = put_long(t, at, hang, s + i, end - i);
 			} else {
 				text_put(t, s + i, end - i);
@@ -379,8 +381,13 @@ void text_wrap(struct text *t, unsigned first, unsigned hang, const char *fmt, .
 	va_end(ap);
 	if (whole.err.status && !t->err.status)
 		t->err = whole.err;
-	wrap(t, first, hang, text_get(&whole), whole.n);
+	wrap(t, first, hang, WHOLE_WORD, text_get(&whole), whole.n);
 	text_release(&whole);
+}
+
+void text_wrap_code(struct text *t, unsigned first, unsigned hang, const char *words)
+{
+	wrap(t, first, hang, UINT_MAX, words, strlen(words));
 }
 
 void text_wrap_name(struct text *t, unsigned first, unsigned hang, const char *words)

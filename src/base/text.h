@@ -83,6 +83,9 @@ void text_plain(struct text *t);
 void text_wrap(struct text *t, unsigned first, unsigned hang, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* The same for what is to be copied: no word is broken, however long. */
+void text_wrap_code(struct text *t, unsigned first, unsigned hang, const char *words);
+
 /* The same for words in which names from a file may be, which are shown as text_name shows them. */
 void text_wrap_name(struct text *t, unsigned first, unsigned hang, const char *words);
 

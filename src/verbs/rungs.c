@@ -25,7 +25,7 @@ static void config_line(struct text *t, const char *what, const char *line)
 		text_printf(t, "  %s\n    ", what);
 	else
 		text_printf(t, "  %-*s", CONFIG - 2, what);
-	text_wrap(t, hang, hang, "%s", line);
+	text_wrap_code(t, hang, hang, line);
 }
 
 /* yes, no, or what lies between. */
