@@ -112,18 +112,72 @@ static bool lacks_memory(const char *asked, const char *known)
 	       strspn(known + n, "0123456789") == 2;
 }
 
+/* Letters to change, to add and to take away (Levenshtein). */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[NAME_BYTES + 1], n = strlen(b);
+
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t corner = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			size_t kept = corner + (a[i - 1] != b[j - 1]);
+			size_t less = (row[j - 1] < row[j] ? row[j - 1] : row[j]) + 1;
+
+			corner = row[j];
+			row[j] = kept < less ? kept : less;
+		}
+	}
+	return row[n];
+}
+
+#define GPUS_NEAR 3 /* that are proposed at most */
+
+/* "; did you mean RTX 3090 or RTX 4090?": those that are nearest and have something in common. */
+static void propose(const char *asked, char *out, size_t room)
+{
+	char known[NAME_BYTES];
+	size_t best = strlen(asked), used = 0, told = 0, near = 0;
+
+	*out = 0;
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < facts_gpu_count && told < GPUS_NEAR; i++) {
+			size_t d;
+
+			simplify(facts_gpus[i].name, known);
+			d = distance(asked, known);
+			if (!pass) {
+				near = d < best ? 1 : near + (d == best && near);
+				best = d < best ? d : best;
+			} else if (near && d == best) {
+				told++;
+				used += (size_t)snprintf(
+					out + used, room - used, "%s%s",
+					told == 1 ? "; did you mean "
+					: told == (near < GPUS_NEAR ? near : GPUS_NEAR) ? " or "
+											: ", ",
+					facts_gpus[i].name);
+			}
+		}
+	}
+	if (told)
+		(void)snprintf(out + used, room - used, "?");
+}
+
 enum plim_status facts_find_gpu(const char *name, const char *instead, const struct facts_gpu **out,
 				struct plim_err *err)
 {
-	char asked[NAME_BYTES], known[NAME_BYTES], list[900], several[200];
-	size_t n = 0, used = 0, found = 0;
+	char asked[NAME_BYTES], known[NAME_BYTES], several[200];
+	size_t used = 0, found = 0;
 
 	simplify(name, asked);
 	for (size_t i = 0; i < facts_gpu_count; i++) {
 		const struct facts_gpu *g = &facts_gpus[i];
 
 		simplify(g->name, known);
-		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", g->name);
 		if (!strcmp(asked, known)) {
 			*out = g;
 			return PLIM_OK;
@@ -140,6 +194,7 @@ enum plim_status facts_find_gpu(const char *name, const char *instead, const str
 	*out = NULL;
 	if (found)
 		return err_set(err, PLIM_E_ARG, "'%.60s' may be %s", name, several);
-	return err_set(err, PLIM_E_ARG, "unknown GPU '%.60s'; known are %s; or give %s", name, list,
-		       instead);
+	propose(asked, several, sizeof(several));
+	return err_set(err, PLIM_E_ARG, "unknown GPU '%.60s'%s%s give %s", name, several,
+		       *several ? " Or" : ";", instead);
 }

@@ -31,7 +31,11 @@ static const struct {
 	{ "V100-SXM2-16GB", "V100 16GB", NULL },
 	{ "L4", "L4", NULL },
 	{ "L40", NULL, "unknown GPU" },
-	{ "", NULL, "or give --memory" },
+	{ "RTX 9999", NULL,
+	  "unknown GPU 'RTX 9999'; did you mean RTX 4090, RTX 3090 or RTX 5090? Or give --memory" },
+	{ "H200 141", NULL, "did you mean H200?" },
+	{ "zzzzz", NULL, "unknown GPU 'zzzzz'; give --memory" },
+	{ "", NULL, "unknown GPU ''; give --memory" },
 };
 
 static void test_names(void **state)
