@@ -122,16 +122,39 @@ static const char *range(char buffer[80], struct plim_interval bytes)
 	return buffer;
 }
 
-static void largest(struct text *t, const char *what, struct plim_interval range)
+/* What a batch or a sequence was looked for under: another choice may fit. */
+static void looked_under(struct text *t, const struct plim_plan *p)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+	struct text words;
+	char a[32];
+
+	text_init(&words, t->mem, &t->style);
+	text_printf(&words, "assumed for that: %s", plan_precision_names[r->precision]);
+	if (r->task == PLAN_TRAIN)
+		text_printf(&words, ", %s, %s", plan_optimizer_names[r->optimizer],
+			    r->lora_rank ? "adapters alone trained" : "all weights trained");
+	if (p->hidden->model.towers[MODEL_TEXT].layers)
+		text_printf(&words, ", sequence %s", text_number(a, p->sequence));
+	text_printf(&words, ", %s; what is told below needs less",
+		    r->checkpointing ? "checkpointed" : "not checkpointed");
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
+static void largest(struct text *t, const struct plim_plan *p, const char *what,
+		    struct plim_interval range)
 {
 	char a[32], b[32];
 
 	if (range.low == PLIM_UNKNOWN)
 		return;
 	text_puts(t, "  ");
-	if (!range.high)
+	if (!range.high) {
 		text_wrap(t, 2, 2, "no %s fits", what);
-	else if (range.low == range.high)
+		looked_under(t, p);
+	} else if (range.low == range.high)
 		text_wrap(t, 2, 2, "largest %s that fits: %s", what, text_number(a, range.low));
 	else if (!range.low)
 		text_wrap(t, 2, 2, "no %s surely fits; perhaps %s does", what,
@@ -202,8 +225,8 @@ static void verdict(struct text *t, const struct plim_plan *p)
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "where memory is ample: %s allocated, %s reserved",
 		  text_size(a, p->peak.allocated_bytes), text_size(b, p->peak.reserved_bytes));
-	largest(t, "batch", p->max_batch_range);
-	largest(t, "sequence", p->max_sequence_range);
+	largest(t, p, "batch", p->max_batch_range);
+	largest(t, p, "sequence", p->max_sequence_range);
 }
 
 /* What these numbers are worth, and why no more. */
