@@ -2,7 +2,7 @@
 """quality.py PLIMSOLL... [--runs N] [--seed S] [--snr X] [--check]: how often `plimsoll curves` is right, on made curves.
 
 Prints a table by fault, sound kinds first: found, how long after the onset it was said (median and nine of ten) in logs and in intervals between
-evaluations, and in how many runs something else was said that is not true at the end of the log; "ever" counts what was taken back, too.  Delays below 0 count as found too early: the finding
+evaluations, and in how many runs something else was said that is not true at the end of the log; "ever" what was taken back, too.  Delays below 0 count as found too early: the finding
 began before the fault and is no finding of it.  Several programs (of other thresholds) are asked about the same logs.  --check fails below what docs/accuracy.md promises; it uses few runs.
 """
 import argparse
@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from make_curves import FAULTS, make  # noqa: E402
 
 SOUND = ("healthy", "level")
-TAKEN_BACK = {"overfit", "memory_creep"}  # warnings when they are said; information when they were wrong
+TAKEN_BACK = {"overfit", "memory_creep", "diverged"}  # warnings when they are said; information when they were wrong
 IDS = {"hidden_nan": "nan"}
 # What may be said beside the fault, because it is also true.
 ALSO = {"nan": {"explosion", "collapse"}, "inf": {"nan", "explosion", "collapse"}, "hidden_nan": {"explosion", "collapse"}, "explosion": {"nan", "spike"},
@@ -46,7 +46,7 @@ def measure(program, kind, top, truth):
     """Delays in logs and in evaluations of those found; the runs of which something wrong was said, at the end and ever; those missed."""
     want = IDS.get(kind, kind)
     also = ALSO.get(kind, set()) | {want}
-    delays, other, ever, missed = [], [], 0, []
+    delays, other, ever, missed = [], [], [], []
     for (onset, every, eval_every, seed), findings in judge(program, top, truth):
         mine = [f["detected_step"] for f in findings if f["id"] == want and kind not in SOUND and f["detected_step"] >= onset]
         if mine:
@@ -56,7 +56,7 @@ def measure(program, kind, top, truth):
         bad = sorted({f["id"] for f in findings if f["severity"] != "info"} - also)
         if bad:
             other.append((seed, bad))
-        ever += bool(bad) or any(f["id"] in TAKEN_BACK - also for f in findings)
+        ever += sorted(({f["id"] for f in findings} & TAKEN_BACK | set(bad)) - also)
     return delays, other, ever, missed
 
 
@@ -74,7 +74,8 @@ def row(kind, a, measured):
     if delays:
         logs = f"{at([d[0] for d in delays], 0.5):.0f}, {at([d[0] for d in delays], 0.9):.0f}"
         evaluations = f"{at([d[1] for d in delays], 0.5):.1f}, {at([d[1] for d in delays], 0.9):.1f}"
-    print(f"| {kind} | {a.runs} | {share} | {logs} | {evaluations} | {100 * len(other) / a.runs:.1f} % | {100 * ever / a.runs:.1f} % |", flush=True)
+    once = ", ".join(f"{id} {100 * ever.count(id) / a.runs:.1f} %" for id in sorted(set(ever)))
+    print(f"| {kind} | {a.runs} | {share} | {logs} | {evaluations} | {100 * len(other) / a.runs:.1f} % | {once or '-'} |", flush=True)
     if a.verbose:
         print("  missed", missed[:12], "other", other[:12])
     if kind == "healthy" and len(other) > max(1, a.runs // 100):
