@@ -139,6 +139,14 @@ lib.expect(told(beside)["rows"] == both["rows"], "beside", "packed ones are read
 os.unlink(os.path.join(beside, "all.digest"))
 lib.expect([r["path"].rsplit(".", 1)[1] for r in told(beside)["rows"]] == ["plim"] * 4 + ["pickle"] * 4, "beside", "not each is read once")
 
+# packed ones are read several at a time: what they need is known before
+small = job("small", 12, lambda rank: {**NORMAL, "steps": 400})
+for name in sorted(os.listdir(small)):
+    lib.run("pack", os.path.join(small, name))
+    os.unlink(os.path.join(small, name))
+report = told(small)
+lib.expect(report["read"] == 12 and not report["notes"], "packed", report["notes"])
+
 # a stage with larger activations is a group, by its name, and no outlier
 stage = job("stage", 128, lambda rank: {"activations": (384 if rank // 32 == 2 else 256) * MIB})
 report = told(stage, "--layout", "tp=8,dp=4,pp=4")

@@ -357,6 +357,23 @@ static enum plim_status read_chunks(struct input *in, struct snapshot *t)
 	}
 }
 
+uint64_t snapshot_packed_bytes(const uint8_t *p, size_t n)
+{
+	uint64_t value = 0;
+	size_t at = PACKED_HEAD_BYTES + 1;
+
+	for (int number = 0; number < 2; number++) { /* packed bytes, plain bytes */
+		unsigned shift = 0;
+
+		for (value = 0; at < n && shift < 63; shift += 7) {
+			value |= (uint64_t)(p[at] & 0x7f) << shift;
+			if (p[at++] < 0x80)
+				break;
+		}
+	}
+	return value < PLAIN_MAX ? value : PLAIN_MAX;
+}
+
 enum plim_status packed_read(struct snapshot *t, struct source *src, struct plim_err *err)
 {
 	struct input in = { .file = { .mem = t->mem }, .src = src };

@@ -236,6 +236,9 @@ enum plim_status snapshot_write(const struct snapshot *t, struct pickle_sink sin
 /* Do these bytes begin a packed recording? */
 int snapshot_is_packed(const uint8_t *p, size_t n);
 
+/* How many bytes its columns take, as it says: enough for a guess, checked by nobody; 0: it does not. */
+uint64_t snapshot_packed_bytes(const uint8_t *p, size_t n);
+
 /* Write it packed (.plim, docs/packed.md). */
 enum plim_status snapshot_pack(const struct snapshot *t, struct pickle_sink sink,
 			       struct plim_err *err);
