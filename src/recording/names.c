@@ -102,6 +102,78 @@ const char *recording_public_part(const char *file)
 	return at && at[sizeof(python) - 1] ? at + strlen("/lib/") : NULL;
 }
 
+/* Of a file's name, what comes behind `part` up to the next '/'; 0: it has no such part. */
+static size_t part_behind(const char *file, const char *part, const char **at)
+{
+	const char *found = strstr(file, part);
+
+	*at = found ? found + strlen(part) : file;
+	return found ? strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
+}
+
+#define KEPT_MAX 12 /* names of a kind that are told */
+
+struct kept {
+	const char *at[KEPT_MAX];
+	size_t length[KEPT_MAX], n, all;
+};
+
+static void keep_name(struct kept *k, const char *at, size_t length)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->length[i] == length && !strncmp(k->at[i], at, length))
+			return;
+	k->all++;
+	if (k->n == KEPT_MAX)
+		return;
+	k->at[k->n] = at;
+	k->length[k->n++] = length;
+}
+
+static void list_kept(const struct kept *k, char *out, size_t size)
+{
+	size_t n = 0;
+
+	*out = 0;
+	for (size_t i = 0; i < k->n && n < size; i++)
+		n += (size_t)snprintf(out + n, size - n, "%s%.*s", i ? ", " : "",
+				      (int)(k->length[i] < 40 ? k->length[i] : 40), k->at[i]);
+	if (k->all > k->n && n < size)
+		snprintf(out + n, size - n, " and %zu more", k->all - k->n);
+}
+
+const char *recording_kept(const struct recording_names *n, struct plim_err *err)
+{
+	const struct snapshot *s = n->of->snapshot;
+	struct kept packages = { .n = 0 }, models = packages;
+	char some[600], families[600];
+	const char *at;
+
+	for (uint32_t f = 0; f < s->frames.n; f++) {
+		const char *file =
+			recording_public_part(snapshot_text(s, snapshot_frame(s, f)->filename));
+		size_t length;
+
+		if (!file || *file == '<' || !strncmp(file, "python3.", 8))
+			continue;
+		keep_name(&packages, file, strcspn(file, "/."));
+		length = part_behind(file, "/models/", &at);
+		if (length && at[length] == '/')
+			keep_name(&models, at, length);
+	}
+	list_kept(&packages, some, sizeof(some));
+	list_kept(&models, families, sizeof(families));
+	if (!packages.n)
+		return arena_text(
+			n->arena, err,
+			"redacted: no name of a file or function is kept; sizes, times and "
+			"numbers of lines are");
+	return arena_text(n->arena, err,
+			  "redacted; kept are sizes, times, numbers of lines, and names in public "
+			  "packages: %s%s%s",
+			  some, models.n ? "; models: " : "", families);
+}
+
 /*
  * The name of a public C++ or C function without types, which may be the user's: "at::_sum_to" of
  * "at::Tensor at::_sum_to<...>(...)".  0 when it is not public, or a Python function.

@@ -160,6 +160,9 @@ enum plim_status recording_names_init(struct recording_names *n, const struct re
 const char *recording_name(struct recording_names *n, uint32_t string, const char *kind, char *word,
 			   size_t size);
 
+/* What is told although it is redacted, in a sentence. */
+const char *recording_kept(const struct recording_names *n, struct plim_err *err);
+
 /* The part of a file's name that is public and may be shown when names are redacted, or NULL. */
 const char *recording_public_part(const char *file);
 

@@ -87,6 +87,8 @@ enum plim_status recording_describe(struct recording *r, struct recording_names 
 	if (out->events && !t->has_frames && !t->has_block_frames)
 		lines_add(&notes, "no stacks were recorded: owners are not known (record with "
 				  "stacks=\"python\")");
+	if (n->redact)
+		lines_add(&notes, "%s", recording_kept(n, err));
 	for (size_t i = 0; i < t->unknown.n; i++)
 		note_unknown(&notes, &t->unknown.at[i], n);
 	return lines_keep(&notes, &out->notes, &out->note_count);

@@ -572,6 +572,8 @@ static const struct brief_limits {
 	       { 3, 2, 3, 2, 0 },
 	       { 3, 1, 3, 2, 1 },
 	       { 3, 1, 3, 2, 0 },
+	       { 3, 1, 2, 2, 0 },
+	       { 3, 1, 1, 2, 0 },
 	       { 2, 1, 3, 2, 0 },
 	       { 1, 1, 3, 2, 0 } };
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
@@ -998,9 +1000,8 @@ static size_t count_lines(const char *text)
 
 static void brief(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
-	/* head, foot, notes, what is said of redaction */
-	size_t room = BRIEF_LINES - 4 - 3 * r->source.note_count -
-		      (r->hidden->options.flags & PLIM_REPORT_REDACT ? 2 : 0);
+	/* head, foot, notes */
+	size_t room = BRIEF_LINES - 4 - 3 * r->source.note_count;
 
 	for (size_t i = 0; i < LEVELS; i++) {
 		struct text one;
