@@ -214,6 +214,7 @@ struct plim_plan_rung {
 	struct plim_interval needed_range_bytes; /* least and most that may be needed with it */
 	const char *basis;                       /* measured, derived or assumed, as of peak */
 	uint64_t host_bytes;                     /* of the machine's own memory, with it */
+	bool alone; /* enough by itself, without the rungs before; these come first */
 };
 
 /* The machine's own memory at its peak, of all processes of the job on it; the parts add up to `bytes`. */

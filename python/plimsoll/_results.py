@@ -1295,6 +1295,8 @@ class PlanRung(Object):
     """measured, derived or assumed, as of peak"""
     host_bytes: int | None
     """of the machine's own memory, with it"""
+    alone: bool
+    """enough by itself, without the rungs before; these come first"""
     _objects: ClassVar[dict[str, type[Object]]] = {"config": PlanConfig, "needed_range_bytes": Interval}
 
 

@@ -1,11 +1,13 @@
 /*
  * The ladder: rungs of the table are tried on the program, the cheapest first.  Those that help stay, until the run fits
- * with room for what is uncertain.  Rungs that change what is trained are alternatives, each by itself on top of that;
- * where the caller allows them they stay as well.
+ * with room for what is uncertain; then those that it fits without are taken back, the dearest first.  Rungs that
+ * change what is trained are alternatives, each by itself on top of that; where the caller allows them they stay as
+ * well.  What is enough alone, of one that was needed with others, is told before all: the cheapest that there is.
  */
 #include "plan/plan.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define WORTH_PERMILLE 5 /* a rung that saves less is left out */
 
@@ -15,7 +17,10 @@ struct climb {
 	struct plan_choice best;
 	uint64_t needed; /* with it */
 	bool fits;
-	bool crowds;             /* the last one takes more of the machine's memory than there is */
+	bool crowds; /* the last one takes more of the machine's memory than there is */
+	const struct plan_rung *path[PLAN_LADDER_STEPS]; /* those that stayed, a row each */
+	size_t path_length;
+	bool several;            /* one of them stands for several */
 	struct plan_choice pair; /* `best` and the free rungs that saved nothing alone */
 	const char *paired;      /* their names, NULL: none */
 };
@@ -99,6 +104,7 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 	p->ladder[p->ladder_count++] = row;
 	*helps = 1;
 	if (stays) {
+		c->path[c->path_length++] = rung;
 		c->best = *choice;
 		c->needed = row.needed_bytes;
 		c->fits = row.fits == PLIM_TRI_YES;
@@ -124,6 +130,7 @@ static enum plim_status try_rung(struct climb *c, const struct plan_rung *rung, 
 	name = c->paired ? plan_string(c->plan, err, "%s, %s", c->paired, rung->name) : rung->name;
 	if (c->paired)
 		st = take_choice(c, rung, name, &pair, stays, helps, err);
+	c->several |= *helps && stays;
 	if (!st && !*helps) {
 		c->pair = pair;
 		c->paired = name;
@@ -151,18 +158,130 @@ static enum plim_status climb(struct climb *c, bool changes, struct plim_err *er
 	return st;
 }
 
+static void begin(struct climb *c, const struct plim_plan *p)
+{
+	c->best = (struct plan_choice){ .recipe = p->hidden->recipe,
+					.settings = c->options->settings };
+	c->needed = p->peak.needed_bytes;
+	c->fits = false;
+	c->paired = NULL;
+	c->path_length = 0;
+}
+
+/* Does the run fit with the rungs of a path that are kept? */
+static bool fits_with(struct climb *c, const struct plan_rung *const *path, const bool *kept,
+		      size_t n, struct plim_err *err)
+{
+	struct plan_choice choice = { .recipe = c->plan->hidden->recipe,
+				      .settings = c->options->settings };
+	struct plim_plan_rung row = { .rung = "" };
+
+	for (size_t i = 0; i < n; i++)
+		if (kept[i] && !path[i]->apply(&choice))
+			return false;
+	return !measure(c, &choice, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
+}
+
+/* Climb again by those rungs alone that it does not fit without. */
+static enum plim_status take_back(struct climb *c, struct plim_err *err)
+{
+	struct plim_plan *p = c->plan;
+	struct climb before = *c;
+	bool kept[PLAN_LADDER_STEPS], fewer = false;
+	size_t n = c->path_length;
+	struct plim_plan_rung *rows;
+	enum plim_status st = PLIM_OK;
+
+	/* A row of several rungs is one of the path only. */
+	if (!c->fits || n < 2 || n != p->ladder_count || c->several)
+		return PLIM_OK;
+	memset(kept, true, sizeof(kept));
+	for (size_t i = n - 1; i-- > 0;) {
+		kept[i] = false;
+		kept[i] = !fits_with(c, c->path, kept, n, err);
+		fewer |= !kept[i];
+	}
+	rows = fewer ? mem_new(&p->hidden->mem, n, sizeof(*rows), err) : NULL;
+	if (!rows)
+		return fewer ? mem_status(err) : PLIM_OK;
+	memcpy(rows, p->ladder, n * sizeof(*rows));
+	p->ladder_count = 0;
+	begin(c, p);
+	for (size_t i = 0; !st && i < n; i++) {
+		int helps;
+
+		if (kept[i])
+			st = try_rung(c, before.path[i], 1, &helps, err);
+	}
+	if (!st && !c->fits) { /* one of them saves too little to be told alone */
+		memcpy(p->ladder, rows, n * sizeof(*rows));
+		p->ladder_count = n;
+		*c = before;
+	}
+	mem_free(&p->hidden->mem, rows, n, sizeof(*rows));
+	return st;
+}
+
+#define ALONE_MOST 2
+
+/* Not what is dearer than what was found: of that, other models are only where it is slow. */
+static bool worth_telling(const struct climb *c, const struct plan_rung *rung)
+{
+	const struct plan_rung *dearest = c->fits ? c->path[c->path_length - 1] : NULL;
+
+	if (!dearest)
+		return true;
+	return rung->changes_results ? dearest->slow : c->path_length > 1 && rung < dearest;
+}
+
+/* Of what was not enough of a climb: single changes that are, to the front. */
+static enum plim_status tell_alone(struct climb *c, struct plim_err *err)
+{
+	struct plim_plan *p = c->plan;
+	struct climb one = *c;
+	size_t told = p->ladder_count, found = 0, n;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < plan_rung_count && found < ALONE_MOST; i++) {
+		struct plan_choice choice;
+		int helps;
+
+		n = p->ladder_count;
+		begin(&one, p);
+		choice = one.best;
+		if (n == PLAN_LADDER_STEPS || !worth_telling(c, &plan_rungs[i]) ||
+		    !plan_rungs[i].apply(&choice))
+			continue;
+		st = take_choice(&one, &plan_rungs[i], name_of(&one, &plan_rungs[i], &choice, err),
+				 &choice, 0, &helps, err);
+		if (!st && helps && p->ladder[n].fits != PLIM_TRI_YES)
+			p->ladder_count = n;
+		found += p->ladder_count > n;
+	}
+	for (size_t i = 0; i < found; i++) {
+		struct plim_plan_rung row = p->ladder[told + i];
+
+		row.alone = true;
+		memmove(&p->ladder[i + 1], &p->ladder[i], told * sizeof(row));
+		p->ladder[i] = row;
+	}
+	return st;
+}
+
 enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options *o,
 			    struct plim_err *err)
 {
 	struct climb c = { .plan = p, .options = o };
 	enum plim_status st;
 
-	c.best.recipe = p->hidden->recipe;
-	c.best.settings = o->settings;
-	c.needed = p->peak.needed_bytes;
+	begin(&c, p);
 	p->ladder = mem_new(&p->hidden->mem, PLAN_LADDER_STEPS, sizeof(*p->ladder), err);
 	if (!p->ladder)
 		return mem_status(err);
 	st = climb(&c, false, err);
-	return st ? st : climb(&c, true, err);
+	if (!st)
+		st = take_back(&c, err);
+	if (!st)
+		st = climb(&c, true, err);
+	return st ? st : tell_alone(&c, err);
 }

@@ -262,6 +262,14 @@ static bool adapters(struct plan_choice *c)
 	return true;
 }
 
+static bool quantized_base(struct plan_choice *c)
+{
+	if (!trains(c) || !c->recipe.lora_rank || c->recipe.quantize != PLAN_NOT_QUANTIZED)
+		return false;
+	c->recipe.quantize = PLAN_NF4_DOUBLE;
+	return true;
+}
+
 static bool quantized_adapters(struct plan_choice *c)
 {
 	if (!trains(c) || c->recipe.quantize == PLAN_NF4_DOUBLE || c->recipe.quantize == PLAN_NF4)
@@ -313,48 +321,57 @@ static bool half_sequence(struct plan_choice *c)
  * (Transformers' and PyTorch's performance guides).
  */
 const struct plan_rung plan_rungs[] = {
-	{ "expandable segments", "none", false, false, false, expandable_segments },
-	{ "outputs are not kept", "none", false, false, false, drop_outputs },
-	{ "smaller evaluation batch", "none", false, true, false, smaller_eval },
+	{ "expandable segments", "none", false, false, false, expandable_segments, false },
+	{ "outputs are not kept", "none", false, false, false, drop_outputs, false },
+	{ "smaller evaluation batch", "none", false, true, false, smaller_eval, false },
 	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, true,
-	  mixed_precision },
-	{ "fused attention", "faster", false, false, true, fused_attention },
-	{ "fused optimizer", "faster", false, false, false, fused_optimizer },
-	{ "lengths grouped", "about none", false, false, false, group_lengths },
-	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, chunked_loss },
-	{ "optimizer states shared out, ZeRO-1", "about none", false, false, false, share_states },
+	  mixed_precision, false },
+	{ "fused attention", "faster", false, false, true, fused_attention, false },
+	{ "fused optimizer", "faster", false, false, false, fused_optimizer, false },
+	{ "lengths grouped", "about none", false, false, false, group_lengths, false },
+	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, chunked_loss, false },
+	{ "optimizer states shared out, ZeRO-1", "about none", false, false, false, share_states,
+	  false },
 	{ "gradients and states shared out, FSDP not resharded", "about none", false, false, false,
-	  share_gradients },
-	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch },
+	  share_gradients, false },
+	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch, false },
 	{ "checkpoint all but products and attention", "5 to 15 % slower", false, false, false,
-	  checkpoint_selective },
+	  checkpoint_selective, false },
 	{ "checkpoint every second layer", "about 15 % slower", false, false, false,
-	  checkpoint_half },
+	  checkpoint_half, false },
 	{ "everything shared out, FSDP", "half as much again to send", false, false, false,
-	  share_all },
-	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
+	  share_all, false },
+	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all,
+	  false },
 	{ "inputs of checkpointed layers in host memory", "5 to 20 % slower", false, false, false,
-	  offload_checkpoints },
+	  offload_checkpoints, false },
 	{ "bf16 weights, fp32 copies in the optimizer", "about none; with DeepSpeed", false, false,
-	  false, master_weights },
+	  false, master_weights, false },
 	{ "layers shared out, too, tensor parallelism", "sums in each layer: slow without NVLink",
-	  false, true, false, share_layers },
+	  false, true, false, share_layers, true },
 	{ "paged optimizer states, in host memory", "10 to 100 % slower", false, false, false,
-	  paged_optimizer },
+	  paged_optimizer, true },
 	{ "optimizer and gradients in host memory, ZeRO-Offload", "10 to 100 % slower", false,
-	  false, false, offload_optimizer },
+	  false, false, offload_optimizer, true },
 	{ "parameters and optimizer in host memory, FSDP", "2 to 10 times slower", false, false,
-	  false, offload_parameters },
-	{ "8-bit optimizer", "about none; states are rounded", true, false, false,
-	  optimizer_8_bit },
-	{ "weights in bf16", "faster; small updates are lost", true, false, false, pure_bf16 },
-	{ "Adafactor", "another optimizer", true, false, false, adafactor },
+	  false, offload_parameters, true },
+	{ "8-bit optimizer", "about none; states are rounded", true, false, false, optimizer_8_bit,
+	  false },
+	{ "weights in bf16", "faster; small updates are lost", true, false, false, pure_bf16,
+	  false },
+	{ "Adafactor", "another optimizer", true, false, false, adafactor, false },
 	{ "LoRA of rank 16", "another method: the weights stay as they are", true, false, false,
-	  adapters },
-	{ "QLoRA: 4-bit weights under LoRA", "10 to 40 % slower; the weights are rounded", true,
-	  false, false, quantized_adapters },
-	{ "8-bit weights", "slower; the weights are rounded", true, false, false, eight_bits },
-	{ "4-bit weights", "slower; the weights are rounded", true, false, false, four_bits },
-	{ "half the sequence", "samples are cut", true, true, false, half_sequence },
+	  adapters, false },
+	{ "4-bit weights under the adapters, QLoRA",
+	  "10 to 40 % slower; the frozen weights are rounded", true, false, false, quantized_base,
+	  false },
+	{ "QLoRA: 4-bit weights under LoRA",
+	  "checkpointed, 10 to 40 % slower; the weights are rounded", true, false, false,
+	  quantized_adapters, false },
+	{ "8-bit weights", "slower; the weights are rounded", true, false, false, eight_bits,
+	  false },
+	{ "4-bit weights", "slower; the weights are rounded", true, false, false, four_bits,
+	  false },
+	{ "half the sequence", "samples are cut", true, true, false, half_sequence, false },
 };
 const size_t plan_rung_count = sizeof(plan_rungs) / sizeof(plan_rungs[0]);

@@ -36,6 +36,11 @@ const char *rungs_fit(struct plim_interval needed, enum plim_tri fits, uint64_t 
 
 #define RUNG_COLUMNS 37 /* in front of what is to be changed */
 
+static const char *before(const struct plim_plan_rung *r)
+{
+	return r->alone ? "alone: " : r->changes_results ? "or: " : "";
+}
+
 static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t limit)
 {
 	const char *fits = rungs_fit(r->needed_range_bytes, r->fits, limit);
@@ -46,14 +51,12 @@ static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t li
 	text_size(saved, r->saved_bytes);
 	if (width_of(t) < NARROW) {
 		text_puts(t, "  - ");
-		text_wrap(t, 4, 4, "%s%s (%s%s): needs %s, %s less; fits: %s",
-			  r->changes_results ? "or: " : "", r->rung, costs, r->cost, needed, saved,
-			  fits);
+		text_wrap(t, 4, 4, "%s%s (%s%s): needs %s, %s less; fits: %s", before(r), r->rung,
+			  costs, r->cost, needed, saved, fits);
 		return;
 	}
 	text_printf(t, "  %11s  %11s  %-7s  ", needed, saved, fits);
-	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", r->changes_results ? "or: " : "",
-		  r->rung, costs, r->cost);
+	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", before(r), r->rung, costs, r->cost);
 }
 
 /* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
@@ -62,6 +65,7 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 {
 	const struct plim_plan_config *config = NULL;
 	uint64_t host_bytes = 0;
+	const struct plim_plan_rung *first = NULL, *last = NULL;
 	int fits = 0, changes = 0;
 	char size[32], host[80];
 
@@ -71,12 +75,19 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits", "change");
 	for (size_t i = 0; i < n; i++) {
 		put_rung(t, &ladder[i], limit);
+		if (ladder[i].fits == PLIM_TRI_YES && ladder[i].alone && !first)
+			first = &ladder[i];
 		fits |= ladder[i].fits == PLIM_TRI_YES;
-		changes |= ladder[i].changes_results;
-		if (ladder[i].changes_results)
+		changes |= ladder[i].changes_results && !ladder[i].alone;
+		if (ladder[i].changes_results || ladder[i].alone)
 			continue;
-		config = &ladder[i].config;
-		host_bytes = ladder[i].host_bytes;
+		last = &ladder[i];
+	}
+	if (first && (!last || last->fits != PLIM_TRI_YES))
+		last = first; /* the others are not enough */
+	if (first) {
+		text_puts(t, "  ");
+		text_wrap(t, 2, 2, "alone: enough by itself, another way than the rest.");
 	}
 	if (changes) {
 		text_puts(t, "  ");
@@ -88,8 +99,10 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 			  "None of this is enough: a smaller model, more GPUs, or a "
 			  "larger one.");
 	}
-	if (!config)
+	if (!last)
 		return;
+	config = &last->config;
+	host_bytes = last->host_bytes;
 	out_title(t, "All of it, to be pasted");
 	config_line(t, "Trainer", config->training_arguments);
 	config_line(t, "model", config->from_pretrained);
