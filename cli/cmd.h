@@ -96,6 +96,21 @@ bool cmd_is_page(const char *path);
 /* A page that shows its progress on a terminal; max_memory is an option's value. */
 enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, struct plim_err *err);
 
+/* What a verb says, collected for its page: cmd_answer_text and _json are plim_write_fn. */
+struct cmd_answer {
+	struct cmd_words {
+		char *at;
+		size_t n;
+	} text, json;
+};
+int cmd_answer_text(void *answer, const char *text, size_t n);
+int cmd_answer_json(void *answer, const char *text, size_t n);
+struct plim_text_style cmd_answer_style(void);
+
+/* Give it to the page, if `st` is no failure.  Frees it. */
+enum plim_status cmd_answer_end(struct cmd_answer *answer, struct plim_page *page,
+				enum plim_status st, struct plim_err *err);
+
 /* Write what was added, and say how much that is.  Frees it. */
 enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct plim_err *err);
 

@@ -354,6 +354,19 @@ int plan_recipe_take(const void *values, struct plim_plan_options *out)
 	return CMD_DONE;
 }
 
+/* What is printed is on the page too. */
+static enum plim_status answer(const struct plim_plan *p, struct plim_page *page,
+			       struct plim_err *err)
+{
+	struct plim_text_style style = cmd_answer_style();
+	struct cmd_answer words = { 0 };
+	enum plim_status st = plim_plan_text(p, &style, cmd_answer_text, &words, err);
+
+	if (!st)
+		st = plim_plan_json(p, cmd_answer_json, &words, err);
+	return cmd_answer_end(&words, page, st, err);
+}
+
 static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *p,
 			     struct plim_err *err)
 {
@@ -365,6 +378,8 @@ static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *
 	st = cmd_page_new(o->max_memory, &page, err);
 	if (!st)
 		st = plim_plan_page(p, page, err);
+	if (!st)
+		st = answer(p, page, err);
 	if (!st)
 		return cmd_page_end(page, o->output, err);
 	plim_page_free(page);

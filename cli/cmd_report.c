@@ -159,30 +159,117 @@ static int report_one(const struct report_opts *o, struct gate *gate, const char
 	return code;
 }
 
-/* Several recordings in one page; one after the other is in memory. */
-static int page_of_several(const struct report_opts *o, struct gate *gate, int argc, char **argv)
+/* What of the options is about one recording. */
+static const char *only_of_one(const struct report_opts *o)
+{
+	return o->output && !o->digest && !cmd_is_page(o->output) ? "--output FILE.pickle"
+	       : o->log                                           ? "--log"
+	       : o->events                                        ? "--events"
+	       : o->steps                                         ? "--steps"
+	       : o->device != OPT_NONE                            ? "--device"
+	       : o->at && *o->at == 'e' && o->at[1] == 'v'        ? "--at event:N"
+								  : NULL;
+}
+
+/* ---- several recordings in one page; one after the other is in memory ---- */
+
+#define PAGE_RANKS_MOST 64 /* of more the worst alone is drawn; the table has all */
+
+static enum plim_status add_file(const struct report_opts *o, struct gate *gate, const char *path,
+				 struct plim_page *page, int *code, struct plim_err *err)
 {
 	struct plim_report_options options = options_of(o);
-	int code = CMD_DONE;
+	struct plim_report *r = NULL;
+	enum plim_status st = plim_report_open(path, &options, &r, err);
+
+	if (!st && gate && gate_fails_report(gate, r))
+		*code = CMD_FAILED;
+	if (!st)
+		st = plim_page_add(page, r, err);
+	plim_report_free(r);
+	return st;
+}
+
+/* What is printed of all of them. */
+static enum plim_status answer(const struct plim_ranks *k, struct plim_page *page,
+			       struct plim_err *err)
+{
+	struct plim_text_style style = cmd_answer_style();
+	struct cmd_answer words = { 0 };
+	enum plim_status st = plim_ranks_text(k, &style, cmd_answer_text, &words, err);
+
+	if (!st)
+		st = plim_ranks_json(k, cmd_answer_json, &words, err);
+	return cmd_answer_end(&words, page, st, err);
+}
+
+static struct plim_ranks_options ranks_options_of(const struct report_opts *o)
+{
+	struct plim_ranks_options options;
+
+	plim_ranks_options_init(&options);
+	options.report = options_of(o);
+	options.layout = o->layout;
+	options.rows_only = o->digest;
+	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
+	return options;
+}
+
+/* Files that are named one by one, in that order.  What holds for one alone is not said of all. */
+static int page_of_several(const struct report_opts *o, struct gate *gate, int argc, char **argv)
+{
+	struct plim_ranks_options options = ranks_options_of(o);
+	struct plim_ranks *k = NULL;
 	struct plim_page *page;
+	int code = CMD_DONE;
 	struct plim_err err;
 	enum plim_status st = cmd_page_new(o->max_memory, &page, &err);
 
-	for (int i = 0; !st && i < argc; i++) {
-		struct plim_report *r;
-
-		st = plim_report_open(argv[i], &options, &r, &err);
-		if (st)
-			break;
-		code = gate_fails_report(gate, r) ? CMD_FAILED : code;
-		st = plim_page_add(page, r, &err);
-		plim_report_free(r);
+	for (int i = 0; !st && i < argc; i++)
+		st = add_file(o, gate, argv[i], page, &code, &err);
+	if (!st && !only_of_one(o)) {
+		st = plim_ranks_open((const char *const *)argv, (size_t)argc, &options, &k, &err);
+		if (!st)
+			st = answer(k, page, &err);
+		plim_ranks_free(k);
 	}
 	if (!st)
 		st = cmd_page_end(page, o->output, &err);
 	else
 		plim_page_free(page);
 	return st ? cmd_fail(&err) : code;
+}
+
+/* A recording that lies in an archive is told in the table. */
+static enum plim_status add_row(const struct report_opts *o, const struct plim_ranks *k, size_t i,
+				struct plim_page *page, struct plim_err *err)
+{
+	const struct plim_ranks_row *row = &k->rows[i];
+
+	if (i == k->worst_row && k->worst)
+		return plim_page_add(page, k->worst, err);
+	if (row->error || row->member || !row->path || k->row_count > PAGE_RANKS_MOST)
+		return PLIM_OK;
+	return add_file(o, NULL, row->path, page, NULL, err);
+}
+
+/* Folders and archives: by rank. */
+static enum plim_status page_of_ranks(const struct report_opts *o, const struct plim_ranks *k,
+				      struct plim_err *err)
+{
+	struct plim_page *page;
+	enum plim_status st = cmd_page_new(o->max_memory, &page, err);
+
+	if (st)
+		return st;
+	for (size_t i = 0; !st && i < k->row_count; i++)
+		st = add_row(o, k, i, page, err);
+	if (!st)
+		st = answer(k, page, err);
+	if (!st)
+		return cmd_page_end(page, o->output, err);
+	plim_page_free(page);
+	return st;
 }
 
 /* ---- several recordings ---- */
@@ -213,18 +300,6 @@ static int ranks_code(const struct plim_ranks *k, const struct gate *gate)
 	return code;
 }
 
-/* What of the options is about one recording. */
-static const char *only_of_one(const struct report_opts *o)
-{
-	return o->output && !o->digest                     ? "--output FILE.pickle"
-	       : o->log                                    ? "--log"
-	       : o->events                                 ? "--events"
-	       : o->steps                                  ? "--steps"
-	       : o->device != OPT_NONE                     ? "--device"
-	       : o->at && *o->at == 'e' && o->at[1] == 'v' ? "--at event:N"
-							   : NULL;
-}
-
 static int report_several(const struct report_opts *o, const struct gate *gate, int argc,
 			  char **argv)
 {
@@ -232,14 +307,10 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 		o->format == FORMAT_MARKDOWN ? markdown_style() : cmd_style(o->width, o->no_color);
 	struct markdown m = { .n = 0 };
 	int code = CMD_DONE, terminal = isatty(STDERR_FILENO);
-	struct plim_ranks_options options;
+	struct plim_ranks_options options = ranks_options_of(o);
 	struct plim_ranks *k;
 	struct plim_err err;
 
-	if (o->output && cmd_is_page(o->output))
-		return cmd_usage(
-			"a page takes recordings by their names: plimsoll report A B -o %s",
-			o->output);
 	if (only_of_one(o))
 		return cmd_usage("%s is about one recording; these are several", only_of_one(o));
 	if (gate_of_one(gate))
@@ -247,11 +318,6 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 			"--fail-on %s is about one recording; of several it takes any, oom "
 			"and leak",
 			gate_of_one(gate));
-	plim_ranks_options_init(&options);
-	options.report = options_of(o);
-	options.layout = o->layout;
-	options.rows_only = o->digest;
-	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
 	options.progress = terminal ? show_progress : NULL;
 	code = plim_ranks_open((const char *const *)argv, (size_t)argc, &options, &k, &err);
 	if (terminal)
@@ -261,12 +327,15 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 	if (o->digest) {
 		if (plim_ranks_digest(k, o->output, &err))
 			code = cmd_fail(&err);
-	} else if (o->json ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
-		   : o->format == FORMAT_MARKDOWN
-			   ? plim_ranks_text(k, &style, markdown_take, &m, &err)
-			   : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))
+	} else if (!o->quiet && (o->json ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
+				 : o->format == FORMAT_MARKDOWN
+					 ? plim_ranks_text(k, &style, markdown_take, &m, &err)
+					 : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))) {
 		code = cmd_fail(&err);
+	}
 	markdown_end(&m);
+	if (code == CMD_DONE && o->output && !o->digest && page_of_ranks(o, k, &err))
+		code = cmd_fail(&err);
 	if (code == CMD_DONE)
 		code = ranks_code(k, gate);
 	plim_ranks_free(k);
@@ -288,9 +357,13 @@ static int beside_source(const struct report_opts *o, const char *path, int code
 
 static int report_what(const struct report_opts *o, struct gate *gate, int argc, char **argv)
 {
+	int named = argc > 1;
+
 	if (o->digest)
 		return report_several(o, gate, argc, argv);
-	if (o->output && cmd_is_page(o->output) && argc > 1)
+	for (int i = 0; named && i < argc; i++)
+		named = !plim_ranks_several(argv[i]);
+	if (o->output && cmd_is_page(o->output) && named)
 		return o->json ? cmd_usage("a page of several recordings prints no JSON")
 			       : page_of_several(o, gate, argc, argv);
 	return argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, gate, argc, argv)

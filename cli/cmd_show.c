@@ -71,6 +71,50 @@ enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, stru
 	return plim_page_new(&options, page, err);
 }
 
+#define ANSWER_COLUMNS 100
+
+static int collect(struct cmd_words *to, const char *text, size_t n)
+{
+	char *at = realloc(to->at, to->n + n + 1);
+
+	if (!at)
+		return ENOMEM;
+	memcpy(at + to->n, text, n);
+	to->at = at;
+	to->n += n;
+	at[to->n] = '\0';
+	return 0;
+}
+
+int cmd_answer_text(void *answer, const char *text, size_t n)
+{
+	struct cmd_answer *a = answer;
+
+	return collect(&a->text, text, n);
+}
+
+int cmd_answer_json(void *answer, const char *text, size_t n)
+{
+	struct cmd_answer *a = answer;
+
+	return collect(&a->json, text, n);
+}
+
+struct plim_text_style cmd_answer_style(void)
+{
+	return (struct plim_text_style){ .width = ANSWER_COLUMNS, .utf8 = true };
+}
+
+enum plim_status cmd_answer_end(struct cmd_answer *answer, struct plim_page *page,
+				enum plim_status st, struct plim_err *err)
+{
+	if (!st && answer->text.at && answer->json.at)
+		st = plim_page_answer(page, answer->text.at, answer->json.at, err);
+	free(answer->text.at);
+	free(answer->json.at);
+	return st;
+}
+
 enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct plim_err *err)
 {
 	enum plim_status st = plim_page_write(page, path, err);

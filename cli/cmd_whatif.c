@@ -66,6 +66,19 @@ static int show_progress(void *ctx, uint32_t done, uint32_t total)
 	return 0;
 }
 
+/* What is printed is on the page too. */
+static enum plim_status answer(const struct plim_whatif *w, struct plim_page *page,
+			       struct plim_err *err)
+{
+	struct plim_text_style style = cmd_answer_style();
+	struct cmd_answer words = { 0 };
+	enum plim_status st = plim_whatif_text(w, &style, cmd_answer_text, &words, err);
+
+	if (!st)
+		st = plim_whatif_json(w, cmd_answer_json, &words, err);
+	return cmd_answer_end(&words, page, st, err);
+}
+
 static enum plim_status keep(const struct whatif_opts *o, const struct plim_whatif *w,
 			     struct plim_err *err)
 {
@@ -79,6 +92,8 @@ static enum plim_status keep(const struct whatif_opts *o, const struct plim_what
 	st = cmd_page_new(o->max_memory, &page, err);
 	if (!st)
 		st = plim_whatif_page(w, o->keep, page, err);
+	if (!st)
+		st = answer(w, page, err);
 	if (!st)
 		return cmd_page_end(page, o->output, err);
 	plim_page_free(page);

@@ -318,7 +318,11 @@ def check_several():
     both = write_page(*paths)
     check(both == write_page(*paths), "the same recordings, other bytes")
     sections, rest = page_reader.sections_of(both)
-    check(list(sections) == [f"plim-{i}-{s}" for i in (0, 1) for s in ("head", "columns")], list(sections))
+    told = ["plim-answer-text", "plim-answer-result"]
+    check(list(sections) == [f"plim-{i}-{s}" for i in (0, 1) for s in ("head", "columns")] + told, list(sections))
+    ranks = json.loads(lib.run("report", *paths, "--json").stdout)
+    check(json.loads(sections[told[1]])["rows"] == ranks["rows"], "what ranks says is not on its page")
+    check(b"2 recordings" in sections[told[0]], sections[told[0]][:100])
     for i, path in enumerate(paths):
         one, rest_of_one = page_reader.sections_of(write_page(path))
         check(rest == rest_of_one, "what is around the sections depends on them")

@@ -13,7 +13,7 @@ def sections_of(html):
     def take(m):
         sections[m[1]] = zlib.decompress(base64.b64decode(m[2], validate=True), -15)
         return ""
-    rest = re.sub(r'<script type="application/octet-stream" id="(plim-\d+-(?:head|columns))">([A-Za-z0-9+/=]*)</script>\n',
+    rest = re.sub(r'<script type="application/octet-stream" id="(plim-(?:\d+-(?:head|columns)|answer-(?:text|result)))">([A-Za-z0-9+/=]*)</script>\n',
                   take, html)
     return sections, rest
 
@@ -74,7 +74,7 @@ class Part:
 def read(html):
     """The parts of a page, and its text without them."""
     sections, rest = sections_of(html)
-    return [Part(sections, i) for i in range(len(sections) // 2)], rest
+    return [Part(sections, i) for i in range(sum(s.endswith("-head") for s in sections))], rest
 
 
 def policy_of(rest):

@@ -47,6 +47,13 @@ PLIM_API void plim_page_free(struct plim_page *page);
 PLIM_API enum plim_status plim_page_add(struct plim_page *page, const struct plim_report *report,
 					struct plim_err *err);
 
+/*
+ * What the verb that makes the page says, as its text and its JSON (of report of several, plan, whatif, diff):
+ * the page shows it beside its recordings.  A second call replaces the first.
+ */
+PLIM_API enum plim_status plim_page_answer(struct plim_page *page, const char *text,
+					   const char *json, struct plim_err *err);
+
 /* Write the file, whole or not at all.  PLIM_E_ARG: nothing was added; PLIM_E_IO. */
 PLIM_API enum plim_status plim_page_write(struct plim_page *page, const char *path,
 					  struct plim_err *err);

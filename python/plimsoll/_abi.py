@@ -951,6 +951,7 @@ PROTOTYPES = {
     "plim_monitor_set_role": (c_int, [c_void_p, c_char_p, c_int, POINTER(plim_err)]),
     "plim_monitor_should_stop": (c_char_p, [c_void_p]),
     "plim_page_add": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_page_answer": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(plim_err)]),
     "plim_page_free": (None, [c_void_p]),
     "plim_page_get_size": (None, [c_void_p, POINTER(plim_page_size)]),
     "plim_page_new": (c_int, [POINTER(plim_page_options), POINTER(c_void_p), POINTER(plim_err)]),

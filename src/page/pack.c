@@ -536,10 +536,16 @@ static enum plim_status compress(struct page *p, const void *from, size_t n,
 	return PLIM_OK;
 }
 
+static void section_release(struct mem *m, struct page_section *s)
+{
+	mem_free(m, s->at, s->room, 1);
+	*s = (struct page_section){ 0 };
+}
+
 static void part_release(struct mem *m, struct page_part *part)
 {
-	mem_free(m, part->head.at, part->head.room, 1);
-	mem_free(m, part->columns.at, part->columns.room, 1);
+	section_release(m, &part->head);
+	section_release(m, &part->columns);
 }
 
 static enum plim_status pack_head(struct packing *x, struct page_section *out)
@@ -661,6 +667,17 @@ enum plim_status page_pack_json(struct page *p, const char *json, size_t n, stru
 	return st;
 }
 
+enum plim_status page_pack_answer(struct page *p, const char *text, const char *json,
+				  struct plim_err *err)
+{
+	enum plim_status st;
+
+	section_release(p->mem, &p->text);
+	section_release(p->mem, &p->result);
+	st = compress(p, text, strlen(text), &p->text, err);
+	return st ? st : compress(p, json, strlen(json), &p->result, err);
+}
+
 void page_init(struct page *p, struct mem *m)
 {
 	*p = (struct page){ .mem = m };
@@ -675,5 +692,7 @@ void page_cut(struct page *p, size_t n)
 void page_release(struct page *p)
 {
 	page_cut(p, 0);
+	section_release(p->mem, &p->text);
+	section_release(p->mem, &p->result);
 	vec_release(p->mem, &p->parts);
 }

@@ -27,6 +27,7 @@ struct page {
 	struct mem *mem;
 	enum page_viewer viewer;
 	VEC(struct page_part) parts;
+	struct page_section text, result; /* what the verb says; at NULL: nothing */
 	/* Asked after each piece of work, may be NULL; not 0 stops (PLIM_E_CANCELLED). */
 	int (*progress)(void *ctx, uint32_t done, uint32_t total);
 	void *ctx;
@@ -58,6 +59,10 @@ enum plim_status page_add_device(struct page *p, const struct page_device *d, st
 
 /* Add a part that is a JSON text alone: what the viewer of curves draws. */
 enum plim_status page_pack_json(struct page *p, const char *json, size_t n, struct plim_err *err);
+
+/* What the verb that makes the page says, as text and as JSON; what was there before is replaced. */
+enum plim_status page_pack_answer(struct page *p, const char *text, const char *json,
+				  struct plim_err *err);
 
 /* Write the HTML, whole or not at all; *bytes (may be NULL): its size.  The same parts give the same bytes. */
 enum plim_status page_write(const struct page *p, const char *path, uint64_t *bytes,

@@ -63,21 +63,27 @@ static size_t base64(const uint8_t *from, size_t n, char *to)
 	return (size_t)(to - start);
 }
 
-static void put_section(struct writing *w, size_t part, const char *name,
-			const struct page_section *s)
+static void put_section(struct writing *w, const char *id, const struct page_section *s)
 {
 	char text[CHUNK_BYTES / 3 * 4];
-	char tag[96];
 
-	snprintf(tag, sizeof(tag), "<script type=\"application/octet-stream\" id=\"plim-%zu-%s\">",
-		 part, name);
-	puts_to(w, tag);
+	puts_to(w, "<script type=\"application/octet-stream\" id=\"plim-");
+	puts_to(w, id);
+	puts_to(w, "\">");
 	for (size_t at = 0; !w->status && at < s->n; at += CHUNK_BYTES) {
 		size_t n = s->n - at < CHUNK_BYTES ? s->n - at : CHUNK_BYTES;
 
 		put(w, text, base64(s->at + at, n, text));
 	}
 	puts_to(w, "</script>\n");
+}
+
+static void put_part(struct writing *w, size_t part, const char *name, const struct page_section *s)
+{
+	char id[48];
+
+	(void)snprintf(id, sizeof(id), "%zu-%s", part, name);
+	put_section(w, id, s);
 }
 
 static void put_html(struct writing *w, const struct page *p)
@@ -98,9 +104,13 @@ static void put_html(struct writing *w, const struct page *p)
 	puts_to(w, " with a script that is in it; nothing is loaded or sent. Please allow "
 		   "JavaScript for this file.</noscript>\n");
 	for (size_t i = 0; i < p->parts.n; i++) {
-		put_section(w, i, "head", &p->parts.at[i].head);
+		put_part(w, i, "head", &p->parts.at[i].head);
 		if (p->viewer == PAGE_RECORDINGS)
-			put_section(w, i, "columns", &p->parts.at[i].columns);
+			put_part(w, i, "columns", &p->parts.at[i].columns);
+	}
+	if (p->result.at) {
+		put_section(w, "answer-text", &p->text);
+		put_section(w, "answer-result", &p->result);
 	}
 	puts_to(w, "<script>");
 	put(w, v->js, *v->js_bytes);
@@ -112,6 +122,7 @@ static uint64_t expected_bytes(const struct page *p)
 {
 	uint64_t n = *viewers[p->viewer].js_bytes + *viewers[p->viewer].css_bytes + 4096;
 
+	n += ((uint64_t)p->text.n + p->result.n) / 3 * 4 + 256;
 	for (size_t i = 0; i < p->parts.n; i++)
 		n += ((uint64_t)p->parts.at[i].head.n + p->parts.at[i].columns.n) / 3 * 4 + 512;
 	return n;

@@ -45,8 +45,8 @@ def digest(text):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def page(recordings):
-    """recordings: [(head, Columns)]"""
+def page(recordings, answer=None):
+    """recordings: [(head, Columns)]; answer: (text, result) of the verb that made the page"""
     style = (UI / "viewer.css").read_text()
     script = (UI / "viewer.js").read_text()
     body = ""
@@ -54,6 +54,9 @@ def page(recordings):
         head = dict(head, columns=columns.head)
         body += section(f"plim-{at}-head", json.dumps(head).encode())
         body += section(f"plim-{at}-columns", columns.bytes)
+    if answer:
+        body += section("plim-answer-text", answer[0].encode())
+        body += section("plim-answer-result", json.dumps(answer[1]).encode())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '

@@ -135,7 +135,10 @@ def main(folder):
     made = recording()
     (out / "made.html").write_text(pack.page([made]))
     (out / "two.html").write_text(pack.page([made, recording("other.pickle", scale=2)]))
-    (out / "hostile.html").write_text(pack.page([recording("made.pickle", hostile)]))
+    row = {"rank": 0, "path": hostile("a.pickle"), "member": None, "error": hostile("unreadable"), "events": None,
+           "allocated_peak_bytes": None, "reserved_peak_bytes": None, "peak_phase": None, "died": None, "leak_bytes": None}
+    answer = (hostile("2 recordings") + "\n\n" + hostile("Rank 0 died"), {"schema": "ranks/2", "rows": [row], "worst_row": 0})
+    (out / "hostile.html").write_text(pack.page([recording("made.pickle", hostile)], answer))
     (out / "flat.html").write_text(pack.page([flat()]))
     head, columns = recording()
     (out / "future.html").write_text(pack.page([(dict(head, format="page/3"), columns)]))

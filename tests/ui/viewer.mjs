@@ -1038,6 +1038,32 @@ const others = {
 	},
 };
 
+async function ranks_page(page) {
+	assert.match(
+		await text_of(page, ".answer"),
+		/2 recordings: 1 died.*Rank 0 died: it asked for 843\.75 MiB/,
+	);
+	const row = (n) => page.locator(".lower:not([hidden]) .told tbody tr").nth(n);
+	assert.match(await row(0).textContent(), /^03\.44 GiB3\.97 GiBforward843\.75 MiBFRAGMENTATION/);
+	assert.equal(await row(0).getAttribute("aria-current"), "true", "the worst");
+	assert.match(await text_of(page, ".pane.active .file"), /died-moe/);
+	await row(1).locator("button").click();
+	assert.match(await text_of(page, ".pane.active .file"), /leak_rnn/);
+	assert.match(await text_of(page, ".lower:not([hidden]) .told pre"), /How they differ/);
+}
+
+async function whatif_page(page) {
+	assert.match(await text_of(page, ".answer"), /Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True/);
+	assert.match(await text_of(page, ".told pre"), /survives +3\.89 GiB/);
+	assert.equal(await page.getByRole("button", { name: "Linked" }).getAttribute("aria-pressed"), "true");
+	await press(page, "4");
+	await page.locator(".lower:not([hidden]) .flame .choose select").selectOption("0");
+	assert.match(
+		await text_of(page, ".lower:not([hidden]) .flame .note"),
+		/Than .* under expandable_segments:True at event .* more at some calls, .* less at others/,
+	);
+}
+
 for (const file of pages)
 	others[`the program's ${path.basename(file)}`] = async () => {
 		const page = await open(file);
@@ -1045,7 +1071,11 @@ for (const file of pages)
 		const plan = file.match(/plan-(\d+)MiB/); // shows its limit, and says that it is a plan
 		if (plan) {
 			const head = await page.locator("h1").textContent();
-			assert.match(head, plan[1] === "700" ? /^Will die/ : /^No death in this plan/);
+			assert.match(head, plan[1] === "700" ? /^Does not fit: it needs / : /^Fits: it needs /);
+			assert.match(
+				await text_of(page, ".told pre"),
+				/Phases, by step[^]*What would make it fit|Phases, by step/,
+			);
 			const limit = plan[1] === "700" ? "700.00 MiB" : "1.50 GiB";
 			await page.locator("summary", { hasText: "Table" }).first().click();
 			await settle(page);
@@ -1053,6 +1083,8 @@ for (const file of pages)
 				(await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`),
 			);
 		}
+		const answers = { ranks: ranks_page, whatif: whatif_page };
+		await answers[path.basename(file, ".html")]?.(page);
 		for (const key of ["2", "3", "4", "5", "6", "7", "p", "+", "+", "+", "c", "c", "ArrowLeft", "0"]) {
 			await page.keyboard.press(key);
 			await settle(page);

@@ -6,7 +6,8 @@ import { Delay, type Keys, button, copy, el, fill, forget_colours, keys_dialog, 
 import { save_csv, save_folded, save_png, save_svg } from "./export";
 import { completions } from "./filter";
 import { Link, alike } from "./link";
-import { Page, sections_in } from "./page";
+import { type Answer, AnswerPanel, type RankRow, read_answer, sentence_of } from "./answer";
+import { Page, sections_here, sections_in } from "./page";
 import { Pane } from "./pane";
 import { Recording } from "./recording";
 import * as text from "./text";
@@ -21,6 +22,7 @@ interface Key {
 	does?: (app: App, event: KeyboardEvent) => void;
 }
 
+const OPEN_AT_FIRST = 8; // recordings of many ranks; the others are opened when they are asked for
 const STEP = 0.2; // of what is visible, that a key pans by
 const CLOSER = 0.5;
 const TALLER = 0.6;
@@ -141,6 +143,8 @@ class App {
 	private offered = -1;
 	private panes: Pane[] = [];
 	private active = 0;
+	private answer: Answer | null = null;
+	private closed = new Map<string, number>(); // recordings of the page by their files
 	private theme = "light";
 	private shared_scale = true;
 	private link = new Link([]);
@@ -178,8 +182,10 @@ class App {
 		const waiting = el("p", { class: "waiting", role: "status" }, "Unpacking ...");
 		fill(this.root, waiting);
 		this.choose_theme(null);
-		for (let i = 0; i < n; i++) {
-			fill(waiting, n > 1 ? `Unpacking recording ${i + 1} of ${n} ...` : "Unpacking ...");
+		this.answer = await read_answer(sections_here);
+		const [first, worst] = await this.choose_first(n);
+		for (const [k, i] of first.entries()) {
+			fill(waiting, n > 1 ? `Unpacking recording ${k + 1} of ${first.length} ...` : "Unpacking ...");
 			await breath();
 			const page = await Page.open(i);
 			await breath();
@@ -192,7 +198,43 @@ class App {
 		if (n > 1 && this.panes.every((p) => alike(p.recording, this.panes[0].recording))) this.toggle_link();
 		this.trail.begin();
 		for (const pane of this.panes) pane.timeline.redraw();
+		if (worst !== null) this.activate(first.indexOf(worst));
 		this.listen();
+	}
+
+	// The recordings that are opened at once, and which of them is the worst rank's.
+	private async choose_first(n: number): Promise<[number[], number | null]> {
+		const all = Array.from({ length: n }, (_, i) => i);
+		const { answer } = this;
+		if (!answer?.ranks.length) return [all, null];
+		for (const i of all) {
+			const head = await Page.head(i);
+			const { path } = head.report.source;
+			if (path !== null && !this.closed.has(path)) this.closed.set(path, i);
+		}
+		const worst = this.closed.get(answer.ranks[answer.worst]?.path ?? "") ?? 0;
+		const others = all.filter((i) => i !== worst).slice(0, OPEN_AT_FIRST - 1);
+		return [[...others, worst].sort((a, b) => a - b), worst];
+	}
+
+	private async open_rank(row: RankRow): Promise<void> {
+		const path = row.path ?? "";
+		let at = this.panes.findIndex((p) => p.recording.head.report.source.path === path);
+		const closed = this.closed.get(path);
+		if (at < 0 && closed === undefined) {
+			this.say("Of more than 64 recordings, and of those in archives, the page draws the worst alone.");
+			return;
+		}
+		if (at < 0) {
+			at = this.panes.length;
+			this.add(new Recording(await Page.open(closed!)));
+			this.describe();
+			this.share_scale();
+			this.panes[at].open_at();
+			this.panes[at].timeline.redraw();
+		}
+		this.activate(at);
+		this.panes[at].root.scrollIntoView({ block: "nearest" });
 	}
 
 	private listen(): void {
@@ -214,6 +256,11 @@ class App {
 			i,
 			(query) => this.find(query),
 			() => this.panes.map((p) => p.state),
+			this.answer && {
+				name: this.answer.name,
+				whole: this.answer.verb === "plan",
+				panel: new AnswerPanel(this.answer, (row) => void this.open_rank(row)),
+			},
 		);
 		this.panes.push(pane);
 		this.link.add(pane.state);
@@ -264,7 +311,7 @@ class App {
 		const events = this.panes.reduce((sum, p) => sum + p.recording.events, 0);
 		const title = text.plain(this.panes[0].recording.head.title, 200);
 		this.root.className = many ? "app many" : "app one";
-		this.pictures.className = `panes ${many ? "two" : "one"}`;
+		this.pictures.className = `panes ${many ? "two" : "one"}${this.panes.length === 2 ? " pair" : ""}`;
 		this.name.textContent = `${many ? `${this.panes.length} recordings` : title}, ${text.plural(events, "event")}`;
 		this.link_button.hidden = this.scale_button.hidden = !many;
 		// At one scale, unless one of them would be a line at the bottom.
@@ -286,6 +333,7 @@ class App {
 		const work = el(
 			"div",
 			{ class: "work" },
+			this.answer ? sentence_of(this.answer) : null,
 			this.pictures,
 			splitter("Height of the picture", false, (pixels) => {
 				this.lowers.style.flex = `0 0 ${Math.max(60, this.lowers.offsetHeight - pixels)}px`;

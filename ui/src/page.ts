@@ -71,7 +71,7 @@ function from_base64(text: string): Uint8Array<ArrayBuffer> {
 // Where sections come from: this page, or the text of another one.
 export type Sections = (id: string) => string | null;
 
-const sections_here: Sections = (id) => document.getElementById(id)?.textContent ?? null;
+export const sections_here: Sections = (id) => document.getElementById(id)?.textContent ?? null;
 
 // Of a page's text, without making anything of it: what is between the tags is base64 alone.
 export function sections_in(html: string): Sections {
@@ -143,9 +143,13 @@ export class Page {
 		private done: Map<string, Column>,
 	) {}
 
-	static async open(at: number, sections = sections_here): Promise<Page> {
+	static async head(at: number, sections = sections_here): Promise<Head> {
 		const json = new TextDecoder().decode(await unpack(`plim-${at}-head`, sections));
-		const head = clean(JSON.parse(json)) as Head;
+		return clean(JSON.parse(json)) as Head;
+	}
+
+	static async open(at: number, sections = sections_here): Promise<Page> {
+		const head = await Page.head(at, sections);
 		if (head.format !== "page/2")
 			throw new Error(`this page has the format ${head.format}, which its viewer does not know`);
 		return new Page(head, await unpack(`plim-${at}-columns`, sections), new Map());

@@ -51,6 +51,7 @@ export class Pane {
 		private number: number,
 		private find: (query: string) => void,
 		private others: () => State[], // of all recordings
+		answer: { name: string; whole: boolean; panel: Panel } | null, // what the verb says that made the page
 	) {
 		const state = (this.state = new State(recording));
 		this.timeline = new Timeline(
@@ -71,6 +72,7 @@ export class Pane {
 		this.side = el("div", { class: "side" }, details.root, reasons);
 		const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment" });
 		const places = el("div", { class: "places" });
+		if (answer) this.add_tab(list, places, "answer", answer.name, answer.panel);
 		this.fill_tabs(list, places);
 		const device = recording.device.device ? `, device ${recording.device.device}` : "";
 		const which = number ? ` of recording ${number + 1}` : "";
@@ -87,7 +89,7 @@ export class Pane {
 			"section",
 			{ class: "pane", "aria-label": text.plain(recording.head.title, 200) + which },
 			el("div", { class: "file" }, text.plain(recording.head.title, 200) + device),
-			verdict_of(recording, which),
+			answer?.whole ? null : verdict_of(recording, which),
 			picture,
 		);
 		this.lower = el("div", { class: "lower" }, list, places);
@@ -98,7 +100,7 @@ export class Pane {
 			if (change === "cursor" || change === "groups" || change === "chosen") this.refresh();
 			if (change === "chosen") this.side.classList.toggle("with-choice", state.chosen !== null);
 		});
-		this.open("findings");
+		this.open(this.tabs[0].id);
 		this.buttons();
 		this.make_legend();
 		this.tell_moment();
@@ -193,6 +195,10 @@ export class Pane {
 		this.tabs.push({ id, panel, button: choose, place });
 		list.append(choose);
 		places.append(place);
+	}
+
+	get first_tab(): string {
+		return this.tabs[0].id;
 	}
 
 	private tab_of(id: string): Tab {

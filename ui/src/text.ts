@@ -51,6 +51,14 @@ export function plain(text: string, limit = 600): string {
 	return cut.replace(unprintable, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
+// Text of several lines: each of them as plain() has it.
+export function lines(text: string): string {
+	return text
+		.split("\n")
+		.map((line) => plain(line, 4096))
+		.join("\n");
+}
+
 // "a/b/c.py:12 in f" without the folders, where there is little room.
 export function short_place(text: string): string {
 	const [, before, place] = /^(\(backward of\) )?([^]*)$/.exec(text)!;

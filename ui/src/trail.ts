@@ -28,7 +28,7 @@ function write_one(pane: Pane, out: URLSearchParams, suffix: string): void {
 	put("hide", now.hidden.length ? now.hidden.join("_") : null);
 	put("show", now.lowest ? "lowest" : null);
 	put("fit", now.fit ? "1" : null);
-	put("tab", pane.tab === "findings" ? null : pane.tab);
+	put("tab", pane.tab === pane.first_tab ? null : pane.tab);
 }
 
 export function write_link(panes: Pane[]): string {
@@ -64,7 +64,7 @@ function read_one(pane: Pane, from: URLSearchParams, suffix: string): void {
 		fit: get("fit") === "1",
 	};
 	pane.state.restore(look);
-	pane.open(get("tab") ?? "findings");
+	pane.open(get("tab") ?? pane.first_tab);
 }
 
 export class Trail {

@@ -128,6 +128,14 @@ enum plim_status plim_page_add(struct plim_page *p, const struct plim_report *r,
 	return add_report(p, r, 0, err ? err : &own);
 }
 
+enum plim_status plim_page_answer(struct plim_page *p, const char *text, const char *json,
+				  struct plim_err *err)
+{
+	struct plim_err own;
+
+	return page_pack_answer(&p->page, text, json, err ? err : &own);
+}
+
 /* ---- runs of the model ---- */
 
 static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct plim_err *err)
