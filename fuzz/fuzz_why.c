@@ -40,7 +40,7 @@ static void check_event(const struct messages_log *log, const struct messages_ev
 	check_bytes(told.room);
 	check_bytes(told.request);
 	check_bytes(told.bound);
-	if ((!told.ranked_count && !told.free_enough) ||
+	if ((!told.ranked_count && !told.free_enough && !told.elsewhere) ||
 	    (told.cause && told.cause != told.ranked[0]))
 		abort();
 }
