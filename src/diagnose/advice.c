@@ -1120,9 +1120,15 @@ static const struct row {
 #undef USELESS
 #undef CERTAIN
 
+/* Engines from 64 on are in no set. */
+static int fits(uint64_t mask, unsigned value)
+{
+	return !mask || (value < 64 && mask >> value & 1);
+}
+
 int findings_is_pytorch(const struct messages_context *c)
 {
-	return (CACHED | IN(UNKNOWN)) >> c->engine & 1;
+	return fits(CACHED | IN(UNKNOWN), c->engine);
 }
 
 static int known(struct messages_bytes b)
@@ -1221,11 +1227,6 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 	    strstr(e->traceback.user.file, ":\\"))
 		facts |= F_WINDOWS;
 	return facts;
-}
-
-static int fits(uint64_t mask, unsigned value)
-{
-	return !mask || (value < 64 && mask >> value & 1);
 }
 
 /* Of which settings the text shows that no more of them can help. */
