@@ -228,7 +228,7 @@ int nvmlDeviceRegisterEvents(void *d, unsigned long long types, void *set)
 int nvmlEventSetWait_v2(unsigned char *set, struct event *out, unsigned ms)
 {
 	(void)ms;
-	if (!number("xid", 0) || *set)
+	if (number("xid", 0) < 1 || *set)
 		return 10;
 	*set = 1;
 	*out = (struct event){ (void *)(uintptr_t)1, 8, (unsigned long long)number("xid", 0), 0,
