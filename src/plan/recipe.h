@@ -408,8 +408,8 @@ struct plan_rung {
 	bool changes_results; /* what is trained comes out differently: opt-in */
 	bool repeats;         /* can be taken again and again */
 	bool pairs;           /* free: what saves nothing alone may do so with another of them */
+	bool slow;            /* a step may take twice as long, or much longer */
 	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
-	bool slow;                            /* a step may take twice as long, or much longer */
 };
 
 extern const struct plan_rung plan_rungs[];
