@@ -192,7 +192,7 @@ struct plim_report_fill {
 	const char *gpu;      /* (never null) the card */
 	uint64_t limit_bytes; /* (never null) of its memory, what PyTorch can have */
 	const char *period;   /* (never null) as in findings[] */
-	/* so many more are served, counted from the last one that kept something */
+	/* how many more are served, counted from the last one that kept something */
 	struct plim_interval repetitions;
 	struct plim_interval step; /* the same as an index of a step; null: of another period */
 };
