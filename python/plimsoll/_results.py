@@ -1845,7 +1845,7 @@ class ReportFill(Object):
     period: str
     """as in findings[]"""
     repetitions: Interval
-    """so many more are served, counted from the last one that kept something"""
+    """how many more are served, counted from the last one that kept something"""
     step: Interval
     """the same as an index of a step; null: of another period"""
     _objects: ClassVar[dict[str, type[Object]]] = {"repetitions": Interval, "step": Interval}

@@ -187,7 +187,7 @@ export interface ReportFill {
 	gpu: string; // the card
 	limit_bytes: number; // of its memory, what PyTorch can have
 	period: string; // as in findings[]
-	repetitions: Interval; // so many more are served, counted from the last one that kept something
+	repetitions: Interval; // how many more are served, counted from the last one that kept something
 	step: Interval; // the same as an index of a step; null: of another period
 }
 
