@@ -48,8 +48,7 @@ static int name_beside(const struct pack_opts *o, const char *path, char *out, s
 		return cmd_usage("standard input has no name beside which to write: give -o FILE");
 	if (n + 8 > size)
 		return cmd_usage("'%.200s' is too long a name", path);
-	memcpy(out, path, n);
-	snprintf(out + n, size - n, "%s", ending_of(o));
+	(void)snprintf(out, size, "%.*s%s", (int)n, path, ending_of(o));
 	if (!stat(out, &is))
 		return cmd_usage("'%.200s' is there already: name it with -o to replace it", out);
 	return CMD_DONE;

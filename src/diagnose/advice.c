@@ -60,6 +60,7 @@ enum {
 	F_ONE_BUFFER = 524288, /* the driver gives no single buffer of that size */
 	F_RANKS = 262144,      /* the others on the card may be ranks of this job */
 	F_WEIGHTS = 131072,    /* a server's weights alone are more than its share */
+	F_FIXED = 1048576,     /* no expandable segments: PyTorch up to 2.0, or Windows */
 	F_LIMIT = 2048         /* of the group's host memory: {more} */
 };
 
@@ -923,7 +924,14 @@ static const struct row {
 		  "or x.detach().cpu() instead of x)",
 	  .first = "keep no GPU tensors over a step" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
-	  .backends = CUDA_LIKE, .unless = SET(EXPANDABLE),
+	  .backends = CUDA_LIKE, .facts = F_FIXED,
+	  .text = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512, which is cheap: it helps if "
+		  "gaps are the cause, and only then (expandable segments came with PyTorch 2.1, "
+		  "not for Windows; an older one stops at the word)",
+	  .first = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512",
+	  .fix = "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
+	  .backends = CUDA_LIKE, .without = F_FIXED, .unless = SET(EXPANDABLE),
 	  .text = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is cheap: it helps "
 		  "if gaps are the cause, and only then",
 	  .first = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
@@ -1226,6 +1234,9 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
 	    strstr(e->traceback.user.file, ":\\"))
 		facts |= F_WINDOWS;
+	/* the words of up to 2.0 */
+	if (facts & F_WINDOWS || strstr(e->text, "already allocated;"))
+		facts |= F_FIXED;
 	return facts;
 }
 

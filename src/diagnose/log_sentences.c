@@ -311,8 +311,9 @@ static const struct {
 			"what the step had still to allocate: a recording of the death shows it" },
 		[FINDINGS_CAUSE_FRAGMENTATION] = {
 			"what was free lay in pieces that were each too small",
-			"the same run under PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or "
-			"plimsoll whatif on a recording" },
+			"plimsoll whatif on a recording; or, with PyTorch 2.1 or newer and not on "
+			"Windows, the same run under "
+			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" },
 		[FINDINGS_CAUSE_LEAK] = {
 			"something was kept from step to step",
 			"torch.cuda.memory_allocated() at the same line of each step: climbing is a "
