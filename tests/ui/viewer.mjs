@@ -1041,7 +1041,7 @@ const others = {
 async function ranks_page(page) {
 	assert.match(
 		await text_of(page, ".answer"),
-		/2 recordings: 1 died.*Rank 0 died: it asked for 843\.75 MiB/,
+		/2 recordings: 1 died.*died-moe died: it asked for 843\.75 MiB/,
 	);
 	const row = (n) => page.locator(".lower:not([hidden]) .told tbody tr").nth(n);
 	assert.match(await row(0).textContent(), /^03\.44 GiB3\.97 GiBforward843\.75 MiBFRAGMENTATION/);
