@@ -207,13 +207,18 @@ static size_t collect(struct differing *x, size_t group, enum measure m)
 	return n;
 }
 
+static double value_at(const struct differing *x, size_t i)
+{
+	return (double)x->values[i];
+}
+
 /* Of what a measure's differences are a part: what is unused of all that is reserved, say. */
 static double scale_of(struct differing *x, size_t group, enum measure m)
 {
 	enum measure of = m == UNUSED ? RESERVED : m == LEAK ? ALLOCATED : m;
 	size_t n = collect(x, group, of);
 
-	return n ? (double)x->values[(n - 1) / 2] : 0;
+	return n ? value_at(x, (n - 1) / 2) : 0;
 }
 
 static struct usual usual_in(struct differing *x, size_t group, enum measure m)
@@ -225,16 +230,16 @@ static struct usual usual_in(struct differing *x, size_t group, enum measure m)
 
 	if (!n)
 		return u;
-	u.median = (double)x->values[(n - 1) / 2];
-	u.low = (double)x->values[(n - 1) / 10];
-	u.high = (double)x->values[n - 1 - (n - 1) / 10];
+	u.median = value_at(x, (n - 1) / 2);
+	u.low = value_at(x, (n - 1) / 10);
+	u.high = value_at(x, n - 1 - (n - 1) / 10);
 	for (size_t i = 0; i < n; i++) {
 		double d = fabs((double)x->values[i] - u.median);
 
 		x->values[i] = (uint64_t)d;
 	}
 	sort_items(x->values, n, sizeof(*x->values), by_distance);
-	u.spread = 1.4826 * (double)x->values[(n - 1) / 2];
+	u.spread = 1.4826 * value_at(x, (n - 1) / 2);
 	most = (u.high - u.low) / 2.563; /* of a normal distribution as well */
 	u.spread = most > u.spread ? most : u.spread;
 	if (u.spread < SPREAD_PART * scale)

@@ -98,7 +98,7 @@ static enum plim_status read_rows(struct recording_set *s, struct source *src, c
 	enum plim_status st = json_init(&json, s->mem, src, JSON_MANY, err);
 
 	while (!st) {
-		struct plim_ranks_row row;
+		struct plim_ranks_row row = { .path = NULL };
 
 		st = json_next(&json, &t, err);
 		if (st || t.kind == JSON_END)

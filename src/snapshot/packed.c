@@ -38,10 +38,11 @@ static enum plim_status put(struct file *f, const void *bytes, size_t n)
 
 static enum plim_status put_head(struct file *f, uint32_t flags)
 {
+	static const char magic[PACKED_MAGIC_BYTES + 1] = PACKED_MAGIC;
 	uint8_t head[PACKED_HEAD_BYTES];
 	const uint16_t version[2] = { PACKED_MAJOR, PACKED_MINOR };
 
-	memcpy(head, PACKED_MAGIC, PACKED_MAGIC_BYTES);
+	memcpy(head, magic, sizeof(magic) - 1);
 	memcpy(head + 8, version, sizeof(version));
 	memcpy(head + 12, &flags, sizeof(flags));
 	return put(f, head, sizeof(head));
@@ -167,9 +168,9 @@ static enum plim_status take(struct input *in, uint64_t n, const uint8_t **at)
 
 	if (st)
 		return st;
+	*at = s->p;
 	if ((uint64_t)(s->end - s->p) < n)
 		return ends_early(in);
-	*at = s->p;
 	s->p += n;
 	XXH3_64bits_update(in->file.sum, *at, n);
 	return PLIM_OK;

@@ -159,8 +159,8 @@ static int same_settings(const struct snapshot *a, const struct snapshot *b)
 	     x->release_lock_on_cudamalloc != y->release_lock_on_cudamalloc ||
 	     x->graph_capture_record_stream_reuse != y->graph_capture_record_stream_reuse ||
 	     x->have_reuse_key != y->have_reuse_key || !same_text(a, x->conf, b, y->conf) ||
-	     x->max_split_bytes != y->max_split_bytes ||
-	     memcmp(&x->gc_threshold, &y->gc_threshold, sizeof(x->gc_threshold)) ||
+	     x->max_split_bytes != y->max_split_bytes || x->gc_threshold < y->gc_threshold ||
+	     x->gc_threshold > y->gc_threshold ||
 	     memcmp(x->roundup_divisions, y->roundup_divisions, sizeof(x->roundup_divisions))))
 		return 0;
 	for (size_t i = 0; i < a->settings_values.n; i++) {

@@ -336,7 +336,7 @@ static void streams_and_pools(struct packing *p)
 
 static void setting(struct packing *p, struct pickle_value *v)
 {
-	int container = v->kind == PICKLE_DICT || v->kind == PICKLE_LIST || v->kind == PICKLE_TUPLE;
+	int container;
 
 	v->kind = (enum pickle_kind)packed_below(p, PACKED_NUMBERS, v->kind, PICKLE_DICT + 1);
 	container = v->kind == PICKLE_DICT || v->kind == PICKLE_LIST || v->kind == PICKLE_TUPLE;
