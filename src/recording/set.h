@@ -59,6 +59,9 @@ enum plim_status set_add_member(struct recording_set *s, const char *path, enum 
 /* Is it named as a digest is? */
 int set_is_digest(const char *name);
 
+/* What of `path` was read before `err` is good: it ends there, with a row that says why. */
+enum plim_status set_end_damaged(struct recording_set *s, const char *path, struct plim_err *err);
+
 /* The rows of a digest as items that were read. */
 enum plim_status set_add_digest(struct recording_set *s, const char *path, enum set_origin origin,
 				struct plim_err *err);

@@ -117,7 +117,6 @@ enum plim_status set_add_digest(struct recording_set *s, const char *path, enum 
 	struct source_options how = { .thread = SOURCE_THREAD_NONE,
 				      .kinds = origin == SET_FOUND ? SOURCE_REGULAR_HERE
 								   : SOURCE_REGULAR };
-	struct set_item *item;
 	struct plim_err why;
 	struct source *src;
 	enum plim_status st = source_open(s->mem, path, &how, &src, &why);
@@ -126,21 +125,10 @@ enum plim_status set_add_digest(struct recording_set *s, const char *path, enum 
 		st = read_rows(s, src, path, &why);
 		source_close(src);
 	}
-	if (!st || st == PLIM_E_NOMEM || st == PLIM_E_LIMIT) {
-		if (st)
-			*err = why;
+	if (!st)
 		return st;
-	}
-	/* the rows before the damage are good, as members of an archive are */
-	st = set_add(s, SET_NAMED, path, NULL, &item, err);
-	if (st)
-		return st;
-	item->taken = 1;
-	item->row.bytes = PLIM_UNKNOWN;
-	st = set_fail(s, item, 0, &why);
-	if (st)
-		*err = why;
-	return st;
+	*err = why;
+	return st == PLIM_E_NOMEM || st == PLIM_E_LIMIT ? st : set_end_damaged(s, path, err);
 }
 
 /* ---- writing ---- */

@@ -270,8 +270,7 @@ static enum plim_status list_folder(struct recording_set *s, int fd, const char 
 
 /* ---- archives ---- */
 
-/* The members before the damage are good. */
-static enum plim_status end_damaged(struct recording_set *s, const char *path, struct plim_err *err)
+enum plim_status set_end_damaged(struct recording_set *s, const char *path, struct plim_err *err)
 {
 	struct set_item *item;
 	struct plim_err why = *err;
@@ -296,7 +295,7 @@ enum plim_status set_add_member(struct recording_set *s, const char *path, enum 
 
 	*out = NULL;
 	if (said)
-		return end_damaged(s, path, err);
+		return set_end_damaged(s, path, err);
 	if (!m->name || m->type == TAR_FOLDER)
 		return PLIM_OK;
 	if (m->type != TAR_FILE)
