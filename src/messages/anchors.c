@@ -1,14 +1,16 @@
 /*
  * The search for the few places of a log that may be a wording: all anchors at once, without regard
- * to case (Wu and Manber's way: two letters tell how far the next anchor is at least).
+ * to case (Wu and Manber's way: three letters tell how far the next anchor is at least).  There are
+ * so many anchors that most pairs of letters stand at the end of some, so what may begin one is told
+ * by all its first letters at once.
  */
 #include "scan.h"
 
 #include <string.h>
 
-#define BLOCK 2
-#define FAR (SCAN_ANCHOR_BYTES - BLOCK + 1)
-#define BEGINS 0x80 /* flag of a shift: some anchor begins with these two letters */
+#define BLOCK 3
+#define LAST (SCAN_ANCHOR_BYTES - BLOCK)
+#define FAR (LAST + 1)
 
 static const struct {
 	const char *anchor;
@@ -52,14 +54,35 @@ static const struct {
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
 #define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count + scan_setting_count)
 
-static unsigned block_of(char a, char b)
+/* Three letters by five bits of each, which are the same in both cases; what else falls together only costs. */
+static unsigned block_of(const char *p)
 {
-	return (unsigned)(unsigned char)b << 8 | (unsigned char)a;
+	return ((unsigned)p[0] & 31) << 10 | ((unsigned)p[1] & 31) << 5 | ((unsigned)p[2] & 31);
 }
 
-static char upper(char c)
+#define LETTERS (SCAN_ANCHOR_BYTES * 8) /* bits of a key */
+/*
+ * What decides of nearly all that begin alike: the first letters in one case, and above them the one
+ * behind, or behind the blanks there; 0: none.
+ */
+static uint64_t key_of(const char *p, const char *end)
 {
-	return c >= 'a' && c <= 'z' ? (char)(c & ~0x20) : c;
+	uint64_t letters = 0, behind = 0;
+
+	_Static_assert(SCAN_ANCHOR_BYTES < sizeof(letters), "a letter more has room");
+	memcpy(&letters, p, SCAN_ANCHOR_BYTES);
+	letters = (letters | 0x2020202020202020u) & (((uint64_t)1 << LETTERS) - 1);
+	for (p += SCAN_ANCHOR_BYTES; p < end && *p == ' '; p++)
+		;
+	if (p < end)
+		behind = (uint8_t)*p | 0x20u;
+	return letters | behind << LETTERS;
+}
+
+/* The chain of all with these first letters, by Fibonacci hashing. */
+static unsigned head_of(uint64_t key)
+{
+	return (unsigned)(((key << (64 - LETTERS)) * 0x9e3779b97f4a7c15u) >> (64 - SCAN_HEAD_BITS));
 }
 
 static char lower(char c)
@@ -67,35 +90,19 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* Make the text stop in time for the block of two letters, in each case that they can have. */
-static void add_block(struct scan_anchors *a, const char *letters, uint8_t shift, int16_t head)
-{
-	const char first[2] = { lower(letters[0]), upper(letters[0]) };
-	const char second[2] = { lower(letters[1]), upper(letters[1]) };
-
-	for (unsigned i = 0; i < 4; i++) {
-		unsigned block = block_of(first[i & 1], second[i >> 1]);
-
-		if (shift < (a->shift[block] & ~BEGINS))
-			a->shift[block] = shift | (a->shift[block] & BEGINS);
-		if (shift == FAR - 1)
-			a->shift[block] |= BEGINS;
-		if (!shift)
-			a->head[block] = head;
-	}
-}
-
 static void add(struct scan_anchors *a, const char *anchor, size_t n, int id)
 {
-	const char *last = anchor + SCAN_ANCHOR_BYTES - BLOCK;
+	uint64_t key = key_of(anchor, anchor + n);
+	int16_t *head = &a->head[head_of(key)];
 	int16_t entry = (int16_t)a->n++;
 
-	a->entries[entry].anchor = anchor;
-	a->entries[entry].n = (uint32_t)n;
-	a->entries[entry].id = id;
-	a->entries[entry].next = a->head[block_of(lower(last[0]), lower(last[1]))];
-	for (int i = 0; i <= SCAN_ANCHOR_BYTES - BLOCK; i++)
-		add_block(a, anchor + i, (uint8_t)(FAR - 1 - i), entry);
+	a->entries[entry] = (struct scan_entry){ key, anchor, (uint32_t)n, id, *head };
+	*head = entry;
+	for (size_t i = 0; i <= LAST; i++) {
+		uint8_t *shift = &a->shift[block_of(anchor + i)];
+
+		*shift = LAST - i < *shift ? (uint8_t)(LAST - i) : *shift;
+	}
 }
 
 enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, struct plim_err *err)
@@ -148,9 +155,19 @@ static int begins(const struct scan_entry *e, const char *p, const char *end)
 	return 1;
 }
 
-static int16_t first_of(const struct scan_anchors *a, int16_t entry, const char *p, const char *end)
+static int may_begin(const struct scan_entry *e, uint64_t key)
 {
-	while (entry >= 0 && !begins(&a->entries[entry], p, end))
+	uint64_t differ = e->key ^ key;
+
+	return !(e->key >> LETTERS ? differ : differ << (64 - LETTERS));
+}
+
+/* `key` is that of the text at `p`. */
+static int16_t first_of(const struct scan_anchors *a, int16_t entry, uint64_t key, const char *p,
+			const char *end)
+{
+	while (entry >= 0 &&
+	       !(may_begin(&a->entries[entry], key) && begins(&a->entries[entry], p, end)))
 		entry = a->entries[entry].next;
 	return entry;
 }
@@ -158,27 +175,24 @@ static int16_t first_of(const struct scan_anchors *a, int16_t entry, const char 
 int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const char *at,
 			  const char *end)
 {
-	return first_of(a, a->entries[entry].next, at, end);
+	return first_of(a, a->entries[entry].next, key_of(at, end), at, end);
 }
 
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
 			      int16_t *entry)
 {
-	const size_t last = SCAN_ANCHOR_BYTES - BLOCK;
-
 	while ((size_t)(end - p) >= SCAN_ANCHOR_BYTES) {
-		unsigned block = block_of(p[last], p[last + 1]);
-		uint8_t shift = a->shift[block] & (uint8_t)~BEGINS;
+		uint8_t shift = a->shift[block_of(p + LAST)];
+		uint64_t key;
 
 		if (shift) {
 			p += shift;
 			continue;
 		}
-		if (a->shift[block_of(p[0], p[1])] & BEGINS) {
-			*entry = first_of(a, a->head[block], p, end);
-			if (*entry >= 0)
-				return p;
-		}
+		key = key_of(p, end);
+		*entry = first_of(a, a->head[head_of(key)], key, p, end);
+		if (*entry >= 0)
+			return p;
 		p++;
 	}
 	return end;

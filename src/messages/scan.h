@@ -147,11 +147,13 @@ enum scan_special {
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };
 
-/* Two letters of a text decide how far to go; `head` is the first of the entries that may begin. */
+/* Three letters of a text decide how far to go; `head`: by the first letters, the entries that may begin. */
+#define SCAN_HEAD_BITS 13
 struct scan_anchors {
-	uint8_t shift[1 << 16];
-	int16_t head[1 << 16];
+	uint8_t shift[1 << 15];
+	int16_t head[1 << SCAN_HEAD_BITS];
 	struct scan_entry {
+		uint64_t key; /* of its first letters */
 		const char *anchor;
 		uint32_t n;
 		int id;
