@@ -716,6 +716,35 @@ def steps_inside_of_the_backward_pass():
     expect(held.get("activation", 0) >= 8 * t.size // MIB, f"{held}")
 
 
+def recording_that_stops_within_a_step():
+    """Dumped in the middle of a step it says so; between steps, or with an evaluation behind the last, it does not."""
+    for phases, expected in ((0, None), (1, "forward"), (2, "backward")):
+        t = Trainer()
+        for _ in range(4):
+            t.step()
+        saved = t.forward() if phases else []
+        if phases == 2:
+            t.card.drop(t.card.alloc(t.size), stack=())
+            t.card.drop(saved.pop(), stack=())
+        stop = explained(t.card)["stop"]
+        expect(stop == (expected and {"step": 4, "phase": expected}), f"{expected}: {stop}")
+
+
+def frames_that_are_not_python_own_nothing():
+    """Below the backward thread of a stack of C++ lies assembly: clone3.S owned 12.72 of 51.45 GiB."""
+    thread = [frame("./nptl/pthread_create.c", 442, "start_thread"),
+              frame("./misc/../sysdeps/unix/sysv/linux/x86_64/clone3.S", 81, "__clone3")]
+    t = Trainer()
+    for _ in range(4):
+        t.step()
+    for event in t.card.events:
+        event["frames"] = event["frames"] + thread if event["action"] in ("alloc", "free_requested") else event["frames"]
+    device = explained(t.card)
+    owners = [o["frame"] for o in device["at_peak"]["owners"]]
+    expect(not any("clone3" in (o or "") for o in owners), f"{owners}")
+    expect(at_peak(device).get("activation"), f"{at_peak(device)}")
+
+
 def recordings_of_little():
     """No stacks, stacks of C++ alone, no events, frees alone, a failure alone, two devices: silent, and no error."""
     t = Trainer()

@@ -136,6 +136,12 @@ struct plim_report_step {
 	struct plim_report_phases phase_peaks; /* the same by phase */
 };
 
+/* Where a recording of training stops that holds a part of its last step only. */
+struct plim_report_stop {
+	uint64_t step;     /* (never null) that step */
+	const char *phase; /* the pass that it stops in or behind: forward or backward */
+};
+
 struct plim_report_owner {
 	uint64_t bytes;      /* (never null) what its allocations hold */
 	uint64_t count;      /* (never null) allocations */
@@ -289,6 +295,8 @@ struct plim_report_device {
 	 * program named with record_function; null: no steps
 	 */
 	const char *step_basis;
+	/* the step that the recording stops within; null: it stops between steps, or none are seen */
+	struct plim_report_stop *stop;
 	struct plim_report_check self_check; /* how far the numbers prove themselves */
 	uint64_t timeline_first_event;       /* first event that the timeline and the peaks cover */
 	uint64_t timeline_last_event;        /* last event that they cover; null without events */

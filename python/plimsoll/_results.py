@@ -1886,6 +1886,14 @@ class ReportStep(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"phase_peaks": ReportPhases}
 
 
+class ReportStop(Object):
+    __slots__ = ()
+    step: int
+    """that step"""
+    phase: str | None
+    """the pass that it stops in or behind: forward or backward"""
+
+
 class ReportCheck(Object):
     __slots__ = ()
     events: int
@@ -1931,6 +1939,8 @@ class ReportDevice(Object):
     step_basis: str | None
     """what ends a step: optimizer; backward: a backward pass, where no optimizer is seen; request: passes of a model,
     where nothing runs backward; annotation: a range that the program named with record_function; null: no steps"""
+    stop: ReportStop | None
+    """the step that the recording stops within; null: it stops between steps, or none are seen"""
     self_check: ReportCheck
     """how far the numbers prove themselves"""
     timeline_first_event: int | None
@@ -1939,7 +1949,7 @@ class ReportDevice(Object):
     """last event that they cover; null without events"""
     timeline_bytes: list[int]
     """largest allocated bytes in equal parts of the events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "self_check": ReportCheck}
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck}
 
 
 class ReportFields(Object):

@@ -201,6 +201,9 @@ enum plim_status recording_steps(const struct recording_device *d, struct arena 
 				 struct plim_err *err);
 /* By what the repetitions are told apart; NULL: there are none. */
 const char *recording_step_basis(const struct recording_device *d);
+/* The step of training that the recording stops within, *out NULL: none; one that failed is told as a failure. */
+enum plim_status recording_stop(const struct recording_device *d, struct arena *a,
+				struct plim_report_stop **out, struct plim_err *err);
 
 /* ---- a run of the allocator's model, as a snapshot ---- */
 

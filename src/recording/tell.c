@@ -9,7 +9,7 @@ static void note_device(struct lines *notes, const struct recording_device *one)
 {
 	const struct snapshot_device *d = one->device;
 	const struct allocator_replay *replay = one->replay;
-	char a[32];
+	char a[32], b[32];
 
 	if (!d->events.n && d->segments)
 		lines_add(notes,
@@ -26,10 +26,11 @@ static void note_device(struct lines *notes, const struct recording_device *one)
 		lines_add(notes,
 			  "device %u: the recording does not begin with the run (the ring "
 			  "was full, or it was "
-			  "switched on late): %u allocations and %s reserved were there "
+			  "switched on late): %s allocations and %s reserved were there "
 			  "before; peaks are "
 			  "those of the recorded part",
-			  d->ordinal, d->allocs_before, text_size(a, d->reserved_before_bytes));
+			  d->ordinal, text_number(b, d->allocs_before),
+			  text_size(a, d->reserved_before_bytes));
 	if (replay->range_bytes)
 		lines_add(notes,
 			  "device %u: allocated and active bytes may be higher by up to %s: "
@@ -238,4 +239,29 @@ const char *recording_step_basis(const struct recording_device *d)
 					     [TIMELINE_BY_RANGE] = "annotation" };
 
 	return recording_repeats(d)->ends.n ? names[recording_repeats(d)->basis] : NULL;
+}
+
+/* The passes of what follows the last optimizer step: one that no optimizer's step answered. */
+enum plim_status recording_stop(const struct recording_device *d, struct arena *a,
+				struct plim_report_stop **out, struct plim_err *err)
+{
+	const struct timeline_steps *steps = &d->steps;
+	const uint8_t *phase = d->categories.mem ? d->categories.phase : NULL;
+	size_t ends = steps->ends.n, ooms = d->replay->ooms.n, e;
+	enum timeline_phase last = TIMELINE_PHASES;
+
+	*out = NULL;
+	if (!ends || steps->basis != TIMELINE_BY_OPTIMIZER || !phase ||
+	    (ooms && d->replay->ooms.at[ooms - 1].event > steps->ends.at[ends - 1]))
+		return PLIM_OK;
+	for (e = steps->ends.at[ends - 1] + (size_t)1; e < d->device->events.n; e++)
+		if (phase[e] == TIMELINE_FORWARD || phase[e] == TIMELINE_BACKWARD)
+			last = phase[e];
+	if (last == TIMELINE_PHASES)
+		return PLIM_OK;
+	*out = arena_take(a, 1, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	**out = (struct plim_report_stop){ .step = ends, .phase = timeline_phase_names[last] };
+	return PLIM_OK;
 }

@@ -16,8 +16,9 @@ static int ends_with(const char *text, const char *end)
 /* A script may have no ending at all (/usr/bin/torchrun), and a folder may be called "my.host". */
 static int is_native(const struct snapshot *t, uint32_t frame)
 {
-	static const char *const ends[] = { ".c",   ".cc", ".cpp", ".cxx", ".cu",
-					    ".cuh", ".h",  ".hpp", ".o",   ".so" };
+	static const char *const ends[] = { ".c",  ".cc", ".cpp", ".cxx", ".cu",  ".cuh",
+					    ".h",  ".hh", ".hpp", ".hxx", ".inl", ".o",
+					    ".so", ".S",  ".s",   ".asm", ".rs" };
 	const struct snapshot_frame *f = snapshot_frame(t, frame);
 	const char *file = snapshot_text(t, f->filename);
 

@@ -210,6 +210,11 @@ export interface ReportStep {
 	phase_peaks: ReportPhases; // the same by phase
 }
 
+export interface ReportStop {
+	step: number; // that step
+	phase: string | null; // the pass that it stops in or behind: forward or backward
+}
+
 export interface ReportCheck {
 	events: number; // events that were replayed under the allocator's rules
 	faults: number; // of these, the ones that the rules cannot explain
@@ -233,6 +238,7 @@ export interface ReportDevice {
 	fills: ReportFill[]; // when they fill which card; of a run that did not die
 	steps: ReportStep[]; // training steps, or what else repeats; the last one may not have ended
 	step_basis: string | null; // what ends a step: optimizer; backward: a backward pass, where no optimizer is seen; request: passes of a model, where nothing runs backward; annotation: a range that the program named with record_function; null: no steps
+	stop: ReportStop | null; // the step that the recording stops within; null: it stops between steps, or none are seen
 	self_check: ReportCheck; // how far the numbers prove themselves
 	timeline_first_event: number | null; // first event that the timeline and the peaks cover
 	timeline_last_event: number | null; // last event that they cover; null without events

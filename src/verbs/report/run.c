@@ -273,6 +273,8 @@ static enum plim_status fill_device(struct plim_report *r, struct report_device 
 	if (!st)
 		st = recording_steps(d, &h->arena, &out->steps, &out->step_count, err);
 	if (!st)
+		st = recording_stop(d, &h->arena, &out->stop, err);
+	if (!st)
 		st = diagnose(r, one, out, err);
 	if (!st)
 		number_fills(out);

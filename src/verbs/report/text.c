@@ -955,10 +955,21 @@ static void peak_words(struct text *t, const struct plim_report_device *d)
 	text_release(&words);
 }
 
+/* "It stops in step 3, in its backward pass." */
+static void stop_line(struct text *t, const struct plim_report_device *d)
+{
+	char step[32];
+
+	if (d->stop)
+		text_wrap(t, 0, 2, "It stops within step %s, in its %s pass.",
+			  text_number(step, d->stop->step), d->stop->phase);
+}
+
 static void peak_line(struct text *t, const struct plim_report_device *d, unsigned rows)
 {
 	text_puts(t, "\n");
 	peak_words(t, d);
+	stop_line(t, d);
 	if (d->events >= CHART_EVENTS_MIN)
 		chart(t, d, rows, 0);
 }
@@ -1053,6 +1064,7 @@ static void in_short(struct text *t, const struct plim_report *r,
 		healthy(t, r, d);
 	}
 	peak_words(t, d);
+	stop_line(t, d);
 }
 
 static void device(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
@@ -1075,6 +1087,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
+	stop_line(t, d);
 	owners(t, d, no_frame(t, r));
 	chart(t, d, CHART_ROWS, 1);
 	check(t, d);
