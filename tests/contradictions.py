@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """contradictions.py PLIMSOLL RECORDING|FOLDER...: report and whatif say the same of one recording and setting.
 
-Every number of a report's replays (oom[].tried) is that of whatif's row; what report advises to set, whatif recommends, and
+When a leak fills a card is the same in both.  Every number of a report's replays (oom[].tried) is that of whatif's row; what report advises to set, whatif recommends, and
 what whatif has no advice for, report does not advise.
 """
 import sys
@@ -16,10 +16,26 @@ def advised(verdict):
     return next((line for line in verdict["helps"] if "replayed with it" in line), None)
 
 
+def fills_agree(path, device):
+    """What report says of a card that a leak will fill, whatif says of it; and no setting is advised then."""
+    fills = {f["gpu"]: f for f in device["fills"]}
+    leaks = [f for f in device["findings"] if f["id"] == "leak"]
+    for card, fill in fills.items():
+        whatif = lib.result("whatif", path, "--gpu", card, "--device", device["device"])
+        told = whatif["leak"]
+        lib.expect(told and told["fill"] == fill, path, card, "report:", fill, "whatif:", told)
+        lib.expect(told and told["per_period_bytes"] == leaks[0]["per_period_bytes"], path, card, leaks[0], told)
+        certain = fill["repetitions"]["low"] <= 1_000_000
+        lib.expect(not certain or not whatif["recommended"], path, card, "a setting is advised for a leak")
+        lib.expect("survives" not in lib.run("whatif", path, "--gpu", card).stdout or not certain, path, card, "survives")
+    return len(fills)
+
+
 def compare(path):
     """How many replays were compared."""
     rows = 0
     for device in lib.result("report", path, codes=(0, 3))["devices"]:
+        rows += fills_agree(path, device)
         last = device["oom"][-1] if device["oom"] else None
         if not last or not last["verdict"]:
             continue

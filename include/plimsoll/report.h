@@ -195,7 +195,7 @@ struct plim_report_leak {
 
 /* When the leaks will have filled a card, if the program goes on as it did. */
 struct plim_report_fill {
-	const char *gpu;      /* (never null) the card */
+	const char *gpu;      /* the card; null: a limit (in whatif) */
 	uint64_t limit_bytes; /* (never null) of its memory, what PyTorch can have */
 	const char *period;   /* (never null) as in findings[] */
 	/* how many more are served, counted from the last one that kept something */

@@ -163,6 +163,15 @@ struct plim_whatif_death {
 	uint64_t needed_bytes;
 };
 
+/* Memory that piles up in a recording that did not die: what survives it dies of that later. */
+struct plim_whatif_leak {
+	uint64_t
+		per_period_bytes; /* (never null) how much more each, of the line that keeps most */
+	const char *period; /* (never null) "step", "eval iteration", as in a report's findings[] */
+	/* when the limit will be reached, with the recorded settings; null: there is no limit */
+	struct plim_report_fill *fill;
+};
+
 struct plim_whatif {
 	struct plim_report_source source; /* what was read */
 	uint64_t device;                  /* ordinal of the GPU */
@@ -170,6 +179,7 @@ struct plim_whatif {
 	struct plim_whatif_check self_check;
 	struct plim_whatif_bound bound;      /* what the runs may reserve */
 	struct plim_whatif_death *death;     /* null: no request failed in the recording */
+	struct plim_whatif_leak *leak;       /* null: none is seen, or a request failed */
 	struct plim_whatif_run *as_recorded; /* under the recording's own settings */
 	struct plim_whatif_run *runs;        /* in the order given */
 	size_t run_count;

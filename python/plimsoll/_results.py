@@ -1838,8 +1838,8 @@ class ReportLeak(Object):
 
 class ReportFill(Object):
     __slots__ = ()
-    gpu: str
-    """the card"""
+    gpu: str | None
+    """the card; null: a limit (in whatif)"""
     limit_bytes: int
     """of its memory, what PyTorch can have"""
     period: str
@@ -2369,6 +2369,17 @@ class WhatifDeath(Object):
     """live, request and what was still to come, at least; null: not known"""
 
 
+class WhatifLeak(Object):
+    __slots__ = ()
+    per_period_bytes: int
+    """how much more each, of the line that keeps most"""
+    period: str
+    """'step', 'eval iteration', as in a report's findings[]"""
+    fill: ReportFill | None
+    """when the limit will be reached, with the recorded settings; null: there is no limit"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"fill": ReportFill}
+
+
 class WhatifRun(Object):
     __slots__ = ()
     settings: str | None
@@ -2434,6 +2445,8 @@ class WhatifFields(Object):
     """what the runs may reserve"""
     death: WhatifDeath | None
     """null: no request failed in the recording"""
+    leak: WhatifLeak | None
+    """null: none is seen, or a request failed"""
     as_recorded: WhatifRun | None
     """under the recording's own settings"""
     runs: list[WhatifRun]
@@ -2449,7 +2462,7 @@ class WhatifFields(Object):
     """why there is no advice; null: it is not withheld"""
     notes: list[str]
     """what limits these numbers"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "self_check": WhatifCheck, "bound": WhatifBound, "death": WhatifDeath, "as_recorded": WhatifRun, "runs": WhatifRun, "floor": WhatifFloor}
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "self_check": WhatifCheck, "bound": WhatifBound, "death": WhatifDeath, "leak": WhatifLeak, "as_recorded": WhatifRun, "runs": WhatifRun, "floor": WhatifFloor}
 
 
 class WhyFile(Object):

@@ -239,6 +239,18 @@ enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings
 				const char *gpu, struct plim_report_fill **out, size_t *count,
 				struct plim_err *err);
 
+/* What a program may fill: of it what PyTorch certainly has, and all of it. */
+struct diagnose_room {
+	const char *card; /* NULL: a limit */
+	uint64_t certain_bytes, all_bytes;
+};
+
+#define DIAGNOSE_FILLS_MAX 1000000 /* repetitions: later than that nobody asks */
+
+/* When they fill it, if they do: 0 where nothing leaks. */
+int diagnose_fill(const struct diagnosis *x, const struct findings_list *list,
+		  const struct diagnose_room *room, struct plim_report_fill *out);
+
 /* What a log alone says of a death: less than a recording, so causes are ranked and seldom certain. */
 #define FINDINGS_CAUSES 3
 struct findings_told {

@@ -24,6 +24,7 @@
 struct growth {
 	const char *period;
 	uint32_t first, last, repetitions;
+	uint32_t told;    /* the last event of the leak that is told first */
 	double low, high; /* a repetition: without rounding; with what segments lose */
 	int large;        /* some of it is in the pool whose blocks are split for any size */
 };
@@ -101,6 +102,7 @@ static int find_growth(const struct diagnosis *x, const struct findings_list *li
 
 		if (strcmp(f->id, "leak") != 0 || (g->period && strcmp(g->period, f->period) != 0))
 			continue;
+		g->told = g->period ? g->told : f->leak.last_event;
 		g->period = f->period;
 		add_line(x, f, g);
 	}
@@ -138,21 +140,28 @@ static uint64_t largest_segment(const struct diagnosis *x, const struct growth *
 }
 
 static struct plim_report_fill fill_of(const struct diagnosis *x, const struct growth *g,
-				       const struct facts_gpu *gpu)
+				       const struct diagnose_room *room)
 {
-	uint64_t limit = gpu->total_low_bytes - ALLOWANCE_BYTES, high = highest(x, g);
+	uint64_t limit = room->certain_bytes, all = room->all_bytes, high = highest(x, g);
 	uint64_t taken = x->tl->peak[TIMELINE_RESERVED] + largest_segment(x, g);
-	struct plim_report_fill f = { .gpu = gpu->name,
+	uint64_t step = recording_step_of(x->device, g->told);
+	struct plim_report_fill f = { .gpu = room->card,
 				      .limit_bytes = limit,
 				      .period = g->period,
 				      .step = INTERVAL_UNKNOWN };
 
 	f.repetitions.low = taken < limit ? (uint64_t)((double)(limit - taken) / g->high) : 0;
-	f.repetitions.high =
-		high < gpu->total_high_bytes
-			? (uint64_t)((double)(gpu->total_high_bytes - high) / g->low) + 2
-			: 0;
+	f.repetitions.high = high < all ? (uint64_t)((double)(all - high) / g->low) + 2 : 0;
+	if (step != PLIM_UNKNOWN && !strcmp(g->period, "step"))
+		f.step = (struct plim_interval){ step + f.repetitions.low,
+						 step + f.repetitions.high };
 	return f;
+}
+
+static struct diagnose_room room_of(const struct facts_gpu *gpu)
+{
+	return (struct diagnose_room){ gpu->name, gpu->total_low_bytes - ALLOWANCE_BYTES,
+				       gpu->total_high_bytes };
 }
 
 /* The next larger of what people have: memory of another size each. */
@@ -170,6 +179,17 @@ static size_t choose(const struct diagnosis *x, const struct facts_gpu *cards[CA
 			cards[n++] = gpu;
 	}
 	return n;
+}
+
+int diagnose_fill(const struct diagnosis *x, const struct findings_list *list,
+		  const struct diagnose_room *room, struct plim_report_fill *out)
+{
+	struct growth g;
+
+	if (!find_growth(x, list, &g))
+		return 0;
+	*out = fill_of(x, &g, room);
+	return 1;
 }
 
 enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings_list *list,
@@ -193,8 +213,11 @@ enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings
 	*out = arena_take(x->names->arena, n, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);
-	for (size_t i = 0; i < n; i++)
-		(*out)[i] = fill_of(x, &g, cards[i]);
+	for (size_t i = 0; i < n; i++) {
+		const struct diagnose_room room = room_of(cards[i]);
+
+		(*out)[i] = fill_of(x, &g, &room);
+	}
 	*count = n;
 	return PLIM_OK;
 }

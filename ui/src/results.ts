@@ -184,7 +184,7 @@ export interface ReportLeak {
 }
 
 export interface ReportFill {
-	gpu: string; // the card
+	gpu: string | null; // the card; null: a limit (in whatif)
 	limit_bytes: number; // of its memory, what PyTorch can have
 	period: string; // as in findings[]
 	repetitions: Interval; // how many more are served, counted from the last one that kept something

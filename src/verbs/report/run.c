@@ -234,23 +234,6 @@ static enum plim_status diagnose(struct plim_report *r, struct report_device *on
 								&out->fills, &out->fill_count, err);
 }
 
-/* Steps that leak are told by their numbers. */
-static void number_fills(struct plim_report_device *d)
-{
-	uint64_t last = PLIM_UNKNOWN;
-
-	for (size_t i = d->step_count; d->leak_count && i-- > 0;)
-		if (d->leaks[0].last_event <= d->steps[i].end_event)
-			last = d->steps[i].index;
-	for (size_t i = 0; i < d->fill_count; i++) {
-		struct plim_report_fill *f = &d->fills[i];
-
-		if (last != PLIM_UNKNOWN && !strcmp(f->period, "step"))
-			f->step = (struct plim_interval){ last + f->repetitions.low,
-							  last + f->repetitions.high };
-	}
-}
-
 /* In this order: moments are told by steps and phases, owners by the moment, findings by the failures. */
 static enum plim_status fill_device(struct plim_report *r, struct report_device *one,
 				    struct plim_report_device *out, struct plim_err *err)
@@ -274,11 +257,7 @@ static enum plim_status fill_device(struct plim_report *r, struct report_device 
 		st = recording_steps(d, &h->arena, &out->steps, &out->step_count, err);
 	if (!st)
 		st = recording_stop(d, &h->arena, &out->stop, err);
-	if (!st)
-		st = diagnose(r, one, out, err);
-	if (!st)
-		number_fills(out);
-	return st;
+	return st ? st : diagnose(r, one, out, err);
 }
 
 static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err)

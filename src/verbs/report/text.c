@@ -801,15 +801,13 @@ static void leak_since(struct text *t, const struct plim_report_device *d,
 		  text_size(b, 1000 * f->per_period_bytes));
 }
 
-#define FILLS_MAX 1000000 /* repetitions: later than that nobody asks */
-
 /* "RTX 4090 is full at step 190 to 231, an H100 80GB at step 702 to 851, if it goes on so" */
 static void leak_fills(struct text *t, const struct plim_report_device *d)
 {
 	struct text words;
 	char low[32], high[32];
 
-	if (!d->fill_count || d->fills[0].repetitions.low > FILLS_MAX)
+	if (!d->fill_count || d->fills[0].repetitions.low > DIAGNOSE_FILLS_MAX)
 		return;
 	text_init(&words, t->mem, &t->style);
 	for (size_t i = 0; i < d->fill_count; i++) {

@@ -209,6 +209,69 @@ static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 	return allocator_pack(m, h->program, &w->floor.packed_peak_bytes, err);
 }
 
+/* What the limit leaves to PyTorch, for certain, and at most. */
+static struct diagnose_room room_of(const struct plim_whatif *w)
+{
+	const struct facts_gpu *gpu = NULL;
+	uint64_t limit = w->bound.limit_bytes, most = limit;
+
+	if (w->bound.gpu && !facts_find_gpu(w->bound.gpu, "", &gpu, NULL))
+		most = gpu->total_high_bytes;
+	return (struct diagnose_room){ w->bound.gpu, limit, most };
+}
+
+static enum plim_status tell_leak(struct plim_whatif *w, const struct diagnosis *x,
+				  const struct findings_list *list, struct plim_err *err)
+{
+	struct arena *arena = &w->hidden->arena;
+	const struct diagnose_room room = room_of(w);
+
+	if (!list->all.n)
+		return PLIM_OK;
+	w->leak = arena_take(arena, 1, sizeof(*w->leak), err);
+	if (!w->leak)
+		return mem_status(err);
+	w->leak->per_period_bytes = list->all.at[0].bytes_per_period;
+	w->leak->period = list->all.at[0].period;
+	if (room.certain_bytes == PLIM_UNKNOWN)
+		return PLIM_OK;
+	w->leak->fill = arena_take(arena, 1, sizeof(*w->leak->fill), err);
+	if (!w->leak->fill)
+		return mem_status(err);
+	if (!diagnose_fill(x, list, &room, w->leak->fill))
+		w->leak->fill = NULL;
+	return PLIM_OK;
+}
+
+/* What survives the recording dies later, if memory piles up in it.  That of a death is told with the death. */
+static enum plim_status find_leak(struct plim_whatif *w, struct plim_err *err)
+{
+	struct plim_whatif_hidden *h = w->hidden;
+	struct diagnosis x = { .device = h->device,
+			       .tl = &h->device->timeline,
+			       .names = &h->names };
+	struct findings_list list;
+	enum plim_status st;
+
+	if (h->died)
+		return PLIM_OK;
+	st = recording_need(h->device, RECORDING_PARTS, err);
+	if (!st)
+		st = diagnose_find(&x, "leak", &list, err);
+	if (st)
+		return st;
+	st = tell_leak(w, &x, &list, err);
+	findings_release(&list);
+	return st;
+}
+
+int whatif_leaks_to_death(const struct plim_whatif *w)
+{
+	const struct plim_report_fill *fill = w->leak ? w->leak->fill : NULL;
+
+	return fill && fill->repetitions.low <= DIAGNOSE_FILLS_MAX;
+}
+
 /* Why nothing is recommended, whatever the runs say; *why NULL: no reason. */
 static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 				 struct plim_err *err)
@@ -237,6 +300,10 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 			arena, err,
 			"the run died of a leak (plimsoll report shows where): settings that "
 			"survive the recorded part die some repetitions later");
+	else if (whatif_leaks_to_death(w))
+		*why = arena_text(
+			arena, err,
+			"another setting changes when the leak fills the memory, not that it does");
 	else if (w->death && w->death->needed_bytes != PLIM_UNKNOWN && limit != PLIM_UNKNOWN &&
 		 w->death->needed_bytes > limit)
 		*why = arena_text(
@@ -373,6 +440,8 @@ static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
 		st = allocator_search_learn(&w->hidden->search, err);
 	if (!st)
 		st = allocator_search_run(&w->hidden->search, err);
+	if (!st)
+		st = find_leak(w, err);
 	if (!st)
 		st = recommend(w, err);
 	return st ? st : tell_notes(w, err);

@@ -53,6 +53,28 @@ static int none_survives(const struct plim_whatif *w)
 	return !n;
 }
 
+/* "48.00 MiB more every step (plimsoll report shows where): after 380 to 412 more steps 22.64 GiB are full" */
+static void leak(struct text *t, const struct plim_whatif *w)
+{
+	const struct plim_whatif_leak *l = w->leak;
+	const char *many = l && !strcmp(l->period, "forward pass") ? "es" : "s";
+	char a[32], b[32], c[32], fill[160] = "";
+
+	if (!l)
+		return;
+	text_hue(t, TEXT_BAD);
+	text_puts(t, "It leaks: ");
+	text_plain(t);
+	if (whatif_leaks_to_death(w))
+		snprintf(fill, sizeof(fill),
+			 "; %s are full after %s to %s more %s%s, if it goes on so",
+			 text_size(a, l->fill->limit_bytes),
+			 text_number(b, l->fill->repetitions.low),
+			 text_number(c, l->fill->repetitions.high), l->period, many);
+	text_wrap(t, 10, 2, "%s more every %s (plimsoll report shows where)%s",
+		  text_size((char[32]){ 0 }, l->per_period_bytes), l->period, fill);
+}
+
 static void no_advice(struct text *t, const struct plim_whatif *w)
 {
 	text_hue(t, TEXT_HEAD);
@@ -91,19 +113,26 @@ static void costs(struct text *t, const struct plim_whatif *w)
 		out_list(t, "Known costs of what is advised", run->warnings, run->warning_count);
 }
 
-static void row(struct text_table *b, const struct plim_whatif_run *run, const char *name,
+/* What a run comes to: "survives", "dies later" (of a leak), "dies at 1,137", with a question mark where it is not certain. */
+static void outcome(struct text *t, const struct plim_whatif *w, const struct plim_whatif_run *run)
+{
+	if (run->outcome == PLIM_WHATIF_OK) {
+		text_puts(t, whatif_leaks_to_death(w) ? "dies later" : "survives");
+	} else {
+		text_puts(t, "dies at ");
+		text_count(t, run->oom_event);
+	}
+	text_puts(t, run->outcome_certain ? "" : "?");
+}
+
+static void row(struct text_table *b, const struct plim_whatif *w,
+		const struct plim_whatif_run *run, const char *name, int with_outcome,
 		int with_smallest)
 {
-	struct text *cell = text_cell(b);
-
-	if (run->outcome == PLIM_WHATIF_OK) {
-		text_puts(cell, run->outcome_certain ? "survives" : "survives?");
-	} else {
-		text_puts(cell, "dies at ");
-		text_count(cell, run->oom_event);
-		text_puts(cell, run->outcome_certain ? "" : "?");
+	if (with_outcome) {
+		outcome(text_cell(b), w, run);
+		text_cell_end(b);
 	}
-	text_cell_end(b);
 	text_cell_bytes(b, run->reserved_peak_bytes);
 	text_cell_count(b, run->retries);
 	if (with_smallest)
@@ -114,40 +143,57 @@ static void row(struct text_table *b, const struct plim_whatif_run *run, const c
 #define NARROW 64 /* columns below which a table has no room for names */
 
 /* A run in two lines. */
-static void stacked(struct text *t, const struct plim_whatif_run *run, const char *name)
+static void stacked(struct text *t, const struct plim_whatif *w, const struct plim_whatif_run *run,
+		    const char *name)
 {
-	char a[32], b[32], needs[64] = "";
+	struct text words;
+	char a[32];
 
 	text_puts(t, "  ");
 	text_wrap_name(t, 2, 4, name);
-	text_puts(t, "      ");
+	text_init(&words, t->mem, &t->style);
+	outcome(&words, w, run);
+	text_puts(&words, ", ");
+	text_bytes(&words, run->reserved_peak_bytes);
+	text_puts(&words, " reserved, ");
+	text_count(&words, run->retries);
+	text_puts(&words, run->retries == 1 ? " retry" : " retries");
 	if (run->smallest_limit_bytes != PLIM_UNKNOWN)
-		snprintf(needs, sizeof(needs), ", needs %s",
-			 text_size(a, run->smallest_limit_bytes));
-	text_wrap(t, 6, 6, "%s%s%s, %s reserved, %llu %s%s",
-		  run->outcome == PLIM_WHATIF_OK ? "survives" : "dies at ",
-		  run->outcome == PLIM_WHATIF_OK ? "" : text_number(b, run->oom_event),
-		  run->outcome_certain ? "" : "?",
-		  text_size((char[32]){ 0 }, run->reserved_peak_bytes),
-		  (unsigned long long)run->retries, run->retries == 1 ? "retry" : "retries", needs);
+		text_printf(&words, ", needs %s", text_size(a, run->smallest_limit_bytes));
+	text_puts(t, "      ");
+	text_wrap(t, 6, 6, "%s", text_get(&words));
+	text_release(&words);
+}
+
+/* Does every run certainly reach the end of the recording?  Then that is said once. */
+static int all_survive(const struct plim_whatif *w)
+{
+	size_t n = w->as_recorded->outcome == PLIM_WHATIF_OK && w->as_recorded->outcome_certain;
+
+	for (size_t i = 0; i < w->run_count; i++)
+		n += w->runs[i].outcome == PLIM_WHATIF_OK && w->runs[i].outcome_certain;
+	return n == w->run_count + 1;
 }
 
 static void in_columns(struct text *t, const struct plim_whatif *w,
 		       const struct plim_whatif_run *const *order)
 {
 	int with_smallest = w->as_recorded->smallest_limit_bytes != PLIM_UNKNOWN;
+	int with_outcome = !all_survive(w);
+	const char *columns = with_smallest ? "lrrrl" : "lrrl";
 	struct text_table b;
 
-	text_table_init(&b, t, with_smallest ? "lrrrl" : "lrrl", TEXT_CUT_MIDDLE);
-	text_cell_printf(&b, "outcome");
+	text_table_init(&b, t, with_outcome ? columns : columns + 1, TEXT_CUT_MIDDLE);
+	if (with_outcome)
+		text_cell_printf(&b, "outcome");
 	text_cell_printf(&b, "reserved");
 	text_cell_printf(&b, "retries");
 	if (with_smallest)
 		text_cell_printf(&b, "needs");
 	text_cell_printf(&b, "settings, best first");
 	for (size_t i = 0; i < w->run_count; i++)
-		row(&b, order[i], shown(order[i]->settings), with_smallest);
-	row(&b, w->as_recorded, "as recorded", with_smallest);
+		row(&b, w, order[i], shown(order[i]->settings), with_outcome, with_smallest);
+	row(&b, w, w->as_recorded, "as recorded", with_outcome, with_smallest);
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
 }
@@ -176,8 +222,8 @@ static void table(struct text *t, const struct plim_whatif *w)
 	advised_first(w, order);
 	if (t->style.width && t->style.width < NARROW) {
 		for (size_t i = 0; i < w->run_count; i++)
-			stacked(t, order[i], shown(order[i]->settings));
-		stacked(t, w->as_recorded, "as recorded");
+			stacked(t, w, order[i], shown(order[i]->settings));
+		stacked(t, w, w->as_recorded, "as recorded");
 	} else {
 		in_columns(t, w, order);
 	}
@@ -240,8 +286,11 @@ enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim
 	text_puts(&t, ": ");
 	text_count(&t, w->source.events);
 	text_puts(&t, w->source.events == 1 ? " event\n\n" : " events\n\n");
+	leak(&t, w);
 	verdict(&t, w);
 	bound(&t, w);
+	if (w->bound.limit_bytes != PLIM_UNKNOWN && all_survive(w))
+		text_puts(&t, "  each runs to the end of the recording\n");
 	table(&t, w);
 	foot(&t, w);
 	costs(&t, w);

@@ -21,4 +21,7 @@ struct plim_whatif_hidden {
 	struct allocator_search search;
 };
 
+/* Does a leak decide, rather than a setting?  What survives the recording dies of it later. */
+int whatif_leaks_to_death(const struct plim_whatif *w);
+
 #endif
