@@ -17,15 +17,20 @@ struct gate_entry {
 
 /* ---- --fail-on ---- */
 
-/* A finding's id, or a word for several. */
-static bool is_known(const char *id)
+static bool is_finding(const char *id)
 {
 	const char *one;
 
 	for (size_t i = 0; (one = plim_report_finding_id(i)) != NULL; i++)
 		if (!strcmp(one, id))
 			return true;
-	return !strcmp(id, "any") || !strcmp(id, "never");
+	return false;
+}
+
+/* A finding's id, or a word for several. */
+static bool is_known(const char *id)
+{
+	return is_finding(id) || !strcmp(id, "any") || !strcmp(id, "never");
 }
 
 static void say_known(const char *words)
@@ -105,7 +110,7 @@ static bool read_line(struct gate *g, char *line)
 		return false;
 	snprintf(e->id, sizeof(e->id), "%.*s", (int)n, line);
 	line += n + strspn(line + n, " \t");
-	if (!is_known(e->id))
+	if (!is_finding(e->id))
 		return false;
 	n = strcspn(line, " \t");
 	if (!n || n >= sizeof(e->place))
@@ -116,18 +121,21 @@ static bool read_line(struct gate *g, char *line)
 	return *line != 0; /* a reason is asked for: who accepts says why */
 }
 
-int gate_read_baseline(struct gate *g, const char *path)
+/* What is left of a line that did not fit: the rest of its reason, or of a comment. */
+static void skip_rest(FILE *f, const char *line)
 {
-	FILE *f = fopen(path, "re");
-	char line[1000];
-	int code = CMD_DONE;
+	int c = strchr(line, '\n') ? '\n' : 0;
 
-	if (!f) {
-		cmd_say("cannot read '%s': %s", path, strerror(errno));
-		return CMD_INPUT;
-	}
+	while (c != '\n' && c != EOF)
+		c = fgetc(f);
+}
+
+int gate_read_lines(struct gate *g, FILE *f, const char *path)
+{
+	char line[1000];
+
 	g->baseline = path;
-	for (size_t number = 1; code == CMD_DONE && fgets(line, sizeof(line), f); number++) {
+	for (size_t number = 1; fgets(line, sizeof(line), f); number++) {
 		struct gate_entry *more =
 			reallocarray(g->entries, g->entry_count + 1, sizeof(*more));
 
@@ -135,13 +143,30 @@ int gate_read_baseline(struct gate *g, const char *path)
 			g->entries = more;
 			g->entries[g->entry_count] = (struct gate_entry){ .used = false };
 		}
+		skip_rest(f, line);
 		if (more && number <= BASELINE_LINES_MAX && read_line(g, line))
 			continue;
 		cmd_say("%s:%zu: a line of a baseline is ID PLACE reason, as in \"leak "
 			"train.py:41 kept on purpose\", with a finding's ID (docs/findings.md)",
 			path, number);
-		code = CMD_INPUT;
+		return CMD_INPUT;
 	}
+	if (!ferror(f))
+		return CMD_DONE;
+	cmd_say("cannot read '%s': %s", path, strerror(errno));
+	return CMD_INPUT;
+}
+
+int gate_read_baseline(struct gate *g, const char *path)
+{
+	FILE *f = fopen(path, "re");
+	int code;
+
+	if (!f) {
+		cmd_say("cannot read '%s': %s", path, strerror(errno));
+		return CMD_INPUT;
+	}
+	code = gate_read_lines(g, f, path);
 	fclose(f);
 	return code;
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define GATE_WORDS 16
 
@@ -36,15 +37,17 @@ bool gate_init(struct gate *g, const char *words);
  * buffer, on purpose"); empty lines and those that begin with # do not count.  Returns an enum cmd_exit, after a message.
  */
 int gate_read_baseline(struct gate *g, const char *path);
+/* The same of a stream; `path` is what messages call it. */
+int gate_read_lines(struct gate *g, FILE *f, const char *path);
 void gate_release(struct gate *g);
 
 /* Is the finding one that fails, and not accepted?  Counts those that are. */
 bool gate_fails(struct gate *g, const struct plim_finding *f);
 bool gate_fails_report(struct gate *g, const struct plim_report *r);
 
-/* The same of a rank's row, which has no findings. */
 /* A word that only a report of one recording can answer; NULL: there is none. */
 const char *gate_of_one(const struct gate *g);
+/* The same of a rank's row, which has no findings. */
 bool gate_fails_rank(const struct gate *g, bool died, bool leaks);
 
 #endif
