@@ -140,6 +140,8 @@ struct plim_why_death {
 	/* the program: "PyTorch", "vLLM", "llama.cpp", ...; null: no word of the log tells */
 	const char *engine;
 	uint64_t engine_line; /* of the log, that tells the engine */
+	/* what is built on that engine: "Nerfstudio", "MMDetection", "AlphaFold"; null: not told */
+	const char *program;
 	/*
 	 * what it was doing: training, evaluation, generating, serving, loading, converting,
 	 * compiling, starting; null: not told

@@ -61,7 +61,13 @@ enum {
 	F_RANKS = 262144,      /* the others on the card may be ranks of this job */
 	F_WEIGHTS = 131072,    /* a server's weights alone are more than its share */
 	F_FIXED = 1048576,     /* no expandable segments: PyTorch up to 2.0, or Windows */
-	F_LIMIT = 2048         /* of the group's host memory: {more} */
+	F_LIMIT = 2048,        /* of the group's host memory: {more} */
+	F_SLURM = 1 << 21,     /* whose limit it was */
+	F_KUBERNETES = 1 << 22,
+	F_DOCKER = 1 << 23,
+	F_OWN_LIMIT = 1 << 24, /* no cgroup's: the program's own (Dask, YARN) */
+	F_UNIFIED = 1 << 25,   /* memory that lies in the host's and the card's together */
+	F_GAPS = 1 << 26       /* as much lay in gaps as was asked for, or the text has no numbers */
 };
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
@@ -81,6 +87,7 @@ static const struct row {
 	const char *first;
 	const char *fix; /* the command or line to change, alone; NULL: there is none */
 	int example;     /* its values are examples: the amount is the reader's to choose */
+	int last;        /* behind all others, whatever is likeliest */
 } rows[] = {
 #define HELPS .list = FINDINGS_HELPS
 #define USELESS .list = FINDINGS_USELESS
@@ -141,7 +148,7 @@ static const struct row {
 		   "share)" },
 
 	{ HELPS, .kinds = GPU, .facts = F_HUGE,
-	  .engines = TORCH | PICTURES | IN(RAPIDS) | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
+	  .engines = TORCH | PICTURES | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
@@ -162,6 +169,7 @@ static const struct row {
 	  .first = "run it once on the CPU, where a label or token id out of range shows its line",
 	  .fix = "CUDA_LAUNCH_BLOCKING=1" },
 	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
+	  .moments = AT(MOMENT_UNKNOWN) | AT(LOADING), .unless = SET(SPLATTING) | SET(MMDET),
 	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
 		  "PyTorch's "
@@ -203,11 +211,15 @@ static const struct row {
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .set = SET(PROFILE), .without = F_WEIGHTS,
 	  .text = "a smaller profiling pass, which comes before any KV cache: --max-num-seqs 16, "
-		  "--max-num-batched-tokens 4096, a shorter --max-model-len; of pictures and "
-		  "videos fewer "
-		  "(--limit-mm-per-prompt)",
+		  "--max-num-batched-tokens 4096, a shorter --max-model-len",
 	  .first = "fewer sequences at a time (--max-num-seqs 16), and a shorter --max-model-len",
 	  .fix = "--max-num-seqs 16 --max-num-batched-tokens 4096", .example = 1 },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
+	  .engines = IN(VLLM), .moments = LOADED, .set = SET(MEDIA), .without = F_WEIGHTS,
+	  .text = "fewer or smaller pictures and videos a request: --limit-mm-per-prompt "
+		  "'{\"image\": 1, \"video\": 0}', --mm-processor-kwargs with a smaller max_pixels",
+	  .first = "fewer pictures a request (--limit-mm-per-prompt)",
+	  .fix = "--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}'", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .without = F_WEIGHTS, .unless = SET(PROFILE),
 	  .text = "a lower --gpu-memory-utilization ({utilization}): vLLM fills its share with KV "
@@ -232,6 +244,8 @@ static const struct row {
 		 "--max-running-requests "
 		 "32",
 	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(COMPILE),
+	  .text = "without --enable-torch-compile, whose compiled graphs take memory beside it" },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(CAPTURE),
 	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs 16), or none "
 		  "(--disable-cuda-graph, which costs speed)",
@@ -326,12 +340,12 @@ static const struct row {
 		  "(num_ctx)",
 	  .first = "OLLAMA_FLASH_ATTENTION=1, or a smaller num_ctx or num_batch",
 	  .fix = "OLLAMA_FLASH_ATTENTION=1" },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP),
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
 	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
 		  "CPU (--cpu-moe, --n-cpu-moe N)",
 	  .first = "put fewer layers on the GPU (-ngl) or shorten the context (-c)",
 	  .fix = "-ngl 20", .unless = SET(LAYERS), .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP),
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
 	  .text = "a shorter context (-c 8192), a quantised KV cache (-ctk q8_0 -ctv q8_0, with "
 		  "-fa on), a smaller compute buffer (-ub 256)",
 	  .first = "shorten the context (-c 8192)",
@@ -362,20 +376,20 @@ static const struct row {
 		  "a smaller quantisation (--type q4_0)",
 	  .first = "a smaller picture, or --vae-tiling --offload-to-cpu",
 	  .fix = "--vae-tiling --diffusion-fa --offload-to-cpu" },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP),
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
 	  .text = "of several cards, another division (-ts 3,1): the one that is named was full",
 	  .fix = "-ts 3,1", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA),
+	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER,
 	  .text = "a shorter context (num_ctx, or OLLAMA_CONTEXT_LENGTH) or fewer layers on the "
 		  "GPU (num_gpu); ollama ps shows what is loaded, ollama stop MODEL unloads it",
 	  .first = "a shorter context (num_ctx) or fewer layers on the GPU (num_gpu)",
 	  .fix = "OLLAMA_CONTEXT_LENGTH=4096", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA),
+	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER,
 	  .text = "OLLAMA_NUM_PARALLEL=1 and OLLAMA_MAX_LOADED_MODELS=1; OLLAMA_KV_CACHE_TYPE=q8_0 "
 		  "with OLLAMA_FLASH_ATTENTION=1",
 	  .fix = "OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_FLASH_ATTENTION=1 "
 		 "OLLAMA_KV_CACHE_TYPE=q8_0" },
-	{ HELPS, .kinds = GPU | HOSTS, .engines = GGML_TEXT,
+	{ HELPS, .kinds = GPU | HOSTS, .engines = GGML_TEXT, .without = F_ONE_BUFFER,
 	  .text = "a smaller model, or a smaller quantisation of it (Q4_K_M, IQ3_XS)",
 	  .first = "a smaller model, or a smaller quantisation of it" },
 	{ HELPS, .kinds = GPU, .engines = GGML_TEXT, .backends = ON(MPS),
@@ -388,16 +402,25 @@ static const struct row {
 	  .first = "a shorter context (-c)", .fix = "-c 4096", .example = 1 },
 
 	/* -- pictures: ComfyUI's cli_args.py, A1111's cmd_args.py, diffusers' guide to memory -- */
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .unless = SET(LOWVRAM),
-	  .text = "a smaller picture or batch; VAE Decode (Tiled) where decoding fails; start it "
-		  "with --lowvram, then --novram; --reserve-vram 1 leaves room for others",
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .set = SET(DECODING), .unless = SET(TILING),
+	  .text = "VAE Decode (Tiled) in place of VAE Decode, with a smaller tile_size; of a video "
+		  "fewer frames",
+	  .first = "VAE Decode (Tiled) in place of VAE Decode, or fewer frames" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .unless = SET(LOWVRAM), .moments = LOADED,
+	  .text = "a smaller picture, fewer frames or a smaller batch; start it with --lowvram, "
+		  "then --novram; --reserve-vram 1 leaves room for others",
 	  .first = "a smaller picture or batch, or start ComfyUI with --lowvram",
 	  .fix = "--lowvram --reserve-vram 1" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = AT(LOADING),
+	  .text = "a smaller model file (fp8 or GGUF weights), or less of it on the card: start it "
+		  "with --lowvram, then --novram; no other model loaded at the same time",
+	  .first = "a smaller model file (fp8 or GGUF), or start ComfyUI with --lowvram",
+	  .fix = "--lowvram", .unless = SET(LOWVRAM) },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .set = SET(LOWVRAM),
 	  .text = "a smaller picture, fewer frames or a smaller batch: it runs with little memory "
-		  "already; VAE Decode (Tiled) where decoding fails; --novram",
+		  "already; --novram",
 	  .first = "a smaller picture, fewer frames or a smaller batch", .fix = "--novram" },
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI),
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED,
 	  .text = "a smaller model file: fp8 or GGUF weights" },
 	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT),
 	  .unless = SET(MEDVRAM) | SET(LOWVRAM),
@@ -462,24 +485,29 @@ static const struct row {
 	  .fix = "pipe.vae.enable_tiling()" },
 
 	/* -- JAX, TensorFlow, Paddle, ONNX Runtime, TensorRT, MLX, CuPy -- */
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG,
-	  .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .without = F_UNIFIED,
+	  .text = "a shorter sequence, or the host's memory beside the card's (Linux, not WSL): "
+		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0, which is slower",
+	  .first = "a shorter sequence, or unified memory (TF_FORCE_UNIFIED_MEMORY=1)",
+	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG, .without = F_UNIFIED,
+	  .unless = SET(FOLDING), .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
 		  "bfloat16, or more "
 		  "devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = CUDA_LIKE,
-	  .unless = SET(PREALLOCATE),
+	  .without = F_BIG | F_UNIFIED, .unless = SET(PREALLOCATE),
 	  .text = "see who else holds the card (nvidia-smi): JAX takes 75 % of it at the start; "
 		  "XLA_PYTHON_CLIENT_PREALLOCATE=false or XLA_PYTHON_CLIENT_MEM_FRACTION=.50 where "
 		  "it is shared",
 	  .first = "see who else holds the card (nvidia-smi); JAX takes 75 % of it at the start",
 	  .fix = "XLA_PYTHON_CLIENT_PREALLOCATE=false" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG,
-	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED,
+	  .unless = SET(FOLDING), .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
 		  "bfloat16, or more devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = ON(CUDA), .facts = F_BIG,
-	  .unless = SET(UNIFIED),
+	  .without = F_UNIFIED, .unless = SET(UNIFIED) | SET(FOLDING),
 	  .text = "where time matters less, the host's memory beside the card's (Linux, not WSL): "
 		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0",
 	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
@@ -487,6 +515,12 @@ static const struct row {
 	  .text = "donated buffers (jax.jit(step, donate_argnums=0)), jax.checkpoint around the "
 		  "blocks, a smaller batch",
 	  .fix = "jax.jit(step, donate_argnums=0)" },
+	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .set = SET(REPEATED),
+	  .text = "models that are made in a loop pile up in one graph (the text numbers its "
+		  "variables in the hundreds): tf.keras.backend.clear_session() before each, or one "
+		  "model that is made once",
+	  .first = "tf.keras.backend.clear_session() before each model that a loop makes",
+	  .fix = "tf.keras.backend.clear_session()" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_POOL,
 	  .text = "a smaller batch or input: what TensorFlow may use of the card is full",
 	  .first = "a smaller batch or input", .fix = "batch_size=8", .example = 1 },
@@ -536,6 +570,11 @@ static const struct row {
 	  .first = "a smaller model or quantisation", .fix = "mlx_lm.convert -q --hf-path MODEL" },
 	{ HELPS, .kinds = GPU, .engines = IN(CAFFE),
 	  .text = "a smaller batch_size in the prototxt" },
+	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .facts = F_HUGE,
+	  .text = "so much at once is seldom meant: a join on keys that repeat on both sides "
+		  "multiplies rows; look at the number of rows that it makes, drop duplicates "
+		  "first",
+	  .first = "look at how many rows the operation makes (a join on repeated keys)" },
 	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS),
 	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
 		  "True), "
@@ -719,31 +758,32 @@ static const struct row {
 	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
 	  .text = "QLoRA: quantization_bit: 4 with finetuning_type: lora",
 	  .fix = "quantization_bit: 4" },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(BATCH),
-	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
-	  .first = "per_device_train_batch_size=1, with gradient accumulation",
-	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH),
-	  .text = "a shorter max_seq_length, a smaller LoRA rank; for GRPO fewer num_generations "
-		  "and a "
-		  "lower gpu_memory_utilization",
-	  .first = "a shorter max_seq_length", .fix = "max_seq_length=2048", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(QUANTISED),
-	  .text = "load_in_4bit=True", .fix = "load_in_4bit=True" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING), .engines = IN(TRL),
 	  .set = SET(VLLM),
 	  .text = "a lower vllm_gpu_memory_utilization (0.3): vLLM takes its share of the card "
 		  "beforehand, beside what is trained; or vllm_enable_sleep_mode=True",
 	  .first = "a lower vllm_gpu_memory_utilization", .fix = "vllm_gpu_memory_utilization=0.3",
 	  .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(BATCH),
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH) | IN(TRL), .set = SET(GRPO),
+	  .text = "fewer num_generations (the batch must stay a multiple of it), a shorter "
+		  "max_completion_length and max_prompt_length, a lower share for vLLM",
+	  .first = "fewer num_generations, or a shorter max_completion_length",
+	  .fix = "num_generations=4, max_completion_length=512", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(BATCH) | SET(GRPO),
 	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
 	  .first = "per_device_train_batch_size=1, with gradient accumulation",
 	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(TRL),
-	  .text = "a shorter max_length; for GRPO fewer num_generations, a shorter "
-		  "max_completion_length and a lower vllm_gpu_memory_utilization; for DPO "
-		  "precompute_ref_log_probs=True",
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH),
+	  .text = "a shorter max_seq_length, a smaller LoRA rank",
+	  .first = "a shorter max_seq_length", .fix = "max_seq_length=2048", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(QUANTISED),
+	  .text = "load_in_4bit=True", .fix = "load_in_4bit=True" },
+	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(BATCH) | SET(GRPO),
+	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
+	  .first = "per_device_train_batch_size=1, with gradient accumulation",
+	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(GRPO),
+	  .text = "a shorter max_length; for DPO precompute_ref_log_probs=True",
 	  .first = "a shorter max_length", .fix = "max_length=1024", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(TRL) | IN(LLAMA_FACTORY), .unless = SET(CHECKPOINTING),
 	  .text = "gradient_checkpointing=True", .fix = "gradient_checkpointing=True" },
@@ -770,6 +810,12 @@ static const struct row {
 	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH),                 \
 	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN) | AT(LOADING), \
 	.causes = OF(CAPACITY)
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(DATA),
+	  .set = SET(SPLATTING),
+	  .text = "pictures on the host (--data_device cpu), or smaller ones (-r 2): all of them are "
+		  "put on the card before the first step",
+	  .first = "keep the pictures on the host (--data_device cpu), or smaller ones (-r 2)",
+	  .fix = "--data_device cpu" },
 	{ HELPS, STEPS, .set = SET(SPLATTING),
 	  .text = "fewer gaussians (a higher densify_grad_threshold, an earlier "
 		  "densify_until_iter, a "
@@ -789,6 +835,12 @@ static const struct row {
 #undef STEPS
 	/* -- PyTorch: what to change where it died -- */
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
+	  .engines = IN(DEEPSPEED), .unless = SET(OFFLOADED),
+	  .text = "the optimizer's state on the host (offload_optimizer in the ZeRO section), or "
+		  "more cards to share it",
+	  .first = "the optimizer's state on the host (offload_optimizer), or more cards",
+	  .fix = "\"offload_optimizer\": {\"device\": \"cpu\"}" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
 	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "an optimizer with less state: 8-bit Adam, Adafactor, SGD, LoRA; sharded over "
 		  "ranks: ZeRO-1 or FSDP",
@@ -800,7 +852,7 @@ static const struct row {
 		  "cards",
 	  .first = "fewer parameters to train (LoRA), or more cards" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
+	  .engines = TORCH & ~IN(DEEPSPEED), .unless = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "fused=True in torch's own optimizers: it avoids the lists that foreach makes at "
 		  "each step",
 	  .fix = "torch.optim.AdamW(..., fused=True)" },
@@ -894,9 +946,16 @@ static const struct row {
 	  .fix = "Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(BACKWARD),
 	  .causes = OF(CAPACITY), .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless = SET(CHECKPOINTING) | SET(SPLATTING),
+	  .set = SET(LANGUAGE), .unless = SET(CHECKPOINTING) | SET(SPLATTING),
 	  .text = "gradient checkpointing; a fused loss that never holds all logits, where they "
 		  "are what was asked for",
+	  .fix = "model.gradient_checkpointing_enable()" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(BACKWARD),
+	  .causes = OF(CAPACITY), .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
+	  .unless = SET(CHECKPOINTING) | SET(SPLATTING) | SET(LANGUAGE) | SET(MMDET) |
+		    SET(DETECTRON),
+	  .text = "gradient checkpointing; a part of it in 16 bits (torch.autocast)",
+	  .first = "gradient checkpointing",
 	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH,
@@ -912,6 +971,7 @@ static const struct row {
 	  .first = "a smaller batch or input" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .set = SET(DEEPSPEED),
 	  .doing = DOING(TRAINING), .unless = SET(SHARDED),
+	  .moments = ~AT(LOADING) & ((1u << MESSAGES_MOMENTS) - 1),
 	  .text = "a higher ZeRO stage (2 shares gradients, 3 the weights as well), or its "
 		  "optimizer on the "
 		  "host (offload_optimizer)",
@@ -923,15 +983,20 @@ static const struct row {
 	  .text = "if memory climbs from step to step: keep no GPU tensors over a step (x.item() "
 		  "or x.detach().cpu() instead of x)",
 	  .first = "keep no GPU tensors over a step" },
+	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH, .unless = SET(SPLATTING) | SET(MMDET),
+	  .moments = ~(AT(MOMENT_UNKNOWN) | AT(LOADING)) & ((1u << MESSAGES_MOMENTS) - 1),
+	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA), .last = 1,
+	  .text = "see who else holds the card (nvidia-smi): the driver's refusal does not tell "
+		  "whose memory it was",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
-	  .backends = CUDA_LIKE, .facts = F_FIXED,
+	  .backends = CUDA_LIKE, .facts = F_FIXED | F_GAPS, .last = 1,
 	  .text = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512, which is cheap: it helps if "
-		  "gaps are the cause, and only then (expandable segments came with PyTorch 2.1, "
-		  "not for Windows; an older one stops at the word)",
+		  "gaps are the cause, and only then (PyTorch 1.10 or newer)",
 	  .first = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512",
 	  .fix = "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
-	  .backends = CUDA_LIKE, .without = F_FIXED, .unless = SET(EXPANDABLE),
+	  .backends = CUDA_LIKE, .facts = F_GAPS, .without = F_FIXED, .unless = SET(EXPANDABLE),
 	  .text = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is cheap: it helps "
 		  "if gaps are the cause, and only then",
 	  .first = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
@@ -972,15 +1037,45 @@ static const struct row {
 	  .first = "a smaller batch, input or model" },
 
 	/* -- host memory -- */
+	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_SLURM | F_LIMIT,
+	  .text = "ask for more memory: #SBATCH --mem={more}, or --mem-per-cpu; /dev/shm and tmpfs "
+		  "count into it",
+	  .first = "ask for more memory (Slurm --mem={more})", .fix = "#SBATCH --mem={more}",
+	  .example = 1 },
+	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_SLURM, .without = F_LIMIT,
+	  .text = "ask for more memory: #SBATCH --mem or --mem-per-cpu (seff JOB, or sacct -j JOB -o "
+		  "MaxRSS,ReqMem, tells what it had); /dev/shm and tmpfs count into it",
+	  .first = "ask for more memory (Slurm --mem)" },
+	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_KUBERNETES | F_LIMIT,
+	  .text = "ask for more memory: resources.limits.memory: {more}i, and the request with it; "
+		  "a /dev/shm of medium Memory counts into it",
+	  .first = "ask for more memory (Kubernetes resources.limits.memory: {more}i)",
+	  .fix = "resources: {limits: {memory: {more}i}}", .example = 1 },
+	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_KUBERNETES, .without = F_LIMIT,
+	  .text = "ask for more memory: the container's resources.limits.memory, and the request "
+		  "with it; a /dev/shm of medium Memory counts into it",
+	  .first = "ask for more memory (Kubernetes resources.limits.memory)" },
+	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_DOCKER,
+	  .text = "ask for more memory: a larger docker run --memory (Compose: mem_limit), or none; "
+		  "/dev/shm counts into it",
+	  .first = "ask for more memory (docker --memory)" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_LIMIT,
-	  .text = "ask for more memory: Slurm --mem={more} or --mem-per-cpu, Kubernetes "
-		  "resources.limits.memory, docker --memory; /dev/shm and tmpfs count into it",
-	  .first = "ask for more memory (Slurm --mem={more}, Kubernetes limits.memory)",
-	  .fix = "#SBATCH --mem={more}", .example = 1 },
-	{ HELPS, .kinds = KIND(CGROUP_KILL), .without = F_LIMIT,
+	  .without = F_SLURM | F_KUBERNETES | F_DOCKER | F_OWN_LIMIT,
+	  .text = "ask for more memory than it had, {more}: Slurm --mem, Kubernetes "
+		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
+		  "tmpfs count into it",
+	  .first = "ask for more memory ({more}: Slurm --mem, Kubernetes limits.memory, docker "
+		   "--memory)" },
+	{ HELPS, .kinds = KIND(CGROUP_KILL),
+	  .without = F_SLURM | F_KUBERNETES | F_DOCKER | F_OWN_LIMIT | F_LIMIT,
 	  .text = "ask for more memory: Slurm --mem or --mem-per-cpu, Kubernetes "
-		  "resources.limits.memory, docker --memory; /dev/shm and tmpfs count into it",
-	  .first = "ask for more memory (Slurm --mem, Kubernetes limits.memory)" },
+		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
+		  "tmpfs count into it",
+	  .first = "ask for more memory (Slurm --mem, Kubernetes limits.memory, docker --memory)" },
+	{ HELPS, .kinds = KIND(HOST_KILL), .facts = F_KUBERNETES,
+	  .text = "a resources.requests.memory as large as what it uses, so that it is put where "
+		  "there is room and is not the first to be evicted; or a node with more memory",
+	  .first = "set resources.requests.memory to what it uses, or a node with more memory" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE,
 	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
 		     IN(ULTRALYTICS),
@@ -1019,7 +1114,7 @@ static const struct row {
 		  "Python lists of objects: reference counts copy shared pages",
 	  .first = "keep the data set in arrays or memory-mapped files" },
 	{ HELPS, .kinds = HOSTS, .doing = RUNS,
-	  .engines = TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(UNKNOWN),
+	  .engines = TORCH | PICTURES | IN(SGLANG) | IN(UNKNOWN),
 	  .text = "a smaller model or input, or less kept on the host (swap space, offloaded "
 		  "weights, caches)" },
 	{ HELPS, .kinds = HOSTS, .engines = PICTURES,
@@ -1027,7 +1122,13 @@ static const struct row {
 		  "larger page "
 		  "file",
 	  .first = "smaller model files, or more swap" },
-	{ HELPS, .kinds = HOSTS, .engines = IN(VLLM),
+	{ HELPS, .kinds = HOSTS, .engines = IN(VLLM), .set = SET(V1),
+	  .text = "less on the host: fewer requests at a time (--max-num-seqs) and, of pictures and "
+		  "videos, fewer of them kept (--mm-processor-cache-gb 1, --limit-mm-per-prompt), a "
+		  "smaller --cpu-offload-gb; or more memory for the container",
+	  .first = "fewer requests with pictures at a time, or more memory for the container",
+	  .fix = "--mm-processor-cache-gb 1", .example = 1 },
+	{ HELPS, .kinds = HOSTS, .engines = IN(VLLM), .unless = SET(V1),
 	  .text = "less on the host: a smaller --swap-space and --cpu-offload-gb, fewer loaders at "
 		  "a time "
 		  "(--max-parallel-loading-workers), or more memory for the container",
@@ -1048,11 +1149,20 @@ static const struct row {
 		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
 		  "inputs",
 	  .first = "less in host memory: fewer DataLoader workers, a smaller model or inputs" },
+	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST), .facts = F_WINDOWS,
+	  .text = "more host memory, or less needed of it: smaller inputs, fewer workers or "
+		  "programs at a time",
+	  .first = "more host memory, or less needed of it (smaller inputs, fewer programs)" },
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST),
+	  .without = F_WINDOWS | F_KUBERNETES,
 	  .text = "more host memory, or less needed of it: smaller inputs, fewer workers or "
 		  "processes at a time, "
 		  "more swap",
 	  .first = "more host memory, or less needed of it (smaller inputs, fewer workers)" },
+	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
+	  .text = "fewer data workers, the data set in arrays or memory-mapped files, and where it "
+		  "keeps a replay buffer, a smaller one",
+	  .first = "fewer data workers, or a smaller data set or replay buffer in memory" },
 	{ HELPS, .kinds = KIND(SHARED),
 	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
 		  "with medium: Memory at /dev/shm",
@@ -1090,7 +1200,7 @@ static const struct row {
 		  "not" },
 	{ USELESS, .kinds = HOSTS | KIND(SHARED), .engines = TORCH | PICTURES,
 	  .text = "torch.cuda.empty_cache() and PYTORCH_CUDA_ALLOC_CONF: they are about the GPU" },
-	{ USELESS, .kinds = KIND(CGROUP_KILL),
+	{ USELESS, .kinds = KIND(CGROUP_KILL), .without = F_OWN_LIMIT,
 	  .text = "that the machine has memory free: the limit is the group's" },
 	{ USELESS, .kinds = KIND(SHARED),
 	  .text = "more host memory: /dev/shm has a size of its own (df -h /dev/shm)" },
@@ -1099,11 +1209,11 @@ static const struct row {
 
 	/* -- how to be certain -- */
 	{ CERTAIN, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
-	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(LOADING),
+	  .without = F_WINDOWS, .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(LOADING),
 	  .text = "plimsoll record -- python train.py, then plimsoll why LOG --snapshot FILE: the "
 		  "recording tells who held the memory and what was still to come" },
 	{ CERTAIN, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
-	  .doing = RUNS,
+	  .without = F_WINDOWS, .doing = RUNS,
 	  .text = "plimsoll record -- python SCRIPT, then plimsoll why LOG --snapshot FILE: the "
 		  "recording tells who held the memory" },
 	{ CERTAIN, .kinds = GPU, .bounds = BY(UNKNOWN), .backends = ON(CUDA),
@@ -1169,8 +1279,6 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_SIBLINGS;
 	if (o->processes >= 2 && (e->rank_count || strcasestr(e->text, "rank")))
 		facts |= F_RANKS;
-	if (strstr(words, "exceeds device"))
-		facts |= F_ONE_BUFFER;
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F_POOL;
@@ -1183,6 +1291,12 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_HUGE;
 	if (e->wording->says && strstr(e->wording->says, "pin host"))
 		facts |= F_PINNED;
+	if (strstr(words, "unified memory"))
+		facts |= F_UNIFIED;
+	if (known(t->request) && known(t->room) ?
+		    !known(o->unallocated) || o->unallocated.high >= t->request.low :
+		    !known(o->tried) || !known(o->free))
+		facts |= F_GAPS;
 	if (known(e->limit) && e->limit.high)
 		facts |= F_LIMIT;
 	if (t->elsewhere)
@@ -1217,6 +1331,18 @@ static unsigned facts_of_share(const struct messages_event *e, const struct mess
 	return facts;
 }
 
+/* Whose limit of host memory it was. */
+static unsigned facts_of_limit(const struct messages_event *e)
+{
+	if (e->wording->family == MESSAGES_SLURM || strstr(e->group, "slurm"))
+		return F_SLURM;
+	if (e->wording->family == MESSAGES_KUBERNETES || strstr(e->group, "kubepods"))
+		return F_KUBERNETES;
+	if (strstr(e->group, "docker"))
+		return F_DOCKER;
+	return findings_own_limit(e) ? F_OWN_LIMIT : 0;
+}
+
 static unsigned facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
@@ -1224,7 +1350,9 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 
 	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
 		facts |= F_OUTSIDE;
-	facts |= facts_of_numbers(e, t) | facts_of_share(e, c);
+	facts |= facts_of_numbers(e, t) | facts_of_share(e, c) | facts_of_limit(e);
+	if (findings_one_buffer(e, c))
+		facts |= F_ONE_BUFFER;
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
 	    e->wording->family == MESSAGES_DATALOADER)
 		facts |= F_PYTHON;
@@ -1232,7 +1360,7 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F_LARGE;
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
 	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
-	    strstr(e->traceback.user.file, ":\\"))
+	    strstr(e->traceback.user.file, ":\\") || c->set[MESSAGES_SET_WINDOWS].line)
 		facts |= F_WINDOWS;
 	/* the words of up to 2.0 */
 	if (facts & F_WINDOWS || strstr(e->text, "already allocated;"))
@@ -1269,7 +1397,7 @@ static int applies(const struct row *r, const struct messages_event *e,
 
 static int is_later(const struct row *r, const struct findings_told *t)
 {
-	return r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]);
+	return r->last || (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
 }
 
 /* ---- what a row says of this failure ---- */

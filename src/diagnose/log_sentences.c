@@ -247,7 +247,12 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 	const struct messages_log *log = x->log;
 	int several = log->files.n > 1 && !x->redacts;
 
-	if (c->engine && c->engine_cue)
+	if (c->program)
+		lines_add(l, "the program is %s, on %s: line %llu%s%s has '%s'", c->program,
+			  messages_engine_names[c->engine], (unsigned long long)c->program_line,
+			  several ? " of " : "",
+			  several ? log->files.at[c->program_file].path : "", c->program_cue);
+	else if (c->engine && c->engine_cue)
 		lines_add(l, "the program is %s: line %llu%s%s has '%s'",
 			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
 			  several ? " of " : "", several ? log->files.at[c->engine_file].path : "",
@@ -274,6 +279,8 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 
 	if (e->wording->says)
 		lines_add(l, "%s", e->wording->says);
+	else if (findings_one_buffer(e, c))
+		lines_add(l, "one buffer of more than 4 GiB: many Vulkan drivers give none");
 	if (moment)
 		lines_add(l, "%s", moment);
 	if (e->traceback.fresh)
@@ -484,7 +491,17 @@ static void tell_little(const struct messages_event *e, const struct messages_co
 	messages_size(z.at[0], o->tried);
 	if (o->device != UINT32_MAX)
 		snprintf(device, sizeof(device), " (GPU %u)", o->device);
-	if (known(e->limit) && known(e->used) && e->wording->family == MESSAGES_TENSORFLOW)
+	if (findings_one_buffer(e, c) && known(o->tried))
+		snprintf(out, size,
+			 "%s asked for %s in one buffer, and the driver gives none so large, however "
+			 "much is free",
+			 who, z.at[0]);
+	else if (strstr(e->wording->pattern, "unified memory") && known(o->tried))
+		snprintf(out, size,
+			 "%s asked for %s of unified memory, which is the card's and the machine's "
+			 "together, and the driver had none",
+			 who, z.at[0]);
+	else if (known(e->limit) && known(e->used) && e->wording->family == MESSAGES_TENSORFLOW)
 		snprintf(out, size, "TensorFlow may use %s of the card and had %s of it; %s",
 			 messages_size(z.at[1], e->limit), messages_size(z.at[2], e->used), more);
 	else if (known(e->used) && known(o->total))
@@ -583,6 +600,14 @@ static void tell_host(const struct messages_event *e, char *out, size_t size)
 		snprintf(out, size,
 			 "Windows could promise no more memory: its page file is too small "
 			 "(not the GPU)");
+	else if (!strncmp(says, "Ray's monitor", 13) && known(e->used) && known(e->limit))
+		snprintf(out, size,
+			 "Ray stopped the task: %s of its node's %s of memory were in use (not the "
+			 "GPU's)",
+			 messages_size(z.at[1], e->used), messages_size(z.at[2], e->limit));
+	else if (!strncmp(says, "Ray's monitor", 13))
+		snprintf(out, size,
+			 "Ray stopped the task: its node was nearly out of memory (not the GPU's)");
 	else if (strstr(says, "pin host"))
 		snprintf(out, size,
 			 "%s of the machine's memory could not be pinned (not the card's)",

@@ -66,6 +66,22 @@ static struct messages_bytes request_of(struct messages_bytes tried)
 	return r;
 }
 
+/* A limit that the program keeps itself (Dask, YARN), and no cgroup of the kernel's. */
+int findings_own_limit(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_CGROUP_KILL && e->wording->family == MESSAGES_LIBRARY;
+}
+
+#define VULKAN_BUFFER ((uint64_t)1 << 32) /* what many of its drivers give at once, at most */
+
+/* A driver's limit of one buffer, however much is free. */
+int findings_one_buffer(const struct messages_event *e, const struct messages_context *c)
+{
+	return strstr(e->wording->pattern, "exceeds device") != NULL ||
+	       (c->backend == MESSAGES_BACKEND_VULKAN && known(e->oom.tried) &&
+		e->oom.tried.low > VULKAN_BUFFER);
+}
+
 /* ---- the bound ---- */
 
 static uint64_t decides(const struct messages_oom *o)
@@ -184,6 +200,8 @@ static void judge_bound(const struct messages_event *e, struct findings_told *t)
 		t->bound_by = of_class[e->wording->class].bound;
 		t->bound_certain = of_class[e->wording->class].certain && e->wording->sure;
 		t->bound = e->limit;
+		if (findings_own_limit(e))
+			t->bound_by = FINDINGS_BOUND_LIMIT;
 		/* a share that would have sufficed, had nobody been there before */
 		if (e->wording->class == MESSAGES_BUDGET && !e->wording->sure)
 			t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
@@ -219,6 +237,11 @@ static const struct ranking {
 	{ GPU | NO_ROOM, 1u << MESSAGES_EVAL, { L, C, NONE }, "outputs pile up in eval" },
 	{ GPU | NO_ROOM, 0, { C, L, NONE }, "no gaps: too large, or too much was kept" },
 	{ GPU | NUMBERS, 1u << MESSAGES_FIRST_STEP, { C, F, NONE }, "state is still to come" },
+	{ GPU | NUMBERS | BEGINNING | HEADROOM,
+	  1u << MESSAGES_LOADING,
+	  { C, F, NONE },
+	  "a piece of some size was free" },
+	{ GPU | NUMBERS | BEGINNING, 1u << MESSAGES_LOADING, { C, NONE, NONE }, "weights" },
 	{ GPU | NUMBERS | BEGINNING | HEADROOM_LARGE,
 	  1u << MESSAGES_BACKWARD,
 	  { F, C, NONE },
@@ -238,6 +261,7 @@ static const struct ranking {
 	{ GPU | BEGINNING, 0, { C, NONE, NONE }, "nothing can have piled up" },
 	{ GPU, 0, { C, L, F }, "no numbers" },
 	{ SHARE, 0, { C, NONE, NONE }, "it counted what it needs" },
+	{ BEGINNING, 0, { C, NONE, NONE }, "nothing can have piled up" },
 	{ 0, 0, { C, L, NONE }, "host memory has no gaps that matter" },
 };
 
@@ -304,6 +328,14 @@ static int is_uncached(const struct messages_context *c)
 	}
 }
 
+/* Somebody else has the card, or only the driver speaks: what this one needs may have fitted. */
+static int may_be_others(const struct messages_event *e, const struct findings_told *t)
+{
+	return e->wording->class == MESSAGES_DEVICE &&
+	       (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
+		(e->wording->family == MESSAGES_CUDA && !known(e->oom.tried)));
+}
+
 void findings_judge_message(const struct messages_event *e, const struct messages_context *c,
 			    struct findings_told *t)
 {
@@ -325,12 +357,12 @@ void findings_judge_message(const struct messages_event *e, const struct message
 	if (larger_than_all(e, t)) {
 		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;
 		t->ranked_count = 1;
-	} else if (e->wording->class == MESSAGES_DEVICE && is_uncached(c) && t->ranked_count > 1) {
+	} else if (e->wording->class == MESSAGES_DEVICE && is_uncached(c) && t->ranked_count) {
 		t->ranked[0] =
 			FINDINGS_CAUSE_CAPACITY; /* or somebody else's memory: no cause is certain */
 		t->ranked_count = 1;
 		return;
 	}
-	if (t->ranked_count == 1)
+	if (t->ranked_count == 1 && !may_be_others(e, t))
 		t->cause = t->ranked[0];
 }

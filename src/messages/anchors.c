@@ -31,6 +31,13 @@ static const struct {
 	{ "Limits:", SCAN_LIMITS },
 	{ "checkpoint shards: ", SCAN_LOADING }, /* Transformers, vLLM */
 	{ "Loading weights: ", SCAN_LOADING },
+	{ "Loading weights", SCAN_LOADING },
+	{ "Loading model", SCAN_LOADING },
+	{ "load_tensors: loading", SCAN_LOADING },
+	{ "weights took", SCAN_LOADED }, /* vLLM */
+	{ "model loaded", SCAN_LOADED },
+	{ "loading took", SCAN_LOADED },
+	{ "loaded in", SCAN_LOADED },
 	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
 	{ "skipping batch", SCAN_CAUGHT },
 	{ "skipping this batch", SCAN_CAUGHT },

@@ -270,6 +270,9 @@ static void join_devices(struct messages_log *log)
 		if (b->wording->says && !a->wording->says &&
 		    b->wording->family == MESSAGES_LLAMA_CPP)
 			a->wording = b->wording;
+		/* it was caught, tried in another way, and failed again */
+		if (a->caught_line && !b->caught_line && b->line > a->caught_line)
+			a->caught_line = 0;
 		join_into(log, i, a->joined);
 	}
 }

@@ -163,6 +163,7 @@ enum messages_engine {
 	MESSAGES_ENGINE_DASK,
 	MESSAGES_ENGINE_R,
 	MESSAGES_ENGINE_LUXCORE,
+	MESSAGES_ENGINE_CAFFE2,
 	MESSAGES_ENGINES
 };
 extern const char *const messages_engine_names[MESSAGES_ENGINES];
@@ -234,6 +235,15 @@ enum messages_setting {
 	MESSAGES_SET_SPLATTING,
 	MESSAGES_SET_MMDET,
 	MESSAGES_SET_DETECTRON,
+	MESSAGES_SET_LANGUAGE, /* a language model: sequences and logits */
+	MESSAGES_SET_GRPO,
+	MESSAGES_SET_FOLDING,  /* AlphaFold and its like */
+	MESSAGES_SET_V1,       /* vLLM's engine that knows no swap space */
+	MESSAGES_SET_COMPILE,  /* torch.compile */
+	MESSAGES_SET_WINDOWS,
+	MESSAGES_SET_MEDIA,    /* pictures or videos are among a server's inputs */
+	MESSAGES_SET_REPEATED, /* models are made again and again in one graph */
+	MESSAGES_SET_DECODING, /* a picture or video out of its latents */
 	MESSAGES_SETTINGS
 };
 
@@ -401,6 +411,10 @@ struct messages_context {
 	uint64_t engine_line, activity_line; /* 0: not known */
 	uint32_t engine_file, activity_file;
 	const char *engine_cue, *activity_cue;
+	/* what is built on that engine ("Nerfstudio"), and the word that tells it; NULL: not known */
+	const char *program, *program_cue;
+	uint64_t program_line;
+	uint32_t program_file;
 	struct messages_set set[MESSAGES_SETTINGS];
 };
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,

@@ -16,6 +16,7 @@
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not told */
 #define LOADING_BYTES 2048     /* the same of weights that were being loaded */
+#define KILL_LINES 4           /* between the word that weights are being loaded and a kill */
 #define CONTAINER_LINES 20     /* of kubectl describe, between a state and the limits */
 #define BOX_COLUMN 100         /* bytes in front of a box */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
@@ -53,6 +54,7 @@ struct scan {
 	uint64_t step, step_at; /* of the progress seen last, and where */
 	uint64_t stepped;       /* up to where it was looked for */
 	uint64_t loading_at;    /* of a bar of weights being loaded that is not full; 0: none */
+	uint64_t loading_line;  /* of a word without a bar that they are being loaded; 0: none */
 	struct plim_err *err;
 	enum plim_status status;
 };
@@ -187,12 +189,18 @@ static int is_of_loading(const struct messages_wording *w)
 	       strstr(w->pattern, "fit the quantized model");
 }
 
+/* "Loading weights ..." right in front of a kill, and no word that it was done. */
+static int was_loading(const struct scan *s, const struct messages_event *e)
+{
+	return s->loading_line && s->loading_line + KILL_LINES >= s->line && scan_event_is_kill(e);
+}
+
 /* Who is killed writes no traceback; what it did last may tell. */
 static void take_loading(const struct scan *s, struct messages_event *e)
 {
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
-	if (is_of_loading(e->wording) || (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
+	if (is_of_loading(e->wording) || was_loading(s, e) || (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
 					  e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
 					  e->wording->class <= MESSAGES_SHARED))
 		e->traceback.moment = MESSAGES_LOADING;
@@ -424,7 +432,9 @@ static void loading(struct scan *s, const char *at)
 {
 	const char *percent = memchr(at, '%', (size_t)(s->stop - at));
 
-	if (percent)
+	if (!percent)
+		s->loading_line = s->line;
+	else
 		s->loading_at = percent - at >= 3 && !memcmp(percent - 3, "100", 3)
 					? 0
 					: s->origin + (uint64_t)(at - s->from) + 1;
@@ -527,6 +537,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: table(s); break;
 		case SCAN_LOADING: loading(s, at); break;
+		case SCAN_LOADED: s->loading_line = 0; break;
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;

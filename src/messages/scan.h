@@ -98,6 +98,7 @@ struct scan_cue {
 	enum messages_engine engine;
 	enum messages_activity activity;
 	enum messages_backend backend;
+	const char *program; /* what is built on that engine, by its name; NULL: the engine itself */
 };
 extern const struct scan_cue scan_cues[];
 extern const size_t scan_cue_count;
@@ -116,7 +117,8 @@ enum scan_spent {
 	SCAN_SET_ON,   /* switched on */
 	SCAN_SET_OFF,  /* switched off, or 0 */
 	SCAN_SET_ONE,  /* 1 or less */
-	SCAN_SET_MOST  /* nearly all: 0.93 and more */
+	SCAN_SET_MOST, /* nearly all: 0.93 and more */
+	SCAN_SET_MANY  /* the number right behind it is large */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
@@ -140,6 +142,7 @@ enum scan_special {
 	SCAN_TRACEBACK,
 	SCAN_TABLE,
 	SCAN_LOADING,
+	SCAN_LOADED,
 	SCAN_SACCT,
 	SCAN_LIMITS,
 	SCAN_CAUGHT,

@@ -17,7 +17,7 @@ static const struct {
 	{ "mem-fraction-static", E(SGLANG) },
 	{ "Executor creation failed", E(TENSORRT_LLM) },
 	{ "dispatched on the CPU", E(PYTORCH) },
-	{ "[enforce fail at", E(PYTORCH) },
+	{ "[enforce fail at", E(CAFFE2) },
 	{ "Insufficient VRAM", E(EXLLAMA) },
 	{ "Insufficient GPU memory error", E(MLC) },
 	{ "Memory_Allocation_Failure(EL0004)", E(UNKNOWN) },
@@ -276,6 +276,25 @@ static void find_activity(const struct messages_log *log, uint32_t file,
 	}
 }
 
+/* What is built on the engine: the row that stands first. */
+static void find_program(const struct messages_log *log, uint32_t file,
+			 struct messages_context *out)
+{
+	const struct messages_file *f = &log->files.at[file];
+
+	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count && !out->program; i++) {
+		const struct scan_cue *cue = &scan_cues[i];
+		uint64_t line = log->cues.at[f->cues + i];
+
+		if (!line || !cue->program || cue->engine != out->engine)
+			continue;
+		out->program = cue->program;
+		out->program_cue = cue->word;
+		out->program_line = line;
+		out->program_file = file;
+	}
+}
+
 /* Words of another file are told of a failure only where the two tell of one death. */
 static void find_everywhere(const struct messages_log *log, const struct messages_event *e,
 			    enum messages_engine own, struct messages_context *out)
@@ -288,6 +307,7 @@ static void find_everywhere(const struct messages_log *log, const struct message
 		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
 			find_in(log, log->events.at[i].file, own, open, out);
 	find_activity(log, e->file, out);
+	find_program(log, e->file, out);
 }
 
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */

@@ -86,6 +86,8 @@ const struct scan_setting scan_settings[] = {
 	{ "enable_tiling(", S(TILING), SEEN },
 	{ "enable_vae_tiling(", S(TILING), SEEN },
 	{ "decode_tiled", S(TILING), SEEN },
+	{ "VAEDecodeTiled", S(TILING), SEEN },
+	{ "tiled VAE", S(TILING), SEEN },
 	{ "tiled_decode", S(TILING), SEEN },
 	{ "n_gpu_layers", S(LAYERS), OFF },
 	{ "n-gpu-layers", S(LAYERS), OFF },
@@ -128,6 +130,56 @@ const struct scan_setting scan_settings[] = {
 	{ "/mmengine/", S(MMDET), SEEN },
 	{ "detectron2/", S(DETECTRON), SEEN },
 	{ "d2.engine", S(DETECTRON), SEEN },
+	{ "d2.data", S(DETECTRON), SEEN },
+	{ "gaussian_splatting", S(SPLATTING), SEEN },
+	{ "rasterize_gaussians", S(SPLATTING), SEEN },
+	{ "\\mmdet\\", S(MMDET), SEEN },
+	{ "/mmdet3d/", S(MMDET), SEEN },
+	{ "/transformers/models/", S(LANGUAGE), SEEN },
+	{ "transformers_modules", S(LANGUAGE), SEEN },
+	{ "lm_head", S(LANGUAGE), SEEN },
+	{ "input_ids", S(LANGUAGE), SEEN },
+	{ "CausalLM", S(LANGUAGE), SEEN },
+	{ "max_seq_len", S(LANGUAGE), SEEN },
+	{ "modeling_", S(LANGUAGE), SEEN },
+	{ "run_alphafold", S(FOLDING), SEEN },
+	{ "/alphafold/", S(FOLDING), SEEN },
+	{ "colabfold", S(FOLDING), SEEN },
+	{ "num_generations", S(GRPO), SEEN },
+	{ "GRPOTrainer", S(GRPO), SEEN },
+	{ "grpo_trainer", S(GRPO), SEEN },
+	{ "grpo_accumulated", S(GRPO), SEEN },
+	{ "GRPOConfig", S(GRPO), SEEN },
+	{ "EngineCore", S(V1), SEEN },
+	{ "/vllm/v1/", S(V1), SEEN },
+	{ "enable-torch-compile", S(COMPILE), SEEN },
+	{ "enable_torch_compile=True", S(COMPILE), SEEN },
+	{ "\\site-packages\\", S(WINDOWS), SEEN },
+	{ "\\AppData\\", S(WINDOWS), SEEN },
+	{ ":\\Users\\", S(WINDOWS), SEEN },
+	{ ":\\Program", S(WINDOWS), SEEN },
+	{ "\\blobs\\", S(WINDOWS), SEEN },
+	{ "WinError", S(WINDOWS), SEEN },
+	{ "Microsoft Windows", S(WINDOWS), SEEN },
+	{ "win_amd64", S(WINDOWS), SEEN },
+	{ "Windows-1", S(WINDOWS), SEEN },
+	{ "os.name: nt", S(WINDOWS), SEEN },
+	{ "ollama.exe", S(WINDOWS), SEEN },
+	{ "python.exe", S(WINDOWS), SEEN },
+	{ "limit_mm_per_prompt", S(MEDIA), SEEN },
+	{ "limit-mm-per-prompt", S(MEDIA), SEEN },
+	{ "mm_counts", S(MEDIA), SEEN },
+	{ "multi-modal", S(MEDIA), SEEN },
+	{ "multimodal", S(MEDIA), SEEN },
+	{ "pixel_values", S(MEDIA), SEEN },
+	{ "vision_model", S(MEDIA), SEEN },
+	{ "Variable_", S(REPEATED), SCAN_SET_MANY },
+	{ "vae.decode", S(DECODING), SEEN },
+	{ "vae_decode", S(DECODING), SEEN },
+	{ "decode_latent", S(DECODING), SEEN },
+	{ "decode_first_stage", S(DECODING), SEEN },
+	{ "first_stage_model.decode", S(DECODING), SEEN },
+	{ "VAEDecode", S(DECODING), SEEN },
 	{ "/vllm/", S(VLLM), SEEN },
 	{ "use_vllm", S(VLLM), ON },
 	{ "--xformers", S(ATTENTION), SEEN },
@@ -142,6 +194,7 @@ const struct scan_setting scan_settings[] = {
 const size_t scan_setting_count = sizeof(scan_settings) / sizeof(scan_settings[0]);
 
 #define MOST 0.93
+#define MANY 500 /* of one kind in one graph: no single model has so many */
 #define VALUE_BYTES 24
 #define ADVISED_BYTES 120 /* in front of a word, that may say that it is only advised */
 
@@ -238,6 +291,14 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 		return;
 	if (s->spent == SCAN_SET_SEEN) {
 		*set = (struct messages_set){ line, 1, -1 };
+		return;
+	}
+	if (s->spent == SCAN_SET_MANY) {
+		for (number = 0; behind < stop && *behind >= '0' && *behind <= '9' && number < 1e9;
+		     behind++)
+			number = 10 * number + (*behind - '0');
+		if (number >= MANY)
+			*set = (struct messages_set){ line, 1, number };
 		return;
 	}
 	if (behind < stop && is_name(*behind))

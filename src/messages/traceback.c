@@ -38,6 +38,10 @@ static const struct cue {
 	{ MESSAGES_FIRST_STEP, "optim", "init_state", NULL },
 	{ MESSAGES_FIRST_STEP, NULL, "initialize_optimizer_states", NULL },
 	{ MESSAGES_FIRST_STEP, NULL, NULL, "initialize_optimizer_states(" },
+	{ MESSAGES_FIRST_STEP, NULL, "_configure_zero_optimizer", NULL },
+	{ MESSAGES_FIRST_STEP, NULL, NULL, "DeepSpeedZeroOptimizer" },
+	{ MESSAGES_FIRST_STEP, "runtime/zero/", "_create_fp32_partitions", NULL },
+	{ MESSAGES_FIRST_STEP, "runtime/zero/", "_setup_for_real_optimizer", NULL },
 	{ MESSAGES_OPTIMIZER, "torch/optim/", "step", NULL },
 	{ MESSAGES_OPTIMIZER, "torch/optim/", "_foreach", NULL },
 	{ MESSAGES_OPTIMIZER, "torch/optim/", "_multi_tensor", NULL },
@@ -61,6 +65,18 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, "load_model", NULL },
 	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
 	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
+	{ MESSAGES_LOADING, NULL, "_configure_distributed_model", NULL },
+	{ MESSAGES_LOADING, NULL, "from_single_file", NULL },
+	{ MESSAGES_LOADING, NULL, "load_models_gpu", NULL }, /* ComfyUI */
+	{ MESSAGES_LOADING, NULL, "load_torch_file", NULL },
+	{ MESSAGES_LOADING, NULL, "load_pipeline", NULL },
+	{ MESSAGES_LOADING, NULL, "load_unet", NULL },
+	{ MESSAGES_LOADING, NULL, "load_diffusion_model", NULL },
+	{ MESSAGES_LOADING, NULL, "load_checkpoint_guess", NULL },
+	{ MESSAGES_LOADING, NULL, "_init_param_handle", NULL }, /* FSDP */
+	{ MESSAGES_LOADING, NULL, "_sync_module_params", NULL },
+	{ MESSAGES_LOADING, "faster_whisper", "__init__", NULL },
+	{ MESSAGES_LOADING, NULL, NULL, "ctranslate2.models." },
 	{ MESSAGES_LOADING, "vllm/", "initialize_model", NULL },
 	{ MESSAGES_LOADING, "vllm/model_executor/", "__init__", NULL },
 	{ MESSAGES_LOADING, "vllm/model_executor/", "create_weights", NULL },
@@ -89,6 +105,8 @@ static const struct cue {
 	{ MESSAGES_FORWARD, "torch/nn/modules/module.py", "_call_impl", NULL },
 	{ MESSAGES_DATA, "torch/utils/data/", NULL, NULL },
 	{ MESSAGES_DATA, NULL, "collate", NULL },
+	{ MESSAGES_DATA, NULL, "loadCam", NULL }, /* Gaussian splatting */
+	{ MESSAGES_DATA, NULL, "cameraList_from", NULL },
 };
 #define CUES (sizeof(cues) / sizeof(cues[0]))
 
@@ -336,8 +354,14 @@ static int word_step(const char *text, const char *word, size_t n, const char *e
 	const char *p = word + n, *q;
 	int is_batch = (*word | 0x20) == 'b', pair = 0;
 
-	for (; p < end && p - word < 16 && strchr("s'\"=:#[( ", *p); p++)
-		pair |= *p == ':' || *p == '[' || (*p == '=' && !is_batch);
+	/* "steps = 8" is how many there are to be: a setting */
+	if (p < end && (*p | 0x20) == 's')
+		return 0;
+	for (; p < end && p - word < 16 && strchr("'\"=:#[( ", *p); p++) {
+		if (*p == '=' && is_batch)
+			return 0;
+		pair |= *p == ':' || *p == '[' || *p == '=';
+	}
 	if (p >= end || !is_digit(*p) || p == word + n || !is_word_of_steps(text, word))
 		return 0;
 	for (q = p; q < end && is_digit(*q);)

@@ -57,6 +57,9 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define LOST_HELPS                                                                                 \
 	"dmesg -T tells whether the kernel killed it; with one process and no pool a crash shows " \
 	"itself"
+#define RAY_RAISED                                                                          \
+	"Ray's monitor stopped the task before the kernel had to: its node stood above 95 % of " \
+	"its memory"
 #define RAY_HELPS "fewer tasks at a time (num_cpus of each task), or more memory for the node"
 
 #define BAD_INDEX                                                                        \
@@ -79,6 +82,9 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define PINNED_HELPS                                                                           \
 	"less pinned memory: pin_memory=False, fewer workers or offloaded weights; under WSL " \
 	"more memory in .wslconfig"
+#define PINNED_XLA                                                                             \
+	"less of the machine's memory in use: a shorter input or a smaller batch, fewer other " \
+	"programs; under WSL more memory in .wslconfig"
 #define ONE_BUFFER \
 	"the driver gives no single buffer of that size, however much of the card is free"
 #define BAD_LABEL_TOO                                                                             \
@@ -131,9 +137,9 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_JAX, MESSAGES_DETAIL, 1, "preallocated temp allocation: {rss}", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DETAIL, 1, "total allocation: {used}", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_HOST, 1, "failed to alloc {tried} on host", PINNED_SAYS,
-	  PINNED_HELPS },
+	  PINNED_XLA },
 	{ MESSAGES_JAX, MESSAGES_HOST, 1, "could not allocate pinned host memory of size: {tried}",
-	  PINNED_SAYS, PINNED_HELPS },
+	  PINNED_SAYS, PINNED_XLA },
 	{ MESSAGES_JAX, MESSAGES_HOST, 1, "Out of memory allocating {tried} on host", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "RESOURCE_EXHAUSTED: *Out of memory", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
@@ -203,6 +209,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
 	  "error loading model: unable to allocate backend buffer", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate buffer for kv cache", NULL,
+	  NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DETAIL, 1, "msg=\"gpu memory\"*available=\"{free}\"", NULL,
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "Device memory allocation of size {tried} failed",
 	  NULL, NULL },
@@ -360,6 +368,7 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Out of memory error on GPU {device}. Cannot allocate {tried2}", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DETAIL, 1, "RMM allocation of {tried} failed", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "std::bad_alloc: out_of_memory: ", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "PT_DEVMEM Allocation failed for size::{tried}",
 	  "Gaudi's memory was full", NULL },
@@ -461,14 +470,15 @@ const struct messages_wording scan_wordings[] = {
 	  "Dask's nanny restarted a worker at its own memory limit",
 	  "a larger memory_limit a worker, fewer threads a worker, or smaller partitions" },
 	{ MESSAGES_LIBRARY, MESSAGES_CGROUP_KILL, 1,
-	  "Container killed by YARN for exceeding memory limits. {used} of {limit} physical memory "
+	  "Container killed by YARN for exceeding memory limits. {used2} of {limit2} physical memory "
 	  "used",
 	  NULL,
 	  "a larger spark.executor.memoryOverhead and spark.executor.memory, or more partitions" },
 	{ MESSAGES_LIBRARY, MESSAGES_CGROUP_KILL, 1, "Container killed by YARN for exceeding", NULL,
 	  "a larger spark.executor.memoryOverhead and spark.executor.memory, or more partitions" },
-	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
-	  "ran out-of-memory and exited with a non-zero status of {code}(SIGKILL)", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
+	  "ran out-of-memory and exited with a non-zero status of {code}(SIGKILL)", NULL,
+	  "a machine type with more memory for the replica (machineSpec.machineType)" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
 	  "Memory limit of {limit} exceeded with {used} used", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Error R15 (Memory quota vastly exceeded)",
@@ -515,7 +525,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Exception*Allocation on device", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "^Allocation on device$", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "[OOM] CUDA out of memory", NULL, NULL },
-	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "[enforce fail at *: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "[enforce fail at *: out of memory",
+	  "the driver refused memory to Caffe2",
+	  "a smaller batch (Detectron: TRAIN.IMS_PER_BATCH) or smaller pictures (TRAIN.SCALES); "
+	  "nvidia-smi shows who else holds the card" },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "failed to alloc {tried} unified memory",
 	  "unified memory lies in the host's memory too, and the driver refused it: under WSL and "
 	  "Windows there is none",
@@ -583,8 +596,8 @@ const struct messages_wording scan_wordings[] = {
 	  "NCCL_DEBUG=INFO tells which call" },
 	/* -- CUDA and its libraries: cuda_runtime_api.h, cublas_api.h, cudnn.h -- */
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA error: out of memory",
-	  "the driver refused memory outside PyTorch's allocator: for a context, a kernel, pinned "
-	  "memory or a library",
+	  "the driver refused memory: for a context, a kernel, pinned memory or a library, and in "
+	  "releases before 1.1 for PyTorch's tensors, too",
 	  NULL },
 	/* PyTorch up to 1.4: aten/src/THC/THCGeneral.cpp */
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cuda runtime error ({code}) : out of memory", NULL,
@@ -879,22 +892,25 @@ const struct messages_wording scan_wordings[] = {
 	/* -- launchers: torch/distributed/elastic, deepspeed/launcher, Ray, Open MPI -- */
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "due to the node running low on memory",
 	  RAY_SAYS, RAY_HELPS },
-	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
-	  "RayOutOfMemoryError: More than {code}% of the memory on node*is used ({used} / {limit}",
-	  RAY_SAYS, RAY_HELPS },
-	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "RayOutOfMemoryError: ", RAY_SAYS, RAY_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST, 1,
+	  "RayOutOfMemoryError: More than {code}% of the memory on node*is used ({used2} / "
+	  "{limit2}",
+	  RAY_RAISED, RAY_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST, 1, "RayOutOfMemoryError: ", RAY_RAISED, RAY_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
+	  "is used ({used2} / {limit2}). The top * memory consumers", NULL, NULL },
 
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
-	  "Memory on the node*was running was {used} / {limit}*memory usage threshold of {share}",
+	  "Memory on the node*was running was {used2} / {limit2}*memory usage threshold of {share}",
 	  NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
-	  "Memory on the node*was running was {used} / {limit}", NULL, NULL },
+	  "Memory on the node*was running was {used2} / {limit2}", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_NOTHING, 1, " 0 Workers (tasks / actors) killed due to", NULL,
 	  NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
 	  "Workers (tasks / actors) killed due to memory pressure (OOM)", RAY_SAYS, RAY_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
-	  "System memory low at node*Used memory ({used}) / total capacity ({limit})", RAY_SAYS,
+	  "System memory low at node*Used memory ({used2}) / total capacity ({limit2})", RAY_SAYS,
 	  RAY_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0,
 	  "The worker may have exceeded K8s pod memory limits",

@@ -31,6 +31,7 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 	d->caught_line = e->caught_line ? e->caught_line : PLIM_UNKNOWN;
 	d->engine = c->engine ? messages_engine_names[c->engine] : NULL;
 	d->engine_line = c->engine_line ? c->engine_line : PLIM_UNKNOWN;
+	d->program = c->program;
 	d->activity = c->activity ? messages_activity_names[c->activity] : NULL;
 	d->activity_line = c->activity_line ? c->activity_line : PLIM_UNKNOWN;
 	return PLIM_OK;
