@@ -67,7 +67,7 @@ enum {
 	F_DOCKER = 1 << 23,
 	F_OWN_LIMIT = 1 << 24, /* no cgroup's: the program's own (Dask, YARN) */
 	F_UNIFIED = 1 << 25,   /* memory that lies in the host's and the card's together */
-	F_GAPS = 1 << 26       /* as much lay in gaps as was asked for, or the text has no numbers */
+	F_GAPS = 1 << 26 /* as much lay in gaps as was asked for, or the text has no numbers */
 };
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
@@ -491,7 +491,8 @@ static const struct row {
 	  .first = "a shorter sequence, or unified memory (TF_FORCE_UNIFIED_MEMORY=1)",
 	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG, .without = F_UNIFIED,
-	  .unless = SET(FOLDING), .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
+	  .unless = SET(FOLDING),
+	  .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
 		  "bfloat16, or more "
 		  "devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
@@ -503,7 +504,8 @@ static const struct row {
 	  .first = "see who else holds the card (nvidia-smi); JAX takes 75 % of it at the start",
 	  .fix = "XLA_PYTHON_CLIENT_PREALLOCATE=false" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED,
-	  .unless = SET(FOLDING), .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
+	  .unless = SET(FOLDING),
+	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
 		  "bfloat16, or more devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = ON(CUDA), .facts = F_BIG,
@@ -517,7 +519,8 @@ static const struct row {
 	  .fix = "jax.jit(step, donate_argnums=0)" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .set = SET(REPEATED),
 	  .text = "models that are made in a loop pile up in one graph (the text numbers its "
-		  "variables in the hundreds): tf.keras.backend.clear_session() before each, or one "
+		  "variables in the hundreds): tf.keras.backend.clear_session() before each, or "
+		  "one "
 		  "model that is made once",
 	  .first = "tf.keras.backend.clear_session() before each model that a loop makes",
 	  .fix = "tf.keras.backend.clear_session()" },
@@ -812,7 +815,8 @@ static const struct row {
 	.causes = OF(CAPACITY)
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(DATA),
 	  .set = SET(SPLATTING),
-	  .text = "pictures on the host (--data_device cpu), or smaller ones (-r 2): all of them are "
+	  .text = "pictures on the host (--data_device cpu), or smaller ones (-r 2): all of them "
+		  "are "
 		  "put on the card before the first step",
 	  .first = "keep the pictures on the host (--data_device cpu), or smaller ones (-r 2)",
 	  .fix = "--data_device cpu" },
@@ -952,8 +956,8 @@ static const struct row {
 	  .fix = "model.gradient_checkpointing_enable()" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(BACKWARD),
 	  .causes = OF(CAPACITY), .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless = SET(CHECKPOINTING) | SET(SPLATTING) | SET(LANGUAGE) | SET(MMDET) |
-		    SET(DETECTRON),
+	  .unless =
+		  SET(CHECKPOINTING) | SET(SPLATTING) | SET(LANGUAGE) | SET(MMDET) | SET(DETECTRON),
 	  .text = "gradient checkpointing; a part of it in 16 bits (torch.autocast)",
 	  .first = "gradient checkpointing",
 	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
@@ -983,7 +987,8 @@ static const struct row {
 	  .text = "if memory climbs from step to step: keep no GPU tensors over a step (x.item() "
 		  "or x.detach().cpu() instead of x)",
 	  .first = "keep no GPU tensors over a step" },
-	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH, .unless = SET(SPLATTING) | SET(MMDET),
+	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
+	  .unless = SET(SPLATTING) | SET(MMDET),
 	  .moments = ~(AT(MOMENT_UNKNOWN) | AT(LOADING)) & ((1u << MESSAGES_MOMENTS) - 1),
 	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA), .last = 1,
 	  .text = "see who else holds the card (nvidia-smi): the driver's refusal does not tell "
@@ -1043,7 +1048,8 @@ static const struct row {
 	  .first = "ask for more memory (Slurm --mem={more})", .fix = "#SBATCH --mem={more}",
 	  .example = 1 },
 	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_SLURM, .without = F_LIMIT,
-	  .text = "ask for more memory: #SBATCH --mem or --mem-per-cpu (seff JOB, or sacct -j JOB -o "
+	  .text = "ask for more memory: #SBATCH --mem or --mem-per-cpu (seff JOB, or sacct -j JOB "
+		  "-o "
 		  "MaxRSS,ReqMem, tells what it had); /dev/shm and tmpfs count into it",
 	  .first = "ask for more memory (Slurm --mem)" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_KUBERNETES | F_LIMIT,
@@ -1056,7 +1062,8 @@ static const struct row {
 		  "with it; a /dev/shm of medium Memory counts into it",
 	  .first = "ask for more memory (Kubernetes resources.limits.memory)" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_DOCKER,
-	  .text = "ask for more memory: a larger docker run --memory (Compose: mem_limit), or none; "
+	  .text = "ask for more memory: a larger docker run --memory (Compose: mem_limit), or "
+		  "none; "
 		  "/dev/shm counts into it",
 	  .first = "ask for more memory (docker --memory)" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_LIMIT,
@@ -1123,8 +1130,10 @@ static const struct row {
 		  "file",
 	  .first = "smaller model files, or more swap" },
 	{ HELPS, .kinds = HOSTS, .engines = IN(VLLM), .set = SET(V1),
-	  .text = "less on the host: fewer requests at a time (--max-num-seqs) and, of pictures and "
-		  "videos, fewer of them kept (--mm-processor-cache-gb 1, --limit-mm-per-prompt), a "
+	  .text = "less on the host: fewer requests at a time (--max-num-seqs) and, of pictures "
+		  "and "
+		  "videos, fewer of them kept (--mm-processor-cache-gb 1, --limit-mm-per-prompt), "
+		  "a "
 		  "smaller --cpu-offload-gb; or more memory for the container",
 	  .first = "fewer requests with pictures at a time, or more memory for the container",
 	  .fix = "--mm-processor-cache-gb 1", .example = 1 },
@@ -1184,6 +1193,7 @@ static const struct row {
 		  "before it fails" },
 	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .only = OF(CAPACITY) | OF(LEAK),
 	  .engines = TORCH, .backends = CUDA_LIKE, .causes = OF(CAPACITY) | OF(LEAK),
+	  .without = F_GAPS,
 	  .text = "expandable_segments or max_split_size_mb: they join gaps, and there is not "
 		  "enough in gaps" },
 	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(LEAK), .engines = TORCH,
@@ -1209,7 +1219,8 @@ static const struct row {
 
 	/* -- how to be certain -- */
 	{ CERTAIN, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
-	  .without = F_WINDOWS, .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(LOADING),
+	  .without = F_WINDOWS,
+	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(LOADING),
 	  .text = "plimsoll record -- python train.py, then plimsoll why LOG --snapshot FILE: the "
 		  "recording tells who held the memory and what was still to come" },
 	{ CERTAIN, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
@@ -1293,9 +1304,9 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_PINNED;
 	if (strstr(words, "unified memory"))
 		facts |= F_UNIFIED;
-	if (known(t->request) && known(t->room) ?
-		    !known(o->unallocated) || o->unallocated.high >= t->request.low :
-		    !known(o->tried) || !known(o->free))
+	if (known(t->request) && known(t->room)
+		    ? !known(o->unallocated) || o->unallocated.high >= t->request.low
+		    : !known(o->tried) || !known(o->free))
 		facts |= F_GAPS;
 	if (known(e->limit) && e->limit.high)
 		facts |= F_LIMIT;

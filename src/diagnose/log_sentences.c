@@ -250,8 +250,8 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 	if (c->program)
 		lines_add(l, "the program is %s, on %s: line %llu%s%s has '%s'", c->program,
 			  messages_engine_names[c->engine], (unsigned long long)c->program_line,
-			  several ? " of " : "",
-			  several ? log->files.at[c->program_file].path : "", c->program_cue);
+			  several ? " of " : "", several ? log->files.at[c->program_file].path : "",
+			  c->program_cue);
 	else if (c->engine && c->engine_cue)
 		lines_add(l, "the program is %s: line %llu%s%s has '%s'",
 			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
@@ -493,7 +493,8 @@ static void tell_little(const struct messages_event *e, const struct messages_co
 		snprintf(device, sizeof(device), " (GPU %u)", o->device);
 	if (findings_one_buffer(e, c) && known(o->tried))
 		snprintf(out, size,
-			 "%s asked for %s in one buffer, and the driver gives none so large, however "
+			 "%s asked for %s in one buffer, and the driver gives none so large, "
+			 "however "
 			 "much is free",
 			 who, z.at[0]);
 	else if (strstr(e->wording->pattern, "unified memory") && known(o->tried))
@@ -542,6 +543,8 @@ static void tell_device(const struct messages_event *e, const struct findings_to
 			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->total));
 	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && known(o->allocated))
 		tell_share(e, c, out, size);
+	else if (findings_one_buffer(e, c) && known(o->tried))
+		tell_little(e, c, out, size);
 	else if (t->free_enough)
 		snprintf(
 			out, size,

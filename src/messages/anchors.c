@@ -24,6 +24,8 @@ static const struct {
 	{ "File ~", SCAN_NOTEBOOK },
 	{ "Cell In[", SCAN_NOTEBOOK },
 	{ "<ipython-input-", SCAN_NOTEBOOK },
+	{ "/tmp/ipykernel_", SCAN_NOTEBOOK },
+	{ "/tmp/ipython-input", SCAN_NOTEBOOK },
 	{ "-packages/", SCAN_NOTEBOOK },
 	{ "Traceback (most", SCAN_TRACEBACK },
 	{ "total_vm", SCAN_TABLE },

@@ -15,16 +15,16 @@
 #define ANY_BACKEND MESSAGES_BACKEND_CUDA
 
 /* What is built on an engine. */
-#define ON(engine, word, name)                                  \
-	{                                                       \
+#define ON(engine, word, name)                                   \
+	{                                                        \
 		word, E(engine), ANY_ACTIVITY, ANY_BACKEND, name \
 	}
-#define TRAINS(engine, word, name)                            \
-	{                                                     \
+#define TRAINS(engine, word, name)                              \
+	{                                                       \
 		word, E(engine), A(TRAINING), ANY_BACKEND, name \
 	}
-#define RUNS(engine, word, name)                                \
-	{                                                       \
+#define RUNS(engine, word, name)                                  \
+	{                                                         \
 		word, E(engine), A(GENERATING), ANY_BACKEND, name \
 	}
 

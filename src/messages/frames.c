@@ -275,13 +275,20 @@ static int cell_place(const char *p, const char *end, struct place *at)
 	return at->number.end > at->number.at;
 }
 
-/* "/a/b.py in f(x)", "<ipython-input-5-0a1b> in <module>": IPython 7, the number is at the arrow. */
+/*
+ * "/a/b.py in f(x)", "<ipython-input-5-0a1b> in <module>": IPython 7, the number is at the arrow.  Colab makes a link of
+ * the file: "[/a/b.py](https://localhost:8080/#) in f(x)".
+ */
 static int old_place(const char *p, const char *in, const char *end, struct place *at)
 {
+	const char *link = in && *p == '[' ? memmem(p, (size_t)(in - p), "](", 2) : NULL;
+	const char *stop = link ? link : in;
+
+	p += link != NULL;
 	if (!in || (*p != '/' && strncmp(p, "<ipython-input-", 15)) ||
 	    memchr(p, ' ', (size_t)(in - p)))
 		return 0;
-	at->file = (struct span){ p, in };
+	at->file = (struct span){ p, stop };
 	at->number = (struct span){ end, end };
 	return 1;
 }

@@ -237,9 +237,9 @@ enum messages_setting {
 	MESSAGES_SET_DETECTRON,
 	MESSAGES_SET_LANGUAGE, /* a language model: sequences and logits */
 	MESSAGES_SET_GRPO,
-	MESSAGES_SET_FOLDING,  /* AlphaFold and its like */
-	MESSAGES_SET_V1,       /* vLLM's engine that knows no swap space */
-	MESSAGES_SET_COMPILE,  /* torch.compile */
+	MESSAGES_SET_FOLDING, /* AlphaFold and its like */
+	MESSAGES_SET_V1,      /* vLLM's engine that knows no swap space */
+	MESSAGES_SET_COMPILE, /* torch.compile */
 	MESSAGES_SET_WINDOWS,
 	MESSAGES_SET_MEDIA,    /* pictures or videos are among a server's inputs */
 	MESSAGES_SET_REPEATED, /* models are made again and again in one graph */

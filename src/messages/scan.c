@@ -200,9 +200,10 @@ static void take_loading(const struct scan *s, struct messages_event *e)
 {
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
-	if (is_of_loading(e->wording) || was_loading(s, e) || (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
-					  e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
-					  e->wording->class <= MESSAGES_SHARED))
+	if (is_of_loading(e->wording) || was_loading(s, e) ||
+	    (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
+	     e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
+	     e->wording->class <= MESSAGES_SHARED))
 		e->traceback.moment = MESSAGES_LOADING;
 }
 

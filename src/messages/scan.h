@@ -98,7 +98,8 @@ struct scan_cue {
 	enum messages_engine engine;
 	enum messages_activity activity;
 	enum messages_backend backend;
-	const char *program; /* what is built on that engine, by its name; NULL: the engine itself */
+	const char
+		*program; /* what is built on that engine, by its name; NULL: the engine itself */
 };
 extern const struct scan_cue scan_cues[];
 extern const size_t scan_cue_count;

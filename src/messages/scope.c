@@ -213,6 +213,7 @@ static enum messages_backend own_backend(const struct messages_event *e)
 		{ "HPU", MESSAGES_BACKEND_HPU },
 		{ "synStatus", MESSAGES_BACKEND_HPU },
 		{ "Vulkan", MESSAGES_BACKEND_VULKAN },
+		{ "vulkan", MESSAGES_BACKEND_VULKAN },
 		{ "vk::", MESSAGES_BACKEND_VULKAN },
 		{ "_HBM", MESSAGES_BACKEND_TPU },
 		{ "That was not possible", MESSAGES_BACKEND_TPU },

@@ -57,7 +57,7 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define LOST_HELPS                                                                                 \
 	"dmesg -T tells whether the kernel killed it; with one process and no pool a crash shows " \
 	"itself"
-#define RAY_RAISED                                                                          \
+#define RAY_RAISED                                                                               \
 	"Ray's monitor stopped the task before the kernel had to: its node stood above 95 % of " \
 	"its memory"
 #define RAY_HELPS "fewer tasks at a time (num_cpus of each task), or more memory for the node"
@@ -82,7 +82,7 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define PINNED_HELPS                                                                           \
 	"less pinned memory: pin_memory=False, fewer workers or offloaded weights; under WSL " \
 	"more memory in .wslconfig"
-#define PINNED_XLA                                                                             \
+#define PINNED_XLA                                                                              \
 	"less of the machine's memory in use: a shorter input or a smaller batch, fewer other " \
 	"programs; under WSL more memory in .wslconfig"
 #define ONE_BUFFER \
@@ -470,7 +470,8 @@ const struct messages_wording scan_wordings[] = {
 	  "Dask's nanny restarted a worker at its own memory limit",
 	  "a larger memory_limit a worker, fewer threads a worker, or smaller partitions" },
 	{ MESSAGES_LIBRARY, MESSAGES_CGROUP_KILL, 1,
-	  "Container killed by YARN for exceeding memory limits. {used2} of {limit2} physical memory "
+	  "Container killed by YARN for exceeding memory limits. {used2} of {limit2} physical "
+	  "memory "
 	  "used",
 	  NULL,
 	  "a larger spark.executor.memoryOverhead and spark.executor.memory, or more partitions" },

@@ -75,6 +75,13 @@ static enum plim_status fill_processes(struct plim_why *w, const struct messages
 	return PLIM_OK;
 }
 
+/* DeepSpeed tells of its memory again and again, on a good day as well. */
+static int is_gauge(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_DETAIL && e->wording->family == MESSAGES_LAUNCHER &&
+	       (e->oom.allocated.low != PLIM_UNKNOWN || strstr(e->wording->pattern, "CPU Virtual"));
+}
+
 /* Who else speaks of it. */
 static enum plim_status fill_also(struct plim_why *w, size_t index, struct plim_why_death *d,
 				  struct plim_err *err)
@@ -86,7 +93,7 @@ static enum plim_status fill_also(struct plim_why *w, size_t index, struct plim_
 	for (size_t i = 0; i < log->events.n; i++) {
 		const struct messages_event *e = &log->events.at[i];
 
-		if (i != index && e->joined == index &&
+		if (i != index && e->joined == index && !is_gauge(e) &&
 		    (e->line != log->events.at[index].line ||
 		     e->file != log->events.at[index].file))
 			lines_add(&also, "line %llu, %s%s%s", (unsigned long long)e->line,

@@ -78,8 +78,8 @@ static void bound_line(struct text *t, const struct plim_why_death *d)
 		text_puts(&words, ", as a rule");
 	if (v->bound_by == PLIM_BOUND_LIMIT)
 		put_range(&words, ": ",
-			  d->numbers.allowed_bytes.low != PLIM_UNKNOWN ? d->numbers.allowed_bytes :
-									 d->numbers.limit_bytes);
+			  d->numbers.allowed_bytes.low != PLIM_UNKNOWN ? d->numbers.allowed_bytes
+								       : d->numbers.limit_bytes);
 	else if (v->bound_by == PLIM_BOUND_CGROUP)
 		put_range(&words, ": ", d->numbers.limit_bytes);
 	else if (v->bound_by == PLIM_BOUND_DEVICE)
