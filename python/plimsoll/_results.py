@@ -2579,6 +2579,8 @@ class WhyDeath(Object):
     """the program: 'PyTorch', 'vLLM', 'llama.cpp', ...; null: no word of the log tells"""
     engine_line: int | None
     """of the log, that tells the engine"""
+    program: str | None
+    """what is built on that engine: 'Nerfstudio', 'MMDetection', 'AlphaFold'; null: not told"""
     activity: str | None
     """what it was doing: training, evaluation, generating, serving, loading, converting, compiling, starting; null:
     not told"""

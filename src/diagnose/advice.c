@@ -67,10 +67,14 @@ enum {
 	F_DOCKER = 1 << 23,
 	F_OWN_LIMIT = 1 << 24, /* no cgroup's: the program's own (Dask, YARN) */
 	F_UNIFIED = 1 << 25,   /* memory that lies in the host's and the card's together */
+	F_TINY = 1 << 27,      /* next to nothing was asked for */
+	F_BESIDE = 1 << 28,    /* of the GPU's share, others hold more than this program */
+	F_NOT_FIRST = 1 << 29, /* not the first card */
 	F_GAPS = 1 << 26 /* as much lay in gaps as was asked for, or the text has no numbers */
 };
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
+#define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
 
@@ -140,15 +144,32 @@ static const struct row {
 		  "per_process_memory_fraction), if the card may be used further",
 	  .first = "raise this process's own limit",
 	  .fix = "torch.cuda.set_per_process_memory_fraction(1.0)" },
+	{ HELPS, .kinds = GPU, .facts = F_FREE | F_WINDOWS, .engines = TORCH | PICTURES,
+	  .backends = CUDA_LIKE,
+	  .text = "a larger page file, and fewer other programs: the card was not full, and "
+		  "Windows "
+		  "refuses the card's memory too when it can promise no more of its own",
+	  .first = "a larger page file (the card was not full), and start it anew" },
+	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = CUDA_LIKE,
+	  .without = F_WINDOWS,
+	  .text = "start it anew, and look for who else used the card at that moment (nvidia-smi): "
+		  "it was not full",
+	  .first = "start it anew: the card was not full" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
+	  .without = F_WINDOWS,
 	  .text = "look for a limit of this process first (set_per_process_memory_fraction, "
 		  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF, MIG, a container's "
 		  "share): the card was not full",
 	  .first = "look for a limit of this process (a memory fraction, MIG, a container's "
 		   "share)" },
 
+	{ HELPS, .kinds = GPU, .backends = ON(MPS), .facts = F_BESIDE,
+	  .engines = CACHED | IN(UNKNOWN),
+	  .text = "close other programs: they, and the system, hold more of what the GPU may use "
+		  "than this one's tensors",
+	  .first = "close other programs, which hold most of what the GPU may use" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE,
-	  .engines = TORCH | PICTURES | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
+	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
@@ -178,6 +199,9 @@ static const struct row {
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 
 	/* -- servers: vllm/config, sglang/srt/server_args.py, TGI's launcher, TensorRT-LLM's LlmArgs -- */
+	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .set = SET(FLOAT32),
+	  .text = "weights in 16 bits: --dtype half (or bfloat16) instead of float",
+	  .first = "weights in 16 bits (--dtype half)", .fix = "--dtype half" },
 	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .facts = F_WEIGHTS, .moments = LOADED,
 	  .text = "what it holds is more than its share already: weights that fit (a quantised "
 		  "checkpoint: AWQ, GPTQ, FP8), or more cards (--tensor-parallel-size)",
@@ -344,8 +368,18 @@ static const struct row {
 	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
 		  "CPU (--cpu-moe, --n-cpu-moe N)",
 	  .first = "put fewer layers on the GPU (-ngl) or shorten the context (-c)",
+	  .fix = "-ngl 20", .unless = SET(LAYERS), .moments = LOADED, .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .moments = AT(LOADING),
+	  .without = F_ONE_BUFFER,
+	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
+		  "CPU (--cpu-moe, --n-cpu-moe N): it is the weights that do not fit",
+	  .first = "put fewer layers on the GPU (-ngl), or take a smaller quantisation",
 	  .fix = "-ngl 20", .unless = SET(LAYERS), .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
+	{ HELPS, .kinds = GPU, .engines = GGML_TEXT, .facts = F_BARE, .backends = ON(CUDA),
+	  .last = 1,
+	  .text = "see who else holds the card (nvidia-smi): the text does not tell how much was "
+		  "asked for" },
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER, .moments = LOADED,
 	  .text = "a shorter context (-c 8192), a quantised KV cache (-ctk q8_0 -ctv q8_0, with "
 		  "-fa on), a smaller compute buffer (-ub 256)",
 	  .first = "shorten the context (-c 8192)",
@@ -376,7 +410,8 @@ static const struct row {
 		  "a smaller quantisation (--type q4_0)",
 	  .first = "a smaller picture, or --vae-tiling --offload-to-cpu",
 	  .fix = "--vae-tiling --diffusion-fa --offload-to-cpu" },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .facts = F_NOT_FIRST,
+	  .without = F_ONE_BUFFER,
 	  .text = "of several cards, another division (-ts 3,1): the one that is named was full",
 	  .fix = "-ts 3,1", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER,
@@ -485,6 +520,12 @@ static const struct row {
 	  .fix = "pipe.vae.enable_tiling()" },
 
 	/* -- JAX, TensorFlow, Paddle, ONNX Runtime, TensorRT, MLX, CuPy -- */
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_TINY,
+	  .text = "so little was refused that no smaller batch helps: nothing was left (another "
+		  "program, or an earlier one that still runs: nvidia-smi), or this build of "
+		  "jaxlib "
+		  "does not fit the device",
+	  .first = "see who else holds the device (nvidia-smi); no smaller batch would help" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .without = F_UNIFIED,
 	  .text = "a shorter sequence, or the host's memory beside the card's (Linux, not WSL): "
 		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0, which is slower",
@@ -497,13 +538,13 @@ static const struct row {
 		  "devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = CUDA_LIKE,
-	  .without = F_BIG | F_UNIFIED, .unless = SET(PREALLOCATE),
+	  .without = F_BIG | F_UNIFIED | F_TINY, .unless = SET(PREALLOCATE),
 	  .text = "see who else holds the card (nvidia-smi): JAX takes 75 % of it at the start; "
 		  "XLA_PYTHON_CLIENT_PREALLOCATE=false or XLA_PYTHON_CLIENT_MEM_FRACTION=.50 where "
 		  "it is shared",
 	  .first = "see who else holds the card (nvidia-smi); JAX takes 75 % of it at the start",
 	  .fix = "XLA_PYTHON_CLIENT_PREALLOCATE=false" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED,
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED | F_TINY,
 	  .unless = SET(FOLDING),
 	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
 		  "bfloat16, or more devices (jax.sharding)",
@@ -699,15 +740,24 @@ static const struct row {
 		  "load-in-4bit or cpu offload for Transformers models; a smaller quantisation",
 	  .first = "a shorter context, fewer layers on the GPU, or a smaller quantisation",
 	  .fix = "--ctx-size 4096 --gpu-layers 20", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(LOADING),
+	  .text = "weights in 16 bits (--full_fp16 or --full_bf16, --mixed_precision), of Flux and "
+		  "SD3 --fp8_base and --blocks_to_swap; a smaller base model, or a card with more "
+		  "memory",
+	  .first = "weights in 16 bits (--full_fp16), or a smaller base model",
+	  .fix = "--full_fp16 --mixed_precision=fp16" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .unless = SET(BATCH), .text = "train_batch_size 1 with gradient accumulation",
+	  .moments = LOADED, .unless = SET(BATCH),
+	  .text = "train_batch_size 1 with gradient accumulation",
 	  .first = "train_batch_size 1, with gradient accumulation",
 	  .fix = "--train_batch_size=1" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .unless = SET(CHECKPOINTING), .text = "--gradient_checkpointing, --mixed_precision bf16",
+	  .moments = LOADED, .unless = SET(CHECKPOINTING),
+	  .text = "--gradient_checkpointing, --mixed_precision bf16",
 	  .first = "--gradient_checkpointing",
 	  .fix = "--gradient_checkpointing --mixed_precision=bf16" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
+	  .moments = LOADED,
 	  .text = "a smaller --resolution, an optimizer with less state (an 8-bit one, Adafactor)",
 	  .first = "a smaller --resolution", .fix = "--resolution=512", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .doing = DOING(TRAINING),
@@ -809,10 +859,9 @@ static const struct row {
 #undef TRAINS
 
 /* -- kinds of programs whose batch is something else -- */
-#define STEPS                                                                     \
-	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH),                 \
-	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN) | AT(LOADING), \
-	.causes = OF(CAPACITY)
+#define STEPS                                                     \
+	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), \
+	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(DATA),
 	  .set = SET(SPLATTING),
 	  .text = "pictures on the host (--data_device cpu), or smaller ones (-r 2): all of them "
@@ -820,6 +869,13 @@ static const struct row {
 		  "put on the card before the first step",
 	  .first = "keep the pictures on the host (--data_device cpu), or smaller ones (-r 2)",
 	  .fix = "--data_device cpu" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(LOADING),
+	  .set = SET(SPLATTING),
+	  .text = "a smaller point cloud to begin with, smaller pictures (-r 2), pictures on the "
+		  "host "
+		  "(--data_device cpu)",
+	  .first = "a smaller point cloud, or pictures on the host (--data_device cpu)",
+	  .fix = "--data_device cpu -r 2", .example = 1 },
 	{ HELPS, STEPS, .set = SET(SPLATTING),
 	  .text = "fewer gaussians (a higher densify_grad_threshold, an earlier "
 		  "densify_until_iter, a "
@@ -1151,9 +1207,18 @@ static const struct row {
 	{ HELPS, .kinds = HOSTS, .engines = IN(JVM),
 	  .text = "a smaller heap (-Xmx), so that Java asks the machine for less, or more memory",
 	  .first = "a smaller -Xmx, or more memory", .fix = "-Xmx4g", .example = 1 },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(UNKNOWN), .facts = F_PYTHON,
-	  .engines = TORCH | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(RAY) |
-		     IN(RAPIDS),
+	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
+	  .without = F_LARGE, .engines = IN(UNKNOWN),
+	  .text = "less at a time: smaller inputs, or the same read in parts (chunks, np.memmap); "
+		  "a "
+		  "smaller dtype (float32 instead of float64); drop what is no longer needed",
+	  .first = "less at a time: smaller inputs, or read in parts" },
+	{ HELPS, .kinds = KILLS, .doing = DOING(UNKNOWN), .facts = F_PYTHON, .engines = IN(UNKNOWN),
+	  .text = "if it trains: fewer data workers, and the data set in arrays or memory-mapped "
+		  "files; if it runs a model: a smaller one, or smaller inputs",
+	  .first = "less in host memory: fewer data workers, a smaller model or inputs" },
+	{ HELPS, .kinds = HOSTS, .doing = DOING(UNKNOWN), .facts = F_PYTHON, .without = F_LARGE,
+	  .engines = TORCH | IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(RAY) | IN(RAPIDS),
 	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
 		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
 		  "inputs",
@@ -1169,9 +1234,13 @@ static const struct row {
 		  "more swap",
 	  .first = "more host memory, or less needed of it (smaller inputs, fewer workers)" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
-	  .text = "fewer data workers, the data set in arrays or memory-mapped files, and where it "
-		  "keeps a replay buffer, a smaller one",
-	  .first = "fewer data workers, or a smaller data set or replay buffer in memory" },
+	  .unless = SET(REPLAY),
+	  .text = "fewer data workers, and the data set in arrays or memory-mapped files",
+	  .first = "fewer data workers, or a smaller data set in memory" },
+	{ HELPS, .kinds = HOSTS,
+	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
+	  .text = "a smaller replay buffer, or fewer environments at a time",
+	  .first = "a smaller replay buffer" },
 	{ HELPS, .kinds = KIND(SHARED),
 	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
 		  "with medium: Memory at /dev/shm",
@@ -1297,6 +1366,13 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
+	if (known(o->tried) && o->tried.high < TINY_BYTES)
+		facts |= F_TINY;
+	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
+	    o->others.low > o->allowed.high / 5 * 3)
+		facts |= F_BESIDE;
+	if (o->device != UINT32_MAX && o->device)
+		facts |= F_NOT_FIRST;
 	if (known(o->tried) &&
 	    (o->tried.low >= HUGE_BYTES || (known(o->total) && o->tried.low > o->total.high)))
 		facts |= F_HUGE;
@@ -1304,19 +1380,22 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_PINNED;
 	if (strstr(words, "unified memory"))
 		facts |= F_UNIFIED;
+	if (findings_async(e))
+		return facts | (t->elsewhere && would_serve(e, t) ? F_OUTSIDE : 0);
 	if (known(t->request) && known(t->room)
 		    ? !known(o->unallocated) || o->unallocated.high >= t->request.low
 		    : !known(o->tried) || !known(o->free))
 		facts |= F_GAPS;
 	if (known(e->limit) && e->limit.high)
 		facts |= F_LIMIT;
-	if (t->elsewhere)
+	if (t->elsewhere && would_serve(e, t))
 		facts |= F_OUTSIDE;
 	return facts;
 }
 
 #define SHARE_MOST 0.97 /* a card's context and the driver take the rest */
 #define SHARE_FAR 0.1
+#define SHARE_ALL 0.97 /* far above vLLM's own 0.9, where the text tells no share */
 
 /* The share that would hold what a server lacks; 0: the text does not tell, > SHARE_MOST: none would. */
 static double share_wanted(const struct messages_event *e)
@@ -1335,9 +1414,11 @@ static unsigned facts_of_share(const struct messages_event *e, const struct mess
 	unsigned facts = wanted > SHARE_MOST ? F_LACKS : wanted > 0 ? F_RAISE : 0;
 
 	/* the KV cache fills no more than the share: what is far above it is weights and activations */
-	if (e->wording->class == MESSAGES_DEVICE && set->line && set->value > 0 &&
-	    known(e->oom.allocated) && known(e->oom.total) &&
-	    (double)e->oom.allocated.low > (set->value + SHARE_FAR) * (double)e->oom.total.high)
+	if (e->wording->class == MESSAGES_DEVICE && known(e->oom.allocated) &&
+	    known(e->oom.total) &&
+	    (double)e->oom.allocated.low >
+		    (set->line && set->value > 0 ? set->value + SHARE_FAR : SHARE_ALL) *
+			    (double)e->oom.total.high)
 		facts |= F_WEIGHTS;
 	return facts;
 }
@@ -1374,7 +1455,7 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 	    strstr(e->traceback.user.file, ":\\") || c->set[MESSAGES_SET_WINDOWS].line)
 		facts |= F_WINDOWS;
 	/* the words of up to 2.0 */
-	if (facts & F_WINDOWS || strstr(e->text, "already allocated;"))
+	if (facts & F_WINDOWS || e->oom.old_format || strstr(e->text, "already allocated;"))
 		facts |= F_FIXED;
 	return facts;
 }

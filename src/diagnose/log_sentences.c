@@ -119,7 +119,12 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32], c[32];
 
-	if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed))
+	if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->others) && !known(o->total))
+		lines_add(l,
+			  "the limit of %s is what PYTORCH_MPS_HIGH_WATERMARK_RATIO allows of the "
+			  "machine's memory",
+			  messages_size(a, o->allowed));
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed))
 		lines_add(l,
 			  "a limit of this process stopped it (%s allowed), not the card%s%s: "
 			  "set_per_process_memory_fraction, or per_process_memory_fraction",
@@ -138,8 +143,7 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 	else if (t->free_enough)
 		lines_add(l,
 			  "the driver had %s free and was asked for %s: a limit that this release "
-			  "does not print (2.1 to 2.5), or somebody who held memory only for that "
-			  "moment",
+			  "does not print, or somebody who held memory only for that moment",
 			  messages_size(a, o->free), messages_size(b, o->tried));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
 		lines_add(

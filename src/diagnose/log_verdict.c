@@ -82,6 +82,13 @@ int findings_one_buffer(const struct messages_event *e, const struct messages_co
 		e->oom.tried.low > VULKAN_BUFFER);
 }
 
+/* Refused by the driver's own pools (cudaMallocAsync): PyTorch's settings do not reach them. */
+int findings_async(const struct messages_event *e)
+{
+	return strstr(e->wording->pattern, "Allocation on device") != NULL ||
+	       strstr(e->text, "would exceed allowed memory") != NULL;
+}
+
 /* ---- the bound ---- */
 
 static uint64_t decides(const struct messages_oom *o)
@@ -301,6 +308,10 @@ static void rank(const struct messages_event *e, unsigned facts, struct findings
 	memcpy(t->ranked, r->causes, sizeof(t->ranked));
 	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])
 		t->ranked_count++;
+	/* it stands last where there are no numbers */
+	if (t->ranked_count > 1 && findings_async(e) &&
+	    t->ranked[t->ranked_count - 1] == FINDINGS_CAUSE_FRAGMENTATION)
+		t->ranked[--t->ranked_count] = FINDINGS_CAUSE_UNKNOWN;
 }
 
 static int larger_than_all(const struct messages_event *e, const struct findings_told *t)

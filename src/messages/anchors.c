@@ -36,11 +36,13 @@ static const struct {
 	{ "Loading weights", SCAN_LOADING },
 	{ "Loading model", SCAN_LOADING },
 	{ "load_tensors: loading", SCAN_LOADING },
-	{ "weights took", SCAN_LOADED }, /* vLLM */
+	{ "processing method load_model", SCAN_LOAD_FAILED }, /* vLLM */
+	{ "weights took", SCAN_LOADED },
 	{ "model loaded", SCAN_LOADED },
 	{ "loading took", SCAN_LOADED },
 	{ "loaded in", SCAN_LOADED },
 	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
+	{ "Skipping tactic", SCAN_CAUGHT }, /* TensorRT */
 	{ "skipping batch", SCAN_CAUGHT },
 	{ "skipping this batch", SCAN_CAUGHT },
 	{ "skip this batch", SCAN_CAUGHT },

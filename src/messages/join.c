@@ -93,7 +93,8 @@ static void take_missing(struct messages_event *head, const struct messages_even
 		memcpy(head->group, e->group, sizeof(head->group));
 	if (head->traceback.step == PLIM_UNKNOWN)
 		head->traceback.step = e->traceback.step;
-	if (!head->traceback.frames)
+	if (!head->traceback.frames &&
+	    (e->traceback.frames || head->traceback.moment == MESSAGES_MOMENT_UNKNOWN))
 		head->traceback = e->traceback;
 }
 
@@ -167,8 +168,12 @@ static void join_details(struct messages_log *log)
 			    (head == i ||
 			     lines_between(&at[i], &at[k]) < lines_between(&at[i], &at[head])))
 				head = k;
-		if (head != i)
-			join_into(log, i, head);
+		if (head == i)
+			continue;
+		/* what was skipped was the last that there was */
+		if (strstr(at[i].wording->pattern, "any implementation"))
+			at[head].caught_line = 0;
+		join_into(log, i, head);
 	}
 }
 

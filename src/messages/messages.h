@@ -26,6 +26,7 @@ struct messages_oom {
 	uint32_t device;              /* PLIM_UNKNOWN cut to 32 bits: not told */
 	uint32_t processes;           /* clauses about other processes */
 	uint32_t own_listed;          /* one of the clauses was about this process itself */
+	uint32_t old_format;          /* the words of PyTorch up to 2.0 */
 	uint64_t line;                /* of the text, from 1 */
 };
 
@@ -237,6 +238,8 @@ enum messages_setting {
 	MESSAGES_SET_DETECTRON,
 	MESSAGES_SET_LANGUAGE, /* a language model: sequences and logits */
 	MESSAGES_SET_GRPO,
+	MESSAGES_SET_REPLAY, /* a buffer of past episodes is in host memory */
+	MESSAGES_SET_FLOAT32,
 	MESSAGES_SET_FOLDING, /* AlphaFold and its like */
 	MESSAGES_SET_V1,      /* vLLM's engine that knows no swap space */
 	MESSAGES_SET_COMPILE, /* torch.compile */

@@ -242,7 +242,7 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 
 	*out = (struct messages_oom){ UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
 				      UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-				      UINT32_MAX, 0,       0,       0 };
+				      UINT32_MAX, 0,       0,       0,       0 };
 	n = flatten(text, n, flat);
 	trigger = find_trigger(flat, n);
 	if (!trigger)
@@ -263,6 +263,7 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	if (out->tried.low == PLIM_UNKNOWN)
 		return 0;
 	complete(out);
+	out->old_format = memmem(body, n, "total capacity;", 15) != NULL;
 	find_device(body, n, out);
 	find_device(flat, (size_t)(body - flat), out);
 	find_processes(body, n, out);

@@ -54,6 +54,7 @@ struct scan {
 	uint64_t step, step_at; /* of the progress seen last, and where */
 	uint64_t stepped;       /* up to where it was looked for */
 	uint64_t loading_at;    /* of a bar of weights being loaded that is not full; 0: none */
+	uint64_t load_failed;   /* the line that says so; 0: none does */
 	uint64_t loading_line;  /* of a word without a bar that they are being loaded; 0: none */
 	struct plim_err *err;
 	enum plim_status status;
@@ -182,16 +183,27 @@ static int has_trace(const struct messages_event *e)
 	       (e->wording->family == MESSAGES_DATALOADER || !scan_event_is_kill(e));
 }
 
-/* Wordings of who loads weights. */
-static int is_of_loading(const struct messages_wording *w)
+/* Wordings of who loads weights; llama.cpp names the buffer, and what it was for. */
+static int is_of_loading(const struct messages_event *e)
 {
-	return strstr(w->pattern, "dispatched on the CPU") ||
-	       strstr(w->pattern, "fit the quantized model");
+	static const char *const words[] = { "dispatched on the CPU", "fit the quantized model",
+					     "error loading model", "alloc_tensor_range" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(e->wording->pattern, words[i]) || strstr(e->text, words[i]))
+			return 1;
+	return 0;
 }
 
-/* "Loading weights ..." right in front of a kill, and no word that it was done. */
+/*
+ * "Loading weights ..." right in front of a kill, and no word that it was done; "Exception in worker while processing
+ * method load_model" in front of a failure.
+ */
 static int was_loading(const struct scan *s, const struct messages_event *e)
 {
+	if (s->load_failed && s->load_failed + TRACE_LINES >= s->line &&
+	    e->wording->class <= MESSAGES_BUDGET)
+		return e->traceback.moment == MESSAGES_MOMENT_UNKNOWN;
 	return s->loading_line && s->loading_line + KILL_LINES >= s->line && scan_event_is_kill(e);
 }
 
@@ -200,7 +212,7 @@ static void take_loading(const struct scan *s, struct messages_event *e)
 {
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
-	if (is_of_loading(e->wording) || was_loading(s, e) ||
+	if (is_of_loading(e) || was_loading(s, e) ||
 	    (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
 	     e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
 	     e->wording->class <= MESSAGES_SHARED))
@@ -216,8 +228,8 @@ static void event_place(struct scan *s, struct messages_event *e)
 	scan_event_rank(e, rank_of(s));
 	if (has_trace(e))
 		take_trace(s, e);
-	take_loading(s, e);
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
+	take_loading(s, e);
 }
 
 /* The kernel's reaper speaks once more of whom it killed. */
@@ -354,11 +366,22 @@ static void give_above(struct scan *s, const struct open_trace *t)
 	e->traceback.step = t->progress;
 }
 
+/* "File "C:\x.py"": Windows. */
+static void drive(struct scan *s)
+{
+	struct messages_set *set = &s->log->files.at[s->file].set[MESSAGES_SET_WINDOWS];
+	const char *at = memmem(s->now.text, s->now.n, "File \"", 6);
+
+	if (at && s->now.text + s->now.n - at > 8 && at[7] == ':' && at[8] == '\\')
+		*set = (struct messages_set){ s->line, 1, -1 };
+}
+
 static void frame(struct scan *s)
 {
 	struct open_trace *t = traceback_of(s);
 
 	t->last_line = s->line;
+	drive(s);
 	scan_trace_frame(&t->traceback, &s->now, line_below(s));
 	give_above(s, t);
 }
@@ -539,6 +562,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_TABLE: table(s); break;
 		case SCAN_LOADING: loading(s, at); break;
 		case SCAN_LOADED: s->loading_line = 0; break;
+		case SCAN_LOAD_FAILED: s->load_failed = s->line; break;
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;

@@ -66,6 +66,8 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
 	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
 	{ MESSAGES_LOADING, NULL, "_configure_distributed_model", NULL },
+	{ MESSAGES_LOADING, "accelerate", "prepare_model", NULL },
+	{ MESSAGES_LOADING, "/trainer.py", "=__init__", NULL }, /* puts the model onto the card */
 	{ MESSAGES_LOADING, NULL, "from_single_file", NULL },
 	{ MESSAGES_LOADING, NULL, "load_models_gpu", NULL }, /* ComfyUI */
 	{ MESSAGES_LOADING, NULL, "load_torch_file", NULL },

@@ -317,6 +317,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* TensorRT 7: a tactic's workspace */
 	  "GPU memory allocation error during getBestTactic", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "OutOfMemory: no further information", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DETAIL, 1, "could not find any implementation for node", NULL,
+	  NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* A1111: modules/sd_hijack_optimizations.py */
 	  "Not enough memory, use lower resolution (max approx.",
 	  "attention over so many pixels does not fit", NULL },
@@ -724,6 +726,11 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_DATALOADER, MESSAGES_KILLED, 1,
 	  "DataLoader worker (pid {pid}) is killed by signal: Killed", NULL, NULL },
+	{ MESSAGES_DATALOADER, MESSAGES_OTHER, 0,
+	  "DataLoader worker (pid {pid}) is killed by signal: Terminated",
+	  "a worker was asked to end (SIGTERM), as when the program above it stops or a job is "
+	  "cancelled: not memory of its own",
+	  "look above it for what ended the program; dmesg -T tells whether host memory ran out" },
 	{ MESSAGES_DATALOADER, MESSAGES_OTHER, 1,
 	  "DataLoader worker (pid {pid}) is killed by signal: ",
 	  "a worker crashed (the signal says how): not memory that ran out",
@@ -1010,6 +1017,9 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "OutOfMemoryError: Allocation on device", NULL,
 	  NULL },
+	/* the class alone, as reports list it, in any language */
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, ":* torch.OutOfMemoryError$", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, ":* torch.cuda.OutOfMemoryError$", NULL, NULL },
 	/* -- the driver's own words, by whomever -- */
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA Error {code}, out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA Error: out of memory", NULL, NULL },
