@@ -25,8 +25,10 @@ export interface Cells {
 export function wanted_top(state: State): number {
 	const { recording } = state;
 	const { death } = recording;
-	const peak = Math.max(recording.reserved_peak, recording.allocated.at[recording.peak_moment], 1);
-	const wish = death ? recording.allocated.at[recording.death_moment!] + (death.requested_bytes ?? 0) : 0;
+	const peak = Math.max(recording.reserved_peak, recording.allocated.total(recording.peak_moment), 1);
+	const wish = death
+		? recording.allocated.total(recording.death_moment!) + (death.requested_bytes ?? 0)
+		: 0;
 	const limit = limit_of(state)?.bytes ?? 0;
 	// A request of a terabyte, or a limit far away, would press all else flat: it runs off the picture.
 	const most = Math.max(peak, Math.min(wish, peak * 2));
@@ -62,7 +64,7 @@ export class Chart {
 
 	constructor(readonly state: State) {
 		const { recording } = state;
-		this.outline(recording.allocated.at[recording.peak_moment]);
+		this.outline(recording.allocated.total(recording.peak_moment));
 	}
 
 	// Allocations of at least 1/600 of what is high on the picture are outlined one by one.
@@ -159,7 +161,7 @@ export class Chart {
 		this.whole = this.top_of_scale();
 		this.scale = Math.min(state.high ?? this.whole, this.whole);
 		this.floor = state.high === null ? 0 : Math.min(state.low, this.scale * 0.999);
-		const peak = recording.allocated.at[recording.peak_moment];
+		const peak = recording.allocated.total(recording.peak_moment);
 		this.outline(Math.min(this.scale - this.floor, peak));
 	}
 

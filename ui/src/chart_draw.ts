@@ -220,7 +220,7 @@ function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
 		const x = chart.x_of(oom.event + 1);
 		if (x < LEFT - 1 || x > LEFT + chart.plot_width() + 1) continue;
 		const last = oom === recording.death;
-		const live = recording.allocated.at[oom.event + 1];
+		const live = recording.allocated.total(oom.event + 1);
 		const low = chart.y_of(live);
 		const high = Math.max(TOP - 4, chart.y_of(live + (oom.requested_bytes ?? 0)));
 		c.strokeStyle = c.fillStyle = colour("--accent");

@@ -398,7 +398,10 @@ export class Picture {
 		private draw: (context: CanvasRenderingContext2D, width: number, height: number) => void,
 	) {
 		this.canvas = el("canvas", attributes);
-		new ResizeObserver(() => this.now()).observe(this.canvas);
+		new ResizeObserver(() => {
+			const { clientWidth, clientHeight } = this.canvas;
+			if (clientWidth !== this.width || clientHeight !== this.height) this.now();
+		}).observe(this.canvas);
 	}
 
 	later(): void {

@@ -34,11 +34,14 @@ export class Groups {
 		this.used = new Uint8Array(n);
 		for (let a = 0; a < recording.rows; a++) if (block[a]) this.used[of[a]] = 1;
 		for (const a of recording.live(0)) now[of[a]] += block[a];
-		for (let m = 0; m <= events; m++) {
-			if (m % STRIDE === 0) this.sums.set(now, (m / STRIDE) * n);
-			const a = m < events ? effect[m] : 0;
-			if (a > 0) now[of[a - 1]] += block[a - 1];
-			else if (a < 0) now[of[-a - 1]] -= block[-a - 1];
+		for (let from = 0; from <= events; from += STRIDE) {
+			this.sums.set(now, (from / STRIDE) * n);
+			const end = Math.min(events, from + STRIDE);
+			for (let m = from; m < end; m++) {
+				const a = effect[m];
+				if (a > 0) now[of[a - 1]] += block[a - 1];
+				else if (a < 0) now[of[-a - 1]] -= block[-a - 1];
+			}
 		}
 	}
 
@@ -61,18 +64,9 @@ export class Groups {
 
 	// The total of all bands but these.
 	series(hidden: ReadonlySet<number>): Series {
-		const { effect, events, block } = this.recording;
-		const at = new Float64Array(events + 1);
-		const counts = Float64Array.from(this.bands, (_, b) => (hidden.has(b) ? 0 : 1));
-		let now = this.at(0).reduce((sum, bytes, b) => sum + bytes * counts[b], 0);
-		at[0] = now;
-		for (let e = 0; e < events; e++) {
-			const a = effect[e];
-			if (a > 0) now += block[a - 1] * counts[this.of[a - 1]];
-			else if (a < 0) now -= block[-a - 1] * counts[this.of[-a - 1]];
-			at[e + 1] = now;
-		}
-		return new Series(at);
+		const bands = Uint8Array.from(this.bands, (_, b) => (hidden.has(b) ? 0 : 1));
+		const before = this.at(0).reduce((sum, bytes, b) => sum + bytes * bands[b], 0);
+		return new Series(this.recording, before, { of: this.of, bands });
 	}
 }
 
@@ -226,8 +220,9 @@ function by_category(recording: Recording): Groups {
 	const order = categories.map((_, i) => i).sort((a, b) => rank(categories[a].id) - rank(categories[b].id));
 	const band_of_category = new Uint8Array(Math.max(1, categories.length));
 	order.forEach((category, band) => (band_of_category[category] = band));
+	const band_of_rule = recording.category_of_rule.map((category) => band_of_category[category]);
 	const of = new Uint8Array(recording.rows);
-	for (let a = 0; a < recording.rows; a++) of[a] = band_of_category[recording.category(a)];
+	for (let a = 0; a < recording.rows; a++) of[a] = band_of_rule[recording.rule[a]] ?? band_of_category[0];
 	const bands = order.map((i) => ({
 		name: categories[i].name,
 		colour: category_colour(categories[i].id),

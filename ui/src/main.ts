@@ -9,6 +9,7 @@ import { Link, alike } from "./link";
 import { type Answer, AnswerPanel, type RankRow, read_answer, sentence_of } from "./answer";
 import { Page, sections_here, sections_in } from "./page";
 import { Pane } from "./pane";
+import { load_plot } from "./panels";
 import { Recording } from "./recording";
 import * as text from "./text";
 import { Trail } from "./trail";
@@ -597,6 +598,7 @@ document.body.append(root);
 new App(root).open().then(
 	() => {
 		document.documentElement.dataset.ready = String(Math.round(performance.now()));
+		setTimeout(() => void load_plot());
 	},
 	(why: unknown) => {
 		root.className = "";

@@ -21,12 +21,12 @@ export class Overview {
 	// The highest total of each column over all of the recording, as parts of the peak.
 	private whole(columns: number): Float64Array {
 		if (this.columns.length !== columns) {
-			const { allocated, peak_moment } = this.state.recording;
-			const { at } = allocated;
+			const { allocated, events, peak_moment } = this.state.recording;
+			const peak = Math.max(1, allocated.total(peak_moment));
 			this.columns = Float64Array.from({ length: columns }, (_, i) => {
-				const first = Math.floor((i * (at.length - 1)) / columns);
-				const end = Math.max(first + 1, Math.floor(((i + 1) * (at.length - 1)) / columns));
-				return at[allocated.extreme(first, end, false)] / Math.max(1, at[peak_moment]);
+				const first = Math.floor((i * events) / columns);
+				const end = Math.max(first + 1, Math.floor(((i + 1) * events) / columns));
+				return allocated.total(allocated.extreme(first, end, false)) / peak;
 			});
 		}
 		return this.columns;

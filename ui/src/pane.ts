@@ -415,7 +415,7 @@ export class Pane {
 	private tell_moment(): void {
 		const { state, recording } = this;
 		const sums = Array.from(state.groups.at(state.cursor));
-		const total = recording.allocated.at[state.cursor];
+		const total = recording.allocated.total(state.cursor);
 		const reserved = recording.reserved(state.cursor);
 		if (this.legend_bytes.length !== sums.length) this.make_legend();
 		const where =
@@ -429,7 +429,7 @@ export class Pane {
 			`${where}: ${recording.moment_text(state.cursor)}: ${text.bytes(total)} allocated, ${text.bytes(reserved)} reserved`,
 			state.mark === null
 				? null
-				: `; ${text.signed(total - recording.allocated.at[state.mark])} since the mark at event ${text.count(Math.max(0, state.mark - 1))}`,
+				: `; ${text.signed(total - recording.allocated.total(state.mark))} since the mark at event ${text.count(Math.max(0, state.mark - 1))}`,
 		);
 		state.groups.bands.forEach((_, b) => {
 			const place = this.legend_bytes[b];
@@ -517,7 +517,7 @@ export class Pane {
 
 	private tip(a: number | null, band: number, m: number): Node[] {
 		const { recording, state } = this;
-		const total = recording.allocated.at[m];
+		const total = recording.allocated.total(m);
 		const out: Node[] = [el("div", { class: "soft" }, recording.moment_text(m))];
 		if (a !== null) {
 			const frames = Array.from(recording.frames_of(recording.stack[a]));
@@ -563,7 +563,7 @@ export class Pane {
 
 	// Above the bands: what is reserved is either in use or free.
 	private empty_at(m: number): string {
-		const free = this.recording.reserved(m) - this.recording.allocated.at[m];
+		const free = this.recording.reserved(m) - this.recording.allocated.total(m);
 		return free > 0 ? `up to the line: ${text.bytes(free)} reserved, but free` : "not reserved";
 	}
 

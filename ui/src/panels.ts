@@ -1,6 +1,6 @@
 // What stands below the picture: findings, owners, allocations, steps.
 
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import { button, choice, code, colour, el, fill, swatch, table } from "./dom";
 import { type Group, grouping_of, groupings, sum_groups } from "./groups";
 import type { State } from "./state";
@@ -247,6 +247,14 @@ export function allocation_table(
 
 // ---- steps ----
 
+// What draws the curve asks the browser for languages and zones as soon as it is there, which is slow: not
+// before the first picture stands.
+let Plot: typeof uPlot | null = null;
+
+export async function load_plot(): Promise<void> {
+	Plot ??= (await import("uplot")).default;
+}
+
 export class Steps implements Panel {
 	readonly root = el("div", { class: "steps" });
 	private plot: uPlot | null = null;
@@ -256,7 +264,7 @@ export class Steps implements Panel {
 
 	constructor(private state: State) {
 		state.on((change) => {
-			if (change === "theme" && this.plot) this.draw();
+			if (change === "theme" && this.plot) this.draw_when_loaded();
 		});
 		new ResizeObserver(() => {
 			if (this.plot && this.place.clientWidth)
@@ -275,15 +283,20 @@ export class Steps implements Panel {
 			for (const step of steps) {
 				const from = step.start_event;
 				const to = Math.min(recording.events + 1, step.end_event + 2);
-				this.highest.push(recording.allocated.at[recording.allocated.extreme(from, to, false)]);
-				this.lowest.push(recording.allocated.at[recording.allocated.extreme(from, to, true)]);
+				this.highest.push(recording.allocated.total(recording.allocated.extreme(from, to, false)));
+				this.lowest.push(recording.allocated.total(recording.allocated.extreme(from, to, true)));
 			}
 			fill(this.root, steps.length > 1 ? this.place : null, this.list());
 		}
-		if (!this.plot && steps.length > 1) this.draw();
+		if (!this.plot && steps.length > 1) this.draw_when_loaded();
 	}
 
-	private draw(): void {
+	private draw_when_loaded(): void {
+		if (Plot) this.draw(Plot);
+		else void load_plot().then(() => !this.plot && this.draw_when_loaded());
+	}
+
+	private draw(plot: typeof uPlot): void {
 		const { steps } = this.state.recording;
 		this.plot?.destroy();
 		const axis = {
@@ -292,7 +305,7 @@ export class Steps implements Panel {
 			ticks: { stroke: colour("--line"), width: 1 },
 			font: "11px system-ui, sans-serif",
 		};
-		this.plot = new uPlot(
+		this.plot = new plot(
 			{
 				width: Math.max(200, this.place.clientWidth || 600),
 				height: 190,

@@ -28,47 +28,106 @@ export interface Segment {
 	stream: string;
 }
 
-// Totals of one measure at every moment, and where they are highest and lowest.
-export class Series {
-	private high: Uint32Array;
-	private low: Uint32Array;
-	static readonly BLOCK = 64;
+// What events do to a total: born rows add their blocks, freed ones take them away; with `shown`, those alone
+// whose band (`of`) is marked in it.
+export interface Effects {
+	readonly effect: Int32Array;
+	readonly block: Column;
+}
 
-	constructor(readonly at: Float64Array) {
-		const blocks = Math.ceil(at.length / Series.BLOCK);
-		this.high = new Uint32Array(blocks);
-		this.low = new Uint32Array(blocks);
+export interface Shown {
+	readonly of: Uint8Array;
+	readonly bands: Uint8Array;
+}
+
+// A total at every moment, and where it is highest and lowest.  It is kept every BLOCK moments and walked on from
+// there: an array of all moments would take longer to fill than all else together.
+export class Series {
+	private static readonly BLOCK = 32;
+	private first: Float64Array; // of a block: the total at its first moment
+	private high: Float64Array; // its highest and lowest total
+	private low: Float64Array;
+	private high_at: Uint8Array; // and how far from the first moment they are
+	private low_at: Uint8Array;
+
+	constructor(
+		private of: Effects,
+		before: number,
+		private shown: Shown | null = null,
+	) {
+		const { effect } = of;
+		const moments = effect.length + 1;
+		const blocks = Math.ceil(moments / Series.BLOCK);
+		this.first = new Float64Array(blocks);
+		this.high = new Float64Array(blocks);
+		this.low = new Float64Array(blocks);
+		this.high_at = new Uint8Array(blocks);
+		this.low_at = new Uint8Array(blocks);
+		let total = before;
 		for (let b = 0; b < blocks; b++) {
-			const end = Math.min(at.length, (b + 1) * Series.BLOCK);
-			let high = b * Series.BLOCK;
-			let low = high;
-			for (let m = high + 1; m < end; m++) {
-				if (at[m] > at[high]) high = m;
-				if (at[m] < at[low]) low = m;
+			const from = b * Series.BLOCK;
+			const end = Math.min(moments, from + Series.BLOCK);
+			let high = total;
+			let low = total;
+			let high_at = 0;
+			let low_at = 0;
+			this.first[b] = total;
+			for (let m = from + 1; m < end; m++) {
+				total += this.change(effect[m - 1]);
+				if (total > high) {
+					high = total;
+					high_at = m - from;
+				} else if (total < low) {
+					low = total;
+					low_at = m - from;
+				}
 			}
+			if (end < moments) total += this.change(effect[end - 1]);
 			this.high[b] = high;
 			this.low[b] = low;
+			this.high_at[b] = high_at;
+			this.low_at[b] = low_at;
 		}
+	}
+
+	private change(effect: number): number {
+		if (!effect) return 0;
+		const a = Math.abs(effect) - 1;
+		if (this.shown && !this.shown.bands[this.shown.of[a]]) return 0;
+		return effect > 0 ? this.of.block[a] : -this.of.block[a];
+	}
+
+	total(m: number): number {
+		const b = Math.floor(m / Series.BLOCK);
+		let total = this.first[b];
+		for (let e = b * Series.BLOCK; e < m; e++) total += this.change(this.of.effect[e]);
+		return total;
 	}
 
 	// The first moment of [from, to) with the highest (lowest) total.
 	extreme(from: number, to: number, lowest: boolean): number {
-		const { at } = this;
-		const best_of = lowest ? this.low : this.high;
 		const sign = lowest ? -1 : 1;
+		const [extremes, places] = lowest ? [this.low, this.low_at] : [this.high, this.high_at];
+		let now = this.total(from);
 		let best = from;
-		let most = sign * at[from];
+		let most = sign * now;
 		let m = from;
 		while (m < to) {
-			let candidate = m;
+			const b = m / Series.BLOCK;
 			if (m % Series.BLOCK === 0 && m + Series.BLOCK <= to) {
-				candidate = best_of[m / Series.BLOCK];
+				if (sign * extremes[b] > most) {
+					most = sign * extremes[b];
+					best = m + places[b];
+				}
 				m += Series.BLOCK;
-			} else m++;
-			const total = sign * at[candidate];
-			if (total > most) {
-				most = total;
-				best = candidate;
+				if (m < to) now = this.first[b + 1];
+			} else {
+				if (sign * now > most) {
+					most = sign * now;
+					best = m;
+				}
+				if (m < to - 1) now += this.change(this.of.effect[m]);
+				m++;
 			}
 		}
 		return best;
@@ -82,8 +141,6 @@ export class Recording {
 	readonly rows: number;
 	readonly born: Column;
 	readonly freed: Column;
-	readonly done: Column;
-	readonly addr: Column;
 	readonly size: Column;
 	readonly block: Column;
 	readonly stack: Column;
@@ -123,7 +180,7 @@ export class Recording {
 	readonly phase: Column;
 	private times: Column;
 
-	constructor(page: Page) {
+	constructor(private page: Page) {
 		const head = (this.head = page.head);
 		this.device = head.report.devices[0];
 		this.events = head.events;
@@ -131,8 +188,6 @@ export class Recording {
 		const column = (name: string) => page.column("allocs." + name, rows);
 		this.born = column("born");
 		this.freed = column("freed");
-		this.done = column("done");
-		this.addr = column("addr");
 		this.size = column("size");
 		this.block = column("block");
 		this.stack = column("stack");
@@ -187,9 +242,17 @@ export class Recording {
 		});
 	}
 
+	// What no picture shows at first is unpacked when it is asked for.
+	get done(): Column {
+		return this.page.column("allocs.done", this.rows);
+	}
+
+	get addr(): Column {
+		return this.page.column("allocs.addr", this.rows);
+	}
+
 	private walk(): Series {
-		const { effect, born, freed, block, events, flags } = this;
-		const at = new Float64Array(events + 1);
+		const { effect, born, freed, block, flags } = this;
 		let before = 0;
 		for (let a = 0; a < this.rows; a++) {
 			if (flags[a] & FLAG_PENDING) continue;
@@ -197,13 +260,7 @@ export class Recording {
 			else before += block[a];
 			if (freed[a]) effect[freed[a] - 1] = -(a + 1);
 		}
-		at[0] = before;
-		for (let e = 0; e < events; e++) {
-			const a = effect[e];
-			before += a > 0 ? block[a - 1] : a < 0 ? -block[-a - 1] : 0;
-			at[e + 1] = before;
-		}
-		return new Series(at);
+		return new Series(this, before);
 	}
 
 	private reserve(): [Uint32Array, Float64Array] {

@@ -114,7 +114,7 @@ export class Timeline {
 		const { recording } = this.state;
 		const peak = recording.peak_moment;
 		return (
-			`Allocated memory over ${text.plural(recording.events, "event")}: the peak is ${text.bytes(recording.allocated.at[peak])} at ${recording.moment_text(peak)}` +
+			`Allocated memory over ${text.plural(recording.events, "event")}: the peak is ${text.bytes(recording.allocated.total(peak))} at ${recording.moment_text(peak)}` +
 			(recording.death ? `; the run died at ${recording.moment_text(recording.death_moment!)}` : "") +
 			". The table below has the numbers."
 		);
@@ -162,7 +162,11 @@ export class Timeline {
 				`The ${state.lowest ? "lowest" : "highest"} moment of each of ${n} equal parts of what is visible${limit ? `; the limit is ${text.bytes(limit.bytes)}` : ""}`,
 				[
 					{ name: "event", cell: (r) => (r.m ? text.count(r.m - 1) : "before") },
-					{ name: "allocated", number: true, cell: (r) => text.bytes(recording.allocated.at[r.m]) },
+					{
+						name: "allocated",
+						number: true,
+						cell: (r) => text.bytes(recording.allocated.total(r.m)),
+					},
 					{ name: "reserved", number: true, cell: (r) => text.bytes(recording.reserved(r.m)) },
 					...bands.map(({ band, b }) => ({
 						name: band.name,
@@ -221,7 +225,7 @@ export class Timeline {
 		c.lineWidth = 1.5;
 		c.setLineDash(dashed ? [3, 3] : []);
 		// Down to the column that it is about, which may be a pixel wide and must stay visible.
-		const total = this.state.recording.allocated.at[m];
+		const total = this.state.recording.allocated.total(m);
 		c.beginPath();
 		c.moveTo(x, TOP);
 		c.lineTo(x, Math.max(TOP, this.chart.y_of(total) - 2));

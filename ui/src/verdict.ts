@@ -53,7 +53,7 @@ function headline(recording: Recording): HTMLElement {
 	return el(
 		"h1",
 		{},
-		`No death in this ${recording.head.plan ? "plan" : "recording"}; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment])}`,
+		`No death in this ${recording.head.plan ? "plan" : "recording"}; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.total(recording.peak_moment))}`,
 	);
 }
 
@@ -168,7 +168,7 @@ function totals(recording: Recording, jump: (m: number) => void): HTMLElement {
 // Do the viewer's own sums agree with what the program said?
 export function checked(recording: Recording): { ok: boolean; words: string } {
 	const { device } = recording;
-	const own = recording.allocated.at[recording.peak_moment];
+	const own = recording.allocated.total(recording.peak_moment);
 	const said = device.peak?.allocated_bytes ?? device.before.allocated_bytes;
 	const reserved = device.peak?.reserved_bytes ?? device.before.reserved_bytes;
 	const ok = (said === null || said === own) && (reserved === null || reserved === recording.reserved_peak);
@@ -188,7 +188,7 @@ function summary(recording: Recording, oom: Oom | undefined): string {
 	if (oom?.verdict?.arithmetic) return oom.verdict.arithmetic;
 	if (oom)
 		return `${text.bytes(oom.requested_bytes)} was asked for; ${text.bytes(oom.live_bytes)} of ${text.bytes(oom.reserved_bytes)} reserved was allocated`;
-	const peak = device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment];
+	const peak = device.peak?.allocated_bytes ?? recording.allocated.total(recording.peak_moment);
 	const reserved = device.peak?.reserved_bytes ?? recording.reserved_peak;
 	return `Peaks: ${text.bytes(peak)} allocated (${recording.moment_text(recording.peak_moment)}), ${text.bytes(reserved)} reserved`;
 }
