@@ -1,6 +1,7 @@
 /* plimsoll diff: options, a call of the public API, an exit code. */
 #include "cmd.h"
 #include "markdown.h"
+#include "output.h"
 
 #include <plimsoll/diff.h>
 
@@ -15,8 +16,9 @@ enum at { AT_PEAK, AT_END, AT_BOTH };
 
 struct diff_opts {
 	bool json, redact, no_color;
+	bool quiet; /* the page goes where the text would */
 	uint64_t device, max_memory, top, width;
-	const char *fail_over, *strip_prefix;
+	const char *fail_over, *strip_prefix, *output;
 	int group_by, at, format;
 };
 
@@ -26,6 +28,8 @@ static const struct opt diff_opt[] = {
 		'f', "fail-over", diff_opts, fail_over, "GROWTH", NULL,
 		"exit with 1 when the peak of allocated memory of any GPU grew by more than this: "
 		"2% of A's, or 500MiB"),
+	OPT_STRING('o', "output", diff_opts, output, "FILE", NULL,
+		   "write FILE.html, one page that shows both beside each other, and what grew"),
 	OPT_HEADING("What to look at"),
 	OPT_U64('d', "device", diff_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
 	OPT_CHOICE(0, "at", diff_opts, at, "MOMENT", at_names, AT_BOTH, "whose owners to compare"),
@@ -100,13 +104,97 @@ static enum plim_status print_diff(const struct diff_opts *o, const struct plim_
 	return st;
 }
 
+/* ---- the page: both recordings, one after the other in memory, and what is printed of them ---- */
+
+static enum plim_status add_side(const struct diff_opts *o, const char *path,
+				 struct plim_page *page, struct plim_err *err)
+{
+	struct plim_report_options options;
+	struct plim_report *r = NULL;
+	enum plim_status st;
+
+	plim_report_options_init(&options);
+	options.flags = o->redact ? PLIM_REPORT_REDACT : 0;
+	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
+	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
+	options.strip_prefix = o->strip_prefix;
+	st = plim_report_open(path, &options, &r, err);
+	if (!st)
+		st = plim_page_add(page, r, err);
+	plim_report_free(r);
+	return st;
+}
+
+static enum plim_status write_page(const struct diff_opts *o, char **paths,
+				   struct cmd_answer *answer, struct plim_err *err)
+{
+	struct plim_page *page = NULL;
+	enum plim_status st = cmd_page_new(o->max_memory, &page, err);
+
+	for (size_t i = 0; !st && i < 2; i++)
+		st = add_side(o, paths[i], page, err);
+	st = cmd_answer_end(answer, page, st, err);
+	if (!st)
+		return cmd_page_end(page, o->output, err);
+	plim_page_free(page);
+	return st;
+}
+
+static enum plim_status answer_of(const struct plim_diff *d, struct cmd_answer *answer,
+				  struct plim_err *err)
+{
+	struct plim_text_style style = cmd_answer_style();
+	enum plim_status st = plim_diff_text(d, &style, cmd_answer_text, answer, err);
+
+	return st ? st : plim_diff_json(d, cmd_answer_json, answer, err);
+}
+
+static int diff_show(const struct diff_opts *o, const struct plim_diff_options *options,
+		     char **argv)
+{
+	struct cmd_answer answer = { 0 };
+	struct plim_diff *d;
+	struct plim_err err;
+	int code = CMD_DONE;
+	enum plim_status st;
+
+	if (plim_diff_open(argv[0], argv[1], options, &d, &err))
+		return cmd_fail(&err);
+	if (d->gate && d->gate->exceeded)
+		code = CMD_FAILED;
+	st = o->quiet ? PLIM_OK : print_diff(o, d, &err);
+	if (!st && o->output)
+		st = answer_of(d, &answer, &err);
+	plim_diff_free(d); /* what the page needs is read again, one recording at a time */
+	if (o->output)
+		st = st ? cmd_answer_end(&answer, NULL, st, &err)
+			: write_page(o, argv, &answer, &err);
+	return st ? cmd_fail(&err) : code;
+}
+
+static int diff_written(const struct diff_opts *given, const struct plim_diff_options *options,
+			char **argv)
+{
+	static const char *const pages[] = { ".html", ".htm", NULL };
+	struct diff_opts o = *given;
+	struct output out;
+	int code;
+
+	if (!o.output)
+		return diff_show(&o, options, argv);
+	code = cmd_output_begin(&out, o.output, pages, argv, 2);
+	if (code != CMD_DONE)
+		return code;
+	o.quiet = cmd_output_is_stdout(&out);
+	o.output = out.path;
+	code = diff_show(&o, options, argv);
+	return cmd_output_end(&out, code);
+}
+
 static int diff_run(const void *values, int argc, char **argv)
 {
 	const struct diff_opts *o = values;
 	struct plim_diff_options options;
-	struct plim_diff *d;
-	struct plim_err err;
-	int code = CMD_DONE;
 
 	(void)argc;
 	plim_diff_options_init(&options);
@@ -124,19 +212,13 @@ static int diff_run(const void *values, int argc, char **argv)
 			o->fail_over);
 	if (o->json && o->format == FORMAT_MARKDOWN)
 		return cmd_usage("--json and --format markdown exclude each other");
-	if (plim_diff_open(argv[0], argv[1], &options, &d, &err))
-		return cmd_fail(&err);
-	if (print_diff(o, d, &err))
-		code = cmd_fail(&err);
-	if (code == CMD_DONE && d->gate && d->gate->exceeded)
-		code = CMD_FAILED;
-	plim_diff_free(d);
-	return code;
+	return diff_written(o, &options, argv);
 }
 
 static const struct cmd_example diff_examples[] = {
 	{ "plimsoll diff before.pickle after.pickle", "what changed, and where in the code" },
 	{ "plimsoll diff main.pickle branch.pickle --fail-over 2%", "a gate for CI" },
+	{ "plimsoll diff before.pickle after.pickle -o both.html", "look at both, linked" },
 	{ "plimsoll diff a.pickle b.pickle --at end --group-by stack --top 0",
 	  "every stack that holds more or less at the end" },
 	{ NULL, NULL },

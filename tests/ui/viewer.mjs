@@ -1,5 +1,6 @@
 // viewer.mjs FOLDER [PAGE...]: what a reader does with the page, in a real browser.  FOLDER is what
 // pages.py wrote; every PAGE (of the program itself) is opened, and its sums are compared with its report.
+// ONLY=WORDS in the environment runs the tests whose names have them.
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
@@ -1055,6 +1056,7 @@ async function ranks_page(page) {
 async function whatif_page(page) {
 	assert.match(await text_of(page, ".answer"), /Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True/);
 	assert.match(await text_of(page, ".told pre"), /survives +3\.89 GiB/);
+	assert.match(await text_of(page, ".told tbody"), /expandable_segments:Trueok3\.89 GiB/);
 	assert.equal(await page.getByRole("button", { name: "Linked" }).getAttribute("aria-pressed"), "true");
 	await press(page, "4");
 	await page.locator(".lower:not([hidden]) .flame .choose select").selectOption("0");
@@ -1062,6 +1064,26 @@ async function whatif_page(page) {
 		await text_of(page, ".lower:not([hidden]) .flame .note"),
 		/Than .* under expandable_segments:True at event .* more at some calls, .* less at others/,
 	);
+}
+
+// A row of the difference shows the same line in both, each at its own peak.
+async function diff_page(page) {
+	assert.match(await text_of(page, ".answer"), /B peaks 1001\.06 MiB .* lower than A.*Only A leaks/);
+	const rows = page.locator(".lower:not([hidden]) .told .scroll").first().locator("tbody tr");
+	assert.match(
+		await rows.first().textContent(),
+		/^-884\.52 MiB1013\.52 MiB129\.00 MiB48 to 8exact.*:202 in rnn$/,
+	);
+	await rows.first().locator("button").click();
+	await settle(page);
+	const said = await page.locator(".moment").allTextContents();
+	assert.match(said[0], /^At the peak: event 2,334, step 9 backward/);
+	assert.match(said[1], /^At the peak: event 247, step 1 backward/);
+	for (const pane of [0, 1])
+		assert.match(
+			await page.locator(".pane").nth(pane).locator(".legend").textContent(),
+			/frame:.*workloads\.py:202 in rnn/,
+		);
 }
 
 for (const file of pages)
@@ -1083,7 +1105,7 @@ for (const file of pages)
 				(await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`),
 			);
 		}
-		const answers = { ranks: ranks_page, whatif: whatif_page };
+		const answers = { ranks: ranks_page, whatif: whatif_page, diff: diff_page };
 		await answers[path.basename(file, ".html")]?.(page);
 		for (const key of ["2", "3", "4", "5", "6", "7", "p", "+", "+", "+", "c", "c", "ArrowLeft", "0"]) {
 			await page.keyboard.press(key);
@@ -1094,7 +1116,9 @@ for (const file of pages)
 	};
 
 let failed = 0;
+const only = process.env.ONLY ?? "";
 async function one(name, run) {
+	if (!name.includes(only)) return;
 	try {
 		await run();
 		console.log(`ok   ${name}`);

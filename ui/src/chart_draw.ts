@@ -265,7 +265,8 @@ function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
 	c.textBaseline = "top";
 	const write = (words: string, x: number, top: number): void => {
 		const half = c.measureText(words).width / 2;
-		if (x - half > LEFT - 30 && x + half < LEFT + chart.plot_width() + RIGHT) c.fillText(words, x, top);
+		const at = Math.max(x, LEFT - 4 + half); // clear of the axis's name
+		if (at + half < LEFT + chart.plot_width() + RIGHT) c.fillText(words, at, top);
 	};
 	const wanted = Math.max(3, Math.floor(chart.plot_width() / 110));
 	for (const at of text.event_ticks(from, to, wanted)) {
@@ -296,14 +297,15 @@ function draw_times(chart: Chart, c: CanvasRenderingContext2D, y: number): void 
 	const first = recording.time_us(Math.max(0, Math.floor(from))) ?? 0;
 	const last = recording.time_us(Math.min(recording.events, Math.ceil(to))) ?? 0;
 	const ticks = text.time_ticks(first, last, Math.max(3, chart.plot_width() / 100));
+	c.textAlign = "left";
 	let clear = -1e9;
 	for (const { us, words } of ticks) {
 		const x = chart.x_of(recording.moment_of_time(us));
-		const half = c.measureText(words).width / 2;
-		c.fillRect(Math.round(x), y - 1, 1, 3);
-		if (x - half < clear + 8 || x - half < LEFT || x + half > LEFT + chart.plot_width()) continue;
-		c.fillText(words, x, y + STRIP / 2 + 1);
-		clear = x + half;
+		const width = c.measureText(words).width;
+		if (x < Math.max(clear + 8, LEFT) || x + width + 3 > LEFT + chart.plot_width()) continue;
+		c.fillRect(Math.round(x), y + 1, 1, STRIP - 3);
+		c.fillText(words, x + 3, y + STRIP / 2 + 1);
+		clear = x + width + 3;
 	}
 	c.restore();
 }

@@ -6,7 +6,14 @@ import { Delay, type Keys, button, copy, el, fill, forget_colours, keys_dialog, 
 import { save_csv, save_folded, save_png, save_svg } from "./export";
 import { completions } from "./filter";
 import { Link, alike } from "./link";
-import { type Answer, AnswerPanel, type RankRow, read_answer, sentence_of } from "./answer";
+import {
+	type Answer,
+	AnswerPanel,
+	type Place as DiffPlace,
+	type RankRow,
+	read_answer,
+	sentence_of,
+} from "./answer";
 import { Page, sections_here, sections_in } from "./page";
 import { Pane } from "./pane";
 import { load_plot } from "./panels";
@@ -238,6 +245,21 @@ class App {
 		this.panes[at].root.scrollIntoView({ block: "nearest" });
 	}
 
+	// A row of a difference, in the two recordings that were compared.
+	private show_place(place: DiffPlace): void {
+		const both = this.panes.filter((p) => p.recording.device.device === place.device);
+		const linked = this.link.on;
+		this.link.on = false; // each has a moment of its own
+		place.event.forEach((event, side) => {
+			const pane = both[side];
+			if (!pane || event === null) return;
+			pane.go_to_event(event);
+			pane.run_query(place.query[side] ?? "");
+			pane.open(pane.first_tab);
+		});
+		this.link.on = linked;
+	}
+
 	private listen(): void {
 		document.addEventListener("keydown", (event) => this.key(event));
 		addEventListener("beforeprint", () => this.print(true));
@@ -260,7 +282,10 @@ class App {
 			this.answer && {
 				name: this.answer.name,
 				whole: this.answer.verb === "plan",
-				panel: new AnswerPanel(this.answer, (row) => void this.open_rank(row)),
+				panel: new AnswerPanel(this.answer, {
+					rank: (row) => void this.open_rank(row),
+					place: (place) => this.show_place(place),
+				}),
 			},
 		);
 		this.panes.push(pane);

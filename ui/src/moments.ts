@@ -28,8 +28,12 @@ export function place_of_death(recording: Recording, columns: number): Place {
 	return { from, to: m + Math.max(2, (m - from) * 0.06), moment: m };
 }
 
+export function place_around(recording: Recording, moment: number, columns: number): Place {
+	return around(recording, moment, 4 * columns, 0.5);
+}
+
 export function place_of_peak(recording: Recording, columns: number): Place {
-	return around(recording, recording.peak_moment, 4 * columns, 0.5);
+	return place_around(recording, recording.peak_moment, columns);
 }
 
 export function place_of_end(recording: Recording, columns: number): Place {

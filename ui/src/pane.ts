@@ -152,6 +152,10 @@ export class Pane {
 		this.go_to(moments.place_of_end(this.recording, this.timeline.columns));
 	}
 
+	go_to_event(event: number): void {
+		this.go_to(moments.place_around(this.recording, event + 1, this.timeline.columns));
+	}
+
 	zoom_to_choice(): void {
 		const { state, recording } = this;
 		const a = state.chosen;
