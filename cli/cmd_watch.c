@@ -69,14 +69,19 @@ static int to_line(void *ctx, const char *text, size_t n)
 {
 	bool *begins = ctx;
 
-	for (size_t i = 0; i < n; i++) {
-		if (text[i] == '\n')
-			*begins = true;
-		else if (!*begins || (text[i] != ' ' && text[i] != '\t')) {
-			*begins = false;
-			if (putchar(text[i]) == EOF)
-				return -1;
-		}
+	for (size_t i = 0; i < n;) {
+		size_t m;
+		const char *feed;
+
+		while (*begins && i < n && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n'))
+			i++;
+		feed = memchr(text + i, '\n', n - i);
+		m = feed ? (size_t)(feed - text) - i : n - i;
+		if (fwrite(text + i, 1, m, stdout) != m)
+			return -1;
+		if (i < n)
+			*begins = feed != NULL;
+		i += m + (feed != NULL);
 	}
 	return 0;
 }

@@ -28,6 +28,7 @@ struct event {
 };
 #define EVENT_XID 8ull
 #define EVENTS_A_LOOK 16
+#define SLOW_A_LOOK 2 /* cards that are asked for what takes long */
 struct gpm_support {
 	uint32_t version, supported;
 };
@@ -90,8 +91,10 @@ struct nvml {
 		void *before, *now; /* GPM samples */
 		uint64_t xid;       /* the newest; 0: none */
 		unsigned stride;    /* bytes of a process's row; 0: not known yet */
+		double use, power_w, power_limit_w, temperature_c; /* as they were told last */
 	} cards[GPU_CARDS];
-	void *events; /* NULL: none are told */
+	unsigned next_slow; /* the card that is asked for these */
+	void *events;       /* NULL: none are told */
 	struct gpm_get get;
 	unsigned char rows[(GPU_PROCESSES + 1) * 32];
 };
@@ -252,21 +255,46 @@ static void look_at_memory(struct nvml *n, device d, struct gpu_card *out)
 	}
 }
 
-static void look_at_power(struct nvml *n, device d, struct gpu_card *out)
+/* These take the driver some ten times as long as the others. */
+static void ask_slow(struct nvml *n, unsigned i)
+{
+	device d = n->cards[i].handle;
+	struct use use;
+	unsigned v;
+
+	n->cards[i].use = n->cards[i].power_w = NAN;
+	n->cards[i].power_limit_w = n->cards[i].temperature_c = NAN;
+	if (n->use && !n->use(d, &use) && use.gpu <= 100)
+		n->cards[i].use = use.gpu;
+	if (n->power && !n->power(d, &v) && v != UINT32_MAX)
+		n->cards[i].power_w = v / 1e3;
+	if (n->power_limit && !n->power_limit(d, &v) && v && v != UINT32_MAX)
+		n->cards[i].power_limit_w = v / 1e3;
+	if (n->temperature && !n->temperature(d, 0, &v) && v < 200)
+		n->cards[i].temperature_c = v;
+}
+
+/*
+ * Of cards that tell by GPM what they do, some are asked in turn for the slow numbers at each look, and what the others told stands:
+ * with two cards every look has its own, with eight a number is at most three looks old.
+ */
+static bool is_its_turn(const struct nvml *n, unsigned i)
+{
+	return !n->cards[i].gpm || !n->cards[i].primed ||
+	       (i + n->n - n->next_slow) % n->n < SLOW_A_LOOK;
+}
+
+static void look_at_power(struct nvml *n, unsigned i, struct gpu_card *out)
 {
 	unsigned long long reasons;
-	struct use use;
-	unsigned mw;
 
-	if (n->use && !n->use(d, &use) && use.gpu <= 100)
-		out->use = use.gpu;
-	if (n->power && !n->power(d, &mw) && mw != UINT32_MAX)
-		out->power_w = mw / 1e3;
-	if (n->power_limit && !n->power_limit(d, &mw) && mw && mw != UINT32_MAX)
-		out->power_limit_w = mw / 1e3;
-	if (n->temperature && !n->temperature(d, 0, &mw) && mw < 200)
-		out->temperature_c = mw;
-	if (n->reasons && !n->reasons(d, &reasons))
+	if (is_its_turn(n, i))
+		ask_slow(n, i);
+	out->use = n->cards[i].use;
+	out->power_w = n->cards[i].power_w;
+	out->power_limit_w = n->cards[i].power_limit_w;
+	out->temperature_c = n->cards[i].temperature_c;
+	if (n->reasons && !n->reasons(n->cards[i].handle, &reasons))
 		out->slowed = reasons & (8 | 0x20 | 0x40 | 0x80);
 }
 
@@ -283,7 +311,8 @@ static void look_at_gpm(struct nvml *n, unsigned i, struct gpu_card *out)
 	if (!n->cards[i].gpm || n->gpm_sample(n->cards[i].handle, n->cards[i].now))
 		return;
 	if (n->cards[i].primed) {
-		memset(&n->get, 0, sizeof(n->get));
+		memset(&n->get, 0,
+		       offsetof(struct gpm_get, rows[0]) + rows * sizeof(n->get.rows[0]));
 		n->get.version = 1;
 		n->get.n = rows;
 		n->get.before = n->cards[i].before;
@@ -365,12 +394,14 @@ void nvml_look(struct nvml *n, unsigned i, struct gpu_card *out)
 	if (!i)
 		take_events(n);
 	out->xid = n->cards[i].xid;
+	if (!i) /* whatever becomes of a card, the turn goes on */
+		n->next_slow = (n->next_slow + SLOW_A_LOOK) % n->n;
 	if (!n->cards[i].handle)
 		return;
 	look_at_memory(n, n->cards[i].handle, out);
 	if (out->lost)
 		return;
-	look_at_power(n, n->cards[i].handle, out);
+	look_at_power(n, i, out);
 	look_at_gpm(n, i, out);
 	look_at_processes(n, i, out);
 }

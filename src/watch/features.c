@@ -37,7 +37,7 @@ bool watch_is_worker(const struct watch_process *p, const struct watch_process *
 {
 	if (p->state == 'Z' || p->state == 'X')
 		return false;
-	return !strcmp(p->name, "pt_data_worker") ||
+	return !strcmp(p->name, WATCH_WORKER_NAME) ||
 	       (p->parent == main->pid && *main->name && !strcmp(p->name, main->name));
 }
 

@@ -8,16 +8,21 @@
 #include <stdio.h>
 #include <time.h>
 
-#define BOUNDS_EVERY 5.0   /* seconds between two looks at cgroups and /dev/shm */
-#define CHILDREN_EVERY 2.0 /* at which children it has */
-#define PATIENCE 0.15      /* seconds that a tick waits for a driver */
+#define BOUNDS_EVERY 5.0 /* seconds between two looks at cgroups and /dev/shm */
+#define CHILDREN_EVERY \
+	2.0 /* at which children it has, how it is called, for a gauge that was not there */
+#define THREADS_EVERY 8.0 /* at all threads for children */
+#define PATIENCE 0.15     /* seconds that a tick waits for a driver */
 #define JOBS 64
 
 /* What is looked at now and then. */
 struct kept {
 	uint64_t pid, start_time;
-	double bounds_time, children_time;
+	double bounds_time, children_time, threads_time;
 	uint64_t limit, used, shm_total, shm_used;
+	uint64_t place, cores;
+	char name[64], cpu_stat[400];
+	bool gauge; /* it had one */
 	struct proc_children children;
 	struct proc_rank rank;
 };
@@ -32,6 +37,10 @@ struct watch_look {
 	struct watch_seen jobs[JOBS];
 	size_t job_count, foreign; /* of processes that are not in our /proc */
 	struct kept kept[JOBS];
+	struct proc_files files;
+	struct watch_host machine;   /* at this tick */
+	struct watch_host throttled; /* of the cgroup whose file that is, at this tick */
+	char throttled_by[400];
 };
 
 static double now(clockid_t clock)
@@ -57,10 +66,12 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 	*out = l;
 	(void)snprintf(l->root, sizeof(l->root), "%s", options->root ? options->root : "");
 	gpus.root = l->root;
+	proc_files_init(&l->files, !*l->root);
 	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
 	if (l->pid != PLIM_UNKNOWN) {
-		l->start_time =
-			l->pid > UINT32_MAX ? 0 : proc_start_time(l->root, (uint32_t)l->pid);
+		l->start_time = l->pid > UINT32_MAX
+					? 0
+					: proc_start_time(&l->files, l->root, (uint32_t)l->pid);
 		if (!l->start_time)
 			return err_set(err, PLIM_E_ARG, "there is no process %llu",
 				       (unsigned long long)l->pid);
@@ -75,6 +86,7 @@ void watch_look_close(struct watch_look *l)
 		return;
 	gpu_looker_stop(l->looker);
 	gpu_cards_release(&l->cards);
+	proc_files_release(&l->files);
 	mem_free(l->mem, l, 1, sizeof(*l));
 }
 
@@ -91,15 +103,24 @@ void watch_look_cgroup(const struct watch_look *l, uint64_t pid, char *folder, s
 	*kills = proc_cgroup_kills(folder);
 }
 
-bool watch_look_lives(const struct watch_look *l, uint64_t pid, uint64_t start_time)
+bool watch_look_lives(struct watch_look *l, uint64_t pid, uint64_t start_time)
 {
-	return pid <= UINT32_MAX && proc_start_time(l->root, (uint32_t)pid) == start_time;
+	return pid <= UINT32_MAX &&
+	       proc_start_time(&l->files, l->root, (uint32_t)pid) == start_time;
 }
 
-bool watch_look_ended(const struct watch_look *l)
+bool watch_look_ended(struct watch_look *l)
 {
 	return l->pid != PLIM_UNKNOWN &&
-	       proc_start_time(l->root, (uint32_t)l->pid) != l->start_time;
+	       proc_start_time(&l->files, l->root, (uint32_t)l->pid) != l->start_time;
+}
+
+static struct watch_host unknown_host(void)
+{
+	struct watch_sample nothing = { 0 };
+
+	watch_sample_clear(&nothing);
+	return nothing.host;
 }
 
 /* ---- which jobs ---- */
@@ -112,17 +133,35 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 	if (k->pid != pid || k->start_time != start_time) {
 		k->pid = pid;
 		k->start_time = start_time;
-		k->bounds_time = k->children_time = -INFINITY;
+		k->bounds_time = k->children_time = k->threads_time = -INFINITY;
 		proc_rank(l->root, (uint32_t)pid, &k->rank);
 	}
 	return k;
 }
 
+/* Its children, its name (a shell becomes the program it starts): all of its threads are asked less often than its main one. */
+static void look_again(struct watch_look *l, uint64_t pid, struct kept *k)
+{
+	double t = now(CLOCK_MONOTONIC);
+
+	if (t - k->children_time < CHILDREN_EVERY)
+		return;
+	if (proc_children_changed(l->root, (uint32_t)pid, &k->children) ||
+	    t - k->threads_time >= THREADS_EVERY) {
+		proc_children(&l->files, l->root, (uint32_t)pid, &k->children);
+		k->threads_time = t;
+	}
+	proc_name(l->root, (uint32_t)pid, k->name, sizeof(k->name));
+	k->children_time = t;
+	k->gauge = true;
+}
+
 static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 {
 	struct watch_seen *seen = &l->jobs[l->job_count];
-	uint64_t start = pid < UINT32_MAX ? proc_start_time(l->root, (uint32_t)pid) : 0;
+	uint64_t start = pid < UINT32_MAX ? proc_start_time(&l->files, l->root, (uint32_t)pid) : 0;
 	const struct proc_rank *rank;
+	struct kept *k;
 
 	if (!start) {
 		l->foreign += l->pid == PLIM_UNKNOWN;
@@ -133,7 +172,9 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 			return; /* its first card speaks for it */
 	if (l->job_count == JOBS)
 		return;
-	rank = &kept_of(l, pid, start)->rank;
+	k = kept_of(l, pid, start);
+	look_again(l, pid, k);
+	rank = &k->rank;
 	*seen = (struct watch_seen){ .pid = pid,
 				     .start_time = start,
 				     .card = card,
@@ -141,7 +182,7 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 				     .world = rank->world };
 	if (rank->rank != PLIM_UNKNOWN && rank->world != PLIM_UNKNOWN && rank->world > 1)
 		seen->group = rank->job;
-	proc_name(l->root, (uint32_t)pid, seen->name, sizeof(seen->name));
+	memcpy(seen->name, k->name, sizeof(seen->name));
 	if (card != UINT_MAX)
 		(void)snprintf(seen->gpu, sizeof(seen->gpu), "%u %.60s", card,
 			       l->cards.at[card].name);
@@ -161,6 +202,10 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 	bool all = l->pid == PLIM_UNKNOWN;
 
 	l->job_count = l->foreign = 0;
+	proc_files_turn(&l->files);
+	l->machine = l->throttled = unknown_host();
+	proc_machine(l->root, &l->machine);
+	l->throttled_by[0] = 0;
 	if (!st && l->looker)
 		st = gpu_looker_ask(l->looker, l->patience_s, &l->cards, err);
 	for (unsigned i = 0; i < l->cards.n; i++)
@@ -193,14 +238,15 @@ static void take_card(const struct gpu_card *c, uint64_t pid, bool fresh, struct
 			out->job_bytes = c->processes[k].bytes;
 }
 
-static void take_gauge(uint64_t pid, struct watch_gauge *out)
+/* false: it has none, or one that is not to be believed. */
+static bool take_gauge(uint64_t pid, struct watch_gauge *out)
 {
 	struct plim_gauge_page page;
 	struct plim_err err;
 	double total = 0;
 
 	if (plim_gauge_read((uint32_t)pid, NULL, &page, &err))
-		return;
+		return false;
 	for (unsigned i = 0; i < 7; i++)
 		total += page.phase_ns[i] == PLIM_UNKNOWN ? 0 : (double)page.phase_ns[i] / 1e9;
 	*out = (struct watch_gauge){ .here = true,
@@ -219,10 +265,11 @@ static void take_gauge(uint64_t pid, struct watch_gauge *out)
 		out->reserved_bytes = page.devices[0].reserved_bytes;
 		out->limit_bytes = page.devices[0].limit_bytes;
 	}
+	return true;
 }
 
-/* The nearest limits of the process. */
-static void look_at_bounds(struct watch_look *l, uint64_t pid, struct kept *k)
+/* The nearest limits of the process, as they are written down for it. */
+static void read_bounds(struct watch_look *l, uint64_t pid, struct kept *k)
 {
 	struct host_options options = { .root = *l->root ? l->root : NULL,
 					.pid = pid,
@@ -250,31 +297,61 @@ static void look_at_bounds(struct watch_look *l, uint64_t pid, struct kept *k)
 	host_release(&h);
 }
 
+/* Processes of one cgroup and one container have the same: one of them is looked at. */
+static void look_at_bounds(struct watch_look *l, uint64_t pid, double t, struct kept *k)
+{
+	const struct kept *same = NULL;
+
+	k->cores = proc_cores(l->root, (uint32_t)pid);
+	proc_cpu_stat(l->root, (uint32_t)pid, k->cpu_stat, sizeof(k->cpu_stat));
+	k->place = proc_place(l->root, (uint32_t)pid);
+	for (size_t i = 0; i < JOBS && !same; i++)
+		if (&l->kept[i] != k && l->kept[i].pid && l->kept[i].place == k->place &&
+		    t - l->kept[i].bounds_time < BOUNDS_EVERY / 2)
+			same = &l->kept[i];
+	if (same) {
+		k->limit = same->limit;
+		k->used = same->used;
+		k->shm_total = same->shm_total;
+		k->shm_used = same->shm_used;
+	} else {
+		read_bounds(l, pid, k);
+	}
+	k->bounds_time = t;
+}
+
+static void take_host(struct watch_look *l, const struct kept *k, struct watch_host *out)
+{
+	if (strcmp(l->throttled_by, k->cpu_stat) != 0) {
+		memcpy(l->throttled_by, k->cpu_stat, sizeof(l->throttled_by));
+		l->throttled = unknown_host();
+		proc_throttled(k->cpu_stat, &l->throttled);
+	}
+	*out = l->throttled;
+	out->total_bytes = l->machine.total_bytes;
+	out->available_bytes = l->machine.available_bytes;
+	out->limit_bytes = k->limit;
+	out->limit_used_bytes = k->used;
+	out->shm_total_bytes = k->shm_total;
+	out->shm_used_bytes = k->shm_used;
+	out->cores = k->cores;
+}
+
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,
 				   struct watch_sample *s, struct plim_err *err)
 {
 	struct kept *k = kept_of(l, job->pid, job->start_time);
 	double t = now(CLOCK_MONOTONIC);
 
-	if (t - k->children_time >= CHILDREN_EVERY) {
-		proc_children(l->root, (uint32_t)job->pid, &k->children);
-		k->children_time = t;
-	}
-	if (t - k->bounds_time >= BOUNDS_EVERY) {
-		look_at_bounds(l, job->pid, k);
-		k->bounds_time = t;
-	}
-	if (!proc_sample(l->root, (uint32_t)job->pid, &k->children, l->mem, s, err))
+	if (t - k->bounds_time >= BOUNDS_EVERY)
+		look_at_bounds(l, job->pid, t, k);
+	if (!proc_sample(&l->files, l->root, (uint32_t)job->pid, &k->children, l->mem, s, err))
 		return PLIM_OK; /* gone since: a sample without a time is not taken */
 	s->time = now(CLOCK_REALTIME);
 	if (job->card < l->cards.n)
 		take_card(&l->cards.at[job->card], job->pid, l->cards.fresh, &s->card);
-	proc_host(l->root, (uint32_t)job->pid, &s->host);
-	s->host.limit_bytes = k->limit;
-	s->host.limit_used_bytes = k->used;
-	s->host.shm_total_bytes = k->shm_total;
-	s->host.shm_used_bytes = k->shm_used;
-	take_gauge(job->pid, &s->gauge);
+	take_host(l, k, &s->host);
+	k->gauge = k->gauge && take_gauge(job->pid, &s->gauge);
 	return PLIM_OK;
 }
 

@@ -4,26 +4,79 @@
 
 #include "watch/watch.h"
 
-/* The process as /proc below `root` shows it now; false: it is gone.  `s` was cleared. */
-bool proc_process(const char *root, uint32_t pid, struct watch_process *out);
+/* ---- files of processes ---- */
+
+enum proc_file {
+	PROC_STAT,
+	PROC_SCHEDSTAT,
+	PROC_WCHAN,
+	PROC_SYSCALL,
+	PROC_IO,
+	PROC_THREAD, /* stat of the main thread alone */
+	PROC_FILES
+};
+#define PROC_KEPT 1024 /* processes whose files stay open */
+
+struct proc_kept {
+	uint32_t pid; /* 0: none */
+	uint32_t turn;
+	int fd_behind[PROC_FILES]; /* descriptor + 1; 0: not open */
+};
+
+struct proc_files {
+	unsigned room; /* for so many descriptors more */
+	uint32_t turn;
+	struct proc_kept kept[PROC_KEPT];
+};
+
+/* `keep` false: each is opened anew, as trees of made files need it. */
+void proc_files_init(struct proc_files *f, bool keep);
+void proc_files_release(struct proc_files *f);
+
+/* A new sample begins: what the one before did not read is closed. */
+void proc_files_turn(struct proc_files *f);
+
+/* What the file holds now; false: nothing, or it may not be read. */
+bool proc_read(struct proc_files *f, const char *root, uint32_t pid, enum proc_file which,
+	       char *out, size_t room);
+
+/* ---- processes ---- */
 
 /* Field 22 of its stat file; 0: it is gone. */
-uint64_t proc_start_time(const char *root, uint32_t pid);
+uint64_t proc_start_time(struct proc_files *f, const char *root, uint32_t pid);
 
-/* Processes that its threads started: DataLoaders are made in any of them. */
+/*
+ * Processes that its threads started: DataLoaders are made in any of them.  What a forkserver started is a child's child, and a worker
+ * only by its name.
+ */
 #define PROC_CHILDREN 256
 struct proc_children {
 	uint32_t at[PROC_CHILDREN];
 	size_t n;
+	uint64_t of_main; /* what the main thread's list was, as a number */
 };
-void proc_children(const char *root, uint32_t pid, struct proc_children *c);
+void proc_children(struct proc_files *f, const char *root, uint32_t pid, struct proc_children *c);
+
+/* Does its main thread have others than that time? */
+bool proc_children_changed(const char *root, uint32_t pid, const struct proc_children *c);
 
 /* The main process with its main thread and those of its children that are workers; false: it is gone. */
-bool proc_sample(const char *root, uint32_t pid, const struct proc_children *children,
-		 struct mem *m, struct watch_sample *s, struct plim_err *err);
+bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
+		 const struct proc_children *children, struct mem *m, struct watch_sample *s,
+		 struct plim_err *err);
 
-/* The machine's memory, how its cgroup is throttled. */
-void proc_host(const char *root, uint32_t pid, struct watch_host *out);
+/* The machine's memory. */
+void proc_machine(const char *root, struct watch_host *out);
+
+/* cpu.stat of the cgroup that holds it, "" if there is none; and how often that was not let run. */
+void proc_cpu_stat(const char *root, uint32_t pid, char *path, size_t room);
+void proc_throttled(const char *path, struct watch_host *out);
+
+/* Cores that it may run on; PLIM_UNKNOWN: not told. */
+uint64_t proc_cores(const char *root, uint32_t pid);
+
+/* A number that processes share which have the same limits: cgroup, mounts, root folder. */
+uint64_t proc_place(const char *root, uint32_t pid);
 
 /* The process behind shells and launchers: the only child of one, and so on. */
 uint32_t proc_behind_launchers(const char *root, uint32_t pid);

@@ -13,6 +13,16 @@
 
 #define TICKS 100.0 /* of the processes' clock, a second: USER_HZ */
 
+/* FNV-1a: a number for texts that are compared. */
+#define MIX_START 14695981039346656037u
+
+static uint64_t mix(uint64_t sum, const char *text)
+{
+	for (; text && *text; text++)
+		sum = (sum ^ (unsigned char)*text) * 1099511628211u;
+	return sum;
+}
+
 /* ---- stat ---- */
 
 struct stat_line {
@@ -49,13 +59,13 @@ static bool parse_stat(const char *text, struct stat_line *out)
 	return true;
 }
 
-uint64_t proc_start_time(const char *root, uint32_t pid)
+uint64_t proc_start_time(struct proc_files *f, const char *root, uint32_t pid)
 {
 	struct stat_line stat;
 	char text[1024];
 
-	return small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) &&
-			       parse_stat(text, &stat) && stat.state != 'Z' && stat.state != 'X'
+	return proc_read(f, root, pid, PROC_STAT, text, sizeof(text)) && parse_stat(text, &stat) &&
+			       stat.state != 'Z' && stat.state != 'X'
 		       ? stat.start_time
 		       : 0;
 }
@@ -70,15 +80,13 @@ static uint64_t number_after(const char *text, const char *key)
 	return at && sscanf(at + strlen(key), " %llu", &v) == 1 ? v : PLIM_UNKNOWN;
 }
 
-bool proc_process(const char *root, uint32_t pid, struct watch_process *out)
+/* What stat tells; false: it is gone.  `out` was cleared. */
+static bool meet(struct proc_files *f, const char *root, uint32_t pid, struct watch_process *out)
 {
 	struct stat_line stat;
-	unsigned long long ns;
-	long long call;
 	char text[1024];
 
-	if (!small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
-	    !parse_stat(text, &stat))
+	if (!proc_read(f, root, pid, PROC_STAT, text, sizeof(text)) || !parse_stat(text, &stat))
 		return false;
 	out->pid = pid;
 	out->parent = stat.parent;
@@ -88,20 +96,25 @@ bool proc_process(const char *root, uint32_t pid, struct watch_process *out)
 	out->user_s = stat.user_s;
 	out->system_s = stat.system_s;
 	out->resident_bytes = stat.pages * (uint64_t)sysconf(_SC_PAGESIZE);
-	if (small_file(text, sizeof(text), "%s/proc/%u/schedstat", root, pid) &&
-	    sscanf(text, "%*u %llu", &ns) == 1)
-		out->delay_s = (double)ns / 1e9;
-	if (stat.state == 'S' && small_file(text, sizeof(text), "%s/proc/%u/wchan", root, pid))
-		snprintf(out->sleeps_in, sizeof(out->sleeps_in), "%.40s", text);
-	if (stat.state == 'S' && !*out->sleeps_in &&
-	    small_file(text, sizeof(text), "%s/proc/%u/syscall", root, pid) &&
+	return true;
+}
+
+/* What it sleeps in, what it read and wrote. */
+static void look_closer(struct proc_files *f, const char *root, struct watch_process *out)
+{
+	long long call;
+	char text[1024];
+
+	if (out->state == 'S' && proc_read(f, root, out->pid, PROC_WCHAN, text, sizeof(text)))
+		(void)snprintf(out->sleeps_in, sizeof(out->sleeps_in), "%.40s", text);
+	if (out->state == 'S' && !*out->sleeps_in &&
+	    proc_read(f, root, out->pid, PROC_SYSCALL, text, sizeof(text)) &&
 	    sscanf(text, "%lld", &call) == 1)
 		out->call = call;
-	if (small_file(text, sizeof(text), "%s/proc/%u/io", root, pid)) {
+	if (proc_read(f, root, out->pid, PROC_IO, text, sizeof(text))) {
 		out->written_chars = number_after(text, "wchar:");
 		out->read_bytes = number_after(text, "\nread_bytes:");
 	}
-	return true;
 }
 
 /* ---- its workers ---- */
@@ -117,54 +130,93 @@ static void add_children(struct proc_children *c, const char *list)
 	}
 }
 
-/* Children of each of its threads: DataLoaders are made in any of them. */
-void proc_children(const char *root, uint32_t pid, struct proc_children *c)
+/* Those that one of its threads started. */
+static bool children_of_thread(const char *root, uint32_t pid, uint32_t thread, char *out,
+			       size_t room)
+{
+	return small_file(out, room, "%s/proc/%u/task/%u/children", root, pid, thread);
+}
+
+static uint64_t of_main(const char *root, uint32_t pid)
+{
+	char text[4096];
+
+	return children_of_thread(root, pid, pid, text, sizeof(text)) ? mix(MIX_START, text) : 0;
+}
+
+bool proc_children_changed(const char *root, uint32_t pid, const struct proc_children *c)
+{
+	return of_main(root, pid) != c->of_main;
+}
+
+static bool is_worker_by_name(struct proc_files *f, const char *root, uint32_t pid)
+{
+	struct stat_line stat;
+	char text[1024];
+
+	return proc_read(f, root, pid, PROC_STAT, text, sizeof(text)) && parse_stat(text, &stat) &&
+	       !strcmp(stat.name, WATCH_WORKER_NAME);
+}
+
+void proc_children(struct proc_files *f, const char *root, uint32_t pid, struct proc_children *c)
 {
 	char path[512], text[4096];
 	struct dirent *e;
+	size_t direct;
 	DIR *d;
 
-	*c = (struct proc_children){ .n = 0 };
-	snprintf(path, sizeof(path), "%s/proc/%u/task", root, pid);
+	*c = (struct proc_children){ .of_main = of_main(root, pid) };
+	(void)snprintf(path, sizeof(path), "%s/proc/%u/task", root, pid);
 	d = opendir(path);
 	while (d && (e = readdir(d))) {
-		if (*e->d_name < '0' || *e->d_name > '9')
-			continue;
-		if (small_file(text, sizeof(text), "%s/%.20s/children", path, e->d_name))
+		uint32_t thread = (uint32_t)strtoul(e->d_name, NULL, 10);
+
+		if (thread && children_of_thread(root, pid, thread, text, sizeof(text)))
 			add_children(c, text);
 	}
 	if (d)
-		closedir(d);
+		(void)closedir(d);
+	direct = c->n;
+	for (size_t i = 0; i < direct; i++)
+		if (!is_worker_by_name(f, root, c->at[i]) &&
+		    children_of_thread(root, c->at[i], c->at[i], text, sizeof(text)))
+			add_children(c, text);
 }
 
-static enum plim_status add_worker(const char *root, uint32_t pid, struct mem *m,
-				   struct watch_sample *s, struct plim_err *err)
+static enum plim_status add_worker(struct proc_files *f, const char *root, uint32_t pid,
+				   struct mem *m, struct watch_sample *s, struct plim_err *err)
 {
 	struct watch_sample empty = { 0 };
 	struct watch_process *w = &empty.main;
 
 	watch_sample_clear(&empty);
-	if (!proc_process(root, pid, w) || !watch_is_worker(w, &s->main))
+	if (!meet(f, root, pid, w) || !watch_is_worker(w, &s->main))
 		return PLIM_OK;
+	look_closer(f, root, w);
 	return vec_push(m, &s->workers, *w, err);
 }
 
-bool proc_sample(const char *root, uint32_t pid, const struct proc_children *children,
-		 struct mem *m, struct watch_sample *s, struct plim_err *err)
+bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
+		 const struct proc_children *children, struct mem *m, struct watch_sample *s,
+		 struct plim_err *err)
 {
 	struct stat_line thread;
+	unsigned long long ns;
 	char text[1024];
 
-	if (!proc_process(root, pid, &s->main) || s->main.state == 'Z')
+	if (!meet(f, root, pid, &s->main) || s->main.state == 'Z')
 		return false;
-	if (small_file(text, sizeof(text), "%s/proc/%u/task/%u/stat", root, pid, pid) &&
-	    parse_stat(text, &thread)) {
+	look_closer(f, root, &s->main);
+	if (proc_read(f, root, pid, PROC_SCHEDSTAT, text, sizeof(text)) &&
+	    sscanf(text, "%*u %llu", &ns) == 1)
+		s->main.delay_s = (double)ns / 1e9;
+	if (proc_read(f, root, pid, PROC_THREAD, text, sizeof(text)) && parse_stat(text, &thread)) {
 		s->main_user_s = thread.user_s;
 		s->main_system_s = thread.system_s;
 		s->main.state = thread.state;
 	}
 	for (size_t i = 0; i < children->n; i++)
-		if (add_worker(root, children->at[i], m, s, err))
+		if (add_worker(f, root, children->at[i], m, s, err))
 			break;
 	return true;
 }
@@ -212,7 +264,9 @@ uint32_t proc_behind_launchers(const char *root, uint32_t pid)
 		if (!small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
 		    !parse_stat(text, &stat) || !is_launcher(stat.name))
 			return pid;
-		proc_children(root, pid, &c);
+		c.n = 0;
+		if (children_of_thread(root, pid, pid, text, sizeof(text)))
+			add_children(&c, text);
 		if (c.n != 1)
 			return pid;
 		pid = c.at[0];
@@ -246,14 +300,6 @@ static uint64_t number_of(const char *block, size_t n, const char *const *names)
 	return PLIM_UNKNOWN;
 }
 
-/* FNV-1a, of names that ranks of one job share. */
-static uint64_t mix(uint64_t sum, const char *text)
-{
-	for (; text && *text; text++)
-		sum = (sum ^ (unsigned char)*text) * 1099511628211u;
-	return sum;
-}
-
 void proc_rank(const char *root, uint32_t pid, struct proc_rank *out)
 {
 	static const char *const ranks[] = { "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", NULL };
@@ -278,7 +324,7 @@ void proc_rank(const char *root, uint32_t pid, struct proc_rank *out)
 		block[n] = 0;
 		out->rank = number_of(block, n, ranks);
 		out->world = number_of(block, n, worlds);
-		out->job = 14695981039346656037u;
+		out->job = MIX_START;
 		for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 			out->job = mix(mix(out->job, variable(block, n, same[i])), "\n");
 	}
@@ -318,29 +364,54 @@ bool watch_maps(uint32_t pid, const char *path)
 
 /* ---- the host ---- */
 
+static bool is_cpu_stat(const char *path)
+{
+	char text[2048];
+
+	return small_file(text, sizeof(text), "%s", path) && strstr(text, "nr_throttled");
+}
+
 /* "0::/path" (v2) or "N:cpu,cpuacct:/path" (v1) of /proc/PID/cgroup. */
-static bool cpu_stat(const char *root, uint32_t pid, char *out, size_t room)
+void proc_cpu_stat(const char *root, uint32_t pid, char *out, size_t room)
 {
 	char text[4096], *line, *next;
 
+	*out = 0;
 	if (!small_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid))
-		return false;
+		return;
 	for (line = text; line && *line; line = next) {
+		bool unified = !strncmp(line, "0::", 3);
 		const char *path;
 
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
-		if (!strncmp(line, "0::", 3) &&
-		    small_file(out, room, "%s/sys/fs/cgroup%s/cpu.stat", root, line + 3) &&
-		    strstr(out, "nr_throttled"))
-			return true;
-		path = strrchr(line, ':');
-		if (path && strstr(line, "cpu") && strncmp(line, "0::", 3) != 0 &&
-		    small_file(out, room, "%s/sys/fs/cgroup/cpu%s/cpu.stat", root, path + 1))
-			return true;
+		path = unified ? line + 2 : strrchr(line, ':');
+		if (!path || (!unified && !strstr(line, "cpu")))
+			continue;
+		if ((size_t)snprintf(out, room, "%s/sys/fs/cgroup%s%s/cpu.stat", root,
+				     unified ? "" : "/cpu", path + 1) < room &&
+		    is_cpu_stat(out))
+			return;
+		*out = 0;
 	}
-	return false;
+}
+
+void proc_throttled(const char *path, struct watch_host *out)
+{
+	char text[2048];
+	uint64_t us, ns;
+
+	if (!*path || !small_file(text, sizeof(text), "%s", path))
+		return;
+	out->periods = number_after(text, "nr_periods");
+	out->throttled_periods = number_after(text, "nr_throttled");
+	us = number_after(text, "throttled_usec");
+	ns = number_after(text, "throttled_time");
+	if (us != PLIM_UNKNOWN)
+		out->throttled_s = (double)us / 1e6;
+	else if (ns != PLIM_UNKNOWN)
+		out->throttled_s = (double)ns / 1e9;
 }
 
 void proc_cgroup(const char *root, uint32_t pid, char *out, size_t room)
@@ -368,31 +439,45 @@ uint64_t proc_cgroup_kills(const char *folder)
 		       : PLIM_UNKNOWN;
 }
 
-void proc_host(const char *root, uint32_t pid, struct watch_host *out)
+void proc_machine(const char *root, struct watch_host *out)
 {
 	char text[4096];
-	uint64_t us, ns;
+	uint64_t total, left;
+
+	if (!small_file(text, sizeof(text), "%s/proc/meminfo", root))
+		return;
+	total = number_after(text, "MemTotal:");
+	left = number_after(text, "MemAvailable:");
+	out->total_bytes = total < UINT64_MAX / 1024 ? total * 1024 : PLIM_UNKNOWN;
+	out->available_bytes = left < UINT64_MAX / 1024 ? left * 1024 : PLIM_UNKNOWN;
+}
+
+uint64_t proc_cores(const char *root, uint32_t pid)
+{
 	cpu_set_t set;
 
-	if (small_file(text, sizeof(text), "%s/proc/meminfo", root)) {
-		uint64_t total = number_after(text, "MemTotal:"),
-			 left = number_after(text, "MemAvailable:");
+	return !*root && !sched_getaffinity((pid_t)pid, sizeof(set), &set)
+		       ? (uint64_t)CPU_COUNT(&set)
+		       : PLIM_UNKNOWN;
+}
 
-		out->total_bytes = total < UINT64_MAX / 1024 ? total * 1024 : PLIM_UNKNOWN;
-		out->available_bytes = left < UINT64_MAX / 1024 ? left * 1024 : PLIM_UNKNOWN;
+uint64_t proc_place(const char *root, uint32_t pid)
+{
+	static const char *const links[] = { "ns/mnt", "root" };
+	uint64_t sum = MIX_START;
+	char text[4096], path[400];
+
+	(void)small_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid);
+	sum = mix(sum, text);
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		ssize_t n;
+
+		(void)snprintf(path, sizeof(path), "%s/proc/%u/%s", root, pid, links[i]);
+		n = readlink(path, text, sizeof(text) - 1);
+		text[n > 0 ? n : 0] = 0;
+		sum = mix(mix(sum, "\n"), text);
 	}
-	if (cpu_stat(root, pid, text, sizeof(text))) {
-		out->periods = number_after(text, "nr_periods");
-		out->throttled_periods = number_after(text, "nr_throttled");
-		us = number_after(text, "throttled_usec");
-		ns = number_after(text, "throttled_time");
-		if (us != PLIM_UNKNOWN)
-			out->throttled_s = (double)us / 1e6;
-		else if (ns != PLIM_UNKNOWN)
-			out->throttled_s = (double)ns / 1e9;
-	}
-	if (!*root && !sched_getaffinity((pid_t)pid, sizeof(set), &set))
-		out->cores = (uint64_t)CPU_COUNT(&set);
+	return sum;
 }
 
 /* ---- its name ---- */

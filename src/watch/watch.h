@@ -77,6 +77,8 @@ struct watch_sample {
 /* Everything unknown, no workers (their memory is kept). */
 void watch_sample_clear(struct watch_sample *s);
 
+#define WATCH_WORKER_NAME "pt_data_worker"
+
 /* Is it a DataLoader worker of the process `main`? */
 bool watch_is_worker(const struct watch_process *p, const struct watch_process *main);
 
@@ -277,10 +279,10 @@ const struct gpu_cards *watch_look_cards(const struct watch_look *l);
 void watch_look_cgroup(const struct watch_look *l, uint64_t pid, char *folder, size_t room,
 		       uint64_t *kills);
 
-bool watch_look_lives(const struct watch_look *l, uint64_t pid, uint64_t start_time);
+bool watch_look_lives(struct watch_look *l, uint64_t pid, uint64_t start_time);
 
 /* Is the process that was asked for gone? */
-bool watch_look_ended(const struct watch_look *l);
+bool watch_look_ended(struct watch_look *l);
 
 /* What cannot be seen, and why. */
 enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, const char ***out,

@@ -2,14 +2,18 @@
  * Memory that climbs, on made series: healthy ones of many shapes say nothing for hours, leaks are found with an interval that holds
  * the true rate.  Seeds are fixed; the rules were written before the shapes.
  */
-#include "watch/watch.h"
+#include "watch/look.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -278,12 +282,68 @@ static void long_runs(void **state)
 	assert_true(s.low[0] > 1);
 }
 
+/* ---- files of processes ---- */
+
+static unsigned descriptors(const struct proc_files *f)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < PROC_KEPT; i++)
+		for (size_t k = 0; k < PROC_FILES; k++)
+			n += f->kept[i].fd_behind[k] != 0;
+	return n;
+}
+
+/* A descriptor that is kept tells of its own process alone, and is closed when nobody asks any more. */
+static void kept_files(void **state)
+{
+	struct proc_files f;
+	char text[1024];
+	unsigned room;
+	pid_t child;
+
+	(void)state;
+	proc_files_init(&f, true);
+	room = f.room;
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		(void)pause();
+		_exit(0);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		proc_files_turn(&f);
+		assert_true(proc_start_time(&f, "", (uint32_t)child) != 0);
+		assert_true(proc_read(&f, "", (uint32_t)child, PROC_THREAD, text, sizeof(text)));
+		assert_int_equal(strtol(text, NULL, 10), child);
+		if (room > 2) {
+			assert_int_equal(descriptors(&f), 2);
+			assert_int_equal(f.room, room - 2);
+		}
+	}
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(proc_start_time(&f, "", (uint32_t)child), 0);
+	assert_false(proc_read(&f, "", (uint32_t)child, PROC_THREAD, text, sizeof(text)));
+	assert_int_equal(descriptors(&f), 0);
+	assert_true(proc_start_time(&f, "", (uint32_t)getpid()) != 0);
+	proc_files_turn(&f);
+	proc_files_turn(&f);
+	assert_int_equal(descriptors(&f), 0);
+	assert_int_equal(f.room, room);
+	/* Where there is no room, or two have the same place, it is opened anew. */
+	f.room = 0;
+	assert_true(proc_start_time(&f, "", (uint32_t)getpid()) != 0);
+	assert_int_equal(descriptors(&f), 0);
+	proc_files_release(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(healthy_runs), cmocka_unit_test(leaks),
 		cmocka_unit_test(deaths),       cmocka_unit_test(gap),
-		cmocka_unit_test(long_runs),
+		cmocka_unit_test(long_runs),    cmocka_unit_test(kept_files),
 	};
 
 	return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

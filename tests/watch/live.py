@@ -116,6 +116,33 @@ def hanging_start(program, fake, scratch):
         expect(watch.process.wait(LIMIT_S) == 0, "it does not end beside a driver that does not start")
 
 
+# ---- workers ----
+
+FORKSERVER = """import os, time
+def named(name):
+    with open("/proc/self/comm", "w") as f: f.write(name)
+if not os.fork():
+    named("forkserver")
+    for i in range(3):
+        if not os.fork():
+            named("pt_data_worker" if i else "something")
+            break
+elif not os.fork():
+    named("pt_data_worker")
+while True: time.sleep(0.1)
+"""
+
+
+def workers(program, fake, _):
+    """A worker is a child of the job's, or of a process that it starts them with (Python's forkserver), and called so."""
+    with python(FORKSERVER, start_new_session=True) as job:
+        try:
+            with watching(program, fake, f"pid={job.pid}", job.pid, "--json", stdout=subprocess.PIPE) as watch:
+                lines_of(watch, "three workers", lambda w: w["jobs"] and w["jobs"][0]["now"]["worker_count"] == 3)
+        finally:
+            os.killpg(job.pid, signal.SIGKILL)
+
+
 # ---- what happens ----
 
 def errors(program, fake, _):
@@ -509,7 +536,7 @@ def main():
     start(program)
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
-        tests = ([(f, scratch) for f in (hanging, hanging_start, errors, commands, deaths, served, with_token, ended_by_key, dumb, small,
+        tests = ([(f, scratch) for f in (hanging, hanging_start, errors, workers, commands, deaths, served, with_token, ended_by_key, dumb, small,
                                          ranks, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))
     finish("watch, live", least=10)
