@@ -22,7 +22,7 @@ void watch_sample_clear(struct watch_sample *s)
 				       NAN,          NAN,          NAN,          NAN };
 	s->host = (struct watch_host){ PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN,
 				       PLIM_UNKNOWN, PLIM_UNKNOWN, NAN,          PLIM_UNKNOWN,
-				       PLIM_UNKNOWN, PLIM_UNKNOWN };
+				       PLIM_UNKNOWN, PLIM_UNKNOWN, NAN };
 	s->gauge = (struct watch_gauge){ .step = PLIM_UNKNOWN,
 					 .allocated_bytes = PLIM_UNKNOWN,
 					 .reserved_bytes = PLIM_UNKNOWN,
@@ -304,6 +304,7 @@ void watch_features(const struct watch_sample *const *samples, size_t n, bool se
 		return;
 	f->seconds = samples[n - 1]->time - samples[0]->time;
 	f->cores = samples[n - 1]->host.cores;
+	f->quota_cores = samples[n - 1]->host.quota_cores;
 	look_at_card(samples, n, f);
 	look_at_main(samples, n, f);
 	look_at_workers(samples, n, f);

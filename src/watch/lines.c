@@ -127,6 +127,7 @@ static const struct member host_members[] = {
 	{ "shm_total", U64, offsetof(struct watch_host, shm_total_bytes), 0, 0, NULL },
 	{ "shm_used", U64, offsetof(struct watch_host, shm_used_bytes), 0, 0, NULL },
 	{ "throttled_s", DOUBLE, offsetof(struct watch_host, throttled_s), 0, 1, NULL },
+	{ "quota_cores", DOUBLE, offsetof(struct watch_host, quota_cores), 0, 1, NULL },
 	{ "periods", U64, offsetof(struct watch_host, periods), 0, 0, NULL },
 	{ "throttled_periods", U64, offsetof(struct watch_host, throttled_periods), 0, 0, NULL },
 	END

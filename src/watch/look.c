@@ -21,7 +21,8 @@ struct kept {
 	double bounds_time, children_time, threads_time;
 	uint64_t limit, used, shm_total, shm_used;
 	uint64_t place, cores;
-	char name[64], cpu_stat[400];
+	char name[64];
+	struct proc_quota quota;
 	bool gauge; /* it had one */
 	struct proc_children children;
 	struct proc_rank rank;
@@ -40,7 +41,7 @@ struct watch_look {
 	struct proc_files files;
 	struct watch_host machine;   /* at this tick */
 	struct watch_host throttled; /* of the cgroup whose file that is, at this tick */
-	char throttled_by[400];
+	char throttled_by[420];
 };
 
 static double now(clockid_t clock)
@@ -303,7 +304,7 @@ static void look_at_bounds(struct watch_look *l, uint64_t pid, double t, struct 
 	const struct kept *same = NULL;
 
 	k->cores = proc_cores(l->root, (uint32_t)pid);
-	proc_cpu_stat(l->root, (uint32_t)pid, k->cpu_stat, sizeof(k->cpu_stat));
+	proc_quota(l->root, (uint32_t)pid, &k->quota);
 	k->place = proc_place(l->root, (uint32_t)pid);
 	for (size_t i = 0; i < JOBS && !same; i++)
 		if (&l->kept[i] != k && l->kept[i].pid && l->kept[i].place == k->place &&
@@ -322,10 +323,10 @@ static void look_at_bounds(struct watch_look *l, uint64_t pid, double t, struct 
 
 static void take_host(struct watch_look *l, const struct kept *k, struct watch_host *out)
 {
-	if (strcmp(l->throttled_by, k->cpu_stat) != 0) {
-		memcpy(l->throttled_by, k->cpu_stat, sizeof(l->throttled_by));
+	if (strcmp(l->throttled_by, k->quota.cpu_stat) != 0) {
+		memcpy(l->throttled_by, k->quota.cpu_stat, sizeof(l->throttled_by));
 		l->throttled = unknown_host();
-		proc_throttled(k->cpu_stat, &l->throttled);
+		proc_throttled(k->quota.cpu_stat, &l->throttled);
 	}
 	*out = l->throttled;
 	out->total_bytes = l->machine.total_bytes;
@@ -335,6 +336,7 @@ static void take_host(struct watch_look *l, const struct kept *k, struct watch_h
 	out->shm_total_bytes = k->shm_total;
 	out->shm_used_bytes = k->shm_used;
 	out->cores = k->cores;
+	out->quota_cores = isinf(k->quota.cores) ? NAN : k->quota.cores;
 }
 
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,

@@ -68,8 +68,12 @@ bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
 /* The machine's memory. */
 void proc_machine(const char *root, struct watch_host *out);
 
-/* cpu.stat of the cgroup that holds it, "" if there is none; and how often that was not let run. */
-void proc_cpu_stat(const char *root, uint32_t pid, char *path, size_t room);
+/* The tightest limit of processor time among its cgroups, on all levels; where it is told how often that stopped them ("": there is none). */
+struct proc_quota {
+	double cores; /* INFINITY: none */
+	char cpu_stat[420];
+};
+void proc_quota(const char *root, uint32_t pid, struct proc_quota *out);
 void proc_throttled(const char *path, struct watch_host *out);
 
 /* Cores that it may run on; PLIM_UNKNOWN: not told. */

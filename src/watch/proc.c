@@ -364,36 +364,83 @@ bool watch_maps(uint32_t pid, const char *path)
 
 /* ---- the host ---- */
 
-static bool is_cpu_stat(const char *path)
+/* Is `name` one of "cpu,cpuacct"?  (cpuset is another one.) */
+static bool names_controller(const char *list, size_t n, const char *name)
 {
-	char text[2048];
+	size_t m = strlen(name);
 
-	return small_file(text, sizeof(text), "%s", path) && strstr(text, "nr_throttled");
+	for (const char *at = list; at + m <= list + n;) {
+		const char *comma = memchr(at, ',', (size_t)(list + n - at));
+		size_t k = comma ? (size_t)(comma - at) : (size_t)(list + n - at);
+
+		if (k == m && !memcmp(at, name, m))
+			return true;
+		if (!comma)
+			break;
+		at = comma + 1;
+	}
+	return false;
+}
+
+/* Cores that a level of the tree allows; INFINITY: as many as there are. */
+static double quota_of(const char *folder)
+{
+	char text[64], other[64];
+	double quota, period;
+
+	if (small_file(text, sizeof(text), "%s/cpu.max", folder))
+		return sscanf(text, "%lf %lf", &quota, &period) == 2 && period > 0 ? quota / period
+										   : INFINITY;
+	if (!small_file(text, sizeof(text), "%s/cpu.cfs_quota_us", folder) ||
+	    !small_file(other, sizeof(other), "%s/cpu.cfs_period_us", folder))
+		return INFINITY;
+	quota = strtod(text, NULL);
+	period = strtod(other, NULL);
+	return quota > 0 && period > 0 ? quota / period : INFINITY;
+}
+
+/* The tightest level from `folder` (below `top` letters) upwards. */
+static void tightest(char *folder, size_t top, struct proc_quota *out)
+{
+	for (;;) {
+		double cores = quota_of(folder);
+		char *slash;
+
+		if (cores < out->cores &&
+		    (size_t)snprintf(out->cpu_stat, sizeof(out->cpu_stat), "%s/cpu.stat", folder) <
+			    sizeof(out->cpu_stat))
+			out->cores = cores;
+		slash = strrchr(folder, '/');
+		if (!slash || (size_t)(slash - folder) < top)
+			return;
+		*slash = 0;
+	}
 }
 
 /* "0::/path" (v2) or "N:cpu,cpuacct:/path" (v1) of /proc/PID/cgroup. */
-void proc_cpu_stat(const char *root, uint32_t pid, char *out, size_t room)
+void proc_quota(const char *root, uint32_t pid, struct proc_quota *out)
 {
-	char text[4096], *line, *next;
+	char text[4096], folder[400], *line, *next;
 
-	*out = 0;
+	*out = (struct proc_quota){ .cores = INFINITY };
 	if (!small_file(text, sizeof(text), "%s/proc/%u/cgroup", root, pid))
 		return;
 	for (line = text; line && *line; line = next) {
 		bool unified = !strncmp(line, "0::", 3);
-		const char *path;
+		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+		size_t top;
 
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
-		path = unified ? line + 2 : strrchr(line, ':');
-		if (!path || (!unified && !strstr(line, "cpu")))
+		if (!path ||
+		    (!unified && !names_controller(list + 1, (size_t)(path - list - 1), "cpu")))
 			continue;
-		if ((size_t)snprintf(out, room, "%s/sys/fs/cgroup%s%s/cpu.stat", root,
-				     unified ? "" : "/cpu", path + 1) < room &&
-		    is_cpu_stat(out))
-			return;
-		*out = 0;
+		top = (size_t)snprintf(folder, sizeof(folder), "%s/sys/fs/cgroup%s", root,
+				       unified ? "" : "/cpu");
+		if (top < sizeof(folder) && (size_t)snprintf(folder + top, sizeof(folder) - top,
+							     "%s", path + 1) < sizeof(folder) - top)
+			tightest(folder, top, out);
 	}
 }
 

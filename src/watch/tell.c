@@ -278,23 +278,29 @@ static void idle(struct telling *t)
 static void throttled(struct telling *t)
 {
 	const double *at = t->f->at;
+	bool stopped = at[WATCH_THROTTLED] >= 0.05;
 
-	if (at[WATCH_THROTTLED] >= 0.05) {
-		lines_add(
-			&t->evidence,
-			"its cgroup was not let run %.0f %% of the time, in %.0f %% of the periods",
-			percent(at[WATCH_THROTTLED]), percent(at[WATCH_THROTTLED_PERIODS]));
-		lines_add(&t->advice, "a higher CPU limit (cpu.max; resources.limits.cpu), or "
-				      "fewer workers and threads (OMP_NUM_THREADS)");
+	if (stopped) {
+		if (t->f->quota_cores > 0)
+			lines_add(&t->evidence,
+				  "its cgroup has %.1f cores and was stopped for it in %.0f %% of "
+				  "the periods",
+				  t->f->quota_cores, percent(at[WATCH_THROTTLED_PERIODS]));
+		else
+			lines_add(&t->evidence, "its cgroup was stopped in %.0f %% of the periods",
+				  percent(at[WATCH_THROTTLED_PERIODS]));
 	}
-	if (at[WATCH_DELAY] >= 0.1) {
+	if (at[WATCH_DELAY] >= 0.1)
 		lines_add(
 			&t->evidence,
 			"its main thread was ready to run and had no processor %.0f %% of the time",
 			percent(at[WATCH_DELAY]));
+	if (stopped)
+		lines_add(&t->advice, "a higher CPU limit (cpu.max; resources.limits.cpu), or "
+				      "fewer workers and threads (OMP_NUM_THREADS)");
+	else if (at[WATCH_DELAY] >= 0.1)
 		lines_add(&t->advice, "too many processes for the cores it may use: end others, or "
 				      "fewer workers and threads (OMP_NUM_THREADS)");
-	}
 }
 
 static void stalled(struct telling *t)

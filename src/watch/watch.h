@@ -52,7 +52,8 @@ struct watch_host {
 	uint64_t shm_total_bytes, shm_used_bytes;
 	double throttled_s; /* counter: the cgroup was not let run */
 	uint64_t periods, throttled_periods;
-	uint64_t cores; /* that the job may use */
+	uint64_t cores;     /* that the job may use */
+	double quota_cores; /* that the tightest of its cgroups is given; NaN: no limit, or not seen */
 };
 
 /* What the job itself tells in its gauge. */
@@ -127,7 +128,8 @@ struct watch_features {
 	unsigned samples;
 	bool sleeps_hidden;        /* something sleeps, and wchan does not tell in what */
 	char worker_sleeps_in[48]; /* where most workers sleep; "": not seen */
-	uint64_t cores;            /* as of the host */
+	uint64_t cores;                 /* as of the host */
+	double quota_cores;
 };
 
 /* `n` samples, the oldest first; `seen`: this job has run a kernel before. */

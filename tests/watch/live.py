@@ -510,6 +510,25 @@ def made_cards(scratch):
     return amd, intel
 
 
+def quotas(*_):
+    """The tightest limit of processor time on the way up is the one that counts; cpuset is another controller."""
+    two, one = "sys/fs/cgroup/", "sys/fs/cgroup/cpu/"
+    cases = [("0::/pod/box\n", {two + "pod/box/cpu.max": "max 100000\n", two + "pod/cpu.max": "150000 100000\n", two + "pod/cpu.stat": "nr_periods 10\nnr_throttled 4\nthrottled_usec 9000\n"}),
+             ("5:cpuset:/other\n4:cpu,cpuacct:/pod\n0::/\n", {one + "pod/cpu.cfs_quota_us": "150000\n", one + "pod/cpu.cfs_period_us": "100000\n", one + "other/cpu.cfs_quota_us": "1000\n",
+                                                        one + "pod/cpu.stat": "nr_periods 10\nnr_throttled 4\nthrottled_time 9000000\n", one + "cpu.cfs_quota_us": "-1\n", one + "cpu.cfs_period_us": "100000\n"})]
+    for cgroup, files in cases:
+        with tempfile.TemporaryDirectory() as root:
+            process_tree(root, 4711, [])
+            put(root, "proc/4711/cgroup", cgroup)
+            for name, text in files.items():
+                put(root, name, text)
+            log = os.path.join(root, "log")
+            run("watch", "4711", "--root", root, "--once", "--log", log)
+            with open(log, encoding="utf-8") as f:
+                host = json.loads(f.readlines()[-1])["host"]
+            expect((host.get("quota_cores"), host.get("periods"), host.get("throttled_periods"), host.get("throttled_s")) == (1.5, 10, 4, 0.009), cgroup, host)
+
+
 def trees(*_):
     with tempfile.TemporaryDirectory() as scratch:
         amd, intel = made_cards(scratch)
@@ -537,7 +556,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
         tests = ([(f, scratch) for f in (hanging, hanging_start, errors, workers, commands, deaths, served, with_token, ended_by_key, dumb, small,
-                                         ranks, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
+                                         ranks, quotas, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))
     finish("watch, live", least=10)
 
