@@ -24,6 +24,8 @@ def _forked() -> None:
 
 os.register_at_fork(after_in_child=_forked)
 Numbers = tuple[int, int, int, int, int, int]  # allocated, reserved, their peaks, retries, failures
+# plimsoll.allocator's, where it is in use: numbers, and what resets their peaks
+own: tuple[Callable[[int], Numbers], Callable[[int], None]] | None = None
 
 
 def torch() -> Any:
@@ -65,6 +67,8 @@ class CudaMemory:
         self._info: Callable[[int], tuple[int, int]] = t.cuda.mem_get_info
 
     def numbers(self) -> Numbers:
+        if own is not None:
+            return own[0](self.index)
         stats = self._stats(self.index)
         allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
         return (allocated["current"], reserved["current"], allocated["peak"], reserved["peak"],
@@ -74,7 +78,7 @@ class CudaMemory:
         return self._info(self.index)
 
     def reset_peak(self) -> None:
-        self._reset(self.index)
+        (self._reset if own is None else own[1])(self.index)
 
 
 class HostMemory:

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pickle
-import sys
 import sysconfig
 import warnings
-from typing import Any
+from typing import Any, Callable
 
 from . import _torch
 from .errors import UnsupportedError
@@ -24,9 +22,10 @@ from .errors import UnsupportedError
 _STATS = ("allocation", "segment", "active", "allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
 _HALVES = ("all", "small_pool", "large_pool")
 _COUNTS = ("current", "peak", "allocated", "freed")
-_STATES = ("inactive", "active_allocated", "active_awaiting_free")
+_STATES = ("inactive", "active_allocated", "active_pending_free")
 _ACTIONS = ("alloc", "free_requested", "free_completed", "segment_map", "segment_unmap", "oom")
 _NO_LIMIT = 2**64 - 1
+_ENTRIES_MAX = 1 << 24
 
 # setter of PyTorch's, by release -> our function; what a release does not have is left out
 _HOOKS = (
@@ -41,17 +40,11 @@ _HOOKS = (
 )
 
 
-class _Count(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in _COUNTS]
-
-
-class _Stats(ctypes.Structure):
-    _fields_ = [
-        ("count", (_Count * 3) * len(_STATS)),
-        *((name, ctypes.c_uint64) for name in (
-            "retries", "ooms", "device_allocs", "device_frees", "moved_bytes", "limit_bytes", "plan_hits", "plan_misses",
-            "plan_conflicts", "plan_lost", "plan_found", "plan_learned", "plan_hit_bytes")),
-    ]
+# struct plimsoll_alloc_stats: counts by statistic, half and _COUNTS; then these
+_AFTER = ("retries", "ooms", "device_allocs", "device_frees", "moved_bytes", "limit_bytes", "plan_hits", "plan_misses",
+          "plan_conflicts", "plan_lost", "plan_found", "plan_learned", "plan_hit_bytes")
+_WORDS = len(_STATS) * len(_HALVES) * len(_COUNTS) + len(_AFTER)
+_Words = ctypes.c_uint64 * _WORDS
 
 
 class _Piece(ctypes.Structure):
@@ -69,8 +62,18 @@ class _Event(ctypes.Structure):
     ]
 
 
+# What PyTorch's wrapper refuses under any pluggable allocator, and the way round it.
+REFUSED = (
+    ("torch.backends.cudnn.benchmark = True", "it is kept off"),
+    ('torch.compile(mode="reduce-overhead")', "torch._inductor.config.triton.cudagraph_trees = False"),
+    ("torch.cuda.MemPool, symmetric memory, registered NCCL pools", "none"),
+    ("CUDA tensors through a queue of torch.multiprocessing", "send them through host memory"),
+)
+
+_Observer = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 _library: ctypes.CDLL | None = None
 _allocator: Any = None  # PyTorch's object; it must live as long as the process
+_recording = False
 
 
 def library_path() -> str:
@@ -100,7 +103,10 @@ def load(path: str | None = None) -> ctypes.CDLL:
         library.plimsoll_alloc_plan.restype = ctypes.c_char_p
         library.plimsoll_alloc_throws.restype = ctypes.c_char_p
         library.plimsoll_alloc_fraction.restype = ctypes.c_double
-        library.plimsoll_alloc_stats.argtypes = [ctypes.c_int, ctypes.POINTER(_Stats)]
+        library.plimsoll_alloc_stats.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_uint64)]
+        library.plimsoll_alloc_dump.argtypes = [ctypes.c_char_p]
+        library.plimsoll_alloc_dump.restype = ctypes.c_char_p
+        library.plimsoll_alloc_observe.argtypes = [_Observer]
         library.plimsoll_alloc_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
         library.plimsoll_alloc_record.argtypes = [ctypes.c_int, ctypes.c_size_t]
         library.plimsoll_alloc_pieces.argtypes = [ctypes.c_int, ctypes.POINTER(_Piece), ctypes.c_size_t]
@@ -178,18 +184,24 @@ def throws() -> str:
 
 # ---- what PyTorch asks ----
 
-def _raw(device: Any = None) -> _Stats:
-    stats = _Stats()
-    _lib().plimsoll_alloc_stats(_device(device), ctypes.byref(stats))
-    return stats
+def _raw(device: int) -> ctypes.Array[ctypes.c_uint64]:
+    """struct plimsoll_alloc_stats: zeros for a device that was not used."""
+    words = _Words()
+    _lib().plimsoll_alloc_stats(device, words)
+    return words
+
+
+def numbers(device: int) -> _torch.Numbers:
+    """What a reading of a MemoryMonitor needs, and no more."""
+    raw = _raw(device)
+    return raw[36], raw[48], raw[37], raw[49], raw[84], raw[85]
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
     """As torch.cuda.memory_stats_as_nested_dict, and `plan`: large requests that lay where a plan has them, and that did not."""
-    raw = _raw(device)
-    out: dict[str, Any] = {
-        stat: {half: {c: int(getattr(raw.count[i][k], c)) for c in _COUNTS} for k, half in enumerate(_HALVES)}
-        for i, stat in enumerate(_STATS)}
+    raw = _raw(_device(device))
+    at = iter(list(raw))
+    out: dict[str, Any] = {stat: {half: {name: next(at) for name in _COUNTS} for half in _HALVES} for stat in _STATS}
     none = dict.fromkeys(_COUNTS, 0)
     out["inactive_split"] = {half: dict(none) for half in _HALVES}
     out["inactive_split_bytes"] = {half: dict(none) for half in _HALVES}
@@ -198,10 +210,10 @@ def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
         out["inactive_split_bytes"][half]["current"] = now
     out["oversize_allocations"] = dict(none)
     out["oversize_segments"] = dict(none)
-    out.update(num_alloc_retries=raw.retries, num_ooms=raw.ooms, num_device_alloc=raw.device_allocs,
-               num_device_free=raw.device_frees, num_sync_all_streams=0, max_split_size=-1)
-    out["plan"] = {name: int(getattr(raw, "plan_" + name))
-                   for name in ("hits", "hit_bytes", "misses", "conflicts", "lost", "found", "learned")}
+    more = dict(zip(_AFTER, at))
+    out.update(num_alloc_retries=more["retries"], num_ooms=more["ooms"], num_device_alloc=more["device_allocs"],
+               num_device_free=more["device_frees"], num_sync_all_streams=0, max_split_size=-1)
+    out["plan"] = {name[len("plan_"):]: n for name, n in more.items() if name.startswith("plan_")}
     return out
 
 
@@ -263,57 +275,95 @@ def memory_snapshot(device: int = 0) -> list[dict[str, Any]]:
     return segments
 
 
-def snapshot(device: int = 0) -> dict[str, Any]:
-    """As torch.cuda.memory._snapshot: what `plimsoll report` and PyTorch's viewer open; no stacks."""
-    trace = [{"action": _ACTIONS[e.action], "addr": e.addr, "size": e.bytes, "stream": e.stream, "time_us": e.time_us,
-              "compile_context": "", "user_metadata": "", "frames": []}
-             for e in _rows(_lib().plimsoll_alloc_events, _Event, device)]
-    return {"segments": memory_snapshot(device), "device_traces": [[] for _ in range(device)] + [trace],
+def _trace(device: int) -> list[dict[str, Any]]:
+    return [{"action": _ACTIONS[e.action], "device_free" if _ACTIONS[e.action] == "oom" else "addr": e.addr, "size": e.bytes,
+             "stream": e.stream, "time_us": e.time_us, "compile_context": "", "user_metadata": "", "frames": []}
+            for e in _rows(_lib().plimsoll_alloc_events, _Event, device)]
+
+
+def snapshot() -> dict[str, Any]:
+    """As torch.cuda.memory._snapshot, of all devices: what `plimsoll report` and PyTorch's viewer open; no stacks."""
+    devices = range(_torch.torch().cuda.device_count())
+    return {"segments": [segment for device in devices for segment in memory_snapshot(device)],
+            "device_traces": [_trace(device) for device in devices],
             "allocator_settings": {"expandable_segments": True, "PYTORCH_CUDA_ALLOC_CONF": "plimsoll"},
             "external_annotations": []}
 
 
-def record(max_entries: int = 1_000_000, device: int = 0) -> None:
-    """Keep the last events (32 MB of host memory a million); 0: none."""
-    if not _lib().plimsoll_alloc_record(device, max_entries):
+def record(max_entries: int = 1_000_000) -> None:
+    """Keep each device's last events (48 MB of host memory a million); 0: none."""
+    global _recording
+    if not _lib().plimsoll_alloc_record(-1, max_entries):
         raise MemoryError(f"no memory for {max_entries} events")
+    _recording = max_entries > 0
 
 
-def dump_snapshot(filename: str | os.PathLike[str] = "dump_snapshot.pickle", device: int = 0) -> None:
-    """As torch.cuda.memory._dump_snapshot."""
-    with open(filename, "wb") as f:
-        pickle.dump(snapshot(device), f)
+def dump_snapshot(filename: str | os.PathLike[str] = "dump_snapshot.pickle") -> None:
+    """As torch.cuda.memory._dump_snapshot, whole or not at all.  Raises OSError."""
+    why = _lib().plimsoll_alloc_dump(os.fsencode(filename))
+    if why:
+        raise OSError(f"cannot write '{os.fspath(filename)}': {why.decode(errors='replace')}")
 
 
-def _record_memory_history(enabled: Any = "all", *args: Any, **kwargs: Any) -> None:
-    record(0 if not enabled else min(int(kwargs.get("max_entries", 1_000_000)), 1 << 24))
+def _history(enabled: Any, *args: Any) -> None:
+    """Releases differ in what they give, and in its order: the largest number is how many events are to be kept."""
+    entries = max((n for n in args if type(n) is int), default=1_000_000)
+    record(min(entries, _ENTRIES_MAX) if enabled in ("all", True) else 0)
+
+
+_observers: list[Callable[[int, int, int, int], Any]] = []
+
+
+def _tell(device: int, requested: int, limit_: int, free: int) -> None:
+    for observer in list(_observers):
+        observer(device, requested, limit_, free)
+
+
+_told = _Observer(_tell)  # the library keeps its address
+
+
+def _observe(observer: Callable[[int, int, int, int], Any]) -> None:
+    """As torch._C._cuda_attach_out_of_memory_observer: told where memory was refused, before the exception exists."""
+    _observers.append(observer)
+    _lib().plimsoll_alloc_observe(_told)
 
 
 def _answer(torch: Any) -> None:
-    """What PyTorch's wrapper refuses under any pluggable allocator is answered here."""
+    """What PyTorch's wrapper refuses under any pluggable allocator is answered here, below what is built on it."""
+    stats, peaks, accumulated = memory_stats_as_nested_dict, reset_peak_memory_stats, reset_accumulated_memory_stats
     ours = {
-        "memory_stats": memory_stats,
-        "memory_stats_as_nested_dict": memory_stats_as_nested_dict,
-        "reset_peak_memory_stats": reset_peak_memory_stats,
-        "reset_accumulated_memory_stats": reset_accumulated_memory_stats,
-        "get_per_process_memory_fraction": get_per_process_memory_fraction,
-        "memory_snapshot": lambda mempool_id=None: memory_snapshot(_device()),
-        "_snapshot": lambda device=None, *a, **k: snapshot(_device(device)),
-        "_dump_snapshot": lambda filename="dump_snapshot.pickle", *a, **k: dump_snapshot(filename, _device()),
-        "_record_memory_history": _record_memory_history,
+        "_cuda_memoryStats": stats,
+        "_cuda_resetPeakMemoryStats": peaks,
+        "_cuda_resetAccumulatedMemoryStats": accumulated,
+        "_cuda_getMemoryFraction": get_per_process_memory_fraction,
+        "_cuda_memorySnapshot": lambda pool=None: snapshot(),
+        "_cuda_record_memory_history": _history,
+        "_cuda_record_memory_history_legacy": _history,
+        "_cuda_isHistoryEnabled": lambda: _recording,
+        "_cuda_attach_out_of_memory_observer": _observe,
+        "_accelerator_isAllocatorInitialized": torch.cuda.is_initialized,
+        "_accelerator_getDeviceStats": stats,
+        "_accelerator_resetPeakStats": peaks,
+        "_accelerator_resetAccumulatedStats": accumulated,
+        "_accelerator_emptyCache": torch.cuda.empty_cache,
+        "_accelerator_getMemoryInfo": torch.cuda.mem_get_info,
     }
     for name, function in ours.items():
-        for module in (torch.cuda.memory, torch.cuda):
-            if hasattr(module, name):
-                setattr(module, name, function)
-    torch._C._cuda_attach_out_of_memory_observer = lambda observer: None
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, function)
+    if hasattr(torch.cuda.memory, "_dump_snapshot"):
+        torch.cuda.memory._dump_snapshot = lambda filename="dump_snapshot.pickle", *a, **k: dump_snapshot(filename)
+    _torch.own = numbers, peaks
     _pin_benchmark(torch)
+    _torch.logger.warning("plimsoll.allocator is in use; PyTorch refuses under any pluggable allocator: %s",
+                          "; ".join(f"{what} ({instead})" for what, instead in REFUSED))
 
 
 def _pin_benchmark(torch: Any) -> None:
     """cudnn.benchmark asks PyTorch's wrapper for cacheInfo, which throws under any pluggable allocator."""
-    cudnn = torch.backends.cudnn
-    kind = type(cudnn)
+    cudnn = getattr(getattr(torch, "backends", None), "cudnn", None)
+    if cudnn is None:
+        return
     if getattr(cudnn, "benchmark", False):
         cudnn.benchmark = False
 
@@ -321,8 +371,8 @@ def _pin_benchmark(torch: Any) -> None:
         if value:
             warnings.warn("cudnn.benchmark stays off: PyTorch cannot run it under a pluggable allocator", stacklevel=2)
 
-    if isinstance(getattr(kind, "benchmark", None), object) and "benchmark" in vars(kind):
+    if "benchmark" in vars(type(cudnn)):
         try:
-            setattr(kind, "benchmark", property(lambda self: False, set_benchmark))
+            setattr(type(cudnn), "benchmark", property(lambda self: False, set_benchmark))
         except (AttributeError, TypeError):
-            print("plimsoll: cudnn.benchmark must stay off under this allocator", file=sys.stderr)
+            _torch.logger.warning("cudnn.benchmark must stay off under this allocator")

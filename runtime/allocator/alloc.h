@@ -89,15 +89,26 @@ enum plimsoll_alloc_action {
 	PLIMSOLL_ALLOC_EVENT_OOM
 };
 struct plimsoll_alloc_event {
-	uint64_t addr, bytes, stream;
-	uint64_t time_us; /* CLOCK_REALTIME */
+	uint64_t addr, bytes, stream; /* OOM: addr is what was free on the card */
+	uint64_t time_us;             /* CLOCK_REALTIME */
 	uint32_t action, reserved;
 };
-/* Keep the last n events (0: none, the state at first); false: no memory. */
+/* Keep the last n events (0: none, the state at first); device -1: of all, also of those used later; false: no memory. */
 PLIMSOLL_ALLOC_API int plimsoll_alloc_record(int device, size_t n);
 /* Copy up to n events, oldest first; how many there are. */
 PLIMSOLL_ALLOC_API size_t plimsoll_alloc_events(int device, struct plimsoll_alloc_event *out,
 						size_t n);
+
+/*
+ * All devices that were used, as torch.cuda.memory._dump_snapshot writes them, without stacks: whole or not at all.  NULL, or why
+ * not (valid until the thread's next call).
+ */
+PLIMSOLL_ALLOC_API const char *plimsoll_alloc_dump(const char *path);
+
+/* Is called in the thread whose request was refused, before the exception exists, with no lock held; NULL: nobody. */
+typedef void (*plimsoll_alloc_observer)(int device, uint64_t requested, uint64_t limit,
+					uint64_t device_free);
+PLIMSOLL_ALLOC_API void plimsoll_alloc_observe(plimsoll_alloc_observer observer);
 
 /* What is thrown: "torch.OutOfMemoryError", "RuntimeError", or "abort" where PyTorch's libraries are not loaded. */
 PLIMSOLL_ALLOC_API const char *plimsoll_alloc_throws(void);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-struct process process = { .learns = 1 };
+struct process process = { .learns = 1, .limit_bytes = UINT64_MAX };
 
 #define QUERIES 4u /* events asked at a request */
 
@@ -155,6 +155,8 @@ static const char *open_device(struct device *d)
 	d->used_by.mem = &d->mem;
 	vmm_init(&d->vmm, &d->mem, &setup);
 	device_set_limit(d);
+	if (process.entries && !device_keep_events(d, process.entries))
+		return "there is no host memory for the events of PLIMSOLL_ALLOC_RECORD";
 	d->ready = 1;
 	return NULL;
 }
@@ -172,8 +174,9 @@ static const char *open_process(void)
 	if (!process.device)
 		return "out of host memory";
 	for (int i = 0; i < n; i++) {
-		process.device[i] =
-			(struct device){ .ordinal = i, .fraction = 1, .limit_bytes = UINT64_MAX };
+		process.device[i] = (struct device){ .ordinal = i,
+						     .fraction = 1,
+						     .limit_bytes = process.limit_bytes };
 		pthread_mutex_init(&process.device[i].lock, NULL);
 	}
 	process.devices = n;
@@ -286,6 +289,26 @@ void device_count_reserved(struct device *d)
 	}
 	/* the sum of both is told by the heap: one may have grown by what the other gave */
 	d->stats.count[PLIMSOLL_ALLOC_RESERVED_BYTES][0].peak = v->counts.mapped_peak_bytes;
+}
+
+int device_keep_events(struct device *d, size_t n)
+{
+	struct plimsoll_alloc_event *ring = n ? calloc(n, sizeof(*ring)) : NULL;
+
+	if (n && !ring)
+		return 0;
+	free(d->ring);
+	d->ring = ring;
+	d->ring_size = n;
+	d->ring_at = 0;
+	return 1;
+}
+
+struct device *device_ready(int ordinal)
+{
+	if (ordinal < 0 || ordinal >= process.devices || !process.device[ordinal].ready)
+		return NULL;
+	return &process.device[ordinal];
 }
 
 void device_event(struct device *d, enum plimsoll_alloc_action action, uint64_t addr,
@@ -483,7 +506,7 @@ static uint64_t in_graphs(const struct device *d)
 	return bytes;
 }
 
-void device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n)
+uint64_t device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n)
 {
 	const struct vmm_counts *c = &d->vmm.counts;
 	size_t device_free = 0, total = 0;
@@ -513,4 +536,5 @@ void device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n)
 		 size_text(s[4], 32, c->mapped_bytes - live),
 		 size_text(s[5], 32, d->vmm.limit_bytes), size_text(s[6], 32, waiting),
 		 size_text(s[7], 32, graphs), why);
+	return device_free;
 }

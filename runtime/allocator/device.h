@@ -60,6 +60,10 @@ struct process {
 	int has_plan, learns;
 	_Atomic int forked;
 	void (*on_oom)(const char *text);
+	plimsoll_alloc_observer observer;
+	const char *oom_dir;  /* where a snapshot goes at a failure; NULL: nowhere */
+	uint64_t limit_bytes; /* of each device */
+	size_t entries;       /* kept of each device from its first request on */
 };
 
 extern struct process process;
@@ -75,8 +79,17 @@ void device_settle(struct device *d, int all);
 void device_capture_ended(struct device *d);
 void device_set_limit(struct device *d);
 
-/* The numbers of an out-of-memory text, as PyTorch begins it. */
-void device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n);
+/* The numbers of an out-of-memory text, as PyTorch begins it; what is free on the card. */
+uint64_t device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n);
+
+/* The device that was used already, or NULL; also in a forked child. */
+struct device *device_ready(int ordinal);
+
+/* Keep the last n events from now on; 0: no memory for it.  Under the lock. */
+int device_keep_events(struct device *d, size_t n);
+
+/* A snapshot into process.oom_dir, the first few times. */
+void snapshot_at_oom(void);
 
 void device_count_reserved(struct device *d);
 void device_event(struct device *d, enum plimsoll_alloc_action action, uint64_t addr,

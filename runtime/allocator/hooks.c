@@ -2,9 +2,11 @@
 #include "device.h"
 #include "raise.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #define TEXT_BYTES 1024
+#define OOM_ENTRIES 1000000u /* kept where a snapshot is wanted at a failure */
 
 __attribute__((noinline, cold)) static void *refuse(int is_memory, const char *text)
 {
@@ -21,12 +23,18 @@ __attribute__((noinline, cold)) static void *out_of_memory(struct device *d, uin
 							   void *stream)
 {
 	char text[TEXT_BYTES];
+	uint64_t device_free, limit;
 
 	pthread_mutex_lock(&d->lock);
 	d->stats.ooms++;
-	device_event(d, PLIMSOLL_ALLOC_EVENT_OOM, 0, bytes, (uint64_t)(uintptr_t)stream);
-	device_tell_oom(d, bytes, text, sizeof(text));
+	device_free = device_tell_oom(d, bytes, text, sizeof(text));
+	device_event(d, PLIMSOLL_ALLOC_EVENT_OOM, device_free, bytes, (uint64_t)(uintptr_t)stream);
+	limit = d->vmm.limit_bytes;
 	pthread_mutex_unlock(&d->lock);
+	/* without the lock: who looks may take the GIL, ask for numbers, and write a snapshot */
+	snapshot_at_oom();
+	if (process.observer)
+		process.observer(d->ordinal, bytes, limit, device_free);
 	return refuse(1, text);
 }
 
@@ -49,13 +57,11 @@ void *plimsoll_malloc(ssize_t size, int device, void *stream)
 	return addr ? (void *)(uintptr_t)addr : out_of_memory(d, (uint64_t)size, stream);
 }
 
-/* The device that was used already, or NULL. */
+/* The device that was used already, or NULL; a child has none. */
 static struct device *ready(int device)
 {
-	if (atomic_load_explicit(&process.forked, memory_order_relaxed) || device < 0 ||
-	    device >= process.devices || !process.device[device].ready)
-		return NULL;
-	return &process.device[device];
+	return atomic_load_explicit(&process.forked, memory_order_relaxed) ? NULL
+									   : device_ready(device);
 }
 
 void plimsoll_free(void *at, ssize_t size, int device, void *stream)
@@ -344,86 +350,6 @@ void plimsoll_alloc_learn(int on)
 	process.learns = on;
 }
 
-size_t plimsoll_alloc_pieces(int device, struct plimsoll_alloc_piece *out, size_t n)
-{
-	struct device *d = ready(device);
-	size_t rows = 0;
-	uint32_t segment = 0;
-
-	if (!d)
-		return 0;
-	pthread_mutex_lock(&d->lock);
-	for (uint32_t i = 0; i < d->vmm.regions.n; i++) {
-		const struct vmm_region *r = &d->vmm.regions.at[i];
-		const struct vmm_lane *l = &d->vmm.lanes.at[r->lane];
-
-		segment++;
-		for (uint32_t k = r->first; k != VMM_NONE; k = d->vmm.nodes.at[k].next) {
-			const struct vmm_node *b = &d->vmm.nodes.at[k];
-			const struct addr_slot *slot =
-				d->used_by.at ? addr_map_find(&d->used_by, b->addr) : NULL;
-			int waits = 0;
-
-			if (b->state == VMM_UNMAPPED) {
-				segment++;
-				continue;
-			}
-			if (b->state == VMM_USED && slot && slot->value)
-				for (size_t p = 0; p < d->pending.n && !waits; p++)
-					waits = d->pending.at[p].addr == b->addr;
-			if (rows < n)
-				out[rows] = (struct plimsoll_alloc_piece){
-					b->addr,
-					b->bytes,
-					b->requested_bytes,
-					l->stream,
-					segment,
-					(uint8_t)(b->state == VMM_USED ? 1 + waits : 0),
-					r->kind != VMM_SMALLS,
-					r->kind == VMM_PLANNED,
-					l->pool != 0
-				};
-			rows++;
-		}
-	}
-	pthread_mutex_unlock(&d->lock);
-	return rows;
-}
-
-int plimsoll_alloc_record(int device, size_t n)
-{
-	char text[TEXT_BYTES];
-	struct device *d = device_get(device, text, sizeof(text));
-	struct plimsoll_alloc_event *ring = n ? calloc(n, sizeof(*ring)) : NULL;
-
-	if (!d || (n && !ring)) {
-		free(ring);
-		return 0;
-	}
-	pthread_mutex_lock(&d->lock);
-	free(d->ring);
-	d->ring = ring;
-	d->ring_size = n;
-	d->ring_at = 0;
-	pthread_mutex_unlock(&d->lock);
-	return 1;
-}
-
-size_t plimsoll_alloc_events(int device, struct plimsoll_alloc_event *out, size_t n)
-{
-	struct device *d = ready(device);
-	size_t rows = 0;
-
-	if (!d)
-		return 0;
-	pthread_mutex_lock(&d->lock);
-	rows = d->ring_at < d->ring_size ? (size_t)d->ring_at : d->ring_size;
-	for (size_t i = 0; i < rows && i < n; i++)
-		out[i] = d->ring[(d->ring_at - rows + i) % d->ring_size];
-	pthread_mutex_unlock(&d->lock);
-	return rows;
-}
-
 const char *plimsoll_alloc_throws(void)
 {
 	return raise_what();
@@ -434,14 +360,40 @@ void plimsoll_alloc_on_oom(void (*raise)(const char *text))
 	process.on_oom = raise;
 }
 
-/* PLIMSOLL_ALLOC_PLAN, PLIMSOLL_ALLOC_LEARN: without code. */
+void plimsoll_alloc_observe(plimsoll_alloc_observer observer)
+{
+	process.observer = observer;
+}
+
+/* A number of a variable, or what stands for none. */
+static uint64_t number_of(const char *name, uint64_t none)
+{
+	const char *text = getenv(name);
+	char *end = NULL;
+	unsigned long long value;
+
+	if (!text || !*text)
+		return none;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (!errno && !*end && *text >= '0' && *text <= '9')
+		return value;
+	fprintf(stderr, "plimsoll: %s=%s is no number; going on without it\n", name, text);
+	return none;
+}
+
+/* PLIMSOLL_ALLOC_PLAN, _LEARN, _LIMIT, _RECORD, _OOM_DIR: without code. */
 __attribute__((constructor)) static void from_environment(void)
 {
 	const char *plan = getenv("PLIMSOLL_ALLOC_PLAN"), *learn = getenv("PLIMSOLL_ALLOC_LEARN");
 	const char *why = plan && *plan ? plimsoll_alloc_plan(plan) : NULL;
+	const char *oom_dir = getenv("PLIMSOLL_ALLOC_OOM_DIR");
 
 	if (why)
 		fprintf(stderr, "plimsoll: %s: %s; going on without a plan\n", plan, why);
 	if (learn && !strcmp(learn, "0"))
 		process.learns = 0;
+	process.oom_dir = oom_dir && *oom_dir ? oom_dir : NULL;
+	process.limit_bytes = number_of("PLIMSOLL_ALLOC_LIMIT", UINT64_MAX);
+	process.entries = number_of("PLIMSOLL_ALLOC_RECORD", process.oom_dir ? OOM_ENTRIES : 0);
 }

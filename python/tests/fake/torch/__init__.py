@@ -48,6 +48,7 @@ class Card:
         self.total, self.limit = total, total
         self.lock = threading.RLock()
         self.started = self.available = False
+        self.plug = None
         self.reset()
 
     def reset(self):
@@ -56,6 +57,8 @@ class Card:
         self.trace = []
 
     def alloc(self, n):
+        if self.plug is not None:
+            return self.plug.take(n)
         with self.lock:
             if self.allocated + n > self.limit:
                 self.ooms += 1
@@ -74,6 +77,8 @@ class Card:
             return self.next
 
     def free(self, at):
+        if self.plug is not None:
+            return self.plug.give(at)
         with self.lock:
             n = self.live.pop(at, None)
             if n is not None:
@@ -427,6 +432,78 @@ def _snapshot():
 
 cuda.memory._record_memory_history, cuda.memory._snapshot = _record, _snapshot
 
+
+class CUDAPluggableAllocator:
+    """PyTorch's wrapper: hooks by address, and nothing of what it cannot answer.  A refusal is what refused(text) was told."""
+
+    HOOKS = {"set_init_fn": "init", "set_reset_fn": "reset", "set_memory_fraction_fn": "fraction", "set_base_alloc_fn": "base",
+             "set_record_stream_fn": "record_stream", "set_begin_allocate_to_pool": "begin", "set_end_allocate_to_pool_fn": "end",
+             "set_release_pool": "release"}
+
+    def __init__(self, path, alloc, free):
+        import ctypes
+
+        library = ctypes.CDLL(path)
+        self.malloc, self.dealloc = getattr(library, alloc), getattr(library, free)
+        self.malloc.restype = ctypes.c_void_p
+        self.malloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+        self.dealloc.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+        self.sizes, self.hooks, self.text, self.ctypes = {}, {}, "", ctypes
+
+    def allocator(self):
+        return self
+
+    def __getattr__(self, name):
+        if name not in self.HOOKS:
+            raise AttributeError(name)
+        return lambda address: self.hooks.__setitem__(self.HOOKS[name], address)
+
+    def hook(self, name, *kinds):
+        return self.ctypes.CFUNCTYPE(None, *kinds)(self.hooks[name])
+
+    def refused(self, text):
+        self.text = text.decode()
+
+    def take(self, n):
+        at = self.malloc(n, 0, None)
+        if not at and n:
+            raise OutOfMemoryError(self.text)
+        self.sizes[at] = n
+        return at
+
+    def give(self, at):
+        if at in self.sizes:
+            self.dealloc(at, self.sizes.pop(at), 0, None)
+
+
+def _change_current_allocator(plug):
+    if card.started:
+        raise RuntimeError("Can't swap an already initialized allocator")
+    card.plug = plug
+
+    def refuse(name):
+        def refused(*arguments, **more):
+            raise RuntimeError(f"CUDAPluggableAllocator does not yet support {name}. If you need it, please file an issue describing "
+                               "your use case.")
+        return refused
+
+    for name in list(vars(_C)):
+        if name.startswith("_cuda_"):
+            setattr(_C, name, refuse(name))
+    cuda.get_allocator_backend = lambda: "pluggable"
+    cuda.empty_cache = lambda: plug.hook("reset")()
+    cuda.set_per_process_memory_fraction = lambda fraction, device=0: plug.hook("fraction", plug.ctypes.c_double, plug.ctypes.c_int)(
+        fraction, device)
+    # as torch/cuda/memory.py has them
+    cuda.memory._record_memory_history = lambda enabled="all", context="all", stacks="all", max_entries=2**63 - 1: (
+        _C._cuda_record_memory_history(enabled, context, stacks, max_entries, False, False, False, []))
+    cuda.memory._snapshot = lambda device=None: _C._cuda_memorySnapshot(None)
+
+
+cuda.memory.CUDAPluggableAllocator, cuda.memory.change_current_allocator = CUDAPluggableAllocator, _change_current_allocator
+cuda._utils = types.ModuleType("torch.cuda._utils")
+cuda._utils._get_device_index = lambda device=None, optional=False: 0 if device is None else getattr(device, "index", device)
+
 # ---- torch._C ----
 
 _C = types.ModuleType("torch._C")
@@ -445,6 +522,8 @@ def _reset_peak(index):
 _C._cuda_memoryStats, _C._cuda_resetPeakMemoryStats = _stats, _reset_peak
 _C._cuda_attach_out_of_memory_observer = card.observers.append
 _C._cuda_isHistoryEnabled = lambda: bool(card.history)
+_C._cuda_record_memory_history, _C._cuda_memorySnapshot = _record, lambda pool=None: _snapshot()
+_C._cuda_resetAccumulatedMemoryStats, _C._cuda_getMemoryFraction = lambda index: None, lambda index: 1.0
 
 for module in (nn, optim, autograd, cuda, _C):
     sys.modules[module.__name__] = module
