@@ -137,4 +137,11 @@ PLIM_API void plim_gauge_set_device(struct plim_gauge *gauge, uint32_t slot,
 PLIM_API enum plim_status plim_gauge_read(uint32_t pid, const char *path,
 					  struct plim_gauge_page *out, struct plim_err *err);
 
+/*
+ * For a Python process that has loaded this library: the hooks of plimsoll.memory.MemoryMonitor as Python functions written in
+ * C.  `arguments` is the tuple that _monitor.py makes.  A new reference to a tuple of them; NULL: an exception is set, or
+ * there is no Python or no memory.  The caller holds the GIL.
+ */
+PLIM_API void *plim_python_hooks(void *arguments);
+
 #endif

@@ -964,6 +964,7 @@ PROTOTYPES = {
     "plim_plan_page": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_plan_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_plan_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_python_hooks": (c_void_p, [c_void_p]),
     "plim_python_pickle": (c_int, [c_void_p, c_int, POINTER(plim_buffer), c_void_p, POINTER(plim_err)]),
     "plim_ranks_digest": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_ranks_free": (None, [c_void_p]),

@@ -6,7 +6,6 @@ One thread writes at a time, as the header says; two do no harm that lasts.
 """
 from __future__ import annotations
 
-import itertools
 import mmap
 import os
 import struct
@@ -88,6 +87,13 @@ def new_map(path: str) -> mmap.mmap:
         os.close(fd)
 
 
+def _turn(words: memoryview[int], phase: int, now: int) -> None:
+    was = words[PHASE]
+    if was & 0xFFFFFFFF:
+        words[BEFORE_PHASES + (was & 7)] += now - words[PHASE_SINCE]
+    words[PHASE], words[PHASE_SINCE] = was & ~0xFFFFFFFF | phase, now
+
+
 class Page:
     """run: a name for people.  writer: 1 the package, 2 `plimsoll record`.  Raises OSError where it cannot be made.
 
@@ -98,17 +104,16 @@ class Page:
                  writer: int = 1, records: bool = False) -> None:
         self.path = place() if path is None else path
         self.pid, self.map = os.getpid(), new_map(self.path)
-        self.count = itertools.count(1, 2)
-        self.now_phase, self.epoch, self.devices = 0, 0, 0
+        self.epoch, self.devices = 0, 0
         self.loss = self.lr = self.grad_norm = NAN
-        self.since = self.last = time.monotonic_ns()
+        self.last = time.monotonic_ns()  # when the last step ended; hooks in C keep it too
         for slot in range(DEVICES):
             DEVICE.pack_into(self.map, AT_DEVICES + 128 * slot + 16, *[UNKNOWN] * 10)
         for i in range(STEPS):
             MARK.pack_into(self.map, AT_MARKS + 16 * i, 0, 0, UNKNOWN)
         DONE.pack_into(self.map, AT_DONE, 0, NAN, NAN, NAN)
         words = memoryview(self.map).cast("Q")
-        words[PHASE_SINCE] = words[UPDATED] = self.since
+        words[PHASE_SINCE] = words[UPDATED] = self.last
         words[LAST_STEP] = UNKNOWN
         name = run.encode("utf-8", "replace")[:63]
         # The magic last: before it is no page.
@@ -123,15 +128,12 @@ class Page:
         words = self.words
         if words is None:
             return
-        now, was = time.monotonic_ns(), self.now_phase
-        odd = next(self.count)
+        now = time.monotonic_ns()
+        odd = words[SEQUENCE] + 1 | 1
         words[SEQUENCE] = odd
-        if was:
-            words[BEFORE_PHASES + was] += now - self.since
-        words[PHASE] = phase | self.epoch << 32
-        words[PHASE_SINCE] = words[UPDATED] = now
+        _turn(words, phase, now)
+        words[UPDATED] = now
         words[SEQUENCE] = odd + 1
-        self.now_phase, self.since = phase, now
 
     def step(self, step: int, memory: Optional[Tuple[int, int, int, int, int, int]] = None, device: int = 0, flags: int = 0,
              phase: Optional[int] = None) -> None:
@@ -143,15 +145,14 @@ class Page:
         if words is None:
             return
         now = time.monotonic_ns()
-        odd = next(self.count)
+        odd = words[SEQUENCE] + 1 | 1
         words[SEQUENCE] = odd
         if phase is not None:
-            if self.now_phase:
-                words[BEFORE_PHASES + self.now_phase] += now - self.since
-            self.now_phase, self.since, words[PHASE_SINCE] = phase, now, now
+            _turn(words, phase, now)
+        if step != words[AT_DONE // 8]:  # else a loss is told of a step that was told already
+            words[LAST_STEP], self.last = now - self.last, now
         DONE.pack_into(self.map, AT_DONE, step, self.loss, self.lr, self.grad_norm)
-        words[PHASE] = self.now_phase | self.epoch << 32
-        words[LAST_STEP] = now - self.last
+        words[PHASE] = words[PHASE] & 0xFFFFFFFF | self.epoch << 32
         if memory is not None:
             allocated, reserved, peak, reserved_peak, retries, ooms = memory
             DEVICE.pack_into(self.map, AT_DEVICES + 16 + 128 * device, allocated, reserved, UNKNOWN, peak, reserved_peak, UNKNOWN,
@@ -162,7 +163,6 @@ class Page:
         MARK.pack_into(self.map, AT_MARKS + 16 * (step % STEPS), step & 0xFFFFFFFF, flags, UNKNOWN if memory is None else memory[0])
         words[UPDATED] = now
         words[SEQUENCE] = odd + 1
-        self.last = now
 
     def close(self) -> None:
         """Remove it, unless this is a forked child."""

@@ -45,6 +45,10 @@ def cuda_started() -> bool:
     return bool(module is not None and module.cuda.is_available() and module.cuda.is_initialized())
 
 
+# what gives numbers and what resets peaks, the arguments of both, and: is it PyTorch's dict, not Numbers?
+Calls = tuple[Callable[..., Any], Callable[..., None], tuple[int, ...], bool]
+
+
 class Memory(Protocol):
     """Where memory is read from."""
 
@@ -53,6 +57,9 @@ class Memory(Protocol):
     def numbers(self) -> Numbers: ...
     def free(self) -> tuple[int, int] | None: ...
     def reset_peak(self) -> None: ...
+
+    def calls(self) -> Calls:
+        """numbers() and reset_peak() for hooks in C."""
 
 
 class CudaMemory:
@@ -80,6 +87,11 @@ class CudaMemory:
     def reset_peak(self) -> None:
         (self._reset if own is None else own[1])(self.index)
 
+    def calls(self) -> Calls:
+        if own is not None:
+            return own[0], own[1], (self.index,), False
+        return self._stats, self._reset, (self.index,), True
+
 
 class HostMemory:
     """This process's own memory, where there is no GPU: allocated is anonymous and shared memory, reserved all of the resident."""
@@ -106,6 +118,9 @@ class HostMemory:
                 f.write("5")
         except OSError:
             pass  # then the peak is the process's, which is no less
+
+    def calls(self) -> Calls:
+        return self.numbers, self.reset_peak, (), False
 
 
 def memory_of(device: Any = None) -> Memory:

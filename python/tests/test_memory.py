@@ -10,13 +10,15 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
+import weakref
 from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake"))
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
+from plimsoll import _monitor, _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
 from plimsoll.errors import ArgumentError, NotFoundError  # noqa: E402
 from plimsoll.memory import (MemoryMonitor, Recorder, by_owner, free_last_exception, release,  # noqa: E402
                              saved_activations)
@@ -51,6 +53,91 @@ class Model(torch.nn.Module):
         inside = cuda(2 * mib)
         del inside
         return cuda(mib)
+
+
+class HooksInC(WithCard):
+    """The hooks in C say and tell the gauge what those in Python do."""
+
+    def loop(self, peaks, optimizer, in_c):
+        gc.collect()
+        torch.card.reset()
+        with unittest.mock.patch.object(_monitor, "_hooks_in_c", _monitor._hooks_in_c if in_c else lambda phases: None):
+            monitor, model = MemoryMonitor(capacity=1000), Model(2)
+            optimizer = torch.optim.Optimizer(model.parameters()) if optimizer else None
+            with gauge.Gauge(path=self.path) as page:
+                monitor.gauge = page
+                handle = monitor.attach(model, optimizer, peaks=peaks)
+                phases = monitor._phases
+                self.assertEqual(type(phases.functions()[0]).__name__, "builtin_function_or_method" if in_c else "method")
+                for step in range(40):
+                    model(1 + step % 5)
+                    if step % 7 == 3:
+                        with torch.no_grad():
+                            model(3)
+                    with monitor.track("mine"):  # peaks nest
+                        cuda(9 if step == 11 else 1)
+                    if optimizer:
+                        optimizer.step()
+                        optimizer.zero_grad()
+                seen = gauge.read(path=self.path)
+                handle.remove()
+            told = [{**use.to_dict(), "seconds": None} for use in monitor.readings()]
+            return told, monitor.steps, list(monitor._step_ends), monitor._last, monitor._kept, seen.to_dict()
+
+    def test_they_say_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.path = os.path.join(folder, "page")
+            for peaks in ("phase", "sampled", "step"):
+                for optimizer in (True, False):
+                    with self.subTest(peaks, optimizer=optimizer):
+                        one, other = (self.loop(peaks, optimizer, in_c) for in_c in (True, False))
+                        timed = []
+                        for answer in (one, other):
+                            page = answer[-1]
+                            timed.append([name for name, ns in page.pop("phase_ns").items() if ns])
+                            self.assertGreater(page.pop("last_step_ns"), 0)
+                        self.assertEqual(timed[0], timed[1])
+                        self.assertEqual(one, other)
+
+    def test_what_a_reading_raises_goes_on(self):
+        model, monitor = Model(), MemoryMonitor()
+
+        def broken(index):
+            raise RuntimeError("a broken card")
+
+        for stats, error in ((broken, RuntimeError), (lambda index: {}, KeyError)):
+            good = monitor.memory
+            with unittest.mock.patch.object(torch._C, "_cuda_memoryStats", stats):
+                monitor.memory = _torch.memory_of()
+                handle = monitor.attach(model)
+                with self.assertRaises(error):
+                    model(1)
+                    model(1)
+            monitor.memory = good
+            handle.remove()
+
+    def test_they_keep_nothing(self):
+        model = Model()
+        optimizer = torch.optim.Optimizer(model.parameters())
+
+        def steps(n):
+            for _ in range(n):
+                model(1)
+                optimizer.step()
+
+        monitor = MemoryMonitor(capacity=16)
+        handle = monitor.attach(model, optimizer)
+        steps(100)
+        gc.collect()
+        before = sys.getallocatedblocks()
+        steps(3000)
+        gc.collect()
+        self.assertLess(sys.getallocatedblocks() - before, 300)
+        kept = weakref.ref(monitor)
+        handle.remove()
+        del monitor, handle
+        gc.collect()
+        self.assertIsNone(kept())
 
 
 class Monitor(WithCard):

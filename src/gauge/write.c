@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -23,6 +24,7 @@ _Static_assert(sizeof(struct plim_gauge_page) == PLIM_GAUGE_BYTES, "a page");
 struct plim_gauge {
 	struct plim_gauge_page *page;
 	pid_t pid;        /* the maker; a forked child has the mapping too, and leaves it alone */
+	unsigned forks;   /* when it was made */
 	uint64_t last_ns; /* when the last step ended */
 	char path[512];
 };
@@ -59,9 +61,29 @@ static void put_words(void *to, const void *from, size_t bytes)
 	}
 }
 
+static unsigned forks;
+
+static void forked(void)
+{
+	forks++;
+}
+
+static void count_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, forked);
+}
+
+unsigned gauge_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, count_forks);
+	return forks;
+}
+
 static bool begin(struct plim_gauge *g)
 {
-	if (!g || g->pid != getpid())
+	if (!g || g->forks != forks)
 		return false;
 	put(&g->page->sequence, g->page->sequence + 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
@@ -190,6 +212,7 @@ enum plim_status plim_gauge_open(const struct plim_gauge_options *options, struc
 	if (!g)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	g->pid = getpid();
+	g->forks = gauge_forks();
 	st = place(g, o.path, err);
 	if (!st)
 		st = map(g, err);
@@ -270,4 +293,49 @@ void plim_gauge_set_device(struct plim_gauge *g, uint32_t slot,
 	if (slot >= g->page->device_count)
 		__atomic_store_n(&g->page->device_count, slot + 1, __ATOMIC_RELAXED);
 	end(g, now_ns(CLOCK_MONOTONIC));
+}
+
+struct plim_gauge *gauge_over(void *page)
+{
+	struct plim_gauge *g = calloc(1, sizeof(*g));
+
+	if (g) {
+		g->page = page;
+		g->pid = getpid();
+		g->forks = gauge_forks();
+	}
+	return g;
+}
+
+void gauge_forget(struct plim_gauge *gauge)
+{
+	free(gauge);
+}
+
+uint64_t gauge_page_step(struct plim_gauge *g, uint64_t step, const uint64_t numbers[6],
+			 uint32_t slot, uint32_t phase, uint64_t ended)
+{
+	struct plim_gauge_mark mark = { (uint32_t)step, 0, numbers[0] };
+	struct plim_gauge_device *d;
+	uint64_t now;
+
+	if (slot >= PLIM_GAUGE_DEVICES || !begin(g))
+		return ended;
+	now = now_ns(CLOCK_MONOTONIC);
+	if (phase)
+		turn(g->page, phase, now);
+	put(&g->page->step, step);
+	put(&g->page->last_step_ns, now - ended);
+	d = &g->page->devices[slot];
+	put(&d->allocated_bytes, numbers[0]);
+	put(&d->reserved_bytes, numbers[1]);
+	put(&d->peak_allocated_bytes, numbers[2]);
+	put(&d->peak_reserved_bytes, numbers[3]);
+	put(&d->alloc_retries, numbers[4]);
+	put(&d->ooms, numbers[5]);
+	if (slot >= g->page->device_count)
+		__atomic_store_n(&g->page->device_count, slot + 1, __ATOMIC_RELAXED);
+	put_words(&g->page->marks[step % PLIM_GAUGE_STEPS], &mark, sizeof(mark));
+	end(g, now);
+	return now;
 }

@@ -137,11 +137,12 @@ def hooks():
         monitor = monitors[peaks]
         handle = monitor.attach(None, None, peaks=peaks)  # its hooks, put by us
         phases = monitor._phases
+        hooks = phases.functions()[1:]
         if peaks == "step":
             phases.begin()
-            clock, remove = put(None, None, None, phases.after_optimizer)
+            clock, remove = put(None, None, None, hooks[3])
         else:
-            clock, remove = put(phases.before_forward, phases.after_forward, phases.before_optimizer, phases.after_optimizer)
+            clock, remove = put(*hooks)
         return clock, lambda: (remove(), handle.remove())
 
     nothing = lambda *_: None  # noqa: E731
@@ -465,11 +466,20 @@ os._exit(0)
 """
 
 
+def in_c():
+    monitor = MemoryMonitor()
+    with monitor.attach(None):
+        return type(monitor._phases.functions()[0]).__name__ == "builtin_function_or_method"
+
+
 def main():
+    if "PLIMSOLL_ALLOC" in os.environ:  # the whole suite under our own allocator
+        plimsoll.allocator.use()
     folder = sys.argv[1] if len(sys.argv) > 1 else None
     seconds = float(os.environ.get("PLIMSOLL_SECONDS", "inf"))  # parts begin before; the last may end after
     began = time.time()
-    print(torch.__version__, torch.cuda.get_device_name(), sys.version.split()[0])
+    print(torch.__version__, torch.cuda.get_device_name(), sys.version.split()[0], "hooks in", "C" if in_c() else "Python",
+          "under plimsoll's allocator" if plimsoll.allocator.in_use() else "")
     torch.zeros(1, device="cuda")
     chosen = os.environ.get("PLIMSOLL_PARTS", "").split()
     parts = (hooks, marks, recorder, ranks, gauge, find, retry, guard, watching, owners, tune)

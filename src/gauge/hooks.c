@@ -1,0 +1,592 @@
+/*
+ * The hooks of a MemoryMonitor as Python functions written in C (python/plimsoll/_monitor.py has the same in Python, for
+ * where this cannot be had).  A hook in a training loop runs with cold caches: a line of Python takes some 0.5 us there,
+ * and a step has four hooks.
+ *
+ * The library is not linked to Python: its functions are found by name, all of its stable ABI.
+ */
+#include "gauge.h"
+
+#include "base/base.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef intptr_t py_size;
+
+struct method { /* PyMethodDef */
+	const char *name;
+	void *(*function)(void *self, void *const *arguments, py_size n);
+	int flags;
+	const char *doc;
+};
+#define BY_VECTOR 0x80 /* METH_FASTCALL */
+
+struct python {
+	void *(*new_function)(struct method *, void *self, void *module);
+	void *(*new_capsule)(void *at, const char *name, void (*destroy)(void *));
+	void *(*capsule)(void *, const char *name);
+	void *(*call)(void *function, void *arguments);
+	void *(*attribute)(void *, void *name);
+	int (*set_attribute)(void *, void *name, void *value);
+	void *(*key)(void *, void *key);
+	void *(*string)(const char *);
+	void *(*number)(unsigned long long);
+	unsigned long long (*value)(void *);
+	void *(*tuple)(py_size);
+	int (*set_item)(void *tuple, py_size, void *stolen);
+	void *(*item)(void *tuple, py_size);
+	py_size (*list_size)(void *);
+	int (*is_true)(void *);
+	void *(*error)(void);
+	void (*forget)(void);
+	void (*take)(void *);
+	void (*drop)(void *);
+	void *none;
+};
+
+struct python_name {
+	const char *name;
+	size_t at;
+};
+
+/* clang-format off */
+static const struct python_name names[] = {
+	{ "PyCFunction_NewEx", offsetof(struct python, new_function) },
+	{ "PyCapsule_New", offsetof(struct python, new_capsule) },
+	{ "PyCapsule_GetPointer", offsetof(struct python, capsule) },
+	{ "PyObject_CallObject", offsetof(struct python, call) },
+	{ "PyObject_GetAttr", offsetof(struct python, attribute) },
+	{ "PyObject_SetAttr", offsetof(struct python, set_attribute) },
+	{ "PyObject_GetItem", offsetof(struct python, key) },
+	{ "PyUnicode_InternFromString", offsetof(struct python, string) },
+	{ "PyLong_FromUnsignedLongLong", offsetof(struct python, number) },
+	{ "PyLong_AsUnsignedLongLong", offsetof(struct python, value) },
+	{ "PyTuple_New", offsetof(struct python, tuple) },
+	{ "PyTuple_SetItem", offsetof(struct python, set_item) },
+	{ "PyTuple_GetItem", offsetof(struct python, item) },
+	{ "PyList_Size", offsetof(struct python, list_size) },
+	{ "PyObject_IsTrue", offsetof(struct python, is_true) },
+	{ "PyErr_Occurred", offsetof(struct python, error) },
+	{ "PyErr_Clear", offsetof(struct python, forget) },
+	{ "Py_IncRef", offsetof(struct python, take) },
+	{ "Py_DecRef", offsetof(struct python, drop) },
+	{ "_Py_NoneStruct", offsetof(struct python, none) },
+};
+
+/* Phases as the gauge numbers them, and the one that peaks="step" has. */
+enum { P_NONE, P_BETWEEN, P_FORWARD, P_BACKWARD, P_OPTIMIZER, P_EVAL, P_STEP, PHASES };
+static const char *const phase_names[PHASES] = { "", "between", "forward", "backward", "optimizer", "eval", "step" };
+
+/* What the attributes and keys are called. */
+enum word {
+	W_STEPS, W_LAST, W_KEPT, W_ALLOCATED, W_WORDS, W_PAGE_LAST, W_PEAK, W_ALLOCATED_BYTES, W_RESERVED_BYTES, W_ALL, W_CURRENT,
+	W_PEAK_KEY, W_RETRIES, W_OOMS, WORDS
+};
+static const char *const words[WORDS] = {
+	"steps", "_last", "_kept", "allocated", "words", "last", "peak", "allocated_bytes", "reserved_bytes", "all", "current",
+	"peak", "num_alloc_retries", "num_ooms"
+};
+/* clang-format on */
+
+/* What plim_python_hooks is given, in this order. */
+enum given {
+	G_MONITOR,
+	G_PHASES,              /* .peak, and what is called for the first turn: */
+	G_BEGIN,               /* () */
+	G_STATS,               /* *G_ARGUMENTS -> PyTorch's dict, or six numbers */
+	G_RESET,               /* *G_ARGUMENTS */
+	G_ARGUMENTS,           /* (the device,), or () */
+	G_CUT,                 /* () -> six numbers: where peaks nest */
+	G_OPEN,                /* list of open peaks */
+	G_APPEND,              /* a reading */
+	G_APPEND_END,          /* (step, allocated bytes) */
+	G_GRAD,                /* () -> is this a training step? */
+	G_PAGE,                /* of the gauge, .words and .last; or None */
+	G_DUE,                 /* list of dumps that are due */
+	G_DUMP,                /* (): makes them */
+	G_OBJECTS,             /* behind them numbers: */
+	G_ADDRESS = G_OBJECTS, /* of the gauge's mapping; 0: none */
+	G_SLOT,
+	G_DICT,      /* 1: G_STATS gives a dict */
+	G_BY_PHASE,  /* 0: one reading a step */
+	G_SAMPLED,   /* 1: by phase in some steps */
+	G_OWN_STEPS, /* 1: a step begins with each forward pass */
+	G_FIRST,     /* steps at first that are sampled, and one of how many after them */
+	G_EACH,
+	G_GIVEN
+};
+
+struct hooks {
+	struct python py;
+	void *object[G_OBJECTS];
+	void *word[WORDS], *phase_name[PHASES];
+	uint64_t number[G_GIVEN - G_OBJECTS];
+	struct plim_gauge *gauge; /* over the page; NULL: none */
+	unsigned forks;           /* when it was made */
+	unsigned phase;
+	int each, begun;
+	uint64_t highest;
+};
+
+#define CAPSULE "plimsoll.hooks"
+
+static uint64_t given(const struct hooks *h, enum given which)
+{
+	return h->number[which - G_OBJECTS];
+}
+
+static int python_find(struct python *py)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		void *found = dlsym(RTLD_DEFAULT, names[i].name);
+
+		if (!found)
+			return 0;
+		memcpy((char *)py + names[i].at, &found, sizeof(found));
+	}
+	return 1;
+}
+
+/* ---- objects ---- */
+
+static void *pair(const struct python *py, void *a, void *b)
+{
+	void *t = a && b ? py->tuple(2) : NULL;
+
+	if (!t) {
+		if (a)
+			py->drop(a);
+		if (b)
+			py->drop(b);
+		return NULL;
+	}
+	py->set_item(t, 0, a);
+	py->set_item(t, 1, b);
+	return t;
+}
+
+/* function(argument), both of which may be NULL after an error; the argument is taken. */
+static int tell(const struct python *py, void *function, void *argument)
+{
+	void *t = argument ? py->tuple(1) : NULL, *result;
+
+	if (!t) {
+		if (argument)
+			py->drop(argument);
+		return 0;
+	}
+	py->set_item(t, 0, argument);
+	result = py->call(function, t);
+	py->drop(t);
+	if (result)
+		py->drop(result);
+	return result != NULL;
+}
+
+static int run(const struct python *py, void *function, void *arguments)
+{
+	void *result = py->call(function, arguments);
+
+	if (result)
+		py->drop(result);
+	return result != NULL;
+}
+
+static int number_of(const struct hooks *h, void *object, enum word name, uint64_t *out)
+{
+	void *value = h->py.attribute(object, h->word[name]);
+
+	if (!value)
+		return 0;
+	*out = h->py.value(value);
+	h->py.drop(value);
+	return !h->py.error();
+}
+
+static int set_number(const struct hooks *h, void *object, enum word name, uint64_t n)
+{
+	void *value = h->py.number(n);
+	int failed = !value || h->py.set_attribute(object, h->word[name], value);
+
+	if (value)
+		h->py.drop(value);
+	return !failed;
+}
+
+/* ---- readings ---- */
+
+/* at[name], in the place of `at`; NULL: an error */
+static void *inside(const struct hooks *h, void *at, enum word name)
+{
+	void *found = at ? h->py.key(at, h->word[name]) : NULL;
+
+	if (at)
+		h->py.drop(at);
+	return found;
+}
+
+/* The pool of all of one statistic. */
+static void *all_of(const struct hooks *h, void *stats, enum word bytes)
+{
+	h->py.take(stats);
+	return inside(h, inside(h, stats, bytes), W_ALL);
+}
+
+static void *six_of(const struct hooks *h, void *stats)
+{
+	void *allocated = all_of(h, stats, W_ALLOCATED_BYTES);
+	void *reserved = all_of(h, stats, W_RESERVED_BYTES);
+	void *from[6] = { allocated, reserved, allocated, reserved, stats, stats };
+	static const enum word where[6] = { W_CURRENT,  W_CURRENT, W_PEAK_KEY,
+					    W_PEAK_KEY, W_RETRIES, W_OOMS };
+	void *six = allocated && reserved ? h->py.tuple(6) : NULL;
+
+	for (py_size i = 0; six && i < 6; i++) {
+		void *value = h->py.key(from[i], h->word[where[i]]);
+
+		if (value) {
+			h->py.set_item(six, i, value);
+			continue;
+		}
+		h->py.drop(six);
+		six = NULL;
+	}
+	if (allocated)
+		h->py.drop(allocated);
+	if (reserved)
+		h->py.drop(reserved);
+	return six;
+}
+
+/* Did somebody else reset the allocator's peak since ours began?  -1: an error */
+static int shared(const struct hooks *h)
+{
+	void *peak;
+	uint64_t allocated = 0;
+	int known;
+
+	if (h->py.list_size(h->object[G_OPEN]) != 1)
+		return 1;
+	peak = h->py.attribute(h->object[G_PHASES], h->word[W_PEAK]);
+	if (!peak)
+		return -1;
+	known = number_of(h, peak, W_ALLOCATED, &allocated);
+	h->py.drop(peak);
+	return known ? allocated != 0 : -1;
+}
+
+/* _torch.Peaks.cut: six numbers, and the peak begins anew. */
+static void *cut(const struct hooks *h)
+{
+	int nested = shared(h);
+	void *stats, *six;
+
+	if (nested < 0)
+		return NULL;
+	if (nested)
+		return h->py.call(h->object[G_CUT], NULL);
+	stats = h->py.call(h->object[G_STATS], h->object[G_ARGUMENTS]);
+	if (!stats || !given(h, G_DICT)) {
+		six = stats;
+	} else {
+		six = six_of(h, stats);
+		h->py.drop(stats);
+	}
+	if (six && !run(&h->py, h->object[G_RESET], h->object[G_ARGUMENTS])) {
+		h->py.drop(six);
+		return NULL;
+	}
+	return six;
+}
+
+/* ring.append((label, now, last, steps)); last = now[4:]; kept += 1 */
+static int keep(const struct hooks *h, unsigned label, void *now)
+{
+	const struct python *py = &h->py;
+	void *reading = py->tuple(4), *retries = py->item(now, 4), *ooms = py->item(now, 5);
+	void *last = py->attribute(h->object[G_MONITOR], h->word[W_LAST]);
+	void *steps = py->attribute(h->object[G_MONITOR], h->word[W_STEPS]), *next;
+	uint64_t kept;
+	int done;
+
+	if (!reading || !retries || !ooms || !last || !steps ||
+	    !number_of(h, h->object[G_MONITOR], W_KEPT, &kept)) {
+		void *held[] = { reading, last, steps };
+
+		for (size_t i = 0; i < 3; i++)
+			if (held[i])
+				py->drop(held[i]);
+		return 0;
+	}
+	py->take(h->phase_name[label]);
+	py->take(now);
+	py->take(retries);
+	py->take(ooms);
+	py->set_item(reading, 0, h->phase_name[label]);
+	py->set_item(reading, 1, now);
+	py->set_item(reading, 2, last);
+	py->set_item(reading, 3, steps);
+	next = pair(py, retries, ooms);
+	done = next && !py->set_attribute(h->object[G_MONITOR], h->word[W_LAST], next) &&
+	       set_number(h, h->object[G_MONITOR], W_KEPT, kept + 1);
+	if (next)
+		py->drop(next);
+	if (!done) {
+		py->drop(reading);
+		return 0;
+	}
+	return tell(py, h->object[G_APPEND], reading);
+}
+
+/* ---- the gauge ---- */
+
+/* Its writer; NULL: there is none, or it was closed. */
+static struct plim_gauge *gauge_of(const struct hooks *h)
+{
+	void *open;
+
+	if (!h->gauge)
+		return NULL;
+	open = h->py.attribute(h->object[G_PAGE], h->word[W_WORDS]);
+	if (!open) {
+		h->py.forget();
+		return NULL;
+	}
+	h->py.drop(open);
+	return open == h->py.none ? NULL : h->gauge;
+}
+
+/* A step's numbers, to its page; its clock is shared with Python, which may tell steps too. */
+static int page_step(const struct hooks *h, uint64_t steps, const uint64_t now[6], unsigned phase)
+{
+	struct plim_gauge *gauge = gauge_of(h);
+	uint64_t ended;
+
+	if (!gauge)
+		return 1;
+	if (!number_of(h, h->object[G_PAGE], W_PAGE_LAST, &ended))
+		return 0;
+	ended = gauge_page_step(gauge, steps, now, (uint32_t)given(h, G_SLOT), phase, ended);
+	return set_number(h, h->object[G_PAGE], W_PAGE_LAST, ended);
+}
+
+static int end_step(const struct hooks *h, const uint64_t now[6], void *allocated, unsigned phase)
+{
+	const struct python *py = &h->py;
+	uint64_t steps;
+	void *end;
+
+	if (!number_of(h, h->object[G_MONITOR], W_STEPS, &steps))
+		return 0;
+	py->take(allocated);
+	end = pair(py, py->number(steps), allocated);
+	return tell(py, h->object[G_APPEND_END], end) &&
+	       set_number(h, h->object[G_MONITOR], W_STEPS, steps + 1) &&
+	       page_step(h, steps + 1, now, given(h, G_BY_PHASE) ? phase : P_NONE) &&
+	       (!py->list_size(h->object[G_DUE]) || run(py, h->object[G_DUMP], NULL));
+}
+
+/* ---- turns ---- */
+
+/* _Phases.turn: a phase is over, and perhaps the step.  0: an exception is set */
+static int turn(struct hooks *h, unsigned phase, int step)
+{
+	unsigned before = h->phase, label;
+	uint64_t now[6] = { 0 }, steps = 0;
+	void *six;
+	int done = 1;
+
+	h->phase = phase;
+	if (!step && given(h, G_BY_PHASE))
+		plim_gauge_set_phase(gauge_of(h), (enum plim_gauge_phase)phase);
+	if (!h->begun) {
+		if (!run(&h->py, h->object[G_BEGIN], NULL))
+			return 0;
+		h->begun = 1;
+		if (!step)
+			return 1;
+	}
+	if (!step &&
+	    (!h->each || (phase == P_FORWARD && (before == P_BETWEEN || before == P_NONE))))
+		return 1;
+	six = cut(h);
+	if (!six)
+		return 0;
+	for (py_size i = 0; i < 6; i++)
+		now[i] = h->py.value(h->py.item(six, i));
+	label = !h->each ? P_STEP : before ? before : P_BETWEEN;
+	done = !h->py.error() && keep(h, label, six) &&
+	       (!step || end_step(h, now, h->py.item(six, 0), phase));
+	h->py.drop(six);
+	if (done && step && given(h, G_SAMPLED)) {
+		done = number_of(h, h->object[G_MONITOR], W_STEPS, &steps);
+		h->each = steps < given(h, G_FIRST) || steps % given(h, G_EACH) == 0 ||
+			  now[2] > h->highest;
+	}
+	h->highest = now[2] > h->highest ? now[2] : h->highest;
+	return done;
+}
+
+/* In a forked child: nothing.  -1: an exception is set */
+static int trains(const struct hooks *h)
+{
+	void *answer = h->py.call(h->object[G_GRAD], NULL);
+	int yes = answer ? h->py.is_true(answer) : -1;
+
+	if (answer)
+		h->py.drop(answer);
+	return yes;
+}
+
+static int next_pass(struct hooks *h)
+{
+	int training = trains(h), done = 1;
+
+	if (training <= 0)
+		return training + 1;
+	if (h->phase)
+		done = turn(h, P_BETWEEN, 1);
+	h->phase = P_STEP;
+	return done;
+}
+
+static int before_forward(struct hooks *h)
+{
+	int training = trains(h);
+
+	if (training < 0)
+		return 0;
+	if (given(h, G_OWN_STEPS) && training && h->phase == P_BACKWARD && !turn(h, P_BETWEEN, 1))
+		return 0;
+	return turn(h, training ? P_FORWARD : P_EVAL, 0);
+}
+
+static int after_forward(struct hooks *h)
+{
+	return turn(h, h->phase == P_FORWARD ? P_BACKWARD : P_BETWEEN, 0);
+}
+
+static int before_optimizer(struct hooks *h)
+{
+	return turn(h, P_OPTIMIZER, 0);
+}
+
+static int after_optimizer(struct hooks *h)
+{
+	return turn(h, P_BETWEEN, 1);
+}
+
+/* ---- as Python sees them ---- */
+
+static struct python *found_python(void)
+{
+	static struct python py;
+
+	return py.none || python_find(&py) ? &py : NULL;
+}
+
+static void *hook(void *self, int (*does)(struct hooks *))
+{
+	struct python *py = found_python();
+	struct hooks *h = py->capsule(self, CAPSULE);
+
+	if (!h || (h->forks == gauge_forks() && !does(h)))
+		return NULL;
+	py->take(py->none);
+	return py->none;
+}
+
+#define HOOK(name)                                                              \
+	static void *call_##name(void *self, void *const *arguments, py_size n) \
+	{                                                                       \
+		(void)arguments, (void)n;                                       \
+		return hook(self, name);                                        \
+	}
+HOOK(next_pass)
+HOOK(before_forward)
+HOOK(after_forward)
+HOOK(before_optimizer)
+HOOK(after_optimizer)
+
+static struct method methods[] = {
+	{ "next_pass", call_next_pass, BY_VECTOR, NULL },
+	{ "before_forward", call_before_forward, BY_VECTOR, NULL },
+	{ "after_forward", call_after_forward, BY_VECTOR, NULL },
+	{ "before_optimizer", call_before_optimizer, BY_VECTOR, NULL },
+	{ "after_optimizer", call_after_optimizer, BY_VECTOR, NULL },
+};
+#define METHODS ((py_size)(sizeof(methods) / sizeof(methods[0])))
+
+static void drop_all(const struct python *py, void *const *objects, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (objects[i])
+			py->drop(objects[i]);
+}
+
+static void hooks_free(void *capsule)
+{
+	struct python *py = found_python();
+	struct hooks *h = py->capsule(capsule, CAPSULE);
+
+	drop_all(py, h->object, G_OBJECTS);
+	drop_all(py, h->word, WORDS);
+	drop_all(py, h->phase_name, PHASES);
+	gauge_forget(h->gauge);
+	free(h);
+}
+
+static int take_given(struct hooks *h, void *arguments)
+{
+	for (py_size i = 0; i < G_GIVEN; i++) {
+		void *item = h->py.item(arguments, i);
+
+		if (!item)
+			return 0;
+		if (i >= G_OBJECTS) {
+			h->number[i - G_OBJECTS] = h->py.value(item);
+			continue;
+		}
+		h->py.take(item);
+		h->object[i] = item;
+	}
+	for (unsigned i = 0; i < WORDS; i++)
+		h->word[i] = h->py.string(words[i]);
+	for (unsigned i = 0; i < PHASES; i++)
+		h->phase_name[i] = h->py.string(phase_names[i]);
+	h->forks = gauge_forks();
+	h->each = given(h, G_BY_PHASE) != 0;
+	if (given(h, G_ADDRESS))
+		h->gauge = gauge_over((void *)(uintptr_t)given(h, G_ADDRESS));
+	return !h->py.error();
+}
+
+void *plim_python_hooks(void *arguments)
+{
+	struct python *py = found_python();
+	struct hooks *h = py ? calloc(1, sizeof(*h)) : NULL;
+	void *capsule, *made;
+
+	if (!h)
+		return NULL;
+	h->py = *py;
+	capsule = py->new_capsule(h, CAPSULE, hooks_free);
+	if (!capsule) {
+		free(h);
+		return NULL;
+	}
+	made = take_given(h, arguments) ? py->tuple(METHODS) : NULL;
+	for (py_size i = 0; made && i < METHODS; i++) {
+		void *function = py->new_function(&methods[i], capsule, NULL);
+
+		if (!function) {
+			py->drop(made);
+			made = NULL;
+			break;
+		}
+		py->set_item(made, i, function);
+	}
+	py->drop(capsule);
+	return made;
+}
