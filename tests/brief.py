@@ -4,6 +4,7 @@
 At 80 columns: 40 lines for one device and six more for each other; no line is longer; verdict, sum, cause and the first
 remedy stand within twelve; a healthy run says so in its third line, and no text is missing what --why has.
 """
+import os
 import re
 import sys
 
@@ -37,6 +38,18 @@ def sums_agree(path, death, lines):
     )
     if death["verdict"]["cause"] == "leak":
         lib.expect("without the leak" in text, path, "the leak's share is not told")
+
+
+def why_agrees(path):
+    """With the recording, why says of a death what report says of it, in the same order."""
+    log = os.path.join(os.path.dirname(path), "oom", os.path.basename(path).split(".")[0] + ".txt")
+    if not os.path.exists(log):
+        return
+    both = [lib.run(*command, "--width", 80).stdout for command in (("report", path, "--log", log), ("why", log, "--snapshot", path))]
+    start, end = (both[0].index("\n\n") + 2, both[0].index("\n\nWhat to do"))
+    lib.expect(both[0][start:end] in both[1], path, "why --snapshot tells the death otherwise")
+    report, why = (remedies_of(text.splitlines()) for text in both)
+    lib.expect(report == why[: len(report)], path, "why --snapshot advises otherwise", report, why)
 
 
 def remedies_of(lines):
@@ -83,6 +96,7 @@ def check(path):
         if died:
             sums_agree(path, died[0]["oom"][-1], lines)
             lists_agree(path, lines)
+            why_agrees(path)
     leaks = any(f["id"] == "leak" for d in told for f in d["findings"])
     if told and not died:
         head = "NO FAILURE, BUT A LEAK" if leaks else "No events" if not any(d["events"] for d in told) else "No failure"

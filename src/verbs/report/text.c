@@ -1,6 +1,7 @@
 /* The report for a person: the verdict first, then the evidence, then what to do. */
 #include "verbs/out.h"
 #include "verbs/report/report.h"
+#include "verbs/told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +11,6 @@
 #define OWNERS_SHOWN 8
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
 #define NARROW 64        /* columns; below, what is said beside a name is left out */
-
-static unsigned columns(const struct text *t)
-{
-	return t->style.width ? t->style.width : 80;
-}
-
-static int is_narrow(const struct text *t)
-{
-	return columns(t) < NARROW;
-}
 
 static void name_line(struct text *t, const char *label, const char *name)
 {
@@ -61,25 +52,6 @@ static void bound_line(struct text *t, const struct plim_verdict *v)
 			  words[v->bound_by], low, high);
 }
 
-/* ", backward of step 15", ", in request 3" */
-static void place(struct text *t, const struct plim_report_device *d, const char *phase,
-		  uint64_t step)
-{
-	const char *what = d->step_basis && !strcmp(d->step_basis, "request") ? "request" : "step";
-
-	/* the phase of a request is a request, if it is no other */
-	if (phase && (!strcmp(phase, "other") || !strcmp(phase, "request")))
-		phase = NULL;
-	if (phase)
-		text_printf(t, step != PLIM_UNKNOWN ? ", %s of" : ", in %s", phase);
-	else if (step != PLIM_UNKNOWN)
-		text_puts(t, ", in");
-	if (step == PLIM_UNKNOWN)
-		return;
-	text_printf(t, " %s ", what);
-	text_count(t, step);
-}
-
 static void request_line(struct text *t, const struct plim_report_device *d,
 			 const struct plim_report_oom *oom)
 {
@@ -94,7 +66,7 @@ static void request_line(struct text *t, const struct plim_report_device *d,
 		text_count(&words, d->oom_count);
 		text_puts(&words, " failures");
 	}
-	place(&words, d, oom->phase, oom->step);
+	told_place(&words, d, oom->phase, oom->step);
 	text_puts(&words, ")");
 	words_line(t, "asked for", text_get(&words));
 	text_release(&words);
@@ -116,49 +88,6 @@ static void within(struct text *t, const char *label, const char **names, size_t
 	text_release(&words);
 }
 
-static const struct plim_report_oom *last_oom(const struct plim_report_device *d)
-{
-	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
-
-	return oom && oom->verdict ? oom : NULL;
-}
-
-static const struct plim_finding *finding_of(const struct plim_report_device *d, const char *id)
-{
-	for (size_t i = 0; i < d->finding_count; i++)
-		if (!strcmp(d->findings[i].id, id))
-			return &d->findings[i];
-	return NULL;
-}
-
-static int died_of_leak(const struct plim_report_device *d)
-{
-	const struct plim_verdict *v = d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
-
-	return v && (v->cause ? v->cause : v->likely_cause) == PLIM_CAUSE_LEAK;
-}
-
-/* What explains a death best, besides its arithmetic. */
-static const struct plim_finding *explaining(const struct plim_report_device *d)
-{
-	static const char *const ids[] = { "leak",
-					   "optimizer_first_step",
-					   "longest_batch",
-					   "eval_heavier_than_train",
-					   "duplicate_weights",
-					   "logits_dominate",
-					   "kv_cache_growth",
-					   "outside_allocator" };
-	const struct plim_finding *found = NULL;
-
-	for (size_t i = 0; !found && i < sizeof(ids) / sizeof(ids[0]); i++) {
-		if (!strcmp(ids[i], "leak") && !died_of_leak(d))
-			continue;
-		found = finding_of(d, ids[i]);
-	}
-	return found;
-}
-
 /* Has the verdict of the death told this one with its evidence? */
 static int is_told(const struct plim_report_device *d, const struct plim_finding *f)
 {
@@ -168,59 +97,7 @@ static int is_told(const struct plim_report_device *d, const struct plim_finding
 	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
 		if (!strcmp(f->id, ids[i]))
 			return 1;
-	return died_of_leak(d) && f == finding_of(d, "leak");
-}
-
-/* Sentences, numbered; the remedy of what explains the death stands behind the first. */
-struct remedies {
-	const char *at[24];
-	size_t n, all;
-};
-
-static void add_remedy(struct remedies *x, const char *line)
-{
-	for (size_t i = 0; i < x->n; i++)
-		if (!strcmp(x->at[i], line))
-			return;
-	x->all++;
-	if (x->n < sizeof(x->at) / sizeof(x->at[0]))
-		x->at[x->n++] = line;
-}
-
-static void remedies_of_death(const struct plim_report_device *d, struct remedies *x)
-{
-	const struct plim_verdict *v = last_oom(d)->verdict;
-	const struct plim_finding *why = explaining(d);
-
-	if (v->helps_count)
-		add_remedy(x, v->helps[0]);
-	for (size_t i = 0; why && i < why->fix_count; i++)
-		add_remedy(x, why->fix[i]);
-	for (size_t i = 1; i < v->helps_count; i++)
-		add_remedy(x, v->helps[i]);
-}
-
-/* "What to do, best first (3 of 5)" */
-static void counted(struct text *t, const char *title, size_t shown, size_t all)
-{
-	out_head(t, title);
-	if (shown < all)
-		text_printf(t, is_narrow(t) ? " (%zu of %zu)" : " (%zu of %zu, all: --why)", shown,
-			    all);
-	text_puts(t, "\n");
-}
-
-static void what_to_do(struct text *t, const struct remedies *x, size_t most)
-{
-	size_t shown = x->n < most ? x->n : most;
-
-	if (!x->n)
-		return;
-	counted(t, "What to do, best first", shown, x->all);
-	for (size_t i = 0; i < shown; i++) {
-		text_printf(t, "  %zu. ", i + 1);
-		text_wrap_name(t, 5, 5, x->at[i]);
-	}
+	return told_died_of_leak(d) && f == told_finding(d, "leak");
 }
 
 static void verdict(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
@@ -257,8 +134,8 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 			   "code without a Python stack (autograd's backward thread, as a rule)");
 	words_line(t, "in sum", v->arithmetic);
 	out_list(t, "Why", v->evidence, v->evidence_count);
-	remedies_of_death(d, &todo);
-	what_to_do(t, &todo, todo.n);
+	told_remedies(d, &todo);
+	told_what_to_do(t, &todo, todo.n);
 	text_puts(t, "\n");
 }
 
@@ -325,7 +202,7 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 		{ "active", d->peak.active_bytes, d->end.active_bytes, &d->peak.active },
 		{ "reserved", d->peak.reserved_bytes, d->end.reserved_bytes, &d->peak.reserved },
 	};
-	const int narrow = is_narrow(t);
+	const int narrow = told_narrow(t);
 	struct text_table b;
 
 	text_table_init(&b, t, narrow ? "lrr" : "lrrr", TEXT_CUT_RIGHT);
@@ -415,7 +292,7 @@ static void owners(struct text *t, const struct plim_report_device *d, const cha
 		    : !strcmp(o->what, "peak") ? "Who held it at the peak"
 					       : "Who held it at that event");
 	if (!strcmp(o->what, "peak") && t->style.width >= NARROW)
-		place(t, d, d->peak.allocated.phase, d->peak.allocated.step);
+		told_place(t, d, d->peak.allocated.phase, d->peak.allocated.step);
 	text_puts(t, "\n");
 	if (strcmp(o->what, "oom"))
 		within(t, "within", o->annotations, o->annotation_count);
@@ -579,175 +456,6 @@ static const struct brief_limits {
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 #define KIND_PART 50 /* kinds that take less are not in the brief text */
 
-/* "DIED OF FRAGMENTATION, in backward of step 15: 843.75 MiB was refused" */
-static void death_head(struct text *t, const struct plim_report *r,
-		       const struct plim_report_device *d, const struct plim_report_oom *oom)
-{
-	static const char *const causes[] = { [PLIM_CAUSE_UNKNOWN] = "DIED, cause not decided",
-					      [PLIM_CAUSE_CAPACITY] = "DIED OF CAPACITY",
-					      [PLIM_CAUSE_FRAGMENTATION] = "DIED OF FRAGMENTATION",
-					      [PLIM_CAUSE_LEAK] = "DIED OF A LEAK" };
-	const struct plim_verdict *v = oom->verdict;
-	struct text words;
-
-	text_init(&words, t->mem, &t->style);
-	if (oom->survived)
-		text_puts(&words, "REFUSED AND CAUGHT");
-	else
-		text_puts(&words,
-			  recording_is_plan(r->hidden->recording) ? "WILL DIE" : causes[v->cause]);
-	place(&words, d, oom->phase, oom->step);
-	text_puts(&words, ": ");
-	text_bytes(&words, oom->requested_bytes);
-	text_puts(&words, " was refused");
-	if (d->oom_count > 1) {
-		text_puts(&words, " (the last of ");
-		text_count(&words, d->oom_count);
-		text_puts(&words, " failures)");
-	}
-	text_hue(t, oom->survived ? TEXT_HEAD : TEXT_BAD);
-	text_wrap(t, 0, 2, "%s", text_get(&words));
-	text_plain(t);
-	text_release(&words);
-}
-
-static void limit_line(struct text *t, const struct plim_report_oom *oom)
-{
-	static const char *const words[] = {
-		[PLIM_BOUND_UNKNOWN] = "not known: the card, or somebody else on it",
-		[PLIM_BOUND_DEVICE] = "the card was full",
-		[PLIM_BOUND_LIMIT] = "a limit of this process, not the card",
-		[PLIM_BOUND_OTHER_PROCESS] = "other processes on the card",
-		[PLIM_BOUND_NON_PYTORCH] = "this process, outside PyTorch's allocator",
-	};
-	char free[32];
-
-	text_puts(t, "  limit   ");
-	text_wrap(t, 10, 10, "%s; the driver had %s free", words[oom->verdict->bound_by],
-		  text_size(free, oom->device_free_bytes));
-}
-
-/* "/home/me/train.py:41 in main", in so many columns, its end. */
-static void fitted(struct text *t, const char *name, unsigned columns)
-{
-	text_name_fit(t, name, strlen(name), columns, TEXT_CUT_LEFT);
-}
-
-/* Without the folders in front: in the brief text a line has room for two. */
-static const char *base_of(const char *frame)
-{
-	const char *in = strstr(frame, " in "), *at = in ? in : frame + strlen(frame);
-
-	while (at > frame && at[-1] != '/')
-		at--;
-	return at;
-}
-
-/* The line of the model's code, and the user's line that called it. */
-static void put_frames(struct text *t, const char *code, const char *own, int with_function)
-{
-	if (!code)
-		code = own;
-	code = base_of(code);
-	text_name(t, code, with_function ? strlen(code) : strcspn(code, " "));
-	if (own && strcmp(code, base_of(own)) != 0) { /* its function is the less telling one */
-		own = base_of(own);
-		text_puts(t, " < ");
-		text_name(t, own, strcspn(own, " "));
-	}
-}
-
-/* The same in so many columns: the function goes first, then the start. */
-static void fitted_frames(struct text *t, const char *code, const char *own, unsigned columns)
-{
-	struct text name;
-
-	text_init(&name, t->mem, &t->style);
-	put_frames(&name, code, own, 1);
-	if (text_width(text_get(&name), name.n) > columns) {
-		text_release(&name);
-		text_init(&name, t->mem, &t->style);
-		put_frames(&name, code, own, 0);
-	}
-	fitted(t, text_get(&name), columns);
-	text_release(&name);
-}
-
-static const char backward_of[] = "backward of ";
-#define BACKWARD_OF ((unsigned)sizeof(backward_of) - 1)
-
-/* The line that asked for what was refused. */
-static void line_line(struct text *t, const char *label, const struct plim_report_oom *oom)
-{
-	const char *own = oom->frame ? oom->frame : oom->backward_of;
-	unsigned room = columns(t) - 10;
-
-	if (!own)
-		return;
-	text_printf(t, "  %-8s%s", label, oom->frame ? "" : backward_of);
-	fitted_frames(t, oom->code_frame, own, room - (oom->frame ? 0 : BACKWARD_OF));
-	text_puts(t, "\n");
-}
-
-/* A finding's title without its place, which has a line of its own. */
-static void title_words(struct text *t, const struct plim_finding *f)
-{
-	const char *from = strncmp(f->title, "leak: ", 6) ? f->title : f->title + 6;
-	const char *end = f->place.frame ? strrchr(from, '(') : NULL;
-
-	text_put(t, from, end && end > from + 1 ? (size_t)(end - from - 1) : strlen(from));
-}
-
-static void title_of(struct text *t, unsigned first, unsigned hang, const struct plim_finding *f)
-{
-	struct text words;
-
-	text_init(&words, t->mem, &t->style);
-	title_words(&words, f);
-	text_wrap_name(t, first, hang, text_get(&words));
-	text_release(&words);
-}
-
-static void because(struct text *t, const struct plim_verdict *v, const struct plim_finding *why)
-{
-	struct text words;
-
-	if (!why && (v->cause || !v->likely_cause))
-		return;
-	text_init(&words, t->mem, &t->style);
-	if (!v->cause && v->likely_cause)
-		text_printf(&words, "%s is likelier, not certain%s",
-			    plim_cause_name(v->likely_cause), why ? "; " : "");
-	if (why)
-		title_words(&words, why);
-	text_puts(t, "  because ");
-	text_wrap_name(t, 10, 10, text_get(&words));
-	text_release(&words);
-}
-
-static void leak_line(struct text *t, const char *frame)
-{
-	text_puts(t, "  line    ");
-	fitted(t, frame, columns(t) - 10);
-	text_puts(t, "\n");
-}
-
-static void death(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
-{
-	const struct plim_report_oom *oom = last_oom(d);
-	const struct plim_finding *why = explaining(d);
-
-	death_head(t, r, d, oom);
-	text_puts(t, "  ");
-	text_wrap(t, 2, 2, "%s", oom->verdict->arithmetic);
-	if (oom->verdict->cause) /* else the sum has all that is known of it */
-		limit_line(t, oom);
-	because(t, oom->verdict, why);
-	if (why && died_of_leak(d) && why->place.frame)
-		leak_line(t, why->place.frame);
-	line_line(t, why && died_of_leak(d) ? "refused" : "line", oom);
-}
-
 /* Findings that no other part tells, a line each. */
 static void others(struct text *t, const struct plim_report_device *d,
 		   const struct plim_finding *told, const struct brief_limits *l)
@@ -765,11 +473,11 @@ static void others(struct text *t, const struct plim_report_device *d,
 		all++;
 	}
 	if (shown)
-		counted(t, told || last_oom(d) ? "Also" : "What stands out", shown, all);
+		told_counted(t, told || told_last_oom(d) ? "Also" : "What stands out", shown, all);
 	for (size_t i = 0; i < shown; i++) {
 		text_printf(t, "  %-7s  ", plim_severity_name(list[i]->severity));
 		text_wrap_name(t, 11, 11, list[i]->title);
-		if (l->cures && list[i]->fix_count && !is_narrow(t)) {
+		if (l->cures && list[i]->fix_count && !told_narrow(t)) {
 			text_puts(t, "           fix: ");
 			text_wrap_name(t, 16, 16, list[i]->fix[0]);
 		}
@@ -838,7 +546,7 @@ static void leak(struct text *t, const struct plim_report_device *d, const struc
 	text_hue(t, f->severity == PLIM_SEVERITY_ERROR ? TEXT_BAD : TEXT_HEAD);
 	text_puts(t, "NO FAILURE, BUT A LEAK: ");
 	text_plain(t);
-	title_of(t, 24, 2, f);
+	told_title(t, 24, 2, f);
 	if (one)
 		leak_since(t, d, f, one);
 	leak_fills(t, d);
@@ -847,7 +555,7 @@ static void leak(struct text *t, const struct plim_report_device *d, const struc
 		text_wrap_name(t, 10, 10, f->evidence[1]);
 	}
 	if (one && one->frame)
-		leak_line(t, one->frame);
+		told_leak_line(t, one->frame);
 }
 
 /* "No failure. No leak." and how far that goes. */
@@ -880,10 +588,10 @@ static void healthy(struct text *t, const struct plim_report *r, const struct pl
 static void owner_frames(const struct text *t, struct text *cell,
 			 const struct plim_report_owner *one, const char *frame)
 {
-	unsigned room = columns(t) - SIZE_COLUMNS;
+	unsigned room = told_columns(t) - SIZE_COLUMNS;
 
-	text_puts(cell, one->inferred ? backward_of : "");
-	fitted_frames(cell, frame, one->frame, room - (one->inferred ? BACKWARD_OF : 0));
+	text_puts(cell, one->inferred ? TOLD_BACKWARD_OF : "");
+	told_frames(cell, frame, one->frame, room - (one->inferred ? TOLD_BACKWARD_COLUMNS : 0));
 }
 
 static void brief_owners(struct text *t, const struct plim_report *r,
@@ -903,8 +611,8 @@ static void brief_owners(struct text *t, const struct plim_report *r,
 		    : !strcmp(o->what, "end")  ? "Who held at the end "
 		    : !strcmp(o->what, "peak") ? "Who held at the peak "
 					       : "Who held at that event ");
-	text_printf(t, "%s%s%s\n", text_size(size, o->total_bytes), is_narrow(t) ? "" : " ",
-		    is_narrow(t) ? "" : o->measure);
+	text_printf(t, "%s%s%s\n", text_size(size, o->total_bytes), told_narrow(t) ? "" : " ",
+		    told_narrow(t) ? "" : o->measure);
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories, o->total_bytes / KIND_PART);
 	text_table_init(&b, t, "rl", TEXT_CUT_LEFT);
@@ -945,7 +653,7 @@ static void peak_words(struct text *t, const struct plim_report_device *d)
 	text_init(&words, t->mem, &t->style);
 	text_bytes(&words, d->peak.allocated_bytes);
 	text_puts(&words, " allocated");
-	place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
+	told_place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
 	text_puts(&words, "; ");
 	text_bytes(&words, d->peak.reserved_bytes);
 	text_puts(&words, " reserved");
@@ -975,22 +683,22 @@ static void peak_line(struct text *t, const struct plim_report_device *d, unsign
 static void brief_at(struct text *t, const struct plim_report *r,
 		     const struct plim_report_device *d, const struct brief_limits *l)
 {
-	const struct plim_finding *leaks = finding_of(d, "leak"), *told = NULL;
+	const struct plim_finding *leaks = told_finding(d, "leak"), *told = NULL;
 	struct remedies todo = { .n = 0 };
 
-	if (last_oom(d)) {
-		told = explaining(d);
-		death(t, r, d);
-		remedies_of_death(d, &todo);
+	if (told_last_oom(d)) {
+		told = told_explaining(d);
+		told_death(t, recording_is_plan(r->hidden->recording), d);
+		told_remedies(d, &todo);
 	} else if (leaks) {
 		told = leaks;
 		leak(t, d, leaks);
 		for (size_t i = 0; i < leaks->fix_count; i++)
-			add_remedy(&todo, leaks->fix[i]);
+			told_add_remedy(&todo, leaks->fix[i]);
 	} else {
 		healthy(t, r, d);
 	}
-	what_to_do(t, &todo, l->helps);
+	told_what_to_do(t, &todo, l->helps);
 	others(t, d, told, l);
 	brief_owners(t, r, d, l->owners);
 	peak_line(t, d, l->rows);
@@ -1033,7 +741,7 @@ static const struct plim_report_device *main_device(const struct plim_report *r)
 
 	for (size_t i = 0; i < r->device_count; i++) {
 		const struct plim_report_device *d = &r->devices[i];
-		int bad = last_oom(d) ? 2 : finding_of(d, "leak") ? 1 : 0;
+		int bad = told_last_oom(d) ? 2 : told_finding(d, "leak") ? 1 : 0;
 
 		if (bad > worst ||
 		    (bad == worst && d->peak.allocated_bytes > best->peak.allocated_bytes)) {
@@ -1048,16 +756,16 @@ static const struct plim_report_device *main_device(const struct plim_report *r)
 static void in_short(struct text *t, const struct plim_report *r,
 		     const struct plim_report_device *d)
 {
-	const struct plim_finding *leaks = finding_of(d, "leak");
+	const struct plim_finding *leaks = told_finding(d, "leak");
 
 	text_printf(t, "\nGPU %llu: ", (unsigned long long)d->device);
 	text_count(t, d->events);
 	text_puts(t, d->events == 1 ? " event\n" : " events\n");
-	if (last_oom(d)) {
-		death_head(t, r, d, last_oom(d));
+	if (told_last_oom(d)) {
+		told_death_head(t, recording_is_plan(r->hidden->recording), d, told_last_oom(d));
 	} else if (leaks) {
 		text_puts(t, "LEAK: ");
-		title_of(t, 6, 2, leaks);
+		told_title(t, 6, 2, leaks);
 	} else {
 		healthy(t, r, d);
 	}

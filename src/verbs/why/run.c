@@ -295,19 +295,23 @@ static int within(uint64_t bytes, struct plim_interval r)
 	return r.low != PLIM_UNKNOWN && bytes >= r.low && bytes <= r.high;
 }
 
-/* The recorded failure that the text tells of, else the last one that was explained. */
-static void find_recorded(const struct plim_report_oom *ooms, size_t n, uint64_t device,
-			  const struct plim_why_death *d, struct plim_why_recorded *out)
+/* The recorded failure that the text tells of, else the last one that was explained; *told as far as it. */
+static void find_recorded(const struct plim_report_device *all, const struct plim_why_death *d,
+			  struct plim_why_recorded *out, struct plim_report_device *told)
 {
-	for (size_t i = 0; i < n; i++) {
-		int same = within(ooms[i].segment_bytes, d->numbers.tried_bytes);
+	for (size_t i = 0; i < all->oom_count; i++) {
+		const struct plim_report_oom *oom = &all->oom[i];
+		int same = within(oom->segment_bytes, d->numbers.tried_bytes);
 
-		if (!ooms[i].verdict || (out->same_death && !same))
+		if (!oom->verdict || (out->same_death && !same))
 			continue;
-		out->device = device;
-		out->event = ooms[i].event;
+		out->device = all->device;
+		out->event = oom->event;
 		out->same_death = same;
-		out->verdict = ooms[i].verdict;
+		out->verdict = oom->verdict;
+		*told = *all;
+		told->oom_count = i + 1;
+		told->finding_count = i + 1 == all->oom_count ? all->finding_count : 0;
 	}
 }
 
@@ -331,21 +335,38 @@ static void take_over(struct plim_why_death *d, const struct plim_verdict *r)
 		v->cause_count = 0;
 }
 
+/* What report tells of one device's failures: their verdicts, and the findings that explain the last one. */
+static enum plim_status explain_device(struct diagnosis *x, struct plim_report_device *out,
+				       struct plim_err *err)
+{
+	struct findings_list list = { 0 };
+	enum plim_status st = recording_need(x->device, RECORDING_PARTS, err);
+
+	x->tl = &x->device->timeline;
+	*out = (struct plim_report_device){ .device = x->device->device->ordinal };
+	if (!st)
+		st = diagnose_ooms(x, &out->oom, &out->oom_count, err);
+	if (st || !out->oom_count)
+		return st;
+	out->step_basis = recording_step_basis(x->device);
+	st = diagnose_find(x, NULL, &list, err);
+	if (!st)
+		st = diagnose_findings(x, &list, &out->oom[out->oom_count - 1], &out->findings,
+				       &out->finding_count, err);
+	findings_release(&list);
+	return st;
+}
+
 /* The failures of one device, beside each of the log's. */
 static enum plim_status look_at_device(struct plim_why *w, struct diagnosis *x,
 				       struct plim_why_recorded *found, struct plim_err *err)
 {
-	struct plim_report_oom *ooms;
-	size_t n;
-	enum plim_status st = recording_need(x->device, RECORDING_PARTS, err);
+	struct plim_report_device all;
+	enum plim_status st = explain_device(x, &all, err);
 
-	x->tl = &x->device->timeline;
-	if (!st)
-		st = diagnose_ooms(x, &ooms, &n, err);
 	for (size_t i = 0; !st && i < w->death_count; i++)
 		if (w->deaths[i].kind == PLIM_WHY_DEVICE)
-			find_recorded(ooms, n, x->device->device->ordinal, &w->deaths[i],
-				      &found[i]);
+			find_recorded(&all, &w->deaths[i], &found[i], &w->hidden->told[i]);
 	return st;
 }
 
@@ -400,7 +421,8 @@ static enum plim_status join_recording(struct plim_why *w, const char *path, str
 	if (!st)
 		st = recording_names_init(&names, h->recording, &h->arena, redacts(w), NULL, err);
 	found = st ? NULL : arena_take(&h->arena, w->death_count, sizeof(*found), err);
-	if (!found)
+	h->told = found ? arena_take(&h->arena, w->death_count, sizeof(*h->told), err) : NULL;
+	if (!h->told)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < h->recording->device_count; i++) {
 		x.device = &h->recording->devices[i];
@@ -435,6 +457,9 @@ static enum plim_status answer(struct plim_why *w, const struct plim_input *inpu
 		st = join_recording(w, input->path, &notes, err);
 	if (!st)
 		st = why_plan(w, &notes, err);
+	if (redacts(w))
+		lines_add(&notes, "redacted; kept are sizes, times, numbers of lines, ranks and "
+				  "processes, what the engine is, and names in public packages");
 	return st ? st : lines_keep(&notes, &w->notes, &w->note_count);
 }
 

@@ -1,6 +1,7 @@
 /* The answer for a person: what died, why, what helps and what does not. */
 #include "verbs/out.h"
 #include "verbs/rungs.h"
+#include "verbs/told.h"
 #include "verbs/why/why.h"
 
 #include <stdio.h>
@@ -88,7 +89,9 @@ static void bound_line(struct text *t, const struct plim_why_death *d)
 	text_release(&words);
 }
 
-static void where_line(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
+/* Where the log tells of it; `columns` are those of the label with what is in front. */
+static void where_line(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
+		       const char *label, unsigned columns)
 {
 	struct text words;
 
@@ -103,8 +106,8 @@ static void where_line(struct text *t, const struct plim_why *w, const struct pl
 		text_printf(&words, ", %llu times", (unsigned long long)d->times);
 	if (d->times > 1 && w->file_count == 1)
 		text_printf(&words, ", last on line %llu", (unsigned long long)d->last_line);
-	text_printf(t, "  %-10s", "told in");
-	text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s", text_get(&words));
+	text_printf(t, "  %-*s", (int)columns - 2, label);
+	text_wrap(t, columns, columns, "%s", text_get(&words));
 	text_release(&words);
 }
 
@@ -232,10 +235,36 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN);
 }
 
+/* A death that the recording shows: as report tells it, then what the log alone has. */
+static void recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
+		     const struct plim_report_device *told)
+{
+	const struct plim_verdict *v = &d->verdict;
+	struct remedies todo = { .n = 0 };
+
+	told_death(t, 0, told);
+	where_line(t, w, d, "log", TOLD_COLUMNS);
+	name_line(t, "group", d->group);
+	ranks_line(t, d);
+	told_remedies(told, &todo);
+	told_what_to_do(t, &todo, todo.n);
+	out_list(t, "Why", v->evidence, v->evidence_count);
+	planned(t, d->planned);
+	processes(t, d);
+	out_list(t, "The same death in other words", d->also, d->also_count);
+	text_puts(t, "\n");
+	text_wrap_name(t, 0, 2,
+		       "Who held the memory, and its course: plimsoll report, of the recording.");
+}
+
 static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
 {
 	const struct plim_verdict *v = &d->verdict;
 
+	if (d->recorded && d->recorded->same_death) {
+		recorded(t, w, d, &w->hidden->told[d - w->deaths]);
+		return;
+	}
 	headline(t, d);
 	bound_line(t, d);
 	tried_line(t, d);
@@ -244,7 +273,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	name_line(t, "", d->source);
 	name_line(t, "group", d->group);
 	ranks_line(t, d);
-	where_line(t, w, d);
+	where_line(t, w, d, "told in", LABEL_COLUMNS);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	causes(t, v);
 	planned(t, d->planned);
@@ -258,7 +287,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 static void brief(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
 {
 	headline(t, d);
-	where_line(t, w, d);
+	where_line(t, w, d, "told in", LABEL_COLUMNS);
 	name_line(t, "at", d->frame);
 }
 

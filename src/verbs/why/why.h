@@ -11,7 +11,9 @@ struct plim_why_hidden {
 	struct arena arena;
 	struct messages_log log;
 	struct plim_why_options options;
-	struct recording *recording;   /* of --snapshot, or NULL */
+	struct recording *recording; /* of --snapshot, or NULL */
+	struct plim_report_device
+		*told; /* of it, beside each death: its failure, and what explains it */
 	VEC(struct plim_plan *) plans; /* of --config, one a limit */
 	struct intern names;           /* --redact: a name's id is its word's number */
 };
