@@ -10,7 +10,7 @@
 
 struct pack_opts {
 	const char *output;
-	bool unpack;
+	bool unpack, append, redact;
 	uint64_t max_memory;
 };
 
@@ -19,6 +19,11 @@ static const struct opt pack_opt[] = {
 		   "where to; without it beside the recording, with the other ending"),
 	OPT_FLAG(0, "unpack", pack_opts, unpack,
 		 "the other way: a snapshot that Python and PyTorch's viewer read"),
+	OPT_FLAG(0, "append", pack_opts, append,
+		 "put what -o FILE.plim does not have of these later dumps of the same process "
+		 "behind its end: a recording longer than PyTorch's ring"),
+	OPT_FLAG(0, "redact", pack_opts, redact,
+		 "put words in place of all names that are not PyTorch's or well known, for good"),
 	OPT_BYTES('m', "max-memory", pack_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_END
@@ -72,20 +77,70 @@ static void say(const struct pack_opts *o, const char *from, const char *to)
 		printf("%s: %.0f bytes\n", to, new);
 }
 
-static int pack_one(const struct pack_opts *o, const char *from, const char *to)
+static enum plim_status open_one(const struct pack_opts *o, const char *from,
+				 struct plim_recording **out, struct plim_err *err)
 {
 	struct plim_recording_options options;
-	struct plim_recording *r;
-	struct plim_err err;
-	enum plim_status st;
 
 	plim_recording_options_init(&options);
 	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
-	st = plim_recording_open(from, &options, &r, &err);
+	return plim_recording_open(from, &options, out, err);
+}
+
+static int pack_one(const struct pack_opts *o, const char *from, const char *to)
+{
+	struct plim_recording *r;
+	const char *kept = NULL;
+	struct plim_err err;
+	enum plim_status st = open_one(o, from, &r, &err);
+
+	if (!st && o->redact)
+		st = plim_recording_redact(r, &kept, &err);
 	if (!st)
 		st = plim_recording_snapshot(r, to, &err);
+	if (!st && kept)
+		cmd_say("%s", kept);
 	plim_recording_free(r);
 	return st ? cmd_fail(&err) : CMD_DONE;
+}
+
+static int append_one(const struct pack_opts *o, const char *from, const char *to)
+{
+	struct plim_recording *r;
+	struct plim_err err;
+	uint64_t fresh = 0;
+	enum plim_status st = open_one(o, from, &r, &err);
+
+	if (!st)
+		st = plim_recording_extend(r, to, &fresh, &err);
+	plim_recording_free(r);
+	if (st)
+		return cmd_fail(&err);
+	printf("%s: %.0f bytes; %llu more events, of %s\n", o->output, (double)bytes_of(to),
+	       (unsigned long long)fresh, from);
+	return CMD_DONE;
+}
+
+/* One behind the other; what came before one that does not go on stays. */
+static int append_all(const struct pack_opts *o, int argc, char **argv)
+{
+	static const char *const packed[] = { ".plim", NULL };
+	struct output out;
+	int code;
+
+	if (!o->output)
+		return cmd_usage("--append needs the file that is to grow: -o FILE.plim");
+	if (o->unpack || o->redact)
+		return cmd_usage("--append and --%s exclude each other: do one after the other",
+				 o->unpack ? "unpack" : "redact");
+	code = cmd_output_begin(&out, o->output, packed, argv, argc);
+	if (code != CMD_DONE)
+		return code;
+	if (out.fd >= 0)
+		code = cmd_usage("--append needs a regular file, not '%s'", o->output);
+	for (int i = 0; code == CMD_DONE && i < argc; i++)
+		code = append_one(o, argv[i], out.path);
+	return cmd_output_end(&out, code);
 }
 
 static int pack_to(const struct pack_opts *o, char **argv)
@@ -125,6 +180,8 @@ static int pack_run(const void *values, int argc, char **argv)
 {
 	const struct pack_opts *o = values;
 
+	if (o->append)
+		return append_all(o, argc, argv);
 	if (!o->output)
 		return pack_beside(o, argc, argv);
 	if (argc > 1)
@@ -136,6 +193,9 @@ static const struct cmd_example pack_examples[] = {
 	{ "plimsoll pack run.pickle", "run.plim: the same recording, 40 to 200 times smaller" },
 	{ "plimsoll pack --unpack run.plim -o run.pickle", "back, for PyTorch's viewer" },
 	{ "plimsoll report run.plim", "every command reads both forms" },
+	{ "plimsoll pack --append later.pickle -o run.plim",
+	  "a later dump of the same process, behind the end of run.plim" },
+	{ "plimsoll pack --redact run.pickle -o public.plim", "what may be sent to somebody" },
 	{ NULL, NULL },
 };
 

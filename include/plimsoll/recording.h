@@ -121,6 +121,22 @@ PLIM_API enum plim_status plim_recording_phase(struct plim_recording *r, const c
 PLIM_API enum plim_status plim_recording_snapshot(struct plim_recording *r, const char *path,
 						  struct plim_err *err);
 
+/*
+ * Put what the packed recording at `path` does not have of this one, a later dump of the same process, behind its end; where
+ * there is no file, pack it there.  *fresh: events that are new; 0: the file stays as it is.  PLIM_E_ARG: it does not go on
+ * where the file ends, or there are no times that tell it; PLIM_E_FORMAT; PLIM_E_IO.
+ */
+PLIM_API enum plim_status plim_recording_extend(struct plim_recording *r, const char *path,
+						uint64_t *fresh, struct plim_err *err);
+
+/*
+ * Put words in place of all names that are not PyTorch's or of another public package, for good ("file-3", "function-12");
+ * sizes, addresses, times and numbers of lines stay.  *kept (may be NULL) says in words what did, and lives as long as the
+ * recording.  PLIM_E_ARG: events were appended, or there are reports.
+ */
+PLIM_API enum plim_status plim_recording_redact(struct plim_recording *r, const char **kept,
+						struct plim_err *err);
+
 /* ---- reading ---- */
 
 #define PLIM_NO_EVENT UINT32_MAX      /* before the first one that was recorded, or never */

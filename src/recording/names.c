@@ -178,7 +178,7 @@ const char *recording_kept(const struct recording_names *n, struct plim_err *err
  * The name of a public C++ or C function without types, which may be the user's: "at::_sum_to" of
  * "at::Tensor at::_sum_to<...>(...)".  0 when it is not public, or a Python function.
  */
-static int public_symbol(const char *file, const char *name, char *out, size_t size)
+int recording_public_symbol(const char *file, const char *name, char *out, size_t size)
 {
 	size_t n = strcspn(name, "(<"), from = n;
 
@@ -196,8 +196,8 @@ static int public_symbol(const char *file, const char *name, char *out, size_t s
 }
 
 /* "file-3": the same name always the same word, in the order of first use. */
-static const char *redacted(struct recording_names *n, uint32_t string, const char *kind,
-			    char *word, size_t size)
+const char *recording_word(struct recording_names *n, uint32_t string, const char *kind, char *word,
+			   size_t size)
 {
 	if (!n->words[string])
 		n->words[string] = ++n->word_count;
@@ -217,7 +217,7 @@ static const char *short_file(const struct recording_names *n, const char *file)
 const char *recording_name(struct recording_names *n, uint32_t string, const char *kind, char *word,
 			   size_t size)
 {
-	return n->redact ? redacted(n, string, kind, word, size)
+	return n->redact ? recording_word(n, string, kind, word, size)
 			 : snapshot_text(n->of->snapshot, string);
 }
 
@@ -235,10 +235,11 @@ void recording_place(struct recording_names *n, uint32_t frame, struct recording
 		out->file = recording_public_part(file);
 	} else {
 		if (*file && strcmp(file, "??"))
-			out->file = redacted(n, f->filename, "file", out->file_word,
-					     sizeof(out->file_word));
-		if (!public_symbol(file, name, out->name_word, sizeof(out->name_word)))
-			redacted(n, f->name, "function", out->name_word, sizeof(out->name_word));
+			out->file = recording_word(n, f->filename, "file", out->file_word,
+						   sizeof(out->file_word));
+		if (!recording_public_symbol(file, name, out->name_word, sizeof(out->name_word)))
+			recording_word(n, f->name, "function", out->name_word,
+				       sizeof(out->name_word));
 		out->name = out->name_word;
 	}
 }

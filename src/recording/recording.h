@@ -156,6 +156,17 @@ enum plim_status recording_names_init(struct recording_names *n, const struct re
 				      struct arena *arena, int redact, const char *strip_prefix,
 				      struct plim_err *err);
 
+/* "file-3": the same name always the same word, in the order of first use; for what is redacted. */
+const char *recording_word(struct recording_names *n, uint32_t string, const char *kind, char *word,
+			   size_t size);
+
+/* The name of a C++ or C function of PyTorch, CPython or the system, without types, in `out`; 0: it is none. */
+int recording_public_symbol(const char *file, const char *name, char *out, size_t size);
+
+/* A copy in which only public names are left. */
+enum plim_status recording_redacted(struct recording *of, struct snapshot **out,
+				    struct plim_err *err);
+
 /* A name from the file, or with redact a word for it ("key-3") in a buffer of 32. */
 const char *recording_name(struct recording_names *n, uint32_t string, const char *kind, char *word,
 			   size_t size);

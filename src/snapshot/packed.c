@@ -7,6 +7,10 @@
 
 #define PLAIN_MAX ((uint64_t)1 << 31)
 
+/* Parts that follow: a writer makes one of all before they are many, a reader joins no more. */
+#define FOLLOWING_WRITTEN 16
+#define FOLLOWING_MAX 64
+
 /* What is small is packed harder: it takes a moment either way. */
 #define SMALL_BYTES ((size_t)512 << 10)
 #define SMALL_LEVEL 19
@@ -94,7 +98,7 @@ static enum plim_status put_end(struct file *f)
 }
 
 /* The columns one behind the other, and in front of them how many there are and how long each is. */
-static enum plim_status put_columns(struct file *f, const struct packing *p)
+static enum plim_status put_columns(struct file *f, enum packed_chunk kind, const struct packing *p)
 {
 	size_t n = 0, at = 0, room = (1 + PACKED_COLUMNS) * 10;
 	uint8_t *plain;
@@ -115,13 +119,14 @@ static enum plim_status put_columns(struct file *f, const struct packing *p)
 			memcpy(plain + at, p->column[c].at, p->column[c].n);
 		at += p->column[c].n;
 	}
-	st = put_chunk(f, PACKED_RECORDING, plain, at);
+	st = put_chunk(f, kind, plain, at);
 	mem_free(f->mem, plain, n + room, 1);
 	return st;
 }
 
-enum plim_status snapshot_pack(const struct snapshot *t, struct pickle_sink sink,
-			       struct plim_err *err)
+/* A whole file, or what stands in `old` without its end and `t` behind it. */
+static enum plim_status write_file(const struct snapshot *t, const uint8_t *old, size_t n,
+				   struct pickle_sink sink, struct plim_err *err)
 {
 	/* it is only read: the functions of the tables serve both ways */
 	struct packing p = { .mem = t->mem, .t = (struct snapshot *)(uintptr_t)t, .writing = 1 };
@@ -136,14 +141,62 @@ enum plim_status snapshot_pack(const struct snapshot *t, struct pickle_sink sink
 		st = p.status;
 	}
 	if (!st)
-		st = put_head(&f, 0);
+		st = old ? put(&f, old, n) : put_head(&f, 0);
 	if (!st)
-		st = put_columns(&f, &p);
+		st = put_columns(&f, old ? PACKED_FOLLOWING : PACKED_RECORDING, &p);
 	if (!st)
 		st = put_end(&f);
 	packing_release(&p);
 	XXH3_freeState(f.sum);
 	return st;
+}
+
+enum plim_status snapshot_pack(const struct snapshot *t, struct pickle_sink sink,
+			       struct plim_err *err)
+{
+	return write_file(t, NULL, 0, sink, err);
+}
+
+static int leap_varint(const uint8_t *p, size_t n, size_t *at, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned shift = 0; *at < n && shift < 63; shift += 7) {
+		*value |= (uint64_t)(p[*at] & 0x7f) << shift;
+		if (p[(*at)++] < 0x80)
+			return 1;
+	}
+	return 0;
+}
+
+/* Where the end of a file stands that was read and found whole, and how many parts follow its first; 0: it is none. */
+static size_t find_end(const uint8_t *p, size_t n, unsigned *following)
+{
+	size_t at = PACKED_HEAD_BYTES;
+
+	*following = 0;
+	while (at < n && p[at] != PACKED_END) {
+		uint64_t packed, plain;
+
+		*following += p[at++] == PACKED_FOLLOWING;
+		if (!leap_varint(p, n, &at, &packed) || !leap_varint(p, n, &at, &plain) ||
+		    packed > n - at || n - at - packed < PACKED_SUM_BYTES)
+			return 0;
+		at += packed + PACKED_SUM_BYTES;
+	}
+	return at < n ? at : 0;
+}
+
+enum plim_status snapshot_pack_behind(const struct snapshot *rest, const uint8_t *old, size_t n,
+				      struct pickle_sink sink, int *is_full, struct plim_err *err)
+{
+	unsigned following;
+	size_t end = find_end(old, n, &following);
+
+	*is_full = following >= FOLLOWING_WRITTEN;
+	if (!end)
+		return err_set(err, PLIM_E_FORMAT,
+			       "the packed recording is damaged: it has no end");
+	return *is_full ? PLIM_OK : write_file(rest, old, end, sink, err);
 }
 
 /* ---- reading ---- */
@@ -265,9 +318,24 @@ static enum plim_status read_columns(struct input *in, struct snapshot *t, uint8
 	return p.status;
 }
 
+/* What goes on where `t` ends. */
+static enum plim_status read_following(struct input *in, struct snapshot *t, uint8_t *plain,
+				       size_t n)
+{
+	struct snapshot *next;
+	enum plim_status st = snapshot_new(t->mem, &next, in->file.err);
+
+	if (!st)
+		st = read_columns(in, next, plain, n);
+	if (!st)
+		st = snapshot_append(t, next, NULL, NULL, in->file.err);
+	snapshot_free(next);
+	return st;
+}
+
 /* A chunk's content, checked; its kind and sizes were read. */
-static enum plim_status read_chunk(struct input *in, struct snapshot *t, uint64_t packed,
-				   uint64_t n)
+static enum plim_status read_chunk(struct input *in, struct snapshot *t, int follows,
+				   uint64_t packed, uint64_t n)
 {
 	uint64_t offset = source_offset(in->src, in->src->p), sum;
 	const uint8_t *bytes, *told;
@@ -293,7 +361,7 @@ static enum plim_status read_chunk(struct input *in, struct snapshot *t, uint64_
 	if (!st && sum != XXH3_64bits(plain, n))
 		st = damaged(in, offset, "a checksum differs");
 	if (!st)
-		st = read_columns(in, t, plain, n);
+		st = follows ? read_following(in, t, plain, n) : read_columns(in, t, plain, n);
 	mem_free(t->mem, plain, n, 1);
 	return st;
 }
@@ -327,7 +395,7 @@ static enum plim_status read_end(struct input *in)
 
 static enum plim_status read_chunks(struct input *in, struct snapshot *t)
 {
-	int found = 0;
+	unsigned found = 0; /* parts of the recording */
 
 	for (;;) {
 		uint64_t offset = source_offset(in->src, in->src->p), packed, plain;
@@ -345,8 +413,9 @@ static enum plim_status read_chunks(struct input *in, struct snapshot *t)
 			return st;
 		if (kind >= PACKED_MAY_SKIP)
 			st = skip_chunk(in, packed);
-		else if (kind == PACKED_RECORDING && !found++)
-			st = read_chunk(in, t, packed, plain);
+		else if (kind == (found ? PACKED_FOLLOWING : PACKED_RECORDING) &&
+			 found <= FOLLOWING_MAX)
+			st = read_chunk(in, t, found++ != 0, packed, plain);
 		else
 			st = err_set(
 				in->file.err, PLIM_E_UNSUPPORTED,

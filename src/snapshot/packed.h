@@ -18,7 +18,12 @@
 #define PACKED_SUM_BYTES 8 /* XXH3 with 64 bits */
 
 /* Kinds of chunks.  One that is not known is refused, but from PACKED_MAY_SKIP on passed over. */
-enum packed_chunk { PACKED_END = 0, PACKED_RECORDING = 1, PACKED_MAY_SKIP = 128 };
+enum packed_chunk {
+	PACKED_END = 0,
+	PACKED_RECORDING = 1, /* the first of all that are not passed over */
+	PACKED_FOLLOWING = 2, /* what comes behind it */
+	PACKED_MAY_SKIP = 128
+};
 
 /* The columns of a recording, in the order in which they stand. */
 enum packed_column {

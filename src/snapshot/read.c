@@ -384,6 +384,11 @@ static enum plim_status decode_values(struct snapshot *t, struct source *src,
 	return st;
 }
 
+enum plim_status snapshot_settle(struct snapshot *t, struct plim_err *err)
+{
+	return settle(t, NULL, err);
+}
+
 static enum plim_status decode_packed(struct snapshot *t, struct source *src, struct plim_err *err)
 {
 	enum plim_status st;

@@ -246,6 +246,60 @@ enum plim_status snapshot_pack(const struct snapshot *t, struct pickle_sink sink
 /* Do two hold the same, up to the numbers of their strings?  NULL: yes; else what differs, in words. */
 const char *snapshot_differs(const struct snapshot *a, const struct snapshot *b);
 
+/* ---- one behind another ---- */
+
+/* What of a snapshot another one has already. */
+struct snapshot_rest {
+	size_t *rows; /* by device: so many of its first events */
+	size_t devices;
+	size_t annotations; /* of its first ones */
+	size_t fresh;       /* events that are new */
+};
+
+/*
+ * Does `b`, of the same process, go on where `a` ends?  PLIM_E_ARG: it does not, or nobody can tell.  Release *rest, also on
+ * failure.
+ */
+enum plim_status snapshot_follows(const struct snapshot *a, const struct snapshot *b,
+				  struct snapshot_rest *rest, struct plim_err *err);
+void snapshot_rest_release(struct mem *m, struct snapshot_rest *rest);
+
+/* Texts that are no names of frames. */
+enum snapshot_word {
+	SNAPSHOT_WORD_RANGE, /* an annotation's name */
+	SNAPSHOT_WORD_LABEL,
+	SNAPSHOT_WORD_CONTEXT, /* of the compiler */
+	SNAPSHOT_WORD_KEY,     /* that the reader does not know */
+	SNAPSHOT_WORD_SOURCES
+};
+
+/* What stands for names; the texts are read before the next call. */
+struct snapshot_renaming {
+	void *self;
+	void (*frame)(void *self, const struct snapshot_frame *f, const char **name,
+		      const char **file);
+	const char *(*word)(void *self, enum snapshot_word kind,
+			    uint32_t string); /* NULL: nothing */
+};
+
+/*
+ * Put what is new of `b` (`from` NULL: all) behind t, whose end is b's then; `as` (may be NULL) renames what comes.  Then
+ * snapshot_settle() it.  On failure `t` can only be freed.
+ */
+enum plim_status snapshot_append(struct snapshot *t, const struct snapshot *b,
+				 const struct snapshot_rest *from,
+				 const struct snapshot_renaming *as, struct plim_err *err);
+
+/* What follows from the rows: which frames are Python's, what each allocation's life was. */
+enum plim_status snapshot_settle(struct snapshot *t, struct plim_err *err);
+
+/*
+ * Write what a packed recording, `n` bytes that can be read, becomes with `rest` behind it.  *is_full: nothing was written,
+ * for it has so many parts that the whole is to be packed anew.
+ */
+enum plim_status snapshot_pack_behind(const struct snapshot *rest, const uint8_t *old, size_t n,
+				      struct pickle_sink sink, int *is_full, struct plim_err *err);
+
 static inline const struct snapshot_frame *snapshot_frame(const struct snapshot *t, uint32_t id)
 {
 	return (const struct snapshot_frame *)(const void *)t->frames.at[id].bytes;

@@ -44,14 +44,23 @@ static int is_generated(const char *file)
 	       name[-3] == '/' && !memcmp(name - 2, name + 2, 2);
 }
 
+const char *timeline_foreign_mark(const char *file, size_t *n)
+{
+	const char *at = is_generated(file) ? strrchr(file, '/') - 3 : NULL;
+
+	*n = at ? strlen(at) : 0;
+	for (size_t i = 0; !at && i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+		at = strstr(file, foreign[i]);
+		*n = strlen(foreign[i]);
+	}
+	return at;
+}
+
 static int is_users(const char *file)
 {
-	if (is_generated(file))
-		return 0;
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
-		if (strstr(file, foreign[i]))
-			return 0;
-	return *file != 0;
+	size_t n;
+
+	return *file && !timeline_foreign_mark(file, &n);
 }
 
 /* What is installed is somebody's code, too, unless it is PyTorch. */

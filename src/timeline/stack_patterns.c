@@ -36,6 +36,14 @@ static const struct cue {
 	{ NULL, "generate", CUE_GENERATE },
 };
 
+int timeline_is_cue(const char *name)
+{
+	for (size_t i = 0; i < sizeof(cues) / sizeof(*cues); i++)
+		if (!cues[i].file && !strcmp(name, cues[i].name))
+			return 1;
+	return 0;
+}
+
 static unsigned cues_of_frame(const struct snapshot *t, uint32_t frame)
 {
 	const struct snapshot_frame *f = snapshot_frame(t, frame);

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/* Marks that torch.optim.Optimizer makes around step() (profile_hook_step). */
-#define MARK "Optimizer.step#"
-
 uint32_t timeline_event_after(const struct snapshot_events *ev, int64_t time_us)
 {
 	size_t low = 0, high = ev->n;
@@ -68,7 +65,8 @@ static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 		size_t e;
 
 		if (a->device != tl->device->ordinal ||
-		    strncmp(snapshot_text(t, a->name), MARK, strlen(MARK)) != 0)
+		    strncmp(snapshot_text(t, a->name), TIMELINE_STEP_MARK,
+			    strlen(TIMELINE_STEP_MARK)) != 0)
 			continue;
 		e = timeline_event_after(ev, a->time_us);
 		if (!a->end) {

@@ -242,6 +242,15 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 				    struct plim_err *err);
 void timeline_owners_release(struct timeline_owners *o);
 
+/* What of a file's name tells that it is no user's own, *n bytes of it; NULL: it may be. */
+const char *timeline_foreign_mark(const char *file, size_t *n);
+
+/* Is it by this name alone that a function tells a phase, as "forward" does? */
+int timeline_is_cue(const char *name);
+
+/* What torch.optim.Optimizer calls the ranges around step() (profile_hook_step), with the class behind it. */
+#define TIMELINE_STEP_MARK "Optimizer.step#"
+
 /*
  * The innermost frame that is the user's own: not of PyTorch, an installed package or Python itself;
  * if all are, the innermost.  TRACE_NONE for a stack without Python.

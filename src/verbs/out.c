@@ -74,31 +74,23 @@ static enum plim_status to_durable(void *ctx, const void *bytes, size_t n, struc
 	return durable_write(ctx, bytes, n, err);
 }
 
-/* Bytes that are kept to be looked at before they are written. */
-struct kept {
-	struct mem *mem;
-	VEC(uint8_t) bytes;
-};
-
-static enum plim_status to_memory(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+enum plim_status out_to_bytes(void *ctx, const void *bytes, size_t n, struct plim_err *err)
 {
-	struct kept *k = ctx;
-	enum plim_status st = vec_need(k->mem, &k->bytes, n, err);
+	struct out_bytes *k = ctx;
+	enum plim_status st = vec_need(k->mem, &k->at, n, err);
 
 	if (st)
 		return st;
-	memcpy(k->bytes.at + k->bytes.n, bytes, n);
-	k->bytes.n += n;
+	memcpy(k->at.at + k->at.n, bytes, n);
+	k->at.n += n;
 	return PLIM_OK;
 }
 
-/* Read what was packed: it must be what was to be packed. */
-static enum plim_status check_packed(const struct snapshot *t, const struct kept *k,
-				     struct plim_err *err)
+enum plim_status out_check_packed(const struct snapshot *t, const struct out_bytes *k,
+				  struct plim_err *err)
 {
 	struct snapshot *again;
-	enum plim_status st =
-		snapshot_read_bytes(t->mem, k->bytes.at, k->bytes.n, NULL, &again, err);
+	enum plim_status st = snapshot_read_bytes(t->mem, k->at.at, k->at.n, NULL, &again, err);
 	const char *differs = st ? NULL : snapshot_differs(t, again);
 
 	if (differs)
@@ -113,14 +105,14 @@ static enum plim_status check_packed(const struct snapshot *t, const struct kept
 static enum plim_status write_packed(const struct snapshot *t, struct durable *file,
 				     struct plim_err *err)
 {
-	struct kept k = { .mem = t->mem };
-	enum plim_status st = snapshot_pack(t, (struct pickle_sink){ &k, to_memory }, err);
+	struct out_bytes k = { .mem = t->mem };
+	enum plim_status st = snapshot_pack(t, (struct pickle_sink){ &k, out_to_bytes }, err);
 
 	if (!st)
-		st = check_packed(t, &k, err);
+		st = out_check_packed(t, &k, err);
 	if (!st)
-		st = durable_write(file, k.bytes.at, k.bytes.n, err);
-	vec_release(t->mem, &k.bytes);
+		st = durable_write(file, k.at.at, k.at.n, err);
+	vec_release(t->mem, &k.at);
 	return st;
 }
 

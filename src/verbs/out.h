@@ -23,6 +23,19 @@ void out_list(struct text *t, const char *title, const char *const *lines, size_
 /* A text that was written, or why it was not. */
 enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struct plim_err *err);
 
+/* Bytes that are kept to be looked at before they are written; begin with zeros and `mem`. */
+struct out_bytes {
+	struct mem *mem;
+	VEC(uint8_t) at;
+};
+
+/* As the function of a pickle_sink: put behind them. */
+enum plim_status out_to_bytes(void *ctx, const void *bytes, size_t n, struct plim_err *err);
+
+/* Read what was packed: it must be `t`. */
+enum plim_status out_check_packed(const struct snapshot *t, const struct out_bytes *k,
+				  struct plim_err *err);
+
 /* A trace as a pickle that appears whole or not at all. */
 enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct plim_err *err);
 
