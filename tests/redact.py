@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import sys
+import tarfile
 import tempfile
 
 import lib
@@ -102,6 +103,30 @@ def check_diff(folder, x, how, path):
                                 f"{said[max(at - 60, 0):at + 60]!r}")
 
 
+def check_bundle(folder, name, how, path, log):
+    """What is listed is what is written, nothing before -o is given; no part of it has the secret."""
+    out = os.path.join(folder, "out.tar")
+    listed = lib.run("bundle", path, "--log", log).stdout
+    if os.path.exists(out) or "nothing was written" not in listed or SECRET in listed:
+        lib.failures.append(f"{name}, {how.__name__}, bundle: {listed[-300:]}")
+    for options in ([], ["--names"]):
+        said = lib.run("bundle", path, "--log", log, "-o", out, *options).stdout
+        with tarfile.open(out) as tar:
+            parts = {m.name.split("/")[1]: tar.extractfile(m).read() for m in tar}
+        inside = os.path.join(folder, "inside.plim")
+        with open(inside, "wb") as f:
+            f.write(parts["recording.plim"])
+        parts["read"] = run(inside, "--json", "--owners", "0")[1].replace(folder, "").encode()
+        os.unlink(out)
+        os.unlink(inside)
+        rows = [line.split() for line in said.splitlines() if line[:1] == " "]
+        if [(row[1], int(row[0])) for row in rows] != [(n, len(b)) for n, b in parts.items() if n != "read"]:
+            lib.failures.append(f"{name}, {how.__name__}: {said} lists what is not in it: {list(parts)}")
+        leaky = [n for n, b in parts.items() if SECRET.encode() in b.lower()]
+        if bool(leaky) != bool(options) or options and "log-tail.txt" not in leaky:
+            lib.failures.append(f"{name}, {how.__name__}, bundle {options}: the secret is in {leaky}")
+
+
 def check(folder, name, x, how):
     path = os.path.join(folder, f"{SECRET}-{how.__name__}.pickle")
     log = os.path.join(folder, f"{SECRET}.log")
@@ -120,6 +145,7 @@ def check(folder, name, x, how):
         if code or at >= 0:
             lib.failures.append(f"{name}, {how.__name__}, {' '.join(options)}: exit {code}: {said[max(at - 60, 0):at + 60]!r}")
     check_page(folder, name, how, path)
+    check_bundle(folder, name, how, path, log)
     check_diff(folder, x, how, path)
     return run(path, "--json", "--redact", "--owners", "0")[1]
 

@@ -79,10 +79,16 @@ const struct plim_finding *told_explaining(const struct plim_report_device *d)
 	return found;
 }
 
+/* An alternative is the same remedy. */
+static const char *without_or(const char *line)
+{
+	return strncmp(line, "or: ", 4) ? line : line + 4;
+}
+
 void told_add_remedy(struct remedies *x, const char *line)
 {
 	for (size_t i = 0; i < x->n; i++)
-		if (!strcmp(x->at[i], line))
+		if (!strcmp(without_or(x->at[i]), without_or(line)))
 			return;
 	x->all++;
 	if (x->n < sizeof(x->at) / sizeof(x->at[0]))
