@@ -228,6 +228,7 @@ static void put_octal(char *to, size_t width, size_t value)
  */
 static void head_of(const struct part *p, char head[BLOCK])
 {
+	static const char magic[8] = { 'u', 's', 't', 'a', 'r', 0, '0', '0' };
 	size_t sum = 0;
 
 	memset(head, 0, BLOCK);
@@ -239,7 +240,7 @@ static void head_of(const struct part *p, char head[BLOCK])
 	put_octal(head + 136, 12, 0);
 	memset(head + 148, ' ', 8);
 	head[156] = '0';
-	memcpy(head + 257, "ustar\00000", 8);
+	memcpy(head + 257, magic, sizeof(magic));
 	for (size_t i = 0; i < BLOCK; i++)
 		sum += (unsigned char)head[i];
 	put_octal(head + 148, 7, sum);
