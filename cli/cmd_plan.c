@@ -402,35 +402,101 @@ static bool is_trace(const char *path)
 	return n > 8 && !strcmp(path + n - 8, ".json.gz");
 }
 
-/* Traces into a file that is gone afterwards, unless it is asked for. */
-static int trace(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
-		 char **argv, char path[4096])
+/* Where the trace is kept: in a file that is gone afterwards, unless it is asked for. */
+static int trace_file(const struct plan_opts *o, char path[4096])
 {
 	const char *folder = getenv("TMPDIR");
 	int fd;
 
 	if (is_trace(o->output)) {
 		snprintf(path, 4096, "%s", o->output);
-		return cmd_trace(options, argv, argc, path);
+		return CMD_DONE;
 	}
 	snprintf(path, 4096, "%s/plimsoll-trace-XXXXXX.json.gz",
 		 folder && *folder ? folder : "/tmp");
 	fd = mkstemps(path, 8);
 	if (fd < 0) {
 		cmd_say("cannot write '%s': %s", path, strerror(errno));
+		*path = 0;
 		return CMD_MACHINE;
 	}
 	close(fd);
-	return cmd_trace(options, argv, argc, path);
+	return CMD_DONE;
+}
+
+/* The other batch that is to be traced for a sweep or the largest batch: the largest of the sweep, or twice this one. */
+static uint64_t other_batch(const struct plan_opts *o)
+{
+	uint64_t most = o->max_batch ? 2 * o->batch : 0;
+	const char *s = o->sweep && !strncmp(o->sweep, "batch=", 6) ? o->sweep + 6 : "";
+
+	while (isdigit((unsigned char)*s)) {
+		char *end;
+		uint64_t n = strtoull(s, &end, 10);
+
+		most = n > most ? n : most;
+		s = *end == ',' ? end + 1 : end;
+	}
+	return most == o->batch && *s != ',' && o->sweep ? 2 * most : most;
+}
+
+#define PROOFS 3
+
+/*
+ * Traces and plans.  The largest batch that fits is first one on a line through two batches; then it is traced itself, until
+ * the answer is one that was.
+ */
+static int plan_traced(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
+		       char **argv, const char *path, struct plim_plan **out)
+{
+	uint64_t other = other_batch(o);
+	struct plim_err err;
+	int code;
+
+	*out = NULL;
+	for (int i = 0; i <= PROOFS; i++) {
+		uint64_t most;
+
+		code = cmd_trace(options, argv, argc, other, path);
+		if (code)
+			return code;
+		plim_plan_free(*out);
+		*out = NULL;
+		if (plim_plan_open(path, options, out, &err))
+			return cmd_fail(&err);
+		most = o->max_batch ? (*out)->max_batch : PLIM_UNKNOWN;
+		if (most == PLIM_UNKNOWN || !most || most == other || most == o->batch)
+			return CMD_DONE;
+		other = most;
+	}
+	return CMD_DONE;
+}
+
+static int plan_open(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
+		     char **argv, struct plim_plan **out)
+{
+	bool traces = o->trace || argc > 1;
+	char path[4096] = "";
+	struct plim_err err;
+	int code;
+
+	if (!traces)
+		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err) ? cmd_fail(&err)
+										 : CMD_DONE;
+	code = trace_file(o, path);
+	if (!code)
+		code = plan_traced(o, options, argc, argv, path, out);
+	if (*path && !is_trace(o->output))
+		unlink(path);
+	return code;
 }
 
 static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 {
-	char traced[4096] = "";
 	bool traces = o->trace || argc > 1;
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_plan_options options;
-	struct plim_plan *p;
+	struct plim_plan *p = NULL;
 	struct plim_err err;
 	int code = plan_recipe_take(o, &options);
 
@@ -444,14 +510,11 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 	if (traces && !argc)
 		return cmd_usage(
 			"--trace what: a config.json, MODULE:FUNCTION, or -- python train.py");
-	if (traces)
-		code = trace(o, &options, argc, argv, traced);
-	if (!code && plim_plan_open(traces ? traced : argc ? argv[0] : NULL, &options, &p, &err))
-		code = cmd_fail(&err);
-	if (traces && !is_trace(o->output))
-		unlink(traced);
-	if (code)
+	code = plan_open(o, &options, argc, argv, &p);
+	if (code) {
+		plim_plan_free(p);
 		return code;
+	}
 	if (!o->quiet && (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)
 				  : plim_plan_text(p, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);

@@ -102,12 +102,15 @@ static int run_line(struct line *l, char **command, int count)
 	return wait_for(child);
 }
 
-int cmd_trace(const struct plim_plan_options *o, char **what, int count, const char *path)
+int cmd_trace(const struct plim_plan_options *o, char **what, int count, uint64_t grown,
+	      const char *path)
 {
 	struct line l = { .n = 0 };
 
 	add_named(&l, "-o", path);
 	add_number(&l, "--batch", o->batch);
+	if (grown)
+		add_number(&l, "--grown", grown);
 	if (o->sequence)
 		add_number(&l, "--seq", o->sequence);
 	add_number(&l, "--accumulate", o->accumulate);

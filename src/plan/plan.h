@@ -32,12 +32,22 @@ struct plan_numbers {
 	size_t n, cap;
 };
 
-/* What a trace says beside its requests; texts are the arena's.  By request: place, operator (both numbers of names). */
+struct plan_sizes {
+	uint64_t *at;
+	size_t n, cap;
+};
+
+/*
+ * What a trace says beside its requests; texts are the arena's.  By request: place, operator (both numbers of names), and
+ * where the run was traced with another batch as well its bytes with that.
+ */
 struct plan_traced {
 	struct mem *mem;
 	struct arena *arena;
 	const char *model, *task, *torch, *transformers, *way, *recipe;
 	uint64_t parameters, trainable, batch, sequence;
+	uint64_t grown_batch; /* 0: it was traced with one batch alone */
+	struct plan_sizes grown;
 	uint64_t unknown_bytes; /* at most, of what no table has: cuDNN's workspaces */
 	struct plan_texts phases, places, operators, assumed;
 	struct plan_numbers place, operator, category;
@@ -52,6 +62,13 @@ enum plim_status plan_read_trace(struct plan_traced *t, const char *path, struct
 enum plim_status plan_read_traced(struct plan_traced *t, const char *path, struct source *s,
 				  struct plan **out, struct plim_err *err);
 void plan_release_trace(struct plan_traced *t);
+
+/*
+ * The traced program with another batch, each request by its own law: a line through both batches that were traced.
+ * plan_free ends it.  PLIM_E_UNSUPPORTED: there is one alone.
+ */
+enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
+				  uint64_t batch, struct plan **out, struct plim_err *err);
 void plan_trust_trace(const struct plan_traced *t, struct plan_trust *out);
 
 struct plim_plan_hidden {

@@ -78,9 +78,12 @@ enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, 
 			      struct plim_err *err)
 {
 	const struct model *m;
-	enum plim_status st = plan_model_for(p, r->quantize, &m, err);
+	enum plim_status st;
 
 	*out = NULL;
+	if (p->hidden->traced.mem)
+		return plan_scale_trace(&p->hidden->traced, p->hidden->plan, r->batch, out, err);
+	st = plan_model_for(p, r->quantize, &m, err);
 	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
 }
 

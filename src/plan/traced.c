@@ -13,6 +13,7 @@
 #define EVENTS_MOST ((size_t)64 << 20)
 #define PHASES_MOST 100000u
 #define REQUEST_MOST ((uint64_t)1 << 46)
+#define BATCH_MOST ((uint64_t)1 << 20)
 #define TEXTS_MOST ((size_t)1 << 22)
 
 struct reading {
@@ -118,6 +119,26 @@ static enum plim_status read_numbers(struct reading *r, struct plan_numbers *out
 	return st;
 }
 
+/* A list of bytes, one a request. */
+static enum plim_status read_sizes(struct reading *r, struct plan_sizes *out)
+{
+	struct json_token t;
+	enum plim_status st = next(r, &t);
+
+	if (!st && t.kind != JSON_ARRAY)
+		return broken(r, "a column is no list");
+	while (!st) {
+		st = next(r, &t);
+		if (st || t.kind == JSON_ARRAY_END)
+			return st;
+		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > REQUEST_MOST ||
+		    out->n >= EVENTS_MOST)
+			return broken(r, "a column holds what is no number of bytes");
+		st = vec_push(r->t->mem, out, t.magnitude, r->err);
+	}
+	return st;
+}
+
 /* Texts of a file are told with what does not print as '?'. */
 static const char *keep_text(struct reading *r, const struct json_token *t)
 {
@@ -157,7 +178,7 @@ static enum plim_status read_texts(struct reading *r, struct plan_texts *out)
 
 static const struct {
 	const char *key;
-	enum { TEXT, NUMBER, TEXTS, NUMBERS } kind;
+	enum { TEXT, NUMBER, TEXTS, NUMBERS, SIZES } kind;
 	size_t offset; /* in struct plan_traced */
 } keys[] = {
 	{ "model", TEXT, offsetof(struct plan_traced, model) },
@@ -170,6 +191,8 @@ static const struct {
 	{ "trainable", NUMBER, offsetof(struct plan_traced, trainable) },
 	{ "batch", NUMBER, offsetof(struct plan_traced, batch) },
 	{ "sequence", NUMBER, offsetof(struct plan_traced, sequence) },
+	{ "grown_batch", NUMBER, offsetof(struct plan_traced, grown_batch) },
+	{ "grown", SIZES, offsetof(struct plan_traced, grown) },
 	{ "unknown_bytes", NUMBER, offsetof(struct plan_traced, unknown_bytes) },
 	{ "phases", TEXTS, offsetof(struct plan_traced, phases) },
 	{ "places", TEXTS, offsetof(struct plan_traced, places) },
@@ -191,6 +214,8 @@ static enum plim_status read_member(struct reading *r, size_t i)
 		return read_texts(r, at);
 	if (keys[i].kind == NUMBERS)
 		return read_numbers(r, at);
+	if (keys[i].kind == SIZES)
+		return read_sizes(r, at);
 	st = next(r, &t);
 	if (st)
 		return st;
@@ -245,6 +270,10 @@ static enum plim_status check_columns(struct reading *r)
 		return broken(r, "its phases and events do not meet");
 	if (t->place.n != n || t->operator.n != n || t->category.n != n)
 		return broken(r, "its columns are not as long as its requests");
+	if (t->grown_batch ? t->grown.n != n || t->grown_batch == t->batch || !t->batch ||
+				     t->grown_batch > BATCH_MOST || t->batch > BATCH_MOST
+			   : t->grown.n)
+		return broken(r, "what it says of another batch does not go with its requests");
 	for (size_t i = 0; i < n; i++)
 		if (t->place.at[i] >= t->places.n || t->operator.at[i] >= t->operators.n ||
 						     t->category.at[i] >= TIMELINE_CATEGORIES)
@@ -344,6 +373,70 @@ void plan_release_trace(struct plan_traced *t)
 	vec_release(t->mem, &t->place);
 	vec_release(t->mem, &t->operator);
 	vec_release(t->mem, &t->category);
+	vec_release(t->mem, &t->grown);
+}
+
+/* ---- with another batch ---- */
+
+/* Bytes at `batch` on the line through (b, at_b) and (g, at_g), and none below it. */
+static uint64_t on_line(const struct plan_traced *t, size_t request, uint64_t traced_bytes,
+			uint64_t batch)
+{
+	double slope = ((double)t->grown.at[request] - (double)traced_bytes) /
+		       ((double)t->grown_batch - (double)t->batch);
+	double bytes = (double)traced_bytes + slope * ((double)batch - (double)t->batch);
+
+	return bytes > 1 ? bytes < (double)REQUEST_MOST ? (uint64_t)(bytes + 0.5) : REQUEST_MOST
+			 : 1;
+}
+
+static enum plim_status copy_scaled(const struct plan_traced *t, const struct plan *from,
+				    uint64_t batch, struct plan *to, struct plim_err *err)
+{
+	size_t n = from->program->requests.n;
+	enum plim_status st = PLIM_OK;
+
+	to->categories = mem_new(to->mem, n, 1, err);
+	if (!to->categories)
+		return mem_status(err);
+	to->category_room = n;
+	memcpy(to->categories, from->categories, n);
+	for (size_t i = 0; !st && i < n; i++) {
+		struct program_request request = from->program->requests.at[i];
+
+		request.bytes = on_line(t, i, request.bytes, batch);
+		st = vec_push(to->mem, &to->program->requests, request, err);
+	}
+	for (size_t i = 0; !st && i < from->program->ops.n; i++)
+		st = vec_push(to->mem, &to->program->ops, from->program->ops.at[i], err);
+	for (size_t i = 0; !st && i < from->phases.n; i++)
+		st = vec_push(to->mem, &to->phases, from->phases.at[i], err);
+	return st;
+}
+
+enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
+				  uint64_t batch, struct plan **out, struct plim_err *err)
+{
+	struct plan *plan;
+	enum plim_status st;
+
+	*out = NULL;
+	if (!t->grown_batch)
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "the trace is of one batch alone: trace it again with --max-batch or "
+			       "--sweep");
+	plan = mem_new(t->mem, 1, sizeof(*plan), err);
+	if (!plan)
+		return mem_status(err);
+	plan->mem = t->mem;
+	st = program_new(t->mem, &plan->program, err);
+	if (!st)
+		st = copy_scaled(t, traced, batch, plan, err);
+	if (st)
+		plan_free(plan);
+	else
+		*out = plan;
+	return st;
 }
 
 static bool has_operator(const struct plan_traced *t, const char *begins)

@@ -4,9 +4,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
-from .packed import Trace
+if TYPE_CHECKING:
+    from . import loop
+    from .packed import Trace
 
 
 # What other tools call it; training in 16 bits is autocast over fp32 weights, as the planner has it.
@@ -20,6 +22,8 @@ def _parser() -> argparse.ArgumentParser:
                                             "(module, batch, step)")
     p.add_argument("-o", "--output", required=True, help="the trace, FILE.json.gz")
     p.add_argument("--batch", type=int, default=1)
+    p.add_argument("--grown", type=int, default=0, help="trace this batch as well: each request's bytes then follow from "
+                                                        "a line through both")
     p.add_argument("--seq", type=int, default=0)
     p.add_argument("--precision", default="")
     p.add_argument("--optimizer", default="adamw")
@@ -35,12 +39,17 @@ def _parser() -> argparse.ArgumentParser:
     return p
 
 
-def _trace(args: argparse.Namespace, command: list[str]) -> Trace:
+def _options(args: argparse.Namespace, batch: int) -> loop.Options:
     from . import loop, tables
-    o = loop.Options(batch=args.batch, seq=args.seq, precision=PRECISIONS.get(args.precision, args.precision), optimizer=args.optimizer,
-                     attention=args.attention, checkpointing=args.checkpointing, accumulate=args.accumulate,
-                     lora=args.lora, steps=args.steps, task=args.task, clip=not args.no_clip,
-                     keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))
+    return loop.Options(batch=batch, seq=args.seq, precision=PRECISIONS.get(args.precision, args.precision), optimizer=args.optimizer,
+                        attention=args.attention, checkpointing=args.checkpointing, accumulate=args.accumulate,
+                        lora=args.lora, steps=args.steps, task=args.task, clip=not args.no_clip,
+                        keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))
+
+
+def _once(args: argparse.Namespace, command: list[str], batch: int) -> Trace:
+    from . import loop
+    o = _options(args, batch)
     if command:
         from . import script
         return script.trace_script(command, o)
@@ -53,6 +62,25 @@ def _trace(args: argparse.Namespace, command: list[str]) -> Trace:
         return loop.trace_function(module, function, o)
     raise ValueError(f"'{args.model}' is no file here and no MODULE:FUNCTION; nothing is fetched from the Hub: give the "
                      "config.json of the local cache (~/.cache/huggingface/hub/models--ORG--NAME/snapshots/*)")
+
+
+def _trace(args: argparse.Namespace, command: list[str]) -> Trace:
+    if not args.grown or args.grown == args.batch:
+        return _once(args, command, args.batch)
+    if command or not os.path.exists(args.model):
+        raise ValueError("a script or a function of one's own makes its batch itself: it is traced with that one alone")
+    from . import laws
+    # with one sample much is contiguous that is copied with more, so a line from there goes nowhere
+    batch = max(args.batch, 2)
+    trace = _once(args, command, batch)
+    why = laws.grow(trace, _once(args, command, max(args.grown, 4) if args.grown < 3 else args.grown))
+    if why:
+        raise ValueError(f"how memory grows with the batch cannot be told: {why}; trace each batch by itself")
+    trace.assumed.append(f"other batches: each request lies on the line through batches {batch} and {trace.grown_batch}, "
+                         "which were both traced")
+    if batch != args.batch:
+        trace.assumed.append("shown is batch 2: one sample alone is copied less often, and tells nothing of more")
+    return trace
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -312,6 +312,8 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
         (torch.nn.Module, "_apply", _apply),
+        # from 2.13 on it draws again until no value is out of bounds: a question whose answer never changes here
+        (torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *a, **k: tensor),
         (torch.autograd, "has_torch_function", lambda args: False),  # else the function mode is off in backward passes
         (FakeTensor, "device", property(device)),
         (FakeTensor, "is_cuda", property(lambda self: device(self).type == "cuda")),

@@ -78,6 +78,7 @@ class Recorder:
         self.sole: tuple[int, int] | None = None  # counts of a gradient that nobody else holds (device.py probes)
         self.closed = False
         self.taken: dict[str, int] = {}          # values that a program asked for
+        self.asked = 0                           # how many of them in this phase
         self.gate = Gate()
 
     # ---- requests ----
@@ -118,6 +119,7 @@ class Recorder:
         self.trace.events.append(0)
         self.trace.phases.append(self.phase)
         self.phase = next_phase
+        self.asked = 0
 
     def mark(self, tensors: Iterator[torch.Tensor], category: str) -> None:
         for t in tensors:
@@ -186,6 +188,8 @@ def _is_dense(t: torch.Tensor) -> bool:
 
 
 VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default, aten.item.default}
+
+VALUES_MOST = 20_000  # of a phase; a mixture of experts asks a few times for each expert
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
@@ -283,6 +287,10 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         dtype = args[0].dtype
         kind = "true" if dtype is torch.bool or func is not aten._local_scalar_dense.default else "0"
         self.recorder.taken[kind] = self.recorder.taken.get(kind, 0) + 1
+        self.recorder.asked += 1
+        if self.recorder.asked > VALUES_MOST:
+            raise ValueError(f"the program asked for the values of tensors {VALUES_MOST} times in one phase ({self.recorder.phase}): "
+                             "it seems to wait for one, and here they stay what they are")
         if dtype is torch.bool or func is not aten._local_scalar_dense.default:
             return True
         return 0.0 if dtype.is_floating_point else 0

@@ -39,6 +39,8 @@ class Trace:
     place: list[int] = field(default_factory=list)
     operator: list[int] = field(default_factory=list)
     category: list[int] = field(default_factory=list)
+    grown_batch: int = 0                              # another batch that was traced as well (laws.py)
+    grown: list[int] = field(default_factory=list)    # ... and the requests' bytes with it
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": "trace/1", **{name: getattr(self, name) for name in self.__slots__}}

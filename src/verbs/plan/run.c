@@ -241,6 +241,8 @@ static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
 
 	plan_recipe_init(r);
 	r->task = !strcmp(t->task, "train") ? PLAN_TRAIN : PLAN_INFER;
+	r->batch = t->batch;
+	r->sequence = t->sequence;
 	p->batch = t->batch;
 	p->sequence = t->sequence;
 	p->model.family = *t->model ? t->model : "module";
@@ -268,13 +270,15 @@ static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
 	return st;
 }
 
-/* A trace is of one batch and one recipe: what would change them is traced again (plan --trace). */
+/* A trace is of one recipe and one sequence: what would change them is traced again (plan --trace). */
 static enum plim_status refuse_changes(const struct plim_plan_options *o, struct plim_err *err)
 {
-	if (o->sweep || o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE))
+	bool longer = o->flags & PLIM_PLAN_MAX_SEQUENCE || (o->sweep && !strncmp(o->sweep, "seq", 3));
+
+	if (longer)
 		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "a trace is of one batch and one sequence: trace it with others for "
-			       "--sweep, --max-batch and --max-seq");
+			       "a trace is of one sequence: trace it with others for --max-seq and "
+			       "--sweep seq=");
 	if (o->calibrate_count)
 		return err_set(err, PLIM_E_UNSUPPORTED,
 			       "a trace is not calibrated with recordings");
@@ -311,6 +315,10 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 		st = plan_judge(p, err);
 	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
 	p->max_batch_range = p->max_sequence_range = INTERVAL_UNKNOWN;
+	if (!st)
+		st = plan_find_largest(p, o, err);
+	if (!st)
+		st = plan_sweep(p, o->sweep, err);
 	return st ? st : take_names(p, path, o, err);
 }
 
