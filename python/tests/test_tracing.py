@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from plimsoll.tracing import loop, tables  # noqa: E402
+from plimsoll.tracing.packed import CATEGORIES  # noqa: E402
 
 
 def peaks(trace):
@@ -178,3 +179,39 @@ def test_adapters_do_not_hide_what_the_model_reads():
     trace = loop.trace_config(config, loop.Options(batch=2, seq=64, lora=4, steps=1))
     assert "_log_softmax" in trace.operators and "nll_loss_forward" in trace.operators
     assert trace.trainable < trace.parameters
+
+
+def test_what_waits_for_a_value_ends():
+    net = torch.nn.Linear(8, 8)
+    torch.nn.init.trunc_normal_(net.weight)
+
+    def made():
+        with torch.device("cuda"):
+            inner = torch.nn.Linear(8, 8)
+            torch.nn.init.trunc_normal_(inner.weight)  # from 2.13 on it asks whether all numbers are within bounds
+        return inner, torch.zeros(2, 8, device="cuda"), lambda m, x: m(x).sum()
+    assert loop.trace_step(made, loop.Options(steps=1)).parameters == 72
+
+    def waits(module, batch):
+        while (module(batch) > 0).any():
+            pass
+        return module(batch).sum()
+    with pytest.raises(ValueError, match="seems to wait for one"):
+        loop.trace_module(net, torch.empty(2, 8), loop.Options(steps=1), waits)
+
+
+def test_layers_that_are_dropped_by_chance_are_there():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64, bias=False) for _ in range(4))
+
+        def forward(self, x):
+            for layer in self.layers:
+                if torch.rand([]) < 0.1:
+                    continue
+                x = layer(x)
+            return x
+    trace = loop.trace_module(Net(), torch.empty(8, 64), loop.Options(steps=1, optimizer="sgd"))
+    assert sum(trace.operators[i] == "mm" and trace.category[n] != CATEGORIES.index("workspace")
+               for n, i in enumerate(trace.operator)) == 4 + 4 + 3  # forward; gradients of weights; of inputs but the first

@@ -422,9 +422,10 @@ enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan
 
 	*out = NULL;
 	if (!t->grown_batch)
-		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "the trace is of one batch alone: trace it again with --max-batch or "
-			       "--sweep");
+		return err_set(
+			err, PLIM_E_UNSUPPORTED,
+			"the trace is of one batch alone: trace it again with --max-batch or "
+			"--sweep");
 	plan = mem_new(t->mem, 1, sizeof(*plan), err);
 	if (!plan)
 		return mem_status(err);

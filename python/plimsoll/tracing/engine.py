@@ -189,6 +189,7 @@ def _is_dense(t: torch.Tensor) -> bool:
 
 VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default, aten.item.default}
 
+DRAWS = {aten.rand.default}
 VALUES_MOST = 20_000  # of a phase; a mixture of experts asks a few times for each expert
 
 
@@ -209,6 +210,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             return args[0]  # filled with numbers that nobody sees
         if func is aten.histc.default:  # whole numbers are counted on the GPU alone
             return self.empty(args[0], args[1] if len(args) > 1 else 100)
+        if func in DRAWS and not gate.to_gpu and not args[0]:
+            return self.drawn()
         inputs = list(_tensors(args)) + list(_tensors(kwargs))
         if len(inputs) == 2 and func in SUMS and (r.backward or gate.adds):
             func, args, kwargs = self.sum(func, args, kwargs)
@@ -221,6 +224,14 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         if on_gpu:
             self.note(func, args, kwargs, inputs, result)
         return result
+
+    def drawn(self) -> torch.Tensor:
+        """One number drawn on the host, which decides what runs (layers that are dropped): the middle one, and known."""
+        self.gate.inside += 1
+        try:
+            return torch.tensor(0.5)
+        finally:
+            self.gate.inside -= 1
 
     def empty(self, like: torch.Tensor, size: int) -> torch.Tensor:
         """What an operation that the fake world cannot do would give."""

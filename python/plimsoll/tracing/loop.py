@@ -222,7 +222,8 @@ def _batch(o: Options, config: Any, model: torch.nn.Module, dtype: torch.dtype) 
         vision = getattr(config, "vision_config", config)
         size = getattr(vision, "image_size", 224)
         height, width = (size, size) if isinstance(size, int) else size
-        batch[name] = torch.zeros((o.batch, getattr(vision, "num_channels", 3), height, width), device=GPU)
+        frames = [config.num_frames] if hasattr(config, "num_frames") else []
+        batch[name] = torch.zeros((o.batch, *frames, getattr(vision, "num_channels", 3), height, width), device=GPU)
     elif name == "input_features":
         batch[name] = torch.zeros((o.batch, config.num_mel_bins, config.max_source_positions * 2), device=GPU)
     elif name == "input_values":
@@ -246,7 +247,7 @@ def _loss(o: Options, model: torch.nn.Module, batch: dict[str, torch.Tensor], ke
         out = model(**batch)
         loss = getattr(out, "loss", None)
         if loss is None:
-            first = out[0] if not isinstance(out, torch.Tensor) else out
+            first = next(t for t in tree_leaves(tuple(out.values()) if isinstance(out, Mapping) else out) if isinstance(t, torch.Tensor))
             loss = first.float().mean()
     kept[:] = [out] if o.keep_outputs else []
     return loss

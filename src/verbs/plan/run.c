@@ -273,7 +273,8 @@ static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
 /* A trace is of one recipe and one sequence: what would change them is traced again (plan --trace). */
 static enum plim_status refuse_changes(const struct plim_plan_options *o, struct plim_err *err)
 {
-	bool longer = o->flags & PLIM_PLAN_MAX_SEQUENCE || (o->sweep && !strncmp(o->sweep, "seq", 3));
+	bool longer =
+		o->flags & PLIM_PLAN_MAX_SEQUENCE || (o->sweep && !strncmp(o->sweep, "seq", 3));
 
 	if (longer)
 		return err_set(err, PLIM_E_UNSUPPORTED,
