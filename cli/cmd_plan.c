@@ -440,6 +440,45 @@ static uint64_t other_batch(const struct plan_opts *o)
 	return most == o->batch && *s != ',' && o->sweep ? 2 * most : most;
 }
 
+/* A trace runs PyTorch as these options say, and no others: none is left out without a word. */
+static int refuse_untraced(const struct plan_opts *o, bool script)
+{
+	const struct {
+		bool given, of_scripts; /* alone: a script says these itself */
+		const char *name;
+	} rows[] = {
+		{ o->quantize, false, "--quantize" },
+		{ o->longest != OPT_NONE || o->lengths || o->padded || o->grouped, false,
+		  "--longest, --lengths, --padded or --grouped" },
+		{ o->loss || o->loss_chunk != OPT_NONE, false, "--loss" },
+		{ o->eval_batch != OPT_NONE, false, "--eval-batch" },
+		{ o->image_size || o->image_grid, false, "--image-size" },
+		{ o->new_tokens != OPT_NONE || o->beams > 1 || o->cache || o->no_cache, false,
+		  "generation" },
+		{ o->task && strstr(o->task, "gen"), false, "generation: --task infer is a pass" },
+		{ o->extra_tensors.n || o->residents != OPT_NONE, false,
+		  "--extra-tensor or --resident" },
+		{ o->gpus > 1 || o->parallel || o->tp != OPT_NONE || o->pp != OPT_NONE, false,
+		  "several GPUs" },
+		{ o->offload_activations || o->offload_optimizer || o->offload_params || o->save,
+		  false, "offloading or --save" },
+		{ o->batch > 1 || o->seq != OPT_NONE || o->accumulate > 1, true,
+		  "--batch, --seq or --accumulate" },
+		{ o->precision || o->optimizer || o->attention || o->checkpointing, true,
+		  "--precision, --optimizer, --attention or --checkpointing" },
+		{ o->lora != OPT_NONE || o->lora_targets, true, "--lora" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].given && !rows[i].of_scripts)
+			return cmd_usage("a trace does not do %s", rows[i].name);
+		if (rows[i].given && script)
+			return cmd_usage("%s: a script that is traced says that itself",
+					 rows[i].name);
+	}
+	return CMD_DONE;
+}
+
 #define PROOFS 3
 
 /*
@@ -483,7 +522,9 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 	if (!traces)
 		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err) ? cmd_fail(&err)
 										 : CMD_DONE;
-	code = trace_file(o, path);
+	code = refuse_untraced(o, argc > 1);
+	if (!code)
+		code = trace_file(o, path);
 	if (!code)
 		code = plan_traced(o, options, argc, argv, path, out);
 	if (*path && !is_trace(o->output))

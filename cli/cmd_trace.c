@@ -115,6 +115,7 @@ int cmd_trace(const struct plim_plan_options *o, char **what, int count, uint64_
 		add_number(&l, "--seq", o->sequence);
 	add_number(&l, "--accumulate", o->accumulate);
 	add_number(&l, "--lora", o->lora_rank);
+	add_named(&l, "--lora-targets", o->lora_targets);
 	add_number(&l, "--steps", o->steps);
 	add_named(&l, "--precision", o->precision);
 	add_named(&l, "--optimizer", o->optimizer);

@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--checkpointing", default="none")
     p.add_argument("--accumulate", type=int, default=1)
     p.add_argument("--lora", type=int, default=0)
+    p.add_argument("--lora-targets", default="")
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--task", default="train")
     p.add_argument("--no-clip", action="store_true")
@@ -43,7 +44,7 @@ def _options(args: argparse.Namespace, batch: int) -> loop.Options:
     from . import loop, tables
     return loop.Options(batch=batch, seq=args.seq, precision=PRECISIONS.get(args.precision, args.precision), optimizer=args.optimizer,
                         attention=args.attention, checkpointing=args.checkpointing, accumulate=args.accumulate,
-                        lora=args.lora, steps=args.steps, task=args.task, clip=not args.no_clip,
+                        lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=args.task, clip=not args.no_clip,
                         keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))
 
 

@@ -109,6 +109,8 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             return self.backward(*args, **kwargs)
         elif func is torch.Tensor.pin_memory:
             return args[0]
+        elif func is torch.Tensor.__deepcopy__:
+            return self.copied(*args)
         if "device" in kwargs and kwargs["device"] is not None:
             return self.placed(func, args, kwargs)
         return func(*args, **kwargs)
@@ -118,6 +120,13 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         """Checkpointed blocks are computed again in it, and want the mode."""
         with self:
             torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def copied(self, t: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+        """copy.deepcopy of a tensor, whose storage there is none of."""
+        if id(t) not in memo:
+            memo[id(t)] = t.detach().clone().requires_grad_(t.requires_grad)
+        found: torch.Tensor = memo[id(t)]
+        return found
 
     def placed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         cuda = _is_cuda(kwargs["device"])
@@ -274,6 +283,16 @@ def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], re
     return self
 
 
+def _here(init: Callable[..., None]) -> Callable[..., None]:
+    """A DataLoader's, whose workers would be processes that know nothing of fakes; on the GPU it makes no difference."""
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        args = (*args[:5], 0, *args[6:]) if len(args) > 5 else args
+        kwargs.update({"num_workers": 0} if len(args) <= 5 else {}, prefetch_factor=None, persistent_workers=False,
+                      multiprocessing_context=None, timeout=0)
+        init(self, *args, **kwargs)
+    return made
+
+
 def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     cuda: Any = torch.cuda
     optimizer: Any = importlib.import_module("torch.optim.optimizer")  # its package hides it
@@ -312,6 +331,7 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
         (torch.nn.Module, "_apply", _apply),
+        (torch.utils.data.DataLoader, "__init__", _here(torch.utils.data.DataLoader.__init__)),
         # from 2.13 on it draws again until no value is out of bounds: a question whose answer never changes here
         (torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *a, **k: tensor),
         (torch.autograd, "has_torch_function", lambda args: False),  # else the function mode is off in backward passes

@@ -33,6 +33,7 @@ class Options:
     checkpointing: str = "none"
     accumulate: int = 1
     lora: int = 0
+    lora_targets: str = ""  # names with commas, or all-linear; "": PEFT's own for the architecture
     steps: int = 3
     task: str = "train"
     clip: bool = True
@@ -191,17 +192,27 @@ def _model_of(config: Any) -> torch.nn.Module:
     raise ValueError(f"Transformers {transformers.__version__} has no model of type '{config.model_type}'")
 
 
+def _read(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
+    if isinstance(source, Mapping):
+        return dict(source)
+    path = os.fspath(source)
+    if os.path.isdir(path):
+        path = os.path.join(path, "config.json")
+    with open(path, encoding="utf-8") as f:
+        values = json.load(f)
+    if not isinstance(values, dict):
+        raise ValueError(f"'{path}' is no configuration of a model")
+    return values
+
+
+def _is_quantized(source: Mapping[str, Any] | str | os.PathLike[str]) -> bool:
+    return bool(_read(source).get("quantization_config"))
+
+
 def _config_of(source: Mapping[str, Any] | str | os.PathLike[str]) -> Any:
     import transformers
-    if not isinstance(source, Mapping):
-        path = os.fspath(source)
-        if os.path.isdir(path):
-            path = os.path.join(path, "config.json")
-        with open(path, encoding="utf-8") as f:
-            values = json.load(f)
-    else:
-        values = dict(source)
-    values = {k: v for k, v in values.items() if k != "quantization_config"}
+    values = _read(source)
+    values.pop("quantization_config", None)  # trace_config says so
     kind = values.pop("model_type", None)
     if kind is None:
         raise ValueError("the configuration names no model_type")
@@ -289,6 +300,8 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
         with modules(r, model):
             _run(r, o, config, model)
         tell(r)
+        if _is_quantized(source):
+            r.trace.assumed.append("weights as the class has them: the file's quantization_config is not traced, whose weights are smaller")
         return r.trace
 
 
@@ -296,7 +309,9 @@ def _adapted(model: torch.nn.Module, o: Options) -> torch.nn.Module:
     import peft  # type: ignore[import-not-found, unused-ignore]
     if o.checkpointing == "full":
         model.enable_input_require_grads()
-    return peft.get_peft_model(model, peft.LoraConfig(r=o.lora))
+    names = [name.strip() for name in o.lora_targets.split(",") if name.strip()]
+    targets = names[0] if names[:1] in (["all-linear"], ["all"]) else names or None
+    return peft.get_peft_model(model, peft.LoraConfig(r=o.lora, target_modules="all-linear" if targets == "all" else targets))
 
 
 def _run(r: Recorder, o: Options, config: Any, model: torch.nn.Module) -> None:
