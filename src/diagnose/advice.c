@@ -590,7 +590,7 @@ static const struct row {
 		  "FLAGS_fraction_of_gpu_memory_to_use and FLAGS_allocator_strategy=auto_growth "
 		  "decide what is taken",
 	  .first = "a smaller batch", .fix = "FLAGS_allocator_strategy=auto_growth" },
-	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME),
+	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .backends = CUDA_LIKE,
 	  .text = "of the provider's options: gpu_mem_limit, "
 		  "arena_extend_strategy=kSameAsRequested, cudnn_conv_use_max_workspace=0; a "
 		  "smaller batch",
@@ -1432,7 +1432,11 @@ static unsigned facts_of_limit(const struct messages_event *e)
 		return F_KUBERNETES;
 	if (strstr(e->group, "docker"))
 		return F_DOCKER;
-	return findings_own_limit(e) ? F_OWN_LIMIT : 0;
+	/* who has words of his own has a setting of his own */
+	return findings_own_limit(e) || (e->wording->class == MESSAGES_CGROUP_KILL &&
+					 e->wording->family == MESSAGES_LAUNCHER)
+		       ? F_OWN_LIMIT
+		       : 0;
 }
 
 static unsigned facts_of(const struct messages_event *e, const struct findings_told *t,

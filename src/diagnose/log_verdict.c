@@ -121,7 +121,8 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 	t->outside = less(o->total, plus(o->reserved, o->free));
 	if (!known(o->others)) {
 		/* no NVML: whose the rest is, is not told */
-		if (t->outside.low >= decides(o) && t->outside.low >= UNTOLD_BYTES)
+		if (t->outside.low >= decides(o) && t->outside.low >= UNTOLD_BYTES &&
+		    (!known(o->tried) || plus(t->outside, o->free).high >= o->tried.low))
 			t->bound_by = FINDINGS_BOUND_UNKNOWN;
 		return;
 	}

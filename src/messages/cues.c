@@ -101,6 +101,11 @@ const char *const messages_engine_names[MESSAGES_ENGINES] = {
 	[E(R)] = "R",
 	[E(LUXCORE)] = "LuxCoreRender",
 	[E(CAFFE2)] = "Caffe2",
+	[E(OPENVINO)] = "OpenVINO",
+	[E(DUCKDB)] = "DuckDB",
+	[E(CATBOOST)] = "CatBoost",
+	[E(COLMAP)] = "COLMAP",
+	[E(UNREAL)] = "Unreal Engine",
 };
 const char *const messages_activity_names[MESSAGES_DOINGS] = {
 	"unknown", "training",   "evaluation", "generating", "serving",
@@ -419,6 +424,10 @@ const struct scan_cue scan_cues[] = {
 	{ "distributed.nanny", E(DASK), ANY_ACTIVITY },
 	{ "distributed.worker", E(DASK), ANY_ACTIVITY },
 	{ "/caffe2/python/", E(CAFFE2), ANY_ACTIVITY },
+	{ "openvino", E(OPENVINO), ANY_ACTIVITY },
+	{ "duckdb.", E(DUCKDB), ANY_ACTIVITY },
+	{ "catboost", E(CATBOOST), A(TRAINING) },
+	{ "colmap ", E(COLMAP), ANY_ACTIVITY },
 	{ "luxcore", E(LUXCORE), ANY_ACTIVITY },
 	{ "luxrays", E(LUXCORE), ANY_ACTIVITY },
 	{ "LLM(model", E(VLLM), ANY_ACTIVITY },

@@ -275,9 +275,11 @@ static void join_devices(struct messages_log *log)
 		if (b->wording->says && !a->wording->says &&
 		    b->wording->family == MESSAGES_LLAMA_CPP)
 			a->wording = b->wording;
-		/* it was caught, tried in another way, and failed again */
-		if (a->caught_line && !b->caught_line && b->line > a->caught_line)
-			a->caught_line = 0;
+		if (strstr(a->wording->pattern, "OutOfMemoryError$"))
+			a->wording = b->wording; /* the class alone tells less */
+		/* the last counts: caught, tried in another way, and failed again */
+		if (b->line > a->line && b->line > a->caught_line)
+			a->caught_line = b->caught_line;
 		join_into(log, i, a->joined);
 	}
 }
@@ -301,6 +303,22 @@ static void join_buffers(struct messages_log *log)
 				break;
 			}
 	}
+}
+
+#define BATCH_LINES \
+	40 /* between SGLang's word that a batch was too large, and the refusal that it is about */
+
+/* SGLang's scheduler says so of its own cache, and of the card's refusal right behind it. */
+static void join_batches(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i + 1 < log->events.n; i++)
+		if (at[i].joined == i && strstr(at[i].wording->pattern, "to lower your batch") &&
+		    at[i + 1].joined == i + 1 && at[i + 1].wording->class == MESSAGES_DEVICE &&
+		    at[i + 1].file == at[i].file &&
+		    lines_between(&at[i], &at[i + 1]) <= BATCH_LINES)
+			join_into(log, i, i + 1);
 }
 
 /* A launcher ends the other ranks, by SIGKILL in the end, when one has died of something else. */
@@ -345,6 +363,7 @@ void messages_join(struct messages_log *log)
 	join_assertions(log);
 	join_kills(log);
 	join_buffers(log);
+	join_batches(log);
 	join_devices(log);
 	join_details(log);
 	join_followers(log);

@@ -19,6 +19,18 @@ static const struct {
 	{ "dispatched on the CPU", E(PYTORCH) },
 	{ "[enforce fail at", E(CAFFE2) },
 	{ "Insufficient VRAM", E(EXLLAMA) },
+	{ "enough GPU video memory", E(PYTORCH) },
+	{ "DmlExecutionProvider", E(ONNX_RUNTIME) },
+	{ "[GPU] Exceeded max", E(OPENVINO) },
+	{ "[GPU] CL_OUT", E(OPENVINO) },
+	{ "NCudaLib", E(CATBOOST) },
+	{ "GPU memory to match", E(COLMAP) },
+	{ "a rendering resource", E(UNREAL) },
+	{ "Model loading aborted", E(LM_STUDIO) },
+	{ ": CNMEM", E(TRITON_SERVER) },
+	{ "Decode out of memory", E(SGLANG) },
+	{ "Prefill out of memory", E(SGLANG) },
+	{ "({used}/{limit} used)", E(DUCKDB) },
 	{ "Insufficient GPU memory error", E(MLC) },
 	{ "Memory_Allocation_Failure(EL0004)", E(UNKNOWN) },
 	{ "TotalUsedMemStatistics", E(MINDSPORE) },
@@ -197,6 +209,9 @@ static enum messages_backend own_backend(const struct messages_event *e)
 		const char *word;
 		enum messages_backend backend;
 	} words[] = {
+		{ "GPU video memory", MESSAGES_BACKEND_OTHER },
+		{ "DmlExecution", MESSAGES_BACKEND_OTHER },
+		{ "[GPU] ", MESSAGES_BACKEND_OTHER },
 		{ "MPS ", MESSAGES_BACKEND_MPS },
 		{ "Metal", MESSAGES_BACKEND_MPS },
 		{ "METAL", MESSAGES_BACKEND_MPS },

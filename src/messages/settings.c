@@ -170,6 +170,7 @@ const struct scan_setting scan_settings[] = {
 	{ "WinError", S(WINDOWS), SEEN },
 	{ "Microsoft Windows", S(WINDOWS), SEEN },
 	{ "win_amd64", S(WINDOWS), SEEN },
+	{ "ComfyUI_windows", S(WINDOWS), SEEN },
 	{ "Windows-1", S(WINDOWS), SEEN },
 	{ "os.name: nt", S(WINDOWS), SEEN },
 	{ "ollama.exe", S(WINDOWS), SEEN },

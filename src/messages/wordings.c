@@ -57,6 +57,9 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define LOST_HELPS                                                                                 \
 	"dmesg -T tells whether the kernel killed it; with one process and no pool a crash shows " \
 	"itself"
+#define COMPILER_SAYS "a compiler or linker was ended by SIGKILL: for host memory as a rule"
+#define COMPILER_HELPS \
+	"fewer compilers at a time (MAX_JOBS=2, make -j2, ninja -j2, cargo build -j2)"
 #define RAY_RAISED                                                                               \
 	"Ray's monitor stopped the task before the kernel had to: its node stood above 95 % of " \
 	"its memory"
@@ -483,13 +486,16 @@ const struct messages_wording scan_wordings[] = {
 	  "ran out-of-memory and exited with a non-zero status of {code}(SIGKILL)", NULL,
 	  "a machine type with more memory for the replica (machineSpec.machineType)" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
-	  "Memory limit of {limit} exceeded with {used} used", NULL, NULL },
+	  "Memory limit of {limit} exceeded with {used} used", NULL,
+	  "more memory for the service (gcloud run services update --memory), or fewer requests at "
+	  "a "
+	  "time (--concurrency)" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Error R15 (Memory quota vastly exceeded)",
-	  NULL, NULL },
+	  NULL, "a larger dyno type (heroku ps:type), or fewer workers (WEB_CONCURRENCY)" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Ran out of memory (used over {limit})", NULL,
-	  NULL },
+	  "a larger instance type, or fewer workers" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Memory limit exceeded ({limit})", NULL,
-	  NULL },
+	  "larger hardware for the space, or a smaller model" },
 	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "was killed: failed to reclaim memory", NULL,
 	  NULL },
 	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "was killed: out of swap space", NULL, NULL },
@@ -501,6 +507,63 @@ const struct messages_wording scan_wordings[] = {
 	  "fewer compilers at a time (MAX_JOBS=2, make -j2, cargo build -j2)" },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "virtual memory exhausted: Cannot allocate memory",
 	  NULL, "fewer compilers at a time (MAX_JOBS=2, make -j2)" },
+	/* DirectML, OpenVINO, CatBoost, COLMAP, drawing */
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1,
+	  "Could not allocate tensor with {tried}. There is not enough GPU video memory", NULL,
+	  "a smaller batch, picture or model: DirectML keeps more memory than CUDA does; close "
+	  "other "
+	  "programs that use the card" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "DmlExecutionProvider*8007000E Not enough memory resources are available", NULL,
+	  "a smaller batch, picture or model; close other programs that use the card" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "[GPU] Exceeded max size of memory object allocation: requested {tried}, but max alloc",
+	  ONE_BUFFER, "smaller inputs (batch, picture, context), or weights of 8 bits (INT8)" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 0, "[GPU] CL_OUT_OF_RESOURCES",
+	  "OpenCL's driver had no room on the device, or its kernel was too large",
+	  "smaller inputs or a smaller model; or on the CPU (device CPU)" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "NCudaLib::TOutOfMemoryError", NULL,
+	  "a smaller border_count and depth, a gpu_ram_part that leaves room for others, or "
+	  "task_type "
+	  "CPU" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Not enough GPU memory to match {code} features",
+	  NULL, "a smaller --SiftMatching.max_num_matches, or fewer features a picture" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Out of video memory trying to allocate a rendering resource", NULL,
+	  "a smaller picture or fewer textures; close other programs that use the card" },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 0,
+	  "Model loading aborted due to insufficient system resources",
+	  "LM Studio refused to load it: by its estimate the model takes more than the machine has "
+	  "left",
+	  "a smaller model or quantisation, a shorter Context Length; the guardrail can be relaxed "
+	  "in "
+	  "the settings" },
+	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
+	  "failed to allocate CUDA memory with byte size {code} on GPU {device}: CNMEM", NULL,
+	  "a larger --cuda-memory-pool-byte-size=GPU:BYTES" },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "Decode out of memory. Try to lower your batch size",
+	  "the running requests filled the server's KV cache",
+	  "fewer requests at a time (--max-running-requests), shorter ones, or a larger "
+	  "--schedule-conservativeness" },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "Prefill out of memory. Try to lower your batch size",
+	  "the prompts that were to start did not fit into the server's KV cache",
+	  "smaller chunks (--chunked-prefill-size 2048), fewer requests at a time "
+	  "(--max-running-requests)" },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "thrust::system*out of memory", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
+	  "Out of Memory Error: *allocate*of size {tried} ({used}/{limit} used)",
+	  "DuckDB reached its own memory_limit",
+	  "a larger SET memory_limit, a SET temp_directory to spill to, fewer SET threads" },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "cannot allocate memory in static TLS block",
+	  "the loader's room for thread-local data was used up, not memory: an order of imports",
+	  "import that library first, or LD_PRELOAD it" },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "Allowed memory size of {limit} exhausted",
+	  "PHP's own memory_limit was reached: neither the GPU's memory nor the machine's",
+	  "a larger memory_limit in php.ini" },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "failed to allocate memory (NoMemoryError)", NULL,
+	  NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "fatal error: runtime: out of memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "runtime: cannot allocate memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "System.OutOfMemoryException", NULL, NULL },
@@ -966,12 +1029,45 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	/* other schedulers: AWS Batch and ECS, LSF, PBS, HTCondor */
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Container killed due to memory usage", NULL,
-	  NULL },
-	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "TERM_MEMLIMIT", NULL, NULL },
+	  "more memory in the job's definition (resourceRequirements MEMORY; ECS: memory of the "
+	  "task)" },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "TERM_MEMLIMIT", NULL,
+	  "ask for more memory: bsub -M and -R \"rusage[mem=...]\"" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
-	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL, NULL },
+	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL,
+	  "ask for more memory: #PBS -l select=1:mem=..., or -l mem=..." },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "PBS: job killed: vmem*exceeded limit", NULL,
+	  "ask for more memory: #PBS -l vmem=..., or -l mem=..." },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "exceeds job hard limit \"h_vmem\"", NULL,
+	  "ask for more memory: #$ -l h_vmem=... (each slot has so much)" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Job has gone over memory limit of", NULL,
-	  NULL },
+	  "ask for more memory: request_memory in the submit file" },
+	/* who watches processes: gunicorn, Celery, uWSGI, Supervisor, Airflow, Prefect, Intel MPI */
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "was sent SIGKILL! Perhaps out of memory?",
+	  "gunicorn's worker was ended by SIGKILL: for host memory as a rule, or for its timeout",
+	  "fewer gunicorn workers (each loads its own model), --preload, or more memory" },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "Worker exited prematurely: signal 9", NULL,
+	  "fewer Celery workers at a time (--concurrency 1, --max-memory-per-child), or more "
+	  "memory" },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "died, killed by signal 9", NULL,
+	  "fewer uWSGI processes, or more memory" },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "exited: *(terminated by SIGKILL", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "return code Negsignal.SIGKILL", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1,
+	  "killed before it finished (likely due to running out of memory)", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "exited with status code: -9", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "KILLED BY SIGNAL: 9 (Killed)", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "terminated with signal SIGKILL", NULL, NULL },
+	{ MESSAGES_SYSTEMD, MESSAGES_KILLED, 1, "Main process exited, code=killed, status=9/KILL",
+	  NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "Exited (137) ", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "fatal error: Killed signal terminated program",
+	  COMPILER_SAYS, COMPILER_HELPS },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "terminated with signal 9 [Killed]", COMPILER_SAYS,
+	  COMPILER_HELPS },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "could not compile *(signal: 9, SIGKILL",
+	  COMPILER_SAYS, COMPILER_HELPS },
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "LLVM ERROR: out of memory", NULL, COMPILER_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_SHARED, 0, "Signal 7 (SIGBUS) received by PID {pid}",
 	  BUS_ERROR, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "(SIGSEGV) received by PID {pid}",
@@ -1010,6 +1106,7 @@ const struct messages_wording scan_wordings[] = {
 	  "a process crashed: not memory that ran out", "python -X faulthandler shows where" },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "No space left on device",
 	  "a disk is full: not memory", "df -h tells which" },
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, ": Cannot allocate memory$", NULL, NULL },
 	/* -- PyTorch without numbers: what the rows above did not take -- */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: CUDA out of memory", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: HIP out of memory", NULL, NULL },
