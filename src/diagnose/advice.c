@@ -67,6 +67,7 @@ enum {
 	F_DOCKER = 1 << 23,
 	F_OWN_LIMIT = 1 << 24, /* no cgroup's: the program's own (Dask, YARN) */
 	F_UNIFIED = 1 << 25,   /* memory that lies in the host's and the card's together */
+	F_COPYING = 1 << 30,   /* a copy that does not wait, which pins host memory */
 	F_TINY = 1 << 27,      /* next to nothing was asked for */
 	F_BESIDE = 1 << 28,    /* of the GPU's share, others hold more than this program */
 	F_NOT_FIRST = 1 << 29, /* not the first card */
@@ -174,6 +175,8 @@ static const struct row {
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
 	  .first = "look at the size of the input: so much at once is seldom meant" },
+	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
+	  .text = "where there is no such limit: a smaller batch or model, which asks for less" },
 	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS, .engines = TORCH | IN(MEGATRON),
 	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(STARTING),
 	  .bounds = BY(DEVICE),
@@ -189,7 +192,14 @@ static const struct row {
 		  "it runs, the card was full",
 	  .first = "run it once on the CPU, where a label or token id out of range shows its line",
 	  .fix = "CUDA_LAUNCH_BLOCKING=1" },
-	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
+	{ HELPS, .kinds = GPU, .facts = F_COPYING, .engines = TORCH | PICTURES,
+	  .text = "less pinned memory: a copy with non_blocking=True pins host memory, and the "
+		  "driver "
+		  "has a limit of it (under WSL a low one: more memory in .wslconfig); or copy "
+		  "without it",
+	  .first = "less pinned host memory (copy without non_blocking; under WSL more memory)",
+	  .fix = "x.to(device)" },
+	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH, .without = F_COPYING,
 	  .moments = AT(MOMENT_UNKNOWN) | AT(LOADING), .unless = SET(SPLATTING) | SET(MMDET),
 	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
@@ -415,11 +425,17 @@ static const struct row {
 	  .text = "of several cards, another division (-ts 3,1): the one that is named was full",
 	  .fix = "-ts 3,1", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER,
+	  .moments = AT(LOADING),
+	  .text = "fewer layers on the GPU (num_gpu): it is the weights that do not fit; ollama ps "
+		  "shows what else is loaded, ollama stop MODEL unloads it",
+	  .first = "fewer layers on the GPU (num_gpu), or a smaller quantisation",
+	  .fix = "PARAMETER num_gpu 20", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER, .moments = LOADED,
 	  .text = "a shorter context (num_ctx, or OLLAMA_CONTEXT_LENGTH) or fewer layers on the "
 		  "GPU (num_gpu); ollama ps shows what is loaded, ollama stop MODEL unloads it",
 	  .first = "a shorter context (num_ctx) or fewer layers on the GPU (num_gpu)",
 	  .fix = "OLLAMA_CONTEXT_LENGTH=4096", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER,
+	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER, .moments = LOADED,
 	  .text = "OLLAMA_NUM_PARALLEL=1 and OLLAMA_MAX_LOADED_MODELS=1; OLLAMA_KV_CACHE_TYPE=q8_0 "
 		  "with OLLAMA_FLASH_ATTENTION=1",
 	  .fix = "OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_FLASH_ATTENTION=1 "
@@ -457,21 +473,27 @@ static const struct row {
 	  .first = "a smaller picture, fewer frames or a smaller batch", .fix = "--novram" },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED,
 	  .text = "a smaller model file: fp8 or GGUF weights" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = DOING(TRAINING),
+	  .text = "train less: LoRA instead of the whole model, 8-bit Adam, gradient "
+		  "checkpointing, a "
+		  "smaller resolution, no text encoder; 4 GB are too few for DreamBooth",
+	  .first = "train less (LoRA, 8-bit Adam, gradient checkpointing)" },
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
 	  .unless = SET(MEDVRAM) | SET(LOWVRAM),
 	  .text = "a smaller picture or batch; start it with --medvram, then --lowvram",
 	  .first = "a smaller picture, or start it with --medvram", .fix = "--medvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .set = SET(MEDVRAM),
-	  .unless = SET(LOWVRAM),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
+	  .set = SET(MEDVRAM), .unless = SET(LOWVRAM),
 	  .text = "a smaller picture or batch; --lowvram instead of --medvram",
 	  .first = "a smaller picture, or --lowvram", .fix = "--lowvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .set = SET(LOWVRAM),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
+	  .set = SET(LOWVRAM),
 	  .text = "a smaller picture or batch, fewer extensions (ControlNet, hires fix): it runs "
 		  "with "
 		  "the least memory already",
 	  .first = "a smaller picture or batch" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111), .backends = CUDA_LIKE,
-	  .unless = SET(ATTENTION),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
+	  .backends = CUDA_LIKE, .unless = SET(ATTENTION),
 	  .text = "attention that holds no matrix of all pixels: --opt-sdp-attention (PyTorch 2) "
 		  "or "
 		  "--xformers",
@@ -604,10 +626,16 @@ static const struct row {
 	  .first = "a smaller workspace", .fix = "trtexec --memPoolSize=workspace:2048",
 	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
-	  .text = "a smaller --batch-size, fewer --num-layers, a shorter --max-seq-length, "
-		  "--grad-checkpoint",
+	  .unless = SET(CHECKPOINTING) | SET(BATCH),
+	  .text = "a smaller --batch-size, and --grad-checkpoint",
 	  .first = "a smaller --batch-size, and --grad-checkpoint",
-	  .fix = "--batch-size 1 --num-layers 8 --grad-checkpoint", .example = 1 },
+	  .fix = "--batch-size 1 --grad-checkpoint", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
+	  .text = "a shorter --max-seq-length (long samples split), fewer --num-layers, LoRA "
+		  "instead "
+		  "of --fine-tune-type full",
+	  .first = "a shorter --max-seq-length, or fewer --num-layers",
+	  .fix = "--max-seq-length 1024 --num-layers 8", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(MLX),
 	  .text = "a smaller model or quantisation (mlx_lm.convert -q); sudo sysctl "
 		  "iogpu.wired_limit_mb=N lets the GPU have more of the machine's memory",
@@ -734,12 +762,22 @@ static const struct row {
 		  "--quant-policy 8, or more cards (--tp)",
 	  .first = "less KV cache (--cache-max-entry-count 0.5)",
 	  .fix = "--cache-max-entry-count 0.5 --session-len 8192", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(WEBUI),
+	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = AT(LOADING),
+	  .text = "a smaller quantisation of the model, or a smaller model; of GGUF files fewer "
+		  "gpu-layers, of Transformers models load-in-4bit, of ExLlama's a shorter "
+		  "max_seq_len (its cache is taken at the load) or gpu-split over cards",
+	  .first = "a smaller quantisation of the model", .fix = "--load-in-4bit" },
+	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = LOADED,
 	  .text = "a shorter context (ctx-size) or fewer layers on the GPU (gpu-layers) for GGUF "
 		  "files; "
 		  "load-in-4bit or cpu offload for Transformers models; a smaller quantisation",
 	  .first = "a shorter context, fewer layers on the GPU, or a smaller quantisation",
 	  .fix = "--ctx-size 4096 --gpu-layers 20", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(DATA),
+	  .text = "it was caching latents, one batch of pictures at a time: --vae_batch_size 1, a "
+		  "smaller --resolution, --xformers",
+	  .first = "--vae_batch_size 1, or a smaller --resolution",
+	  .fix = "--vae_batch_size=1 --resolution=512", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(LOADING),
 	  .text = "weights in 16 bits (--full_fp16 or --full_bf16, --mixed_precision), of Flux and "
 		  "SD3 --fp8_base and --blocks_to_swap; a smaller base model, or a card with more "
@@ -747,20 +785,21 @@ static const struct row {
 	  .first = "weights in 16 bits (--full_fp16), or a smaller base model",
 	  .fix = "--full_fp16 --mixed_precision=fp16" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .moments = LOADED, .unless = SET(BATCH),
+	  .moments = LOADED & ~AT(DATA), .unless = SET(BATCH),
 	  .text = "train_batch_size 1 with gradient accumulation",
 	  .first = "train_batch_size 1, with gradient accumulation",
 	  .fix = "--train_batch_size=1" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .moments = LOADED, .unless = SET(CHECKPOINTING),
+	  .moments = LOADED & ~AT(DATA), .unless = SET(CHECKPOINTING),
 	  .text = "--gradient_checkpointing, --mixed_precision bf16",
 	  .first = "--gradient_checkpointing",
 	  .fix = "--gradient_checkpointing --mixed_precision=bf16" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .moments = LOADED,
+	  .moments = LOADED & ~AT(DATA),
 	  .text = "a smaller --resolution, an optimizer with less state (an 8-bit one, Adafactor)",
 	  .first = "a smaller --resolution", .fix = "--resolution=512", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .doing = DOING(TRAINING),
+	  .moments = LOADED & ~AT(DATA),
 	  .text = "latents and text encoders cached beforehand (--cache_latents, "
 		  "--cache_text_encoder_outputs); for Flux and SD3 --fp8_base and --blocks_to_swap "
 		  "18",
@@ -776,6 +815,16 @@ static const struct row {
 	  .first = "a smaller --micro-batch-size, or --recompute-activations",
 	  .fix = "--micro-batch-size 1 --recompute-activations --use-distributed-optimizer" },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
+	  .set = SET(AUTO_BATCH),
+	  .text = "a fixed batch below what batch=-1 chose: it measures one batch, and pictures "
+		  "with "
+		  "many objects need more",
+	  .first = "a fixed, smaller batch instead of batch=-1", .fix = "batch=8", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .set = SET(BATCH),
+	  .text = "a smaller image (imgsz=480) or model (n or s): the batch is 1 already",
+	  .first = "a smaller image (imgsz=480) or model", .fix = "imgsz=480", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
+	  .unless = SET(BATCH) | SET(AUTO_BATCH),
 	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
 	  .text = "a smaller batch (batch=8; batch=-1 measures what fits) or image (imgsz=480)",
 	  .first = "a smaller batch (batch=8, or batch=-1) or image (imgsz=480)",
@@ -1004,14 +1053,16 @@ static const struct row {
 	  .engines = IN(PYTORCH), .set = SET(LIGHTNING),
 	  .text = "with Lightning: Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")",
 	  .fix = "Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(BACKWARD),
-	  .causes = OF(CAPACITY), .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .set = SET(LANGUAGE), .unless = SET(CHECKPOINTING) | SET(SPLATTING),
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
+	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING), .set = SET(LANGUAGE),
+	  .unless = SET(CHECKPOINTING) | SET(SPLATTING),
 	  .text = "gradient checkpointing; a fused loss that never holds all logits, where they "
 		  "are what was asked for",
 	  .fix = "model.gradient_checkpointing_enable()" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(BACKWARD),
-	  .causes = OF(CAPACITY), .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
+	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
 	  .unless =
 		  SET(CHECKPOINTING) | SET(SPLATTING) | SET(LANGUAGE) | SET(MMDET) | SET(DETECTRON),
 	  .text = "gradient checkpointing; a part of it in 16 bits (torch.autocast)",
@@ -1262,7 +1313,7 @@ static const struct row {
 		  "before it fails" },
 	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .only = OF(CAPACITY) | OF(LEAK),
 	  .engines = TORCH, .backends = CUDA_LIKE, .causes = OF(CAPACITY) | OF(LEAK),
-	  .without = F_GAPS,
+	  .without = F_GAPS | F_BARE,
 	  .text = "expandable_segments or max_split_size_mb: they join gaps, and there is not "
 		  "enough in gaps" },
 	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(LEAK), .engines = TORCH,
@@ -1366,6 +1417,8 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
+	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
+		facts |= F_COPYING;
 	if (known(o->tried) && o->tried.high < TINY_BYTES)
 		facts |= F_TINY;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
@@ -1380,7 +1433,7 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_PINNED;
 	if (strstr(words, "unified memory"))
 		facts |= F_UNIFIED;
-	if (findings_async(e))
+	if (findings_async(e) || findings_bare(e))
 		return facts | (t->elsewhere && would_serve(e, t) ? F_OUTSIDE : 0);
 	if (known(t->request) && known(t->room)
 		    ? !known(o->unallocated) || o->unallocated.high >= t->request.low

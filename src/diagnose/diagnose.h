@@ -277,6 +277,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 /* ---- advice (advice.c) ---- */
 
 /* May the memory be that of PyTorch's caching allocator?  Also where nothing tells the engine. */
+int findings_bare(const struct messages_event *e);
 int findings_async(const struct messages_event *e);
 int findings_own_limit(const struct messages_event *e);
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c);

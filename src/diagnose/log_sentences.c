@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static int known(struct messages_bytes b)
 {
@@ -244,6 +245,73 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 		lines_add(l, "its threshold was %.0f %% of that", e->share * 100);
 }
 
+/* The last part of a path that ends at `end`. */
+static const char *part_of(const char *path, const char *end)
+{
+	while (end > path && end[-1] != '/' && end[-1] != '\\')
+		end--;
+	return end;
+}
+
+static int is_part(const char *part, size_t n, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(names[i]) == n && !strncasecmp(part, names[i], n))
+			return 1;
+	return 0;
+}
+
+/* The folder of a script that may be a program's name; NULL: none is, or it is somebody's home. */
+static const char *folder_of(const char *path, const char *script, size_t *n)
+{
+	static const char *const inner[] = { "src",     "script",   "scripts", "tool", "tools",
+					     "example", "examples", "bin",     "app",  "code",
+					     "test",    "tests",    "utils",   "core", "train",
+					     "models",  "model",    "modules", "lib" };
+	static const char *const homes[] = {
+		"home", "Users", "root", "content", "workspace", "tmp"
+	};
+	const char *end = script;
+
+	while (end > path + 1) {
+		const char *part = part_of(path, end - 1), *above;
+
+		*n = (size_t)(end - 1 - part);
+		if (is_part(part, *n, inner, sizeof(inner) / sizeof(inner[0]))) {
+			end = part;
+			continue;
+		}
+		above = part > path + 1 ? part_of(path, part - 1) : part;
+		if (!*n || part == path ||
+		    is_part(part, *n, homes, sizeof(homes) / sizeof(homes[0])) ||
+		    is_part(above, part > above ? (size_t)(part - 1 - above) : 0, homes, 2))
+			return NULL;
+		return part;
+	}
+	return NULL;
+}
+
+/* A program that nobody knows by its name: the outermost script, and the folder that it is in. */
+static int tell_script(struct lines *l, const struct messages_trace *t)
+{
+	const struct messages_frame *outer =
+		t->caller_count ? &t->callers[t->caller_count - 1] : &t->user;
+	const char *end = outer->file + strlen(outer->file), *script = part_of(outer->file, end);
+	const char *folder;
+	size_t n = 0;
+
+	if (t->caller_count == MESSAGES_CALLERS || end - script < 4 || strcmp(end - 3, ".py") != 0)
+		return 0;
+	folder = folder_of(outer->file, script, &n);
+	if (!folder && t->caller_count)
+		folder = folder_of(t->user.file,
+				   part_of(t->user.file, t->user.file + strlen(t->user.file)), &n);
+	if (!folder)
+		return 0;
+	lines_add(l, "the program is %s of %.*s, on PyTorch", script, (int)n, folder);
+	return 1;
+}
+
 /* Which program it was and what it did, with the words that tell. */
 static void tell_context(struct lines *l, const struct diagnose_text *x,
 			 const struct messages_context *c)
@@ -251,7 +319,10 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 	const struct messages_log *log = x->log;
 	int several = log->files.n > 1 && !x->redacts;
 
-	if (c->program)
+	if (!c->program && c->engine == MESSAGES_ENGINE_PYTORCH && !x->redacts &&
+	    tell_script(l, &x->event->traceback))
+		;
+	else if (c->program)
 		lines_add(l, "the program is %s, on %s: line %llu%s%s has '%s'", c->program,
 			  messages_engine_names[c->engine], (unsigned long long)c->program_line,
 			  several ? " of " : "", several ? log->files.at[c->program_file].path : "",

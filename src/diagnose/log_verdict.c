@@ -22,6 +22,7 @@
  * The same where the text names no process: a context with its libraries, and a screen, are a GiB themselves.
  */
 #define UNTOLD_BYTES (3u << 29)
+#define UNTOLD_PART 4 /* of what PyTorch holds, where its release lists no processes */
 
 /* A full card of which the engine holds no more than this is in other hands. */
 #define LITTLE_BYTES (1u << 28)
@@ -89,6 +90,13 @@ int findings_async(const struct messages_event *e)
 	       strstr(e->text, "would exceed allowed memory") != NULL;
 }
 
+/* The driver's code alone: PyTorch's allocator, which may have gaps, tells numbers when it is refused. */
+int findings_bare(const struct messages_event *e)
+{
+	return e->wording->family == MESSAGES_CUDA && e->wording->class == MESSAGES_DEVICE &&
+	       !known(e->oom.tried);
+}
+
 /* ---- the bound ---- */
 
 static uint64_t decides(const struct messages_oom *o)
@@ -122,6 +130,7 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 	if (!known(o->others)) {
 		/* no NVML: whose the rest is, is not told */
 		if (t->outside.low >= decides(o) && t->outside.low >= UNTOLD_BYTES &&
+		    (!o->old_format || t->outside.low >= o->reserved.high / UNTOLD_PART) &&
 		    (!known(o->tried) || plus(t->outside, o->free).high >= o->tried.low))
 			t->bound_by = FINDINGS_BOUND_UNKNOWN;
 		return;
@@ -310,7 +319,7 @@ static void rank(const struct messages_event *e, unsigned facts, struct findings
 	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])
 		t->ranked_count++;
 	/* it stands last where there are no numbers */
-	if (t->ranked_count > 1 && findings_async(e) &&
+	if (t->ranked_count > 1 && (findings_async(e) || findings_bare(e)) &&
 	    t->ranked[t->ranked_count - 1] == FINDINGS_CAUSE_FRAGMENTATION)
 		t->ranked[--t->ranked_count] = FINDINGS_CAUSE_UNKNOWN;
 }

@@ -215,8 +215,9 @@ static const struct messages_wording killer_called = {
 	0,
 	"invoked oom-killer",
 	"the kernel's oom-killer was called; whom it killed, this text does not tell any more",
-	"the lines of the kernel's log behind these name the process, what it held, and whether a "
-	"limit or the whole machine ran out: dmesg -T | grep -i -E 'killed process|oom-kill'"
+	"read the kernel's lines behind these (dmesg -T | grep -i -E 'killed process|oom-kill'): "
+	"they "
+	"name the process, what it held, and whether a limit or the whole machine ran out"
 };
 
 /* A log that is cut behind the oom-killer's first lines: something was killed, and who asked is not who died. */

@@ -245,6 +245,7 @@ enum messages_setting {
 	MESSAGES_SET_GRPO,
 	MESSAGES_SET_REPLAY, /* a buffer of past episodes is in host memory */
 	MESSAGES_SET_FLOAT32,
+	MESSAGES_SET_AUTO_BATCH,
 	MESSAGES_SET_FOLDING, /* AlphaFold and its like */
 	MESSAGES_SET_V1,      /* vLLM's engine that knows no swap space */
 	MESSAGES_SET_COMPILE, /* torch.compile */

@@ -85,6 +85,7 @@ static const struct {
 	{ "*allocate: 2", E(TENSORRT) },
 	{ "[metal::malloc]", E(MLX) },
 	{ "[malloc_or_wait]", E(MLX) },
+	{ "[METAL] Command", E(MLX) },
 	{ "vs. 0)*out of memory", E(CAFFE) },
 	{ "during getBestTactic", E(TENSORRT) },
 	{ "Error Code 2: OutOfMemory", E(TENSORRT) },

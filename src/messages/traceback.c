@@ -6,21 +6,11 @@
 
 /* Installed packages, the interpreter, and what has no file. */
 static const char *const not_the_users[] = {
-	"site-packages/",
-	"dist-packages/",
-	"/lib/python",
-	"\\lib\\",
-	"<frozen",
-	"<string>",
-	"<__array_function__",
-	"/importlib/",
-	"/bin/", /* torchrun, deepspeed, accelerate */
-	"runpy.py",
-	"/torch/nn/",
-	"/torch/autograd/",
-	"/torch/optim/",
-	"/torch/utils/",
-	"/torch/distributed/",
+	"site-packages/", "dist-packages/", "/lib/python",
+	"<frozen",        "<string>",       "<__array_function__",
+	"/importlib/",    "/bin/", /* torchrun, deepspeed, accelerate */
+	"runpy.py",       "/torch/nn/",     "/torch/autograd/",
+	"/torch/optim/",  "/torch/utils/",  "/torch/distributed/",
 	"/torch/_",
 };
 
@@ -86,6 +76,7 @@ static const struct cue {
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "=to", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "_apply", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "convert", NULL },
+	{ MESSAGES_LOADING, "torch/nn/modules/module.py", NULL, "t.cuda(" },
 	{ MESSAGES_BACKWARD, "torch/autograd/", "backward", NULL },
 	{ MESSAGES_BACKWARD, "torch/_tensor.py", "backward", NULL },
 	{ MESSAGES_BACKWARD, NULL, "_engine_run_backward", NULL },
@@ -106,6 +97,7 @@ static const struct cue {
 	{ MESSAGES_FORWARD, NULL, "training_step", NULL },
 	{ MESSAGES_FORWARD, "torch/nn/modules/module.py", "_call_impl", NULL },
 	{ MESSAGES_DATA, "torch/utils/data/", NULL, NULL },
+	{ MESSAGES_DATA, NULL, "cache_latents", NULL }, /* of all pictures, before the first step */
 	{ MESSAGES_DATA, NULL, "collate", NULL },
 	{ MESSAGES_DATA, NULL, "loadCam", NULL }, /* Gaussian splatting */
 	{ MESSAGES_DATA, NULL, "cameraList_from", NULL },
@@ -117,10 +109,24 @@ void scan_trace_start(struct messages_trace *t)
 	*t = (struct messages_trace){ .step = PLIM_UNKNOWN };
 }
 
-static int is_users(const char *file)
+/* Windows' paths as the others. */
+static const char *slashes(const char *file, char out[sizeof(((struct messages_frame *)0)->file)])
 {
-	if (!*file)
+	size_t i = 0;
+
+	for (; file[i]; i++)
+		out[i] = (char)(file[i] == '\\' ? '/' : file[i]);
+	out[i] = 0;
+	return out;
+}
+
+static int is_users(const char *name)
+{
+	char file[sizeof(((struct messages_frame *)0)->file)];
+
+	if (!*name)
 		return 0;
+	slashes(name, file);
 	for (size_t i = 0; i < sizeof(not_the_users) / sizeof(not_the_users[0]); i++)
 		if (strstr(file, not_the_users[i]))
 			return 0;
@@ -211,10 +217,13 @@ static int is_function(const char *function, const char *want)
 /* The row that a frame fits, or CUES. */
 static size_t find_cue(const struct messages_frame *f)
 {
+	char file[sizeof(f->file)];
 	size_t c = 0;
 
+	slashes(f->file, file);
+
 	for (; c < CUES; c++) {
-		if ((!cues[c].file || strstr(f->file, cues[c].file)) &&
+		if ((!cues[c].file || strstr(file, cues[c].file)) &&
 		    (!cues[c].function || is_function(f->function, cues[c].function)) &&
 		    (!cues[c].source || strstr(f->source, cues[c].source)))
 			break;

@@ -167,6 +167,15 @@ const struct messages_wording scan_wordings[] = {
 	  "Allocator (mklcpu) ran out of memory trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, /* 1.x: bfc_allocator.cc */
 	  "Ran out of memory trying to allocate {tried}", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, /* eager/execute.cc: no room for the copy */
+	  "device:GPU:{device} in order to run*Dst tensor is not initialized",
+	  "TensorFlow found no room on the card for a tensor that it copied there",
+	  "feed the data in batches (tf.data, keras.utils.Sequence) instead of one array, which is "
+	  "copied to the card whole" },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, "Dst tensor is not initialized",
+	  "TensorFlow found no room on the card for a tensor that it copied there",
+	  "feed the data in batches (tf.data, keras.utils.Sequence) instead of one array, which is "
+	  "copied to the card whole" },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|Limit: {limit}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|InUse: {used}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
@@ -217,6 +226,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "Device memory allocation of size {tried} failed",
 	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* mlx/backend/metal/device.cpp */
+	  "[METAL] Command buffer execution failed: Insufficient Memory", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "kIOGPUCommandBufferCallbackErrorOutOfMemory",
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* mlx/backend/metal/allocator.cpp */
@@ -922,6 +933,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "container * was OOM killed", GROUP_SAYS,
 	  NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "Reason: Error$", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "\"reason\": \"Error\"", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1, "failed liveness probe, will be restarted",
 	  "the container did not answer its liveness probe and was restarted: not memory; a "
 	  "process "
@@ -1077,6 +1089,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SHELL, MESSAGES_NOTHING, 1, "that ends with exit code 137", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code: 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code 137|", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code (137)", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exited with code 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit status 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exitcode: 137|", NULL, NULL },
