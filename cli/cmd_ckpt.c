@@ -11,6 +11,7 @@
 
 struct ckpt_opts {
 	bool json, values, no_color, tensors, no_manifest, dry_run, quiet;
+	bool silent; /* the page goes where the text would */
 	const char *threshold, *keys, *output, *config;
 	uint64_t max_memory, width, threads, keep;
 	const char *require, *allow_file;
@@ -46,9 +47,13 @@ static const struct opt verify_opt[] = {
 	OPT_END
 };
 
+#define OPT_PAGE                                                   \
+	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL, \
+		   "write FILE.html, one page that shows it in a browser")
+
 static const struct opt show_opt[] = { OPT_FLAG('t', "tensors", ckpt_opts, tensors,
 						"list every tensor"),
-				       OPT_ALLOW, OPT_LOOK, OPT_END };
+				       OPT_PAGE, OPT_ALLOW, OPT_LOOK, OPT_END };
 
 #define ALLOW_BYTES ((size_t)1 << 20) /* of a list */
 
@@ -91,6 +96,67 @@ static int allowed(const struct ckpt_opts *o, char **list)
 	return code;
 }
 
+/* ---- the page: what is printed, as text and as JSON, which the viewer draws ---- */
+
+static int page_written(const struct ckpt_opts *o, struct cmd_answer *answer, enum plim_status st,
+			struct plim_err *err)
+{
+	struct plim_page *page = NULL;
+
+	if (!st)
+		st = cmd_page_new(o->max_memory, &page, err);
+	st = cmd_answer_end(answer, page, st, err);
+	if (!st)
+		st = cmd_page_end(page, o->output, err);
+	else
+		plim_page_free(page);
+	return st ? cmd_fail(err) : CMD_DONE;
+}
+
+static int page_of_one(const struct ckpt_opts *o, const struct plim_ckpt *c)
+{
+	struct plim_text_style style = cmd_answer_style();
+	struct cmd_answer answer = { 0 };
+	struct plim_err err;
+	enum plim_status st =
+		plim_ckpt_text(c, PLIM_CKPT_TEXT_SHOW, &style, cmd_answer_text, &answer, &err);
+
+	if (!st)
+		st = plim_ckpt_json(c, cmd_answer_json, &answer, &err);
+	return page_written(o, &answer, st, &err);
+}
+
+static int page_of_diff(const struct ckpt_opts *o, const struct plim_ckpt_diff *d)
+{
+	struct plim_text_style style = cmd_answer_style();
+	struct cmd_answer answer = { 0 };
+	struct plim_err err;
+	enum plim_status st = plim_ckpt_diff_text(d, &style, cmd_answer_text, &answer, &err);
+
+	if (!st)
+		st = plim_ckpt_diff_json(d, cmd_answer_json, &answer, &err);
+	return page_written(o, &answer, st, &err);
+}
+
+/* Runs a verb that writes a page where one is asked for. */
+static int with_page(const struct ckpt_opts *given, int argc, char **argv,
+		     int (*run)(const struct ckpt_opts *o, int argc, char **argv))
+{
+	static const char *const pages[] = { ".html", ".htm", NULL };
+	struct ckpt_opts o = *given;
+	struct output out;
+	int code;
+
+	if (!o.output)
+		return run(&o, argc, argv);
+	code = cmd_output_begin(&out, o.output, pages, argv, argc);
+	if (code != CMD_DONE)
+		return code;
+	o.silent = cmd_output_is_stdout(&out);
+	o.output = out.path;
+	return cmd_output_end(&out, run(&o, argc, argv));
+}
+
 static int one(const struct ckpt_opts *o, const char *path, const char *allow, unsigned flags,
 	       enum plim_ckpt_text what)
 {
@@ -110,9 +176,14 @@ static int one(const struct ckpt_opts *o, const char *path, const char *allow, u
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
 	code = c->verdict >= PLIM_CKPT_DAMAGED ? CMD_FAILED : CMD_DONE;
-	if (o->json ? plim_ckpt_json(c, cmd_to_stdout, NULL, &err)
-		    : plim_ckpt_text(c, what, &style, cmd_to_stdout, NULL, &err))
+	if (!o->silent && (o->json ? plim_ckpt_json(c, cmd_to_stdout, NULL, &err)
+				   : plim_ckpt_text(c, what, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
+	if (o->output && code <= CMD_FAILED) {
+		int page = page_of_one(o, c);
+
+		code = page > code ? page : code;
+	}
 	plim_ckpt_free(c);
 	return code;
 }
@@ -142,11 +213,18 @@ static int verify_run(const void *values, int argc, char **argv)
 	return each(o, argc, argv, flags, o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
 }
 
+static int show_all(const struct ckpt_opts *o, int argc, char **argv)
+{
+	return each(o, argc, argv, 0, o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
+}
+
 static int show_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
 
-	return each(o, argc, argv, 0, o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
+	if (o->output && argc != 1)
+		return cmd_usage("a page shows one checkpoint");
+	return with_page(o, argc, argv, show_all);
 }
 
 static const struct cmd_example verify_examples[] = {
@@ -189,6 +267,7 @@ static const struct cmd ckpt_verify = {
 static const struct cmd_example show_examples[] = {
 	{ "plimsoll ckpt show model.safetensors", "tensors by prefix, dtype, size" },
 	{ "plimsoll ckpt show last.pt --tensors", "and every tensor" },
+	{ "plimsoll ckpt show last.pt -o page.html", "as a tree by size, dtype or shard" },
 	{ NULL, NULL },
 };
 
@@ -211,7 +290,9 @@ static const struct opt diff_opt[] = {
 		   "differences below it are within what bf16 loses"),
 	OPT_STRING('c', "config", ckpt_opts, config, "config.json", NULL,
 		   "in place of SECOND: would FIRST load into a model of it?"),
-	OPT_LOOK, OPT_END
+	OPT_PAGE,
+	OPT_LOOK,
+	OPT_END
 };
 
 static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const struct plim_ckpt *b,
@@ -231,9 +312,14 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 	code = d->against_config ? d->loads == PLIM_TRI_NO
 				 : !d->same || (o->values && (d->changed || d->not_compared));
 	code = code ? CMD_FAILED : CMD_DONE;
-	if (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
-		    : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err))
+	if (!o->silent && (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
+				   : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
+	if (o->output && code <= CMD_FAILED) {
+		int page = page_of_diff(o, d);
+
+		code = page > code ? page : code;
+	}
 	plim_ckpt_diff_free(d);
 	return code;
 }
@@ -255,12 +341,26 @@ static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ck
 	return CMD_INPUT;
 }
 
-static int diff_run(const void *values, int argc, char **argv)
+static int diff_opened(const struct ckpt_opts *o, int argc, char **argv)
 {
-	const struct ckpt_opts *o = values;
 	struct plim_ckpt *side[2] = { NULL, NULL };
 	struct plim_err err;
 	int code = CMD_DONE;
+
+	for (int i = 0; i < argc && !code; i++)
+		code = open_side(o, argv[i], &side[i]);
+	if (!code && o->config && plim_ckpt_open_config(o->config, &side[1], &err))
+		code = cmd_fail(&err);
+	if (!code)
+		code = diff_two(o, side[0], side[1], strtod(o->threshold, NULL));
+	plim_ckpt_free(side[0]);
+	plim_ckpt_free(side[1]);
+	return code;
+}
+
+static int diff_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
 	char *end;
 	double threshold = strtod(o->threshold, &end);
 
@@ -271,21 +371,14 @@ static int diff_run(const void *values, int argc, char **argv)
 		return cmd_usage(
 			o->config ? "with --config one checkpoint is compared, without --values"
 				  : "two checkpoints are compared, or one with --config");
-	for (int i = 0; i < argc && !code; i++)
-		code = open_side(o, argv[i], &side[i]);
-	if (!code && o->config && plim_ckpt_open_config(o->config, &side[1], &err))
-		code = cmd_fail(&err);
-	if (!code)
-		code = diff_two(o, side[0], side[1], threshold);
-	plim_ckpt_free(side[0]);
-	plim_ckpt_free(side[1]);
-	return code;
+	return with_page(o, argc, argv, diff_opened);
 }
 
 static const struct cmd_example diff_examples[] = {
 	{ "plimsoll ckpt diff mine.pt theirs.safetensors", "why it does not load" },
 	{ "plimsoll ckpt diff fp32.pt bf16.pt --values", "how much the conversion cost" },
 	{ "plimsoll ckpt diff last.pt --config config.json", "would it load, and if not why" },
+	{ "plimsoll ckpt diff a.pt b.pt -o page.html", "side by side, in a browser" },
 	{ NULL, NULL },
 };
 

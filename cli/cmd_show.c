@@ -121,7 +121,10 @@ enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct p
 	struct plim_page_size size;
 
 	plim_page_get_size(page, &size);
-	if (!st)
+	if (!st && !size.recordings)
+		cmd_say("%s: a page of %.2f MB", cmd_output_name(path),
+			(double)size.file_bytes / 1e6);
+	else if (!st)
 		cmd_say("%s: %llu recording%s, %llu allocations, %.2f MB", cmd_output_name(path),
 			(unsigned long long)size.recordings, size.recordings == 1 ? "" : "s",
 			(unsigned long long)size.allocations, (double)size.file_bytes / 1e6);

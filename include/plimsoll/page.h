@@ -49,12 +49,13 @@ PLIM_API enum plim_status plim_page_add(struct plim_page *page, const struct pli
 
 /*
  * What the verb that makes the page says, as its text and its JSON (of report of several, plan, whatif, diff):
- * the page shows it beside its recordings.  A second call replaces the first.
+ * the page shows it beside its recordings.  What `ckpt show` and `ckpt diff` say is a page without recordings.
+ * A second call replaces the first.
  */
 PLIM_API enum plim_status plim_page_answer(struct plim_page *page, const char *text,
 					   const char *json, struct plim_err *err);
 
-/* Write the file, whole or not at all.  PLIM_E_ARG: nothing was added; PLIM_E_IO. */
+/* Write the file, whole or not at all.  PLIM_E_ARG: nothing was added, and no answer; PLIM_E_IO. */
 PLIM_API enum plim_status plim_page_write(struct plim_page *page, const char *path,
 					  struct plim_err *err);
 

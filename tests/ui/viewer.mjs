@@ -1086,10 +1086,42 @@ async function diff_page(page) {
 		);
 }
 
+// A checkpoint's tree: branches sum up, open by a press, and are grouped and found.
+async function ckpt_page(page) {
+	const rows = page.locator(".tree tbody tr");
+	const row = (name) => rows.filter({ has: page.locator("code", { hasText: name }) }).first();
+	assert.match(await text_of(page, "h1"), /^NOT VERIFIED, /);
+	const whole = await text_of(page, ".tree caption");
+	assert.match(whole, /^\d+ tensors, [\d.]+ [KMG]iB$/);
+	const before = await rows.count();
+	const branch = page.locator('.tree button[aria-expanded="true"]').first();
+	await branch.click();
+	await settle(page);
+	assert.ok((await rows.count()) < before, "what is closed is not shown");
+	assert.equal(await page.evaluate(() => document.activeElement?.ariaExpanded), "false", "keeps the focus");
+	await page.locator(".checkpoint select").selectOption("dtype");
+	await settle(page);
+	assert.equal(await text_of(page, ".tree caption"), whole);
+	assert.equal(await row("float").locator("td").nth(4).textContent(), "float32");
+	await page.locator('.checkpoint input[type="search"]').fill("no such tensor");
+	assert.match(await text_of(page, ".tree caption"), /^0 tensors found/);
+	assert.deepEqual(await violations(page), []);
+}
+
+async function ckpt_diff_page(page) {
+	assert.match(await text_of(page, "h1"), /^DIFFERENT/);
+	assert.match(await text_of(page, ".tree caption"), /^\d+ differences?$/);
+	await page.locator(".checkpoint select").selectOption("change");
+	await settle(page);
+	assert.match(await text_of(page, ".tree tbody tr"), /only in|other/);
+	assert.deepEqual(await violations(page), []);
+}
+
 for (const file of pages)
 	others[`the program's ${path.basename(file)}`] = async () => {
 		const page = await open(file);
-		assert.match(await page.locator("footer").first().textContent(), /Checked: /);
+		const is_recording = !path.basename(file).startsWith("ckpt");
+		if (is_recording) assert.match(await page.locator("footer").first().textContent(), /Checked: /);
 		const plan = file.match(/plan-(\d+)MiB/); // shows its limit, and says that it is a plan
 		if (plan) {
 			const head = await page.locator("h1").textContent();
@@ -1105,7 +1137,13 @@ for (const file of pages)
 				(await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`),
 			);
 		}
-		const answers = { ranks: ranks_page, whatif: whatif_page, diff: diff_page };
+		const answers = {
+			ranks: ranks_page,
+			whatif: whatif_page,
+			diff: diff_page,
+			ckpt: ckpt_page,
+			ckpt_diff: ckpt_diff_page,
+		};
 		await answers[path.basename(file, ".html")]?.(page);
 		for (const key of ["2", "3", "4", "5", "6", "7", "p", "+", "+", "+", "c", "c", "ArrowLeft", "0"]) {
 			await page.keyboard.press(key);

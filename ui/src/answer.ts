@@ -1,6 +1,7 @@
 // What the verb that made the page says: its sentence above the pictures, its text below, and of ranks a table
 // whose rows lead to their recordings.
 
+import type { Checkpoint } from "./ckpt";
 import { el, fill, table } from "./dom";
 import { type Sections, clean, unpack } from "./page";
 import type { Panel } from "./panels";
@@ -82,6 +83,7 @@ interface Result {
 	worst_row?: number | null;
 	devices?: DiffDevice[];
 	runs?: Run[];
+	tensors?: Checkpoint["tensors"];
 }
 
 export interface Answer {
@@ -93,6 +95,7 @@ export interface Answer {
 	worst: number; // into ranks
 	devices: DiffDevice[];
 	runs: Run[];
+	checkpoint: Checkpoint | null;
 }
 
 // Which paragraphs of each verb's text say it all.
@@ -101,6 +104,8 @@ const verbs: Record<string, { name: string; said: [number, number] }> = {
 	plan: { name: "Plan", said: [1, 2] },
 	whatif: { name: "What if", said: [1, 2] },
 	diff: { name: "Difference", said: [1, 2] },
+	ckpt: { name: "Checkpoint", said: [0, 1] },
+	ckpt_diff: { name: "Checkpoints", said: [0, 1] },
 };
 
 export async function read_answer(sections: Sections): Promise<Answer | null> {
@@ -121,6 +126,7 @@ export async function read_answer(sections: Sections): Promise<Answer | null> {
 		worst: result.worst_row ?? 0,
 		devices: verb === "diff" ? (result.devices ?? []) : [],
 		runs: verb === "whatif" ? (result.runs ?? []) : [],
+		checkpoint: verb.startsWith("ckpt") ? { ...result, tensors: result.tensors ?? [] } : null,
 	};
 }
 

@@ -14,6 +14,7 @@ import {
 	read_answer,
 	sentence_of,
 } from "./answer";
+import { CheckpointView } from "./ckpt";
 import { Page, sections_here, sections_in } from "./page";
 import { Pane } from "./pane";
 import { load_plot } from "./panels";
@@ -186,11 +187,14 @@ class App {
 
 	async open(): Promise<void> {
 		const n = Page.count();
-		if (!n) throw new Error("this page holds no recording");
 		const waiting = el("p", { class: "waiting", role: "status" }, "Unpacking ...");
 		fill(this.root, waiting);
 		this.choose_theme(null);
 		this.answer = await read_answer(sections_here);
+		if (!n) {
+			this.show_checkpoint();
+			return;
+		}
 		const [first, worst] = await this.choose_first(n);
 		for (const [k, i] of first.entries()) {
 			fill(waiting, n > 1 ? `Unpacking recording ${k + 1} of ${first.length} ...` : "Unpacking ...");
@@ -208,6 +212,27 @@ class App {
 		for (const pane of this.panes) pane.timeline.redraw();
 		if (worst !== null) this.activate(first.indexOf(worst));
 		this.listen();
+	}
+
+	// A page without recordings.
+	private show_checkpoint(): void {
+		const { answer } = this;
+		if (!answer?.checkpoint) throw new Error("this page holds no recording");
+		const { path, first, second } = answer.checkpoint;
+		const names = [path, first, second].filter(Boolean).map((name) => text.plain(name!, 200));
+		document.title = `${names.join(" | ")} - plimsoll`;
+		fill(
+			this.root,
+			el(
+				"header",
+				{ class: "top" },
+				el("span", { class: "name" }, "plimsoll"),
+				el("span", { class: "file" }, names.join(", ")),
+				el("span", { class: "gap" }),
+				button("Light / dark", () => this.other_theme()),
+			),
+			new CheckpointView(answer.text, answer.checkpoint).root,
+		);
 	}
 
 	// The recordings that are opened at once, and which of them is the worst rank's.
@@ -382,7 +407,10 @@ class App {
 				this.scale_button,
 				this.link_button,
 				button("Light / dark", () => this.other_theme(), { title: "light or dark (t)" }),
-				button("Keys ?", () => this.help.showModal(), { title: "all keys (?)" }),
+				button("Keys ?", () => this.help.showModal(), {
+					title: "all keys (?)",
+					class: "keys-button",
+				}),
 			),
 			el(
 				"p",

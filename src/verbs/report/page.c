@@ -178,7 +178,7 @@ enum plim_status plim_page_write(struct plim_page *p, const char *path, struct p
 {
 	struct plim_err own;
 
-	if (!p->page.parts.n)
+	if (!p->page.parts.n && !p->page.result.at)
 		return err_set(err, PLIM_E_ARG,
 			       "there is nothing to show: no device has memory or events");
 	return page_write(&p->page, path, &p->size.file_bytes, err ? err : &own);
