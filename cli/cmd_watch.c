@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 struct watch_opts {
-	bool json, once, no_color, no_gpu, ask;
+	bool json, once, no_color, no_gpu, ask, here;
 	const char *replay, *log, *nvml, *fail_on, *on, *command, *listen, *token_file, *textfile,
 		*root;
 	uint64_t width, interval, last;
@@ -22,6 +22,8 @@ static const struct opt watch_opt[] = {
 	OPT_FLAG('j', "json", watch_opts, json,
 		 "print JSON (schema watch/1) instead of text: at the end, or (live) a line a "
 		 "sample"),
+	OPT_FLAG(0, "here", watch_opts, here,
+		 "only jobs where this command runs: its container, Slurm job, user, or cgroup"),
 	OPT_FLAG('1', "once", watch_opts, once,
 		 "look for two seconds, ten times a second, tell, and end"),
 	OPT_STRING(0, "replay", watch_opts, replay, "FILE", NULL,
@@ -497,7 +499,7 @@ static int open_one(const struct watch_opts *o, uint64_t pid, struct plim_watch 
 	struct plim_err err;
 
 	plim_watch_options_init(&options);
-	options.flags = o->no_gpu ? PLIM_WATCH_NO_GPU : 0;
+	options.flags = (o->no_gpu ? PLIM_WATCH_NO_GPU : 0) | (o->here ? PLIM_WATCH_HERE : 0);
 	options.log_path = o->log;
 	options.nvml_path = o->nvml;
 	options.root = o->root;
@@ -541,6 +543,8 @@ static int check(const struct watch_opts *o, const struct watch_doing *doing, in
 	if (!code && o->replay && (argc || o->once || o->log || o->listen || o->textfile || o->on))
 		code = cmd_usage("--replay goes without a process, --once, --log, --listen, "
 				 "--textfile and --on");
+	if (!code && o->here && (argc || o->replay))
+		code = cmd_usage("--here goes without a process, a command and --replay");
 	if (!code && command && (o->once || o->json || argc < 2))
 		code = argc < 2 ? cmd_usage("-- wants a command")
 				: cmd_usage(
@@ -638,6 +642,7 @@ static int watch_run(const void *values, int argc, char **argv)
 
 static const struct cmd_example examples[] = {
 	{ "plimsoll watch -- python train.py", "watch a job from its start to its end" },
+	{ "plimsoll watch --here --once", "my jobs on a machine that others use, too" },
 	{ "plimsoll watch --listen 9478", "a live page, and metrics for Prometheus" },
 	{ "plimsoll watch --on oom-soon,died --do 'notify \"$PLIM_TEXT\"'",
 	  "tell somebody in time" },
@@ -648,7 +653,7 @@ static const struct cmd_example examples[] = {
 const struct cmd cmd_watch = {
 	.name = "watch",
 	.summary = "jobs that run: what holds each back, and when its memory is full",
-	.args = "[PID | -- COMMAND...]",
+	.args = "[PID | --here | -- COMMAND...]",
 	.about =
 		"Looks from outside: the GPU's driver, /proc and control groups.  On a terminal it "
 		"is a screen ('?' shows its keys), else a line is printed when something "

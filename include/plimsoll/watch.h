@@ -236,7 +236,9 @@ struct plim_watch {
 };
 
 enum plim_watch_flags {
-	PLIM_WATCH_NO_GPU = 1 /* do not ask for GPUs */
+	PLIM_WATCH_NO_GPU = 1, /* do not ask for GPUs */
+	/* of the jobs that hold a GPU those alone that are where this process is: its container, Slurm job, user or cgroup */
+	PLIM_WATCH_HERE = 2
 };
 
 struct plim_watch_options {

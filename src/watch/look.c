@@ -24,6 +24,7 @@ struct kept {
 	char name[64];
 	struct proc_quota quota;
 	bool gauge; /* it had one */
+	bool here;  /* it is where we are */
 	struct proc_children children;
 	struct proc_rank rank;
 };
@@ -31,7 +32,9 @@ struct kept {
 struct watch_look {
 	struct mem *mem;
 	char root[256];
-	uint64_t pid, start_time;  /* PLIM_UNKNOWN: every job that holds a GPU */
+	uint64_t pid, start_time; /* PLIM_UNKNOWN: every job that holds a GPU */
+	bool only_here;           /* and is where we are */
+	struct proc_here here;
 	struct gpu_looker *looker; /* NULL: GPUs are not asked for */
 	double patience_s;
 	struct gpu_cards cards;
@@ -69,6 +72,9 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 	gpus.root = l->root;
 	proc_files_init(&l->files, !*l->root);
 	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
+	l->only_here = options->flags & PLIM_WATCH_HERE;
+	if (l->only_here)
+		proc_here(l->root, &l->here);
 	if (l->pid != PLIM_UNKNOWN) {
 		l->start_time = l->pid > UINT32_MAX
 					? 0
@@ -136,6 +142,7 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 		k->start_time = start_time;
 		k->bounds_time = k->children_time = k->threads_time = -INFINITY;
 		proc_rank(l->root, (uint32_t)pid, &k->rank);
+		k->here = !l->only_here || proc_is_here(l->root, (uint32_t)pid, &l->here);
 	}
 	return k;
 }
@@ -165,7 +172,7 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 	struct kept *k;
 
 	if (!start) {
-		l->foreign += l->pid == PLIM_UNKNOWN;
+		l->foreign += l->pid == PLIM_UNKNOWN && !l->only_here;
 		return;
 	}
 	for (size_t i = 0; i < l->job_count; i++)
@@ -174,6 +181,8 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 	if (l->job_count == JOBS)
 		return;
 	k = kept_of(l, pid, start);
+	if (!k->here)
+		return;
 	look_again(l, pid, k);
 	rank = &k->rank;
 	*seen = (struct watch_seen){ .pid = pid,
@@ -384,6 +393,10 @@ enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, con
 				  c->slowed & GPU_SLOWED_HEAT ? "heat"
 							      : "its hardware (power or a brake)");
 	}
+	if (l->only_here && *l->here.path)
+		lines_add(&notes, "jobs outside of cgroup %s", l->here.path);
+	else if (l->only_here)
+		lines_add(&notes, "this process is in no cgroup of its own: every job is shown");
 	if (l->foreign)
 		lines_add(&notes,
 			  "%zu process%s on the cards cannot be seen from here (another container, "

@@ -98,6 +98,16 @@ void proc_rank(const char *root, uint32_t pid, struct proc_rank *out);
 void proc_cgroup(const char *root, uint32_t pid, char *out, size_t room);
 uint64_t proc_cgroup_kills(const char *folder);
 
+/*
+ * Where this process is, so that others can be said to be there too: in its Slurm job, in a session of its user, in its container, else in
+ * its cgroup.  "": nothing tells it from others (the root of all cgroups).
+ */
+struct proc_here {
+	char controllers[64], path[320]; /* as a line of /proc/PID/cgroup has them */
+};
+void proc_here(const char *root, struct proc_here *out);
+bool proc_is_here(const char *root, uint32_t pid, const struct proc_here *here);
+
 /* What people know it as: the script, or the module, or the program; at most `room` bytes. */
 void proc_name(const char *root, uint32_t pid, char *out, size_t room);
 

@@ -362,7 +362,7 @@ bool watch_maps(uint32_t pid, const char *path)
 	return found;
 }
 
-/* ---- the host ---- */
+/* ---- limits of processor time ---- */
 
 /* Is `name` one of "cpu,cpuacct"?  (cpuset is another one.) */
 static bool names_controller(const char *list, size_t n, const char *name)
@@ -460,6 +460,78 @@ void proc_throttled(const char *path, struct watch_host *out)
 	else if (ns != PLIM_UNKNOWN)
 		out->throttled_s = (double)ns / 1e9;
 }
+
+/* ---- who is here ---- */
+
+/* The path of the hierarchy with those controllers (NULL: of the first that is not its root); false: there is none. */
+static bool path_in(const char *root, const char *pid, const char *controllers,
+		    struct proc_here *out)
+{
+	char text[4096], *line, *next;
+
+	if (!small_file(text, sizeof(text), "%s/proc/%s/cgroup", root, pid))
+		return false;
+	for (line = text; line && *line; line = next) {
+		char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = 0;
+		if (!path)
+			continue;
+		*path++ = 0;
+		if (controllers ? strcmp(list + 1, controllers) != 0 : !strcmp(path, "/"))
+			continue;
+		if ((size_t)snprintf(out->controllers, sizeof(out->controllers), "%s", list + 1) <
+			    sizeof(out->controllers) &&
+		    (size_t)snprintf(out->path, sizeof(out->path), "%s", path) < sizeof(out->path))
+			return true;
+	}
+	return false;
+}
+
+/* Letters of "job_4711" (Slurm: all of its steps) or "user-1000.slice" (all sessions); 0: it is neither. */
+static size_t encloses(const char *part)
+{
+	size_t n = strcspn(part, "/"), at;
+
+	if (!strncmp(part, "job_", 4)) {
+		at = 4 + strspn(part + 4, "0123456789");
+		return at == n && n > 4 ? n : 0;
+	}
+	if (strncmp(part, "user-", 5) != 0)
+		return 0;
+	at = 5 + strspn(part + 5, "0123456789");
+	return at > 5 && n == at + 6 && !strncmp(part + at, ".slice", 6) ? n : 0;
+}
+
+void proc_here(const char *root, struct proc_here *out)
+{
+	*out = (struct proc_here){ .path = "" };
+	if (!path_in(root, "self", NULL, out)) {
+		out->path[0] = 0;
+		return;
+	}
+	for (char *slash = out->path; slash; slash = strchr(slash + 1, '/')) {
+		size_t n = encloses(slash + 1);
+
+		if (n)
+			slash[1 + n] = 0;
+	}
+}
+
+bool proc_is_here(const char *root, uint32_t pid, const struct proc_here *here)
+{
+	struct proc_here its;
+	size_t n = strlen(here->path);
+	char number[16];
+
+	(void)snprintf(number, sizeof(number), "%u", pid);
+	return !n || (path_in(root, number, here->controllers, &its) &&
+		      !strncmp(its.path, here->path, n) && (!its.path[n] || its.path[n] == '/'));
+}
+
+/* ---- the host ---- */
 
 void proc_cgroup(const char *root, uint32_t pid, char *out, size_t room)
 {

@@ -128,7 +128,7 @@ struct watch_features {
 	unsigned samples;
 	bool sleeps_hidden;        /* something sleeps, and wchan does not tell in what */
 	char worker_sleeps_in[48]; /* where most workers sleep; "": not seen */
-	uint64_t cores;                 /* as of the host */
+	uint64_t cores;            /* as of the host */
 	double quota_cores;
 };
 

@@ -529,6 +529,27 @@ def quotas(*_):
             expect((host.get("quota_cores"), host.get("periods"), host.get("throttled_periods"), host.get("throttled_s")) == (1.5, 10, 4, 0.009), cgroup, host)
 
 
+def here(*_):
+    """--here: the same container or cgroup, any step of the same Slurm job, any session of the same user; nobody else's."""
+    for mine, others in (("0::/system.slice/slurmstepd.scope/job_7/step_0/user\n", {4711: "0::/system.slice/slurmstepd.scope/job_7/step_extern\n", 4712: "0::/system.slice/slurmstepd.scope/job_77/step_0\n"}),
+                         ("0::/user.slice/user-10.slice/session-3.scope\n", {4711: "0::/user.slice/user-10.slice/user@10.service/tmux\n", 4712: "0::/user.slice/user-1.slice/session-3.scope\n"}),
+                         ("4:cpu:/\n3:memory:/box\n0::/\n", {4711: "4:cpu:/\n3:memory:/box/sub\n0::/\n", 4712: "4:cpu:/box\n3:memory:/boxes\n0::/\n"}),
+                         ("0::/\n", {4711: "0::/a\n"})):
+        with tempfile.TemporaryDirectory() as scratch:
+            root, _ = made_cards(scratch)
+            put(root, "proc/self/cgroup", mine)
+            os.remove(os.path.join(root, "proc/4711/cgroup"))
+            os.remove(os.path.join(root, "proc/4712/cgroup"))
+            for pid, text in others.items():
+                put(root, f"proc/{pid}/cgroup", text)
+            seen = json.loads(run("watch", "--root", root, "--here", "--once", "--json").stdout)
+            expect([j["pid"] for j in seen["jobs"]] == ([4711] if 4712 in others else [4711, 4712]), mine, [j["pid"] for j in seen["jobs"]])
+            expect(any("cgroup" in n for n in seen["notes"]), "what is left out", seen["notes"])
+    run("watch", "--here", "1", codes=(2,))
+    run("watch", "--here", "--", "true", codes=(2,))
+    run("watch", "--here", "--replay", "x", codes=(2,))
+
+
 def trees(*_):
     with tempfile.TemporaryDirectory() as scratch:
         amd, intel = made_cards(scratch)
@@ -556,7 +577,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
         tests = ([(f, scratch) for f in (hanging, hanging_start, errors, workers, commands, deaths, served, with_token, ended_by_key, dumb, small,
-                                         ranks, quotas, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
+                                         ranks, quotas, here, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))
     finish("watch, live", least=10)
 

@@ -216,6 +216,9 @@ static enum plim_status begin(const struct plim_watch_options *options, double w
 	if (!st && h->options.window_s != 0 &&
 	    !(h->options.window_s >= 1 && h->options.window_s <= 60))
 		st = err_set(err, PLIM_E_ARG, "window_s is 1 to 60 seconds, or 0");
+	if (!st && h->options.flags & PLIM_WATCH_HERE && h->options.pid != PLIM_UNKNOWN)
+		st = err_set(err, PLIM_E_ARG,
+			     "options.flags: PLIM_WATCH_HERE goes without options.pid");
 	if (st) {
 		free(h);
 		free(w);
