@@ -66,35 +66,49 @@ static const struct opt watch_opt[] = {
 	OPT_END
 };
 
-/* One line of what is laid out in several: a line feed within a text is escaped, so each is layout. */
+struct one_line {
+	bool begins; /* behind a line feed: what is blank is layout */
+	plim_write_fn *write;
+	void *ctx;
+};
+
+/* A line feed within a text is escaped, so each is layout. */
 static int to_line(void *ctx, const char *text, size_t n)
 {
-	bool *begins = ctx;
+	struct one_line *l = ctx;
+	int failed = 0;
 
-	for (size_t i = 0; i < n;) {
-		size_t m;
+	for (size_t i = 0; !failed && i < n;) {
 		const char *feed;
+		size_t m;
 
-		while (*begins && i < n && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n'))
+		while (l->begins && i < n && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n'))
 			i++;
+		if (i == n)
+			break;
 		feed = memchr(text + i, '\n', n - i);
 		m = feed ? (size_t)(feed - text) - i : n - i;
-		if (fwrite(text + i, 1, m, stdout) != m)
-			return -1;
-		if (i < n)
-			*begins = feed != NULL;
+		failed = m ? l->write(l->ctx, text + i, m) : 0;
+		l->begins = feed != NULL;
 		i += m + (feed != NULL);
 	}
-	return 0;
+	return failed;
+}
+
+enum plim_status watch_json_line(const struct plim_watch *w, plim_write_fn *write, void *ctx,
+				 struct plim_err *err)
+{
+	struct one_line l = { false, write, ctx };
+
+	return plim_watch_json(w, to_line, &l, err);
 }
 
 /* A sample as a line, at once. */
 static int show_line(const struct plim_watch *w)
 {
 	struct plim_err err;
-	bool begins = false;
 
-	if (plim_watch_json(w, to_line, &begins, &err))
+	if (watch_json_line(w, cmd_to_stdout, NULL, &err))
 		return cmd_fail(&err);
 	return putchar('\n') == EOF || fflush(stdout) ? CMD_INPUT : CMD_DONE;
 }
@@ -384,6 +398,8 @@ static bool wait_until(struct watching *x, double when)
 		/* A command that an alert started is looked after now and then, too. */
 		if (x->doing.child && left > 0.5)
 			left = 0.5;
+		if (x->server && left > WATCH_BEAT)
+			left = WATCH_BEAT;
 		(void)poll(fds, n + served, (int)(left * 1000) + 1);
 		if (suspended)
 			suspend_now(x);
@@ -423,6 +439,7 @@ static int tick(struct watching *x)
 		return cmd_fail(&err);
 	}
 	watch_do_turn(&x->doing, x->w);
+	watch_server_sample(x->server, x->w);
 	if (o->ask)
 		ask_for_recordings(x);
 	if (x->talk)

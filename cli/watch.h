@@ -10,6 +10,10 @@
 #include <sys/types.h>
 #include <termios.h>
 
+/* What is known as JSON in one line, without its line feed. */
+enum plim_status watch_json_line(const struct plim_watch *w, plim_write_fn *write, void *ctx,
+				 struct plim_err *err);
+
 /* ---- the screen ---- */
 
 struct watch_screen {
@@ -36,6 +40,7 @@ double watch_now(void);
 /* ---- the server ---- */
 
 #define WATCH_CLIENTS 8
+#define WATCH_BEAT 15.0 /* seconds after which one who follows hears something */
 
 struct watch_server;
 
@@ -43,6 +48,8 @@ struct watch_server;
 int watch_server_begin(const char *where, const char *token_file, struct watch_server **out);
 /* Its descriptors, WATCH_CLIENTS + 1 of them at most; how many. */
 size_t watch_server_wants(const struct watch_server *s, struct pollfd *out);
+/* A new sample: those that follow /events get it. */
+void watch_server_sample(struct watch_server *s, const struct plim_watch *w);
 /* Accept, read, answer, write, as far as nobody has to be waited for. */
 void watch_server_turn(struct watch_server *s, const struct plim_watch *w);
 void watch_server_end(struct watch_server *s);

@@ -7,23 +7,39 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PATIENCE 10.0
 #define MOST_REQUEST 20000
 #define TOKEN_BYTES 24
+#define FOLLOWERS 4 /* clients that follow at most: there is room for others */
+#define KEPT 128    /* events for those who come back */
+#define MOST_KEPT ((size_t)1 << 20)
+#define MOST_UNSENT ((size_t)4 << 20)
+#define FORGET 120.0 /* seconds without a follower behind which none are kept */
 
 struct client {
 	int fd; /* -1: free */
 	double until;
 	char *in, *out;
 	size_t in_n, out_n, out_room, sent;
+	bool follows;
+	double heard; /* when it was sent something */
+};
+
+/* A sample as it was sent to who follows. */
+struct event {
+	uint64_t id;
+	char *at;
+	size_t n;
 };
 
 struct watch_server {
@@ -31,6 +47,9 @@ struct watch_server {
 	bool loopback;
 	char token[128]; /* "": none is asked for */
 	struct client clients[WATCH_CLIENTS];
+	struct event events[KEPT]; /* the oldest first */
+	size_t event_count, event_bytes;
+	double followed; /* when somebody last did */
 };
 
 /* ---- where ---- */
@@ -165,6 +184,7 @@ int watch_server_begin(const char *where, const char *token_file, struct watch_s
 		return CMD_MACHINE;
 	}
 	s->fd = -1;
+	s->followed = -INFINITY;
 	for (size_t i = 0; i < WATCH_CLIENTS; i++)
 		s->clients[i].fd = -1;
 	if (token_file)
@@ -205,7 +225,9 @@ size_t watch_server_wants(const struct watch_server *s, struct pollfd *out)
 		if (s->clients[i].fd >= 0)
 			out[n++] =
 				(struct pollfd){ .fd = s->clients[i].fd,
-						 .events = s->clients[i].out ? POLLOUT : POLLIN };
+						 .events = s->clients[i].sent < s->clients[i].out_n
+								   ? POLLOUT
+								   : POLLIN };
 	return n;
 }
 
@@ -244,13 +266,99 @@ static int keep(void *ctx, const char *text, size_t n)
 	return 0;
 }
 
-/* false: there is nobody any more. */
-static bool read_request(const struct watch_server *s, struct client *c, const struct plim_watch *w)
+/* ---- who follows ---- */
+
+static unsigned followers(const struct watch_server *s)
 {
+	unsigned n = 0;
+
+	for (size_t i = 0; i < WATCH_CLIENTS; i++)
+		n += s->clients[i].fd >= 0 && s->clients[i].follows;
+	return n;
+}
+
+static void forget_oldest(struct watch_server *s)
+{
+	s->event_bytes -= s->events[0].n;
+	free(s->events[0].at);
+	s->event_count--;
+	memmove(&s->events[0], &s->events[1], s->event_count * sizeof(s->events[0]));
+}
+
+/* "id: N", "data: {...}" of this sample, as a client's output; kept for those who come back. */
+static bool make_event(const struct plim_watch *w, struct client *out)
+{
+	struct timespec t;
+	struct plim_err err;
+	char head[64];
+	int n;
+
+	/* Milliseconds since 1970, so that a number means the same behind a new start. */
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	n = snprintf(head, sizeof(head),
+		     "id: %lld\ndata: ", (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000);
+	return !keep(out, head, (size_t)n) && !watch_json_line(w, keep, out, &err) &&
+	       !keep(out, "\n\n", 2);
+}
+
+void watch_server_sample(struct watch_server *s, const struct plim_watch *w)
+{
+	struct client made = { .fd = -1 };
+
+	if (!s)
+		return;
+	if (followers(s))
+		s->followed = watch_now();
+	if (watch_now() - s->followed > FORGET || !make_event(w, &made)) {
+		while (s->event_count)
+			forget_oldest(s);
+		free(made.out);
+		return;
+	}
+	while (s->event_count &&
+	       (s->event_count == KEPT || s->event_bytes + made.out_n > MOST_KEPT))
+		forget_oldest(s);
+	s->events[s->event_count++] =
+		(struct event){ strtoull(made.out + 4, NULL, 10), made.out, made.out_n };
+	s->event_bytes += made.out_n;
+	for (size_t i = 0; i < WATCH_CLIENTS; i++) {
+		struct client *c = &s->clients[i];
+
+		if (c->fd < 0 || !c->follows)
+			continue;
+		if (c->out_n - c->sent > MOST_UNSENT || keep(c, made.out, made.out_n))
+			drop(c); /* it does not read */
+	}
+}
+
+/* It gets what it missed, as far as that is kept; a new one the newest. */
+static bool follow(struct watch_server *s, struct client *c, uint64_t after)
+{
+	size_t i = s->event_count ? s->event_count - 1 : 0;
+
+	while (after != PLIM_UNKNOWN && i && s->events[i - 1].id > after)
+		i--;
+	for (; i < s->event_count; i++)
+		if ((after == PLIM_UNKNOWN || s->events[i].id > after) &&
+		    keep(c, s->events[i].at, s->events[i].n))
+			return false;
+	c->follows = true;
+	c->heard = s->followed = watch_now();
+	return true;
+}
+
+/* ---- one client ---- */
+
+/* false: there is nobody any more. */
+static bool read_request(struct watch_server *s, struct client *c, const struct plim_watch *w)
+{
+	static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+				   "Connection: close\r\n\r\n";
 	ssize_t n = recv(c->fd, c->in + c->in_n, MOST_REQUEST - c->in_n, 0);
 	struct plim_watch_request request = { .token = *s->token ? s->token : NULL,
 					      .any_host = !s->loopback };
 	struct plim_err err;
+	uint64_t after;
 	bool whole;
 
 	if (n <= 0)
@@ -258,6 +366,12 @@ static bool read_request(const struct watch_server *s, struct client *c, const s
 	c->in_n += (size_t)n;
 	request.at = c->in;
 	request.n = c->in_n;
+	if (plim_watch_follows(&request, &after)) {
+		if (followers(s) >= FOLLOWERS)
+			return !keep(c, full, sizeof(full) - 1);
+		return !plim_watch_answer(w, &request, &whole, keep, c, &err) &&
+		       follow(s, c, after);
+	}
 	return !plim_watch_answer(w, &request, &whole, keep, c, &err) &&
 	       (whole || c->in_n < MOST_REQUEST);
 }
@@ -269,10 +383,34 @@ static bool send_answer(struct client *c)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	c->sent += (size_t)n;
+	c->heard = watch_now();
 	if (c->sent < c->out_n)
 		return true;
-	(void)shutdown(c->fd, SHUT_WR);
-	return false;
+	if (!c->follows) {
+		(void)shutdown(c->fd, SHUT_WR);
+		return false;
+	}
+	c->sent = c->out_n = 0;
+	return true;
+}
+
+/* Nothing is expected of it but its end. */
+static bool still_follows(struct client *c)
+{
+	char nothing[256];
+	ssize_t n = recv(c->fd, nothing, sizeof(nothing), 0);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		return false;
+	return watch_now() - c->heard < WATCH_BEAT || !keep(c, ":\n\n", 3);
+}
+
+static bool serve(struct watch_server *s, struct client *c, const struct plim_watch *w)
+{
+	if (c->follows)
+		return still_follows(c) && (c->sent == c->out_n || send_answer(c));
+	return watch_now() <= c->until && (c->out || read_request(s, c, w)) &&
+	       (!c->out || send_answer(c));
 }
 
 void watch_server_turn(struct watch_server *s, const struct plim_watch *w)
@@ -280,15 +418,9 @@ void watch_server_turn(struct watch_server *s, const struct plim_watch *w)
 	if (!s)
 		return;
 	take_clients(s);
-	for (size_t i = 0; i < WATCH_CLIENTS; i++) {
-		struct client *c = &s->clients[i];
-
-		if (c->fd < 0)
-			continue;
-		if (watch_now() > c->until || (!c->out && !read_request(s, c, w)) ||
-		    (c->out && !send_answer(c)))
-			drop(c);
-	}
+	for (size_t i = 0; i < WATCH_CLIENTS; i++)
+		if (s->clients[i].fd >= 0 && !serve(s, &s->clients[i], w))
+			drop(&s->clients[i]);
 }
 
 void watch_server_end(struct watch_server *s)
@@ -298,6 +430,8 @@ void watch_server_end(struct watch_server *s)
 	for (size_t i = 0; i < WATCH_CLIENTS; i++)
 		if (s->clients[i].fd >= 0)
 			drop(&s->clients[i]);
+	while (s->event_count)
+		forget_oldest(s);
 	if (s->fd >= 0)
 		(void)close(s->fd);
 	free(s);

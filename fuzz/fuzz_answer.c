@@ -52,7 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	struct plim_watch_request request = { .n = n ? n - 1 : 0 };
 	struct plim_err err;
 	const char *body, *length;
-	bool whole;
+	bool whole, follows;
+	uint64_t after;
 
 	if (!n)
 		return 0;
@@ -69,9 +70,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	must(!strncmp(got.text, "HTTP/1.1 ", 9));
 	body = strstr(got.text, "\r\n\r\n");
 	length = strstr(got.text, "\r\nContent-Length: ");
-	must(body && length && length < body);
+	follows = plim_watch_follows(&request, &after);
+	must(body && (follows ? !length : length && length < body));
+	must(!follows ||
+	     (strstr(got.text, "text/event-stream") &&
+	      (!request.token || memmem(request.at, request.n, TOKEN, sizeof(TOKEN) - 1))));
 	must(!strstr(got.text, "Access-Control"));
-	if (request.n >= 5 && memcmp(request.at, "HEAD ", 5) != 0)
+	if (!follows && request.n >= 5 && memcmp(request.at, "HEAD ", 5) != 0)
 		must(strtoul(length + 18, NULL, 10) == got.n - (size_t)(body + 4 - got.text));
 	if (request.token && strstr(body, "secret"))
 		must(memmem(request.at, request.n, TOKEN, sizeof(TOKEN) - 1));

@@ -335,12 +335,19 @@ struct plim_watch_request {
 };
 
 /*
- * Answer it with all headers: / the live page, /watch.json, /metrics, /healthz.  *whole (on success) false: more of it is to come, and
- * nothing was written.  Behind an answer the connection is closed.
+ * Answer it with all headers: / the live page, /watch.json, /metrics, /healthz, /events.  *whole (on success) false: more of it is to
+ * come, and nothing was written.  Behind an answer the connection is closed, but for that of plim_watch_follows.
  */
 PLIM_API enum plim_status plim_watch_answer(const struct plim_watch *watch,
 					    const struct plim_watch_request *request, bool *whole,
 					    plim_write_fn *write, void *ctx, struct plim_err *err);
+
+/*
+ * Is it a whole request for /events that may be answered?  Then the headers are followed by events as Server-Sent Events have them, one a
+ * sample ("id: N", "data: " and watch/1 in one line), which the caller writes.  *after: of what it has seen (Last-Event-ID);
+ * PLIM_UNKNOWN: nothing.
+ */
+PLIM_API bool plim_watch_follows(const struct plim_watch_request *request, uint64_t *after);
 
 /* As JSON, schema watch/1 (docs/json.md). */
 PLIM_API enum plim_status plim_watch_json(const struct plim_watch *watch, plim_write_fn *write,

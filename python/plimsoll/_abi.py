@@ -1017,6 +1017,7 @@ PROTOTYPES = {
     "plim_watch_bound_name": (c_char_p, [c_int]),
     "plim_watch_confidence_name": (c_char_p, [c_int]),
     "plim_watch_event_name": (c_char_p, [c_int]),
+    "plim_watch_follows": (c_bool, [POINTER(plim_watch_request), POINTER(c_uint64)]),
     "plim_watch_free": (None, [c_void_p]),
     "plim_watch_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_watch_metrics": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),

@@ -273,6 +273,59 @@ def served(program, fake, scratch):
         expect(watch.process.wait(LIMIT_S) == 0, "its end")
 
 
+class Events:
+    """One who follows /events."""
+
+    def __init__(self, port, *headers):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S)
+        self.socket.sendall("\r\n".join(["GET /events HTTP/1.1", f"Host: 127.0.0.1:{port}", *headers, "", ""]).encode())
+        self.rest = b""
+        self.head = self.until(b"\r\n\r\n").decode()
+
+    def until(self, end):
+        while end not in self.rest:
+            more = self.socket.recv(65536)
+            if not more:
+                raise EOFError(self.rest)
+            self.rest += more
+        found, _, self.rest = self.rest.partition(end)
+        return found
+
+    def next(self):
+        """(number, what is known), behind beats of the heart and the like."""
+        while True:
+            lines = dict(line.partition(": ")[::2] for line in self.until(b"\n\n").decode().split("\n"))
+            if "data" in lines:
+                return int(lines["id"]), json.loads(lines["data"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def followed(program, fake, _):
+    with python(BUSY) as job, watching(program, fake, f"pid={job.pid}", "--listen", 0, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as watch:
+        port = port_of(watch)
+        with Events(port) as first:
+            expect("200 OK" in first.head and "text/event-stream" in first.head and "Content-Length" not in first.head, "a stream", first.head)
+            seen = [first.next() for _ in range(3)]
+            expect(seen[0][0] < seen[1][0] < seen[2][0] and all(w["schema"] == "watch/1" for _, w in seen), "events", [n for n, _ in seen])
+            with Events(port, f"Last-Event-ID: {seen[0][0]}") as again:
+                missed = [again.next() for _ in range(2)]
+                expect(missed == seen[1:], "what was missed comes again", [n for n, _ in missed], [n for n, _ in seen])
+            with Events(port, f"Last-Event-ID: {seen[2][0] + 10 ** 12}") as ahead, Events(port, "Last-Event-ID: x") as odd:
+                expect(ahead.next()[0] >= seen[2][0] and odd.next()[0] >= seen[2][0], "numbers that never were")
+                with Events(port), Events(port) as fifth:
+                    expect(" 503 " in fifth.head, "there is room for others", fifth.head)
+                    expect("200 OK" in get(port, "/metrics"), "metrics beside those who follow")
+            expect(first.next()[0] > seen[2][0], "it goes on")
+        expect("421" in get(port, "/events", host="evil.example"), "events for another site")
+        head, _, body = ask(port, b"HEAD /events HTTP/1.1\r\nHost: localhost\r\n\r\n").partition("\r\n\r\n")
+        expect("200 OK" in head and not body, "HEAD", head, body)
+
+
 def with_token(program, fake, scratch):
     path, metrics = os.path.join(scratch, "token"), os.path.join(scratch, "plimsoll.prom")
     with open(path, "w", encoding="ascii") as f:
@@ -282,7 +335,8 @@ def with_token(program, fake, scratch):
         port = port_of(watch)
         expect("200 OK" in get(port, "/"), "the page needs no token: it holds nothing")
         for header in (), ("Authorization: Bearer 0123456789abcdeg",), ("Authorization: Bearer 0123456789abcde",):
-            expect("401" in get(port, "/metrics", *header).split("\r\n")[0], "without the token", header)
+            for what in "/metrics", "/watch.json", "/events":
+                expect("401" in get(port, what, *header).split("\r\n")[0], "without the token", what, header)
         expect("200 OK" in get(port, "/metrics", "authorization: Bearer 0123456789abcdef"), "with the token")
         until("the textfile", lambda: os.path.exists(metrics))
         with open(metrics, encoding="utf-8") as f:
@@ -576,7 +630,7 @@ def main():
     start(program)
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
-        tests = ([(f, scratch) for f in (hanging, hanging_start, errors, workers, commands, deaths, served, with_token, ended_by_key, dumb, small,
+        tests = ([(f, scratch) for f in (hanging, hanging_start, errors, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
                                          ranks, quotas, here, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))
     finish("watch, live", least=10)

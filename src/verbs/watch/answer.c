@@ -1,5 +1,5 @@
 /*
- * HTTP as far as it is needed: GET and HEAD of four paths, one request a connection.  Requests are foreign bytes.
+ * HTTP as far as it is needed: GET and HEAD of five paths, one request a connection.  Requests are foreign bytes.
  *
  * A page of another site must not read this: no CORS header is ever sent, the Host must be a name of the loopback (else a site could
  * point its own name here), and beyond the loopback a token is asked for.
@@ -19,14 +19,15 @@ extern const char watch_js_sha256[], watch_css_sha256[];
 
 struct answer {
 	const char *status, *type;
+	bool goes_on; /* its end is not known */
 	struct text body;
 };
 
 /* ---- the request ---- */
 
 struct request {
-	const char *path, *host, *authorization; /* NULL: not told */
-	size_t path_n, host_n, authorization_n;
+	const char *path, *host, *authorization, *last_event; /* NULL: not told */
+	size_t path_n, host_n, authorization_n, last_event_n;
 	bool head;
 };
 
@@ -59,6 +60,9 @@ static void take_header(struct request *r, const char *line, size_t n)
 	} else if (is_name(line, name, "authorization")) {
 		r->authorization = value;
 		r->authorization_n = n;
+	} else if (is_name(line, name, "last-event-id")) {
+		r->last_event = value;
+		r->last_event_n = n;
 	}
 }
 
@@ -159,23 +163,23 @@ static bool is_path(const struct request *r, const char *path)
 	return r->path_n == strlen(path) && !memcmp(r->path, path, r->path_n);
 }
 
-static enum plim_status choose(const struct plim_watch *w, const struct plim_watch_request *given,
-			       const struct request *r, struct answer *a, struct plim_err *err)
+/* The status of what may not be answered to whoever asks; NULL: it may. */
+static const char *refuses(const struct plim_watch_request *given, const struct request *r)
 {
-	a->type = "text/plain; charset=utf-8";
-	if (!given->any_host && !is_loopback(r->host, r->host_n)) {
-		a->status = "421 Misdirected Request";
-		text_puts(&a->body, "not by that name\n");
-		return PLIM_OK;
-	}
-	if (is_path(r, "/")) { /* it holds nothing: what it shows it asks for */
+	if (!given->any_host && !is_loopback(r->host, r->host_n))
+		return "421 Misdirected Request";
+	/* The page holds nothing: what it shows it asks for. */
+	if (given->token && !is_path(r, "/") && !has_token(r, given->token))
+		return "401 Unauthorized";
+	return NULL;
+}
+
+static enum plim_status choose(const struct plim_watch *w, const struct request *r,
+			       struct answer *a, struct plim_err *err)
+{
+	if (is_path(r, "/")) {
 		a->type = "text/html; charset=utf-8";
 		put_page(&a->body);
-		return PLIM_OK;
-	}
-	if (given->token && !has_token(r, given->token)) {
-		a->status = "401 Unauthorized";
-		text_puts(&a->body, "a token is needed\n");
 		return PLIM_OK;
 	}
 	if (is_path(r, "/metrics")) {
@@ -186,24 +190,32 @@ static enum plim_status choose(const struct plim_watch *w, const struct plim_wat
 		a->type = "application/json";
 		return plim_watch_json(w, to_text, &a->body, err);
 	}
+	if (is_path(r, "/events")) {
+		a->type = "text/event-stream";
+		a->goes_on = true;
+		text_puts(&a->body, "retry: 2000\n\n");
+		return PLIM_OK;
+	}
 	if (is_path(r, "/healthz"))
 		return put_health(w, a);
 	a->status = "404 Not Found";
-	text_puts(&a->body, "there are /, /watch.json, /metrics and /healthz\n");
+	text_puts(&a->body, "there are /, /watch.json, /events, /metrics and /healthz\n");
 	return PLIM_OK;
 }
 
 static void put_headers(struct text *t, const struct answer *a)
 {
+	text_printf(t, "HTTP/1.1 %s\r\nContent-Type: %s\r\n", a->status, a->type);
+	if (!a->goes_on)
+		text_printf(t, "Content-Length: %zu\r\n", a->body.n);
 	text_printf(t,
-		    "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
 		    "Connection: close\r\nCache-Control: no-store\r\n"
 		    "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
 		    "Cross-Origin-Resource-Policy: same-origin\r\n"
 		    "Content-Security-Policy: default-src 'none'; script-src 'sha256-%s'; "
 		    "style-src 'sha256-%s'; connect-src 'self'; img-src data:; base-uri 'none'; "
 		    "form-action 'none'; frame-ancestors 'none'\r\n",
-		    a->status, a->type, a->body.n, watch_js_sha256, watch_css_sha256);
+		    watch_js_sha256, watch_css_sha256);
 	if (!strncmp(a->status, "405", 3))
 		text_puts(t, "Allow: GET, HEAD\r\n");
 	if (!strncmp(a->status, "401", 3))
@@ -236,11 +248,13 @@ enum plim_status plim_watch_answer(const struct plim_watch *w,
 	text_init(&out, &w->hidden->mem, NULL);
 	wrong = given->n > MOST_REQUEST ? "431 Request Header Fields Too Large"
 					: parse(given->at, given->n, &r);
+	if (!wrong)
+		wrong = refuses(given, &r);
 	if (wrong) {
 		a.status = wrong;
 		text_printf(&a.body, "%s\n", wrong + 4);
 	} else {
-		st = choose(w, given, &r, &a, err);
+		st = choose(w, &r, &a, err);
 	}
 	if (!st)
 		st = text_status(&a.body, err);
@@ -255,4 +269,24 @@ enum plim_status plim_watch_answer(const struct plim_watch *w,
 		return st;
 	}
 	return out_text(&out, write, ctx, err);
+}
+
+bool plim_watch_follows(const struct plim_watch_request *given, uint64_t *after)
+{
+	struct request r;
+	uint64_t n = 0;
+
+	*after = PLIM_UNKNOWN;
+	if (!is_whole(given->at, given->n) || given->n > MOST_REQUEST ||
+	    parse(given->at, given->n, &r) || refuses(given, &r) || r.head ||
+	    !is_path(&r, "/events"))
+		return false;
+	for (size_t i = 0; i < r.last_event_n; i++) {
+		if (r.last_event[i] < '0' || r.last_event[i] > '9' || n > PLIM_UNKNOWN / 100)
+			return true;
+		n = 10 * n + (uint64_t)(r.last_event[i] - '0');
+	}
+	if (r.last_event_n)
+		*after = n;
+	return true;
 }

@@ -1,4 +1,4 @@
-// The live page of `plimsoll watch --listen`: asks for /watch.json once a second and draws what it says.
+// The live page of `plimsoll watch --listen`: follows /events and draws what they say.
 // A token stands behind the # of the address, which no browser sends; it goes as Authorization.
 
 import "./watch.css";
@@ -100,6 +100,7 @@ class App {
 	private job = el("div");
 	private notes = el("div");
 	private alerted = "";
+	private seen = ""; // the newest event
 
 	constructor(root: HTMLElement) {
 		fill(
@@ -114,17 +115,10 @@ class App {
 		);
 	}
 
+	// Samples as they come (/events); where there is no room for one more who follows, asked for once a second.
 	async look(): Promise<void> {
-		const token = location.hash.slice(1);
 		try {
-			const answer = await fetch("watch.json", {
-				headers: token ? { Authorization: `Bearer ${token}` } : {},
-				cache: "no-store",
-			});
-			if (answer.status === 401)
-				throw new Error("the token behind the # of the address is missing or wrong");
-			if (!answer.ok) throw new Error(`watch answers ${answer.status}`);
-			this.show((await answer.json()) as Watch);
+			await this.follow();
 		} catch (error) {
 			const why =
 				error instanceof TypeError
@@ -134,6 +128,43 @@ class App {
 			this.say(why.replace(/^Error: /, ""));
 		}
 		setTimeout(() => void this.look(), EVERY_MS);
+	}
+
+	private async ask(what: string): Promise<Response> {
+		const token = location.hash.slice(1);
+		const headers: Record<string, string> = token ? { Authorization: `Bearer ${token}` } : {};
+		if (this.seen && what === "events") headers["Last-Event-ID"] = this.seen;
+		const answer = await fetch(what, { headers, cache: "no-store" });
+		if (answer.status === 401)
+			throw new Error("the token behind the # of the address is missing or wrong");
+		return answer;
+	}
+
+	// Until the stream ends; where there is none the newest sample is asked for.
+	private async follow(): Promise<void> {
+		const events = await this.ask("events");
+		if (!events.ok || !events.body) {
+			const answer = await this.ask("watch.json");
+			if (!answer.ok) throw new Error(`watch answers ${answer.status}`);
+			this.show((await answer.json()) as Watch);
+			return;
+		}
+		const reader = events.body.pipeThrough(new TextDecoderStream()).getReader();
+		let rest = "";
+		for (;;) {
+			const { done, value } = await reader.read();
+			if (done) throw new TypeError("it ended");
+			const parts = (rest + value).split("\n\n");
+			rest = parts.pop() ?? "";
+			for (const part of parts) this.take(part);
+		}
+	}
+
+	private take(event: string): void {
+		for (const line of event.split("\n")) {
+			if (line.startsWith("id: ")) this.seen = line.slice(4);
+			if (line.startsWith("data: ")) this.show(JSON.parse(line.slice(6)) as Watch);
+		}
 	}
 
 	private say(words: string): void {
