@@ -355,7 +355,7 @@ static int write_textfile(const struct watch_opts *o, const struct plim_watch *w
 		cmd_say("cannot write '%s': %s", beside, strerror(errno));
 		return CMD_INPUT;
 	}
-	if (plim_watch_metrics(w, to_fd, &fd, &err))
+	if (plim_watch_metrics_plain(w, to_fd, &fd, &err))
 		code = cmd_fail(&err);
 	(void)close(fd);
 	if (!code && rename(beside, o->textfile)) {

@@ -326,6 +326,11 @@ PLIM_API uint64_t plim_watch_beside(const struct plim_watch *watch, enum plim_wa
 PLIM_API enum plim_status plim_watch_metrics(const struct plim_watch *watch, plim_write_fn *write,
 					     void *ctx, struct plim_err *err);
 
+/* The same in Prometheus' older text format (0.0.4), which node_exporter's textfile collector reads. */
+PLIM_API enum plim_status plim_watch_metrics_plain(const struct plim_watch *watch,
+						   plim_write_fn *write, void *ctx,
+						   struct plim_err *err);
+
 /* What came over HTTP, and who may ask. */
 struct plim_watch_request {
 	const char *at;    /* the bytes so far, foreign */

@@ -1021,6 +1021,7 @@ PROTOTYPES = {
     "plim_watch_free": (None, [c_void_p]),
     "plim_watch_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_watch_metrics": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_watch_metrics_plain": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_watch_open": (c_int, [POINTER(plim_watch_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_watch_options_init": (None, [POINTER(plim_watch_options)]),
     "plim_watch_replay": (c_int, [c_char_p, POINTER(plim_watch_options), POINTER(c_void_p), POINTER(plim_err)]),

@@ -340,7 +340,8 @@ def with_token(program, fake, scratch):
         expect("200 OK" in get(port, "/metrics", "authorization: Bearer 0123456789abcdef"), "with the token")
         until("the textfile", lambda: os.path.exists(metrics))
         with open(metrics, encoding="utf-8") as f:
-            expect("plimsoll_gpu_memory_total_bytes" in families(f.read()), "the textfile")
+            text = f.read()
+        expect("\nplimsoll_gpu_memory_total_bytes{" in text and " info\n" not in text and "# EOF" not in text, "the textfile", text)
     with open(path, "w", encoding="ascii") as f:
         f.write("short\n")
     run("watch", "--listen", "0", "--token-file", path, "--no-gpu", codes=(2,))

@@ -26,8 +26,8 @@ struct answer {
 /* ---- the request ---- */
 
 struct request {
-	const char *path, *host, *authorization, *last_event; /* NULL: not told */
-	size_t path_n, host_n, authorization_n, last_event_n;
+	const char *path, *host, *authorization, *last_event, *accept; /* NULL: not told */
+	size_t path_n, host_n, authorization_n, last_event_n, accept_n;
 	bool head;
 };
 
@@ -60,6 +60,9 @@ static void take_header(struct request *r, const char *line, size_t n)
 	} else if (is_name(line, name, "authorization")) {
 		r->authorization = value;
 		r->authorization_n = n;
+	} else if (is_name(line, name, "accept")) {
+		r->accept = value;
+		r->accept_n = n;
 	} else if (is_name(line, name, "last-event-id")) {
 		r->last_event = value;
 		r->last_event_n = n;
@@ -174,6 +177,12 @@ static const char *refuses(const struct plim_watch_request *given, const struct 
 	return NULL;
 }
 
+/* Does it name that kind? */
+static bool accepts(const struct request *r, const char *kind)
+{
+	return r->accept_n && memmem(r->accept, r->accept_n, kind, strlen(kind));
+}
+
 static enum plim_status choose(const struct plim_watch *w, const struct request *r,
 			       struct answer *a, struct plim_err *err)
 {
@@ -181,6 +190,11 @@ static enum plim_status choose(const struct plim_watch *w, const struct request 
 		a->type = "text/html; charset=utf-8";
 		put_page(&a->body);
 		return PLIM_OK;
+	}
+	if (is_path(r, "/metrics") && accepts(r, "text/plain") &&
+	    !accepts(r, "application/openmetrics-text")) {
+		a->type = "text/plain; version=0.0.4; charset=utf-8";
+		return plim_watch_metrics_plain(w, to_text, &a->body, err);
 	}
 	if (is_path(r, "/metrics")) {
 		a->type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,6 +1,7 @@
 /*
  * What is known as OpenMetrics 1.0: a family a row.  Base units (bytes, seconds, ratios, watts); a number that is not known has no line.
- * A job is called by its name and a number made of its process and its start, so that a process id that comes again is another series.
+ * A job is the label "run" ("job" is Prometheus' own): its name and a number made of its process and its start, so that a process id
+ * that comes again is another series.
  */
 #include "verbs/watch/watch.h"
 
@@ -103,9 +104,24 @@ static void put_label(struct text *t, const char *value)
 	}
 }
 
-static void put_family(struct text *t, const char *name, const char *type, const char *help)
+struct metrics {
+	struct text t;
+	bool plain; /* as before OpenMetrics: node_exporter reads no other */
+};
+
+/* The older text knows no "info", and calls a family as its lines are called. */
+static void put_family(struct metrics *m, const char *name, const char *type, const char *help)
 {
-	text_printf(t, "# TYPE plimsoll_%s %s\n# HELP plimsoll_%s %s\n", name, type, name, help);
+	const char *suffix = "";
+
+	if (m->plain && !strcmp(type, "info")) {
+		type = "gauge";
+		suffix = "_info";
+	} else if (m->plain && !strcmp(type, "counter")) {
+		suffix = "_total";
+	}
+	text_printf(&m->t, "# TYPE plimsoll_%s%s %s\n# HELP plimsoll_%s%s %s\n", name, suffix, type,
+		    name, suffix, help);
 }
 
 static void put_value(struct text *t, double v)
@@ -128,15 +144,16 @@ static void put_job_label(struct text *t, const struct plim_watch_job *j)
 	sum = (sum ^ (uint64_t)j->first_time) * 1099511628211u;
 	text_init(&name, t->mem, NULL);
 	text_name(&name, j->name, strlen(j->name));
-	text_puts(t, "job=\"");
+	text_puts(t, "run=\"");
 	put_label(t, text_get(&name));
 	text_printf(t, ":%08x\"", (unsigned)(sum >> 32));
 	text_release(&name);
 }
 
-static void put_cards(struct text *t, const struct plim_watch *w)
+static void put_cards(struct metrics *m, const struct plim_watch *w)
 {
-	put_family(t, "gpu", "info", "Which cards there are.");
+	struct text *t = &m->t;
+	put_family(m, "gpu", "info", "Which cards there are.");
 	for (size_t i = 0; i < w->card_count; i++) {
 		text_printf(t, "plimsoll_gpu_info{gpu=\"%llu\",uuid=\"",
 			    (unsigned long long)w->cards[i].index);
@@ -146,7 +163,7 @@ static void put_cards(struct text *t, const struct plim_watch *w)
 		text_puts(t, "\"} 1\n");
 	}
 	for (size_t r = 0; r < sizeof(card_rows) / sizeof(card_rows[0]); r++) {
-		put_family(t, card_rows[r].name, "gauge", card_rows[r].help);
+		put_family(m, card_rows[r].name, "gauge", card_rows[r].help);
 		for (size_t i = 0; i < w->card_count; i++) {
 			double v = card_rows[r].value(&w->cards[i]);
 
@@ -159,9 +176,10 @@ static void put_cards(struct text *t, const struct plim_watch *w)
 	}
 }
 
-static void put_jobs(struct text *t, const struct plim_watch *w, size_t n)
+static void put_jobs(struct metrics *m, const struct plim_watch *w, size_t n)
 {
-	put_family(t, "job", "info", "Which jobs there are.");
+	struct text *t = &m->t;
+	put_family(m, "job", "info", "Which jobs there are.");
 	for (size_t i = 0; i < n; i++) {
 		const struct plim_watch_job *j = &w->jobs[i];
 
@@ -173,7 +191,7 @@ static void put_jobs(struct text *t, const struct plim_watch *w, size_t n)
 		text_puts(t, "} 1\n");
 	}
 	for (size_t r = 0; r < sizeof(job_rows) / sizeof(job_rows[0]); r++) {
-		put_family(t, job_rows[r].name, "gauge", job_rows[r].help);
+		put_family(m, job_rows[r].name, "gauge", job_rows[r].help);
 		for (size_t i = 0; i < n; i++) {
 			double v = job_rows[r].value(&w->jobs[i]);
 
@@ -188,9 +206,10 @@ static void put_jobs(struct text *t, const struct plim_watch *w, size_t n)
 }
 
 /* Of each job all states, one of them 1: a state that was left is 0 at once, not gone. */
-static void put_verdicts(struct text *t, const struct plim_watch *w, size_t n)
+static void put_verdicts(struct metrics *m, const struct plim_watch *w, size_t n)
 {
-	put_family(t, "job_verdict", "gauge", "1: this is what holds the job back now.");
+	struct text *t = &m->t;
+	put_family(m, "job_verdict", "gauge", "1: this is what holds the job back now.");
 	for (size_t i = 0; i < n; i++)
 		for (unsigned s = 0; s < PLIM_WATCH_STATE_COUNT; s++) {
 			const struct plim_watch_job *j = &w->jobs[i];
@@ -201,7 +220,7 @@ static void put_verdicts(struct text *t, const struct plim_watch *w, size_t n)
 				    plim_watch_state_name((enum plim_watch_state)s));
 			put_value(t, j->verdict_count && j->verdicts->state == s);
 		}
-	put_family(t, "job_state_seconds", "counter", "Time that the job was in a state.");
+	put_family(m, "job_state_seconds", "counter", "Time that the job was in a state.");
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < w->jobs[i].share_count; k++) {
 			text_puts(t, "plimsoll_job_state_seconds_total{");
@@ -212,11 +231,12 @@ static void put_verdicts(struct text *t, const struct plim_watch *w, size_t n)
 		}
 }
 
-static void put_forecasts(struct text *t, const struct plim_watch *w, size_t n)
+static void put_forecasts(struct metrics *m, const struct plim_watch *w, size_t n)
 {
+	struct text *t = &m->t;
 	static const char *const edges[] = { "early", "late" };
 
-	put_family(t, "forecast_seconds", "gauge",
+	put_family(m, "forecast_seconds", "gauge",
 		   "Until a memory is full, if it goes on as it does; none: none is foretold.");
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < 2 * w->jobs[i].forecast_count; k++) {
@@ -233,39 +253,53 @@ static void put_forecasts(struct text *t, const struct plim_watch *w, size_t n)
 		}
 }
 
-static void put_alerts(struct text *t, const struct plim_watch *w)
+static void put_alerts(struct metrics *m, const struct plim_watch *w)
 {
+	struct text *t = &m->t;
 	unsigned count[PLIM_WATCH_EVENT_COUNT] = { 0 };
 
 	for (size_t i = 0; i < w->alert_count; i++)
 		count[w->alerts[i].event]++;
-	put_family(t, "alerts", "gauge", "Alerts that hold now.");
+	put_family(m, "alerts", "gauge", "Alerts that hold now.");
 	for (unsigned e = 0; e < PLIM_WATCH_EVENT_COUNT; e++)
 		text_printf(t, "plimsoll_alerts{event=\"%s\"} %u\n",
 			    plim_watch_event_name((enum plim_watch_event)e), count[e]);
 }
 
+static enum plim_status put_all(const struct plim_watch *w, bool plain, plim_write_fn *write,
+				void *ctx, struct plim_err *err)
+{
+	size_t n = w->job_count < MOST_JOBS ? w->job_count : MOST_JOBS;
+	struct metrics all = { .plain = plain }, *m = &all;
+
+	text_init(&m->t, &w->hidden->mem, NULL);
+	put_family(m, "build", "info", "Which release this is.");
+	text_printf(&m->t, "plimsoll_build_info{version=\"%s\"} 1\n", plim_version());
+	put_cards(m, w);
+	put_jobs(m, w, n);
+	put_verdicts(m, w, n);
+	put_forecasts(m, w, n);
+	put_alerts(m, w);
+	put_family(m, "driver_silent_seconds", "gauge",
+		   "How long the GPU's driver owes an answer.");
+	text_puts(&m->t, "plimsoll_driver_silent_seconds");
+	put_value(&m->t, isnan(w->driver_silent_seconds) ? 0 : w->driver_silent_seconds);
+	put_family(m, "watch_cpu_seconds", "counter", "Processor time that watching has taken.");
+	text_puts(&m->t, "plimsoll_watch_cpu_seconds_total");
+	put_value(&m->t, w->cpu_seconds);
+	if (!plain)
+		text_puts(&m->t, "# EOF\n");
+	return out_text(&m->t, write, ctx, err);
+}
+
 enum plim_status plim_watch_metrics(const struct plim_watch *w, plim_write_fn *write, void *ctx,
 				    struct plim_err *err)
 {
-	size_t n = w->job_count < MOST_JOBS ? w->job_count : MOST_JOBS;
-	struct text t;
+	return put_all(w, false, write, ctx, err);
+}
 
-	text_init(&t, &w->hidden->mem, NULL);
-	put_family(&t, "build", "info", "Which release this is.");
-	text_printf(&t, "plimsoll_build_info{version=\"%s\"} 1\n", plim_version());
-	put_cards(&t, w);
-	put_jobs(&t, w, n);
-	put_verdicts(&t, w, n);
-	put_forecasts(&t, w, n);
-	put_alerts(&t, w);
-	put_family(&t, "driver_silent_seconds", "gauge",
-		   "How long the GPU's driver owes an answer.");
-	text_puts(&t, "plimsoll_driver_silent_seconds");
-	put_value(&t, isnan(w->driver_silent_seconds) ? 0 : w->driver_silent_seconds);
-	put_family(&t, "watch_cpu_seconds", "counter", "Processor time that watching has taken.");
-	text_puts(&t, "plimsoll_watch_cpu_seconds_total");
-	put_value(&t, w->cpu_seconds);
-	text_puts(&t, "# EOF\n");
-	return out_text(&t, write, ctx, err);
+enum plim_status plim_watch_metrics_plain(const struct plim_watch *w, plim_write_fn *write,
+					  void *ctx, struct plim_err *err)
+{
+	return put_all(w, true, write, ctx, err);
 }
