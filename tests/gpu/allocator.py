@@ -91,6 +91,8 @@ def program(torch, name):
         return train(torch, llama(torch, 768, 12, 12, 50257), [ids(8, 1024, 50257)] * 24)
     if name == "ckpt":
         return train(torch, llama(torch, 768, 12, 12, 32000, checkpoint=True), [ids(8, 2048, 32000)] * 16)
+    if name == "llama":
+        return train(torch, llama(torch, 1024, 24, 16, 32000), [ids(6, 1024, 32000)] * 12)
     if name == "tiny":
         return train(torch, llama(torch, 256, 4, 4, 1000), [ids(2, 128, 1000)] * 150)
     if name == "llama_var":
