@@ -107,6 +107,22 @@ def stages(config):
     return wrong
 
 
+def own_allocator():
+    """Plimsoll's own is a library more: told where it is enough and settings are not, and nowhere else."""
+    wrong = 0
+    model = ["--layers", 12, "--hidden", 768, "--heads", 12, "--vocab", 50257, "--batch", 8, "--seq", 1024]
+    for memory, own in (("12GiB", True), ("12400MiB", False), ("11900MiB", False)):
+        ladder = lib.result("plan", *model, "--memory", memory, codes=(0, 1))["ladder"]
+        told = [r for r in ladder if r["rung"] == "Plimsoll's allocator"]
+        good = [r["fits"] for r in told] == [True] * own and all(
+            r["config"]["script"] and not r["config"]["environment"] for r in told)
+        if not good:
+            print("under %s Plimsoll's allocator is %s" % (memory, told))
+            wrong += 1
+    settings = lib.result("plan", *model, "--memory", "12GiB", "--settings", "max_split_size_mb:64", codes=(0, 1))["ladder"]
+    return wrong + any(r["rung"] == "Plimsoll's allocator" for r in settings)
+
+
 def main():
     lib.start(sys.argv[1])
     failed = 0
@@ -141,6 +157,7 @@ def main():
         failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
         failed += quantized(config)
         failed += stages(config)
+        failed += own_allocator()
     lib.expect(not failed, "the ladder", "%d wrong" % failed)
     lib.finish("0 wrong", least=20)
 

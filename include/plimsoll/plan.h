@@ -199,6 +199,7 @@ struct plim_plan_config {
 	const char *fsdp;               /* fsdp_config (JSON) */
 	const char *environment;        /* to be set before PyTorch starts */
 	const char *torchrun;           /* the command line that starts as many processes as GPUs */
+	const char *script;             /* a line of the program */
 };
 
 /* A change, on top of those above it that do not change results. */

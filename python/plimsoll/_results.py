@@ -1269,6 +1269,8 @@ class PlanConfig(Object):
     """to be set before PyTorch starts"""
     torchrun: str | None
     """the command line that starts as many processes as GPUs"""
+    script: str | None
+    """a line of the program"""
 
 
 class PlanRung(Object):

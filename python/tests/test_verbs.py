@@ -268,6 +268,8 @@ class LongCalls(unittest.TestCase):
         fifo = os.path.join(self.folder.name, "fifo")
         os.mkfifo(fifo)
         keep = os.open(fifo, os.O_RDWR)
+        # a job in a shell's background ignores it from the start
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         with open(self.path, "rb") as f:
             os.write(keep, f.read(1000))
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()

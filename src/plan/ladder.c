@@ -41,7 +41,10 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 	if (!st)
 		st = plan_program(c->plan, &choice->recipe, &plan, err);
 	if (!st)
-		st = plan_measure_needed(plan, &h->rules, &result, &out->needed_bytes, err);
+		st = choice->own_allocator
+			     ? plan_measure_own(plan, &result, &out->needed_bytes, err)
+			     : plan_measure_needed(plan, &h->rules, &result, &out->needed_bytes,
+						   err);
 	if (!st) {
 		out->allocated_peak_bytes = result.peak_allocated_bytes;
 		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);
@@ -97,6 +100,8 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 		return PLIM_OK; /* not for this model */
 	if (st || c->crowds || row.needed_bytes + c->needed / 1000 * WORTH_PERMILLE >= c->needed)
 		return st;
+	if (rung->enough_only && row.fits != PLIM_TRI_YES)
+		return PLIM_OK;
 	row.saved_bytes = c->needed - row.needed_bytes;
 	st = plan_write_config(p, choice, variable, &row.config, err);
 	if (st)

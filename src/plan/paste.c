@@ -384,7 +384,9 @@ enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice
 			st = mem_status(err);
 		text_release(&t);
 	}
-	if (!st && c->settings) {
+	if (!st && c->own_allocator)
+		out->script = "import plimsoll; plimsoll.allocator.use()  # before CUDA starts";
+	if (!st && c->settings && !c->own_allocator) {
 		out->environment = plan_string(p, err, "%s=%s", variable, c->settings);
 		st = out->environment ? PLIM_OK : mem_status(err);
 	}

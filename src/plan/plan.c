@@ -512,6 +512,32 @@ enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rule
 	return st;
 }
 
+#define OWN_STEP (2u << 20) /* of the smallest limit that is looked for: a handle of the driver */
+
+enum plim_status plan_measure_own(struct plan *p, struct plan_result *out, uint64_t *needed_bytes,
+				  struct plim_err *err)
+{
+	struct allocator_vmm how = { .bounds = { UINT64_MAX, UINT64_MAX, 0 } };
+	uint64_t low = live_peak(p->program), high;
+	struct allocator_outcome outcome;
+	enum plim_status st = allocator_run_vmm(p->mem, p->program, &how, &outcome, err);
+
+	if (st)
+		return st;
+	*out = (struct plan_result){ .died = TRACE_NONE };
+	out->peak_allocated_bytes = outcome.stats.count[ALLOCATOR_ALLOCATED_BYTES][0].peak;
+	out->peak_reserved_bytes = outcome.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
+	high = out->peak_reserved_bytes;
+	low = low < high ? low : high;
+	while (!st && high - low > OWN_STEP) {
+		how.bounds.limit_bytes = low + (high - low) / 2;
+		st = allocator_run_vmm(p->mem, p->program, &how, &outcome, err);
+		*(outcome.oom_request_bytes ? &low : &high) = how.bounds.limit_bytes;
+	}
+	*needed_bytes = high;
+	return st;
+}
+
 /* ---- composition ---- */
 
 #define PENDING 16 /* dropped while another stream uses them; sharding has a handful at a time */

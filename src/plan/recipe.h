@@ -290,6 +290,10 @@ enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rule
 				     struct plan_result *out, uint64_t *needed_bytes,
 				     struct plim_err *err);
 
+/* The same with libplimsoll_alloc.so's allocator, which learns as the steps pass; of the result the peak of memory in use. */
+enum plim_status plan_measure_own(struct plan *p, struct plan_result *out, uint64_t *needed_bytes,
+				  struct plim_err *err);
+
 /* What lives at the peak of a phase; the rounding of blocks is in `rounding`. */
 void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_CATEGORIES],
 		  uint64_t *rounding_bytes);
@@ -396,10 +400,11 @@ uint64_t plan_line_at(const struct plan_line *line, uint64_t tokens);
 
 /* ---- the ladder: changes that take less memory, the cheapest first ---- */
 
-/* What a rung changes: the recipe, or the allocator's settings (static storage; NULL: PyTorch's default). */
+/* What a rung changes: the recipe, the allocator's settings (static storage; NULL: PyTorch's default), or the allocator. */
 struct plan_choice {
 	struct plan_recipe recipe;
 	const char *settings;
+	bool own_allocator; /* libplimsoll_alloc.so, whatever the settings */
 };
 
 struct plan_rung {
@@ -409,6 +414,7 @@ struct plan_rung {
 	bool repeats;         /* can be taken again and again */
 	bool pairs;           /* free: what saves nothing alone may do so with another of them */
 	bool slow;            /* a step may take twice as long, or much longer */
+	bool enough_only;     /* a library more in the job: told where it is enough, else not */
 	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
 };
 

@@ -16,6 +16,15 @@ static bool expandable_segments(struct plan_choice *c)
 	return true;
 }
 
+/* In one process a GPU; where settings were given, they stay. */
+static bool own_allocator(struct plan_choice *c)
+{
+	if (c->own_allocator || (c->settings && strcmp(c->settings, "expandable_segments:True")))
+		return false;
+	c->own_allocator = true;
+	return true;
+}
+
 static bool drop_outputs(struct plan_choice *c)
 {
 	bool kept = c->recipe.keep_outputs;
@@ -321,57 +330,60 @@ static bool half_sequence(struct plan_choice *c)
  * (Transformers' and PyTorch's performance guides).
  */
 const struct plan_rung plan_rungs[] = {
-	{ "expandable segments", "none", false, false, false, false, expandable_segments },
-	{ "outputs are not kept", "none", false, false, false, false, drop_outputs },
-	{ "smaller evaluation batch", "none", false, true, false, false, smaller_eval },
-	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, true, false,
+	{ "expandable segments", "none", false, false, false, false, false, expandable_segments },
+	{ "Plimsoll's allocator", "a library in the job", false, false, false, false, true,
+	  own_allocator },
+	{ "outputs are not kept", "none", false, false, false, false, false, drop_outputs },
+	{ "smaller evaluation batch", "none", false, true, false, false, false, smaller_eval },
+	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, true, false, false,
 	  mixed_precision },
-	{ "fused attention", "faster", false, false, true, false, fused_attention },
-	{ "fused optimizer", "faster", false, false, false, false, fused_optimizer },
-	{ "lengths grouped", "about none", false, false, false, false, group_lengths },
-	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, false, chunked_loss },
-	{ "optimizer states shared out, ZeRO-1", "about none", false, false, false, false,
+	{ "fused attention", "faster", false, false, true, false, false, fused_attention },
+	{ "fused optimizer", "faster", false, false, false, false, false, fused_optimizer },
+	{ "lengths grouped", "about none", false, false, false, false, false, group_lengths },
+	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, false, false,
+	  chunked_loss },
+	{ "optimizer states shared out, ZeRO-1", "about none", false, false, false, false, false,
 	  share_states },
 	{ "gradients and states shared out, FSDP not resharded", "about none", false, false, false,
-	  false, share_gradients },
-	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, false, half_batch },
+	  false, false, share_gradients },
+	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, false, false, half_batch },
 	{ "checkpoint all but products and attention", "5 to 15 % slower", false, false, false,
-	  false, checkpoint_selective },
-	{ "checkpoint every second layer", "about 15 % slower", false, false, false, false,
+	  false, false, checkpoint_selective },
+	{ "checkpoint every second layer", "about 15 % slower", false, false, false, false, false,
 	  checkpoint_half },
 	{ "everything shared out, FSDP", "half as much again to send", false, false, false, false,
-	  share_all },
-	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, false,
+	  false, share_all },
+	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, false, false,
 	  checkpoint_all },
 	{ "inputs of checkpointed layers in host memory", "5 to 20 % slower", false, false, false,
-	  false, offload_checkpoints },
+	  false, false, offload_checkpoints },
 	{ "bf16 weights, fp32 copies in the optimizer", "about none; with DeepSpeed", false, false,
-	  false, false, master_weights },
+	  false, false, false, master_weights },
 	{ "layers shared out, too, tensor parallelism", "sums in each layer: slow without NVLink",
-	  false, true, false, true, share_layers },
+	  false, true, false, true, false, share_layers },
 	{ "paged optimizer states, in host memory", "10 to 100 % slower", false, false, false, true,
-	  paged_optimizer },
+	  false, paged_optimizer },
 	{ "optimizer and gradients in host memory, ZeRO-Offload", "10 to 100 % slower", false,
-	  false, false, true, offload_optimizer },
+	  false, false, true, false, offload_optimizer },
 	{ "parameters and optimizer in host memory, FSDP", "2 to 10 times slower", false, false,
-	  false, true, offload_parameters },
-	{ "8-bit optimizer", "about none; states are rounded", true, false, false, false,
+	  false, true, false, offload_parameters },
+	{ "8-bit optimizer", "about none; states are rounded", true, false, false, false, false,
 	  optimizer_8_bit },
-	{ "weights in bf16", "faster; small updates are lost", true, false, false, false,
+	{ "weights in bf16", "faster; small updates are lost", true, false, false, false, false,
 	  pure_bf16 },
-	{ "Adafactor", "another optimizer", true, false, false, false, adafactor },
+	{ "Adafactor", "another optimizer", true, false, false, false, false, adafactor },
 	{ "LoRA of rank 16", "another method: the weights stay as they are", true, false, false,
-	  false, adapters },
+	  false, false, adapters },
 	{ "4-bit weights under the adapters, QLoRA",
-	  "10 to 40 % slower; the frozen weights are rounded", true, false, false, false,
+	  "10 to 40 % slower; the frozen weights are rounded", true, false, false, false, false,
 	  quantized_base },
 	{ "QLoRA: 4-bit weights under LoRA",
 	  "checkpointed, 10 to 40 % slower; the weights are rounded", true, false, false, false,
-	  quantized_adapters },
-	{ "8-bit weights", "slower; the weights are rounded", true, false, false, false,
+	  false, quantized_adapters },
+	{ "8-bit weights", "slower; the weights are rounded", true, false, false, false, false,
 	  eight_bits },
-	{ "4-bit weights", "slower; the weights are rounded", true, false, false, false,
+	{ "4-bit weights", "slower; the weights are rounded", true, false, false, false, false,
 	  four_bits },
-	{ "half the sequence", "samples are cut", true, true, false, false, half_sequence },
+	{ "half the sequence", "samples are cut", true, true, false, false, false, half_sequence },
 };
 const size_t plan_rung_count = sizeof(plan_rungs) / sizeof(plan_rungs[0]);

@@ -111,6 +111,7 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 		config_line(t, "deepspeed.json", config->deepspeed);
 	config_line(t, "fsdp.json", config->fsdp);
 	config_line(t, "environment", config->environment);
+	config_line(t, "program", config->script);
 	if (host_bytes > host_before_bytes) {
 		snprintf(host, sizeof(host), "%s of the machine's memory in all",
 			 text_size(size, host_bytes));
