@@ -226,38 +226,40 @@ _REPORT_GROUPS = {"user_frame": _abi.PLIM_GROUP_USER_FRAME, "stack": _abi.PLIM_G
 
 
 def _report_options(device: int | None, redact: bool, at: str | None, log: PathLike | None, events: str | None,
-                    steps: str | None, group_by: str, strip_prefix: str | None, owners: int | None,
+                    steps: str | None, group_by: str, strip_prefix: str | None, owners: int | None, gpu: str | None,
                     max_memory_bytes: int) -> Any:
     return _native.options("report", flags=_abi.PLIM_REPORT_REDACT if redact else 0, device=device, at=at,
                            log_path=None if log is None else os.fspath(log), events=events, steps=steps,
                            group_by=_group(group_by, _REPORT_GROUPS), strip_prefix=strip_prefix, owners_max=owners,
-                           max_memory_bytes=max_memory_bytes)
+                           gpu=gpu, max_memory_bytes=max_memory_bytes)
 
 
 @overload
 def report(recording: list[PathLike] | tuple[PathLike, ...], *, device: int | None = ..., redact: bool = ..., at: str | None = ...,
            log: PathLike | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
-           strip_prefix: str | None = ..., owners: int | None = ..., max_memory_bytes: int = ...,
-           progress: bool | None = ...) -> Ranks: ...
+           strip_prefix: str | None = ..., owners: int | None = ..., gpu: str | None = ..., layout: str | None = ...,
+           threads: int = ..., max_memory_bytes: int = ..., progress: bool | None = ...) -> Ranks: ...
 
 
 @overload
 def report(recording: Recording | None = ..., *, device: int | None = ..., redact: bool = ..., at: str | None = ...,
            log: PathLike | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
-           strip_prefix: str | None = ..., owners: int | None = ..., max_memory_bytes: int = ...,
-           progress: bool | None = ...) -> Report: ...
+           strip_prefix: str | None = ..., owners: int | None = ..., gpu: str | None = ..., layout: str | None = ...,
+           threads: int = ..., max_memory_bytes: int = ..., progress: bool | None = ...) -> Report: ...
 
 
 def report(recording: Any = None, *, device: int | None = None, redact: bool = False, at: str | None = None,
            log: PathLike | None = None, events: str | None = None, steps: str | None = None,
-           group_by: str = "user_frame", strip_prefix: str | None = None, owners: int | None = None,
-           max_memory_bytes: int = 0, progress: bool | None = None) -> Report | Ranks:
+           group_by: str = "user_frame", strip_prefix: str | None = None, owners: int | None = None, gpu: str | None = None,
+           layout: str | None = None, threads: int = 0, max_memory_bytes: int = 0, progress: bool | None = None) -> Report | Ranks:
     """Explain a recording of GPU memory: what filled it, who kept it, why it ran out.
 
     recording: a path, bytes, an open file, or what torch.cuda.memory._snapshot() gave; None: this process, now;
     a list of paths, or a folder or tar archive of recordings: the ranks of a job (gives Ranks).
     at: whose owners are listed ("peak", "oom", "end", "event:N").  events, steps: "A:B", only these.
-    owners: rows at most, 0: all.  redact: no name that is not PyTorch's.  progress: None shows it where somebody looks.
+    owners: rows at most, 0: all.  gpu: the card that a leak is to fill.  Of a job's ranks, layout: how they are laid out, the
+    innermost first ("tp=8,dp=32"), threads: recordings read at a time, 0: as many as cores.  redact: no name that is not
+    PyTorch's.  progress: None shows it where somebody looks.
 
     Raises NotFoundError, FormatError (with .offset), ArgumentError, LimitError.
 
@@ -266,15 +268,17 @@ def report(recording: Any = None, *, device: int | None = None, redact: bool = F
     >>> died.verdict.cause
     'fragmentation'
     """
-    options = _report_options(device, redact, at, log, events, steps, group_by, strip_prefix, owners, max_memory_bytes)
+    options = _report_options(device, redact, at, log, events, steps, group_by, strip_prefix, owners, gpu,
+                              max_memory_bytes)
+    ranks = {"layout": layout, "threads": threads}
     if recording is None:
         recording = snapshot()
     if isinstance(recording, (list, tuple)):
-        return _ranks([os.fspath(path) for path in recording], options, progress)
+        return _ranks([os.fspath(path) for path in recording], options, ranks, progress)
     given = _input.recording(recording)
     path = os.fsencode(given.path)
     if given.shown is None and _native.load().plim_ranks_several(path):
-        return _ranks([given.path], options, progress)
+        return _ranks([given.path], options, ranks, progress)
     with given:
         result: Report = _open("report", Report, [given], [path], options, _title("explaining", given), progress)
         return result
@@ -284,10 +288,10 @@ def _title(doing: str, given: Input) -> str:
     return f"{doing} {given.shown or os.path.basename(given.path)}"
 
 
-def _ranks(paths: list[str], report_options: Any, progress: bool | None) -> Ranks:
+def _ranks(paths: list[str], report_options: Any, more: Mapping[str, Any], progress: bool | None) -> Ranks:
     if not paths:
         raise ArgumentError("no recording was given")
-    options = _native.options("ranks")
+    options = _native.options("ranks", **more)
     options.report = report_options
     inputs = [Input(path) for path in paths]
     strings = _strings(paths)
@@ -311,21 +315,24 @@ def snapshot() -> Mapping[str, Any]:
 
 _DIFF_GROUPS = {"user_frame": _abi.PLIM_DIFF_BY_USER_FRAME, "stack": _abi.PLIM_DIFF_BY_STACK,
                 "category": _abi.PLIM_DIFF_BY_CATEGORY, "phase": _abi.PLIM_DIFF_BY_PHASE, "size": _abi.PLIM_DIFF_BY_SIZE}
+_DIFF_AT = {"peak": _abi.PLIM_DIFF_NO_END, "end": _abi.PLIM_DIFF_NO_PEAK, "both": 0}
 
 
 def diff(a: Recording, b: Recording, *, device: int | None = None, group_by: str = "user_frame", rows: int | None = None,
-         redact: bool = False, strip_prefix: str | None = None, fail_over_bytes: int | None = None,
+         at: str = "both", redact: bool = False, strip_prefix: str | None = None, fail_over_bytes: int | None = None,
          fail_over_pct: float | None = None, max_memory_bytes: int = 0, progress: bool | None = None) -> Diff:
     """What changed in memory from recording a to recording b, by how much, and at which lines.
 
-    fail_over_bytes, fail_over_pct: judge the growth of the allocated peak (.gate).  Errors as report's.
+    at: whose owners are compared ("peak", "end", "both").  fail_over_bytes, fail_over_pct: judge the growth of the allocated peak (.gate).  Errors as report's.
     """
+    if at not in _DIFF_AT:
+        raise ArgumentError(f"at takes {', '.join(_DIFF_AT)}, not '{at}'")
     gated = fail_over_bytes is not None or fail_over_pct is not None
     options = _native.options(
         "diff", device=device, rows_max=rows, strip_prefix=strip_prefix, max_memory_bytes=max_memory_bytes,
         group_by=_group(group_by, _DIFF_GROUPS), gate_bytes=fail_over_bytes,
         gate_ppm=None if fail_over_pct is None else round(fail_over_pct * 1e4),
-        flags=_flags(redact=(redact, _abi.PLIM_DIFF_REDACT), gate=(gated, _abi.PLIM_DIFF_GATE)))
+        flags=_DIFF_AT[at] | _flags(redact=(redact, _abi.PLIM_DIFF_REDACT), gate=(gated, _abi.PLIM_DIFF_GATE)))
     first, second = _input.recording(a), _input.recording(b)  # stay open with the result: its page reads them again
     result: Diff = _open("diff", Diff, [first, second], [os.fsencode(first.path), os.fsencode(second.path)], options,
                          "comparing", progress)
@@ -335,17 +342,17 @@ def diff(a: Recording, b: Recording, *, device: int | None = None, group_by: str
 def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), gpu: str | None = None,
            limit_bytes: int | None = None, device: int | None = None, log: PathLike | None = None,
            smallest: bool = False, search_s: float | None = None, plan: bool = False, redact: bool = False, torch: str | None = None,
-           allowance_bytes: int | None = None, max_memory_bytes: int = 0, progress: bool | None = None) -> Whatif:
+           allowance_bytes: int | None = None, threads: int = 0, max_memory_bytes: int = 0, progress: bool | None = None) -> Whatif:
     """A recording's requests once more: under other PYTORCH_CUDA_ALLOC_CONF settings, another limit, another card.
 
     settings: those to try; none: a set that is worth trying.  recording None: this process, now (with its history).
-    plan: also under Plimsoll's own allocator (docs/allocator.md).  Errors as report's.
+    plan: also under Plimsoll's own allocator (docs/allocator.md).  threads: runs at a time, 0: as many as cores.  Errors as report's.
     """
     strings = _strings(list(settings))
     options = _native.options(
         "whatif", device=device, limit_bytes=limit_bytes, gpu=gpu, allowance_bytes=allowance_bytes,
         log_path=None if log is None else os.fspath(log), torch=_release(torch, "torch"), max_memory_bytes=max_memory_bytes,
-        search_ms=None if search_s is None else round(search_s * 1e3),
+        search_ms=None if search_s is None else round(search_s * 1e3), threads=threads,
         flags=_flags(smallest=(smallest, _abi.PLIM_WHATIF_SMALLEST), redact=(redact, _abi.PLIM_WHATIF_REDACT),
                      plan=(plan, _abi.PLIM_WHATIF_PLAN),
                      search=(search_s is not None, _abi.PLIM_WHATIF_SEARCH)))
@@ -427,9 +434,14 @@ def _plan_traced(module: Any, batch: Any, step: Any, progress: bool | None, reci
         return plan(path, progress=progress, **card)
 
 
+def recipe_names() -> set[str]:
+    """What plan() takes as its recipe."""
+    return {name for name, _ in _abi.plim_plan_options._fields_} - {"size", "flags"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
+
+
 def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     options = _native.options("plan")
-    known = {name for name, _ in options._fields_} - {"size", "flags"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
+    known = recipe_names()
     keep: list[Any] = []
     for given, value in recipe.items():
         if given not in known:
@@ -527,9 +539,13 @@ def _is_void(struct: Any, name: str) -> bool:
     return dict(struct._fields_)[name] is ctypes.c_void_p
 
 
-def here(pid: int | None = None, *, redact: bool = False) -> Here:
-    """What bounds host memory for this process (or for pid), and how near each bound is; who was killed."""
-    options = _native.options("here", pid=os.getpid() if pid is None else pid,
+def here(pid: int | None = None, *, root: PathLike | None = None, redact: bool = False) -> Here:
+    """What bounds host memory for this process (or for pid), and how near each bound is; who was killed.
+
+    root: a folder with proc, sys and dev that were recorded elsewhere.
+    """
+    options = _native.options("here", pid=os.getpid() if pid is None and root is None else pid,
+                              root=None if root is None else os.fspath(root),
                               flags=_abi.PLIM_HERE_REDACT if redact else 0)
     result: Here = _open("here", Here, [], [], options, "looking around", None)
     return result
@@ -572,14 +588,21 @@ class Recorded:
 _REACHED = ("no_python", "no_torch", "no_cuda", "no_events", "no_dump", "dumped")
 
 
-def record(command: Sequence[str], *, dir: PathLike = ".", max_entries: int = 0, stacks: str = "python",
+def record(command: Sequence[str], *, dir: PathLike = ".", max_entries: int = 0, stacks: str = "python", pack: bool = False,
            run: Callable[..., Any] = subprocess.run, **popen: Any) -> Recorded:
     """Run a Python job as a process of its own that leaves a recording, also when it dies (`plimsoll record`).
 
-    For this process use plimsoll.memory.Recorder.  popen: as subprocess.run takes it (cwd=, env=, timeout=).
+    For this process use plimsoll.memory.Recorder.  pack: dumps are packed in the job (.plim).  popen: as subprocess.run takes it (cwd=, env=, timeout=).
     """
     library, error = _native.load(), _abi.plim_err()
-    options = _native.options("record", dir=os.fspath(dir), stacks=stacks, max_entries=max_entries)
+    packer = None
+    if pack:
+        from .__main__ import program
+
+        packer = program()
+        if packer is None:
+            raise UnsupportedError("recordings are packed by the program, which is not there", remedy="pack=False")
+    options = _native.options("record", dir=os.fspath(dir), stacks=stacks, max_entries=max_entries, packer=packer)
     handle = ctypes.c_void_p()
     _native.check(library.plim_record_prepare(ctypes.byref(options), ctypes.byref(handle), ctypes.byref(error)), error)
     try:

@@ -1,8 +1,10 @@
 """The verbs as objects: equal to the program's output, errors as exceptions, interruptible, without the GIL."""
 import ctypes
+import inspect
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +72,57 @@ class SameAsTheProgram(unittest.TestCase):
         self.assertEqual(here.pid, os.getpid())
         self.assertGreater(here.machine.total_bytes, 0)
         self.assertEqual(here.bounds[0].room_bytes, min(b.room_bytes for b in here.bounds))
+
+
+class Keywords(unittest.TestCase):
+    """Each option of a command has its keyword, or a reason why it has none."""
+
+    SHOWN = "a result prints as text, .to_dict() is the JSON, .save() writes files, str() has no colours"
+    COMMANDS = "the command's exit code; a program looks at .findings"
+    LINT = "plimsoll.lint is the package's own: python -m plimsoll.lint --recording"
+    NAMES = {"top": "rows", "max_memory": "max_memory_bytes", "limit": "limit_bytes", "allowance": "allowance_bytes",
+             "fail_over": "fail_over_bytes", "snapshot": "recording", "search": "search_s", "budget": "search_s"}
+    REASONS = {
+        **dict.fromkeys(("json", "output", "width", "no_color", "help", "format"), SHOWN),
+        ("report", "why"): "str() is the short text; the evidence is in .findings", ("report", "fail_on"): COMMANDS,
+        ("report", "baseline"): COMMANDS, ("report", "source"): LINT, ("why", "source"): LINT,
+        ("report", "digest"): "a file of the command's, which report() reads",
+        ("whatif", "keep"): "save(path, settings=...)", ("why", "fix"): ".deaths[0].advice has the lines",
+        ("why", "here"): "plimsoll.here()", ("why", "root"): "plimsoll.here(root=...)",
+        ("record", "print"): "lines to paste into a script: plimsoll.memory.Recorder", ("doctor", "no_python"): "it is Python that asks",
+        ("plan", "trace"): "plan(module, batch)", ("plan", "for"): "a word of Python: paste=",
+    }
+
+    def options(self, verb):
+        text = program(verb, "--help")
+        found = re.findall(r"^ {2,6}(?:-\w, )?--([a-z-]+)", text, re.M)
+        self.assertIn("help", found)
+        return [name.replace("-", "_") for name in found]
+
+    def test_every_option_has_one(self):
+        recipe = plimsoll.verbs.recipe_names()
+        used = set()
+        for verb in ("report", "diff", "whatif", "plan", "why", "record", "doctor"):
+            known = set(inspect.signature(getattr(plimsoll, verb)).parameters)
+            known |= recipe if verb in ("plan", "why") else set()
+            for option in self.options(verb):
+                reason = next((key for key in (option, (verb, option), ("plan" if verb == "why" else verb, option)) if key in self.REASONS),
+                              None)
+                if reason is None:
+                    self.assertIn(self.NAMES.get(option, option), known, f"plimsoll {verb} --{option}")
+                else:
+                    used.add(reason)
+        self.assertEqual(used, set(self.REASONS))  # no reason outlives its option
+
+    def test_they_do_what_the_option_does(self):
+        same = SameAsTheProgram().same
+        same(plimsoll.report(LEAKS, gpu="A100 80GB"), "report", LEAKS, "--gpu", "A100 80GB")
+        same(plimsoll.report([DIED, LEAKS], layout="tp=2", threads=1), "report", DIED, LEAKS, "--layout", "tp=2")
+        same(plimsoll.diff(LEAKS, DIED, at="end"), "diff", LEAKS, DIED, "--at", "end")
+        same(plimsoll.whatif(DIED, settings=["expandable_segments:True"], threads=1), "whatif", DIED, "--threads", "1",
+             "--settings", "expandable_segments:True")
+        with self.assertRaises(ArgumentError):
+            plimsoll.diff(LEAKS, DIED, at="noon")
 
 
 class Objects(unittest.TestCase):
