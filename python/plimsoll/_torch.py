@@ -60,6 +60,7 @@ class Memory(Protocol):
 
     def calls(self) -> Calls:
         """numbers() and reset_peak() for hooks in C."""
+        ...
 
 
 class CudaMemory:

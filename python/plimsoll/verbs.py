@@ -436,7 +436,7 @@ def _plan_traced(module: Any, batch: Any, step: Any, progress: bool | None, reci
 
 def recipe_names() -> set[str]:
     """What plan() takes as its recipe."""
-    return {name for name, _ in _abi.plim_plan_options._fields_} - {"size", "flags"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
+    return {field[0] for field in _abi.plim_plan_options._fields_} - {"size", "flags"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
 
 
 def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
@@ -582,7 +582,8 @@ class Recorded:
         """Explain the last of its recordings, or of several ranks all."""
         if not self.files:
             raise ArgumentError(f"nothing was recorded ({self.reached})")
-        return report(list(self.files), **options) if len(self.files) > 1 else report(self.files[0], **options)
+        first, *others = self.files
+        return report([first, *others], **options) if others else report(first, **options)
 
 
 _REACHED = ("no_python", "no_torch", "no_cuda", "no_events", "no_dump", "dumped")

@@ -146,8 +146,8 @@ class Walker(Calls):
 
     # ---- branches ----
 
-    def _if(self, stmt: ast.expr) -> Value:  # of expressions
-        return super()._if(stmt)
+    def _if(self, node: ast.expr) -> Value:  # of expressions
+        return super()._if(node)
 
     def _branch(self, stmt: ast.stmt) -> None:
         assert isinstance(stmt, ast.If)

@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _options(args: argparse.Namespace, batch: int) -> loop.Options:
     from . import loop, tables
-    return loop.Options(batch=batch, seq=args.seq, precision=PRECISIONS.get(args.precision, args.precision), optimizer=args.optimizer,
+    return loop.Options(batch=batch, seq=args.seq, precision=PRECISIONS.get(args.precision, str(args.precision)), optimizer=args.optimizer,
                         attention=args.attention, checkpointing=args.checkpointing, accumulate=args.accumulate,
                         lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=args.task, clip=not args.no_clip,
                         keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))

@@ -174,7 +174,7 @@ SUMS = {aten.add.Tensor}
 
 def counts(t: torch.Tensor) -> tuple[int, int]:
     """Who holds a tensor and its storage, the call's own references among them."""
-    return t._use_count(), torch._C._storage_Use_Count(t.untyped_storage()._cdata)
+    return t._use_count(), torch._C._storage_Use_Count(t.untyped_storage()._cdata)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _is_dense(t: torch.Tensor) -> bool:
@@ -263,7 +263,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         r = self.recorder
         name = func._schema.name.partition("::")[2]
         if not r.backward and torch.is_grad_enabled() and r.stack:
-            r.by_sequence[torch._C._autograd._get_sequence_nr() - 1] = r.stack[-1]
+            number = torch._C._autograd._get_sequence_nr()  # pyright: ignore[reportAttributeAccessIssue]
+            r.by_sequence[number - 1] = r.stack[-1]
         self.workspace(name)
         known = {t.untyped_storage()._cdata for t in inputs}
         for t in _tensors(result):

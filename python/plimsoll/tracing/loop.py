@@ -292,7 +292,8 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
         finally:
             torch.set_default_dtype(before)
         if o.checkpointing == "full":
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            enable: Any = model.gradient_checkpointing_enable
+            enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         if o.lora:
             model = _adapted(model, o)
         model.train(o.task == "train")
@@ -308,7 +309,8 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
 def _adapted(model: torch.nn.Module, o: Options) -> torch.nn.Module:
     import peft  # type: ignore[import-not-found, unused-ignore]
     if o.checkpointing == "full":
-        model.enable_input_require_grads()
+        enable: Any = model.enable_input_require_grads
+        enable()
     names = [name.strip() for name in o.lora_targets.split(",") if name.strip()]
     targets = names[0] if names[:1] in (["all-linear"], ["all"]) else names or None
     return peft.get_peft_model(model, peft.LoraConfig(r=o.lora, target_modules="all-linear" if targets == "all" else targets))
