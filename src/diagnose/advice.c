@@ -156,6 +156,13 @@ static const struct row {
 	  .text = "start it anew, and look for who else used the card at that moment (nvidia-smi): "
 		  "it was not full",
 	  .first = "start it anew: the card was not full" },
+	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH | PICTURES, .backends = ON(XPU),
+	  .text = "smaller tensors (a smaller batch, picture or context, attention in slices): "
+		  "Intel's "
+		  "driver gives no single block as large as what is free, and Windows and WSL less "
+		  "still; UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1 allows more than 4 GiB at once",
+	  .first = "smaller tensors: the driver gives no single block of that size",
+	  .fix = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
 	  .without = F_WINDOWS,
 	  .text = "look for a limit of this process first (set_per_process_memory_fraction, "
@@ -498,7 +505,13 @@ static const struct row {
 		  "or "
 		  "--xformers",
 	  .fix = "--opt-sdp-attention" },
-	{ HELPS, .kinds = GPU, .engines = IN(FORGE),
+	{ HELPS, .kinds = GPU, .engines = IN(FORGE), .moments = AT(LOADING),
+	  .text = "a smaller model file (NF4, GGUF, fp8), or lower GPU Weights (the slider on "
+		  "top); "
+		  "--always-low-vram",
+	  .first = "a smaller model file (NF4, GGUF), or lower GPU Weights",
+	  .fix = "--always-low-vram" },
+	{ HELPS, .kinds = GPU, .engines = IN(FORGE), .moments = LOADED,
 	  .text = "a smaller picture or batch; lower GPU Weights (the slider on top), so that more "
 		  "is "
 		  "left for the computation; a smaller model file (NF4, GGUF, fp8); "
@@ -810,6 +823,20 @@ static const struct row {
 	  .first = "compute_type=\"int8_float16\", or a smaller model",
 	  .fix = "compute_type=\"int8_float16\"" },
 	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD,
+	  .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
+	  .text = "more cards to share the optimizer's state (--use-distributed-optimizer, or "
+		  "ZeRO), more tensor or pipeline parallelism, or that state on the host: a "
+		  "smaller batch "
+		  "does nothing for it",
+	  .first = "share the optimizer's state over more cards, or keep it on the host",
+	  .fix = "--use-distributed-optimizer" },
+	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD, .moments = AT(LOADING),
+	  .text = "more tensor or pipeline parallelism: the weights alone fill the card",
+	  .first = "more tensor or pipeline parallelism", .fix = "--tensor-model-parallel-size 2",
+	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD,
+	  .moments =
+		  ~(AT(FIRST_STEP) | AT(OPTIMIZER) | AT(LOADING)) & ((1u << MESSAGES_MOMENTS) - 1),
 	  .text = "a smaller --micro-batch-size, --recompute-activations, more tensor or pipeline "
 		  "parallelism; --use-distributed-optimizer shares the optimizer's state",
 	  .first = "a smaller --micro-batch-size, or --recompute-activations",
@@ -1213,7 +1240,12 @@ static const struct row {
 	{ HELPS, .kinds = KILLS, .moments = AT(SAVING), .engines = TORCH | IN(UNKNOWN),
 	  .text = "save sharded, or one rank at a time: gathering the whole state costs host "
 		  "memory" },
+	{ HELPS, .kinds = HOSTS, .engines = TORCH | IN(MEGATRON), .set = SET(OFFLOADED),
+	  .text = "more memory of the machine, or offload less to it (the optimizer's state on the "
+		  "host is 12 bytes a parameter), or offload to a disk (offload_optimizer: nvme)",
+	  .first = "more host memory, or offload less to the host" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(DEEPSPEED),
+	  .unless = SET(OFFLOADED),
 	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
 		  "section), or pin_memory: false: optimizer states there are 12 bytes a parameter",
 	  .first = "offload less to the host" },

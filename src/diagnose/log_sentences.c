@@ -242,7 +242,11 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 			"%u other processes hold %s of this card together, more than was asked for",
 			o->processes, messages_size(a, o->others));
 	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
-		lines_add(l, "its threshold was %.0f %% of that", e->share * 100);
+		lines_add(l,
+			  known(e->limit)
+				  ? "its threshold was %.0f %% of that"
+				  : "%.0f %% of the machine's memory was in use shortly before",
+			  e->share * 100);
 }
 
 /* The last part of a path that ends at `end`. */

@@ -29,6 +29,8 @@ static const struct cue {
 	{ MESSAGES_FIRST_STEP, NULL, "initialize_optimizer_states", NULL },
 	{ MESSAGES_FIRST_STEP, NULL, NULL, "initialize_optimizer_states(" },
 	{ MESSAGES_FIRST_STEP, NULL, "_configure_zero_optimizer", NULL },
+	{ MESSAGES_FIRST_STEP, NULL, NULL, "_configure_zero_optimizer(" },
+	{ MESSAGES_FIRST_STEP, "runtime/zero/stage", "__init__", NULL },
 	{ MESSAGES_FIRST_STEP, NULL, NULL, "DeepSpeedZeroOptimizer" },
 	{ MESSAGES_FIRST_STEP, "runtime/zero/", "_create_fp32_partitions", NULL },
 	{ MESSAGES_FIRST_STEP, "runtime/zero/", "_setup_for_real_optimizer", NULL },

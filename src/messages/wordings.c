@@ -518,6 +518,12 @@ const struct messages_wording scan_wordings[] = {
 	  "fewer compilers at a time (MAX_JOBS=2, make -j2, cargo build -j2)" },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "virtual memory exhausted: Cannot allocate memory",
 	  NULL, "fewer compilers at a time (MAX_JOBS=2, make -j2)" },
+	/* OpenCL's CL_OUT_OF_HOST_MEMORY in boost::compute's words */
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "LightGBMError: Out of Host Memory",
+	  "OpenCL's driver got no memory of the machine for the card's buffers",
+	  "a smaller max_bin, fewer rows or columns at a time, or device_type=cpu" },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 0, "CL_OUT_OF_HOST_MEMORY",
+	  "OpenCL's driver got no memory of the machine", NULL },
 	/* DirectML, OpenVINO, CatBoost, COLMAP, drawing */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1,
 	  "Could not allocate tensor with {tried}. There is not enough GPU video memory", NULL,
