@@ -370,6 +370,7 @@ static int write_textfile(const struct watch_opts *o, const struct plim_watch *w
 /* ---- the loop ---- */
 
 #define ONCE_SAMPLES 8
+#define ONCE_SECONDS 2.05
 
 static void suspend_now(struct watching *x)
 {
@@ -453,11 +454,22 @@ static int tick(struct watching *x)
 	return x->screen.failed ? x->screen.failed : write_textfile(o, x->w);
 }
 
+/* --once: a job whose first kernel has just come is looked at for as long again. */
+static bool wants_more(const struct watch_opts *o, const struct plim_watch *w, double seconds)
+{
+	if (!o->once || seconds > 2 * ONCE_SECONDS)
+		return false;
+	for (size_t i = 0; i < w->job_count; i++)
+		if (!w->jobs[i].ended && !w->jobs[i].verdict_count)
+			return true;
+	return false;
+}
+
 static int look(struct watching *x)
 {
 	const struct watch_opts *o = x->o;
 	double step = o->once ? 0.1 : (double)o->interval, begin = watch_now(), next = begin;
-	double end = o->once ? 2.05 : o->last == OPT_NONE ? INFINITY : (double)o->last;
+	double end = o->once ? ONCE_SECONDS : o->last == OPT_NONE ? INFINITY : (double)o->last;
 	unsigned least = o->once ? ONCE_SAMPLES : 0; /* a machine that is busy samples slowly */
 	bool ends = false;
 	int code = CMD_DONE;
@@ -467,7 +479,8 @@ static int look(struct watching *x)
 		if (n == 1 && o->once) /* a driver may take seconds to start */
 			begin = next = watch_now();
 		next = next + step > watch_now() ? next + step : watch_now() + step;
-		ends = (next > begin + end && n >= least) || all_ended(x) || wait_until(x, next);
+		ends = (next > begin + end && n >= least && !wants_more(o, x->w, next - begin)) ||
+		       all_ended(x) || wait_until(x, next);
 		look_at_child(x);
 	}
 	return code;

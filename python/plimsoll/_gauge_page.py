@@ -9,9 +9,10 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 import time
 import weakref
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 UNKNOWN = 2**64 - 1
 NAN = float("nan")
@@ -24,6 +25,8 @@ MARK = struct.Struct("=IIQ")
 AT_COUNT, AT_DONE, AT_DEVICES, AT_MARKS = 28, 144, 256, 2304
 SEQUENCE, UPDATED, PHASE, PHASE_SINCE, LAST_STEP, BEFORE_PHASES = 16, 17, 22, 23, 24, 24
 
+LIMITS_EVERY_NS = 2_000_000_000
+
 _pages: weakref.WeakSet[Page] = weakref.WeakSet()
 
 
@@ -34,6 +37,16 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+def limit_of(device: int) -> int:
+    """What torch.cuda.set_per_process_memory_fraction leaves to this process; UNKNOWN: all, or this PyTorch does not tell."""
+    try:
+        cuda = sys.modules["torch"].cuda
+        fraction = cuda.get_per_process_memory_fraction(device)
+        return int(fraction * cuda.get_device_properties(device).total_memory) if 0 < fraction < 1 else UNKNOWN
+    except Exception:  # pylint: disable=broad-exception-caught  # the job must not hear of it
+        return UNKNOWN
 
 
 def start_time(pid: object) -> int:
@@ -105,6 +118,7 @@ class Page:
         self.path = place() if path is None else path
         self.pid, self.map = os.getpid(), new_map(self.path)
         self.epoch, self.devices = 0, 0
+        self.limits: Dict[int, Tuple[int, int]] = {}  # of a device: when it was asked for, bytes
         self.loss = self.lr = self.grad_norm = NAN
         self.last = time.monotonic_ns()  # when the last step ended; hooks in C keep it too
         for slot in range(DEVICES):
@@ -145,6 +159,7 @@ class Page:
         if words is None:
             return
         now = time.monotonic_ns()
+        limit = UNKNOWN if memory is None else self.limit(device, now)
         odd = words[SEQUENCE] + 1 | 1
         words[SEQUENCE] = odd
         if phase is not None:
@@ -155,7 +170,7 @@ class Page:
         words[PHASE] = words[PHASE] & 0xFFFFFFFF | self.epoch << 32
         if memory is not None:
             allocated, reserved, peak, reserved_peak, retries, ooms = memory
-            DEVICE.pack_into(self.map, AT_DEVICES + 16 + 128 * device, allocated, reserved, UNKNOWN, peak, reserved_peak, UNKNOWN,
+            DEVICE.pack_into(self.map, AT_DEVICES + 16 + 128 * device, allocated, reserved, UNKNOWN, peak, reserved_peak, limit,
                              retries, ooms, UNKNOWN, UNKNOWN)
             if device >= self.devices:
                 self.devices = device + 1
@@ -163,6 +178,14 @@ class Page:
         MARK.pack_into(self.map, AT_MARKS + 16 * (step % STEPS), step & 0xFFFFFFFF, flags, UNKNOWN if memory is None else memory[0])
         words[UPDATED] = now
         words[SEQUENCE] = odd + 1
+
+    def limit(self, device: int, now: int) -> int:
+        """It may be set at any time, and asking costs more than a step."""
+        when, limit = self.limits.get(device, (0, UNKNOWN))
+        if not when or now - when >= LIMITS_EVERY_NS:
+            limit = limit_of(device)
+            self.limits[device] = now, limit
+        return limit
 
     def close(self) -> None:
         """Remove it, unless this is a forked child."""

@@ -6,7 +6,9 @@ import struct
 import sys
 import tempfile
 import threading
+import types
 import unittest
+import unittest.mock
 
 from plimsoll import _abi, _gauge_page, _native, gauge
 from plimsoll.errors import ArgumentError, FormatError, NotFoundError
@@ -19,6 +21,17 @@ class Page(unittest.TestCase):
 
     def tearDown(self):
         self.folder.cleanup()
+
+    def test_the_limit_of_a_process_is_told(self):
+        cuda = types.SimpleNamespace(get_per_process_memory_fraction=lambda device: 0.25 if device == 1 else 1.0,
+                                     get_device_properties=lambda device: types.SimpleNamespace(total_memory=80 << 30))
+        with unittest.mock.patch.dict(sys.modules, torch=types.SimpleNamespace(cuda=cuda)), gauge.Gauge(path=self.path) as page:
+            for device in 0, 1:
+                page.step(1, memory=(10, 5000, 20, 30, 1, 0), device=device)
+            seen = gauge.read(os.getpid(), path=self.path)
+            self.assertEqual([d["limit_bytes"] for d in seen.devices[:2]], [None, 20 << 30])
+        with unittest.mock.patch.dict(sys.modules, torch=types.SimpleNamespace(cuda=None)):
+            self.assertEqual(_gauge_page.limit_of(0), _gauge_page.UNKNOWN)
 
     def test_what_is_written_is_read(self):
         with gauge.Gauge(run="llama", rank=2, world=8, total_steps=100, path=self.path) as page:
@@ -33,6 +46,7 @@ class Page(unittest.TestCase):
             self.assertIsNone(seen.devices[0]["driver_free_bytes"])
             self.assertEqual([seen.steps[0]["step"], seen.steps[-1]["step"], len(seen.steps)], [88, 199, 112])
             self.assertGreater(seen.last_step_ns, 0)
+            self.assertIsNone(seen.devices[0]["limit_bytes"])
             with self.assertRaises(ArgumentError):
                 page.phase("lunch")
         self.assertFalse(os.path.exists(self.path))

@@ -270,7 +270,8 @@ class Gauge:
                                              writer=2, records=records)
         self.steps, self.told, self.optimizer = 0, 0.0, None
         self.lock, self.ended = threading.Lock(), threading.Event()
-        optimizers = getattr(getattr(torch, "optim", None), "optimizer", None)
+        # Newer releases take the module's name away from torch.optim.
+        optimizers = sys.modules.get("torch.optim.optimizer") or getattr(getattr(torch, "optim", None), "optimizer", None)
         hook = getattr(optimizers, "register_optimizer_step_post_hook", None)  # since 2.0
         self.hook = hook(self.after_step) if hook else None
         self.thread = threading.Thread(target=self.look, name="plimsoll-gauge", daemon=True)

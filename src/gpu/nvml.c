@@ -28,7 +28,8 @@ struct event {
 };
 #define EVENT_XID 8ull
 #define EVENTS_A_LOOK 16
-#define SLOW_A_LOOK 2 /* cards that are asked for what takes long */
+#define GPM_A_LOOK 2 /* cards that are asked for it */
+#define GPM_IDS 7
 struct gpm_support {
 	uint32_t version, supported;
 };
@@ -87,14 +88,14 @@ struct nvml {
 	struct {
 		device handle;
 		char name[64], uuid[48];
-		bool gpm, primed;   /* `before` holds a sample */
-		void *before, *now; /* GPM samples */
-		uint64_t xid;       /* the newest; 0: none */
-		unsigned stride;    /* bytes of a process's row; 0: not known yet */
-		double use, power_w, power_limit_w, temperature_c; /* as they were told last */
+		bool gpm, primed;         /* `before` holds a sample */
+		void *before, *now;       /* GPM samples */
+		uint64_t xid;             /* the newest; 0: none */
+		unsigned stride;          /* bytes of a process's row; 0: not known yet */
+		double gpm_told[GPM_IDS]; /* NaN: not told */
 	} cards[GPU_CARDS];
-	unsigned next_slow; /* the card that is asked for these */
-	void *events;       /* NULL: none are told */
+	unsigned turn; /* the first card that is asked for these */
+	void *events;  /* NULL: none are told */
 	struct gpm_get get;
 	unsigned char rows[(GPU_PROCESSES + 1) * 32];
 };
@@ -255,79 +256,84 @@ static void look_at_memory(struct nvml *n, device d, struct gpu_card *out)
 	}
 }
 
-/* These take the driver some ten times as long as the others. */
-static void ask_slow(struct nvml *n, unsigned i)
+static void look_at_power(struct nvml *n, device d, struct gpu_card *out)
 {
-	device d = n->cards[i].handle;
+	unsigned long long reasons;
 	struct use use;
 	unsigned v;
 
-	n->cards[i].use = n->cards[i].power_w = NAN;
-	n->cards[i].power_limit_w = n->cards[i].temperature_c = NAN;
 	if (n->use && !n->use(d, &use) && use.gpu <= 100)
-		n->cards[i].use = use.gpu;
+		out->use = use.gpu;
 	if (n->power && !n->power(d, &v) && v != UINT32_MAX)
-		n->cards[i].power_w = v / 1e3;
+		out->power_w = v / 1e3;
 	if (n->power_limit && !n->power_limit(d, &v) && v && v != UINT32_MAX)
-		n->cards[i].power_limit_w = v / 1e3;
+		out->power_limit_w = v / 1e3;
 	if (n->temperature && !n->temperature(d, 0, &v) && v < 200)
-		n->cards[i].temperature_c = v;
-}
-
-/*
- * Of cards that tell by GPM what they do, some are asked in turn for the slow numbers at each look, and what the others told stands:
- * with two cards every look has its own, with eight a number is at most three looks old.
- */
-static bool is_its_turn(const struct nvml *n, unsigned i)
-{
-	return !n->cards[i].gpm || !n->cards[i].primed ||
-	       (i + n->n - n->next_slow) % n->n < SLOW_A_LOOK;
-}
-
-static void look_at_power(struct nvml *n, unsigned i, struct gpu_card *out)
-{
-	unsigned long long reasons;
-
-	if (is_its_turn(n, i))
-		ask_slow(n, i);
-	out->use = n->cards[i].use;
-	out->power_w = n->cards[i].power_w;
-	out->power_limit_w = n->cards[i].power_limit_w;
-	out->temperature_c = n->cards[i].temperature_c;
-	if (n->reasons && !n->reasons(n->cards[i].handle, &reasons))
+		out->temperature_c = v;
+	if (n->reasons && !n->reasons(d, &reasons))
 		out->slowed = reasons & (8 | 0x20 | 0x40 | 0x80);
 }
 
 /* ---- what the card really does ---- */
 
+static const uint32_t gpm_ids[GPM_IDS] = { 1, 2, 3, 5, 10, 20, 21 };
+
+/* What came between two samples. */
+static void ask_gpm(struct nvml *n, unsigned i)
+{
+	double *told = n->cards[i].gpm_told;
+
+	memset(&n->get, 0, offsetof(struct gpm_get, rows[0]) + GPM_IDS * sizeof(n->get.rows[0]));
+	n->get.version = 1;
+	n->get.n = GPM_IDS;
+	n->get.before = n->cards[i].before;
+	n->get.now = n->cards[i].now;
+	for (unsigned k = 0; k < GPM_IDS; k++)
+		n->get.rows[k].id = gpm_ids[k];
+	for (unsigned k = 0; k < GPM_IDS; k++)
+		told[k] = NAN;
+	if (!n->gpm_metrics(&n->get))
+		for (unsigned k = 0; k < GPM_IDS; k++)
+			if (!n->get.rows[k].result && n->get.rows[k].value >= 0)
+				told[k] = n->get.rows[k].value;
+}
+
+/*
+ * A sample and its metrics take the driver a millisecond, more than all else together: of many cards some are asked in turn, and what the
+ * others told stands.  With two cards each look has its own; with eight a number is the mean of four looks, and up to three looks old.
+ */
+static bool is_its_turn(const struct nvml *n, unsigned i)
+{
+	return !n->cards[i].primed || (i + n->n - n->turn) % n->n < GPM_A_LOOK;
+}
+
 static void look_at_gpm(struct nvml *n, unsigned i, struct gpu_card *out)
 {
-	double *const to[] = { &out->graphics, &out->sm,           &out->occupancy,  &out->tensor,
-			       &out->dram,     &out->transmit_mib, &out->receive_mib };
-	static const uint32_t ids[] = { 1, 2, 3, 5, 10, 20, 21 };
-	const unsigned rows = sizeof(ids) / sizeof(*ids);
+	double *const to[GPM_IDS] = { &out->graphics,   &out->sm,   &out->occupancy,
+				      &out->tensor,     &out->dram, &out->transmit_mib,
+				      &out->receive_mib };
+	bool primed = n->cards[i].primed;
 	void *old;
 
-	if (!n->cards[i].gpm || n->gpm_sample(n->cards[i].handle, n->cards[i].now))
+	if (!n->cards[i].gpm)
 		return;
-	if (n->cards[i].primed) {
-		memset(&n->get, 0,
-		       offsetof(struct gpm_get, rows[0]) + rows * sizeof(n->get.rows[0]));
-		n->get.version = 1;
-		n->get.n = rows;
-		n->get.before = n->cards[i].before;
-		n->get.now = n->cards[i].now;
-		for (unsigned k = 0; k < rows; k++)
-			n->get.rows[k].id = ids[k];
-		if (!n->gpm_metrics(&n->get))
-			for (unsigned k = 0; k < rows; k++)
-				if (!n->get.rows[k].result && n->get.rows[k].value >= 0)
-					*to[k] = n->get.rows[k].value;
+	if (is_its_turn(n, i)) {
+		if (n->gpm_sample(n->cards[i].handle, n->cards[i].now)) {
+			n->cards[i].primed = false;
+			return;
+		}
+		if (primed)
+			ask_gpm(n, i);
+		else
+			for (unsigned k = 0; k < GPM_IDS; k++)
+				n->cards[i].gpm_told[k] = NAN;
+		old = n->cards[i].before;
+		n->cards[i].before = n->cards[i].now;
+		n->cards[i].now = old;
+		n->cards[i].primed = true;
 	}
-	old = n->cards[i].before;
-	n->cards[i].before = n->cards[i].now;
-	n->cards[i].now = old;
-	n->cards[i].primed = true;
+	for (unsigned k = 0; k < GPM_IDS; k++)
+		*to[k] = n->cards[i].gpm_told[k];
 }
 
 /* ---- who holds it ---- */
@@ -395,13 +401,13 @@ void nvml_look(struct nvml *n, unsigned i, struct gpu_card *out)
 		take_events(n);
 	out->xid = n->cards[i].xid;
 	if (!i) /* whatever becomes of a card, the turn goes on */
-		n->next_slow = (n->next_slow + SLOW_A_LOOK) % n->n;
+		n->turn = (n->turn + GPM_A_LOOK) % n->n;
 	if (!n->cards[i].handle)
 		return;
 	look_at_memory(n, n->cards[i].handle, out);
 	if (out->lost)
 		return;
-	look_at_power(n, i, out);
+	look_at_power(n, n->cards[i].handle, out);
 	look_at_gpm(n, i, out);
 	look_at_processes(n, i, out);
 }

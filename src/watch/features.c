@@ -175,7 +175,12 @@ static void look_at_card(const struct watch_sample *const *samples, size_t n,
 	f->at[WATCH_FILL] = f->at[WATCH_SM] > 0 ? f->at[WATCH_OCCUPANCY] / f->at[WATCH_SM] : NAN;
 	f->at[WATCH_RECEIVE] = mean_of(&receive);
 	f->at[WATCH_TRANSMIT] = mean_of(&transmit);
-	f->at[WATCH_LINK] = larger(f->at[WATCH_RECEIVE], f->at[WATCH_TRANSMIT]);
+	f->at[WATCH_LINK] = isnan(f->at[WATCH_TRANSMIT]) ? f->at[WATCH_RECEIVE]
+			    : isnan(f->at[WATCH_RECEIVE])
+				    ? f->at[WATCH_TRANSMIT]
+				    : f->at[WATCH_RECEIVE] + f->at[WATCH_TRANSMIT];
+	f->at[WATCH_FEED] =
+		f->at[WATCH_GRAPHICS] > 0 ? f->at[WATCH_RECEIVE] / f->at[WATCH_GRAPHICS] : NAN;
 	f->at[WATCH_GAP] = mean_of(&gap);
 	f->at[WATCH_CHANGE] = fabs(mean_of(&half[0]) - mean_of(&half[1]));
 	f->at[WATCH_POWER] = mean_of(&power);
@@ -309,4 +314,8 @@ void watch_features(const struct watch_sample *const *samples, size_t n, bool se
 	look_at_main(samples, n, f);
 	look_at_workers(samples, n, f);
 	f->at[WATCH_SEEN] = seen;
+	/* Where workers make the input, the other threads of the process take it over, and are no measure. */
+	f->at[WATCH_PACE] = f->at[WATCH_WORKERS] >= 1
+				    ? f->at[WATCH_MAIN]
+				    : larger(f->at[WATCH_MAIN], fmin(f->at[WATCH_PROCESS], 1));
 }

@@ -222,7 +222,7 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 		for (size_t k = 0; k < l->cards.at[i].process_count; k++) {
 			uint32_t pid = l->cards.at[i].processes[k].pid;
 
-			if (all || proc_descends(l->root, pid, (uint32_t)l->pid))
+			if (all || proc_descends(&l->files, l->root, pid, (uint32_t)l->pid))
 				add_job(l, pid, i);
 		}
 	/* None of its family holds a card: then the process itself, behind the shell that started it. */

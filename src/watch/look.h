@@ -86,7 +86,7 @@ uint64_t proc_place(const char *root, uint32_t pid);
 uint32_t proc_behind_launchers(const char *root, uint32_t pid);
 
 /* Does `pid` descend from `ancestor`, or is it that? */
-bool proc_descends(const char *root, uint32_t pid, uint32_t ancestor);
+bool proc_descends(struct proc_files *f, const char *root, uint32_t pid, uint32_t ancestor);
 
 /* RANK and WORLD_SIZE (or Slurm's) of its environment, and a number that ranks of one job share; PLIM_UNKNOWN, 0: not told. */
 struct proc_rank {

@@ -223,7 +223,7 @@ bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
 
 /* ---- its relatives ---- */
 
-bool proc_descends(const char *root, uint32_t pid, uint32_t ancestor)
+bool proc_descends(struct proc_files *f, const char *root, uint32_t pid, uint32_t ancestor)
 {
 	struct stat_line stat;
 	char text[1024];
@@ -231,7 +231,7 @@ bool proc_descends(const char *root, uint32_t pid, uint32_t ancestor)
 	for (unsigned i = 0; pid > 1 && i < 64; i++, pid = stat.parent) {
 		if (pid == ancestor)
 			return true;
-		if (!small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) ||
+		if (!proc_read(f, root, pid, PROC_STAT, text, sizeof(text)) ||
 		    !parse_stat(text, &stat))
 			return false;
 	}

@@ -30,9 +30,9 @@ struct row {
 		WATCH_WAITS, AT_LEAST, 0.5, 0.65, 0                             \
 	}
 
-/* Work is seen, the main thread is what is busy, and both halves of the window look alike. */
+/* Work is seen, what hands it out is busy without a pause, and both halves of the window look alike. */
 #define PACED                                                                       \
-	{ WATCH_SEEN, AT_LEAST, 1, 1, 0 }, { WATCH_MAIN, AT_LEAST, 0.75, 0.95, 0 }, \
+	{ WATCH_SEEN, AT_LEAST, 1, 1, 0 }, { WATCH_PACE, AT_LEAST, 0.75, 0.95, 0 }, \
 	{                                                                           \
 		WATCH_CHANGE, BELOW, 60, 45, 1                                      \
 	}
@@ -118,6 +118,14 @@ static const struct row rows[] = {
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
 	    { WATCH_GAP, AT_LEAST, 0.45, 0.6, 0 },
 	    { WATCH_RECEIVE, AT_LEAST, 15, 20, 0 } } },
+	/* At one sample a second gaps are not seen; that much arrives for so little work is. */
+	{ PLIM_WATCH_INPUT_MAIN,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED,
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_RECEIVE, AT_LEAST, 40, 50, 0 },
+	    { WATCH_FEED, AT_LEAST, 10, 14, 0 },
+	    { WATCH_DENSITY, AT_LEAST, 0.6, 0.7, 0 } } },
 	{ PLIM_WATCH_MAIN_PYTHON,
 	  PLIM_WATCH_HIGH,
 	  { PACED,

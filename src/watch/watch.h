@@ -96,7 +96,8 @@ enum watch_feature {
 	WATCH_FILL,      /* occupancy / SM */
 	WATCH_RECEIVE,   /* MiB a second */
 	WATCH_TRANSMIT,
-	WATCH_LINK,    /* larger of both */
+	WATCH_LINK,    /* sum of both */
+	WATCH_FEED,    /* MiB received for each percent of the time that the GPU works */
 	WATCH_GAP,     /* share of samples in which the card did nothing */
 	WATCH_CHANGE,  /* between both halves of the window, percent of use */
 	WATCH_POWER,   /* share of the limit */
@@ -104,6 +105,7 @@ enum watch_feature {
 	WATCH_MAIN,    /* cores of the main thread */
 	WATCH_SYSTEM,  /* share of these inside the kernel */
 	WATCH_PROCESS, /* cores of all its threads */
+	WATCH_PACE, /* cores of what hands out the work: the main thread, or it and the one of the backward pass in turn */
 	WATCH_WAITS, /* of the main thread: the larger of 1 - cores and of the share of samples in poll, futex, pipe */
 	WATCH_SLEEPS,        /* share of its samples in nanosleep, select */
 	WATCH_BLOCKED,       /* share of its samples in D */
