@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
 
-_run1 and _run2 were recorded ten times a second, _run3 and _run4 once a second by `plimsoll watch --log`.
+_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.
 """
 import collections
 import json
@@ -19,6 +19,8 @@ TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": 
          "launch": "launch_bound", "sync": "sync_bound", "python": "main_python", "hostleak": "main_system",
          "input_cpu": "input_cpu", "input_disk": "input_disk", "input_sleep": "input_source", "input_main": "input_main",
          "save": "saving", "leak": "sleeping", "hold": "idle", "evalphases": "compute_bound",
+         "encoder": "compute_bound", "offload": "copy_bound", "lstm": "launch_bound", "thin": "busy_thin", "input_net": "input_source",
+         "throttled": "throttled",
          "serve": "undecided"}  # serve answers a request now and then: no rule is for it
 # Without GPM these four look alike, and no more is said.
 PACED = {"launch_bound", "sync_bound", "copy_bound", "input_main", "main_python"}
@@ -45,7 +47,7 @@ def replayed(path, gpm):
     kind = os.path.basename(path).rsplit("_run", 1)[0]
     rows = samples(path)
     work = span_of_work(kind, rows)
-    settled = SLOW if "_run3" in path or "_run4" in path else SETTLED
+    settled = SETTLED if "_run1" in path or "_run2" in path else SLOW
     if gpm:
         job = result("watch", "--replay", path)["jobs"][0]
     else:
