@@ -39,14 +39,19 @@ def _autocast_dtype() -> torch.dtype | None:
 
 
 def attention_kernel(r: Recorder, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, dropout: float,
-                     causal: bool) -> str:
-    """"cudnn", "flash", "efficient" or "math", in the order of sdp_utils.cpp for the card."""
+                     causal: bool, shares: bool = False) -> str:
+    """"cudnn", "flash", "efficient" or "math", in the order of sdp_utils.cpp for the card.  `shares`: enable_gqa."""
     half = q.dtype in (torch.float16, torch.bfloat16)
     same = q.shape[-1] == v.shape[-1]
-    shared = q.dim() == 4 and q.shape[1] != k.shape[1]
     card = r.card
-    if q.dim() != 4 or not q.numel() or (mask is not None and mask.requires_grad and torch.is_grad_enabled()):
+    if q.dim() != 4 or not q.numel() or k.shape[0] != q.shape[0] or v.shape[0] != q.shape[0]:
         return "math"
+    shared = q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]
+    if shared and not shares:
+        return "math"  # heads that are broadcast
+    if mask is not None and mask.requires_grad and torch.is_grad_enabled():
+        # a bias that is learned: only one kernel gives its gradient, and wants its rows whole
+        return "efficient" if mask.stride(-1) == 1 and not shared else "math"
     if card.cudnn_attention and half and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128 and v.shape[-1] <= 128:
         return "cudnn"
     if card.flash_attention and half and mask is None and same and q.shape[-1] <= 256:
@@ -54,6 +59,25 @@ def attention_kernel(r: Recorder, q: torch.Tensor, k: torch.Tensor, v: torch.Ten
     if not shared and (half or q.dtype is torch.float32):
         return "efficient"
     return "math"
+
+
+def _padded(bias: torch.Tensor) -> torch.Tensor:
+    """Rows of eight elements, as the memory-efficient kernel wants them (preprocess_mask)."""
+    if all(stride % 8 == 0 for stride in bias.stride()[:-1]):
+        return bias
+    n = bias.shape[-1]
+    return torch.nn.functional.pad(bias, (0, -n % 8 or 8))[..., :n]
+
+
+def _math(r: Recorder, q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, scale: Any, gqa: bool) -> Any:
+    before = r.gate.to_gpu, r.gate.adds
+    r.gate.to_gpu = r.gate.adds = True
+    try:  # autocast is over once the call is made: its products of fp32 stay so
+        with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+            return torch.ops.aten._scaled_dot_product_attention_math(q, k, v, mask, dropout_p, causal, None, scale=scale,
+                                                                     enable_gqa=gqa)[0]
+    finally:
+        r.gate.to_gpu, r.gate.adds = before
 
 
 def attend(r: Recorder, q: Any, k: Any, v: Any, attn_mask: Any = None,
@@ -65,15 +89,9 @@ def attend(r: Recorder, q: Any, k: Any, v: Any, attn_mask: Any = None,
         q, k, v = (t.to(dtype) if t.dtype is torch.float32 else t for t in (q, k, v))
         if attn_mask is not None and attn_mask.dtype is torch.float32:
             attn_mask = attn_mask.to(dtype)
-    kernel = attention_kernel(r, q, k, v, attn_mask, dropout_p, is_causal)
+    kernel = attention_kernel(r, q, k, v, attn_mask, dropout_p, is_causal, enable_gqa)
     if kernel == "math":
-        before = r.gate.to_gpu, r.gate.adds
-        r.gate.to_gpu = r.gate.adds = True
-        try:
-            return aten._scaled_dot_product_attention_math(q, k, v, attn_mask, dropout_p, is_causal, None, scale=scale,
-                                                           enable_gqa=enable_gqa)[0]
-        finally:
-            r.gate.to_gpu, r.gate.adds = before
+        return _math(r, q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     bias = attn_mask
     if bias is not None and bias.dtype is torch.bool:  # convert_boolean_attn_mask
         bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill_(bias.logical_not(), float("-inf"))
@@ -81,6 +99,7 @@ def attend(r: Recorder, q: Any, k: Any, v: Any, attn_mask: Any = None,
     if kernel == "flash":
         return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale)[0]
     if bias is not None:
+        bias = _padded(bias) if kernel == "efficient" else bias
         bias = bias.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     if kernel == "cudnn":
         return aten._scaled_dot_product_cudnn_attention(q, k, v, bias, grad, dropout_p, is_causal, False,
@@ -185,7 +204,6 @@ pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm co
 nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss soft_margin_loss
 binary_cross_entropy_with_logits dist cdist logsumexp upsample_bicubic2d upsample_bilinear2d upsample_nearest2d
 """.split()
-LOWER = ["_grouped_mm"]
 SET_DTYPE = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList""".split()
 
 
@@ -215,16 +233,15 @@ def _redispatch_dtype(op: Any) -> Callable[..., Any]:
     return kernel
 
 
-def _redispatch_lower(op: Any) -> Callable[..., Any]:
-    """In autocast's dtype, as CUDA's list of what is computed in 16 bits has it and the CPU's has not."""
-    def narrow(x: Any) -> Any:
-        wide = isinstance(x, torch.Tensor) and x.dtype is torch.float32
-        return x.to(torch.get_autocast_dtype("cpu")) if wide else x
-
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
-            return op(*(narrow(a) for a in args), **{k: narrow(v) for k, v in kwargs.items()})
-    return kernel
+def _cross_entropy(x: torch.Tensor, target: torch.Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
+                   label_smoothing: float = 0.0) -> torch.Tensor:
+    """CUDA's list has the loss over log-probabilities, and not the whole: these stay in the dtype of the logits."""
+    aten: Any = torch.ops.aten
+    whole = label_smoothing or target.is_floating_point() or x.dim() < 2
+    with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+        if whole:
+            return aten.cross_entropy_loss(x.float(), target, weight, reduction, ignore_index, label_smoothing)
+        return aten.nll_loss_nd(aten.log_softmax.int(x, 1, x.dtype).float(), target, weight, reduction, ignore_index)
 
 
 AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
@@ -235,7 +252,7 @@ def _autocast_lists() -> Any:
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for names, make in ((FP32, _redispatch_fp32), (SET_DTYPE, _redispatch_dtype), (LOWER, _redispatch_lower)):
+        for names, make in ((FP32, _redispatch_fp32), (SET_DTYPE, _redispatch_dtype)):
             for name in names:
                 base, _, overload = name.partition(".")
                 packet = getattr(torch.ops.aten, base, None)
@@ -244,6 +261,7 @@ def _autocast_lists() -> Any:
                 op = getattr(packet, overload or "default")
                 with contextlib.suppress(RuntimeError):  # one that the CPU's list has as well
                     library.impl(name, make(op), "AutocastCPU", allow_override=True)
+        library.impl("cross_entropy_loss", _cross_entropy, "AutocastCPU", allow_override=True)
     return library
 
 

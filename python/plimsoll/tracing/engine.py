@@ -189,6 +189,8 @@ def _is_dense(t: torch.Tensor) -> bool:
 
 VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default, aten.item.default}
 
+GROUPED = getattr(getattr(aten, "_grouped_mm", None), "default", None)  # from 2.8 on
+EFFICIENT_BACKWARD = aten._scaled_dot_product_efficient_attention_backward.default
 DRAWS = {aten.rand.default}
 VALUES_MOST = 20_000  # of a phase; a mixture of experts asks a few times for each expert
 
@@ -218,11 +220,23 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         on_gpu = gate.to_gpu or (not gate.to_host and (any(r.is_gpu(t) for t in inputs) if inputs else r.backward))
         gate.inside += 1
         try:
-            result = func(*args, **kwargs)
+            result = self.run(func, args, kwargs)
         finally:
             gate.inside -= 1
         if on_gpu:
             self.note(func, args, kwargs, inputs, result)
+        return result
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """By the fake mode; but for what its rules have otherwise than the card."""
+        if func is GROUPED and args[0].dtype is not torch.bfloat16:  # the rule knows one dtype, the card all
+            like = func(*(torch.empty_like(t, dtype=torch.bfloat16) for t in args[:2]), *args[2:], **kwargs)
+            return torch.empty_strided(like.shape, like.stride(), dtype=args[0].dtype)
+        result = func(*args, **kwargs)
+        if func is EFFICIENT_BACKWARD and result[3] is not None and result[3].numel():
+            bias = args[4]  # the rule has it as large as the bias, the kernel for all samples, in rows of 16
+            whole = torch.empty((*bias.shape[:-1], -(-bias.shape[-1] // 16) * 16), dtype=bias.dtype)
+            result = (*result[:3], whole[..., :bias.shape[-1]])
         return result
 
     def drawn(self) -> torch.Tensor:
