@@ -215,3 +215,30 @@ def test_layers_that_are_dropped_by_chance_are_there():
     trace = loop.trace_module(Net(), torch.empty(8, 64), loop.Options(steps=1, optimizer="sgd"))
     assert sum(trace.operators[i] == "mm" and trace.category[n] != CATEGORIES.index("workspace")
                for n, i in enumerate(trace.operator)) == 4 + 4 + 3  # forward; gradients of weights; of inputs but the first
+
+
+def _heads(heads, **more):
+    return torch.empty(2, heads, 64, 64, dtype=torch.bfloat16, **more)
+
+
+@pytest.mark.parametrize("mask, keys, shares, kernel", [
+    (None, 8, False, "cudnn"), (None, 2, True, "cudnn"), (None, 2, False, "math"),
+    (torch.empty(1, 8, 64, 64, requires_grad=True), 8, False, "efficient"),
+    (torch.empty(64, 64, 8, requires_grad=True).permute(2, 0, 1)[None], 8, False, "math"),
+])
+def test_attention_whose_bias_learns_or_whose_heads_are_broadcast(mask, keys, shares, kernel):
+    from plimsoll.tracing import device, engine
+    from plimsoll.tracing.packed import Trace
+    r = engine.Recorder(Trace(), tables.card_of(90))
+    assert device.attention_kernel(r, _heads(8), _heads(keys), _heads(keys), mask, 0.0, False, shares) == kernel
+
+
+def test_a_loss_under_autocast_stays_in_the_dtype_of_the_logits():
+    def made():
+        with torch.device("cuda"):
+            net = torch.nn.Linear(64, 1000, bias=False)
+            return net, torch.zeros(32, 64), lambda m, x: torch.nn.functional.cross_entropy(m(x), x[:, 0].long())
+    trace = loop.trace_step(made, loop.Options(steps=1, precision="bf16-autocast"))
+    sizes = [e for e in trace.events if e > 0]
+    softmax = [sizes[n] for n, i in enumerate(trace.operator) if trace.operators[i] == "_log_softmax"]
+    assert softmax == [32 * 1000 * 2]

@@ -189,7 +189,7 @@ def _is_dense(t: torch.Tensor) -> bool:
 
 VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default, aten.item.default}
 
-GROUPED = getattr(getattr(aten, "_grouped_mm", None), "default", None)  # from 2.8 on
+GROUPED: Any = getattr(getattr(aten, "_grouped_mm", None), "default", None)  # from 2.8 on
 EFFICIENT_BACKWARD = aten._scaled_dot_product_efficient_attention_backward.default
 DRAWS = {aten.rand.default}
 VALUES_MOST = 20_000  # of a phase; a mixture of experts asks a few times for each expert
