@@ -25,7 +25,7 @@ def frames(line, function="train"):
     return [{"name": function, "filename": "/home/user/train.py", "line": line}]
 
 
-def recording(activations, leak=0, dies=None, steps=12, late_us=0, extra_line=0, pools=False):
+def recording(activations, leak=0, dies=None, steps=12, late_us=0, extra_line=0, pools=False, told=None):
     """A program of one loop; dies: the request that is refused in its last step."""
     events, time = [], 1_700_000_000_000_000 + late_us
     places = {}
@@ -64,7 +64,11 @@ def recording(activations, leak=0, dies=None, steps=12, late_us=0, extra_line=0,
                  "stream": 0, "segment_type": "large", "blocks": [
                      {"address": at, "size": size, "requested_size": size, "frames": frames(5),
                       "state": "active_allocated" if key in live else "inactive"}]} for key, (at, size) in places.items()]
-    return {"segments": segments, "device_traces": [events]}
+    made = {"segments": segments, "device_traces": [events]}
+    if told is not None:
+        made["plimsoll_sources"] = json.dumps({"schema": "plimsoll-sources/1", "job": {
+            "rank": told, "world": 16, "place": f"pp {told // 4}, tp {told % 4}"}, "files": {}})
+    return made
 
 
 def job(name, ranks, planted):
@@ -155,6 +159,25 @@ lib.expect([(g["ranks"], g["name"]) for g in report["groups"]] == [(96, None), (
 lib.expect(report["rows"][70]["place"] == "pp 2, dp 0, tp 6", "stage", report["rows"][70]["place"])
 lib.run("report", stage, "--layout", "tp=,pp", codes=(2,))
 
+# ranks know themselves: no name has a number, or another one; their stages are named as they are without --layout
+knowing = job("knowing", 16, lambda rank: {"activations": (384 if rank // 4 == 2 else 256) * MIB, "told": rank})
+for rank in range(16):
+    os.rename(os.path.join(knowing, f"rank{rank}.pickle"), os.path.join(knowing, f"{'abcdefghijklmnop'[15 - rank]}.step400.pickle"))
+whole = told(knowing)
+lib.expect([(r["rank"], r["rank_from"], r["place"]) for r in whole["rows"]] ==
+           [(rank, "recording", f"pp {rank // 4}, tp {rank % 4}") for rank in range(16)], "knowing", whole["rows"][3])
+lib.expect([(g["ranks"], g["name"]) for g in whole["groups"]] == [(12, None), (4, "pp 2")], "knowing", whole["groups"])
+reduced = told(digested(knowing))
+for part in ("rows", "groups", "sentence"):
+    lib.expect(whole[part] == reduced[part], "knowing", "from digests another", part)
+lib.expect(not [r["place"] for r in told(knowing, "--redact")["rows"] if r["place"]], "knowing", "places are shown redacted")
+
+# a recording from the standard input is called by its digest
+with open(os.path.join(beside, "rank2.pickle"), "rb") as f:
+    lib.run("report", "--digest", "-", "-o", os.path.join(top.name, "rank7.digest"), stdin=f.read(), text=False)
+piped = told(os.path.join(top.name, "rank7.digest"))["rows"][0]
+lib.expect((piped["rank"], piped["rank_from"]) == (7, "name") and piped["died"], "piped", piped)
+
 # one runs another program; releases are mixed; ranks are missing, one file is torn
 mixed = job("mixed", 64, lambda rank: None if rank in (9, 40) else b"\x80\x04\x95torn" if rank == 11 else
             {**NORMAL, "extra_line": 30 if rank == 20 else 0, "pools": rank >= 32})
@@ -188,7 +211,7 @@ false = [o for n in range(CHANCE_JOBS) for o in chance(n)]
 lib.expect(not false, "chance", f"{len(false)} ranks told of {CHANCE_JOBS} jobs where there is nothing:", false[:3])
 
 # what is no digest, or is damaged
-for name, text, says in (("other", '{"schema": "report/2"}', "no digest"), ("cut", json.dumps(row)[:200], "ends"),
+for name, text, says in (("other", '{"schema": "report/2"}', "no digest"), ("cut", json.dumps(row)[:200], " end"),
                          ("odd", json.dumps({**row, "events": "many"}), "of another kind")):
     path = os.path.join(top.name, name + ".digest")
     with open(path, "w", encoding="utf-8") as f:

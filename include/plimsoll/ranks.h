@@ -58,9 +58,11 @@ struct plim_ranks_owner {
 /* One recording; of several GPUs in it the one that died, else the one that held most. */
 struct plim_ranks_row {
 	/*
-	 * the number in its name, else its place in the order of names; null: other names have one
+	 * what the recorder found in its environment (RANK and the like), else the number in its name, else its place
+	 * in the order of names; null: others have one
 	 */
 	uint64_t rank;
+	const char *rank_from; /* recording, name or order; null: no rank */
 	/* the file, or the archive; null with --redact */
 	const char *path;
 	/* its name in the archive; null: it is a file */
@@ -99,7 +101,11 @@ struct plim_ranks_row {
 	const char *release; /* of PyTorch, as far as the recording tells: "2.9 or later" */
 	/* of the lines that allocate, without their number of times: equal ones run equal programs; null: no stacks */
 	const char *program;
-	const char *place; /* in the layout, "pp 2, dp 0, tp 5"; null: no layout, or no rank */
+	/*
+	 * "pp 2, dp 0, tp 5": in the layout, else as the recorder found it in the program (Megatron, vLLM, DeviceMesh,
+	 * PLIMSOLL_LAYOUT); null: not known
+	 */
+	const char *place;
 	/* who held most at the allocated peak, at most 8, largest first */
 	struct plim_ranks_owner *owners;
 	size_t owner_count;

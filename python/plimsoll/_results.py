@@ -1533,7 +1533,10 @@ class RanksOwner(Object):
 class RanksRow(Object):
     __slots__ = ()
     rank: int | None
-    """the number in its name, else its place in the order of names; null: other names have one"""
+    """what the recorder found in its environment (RANK and the like), else the number in its name, else its place in
+    the order of names; null: others have one"""
+    rank_from: str | None
+    """recording, name or order; null: no rank"""
     path: str | None
     """the file, or the archive; null with --redact"""
     member: str | None
@@ -1585,7 +1588,8 @@ class RanksRow(Object):
     program: str | None
     """of the lines that allocate, without their number of times: equal ones run equal programs; null: no stacks"""
     place: str | None
-    """in the layout, 'pp 2, dp 0, tp 5'; null: no layout, or no rank"""
+    """'pp 2, dp 0, tp 5': in the layout, else as the recorder found it in the program (Megatron, vLLM, DeviceMesh,
+    PLIMSOLL_LAYOUT); null: not known"""
     owners: list[RanksOwner]
     """who held most at the allocated peak, at most 8, largest first"""
     _objects: ClassVar[dict[str, type[Object]]] = {"allocated_peak_range_bytes": Interval, "peak_categories": ReportCategories, "died": RanksDeath, "owners": RanksOwner}

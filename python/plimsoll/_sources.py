@@ -1,4 +1,5 @@
-"""The list of sources in a recording: what `plimsoll lint --recording` needs to join it to the files that ran, and to no others.
+"""The list of sources in a recording: what `plimsoll lint --recording` needs to join it to the files that ran, and to no others;
+and of which rank, stage and group the process is, by which `plimsoll report` names the recordings of a job.
 
 runtime/recorder/plimsoll_record.py, which stands alone in the recorded process, writes the same (tests/test_memory.py compares them).
 """
@@ -8,6 +9,8 @@ import hashlib
 import json
 import os
 from typing import Any, Iterable
+
+from ._job import job
 
 FILES_MAX = 500
 BYTES_MAX = 4 << 20  #: of one file
@@ -31,4 +34,4 @@ def sources(names: Iterable[str], born: float) -> str:
         except OSError:
             continue
         files[name] = {"bytes": state.st_size, "mtime": int(state.st_mtime), "sha256": digest, "edited": state.st_mtime > born}
-    return json.dumps({"schema": "plimsoll-sources/1", "files": files})
+    return json.dumps({"schema": "plimsoll-sources/1", "job": job(), "files": files})

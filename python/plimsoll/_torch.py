@@ -10,6 +10,7 @@ import threading
 import weakref
 from typing import Any, Callable, Protocol
 
+from . import _job
 from .errors import UnsupportedError
 
 logger = logging.getLogger("plimsoll")
@@ -250,8 +251,4 @@ def snapshot() -> dict[str, Any]:
 
 
 def rank() -> int:
-    for name in ("RANK", "SLURM_PROCID"):
-        text = os.environ.get(name, "")
-        if text.isdigit():
-            return int(text)
-    return 0
+    return _job.rank()

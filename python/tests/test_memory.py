@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fak
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import _monitor, _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
+from plimsoll import _job, _monitor, _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
 from plimsoll.errors import ArgumentError, NotFoundError  # noqa: E402
 from plimsoll.memory import (MemoryMonitor, Recorder, by_owner, free_last_exception, release,  # noqa: E402
                              saved_activations)
@@ -336,7 +336,7 @@ class Recording(WithCard):
             alone = {"__file__": __file__, "__name__": "alone"}
             exec(text.rpartition("\nmain()")[0], alone)
             snapshot = torch.cuda.memory._snapshot()
-            stand_in = types.SimpleNamespace(born=recorder._born)
+            stand_in = types.SimpleNamespace(born=recorder._born, job=_job)
             self.assertEqual(alone["Recorder"].sources(stand_in, snapshot), _sources.sources(_native._files(snapshot), recorder._born))
             del x
 

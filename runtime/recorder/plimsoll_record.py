@@ -46,13 +46,18 @@ class Recorder:
         self.users_own = False
         self.gauge = None
         self.born = time.time()
+        try:
+            import plimsoll_job  # it lies beside, as long as the run does
+
+            self.job = plimsoll_job
+        except Exception as e:
+            self.job = None
+            say("recordings do not tell their rank: %s" % e)
 
     # ---- what to write where ----
 
     def path(self, why, suffix):
-        rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
-        rank = "".join(c for c in rank if c.isdigit()) or "0"
-        name = "plimsoll-%s-rank%s-pid%d-%s%s" % (self.run, rank, self.pid, why, suffix)
+        name = "plimsoll-%s-rank%d-pid%d-%s%s" % (self.run, self.job.rank() if self.job else 0, self.pid, why, suffix)
         return os.path.join(self.folder, name)
 
     def write(self, path, text):
@@ -94,7 +99,7 @@ class Recorder:
             except OSError:
                 continue
             files[name] = {"bytes": state.st_size, "mtime": int(state.st_mtime), "sha256": digest, "edited": state.st_mtime > self.born}
-        return json.dumps({"schema": "plimsoll-sources/1", "files": files})
+        return json.dumps({"schema": "plimsoll-sources/1", "job": self.job.job() if self.job else {}, "files": files})
 
     def dump(self, why):
         if os.getpid() != self.pid or not self.started:
@@ -171,7 +176,9 @@ class Recorder:
         atexit.register(self.at_exit)
         records = self.watch_signal()
         try:
-            self.gauge = Gauge(self.torch, os.path.basename(sys.argv[0] or "python"), records)
+            job = self.job
+            of = {"rank": job.rank(), "world": job.number(job.WORLD) or 0} if job else {}
+            self.gauge = Gauge(self.torch, os.path.basename(sys.argv[0] or "python"), records, of)
         except Exception as e:
             say("`plimsoll watch` sees this process from outside only: %s" % e)
 
@@ -260,14 +267,13 @@ class Gauge:
     EVERY_S = 1.0
     READ_EVERY_S = 0.1  # in steps that are shorter memory is not read each time: a reading takes 20 to 40 us
 
-    def __init__(self, torch, run, records):
+    def __init__(self, torch, run, records, of):
         import threading
 
         import plimsoll_gauge_page
 
         self.torch = torch
-        self.page = plimsoll_gauge_page.Page(run=run, rank=number("RANK", "SLURM_PROCID"), world=number("WORLD_SIZE", "SLURM_NTASKS"),
-                                             writer=2, records=records)
+        self.page = plimsoll_gauge_page.Page(run=run, writer=2, records=records, **of)
         self.steps, self.told, self.optimizer = 0, 0.0, None
         self.lock, self.ended = threading.Lock(), threading.Event()
         # Newer releases take the module's name away from torch.optim.
@@ -317,14 +323,6 @@ class Gauge:
             self.hook.remove()
         self.thread.join(2)
         self.page.close()
-
-
-def number(*names):
-    for name in names:
-        text = os.environ.get(name, "")
-        if text.isdigit():
-            return int(text)
-    return 0
 
 
 class Finder(importlib.abc.MetaPathFinder):

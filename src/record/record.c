@@ -65,11 +65,18 @@ static enum plim_status write_part(const struct plim_record *r, const char *name
 
 static enum plim_status write_payload(const struct plim_record *r, struct plim_err *err)
 {
-	enum plim_status st =
-		write_part(r, "sitecustomize.py", record_payload, record_payload_bytes, err);
+	const struct {
+		const char *name;
+		const unsigned char *bytes;
+		size_t n;
+	} parts[] = { { "sitecustomize.py", record_payload, record_payload_bytes },
+		      { "plimsoll_gauge_page.py", record_gauge, record_gauge_bytes },
+		      { "plimsoll_job.py", record_job, record_job_bytes } };
+	enum plim_status st = PLIM_OK;
 
-	return st ? st
-		  : write_part(r, "plimsoll_gauge_page.py", record_gauge, record_gauge_bytes, err);
+	for (size_t i = 0; !st && i < sizeof(parts) / sizeof(*parts); i++)
+		st = write_part(r, parts[i].name, parts[i].bytes, parts[i].n, err);
+	return st;
 }
 
 static enum plim_status make_environment(struct plim_record *r, const struct plim_record_options *o,

@@ -10,5 +10,7 @@ extern const unsigned char record_payload[];
 extern const size_t record_payload_bytes;
 extern const unsigned char record_gauge[]; /* python/plimsoll/_gauge_page.py */
 extern const size_t record_gauge_bytes;
+extern const unsigned char record_job[]; /* python/plimsoll/_job.py */
+extern const size_t record_job_bytes;
 
 #endif

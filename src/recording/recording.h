@@ -108,6 +108,13 @@ uint64_t recording_time_of(const struct recording_device *d, uint32_t event);
 /* Streams with allocations. */
 uint64_t recording_streams(const struct recording_device *d);
 
+/* What our recorders knew of the process in its job; PLIM_UNKNOWN and NULL: nothing. */
+struct recording_job {
+	uint64_t rank;
+	const char *place; /* "pp 2, dp 0, tp 5", the outermost first */
+};
+void recording_job(const struct recording *r, struct arena *a, struct recording_job *job);
+
 /* ---- moments ---- */
 
 /* What repeats, by whatever is seen of it (STEPS); ends.n is 0 where nothing is. */
@@ -323,6 +330,11 @@ void compared_release(struct compared_owners *o);
 int64_t compared_change(uint64_t a, uint64_t b);
 
 /* ---- many recordings, of which only a row each stays (set*.c) ---- */
+
+/* What tells a rank (plim_ranks_row.rank_from). */
+#define RECORDING_RANK_TOLD "recording"
+#define RECORDING_RANK_NAMED "name"
+#define RECORDING_RANK_ORDER "order"
 
 struct set_item;
 

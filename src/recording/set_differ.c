@@ -534,35 +534,49 @@ static enum plim_status place_rows(struct differing *x, const struct layout *l)
 	return PLIM_OK;
 }
 
-/* The coordinate that all of a group have, and nobody else. */
-static const char *name_group(struct differing *x, const struct layout *l, size_t group)
+/* Is "pp 2" one of "pp 2, dp 0, tp 5"? */
+static int is_part(const char *place, const char *part, size_t n)
 {
-	for (size_t d = l->n; d-- > 0;) {
-		uint64_t common = PLIM_UNKNOWN;
-		char text[40];
-		int own = 1;
+	for (const char *at = place; at && *at;) {
+		size_t m = strcspn(at, ",");
 
-		for (size_t i = 0; i < x->n && own; i++) {
-			const struct member *m = &x->members[i];
-			uint64_t at = m->row->rank == PLIM_UNKNOWN ? PLIM_UNKNOWN
-								   : coordinate(l, d, m->row->rank);
+		if (m == n && !strncmp(at, part, n))
+			return 1;
+		at += m + strspn(at + m, ", ");
+	}
+	return 0;
+}
 
-			if (m->core && m->group == group) {
-				own = common == PLIM_UNKNOWN || common == at;
-				common = at;
-			}
-		}
-		for (size_t i = 0; i < x->n && own; i++) {
-			const struct member *m = &x->members[i];
+/* Do all of a group have that part of their place, and nobody else, of whom there are some? */
+static int is_own(const struct differing *x, size_t group, const char *part, size_t n)
+{
+	int others = 0;
 
-			own = !m->core || m->group == group || m->row->rank == PLIM_UNKNOWN ||
-			      coordinate(l, d, m->row->rank) != common;
-		}
-		own &= common != PLIM_UNKNOWN;
-		if (!own || l->at[d].size < 2)
-			continue;
-		snprintf(text, sizeof(text), "%s %llu", l->at[d].name, (unsigned long long)common);
-		return set_keep(x->set, text, x->err);
+	for (size_t i = 0; i < x->n; i++) {
+		const struct member *m = &x->members[i];
+		int has = m->row->place && is_part(m->row->place, part, n);
+
+		if (m->core && m->row->place && has != (m->group == group))
+			return 0;
+		others |= m->row->place && !has;
+	}
+	return others;
+}
+
+/* What of their place all of a group have in common, and nobody else, the outermost first. */
+static const char *name_group(struct differing *x, size_t group)
+{
+	const char *place = NULL;
+
+	for (size_t i = 0; i < x->n && !place; i++)
+		if (x->members[i].core && x->members[i].group == group)
+			place = x->members[i].row->place;
+	for (const char *at = place; at && *at;) {
+		size_t n = strcspn(at, ",");
+
+		if (is_own(x, group, at, n))
+			return arena_text(x->set->arena, x->err, "%.*s", (int)n, at);
+		at += n + strspn(at + n, ", ");
 	}
 	return NULL;
 }
@@ -576,7 +590,7 @@ static int by_size(const void *a, const void *b)
 	return (x->first_row > y->first_row) - (x->first_row < y->first_row);
 }
 
-static enum plim_status tell_groups(struct differing *x, const struct layout *l)
+static enum plim_status tell_groups(struct differing *x)
 {
 	struct plim_ranks *k = x->set->out;
 
@@ -590,7 +604,7 @@ static enum plim_status tell_groups(struct differing *x, const struct layout *l)
 		*group = (struct plim_ranks_group){
 			.first_row = PLIM_UNKNOWN,
 			.allocated_bytes = (uint64_t)usual_in(x, g, ALLOCATED).median,
-			.name = name_group(x, l, g)
+			.name = name_group(x, g)
 		};
 		for (size_t i = 0; i < x->n; i++) {
 			uint64_t row = (uint64_t)(x->members[i].row - k->rows);
@@ -795,7 +809,7 @@ enum plim_status recording_set_differ(struct recording_set *s, struct lines *not
 		st = place_rows(&x, &layout);
 	if (!st && x.n >= RANKS_LEAST) {
 		find_groups(&x);
-		st = tell_groups(&x, &layout);
+		st = tell_groups(&x);
 		if (!st)
 			st = find_outliers(&x);
 	}

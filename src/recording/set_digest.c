@@ -39,7 +39,7 @@ static const char *beside(struct recording_set *s, const char *digest, const cha
 /* Names that a digest has and that are not to be shown. */
 static void redact(struct plim_ranks_row *row)
 {
-	row->path = row->member = NULL;
+	row->path = row->member = row->place = NULL;
 	if (row->died)
 		row->died->frame = NULL;
 	for (size_t i = 0; i < row->owner_count; i++)
@@ -49,7 +49,8 @@ static void redact(struct plim_ranks_row *row)
 static enum plim_status add_row(struct recording_set *s, const char *digest,
 				struct plim_ranks_row *row, struct plim_err *err)
 {
-	const char *path = row->path ? row->path : digest;
+	/* what came from a pipe is called by its digest */
+	const char *path = row->path && strcmp(row->path, "-") ? row->path : digest;
 	struct set_item *item;
 	enum plim_status st = set_add(s, SET_DIGEST, path, row->member, &item, err);
 
@@ -60,10 +61,11 @@ static enum plim_status add_row(struct recording_set *s, const char *digest,
 		return mem_status(err);
 	if (s->options->report.flags & PLIM_REPORT_REDACT)
 		redact(row);
+	else
+		row->path = item->row.path;
 	item->taken = 1;
 	item->row = *row;
 	item->row.error = NULL;
-	item->row.place = NULL;
 	return PLIM_OK;
 }
 
@@ -145,11 +147,12 @@ static enum plim_status put_row(const struct recording_set *s, struct durable *f
 	struct json_out j;
 	struct text text;
 	enum plim_status st;
-	uint64_t number;
 
-	/* where no name has a number the order of names gives one, which is another one elsewhere */
-	if (row.path && !set_number(row.member ? row.member : row.path, &number))
+	/* the order of names is another one elsewhere */
+	if (row.rank_from && !strcmp(row.rank_from, RECORDING_RANK_ORDER)) {
 		row.rank = PLIM_UNKNOWN;
+		row.rank_from = NULL;
+	}
 	text_init(&text, s->mem, NULL);
 	json_out_init(&j, &text, JSON_COMPACT, &sink);
 	json_object(&j, NULL, JSON_LINE);

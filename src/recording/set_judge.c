@@ -33,26 +33,40 @@ static int by_path(const void *a, const void *b)
 	return c ? c : strcmp(x->reason, y->reason);
 }
 
-/* The numbers of the names, or if no name has one their order. */
+/* What the recording knows itself; else the number in its name.  A digest's row may know that of a name that is redacted. */
+static void number_row(struct set_item *item)
+{
+	struct plim_ranks_row *row = &item->row;
+	uint64_t number;
+
+	if (row->rank != PLIM_UNKNOWN && row->rank_from &&
+	    !strcmp(row->rank_from, RECORDING_RANK_TOLD))
+		return;
+	if (set_number(set_name(item), &number)) {
+		row->rank = number;
+		row->rank_from = RECORDING_RANK_NAMED;
+	} else if (item->origin != SET_DIGEST || row->rank == PLIM_UNKNOWN) {
+		row->rank = PLIM_UNKNOWN;
+		row->rank_from = NULL;
+	}
+}
+
+/* If nothing tells a rank the names' order does. */
 static int number_rows(struct recording_set *s)
 {
 	int numbered = 0;
-	uint64_t number;
 
 	for (size_t i = 0; i < s->items.n; i++) {
-		struct set_item *item = s->items.at[i];
-
-		if (!item->other && set_number(set_name(item), &number))
-			item->row.rank = number;
-		else if (item->origin !=
-			 SET_DIGEST) /* which may know it, where names are redacted */
-			item->row.rank = PLIM_UNKNOWN;
-		numbered |= !item->other && item->row.rank != PLIM_UNKNOWN;
+		number_row(s->items.at[i]);
+		numbered |= !s->items.at[i]->other && s->items.at[i]->row.rank != PLIM_UNKNOWN;
 	}
 	sort_items(s->items.at, s->items.n, sizeof(*s->items.at), by_rank);
-	for (size_t i = 0, n = 0; !numbered && i < s->items.n; i++)
-		if (!s->items.at[i]->other)
-			s->items.at[i]->row.rank = n++;
+	for (size_t i = 0, n = 0; !numbered && i < s->items.n; i++) {
+		if (s->items.at[i]->other)
+			continue;
+		s->items.at[i]->row.rank = n++;
+		s->items.at[i]->row.rank_from = RECORDING_RANK_ORDER;
+	}
 	return numbered;
 }
 

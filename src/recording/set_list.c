@@ -48,7 +48,8 @@ const char *set_keep(struct recording_set *s, const char *text, struct plim_err 
 /* What a row says while nothing is known. */
 static void forget(struct plim_ranks_row *row)
 {
-	uint64_t *const unknown[] = { &row->device,
+	uint64_t *const unknown[] = { &row->rank,
+				      &row->device,
 				      &row->devices,
 				      &row->events,
 				      &row->first_time_us,

@@ -115,6 +115,12 @@ struct opened {
 	struct source *file, *member;
 };
 
+/* The standard input: it can be opened once, and its size is not known before. */
+static int is_pipe(const struct set_item *item)
+{
+	return item->origin == SET_NAMED && !strcmp(item->path, "-");
+}
+
 static void close_item(struct opened *o)
 {
 	source_close(o->member);
@@ -126,7 +132,9 @@ static enum plim_status open_item(const struct set_item *item, uint64_t memory_b
 {
 	enum plim_status st;
 
-	how.kinds = item->origin == SET_FOUND ? SOURCE_REGULAR_HERE : SOURCE_REGULAR;
+	how.kinds = is_pipe(item)               ? 0
+		    : item->origin == SET_FOUND ? SOURCE_REGULAR_HERE
+						: SOURCE_REGULAR;
 	*o = (struct opened){ .file = NULL };
 	mem_init(&o->mem, memory_bytes);
 	st = source_open(&o->mem, item->path, &how, &o->file, err);
@@ -174,6 +182,7 @@ static enum plim_status keep_row(struct recording_set *s, struct plim_ranks_row 
 			return mem_status(err);
 	}
 	row->program = row->program ? set_keep(s, row->program, err) : NULL;
+	row->place = row->place ? set_keep(s, row->place, err) : NULL;
 	if (!died)
 		return PLIM_OK;
 	*row->died = *died;
@@ -258,6 +267,10 @@ static void read_item(struct work *w, struct set_item *item)
 	struct plim_err err;
 	struct opened o;
 
+	if (is_pipe(item)) {
+		(void)read_with(w, item, need, 1);
+		return;
+	}
 	/* if it cannot be opened, whoever reads it says why */
 	if (!open_item(item, need.source_bytes, how, &o, &err)) {
 		need = need_of(o.member ? o.member : o.file);
@@ -442,6 +455,8 @@ enum plim_status recording_set_reopen(const struct recording_set *s, uint64_t ro
 	struct opened o;
 	enum plim_status st;
 
+	if (is_pipe(item))
+		return err_set(err, PLIM_E_IO, "the standard input is read once");
 	if (item->origin == SET_DIGEST) {
 		own = (struct set_item){ .origin = SET_FOUND, .path = item->beside };
 		item = &own;

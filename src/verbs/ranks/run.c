@@ -271,6 +271,17 @@ static enum plim_status summarise_device(const struct plim_report_options *o,
 	return st ? st : summarise_leak(&x, row, err);
 }
 
+static void tell_job(const struct plim_report_options *o, const struct recording *r,
+		     struct arena *a, struct plim_ranks_row *row)
+{
+	struct recording_job job;
+
+	recording_job(r, a, &job);
+	row->rank = job.rank;
+	row->rank_from = job.rank == PLIM_UNKNOWN ? NULL : RECORDING_RANK_TOLD;
+	row->place = o->flags & PLIM_REPORT_REDACT ? NULL : job.place;
+}
+
 static enum plim_status summarise(const struct plim_report_options *o, struct recording *r,
 				  struct arena *a, struct plim_ranks_row *row, struct plim_err *err)
 {
@@ -280,6 +291,7 @@ static enum plim_status summarise(const struct plim_report_options *o, struct re
 
 	if (!st)
 		st = choose_device(o, r, &d, &tl, err);
+	tell_job(o, r, a, row);
 	row->events = recording_events(r);
 	row->complete = recording_is_complete(r) != 0;
 	row->devices = 0;

@@ -46,6 +46,7 @@ static int numbered_by_order(const struct plim_ranks *k)
 {
 	for (size_t i = 0; i < k->row_count && i < LISTED_MAX; i++)
 		if (name_of(&k->rows[i]) && k->rows[i].rank != PLIM_UNKNOWN &&
+		    k->rows[i].rank_from && !strcmp(k->rows[i].rank_from, RECORDING_RANK_ORDER) &&
 		    !says_rank(name_of(&k->rows[i]), k->rows[i].rank))
 			return 1;
 	return 0;
