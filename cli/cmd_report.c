@@ -173,7 +173,7 @@ static const char *only_of_one(const struct report_opts *o)
 
 /* ---- several recordings in one page; one after the other is in memory ---- */
 
-#define PAGE_RANKS_MOST 64 /* of more the worst alone is drawn; the table has all */
+#define PAGE_RANKS_MOST 64 /* of more those are drawn that are told in full; the table has all */
 
 static enum plim_status add_file(const struct report_opts *o, struct gate *gate, const char *path,
 				 struct plim_page *page, int *code, struct plim_err *err)
@@ -248,6 +248,9 @@ static enum plim_status add_row(const struct report_opts *o, const struct plim_r
 
 	if (i == k->worst_row && k->worst)
 		return plim_page_add(page, k->worst, err);
+	for (size_t n = 0; n < k->also_count; n++)
+		if (k->also[n].row == i)
+			return plim_page_add(page, k->also[n].report, err);
 	if (row->error || row->member || !row->path || k->row_count > PAGE_RANKS_MOST)
 		return PLIM_OK;
 	return add_file(o, NULL, row->path, page, NULL, err);

@@ -124,6 +124,9 @@ for ranks in (8, 128, 1024):
     lib.expect(unlike(whole) == {3, ranks - 1}, where, "unlike:", unlike(whole))
     lib.expect(whole["first_death"]["rank"] == ranks - 1, where, "another died first")
     lib.expect(f"rank {ranks - 1} died first" in whole["sentence"] and "train.py:10" in whole["sentence"], where, whole["sentence"])
+    lib.expect([(x["rank"], "train.py:20" in x["why"]) for x in whole["also"]] == [(3, True)], where, "told in full, too:",
+               [(x["rank"], x["why"]) for x in whole["also"]])
+    lib.expect(whole["also"] and '"train.py:20' in json.dumps(whole["also"][0]["report"]).replace("/home/user/", ""), where, "the leak in full")
     leaks = [o for o in whole["outliers"] if o["rank"] == 3]
     lib.expect(leaks and (leaks[0]["frame"] or "").startswith("/home/user/train.py:20"), where, "the leak's line:", leaks)
     for part in ("rows", "first_death", "sentence", "groups", "outliers", "allocated", "reserved", "excess"):

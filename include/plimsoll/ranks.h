@@ -138,6 +138,14 @@ struct plim_ranks_outlier {
 	const char *says;    /* the same in words */
 };
 
+/* A recording that is told in full beside the worst, for what is unlike the others there is something else. */
+struct plim_ranks_told {
+	uint64_t rank;              /* null: not known */
+	uint64_t row;               /* the same as an index into rows */
+	const char *why;            /* what is unlike the others, in words */
+	struct plim_report *report; /* as report/2 */
+};
+
 struct plim_ranks_skipped {
 	const char *path;   /* a file, or a name in an archive; null with --redact */
 	const char *reason; /* what it is instead of a recording */
@@ -220,6 +228,12 @@ struct plim_ranks {
 	size_t note_count;
 	/* the worst in full, as report/2; null: nothing was read, or see the notes */
 	struct plim_report *worst;
+	/*
+	 * of ranks that are unlike the others, each in something else, the least likely two, where their recordings are at
+	 * hand
+	 */
+	struct plim_ranks_told *also;
+	size_t also_count;
 	struct plim_ranks_hidden *hidden;
 };
 

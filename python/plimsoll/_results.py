@@ -1972,6 +1972,19 @@ class ReportFields(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevice}
 
 
+class RanksTold(Object):
+    __slots__ = ()
+    rank: int | None
+    """null: not known"""
+    row: int | None
+    """the same as an index into rows"""
+    why: str | None
+    """what is unlike the others, in words"""
+    report: ReportFields | None
+    """as report/2"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"report": ReportFields}
+
+
 class RanksFields(Object):
     """The fields of ranks/2 (docs/json.md)."""
 
@@ -2016,7 +2029,10 @@ class RanksFields(Object):
     """what limits these numbers"""
     worst: ReportFields | None
     """the worst in full, as report/2; null: nothing was read, or see the notes"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirst, "allocated": RanksSpread, "reserved": RanksSpread, "excess": RanksExcess, "groups": RanksGroup, "outliers": RanksOutlier, "rows": RanksRow, "skipped": RanksSkipped, "worst": ReportFields}
+    also: list[RanksTold]
+    """of ranks that are unlike the others, each in something else, the least likely two, where their recordings are
+    at hand"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirst, "allocated": RanksSpread, "reserved": RanksSpread, "excess": RanksExcess, "groups": RanksGroup, "outliers": RanksOutlier, "rows": RanksRow, "skipped": RanksSkipped, "worst": ReportFields, "also": RanksTold}
 
 
 class WatchNow(Object):

@@ -25,6 +25,10 @@ void plim_ranks_free(struct plim_ranks *k)
 	h = k->hidden;
 	plim_report_free(k->worst);
 	plim_recording_free(h->worst);
+	for (size_t i = 0; i < k->also_count; i++)
+		plim_report_free(k->also[i].report);
+	for (size_t i = 0; i < RANKS_ALSO; i++)
+		plim_recording_free(h->also[i]);
 	vec_release(&h->mem, &h->set.items);
 	arena_release(&h->arena);
 	free(h);
@@ -340,6 +344,68 @@ static enum plim_status explain_worst(struct plim_ranks *k, struct lines *notes,
 	return PLIM_OK;
 }
 
+/* ---- those that are worst in something else ---- */
+
+struct telling {
+	struct plim_ranks *of;
+	struct plim_ranks_told *to;
+	struct plim_recording **recording;
+};
+
+static enum plim_status take_also(void *self, const char *name, struct recording_input *in,
+				  uint64_t memory_bytes, struct plim_err *err)
+{
+	struct telling *t = self;
+	enum plim_status st = recording_new(name, in, memory_bytes, t->recording, err);
+
+	return st ? st
+		  : plim_report_of(*t->recording, &t->of->hidden->options.report, &t->to->report,
+				   err);
+}
+
+/* Is the same told already: of this rank, or of the worst or another one that differs in it at the same line? */
+static int is_told(const struct plim_ranks *k, size_t outlier)
+{
+	const struct plim_ranks_outlier *o = &k->outliers[outlier];
+
+	for (size_t i = 0; i < k->also_count; i++)
+		if (k->also[i].row == o->row)
+			return 1;
+	for (size_t i = 0; i < k->outlier_count; i++) {
+		const struct plim_ranks_outlier *x = &k->outliers[i];
+
+		if ((i < outlier || x->row == k->worst_row) && !strcmp(x->measure, o->measure) &&
+		    same_name(x->frame, o->frame))
+			return 1;
+	}
+	return o->row == k->worst_row;
+}
+
+/* One whose recording is not at hand is not told: its row is. */
+static enum plim_status explain_others(struct plim_ranks *k, struct plim_err *err)
+{
+	k->also = arena_take(&k->hidden->arena, RANKS_ALSO, sizeof(*k->also), err);
+	if (!k->also)
+		return mem_status(err);
+	for (size_t i = 0; i < k->outlier_count && k->also_count < RANKS_ALSO; i++) {
+		const struct plim_ranks_outlier *o = &k->outliers[i];
+		struct plim_ranks_told one = { .rank = o->rank, .row = o->row, .why = o->says };
+		struct telling t = { k, &one, &k->hidden->also[k->also_count] };
+		struct recording_set_taker to = { take_also, &t };
+		struct plim_err own;
+
+		if (is_told(k, i))
+			continue;
+		if (!recording_set_reopen(&k->hidden->set, o->row, &to, &own)) {
+			k->also[k->also_count++] = one;
+		} else {
+			plim_recording_free(*t.recording);
+			*t.recording = NULL;
+		}
+	}
+	return PLIM_OK;
+}
+
 static enum plim_status answer(struct plim_ranks *k, const char *const *paths, size_t n,
 			       struct plim_err *err)
 {
@@ -357,6 +423,8 @@ static enum plim_status answer(struct plim_ranks *k, const char *const *paths, s
 		st = nothing_read(k, n ? paths[0] : "", err);
 	if (!st && k->read && !k->hidden->options.rows_only)
 		st = explain_worst(k, &notes, err);
+	if (!st && k->worst)
+		st = explain_others(k, err);
 	if (st)
 		return st;
 	st = lines_keep(&notes, &k->notes, &k->note_count);

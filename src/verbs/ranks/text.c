@@ -682,6 +682,26 @@ static void in_full(struct text *t, const struct plim_ranks *k)
 	text_puts(t, "\n");
 }
 
+/* One that is told beside the worst, under what is unlike the others about it. */
+static enum plim_status also_in_full(const struct plim_ranks *k, const struct plim_ranks_told *x,
+				     const struct text_style *s,
+				     const struct plim_text_style *style, plim_write_fn *write,
+				     void *ctx, struct plim_err *err)
+{
+	struct text t, words;
+	enum plim_status st;
+
+	text_init(&t, &k->hidden->mem, s);
+	text_init(&words, t.mem, s);
+	who(&words, k, x->row, "Rank ");
+	text_puts(&words, ", unlike the others, in full");
+	out_title(&t, text_get(&words));
+	text_puts(&t, "\n");
+	text_release(&words);
+	st = out_text(&t, write, ctx, err);
+	return st ? st : plim_report_text(x->report, style, write, ctx, err);
+}
+
 enum plim_status plim_ranks_text(const struct plim_ranks *k, const struct plim_text_style *style,
 				 plim_write_fn *write, void *ctx, struct plim_err *err)
 {
@@ -699,5 +719,9 @@ enum plim_status plim_ranks_text(const struct plim_ranks *k, const struct plim_t
 	lists(&t, k);
 	in_full(&t, k);
 	st = out_text(&t, write, ctx, err);
-	return !st && k->worst ? plim_report_text(k->worst, style, write, ctx, err) : st;
+	if (!st && k->worst)
+		st = plim_report_text(k->worst, style, write, ctx, err);
+	for (size_t i = 0; !st && i < k->also_count; i++)
+		st = also_in_full(k, &k->also[i], &s, style, write, ctx, err);
+	return st;
 }
