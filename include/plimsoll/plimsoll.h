@@ -2,6 +2,7 @@
 #ifndef PLIMSOLL_PLIMSOLL_H
 #define PLIMSOLL_PLIMSOLL_H
 
+#include <plimsoll/checkpointer.h>
 #include <plimsoll/ckpt.h>
 #include <plimsoll/curves.h>
 #include <plimsoll/diff.h>

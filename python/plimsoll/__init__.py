@@ -33,6 +33,7 @@ _WHERE = {
     "errors": "errors",
     "attach": "_attach",
     "check": "_check",
+    "checkpoint": "checkpoint",
     "data": "data",
     "gauge": "gauge",
     "memory": "memory",
@@ -47,6 +48,7 @@ _WHERE = {
 if TYPE_CHECKING:
     from . import allocator as allocator
     from . import errors as errors
+    from . import checkpoint as checkpoint
     from . import data as data
     from . import gauge as gauge
     from . import memory as memory

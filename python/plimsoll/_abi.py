@@ -6,6 +6,12 @@ from ctypes import *
 VERSION = "0.2.0"
 UNKNOWN = 2**64 - 1
 
+PLIM_CHECKPOINTER_MAXIMIZE = 1
+PLIM_CHECKPOINTER_KEEP_ALL = 2
+PLIM_SAVING_STAGING = 0
+PLIM_SAVING_WRITING = 1
+PLIM_SAVING_DURABLE = 2
+PLIM_SAVING_FAILED = 3
 PLIM_CKPT_VERIFY = 1
 PLIM_CKPT_VALUES = 2
 PLIM_CKPT_DRY_RUN = 4
@@ -252,6 +258,77 @@ PLIM_WHY_EVAL = 6
 PLIM_WHY_GENERATION = 7
 PLIM_WHY_SAVING = 8
 PLIM_WHY_DATA = 9
+
+
+class plim_checkpointer_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("keep_last", c_uint64),
+        ("keep_best", c_uint64),
+        ("keep_every", c_uint64),
+        ("staging_bytes", c_uint64),
+        ("rank", c_uint32),
+        ("world", c_uint32),
+        ("host_ranks", c_uint32),
+        ("unused", c_uint32),
+        ("rank_wait_ns", c_uint64),
+        ("run", c_char_p),
+        ("cuda_library", c_char_p),
+    ]
+
+
+class plim_saving_tensor(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_char_p),
+        ("shape", POINTER(c_uint64)),
+        ("rank", c_uint64),
+        ("where", c_void_p),
+        ("device", c_int32),
+        ("guarded", c_uint32),
+    ]
+
+
+class plim_saving_stream(Structure):
+    _fields_ = [
+        ("device", c_int32),
+        ("unused", c_uint32),
+        ("stream", c_void_p),
+    ]
+
+
+class plim_saving_progress(Structure):
+    _fields_ = [
+        ("state", c_int),
+        ("removed", c_uint32),
+        ("bytes", c_uint64),
+        ("blocked_ns", c_uint64),
+        ("waited_ns", c_uint64),
+        ("staged_ns", c_uint64),
+        ("finished_ns", c_uint64),
+    ]
+
+
+class plim_saved(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("step", c_uint64),
+        ("order", c_uint64),
+        ("metric", c_double),
+        ("bytes", c_uint64),
+        ("world", c_uint64),
+        ("best", c_bool),
+        ("whole", c_bool),
+    ]
+
+
+class plim_saved_list(Structure):
+    _fields_ = [
+        ("at", POINTER(plim_saved)),
+        ("n", c_size_t),
+        ("hidden", c_void_p),
+    ]
 
 
 class plim_ckpt_options(Structure):
@@ -877,6 +954,10 @@ PROTOTYPES = {
     "plim_buffer_release": (None, [POINTER(plim_buffer)]),
     "plim_buffer_write": (c_int, [c_void_p, c_char_p, c_size_t]),
     "plim_cause_name": (c_char_p, [c_int]),
+    "plim_checkpointer_close": (None, [c_void_p]),
+    "plim_checkpointer_open": (c_int, [c_char_p, POINTER(plim_checkpointer_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_checkpointer_options_init": (None, [POINTER(plim_checkpointer_options)]),
+    "plim_checkpointer_prepare": (c_int, [c_void_p, c_uint64, c_int, POINTER(plim_err)]),
     "plim_ckpt_diff": (c_int, [c_void_p, c_void_p, POINTER(plim_ckpt_diff_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_ckpt_diff_free": (None, [c_void_p]),
     "plim_ckpt_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
@@ -1005,6 +1086,18 @@ PROTOTYPES = {
     "plim_report_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_role_name": (c_char_p, [c_int]),
     "plim_role_of": (c_int, [c_char_p]),
+    "plim_saved_free": (None, [POINTER(plim_saved_list)]),
+    "plim_saved_open": (c_int, [c_char_p, c_uint, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_saving_add": (c_int, [c_void_p, c_char_p, POINTER(plim_saving_tensor), c_size_t, POINTER(plim_err)]),
+    "plim_saving_begin": (c_int, [c_void_p, c_uint64, c_double, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_saving_free": (None, [c_void_p]),
+    "plim_saving_guard": (c_int, [c_void_p, c_int, c_void_p, POINTER(plim_err)]),
+    "plim_saving_note": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(plim_err)]),
+    "plim_saving_progress": (None, [c_void_p, POINTER(plim_saving_progress)]),
+    "plim_saving_start": (c_int, [c_void_p, POINTER(plim_saving_stream), c_size_t, POINTER(plim_err)]),
+    "plim_saving_state_name": (c_char_p, [c_int]),
+    "plim_saving_text": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(plim_err)]),
+    "plim_saving_wait": (c_int, [c_void_p, c_int, c_uint64, POINTER(plim_err)]),
     "plim_severity_name": (c_char_p, [c_int]),
     "plim_status_name": (c_char_p, [c_int]),
     "plim_stop_policy_name": (c_char_p, [c_int]),

@@ -23,6 +23,7 @@
 #include <xxhash.h>
 
 #define BUFFER_BYTES ((size_t)1 << 20)
+#define BORDER ((size_t)4096)           /* of memory, places and sizes for O_DIRECT */
 #define TRIES 100 /* names for the temporary file */
 
 struct durable {
@@ -34,8 +35,11 @@ struct durable {
 	int folder, fd;
 	uint64_t bytes;
 	XXH3_state_t *hash;
-	uint8_t *buffer; /* for writing, then for reading back */
+	void *room;      /* what holds the buffer */
+	uint8_t *buffer; /* for writing, then for reading back; at a border */
 	size_t filled;
+	bool direct;    /* what is aligned goes past the page cache */
+	bool direct_on; /* the descriptor is set so */
 };
 
 static enum plim_status failed(const struct durable *d, struct plim_err *err, const char *what)
@@ -209,9 +213,10 @@ enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
 	d->folder = d->fd = -1;
 	d->path_size = strlen(path) + 1;
 	d->path = mem_new(m, d->path_size, 1, err);
-	d->buffer = mem_new(m, BUFFER_BYTES, 1, err);
+	d->room = mem_new(m, BUFFER_BYTES + BORDER, 1, err);
+	d->buffer = d->room ? (uint8_t *)d->room + (-(uintptr_t)d->room & (BORDER - 1)) : NULL;
 	d->hash = XXH3_createState();
-	if (!d->path || !d->buffer)
+	if (!d->path || !d->room)
 		st = mem_status(err);
 	else if (!d->hash)
 		st = err_set(err, PLIM_E_NOMEM, "out of memory");
@@ -233,28 +238,78 @@ enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
 	return st;
 }
 
+/* Past the page cache or not; a file system that cannot stays as it is. */
+static void set_direct(struct durable *d, bool on)
+{
+	int flags;
+
+	if (d->direct_on == on)
+		return;
+	flags = fcntl(d->fd, F_GETFL);
+	if (flags < 0 || fcntl(d->fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT))
+		d->direct = false;
+	else
+		d->direct_on = on;
+}
+
+static enum plim_status put_all(struct durable *d, const uint8_t *p, size_t n, struct plim_err *err)
+{
+	while (n) {
+		ssize_t k = write(d->fd, p, n);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0 && errno == EINVAL && d->direct_on) { /* it takes the flag and refuses the write */
+			set_direct(d, false);
+			d->direct = false;
+			continue;
+		}
+		if (k < 0)
+			return failed(d, err, "write");
+		if (k & (BORDER - 1))
+			set_direct(d, false);
+		p += k;
+		n -= (size_t)k;
+	}
+	return PLIM_OK;
+}
+
 static enum plim_status flush(struct durable *d, struct plim_err *err)
 {
-	for (size_t done = 0; done < d->filled;) {
-		ssize_t n = write(d->fd, d->buffer + done, d->filled - done);
+	size_t n = d->filled;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return failed(d, err, "write");
-		done += (size_t)n;
-	}
+	set_direct(d, false);
 	d->filled = 0;
-	return PLIM_OK;
+	return put_all(d, d->buffer, n, err);
+}
+
+/* Bytes at `at`, of n, that can be written as they lie: whole MiB, which the file is at a border of. */
+static size_t as_they_lie(struct durable *d, const void *at, size_t n, uint64_t place)
+{
+	if (!d->direct || d->filled || ((uintptr_t)at | place) & (BORDER - 1))
+		return 0;
+	return n & ~(BUFFER_BYTES - 1);
+}
+
+void durable_direct(struct durable *d)
+{
+	d->direct = true;
 }
 
 enum plim_status durable_write(struct durable *d, const void *at, size_t n, struct plim_err *err)
 {
 	const uint8_t *p = at;
+	size_t whole = as_they_lie(d, at, n, d->bytes);
 	enum plim_status st = PLIM_OK;
 
 	XXH3_64bits_update(d->hash, at, n);
 	d->bytes += n;
+	if (whole) {
+		set_direct(d, true);
+		st = put_all(d, p, whole, err);
+		p += whole;
+		n -= whole;
+	}
 	while (!st && n) {
 		size_t k = BUFFER_BYTES - d->filled < n ? BUFFER_BYTES - d->filled : n;
 
@@ -280,10 +335,15 @@ static enum plim_status read_back(struct durable *d, uint64_t sum, struct plim_e
 	ssize_t n;
 
 	posix_fadvise(d->fd, 0, 0, POSIX_FADV_DONTNEED);
+	set_direct(d, d->direct);
 	XXH3_64bits_reset(d->hash);
 	while ((n = pread(d->fd, d->buffer, BUFFER_BYTES, (off_t)at)) != 0) {
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EINVAL && d->direct_on) {
+			set_direct(d, false);
+			continue;
+		}
 		if (n < 0)
 			return failed(d, err, "read back");
 		XXH3_64bits_update(d->hash, d->buffer, (size_t)n);
@@ -369,7 +429,7 @@ void durable_abort(struct durable *d)
 	if (d->folder >= 0)
 		close(d->folder);
 	XXH3_freeState(d->hash);
-	mem_free(d->mem, d->buffer, BUFFER_BYTES, 1);
+	mem_free(d->mem, d->room, BUFFER_BYTES + BORDER, 1);
 	mem_free(d->mem, d->path, d->path_size, 1);
 	mem_free(d->mem, d, 1, sizeof(*d));
 }

@@ -17,6 +17,12 @@ enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
 
 enum plim_status durable_write(struct durable *d, const void *at, size_t n, struct plim_err *err);
 
+/*
+ * From here on write past the page cache what is aligned for it (whole MiB from memory at a border of 4096), where the file
+ * system can; it is read back that way, too.  For files that nobody reads soon.
+ */
+void durable_direct(struct durable *d);
+
 /* XXH3 with 64 bits of what was written so far. */
 uint64_t durable_sum(const struct durable *d);
 

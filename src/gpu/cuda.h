@@ -40,6 +40,8 @@ struct cuda_access {
 #define CUDA_RDMA_WITH_VMM 110 /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
 #define CUDA_CAPTURE_RELAXED 2
 #define CUDA_EVENT_DISABLE_TIMING 2
+#define CUDA_STREAM_NON_BLOCKING 1
+#define CUDA_HOST_PORTABLE 1 /* page-locked for all contexts */
 
 /* field, symbol, arguments; all must be there */
 #define CUDA_SYMBOLS(SYM)                                                                      \
@@ -67,6 +69,13 @@ struct cuda_access {
 	SYM(event_record, cuEventRecord, (void *event, void *stream))                          \
 	SYM(event_query, cuEventQuery, (void *event))                                          \
 	SYM(event_wait, cuEventSynchronize, (void *event))                                     \
+	SYM(host_alloc, cuMemHostAlloc, (void **at, size_t bytes, unsigned flags))             \
+	SYM(host_free, cuMemFreeHost, (void *at))                                              \
+	SYM(copy_down, cuMemcpyDtoHAsync_v2,                                                   \
+	    (void *to, uint64_t from, size_t bytes, void *stream))                             \
+	SYM(stream_create, cuStreamCreate, (void **stream, unsigned flags))                    \
+	SYM(stream_destroy, cuStreamDestroy_v2, (void *stream))                                \
+	SYM(stream_wait, cuStreamWaitEvent, (void *stream, void *event, unsigned flags))       \
 	SYM(stream_capturing, cuStreamIsCapturing, (void *stream, int *status))                \
 	SYM(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))
 

@@ -1,0 +1,631 @@
+"""Checkpoints of a job that goes on meanwhile: see plimsoll.checkpoint."""
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import math
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Mapping, Sequence, Union
+
+from . import _abi, _native, _state, _torch
+from ._load import Compared, Loaded, read
+from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError, UnsupportedError
+from .training import _any_rank
+
+logger = logging.getLogger("plimsoll")
+PathLike = Union[str, "os.PathLike[str]"]
+FOREVER_NS = 10 ** 18
+PER_RANK = ("loader", "dataloader", "sampler")
+NAMES_TAKEN = {"model", "optimizer", "state", "rank"}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint of a folder, by its manifest; its bytes are not looked at."""
+
+    path: str
+    step: int
+    metric: float | None
+    bytes: int
+    best: bool
+    whole: bool  # all its files are there with their sizes
+
+
+def _group() -> tuple[int, int]:
+    """This rank, and how many there are."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 0, 1
+    return int(distributed.get_rank()), int(distributed.get_world_size())
+
+
+def _from_first(value: Any) -> Any:
+    """Rank 0's value, on all ranks."""
+    if _group()[1] == 1:
+        return value
+    box = [value]
+    sys.modules["torch.distributed"].broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def _commit() -> str | None:
+    """Of the folder of the program that runs, with a + if files are changed; None: there is no git, or no repository."""
+    try:
+        at = os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv and sys.argv[0] else os.getcwd()
+        asked = [subprocess.run(["git", "-C", at, *words], capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+                 for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return asked[0] + ("+" if asked[1] else "")
+
+
+def _versions() -> dict[str, Any]:
+    torch = _torch.torch()
+    numpy = sys.modules.get("numpy")
+    backends = torch.backends
+    return {"plimsoll": _abi.VERSION, "python": sys.version.split()[0], "torch": str(torch.__version__),
+            "numpy": None if numpy is None else str(numpy.__version__), "cuda": torch.version.cuda,
+            "gpu": torch.cuda.get_device_name() if _torch.cuda_started() else None,
+            "deterministic": bool(torch.are_deterministic_algorithms_enabled()),
+            "cudnn_benchmark": bool(backends.cudnn.benchmark), "tf32": bool(backends.cuda.matmul.allow_tf32)}
+
+
+class Saving:
+    """A save that goes on: what it holds is released when it is staged.  Made by Checkpointer.save()."""
+
+    def __init__(self, owner: Checkpointer, step: int, path: str) -> None:
+        self.step, self.path = step, path
+        self._owner = owner
+        self._handle: Any = None
+        self._held: list[Any] = []  # tensors that are still read
+        self._ended = threading.Event()
+        self._error: PlimsollError | None = None
+        self._told = _abi.plim_saving_progress()
+
+    def _look(self) -> int:
+        if self._handle is not None:
+            with self._owner._lock:
+                if self._handle is not None:
+                    _native.load().plim_saving_progress(self._handle, ctypes.byref(self._told))
+                    self._settle()
+        return int(self._told.state)
+
+    def _settle(self) -> None:
+        """With the lock."""
+        if self._told.state >= _abi.PLIM_SAVING_WRITING:
+            self._held.clear()
+        if self._told.state >= _abi.PLIM_SAVING_DURABLE:
+            error = _abi.plim_err()
+            try:
+                _native.check(_native.load().plim_saving_wait(self._handle, 0, 0, ctypes.byref(error)), error, self.path)
+            except PlimsollError as why:
+                self._error = why
+                logger.error("checkpoint of step %d was not saved: %s", self.step, why)
+            _native.load().plim_saving_free(self._handle)
+            self._handle = None
+            self._ended.set()
+
+    def _wait(self, state: int, timeout: float | None) -> int:
+        until = None if timeout is None else time.monotonic() + timeout
+        error = _abi.plim_err()
+        while self._look() < state and self._handle is not None:
+            left = 0.2 if until is None else min(0.2, until - time.monotonic())
+            if left <= 0:
+                break
+            # In slices, so that Ctrl-C is obeyed; the handle is freed by nobody else while its owner is in here.
+            handle = self._handle
+            if handle is not None:
+                _native.load().plim_saving_wait(handle, state, int(left * 1e9), ctypes.byref(error))
+        return self._look()
+
+    @property
+    def staged(self) -> bool:
+        """All copies are over: tensors may change in any way."""
+        return self._look() >= _abi.PLIM_SAVING_WRITING
+
+    @property
+    def durable(self) -> bool:
+        """Under its name, synced, read back and compared, on all ranks."""
+        return self._look() == _abi.PLIM_SAVING_DURABLE
+
+    @property
+    def bytes(self) -> int:
+        """Of the files of this rank."""
+        self._look()
+        return int(self._told.bytes)
+
+    @property
+    def blocked_s(self) -> float:
+        """How long save() held the loop for staging; of it waited_s for staging memory."""
+        self._look()
+        return float(self._told.blocked_ns) / 1e9
+
+    @property
+    def waited_s(self) -> float:
+        """For staging memory to be taken for the first time, or to be written and free again."""
+        self._look()
+        return float(self._told.waited_ns) / 1e9
+
+    @property
+    def staged_s(self) -> float | None:
+        """From the start until all was staged, as far as somebody looked; None: not yet."""
+        self._look()
+        return None if self._told.staged_ns == _native.UNKNOWN else float(self._told.staged_ns) / 1e9
+
+    @property
+    def durable_s(self) -> float | None:
+        """From the start until it was durable, or had failed; None: not yet."""
+        self._look()
+        return None if self._told.finished_ns == _native.UNKNOWN else float(self._told.finished_ns) / 1e9
+
+    def exception(self) -> PlimsollError | None:
+        """Why it failed; None: it did not, or not yet."""
+        self._look()
+        return self._error
+
+    def result(self, timeout: float | None = None) -> str:
+        """The checkpoint's folder, when it is durable.  Raises what went wrong; TimeoutError after timeout seconds."""
+        state = self._wait(_abi.PLIM_SAVING_DURABLE, timeout)
+        if self._error is not None:
+            raise self._error
+        if state < _abi.PLIM_SAVING_DURABLE:
+            raise TimeoutError(f"the checkpoint of step {self.step} is not durable after {timeout} s")
+        return self.path
+
+    def __repr__(self) -> str:
+        names = ("staging", "writing", "durable", "failed")
+        return f"<Saving of step {self.step}: {names[self._look()]}>"
+
+
+def _hold(handle: ctypes.c_void_p) -> None:
+    _native.load().plim_checkpointer_close(handle)
+
+
+class Checkpointer:
+    """Saves while the loop goes on, and loads what fits.
+
+    keep_last, keep_best, keep_every: which checkpoints stay; the best by metrics[monitor], mode "min" or "max".
+    stage: "async" lets copies run beside the work of the GPU, and the optimizer's update waits for them on the GPU;
+    "sync": save() returns when all is staged.
+    staging_bytes: page-locked memory; None: a quarter of the room that this machine has, shared by its ranks.
+    per_rank: names in save() whose state differs by rank, beside loaders and samplers.
+    on_signal: what preempted() tells of; grace_s: from then until the machine is taken away.
+    Raises NotFoundError: the folder cannot be used.  With torch.distributed all ranks make one, together.
+    """
+
+    def __init__(self, dir: PathLike, *, keep_last: int = 3, keep_best: int = 1, keep_every: int | None = None,
+                 monitor: str | None = None, mode: str = "min", stage: str = "async", staging_bytes: int | None = None,
+                 per_rank: Sequence[str] = (), on_signal: Sequence[str] = (), grace_s: float = 60.0,
+                 rank_wait_s: float = 1800.0) -> None:
+        if mode not in ("min", "max"):
+            raise ArgumentError(f"mode is 'min' or 'max', not '{mode}'")
+        if stage not in ("async", "sync"):
+            raise ArgumentError(f"stage is 'async' or 'sync', not '{stage}'")
+        self.dir, self.monitor, self.stage, self.grace_s = os.path.abspath(os.fspath(dir)), monitor, stage, grace_s
+        self.rank, self.world = _group()
+        self._maximize = mode == "max"
+        self._per_rank = {*PER_RANK, *per_rank}
+        self._lock = threading.RLock()
+        self._savings: list[Saving] = []
+        self._hooked: dict[int, Any] = {}
+        self._forks = _torch.forks
+        self._commit = _commit() if self.rank == 0 else None
+        self._signalled: float | None = None
+        self._handlers: list[tuple[int, Any]] = []
+        run = _from_first(secrets.token_hex(8))
+        error, handle = _abi.plim_err(), ctypes.c_void_p()
+        options = _native.options(
+            "checkpointer", flags=_abi.PLIM_CHECKPOINTER_MAXIMIZE if self._maximize else 0, keep_last=keep_last, keep_best=keep_best,
+            keep_every=keep_every, staging_bytes=staging_bytes, rank=self.rank, world=self.world, run=run,
+            host_ranks=min(self.world, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1)), rank_wait_ns=int(rank_wait_s * 1e9),
+            cuda_library=os.environ.get("PLIMSOLL_CUDA_LIBRARY"))
+        _native.check(_native.load().plim_checkpointer_open(os.fsencode(self.dir), ctypes.byref(options), ctypes.byref(handle),
+                                                            ctypes.byref(error)), error, self.dir)
+        self._handle: Any = handle
+        self._closer = weakref.finalize(self, lambda: None)
+        for name in on_signal:
+            self._listen(name)
+
+    # ---- saving ----
+
+    def prepare(self, *, model: Any = None, optimizer: Any = None, bytes: int | None = None) -> None:
+        """Take staging memory on a thread, so that the first save() finds it: page-locking takes 0.45 s a GiB.
+
+        The size is that of the model's state, with two moments a parameter if an optimizer is given that has no state yet.
+        """
+        self._check()
+        device = -1
+        if bytes is None:
+            bytes = 0
+            if model is not None:
+                for tensor in _state.bare(model).state_dict().values():
+                    if hasattr(tensor, "numel"):
+                        bytes += tensor.numel() * tensor.element_size()
+                        device = tensor.device.index if tensor.device.type == "cuda" else device
+            for one in _optimizers(optimizer).values():
+                held = [v for state in one.state.values() for v in state.values() if hasattr(v, "numel")]
+                parameters = [p for group in one.param_groups for p in group["params"]]
+                bytes += sum(v.numel() * v.element_size() for v in held) or 2 * sum(p.numel() * p.element_size() for p in parameters)
+        elif _torch.cuda_started():
+            device = int(_torch.torch().cuda.current_device())
+        error = _abi.plim_err()
+        with self._lock:
+            _native.check(_native.load().plim_checkpointer_prepare(self._handle, bytes, device, ctypes.byref(error)), error)
+
+    def save(self, step: int, *, model: Any = None, optimizer: Any = None, metrics: Mapping[str, float] | None = None,
+             **stateful: Any) -> Saving:
+        """Stage the state of this step and let it be written; returns at once (Saving.blocked_s tells).
+
+        optimizer: one, or several by name.  stateful: what has state_dict() (a scheduler, a GradScaler, an EMA model, a
+        StatefulDataLoader), generators, or plain values; its name is what load() finds it by.  Random generators of Python,
+        NumPy and torch, the commit and versions are always saved.  With torch.distributed all ranks call it.
+        """
+        self._check()
+        if step < 0:
+            raise ArgumentError(f"step is 0 or more, not {step}")
+        taken = sorted(NAMES_TAKEN & set(stateful))
+        if taken:
+            raise ArgumentError(f"'{taken[0]}' is a name that the checkpoint uses itself")
+        state = _Collected(self, step, metrics)
+        state.collect(model, _optimizers(optimizer), stateful)
+        metric = math.nan
+        if self.monitor is not None and metrics and self.monitor in metrics:
+            metric = float(metrics[self.monitor])
+        self._reap()
+        saving = Saving(self, step, os.path.join(self.dir, f"step-{step:08d}"))
+        with self._lock:
+            self._start(saving, state, metric)
+            self._savings.append(saving)
+        if self.stage == "sync":
+            saving._wait(_abi.PLIM_SAVING_WRITING, None)
+        else:
+            self._hook(_optimizers(optimizer))
+        return saving
+
+    def _start(self, saving: Saving, state: _Collected, metric: float) -> None:
+        library, error, handle = _native.load(), _abi.plim_err(), ctypes.c_void_p()
+        _native.check(library.plim_saving_begin(self._handle, saving.step, metric, ctypes.byref(handle), ctypes.byref(error)), error,
+                      self.dir)
+        try:
+            streams = state.hand_over(library, handle)
+            saving._held = state.held
+            _native.check(library.plim_saving_start(handle, streams, len(streams), ctypes.byref(error)), error, saving.path)
+        except BaseException:
+            library.plim_saving_free(handle)
+            saving._held = []
+            raise
+        saving._handle = handle
+
+    def before_update(self) -> None:
+        """Let the current streams wait for copies that go on.  An optimizer that save() was given does it before each step();
+        call it before tensors of the model or the optimizer are changed in other ways.
+        """
+        if self._forks != _torch.forks:
+            return
+        torch = _torch.torch()
+        error = _abi.plim_err()
+        with self._lock:
+            for saving in self._savings:
+                if saving._handle is None or saving._look() != _abi.PLIM_SAVING_STAGING:
+                    continue
+                for device in {t.device.index for t in saving._held if t.device.type == "cuda"}:
+                    stream = torch.cuda.current_stream(device).cuda_stream
+                    _native.check(_native.load().plim_saving_guard(saving._handle, device, stream, ctypes.byref(error)), error)
+
+    def _hook(self, optimizers: Mapping[str, Any]) -> None:
+        me = weakref.ref(self)
+
+        def before(*_: Any) -> None:
+            owner = me()
+            if owner is not None:
+                owner.before_update()
+
+        for one in optimizers.values():
+            if id(one) not in self._hooked:
+                self._hooked[id(one)] = (weakref.ref(one), one.register_step_pre_hook(before))
+
+    def guards(self, optimizer: Any) -> bool:
+        """Can this optimizer's update be held back?"""
+        return self.stage == "async" and hasattr(optimizer, "register_step_pre_hook")
+
+    def _reap(self) -> None:
+        self._savings = [saving for saving in self._savings if saving._look() < _abi.PLIM_SAVING_DURABLE]
+
+    def wait(self) -> None:
+        """Until all that was saved is durable.  Raises the first failure of these."""
+        failed = None
+        for saving in list(self._savings):
+            saving._wait(_abi.PLIM_SAVING_DURABLE, None)
+            failed = failed or saving.exception()
+        self._reap()
+        if failed is not None:
+            raise failed
+
+    def close(self) -> None:
+        """Wait, and end.  Raises the first failure of what was being saved."""
+        if self._handle is None or self._forks != _torch.forks:
+            return
+        try:
+            self.wait()
+        finally:
+            for number, handler in self._handlers:
+                signal.signal(number, handler)
+            self._handlers.clear()
+            for _, hook in self._hooked.values():
+                hook.remove()
+            self._hooked.clear()
+            _hold(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception as why:  # nobody is there to hear it
+            logger.error("%s", why)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Checkpointer belongs to its process; it cannot be pickled")
+
+    def _check(self) -> None:
+        if self._handle is None:
+            raise ArgumentError("this Checkpointer is closed")
+        if self._forks != _torch.forks:
+            raise UnsupportedError("a Checkpointer works in the process that made it, not in one that was forked from it")
+
+    # ---- preemption ----
+
+    def _listen(self, name: str) -> None:
+        number = getattr(signal, name, None)
+        if not isinstance(number, signal.Signals):
+            raise ArgumentError(f"'{name}' is no signal")
+        before = signal.getsignal(number)
+        me = weakref.ref(self)
+
+        def handler(got: int, frame: Any) -> None:
+            owner = me()
+            if owner is not None and owner._signalled is None:
+                owner._signalled = time.monotonic()
+            if callable(before):
+                before(got, frame)
+
+        signal.signal(number, handler)
+        self._handlers.append((number, before))
+
+    def preempted(self) -> bool:
+        """Did a signal of on_signal arrive on any rank?  All ranks call it, at the same steps, and get the same answer."""
+        return _any_rank(self._signalled is not None)
+
+    def save_and_exit(self, step: int, *, exit_code: int = 75, **what: Any) -> None:
+        """save(), wait for it as long as grace_s allows, and leave with exit_code, so that the job is queued again.
+
+        75 is EX_TEMPFAIL.  What could not be saved in time leaves with 1; the checkpoints before it stand.
+        """
+        saving = self.save(step, **what)
+        left = self.grace_s if self._signalled is None else self._signalled + self.grace_s - time.monotonic()
+        try:
+            saving.result(max(left, 0.0))
+        except (PlimsollError, TimeoutError) as why:
+            logger.error("%s", why)
+            exit_code = 1
+        raise SystemExit(exit_code)
+
+    # ---- loading ----
+
+    def checkpoints(self) -> list[Saved]:
+        """Those of the folder, the latest last.  Their bytes are not looked at."""
+        return _listed(self.dir, self._maximize)
+
+    def validate(self, path: PathLike) -> bool:
+        """Does every byte of the checkpoint match its sums?  plimsoll.verify() tells more."""
+        return _is_good(os.fspath(path))
+
+    def load(self, path: PathLike = "latest", *, model: Any = None, optimizer: Any = None, partial: Sequence[str] = (),
+             rename: Mapping[str, str] | Callable[[str], str] | None = None, rng: bool = True, **stateful: Any) -> Loaded:
+        """Verify a checkpoint, compare all that it holds with all that is given, and only then copy.
+
+        path: "latest", "best", a step's folder, or its name.  Of "latest" one that is damaged is passed over (Loaded.skipped).
+        partial: patterns of names of the model that may differ.  rename: beginnings of names -> what they become, or a function.
+        rng: put the generators back as well.  Nothing is changed when it raises FormatError, which names all differences;
+        NotFoundError: there is none.
+        """
+        self._check()
+        self.wait()
+        found, skipped = _from_first(self._find(os.fspath(path)) if self.rank == 0 else None)
+        if found is None:
+            raise NotFoundError(f"'{self.dir}' has no checkpoint that is whole" + (f" ({', '.join(skipped)} damaged)" if skipped else ""),
+                                path=self.dir)
+        return read(Compared(found, self.rank, self.world, model, _optimizers(optimizer), stateful, partial, rename), rng, skipped)
+
+    def _find(self, path: str) -> tuple[str | None, list[str]]:
+        skipped: list[str] = []
+        for one in self._candidates(path):
+            if _is_good(one):
+                return one, skipped
+            skipped.append(os.path.basename(one))
+        return None, skipped
+
+    def _candidates(self, path: str) -> Iterable[str]:
+        if path not in ("latest", "best"):
+            return [path if os.path.isdir(path) else os.path.join(self.dir, path)]
+        known = self.checkpoints()
+        if path == "best":
+            return [one.path for one in known if one.best]
+        return [one.path for one in reversed(known)]
+
+
+def _is_good(path: str) -> bool:
+    from .verbs import verify
+
+    if not os.path.exists(os.path.join(path, "plimsoll.manifest.json")):
+        return False
+    try:
+        return verify(path).verdict == "whole"
+    except PlimsollError:
+        return False
+
+
+def _listed(dir: str, maximize: bool) -> list[Saved]:
+    error, found = _abi.plim_err(), ctypes.c_void_p()
+    library = _native.load()
+    _native.check(library.plim_saved_open(os.fsencode(dir), int(maximize), ctypes.byref(found), ctypes.byref(error)), error, dir)
+    listed = ctypes.cast(found, ctypes.POINTER(_abi.plim_saved_list))
+    try:
+        return [Saved(os.path.join(dir, os.fsdecode(one.name)), one.step, None if math.isnan(one.metric) else one.metric, one.bytes,
+                      one.best, one.whole)
+                for one in listed.contents.at[:listed.contents.n]]
+    finally:
+        library.plim_saved_free(listed)
+
+
+def _optimizers(given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    return dict(given) if isinstance(given, Mapping) else {"": given}
+
+
+def optimizer_file(name: str) -> str:
+    return f"optimizer-{name}" if name else "optimizer"
+
+
+def parameter_names(optimizer: Any, model: Any) -> list[str]:
+    """Of the optimizer's parameters in its order, by which its state is numbered."""
+    known: dict[int, str] = {}
+    if model is not None:
+        for name, parameter in _state.bare(model).named_parameters():
+            known.setdefault(id(parameter), name)
+    numbered = [p for group in optimizer.param_groups for p in group["params"]]
+    return [known.get(id(p), f"parameter {i}") for i, p in enumerate(numbered)]
+
+
+@dataclass
+class _Collected:
+    """What one save() writes: tensors by file, and the two texts."""
+
+    owner: Checkpointer
+    step: int
+    metrics: Mapping[str, float] | None
+    files: dict[str, _state.Packer] = field(default_factory=dict)
+    guarded: set[int] = field(default_factory=set)  # data pointers that only the optimizers' update writes
+    texts: dict[str, bytes] = field(default_factory=dict)
+    held: list[Any] = field(default_factory=list)
+
+    def collect(self, model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any]) -> None:
+        owner = self.owner
+        own = {name for name, value in stateful.items() if name in owner._per_rank or _state.is_generator(value)}
+        for one in optimizers.values():
+            if owner.guards(one):
+                self._guard(one)
+        mine: dict[str, Any] = {"schema": "rank/1", "step": self.step, "rank": owner.rank, "rng": None, "stateful": {}}
+        name = f"rank-{owner.rank:05d}"
+        packer = _state.Packer()
+        mine["rng"] = packer.pack(_state.rng_state(), "rng")
+        mine["stateful"] = {key: _stateful(packer, key, stateful[key]) for key in sorted(own)}
+        self.files[name] = packer
+        self._text(name + ".json", mine)
+        if owner.rank == 0:
+            self._shared(model, optimizers, {key: value for key, value in stateful.items() if key not in own})
+
+    def _guard(self, optimizer: Any) -> None:
+        for group in optimizer.param_groups:
+            self.guarded.update(p.data_ptr() for p in group["params"])
+        for state in optimizer.state.values():
+            self.guarded.update(v.data_ptr() for v in state.values() if hasattr(v, "data_ptr"))
+
+    def _shared(self, model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any]) -> None:
+        packer = _state.Packer()
+        state: dict[str, Any] = {"schema": "state/1", "step": self.step, "world": self.owner.world,
+                                 "metrics": {key: float(value) for key, value in (self.metrics or {}).items()},
+                                 "commit": self.owner._commit, "versions": _versions(), "model": None, "optimizers": {}, "stateful": {}}
+        if model is not None:
+            extra = {}
+            for name, value in _state.bare(model).state_dict().items():
+                if hasattr(value, "data_ptr"):
+                    packer.tensor(name, value.detach())
+                else:
+                    extra[name] = packer.pack(value, name)
+            rows = _state.rows_of(packer.tensors, packer.ties)
+            state["model"] = {"class": type(_state.bare(model)).__qualname__, "ties": packer.ties, "extra": extra,
+                              "tensors": {name: [dtype, shape] for name, (dtype, shape) in rows.items()}}
+            self.files["model"] = packer
+        for name, one in optimizers.items():
+            file = optimizer_file(name)
+            self.files[file] = packer = _state.Packer()
+            state["optimizers"][name] = _optimizer(packer, one, parameter_names(one, model))
+        for name, value in stateful.items():
+            self.files[name] = packer = _state.Packer()
+            state["stateful"][name] = _stateful(packer, name, value)
+        self._text("state.json", state)
+
+    def _text(self, name: str, value: Any) -> None:
+        self.texts[name] = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+    def hand_over(self, library: Any, handle: Any) -> Any:
+        """Everything goes to the library; the streams that tensors were made on."""
+        error = _abi.plim_err()
+        devices = set()
+        for file, packer in self.files.items():
+            rows = (_abi.plim_saving_tensor * len(packer.tensors))()
+            shapes = []
+            for row, (name, tensor) in zip(rows, packer.tensors.items()):
+                guarded = tensor.data_ptr() in self.guarded
+                if not tensor.is_contiguous():
+                    tensor = tensor.contiguous()
+                if tensor.is_conj() or tensor.is_neg():
+                    tensor = tensor.resolve_conj().resolve_neg()
+                self.held.append(tensor)
+                shape = (ctypes.c_uint64 * max(tensor.dim(), 1))(*tensor.shape)
+                shapes.append(shape)
+                row.name, row.dtype = name.encode(), _state.dtype_name(tensor.dtype).encode()
+                row.shape, row.rank, row.where = shape, tensor.dim(), tensor.data_ptr()
+                row.device = tensor.device.index if tensor.device.type == "cuda" else -1
+                row.guarded = guarded
+                if row.device >= 0:
+                    devices.add(int(row.device))
+            if not len(rows):
+                continue
+            _native.check(library.plim_saving_add(handle, file.encode(), rows, len(rows), ctypes.byref(error)), error)
+            for name, stored in packer.ties.items() if file == "model" else ():
+                _native.check(library.plim_saving_note(handle, file.encode(), name.encode(), stored.encode(), ctypes.byref(error)), error)
+        for name, text in self.texts.items():
+            _native.check(library.plim_saving_text(handle, name.encode(), text, len(text), ctypes.byref(error)), error)
+        cuda = _torch.torch().cuda
+        streams = (_abi.plim_saving_stream * len(devices))()
+        for stream, device in zip(streams, sorted(devices)):
+            stream.device, stream.stream = device, cuda.current_stream(device).cuda_stream
+        return streams
+
+
+def _stateful(packer: _state.Packer, name: str, value: Any) -> dict[str, Any]:
+    if _state.is_generator(value):
+        return {"kind": "generator", "value": packer.pack(_state.generator_state(value), name)}
+    if hasattr(value, "state_dict"):
+        return {"kind": "state_dict", "value": packer.pack(value.state_dict(), name)}
+    return {"kind": "value", "value": packer.pack(value, name)}
+
+
+def _optimizer(packer: _state.Packer, optimizer: Any, names: list[str]) -> dict[str, Any]:
+    if len(set(names)) < len(names):
+        raise ArgumentError("the optimizer holds a parameter twice")
+    state = optimizer.state_dict()
+    groups = [{**group, "params": [names[i] for i in group["params"]]} for group in state["param_groups"]]
+    rest = {key: value for key, value in state.items() if key not in ("state", "param_groups")}
+    return {"class": type(optimizer).__qualname__, "groups": packer.pack(groups, "groups"), "rest": packer.pack(rest, "rest"),
+            "state": {names[i]: packer.pack(value, names[i]) for i, value in state["state"].items()}}
+
+
+__all__ = ["Checkpointer", "FormatError", "Loaded", "Saved", "Saving"]

@@ -1,0 +1,230 @@
+"""Loading a checkpoint of plimsoll.checkpoint: compare everything first, then copy."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence
+
+from . import _state, _torch
+from .errors import FormatError, NotFoundError
+
+HEADER_BYTES = 100_000_000  # safetensors' own limit
+SHOWN = 40  # differences that a message names
+DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
+          "I8": "int8", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64", "BOOL": "bool", "C64": "complex64",
+          "C128": "complex128", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What load() did."""
+
+    path: str
+    step: int
+    metrics: dict[str, float]
+    values: dict[str, Any]  # plain values that were saved, by name
+    skipped: tuple[str, ...] = ()  # newer ones that are damaged
+    notes: tuple[str, ...] = ()  # what keeps the run from being exactly the same
+
+
+class TensorFile:
+    """A safetensors file, whose tensors are read when they are asked for."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.rows: dict[str, tuple[str, list[int]]] = {}  # as torch names dtypes
+        self._places: dict[str, tuple[int, int]] = {}
+        if not os.path.exists(path):
+            return
+        with open(path, "rb") as f:
+            length = int.from_bytes(f.read(8), "little")
+            size = os.fstat(f.fileno()).st_size
+            if length > min(HEADER_BYTES, size - 8):
+                raise FormatError(f"'{path}' is no safetensors file", path=path)
+            header = json.loads(f.read(length))
+        for name, row in header.items():
+            if name == "__metadata__":
+                continue
+            begin, end = row["data_offsets"]
+            if row["dtype"] not in DTYPES or not 0 <= begin <= end <= size - 8 - length:
+                raise FormatError(f"'{path}' has a tensor '{name}' that cannot be read", path=path)
+            self.rows[name] = DTYPES[row["dtype"]], list(row["shape"])
+            self._places[name] = 8 + length + begin, end - begin
+
+    def __getitem__(self, name: str) -> Any:
+        torch = _torch.torch()
+        dtype, shape = self.rows[name]
+        at, n = self._places[name]
+        tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+        if tensor.numel() * tensor.element_size() != n:
+            raise FormatError(f"'{self.path}' has a tensor '{name}' whose size is not that of its shape", path=self.path)
+        if n:
+            room = memoryview((ctypes.c_char * n).from_address(tensor.data_ptr())).cast("B")
+            with open(self.path, "rb", buffering=0) as f:
+                f.seek(at)
+                done = 0
+                while done < n:
+                    got = f.readinto(room[done:done + (64 << 20)])
+                    if not got:
+                        raise FormatError(f"'{self.path}' ends inside of '{name}'", path=self.path)
+                    done += got
+        return tensor
+
+
+def _json(path: str, schema: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as f:
+            found = json.load(f)
+    except OSError as why:
+        raise NotFoundError(f"cannot read '{path}': {why.strerror}", path=path) from None
+    except ValueError as why:
+        raise FormatError(f"'{path}' is no JSON: {why}", path=path) from None
+    if not isinstance(found, dict) or found.get("schema") != schema:
+        raise FormatError(f"'{path}' is not of schema {schema}", path=path)
+    return found
+
+
+def _renamed(name: str, rename: Mapping[str, str] | Callable[[str], str] | None) -> str:
+    if rename is None:
+        return name
+    if callable(rename):
+        return rename(name)
+    for old, new in rename.items():
+        if name.startswith(old):
+            return new + name[len(old):]
+    return name
+
+
+@dataclass
+class Compared:
+    """A checkpoint beside what it is to be loaded into; `lines` are all differences."""
+
+    path: str
+    rank: int
+    world: int
+    model: Any
+    optimizers: Mapping[str, Any]
+    stateful: Mapping[str, Any]
+    partial: Sequence[str]
+    rename: Mapping[str, str] | Callable[[str], str] | None
+    lines: list[str] = field(default_factory=list)
+    copies: list[tuple[Any, str]] = field(default_factory=list)  # a tensor of the model, a name in the file
+
+    def __post_init__(self) -> None:
+        self.state = _json(os.path.join(self.path, "state.json"), "state/1")
+        rank = self.rank if self.world == self.state["world"] else 0
+        self.own = _json(os.path.join(self.path, f"rank-{rank:05d}.json"), "rank/1")
+        self.own_file = TensorFile(os.path.join(self.path, f"rank-{rank:05d}.safetensors"))
+        if self.model is not None:
+            self._compare_model()
+        for name, optimizer in self.optimizers.items():
+            self._compare_optimizer(name, optimizer)
+        for name in self.stateful:
+            if name not in self.state["stateful"] and name not in self.own["stateful"]:
+                self.lines.append(f"'{name}' is not in the checkpoint")
+
+    def _compare_model(self) -> None:
+        saved = self.state["model"]
+        if saved is None:
+            self.lines.append("the checkpoint holds no model")
+            return
+        self.file = TensorFile(os.path.join(self.path, "model.safetensors"))
+        stored = {name: saved["ties"].get(name, name) for name in saved["tensors"]}
+        found = {_renamed(name, self.rename): (name, tuple(row)) for name, row in saved["tensors"].items()}
+        target = {name: value for name, value in _state.bare(self.model).state_dict().items() if hasattr(value, "data_ptr")}
+        wanted = _state.rows_of(target, {})
+        there = {name: row for name, (_, row) in found.items()}
+        lines = _state.differences(wanted, there, self.partial)
+        if lines:
+            hint = _state.suggest(wanted, there)
+            self.lines += lines + ([hint] if hint else [])
+        for name, tensor in target.items():
+            if name in found and wanted[name] == (found[name][1][0], list(found[name][1][1])):
+                self.copies.append((tensor, stored[found[name][0]]))
+
+    def _compare_optimizer(self, name: str, optimizer: Any) -> None:
+        from ._checkpointer import parameter_names
+
+        label = f"optimizer '{name}'" if name else "the optimizer"
+        saved = self.state["optimizers"].get(name)
+        if saved is None:
+            self.lines.append(f"{label} is not in the checkpoint")
+            return
+        names = parameter_names(optimizer, self.model)
+        at = 0
+        groups = []
+        for group in optimizer.param_groups:
+            groups.append(set(names[at:at + len(group["params"])]))
+            at += len(group["params"])
+        if type(optimizer).__qualname__ != saved["class"]:
+            self.lines.append(f"{label} is {type(optimizer).__qualname__}, in the checkpoint it is {saved['class']}")
+        if len(groups) != len(saved["groups"]):
+            self.lines.append(f"{label} has {len(groups)} groups of parameters, in the checkpoint {len(saved['groups'])}")
+        for i, (mine, theirs) in enumerate(zip(groups, saved["groups"])):
+            kept = {_renamed(one, self.rename) for one in theirs["params"]}
+            self.lines += [f"{label}: group {i} has '{one}', in the checkpoint it has not" for one in sorted(mine - kept)]
+            self.lines += [f"{label}: group {i} of the checkpoint has '{one}', here it has not" for one in sorted(kept - mine)]
+
+
+def _notes(state: Mapping[str, Any], world: int) -> list[str]:
+    from ._checkpointer import _versions
+
+    notes = [f"{name} was {state['versions'].get(name)}, is {now}" for name, now in _versions().items()
+             if name in state["versions"] and state["versions"][name] != now]
+    if world != state["world"]:
+        notes.append(f"{state['world']} ranks saved, {world} load: each begins with the generators of rank 0")
+    return notes
+
+
+def _load_optimizer(compared: Compared, name: str, optimizer: Any) -> None:
+    from ._checkpointer import optimizer_file, parameter_names
+
+    saved = compared.state["optimizers"][name]
+    tensors = TensorFile(os.path.join(compared.path, optimizer_file(name) + ".safetensors"))
+    number = {one: i for i, one in enumerate(parameter_names(optimizer, compared.model))}
+    groups = []
+    for mine, theirs in zip(optimizer.state_dict()["param_groups"], saved["groups"]):
+        groups.append({**_state.unpack(theirs, tensors), "params": list(mine["params"])})
+    state = {number[_renamed(one, compared.rename)]: _state.unpack(value, tensors) for one, value in saved["state"].items()}
+    optimizer.load_state_dict({"state": state, "param_groups": groups, **_state.unpack(saved["rest"], tensors)})
+
+
+def _load_stateful(compared: Compared, name: str, target: Any) -> Any:
+    own = name in compared.own["stateful"]
+    saved = (compared.own if own else compared.state)["stateful"][name]
+    tensors = compared.own_file if own else TensorFile(os.path.join(compared.path, name + ".safetensors"))
+    value = _state.unpack(saved["value"], tensors)
+    if saved["kind"] == "generator":
+        _state.set_generator_state(target, value)
+    elif saved["kind"] == "state_dict":
+        target.load_state_dict(value)
+    return value
+
+
+def read(compared: Compared, rng: bool, skipped: Sequence[str]) -> Loaded:
+    """Copy what was compared.  Raises FormatError with all differences, before anything is changed."""
+    torch = _torch.torch()
+    if compared.lines:
+        shown = compared.lines[:SHOWN] + ([f"and {len(compared.lines) - SHOWN} more"] if len(compared.lines) > SHOWN else [])
+        raise FormatError(f"'{compared.path}' does not fit, nothing was loaded:\n  " + "\n  ".join(shown), path=compared.path)
+    with torch.no_grad():
+        for tensor, name in compared.copies:
+            tensor.copy_(compared.file[name])
+    if compared.model is not None and compared.state["model"]["extra"]:
+        extra = _state.unpack(compared.state["model"]["extra"], compared.file)
+        _state.bare(compared.model).load_state_dict(extra, strict=False)
+    for name, optimizer in compared.optimizers.items():
+        _load_optimizer(compared, name, optimizer)
+    values = {}
+    for name, entry in compared.state["stateful"].items():
+        if entry["kind"] == "value":
+            values[name] = _state.unpack(entry["value"], TensorFile(os.path.join(compared.path, name + ".safetensors")))
+    for name, target in compared.stateful.items():
+        _load_stateful(compared, name, target)
+    notes = _notes(compared.state, compared.world)
+    if rng:
+        notes += [f"the generator of {one} was not restored" for one in
+                  _state.set_rng_state(_state.unpack(compared.own["rng"], compared.own_file))]
+    return Loaded(compared.path, int(compared.state["step"]), dict(compared.state["metrics"]), values, tuple(skipped), tuple(notes))

@@ -1,0 +1,339 @@
+/*
+ * Manifests of checkpoints: what vouches for the files of a folder, and what is told of it when folders are listed.
+ *
+ *	{"schema": "manifest/1", "version": "0.2.0", "step": 1000, "order": 7, "metric": 0.25, "world": 1,
+ *	 "files": [{"name": "model.safetensors", "bytes": 123, "xxh3": "0123456789abcdef"}]}
+ *
+ * `ckpt verify` reads the same file, for its sums.
+ */
+#include "parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MANIFEST_BYTES ((off_t)64 << 20)
+#define MANIFEST_ROWS 100000
+#define FIRST "step-"
+
+/* ---- reading ---- */
+
+static bool is_plain(const char *name)
+{
+	return *name && *name != '.' && !strchr(name, '/');
+}
+
+static enum plim_status row_member(struct json *j, const char *key, struct manifest_row *row,
+				   unsigned *seen, struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	if (st)
+		return st;
+	if (!strcmp(key, "name") && t.kind == JSON_STRING && t.n < SAVE_NAME &&
+	    strlen(t.string) == t.n && is_plain(t.string)) {
+		memcpy(row->name, t.string, t.n + 1);
+		*seen |= 1;
+	} else if (!strcmp(key, "bytes") && json_get_u64(&t, &row->bytes)) {
+		*seen |= 2;
+	} else if (!strcmp(key, "xxh3") && t.kind == JSON_STRING && t.n == 16 &&
+		   strspn(t.string, "0123456789abcdef") == 16) {
+		row->xxh3 = strtoull(t.string, NULL, 16);
+		*seen |= 4;
+	} else {
+		st = json_skip(j, &t, err);
+	}
+	return st;
+}
+
+static enum plim_status read_rows(struct mem *m, struct json *j, struct manifest *x,
+				  struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	while (!st && t.kind == JSON_OBJECT) {
+		struct manifest_row row = { 0 };
+		unsigned seen = 0;
+		char key[16];
+
+		st = json_next(j, &t, err);
+		while (!st && t.kind == JSON_KEY) {
+			snprintf(key, sizeof(key), "%s", t.string);
+			st = row_member(j, key, &row, &seen, err);
+			if (!st)
+				st = json_next(j, &t, err);
+		}
+		if (!st && seen != 7)
+			st = err_at(err, t.offset, "a file without name, bytes or xxh3");
+		if (!st && x->rows.n == MANIFEST_ROWS)
+			st = err_at(err, t.offset, "more than %d files", MANIFEST_ROWS);
+		if (!st)
+			st = vec_push(m, &x->rows, row, err);
+		if (!st)
+			st = json_next(j, &t, err);
+	}
+	return st || t.kind == JSON_ARRAY_END ? st
+					      : err_at(err, t.offset, "a file is an object");
+}
+
+/* What begins with t, of the outermost object. */
+static enum plim_status read_member(struct mem *m, struct json *j, const char *key,
+				    struct manifest *x, struct plim_err *err)
+{
+	const struct {
+		const char *key;
+		uint64_t *to;
+	} numbers[] = { { "step", &x->step }, { "order", &x->order }, { "world", &x->world } };
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	if (st)
+		return st;
+	if (!strcmp(key, "files") && t.kind == JSON_ARRAY && !x->rows.n)
+		return read_rows(m, j, x, err);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (!strcmp(key, numbers[i].key) && json_get_u64(&t, numbers[i].to))
+			return PLIM_OK;
+	if (!strcmp(key, "metric") && (t.kind == JSON_DOUBLE || t.kind == JSON_INTEGER)) {
+		x->metric = isfinite(t.number) ? t.number : NAN;
+		return PLIM_OK;
+	}
+	return json_skip(j, &t, err);
+}
+
+static enum plim_status read_object(struct mem *m, struct json *j, struct manifest *x,
+				    struct plim_err *err)
+{
+	struct json_token t;
+	char key[16];
+	enum plim_status st = json_next(j, &t, err);
+
+	if (!st && t.kind != JSON_OBJECT)
+		return err_at(err, t.offset, "an object is expected");
+	while (!st) {
+		st = json_next(j, &t, err);
+		if (st || t.kind == JSON_OBJECT_END)
+			break;
+		snprintf(key, sizeof(key), "%s", t.string);
+		st = read_member(m, j, key, x, err);
+	}
+	if (!st)
+		st = json_next(j, &t, err);
+	return st;
+}
+
+enum plim_status manifest_of(struct mem *m, const void *bytes, size_t n, struct manifest *out,
+			     struct plim_err *err)
+{
+	struct source *source;
+	struct json j;
+	enum plim_status st = source_open_memory(m, SAVE_MANIFEST, bytes, n, SOURCE_MEMORY_PLAIN,
+						 NULL, &source, err);
+
+	*out = (struct manifest){ .step = PLIM_UNKNOWN, .metric = NAN };
+	if (st)
+		return st;
+	st = json_init(&j, m, source, JSON_ONE, err);
+	if (!st) {
+		st = read_object(m, &j, out, err);
+		json_release(&j);
+	}
+	source_close(source);
+	if (!st && (out->step == PLIM_UNKNOWN || !out->rows.n))
+		st = err_set(err, PLIM_E_FORMAT, "a manifest without step or files");
+	return st;
+}
+
+enum plim_status manifest_load(struct mem *m, int dir, const char *name, struct manifest *out,
+			       struct plim_err *err)
+{
+	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat info = { 0 };
+	uint8_t *bytes = NULL;
+	enum plim_status st = PLIM_OK;
+
+	*out = (struct manifest){ .step = PLIM_UNKNOWN, .metric = NAN };
+	if (fd < 0 || fstat(fd, &info))
+		st = err_errno(err, errno, "cannot open '%s'", name);
+	else if (!S_ISREG(info.st_mode) || info.st_size < 1 || info.st_size > MANIFEST_BYTES)
+		st = err_set(err, PLIM_E_FORMAT, "'%s' is no manifest", name);
+	if (!st) {
+		bytes = mem_new(m, (size_t)info.st_size, 1, err);
+		st = bytes ? PLIM_OK : mem_status(err);
+	}
+	if (!st && pread(fd, bytes, (size_t)info.st_size, 0) != info.st_size)
+		st = err_set(err, PLIM_E_IO, "cannot read '%s'", name);
+	if (!st)
+		st = manifest_of(m, bytes, (size_t)info.st_size, out, err);
+	mem_free(m, bytes, (size_t)info.st_size, 1);
+	if (fd >= 0)
+		close(fd);
+	return st;
+}
+
+void manifest_release(struct mem *m, struct manifest *x)
+{
+	vec_release(m, &x->rows);
+}
+
+/* ---- writing ---- */
+
+enum plim_status manifest_store(struct mem *m, const char *path, const struct manifest *x,
+				struct plim_err *err)
+{
+	struct durable *out = NULL;
+	struct json_out j;
+	struct text t;
+	char hex[17];
+	enum plim_status st;
+
+	text_init(&t, m, NULL);
+	json_out_init(&j, &t, JSON_PRETTY, NULL);
+	json_object(&j, NULL, JSON_LINES);
+	json_string(&j, "schema", "manifest/1");
+	json_string(&j, "version", plim_version());
+	json_u64(&j, "step", x->step);
+	json_u64(&j, "order", x->order);
+	json_double(&j, "metric", x->metric);
+	json_u64(&j, "world", x->world);
+	json_array(&j, "files", JSON_LINES);
+	for (size_t i = 0; i < x->rows.n; i++) {
+		snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)x->rows.at[i].xxh3);
+		json_object(&j, NULL, JSON_LINE);
+		json_string(&j, "name", x->rows.at[i].name);
+		json_u64(&j, "bytes", x->rows.at[i].bytes);
+		json_string(&j, "xxh3", hex);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	st = json_out_finish(&j, err);
+	if (!st)
+		st = durable_begin(m, path, t.n, &out, err);
+	if (!st)
+		st = durable_write(out, text_get(&t), t.n, err);
+	if (st)
+		durable_abort(out);
+	else
+		st = durable_commit(out, NULL, err);
+	text_release(&t);
+	return st;
+}
+
+/* ---- the checkpoints of a folder ---- */
+
+static bool is_whole(int dir, const struct manifest *x)
+{
+	struct stat info;
+
+	for (size_t i = 0; i < x->rows.n; i++)
+		if (fstatat(dir, x->rows.at[i].name, &info, 0) || !S_ISREG(info.st_mode) ||
+		    (uint64_t)info.st_size != x->rows.at[i].bytes)
+			return false;
+	return true;
+}
+
+static enum plim_status add(struct mem *m, struct save_list *x, const char *name,
+			    struct plim_saved saved, struct plim_err *err)
+{
+	char *copy = mem_new(m, strlen(name) + 1, 1, err);
+	enum plim_status st = copy ? PLIM_OK : mem_status(err);
+
+	if (!st)
+		st = vec_need(m, &x->names, 1, err);
+	if (!st)
+		st = vec_need(m, &x->entries, 1, err);
+	if (st) {
+		mem_free(m, copy, strlen(name) + 1, 1);
+		return st;
+	}
+	memcpy(copy, name, strlen(name) + 1);
+	saved.name = copy;
+	x->names.at[x->names.n++] = copy;
+	x->entries.at[x->entries.n++] = saved;
+	return PLIM_OK;
+}
+
+/* What cannot be read is no checkpoint; only memory is an error. */
+static enum plim_status look_at(struct mem *m, int dir, const char *name, struct save_list *x,
+				struct plim_err *err)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct plim_err why = { 0 };
+	struct manifest found = { 0 };
+	enum plim_status st = fd < 0 ? PLIM_E_IO : manifest_load(m, fd, SAVE_MANIFEST, &found, &why);
+
+	if (!st) {
+		struct plim_saved saved = { .step = found.step,
+					    .order = found.order,
+					    .metric = found.metric,
+					    .world = found.world,
+					    .whole = is_whole(fd, &found) };
+
+		for (size_t i = 0; i < found.rows.n; i++)
+			saved.bytes += found.rows.at[i].bytes;
+		st = add(m, x, name, saved, err);
+	} else if (st == PLIM_E_NOMEM || st == PLIM_E_LIMIT) {
+		(void)err_set(err, st, "%s", why.message);
+	} else {
+		st = PLIM_OK;
+	}
+	manifest_release(m, &found);
+	if (fd >= 0)
+		close(fd);
+	return st;
+}
+
+static int in_order(const void *a, const void *b)
+{
+	const struct plim_saved *x = a, *y = b;
+
+	if (x->order != y->order)
+		return x->order < y->order ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+enum plim_status save_list(struct mem *m, int dir, bool maximize, struct save_list *out,
+			   struct plim_err *err)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	struct plim_saved *best = NULL;
+	enum plim_status st = PLIM_OK;
+
+	if (!d)
+		st = err_errno(err, errno, "cannot list a folder of checkpoints");
+	if (!d && fd >= 0)
+		close(fd);
+	while (!st && (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
+		if (!strncmp(e->d_name, FIRST, strlen(FIRST)))
+			st = look_at(m, dir, e->d_name, out, err);
+	if (d)
+		closedir(d);
+	sort_items(out->entries.at, out->entries.n, sizeof(*out->entries.at), in_order);
+	for (size_t i = 0; i < out->entries.n; i++) {
+		struct plim_saved *x = &out->entries.at[i];
+
+		if (x->whole && !isnan(x->metric) && (!best || (maximize ? x->metric > best->metric
+							      : x->metric < best->metric)))
+			best = x;
+	}
+	if (best)
+		best->best = true;
+	return st;
+}
+
+void save_list_release(struct mem *m, struct save_list *x)
+{
+	for (size_t i = 0; i < x->names.n; i++)
+		mem_free(m, x->names.at[i], strlen(x->names.at[i]) + 1, 1);
+	vec_release(m, &x->names);
+	vec_release(m, &x->entries);
+}

@@ -1,0 +1,46 @@
+/* Saving a training job: its options; the rest is src/save. */
+#include "host/host.h"
+#include "result_tables.h"
+#include "save/save.h"
+
+void plim_checkpointer_options_init(struct plim_checkpointer_options *o)
+{
+	*o = (struct plim_checkpointer_options){ .size = sizeof(*o),
+						 .keep_last = 3,
+						 .keep_best = 1,
+						 .world = 1,
+						 .host_ranks = 1,
+						 .rank_wait_ns = 1800000000000u };
+}
+
+/* A quarter of the room that `why --here` sees; of half of the machine's memory where it sees none. */
+static uint64_t staging_room(void)
+{
+	struct host host = { 0 };
+	struct plim_here here = { 0 };
+	struct plim_err err = { 0 };
+	struct mem m;
+	uint64_t room = PLIM_UNKNOWN;
+
+	mem_init(&m, 0);
+	if (!host_look(&host, &m, &(struct host_options){ .pid = PLIM_UNKNOWN }, &here, &err) &&
+	    !host_judge(&host, false, &err) && here.headroom)
+		room = here.headroom->room_bytes;
+	host_release(&host);
+	return (room == PLIM_UNKNOWN ? host_memory_limit() : room) / 4;
+}
+
+enum plim_status plim_checkpointer_open(const char *folder,
+					const struct plim_checkpointer_options *options,
+					struct plim_checkpointer **out, struct plim_err *err)
+{
+	struct plim_checkpointer_options o;
+	enum plim_status st;
+
+	plim_checkpointer_options_init(&o);
+	st = options_take(&checkpointer_options_table, &o, options, err);
+	*out = NULL;
+	if (!st && !o.staging_bytes && o.host_ranks)
+		o.staging_bytes = staging_room() / o.host_ranks;
+	return st ? st : save_open(folder, &o, out, err);
+}
