@@ -4,6 +4,10 @@
  * Streams are queues that complete only when told.  fake_touch() queues work on a range; whoever unmaps a range, or is told to hand it
  * to another stream, while work on it is queued, fails the test.  So do handles that leak, calls that are illegal in a
  * capture, and waits under the allocator's lock.
+ *
+ * Copies and kernels run when their stream is completed or waited for, never before: device memory is then what the test
+ * has there by that time.  A host buffer that is given to a second copy while one into it is queued fails the test, as does
+ * freeing it; until its copy has run it holds 0xDB.
  */
 #include "fake_cuda.h"
 
@@ -36,6 +40,27 @@ static uint64_t next_addr = BASE, created_bytes, card_bytes = (uint64_t)8 << 30;
 static uint64_t queued[STREAMS], done[STREAMS];
 static struct work work[WORK];
 static size_t works;
+struct later { /* a copy, a kernel, or a wait for another stream */
+	unsigned stream, on_stream;
+	uint64_t at, on_at;
+	void *to;
+	const void *from;
+	size_t bytes;
+	int host; /* `to` is page-locked host memory */
+};
+
+#define LATER 65536
+#define PINNED 4096
+#define OWN_STREAMS 8 /* from this number on cuStreamCreate gives them out */
+
+static struct later later[LATER];
+static size_t laters;
+static struct {
+	void *at;
+	size_t bytes;
+} pinned[PINNED];
+static uint64_t pinned_bytes;
+static unsigned own_streams;
 static int capturing[STREAMS], dead;
 static long fail_at = -1;
 static void (*on_wait)(void);
@@ -66,7 +91,63 @@ static int any_capture(void)
 	return 0;
 }
 
+/* With the lock: all that was queued on a stream up to `at` is done, and before it what it waits for. */
+static void complete(unsigned stream, uint64_t at)
+{
+	while (done[stream] < at) {
+		struct later x = { 0 };
+		size_t found = LATER;
+
+		for (size_t i = 0; i < laters && found == LATER; i++)
+			if (later[i].stream == stream && later[i].at == done[stream] + 1)
+				found = i;
+		if (found < LATER) {
+			x = later[found];
+			if (!x.bytes)
+				complete(x.on_stream, x.on_at);
+			else
+				memcpy(x.to, x.from, x.bytes);
+			for (found = 0; later[found].stream != stream || later[found].at != x.at;)
+				found++;
+			later[found] = later[--laters];
+		}
+		done[stream]++;
+	}
+}
+
+/* With the lock. */
+static void queue(struct later x)
+{
+	if (laters == LATER)
+		fail("too much work is queued");
+	for (size_t i = 0; x.host && i < laters; i++)
+		if (later[i].host && (char *)later[i].to < (char *)x.to + x.bytes &&
+		    (char *)x.to < (char *)later[i].to + later[i].bytes)
+			fail("a host buffer is used again while a copy into it is queued");
+	if (x.host)
+		memset(x.to, 0xdb, x.bytes);
+	x.at = ++queued[x.stream];
+	later[laters++] = x;
+}
+
 /* ---- what tests do ---- */
+
+void fake_kernel(void *stream, void *to, const void *from, size_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	queue((struct later){ .stream = number(stream), .to = to, .from = from, .bytes = bytes });
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t fake_pinned(void)
+{
+	return pinned_bytes;
+}
+
+unsigned fake_streams(void)
+{
+	return own_streams;
+}
 
 void fake_touch(void *stream, uint64_t addr, uint64_t bytes)
 {
@@ -95,7 +176,7 @@ void fake_touch(void *stream, uint64_t addr, uint64_t bytes)
 void fake_complete(void *stream)
 {
 	pthread_mutex_lock(&lock);
-	done[number(stream)] = queued[number(stream)];
+	complete(number(stream), queued[number(stream)]);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -339,8 +420,7 @@ int cuEventSynchronize(void *event)
 		on_wait();
 	pthread_mutex_lock(&lock);
 	fake_counts.waits++;
-	if (done[e->stream] < e->at)
-		done[e->stream] = e->at;
+	complete(e->stream, e->at);
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
@@ -348,5 +428,93 @@ int cuEventSynchronize(void *event)
 int cuStreamIsCapturing(void *stream, int *status)
 {
 	*status = capturing[number(stream)];
+	return 0;
+}
+
+int cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
+{
+	int status = 2;
+
+	(void)flags;
+	*at = NULL;
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; !fails() && status && i < PINNED; i++) {
+		if (pinned[i].at)
+			continue;
+		*at = pinned[i].at = aligned_alloc(4096, bytes);
+		pinned[i].bytes = bytes;
+		pinned_bytes += *at ? bytes : 0;
+		status = *at ? 0 : 2;
+		break;
+	}
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+int cuMemFreeHost(void *at)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (i < PINNED && pinned[i].at != at)
+		i++;
+	if (!at || i == PINNED)
+		fail("page-locked memory is freed that there is none of");
+	for (size_t k = 0; k < laters; k++)
+		if (later[k].host && (char *)later[k].to >= (char *)at &&
+		    (char *)later[k].to < (char *)at + pinned[i].bytes)
+			fail("a host buffer is freed while a copy into it is queued");
+	free(at);
+	pinned_bytes -= pinned[i].bytes;
+	pinned[i].at = NULL;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	int status;
+
+	pthread_mutex_lock(&lock);
+	status = fails() ? 700 : 0;
+	if (!status && bytes)
+		queue((struct later){ .stream = number(stream),
+				      .to = to,
+				      .from = (const void *)(uintptr_t)from,
+				      .bytes = bytes,
+				      .host = 1 });
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+int cuStreamCreate(void **stream, unsigned flags)
+{
+	(void)flags;
+	pthread_mutex_lock(&lock);
+	if (OWN_STREAMS + own_streams == STREAMS)
+		fail("too many streams");
+	*stream = (void *)(uintptr_t)(OWN_STREAMS + own_streams++);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int cuStreamDestroy_v2(void *stream)
+{
+	pthread_mutex_lock(&lock);
+	complete(number(stream), queued[number(stream)]);
+	own_streams--;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+	const struct event *e = event;
+
+	(void)flags;
+	pthread_mutex_lock(&lock);
+	queue((struct later){
+		.stream = number(stream), .on_stream = e->stream, .on_at = e->at });
+	pthread_mutex_unlock(&lock);
 	return 0;
 }

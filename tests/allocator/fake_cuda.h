@@ -19,6 +19,11 @@ void fake_card(uint64_t bytes);
 void fake_fail_at(long call);
 /* Called at each wait, without our lock: what it calls must not block. */
 void fake_on_wait(void (*call)(void));
+/* Queue a kernel that copies bytes of "device memory", which is the test's own; it runs when the stream gets there. */
+void fake_kernel(void *stream, void *to, const void *from, size_t bytes);
+/* Page-locked memory that stands; streams that stand. */
+uint64_t fake_pinned(void);
+unsigned fake_streams(void);
 /* Bytes of handles that stand. */
 uint64_t fake_used(void);
 
