@@ -34,8 +34,9 @@ struct plim_checkpointer;
 struct plim_saving;
 
 enum plim_checkpointer_flags {
-	PLIM_CHECKPOINTER_MAXIMIZE = 1, /* the best checkpoint has the highest metric, not the lowest */
-	PLIM_CHECKPOINTER_KEEP_ALL = 2  /* remove nothing */
+	PLIM_CHECKPOINTER_MAXIMIZE =
+		1, /* the best checkpoint has the highest metric, not the lowest */
+	PLIM_CHECKPOINTER_KEEP_ALL = 2 /* remove nothing */
 };
 
 /* plim_checkpointer_options_init sets the defaults; then change what is to be different. */
@@ -63,9 +64,10 @@ PLIM_API void plim_checkpointer_options_init(struct plim_checkpointer_options *o
  * A folder of checkpoints, which is made if it is not there.  What a killed job of the same folder left half-written is
  * removed by rank 0.  PLIM_E_IO.
  */
-PLIM_API enum plim_status
-plim_checkpointer_open(const char *folder, const struct plim_checkpointer_options *options,
-		       struct plim_checkpointer **out, struct plim_err *err);
+PLIM_API enum plim_status plim_checkpointer_open(const char *folder,
+						 const struct plim_checkpointer_options *options,
+						 struct plim_checkpointer **out,
+						 struct plim_err *err);
 
 /* Waits for what is being written.  Every saving must have been freed. */
 PLIM_API void plim_checkpointer_close(struct plim_checkpointer *c);
@@ -108,9 +110,8 @@ PLIM_API enum plim_status plim_saving_add(struct plim_saving *s, const char *fil
 					  struct plim_err *err);
 
 /* A member of the metadata of FILE.safetensors: safetensors.torch.load_model takes "another name" -> "name" for a tie. */
-PLIM_API enum plim_status plim_saving_note(struct plim_saving *s, const char *file,
-					   const char *key, const char *value,
-					   struct plim_err *err);
+PLIM_API enum plim_status plim_saving_note(struct plim_saving *s, const char *file, const char *key,
+					   const char *value, struct plim_err *err);
 
 /* A file of `n` bytes, copied.  Its name as in plim_saving_add, with its ending. */
 PLIM_API enum plim_status plim_saving_text(struct plim_saving *s, const char *name,
@@ -146,12 +147,13 @@ PLIM_API const char *plim_saving_state_name(enum plim_saving_state value);
 
 struct plim_saving_progress {
 	enum plim_saving_state state; /* how far it is */
-	uint32_t removed;     /* older checkpoints that went for it */
-	uint64_t bytes;       /* of all its files on this rank */
-	uint64_t blocked_ns;  /* that plim_saving_start took */
-	uint64_t waited_ns;   /* of these, for staging memory: to be taken, or to be free again */
-	uint64_t staged_ns;   /* from the start until all was staged; PLIM_UNKNOWN: not yet */
-	uint64_t finished_ns; /* from the start until it was durable or had failed; PLIM_UNKNOWN: not yet */
+	uint32_t removed;             /* older checkpoints that went for it */
+	uint64_t bytes;               /* of all its files on this rank */
+	uint64_t blocked_ns;          /* that plim_saving_start took */
+	uint64_t waited_ns; /* of these, for staging memory: to be taken, or to be free again */
+	uint64_t staged_ns; /* from the start until all was staged; PLIM_UNKNOWN: not yet */
+	uint64_t
+		finished_ns; /* from the start until it was durable or had failed; PLIM_UNKNOWN: not yet */
 };
 /* May be called from any thread. */
 PLIM_API void plim_saving_progress(struct plim_saving *s, struct plim_saving_progress *out);
@@ -181,8 +183,8 @@ struct plim_saved {
 };
 
 struct plim_saved_list {
-	struct plim_saved *at; /* in their order: the last is the latest */
-	size_t n; /* of them */
+	struct plim_saved *at;            /* in their order: the last is the latest */
+	size_t n;                         /* of them */
 	struct plim_saved_hidden *hidden; /* what owns the memory */
 };
 

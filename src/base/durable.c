@@ -23,8 +23,8 @@
 #include <xxhash.h>
 
 #define BUFFER_BYTES ((size_t)1 << 20)
-#define BORDER ((size_t)4096)           /* of memory, places and sizes for O_DIRECT */
-#define TRIES 100 /* names for the temporary file */
+#define BORDER ((size_t)4096) /* of memory, places and sizes for O_DIRECT */
+#define TRIES 100             /* names for the temporary file */
 
 struct durable {
 	struct mem *mem;
@@ -259,7 +259,8 @@ static enum plim_status put_all(struct durable *d, const uint8_t *p, size_t n, s
 
 		if (k < 0 && errno == EINTR)
 			continue;
-		if (k < 0 && errno == EINVAL && d->direct_on) { /* it takes the flag and refuses the write */
+		if (k < 0 && errno == EINVAL &&
+		    d->direct_on) { /* it takes the flag and refuses the write */
 			set_direct(d, false);
 			d->direct = false;
 			continue;

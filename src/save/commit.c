@@ -33,9 +33,9 @@ enum plim_status save_path(char *path, struct plim_err *err, const char *fmt, ..
 	va_start(ap, fmt);
 	n = vsnprintf(path, SAVE_PATH, fmt, ap);
 	va_end(ap);
-	return n >= 0 && n < SAVE_PATH ? PLIM_OK
-				       : err_set(err, PLIM_E_ARG, "a path is too long: '%.200s'",
-						 path);
+	return n >= 0 && n < SAVE_PATH
+		       ? PLIM_OK
+		       : err_set(err, PLIM_E_ARG, "a path is too long: '%.200s'", path);
 }
 
 static void name_of(char *name, uint64_t step)
@@ -111,7 +111,8 @@ enum plim_status commit_begin(struct plim_saving *s, struct plim_err *err)
 
 /* ---- ranks ---- */
 
-static enum plim_status write_part(struct plim_saving *s, struct manifest *own, struct plim_err *err)
+static enum plim_status write_part(struct plim_saving *s, struct manifest *own,
+				   struct plim_err *err)
 {
 	struct plim_checkpointer *c = s->of;
 	char path[SAVE_PATH], name[SAVE_NAME];
@@ -143,9 +144,8 @@ static enum plim_status too_late(const struct plim_saving *s, uint64_t since, co
 {
 	if (save_now_ns() - since < s->of->options.rank_wait_ns)
 		return PLIM_OK;
-	return err_set(err, PLIM_E_IO,
-		       "%s did not finish the checkpoint of step %llu in %llu s", for_whom,
-		       (unsigned long long)s->step,
+	return err_set(err, PLIM_E_IO, "%s did not finish the checkpoint of step %llu in %llu s",
+		       for_whom, (unsigned long long)s->step,
 		       (unsigned long long)(s->of->options.rank_wait_ns / 1000000000u));
 }
 
@@ -267,8 +267,8 @@ static bool stays(const struct plim_checkpointer *c, const struct save_list *l, 
 
 	for (size_t k = i + 1; k < l->entries.n; k++)
 		newer += l->entries.at[k].whole;
-	return o->flags & PLIM_CHECKPOINTER_KEEP_ALL || newer < o->keep_last ||
-	       x->best || (o->keep_every && x->step % o->keep_every == 0) ||
+	return o->flags & PLIM_CHECKPOINTER_KEEP_ALL || newer < o->keep_last || x->best ||
+	       (o->keep_every && x->step % o->keep_every == 0) ||
 	       (!isnan(x->metric) &&
 		better_than(l, i, (o->flags & PLIM_CHECKPOINTER_MAXIMIZE) != 0) < o->keep_best);
 }

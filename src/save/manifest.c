@@ -78,8 +78,7 @@ static enum plim_status read_rows(struct mem *m, struct json *j, struct manifest
 		if (!st)
 			st = json_next(j, &t, err);
 	}
-	return st || t.kind == JSON_ARRAY_END ? st
-					      : err_at(err, t.offset, "a file is an object");
+	return st || t.kind == JSON_ARRAY_END ? st : err_at(err, t.offset, "a file is an object");
 }
 
 /* What begins with t, of the outermost object. */
@@ -267,7 +266,8 @@ static enum plim_status look_at(struct mem *m, int dir, const char *name, struct
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct plim_err why = { 0 };
 	struct manifest found = { 0 };
-	enum plim_status st = fd < 0 ? PLIM_E_IO : manifest_load(m, fd, SAVE_MANIFEST, &found, &why);
+	enum plim_status st =
+		fd < 0 ? PLIM_E_IO : manifest_load(m, fd, SAVE_MANIFEST, &found, &why);
 
 	if (!st) {
 		struct plim_saved saved = { .step = found.step,
@@ -321,8 +321,8 @@ enum plim_status save_list(struct mem *m, int dir, bool maximize, struct save_li
 	for (size_t i = 0; i < out->entries.n; i++) {
 		struct plim_saved *x = &out->entries.at[i];
 
-		if (x->whole && !isnan(x->metric) && (!best || (maximize ? x->metric > best->metric
-							      : x->metric < best->metric)))
+		if (x->whole && !isnan(x->metric) &&
+		    (!best || (maximize ? x->metric > best->metric : x->metric < best->metric)))
 			best = x;
 	}
 	if (best)

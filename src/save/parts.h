@@ -28,11 +28,17 @@ uint64_t save_now_ns(void);
 
 /* ---- pool.c ---- */
 
+struct pool_slot {
+	void *at;
+	bool locked; /* by the driver; one made before a GPU was seen is not, and copies into it wait */
+};
+
 struct pool {
 	struct mem *mem;
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
-	VEC(void *) free, all;
+	VEC(void *) free;
+	VEC(struct pool_slot) all;
 	size_t taken, limit;     /* slots that exist or are being made; the most there may be */
 	const struct cuda *cuda; /* NULL: no GPU copies into them */
 };
@@ -79,15 +85,16 @@ struct save_file {
 struct save_device {
 	int ordinal;
 	void *context, *compute, *copy;
-	void *copied[2]; /* events: all of the copy stream's, all of the compute stream's is staged */
+	void *copied
+		[2]; /* events: all of the copy stream's, all of the compute stream's is staged */
 };
 
 struct plim_saving {
 	struct plim_checkpointer *of;
 	uint64_t step;
 	double metric;
-	bool begun;    /* its folder exists */
-	bool queued;   /* start was called */
+	bool begun;  /* its folder exists */
+	bool queued; /* start was called */
 	VEC(struct save_file *) files;
 	struct save_device devices[SAVE_DEVICES];
 	size_t device_count;

@@ -13,47 +13,51 @@ void pool_init(struct pool *p, struct mem *m, uint64_t bytes)
 }
 
 /* Page-locked where a GPU copies into it. */
-static void *make(const struct pool *p)
+static struct pool_slot make(const struct pool *p)
 {
-	void *at = NULL;
+	struct pool_slot x = { .locked = p->cuda != NULL };
 
-	if (p->cuda)
-		return p->cuda->host_alloc(&at, SAVE_SLOT_BYTES, CUDA_HOST_PORTABLE) ? NULL : at;
-	at = mmap(NULL, SAVE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		  0);
-	return at == MAP_FAILED ? NULL : at;
+	if (x.locked) {
+		if (p->cuda->host_alloc(&x.at, SAVE_SLOT_BYTES, CUDA_HOST_PORTABLE))
+			x.at = NULL;
+		return x;
+	}
+	x.at = mmap(NULL, SAVE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	x.at = x.at == MAP_FAILED ? NULL : x.at;
+	return x;
 }
 
-static void unmake(const struct pool *p, void *at)
+static void unmake(const struct pool *p, struct pool_slot x)
 {
-	if (p->cuda)
-		(void)p->cuda->host_free(at);
+	if (x.locked)
+		(void)p->cuda->host_free(x.at);
 	else
-		munmap(at, SAVE_SLOT_BYTES);
+		munmap(x.at, SAVE_SLOT_BYTES);
 }
 
 /* With the lock, which is let go meanwhile: NULL if there may be no more, or memory is refused. */
 static void *grow(struct pool *p)
 {
-	void *at;
+	struct pool_slot x;
 
 	if (p->taken >= p->limit)
 		return NULL;
 	p->taken++;
 	pthread_mutex_unlock(&p->lock);
-	at = make(p);
+	x = make(p);
 	pthread_mutex_lock(&p->lock);
-	if (at && (vec_need(p->mem, &p->free, p->all.n + 1, NULL) ||
-		   vec_push(p->mem, &p->all, at, NULL))) {
-		unmake(p, at);
-		at = NULL;
+	if (x.at && (vec_need(p->mem, &p->free, p->all.n + 1, NULL) ||
+		     vec_push(p->mem, &p->all, x, NULL))) {
+		unmake(p, x);
+		x.at = NULL;
 	}
-	if (!at) { /* it will not be given later either */
+	if (!x.at) { /* it will not be given later either */
 		p->taken--;
 		p->limit = p->taken;
 		pthread_cond_broadcast(&p->freed);
 	}
-	return at;
+	return x.at;
 }
 
 enum plim_status pool_take(struct pool *p, void **slot, struct plim_err *err)

@@ -25,8 +25,8 @@ static char *copy_text(struct mem *m, const char *text, size_t *bytes, struct pl
 static bool is_word(const char *text, const char *also)
 {
 	for (; *text; text++)
-		if (!(*text >= '0' && *text <= '9') && !((*text | 32) >= 'a' && (*text | 32) <= 'z') &&
-		    !strchr(also, *text))
+		if (!(*text >= '0' && *text <= '9') &&
+		    !((*text | 32) >= 'a' && (*text | 32) <= 'z') && !strchr(also, *text))
 			return false;
 	return true;
 }
@@ -37,8 +37,8 @@ static enum plim_status check_options(const struct plim_checkpointer_options *o,
 	const char *run = o->run ? o->run : "";
 
 	if (!o->world || o->rank >= o->world || !o->host_ranks)
-		return err_set(err, PLIM_E_ARG, "options.rank %u of options.world %u is none", o->rank,
-			       o->world);
+		return err_set(err, PLIM_E_ARG, "options.rank %u of options.world %u is none",
+			       o->rank, o->world);
 	if (!o->keep_last)
 		return err_set(err, PLIM_E_ARG, "options.keep_last is at least 1");
 	if ((o->world > 1 && !*run) || strlen(run) > 40 || !is_word(run, ""))
@@ -157,7 +157,8 @@ enum plim_status plim_checkpointer_prepare(struct plim_checkpointer *c, uint64_t
 		st = save_stream_of(c, device, &stream, err);
 	if (st)
 		return st;
-	c->prepare_slots = bytes / SAVE_SLOT_BYTES + 2; /* headers, and the last piece of each file */
+	c->prepare_slots =
+		bytes / SAVE_SLOT_BYTES + 2; /* headers, and the last piece of each file */
 	c->prepare_device = device;
 	code = thread_start(&c->preparing, prepare, c);
 	c->prepares = !code;
@@ -249,9 +250,9 @@ static enum plim_status add_device(struct plim_saving *s, int device, struct pli
 			return PLIM_OK;
 	st = save_stream_of(s->of, device, &stream, err);
 	if (!st)
-		s->devices[s->device_count++] = (struct save_device){
-			.ordinal = device, .context = stream->context, .copy = stream->copy
-		};
+		s->devices[s->device_count++] = (struct save_device){ .ordinal = device,
+								      .context = stream->context,
+								      .copy = stream->copy };
 	return st;
 }
 
@@ -267,9 +268,11 @@ static enum plim_status add_tensor(struct plim_saving *s, struct save_file *f,
 
 	t.dtype = ckpt_dtype_of_torch(tensor->dtype);
 	if (!t.dtype || !t.dtype->safetensors || t.dtype->bits % 8)
-		return err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' is %.40s, which safetensors has not",
-			       tensor->name, tensor->dtype);
-	if (tensor->rank > CKPT_DIMS || tensor->device < -1 || !strcmp(tensor->name, "__metadata__"))
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "'%.200s' is %.40s, which safetensors has not", tensor->name,
+			       tensor->dtype);
+	if (tensor->rank > CKPT_DIMS || tensor->device < -1 ||
+	    !strcmp(tensor->name, "__metadata__"))
 		return err_set(err, PLIM_E_ARG, "'%.200s' is no tensor that can be saved",
 			       tensor->name);
 	if (t.device >= 0)
@@ -345,8 +348,9 @@ enum plim_status plim_saving_text(struct plim_saving *s, const char *name, const
 	return text_status(&f->text, err);
 }
 
-static enum plim_status take_streams(struct plim_saving *s, const struct plim_saving_stream *streams,
-				     size_t n, struct plim_err *err)
+static enum plim_status take_streams(struct plim_saving *s,
+				     const struct plim_saving_stream *streams, size_t n,
+				     struct plim_err *err)
 {
 	for (size_t i = 0; i < s->device_count; i++) {
 		bool found = false;
@@ -468,8 +472,9 @@ enum plim_status plim_saving_wait(struct plim_saving *s, enum plim_saving_state 
 	    is_staged(s, timeout_ns > 0))
 		saving_set(s, PLIM_SAVING_WRITING);
 	clock_gettime(CLOCK_REALTIME, &until);
-	timeout_ns = timeout_ns < (uint64_t)1000000000u * 1000000000u ? timeout_ns
-								      : (uint64_t)1000000000u * 1000000000u;
+	timeout_ns = timeout_ns < (uint64_t)1000000000u * 1000000000u
+			     ? timeout_ns
+			     : (uint64_t)1000000000u * 1000000000u;
 	until.tv_sec += (time_t)((timeout_ns + (uint64_t)until.tv_nsec) / 1000000000u);
 	until.tv_nsec = (long)((timeout_ns + (uint64_t)until.tv_nsec) % 1000000000u);
 	pthread_mutex_lock(&s->lock);

@@ -44,8 +44,8 @@ static enum plim_status open_driver(struct plim_checkpointer *c, struct plim_err
 	missing = cuda_open(&c->cuda, c->cuda_library);
 	if (missing)
 		c->cuda.library = NULL;
-	return missing ? err_set(err, PLIM_E_UNSUPPORTED,
-				 "the CUDA driver cannot be used: %.300s", missing)
+	return missing ? err_set(err, PLIM_E_UNSUPPORTED, "the CUDA driver cannot be used: %.300s",
+				 missing)
 		       : PLIM_OK;
 }
 

@@ -88,7 +88,8 @@ void saving_drop(struct plim_saving *s)
 /* ---- the work ---- */
 
 /* The copies into the slot are over, whatever becomes of the file. */
-static void await(const struct plim_checkpointer *c, const struct save_item *x, struct plim_err *err)
+static void await(const struct plim_checkpointer *c, const struct save_item *x,
+		  struct plim_err *err)
 {
 	for (size_t i = 0; i < x->event_count; i++) {
 		int code;

@@ -513,8 +513,7 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 
 	(void)flags;
 	pthread_mutex_lock(&lock);
-	queue((struct later){
-		.stream = number(stream), .on_stream = e->stream, .on_at = e->at });
+	queue((struct later){ .stream = number(stream), .on_stream = e->stream, .on_at = e->at });
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
