@@ -186,10 +186,6 @@ class Saving:
         return f"<Saving of step {self.step}: {names[self._look()]}>"
 
 
-def _hold(handle: ctypes.c_void_p) -> None:
-    _native.load().plim_checkpointer_close(handle)
-
-
 class Checkpointer:
     """Saves while the loop goes on, and loads what fits.
 
@@ -210,14 +206,15 @@ class Checkpointer:
             raise ArgumentError(f"mode is 'min' or 'max', not '{mode}'")
         if stage not in ("async", "sync"):
             raise ArgumentError(f"stage is 'async' or 'sync', not '{stage}'")
+        self._handle: Any = None
         self.dir, self.monitor, self.stage, self.grace_s = os.path.abspath(os.fspath(dir)), monitor, stage, grace_s
         self.rank, self.world = _group()
         self._maximize = mode == "max"
         self._per_rank = {*PER_RANK, *per_rank}
+        self._forks = _torch.forks
         self._lock = threading.RLock()
         self._savings: list[Saving] = []
         self._hooked: dict[int, Any] = {}
-        self._forks = _torch.forks
         self._commit = _commit() if self.rank == 0 else None
         self._signalled: float | None = None
         self._handlers: list[tuple[int, Any]] = []
@@ -230,8 +227,7 @@ class Checkpointer:
             cuda_library=os.environ.get("PLIMSOLL_CUDA_LIBRARY"))
         _native.check(_native.load().plim_checkpointer_open(os.fsencode(self.dir), ctypes.byref(options), ctypes.byref(handle),
                                                             ctypes.byref(error)), error, self.dir)
-        self._handle: Any = handle
-        self._closer = weakref.finalize(self, lambda: None)
+        self._handle = handle
         for name in on_signal:
             self._listen(name)
 
@@ -352,7 +348,7 @@ class Checkpointer:
 
     def close(self) -> None:
         """Wait, and end.  Raises the first failure of what was being saved."""
-        if self._handle is None or self._forks != _torch.forks:
+        if getattr(self, "_handle", None) is None or self._forks != _torch.forks:
             return
         try:
             self.wait()
@@ -363,7 +359,7 @@ class Checkpointer:
             for _, hook in self._hooked.values():
                 hook.remove()
             self._hooked.clear()
-            _hold(self._handle)
+            _native.load().plim_checkpointer_close(self._handle)
             self._handle = None
 
     def __enter__(self) -> Checkpointer:

@@ -8,12 +8,18 @@ import base64
 import math
 import random
 import sys
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Protocol
 
 from . import _torch
 from .errors import ArgumentError, FormatError
 
 Tensors = dict[str, Any]  # name -> tensor
+
+
+class Source(Protocol):
+    """Where tensors come from, by their names."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
 
 
 # ---- packing ----
@@ -80,7 +86,7 @@ class Packer:
                             "numbers can be saved")
 
 
-def unpack(value: Any, tensors: Mapping[str, Any]) -> Any:
+def unpack(value: Any, tensors: Source) -> Any:
     """What Packer.pack was given; tensors by their names.  Raises FormatError."""
     if isinstance(value, list):
         return [unpack(item, tensors) for item in value]
@@ -93,7 +99,7 @@ def unpack(value: Any, tensors: Mapping[str, Any]) -> Any:
     return {key: unpack(item, tensors) for key, item in value.items()}
 
 
-def _special(kind: str, inner: Any, tensors: Mapping[str, Any]) -> Any:
+def _special(kind: str, inner: Any, tensors: Source) -> Any:
     try:
         if kind == "$tensor":
             return tensors[inner]

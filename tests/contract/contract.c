@@ -67,6 +67,10 @@ static enum plim_status ckpt(const void *o, void **out, struct plim_err *err)
 {
 	return plim_ckpt_open(checkpoint, o, (struct plim_ckpt **)out, err);
 }
+static enum plim_status checkpointer(const void *o, void **out, struct plim_err *err)
+{
+	return plim_checkpointer_open("/nowhere/at/all", o, (struct plim_checkpointer **)out, err);
+}
 static enum plim_status last_good(const void *o, void **out, struct plim_err *err)
 {
 	return plim_ckpt_last_good("/", o, (struct plim_ckpt_last **)out, err);
@@ -127,7 +131,7 @@ static const struct row {
 	ROW(weights, weights_options, 0),     ROW(record, record_options, 0),
 	ROW(curves, curves_options, 1),       ROW(monitor, monitor_options, 0),
 	ROW(watch, watch_options, 1),         ROW(ckpt_diff, ckpt_diff_options, 1),
-	ROW(gauge, gauge_options, 1),
+	ROW(gauge, gauge_options, 1),         ROW(checkpointer, checkpointer_options, 1),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)
@@ -222,6 +226,9 @@ static void try_nothing(void)
 	plim_page_free(NULL);
 	plim_ckpt_free(NULL);
 	plim_ckpt_last_free(NULL);
+	plim_checkpointer_close(NULL);
+	plim_saving_free(NULL);
+	plim_saved_free(NULL);
 	plim_ckpt_diff_free(NULL);
 	plim_record_free(NULL);
 	plim_curves_free(NULL);

@@ -1,0 +1,325 @@
+"""Checkpointer with a real PyTorch on the CPU: bitwise resume, one list of differences, ranks, preemption, files that others read."""
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print("SKIPPED: there is no PyTorch here; tools/venv makes an environment with one", file=sys.stderr)
+    sys.exit(77)
+
+import copy  # noqa: E402
+import random  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import plimsoll  # noqa: E402
+from plimsoll.checkpoint import Checkpointer, rng_state, set_rng_state  # noqa: E402
+from plimsoll.errors import ArgumentError, FormatError, NotFoundError, UnsupportedError  # noqa: E402
+
+
+class Net(nn.Module):
+    """Tied weights, BatchNorm, dropout, a buffer that is not saved."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.embed = nn.Embedding(50, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.drop = nn.Dropout(0.3)
+        self.out = nn.Linear(width, 50, bias=False)
+        self.out.weight = self.embed.weight
+        self.register_buffer("scratch", torch.zeros(3), persistent=False)
+
+    def forward(self, x):
+        return self.out(self.drop(self.norm(self.embed(x).mean(1))))
+
+
+class Job:
+    """A training job with all that a resume needs."""
+
+    def __init__(self, kind="plain", seed=0):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        self.kind = kind
+        self.model = Net()
+        self.ema = copy.deepcopy(self.model)
+        make = {"sgd": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)}.get(kind, lambda p: torch.optim.AdamW(p, 1e-2))
+        self.optimizer = make(self.model.parameters())
+        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 40)
+        self.generator = torch.Generator().manual_seed(7)
+        self.seen = {"tokens": 0}
+
+    def state(self):
+        return {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler, "ema": self.ema,
+                "data": self.generator}
+
+    def run(self, steps):
+        for _ in range(steps):
+            self.optimizer.zero_grad()
+            for _ in range(3 if self.kind == "accumulation" else 1):
+                x = torch.randint(0, 50, (8, 4), generator=self.generator) if random.random() < 2 else None
+                with torch.autocast("cpu", torch.bfloat16, enabled=self.kind == "amp"):
+                    loss = self.model(x).square().mean()
+                loss.backward()
+            self.optimizer.step()
+            self.scheduler.step()
+            with torch.no_grad():
+                for a, b in zip(self.ema.parameters(), self.model.parameters()):
+                    a.lerp_(b, 0.1)
+
+    def tensors(self):
+        found = [*self.model.state_dict().values(), *self.ema.state_dict().values()]
+        return found + [v for state in self.optimizer.state.values() for v in state.values() if isinstance(v, torch.Tensor)]
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.holder = tempfile.TemporaryDirectory()
+        self.top = self.holder.name
+        self.addCleanup(self.holder.cleanup)
+
+
+class Resume(Folder):
+    def test_bitwise(self):
+        for kind in ("plain", "sgd", "amp", "accumulation"):
+            with self.subTest(kind), Checkpointer(os.path.join(self.top, kind)) as checkpointer:
+                whole = Job(kind)
+                whole.run(5)
+                saving = checkpointer.save(5, **whole.state(), tokens={"seen": 40, "nan": float("nan")})
+                whole.run(5)  # while it is written
+                other = Job(kind, seed=3)
+                other.run(2)
+                loaded = checkpointer.load(**other.state())
+                self.assertEqual((loaded.step, loaded.path, loaded.notes), (5, saving.path, ()))
+                self.assertEqual(loaded.values["tokens"]["seen"], 40)
+                other.run(5)
+                for a, b in zip(whole.tensors(), other.tensors()):
+                    self.assertTrue(torch.equal(a, b))
+                self.assertIs(other.model.out.weight, other.model.embed.weight)
+
+    def test_generators(self):
+        generator = torch.Generator().manual_seed(3)
+        state = rng_state(generator)
+        json.dumps(sorted(state))  # plain
+        drawn = (random.random(), torch.rand(3).tolist(), torch.rand(3, generator=generator).tolist())
+        self.assertEqual(set_rng_state(state, generator), [])
+        self.assertEqual((random.random(), torch.rand(3).tolist(), torch.rand(3, generator=generator).tolist()), drawn)
+        self.assertEqual(set_rng_state(state), ["generator 0"])
+
+    def test_others_read_it(self):
+        job = Job()
+        job.run(1)
+        with Checkpointer(self.top, monitor="loss") as checkpointer:
+            path = checkpointer.save(3, **job.state(), metrics={"loss": 0.5}).result()
+        self.assertEqual(plimsoll.verify(path).verdict, "whole")
+        self.assertEqual(os.readlink(os.path.join(self.top, "latest")), "step-00000003")
+        self.assertEqual(os.readlink(os.path.join(self.top, "best")), "step-00000003")
+        if importlib.util.find_spec("safetensors") is None:
+            return
+        from safetensors.torch import load_file, load_model
+
+        theirs = load_file(os.path.join(path, "model.safetensors"))
+        for name, tensor in job.model.state_dict().items():
+            if name != "out.weight":  # is embed.weight
+                self.assertTrue(torch.equal(theirs[name], tensor))
+        fresh = Net()
+        load_model(fresh, os.path.join(path, "model.safetensors"))
+        self.assertTrue(torch.equal(fresh.out.weight, job.model.out.weight))
+
+    def test_ddp_and_compile_keep_names(self):
+        class Wrapped(nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self._orig_mod = inner
+
+        net = Net()
+        with Checkpointer(self.top) as checkpointer:
+            checkpointer.save(1, model=Wrapped(net))
+            fresh = Net()
+            checkpointer.load(model=fresh)
+        self.assertTrue(torch.equal(fresh.embed.weight, net.embed.weight))
+
+
+class Refusals(Folder):
+    def test_all_differences_at_once(self):
+        job = Job()
+        job.run(1)
+        with Checkpointer(self.top) as checkpointer:
+            checkpointer.save(1, **job.state()).result()
+            other = nn.ModuleDict({"embed": nn.Embedding(50, 16), "norm": nn.BatchNorm1d(32), "new": nn.Linear(2, 2)})
+            before = {name: value.clone() for name, value in other.state_dict().items()}
+            with self.assertRaises(FormatError) as caught:
+                checkpointer.load(model=other, optimizer=torch.optim.SGD(other.parameters(), 0.1), nothing=job.scheduler)
+            text = str(caught.exception)
+            for part in ("'embed.weight' is float32 [50, 16] in the model, float32 [50, 32] in the checkpoint", "'new.bias' is only in the model",
+                         "'out.weight' is only in the checkpoint", "is SGD, in the checkpoint it is AdamW", "group 0 has 'new.weight'",
+                         "'nothing' is not in the checkpoint"):
+                self.assertIn(part, text)
+            for name, value in other.state_dict().items():
+                self.assertTrue(torch.equal(value, before[name]))
+
+    def test_partial_and_renamed(self):
+        net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+        with Checkpointer(self.top) as checkpointer:
+            checkpointer.save(1, model=net).result()
+            wider = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+            with self.assertRaises(FormatError):
+                checkpointer.load(model=wider)
+            checkpointer.load(model=wider, partial=["1.*"])
+            self.assertTrue(torch.equal(wider[0].weight, net[0].weight))
+            inner = nn.Module()
+            inner.model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+            with self.assertRaises(FormatError) as caught:
+                checkpointer.load(model=inner)
+            self.assertIn("rename={'': 'model.'}", str(caught.exception))
+            checkpointer.load(model=inner, rename={"": "model."})
+            self.assertTrue(torch.equal(inner.model[1].bias, net[1].bias))
+
+    def test_a_damaged_one_is_passed_over(self):
+        net = nn.Linear(4, 4)
+        with Checkpointer(self.top) as checkpointer:
+            first = checkpointer.save(1, model=net).result()
+            want = net.weight.detach().clone()
+            with torch.no_grad():
+                net.weight.add_(1)
+            second = checkpointer.save(2, model=net).result()
+            with open(os.path.join(second, "model.safetensors"), "r+b") as f:
+                f.seek(-4, 2)
+                f.write(b"\0\0\0\x7f")
+            loaded = checkpointer.load(model=net)
+            self.assertEqual((loaded.path, loaded.skipped), (first, ("step-00000002",)))
+            self.assertTrue(torch.equal(net.weight, want))
+            self.assertFalse(checkpointer.validate(second))
+            with self.assertRaises(NotFoundError):
+                checkpointer.load(second, model=net)
+            with self.assertRaises(NotFoundError):
+                checkpointer.load("best", model=net)
+
+    def test_what_is_no_plain_value(self):
+        with Checkpointer(self.top) as checkpointer:
+            with self.assertRaisesRegex(ArgumentError, "'meta/inner' is .*only plain values"):
+                checkpointer.save(1, meta={"inner": object()})
+            with self.assertRaises(ArgumentError):
+                checkpointer.save(1, state=3)
+            self.assertEqual(checkpointer.checkpoints(), [])
+
+    def test_forked(self):
+        checkpointer = Checkpointer(self.top)
+        pid = os.fork()
+        if not pid:
+            try:
+                checkpointer.save(1, model=nn.Linear(2, 2))
+            except UnsupportedError:
+                os._exit(0)
+            os._exit(1)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        checkpointer.close()
+
+
+class Keeping(Folder):
+    def test_best_last_every(self):
+        net = nn.Linear(2, 2)
+        with Checkpointer(self.top, keep_last=2, keep_every=100, monitor="accuracy", mode="max") as checkpointer:
+            for step, accuracy in ((100, 0.1), (110, 0.9), (120, 0.3), (130, 0.5), (140, 0.4)):
+                checkpointer.save(step, model=net, metrics={"accuracy": accuracy})
+            checkpointer.wait()
+            self.assertEqual([(one.step, one.best) for one in checkpointer.checkpoints()],
+                             [(100, False), (110, True), (130, False), (140, False)])
+            self.assertEqual(checkpointer.load("best", model=net).step, 110)
+
+    def test_a_full_disk_is_told(self):
+        net = nn.Linear(200, 200)
+        program = textwrap.dedent("""
+            import resource, signal, sys, torch
+            from torch import nn
+            from plimsoll.checkpoint import Checkpointer
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            checkpointer = Checkpointer(sys.argv[1])
+            net = nn.Linear(200, 200)
+            checkpointer.save(1, model=net).result()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50000, resource.RLIM_INFINITY))
+            saving = checkpointer.save(2, model=net)
+            try:
+                saving.result()
+            except OSError as why:
+                print(why.errno, [one.step for one in checkpointer.checkpoints()])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            checkpointer.save(3, model=net).result()
+        """)
+        out = subprocess.run([sys.executable, "-c", program, self.top], check=True, capture_output=True, text=True)
+        self.assertEqual(out.stdout.split(None, 1)[1].strip(), "[1]")
+        with Checkpointer(self.top) as checkpointer:
+            self.assertEqual(checkpointer.load(model=net).step, 3)
+        self.assertFalse([name for name in os.listdir(self.top) if name.endswith(".plimsoll")])
+
+
+class Preemption(Folder):
+    def test_saves_and_leaves(self):
+        program = textwrap.dedent("""
+            import os, signal, sys, torch
+            from torch import nn
+            from plimsoll.checkpoint import Checkpointer
+            net = nn.Linear(4, 4)
+            with Checkpointer(sys.argv[1], on_signal=("SIGTERM",), grace_s=60) as checkpointer:
+                for step in range(1, 1000):
+                    if step == 7:
+                        os.kill(os.getpid(), signal.SIGTERM)
+                    if checkpointer.preempted():
+                        checkpointer.save_and_exit(step, model=net)
+        """)
+        done = subprocess.run([sys.executable, "-c", program, self.top], check=False)
+        self.assertEqual(done.returncode, 75)
+        with Checkpointer(self.top) as checkpointer:
+            self.assertEqual(checkpointer.load(model=nn.Linear(4, 4)).step, 7)
+
+
+RANKS = """
+import os, sys, torch
+import torch.distributed as dist
+from torch import nn
+from plimsoll.checkpoint import Checkpointer
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+torch.manual_seed(rank)
+net = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+optimizer = torch.optim.AdamW(net.parameters())
+class Position:
+    def __init__(self): self.at = 0
+    def state_dict(self): return {"at": self.at}
+    def load_state_dict(self, state): self.at = state["at"]
+loader = Position()
+with Checkpointer(sys.argv[1], on_signal=("SIGUSR2",)) as checkpointer:
+    def step():
+        optimizer.zero_grad(); net(torch.randn(4, 8)).square().mean().backward(); optimizer.step(); loader.at += 1 + rank
+    step()
+    checkpointer.save(1, model=net, optimizer=optimizer, loader=loader)
+    step()
+    want, draw, at = [p.clone() for p in net.parameters()], torch.rand(3), loader.at
+    checkpointer.load(model=net, optimizer=optimizer, loader=loader)
+    assert loader.at == 1 + rank
+    step()
+    assert all(torch.equal(a, b) for a, b in zip(want, net.parameters())) and torch.equal(draw, torch.rand(3)) and loader.at == at
+    if rank == 1:
+        os.kill(os.getpid(), 12)
+    assert checkpointer.preempted()
+dist.destroy_process_group()
+"""
+
+
+class Ranks(Folder):
+    def test_two(self):
+        run = [subprocess.Popen([sys.executable, "-c", RANKS, os.path.join(self.top, "ckpts"), os.path.join(self.top, "meet")],
+                                env=dict(os.environ, RANK=str(rank), LOCAL_WORLD_SIZE="2")) for rank in range(2)]
+        self.assertEqual([one.wait(200) for one in run], [0, 0])
+        found = os.listdir(os.path.join(self.top, "ckpts", "latest"))
+        self.assertEqual(sorted(found), ["model.safetensors", "optimizer.safetensors", "plimsoll.manifest.json", "rank-00000.json",
+                                         "rank-00001.json", "state.json"])
+
+
+if __name__ == "__main__":
+    unittest.main()
