@@ -573,25 +573,24 @@ class _Collected:
     def hand_over(self, library: Any, handle: Any) -> Any:
         """Everything goes to the library; the streams that tensors were made on."""
         error = _abi.plim_err()
-        devices = set()
+        devices: set[int] = set()
+        shapes: dict[Any, Any] = {}
+        dtypes: dict[Any, bytes] = {}
         for file, packer in self.files.items():
             rows = (_abi.plim_saving_tensor * len(packer.tensors))()
-            shapes = []
-            for row, (name, tensor) in zip(rows, packer.tensors.items()):
+            for i, (name, tensor) in enumerate(packer.tensors.items()):
                 guarded = tensor.data_ptr() in self.guarded
-                if not tensor.is_contiguous():
-                    tensor = tensor.contiguous()
-                if tensor.is_conj() or tensor.is_neg():
-                    tensor = tensor.resolve_conj().resolve_neg()
+                tensor = tensor.resolve_conj().resolve_neg().contiguous()  # itself, if it lies as it is stored
                 self.held.append(tensor)
-                shape = (ctypes.c_uint64 * max(tensor.dim(), 1))(*tensor.shape)
-                shapes.append(shape)
-                row.name, row.dtype = name.encode(), _state.dtype_name(tensor.dtype).encode()
-                row.shape, row.rank, row.where = shape, tensor.dim(), tensor.data_ptr()
-                row.device = tensor.device.index if tensor.device.type == "cuda" else -1
-                row.guarded = guarded
-                if row.device >= 0:
-                    devices.add(int(row.device))
+                shape, dtype, device = tensor.shape, tensor.dtype, tensor.device
+                if shape not in shapes:
+                    shapes[shape] = (ctypes.c_uint64 * max(len(shape), 1))(*shape)
+                if dtype not in dtypes:
+                    dtypes[dtype] = _state.dtype_name(dtype).encode()
+                ordinal = device.index if device.type == "cuda" else -1
+                rows[i] = _abi.plim_saving_tensor(name.encode(), dtypes[dtype], shapes[shape], len(shape), tensor.data_ptr(), ordinal,
+                                                  guarded)
+                devices.add(ordinal)
             if not len(rows):
                 continue
             _native.check(library.plim_saving_add(handle, file.encode(), rows, len(rows), ctypes.byref(error)), error)
@@ -600,6 +599,7 @@ class _Collected:
         for name, text in self.texts.items():
             _native.check(library.plim_saving_text(handle, name.encode(), text, len(text), ctypes.byref(error)), error)
         cuda = _torch.torch().cuda
+        devices.discard(-1)
         streams = (_abi.plim_saving_stream * len(devices))()
         for stream, device in zip(streams, sorted(devices)):
             stream.device, stream.stream = device, cuda.current_stream(device).cuda_stream

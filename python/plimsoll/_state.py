@@ -25,7 +25,7 @@ class Source(Protocol):
 # ---- packing ----
 
 def _identity(tensor: Any) -> tuple[Any, ...]:
-    return (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype), str(tensor.device))
+    return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 
 class Packer:
@@ -34,23 +34,25 @@ class Packer:
     def __init__(self) -> None:
         self.tensors: Tensors = {}
         self.ties: dict[str, str] = {}  # another name -> the one it is stored under
-        self._seen: dict[tuple[Any, ...], str] = {}
+        self._seen: dict[int, str] = {}  # by their first bytes
 
     def tensor(self, name: str, tensor: Any) -> str:
-        if hasattr(tensor, "_local_tensor") or hasattr(tensor, "local_shards") or tensor.layout != _torch.torch().strided or tensor.is_quantized:
+        if hasattr(tensor, "_local_tensor") or hasattr(tensor, "local_shards") or str(tensor.layout) != "torch.strided" or tensor.is_quantized:
             raise ArgumentError(f"'{name}' is {type(tensor).__name__} of {tensor.layout}: only dense tensors that lie on this rank "
                                 "whole can be saved; use torch.distributed.checkpoint for shards")
         if tensor.device.type not in ("cpu", "cuda"):
             raise ArgumentError(f"'{name}' lies on {tensor.device}: only tensors of the host and of CUDA GPUs can be saved")
-        key = _identity(tensor)
-        if tensor.numel() and key in self._seen:
-            self.ties[name] = self._seen[key]
-            return self._seen[key]
-        self._seen[key] = name
+        other = self._seen.setdefault(tensor.data_ptr(), name)
+        if other is not name and tensor.numel():
+            if other in self.tensors and _identity(self.tensors[other]) == _identity(tensor):
+                self.ties[name] = other
+                return other
         self.tensors[name] = tensor
         return name
 
     def pack(self, value: Any, place: str) -> Any:
+        if type(value) is dict:
+            return self._mapping(value, place)
         if value is None or isinstance(value, (bool, str)):
             return value
         if isinstance(value, int):
