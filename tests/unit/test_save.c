@@ -347,7 +347,8 @@ static void gpu_step(size_t n, uint64_t staging)
 {
 	const char *folder = in_top("gpu");
 	struct plim_checkpointer *c = open_it(folder, staging);
-	float *parameter = malloc(n * 4), *buffer = malloc(400), *next = malloc(n * 4);
+	uint8_t *parameter = malloc(n * 4), *buffer = malloc(400), *first = malloc(n * 4),
+		*next = malloc(n * 4);
 	const uint64_t shape = n, small = 100;
 	struct plim_saving_tensor t[2] = {
 		{ .name = "p",
@@ -364,14 +365,14 @@ static void gpu_step(size_t n, uint64_t staging)
 	uint8_t *file;
 	const uint8_t *body;
 	size_t bytes;
-	bool right = true;
 
 	memset(next, 0x22, n * 4);
 	memset(parameter, 0, n * 4);
 	memset(buffer, 0, 400);
 	/* What is queued before the save makes the values that are to be saved. */
-	fake_kernel(COMPUTE, parameter, memset(malloc(n * 4), 0x11, n * 4), n * 4);
-	fake_kernel(COMPUTE, buffer, memset(malloc(400), 0x11, 400), 400);
+	memset(first, 0x11, n * 4);
+	fake_kernel(COMPUTE, parameter, first, n * 4);
+	fake_kernel(COMPUTE, buffer, first, 400);
 	assert_int_equal(plim_saving_begin(c, 1, NAN, &s, NULL), PLIM_OK);
 	assert_int_equal(plim_saving_add(s, "model", t, 2, NULL), PLIM_OK);
 	assert_int_equal(plim_saving_start(s, &stream, 1, NULL), PLIM_OK);
@@ -388,10 +389,13 @@ static void gpu_step(size_t n, uint64_t staging)
 	read_file(in_top("gpu/step-00000001/model.safetensors"), &file, &bytes);
 	body = body_of(file);
 	assert_int_equal(file + bytes - body, 400 + n * 4);
-	for (size_t i = 0; i < 400 + n * 4; i++)
-		right &= body[i] == 0x11;
-	assert_true(right);
+	assert_memory_equal(body, first, 400);
+	assert_memory_equal(body + 400, first, n * 4);
 	free(file);
+	free(parameter);
+	free(buffer);
+	free(first);
+	free(next);
 	remove_all(folder);
 }
 
@@ -399,8 +403,8 @@ static void test_gpu(void **state)
 {
 	(void)state;
 	gpu_step(1000, (uint64_t)1 << 30);
-	gpu_step(SAVE_SLOT_BYTES / 4 * 3, (uint64_t)1 << 30);
-	gpu_step(SAVE_SLOT_BYTES, 0); /* through two slots: it waits for the disk */
+	gpu_step(SAVE_SLOT_BYTES / 4 + 5, (uint64_t)1 << 30);
+	gpu_step(SAVE_SLOT_BYTES / 4 * 3, 0); /* through two slots: it waits for the disk */
 }
 
 static void test_gpu_fails(void **state)
