@@ -84,6 +84,9 @@ static bool read_gate(const char *text, struct plim_diff_options *options)
 	options->flags |= PLIM_DIFF_GATE;
 	if (percentage(text, &options->gate_ppm))
 		return true;
+	/* of a bare number nobody knows whether it was to be per cent, MiB or bytes */
+	if (text[strspn(text, "0123456789")] == 0 && strspn(text, "0") != strlen(text))
+		return false;
 	return opt_bytes(text, &options->gate_bytes);
 }
 
@@ -208,7 +211,7 @@ static int diff_run(const void *values, int argc, char **argv)
 	options.strip_prefix = o->strip_prefix;
 	if (!read_gate(o->fail_over, &options))
 		return cmd_usage(
-			"--fail-over takes a size like 500MiB or a part like 2%%, not '%s'",
+			"--fail-over takes a size with its unit, 500MiB, or a part, 2%%, not '%s'",
 			o->fail_over);
 	if (o->json && o->format == FORMAT_MARKDOWN)
 		return cmd_usage("--json and --format markdown exclude each other");

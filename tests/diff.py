@@ -248,7 +248,7 @@ def check_gate(a, b):
         a, b, amount = b, a, {"a_bytes": amount["b_bytes"], "change_bytes": -amount["change_bytes"]}
     grown = amount["change_bytes"]
     per_cent = 100 * grown / amount["a_bytes"]
-    for limit, wanted in ((str(grown), 0), (str(grown - 1), 1), (f"{per_cent - 0.001:.4f}%", 1),
+    for limit, wanted in ((f"{grown}B", 0), (f"{grown - 1}B", 1), (f"{per_cent - 0.001:.4f}%", 1),
                           (f"{per_cent + 0.001:.4f}%", 0), ("0", 1), ("100000%", 0)):
         for form in ([], ["--json"]):
             code = run("diff", a, b, "--fail-over", limit, *form)[0]

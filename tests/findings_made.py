@@ -716,6 +716,22 @@ def steps_inside_of_the_backward_pass():
     expect(held.get("activation", 0) >= 8 * t.size // MIB, f"{held}")
 
 
+def workspace_of_the_line_that_leaks():
+    """What cuBLAS kept once for a stream is no part of a leak of the line that needed it first."""
+    t = Trainer()
+    for n in range(9):
+        saved = t.forward()
+        t.card.alloc(6 * MIB, module(40, 0))
+        if n == 0:
+            t.card.alloc(8_519_680, module(40, 0))
+        t.backward(saved)
+        t.optimize()
+        t.zero()
+        t.card.drop(t.inputs.pop())
+    leak = findings(t.card)["leak"]
+    expect(leak["bytes"] % (6 * MIB) == 0 and leak["bytes"] == len(leak["allocations"]) * 6 * MIB, f"{leak}")
+
+
 def recording_that_stops_within_a_step():
     """Dumped in the middle of a step it says so; between steps, or with an evaluation behind the last, it does not."""
     for phases, expected in ((0, None), (1, "forward"), (2, "backward")):

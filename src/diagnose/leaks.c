@@ -301,8 +301,13 @@ static enum findings_severity severity_of(const struct detecting *x, const struc
 }
 
 /* Does it stay?  Of a staircase nothing tells but that it lives when the last repetition begins. */
-static int stays(const struct leak_line *line, const struct snapshot_alloc *a)
+static int stays(struct detecting *x, const struct leak_line *line, uint32_t alloc)
 {
+	const struct snapshot_alloc *a = &x->device->allocs[alloc];
+
+	/* a line that leaks may be the first to need a workspace, too */
+	if (line->loop_frame == TRACE_NONE && leak_on_purpose(detect_category(x, alloc)))
+		return 0;
 	if (a->born == TRACE_NONE || a->born < line->first_event || a->born > line->last_event)
 		return 0;
 	return line->loop_frame != TRACE_NONE
@@ -324,8 +329,7 @@ static void list_allocations(struct detecting *x, const struct leak_line *line, 
 	for (uint32_t a = 0; a < x->device->alloc_count; a++) {
 		int inferred;
 
-		if (stays(line, &x->device->allocs[a]) &&
-		    is_of_line(x, line, detect_stack(x, a, &inferred)))
+		if (stays(x, line, a) && is_of_line(x, line, detect_stack(x, a, &inferred)))
 			detect_about(x, f, a);
 	}
 }

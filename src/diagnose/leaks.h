@@ -34,6 +34,13 @@ static inline int leak_is_graph(const struct leak_line *line)
 	return line->stacks >= LEAKS_GRAPH_MIN || line->count / line->periods >= LEAKS_GRAPH_MIN;
 }
 
+/* What is kept because it is meant to be. */
+static inline int leak_on_purpose(enum timeline_category c)
+{
+	return c == TIMELINE_PARAMETER || c == TIMELINE_BUFFER || c == TIMELINE_OPTIMIZER_STATE ||
+	       c == TIMELINE_WORKSPACE;
+}
+
 struct leak_lines {
 	VEC(struct leak_line) all;
 };

@@ -55,12 +55,6 @@ struct leaks {
 
 /* ---- counting ---- */
 
-static int on_purpose(enum timeline_category c)
-{
-	return c == TIMELINE_PARAMETER || c == TIMELINE_BUFFER || c == TIMELINE_OPTIMIZER_STATE ||
-	       c == TIMELINE_WORKSPACE;
-}
-
 /* The repetition that was added up last is complete. */
 static void close_period(struct kept *k)
 {
@@ -122,7 +116,7 @@ static void count(struct leaks *l)
 		if (gone < end && (p + 1 >= l->n || gone <= l->bounds[p + 1]))
 			continue;
 		stack = detect_stack(l->x, a, &inferred);
-		if (stack == TRACE_NONE || on_purpose(detect_category(l->x, a)))
+		if (stack == TRACE_NONE || leak_on_purpose(detect_category(l->x, a)))
 			continue;
 		k = &l->stacks[stack];
 		if (gone < end) {

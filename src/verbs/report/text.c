@@ -599,6 +599,7 @@ static void brief_owners(struct text *t, const struct plim_report *r,
 {
 	const struct plim_report_owners *o = &d->at_peak;
 	int by_code = r->hidden->options.group_by == PLIM_GROUP_USER_FRAME;
+	int by_place = r->hidden->options.group_by != PLIM_GROUP_SIZE;
 	const struct plim_report_owner *at = by_code ? o->by_code : o->owners;
 	size_t n = by_code ? o->by_code_count : o->owner_count, shown = 0;
 	uint64_t rest = o->total_bytes;
@@ -618,7 +619,7 @@ static void brief_owners(struct text *t, const struct plim_report *r,
 	text_table_init(&b, t, "rl", TEXT_CUT_LEFT);
 	for (; shown < n && shown < most; shown++) {
 		const struct plim_report_owner *one = &at[shown];
-		const char *frame = by_code && one->code_frame ? one->code_frame : one->frame;
+		const char *frame = by_place && one->code_frame ? one->code_frame : one->frame;
 		struct text *cell;
 
 		rest -= one->bytes;
