@@ -72,9 +72,11 @@ def readers_that_leave():
 
 def bombs(folder):
     path = os.path.join(folder, "bomb.gz")
-    for what, one, times in (("lists", b"]", 50), ("ints", b"K\x01", 20), ("tuples", b")", 50), ("dicts", b"}", 50)):
+    events = b"}(X\x0d\x00\x00\x00device_traces]("  # as a snapshot begins, and then no events
+    for what, one, times, head in (("lists", b"]", 50, b""), ("ints", b"K\x01", 20, b""), ("tuples", b")", 50, b""), ("dicts", b"}", 50, b""),
+                                   ("traces of dicts", b"}", 20, events + b"]("), ("frames of None", b"N", 20, events + b"](}(X\x06\x00\x00\x00frames](")):
         with gzip.open(path, "wb", 6) as f:  # in pieces: a child's memory is counted from what its parent had
-            f.write(b"\x80\x04")
+            f.write(b"\x80\x04" + head)
             for _ in range(times):
                 f.write(one * 1_000_000)
             f.write(b".")
