@@ -1,6 +1,6 @@
 // viewer.mjs FOLDER [PAGE...]: what a reader does with the page, in a real browser.  FOLDER is what
 // pages.py wrote; every PAGE (of the program itself) is opened, and its sums are compared with its report.
-// ONLY=WORDS in the environment runs the tests whose names have them.
+// ONLY=WORDS in the environment runs the tests whose names have them; FIREFOX=/usr/bin/firefox-esr runs in that.
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
@@ -9,15 +9,17 @@ import { createRequire } from "node:module";
 import { contrast, delta_e, eyes, lab } from "./colours.mjs";
 
 const require = createRequire(path.resolve("ui/package.json"));
-const { chromium } = require("playwright-core");
+const { chromium, firefox } = require("playwright-core");
 const axe_source = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const [folder, ...pages] = process.argv.slice(2);
 const made = JSON.parse(fs.readFileSync(path.join(folder, "made.json"), "utf8"));
-const browser = await chromium.launch({
-	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-	args: ["--no-sandbox"],
-});
+const browser = process.env.FIREFOX
+	? await firefox.launch({ executablePath: process.env.FIREFOX, channel: "moz-firefox" })
+	: await chromium.launch({
+			executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+			args: ["--no-sandbox"],
+		});
 const LEFT = 64,
 	RIGHT = 14,
 	TOP = 20; // of the picture, in CSS pixels

@@ -22,7 +22,7 @@ function draw_grid(chart: Chart, c: CanvasRenderingContext2D): void {
 		c.fillStyle = colour("--line");
 		c.fillRect(LEFT, y - 0.5, chart.width - LEFT - RIGHT, 1);
 		c.fillStyle = colour("--soft");
-		c.fillText(text.axis_bytes(at), LEFT - 8, y);
+		c.fillText(text.axis_bytes(at, chart.scale - chart.floor), LEFT - 8, y);
 	}
 }
 

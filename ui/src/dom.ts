@@ -77,8 +77,10 @@ export class Delay {
 	}
 
 	private static count(more: number): void {
+		const before = Delay.waiting;
 		Delay.waiting += more;
-		document.documentElement.dataset.waiting = String(Delay.waiting);
+		// Each change of the root makes a browser look for styles that depend on it.
+		if (!before !== !Delay.waiting) document.documentElement.dataset.waiting = Delay.waiting ? "1" : "0";
 	}
 }
 

@@ -2,7 +2,7 @@
 
 import { button, code, el, fill, table } from "./dom";
 import { Unreadable, read_filter } from "./filter";
-import { grouping_of, sum_groups } from "./groups";
+import { type Group, grouping_of, sum_groups } from "./groups";
 import { allocation_table } from "./panels";
 import type { Panel } from "./panels";
 import type { State } from "./state";
@@ -15,6 +15,7 @@ export class Found implements Panel {
 	private fault = "";
 	private total = 0;
 	private by = "line";
+	private kept: { rows: number[]; by: string; groups: Group[]; largest_first: number[] } | null = null;
 
 	constructor(
 		private state: State,
@@ -71,7 +72,7 @@ export class Found implements Panel {
 		const live = rows.filter((a) => recording.lives(a, cursor));
 		const live_bytes = live.reduce((sum, a) => sum + recording.block[a], 0);
 		const by = grouping_of(this.by);
-		const groups = sum_groups(recording, by, rows);
+		const { groups, largest_first } = this.arranged();
 		const live_of = new Map(sum_groups(recording, by, live).map((g) => [g.key, g.bytes]));
 		fill(
 			this.root,
@@ -120,14 +121,25 @@ export class Found implements Panel {
 					)
 				: null,
 			rows.length
-				? allocation_table(
-						this.state,
-						text.plural(rows.length, "allocation"),
-						[...rows].sort((a, b) => recording.block[b] - recording.block[a] || a - b),
-						(a) => this.jump(a),
+				? allocation_table(this.state, text.plural(rows.length, "allocation"), largest_first, (a) =>
+						this.jump(a),
 					)
 				: null,
 		);
+	}
+
+	// What does not depend on the cursor, kept until something else is found.
+	private arranged(): { groups: Group[]; largest_first: number[] } {
+		const { recording } = this.state;
+		const { rows, by } = this;
+		if (this.kept?.rows !== rows || this.kept.by !== by)
+			this.kept = {
+				rows,
+				by,
+				groups: sum_groups(recording, grouping_of(by), rows),
+				largest_first: [...rows].sort((a, b) => recording.block[b] - recording.block[a] || a - b),
+			};
+		return this.kept;
 	}
 
 	private jump(a: number): void {

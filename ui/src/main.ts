@@ -409,7 +409,6 @@ class App {
 				button("Light / dark", () => this.other_theme(), { title: "light or dark (t)" }),
 				button("Keys ?", () => this.help.showModal(), {
 					title: "all keys (?)",
-					class: "keys-button",
 				}),
 			),
 			el(

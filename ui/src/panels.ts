@@ -324,7 +324,7 @@ export class Steps implements Panel {
 					{
 						...axis,
 						size: 76,
-						values: (_, at) => at.map(text.axis_bytes),
+						values: (_, at) => at.map((n) => text.axis_bytes(n, Math.max(...at))),
 						splits: (_, __, ___, most) => text.byte_ticks(most, 4),
 					},
 				],

@@ -114,7 +114,10 @@ export function time_ticks(from: number, to: number, wanted: number): { us: numb
 	return out;
 }
 
-export function axis_bytes(n: number): string {
+// Along an axis all numbers have one unit, that of its `span`.
+export function axis_bytes(n: number, span = n): string {
 	if (n === 0) return "0";
-	return bytes(n).replace(/\.?0+ /, " ");
+	const unit = units.find(([size]) => Math.abs(span) >= size);
+	if (!unit) return bytes(n);
+	return `${Number((n / unit[0]).toFixed(2))} ${unit[1]}`;
 }
