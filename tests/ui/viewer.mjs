@@ -1023,6 +1023,11 @@ const others = {
 		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
 		assert.ok(await page.locator(".steps table").last().isVisible());
 		assert.equal(await page.locator(".tabs").isVisible(), false);
+		const { width } = await page.locator(".timeline").boundingBox();
+		assert.ok(
+			width > 0.9 * page.viewportSize().width,
+			`the picture takes the paper's width, not ${width}`,
+		);
 		const swatch = await page.evaluate(() => {
 			const { printColorAdjust, borderTopWidth } = getComputedStyle(
 				document.querySelector(".legend .swatch"),

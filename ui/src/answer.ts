@@ -134,7 +134,10 @@ export async function read_answer(sections: Sections): Promise<Answer | null> {
 function said_in(paragraph: string): string[] {
 	const [first, ...rest] = paragraph.trim().split("\n");
 	const below = rest.map((line) => line.trim()).join(" ");
-	return below ? [first, below] : [first];
+	if (!below) return [first];
+	// A sentence that runs on into the next line is told there.
+	const end = /[.:]$/.test(first) ? -1 : first.lastIndexOf(". ");
+	return end < 0 ? [first, below] : [first.slice(0, end + 1), `${first.slice(end + 2)} ${below}`];
 }
 
 export function sentence_of(answer: Answer): HTMLElement {
