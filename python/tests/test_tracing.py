@@ -242,3 +242,10 @@ def test_a_loss_under_autocast_stays_in_the_dtype_of_the_logits():
     sizes = [e for e in trace.events if e > 0]
     softmax = [sizes[n] for n, i in enumerate(trace.operator) if trace.operators[i] == "_log_softmax"]
     assert softmax == [32 * 1000 * 2]
+
+
+def test_attention_within_a_module_of_torch_is_fused():
+    net = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    trace = loop.trace_module(net, torch.empty(2, 32, 64), loop.Options(steps=1, precision="bf16-autocast"))
+    names = {trace.operators[i] for i in trace.operator}
+    assert "_scaled_dot_product_cudnn_attention" in names and "_safe_softmax" not in names

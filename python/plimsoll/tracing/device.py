@@ -130,6 +130,8 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             return args[0]
         elif func is torch.Tensor.__deepcopy__:
             return self.copied(*args)
+        elif func is torch.nn.functional.multi_head_attention_forward:
+            return self.heads(args, kwargs)
         if "device" in kwargs and kwargs["device"] is not None:
             return self.placed(func, args, kwargs)
         return func(*args, **kwargs)
@@ -139,6 +141,17 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         """Checkpointed blocks are computed again in it, and want the mode."""
         with self:
             torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def heads(self, args: Any, kwargs: dict[str, Any]) -> Any:
+        """nn.MultiheadAttention: the attention within it is to be seen here, too."""
+        functional: Any = torch.nn.functional
+        before = functional.has_torch_function
+        functional.has_torch_function = lambda tensors: False
+        try:
+            with self:
+                return functional.multi_head_attention_forward(*args, **kwargs)
+        finally:
+            functional.has_torch_function = before
 
     def copied(self, t: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
         """copy.deepcopy of a tensor, whose storage there is none of."""
