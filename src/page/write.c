@@ -18,7 +18,8 @@ static const struct viewer {
 	const char *draws; /* what the page shows, for who allows no script */
 } viewers[] = {
 	[PAGE_RECORDINGS] = { viewer_js, viewer_css, &viewer_js_bytes, &viewer_css_bytes,
-			      viewer_js_sha256, viewer_css_sha256, "a recording of GPU memory or a checkpoint" },
+			      viewer_js_sha256, viewer_css_sha256,
+			      "a recording of GPU memory or a checkpoint" },
 	[PAGE_CURVES] = { curves_js, curves_css, &curves_js_bytes, &curves_css_bytes,
 			  curves_js_sha256, curves_css_sha256, "the curves of training logs" },
 };
