@@ -133,6 +133,12 @@ for ranks in (8, 128, 1024):
         lib.expect(whole[part] == reduced[part], where, "from digests another", part)
     lib.expect(reduced["worst"] is None and "not told in full" in " ".join(reduced["notes"]), where, "a recording that is not there")
 
+# one that died of another's failure: refused a moment later, while the others stopped a step earlier; nothing else is unlike
+late = {2: {"activations": 512 * MIB, "dies": 700 * MIB}, 5: {**NORMAL, "late_us": 200, "dies": 256 * MIB}}
+second = told(job("second", 8, lambda rank: late.get(rank, {**NORMAL, "steps": 11})))
+lib.expect(unlike(second) == {2} and second["sentence"].startswith("rank 2 died first"), "second", second["sentence"], second["outliers"])
+lib.expect((second["first_death"]["next_rank"], second["first_death"]["certain"]) == (5, False), "second", second["first_death"])
+
 # digests beside their recordings: each is read once, and the worst is told in full
 beside = job("beside", 8, lambda rank: {"activations": 512 * MIB, "dies": 700 * MIB} if rank == 2 else NORMAL)
 alone = told(beside)

@@ -383,12 +383,13 @@ def _shadow(r: Recorder, t: torch.Tensor) -> torch.Tensor:
 
 def _value(out: Any) -> torch.Tensor:
     """The loss of what a model gives: its loss, the tensor itself, or the mean of the first."""
-    found = getattr(out, "loss", None)
+    found: Any = getattr(out, "loss", None)
     if found is None and isinstance(out, Mapping):
         found = out.get("loss")
     if found is None:
         found = out if isinstance(out, torch.Tensor) else next(iter(out.values() if isinstance(out, Mapping) else out))
-    return found if found.dim() == 0 else found.float().mean()
+    loss: torch.Tensor = found
+    return loss if loss.dim() == 0 else loss.float().mean()
 
 
 def trace_module(module: torch.nn.Module, batch: Any, o: Options,
