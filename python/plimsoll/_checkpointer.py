@@ -239,23 +239,22 @@ class Checkpointer:
         The size is that of the model's state, with two moments a parameter if an optimizer is given that has no state yet.
         """
         self._check()
-        device = -1
+        room, device = bytes or 0, -1
         if bytes is None:
-            bytes = 0
             if model is not None:
                 for tensor in _state.bare(model).state_dict().values():
                     if hasattr(tensor, "numel"):
-                        bytes += tensor.numel() * tensor.element_size()
+                        room += tensor.numel() * tensor.element_size()
                         device = tensor.device.index if tensor.device.type == "cuda" else device
             for one in _optimizers(optimizer).values():
                 held = [v for state in one.state.values() for v in state.values() if hasattr(v, "numel")]
                 parameters = [p for group in one.param_groups for p in group["params"]]
-                bytes += sum(v.numel() * v.element_size() for v in held) or 2 * sum(p.numel() * p.element_size() for p in parameters)
+                room += sum(v.numel() * v.element_size() for v in held) or 2 * sum(p.numel() * p.element_size() for p in parameters)
         elif _torch.cuda_started():
             device = int(_torch.torch().cuda.current_device())
         error = _abi.plim_err()
         with self._lock:
-            _native.check(_native.load().plim_checkpointer_prepare(self._handle, bytes, device, ctypes.byref(error)), error)
+            _native.check(_native.load().plim_checkpointer_prepare(self._handle, room, device, ctypes.byref(error)), error)
 
     def save(self, step: int, *, model: Any = None, optimizer: Any = None, metrics: Mapping[str, float] | None = None,
              **stateful: Any) -> Saving:
