@@ -11,7 +11,7 @@ import tempfile
 import lib
 import made
 from lib import failures
-from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, module, user
+from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, gan, module, user
 
 lib.start(sys.argv[1])
 MIB = made.MIB
@@ -410,22 +410,7 @@ def death_in_a_loop_without_steps():
 
 def two_optimizers():
     """A GAN: two models with an optimizer each, in turn."""
-    g, d = Trainer(), Trainer()
-    d.card = g.card
-    d.weights = [g.card.alloc(d.size, [BUILD[0], user(4)]) for _ in range(d.layers)]
-    for _ in range(6):
-        fake = g.forward(line=20)
-        d.backward(d.forward(line=23))
-        d.optimize()
-        d.zero()
-        d.backward(d.forward(line=25))
-        g.backward(fake)
-        g.optimize()
-        g.zero()
-        d.zero()
-        g.card.drop(*g.inputs, *d.inputs)
-        g.inputs, d.inputs = [], []
-    device = explained(g.card)
+    device = explained(gan(6))
     expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
     expect(len(device["steps"]) == 13, f"{len(device['steps'])} steps")
     expect(at_peak(device)["parameter"] == 240 and at_peak(device)["optimizer_state"] == 480, f"{at_peak(device)}")

@@ -13,7 +13,7 @@ import tempfile
 
 import lib
 import made
-from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, module, user
+from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, gan, module, user
 
 MIB = made.MIB
 SIZES = {"512 B": 512, "64 KiB": 65536, "10 MiB": 10 * MIB}
@@ -426,22 +426,7 @@ def accumulation():
 
 
 def two_models():
-    g, d = Trainer(), Trainer()
-    d.card = g.card
-    d.weights = [g.card.alloc(d.size, [BUILD[0], user(4)]) for _ in range(d.layers)]
-    for _ in range(12):
-        fake = g.forward(line=20)
-        d.backward(d.forward(line=23))
-        d.optimize()
-        d.zero()
-        d.backward(d.forward(line=25))
-        g.backward(fake)
-        g.optimize()
-        g.zero()
-        d.zero()
-        g.card.drop(*g.inputs, *d.inputs)
-        g.inputs, d.inputs = [], []
-    return g.card
+    return gan(12)
 
 
 def weights_for_serving():

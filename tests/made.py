@@ -120,3 +120,23 @@ class Trainer:
         self.optimize()
         self.zero()
         self.card.drop(self.inputs.pop())
+
+
+def gan(repetitions):
+    """The card of a GAN: two models with an optimizer each, in turn."""
+    g, d = Trainer(), Trainer()
+    d.card = g.card
+    d.weights = [g.card.alloc(d.size, [BUILD[0], user(4)]) for _ in range(d.layers)]
+    for _ in range(repetitions):
+        fake = g.forward(line=20)
+        d.backward(d.forward(line=23))
+        d.optimize()
+        d.zero()
+        d.backward(d.forward(line=25))
+        g.backward(fake)
+        g.optimize()
+        g.zero()
+        d.zero()
+        g.card.drop(*g.inputs, *d.inputs)
+        g.inputs, d.inputs = [], []
+    return g.card

@@ -434,3 +434,22 @@ void durable_abort(struct durable *d)
 	mem_free(d->mem, d->path, d->path_size, 1);
 	mem_free(d->mem, d, 1, sizeof(*d));
 }
+
+enum plim_status durable_end(struct durable *d, enum plim_status st, struct plim_err *err)
+{
+	if (!st)
+		return durable_commit(d, NULL, err);
+	durable_abort(d);
+	return st;
+}
+
+enum plim_status durable_put(struct mem *m, const char *path, const void *at, size_t n,
+			     struct plim_err *err)
+{
+	struct durable *file = NULL;
+	enum plim_status st = durable_begin(m, path, n, &file, err);
+
+	if (!st)
+		st = durable_write(file, at, n, err);
+	return durable_end(file, st, err);
+}

@@ -32,6 +32,13 @@ uint64_t durable_sum(const struct durable *d);
  */
 enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_err *err);
 
+/* The end of some writes: commits where `st` is PLIM_OK; else removes what was written, and gives `st` back. */
+enum plim_status durable_end(struct durable *d, enum plim_status st, struct plim_err *err);
+
+/* A file of these bytes. */
+enum plim_status durable_put(struct mem *m, const char *path, const void *at, size_t n,
+			     struct plim_err *err);
+
 /* Remove the temporary file.  NULL is a no-op. */
 void durable_abort(struct durable *d);
 

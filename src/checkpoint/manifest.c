@@ -48,7 +48,6 @@ static enum plim_status join(struct mem *m, const char *path, const char *more, 
 static enum plim_status write_sums(struct mem *m, const char *path, const struct sum *at, size_t n,
 				   struct plim_err *err)
 {
-	struct durable *out = NULL;
 	struct json_out j;
 	struct text t;
 	char hex[17];
@@ -72,13 +71,7 @@ static enum plim_status write_sums(struct mem *m, const char *path, const struct
 	json_object_end(&j);
 	st = json_out_finish(&j, err);
 	if (!st)
-		st = durable_begin(m, path, t.n, &out, err);
-	if (!st)
-		st = durable_write(out, text_get(&t), t.n, err);
-	if (st)
-		durable_abort(out);
-	else
-		st = durable_commit(out, NULL, err);
+		st = durable_put(m, path, text_get(&t), t.n, err);
 	text_release(&t);
 	return st;
 }

@@ -138,10 +138,7 @@ enum plim_status page_write(const struct page *p, const char *path, uint64_t *by
 	if (w.status)
 		return w.status;
 	put_html(&w, p);
-	if (w.status)
-		durable_abort(w.file);
-	else
-		w.status = durable_commit(w.file, NULL, err);
+	w.status = durable_end(w.file, w.status, err);
 	if (!w.status && bytes)
 		*bytes = w.bytes;
 	return w.status;

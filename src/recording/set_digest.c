@@ -180,8 +180,5 @@ enum plim_status recording_set_digest(const struct recording_set *s, const char 
 	st = durable_begin(s->mem, path, 0, &file, err);
 	for (size_t i = 0; !st && i < k->row_count; i++)
 		st = put_row(s, file, k->rows[i], err);
-	if (!st)
-		return durable_commit(file, NULL, err);
-	durable_abort(file);
-	return st;
+	return durable_end(file, st, err);
 }

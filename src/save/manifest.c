@@ -186,7 +186,6 @@ void manifest_release(struct mem *m, struct manifest *x)
 enum plim_status manifest_store(struct mem *m, const char *path, const struct manifest *x,
 				struct plim_err *err)
 {
-	struct durable *out = NULL;
 	struct json_out j;
 	struct text t;
 	char hex[17];
@@ -214,13 +213,7 @@ enum plim_status manifest_store(struct mem *m, const char *path, const struct ma
 	json_object_end(&j);
 	st = json_out_finish(&j, err);
 	if (!st)
-		st = durable_begin(m, path, t.n, &out, err);
-	if (!st)
-		st = durable_write(out, text_get(&t), t.n, err);
-	if (st)
-		durable_abort(out);
-	else
-		st = durable_commit(out, NULL, err);
+		st = durable_put(m, path, text_get(&t), t.n, err);
 	text_release(&t);
 	return st;
 }

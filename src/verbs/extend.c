@@ -68,19 +68,6 @@ static enum plim_status join(struct extending *x, const struct snapshot *now)
 	return st;
 }
 
-static enum plim_status replace(struct extending *x, const char *path)
-{
-	struct durable *file = NULL;
-	enum plim_status st = durable_begin(x->mem, path, 0, &file, x->err);
-
-	if (!st)
-		st = durable_write(file, x->is.at.at, x->is.at.n, x->err);
-	if (!st)
-		return durable_commit(file, NULL, x->err);
-	durable_abort(file);
-	return st;
-}
-
 enum plim_status plim_recording_extend(struct plim_recording *r, const char *path, uint64_t *fresh,
 				       struct plim_err *err)
 {
@@ -106,7 +93,7 @@ enum plim_status plim_recording_extend(struct plim_recording *r, const char *pat
 			err_prefix(err, r->path);
 	}
 	if (!st && x.fresh)
-		st = replace(&x, path);
+		st = durable_put(x.mem, path, x.is.at.at, x.is.at.n, err);
 	*fresh = st ? 0 : x.fresh;
 	snapshot_free(x.old);
 	vec_release(x.mem, &x.was.at);

@@ -133,10 +133,7 @@ enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct
 	st = is_packed_name(path)
 		     ? write_packed(t, file, err)
 		     : snapshot_write(t, (struct pickle_sink){ file, to_durable }, err);
-	if (!st)
-		return durable_commit(file, NULL, err);
-	durable_abort(file);
-	return st;
+	return durable_end(file, st, err);
 }
 
 enum plim_status out_take_snapshot(void *self, const struct snapshot *t, struct plim_err *err)

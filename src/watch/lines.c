@@ -23,15 +23,16 @@ typedef enum plim_status member_fn(struct watch_lines *l, struct watch_sample *s
 
 struct member {
 	const char *key;
-	enum { DOUBLE, U64, KB, I64, TEXT, PART } kind;
+	enum { DOUBLE, U64, KB, I64, TEXT, PART, INNER } kind;
 	size_t offset;
 	size_t room;  /* TEXT */
 	double scale; /* DOUBLE */
 	member_fn *part;
+	const struct member *inner; /* INNER: an object's own members, read into the same thing */
 };
-#define END                                 \
-	{                                   \
-		NULL, DOUBLE, 0, 0, 0, NULL \
+#define END                                       \
+	{                                         \
+		NULL, DOUBLE, 0, 0, 0, NULL, NULL \
 	}
 
 static void take_text(char *to, size_t room, const struct json_token *t)
@@ -44,6 +45,9 @@ static void take_text(char *to, size_t room, const struct json_token *t)
 	memset(to + n, 0, room - n);
 }
 
+static enum plim_status object(struct watch_lines *l, struct watch_sample *s,
+			       const struct member *members, void *to, struct plim_err *err);
+
 static enum plim_status take(struct watch_lines *l, struct watch_sample *s, const struct member *m,
 			     void *to, const struct json_token *t, struct plim_err *err)
 {
@@ -53,6 +57,8 @@ static enum plim_status take(struct watch_lines *l, struct watch_sample *s, cons
 
 	if (m->kind == PART)
 		return m->part(l, s, at, t, err);
+	if (m->kind == INNER && t->kind == JSON_OBJECT)
+		return object(l, s, m->inner, at, err);
 	if (m->kind == TEXT)
 		take_text(at, m->room, t);
 	else if (m->kind == DOUBLE && number)
@@ -89,66 +95,46 @@ static enum plim_status object(struct watch_lines *l, struct watch_sample *s,
 /* ---- the parts ---- */
 
 static const struct member gpm_members[] = {
-	{ "graphics", DOUBLE, offsetof(struct watch_card, graphics), 0, 1, NULL },
-	{ "sm_util", DOUBLE, offsetof(struct watch_card, sm), 0, 1, NULL },
-	{ "sm_occ", DOUBLE, offsetof(struct watch_card, occupancy), 0, 1, NULL },
-	{ "tensor", DOUBLE, offsetof(struct watch_card, tensor), 0, 1, NULL },
-	{ "dram", DOUBLE, offsetof(struct watch_card, dram), 0, 1, NULL },
-	{ "pcie_rx", DOUBLE, offsetof(struct watch_card, receive_mib), 0, 1, NULL },
-	{ "pcie_tx", DOUBLE, offsetof(struct watch_card, transmit_mib), 0, 1, NULL },
+	{ "graphics", DOUBLE, offsetof(struct watch_card, graphics), 0, 1, NULL, NULL },
+	{ "sm_util", DOUBLE, offsetof(struct watch_card, sm), 0, 1, NULL, NULL },
+	{ "sm_occ", DOUBLE, offsetof(struct watch_card, occupancy), 0, 1, NULL, NULL },
+	{ "tensor", DOUBLE, offsetof(struct watch_card, tensor), 0, 1, NULL, NULL },
+	{ "dram", DOUBLE, offsetof(struct watch_card, dram), 0, 1, NULL, NULL },
+	{ "pcie_rx", DOUBLE, offsetof(struct watch_card, receive_mib), 0, 1, NULL, NULL },
+	{ "pcie_tx", DOUBLE, offsetof(struct watch_card, transmit_mib), 0, 1, NULL, NULL },
 	END
 };
-
-static enum plim_status take_gpm(struct watch_lines *l, struct watch_sample *s, void *to,
-				 const struct json_token *t, struct plim_err *err)
-{
-	return t->kind == JSON_OBJECT ? object(l, s, gpm_members, to, err)
-				      : json_skip(&l->json, t, err);
-}
 
 static const struct member mem_members[] = {
-	{ "MemTotal", KB, offsetof(struct watch_host, total_bytes), 0, 0, NULL },
-	{ "MemAvailable", KB, offsetof(struct watch_host, available_bytes), 0, 0, NULL },
+	{ "MemTotal", KB, offsetof(struct watch_host, total_bytes), 0, 0, NULL, NULL },
+	{ "MemAvailable", KB, offsetof(struct watch_host, available_bytes), 0, 0, NULL, NULL },
 	END
 };
-
-static enum plim_status take_mem(struct watch_lines *l, struct watch_sample *s, void *to,
-				 const struct json_token *t, struct plim_err *err)
-{
-	return t->kind == JSON_OBJECT ? object(l, s, mem_members, to, err)
-				      : json_skip(&l->json, t, err);
-}
 
 /* Bounds of the host, as this program writes them. */
 static const struct member host_members[] = {
-	{ "cores", U64, offsetof(struct watch_host, cores), 0, 0, NULL },
-	{ "limit", U64, offsetof(struct watch_host, limit_bytes), 0, 0, NULL },
-	{ "limit_used", U64, offsetof(struct watch_host, limit_used_bytes), 0, 0, NULL },
-	{ "shm_total", U64, offsetof(struct watch_host, shm_total_bytes), 0, 0, NULL },
-	{ "shm_used", U64, offsetof(struct watch_host, shm_used_bytes), 0, 0, NULL },
-	{ "throttled_s", DOUBLE, offsetof(struct watch_host, throttled_s), 0, 1, NULL },
-	{ "quota_cores", DOUBLE, offsetof(struct watch_host, quota_cores), 0, 1, NULL },
-	{ "periods", U64, offsetof(struct watch_host, periods), 0, 0, NULL },
-	{ "throttled_periods", U64, offsetof(struct watch_host, throttled_periods), 0, 0, NULL },
+	{ "cores", U64, offsetof(struct watch_host, cores), 0, 0, NULL, NULL },
+	{ "limit", U64, offsetof(struct watch_host, limit_bytes), 0, 0, NULL, NULL },
+	{ "limit_used", U64, offsetof(struct watch_host, limit_used_bytes), 0, 0, NULL, NULL },
+	{ "shm_total", U64, offsetof(struct watch_host, shm_total_bytes), 0, 0, NULL, NULL },
+	{ "shm_used", U64, offsetof(struct watch_host, shm_used_bytes), 0, 0, NULL, NULL },
+	{ "throttled_s", DOUBLE, offsetof(struct watch_host, throttled_s), 0, 1, NULL, NULL },
+	{ "quota_cores", DOUBLE, offsetof(struct watch_host, quota_cores), 0, 1, NULL, NULL },
+	{ "periods", U64, offsetof(struct watch_host, periods), 0, 0, NULL, NULL },
+	{ "throttled_periods", U64, offsetof(struct watch_host, throttled_periods), 0, 0, NULL,
+	  NULL },
 	END
 };
 
-static enum plim_status take_host(struct watch_lines *l, struct watch_sample *s, void *to,
-				  const struct json_token *t, struct plim_err *err)
-{
-	return t->kind == JSON_OBJECT ? object(l, s, host_members, to, err)
-				      : json_skip(&l->json, t, err);
-}
-
 static const struct member gauge_members[] = {
-	{ "step", U64, offsetof(struct watch_gauge, step), 0, 0, NULL },
-	{ "allocated", U64, offsetof(struct watch_gauge, allocated_bytes), 0, 0, NULL },
-	{ "reserved", U64, offsetof(struct watch_gauge, reserved_bytes), 0, 0, NULL },
-	{ "limit", U64, offsetof(struct watch_gauge, limit_bytes), 0, 0, NULL },
-	{ "phase", U64, offsetof(struct watch_gauge, phase), 0, 0, NULL },
-	{ "loss", DOUBLE, offsetof(struct watch_gauge, loss), 0, 1, NULL },
-	{ "data_s", DOUBLE, offsetof(struct watch_gauge, data_s), 0, 1, NULL },
-	{ "total_s", DOUBLE, offsetof(struct watch_gauge, total_s), 0, 1, NULL },
+	{ "step", U64, offsetof(struct watch_gauge, step), 0, 0, NULL, NULL },
+	{ "allocated", U64, offsetof(struct watch_gauge, allocated_bytes), 0, 0, NULL, NULL },
+	{ "reserved", U64, offsetof(struct watch_gauge, reserved_bytes), 0, 0, NULL, NULL },
+	{ "limit", U64, offsetof(struct watch_gauge, limit_bytes), 0, 0, NULL, NULL },
+	{ "phase", U64, offsetof(struct watch_gauge, phase), 0, 0, NULL, NULL },
+	{ "loss", DOUBLE, offsetof(struct watch_gauge, loss), 0, 1, NULL, NULL },
+	{ "data_s", DOUBLE, offsetof(struct watch_gauge, data_s), 0, 1, NULL, NULL },
+	{ "total_s", DOUBLE, offsetof(struct watch_gauge, total_s), 0, 1, NULL, NULL },
 	END
 };
 
@@ -164,17 +150,10 @@ static enum plim_status take_gauge(struct watch_lines *l, struct watch_sample *s
 /* ---- processes ---- */
 
 static const struct member io_members[] = {
-	{ "wchar", U64, offsetof(struct watch_process, written_chars), 0, 0, NULL },
-	{ "read_bytes", U64, offsetof(struct watch_process, read_bytes), 0, 0, NULL },
+	{ "wchar", U64, offsetof(struct watch_process, written_chars), 0, 0, NULL, NULL },
+	{ "read_bytes", U64, offsetof(struct watch_process, read_bytes), 0, 0, NULL, NULL },
 	END
 };
-
-static enum plim_status take_io(struct watch_lines *l, struct watch_sample *s, void *to,
-				const struct json_token *t, struct plim_err *err)
-{
-	return t->kind == JSON_OBJECT ? object(l, s, io_members, to, err)
-				      : json_skip(&l->json, t, err);
-}
 
 /* "12302241602 8220431 195": ns on a processor, ns waiting for one, slices. */
 static enum plim_status take_sched(struct watch_lines *l, struct watch_sample *s, void *to,
@@ -219,20 +198,20 @@ struct read_process {
 };
 
 static const struct member process_members[] = {
-	{ "pid", U64, offsetof(struct read_process, pid), 0, 0, NULL },
-	{ "ppid", U64, offsetof(struct read_process, parent), 0, 0, NULL },
-	{ "start", U64, offsetof(struct read_process, p.start_time), 0, 0, NULL },
+	{ "pid", U64, offsetof(struct read_process, pid), 0, 0, NULL, NULL },
+	{ "ppid", U64, offsetof(struct read_process, parent), 0, 0, NULL, NULL },
+	{ "start", U64, offsetof(struct read_process, p.start_time), 0, 0, NULL, NULL },
 	{ "comm", TEXT, offsetof(struct read_process, p.name),
-	  sizeof(((struct watch_process *)0)->name), 0, NULL },
+	  sizeof(((struct watch_process *)0)->name), 0, NULL, NULL },
 	{ "wchan", TEXT, offsetof(struct read_process, p.sleeps_in),
-	  sizeof(((struct watch_process *)0)->sleeps_in), 0, NULL },
-	{ "state", PART, offsetof(struct read_process, p), 0, 0, take_state },
-	{ "utime", DOUBLE, offsetof(struct read_process, p.user_s), 0, 1 / TICKS, NULL },
-	{ "stime", DOUBLE, offsetof(struct read_process, p.system_s), 0, 1 / TICKS, NULL },
-	{ "rss", U64, offsetof(struct read_process, pages), 0, 0, NULL },
-	{ "io", PART, offsetof(struct read_process, p), 0, 0, take_io },
-	{ "sched", PART, offsetof(struct read_process, p), 0, 0, take_sched },
-	{ "syscall", PART, offsetof(struct read_process, p), 0, 0, take_call },
+	  sizeof(((struct watch_process *)0)->sleeps_in), 0, NULL, NULL },
+	{ "state", PART, offsetof(struct read_process, p), 0, 0, take_state, NULL },
+	{ "utime", DOUBLE, offsetof(struct read_process, p.user_s), 0, 1 / TICKS, NULL, NULL },
+	{ "stime", DOUBLE, offsetof(struct read_process, p.system_s), 0, 1 / TICKS, NULL, NULL },
+	{ "rss", U64, offsetof(struct read_process, pages), 0, 0, NULL, NULL },
+	{ "io", INNER, offsetof(struct read_process, p), 0, 0, NULL, io_members },
+	{ "sched", PART, offsetof(struct read_process, p), 0, 0, take_sched, NULL },
+	{ "syscall", PART, offsetof(struct read_process, p), 0, 0, take_call, NULL },
 	END
 };
 
@@ -332,21 +311,21 @@ static enum plim_status take_procs(struct watch_lines *l, struct watch_sample *s
 }
 
 static const struct member sample_members[] = {
-	{ "t", DOUBLE, offsetof(struct watch_sample, time), 0, 1, NULL },
-	{ "used", U64, offsetof(struct watch_sample, card.used_bytes), 0, 0, NULL },
-	{ "reserved", U64, offsetof(struct watch_sample, card.reserved_bytes), 0, 0, NULL },
-	{ "total", U64, offsetof(struct watch_sample, card.total_bytes), 0, 0, NULL },
-	{ "util", DOUBLE, offsetof(struct watch_sample, card.use), 0, 1, NULL },
+	{ "t", DOUBLE, offsetof(struct watch_sample, time), 0, 1, NULL, NULL },
+	{ "used", U64, offsetof(struct watch_sample, card.used_bytes), 0, 0, NULL, NULL },
+	{ "reserved", U64, offsetof(struct watch_sample, card.reserved_bytes), 0, 0, NULL, NULL },
+	{ "total", U64, offsetof(struct watch_sample, card.total_bytes), 0, 0, NULL, NULL },
+	{ "util", DOUBLE, offsetof(struct watch_sample, card.use), 0, 1, NULL, NULL },
 	{ "power_mw", DOUBLE, offsetof(struct watch_sample, card.power_w), 0, 1e-3, NULL },
 	{ "power_limit_mw", DOUBLE, offsetof(struct watch_sample, card.power_limit_w), 0, 1e-3,
 	  NULL },
-	{ "gpm", PART, offsetof(struct watch_sample, card), 0, 0, take_gpm },
-	{ "mem", PART, offsetof(struct watch_sample, host), 0, 0, take_mem },
-	{ "host", PART, offsetof(struct watch_sample, host), 0, 0, take_host },
-	{ "gauge", PART, offsetof(struct watch_sample, gauge), 0, 0, take_gauge },
-	{ "tree", PART, 0, 0, 0, take_tree },
-	{ "threads", PART, 0, 0, 0, take_threads },
-	{ "procs", PART, 0, 0, 0, take_procs },
+	{ "gpm", INNER, offsetof(struct watch_sample, card), 0, 0, NULL, gpm_members },
+	{ "mem", INNER, offsetof(struct watch_sample, host), 0, 0, NULL, mem_members },
+	{ "host", INNER, offsetof(struct watch_sample, host), 0, 0, NULL, host_members },
+	{ "gauge", PART, offsetof(struct watch_sample, gauge), 0, 0, take_gauge, NULL },
+	{ "tree", PART, 0, 0, 0, take_tree, NULL },
+	{ "threads", PART, 0, 0, 0, take_threads, NULL },
+	{ "procs", PART, 0, 0, 0, take_procs, NULL },
 	END
 };
 
@@ -354,9 +333,9 @@ static const struct member sample_members[] = {
 
 static const struct member head_members[] = {
 	{ "job", TEXT, offsetof(struct watch_lines, name), sizeof(((struct watch_lines *)0)->name),
-	  0, NULL },
-	{ "pid", U64, offsetof(struct watch_lines, pid), 0, 0, NULL },
-	{ "page_bytes", U64, offsetof(struct watch_lines, page_bytes), 0, 0, NULL },
+	  0, NULL, NULL },
+	{ "pid", U64, offsetof(struct watch_lines, pid), 0, 0, NULL, NULL },
+	{ "page_bytes", U64, offsetof(struct watch_lines, page_bytes), 0, 0, NULL, NULL },
 	END
 };
 

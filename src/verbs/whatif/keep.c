@@ -72,9 +72,7 @@ enum plim_status plim_whatif_plan(const struct plim_whatif *w, const char *path,
 				  struct plim_err *err)
 {
 	struct plim_whatif_hidden *h = w->hidden;
-	struct durable *file = NULL;
 	struct plim_err own;
-	enum plim_status st;
 
 	err = err ? err : &own;
 	if (!(h->options.flags & PLIM_WHATIF_PLAN))
@@ -84,12 +82,5 @@ enum plim_status plim_whatif_plan(const struct plim_whatif *w, const char *path,
 			       "%s: nothing repeats, so there is nothing to plan; "
 			       "plimsoll.allocator.use() needs no plan",
 			       w->source.path);
-	st = durable_begin(&h->recording->mem, path, h->search.plan.n, &file, err);
-	if (!st)
-		st = durable_write(file, h->search.plan.at, h->search.plan.n, err);
-	if (st) {
-		durable_abort(file);
-		return st;
-	}
-	return durable_commit(file, NULL, err);
+	return durable_put(&h->recording->mem, path, h->search.plan.at, h->search.plan.n, err);
 }
