@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #define DAY 86400.0
+#define SPIKE 0.05 /* of all growth that was seen: spikes below it are not told */
 
 static uint64_t minus(uint64_t a, uint64_t b)
 {
@@ -99,7 +100,7 @@ static enum plim_status put_words(struct plim_watch_forecast *f, const struct wa
 				  unsigned kind, struct arena *arena, struct plim_err *err)
 {
 	struct lines evidence = { .arena = arena, .err = err };
-	char when[64], growth[32], room[32], steps[96] = "", low[32], high[32];
+	char when[64], growth[32], room[32], spike[32], steps[96] = "", low[32], high[32];
 
 	duration(when, sizeof(when), &f->seconds_range);
 	text_size(growth, whole(slope->middle * 60));
@@ -117,6 +118,11 @@ static enum plim_status put_words(struct plim_watch_forecast *f, const struct wa
 	lines_add(&evidence, "its lowest points climb by %s a minute, %u rises in %.0f min", growth,
 		  slope->rises, slope->seconds / 60);
 	lines_add(&evidence, "%s %s", room, kinds[kind].room);
+	if (slope->spike_high > SPIKE * slope->middle * slope->seconds)
+		lines_add(&evidence,
+			  "spikes stand up to %s above these points; it ends in the first one that "
+			  "finds no room",
+			  text_size(spike, whole(slope->spike_high)));
 	if (f->confidence == PLIM_WATCH_LOW)
 		lines_add(&evidence, "if it went on like this, it would be full in %s%s", when,
 			  steps);
@@ -142,12 +148,13 @@ static bool foresee(const struct watch_job *j, unsigned kind, struct watch_slope
 	};
 	if (!slope->climbs || f->room_bytes == PLIM_UNKNOWN)
 		return false;
-	left = (double)f->room_bytes;
-	low = left / slope->high;
-	high = left / slope->low;
+	/* Of the floor; the job dies of the first spike above it that finds no room. */
+	left = (double)f->room_bytes + slope->above;
+	low = fmax(0, left - slope->spike_high) / slope->high;
+	high = fmax(0, left - slope->spike_low) / slope->low + slope->spike_every;
 	if (low > DAY)
 		return false;
-	f->confidence = watch_slope_confidence(slope, left);
+	f->confidence = watch_slope_confidence(slope, fmax(0, left - slope->spike_low));
 	f->seconds_range = (struct plim_interval){ whole(floor(low)), whole(ceil(high)) };
 	if (slope->step_seconds > 0 && now->gauge.step != PLIM_UNKNOWN)
 		f->step_range = (struct plim_interval){

@@ -1,6 +1,7 @@
 /*
  * Memory that climbs.  A number over time is kept as the least of each bin, so that peaks of batches, evaluations and saves vanish;
- * the bins become twice as long whenever there are too many.
+ * the bins become twice as long whenever there are too many.  The most of each bin is kept beside it: a floor that climbs is not
+ * what kills a job, the first spike above it that finds no room does.
  *
  * The slope is Theil and Sen's: the median of the slopes between all pairs of blocks, its interval from Kendall's variance
  * (Sen 1968).  It says "climbs" only where the floor rose several times, does so in the later half as in the earlier, and still
@@ -16,8 +17,10 @@
 
 static void forget(struct watch_series *s, unsigned from)
 {
-	for (unsigned i = from; i < WATCH_BINS; i++)
+	for (unsigned i = from; i < WATCH_BINS; i++) {
 		s->low[i] = s->step[i] = PLIM_UNKNOWN;
+		s->high[i] = 0;
+	}
 }
 
 void watch_series_init(struct watch_series *s)
@@ -30,6 +33,8 @@ static void halve(struct watch_series *s)
 {
 	for (unsigned i = 0; i < WATCH_BINS / 2; i++) {
 		s->low[i] = s->low[2 * i] < s->low[2 * i + 1] ? s->low[2 * i] : s->low[2 * i + 1];
+		s->high[i] =
+			s->high[2 * i] > s->high[2 * i + 1] ? s->high[2 * i] : s->high[2 * i + 1];
 		s->step[i] =
 			s->step[2 * i + 1] != PLIM_UNKNOWN ? s->step[2 * i + 1] : s->step[2 * i];
 	}
@@ -56,15 +61,25 @@ void watch_series_add(struct watch_series *s, double time, uint64_t value, uint6
 	s->n = i < s->n ? s->n : i + 1;
 	if (value < s->low[i])
 		s->low[i] = value;
+	if (value > s->high[i])
+		s->high[i] = value;
 	if (step != PLIM_UNKNOWN)
 		s->step[i] = step;
 	s->last = time;
+	s->newest = value;
 }
 
 struct block {
 	double time, low;
-	double step; /* NaN: not told */
+	double low_time;   /* of the bin that has it */
+	unsigned from, to; /* its bins */
+	double step;       /* NaN: not told */
 };
+
+static double time_of(const struct watch_series *s, unsigned bin)
+{
+	return s->start + (bin + 0.5) * s->width;
+}
 
 /* The series as BLOCKS blocks of equal length, the first quarter (warm-up) left out. */
 static unsigned blocks_of(const struct watch_series *s, struct block *out)
@@ -74,13 +89,15 @@ static unsigned blocks_of(const struct watch_series *s, struct block *out)
 
 	for (unsigned b = BLOCKS / 4; b < BLOCKS; b++) {
 		unsigned from = (unsigned)(b * bins), to = (unsigned)((b + 1) * bins);
-		struct block x = { NAN, INFINITY, NAN };
+		struct block x = { NAN, INFINITY, NAN, from, to < s->n ? to : s->n, NAN };
 
-		for (unsigned i = from; i < to && i < s->n; i++) {
+		for (unsigned i = from; i < x.to; i++) {
 			if (s->low[i] == PLIM_UNKNOWN)
 				continue;
-			if ((double)s->low[i] < x.low)
+			if ((double)s->low[i] < x.low) {
 				x.low = (double)s->low[i];
+				x.low_time = time_of(s, i);
+			}
 			if (s->step[i] != PLIM_UNKNOWN)
 				x.step = (double)s->step[i];
 			x.time = s->start + (b + 0.5) * bins * s->width;
@@ -139,6 +156,47 @@ static unsigned rises_of(const struct block *b, unsigned n, bool *still)
 	return rises;
 }
 
+/* The floor now and then: the line of the middle slope, as high as the median of the later blocks puts it. */
+static double floor_at_zero(const struct block *b, unsigned n, double slope)
+{
+	double floors[BLOCKS];
+	unsigned m = 0;
+
+	for (unsigned i = n / 2; i < n; i++)
+		floors[m++] = b[i].low - slope * b[i].low_time;
+	qsort(floors, m, sizeof(*floors), by_value);
+	return floors[m / 2];
+}
+
+/*
+ * What stands above the floor: now, at its highest in any block, and what each of the later blocks reaches, with the longest time
+ * between two moments that reach it.
+ */
+static void spikes_of(const struct watch_series *s, const struct block *b, unsigned n,
+		      struct watch_slope *out)
+{
+	double floor = floor_at_zero(b, n, out->middle), before;
+	unsigned later = n / 2;
+
+	out->above = fmax(0, (double)s->newest - floor - out->middle * s->last);
+	out->spike_low = INFINITY;
+	for (unsigned i = 0; i < n; i++) {
+		double most = 0;
+
+		for (unsigned k = b[i].from; k < b[i].to; k++)
+			most = fmax(most, (double)s->high[k] - floor - out->middle * time_of(s, k));
+		out->spike_high = fmax(out->spike_high, most);
+		if (i >= later)
+			out->spike_low = fmin(out->spike_low, most);
+	}
+	before = time_of(s, b[later].from);
+	for (unsigned k = b[later].from; k < s->n; k++)
+		if ((double)s->high[k] - floor - out->middle * time_of(s, k) >= out->spike_low) {
+			out->spike_every = fmax(out->spike_every, time_of(s, k) - before);
+			before = time_of(s, k);
+		}
+}
+
 static double seconds_a_step(const struct block *b, unsigned n)
 {
 	unsigned first = 0, last = n - 1;
@@ -170,6 +228,7 @@ void watch_series_slope(const struct watch_series *s, struct watch_slope *out)
 	out->low = fmin(out->low, (later + low) / 2) * (1 - MODEL);
 	out->high = fmax(out->high, (later + high) / 2) * (1 + MODEL);
 	out->rises = rises_of(b, n, &still);
+	spikes_of(s, b, n, out);
 	out->step_seconds = seconds_a_step(b, n);
 	out->climbs = out->low > 0 && still && out->rises >= LEAST_RISES;
 }

@@ -162,14 +162,16 @@ enum plim_status watch_tell(const struct watch_judgement *j, const struct watch_
 
 #define WATCH_BINS 192
 
-/* A number over time, as the least of each bin; bins become longer as time goes. */
+/* A number over time, as the least and the most of each bin; bins become longer as time goes. */
 struct watch_series {
 	double start, width; /* seconds */
 	unsigned n;
-	uint64_t low[WATCH_BINS]; /* PLIM_UNKNOWN: nothing was seen */
+	uint64_t low[WATCH_BINS];  /* PLIM_UNKNOWN: nothing was seen */
+	uint64_t high[WATCH_BINS]; /* where something was seen */
 	uint64_t step
 		[WATCH_BINS]; /* of the training, the last one in the bin; PLIM_UNKNOWN: not told */
 	double last;          /* time of the newest value */
+	uint64_t newest;
 };
 
 void watch_series_init(struct watch_series *s);
@@ -180,6 +182,10 @@ struct watch_slope {
 	double low, middle, high; /* bytes a second, 95 % */
 	double step_seconds;      /* of a step; NaN: not told */
 	double since, seconds;    /* what it rests on */
+	double above;             /* the newest value, above the floor as it is then; bytes */
+	/* Above the floor: what every later block reaches, and the most of any; bytes. */
+	double spike_low, spike_high;
+	double spike_every; /* seconds, the longest without spike_low */
 	unsigned rises;
 };
 
