@@ -78,6 +78,28 @@ def recorded_jobs(data):
         expect(counts[gpm, "start", False] <= 0.02 * counts[gpm, "start", True], "starting", gpm, counts[gpm, "start", False])
 
 
+def died(path):
+    """A job with a gauge that leaks to its death, judged every two seconds: what is told holds the end."""
+    with lzma.open(path, "rb") as f:
+        lines = f.readlines()
+    times = [json.loads(line)["t"] for line in lines]
+    told = 0
+    for n in range(60, len(lines), 2):
+        job = json.loads(run("watch", "--replay", "-", "--json", stdin=b"".join(lines[:n]), text=False).stdout)["jobs"][0]
+        for f in job["forecasts"]:
+            if f["bound"] != "process" or f["confidence"] == "low":
+                continue
+            left, span = times[-1] - times[n - 1], f["seconds_range"]
+            told += 1
+            expect(span["low"] - 1 <= left <= span["high"] + 1, path, "dies in", left, "told", span)  # a sample a second
+    expect(told >= 12, path, told, "forecasts")
+
+
+def deaths(data):
+    folder = os.path.join(data, "watch_deaths")
+    jobs(died, [os.path.join(folder, f) for f in sorted(os.listdir(folder))])
+
+
 # ---- live ----
 
 BUSY = "while True: pass"
@@ -170,6 +192,7 @@ def main():
     program, data, fake = sys.argv[1:4]
     start(program)
     recorded_jobs(data)
+    deaths(data)
     with tempfile.TemporaryDirectory() as scratch:
         made_driver(fake, scratch)
         bad_input(scratch)
