@@ -52,9 +52,9 @@ struct plim_gauge_device {
 
 /* The end of a step, 16 bytes. */
 struct plim_gauge_mark {
-	uint32_t step;            /* its low 32 bits */
-	uint32_t flags;           /* 1: evaluation, 2: saved */
-	uint64_t allocated_bytes; /* at its end */
+	uint32_t step;                 /* its low 32 bits */
+	uint32_t flags;                /* 1: evaluation, 2: saved */
+	uint64_t peak_allocated_bytes; /* the most since the step before ended */
 };
 
 /* The page.  Everything is little-endian; a double that is not known is NaN, a whole number PLIM_UNKNOWN. */
@@ -115,13 +115,14 @@ PLIM_API void plim_gauge_set_phase(struct plim_gauge *gauge, enum plim_gauge_pha
 
 /* What a training loop tells at a step's end. */
 struct plim_gauge_step {
-	uint64_t step;            /* steps done */
-	double loss;              /* NaN: as before; so are the others */
-	double lr;                /* learning rate */
-	double grad_norm;         /* before clipping */
-	uint32_t epoch;           /* from 0 */
-	uint32_t flags;           /* of the mark: 1 evaluation, 2 saved */
-	uint64_t allocated_bytes; /* for the mark */
+	uint64_t step;    /* steps done */
+	double loss;      /* NaN: as before; so are the others */
+	double lr;        /* learning rate */
+	double grad_norm; /* before clipping */
+	uint32_t epoch;   /* from 0 */
+	uint32_t flags;   /* of the mark: 1 evaluation, 2 saved */
+	uint64_t
+		peak_allocated_bytes; /* for the mark: since the step before; PLIM_UNKNOWN: not measured */
 };
 PLIM_API void plim_gauge_set_step(struct plim_gauge *gauge, const struct plim_gauge_step *step);
 

@@ -449,7 +449,7 @@ class plim_gauge_mark(Structure):
     _fields_ = [
         ("step", c_uint32),
         ("flags", c_uint32),
-        ("allocated_bytes", c_uint64),
+        ("peak_allocated_bytes", c_uint64),
     ]
 
 
@@ -504,7 +504,7 @@ class plim_gauge_step(Structure):
         ("grad_norm", c_double),
         ("epoch", c_uint32),
         ("flags", c_uint32),
-        ("allocated_bytes", c_uint64),
+        ("peak_allocated_bytes", c_uint64),
     ]
 
 

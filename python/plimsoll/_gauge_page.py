@@ -23,9 +23,10 @@ DEVICE = struct.Struct("=10Q")  # of a plim_gauge_device, behind its uuid
 MARK = struct.Struct("=IIQ")
 # Offsets, and indices of words of 8 bytes.
 AT_COUNT, AT_DONE, AT_DEVICES, AT_MARKS = 28, 144, 256, 2304
+AT_LIMIT = AT_DEVICES + 16 + 8 * 5  # of the first device
 SEQUENCE, UPDATED, PHASE, PHASE_SINCE, LAST_STEP, BEFORE_PHASES = 16, 17, 22, 23, 24, 24
 
-LIMITS_EVERY_NS = 2_000_000_000
+LIMITS_EVERY_NS = 2_000_000_000  # src/gauge/hooks.c has it too
 
 _pages: weakref.WeakSet[Page] = weakref.WeakSet()
 
@@ -150,10 +151,11 @@ class Page:
         words[SEQUENCE] = odd + 1
 
     def step(self, step: int, memory: Optional[Tuple[int, int, int, int, int, int]] = None, device: int = 0, flags: int = 0,
-             phase: Optional[int] = None) -> None:
+             phase: Optional[int] = None, most: Optional[int] = None) -> None:
         """A step is over, and perhaps the phase.
 
-        memory: allocated, reserved, their peaks, retries, failures.  loss and others as they were set.
+        memory: allocated, reserved, their peaks, retries, failures.  loss and others as they were set.  most: allocated bytes,
+        of all moments since the step before.
         """
         words = self.words
         if words is None:
@@ -164,7 +166,8 @@ class Page:
         words[SEQUENCE] = odd
         if phase is not None:
             _turn(words, phase, now)
-        if step != words[AT_DONE // 8]:  # else a loss is told of a step that was told already
+        again = step == words[AT_DONE // 8]  # a loss is told of a step that was told already
+        if not again:
             words[LAST_STEP], self.last = now - self.last, now
         DONE.pack_into(self.map, AT_DONE, step, self.loss, self.lr, self.grad_norm)
         words[PHASE] = words[PHASE] & 0xFFFFFFFF | self.epoch << 32
@@ -175,9 +178,18 @@ class Page:
             if device >= self.devices:
                 self.devices = device + 1
                 self.map[AT_COUNT] = self.devices
-        MARK.pack_into(self.map, AT_MARKS + 16 * (step % STEPS), step & 0xFFFFFFFF, flags, UNKNOWN if memory is None else memory[0])
+        if not again or flags or most is not None:
+            MARK.pack_into(self.map, AT_MARKS + 16 * (step % STEPS), step & 0xFFFFFFFF, flags, UNKNOWN if most is None else most)
         words[UPDATED] = now
         words[SEQUENCE] = odd + 1
+
+    def tell_limit(self, device: int) -> None:
+        """The limit alone; the hooks in C, which write the other numbers of a step, ask for it now and then."""
+        words = self.words
+        if words is not None and device < DEVICES:
+            words[SEQUENCE] = odd = words[SEQUENCE] + 1 | 1
+            words[AT_LIMIT // 8 + 16 * device] = limit_of(device)
+            words[SEQUENCE] = odd + 1
 
     def limit(self, device: int, now: int) -> int:
         """It may be set at any time, and asking costs more than a step."""

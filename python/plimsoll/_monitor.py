@@ -224,13 +224,13 @@ class MemoryMonitor:
         if _torch.forks != self._forks:
             return
         now = self.memory.numbers()
-        self._end_step(now, None if self.gauge is None else self.gauge.page, None)
+        self._end_step(now, None if self.gauge is None else self.gauge.page, None, None)
 
-    def _end_step(self, now: _torch.Numbers, page: Any, phase: int | None) -> None:
+    def _end_step(self, now: _torch.Numbers, page: Any, phase: int | None, peak: int | None) -> None:
         self._step_ends.append((self.steps, now[0]))
         self.steps += 1
         if page is not None:
-            page.step(self.steps, now, self._slot, 0, phase)
+            page.step(self.steps, now, self._slot, 0, phase, peak)
         if _torch.due:
             _after_mark()
 
@@ -341,7 +341,7 @@ class _Phases:
     def __init__(self, monitor: MemoryMonitor, peaks: Peaks) -> None:
         self.monitor, self.peaks = monitor, peaks
         self.each = peaks != "step"  # this step is read by phase
-        self.highest = 0
+        self.highest = self.step_peak = 0
         self.phase: str | None = None
         self.peak: _torch.Peak | None = None
         self.own_steps = False
@@ -421,11 +421,13 @@ class _Phases:
         if not step and (not self.each or phase == "forward" and before in ("between", None)):
             return
         now = self.cut()
+        self.step_peak = max(self.step_peak, now[2])
         self.append(((before if self.each else "step") or "between", now, monitor._last, monitor.steps))
         monitor._last = now[4:]
         monitor._kept += 1
         if step:
-            monitor._end_step(now, self.page, GAUGE_PHASES[phase] if self.peaks != "step" else None)
+            monitor._end_step(now, self.page, GAUGE_PHASES[phase] if self.peaks != "step" else None, self.step_peak)
+            self.step_peak = 0
             if self.peaks == "sampled":
                 self.each = monitor.steps < SAMPLED_FIRST or monitor.steps % SAMPLED_EACH == 0 or now[2] > self.highest
         if now[2] > self.highest:
@@ -458,8 +460,8 @@ def _hooks_in_c(phases: _Phases) -> tuple[Callable[..., None], ...] | None:
     try:
         made: tuple[Callable[..., None], ...] = function((
             monitor, phases, phases.begin, stats, reset, arguments, phases.cut, peaks.open, phases.append, monitor._step_ends.append,
-            phases.grad, page, _torch.due, _after_mark, address, monitor._slot, int(is_dict), int(phases.peaks != "step"),
-            int(phases.peaks == "sampled"), int(phases.own_steps), SAMPLED_FIRST, SAMPLED_EACH))
+            phases.grad, page, None if page is None else page.tell_limit, _torch.due, _after_mark, address, monitor._slot,
+            int(is_dict), int(phases.peaks != "step"), int(phases.peaks == "sampled"), int(phases.own_steps), SAMPLED_FIRST, SAMPLED_EACH))
     except ValueError:  # there is no Python to be found by name
         return None
     return made

@@ -153,8 +153,8 @@ def read(pid: int | None = None, *, path: PathLike | None = None) -> GaugePage:
 
     devices = [{name: known(getattr(page.devices[i], name)) for name in (row[0] for row in _abi.plim_gauge_device._fields_)
                 if name not in ("uuid", "unused")} for i in range(page.device_count)]
-    marks = sorted(({"step": m.step, "flags": m.flags, "allocated_bytes": m.allocated_bytes} for m in page.marks
-                    if m.allocated_bytes != _native.UNKNOWN), key=lambda mark: int(mark["step"]))
+    marks = sorted(({"step": m.step, "flags": m.flags, "peak_allocated_bytes": known(m.peak_allocated_bytes)} for m in page.marks
+                    if m.step), key=lambda mark: int(mark["step"]))
     return GaugePage({
         "pid": page.pid, "run": page.run.decode("ascii", "replace"), "rank": page.rank, "world": page.world, "step": page.step,
         "total_steps": known(page.total_steps), "phase": names[page.phase], "loss": real(page.loss), "lr": real(page.lr),

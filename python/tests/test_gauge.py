@@ -85,7 +85,7 @@ class Page(unittest.TestCase):
         options = _native.options("gauge", path=self.path, rank=2, world=8)
         _native.check(library.plim_gauge_open(ctypes.byref(options), ctypes.byref(handle), ctypes.byref(error)), error)
         library.plim_gauge_set_phase(handle, 2)
-        told = _abi.plim_gauge_step(step=5, loss=2.5, lr=float("nan"), grad_norm=float("nan"), epoch=3, allocated_bytes=10)
+        told = _abi.plim_gauge_step(step=5, loss=2.5, lr=float("nan"), grad_norm=float("nan"), epoch=3, peak_allocated_bytes=10)
         library.plim_gauge_set_step(handle, ctypes.byref(told))
         seen = gauge.read(path=self.path)
         self.assertEqual((seen.step, seen.phase, seen.loss, seen.lr, seen.epoch, seen.rank), (5, "forward", 2.5, None, 3, 2))

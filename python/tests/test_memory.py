@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fak
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import _job, _monitor, _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
+from plimsoll import _gauge_page, _job, _monitor, _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
 from plimsoll.errors import ArgumentError, NotFoundError  # noqa: E402
 from plimsoll.memory import (MemoryMonitor, Recorder, by_owner, free_last_exception, release,  # noqa: E402
                              saved_activations)
@@ -61,7 +61,8 @@ class HooksInC(WithCard):
     def loop(self, peaks, optimizer, in_c):
         gc.collect()
         torch.card.reset()
-        with unittest.mock.patch.object(_monitor, "_hooks_in_c", _monitor._hooks_in_c if in_c else lambda phases: None):
+        with unittest.mock.patch.object(_monitor, "_hooks_in_c", _monitor._hooks_in_c if in_c else lambda phases: None), \
+                unittest.mock.patch.object(_gauge_page, "limit_of", lambda device: 7 << 30):
             monitor, model = MemoryMonitor(capacity=1000), Model(2)
             optimizer = torch.optim.Optimizer(model.parameters()) if optimizer else None
             with gauge.Gauge(path=self.path) as page:
@@ -96,6 +97,10 @@ class HooksInC(WithCard):
                             page = answer[-1]
                             timed.append([name for name, ns in page.pop("phase_ns").items() if ns])
                             self.assertGreater(page.pop("last_step_ns"), 0)
+                            self.assertEqual(page["devices"][0]["limit_bytes"], 7 << 30)
+                            # of step 11 the 9 MiB that were held for a moment
+                            most = max(page["steps"], key=lambda mark: mark["peak_allocated_bytes"])
+                            self.assertGreater(most["peak_allocated_bytes"], page["devices"][0]["allocated_bytes"])
                         self.assertEqual(timed[0], timed[1])
                         self.assertEqual(one, other)
 

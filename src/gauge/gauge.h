@@ -22,6 +22,6 @@ void gauge_forget(struct plim_gauge *gauge);
  * The step before ended at `ended`; returns when this one did.
  */
 uint64_t gauge_page_step(struct plim_gauge *gauge, uint64_t step, const uint64_t numbers[6],
-			 uint32_t slot, uint32_t phase, uint64_t ended);
+			 uint64_t peak, uint32_t slot, uint32_t phase, uint64_t ended);
 
 #endif

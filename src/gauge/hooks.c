@@ -92,19 +92,20 @@ static const char *const words[WORDS] = {
 /* What plim_python_hooks is given, in this order. */
 enum given {
 	G_MONITOR,
-	G_PHASES,              /* .peak, and what is called for the first turn: */
-	G_BEGIN,               /* () */
-	G_STATS,               /* *G_ARGUMENTS -> PyTorch's dict, or six numbers */
-	G_RESET,               /* *G_ARGUMENTS */
-	G_ARGUMENTS,           /* (the device,), or () */
-	G_CUT,                 /* () -> six numbers: where peaks nest */
-	G_OPEN,                /* list of open peaks */
-	G_APPEND,              /* a reading */
-	G_APPEND_END,          /* (step, allocated bytes) */
-	G_GRAD,                /* () -> is this a training step? */
-	G_PAGE,                /* of the gauge, .words and .last; or None */
-	G_DUE,                 /* list of dumps that are due */
-	G_DUMP,                /* (): makes them */
+	G_PHASES,     /* .peak, and what is called for the first turn: */
+	G_BEGIN,      /* () */
+	G_STATS,      /* *G_ARGUMENTS -> PyTorch's dict, or six numbers */
+	G_RESET,      /* *G_ARGUMENTS */
+	G_ARGUMENTS,  /* (the device,), or () */
+	G_CUT,        /* () -> six numbers: where peaks nest */
+	G_OPEN,       /* list of open peaks */
+	G_APPEND,     /* a reading */
+	G_APPEND_END, /* (step, allocated bytes) */
+	G_GRAD,       /* () -> is this a training step? */
+	G_PAGE,       /* of the gauge, .words and .last; or None */
+	G_LIMIT, /* (the slot): its limit to the page, now and then: asking costs more than a step */
+	G_DUE,   /* list of dumps that are due */
+	G_DUMP,  /* (): makes them */
 	G_OBJECTS,             /* behind them numbers: */
 	G_ADDRESS = G_OBJECTS, /* of the gauge's mapping; 0: none */
 	G_SLOT,
@@ -126,10 +127,12 @@ struct hooks {
 	unsigned forks;           /* when it was made */
 	unsigned phase;
 	int each, begun;
-	uint64_t highest;
+	uint64_t highest, step_peak; /* of all, and of this step so far */
+	uint64_t asked;              /* for the limit; by the clock of steps, 0: not yet */
 };
 
 #define CAPSULE "plimsoll.hooks"
+#define LIMITS_EVERY_NS 2000000000u /* as python/plimsoll/_gauge_page.py has it */
 
 static uint64_t given(const struct hooks *h, enum given which)
 {
@@ -358,7 +361,7 @@ static struct plim_gauge *gauge_of(const struct hooks *h)
 }
 
 /* A step's numbers, to its page; its clock is shared with Python, which may tell steps too. */
-static int page_step(const struct hooks *h, uint64_t steps, const uint64_t now[6], unsigned phase)
+static int page_step(struct hooks *h, uint64_t steps, const uint64_t now[6], unsigned phase)
 {
 	struct plim_gauge *gauge = gauge_of(h);
 	uint64_t ended;
@@ -367,11 +370,17 @@ static int page_step(const struct hooks *h, uint64_t steps, const uint64_t now[6
 		return 1;
 	if (!number_of(h, h->object[G_PAGE], W_PAGE_LAST, &ended))
 		return 0;
-	ended = gauge_page_step(gauge, steps, now, (uint32_t)given(h, G_SLOT), phase, ended);
-	return set_number(h, h->object[G_PAGE], W_PAGE_LAST, ended);
+	ended = gauge_page_step(gauge, steps, now, h->step_peak, (uint32_t)given(h, G_SLOT), phase,
+				ended);
+	if (!set_number(h, h->object[G_PAGE], W_PAGE_LAST, ended))
+		return 0;
+	if (h->asked && ended - h->asked < LIMITS_EVERY_NS)
+		return 1;
+	h->asked = ended;
+	return tell(&h->py, h->object[G_LIMIT], h->py.number(given(h, G_SLOT)));
 }
 
-static int end_step(const struct hooks *h, const uint64_t now[6], void *allocated, unsigned phase)
+static int end_step(struct hooks *h, const uint64_t now[6], void *allocated, unsigned phase)
 {
 	const struct python *py = &h->py;
 	uint64_t steps;
@@ -415,10 +424,13 @@ static int turn(struct hooks *h, unsigned phase, int step)
 		return 0;
 	for (py_size i = 0; i < 6; i++)
 		now[i] = h->py.value(h->py.item(six, i));
+	h->step_peak = now[2] > h->step_peak ? now[2] : h->step_peak;
 	label = !h->each ? P_STEP : before ? before : P_BETWEEN;
 	done = !h->py.error() && keep(h, label, six) &&
 	       (!step || end_step(h, now, h->py.item(six, 0), phase));
 	h->py.drop(six);
+	if (step)
+		h->step_peak = 0;
 	if (done && step && given(h, G_SAMPLED)) {
 		done = number_of(h, h->object[G_MONITOR], W_STEPS, &steps);
 		h->each = steps < given(h, G_FIRST) || steps % given(h, G_EACH) == 0 ||

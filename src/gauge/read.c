@@ -69,7 +69,7 @@ const char *gauge_judge(struct plim_gauge_page *p, uint32_t pid, uint64_t start_
 	for (uint32_t i = 0; i < p->device_count; i++)
 		judge_device(&p->devices[i]);
 	for (size_t i = 0; i < PLIM_GAUGE_STEPS; i++)
-		bound(&p->marks[i].allocated_bytes);
+		bound(&p->marks[i].peak_allocated_bytes);
 	return NULL;
 }
 

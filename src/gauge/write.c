@@ -191,7 +191,7 @@ static void first(struct plim_gauge *g, const struct plim_gauge_options *o)
 	p->last_step_ns = PLIM_UNKNOWN;
 	p->updated_ns = p->phase_since_ns = g->last_ns = now_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < PLIM_GAUGE_STEPS; i++)
-		p->marks[i].allocated_bytes = PLIM_UNKNOWN;
+		p->marks[i].peak_allocated_bytes = PLIM_UNKNOWN;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	memcpy(p->magic, "PLIMGAGE", 8); /* last: before it is no page */
 }
@@ -263,7 +263,7 @@ void plim_gauge_set_phase(struct plim_gauge *g, enum plim_gauge_phase phase)
 void plim_gauge_set_step(struct plim_gauge *g, const struct plim_gauge_step *s)
 {
 	struct plim_gauge_page *p;
-	struct plim_gauge_mark mark = { (uint32_t)s->step, s->flags, s->allocated_bytes };
+	struct plim_gauge_mark mark = { (uint32_t)s->step, s->flags, s->peak_allocated_bytes };
 	uint64_t now;
 
 	if (!begin(g))
@@ -313,9 +313,9 @@ void gauge_forget(struct plim_gauge *gauge)
 }
 
 uint64_t gauge_page_step(struct plim_gauge *g, uint64_t step, const uint64_t numbers[6],
-			 uint32_t slot, uint32_t phase, uint64_t ended)
+			 uint64_t peak, uint32_t slot, uint32_t phase, uint64_t ended)
 {
-	struct plim_gauge_mark mark = { (uint32_t)step, 0, numbers[0] };
+	struct plim_gauge_mark mark = { (uint32_t)step, 0, peak };
 	struct plim_gauge_device *d;
 	uint64_t now;
 

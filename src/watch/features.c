@@ -27,6 +27,7 @@ void watch_sample_clear(struct watch_sample *s)
 					 .allocated_bytes = PLIM_UNKNOWN,
 					 .reserved_bytes = PLIM_UNKNOWN,
 					 .limit_bytes = PLIM_UNKNOWN,
+					 .peak_bytes = PLIM_UNKNOWN,
 					 .loss = NAN,
 					 .data_s = NAN,
 					 .total_s = NAN };

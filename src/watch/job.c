@@ -216,6 +216,7 @@ static void look_at_memory(struct watch_job *j, const struct watch_sample *s)
 		gpu = s->card.used_bytes;
 	watch_series_add(&j->series[WATCH_MEM_GPU], s->time, gpu, step);
 	watch_series_add(&j->series[WATCH_MEM_GAUGE], s->time, s->gauge.allocated_bytes, step);
+	watch_series_spike(&j->series[WATCH_MEM_GAUGE], s->gauge.peak_bytes);
 	watch_series_add(&j->series[WATCH_MEM_CGROUP], s->time, s->host.limit_used_bytes, step);
 	watch_series_add(&j->series[WATCH_MEM_MACHINE], s->time, resident(s), step);
 	watch_series_add(&j->series[WATCH_MEM_SHM], s->time, s->host.shm_used_bytes, step);

@@ -131,6 +131,7 @@ static const struct member gauge_members[] = {
 	{ "allocated", U64, offsetof(struct watch_gauge, allocated_bytes), 0, 0, NULL, NULL },
 	{ "reserved", U64, offsetof(struct watch_gauge, reserved_bytes), 0, 0, NULL, NULL },
 	{ "limit", U64, offsetof(struct watch_gauge, limit_bytes), 0, 0, NULL, NULL },
+	{ "peak", U64, offsetof(struct watch_gauge, peak_bytes), 0, 0, NULL, NULL },
 	{ "phase", U64, offsetof(struct watch_gauge, phase), 0, 0, NULL, NULL },
 	{ "loss", DOUBLE, offsetof(struct watch_gauge, loss), 0, 1, NULL, NULL },
 	{ "data_s", DOUBLE, offsetof(struct watch_gauge, data_s), 0, 1, NULL, NULL },

@@ -23,8 +23,9 @@ struct kept {
 	uint64_t place, cores;
 	char name[64];
 	struct proc_quota quota;
-	bool gauge; /* it had one */
-	bool here;  /* it is where we are */
+	bool gauge;          /* it had one */
+	uint64_t gauge_step; /* the last that it told */
+	bool here;           /* it is where we are */
 	struct proc_children children;
 	struct proc_rank rank;
 };
@@ -248,8 +249,23 @@ static void take_card(const struct gpu_card *c, uint64_t pid, bool fresh, struct
 			out->job_bytes = c->processes[k].bytes;
 }
 
+/* The most of the steps behind `before`, as far as the page still has them. */
+static uint64_t peak_of(const struct plim_gauge_page *page, uint64_t before)
+{
+	uint64_t most = PLIM_UNKNOWN;
+
+	for (uint64_t n = page->step, k = 0; n > before && k < PLIM_GAUGE_STEPS; n--, k++) {
+		const struct plim_gauge_mark *mark = &page->marks[n % PLIM_GAUGE_STEPS];
+
+		if (mark->step == (uint32_t)n && mark->peak_allocated_bytes != PLIM_UNKNOWN &&
+		    (most == PLIM_UNKNOWN || mark->peak_allocated_bytes > most))
+			most = mark->peak_allocated_bytes;
+	}
+	return most;
+}
+
 /* false: it has none, or one that is not to be believed. */
-static bool take_gauge(uint64_t pid, struct watch_gauge *out)
+static bool take_gauge(uint64_t pid, uint64_t *step, struct watch_gauge *out)
 {
 	struct plim_gauge_page page;
 	struct plim_err err;
@@ -264,12 +280,14 @@ static bool take_gauge(uint64_t pid, struct watch_gauge *out)
 				     .allocated_bytes = PLIM_UNKNOWN,
 				     .reserved_bytes = PLIM_UNKNOWN,
 				     .limit_bytes = PLIM_UNKNOWN,
+				     .peak_bytes = peak_of(&page, *step),
 				     .loss = page.loss,
 				     .phase = page.phase,
 				     .data_s = page.phase_ns[0] == PLIM_UNKNOWN
 						       ? NAN
 						       : (double)page.phase_ns[0] / 1e9,
 				     .total_s = total };
+	*step = page.step;
 	if (page.device_count) {
 		out->allocated_bytes = page.devices[0].allocated_bytes;
 		out->reserved_bytes = page.devices[0].reserved_bytes;
@@ -362,7 +380,7 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 	if (job->card < l->cards.n)
 		take_card(&l->cards.at[job->card], job->pid, l->cards.fresh, &s->card);
 	take_host(l, k, &s->host);
-	k->gauge = k->gauge && take_gauge(job->pid, &s->gauge);
+	k->gauge = k->gauge && take_gauge(job->pid, &k->gauge_step, &s->gauge);
 	return PLIM_OK;
 }
 

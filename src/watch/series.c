@@ -69,6 +69,12 @@ void watch_series_add(struct watch_series *s, double time, uint64_t value, uint6
 	s->newest = value;
 }
 
+void watch_series_spike(struct watch_series *s, uint64_t value)
+{
+	if (s->n && value != PLIM_UNKNOWN && value > s->high[s->n - 1])
+		s->high[s->n - 1] = value;
+}
+
 struct block {
 	double time, low;
 	double low_time;   /* of the bin that has it */

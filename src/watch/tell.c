@@ -57,9 +57,12 @@ static void tell_workers(struct telling *t)
 {
 	const double *at = t->f->at;
 
-	lines_add(&t->evidence, "%.0f DataLoader worker%s, each at %.0f %% of a core",
-		  at[WATCH_WORKERS], at[WATCH_WORKERS] == 1 ? "" : "s",
-		  percent(at[WATCH_WORKER_CORES]));
+	if (at[WATCH_WORKERS] >= 1)
+		lines_add(&t->evidence, "%.0f DataLoader worker%s, each at %.0f %% of a core",
+			  at[WATCH_WORKERS], at[WATCH_WORKERS] == 1 ? "" : "s",
+			  percent(at[WATCH_WORKER_CORES]));
+	else
+		lines_add(&t->evidence, "no DataLoader workers");
 	tell_gpu(t);
 	tell_most(t);
 }
@@ -121,9 +124,11 @@ static void input_source(struct telling *t)
 static void input_unknown(struct telling *t)
 {
 	if (t->f->at[WATCH_DATA] >= 0)
-		lines_add(&t->evidence,
-			  "the job itself says that %.0f %% of its time is waiting for data",
-			  percent(t->f->at[WATCH_DATA]));
+		lines_add(&t->evidence, "the job itself says that %.0f %% of its time is %s",
+			  percent(t->f->at[WATCH_DATA]),
+			  t->f->at[WATCH_WORKERS] >= 1
+				  ? "waiting for data"
+				  : "between two steps: data, or what the script does there");
 	tell_workers(t);
 	if (t->f->sleeps_hidden)
 		lines_add(&t->evidence, "what the workers sleep in may not be read here (another "

@@ -61,6 +61,7 @@ struct watch_gauge {
 	bool here;
 	uint64_t step, allocated_bytes, reserved_bytes, limit_bytes;
 	double loss;
+	uint64_t peak_bytes;    /* allocated at most, in the steps since the sample before */
 	uint64_t phase;         /* enum plim_gauge_phase */
 	double data_s, total_s; /* counters: time in the phase "data", in all phases */
 };
@@ -176,6 +177,9 @@ struct watch_series {
 
 void watch_series_init(struct watch_series *s);
 void watch_series_add(struct watch_series *s, double time, uint64_t value, uint64_t step);
+
+/* It was that high a while before the newest value. */
+void watch_series_spike(struct watch_series *s, uint64_t value);
 
 struct watch_slope {
 	bool climbs;              /* it does, steadily, and still does */
