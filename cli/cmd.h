@@ -96,15 +96,18 @@ bool cmd_is_page(const char *path);
 /* A page that shows its progress on a terminal; max_memory is an option's value. */
 enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, struct plim_err *err);
 
-/* What a verb says, collected for its page: cmd_answer_text and _json are plim_write_fn. */
-struct cmd_answer {
-	struct cmd_words {
-		char *at;
-		size_t n;
-	} text, json;
+/* What is collected instead of printed; zeroed before, `at` is freed by the caller. */
+struct cmd_words {
+	char *at; /* ends with a 0 */
+	size_t n;
 };
-int cmd_answer_text(void *answer, const char *text, size_t n);
-int cmd_answer_json(void *answer, const char *text, size_t n);
+/* A plim_write_fn that appends; ctx is the struct cmd_words. */
+int cmd_collect(void *ctx, const char *text, size_t n);
+
+/* What a verb says, collected for its page. */
+struct cmd_answer {
+	struct cmd_words text, json;
+};
 struct plim_text_style cmd_answer_style(void);
 
 /* Give it to the page, if `st` is no failure.  Frees it. */

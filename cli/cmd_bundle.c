@@ -1,6 +1,7 @@
 /* plimsoll bundle: what a ticket needs of a run, in one tar archive: listed first, then written. */
 #include "cmd.h"
 #include "output.h"
+#include "versions.h"
 
 #include <plimsoll/doctor.h>
 #include <plimsoll/durable.h>
@@ -38,8 +39,7 @@ static const struct opt bundle_opt[] = {
 
 struct part {
 	const char *name, *what;
-	char *bytes;
-	size_t n;
+	struct cmd_words words;
 };
 
 struct bundle {
@@ -50,21 +50,6 @@ struct bundle {
 };
 
 static const struct plim_text_style plain = { .width = WIDTH, .utf8 = true };
-
-/* A plim_write_fn: to the end of a part. */
-static int collect(void *ctx, const char *text, size_t n)
-{
-	struct part *p = ctx;
-	char *more = realloc(p->bytes, p->n + n + 1);
-
-	if (!more)
-		return ENOMEM;
-	memcpy(more + p->n, text, n);
-	p->bytes = more;
-	p->n += n;
-	more[p->n] = 0;
-	return 0;
-}
 
 static struct part *add(struct bundle *b, const char *name, const char *what)
 {
@@ -93,7 +78,7 @@ static enum plim_status take_file(struct part *p, const char *path, struct plim_
 	if (!f)
 		return fail(err, path);
 	while (!st && (n = fread(some, 1, sizeof(some), f)) > 0)
-		st = collect(p, some, n) ? fail(err, path) : PLIM_OK;
+		st = cmd_collect(&p->words, some, n) ? fail(err, path) : PLIM_OK;
 	if (ferror(f))
 		st = fail(err, path);
 	(void)fclose(f);
@@ -129,18 +114,18 @@ static enum plim_status add_report(struct bundle *b, struct plim_recording *r, s
 	st = plim_report_of(r, &options, &report, err);
 	if (st)
 		return st;
-	st = plim_report_text(report, &plain, collect,
-			      add(b, "report.txt", "plimsoll report --why"), err);
+	st = plim_report_text(report, &plain, cmd_collect,
+			      &add(b, "report.txt", "plimsoll report --why")->words, err);
 	if (!st)
-		st = plim_report_json(report, collect, add(b, "report.json", "the same as JSON"),
-				      err);
+		st = plim_report_json(report, cmd_collect,
+				      &add(b, "report.json", "the same as JSON")->words, err);
 	plim_report_free(report);
 	return st;
 }
 
 /* The recording in its temporary place, once. */
 static enum plim_status add_run(struct bundle *b, const char *path, const char *packed,
-				struct plim_err *err)
+				struct plim_doctor *d, struct plim_err *err)
 {
 	struct plim_input input = { .size = sizeof(input), .path = path, .name = "recording.plim" };
 	struct plim_recording_options options;
@@ -150,6 +135,8 @@ static enum plim_status add_run(struct bundle *b, const char *path, const char *
 	plim_recording_options_init(&options);
 	options.max_memory_bytes = b->o->max_memory == OPT_NONE ? 0 : b->o->max_memory;
 	st = plim_recording_read(&input, &options, &r, err);
+	if (!st)
+		st = versions_add(d, r, b->o->log, err);
 	if (!st)
 		st = add_recording(b, r, packed, err);
 	if (!st)
@@ -161,16 +148,16 @@ static enum plim_status add_run(struct bundle *b, const char *path, const char *
 /* The last lines of a text, so many and no more bytes. */
 static void keep_tail(struct part *p)
 {
-	size_t from = p->n, lines = 0;
+	size_t from = p->words.n, lines = 0;
 
-	while (from && p->n - from < TAIL_BYTES) {
-		if (p->bytes[from - 1] == '\n' && from < p->n && ++lines == TAIL_LINES)
+	while (from && p->words.n - from < TAIL_BYTES) {
+		if (p->words.at[from - 1] == '\n' && from < p->words.n && ++lines == TAIL_LINES)
 			break;
 		from--;
 	}
-	if (p->n)
-		memmove(p->bytes, p->bytes + from, p->n - from + 1);
-	p->n -= from;
+	if (p->words.n)
+		memmove(p->words.at, p->words.at + from, p->words.n - from + 1);
+	p->words.n -= from;
 }
 
 /* What why tells of the log; its own lines are somebody's words, which no rule makes public. */
@@ -186,33 +173,30 @@ static enum plim_status add_log(struct bundle *b, const char *packed, struct pli
 	st = plim_why_open(b->o->log, &options, &w, err);
 	if (st)
 		return st;
-	st = plim_why_text(w, &plain, collect,
-			   add(b, "why.txt", "what plimsoll why tells of the log"), err);
+	st = plim_why_text(w, &plain, cmd_collect,
+			   &add(b, "why.txt", "what plimsoll why tells of the log")->words, err);
 	plim_why_free(w);
 	if (!st && b->o->names) {
 		struct part *tail = add(b, "log-tail.txt", "the log's last lines as they are");
 
 		st = take_file(tail, b->o->log, err);
 		keep_tail(tail);
-		b->count -= tail->n && memchr(tail->bytes, 0, tail->n) != NULL; /* compressed */
+		b->count -= tail->words.n &&
+			    memchr(tail->words.at, 0, tail->words.n) != NULL; /* compressed */
 	}
 	return st;
 }
 
-static enum plim_status add_machine(struct bundle *b, struct plim_err *err)
+/* Of the run as far as its files tell, and of this machine with its Python. */
+static enum plim_status add_versions(struct bundle *b, struct plim_doctor *d, struct plim_err *err)
 {
-	struct plim_doctor_options options;
-	struct plim_doctor *d;
-	enum plim_status st;
+	enum plim_status st = cmd_doctor_python(d, !b->o->names, err);
 
-	plim_doctor_options_init(&options);
-	options.flags = b->o->names ? 0 : PLIM_DOCTOR_REDACT;
-	st = plim_doctor_open(&options, &d, err);
-	if (st)
-		return st;
-	st = plim_doctor_text(d, &plain, collect,
-			      add(b, "versions.txt", "this machine, by plimsoll doctor"), err);
-	plim_doctor_free(d);
+	if (!st)
+		st = plim_doctor_text(
+			d, &plain, cmd_collect,
+			&add(b, "versions.txt", "versions of the run and of this machine")->words,
+			err);
 	return st;
 }
 
@@ -236,7 +220,7 @@ static void head_of(const struct part *p, char head[BLOCK])
 	put_octal(head + 100, 8, 0644);
 	put_octal(head + 108, 8, 0);
 	put_octal(head + 116, 8, 0);
-	put_octal(head + 124, 12, p->n);
+	put_octal(head + 124, 12, p->words.n);
 	put_octal(head + 136, 12, 0);
 	memset(head + 148, ' ', 8);
 	head[156] = '0';
@@ -261,10 +245,10 @@ static enum plim_status write_archive(const struct bundle *b, const char *path,
 
 		head_of(p, head);
 		st = plim_durable_write(d, head, BLOCK, err);
-		if (!st && p->n)
-			st = plim_durable_write(d, p->bytes, p->n, err);
-		if (!st && p->n % BLOCK)
-			st = plim_durable_write(d, zeros, BLOCK - p->n % BLOCK, err);
+		if (!st && p->words.n)
+			st = plim_durable_write(d, p->words.at, p->words.n, err);
+		if (!st && p->words.n % BLOCK)
+			st = plim_durable_write(d, zeros, BLOCK - p->words.n % BLOCK, err);
 	}
 	if (!st)
 		st = plim_durable_write(d, zeros, sizeof(zeros), err);
@@ -280,7 +264,7 @@ static enum plim_status write_archive(const struct bundle *b, const char *path,
 static void list(const struct bundle *b, FILE *to)
 {
 	for (size_t i = 0; i < b->count; i++)
-		(void)fprintf(to, "%10zu  %-14s  %s\n", b->parts[i].n, b->parts[i].name,
+		(void)fprintf(to, "%10zu  %-14s  %s\n", b->parts[i].words.n, b->parts[i].name,
 			      b->parts[i].what);
 	if (b->kept)
 		(void)fprintf(to, "%s\n", b->kept);
@@ -289,7 +273,8 @@ static void list(const struct bundle *b, FILE *to)
 			    to);
 }
 
-static enum plim_status fill(struct bundle *b, const char *path, struct plim_err *err)
+static enum plim_status fill(struct bundle *b, const char *path, struct plim_doctor *d,
+			     struct plim_err *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	char folder[200], packed[250];
@@ -300,11 +285,11 @@ static enum plim_status fill(struct bundle *b, const char *path, struct plim_err
 	if (!mkdtemp(folder))
 		return fail(err, folder);
 	(void)snprintf(packed, sizeof(packed), "%s/recording.plim", folder);
-	st = add_run(b, path, packed, err);
+	st = add_run(b, path, packed, d, err);
 	if (!st && b->o->log)
 		st = add_log(b, packed, err);
 	if (!st)
-		st = add_machine(b, err);
+		st = add_versions(b, d, err);
 	(void)unlink(packed);
 	(void)rmdir(folder);
 	return st;
@@ -312,9 +297,18 @@ static enum plim_status fill(struct bundle *b, const char *path, struct plim_err
 
 static int bundle_to(struct bundle *b, struct output *out, const char *path)
 {
+	struct plim_doctor_options options;
+	struct plim_doctor *d = NULL;
+	enum plim_status st;
 	struct plim_err err;
 
-	if (fill(b, path, &err))
+	plim_doctor_options_init(&options);
+	options.flags = b->o->names ? 0 : PLIM_DOCTOR_REDACT;
+	st = plim_doctor_open(&options, &d, &err);
+	if (!st)
+		st = fill(b, path, d, &err);
+	plim_doctor_free(d);
+	if (st)
 		return cmd_fail(&err);
 	list(b, out && cmd_output_is_stdout(out) ? stderr : stdout);
 	if (!out) {
@@ -343,7 +337,7 @@ static int bundle_run(const void *values, int argc, char **argv)
 		return code;
 	code = bundle_to(&b, b.o->output ? &out : NULL, argv[0]);
 	for (size_t i = 0; i < PARTS_MAX; i++)
-		free(b.parts[i].bytes);
+		free(b.parts[i].words.at);
 	free(b.kept);
 	return b.o->output ? cmd_output_end(&out, code) : code;
 }
@@ -361,7 +355,8 @@ const struct cmd cmd_bundle = {
 	.about = "Lists what will be in the archive, and how large it is, then writes it: the "
 		 "recording, packed, with words in place of all names that are not of public "
 		 "packages; its report as text and JSON, made of that; what plimsoll why tells of "
-		 "the log; the versions of this machine.  Nothing is sent anywhere.\n\n"
+		 "the log; the versions of the run, as far as its recording and log tell them, and "
+		 "those of this machine.  Nothing is sent anywhere.\n\n"
 		 "The log itself is not in it: its lines can hold anything.  With --names its last "
 		 "200 lines are, and all names stay.",
 	.examples = bundle_examples,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 struct ckpt_opts {
+	bool redact;
 	bool json, values, no_color, tensors, no_manifest, dry_run, quiet;
 	bool silent; /* the page goes where the text would */
 	const char *threshold, *keys, *output, *config;
@@ -28,6 +29,8 @@ struct ckpt_opts {
 	OPT_HEADING("How to show it"),                                                           \
 		OPT_FLAG('j', "json", ckpt_opts, json,                                           \
 			 "print JSON (schema ckpt/2) instead of text"),                          \
+		OPT_FLAG(0, "redact", ckpt_opts, redact,                                         \
+			 "words in place of names that public checkpoints do not have"),         \
 		OPT_U64('w', "width", ckpt_opts, width, "columns", 40, 500, OPT_NONE,            \
 			"of the text (the terminal's, or 80)"),                                  \
 		OPT_FLAG(0, "no-color", ckpt_opts, no_color, "no colours (also NO_COLOR)"),      \
@@ -119,10 +122,10 @@ static int page_of_one(const struct ckpt_opts *o, const struct plim_ckpt *c)
 	struct cmd_answer answer = { 0 };
 	struct plim_err err;
 	enum plim_status st =
-		plim_ckpt_text(c, PLIM_CKPT_TEXT_SHOW, &style, cmd_answer_text, &answer, &err);
+		plim_ckpt_text(c, PLIM_CKPT_TEXT_SHOW, &style, cmd_collect, &answer.text, &err);
 
 	if (!st)
-		st = plim_ckpt_json(c, cmd_answer_json, &answer, &err);
+		st = plim_ckpt_json(c, cmd_collect, &answer.json, &err);
 	return page_written(o, &answer, st, &err);
 }
 
@@ -131,10 +134,10 @@ static int page_of_diff(const struct ckpt_opts *o, const struct plim_ckpt_diff *
 	struct plim_text_style style = cmd_answer_style();
 	struct cmd_answer answer = { 0 };
 	struct plim_err err;
-	enum plim_status st = plim_ckpt_diff_text(d, &style, cmd_answer_text, &answer, &err);
+	enum plim_status st = plim_ckpt_diff_text(d, &style, cmd_collect, &answer.text, &err);
 
 	if (!st)
-		st = plim_ckpt_diff_json(d, cmd_answer_json, &answer, &err);
+		st = plim_ckpt_diff_json(d, cmd_collect, &answer.json, &err);
 	return page_written(o, &answer, st, &err);
 }
 
@@ -162,7 +165,7 @@ static int one(const struct ckpt_opts *o, const char *path, const char *allow, u
 {
 	struct plim_ckpt_options options = {
 		.size = sizeof(options),
-		.flags = flags,
+		.flags = flags | (o->redact ? PLIM_CKPT_REDACT : 0),
 		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
 		.require = o->require,
 		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
@@ -305,7 +308,7 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 	int code;
 
 	plim_ckpt_diff_options_init(&options);
-	options.flags = o->values ? PLIM_CKPT_VALUES : 0;
+	options.flags = (o->values ? PLIM_CKPT_VALUES : 0) | (o->redact ? PLIM_CKPT_REDACT : 0);
 	options.threshold = threshold;
 	if (plim_ckpt_diff(a, b, &options, &d, &err))
 		return cmd_fail(&err);
@@ -333,11 +336,12 @@ static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ck
 									 : o->max_memory };
 	struct plim_err err;
 
+	options.flags = o->redact ? PLIM_CKPT_REDACT : 0;
 	if (plim_ckpt_open(path, &options, side, &err))
 		return cmd_fail(&err);
 	if ((*side)->tensor_count || (*side)->verdict < PLIM_CKPT_DAMAGED)
 		return CMD_DONE;
-	cmd_say("%s: %s", path, (*side)->headline);
+	cmd_say("%s: %s", (*side)->path, (*side)->headline);
 	return CMD_INPUT;
 }
 

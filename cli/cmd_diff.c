@@ -93,17 +93,14 @@ static bool read_gate(const char *text, struct plim_diff_options *options)
 static enum plim_status print_diff(const struct diff_opts *o, const struct plim_diff *d,
 				   struct plim_err *err)
 {
-	struct plim_text_style style =
-		o->format == FORMAT_MARKDOWN ? markdown_style() : cmd_style(o->width, o->no_color);
-	struct markdown m = { .n = 0 };
+	struct formatted f;
 	enum plim_status st;
 
 	if (o->json)
 		return plim_diff_json(d, cmd_to_stdout, NULL, err);
-	if (o->format != FORMAT_MARKDOWN)
-		return plim_diff_text(d, &style, cmd_to_stdout, NULL, err);
-	st = plim_diff_text(d, &style, markdown_take, &m, err);
-	markdown_end(&m);
+	format_begin(&f, o->format, o->width, o->no_color);
+	st = plim_diff_text(d, &f.style, f.write, &f.words, err);
+	format_end(&f);
 	return st;
 }
 
@@ -147,9 +144,9 @@ static enum plim_status answer_of(const struct plim_diff *d, struct cmd_answer *
 				  struct plim_err *err)
 {
 	struct plim_text_style style = cmd_answer_style();
-	enum plim_status st = plim_diff_text(d, &style, cmd_answer_text, answer, err);
+	enum plim_status st = plim_diff_text(d, &style, cmd_collect, &answer->text, err);
 
-	return st ? st : plim_diff_json(d, cmd_answer_json, answer, err);
+	return st ? st : plim_diff_json(d, cmd_collect, &answer->json, err);
 }
 
 static int diff_show(const struct diff_opts *o, const struct plim_diff_options *options,
@@ -198,6 +195,7 @@ static int diff_run(const void *values, int argc, char **argv)
 {
 	const struct diff_opts *o = values;
 	struct plim_diff_options options;
+	int code;
 
 	(void)argc;
 	plim_diff_options_init(&options);
@@ -213,9 +211,8 @@ static int diff_run(const void *values, int argc, char **argv)
 		return cmd_usage(
 			"--fail-over takes a size with its unit, 500MiB, or a part, 2%%, not '%s'",
 			o->fail_over);
-	if (o->json && o->format == FORMAT_MARKDOWN)
-		return cmd_usage("--json and --format markdown exclude each other");
-	return diff_written(o, &options, argv);
+	code = format_refuse(o->format, o->json ? "json" : NULL);
+	return code ? code : diff_written(o, &options, argv);
 }
 
 static const struct cmd_example diff_examples[] = {

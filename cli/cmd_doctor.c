@@ -1,5 +1,6 @@
 /* plimsoll doctor: options, a call of the public API, what Python adds, an exit code. */
 #include "cmd.h"
+#include "versions.h"
 
 #include <plimsoll/doctor.h>
 
@@ -93,7 +94,7 @@ static enum plim_status add_line(struct plim_doctor *d, char *line, struct plim_
 		err);
 }
 
-static enum plim_status add_python(struct plim_doctor *d, bool redact, struct plim_err *err)
+enum plim_status cmd_doctor_python(struct plim_doctor *d, bool redact, struct plim_err *err)
 {
 	struct plim_doctor_check none = { "Python", PLIM_DOCTOR_NOTE,
 					  "python3 cannot be run: lint and jobs need it", NULL };
@@ -149,7 +150,7 @@ static int doctor_run(const void *values, int argc, char **argv)
 		return cmd_fail(&err);
 	st = add_program(d, o->redact, &err);
 	if (!st && !o->no_python)
-		st = add_python(d, o->redact, &err);
+		st = cmd_doctor_python(d, o->redact, &err);
 	if (!st)
 		st = o->json ? plim_doctor_json(d, cmd_to_stdout, NULL, &err)
 			     : plim_doctor_text(d, &style, cmd_to_stdout, NULL, &err);

@@ -14,6 +14,7 @@
 struct plan_opts {
 	bool quiet; /* what is written goes where the text would */
 	bool trace;
+	bool redact;
 	bool allow_changes, json, no_clip, keep_outputs, no_cache, max_batch, max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel, *output;
@@ -175,6 +176,8 @@ static const struct opt plan_opt[] = {
 		"rows of the embedding (32000)"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG('j', "json", plan_opts, json, "print JSON (schema plan/2) instead of text"),
+	OPT_FLAG(0, "redact", plan_opts, redact,
+		 "nothing of the file's name, and no name that stands in it or in a trace"),
 	OPT_STRING('o', "output", plan_opts, output, "FILE", NULL,
 		   "also write what a recording of the run would be: FILE.html, a page, or "
 		   "FILE.pickle, a "
@@ -239,6 +242,7 @@ static uint32_t flags_of(const struct plan_opts *o)
 		{ o->allow_changes, PLIM_PLAN_ALLOW_CHANGES },
 		{ o->padded, PLIM_PLAN_PADDED },
 		{ o->grouped, PLIM_PLAN_GROUPED },
+		{ o->redact, PLIM_PLAN_REDACT },
 	};
 	uint32_t all = 0;
 
@@ -360,10 +364,10 @@ static enum plim_status answer(const struct plim_plan *p, struct plim_page *page
 {
 	struct plim_text_style style = cmd_answer_style();
 	struct cmd_answer words = { 0 };
-	enum plim_status st = plim_plan_text(p, &style, cmd_answer_text, &words, err);
+	enum plim_status st = plim_plan_text(p, &style, cmd_collect, &words.text, err);
 
 	if (!st)
-		st = plim_plan_json(p, cmd_answer_json, &words, err);
+		st = plim_plan_json(p, cmd_collect, &words.json, err);
 	return cmd_answer_end(&words, page, st, err);
 }
 
@@ -551,6 +555,9 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 	if (traces && !argc)
 		return cmd_usage(
 			"--trace what: a config.json, MODULE:FUNCTION, or -- python train.py");
+	if (o->redact && o->output && traces)
+		return cmd_usage("what is kept of a trace has the names of its modules: not with "
+				 "--redact");
 	code = plan_open(o, &options, argc, argv, &p);
 	if (code) {
 		plim_plan_free(p);

@@ -126,17 +126,14 @@ static enum plim_status write_output(const struct report_opts *o, const struct p
 static enum plim_status print_report(const struct report_opts *o, const struct plim_report *r,
 				     struct plim_err *err)
 {
-	struct plim_text_style style =
-		o->format == FORMAT_MARKDOWN ? markdown_style() : cmd_style(o->width, o->no_color);
-	struct markdown m = { .n = 0 };
+	struct formatted f;
 	enum plim_status st;
 
 	if (o->json)
 		return plim_report_json(r, cmd_to_stdout, NULL, err);
-	if (o->format != FORMAT_MARKDOWN)
-		return plim_report_text(r, &style, cmd_to_stdout, NULL, err);
-	st = plim_report_text(r, &style, markdown_take, &m, err);
-	markdown_end(&m);
+	format_begin(&f, o->format, o->width, o->no_color);
+	st = plim_report_text(r, &f.style, f.write, &f.words, err);
+	format_end(&f);
 	return st;
 }
 
@@ -196,10 +193,10 @@ static enum plim_status answer(const struct plim_ranks *k, struct plim_page *pag
 {
 	struct plim_text_style style = cmd_answer_style();
 	struct cmd_answer words = { 0 };
-	enum plim_status st = plim_ranks_text(k, &style, cmd_answer_text, &words, err);
+	enum plim_status st = plim_ranks_text(k, &style, cmd_collect, &words.text, err);
 
 	if (!st)
-		st = plim_ranks_json(k, cmd_answer_json, &words, err);
+		st = plim_ranks_json(k, cmd_collect, &words.json, err);
 	return cmd_answer_end(&words, page, st, err);
 }
 
@@ -306,12 +303,10 @@ static int ranks_code(const struct plim_ranks *k, const struct gate *gate)
 static int report_several(const struct report_opts *o, const struct gate *gate, int argc,
 			  char **argv)
 {
-	struct plim_text_style style =
-		o->format == FORMAT_MARKDOWN ? markdown_style() : cmd_style(o->width, o->no_color);
-	struct markdown m = { .n = 0 };
 	int code = CMD_DONE, terminal = isatty(STDERR_FILENO);
 	struct plim_ranks_options options = ranks_options_of(o);
 	struct plim_ranks *k;
+	struct formatted f;
 	struct plim_err err;
 
 	if (only_of_one(o))
@@ -327,16 +322,15 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 		fputs("\r\033[K", stderr);
 	if (code)
 		return cmd_fail(&err);
+	format_begin(&f, o->format, o->width, o->no_color);
 	if (o->digest) {
 		if (plim_ranks_digest(k, o->output, &err))
 			code = cmd_fail(&err);
 	} else if (!o->quiet && (o->json ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
-				 : o->format == FORMAT_MARKDOWN
-					 ? plim_ranks_text(k, &style, markdown_take, &m, &err)
-					 : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))) {
+					 : plim_ranks_text(k, &f.style, f.write, &f.words, &err))) {
 		code = cmd_fail(&err);
 	}
-	markdown_end(&m);
+	format_end(&f);
 	if (code == CMD_DONE && o->output && !o->digest && page_of_ranks(o, k, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE)
@@ -377,9 +371,10 @@ static int refuse(const struct report_opts *o, int argc, char **argv)
 {
 	bool page = o->output && cmd_is_page(o->output);
 
-	if (o->format == FORMAT_MARKDOWN && (o->json || o->digest))
-		return cmd_usage("--%s and --format markdown exclude each other",
-				 o->json ? "json" : "digest");
+	int code = format_refuse(o->format, o->json ? "json" : o->digest ? "digest" : NULL);
+
+	if (code)
+		return code;
 	if (o->digest && (!o->output || page))
 		return cmd_usage("--digest wants -o NAME.digest");
 	if (o->digest)

@@ -73,8 +73,9 @@ enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, stru
 
 #define ANSWER_COLUMNS 100
 
-static int collect(struct cmd_words *to, const char *text, size_t n)
+int cmd_collect(void *ctx, const char *text, size_t n)
 {
+	struct cmd_words *to = ctx;
 	char *at = realloc(to->at, to->n + n + 1);
 
 	if (!at)
@@ -84,20 +85,6 @@ static int collect(struct cmd_words *to, const char *text, size_t n)
 	to->n += n;
 	at[to->n] = '\0';
 	return 0;
-}
-
-int cmd_answer_text(void *answer, const char *text, size_t n)
-{
-	struct cmd_answer *a = answer;
-
-	return collect(&a->text, text, n);
-}
-
-int cmd_answer_json(void *answer, const char *text, size_t n)
-{
-	struct cmd_answer *a = answer;
-
-	return collect(&a->json, text, n);
 }
 
 struct plim_text_style cmd_answer_style(void)

@@ -1,5 +1,6 @@
 /* plimsoll whatif: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "markdown.h"
 #include "output.h"
 
 #include <plimsoll/whatif.h>
@@ -9,6 +10,7 @@
 
 struct whatif_opts {
 	bool json, smallest, search, plan, redact, no_color;
+	int format;
 	bool quiet; /* what is written goes where the text would */
 	struct opt_list settings;
 	uint64_t limit, allowance, device, max_memory, width, threads, budget;
@@ -48,6 +50,8 @@ static const struct opt whatif_opt[] = {
 		   "snapshot that PyTorch's viewer opens; or, with --plan alone, the plan"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "redact", whatif_opts, redact, "do not tell the file's name"),
+	OPT_CHOICE(0, "format", whatif_opts, format, "WHAT", format_names, FORMAT_TEXT,
+		   "the text as it is, or as Markdown for a pull request"),
 	OPT_U64('w', "width", whatif_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", whatif_opts, no_color, "no colours (also NO_COLOR)"),
@@ -72,10 +76,10 @@ static enum plim_status answer(const struct plim_whatif *w, struct plim_page *pa
 {
 	struct plim_text_style style = cmd_answer_style();
 	struct cmd_answer words = { 0 };
-	enum plim_status st = plim_whatif_text(w, &style, cmd_answer_text, &words, err);
+	enum plim_status st = plim_whatif_text(w, &style, cmd_collect, &words.text, err);
 
 	if (!st)
-		st = plim_whatif_json(w, cmd_answer_json, &words, err);
+		st = plim_whatif_json(w, cmd_collect, &words.json, err);
 	return cmd_answer_end(&words, page, st, err);
 }
 
@@ -103,16 +107,18 @@ static enum plim_status keep(const struct whatif_opts *o, const struct plim_what
 static int whatif_show(const struct whatif_opts *o, const char *path,
 		       const struct plim_whatif_options *options)
 {
-	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_whatif *w;
+	struct formatted f;
 	struct plim_err err;
 	int code = CMD_DONE;
 
 	if (plim_whatif_open(path, options, &w, &err))
 		return cmd_fail(&err);
+	format_begin(&f, o->format, o->width, o->no_color);
 	if (!o->quiet && (o->json ? plim_whatif_json(w, cmd_to_stdout, NULL, &err)
-				  : plim_whatif_text(w, &style, cmd_to_stdout, NULL, &err)))
+				  : plim_whatif_text(w, &f.style, f.write, &f.words, &err)))
 		code = cmd_fail(&err);
+	format_end(&f);
 	if (code == CMD_DONE && o->output && keep(o, w, &err))
 		code = cmd_fail(&err);
 	plim_whatif_free(w);
@@ -143,8 +149,11 @@ static int whatif_run(const void *values, int argc, char **argv)
 {
 	const struct whatif_opts *o = values;
 	struct plim_whatif_options options;
+	int code = format_refuse(o->format, o->json ? "json" : NULL);
 
 	(void)argc;
+	if (code)
+		return code;
 	plim_whatif_options_init(&options);
 	if (o->keep ? !o->output : o->output && !o->plan)
 		return cmd_usage("--output belongs to --keep or --plan, and --keep to --output");

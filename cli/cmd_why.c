@@ -1,5 +1,6 @@
 /* plimsoll why, and why --here: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "markdown.h"
 
 #include <plimsoll/here.h>
 #include <plimsoll/why.h>
@@ -11,6 +12,7 @@
 
 struct why_opts {
 	bool json, redact, no_color, here, fix;
+	int format;
 	uint64_t max_memory, width;
 	const char *snapshot, *root, *config;
 	const char *source;
@@ -18,8 +20,9 @@ struct why_opts {
 };
 
 /* What plan is asked for, and a log is not. */
-static const char *const not_of_a_log[] = { "max-batch", "max-seq",  "sweep",      "json", "output",
-					    "width",     "no-color", "max-memory", NULL };
+static const char *const not_of_a_log[] = { "max-batch",  "max-seq", "sweep", "json",
+					    "output",     "redact",  "width", "no-color",
+					    "max-memory", NULL };
 
 static const struct opt why_opt[] = {
 	OPT_FLAG('j', "json", why_opts, json,
@@ -45,6 +48,8 @@ static const struct opt why_opt[] = {
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "redact", why_opts, redact,
 		 "no text of the log, and no name that is not well known"),
+	OPT_CHOICE(0, "format", why_opts, format, "WHAT", format_names, FORMAT_TEXT,
+		   "the text as it is, or as Markdown for a pull request"),
 	OPT_U64('w', "width", why_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", why_opts, no_color, "no colours (also NO_COLOR)"),
@@ -87,10 +92,10 @@ static void print_fixes(const struct plim_why *w)
 
 static int explain_log(const struct why_opts *o, const char *path)
 {
-	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_plan_options recipe;
 	struct plim_why_options options;
 	struct plim_why *w;
+	struct formatted f;
 	struct plim_err err;
 	int code = plan_recipe_take(o->recipe, &recipe);
 
@@ -104,11 +109,13 @@ static int explain_log(const struct why_opts *o, const char *path)
 	options.snapshot_path = o->snapshot;
 	if (plim_why_open(path, &options, &w, &err))
 		return cmd_fail(&err);
+	format_begin(&f, o->format, o->width, o->no_color);
 	if (o->fix)
 		print_fixes(w);
 	else if (o->json ? plim_why_json(w, cmd_to_stdout, NULL, &err)
-			 : plim_why_text(w, &style, cmd_to_stdout, NULL, &err))
+			 : plim_why_text(w, &f.style, f.write, &f.words, &err))
 		code = cmd_fail(&err);
+	format_end(&f);
 	plim_why_free(w);
 	return code;
 }
@@ -124,9 +131,9 @@ static bool process_number(const char *text, uint64_t *out)
 
 static int look_here(const struct why_opts *o, const char *process)
 {
-	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_here_options options;
 	struct plim_here *h;
+	struct formatted f;
 	struct plim_err err;
 	int code = CMD_DONE;
 
@@ -138,9 +145,11 @@ static int look_here(const struct why_opts *o, const char *process)
 		return cmd_usage("'%.200s' is not the number of a process", process);
 	if (plim_here_open(&options, &h, &err))
 		return cmd_fail(&err);
+	format_begin(&f, o->format, o->width, o->no_color);
 	if (o->json ? plim_here_json(h, cmd_to_stdout, NULL, &err)
-		    : plim_here_text(h, &style, cmd_to_stdout, NULL, &err))
+		    : plim_here_text(h, &f.style, f.write, &f.words, &err))
 		code = cmd_fail(&err);
+	format_end(&f);
 	plim_here_free(h);
 	return code;
 }
@@ -148,8 +157,13 @@ static int look_here(const struct why_opts *o, const char *process)
 static int why_run(const void *values, int argc, char **argv)
 {
 	const struct why_opts *o = values;
-	int code, linted;
+	int linted, code = format_refuse(o->format, o->json     ? "json"
+						    : o->fix    ? "fix"
+						    : o->source ? "source"
+								: NULL);
 
+	if (code)
+		return code;
 	if (o->here && (o->snapshot || o->config || o->fix))
 		return cmd_usage("--here looks at this machine; --snapshot, --config and --fix "
 				 "belong to a log");

@@ -10,25 +10,6 @@
 
 const char *const format_names[] = { "text", "markdown", NULL };
 
-struct plim_text_style markdown_style(void)
-{
-	return (struct plim_text_style){ .width = WIDTH, .utf8 = true };
-}
-
-int markdown_take(void *ctx, const char *text, size_t n)
-{
-	struct markdown *m = ctx;
-	char *more = realloc(m->text, m->n + n + 1);
-
-	if (!more)
-		return ENOMEM;
-	memcpy(more + m->n, text, n);
-	m->text = more;
-	m->n += n;
-	more[m->n] = 0;
-	return 0;
-}
-
 /* Lines up to an empty one. */
 struct paragraph {
 	const char *at;
@@ -89,13 +70,17 @@ static size_t indent(const char *line)
 	return strspn(line, " ");
 }
 
-/* "  1. words", or the words of one that goes on. */
-static size_t number_of(const char *line)
+/* Columns of "1." or "-" in front of an item's words; 0: the words of one that goes on. */
+static size_t marker_of(const char *line)
 {
-	size_t at = indent(line), digits = strspn(line + at, "0123456789");
+	const char *at = line + indent(line);
+	size_t digits = strspn(at, "0123456789");
 
-	return at && digits && line[at + digits] == '.' && line[at + digits + 1] == ' ' ? digits
-											: 0;
+	if (at == line)
+		return 0;
+	if (*at == '-' && at[1] == ' ')
+		return 1;
+	return digits && at[digits] == '.' && at[digits + 1] == ' ' ? digits + 1 : 0;
 }
 
 static int is_list(const struct paragraph *p)
@@ -103,10 +88,10 @@ static int is_list(const struct paragraph *p)
 	const char *line = next(p->at);
 	size_t hang = indent(line);
 
-	if (p->lines < 2 || !number_of(line))
+	if (p->lines < 2 || !marker_of(line))
 		return 0;
 	for (size_t i = 1; i < p->lines; i++, line = next(line))
-		if (!number_of(line) && indent(line) <= hang)
+		if (!marker_of(line) && indent(line) <= hang)
 			return 0;
 	return 1;
 }
@@ -116,12 +101,12 @@ static void put_list(const struct paragraph *p)
 	const char *line = next(p->at);
 
 	for (size_t i = 1; i < p->lines; i++, line = next(line)) {
-		size_t digits = number_of(line), at = indent(line);
+		size_t marker = marker_of(line), at = indent(line);
 
-		if (digits) {
+		if (marker) {
 			puts_out(i > 1 ? "\n" : "");
-			put(line + at, digits + 2);
-			put_words(line + at + digits + 2, length(line) - at - digits - 2);
+			put(line + at, marker + 1);
+			put_words(line + at + marker + 1, length(line) - at - marker - 1);
 		} else {
 			put(" ", 1);
 			put_words(line, length(line));
@@ -142,19 +127,19 @@ static void put_fence(const char *text)
 	puts_out("\n");
 }
 
-static void put_block(const struct markdown *m, const char *line, size_t lines)
+static void put_block(const char *all, const char *line, size_t lines)
 {
 	size_t least = SIZE_MAX;
 	const char *at = line;
 
 	for (size_t i = 0; i < lines; i++, at = next(at))
 		least = indent(at) < least ? indent(at) : least;
-	put_fence(m->text);
+	put_fence(all);
 	for (size_t i = 0; i < lines; i++, line = next(line)) {
 		put(line + least, length(line) - least);
 		puts_out("\n");
 	}
-	put_fence(m->text);
+	put_fence(all);
 }
 
 /* Two spaces within: columns. */
@@ -170,19 +155,41 @@ static int is_prose(const struct paragraph *p)
 	return p->lines == 1 || !strncmp(p->at, "Note: ", 6);
 }
 
-static void put_paragraph(const struct markdown *m, const struct paragraph *p, size_t number)
+static void put_prose(const char *line, size_t lines)
+{
+	for (size_t i = 0; i < lines; i++, line = next(line)) {
+		put_words(line, length(line));
+		puts_out("\n");
+	}
+}
+
+/* Below a heading: sentences that go on, a list, or what is laid out. */
+static void put_body(const char *all, const struct paragraph *p)
+{
+	const char *line = next(p->at);
+	int laid_out = 0;
+
+	for (size_t i = 1; i < p->lines; i++, line = next(line))
+		laid_out |= is_table(line);
+	line = next(p->at);
+	if (is_list(p))
+		put_list(p);
+	else if (laid_out)
+		put_block(all, line, p->lines - 1);
+	else
+		put_prose(line, p->lines - 1);
+}
+
+static void put_paragraph(const char *all, const struct paragraph *p, size_t number)
 {
 	const char *line = p->at;
 
 	if (is_table(line) && p->lines > 1) {
-		put_block(m, line, p->lines);
+		put_block(all, line, p->lines);
 		return;
 	}
 	if (is_prose(p) && number != 1) {
-		for (size_t i = 0; i < p->lines; i++, line = next(line)) {
-			put_words(line, length(line));
-			puts_out("\n");
-		}
+		put_prose(line, p->lines);
 		return;
 	}
 	/* the second paragraph is the verdict */
@@ -192,24 +199,43 @@ static void put_paragraph(const struct markdown *m, const struct paragraph *p, s
 	if (p->lines < 2)
 		return;
 	puts_out("\n");
-	if (is_list(p))
-		put_list(p);
-	else
-		put_block(m, next(line), p->lines - 1);
+	put_body(all, p);
 }
 
-void markdown_end(struct markdown *m)
+static void put_all(const char *all)
 {
-	const char *at = m->text;
+	const char *at = all;
 	struct paragraph p;
 
-	for (size_t i = 0; at && *at; i++) {
+	for (size_t i = 0; *at; i++) {
 		at = take_paragraph(at, &p);
 		if (!p.lines)
 			break;
 		puts_out(i ? "\n" : "");
-		put_paragraph(m, &p, i);
+		put_paragraph(all, &p, i);
 	}
-	free(m->text);
-	*m = (struct markdown){ .n = 0 };
+}
+
+void format_begin(struct formatted *f, int format, uint64_t width, bool no_color)
+{
+	bool markdown = format == FORMAT_MARKDOWN;
+
+	*f = (struct formatted){ .write = markdown ? cmd_collect : cmd_to_stdout };
+	f->style = markdown ? (struct plim_text_style){ .width = WIDTH, .utf8 = true }
+			    : cmd_style(width, no_color);
+}
+
+void format_end(struct formatted *f)
+{
+	if (f->words.at)
+		put_all(f->words.at);
+	free(f->words.at);
+	f->words = (struct cmd_words){ .n = 0 };
+}
+
+int format_refuse(int format, const char *other)
+{
+	if (format != FORMAT_MARKDOWN || !other)
+		return CMD_DONE;
+	return cmd_usage("--%s and --format markdown exclude each other", other);
 }

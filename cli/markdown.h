@@ -7,22 +7,22 @@
 
 #include "cmd.h"
 
-/* `--format`; no other is there yet. */
+/* `--format`. */
 extern const char *const format_names[];
 enum format { FORMAT_TEXT, FORMAT_MARKDOWN };
 
-struct markdown {
-	char *text;
-	size_t n;
+/* How a verb's text is asked for, and where it goes. */
+struct formatted {
+	struct plim_text_style style; /* of Markdown: no colours, as wide as a comment is */
+	plim_write_fn *write;         /* with &words */
+	struct cmd_words words;
 };
+void format_begin(struct formatted *f, int format, uint64_t width, bool no_color);
 
-/* How the text is to be asked for: no colours, as wide as a comment is. */
-struct plim_text_style markdown_style(void);
+/* Print what was collected, if it was, and let go of it. */
+void format_end(struct formatted *f);
 
-/* A plim_write_fn that collects; ctx is the struct markdown, zeroed before. */
-int markdown_take(void *ctx, const char *text, size_t n);
-
-/* Print what was collected, and let go of it. */
-void markdown_end(struct markdown *m);
+/* A usage error where Markdown is asked for with option `other` (NULL: it was not given); else CMD_DONE. */
+int format_refuse(int format, const char *other);
 
 #endif

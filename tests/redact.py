@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """redact.py PLIMSOLL DATA: a secret stands in every string of a recording; --redact lets none of them out."""
 import copy
+import json
 import os
 import pickle
+import struct
 import sys
 import tarfile
 import tempfile
@@ -122,6 +124,9 @@ def check_bundle(folder, name, how, path, log):
         rows = [line.split() for line in said.splitlines() if line[:1] == " "]
         if [(row[1], int(row[0])) for row in rows] != [(n, len(b)) for n, b in parts.items() if n != "read"]:
             lib.failures.append(f"{name}, {how.__name__}: {said} lists what is not in it: {list(parts)}")
+        told = parts["versions.txt"].decode()
+        wanted = ["2.6.0+cu124, by the log", "550.54.15, by the log"] + ["3.12, by paths"] * (how is in_front)
+        lib.expect(all(w in told for w in wanted) and "of the run" not in told, name, how.__name__, "bundle: versions", told)
         leaky = [n for n, b in parts.items() if SECRET.encode() in b.lower()]
         if bool(leaky) != bool(options) or options and "log-tail.txt" not in leaky:
             lib.failures.append(f"{name}, {how.__name__}, bundle {options}: the secret is in {leaky}")
@@ -134,7 +139,7 @@ def check(folder, name, x, how):
         pickle.dump(plant(x, how), f)
     with open(log, "w", encoding="utf-8") as f:
         f.write(f"{SECRET}: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 9.00 GiB of "
-                "which 1.00 MiB is free.\n")
+                f"which 1.00 MiB is free.\nCollecting torch==2.6.0+cu124.{SECRET}\nDriver Version: 550.54.15 {SECRET}\n")
     code, said = run(path, "--json", "--owners", "0")
     if code or SECRET not in said:
         lib.failures.append(f"{name}, {how.__name__}: no secret to hide: {said[:200]}")
@@ -193,7 +198,71 @@ def check_logs(folder):
                 lib.failures.append(f"why {at} {options}: exit {done.returncode}: {said[max(found - 60, 0):found + 60]!r}")
 
 
+def said_nothing(*command):
+    """What a verb prints without the secret in it, and with it where nothing is to be hidden."""
+    for options in ([], ["--redact"]):
+        done = lib.run(*command, *options, codes=lib.ANY)
+        said = done.stdout + done.stderr
+        found = said.lower().find(SECRET)
+        told = found >= 0 or command[0] == "plan" or "--json" not in command
+        lib.expect((found < 0) if options else told, " ".join(command), options, said[max(found - 60, 0):found + 60])
+        lib.expect(done.returncode in (0, 1), " ".join(command), options, done.returncode, said[:200])
+        lib.expect(not options or "--json" in command or "edacted" in said, " ".join(command), "what was kept is not told")
+
+
+def tensors_file(path, names, metadata, cut=0):
+    """A safetensors file of tensors of two numbers each."""
+    head = {n: {"dtype": "F32", "shape": [2], "data_offsets": [8 * i, 8 * i + 8]} for i, n in enumerate(names)}
+    text = json.dumps(dict(head, __metadata__=metadata)).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + bytes(8 * len(names) - cut))
+
+
+class Code:
+    """Pickled by its name, which no list has."""
+
+
+def check_checkpoints(folder):
+    """Names of files, tensors, keys, metadata, devices and classes, also where a name tries to end its quotation."""
+    names = [f"model.layers.{i}.{SECRET}_proj.weight" for i in range(3)] + [f"it's '{SECRET}' a '{SECRET}"]
+    files = {n: os.path.join(folder, f"{SECRET}{n}") for n in ("a.safetensors", "b.safetensors", "cut.safetensors", "c.pkl", "shards")}
+    tensors_file(files["a.safetensors"], names, {SECRET: SECRET, "format": "pt"})
+    tensors_file(files["b.safetensors"], [n.replace("layers", f"{SECRET}s") for n in names[1:]], {})
+    tensors_file(files["cut.safetensors"], names, {}, cut=9)
+    os.mkdir(files["shards"])
+    tensors_file(os.path.join(files["shards"], f"{SECRET}-00001-of-00002.safetensors"), names, {})
+    with open(os.path.join(files["shards"], "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"weight_map": {n: f"{SECRET}-0000{i % 2 + 1}-of-00002.safetensors" for i, n in enumerate(names)}}, f)
+    Code.__module__, Code.__qualname__ = f"{SECRET}.models", f"{SECRET.title()}Model"
+    module = type(sys)(Code.__module__)
+    setattr(module, Code.__qualname__, Code)
+    sys.modules[SECRET] = sys.modules[Code.__module__] = module
+    with open(files["c.pkl"], "wb") as f:
+        pickle.dump({f"{SECRET}_model": Code(), "epoch": 3, "path": f"/home/{SECRET}/x", SECRET: {SECRET: [1]}}, f)
+    for path in files.values():
+        for command in (["verify"], ["verify", "--quiet"], ["show"], ["show", "--tensors"], ["show", "--json"], ["verify", "--json"]):
+            if "--quiet" not in command:
+                said_nothing("ckpt", command[0], path, *command[1:])
+    for extra in ([], ["--json"], ["--values"]):
+        said_nothing("ckpt", "diff", files["a.safetensors"], files["b.safetensors"], *extra)
+
+
+def check_plans(folder, data):
+    """A model that is not known, with keys that nobody reads."""
+    with open(os.path.join(data, "models", "llama_s", "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    for kind in (config["model_type"], SECRET):
+        path = os.path.join(folder, f"{SECRET}.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(dict(config, model_type=kind, _name_or_path=f"/home/{SECRET}", **{f"{SECRET}_key": SECRET}), f)
+        for extra in ([], ["--json"]):
+            said_nothing("plan", path, *extra)
+
+
 with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
     check_logs(top)
+with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
+    check_checkpoints(top)
+    check_plans(top, data)
 
 lib.finish("redact: no secret came out", least=100)

@@ -14,9 +14,10 @@ extern "C" {
 #endif
 
 enum plim_ckpt_flags {
-	PLIM_CKPT_VERIFY = 1, /* read all bytes and compare them with their checksums */
-	PLIM_CKPT_VALUES = 2, /* look at the numbers too: NaN, infinities, zeros */
-	PLIM_CKPT_DRY_RUN = 4 /* of plim_ckpt_last_good: remove nothing, tell what would be */
+	PLIM_CKPT_VERIFY = 1,  /* read all bytes and compare them with their checksums */
+	PLIM_CKPT_VALUES = 2,  /* look at the numbers too: NaN, infinities, zeros */
+	PLIM_CKPT_DRY_RUN = 4, /* of plim_ckpt_last_good: remove nothing, tell what would be */
+	PLIM_CKPT_REDACT = 8   /* words in place of names that are not public ones */
 };
 
 struct plim_ckpt_options {
@@ -343,7 +344,7 @@ struct plim_ckpt_diff {
 
 struct plim_ckpt_diff_options {
 	uint32_t size;    /* set by plim_ckpt_diff_options_init */
-	uint32_t flags;   /* PLIM_CKPT_VALUES */
+	uint32_t flags;   /* PLIM_CKPT_VALUES, PLIM_CKPT_REDACT */
 	double threshold; /* differences below it are within what bf16 loses; 0.01 */
 };
 PLIM_API void plim_ckpt_diff_options_init(struct plim_ckpt_diff_options *o);

@@ -18,7 +18,7 @@ enum plim_plan_flags {
 	PLIM_PLAN_KEEP_OUTPUTS = 2,   /* the loop keeps a step's logits until the next */
 	PLIM_PLAN_MAX_BATCH = 4,      /* find the largest batch that fits */
 	PLIM_PLAN_MAX_SEQUENCE = 8,   /* and the longest sequence */
-	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name */
+	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name, and no name in it */
 	PLIM_PLAN_ALLOW_CHANGES = 32, /* the ladder may change what is trained */
 	PLIM_PLAN_NO_CACHE = 64,      /* generate without keys and values kept (use_cache=False) */
 	PLIM_PLAN_PADDED = 1024,      /* samples are padded: attention is given a mask */

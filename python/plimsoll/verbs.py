@@ -552,13 +552,15 @@ def here(pid: int | None = None, *, root: PathLike | None = None, redact: bool =
 
 
 def verify(path: PathLike, *, values: bool = True, require: Sequence[str] = (), threads: int = 0,
-           max_memory_bytes: int = 0, progress: bool | None = None) -> Checkpoint:
+           max_memory_bytes: int = 0, redact: bool = False, progress: bool | None = None) -> Checkpoint:
     """Is a checkpoint whole?  Reads every byte, compares checksums, executes nothing.
 
-    values: look for NaN and infinities too.  require: keys that must be there.  See .verdict, .ok and .findings.
+    values: look for NaN and infinities too.  require: keys that must be there.  redact: words in place of names that
+    public checkpoints do not have.  See .verdict, .ok and .findings.
     """
     options = _native.options(
-        "ckpt", flags=_abi.PLIM_CKPT_VERIFY | (_abi.PLIM_CKPT_VALUES if values else 0), threads=threads,
+        "ckpt", flags=_abi.PLIM_CKPT_VERIFY | _flags(values=(values, _abi.PLIM_CKPT_VALUES),
+                                                     redact=(redact, _abi.PLIM_CKPT_REDACT)), threads=threads,
         max_memory_bytes=max_memory_bytes, require=",".join(require) or None)
     given = Input(os.fspath(path))
     result: Checkpoint = _open("ckpt", Checkpoint, [given], [os.fsencode(given.path)], options,

@@ -10,6 +10,11 @@ static const char *unread_keys(struct plim_plan *p, struct plim_err *err)
 	struct text words;
 	const char *sentence;
 
+	if (p->hidden->redacts)
+		return plan_string(p, err,
+				   "the file has %zu keys that are not read here and may change "
+				   "memory",
+				   m->unread.n);
 	text_init(&words, &p->hidden->mem, NULL);
 	for (size_t i = 0; i < m->unread.n && i < UNREAD_SHOWN; i++)
 		text_printf(&words, "%s%s", i ? ", " : "",
@@ -42,7 +47,9 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 				p, err,
 				"architecture '%s' is not known here: the numbers are those of a "
 				"decoder like Llama",
-				*m->declared ? m->declared : "(no model_type)"),
+				!*m->declared        ? "(no model_type)"
+				: p->hidden->redacts ? "(redacted)"
+						     : m->declared),
 			err);
 	if (!st && m->other_class)
 		st = doubt(p,
@@ -55,7 +62,7 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 			plan_string(
 				p, err,
 				"the weights are quantized by %s, and are counted at 16 bits here",
-				m->quantizer),
+				p->hidden->redacts ? "a library" : m->quantizer),
 			err);
 	if (!st && m->unread.n)
 		st = doubt(p, unread_keys(p, err), err);

@@ -90,6 +90,7 @@ struct plim_plan_hidden {
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
 	bool bounded;
+	bool redacts;                /* no word of the file goes into what is told */
 	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *paste, *pasted;  /* the tool that the text ends with, and what it is given */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */

@@ -141,7 +141,8 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 			p,
 			plan_string(p, err,
 				    "architecture '%s' is not known: it is taken for one like %s",
-				    p->hidden->model.declared, p->model.family),
+				    p->hidden->redacts ? "(redacted)" : p->hidden->model.declared,
+				    p->model.family),
 			err);
 	if (!st)
 		st = assume_card(p, err);

@@ -12,7 +12,25 @@ struct plim_ckpt_hidden {
 	struct ckpt ckpt;
 	struct arena arena;
 	bool values; /* were looked at */
+	bool redacted;
 };
+
+/* --redact: names become words with a number; two results may share `words`. */
+struct ckpt_hiding {
+	struct arena *arena;
+	struct intern *words;
+	struct plim_err *err; /* its status: the first failure */
+};
+/* The words of a name that are not public ones; what a sentence quotes; and all names of a result. */
+void ckpt_hide_words(struct ckpt_hiding *h, const char **name);
+void ckpt_hide_quoted(struct ckpt_hiding *h, const char **sentence);
+enum plim_status ckpt_hide(struct plim_ckpt *c, struct intern *words, struct plim_err *err);
+
+/* The note below a text. */
+void ckpt_tell_kept(struct text *t);
+#define CKPT_KEPT                                                                               \
+	"redacted; kept are sizes, shapes, dtypes, numbers, and words that public checkpoints " \
+	"have"
 
 /* By enum plim_ckpt_verdict, for people. */
 extern const char *const ckpt_verdict_names[];

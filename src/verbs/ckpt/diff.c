@@ -15,6 +15,7 @@ struct plim_ckpt_diff_hidden {
 	struct mem mem;
 	struct ckpt_compare compare;
 	struct arena arena;
+	bool redacted;
 };
 
 static const char *const changes[CKPT_CHANGES] = {
@@ -114,6 +115,25 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	return st;
 }
 
+static enum plim_status hide(struct plim_ckpt_diff *d, struct plim_err *err)
+{
+	struct plim_ckpt_diff_hidden *x = d->hidden;
+	struct intern words;
+	struct ckpt_hiding h = { .arena = &x->arena, .words = &words, .err = err };
+
+	x->redacted = true;
+	d->first = "first";
+	d->second = "second";
+	err->status = PLIM_OK;
+	intern_init(&words, &x->mem);
+	for (size_t i = 0; i < d->tensor_count; i++)
+		ckpt_hide_words(&h, &d->tensors[i].name);
+	for (size_t i = 0; i < d->conclusion_count; i++)
+		ckpt_hide_quoted(&h, &d->conclusions[i].text);
+	intern_release(&words);
+	return err->status;
+}
+
 void plim_ckpt_diff_options_init(struct plim_ckpt_diff_options *o)
 {
 	*o = (struct plim_ckpt_diff_options){ .size = sizeof(*o), .threshold = 0.01 };
@@ -126,10 +146,12 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 	struct plim_ckpt_diff_options o;
 	struct plim_ckpt_diff *d = calloc(1, sizeof(*d));
 	struct plim_ckpt_diff_hidden *h = calloc(1, sizeof(*h));
+	struct plim_err own;
 	enum plim_status st;
 	bool values;
 
 	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
 	if (!d || !h) {
 		free(d);
 		free(h);
@@ -151,6 +173,8 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 	st = ckpt_compare(&h->compare, &first->hidden->ckpt, &second->hidden->ckpt, values, err);
 	if (!st)
 		st = compose(d, values, o.threshold, err);
+	if (!st && o.flags & PLIM_CKPT_REDACT)
+		st = hide(d, err);
 	if (st)
 		plim_ckpt_diff_free(d);
 	else
@@ -305,5 +329,7 @@ enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d,
 	}
 	values_line(&t, d);
 	list(&t, d);
+	if (d->hidden->redacted)
+		ckpt_tell_kept(&t);
 	return out_text(&t, write, ctx, err);
 }

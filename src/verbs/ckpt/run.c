@@ -284,6 +284,7 @@ static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_opti
 {
 	const struct ckpt *c = &r->hidden->ckpt;
 	enum plim_status st = fill_findings(r, err);
+	struct intern words;
 
 	r->kind = kinds[c->kind];
 	r->bytes = c->bytes;
@@ -300,7 +301,15 @@ static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_opti
 		st = fill_required(r, o->require, err);
 	if (!st)
 		st = fill_resume(r, err);
-	return st ? st : fill_verdict(r, o->flags, err);
+	if (!st)
+		st = fill_verdict(r, o->flags & ~(unsigned)PLIM_CKPT_REDACT, err);
+	r->hidden->redacted = o->flags & PLIM_CKPT_REDACT;
+	if (st || !r->hidden->redacted)
+		return st;
+	intern_init(&words, &r->hidden->mem);
+	st = ckpt_hide(r, &words, err);
+	intern_release(&words);
+	return st;
 }
 
 static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt **out,
@@ -342,8 +351,10 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 {
 	struct plim_ckpt_options o = { .size = sizeof(o) };
 	struct plim_ckpt *r;
+	struct plim_err own;
 	enum plim_status st;
 
+	err = err ? err : &own; /* inner floors read the status back from it */
 	st = options_take(&ckpt_options_table, &o, options, err);
 	if (!st)
 		st = new_result(o.max_memory_bytes, &r, err);
@@ -354,7 +365,7 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 	st = ckpt_read(&r->hidden->ckpt, path, err);
 	r->hidden->ckpt.allow = NULL; /* the caller's */
 	r->hidden->values = o.flags & PLIM_CKPT_VALUES;
-	if (!st && o.flags)
+	if (!st && o.flags & (PLIM_CKPT_VERIFY | PLIM_CKPT_VALUES))
 		st = ckpt_scan(&r->hidden->ckpt, o.flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
 			       o.threads, err);
 	if (!st)

@@ -419,6 +419,12 @@ static void facts(struct text *t, const struct plim_ckpt *c)
 		text_printf(t, "  and %zu more\n", c->fact_count - FACTS_SHOWN);
 }
 
+void ckpt_tell_kept(struct text *t)
+{
+	text_puts(t, "\nNote: ");
+	text_wrap(t, 6, 2, "%s", CKPT_KEPT);
+}
+
 enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text what,
 				const struct plim_text_style *style, plim_write_fn *write,
 				void *ctx, struct plim_err *err)
@@ -447,6 +453,8 @@ enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text w
 	}
 	if (what == PLIM_CKPT_TEXT_TENSORS)
 		tensors(&t, c);
+	if (c->hidden->redacted)
+		ckpt_tell_kept(&t);
 	return out_text(&t, write, ctx, err);
 }
 

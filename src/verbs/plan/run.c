@@ -245,7 +245,7 @@ static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
 	r->sequence = t->sequence;
 	p->batch = t->batch;
 	p->sequence = t->sequence;
-	p->model.family = *t->model ? t->model : "module";
+	p->model.family = *t->model && !p->hidden->redacts ? t->model : "module";
 	p->model.parameters = t->parameters;
 	p->model.trainable = r->task == PLAN_TRAIN ? t->trainable : 0;
 	for (size_t i = 0; i < p->hidden->plan->program->requests.n; i++)
@@ -256,8 +256,15 @@ static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
 				     *t->transformers ? ", Transformers " : "", t->transformers,
 				     t->way),
 			 err);
-	for (size_t i = 0; !st && i < t->assumed.n; i++)
+	for (size_t i = 0; !st && !p->hidden->redacts && i < t->assumed.n; i++)
 		st = plan_assume(p, t->assumed.at[i], err);
+	if (!st && p->hidden->redacts && t->assumed.n)
+		st = plan_assume(p,
+				 plan_string(p, err,
+					     "%zu more, in words of the trace, which may name "
+					     "modules",
+					     t->assumed.n),
+				 err);
 	if (!st && p->hidden->gpu)
 		st = plan_assume(
 			p,
@@ -355,6 +362,7 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = p->unexplained_bytes =
 		PLIM_UNKNOWN;
 	p->batch = o.batch;
+	p->hidden->redacts = (o.flags & PLIM_PLAN_REDACT) != 0;
 	st = path && plan_is_trace(&p->hidden->mem, path) ? plan_traced(p, path, &o, err)
 							  : plan_all(p, path, &o, err);
 	if (st)

@@ -78,7 +78,7 @@ static void traced(struct text *t, const struct plim_plan *p)
 
 	text_init(&words, t->mem, &t->style);
 	text_printf(&words, "traced, to %s", traced->task);
-	if (*traced->recipe)
+	if (*traced->recipe && !p->hidden->redacts)
 		text_printf(&words, " in %s", traced->recipe);
 	if (p->batch)
 		text_printf(&words, ": batch %s", text_number(a, p->batch));
@@ -464,5 +464,11 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes);
 	pasted(&t, p);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
+	if (p->hidden->redacts) {
+		text_puts(&t, "\n");
+		text_wrap(&t, 0, 2,
+			  "Redacted; kept are sizes, the model's family if it is a public one, and "
+			  "the options as they were given.");
+	}
 	return out_text(&t, write, ctx, err);
 }
