@@ -94,8 +94,22 @@ static uint64_t alloc_stream(const struct packing *x, uint32_t a)
 	return x->d->allocs[a].stream;
 }
 
-/* A column may refer to one above it. */
-enum { BORN, FREED, DONE, ADDR, SIZE, BLOCK, STACK, RULE, FLAGS, STREAM, ALLOC_COLUMNS };
+/* A column may refer to one above it.  From LATE on they stand behind all else, as no picture needs them at first: the
+ * viewer shows one before it has unpacked them. */
+enum {
+	BORN,
+	FREED,
+	SIZE,
+	BLOCK,
+	STACK,
+	RULE,
+	FLAGS,
+	STREAM,
+	LATE,
+	DONE = LATE,
+	ADDR,
+	ALLOC_COLUMNS
+};
 static const struct {
 	const char *name;
 	uint64_t (*value)(const struct packing *x, uint32_t a);
@@ -104,14 +118,14 @@ static const struct {
 } alloc_columns[ALLOC_COLUMNS] = {
 	[BORN] = { "allocs.born", alloc_born, CODING_DELTA, -1 },
 	[FREED] = { "allocs.freed", alloc_freed, CODING_AFTER, BORN },
-	[DONE] = { "allocs.done", alloc_done, CODING_AFTER, FREED },
-	[ADDR] = { "allocs.addr", alloc_addr, CODING_PLAIN, -1 },
 	[SIZE] = { "allocs.size", alloc_size, CODING_PLAIN, -1 },
 	[BLOCK] = { "allocs.block", alloc_block, CODING_PLUS, SIZE },
 	[STACK] = { "allocs.stack", alloc_stack, CODING_PLAIN, -1 },
 	[RULE] = { "allocs.rule", alloc_rule, CODING_PLAIN, -1 },
 	[FLAGS] = { "allocs.flags", alloc_flags, CODING_PLAIN, -1 },
 	[STREAM] = { "allocs.stream", alloc_stream, CODING_PLAIN, -1 },
+	[DONE] = { "allocs.done", alloc_done, CODING_AFTER, FREED },
+	[ADDR] = { "allocs.addr", alloc_addr, CODING_PLAIN, -1 },
 };
 
 /* Pieces of work: the columns of allocations, all others, compressing them, the head. */
@@ -155,11 +169,11 @@ static void fill(const struct packing *x, int column, uint64_t *v)
 		v[i] = alloc_columns[column].value(x, x->row[i]);
 }
 
-static enum plim_status pack_allocs(struct packing *x)
+static enum plim_status pack_allocs(struct packing *x, int from, int end)
 {
-	enum plim_status st = order_allocs(x);
+	enum plim_status st = PLIM_OK;
 
-	for (int k = 0; !st && k < ALLOC_COLUMNS; k++) {
+	for (int k = from; !st && k < end; k++) {
 		struct plane_values v = { alloc_columns[k].name, x->v };
 		struct plane_values other = { NULL, x->other_v };
 
@@ -634,11 +648,15 @@ enum plim_status page_pack(struct page *p, const struct page_input *in, struct p
 	enum plim_status st = begin(&x);
 
 	if (!st)
-		st = pack_allocs(&x);
+		st = order_allocs(&x);
+	if (!st)
+		st = pack_allocs(&x, 0, LATE);
 	if (!st)
 		st = name_shown(&x);
 	if (!st)
 		st = pack_rest(&x);
+	if (!st)
+		st = pack_allocs(&x, LATE, ALLOC_COLUMNS);
 	if (!st)
 		st = step(&x);
 	if (!st)

@@ -16,18 +16,21 @@ function neighbours(
 	const { addr, block, born } = recording;
 	let below: number | null = null;
 	let above: number | null = null;
+	const from = addr[a];
+	const end = from + block[a];
 	for (const b of recording.live(m, true)) {
 		if (b === a) continue;
-		if (addr[b] < addr[a] && (below === null || addr[b] > addr[below])) below = b;
-		if (addr[b] > addr[a] && (above === null || addr[b] < addr[above])) above = b;
+		if (addr[b] < from && (below === null || addr[b] > addr[below])) below = b;
+		if (addr[b] > from && (above === null || addr[b] < addr[above])) above = b;
 	}
-	let before: number | null = null;
-	let after: number | null = null;
-	for (let b = 0; b < recording.rows; b++) {
-		if (b === a || addr[b] + block[b] <= addr[a] || addr[b] >= addr[a] + block[a]) continue;
-		if (born[b] < born[a]) before = b;
-		else if (after === null) after = b;
-	}
+	// Rows are in the order of birth.
+	const overlaps = (b: number) => addr[b] < end && addr[b] + block[b] > from;
+	let before: number | null = a - 1;
+	while (before >= 0 && !(overlaps(before) && born[before] < born[a])) before--;
+	if (before < 0) before = null;
+	let after: number | null = a + 1;
+	while (after < recording.rows && !overlaps(after)) after++;
+	if (after >= recording.rows) after = null;
 	return { below, above, before, after };
 }
 
@@ -40,7 +43,7 @@ export class Details {
 		private zoom: () => void,
 	) {
 		state.on((change) => {
-			if (change === "chosen" || change === "cursor") this.show();
+			if (change === "chosen" || change === "cursor") state.recording.when_whole(() => this.show());
 		});
 	}
 

@@ -76,6 +76,16 @@ export class Delay {
 		}
 	}
 
+	// Other work that is waited for.
+	static async during(work: () => Promise<void>): Promise<void> {
+		Delay.count(1);
+		try {
+			await work();
+		} finally {
+			Delay.count(-1);
+		}
+	}
+
 	private static count(more: number): void {
 		const before = Delay.waiting;
 		Delay.waiting += more;

@@ -1,6 +1,6 @@
 // What allocations can be grouped by, what the bands of the picture stand for, and the sum of each band at any
-// moment: sums are kept every STRIDE moments and walked on from there, so that two million events need little
-// memory and no waiting.
+// moment: it is walked to from the last one that was asked for; as soon as that has been far, sums are kept every
+// STRIDE moments and walked on from there.  So two million events need little memory and no waiting.
 
 import { FLAG_INFERRED, Recording, Series } from "./recording";
 import * as text from "./text";
@@ -17,56 +17,97 @@ export interface Band {
 
 export class Groups {
 	readonly used: Uint8Array; // has a band anything at any moment?
-	private sums: Float64Array;
-	private cursor: Float64Array;
-	private cursor_at = -1;
+	private sums: Float64Array | null = null; // at each STRIDE-th moment
+	private now: Float64Array; // at `now_at`
+	private now_at = 0;
+	private walked = 0; // events, and rows
 
 	constructor(
 		readonly recording: Recording,
 		readonly bands: Band[], // bottom first
 		readonly of: Uint8Array, // the band of each allocation
 	) {
-		const { effect, events, block } = recording;
-		const n = bands.length;
-		this.sums = new Float64Array((Math.floor(events / STRIDE) + 1) * n);
-		this.cursor = new Float64Array(n);
-		const now = new Float64Array(n);
-		this.used = new Uint8Array(n);
-		for (let a = 0; a < recording.rows; a++) if (block[a]) this.used[of[a]] = 1;
-		for (const a of recording.live(0)) now[of[a]] += block[a];
-		for (let from = 0; from <= events; from += STRIDE) {
-			this.sums.set(now, (from / STRIDE) * n);
-			const end = Math.min(events, from + STRIDE);
-			for (let m = from; m < end; m++) {
-				const a = effect[m];
-				if (a > 0) now[of[a - 1]] += block[a - 1];
-				else if (a < 0) now[of[-a - 1]] -= block[-a - 1];
-			}
-		}
+		const { block, rows } = recording;
+		const used = (this.used = new Uint8Array(bands.length));
+		for (let a = 0; a < rows; a++) if (block[a]) used[of[a]] = 1;
+		this.now = new Float64Array(bands.length);
+		this.sum_up(0);
 	}
 
 	// Bytes of each band at m; the array is overwritten by the next call.
 	at(m: number): Float64Array {
-		const n = this.bands.length;
-		const { effect, block } = this.recording;
-		const { of, cursor } = this;
-		let from = Math.floor(m / STRIDE) * STRIDE;
-		if (this.cursor_at >= from && this.cursor_at <= m) from = this.cursor_at;
-		else cursor.set(this.sums.subarray((from / STRIDE) * n, (from / STRIDE + 1) * n));
-		for (let e = from; e < m; e++) {
-			const a = effect[e];
-			if (a > 0) cursor[of[a - 1]] += block[a - 1];
-			else if (a < 0) cursor[of[-a - 1]] -= block[-a - 1];
+		if (m !== this.now_at) {
+			// Sums are kept as soon as finding them has cost as much as all of them would.
+			if (!this.sums && this.walked > this.recording.events) this.keep();
+			if (!this.jump(m)) this.walk(m);
 		}
-		this.cursor_at = m;
-		return cursor;
+		return this.now;
+	}
+
+	// What lives at m, row by row.
+	private sum_up(m: number): void {
+		const { now, of } = this;
+		const { block } = this.recording;
+		now.fill(0);
+		const live = this.recording.live(m);
+		for (let i = 0; i < live.length; i++) now[of[live[i]]] += block[live[i]];
+		this.now_at = m;
+	}
+
+	// To a moment from which it is not far.
+	private jump(m: number): boolean {
+		const { sums, now, recording } = this;
+		const far = Math.abs(m - this.now_at);
+		if (!sums) {
+			if (far < recording.rows / 4) return false;
+			this.walked += recording.rows;
+			this.sum_up(m);
+			return true;
+		}
+		if (far > STRIDE) {
+			const at = Math.floor(m / STRIDE);
+			now.set(sums.subarray(at * now.length, (at + 1) * now.length));
+			this.now_at = at * STRIDE;
+		}
+		return false;
+	}
+
+	private walk(m: number): void {
+		const { now, of } = this;
+		const { effect, block } = this.recording;
+		this.walked += Math.abs(m - this.now_at);
+		for (let e = this.now_at; e < m; e++) {
+			const row = effect[e];
+			if (row > 0) now[of[row - 1]] += block[row - 1];
+			else if (row < 0) now[of[-row - 1]] -= block[-row - 1];
+		}
+		for (let e = this.now_at - 1; e >= m; e--) {
+			const row = effect[e];
+			if (row > 0) now[of[row - 1]] -= block[row - 1];
+			else if (row < 0) now[of[-row - 1]] += block[-row - 1];
+		}
+		this.now_at = m;
+	}
+
+	private keep(): void {
+		const { events } = this.recording;
+		const sums = new Float64Array((Math.floor(events / STRIDE) + 1) * this.now.length);
+		this.sum_up(0);
+		for (let m = 0; m <= events; m += STRIDE) {
+			this.walk(m);
+			sums.set(this.now, (m / STRIDE) * this.now.length);
+		}
+		this.sums = sums;
 	}
 
 	// The total of all bands but these.
 	series(hidden: ReadonlySet<number>): Series {
+		const { effect, block } = this.recording;
 		const bands = Uint8Array.from(this.bands, (_, b) => (hidden.has(b) ? 0 : 1));
 		const before = this.at(0).reduce((sum, bytes, b) => sum + bytes * bands[b], 0);
-		return new Series(this.recording, before, { of: this.of, bands });
+		const shown = block.slice();
+		for (let a = 0; a < shown.length; a++) if (!bands[this.of[a]]) shown[a] = 0;
+		return new Series(effect, shown, before);
 	}
 }
 
@@ -220,9 +261,11 @@ function by_category(recording: Recording): Groups {
 	const order = categories.map((_, i) => i).sort((a, b) => rank(categories[a].id) - rank(categories[b].id));
 	const band_of_category = new Uint8Array(Math.max(1, categories.length));
 	order.forEach((category, band) => (band_of_category[category] = band));
-	const band_of_rule = recording.category_of_rule.map((category) => band_of_category[category]);
-	const of = new Uint8Array(recording.rows);
-	for (let a = 0; a < recording.rows; a++) of[a] = band_of_rule[recording.rule[a]] ?? band_of_category[0];
+	const { rule, rows } = recording;
+	const band_of_rule = new Uint8Array(2 ** 16).fill(band_of_category[0]);
+	recording.category_of_rule.forEach((category, i) => (band_of_rule[i] = band_of_category[category]));
+	const of = new Uint8Array(rows);
+	for (let a = 0; a < rows; a++) of[a] = band_of_rule[rule[a]];
 	const bands = order.map((i) => ({
 		name: categories[i].name,
 		colour: category_colour(categories[i].id),

@@ -199,19 +199,25 @@ class App {
 		for (const [k, i] of first.entries()) {
 			fill(waiting, n > 1 ? `Unpacking recording ${k + 1} of ${first.length} ...` : "Unpacking ...");
 			await breath();
-			const page = await Page.open(i);
-			await breath();
-			this.add(new Recording(page));
+			this.add(await Recording.open(i, breath));
 		}
 		await breath();
 		this.build();
 		this.share_scale();
 		for (const pane of this.panes) pane.open_at();
 		if (n > 1 && this.panes.every((p) => alike(p.recording, this.panes[0].recording))) this.toggle_link();
+		if (location.hash.length > 1) await this.complete(); // a link may ask for anything
 		this.trail.begin();
 		for (const pane of this.panes) pane.timeline.redraw();
 		if (worst !== null) this.activate(first.indexOf(worst));
 		this.listen();
+	}
+
+	// What the first picture does not need.
+	async complete(): Promise<void> {
+		await Delay.during(async () => {
+			for (const pane of this.panes) await pane.recording.complete(breath);
+		});
 	}
 
 	// A page without recordings.
@@ -260,7 +266,8 @@ class App {
 		}
 		if (at < 0) {
 			at = this.panes.length;
-			this.add(new Recording(await Page.open(closed!)));
+			this.add(await Recording.open(closed!, breath));
+			void this.complete();
 			this.describe();
 			this.share_scale();
 			this.panes[at].open_at();
@@ -335,13 +342,14 @@ class App {
 		try {
 			const n = Page.count(sections);
 			if (!n) throw new Error("it holds no recording");
-			for (let i = 0; i < n; i++) this.add(new Recording(await Page.open(i, sections)));
+			for (let i = 0; i < n; i++) this.add(await Recording.open(i, breath, sections));
 		} catch (why) {
 			this.say(
 				`${text.plain(file.name, 80)} cannot be shown: ${why instanceof Error ? text.plain(why.message) : ""}`,
 			);
 		}
 		if (this.panes.length === first) return;
+		void this.complete();
 		this.describe();
 		this.share_scale();
 		for (const pane of this.panes.slice(first)) {
@@ -424,7 +432,7 @@ class App {
 
 	private exports(): HTMLElement {
 		const save = (label: string, title: string, action: (pane: Pane) => void) =>
-			button(label, () => action(this.pane), { title });
+			button(label, () => this.pane.recording.when_whole(() => action(this.pane)), { title });
 		return el(
 			"details",
 			{ class: "menu" },
@@ -640,33 +648,51 @@ class App {
 	}
 }
 
-// Let the browser paint and answer before the next slice of work.
+// Let the browser paint and answer before the next slice of work.  Timers would wait for 4 ms each.
+const turns = new MessageChannel();
+const resuming: (() => void)[] = [];
+turns.port1.onmessage = () => resuming.shift()?.();
 function breath(): Promise<void> {
-	return new Promise((resume) => setTimeout(resume));
+	return new Promise((resume) => {
+		resuming.push(resume);
+		turns.port2.postMessage(null);
+	});
+}
+
+// Until what was drawn can be seen.
+function painted(): Promise<void> {
+	return new Promise((resume) => requestAnimationFrame(() => setTimeout(resume)));
 }
 
 const root = el("main", { id: "plimsoll" });
 document.body.append(root);
-new App(root).open().then(
-	() => {
-		document.documentElement.dataset.ready = String(Math.round(performance.now()));
-		setTimeout(() => void load_plot());
-	},
-	(why: unknown) => {
-		root.className = "";
-		fill(
-			root,
+const app = new App(root);
+
+async function open(): Promise<void> {
+	await app.open();
+	const rest = Delay.during(async () => {
+		await painted();
+		await app.complete();
+		await load_plot();
+	});
+	document.documentElement.dataset.ready = String(Math.round(performance.now()));
+	await rest;
+}
+
+open().catch((why: unknown) => {
+	root.className = "";
+	fill(
+		root,
+		el(
+			"div",
+			{ class: "failed", role: "alert" },
+			el("h1", {}, "This page cannot be shown"),
+			el("p", {}, why instanceof Error ? text.plain(why.message) : "An unknown error."),
 			el(
-				"div",
-				{ class: "failed", role: "alert" },
-				el("h1", {}, "This page cannot be shown"),
-				el("p", {}, why instanceof Error ? text.plain(why.message) : "An unknown error."),
-				el(
-					"p",
-					{},
-					"It needs a browser of 2023 or later (Chrome 103, Firefox 113, Safari 16.4). If the file was copied, copy it again.",
-				),
+				"p",
+				{},
+				"It needs a browser of 2023 or later (Chrome 103, Firefox 113, Safari 16.4). If the file was copied, copy it again.",
 			),
-		);
-	},
-);
+		),
+	);
+});

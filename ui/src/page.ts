@@ -83,48 +83,107 @@ export function sections_in(html: string): Sections {
 	};
 }
 
-export async function unpack(id: string, sections = sections_here): Promise<Uint8Array> {
+function packed_of(id: string, sections: Sections): Uint8Array<ArrayBuffer> {
 	const text = sections(id);
 	if (text === null) throw new Error(`this page lacks its section ${id}`);
-	const packed = from_base64(/\s/.test(text) ? text.replace(/\s+/g, "") : text);
+	// The browser's own reader passes over white space by itself.
+	return from_base64(!native && /\s/.test(text) ? text.replace(/\s+/g, "") : text);
+}
+
+function inflated(packed: Uint8Array<ArrayBuffer>): ReadableStream<Uint8Array> {
 	const inflate = new DecompressionStream("deflate-raw");
 	const writer = inflate.writable.getWriter();
-	// What fails here fails below as well.
-	void writer.write(packed).catch(() => undefined);
+	// In pieces: one is inflated when it is read for.  What fails here fails below as well.
+	for (let at = 0; at < packed.length; at += PIECE)
+		void writer.write(packed.subarray(at, at + PIECE)).catch(() => undefined);
 	void writer.close().catch(() => undefined);
-	return new Uint8Array(await new Response(inflate.readable).arrayBuffer());
+	return inflate.readable;
+}
+
+export async function unpack(id: string, sections = sections_here): Promise<Uint8Array> {
+	return new Uint8Array(await new Response(inflated(packed_of(id, sections))).arrayBuffer());
+}
+
+const PIECE = 1 << 16;
+const RESTS = 1 << 21; // bytes, after which the browser may answer and paint
+
+// A section of a known length, of which the beginning can be used before the rest is unpacked.
+class Unpacking {
+	have = 0;
+	private reader: ReadableStreamDefaultReader<Uint8Array>;
+
+	constructor(
+		id: string,
+		sections: Sections,
+		readonly bytes: Uint8Array,
+	) {
+		this.reader = inflated(packed_of(id, sections)).getReader();
+	}
+
+	async until(wanted: number, rest: () => Promise<void>): Promise<void> {
+		let rested = this.have;
+		while (this.have < wanted) {
+			const { value } = await this.reader.read();
+			if (!value) return; // it ends before: its columns will say so
+			const room = Math.min(value.length, this.bytes.length - this.have);
+			this.bytes.set(value.subarray(0, room), this.have);
+			this.have += room;
+			if (this.have - rested < RESTS) continue;
+			rested = this.have;
+			await rest();
+		}
+	}
 }
 
 const WORD = 4; // bytes that numbers are put together from at once
 
-// Planes of bytes, the lowest first, as words: in one pass, which is what opening a page mostly waits for.
+// Planes of bytes, the lowest first, as words.  Each width has a function of its own, so that the browser
+// compiles each for one purpose: it is what opening a page mostly waits for.
+type Planes = [Uint8Array, Uint8Array, Uint8Array, Uint8Array];
+const put_together: ((out: Uint32Array, planes: Planes) => void)[] = [
+	(out, [a]) => out.set(a),
+	(out, [a, b]) => {
+		for (let i = 0; i < out.length; i++) out[i] = a[i] | (b[i] << 8);
+	},
+	(out, [a, b, c]) => {
+		for (let i = 0; i < out.length; i++) out[i] = a[i] | (b[i] << 8) | (c[i] << 16);
+	},
+	(out, [a, b, c, d]) => {
+		for (let i = 0; i < out.length; i++) out[i] = a[i] | (b[i] << 8) | (c[i] << 16) | (d[i] << 24);
+	},
+];
+
 function words(bytes: Uint8Array, at: number, rows: number, width: number): Uint32Array {
 	const out = new Uint32Array(rows);
-	const [a, b, c, d] = [0, 1, 2, 3].map((plane) => bytes.subarray(at + plane * rows));
-	switch (width) {
-		case 1:
-			out.set(a.subarray(0, rows));
-			break;
-		case 2:
-			for (let i = 0; i < rows; i++) out[i] = a[i] | (b[i] << 8);
-			break;
-		case 3:
-			for (let i = 0; i < rows; i++) out[i] = a[i] | (b[i] << 8) | (c[i] << 16);
-			break;
-		default:
-			for (let i = 0; i < rows; i++) out[i] = a[i] | (b[i] << 8) | (c[i] << 16) | (d[i] << 24);
-	}
+	const plane = (p: number) =>
+		p < width ? bytes.subarray(at + p * rows, at + (p + 1) * rows) : bytes.subarray(0, 0);
+	put_together[width - 1](out, [plane(0), plane(1), plane(2), plane(3)]);
 	return out;
+}
+
+// From differences to values, of at most 4 bytes and of more.
+function add_up_words(out: Uint32Array, width: number): void {
+	const mask = width === WORD ? -1 : (1 << (8 * width)) - 1;
+	let value = 0;
+	for (let i = 0; i < out.length; i++) out[i] = value = (value + out[i]) & mask;
+}
+
+function add_up(out: Float64Array, modulus: number): void {
+	let value = 0;
+	for (let i = 0; i < out.length; i++) {
+		value += out[i];
+		if (value >= modulus) value -= modulus;
+		out[i] = value;
+	}
 }
 
 function gather(bytes: Uint8Array, entry: ColumnEntry): Column {
 	const { at, rows, bytes: width } = entry;
-	if (at + rows * width > bytes.length)
-		throw new Error("this page is cut off: a column lies beyond its end");
-	if (width === 1 && !entry.delta && !entry.after && !entry.plus) return bytes.subarray(at, at + rows);
+	if (!width || (width === 1 && !entry.delta && !entry.after && !entry.plus))
+		return bytes.subarray(at, at + rows * width);
 	const low = words(bytes, at, rows, Math.min(WORD, width));
 	if (width <= WORD) {
-		if (entry.delta) add_up(low, 2 ** (8 * width));
+		if (entry.delta) add_up_words(low, width);
 		return low;
 	}
 	const high = words(bytes, at + WORD * rows, rows, width - WORD);
@@ -134,28 +193,33 @@ function gather(bytes: Uint8Array, entry: ColumnEntry): Column {
 	return out;
 }
 
-// From differences to values.
-function add_up(out: Uint32Array | Float64Array, modulus: number): void {
-	let value = 0;
-	for (let i = 0; i < out.length; i++) {
-		value += out[i];
-		if (value >= modulus) value -= modulus;
+function plus(out: Column, own: Column, base: Column): number {
+	let most = 0;
+	for (let i = 0; i < own.length; i++) {
+		const value = own[i] + base[i];
+		if (value > most) most = value;
 		out[i] = value;
 	}
+	return most;
 }
 
-function largest(column: Column): number {
+function after(out: Column, own: Column, base: Column): number {
 	let most = 0;
-	for (let i = 0; i < column.length; i++) if (column[i] > most) most = column[i];
+	for (let i = 0; i < own.length; i++) {
+		const value = own[i] ? base[i] + own[i] - 1 : 0;
+		if (value > most) most = value;
+		out[i] = value;
+	}
 	return most;
 }
 
 // A column relative to another may exceed its own width.
-function relative(own: Column, base: Column, after: boolean): Column {
-	const out = largest(own) + largest(base) < 2 ** (8 * WORD) ? own : Float64Array.from(own);
-	if (after) for (let i = 0; i < out.length; i++) out[i] = out[i] ? base[i] + out[i] - 1 : 0;
-	else for (let i = 0; i < out.length; i++) out[i] += base[i];
-	return out;
+function relative(own: Column, base: Column, add: typeof plus): Column {
+	const out = new Uint32Array(own.length);
+	if (add(out, own, base) < 2 ** (8 * WORD)) return out;
+	const wide = new Float64Array(own.length);
+	add(wide, own, base);
+	return wide;
 }
 
 const LONGEST = 4096;
@@ -163,17 +227,29 @@ const LONGEST = 4096;
 // Every string of a page goes through here, so that no name can rearrange or flood what is shown.
 export function clean(value: unknown): unknown {
 	if (typeof value === "string") return plain(value, LONGEST);
-	if (Array.isArray(value)) return value.map(clean);
-	if (value !== null && typeof value === "object")
-		return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, clean(inner)]));
+	if (value === null || typeof value !== "object") return value;
+	const of = value as Record<string, unknown>;
+	for (const key of Object.keys(of)) {
+		const inner = of[key];
+		if (typeof inner === "string" || (inner !== null && typeof inner === "object"))
+			of[key] = clean(inner);
+	}
 	return value;
 }
 
+const end_of = (entry: ColumnEntry) => entry.at + entry.rows * entry.bytes;
+
+// No picture shows these at first.
+const LATE = ["allocs.addr", "allocs.done"];
+
 export class Page {
+	private done = new Map<string, Column>();
+	private waiting: (() => void)[] = [];
+	whole = false; // or only what is not LATE
+
 	private constructor(
 		readonly head: Head,
-		private bytes: Uint8Array,
-		private done: Map<string, Column>,
+		private columns: Unpacking,
 	) {}
 
 	static async head(at: number, sections = sections_here): Promise<Head> {
@@ -181,11 +257,32 @@ export class Page {
 		return clean(JSON.parse(json)) as Head;
 	}
 
-	static async open(at: number, sections = sections_here): Promise<Page> {
+	static async open(at: number, rest: () => Promise<void>, sections = sections_here): Promise<Page> {
 		const head = await Page.head(at, sections);
 		if (head.format !== "page/2")
 			throw new Error(`this page has the format ${head.format}, which its viewer does not know`);
-		return new Page(head, await unpack(`plim-${at}-columns`, sections), new Map());
+		const entries = Object.entries(head.columns);
+		const length = (list: [string, ColumnEntry][]) =>
+			list.reduce((n, [, e]) => Math.max(n, end_of(e)), 0);
+		const bytes = new Uint8Array(length(entries));
+		const page = new Page(head, new Unpacking(`plim-${at}-columns`, sections, bytes));
+		await page.columns.until(length(entries.filter(([name]) => !LATE.includes(name))), rest);
+		page.whole = page.columns.have === bytes.length;
+		return page;
+	}
+
+	// All of it; then what waited for it is done.
+	async complete(rest: () => Promise<void>): Promise<void> {
+		const { columns } = this;
+		await columns.until(columns.bytes.length, rest);
+		this.whole = true;
+		for (const act of this.waiting.splice(0)) act();
+	}
+
+	// At once, or as soon as all is there.
+	when_whole(act: () => void): void {
+		if (this.whole) act();
+		else this.waiting.push(act);
 	}
 
 	static count(sections = sections_here): number {
@@ -202,9 +299,11 @@ export class Page {
 		let out: Column;
 		if (!entry) out = new Uint8Array(rows);
 		else {
-			out = gather(this.bytes, entry);
+			if (end_of(entry) > this.columns.have)
+				throw new Error("this page is cut off: a column lies beyond its end");
+			out = gather(this.columns.bytes, entry);
 			const base = entry.after ?? entry.plus;
-			if (base) out = relative(out, this.column(base, entry.rows), entry.after !== undefined);
+			if (base) out = relative(out, this.column(base, entry.rows), entry.after ? after : plus);
 		}
 		this.done.set(name, out);
 		return out;

@@ -43,7 +43,7 @@ export class Pane {
 	private tools: Record<string, HTMLButtonElement> = {};
 	private bands: { root: HTMLElement; list: HTMLSelectElement };
 	private found: Found;
-	private showing = new Delay(60, () => this.tab_of(this.tab).panel.show());
+	private showing = new Delay(60, () => this.show_panel(this.tab));
 	private finding_at = -1; // where n and N are
 
 	constructor(
@@ -61,7 +61,7 @@ export class Pane {
 		);
 		this.found = new Found(state, () => this.find(""));
 		this.bands = choice("colour by", [...groupings, { id: MATCH, name: "what was found" }], (id) =>
-			state.set_mode(id),
+			recording.when_whole(() => state.set_mode(id)),
 		);
 		const details = new Details(
 			state,
@@ -217,9 +217,15 @@ export class Pane {
 			tab.button.setAttribute("aria-selected", String(on));
 			tab.button.tabIndex = on ? 0 : -1;
 			tab.place.hidden = !on;
-			if (on) tab.panel.show();
+			if (on) this.show_panel(id);
 		}
 		this.opened();
+	}
+
+	// Of a page that is still being unpacked, only what was there first.
+	private show_panel(id: string): void {
+		if (id === "answer" || id === "findings") this.tab_of(id).panel.show();
+		else this.recording.when_whole(() => this.tab === id && this.tab_of(id).panel.show());
 	}
 
 	open_nth(n: number): void {
@@ -250,10 +256,11 @@ export class Pane {
 	run_query(query: string): void {
 		this.query = query;
 		const finding = /^finding:(\d+)$/.exec(query);
-		if (finding) {
-			this.paint_finding(Number(finding[1]) - 1);
-			return;
-		}
+		if (finding) this.paint_finding(Number(finding[1]) - 1);
+		else this.recording.when_whole(() => this.query === query && this.run(query));
+	}
+
+	private run(query: string): void {
 		const n = this.found.run(query);
 		this.show_found(n === null ? null : `Found (${text.count(n)})`);
 		if (n !== null) this.open("found");
@@ -516,7 +523,8 @@ export class Pane {
 
 	next_bands(step: number): void {
 		const at = groupings.findIndex((g) => g.id === this.state.mode);
-		this.state.set_mode(groupings[(at + step + groupings.length) % groupings.length].id);
+		const { id } = groupings[(at + step + groupings.length) % groupings.length];
+		this.recording.when_whole(() => this.state.set_mode(id));
 	}
 
 	private tip(a: number | null, band: number, m: number): Node[] {

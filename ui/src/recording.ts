@@ -2,7 +2,7 @@
 // events; allocations are known by their row.
 
 import { Page } from "./page";
-import type { Column, Head } from "./page";
+import type { Column, Head, Sections } from "./page";
 import type { ReportDevice as Device, ReportOom as Oom, ReportStep as Step } from "./results";
 import * as text from "./text";
 
@@ -10,6 +10,7 @@ export const FLAG_INFERRED = 1;
 export const FLAG_PENDING = 2;
 const SEGMENT_EXPANDABLE = 2;
 const SEGMENT_LARGE = 1;
+const LIVED = 4; // answers that are kept
 
 export interface Frame {
 	name: string;
@@ -28,20 +29,9 @@ export interface Segment {
 	stream: string;
 }
 
-// What events do to a total: born rows add their blocks, freed ones take them away; with `shown`, those alone
-// whose band (`of`) is marked in it.
-export interface Effects {
-	readonly effect: Int32Array;
-	readonly block: Column;
-}
-
-export interface Shown {
-	readonly of: Uint8Array;
-	readonly bands: Uint8Array;
-}
-
-// A total at every moment, and where it is highest and lowest.  It is kept every BLOCK moments and walked on from
-// there: an array of all moments would take longer to fill than all else together.
+// A total at every moment, and where it is highest and lowest: born rows add their blocks, freed ones take them
+// away.  It is kept every BLOCK moments and walked on from there: an array of all moments would take longer to
+// fill than all else together.
 export class Series {
 	private static readonly BLOCK = 32;
 	private first: Float64Array; // of a block: the total at its first moment
@@ -51,56 +41,64 @@ export class Series {
 	private low_at: Uint8Array;
 
 	constructor(
-		private of: Effects,
+		private effect: Int32Array,
+		private block: Column,
 		before: number,
-		private shown: Shown | null = null,
 	) {
-		const { effect } = of;
-		const moments = effect.length + 1;
-		const blocks = Math.ceil(moments / Series.BLOCK);
+		const blocks = Math.ceil((effect.length + 1) / Series.BLOCK);
 		this.first = new Float64Array(blocks);
 		this.high = new Float64Array(blocks);
 		this.low = new Float64Array(blocks);
 		this.high_at = new Uint8Array(blocks);
 		this.low_at = new Uint8Array(blocks);
+		this.fill(before);
+	}
+
+	private fill(before: number): void {
+		const { effect, block, first, high, low, high_at, low_at } = this;
+		const { BLOCK } = Series;
+		const moments = effect.length + 1;
 		let total = before;
-		for (let b = 0; b < blocks; b++) {
-			const from = b * Series.BLOCK;
-			const end = Math.min(moments, from + Series.BLOCK);
-			let high = total;
-			let low = total;
-			let high_at = 0;
-			let low_at = 0;
-			this.first[b] = total;
+		for (let b = 0; b < first.length; b++) {
+			const from = b * BLOCK;
+			const end = Math.min(moments, from + BLOCK);
+			let most = total;
+			let least = total;
+			let most_at = from;
+			let least_at = from;
+			first[b] = total;
 			for (let m = from + 1; m < end; m++) {
-				total += this.change(effect[m - 1]);
-				if (total > high) {
-					high = total;
-					high_at = m - from;
-				} else if (total < low) {
-					low = total;
-					low_at = m - from;
+				const row = effect[m - 1];
+				if (row > 0) {
+					total += block[row - 1];
+					if (total > most) {
+						most = total;
+						most_at = m;
+					}
+				} else if (row < 0) {
+					total -= block[-row - 1];
+					if (total < least) {
+						least = total;
+						least_at = m;
+					}
 				}
 			}
 			if (end < moments) total += this.change(effect[end - 1]);
-			this.high[b] = high;
-			this.low[b] = low;
-			this.high_at[b] = high_at;
-			this.low_at[b] = low_at;
+			high[b] = most;
+			low[b] = least;
+			high_at[b] = most_at - from;
+			low_at[b] = least_at - from;
 		}
 	}
 
 	private change(effect: number): number {
-		if (!effect) return 0;
-		const a = Math.abs(effect) - 1;
-		if (this.shown && !this.shown.bands[this.shown.of[a]]) return 0;
-		return effect > 0 ? this.of.block[a] : -this.of.block[a];
+		return effect > 0 ? this.block[effect - 1] : effect < 0 ? -this.block[-effect - 1] : 0;
 	}
 
 	total(m: number): number {
 		const b = Math.floor(m / Series.BLOCK);
 		let total = this.first[b];
-		for (let e = b * Series.BLOCK; e < m; e++) total += this.change(this.of.effect[e]);
+		for (let e = b * Series.BLOCK; e < m; e++) total += this.change(this.effect[e]);
 		return total;
 	}
 
@@ -126,7 +124,7 @@ export class Series {
 					most = sign * now;
 					best = m;
 				}
-				if (m < to - 1) now += this.change(this.of.effect[m]);
+				if (m < to - 1) now += this.change(this.effect[m]);
 				m++;
 			}
 		}
@@ -141,12 +139,10 @@ export class Recording {
 	readonly rows: number;
 	readonly born: Column;
 	readonly freed: Column;
-	readonly size: Column;
 	readonly block: Column;
 	readonly stack: Column;
 	readonly rule: Column;
 	readonly flags: Column;
-	readonly stream: Column;
 	// Of each event: row + 1 of what is born, -(row + 1) of what the program frees, or 0.
 	readonly effect: Int32Array;
 	readonly allocated: Series;
@@ -179,8 +175,20 @@ export class Recording {
 	readonly phase_from: Column;
 	readonly phase: Column;
 	private times: Column;
+	private lived: { m: number; active: boolean; rows: Uint32Array }[] = [];
 
-	constructor(private page: Page) {
+	// Columns first, a slice at a time, then the totals.
+	static async open(at: number, rest: () => Promise<void>, sections?: Sections): Promise<Recording> {
+		const page = await Page.open(at, rest, sections);
+		for (const name of ["born", "freed", "block", "rule"]) {
+			await rest();
+			page.column("allocs." + name, page.rows("allocs"));
+		}
+		await rest();
+		return new Recording(page);
+	}
+
+	private constructor(private page: Page) {
 		const head = (this.head = page.head);
 		this.device = head.report.devices[0];
 		this.events = head.events;
@@ -188,12 +196,10 @@ export class Recording {
 		const column = (name: string) => page.column("allocs." + name, rows);
 		this.born = column("born");
 		this.freed = column("freed");
-		this.size = column("size");
 		this.block = column("block");
 		this.stack = column("stack");
 		this.rule = column("rule");
 		this.flags = column("flags");
-		this.stream = column("stream");
 		const stacks = page.rows("stacks");
 		this.stack_first = page.column("stacks.first", stacks);
 		this.stack_frames = page.column("stacks.frames", stacks);
@@ -242,13 +248,35 @@ export class Recording {
 		});
 	}
 
-	// What no picture shows at first is unpacked when it is asked for.
+	// What no picture shows at first is put together when it is asked for.
+	get size(): Column {
+		return this.page.column("allocs.size", this.rows);
+	}
+
+	get stream(): Column {
+		return this.page.column("allocs.stream", this.rows);
+	}
+
+	// These are there as soon as all of the page is unpacked.
 	get done(): Column {
 		return this.page.column("allocs.done", this.rows);
 	}
 
 	get addr(): Column {
 		return this.page.column("allocs.addr", this.rows);
+	}
+
+	when_whole(act: () => void): void {
+		this.page.when_whole(act);
+	}
+
+	// What is needed as soon as someone asks for more than the first picture, a slice at a time.
+	async complete(rest: () => Promise<void>): Promise<void> {
+		await this.page.complete(rest);
+		for (const column of ["size", "stream", "done", "addr"] as const) {
+			await rest();
+			void this[column];
+		}
 	}
 
 	private walk(): Series {
@@ -260,7 +288,7 @@ export class Recording {
 			else before += block[a];
 			if (freed[a]) effect[freed[a] - 1] = -(a + 1);
 		}
-		return new Series(this, before);
+		return new Series(effect, block, before);
 	}
 
 	private reserve(): [Uint32Array, Float64Array] {
@@ -295,17 +323,26 @@ export class Recording {
 		);
 	}
 
-	// Rows that are allocated (or, if asked, active) at m, in the order of birth.
+	// Rows that are allocated (or, if asked, active) at m, in the order of birth; not to be changed.  What was asked
+	// for last is kept: several views ask for the cursor's moment.
 	live(m: number, active = false): Uint32Array {
-		const { born, freed, done, flags } = this;
-		const ends = active ? done : freed;
+		const known = this.lived.find((one) => one.m === m && one.active === active);
+		if (known) return known.rows;
+		const rows = this.find_live(m, active);
+		this.lived = [{ m, active, rows }, ...this.lived.slice(0, LIVED - 1)];
+		return rows;
+	}
+
+	private find_live(m: number, active: boolean): Uint32Array {
+		const { born, flags } = this;
+		const ends = active ? this.done : this.freed;
 		const end = this.first_born_after(m);
 		const out = new Uint32Array(end);
 		let n = 0;
 		for (let a = 0; a < end; a++)
 			if ((ends[a] === 0 || m < ends[a]) && (active || !(flags[a] & FLAG_PENDING)) && born[a] <= m)
 				out[n++] = a;
-		return out.subarray(0, n);
+		return out.slice(0, n);
 	}
 
 	// The first row with born > m.

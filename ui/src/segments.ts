@@ -123,9 +123,8 @@ export class Segments {
 		this.hovered = null;
 		const pools = new Map<string, Pool>();
 		const segments = recording.segments(cursor);
-		const live = Array.from(recording.live(cursor, true)).sort(
-			(a, b) => recording.addr[a] - recording.addr[b],
-		);
+		const { addr } = recording;
+		const live = Array.from(recording.live(cursor, true)).sort((a, b) => addr[a] - addr[b]);
 		let next = 0;
 		for (const segment of segments) {
 			const name = pool_name(segment);

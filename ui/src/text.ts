@@ -19,8 +19,14 @@ export function signed(n: number): string {
 	return (n > 0 ? "+" : "") + bytes(n);
 }
 
+// With a comma between thousands.  The browser's own tables of languages take 30 ms to load, so they are not asked.
 export function count(n: number | null | undefined): string {
-	return n === null || n === undefined ? "-" : n.toLocaleString("en-US");
+	if (n === null || n === undefined) return "-";
+	const digits = String(Math.abs(n));
+	const point = digits.indexOf(".");
+	const whole = point < 0 ? digits : digits.slice(0, point);
+	if (!/^\d{4,}$/.test(whole)) return String(n);
+	return (n < 0 ? "-" : "") + whole.replace(/\B(?=(?:\d{3})+$)/g, ",") + digits.slice(whole.length);
 }
 
 export function percent(part: number, whole: number): string {
