@@ -13,6 +13,14 @@ static uint64_t times(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+/* many * a + b */
+static uint64_t sum(uint64_t many, uint64_t a, uint64_t b)
+{
+	uint64_t all;
+
+	return __builtin_add_overflow(times(many, a), b, &all) ? UINT64_MAX : all;
+}
+
 static uint64_t letter_size(const struct model *m, const struct model_numbers *n, char letter)
 {
 	/* RoPE turns pairs; in images half of them by rows and half by columns. */
@@ -29,6 +37,7 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'J': return n->projection;
 	case 'A': return n->heads;
 	case 'D': return n->head_dim;
+	case 'G': return n->kv_heads;
 	case 'Q': return times(n->heads, n->head_dim);
 	case 'K': return times(n->kv_heads, n->head_dim);
 	case 'W': return times(n->heads + 2 * n->kv_heads, n->head_dim);
@@ -43,6 +52,25 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'x': return times(n->heads, n->nope_dim + n->rope_dim);
 	case 'y': return times(n->heads, n->nope_dim + n->value_dim);
 	case 'z': return times(n->heads, n->value_dim);
+	case 's': return n->state;
+	case 'c': return n->conv;
+	case 'd': return n->dt_rank;
+	case 'h': return n->state_heads;
+	case 'e': return n->value_heads;
+	case 'f': return n->value_dim;
+	case 'g': return n->index_heads;
+	case 'n': return n->index_dim;
+	case 'u': return n->dt_rank + 2 * n->state;
+	case 'i': return times(n->expand, n->hidden);
+	case 'k': return times(n->key_heads, n->key_dim);
+	case 'v': return times(n->value_heads, n->value_dim);
+	case 'o': return times(n->index_heads, n->index_dim);
+	case 'a': return sum(2, letter_size(m, n, 'k'), letter_size(m, n, 'v'));
+	case 'b': return sum(2, letter_size(m, n, 'k'), times(2, letter_size(m, n, 'v')));
+	case 'j': return sum(2, times(n->groups, n->state), letter_size(m, n, 'i'));
+	case 'w':
+		return sum(1, letter_size(m, n, 'i'),
+			   sum(1, letter_size(m, n, 'j'), n->state_heads));
 	case 'C': return n->channels;
 	case 'p': return n->patch;
 	case 't': return n->temporal_patch;
@@ -183,7 +211,7 @@ static uint64_t tower_conditions(const struct model *m, enum model_tower tower)
 
 	for (uint32_t i = 0; n->two_ropes && i < n->layers; i++)
 		*(model_sees_all(m, tower, i) ? &full : &sliding) = 1;
-	has |= n->tied ? IF_TIED : 0u;
+	has |= n->tied ? IF_TIED : IF_UNTIED;
 	has |= n->qkv_bias ? IF_QKV_BIAS : 0u;
 	has |= n->output_bias ? IF_OUTPUT_BIAS : 0u;
 	has |= n->mlp_bias ? IF_MLP_BIAS : 0u;
@@ -199,27 +227,39 @@ static uint64_t tower_conditions(const struct model *m, enum model_tower tower)
 	has |= n->shared_intermediate ? IF_SHARED : 0u;
 	has |= n->pool_head ? IF_POOL_HEAD : 0u;
 	has |= n->q_rank ? IF_QUERY_RANK : IF_QUERY;
+	has |= n->projection != n->hidden ? IF_NARROW : 0u;
+	has |= n->parallel ? IF_PARALLEL : IF_SERIAL;
+	has |= n->new_decoder && !n->one_norm ? IF_TWO_NORMS : IF_ONE_NORM;
+	has |= n->types ? IF_TYPES : 0u;
+	has |= n->position_input ? IF_POSITION_INPUT : 0u;
+	has |= n->relative ? IF_RELATIVE : 0u;
+	has |= n->norm_bias ? IF_NORM_BIAS : 0u;
+	has |= n->conv_bias ? IF_CONV_BIAS : 0u;
+	has |= n->state_bias ? IF_STATE_BIAS : 0u;
+	has |= n->alibi ? 0u : IF_ROPE;
 	return has;
+}
+
+static uint64_t kind_conditions(const struct model *m, uint32_t block)
+{
+	static const uint64_t has[] = {
+		[MODEL_BLOCK_ATTENDS] = IF_ATTENDS,
+		[MODEL_BLOCK_MIXES] = IF_MIXES,
+		[MODEL_BLOCK_MLP] = IF_MLP_ONLY,
+		[MODEL_BLOCK_EXPERTS] = 0,
+	};
+
+	return has[model_block_kind(m, block)];
 }
 
 static uint64_t block_conditions(const struct model *m, enum model_tower tower, uint32_t block)
 {
-	uint64_t has = block ? 0u : IF_FIRST;
+	uint64_t has = block ? IF_LATER : IF_FIRST;
 
+	has |= tower == MODEL_TEXT ? kind_conditions(m, block) : IF_ATTENDS;
 	if (!model_is_sparse(m, tower, block))
 		return has | IF_DENSE;
 	return has | IF_SPARSE | (m->towers[tower].router_last ? IF_ROUTED_LAST : IF_ROUTED);
-}
-
-bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block)
-{
-	const struct model_numbers *n = &m->towers[tower];
-
-	if (!n->experts)
-		return false;
-	if (block < n->first_dense || (block < m->dense_blocks.n && m->dense_blocks.at[block]))
-		return false;
-	return n->sparse_step <= 1 || (block + 1) % n->sparse_step == 0;
 }
 
 static enum plim_status add_section(struct model *m, const struct model_section *s, uint64_t has,

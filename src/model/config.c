@@ -69,6 +69,25 @@ static enum plim_status read_list(struct config *c, struct value v, struct plim_
 	return st;
 }
 
+/* An object within a scope: how much it holds is all that is asked of it. */
+static enum plim_status count_object(struct config *c, struct value v, struct plim_err *err)
+{
+	struct json_token t = { .kind = JSON_OBJECT };
+	size_t at = c->values.n;
+	enum plim_status st = keep(c, v, &t, err);
+
+	while (!st) {
+		st = json_next(&c->json, &t, err);
+		if (st || t.kind == JSON_OBJECT_END)
+			return st;
+		c->values.at[at].number++;
+		st = json_next(&c->json, &t, err);
+		if (!st && (t.kind == JSON_OBJECT || t.kind == JSON_ARRAY))
+			st = json_skip(&c->json, &t, err);
+	}
+	return st;
+}
+
 /* So is an object, before what it holds. */
 static enum plim_status read_object(struct config *c, uint32_t scope, struct plim_err *err)
 {
@@ -91,7 +110,7 @@ static enum plim_status read_object(struct config *c, uint32_t scope, struct pli
 			return st;
 		if (t.kind == JSON_OBJECT)
 			st = scope == INTERN_NONE ? read_object(c, v.key, err)
-						  : json_skip(&c->json, &t, err);
+						  : count_object(c, v, err);
 		else if (t.kind == JSON_ARRAY)
 			st = read_list(c, v, err);
 		else
@@ -139,6 +158,9 @@ static const struct {
 	{ "gelu_pytorch_tanh", MODEL_GELU_TANH, false },
 	{ "quick_gelu", MODEL_QUICK_GELU, false },
 	{ "relu", MODEL_RELU, false },
+	{ "relu2", MODEL_RELU2, false },
+	{ "gelu_10", MODEL_GELU, false },
+	{ "gelu_accurate", MODEL_GELU_NEW, false },
 	{ "gated-gelu", MODEL_GELU_NEW, true },
 	{ "gated-silu", MODEL_SILU, true },
 	{ "gated-relu", MODEL_RELU, true },
@@ -168,14 +190,17 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 
 	switch ((enum key_type)k->type) {
 	case KEY_COUNT:
-		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
+		if (v->kind == JSON_ARRAY || (v->kind == JSON_OBJECT && v->scope == INTERN_NONE))
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
 	case KEY_IGNORED:
+	case KEY_SPARSE_BLOCKS:
+	case KEY_KINDS:
 	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
 	case KEY_SIZE_IF:
+	case KEY_HALVES:
 	case KEY_SIZE:
-		if (v->kind == JSON_NULL && k->type == KEY_SIZE_IF)
+		if (k->type == KEY_SIZE_IF && (v->kind == JSON_NULL || v->negative))
 			return PLIM_OK;
 		if (v->kind == JSON_ARRAY && v->number) /* height and width, say */
 			v++;
@@ -183,6 +208,8 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 					     (v->negative && v->number) || v->number > MODEL_SIZE))
 			return refuse(c, k, err);
 		*(uint64_t *)(void *)at = v->kind == JSON_NULL ? 0 : v->number;
+		if (k->type == KEY_HALVES)
+			*(uint64_t *)(void *)at /= 2;
 		return PLIM_OK;
 	case KEY_RATE:
 		if (v->kind != JSON_NULL && v->kind != JSON_INTEGER &&
@@ -190,6 +217,7 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 			return refuse(c, k, err);
 		*(double *)(void *)at = v->kind == JSON_NULL ? 0 : v->real;
 		return v->real < 0 ? refuse(c, k, err) : PLIM_OK;
+	case KEY_IS_ONE: *(bool *)at = v->kind == JSON_INTEGER && v->number == 1; return PLIM_OK;
 	case KEY_SWITCH:
 		if (v->kind == JSON_TRUE || v->kind == JSON_FALSE)
 			*(bool *)at = v->kind == JSON_TRUE;
@@ -266,6 +294,8 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 	if (!n->intermediate)
 		n->intermediate = n->mlp_ratio > 0 ? (uint64_t)((double)n->hidden * n->mlp_ratio)
 						   : 4 * n->hidden;
+	if (n->experts && !n->experts_per_token) /* each takes every token */
+		n->experts_per_token = n->experts;
 	if (!n->expert_intermediate)
 		n->expert_intermediate = n->intermediate;
 	if (n->shared_experts && !n->shared_intermediate &&
@@ -334,47 +364,126 @@ static enum plim_status take_seen_lists(struct config *c, const struct model_par
 	return st;
 }
 
+static const struct {
+	const char *name;
+	enum model_block kind;
+	bool sees_all;
+	bool everywhere; /* else of families whose keys have a KEY_KINDS */
+} kinds_of_blocks[] = {
+	{ "full_attention", MODEL_BLOCK_ATTENDS, true, true },
+	{ "sliding_attention", MODEL_BLOCK_ATTENDS, false, true },
+	{ "chunked_attention", MODEL_BLOCK_ATTENDS, false, false },
+	{ "attention", MODEL_BLOCK_ATTENDS, true, false },
+	{ "linear_attention", MODEL_BLOCK_MIXES, true, false },
+	{ "mamba", MODEL_BLOCK_MIXES, true, false },
+	{ "mlp", MODEL_BLOCK_MLP, true, false },
+	{ "moe", MODEL_BLOCK_EXPERTS, true, false },
+	{ "M", MODEL_BLOCK_MIXES, true, false }, /* Nemotron-H's letters */
+	{ "*", MODEL_BLOCK_ATTENDS, true, false },
+	{ "-", MODEL_BLOCK_MLP, true, false },
+	{ "E", MODEL_BLOCK_EXPERTS, true, false },
+};
+
+/* One block more; *known turns false where its kind is not. */
+static enum plim_status push_kind(struct model *m, const char *name, size_t n, bool here,
+				  bool *known, struct plim_err *err)
+{
+	enum plim_status st;
+
+	for (size_t i = 0; i < sizeof(kinds_of_blocks) / sizeof(kinds_of_blocks[0]); i++) {
+		if (strlen(kinds_of_blocks[i].name) != n ||
+		    memcmp(kinds_of_blocks[i].name, name, n) ||
+		    (!here && !kinds_of_blocks[i].everywhere))
+			continue;
+		st = vec_push(m->mem, &m->full_blocks, kinds_of_blocks[i].sees_all, err);
+		return st || !here
+			       ? st
+			       : vec_push(m->mem, &m->kinds, (uint8_t)kinds_of_blocks[i].kind, err);
+	}
+	*known = false;
+	return vec_push(m->mem, &m->full_blocks, false, err);
+}
+
+/* Which blocks see all tokens, and what they do; a kind of block that is not known is a key that was not read. */
+static enum plim_status take_kinds(struct config *c, const char *scope,
+				   const struct model_part_of *part, struct plim_err *err)
+{
+	const struct model_key *k = part->keys;
+	const struct value *v = find(c, scope, "layer_types"), *end;
+	struct model *m = c->model;
+	bool known = true, here;
+	const char *letters;
+	enum plim_status st = PLIM_OK;
+
+	while (k && k->key && k->type != KEY_KINDS)
+		k++;
+	here = k && k->key;
+	if (here && find(c, scope, k->key))
+		v = find(c, scope, k->key);
+	letters = text_of(c, v);
+	for (; !st && *letters; letters++)
+		st = push_kind(m, letters, 1, here, &known, err);
+	end = list_end(c, v);
+	for (const struct value *x = v ? v + 1 : NULL; !st && x < end; x++)
+		st = push_kind(m, text_of(c, x), strlen(text_of(c, x)), here, &known, err);
+	return st || known ? st : vec_push(m->mem, &m->unread, v->key, err);
+}
+
+/* A list of blocks that have experts, or of those that have none; of DeepSeek's later ones, a word for each. */
+static enum plim_status take_dense(struct config *c, const char *scope, const struct model_key *k,
+				   struct plim_err *err)
+{
+	struct model *m = c->model;
+	const struct value *v = find(c, scope, k->key), *end = list_end(c, v);
+	bool sparse = k->type == KEY_SPARSE_BLOCKS;
+	enum plim_status st = PLIM_OK;
+
+	while (!st && end && m->dense_blocks.n < m->towers[MODEL_TEXT].layers)
+		st = vec_push(m->mem, &m->dense_blocks, sparse, err);
+	for (const struct value *x = v ? v + 1 : NULL; !st && x < end; x++) {
+		if (x->kind == JSON_STRING && x->index <= m->dense_blocks.n)
+			m->dense_blocks.at[x->index - 1] = strcmp(text_of(c, x), "sparse") != 0;
+		else if (x->kind == JSON_INTEGER && !x->negative && x->number < m->dense_blocks.n)
+			m->dense_blocks.at[x->number] = !sparse;
+	}
+	return st;
+}
+
 /* Lists by block: which have no experts, which see all tokens. */
 static enum plim_status take_lists(struct config *c, const struct model_part_of *part,
 				   struct plim_err *err)
 {
-	const char *scope = part->scope;
-	struct model *m = c->model;
-	uint64_t layers = m->towers[MODEL_TEXT].layers;
-	const struct value *v =
-		names(part->keys, "mlp_only_layers") ? find(c, scope, "mlp_only_layers") : NULL;
-	const struct value *end = list_end(c, v);
 	enum plim_status st = PLIM_OK;
 
-	for (v = v ? v + 1 : NULL; !st && v < end; v++) {
-		if (v->kind != JSON_INTEGER || v->negative || v->number >= layers)
-			continue;
-		while (!st && m->dense_blocks.n <= v->number)
-			st = vec_push(m->mem, &m->dense_blocks, false, err);
-		if (!st)
-			m->dense_blocks.at[v->number] = true;
-	}
-	v = find(c, scope, "layer_types");
-	end = list_end(c, v);
-	for (v = v ? v + 1 : NULL; !st && v < end; v++)
-		st = vec_push(m->mem, &m->full_blocks, !strcmp(text_of(c, v), "full_attention"),
-			      err);
-	return st;
+	for (const struct model_key *k = part->keys; !st && k && k->key; k++)
+		if (k->type == KEY_DENSE_BLOCKS || k->type == KEY_SPARSE_BLOCKS)
+			st = take_dense(c, part->scope, k, err);
+	return st ? st : take_kinds(c, part->scope, part, err);
 }
 
 /* ---- families ---- */
 
 static const struct model_family *family_of(const char *name)
 {
-	const struct model_family *const files[] = { model_decoders, model_later, model_encoders,
-						     model_vision_language };
-	const size_t counts[] = { model_decoder_count, model_later_count, model_encoder_count,
-				  model_vision_language_count };
+	static const struct {
+		const struct model_family *at;
+		const size_t *n;
+	} files[] = {
+		{ model_decoders, &model_decoder_count },
+		{ model_later, &model_later_count },
+		{ model_like_llama, &model_like_llama_count },
+		{ model_like_gpt, &model_like_gpt_count },
+		{ model_encoders, &model_encoder_count },
+		{ model_like_bert, &model_like_bert_count },
+		{ model_stacks, &model_stacks_count },
+		{ model_states, &model_states_count },
+		{ model_vision_language, &model_vision_language_count },
+	};
 
 	for (size_t file = 0; file < sizeof(files) / sizeof(files[0]); file++)
-		for (size_t i = 0; i < counts[file]; i++)
-			if (!strcmp(files[file][i].name, name))
-				return &files[file][i];
+		for (size_t i = 0; i < *files[file].n; i++)
+			if (!strcmp(files[file].at[i].name, name))
+				return &files[file].at[i];
 	return NULL;
 }
 
@@ -609,6 +718,30 @@ static enum plim_status take_unread(struct config *c, const struct model_family 
 	return st;
 }
 
+/* Of the model's parameters, what the smallest class of the family has that takes some of its towers; 0: none does. */
+static double smallest_part(const struct model *m, const struct model_family *f)
+{
+	double least = 0, whole = 0;
+
+	for (const struct model_head *h = f->heads; h->ends; h++) {
+		double part = 0;
+
+		whole = 0;
+		for (size_t i = 0; i < m->tensors.n; i++) {
+			const struct model_tensor *t = &m->tensors.at[i];
+			bool has = h->towers & 1u << m->modules.at[t->module].tower;
+
+			if (t->tied_to != MODEL_NONE || t->flags & MODEL_IS_BUFFER)
+				continue;
+			whole += (double)t->count;
+			part += has ? (double)t->count : 0;
+		}
+		if (h->towers && (!(least > 0) || part < least))
+			least = part;
+	}
+	return whole > 0 ? least / whole : 0;
+}
+
 static enum plim_status take_all(struct config *c, struct plim_err *err)
 {
 	struct model *m = c->model;
@@ -623,6 +756,10 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 		f = &model_family_decoder;
 	m->family = f->name;
 	m->adapters = f->adapters;
+	m->forward = f->forward;
+	m->eager_only = f->eager_only;
+	m->unplanned = f->unplanned;
+	m->inexact = f->inexact;
 	m->encoder_decoder = f->encoder_decoder;
 	for (unsigned i = 0; !st && i < MODEL_TOWERS; i++)
 		if (f->towers[i].defaults.layers || (m->guessed && i == MODEL_TEXT))
@@ -646,6 +783,8 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 			m->towers[i].layers = 0;
 	if (!st)
 		st = model_build(m, f, head->has, err);
+	if (!st && !m->guessed && !find(c, NULL, "architectures"))
+		m->least_share = smallest_part(m, f);
 	return st || m->guessed ? st : take_stored(c, err);
 }
 

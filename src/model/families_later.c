@@ -3,9 +3,9 @@
  * those of the nearest family (src/plan/decoder.c), and the basis says so.  Names are those of Transformers 5; of InternLM 2
  * and Baichuan those of their own code.
  */
-#include "tables.h"
+#include "rows.h"
 
-static const struct model_head later_heads[] = {
+const struct model_head model_causal_heads[] = {
 	{ "ForCausalLM", IF_LM },
 	{ "DeepseekV3ForCausalLM", IF_LM }, /* Kimi K2's class */
 	{ "ForSequenceClassification", IF_CLASS },
@@ -14,35 +14,6 @@ static const struct model_head later_heads[] = {
 	HEADS_END,
 };
 
-#define LATER(name_, front, block, back, head)             \
-	static const struct model_section name_[] = {      \
-		{ "model.", front, MODEL_TEXT },           \
-		{ "model.layers.%u.", block, MODEL_TEXT }, \
-		{ "model.", back, MODEL_TEXT },            \
-		{ "", head, MODEL_TEXT },                  \
-		SECTIONS_END,                              \
-	}
-
-#define QKVO(bias, out)                                                             \
-	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "Q H", 0, bias },         \
-		{ "self_attn.k_proj", MODEL_LINEAR, MODEL_ROLE_K, "K H", 0, bias }, \
-		{ "self_attn.v_proj", MODEL_LINEAR, MODEL_ROLE_V, "K H", 0, bias }, \
-	{                                                                           \
-		"self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q", 0, out       \
-	}
-#define GATED                                                                    \
-	{ "mlp.gate_proj", MODEL_LINEAR, MODEL_ROLE_GATE, "F H", IF_DENSE },     \
-		{ "mlp.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", IF_DENSE }, \
-	{                                                                        \
-		"mlp.down_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", IF_DENSE  \
-	}
-#define BANKS                                                                                      \
-	{ "mlp.experts.gate_up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E 2M H", IF_SPARSE }, \
-	{                                                                                          \
-		"mlp.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E H M",          \
-			IF_SPARSE                                                                  \
-	}
-
 /* ---- gpt-oss: sinks, biases everywhere, all blocks with experts ---- */
 
 static const struct model_row gpt_oss_block[] = {
@@ -50,14 +21,16 @@ static const struct model_row gpt_oss_block[] = {
 	QKVO(IF_QKV_BIAS, IF_QKV_BIAS),
 	{ "mlp.router.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H" },
 	{ "mlp.router.bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E" },
-	BANKS,
+	{ "mlp.experts.gate_up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E H 2M", IF_SPARSE },
 	{ "mlp.experts.gate_up_proj_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E 2M" },
+	{ "mlp.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E M H", IF_SPARSE },
 	{ "mlp.experts.down_proj_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E H" },
 	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
 	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
 	ROWS_END,
 };
-LATER(gpt_oss_sections, model_llama_front, gpt_oss_block, model_llama_back, model_lm_head);
+DECODER_SECTIONS(gpt_oss_sections, model_llama_front, gpt_oss_block, model_llama_back,
+		 model_lm_head);
 
 static const struct model_key gpt_oss_keys[] = {
 	SWITCH("attention_bias", qkv_bias),
@@ -66,42 +39,33 @@ static const struct model_key gpt_oss_keys[] = {
 	SIZE("experts_per_token", experts_per_token),
 	SIZE("initial_context_length", positions),
 	SWITCH("output_router_logits", router_loss),
+	IGNORED("swiglu_alpha"),
 	KEYS_END,
 };
 
 /* ---- DeepSeek: attention through ranks, experts behind the first blocks ---- */
 
-#define SHARED_EXPERTS                                                                       \
-	{ "mlp.shared_experts.gate_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_GATE, "S H",       \
-	  IF_SPARSE | IF_SHARED },                                                           \
-		{ "mlp.shared_experts.up_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_UP, "S H",   \
-		  IF_SPARSE | IF_SHARED },                                                   \
-	{                                                                                    \
-		"mlp.shared_experts.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S", \
-			IF_SPARSE | IF_SHARED                                                \
-	}
-
 /* Queries go through a rank where there is one: IF_QUERY_RANK, else IF_QUERY. */
 static const struct model_row mla_block[] = {
 	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x H", IF_QUERY },
-	{ "self_attn.q_a_proj", MODEL_LINEAR, MODEL_ROLE_Q_A, "q H", IF_QUERY_RANK },
+	{ "self_attn.q_a_proj", MODEL_LINEAR, MODEL_ROLE_Q_A, "q H", IF_QUERY_RANK, IF_QKV_BIAS },
 	{ "self_attn.q_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_Q_A_NORM, "q", IF_QUERY_RANK },
 	{ "self_attn.q_b_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x q", IF_QUERY_RANK },
-	{ "self_attn.kv_a_proj_with_mqa", MODEL_LINEAR, MODEL_ROLE_KV_A, "l H" },
+	{ "self_attn.kv_a_proj_with_mqa", MODEL_LINEAR, MODEL_ROLE_KV_A, "l H", 0, IF_QKV_BIAS },
 	{ "self_attn.kv_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_KV_A_NORM, "r" },
 	{ "self_attn.kv_b_proj", MODEL_LINEAR, MODEL_ROLE_KV_B, "y r" },
-	{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H z" },
+	{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H z", 0, IF_QKV_BIAS },
 	GATED,
+	BANKS,
 	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },
 	{ "mlp.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", IF_SPARSE, 0, 0,
 	  "float32" },
-	BANKS,
 	SHARED_EXPERTS,
 	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
 	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
 	ROWS_END,
 };
-LATER(mla_sections, model_llama_front, mla_block, model_llama_back, model_lm_head);
+DECODER_SECTIONS(mla_sections, model_llama_front, mla_block, model_llama_back, model_lm_head);
 
 static const struct model_row deepseek_block[] = {
 	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
@@ -113,7 +77,8 @@ static const struct model_row deepseek_block[] = {
 	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
 	ROWS_END,
 };
-LATER(deepseek_sections, model_llama_front, deepseek_block, model_llama_back, model_lm_head);
+DECODER_SECTIONS(deepseek_sections, model_llama_front, deepseek_block, model_llama_back,
+		 model_lm_head);
 
 #define DEEPSEEK_KEYS                                                                          \
 	SIZE("n_routed_experts", experts), SIZE("num_experts_per_tok", experts_per_token),     \
@@ -135,7 +100,10 @@ static const struct model_key mla_keys[] = {
 	SIZE("qk_nope_head_dim", nope_dim),
 	SIZE("qk_rope_head_dim", rope_dim),
 	SIZE("v_head_dim", value_dim),
+	SWITCH("mlp_bias", mlp_bias),
 	IGNORED("ep_size"),
+	IGNORED("qk_head_dim"), /* the sum of two others */
+	KEY("mlp_layer_types", layers, KEY_SPARSE_BLOCKS),
 	IGNORED("num_nextn_predict_layers"), /* the class has no such blocks: they stay in the file */
 	SWITCH("attention_bias", qkv_bias),
 	KEYS_END,
@@ -152,7 +120,7 @@ static const struct model_row olmo2_block[] = {
 	{ "post_feedforward_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2_OUT, "H" },
 	ROWS_END,
 };
-LATER(olmo2_sections, model_llama_front, olmo2_block, model_llama_back, model_lm_head);
+DECODER_SECTIONS(olmo2_sections, model_llama_front, olmo2_block, model_llama_back, model_lm_head);
 
 static const struct model_row olmoe_block[] = {
 	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
@@ -164,7 +132,7 @@ static const struct model_row olmoe_block[] = {
 	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
 	ROWS_END,
 };
-LATER(olmoe_sections, model_llama_front, olmoe_block, model_llama_back, model_lm_head);
+DECODER_SECTIONS(olmoe_sections, model_llama_front, olmoe_block, model_llama_back, model_lm_head);
 
 static const struct model_key olmo_keys[] = {
 	SWITCH("attention_bias", qkv_bias),
@@ -233,7 +201,7 @@ static const struct model_row stablelm_block[] = {
 	QKVO(IF_QKV_BIAS, 0),
 	GATED,
 	{ "input_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM1, "H", 0, IF_TRUE },
-	{ "post_attention_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM2, "H", 0, IF_TRUE },
+	{ "post_attention_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM2, "H", IF_SERIAL, IF_TRUE },
 	ROWS_END,
 };
 
@@ -243,10 +211,12 @@ static const struct model_row layer_norm_back[] = {
 	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
 	ROWS_END,
 };
-LATER(stablelm_sections, model_llama_front, stablelm_block, layer_norm_back, model_lm_head);
+DECODER_SECTIONS(stablelm_sections, model_llama_front, stablelm_block, layer_norm_back,
+		 model_lm_head);
 
 static const struct model_key stablelm_keys[] = {
 	SWITCH("use_qkv_bias", qkv_bias),
+	SWITCH("use_parallel_residual", parallel),
 	RATE("partial_rotary_factor", partial_rotary),
 	RATE("hidden_dropout", hidden_dropout),
 	KEYS_END,
@@ -260,7 +230,8 @@ static const struct model_row starcoder2_block[] = {
 	{ "post_attention_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM2, "H", 0, IF_TRUE },
 	ROWS_END,
 };
-LATER(starcoder2_sections, model_llama_front, starcoder2_block, layer_norm_back, model_lm_head);
+DECODER_SECTIONS(starcoder2_sections, model_llama_front, starcoder2_block, layer_norm_back,
+		 model_lm_head);
 
 static const struct model_key starcoder2_keys[] = {
 	SWITCH("use_bias", qkv_bias),
@@ -277,6 +248,8 @@ static const struct model_key starcoder2_keys[] = {
 
 static const struct model_row cohere_block[] = {
 	QKVO(IF_QKV_BIAS, IF_QKV_BIAS),
+	{ "self_attn.q_norm", MODEL_NORM_LAYER, MODEL_ROLE_Q_NORM, "A D", IF_QK_NORM },
+	{ "self_attn.k_norm", MODEL_NORM_LAYER, MODEL_ROLE_K_NORM, "G D", IF_QK_NORM },
 	GATED,
 	{ "input_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM1, "H" },
 	ROWS_END,
@@ -288,14 +261,12 @@ static const struct model_row cohere_back[] = {
 	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
 	ROWS_END,
 };
-LATER(cohere_sections, model_llama_front, cohere_block, cohere_back, model_lm_head);
+DECODER_SECTIONS(cohere_sections, model_llama_front, cohere_block, cohere_back, model_lm_head);
 
 static const struct model_key bias_keys[] = {
-	SWITCH("attention_bias", qkv_bias),
-	SWITCH("attention_bias", output_bias),
-	SWITCH("bias", qkv_bias),
-	SWITCH("bias", output_bias),
-	KEYS_END,
+	SWITCH("use_qk_norm", qk_norm),        SWITCH("attention_bias", qkv_bias),
+	SWITCH("attention_bias", output_bias), SWITCH("bias", qkv_bias),
+	SWITCH("bias", output_bias),           KEYS_END,
 };
 
 /* ---- Llama under other names ---- */
@@ -325,7 +296,7 @@ static const struct model_row internlm2_head[] = {
 	{ "output", MODEL_LINEAR, MODEL_ROLE_HEAD, "V H", IF_LM, 0, IF_TIED },
 	ROWS_END,
 };
-LATER(internlm2_sections, internlm2_front, internlm2_block, plain_back, internlm2_head);
+DECODER_SECTIONS(internlm2_sections, internlm2_front, internlm2_block, plain_back, internlm2_head);
 
 static const struct model_row baichuan_block[] = {
 	{ "self_attn.W_pack", MODEL_LINEAR, MODEL_ROLE_QKV, "W H" },
@@ -335,46 +306,40 @@ static const struct model_row baichuan_block[] = {
 	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
 	ROWS_END,
 };
-LATER(baichuan_sections, model_llama_front, baichuan_block, plain_back, model_lm_head);
+DECODER_SECTIONS(baichuan_sections, model_llama_front, baichuan_block, plain_back, model_lm_head);
 
-LATER(llama_sections, model_llama_front, model_llama_block, model_llama_back, model_lm_head);
+DECODER_SECTIONS(llama_sections, model_llama_front, model_llama_block, model_llama_back,
+		 model_lm_head);
 
 /* ---- all of them ---- */
 
-#define TEXT(own_keys, ...) .towers[MODEL_TEXT] = { .keys = own_keys, .defaults = { __VA_ARGS__ } }
-#define LLAMA_LIKE                                                                               \
-	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_ROPE, \
-								.use_window = true
 #define MLA_LIKE                                                                                \
 	LLAMA_LIKE, .layers = 61, .hidden = 7168, .heads = 128, .intermediate = 18432,          \
 		    .vocab = 129280, .positions = 4096, .experts = 256, .experts_per_token = 8, \
 		    .expert_intermediate = 2048, .shared_experts = 1, .q_rank = 1536,           \
 		    .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128
-#define LAYER_NORMS(activation_)                                                              \
-	.norm = MODEL_LAYER_NORM, .norm_place = MODEL_NORM_BEFORE, .activation = activation_, \
-	.position = MODEL_POSITION_ROPE, .causal = true, .labels = 2
-
 const struct model_family model_later[] = {
 	{ .name = "gpt_oss",
+	  .eager_only = true,
 	  .sections = gpt_oss_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(gpt_oss_keys, LLAMA_LIKE, .layers = 36, .hidden = 2880, .heads = 64, .kv_heads = 8,
 	       .head_dim = 64, .intermediate = 2880, .vocab = 201088, .positions = 131072,
 	       .window = 128, .window_every = 2, .experts = 128, .experts_per_token = 4,
 	       .qkv_bias = true) },
 	{ .name = "deepseek_v3",
 	  .sections = mla_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
 	  TEXT(mla_keys, MLA_LIKE, .first_dense = 3) },
 	{ .name = "kimi_k2",
 	  .sections = mla_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
 	  TEXT(mla_keys, MLA_LIKE, .first_dense = 3) },
 	{ .name = "deepseek_v2",
 	  .sections = mla_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
 	  TEXT(mla_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 32000, .positions = 2048, .experts = 64,
@@ -382,18 +347,18 @@ const struct model_family model_later[] = {
 	       .q_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128) },
 	{ .name = "deepseek",
 	  .sections = deepseek_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(deepseek_keys, LLAMA_LIKE, .layers = 30, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 102400, .positions = 2048, .experts_per_token = 6,
 	       .expert_intermediate = 1407) },
 	{ .name = "olmo2",
 	  .sections = olmo2_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(olmo_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 50304, .positions = 2048, .head_norm = true) },
 	{ .name = "olmoe",
 	  .sections = olmoe_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(olmo_keys, LLAMA_LIKE, .layers = 16, .hidden = 2048, .heads = 16,
 	       .intermediate = 1024, .vocab = 50304, .positions = 4096, .experts = 64,
 	       .experts_per_token = 8, .head_norm = true) },
@@ -406,43 +371,43 @@ const struct model_family model_later[] = {
 	       .qkv_bias = true, .parallel = true) },
 	{ .name = "stablelm",
 	  .sections = stablelm_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(stablelm_keys, LAYER_NORMS(MODEL_SILU), .gated = true, .layers = 32, .hidden = 2560,
 	       .heads = 32, .intermediate = 6912, .vocab = 50304, .positions = 4096,
 	       .partial_rotary = 0.25) },
 	{ .name = "starcoder2",
 	  .sections = starcoder2_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(starcoder2_keys, LAYER_NORMS(MODEL_GELU_TANH), .layers = 30, .hidden = 3072,
 	       .heads = 24, .kv_heads = 2, .intermediate = 12288, .vocab = 49152, .positions = 4096,
 	       .qkv_bias = true, .tied = true, .use_window = true) },
 	{ .name = "cohere",
 	  .sections = cohere_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(bias_keys, LAYER_NORMS(MODEL_SILU), .gated = true, .layers = 40, .hidden = 8192,
 	       .heads = 64, .intermediate = 22528, .vocab = 256000, .positions = 8192, .tied = true,
 	       .parallel = true) },
 	{ .name = "internlm",
 	  .sections = llama_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(bias_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 103168, .positions = 2048, .qkv_bias = true,
 	       .output_bias = true) },
 	{ .name = "internlm2",
 	  .sections = internlm2_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  .adapters = "wqkv",
 	  TEXT(bias_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 103168, .positions = 2048) },
 	{ .name = "baichuan",
 	  .sections = baichuan_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  .adapters = "W_pack",
 	  TEXT(NULL, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .intermediate = 11008,
 	       .vocab = 125696, .positions = 4096) },
 	{ .name = "minicpm",
 	  .sections = llama_sections,
-	  .heads = later_heads,
+	  .heads = model_causal_heads,
 	  TEXT(bias_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 32000, .positions = 2048, .tied = true) },
 };

@@ -231,6 +231,7 @@ static enum plim_status read_header(struct header *h, struct model *m, const cha
 			       path);
 	m->family = f->name;
 	m->adapters = f->adapters;
+	m->forward = f->forward;
 	m->guessed = true;
 	take_numbers(h, f, &m->towers[MODEL_TEXT]);
 	st = model_derive(&m->towers[MODEL_TEXT], path, err);

@@ -17,6 +17,7 @@ void model_release(struct model *m)
 	vec_release(m->mem, &m->unread);
 	vec_release(m->mem, &m->dense_blocks);
 	vec_release(m->mem, &m->full_blocks);
+	vec_release(m->mem, &m->kinds);
 	vec_release(m->mem, &m->whole_blocks);
 	vec_release(m->mem, &m->deep_blocks);
 	intern_release(&m->strings);
@@ -42,6 +43,7 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 	to->tensors = lists.tensors;
 	to->dense_blocks = lists.dense_blocks;
 	to->full_blocks = lists.full_blocks;
+	to->kinds = lists.kinds;
 	to->whole_blocks = lists.whole_blocks;
 	to->deep_blocks = lists.deep_blocks;
 	to->unread = lists.unread;
@@ -53,6 +55,8 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 		st = copy_list(to->mem, &to->dense_blocks, &from->dense_blocks, err);
 	if (!st)
 		st = copy_list(to->mem, &to->full_blocks, &from->full_blocks, err);
+	if (!st)
+		st = copy_list(to->mem, &to->kinds, &from->kinds, err);
 	if (!st)
 		st = copy_list(to->mem, &to->whole_blocks, &from->whole_blocks, err);
 	if (!st)
@@ -113,6 +117,43 @@ const struct model_module *model_module_at(const struct model *m, enum model_tow
 			return x;
 	}
 	return NULL;
+}
+
+enum model_block model_block_kind(const struct model *m, uint32_t block)
+{
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+
+	if (block < m->kinds.n)
+		return (enum model_block)m->kinds.at[block];
+	if (n->attend_every)
+		return block % n->attend_every == n->attend_at ? MODEL_BLOCK_ATTENDS
+							       : MODEL_BLOCK_MIXES;
+	return n->mixes ? MODEL_BLOCK_MIXES : MODEL_BLOCK_ATTENDS;
+}
+
+/* Do the kinds of blocks say which have experts? */
+static bool kinds_tell_experts(const struct model *m)
+{
+	for (size_t i = 0; i < m->kinds.n; i++)
+		if (m->kinds.at[i] >= MODEL_BLOCK_MLP)
+			return true;
+	return false;
+}
+
+bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block)
+{
+	const struct model_numbers *n = &m->towers[tower];
+
+	if (!n->experts)
+		return false;
+	if (tower == MODEL_TEXT && kinds_tell_experts(m))
+		return model_block_kind(m, block) == MODEL_BLOCK_EXPERTS;
+	if (block < n->first_dense || (n->sparse_end && block > n->sparse_end) ||
+	    (block < m->dense_blocks.n && m->dense_blocks.at[block]))
+		return false;
+	if (n->sparse_step <= 1)
+		return true;
+	return block % n->sparse_step == (n->sparse_at ? n->sparse_at : n->sparse_step) - 1;
 }
 
 bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t block)

@@ -45,6 +45,7 @@ enum model_activation {
 	MODEL_GELU_NEW,   /* the same written out in Python: eight kernels */
 	MODEL_QUICK_GELU, /* x * sigmoid(1.702 x) */
 	MODEL_RELU,
+	MODEL_RELU2, /* its square */
 	MODEL_ACTIVATION_OTHER
 };
 
@@ -55,6 +56,18 @@ enum model_position {
 	MODEL_POSITION_MROPE,   /* three axes: Qwen-VL */
 	MODEL_POSITION_ROPE_2D, /* vision towers of Qwen-VL */
 	MODEL_POSITION_BIAS     /* T5's relative bias, added to the scores */
+};
+
+/* What runs a family's blocks (src/plan/forward.c). */
+enum model_forward {
+	MODEL_AS_DECODER,
+	MODEL_AS_ENCODER, /* BERT */
+	MODEL_AS_STACKS,  /* an encoder and a decoder: T5 */
+	MODEL_AS_IMAGE,   /* ViT */
+	MODEL_AS_PAIR,    /* CLIP */
+	MODEL_AS_READ,    /* its side of texts alone */
+	MODEL_AS_LOOK,    /* and of images */
+	MODEL_FORWARDS
 };
 
 /* The numbers of a tower.  Sizes in elements; 0: has none. */
@@ -76,9 +89,19 @@ struct model_numbers {
 	uint64_t sparse_step;         /* every so many layers one has experts */
 	uint64_t shared_experts;      /* such experts, each as wide as the others; 0: see above */
 	uint64_t first_dense;         /* so many blocks at the beginning have no experts */
+	uint64_t further;             /* blocks that predict further tokens, which do not run */
+	uint64_t sparse_end;          /* nor those behind this one; 0: all have */
+	uint64_t sparse_at;           /* of sparse_step, which one, from 1; 0: the last */
+	uint64_t attend_every,
+		attend_at; /* of so many blocks that one attends, from 0; 0: all, or none that mixes */
 
 	/* latent attention (DeepSeek's): ranks of queries (0: none) and of keys and values, parts of a head */
 	uint64_t q_rank, kv_rank, nope_dim, rope_dim, value_dim;
+
+	/* beside those of attention: state spaces, linear attention, an index of keys */
+	uint64_t state, conv, dt_rank, groups, state_heads, state_dim, expand;
+	uint64_t key_heads, key_dim, value_heads; /* of linear attention; value_dim is above */
+	uint64_t index_heads, index_dim;
 
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;        /* side of the square of patches that becomes one token */
@@ -112,6 +135,13 @@ struct model_numbers {
 	bool parallel;    /* attention and MLP read the same, and are added at once */
 	bool multi_query; /* one head of keys and values, whatever the file says of heads */
 	bool new_decoder; /* Falcon's later layout */
+	bool one_norm;    /* ... with one norm for both halves of a block */
+	bool mixes; /* blocks have a state space in attention's place, where nothing says otherwise */
+	bool norm_bias, conv_bias, state_bias;
+	bool position_input,
+		relative; /* DeBERTa: positions are added to words; keys and queries by distance */
+	bool counts_positions; /* from the first token that is no padding: RoBERTa */
+	bool alibi;            /* distances are added to the scores, in place of positions */
 	bool use_cache; /* each pass keeps keys and values; read only where Trainer does not set it */
 };
 
@@ -136,6 +166,7 @@ enum model_role {
 	MODEL_ROLE_POSITIONS,
 	MODEL_ROLE_POSITION_IDS, /* a buffer of 0, 1, 2, ... */
 	MODEL_ROLE_TYPES,
+	MODEL_ROLE_EMBED_PROJECT, /* from the embeddings' width to the blocks' */
 	MODEL_ROLE_EMBED_NORM,
 	MODEL_ROLE_PATCH,
 	MODEL_ROLE_CLASS_TOKEN,
@@ -242,6 +273,12 @@ struct model_totals {
 	uint64_t largest_elements; /* of one parameter */
 };
 
+/* How far the plan of a family may be off that is planned as another one is. */
+struct model_inexact {
+	const char *reason;    /* static storage; NULL: it is not */
+	unsigned below, above; /* thousandths */
+};
+
 struct model {
 	struct mem *mem;
 	const char *family;   /* static storage: "llama", "safetensors", "transformer" */
@@ -257,11 +294,19 @@ struct model {
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */
 	struct ckpt_dtype stored;
+	enum model_forward forward;
+	bool eager_only; /* its class has no other attention, but perhaps flash-attn's */
+	const char *
+		unplanned; /* static storage: what of its forward pass src/plan does not do; NULL: nothing */
+	struct model_inexact inexact;
+	double least_share; /* the file names no class: what the family's smallest has of the parameters; 0: all */
 	bool other_class; /* `architectures` names a class that the family does not have */
 	VEC(uint32_t)
 	unread; /* in strings: keys of the file that may change memory and were not read */
 	struct model_numbers towers[MODEL_TOWERS];
 	VEC(bool) dense_blocks; /* of the text tower, by block: has no experts though others have */
+	VEC(uint8_t)
+	kinds; /* enum model_block, of the text tower, by block; empty: the numbers tell */
 	VEC(bool)
 	full_blocks; /* of the text tower, by block: sees all; empty: window_every tells */
 	/* of the vision tower, by block; empty: window_every, or every eighth block, tells */
@@ -333,6 +378,15 @@ const char *model_name(const struct model *m, const struct model_tensor *t,
 /* The module of that role, block MODEL_NONE: outside of blocks.  NULL: there is none. */
 const struct model_module *model_module_at(const struct model *m, enum model_tower tower,
 					   uint32_t block, enum model_role role);
+
+/* What a block does between its norms. */
+enum model_block {
+	MODEL_BLOCK_ATTENDS, /* and then an MLP */
+	MODEL_BLOCK_MIXES,   /* a state space or linear attention in its place */
+	MODEL_BLOCK_MLP,     /* nothing but that */
+	MODEL_BLOCK_EXPERTS
+};
+enum model_block model_block_kind(const struct model *m, uint32_t block);
 
 /* Has the block experts?  Does its attention see all tokens, or those in the window? */
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block);

@@ -4,10 +4,13 @@
  * A shape is a word a dimension; a word is a product of digits and letters, and perhaps + a number: "3H H", "P+1 H".
  *
  *	V vocab  H hidden  F intermediate  L labels  P positions  Y types  J projection
- *	A heads  D head_dim  Q heads * head_dim  K kv_heads * head_dim  W Q + 2K  B buckets  R frequencies of RoPE
+ *	A heads  G kv_heads  D head_dim  Q heads * head_dim  K kv_heads * head_dim  W Q + 2K  B buckets  R frequencies of RoPE
  *	E experts  M expert_intermediate  S shared_intermediate
  *	q q_rank  r kv_rank  l kv_rank + rope_dim  x heads * (nope_dim + rope_dim)
  *	y heads * (nope_dim + value_dim)  z heads * value_dim
+ *	s state  c conv  d dt_rank  i expand * hidden  u dt_rank + 2 * state  h state_heads
+ *	k key_heads * key_dim  v value_heads * value_dim  a 2k + v  b 2k + 2v  e value_heads  f value_dim
+ *	n index_dim  o index_heads * index_dim  g index_heads  j i + 2 * groups * state  w i + j + h
  *	C channels  p patch  t temporal_patch  N patches  m merge * merge  T hidden of the text tower
  *
  * A row stands for a module.  It is there where all its conditions hold; so its bias.
@@ -57,6 +60,25 @@ enum {
 /* of latent attention: queries go through a rank, or do not */
 #define IF_QUERY_RANK ((uint64_t)1 << 31)
 #define IF_QUERY ((uint64_t)1 << 32)
+/* more numbers of the tower */
+#define IF_NARROW ((uint64_t)1 << 33) /* embeddings of another width */
+#define IF_PARALLEL ((uint64_t)1 << 34)
+#define IF_SERIAL ((uint64_t)1 << 35)
+#define IF_TWO_NORMS ((uint64_t)1 << 36) /* Falcon's later layout, a norm for each half */
+#define IF_ONE_NORM ((uint64_t)1 << 37)
+#define IF_TYPES ((uint64_t)1 << 38)
+#define IF_POSITION_INPUT ((uint64_t)1 << 39)
+#define IF_RELATIVE ((uint64_t)1 << 40)
+#define IF_NORM_BIAS ((uint64_t)1 << 41)
+#define IF_CONV_BIAS ((uint64_t)1 << 42)
+#define IF_STATE_BIAS ((uint64_t)1 << 43)
+#define IF_ROPE ((uint64_t)1 << 44) /* not alibi */
+#define IF_UNTIED ((uint64_t)1 << 49)
+/* of the block */
+#define IF_LATER ((uint64_t)1 << 45) /* not the first */
+#define IF_ATTENDS ((uint64_t)1 << 46)
+#define IF_MIXES ((uint64_t)1 << 47)    /* a state space or linear attention in its place */
+#define IF_MLP_ONLY ((uint64_t)1 << 48) /* neither */
 
 struct model_row {
 	const char *name;
@@ -93,12 +115,16 @@ struct model_key {
 };
 
 enum key_type {
-	KEY_SIZE,         /* null: to be derived */
-	KEY_SIZE_IF,      /* null: as if it were not there */
-	KEY_COUNT,        /* how many a list or an object holds */
-	KEY_DENSE_BLOCKS, /* a list of blocks without experts */
+	KEY_SIZE,          /* null: to be derived */
+	KEY_SIZE_IF,       /* null or negative: as if it were not there */
+	KEY_HALVES,        /* of a size that counts both */
+	KEY_COUNT,         /* how many a list or an object holds */
+	KEY_DENSE_BLOCKS,  /* a list of blocks without experts */
+	KEY_SPARSE_BLOCKS, /* of those that have them */
+	KEY_KINDS, /* of blocks, a list or a letter each; beside layer_types, which all have */
 	KEY_RATE,
 	KEY_SWITCH,
+	KEY_IS_ONE,  /* a number; true where it is 1 */
 	KEY_IGNORED, /* what the family's class does not use */
 	KEY_ACTIVATION,
 	KEY_GATED_ACTIVATION /* "gated-gelu": whether the MLP has a gate, too */
@@ -123,15 +149,22 @@ struct model_family {
 	const struct model_head
 		*heads;       /* the first is taken where the file names none; ended by NULL */
 	const char *adapters; /* what PEFT adapts when nothing is said; NULL: "q_proj,v_proj" */
+	/* what its forward pass does that src/plan does not: no verdict; or how far the nearest family's may be off */
+	const char *unplanned;
+	struct model_inexact inexact;
+	enum model_forward forward;
+	bool eager_only; /* see struct model */
 	bool encoder_decoder;
 	struct model_part_of towers[MODEL_TOWERS];
 };
 
 /* By the file that has them. */
-extern const struct model_family model_decoders[], model_later[], model_encoders[],
+extern const struct model_family model_decoders[], model_later[], model_like_llama[],
+	model_like_gpt[], model_encoders[], model_like_bert[], model_stacks[], model_states[],
 	model_vision_language[];
-extern const size_t model_decoder_count, model_later_count, model_encoder_count,
-	model_vision_language_count;
+extern const size_t model_decoder_count, model_later_count, model_like_llama_count,
+	model_like_gpt_count, model_encoder_count, model_like_bert_count, model_stacks_count,
+	model_states_count, model_vision_language_count;
 
 /* What a decoder that is not known is read as. */
 extern const struct model_family model_family_decoder;

@@ -24,6 +24,33 @@ static bool is_guessed(const struct model *m, const struct plan_recipe *r)
 	return m->guessed;
 }
 
+/* What plan_take_model() refuses a verdict for. */
+static bool is_doubted(const struct model *m, const struct plan_recipe *r)
+{
+	(void)r;
+	return !m->guessed && (m->other_class || m->unread.n || m->unplanned ||
+			       (*m->quantizer && !m->quantized && !m->stored.name));
+}
+
+static bool is_unnamed_class(const struct model *m, const struct plan_recipe *r)
+{
+	(void)r;
+	return m->least_share > 0;
+}
+
+static bool is_other_activation(const struct model *m, const struct plan_recipe *r)
+{
+	(void)r;
+	return m->towers[MODEL_TEXT].layers &&
+	       m->towers[MODEL_TEXT].activation == MODEL_ACTIVATION_OTHER;
+}
+
+static bool is_inexact(const struct model *m, const struct plan_recipe *r)
+{
+	(void)r;
+	return m->inexact.reason;
+}
+
 static bool is_unmeasured_family(const struct model *m, const struct plan_recipe *r)
 {
 	(void)r;
@@ -129,10 +156,16 @@ static const struct doubt {
 	const char *
 		since; /* how the first phase is called that it can show in; NULL: from the start */
 	enum plan_basis basis;
-	uint16_t below, above; /* thousandths */
-	const char *reason;
+	uint16_t below, above; /* thousandths; or as range_of() has it of the file */
+	const char *reason;    /* NULL: the family's own */
 } doubts[] = {
 	{ is_guessed, NULL, PLAN_ASSUMED, 150, 250, "an architecture that is not known here" },
+	{ is_doubted, NULL, PLAN_ASSUMED, 150, 250, "part of the model is not known here" },
+	{ is_unnamed_class, NULL, PLAN_ASSUMED, 0, 0,
+	  "the file names no class: one of the family has fewer parameters" },
+	{ is_other_activation, "fwd", PLAN_ASSUMED, 50, 100,
+	  "what its activation function keeps is not known here" },
+	{ is_inexact, NULL, PLAN_ASSUMED, 0, 0, NULL },
 	{ is_unmeasured_family, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run of this architecture was measured" },
 	{ is_shared, NULL, PLAN_DERIVED, 30, 40,
@@ -178,6 +211,19 @@ static bool is_reached(const struct doubt *d, const struct plan_phase *phases, s
 	return !d->since;
 }
 
+/* The range of a doubt, with what the file itself leaves open. */
+static void range_of(const struct doubt *d, const struct model *m, unsigned *below, unsigned *above)
+{
+	*below = d->below;
+	*above = d->above;
+	if (d->applies == is_unnamed_class)
+		*below = (unsigned)(1000 * (1 - m->least_share)) + 1;
+	if (d->applies == is_inexact) {
+		*below = m->inexact.below;
+		*above = m->inexact.above;
+	}
+}
+
 /* A doubt that the recorded run was under as well is settled by it, but for what another size may change. */
 #define SETTLED 5 /* its range is divided by so much */
 
@@ -191,18 +237,21 @@ void plan_trust_of(const struct model *m, const struct plan_recipe *r,
 	for (size_t i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
 		const struct doubt *d = &doubts[i];
 		bool settled = recorded && d->applies(m, recorded);
-		unsigned below = settled ? d->below / SETTLED : d->below;
-		unsigned above = settled ? d->above / SETTLED : d->above;
+		unsigned below, above;
 
 		if (!d->applies(m, r) || !is_reached(d, phases, n))
 			continue;
+		range_of(d, m, &below, &above);
+		below = settled ? below / SETTLED : below;
+		above = settled ? above / SETTLED : above;
 		out->below = below > out->below ? below : out->below;
 		out->above = above > out->above ? above : out->above;
 		if (settled)
 			continue;
 		out->basis = d->basis > out->basis ? d->basis : out->basis;
 		if (out->reason_count < PLAN_REASONS)
-			out->reasons[out->reason_count++] = d->reason;
+			out->reasons[out->reason_count++] =
+				d->reason ? d->reason : m->inexact.reason;
 	}
 }
 

@@ -130,6 +130,11 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		r->attention = PLAN_EAGER;
 		st = tell(p, "attention eager, the default before Transformers 4.36", err);
 	}
+	if (!st && p->hidden->model.eager_only && r->attention == PLAN_SDPA) {
+		r->attention = PLAN_EAGER;
+		r->eager_only = true;
+		st = tell(p, "attention eager: this class has no fused one", err);
+	}
 	if (!st && o->transformers && o->transformers < BANKS_FROM && n->experts)
 		st = tell(
 			p,

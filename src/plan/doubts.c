@@ -64,6 +64,11 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 				"the weights are quantized by %s, and are counted at 16 bits here",
 				p->hidden->redacts ? "a library" : m->quantizer),
 			err);
+	if (!st && m->unplanned)
+		st = doubt(p,
+			   plan_string(p, err, "%s are not planned here: `--trace` plans them",
+				       m->unplanned),
+			   err);
 	if (!st && m->unread.n)
 		st = doubt(p, unread_keys(p, err), err);
 	p->model.doubts = p->hidden->doubts.at;

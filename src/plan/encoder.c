@@ -37,7 +37,7 @@ static struct value look_up(struct builder *b, enum model_role role, struct valu
 static struct value embed(struct builder *b, struct value ids)
 {
 	struct tape *t = &b->t;
-	int counts = !strcmp(b->m->family, "roberta");
+	int counts = b->m->towers[MODEL_TEXT].counts_positions;
 	struct value places, types, all, words, kinds, where, x;
 
 	places = counts ? count_positions(b) : tape_param(t, TAPE_NONE);

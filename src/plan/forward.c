@@ -1,46 +1,28 @@
-/* Families and what runs them. */
+/* What runs a family's blocks. */
 #include "build.h"
 
 typedef struct value forward_fn(struct builder *b, struct value ids, struct value labels,
 				struct value *logits);
 
-static const struct {
-	const char *family;
-	forward_fn *forward;
-} forwards[] = {
-	{ "bert", build_encoder },
-	{ "roberta", build_encoder },
-	{ "t5", build_t5 },
-	{ "vit", build_image },
-	{ "clip", build_pair },
-	{ "siglip", build_pair },
-	{ "clip_text_model", build_read },
-	{ "clip_vision_model", build_look },
-	{ "siglip_text_model", build_read },
-	{ "siglip_vision_model", build_look },
+static forward_fn *const forwards[MODEL_FORWARDS] = {
+	[MODEL_AS_DECODER] = build_decoder, [MODEL_AS_ENCODER] = build_encoder,
+	[MODEL_AS_STACKS] = build_t5,       [MODEL_AS_IMAGE] = build_image,
+	[MODEL_AS_PAIR] = build_pair,       [MODEL_AS_READ] = build_read,
+	[MODEL_AS_LOOK] = build_look,
 };
 
 bool build_is_decoder(const struct model *m)
 {
-	for (size_t i = 0; i < sizeof(forwards) / sizeof(forwards[0]); i++)
-		if (!strcmp(m->family, forwards[i].family))
-			return false;
-	return true;
+	return m->forward == MODEL_AS_DECODER;
 }
 
 int build_generates(const struct model *m)
 {
-	for (size_t i = 0; i < sizeof(forwards) / sizeof(forwards[0]); i++)
-		if (!strcmp(m->family, forwards[i].family))
-			return m->encoder_decoder;
-	return 1;
+	return m->forward == MODEL_AS_DECODER ? m->towers[MODEL_TEXT].causal : m->encoder_decoder;
 }
 
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits)
 {
-	for (size_t i = 0; i < sizeof(forwards) / sizeof(forwards[0]); i++)
-		if (!strcmp(b->m->family, forwards[i].family))
-			return forwards[i].forward(b, ids, labels, logits);
-	return build_decoder(b, ids, labels, logits);
+	return forwards[b->m->forward](b, ids, labels, logits);
 }

@@ -207,6 +207,12 @@ struct value build_activation(struct builder *b, enum model_tower tower, struct 
 
 	if (a == MODEL_GELU_NEW)
 		return gelu_new(&b->t, x);
+	if (a == MODEL_RELU2) {
+		struct value h = op_apply(&b->t, OP_RELU, x), y = op_apply(&b->t, OP_POW, h);
+
+		tape_drop(&b->t, &h);
+		return y;
+	}
 	if (a == MODEL_QUICK_GELU)
 		return quick_gelu(&b->t, x);
 	return op_apply(&b->t, function[a], x);

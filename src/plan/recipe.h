@@ -160,6 +160,7 @@ struct plan_recipe {
 	enum plan_precision precision;
 	enum plan_optimizer optimizer;
 	enum plan_attention attention;
+	bool eager_only; /* the model's class has no fused attention */
 	enum plan_checkpointing checkpointing;
 	enum plan_loss loss;
 	enum plan_quantize quantize;

@@ -51,7 +51,7 @@ static bool mixed_precision(struct plan_choice *c)
 
 static bool fused_attention(struct plan_choice *c)
 {
-	if (c->recipe.attention != PLAN_EAGER)
+	if (c->recipe.attention != PLAN_EAGER || c->recipe.eager_only)
 		return false;
 	c->recipe.attention = PLAN_SDPA;
 	return true;

@@ -1,0 +1,62 @@
+/* What tables of decoders share: rows, heads, numbers.  Names are those of Transformers 5. */
+#ifndef MODEL_ROWS_H
+#define MODEL_ROWS_H
+
+#include "tables.h"
+
+extern const struct model_head model_causal_heads[];
+
+/* A decoder's sections: what is before its blocks, a block, what is behind, the head. */
+#define DECODER_SECTIONS(name_, front, block, back, head)  \
+	static const struct model_section name_[] = {      \
+		{ "model.", front, MODEL_TEXT },           \
+		{ "model.layers.%u.", block, MODEL_TEXT }, \
+		{ "model.", back, MODEL_TEXT },            \
+		{ "", head, MODEL_TEXT },                  \
+		SECTIONS_END,                              \
+	}
+
+#define QKVO(bias, out)                                                             \
+	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "Q H", 0, bias },         \
+		{ "self_attn.k_proj", MODEL_LINEAR, MODEL_ROLE_K, "K H", 0, bias }, \
+		{ "self_attn.v_proj", MODEL_LINEAR, MODEL_ROLE_V, "K H", 0, bias }, \
+	{                                                                           \
+		"self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q", 0, out       \
+	}
+#define GATED                                                                                 \
+	{ "mlp.gate_proj", MODEL_LINEAR, MODEL_ROLE_GATE, "F H", IF_DENSE, IF_MLP_BIAS },     \
+		{ "mlp.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", IF_DENSE, IF_MLP_BIAS }, \
+	{                                                                                     \
+		"mlp.down_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", IF_DENSE, IF_MLP_BIAS  \
+	}
+#define BANKS                                                                                      \
+	{ "mlp.experts.gate_up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E 2M H", IF_SPARSE }, \
+	{                                                                                          \
+		"mlp.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E H M",          \
+			IF_SPARSE                                                                  \
+	}
+
+#define SHARED_EXPERTS                                                                       \
+	{ "mlp.shared_experts.gate_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_GATE, "S H",       \
+	  IF_SPARSE | IF_SHARED,          IF_MLP_BIAS },                                     \
+		{ "mlp.shared_experts.up_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_UP, "S H",   \
+		  IF_SPARSE | IF_SHARED,        IF_MLP_BIAS },                               \
+	{                                                                                    \
+		"mlp.shared_experts.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S", \
+			IF_SPARSE | IF_SHARED, IF_MLP_BIAS                                   \
+	}
+
+#define TEXT(own_keys, ...) .towers[MODEL_TEXT] = { .keys = own_keys, .defaults = { __VA_ARGS__ } }
+#define LLAMA_LIKE                                                                               \
+	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_ROPE, \
+								.use_window = true
+#define LAYER_NORMS_AT(position_, activation_)                                                \
+	.norm = MODEL_LAYER_NORM, .norm_place = MODEL_NORM_BEFORE, .activation = activation_, \
+	.position = position_, .causal = true, .labels = 2
+#define LAYER_NORMS(activation_) LAYER_NORMS_AT(MODEL_POSITION_ROPE, activation_)
+/* Without a gate. */
+#define PLAIN_RMS(activation_)                                                              \
+	.norm = MODEL_RMS_NORM, .norm_place = MODEL_NORM_BEFORE, .activation = activation_, \
+	.position = MODEL_POSITION_ROPE, .causal = true, .labels = 2, .use_window = true
+
+#endif
