@@ -457,9 +457,8 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 		{ o->loss || o->loss_chunk != OPT_NONE, false, "--loss" },
 		{ o->eval_batch != OPT_NONE, false, "--eval-batch" },
 		{ o->image_size || o->image_grid, false, "--image-size" },
-		{ o->new_tokens != OPT_NONE || o->beams > 1 || o->cache || o->no_cache, false,
-		  "generation" },
-		{ o->task && strstr(o->task, "gen"), false, "generation: --task infer is a pass" },
+		{ o->beams > 1 || o->cache || o->no_cache, false,
+		  "--beams, --cache or --no-cache" },
 		{ o->extra_tensors.n || o->residents != OPT_NONE, false,
 		  "--extra-tensor or --resident" },
 		{ o->gpus > 1 || o->parallel || o->tp != OPT_NONE || o->pp != OPT_NONE, false,
@@ -471,6 +470,7 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 		{ o->precision || o->optimizer || o->attention || o->checkpointing, true,
 		  "--precision, --optimizer, --attention or --checkpointing" },
 		{ o->lora != OPT_NONE || o->lora_targets, true, "--lora" },
+		{ o->task || o->new_tokens != OPT_NONE, true, "--task or --new-tokens" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -249,3 +249,115 @@ def test_attention_within_a_module_of_torch_is_fused():
     trace = loop.trace_module(net, torch.empty(2, 32, 64), loop.Options(steps=1, precision="bf16-autocast"))
     names = {trace.operators[i] for i in trace.operator}
     assert "_scaled_dot_product_cudnn_attention" in names and "_safe_softmax" not in names
+
+
+def _config(tmp_path, **more):
+    import json
+    values = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_embd": 64, "n_head": 2, "vocab_size": 512}
+    (tmp_path / "config.json").write_text(json.dumps({**values, **more}))
+    return str(tmp_path)
+
+
+def test_generation_is_a_prompt_and_tokens_with_what_they_keep(tmp_path):
+    pytest.importorskip("transformers")
+    trace = loop.trace_config(_config(tmp_path), loop.Options(batch=2, seq=32, task="generate", new_tokens=4))
+    sizes = [e for e in trace.events if e > 0]
+    kept = [n for n, c in zip(sizes, trace.category) if c == CATEGORIES.index("kv_cache")]
+    one = 2 * 64 * 2  # a token of the batch, in bf16
+    # keys and values of two blocks: of the prompt, and again with each token but the last, which nothing reads
+    assert sorted(kept) == sorted(one * (32 + n) for n in range(4) for _ in range(4))
+    assert trace.phases == ["load", "generate"] and "new-tokens=4" in trace.asked
+
+
+def test_a_kept_trace_is_planned_as_it_was_made(tmp_path):
+    pytest.importorskip("transformers")
+    import plimsoll
+    kept = tmp_path / "kept.json.gz"
+    loop.trace_config(_config(tmp_path), loop.Options(batch=2, seq=32, steps=2)).write(str(kept))
+    assert plimsoll.plan(str(kept), batch=2, seq=32, precision="bf16").model.parameters
+    for other in ({"batch": 4}, {"seq": 64}, {"precision": "fp32"}, {"optimizer": "sgd"}, {"checkpointing": "full"}, {"lora": 8},
+                  {"quantize": "nf4"}, {"gpus": 2}, {"no_clip": True}, {"task": "generate"}, {"accumulate": 2}):
+        with pytest.raises(plimsoll.PlimsollError, match="the trace was made with"):
+            plimsoll.plan(str(kept), **other)
+
+
+def test_a_function_says_its_batch_or_is_given_it(tmp_path, monkeypatch):
+    (tmp_path / "made_here.py").write_text("""
+import torch
+def fixed():
+    return torch.nn.Linear(8, 8).cuda(), torch.zeros(4, 8, device="cuda"), lambda m, x: m(x).sum()
+def sized(batch=1):
+    return torch.nn.Linear(8, 8).cuda(), torch.zeros(batch, 8, device="cuda"), lambda m, x: m(x).sum()
+""")
+    monkeypatch.chdir(tmp_path)
+    assert loop.trace_function("made_here", "sized", loop.Options(batch=16)).events.count(16 * 8 * 4) >= 1
+    with pytest.raises(ValueError, match="def fixed"):
+        loop.trace_function("made_here", "fixed", loop.Options(batch=16))
+    assert loop.trace_function("made_here", "fixed", loop.Options()).batch == 0
+
+
+SCRIPTS = {
+    "transformers": """
+import sys, torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, i):
+        ids = torch.randint(0, 100, (16,))
+        return {"input_ids": ids, "labels": ids}
+model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=64, n_head=2, vocab_size=100))
+Trainer(model=model, train_dataset=Data(), args=TrainingArguments(output_dir=sys.argv[1], per_device_train_batch_size=4, bf16=True,
+        max_steps=20, report_to=[], gradient_accumulation_steps=2, logging_steps=1)).train()
+""",
+    "accelerate": """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator(mixed_precision="bf16")
+net = torch.nn.Linear(64, 64)
+optimizer = torch.optim.AdamW(net.parameters())
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(64, 64)), batch_size=8, shuffle=True)
+net, optimizer, data = accelerator.prepare(net, optimizer, data)
+for epoch in range(100):
+    for (x,) in data:
+        with accelerator.accumulate(net):
+            accelerator.backward((net(x) - x).pow(2).mean())
+            accelerator.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+    "lightning": """
+import sys, torch, lightning
+class Net(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(64, 10)
+    def training_step(self, batch, i):
+        loss = torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+        self.log("loss", loss)
+        return loss
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), 1e-3)
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(64, 64), torch.randint(0, 10, (64,))), batch_size=8)
+lightning.Trainer(max_epochs=100, precision="bf16-mixed", logger=False, enable_checkpointing=False, accelerator="gpu", devices=1,
+                  enable_progress_bar=False, default_root_dir=sys.argv[1]).fit(Net(), data)
+""",
+}
+
+
+@pytest.mark.parametrize("library", SCRIPTS)
+def test_scripts_of_frameworks_as_they_are(library, tmp_path):
+    pytest.importorskip(library)
+    import gzip
+    import json
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPTS[library])
+    out = tmp_path / "t.json.gz"
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(out), "--", "python", str(script), str(tmp_path)],
+                         capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert run.returncode == 0, run.stderr
+    trace = json.loads(gzip.decompress(out.read_bytes()))
+    assert trace["trainable"] > 0 and sum(name.startswith("opt") for name in trace["phases"]) == 2
+    passes = [name for name in trace["phases"] if name.startswith("bwd")]
+    assert len(passes) == (4 if library == "transformers" else 2)  # two micro-batches a step
+    kinds = {CATEGORIES[c] for c in trace["category"]}
+    assert {"parameter", "gradient", "optimizer_state"} <= kinds

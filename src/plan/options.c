@@ -474,3 +474,87 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 			     o->settings);
 	return st;
 }
+
+/* ---- what a trace was made with ---- */
+
+static const char *asked_for(const struct plan_texts *asked, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < asked->n; i++)
+		if (!strncmp(asked->at[i], name, n) && asked->at[i][n] == '=')
+			return asked->at[i] + n + 1;
+	return NULL;
+}
+
+static enum plim_status not_traced(const char *name, const char *given, const char *traced,
+				   struct plim_err *err)
+{
+	if (traced)
+		return err_set(
+			err, PLIM_E_UNSUPPORTED,
+			"the trace was made with --%s %s, not %s: trace it again (plan --trace)",
+			name, traced, given);
+	return err_set(
+		err, PLIM_E_UNSUPPORTED,
+		"the trace was made without --%s: trace it again with it (plan --trace), if a "
+		"trace does that",
+		name);
+}
+
+/* Is an option another than that of the trace?  What is not given is as it was traced. */
+static enum plim_status check_option(const struct plim_plan_options *o,
+				     const struct plim_plan_options *unset,
+				     const struct option *row, const struct plan_texts *asked,
+				     bool trains, struct plim_err *err)
+{
+	const char *traced = asked_for(asked, row->name), *given, *value;
+	char number[24];
+
+	if (row->kind == FLAG)
+		return !(o->flags & row->from) || traced ? PLIM_OK
+							 : not_traced(row->name, "", NULL, err);
+	if (row->kind == NUMBER) {
+		uint64_t n = *(const uint64_t *)field_of(o, row);
+
+		if (n == *(const uint64_t *)field_of(unset, row) ||
+		    (traced && n == strtoull(traced, NULL, 10)))
+			return PLIM_OK;
+		(void)snprintf(number, sizeof(number), "%llu", (unsigned long long)n);
+		return not_traced(row->name, number, traced, err);
+	}
+	given = *(const char *const *)field_of(o, row);
+	value = plan_value(row->name, given, trains);
+	if (!given || (traced && !strcmp(value, plan_value(row->name, traced, trains))))
+		return PLIM_OK;
+	return not_traced(row->name, value, traced, err);
+}
+
+enum plim_status plan_check_asked(const struct plim_plan_options *o, const struct plan_texts *asked,
+				  struct plim_err *err)
+{
+	const struct option others[] = {
+		ELSEWHERE("longest", NUMBER, longest),
+		ELSEWHERE("lengths", TEXT, lengths),
+		ELSEWHERE("lora-targets", TEXT, lora_targets),
+		{ "grouped", FLAG, true, PLIM_PLAN_GROUPED, NOWHERE, NULL, NULL, 0 },
+		ELSEWHERE("resident", NUMBER, residents),
+		ELSEWHERE("extra-tensor", NUMBER, extra_tensor_count),
+		ELSEWHERE("image-grid", NUMBER, image_grid),
+		ELSEWHERE("layers", NUMBER, layers),
+		ELSEWHERE("hidden", NUMBER, hidden),
+		ELSEWHERE("heads", NUMBER, heads),
+	};
+	const char *of_trace = asked_for(asked, "task");
+	const char *task = o->task ? plan_value("task", o->task, true) : of_trace;
+	bool trains = !task || !strcmp(task, plan_task_names[PLAN_TRAIN]);
+	struct plim_plan_options unset;
+	enum plim_status st = PLIM_OK;
+
+	plim_plan_options_init(&unset);
+	for (size_t i = 0; !st && i < OPTIONS; i++)
+		st = check_option(o, &unset, &options[i], asked, trains, err);
+	for (size_t i = 0; !st && i < sizeof(others) / sizeof(others[0]); i++)
+		st = check_option(o, &unset, &others[i], asked, trains, err);
+	return st;
+}

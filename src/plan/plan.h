@@ -50,6 +50,7 @@ struct plan_traced {
 	struct plan_sizes grown;
 	uint64_t unknown_bytes; /* at most, of what no table has: cuDNN's workspaces */
 	struct plan_texts phases, places, operators, assumed;
+	struct plan_texts asked; /* the options that it was made with, "precision=fp32" each */
 	struct plan_numbers place, operator, category;
 };
 
@@ -70,6 +71,10 @@ void plan_release_trace(struct plan_traced *t);
 enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
 				  uint64_t batch, struct plan **out, struct plim_err *err);
 void plan_trust_trace(const struct plan_traced *t, struct plan_trust *out);
+
+/* PLIM_E_UNSUPPORTED, which names it: an option that is given and was not part of what was traced. */
+enum plim_status plan_check_asked(const struct plim_plan_options *o, const struct plan_texts *asked,
+				  struct plim_err *err);
 
 struct plim_plan_hidden {
 	struct mem mem;

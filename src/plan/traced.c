@@ -198,6 +198,7 @@ static const struct {
 	{ "places", TEXTS, offsetof(struct plan_traced, places) },
 	{ "operators", TEXTS, offsetof(struct plan_traced, operators) },
 	{ "assumed", TEXTS, offsetof(struct plan_traced, assumed) },
+	{ "asked", TEXTS, offsetof(struct plan_traced, asked) },
 	{ "place", NUMBERS, offsetof(struct plan_traced, place) },
 	{ "operator", NUMBERS, offsetof(struct plan_traced, operator) },
 	{ "category", NUMBERS, offsetof(struct plan_traced, category) },
@@ -370,6 +371,7 @@ void plan_release_trace(struct plan_traced *t)
 	vec_release(t->mem, &t->places);
 	vec_release(t->mem, &t->operators);
 	vec_release(t->mem, &t->assumed);
+	vec_release(t->mem, &t->asked);
 	vec_release(t->mem, &t->place);
 	vec_release(t->mem, &t->operator);
 	vec_release(t->mem, &t->category);

@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
 
 # What other tools call it; training in 16 bits is autocast over fp32 weights, as the planner has it.
-PRECISIONS = {"bf16": "bf16-autocast", "fp16": "fp16-autocast", "bf16-mixed": "bf16-autocast", "16-mixed": "fp16-autocast",
-              "bf16-true": "bf16-pure", "bfloat16": "bf16-pure", "float32": "fp32", "no": "fp32"}
+PRECISIONS = {"bf16-mixed": "bf16-autocast", "16-mixed": "fp16-autocast", "bf16-true": "bf16-pure", "bfloat16": "bf16-pure",
+              "float16": "bf16-pure", "half": "bf16-pure", "float32": "fp32", "32-true": "fp32", "no": "fp32"}
+OF_TRAINING = {"bf16": "bf16-autocast", "fp16": "fp16-autocast"}
+TASKS = {"training": "train", "inference": "infer", "generation": "generate"}
+OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused"}
+ATTENTIONS = {"flash_attention_2": "flash", "flash_attn": "flash"}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -34,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--lora-targets", default="")
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--task", default="train")
+    p.add_argument("--new-tokens", type=int, default=0, help="of --task generate (128)")
     p.add_argument("--no-clip", action="store_true")
     p.add_argument("--keep-outputs", action="store_true")
     p.add_argument("--gpu", default="", help="the card that decides kernels and workspaces (H100)")
@@ -42,9 +47,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _options(args: argparse.Namespace, batch: int) -> loop.Options:
     from . import loop, tables
-    return loop.Options(batch=batch, seq=args.seq, precision=PRECISIONS.get(args.precision, str(args.precision)), optimizer=args.optimizer,
-                        attention=args.attention, checkpointing=args.checkpointing, accumulate=args.accumulate,
-                        lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=args.task, clip=not args.no_clip,
+    task = TASKS.get(args.task, str(args.task))
+    precisions = PRECISIONS | (OF_TRAINING if task == "train" else dict.fromkeys(OF_TRAINING, "bf16-pure"))
+    return loop.Options(batch=batch, seq=args.seq, precision=precisions.get(args.precision, str(args.precision)),
+                        optimizer=OPTIMIZERS.get(args.optimizer, str(args.optimizer)), new_tokens=args.new_tokens,
+                        attention=ATTENTIONS.get(args.attention, str(args.attention)), checkpointing=args.checkpointing, accumulate=args.accumulate,
+                        lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=task, clip=not args.no_clip,
                         keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))
 
 
@@ -68,8 +76,8 @@ def _once(args: argparse.Namespace, command: list[str], batch: int) -> Trace:
 def _trace(args: argparse.Namespace, command: list[str]) -> Trace:
     if not args.grown or args.grown == args.batch:
         return _once(args, command, args.batch)
-    if command or not os.path.exists(args.model):
-        raise ValueError("a script or a function of one's own makes its batch itself: it is traced with that one alone")
+    if command:
+        raise ValueError("a script makes its batch itself: it is traced with that one alone")
     from . import laws
     # with one sample much is contiguous that is copied with more, so a line from there goes nowhere
     batch = max(args.batch, 2)
@@ -92,7 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _trace(args, words[at + 1:]).write(args.output)
     except ModuleNotFoundError as e:
-        sys.stderr.write(f"plimsoll: tracing needs {e.name}, which this Python has not: {sys.executable}\n")
+        sys.stderr.write(f"plimsoll: tracing needs {e.name}, which this Python has not: {sys.executable}\n" if e.name else
+                         f"plimsoll: the trace stopped: {e}\n")
         return 4
     except KeyboardInterrupt:
         return 130

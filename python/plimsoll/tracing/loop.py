@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
+import inspect
 import json
 import os
 import sys
@@ -38,7 +39,21 @@ class Options:
     task: str = "train"
     clip: bool = True
     keep_outputs: bool = False
+    new_tokens: int = 0  # of a generation; 0: 128
     capability: int = 90
+
+    def asked(self) -> list[str]:
+        """As the command line calls them: a kept trace is planned with these alone."""
+        said = [f"batch={self.batch}", f"seq={self.seq}", f"precision={self.precision}", f"steps={self.steps}", f"task={self.task}"]
+        if self.task == "train":
+            said += [f"optimizer={self.optimizer}", f"checkpointing={self.checkpointing}", f"accumulate={self.accumulate}"]
+            said += [] if self.clip else ["no-clip=1"]
+        if self.task == "generate":
+            said += [f"new-tokens={self.new_tokens}"]
+        said += [f"attention={self.attention}"] if self.attention else ["attention=sdpa"]
+        said += [f"lora={self.lora}"] if self.lora else []
+        said += [f"lora-targets={self.lora_targets}"] if self.lora_targets else []
+        return said + (["keep-outputs=1"] if self.keep_outputs else [])
 
 
 AUTOCAST = {"bf16-autocast": torch.bfloat16, "fp16-autocast": torch.float16, "bf16-weights": torch.bfloat16}
@@ -50,7 +65,7 @@ def recording(o: Options, model: str) -> Iterator[tuple[Recorder, Any]]:
     words = [o.precision, f"with {o.optimizer}" if o.task == "train" else "", "checkpointed"
              if o.checkpointing == "full" else "", f"LoRA of rank {o.lora}" if o.lora else ""]
     trace = Trace(model=model, recipe=", ".join(w for w in words if w), batch=o.batch, sequence=o.seq, task=o.task, torch=torch.__version__.partition("+")[0],
-                  capability=o.capability, way="fake CPU tensors, decided as for CUDA")
+                  capability=o.capability, way="fake CPU tensors, decided as for CUDA", asked=o.asked())
     r = Recorder(trace, tables.card_of(o.capability))
     with stand_in(r) as fake:
         yield r, fake
@@ -269,7 +284,8 @@ def _settled(o: Options, config: Any) -> Options:
     text = getattr(config, "text_config", config)
     positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
     return replace(o, seq=o.seq or min(1024, int(positions)),
-                   precision=o.precision or ("bf16-autocast" if o.task == "train" else "bf16-pure"))
+                   precision=o.precision or ("bf16-autocast" if o.task == "train" else "bf16-pure"),
+                   new_tokens=o.new_tokens or (128 if o.task == "generate" else 0))
 
 
 def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options) -> Trace:
@@ -326,6 +342,9 @@ def _run(r: Recorder, o: Options, config: Any, model: torch.nn.Module) -> None:
         train(r, o, model, step)
         return
     dtype = AUTOCAST.get(o.precision)
+    if o.task == "generate":
+        generate(r, o, model, _batch(o, config, model, torch.float32))
+        return
     for n in range(2):
         r.phase = f"eval{n}"
         with torch.no_grad(), torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
@@ -336,6 +355,46 @@ def _run(r: Recorder, o: Options, config: Any, model: torch.nn.Module) -> None:
         r.end_phase(f"eval{n + 1}")
 
 
+@contextlib.contextmanager
+def _caches(r: Recorder) -> Iterator[None]:
+    """Keys and values that a cache keeps are told as such."""
+    cache: Any = importlib.import_module("transformers.cache_utils")
+    undo: list[tuple[Any, Any]] = []
+
+    def marked(update: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            out = update(self, *args, **kwargs)
+            r.mark((t for t in (getattr(self, "keys", None), getattr(self, "values", None)) if isinstance(t, torch.Tensor)), "kv_cache")
+            return out
+        return run
+    for kind in vars(cache).values():
+        if isinstance(kind, type) and kind.__name__.endswith("Layer") and "update" in vars(kind):
+            undo.append((kind, kind.update))
+            setattr(kind, "update", marked(kind.update))
+    try:
+        yield
+    finally:
+        for kind, update in undo:
+            setattr(kind, "update", update)
+
+
+def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> None:
+    """Transformers' own generate(): greedy, until all tokens are there (which of them ends a text only a run knows)."""
+    loop: Any = model
+    left = iter(range(o.new_tokens))
+    loop._has_unfinished_sequences = lambda *a, **k: next(left, None) is not None
+    loop.generation_config.eos_token_id = None
+    if loop.generation_config.pad_token_id is None:
+        loop.generation_config.pad_token_id = 0
+    dtype = AUTOCAST.get(o.precision)
+    r.mark(iter(batch.values()), "input")
+    r.phase = "generate"
+    with _caches(r), torch.no_grad(), torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
+        out = loop.generate(**batch, max_new_tokens=o.new_tokens, min_new_tokens=o.new_tokens, do_sample=False)
+    del out, batch
+    r.end_phase("end")
+
+
 def tell(r: Recorder) -> None:
     words = {"0": "numbers of tensors that only a run knows are taken for 0",
              "true": "conditions on tensors that only a run knows are taken for true"}
@@ -344,6 +403,18 @@ def tell(r: Recorder) -> None:
 
 
 # ---- a module and a step of one's own ----
+
+def passes(r: Recorder, o: Options, one: Callable[[], Any]) -> None:
+    """Without gradients: twice, or once where it is all of a generation."""
+    if o.task not in ("infer", "generate"):
+        raise ValueError(f"task '{o.task}' is not traced; known are train, infer and generate")
+    names = ["generate"] if o.task == "generate" else ["eval0", "eval1"]
+    for name, following in zip(names, [*names[1:], "end"]):
+        r.phase = name
+        with torch.no_grad():
+            one()
+        r.end_phase(following)
+
 
 def trace_step(make: Callable[[], tuple[torch.nn.Module, Any, Callable[..., Any]]], o: Options,
                name: str = "module") -> Trace:
@@ -359,20 +430,26 @@ def trace_step(make: Callable[[], tuple[torch.nn.Module, Any, Callable[..., Any]
                         return step(model, batch)
                 train(r, o, model, one)
             else:
-                for n in range(2):
-                    r.phase = f"eval{n}"
-                    with torch.no_grad():
-                        step(model, batch)
-                    r.end_phase(f"eval{n + 1}")
+                passes(r, o, lambda: step(model, batch))
         tell(r)
         return r.trace
 
 
 def trace_function(module: str, function: str, o: Options) -> Trace:
-    """MODULE:FUNCTION, which gives (module, batch, step) where a GPU is told to be."""
+    """MODULE:FUNCTION, which gives (module, batch, step) where a GPU is told to be; `batch` and `seq` are given if it takes them."""
     sys.path.insert(0, os.getcwd())
     make = getattr(importlib.import_module(module), function)
-    return trace_step(make, o, f"{module}:{function}")
+    takes = inspect.signature(make).parameters
+    for name, given in (("batch", o.batch > 1), ("seq", o.seq), ("lora", o.lora), ("checkpointing", o.checkpointing != "none"),
+                        ("attention", o.attention)):
+        if given and name not in takes:
+            raise ValueError(f"{module}:{function} says --{name} itself" + (
+                f", or takes it as a parameter: def {function}({name}=...)" if name in ("batch", "seq") else ""))
+    sizes = {name: size for name, size in (("batch", o.batch), ("seq", o.seq)) if name in takes and size}
+    trace = trace_step(lambda: make(**sizes), o, f"{module}:{function}")
+    trace.batch = o.batch if "batch" in takes else 0
+    trace.asked = [a for a in trace.asked if a.partition("=")[0] not in ({"batch", "seq", "checkpointing", "attention"} - sizes.keys())]
+    return trace
 
 
 def _shadow(r: Recorder, t: torch.Tensor) -> torch.Tensor:
@@ -416,10 +493,6 @@ def trace_module(module: torch.nn.Module, batch: Any, o: Options,
             if o.task == "train":
                 train(r, o, model, one)
             else:
-                for n in range(2):
-                    r.phase = f"eval{n}"
-                    with torch.no_grad():
-                        one()
-                    r.end_phase(f"eval{n + 1}")
+                passes(r, o, one)
         tell(r)
         return r.trace

@@ -14,6 +14,7 @@ void plim_plan_options_init(struct plim_plan_options *o)
 					 .batch = 1,
 					 .accumulate = 1,
 					 .steps = 2,
+					 .beams = 1,
 					 .gpus = 1,
 					 .memory_bytes = PLIM_UNKNOWN,
 					 .host_memory_bytes = PLIM_UNKNOWN,
@@ -240,7 +241,9 @@ static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	plan_recipe_init(r);
-	r->task = !strcmp(t->task, "train") ? PLAN_TRAIN : PLAN_INFER;
+	r->task = !strcmp(t->task, "train")      ? PLAN_TRAIN
+		  : !strcmp(t->task, "generate") ? PLAN_GENERATE
+						 : PLAN_INFER;
 	r->batch = t->batch;
 	r->sequence = t->sequence;
 	p->batch = t->batch;
@@ -306,6 +309,8 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 		st = find_card(p, o, err);
 	if (!st)
 		st = plan_read_trace(&h->traced, path, &h->plan, err);
+	if (!st)
+		st = plan_check_asked(o, &h->traced.asked, err);
 	if (!st)
 		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules,
 					   err);
