@@ -1,1405 +1,17 @@
 /*
- * What helps, what does not, and how to be certain, of a failure that only its text tells: a row each, with the kinds of
- * failure, bounds, moments and causes that it is for, and the engines, activities and drivers.  A row that names engines
- * cannot appear for another one, and none that names training for what is not known to train.  Within a list rows stand in
- * the order of cost, the cheapest first.
- *
- * Spellings of flags are those of the engines' documentation of November 2026: vLLM 0.11, SGLang 0.5, llama.cpp b6900,
- * Ollama 0.12, ComfyUI 0.3, JAX 0.8, TensorFlow 2.20, Transformers 5.17, PyTorch 2.11.
+ * Which of the rows of advice (advice_rows.c) are for a failure that only its text tells, and what they say of it: by its
+ * kind, bound, moment and causes, by engine, activity and driver, by what is set already and what kind of work it is.
  */
-#include "diagnose.h"
+#include "advice.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define KIND(k) (1u << MESSAGES_##k)
-#define AT(m) (1u << MESSAGES_##m)
-#define BY(b) (1u << FINDINGS_BOUND_##b)
-#define OF(c) (1u << FINDINGS_CAUSE_##c)
-#define IN(e) ((uint64_t)1 << MESSAGES_ENGINE_##e)
-#define DOING(a) (1u << MESSAGES_DOING_##a)
-#define ON(b) (1u << MESSAGES_BACKEND_##b)
-
-#define GPU KIND(DEVICE)
-#define KILLS (KIND(CGROUP_KILL) | KIND(HOST_KILL) | KIND(KILLED))
-#define HOSTS (KILLS | KIND(HOST))
-#define OWN_CARD (BY(DEVICE) | BY(LIMIT) | BY(UNKNOWN))
-#define SET(s) ((uint64_t)1 << MESSAGES_SET_##s)
-#define TRAINERS (IN(AXOLOTL) | IN(LLAMA_FACTORY) | IN(UNSLOTH) | IN(VERL) | IN(TRL) | IN(NEMO))
-#define TORCH (IN(PYTORCH) | IN(DEEPSPEED) | TRAINERS)
-#define WEB_PICTURES (IN(A1111) | IN(FORGE) | IN(FOOOCUS) | IN(SDNEXT))
-#define PICTURES (IN(COMFYUI) | WEB_PICTURES | IN(INVOKEAI) | IN(DIFFUSERS))
-#define GGML_TEXT \
-	(IN(OLLAMA) | IN(LLAMA_CPP) | IN(KOBOLDCPP) | IN(LM_STUDIO) | IN(LLAMA_CPP_PYTHON))
-#define GGML (GGML_TEXT | IN(WHISPER_CPP) | IN(SD_CPP))
-/* whose tensors PyTorch's caching allocator holds */
-#define CACHED (TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(TGI))
-#define RUNS (DOING(GENERATING) | DOING(SERVING))
-#define CUDA_LIKE (ON(CUDA) | ON(ROCM))
-#define LOADED \
-	(~AT(LOADING) & ((1u << MESSAGES_MOMENTS) - 1)) /* weights are there, or it is not known */
-
-/* What is known beside the context. */
-enum {
-	F_OUTSIDE = 1, /* a large part of the card is neither free nor this program's */
-	F_FREE = 2,    /* the driver had more than it was asked for */
-	F_WINDOWS = 4,
-	F_LARGE = 8, /* one request, of host memory */
-	F_PYTHON = 16,
-	F_SHARE = 32,          /* what is free of how much: {share} */
-	F_TOKENS = 64,         /* how many fit into the KV cache: {tokens} */
-	F_SIBLINGS = 128,      /* several other processes hold more than was asked for */
-	F_POOL = 256,          /* the engine's own pool was full, not the driver's memory */
-	F_BARE = 512,          /* the driver's code alone: no allocator tells what it holds */
-	F_BIG = 1024,          /* one request of the card's memory: no other program is to blame */
-	F_PINNED = 4096,       /* host memory that the driver pins */
-	F_HANDLE = 8192,       /* cuBLAS made no handle: a full card, or a bad index before it */
-	F_HUGE = 16384,        /* one request that no card has, or few do */
-	F_RAISE = 32768,       /* a larger share would hold what the server lacks: {raise} */
-	F_LACKS = 65536,       /* a whole card would not */
-	F_ONE_BUFFER = 524288, /* the driver gives no single buffer of that size */
-	F_RANKS = 262144,      /* the others on the card may be ranks of this job */
-	F_WEIGHTS = 131072,    /* a server's weights alone are more than its share */
-	F_FIXED = 1048576,     /* no expandable segments: PyTorch up to 2.0, or Windows */
-	F_LIMIT = 2048,        /* of the group's host memory: {more} */
-	F_SLURM = 1 << 21,     /* whose limit it was */
-	F_KUBERNETES = 1 << 22,
-	F_DOCKER = 1 << 23,
-	F_OWN_LIMIT = 1 << 24, /* no cgroup's: the program's own (Dask, YARN) */
-	F_UNIFIED = 1 << 25,   /* memory that lies in the host's and the card's together */
-	F_COPYING = 1 << 30,   /* a copy that does not wait, which pins host memory */
-	F_TINY = 1 << 27,      /* next to nothing was asked for */
-	F_BESIDE = 1 << 28,    /* of the GPU's share, others hold more than this program */
-	F_NOT_FIRST = 1 << 29, /* not the first card */
-	F_GAPS = 1 << 26 /* as much lay in gaps as was asked for, or the text has no numbers */
-};
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
-
-static const struct row {
-	enum findings_advice list;
-	unsigned kinds, bounds, moments, causes,
-		only;                    /* 0: any; `only`: no other cause is possible */
-	uint64_t engines;                /* 0: any */
-	unsigned doing, backends, facts; /* 0: any; facts: all of them ... */
-	unsigned without;                /* ... and none of these */
-	uint64_t set, unless;            /* settings: one of them is spent; none of them is */
-	const char *text;
-	/* what to do first, for the first sentence; NULL: the text up to its first colon, semicolon or bracket */
-	const char *first;
-	const char *fix; /* the command or line to change, alone; NULL: there is none */
-	int example;     /* its values are examples: the amount is the reader's to choose */
-	int last;        /* behind all others, whatever is likeliest */
-} rows[] = {
-#define HELPS .list = FINDINGS_HELPS
-#define USELESS .list = FINDINGS_USELESS
-#define CERTAIN .list = FINDINGS_CERTAINTY
-	/* -- whose memory it is comes before how much is needed -- */
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .engines = IN(VLLM),
-	  .facts = F_SHARE,
-	  .text = "a share that what is free allows: --gpu-memory-utilization {share}",
-	  .first = "end what else holds the card (nvidia-smi), or --gpu-memory-utilization {share}",
-	  .fix = "--gpu-memory-utilization {share}" },
-	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS), .facts = F_RANKS,
-	  .text = "several processes are on this card, and this one is a rank: if the others are "
-		  "ranks "
-		  "of the same job, give each its own card (CUDA_VISIBLE_DEVICES by local rank); "
-		  "nvidia-smi shows whose they are",
-	  .first = "give each rank its own card (CUDA_VISIBLE_DEVICES by local rank); nvidia-smi "
-		   "shows whose the others are",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(CUDA),
-	  .without = F_RANKS,
-	  .text = "see who holds the card (nvidia-smi, fuser -v /dev/nvidia*) and end what is left "
-		  "over, or take another card: CUDA_VISIBLE_DEVICES",
-	  .first = "end the other program that holds the card (nvidia-smi shows it), or take "
-		   "another card",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
-	  .facts = F_OUTSIDE,
-	  .text = "see who else holds the card (nvidia-smi): a large part of it is neither free "
-		  "nor this program's; end what is left over",
-	  .first = "see who else holds the card (nvidia-smi), and end it",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(ROCM),
-	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
-	  .first = "see who holds the card (rocm-smi --showpids), and end it",
-	  .fix = "rocm-smi --showpids" },
-	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN), .backends = ON(ROCM), .facts = F_OUTSIDE,
-	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
-	  .first = "see who holds the card (rocm-smi --showpids), and end it",
-	  .fix = "rocm-smi --showpids" },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(NPU),
-	  .text = "see who holds the device (npu-smi info) and end what is left over",
-	  .first = "see who holds the device (npu-smi info), and end it", .fix = "npu-smi info" },
-	{ HELPS, .kinds = GPU, .bounds = BY(NON_PYTORCH), .engines = TORCH,
-	  .text = "look for what in this process takes memory past PyTorch: another framework, a "
-		  "CUDA extension, NCCL's buffers, CuPy or RAPIDS pools",
-	  .first = "find what else in this process takes the card's memory" },
-	{ HELPS, .kinds = GPU, .bounds = BY(LIMIT), .engines = TORCH | PICTURES,
-	  .backends = CUDA_LIKE,
-	  .text = "raise the process's own limit (set_per_process_memory_fraction, or "
-		  "per_process_memory_fraction), if the card may be used further",
-	  .first = "raise this process's own limit",
-	  .fix = "torch.cuda.set_per_process_memory_fraction(1.0)" },
-	{ HELPS, .kinds = GPU, .facts = F_FREE | F_WINDOWS, .engines = TORCH | PICTURES,
-	  .backends = CUDA_LIKE,
-	  .text = "a larger page file, and fewer other programs: the card was not full, and "
-		  "Windows "
-		  "refuses the card's memory too when it can promise no more of its own",
-	  .first = "a larger page file (the card was not full), and start it anew" },
-	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = CUDA_LIKE,
-	  .without = F_WINDOWS,
-	  .text = "start it anew, and look for who else used the card at that moment (nvidia-smi): "
-		  "it was not full",
-	  .first = "start it anew: the card was not full" },
-	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH | PICTURES, .backends = ON(XPU),
-	  .text = "smaller tensors (a smaller batch, picture or context, attention in slices): "
-		  "Intel's "
-		  "driver gives no single block as large as what is free, and Windows and WSL less "
-		  "still; UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1 allows more than 4 GiB at once",
-	  .first = "smaller tensors: the driver gives no single block of that size",
-	  .fix = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
-	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
-	  .without = F_WINDOWS,
-	  .text = "look for a limit of this process first (set_per_process_memory_fraction, "
-		  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF, MIG, a container's "
-		  "share): the card was not full",
-	  .first = "look for a limit of this process (a memory fraction, MIG, a container's "
-		   "share)" },
-
-	{ HELPS, .kinds = GPU, .backends = ON(MPS), .facts = F_BESIDE,
-	  .engines = CACHED | IN(UNKNOWN),
-	  .text = "close other programs: they, and the system, hold more of what the GPU may use "
-		  "than this one's tensors",
-	  .first = "close other programs, which hold most of what the GPU may use" },
-	{ HELPS, .kinds = GPU, .facts = F_HUGE,
-	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
-	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
-		  "image "
-		  "that was not resized, a sequence that was not cut, a dimension too many)",
-	  .first = "look at the size of the input: so much at once is seldom meant" },
-	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
-	  .text = "where there is no such limit: a smaller batch or model, which asks for less" },
-	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS, .engines = TORCH | IN(MEGATRON),
-	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(STARTING),
-	  .bounds = BY(DEVICE),
-	  .text = "other processes hold more of this card than was asked for: if they are ranks of "
-		  "this job, torch.cuda.set_device(local_rank) before anything else keeps them off "
-		  "it; "
-		  "map_location=\"cpu\" where each rank loads a checkpoint",
-	  .first = "keep the other ranks off this card (torch.cuda.set_device(local_rank) first)",
-	  .fix = "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))" },
-	{ HELPS, .kinds = GPU, .facts = F_HANDLE, .engines = TORCH | IN(UNKNOWN),
-	  .text = "run it once on the CPU: a label or a token id out of range shows its line there "
-		  "(compare labels with the number of classes, ids with the embedding's rows); if "
-		  "it runs, the card was full",
-	  .first = "run it once on the CPU, where a label or token id out of range shows its line",
-	  .fix = "CUDA_LAUNCH_BLOCKING=1" },
-	{ HELPS, .kinds = GPU, .facts = F_COPYING, .engines = TORCH | PICTURES,
-	  .text = "less pinned memory: a copy with non_blocking=True pins host memory, and the "
-		  "driver "
-		  "has a limit of it (under WSL a low one: more memory in .wslconfig); or copy "
-		  "without it",
-	  .first = "less pinned host memory (copy without non_blocking; under WSL more memory)",
-	  .fix = "x.to(device)" },
-	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH, .without = F_COPYING,
-	  .moments = AT(MOMENT_UNKNOWN) | AT(LOADING), .unless = SET(SPLATTING) | SET(MMDET),
-	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
-	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
-		  "PyTorch's "
-		  "allocator, so the card was full already, or another program has it",
-	  .first = "see who holds the card (nvidia-smi)",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-
-	/* -- servers: vllm/config, sglang/srt/server_args.py, TGI's launcher, TensorRT-LLM's LlmArgs -- */
-	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .set = SET(FLOAT32),
-	  .text = "weights in 16 bits: --dtype half (or bfloat16) instead of float",
-	  .first = "weights in 16 bits (--dtype half)", .fix = "--dtype half" },
-	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .facts = F_WEIGHTS, .moments = LOADED,
-	  .text = "what it holds is more than its share already: weights that fit (a quantised "
-		  "checkpoint: AWQ, GPTQ, FP8), or more cards (--tensor-parallel-size)",
-	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
-	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .moments = AT(LOADING),
-	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), more cards "
-		  "(--tensor-parallel-size), or a part of them on the host (--cpu-offload-gb)",
-	  .first = "a quantised checkpoint of the model, or more cards (--tensor-parallel-size)" },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = AT(LOADING),
-	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), or more cards (--tp)",
-	  .first = "a quantised checkpoint of the model, or more cards (--tp)" },
-	{ HELPS, .kinds = GPU, .engines = IN(TGI), .moments = AT(LOADING),
-	  .text = "weights that fit: --quantize (bitsandbytes-nf4, awq, fp8), or more cards "
-		  "(--num-shard)",
-	  .first = "quantised weights (--quantize), or more cards (--num-shard)",
-	  .fix = "--quantize bitsandbytes-nf4" },
-	{ HELPS, .kinds = GPU, .engines = IN(LMDEPLOY), .moments = AT(LOADING),
-	  .text = "weights that fit: a 4-bit checkpoint (lmdeploy lite auto_awq), or more cards "
-		  "(--tp)",
-	  .first = "a 4-bit checkpoint of the model, or more cards (--tp)" },
-	/* the profiling pass comes before any KV cache: its size is not the share's */
-	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_RAISE,
-	  .text = "a share that holds what is lacking: --gpu-memory-utilization {raise}, if nobody "
-		  "else needs the card",
-	  .first = "raise --gpu-memory-utilization to {raise}",
-	  .fix = "--gpu-memory-utilization {raise}" },
-	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_LACKS,
-	  .text = "a smaller or quantised model, or more cards (--tensor-parallel-size): the whole "
-		  "card would not hold weights and activations",
-	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
-	  .engines = IN(VLLM), .moments = LOADED, .set = SET(PROFILE), .without = F_WEIGHTS,
-	  .text = "a smaller profiling pass, which comes before any KV cache: --max-num-seqs 16, "
-		  "--max-num-batched-tokens 4096, a shorter --max-model-len",
-	  .first = "fewer sequences at a time (--max-num-seqs 16), and a shorter --max-model-len",
-	  .fix = "--max-num-seqs 16 --max-num-batched-tokens 4096", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
-	  .engines = IN(VLLM), .moments = LOADED, .set = SET(MEDIA), .without = F_WEIGHTS,
-	  .text = "fewer or smaller pictures and videos a request: --limit-mm-per-prompt "
-		  "'{\"image\": 1, \"video\": 0}', --mm-processor-kwargs with a smaller max_pixels",
-	  .first = "fewer pictures a request (--limit-mm-per-prompt)",
-	  .fix = "--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}'", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
-	  .engines = IN(VLLM), .moments = LOADED, .without = F_WEIGHTS, .unless = SET(PROFILE),
-	  .text = "a lower --gpu-memory-utilization ({utilization}): vLLM fills its share with KV "
-		  "cache, "
-		  "and what runs beside it needs room",
-	  .first = "lower --gpu-memory-utilization",
-	  .fix = "--gpu-memory-utilization {utilization}", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
-	  .engines = IN(VLLM), .moments = LOADED, .unless = SET(PROFILE),
-	  .text = "smaller passes: --max-num-seqs 64, --max-num-batched-tokens 4096",
-	  .first = "fewer sequences at a time (--max-num-seqs 64)",
-	  .fix = "--max-num-seqs 64 --max-num-batched-tokens 4096", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH), .engines = IN(VLLM),
-	  .moments = LOADED, .unless = SET(EAGER),
-	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
-	  .fix = "--enforce-eager" },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED,
-	  .text = "a lower --mem-fraction-static ({static}), --chunked-prefill-size 2048, fewer "
-		  "--max-running-requests",
-	  .first = "lower --mem-fraction-static",
-	  .fix = "--mem-fraction-static {static} --chunked-prefill-size 2048 "
-		 "--max-running-requests "
-		 "32",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(COMPILE),
-	  .text = "without --enable-torch-compile, whose compiled graphs take memory beside it" },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(CAPTURE),
-	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs 16), or none "
-		  "(--disable-cuda-graph, which costs speed)",
-	  .fix = "--cuda-graph-max-bs 16", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TGI),
-	  .text = "lower --max-batch-prefill-tokens and --max-total-tokens, or "
-		  "--cuda-memory-fraction 0.9",
-	  .first = "lower --max-batch-prefill-tokens",
-	  .fix = "--max-batch-prefill-tokens 2048 --cuda-memory-fraction 0.9", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT_LLM), .doing = DOING(CONVERTING),
-	  .text = "a smaller max_batch_size, max_num_tokens and max_seq_len to build for; nothing "
-		  "else on the card while it builds",
-	  .first = "build for a smaller max_batch_size and max_num_tokens",
-	  .fix = "trtllm-build --max_batch_size 8 --max_num_tokens 4096", .example = 1 },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(TENSORRT_LLM),
-	  .doing = ~DOING(CONVERTING),
-	  .text = "a lower kv_cache_config.free_gpu_memory_fraction, max_batch_size and "
-		  "max_num_tokens",
-	  .first = "lower kv_cache_config.free_gpu_memory_fraction",
-	  .fix = "kv_cache_config.free_gpu_memory_fraction: 0.8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TRITON_SERVER),
-	  .text = "fewer instances a model (instance_group count), a smaller max_batch_size; "
-		  "models that are not used unloaded (--model-control-mode=explicit)",
-	  .first = "fewer instances of each model (instance_group count)",
-	  .fix = "instance_group [ { count: 1 } ]" },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .engines = IN(VLLM),
-	  .without = F_SHARE, .text = "a --gpu-memory-utilization that what is free allows" },
-	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_TOKENS,
-	  .text = "a context that fits: --max-model-len {tokens}; more of it with quantised "
-		  "weights or more cards (--tensor-parallel-size)",
-	  .first = "--max-model-len {tokens}", .fix = "--max-model-len {tokens}" },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
-	  .without = F_TOKENS | F_RAISE | F_LACKS, .unless = SET(SHARE),
-	  .text = "a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
-		  "needs it",
-	  .first = "a larger --gpu-memory-utilization (0.95), or a smaller or quantised model",
-	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .facts = F_TOKENS,
-	  .unless = SET(SHARE),
-	  .text = "or a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
-		  "needs it: it holds more tokens",
-	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .set = SET(SHARE),
-	  .without = F_TOKENS | F_RAISE | F_LACKS,
-	  .text = "weights that leave room: a smaller or quantised model, or more cards "
-		  "(--tensor-parallel-size)",
-	  .first = "a smaller or quantised model, or more cards: the share is nearly the whole "
-		   "card" },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
-	  .without = F_TOKENS,
-	  .text = "less to hold: a shorter context (--max-model-len 8192), fewer sequences "
-		  "(--max-num-seqs 64), quantised weights, or more cards (--tensor-parallel-size)",
-	  .first = "a shorter context (--max-model-len)",
-	  .fix = "--max-model-len 8192 --max-num-seqs 64", .example = 1 },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .facts = F_TOKENS,
-	  .unless = SET(KV_CACHE), .backends = CUDA_LIKE,
-	  .text = "an 8-bit KV cache holds twice the tokens: --kv-cache-dtype fp8",
-	  .fix = "--kv-cache-dtype fp8" },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
-	  .unless = SET(EAGER), .backends = CUDA_LIKE,
-	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
-	  .fix = "--enforce-eager" },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
-	  .unless = SET(STATIC),
-	  .text = "a larger --mem-fraction-static, if nobody else needs the card: weights and KV "
-		  "cache "
-		  "lie in it",
-	  .first = "a larger --mem-fraction-static", .fix = "--mem-fraction-static 0.92",
-	  .example = 1 },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
-	  .text = "less to hold: a quantised model or more cards (--tp), a shorter "
-		  "--context-length, "
-		  "fewer --max-running-requests",
-	  .first = "a quantised model or more cards (--tp)",
-	  .fix = "--context-length 8192 --max-running-requests 32", .example = 1 },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT),
-	  .engines = IN(UNKNOWN) | IN(TGI) | TORCH | IN(TENSORRT_LLM),
-	  .text = "less to hold: a shorter context, fewer sequences at a time, an 8-bit KV cache, "
-		  "quantised weights, or more cards; or a larger share of the card for the server",
-	  .first = "a shorter context or fewer sequences at a time" },
-
-	/* -- llama.cpp: common/arg.cpp; Ollama: envconfig -- */
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .facts = F_ONE_BUFFER,
-	  .text = "smaller buffers: a smaller -ub (256, 128), flash attention (-fa on), a shorter "
-		  "context "
-		  "(-c), a quantised KV cache (-ctk q8_0 -ctv q8_0)",
-	  .first = "a smaller -ub, -fa on, or a shorter context (-c)", .fix = "-ub 128 -fa on",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .facts = F_ONE_BUFFER,
-	  .text = "smaller buffers: OLLAMA_FLASH_ATTENTION=1, a smaller num_batch, a shorter "
-		  "context "
-		  "(num_ctx)",
-	  .first = "OLLAMA_FLASH_ATTENTION=1, or a smaller num_ctx or num_batch",
-	  .fix = "OLLAMA_FLASH_ATTENTION=1" },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
-	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
-		  "CPU (--cpu-moe, --n-cpu-moe N)",
-	  .first = "put fewer layers on the GPU (-ngl) or shorten the context (-c)",
-	  .fix = "-ngl 20", .unless = SET(LAYERS), .moments = LOADED, .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .moments = AT(LOADING),
-	  .without = F_ONE_BUFFER,
-	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
-		  "CPU (--cpu-moe, --n-cpu-moe N): it is the weights that do not fit",
-	  .first = "put fewer layers on the GPU (-ngl), or take a smaller quantisation",
-	  .fix = "-ngl 20", .unless = SET(LAYERS), .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = GGML_TEXT, .facts = F_BARE, .backends = ON(CUDA),
-	  .last = 1,
-	  .text = "see who else holds the card (nvidia-smi): the text does not tell how much was "
-		  "asked for" },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER, .moments = LOADED,
-	  .text = "a shorter context (-c 8192), a quantised KV cache (-ctk q8_0 -ctv q8_0, with "
-		  "-fa on), a smaller compute buffer (-ub 256)",
-	  .first = "shorten the context (-c 8192)",
-	  .fix = "-c 8192 -fa on -ctk q8_0 -ctv q8_0 -ub 256", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP_PYTHON),
-	  .text = "fewer layers on the GPU and a shorter context: Llama(..., n_gpu_layers=20, "
-		  "n_ctx=4096)",
-	  .first = "fewer layers on the GPU (n_gpu_layers) or a shorter context (n_ctx)",
-	  .fix = "Llama(..., n_gpu_layers=20, n_ctx=4096)", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(KOBOLDCPP),
-	  .text = "fewer layers on the GPU (--gpulayers 20), a shorter --contextsize, a quantised "
-		  "KV "
-		  "cache (--flashattention --quantkv 1)",
-	  .first = "fewer layers on the GPU (--gpulayers) or a shorter --contextsize",
-	  .fix = "--gpulayers 20 --contextsize 4096", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(LM_STUDIO),
-	  .text = "in the model's load settings: a smaller GPU Offload, a shorter Context Length, "
-		  "K "
-		  "and V cache quantisation; unload other models",
-	  .first = "a smaller GPU Offload or Context Length in the model's load settings" },
-	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(WHISPER_CPP),
-	  .text = "a smaller or quantised model file (ggml-medium-q5_0.bin), or without the GPU "
-		  "(-ng)",
-	  .first = "a smaller or quantised model file", .fix = "--no-gpu" },
-	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(SD_CPP),
-	  .text = "--vae-tiling, --diffusion-fa, --offload-to-cpu, --clip-on-cpu; a smaller "
-		  "picture or "
-		  "a smaller quantisation (--type q4_0)",
-	  .first = "a smaller picture, or --vae-tiling --offload-to-cpu",
-	  .fix = "--vae-tiling --diffusion-fa --offload-to-cpu" },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .facts = F_NOT_FIRST,
-	  .without = F_ONE_BUFFER,
-	  .text = "of several cards, another division (-ts 3,1): the one that is named was full",
-	  .fix = "-ts 3,1", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER,
-	  .moments = AT(LOADING),
-	  .text = "fewer layers on the GPU (num_gpu): it is the weights that do not fit; ollama ps "
-		  "shows what else is loaded, ollama stop MODEL unloads it",
-	  .first = "fewer layers on the GPU (num_gpu), or a smaller quantisation",
-	  .fix = "PARAMETER num_gpu 20", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER, .moments = LOADED,
-	  .text = "a shorter context (num_ctx, or OLLAMA_CONTEXT_LENGTH) or fewer layers on the "
-		  "GPU (num_gpu); ollama ps shows what is loaded, ollama stop MODEL unloads it",
-	  .first = "a shorter context (num_ctx) or fewer layers on the GPU (num_gpu)",
-	  .fix = "OLLAMA_CONTEXT_LENGTH=4096", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER, .moments = LOADED,
-	  .text = "OLLAMA_NUM_PARALLEL=1 and OLLAMA_MAX_LOADED_MODELS=1; OLLAMA_KV_CACHE_TYPE=q8_0 "
-		  "with OLLAMA_FLASH_ATTENTION=1",
-	  .fix = "OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_FLASH_ATTENTION=1 "
-		 "OLLAMA_KV_CACHE_TYPE=q8_0" },
-	{ HELPS, .kinds = GPU | HOSTS, .engines = GGML_TEXT, .without = F_ONE_BUFFER,
-	  .text = "a smaller model, or a smaller quantisation of it (Q4_K_M, IQ3_XS)",
-	  .first = "a smaller model, or a smaller quantisation of it" },
-	{ HELPS, .kinds = GPU, .engines = GGML_TEXT, .backends = ON(MPS),
-	  .text = "let the GPU have more of the machine's memory: sudo sysctl "
-		  "iogpu.wired_limit_mb=N",
-	  .fix = "sudo sysctl iogpu.wired_limit_mb=N", .example = 1 },
-	{ HELPS, .kinds = HOSTS, .engines = IN(LLAMA_CPP),
-	  .text = "a shorter context (-c); leave --mlock and --no-mmap off: mapped weights need "
-		  "not be resident",
-	  .first = "a shorter context (-c)", .fix = "-c 4096", .example = 1 },
-
-	/* -- pictures: ComfyUI's cli_args.py, A1111's cmd_args.py, diffusers' guide to memory -- */
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .set = SET(DECODING), .unless = SET(TILING),
-	  .text = "VAE Decode (Tiled) in place of VAE Decode, with a smaller tile_size; of a video "
-		  "fewer frames",
-	  .first = "VAE Decode (Tiled) in place of VAE Decode, or fewer frames" },
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .unless = SET(LOWVRAM), .moments = LOADED,
-	  .text = "a smaller picture, fewer frames or a smaller batch; start it with --lowvram, "
-		  "then --novram; --reserve-vram 1 leaves room for others",
-	  .first = "a smaller picture or batch, or start ComfyUI with --lowvram",
-	  .fix = "--lowvram --reserve-vram 1" },
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = AT(LOADING),
-	  .text = "a smaller model file (fp8 or GGUF weights), or less of it on the card: start it "
-		  "with --lowvram, then --novram; no other model loaded at the same time",
-	  .first = "a smaller model file (fp8 or GGUF), or start ComfyUI with --lowvram",
-	  .fix = "--lowvram", .unless = SET(LOWVRAM) },
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .set = SET(LOWVRAM),
-	  .text = "a smaller picture, fewer frames or a smaller batch: it runs with little memory "
-		  "already; --novram",
-	  .first = "a smaller picture, fewer frames or a smaller batch", .fix = "--novram" },
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED,
-	  .text = "a smaller model file: fp8 or GGUF weights" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = DOING(TRAINING),
-	  .text = "train less: LoRA instead of the whole model, 8-bit Adam, gradient "
-		  "checkpointing, a "
-		  "smaller resolution, no text encoder; 4 GB are too few for DreamBooth",
-	  .first = "train less (LoRA, 8-bit Adam, gradient checkpointing)" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
-	  .unless = SET(MEDVRAM) | SET(LOWVRAM),
-	  .text = "a smaller picture or batch; start it with --medvram, then --lowvram",
-	  .first = "a smaller picture, or start it with --medvram", .fix = "--medvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
-	  .set = SET(MEDVRAM), .unless = SET(LOWVRAM),
-	  .text = "a smaller picture or batch; --lowvram instead of --medvram",
-	  .first = "a smaller picture, or --lowvram", .fix = "--lowvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
-	  .set = SET(LOWVRAM),
-	  .text = "a smaller picture or batch, fewer extensions (ControlNet, hires fix): it runs "
-		  "with "
-		  "the least memory already",
-	  .first = "a smaller picture or batch" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
-	  .backends = CUDA_LIKE, .unless = SET(ATTENTION),
-	  .text = "attention that holds no matrix of all pixels: --opt-sdp-attention (PyTorch 2) "
-		  "or "
-		  "--xformers",
-	  .fix = "--opt-sdp-attention" },
-	{ HELPS, .kinds = GPU, .engines = IN(FORGE), .moments = AT(LOADING),
-	  .text = "a smaller model file (NF4, GGUF, fp8), or lower GPU Weights (the slider on "
-		  "top); "
-		  "--always-low-vram",
-	  .first = "a smaller model file (NF4, GGUF), or lower GPU Weights",
-	  .fix = "--always-low-vram" },
-	{ HELPS, .kinds = GPU, .engines = IN(FORGE), .moments = LOADED,
-	  .text = "a smaller picture or batch; lower GPU Weights (the slider on top), so that more "
-		  "is "
-		  "left for the computation; a smaller model file (NF4, GGUF, fp8); "
-		  "--always-low-vram",
-	  .first = "a smaller picture, or lower GPU Weights", .fix = "--always-low-vram" },
-	{ HELPS, .kinds = GPU, .engines = IN(FOOOCUS),
-	  .text = "a smaller picture, no upscaling or face swap; --always-low-vram, then "
-		  "--always-no-vram",
-	  .first = "a smaller picture, or --always-low-vram", .fix = "--always-low-vram" },
-	{ HELPS, .kinds = GPU, .engines = IN(INVOKEAI),
-	  .text = "a smaller picture; in invokeai.yaml enable_partial_loading: true and a smaller "
-		  "max_cache_vram_gb",
-	  .first = "a smaller picture, or enable_partial_loading: true",
-	  .fix = "enable_partial_loading: true" },
-	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
-	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
-	  .backends = CUDA_LIKE | ON(XPU), .unless = SET(MODEL_OFFLOAD) | SET(SEQUENTIAL_OFFLOAD),
-	  .text = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
-	  .first = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
-	  .fix = "pipe.enable_model_cpu_offload()" },
-	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .set = SET(MODEL_OFFLOAD),
-	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
-	  .unless = SET(SEQUENTIAL_OFFLOAD),
-	  .text = "pipe.enable_sequential_cpu_offload() instead of enable_model_cpu_offload(), "
-		  "which is "
-		  "much slower; or quantised weights",
-	  .first = "quantised weights, or pipe.enable_sequential_cpu_offload()",
-	  .fix = "pipe.enable_sequential_cpu_offload()" },
-	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
-	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
-	  .text = "a smaller picture, fewer frames or a smaller batch; quantised weights "
-		  "(quantization_config)",
-	  .first = "a smaller picture, fewer frames or a smaller batch" },
-	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .unless = SET(HALF),
-	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
-	  .text = "weights in 16 bits: torch_dtype=torch.float16",
-	  .fix = "from_pretrained(..., torch_dtype=torch.float16)" },
-	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .unless = SET(TILING),
-	  .doing = DOING(GENERATING) | DOING(UNKNOWN),
-	  .text = "pipe.vae.enable_tiling(), where decoding fails",
-	  .fix = "pipe.vae.enable_tiling()" },
-
-	/* -- JAX, TensorFlow, Paddle, ONNX Runtime, TensorRT, MLX, CuPy -- */
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_TINY,
-	  .text = "so little was refused that no smaller batch helps: nothing was left (another "
-		  "program, or an earlier one that still runs: nvidia-smi), or this build of "
-		  "jaxlib "
-		  "does not fit the device",
-	  .first = "see who else holds the device (nvidia-smi); no smaller batch would help" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .without = F_UNIFIED,
-	  .text = "a shorter sequence, or the host's memory beside the card's (Linux, not WSL): "
-		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0, which is slower",
-	  .first = "a shorter sequence, or unified memory (TF_FORCE_UNIFIED_MEMORY=1)",
-	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG, .without = F_UNIFIED,
-	  .unless = SET(FOLDING),
-	  .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
-		  "bfloat16, or more "
-		  "devices (jax.sharding)",
-	  .first = "a smaller batch or smaller arrays at a time" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = CUDA_LIKE,
-	  .without = F_BIG | F_UNIFIED | F_TINY, .unless = SET(PREALLOCATE),
-	  .text = "see who else holds the card (nvidia-smi): JAX takes 75 % of it at the start; "
-		  "XLA_PYTHON_CLIENT_PREALLOCATE=false or XLA_PYTHON_CLIENT_MEM_FRACTION=.50 where "
-		  "it is shared",
-	  .first = "see who else holds the card (nvidia-smi); JAX takes 75 % of it at the start",
-	  .fix = "XLA_PYTHON_CLIENT_PREALLOCATE=false" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED | F_TINY,
-	  .unless = SET(FOLDING),
-	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
-		  "bfloat16, or more devices (jax.sharding)",
-	  .first = "a smaller batch or smaller arrays at a time" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = ON(CUDA), .facts = F_BIG,
-	  .without = F_UNIFIED, .unless = SET(UNIFIED) | SET(FOLDING),
-	  .text = "where time matters less, the host's memory beside the card's (Linux, not WSL): "
-		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0",
-	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .doing = DOING(TRAINING),
-	  .text = "donated buffers (jax.jit(step, donate_argnums=0)), jax.checkpoint around the "
-		  "blocks, a smaller batch",
-	  .fix = "jax.jit(step, donate_argnums=0)" },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .set = SET(REPEATED),
-	  .text = "models that are made in a loop pile up in one graph (the text numbers its "
-		  "variables in the hundreds): tf.keras.backend.clear_session() before each, or "
-		  "one "
-		  "model that is made once",
-	  .first = "tf.keras.backend.clear_session() before each model that a loop makes",
-	  .fix = "tf.keras.backend.clear_session()" },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_POOL,
-	  .text = "a smaller batch or input: what TensorFlow may use of the card is full",
-	  .first = "a smaller batch or input", .fix = "batch_size=8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .backends = CUDA_LIKE,
-	  .unless = SET(GROWTH),
-	  .text = "where other programs use the card: "
-		  "tf.config.experimental.set_memory_growth(gpu, True), before anything runs; "
-		  "TensorFlow takes the whole card else",
-	  .first = "see who else holds the card (nvidia-smi); TensorFlow takes the whole card",
-	  .fix = "TF_FORCE_GPU_ALLOW_GROWTH=true" },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW),
-	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
-	  .text = "a smaller batch and half the precision: "
-		  "keras.mixed_precision.set_global_policy(\"mixed_float16\")",
-	  .fix = "keras.mixed_precision.set_global_policy(\"mixed_float16\")" },
-	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .facts = F_OUTSIDE,
-	  .text = "end what else runs on the card (nvidia-smi): PaddlePaddle holds little of it "
-		  "itself",
-	  .first = "see who else holds the card (nvidia-smi), and end it",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(PADDLE),
-	  .text = "a smaller batch, or end what else runs on the card (nvidia-smi); "
-		  "FLAGS_fraction_of_gpu_memory_to_use and FLAGS_allocator_strategy=auto_growth "
-		  "decide what is taken",
-	  .first = "a smaller batch", .fix = "FLAGS_allocator_strategy=auto_growth" },
-	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .backends = CUDA_LIKE,
-	  .text = "of the provider's options: gpu_mem_limit, "
-		  "arena_extend_strategy=kSameAsRequested, cudnn_conv_use_max_workspace=0; a "
-		  "smaller batch",
-	  .first = "a gpu_mem_limit for the provider, and a smaller batch",
-	  .fix = "provider_options=[{\"arena_extend_strategy\": \"kSameAsRequested\", "
-		 "\"cudnn_conv_use_max_workspace\": \"0\"}]" },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT),
-	  .text = "a smaller workspace (config.set_memory_pool_limit, trtexec "
-		  "--memPoolSize=workspace:2048), smaller shapes in the profile; nothing else on "
-		  "the card while it builds",
-	  .first = "a smaller workspace", .fix = "trtexec --memPoolSize=workspace:2048",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
-	  .unless = SET(CHECKPOINTING) | SET(BATCH),
-	  .text = "a smaller --batch-size, and --grad-checkpoint",
-	  .first = "a smaller --batch-size, and --grad-checkpoint",
-	  .fix = "--batch-size 1 --grad-checkpoint", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
-	  .text = "a shorter --max-seq-length (long samples split), fewer --num-layers, LoRA "
-		  "instead "
-		  "of --fine-tune-type full",
-	  .first = "a shorter --max-seq-length, or fewer --num-layers",
-	  .fix = "--max-seq-length 1024 --num-layers 8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MLX),
-	  .text = "a smaller model or quantisation (mlx_lm.convert -q); sudo sysctl "
-		  "iogpu.wired_limit_mb=N lets the GPU have more of the machine's memory",
-	  .first = "a smaller model or quantisation", .fix = "mlx_lm.convert -q --hf-path MODEL" },
-	{ HELPS, .kinds = GPU, .engines = IN(CAFFE),
-	  .text = "a smaller batch_size in the prototxt" },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .facts = F_HUGE,
-	  .text = "so much at once is seldom meant: a join on keys that repeat on both sides "
-		  "multiplies rows; look at the number of rows that it makes, drop duplicates "
-		  "first",
-	  .first = "look at how many rows the operation makes (a join on repeated keys)" },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS),
-	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
-		  "True), "
-		  "rmm.reinitialize(managed_memory=True))",
-	  .first = "work in parts (dask_cudf), or spill to the host",
-	  .fix = "rmm.reinitialize(managed_memory=True)" },
-	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .doing = DOING(TRAINING),
-	  .text = "a smaller batch", .first = "a smaller batch" },
-	{ HELPS, .kinds = GPU, .engines = IN(CUPY),
-	  .text = "smaller arrays at a time; give back what the pool keeps "
-		  "(cupy.get_default_memory_pool().free_all_blocks()) between large ones",
-	  .first = "smaller arrays at a time, or give back what the memory pool keeps",
-	  .fix = "cupy.get_default_memory_pool().free_all_blocks()" },
-	{ HELPS, .kinds = GPU, .engines = IN(NUMBA),
-	  .text = "smaller arrays at a time; what other arrays hold is given back when nothing "
-		  "refers "
-		  "to them (del, then cuda.current_context().deallocations.clear())",
-	  .first = "smaller arrays at a time",
-	  .fix = "numba.cuda.current_context().deallocations.clear()" },
-	{ HELPS, .kinds = GPU, .engines = IN(JULIA),
-	  .text = "smaller arrays at a time; give back what nobody refers to (GC.gc(true); "
-		  "CUDA.reclaim()), CUDA.unsafe_free!(a) in loops; JULIA_CUDA_HARD_MEMORY_LIMIT "
-		  "bounds "
-		  "the pool",
-	  .first = "smaller arrays at a time, or GC.gc(true); CUDA.reclaim() between large ones",
-	  .fix = "GC.gc(true); CUDA.reclaim()" },
-	{ HELPS, .kinds = GPU, .engines = IN(CANDLE),
-	  .text = "a smaller or quantised model (GGUF), --dtype bf16 or f16, a smaller picture or "
-		  "shorter input",
-	  .first = "a smaller or quantised model, or a smaller input" },
-	{ HELPS, .kinds = GPU, .engines = IN(MINDSPORE),
-	  .text = "a smaller batch or input; nothing else on the device; "
-		  "set_context(max_device_memory=\"30GB\") decides what may be taken",
-	  .first = "a smaller batch or input, or a smaller model" },
-	{ HELPS, .kinds = GPU, .engines = IN(MXNET),
-	  .text = "a smaller batch_size or input; nothing else on the card (nvidia-smi)",
-	  .first = "a smaller batch_size or input" },
-	{ HELPS, .kinds = GPU, .engines = IN(DARKNET),
-	  .text = "in the .cfg: more subdivisions (16, 32, 64), a smaller width and height, "
-		  "random=0",
-	  .first = "more subdivisions in the .cfg", .fix = "subdivisions=64" },
-	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST),
-	  .text = "less on the card: a smaller max_bin and max_depth, subsample with "
-		  "sampling_method=gradient_based, QuantileDMatrix or external memory",
-	  .first = "QuantileDMatrix, a smaller max_bin or max_depth",
-	  .fix = "xgboost.QuantileDMatrix(X, y, max_bin=128)", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(FAISS),
-	  .text = "float16 storage (GpuClonerOptions().useFloat16), the index shared over cards "
-		  "(shard=True), an index that compresses (IVFPQ), or a smaller temporary memory "
-		  "(setTempMemory)",
-	  .first = "float16 storage, a compressed index (IVFPQ), or more cards",
-	  .fix = "co = faiss.GpuClonerOptions(); co.useFloat16 = True" },
-	{ HELPS, .kinds = GPU, .engines = IN(OPENCV),
-	  .text = "smaller pictures, or fewer GpuMat at a time (release()); see who else holds the "
-		  "card (nvidia-smi)",
-	  .first = "smaller pictures, or fewer of them on the card at a time" },
-	{ HELPS, .kinds = GPU, .engines = IN(FFMPEG),
-	  .text = "fewer transcodes at a time, a smaller picture, fewer surfaces (-surfaces, "
-		  "-extra_hw_frames); nvidia-smi shows who holds the card",
-	  .first = "fewer transcodes at a time" },
-	{ HELPS, .kinds = GPU, .engines = IN(BLENDER),
-	  .text = "a smaller scene: Simplify (texture limit, fewer subdivisions), smaller "
-		  "textures, "
-		  "fewer particles; or render on the CPU",
-	  .first = "Simplify with a texture limit, or render on the CPU",
-	  .fix = "bpy.context.scene.cycles.device = 'CPU'" },
-	{ HELPS, .kinds = GPU, .engines = IN(HASHCAT),
-	  .text = "a smaller workload (-w 1, -n, -u), a smaller --bitmap-max, fewer hashes at a "
-		  "time, "
-		  "or -O (optimised kernels)",
-	  .first = "a smaller workload (-w 1), or fewer hashes at a time", .fix = "-w 1 -O" },
-	{ HELPS, .kinds = GPU, .engines = IN(GROMACS),
-	  .text = "fewer ranks on each card (-ntmpi), part of the work on the CPU (-pme cpu, "
-		  "-bonded "
-		  "cpu), or more cards; see who else holds the card (nvidia-smi)",
-	  .first = "fewer ranks on each card, or -pme cpu", .fix = "gmx mdrun -pme cpu" },
-	{ HELPS, .kinds = GPU, .engines = IN(LAMMPS),
-	  .text = "fewer ranks on each card, more cards, a smaller neighbour list (neigh_modify "
-		  "one, "
-		  "package gpu neigh no)",
-	  .first = "fewer ranks on each card, or more cards" },
-	{ HELPS, .kinds = GPU, .engines = IN(RELION),
-	  .text = "fewer ranks on each card (--gpu and mpirun -n), a smaller box or "
-		  "--skip_padding, "
-		  "--free_gpu_memory to leave room",
-	  .first = "fewer ranks on each card, or --skip_padding", .fix = "--free_gpu_memory 500",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MATLAB),
-	  .text = "smaller arrays at a time (a smaller MiniBatchSize, single instead of double), "
-		  "clear "
-		  "what is not needed; reset(gpuDevice) gives all of it back",
-	  .first = "a smaller MiniBatchSize or smaller arrays, and clear what is not needed",
-	  .fix = "reset(gpuDevice)" },
-	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA),
-	  .text = "a shorter context (max_seq_len) or a quantised cache (cache_mode Q4), a smaller "
-		  "quantisation of the model, or more cards (gpu_split)",
-	  .first = "a shorter context (max_seq_len), or a quantised cache",
-	  .fix = "max_seq_len: 8192, cache_mode: Q4", .example = 1 },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(MLC),
-	  .text = "a smaller or quantised model (q4f16_1), a smaller --overrides "
-		  "context_window_size=, prefill_chunk_size= or max_num_sequence=, or more cards",
-	  .first = "a smaller or quantised model, or a smaller context_window_size",
-	  .fix = "--overrides \"context_window_size=4096;prefill_chunk_size=1024\"", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(WHISPER),
-	  .text = "a smaller model (medium, small, turbo), or without the GPU (--device cpu)",
-	  .first = "a smaller Whisper model", .fix = "whisper --model turbo" },
-	{ HELPS, .kinds = KIND(BUDGET) | GPU, .engines = IN(WEBUI) | IN(EXLLAMA),
-	  .backends = ON(CUDA), .bounds = BY(UNKNOWN),
-	  .text = "see who else holds the card (nvidia-smi)" },
-
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(LMDEPLOY),
-	  .text = "less KV cache (--cache-max-entry-count 0.5), a shorter context (--session-len), "
-		  "--quant-policy 8, or more cards (--tp)",
-	  .first = "less KV cache (--cache-max-entry-count 0.5)",
-	  .fix = "--cache-max-entry-count 0.5 --session-len 8192", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = AT(LOADING),
-	  .text = "a smaller quantisation of the model, or a smaller model; of GGUF files fewer "
-		  "gpu-layers, of Transformers models load-in-4bit, of ExLlama's a shorter "
-		  "max_seq_len (its cache is taken at the load) or gpu-split over cards",
-	  .first = "a smaller quantisation of the model", .fix = "--load-in-4bit" },
-	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = LOADED,
-	  .text = "a shorter context (ctx-size) or fewer layers on the GPU (gpu-layers) for GGUF "
-		  "files; "
-		  "load-in-4bit or cpu offload for Transformers models; a smaller quantisation",
-	  .first = "a shorter context, fewer layers on the GPU, or a smaller quantisation",
-	  .fix = "--ctx-size 4096 --gpu-layers 20", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(DATA),
-	  .text = "it was caching latents, one batch of pictures at a time: --vae_batch_size 1, a "
-		  "smaller --resolution, --xformers",
-	  .first = "--vae_batch_size 1, or a smaller --resolution",
-	  .fix = "--vae_batch_size=1 --resolution=512", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(LOADING),
-	  .text = "weights in 16 bits (--full_fp16 or --full_bf16, --mixed_precision), of Flux and "
-		  "SD3 --fp8_base and --blocks_to_swap; a smaller base model, or a card with more "
-		  "memory",
-	  .first = "weights in 16 bits (--full_fp16), or a smaller base model",
-	  .fix = "--full_fp16 --mixed_precision=fp16" },
-	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .moments = LOADED & ~AT(DATA), .unless = SET(BATCH),
-	  .text = "train_batch_size 1 with gradient accumulation",
-	  .first = "train_batch_size 1, with gradient accumulation",
-	  .fix = "--train_batch_size=1" },
-	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .moments = LOADED & ~AT(DATA), .unless = SET(CHECKPOINTING),
-	  .text = "--gradient_checkpointing, --mixed_precision bf16",
-	  .first = "--gradient_checkpointing",
-	  .fix = "--gradient_checkpointing --mixed_precision=bf16" },
-	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .moments = LOADED & ~AT(DATA),
-	  .text = "a smaller --resolution, an optimizer with less state (an 8-bit one, Adafactor)",
-	  .first = "a smaller --resolution", .fix = "--resolution=512", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .doing = DOING(TRAINING),
-	  .moments = LOADED & ~AT(DATA),
-	  .text = "latents and text encoders cached beforehand (--cache_latents, "
-		  "--cache_text_encoder_outputs); for Flux and SD3 --fp8_base and --blocks_to_swap "
-		  "18",
-	  .unless = SET(CACHED_LATENTS) | SET(FP8_BASE),
-	  .fix = "--cache_latents --cache_text_encoder_outputs --fp8_base" },
-	{ HELPS, .kinds = GPU, .engines = IN(CTRANSLATE2),
-	  .text = "8-bit weights (compute_type=\"int8_float16\"), a smaller model or batch_size",
-	  .first = "compute_type=\"int8_float16\", or a smaller model",
-	  .fix = "compute_type=\"int8_float16\"" },
-	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD,
-	  .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .text = "more cards to share the optimizer's state (--use-distributed-optimizer, or "
-		  "ZeRO), more tensor or pipeline parallelism, or that state on the host: a "
-		  "smaller batch "
-		  "does nothing for it",
-	  .first = "share the optimizer's state over more cards, or keep it on the host",
-	  .fix = "--use-distributed-optimizer" },
-	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD, .moments = AT(LOADING),
-	  .text = "more tensor or pipeline parallelism: the weights alone fill the card",
-	  .first = "more tensor or pipeline parallelism", .fix = "--tensor-model-parallel-size 2",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD,
-	  .moments =
-		  ~(AT(FIRST_STEP) | AT(OPTIMIZER) | AT(LOADING)) & ((1u << MESSAGES_MOMENTS) - 1),
-	  .text = "a smaller --micro-batch-size, --recompute-activations, more tensor or pipeline "
-		  "parallelism; --use-distributed-optimizer shares the optimizer's state",
-	  .first = "a smaller --micro-batch-size, or --recompute-activations",
-	  .fix = "--micro-batch-size 1 --recompute-activations --use-distributed-optimizer" },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
-	  .set = SET(AUTO_BATCH),
-	  .text = "a fixed batch below what batch=-1 chose: it measures one batch, and pictures "
-		  "with "
-		  "many objects need more",
-	  .first = "a fixed, smaller batch instead of batch=-1", .fix = "batch=8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .set = SET(BATCH),
-	  .text = "a smaller image (imgsz=480) or model (n or s): the batch is 1 already",
-	  .first = "a smaller image (imgsz=480) or model", .fix = "imgsz=480", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
-	  .unless = SET(BATCH) | SET(AUTO_BATCH),
-	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
-	  .text = "a smaller batch (batch=8; batch=-1 measures what fits) or image (imgsz=480)",
-	  .first = "a smaller batch (batch=8, or batch=-1) or image (imgsz=480)",
-	  .fix = "batch=8 imgsz=480", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .doing = RUNS,
-	  .text = "a smaller image (imgsz=640) or fewer at a time (stream=True), half=True",
-	  .fix = "imgsz=640 half=True", .example = 1 },
-
-/* -- trainers on PyTorch, in their own spelling -- */
-#define TRAINS                                                      \
-	.kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING), \
-	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
-	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(BATCH),
-	  .text = "a smaller micro-batch: micro_batch_size: 1 with a larger "
-		  "gradient_accumulation_steps",
-	  .first = "micro_batch_size: 1, with gradient accumulation",
-	  .fix = "micro_batch_size: 1" },
-	{ HELPS, TRAINS, .engines = IN(AXOLOTL),
-	  .text = "a shorter sequence_len, and sample_packing that fills it; adapter: qlora with "
-		  "load_in_4bit: true",
-	  .first = "a shorter sequence_len", .fix = "sequence_len: 2048", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(CHECKPOINTING),
-	  .text = "gradient_checkpointing: true", .fix = "gradient_checkpointing: true" },
-	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .unless = SET(BATCH),
-	  .text = "a smaller micro-batch: per_device_train_batch_size: 1 with a larger "
-		  "gradient_accumulation_steps",
-	  .first = "per_device_train_batch_size: 1, with gradient accumulation",
-	  .fix = "per_device_train_batch_size: 1" },
-	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY),
-	  .text = "a shorter cutoff_len; DeepSpeed's ZeRO 3 (deepspeed: "
-		  "examples/deepspeed/ds_z3_config.json) over several cards",
-	  .first = "a shorter cutoff_len", .fix = "cutoff_len: 2048", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
-	  .text = "QLoRA: quantization_bit: 4 with finetuning_type: lora",
-	  .fix = "quantization_bit: 4" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING), .engines = IN(TRL),
-	  .set = SET(VLLM),
-	  .text = "a lower vllm_gpu_memory_utilization (0.3): vLLM takes its share of the card "
-		  "beforehand, beside what is trained; or vllm_enable_sleep_mode=True",
-	  .first = "a lower vllm_gpu_memory_utilization", .fix = "vllm_gpu_memory_utilization=0.3",
-	  .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH) | IN(TRL), .set = SET(GRPO),
-	  .text = "fewer num_generations (the batch must stay a multiple of it), a shorter "
-		  "max_completion_length and max_prompt_length, a lower share for vLLM",
-	  .first = "fewer num_generations, or a shorter max_completion_length",
-	  .fix = "num_generations=4, max_completion_length=512", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(BATCH) | SET(GRPO),
-	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
-	  .first = "per_device_train_batch_size=1, with gradient accumulation",
-	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH),
-	  .text = "a shorter max_seq_length, a smaller LoRA rank",
-	  .first = "a shorter max_seq_length", .fix = "max_seq_length=2048", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(QUANTISED),
-	  .text = "load_in_4bit=True", .fix = "load_in_4bit=True" },
-	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(BATCH) | SET(GRPO),
-	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
-	  .first = "per_device_train_batch_size=1, with gradient accumulation",
-	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(GRPO),
-	  .text = "a shorter max_length; for DPO precompute_ref_log_probs=True",
-	  .first = "a shorter max_length", .fix = "max_length=1024", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(TRL) | IN(LLAMA_FACTORY), .unless = SET(CHECKPOINTING),
-	  .text = "gradient_checkpointing=True", .fix = "gradient_checkpointing=True" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(VERL),
-	  .text = "smaller micro-batches (actor.ppo_micro_batch_size_per_gpu, "
-		  "rollout.log_prob_micro_batch_size_per_gpu), a lower "
-		  "rollout.gpu_memory_utilization, fsdp_config.param_offload=True and "
-		  "optimizer_offload=True",
-	  .first = "a smaller ppo_micro_batch_size_per_gpu, or a lower "
-		   "rollout.gpu_memory_utilization",
-	  .fix = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
-		 "actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
-	  .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(NEMO),
-	  .text = "a smaller micro_batch_size, activation recomputation "
-		  "(activations_checkpoint_granularity=full), more tensor or pipeline parallelism; "
-		  "of speech models a smaller batch_duration or batch_size",
-	  .first = "a smaller micro_batch_size (or batch_size)",
-	  .fix = "model.micro_batch_size=1" },
-#undef TRAINS
-
-/* -- kinds of programs whose batch is something else -- */
-#define STEPS                                                     \
-	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), \
-	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(DATA),
-	  .set = SET(SPLATTING),
-	  .text = "pictures on the host (--data_device cpu), or smaller ones (-r 2): all of them "
-		  "are "
-		  "put on the card before the first step",
-	  .first = "keep the pictures on the host (--data_device cpu), or smaller ones (-r 2)",
-	  .fix = "--data_device cpu" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(LOADING),
-	  .set = SET(SPLATTING),
-	  .text = "a smaller point cloud to begin with, smaller pictures (-r 2), pictures on the "
-		  "host "
-		  "(--data_device cpu)",
-	  .first = "a smaller point cloud, or pictures on the host (--data_device cpu)",
-	  .fix = "--data_device cpu -r 2", .example = 1 },
-	{ HELPS, STEPS, .set = SET(SPLATTING),
-	  .text = "fewer gaussians (a higher densify_grad_threshold, an earlier "
-		  "densify_until_iter, a "
-		  "cap), smaller pictures (-r 2), pictures on the host (--data_device cpu)",
-	  .first = "fewer gaussians (densify_grad_threshold), or smaller pictures",
-	  .fix = "--data_device cpu -r 2", .example = 1 },
-	{ HELPS, STEPS, .set = SET(MMDET),
-	  .text = "a smaller batch_size of train_dataloader (samples_per_gpu), smaller pictures "
-		  "(scale of "
-		  "Resize); where a picture has very many boxes, gpu_assign_thr",
-	  .first = "a smaller batch_size (samples_per_gpu), or smaller pictures",
-	  .fix = "--cfg-options train_dataloader.batch_size=1" },
-	{ HELPS, STEPS, .set = SET(DETECTRON),
-	  .text = "a smaller SOLVER.IMS_PER_BATCH, smaller pictures (INPUT.MAX_SIZE_TRAIN)",
-	  .first = "a smaller SOLVER.IMS_PER_BATCH, or smaller pictures",
-	  .fix = "SOLVER.IMS_PER_BATCH 2", .example = 1 },
-#undef STEPS
-	/* -- PyTorch: what to change where it died -- */
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = IN(DEEPSPEED), .unless = SET(OFFLOADED),
-	  .text = "the optimizer's state on the host (offload_optimizer in the ZeRO section), or "
-		  "more cards to share it",
-	  .first = "the optimizer's state on the host (offload_optimizer), or more cards",
-	  .fix = "\"offload_optimizer\": {\"device\": \"cpu\"}" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
-	  .text = "an optimizer with less state: 8-bit Adam, Adafactor, SGD, LoRA; sharded over "
-		  "ranks: ZeRO-1 or FSDP",
-	  .first = "an optimizer with less state (8-bit Adam)",
-	  .fix = "bitsandbytes.optim.AdamW8bit(...), or optim=\"adamw_bnb_8bit\"" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = TORCH, .set = SET(SMALL_STATE) | SET(OFFLOADED),
-	  .text = "fewer parameters to train (LoRA), or optimizer and gradients sharded over more "
-		  "cards",
-	  .first = "fewer parameters to train (LoRA), or more cards" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = TORCH & ~IN(DEEPSPEED), .unless = SET(SMALL_STATE) | SET(OFFLOADED),
-	  .text = "fused=True in torch's own optimizers: it avoids the lists that foreach makes at "
-		  "each step",
-	  .fix = "torch.optim.AdamW(..., fused=True)" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
-	  .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
-	  .text = "quantised weights (quantization_bit: 4), or the model over several cards "
-		  "(DeepSpeed's ZeRO 3 to train, infer_backend: vllm to generate)",
-	  .first = "quantise the model (quantization_bit: 4), or spread it over several cards",
-	  .fix = "quantization_bit: 4" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = IN(AXOLOTL),
-	  .unless = SET(QUANTISED),
-	  .text = "quantised weights (adapter: qlora, load_in_4bit: true), or the model over "
-		  "several "
-		  "cards (fsdp, or DeepSpeed's ZeRO 3)",
-	  .first = "quantise the model (load_in_4bit: true), or spread it over several cards",
-	  .fix = "load_in_4bit: true" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
-	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
-	  .unless = SET(HALF) | SET(QUANTISED),
-	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
-		  "several cards or the host (device_map=\"auto\")",
-	  .first = "load the model in 16 bits or quantised, or over several cards",
-	  .fix = "from_pretrained(..., dtype=torch.bfloat16, device_map=\"auto\")" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
-	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)), .set = SET(HALF),
-	  .unless = SET(QUANTISED),
-	  .text = "quantised weights (BitsAndBytesConfig(load_in_4bit=True)), or over several "
-		  "cards or "
-		  "the host (device_map=\"auto\")",
-	  .first = "quantise the model, or spread it over several cards",
-	  .fix = "quantization_config=BitsAndBytesConfig(load_in_4bit=True)" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = TORCH,
-	  .set = SET(QUANTISED),
-	  .text = "a smaller model, or the same over several cards or the host "
-		  "(device_map=\"auto\"): "
-		  "it is quantised already",
-	  .first = "a smaller model, or more cards" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(TORCH_LOAD),
-	  .text = "load a checkpoint to the host (map_location=\"cpu\"), and drop the old model "
-		  "before the next is loaded",
-	  .first = "load the checkpoint to the host first",
-	  .fix = "torch.load(..., map_location=\"cpu\")" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .causes = OF(LEAK),
-	  .engines = TORCH,
-	  .text = "move what evaluation keeps to the host at once (.cpu(), "
-		  "eval_accumulation_steps), and keep predictions instead of logits "
-		  "(preprocess_logits_for_metrics)",
-	  .first = "move what evaluation keeps to the host at once (.cpu())",
-	  .fix = "outputs.append(out.detach().cpu())" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
-	  .unless = SET(EVAL_BATCH),
-	  .text = "torch.inference_mode() around it, and a smaller evaluation batch",
-	  .first = "a smaller evaluation batch, under torch.inference_mode()",
-	  .fix = "with torch.inference_mode():" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
-	  .set = SET(HF_TRAINER), .unless = SET(EVAL_BATCH),
-	  .text = "with the Trainer: per_device_eval_batch_size=1, eval_accumulation_steps=1, "
-		  "prediction_loss_only=True",
-	  .fix = "per_device_eval_batch_size=1, eval_accumulation_steps=1" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(GENERATION), .engines = TORCH,
-	  .text = "fewer sequences at a time or shorter ones: the KV cache grows with both; "
-		  "quantise the cache, or a server with paged attention",
-	  .first = "fewer sequences at a time, or shorter ones" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(SAVING), .engines = TORCH,
-	  .text = "gather the state on the host or save it sharded (full_state_dict with "
-		  "cpu_offload, torch.distributed.checkpoint)",
-	  .first = "save the state sharded, or gather it on the host" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
-	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless = SET(BATCH) | SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),
-	  .text = "a smaller micro-batch with gradient accumulation, and a bound on the longest "
-		  "sequence or largest picture",
-	  .first = "a smaller micro-batch, with gradient accumulation" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
-	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(BATCH),
-	  .text = "shorter sequences or smaller inputs (crop, a smaller resolution, a bound on the "
-		  "longest)",
-	  .first = "shorter sequences or smaller inputs" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
-	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(HF_TRAINER), .unless = SET(BATCH),
-	  .text = "with the Trainer: per_device_train_batch_size=1, gradient_accumulation_steps=8",
-	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
-	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH), .set = SET(LIGHTNING),
-	  .text = "with Lightning: Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")",
-	  .fix = "Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
-	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING), .set = SET(LANGUAGE),
-	  .unless = SET(CHECKPOINTING) | SET(SPLATTING),
-	  .text = "gradient checkpointing; a fused loss that never holds all logits, where they "
-		  "are what was asked for",
-	  .fix = "model.gradient_checkpointing_enable()" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
-	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless =
-		  SET(CHECKPOINTING) | SET(SPLATTING) | SET(LANGUAGE) | SET(MMDET) | SET(DETECTRON),
-	  .text = "gradient checkpointing; a part of it in 16 bits (torch.autocast)",
-	  .first = "gradient checkpointing",
-	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
-	  .causes = OF(CAPACITY), .engines = TORCH,
-	  .doing = DOING(GENERATING) | DOING(SERVING) | DOING(EVALUATION),
-	  .text = "fewer or smaller inputs at a time, torch.inference_mode() around the model, "
-		  "weights in 16 bits or quantised",
-	  .first = "fewer or smaller inputs at a time", .fix = "with torch.inference_mode():" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
-	  .causes = OF(CAPACITY), .engines = TORCH, .doing = DOING(UNKNOWN),
-	  .unless = SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),
-	  .text = "a smaller batch or input; where nothing is trained, torch.inference_mode() "
-		  "around the model and weights in 16 bits",
-	  .first = "a smaller batch or input" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .set = SET(DEEPSPEED),
-	  .doing = DOING(TRAINING), .unless = SET(SHARDED),
-	  .moments = ~AT(LOADING) & ((1u << MESSAGES_MOMENTS) - 1),
-	  .text = "a higher ZeRO stage (2 shares gradients, 3 the weights as well), or its "
-		  "optimizer on the "
-		  "host (offload_optimizer)",
-	  .fix = "\"zero_optimization\": {\"stage\": 3}" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(LEAK), .engines = TORCH,
-	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN),
-	  .moments =
-		  AT(FORWARD) | AT(BACKWARD) | AT(FIRST_STEP) | AT(OPTIMIZER) | AT(MOMENT_UNKNOWN),
-	  .text = "if memory climbs from step to step: keep no GPU tensors over a step (x.item() "
-		  "or x.detach().cpu() instead of x)",
-	  .first = "keep no GPU tensors over a step" },
-	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
-	  .unless = SET(SPLATTING) | SET(MMDET),
-	  .moments = ~(AT(MOMENT_UNKNOWN) | AT(LOADING)) & ((1u << MESSAGES_MOMENTS) - 1),
-	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA), .last = 1,
-	  .text = "see who else holds the card (nvidia-smi): the driver's refusal does not tell "
-		  "whose memory it was",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
-	  .backends = CUDA_LIKE, .facts = F_FIXED | F_GAPS, .last = 1,
-	  .text = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512, which is cheap: it helps if "
-		  "gaps are the cause, and only then (PyTorch 1.10 or newer)",
-	  .first = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512",
-	  .fix = "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
-	  .backends = CUDA_LIKE, .facts = F_GAPS, .without = F_FIXED, .unless = SET(EXPANDABLE),
-	  .text = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is cheap: it helps "
-		  "if gaps are the cause, and only then",
-	  .first = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-	  .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
-	  .backends = ON(NPU), .unless = SET(EXPANDABLE),
-	  .text = "try PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, which is cheap: it helps "
-		  "if "
-		  "gaps are the cause, and only then",
-	  .first = "try PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
-	  .fix = "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True" },
-	{ HELPS, .kinds = GPU, .backends = ON(NPU), .engines = IN(UNKNOWN),
-	  .text = "see who holds the device (npu-smi info); a smaller batch or input, or more "
-		  "devices",
-	  .first = "a smaller batch or input; npu-smi info shows who holds the device",
-	  .fix = "npu-smi info" },
-	{ HELPS, .kinds = GPU, .backends = ON(HPU), .engines = TORCH | IN(UNKNOWN),
-	  .text = "a smaller batch or input, bfloat16, PT_HPU_LAZY_MODE=1 with fewer shapes; "
-		  "hl-smi "
-		  "shows who holds the device",
-	  .first = "a smaller batch or input", .fix = "hl-smi" },
-	{ HELPS, .kinds = GPU, .engines = TORCH | PICTURES, .backends = ON(MPS),
-	  .text = "a smaller batch or picture, 16 bits, fewer other programs: the GPU shares the "
-		  "machine's memory; PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit and may "
-		  "stall the machine",
-	  .first = "a smaller batch or picture, and fewer other programs" },
-	{ HELPS, .kinds = GPU, .engines = TORCH | IN(UNKNOWN) | IN(JAX), .backends = ON(TPU),
-	  .text = "a smaller batch a core, bfloat16, or the model sharded over more cores",
-	  .first = "a smaller batch a core" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE,
-	  .text = "see who holds the card (nvidia-smi): the text tells neither the program nor how "
-		  "much it had",
-	  .first = "see who holds the card (nvidia-smi)",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = ~(ON(NPU) | ON(HPU)),
-	  .text = "less at a time: a smaller batch or input, a smaller or quantised model, or a "
-		  "card with more memory",
-	  .first = "a smaller batch, input or model" },
-
-	/* -- host memory -- */
-	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_SLURM | F_LIMIT,
-	  .text = "ask for more memory: #SBATCH --mem={more}, or --mem-per-cpu; /dev/shm and tmpfs "
-		  "count into it",
-	  .first = "ask for more memory (Slurm --mem={more})", .fix = "#SBATCH --mem={more}",
-	  .example = 1 },
-	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_SLURM, .without = F_LIMIT,
-	  .text = "ask for more memory: #SBATCH --mem or --mem-per-cpu (seff JOB, or sacct -j JOB "
-		  "-o "
-		  "MaxRSS,ReqMem, tells what it had); /dev/shm and tmpfs count into it",
-	  .first = "ask for more memory (Slurm --mem)" },
-	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_KUBERNETES | F_LIMIT,
-	  .text = "ask for more memory: resources.limits.memory: {more}i, and the request with it; "
-		  "a /dev/shm of medium Memory counts into it",
-	  .first = "ask for more memory (Kubernetes resources.limits.memory: {more}i)",
-	  .fix = "resources: {limits: {memory: {more}i}}", .example = 1 },
-	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_KUBERNETES, .without = F_LIMIT,
-	  .text = "ask for more memory: the container's resources.limits.memory, and the request "
-		  "with it; a /dev/shm of medium Memory counts into it",
-	  .first = "ask for more memory (Kubernetes resources.limits.memory)" },
-	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_DOCKER,
-	  .text = "ask for more memory: a larger docker run --memory (Compose: mem_limit), or "
-		  "none; "
-		  "/dev/shm counts into it",
-	  .first = "ask for more memory (docker --memory)" },
-	{ HELPS, .kinds = KIND(CGROUP_KILL), .facts = F_LIMIT,
-	  .without = F_SLURM | F_KUBERNETES | F_DOCKER | F_OWN_LIMIT,
-	  .text = "ask for more memory than it had, {more}: Slurm --mem, Kubernetes "
-		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
-		  "tmpfs count into it",
-	  .first = "ask for more memory ({more}: Slurm --mem, Kubernetes limits.memory, docker "
-		   "--memory)" },
-	{ HELPS, .kinds = KIND(CGROUP_KILL),
-	  .without = F_SLURM | F_KUBERNETES | F_DOCKER | F_OWN_LIMIT | F_LIMIT,
-	  .text = "ask for more memory: Slurm --mem or --mem-per-cpu, Kubernetes "
-		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
-		  "tmpfs count into it",
-	  .first = "ask for more memory (Slurm --mem, Kubernetes limits.memory, docker --memory)" },
-	{ HELPS, .kinds = KIND(HOST_KILL), .facts = F_KUBERNETES,
-	  .text = "a resources.requests.memory as large as what it uses, so that it is put where "
-		  "there is room and is not the first to be evicted; or a node with more memory",
-	  .first = "set resources.requests.memory to what it uses, or a node with more memory" },
-	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE,
-	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
-		     IN(ULTRALYTICS),
-	  .text = "one array of that size is seldom meant: check its shape and dtype, or work in "
-		  "parts (chunks, np.memmap, a generator)",
-	  .first = "check whether so much memory was meant (shape, dtype)" },
-	{ HELPS, .kinds = HOSTS, .facts = F_WINDOWS,
-	  .text = "a larger page file (System, Advanced, Performance, Virtual memory: system "
-		  "managed): Windows promises no more than memory and page file together",
-	  .first = "a larger page file" },
-	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
-	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | PICTURES,
-	  .text = "do not hold the checkpoint twice: safetensors, low_cpu_mem_usage=True, "
-		  "mmap=True; let one rank load and broadcast",
-	  .first = "do not hold the checkpoint twice (safetensors, low_cpu_mem_usage=True)",
-	  .fix = "from_pretrained(..., low_cpu_mem_usage=True)" },
-	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
-	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | PICTURES,
-	  .text = "a smaller model, or one in 16 bits or quantised: its weights pass through host "
-		  "memory" },
-	{ HELPS, .kinds = KILLS, .moments = AT(SAVING), .engines = TORCH | IN(UNKNOWN),
-	  .text = "save sharded, or one rank at a time: gathering the whole state costs host "
-		  "memory" },
-	{ HELPS, .kinds = HOSTS, .engines = TORCH | IN(MEGATRON), .set = SET(OFFLOADED),
-	  .text = "more memory of the machine, or offload less to it (the optimizer's state on the "
-		  "host is 12 bytes a parameter), or offload to a disk (offload_optimizer: nvme)",
-	  .first = "more host memory, or offload less to the host" },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(DEEPSPEED),
-	  .unless = SET(OFFLOADED),
-	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
-		  "section), or pin_memory: false: optimizer states there are 12 bytes a parameter",
-	  .first = "offload less to the host" },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
-	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
-		  "may end with its own copy of the data set",
-	  .first = "fewer DataLoader workers", .fix = "num_workers=2, prefetch_factor=1",
-	  .unless = SET(WORKERS), .example = 1 },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION),
-	  .engines = TORCH | IN(TENSORFLOW) | IN(JAX),
-	  .text = "keep the data set in arrays or memory-mapped files (numpy, Arrow), not in "
-		  "Python lists of objects: reference counts copy shared pages",
-	  .first = "keep the data set in arrays or memory-mapped files" },
-	{ HELPS, .kinds = HOSTS, .doing = RUNS,
-	  .engines = TORCH | PICTURES | IN(SGLANG) | IN(UNKNOWN),
-	  .text = "a smaller model or input, or less kept on the host (swap space, offloaded "
-		  "weights, caches)" },
-	{ HELPS, .kinds = HOSTS, .engines = PICTURES,
-	  .text = "smaller model files (fp8 or GGUF), fewer models kept in memory, more swap or a "
-		  "larger page "
-		  "file",
-	  .first = "smaller model files, or more swap" },
-	{ HELPS, .kinds = HOSTS, .engines = IN(VLLM), .set = SET(V1),
-	  .text = "less on the host: fewer requests at a time (--max-num-seqs) and, of pictures "
-		  "and "
-		  "videos, fewer of them kept (--mm-processor-cache-gb 1, --limit-mm-per-prompt), "
-		  "a "
-		  "smaller --cpu-offload-gb; or more memory for the container",
-	  .first = "fewer requests with pictures at a time, or more memory for the container",
-	  .fix = "--mm-processor-cache-gb 1", .example = 1 },
-	{ HELPS, .kinds = HOSTS, .engines = IN(VLLM), .unless = SET(V1),
-	  .text = "less on the host: a smaller --swap-space and --cpu-offload-gb, fewer loaders at "
-		  "a time "
-		  "(--max-parallel-loading-workers), or more memory for the container",
-	  .first =
-		  "more memory for the container, or a smaller --swap-space and --cpu-offload-gb" },
-	{ HELPS, .kinds = HOSTS, .without = F_PINNED,
-	  .engines = IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(ONNX_RUNTIME) | IN(RAPIDS) |
-		     IN(MLX) | IN(CAFFE) | IN(CTRANSLATE2) | IN(ULTRALYTICS) | IN(MEGATRON),
-	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
-	  .first = "a smaller batch or input, or fewer workers" },
-	{ HELPS, .kinds = HOSTS, .engines = IN(JVM),
-	  .text = "a smaller heap (-Xmx), so that Java asks the machine for less, or more memory",
-	  .first = "a smaller -Xmx, or more memory", .fix = "-Xmx4g", .example = 1 },
-	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
-	  .without = F_LARGE, .engines = IN(UNKNOWN),
-	  .text = "less at a time: smaller inputs, or the same read in parts (chunks, np.memmap); "
-		  "a "
-		  "smaller dtype (float32 instead of float64); drop what is no longer needed",
-	  .first = "less at a time: smaller inputs, or read in parts" },
-	{ HELPS, .kinds = KILLS, .doing = DOING(UNKNOWN), .facts = F_PYTHON, .engines = IN(UNKNOWN),
-	  .text = "if it trains: fewer data workers, and the data set in arrays or memory-mapped "
-		  "files; if it runs a model: a smaller one, or smaller inputs",
-	  .first = "less in host memory: fewer data workers, a smaller model or inputs" },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(UNKNOWN), .facts = F_PYTHON, .without = F_LARGE,
-	  .engines = TORCH | IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(RAY) | IN(RAPIDS),
-	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
-		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
-		  "inputs",
-	  .first = "less in host memory: fewer DataLoader workers, a smaller model or inputs" },
-	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST), .facts = F_WINDOWS,
-	  .text = "more host memory, or less needed of it: smaller inputs, fewer workers or "
-		  "programs at a time",
-	  .first = "more host memory, or less needed of it (smaller inputs, fewer programs)" },
-	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST),
-	  .without = F_WINDOWS | F_KUBERNETES,
-	  .text = "more host memory, or less needed of it: smaller inputs, fewer workers or "
-		  "processes at a time, "
-		  "more swap",
-	  .first = "more host memory, or less needed of it (smaller inputs, fewer workers)" },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
-	  .unless = SET(REPLAY),
-	  .text = "fewer data workers, and the data set in arrays or memory-mapped files",
-	  .first = "fewer data workers, or a smaller data set in memory" },
-	{ HELPS, .kinds = HOSTS,
-	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
-	  .text = "a smaller replay buffer, or fewer environments at a time",
-	  .first = "a smaller replay buffer" },
-	{ HELPS, .kinds = KIND(SHARED),
-	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
-		  "with medium: Memory at /dev/shm",
-	  .first = "a larger /dev/shm", .fix = "docker run --shm-size=16g", .example = 1 },
-	{ HELPS, .kinds = KIND(SHARED), .engines = TORCH | IN(UNKNOWN),
-	  .text = "fewer workers or a smaller prefetch_factor: each batch under way lies in "
-		  "/dev/shm; num_workers=0 needs none",
-	  .first = "fewer DataLoader workers", .fix = "num_workers=0", .unless = SET(WORKERS) },
-	{ HELPS, .kinds = KIND(SHARED),
-	  .text = "remove what dead jobs left behind: ls -l /dev/shm (torch_*, nccl-*, psm_*)",
-	  .fix = "ls -l /dev/shm" },
-
-	/* -- what people try, and does not help -- */
-	{ USELESS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(NON_PYTORCH), .engines = CACHED,
-	  .text = "allocator settings and empty_cache(): the memory is in other hands" },
-	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
-	  .causes = OF(CAPACITY) | OF(LEAK) | OF(FRAGMENTATION),
-	  .text = "torch.cuda.empty_cache(): PyTorch gives back what is free in whole segments "
-		  "before it fails" },
-	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .only = OF(CAPACITY) | OF(LEAK),
-	  .engines = TORCH, .backends = CUDA_LIKE, .causes = OF(CAPACITY) | OF(LEAK),
-	  .without = F_GAPS | F_BARE,
-	  .text = "expandable_segments or max_split_size_mb: they join gaps, and there is not "
-		  "enough in gaps" },
-	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(LEAK), .engines = TORCH,
-	  .doing = DOING(TRAINING),
-	  .text = "a smaller batch, if it is a leak: it only dies later" },
-	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = TORCH,
-	  .text = "a smaller batch: the optimizer's state does not depend on it (the activations "
-		  "are gone by then)" },
-	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = TORCH,
-	  .text = "a smaller batch: no batch was there yet" },
-	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
-	  .text = "gradient checkpointing: evaluation saves nothing for a backward pass, or should "
-		  "not" },
-	{ USELESS, .kinds = HOSTS | KIND(SHARED), .engines = TORCH | PICTURES,
-	  .text = "torch.cuda.empty_cache() and PYTORCH_CUDA_ALLOC_CONF: they are about the GPU" },
-	{ USELESS, .kinds = KIND(CGROUP_KILL), .without = F_OWN_LIMIT,
-	  .text = "that the machine has memory free: the limit is the group's" },
-	{ USELESS, .kinds = KIND(SHARED),
-	  .text = "more host memory: /dev/shm has a size of its own (df -h /dev/shm)" },
-	{ USELESS, .kinds = KIND(BUDGET), .engines = IN(VLLM) | IN(SGLANG),
-	  .text = "PYTORCH_CUDA_ALLOC_CONF: the server decides beforehand what it takes" },
-
-	/* -- how to be certain -- */
-	{ CERTAIN, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
-	  .without = F_WINDOWS,
-	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(LOADING),
-	  .text = "plimsoll record -- python train.py, then plimsoll why LOG --snapshot FILE: the "
-		  "recording tells who held the memory and what was still to come" },
-	{ CERTAIN, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
-	  .without = F_WINDOWS, .doing = RUNS,
-	  .text = "plimsoll record -- python SCRIPT, then plimsoll why LOG --snapshot FILE: the "
-		  "recording tells who held the memory" },
-	{ CERTAIN, .kinds = GPU, .bounds = BY(UNKNOWN), .backends = ON(CUDA),
-	  .text = "nvidia-smi at the moment of the failure tells who holds the rest of the card" },
-	{ CERTAIN, .kinds = KIND(KILLED),
-	  .text = "dmesg -T | grep -i -E 'killed process|oom', on the machine that ran it, tells "
-		  "whether the kernel did it; pipe it into plimsoll why -" },
-	{ CERTAIN, .kinds = KIND(KILLED),
-	  .text = "sacct -j JOB -o State,MaxRSS,ReqMem,ExitCode, or kubectl describe pod, tells "
-		  "whether a limit, preemption or a person did" },
-	{ CERTAIN, .kinds = KIND(HOST_KILL) | KIND(CGROUP_KILL),
-	  .text = "watch it grow: ps -eo pid,rss,comm --sort=-rss | head, every few seconds; "
-		  "steady growth is a leak, one jump is a load" },
-	{ CERTAIN, .kinds = KIND(SHARED), .text = "df -h /dev/shm while it runs" },
-	{ CERTAIN, .kinds = KIND(HOST), .facts = F_WINDOWS,
-	  .text = "Task Manager, Performance, Memory: Committed shows how much is promised, and "
-		  "its limit" },
-	{ CERTAIN, .kinds = KIND(HOST), .without = F_WINDOWS,
-	  .text = "free -h, ulimit -v and cat /proc/sys/vm/overcommit_memory (2 refuses early)" },
-};
-#undef HELPS
-#undef USELESS
-#undef CERTAIN
+#define SCARCE_BYTES ((uint64_t)512 << 20)
 
 /* Engines from 64 on are in no set. */
 static int fits(uint64_t mask, unsigned value)
@@ -1427,11 +39,11 @@ static int would_serve(const struct messages_event *e, const struct findings_tol
 }
 
 /* What the numbers tell, and what they let a row say. */
-static unsigned facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
+static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
 	const char *words = e->wording->pattern;
-	unsigned facts = 0;
+	uint64_t facts = 0;
 
 	if (known(o->free) && known(o->total) && e->wording->class == MESSAGES_BUDGET)
 		facts |= F_SHARE;
@@ -1451,8 +63,20 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_BIG;
 	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
 		facts |= F_COPYING;
+	if (findings_bare(e) && (strstr(e->traceback.shown.function, "pin_memory") ||
+				 strstr(e->traceback.shown.file, "pin_memory.py")))
+		facts |= F_PINNING;
 	if (known(o->tried) && o->tried.high < TINY_BYTES)
 		facts |= F_TINY;
+	if (known(o->free) && !known(o->total) && !known(o->allocated) &&
+	    o->free.high < SCARCE_BYTES)
+		facts |= F_SCARCE;
+	if (known(o->tried) && known(o->total) && known(o->reserved) && !known(o->free) &&
+	    t->bound_by == FINDINGS_BOUND_UNKNOWN &&
+	    o->total.low > o->reserved.high + 2 * o->tried.high)
+		facts |= F_UNSEEN;
+	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
+		facts |= F_HALF;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
 	    o->others.low > o->allowed.high / 5 * 3)
 		facts |= F_BESIDE;
@@ -1524,14 +148,17 @@ static unsigned facts_of_limit(const struct messages_event *e)
 		       : 0;
 }
 
-static unsigned facts_of(const struct messages_event *e, const struct findings_told *t,
+static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
-	unsigned facts = t->free_enough ? F_FREE : 0;
+	uint64_t facts = t->free_enough ? F_FREE : 0;
 
 	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
 		facts |= F_OUTSIDE;
 	facts |= facts_of_numbers(e, t) | facts_of_share(e, c) | facts_of_limit(e);
+	if (t->elsewhere || !known(e->oom.reserved) ||
+	    (known(t->outside) && t->outside.low > e->oom.reserved.high))
+		facts |= F_ELSEWHERE;
 	if (findings_one_buffer(e, c))
 		facts |= F_ONE_BUFFER;
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
@@ -1554,12 +181,21 @@ static uint64_t spent_of(const struct messages_context *c)
 {
 	uint64_t spent = 0;
 
-	for (unsigned i = 0; i < MESSAGES_SETTINGS; i++)
+	for (unsigned i = 0; i < MESSAGES_TASKS; i++)
 		spent |= c->set[i].line && c->set[i].spent ? (uint64_t)1 << i : 0;
 	return spent;
 }
 
-static int applies(const struct row *r, const struct messages_event *e,
+static uint64_t tasks_of(const struct messages_context *c)
+{
+	uint64_t tasks = 0;
+
+	for (unsigned i = MESSAGES_TASKS; i < MESSAGES_SETTINGS; i++)
+		tasks |= c->set[i].line ? (uint64_t)1 << (i - MESSAGES_TASKS) : 0;
+	return tasks;
+}
+
+static int applies(const struct advice_row *r, const struct messages_event *e,
 		   const struct findings_told *t, const struct messages_context *c)
 {
 	unsigned possible = 0;
@@ -1569,6 +205,10 @@ static int applies(const struct row *r, const struct messages_event *e,
 		possible |= 1u << t->ranked[i];
 	if (r->unless & spent || (r->set && !(r->set & spent)))
 		return 0;
+	if (r->not_tasks & tasks_of(c) || (r->tasks && !(r->tasks & tasks_of(c))))
+		return 0;
+	if (r->program && (!c->program || strcmp(r->program, c->program) != 0))
+		return 0;
 	return fits(r->kinds, e->wording->class) && fits(r->bounds, t->bound_by) &&
 	       fits(r->moments, e->traceback.moment) && fits(r->engines, c->engine) &&
 	       fits(r->doing, c->activity) && fits(r->backends, c->backend) &&
@@ -1576,7 +216,17 @@ static int applies(const struct row *r, const struct messages_event *e,
 	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
 }
 
-static int is_later(const struct row *r, const struct findings_told *t)
+/* Has the program rows of its own for this?  Those of its kind of work are then told in others' spelling. */
+static int has_own(const struct messages_event *e, const struct findings_told *t,
+		   const struct messages_context *c)
+{
+	for (size_t i = 0; c->program && i < advice_row_count; i++)
+		if (advice_rows[i].program && applies(&advice_rows[i], e, t, c))
+			return 1;
+	return 0;
+}
+
+static int is_later(const struct advice_row *r, const struct findings_told *t)
 {
 	return r->last || (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
 }
@@ -1596,9 +246,35 @@ static double lower(const struct messages_context *c, enum messages_setting s, d
 	return value > 2 * STEP_DOWN && value <= 1 ? value - STEP_DOWN : otherwise;
 }
 
+/* Half of what is set, where that is no more than what is advised otherwise. */
+static unsigned halved(const struct messages_context *c, enum messages_setting s,
+		       unsigned otherwise)
+{
+	double value = c->set[s].line ? c->set[s].value : -1;
+
+	return value > 1 && value <= otherwise ? (unsigned)value / 2 : otherwise;
+}
+
+/* Sizes that a server is started with. */
+static const struct {
+	const char *name;
+	enum messages_setting set;
+	unsigned otherwise;
+} sizes[] = {
+	{ "sequences}", MESSAGES_SET_SEQUENCES, 64 }, { "batched}", MESSAGES_SET_BATCHED, 4096 },
+	{ "length}", MESSAGES_SET_LENGTH, 8192 },     { "chunk}", MESSAGES_SET_CHUNK, 2048 },
+	{ "running}", MESSAGES_SET_RUNNING, 32 },     { "context}", MESSAGES_SET_CONTEXT, 8192 },
+};
+
 static void value_of(const char *name, const struct messages_event *e,
 		     const struct messages_context *c, char *out, size_t size)
 {
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		if (strncmp(name, sizes[i].name, strlen(sizes[i].name)) != 0)
+			continue;
+		snprintf(out, size, "%u", halved(c, sizes[i].set, sizes[i].otherwise));
+		return;
+	}
 	if (!strncmp(name, "share}", 6)) {
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
 
@@ -1650,7 +326,7 @@ static size_t brief(const char *text)
 	return n;
 }
 
-static void advise(const struct row *r, const struct messages_event *e,
+static void advise(const struct advice_row *r, const struct messages_event *e,
 		   const struct messages_context *c, struct findings_advised *out)
 {
 	char text[512];
@@ -1672,6 +348,7 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 		     const struct messages_context *c, struct findings_advised *out)
 {
 	const char *own = e->wording->advice;
+	int programs_own = has_own(e, t, c);
 
 	*out->first = 0;
 	if (own) {
@@ -1680,7 +357,9 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 	}
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
-		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-			if (applies(&rows[i], e, t, c) && is_later(&rows[i], t) == later)
-				advise(&rows[i], e, c, out);
+		for (size_t i = 0; i < advice_row_count; i++)
+			if (!(programs_own && advice_rows[i].tasks && !advice_rows[i].program) &&
+			    applies(&advice_rows[i], e, t, c) &&
+			    is_later(&advice_rows[i], t) == later)
+				advise(&advice_rows[i], e, c, out);
 }

@@ -308,12 +308,16 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 	return facts;
 }
 
-static void rank(const struct messages_event *e, unsigned facts, struct findings_told *t)
+static void rank(const struct messages_event *e, const struct messages_context *c, unsigned facts,
+		 struct findings_told *t)
 {
 	const struct ranking *r = rankings;
+	enum messages_moment moment = e->traceback.moment;
 
-	while ((facts & r->needs) != r->needs ||
-	       (r->moments && !(r->moments & 1u << e->traceback.moment)))
+	/* a volume that is put together on the card is large at once: nothing piles up */
+	if (moment == MESSAGES_EVAL && c->set[MESSAGES_TASK_VOLUMES].line)
+		moment = MESSAGES_FORWARD;
+	while ((facts & r->needs) != r->needs || (r->moments && !(r->moments & 1u << moment)))
 		r++;
 	memcpy(t->ranked, r->causes, sizeof(t->ranked));
 	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])
@@ -374,7 +378,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 	}
 	/* where the driver had more than it was asked for, neither too much nor gaps are to blame */
 	if (!t->free_enough && !t->elsewhere)
-		rank(e, facts_of(e, t), t);
+		rank(e, c, facts_of(e, t), t);
 	if (larger_than_all(e, t)) {
 		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;
 		t->ranked_count = 1;

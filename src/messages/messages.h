@@ -170,6 +170,7 @@ enum messages_engine {
 	MESSAGES_ENGINE_CATBOOST,
 	MESSAGES_ENGINE_COLMAP,
 	MESSAGES_ENGINE_UNREAL,
+	MESSAGES_ENGINE_LIGHTGBM,
 	MESSAGES_ENGINES
 };
 extern const char *const messages_engine_names[MESSAGES_ENGINES];
@@ -253,6 +254,36 @@ enum messages_setting {
 	MESSAGES_SET_MEDIA,    /* pictures or videos are among a server's inputs */
 	MESSAGES_SET_REPEATED, /* models are made again and again in one graph */
 	MESSAGES_SET_DECODING, /* a picture or video out of its latents */
+	/* servers' sizes: what is advised lies below what is set */
+	MESSAGES_SET_SEQUENCES,
+	MESSAGES_SET_BATCHED,
+	MESSAGES_SET_LENGTH,
+	MESSAGES_SET_CHUNK,
+	MESSAGES_SET_RUNNING,
+	MESSAGES_SET_GRAPHS,   /* CUDA graphs: none */
+	MESSAGES_SET_CONTEXT,  /* of llama.cpp and what is built on it */
+	MESSAGES_SET_PARTIAL,  /* InvokeAI's partial loading */
+	MESSAGES_SET_SMALLEST, /* Forge and Fooocus: --always-low-vram */
+	/* no settings: what kind of work it is, whoever does it; advice is chosen by a set of 64 bits of its own */
+	MESSAGES_TASKS,
+	MESSAGES_TASK_VIDEO = MESSAGES_TASKS,
+	MESSAGES_TASK_PICTURE,   /* drawn by a model of diffusion */
+	MESSAGES_TASK_SPEECH,    /* or music: sound comes in, or out */
+	MESSAGES_TASK_VOLUMES,   /* medical pictures of three dimensions */
+	MESSAGES_TASK_UPSCALING, /* pictures are made larger, or restored */
+	MESSAGES_TASK_RAYS,      /* NeRF and its like */
+	MESSAGES_TASK_POINTS,    /* clouds of points, voxels */
+	MESSAGES_TASK_GRAPHS,
+	MESSAGES_TASK_QUANTISING,
+	MESSAGES_TASK_EMBEDDING, /* texts to vectors, or ranked */
+	MESSAGES_TASK_DOCUMENTS, /* pages are read */
+	MESSAGES_TASK_SHAPES,    /* meshes out of pictures or texts */
+	MESSAGES_TASK_MASKS,     /* Segment Anything */
+	MESSAGES_TASK_FACES,
+	MESSAGES_TASK_ENVIRONMENTS, /* simulated on the card, many at a time */
+	MESSAGES_TASK_SEARCH,       /* several runs in one process */
+	MESSAGES_TASK_NOTEBOOK,
+	MESSAGES_TASK_REPLICAS, /* DataParallel */
 	MESSAGES_SETTINGS
 };
 

@@ -119,7 +119,9 @@ enum scan_spent {
 	SCAN_SET_OFF,  /* switched off, or 0 */
 	SCAN_SET_ONE,  /* 1 or less */
 	SCAN_SET_MOST, /* nearly all: 0.93 and more */
-	SCAN_SET_MANY  /* the number right behind it is large */
+	SCAN_SET_MANY, /* the number right behind it is large */
+	SCAN_SET_FEW,  /* 4 or less; the value counts */
+	SCAN_SET_SHORT /* 1024 or less; the value counts */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */

@@ -24,6 +24,7 @@ static const struct {
 	{ "[GPU] Exceeded max", E(OPENVINO) },
 	{ "[GPU] CL_OUT", E(OPENVINO) },
 	{ "NCudaLib", E(CATBOOST) },
+	{ "LightGBMError", E(LIGHTGBM) },
 	{ "GPU memory to match", E(COLMAP) },
 	{ "a rendering resource", E(UNREAL) },
 	{ "Model loading aborted", E(LM_STUDIO) },

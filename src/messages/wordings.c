@@ -88,6 +88,12 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define PINNED_XLA                                                                              \
 	"less of the machine's memory in use: a shorter input or a smaller batch, fewer other " \
 	"programs; under WSL more memory in .wslconfig"
+#define PHYSX_HELPS                                                                             \
+	"fewer environments at a time (--num_envs 512), smaller buffers of PhysX, no cameras (" \
+	"--headless); nvidia-smi shows who else holds the card"
+#define OPENCL_HELPS                                                                          \
+	"smaller buffers: less data at a time (of LightGBM fewer rows or columns, a smaller " \
+	"max_bin), or device_type=cuda or cpu, which have no such limit"
 #define ONE_BUFFER \
 	"the driver gives no single buffer of that size, however much of the card is free"
 #define BAD_LABEL_TOO                                                                             \
@@ -1151,6 +1157,67 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "Cuda error: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaMallocManaged*out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_HOST, 1, "cuMemHostAlloc*out of memory", PINNED_SAYS,
+	  PINNED_HELPS },
+	/* -- programs without rows of their own, in the ways that such checks are worded -- */
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "what(): CUDA out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "GPUassert: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaSuccess*out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "[CUDA] out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cuda*failed*out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "Cuda*failed*out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA*failed*out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA*allocation*out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "libcud*rror: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "failed with error: 'out of memory'", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "rror: CUDA_OUT_OF_MEMORY", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "DEVICE_OUT_OF_MEMORY", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "rror: GPU out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "rror: Not enough GPU memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "rror: ran out of GPU memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "rror: out of device memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "ERROR: ran out of VRAM", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "device memory exhausted", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "ailed to allocate {tried} of GPU memory", NULL,
+	  NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "ailed to allocate {tried} on device: cuda", NULL,
+	  NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "rror: out of memory, allocating {tried} on device {device}", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "wgpu error: Out of Memory", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Out of CUDA pre-allocated memory",
+	  "Taichi's own pool of the card's memory was full",
+	  "a larger device_memory_GB (or device_memory_fraction) in ti.init(), or smaller fields" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "PxgCudaDeviceMemoryAllocator fail to allocate memory {tried}", NULL, PHYSX_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "PhysX*ailed to allocate GPU memory", NULL,
+	  PHYSX_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "PxgDynamicsMemoryConfig::*buffer overflow detected",
+	  "a buffer of PhysX was too small for so many environments, not the card",
+	  "the named buffer larger in the scene's PhysX settings (gpu_collision_stack_size, "
+	  "gpu_max_rigid_patch_count ...), or fewer environments" },
+	/* OpenCL: NVIDIA's gives no buffer above a quarter of the card */
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Memory Object Allocation Failure", ONE_BUFFER,
+	  OPENCL_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "MEM_OBJECT_ALLOCATION_FAILURE", ONE_BUFFER,
+	  OPENCL_HELPS },
+	{ MESSAGES_PYTHON, MESSAGES_KILLED, 0,
+	  "excessive memory usage causing the Operating System to kill the worker",
+	  "joblib lost a worker: killed for host memory as a rule, or crashed",
+	  "fewer processes at a time (n_jobs=2), or smaller data for each" },
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "nvcc fatal : Memory allocation failure", NULL,
+	  COMPILER_HELPS },
+	/* Windows' codes of an end: no memory to commit; a crash */
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "exit code -1073741523",
+	  "Windows could promise no more memory (0xC000012D): the page file is too small", NULL },
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "exit code -1073741801",
+	  "Windows had no memory to give (0xC0000017)", NULL },
+	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "exit code -1073741819",
+	  "a process crashed (0xC0000005, an address that is not its own): not memory that ran out",
+	  "python -X faulthandler shows where" },
+	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "exit code -1073740791",
+	  "a process crashed (0xC0000409): not memory that ran out, as a rule",
+	  "python -X faulthandler shows where; without a window, the library's own log" },
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
 
