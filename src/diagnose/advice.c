@@ -11,6 +11,7 @@
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
+#define SMALL_BYTES ((uint64_t)2 << 30)
 #define SCARCE_BYTES ((uint64_t)512 << 20)
 
 /* Engines from 64 on are in no set. */
@@ -77,6 +78,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_UNSEEN;
 	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
 		facts |= F_HALF;
+	if (known(o->total) && o->total.high <= SMALL_BYTES)
+		facts |= F_SMALL;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
 	    o->others.low > o->allowed.high / 5 * 3)
 		facts |= F_BESIDE;

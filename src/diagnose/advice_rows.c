@@ -64,13 +64,21 @@ const struct advice_row advice_rows[] = {
 		  "per_process_memory_fraction), if the card may be used further",
 	  .first = "raise this process's own limit",
 	  .fix = "torch.cuda.set_per_process_memory_fraction(1.0)" },
+	{ HELPS, .kinds = GPU, .facts = F_SMALL, .engines = CACHED | GGML, .backends = ON(ROCM),
+	  .text = "more memory for the graphics in the BIOS (UMA frame buffer size): it is part of "
+		  "the processor and takes the machine's memory, of which so little was set apart",
+	  .first = "more memory for the graphics in the BIOS (UMA frame buffer size)" },
+	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = ON(ROCM),
+	  .text = "another release of the driver and of PyTorch for ROCm (a stable one in place of "
+		  "a nightly build): the card was not full, and the driver refused so little",
+	  .first = "another release of the driver and of PyTorch for ROCm: the card was not full" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE | F_WINDOWS, .engines = TORCH | PICTURES,
 	  .backends = CUDA_LIKE,
 	  .text = "a larger page file, and fewer other programs: the card was not full, and "
 		  "Windows "
 		  "refuses the card's memory too when it can promise no more of its own",
 	  .first = "a larger page file (the card was not full), and start it anew" },
-	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = CUDA_LIKE,
+	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = ON(CUDA),
 	  .without = F_WINDOWS,
 	  .text = "start it anew, and look for who else used the card at that moment (nvidia-smi): "
 		  "it was not full",
@@ -91,6 +99,9 @@ const struct advice_row advice_rows[] = {
 	  .first = "look for a limit of this process (a memory fraction, MIG, a container's "
 		   "share; under Windows the page file)" },
 
+	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = ON(ROCM),
+	  .text = "another release of the driver and of PyTorch for ROCm, where no limit is set: "
+		  "the driver refused what it had" },
 	{ HELPS, .kinds = GPU, .backends = ON(MPS), .facts = F_BESIDE,
 	  .engines = CACHED | IN(UNKNOWN),
 	  .text = "close other programs: they, and the system, hold more of what the GPU may use "
@@ -422,6 +433,10 @@ const struct advice_row advice_rows[] = {
 	  .first = "a smaller picture, fewer frames or a smaller batch", .fix = "--novram" },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED,
 	  .text = "a smaller model file: fp8 or GGUF weights" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED,
+	  .unless = SET(DECODING) | SET(TILING),
+	  .text = "where it is the decoding that fails: VAE Decode (Tiled) in place of VAE "
+		  "Decode" },
 	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = DOING(TRAINING),
 	  .text = "train less: LoRA instead of the whole model, 8-bit Adam, gradient "
 		  "checkpointing, a "
@@ -1251,6 +1266,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "fused=True in torch's own optimizers: it avoids the lists that foreach makes at "
 		  "each step",
 	  .fix = "torch.optim.AdamW(..., fused=True)" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = TORCH,
+	  .set = SET(BEST),
+	  .text = "load_best_model_at_end=False, and the best checkpoint loaded in a process of "
+		  "its own: the trained model, and its optimizer, are on the card still",
+	  .first = "load_best_model_at_end=False, and load the best checkpoint in a new process",
+	  .fix = "load_best_model_at_end=False" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
 	  .text = "quantised weights (quantization_bit: 4), or the model over several cards "
@@ -1266,7 +1287,7 @@ const struct advice_row advice_rows[] = {
 	  .fix = "load_in_4bit: true" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
-	  .unless = SET(HALF) | SET(QUANTISED),
+	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST),
 	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
 		  "several cards or the host (device_map=\"auto\")",
 	  .first = "load the model in 16 bits or quantised, or over several cards",
@@ -1513,7 +1534,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
 	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | PICTURES,
 	  .text = "do not hold the checkpoint twice: safetensors, low_cpu_mem_usage=True, "
-		  "mmap=True; let one rank load and broadcast",
+		  "mmap=True; of several ranks let one load (accelerate: "
+		  "fsdp_cpu_ram_efficient_loading: true; with ZeRO 3 zero3_init_flag: true)",
 	  .first = "do not hold the checkpoint twice (safetensors, low_cpu_mem_usage=True)",
 	  .fix = "from_pretrained(..., low_cpu_mem_usage=True)" },
 	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),

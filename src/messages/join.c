@@ -259,6 +259,14 @@ static void join_assertions(struct messages_log *log)
 	}
 }
 
+/* The same request once more, by who leaves the numbers out: an exception that is told again. */
+static int is_shorter(const struct messages_event *a, const struct messages_event *b)
+{
+	return a->oom.tried.low != PLIM_UNKNOWN && a->oom.tried.low == b->oom.tried.low &&
+	       a->oom.tried.high == b->oom.tried.high && a->oom.total.low != PLIM_UNKNOWN &&
+	       b->oom.total.low == PLIM_UNKNOWN;
+}
+
 /* Two wordings of one refusal: the text of the exception behind the driver's own code. */
 static void join_devices(struct messages_log *log)
 {
@@ -271,7 +279,7 @@ static void join_devices(struct messages_log *log)
 		    (b->wording->class != MESSAGES_DEVICE && b->wording->class != MESSAGES_SHARED &&
 		     b->wording->class != MESSAGES_HOST && b->wording->class != MESSAGES_BUDGET) ||
 		    a->file != b->file || b->line - at[i - 1].last_line > 40 ||
-		    a->wording == b->wording)
+		    (a->wording == b->wording && !is_shorter(a, b)))
 			continue;
 		if (b->wording->says && !a->wording->says &&
 		    b->wording->family == MESSAGES_LLAMA_CPP)

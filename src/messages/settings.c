@@ -116,6 +116,12 @@ const struct scan_setting scan_settings[] = {
 	{ "allow_growth", S(GROWTH), ON },
 	{ "XLA_PYTHON_CLIENT_PREALLOCATE", S(PREALLOCATE), OFF },
 	{ "cache_latents", S(CACHED_LATENTS), SEEN },
+	{ "_load_best_model", S(BEST), SEEN },
+	{ "Loading best model", S(BEST), SEEN },
+	{ "/mmpose/", S(MMDET), SEEN },
+	{ "/mmaction/", S(MMDET), SEEN },
+	{ "/mmocr/", S(MMDET), SEEN },
+	{ "/mmpretrain/", S(MMDET), SEEN },
 	{ "cache_text_encoder_outputs", S(CACHED_LATENTS), SEEN },
 	{ "fp8_base", S(FP8_BASE), SEEN },
 	{ "torch.load(", S(TORCH_LOAD), SEEN },
@@ -536,9 +542,10 @@ static int is_name(char c)
 /* "try setting X=1": a text's advice is no setting. */
 static int is_advised(const char *start, const char *at, const char *stop)
 {
-	static const char *const words[] = { "try ",    "consider",  "e.g.",       "please",
-					     "increas", "reduc",     "decreas",    "instead",
-					     "should",  "recommend", "for example" };
+	static const char *const words[] = { "try ",    "consider",    "e.g.",        "please",
+					     "increas", "reduc",       "decreas",     "instead",
+					     "should",  "recommend",   "for example", "or use",
+					     "set '",   "switching to" };
 	const char *from = at - start > ADVISED_BYTES ? at - ADVISED_BYTES : start;
 
 	if (memmem(at, (size_t)(stop - at), " to avoid", 9))
