@@ -347,17 +347,11 @@ static void advise(const struct advice_row *r, const struct messages_event *e,
 			  r->example ? EXAMPLE : "");
 }
 
-void findings_advise(const struct messages_event *e, const struct findings_told *t,
-		     const struct messages_context *c, struct findings_advised *out)
+static void advise_all(const struct messages_event *e, const struct findings_told *t,
+		       const struct messages_context *c, struct findings_advised *out)
 {
-	const char *own = e->wording->advice;
 	int programs_own = has_own(e, t, c);
 
-	*out->first = 0;
-	if (own) {
-		lines_add(&out->lists[FINDINGS_HELPS], "%s", own);
-		filled(own, brief(own), e, c, out->first, sizeof(out->first));
-	}
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
 		for (size_t i = 0; i < advice_row_count; i++)
@@ -365,4 +359,22 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 			    applies(&advice_rows[i], e, t, c) &&
 			    is_later(&advice_rows[i], t) == later)
 				advise(&advice_rows[i], e, c, out);
+}
+
+void findings_advise(const struct messages_event *e, const struct findings_told *t,
+		     const struct messages_context *c, struct findings_advised *out)
+{
+	const char *own = e->wording->advice;
+	struct messages_context unnamed = *c;
+
+	*out->first = 0;
+	if (own) {
+		lines_add(&out->lists[FINDINGS_HELPS], "%s", own);
+		filled(own, brief(own), e, c, out->first, sizeof(out->first));
+	}
+	advise_all(e, t, c, out);
+	/* who has no rows here is told what anybody is */
+	unnamed.engine = MESSAGES_ENGINE_UNKNOWN;
+	if (!*out->first)
+		advise_all(e, t, &unnamed, out);
 }

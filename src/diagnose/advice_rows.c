@@ -10,6 +10,7 @@
 #include "advice.h"
 
 /* work in which so much at once is what is meant */
+#define DRAWN (TASK(VIDEO) | TASK(PICTURE) | TASK(UPSCALING) | TASK(SHAPES) | TASK(MASKS))
 #define LARGE_AT_ONCE (TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES) | TASK(QUANTISING) | TASK(GRAPHS))
 
 const struct advice_row advice_rows[] = {
@@ -919,7 +920,7 @@ const struct advice_row advice_rows[] = {
 	.moments = LOADED & ~(AT(FIRST_STEP) | AT(OPTIMIZER) | AT(SAVING))
 #define RUNNING WORK, .doing = ~DOING(TRAINING)
 #define TRAINING WORK, .doing = DOING(TRAINING)
-	{ HELPS, WORK, .tasks = TASK(SEARCH), .causes = OF(LEAK),
+	{ HELPS, WORK, .tasks = TASK(SEARCH),
 	  .text = "several runs in one process: what a finished one held is freed before the next "
 		  "(del model, optimizer, trainer; gc.collect(); torch.cuda.empty_cache()), or "
 		  "each gets a process of its own",
@@ -1329,7 +1330,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "with the Trainer: per_device_eval_batch_size=1, eval_accumulation_steps=1, "
 		  "prediction_loss_only=True",
 	  .fix = "per_device_eval_batch_size=1, eval_accumulation_steps=1" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
+	  .not_tasks = TASK(VOLUMES),
+	  .text = "smaller or shorter inputs there too: evaluation often takes whole pictures and "
+		  "the longest sequences, which training cuts" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(GENERATION), .engines = TORCH,
+	  .not_tasks = DRAWN,
 	  .text = "fewer sequences at a time or shorter ones: the KV cache grows with both; "
 		  "quantise the cache, or a server with paged attention",
 	  .first = "fewer sequences at a time, or shorter ones" },
@@ -1554,6 +1560,11 @@ const struct advice_row advice_rows[] = {
 	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
 		  "section), or pin_memory: false: optimizer states there are 12 bytes a parameter",
 	  .first = "offload less to the host" },
+	{ HELPS, .kinds = HOSTS, .engines = IN(PYTORCH), .program = "nnU-Net",
+	  .text = "fewer processes at a time: -np 2 to prepare and predict, nnUNet_n_proc_DA=4 to "
+		  "train",
+	  .first = "fewer processes at a time (-np 2, nnUNet_n_proc_DA=4)",
+	  .fix = "nnUNet_n_proc_DA=4", .example = 1 },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
 	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
 		  "may end with its own copy of the data set",
@@ -1621,6 +1632,11 @@ const struct advice_row advice_rows[] = {
 		  "processes at a time, "
 		  "more swap",
 	  .first = "more host memory, or less needed of it (smaller inputs, fewer workers)" },
+	{ HELPS, .kinds = KIND(CGROUP_KILL),
+	  .doing = DOING(UNKNOWN) | RUNS | DOING(LOADING) | DOING(STARTING),
+	  .without = F_OWN_LIMIT | F_PYTHON, .last = 1, .engines = TORCH | IN(UNKNOWN),
+	  .text = "or less needed of it: fewer workers or processes, smaller inputs or a smaller "
+		  "model, data read in parts" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
 	  .unless = SET(REPLAY),
 	  .text = "fewer data workers, and the data set in arrays or memory-mapped files",

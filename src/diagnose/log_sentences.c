@@ -42,11 +42,26 @@ static const char *const means[MESSAGES_MOMENTS] = {
 	[MESSAGES_DATA] = "it died while batches were made or moved",
 };
 
+/* What is generated is no text: there is no KV cache. */
+static int draws(const struct messages_context *c)
+{
+	static const enum messages_setting tasks[] = { MESSAGES_TASK_VIDEO, MESSAGES_TASK_PICTURE,
+						       MESSAGES_TASK_UPSCALING,
+						       MESSAGES_TASK_SHAPES, MESSAGES_TASK_MASKS };
+
+	for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
+		if (c->set[tasks[i]].line)
+			return 1;
+	return c->engine >= MESSAGES_ENGINE_COMFYUI && c->engine <= MESSAGES_ENGINE_DIFFUSERS;
+}
+
 /* What a moment means, one sentence; NULL: nothing is known of it. */
 static const char *moment_means(const struct messages_event *e, const struct messages_context *c)
 {
 	if (e->traceback.moment == MESSAGES_FORWARD && c->activity != MESSAGES_DOING_TRAINING)
 		return "it died in a forward pass";
+	if (e->traceback.moment == MESSAGES_GENERATION && draws(c))
+		return NULL;
 	return e->wording->class == MESSAGES_DEVICE || e->traceback.moment == MESSAGES_LOADING ||
 			       e->traceback.moment == MESSAGES_SAVING ||
 			       e->traceback.moment == MESSAGES_DATA
@@ -203,7 +218,7 @@ static void tell_kill(struct lines *l, const struct diagnose_text *x)
 			"the largest are %u or more of one name: ranks or workers that each hold a "
 			"copy",
 			alike + 1);
-	if (e->wording->class == MESSAGES_KILLED)
+	if (e->wording->class == MESSAGES_KILLED && e->wording->sure)
 		lines_add(l,
 			  "it was ended by SIGKILL and could say nothing itself; nothing here "
 			  "tells by whom: the kernel for want of memory as a rule, but a person, "
@@ -741,6 +756,10 @@ static void tell_victim(const struct diagnose_text *x, const struct findings_tol
 			 who, held, used);
 	else if (e->wording->family == MESSAGES_KUBERNETES)
 		snprintf(out, size, "the container was killed, and not at its own memory limit");
+	else if (!e->wording->sure)
+		snprintf(out, size,
+			 "a process ended without a word: killed for want of host memory as a "
+			 "rule, or it crashed; the log does not tell");
 	else
 		snprintf(out, size,
 			 "%s was ended by SIGKILL: for host memory as a rule, not the GPU's; by "
@@ -766,7 +785,8 @@ static const char *headline(const struct diagnose_text *x, const struct findings
 {
 	const struct messages_event *e = x->event;
 	enum messages_class class = e->wording->class;
-	const char *what = class == MESSAGES_CGROUP_KILL && !t->bound_certain
+	const char *what = class == MESSAGES_KILLED && !e->wording->sure ? "KILLED, AS A RULE"
+			   : class == MESSAGES_CGROUP_KILL && !t->bound_certain
 				   ? kinds[MESSAGES_HOST_KILL]
 				   : kinds[class];
 	char words[320];

@@ -62,6 +62,7 @@ static const struct cue {
 	{ MESSAGES_LOADING, "/trainer.py", "=__init__", NULL }, /* puts the model onto the card */
 	{ MESSAGES_LOADING, NULL, "from_single_file", NULL },
 	{ MESSAGES_LOADING, NULL, "load_models_gpu", NULL }, /* ComfyUI */
+	{ MESSAGES_LOADING, NULL, "_load_best_model", NULL },
 	{ MESSAGES_LOADING, NULL, "load_torch_file", NULL },
 	{ MESSAGES_LOADING, NULL, "load_pipeline", NULL },
 	{ MESSAGES_LOADING, NULL, "load_unet", NULL },

@@ -54,9 +54,9 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define RAY_SAYS \
 	"Ray killed it before the kernel had to: its node stood above RAY_memory_usage_threshold"
 #define LOST_SAYS "a process ended without a word: killed for host memory, or crashed"
-#define LOST_HELPS                                                                                 \
-	"dmesg -T tells whether the kernel killed it; with one process and no pool a crash shows " \
-	"itself"
+#define LOST_HELPS                                                                               \
+	"fewer processes at a time (num_proc, n_jobs, max_workers), or more host memory; dmesg " \
+	"-T tells whether the kernel killed it, and with one process a crash shows itself"
 #define COMPILER_SAYS "a compiler or linker was ended by SIGKILL: for host memory as a rule"
 #define COMPILER_HELPS \
 	"fewer compilers at a time (MAX_JOBS=2, make -j2, ninja -j2, cargo build -j2)"
@@ -88,6 +88,14 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define PINNED_XLA                                                                              \
 	"less of the machine's memory in use: a shorter input or a smaller batch, fewer other " \
 	"programs; under WSL more memory in .wslconfig"
+#define KERNEL_SAYS \
+	"the notebook's kernel died without a word: killed for host memory as a rule, or crashed"
+#define NNUNET_SAYS                                                                            \
+	"a process that reads or prepares data is gone: killed for host memory as a rule, or " \
+	"ended by an error that stands above"
+#define NNUNET_HELPS                                                                        \
+	"fewer such processes: nnUNet_n_proc_DA=4 to train, -np 2 to prepare and predict (" \
+	"-npp 1 -nps 1); more memory, also for the container"
 #define PHYSX_HELPS                                                                             \
 	"fewer environments at a time (--num_envs 512), smaller buffers of PhysX, no cameras (" \
 	"--headless); nvidia-smi shows who else holds the card"
@@ -342,9 +350,6 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* A1111: modules/sd_hijack_optimizations.py */
 	  "Not enough memory, use lower resolution (max approx.",
 	  "attention over so many pixels does not fit", NULL },
-	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 0, /* batchgenerators, nnU-Net */
-	  "background workers are no longer alive",
-	  "a worker ended without a word: killed for host memory, or crashed", LOST_HELPS },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* ComfyUI: comfy/sd.py */
 	  "Ran out of memory when regular VAE", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* CTranslate2, and what wraps the runtime's code */
@@ -1038,12 +1043,12 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "SIGKILL(-9)", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "terminated by signal SIGKILL", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "signal: killed|", NULL, NULL },
-	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "BrokenProcessPool", LOST_SAYS, LOST_HELPS },
-	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "subprocesses has abruptly died", LOST_SAYS,
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "BrokenProcessPool", LOST_SAYS, LOST_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "subprocesses has abruptly died", LOST_SAYS,
 	  LOST_HELPS },
 	/* notebooks: JupyterLab, Colab, Kaggle */
-	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "appears to have died. It will restart", LOST_SAYS,
-	  LOST_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "appears to have died. It will restart",
+	  KERNEL_SAYS, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "session crashed after using all available RAM",
 	  "the notebook's machine has no more host memory; what the GPU has is another matter",
 	  NULL },
@@ -1205,6 +1210,15 @@ const struct messages_wording scan_wordings[] = {
 	  "excessive memory usage causing the Operating System to kill the worker",
 	  "joblib lost a worker: killed for host memory as a rule, or crashed",
 	  "fewer processes at a time (n_jobs=2), or smaller data for each" },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "background worker is 6 feet under", NNUNET_SAYS,
+	  NNUNET_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "background workers are no longer alive",
+	  NNUNET_SAYS, NNUNET_HELPS },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Error tokenizing data. C error: out of memory",
+	  "pandas got no memory for the rows of a file",
+	  "the file in parts (chunksize=), fewer columns (usecols=) and smaller types (dtype=)" },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "KernelRestarter: restarting kernel", KERNEL_SAYS,
+	  NULL },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "nvcc fatal : Memory allocation failure", NULL,
 	  COMPILER_HELPS },
 	/* Windows' codes of an end: no memory to commit; a crash */
