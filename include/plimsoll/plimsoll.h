@@ -9,6 +9,7 @@
 #include <plimsoll/doctor.h>
 #include <plimsoll/durable.h>
 #include <plimsoll/gauge.h>
+#include <plimsoll/gradients.h>
 #include <plimsoll/here.h>
 #include <plimsoll/monitor.h>
 #include <plimsoll/page.h>

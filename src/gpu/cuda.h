@@ -38,7 +38,12 @@ struct cuda_access {
 #define CUDA_NOT_READY 600
 #define CUDA_NOT_SUPPORTED 801
 #define CUDA_RDMA_WITH_VMM 110 /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+#define CUDA_PROCESSORS 16     /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 #define CUDA_CAPTURE_RELAXED 2
+#define CUDA_CAPTURING 1 /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
+/* cuLaunchKernel's `extra`: the kernel's arguments as they lie in memory, and their bytes */
+#define CUDA_LAUNCH_BUFFER ((void *)1)
+#define CUDA_LAUNCH_BYTES ((void *)2)
 #define CUDA_EVENT_DISABLE_TIMING 2
 #define CUDA_STREAM_NON_BLOCKING 1
 #define CUDA_HOST_PORTABLE 1 /* page-locked for all contexts */
@@ -73,6 +78,17 @@ struct cuda_access {
 	SYM(host_free, cuMemFreeHost, (void *at))                                              \
 	SYM(copy_down, cuMemcpyDtoHAsync_v2,                                                   \
 	    (void *to, uint64_t from, size_t bytes, void *stream))                             \
+	SYM(copy, cuMemcpyAsync, (uint64_t to, uint64_t from, size_t bytes, void *stream))     \
+	SYM(memory_alloc, cuMemAlloc_v2, (uint64_t * at, size_t bytes))                        \
+	SYM(memory_free, cuMemFree_v2, (uint64_t at))                                          \
+	SYM(module_load, cuModuleLoadData, (void **module, const void *image))                 \
+	SYM(module_unload, cuModuleUnload, (void *module))                                     \
+	SYM(module_function, cuModuleGetFunction,                                              \
+	    (void **function, void *module, const char *name))                                 \
+	SYM(launch, cuLaunchKernel,                                                            \
+	    (void *function, unsigned x, unsigned y, unsigned z, unsigned threads_x,           \
+	     unsigned threads_y, unsigned threads_z, unsigned shared_bytes, void *stream,      \
+	     void **arguments, void **extra))                                                  \
 	SYM(stream_create, cuStreamCreate, (void **stream, unsigned flags))                    \
 	SYM(stream_destroy, cuStreamDestroy_v2, (void *stream))                                \
 	SYM(stream_wait, cuStreamWaitEvent, (void *stream, void *event, unsigned flags))       \

@@ -7,7 +7,8 @@
  *
  * Copies and kernels run when their stream is completed or waited for, never before: device memory is then what the test
  * has there by that time.  A host buffer that is given to a second copy while one into it is queued fails the test, as does
- * freeing it; until its copy has run it holds 0xDB.
+ * freeing it; until its copy has run it holds 0xDB.  So does page-locked memory that is changed, or freed, before the copy
+ * out of it has run.
  */
 #include "fake_cuda.h"
 
@@ -19,7 +20,7 @@
 #define SLOT ((uint64_t)2 << 20)
 #define SLOTS ((size_t)1 << 21) /* 4 TiB of addresses */
 #define BASE ((uint64_t)1 << 44)
-#define STREAMS 16
+#define STREAMS 64
 #define WORK 4096
 #define HANDLES 65536
 
@@ -46,7 +47,15 @@ struct later { /* a copy, a kernel, or a wait for another stream */
 	void *to;
 	const void *from;
 	size_t bytes;
-	int host; /* `to` is page-locked host memory */
+	int host;                  /* `to` is page-locked host memory */
+	int read;                  /* `from` is: */
+	uint64_t sum;              /* of what was there when it was queued */
+	struct launched *launched; /* a kernel of a module */
+};
+
+struct launched {
+	const char *name;
+	char arguments[256];
 };
 
 #define LATER 65536
@@ -59,11 +68,12 @@ static struct {
 	void *at;
 	size_t bytes;
 } pinned[PINNED];
-static uint64_t pinned_bytes;
+static uint64_t pinned_bytes, memories;
 static unsigned own_streams;
 static int capturing[STREAMS], dead;
 static long fail_at = -1;
 static void (*on_wait)(void);
+static void (*on_launch)(const char *name, const void *arguments);
 
 struct fake_counts fake_counts;
 
@@ -91,6 +101,30 @@ static int any_capture(void)
 	return 0;
 }
 
+static uint64_t sum_of(const void *from, size_t bytes)
+{
+	const unsigned char *p = from;
+	uint64_t sum = 1469598103934665603u;
+
+	for (size_t i = 0; i < bytes; i++)
+		sum = (sum ^ p[i]) * 1099511628211u;
+	return sum;
+}
+
+/* With the lock. */
+static void run(const struct later *x)
+{
+	if (x->launched) {
+		if (on_launch)
+			on_launch(x->launched->name, x->launched->arguments);
+		free(x->launched);
+		return;
+	}
+	if (x->read && sum_of(x->from, x->bytes) != x->sum)
+		fail("a host buffer was changed before the copy out of it had run");
+	memmove(x->to, x->from, x->bytes);
+}
+
 /* With the lock: all that was queued on a stream up to `at` is done, and before it what it waits for. */
 static void complete(unsigned stream, uint64_t at)
 {
@@ -106,7 +140,7 @@ static void complete(unsigned stream, uint64_t at)
 			if (!x.bytes)
 				complete(x.on_stream, x.on_at);
 			else
-				memcpy(x.to, x.from, x.bytes);
+				run(&x);
 			for (found = 0; later[found].stream != stream || later[found].at != x.at;)
 				found++;
 			later[found] = later[--laters];
@@ -200,9 +234,19 @@ void fake_on_wait(void (*call)(void))
 	on_wait = call;
 }
 
+void fake_on_launch(void (*call)(const char *name, const void *arguments))
+{
+	on_launch = call;
+}
+
 uint64_t fake_used(void)
 {
 	return created_bytes;
+}
+
+uint64_t fake_memory(void)
+{
+	return memories;
 }
 
 /* ---- the driver ---- */
@@ -460,10 +504,14 @@ int cuMemFreeHost(void *at)
 		i++;
 	if (!at || i == PINNED)
 		fail("page-locked memory is freed that there is none of");
-	for (size_t k = 0; k < laters; k++)
+	for (size_t k = 0; k < laters; k++) {
 		if (later[k].host && (char *)later[k].to >= (char *)at &&
 		    (char *)later[k].to < (char *)at + pinned[i].bytes)
 			fail("a host buffer is freed while a copy into it is queued");
+		if (later[k].read && (const char *)later[k].from >= (char *)at &&
+		    (const char *)later[k].from < (char *)at + pinned[i].bytes)
+			fail("a host buffer is freed while a copy out of it is queued");
+	}
 	free(at);
 	pinned_bytes -= pinned[i].bytes;
 	pinned[i].at = NULL;
@@ -483,6 +531,27 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 				      .from = (const void *)(uintptr_t)from,
 				      .bytes = bytes,
 				      .host = 1 });
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+	struct later x = { .stream = number(stream),
+			   .to = (void *)(uintptr_t)to,
+			   .from = (const void *)(uintptr_t)from,
+			   .bytes = bytes };
+	int status;
+
+	pthread_mutex_lock(&lock);
+	status = fails() ? 700 : 0;
+	for (size_t i = 0; i < PINNED && !x.read; i++)
+		x.read = pinned[i].at && (const char *)x.from >= (char *)pinned[i].at &&
+			 (const char *)x.from < (char *)pinned[i].at + pinned[i].bytes;
+	if (x.read)
+		x.sum = sum_of(x.from, bytes);
+	if (!status && bytes)
+		queue(x);
 	pthread_mutex_unlock(&lock);
 	return status;
 }
@@ -516,4 +585,87 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 	queue((struct later){ .stream = number(stream), .on_stream = e->stream, .on_at = e->at });
 	pthread_mutex_unlock(&lock);
 	return 0;
+}
+
+/* Memory that kernels are given is the process's own. */
+int cuMemAlloc_v2(uint64_t *at, size_t bytes)
+{
+	int status;
+
+	pthread_mutex_lock(&lock);
+	status = fails() ? 2 : 0;
+	*at = status ? 0 : (uint64_t)(uintptr_t)malloc(bytes);
+	if (*at)
+		memset((void *)(uintptr_t)*at, 0xdb, bytes);
+	memories += *at != 0;
+	pthread_mutex_unlock(&lock);
+	return *at ? 0 : 2;
+}
+
+int cuMemFree_v2(uint64_t at)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < STREAMS; i++)
+		complete(i, queued[i]); /* it waits for the GPU */
+	free((void *)(uintptr_t)at);
+	memories--;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int cuModuleLoadData(void **module, const void *image)
+{
+	int status;
+
+	pthread_mutex_lock(&lock);
+	status = fails() ? 218 : 0;
+	pthread_mutex_unlock(&lock);
+	*module = status ? NULL : (void *)(uintptr_t)image;
+	return status;
+}
+
+int cuModuleUnload(void *module)
+{
+	(void)module;
+	return 0;
+}
+
+/* Of any module: a copy of the name. */
+int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+	static char names[16][40];
+	size_t i = 0;
+
+	(void)module;
+	pthread_mutex_lock(&lock);
+	while (i + 1 < 16 && names[i][0] && strcmp(names[i], name))
+		i++;
+	snprintf(names[i], sizeof(names[i]), "%s", name);
+	*function = names[i];
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/* Arguments as a buffer only. */
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads_x,
+		   unsigned threads_y, unsigned threads_z, unsigned shared, void *stream,
+		   void **arguments, void **extra)
+{
+	struct launched *l = calloc(1, sizeof(*l));
+	size_t bytes = *(const size_t *)extra[3];
+	int status;
+
+	(void)y, (void)z, (void)threads_x, (void)threads_y, (void)threads_z, (void)shared;
+	if (!l || !x || arguments || extra[0] != (void *)1 || bytes > sizeof(l->arguments))
+		fail("a kernel is launched with arguments that are none");
+	l->name = function;
+	memcpy(l->arguments, extra[1], bytes);
+	pthread_mutex_lock(&lock);
+	status = fails() ? 700 : 0;
+	if (status)
+		free(l);
+	else
+		queue((struct later){ .stream = number(stream), .bytes = 1, .launched = l });
+	pthread_mutex_unlock(&lock);
+	return status;
 }

@@ -21,6 +21,13 @@ void fake_fail_at(long call);
 void fake_on_wait(void (*call)(void));
 /* Queue a kernel that copies bytes of "device memory", which is the test's own; it runs when the stream gets there. */
 void fake_kernel(void *stream, void *to, const void *from, size_t bytes);
+/*
+ * Called for each kernel of a module when its stream gets there, with our lock: its name, and its arguments as they lie in
+ * memory.
+ */
+void fake_on_launch(void (*call)(const char *name, const void *arguments));
+/* Allocations of cuMemAlloc that stand. */
+uint64_t fake_memory(void);
 /* Page-locked memory that stands; streams that stand. */
 uint64_t fake_pinned(void);
 unsigned fake_streams(void);

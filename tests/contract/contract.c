@@ -71,6 +71,10 @@ static enum plim_status checkpointer(const void *o, void **out, struct plim_err 
 {
 	return plim_checkpointer_open("/nowhere/at/all", o, (struct plim_checkpointer **)out, err);
 }
+static enum plim_status gradients(const void *o, void **out, struct plim_err *err)
+{
+	return plim_gradients_open(o, (struct plim_gradients **)out, err);
+}
 static enum plim_status last_good(const void *o, void **out, struct plim_err *err)
 {
 	return plim_ckpt_last_good("/", o, (struct plim_ckpt_last **)out, err);
@@ -132,6 +136,7 @@ static const struct row {
 	ROW(curves, curves_options, 1),       ROW(monitor, monitor_options, 0),
 	ROW(watch, watch_options, 1),         ROW(ckpt_diff, ckpt_diff_options, 1),
 	ROW(gauge, gauge_options, 1),         ROW(checkpointer, checkpointer_options, 1),
+	ROW(gradients, gradients_options, 0),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)
@@ -228,6 +233,7 @@ static void try_nothing(void)
 	plim_ckpt_last_free(NULL);
 	plim_checkpointer_close(NULL);
 	plim_saving_free(NULL);
+	plim_gradients_free(NULL);
 	plim_saved_free(NULL);
 	plim_ckpt_diff_free(NULL);
 	plim_record_free(NULL);
