@@ -29,7 +29,7 @@ struct plim_gradients;
 /* plim_gradients_options_init sets the defaults; then change what is to be different. */
 struct plim_gradients_options {
 	uint32_t size;   /* set by plim_gradients_options_init */
-	uint32_t flags;  /* 0 */
+	uint32_t unused; /* 0 */
 	uint64_t device; /* ordinal of the GPU that the tensors are on; PLIM_UNKNOWN: host memory */
 	uint64_t history;         /* results that are kept; 16 */
 	uint64_t threads;         /* of host memory; 0: as many as processors may be used */
@@ -77,9 +77,14 @@ struct plim_gradients_summary {
 	float found_inf; /* 1: a value is not finite; 0 */
 };
 
+enum plim_gradients_flags {
+	PLIM_GRADIENTS_LATER =
+		1 /* plim_gradients_collect comes when the summary was changed: summed over ranks */
+};
+
 struct plim_gradients_call {
 	uint32_t size;         /* of this struct */
-	uint32_t unused;       /* 0 */
+	uint32_t flags;        /* enum plim_gradients_flags */
 	uint64_t step;         /* comes back with the result */
 	const uint64_t *where; /* address of each tensor; 0: it has no gradient this time */
 	void *stream;          /* CUstream; NULL: the default stream */
@@ -89,14 +94,16 @@ struct plim_gradients_call {
 };
 
 /*
- * Queue a check on the stream.  In a CUDA graph's capture it becomes part of the graph, with these addresses; after each
- * replay plim_gradients_collect makes its result one to be taken.
+ * Queue a check on the stream.  In a CUDA graph's capture it becomes part of the graph, with these addresses.  After each
+ * replay, as after a check with PLIM_GRADIENTS_LATER, plim_gradients_collect makes its result one to be taken: that of
+ * call->summary.
  */
 PLIM_API enum plim_status plim_gradients_check(struct plim_gradients *g,
 					       const struct plim_gradients_call *call,
 					       struct plim_err *err);
-PLIM_API enum plim_status plim_gradients_collect(struct plim_gradients *g, uint64_t step,
-						 void *stream, struct plim_err *err);
+PLIM_API enum plim_status plim_gradients_collect(struct plim_gradients *g,
+						 const struct plim_gradients_call *call,
+						 struct plim_err *err);
 
 /*
  * Multiply what was checked last, on the same stream, by max_norm / (norm + 1e-6) if that is below 1; else, or if the norm

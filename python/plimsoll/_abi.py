@@ -67,6 +67,11 @@ PLIM_GAUGE_EVAL = 5
 PLIM_GAUGE_SAVE = 6
 PLIM_GAUGE_OTHER = 7
 PLIM_GAUGE_RECORDS = 1
+PLIM_GRADIENT_FLOAT32 = 0
+PLIM_GRADIENT_FLOAT16 = 1
+PLIM_GRADIENT_BFLOAT16 = 2
+PLIM_GRADIENT_FLOAT64 = 3
+PLIM_GRADIENTS_LATER = 1
 PLIM_HERE_REDACT = 1
 PLIM_HERE_LIMIT_UNKNOWN = 0
 PLIM_HERE_LIMIT_NONE = 1
@@ -506,6 +511,76 @@ class plim_gauge_step(Structure):
         ("epoch", c_uint32),
         ("flags", c_uint32),
         ("peak_allocated_bytes", c_uint64),
+    ]
+
+
+class plim_gradients_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("unused", c_uint32),
+        ("device", c_uint64),
+        ("history", c_uint64),
+        ("threads", c_uint64),
+        ("cuda_library", c_char_p),
+    ]
+
+
+class plim_gradient(Structure):
+    _fields_ = [
+        ("elements", c_uint64),
+        ("order", c_uint64),
+        ("dtype", c_uint32),
+        ("copies", c_uint32),
+    ]
+
+
+class plim_gradients_summary(Structure):
+    _fields_ = [
+        ("nan", c_double),
+        ("inf", c_double),
+        ("max_abs", c_double),
+        ("squares", c_double),
+        ("scale", c_double),
+        ("norm", c_float),
+        ("found_inf", c_float),
+    ]
+
+
+class plim_gradients_call(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("step", c_uint64),
+        ("where", POINTER(c_uint64)),
+        ("stream", c_void_p),
+        ("scale", c_uint64),
+        ("summary", c_uint64),
+    ]
+
+
+class plim_gradients_stats(Structure):
+    _fields_ = [
+        ("step", c_uint64),
+        ("norm", c_double),
+        ("finite_norm", c_double),
+        ("max_abs", c_double),
+        ("scale", c_double),
+        ("nan", c_uint64),
+        ("inf", c_uint64),
+        ("none", c_uint64),
+        ("bad", c_uint64),
+        ("first_bad", c_uint64),
+        ("missed", c_uint64),
+    ]
+
+
+class plim_gradient_result(Structure):
+    _fields_ = [
+        ("nan", c_uint64),
+        ("inf", c_uint64),
+        ("norm", c_double),
+        ("max_abs", c_double),
+        ("is_set", c_uint64),
     ]
 
 
@@ -1013,6 +1088,19 @@ PROTOTYPES = {
     "plim_gauge_set_device": (None, [c_void_p, c_uint32, POINTER(plim_gauge_device)]),
     "plim_gauge_set_phase": (None, [c_void_p, c_int]),
     "plim_gauge_set_step": (None, [c_void_p, POINTER(plim_gauge_step)]),
+    "plim_gradient_dtype_name": (c_char_p, [c_int]),
+    "plim_gradients_bad": (c_size_t, [c_void_p, POINTER(c_uint64), c_size_t]),
+    "plim_gradients_check": (c_int, [c_void_p, POINTER(plim_gradients_call), POINTER(plim_err)]),
+    "plim_gradients_clip": (c_int, [c_void_p, c_double, POINTER(plim_gradients_call), POINTER(plim_err)]),
+    "plim_gradients_collect": (c_int, [c_void_p, POINTER(plim_gradients_call), POINTER(plim_err)]),
+    "plim_gradients_free": (None, [c_void_p]),
+    "plim_gradients_open": (c_int, [POINTER(plim_gradients_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_gradients_options_init": (None, [POINTER(plim_gradients_options)]),
+    "plim_gradients_order": (None, [c_void_p, POINTER(c_uint64), c_size_t]),
+    "plim_gradients_results": (None, [c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_size_t)]),
+    "plim_gradients_set": (c_int, [c_void_p, POINTER(plim_gradient), c_size_t, POINTER(plim_err)]),
+    "plim_gradients_take": (c_int, [c_void_p, POINTER(plim_gradients_stats), POINTER(plim_err)]),
+    "plim_gradients_wait": (c_int, [c_void_p, POINTER(plim_gradients_stats), POINTER(plim_err)]),
     "plim_here_effect_name": (c_char_p, [c_int]),
     "plim_here_free": (None, [c_void_p]),
     "plim_here_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),

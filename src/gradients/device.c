@@ -290,12 +290,16 @@ static void settle(struct plim_gradients *g, const struct gradients_slot *slot, 
 		(void)g->gpu.cuda.event_wait(slot->event);
 }
 
-/* With the context: the result into the slot. */
-static int bring(struct plim_gradients *g, struct gradients_slot *slot, void *stream)
+/* With the context: the result into the slot; of the summary what is at `told`, if not 0. */
+static int bring(struct plim_gradients *g, struct gradients_slot *slot, void *stream, uint64_t told)
 {
 	struct gradients_device *d = &g->gpu;
-	int code = d->cuda.copy_down(slot->out, d->out, gradients_out_bytes(g), stream);
+	const size_t told_bytes = sizeof(*slot->told), all = gradients_out_bytes(g);
+	const size_t bytes = told ? all - told_bytes : all;
+	int code = bytes ? d->cuda.copy_down(slot->out, d->out, bytes, stream) : CUDA_OK;
 
+	if (!code && told)
+		code = d->cuda.copy_down(slot->told, told, told_bytes, stream);
 	if (!code)
 		code = d->cuda.event_record(slot->event, stream);
 	d->last = stream;
@@ -304,7 +308,7 @@ static int bring(struct plim_gradients *g, struct gradients_slot *slot, void *st
 }
 
 enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *slot,
-			      const struct plim_gradients_call *call, bool *captured,
+			      const struct plim_gradients_call *call, bool *pending,
 			      struct plim_err *err)
 {
 	struct gradients_device *d = &g->gpu;
@@ -320,6 +324,7 @@ enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *s
 					       .summary =
 						       call->summary ? call->summary : d->summary };
 	int capturing = 0, code;
+	bool captured;
 	struct entered e;
 	enum plim_status st = d->memory ? vec_need(&g->mem, &d->kept, 2, err)
 					: err_set(err, PLIM_E_ARG, "no tensors are set");
@@ -328,22 +333,25 @@ enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *s
 		return st;
 	e = enter(d);
 	code = d->cuda.stream_capturing(call->stream, &capturing);
-	*captured = capturing == CUDA_CAPTURING;
+	captured = capturing == CUDA_CAPTURING;
+	*pending = !captured && !(call->flags & PLIM_GRADIENTS_LATER);
 	if (!code)
-		code = *captured ? put_captured_rows(g) : put_rows(g, slot, call->stream);
+		code = captured ? put_captured_rows(g) : put_rows(g, slot, call->stream);
 	a.rows = d->rows_now;
 	if (!code)
 		code = launch(g, d->check, each, &a, sizeof(a), call->stream);
-	if (!code && !*captured)
-		code = bring(g, slot, call->stream);
+	if (!code && *pending)
+		code = bring(g, slot, call->stream, 0);
+	else if (!code && !captured) /* behind the copy of its rows */
+		code = d->cuda.event_record(slot->event, call->stream);
 	if (code) /* nobody uses the slot before what is queued on it is over */
 		settle(g, slot, call->stream);
 	leave(d, e);
 	return code ? failed(err, "check tensors on the GPU", code) : PLIM_OK;
 }
 
-enum plim_status device_collect(struct plim_gradients *g, struct gradients_slot *slot, void *stream,
-				struct plim_err *err)
+enum plim_status device_collect(struct plim_gradients *g, struct gradients_slot *slot,
+				const struct plim_gradients_call *call, struct plim_err *err)
 {
 	struct entered e;
 	int code;
@@ -351,9 +359,9 @@ enum plim_status device_collect(struct plim_gradients *g, struct gradients_slot 
 	if (!g->gpu.memory)
 		return err_set(err, PLIM_E_ARG, "no tensors are set");
 	e = enter(&g->gpu);
-	code = bring(g, slot, stream);
+	code = bring(g, slot, call->stream, call->summary);
 	if (code)
-		settle(g, slot, stream);
+		settle(g, slot, call->stream);
 	leave(&g->gpu, e);
 	return code ? failed(err, "copy results from the GPU", code) : PLIM_OK;
 }

@@ -51,6 +51,12 @@ enum plim_status gradients_open(const struct plim_gradients_options *o, struct p
 
 static void forget(struct plim_gradients *g)
 {
+	bool gone;
+
+	if (g->uncollected)
+		(void)device_done(g, &g->slots[(g->first + g->pending) % GRADIENTS_SLOTS], true,
+				  &gone, NULL);
+	g->uncollected = false;
 	while (g->pending) {
 		bool done;
 
@@ -203,6 +209,12 @@ static enum plim_status next_slot(struct plim_gradients *g, uint64_t step,
 	}
 	*out = &g->slots[(g->first + g->pending) % GRADIENTS_SLOTS];
 	(*out)->step = step;
+	if (!st && g->uncollected) {
+		bool done;
+
+		st = device_done(g, *out, true, &done, err);
+		g->uncollected = false;
+	}
 	if (!st && g->rows.n)
 		memcpy((*out)->rows, g->rows.at, g->rows.n * sizeof(*g->rows.at));
 	return st;
@@ -224,8 +236,9 @@ static bool place_rows(struct plim_gradients *g, const uint64_t *where)
 
 static enum plim_status check_call(const struct plim_gradients_call *call, struct plim_err *err)
 {
-	return call->size < sizeof(*call) || call->unused
-		       ? err_set(err, PLIM_E_ARG, "the call's size is not set, or unused is")
+	return call->size < sizeof(*call) || call->flags > PLIM_GRADIENTS_LATER
+		       ? err_set(err, PLIM_E_ARG,
+				 "the call's size is not set, or a flag that is none")
 		       : PLIM_OK;
 }
 
@@ -233,7 +246,7 @@ enum plim_status plim_gradients_check(struct plim_gradients *g,
 				      const struct plim_gradients_call *call, struct plim_err *err)
 {
 	struct gradients_slot *slot;
-	bool captured = false;
+	bool pending = !(call->flags & PLIM_GRADIENTS_LATER);
 	enum plim_status st = check_call(call, err);
 
 	if (st)
@@ -243,7 +256,7 @@ enum plim_status plim_gradients_check(struct plim_gradients *g,
 	if (st)
 		return st;
 	if (g->on_gpu) {
-		st = device_check(g, slot, call, &captured, err);
+		st = device_check(g, slot, call, &pending, err);
 	} else {
 		const float *scale = (const float *)(uintptr_t)call->scale;
 
@@ -251,22 +264,29 @@ enum plim_status plim_gradients_check(struct plim_gradients *g,
 		if (!st && call->summary)
 			*(struct plim_gradients_summary *)(uintptr_t)call->summary = *slot->told;
 	}
-	g->pending += !st && !captured;
+	g->pending += !st && pending;
+	g->uncollected = !st && g->on_gpu && (call->flags & PLIM_GRADIENTS_LATER);
 	return st;
 }
 
-enum plim_status plim_gradients_collect(struct plim_gradients *g, uint64_t step, void *stream,
+enum plim_status plim_gradients_collect(struct plim_gradients *g,
+					const struct plim_gradients_call *call,
 					struct plim_err *err)
 {
 	struct gradients_slot *slot;
-	enum plim_status st;
+	enum plim_status st = check_call(call, err);
 
-	if (!g->on_gpu)
-		return err_set(err, PLIM_E_ARG, "there are no CUDA graphs in host memory");
-	st = next_slot(g, step, &slot, err);
+	if (!st && !g->on_gpu && !call->summary)
+		st = err_set(err, PLIM_E_ARG, "in host memory the summary has the result");
+	g->uncollected = false; /* the rows are as they were */
+	if (!st)
+		st = next_slot(g, call->step, &slot, err);
 	if (st)
 		return st;
-	st = device_collect(g, slot, stream, err);
+	if (g->on_gpu)
+		st = device_collect(g, slot, call, err);
+	else
+		*slot->told = *(struct plim_gradients_summary *)(uintptr_t)call->summary;
 	g->pending += !st;
 	return st;
 }

@@ -80,6 +80,7 @@ struct plim_gradients {
 
 	struct gradients_slot slots[GRADIENTS_SLOTS];
 	size_t first, pending; /* slots in use, oldest first */
+	bool uncollected;      /* of the slot behind them the rows are on their way */
 	void *slot_memory;
 	size_t slot_bytes;
 	uint64_t missed;
@@ -107,12 +108,12 @@ enum plim_status device_open(struct plim_gradients *g, struct plim_err *err);
 void device_close(struct plim_gradients *g);
 /* Memory for g's list there, and slots here; what there was before goes. */
 enum plim_status device_set(struct plim_gradients *g, struct plim_err *err);
-/* *captured: the check is part of a graph, and the slot is not used. */
+/* *pending: the slot is used; not if the check is part of a graph, or is to be collected later. */
 enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *slot,
-			      const struct plim_gradients_call *call, bool *captured,
+			      const struct plim_gradients_call *call, bool *pending,
 			      struct plim_err *err);
-enum plim_status device_collect(struct plim_gradients *g, struct gradients_slot *slot, void *stream,
-				struct plim_err *err);
+enum plim_status device_collect(struct plim_gradients *g, struct gradients_slot *slot,
+				const struct plim_gradients_call *call, struct plim_err *err);
 enum plim_status device_clip(struct plim_gradients *g, float max_norm,
 			     const struct plim_gradients_call *call, struct plim_err *err);
 /* Is what the slot's event is behind over?  With `wait` it is when this returns. */

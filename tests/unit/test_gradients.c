@@ -277,6 +277,27 @@ static void test_kept(void **state)
 	plim_gradients_free(g);
 }
 
+/* Ranks sum up between a check and its collection. */
+static void sum_up(struct plim_gradients *g, const void *const *where, size_t tensors)
+{
+	struct plim_gradients_summary sum = { 0 };
+	struct plim_gradients_call call = call_of(where, 9);
+	struct plim_gradients_stats s;
+
+	call.flags = PLIM_GRADIENTS_LATER;
+	call.summary = (uint64_t)(uintptr_t)&sum;
+	assert_int_equal(plim_gradients_check(g, &call, NULL), PLIM_OK);
+	assert_int_equal(taken(g).step, PLIM_UNKNOWN);
+	fake_complete(NULL);
+	assert_true(sum.norm == 5 && sum.squares == 25);
+	sum = (struct plim_gradients_summary){ .squares = 169, .scale = 1, .norm = 13, .nan = 2 };
+	assert_int_equal(plim_gradients_collect(g, &call, NULL), PLIM_OK);
+	assert_int_equal(plim_gradients_wait(g, &s, NULL), PLIM_OK);
+	assert_true(s.step == 9 && s.norm == 13 && s.finite_norm == 13 && s.nan == 2);
+	assert_true(s.bad == 0 && s.first_bad == PLIM_UNKNOWN &&
+		    result(g, 0, tensors - 1).norm == 3);
+}
+
 static void test_refused(void **state)
 {
 	struct plim_gradients *g = open_it(PLIM_UNKNOWN, 1);
@@ -294,7 +315,7 @@ static void test_refused(void **state)
 	assert_int_equal(gradients_open(&o, &none, &err), PLIM_E_ARG); /* no history */
 	assert_int_equal(plim_gradients_clip(g, 1, &call, &err), PLIM_E_ARG);
 	assert_int_equal(plim_gradients_clip(g, NAN, &call, &err), PLIM_E_ARG);
-	assert_int_equal(plim_gradients_collect(g, 0, NULL, &err), PLIM_E_ARG);
+	assert_int_equal(plim_gradients_collect(g, &call, &err), PLIM_E_ARG);
 	call.size = 8;
 	assert_int_equal(plim_gradients_check(g, &call, &err), PLIM_E_ARG);
 	plim_gradients_free(g);
@@ -426,6 +447,26 @@ static void test_streams(void **state)
 	close_it(g);
 }
 
+static void test_later(void **state)
+{
+	static float x[20000] = { 3 }, y[4] = { 4 };
+	struct plim_gradients *g = on_gpu(), *h = on_host(two, 2, 1);
+
+	(void)state;
+	sum_up(h, (const void *[]){ y, x }, 2);
+	sum_up(g, (const void *[]){ y, x }, 2);
+	/* What is not collected is waited for before its rows are used again, or freed. */
+	for (int i = 0; i < 3; i++) {
+		struct plim_gradients_call call =
+			call_of((const void *[]){ i % 2 ? y : NULL, x }, 1);
+
+		call.flags = PLIM_GRADIENTS_LATER;
+		assert_int_equal(plim_gradients_check(g, &call, NULL), PLIM_OK);
+	}
+	plim_gradients_free(h);
+	close_it(g);
+}
+
 static void test_bad_and_clip(void **state)
 {
 	static float x[20000], y[4] = { 6, 0, 0, 8 };
@@ -468,7 +509,7 @@ static void test_graph(void **state)
 	assert_int_equal(plim_gradients_check(g, &in_graph, NULL), PLIM_OK);
 	assert_int_equal(taken(g).step, PLIM_UNKNOWN);
 	fake_capture(stream, 0);
-	assert_int_equal(plim_gradients_collect(g, 1, stream, NULL), PLIM_OK);
+	assert_int_equal(plim_gradients_collect(g, &in_graph, NULL), PLIM_OK);
 	assert_int_equal(plim_gradients_check(g, &call, NULL), PLIM_OK);
 	assert_int_equal(plim_gradients_set(g, two, 1, NULL),
 			 PLIM_OK); /* the graph may be replayed still */
@@ -520,11 +561,12 @@ static void test_failures(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_halves),  cmocka_unit_test(test_clip),
-		cmocka_unit_test(test_threads), cmocka_unit_test(test_kept),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_no_wait),
-		cmocka_unit_test(test_streams), cmocka_unit_test(test_bad_and_clip),
-		cmocka_unit_test(test_graph),   cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_halves),   cmocka_unit_test(test_clip),
+		cmocka_unit_test(test_threads),  cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_refused),  cmocka_unit_test(test_no_wait),
+		cmocka_unit_test(test_streams),  cmocka_unit_test(test_bad_and_clip),
+		cmocka_unit_test(test_graph),    cmocka_unit_test(test_later),
+		cmocka_unit_test(test_failures),
 	};
 
 	fake_library = argc > 1 ? argv[1] : NULL;
