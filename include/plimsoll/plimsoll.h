@@ -11,6 +11,7 @@
 #include <plimsoll/gauge.h>
 #include <plimsoll/gradients.h>
 #include <plimsoll/here.h>
+#include <plimsoll/loader.h>
 #include <plimsoll/monitor.h>
 #include <plimsoll/page.h>
 #include <plimsoll/plan.h>

@@ -83,8 +83,9 @@ struct ckpt_file {
 	const char *name; /* as given, or within the folder */
 	int fd;
 	uint64_t bytes;
-	bool sealed;      /* it is what a manifest says, every bit */
-	bool may_be_else; /* of a folder, and by its name not surely a checkpoint */
+	int64_t written_ns; /* when it was last, by its time stamp, when it was opened */
+	bool sealed;        /* it is what a manifest says, every bit */
+	bool may_be_else;   /* of a folder, and by its name not surely a checkpoint */
 };
 
 /* What a manifest says of a file. */
@@ -330,6 +331,22 @@ typedef enum plim_status ckpt_sink_fn(void *ctx, uint64_t at, const void *bytes,
 enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx,
 			   struct plim_err *err);
 
+/* The elements of a tensor where they lie in one file, as they are wanted. */
+struct ckpt_place {
+	uint32_t file;
+	uint64_t at, bytes;
+	bool checked; /* they have a checksum of their own: that */
+	uint32_t crc;
+};
+
+/*
+ * as_stored: in the order in which a dense tensor lies, whatever its strides; else in row-major order.  False: they are to be
+ * put together, or cannot be read: ckpt_load does, or says why.
+ */
+bool ckpt_find(const struct ckpt *c, size_t tensor, bool as_stored, struct ckpt_place *out);
+/* Are its files what they were when they were opened, by size and time stamp?  PLIM_E_IO: one is not. */
+enum plim_status ckpt_same(const struct ckpt *c, struct plim_err *err);
+
 struct ckpt_sealed {
 	uint64_t files, bytes;
 };
@@ -527,6 +544,9 @@ bool ckpt_is_contiguous(const struct ckpt *c, const struct ckpt_tensor *t);
 /* Read up to n bytes; *got < n at the file's end. */
 enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at,
 			    size_t n, size_t *got, struct plim_err *err);
+
+/* Changes when the file, or what lies in the folder, is written, replaced or taken away; 0: it is not there. */
+uint64_t ckpt_state(const char *path);
 
 /* ---- a cache of tensors, whose other functions are plimsoll/weights.h's own ---- */
 

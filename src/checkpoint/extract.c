@@ -141,6 +141,23 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 	return st;
 }
 
+bool ckpt_find(const struct ckpt *c, size_t tensor, bool as_stored, struct ckpt_place *out)
+{
+	const struct ckpt_tensor *t = &c->tensors.at[tensor];
+	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+
+	if (!x || x->deflated || t->flags & CKPT_JOINED || check(c, t, NULL) ||
+	    !ckpt_is_whole(c, tensor) ||
+	    !(ckpt_is_contiguous(c, t) || (as_stored && ckpt_is_dense(c, t))))
+		return false;
+	*out = (struct ckpt_place){ .file = x->file,
+				    .at = x->offset + t->offset * t->dtype->bits / 8,
+				    .bytes = ckpt_tensor_bytes(t),
+				    .crc = x->crc };
+	out->checked = x->check == CKPT_CHECK_CRC && out->bytes == x->bytes;
+	return out->bytes > 0;
+}
+
 /* Bytes that are read for it: a view's whole reach, and of a deflated record all that is before it. */
 static uint64_t read_for(const struct ckpt *c, const struct ckpt_tensor *t)
 {

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FACTS 1000
@@ -140,6 +141,28 @@ enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset
 		if (!k)
 			break;
 		*got += (size_t)k;
+	}
+	return PLIM_OK;
+}
+
+int64_t ckpt_written_ns(const struct stat *info)
+{
+	return (int64_t)info->st_mtim.tv_sec * 1000000000 + (int64_t)info->st_mtim.tv_nsec;
+}
+
+enum plim_status ckpt_same(const struct ckpt *c, struct plim_err *err)
+{
+	for (size_t i = 0; i < c->files.n; i++) {
+		const struct ckpt_file *f = &c->files.at[i];
+		struct stat info;
+
+		if (f->fd < 0)
+			continue;
+		if (fstat(f->fd, &info))
+			return err_errno(err, errno, "cannot read '%s'", f->name);
+		if ((uint64_t)info.st_size != f->bytes || ckpt_written_ns(&info) != f->written_ns)
+			return err_set(err, PLIM_E_IO, "'%s' was changed while it was read",
+				       f->name);
 	}
 	return PLIM_OK;
 }

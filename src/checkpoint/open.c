@@ -71,7 +71,9 @@ static enum plim_status open_at(int dir, const char *name, int flags, int *fd, s
 static enum plim_status keep_file(struct ckpt *c, int fd, const struct stat *info, const char *name,
 				  uint32_t *file, struct plim_err *err)
 {
-	struct ckpt_file f = { .fd = fd, .bytes = (uint64_t)info->st_size };
+	struct ckpt_file f = { .fd = fd,
+			       .bytes = (uint64_t)info->st_size,
+			       .written_ns = ckpt_written_ns(info) };
 	enum plim_status st = PLIM_OK;
 	uint32_t id;
 

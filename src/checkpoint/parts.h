@@ -25,6 +25,10 @@ static inline bool ckpt_text_ends(const char *text, const char *with)
 
 /* ---- model.c ---- */
 
+struct stat;
+/* The time stamp of what a file holds. */
+int64_t ckpt_written_ns(const struct stat *info);
+
 uint32_t ckpt_model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
 			   struct plim_err *err);
 uint32_t ckpt_model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err,

@@ -199,22 +199,32 @@ static uint64_t mark(const struct stat *info)
 }
 
 /* Changes when the file, or what lies in the folder, is written, replaced or taken away; 0: it is not there. */
-static uint64_t state_of(const struct ckpt_series *s, const char *name)
+static uint64_t state_in(int dir, const char *name, bool follow)
 {
-	DIR *d =
-		ckpt_entries(openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	DIR *d = ckpt_entries(
+		openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)));
+	int how = follow ? 0 : AT_SYMLINK_NOFOLLOW;
 	const struct dirent *e;
 	struct stat info;
 	uint64_t state;
 
-	state = fstatat(s->dir, name, &info, AT_SYMLINK_NOFOLLOW) ? 0 : mark(&info) | 1;
+	state = fstatat(dir, name, &info, how) ? 0 : mark(&info) | 1;
 	while (d && (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
-		if (strcmp(e->d_name, "..") != 0 &&
-		    !fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW))
+		if (strcmp(e->d_name, "..") != 0 && !fstatat(dirfd(d), e->d_name, &info, how))
 			state += 2 * mark(&info); /* in any order */
 	if (d)
 		closedir(d);
 	return state;
+}
+
+static uint64_t state_of(const struct ckpt_series *s, const char *name)
+{
+	return state_in(s->dir, name, false);
+}
+
+uint64_t ckpt_state(const char *path)
+{
+	return state_in(AT_FDCWD, path, true);
 }
 
 static enum plim_status add(struct ckpt_series *s, const char *name, struct plim_err *err)
