@@ -41,6 +41,7 @@ struct plim_weights_set {
 	size_t tensor_count;
 	uint64_t bytes; /* of all tensors */
 	struct plim_weights_hidden *hidden;
+	uint64_t load; /* another number each time that a set of the cache is loaded */
 };
 
 /* Room for a tensor of t->bytes bytes: *where.  A failure ends the load and is its error. */
@@ -58,18 +59,28 @@ typedef void plim_weights_drop_fn(void *ctx, const struct plim_weight *t, void *
  */
 struct plim_weights_place {
 	plim_weights_take_fn *take; /* makes room */
-	plim_weights_fill_fn *fill; /* called for each piece, in order */
+	/* called for each piece, in order; NULL: memory of the GPU of options.loader, which fills it */
+	plim_weights_fill_fn *fill;
 	plim_weights_drop_fn *drop; /* gives the room back */
 	void *ctx;                  /* first argument of each */
+	void *stream;               /* fill NULL: the CUstream on which `take` gives memory */
 };
 
+struct plim_loader;
+
 struct plim_weights_options {
-	uint32_t size;     /* set by plim_weights_options_init */
-	uint32_t unused;   /* 0 */
-	uint64_t max_sets; /* that are held at once; 0: any number */
-	/* of their tensors; 0: half of this machine's memory, or of the cgroup's */
-	uint64_t max_bytes;
+	uint32_t size; /* set by plim_weights_options_init */
+	uint32_t
+		percent; /* where max_bytes is 0: of this machine's memory, or of the cgroup's; 0: 50 */
+	uint64_t max_sets;                      /* that are held at once; 0: any number */
+	uint64_t max_bytes;                     /* of their tensors; 0: see percent */
 	const struct plim_weights_place *place; /* copied; NULL: host memory */
+	/*
+	 * NULL: one thread reads.  Else its threads do, and a set lies in one piece of memory, in which each tensor begins at
+	 * a multiple of 256 bytes: of the host, page-locked if the loader is for a GPU; or what place->take gives, which is
+	 * asked once a set, with its name and its bytes.  It must live as long as the cache.
+	 */
+	struct plim_loader *loader;
 };
 PLIM_API void plim_weights_options_init(struct plim_weights_options *o);
 
@@ -99,10 +110,14 @@ PLIM_API enum plim_status plim_weights_add(struct plim_weights *w, const char *n
 					   const char *path, const char *patterns,
 					   struct plim_err *err);
 
+/* Forget a name.  PLIM_E_ARG: there is none, or it is in use or being loaded. */
+PLIM_API enum plim_status plim_weights_remove(struct plim_weights *w, const char *name,
+					      struct plim_err *err);
+
 /*
  * The set of that name, pinned: each success is ended with plim_weights_put.  A tensor that has a checksum
- * of its own is compared with it.  PLIM_E_ARG: no such name, or nothing matches; PLIM_E_IO, PLIM_E_FORMAT: it
- * cannot be read or is damaged; PLIM_E_UNSUPPORTED: a tensor cannot be laid out (one rank's part, quantized);
+ * of its own is compared with it.  A file that was written or replaced since is loaded anew.  PLIM_E_ARG: no such name, or
+ * nothing matches; PLIM_E_IO, PLIM_E_FORMAT: it cannot be read or is damaged, or was changed while it is in use; PLIM_E_UNSUPPORTED: a tensor cannot be laid out (one rank's part, quantized);
  * PLIM_E_LIMIT: it does not fit beside what is in use.  A failed load may be tried again.
  */
 PLIM_API enum plim_status plim_weights_get(struct plim_weights *w, const char *name,

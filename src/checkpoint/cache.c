@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALIGNED ((uint64_t)256) /* tensors in the memory of a set: as the GPU reads best */
+
 enum state { ABSENT, LOADING, HELD };
 
 /* What a set owns beside itself. */
@@ -15,6 +17,8 @@ struct plim_weights_hidden {
 	struct intern names;
 	uint64_t *dims;
 	size_t dims_n;
+	void *block; /* of all tensors, if they are in one */
+	uint64_t block_bytes;
 };
 
 struct entry {
@@ -22,6 +26,8 @@ struct entry {
 	size_t text_bytes;
 	enum state state;
 	uint64_t pins, last_use, loads; /* loads: that ended, well or not */
+	uint64_t waiting;               /* threads that wait for one */
+	uint64_t written;               /* ckpt_state of what is held */
 	uint64_t reserved_bytes;
 	struct plim_weights_set set;
 	struct plim_weights_hidden hidden;
@@ -33,7 +39,9 @@ struct plim_weights {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a load ended */
 	struct plim_weights_place place;
-	uint64_t max_sets, max_bytes, clock;
+	struct ckpt_bulk bulk;
+	bool own_place; /* the caller gave none */
+	uint64_t max_sets, max_bytes, clock, loads;
 	VEC(struct entry *) entries;
 	struct plim_weights_stats stats;
 };
@@ -67,11 +75,29 @@ static void host_drop(void *ctx, const struct plim_weight *t, void *where)
 
 /* ---- a set ---- */
 
+/* All its tensors as one. */
+static struct plim_weight whole(const struct plim_weights_set *set)
+{
+	return (struct plim_weight){ .name = set->name, .bytes = set->hidden->block_bytes };
+}
+
+static void drop_block(struct plim_weights *w, const struct plim_weights_set *set)
+{
+	const struct plim_weight all = whole(set);
+
+	if (w->own_place)
+		w->bulk.drop(w->bulk.ctx, set->hidden->block, all.bytes);
+	else
+		w->place.drop(w->place.ctx, &all, set->hidden->block);
+}
+
 static void release_set(struct plim_weights *w, struct plim_weights_set *set)
 {
 	struct plim_weights_hidden *h = set->hidden;
 
-	for (size_t i = 0; i < set->tensor_count; i++)
+	if (h->block)
+		drop_block(w, set);
+	for (size_t i = 0; !h->block && i < set->tensor_count; i++)
 		if (set->tensors[i].where)
 			w->place.drop(w->place.ctx, &set->tensors[i], set->tensors[i].where);
 	mem_free(&w->mem, set->tensors, set->tensor_count, sizeof(*set->tensors));
@@ -117,6 +143,14 @@ static enum plim_status describe(struct plim_weights *w, const struct ckpt *c,
 	return st;
 }
 
+/* One more tensor in the memory of a set. */
+static void grow(uint64_t *all, uint64_t bytes)
+{
+	if (__builtin_add_overflow(bytes, ALIGNED - 1, &bytes) ||
+	    __builtin_add_overflow(*all, bytes & ~(ALIGNED - 1), all))
+		*all = UINT64_MAX;
+}
+
 static enum plim_status choose(struct plim_weights *w, const struct ckpt *c, struct entry *e,
 			       uint32_t **chosen, struct plim_err *err)
 {
@@ -134,6 +168,7 @@ static enum plim_status choose(struct plim_weights *w, const struct ckpt *c, str
 		(*chosen)[set->tensor_count++] = (uint32_t)i;
 		if (__builtin_add_overflow(set->bytes, ckpt_tensor_bytes(t), &set->bytes))
 			set->bytes = UINT64_MAX;
+		grow(&e->hidden.block_bytes, ckpt_tensor_bytes(t));
 	}
 	if (!set->tensor_count)
 		return err_set(err, PLIM_E_ARG, "no tensor of '%.200s' matches '%.200s'", e->path,
@@ -154,12 +189,36 @@ static enum plim_status fill(void *ctx, uint64_t at, const void *bytes, size_t n
 	return f->w->place.fill(f->w->place.ctx, f->where, at, bytes, n, err);
 }
 
+/* Into one piece of memory. */
+static enum plim_status load_block(struct plim_weights *w, struct ckpt *c,
+				   struct plim_weights_set *set, const uint32_t *chosen,
+				   struct plim_err *err)
+{
+	const struct plim_weight all = whole(set);
+	void *stream = w->place.stream;
+	uint64_t at = 0;
+	void *block = NULL;
+	enum plim_status st = w->own_place ? w->bulk.take(w->bulk.ctx, all.bytes, &block, err)
+					   : w->place.take(w->place.ctx, &all, &block, err);
+
+	if (st)
+		return st;
+	set->hidden->block = block;
+	for (size_t i = 0; i < set->tensor_count; i++) {
+		set->tensors[i].where = (uint8_t *)block + at;
+		grow(&at, set->tensors[i].bytes);
+	}
+	return w->bulk.fill(w->bulk.ctx, c, chosen, set, w->own_place ? NULL : &stream, err);
+}
+
 static enum plim_status load_tensors(struct plim_weights *w, struct ckpt *c,
 				     struct plim_weights_set *set, const uint32_t *chosen,
 				     struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
+	if (w->bulk.fill)
+		return load_block(w, c, set, chosen, err);
 	for (size_t i = 0; !st && i < set->tensor_count; i++) {
 		struct plim_weight *t = &set->tensors[i];
 		struct filling f = { .w = w };
@@ -244,6 +303,7 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 	bool reserved = false;
 	enum plim_status st;
 
+	e->written = ckpt_state(e->path);
 	ckpt_init(&c, &w->mem);
 	st = ckpt_read(&c, e->path, err);
 	if (!st)
@@ -256,12 +316,14 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 		st = choose(w, &c, e, &chosen, err);
 	if (!st) {
 		pthread_mutex_lock(&w->lock);
-		st = reserve(w, e, e->set.bytes, err);
+		st = reserve(w, e, w->bulk.fill ? e->hidden.block_bytes : e->set.bytes, err);
 		pthread_mutex_unlock(&w->lock);
 		reserved = !st;
 	}
 	if (!st)
 		st = load_tensors(w, &c, &e->set, chosen, err);
+	if (!st && ckpt_state(e->path) != e->written)
+		st = err_set(err, PLIM_E_IO, "'%.200s' was changed while it was read", e->path);
 	mem_free(&w->mem, chosen, chosen ? room : 0, sizeof(*chosen));
 	ckpt_close(&c);
 	if (!st)
@@ -279,8 +341,8 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 
 /* ---- the public functions ---- */
 
-enum plim_status ckpt_cache_new(const struct plim_weights_options *o, struct plim_weights **out,
-				struct plim_err *err)
+enum plim_status ckpt_cache_new(const struct plim_weights_options *o, const struct ckpt_bulk *bulk,
+				struct plim_weights **out, struct plim_err *err)
 {
 	struct plim_weights *w = calloc(1, sizeof(*w));
 
@@ -292,6 +354,8 @@ enum plim_status ckpt_cache_new(const struct plim_weights_options *o, struct pli
 	pthread_cond_init(&w->changed, NULL);
 	w->place = o->place ? *o->place
 			    : (struct plim_weights_place){ host_take, host_fill, host_drop, w };
+	w->own_place = !o->place;
+	w->bulk = bulk ? *bulk : (struct ckpt_bulk){ 0 };
 	w->max_sets = o->max_sets;
 	w->max_bytes = o->max_bytes;
 	return PLIM_OK;
@@ -365,14 +429,39 @@ enum plim_status plim_weights_add(struct plim_weights *w, const char *name, cons
 	return st;
 }
 
+enum plim_status plim_weights_remove(struct plim_weights *w, const char *name, struct plim_err *err)
+{
+	struct entry *e;
+	enum plim_status st = PLIM_OK;
+
+	pthread_mutex_lock(&w->lock);
+	e = find(w, name);
+	if (!e)
+		st = err_set(err, PLIM_E_ARG, "'%.200s' is not registered", name);
+	else if (e->pins || e->waiting || e->state == LOADING)
+		st = err_set(err, PLIM_E_ARG, "'%.200s' is in use", name);
+	if (!st && e->state == HELD)
+		evict(w, e);
+	for (size_t i = 0; !st && i < w->entries.n; i++)
+		if (w->entries.at[i] == e) {
+			w->entries.at[i] = w->entries.at[--w->entries.n];
+			free_entry(w, e);
+			break;
+		}
+	pthread_mutex_unlock(&w->lock);
+	return st;
+}
+
 /* With the lock: wait until the load that is going on has ended. */
-static void wait_for(struct plim_weights *w, const struct entry *e)
+static void wait_for(struct plim_weights *w, struct entry *e)
 {
 	uint64_t before = e->loads;
 
 	w->stats.waits++;
+	e->waiting++;
 	while (e->loads == before)
 		pthread_cond_wait(&w->changed, &w->lock);
+	e->waiting--;
 }
 
 /* With the lock, which is let go meanwhile. */
@@ -388,10 +477,24 @@ static enum plim_status load_entry(struct plim_weights *w, struct entry *e)
 	pthread_mutex_lock(&w->lock);
 	e->why.status = st;
 	e->state = st ? ABSENT : HELD;
+	e->set.load = ++w->loads;
 	e->loads++;
 	w->stats.failures += st != PLIM_OK;
 	pthread_cond_broadcast(&w->changed);
 	return st;
+}
+
+/* With the lock: what is held must be what the file is.  PLIM_E_IO: it is not, and somebody uses it. */
+static enum plim_status renew(struct plim_weights *w, struct entry *e, struct plim_err *err)
+{
+	if (e->state != HELD || ckpt_state(e->path) == e->written)
+		return PLIM_OK;
+	if (e->pins)
+		return err_set(err, PLIM_E_IO, "'%.200s' was changed while '%.200s' is in use",
+			       e->path, e->name);
+	evict(w, e);
+	w->stats.evictions++;
+	return PLIM_OK;
 }
 
 /* With the lock: when this is PLIM_OK the entry is HELD, else *err says why it could not be loaded. */
@@ -421,7 +524,9 @@ enum plim_status plim_weights_get(struct plim_weights *w, const char *name,
 	*out = NULL;
 	pthread_mutex_lock(&w->lock);
 	e = find(w, name);
-	st = e ? bring(w, e, err) : err_set(err, PLIM_E_ARG, "'%.200s' is not registered", name);
+	st = e ? renew(w, e, err) : err_set(err, PLIM_E_ARG, "'%.200s' is not registered", name);
+	if (!st)
+		st = bring(w, e, err);
 	if (!st) {
 		w->stats.pinned += !e->pins++;
 		e->last_use = ++w->clock;

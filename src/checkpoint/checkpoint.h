@@ -550,7 +550,18 @@ uint64_t ckpt_state(const char *path);
 
 /* ---- a cache of tensors, whose other functions are plimsoll/weights.h's own ---- */
 
-enum plim_status ckpt_cache_new(const struct plim_weights_options *o, struct plim_weights **out,
-				struct plim_err *err);
+/* Who takes and fills the memory of a whole set; fill NULL: the cache itself, a tensor at a time. */
+struct ckpt_bulk {
+	enum plim_status (*take)(void *ctx, uint64_t bytes, void **where, struct plim_err *err);
+	/* tensors[i] to at[i].where: memory of the host, or what the caller's place gave, on that stream */
+	enum plim_status (*fill)(void *ctx, struct ckpt *c, const uint32_t *tensors,
+				 const struct plim_weights_set *at, void *const *stream,
+				 struct plim_err *err);
+	void (*drop)(void *ctx, void *where, uint64_t bytes);
+	void *ctx;
+};
+
+enum plim_status ckpt_cache_new(const struct plim_weights_options *o, const struct ckpt_bulk *bulk,
+				struct plim_weights **out, struct plim_err *err);
 
 #endif

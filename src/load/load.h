@@ -17,9 +17,13 @@ struct load_job {
 	const struct plim_load *loads;
 	size_t n;
 	uint32_t flags; /* enum plim_loading_flags */
+	bool wait;      /* until the copies are over */
 	void *stream;
 };
 enum plim_status load_tensors(struct plim_loader *l, const struct load_job *job,
 			      struct plim_err *err);
+
+/* What fills the sets of a cache, if there is a loader. */
+struct ckpt_bulk load_bulk(struct plim_loader *l);
 
 #endif

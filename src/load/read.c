@@ -234,8 +234,8 @@ static enum plim_status end(struct reading *g, enum plim_status st, struct plim_
 		int one = l->cuda.event_record(r->done, r->stream);
 
 		if (!one)
-			one = st ? l->cuda.event_wait(r->done)
-				 : l->cuda.stream_wait(g->job->stream, r->done, 0);
+			one = st || g->job->wait ? l->cuda.event_wait(r->done)
+						 : l->cuda.stream_wait(g->job->stream, r->done, 0);
 		if (!one)
 			one = l->cuda.stream_wait(l->copies, r->done, 0);
 		code = code ? code : one;

@@ -496,6 +496,197 @@ static void test_copies(void **state)
 	assert_int_equal(fake_pinned() + fake_streams(), 0);
 }
 
+/* ---- the cache, filled by a loader ---- */
+
+static struct plim_weights *cache(struct plim_loader *l, uint64_t bytes,
+				  const struct plim_weights_place *place)
+{
+	struct plim_weights_options o;
+	struct plim_weights *w;
+
+	plim_weights_options_init(&o);
+	o.loader = l;
+	o.max_bytes = bytes;
+	o.place = place;
+	assert_int_equal(plim_weights_new(&o, &w, NULL), PLIM_OK);
+	return w;
+}
+
+static bool is_in_set(const struct plim_weights_set *set)
+{
+	for (size_t i = 0; i < set->tensor_count; i++) {
+		size_t number = strtoul(set->tensors[i].name + 1, NULL, 10);
+
+		for (uint64_t k = 0; k < set->tensors[i].bytes; k++)
+			if (((const uint8_t *)set->tensors[i].where)[k] != byte_of(number, k))
+				return false;
+	}
+	return true;
+}
+
+struct blocks {
+	size_t taken, given;
+};
+
+static enum plim_status take_block(void *ctx, const struct plim_weight *t, void **where,
+				   struct plim_err *err)
+{
+	struct blocks *b = ctx;
+
+	(void)err;
+	b->taken++;
+	*where = malloc(t->bytes + 1);
+	return PLIM_OK;
+}
+
+static void drop_block(void *ctx, const struct plim_weight *t, void *where)
+{
+	struct blocks *b = ctx;
+
+	(void)t;
+	b->given++;
+	free(where);
+}
+
+/* Into memory of the host, page-locked or not, and into memory of the GPU, which the caller gives. */
+static void test_cache(void **state)
+{
+	const uint64_t sizes[4] = { 70000, 10, 0, 3000 };
+	const char *path = in_top("cached.safetensors");
+
+	(void)state;
+	make_file(path, sizes, 4);
+	for (int how = 0; how < 3; how++) {
+		struct blocks blocks = { 0 };
+		const struct plim_weights_place place = {
+			.take = take_block, .drop = drop_block, .ctx = &blocks, .stream = OTHER
+		};
+		struct plim_loader *l = loader(how ? 0 : -1, 2, 1 << 16);
+		struct plim_weights *w = cache(l, 1 << 20, how == 2 ? &place : NULL);
+		const struct plim_weights_set *set;
+
+		assert_int_equal(plim_weights_add(w, "a", path, "*", NULL), PLIM_OK);
+		assert_int_equal(plim_weights_get(w, "a", &set, NULL), PLIM_OK);
+		assert_true(set->tensor_count == 4 && is_in_set(set));
+		assert_int_equal(fake_pinned() >= 73010, how == 1);
+		plim_weights_put(w, set);
+		plim_weights_free(w);
+		plim_loader_free(l);
+		assert_true(blocks.taken == (how == 2) && blocks.given == blocks.taken);
+		assert_int_equal(fake_pinned() + fake_streams(), 0);
+	}
+}
+
+/* What was rewritten under its name is never served as it was; what is in use is not changed under its user. */
+static void test_rewritten(void **state)
+{
+	const uint64_t sizes[1] = { 5000 }, more[2] = { 5000, 7 };
+	const char *path = in_top("rewritten.safetensors");
+	struct plim_loader *l = loader(-1, 2, 1 << 16);
+	struct plim_weights *w = cache(l, 1 << 20, NULL);
+	const struct plim_weights_set *set, *again;
+	struct plim_err err = { 0 };
+	uint64_t before;
+
+	(void)state;
+	make_file(path, sizes, 1);
+	plim_weights_add(w, "a", path, "*", NULL);
+	assert_int_equal(plim_weights_get(w, "a", &set, NULL), PLIM_OK);
+	before = set->load;
+	make_file(path, more, 2);
+	assert_int_equal(plim_weights_get(w, "a", &again, &err), PLIM_E_IO);
+	assert_non_null(strstr(err.message, "changed while 'a' is in use"));
+	assert_int_equal(plim_weights_remove(w, "a", NULL), PLIM_E_ARG);
+	plim_weights_put(w, set);
+	assert_int_equal(plim_weights_get(w, "a", &set, NULL), PLIM_OK);
+	assert_true(set->tensor_count == 2 && set->load != before && is_in_set(set));
+	plim_weights_put(w, set);
+	assert_int_equal(plim_weights_remove(w, "a", NULL), PLIM_OK);
+	assert_int_equal(plim_weights_remove(w, "a", NULL), PLIM_E_ARG);
+	assert_int_equal(plim_weights_get(w, "a", &set, NULL), PLIM_E_ARG);
+	plim_weights_free(w);
+	plim_loader_free(l);
+}
+
+/* What the cache must hold, told by what it was asked: the least recently used goes, and never what is leased. */
+struct model {
+	uint64_t bytes[8], used[8], leases[8], clock, all;
+	bool held[8];
+};
+
+static bool model_get(struct model *m, size_t i, uint64_t most)
+{
+	while (!m->held[i] && m->all + m->bytes[i] > most) {
+		size_t least = 8;
+
+		for (size_t k = 0; k < 8 && m->bytes[i] <= most; k++)
+			if (m->held[k] && !m->leases[k] &&
+			    (least == 8 || m->used[k] < m->used[least]))
+				least = k;
+		if (least == 8)
+			return false;
+		m->held[least] = false;
+		m->all -= m->bytes[least];
+	}
+	m->all += m->held[i] ? 0 : m->bytes[i];
+	m->held[i] = true;
+	m->used[i] = ++m->clock;
+	m->leases[i]++;
+	return true;
+}
+
+static void test_leases(void **state)
+{
+	const struct plim_weights_set *leased[64];
+	size_t of[64], n = 0, refused = 0;
+	unsigned seed = 3;
+	const uint64_t most = 100000;
+	struct plim_loader *l = loader(-1, 2, 1 << 16);
+	struct plim_weights *w = cache(l, most, NULL);
+	struct model m = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < 8; i++) {
+		const uint64_t size = 1 + i * i * 2100;
+		char name[2] = { (char)('a' + i), 0 };
+
+		m.bytes[i] = (size + 255) / 256 * 256;
+		make_file(in_top(name), &size, 1);
+		assert_int_equal(plim_weights_add(w, name, in_top(name), "*", NULL), PLIM_OK);
+	}
+	for (int round = 0; round < 3000; round++) {
+		struct plim_weights_stats stats;
+		size_t i = (size_t)rand_r(&seed) % 8;
+		char name[2] = { (char)('a' + i), 0 };
+
+		if (n && (n == 64 || rand_r(&seed) % 2)) {
+			size_t k = (size_t)rand_r(&seed) % n--;
+
+			m.leases[of[k]]--;
+			assert_true(is_in_set(leased[k])); /* it was there all the while */
+			plim_weights_put(w, leased[k]);
+			leased[k] = leased[n];
+			of[k] = of[n];
+		} else {
+			enum plim_status st = plim_weights_get(w, name, &leased[n], NULL);
+			bool expected = model_get(&m, i, most);
+
+			assert_int_equal(st, expected ? PLIM_OK : PLIM_E_LIMIT);
+			refused += !expected;
+			if (expected)
+				of[n++] = i;
+		}
+		plim_weights_stats(w, &stats);
+		assert_int_equal(stats.bytes, m.all);
+		assert_true(stats.bytes <= most);
+	}
+	assert_true(refused > 100);
+	while (n)
+		plim_weights_put(w, leased[--n]);
+	plim_weights_free(w);
+	plim_loader_free(l);
+}
+
 static void test_refused(void **state)
 {
 	struct plim_loader_options o;
@@ -525,6 +716,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_reuse_is_seen), cmocka_unit_test(test_driver_fails),
 		cmocka_unit_test(test_damage),        cmocka_unit_test(test_changed_files),
 		cmocka_unit_test(test_copies),        cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_cache),         cmocka_unit_test(test_rewritten),
+		cmocka_unit_test(test_leases),
 	};
 	char command[100];
 	int failed;
