@@ -40,6 +40,7 @@ _WHERE = {
     "allocator": "allocator",
     "oom": "oom",
     "training": "training",
+    "weights": "weights",
     "is_oom": "_guard",
     "oom_guard": "_guard",
     "free_last_exception": "_owners",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from . import memory as memory
     from . import oom as oom
     from . import training as training
+    from . import weights as weights
     from ._attach import attach
     from ._check import check
     from ._guard import is_oom, oom_guard

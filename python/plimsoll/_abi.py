@@ -94,6 +94,8 @@ PLIM_HERE_HANGS = 1
 PLIM_HERE_SLOWED = 2
 PLIM_HERE_REFUSED = 3
 PLIM_HERE_BUS_ERROR = 4
+PLIM_LOADING_TO_HOST = 1
+PLIM_LOADING_AS_STORED = 2
 PLIM_ROLE_OTHER = 0
 PLIM_ROLE_TRAIN_LOSS = 1
 PLIM_ROLE_VAL_LOSS = 2
@@ -594,6 +596,43 @@ class plim_here_options(Structure):
     ]
 
 
+class plim_loader_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("device", c_int32),
+        ("threads", c_uint32),
+        ("unused", c_uint32),
+        ("ring_bytes", c_uint64),
+        ("cuda_library", c_char_p),
+    ]
+
+
+class plim_load(Structure):
+    _fields_ = [
+        ("tensor", c_uint64),
+        ("where", c_void_p),
+    ]
+
+
+class plim_loading(Structure):
+    _fields_ = [
+        ("ckpt", c_void_p),
+        ("loads", POINTER(plim_load)),
+        ("n", c_size_t),
+        ("flags", c_uint32),
+        ("unused", c_uint32),
+        ("stream", c_void_p),
+    ]
+
+
+class plim_copy(Structure):
+    _fields_ = [
+        ("to", c_void_p),
+        ("from", c_void_p),
+        ("bytes", c_uint64),
+    ]
+
+
 class plim_early_stop(Structure):
     _fields_ = [
         ("size", c_uint32),
@@ -947,6 +986,7 @@ class plim_weights_set(Structure):
         ("tensor_count", c_size_t),
         ("bytes", c_uint64),
         ("hidden", c_void_p),
+        ("load", c_uint64),
     ]
 
 
@@ -956,16 +996,18 @@ class plim_weights_place(Structure):
         ("fill", c_void_p),
         ("drop", c_void_p),
         ("ctx", c_void_p),
+        ("stream", c_void_p),
     ]
 
 
 class plim_weights_options(Structure):
     _fields_ = [
         ("size", c_uint32),
-        ("unused", c_uint32),
+        ("percent", c_uint32),
         ("max_sets", c_uint64),
         ("max_bytes", c_uint64),
         ("place", POINTER(plim_weights_place)),
+        ("loader", c_void_p),
     ]
 
 
@@ -1110,6 +1152,16 @@ PROTOTYPES = {
     "plim_here_overcommit_name": (c_char_p, [c_int]),
     "plim_here_state_name": (c_char_p, [c_int]),
     "plim_here_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_loader_after": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_loader_copy": (c_int, [c_void_p, POINTER(plim_copy), c_size_t, c_void_p, POINTER(c_uint64), POINTER(plim_err)]),
+    "plim_loader_free": (None, [c_void_p]),
+    "plim_loader_give": (None, [c_void_p, c_void_p, c_uint64]),
+    "plim_loader_load": (c_int, [c_void_p, POINTER(plim_loading), POINTER(plim_err)]),
+    "plim_loader_look": (c_int, [c_void_p, c_uint64, POINTER(c_uint32), POINTER(plim_err)]),
+    "plim_loader_new": (c_int, [POINTER(plim_loader_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_loader_options_init": (None, [POINTER(plim_loader_options)]),
+    "plim_loader_take": (c_int, [c_void_p, c_uint64, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_loader_wait": (c_int, [c_void_p, c_uint64, POINTER(plim_err)]),
     "plim_monitor_feed": (c_int, [c_void_p, c_char_p, c_double, c_double, POINTER(plim_monitor_news), POINTER(plim_err)]),
     "plim_monitor_finding_count": (c_size_t, [c_void_p]),
     "plim_monitor_free": (None, [c_void_p]),
@@ -1219,6 +1271,7 @@ PROTOTYPES = {
     "plim_weights_new": (c_int, [POINTER(plim_weights_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_weights_options_init": (None, [POINTER(plim_weights_options)]),
     "plim_weights_put": (None, [c_void_p, POINTER(plim_weights_set)]),
+    "plim_weights_remove": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_weights_stats": (None, [c_void_p, POINTER(plim_weights_stats)]),
     "plim_whatif_free": (None, [c_void_p]),
     "plim_whatif_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
