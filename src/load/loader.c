@@ -159,6 +159,7 @@ enum plim_status load_new(const struct plim_loader_options *o, struct plim_loade
 	mem_init(&l->mem, 0);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_mutex_init(&l->copying, NULL);
+	pthread_mutex_init(&l->sparing, NULL);
 	l->slot_bytes = (o->ring_bytes / o->threads / LOAD_SLOTS) & ~(uint64_t)4095;
 	if (o->threads > LOAD_THREADS || !l->slot_bytes)
 		st = err_set(err, PLIM_E_ARG,
@@ -178,6 +179,7 @@ void plim_loader_free(struct plim_loader *l)
 {
 	if (!l)
 		return;
+	plim_loader_give(l, l->spare, l->spare_bytes);
 	if (l->context) {
 		void *before = load_enter(l);
 
@@ -191,6 +193,7 @@ void plim_loader_free(struct plim_loader *l)
 				(void)l->cuda.event_destroy(l->tickets[i]);
 		load_leave(l, before);
 	}
+	pthread_mutex_destroy(&l->sparing);
 	pthread_mutex_destroy(&l->copying);
 	pthread_mutex_destroy(&l->lock);
 	free(l);

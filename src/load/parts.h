@@ -79,6 +79,9 @@ struct plim_loader {
 	struct load_reader readers[LOAD_THREADS];
 	uint8_t *ring; /* NULL: not taken yet */
 	uint64_t slot_bytes;
+	pthread_mutex_t sparing;
+	void *spare; /* a block of a set that is gone, for the next one of its size; or NULL */
+	uint64_t spare_bytes;
 	pthread_mutex_t copying;
 	void *copies, *begun; /* stream of plim_loader_copy, event of the caller's stream */
 	void *tickets[LOAD_TICKETS];
