@@ -4,6 +4,7 @@
 #include <plimsoll/record.h>
 
 #include <errno.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static const char *const stack_names[] = { "python", "all", NULL };
 
 struct record_opts {
 	uint64_t max_entries;
-	const char *dir;
+	const char *dir, *plan;
 	int stacks;
 	bool pack, print;
 };
@@ -28,6 +29,9 @@ static const struct opt record_opt[] = {
 		   "Python's stacks, or C++ ones too (slow)"),
 	OPT_FLAG(0, "pack", record_opts, pack,
 		 "pack each dump in the job, to a .plim file that is 12 to 200 times smaller"),
+	OPT_STRING(0, "plan", record_opts, plan, "FILE", NULL,
+		   "run under Plimsoll's allocator with this plan, of whatif --plan -o "
+		   "(recordings then have no stacks)"),
 	OPT_FLAG('p', "print", record_opts, print,
 		 "print the lines to paste into a script instead"),
 	OPT_END
@@ -104,17 +108,57 @@ static void tell(const struct plim_record_file *files, size_t n, enum plim_recor
 				: "");
 }
 
-/* This program, for the job to run. */
+/* This program's file; NULL: not known. */
 static const char *own_path(char *path, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", path, size - 1);
 
-	if (n <= 0) {
+	if (n <= 0)
+		return NULL;
+	path[n] = '\0';
+	return path;
+}
+
+static const char *packer(char *path, size_t size)
+{
+	if (!own_path(path, size)) {
 		cmd_say("--pack: this program is not found: recordings stay pickles");
 		return NULL;
 	}
-	path[n] = '\0';
 	return path;
+}
+
+/* libplimsoll_alloc.so of a build, an installation or a wheel; NULL: it lies nowhere near this program. */
+static const char *allocator_path(char *path, size_t size)
+{
+	static const char *const places[] = {
+		"libplimsoll_alloc.so",
+		"../lib*/libplimsoll_alloc.so",
+		"../lib/*/libplimsoll_alloc.so",
+		"../lib*/python3*/*-packages/.plimsoll*gpu.mesonpy.libs/libplimsoll_alloc.so",
+	};
+	const char *chosen = getenv("PLIMSOLL_ALLOC_LIBRARY");
+	char *name;
+
+	if (chosen && *chosen)
+		return chosen;
+	if (!own_path(path, size))
+		return NULL;
+	name = strrchr(path, '/') + 1;
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		size_t room = size - (size_t)(name - path);
+		glob_t found = { .gl_pathc = 0 };
+		int n = snprintf(name, room, "%s", places[i]);
+
+		if (n > 0 && (size_t)n < room && !glob(path, 0, NULL, &found) &&
+		    strlen(found.gl_pathv[0]) < size) {
+			memcpy(path, found.gl_pathv[0], strlen(found.gl_pathv[0]) + 1);
+			globfree(&found);
+			return path;
+		}
+		globfree(&found);
+	}
+	return NULL;
 }
 
 static int record_run(const void *values, int argc, char **argv)
@@ -123,12 +167,13 @@ static int record_run(const void *values, int argc, char **argv)
 	struct plim_record_options options = { .size = sizeof(options),
 					       .dir = o->dir,
 					       .stacks = stack_names[o->stacks],
+					       .plan = o->plan,
 					       .max_entries = o->max_entries };
 	const struct plim_record_file *files;
 	enum plim_record_reached reached;
 	struct plim_record *r;
 	struct plim_err err;
-	char self[4096];
+	char self[4096], library[4096];
 	int status = 0, failed;
 	size_t n;
 
@@ -139,7 +184,13 @@ static int record_run(const void *values, int argc, char **argv)
 	if (!argc)
 		return cmd_usage("record needs a command: plimsoll record -- python train.py");
 	if (o->pack)
-		options.packer = own_path(self, sizeof(self));
+		options.packer = packer(self, sizeof(self));
+	if (o->plan) {
+		options.allocator = allocator_path(library, sizeof(library));
+		if (!options.allocator)
+			return cmd_usage("--plan: libplimsoll_alloc.so is not found beside this "
+					 "program: set PLIMSOLL_ALLOC_LIBRARY to it");
+	}
 	if (plim_record_prepare(&options, &r, &err))
 		return cmd_fail(&err);
 	warn_of_flags(argv);
@@ -160,6 +211,8 @@ static const struct cmd_example record_examples[] = {
 	{ "plimsoll record -- python train.py", "record to the current folder" },
 	{ "plimsoll record --dir /scratch -- torchrun --nproc-per-node=8 train.py",
 	  "one file a rank" },
+	{ "plimsoll record --plan run.plan -- python train.py",
+	  "under Plimsoll's allocator, which knows a step beforehand" },
 	{ "kill -USR1 PID", "dump what was recorded so far, PID being the Python process" },
 	{ NULL, NULL },
 };
@@ -174,6 +227,10 @@ const struct cmd cmd_record = {
 		 "and at SIGUSR1; one file a "
 		 "process.  Works through torchrun and other launchers.  Without a GPU or torch it "
 		 "does nothing.\n\n"
+		 "With --plan, memory comes from libplimsoll_alloc.so instead of PyTorch's own "
+		 "allocator, in every Python process of the job.  A plan that does not fit costs "
+		 "nothing but its reading; one that is damaged is refused before the job starts.  "
+		 "Where PyTorch's allocator stays, a line of the process says why.\n\n"
 		 "The exit code is the command's, or 128 and the signal that ended it.",
 	.examples = record_examples,
 	.opts = record_opt,

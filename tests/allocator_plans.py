@@ -29,21 +29,13 @@ RUNS = [
 COUNTS = re.compile(r"told (\d+), is (\d+), live (\d+)\nhits (\d+), misses (\d+), hit bytes (\d+), conflicts (\d+)")
 
 
-def recording(name):
-    for folder in [data, *(os.path.join(t, "snapshots") for t in truth)]:
-        path = os.path.join(folder, name + ".pickle.xz")
-        if os.path.exists(path):
-            return path
-    return None
-
-
 def config_of(family, size):
     rows = lib.rows(os.path.join(data, "plan.jsonl.xz"))
     return next(r for r in rows if (r["spec"].get("family"), r["spec"].get("size")) == (family, size))["config"]
 
 
 def check(folder, name, model, options):
-    path = recording(name)
+    path = lib.recording(name, data, truth)
     if path is None:
         print("NOT RUN: %s is not here" % name)
         return

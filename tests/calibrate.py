@@ -29,14 +29,6 @@ NAMES = {"sgdm": "sgd-momentum", 1: "full", None: "none"}
 OTHERS = {"family", "size", "steps", "name"}
 
 
-def recording(name):
-    for folder in [data, *(os.path.join(t, "snapshots") for t in truth)]:
-        path = os.path.join(folder, name + ".pickle.xz")
-        if os.path.exists(path):
-            return path
-    return None
-
-
 def rows_of(family, size):
     return [r for r in lib.rows(os.path.join(data, "plan.jsonl.xz")) if (r["spec"].get("family"), r["spec"].get("size")) == (family, size)]
 
@@ -66,7 +58,7 @@ def percent(x):
 
 
 def compare(name, model, spec, hide):
-    path = recording(name)
+    path = lib.recording(name, data, truth)
     if not path:
         return  # not at hand
     recorded = told(spec)
@@ -108,7 +100,7 @@ def compare(name, model, spec, hide):
 
 def refuses(why, model, name, *options):
     """What cannot be of this model or recipe is told, not fitted."""
-    path = recording(name)
+    path = lib.recording(name, data, truth)
     config = rows_of(*model)[0]["config"]
     try:
         planned(config, *options, "--calibrate", path)
@@ -120,7 +112,7 @@ def refuses(why, model, name, *options):
 def says_the_same(model, name, *options):
     """What is told of the recorded run as it would be anyway changes nothing."""
     config = rows_of(*model)[0]["config"]
-    plain, told_all = (planned(config, *options, "--calibrate", recording(name), "--recorded", "batch=8,seq=1024" + more)
+    plain, told_all = (planned(config, *options, "--calibrate", lib.recording(name, data, truth), "--recorded", "batch=8,seq=1024" + more)
                        for more in ("", ",checkpointing=none,attention=sdpa,no-clip=0"))
     if plain != told_all:
         lib.failures.append(f"{name}: told as it is, it is planned otherwise")

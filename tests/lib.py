@@ -84,6 +84,15 @@ def load(path):
         return pickle.load(f)
 
 
+def recording(name, data, truth):
+    """A recording of the tests' data, or of a folder of truths that need not be here; None: it is not."""
+    for folder in [data, *(os.path.join(t, "snapshots") for t in truth)]:
+        path = os.path.join(folder, name + ".pickle.xz")
+        if os.path.exists(path):
+            return path
+    return None
+
+
 def recordings(paths):
     """The recordings among these files and in these folders."""
     for path in paths:

@@ -1,7 +1,8 @@
 /*
  * plimsoll record: let a Python job record its GPU memory without changing it.  A file that Python
  * imports at start is put into a folder of its own in front of PYTHONPATH; it starts PyTorch's memory
- * history at the first CUDA use and dumps it at an out-of-memory error, at exit and at SIGUSR1.
+ * history at the first CUDA use and dumps it at an out-of-memory error, at exit and at SIGUSR1.  With a
+ * plan it puts Plimsoll's allocator under PyTorch before that.
  */
 #ifndef PLIMSOLL_RECORD_H
 #define PLIMSOLL_RECORD_H
@@ -22,6 +23,9 @@ struct plim_record_options {
 	uint64_t max_entries; /* events kept by PyTorch's ring; 0: PLIM_RECORD_ENTRIES */
 	/* the plimsoll program that packs each dump in the job, which then is a .plim file; NULL: they stay pickles */
 	const char *packer;
+	/* a file of `whatif --plan -o`: the job runs under Plimsoll's allocator and follows it; NULL: under PyTorch's own */
+	const char *plan;
+	const char *allocator; /* where libplimsoll_alloc.so is; only with a plan */
 };
 PLIM_API void plim_record_options_init(struct plim_record_options *o);
 
@@ -30,7 +34,10 @@ PLIM_API void plim_record_options_init(struct plim_record_options *o);
 
 struct plim_record;
 
-/* Prepare a run: makes the folder.  PLIM_E_IO when it or `dir` cannot be written. */
+/*
+ * Prepare a run: makes the folder.  PLIM_E_IO when it or `dir` cannot be written, or the allocator or the plan cannot be
+ * read; PLIM_E_ARG: a plan without an allocator; PLIM_E_FORMAT: the file is no plan, or is damaged.
+ */
 PLIM_API enum plim_status plim_record_prepare(const struct plim_record_options *options,
 					      struct plim_record **out, struct plim_err *err);
 

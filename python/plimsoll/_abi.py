@@ -786,6 +786,8 @@ class plim_record_options(Structure):
         ("stacks", c_char_p),
         ("max_entries", c_uint64),
         ("packer", c_char_p),
+        ("plan", c_char_p),
+        ("allocator", c_char_p),
     ]
 
 

@@ -592,10 +592,11 @@ _REACHED = ("no_python", "no_torch", "no_cuda", "no_events", "no_dump", "dumped"
 
 
 def record(command: Sequence[str], *, dir: PathLike = ".", max_entries: int = 0, stacks: str = "python", pack: bool = False,
-           run: Callable[..., Any] = subprocess.run, **popen: Any) -> Recorded:
+           plan: PathLike | None = None, run: Callable[..., Any] = subprocess.run, **popen: Any) -> Recorded:
     """Run a Python job as a process of its own that leaves a recording, also when it dies (`plimsoll record`).
 
-    For this process use plimsoll.memory.Recorder.  pack: dumps are packed in the job (.plim).  popen: as subprocess.run takes it (cwd=, env=, timeout=).
+    For this process use plimsoll.memory.Recorder.  pack: dumps are packed in the job (.plim).  plan: the job runs under Plimsoll's
+    allocator and follows this file of `whatif(..., plan=True).save()`.  popen: as subprocess.run takes it (cwd=, env=, timeout=).
     """
     library, error = _native.load(), _abi.plim_err()
     packer = None
@@ -605,7 +606,13 @@ def record(command: Sequence[str], *, dir: PathLike = ".", max_entries: int = 0,
         packer = program()
         if packer is None:
             raise UnsupportedError("recordings are packed by the program, which is not there", remedy="pack=False")
-    options = _native.options("record", dir=os.fspath(dir), stacks=stacks, max_entries=max_entries, packer=packer)
+    allocator = None
+    if plan is not None:
+        from .allocator import library_path
+
+        allocator = library_path()
+    options = _native.options("record", dir=os.fspath(dir), stacks=stacks, max_entries=max_entries, packer=packer,
+                              plan=None if plan is None else os.fspath(plan), allocator=allocator)
     handle = ctypes.c_void_p()
     _native.check(library.plim_record_prepare(ctypes.byref(options), ctypes.byref(handle), ctypes.byref(error)), error)
     try:
@@ -614,6 +621,8 @@ def record(command: Sequence[str], *, dir: PathLike = ".", max_entries: int = 0,
         pointer = ctypes.cast(variables, ctypes.POINTER(ctypes.c_char_p))
         for text in iter_strings(pointer):
             name, _, value = text.partition("=")
+            if name == "PYTHONPATH":  # ours in front of the job's, which need not be this process's
+                value = os.pathsep.join([value.split(os.pathsep)[0], *filter(None, [environment.get(name)])])
             environment[name] = value
         done = run(list(command), env=environment, **popen)
         files, count, reached = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int()

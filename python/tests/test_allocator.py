@@ -4,6 +4,7 @@ One process has one allocator for good: everything here runs under it.
 """
 import ctypes
 import gc
+import json
 import logging
 import os
 import pickle
@@ -202,6 +203,65 @@ assert len(said) == 4, said
                 events = pickle.load(f)["device_traces"][0]
         self.assertEqual([e["size"] for e in events if e["action"] == "oom"], [40 * MIB] * 3)
         self.assertEqual([e["size"] for e in events if e["action"] == "alloc"], [40 * MIB])
+
+    def test_record_puts_it_under_a_job(self):
+        stub = Path(__file__).resolve().parents[2] / "tests/record/stub"
+        prepare = """
+import torch
+from plimsoll import allocator
+allocator.use()
+allocator.record()
+for _ in range(6):
+    torch.cuda.step()
+allocator.dump_snapshot("learned.pickle")
+"""
+        job = """
+import json, sys, torch
+torch.cuda._lazy_init()
+if torch.cuda.memory.plug:
+    for _ in range(2):
+        torch.cuda.step()
+stats = torch._C._cuda_memoryStats(0)
+json.dump([stats.get("plan"), torch.cuda.memory.get_allocator_backend()], open("said.json", "w"))
+"""
+
+        with tempfile.TemporaryDirectory() as folder:
+            env = {**os.environ, "PYTHONPATH": f"{stub}:{os.environ['PYTHONPATH']}", "PLIMSOLL_ALLOC_LEARN": "0", "TMPDIR": folder}
+            env.pop("PYTHONDONTWRITEBYTECODE", None)  # what Python keeps beside our files goes with them
+            plan = Path(folder) / "run.plan"
+
+            def run(program, **options):
+                """What it said, and how it ended; the recordings."""
+                (Path(folder) / "said.json").unlink(missing_ok=True)
+                recorded = plimsoll.record([sys.executable, "-c", program], dir=folder, env=env, cwd=folder, capture_output=True,
+                                           run=lambda *a, **k: seen.append(subprocess.run(*a, text=True, **k)) or seen[-1], **options)
+                self.assertEqual((recorded.returncode, seen[-1].stderr if recorded.returncode else ""), (0, ""))
+                self.assertEqual([name for name in os.listdir(folder) if name.startswith("plimsoll-record-")], [])
+                with open(Path(folder) / "said.json", encoding="utf-8") as f:
+                    return json.load(f), seen[-1].stderr, recorded.files
+
+            seen = []
+            subprocess.run([sys.executable, "-c", prepare], env={**env, "PLIMSOLL_ALLOC_LEARN": "1"}, check=True, cwd=folder,
+                           capture_output=True)
+            plimsoll.whatif(Path(folder) / "learned.pickle", plan=True).save(plan)
+            (counts, backend), said, files = run(job, plan=plan)
+            self.assertEqual((backend, counts["learned"], counts["hits"] + counts["misses"]), ("pluggable", 0, 96), said)
+            self.assertLess(counts["misses"], 8)  # as many say where in the plan the job is
+            self.assertEqual(plimsoll.report(files[0]).peak.allocated_bytes, (48 + 49) * MIB)
+            (counts, backend), said, _ = run(job)
+            self.assertEqual((counts, backend), (None, "native"))
+            own = "import torch\ntorch.cuda.memory.plug = 'mine'\ntorch.cuda._lazy_init()\ntorch.cuda.memory.plug = None\n" + job
+            (_, backend), said, _ = run(own, plan=plan)
+            self.assertEqual((backend, "allocator of its own" in said), ("native", True))
+            (_, backend), said, _ = run("import torch\ntorch.cuda._initialized = True\n" + job, plan=plan)
+            self.assertEqual((backend, "in use before" in said), ("native", True))
+            with open(plan, "r+b") as f:
+                f.seek(70)
+                f.write(b"xxx")
+            with self.assertRaisesRegex(plimsoll.errors.FormatError, "run.plan"):
+                run(job, plan=plan)
+            with self.assertRaisesRegex(plimsoll.errors.NotFoundError, "none.plan"):
+                run(job, plan=Path(folder) / "none.plan")
 
     def test_a_child_has_none(self):
         a = cuda(3)

@@ -66,6 +66,9 @@ PLIMSOLL_ALLOC_API double plimsoll_alloc_fraction(int device);
 /* Begin with a plan file; before the first request.  NULL, or what is wrong with it (valid until the next call). */
 PLIMSOLL_ALLOC_API const char *plimsoll_alloc_plan(const char *path);
 
+/* What is wrong with a plan file, or NULL (valid until the next call); nothing changes. */
+PLIMSOLL_ALLOC_API const char *plimsoll_alloc_check(const char *path);
+
 /* Learning what repeats: on unless switched off here or by PLIMSOLL_ALLOC_LEARN=0; before the first request. */
 PLIMSOLL_ALLOC_API void plimsoll_alloc_learn(int on);
 

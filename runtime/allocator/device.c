@@ -311,6 +311,17 @@ struct device *device_ready(int ordinal)
 	return &process.device[ordinal];
 }
 
+struct device *device_lock(int ordinal)
+{
+	struct device *d = atomic_load_explicit(&process.forked, memory_order_relaxed)
+				   ? NULL
+				   : device_ready(ordinal);
+
+	if (d)
+		pthread_mutex_lock(&d->lock);
+	return d;
+}
+
 void device_event(struct device *d, enum plimsoll_alloc_action action, uint64_t addr,
 		  uint64_t bytes, uint64_t stream)
 {

@@ -84,6 +84,8 @@ uint64_t device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n)
 
 /* The device that was used already, or NULL; also in a forked child. */
 struct device *device_ready(int ordinal);
+/* The same, locked; NULL in a forked child: its heap is its parent's, and its lock may be of a thread that is gone. */
+struct device *device_lock(int ordinal);
 
 /* Keep the last n events from now on; 0: no memory for it.  Under the lock. */
 int device_keep_events(struct device *d, size_t n);

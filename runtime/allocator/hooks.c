@@ -57,22 +57,15 @@ void *plimsoll_malloc(ssize_t size, int device, void *stream)
 	return addr ? (void *)(uintptr_t)addr : out_of_memory(d, (uint64_t)size, stream);
 }
 
-/* The device that was used already, or NULL; a child has none. */
-static struct device *ready(int device)
-{
-	return atomic_load_explicit(&process.forked, memory_order_relaxed) ? NULL
-									   : device_ready(device);
-}
-
 void plimsoll_free(void *at, ssize_t size, int device, void *stream)
 {
-	struct device *d = ready(device);
+	struct device *d = device_lock(device);
 
 	(void)size, (void)stream;
-	if (!d || !at)
+	if (!d)
 		return;
-	pthread_mutex_lock(&d->lock);
-	device_free(d, (uint64_t)(uintptr_t)at);
+	if (at)
+		device_free(d, (uint64_t)(uintptr_t)at);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -84,11 +77,10 @@ void plimsoll_init(int devices)
 void plimsoll_reset(void)
 {
 	for (int i = 0; i < process.devices; i++) {
-		struct device *d = ready(i);
+		struct device *d = device_lock(i);
 
 		if (!d)
 			continue;
-		pthread_mutex_lock(&d->lock);
 		if (!d->captures)
 			device_settle(d, 1);
 		vmm_empty(&d->vmm);
@@ -112,9 +104,14 @@ void plimsoll_fraction(double fraction, int device)
 
 double plimsoll_alloc_fraction(int device)
 {
-	struct device *d = ready(device);
+	struct device *d = device_lock(device);
+	double fraction;
 
-	return d ? d->fraction : 1;
+	if (!d)
+		return 1;
+	fraction = d->fraction;
+	pthread_mutex_unlock(&d->lock);
+	return fraction;
 }
 
 void plimsoll_alloc_limit(int device, uint64_t bytes)
@@ -133,12 +130,11 @@ void plimsoll_alloc_limit(int device, uint64_t bytes)
 void *plimsoll_base(void *at, size_t *size)
 {
 	for (int i = 0; i < process.devices; i++) {
-		struct device *d = ready(i);
+		struct device *d = device_lock(i);
 		const struct vmm_node *b;
 
 		if (!d)
 			continue;
-		pthread_mutex_lock(&d->lock);
 		b = vmm_block(&d->vmm, (uint64_t)(uintptr_t)at);
 		if (b && size)
 			*size = b->bytes;
@@ -153,11 +149,10 @@ void *plimsoll_base(void *at, size_t *size)
 static struct device *owner(uint64_t addr)
 {
 	for (int i = 0; i < process.devices; i++) {
-		struct device *d = ready(i);
+		struct device *d = device_lock(i);
 
 		if (!d)
 			continue;
-		pthread_mutex_lock(&d->lock);
 		if (vmm_block(&d->vmm, addr))
 			return d; /* locked */
 		pthread_mutex_unlock(&d->lock);
@@ -231,12 +226,11 @@ void plimsoll_begin(int device, struct plimsoll_pool pool, void *filter)
 
 void plimsoll_end(int device, struct plimsoll_pool pool)
 {
-	struct device *d = ready(device);
+	struct device *d = device_lock(device);
 
 	(void)pool;
 	if (!d)
 		return;
-	pthread_mutex_lock(&d->lock);
 	d->captures -= d->captures > 0;
 	device_capture_ended(d);
 	pthread_mutex_unlock(&d->lock);
@@ -244,12 +238,11 @@ void plimsoll_end(int device, struct plimsoll_pool pool)
 
 void plimsoll_release(int device, struct plimsoll_pool pool)
 {
-	struct device *d = ready(device);
+	struct device *d = device_lock(device);
 	struct pool_uses *u;
 
 	if (!d)
 		return;
-	pthread_mutex_lock(&d->lock);
 	u = uses_of(d, key_of(pool));
 	if (u && u->captures && !--u->captures)
 		vmm_drop_pool(&d->vmm, key_of(pool));
@@ -260,12 +253,11 @@ void plimsoll_release(int device, struct plimsoll_pool pool)
 
 void plimsoll_alloc_stats(int device, struct plimsoll_alloc_stats *out)
 {
-	struct device *d = ready(device);
+	struct device *d = device_lock(device);
 
 	*out = (struct plimsoll_alloc_stats){ .limit_bytes = 0 };
 	if (!d)
 		return;
-	pthread_mutex_lock(&d->lock);
 	*out = d->stats;
 	out->retries = d->vmm.counts.moves;
 	out->moved_bytes = d->vmm.counts.moved_bytes;
@@ -285,11 +277,10 @@ void plimsoll_alloc_stats(int device, struct plimsoll_alloc_stats *out)
 
 static void reset(int device, int accumulated)
 {
-	struct device *d = ready(device);
+	struct device *d = device_lock(device);
 
 	if (!d)
 		return;
-	pthread_mutex_lock(&d->lock);
 	for (unsigned i = 0; i < PLIMSOLL_ALLOC_STATS; i++)
 		for (unsigned k = 0; k < 3; k++) {
 			struct plimsoll_alloc_count *c = &d->stats.count[i][k];
@@ -314,34 +305,44 @@ void plimsoll_alloc_reset_accumulated(int device)
 	reset(device, 1);
 }
 
-static const char *read_plan(FILE *f, uint8_t *bytes, struct plim_err *err)
-{
-	static struct mem m;
-	size_t n = fread(bytes, 1, CYCLES_BYTES_MAX, f);
-
-	mem_init(&m, CYCLES_BYTES_MAX * 4);
-	if (cycles_read(&process.plan, &m, bytes, n, err))
-		return err->message;
-	process.has_plan = 1;
-	return NULL;
-}
-
-const char *plimsoll_alloc_plan(const char *path)
+static const char *read_plan(struct cycles_plan *plan, struct mem *m, const char *path)
 {
 	static struct plim_err err;
 	uint8_t *bytes = malloc(CYCLES_BYTES_MAX);
 	FILE *f = bytes ? fopen(path, "re") : NULL;
-	const char *why = "out of host memory";
+	const char *why = bytes ? "the file cannot be opened" : "out of host memory";
+
+	if (f) {
+		size_t n = fread(bytes, 1, CYCLES_BYTES_MAX, f);
+
+		mem_init(m, CYCLES_BYTES_MAX * 4);
+		why = cycles_read(plan, m, bytes, n, &err) ? err.message : NULL;
+		fclose(f);
+	}
+	free(bytes);
+	return why;
+}
+
+const char *plimsoll_alloc_plan(const char *path)
+{
+	static struct mem m;
+	const char *why;
 
 	if (process.has_plan)
-		why = "there is a plan already";
-	else if (bytes && !f)
-		why = "the file cannot be opened";
-	else if (f)
-		why = read_plan(f, bytes, &err);
-	if (f)
-		fclose(f);
-	free(bytes);
+		return "there is a plan already";
+	why = read_plan(&process.plan, &m, path);
+	process.has_plan = !why;
+	return why;
+}
+
+const char *plimsoll_alloc_check(const char *path)
+{
+	struct cycles_plan plan;
+	struct mem m;
+	const char *why = read_plan(&plan, &m, path);
+
+	if (!why)
+		cycles_release(&plan);
 	return why;
 }
 

@@ -71,21 +71,9 @@ static size_t events_of(const struct device *d, struct plimsoll_alloc_event *out
 	return rows;
 }
 
-/* A child's heap is its parent's, and its lock may be of a thread that is gone. */
-static struct device *lock_ready(int device)
-{
-	struct device *d = atomic_load_explicit(&process.forked, memory_order_relaxed)
-				   ? NULL
-				   : device_ready(device);
-
-	if (d)
-		pthread_mutex_lock(&d->lock);
-	return d;
-}
-
 size_t plimsoll_alloc_pieces(int device, struct plimsoll_alloc_piece *out, size_t n)
 {
-	struct device *d = lock_ready(device);
+	struct device *d = device_lock(device);
 	size_t rows;
 
 	if (!d)
@@ -97,7 +85,7 @@ size_t plimsoll_alloc_pieces(int device, struct plimsoll_alloc_piece *out, size_
 
 size_t plimsoll_alloc_events(int device, struct plimsoll_alloc_event *out, size_t n)
 {
-	struct device *d = lock_ready(device);
+	struct device *d = device_lock(device);
 	size_t rows;
 
 	if (!d)

@@ -3,6 +3,8 @@
 Written by `plimsoll record` as sitecustomize.py into a folder of its own in front of PYTHONPATH.  It
 changes nothing of the job: torch is not imported here, every step is guarded, and whatever goes wrong is
 one line on stderr.  Python 3.8 and later, standard library only.
+
+With a plan, Plimsoll's allocator takes the place of PyTorch's before the first CUDA use.
 """
 import atexit
 import importlib.abc
@@ -36,6 +38,8 @@ class Recorder:
         self.entries = int(env.get(ENV + "MAX_ENTRIES", "1000000"))
         self.stacks = env.get(ENV + "STACKS", "python")
         self.packer = env.get(ENV + "PACKER", "")
+        self.plan = env.get(ENV + "PLAN", "")
+        self.library = env.get(ENV + "ALLOCATOR", "")
         self.pid = os.getpid()
         self.torch = None
         self.started = False
@@ -47,9 +51,9 @@ class Recorder:
         self.gauge = None
         self.born = time.time()
         try:
-            import plimsoll_job  # it lies beside, as long as the run does
+            from plimsoll_in_job import _job  # files of the package; they lie beside, as long as the run does
 
-            self.job = plimsoll_job
+            self.job = _job
         except Exception as e:
             self.job = None
             say("recordings do not tell their rank: %s" % e)
@@ -153,6 +157,23 @@ class Recorder:
 
     # ---- starting ----
 
+    def follow_plan(self):
+        """Before CUDA is initialised; once."""
+        plan, self.plan = self.plan, ""
+        try:
+            if self.torch.cuda.is_initialized():
+                say("CUDA was in use before the plan could be followed: PyTorch's allocator stays")
+                return
+            backend = getattr(self.torch.cuda.memory, "get_allocator_backend", None)
+            if backend is not None and backend() == "pluggable":
+                say("the job has an allocator of its own: it stays, and the plan is not followed")
+                return
+            from plimsoll_in_job import allocator
+
+            allocator.use(plan=plan, library=self.library)
+        except Exception as e:
+            say("PyTorch's own allocator stays: %s" % e)
+
     def start(self):
         """After the first CUDA initialisation."""
         if self.started or os.getpid() != self.pid:
@@ -251,6 +272,8 @@ class Recorder:
             memory._record_memory_history = users_call
 
         def wrapped():
+            if self.plan and not self.started and os.getpid() == self.pid:
+                self.follow_plan()
             lazy_init()
             try:
                 if not self.started and self.torch.cuda.is_initialized():
@@ -270,10 +293,10 @@ class Gauge:
     def __init__(self, torch, run, records, of):
         import threading
 
-        import plimsoll_gauge_page
+        from plimsoll_in_job import _gauge_page
 
         self.torch = torch
-        self.page = plimsoll_gauge_page.Page(run=run, writer=2, records=records, **of)
+        self.page = _gauge_page.Page(run=run, writer=2, records=records, **of)
         self.steps, self.told, self.optimizer = 0, 0.0, None
         self.lock, self.ended = threading.Lock(), threading.Event()
         # Newer releases take the module's name away from torch.optim.

@@ -280,14 +280,22 @@ static const struct setting {
 
 static enum plim_status unknown(const struct reading *r)
 {
-	char known[600];
+	char known[600] = "";
 	size_t n = 0;
 
-	known[0] = 0;
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (!r->release || settings[i].since <= r->release)
-			n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
-					      settings[i].name);
+	for (size_t i = 0; i < SETTINGS; i++) {
+		int more;
+
+		if (r->release && settings[i].since > r->release)
+			continue;
+		more = snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
+				settings[i].name);
+		if (more < 0 || (size_t)more >= sizeof(known) - n) {
+			known[n] = '\0'; /* no half of a name */
+			break;
+		}
+		n += (size_t)more;
+	}
 	return err_set(r->err, PLIM_E_ARG, "unknown allocator setting '%s'; known are %s", r->word,
 		       known);
 }

@@ -4,6 +4,7 @@
 #include "result_tables.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,11 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ENVIRONMENT = 6 };
+enum { ENVIRONMENT = 8 };
 
 struct plim_record {
 	struct mem mem;
-	char *folder, *dir;
+	char *folder, *dir, *plan, *allocator;
 	char run[32]; /* part of the files' names */
 	char *environment[ENVIRONMENT + 1];
 	VEC(struct plim_record_file) files;
@@ -63,6 +64,9 @@ static enum plim_status write_part(const struct plim_record *r, const char *name
 	return st;
 }
 
+/* The folder in the run's folder with what the recorder needs of the Python package. */
+#define IN_JOB "plimsoll_in_job"
+
 static enum plim_status write_payload(const struct plim_record *r, struct plim_err *err)
 {
 	const struct {
@@ -70,10 +74,20 @@ static enum plim_status write_payload(const struct plim_record *r, struct plim_e
 		const unsigned char *bytes;
 		size_t n;
 	} parts[] = { { "sitecustomize.py", record_payload, record_payload_bytes },
-		      { "plimsoll_gauge_page.py", record_gauge, record_gauge_bytes },
-		      { "plimsoll_job.py", record_job, record_job_bytes } };
+		      { IN_JOB "/__init__.py", NULL, 0 },
+		      { IN_JOB "/_gauge_page.py", record_gauge, record_gauge_bytes },
+		      { IN_JOB "/_job.py", record_job, record_job_bytes },
+		      { IN_JOB "/allocator.py", record_allocator, record_allocator_bytes },
+		      { IN_JOB "/_torch.py", record_torch, record_torch_bytes },
+		      { IN_JOB "/errors.py", record_errors, record_errors_bytes } };
+	char *within = format("%s/" IN_JOB, r->folder);
 	enum plim_status st = PLIM_OK;
 
+	if (!within)
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	if (mkdir(within, 0700))
+		st = err_errno(err, errno, "cannot make '%s'", within);
+	free(within);
 	for (size_t i = 0; !st && i < sizeof(parts) / sizeof(*parts); i++)
 		st = write_part(r, parts[i].name, parts[i].bytes, parts[i].n, err);
 	return st;
@@ -93,10 +107,42 @@ static enum plim_status make_environment(struct plim_record *r, const struct pli
 	e[3] = format("PLIMSOLL_RECORD_MAX_ENTRIES=%llu", (unsigned long long)entries);
 	e[4] = format("PLIMSOLL_RECORD_STACKS=%s", o->stacks ? o->stacks : "python");
 	e[5] = format("PLIMSOLL_RECORD_PACKER=%s", o->packer ? o->packer : "");
+	e[6] = format("PLIMSOLL_RECORD_PLAN=%s", r->plan ? r->plan : "");
+	e[7] = format("PLIMSOLL_RECORD_ALLOCATOR=%s", r->allocator ? r->allocator : "");
 	for (int i = 0; i < ENVIRONMENT; i++)
 		if (!e[i])
 			return err_set(err, PLIM_E_NOMEM, "out of memory");
 	return PLIM_OK;
+}
+
+/* The library that will follow the plan reads it first: what it refuses is said before the job starts. */
+static enum plim_status take_plan(struct plim_record *r, const struct plim_record_options *o,
+				  struct plim_err *err)
+{
+	const char *(*check)(const char *path) = NULL;
+	const char *why;
+	void *library, *at;
+
+	if (!o->plan)
+		return PLIM_OK;
+	if (!o->allocator)
+		return err_set(err, PLIM_E_ARG, "a plan needs libplimsoll_alloc.so");
+	r->plan = realpath(o->plan, NULL); /* the job may change its folder */
+	if (!r->plan)
+		return err_errno(err, errno, "cannot read '%s'", o->plan);
+	r->allocator = realpath(o->allocator, NULL);
+	if (!r->allocator)
+		return err_errno(err, errno, "cannot read '%s'", o->allocator);
+	library = dlopen(r->allocator, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return err_set(err, PLIM_E_UNSUPPORTED, "cannot load the allocator: %s", dlerror());
+	at = dlsym(library, "plimsoll_alloc_check");
+	if (!at)
+		return err_set(err, PLIM_E_UNSUPPORTED, "'%s' is not this release's allocator",
+			       r->allocator);
+	memcpy((void *)&check, (const void *)&at, sizeof(check));
+	why = check(r->plan);
+	return why ? err_set(err, PLIM_E_FORMAT, "'%s': %s", r->plan, why) : PLIM_OK;
 }
 
 void plim_record_options_init(struct plim_record_options *o)
@@ -136,6 +182,8 @@ enum plim_status plim_record_prepare(const struct plim_record_options *options,
 			       base && *base ? base : "/tmp");
 	r->folder_made = !st;
 	if (!st)
+		st = take_plan(r, &o, err);
+	if (!st)
 		st = write_payload(r, err);
 	if (!st)
 		st = make_environment(r, &o, err);
@@ -172,6 +220,29 @@ static enum plim_record_reached read_status(const char *folder, const char *name
 	return reached;
 }
 
+#define FOLDERS_DEEP 3 /* the run's, the package's, that of Python's cache */
+
+/* Takes everything out of a folder of ours; fd is closed. */
+static void empty_folder(int fd, int deep)
+{
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)) != NULL) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		    !unlinkat(dirfd(d), e->d_name, 0) || deep <= 1)
+			continue;
+		empty_folder(openat(dirfd(d), e->d_name,
+				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+			     deep - 1);
+		unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+	}
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+}
+
 static enum plim_record_reached clear_folder(struct plim_record *r)
 {
 	enum plim_record_reached most = PLIM_RECORD_NO_PYTHON, one;
@@ -179,17 +250,17 @@ static enum plim_record_reached clear_folder(struct plim_record *r)
 	struct dirent *e;
 
 	while (d && (e = readdir(d)) != NULL) {
-		if (!strncmp(e->d_name, "status-", 7)) {
-			one = read_status(r->folder, e->d_name);
-			most = one > most ? one : most;
-		}
-		unlinkat(dirfd(d), e->d_name, 0);
-		unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR); /* an empty one of Python's caches */
+		if (strncmp(e->d_name, "status-", 7))
+			continue;
+		one = read_status(r->folder, e->d_name);
+		most = one > most ? one : most;
 	}
 	if (d)
 		closedir(d);
-	if (r->folder_made)
+	if (r->folder_made) {
+		empty_folder(open(r->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), FOLDERS_DEEP);
 		rmdir(r->folder);
+	}
 	r->folder_made = 0;
 	return most;
 }
@@ -258,6 +329,8 @@ void plim_record_free(struct plim_record *r)
 		free(r->environment[i]);
 	free(r->folder);
 	free(r->dir);
+	free(r->plan);
+	free(r->allocator);
 	free(r);
 }
 

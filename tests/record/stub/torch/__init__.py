@@ -7,6 +7,10 @@ class _C:
     def _cuda_memoryStats(device):
         return {"allocated_bytes": {"all": {"current": 7 << 20, "peak": 8 << 20}}, "reserved_bytes": {"all": {"current": 20 << 20, "peak": 20 << 20}},
                 "num_alloc_retries": 1, "num_ooms": len(cuda.memory.events) - 1}
+    @staticmethod
+    def _cuda_record_memory_history(enabled, entries): pass
+    @staticmethod
+    def _cuda_memorySnapshot(pool=None): return {"segments": [], "device_traces": [list(cuda.memory.events)]}
 class optim: pass
 class _optimizer:  # a module whose name torch.optim takes away again, as PyTorch does
     hooks = []

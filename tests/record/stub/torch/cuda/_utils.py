@@ -1,0 +1,1 @@
+def _get_device_index(device, optional=False): return device or 0
