@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import ctypes
 import statistics
+import struct
 import sysconfig
 import threading
 import time
+from array import array
 from collections import deque
 from dataclasses import dataclass, fields
 from types import TracebackType
@@ -112,7 +114,16 @@ class Leak:
 _Reading = tuple[str, _torch.Numbers, tuple[int, int], int]  # of the hooks: label, numbers, retries and failures before, step
 
 
-def _use_of(reading: _Reading) -> MemoryUse:
+# What hooks in C keep (src/gauge/hooks.c): phase, six numbers, retries and failures before, step; and a step's number and bytes
+_PACKED, _PACKED_END = struct.Struct("=10Q"), struct.Struct("=2Q")
+_LABELS = ("", "between", "forward", "backward", "optimizer", "eval", "step")
+_STEPS, _KEPT, _RETRIES, _OOMS = range(4)  # what a monitor counts, where hooks in C count too
+
+
+def _use_of(reading: _Reading | bytes) -> MemoryUse:
+    if isinstance(reading, bytes):
+        phase, *held, retries, ooms, step = _PACKED.unpack(reading)
+        reading = _LABELS[phase], (held[0], held[1], held[2], held[3], held[4], held[5]), (retries, ooms), step
     label, now, last, step = reading
     return MemoryUse(label, now[0], now[1], now[2], now[3], None, None, now[4] - last[0], now[5] - last[1], step, None)
 
@@ -173,18 +184,21 @@ class MemoryMonitor:
 
     def __init__(self, device: Any = None, *, capacity: int = 4096) -> None:
         self.memory = _torch.memory_of(device)
-        self.steps = 0
+        self._counts = array("Q", (0, 0, 0, 0))  # by _STEPS, _KEPT, _RETRIES, _OOMS
         self._slot = min(getattr(self.memory, "index", 0), 15)  # of the gauge
         self._peaks = _torch.peaks_of(self.memory)
-        self._ring: deque[MemoryUse | _Reading] = deque(maxlen=capacity)
-        self._kept = 0
-        self._step_ends: deque[tuple[int, int]] = deque(maxlen=capacity)
-        self._last = (0, 0)
+        self._ring: deque[MemoryUse | _Reading | bytes] = deque(maxlen=capacity)
+        self._step_ends: deque[tuple[int, int] | bytes] = deque(maxlen=capacity)
         self._handles: list[Handle] = []
         self._forks = _torch.forks
         self._lock = threading.Lock()
         self._phases: _Phases | None = None
         self.gauge: Any = None  # a plimsoll.gauge.Gauge, told of each step
+
+    @property
+    def steps(self) -> int:
+        """Training steps that have ended."""
+        return self._counts[_STEPS]
 
     # ---- readings ----
 
@@ -204,8 +218,9 @@ class MemoryMonitor:
 
     def _fill(self, use: MemoryUse, now: _torch.Numbers, seconds: float | None) -> None:
         use.allocated_bytes, use.reserved_bytes, use.peak_allocated_bytes, use.peak_reserved_bytes, retries, ooms = now
-        use.alloc_retries, use.ooms = retries - self._last[0], ooms - self._last[1]
-        self._last = (retries, ooms)
+        counts = self._counts
+        use.alloc_retries, use.ooms = retries - counts[_RETRIES], ooms - counts[_OOMS]
+        counts[_RETRIES], counts[_OOMS] = retries, ooms
         use.seconds = seconds
         known = self.memory.free()
         if known is not None:
@@ -215,7 +230,7 @@ class MemoryMonitor:
     def _keep(self, use: MemoryUse) -> None:
         with self._lock:
             self._ring.append(use)
-            self._kept += 1
+            self._counts[_KEPT] += 1
         if _torch.due:
             _after_mark()
 
@@ -228,7 +243,7 @@ class MemoryMonitor:
 
     def _end_step(self, now: _torch.Numbers, page: Any, phase: int | None, peak: int | None) -> None:
         self._step_ends.append((self.steps, now[0]))
-        self.steps += 1
+        self._counts[_STEPS] += 1
         if page is not None:
             page.step(self.steps, now, self._slot, 0, phase, peak)
         if _torch.due:
@@ -273,7 +288,7 @@ class MemoryMonitor:
             peaks = [use.peak_allocated_bytes for use in uses]
             top = max(uses, key=lambda use: use.peak_allocated_bytes)
             rows.append(PhaseSummary(label, len(uses), int(statistics.median(peaks)), top.peak_allocated_bytes, top.step))
-        return MemorySummary(self.memory.name, self.steps, tuple(rows), self._kept - len(self._ring))
+        return MemorySummary(self.memory.name, self.steps, tuple(rows), self._counts[_KEPT] - len(self._ring))
 
     def leak(self) -> Leak | None:
         """Does memory that outlives steps grow?  None: it does not, or fewer than 12 steps were seen.
@@ -281,7 +296,7 @@ class MemoryMonitor:
         The floor of allocated bytes over parts of the steps, a Theil-Sen slope with Sen's 95 % interval; warm-up (the first
         quarter) is left out, and growth that dies away is none.  With a Recorder running the line that allocates is told.
         """
-        found = trend(list(self._step_ends))
+        found = trend([_PACKED_END.unpack(end) if isinstance(end, bytes) else end for end in list(self._step_ends)])
         if found is None:
             return None
         return Leak(found.slope, found.low, found.high, found.since, found.steps, _leaking_line(), self._full_in(found))
@@ -422,9 +437,10 @@ class _Phases:
             return
         now = self.cut()
         self.step_peak = max(self.step_peak, now[2])
-        self.append(((before if self.each else "step") or "between", now, monitor._last, monitor.steps))
-        monitor._last = now[4:]
-        monitor._kept += 1
+        counts = monitor._counts
+        self.append(((before if self.each else "step") or "between", now, (counts[_RETRIES], counts[_OOMS]), counts[_STEPS]))
+        counts[_RETRIES], counts[_OOMS] = now[4:]
+        counts[_KEPT] += 1
         if step:
             monitor._end_step(now, self.page, GAUGE_PHASES[phase] if self.peaks != "step" else None, self.step_peak)
             self.step_peak = 0
@@ -459,9 +475,10 @@ def _hooks_in_c(phases: _Phases) -> tuple[Callable[..., None], ...] | None:
     function.restype, function.argtypes = ctypes.py_object, [ctypes.py_object]
     try:
         made: tuple[Callable[..., None], ...] = function((
-            monitor, phases, phases.begin, stats, reset, arguments, phases.cut, peaks.open, phases.append, monitor._step_ends.append,
-            phases.grad, page, None if page is None else page.tell_limit, _torch.due, _after_mark, address, monitor._slot,
-            int(is_dict), int(phases.peaks != "step"), int(phases.peaks == "sampled"), int(phases.own_steps), SAMPLED_FIRST, SAMPLED_EACH))
+            monitor._counts, phases, phases.begin, stats, reset, arguments, phases.cut, peaks.open, phases.append, monitor._step_ends.append,
+            phases.grad, page, None if page is None else page.tell_limit, _torch.due, _after_mark, address,
+            monitor._counts.buffer_info()[0], monitor._slot, int(is_dict), int(phases.peaks != "step"),
+            int(phases.peaks == "sampled"), int(phases.own_steps), SAMPLED_FIRST, SAMPLED_EACH))
     except ValueError:  # there is no Python to be found by name
         return None
     return made

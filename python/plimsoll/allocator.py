@@ -355,8 +355,21 @@ def _answer(torch: Any) -> None:
         torch.cuda.memory._dump_snapshot = lambda filename="dump_snapshot.pickle", *a, **k: dump_snapshot(filename)
     _torch.own = numbers, peaks
     _pin_benchmark(torch)
+    _refuse_sharing(torch)
     _torch.logger.warning("plimsoll.allocator is in use; PyTorch refuses under any pluggable allocator: %s",
                           "; ".join(f"{what} ({instead})" for what, instead in REFUSED))
+
+
+def _refuse_sharing(torch: Any) -> None:
+    """What torch.multiprocessing calls for a CUDA tensor; PyTorch's wrapper says nothing of what to do instead."""
+    storage = getattr(torch, "UntypedStorage", None)
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("memory of a GPU cannot be shared with another process under plimsoll.allocator (PyTorch shares none of a "
+                           "pluggable allocator's): send tensor.cpu() and copy it to the GPU there, or leave this allocator out")
+
+    if hasattr(storage, "_share_cuda_"):
+        setattr(storage, "_share_cuda_", refuse)
 
 
 def _pin_benchmark(torch: Any) -> None:

@@ -83,7 +83,8 @@ class HooksInC(WithCard):
                 seen = gauge.read(path=self.path)
                 handle.remove()
             told = [{**use.to_dict(), "seconds": None} for use in monitor.readings()]
-            return told, monitor.steps, list(monitor._step_ends), monitor._last, monitor._kept, seen.to_dict()
+            ends = [_monitor._PACKED_END.unpack(end) if in_c else end for end in monitor._step_ends]
+            return told, monitor.steps, ends, list(monitor._counts), seen.to_dict()
 
     def test_they_say_the_same(self):
         with tempfile.TemporaryDirectory() as folder:

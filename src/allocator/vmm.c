@@ -139,16 +139,11 @@ static enum plim_status open_region(struct vmm *a, uint32_t number)
 	return st;
 }
 
-uint32_t vmm_lane(struct vmm *a, uint64_t stream, uint64_t pool)
+static uint32_t new_lane(struct vmm *a, uint64_t stream, uint64_t pool)
 {
 	struct vmm_lane lane = { .stream = stream, .pool = pool };
 	struct vmm_region region = { .lane = (uint32_t)a->lanes.n, .first = VMM_NONE };
 
-	for (uint32_t i = 0; i < a->lanes.n; i++)
-		if (a->lanes.at[i].stream == stream && a->lanes.at[i].pool == pool) {
-			a->lanes.at[i].dropped = 0;
-			return i;
-		}
 	if (vec_need(a->mem, &a->lanes, 1, &a->err) ||
 	    vec_need(a->mem, &a->regions, VMM_KINDS, &a->err))
 		return VMM_NONE;
@@ -164,6 +159,16 @@ uint32_t vmm_lane(struct vmm *a, uint64_t stream, uint64_t pool)
 		cycles_give_lane(a->plan, a->streams, &a->lanes.at[a->lanes.n - 1].cycles, &a->err);
 	a->streams += !pool;
 	return (uint32_t)a->lanes.n - 1;
+}
+
+uint32_t vmm_lane(struct vmm *a, uint64_t stream, uint64_t pool)
+{
+	for (uint32_t i = 0; i < a->lanes.n; i++)
+		if (a->lanes.at[i].stream == stream && a->lanes.at[i].pool == pool) {
+			a->lanes.at[i].dropped = 0;
+			return i;
+		}
+	return new_lane(a, stream, pool);
 }
 
 void vmm_init(struct vmm *a, struct mem *m, const struct vmm_setup *setup)

@@ -27,12 +27,15 @@ struct python {
 	void *(*new_capsule)(void *at, const char *name, void (*destroy)(void *));
 	void *(*capsule)(void *, const char *name);
 	void *(*call)(void *function, void *arguments);
+	void *(*call_with)(void *function, ...); /* arguments, NULL */
 	void *(*attribute)(void *, void *name);
 	int (*set_attribute)(void *, void *name, void *value);
 	void *(*key)(void *, void *key);
+	void *(*look)(void *dict, void *key); /* borrowed; NULL also without an error */
 	void *(*string)(const char *);
 	void *(*number)(unsigned long long);
 	unsigned long long (*value)(void *);
+	void *(*bytes)(const void *, py_size);
 	void *(*tuple)(py_size);
 	int (*set_item)(void *tuple, py_size, void *stolen);
 	void *(*item)(void *tuple, py_size);
@@ -56,12 +59,15 @@ static const struct python_name names[] = {
 	{ "PyCapsule_New", offsetof(struct python, new_capsule) },
 	{ "PyCapsule_GetPointer", offsetof(struct python, capsule) },
 	{ "PyObject_CallObject", offsetof(struct python, call) },
+	{ "PyObject_CallFunctionObjArgs", offsetof(struct python, call_with) },
 	{ "PyObject_GetAttr", offsetof(struct python, attribute) },
 	{ "PyObject_SetAttr", offsetof(struct python, set_attribute) },
 	{ "PyObject_GetItem", offsetof(struct python, key) },
+	{ "PyDict_GetItemWithError", offsetof(struct python, look) },
 	{ "PyUnicode_InternFromString", offsetof(struct python, string) },
 	{ "PyLong_FromUnsignedLongLong", offsetof(struct python, number) },
 	{ "PyLong_AsUnsignedLongLong", offsetof(struct python, value) },
+	{ "PyBytes_FromStringAndSize", offsetof(struct python, bytes) },
 	{ "PyTuple_New", offsetof(struct python, tuple) },
 	{ "PyTuple_SetItem", offsetof(struct python, set_item) },
 	{ "PyTuple_GetItem", offsetof(struct python, item) },
@@ -75,23 +81,22 @@ static const struct python_name names[] = {
 };
 
 /* Phases as the gauge numbers them, and the one that peaks="step" has. */
-enum { P_NONE, P_BETWEEN, P_FORWARD, P_BACKWARD, P_OPTIMIZER, P_EVAL, P_STEP, PHASES };
-static const char *const phase_names[PHASES] = { "", "between", "forward", "backward", "optimizer", "eval", "step" };
+enum { P_NONE, P_BETWEEN, P_FORWARD, P_BACKWARD, P_OPTIMIZER, P_EVAL, P_STEP };
 
 /* What the attributes and keys are called. */
 enum word {
-	W_STEPS, W_LAST, W_KEPT, W_ALLOCATED, W_WORDS, W_PAGE_LAST, W_PEAK, W_ALLOCATED_BYTES, W_RESERVED_BYTES, W_ALL, W_CURRENT,
+	W_ALLOCATED, W_WORDS, W_PAGE_LAST, W_PEAK, W_ALLOCATED_BYTES, W_RESERVED_BYTES, W_ALL, W_CURRENT,
 	W_PEAK_KEY, W_RETRIES, W_OOMS, WORDS
 };
 static const char *const words[WORDS] = {
-	"steps", "_last", "_kept", "allocated", "words", "last", "peak", "allocated_bytes", "reserved_bytes", "all", "current",
+	"allocated", "words", "last", "peak", "allocated_bytes", "reserved_bytes", "all", "current",
 	"peak", "num_alloc_retries", "num_ooms"
 };
 /* clang-format on */
 
 /* What plim_python_hooks is given, in this order. */
 enum given {
-	G_MONITOR,
+	G_COUNTS,     /* array of the monitor, at G_COUNTS_AT */
 	G_PHASES,     /* .peak, and what is called for the first turn: */
 	G_BEGIN,      /* () */
 	G_STATS,      /* *G_ARGUMENTS -> PyTorch's dict, or six numbers */
@@ -99,8 +104,8 @@ enum given {
 	G_ARGUMENTS,  /* (the device,), or () */
 	G_CUT,        /* () -> six numbers: where peaks nest */
 	G_OPEN,       /* list of open peaks */
-	G_APPEND,     /* a reading */
-	G_APPEND_END, /* (step, allocated bytes) */
+	G_APPEND,     /* a struct reading, as bytes */
+	G_APPEND_END, /* a struct step_end, as bytes */
 	G_GRAD,       /* () -> is this a training step? */
 	G_PAGE,       /* of the gauge, .words and .last; or None */
 	G_LIMIT, /* (the slot): its limit to the page, now and then: asking costs more than a step */
@@ -108,6 +113,7 @@ enum given {
 	G_DUMP,  /* (): makes them */
 	G_OBJECTS,             /* behind them numbers: */
 	G_ADDRESS = G_OBJECTS, /* of the gauge's mapping; 0: none */
+	G_COUNTS_AT,
 	G_SLOT,
 	G_DICT,      /* 1: G_STATS gives a dict */
 	G_BY_PHASE,  /* 0: one reading a step */
@@ -118,11 +124,25 @@ enum given {
 	G_GIVEN
 };
 
+/* What a monitor counts: _monitor.py has the order too. */
+struct counts {
+	uint64_t steps, kept, retries, ooms;
+};
+
+/* What is kept for Python to read when it is asked: one object that the garbage collector does not walk. */
+struct reading {
+	uint64_t phase, now[6], retries_before, ooms_before, step;
+};
+struct step_end {
+	uint64_t step, allocated_bytes;
+};
+
 struct hooks {
 	struct python py;
 	void *object[G_OBJECTS];
-	void *word[WORDS], *phase_name[PHASES];
+	void *word[WORDS];
 	uint64_t number[G_GIVEN - G_OBJECTS];
+	struct counts *counts;
 	struct plim_gauge *gauge; /* over the page; NULL: none */
 	unsigned forks;           /* when it was made */
 	unsigned phase;
@@ -153,35 +173,14 @@ static int python_find(struct python *py)
 
 /* ---- objects ---- */
 
-static void *pair(const struct python *py, void *a, void *b)
+/* function(the bytes of a struct) */
+static int tell(const struct python *py, void *function, const void *what, size_t n)
 {
-	void *t = a && b ? py->tuple(2) : NULL;
+	void *bytes = py->bytes(what, (py_size)n);
+	void *result = bytes ? py->call_with(function, bytes, NULL) : NULL;
 
-	if (!t) {
-		if (a)
-			py->drop(a);
-		if (b)
-			py->drop(b);
-		return NULL;
-	}
-	py->set_item(t, 0, a);
-	py->set_item(t, 1, b);
-	return t;
-}
-
-/* function(argument), both of which may be NULL after an error; the argument is taken. */
-static int tell(const struct python *py, void *function, void *argument)
-{
-	void *t = argument ? py->tuple(1) : NULL, *result;
-
-	if (!t) {
-		if (argument)
-			py->drop(argument);
-		return 0;
-	}
-	py->set_item(t, 0, argument);
-	result = py->call(function, t);
-	py->drop(t);
+	if (bytes)
+		py->drop(bytes);
 	if (result)
 		py->drop(result);
 	return result != NULL;
@@ -219,47 +218,47 @@ static int set_number(const struct hooks *h, void *object, enum word name, uint6
 
 /* ---- readings ---- */
 
-/* at[name], in the place of `at`; NULL: an error */
+/* at[name] of a dict that was just made; its reference stays the dict's.  NULL: an error */
 static void *inside(const struct hooks *h, void *at, enum word name)
 {
-	void *found = at ? h->py.key(at, h->word[name]) : NULL;
+	void *found = at ? h->py.look(at, h->word[name]) : NULL;
 
-	if (at)
-		h->py.drop(at);
+	if (at && !found && !h->py.error()) {
+		found = h->py.key(at, h->word[name]); /* says what is missing */
+		if (found)
+			h->py.drop(found);
+	}
 	return found;
 }
 
-/* The pool of all of one statistic. */
-static void *all_of(const struct hooks *h, void *stats, enum word bytes)
+static int six_of(const struct hooks *h, void *stats, uint64_t six[6])
 {
-	h->py.take(stats);
-	return inside(h, inside(h, stats, bytes), W_ALL);
-}
-
-static void *six_of(const struct hooks *h, void *stats)
-{
-	void *allocated = all_of(h, stats, W_ALLOCATED_BYTES);
-	void *reserved = all_of(h, stats, W_RESERVED_BYTES);
+	void *allocated = inside(h, inside(h, stats, W_ALLOCATED_BYTES), W_ALL);
+	void *reserved = inside(h, inside(h, stats, W_RESERVED_BYTES), W_ALL);
 	void *from[6] = { allocated, reserved, allocated, reserved, stats, stats };
 	static const enum word where[6] = { W_CURRENT,  W_CURRENT, W_PEAK_KEY,
 					    W_PEAK_KEY, W_RETRIES, W_OOMS };
-	void *six = allocated && reserved ? h->py.tuple(6) : NULL;
 
-	for (py_size i = 0; six && i < 6; i++) {
-		void *value = h->py.key(from[i], h->word[where[i]]);
+	for (unsigned i = 0; i < 6; i++) {
+		void *value = inside(h, from[i], where[i]);
 
-		if (value) {
-			h->py.set_item(six, i, value);
-			continue;
-		}
-		h->py.drop(six);
-		six = NULL;
+		if (!value)
+			return 0;
+		six[i] = h->py.value(value);
 	}
-	if (allocated)
-		h->py.drop(allocated);
-	if (reserved)
-		h->py.drop(reserved);
-	return six;
+	return !h->py.error();
+}
+
+static int six_items(const struct hooks *h, void *tuple, uint64_t six[6])
+{
+	for (py_size i = 0; i < 6; i++) {
+		void *value = h->py.item(tuple, i);
+
+		if (!value)
+			return 0;
+		six[i] = h->py.value(value);
+	}
+	return !h->py.error();
 }
 
 /* Did somebody else reset the allocator's peak since ours began?  -1: an error */
@@ -280,66 +279,36 @@ static int shared(const struct hooks *h)
 }
 
 /* _torch.Peaks.cut: six numbers, and the peak begins anew. */
-static void *cut(const struct hooks *h)
+static int cut(const struct hooks *h, uint64_t six[6])
 {
-	int nested = shared(h);
-	void *stats, *six;
+	int nested = shared(h), done;
+	void *stats;
 
 	if (nested < 0)
-		return NULL;
-	if (nested)
-		return h->py.call(h->object[G_CUT], NULL);
-	stats = h->py.call(h->object[G_STATS], h->object[G_ARGUMENTS]);
-	if (!stats || !given(h, G_DICT)) {
-		six = stats;
-	} else {
-		six = six_of(h, stats);
-		h->py.drop(stats);
-	}
-	if (six && !run(&h->py, h->object[G_RESET], h->object[G_ARGUMENTS])) {
-		h->py.drop(six);
-		return NULL;
-	}
-	return six;
+		return 0;
+	stats = nested ? h->py.call(h->object[G_CUT], NULL)
+		       : h->py.call(h->object[G_STATS], h->object[G_ARGUMENTS]);
+	if (!stats)
+		return 0;
+	done = !nested && given(h, G_DICT) ? six_of(h, stats, six) : six_items(h, stats, six);
+	h->py.drop(stats);
+	return done && (nested || run(&h->py, h->object[G_RESET], h->object[G_ARGUMENTS]));
 }
 
-/* ring.append((label, now, last, steps)); last = now[4:]; kept += 1 */
-static int keep(const struct hooks *h, unsigned label, void *now)
+/* ring.append(reading); last = now[4:]; kept += 1 */
+static int keep(const struct hooks *h, unsigned label, const uint64_t now[6])
 {
-	const struct python *py = &h->py;
-	void *reading = py->tuple(4), *retries = py->item(now, 4), *ooms = py->item(now, 5);
-	void *last = py->attribute(h->object[G_MONITOR], h->word[W_LAST]);
-	void *steps = py->attribute(h->object[G_MONITOR], h->word[W_STEPS]), *next;
-	uint64_t kept;
-	int done;
+	struct counts *c = h->counts;
+	struct reading r = { .phase = label,
+			     .retries_before = c->retries,
+			     .ooms_before = c->ooms,
+			     .step = c->steps };
 
-	if (!reading || !retries || !ooms || !last || !steps ||
-	    !number_of(h, h->object[G_MONITOR], W_KEPT, &kept)) {
-		void *held[] = { reading, last, steps };
-
-		for (size_t i = 0; i < 3; i++)
-			if (held[i])
-				py->drop(held[i]);
-		return 0;
-	}
-	py->take(h->phase_name[label]);
-	py->take(now);
-	py->take(retries);
-	py->take(ooms);
-	py->set_item(reading, 0, h->phase_name[label]);
-	py->set_item(reading, 1, now);
-	py->set_item(reading, 2, last);
-	py->set_item(reading, 3, steps);
-	next = pair(py, retries, ooms);
-	done = next && !py->set_attribute(h->object[G_MONITOR], h->word[W_LAST], next) &&
-	       set_number(h, h->object[G_MONITOR], W_KEPT, kept + 1);
-	if (next)
-		py->drop(next);
-	if (!done) {
-		py->drop(reading);
-		return 0;
-	}
-	return tell(py, h->object[G_APPEND], reading);
+	memcpy(r.now, now, sizeof(r.now));
+	c->retries = now[4];
+	c->ooms = now[5];
+	c->kept++;
+	return tell(&h->py, h->object[G_APPEND], &r, sizeof(r));
 }
 
 /* ---- the gauge ---- */
@@ -360,6 +329,22 @@ static struct plim_gauge *gauge_of(const struct hooks *h)
 	return open == h->py.none ? NULL : h->gauge;
 }
 
+static int ask_limit(const struct hooks *h)
+{
+	void *slot = h->py.number(given(h, G_SLOT)), *arguments = slot ? h->py.tuple(1) : NULL;
+	int done;
+
+	if (!arguments) {
+		if (slot)
+			h->py.drop(slot);
+		return 0;
+	}
+	h->py.set_item(arguments, 0, slot);
+	done = run(&h->py, h->object[G_LIMIT], arguments);
+	h->py.drop(arguments);
+	return done;
+}
+
 /* A step's numbers, to its page; its clock is shared with Python, which may tell steps too. */
 static int page_step(struct hooks *h, uint64_t steps, const uint64_t now[6], unsigned phase)
 {
@@ -377,23 +362,16 @@ static int page_step(struct hooks *h, uint64_t steps, const uint64_t now[6], uns
 	if (h->asked && ended - h->asked < LIMITS_EVERY_NS)
 		return 1;
 	h->asked = ended;
-	return tell(&h->py, h->object[G_LIMIT], h->py.number(given(h, G_SLOT)));
+	return ask_limit(h);
 }
 
-static int end_step(struct hooks *h, const uint64_t now[6], void *allocated, unsigned phase)
+static int end_step(struct hooks *h, const uint64_t now[6], unsigned phase)
 {
-	const struct python *py = &h->py;
-	uint64_t steps;
-	void *end;
+	struct step_end end = { h->counts->steps++, now[0] };
 
-	if (!number_of(h, h->object[G_MONITOR], W_STEPS, &steps))
-		return 0;
-	py->take(allocated);
-	end = pair(py, py->number(steps), allocated);
-	return tell(py, h->object[G_APPEND_END], end) &&
-	       set_number(h, h->object[G_MONITOR], W_STEPS, steps + 1) &&
-	       page_step(h, steps + 1, now, given(h, G_BY_PHASE) ? phase : P_NONE) &&
-	       (!py->list_size(h->object[G_DUE]) || run(py, h->object[G_DUMP], NULL));
+	return tell(&h->py, h->object[G_APPEND_END], &end, sizeof(end)) &&
+	       page_step(h, end.step + 1, now, given(h, G_BY_PHASE) ? phase : P_NONE) &&
+	       (!h->py.list_size(h->object[G_DUE]) || run(&h->py, h->object[G_DUMP], NULL));
 }
 
 /* ---- turns ---- */
@@ -402,9 +380,8 @@ static int end_step(struct hooks *h, const uint64_t now[6], void *allocated, uns
 static int turn(struct hooks *h, unsigned phase, int step)
 {
 	unsigned before = h->phase, label;
-	uint64_t now[6] = { 0 }, steps = 0;
-	void *six;
-	int done = 1;
+	uint64_t now[6], steps;
+	int done;
 
 	h->phase = phase;
 	if (!step && given(h, G_BY_PHASE))
@@ -419,20 +396,15 @@ static int turn(struct hooks *h, unsigned phase, int step)
 	if (!step &&
 	    (!h->each || (phase == P_FORWARD && (before == P_BETWEEN || before == P_NONE))))
 		return 1;
-	six = cut(h);
-	if (!six)
+	if (!cut(h, now))
 		return 0;
-	for (py_size i = 0; i < 6; i++)
-		now[i] = h->py.value(h->py.item(six, i));
 	h->step_peak = now[2] > h->step_peak ? now[2] : h->step_peak;
 	label = !h->each ? P_STEP : before ? before : P_BETWEEN;
-	done = !h->py.error() && keep(h, label, six) &&
-	       (!step || end_step(h, now, h->py.item(six, 0), phase));
-	h->py.drop(six);
+	done = keep(h, label, now) && (!step || end_step(h, now, phase));
 	if (step)
 		h->step_peak = 0;
 	if (done && step && given(h, G_SAMPLED)) {
-		done = number_of(h, h->object[G_MONITOR], W_STEPS, &steps);
+		steps = h->counts->steps;
 		h->each = steps < given(h, G_FIRST) || steps % given(h, G_EACH) == 0 ||
 			  now[2] > h->highest;
 	}
@@ -544,7 +516,6 @@ static void hooks_free(void *capsule)
 
 	drop_all(py, h->object, G_OBJECTS);
 	drop_all(py, h->word, WORDS);
-	drop_all(py, h->phase_name, PHASES);
 	gauge_forget(h->gauge);
 	free(h);
 }
@@ -565,10 +536,9 @@ static int take_given(struct hooks *h, void *arguments)
 	}
 	for (unsigned i = 0; i < WORDS; i++)
 		h->word[i] = h->py.string(words[i]);
-	for (unsigned i = 0; i < PHASES; i++)
-		h->phase_name[i] = h->py.string(phase_names[i]);
 	h->forks = gauge_forks();
 	h->each = given(h, G_BY_PHASE) != 0;
+	h->counts = (struct counts *)(uintptr_t)given(h, G_COUNTS_AT);
 	if (given(h, G_ADDRESS))
 		h->gauge = gauge_over((void *)(uintptr_t)given(h, G_ADDRESS));
 	return !h->py.error();

@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
-"""allocator.py run MODE PROGRAM | check | all OUT [TRIPLES [PROGRAM...]]: libplimsoll_alloc.so on a real GPU.
+"""allocator.py run MODE PROGRAM | check MODE | all OUT [TRIPLES [PROGRAM[=TRIPLES]...]]: libplimsoll_alloc.so on a real GPU.
 
 MODE is native, es (expandable segments) or plimsoll; needs PyTorch with CUDA, and PLIMSOLL_ALLOC_LIBRARY.  `run` trains one program
-and prints JSON; `check` fills every block with its number on its stream and reads it back; `all` runs interleaved triples.
-Exits with 77 where there is no GPU.
+and prints JSON; `check` fills every block with its number on its stream and reads it back; `all` runs interleaved triples, each
+run a fork of this process before CUDA starts (a process of its own, less the import), and prints a table with intervals.
+SECONDS_MAX: `all` begins no run after them.  Exits with 77 where there is no GPU.
 """
 import json
+import math
 import os
-import subprocess
+import signal
+import statistics
 import sys
 import time
+import traceback
 
 MODES = ("native", "es", "plimsoll")
-PROGRAMS = ("gpt2", "ckpt", "llama_var", "tiny", "serve")
+PROGRAMS = ("gpt2", "ckpt", "llama_var", "tiny=5", "serve")
+RUN_S = 60  # a run that takes longer hangs
+MARGIN = 1.01, 64 << 20  # of live memory, that a plan may take
 
 
 def start(mode):
@@ -62,7 +68,8 @@ def llama(torch, width, layers, heads, vocab, checkpoint=False):
             logits = self.head(self.norm(x))
             return logits if labels is None else F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
-    return Model().cuda()
+    with torch.device("cuda"):
+        return Model()
 
 
 def train(torch, model, batches):
@@ -299,28 +306,92 @@ def check(mode):
     print(json.dumps(out))
 
 
-def child(*args, env=None):
-    done = subprocess.run([sys.executable, __file__, *args], capture_output=True, text=True, env={**os.environ, **(env or {})})
+def fork_run(out, mode, name):
+    """A run's row, from a child that sets its environment before CUDA starts."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        errors = os.open(os.path.join(out, "errors.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(write, 1)
+        os.dup2(errors, 2)
+        signal.alarm(RUN_S)
+        try:
+            run(mode, name)
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, encoding="utf-8") as f:
+        text = f.read()
+    os.waitpid(child, 0)
     try:
-        return json.loads(done.stdout.strip().splitlines()[-1])
+        return json.loads(text.strip().splitlines()[-1])
     except (IndexError, ValueError):
-        return {"args": args, "rc": done.returncode, "out": done.stdout[-500:], "err": done.stderr[-1500:]}
+        return {"mode": mode, "program": name, "failed": text[-300:]}
 
 
-def all_(out, triples="1", *programs):
-    rows = []
-    with open(os.path.join(out, "allocator.json"), "w", encoding="utf-8") as f:
-        if triples == "check":
-            rows = [child("check", mode) for mode in ("plimsoll", "native")]
-            triples = "1"
-        for k in range(int(triples)):
-            for name in programs or PROGRAMS:
+def interval(ratios):
+    """Geometric mean of ratios of pairs and its 95 % interval, by Student's t of their logarithms."""
+    t = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+    logs = [math.log(r) for r in ratios]
+    mean = statistics.fmean(logs)
+    if len(logs) not in t:
+        return f"{math.exp(mean):.3f}"
+    half = t[len(logs)] * statistics.stdev(logs) / math.sqrt(len(logs))
+    return f"{math.exp(mean):.3f} ({math.exp(mean - half):.3f} to {math.exp(mean + half):.3f})"
+
+
+def table(rows):
+    """Markdown: a line a program; a ratio is Plimsoll's to the better of the others in the same triple."""
+    print("| program | triples | live, GB | native | expandable | Plimsoll | over live | within 1 % + 64 MiB | reserved, ratio "
+          "| ms a step native | expandable | Plimsoll | step, ratio |")
+    print("|---" * 13 + "|")
+    for name in dict.fromkeys(r["program"] for r in rows):
+        triples = {}
+        for r in rows:
+            if r["program"] == name and "failed" not in r:
+                triples.setdefault(r["round"], {})[r["mode"]] = r
+        whole = [t for t in triples.values() if len(t) == len(MODES)]
+        if not whole:
+            continue
+
+        def ratio(what):
+            return interval([t["plimsoll"][what] / min(t["native"][what], t["es"][what]) for t in whole])
+
+        live = max(t["plimsoll"]["requested_peak"] for t in whole)
+        reserved = {m: max(t[m]["reserved_peak"] for t in whole) for m in MODES}
+        ms = ["%.1f–%.1f" % (min(t[m]["ms"] for t in whole), max(t[m]["ms"] for t in whole)) for m in MODES]
+        print("| %s | %d | %.3f | %s | +%.1f %% | %s | %s | %s | %s |" % (
+            name, len(whole), live / 1e9, " | ".join("%.3f" % (reserved[m] / 1e9) for m in MODES),
+            100 * (reserved["plimsoll"] / live - 1), "yes" if reserved["plimsoll"] <= live * MARGIN[0] + MARGIN[1] else "no",
+            ratio("reserved_peak"), " | ".join(ms), ratio("ms")), flush=True)
+
+
+def all_(out, triples="3", *programs):
+    import torch._dynamo  # noqa: F401  what a first step would import
+    import torch.utils.checkpoint
+
+    import plimsoll.allocator  # noqa: F401
+
+    for fill in ("kaiming_uniform_", "uniform_", "normal_", "ones_"):  # seconds of random numbers; memory and time are the same
+        setattr(torch.nn.init, fill, lambda tensor, *a, **k: tensor.detach().zero_())
+    wanted = {name: int(n or triples) for name, _, n in (p.partition("=") for p in programs or PROGRAMS)}
+    end, rows = time.time() + float(os.environ.get("SECONDS_MAX", "3600")), []
+    with open(os.path.join(out, "allocator.jsonl"), "w", encoding="utf-8") as f:
+        for k in range(max(wanted.values())):
+            for name in [name for name, n in wanted.items() if k < n]:
                 for mode in MODES[k % 3:] + MODES[:k % 3]:
-                    rows.append(child("run", mode, name))
-                    print(json.dumps(rows[-1])[:700], flush=True)
-                    f.seek(0)
-                    json.dump(rows, f, indent=1)
-                    f.flush()
+                    began = time.time()
+                    if began > end:
+                        print("NOT RUN:", k, name, mode)
+                        continue
+                    rows.append({**fork_run(out, mode, name), "round": k, "wall_s": round(time.time() - began, 1)})
+                    print(json.dumps(rows[-1]), file=f, flush=True)
+    if any("no GPU" in r.get("failed", "") for r in rows):
+        sys.exit(77)
+    table(rows)
 
 
 if __name__ == "__main__":
