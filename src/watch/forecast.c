@@ -96,8 +96,23 @@ static void duration(char *out, size_t room, const struct plim_interval *s)
 		snprintf(out, room, "%.0f to %.0f %s", floor(low / unit), ceil(high / unit), name);
 }
 
+/*
+ * What PyTorch's cache holds beside the floor: where it lies in pieces that are too small, the job dies with that much unused.
+ * Whether it does cannot be seen from outside, so it counts for the early end alone.
+ */
+static double scattered(unsigned kind, const struct watch_sample *now,
+			const struct watch_slope *slope)
+{
+	uint64_t cache = minus(now->gauge.reserved_bytes, now->gauge.allocated_bytes);
+
+	if (kind != WATCH_MEM_GAUGE || cache == PLIM_UNKNOWN)
+		return 0;
+	return (double)cache + slope->above;
+}
+
 static enum plim_status put_words(struct plim_watch_forecast *f, const struct watch_slope *slope,
-				  unsigned kind, struct arena *arena, struct plim_err *err)
+				  double cache, unsigned kind, struct arena *arena,
+				  struct plim_err *err)
 {
 	struct lines evidence = { .arena = arena, .err = err };
 	char when[64], growth[32], room[32], spike[32], steps[96] = "", low[32], high[32];
@@ -123,6 +138,12 @@ static enum plim_status put_words(struct plim_watch_forecast *f, const struct wa
 			  "spikes stand up to %s above these points; it ends in the first one that "
 			  "finds no room",
 			  text_size(spike, whole(slope->spike_high)));
+	if (cache > SPIKE * slope->middle * slope->seconds)
+		lines_add(
+			&evidence,
+			"PyTorch's cache has %s beside them: in pieces too small for a request, it "
+			"ends that much earlier",
+			text_size(spike, whole(cache)));
 	if (f->confidence == PLIM_WATCH_LOW)
 		lines_add(&evidence, "if it went on like this, it would be full in %s%s", when,
 			  steps);
@@ -150,7 +171,7 @@ static bool foresee(const struct watch_job *j, unsigned kind, struct watch_slope
 		return false;
 	/* Of the floor; the job dies of the first spike above it that finds no room. */
 	left = (double)f->room_bytes + slope->above;
-	low = fmax(0, left - slope->spike_high) / slope->high;
+	low = fmax(0, left - slope->spike_high - scattered(kind, now, slope)) / slope->high;
 	high = fmax(0, left - slope->spike_low) / slope->low + slope->spike_every;
 	if (low > DAY)
 		return false;
@@ -188,7 +209,8 @@ enum plim_status watch_forecast(const struct watch_job *j, struct arena *arena,
 
 		if (better || !foresee(j, kind, &slope, &(*out)[*n]))
 			continue;
-		st = put_words(&(*out)[*n], &slope, kind, arena, err);
+		st = put_words(&(*out)[*n], &slope, scattered(kind, watch_job_last(j), &slope),
+			       kind, arena, err);
 		if (st)
 			return st;
 		++*n;
