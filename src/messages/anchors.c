@@ -72,17 +72,31 @@ static unsigned block_of(const char *p)
 }
 
 #define LETTERS (SCAN_ANCHOR_BYTES * 8) /* bits of a key */
+
+/* The first letters in one case. */
+static uint64_t letters_of(const char *p)
+{
+	uint64_t letters = 0;
+
+	_Static_assert(SCAN_ANCHOR_BYTES < sizeof(letters), "a letter more has room");
+	memcpy(&letters, p, SCAN_ANCHOR_BYTES);
+	return (letters | 0x2020202020202020u) & (((uint64_t)1 << LETTERS) - 1);
+}
+
+/* Fibonacci hashing of the letters of a key; `bits` of it. */
+static unsigned hash_of(uint64_t key, unsigned bits)
+{
+	return (unsigned)(((key << (64 - LETTERS)) * 0x9e3779b97f4a7c15u) >> (64 - bits));
+}
+
 /*
  * What decides of nearly all that begin alike: the first letters in one case, and above them the one
  * behind, or behind the blanks there; 0: none.
  */
 static uint64_t key_of(const char *p, const char *end)
 {
-	uint64_t letters = 0, behind = 0;
+	uint64_t letters = letters_of(p), behind = 0;
 
-	_Static_assert(SCAN_ANCHOR_BYTES < sizeof(letters), "a letter more has room");
-	memcpy(&letters, p, SCAN_ANCHOR_BYTES);
-	letters = (letters | 0x2020202020202020u) & (((uint64_t)1 << LETTERS) - 1);
 	for (p += SCAN_ANCHOR_BYTES; p < end && *p == ' '; p++)
 		;
 	if (p < end)
@@ -90,10 +104,18 @@ static uint64_t key_of(const char *p, const char *end)
 	return letters | behind << LETTERS;
 }
 
-/* The chain of all with these first letters, by Fibonacci hashing. */
+/* The chain of all with these first letters. */
 static unsigned head_of(uint64_t key)
 {
-	return (unsigned)(((key << (64 - LETTERS)) * 0x9e3779b97f4a7c15u) >> (64 - SCAN_HEAD_BITS));
+	return hash_of(key, SCAN_HEAD_BITS);
+}
+
+/* May an entry begin with these letters?  Nearly all that none begins with is told apart here. */
+static int is_seen(const struct scan_anchors *a, const char *p)
+{
+	unsigned bit = hash_of(letters_of(p), SCAN_SEEN_BITS);
+
+	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
 }
 
 static char lower(char c)
@@ -106,7 +128,9 @@ static void add(struct scan_anchors *a, const char *anchor, size_t n, int id)
 	uint64_t key = key_of(anchor, anchor + n);
 	int16_t *head = &a->head[head_of(key)];
 	int16_t entry = (int16_t)a->n++;
+	unsigned bit = hash_of(key, SCAN_SEEN_BITS);
 
+	a->seen[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	a->entries[entry] = (struct scan_entry){ key, anchor, (uint32_t)n, id, *head };
 	*head = entry;
 	for (size_t i = 0; i <= LAST; i++) {
@@ -196,8 +220,8 @@ const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const
 		uint8_t shift = a->shift[block_of(p + LAST)];
 		uint64_t key;
 
-		if (shift) {
-			p += shift;
+		if (shift || !is_seen(a, p)) {
+			p += shift ? shift : 1;
 			continue;
 		}
 		key = key_of(p, end);

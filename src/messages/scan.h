@@ -156,8 +156,11 @@ enum scan_special {
 
 /* Three letters of a text decide how far to go; `head`: by the first letters, the entries that may begin. */
 #define SCAN_HEAD_BITS 13
+#define SCAN_SEEN_BITS 16
 struct scan_anchors {
 	uint8_t shift[1 << 15];
+	uint64_t seen[1 << (SCAN_SEEN_BITS -
+			    6)]; /* a bit for each hash of an entry's first letters */
 	int16_t head[1 << SCAN_HEAD_BITS];
 	struct scan_entry {
 		uint64_t key; /* of its first letters */
