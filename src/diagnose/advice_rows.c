@@ -1334,6 +1334,15 @@ const struct advice_row advice_rows[] = {
 	  .not_tasks = TASK(VOLUMES),
 	  .text = "smaller or shorter inputs there too: evaluation often takes whole pictures and "
 		  "the longest sequences, which training cuts" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .set = SET(MEDIA),
+	  .doing = ~DOING(TRAINING),
+	  .moments = AT(GENERATION) | AT(FORWARD) | AT(MOMENT_UNKNOWN) | AT(EVAL),
+	  .not_tasks = DRAWN,
+	  .text = "smaller or fewer pictures and frames for the model to see (max_pixels of the "
+		  "processor), attention that holds no matrix of all pairs "
+		  "(attn_implementation=\"sdpa\" or \"flash_attention_2\"), a quantised model",
+	  .first = "smaller or fewer pictures (max_pixels of the processor)",
+	  .fix = "AutoProcessor.from_pretrained(..., max_pixels=512*28*28)", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(GENERATION), .engines = TORCH,
 	  .not_tasks = DRAWN,
 	  .text = "fewer sequences at a time or shorter ones: the KV cache grows with both; "
@@ -1347,9 +1356,9 @@ const struct advice_row advice_rows[] = {
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
 	  .unless = SET(BATCH) | SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),
-	  .text = "a smaller micro-batch with gradient accumulation, and a bound on the longest "
-		  "sequence or largest picture",
-	  .first = "a smaller micro-batch, with gradient accumulation" },
+	  .text = "a smaller micro-batch with gradient accumulation, smaller inputs (crop, "
+		  "resolution, sequence length), and a bound on the longest",
+	  .first = "a smaller micro-batch, with gradient accumulation, or smaller inputs" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(BATCH),
@@ -1575,6 +1584,10 @@ const struct advice_row advice_rows[] = {
 	  .text = "keep the data set in arrays or memory-mapped files (numpy, Arrow), not in "
 		  "Python lists of objects: reference counts copy shared pages",
 	  .first = "keep the data set in arrays or memory-mapped files" },
+	{ HELPS, .kinds = HOSTS, .doing = DOING(EVALUATION), .engines = TORCH,
+	  .text = "keep less of each batch: predictions in place of logits "
+		  "(preprocess_logits_for_metrics); what evaluation gathers lies in host memory",
+	  .first = "keep predictions in place of logits (preprocess_logits_for_metrics)" },
 	{ HELPS, .kinds = HOSTS, .doing = RUNS,
 	  .engines = TORCH | PICTURES | IN(SGLANG) | IN(UNKNOWN),
 	  .text = "a smaller model or input, or less kept on the host (swap space, offloaded "
