@@ -114,6 +114,10 @@ const struct advice_row advice_rows[] = {
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
 	  .first = "look at the size of the input: so much at once is seldom meant" },
+	{ HELPS, .kinds = GPU, .facts = F_HUGE, .engines = TORCH, .not_tasks = LARGE_AT_ONCE,
+	  .text = "where it is meant, as attention over all pairs of pixels or tokens is: a "
+		  "smaller picture or a shorter sequence, or attention that holds no such matrix "
+		  "(scaled_dot_product_attention, FlashAttention, xformers)" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
 	  .text = "where there is no such limit: a smaller batch or model, which asks for less" },
 	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS, .engines = TORCH | IN(MEGATRON),
@@ -327,6 +331,18 @@ const struct advice_row advice_rows[] = {
 		  "(num_ctx)",
 	  .first = "OLLAMA_FLASH_ATTENTION=1, or a smaller num_ctx or num_batch",
 	  .fix = "OLLAMA_FLASH_ATTENTION=1" },
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .set = SET(BUFFERS),
+	  .without = F_ONE_BUFFER,
+	  .text = "a smaller compute buffer, which had no room: -ub 256 or 128, -fa on, a shorter "
+		  "context (-c {context}); of several cards a build with GGML_SCHED_MAX_COPIES=1, "
+		  "which keeps one copy",
+	  .first = "a smaller compute buffer (-ub 256, -fa on)", .fix = "-ub 256 -fa on",
+	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .set = SET(BUFFERS), .without = F_ONE_BUFFER,
+	  .text = "a smaller compute buffer, which had no room: a smaller num_batch, a shorter "
+		  "context (num_ctx), OLLAMA_FLASH_ATTENTION=1",
+	  .first = "a shorter context (num_ctx) or a smaller num_batch",
+	  .fix = "OLLAMA_FLASH_ATTENTION=1" },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
 	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
 		  "CPU (--cpu-moe, --n-cpu-moe N)",
@@ -499,9 +515,9 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .set = SET(MODEL_OFFLOAD),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
 	  .unless = SET(SEQUENTIAL_OFFLOAD),
-	  .text = "pipe.enable_sequential_cpu_offload() instead of enable_model_cpu_offload(), "
-		  "which is "
-		  "much slower; or quantised weights",
+	  .text = "no .to(\"cuda\") beside enable_model_cpu_offload(), which would put all of it "
+		  "there; quantised weights; or pipe.enable_sequential_cpu_offload(), which is "
+		  "much slower",
 	  .first = "quantised weights, or pipe.enable_sequential_cpu_offload()",
 	  .fix = "pipe.enable_sequential_cpu_offload()" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
@@ -632,6 +648,11 @@ const struct advice_row advice_rows[] = {
 		  "rmm.reinitialize(managed_memory=True))",
 	  .first = "work in parts (dask_cudf), or spill to the host",
 	  .fix = "rmm.reinitialize(managed_memory=True)" },
+	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .backends = ON(CUDA), .without = F_HUGE,
+	  .last = 1,
+	  .text = "see who else holds the card (nvidia-smi), another notebook's kernel for "
+		  "instance: where even little is refused, nothing was left",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .doing = DOING(TRAINING),
 	  .text = "a smaller batch", .first = "a smaller batch" },
 	{ HELPS, .kinds = GPU, .engines = IN(CUPY),
@@ -839,6 +860,11 @@ const struct advice_row advice_rows[] = {
 #define TRAINS                                                      \
 	.kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING), \
 	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
+	{ HELPS, TRAINS, .engines = TRAINERS, .facts = F_HALF,
+	  .text = "shorter sequences: so much at once is a mask or a matrix over all pairs of "
+		  "tokens, or the logits of all of them; FlashAttention (axolotl: flash_attention: "
+		  "true), which holds none",
+	  .first = "shorter sequences, with FlashAttention" },
 	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(BATCH),
 	  .text = "a smaller micro-batch: micro_batch_size: 1 with a larger "
 		  "gradient_accumulation_steps",
@@ -848,6 +874,10 @@ const struct advice_row advice_rows[] = {
 	  .text = "a shorter sequence_len, and sample_packing that fills it; adapter: qlora with "
 		  "load_in_4bit: true",
 	  .first = "a shorter sequence_len", .fix = "sequence_len: 2048", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(SHARDED),
+	  .text = "over several cards the model shared: deepspeed: "
+		  "deepspeed_configs/zero3_bf16.json, or fsdp",
+	  .fix = "deepspeed: deepspeed_configs/zero3_bf16.json" },
 	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(CHECKPOINTING),
 	  .text = "gradient_checkpointing: true", .fix = "gradient_checkpointing: true" },
 	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .unless = SET(BATCH),
@@ -1402,6 +1432,13 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller batch or input; where nothing is trained, torch.inference_mode() "
 		  "around the model and weights in 16 bits",
 	  .first = "a smaller batch or input" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
+	  .causes = OF(CAPACITY), .engines = TORCH,
+	  .doing = DOING(LOADING) | DOING(STARTING) | DOING(CONVERTING) | DOING(COMPILING),
+	  .text = "a smaller model, or this one in 16 bits, quantised or over several cards "
+		  "(device_map=\"auto\"); where it ran already, a smaller batch or input",
+	  .first = "a smaller or quantised model, or a smaller batch or input",
+	  .fix = "from_pretrained(..., dtype=torch.bfloat16, device_map=\"auto\")" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .set = SET(DEEPSPEED),
 	  .doing = DOING(TRAINING), .unless = SET(SHARDED),
 	  .moments = ~AT(LOADING) & ((1u << MESSAGES_MOMENTS) - 1),
@@ -1441,12 +1478,14 @@ const struct advice_row advice_rows[] = {
 	  .engines = TORCH, .doing = DOING(TRAINING), .without = F_HUGE, .unless = SET(SHARDED),
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .text = "if it is 1 at a time already: a smaller model, the model shared over several "
-		  "cards (FSDP, DeepSpeed's ZeRO 3), or a card with more memory" },
+		  "cards (FSDP, DeepSpeed's ZeRO 3), or a card with more memory",
+	  .first = "a smaller model, or a card with more memory" },
 	{ HELPS, .kinds = GPU, .bounds = BY(DEVICE) | BY(UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = TORCH, .doing = ~DOING(TRAINING), .without = F_HUGE,
+	  .engines = TORCH, .doing = RUNS | DOING(EVALUATION) | DOING(UNKNOWN), .without = F_HUGE,
 	  .moments = AT(FORWARD) | AT(GENERATION) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .text = "if it is 1 at a time already: a smaller or quantised model, several cards "
-		  "(device_map=\"auto\"), or a card with more memory" },
+		  "(device_map=\"auto\"), or a card with more memory",
+	  .first = "a smaller or quantised model, or a card with more memory" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
 	  .backends = CUDA_LIKE, .facts = F_FIXED | F_GAPS, .last = 1,
 	  .text = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512, which is cheap: it helps if "

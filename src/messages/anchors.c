@@ -44,6 +44,7 @@ static const struct {
 	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
 	{ "Skipping tactic", SCAN_CAUGHT }, /* TensorRT */
 	{ "skipping batch", SCAN_CAUGHT },
+	{ "Failed (CUDA out of memory) on", SCAN_CAUGHT }, /* ESMFold */
 	{ "skipping this batch", SCAN_CAUGHT },
 	{ "skip this batch", SCAN_CAUGHT },
 	{ "skipping update", SCAN_CAUGHT },

@@ -396,6 +396,15 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Out of memory error on GPU {device}. Cannot allocate {tried2}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DETAIL, 1, "RMM allocation of {tried} failed", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_BUDGET, 1, "rmm*Maximum pool size exceeded",
+	  "RMM's own pool of the card's memory was at its maximum",
+	  "a larger maximum_pool_size (rmm.reinitialize), or none; another release of RMM, where "
+	  "so "
+	  "little was asked for" },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "maxTokensInPagedKvCache ({fits}) must be large enough to process", NULL,
+	  "a shorter max_seq_len to build for, or a larger kv_cache_free_gpu_mem_fraction with "
+	  "nothing else on the card: what is left holds less than one sequence" },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "std::bad_alloc: out_of_memory: ", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "PT_DEVMEM Allocation failed for size::{tried}",
 	  "Gaudi's memory was full", NULL },
@@ -1201,6 +1210,9 @@ const struct messages_wording scan_wordings[] = {
 	  "a buffer of PhysX was too small for so many environments, not the card",
 	  "the named buffer larger in the scene's PhysX settings (gpu_collision_stack_size, "
 	  "gpu_max_rigid_patch_count ...), or fewer environments" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "out of memory (/app/tensorrt_llm", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Failed (CUDA out of memory) on", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "ran out of memory, skipping", NULL, NULL },
 	/* OpenCL: NVIDIA's gives no buffer above a quarter of the card */
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Memory Object Allocation Failure", ONE_BUFFER,
 	  OPENCL_HELPS },
