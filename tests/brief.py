@@ -7,8 +7,10 @@ remedy stand within twelve; a healthy run says so in its third line, and no text
 import os
 import re
 import sys
+import tempfile
 
 import lib
+import page_reader
 
 lib.start(sys.argv[1])
 LINES, MORE, FIRST = 40, 6, 12
@@ -50,6 +52,44 @@ def why_agrees(path):
     lib.expect(both[0][start:end] in both[1], path, "why --snapshot tells the death otherwise")
     report, why = (remedies_of(text.splitlines()) for text in both)
     lib.expect(report == why[: len(report)], path, "why --snapshot advises otherwise", report, why)
+
+
+def unwrapped(text):
+    """One line, so that where a text breaks does not count."""
+    return " ".join(text.split())
+
+
+def told_alike(path, told, faces):
+    """Text, `why --snapshot` and page say the words of the result's `told`, in its order, and no face another verdict."""
+    wanted = [told["headline"], *(line["text"] for line in told["lines"]), *told["remedies"], told["held"], told["kinds"],
+              *(h["text"] for h in told["holders"]), told["peak"], told["stop"]]
+    for name, text in faces.items():
+        at, said, shown = 0, unwrapped(text), 0
+        for words in filter(None, wanted):
+            found = said.find(unwrapped(words), at)
+            shown += found >= 0
+            at = found if found >= 0 else at
+            # the brief text has the first remedies and holders alone, and counts the others
+            alone = words in told["remedies"][1:] or any(h["text"] == words for h in told["holders"][1:])
+            lib.expect(found >= 0 or alone, path, name, "does not say in its place:", words)
+        lib.expect(shown >= min(4, len(wanted)), path, name, "says", shown)
+
+
+def faces_agree(path, told):
+    """The three, wide enough that no place is shortened."""
+    wide = ("--width", 200)
+    faces = {"report": lib.run("report", path, *wide).stdout}
+    log = os.path.join(os.path.dirname(path), "oom", os.path.basename(path).split(".")[0] + ".txt")
+    told_alike(path, told["told"], faces)
+    if os.path.exists(log):
+        with_log = lib.result("report", path, "--log", log)["devices"][0]["told"]
+        told_alike(path, with_log, {"why": lib.run("why", log, "--snapshot", path, *wide).stdout})
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "page.html")
+        lib.run("report", path, "-o", out)
+        with open(out, encoding="utf-8") as f:
+            parts, _ = page_reader.read(f.read())
+        lib.expect(parts[0].device["told"] == told["told"], path, "the page is given other words")
 
 
 def remedies_of(lines):
@@ -97,6 +137,7 @@ def check(path):
             sums_agree(path, died[0]["oom"][-1], lines)
             lists_agree(path, lines)
             why_agrees(path)
+        faces_agree(path, told[0])
     leaks = any(f["id"] == "leak" for d in told for f in d["findings"])
     if told and not died:
         head = "NO FAILURE, BUT A LEAK" if leaks else "No events" if not any(d["events"] for d in told) else "No failure"

@@ -268,6 +268,41 @@ struct plim_report_check {
 	bool exact;
 };
 
+/* A line below the headline of what is told first. */
+struct plim_report_line {
+	/* limit, because, line, refused, since, full or cause; null: it stands alone */
+	const char *label;
+	const char *text;  /* a sentence, or a place: "model.py:40 in loss < train.py:152" */
+	const char *brief; /* of a place: the same in fewer columns; null: it is a sentence */
+};
+
+/* Who held memory, as people read it. */
+struct plim_report_holder {
+	uint64_t bytes;    /* (never null) */
+	const char *text;  /* the model's line, and the user's that called it; or what it is */
+	const char *brief; /* the same in fewer columns */
+};
+
+/*
+ * What a person is told of a device first, in this order: the text, the page and `why --snapshot` show these words and no
+ * others.
+ */
+struct plim_report_told {
+	const char *kind;               /* died, refused (and caught), leak, fine or no_events */
+	const char *headline;           /* "DIED OF FRAGMENTATION, backward of step 15: ..." */
+	struct plim_report_line *lines; /* its sum, its limit, its cause, its place */
+	size_t line_count;
+	const char **remedies; /* what to do, best first */
+	size_t remedy_count;
+	const char *held;  /* "Who held 3.02 GiB allocated"; null: nothing was held */
+	const char *kinds; /* what that was for: "1.74 GiB activations, ..."; null: not known */
+	struct plim_report_holder *holders; /* largest first */
+	size_t holder_count;
+	const char *peak; /* "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved" */
+	const char *
+		stop; /* where in a step the recording ends; null: between steps, or none are seen */
+};
+
 struct plim_report_device {
 	uint64_t device;                   /* (never null) ordinal */
 	uint64_t events;                   /* (never null) number of events */
@@ -303,6 +338,7 @@ struct plim_report_device {
 	/* largest allocated bytes in equal parts of the events */
 	uint64_t *timeline_bytes;
 	size_t timeline_count;
+	struct plim_report_told told; /* what a person is told first */
 };
 
 struct plim_report {

@@ -1914,6 +1914,49 @@ class ReportCheck(Object):
     """the replay explains every event and ends with exactly the snapshot's blocks"""
 
 
+class ReportLine(Object):
+    __slots__ = ()
+    label: str | None
+    """limit, because, line, refused, since, full or cause; null: it stands alone"""
+    text: str | None
+    """a sentence, or a place: 'model.py:40 in loss < train.py:152'"""
+    brief: str | None
+    """of a place: the same in fewer columns; null: it is a sentence"""
+
+
+class ReportHolder(Object):
+    __slots__ = ()
+    bytes: int
+    """"""
+    text: str | None
+    """the model's line, and the user's that called it; or what it is"""
+    brief: str | None
+    """the same in fewer columns"""
+
+
+class ReportTold(Object):
+    __slots__ = ()
+    kind: str | None
+    """died, refused (and caught), leak, fine or no_events"""
+    headline: str | None
+    """'DIED OF FRAGMENTATION, backward of step 15: ...'"""
+    lines: list[ReportLine]
+    """its sum, its limit, its cause, its place"""
+    remedies: list[str]
+    """what to do, best first"""
+    held: str | None
+    """'Who held 3.02 GiB allocated'; null: nothing was held"""
+    kinds: str | None
+    """what that was for: '1.74 GiB activations, ...'; null: not known"""
+    holders: list[ReportHolder]
+    """largest first"""
+    peak: str | None
+    """'3.44 GiB allocated, forward of step 15; 3.97 GiB reserved'"""
+    stop: str | None
+    """where in a step the recording ends; null: between steps, or none are seen"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"lines": ReportLine, "holders": ReportHolder}
+
+
 class ReportDevice(Object):
     __slots__ = ()
     device: int
@@ -1955,7 +1998,9 @@ class ReportDevice(Object):
     """last event that they cover; null without events"""
     timeline_bytes: list[int]
     """largest allocated bytes in equal parts of the events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck}
+    told: ReportTold
+    """what a person is told first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
 
 
 class ReportFields(Object):

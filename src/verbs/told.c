@@ -1,40 +1,20 @@
-/* What several verbs tell of a death, in the same words and the same order: report, and why with a recording. */
+/* The words that a person is told first, made once for every face: text, page, why. */
 #include "verbs/told.h"
 
-#include "verbs/out.h"
+#include "diagnose/diagnose.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define NARROW 64 /* columns; below, what is said beside a name is left out */
-
-unsigned told_columns(const struct text *t)
-{
-	return t->style.width ? t->style.width : 80;
-}
-
-int told_narrow(const struct text *t)
-{
-	return told_columns(t) < NARROW;
-}
-
-/* ", backward of step 15", ", in request 3" */
-void told_place(struct text *t, const struct plim_report_device *d, const char *phase,
-		uint64_t step)
-{
-	const char *what = d->step_basis && !strcmp(d->step_basis, "request") ? "request" : "step";
-
-	/* the phase of a request is a request, if it is no other */
-	if (phase && (!strcmp(phase, "other") || !strcmp(phase, "request")))
-		phase = NULL;
-	if (phase)
-		text_printf(t, step != PLIM_UNKNOWN ? ", %s of" : ", in %s", phase);
-	else if (step != PLIM_UNKNOWN)
-		text_puts(t, ", in");
-	if (step == PLIM_UNKNOWN)
-		return;
-	text_printf(t, " %s ", what);
-	text_count(t, step);
-}
+struct telling {
+	const struct plim_report_device *d;
+	struct arena *arena;
+	struct plim_err *err;
+	struct plim_report_told *out;
+	int planned, has_frames;
+	enum plim_report_group group_by;
+	VEC(struct plim_report_line) lines;
+};
 
 const struct plim_report_oom *told_last_oom(const struct plim_report_device *d)
 {
@@ -51,7 +31,7 @@ const struct plim_finding *told_finding(const struct plim_report_device *d, cons
 	return NULL;
 }
 
-int told_died_of_leak(const struct plim_report_device *d)
+static int died_of_leak(const struct plim_report_device *d)
 {
 	const struct plim_verdict *v = d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
 
@@ -59,7 +39,7 @@ int told_died_of_leak(const struct plim_report_device *d)
 }
 
 /* What explains a death best, besides its arithmetic. */
-const struct plim_finding *told_explaining(const struct plim_report_device *d)
+static const struct plim_finding *explaining(const struct plim_report_device *d)
 {
 	static const char *const ids[] = { "leak",
 					   "optimizer_first_step",
@@ -72,97 +52,149 @@ const struct plim_finding *told_explaining(const struct plim_report_device *d)
 	const struct plim_finding *found = NULL;
 
 	for (size_t i = 0; !found && i < sizeof(ids) / sizeof(ids[0]); i++) {
-		if (!strcmp(ids[i], "leak") && !told_died_of_leak(d))
+		if (!strcmp(ids[i], "leak") && !died_of_leak(d))
 			continue;
 		found = told_finding(d, ids[i]);
 	}
 	return found;
 }
 
-/* An alternative is the same remedy. */
-static const char *without_or(const char *line)
+int told_in_verdict(const struct plim_report_device *d, const struct plim_finding *f)
 {
-	return strncmp(line, "or: ", 4) ? line : line + 4;
+	static const char *const ids[] = { "oom", "fragmentation", "optimizer_first_step",
+					   "outside_allocator" };
+
+	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
+		if (!strcmp(f->id, ids[i]))
+			return 1;
+	return died_of_leak(d) && f == told_finding(d, "leak");
 }
 
-void told_add_remedy(struct remedies *x, const char *line)
+int told_has(const struct plim_report_device *d, const struct plim_finding *f)
 {
-	for (size_t i = 0; i < x->n; i++)
-		if (!strcmp(without_or(x->at[i]), without_or(line)))
-			return;
-	x->all++;
-	if (x->n < sizeof(x->at) / sizeof(x->at[0]))
-		x->at[x->n++] = line;
+	return told_in_verdict(d, f) ||
+	       f == (told_last_oom(d) ? explaining(d) : told_finding(d, "leak"));
 }
 
-void told_remedies(const struct plim_report_device *d, struct remedies *x)
+int told_piles_up(const struct plim_report_device *d)
 {
-	const struct plim_verdict *v = told_last_oom(d)->verdict;
-	const struct plim_finding *why = told_explaining(d);
-
-	if (v->helps_count)
-		told_add_remedy(x, v->helps[0]);
-	for (size_t i = 0; why && i < why->fix_count; i++)
-		told_add_remedy(x, why->fix[i]);
-	for (size_t i = 1; i < v->helps_count; i++)
-		told_add_remedy(x, v->helps[i]);
+	return told_finding(d, "leak") || told_finding(d, "duplicate_weights");
 }
 
-/* "What to do, best first (3 of 5)" */
-void told_counted(struct text *t, const char *title, size_t shown, size_t all)
+static int by_request(const struct plim_report_device *d)
 {
-	out_head(t, title);
-	if (shown < all)
-		text_printf(t, told_narrow(t) ? " (%zu of %zu)" : " (%zu of %zu, all: --why)",
-			    shown, all);
-	text_puts(t, "\n");
+	return d->step_basis && !strcmp(d->step_basis, "request");
 }
 
-void told_what_to_do(struct text *t, const struct remedies *x, size_t most)
+void told_place(struct text *t, const struct plim_report_device *d, const char *phase,
+		uint64_t step)
 {
-	size_t shown = x->n < most ? x->n : most;
-
-	if (!x->n)
+	/* the phase of a request is a request, if it is no other */
+	if (phase && (!strcmp(phase, "other") || !strcmp(phase, "request")))
+		phase = NULL;
+	if (phase)
+		text_printf(t, step != PLIM_UNKNOWN ? ", %s of" : ", in %s", phase);
+	else if (step != PLIM_UNKNOWN)
+		text_puts(t, ", in");
+	if (step == PLIM_UNKNOWN)
 		return;
-	told_counted(t, "What to do, best first", shown, x->all);
-	for (size_t i = 0; i < shown; i++) {
-		text_printf(t, "  %zu. ", i + 1);
-		text_wrap_name(t, 5, 5, x->at[i]);
-	}
+	text_puts(t, by_request(d) ? " request " : " step ");
+	text_count(t, step);
 }
 
-/* "DIED OF FRAGMENTATION, in backward of step 15: 843.75 MiB was refused" */
-void told_death_head(struct text *t, int planned, const struct plim_report_device *d,
-		     const struct plim_report_oom *oom)
+/* ---- words ---- */
+
+static struct text words_new(const struct telling *x)
+{
+	struct text t;
+
+	text_init(&t, x->arena->mem, NULL);
+	return t;
+}
+
+static const char *words_take(const struct telling *x, struct text *t)
+{
+	const char *kept = arena_copy(x->arena, text_get(t), x->err);
+
+	text_release(t);
+	return kept;
+}
+
+static void add(struct telling *x, const char *label, const char *text, const char *brief)
+{
+	const struct plim_report_line line = { label, text, brief };
+
+	if (text && !x->err->status)
+		(void)vec_push(x->arena->mem, &x->lines, line, x->err);
+}
+
+/* Without the folders in front: a line has room for two. */
+static const char *base_of(const char *frame)
+{
+	const char *in = strstr(frame, " in "), *at = in ? in : frame + strlen(frame);
+
+	while (at > frame && at[-1] != '/')
+		at--;
+	return at;
+}
+
+/* The line of the model's code, and the user's line that called it, whose function is the less telling one. */
+static const char *frames(struct telling *x, int inferred, const char *code, const char *own,
+			  int with_function)
+{
+	const char *at = base_of(code ? code : own), *line = own ? base_of(own) : at;
+	size_t n = with_function ? strlen(at) : strcspn(at, " ");
+	int both = strcmp(at, line) != 0;
+
+	return arena_text(x->arena, x->err, "%s%.*s%s%.*s", inferred ? "backward of " : "", (int)n,
+			  at, both ? " < " : "", both ? (int)strcspn(line, " ") : 0, line);
+}
+
+static void add_place(struct telling *x, const char *label, int inferred, const char *code,
+		      const char *own)
+{
+	if (own)
+		add(x, label, frames(x, inferred, code, own, 1), frames(x, inferred, code, own, 0));
+}
+
+/* A finding's title without its place, which has a line of its own. */
+static const char *title_of(struct telling *x, const struct plim_finding *f)
+{
+	const char *from = strncmp(f->title, "leak: ", 6) ? f->title : f->title + 6;
+	const char *end = f->place.frame ? strrchr(from, '(') : NULL;
+	size_t n = end && end > from + 1 ? (size_t)(end - from - 1) : strlen(from);
+
+	return arena_text(x->arena, x->err, "%.*s", (int)n, from);
+}
+
+/* ---- a death ---- */
+
+static void tell_headline(struct telling *x, const struct plim_report_oom *oom)
 {
 	static const char *const causes[] = { [PLIM_CAUSE_UNKNOWN] = "DIED, cause not decided",
 					      [PLIM_CAUSE_CAPACITY] = "DIED OF CAPACITY",
 					      [PLIM_CAUSE_FRAGMENTATION] = "DIED OF FRAGMENTATION",
 					      [PLIM_CAUSE_LEAK] = "DIED OF A LEAK" };
-	const struct plim_verdict *v = oom->verdict;
-	struct text words;
+	struct text words = words_new(x);
 
-	text_init(&words, t->mem, &t->style);
+	x->out->kind = oom->survived ? "refused" : "died";
 	if (oom->survived)
 		text_puts(&words, "REFUSED AND CAUGHT");
 	else
-		text_puts(&words, planned ? "WILL DIE" : causes[v->cause]);
-	told_place(&words, d, oom->phase, oom->step);
+		text_puts(&words, x->planned ? "WILL DIE" : causes[oom->verdict->cause]);
+	told_place(&words, x->d, oom->phase, oom->step);
 	text_puts(&words, ": ");
 	text_bytes(&words, oom->requested_bytes);
 	text_puts(&words, " was refused");
-	if (d->oom_count > 1) {
+	if (x->d->oom_count > 1) {
 		text_puts(&words, " (the last of ");
-		text_count(&words, d->oom_count);
+		text_count(&words, x->d->oom_count);
 		text_puts(&words, " failures)");
 	}
-	text_hue(t, oom->survived ? TEXT_HEAD : TEXT_BAD);
-	text_wrap(t, 0, 2, "%s", text_get(&words));
-	text_plain(t);
-	text_release(&words);
+	x->out->headline = words_take(x, &words);
 }
 
-static void limit_line(struct text *t, const struct plim_report_oom *oom)
+static void tell_limit(struct telling *x, const struct plim_report_oom *oom)
 {
 	static const char *const words[] = {
 		[PLIM_BOUND_UNKNOWN] = "not known: the card, or somebody else on it",
@@ -173,125 +205,321 @@ static void limit_line(struct text *t, const struct plim_report_oom *oom)
 	};
 	char free[32];
 
-	text_puts(t, "  limit   ");
-	text_wrap(t, 10, 10, "%s; the driver had %s free", words[oom->verdict->bound_by],
-		  text_size(free, oom->device_free_bytes));
+	add(x, "limit",
+	    arena_text(x->arena, x->err, "%s; the driver had %s free",
+		       words[oom->verdict->bound_by], text_size(free, oom->device_free_bytes)),
+	    NULL);
 }
 
-/* "/home/me/train.py:41 in main", in so many columns, its end. */
-static void told_fitted(struct text *t, const char *name, unsigned columns)
-{
-	text_name_fit(t, name, strlen(name), columns, TEXT_CUT_LEFT);
-}
-
-/* Without the folders in front: in the brief text a line has room for two. */
-static const char *base_of(const char *frame)
-{
-	const char *in = strstr(frame, " in "), *at = in ? in : frame + strlen(frame);
-
-	while (at > frame && at[-1] != '/')
-		at--;
-	return at;
-}
-
-/* The line of the model's code, and the user's line that called it. */
-static void put_frames(struct text *t, const char *code, const char *own, int with_function)
-{
-	if (!code)
-		code = own;
-	code = base_of(code);
-	text_name(t, code, with_function ? strlen(code) : strcspn(code, " "));
-	if (own && strcmp(code, base_of(own)) != 0) { /* its function is the less telling one */
-		own = base_of(own);
-		text_puts(t, " < ");
-		text_name(t, own, strcspn(own, " "));
-	}
-}
-
-/* The same in so many columns: the function goes first, then the start. */
-void told_frames(struct text *t, const char *code, const char *own, unsigned columns)
-{
-	struct text name;
-
-	text_init(&name, t->mem, &t->style);
-	put_frames(&name, code, own, 1);
-	if (text_width(text_get(&name), name.n) > columns) {
-		text_release(&name);
-		text_init(&name, t->mem, &t->style);
-		put_frames(&name, code, own, 0);
-	}
-	told_fitted(t, text_get(&name), columns);
-	text_release(&name);
-}
-
-/* The line that asked for what was refused. */
-static void line_line(struct text *t, const char *label, const struct plim_report_oom *oom)
-{
-	const char *own = oom->frame ? oom->frame : oom->backward_of;
-	unsigned room = told_columns(t) - 10;
-
-	if (!own)
-		return;
-	text_printf(t, "  %-8s%s", label, oom->frame ? "" : TOLD_BACKWARD_OF);
-	told_frames(t, oom->code_frame, own, room - (oom->frame ? 0 : TOLD_BACKWARD_COLUMNS));
-	text_puts(t, "\n");
-}
-
-/* A finding's title without its place, which has a line of its own. */
-static void title_words(struct text *t, const struct plim_finding *f)
-{
-	const char *from = strncmp(f->title, "leak: ", 6) ? f->title : f->title + 6;
-	const char *end = f->place.frame ? strrchr(from, '(') : NULL;
-
-	text_put(t, from, end && end > from + 1 ? (size_t)(end - from - 1) : strlen(from));
-}
-
-void told_title(struct text *t, unsigned first, unsigned hang, const struct plim_finding *f)
-{
-	struct text words;
-
-	text_init(&words, t->mem, &t->style);
-	title_words(&words, f);
-	text_wrap_name(t, first, hang, text_get(&words));
-	text_release(&words);
-}
-
-static void because(struct text *t, const struct plim_verdict *v, const struct plim_finding *why)
+static void tell_cause(struct telling *x, const struct plim_verdict *v,
+		       const struct plim_finding *why)
 {
 	struct text words;
 
 	if (!why && (v->cause || !v->likely_cause))
 		return;
-	text_init(&words, t->mem, &t->style);
+	words = words_new(x);
 	if (!v->cause && v->likely_cause)
 		text_printf(&words, "%s is likelier, not certain%s",
 			    plim_cause_name(v->likely_cause), why ? "; " : "");
 	if (why)
-		title_words(&words, why);
-	text_puts(t, "  because ");
-	text_wrap_name(t, 10, 10, text_get(&words));
-	text_release(&words);
+		text_puts(&words, title_of(x, why));
+	add(x, "because", words_take(x, &words), NULL);
 }
 
-void told_leak_line(struct text *t, const char *frame)
+static void tell_death(struct telling *x)
 {
-	text_puts(t, "  line    ");
-	told_fitted(t, frame, told_columns(t) - 10);
-	text_puts(t, "\n");
-}
+	const struct plim_report_oom *oom = told_last_oom(x->d);
+	const struct plim_finding *why = explaining(x->d);
+	int leaked = why && died_of_leak(x->d);
 
-void told_death(struct text *t, int planned, const struct plim_report_device *d)
-{
-	const struct plim_report_oom *oom = told_last_oom(d);
-	const struct plim_finding *why = told_explaining(d);
-
-	told_death_head(t, planned, d, oom);
-	text_puts(t, "  ");
-	text_wrap(t, 2, 2, "%s", oom->verdict->arithmetic);
+	tell_headline(x, oom);
+	add(x, NULL, oom->verdict->arithmetic, NULL);
 	if (oom->verdict->cause) /* else the sum has all that is known of it */
-		limit_line(t, oom);
-	because(t, oom->verdict, why);
-	if (why && told_died_of_leak(d) && why->place.frame)
-		told_leak_line(t, why->place.frame);
-	line_line(t, why && told_died_of_leak(d) ? "refused" : "line", oom);
+		tell_limit(x, oom);
+	tell_cause(x, oom->verdict, why);
+	if (leaked)
+		add(x, "line", why->place.frame, why->place.frame);
+	add_place(x, leaked ? "refused" : "line", !oom->frame, oom->code_frame,
+		  oom->frame ? oom->frame : oom->backward_of);
+}
+
+/* ---- a leak ---- */
+
+static uint64_t step_at(const struct plim_report_device *d, uint64_t event)
+{
+	for (size_t i = 0; i < d->step_count; i++)
+		if (event <= d->steps[i].end_event)
+			return d->steps[i].index;
+	return PLIM_UNKNOWN;
+}
+
+/* "event 2,410 (step 2); 1,000 more of them would take 122.07 GiB" */
+static void tell_since(struct telling *x, const struct plim_finding *f,
+		       const struct plim_report_leak *one)
+{
+	uint64_t step = step_at(x->d, one->first_event);
+	char a[32], b[32], c[32], in_step[48] = "";
+
+	if (step != PLIM_UNKNOWN)
+		(void)snprintf(in_step, sizeof(in_step), " (%s %s)",
+			       by_request(x->d) ? "request" : "step", text_number(c, step));
+	add(x, "since",
+	    arena_text(x->arena, x->err, "event %s%s; 1,000 more of them would take %s",
+		       text_number(a, one->first_event), in_step,
+		       text_size(b, 1000 * f->per_period_bytes)),
+	    NULL);
+}
+
+/* "RTX 4090 at step 190 to 231; H100 80GB at step 702 to 851, if it goes on so" */
+static void tell_full(struct telling *x)
+{
+	const struct plim_report_device *d = x->d;
+	struct text words;
+	char low[32], high[32];
+
+	if (!d->fill_count || d->fills[0].repetitions.low > DIAGNOSE_FILLS_MAX)
+		return;
+	words = words_new(x);
+	for (size_t i = 0; i < d->fill_count; i++) {
+		const struct plim_report_fill *f = &d->fills[i];
+		int by_step = f->step.low != PLIM_UNKNOWN;
+		const struct plim_interval *n = by_step ? &f->step : &f->repetitions;
+
+		text_printf(&words, "%s%s %s ", i ? "; " : "", f->gpu,
+			    by_step ? "at step" : "after");
+		text_number(low, n->low);
+		text_number(high, n->high);
+		text_puts(&words, low);
+		if (n->low != n->high)
+			text_printf(&words, " to %s", high);
+		if (!by_step)
+			text_printf(&words, " more %s%s", f->period,
+				    !strcmp(f->period, "forward pass") ? "es" : "s");
+	}
+	text_puts(&words, ", if it goes on so");
+	add(x, "full", words_take(x, &words), NULL);
+}
+
+static void tell_leak(struct telling *x, const struct plim_finding *f)
+{
+	const struct plim_report_leak *one = x->d->leak_count ? &x->d->leaks[0] : NULL;
+
+	x->out->kind = "leak";
+	x->out->headline =
+		arena_text(x->arena, x->err, "NO FAILURE, BUT A LEAK: %s", title_of(x, f));
+	if (one)
+		tell_since(x, f, one);
+	tell_full(x);
+	if (f->evidence_count > 1)
+		add(x, "cause", f->evidence[1], NULL);
+	if (one)
+		add(x, "line", one->frame, one->frame);
+}
+
+/* "No failure. No leak." and how far that goes. */
+static void tell_fine(struct telling *x)
+{
+	const struct plim_report_device *d = x->d;
+
+	x->out->kind = d->events ? "fine" : "no_events";
+	x->out->headline =
+		!d->events   ? "No events were recorded: this is what was there at the end."
+		: x->planned ? "No failure in this plan."
+		: !x->has_frames
+			? "No failure. Leaks are not looked for: no stacks of events were recorded."
+		: d->step_count < TOLD_STEPS
+			? "No failure. Whether it leaks is not known: too few steps were recorded."
+		: !told_piles_up(d) ? "No failure. No leak."
+				    : "No failure.";
+}
+
+/* ---- what to do ---- */
+
+/* An alternative is the same remedy. */
+static const char *without_or(const char *line)
+{
+	return strncmp(line, "or: ", 4) ? line : line + 4;
+}
+
+static void add_remedies(struct telling *x, const char *const *lines, size_t n)
+{
+	struct plim_report_told *to = x->out;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < to->remedy_count &&
+		       strcmp(without_or(to->remedies[k]), without_or(lines[i])) != 0)
+			k++;
+		if (k == to->remedy_count)
+			to->remedies[to->remedy_count++] = lines[i];
+	}
+}
+
+/* The remedy of what explains a death stands behind the verdict's first. */
+static void tell_remedies(struct telling *x)
+{
+	const struct plim_report_oom *oom = told_last_oom(x->d);
+	const struct plim_verdict *v = oom ? oom->verdict : NULL;
+	const struct plim_finding *why = oom ? explaining(x->d) : told_finding(x->d, "leak");
+	size_t first = v && v->helps_count ? 1 : 0;
+
+	x->out->remedies =
+		arena_take(x->arena, (v ? v->helps_count : 0) + (why ? why->fix_count : 0),
+			   sizeof(*x->out->remedies), x->err);
+	if (!x->out->remedies)
+		return;
+	if (v)
+		add_remedies(x, v->helps, first);
+	if (why)
+		add_remedies(x, why->fix, why->fix_count);
+	if (v)
+		add_remedies(x, v->helps + first, v->helps_count - first);
+}
+
+/* ---- who held it ---- */
+
+#define KIND_PART 50 /* kinds that take less are not told */
+
+struct kind {
+	const char *name;
+	uint64_t bytes;
+};
+
+static int larger_kind(const void *a, const void *b)
+{
+	const struct kind *x = a, *y = b;
+
+	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+void told_kinds(struct text *line, const struct plim_report_categories *c, uint64_t least)
+{
+	const uint64_t bytes[TIMELINE_CATEGORIES] = {
+		[TIMELINE_PARAMETER] = c->parameter,
+		[TIMELINE_GRADIENT] = c->gradient,
+		[TIMELINE_OPTIMIZER_STATE] = c->optimizer_state,
+		[TIMELINE_ACTIVATION] = c->activation,
+		[TIMELINE_INPUT] = c->input,
+		[TIMELINE_WORKSPACE] = c->workspace,
+		[TIMELINE_TEMPORARY] = c->temporary,
+		[TIMELINE_AUTOGRAD_DETAIL] = c->autograd_detail,
+		[TIMELINE_KV_CACHE] = c->kv_cache,
+		[TIMELINE_BUFFER] = c->buffer,
+		[TIMELINE_UNKNOWN] = c->unknown,
+		[TIMELINE_PRIOR] = c->before_recording,
+	};
+	struct kind list[TIMELINE_CATEGORIES];
+
+	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
+		list[k] = (struct kind){ recording_category_words(timeline_category_names[k]),
+					 bytes[k] };
+	sort_items(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
+	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes > least; i++) {
+		text_puts(line, i ? ", " : "");
+		text_bytes(line, list[i].bytes);
+		text_printf(line, " %s", list[i].name);
+	}
+}
+
+static void tell_holder(struct telling *x, const struct plim_report_owner *one,
+			struct plim_report_holder *to)
+{
+	int by_place = x->group_by != PLIM_GROUP_SIZE;
+	const char *code = by_place && one->code_frame ? one->code_frame : one->frame;
+
+	to->bytes = one->bytes;
+	if (one->before_recording) {
+		to->text = "there before the recording began";
+		to->brief = to->text;
+	} else if (code) {
+		to->text = frames(x, one->inferred, code, one->frame, 1);
+		to->brief = frames(x, one->inferred, code, one->frame, 0);
+	} else {
+		to->text = x->has_frames ? "no Python stack (autograd's backward, as a rule)"
+					 : "no stacks were recorded";
+		to->brief = x->has_frames ? "no Python stack" : to->text;
+	}
+}
+
+static void tell_holders(struct telling *x)
+{
+	const struct plim_report_owners *o = &x->d->at_peak;
+	int by_code = x->group_by == PLIM_GROUP_USER_FRAME;
+	const struct plim_report_owner *at = by_code ? o->by_code : o->owners;
+	size_t n = by_code ? o->by_code_count : o->owner_count;
+	char size[32];
+
+	if (!n)
+		return;
+	x->out->held = arena_text(x->arena, x->err, "Who held %s%s %s",
+				  !strcmp(o->what, "oom")    ? ""
+				  : !strcmp(o->what, "end")  ? "at the end "
+				  : !strcmp(o->what, "peak") ? "at the peak "
+							     : "at that event ",
+				  text_size(size, o->total_bytes), o->measure);
+	if (o->categories && o->total_bytes > o->categories->unknown) {
+		struct text words = words_new(x);
+
+		told_kinds(&words, o->categories, o->total_bytes / KIND_PART);
+		x->out->kinds = words_take(x, &words);
+	}
+	x->out->holders = arena_take(x->arena, n, sizeof(*x->out->holders), x->err);
+	for (size_t i = 0; x->out->holders && i < n; i++)
+		tell_holder(x, &at[i], &x->out->holders[x->out->holder_count++]);
+}
+
+/* ---- its peak ---- */
+
+static void tell_peak(struct telling *x)
+{
+	const struct plim_report_device *d = x->d;
+	struct text words = words_new(x);
+	char step[32];
+
+	text_bytes(&words, d->peak.allocated_bytes);
+	text_puts(&words, " allocated");
+	told_place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
+	text_puts(&words, "; ");
+	text_bytes(&words, d->peak.reserved_bytes);
+	text_puts(&words, " reserved");
+	x->out->peak = words_take(x, &words);
+	if (d->stop)
+		x->out->stop =
+			arena_text(x->arena, x->err, "It stops within step %s, in its %s pass.",
+				   text_number(step, d->stop->step), d->stop->phase);
+}
+
+enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, struct arena *a,
+			   struct plim_report_device *d, struct plim_err *err)
+{
+	struct telling x = { .d = d,
+			     .arena = a,
+			     .err = err,
+			     .out = &d->told,
+			     .planned = (flags & TOLD_PLANNED) != 0,
+			     .has_frames = (flags & TOLD_FRAMES) != 0,
+			     .group_by = group_by };
+	const struct plim_finding *leaks = told_finding(d, "leak");
+
+	d->told = (struct plim_report_told){ .kind = NULL };
+	err->status = PLIM_OK;
+	if (told_last_oom(d))
+		tell_death(&x);
+	else if (leaks)
+		tell_leak(&x, leaks);
+	else
+		tell_fine(&x);
+	tell_remedies(&x);
+	tell_holders(&x);
+	tell_peak(&x);
+	if (!err->status)
+		d->told.lines = arena_take(a, x.lines.n, sizeof(*d->told.lines), err);
+	if (d->told.lines) {
+		memcpy(d->told.lines, x.lines.at, x.lines.n * sizeof(*d->told.lines));
+		d->told.line_count = x.lines.n;
+	}
+	vec_release(a->mem, &x.lines);
+	return err->status;
 }

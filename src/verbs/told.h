@@ -1,11 +1,12 @@
 /*
- * What several verbs tell of a death, in the same words and the same order: report, and why with a recording.  A device
- * here is one of a report, of which a verdict, its findings and what a step is are enough.
+ * What a person is told of a recording first: its verdict, what to do, who held the memory, its peak.  told_fill() makes
+ * the words, once; report prints them, why prints them beside a log, the page has them in its JSON.
  */
 #ifndef VERBS_TOLD_H
 #define VERBS_TOLD_H
 
 #include "base/base.h"
+#include "timeline/timeline.h"
 
 #include <plimsoll/report.h>
 
@@ -17,38 +18,48 @@ int told_narrow(const struct text *t);
 void told_place(struct text *t, const struct plim_report_device *d, const char *phase,
 		uint64_t step);
 
-/* The failure that is explained, NULL: none; a finding by its id; what explains the death best, besides its arithmetic. */
+/* The failure that is explained, NULL: none; a finding by its id. */
 const struct plim_report_oom *told_last_oom(const struct plim_report_device *d);
 const struct plim_finding *told_finding(const struct plim_report_device *d, const char *id);
-int told_died_of_leak(const struct plim_report_device *d);
-const struct plim_finding *told_explaining(const struct plim_report_device *d);
 
-/* Sentences, numbered; the remedy of what explains the death stands behind the first. */
-struct remedies {
-	const char *at[24];
-	size_t n, all;
+/* Does a death's verdict tell this one with its evidence; does what is told first? */
+int told_in_verdict(const struct plim_report_device *d, const struct plim_finding *f);
+int told_has(const struct plim_report_device *d, const struct plim_finding *f);
+
+/* Does memory pile up from step to step, by a leak or a second set of weights? */
+int told_piles_up(const struct plim_report_device *d);
+
+/* "2.31 GiB activations, 471.07 MiB parameters": the largest first, of those with more than `least` bytes. */
+void told_kinds(struct text *line, const struct plim_report_categories *c, uint64_t least);
+
+#define TOLD_STEPS 4 /* so many steps that nothing grew over is worth a line */
+
+/*
+ * Fill d->told; all else of it is filled, and texts are `a`'s.  Failures behind d->oom_count are not told, and of one that is
+ * not the recording's last the owners are not known: d->at_peak is empty then.
+ */
+enum told_flags { TOLD_PLANNED = 1, TOLD_FRAMES = 2 }; /* it is a plan's; stacks were recorded */
+enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, struct arena *a,
+			   struct plim_report_device *d, struct plim_err *err);
+
+/* ---- printing (told_text.c) ---- */
+
+/* How much is shown of each part. */
+struct told_limits {
+	size_t remedies, others, holders;
+	unsigned rows; /* of the chart */
+	int cures;     /* of the others */
 };
-void told_add_remedy(struct remedies *x, const char *line);
-void told_remedies(const struct plim_report_device *d, struct remedies *x);
-/* "What to do, best first (3 of 5)", and so many of them. */
-void told_counted(struct text *t, const char *title, size_t shown, size_t all);
-void told_what_to_do(struct text *t, const struct remedies *x, size_t most);
+#define TOLD_COLUMNS 10 /* of a label, with what is in front */
 
-#define TOLD_BACKWARD_OF "backward of "
-#define TOLD_BACKWARD_COLUMNS ((unsigned)sizeof(TOLD_BACKWARD_OF) - 1)
-
-/* The line of the model's code, and the user's line that called it, in so many columns: the function goes first. */
-void told_frames(struct text *t, const char *code, const char *own, unsigned columns);
-/* "  line    train.py:41 in step", of a leak. */
-void told_leak_line(struct text *t, const char *frame);
-/* A finding's title without its place, which has a line of its own. */
-void told_title(struct text *t, unsigned first, unsigned hang, const struct plim_finding *f);
-
-/* "DIED OF FRAGMENTATION, in backward of step 15: 843.75 MiB was refused"; `planned`: it is a plan's. */
-void told_death_head(struct text *t, int planned, const struct plim_report_device *d,
-		     const struct plim_report_oom *oom);
-#define TOLD_COLUMNS 10 /* of a label below it, with what is in front */
-/* That, with its sum, its limit, its cause and its line. */
-void told_death(struct text *t, int planned, const struct plim_report_device *d);
+/* Headline and the lines below it. */
+void told_put_verdict(struct text *t, const struct plim_report_device *d);
+void told_put_headline(struct text *t, const struct plim_report_device *d);
+/* What to do; findings that nothing else tells; who held it; the peak and its picture. */
+void told_put_rest(struct text *t, const struct plim_report_device *d, const struct told_limits *l);
+void told_put_remedies(struct text *t, const struct plim_report_device *d, size_t most);
+void told_put_peak(struct text *t, const struct plim_report_device *d);
+void told_put_stop(struct text *t, const struct plim_report_device *d);
+void told_put_chart(struct text *t, const struct plim_report_device *d, unsigned rows, int headed);
 
 #endif

@@ -87,6 +87,13 @@ def recording(title="made.pickle", names=None, scale=1):
                              "evidence": [name(f"reason {i}") for i in range(5)], "helps": [name("use a smaller batch")]}}],
         "findings": [dict(finding, id="oom", severity="error", title=headline), dict(finding, id="made", title=name("temporaries take 64.00 MiB"))],
         "steps": steps, "self_check": None,
+        "told": {"kind": "died", "headline": name("DIED OF CAPACITY, forward of step 3: 2.00 GiB was refused"),
+                 "lines": [{"label": None, "text": name("1.50 GiB live + 2.00 GiB asked = 3.50 GiB"), "brief": None},
+                           {"label": "limit", "text": name("the card was full"), "brief": None},
+                           {"label": "line", "text": name("train.py:42 in train_step"), "brief": name("train.py:42")}],
+                 "remedies": [name("use a smaller batch"), name("or a larger card")], "held": name("Who held 1.50 GiB allocated"),
+                 "kinds": name("1.00 GiB parameters"), "holders": [{"bytes": GIB, "text": name("train.py:10 in build"), "brief": name("train.py:10")}],
+                 "peak": name("1.56 GiB allocated; 3.00 GiB reserved"), "stop": None},
     }
     head = {
         "format": "page/2", "version": "0.0", "title": name(title), "recording": 0, "events": events,
@@ -114,7 +121,9 @@ def flat(events=0):
     columns.add("allocs.size", [MIB])
     columns.add("allocs.block", [MIB])
     device = {"device": 0, "events": events, "allocations": 1, "streams": 1, "before": totals(None, None, None, None),
-              "end": totals(MIB, MIB, MIB, 20 * MIB), "peak": None, "oom": [], "findings": [], "steps": None, "self_check": None}
+              "end": totals(MIB, MIB, MIB, 20 * MIB), "peak": None, "oom": [], "findings": [], "steps": None, "self_check": None,
+              "told": {"kind": "no_events", "headline": "No events were recorded: this is what was there at the end.", "lines": [], "remedies": [],
+                       "held": None, "kinds": None, "holders": [], "peak": "1.00 MiB allocated; 20.00 MiB reserved", "stop": None}}
     head = {"format": "page/2", "version": "0.0", "title": "flat.pickle", "recording": 0, "events": events,
             "report": {"source": {"path": None, "bytes": None, "complete": False, "notes": []}, "devices": [device]}, "settings": None,
             "categories": [{"id": "unknown", "name": "unknown"}], "rules": [{"category": 0, "confidence_pct": 0, "text": "nothing is known"}],

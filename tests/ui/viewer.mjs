@@ -142,9 +142,25 @@ const GIB = 2 ** 30,
 	MIB = 2 ** 20;
 const tests = {
 	async "says the verdict first"(page) {
-		assert.match(await page.locator("h1").textContent(), /^Died of CAPACITY: 1\.50 GiB was live/);
-		assert.match(await page.locator(".dock").textContent(), /use a smaller batch/);
-		assert.match(await page.locator(".verdict").textContent(), /2\.00 GiB was asked for/);
+		assert.match(
+			await page.locator("h1").textContent(),
+			/^DIED OF CAPACITY, forward of step 3: 2\.00 GiB was refused/,
+		);
+		const said = await page.locator(".dock").textContent();
+		const order = [
+			"the card was full",
+			"train.py:42 in train_step",
+			"use a smaller batch",
+			"Who held 1.50 GiB allocated",
+			"train.py:10 in build",
+			"Peak: 1.56 GiB",
+		];
+		const places = order.map((words) => said.indexOf(words));
+		assert.ok(
+			places.every((at, i) => at >= 0 && (!i || at > places[i - 1])),
+			`${places} in ${said}`,
+		);
+		assert.match(await page.locator(".verdict").textContent(), /1\.50 GiB live \+ 2\.00 GiB asked/);
 		assert.match(
 			await moment(page),
 			/^At the death: event 62,.* 1\.50 GiB allocated, 3\.00 GiB reserved/,

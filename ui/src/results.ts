@@ -223,6 +223,30 @@ export interface ReportCheck {
 	exact: boolean; // the replay explains every event and ends with exactly the snapshot's blocks
 }
 
+export interface ReportLine {
+	label: string | null; // limit, because, line, refused, since, full or cause; null: it stands alone
+	text: string | null; // a sentence, or a place: "model.py:40 in loss < train.py:152"
+	brief: string | null; // of a place: the same in fewer columns; null: it is a sentence
+}
+
+export interface ReportHolder {
+	bytes: number; // 
+	text: string | null; // the model's line, and the user's that called it; or what it is
+	brief: string | null; // the same in fewer columns
+}
+
+export interface ReportTold {
+	kind: string | null; // died, refused (and caught), leak, fine or no_events
+	headline: string | null; // "DIED OF FRAGMENTATION, backward of step 15: ..."
+	lines: ReportLine[]; // its sum, its limit, its cause, its place
+	remedies: string[]; // what to do, best first
+	held: string | null; // "Who held 3.02 GiB allocated"; null: nothing was held
+	kinds: string | null; // what that was for: "1.74 GiB activations, ..."; null: not known
+	holders: ReportHolder[]; // largest first
+	peak: string | null; // "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved"
+	stop: string | null; // where in a step the recording ends; null: between steps, or none are seen
+}
+
 export interface ReportDevice {
 	device: number; // ordinal
 	events: number; // number of events
@@ -243,6 +267,7 @@ export interface ReportDevice {
 	timeline_first_event: number | null; // first event that the timeline and the peaks cover
 	timeline_last_event: number | null; // last event that they cover; null without events
 	timeline_bytes: number[]; // largest allocated bytes in equal parts of the events
+	told: ReportTold; // what a person is told first
 }
 
 export interface Report {

@@ -1,113 +1,52 @@
 // What is to be said first: did it die, of what, and what to do.
 
 import { el, table } from "./dom";
-import { grouping_of, sum_groups } from "./groups";
 import type { Measure } from "./page";
-import type { ReportOom as Oom } from "./results";
+import type { ReportDevice as Device, ReportOom as Oom } from "./results";
 import type { Recording } from "./recording";
 import * as text from "./text";
 
-const bounds: Record<string, string> = {
-	device: "the card's memory",
-	limit: "a limit of this process",
-	other_process: "another process on the card",
-	non_pytorch: "memory outside of PyTorch",
-	unknown: "not known",
-};
-
-function headline(recording: Recording): HTMLElement {
-	const { death, device } = recording;
-	const told = device.oom[device.oom.length - 1]?.verdict?.headline ?? null;
-	const words = death ? (death.verdict?.headline ?? null) : null;
-	const colon = words?.indexOf(":") ?? -1;
-	if (death && words && colon > 0)
-		return el(
-			"h1",
-			{},
-			recording.head.plan ? "Will die of " : "Died of ",
-			el("span", { class: "cause" }, text.plain(words.slice(0, colon))),
-			text.plain(words.slice(colon)),
-		);
-	if (death)
-		return el(
-			"h1",
-			{},
-			`${recording.head.plan ? "Will die" : "Died"} asking for ${text.bytes(death.requested_bytes)}`,
-		);
-	if (device.oom.length)
-		return el(
-			"h1",
-			{},
-			`Ran out of memory ${device.oom.length === 1 ? "once" : `${device.oom.length} times`}, caught it and went on`,
-			told ? `: ${text.plain(told)}` : null,
-		);
-	// Only what the report calls a warning or worse is the headline.
-	const leak = device.findings.find((f) => f.id === "leak" && f.severity !== "info");
-	if (leak)
-		return el(
-			"h1",
-			{},
-			el("span", { class: "cause" }, "Leaks: "),
-			text.plain(leak.title.replace(/^leak: /, "")),
-		);
-	return el(
-		"h1",
-		{},
-		`No death in this ${recording.head.plan ? "plan" : "recording"}; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.total(recording.peak_moment))}`,
-	);
-}
-
-// What held most at m: three categories, and the line with most.
-function holders(recording: Recording, m: number): [string, string][] {
-	const live = recording.live(m);
-	const { categories } = recording.head;
-	const sums = categories.map(() => 0);
-	for (const a of live) sums[recording.category(a)] += recording.block[a];
-	const order = sums
-		.map((_, i) => i)
-		.filter((i) => sums[i] > 0)
-		.sort((a, b) => sums[b] - sums[a]);
-	const rest = order.slice(4).reduce((sum, i) => sum + sums[i], 0);
-	const parts = order.slice(0, 4).map((i) => `${text.bytes(sums[i])} ${categories[i].name}`);
-	if (rest) parts.push(`${text.bytes(rest)} other`);
-	const [first] = sum_groups(recording, grouping_of("line"), live);
-	const out: [string, string][] = [["held by", parts.join(", ") || "nothing"]];
-	if (first) out.push(["largest line", `${text.bytes(first.bytes)} ${first.name}`]);
-	return out;
+// The program's own words: the text and `why --snapshot` say the same, in this order.
+function headline({ told }: Device): HTMLElement {
+	const words = text.plain(told.headline ?? "");
+	const colon = words.indexOf(":");
+	return colon > 0
+		? el("h1", {}, el("span", { class: "cause" }, words.slice(0, colon)), words.slice(colon))
+		: el("h1", {}, words);
 }
 
 function definitions(rows: [string, string][]): HTMLElement {
 	return el("dl", {}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
-function facts(recording: Recording, oom: Oom): HTMLElement {
-	const { verdict } = oom;
-	const rows: [string, string][] = [];
-	if (verdict) {
-		const { low, high } = verdict.bound_bytes;
-		const range =
-			low === null
-				? ""
-				: `; PyTorch could have ${text.bytes(low)}${high !== null && high !== low ? ` to ${text.bytes(high)}` : ""}`;
-		rows.push(["limited by", (bounds[verdict.bound_by] ?? text.plain(verdict.bound_by)) + range]);
-	}
-	rows.push(["asked for", `${text.bytes(oom.requested_bytes)} (${recording.moment_text(oom.event + 1)})`]);
-	rows.push([
-		"allocated then",
-		`${text.bytes(oom.live_bytes)} of ${text.bytes(oom.reserved_bytes)} reserved; ${text.bytes(oom.free_bytes)} free, ${text.bytes(oom.largest_free_bytes)} at most in one piece that fits`,
-	]);
-	rows.push([
-		"at",
-		oom.frame
-			? text.plain(oom.frame)
-			: "code without a Python stack (autograd's backward thread, as a rule)",
-	]);
-	return definitions([...rows, ...holders(recording, oom.event + 1)]);
+// What stands under the headline with a word in front: limit, because, line.
+function facts({ told }: Device): HTMLElement | null {
+	const rows = told.lines.flatMap((l): [string, string][] =>
+		l.label === null ? [] : [[l.label, text.plain(l.text ?? "")]],
+	);
+	return rows.length ? definitions(rows) : null;
+}
+
+const HOLDERS = 6;
+
+function holders({ told }: Device): HTMLElement | null {
+	if (told.held === null) return null;
+	return el(
+		"div",
+		{ class: "held" },
+		el("h2", {}, text.plain(told.held)),
+		told.kinds === null ? null : el("p", {}, text.plain(told.kinds)),
+		definitions(
+			told.holders
+				.slice(0, HOLDERS)
+				.map((h): [string, string] => [text.bytes(h.bytes), text.plain(h.text ?? "")]),
+		),
+	);
 }
 
 const SHOWN = 3; // sentences; more are a press away
 
-function list(title: string, lines: string[]): HTMLElement | null {
+function list(title: string, lines: string[], kind: "ul" | "ol" = "ul"): HTMLElement | null {
 	if (!lines.length) return null;
 	const items = lines.map((line) => el("li", {}, text.plain(line)));
 	const more = items.slice(SHOWN);
@@ -115,13 +54,13 @@ function list(title: string, lines: string[]): HTMLElement | null {
 		"div",
 		{},
 		el("h2", {}, title),
-		el("ul", {}, ...items.slice(0, SHOWN)),
+		el(kind, {}, ...items.slice(0, SHOWN)),
 		more.length
 			? el(
 					"details",
 					{ class: "more" },
 					el("summary", {}, `${more.length} more`),
-					el("ul", {}, ...more),
+					el(kind, kind === "ol" ? { start: String(SHOWN + 1) } : {}, ...more),
 				)
 			: null,
 	);
@@ -182,15 +121,14 @@ export function checked(recording: Recording): { ok: boolean; words: string } {
 	};
 }
 
+function peak({ told, peak }: Device): string {
+	return `${peak?.lower_bound ? "Peak seen" : "Peak"}: ${text.plain(told.peak ?? "")}`;
+}
+
 // One line under the headline: the sum that decides, or the peak.
-function summary(recording: Recording, oom: Oom | undefined): string {
-	const { device } = recording;
-	if (oom?.verdict?.arithmetic) return oom.verdict.arithmetic;
-	if (oom)
-		return `${text.bytes(oom.requested_bytes)} was asked for; ${text.bytes(oom.live_bytes)} of ${text.bytes(oom.reserved_bytes)} reserved was allocated`;
-	const peak = device.peak?.allocated_bytes ?? recording.allocated.total(recording.peak_moment);
-	const reserved = device.peak?.reserved_bytes ?? recording.reserved_peak;
-	return `Peaks: ${text.bytes(peak)} allocated (${recording.moment_text(recording.peak_moment)}), ${text.bytes(reserved)} reserved`;
+function summary(device: Device): string {
+	const alone = device.told.lines.find((l) => l.label === null);
+	return alone ? text.plain(alone.text ?? "") : peak(device);
 }
 
 function last_oom(recording: Recording): Oom | undefined {
@@ -198,28 +136,32 @@ function last_oom(recording: Recording): Oom | undefined {
 }
 
 // Two lines over the picture.
-export function verdict_of(recording: Recording, which: string): HTMLElement {
+export function verdict_of({ device }: Recording, which: string): HTMLElement {
 	return el(
 		"section",
 		{ class: "verdict", "aria-label": `Verdict${which}` },
-		headline(recording),
-		el("p", { class: "sum" }, text.plain(summary(recording, last_oom(recording)))),
+		headline(device),
+		el("p", { class: "sum" }, summary(device)),
 	);
 }
 
 // What stands beside the picture as long as nothing is chosen: what to do, why, the numbers.
 export function reasons_of(recording: Recording, jump: (m: number) => void): HTMLElement {
+	const { device } = recording;
 	const oom = last_oom(recording);
 	const notes = [...recording.head.report.source.notes];
-	if (recording.device.peak?.lower_bound && !notes.length)
+	if (device.peak?.lower_bound && !notes.length)
 		notes.unshift("the recording does not cover the whole run: its peak may lie outside");
 	const check = checked(recording);
 	return el(
 		"section",
 		{ class: "reasons", "aria-label": "Why, and what to do" },
-		oom?.verdict ? list("What to do", oom.verdict.helps) : null,
+		facts(device),
+		list("What to do, best first", device.told.remedies, "ol"),
+		holders(device),
+		device.told.lines.length ? el("p", {}, peak(device)) : null,
+		device.told.stop === null ? null : el("p", {}, text.plain(device.told.stop)),
 		oom?.verdict ? list("Why", oom.verdict.evidence) : null,
-		oom ? facts(recording, oom) : definitions(holders(recording, recording.peak_moment)),
 		oom?.stack?.length
 			? el(
 					"details",

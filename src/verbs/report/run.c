@@ -2,6 +2,7 @@
 #include "host/host.h"
 #include "verbs/out.h"
 #include "verbs/report/report.h"
+#include "verbs/told.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -257,7 +258,12 @@ static enum plim_status fill_device(struct plim_report *r, struct report_device 
 		st = recording_steps(d, &h->arena, &out->steps, &out->step_count, err);
 	if (!st)
 		st = recording_stop(d, &h->arena, &out->stop, err);
-	return st ? st : diagnose(r, one, out, err);
+	if (!st)
+		st = diagnose(r, one, out, err);
+	return st ? st
+		  : told_fill((recording_is_plan(h->recording) ? TOLD_PLANNED : 0) |
+				      (h->recording->snapshot->has_frames ? TOLD_FRAMES : 0),
+			      h->options.group_by, &h->arena, out, err);
 }
 
 static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err)

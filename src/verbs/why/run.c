@@ -3,6 +3,7 @@
 #include "verbs/why/why.h"
 
 #include "verbs/out.h"
+#include "verbs/told.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +29,7 @@ void plim_why_free(struct plim_why *w)
 	vec_release(&w->hidden->mem, &w->hidden->plans);
 	messages_release(&w->hidden->log);
 	arena_release(&w->hidden->arena);
-	recording_free(w->hidden->recording);
+	plim_report_free(w->hidden->recorded);
 	intern_release(&w->hidden->names);
 	free(w->hidden);
 	free(w);
@@ -311,7 +312,6 @@ static void find_recorded(const struct plim_report_device *all, const struct pli
 		out->verdict = oom->verdict;
 		*told = *all;
 		told->oom_count = i + 1;
-		told->finding_count = i + 1 == all->oom_count ? all->finding_count : 0;
 	}
 }
 
@@ -333,41 +333,6 @@ static void take_over(struct plim_why_death *d, const struct plim_verdict *r)
 	v->useless_count = v->certainty_count = 0;
 	if (r->cause)
 		v->cause_count = 0;
-}
-
-/* What report tells of one device's failures: their verdicts, and the findings that explain the last one. */
-static enum plim_status explain_device(struct diagnosis *x, struct plim_report_device *out,
-				       struct plim_err *err)
-{
-	struct findings_list list = { 0 };
-	enum plim_status st = recording_need(x->device, RECORDING_PARTS, err);
-
-	x->tl = &x->device->timeline;
-	*out = (struct plim_report_device){ .device = x->device->device->ordinal };
-	if (!st)
-		st = diagnose_ooms(x, &out->oom, &out->oom_count, err);
-	if (st || !out->oom_count)
-		return st;
-	out->step_basis = recording_step_basis(x->device);
-	st = diagnose_find(x, NULL, &list, err);
-	if (!st)
-		st = diagnose_findings(x, &list, &out->oom[out->oom_count - 1], &out->findings,
-				       &out->finding_count, err);
-	findings_release(&list);
-	return st;
-}
-
-/* The failures of one device, beside each of the log's. */
-static enum plim_status look_at_device(struct plim_why *w, struct diagnosis *x,
-				       struct plim_why_recorded *found, struct plim_err *err)
-{
-	struct plim_report_device all;
-	enum plim_status st = explain_device(x, &all, err);
-
-	for (size_t i = 0; !st && i < w->death_count; i++)
-		if (w->deaths[i].kind == PLIM_WHY_DEVICE)
-			find_recorded(&all, &w->deaths[i], &found[i], &w->hidden->told[i]);
-	return st;
 }
 
 static enum plim_status take_found(struct plim_why *w, const struct plim_why_recorded *found,
@@ -398,38 +363,60 @@ static enum plim_status take_found(struct plim_why *w, const struct plim_why_rec
 	return PLIM_OK;
 }
 
+/* A failure that is not the last is told without what is known of the last one alone. */
+static enum plim_status tell_again(struct plim_why *w, struct plim_report_device *d,
+				   size_t all_failures, struct plim_err *err)
+{
+	if (!d->oom_count || d->oom_count == all_failures)
+		return PLIM_OK;
+	d->finding_count = 0;
+	d->at_peak = (struct plim_report_owners){ .what = NULL };
+	return told_fill(TOLD_FRAMES, PLIM_GROUP_USER_FRAME, &w->hidden->arena, d, err);
+}
+
+/* The failures that the recording's report explains, beside those of the log. */
+static enum plim_status look_at_report(struct plim_why *w, struct plim_why_recorded *found,
+				       struct plim_err *err)
+{
+	const struct plim_report *r = w->hidden->recorded;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t k = 0; k < r->device_count; k++)
+		for (size_t i = 0; !st && i < w->death_count; i++) {
+			struct plim_report_device *told = &w->hidden->told[i];
+
+			if (w->deaths[i].kind != PLIM_WHY_DEVICE)
+				continue;
+			find_recorded(&r->devices[k], &w->deaths[i], &found[i], told);
+			if (found[i].device == r->devices[k].device)
+				st = tell_again(w, told, r->devices[k].oom_count, err);
+		}
+	return st;
+}
+
 static enum plim_status join_recording(struct plim_why *w, const char *path, struct lines *notes,
 				       struct plim_err *err)
 {
 	struct plim_why_hidden *h = w->hidden;
-	const char *snapshot = h->options.snapshot_path;
-	struct recording_names names;
-	struct diagnosis x = { .names = &names, .replays = 1 };
-	struct messages_oom message;
+	struct plim_report_options o;
 	struct plim_why_recorded *found;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st;
 
-	if (!snapshot)
+	if (!h->options.snapshot_path)
 		return PLIM_OK;
+	plim_report_options_init(&o);
+	o.flags = redacts(w) ? PLIM_REPORT_REDACT : 0;
+	o.max_memory_bytes = h->options.max_memory_bytes;
 	if (path && w->file_count == 1 && strcmp(path, "-") &&
-	    !strcmp(h->log.files.at[0].path, path)) {
-		x.message = &message;
-		st = diagnose_read_message(&h->mem, path, &message, err);
-	}
-	if (!st)
-		st = recording_open(&h->mem, snapshot, NULL, &h->recording, err);
-	if (!st)
-		st = recording_names_init(&names, h->recording, &h->arena, redacts(w), NULL, err);
+	    !strcmp(h->log.files.at[0].path, path))
+		o.log_path = path;
+	st = plim_report_open(h->options.snapshot_path, &o, &h->recorded, err);
 	found = st ? NULL : arena_take(&h->arena, w->death_count, sizeof(*found), err);
 	h->told = found ? arena_take(&h->arena, w->death_count, sizeof(*h->told), err) : NULL;
 	if (!h->told)
 		return mem_status(err);
-	for (size_t i = 0; !st && i < h->recording->device_count; i++) {
-		x.device = &h->recording->devices[i];
-		if (recording_shows(x.device, PLIM_UNKNOWN))
-			st = look_at_device(w, &x, found, err);
-	}
-	return st ? st : take_found(w, found, snapshot, notes, err);
+	st = look_at_report(w, found, err);
+	return st ? st : take_found(w, found, h->options.snapshot_path, notes, err);
 }
 
 /* ---- the verb ---- */

@@ -235,26 +235,24 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN);
 }
 
+/* All remedies: a log is read for them. */
+static const struct told_limits all_of_it = { SIZE_MAX, 3, 4, 3, 1 };
+
 /* A death that the recording shows: as report tells it, then what the log alone has. */
 static void recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
 		     const struct plim_report_device *told)
 {
 	const struct plim_verdict *v = &d->verdict;
-	struct remedies todo = { .n = 0 };
 
-	told_death(t, 0, told);
+	told_put_verdict(t, told);
 	where_line(t, w, d, "log", TOLD_COLUMNS);
 	name_line(t, "group", d->group);
 	ranks_line(t, d);
-	told_remedies(told, &todo);
-	told_what_to_do(t, &todo, todo.n);
+	told_put_rest(t, told, &all_of_it);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	planned(t, d->planned);
 	processes(t, d);
 	out_list(t, "The same death in other words", d->also, d->also_count);
-	text_puts(t, "\n");
-	text_wrap_name(t, 0, 2,
-		       "Who held the memory, and its course: plimsoll report, of the recording.");
 }
 
 static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)

@@ -4,6 +4,7 @@
 
 #include "diagnose/diagnose.h"
 
+#include <plimsoll/report.h>
 #include <plimsoll/why.h>
 
 struct plim_why_hidden {
@@ -11,7 +12,7 @@ struct plim_why_hidden {
 	struct arena arena;
 	struct messages_log log;
 	struct plim_why_options options;
-	struct recording *recording; /* of --snapshot, or NULL */
+	struct plim_report *recorded; /* of --snapshot, or NULL */
 	struct plim_report_device
 		*told; /* of it, beside each death: its failure, and what explains it */
 	VEC(struct plim_plan *) plans; /* of --config, one a limit */
