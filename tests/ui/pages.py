@@ -55,12 +55,13 @@ def recording(title="made.pickle", names=None, scale=1):
     columns.add("segments.flags", [r[3] for r in ranges])
     columns.add("segments.pool", [0, 1, 1])
     columns.add("segments.stack", [1, 2, 2])
-    frames = [("build", "/home/user/train.py", 10), ("forward", "torch/nn/linear.py", 134), ("train_step", "/home/user/train.py", 42), ("softmax", "torch/functional.py", 7)]
+    frames = [("build", "/home/user/train.py", 10), ("forward", "torch/nn/linear.py", 134), ("train_step", "/home/user/train.py", 42), ("softmax", "torch/functional.py", 7),
+              ("_call_impl", "torch/nn/modules/module.py", 1790), ("forward", "/home/user/model.py", 12)]
     strings = sorted({name(f[0]) for f in frames} | {name(f[1]) for f in frames})
-    columns.add("stacks.first", [0, 1, 3, 6])
-    columns.add("stacks.frames", [0, 1, 2, 3, 1, 2])
+    columns.add("stacks.first", [0, 1, 6, 9])
+    columns.add("stacks.frames", [0, 1, 4, 5, 4, 2, 3, 1, 2])
     columns.add("stacks.user", [1, 3, 3])
-    columns.add("stacks.code", [1, 3, 3])
+    columns.add("stacks.code", [1, 6, 3])
     columns.add("shown.first", [0, 0, 2], delta=True)
     columns.add("shown.rows", [2, 4], delta=True)  # two of the temporaries
     columns.add("frames.name", [strings.index(name(f[0])) for f in frames])
@@ -154,7 +155,7 @@ def main(folder):
     cut = pack.Columns()
     cut.head, cut.bytes = columns.head, columns.bytes[: len(columns.bytes) // 2]
     (out / "cut.html").write_text(pack.page([(head, cut)]))
-    expected = {"events": head["events"], "death": head["report"]["devices"][0]["oom"][0]["event"], "request": REQUEST, "parameter": GIB, "activation": 512 * MIB, "top": 1.04, "steps": STEPS}
+    expected = {"events": head["events"], "death": head["report"]["devices"][0]["oom"][0]["event"], "request": REQUEST, "parameter": GIB, "activation": 512 * MIB, "top": 1.04, "steps": STEPS, "top_gib": 1.5625}
     (out / "made.json").write_text(json.dumps(expected))
 
 

@@ -456,23 +456,69 @@ const tests = {
 	},
 
 	async "colours by any grouping, and groups owners by it"(page) {
+		// What the death's 1.50 GiB are, and who has 1.00 GiB of it.
+		const expected = {
+			category: [/parameters\s*1\.00 GiB/, /parameters1\.00 GiB67 %1/],
+			line: [/train\.py:10 in build\s*1\.00 GiB/, /train\.py:10 in build1\.00 GiB67 %1/],
+			module: [/train\.py:10 in build\s*1\.00 GiB/, /train\.py:10 in build1\.00 GiB67 %1/],
+			path: [/model\.py:12\s*512\.00 MiB/, /model\.py:12512\.00 MiB33 %1/],
+			stack: [
+				/linear\.py:134 in forward ‹ .*\s*512\.00 MiB/,
+				/linear\.py:134 in forward ‹ .*512\.00 MiB33 %1/,
+			],
+			size: [/1 GiB to 2 GiB\s*1\.00 GiB/, /1 GiB to 2 GiB1\.00 GiB67 %1/],
+			age: [/to the end\s*1\.50 GiB/, /to the end1\.50 GiB100 %2/],
+			step: [/no step\s*1\.50 GiB/, /no step1\.50 GiB100 %2/],
+			stream: [/stream 0\s*1\.50 GiB/, /stream 01\.50 GiB100 %2/],
+			pool: [/default, large blocks\s*1\.50 GiB/, /default, large blocks1\.50 GiB100 %2/],
+		};
+		await press(page, "x", "2");
 		const groupings = await page
 			.locator(".memory .choose option:not([hidden])")
 			.evaluateAll((all) => all.map((o) => o.value));
-		assert.ok(groupings.length >= 8);
-		for (const by of groupings) {
+		assert.deepEqual(groupings, Object.keys(expected));
+		for (const [by, [band, row]] of Object.entries(expected)) {
 			await page.locator(".memory .choose select").selectOption(by);
+			await page.locator(".owners select").selectOption(by);
 			await settle(page);
-			const legend = await page.locator(".legend li:not(.phases)").allTextContents();
-			assert.ok(legend.length >= 1 && legend.some((words) => words.includes("GiB")), by);
+			assert.match((await page.locator(".legend li:not(.phases)").allTextContents()).join("; "), band);
+			assert.match(await page.locator(".owners table").textContent(), row);
+			const { x, y } = await point(page, made.death, 0.5 * GIB);
+			const name = by === "category" ? "--cat-parameter" : "--owner-";
+			const rgb = await pixel(page, "canvas.base", x, y);
+			const own = await Promise.all(
+				name.endsWith("-")
+					? Array.from({ length: 10 }, (_, i) => colour(page, name + i))
+					: [colour(page, name)],
+			);
+			assert.ok(
+				own.some((one) => one.join() === rgb.join()),
+				`${by}: ${rgb}`,
+			);
 		}
-		await press(page, "2");
-		await page.locator(".owners select").selectOption("size");
+	},
+
+	async "an inset shows all of the recording in the picture's colours, and moves through it"(page) {
+		await press(page, "w", "w", "w");
 		await settle(page);
-		assert.match(await page.locator(".owners table").textContent(), /1 GiB to 2 GiB1\.00 GiB67 %1/);
-		await page.locator(".owners select").selectOption("module");
+		const box = await page.locator("canvas.overview").boundingBox();
+		const at = (m) => LEFT + (m / made.events) * (box.width - LEFT - RIGHT);
+		const near = await view(page);
+		await page.mouse.click(box.x + at(10), box.y + 10);
+		const there = await view(page);
+		assert.ok(there.from <= 10 && there.to >= 10 && there.to < near.from + 30, JSON.stringify(there));
+		assert.ok(Math.abs(there.to - there.from - (near.to - near.from)) < 1, "as near as before");
+		const band = () =>
+			pixel(page, "canvas.overview", at(9.2), box.height - (1.2 / made.top_gib) * (box.height - 4));
+		assert.deepEqual(await band(), await colour(page, "--cat-activation"));
+		await page.locator(".memory .choose select").selectOption("size");
 		await settle(page);
-		assert.match(await page.locator(".owners table").textContent(), /train\.py:10 in build/);
+		const seen = await point(page, 9.2, 1.2 * GIB);
+		assert.deepEqual(
+			await band(),
+			await pixel(page, "canvas.base", seen.x, seen.y),
+			"coloured as the picture is",
+		);
 	},
 
 	async "tables are sorted by a press on a column's name"(page) {

@@ -2,6 +2,7 @@
 // held against another recording, it shows what grew and what shrank instead.
 
 import { Picture, button, choice, colour, el, fill, fit, ink_on, table } from "./dom";
+import { is_wrapper } from "./paths";
 import { FLAG_INFERRED } from "./recording";
 import type { Recording } from "./recording";
 import type { State } from "./state";
@@ -81,20 +82,6 @@ class Frames {
 		}
 		return number;
 	}
-}
-
-// Calls that only lead to others: PyTorch's own, decorators, how Python starts a program.
-function is_wrapper(file: string, name: string): boolean {
-	return (
-		/(^|\/)torch\//.test(file) ||
-		/(^|\/)(contextlib|functools|runpy|threading|_ops|generic|output_capturing|deprecation)\.py$/.test(
-			file,
-		) ||
-		file.startsWith("<frozen") ||
-		/^(_?(wrapped_)?call_impl|wrapper|wrapped|wrapped_func|inner|_fn|decorate_context|__call__)$/.test(
-			name,
-		)
-	);
 }
 
 class Parts {

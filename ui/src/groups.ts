@@ -155,6 +155,13 @@ export const groupings: Grouping[] = [
 		label: (r, key) => r.owner_name(key),
 	},
 	{
+		id: "path",
+		name: "module path",
+		column: "path of modules",
+		key: (r, a) => 2 * r.paths.of[r.stack[a]] + (r.flags[a] & FLAG_INFERRED),
+		label: (r, key) => (key & 1 ? "(backward of) " : "") + r.paths.names[key >> 1],
+	},
+	{
 		id: "stack",
 		name: "stack",
 		column: "stack",

@@ -1,44 +1,94 @@
 // The strip below the picture: all of the recording, and which part of it the picture shows.
 
-import { FONT_SMALL, Picture, colour } from "./dom";
+import { Delay, FONT_SMALL, Picture, colour, el } from "./dom";
 import { LEFT, RIGHT } from "./chart";
+import type { Groups } from "./groups";
 import type { State } from "./state";
 
 export class Overview {
 	readonly picture: Picture;
-	private columns = new Float64Array(0);
+	private moments = new Uint32Array(0); // the highest of each column
+	private image = el("canvas");
+	private inked: { size: string; paper: string; groups: Groups } | null = null; // what the image shows
+	private inking = new Delay(100, () => this.ink());
 
 	constructor(private state: State) {
 		this.picture = new Picture({ class: "overview", "aria-hidden": "true" }, (c, w, h) =>
 			this.draw(c, w, h),
 		);
+		this.picture.canvas.title = "the whole recording; drag to move through it";
 		this.listen();
 		state.on((change) => {
-			if (change === "theme" || change === "view") this.picture.later();
+			if (change === "theme" || change === "view" || change === "groups") this.picture.later();
 		});
 	}
 
-	// The highest total of each column over all of the recording, as parts of the peak.
-	private whole(columns: number): Float64Array {
-		if (this.columns.length !== columns) {
-			const { allocated, events, peak_moment } = this.state.recording;
-			const peak = Math.max(1, allocated.total(peak_moment));
-			this.columns = Float64Array.from({ length: columns }, (_, i) => {
-				const first = Math.floor((i * events) / columns);
-				const end = Math.max(first + 1, Math.floor(((i + 1) * events) / columns));
-				return allocated.total(allocated.extreme(first, end, false)) / peak;
-			});
-		}
-		return this.columns;
+	private find_moments(columns: number): void {
+		if (this.moments.length === columns) return;
+		const { allocated, events } = this.state.recording;
+		this.moments = Uint32Array.from({ length: columns }, (_, i) => {
+			const first = Math.floor((i * events) / columns);
+			return allocated.extreme(
+				first,
+				Math.max(first + 1, Math.floor(((i + 1) * events) / columns)),
+				false,
+			);
+		});
+	}
+
+	private get size(): string {
+		const { width, height, ratio } = this.picture;
+		return [width, height, ratio].join();
+	}
+
+	private get stale(): boolean {
+		const { inked, size } = this;
+		return (
+			inked?.size !== size || inked.paper !== colour("--paper") || inked.groups !== this.state.groups
+		);
+	}
+
+	// The same bands as in the picture, once there is time: each column of pixels is a walk from the one before.
+	private ink(): void {
+		const { groups, recording } = this.state;
+		const { height, ratio } = this.picture;
+		this.inked = { size: this.size, paper: colour("--paper"), groups };
+		const { image, moments } = this;
+		image.width = Math.max(1, moments.length);
+		image.height = Math.max(1, Math.round(height * ratio));
+		const c = image.getContext("2d")!;
+		const scale =
+			(image.height - 4 * ratio) / Math.max(1, recording.allocated.total(recording.peak_moment));
+		const colours = groups.bands.map((band) => colour(band.colour));
+		moments.forEach((m, i) => {
+			const sums = groups.at(m);
+			let bottom = image.height;
+			for (let b = 0; b < sums.length; b++) {
+				if (!sums[b]) continue;
+				c.fillStyle = colours[b];
+				c.fillRect(i, bottom - sums[b] * scale, 1, sums[b] * scale);
+				bottom -= sums[b] * scale;
+			}
+		});
+		this.picture.later();
 	}
 
 	private draw(c: CanvasRenderingContext2D, width: number, height: number): void {
 		const { recording, from, to } = this.state;
 		const wide = width - LEFT - RIGHT;
-		c.fillStyle = colour("--strip");
-		this.whole(Math.max(1, Math.floor(wide))).forEach((part, i) =>
-			c.fillRect(LEFT + i, height - part * (height - 4), 1, part * (height - 4)),
-		);
+		this.find_moments(Math.max(1, Math.floor(wide)));
+		if (this.stale) recording.when_whole(() => this.inking.start());
+		if (this.inked?.size === this.size) {
+			c.imageSmoothingEnabled = false;
+			c.drawImage(this.image, LEFT, 0, this.moments.length, height);
+		} else {
+			const peak = Math.max(1, recording.allocated.total(recording.peak_moment));
+			c.fillStyle = colour("--strip");
+			this.moments.forEach((m, i) => {
+				const high = (recording.allocated.total(m) / peak) * (height - 4);
+				c.fillRect(LEFT + i, height - high, 1, high);
+			});
+		}
 		const scale = wide / Math.max(1, recording.events);
 		const left = LEFT + from * scale;
 		const right = LEFT + to * scale;
@@ -58,7 +108,7 @@ export class Overview {
 		c.textAlign = "right";
 		c.textBaseline = "middle";
 		c.fillStyle = colour("--soft");
-		c.fillText("all", LEFT - 8, height / 2);
+		c.fillText("whole", LEFT - 8, height / 2);
 	}
 
 	// The strip below shows all of the recording; the window in it follows the pointer.

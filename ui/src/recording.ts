@@ -4,6 +4,7 @@
 import { Page } from "./page";
 import type { Column, Head, Sections } from "./page";
 import type { ReportDevice as Device, ReportOom as Oom, ReportStep as Step } from "./results";
+import { ModulePaths } from "./paths";
 import * as text from "./text";
 
 export const FLAG_INFERRED = 1;
@@ -175,6 +176,7 @@ export class Recording {
 	readonly phase_from: Column;
 	readonly phase: Column;
 	private times: Column;
+	private module_paths: ModulePaths | null = null;
 	private lived: { m: number; active: boolean; rows: Uint32Array }[] = [];
 
 	// Columns first, a slice at a time, then the totals.
@@ -264,6 +266,10 @@ export class Recording {
 
 	get addr(): Column {
 		return this.page.column("allocs.addr", this.rows);
+	}
+
+	get paths(): ModulePaths {
+		return (this.module_paths ??= new ModulePaths(this));
 	}
 
 	when_whole(act: () => void): void {
