@@ -60,6 +60,9 @@ async function settle(page) {
 	} while (!(await page.evaluate(idle)));
 }
 
+// Not page.url(): what a driver knows of a page that changes its own address may be old.
+const address = (page) => page.evaluate(() => location.href);
+
 async function view(page, pane = 0) {
 	await settle(page);
 	return page.evaluate((n) => {
@@ -331,7 +334,7 @@ const tests = {
 		await press(page, "c");
 		await page.getByRole("tab", { name: "Owners" }).click();
 		await settle(page);
-		const link = page.url();
+		const link = await address(page);
 		const shown = await state_of(page);
 		await page.keyboard.press("u");
 		await page.waitForFunction((url) => location.href !== url, link);
@@ -342,14 +345,14 @@ const tests = {
 		await settle(page);
 		assert.equal(await state_of(page), shown, "redo");
 		for (
-			let at = page.url(), n = 0;
+			let at = await address(page), n = 0;
 			n < 9 && !(await page.getByRole("button", { name: "undo" }).isDisabled());
 			n++
 		) {
 			await page.evaluate(() => history.back());
 			await page.waitForFunction((url) => location.href !== url, at);
 			await settle(page);
-			at = page.url();
+			at = await address(page);
 		}
 		assert.deepEqual(await view(page), first, "as at first");
 		const other = await page.context().newPage();
@@ -1199,6 +1202,15 @@ for (const file of pages)
 				await text_of(page, ".told pre"),
 				/Phases, by step[^]*What would make it fit|Phases, by step/,
 			);
+			const tables = (await page.locator(".told table").allTextContents()).join("; ");
+			assert.match(
+				tables,
+				/forward 0(: dies)?[\d.]+ [MG]iB.*backward 1[\d.]+ [MG]iB.*parameter95\.27 MiB/,
+			);
+			const rungs = /What would make it fit.*needed.*fits.* [MG]iByes/;
+			assert[plan[1] === "700" ? "match" : "doesNotMatch"](tables, rungs);
+			if (plan[1] === "700")
+				assert.match(await text_of(page, ".reasons ul"), /: needs [\d.]+ MiB, fits$/, "what to do");
 			const limit = plan[1] === "700" ? "700.00 MiB" : "1.50 GiB";
 			await page.locator("summary", { hasText: "Table" }).first().click();
 			await settle(page);
@@ -1206,6 +1218,8 @@ for (const file of pages)
 				(await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`),
 			);
 		}
+		if (path.basename(file) === "leak_rnn.html")
+			assert.match(await text_of(page, ".reasons"), /^What to do.*Why.*is still alive/);
 		const answers = {
 			ranks: ranks_page,
 			whatif: whatif_page,
@@ -1222,12 +1236,27 @@ for (const file of pages)
 		await page.context().close();
 	};
 
-let failed = 0;
+// What Firefox's driver does not do.
+const firefox_cannot = {
+	"zooms by wheel with Ctrl, drag, keys and buttons; pans; shows all": "a double click",
+	"takes away: PNG, SVG, CSV, folded stacks, a stack": "downloads",
+	"forced colours keep the legend and what is pressed": "forced colours",
+	"phone: fits, pans with one finger, zooms with two": "touch",
+	"prints light, with its findings and steps": "paper",
+};
+
+let [passed, failed, skipped] = [0, 0, 0];
 const only = process.env.ONLY ?? "";
 async function one(name, run) {
 	if (!name.includes(only)) return;
+	if (process.env.FIREFOX && name in firefox_cannot) {
+		skipped++;
+		console.log(`SKIP ${name}: Firefox's driver has no ${firefox_cannot[name].replace(/^a /, "")}`);
+		return;
+	}
 	try {
 		await run();
+		passed++;
 		console.log(`ok   ${name}`);
 	} catch (why) {
 		failed++;
@@ -1243,5 +1272,5 @@ for (const [name, test] of Object.entries(tests))
 	});
 for (const [name, test] of Object.entries(others)) await one(name, test);
 await browser.close();
-console.log(`${Object.keys(tests).length + Object.keys(others).length - failed} passed, ${failed} failed`);
+console.log(`${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`);
 process.exitCode = failed ? 1 : 0;

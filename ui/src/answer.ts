@@ -65,6 +65,27 @@ interface Run {
 	retries: number | null;
 }
 
+// Of plan/2: what each phase takes, what lives at the peak, and what would make it fit.
+interface Plan {
+	phases: {
+		phase: string;
+		allocated_bytes: number | null;
+		allocated_peak_bytes: number | null;
+		reserved_peak_bytes: number | null;
+	}[];
+	peak: { categories: Record<string, number> } | null;
+	ladder: Rung[];
+	dies_at: string | null;
+}
+
+interface Rung {
+	rung: string;
+	cost: string | null;
+	saved_bytes: number | null;
+	needed_bytes: number | null;
+	fits: boolean | null;
+}
+
 // What a row of a difference leads to, in each of the two recordings.
 export interface Place {
 	device: number;
@@ -83,6 +104,10 @@ interface Result {
 	worst_row?: number | null;
 	devices?: DiffDevice[];
 	runs?: Run[];
+	phases?: Plan["phases"];
+	peak?: Plan["peak"];
+	ladder?: Rung[];
+	dies_at?: string | null;
 	tensors?: Checkpoint["tensors"];
 }
 
@@ -95,6 +120,8 @@ export interface Answer {
 	worst: number; // into ranks
 	devices: DiffDevice[];
 	runs: Run[];
+	plan: Plan | null;
+	helps: string[]; // what to do, where the verb knows
 	checkpoint: Checkpoint | null;
 }
 
@@ -126,14 +153,47 @@ export async function read_answer(sections: Sections): Promise<Answer | null> {
 		worst: result.worst_row ?? 0,
 		devices: verb === "diff" ? (result.devices ?? []) : [],
 		runs: verb === "whatif" ? (result.runs ?? []) : [],
+		plan: verb === "plan" ? plan_in(result) : null,
+		helps: verb === "plan" ? (result.ladder ?? []).map(rung_words) : [],
 		checkpoint: verb.startsWith("ckpt") ? { ...result, tensors: result.tensors ?? [] } : null,
 	};
 }
 
-// A paragraph's first line, and what is told below it.
+function plan_in(result: Result): Plan {
+	const { phases = [], peak = null, ladder = [], dies_at = null } = result;
+	return { phases, peak, ladder, dies_at };
+}
+
+function rung_words(rung: Rung): string {
+	const fits = rung.fits === null ? "" : rung.fits ? ", fits" : ", does not fit yet";
+	return `${rung.rung}${rung.cost ? ` (${rung.cost})` : ""}: needs ${text.bytes(rung.needed_bytes)}${fits}`;
+}
+
+// "fwd0" as "forward 0".
+const phase_words: Record<string, string> = {
+	fwd: "forward",
+	bwd: "backward",
+	opt: "optimizer",
+	zero: "zero_grad",
+};
+
+function phase_name(id: string): string {
+	const [, word, number] = /^([a-z_]+?)(\d*)$/.exec(id) ?? ["", id, ""];
+	return `${phase_words[word] ?? word}${number && " " + number}`;
+}
+
+const WIDTH = 80; // of the text
+
+// A paragraph's first line, and what is told below it: a line that had room for the next one's first word ends
+// what it tells.
 function said_in(paragraph: string): string[] {
 	const [first, ...rest] = paragraph.trim().split("\n");
-	const below = rest.map((line) => line.trim()).join(" ");
+	let below = "";
+	rest.forEach((line, i) => {
+		const before = rest[i - 1] ?? first;
+		const runs_on = before.length + 1 + line.trim().split(" ")[0].length > WIDTH;
+		below += (!below ? "" : runs_on || /[.;:]$/.test(before) ? " " : "; ") + line.trim();
+	});
 	if (!below) return [first];
 	// A sentence that runs on into the next line is told there.
 	const end = /[.:]$/.test(first) ? -1 : first.lastIndexOf(". ");
@@ -166,6 +226,7 @@ export class AnswerPanel implements Panel {
 				this.moment(d, d.at_end, "at the end"),
 			]),
 			this.answer.runs.length ? this.runs() : null,
+			...(this.answer.plan ? this.plan(this.answer.plan) : []),
 			el("pre", { tabindex: 0, "aria-label": `${this.answer.name}, as text` }, this.answer.text),
 		);
 	}
@@ -289,5 +350,50 @@ export class AnswerPanel implements Panel {
 			],
 			this.answer.runs,
 		);
+	}
+
+	private plan(plan: Plan): HTMLElement[] {
+		const bytes = <T>(name: string, of: (row: T) => number | null) => ({
+			name,
+			number: true,
+			cell: (row: T) => text.bytes(of(row)),
+			order: (row: T) => of(row) ?? -1,
+		});
+		const name = (phase: string) => phase_name(phase) + (phase === plan.dies_at ? ": dies" : "");
+		const held = Object.entries(plan.peak?.categories ?? {})
+			.filter(([, n]) => n > 0)
+			.sort((a, b) => b[1] - a[1]);
+		const out = [
+			table(
+				"Phases, by step",
+				[
+					{ name: "phase", cell: (p: Plan["phases"][0]) => text.plain(name(p.phase), 60) },
+					bytes("peak allocated", (p: Plan["phases"][0]) => p.allocated_peak_bytes),
+					bytes("peak reserved", (p: Plan["phases"][0]) => p.reserved_peak_bytes),
+					bytes("left allocated", (p: Plan["phases"][0]) => p.allocated_bytes),
+				],
+				plan.phases,
+			),
+			table(
+				"Held at the peak",
+				[
+					{ name: "what", cell: ([what]) => what.replace(/_bytes$/, "").replace(/_/g, " ") },
+					bytes("bytes", ([, n]: [string, number]) => n),
+				],
+				held,
+			),
+		];
+		const ladder: HTMLElement = table(
+			"What would make it fit, step by step",
+			[
+				{ name: "change", cell: (r) => text.plain(r.rung, 120) },
+				{ name: "time", cell: (r) => text.plain(r.cost ?? "-", 80) },
+				bytes("saves", (r: Rung) => r.saved_bytes),
+				bytes("needed", (r: Rung) => r.needed_bytes),
+				{ name: "fits", cell: (r) => (r.fits === null ? "-" : r.fits ? "yes" : "no") },
+			],
+			plan.ladder,
+		);
+		return plan.ladder.length ? [ladder, ...out] : out;
 	}
 }

@@ -202,11 +202,11 @@ class App {
 			this.add(await Recording.open(i, breath));
 		}
 		await breath();
+		if (location.hash.length > 1) await this.complete(); // a link may ask for anything
 		this.build();
 		this.share_scale();
 		for (const pane of this.panes) pane.open_at();
 		if (n > 1 && this.panes.every((p) => alike(p.recording, this.panes[0].recording))) this.toggle_link();
-		if (location.hash.length > 1) await this.complete(); // a link may ask for anything
 		this.trail.begin();
 		for (const pane of this.panes) pane.timeline.redraw();
 		if (worst !== null) this.activate(first.indexOf(worst));
@@ -314,6 +314,7 @@ class App {
 			this.answer && {
 				name: this.answer.name,
 				whole: this.answer.verb === "plan",
+				helps: this.answer.helps,
 				panel: new AnswerPanel(this.answer, {
 					rank: (row) => void this.open_rank(row),
 					place: (place) => this.show_place(place),

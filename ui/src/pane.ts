@@ -51,7 +51,7 @@ export class Pane {
 		private number: number,
 		private find: (query: string) => void,
 		private others: () => State[], // of all recordings
-		answer: { name: string; whole: boolean; panel: Panel } | null, // what the verb says that made the page
+		answer: { name: string; whole: boolean; helps: string[]; panel: Panel } | null, // what the verb says that made the page
 	) {
 		const state = (this.state = new State(recording));
 		this.timeline = new Timeline(
@@ -68,7 +68,7 @@ export class Pane {
 			(query) => this.find(query),
 			() => this.zoom_to_choice(),
 		);
-		const reasons = reasons_of(recording, (m) => this.jump(m));
+		const reasons = reasons_of(recording, (m) => this.jump(m), answer?.helps ?? []);
 		this.side = el("div", { class: "side" }, details.root, reasons);
 		const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment" });
 		const places = el("div", { class: "places" });

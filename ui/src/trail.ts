@@ -73,6 +73,7 @@ export class Trail {
 	private top = 0; // the highest number of an entry that can be gone back to
 	private settling = new Delay(SETTLED, () => this.keep());
 	private busy = false;
+	private begun = false; // what is shown until then is not what a link asked for
 
 	constructor(
 		private panes: () => Pane[],
@@ -86,6 +87,7 @@ export class Trail {
 		if (location.hash.length > 1) this.read();
 		this.now = write_link(this.panes());
 		this.put("replaceState");
+		this.begun = true;
 		addEventListener("popstate", (event) => {
 			const entry = event.state as Entry | null;
 			this.settling.stop();
@@ -101,7 +103,7 @@ export class Trail {
 
 	// Something was looked at; when it has settled it can be undone.
 	note(): void {
-		if (!this.busy) this.settling.start();
+		if (this.begun && !this.busy) this.settling.start();
 	}
 
 	undo(): void {

@@ -6,6 +6,11 @@ import type { ReportDevice as Device, ReportOom as Oom } from "./results";
 import type { Recording } from "./recording";
 import * as text from "./text";
 
+// Only what the report calls a warning or worse is the headline.
+function headline_finding(device: Device) {
+	return device.findings.find((f) => f.id === "leak" && f.severity !== "info");
+}
+
 // The program's own words: the text and `why --snapshot` say the same, in this order.
 function headline({ told }: Device): HTMLElement {
 	const words = text.plain(told.headline ?? "");
@@ -146,9 +151,15 @@ export function verdict_of({ device }: Recording, which: string): HTMLElement {
 }
 
 // What stands beside the picture as long as nothing is chosen: what to do, why, the numbers.
-export function reasons_of(recording: Recording, jump: (m: number) => void): HTMLElement {
+export function reasons_of(
+	recording: Recording,
+	jump: (m: number) => void,
+	helps: string[], // what the verb says that made the page, instead
+): HTMLElement {
 	const { device } = recording;
 	const oom = last_oom(recording);
+	// Where nothing failed, what the headline is about.
+	const finding = oom ? undefined : headline_finding(device);
 	const notes = [...recording.head.report.source.notes];
 	if (device.peak?.lower_bound && !notes.length)
 		notes.unshift("the recording does not cover the whole run: its peak may lie outside");
@@ -157,11 +168,11 @@ export function reasons_of(recording: Recording, jump: (m: number) => void): HTM
 		"section",
 		{ class: "reasons", "aria-label": "Why, and what to do" },
 		facts(device),
-		list("What to do, best first", device.told.remedies, "ol"),
+		list("What to do, best first", helps.length ? helps : device.told.remedies, "ol"),
 		holders(device),
 		device.told.lines.length ? el("p", {}, peak(device)) : null,
 		device.told.stop === null ? null : el("p", {}, text.plain(device.told.stop)),
-		oom?.verdict ? list("Why", oom.verdict.evidence) : null,
+		list("Why", finding?.evidence ?? oom?.verdict?.evidence ?? []),
 		oom?.stack?.length
 			? el(
 					"details",
