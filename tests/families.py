@@ -41,6 +41,9 @@ NEEDED = {
 
 # What Transformers has called otherwise since the release whose names the tables have.
 RENAMED = {("gpt_neox", "lm_head.weight"): "embed_out.weight"}
+# Whose head is made before its body since, and so names what both share.
+HEAD_FIRST = {"xlm-roberta": ("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
+              "camembert": ("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight")}
 
 
 def transformers():
@@ -116,6 +119,13 @@ def dumped(config):
     return lines[0].split(), [line[2:].split() for line in lines[1:] if line.startswith(("p ", "p* "))]
 
 
+def same_but_first(model_type, got, want):
+    head, body = HEAD_FIRST.get(model_type, ("", ""))
+    names = {w[0] for w in want}
+    renamed = [[body if w[0] == head and body not in names else w[0], *w[1:]] for w in want]
+    return bool(head) and sorted(renamed) == sorted(got)
+
+
 # What differs, with the file's text: such a model must not get a verdict.
 differing = []
 
@@ -130,7 +140,7 @@ def check(torch, cls, where, config):
         total, got = dumped(text)
         if not lib.expect(total, f"{where}, {name}", "; ".join(map(str, got))[:200]):
             continue
-        if got == want:
+        if got == want or same_but_first(config.model_type, got, want):
             continue
         differ = [" ".join(w) for w in want if w not in got][:4]
         more = [" ".join(g) for g in got if g not in want][:4]

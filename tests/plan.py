@@ -166,6 +166,32 @@ def fits(results):
     return seen, wrong, refused, roomy
 
 
+def family_plan(row):
+    """How far the peak of a family's one measured run is off, and whether the plan's range holds it."""
+    options = [f"--{name}={value}" for name, value in row["options"].items()]
+    told = lib.planned(row["config"], *options)
+    planned = {p["phase"]: p for p in told["phases"]}
+    pairs = [(planned[p["phase"]], p["allocated_peak"]) for p in row["phases"] if p["phase"] in planned and p["phase"] != "load"]
+    most, measured = max((p for p, _ in pairs), key=lambda p: p["allocated_peak_bytes"]), max(m for _, m in pairs)
+    lib.expect(told["model"]["parameters"] == row["parameters"], row["name"], "parameters", told["model"]["parameters"],
+               "measured", row["parameters"])
+    low, high = most["allocated_peak_range_bytes"].values()
+    lib.expect(low <= measured <= high or told["model"]["doubts"], row["name"], f"measured {measured}, told {low} to {high}")
+    return row, off(most["allocated_peak_bytes"], measured)
+
+
+def families():
+    """One run each of families whose tables were made without it; the range must hold what was measured."""
+    results = [r for r in lib.jobs(family_plan, rows_of("plan_families.jsonl.xz")) if r]
+    if markdown:
+        print("\n| family | run | parameters | peak |\n|---|---|---|---|")
+        for row, error in results:
+            words = ", ".join(f"{k} {v}" for k, v in row["options"].items())
+            print(f"| {row['config']['model_type']} | {words} | {row['parameters']:,} exact | {percent(error)} % |")
+    if median([e for _, e in results]) > 0.01:
+        lib.failures.append("families of one run: median error of the peak over 1 %")
+
+
 def main():
     rows = [r for name in ("plan", "plan_recipe", "plan_seen", "plan_blind", "plan_checkpointed", "parallel", "parallel2", "parallel_blind") for r in rows_of(name + ".jsonl.xz")
             if all(w in text_of(r["spec"]) for w in words)]
@@ -204,6 +230,7 @@ def main():
     judge("several GPUs", fresh, 0.005, 0.02)
     if median([r["reserved"] for r in fresh]) > 0.01:
         lib.failures.append("several GPUs: median error of reserved memory over 1 %")
+    families()
     seen, wrong, refused, roomy = fits(single)
     if markdown:
         print(f"\nOf {seen} measured limits none that a run died under is called enough"

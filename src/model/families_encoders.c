@@ -25,7 +25,7 @@ static const struct model_row roberta_front[] = {
 	ROWS_END,
 };
 
-static const struct model_row bert_block[] = {
+const struct model_row model_bert_block[] = {
 	{ "attention.self.query", MODEL_LINEAR, MODEL_ROLE_Q, "Q H", 0, IF_TRUE },
 	{ "attention.self.key", MODEL_LINEAR, MODEL_ROLE_K, "Q H", 0, IF_TRUE },
 	{ "attention.self.value", MODEL_LINEAR, MODEL_ROLE_V, "Q H", 0, IF_TRUE },
@@ -72,15 +72,15 @@ static const struct model_row roberta_heads[] = {
 
 static const struct model_section bert_sections[] = {
 	{ "bert.", bert_front, MODEL_TEXT },
-	{ "bert.encoder.layer.%u.", bert_block, MODEL_TEXT },
+	{ "bert.encoder.layer.%u.", model_bert_block, MODEL_TEXT },
 	{ "bert.", bert_pooler, MODEL_TEXT },
 	{ "", bert_heads, MODEL_TEXT },
 	SECTIONS_END,
 };
 
-static const struct model_section roberta_sections[] = {
+const struct model_section model_roberta_sections[] = {
 	{ "roberta.", roberta_front, MODEL_TEXT },
-	{ "roberta.encoder.layer.%u.", bert_block, MODEL_TEXT },
+	{ "roberta.encoder.layer.%u.", model_bert_block, MODEL_TEXT },
 	{ "roberta.", bert_pooler, MODEL_TEXT },
 	{ "", roberta_heads, MODEL_TEXT },
 	SECTIONS_END,
@@ -105,7 +105,7 @@ static const struct model_head roberta_head_list[] = {
 	HEADS_END,
 };
 
-static const struct model_key bert_keys[] = {
+const struct model_key model_bert_keys[] = {
 	RATE("attention_probs_dropout_prob", attention_dropout),
 	RATE("hidden_dropout_prob", hidden_dropout),
 	RATE("hidden_dropout_prob", embedding_dropout),
@@ -155,12 +155,31 @@ static const struct model_row t5_block[] = {
 	ROWS_END,
 };
 
+/* UMT5: a table of distances in every block. */
+static const struct model_row umt5_block[] = {
+	{ "layer.0.SelfAttention.q", MODEL_LINEAR, MODEL_ROLE_Q, "Q H" },
+	{ "layer.0.SelfAttention.k", MODEL_LINEAR, MODEL_ROLE_K, "Q H" },
+	{ "layer.0.SelfAttention.v", MODEL_LINEAR, MODEL_ROLE_V, "Q H" },
+	{ "layer.0.SelfAttention.o", MODEL_LINEAR, MODEL_ROLE_O, "H Q" },
+	{ "layer.0.SelfAttention.relative_attention_bias", MODEL_EMBEDDING, MODEL_ROLE_BIAS,
+	  "B A" },
+	{ "layer.0.layer_norm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	T5_MLP("layer.1", IF_ALONE),
+	{ "layer.1.EncDecAttention.q", MODEL_LINEAR, MODEL_ROLE_CROSS_Q, "Q H", IF_CROSS },
+	{ "layer.1.EncDecAttention.k", MODEL_LINEAR, MODEL_ROLE_CROSS_K, "Q H", IF_CROSS },
+	{ "layer.1.EncDecAttention.v", MODEL_LINEAR, MODEL_ROLE_CROSS_V, "Q H", IF_CROSS },
+	{ "layer.1.EncDecAttention.o", MODEL_LINEAR, MODEL_ROLE_CROSS_O, "H Q", IF_CROSS },
+	{ "layer.1.layer_norm", MODEL_NORM_RMS, MODEL_ROLE_CROSS_NORM, "H", IF_CROSS },
+	T5_MLP("layer.2", IF_CROSS),
+	ROWS_END,
+};
+
 static const struct model_row t5_back[] = {
 	{ "final_layer_norm", MODEL_NORM_RMS, MODEL_ROLE_FINAL_NORM, "H" },
 	ROWS_END,
 };
 
-static const struct model_section t5_sections[] = {
+const struct model_section model_t5_sections[] = {
 	{ "", t5_shared, MODEL_ENCODER },
 	{ "encoder.block.%u.", t5_block, MODEL_ENCODER },
 	{ "encoder.", t5_back, MODEL_ENCODER },
@@ -170,7 +189,17 @@ static const struct model_section t5_sections[] = {
 	SECTIONS_END,
 };
 
-static const struct model_head t5_heads[] = {
+static const struct model_section umt5_sections[] = {
+	{ "", t5_shared, MODEL_ENCODER },
+	{ "encoder.block.%u.", umt5_block, MODEL_ENCODER },
+	{ "encoder.", t5_back, MODEL_ENCODER },
+	{ "decoder.block.%u.", umt5_block, MODEL_TEXT },
+	{ "decoder.", t5_back, MODEL_TEXT },
+	{ "", model_lm_head, MODEL_TEXT },
+	SECTIONS_END,
+};
+
+const struct model_head model_t5_heads[] = {
 	{ "ForConditionalGeneration", IF_LM },
 	{ "WithLMHeadModel", IF_LM },
 	{ "EncoderModel", 0, 1u << MODEL_ENCODER },
@@ -200,6 +229,12 @@ static const struct model_key t5_decoder_keys[] = {
 	.embedding_dropout = 0.1, .norm = MODEL_RMS_NORM, .norm_place = MODEL_NORM_BEFORE, \
 	.activation = MODEL_RELU, .position = MODEL_POSITION_BIAS, .tied = true
 
+#define MT5_LIKE                                                                           \
+	.layers = 8, .hidden = 512, .heads = 6, .head_dim = 64, .intermediate = 1024,      \
+	.vocab = 250112, .buckets = 32, .attention_dropout = 0.1, .hidden_dropout = 0.1,   \
+	.embedding_dropout = 0.1, .norm = MODEL_RMS_NORM, .norm_place = MODEL_NORM_BEFORE, \
+	.activation = MODEL_GELU_NEW, .gated = true, .position = MODEL_POSITION_BIAS, .tied = true
+
 /* ---- all of them ---- */
 
 const struct model_family model_encoders[] = {
@@ -208,25 +243,46 @@ const struct model_family model_encoders[] = {
 	  .sections = bert_sections,
 	  .heads = bert_head_list,
 	  .adapters = "query,value",
-	  .towers[MODEL_TEXT] = { .keys = bert_keys,
+	  .towers[MODEL_TEXT] = { .keys = model_bert_keys,
 				  .defaults = { BERT_LIKE, .vocab = 30522, .positions = 512 } } },
 	{ .name = "roberta",
 	  .forward = MODEL_AS_ENCODER,
-	  .sections = roberta_sections,
+	  .sections = model_roberta_sections,
 	  .heads = roberta_head_list,
 	  .adapters = "query,value",
-	  .towers[MODEL_TEXT] = { .keys = bert_keys,
+	  .towers[MODEL_TEXT] = { .keys = model_bert_keys,
 				  .defaults = { BERT_LIKE, .vocab = 50265, .positions = 512,
 						.counts_positions = true } } },
 	{ .name = "t5",
 	  .forward = MODEL_AS_STACKS,
-	  .sections = t5_sections,
-	  .heads = t5_heads,
+	  .sections = model_t5_sections,
+	  .heads = model_t5_heads,
 	  .adapters = "q,v",
 	  .encoder_decoder = true,
 	  .towers = { [MODEL_ENCODER] = { .keys = t5_encoder_keys, .defaults = { T5_LIKE } },
 		      [MODEL_TEXT] = { .keys = t5_decoder_keys,
 				       .defaults = { T5_LIKE, .causal = true,
+						     .cross_attention = true } } } },
+	{ .name = "mt5",
+	  .forward = MODEL_AS_STACKS,
+	  .sections = model_t5_sections,
+	  .heads = model_t5_heads,
+	  .adapters = "q,v",
+	  .encoder_decoder = true,
+	  .towers = { [MODEL_ENCODER] = { .keys = t5_encoder_keys, .defaults = { MT5_LIKE } },
+		      [MODEL_TEXT] = { .keys = t5_decoder_keys,
+				       .defaults = { MT5_LIKE, .causal = true,
+						     .cross_attention = true } } } },
+	{ .name = "umt5",
+	  .forward = MODEL_AS_STACKS,
+	  .sections = umt5_sections,
+	  .heads = model_t5_heads,
+	  .adapters = "q,v",
+	  .inexact = { "a table of distances in every block is planned as one", 50, 100 },
+	  .encoder_decoder = true,
+	  .towers = { [MODEL_ENCODER] = { .keys = t5_encoder_keys, .defaults = { MT5_LIKE } },
+		      [MODEL_TEXT] = { .keys = t5_decoder_keys,
+				       .defaults = { MT5_LIKE, .causal = true,
 						     .cross_attention = true } } } },
 };
 const size_t model_encoder_count = sizeof(model_encoders) / sizeof(model_encoders[0]);

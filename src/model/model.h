@@ -89,9 +89,10 @@ struct model_numbers {
 	uint64_t sparse_step;         /* every so many layers one has experts */
 	uint64_t shared_experts;      /* such experts, each as wide as the others; 0: see above */
 	uint64_t first_dense;         /* so many blocks at the beginning have no experts */
-	uint64_t further;             /* blocks that predict further tokens, which do not run */
-	uint64_t sparse_end;          /* nor those behind this one; 0: all have */
-	uint64_t sparse_at;           /* of sparse_step, which one, from 1; 0: the last */
+	uint64_t block_groups; /* so many blocks have weights; others share them: ALBERT; 0: all */
+	uint64_t further;      /* blocks that predict further tokens, which do not run */
+	uint64_t sparse_end;   /* nor those behind this one; 0: all have */
+	uint64_t sparse_at;    /* of sparse_step, which one, from 1; 0: the last */
 	uint64_t attend_every,
 		attend_at; /* of so many blocks that one attends, from 0; 0: all, or none that mixes */
 
@@ -137,6 +138,8 @@ struct model_numbers {
 	bool new_decoder; /* Falcon's later layout */
 	bool one_norm;    /* ... with one norm for both halves of a block */
 	bool mixes; /* blocks have a state space in attention's place, where nothing says otherwise */
+	bool ignored_switch; /* of keys that change nothing, on or off */
+	bool broadcasts_keys; /* one head of keys goes to scaled_dot_product_attention as it is, which no kernel takes: Falcon */
 	bool norm_bias, conv_bias, state_bias;
 	bool position_input,
 		relative; /* DeBERTa: positions are added to words; keys and queries by distance */

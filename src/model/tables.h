@@ -172,6 +172,10 @@ extern const struct model_family model_family_decoder;
 /* Parts that families of other files have, too. */
 extern const struct model_row model_llama_front[], model_llama_block[], model_llama_back[];
 extern const struct model_row model_lm_head[];
+extern const struct model_row model_bert_block[];
+extern const struct model_section model_roberta_sections[], model_t5_sections[];
+extern const struct model_head model_t5_heads[];
+extern const struct model_key model_bert_keys[];
 extern const struct model_key model_tied_outside[];
 
 /* build.c: the family's modules for the numbers that stand in m->towers; `has`: conditions of its head. */

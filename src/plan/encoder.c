@@ -30,7 +30,9 @@ static struct value look_up(struct builder *b, enum model_role role, struct valu
 {
 	struct value table = build_param(b, MODEL_TEXT, MODEL_NONE, role, MODEL_WEIGHT);
 
-	return op_embedding(&b->t, ids, table, b->m->towers[MODEL_TEXT].hidden, 0);
+	const struct model_module *m = model_module_at(b->m, MODEL_TEXT, MODEL_NONE, role);
+
+	return op_embedding(&b->t, ids, table, m->out, 0);
 }
 
 /* The names of BertEmbeddings.forward live until it returns. */
@@ -46,18 +48,26 @@ static struct value embed(struct builder *b, struct value ids)
 	all = types; /* expanded to all samples */
 	all.n = b->batch * b->sequence;
 	words = look_up(b, MODEL_ROLE_EMBED, ids);
-	kinds = look_up(b, MODEL_ROLE_TYPES, all);
-	x = op_add(t, words, kinds);
+	kinds = build_has(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_TYPES)
+			? look_up(b, MODEL_ROLE_TYPES, all)
+			: tape_param(t, TAPE_NONE);
+	x = kinds.store == TAPE_NONE ? tape_keep(t, words) : op_add(t, words, kinds);
 	if (!counts) {
 		/* the first rows of a buffer */
 		places = tape_keep(t, build_param(b, MODEL_TEXT, MODEL_NONE,
 						  MODEL_ROLE_POSITION_IDS, MODEL_WHOLE));
 		places.n = b->sequence;
 	}
-	where = look_up(b, MODEL_ROLE_POSITIONS, places);
-	tape_set(t, &x, op_add(t, x, where));
+	where = tape_param(t, TAPE_NONE);
+	if (build_has(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_POSITIONS)) {
+		where = look_up(b, MODEL_ROLE_POSITIONS, places);
+		tape_set(t, &x, op_add(t, x, where));
+	}
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED_NORM, x));
 	tape_set(t, &x, op_dropout(t, x, b->m->towers[MODEL_TEXT].embedding_dropout));
+	if (build_has(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED_PROJECT))
+		tape_set(t, &x,
+			 build_linear(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED_PROJECT, x));
 	tape_drop(t, &words);
 	tape_drop(t, &kinds);
 	tape_drop(t, &where);
@@ -87,8 +97,14 @@ static struct value encoder_block(void *self, uint32_t block, struct value x)
 	struct tape *t = &b->t;
 	struct value p[3], a, h, y;
 
-	for (unsigned i = 0; i < 3; i++)
-		p[i] = build_linear(b, MODEL_TEXT, block, role[i], x);
+	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV)) {
+		a = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_QKV, x);
+		op_split(t, a, (uint64_t[3]){ a.n / 3, a.n / 3, a.n / 3 }, p);
+		tape_drop(t, &a);
+	} else {
+		for (unsigned i = 0; i < 3; i++)
+			p[i] = build_linear(b, MODEL_TEXT, block, role[i], x);
+	}
 	a = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence, b->sequence);
 	for (unsigned i = 0; i < 3; i++)
 		tape_drop(t, &p[i]);
@@ -114,7 +130,10 @@ static struct value predict(struct builder *b, struct value x)
 	tape_set(t, &h, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD_NORM, h));
 	weight = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, MODEL_WEIGHT);
 	bias = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD_BIAS, MODEL_WHOLE);
-	y = op_linear(t, h, weight, bias, weight.n / b->m->towers[MODEL_TEXT].hidden);
+	if (bias.store == TAPE_NONE)
+		bias = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, MODEL_BIAS);
+	y = op_linear(t, h, weight, bias,
+		      model_module_at(b->m, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD)->out);
 	tape_drop(t, &h);
 	return y;
 }

@@ -4,7 +4,11 @@
 static const struct model_module *module(const struct builder *b, enum model_tower tower,
 					 uint32_t block, enum model_role role)
 {
-	uint32_t at = block == MODEL_NONE ? 0 : block + 1;
+	uint64_t groups = b->m->towers[tower].block_groups;
+	uint32_t of = groups && block != MODEL_NONE
+			      ? (uint32_t)(block * groups / b->m->towers[tower].layers)
+			      : block;
+	uint32_t at = of == MODEL_NONE ? 0 : of + 1;
 	size_t k = (size_t)at * MODEL_ROLES + role;
 
 	if (k >= b->module_room[tower] || !b->module_of[tower][k])
@@ -355,6 +359,8 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, a);
+	if (b->m->towers[tower].broadcasts_keys && a->heads != a->kv_heads)
+		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
 	a->kernel = (uint8_t)(half ? fused_kernel(b) : OP_EFFICIENT);
 	if (b->r->attention != PLAN_FLASH && tower == MODEL_TEXT &&
 	    (build_is_windowed(b, tower, block, a->keys) ||

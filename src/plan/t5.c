@@ -1,4 +1,7 @@
-/* T5: an encoder and a decoder whose scores get a bias by distance, in full.  Lines follow Transformers 5.17's modeling_t5.py. */
+/*
+ * Encoders with decoders.  T5's scores get a bias by distance, in full; lines follow Transformers 5.17's modeling_t5.py.
+ * BART and those built like it have learned positions in its place, layer norms before or behind, and add nothing.
+ */
 #include "build.h"
 
 static const struct model_numbers *numbers(const struct builder *b)
@@ -11,8 +14,11 @@ static struct value norm(struct builder *b, uint32_t block, enum model_role role
 {
 	struct tape *t = &b->t;
 	struct value weight = build_param(b, b->tower, block, role, MODEL_WEIGHT);
-	struct value f = op_cast(t, x, TAPE_F32), variance, e, h, y;
+	struct value f, variance, e, h, y;
 
+	if (numbers(b)->norm == MODEL_LAYER_NORM)
+		return build_norm(b, b->tower, block, role, x);
+	f = op_cast(t, x, TAPE_F32);
 	h = op_apply(t, OP_POW, f);
 	tape_drop(t, &f);
 	variance = op_mean(t, h, x.n / numbers(b)->hidden);
@@ -27,6 +33,11 @@ static struct value norm(struct builder *b, uint32_t block, enum model_role role
 	y = op_mul(t, weight, h);
 	tape_drop(t, &h);
 	return y;
+}
+
+static bool has_distances(const struct builder *b)
+{
+	return numbers(b)->position == MODEL_POSITION_BIAS;
 }
 
 /* compute_bias: a number a head and pair of tokens, and what is masked. */
@@ -128,8 +139,8 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 		tape_drop(t, &up);
 	}
 	tape_set(t, &h, op_dropout(t, h, numbers(b)->hidden_dropout));
-	/* to the dtype of wo's weight, which autocast undoes */
-	tape_set(t, &h, op_cast(t, h, b->weights));
+	if (has_distances(b)) /* to the dtype of wo's weight, which autocast undoes */
+		tape_set(t, &h, op_cast(t, h, b->weights));
 	tape_set(t, &h, build_linear(b, b->tower, block, MODEL_ROLE_DOWN, h));
 	return h;
 }
@@ -138,11 +149,37 @@ static const enum model_role own[4] = { MODEL_ROLE_Q, MODEL_ROLE_K, MODEL_ROLE_V
 static const enum model_role cross[4] = { MODEL_ROLE_CROSS_Q, MODEL_ROLE_CROSS_K,
 					  MODEL_ROLE_CROSS_V, MODEL_ROLE_CROSS_O };
 
+/* x + dropout(h), normed; both are taken */
+static struct value put_behind(struct builder *b, uint32_t block, enum model_role role,
+			       struct value x, struct value h)
+{
+	struct value y = put_out(b, x, h);
+
+	tape_drop(&b->t, &x);
+	tape_set(&b->t, &y, norm(b, block, role, y));
+	return y;
+}
+
+static struct value block_normed_behind(struct builder *b, uint32_t block, struct value x)
+{
+	struct value none = tape_param(&b->t, TAPE_NONE), y;
+
+	y = put_behind(b, block, MODEL_ROLE_NORM1, tape_keep(&b->t, x),
+		       attend(b, block, own, x, x, none));
+	if (b->tower == MODEL_TEXT)
+		y = put_behind(b, block, MODEL_ROLE_CROSS_NORM, y,
+			       attend(b, block, cross, y, b->encoded, none));
+	return put_behind(b, block, MODEL_ROLE_NORM2, y, feed(b, block, y));
+}
+
 static struct value one_block(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
-	struct value h = norm(b, block, MODEL_ROLE_NORM1, x), y;
+	struct value h, y;
 
+	if (numbers(b)->norm_place == MODEL_NORM_AFTER)
+		return block_normed_behind(b, block, x);
+	h = norm(b, block, MODEL_ROLE_NORM1, x);
 	tape_set(t, &h, attend(b, block, own, h, h, b->bias[b->tower]));
 	y = put_out(b, x, h);
 	if (b->tower == MODEL_TEXT) {
@@ -172,23 +209,49 @@ static struct value decoder_block(void *self, uint32_t block, struct value x)
 	return one_block(b, block, x);
 }
 
+/* With positions added, and normed where there is a norm for it; x is borrowed. */
+static struct value place(struct builder *b, struct value x, uint64_t tokens)
+{
+	struct tape *t = &b->t;
+	struct value ids, where, y = tape_keep(t, x);
+
+	if (build_has(b, b->tower, MODEL_NONE, MODEL_ROLE_POSITIONS)) {
+		ids = tape_new(t, tokens, TAPE_I64, TIMELINE_TEMPORARY);
+		where = op_embedding(
+			t, ids,
+			build_param(b, b->tower, MODEL_NONE, MODEL_ROLE_POSITIONS, MODEL_WEIGHT),
+			numbers(b)->hidden, 0);
+		tape_set(t, &y, op_add(t, x, where));
+		tape_drop(t, &where);
+		tape_drop(t, &ids);
+	}
+	if (build_has(b, b->tower, MODEL_NONE, MODEL_ROLE_EMBED_NORM))
+		tape_set(t, &y, build_norm(b, b->tower, MODEL_NONE, MODEL_ROLE_EMBED_NORM, y));
+	return y;
+}
+
 /* A stack from ids to normed states. */
 static struct value stack(struct builder *b, enum model_tower tower, struct value ids)
 {
 	struct tape *t = &b->t;
 	const struct model_numbers *n = &b->m->towers[tower];
-	struct value table =
-		build_param(b, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED, MODEL_WEIGHT);
+	enum model_tower home =
+		build_has(b, tower, MODEL_NONE, MODEL_ROLE_EMBED) ? tower : MODEL_ENCODER;
+	struct value table = build_param(b, home, MODEL_NONE, MODEL_ROLE_EMBED, MODEL_WEIGHT);
 	struct value first = op_embedding(t, ids, table, n->hidden, 0), x;
 	uint64_t tokens = ids.n / b->batch;
 
 	b->tower = tower;
-	b->bias[tower] = make_bias(b, tokens, tokens);
+	b->bias[tower] = has_distances(b) ? make_bias(b, tokens, tokens) : tape_param(t, TAPE_NONE);
+	if (!has_distances(b))
+		tape_set(t, &first, place(b, first, tokens));
 	x = op_dropout(t, first, n->hidden_dropout);
 	x = build_blocks(b, tower, tower == MODEL_TEXT ? decoder_block : encoder_block, x);
 	b->tower = tower;
-	tape_set(t, &x, norm(b, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
-	tape_set(t, &x, op_dropout(t, x, n->hidden_dropout));
+	if (build_has(b, tower, MODEL_NONE, MODEL_ROLE_FINAL_NORM))
+		tape_set(t, &x, norm(b, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
+	if (has_distances(b))
+		tape_set(t, &x, op_dropout(t, x, n->hidden_dropout));
 	tape_drop(t, &first);
 	if (!t->regions.n)
 		tape_drop(t, &b->bias[tower]);
@@ -203,10 +266,11 @@ struct value build_t5(struct builder *b, struct value ids, struct value labels,
 
 	b->encoded = stack(b, MODEL_ENCODER, ids);
 	shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
-	b->cross_bias =
-		tape_new(t, labels.n * (ids.n / b->batch), b->encoded.dtype, TIMELINE_TEMPORARY);
+	b->cross_bias = has_distances(b) ? tape_new(t, labels.n * (ids.n / b->batch),
+						    b->encoded.dtype, TIMELINE_TEMPORARY)
+					 : tape_param(t, TAPE_NONE);
 	x = stack(b, MODEL_TEXT, shifted);
-	if (b->m->towers[MODEL_TEXT].tied)
+	if (b->m->towers[MODEL_TEXT].tied && has_distances(b))
 		tape_set(t, &x, op_apply(t, OP_SCALE, x));
 	*logits = build_linear(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, x);
 	loss = op_cross_entropy(t, *logits, labels, labels.n);
