@@ -361,3 +361,55 @@ def test_scripts_of_frameworks_as_they_are(library, tmp_path):
     assert len(passes) == (4 if library == "transformers" else 2)  # two micro-batches a step
     kinds = {CATEGORIES[c] for c in trace["category"]}
     assert {"parameter", "gradient", "optimizer_state"} <= kinds
+
+
+class Library:
+    """What plan needs of timm and diffusers, which are not everywhere: names, configurations, and models that read by name."""
+
+    __version__ = "1"
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patch = torch.nn.Conv2d(3, 16, 8, 8)
+            self.head = torch.nn.Linear(16, 10)
+            self.pretrained_cfg = {"input_size": (3, 32, 32)}
+
+        def forward(self, x):
+            return self.head(self.patch(x).mean((2, 3)))
+
+    class Denoiser(torch.nn.Module):
+        @classmethod
+        def from_config(cls, config):
+            import types
+            net = cls()
+            net.config = types.SimpleNamespace(**config)
+            net.first = torch.nn.Linear(config["cross_attention_dim"], config["in_channels"])
+            net.last = torch.nn.Conv2d(config["in_channels"], config["in_channels"], 3, padding=1)
+            return net
+
+        def forward(self, sample, timestep, encoder_hidden_states):
+            added = self.first(encoder_hidden_states).mean(1) + timestep[:, None]
+            return (self.last(sample + added[:, :, None, None]),)
+
+    @classmethod
+    def create_model(cls, name, pretrained):
+        if name != "net":
+            raise RuntimeError(f"Unknown model ({name})")
+        return cls.Net()
+
+
+def test_models_of_timm_and_diffusers_by_name(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", Library)
+    monkeypatch.setitem(sys.modules, "diffusers", Library)
+    trace = loop.trace_timm("net", loop.Options(batch=4, steps=1))
+    assert trace.parameters == 16 * 3 * 64 + 16 + 170 and trace.model == "timm/net"
+    assert 4 * 3 * 32 * 32 * 4 in trace.events  # its images, as large as it says
+    with pytest.raises(ValueError, match="Unknown model"):
+        loop.trace_timm("other", loop.Options())
+    config = {"_class_name": "Denoiser", "in_channels": 4, "sample_size": 16, "cross_attention_dim": 32}
+    trace = loop.trace_config(config, loop.Options(batch=2, seq=8, steps=1))
+    assert trace.parameters == 33 * 4 + 4 * 4 * 9 + 4
+    assert {2 * 4 * 16 * 16 * 4, 2 * 8 * 32 * 4} <= set(trace.events)  # latents; 8 tokens of a text
+    with pytest.raises(ValueError, match="model by model"):
+        loop.trace_config({"_class_name": "StableDiffusionPipeline"}, loop.Options())

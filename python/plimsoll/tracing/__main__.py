@@ -22,8 +22,8 @@ ATTENTIONS = {"flash_attention_2": "flash", "flash_attn": "flash"}
 
 def _parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m plimsoll.tracing", description=__doc__)
-    p.add_argument("model", nargs="?", help="a config.json, a folder that has one, or MODULE:FUNCTION, which gives "
-                                            "(module, batch, step)")
+    p.add_argument("model", nargs="?", help="a config.json, a folder that has one, timm/NAME, or MODULE:FUNCTION, which "
+                                            "gives (module, batch, step)")
     p.add_argument("-o", "--output", required=True, help="the trace, FILE.json.gz")
     p.add_argument("--batch", type=int, default=1)
     p.add_argument("--grown", type=int, default=0, help="trace this batch as well: each request's bytes then follow from "
@@ -66,6 +66,8 @@ def _once(args: argparse.Namespace, command: list[str], batch: int) -> Trace:
         raise ValueError("there is nothing to trace: give a configuration, MODULE:FUNCTION, or -- and a script")
     if os.path.exists(args.model):
         return loop.trace_config(args.model, o)
+    if args.model.startswith("timm/"):
+        return loop.trace_timm(args.model[len("timm/"):], o)
     module, colon, function = args.model.partition(":")
     if colon:
         return loop.trace_function(module, function, o)

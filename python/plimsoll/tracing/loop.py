@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from . import tables
 from .device import GPU, stand_in
 from .engine import Recorder
+from .libraries import Made, of_diffusers, of_timm
 from .packed import Trace
 
 __all__ = ["Options", "trace_config", "trace_function", "trace_module", "trace_step"]
@@ -289,7 +290,10 @@ def _settled(o: Options, config: Any) -> Options:
 
 
 def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options) -> Trace:
-    """Trace a config.json of Hugging Face in the loop of docs/plan.md."""
+    """Trace a config.json of Hugging Face, of Transformers or of diffusers, in the loop of docs/plan.md."""
+    values = _read(source)
+    if "_class_name" in values:
+        return trace_library(lambda at, dtype: of_diffusers(values, at.batch, at.seq, dtype), o, str(values["_class_name"]))
     import transformers
     config = _config_of(source)
     if o.attention:
@@ -308,8 +312,7 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
         finally:
             torch.set_default_dtype(before)
         if o.checkpointing == "full":
-            enable: Any = model.gradient_checkpointing_enable
-            enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            _checkpointed(model)
         if o.lora:
             model = _adapted(model, o)
         model.train(o.task == "train")
@@ -322,10 +325,58 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
         return r.trace
 
 
+def _checkpointed(model: Any) -> None:
+    """As its library says it."""
+    if hasattr(model, "gradient_checkpointing_enable"):  # Transformers
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    elif hasattr(model, "enable_gradient_checkpointing"):  # diffusers
+        model.enable_gradient_checkpointing()
+    elif hasattr(model, "set_grad_checkpointing"):  # timm
+        model.set_grad_checkpointing(True)
+    else:
+        raise ValueError(f"{type(model).__name__} has no checkpointing of its own")
+
+
+def trace_library(make: Callable[[Options, torch.dtype], Made], o: Options, name: str) -> Trace:
+    """A model of diffusers or timm (libraries.py) in the loop of docs/plan.md."""
+    o = replace(o, precision=o.precision or ("bf16-autocast" if o.task == "train" else "bf16-pure"))
+    if o.task == "generate" or o.attention:
+        raise ValueError("of such a model --task generate and --attention are not traced")
+    with recording(o, name) as (r, _):
+        model, inputs, loss_of = make(o, torch.bfloat16 if o.precision in HALF else torch.float32)
+        if o.checkpointing == "full":
+            _checkpointed(model)
+        if o.lora:
+            model = _adapted(model, o)
+        model.train(o.task == "train")
+        _loaded(r, model)
+        kept: list[Any] = []
+
+        def one() -> torch.Tensor:
+            batch, dtype = inputs(), AUTOCAST.get(o.precision)
+            r.mark((t for t in tree_leaves(batch) if isinstance(t, torch.Tensor)), "input")
+            with torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
+                out = model(**batch)
+                kept[:] = [out] if o.keep_outputs else []
+                return loss_of(out, batch) if o.task == "train" else out
+        with modules(r, model):
+            if o.task == "train":
+                train(r, o, model, one)
+            else:
+                passes(r, o, one)
+        tell(r)
+        return r.trace
+
+
+def trace_timm(name: str, o: Options) -> Trace:
+    """Trace a model by timm's name for it."""
+    return trace_library(lambda at, dtype: of_timm(name, at.batch, dtype), o, f"timm/{name}")
+
+
 def _adapted(model: torch.nn.Module, o: Options) -> torch.nn.Module:
     import peft  # type: ignore[import-not-found, unused-ignore]
-    if o.checkpointing == "full":
-        enable: Any = model.enable_input_require_grads
+    enable: Any = getattr(model, "enable_input_require_grads", None)
+    if o.checkpointing == "full" and enable:
         enable()
     names = [name.strip() for name in o.lora_targets.split(",") if name.strip()]
     targets = names[0] if names[:1] in (["all-linear"], ["all"]) else names or None
@@ -367,15 +418,15 @@ def _caches(r: Recorder) -> Iterator[None]:
             r.mark((t for t in (getattr(self, "keys", None), getattr(self, "values", None)) if isinstance(t, torch.Tensor)), "kv_cache")
             return out
         return run
-    for kind in vars(cache).values():
-        if isinstance(kind, type) and kind.__name__.endswith("Layer") and "update" in vars(kind):
-            undo.append((kind, kind.update))
-            setattr(kind, "update", marked(kind.update))
+    kinds: list[Any] = [kind for name, kind in vars(cache).items() if name.endswith("Layer") and "update" in vars(kind)]
+    for kind in kinds:
+        undo.append((kind, kind.update))
+        kind.update = marked(kind.update)
     try:
         yield
     finally:
         for kind, update in undo:
-            setattr(kind, "update", update)
+            kind.update = update
 
 
 def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> None:
