@@ -461,8 +461,8 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 		  "--beams, --cache or --no-cache" },
 		{ o->extra_tensors.n || o->residents != OPT_NONE, false,
 		  "--extra-tensor or --resident" },
-		{ o->gpus > 1 || o->parallel || o->tp != OPT_NONE || o->pp != OPT_NONE, false,
-		  "several GPUs" },
+		{ o->tp != OPT_NONE || o->pp != OPT_NONE, false, "--tp or --pp" },
+		{ o->gpus > 1 || o->parallel, true, "--gpus or --parallel" },
 		{ o->offload_activations || o->offload_optimizer || o->offload_params || o->save,
 		  false, "offloading or --save" },
 		{ o->batch > 1 || o->seq != OPT_NONE || o->accumulate > 1, true,
@@ -550,7 +550,8 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 	if (!traces && !argc && o->layers == OPT_NONE)
 		return cmd_usage("which model: a config.json, a safetensors file, or --layers, "
 				 "--hidden and --heads");
-	if (argc > 1 && !strstr(argv[0], "python") && !strstr(argv[0], "torchrun"))
+	if (argc > 1 && !strstr(argv[0], "python") && !strstr(argv[0], "torchrun") &&
+	    !strstr(argv[0], "accelerate"))
 		return cmd_usage("one model; or a command to trace: plan -- python train.py");
 	if (traces && !argc)
 		return cmd_usage(

@@ -122,6 +122,10 @@ int cmd_trace(const struct plim_plan_options *o, char **what, int count, uint64_
 	add_named(&l, "--attention", o->attention);
 	add_named(&l, "--checkpointing", o->checkpointing);
 	add_named(&l, "--task", o->task);
+	if (o->gpus > 1)
+		add_number(&l, "--gpus", o->gpus);
+	if (o->gpus > 1)
+		add_named(&l, "--parallel", o->parallel);
 	if (o->new_tokens)
 		add_number(&l, "--new-tokens", o->new_tokens);
 	add_named(&l, "--gpu", o->gpu);

@@ -413,3 +413,105 @@ def test_models_of_timm_and_diffusers_by_name(tmp_path, monkeypatch):
     assert {2 * 4 * 16 * 16 * 4, 2 * 8 * 32 * 4} <= set(trace.events)  # latents; 8 tokens of a text
     with pytest.raises(ValueError, match="model by model"):
         loop.trace_config({"_class_name": "StableDiffusionPipeline"}, loop.Options())
+
+
+def _chain(how):
+    """Four layers of 4 MiB, on the first of four GPUs."""
+    def made():
+        with torch.device("cuda"):
+            net = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024, bias=False) for _ in range(4)))
+            inputs = torch.zeros(64, 1024)
+        if how == "ddp":
+            torch.distributed.init_process_group("nccl")
+            net = torch.nn.parallel.DistributedDataParallel(net, device_ids=[0])
+        else:
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+            torch.distributed.init_process_group("nccl")
+            mesh = init_device_mesh("cuda", (4,))
+            for layer in net:
+                fully_shard(layer, mesh=mesh)
+            fully_shard(net, mesh=mesh)
+        return net, inputs, lambda m, x: m(x).sum()
+    return made
+
+
+def _left(trace):
+    """What is allocated when phases end, in MiB, without cuBLAS's workspaces and what is less than 1 MiB."""
+    sizes, live, out, ended = [], 0, {}, 0
+    for event in trace.events:
+        if event > 0:
+            counts = event >= 1 << 20 and trace.category[len(sizes)] != CATEGORIES.index("workspace")
+            sizes.append(event if counts else 0)
+            live += sizes[-1]
+        elif event < 0:
+            live -= sizes[-event - 1]
+        else:
+            out[trace.phases[ended]] = live >> 20
+            ended += 1
+    return out
+
+
+def test_ddp_keeps_its_buckets_beside_the_gradients():
+    trace = loop.trace_step(_chain("ddp"), loop.Options(steps=2, precision="fp32", gpus=4))
+    left = _left(trace)
+    assert left["load"] == 16 + 16        # weights; buckets
+    assert left["bwd0"] == 16 + 16 + 16   # and gradients
+    assert left["opt1"] == 16 + 16 + 16 + 32 and left["zero1"] == 16 + 16 + 32
+    assert not torch.distributed.is_initialized()
+
+
+def test_fsdp2_shards_and_gathers_layer_by_layer():
+    trace = loop.trace_step(_chain("fsdp2"), loop.Options(steps=2, precision="fp32", gpus=4))
+    left = _left(trace)
+    assert left["load"] == 4 and left["bwd0"] == 4 + 4 and left["opt1"] == 4 + 4 + 8 and left["zero1"] == 4 + 8
+    # one layer is gathered after another; a whole model never is
+    assert peaks(trace)["fwd1"] < (4 + 8 + 16 + 64) << 20
+    kinds = {CATEGORIES[c] for c in trace.category}
+    assert {"parameter", "gradient", "optimizer_state"} <= kinds
+
+
+def test_a_script_of_several_ranks(tmp_path):
+    from plimsoll.tracing import script
+    assert script._python(["torchrun", "--standalone", "--nproc_per_node", "4", "train.py", "--lr", "1"]) == (["train.py", "--lr", "1"], 4)
+    assert script._python(["python", "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=8", "-m", "pkg"]) == (["-m", "pkg"], 16)
+    assert script._python(["accelerate", "launch", "--num_processes", "2", "train.py"]) == (["train.py"], 2)
+    assert script._python(["python", "-u", "-X", "dev", "train.py"]) == (["train.py"], 1)
+    with pytest.raises(ValueError, match="give a number"):
+        script._python(["torchrun", "--nproc-per-node", "gpu", "train.py"])
+    path = tmp_path / "train.py"
+    path.write_text("""
+import os, torch
+import torch.distributed as dist
+dist.init_process_group("nccl")
+assert dist.get_rank() == 0 and dist.get_world_size() == 2 == int(os.environ["WORLD_SIZE"])
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(512, 512).cuda(), device_ids=[0])
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(10):
+    loss = net(torch.randn(8, 512, device="cuda")).sum()
+    loss.backward()
+    dist.all_reduce(loss.detach())
+    opt.step(); opt.zero_grad()
+dist.destroy_process_group()
+""")
+    trace = script.trace_script(["torchrun", "--nproc-per-node", "2", str(path)], loop.Options())
+    assert trace.events.count((512 * 512 + 512) * 4) >= 1  # a bucket
+
+
+def test_what_is_compiled_runs_as_it_is_and_that_is_said(tmp_path):
+    import plimsoll
+
+    def made():
+        with torch.device("cuda"):
+            net = torch.nn.Linear(512, 512)
+        whole = torch.compile(net, mode="reduce-overhead")
+        loss = torch.compile(fullgraph=True)(lambda x: x.sum())
+        net.compile()
+        return net, torch.zeros(8, 512, device="cuda"), lambda m, x: loss(whole(x))
+    trace = loop.trace_step(made, loop.Options(steps=1))
+    assert any("torch.compile is left out" in a for a in trace.assumed)
+    kept = tmp_path / "t.json.gz"
+    trace.write(str(kept))
+    peak = plimsoll.plan(str(kept)).peak
+    assert peak.needed_range_bytes.low <= peak.needed_bytes // 2  # compiled code may need far less

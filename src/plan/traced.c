@@ -460,6 +460,9 @@ static const struct likeness {
 	uint16_t below, above;
 	const char *reason;
 } likenesses[] = {
+	{ "torch.compile", 500, 150,
+	  "traced without torch.compile: compiled code mostly needs less, and how much is not "
+	  "known" },
 	{ "mkldnn_rnn_layer", 50, 250,
 	  "traced: what cuDNN keeps of recurrent layers is not known; 8 % more was measured" },
 	{ "convolution", 50, 150, "traced: cuDNN's workspaces of convolutions are not known" },

@@ -39,6 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--task", default="train")
     p.add_argument("--new-tokens", type=int, default=0, help="of --task generate (128)")
+    p.add_argument("--gpus", type=int, default=1)
+    p.add_argument("--parallel", default="ddp", help="ddp, fsdp2 or fsdp2-zero2")
     p.add_argument("--no-clip", action="store_true")
     p.add_argument("--keep-outputs", action="store_true")
     p.add_argument("--gpu", default="", help="the card that decides kernels and workspaces (H100)")
@@ -50,7 +52,7 @@ def _options(args: argparse.Namespace, batch: int) -> loop.Options:
     task = TASKS.get(args.task, str(args.task))
     precisions = PRECISIONS | (OF_TRAINING if task == "train" else dict.fromkeys(OF_TRAINING, "bf16-pure"))
     return loop.Options(batch=batch, seq=args.seq, precision=precisions.get(args.precision, str(args.precision)),
-                        optimizer=OPTIMIZERS.get(args.optimizer, str(args.optimizer)), new_tokens=args.new_tokens,
+                        optimizer=OPTIMIZERS.get(args.optimizer, str(args.optimizer)), new_tokens=args.new_tokens, gpus=args.gpus, parallel=args.parallel,
                         attention=ATTENTIONS.get(args.attention, str(args.attention)), checkpointing=args.checkpointing, accumulate=args.accumulate,
                         lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=task, clip=not args.no_clip,
                         keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))

@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from . import ranks
 from .engine import DispatchMode, Gate, Recorder
 
 GPU = torch.device("cuda", 0)
@@ -324,6 +325,15 @@ def _here(init: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
+def _left_out(r: Recorder) -> Callable[..., Any]:
+    """torch.compile, which would compile for this machine: what it is given runs as it is, and that is said."""
+    def compiled(model: Any = None, *_: Any, **__: Any) -> Any:
+        r.operators.of("torch.compile")  # the planner widens its range (src/plan/traced.c)
+        r.taken["compiled"] = r.taken.get("compiled", 0) + 1
+        return (lambda m: m) if model is None else model
+    return compiled
+
+
 def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     cuda: Any = torch.cuda
     optimizer: Any = importlib.import_module("torch.optim.optimizer")  # its package hides it
@@ -361,7 +371,8 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
         *((torch, name, _of_cpu(getattr(torch, name))) for name in (
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
-        (torch.nn.Module, "_apply", _apply),
+        (torch.nn.Module, "_apply", _apply), (torch, "compile", _left_out(r)),
+        (torch.nn.Module, "compile", lambda self, *a, **k: torch.compile(self) and None),
         (torch.utils.data.DataLoader, "__init__", _here(torch.utils.data.DataLoader.__init__)),
         # from 2.13 on it draws again until no value is out of bounds: a question whose answer never changes here
         (torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *a, **k: tensor),
@@ -400,7 +411,7 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
     fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)  # imports look at torch.cuda
     undo: list[tuple[Any, str, Any]] = []
     absent = object()
-    for owner, name, value in _patches(r):
+    for owner, name, value in [*_patches(r), *ranks.patches(r)]:
         undo.append((owner, name, owner.__dict__.get(name, absent)))
         setattr(owner, name, value)
     library = _autocast_lists()

@@ -66,6 +66,7 @@ class Recorder:
         self.card = card
         self.requests: dict[int, int] = {}       # of a storage that lives, by its address
         self.watched: dict[int, Any] = {}        # what tells its end
+        self.emptied: set[int] = set()           # storages that live on without bytes (ranks.py)
         self.places = Numbers(trace.places)
         self.operators = Numbers(trace.operators)
         self.places.of("")
@@ -123,6 +124,7 @@ class Recorder:
 
     def mark(self, tensors: Iterator[torch.Tensor], category: str) -> None:
         for t in tensors:
+            t = getattr(t, "_local_tensor", t)  # of a DTensor
             request = self.requests.get(t.untyped_storage()._cdata)
             if request is not None:
                 self.trace.category[request] = CATEGORY[category]
@@ -131,7 +133,9 @@ class Recorder:
 
     def take(self, t: torch.Tensor, operator: str) -> None:
         """A tensor that an operation gave: a request, if its storage is new."""
-        storage = t.untyped_storage()
+        self.take_storage(t.untyped_storage(), operator)
+
+    def take_storage(self, storage: Any, operator: str) -> None:
         key = storage._cdata
         if key in self.requests:
             return
@@ -145,6 +149,7 @@ class Recorder:
         def gone(_: Any) -> None:
             request = self.requests.pop(key, None)
             self.watched.pop(key, None)
+            self.emptied.discard(key)
             if request is not None:
                 self.death(request)
         return gone
@@ -206,6 +211,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         r, gate = self.recorder, self.gate
+        if any(t.__name__ == "DTensor" for t in types):
+            return NotImplemented  # it asks again with this rank's own part
         if func in VALUES:
             return self.value(func, args)
         if func._schema.name.endswith("_") and torch.Tag.nondeterministic_seeded in func.tags:

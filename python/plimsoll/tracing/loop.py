@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator, Mapping
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from . import tables
+from . import ranks, tables
 from .device import GPU, stand_in
 from .engine import Recorder
 from .libraries import Made, of_diffusers, of_timm
@@ -41,6 +41,8 @@ class Options:
     clip: bool = True
     keep_outputs: bool = False
     new_tokens: int = 0  # of a generation; 0: 128
+    gpus: int = 1
+    parallel: str = "ddp"  # how they share the work (ranks.py)
     capability: int = 90
 
     def asked(self) -> list[str]:
@@ -53,6 +55,7 @@ class Options:
             said += [f"new-tokens={self.new_tokens}"]
         said += [f"attention={self.attention}"] if self.attention else ["attention=sdpa"]
         said += [f"lora={self.lora}"] if self.lora else []
+        said += [f"gpus={self.gpus}", f"parallel={self.parallel}"] if self.gpus > 1 else []
         said += [f"lora-targets={self.lora_targets}"] if self.lora_targets else []
         return said + (["keep-outputs=1"] if self.keep_outputs else [])
 
@@ -67,8 +70,12 @@ def recording(o: Options, model: str) -> Iterator[tuple[Recorder, Any]]:
              if o.checkpointing == "full" else "", f"LoRA of rank {o.lora}" if o.lora else ""]
     trace = Trace(model=model, recipe=", ".join(w for w in words if w), batch=o.batch, sequence=o.seq, task=o.task, torch=torch.__version__.partition("+")[0],
                   capability=o.capability, way="fake CPU tensors, decided as for CUDA", asked=o.asked())
+    if o.gpus > 1:
+        if o.task != "train":
+            raise ValueError("with several GPUs only training is traced")
+        trace.assumed.append(f"rank 0 of {o.gpus} ({o.parallel}), as if its streams were one; what NCCL takes is not PyTorch's")
     r = Recorder(trace, tables.card_of(o.capability))
-    with stand_in(r) as fake:
+    with ranks.job(o.gpus), stand_in(r) as fake:
         yield r, fake
 
 
@@ -241,6 +248,7 @@ def _ids(o: Options, config: Any, rows: int) -> torch.Tensor:
 
 def _batch(o: Options, config: Any, model: torch.nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """What the model reads, by the name of its first input."""
+    model = getattr(model, "module", model)  # in DDP
     name = getattr(model, "main_input_name", "input_ids")
     base = getattr(model, "get_base_model", None)
     kind = type(base() if callable(base) else model).__name__  # what adapters are around
@@ -269,7 +277,7 @@ def _batch(o: Options, config: Any, model: torch.nn.Module, dtype: torch.dtype) 
 
 
 def _loss(o: Options, model: torch.nn.Module, batch: dict[str, torch.Tensor], kept: list[Any]) -> torch.Tensor:
-    dtype = AUTOCAST.get(o.precision)
+    dtype = None if o.gpus > 1 and o.parallel.startswith("fsdp") else AUTOCAST.get(o.precision)  # FSDP casts parameters itself
     with torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
         out = model(**batch)
         loss = getattr(out, "loss", None)
@@ -316,6 +324,8 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
         if o.lora:
             model = _adapted(model, o)
         model.train(o.task == "train")
+        if o.gpus > 1:
+            model = _shared(r, o, model)
         _loaded(r, model)
         with modules(r, model):
             _run(r, o, config, model)
@@ -383,6 +393,14 @@ def _adapted(model: torch.nn.Module, o: Options) -> torch.nn.Module:
     return peft.get_peft_model(model, peft.LoraConfig(r=o.lora, target_modules="all-linear" if targets == "all" else targets))
 
 
+def _shared(r: Recorder, o: Options, model: torch.nn.Module) -> torch.nn.Module:
+    """Sharded before it is on the GPU where the launchers do so: a parameter at a time; in DDP it is there whole."""
+    mixed = AUTOCAST.get(o.precision) if o.parallel.startswith("fsdp") else None
+    r.mark(iter(model.parameters()), "parameter")
+    r.end_phase("wrap")
+    return ranks.shard(model, o.parallel, mixed)
+
+
 def _run(r: Recorder, o: Options, config: Any, model: torch.nn.Module) -> None:
     kept: list[Any] = []
     if o.task == "train":
@@ -448,7 +466,8 @@ def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, t
 
 def tell(r: Recorder) -> None:
     words = {"0": "numbers of tensors that only a run knows are taken for 0",
-             "true": "conditions on tensors that only a run knows are taken for true"}
+             "true": "conditions on tensors that only a run knows are taken for true",
+             "compiled": "torch.compile is left out, all runs eagerly: compiled code keeps and takes other amounts, mostly less"}
     for kind, n in sorted(r.taken.items()):
         r.trace.assumed.append(f"{words[kind]} ({n} times)")
 
@@ -489,16 +508,20 @@ def trace_step(make: Callable[[], tuple[torch.nn.Module, Any, Callable[..., Any]
 def trace_function(module: str, function: str, o: Options) -> Trace:
     """MODULE:FUNCTION, which gives (module, batch, step) where a GPU is told to be; `batch` and `seq` are given if it takes them."""
     sys.path.insert(0, os.getcwd())
-    make = getattr(importlib.import_module(module), function)
-    takes = inspect.signature(make).parameters
-    for name, given in (("batch", o.batch > 1), ("seq", o.seq), ("lora", o.lora), ("checkpointing", o.checkpointing != "none"),
-                        ("attention", o.attention)):
-        if given and name not in takes:
-            raise ValueError(f"{module}:{function} says --{name} itself" + (
-                f", or takes it as a parameter: def {function}({name}=...)" if name in ("batch", "seq") else ""))
-    sizes = {name: size for name, size in (("batch", o.batch), ("seq", o.seq)) if name in takes and size}
-    trace = trace_step(lambda: make(**sizes), o, f"{module}:{function}")
-    trace.batch = o.batch if "batch" in takes else 0
+    sizes: dict[str, int] = {}
+
+    def made() -> Any:
+        make = getattr(importlib.import_module(module), function)  # what it imports is to see the GPU, too
+        takes = inspect.signature(make).parameters
+        for name, given in (("batch", o.batch > 1), ("seq", o.seq), ("lora", o.lora), ("checkpointing", o.checkpointing != "none"),
+                            ("attention", o.attention)):
+            if given and name not in takes:
+                raise ValueError(f"{module}:{function} says --{name} itself" + (
+                    f", or takes it as a parameter: def {function}({name}=...)" if name in ("batch", "seq") else ""))
+        sizes.update({name: size for name, size in (("batch", o.batch), ("seq", o.seq)) if name in takes and size})
+        return make(**sizes)
+    trace = trace_step(made, o, f"{module}:{function}")
+    trace.batch = o.batch if "batch" in sizes else 0
     trace.asked = [a for a in trace.asked if a.partition("=")[0] not in ({"batch", "seq", "checkpointing", "attention"} - sizes.keys())]
     return trace
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import runpy
 import sys
+from dataclasses import replace
 from typing import Any, Iterator
 
 import torch
@@ -19,16 +20,47 @@ class Enough(BaseException):
     """The second step has ended: what comes is like it.  No Exception, so that no script takes it for one."""
 
 
-def _python(command: list[str]) -> list[str]:
-    """["python", "-u", "train.py", ...] and ["torchrun", "train.py"]: what they run, and its arguments."""
-    words = list(command)
-    if words and os.path.basename(words[0]).startswith(("python", "torchrun")):
+LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "accelerate.commands.launch")
+ALONE = {"--standalone", "--no-python", "--multi-gpu", "--cpu", "--use-deepspeed", "--use-fsdp", "--debug", "-u", "-B", "-O", "-E", "-s", "-I"}
+RANKS = {"--nproc-per-node", "--num-processes", "--nnodes"}
+
+
+def _launched(words: list[str]) -> tuple[list[str], int]:
+    """A launcher's options: what it runs, and as how many ranks."""
+    ranks = {"--nproc-per-node": 1, "--num-processes": 1, "--nnodes": 1}
+    while words and words[0].startswith("-") and words[0] != "-m":
+        name, given, value = words.pop(0).partition("=")
+        name = "--" + name.lstrip("-").replace("_", "-") if name.startswith("--") else name
+        if not given and name not in ALONE and words:
+            value = words.pop(0)
+        if name in RANKS and value.isdigit():
+            ranks[name] = int(value)
+        elif name in RANKS:
+            raise ValueError(f"{name} {value}: how many GPUs that are only that machine knows; give a number")
+    size = 1
+    for n in ranks.values():
+        size *= n
+    return words, size
+
+
+def _python(command: list[str]) -> tuple[list[str], int]:
+    """["python", "-u", "train.py", ...] and ["torchrun", "--nproc-per-node", "4", "train.py"]: what they run, and as how many ranks."""
+    words, size = list(command), 1
+    if words and os.path.basename(words[0]).startswith("python"):
         words.pop(0)
         while words and words[0].startswith("-") and words[0] not in ("-m", "-c"):
+            if words.pop(0) in ("-X", "-W") and words:
+                words.pop(0)
+    if words[:1] == ["-m"] and words[1:2] and words[1] in LAUNCHERS:
+        words.pop(0)
+    if words and os.path.basename(words[0]) in LAUNCHERS:
+        launcher = os.path.basename(words.pop(0))
+        if launcher == "accelerate" and words[:1] == ["launch"]:
             words.pop(0)
+        words, size = _launched(words)
     if not words:
         raise ValueError("there is no script behind --")
-    return words
+    return words, size
 
 
 class Steps:
@@ -93,7 +125,8 @@ class Steps:
 
 def trace_script(command: list[str], o: Options) -> Trace:
     """Runs the script in this process; what it prints goes to standard error."""
-    words = _python(command)
+    words, size = _python(command)
+    o = replace(o, gpus=size, parallel="as the script says")
     with recording(o, os.path.basename(words[-1] if words[0] == "-m" and len(words) < 2 else words[0])) as (r, _):
         steps = Steps(r, max(2, o.steps))
         sys.argv = words[1:] if words[0] in ("-m", "-c") else words
@@ -113,7 +146,7 @@ def trace_script(command: list[str], o: Options) -> Trace:
                     raise ValueError(f"the script ended with {e.code} before its second step") from None
         if not steps.done:
             raise ValueError("the script ended without a step of an optimizer: nothing to plan")
-        r.trace.parameters, r.trace.batch, r.trace.recipe = r.trace.trainable, 0, ""
+        r.trace.parameters, r.trace.batch, r.trace.recipe, r.trace.asked = r.trace.trainable, 0, "", []
         r.end_phase("end")
         tell(r)
         r.trace.assumed.append(f"the script's first {steps.done} steps; later ones take the same")
