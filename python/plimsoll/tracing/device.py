@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import re
 import sys
 import types
 import warnings
@@ -213,12 +215,32 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
 
 # ---- autocast: CUDA's lists for the CPU's key ----
 
+# As of 2.11, for an installation without PyTorch's headers, which are read else: the lists grow with releases.
 FP32 = """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
 pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm cosine_similarity cosine_embedding_loss
 nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss soft_margin_loss
 binary_cross_entropy_with_logits dist cdist logsumexp upsample_bicubic2d upsample_bilinear2d upsample_nearest2d
 """.split()
-SET_DTYPE = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList""".split()
+SET_DTYPE = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
+linalg_matrix_norm.str_ord sum sum.dim_IntList""".split()
+
+
+def autocast_lists(header: str) -> tuple[list[str], list[str]]:
+    """What CUDA's autocast does in fp32, and what it gives fp32 as the result's dtype: autocast_mode.h of the release."""
+    found = []
+    for name in ("AT_FORALL_FP32", "AT_FORALL_FP32_SET_OPT_DTYPE"):
+        part = re.search(rf"#define {name}\(_\)((?:.*\\\n)*.*)", header)
+        rows = re.findall(r"_\((\w+)(?:, (\w+))?\)", re.sub(r"/\*.*?\*/", "", part[1], flags=re.S)) if part else []
+        found.append([f"{base}.{overload}" if overload else base for base, overload in rows])
+    return (found[0], found[1]) if all(found) else (FP32, SET_DTYPE)
+
+
+def _installed_lists() -> tuple[list[str], list[str]]:
+    try:
+        with open(os.path.join(os.path.dirname(torch.__file__), "include", "ATen", "autocast_mode.h"), encoding="utf-8") as f:
+            return autocast_lists(f.read())
+    except OSError:
+        return FP32, SET_DTYPE
 
 
 def _redispatch_fp32(op: Any) -> Callable[..., Any]:
@@ -258,24 +280,36 @@ def _cross_entropy(x: torch.Tensor, target: torch.Tensor, weight: Any = None, re
         return aten.nll_loss_nd(aten.log_softmax.int(x, 1, x.dtype).float(), target, weight, reduction, ignore_index)
 
 
+def _dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    """The card's: a mask of bytes is kept, not one of numbers."""
+    if not train or p == 0 or not x.numel():
+        return x
+    return torch.ops.aten.native_dropout(x, p, True)[0] if p < 1 else x * 0
+
+
 AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
 
 def _autocast_lists() -> Any:
     """A library whose end takes the lists back."""
     library = torch.library.Library("aten", "IMPL")
+    wide, given = _installed_lists()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for names, make in ((FP32, _redispatch_fp32), (SET_DTYPE, _redispatch_dtype)):
+        for names, make in ((wide, _redispatch_fp32), (given, _redispatch_dtype)):
             for name in names:
                 base, _, overload = name.partition(".")
                 packet = getattr(torch.ops.aten, base, None)
                 if packet is None:  # a release that has it not
                     continue
-                op = getattr(packet, overload or "default")
+                op = getattr(packet, overload or "default", None)
+                if op is None:
+                    continue
                 with contextlib.suppress(RuntimeError):  # one that the CPU's list has as well
                     library.impl(name, make(op), "AutocastCPU", allow_override=True)
         library.impl("cross_entropy_loss", _cross_entropy, "AutocastCPU", allow_override=True)
+        for key in ("AutogradCPU", "CPU"):  # what calls it from C++, the plain attention, is to have the card's kernel as well
+            library.impl("dropout", _dropout, key, allow_override=True)
     return library
 
 
