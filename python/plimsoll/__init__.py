@@ -35,6 +35,7 @@ _WHERE = {
     "check": "_check",
     "checkpoint": "checkpoint",
     "data": "data",
+    "gradients": "gradients",
     "gauge": "gauge",
     "memory": "memory",
     "allocator": "allocator",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import checkpoint as checkpoint
     from . import data as data
+    from . import gradients as gradients
     from . import gauge as gauge
     from . import memory as memory
     from . import oom as oom

@@ -4,7 +4,8 @@ Each error carries what the C library told: a one-line message, the status, errn
 """
 from __future__ import annotations
 
-__all__ = ["PlimsollError", "NotFoundError", "FormatError", "LimitError", "ArgumentError", "Cancelled", "UnsupportedError"]
+__all__ = ["PlimsollError", "NotFoundError", "FormatError", "LimitError", "ArgumentError", "Cancelled", "UnsupportedError",
+           "NonFiniteError"]
 
 
 class PlimsollError(Exception):
@@ -66,6 +67,14 @@ class UnsupportedError(PlimsollError, NotImplementedError):
     """This machine or build cannot do it."""
 
     status = -7
+
+
+class NonFiniteError(PlimsollError, FloatingPointError):
+    """Gradients, weights or activations hold NaN or infinities.  stats: what was found, as GradStats."""
+
+    def __init__(self, message: str, stats: object = None) -> None:
+        super().__init__(message)
+        self.stats = stats
 
 
 BY_STATUS: dict[int, type[PlimsollError]] = {

@@ -1,0 +1,357 @@
+"""Weights and activations looked at as gradients are; values and gradients in fp32 beside a lower precision."""
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Iterator
+
+from . import _torch
+from ._gradients import GradStats, Watched, dtype_codes, lies_together, tell
+from .errors import ArgumentError, UnsupportedError
+
+# ---- weights and activations ----
+
+
+def check_tensors(named: Any) -> GradStats:
+    """NaN, infinities and norms of tensors, in one pass: a module's parameters and buffers, or pairs of names and tensors.
+
+    The first of `bad` is the first in the order given.  Waits for the GPU.  Tensors of other dtypes are left out.
+
+    >>> import torch
+    >>> str(check_tensors([("weight", torch.tensor([1.0, float("nan")]))]).bad[0].name)
+    'weight'
+    """
+    if hasattr(named, "named_parameters"):
+        named = [*named.named_parameters(), *named.named_buffers()]
+    return _look((str(name), tensor.detach()) for name, tensor in named)
+
+
+def _look(named: Iterable[tuple[str, Any]]) -> GradStats:
+    codes = dtype_codes()
+    kept = [(name, t if lies_together(t) else t.contiguous()) for name, t in named if t.dtype in codes and t.device.type != "meta"]
+    if not kept:
+        raise ArgumentError("there is no tensor of float32, float16, bfloat16 or float64")
+    watched = Watched(kept, 1, lambda tensor: tensor)
+    try:
+        watched.order({i: i for i in range(len(kept))})
+        for k, core in enumerate(watched.cores):
+            core.check(0, watched.addresses(k))
+        for core in watched.cores:
+            core.take(True)
+        return tell(watched, [core.stats for core in watched.cores], ())
+    finally:
+        watched.close()
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """All tensors of floats in nested tuples, lists, dicts and dataclasses."""
+    if hasattr(value, "data_ptr") and hasattr(value, "is_floating_point"):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, dict) or hasattr(value, "to_tuple") and hasattr(value, "values"):
+        for one in value.values():
+            yield from _tensors(one)
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _tensors(one)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from _tensors(getattr(value, name))
+
+
+def check_activations(model: Any, *args: Any, **kwargs: Any) -> GradStats:
+    """Run model(*args, **kwargs) without gradients and look at what every module returns; the first of `bad` ran first.
+
+    All activations are held until the end.  Waits for the GPU.
+    """
+    found: list[tuple[str, Any]] = []
+
+    def listener(name: str) -> Callable[[Any, Any, Any], None]:
+        def note(_: Any, __: Any, output: Any) -> None:
+            found.extend((name, tensor.detach()) for tensor in _tensors(output))
+
+        return note
+
+    handles = [module.register_forward_hook(listener(name or type(model).__name__)) for name, module in model.named_modules()]
+    try:
+        with _torch.torch().no_grad():
+            model(*args, **kwargs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return _look(found)
+
+
+# ---- precision ----
+
+DIGITS = {"bfloat16": 8, "float16": 11}  # bits of a significand
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Of one thing, the worst over all seeds.  None: it is no tensor there, or there was nothing to compare."""
+
+    name: str
+    kind: str  # "output", "module" or "gradient"
+    dtype: str  # of the lower run
+    relative: float | None  # norm of the difference by that of the float32 value
+    largest_ulp: float | None  # largest difference, in units of the lower dtype's last place at the largest float32 value
+    cosine: float | None
+    nan: int  # values that are NaN in the lower run and finite in float32
+    inf: int
+    underflow: float | None  # part of the values other than 0 that became 0
+    own: float | None  # a module: the relative difference that it makes of the float32 inputs; the rest came from before it
+
+    def __str__(self) -> str:
+        said = f"{self.kind} '{self.name}' ({self.dtype})"
+        if self.relative is not None:
+            said += f": differs by {self.relative:.2e} of its norm, {self.largest_ulp:.3g} ulp at most, cosine {self.cosine:.6f}"
+        if self.own is not None:
+            said += f"; of its own {self.own:.2e}"
+        if self.nan or self.inf:
+            said += f"; {self.nan:,} NaN and {self.inf:,} infinite values that float32 does not have"
+        if self.underflow:
+            said += f"; {100 * self.underflow:.1f} % became 0"
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionResult:
+    """What a lower dtype changes.  exercised: something was computed in it; else nothing was tested."""
+
+    dtype: str
+    seeds: int
+    exercised: bool
+    operations: tuple[str, ...]  # that gave tensors of the lower dtype
+    outputs: tuple[Difference, ...]
+    modules: tuple[Difference, ...]  # in the order in which they ran
+    gradients: tuple[Difference, ...]  # in the model's order
+
+    @property
+    def worst(self) -> Difference | None:
+        """The module that adds the most of its own; else the output or gradient that differs most; new NaN or inf come first."""
+        broken = [d for d in (*self.modules, *self.outputs, *self.gradients) if d.nan or d.inf]
+        if broken:
+            return broken[0]
+        owns = [d for d in self.modules if d.own is not None]
+        if owns:
+            return max(owns, key=lambda d: d.own or 0.0)
+        rest = [d for d in (*self.outputs, *self.gradients) if d.relative is not None]
+        return max(rest, key=lambda d: d.relative or 0.0) if rest else None
+
+    def __str__(self) -> str:
+        if not self.exercised:
+            return (f"not exercised: nothing was computed in {self.dtype}; the function neither follows its inputs' dtype nor has "
+                    "operations that autocast lowers")
+        lines = [f"{self.dtype}, {self.seeds} seeds, {len(self.operations)} kinds of operations in it"]
+        lines += [str(d) for d in self.outputs]
+        if self.worst is not None and self.worst not in self.outputs:
+            lines.append(f"worst: {self.worst}")
+        return "\n".join(lines)
+
+
+def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads: bool = True, seeds: int = 3, cast: bool = True,
+                   **kwargs: Any) -> PrecisionResult:
+    """Run fn in float32 and in a lower dtype, and compare values and gradients: outputs, each module, each parameter.
+
+    fn: a module, or a function; it is called on copies, never changed.  dtype: torch.bfloat16 unless given, or float16.
+    The lower run is under autocast and, with cast, has its parameters and inputs in the lower dtype as well; without it
+    only what autocast lowers is.  seeds: how often, each time with other random numbers within fn, the same in both runs.
+    grads: also backpropagate the sum of squares of the outputs.  Inputs of floats are tested as they are given.
+    """
+    t = _torch.torch()
+    dtype = t.bfloat16 if dtype is None else dtype
+    if dtype not in (t.bfloat16, t.float16):
+        raise ArgumentError(f"dtype is torch.bfloat16 or torch.float16, not {dtype}")
+    if seeds < 1:
+        raise ArgumentError("seeds is at least 1")
+    module = fn if isinstance(fn, t.nn.Module) else None
+    if module is not None and any(p.device.type == "meta" for p in module.parameters()):
+        raise UnsupportedError("parameters on 'meta' have no values")
+    found: dict[tuple[str, str], Difference] = {}
+    operations: set[str] = set()
+    for seed in range(seeds):
+        high = _Run(fn, args, kwargs, t.float32, None, grads, cast, seed, None)
+        low = _Run(fn, args, kwargs, dtype, dtype, grads, cast, seed, high)
+        operations |= low.operations
+        for kind in ("output", "module", "gradient"):
+            for name, value in high.values[kind].items():
+                other = low.values[kind].get(name)
+                if other is None or other.shape != value.shape:
+                    continue
+                one = _difference(name, kind, value, other, dtype, low.own.get(name) if kind == "module" else None)
+                key = (kind, name)
+                found[key] = one if key not in found else _worse(found[key], one)
+        if not found:
+            raise ArgumentError("fn returns no tensor of floats, or other shapes each time")
+    return PrecisionResult(
+        dtype=str(dtype).removeprefix("torch."), seeds=seeds, exercised=bool(operations), operations=tuple(sorted(operations)),
+        outputs=tuple(d for (kind, _), d in found.items() if kind == "output"),
+        modules=tuple(d for (kind, _), d in found.items() if kind == "module"),
+        gradients=tuple(d for (kind, _), d in found.items() if kind == "gradient"))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    if hasattr(value, "data_ptr"):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _mapped(one, change) for key, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        made = [_mapped(one, change) for one in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+class _Run:
+    """One run: values by kind and name, and operations that gave tensors of the lower dtype."""
+
+    def __init__(self, fn: Any, args: Any, kwargs: Any, dtype: Any, lower: Any, grads: bool, cast: bool, seed: int,
+                 high: _Run | None) -> None:
+        t = _torch.torch()
+        self.values: dict[str, dict[str, Any]] = {"output": {}, "module": {}, "gradient": {}}
+        self.inputs: dict[str, tuple[Any, Any]] = {}  # of modules, where fn is to be compared with itself
+        self.own: dict[str, float] = {}
+        self.operations: set[str] = set()
+        to = dtype if lower is None or cast else t.float32
+
+        def given(tensor: Any) -> Any:
+            if not tensor.is_floating_point():
+                return tensor
+            return tensor.detach().to(to).clone().requires_grad_(grads and tensor.requires_grad)
+
+        module = copy.deepcopy(fn).to(to) if isinstance(fn, t.nn.Module) else None
+        args, kwargs = _mapped(args, given), _mapped(kwargs, given)
+        handles = self._listen(module, high) if module is not None else []
+        inputs = [x for x in _tensors((args, kwargs)) if x.requires_grad]
+        devices = {x.device.type for x in (*_tensors((args, kwargs)), *(module.parameters() if module is not None else ()))}
+        devices = devices or {"cpu"}
+        with t.random.fork_rng(), _Watching(self.operations, lower):
+            t.manual_seed(seed)
+            with t.autocast(device_type=sorted(devices)[-1], dtype=lower or t.bfloat16, enabled=lower is not None), \
+                    t.set_grad_enabled(grads):
+                output = (module if module is not None else fn)(*args, **kwargs)
+            for handle in handles:
+                handle.remove()
+            outputs = list(_tensors(output))
+            if grads and any(x.requires_grad for x in outputs):
+                sum(x.float().square().sum() for x in outputs if x.requires_grad).backward()
+        for i, value in enumerate(outputs):
+            self.values["output"][str(i) if len(outputs) > 1 else "output"] = value.detach()
+        for name, parameter in module.named_parameters() if module is not None else ():
+            if parameter.grad is not None:
+                self.values["gradient"][name] = parameter.grad
+        for i, value in enumerate(inputs):
+            if value.grad is not None:
+                self.values["gradient"][f"input {i}"] = value.grad
+        self.module = module
+
+    def _listen(self, module: Any, high: _Run | None) -> list[Any]:
+        """Outputs of modules without modules in them; in the lower run also what they make of the float32 run's inputs."""
+        busy: list[bool] = []
+
+        def listener(name: str) -> Callable[..., None]:
+            def note(one: Any, args: Any, kwargs: Any, output: Any) -> None:
+                if busy:
+                    return
+                first = next(_tensors(output), None)
+                if first is None or name in self.values["module"]:
+                    return
+                self.values["module"][name] = first.detach()
+                if high is None:
+                    self.inputs[name] = (_mapped(args, _kept), _mapped(kwargs, _kept))
+                elif name in high.inputs:
+                    busy.append(True)
+                    try:
+                        self.own[name] = self._own(one, high, name, args)
+                    finally:
+                        busy.clear()
+
+            return note
+
+        return [one.register_forward_hook(listener(name), with_kwargs=True) for name, one in module.named_modules()
+                if name and not any(True for _ in one.children())]
+
+    def _own(self, one: Any, high: _Run, name: str, args: Any) -> float:
+        t = _torch.torch()
+        lowered = next((x.dtype for x in _tensors(args)), t.float32)
+        given = [_mapped(part, lambda x: x.to(lowered) if x.is_floating_point() else x) for part in high.inputs[name]]
+        statistics = [(buffer, buffer.detach().clone()) for buffer in one.buffers()]
+        with t.no_grad(), t.random.fork_rng():
+            output = next(_tensors(one(*given[0], **given[1])), None)
+        for buffer, before in statistics:
+            buffer.data.copy_(before)
+        return math.nan if output is None else _relative(high.values["module"][name].float(), output.float())
+
+
+def _kept(tensor: Any) -> Any:
+    return tensor.detach().clone()
+
+
+class _Watching:
+    """Names of operations that give tensors of a dtype."""
+
+    def __init__(self, found: set[str], dtype: Any) -> None:
+        self.mode: Any = None
+        if dtype is None:
+            return
+        from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found,unused-ignore]
+
+        class Mode(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = func(*args, **(kwargs or {}))
+                name = str(func).removeprefix("aten.").split(".")[0]
+                if name not in COPIES and any(x.dtype is dtype for x in _tensors(result)):
+                    found.add(name)
+                return result
+
+        self.mode = Mode()
+
+    def __enter__(self) -> None:
+        if self.mode is not None:
+            self.mode.__enter__()
+
+    def __exit__(self, *why: Any) -> None:
+        if self.mode is not None:
+            self.mode.__exit__(*why)
+
+
+# What gives a tensor of a dtype but computes nothing in it.
+COPIES = frozenset(("_to_copy", "clone", "detach", "view", "_unsafe_view", "t", "transpose", "permute", "expand", "alias", "slice", "select",
+                    "reshape", "empty", "empty_like", "zeros", "zeros_like", "ones_like", "copy_", "unsqueeze", "squeeze", "split", "cat",
+                    "stack", "as_strided", "contiguous", "index_select", "embedding", "full_like", "fill_", "lift_fresh"))
+
+
+def _relative(value: Any, other: Any) -> float:
+    finite = value.isfinite() & other.isfinite()
+    norm = float(value[finite].double().norm())
+    apart = float((value[finite].double() - other[finite].double()).norm())
+    return apart / norm if norm else (0.0 if not apart else math.inf)
+
+
+def _difference(name: str, kind: str, value: Any, other: Any, dtype: Any, own: float | None) -> Difference:
+    was = str(other.dtype).removeprefix("torch.")
+    value, other = value.detach().double().flatten(), other.detach().double().flatten().to(value.device)
+    fine = value.isfinite()
+    both = fine & other.isfinite()
+    a, b = value[both], other[both]
+    empty = not a.numel()
+    top = 0.0 if empty else float(a.abs().max())
+    bits = DIGITS[str(dtype).removeprefix("torch.")]
+    ulp = 2.0 ** (math.floor(math.log2(top)) - bits + 1) if top else 0.0
+    apart = 0.0 if empty else float((a - b).abs().max())
+    norms = 0.0 if empty else float(a.norm() * b.norm())
+    there = (value != 0) & fine
+    return Difference(
+        name=name, kind=kind, dtype=was, relative=None if empty else _relative(a, b),
+        largest_ulp=None if empty else apart / ulp if ulp else (0.0 if not apart else math.inf),
+        cosine=float(a @ b) / norms if norms else None, nan=int((other.isnan() & fine).sum()), inf=int((other.isinf() & fine).sum()),
+        underflow=float((there & (other == 0)).sum() / there.sum()) if bool(there.any()) else None, own=own)
+
+
+def _worse(a: Difference, b: Difference) -> Difference:
+    def most(x: float | None, y: float | None, of: Callable[..., float] = max) -> float | None:
+        return y if x is None else x if y is None else of(x, y)
+
+    return Difference(a.name, a.kind, a.dtype, most(a.relative, b.relative), most(a.largest_ulp, b.largest_ulp),
+                      most(a.cosine, b.cosine, min), max(a.nan, b.nan), max(a.inf, b.inf), most(a.underflow, b.underflow), most(a.own, b.own))
