@@ -75,7 +75,7 @@ static enum plim_status check_list(const struct plim_gradient *tensors, size_t n
 
 	for (size_t i = 0; i < n; i++) {
 		if (tensors[i].dtype > PLIM_GRADIENT_FLOAT64)
-			return err_set(err, PLIM_E_ARG, "tensor %zu has a dtype that is none", i);
+			return err_set(err, PLIM_E_ARG, "the dtype of tensor %zu is not known", i);
 		if (!tensors[i].copies)
 			return err_set(err, PLIM_E_ARG, "tensor %zu has no copies: 1 is itself", i);
 		if (tensors[i].elements > UINT64_MAX / 16)
@@ -238,7 +238,7 @@ static enum plim_status check_call(const struct plim_gradients_call *call, struc
 {
 	return call->size < sizeof(*call) || call->flags > PLIM_GRADIENTS_LATER
 		       ? err_set(err, PLIM_E_ARG,
-				 "the call's size is not set, or a flag that is none")
+				 "the size of the call is not set, or a flag is not known")
 		       : PLIM_OK;
 }
 
