@@ -18,7 +18,8 @@ typedef unsigned long long u64;
 
 #define KERNEL extern "C" __attribute__((global)) void
 #define DEVICE __attribute__((device)) static inline
-#define SHARED __attribute__((shared))
+/* volatile: clang takes a variable that is used in one function only for one that a barrier does not change */
+#define SHARED static volatile __attribute__((shared))
 #ifndef THREADS
 #define THREADS 256u
 #endif
@@ -252,7 +253,7 @@ DEVICE void add(struct sums *to, struct sums x)
 /* The sum over the block, in thread 0: warps by halves, then warp after warp. */
 DEVICE struct sums block_sum(struct sums s)
 {
-	static SHARED struct sums warps[WARPS];
+	SHARED double nan[WARPS], inf[WARPS], max[WARPS], squares[WARPS];
 	u32 t = thread();
 
 #pragma unroll 1
@@ -263,13 +264,20 @@ DEVICE struct sums block_sum(struct sums s)
 		add(&s, x);
 	}
 	__syncthreads();
-	if (t % 32 == 0)
-		warps[t / 32] = s;
+	if (t % 32 == 0) {
+		nan[t / 32] = s.nan;
+		inf[t / 32] = s.inf;
+		max[t / 32] = s.max;
+		squares[t / 32] = s.squares;
+	}
 	__syncthreads();
 	if (t == 0)
 #pragma unroll 1
-		for (u32 i = 1; i < WARPS; i++)
-			add(&s, warps[i]);
+		for (u32 i = 1; i < WARPS; i++) {
+			struct sums x = { nan[i], inf[i], max[i], squares[i] };
+
+			add(&s, x);
+		}
 	return s;
 }
 
@@ -300,8 +308,8 @@ __attribute__((noinline)) DEVICE struct sums careful_sums(struct part p)
 /* In thread 0.  turn: counts up with each call of the block. */
 DEVICE struct sums chunk_sums(struct part p, u32 turn)
 {
-	static SHARED double squares[2][WARPS];
-	static SHARED float largest[2][WARPS];
+	SHARED double squares[2][WARPS];
+	SHARED float largest[2][WARPS];
 	struct quick q = p.dtype == BF16 ? quick_sums<BF16>(p) :
 			 p.dtype == F32	 ? quick_sums<F32>(p) :
 			 p.dtype == F16	 ? quick_sums<F16>(p) :
@@ -351,7 +359,7 @@ DEVICE struct sums seen(const struct sums *at)
 /* Does the block that adds `n` to the counter bring it to `all`?  Then it is 0 again.  For all its threads. */
 DEVICE bool is_last(u32 *counter, u32 n, u32 all)
 {
-	static SHARED u32 last;
+	SHARED u32 last;
 
 	__syncthreads();
 	if (thread() == 0) {

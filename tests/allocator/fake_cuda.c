@@ -485,7 +485,7 @@ int cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 	for (size_t i = 0; !fails() && status && i < PINNED; i++) {
 		if (pinned[i].at)
 			continue;
-		*at = pinned[i].at = aligned_alloc(4096, bytes);
+		*at = pinned[i].at = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 		pinned[i].bytes = bytes;
 		pinned_bytes += *at ? bytes : 0;
 		status = *at ? 0 : 2;
