@@ -97,6 +97,10 @@ static enum plim_status weights(const void *o, void **out, struct plim_err *err)
 {
 	return plim_weights_new(o, (struct plim_weights **)out, err);
 }
+static enum plim_status loader(const void *o, void **out, struct plim_err *err)
+{
+	return plim_loader_new(o, (struct plim_loader **)out, err);
+}
 static enum plim_status record(const void *o, void **out, struct plim_err *err)
 {
 	return plim_record_prepare(o, (struct plim_record **)out, err);
@@ -137,6 +141,7 @@ static const struct row {
 	ROW(watch, watch_options, 1),         ROW(ckpt_diff, ckpt_diff_options, 1),
 	ROW(gauge, gauge_options, 1),         ROW(checkpointer, checkpointer_options, 1),
 	ROW(gradients, gradients_options, 0),
+	ROW(loader, loader_options, 0),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)
