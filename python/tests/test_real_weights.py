@@ -1,11 +1,14 @@
 """Weights with a real PyTorch on the CPU: files as their own loaders read them; one model that is bitwise each of its checkpoints."""
+import ctypes
 import importlib.util
 import os
 import pickle
 import sys
 import tempfile
 import threading
+import types
 import unittest
+from unittest import mock
 
 if importlib.util.find_spec("torch") is None:
     print("SKIPPED: there is no PyTorch here; tools/venv makes an environment with one", file=sys.stderr)
@@ -14,6 +17,7 @@ if importlib.util.find_spec("torch") is None:
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
+from plimsoll import _swapper, _weight_cache  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, LimitError, NotFoundError, UnsupportedError  # noqa: E402
 from plimsoll.weights import WeightCache, WeightSwapper, load_file  # noqa: E402
 
@@ -475,6 +479,70 @@ class Caches(Folder):
                 os._exit(0)
             os._exit(1)
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+
+FAKE = os.environ.get("PLIMSOLL_FAKE_CUDA", "")
+
+
+@unittest.skipUnless(FAKE, "PLIMSOLL_FAKE_CUDA names no fake driver")
+class OnAGpu(Swaps):
+    """The same with a driver whose copies run only when their stream is told to, and which ends the process when page-locked
+    memory is changed or freed before: tensors of the host stand for those of the GPU.
+    """
+
+    STREAM = 3
+
+    def setUp(self):
+        super().setUp()
+        self.driver = ctypes.CDLL(FAKE)
+        self.driver.fake_complete.argtypes = [ctypes.c_void_p]
+        self.driver.fake_pinned.restype = ctypes.c_uint64
+        made_of = _swapper._targets
+
+        def targets(model, device):
+            found = made_of(model, -1)
+            self.assertEqual(device, 0)
+            return found
+
+        for patched in (mock.patch.dict(os.environ, PLIMSOLL_CUDA_LIBRARY=FAKE), mock.patch.object(_weight_cache, "device_number", lambda _: 0),
+                        mock.patch.object(_swapper, "_targets", targets),
+                        mock.patch.object(torch.cuda, "current_stream", lambda _: types.SimpleNamespace(cuda_stream=self.STREAM)),
+                        mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False),
+                        mock.patch.object(WeightSwapper, "_swap", self.then_complete(WeightSwapper._swap)),
+                        mock.patch.object(WeightSwapper, "_restore", self.then_complete(WeightSwapper._restore))):
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def then_complete(self, method):
+        """What the GPU does some time after the call."""
+        def call(swapper, *arguments):
+            try:
+                return method(swapper, *arguments)
+            finally:
+                self.driver.fake_complete(self.STREAM)
+        return call
+
+    def test_threads(self):
+        """Threads would run each other's copies here."""
+
+    def test_cast(self):
+        """torch itself copies there."""
+
+    def test_channels_last(self):
+        """The same."""
+
+    def test_leases_last_until_copies_are_over(self):
+        cache = self.cache(pinned_bytes=30000)  # one of three
+        model = made("plain", 1)
+        swapper = WeightSwapper(model, cache)
+        with mock.patch.object(WeightSwapper, "_swap", WeightSwapper._swap.__closure__[0].cell_contents):
+            for name in "abc":  # the copies of one go on when the next is asked for, which needs its memory
+                swapper.load(name)
+                self.assertEqual(cache.stats().host.leased, 1)
+        self.driver.fake_complete(self.STREAM)
+        self.assertTrue(same(model(X), made("plain", ord("c"))(X)))
+        swapper.close()
+        self.assertEqual(cache.stats().host.leased, 0)
 
 
 if __name__ == "__main__":
