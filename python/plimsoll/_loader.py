@@ -132,10 +132,18 @@ class Loader:
         what = _abi.plim_loading(ckpt=opened.handle, loads=array, n=len(loads), flags=flags, stream=self.stream())
         error = _abi.plim_err()
 
-        def work() -> int:
-            return int(_native.load().plim_loader_load(self.handle, ctypes.byref(what), ctypes.byref(error)))
-
-        _native.check(_native.run(f"loading {opened.path}", work), error, opened.path)
+        running = _native.Running(lambda: _native.load().plim_loader_load(self.handle, ctypes.byref(what), ctypes.byref(error)))
+        running.thread.start()
+        try:
+            while not running.done.wait(_native.LOOK_EVERY_S):
+                pass
+        except BaseException:  # KeyboardInterrupt: what is read goes into memory of the caller's until it has ended
+            running.cancel()
+            _wait(running.done)
+            raise
+        if running.error is not None:
+            raise running.error
+        _native.check(running.result, error, opened.path)
 
     def copy(self, copies: Sequence[Copy]) -> int:
         """In the order of the current stream; what wait() takes."""
@@ -159,6 +167,14 @@ class Loader:
     def wait(self, ticket: int) -> None:
         error = _abi.plim_err()
         _native.check(_native.load().plim_loader_wait(self.handle, ticket, ctypes.byref(error)), error)
+
+
+def _wait(done: threading.Event) -> None:
+    while not done.is_set():
+        try:
+            done.wait()
+        except BaseException:  # once more: the first one is raised
+            continue
 
 
 def _free(handle: Any, forks: int) -> None:

@@ -185,6 +185,7 @@ class WeightSwapper:
         self._lock = threading.Lock()
         self._user: int | None = None
         self._base: list[Memory] = []  # the model's own values
+        self._plans: dict[str, tuple[Any, Plan]] = {}  # by name, of what was compared last
         self._over: list[tuple[int, Lease]] = []  # copies that may go on, and what they read
         self._current: str | None = None
 
@@ -286,9 +287,13 @@ class WeightSwapper:
         self._reap(wait=False)
         lease = self._lease(name)
         with (Opened(self.cache.registered(name).path) if lease is None else _Over(self, lease)) as source:
-            rows = source.rows if isinstance(source, _Over) else self.cache.registered(name).rows_of(source)
-            plan = self._match(name, rows)
-            mark = (name, source.mark)
+            registered = self.cache.registered(name)
+            mark = (name, registered, source.mark)
+            known = self._plans.get(name)
+            if known is None or known[0] != mark:
+                rows = source.rows if isinstance(source, _Over) else registered.rows_of(source)
+                known = self._plans[name] = (mark, self._match(name, rows))
+            plan = known[1]
             moved = [one for one in plan.pairs if self._is_other(one[0], mark)]
             base = [t for t in self._absent(plan) if t.kept is not None and self._is_other(t, None)]
             self._keep([t for t, _, _ in moved])
@@ -414,7 +419,7 @@ class _Over:
 
     def __init__(self, owner: WeightSwapper, lease: Lease) -> None:
         self.owner, self.lease = owner, lease
-        self.rows, self.mark = lease.rows, lease.load
+        self.rows, self.mark = lease.rows, (lease.tier, lease.load)
         self.ticket: int | None = None
 
     def write(self, moved: list[Pair]) -> None:

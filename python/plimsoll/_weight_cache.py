@@ -61,6 +61,20 @@ class Registered:
         return {self.name_of(row.name): row for row in opened.rows if any(fnmatchcase(row.name, one) for one in self.patterns)}
 
 
+Held = tuple[dict[str, Row], dict[str, int]]  # tensors by name, and where they are
+
+
+def _told(held: Any, registered: Registered) -> Held:
+    rows: dict[str, Row] = {}
+    addresses: dict[str, int] = {}
+    for i in range(held.tensor_count):
+        one = held.tensors[i]
+        name = registered.name_of(one.name.decode("utf-8", "surrogateescape"))
+        rows[name] = Row(i, name, one.dtype.decode(), tuple(one.shape[:one.shape_count]), None, one.bytes, ())
+        addresses[name] = one.where or 0
+    return rows, addresses
+
+
 class Lease:
     """A checkpoint that stays where it is until this is released."""
 
@@ -68,14 +82,10 @@ class Lease:
         self.tier, self.name, self.registered = tier, name, registered
         self._handle = handle
         self.load: int = handle.contents.load
-        self.addresses: dict[str, int] = {}
-        self.rows: dict[str, Row] = {}
-        for i in range(handle.contents.tensor_count):
-            one = handle.contents.tensors[i]
-            told = registered.name_of(one.name.decode("utf-8", "surrogateescape"))
-            shape = tuple(one.shape[:one.shape_count])
-            self.rows[told] = Row(i, told, one.dtype.decode(), shape, None, one.bytes, ())
-            self.addresses[told] = one.where or 0
+        known = tier.known.get(name)
+        if known is None or known[0] != self.load:  # else it is held as it was
+            known = tier.known[name] = (self.load, *_told(handle.contents, registered))
+        self.rows, self.addresses = known[1], known[2]
 
     def release(self) -> None:
         handle, self._handle = self._handle, None
@@ -126,6 +136,7 @@ class Tier:
     def __init__(self, loader: Loader, max_bytes: int, percent: int, gpu: bool) -> None:
         self.loader, self.max_bytes = loader, max_bytes or None
         self.place = f"cuda:{loader.device}" if gpu else "cpu"
+        self.known: dict[str, tuple[int, dict[str, Row], dict[str, int]]] = {}  # by name: of its last load
         self.blocks = Blocks(loader.device) if gpu else None
         options = _native.options("weights", max_bytes=max_bytes, percent=percent)
         options.loader = loader.handle
