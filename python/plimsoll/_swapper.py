@@ -295,8 +295,8 @@ class WeightSwapper:
                 known = self._plans[name] = (mark, self._match(name, rows))
             plan = known[1]
             moved = [one for one in plan.pairs if self._is_other(one[0], mark)]
-            base = [t for t in self._absent(plan) if t.kept is not None and self._is_other(t, None)]
             self._keep([t for t, _, _ in moved])
+            base = [t for t in self._absent(plan) if t.kept is not None and self._is_other(t, None)]
             self._current = None
             self._write([t for t, _, _ in moved], mark, lambda: source.write(moved) if isinstance(source, _Over) else
                         self._read(source, moved))
@@ -383,11 +383,13 @@ class WeightSwapper:
         self._write(targets, None, copy)
 
     def _keep(self, moved: list[Target]) -> None:
-        """The model's own values of what is overwritten next, and of its buffers, which running it may change."""
+        """The model's own values of what is overwritten next, and of its buffers, which running it may change; before a swap."""
         if not self.keep_base:
             return
-        wanted = moved + [t for t in self._targets if t.buffer and t not in moved]
-        wanted = [t for t in wanted if t.source is None and (t.kept is None or self._current is None and self._is_other(t, None))]
+        going = {id(target) for target in moved}
+        wanted = [t for t in self._targets if t.source is None and (
+            (t.kept is None and (t.buffer or id(t) in going)) or  # for the first time
+            (t.kept is not None and self._current is None and self._is_other(t, None)))]  # it was trained since, say
         new = [t for t in wanted if t.plain and t.kept is None]
         size = sum(-(-t.bytes // ALIGNED) * ALIGNED for t in new)
         if size:

@@ -3,6 +3,7 @@ import ctypes
 import importlib.util
 import os
 import pickle
+import random
 import sys
 import tempfile
 import threading
@@ -265,6 +266,39 @@ class Swaps(Folder):
         swapper.restore()
         self.assertTrue(same(model.mid.bias, torch.full((32,), 7.0)))
 
+    def test_any_sequence(self):
+        """Parts of a model in any order, changed meanwhile, with room for all, some or none: each tensor is what it must be."""
+        for seed, limit in enumerate((1 << 20, 3000, 1, 3000)):
+            rng = random.Random(seed)
+            model = nn.Module()
+            for i in range(6):
+                setattr(model, f"p{i}", nn.Parameter(torch.randn(rng.choice([1, 30, 200]))))
+            model.register_buffer("b", torch.zeros(5))
+            cache = WeightCache(pinned_bytes=limit, device="cpu")
+            own = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+            files = {}
+            for k in range(5):
+                files[str(k)] = {name: torch.randn_like(own[name]) for name in rng.sample(sorted(own), rng.randint(1, 7))}
+                torch.save(files[str(k)], self.path(f"{seed}.{k}"))
+                cache.register(str(k), self.path(f"{seed}.{k}"))
+            swapper = WeightSwapper(model, cache)
+            for _ in range(120):
+                name = rng.choice([*files, None])
+                swapper.restore() if name is None else swapper.load(name)
+                self.settle()
+                for one, tensor in model.state_dict().items():
+                    self.assertTrue(same(tensor, files.get(name, {}).get(one, own[one])), (seed, name, one))
+                if rng.random() < 0.5:
+                    touched = rng.choice(sorted(own if name is None else {**files[name], "b": 0}))
+                    with torch.no_grad():
+                        model.state_dict()[touched].add_(1)
+                    if name is None:
+                        own[touched] = model.state_dict()[touched].clone()
+            swapper.close()
+
+    def settle(self):
+        """All copies are over."""
+
     def test_a_graph_of_other_weights_is_refused(self):
         model = made("plain", 1)
         swapper = WeightSwapper(model, self.cache())
@@ -512,6 +546,9 @@ class OnAGpu(Swaps):
                         mock.patch.object(WeightSwapper, "_restore", self.then_complete(WeightSwapper._restore))):
             patched.start()
             self.addCleanup(patched.stop)
+
+    def settle(self):
+        self.driver.fake_complete(self.STREAM)
 
     def then_complete(self, method):
         """What the GPU does some time after the call."""

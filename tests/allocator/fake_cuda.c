@@ -48,7 +48,7 @@ struct later { /* a copy, a kernel, or a wait for another stream */
 	const void *from;
 	size_t bytes;
 	int host;                  /* `to` is page-locked host memory */
-	int read;                  /* `from` is: */
+	int read;                  /* `from` is; 2: what is there comes of what is queued before */
 	uint64_t sum;              /* of what was there when it was queued */
 	struct launched *launched; /* a kernel of a module */
 };
@@ -120,7 +120,7 @@ static void run(const struct later *x)
 		free(x->launched);
 		return;
 	}
-	if (x->read && sum_of(x->from, x->bytes) != x->sum)
+	if (x->read == 1 && sum_of(x->from, x->bytes) != x->sum)
 		fail("a host buffer was changed before the copy out of it had run");
 	memmove(x->to, x->from, x->bytes);
 }
@@ -548,7 +548,12 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
 	for (size_t i = 0; i < PINNED && !x.read; i++)
 		x.read = pinned[i].at && (const char *)x.from >= (char *)pinned[i].at &&
 			 (const char *)x.from < (char *)pinned[i].at + pinned[i].bytes;
-	if (x.read)
+	for (size_t i = 0; x.read == 1 && i < laters;
+	     i++) /* what is there by then is not known yet */
+		if ((const char *)later[i].to < (const char *)x.from + bytes &&
+		    (const char *)x.from < (char *)later[i].to + later[i].bytes)
+			x.read = 2;
+	if (x.read == 1)
 		x.sum = sum_of(x.from, bytes);
 	if (!status && bytes)
 		queue(x);
