@@ -25,10 +25,10 @@ struct plim_loader;
 
 /* plim_loader_options_init sets the defaults; then change what is to be different. */
 struct plim_loader_options {
-	uint32_t size;            /* set by plim_loader_options_init */
-	int32_t device;           /* ordinal of the GPU, which the process uses already; -1: none */
-	uint32_t threads;         /* that read; at most 64; 0: 8 */
-	uint32_t unused;          /* 0 */
+	uint32_t size;    /* set by plim_loader_options_init */
+	int32_t device;   /* ordinal of the GPU, which the process uses already; -1: none */
+	uint32_t threads; /* that read; at most 64; 0: three quarters of the processors, 8 to 16 */
+	uint32_t unused;  /* 0 */
 	uint64_t ring_bytes;      /* of page-locked memory on the way to the GPU; 0: 64 MiB */
 	const char *cuda_library; /* the CUDA driver; NULL: libcuda.so.1 */
 };

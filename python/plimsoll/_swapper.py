@@ -48,10 +48,14 @@ class Target:
     source: Any = None  # what it holds: None: the model's own; (name, load); UNKNOWN
     version: int | None = 0
     kept: Any = None  # the model's own value: an address in host memory, or a tensor; None: not kept yet
+    # What does not change:
+    address: int = 0
+    bytes: int = 0
+    dtype: str = ""
 
-    @property
-    def bytes(self) -> int:
-        return int(self.tensor.numel() * self.tensor.element_size())
+    def __post_init__(self) -> None:
+        self.address, self.dtype = self.tensor.data_ptr(), _state.dtype_name(self.tensor.dtype)
+        self.bytes = self.tensor.numel() * self.tensor.element_size()
 
 
 Pair = tuple[Target, Row, str]
@@ -103,23 +107,23 @@ def _targets(model: Any, device: int) -> list[Target]:
     return list(found.values())
 
 
-def _refuse_frozen(model: Any) -> None:
+def _refuse_frozen(modules: Iterable[Any]) -> None:
     """Inductor's freezing makes constants of weights: what is copied into them would change nothing."""
     config = sys.modules.get("torch._inductor.config")
     set_there = os.environ.get("TORCHINDUCTOR_FREEZING") == "1" if config is None else getattr(config, "freezing", False)
-    for one in (model, *model.modules()):
+    for one in modules:
         compiled = one.__dict__.get("_compiled_call_impl")
         options = getattr(one.__dict__.get("dynamo_ctx"), "compiler_config", None)
         if compiled is not None and hasattr(compiled, "get_compiler_config"):
             options = compiled.get_compiler_config()
-        if (compiled is not None or hasattr(one, "_orig_mod")) and (set_there or isinstance(options, Mapping) and options.get("freezing")):
+        if (compiled is not None or "_orig_mod" in one._modules) and (set_there or isinstance(options, Mapping) and options.get("freezing")):
             raise UnsupportedError("the model is compiled with inductor's freezing, which makes constants of its weights: they cannot be "
                                    "swapped", remedy="compile it without")
 
 
-def _refuse_now(model: Any, device: int) -> None:
+def _refuse_now(modules: Iterable[Any], device: int) -> None:
     torch = _torch.torch()
-    _refuse_frozen(model)
+    _refuse_frozen(modules)
     parametrize = sys.modules.get("torch.nn.utils.parametrize")
     if parametrize is not None and getattr(parametrize, "_cache_enabled", False):
         raise UnsupportedError("parametrize.cached() is on: it would go on with values of the weights that were there before")
@@ -178,10 +182,10 @@ class WeightSwapper:
         self.missing, self.unexpected, self.cast, self.keep_base = missing, unexpected, cast, keep_base
         self._loader = Loader(cache.device, cache.threads)  # its streams wait for the model, the cache's do not
         self._targets = _targets(_state.bare(model), cache.device)
-        _refuse_frozen(model)
+        self._modules = list(model.modules())
+        _refuse_frozen(self._modules)
         self._names = _names(self._targets)
         self._by_name = {name: _row_of(t.tensor) for t, names in zip(self._targets, self._names) for name in names}
-        self._addresses = [t.tensor.data_ptr() for t in self._targets]
         self._lock = threading.Lock()
         self._user: int | None = None
         self._base: list[Memory] = []  # the model's own values
@@ -276,9 +280,9 @@ class WeightSwapper:
                 lease.release()
 
     def _check(self) -> None:
-        _refuse_now(self.model, self.cache.device)
-        for target, address in zip(self._targets, self._addresses):
-            if target.tensor.data_ptr() != address:
+        _refuse_now(self._modules, self.cache.device)
+        for target in self._targets:
+            if target.tensor.data_ptr() != target.address:
                 raise UnsupportedError(f"'{target.names[0]}' was moved since the WeightSwapper was made: make a new one")
 
     def _swap(self, name: str) -> SwapReport:
@@ -345,7 +349,7 @@ class WeightSwapper:
                 continue
             one = found[-1]  # as load_state_dict() leaves it
             row = rows[one]
-            if list(row.shape) != list(target.tensor.shape) or not (self.cast or row.dtype == _state.dtype_name(target.tensor.dtype)):
+            if list(row.shape) != list(target.tensor.shape) or not (self.cast or row.dtype == target.dtype):
                 lines.append(f"'{one}' is {_said(target)} in the model, {row.dtype} {list(row.shape)} in the checkpoint")
             plan.pairs.append((target, row, one))
         if not plan.pairs:
@@ -371,14 +375,17 @@ class WeightSwapper:
         for target in targets:
             target.source = UNKNOWN
         copy()
+        bump = getattr(_torch.torch().autograd.graph, "increment_version", None)
         for target in targets:
-            _touch(target.tensor)
+            # What autograd has saved of it is not what it is any more: backward() says so then.
+            if bump is not None and not target.tensor.is_inference():
+                bump(target.tensor)
             target.source, target.version = source, _version(target.tensor)
 
     def _write_base(self, targets: list[Target]) -> None:
         def copy() -> None:
             _copy([(t.tensor, t.kept) for t in targets if not t.plain])
-            self._loader.copy([(t.tensor.data_ptr(), t.kept, t.bytes) for t in targets if t.plain])
+            self._loader.copy([(t.address, t.kept, t.bytes) for t in targets if t.plain])
 
         self._write(targets, None, copy)
 
@@ -402,7 +409,7 @@ class WeightSwapper:
             if not target.plain:
                 target.kept = target.tensor.detach().to("cpu", copy=True)
             target.version = _version(target.tensor)
-        self._loader.copy([(t.kept, t.tensor.data_ptr(), t.bytes) for t in wanted if t.plain])
+        self._loader.copy([(t.kept, t.address, t.bytes) for t in wanted if t.plain])
 
     def _read(self, opened: Opened, moved: list[Pair]) -> None:
         """What has no room in the cache: through the ring, straight into the model."""
@@ -413,7 +420,7 @@ class WeightSwapper:
                                    f"cuda:{self.cache.device}")
                 self._loader.load(opened, [(row.number, room.data_ptr())])
                 _copy([(target.tensor, room)])
-        self._loader.load(opened, [(row.number, t.tensor.data_ptr()) for t, row, _ in moved if _as_it_is(t, row)])
+        self._loader.load(opened, [(row.number, t.address) for t, row, _ in moved if _as_it_is(t, row)])
 
 
 class _Over:
@@ -426,7 +433,7 @@ class _Over:
 
     def write(self, moved: list[Pair]) -> None:
         _copy([(t.tensor, self.lease.tensor(one)) for t, row, one in moved if not _as_it_is(t, row)])
-        self.ticket = self.owner._loader.copy([(t.tensor.data_ptr(), self.lease.addresses[one], t.bytes) for t, row, one in moved
+        self.ticket = self.owner._loader.copy([(t.address, self.lease.addresses[one], t.bytes) for t, row, one in moved
                                                if _as_it_is(t, row)])
 
     def __enter__(self) -> _Over:
@@ -440,23 +447,16 @@ class _Over:
 
 
 def _as_it_is(target: Target, row: Row) -> bool:
-    return target.plain and row.dtype == _state.dtype_name(target.tensor.dtype)
+    return target.plain and row.dtype == target.dtype
 
 
 def _said(target: Target) -> str:
-    return f"{_state.dtype_name(target.tensor.dtype)} {list(target.tensor.shape)}"
+    return f"{target.dtype} {list(target.tensor.shape)}"
 
 
 def _version(tensor: Any) -> int | None:
     """Counts what changes it; None: it does not count."""
     return None if tensor.is_inference() else int(tensor._version)
-
-
-def _touch(tensor: Any) -> None:
-    """What autograd has saved of it is not what it is any more: backward() says so then."""
-    bump = getattr(_torch.torch().autograd.graph, "increment_version", None)
-    if bump is not None and not tensor.is_inference():
-        bump(tensor)
 
 
 def _copy(pairs: list[tuple[Any, Any]]) -> None:

@@ -204,7 +204,7 @@ class WeightCache:
 
     pinned_bytes: of host memory, page-locked where there is a GPU: bytes, or a share of this machine's or container's memory.
     gpu_bytes: of the GPU's memory, for those that are to be there in milliseconds; 0: none.
-    device: None: the current GPU, or the host where there is none.  threads: that read; None: 8.
+    device: None: the current GPU, or the host where there is none.  threads: that read; None: three quarters of the processors, 8 to 16.
     Threads may share one; of those that want the same checkpoint one reads it.  A file that was rewritten is read anew.
     """
 

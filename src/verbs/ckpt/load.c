@@ -3,8 +3,19 @@
 #include "ckpt.h"
 #include "result_tables.h"
 
-#define THREADS 8
+/*
+ * On an H100's machine with 16 cores: 22 GB/s out of the page cache with 4 threads, 36 with 8, 44 with 12, 43 with 16.
+ */
+#define THREADS_LEAST 8
+#define THREADS_MOST 16
 #define RING_BYTES ((uint64_t)64 << 20)
+
+static uint32_t threads(void)
+{
+	uint32_t n = thread_processors() * 3 / 4;
+
+	return n < THREADS_LEAST ? THREADS_LEAST : n > THREADS_MOST ? THREADS_MOST : n;
+}
 
 void plim_loader_options_init(struct plim_loader_options *o)
 {
@@ -20,7 +31,7 @@ enum plim_status plim_loader_new(const struct plim_loader_options *options,
 	plim_loader_options_init(&o);
 	st = options_take(&loader_options_table, &o, options, err);
 	*out = NULL;
-	o.threads = o.threads ? o.threads : THREADS;
+	o.threads = o.threads ? o.threads : threads();
 	o.ring_bytes = o.ring_bytes ? o.ring_bytes : RING_BYTES;
 	return st ? st : load_new(&o, out, err);
 }
