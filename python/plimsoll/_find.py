@@ -14,6 +14,7 @@ from .errors import ArgumentError, PlimsollError, UnsupportedError
 
 
 FAILURES = 3  # at most
+LITTLE = 0.06  # of its memory that an allocator loses: what fits then lies near what the line told
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Search:
         self.fits: dict[int, int] = {}
         self.fails: int | None = None
         self.ooms = 0
+        self.lost = 1.0  # reserved beyond what was allocated, of the largest that fits
 
     def best(self) -> int:
         return max(self.fits, default=0)
@@ -71,10 +73,14 @@ class Search:
 
     def careful(self) -> int:
         """How far to go where the line does not help, so that three failures do: with two left as many steps up as the steps
-        are long, with one left one by one."""
+        are long, with one left one by one.  Where little is lost most of the way, until it is short."""
         assert self.fails is not None
         gap = (self.fails - self.best()) // self.multiple
-        return max(1, math.isqrt(2 * gap)) if self.ooms < FAILURES - 1 else 1
+        if self.ooms >= FAILURES - 1:
+            return 1
+        if self.lost <= LITTLE and 8 * gap * self.multiple > self.fails:
+            return max(1, 3 * gap // 4)
+        return max(1, math.isqrt(2 * gap))
 
     def next(self, hint: int | None) -> int:
         best = self.best()
@@ -168,6 +174,8 @@ class Trial:
         numbers = _torch.peaks_of(self.memory).cut(self.memory, peak, last=True)
         search = self.search
         if failed is None and (self.margin == 0 or search.limit is None or numbers[3] <= search.limit):
+            if size >= search.best():
+                search.lost = numbers[3] / max(1, numbers[2]) - 1
             search.fits[size] = numbers[2]
             return True
         search.fails = min(size, search.fails or size)

@@ -16,6 +16,7 @@ import torch  # noqa: E402  the fake one
 import plimsoll  # noqa: E402
 from plimsoll import _torch  # noqa: E402
 from plimsoll.memory import Recorder  # noqa: E402
+from plimsoll._find import Search  # noqa: E402
 from plimsoll.oom import (Restore, auto_batch_size, explain, find_batch_size, is_oom, oom_guard,  # noqa: E402
                           retry_on_oom)
 
@@ -403,6 +404,21 @@ class Find(WithCard):
                 self.assertTrue(found.exact)
                 self.assertEqual((model.weight._value, optimizer.state, model.weight.grad), (0, {}, None))
                 self.assertEqual(found.size, self.exact(step))
+
+    def test_where_an_allocator_loses_little_what_fits_is_near_the_line(self):
+        for lost, runs in ((0.0, 5), (0.01, 8), (0.03, 8), (0.2, 14)):
+            with self.subTest(lost=lost):
+                search, taken = Search(1, 65536, 2 << 30), 0
+                while not search.done():
+                    size, taken = search.next(None), taken + 1
+                    peak = (60 << 20) + size * (46 << 20)
+                    if peak * (1 + lost) <= search.limit:
+                        search.fits[size], search.lost = peak, lost
+                    else:
+                        search.fails, search.ooms = min(size, search.fails or size), search.ooms + 1
+                self.assertEqual(search.best(), int(((2 << 30) / (1 + lost) - (60 << 20)) / (46 << 20)))
+                self.assertLessEqual(taken, runs)
+                self.assertLessEqual(search.ooms, 3)
 
     def test_multiples_limits_margins(self):
         model, optimizer, step = self.loop(10, 13)

@@ -303,9 +303,9 @@ def find():
         optimizer.step()
         optimizer.zero_grad()
 
-    before = [p.clone() for p in net.parameters()]
+    before = [p.detach().cpu() for p in net.parameters()]  # on the GPU they would count
     found = find_batch_size(step, model=net, optimizer=optimizer, limit_bytes=2 * GIB)
-    same = all(torch.equal(a, b) for a, b in zip(before, net.parameters())) and not optimizer.state
+    same = all(torch.equal(a, b.cpu()) for a, b in zip(before, net.parameters())) and not optimizer.state
     del before
     # the truth, by trying each size in the neighbourhood from a clean cache
     torch.cuda.set_per_process_memory_fraction(2 * GIB / torch.cuda.mem_get_info()[1])
