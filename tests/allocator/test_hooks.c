@@ -283,28 +283,192 @@ static void threads_share_a_card(void **state)
 	assert_true(fake_used() <= 4 * MIB);
 }
 
-static void children_are_refused(void **state)
+/* ---- children ---- */
+
+static uint64_t inherited;
+static pid_t made_within; /* by a call of the allocator's */
+
+static int is_refused(void)
 {
-	uint64_t a = take(4 * MIB, 1);
-	int status = 0;
+	give(inherited, 4 * MIB, 1); /* the deleters of tensors that were inherited */
+	plimsoll_reset();
+	said[0] = 0;
+	return !plimsoll_malloc(10, 0, NULL) && strstr(said, "forked child") &&
+	       !stats().count[PLIMSOLL_ALLOC_ALLOCATION][0].current &&
+	       !plimsoll_alloc_pieces(0, NULL, 0);
+}
+
+static int ended_well(pid_t child)
+{
+	int status = 1;
+
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       !WEXITSTATUS(status);
+}
+
+static pid_t a_child(void)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(!is_refused());
+	return child;
+}
+
+static void fork_within(void)
+{
+	if (!made_within)
+		made_within = a_child();
+}
+
+static struct plimsoll_pool graph = { 0, 9 };
+
+static void nothing(void)
+{
+}
+
+static void begin_pending(void)
+{
+	uint64_t a = take(6 * MIB, 1);
+
+	plimsoll_record_stream((void *)(uintptr_t)a, stream_of(2));
+	fake_complete(stream_of(1));
+	fake_touch(stream_of(2), a, 6 * MIB);
+	give(a, 6 * MIB, 1);
+}
+
+static void end_pending(void)
+{
+	fake_complete(stream_of(2));
+}
+
+static void begin_capture(void)
+{
+	plimsoll_begin(0, graph, NULL);
+	fake_capture(stream_of(4), 1);
+	give(take(6 * MIB, 4), 6 * MIB, 4);
+}
+
+static void end_capture(void)
+{
+	fake_capture(stream_of(4), 0);
+	plimsoll_end(0, graph);
+	plimsoll_release(0, graph);
+}
+
+static void begin_recording(void)
+{
+	(void)plimsoll_alloc_record(0, 8);
+}
+
+static void end_recording(void)
+{
+	(void)plimsoll_alloc_record(0, 0);
+}
+
+/* The lock is given up while a stream is waited for: the child is made there. */
+static void begin_waiting(void)
+{
+	uint64_t a, b;
+
+	made_within = 0;
+	plimsoll_alloc_limit(0, 64 * MIB);
+	a = take(40 * MIB, 1);
+	plimsoll_record_stream((void *)(uintptr_t)a, stream_of(3));
+	fake_complete(stream_of(1));
+	fake_touch(stream_of(3), a, 40 * MIB);
+	give(a, 40 * MIB, 1);
+	fake_on_wait(fork_within);
+	b = take(40 * MIB, 1);
+	fake_on_wait(NULL);
+	assert_true(b);
+	give(b, 40 * MIB, 1);
+	plimsoll_alloc_limit(0, UINT64_MAX);
+	assert_true(ended_well(made_within));
+}
+
+static void observe(int device, uint64_t requested, uint64_t limit, uint64_t device_free)
+{
+	(void)device, (void)requested, (void)limit, (void)device_free;
+	fork_within();
+}
+
+static void begin_refusal(void)
+{
+	made_within = 0;
+	plimsoll_alloc_observe(observe);
+	assert_false(take((uint64_t)1 << 45, 1));
+	plimsoll_alloc_observe(NULL);
+	assert_true(ended_well(made_within));
+}
+
+static _Atomic int stop;
+
+static void *busy(void *arg)
+{
+	(void)arg;
+	while (!stop)
+		give(take(3 * MIB, 7), 3 * MIB, 7);
+	return NULL;
+}
+
+static pthread_t other;
+
+static void begin_thread(void)
+{
+	stop = 0;
+	assert_int_equal(pthread_create(&other, NULL, busy, NULL), 0);
+}
+
+static void end_thread(void)
+{
+	stop = 1;
+	pthread_join(other, NULL);
+}
+
+static void children_are_refused_in_each_state(void **state)
+{
+	static const struct {
+		const char *name;
+		void (*begin)(void), (*end)(void);
+	} states[] = {
+		{ "live blocks", nothing, nothing },
+		{ "another stream still reads", begin_pending, end_pending },
+		{ "a capture", begin_capture, end_capture },
+		{ "recording", begin_recording, end_recording },
+		{ "a wait", begin_waiting, nothing },
+		{ "a refusal", begin_refusal, nothing },
+		{ "another thread", begin_thread, end_thread },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		inherited = take(4 * MIB, 1);
+		states[i].begin();
+		if (!ended_well(a_child()))
+			fail_msg("a child during: %s", states[i].name);
+		states[i].end();
+		give(inherited, 4 * MIB, 1);
+		give(take(5 * MIB, 1), 5 * MIB, 1); /* the parent goes on */
+	}
+	plimsoll_reset();
+}
+
+/* Before the first request a child may have the card for itself. */
+static void a_child_of_no_state(void **state)
+{
 	pid_t child = fork();
 
 	(void)state;
-	if (!child) {
-		give(a, 4 * MIB, 1); /* the deleters of tensors that were inherited */
-		plimsoll_reset();
-		said[0] = 0;
-		_exit(plimsoll_malloc(10, 0, NULL) || !strstr(said, "forked child"));
-	}
-	assert_true(child > 0);
-	waitpid(child, &status, 0);
-	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
-	give(a, 4 * MIB, 1);
+	if (!child)
+		_exit(!take(4 * MIB, 1));
+	assert_true(ended_well(child));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_child_of_no_state),
 		cmocka_unit_test(counts_are_pytorchs),
 		cmocka_unit_test(refusals_say_why),
 		cmocka_unit_test(other_streams_are_waited_for),
@@ -312,7 +476,7 @@ int main(void)
 		cmocka_unit_test(snapshots_and_events),
 		cmocka_unit_test(a_driver_that_fails),
 		cmocka_unit_test(threads_share_a_card),
-		cmocka_unit_test(children_are_refused),
+		cmocka_unit_test(children_are_refused_in_each_state),
 	};
 
 	plimsoll_alloc_on_oom(note);
