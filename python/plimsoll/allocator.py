@@ -37,6 +37,11 @@ _HOOKS = (
     ("set_begin_allocate_to_pool", "plimsoll_begin"),
     ("set_end_allocate_to_pool_fn", "plimsoll_end"),
     ("set_release_pool", "plimsoll_release"),
+    ("set_begin_allocate_stream_to_pool", "plimsoll_begin_stream"),  # 2.1 and 2.2
+    ("set_end_allocate_stream_to_pool_fn", "plimsoll_end_stream"),
+    ("set_capture_begin_fn", "plimsoll_capture_begin"),  # 2.0
+    ("set_capture_ended_fn", "plimsoll_capture_end"),
+    ("set_capture_destroy_fn", "plimsoll_release"),
 )
 
 

@@ -30,6 +30,13 @@ PLIMSOLL_ALLOC_API void plimsoll_begin(int device, struct plimsoll_pool pool, vo
 PLIMSOLL_ALLOC_API void plimsoll_end(int device, struct plimsoll_pool pool);
 PLIMSOLL_ALLOC_API void plimsoll_release(int device, struct plimsoll_pool pool);
 
+/* The same for PyTorch 2.1 and 2.2, and for 2.0. */
+PLIMSOLL_ALLOC_API void plimsoll_begin_stream(int device, void *stream, struct plimsoll_pool pool);
+PLIMSOLL_ALLOC_API void plimsoll_end_stream(int device, void *stream);
+PLIMSOLL_ALLOC_API void plimsoll_capture_begin(int device, unsigned long long capture,
+					       struct plimsoll_pool pool);
+PLIMSOLL_ALLOC_API void plimsoll_capture_end(int device, unsigned long long capture);
+
 /* torch.cuda.memory_stats(): each as all, small_pool, large_pool. */
 struct plimsoll_alloc_count {
 	uint64_t current, peak, allocated, freed;

@@ -236,6 +236,30 @@ void plimsoll_end(int device, struct plimsoll_pool pool)
 	pthread_mutex_unlock(&d->lock);
 }
 
+void plimsoll_begin_stream(int device, void *stream, struct plimsoll_pool pool)
+{
+	(void)stream; /* as the filter */
+	plimsoll_begin(device, pool, NULL);
+}
+
+void plimsoll_end_stream(int device, void *stream)
+{
+	(void)stream;
+	plimsoll_end(device, (struct plimsoll_pool){ 0, 0 });
+}
+
+void plimsoll_capture_begin(int device, unsigned long long capture, struct plimsoll_pool pool)
+{
+	(void)capture;
+	plimsoll_begin(device, pool, NULL);
+}
+
+void plimsoll_capture_end(int device, unsigned long long capture)
+{
+	(void)capture;
+	plimsoll_end(device, (struct plimsoll_pool){ 0, 0 });
+}
+
 void plimsoll_release(int device, struct plimsoll_pool pool)
 {
 	struct device *d = device_lock(device);
