@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from . import __version__
+from . import __version__, _torch
 from ._result import Result, Source
 from ._results import DoctorFields
 from .errors import PlimsollError
@@ -129,6 +129,8 @@ def history() -> Check | None:
         return None
     if not hasattr(torch.cuda.memory, "_record_memory_history"):
         return Check("no", "memory history", "this PyTorch is older than 2.0", "pip install -U torch")
+    if _torch.own is not None:
+        return Check("ok", "memory history", "can be recorded, without stacks: plimsoll.allocator is in use")
     backend = getattr(torch.cuda, "get_allocator_backend", lambda: "native")()
     if backend != "native":
         return Check("no", "memory history", f"the allocator is {backend}: it records nothing")

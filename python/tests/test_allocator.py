@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fak
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import allocator  # noqa: E402
+from plimsoll import _doctor, allocator  # noqa: E402
 from plimsoll.memory import MemoryMonitor, Recorder  # noqa: E402
 from plimsoll.oom import auto_batch_size, is_oom, oom_guard, retry_on_oom  # noqa: E402
 
@@ -66,6 +66,21 @@ class Under(unittest.TestCase):
         self.assertEqual(len([text for text in told if "reduce-overhead" in text and "cudagraph_trees = False" in text]), 1)
         with self.assertRaisesRegex(RuntimeError, "already in use"):
             allocator.use()
+
+    def test_the_doctor_knows_it(self):
+        told = _doctor.history()
+        self.assertEqual((told.state, "without stacks" in told.says), ("ok", True))
+
+    def test_memory_is_not_shared_with_other_processes(self):
+        class Storage:
+            def _share_cuda_(self):
+                return "handle"
+
+        torch.UntypedStorage = Storage
+        self.addCleanup(delattr, torch, "UntypedStorage")
+        allocator._refuse_sharing(torch)
+        with self.assertRaisesRegex(RuntimeError, "send tensor.cpu"):
+            Storage()._share_cuda_()
 
     def test_all_hooks_are_set(self):
         self.assertEqual(set(torch.card.plug.hooks), set(torch.card.plug.HOOKS.values()))

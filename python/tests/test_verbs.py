@@ -321,14 +321,16 @@ class LongCalls(unittest.TestCase):
         fifo = os.path.join(self.folder.name, "fifo")
         os.mkfifo(fifo)
         keep = os.open(fifo, os.O_RDWR)
+        self.addCleanup(os.close, keep)  # also where something else is raised: who reads it would keep this process
         # a job in a shell's background ignores it from the start
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         with open(self.path, "rb") as f:
             os.write(keep, f.read(1000))
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        self.addCleanup(timer.cancel)
+        timer.start()
         with self.assertRaises(KeyboardInterrupt):
             plimsoll.report(fifo)
-        os.close(keep)
 
     def test_cancel_is_obeyed(self):
         def work():
