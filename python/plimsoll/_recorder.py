@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import signal
 import threading
@@ -193,15 +192,19 @@ class Recorder:
             raise UnsupportedError("this is a forked child: the recording is its parent's")
         to = self.path_for("demand") if path is None else Path(path)
         with self._lock:
-            snapshot = _torch.snapshot()
-            if not snapshot.get("segments") and not any(snapshot.get("device_traces", [])):
-                raise UnsupportedError("no GPU memory was allocated: there is nothing to write")
             plain = to.with_suffix(".pickle") if to.suffix == ".plim" else to
-            write_pickle(plain, snapshot, ("plimsoll_sources", self._sources))  # the last key: readers look at the end
+            with _torch.NoCollection():
+                self._write(plain)
             to = plain if to == plain else pack(plain, to)
             self.files.append(to)
         _torch.logger.info("recorded %s", to)
         return to
+
+    def _write(self, path: Path) -> None:
+        snapshot = _torch.snapshot()  # gone when this returns, before it could be collected
+        if not snapshot.get("segments") and not any(snapshot.get("device_traces", [])):
+            raise UnsupportedError("no GPU memory was allocated: there is nothing to write")
+        write_pickle(path, snapshot, ("plimsoll_sources", self._sources))  # the last key: readers look at the end
 
     def _sources(self, files: Iterable[str]) -> str:
         try:
@@ -245,18 +248,13 @@ class Recorder:
 def write_pickle(path: Path, value: Any, last: Any = None) -> None:
     """Into a file beside it, then renamed: the name never stands for half a recording."""
     part = path.with_name(path.name + ".part")
-    was_on = gc.isenabled()
-    gc.disable()
     try:
-        with open(part, "wb", buffering=0) as file:
+        with _torch.NoCollection(), open(part, "wb", buffering=0) as file:
             _native.pickle_to(file.fileno(), value, last)
         os.replace(part, path)
     except OSError as why:
         part.unlink(missing_ok=True)
         raise NotFoundError(f"cannot write '{path}': {why.strerror}", path=str(path), errno=why.errno) from None
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def pack(plain: Path, packed: Path) -> Path:

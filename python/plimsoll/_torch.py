@@ -238,16 +238,24 @@ def _dispatch(device: int, requested: int, limit: int, free: int) -> None:
 # ---- snapshots ----
 
 
+class NoCollection:
+    """`with` it the garbage collector is off: it would walk the millions of dicts of a snapshot again and again, and once more
+    when it comes back while they live."""
+
+    def __enter__(self) -> None:
+        self.was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *rest: Any) -> None:
+        if self.was_on:
+            gc.enable()
+
+
 def snapshot() -> dict[str, Any]:
-    """torch.cuda.memory._snapshot(), with the garbage collector off: it would walk millions of new dicts again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
+    """torch.cuda.memory._snapshot()."""
+    with NoCollection():
         taken: dict[str, Any] = torch().cuda.memory._snapshot()
         return taken
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def rank() -> int:

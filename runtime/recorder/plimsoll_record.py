@@ -7,6 +7,7 @@ one line on stderr.  Python 3.8 and later, standard library only.
 With a plan, Plimsoll's allocator takes the place of PyTorch's before the first CUDA use.
 """
 import atexit
+import gc
 import importlib.abc
 import importlib.util
 import os
@@ -109,27 +110,10 @@ class Recorder:
         if os.getpid() != self.pid or not self.started:
             return False
         path = self.path(why, ".pickle")
+        was_on = gc.isenabled()
+        gc.disable()  # it would walk the millions of dicts of a snapshot again and again
         try:
-            snapshot = self.torch.cuda.memory._snapshot()
-            events = sum(len(t) for t in snapshot.get("device_traces", []))
-            if not events:
-                self.status("no events")
-                say("no GPU memory event was recorded in process %d" % self.pid)
-                return False
-            import pickle
-
-            try:
-                snapshot["plimsoll_sources"] = self.sources(snapshot)  # the last key: a reader finds it at the file's end
-            except Exception as e:
-                say("the recording does not name its sources: %s" % e)
-            with open(path + ".part", "wb") as f:
-                pickle.dump(snapshot, f, protocol=4)
-            os.replace(path + ".part", path)
-            self.status("dumped")
-            if self.packer:
-                path = self.pack(path)
-            say("%s: %d events" % (path, events))
-            return True
+            return self.write_dump(path)
         except Exception as e:
             say("cannot dump the recording to %s: %s" % (path, e))
             try:
@@ -137,6 +121,31 @@ class Recorder:
             except OSError:
                 pass
             return False
+        finally:
+            if was_on:
+                gc.enable()
+
+    def write_dump(self, path):
+        snapshot = self.torch.cuda.memory._snapshot()
+        events = sum(len(t) for t in snapshot.get("device_traces", []))
+        if not events:
+            self.status("no events")
+            say("no GPU memory event was recorded in process %d" % self.pid)
+            return False
+        import pickle
+
+        try:
+            snapshot["plimsoll_sources"] = self.sources(snapshot)  # the last key: a reader finds it at the file's end
+        except Exception as e:
+            say("the recording does not name its sources: %s" % e)
+        with open(path + ".part", "wb") as f:
+            pickle.dump(snapshot, f, protocol=4)
+        os.replace(path + ".part", path)
+        self.status("dumped")
+        if self.packer:
+            path = self.pack(path)
+        say("%s: %d events" % (path, events))
+        return True
 
     def pack(self, path):
         """The dump in its packed form, and where that came out well the pickle is gone; its name."""
