@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const group_names[] = { "user-frame", "stack", "size", NULL };
+static const char *const group_names[] = { "user-frame", "stack", "size", "module", NULL };
 
 struct report_opts {
 	bool json, redact, why, no_color;

@@ -15,7 +15,12 @@
 extern "C" {
 #endif
 
-enum plim_report_group { PLIM_GROUP_USER_FRAME, PLIM_GROUP_STACK, PLIM_GROUP_SIZE };
+enum plim_report_group {
+	PLIM_GROUP_USER_FRAME,
+	PLIM_GROUP_STACK,
+	PLIM_GROUP_SIZE,
+	PLIM_GROUP_MODULE /* the lines that called the modules it lies in, outermost first */
+};
 
 enum plim_report_flags {
 	PLIM_REPORT_REDACT = 1, /* replace all names that are not PyTorch's or well known */
@@ -157,6 +162,11 @@ struct plim_report_owner {
 	const char *code_frame;
 	/* no stack, for it was there before the recording began */
 	bool before_recording;
+	/*
+	 * where modules were called from, outermost first, "modeling_llama.py:402 > 308 > 240"; of a plan the module's
+	 * name; null: its stack shows no call of a module
+	 */
+	const char *module;
 };
 
 struct plim_report_owners {
@@ -284,7 +294,7 @@ struct plim_report_holder {
 };
 
 /*
- * What a person is told of a device first, in this order: the text, the page and `why --snapshot` show these words and no
+ * What a person reads of a device first, in this order: the text, the page and `why --snapshot` show these words and no
  * others.
  */
 struct plim_report_told {

@@ -1675,6 +1675,9 @@ class ReportOwner(Object):
     stack"""
     before_recording: bool
     """no stack, for it was there before the recording began"""
+    module: str | None
+    """where modules were called from, outermost first, 'modeling_llama.py:402 > 308 > 240'; of a plan the module's
+    name; null: its stack shows no call of a module"""
 
 
 class ReportOwners(Object):

@@ -222,7 +222,8 @@ def _group(name: str, names: Mapping[str, int]) -> int:
 
 # ---- report ----
 
-_REPORT_GROUPS = {"user_frame": _abi.PLIM_GROUP_USER_FRAME, "stack": _abi.PLIM_GROUP_STACK, "size": _abi.PLIM_GROUP_SIZE}
+_REPORT_GROUPS = {"user_frame": _abi.PLIM_GROUP_USER_FRAME, "stack": _abi.PLIM_GROUP_STACK, "size": _abi.PLIM_GROUP_SIZE,
+                  "module": _abi.PLIM_GROUP_MODULE}
 
 
 def _report_options(device: int | None, redact: bool, at: str | None, log: PathLike | None, events: str | None,

@@ -117,6 +117,8 @@ enum plim_status recording_owners_at(const struct recording_device *d, uint32_t 
 				     enum timeline_group group, struct timeline_owners *out,
 				     struct plim_err *err)
 {
+	if (group == TIMELINE_BY_MODULE && recording_is_plan(d->of))
+		group = TIMELINE_BY_FILE;
 	d->of->counts.owners++;
 	return timeline_owners_at(d->of->mem, &d->timeline, event, TIMELINE_ALLOCATED, group,
 				  d->categories.stack, out, err);

@@ -133,6 +133,64 @@ uint32_t timeline_loop_frame(const struct snapshot *t, uint32_t stack)
 	return outside < n ? frames[outside] : TRACE_NONE;
 }
 
+/* Decorators and the like, between a module's call and its code. */
+static int is_wrapper(const struct snapshot *t, uint32_t frame)
+{
+	static const char *const files[] = { "/_ops.py", "/generic.py", "/output_capturing.py",
+					     "/deprecation.py" };
+	static const char *const names[] = { "wrapper", "wrapped",          "wrapped_func", "inner",
+					     "_fn",     "decorate_context", "__call__" };
+	const struct snapshot_frame *f = snapshot_frame(t, frame);
+	const char *file = snapshot_text(t, f->filename), *name = snapshot_text(t, f->name);
+	size_t n = strlen(file);
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (n > strlen(files[i]) && !strcmp(file + n - strlen(files[i]), files[i]))
+			return 1;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return 1;
+	return !is_code(file);
+}
+
+/* Every call of a module goes through these: "_call_impl", "_wrapped_call_impl" of torch/nn/modules/module.py. */
+static int calls_module(const struct snapshot *t, uint32_t frame)
+{
+	const char *name = snapshot_text(t, snapshot_frame(t, frame)->name);
+	const char *file = snapshot_text(t, snapshot_frame(t, frame)->filename);
+
+	return strstr(name, "_call_impl") && strstr(file, "torch/nn/modules/module.py");
+}
+
+uint32_t timeline_module_path(const struct snapshot *t, uint32_t stack,
+			      uint32_t out[TIMELINE_MODULES_MAX])
+{
+	uint32_t n, own = timeline_user_frame(t, stack), found = 0, kept = 0;
+	const uint32_t *frames = snapshot_python_stack(t, stack, &n);
+	int called = 0;
+
+	for (uint32_t i = 0; i < n && found < TIMELINE_MODULES_MAX; i++) {
+		if (calls_module(t, frames[i])) {
+			called = 1;
+		} else if (called && !is_wrapper(t, frames[i])) {
+			out[found++] = frames[i];
+			called = 0;
+		}
+	}
+	/* the program's own call is the same for all of a model */
+	for (uint32_t i = 0; i < found; i++)
+		if (out[i] != own)
+			out[kept++] = out[i];
+	found = kept ? kept : found;
+	for (uint32_t i = 0; i < found / 2; i++) { /* outermost first */
+		uint32_t other = out[i];
+
+		out[i] = out[found - 1 - i];
+		out[found - 1 - i] = other;
+	}
+	return found;
+}
+
 /* Keys to owners: open addressing over owner numbers. */
 struct groups {
 	struct mem *mem;
@@ -141,7 +199,37 @@ struct groups {
 	VEC(uint64_t) largest; /* of each owner: its largest allocation, whose stack it shows */
 	uint32_t *slots;
 	size_t mask;
+	struct intern paths; /* of modules, by their frames */
 };
+
+#define KEY_GUESSED ((uint64_t)1 << 32) /* an owner of its own, beside the one it answers */
+
+/* The number of what a stack is put together by, but for its size. */
+static enum plim_status place_of(struct groups *g, const struct snapshot *t, uint32_t stack,
+				 enum timeline_group group, uint32_t *out, struct plim_err *err)
+{
+	uint32_t path[TIMELINE_MODULES_MAX], lines[2 * TIMELINE_MODULES_MAX], n;
+
+	*out = stack;
+	if (group == TIMELINE_BY_STACK)
+		return PLIM_OK;
+	if (group == TIMELINE_BY_FILE) {
+		*out = snapshot_frame(t, *snapshot_stack(t, stack, &n))->filename;
+		return PLIM_OK;
+	}
+	if (group == TIMELINE_BY_MODULE) {
+		n = timeline_module_path(t, stack, path);
+		for (uint32_t i = 0; i < n; i++) {
+			lines[2 * i] = snapshot_frame(t, path[i])->filename;
+			lines[2 * i + 1] = snapshot_frame(t, path[i])->line;
+		}
+		return intern_add(&g->paths, lines, 2 * n * sizeof(*lines), out, err);
+	}
+	*out = group == TIMELINE_BY_CODE ? timeline_code_frame(t, stack) : TRACE_NONE;
+	if (*out == TRACE_NONE)
+		*out = timeline_user_frame(t, stack);
+	return PLIM_OK;
+}
 
 static enum plim_status room(struct groups *g, struct plim_err *err)
 {
@@ -226,21 +314,17 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		guessed = stack == TRACE_NONE && inferred && inferred[a] != TRACE_NONE;
 		if (guessed)
 			stack = inferred[a];
-		if (stack != TRACE_NONE && line[stack] == TRACE_NONE) {
-			line[stack] = group == TIMELINE_BY_CODE ? timeline_code_frame(t, stack)
-								: TRACE_NONE;
-			if (line[stack] == TRACE_NONE)
-				line[stack] = timeline_user_frame(t, stack);
-		}
+		if (stack != TRACE_NONE && line[stack] == TRACE_NONE)
+			st = place_of(g, t, stack, group, &line[stack], err);
+		if (st)
+			break;
 		before = stack == TRACE_NONE && one->flags & TRACE_BEFORE;
 		bytes = timeline_bytes(tl, a, measure);
-		key = group == TIMELINE_BY_SIZE    ? one->requested_bytes
-		      : stack == TRACE_NONE        ? UINT64_MAX - (uint64_t)before
-		      : group == TIMELINE_BY_STACK ? stack
-						   : line[stack];
+		key = group == TIMELINE_BY_SIZE ? one->requested_bytes
+		      : stack == TRACE_NONE     ? UINT64_MAX - (uint64_t)before
+						: line[stack];
 		if (guessed && group != TIMELINE_BY_SIZE)
-			key |= (uint64_t)1
-			       << 32; /* an owner of its own, beside the one it answers */
+			key |= KEY_GUESSED;
 		st = owner_of(g, key, &owner, err);
 		if (st)
 			break;
@@ -274,6 +358,7 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 	enum plim_status st = line ? PLIM_OK : mem_status(err);
 
 	*out = (struct timeline_owners){ .mem = m };
+	intern_init(&g.paths, m);
 	if (line)
 		memset(line, 0xff, stacks * sizeof(*line));
 	if (!st)
@@ -282,6 +367,7 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 	mem_free(m, g.slots, g.slots ? g.mask + 1 : 0, sizeof(*g.slots));
 	vec_release(m, &g.keys);
 	vec_release(m, &g.largest);
+	intern_release(&g.paths);
 	if (st) {
 		vec_release(m, &g.owners);
 		return st;

@@ -214,6 +214,8 @@ enum timeline_group {
 	TIMELINE_BY_USER_FRAME,
 	TIMELINE_BY_STACK,
 	TIMELINE_BY_SIZE,
+	TIMELINE_BY_MODULE, /* the lines that called the modules it lies in */
+	TIMELINE_BY_FILE,   /* the innermost frame's file, which in a plan is a module */
 	TIMELINE_BY_CODE /* the innermost line that is not PyTorch's: of the model, whoever wrote it */
 };
 
@@ -241,6 +243,14 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 				    const uint32_t *inferred, struct timeline_owners *out,
 				    struct plim_err *err);
 void timeline_owners_release(struct timeline_owners *o);
+
+/*
+ * The frames that called the modules a stack lies in, outermost first, without the user's own where there are others; how
+ * many they are.  A recording has no names of modules, but the lines that call them are as good.
+ */
+#define TIMELINE_MODULES_MAX 64
+uint32_t timeline_module_path(const struct snapshot *t, uint32_t stack,
+			      uint32_t out[TIMELINE_MODULES_MAX]);
 
 /* What of a file's name tells that it is no user's own, *n bytes of it; NULL: it may be. */
 const char *timeline_foreign_mark(const char *file, size_t *n);

@@ -433,6 +433,11 @@ static void tell_holder(struct telling *x, const struct plim_report_owner *one,
 	if (one->before_recording) {
 		to->text = "there before the recording began";
 		to->brief = to->text;
+	} else if (x->group_by == PLIM_GROUP_MODULE) {
+		to->text = one->module ? one->module : "no module called";
+		if (one->inferred)
+			to->text = arena_text(x->arena, x->err, "backward of %s", to->text);
+		to->brief = to->text;
 	} else if (code) {
 		to->text = frames(x, one->inferred, code, one->frame, 1);
 		to->brief = frames(x, one->inferred, code, one->frame, 0);

@@ -68,6 +68,7 @@ export interface ReportOwner {
 	inferred: boolean; // the owner was not recorded but concluded
 	code_frame: string | null; // the innermost line of its stack that is not PyTorch's, of the model's code, whoever wrote it; null: no Python stack
 	before_recording: boolean; // no stack, for it was there before the recording began
+	module: string | null; // where modules were called from, outermost first, "modeling_llama.py:402 > 308 > 240"; of a plan the module's name; null: its stack shows no call of a module
 }
 
 export interface ReportOwners {

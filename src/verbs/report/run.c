@@ -84,6 +84,51 @@ static void fill_peak(const struct report_device *one, struct plim_report_device
 
 /* ---- owners ---- */
 
+/* "modeling_llama.py:402 > 308 > 240": a file is named where it changes. */
+static enum plim_status fill_path(struct plim_report *r, uint32_t stack, const char **out,
+				  struct plim_err *err)
+{
+	const struct snapshot *s = r->hidden->recording->snapshot;
+	uint32_t path[TIMELINE_MODULES_MAX], n = timeline_module_path(s, stack, path);
+	uint32_t before = TRACE_NONE;
+	struct text words;
+
+	text_init(&words, r->hidden->recording->mem, NULL);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct snapshot_frame *f = snapshot_frame(s, path[i]);
+		struct recording_place at;
+		const char *slash;
+
+		recording_place(&r->hidden->names, path[i], &at);
+		slash = strrchr(at.file, '/');
+		text_puts(&words, i ? " > " : "");
+		if (f->filename != before)
+			text_printf(&words, "%.200s:", slash ? slash + 1 : at.file);
+		text_printf(&words, "%u", f->line);
+		before = f->filename;
+	}
+	*out = n ? arena_copy(&r->hidden->arena, text_get(&words), err) : NULL;
+	text_release(&words);
+	return n && !*out ? mem_status(err) : PLIM_OK;
+}
+
+static enum plim_status fill_module(struct plim_report *r, uint32_t stack, const char **out,
+				    struct plim_err *err)
+{
+	struct recording_place at;
+	uint32_t n;
+
+	*out = NULL;
+	if (stack == TRACE_NONE)
+		return PLIM_OK;
+	if (!recording_is_plan(r->hidden->recording))
+		return fill_path(r, stack, out, err);
+	recording_place(&r->hidden->names,
+			*snapshot_stack(r->hidden->recording->snapshot, stack, &n), &at);
+	*out = arena_copy(&r->hidden->arena, at.file, err);
+	return *out ? PLIM_OK : mem_status(err);
+}
+
 static enum plim_status fill_owner(struct plim_report *r, const struct timeline_owner *from,
 				   struct plim_report_owner *to, struct plim_err *err)
 {
@@ -98,6 +143,8 @@ static enum plim_status fill_owner(struct plim_report *r, const struct timeline_
 	to->code_frame = recording_frame(&r->hidden->names, from->code, err);
 	if ((from->frame != TRACE_NONE && !to->frame) ||
 	    (from->code != TRACE_NONE && !to->code_frame))
+		return mem_status(err);
+	if (fill_module(r, from->stack, &to->module, err))
 		return mem_status(err);
 	return recording_stack(&r->hidden->names, from->stack, &to->stack, &to->stack_count, err);
 }

@@ -228,8 +228,10 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 	text_release(&line);
 }
 
-static void owners(struct text *t, const struct plim_report_device *d, const char *nobody)
+static void owners(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
+	int modules = r->hidden->options.group_by == PLIM_GROUP_MODULE;
+	const char *nobody = modules ? "no module called" : no_frame(t, r);
 	const struct plim_report_owners *o = &d->at_peak;
 	int died = d->oom_count && !d->oom[d->oom_count - 1].survived;
 	struct text_table b;
@@ -252,7 +254,8 @@ static void owners(struct text *t, const struct plim_report_device *d, const cha
 	text_table_init(&b, t, "rrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < shown; i++) {
 		const struct plim_report_owner *one = &o->owners[i];
-		const char *frame = one->frame ? one->frame : nobody;
+		const char *at = modules && !one->before_recording ? one->module : one->frame;
+		const char *frame = at ? at : one->before_recording ? no_frame(t, r) : nobody;
 
 		text_cell_bytes(&b, one->bytes);
 		text_cell_count(&b, one->count);
@@ -431,7 +434,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	conclusions(t, r, d);
 	peaks(t, d);
 	told_put_stop(t, d);
-	owners(t, d, no_frame(t, r));
+	owners(t, r, d);
 	told_put_chart(t, d, CHART_ROWS, 1);
 	check(t, d);
 }
