@@ -21,11 +21,10 @@ struct bundle_opts {
 
 static const struct opt bundle_opt[] = {
 	OPT_STRING('o', "output", bundle_opts, output, "FILE.tar", NULL,
-		   "where to; without it the contents are only listed"),
+		   "the archive to write; without it the contents are only listed"),
 	OPT_STRING('l', "log", bundle_opts, log, "FILE", NULL, "the log of the same run"),
-	OPT_FLAG(
-		0, "names", bundle_opts, names,
-		"with all names as they are, and the log's last lines: for those who may see them"),
+	OPT_FLAG(0, "names", bundle_opts, names,
+		 "keep all names, and add the log's last lines: only for people who may see them"),
 	OPT_BYTES('m', "max-memory", bundle_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_END
@@ -343,14 +342,14 @@ static int bundle_run(const void *values, int argc, char **argv)
 }
 
 static const struct cmd_example bundle_examples[] = {
-	{ "plimsoll bundle oom.pickle --log train.log", "what a bundle would hold" },
+	{ "plimsoll bundle oom.pickle --log train.log", "what the bundle would hold" },
 	{ "plimsoll bundle oom.pickle --log train.log -o oom.tar", "the same, written" },
 	{ NULL, NULL },
 };
 
 const struct cmd cmd_bundle = {
 	.name = "bundle",
-	.summary = "what a ticket needs of a run, in one archive, without anybody's names",
+	.summary = "pack what a bug report needs of a run into one archive, without names",
 	.args = "SNAPSHOT",
 	.about = "Lists what will be in the archive, and how large it is, then writes it: the "
 		 "recording, packed, with words in place of all names that are not of public "

@@ -388,7 +388,7 @@ static const struct cmd_example diff_examples[] = {
 
 static const struct cmd ckpt_diff = {
 	.name = "ckpt diff",
-	.summary = "what is different, the kind of difference first",
+	.summary = "how two checkpoints differ, and what kind of difference it is",
 	.args = "FIRST [SECOND]",
 	.about = "Tells the kind of difference before the list: a prefix that a wrapper put before "
 		 "names, a "
@@ -756,7 +756,7 @@ static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_d
 
 const struct cmd cmd_ckpt = {
 	.name = "ckpt",
-	.summary = "checkpoints: whole, known, never executed",
+	.summary = "checkpoints: is one whole, what is in it, would it load; nothing in it is run",
 	.args = "VERB",
 	.about = "Tells whether a checkpoint is whole and what it holds, without running anything "
 		 "in it.",

@@ -355,7 +355,8 @@ static const struct cmd_example examples[] = {
 
 const struct cmd cmd_curves = {
 	.name = "curves",
-	.summary = "training logs: NaN, spikes, divergence, overfitting, and where to go back to",
+	.summary = "training logs: NaN, spikes, divergence, overfitting, and the checkpoint to go "
+		   "back to",
 	.args = "PATH...",
 	.about = "Reads logs as they are: Hugging Face's trainer_state.json, TensorBoard event "
 		 "files, "

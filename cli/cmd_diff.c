@@ -228,7 +228,7 @@ const struct cmd cmd_diff = {
 	.name = "diff",
 	.summary = "compare two recordings of a program: what grew, and where",
 	.args = "A B",
-	.about = "Compares what lived in memory in two PyTorch memory snapshots of the same "
+	.about = "Compares what was in memory in two PyTorch memory snapshots of the same "
 		 "program: before and after a change of batch, library or code.  A change is B's "
 		 "less A's.\n\n"
 		 "The same stack with other sizes is one row.  Places are matched when lines were "

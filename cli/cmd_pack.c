@@ -201,8 +201,7 @@ static const struct cmd_example pack_examples[] = {
 
 const struct cmd cmd_pack = {
 	.name = "pack",
-	.summary =
-		"make recordings small: everything that a command uses of them, and nothing else",
+	.summary = "make recordings much smaller, without losing what the other commands use",
 	.args = "SNAPSHOT...",
 	.about = "Writes each recording anew as RUN.plim, and compares what it wrote with what it "
 		 "read "

@@ -219,7 +219,7 @@ static const struct cmd_example record_examples[] = {
 
 const struct cmd cmd_record = {
 	.name = "record",
-	.summary = "run a job so that it leaves a recording, also when it dies",
+	.summary = "run a job so that it leaves a recording, even if it dies",
 	.args = "[--] COMMAND...",
 	.about = "Starts PyTorch's memory history at the job's first CUDA use, without changing "
 		 "the job, and dumps it at an "

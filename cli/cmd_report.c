@@ -45,7 +45,7 @@ static const struct opt report_opt[] = {
 	OPT_STRING(0, "steps", report_opts, steps, "A:B", NULL,
 		   "the same in training steps, counted from 0"),
 	OPT_CHOICE('g', "group-by", report_opts, group_by, "WHAT", group_names, 0,
-		   "put owners together by"),
+		   "add up what was held by the user's line, stack, size or module"),
 	OPT_U64('n', "owners", report_opts, owners, "rows", 0, 1000000, 12,
 		"owners to list in JSON, 0 for all"),
 	OPT_STRING(0, "gpu", report_opts, gpu, "CARD", NULL,
@@ -445,8 +445,8 @@ static const struct cmd_example report_examples[] = {
 
 const struct cmd cmd_report = {
 	.name = "report",
-	.summary =
-		"explain a recording, or those of all ranks: peaks, owners, leaks, why it ran out",
+	.summary = "explain a recording, or those of all ranks: peak, who held it, leaks, why it "
+		   "ran out",
 	.args = "SNAPSHOT|FOLDER|TAR...",
 	.about =
 		"Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or plimsoll "

@@ -682,7 +682,7 @@ static const struct cmd_example examples[] = {
 
 const struct cmd cmd_watch = {
 	.name = "watch",
-	.summary = "jobs that run: what holds each back, and when its memory is full",
+	.summary = "running jobs: what slows each down, and when its memory will be full",
 	.args = "[PID | --here | -- COMMAND...]",
 	.about =
 		"Looks from outside: the GPU's driver, /proc and control groups.  On a terminal it "

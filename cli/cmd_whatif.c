@@ -19,7 +19,7 @@ struct whatif_opts {
 
 static const struct opt whatif_opt[] = {
 	OPT_LIST('s', "settings", whatif_opts, settings, "CONF",
-		 "a PYTORCH_CUDA_ALLOC_CONF to try (a set of usual ones)"),
+		 "a PYTORCH_CUDA_ALLOC_CONF to try (without it: the usual ones)"),
 	OPT_BYTES('l', "limit", whatif_opts, limit, 2 << 20, OPT_NONE, OPT_NONE,
 		  "memory the job may reserve (what the recording ran into, if it did)"),
 	OPT_STRING('g', "gpu", whatif_opts, gpu, "CARD", NULL,
@@ -194,15 +194,15 @@ static const struct cmd_example whatif_examples[] = {
 
 const struct cmd cmd_whatif = {
 	.name = "whatif",
-	.summary = "run a recording's requests under other allocator settings or limits",
+	.summary = "replay a recording under other allocator settings, or on another card",
 	.args = "SNAPSHOT",
-	.about = "Takes the requests out of a PyTorch memory snapshot and runs them through a "
-		 "model of PyTorch's caching allocator.  Under the recording's own settings every "
-		 "event must come out as recorded, else there is no advice.\n\n"
-		 "The driver chooses where segments are, which can decide between free blocks of "
-		 "one size, so each setting is run with several placements; JSON has the "
-		 "range.  A run that survives the recording's death survives to the recording's "
-		 "end: what would have come next was not recorded.",
+	.about = "Takes every request for memory out of a PyTorch memory snapshot and serves it "
+		 "again with a model of PyTorch's caching allocator, under the settings that you "
+		 "name.  First the recording's own settings are tried: if the model does not do "
+		 "exactly what was recorded, no advice is given.\n\n"
+		 "Where the driver puts a segment can change the outcome a little, so each setting "
+		 "is tried with several placements; JSON has the range.  \"survives\" means up to "
+		 "the end of the recording: what would have come next was not recorded.",
 	.examples = whatif_examples,
 	.opts = whatif_opt,
 	.opts_size = sizeof(struct whatif_opts),

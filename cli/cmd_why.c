@@ -204,7 +204,7 @@ static const struct cmd_example why_examples[] = {
 
 const struct cmd cmd_why = {
 	.name = "why",
-	.summary = "explain a log: an out-of-memory text, or a process that was Killed",
+	.summary = "explain a log: an out-of-memory error, or a process that was killed",
 	.args = "LOG|FOLDER|-|--here [PID]",
 	.about =
 		"Reads a log, a traceback, a terminal's scroll-back, dmesg, or the tail of a Slurm "

@@ -40,6 +40,8 @@ static uint64_t memory_left(const struct codec *c, uint64_t most)
 	uint64_t used = atomic_load(&c->mem->used_bytes);
 	uint64_t left = c->mem->limit_bytes > used ? c->mem->limit_bytes - used : 0;
 
+	if (c->mem->decoder_bytes)
+		left = c->mem->decoder_bytes;
 	return left < most ? left : most;
 }
 

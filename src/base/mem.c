@@ -29,6 +29,7 @@ enum plim_status mem_stopped(struct plim_err *err)
 void mem_init(struct mem *m, uint64_t limit_bytes)
 {
 	m->limit_bytes = limit_bytes ? limit_bytes : UINT64_MAX;
+	m->decoder_bytes = 0;
 	atomic_init(&m->used_bytes, 0);
 	atomic_init(&m->peak_bytes, 0);
 	atomic_init(&m->fail_after, -1);

@@ -20,7 +20,9 @@ struct mem {
 	uint64_t limit_bytes;        /* refuse beyond this */
 	_Atomic uint64_t used_bytes; /* taken now */
 	_Atomic uint64_t peak_bytes; /* the most that was taken */
-	_Atomic int64_t fail_after;  /* tests: < 0 never; else fail when it has counted down to 0 */
+	uint64_t
+		decoder_bytes; /* what a decompressor may take beside the limit; 0: what that leaves */
+	_Atomic int64_t fail_after; /* tests: < 0 never; else fail when it has counted down to 0 */
 };
 
 /* limit_bytes 0: none.  What this machine or container can spare is known to the host floor (host_memory_limit). */

@@ -249,15 +249,15 @@ static const struct advice {
 	const char *text;
 } advice[] = {
 	{ FINDINGS_CAUSE_FRAGMENTATION, 0,
-	  "batches of one length, or the longest batch first, leave fewer gaps" },
+	  "use batches of one length, or run the longest batch first: both leave fewer gaps" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_RUNNING,
-	  "it needs less memory: fewer or shorter sequences at once, leaner weights (bfloat16, "
-	  "quantized), or a larger card" },
+	  "use less memory: fewer or shorter sequences at once, or weights in bfloat16 or "
+	  "quantized; or take a larger card" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_TRAINING,
-	  "it needs less memory: a smaller micro-batch with accumulation, gradient checkpointing, "
-	  "or a larger card" },
+	  "use less memory: a smaller micro-batch with gradient accumulation, or gradient "
+	  "checkpointing; or take a larger card" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_CERTAIN,
-	  "neither an allocator setting nor empty_cache() helps: the memory is in use" },
+	  "no allocator setting and no empty_cache() helps: the memory is in use" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_LIKELY, "empty_cache() does not help: the memory is in use" },
 };
 
@@ -310,7 +310,7 @@ static void advise(struct lines *l, const struct findings_death *d,
 	else if (cause == FINDINGS_CAUSE_FRAGMENTATION)
 		lines_add(l, "plimsoll whatif tries allocator settings on this recording");
 	if (d->bound_by == FINDINGS_BOUND_LIMIT)
-		lines_add(l, "if the card may be used further, raise the process's limit");
+		lines_add(l, "raise this process's limit, if it may use more of the card");
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
 		lines_add(
 			l,

@@ -459,10 +459,10 @@ static void tell_holders(struct telling *x)
 	if (!n)
 		return;
 	x->out->held = arena_text(x->arena, x->err, "Who held %s%s %s",
-				  !strcmp(o->what, "oom")    ? ""
-				  : !strcmp(o->what, "end")  ? "at the end "
-				  : !strcmp(o->what, "peak") ? "at the peak "
-							     : "at that event ",
+				  !strcmp(o->what, "oom")                    ? ""
+				  : !strcmp(o->what, "end") || !x->d->events ? "at the end "
+				  : !strcmp(o->what, "peak")                 ? "at the peak "
+									     : "at that event ",
 				  text_size(size, o->total_bytes), o->measure);
 	if (o->categories && o->total_bytes > o->categories->unknown) {
 		struct text words = words_new(x);

@@ -143,10 +143,14 @@ static void holders(struct text *t, const struct plim_report_device *d, size_t m
 
 void told_put_peak(struct text *t, const struct plim_report_device *d)
 {
+	const char *label = !d->events            ? "At the end: "
+			    : d->peak.lower_bound ? "Peak seen: "
+						  : "Peak: ";
+
 	text_hue(t, TEXT_HEAD);
-	text_puts(t, d->peak.lower_bound ? "Peak seen: " : "Peak: ");
+	text_puts(t, label);
 	text_plain(t);
-	text_wrap(t, d->peak.lower_bound ? 11 : 6, 2, "%s", d->told.peak);
+	text_wrap(t, (unsigned)strlen(label), 2, "%s", d->told.peak);
 }
 
 void told_put_stop(struct text *t, const struct plim_report_device *d)

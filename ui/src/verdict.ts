@@ -126,8 +126,8 @@ export function checked(recording: Recording): { ok: boolean; words: string } {
 	};
 }
 
-function peak({ told, peak }: Device): string {
-	return `${peak?.lower_bound ? "Peak seen" : "Peak"}: ${text.plain(told.peak ?? "")}`;
+function peak({ told, peak, events }: Device): string {
+	return `${!events ? "At the end" : peak?.lower_bound ? "Peak seen" : "Peak"}: ${text.plain(told.peak ?? "")}`;
 }
 
 // One line under the headline: the sum that decides, or the peak.
