@@ -1220,6 +1220,11 @@ for (const file of pages)
 		}
 		if (path.basename(file) === "leak_rnn.html")
 			assert.match(await text_of(page, ".reasons"), /^What to do.*Why.*is still alive/);
+		if (path.basename(file) === "leak_rnn.html") {
+			const see = await text_of(page, ".findings article");
+			assert.match(see, /plimsoll report \S*leak_rnn\.pickle\.xz --at end --group-by stack/);
+			assert.equal(await page.locator('.findings a[href^="https://pytorch.org/"]').count(), 1);
+		}
 		const answers = {
 			ranks: ranks_page,
 			whatif: whatif_page,

@@ -199,7 +199,9 @@ class App {
 		for (const [k, i] of first.entries()) {
 			fill(waiting, n > 1 ? `Unpacking recording ${k + 1} of ${first.length} ...` : "Unpacking ...");
 			await breath();
-			this.add(await Recording.open(i, breath));
+			const recording = await Recording.open(i, breath);
+			await breath();
+			this.add(recording);
 		}
 		await breath();
 		if (location.hash.length > 1) await this.complete(); // a link may ask for anything

@@ -3,6 +3,7 @@
 import type uPlot from "uplot";
 import { button, choice, code, colour, el, fill, swatch, table } from "./dom";
 import { type Group, grouping_of, groupings, sum_groups } from "./groups";
+import { headline_finding } from "./verdict";
 import type { State } from "./state";
 import * as text from "./text";
 import type { ReportPhases } from "./results";
@@ -47,13 +48,10 @@ export class Findings implements Panel {
 		const severity = ["error", "warning"].includes(finding.severity) ? finding.severity : "info";
 		const place = show && show.frame !== null ? recording.frame_text(show.frame) : finding.place.frame;
 		// The evidence of the death is the verdict's, which stands on top.
-		const own = finding.id !== "oom";
-		const lines = (title: string, list: string[]) =>
-			own && list.length
-				? [
-						el("dt", {}, title),
-						el("dd", {}, el("ul", {}, ...list.map((l) => el("li", {}, text.plain(l))))),
-					]
+		const own = finding.id !== "oom" && finding !== headline_finding(this.state.recording);
+		const lines = (title: string, list: string[], of: (line: string) => Node | string = text.plain) =>
+			list.length
+				? [el("dt", {}, title), el("dd", {}, el("ul", {}, ...list.map((l) => el("li", {}, of(l)))))]
 				: [];
 		const grows = finding.per_period_bytes
 			? `${text.bytes(finding.per_period_bytes)} more each ${text.plain(finding.period ?? "period")}`
@@ -76,21 +74,31 @@ export class Findings implements Panel {
 			el(
 				"div",
 				{ class: "body" },
-				place && own
+				place && finding.id !== "oom"
 					? el("p", {}, code((finding.place.inferred ? "(backward of) " : "") + place))
 					: null,
 				grows ? el("p", {}, grows) : null,
-				own
-					? el(
-							"dl",
-							{ class: "facts" },
-							...lines("why", finding.evidence),
-							...lines("fix", finding.fix),
-							...lines("see", finding.see),
-						)
-					: el("p", { class: "soft" }, "Why, and what to do: beside the picture."),
+				own ? null : el("p", { class: "soft" }, "Why, and what to do: beside the picture."),
+				el(
+					"dl",
+					{ class: "facts" },
+					...(own ? [...lines("why", finding.evidence), ...lines("fix", finding.fix)] : []),
+					...(finding.id === "oom" ? [] : lines("see", finding.see, (line) => this.lead(line))),
+				),
 			),
 		);
+	}
+
+	// A command that can be pasted, or an address that can be followed.
+	private lead(line: string): Node {
+		if (/^https:\/\/[\w./#?=&%-]+$/.test(line))
+			return el("a", { href: line, target: "_blank", rel: "noopener noreferrer" }, line);
+		const { path } = this.state.recording.head.report.source;
+		const file = path === null || /^[\w./+-]+$/.test(path) ? path : `'${path.replace(/'/g, "'\\''")}'`;
+		const command = file
+			? line.replace(/^plimsoll (report|whatif|why)\b/, (verb) => `${verb} ${file}`)
+			: line;
+		return el("span", {}, text.plain(command));
 	}
 }
 

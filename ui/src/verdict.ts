@@ -7,8 +7,8 @@ import type { Recording } from "./recording";
 import * as text from "./text";
 
 // Only what the report calls a warning or worse is the headline.
-function headline_finding(device: Device) {
-	return device.findings.find((f) => f.id === "leak" && f.severity !== "info");
+export function headline_finding(recording: Recording) {
+	return recording.device.findings.find((f) => f.id === "leak" && f.severity !== "info");
 }
 
 // The program's own words: the text and `why --snapshot` say the same, in this order.
@@ -159,7 +159,7 @@ export function reasons_of(
 	const { device } = recording;
 	const oom = last_oom(recording);
 	// Where nothing failed, what the headline is about.
-	const finding = oom ? undefined : headline_finding(device);
+	const finding = oom ? undefined : headline_finding(recording);
 	const notes = [...recording.head.report.source.notes];
 	if (device.peak?.lower_bound && !notes.length)
 		notes.unshift("the recording does not cover the whole run: its peak may lie outside");
