@@ -85,7 +85,9 @@ def labels(name, plan, kept):
     phases = [a["name"] for a in snapshot["external_annotations"] if a["stage"] == "START" and "#" not in a["name"]]
     if phases.pop(0) != "plimsoll plan" or not phases.pop(0).startswith("plimsoll plan: "):
         lib.fail(name, f"is not marked as a plan")
-    if phases != [p["phase"] for p in plan["phases"]]:
+    told = [p["phase"] for p in plan["phases"]]
+    more = phases[len(told):]  # steps that are planned until nothing grows, and not shown
+    if phases[:len(told)] != told or any(not p.startswith(("fwd", "bwd", "opt", "zero")) for p in more):
         lib.fail(name, f"annotations {phases}")
 
 
@@ -97,7 +99,7 @@ def compare(name, plan, report):
     if device.get("self_check", {}).get("faults"):
         lib.fail(name, f"the replay finds faults")
     steps = sum(p["phase"].startswith("opt") for p in plan["phases"])
-    if steps and len(device["steps"]) != steps + 1:  # what follows the last optimizer counts as one more
+    if steps and len(device["steps"]) < steps + 1:  # what follows the last optimizer counts as one more
         lib.fail(name, f"{len(device['steps'])} steps, planned {steps}")
     categories(name, plan, report)
 

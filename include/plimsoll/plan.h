@@ -52,7 +52,7 @@ struct plim_plan_options {
 	/* tokens of a sample; 0: 1,024, or the positions of the model if fewer */
 	uint64_t sequence;
 	uint64_t accumulate; /* batches of a step */
-	uint64_t steps;      /* to plan */
+	uint64_t steps;      /* to show; the answer does not depend on it */
 	/* side in pixels; 0: as configured, or no images for models that read too */
 	uint64_t image_size;
 	uint64_t image_grid; /* the same in patches; 0: not given so */

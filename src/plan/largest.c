@@ -84,10 +84,9 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	struct plan *plan = NULL;
 	struct plan_trust trust;
 	uint64_t needed = 0;
-	enum plim_status st = plan_program(p, r, &plan, err);
+	struct plan_recipe settled = *r;
+	enum plim_status st = plan_settle(p, &settled, &plan, &result, &needed, err);
 
-	if (!st)
-		st = plan_measure_needed(plan, &p->hidden->rules, &result, &needed, err);
 	if (st) {
 		plan_free(plan);
 		return st;

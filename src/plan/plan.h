@@ -84,6 +84,7 @@ struct plim_plan_hidden {
 		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
 	enum plan_quantize quantize;
 	struct plan_recipe recipe;
+	uint64_t shown_steps; /* of those that the recipe has; 0: all */
 	struct allocator_rules rules;
 	struct allocator_bounds bounds;
 	struct text lora_targets; /* the option, cut at its commas */
@@ -172,6 +173,16 @@ struct plan_trial {
 	uint64_t request_bytes;
 	struct plan_trust trust;
 };
+/*
+ * The recipe's program and what it needs, with steps until one more needs no more: outputs that a step leaves to the next, as
+ * an encoder's states, come to their full size in the third.  *out is freed with plan_free, on failure as well.
+ */
+enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r, struct plan **out,
+			     struct plan_result *result, uint64_t *needed, struct plim_err *err);
+/* The planned run's, with at least the steps that are shown. */
+enum plim_status plan_show_steps(struct plim_plan *p, struct plan_result *result, uint64_t *needed,
+				 struct plim_err *err);
+
 enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
 			  struct plan_trial *out, struct plim_err *err);
 

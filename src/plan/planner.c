@@ -87,6 +87,65 @@ enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, 
 	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
 }
 
+#define STEPS_LEAST 2 /* the second has the optimizer's states from its beginning */
+#define STEPS_MOST 8  /* a run that has not settled then is told as it is */
+
+static enum plim_status run_steps(struct plim_plan *p, const struct plan_recipe *r,
+				  struct plan **out, struct plan_result *result, uint64_t *needed,
+				  struct plim_err *err)
+{
+	enum plim_status st = plan_program(p, r, out, err);
+
+	return st ? st : plan_measure_needed(*out, &p->hidden->rules, result, needed, err);
+}
+
+enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r, struct plan **out,
+			     struct plan_result *result, uint64_t *needed, struct plim_err *err)
+{
+	bool steps = r->task == PLAN_TRAIN && !p->hidden->traced.mem;
+	struct plan_recipe next;
+	enum plim_status st;
+
+	if (steps)
+		r->steps = p->hidden->lengths.n > STEPS_LEAST ? p->hidden->lengths.n : STEPS_LEAST;
+	st = run_steps(p, r, out, result, needed, err);
+	next = *r;
+	while (!st && steps && ++next.steps <= STEPS_MOST) {
+		struct plan_result more;
+		struct plan *plan = NULL;
+		uint64_t more_needed = 0;
+
+		st = run_steps(p, &next, &plan, &more, &more_needed, err);
+		if (st || (more_needed <= *needed &&
+			   more.peak_allocated_bytes <= result->peak_allocated_bytes)) {
+			plan_free(plan);
+			return st;
+		}
+		plan_free(*out);
+		*out = plan;
+		r->steps = next.steps;
+		*result = more;
+		*needed = more_needed;
+	}
+	return st;
+}
+
+enum plim_status plan_show_steps(struct plim_plan *p, struct plan_result *result, uint64_t *needed,
+				 struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	enum plim_status st;
+
+	h->shown_steps = h->recipe.steps;
+	st = plan_settle(p, &h->recipe, &h->plan, result, needed, err);
+	if (st || h->recipe.task != PLAN_TRAIN || h->shown_steps <= h->recipe.steps)
+		return st;
+	h->recipe.steps = h->shown_steps;
+	plan_free(h->plan);
+	h->plan = NULL;
+	return run_steps(p, &h->recipe, &h->plan, result, needed, err);
+}
+
 enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
 			  struct plan_trial *out, struct plim_err *err)
 {

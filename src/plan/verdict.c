@@ -3,6 +3,7 @@
 
 #include "facts/facts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void take_categories(struct plim_plan_categories *c, const uint64_t *bytes,
@@ -24,19 +25,38 @@ static void take_categories(struct plim_plan_categories *c, const uint64_t *byte
 	};
 }
 
+/* Steps beyond those that were asked for are planned until nothing grows, and not shown. */
+static bool is_shown(const struct plim_plan *p, const char *phase)
+{
+	static const char *const of_steps[] = { "fwd", "bwd", "opt", "zero" };
+	uint64_t most = p->hidden->shown_steps;
+
+	for (size_t i = 0; most && i < sizeof(of_steps) / sizeof(of_steps[0]); i++) {
+		size_t n = strlen(of_steps[i]);
+
+		if (!strncmp(phase, of_steps[i], n))
+			return strtoull(phase + n, NULL, 10) < most;
+	}
+	return true;
+}
+
 static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 {
 	struct plan *plan = p->hidden->plan;
+	size_t shown = 0;
 
-	p->phases = mem_new(&p->hidden->mem, plan->phases.n, sizeof(*p->phases), err);
+	for (size_t i = 0; i < plan->phases.n; i++)
+		shown += is_shown(p, plan->phases.at[i].name);
+	p->phases = mem_new(&p->hidden->mem, shown, sizeof(*p->phases), err);
 	if (!p->phases)
 		return mem_status(err);
-	p->phase_count = plan->phases.n;
 	for (size_t i = 0; i < plan->phases.n; i++) {
 		const struct plan_phase *f = &plan->phases.at[i];
 		struct plan_trust t = plan_trust(p, &p->hidden->recipe, plan, i + 1);
 
-		p->phases[i] = (struct plim_plan_phase){
+		if (!is_shown(p, f->name))
+			continue;
+		p->phases[p->phase_count++] = (struct plim_plan_phase){
 			.phase = f->name,
 			.allocated_bytes = f->allocated_bytes,
 			.allocated_peak_bytes = f->peak_allocated_bytes,

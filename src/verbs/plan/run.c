@@ -207,11 +207,9 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 	if (!st)
 		st = plan_pick_stage(p, o, err);
 	if (!st)
-		st = plan_program(p, &h->recipe, &h->plan, err);
+		st = plan_show_steps(p, &result, &needed, err);
 	if (!st && h->recipe.lora_rank && h->recipe.task == PLAN_TRAIN)
 		p->model.trainable = h->plan->adapter_elements;
-	if (!st)
-		st = plan_measure_needed(h->plan, &h->rules, &result, &needed, err);
 	if (!st)
 		h->trust = plan_trust(p, &h->recipe, h->plan, h->plan->phases.n);
 	if (!st)
