@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -515,6 +516,48 @@ static int plan_traced(const struct plan_opts *o, const struct plim_plan_options
 	return CMD_DONE;
 }
 
+/* "org/name", as models are called on the Hugging Face hub. */
+static bool is_hub_id(const char *path)
+{
+	const char *slash = strchr(path, '/');
+
+	return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && path[0] != '.' &&
+	       access(path, F_OK);
+}
+
+/* Where the hub's library keeps what it has fetched. */
+static void hub_folder(char *out, size_t room)
+{
+	const char *cache = getenv("HF_HUB_CACHE"), *home = getenv("HF_HOME");
+	const char *user = getenv("HOME");
+
+	if (cache && *cache)
+		(void)snprintf(out, room, "%s", cache);
+	else if (home && *home)
+		(void)snprintf(out, room, "%s/hub", home);
+	else
+		(void)snprintf(out, room, "%s/.cache/huggingface/hub", user ? user : "");
+}
+
+/* Nothing is fetched; what was fetched before is named. */
+static void tell_hub(const char *id)
+{
+	char folder[2048], pattern[4096];
+	const char *slash = strchr(id, '/');
+	glob_t found;
+
+	hub_folder(folder, sizeof(folder));
+	(void)snprintf(pattern, sizeof(pattern), "%s/models--%.*s--%s/snapshots/*/config.json",
+		       folder, (int)(slash - id), id, slash + 1);
+	if (!glob(pattern, 0, NULL, &found))
+		cmd_say("the hub's cache has it: plimsoll plan %s", found.gl_pathv[0]);
+	else
+		cmd_say("nothing is fetched from the hub, and its cache (%s) does not have it: "
+			"give its config.json",
+			folder);
+	globfree(&found);
+}
+
 static int plan_open(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
 		     char **argv, struct plim_plan **out)
 {
@@ -523,9 +566,14 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 	struct plim_err err;
 	int code;
 
+	if (!traces && plim_plan_open(argc ? argv[0] : NULL, options, out, &err)) {
+		code = cmd_fail(&err);
+		if (argc && is_hub_id(argv[0]))
+			tell_hub(argv[0]);
+		return code;
+	}
 	if (!traces)
-		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err) ? cmd_fail(&err)
-										 : CMD_DONE;
+		return CMD_DONE;
 	code = refuse_untraced(o, argc > 1);
 	if (!code)
 		code = trace_file(o, path);

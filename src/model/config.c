@@ -824,6 +824,32 @@ enum plim_status model_read_config(struct model *m, const char *name, const void
 	return st;
 }
 
+#define INDEX ".index.json" /* of checkpoints in several files: names of tensors, without sizes */
+
+static bool is_index(const char *path)
+{
+	size_t n = strlen(path), ends = strlen(INDEX);
+
+	return n >= ends && !strcmp(path + n - ends, INDEX);
+}
+
+/* What lies beside an index: config.json, or the files that it names, whose headers have the sizes. */
+static enum plim_status load_indexed(struct model *m, const char *path, struct plim_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[4096];
+	struct plim_err own;
+	int n = snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) : 1,
+			 slash ? path : ".");
+
+	if (n < (int)sizeof(folder) && !model_load(m, folder, &own))
+		return PLIM_OK;
+	return err_set(err, PLIM_E_FORMAT,
+		       "'%.200s' has names of tensors, without sizes, and beside it are neither "
+		       "config.json nor the files that it names",
+		       path);
+}
+
 /* A folder's config.json, or what else is there. */
 enum plim_status model_load(struct model *m, const char *path, struct plim_err *err)
 {
@@ -833,6 +859,8 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 	enum plim_status st;
 	bool json;
 
+	if (is_index(path) && !stat(path, &info))
+		return load_indexed(m, path, err);
 	if (!stat(path, &info) && S_ISDIR(info.st_mode)) {
 		if (snprintf(config, sizeof(config), "%s/config.json", path) <
 			    (int)sizeof(config) &&
