@@ -23,6 +23,7 @@ struct plan_opts {
 	uint64_t batch, seq, accumulate, steps, lora, eval_batch, new_tokens;
 	struct opt_list extra_tensors, calibrate, recorded;
 	uint64_t residents, component_bytes;
+	const char *params;
 	uint64_t memory, allowance, width, max_memory, gpus;
 	const char *schedule;
 	uint64_t tp, pp, micro_batches, stage;
@@ -166,6 +167,8 @@ static const struct opt plan_opt[] = {
 	OPT_STRING(0, "transformers", plan_opts, transformers, "X.Y", NULL,
 		   "Transformers' release, whose Trainer it is: sets what is not given"),
 	OPT_HEADING("A model by numbers, where there is no file"),
+	OPT_STRING(0, "params", plan_opts, params, "8B", NULL,
+		   "how many parameters it has, where nothing else is known"),
 	OPT_U64(0, "layers", plan_opts, layers, "n", 1, 10000, OPT_NONE, "blocks"),
 	OPT_U64(0, "hidden", plan_opts, hidden, "n", 1, SIZE_MOST, OPT_NONE, "width"),
 	OPT_U64(0, "heads", plan_opts, heads, "n", 1, SIZE_MOST, OPT_NONE, "attention heads"),
@@ -313,6 +316,24 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->paste = o->paste;
 }
 
+/* "8B", "0.5b", "350M", "8030261248"; false: none of them. */
+static bool read_count(const char *text, uint64_t *count)
+{
+	static const struct {
+		char letter;
+		double times;
+	} suffixes[] = { { 0, 1 }, { 'K', 1e3 }, { 'M', 1e6 }, { 'B', 1e9 }, { 'T', 1e12 } };
+	char *end;
+	double n = isdigit((unsigned char)*text) ? strtod(text, &end) : 0;
+
+	for (size_t i = 0; n > 0 && n < 1e15 && i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+		if (toupper((unsigned char)*end) == suffixes[i].letter && (!*end || !end[1])) {
+			*count = (uint64_t)(n * suffixes[i].times);
+			return *count > 0 && n * suffixes[i].times < 1e15;
+		}
+	return false;
+}
+
 #define SIDE_MOST 65536u
 
 /* "448" or "672x448". */
@@ -348,6 +369,9 @@ int plan_recipe_take(const void *values, struct plim_plan_options *out)
 	if (!read_sides(o->image_grid, &out->image_grid, &out->image_grid_width))
 		return cmd_usage("--image-grid takes patches, like 32 or 48x32, not '%s'",
 				 o->image_grid);
+	if (o->params && !read_count(o->params, &out->parameters))
+		return cmd_usage("--params takes a number of parameters, like 8B or 350M, not '%s'",
+				 o->params);
 	if (o->transformers && !cmd_release(o->transformers, 4, 9, &out->transformers))
 		return cmd_usage("--transformers takes a release from 4.0 on, like 4.46, not '%s'",
 				 o->transformers);
@@ -595,9 +619,9 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 
 	if (code)
 		return code;
-	if (!traces && !argc && o->layers == OPT_NONE)
-		return cmd_usage("which model: a config.json, a safetensors file, or --layers, "
-				 "--hidden and --heads");
+	if (!traces && !argc && o->layers == OPT_NONE && !o->params)
+		return cmd_usage("which model: a config.json, a safetensors file, --params 8B, or "
+				 "--layers, --hidden and --heads");
 	if (argc > 1 && !strstr(argv[0], "python") && !strstr(argv[0], "torchrun") &&
 	    !strstr(argv[0], "accelerate"))
 		return cmd_usage("one model; or a command to trace: plan -- python train.py");

@@ -109,6 +109,11 @@ struct plim_plan_options {
 	size_t recorded_count;
 	/* whose configuration of the run the text ends with: "trainer", "deepspeed", "accelerate", "torchrun"; NULL: none */
 	const char *paste;
+	/*
+	 * In place of a model's numbers, how many parameters it has: it is then built like Llama, and what is not weights is a
+	 * guess.  0: not given.
+	 */
+	uint64_t parameters;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

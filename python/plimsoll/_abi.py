@@ -776,6 +776,7 @@ class plim_plan_options(Structure):
         ("calibrate_count", c_size_t),
         ("recorded_count", c_size_t),
         ("paste", c_char_p),
+        ("parameters", c_uint64),
     ]
 
 

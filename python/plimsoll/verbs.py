@@ -376,7 +376,8 @@ _PLAN_FLAGS = {
 }
 # what the command calls it -> what the struct does
 _PLAN_ALIASES = {
-    "seq": "sequence", "max_seq": "max_sequence", "lora": "lora_rank", "memory": "memory_bytes", "tp": "tensor_parallel",
+    "params": "parameters", "seq": "sequence", "max_seq": "max_sequence", "lora": "lora_rank", "memory": "memory_bytes",
+    "tp": "tensor_parallel",
     "pp": "pipeline_parallel", "allowance": "allowance_bytes", "host_memory": "host_memory_bytes", "resident": "residents",
     "offload_activations": "activations", "offload_optimizer": "optimizer_on", "offload_params": "parameters_on",
     "max_memory": "max_memory_bytes", "extra_tensor": "extra_tensors",
@@ -390,7 +391,7 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = 
     """The memory of a run before it runs: does it fit, and if not what is the cheapest change that makes it fit.
 
     config: a config.json, a safetensors file or a folder of either; the config as a dict; a model of transformers;
-    None: by numbers (layers=, hidden=, heads=).  recipe: the options of `plimsoll plan` by name, with underscores
+    None: by numbers (layers=, hidden=, heads=, or parameters= alone).  recipe: the options of `plimsoll plan` by name, with underscores
     (batch=2, seq=512, precision="bf16-autocast", optimizer="adamw", lora=16, gpu="RTX 4090", max_batch=True, ...).
 
     A torch.nn.Module with a batch of its inputs (a tensor, a tuple of them, or a dict) is traced: PyTorch runs two steps of
@@ -407,8 +408,9 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = 
     if batch is not None and not isinstance(batch, int):
         return _plan_traced(config, batch, step, progress, recipe)
     options, keep = _recipe(recipe if batch is None else {"batch": batch, **recipe})
-    if config is None and not (options.layers and options.hidden and options.heads):
-        raise ArgumentError("plan was given no model", remedy="give a config.json, a folder, a model, or layers=, hidden= and heads=")
+    if config is None and not options.parameters and not (options.layers and options.hidden and options.heads):
+        raise ArgumentError("plan was given no model",
+                            remedy="give a config.json, a folder, a model, parameters=, or layers=, hidden= and heads=")
     given = _input.model(config)
     path = None if given is None else os.fsencode(given.path)
     with given or Input(""):

@@ -900,3 +900,50 @@ enum plim_status model_by_numbers(struct model *m, const struct model_numbers *n
 	return st ? st
 		  : model_build(m, &model_family_decoder, model_family_decoder.heads->has, err);
 }
+
+/* How models of about that many parameters are usually built: those of Llama 2 and 3, Qwen 2.5 and Mistral. */
+static const struct {
+	double parameters;
+	uint64_t layers, hidden, heads, kv_heads;
+} usual_sizes[] = {
+	{ 1.5e8, 12, 768, 12, 12 },      { 5e8, 24, 896, 14, 2 },   { 1.3e9, 16, 2048, 32, 8 },
+	{ 3.2e9, 28, 3072, 24, 8 },      { 8e9, 32, 4096, 32, 8 },  { 1.3e10, 40, 5120, 40, 40 },
+	{ 3.2e10, 64, 5120, 40, 8 },     { 7e10, 80, 8192, 64, 8 }, { 1.23e11, 88, 12288, 96, 8 },
+	{ 4.05e11, 126, 16384, 128, 8 },
+};
+
+#define COUNT_MOST ((uint64_t)1 << 42)
+
+/* The widest MLP with which it has no more. */
+enum plim_status model_by_count(struct model *m, uint64_t parameters, uint64_t vocab,
+				struct plim_err *err)
+{
+	struct model_numbers n = { .vocab = vocab ? vocab : MODEL_USUAL_VOCAB };
+	size_t count = sizeof(usual_sizes) / sizeof(usual_sizes[0]), at = 0;
+	uint64_t fixed, block;
+	enum plim_status st;
+
+	if (parameters > COUNT_MOST || n.vocab > COUNT_MOST)
+		return err_set(err, PLIM_E_ARG, "no model has so many parameters");
+	while (at + 1 < count && usual_sizes[at + 1].parameters <= 1.05 * (double)parameters)
+		at++;
+	for (;; at--) {
+		n.layers = usual_sizes[at].layers;
+		n.hidden = usual_sizes[at].hidden;
+		n.heads = usual_sizes[at].heads;
+		n.kv_heads = usual_sizes[at].kv_heads;
+		block = 2 * n.hidden * n.hidden * (n.heads + n.kv_heads) / n.heads + 2 * n.hidden;
+		fixed = 2 * n.vocab * n.hidden + n.layers * block + n.hidden;
+		if (parameters > fixed + 3 * n.layers * n.hidden * n.hidden || !at)
+			break;
+	}
+	if (parameters <= fixed + 3 * n.layers * n.hidden)
+		return err_set(err, PLIM_E_ARG,
+			       "a language model of %llu parameters is smaller than any: give "
+			       "--layers, --hidden and --heads",
+			       (unsigned long long)parameters);
+	n.intermediate = (parameters - fixed) / (3 * n.layers * n.hidden);
+	st = model_by_numbers(m, &n, err);
+	m->counted = true;
+	return st;
+}

@@ -297,6 +297,7 @@ struct model {
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */
 	struct ckpt_dtype stored;
+	bool counted; /* nothing is known of it but how many parameters it has */
 	enum model_forward forward;
 	bool eager_only; /* its class has no other attention, but perhaps flash-attn's */
 	const char *
@@ -371,6 +372,10 @@ enum plim_status model_quantize(struct model *m, enum model_quantization how, st
 /* A decoder built like Llama of these sizes; layers, hidden and heads must be given, what is 0 is derived. */
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
 				  struct plim_err *err);
+
+/* One of that many parameters, which models of this size usually spread so; `vocab` 0: the usual.  PLIM_E_ARG: too few. */
+enum plim_status model_by_count(struct model *m, uint64_t parameters, uint64_t vocab,
+				struct plim_err *err);
 
 /* "model.layers.3.self_attn.q_proj.weight" into out, always terminated; gives out. */
 const char *model_module_name(const struct model *m, const struct model_module *module,

@@ -24,6 +24,12 @@ static bool is_guessed(const struct model *m, const struct plan_recipe *r)
 	return m->guessed;
 }
 
+static bool is_counted(const struct model *m, const struct plan_recipe *r)
+{
+	(void)r;
+	return m->counted;
+}
+
 /* What plan_take_model() refuses a verdict for. */
 static bool is_doubted(const struct model *m, const struct plan_recipe *r)
 {
@@ -192,6 +198,9 @@ static const struct doubt {
 } doubts[] = {
 	{ is_guessed, NULL, PLAN_ASSUMED, 150, 250, "an architecture that is not known here" },
 	{ is_doubted, NULL, PLAN_ASSUMED, 150, 250, "part of the model is not known here" },
+	{ is_counted, NULL, PLAN_ASSUMED, 150, 200,
+	  "of the model only the number of parameters is known: the rest is as Llama's usually "
+	  "is" },
 	{ is_unnamed_class, NULL, PLAN_ASSUMED, 0, 0,
 	  "the file names no class: one of the family has fewer parameters" },
 	{ is_other_activation, "fwd", PLAN_ASSUMED, 50, 100,

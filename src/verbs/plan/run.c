@@ -116,6 +116,8 @@ static enum plim_status load_model(struct plim_plan *p, const char *path,
 				   .vocab = o->vocab };
 	struct model *m = &p->hidden->model;
 
+	if (!path && o->parameters && !o->layers)
+		return model_by_count(m, o->parameters, o->vocab, err);
 	return path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
 }
 
