@@ -198,9 +198,11 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 	case KEY_KINDS:
 	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
 	case KEY_SIZE_IF:
+	case KEY_NEXT:
 	case KEY_HALVES:
 	case KEY_SIZE:
-		if (k->type == KEY_SIZE_IF && (v->kind == JSON_NULL || v->negative))
+		if (k->type == KEY_SIZE_IF &&
+		    (v->kind == JSON_NULL || v->kind == JSON_STRING || v->negative)) /* "auto" */
 			return PLIM_OK;
 		if (v->kind == JSON_ARRAY && v->number) /* height and width, say */
 			v++;
@@ -208,6 +210,8 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 					     (v->negative && v->number) || v->number > MODEL_SIZE))
 			return refuse(c, k, err);
 		*(uint64_t *)(void *)at = v->kind == JSON_NULL ? 0 : v->number;
+		if (k->type == KEY_NEXT)
+			++*(uint64_t *)(void *)at;
 		if (k->type == KEY_HALVES)
 			*(uint64_t *)(void *)at /= 2;
 		return PLIM_OK;
@@ -303,6 +307,8 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 				   &n->shared_intermediate))
 		return err_set(err, PLIM_E_LIMIT,
 			       "'%.200s' has experts of a size that no model has", path);
+	if (n->expand && n->state && !n->dt_rank)
+		n->dt_rank = (n->hidden + 15) / 16;
 	if (!n->projection)
 		n->projection = n->hidden;
 	if (!n->head_dim)

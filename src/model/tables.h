@@ -117,6 +117,7 @@ struct model_key {
 enum key_type {
 	KEY_SIZE,          /* null: to be derived */
 	KEY_SIZE_IF,       /* null or negative: as if it were not there */
+	KEY_NEXT,          /* counted from 0, where the member counts from 1 */
 	KEY_HALVES,        /* of a size that counts both */
 	KEY_COUNT,         /* how many a list or an object holds */
 	KEY_DENSE_BLOCKS,  /* a list of blocks without experts */
