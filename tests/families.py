@@ -4,7 +4,7 @@
 Each model_type that Transformers and this program both know is built on the meta device, where tensors have sizes alone:
 from its configuration class's defaults, once with all keys and once with those that a file would have, and from small
 ones with numbers that are unlike each other.  Parameters must agree in name, shape and order, and a configuration of
-defaults gets a verdict unless its family says what is not planned.  Without Transformers it is skipped, and says so.
+defaults gets a verdict unless its family says what is not planned.  Without Transformers, or with another release, it is skipped, and says so.
 """
 import json
 import os
@@ -14,6 +14,7 @@ import warnings
 import lib
 
 SKIPPED = 77
+RELEASE = "5.23."  # whose classes the tables are compared with; names and order differ between releases
 # Numbers that are unlike each other, so that no shape is right by chance; a class takes those that it has.
 SMALL = {
     "hidden_size": 132, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 20, "intermediate_size": 344,
@@ -55,6 +56,9 @@ def transformers():
         from transformers.models.auto import modeling_auto
     except ImportError as e:
         print(f"skipped: families are compared with Transformers' own classes, and {e}")
+        sys.exit(SKIPPED)
+    if not library.__version__.startswith(RELEASE):
+        print(f"skipped: families are compared with Transformers {RELEASE}x, and this is {library.__version__}")
         sys.exit(SKIPPED)
     return torch, library, modeling_auto
 
