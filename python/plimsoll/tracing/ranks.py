@@ -246,12 +246,12 @@ def _begin(plain: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def job(size: int) -> Iterator[None]:
-    """A job of so many ranks, this one the first, as its launcher says it."""
+def job(size: int, launched: bool = False) -> Iterator[None]:
+    """A job of so many ranks, this one the first, as its launcher says it (also to one alone)."""
     words = {"WORLD_SIZE": str(size), "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "localhost",
              "MASTER_PORT": "29500"}
     before = {name: os.environ.get(name) for name in words}
-    if size > 1:
+    if size > 1 or launched:
         os.environ.update(words)
     try:
         yield

@@ -11,6 +11,7 @@ from typing import Any, Iterator
 
 import torch
 
+from . import ranks
 from .engine import Recorder
 from .loop import Options, modules_of_all, recording, tell
 from .packed import Trace
@@ -44,8 +45,8 @@ def _launched(words: list[str]) -> tuple[list[str], int]:
 
 
 def _python(command: list[str]) -> tuple[list[str], int]:
-    """["python", "-u", "train.py", ...] and ["torchrun", "--nproc-per-node", "4", "train.py"]: what they run, and as how many ranks."""
-    words, size = list(command), 1
+    """["python", "-u", "train.py", ...] and ["torchrun", "--nproc-per-node", "4", "train.py"]: what they run, and as how many ranks; 0: no launcher."""
+    words, size = list(command), 0
     if words and os.path.basename(words[0]).startswith("python"):
         words.pop(0)
         while words and words[0].startswith("-") and words[0] not in ("-m", "-c"):
@@ -126,8 +127,8 @@ class Steps:
 def trace_script(command: list[str], o: Options) -> Trace:
     """Runs the script in this process; what it prints goes to standard error."""
     words, size = _python(command)
-    o = replace(o, gpus=size, parallel="as the script says")
-    with recording(o, os.path.basename(words[-1] if words[0] == "-m" and len(words) < 2 else words[0])) as (r, _):
+    o = replace(o, gpus=max(size, 1), parallel="as the script says")
+    with ranks.job(size, size > 0), recording(o, os.path.basename(words[-1] if words[0] == "-m" and len(words) < 2 else words[0])) as (r, _):
         steps = Steps(r, max(2, o.steps))
         sys.argv = words[1:] if words[0] in ("-m", "-c") else words
         with modules_of_all(r, steps.first), steps.watched(), contextlib.redirect_stdout(sys.stderr):
