@@ -556,3 +556,28 @@ def test_autocasts_lists_are_those_of_the_release():
         return y.sum()
     loop.trace_module(torch.nn.Linear(8, 8), torch.empty(2, 8), loop.Options(precision="bf16-autocast", steps=1), step)
     assert seen[0] == (torch.bfloat16, torch.float32)  # a norm is fp32, and what is divided by it
+
+
+def test_what_operators_take_inside():
+    card = tables.card_of(90)
+
+    def inside(name, *args):
+        return tables.inside(tables.Call(name, args, {}, None), card)
+    q = torch.empty(3, 12, 700, 64, dtype=torch.bfloat16)
+    assert inside("_scaled_dot_product_cudnn_attention_backward", q, q, q) == [3 * 12 * 700 * 65 * 4 + 256]  # 6.249 MiB measured
+    assert inside("_scaled_dot_product_flash_attention_backward", q, q, q) == [3 * 12 * 768 * 65 * 4 + 256]
+    assert inside("_softmax_backward_data", torch.empty(4, 8, 32, 32)) == [4 * 8 * 32 * 32 * 4]
+    ids = torch.zeros(3072, dtype=torch.long)
+    assert inside("embedding_dense_backward", torch.empty(3072, 64), ids, 1000, 0, False) == []
+    assert len(inside("embedding_dense_backward", torch.empty(3073, 64), torch.zeros(3073), 1000, -1, False)) == 5
+
+
+def test_what_is_joined_under_autocast_is_not_cast_before():
+    def made():
+        with torch.device("cuda"):
+            return torch.nn.Linear(64, 64), torch.zeros(8, 64), lambda m, x: torch.cat([m(x), x], -1).sum()
+    trace = loop.trace_step(made, loop.Options(steps=1, precision="bf16-autocast"))
+    sizes = [e for e in trace.events if e > 0]
+    assert [sizes[n] for n, i in enumerate(trace.operator) if trace.operators[i] == "cat"] == [8 * 128 * 4]
+    assert not any(sizes[n] == 8 * 64 * 4 for n, i in enumerate(trace.operator)
+                   if trace.operators[i] == "_to_copy" and trace.phases and n < len(sizes) // 2)

@@ -269,6 +269,16 @@ def _redispatch_dtype(op: Any) -> Callable[..., Any]:
     return kernel
 
 
+THROUGH = ("cat", "stack", "index_copy")  # in the CPU's lists and not in CUDA's: their kernels mix dtypes
+
+
+def _through(op: Any) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+            return op(*args, **kwargs)
+    return kernel
+
+
 def _cross_entropy(x: torch.Tensor, target: torch.Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
                    label_smoothing: float = 0.0) -> torch.Tensor:
     """CUDA's list has the loss over log-probabilities, and not the whole: these stay in the dtype of the logits."""
@@ -307,6 +317,8 @@ def _autocast_lists() -> Any:
                     continue
                 with contextlib.suppress(RuntimeError):  # one that the CPU's list has as well
                     library.impl(name, make(op), "AutocastCPU", allow_override=True)
+        for name in THROUGH:
+            library.impl(name, _through(getattr(torch.ops.aten, name).default), "AutocastCPU", allow_override=True)
         library.impl("cross_entropy_loss", _cross_entropy, "AutocastCPU", allow_override=True)
         for key in ("AutogradCPU", "CPU"):  # what calls it from C++, the plain attention, is to have the card's kernel as well
             library.impl("dropout", _dropout, key, allow_override=True)
