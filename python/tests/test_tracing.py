@@ -581,3 +581,39 @@ def test_what_is_joined_under_autocast_is_not_cast_before():
     assert [sizes[n] for n, i in enumerate(trace.operator) if trace.operators[i] == "cat"] == [8 * 128 * 4]
     assert not any(sizes[n] == 8 * 64 * 4 for n, i in enumerate(trace.operator)
                    if trace.operators[i] == "_to_copy" and trace.phases and n < len(sizes) // 2)
+
+
+class Doubled(torch.autograd.Function):
+    """An autograd function of one's own, which keeps a copy."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x * 2)
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.saved_tensors[0] * grad
+
+
+def test_functions_of_ones_own_keep_what_they_save():
+    net = torch.nn.Linear(512, 512, bias=False)
+    own = loop.trace_module(net, torch.empty(1024, 512), loop.Options(steps=1), lambda m, x: Doubled.apply(m(x)).sum())
+    plain = loop.trace_module(net, torch.empty(1024, 512), loop.Options(steps=1), lambda m, x: (m(x) * 3).sum())
+    assert _left(own)["fwd0"] - _left(plain)["fwd0"] == 2  # the copy
+
+
+@pytest.mark.parametrize("options, phases, needs", [
+    ({"accumulate": 3}, 3, ()), ({"optimizer": "adamw-fused"}, 1, ("_fused_adamw_",)), ({"optimizer": "adamw-loop"}, 1, ("sqrt",)),
+    ({"optimizer": "adamw"}, 1, ("_foreach_sqrt",)), ({"precision": "fp16-autocast"}, 1, ("_to_copy",)),
+    ({"optimizer": "sgd-momentum"}, 1, ("clone",)),
+])
+def test_recipes_run_as_pytorch_has_them(options, phases, needs):
+    trace = linear(depth=2, **options)
+    assert sum(p.startswith("bwd0") for p in trace.phases) == phases
+    known = {"_fused_adamw_": lambda: "_foreach_sqrt" not in trace.operators}  # it takes nothing beside
+    for name in needs:
+        assert known.get(name, lambda name=name: name in trace.operators)()
+    states = sum(n for n, c in zip([e for e in trace.events if e > 0], trace.category) if c == CATEGORIES.index("optimizer_state"))
+    momenta = 1 if options.get("optimizer") == "sgd-momentum" else 2
+    assert states // (2 * 512 * 512 * 4) == momenta
