@@ -112,8 +112,8 @@ static const struct opt plan_opt[] = {
 		 "options in which the recorded run differed from this plan"),
 	OPT_FLAG(0, "trace", plan_opts, trace,
 		 "PyTorch itself runs the model on fake tensors, without weights or a GPU: a "
-		 "config.json of "
-		 "any architecture, or MODULE:FUNCTION; a command behind -- is traced as well"),
+		 "config.json of any architecture, timm/NAME, or MODULE:FUNCTION; a command "
+		 "behind -- is traced as well"),
 	OPT_HEADING("Where it is to run"),
 	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL,
 		   "a card's name, \"A100 40GB\", or \"2x H100\""),
