@@ -258,7 +258,19 @@ static unsigned halved(const struct messages_context *c, enum messages_setting s
 	return value > 1 && value <= otherwise ? (unsigned)value / 2 : otherwise;
 }
 
-/* Sizes that a server is started with. */
+#define GRID 32 /* an edge is a multiple of it */
+
+/* An edge of three quarters of what is set; 0: it is not known, or none is smaller. */
+static unsigned smaller_edge(const struct messages_context *c)
+{
+	const struct messages_set *set = &c->set[MESSAGES_SET_IMAGE];
+
+	return set->line && set->value > GRID && set->value < 1e5
+		       ? (unsigned)(set->value * 3 / 4) / GRID * GRID
+		       : 0;
+}
+
+/* Sizes that a program is started with. */
 static const struct {
 	const char *name;
 	enum messages_setting set;
@@ -267,6 +279,9 @@ static const struct {
 	{ "sequences}", MESSAGES_SET_SEQUENCES, 64 }, { "batched}", MESSAGES_SET_BATCHED, 4096 },
 	{ "length}", MESSAGES_SET_LENGTH, 8192 },     { "chunk}", MESSAGES_SET_CHUNK, 2048 },
 	{ "running}", MESSAGES_SET_RUNNING, 32 },     { "context}", MESSAGES_SET_CONTEXT, 8192 },
+	{ "few}", MESSAGES_SET_SEQUENCES, 16 },       { "short}", MESSAGES_SET_CONTEXT, 4096 },
+	{ "sequence}", MESSAGES_SET_LENGTH, 2048 },   { "batch}", MESSAGES_SET_BATCH, 8 },
+	{ "batch-few}", MESSAGES_SET_BATCH, 4 },
 };
 
 static void value_of(const char *name, const struct messages_event *e,
@@ -278,7 +293,15 @@ static void value_of(const char *name, const struct messages_event *e,
 		snprintf(out, size, "%u", halved(c, sizes[i].set, sizes[i].otherwise));
 		return;
 	}
-	if (!strncmp(name, "share}", 6)) {
+	if (!strncmp(name, "image}", 6)) {
+		unsigned edge = smaller_edge(c);
+
+		*out = 0;
+		if (edge)
+			snprintf(out, size, " %u", edge);
+	} else if (!strncmp(name, "resolution}", 11)) {
+		snprintf(out, size, "%u", smaller_edge(c) ? smaller_edge(c) : 512);
+	} else if (!strncmp(name, "share}", 6)) {
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
 
 		snprintf(out, size, "%.2f", share > 0.005 ? (double)(int)(share * 100) / 100 : 0.0);

@@ -200,10 +200,12 @@ const struct advice_row advice_rows[] = {
 	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .set = SET(PROFILE), .without = F_WEIGHTS,
-	  .text = "a smaller profiling pass, which comes before any KV cache: --max-num-seqs 16, "
-		  "--max-num-batched-tokens 4096, a shorter --max-model-len",
-	  .first = "fewer sequences at a time (--max-num-seqs 16), and a shorter --max-model-len",
-	  .fix = "--max-num-seqs 16 --max-num-batched-tokens 4096", .example = 1 },
+	  .text = "a smaller profiling pass, which comes before any KV cache: --max-num-seqs "
+		  "{few}, "
+		  "--max-num-batched-tokens {batched}, a shorter --max-model-len",
+	  .first =
+		  "fewer sequences at a time (--max-num-seqs {few}), and a shorter --max-model-len",
+	  .fix = "--max-num-seqs {few} --max-num-batched-tokens {batched}", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .set = SET(MEDIA), .without = F_WEIGHTS,
 	  .text = "fewer or smaller pictures and videos a request: --limit-mm-per-prompt "
@@ -226,7 +228,16 @@ const struct advice_row advice_rows[] = {
 	  .moments = LOADED, .unless = SET(EAGER),
 	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
 	  .fix = "--enforce-eager" },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED,
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .tasks = DRAWN,
+	  .text = "the model's parts on the host while others work: --dit-cpu-offload, "
+		  "--text-encoder-cpu-offload, --vae-cpu-offload (or --dit-layerwise-offload, "
+		  "which "
+		  "holds a layer at a time); a smaller picture, fewer frames, or more cards "
+		  "(--num-gpus)",
+	  .first = "--text-encoder-cpu-offload and --vae-cpu-offload, and the transformer's "
+		   "(--dit-cpu-offload, or --dit-layerwise-offload)",
+	  .fix = "--text-encoder-cpu-offload --vae-cpu-offload" },
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = DRAWN,
 	  .text = "a lower --mem-fraction-static ({static}), --chunked-prefill-size {chunk}, "
 		  "--max-running-requests {running}",
 	  .first = "lower --mem-fraction-static",
@@ -373,15 +384,15 @@ const struct advice_row advice_rows[] = {
 	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP_PYTHON),
 	  .text = "fewer layers on the GPU and a shorter context: Llama(..., n_gpu_layers=20, "
-		  "n_ctx=4096)",
+		  "n_ctx={short})",
 	  .first = "fewer layers on the GPU (n_gpu_layers) or a shorter context (n_ctx)",
-	  .fix = "Llama(..., n_gpu_layers=20, n_ctx=4096)", .example = 1 },
+	  .fix = "Llama(..., n_gpu_layers=20, n_ctx={short})", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOBOLDCPP),
 	  .text = "fewer layers on the GPU (--gpulayers 20), a shorter --contextsize, a quantised "
 		  "KV "
 		  "cache (--flashattention --quantkv 1)",
 	  .first = "fewer layers on the GPU (--gpulayers) or a shorter --contextsize",
-	  .fix = "--gpulayers 20 --contextsize 4096", .example = 1 },
+	  .fix = "--gpulayers 20 --contextsize {short}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(LM_STUDIO),
 	  .text = "in the model's load settings: a smaller GPU Offload, a shorter Context Length, "
 		  "K "
@@ -411,7 +422,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "a shorter context (num_ctx, or OLLAMA_CONTEXT_LENGTH) or fewer layers on the "
 		  "GPU (num_gpu); ollama ps shows what is loaded, ollama stop MODEL unloads it",
 	  .first = "a shorter context (num_ctx) or fewer layers on the GPU (num_gpu)",
-	  .fix = "OLLAMA_CONTEXT_LENGTH=4096", .example = 1 },
+	  .fix = "OLLAMA_CONTEXT_LENGTH={short}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .without = F_ONE_BUFFER, .moments = LOADED,
 	  .text = "OLLAMA_NUM_PARALLEL=1 and OLLAMA_MAX_LOADED_MODELS=1; OLLAMA_KV_CACHE_TYPE=q8_0 "
 		  "with OLLAMA_FLASH_ATTENTION=1",
@@ -427,7 +438,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = HOSTS, .engines = IN(LLAMA_CPP),
 	  .text = "a shorter context (-c); leave --mlock and --no-mmap off: mapped weights need "
 		  "not be resident",
-	  .first = "a shorter context (-c)", .fix = "-c 4096", .example = 1 },
+	  .first = "a shorter context (-c)", .fix = "-c {short}", .example = 1 },
 
 	/* -- pictures: ComfyUI's cli_args.py, A1111's cmd_args.py, diffusers' guide to memory -- */
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .set = SET(DECODING), .unless = SET(TILING),
@@ -582,7 +593,7 @@ const struct advice_row advice_rows[] = {
 	  .fix = "tf.keras.backend.clear_session()" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_POOL,
 	  .text = "a smaller batch or input: what TensorFlow may use of the card is full",
-	  .first = "a smaller batch or input", .fix = "batch_size=8", .example = 1 },
+	  .first = "a smaller batch or input", .fix = "batch_size={batch}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .backends = CUDA_LIKE,
 	  .unless = SET(GROWTH),
 	  .text = "where other programs use the card: "
@@ -781,12 +792,12 @@ const struct advice_row advice_rows[] = {
 		  "files; "
 		  "load-in-4bit or cpu offload for Transformers models; a smaller quantisation",
 	  .first = "a shorter context, fewer layers on the GPU, or a smaller quantisation",
-	  .fix = "--ctx-size 4096 --gpu-layers 20", .example = 1 },
+	  .fix = "--ctx-size {short} --gpu-layers 20", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(DATA),
 	  .text = "it was caching latents, one batch of pictures at a time: --vae_batch_size 1, a "
 		  "smaller --resolution, --xformers",
 	  .first = "--vae_batch_size 1, or a smaller --resolution",
-	  .fix = "--vae_batch_size=1 --resolution=512", .example = 1 },
+	  .fix = "--vae_batch_size=1 --resolution={resolution}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(LOADING),
 	  .text = "weights in 16 bits (--full_fp16 or --full_bf16, --mixed_precision), of Flux and "
 		  "SD3 --fp8_base and --blocks_to_swap; a smaller base model, or a card with more "
@@ -806,7 +817,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
 	  .moments = LOADED & ~AT(DATA),
 	  .text = "a smaller --resolution, an optimizer with less state (an 8-bit one, Adafactor)",
-	  .first = "a smaller --resolution", .fix = "--resolution=512", .example = 1 },
+	  .first = "a smaller --resolution", .fix = "--resolution={resolution}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .doing = DOING(TRAINING),
 	  .moments = LOADED & ~AT(DATA),
 	  .text = "latents and text encoders cached beforehand (--cache_latents, "
@@ -844,17 +855,21 @@ const struct advice_row advice_rows[] = {
 		  "many objects need more",
 	  .first = "a fixed, smaller batch instead of batch=-1", .fix = "batch=8", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .set = SET(BATCH),
-	  .text = "a smaller image (imgsz=480) or model (n or s): the batch is 1 already",
-	  .first = "a smaller image (imgsz=480) or model", .fix = "imgsz=480", .example = 1 },
+	  .text = "a smaller image (imgsz{image}): the batch is 1 already",
+	  .first = "a smaller image (imgsz{image})" },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
 	  .unless = SET(BATCH) | SET(AUTO_BATCH),
 	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
-	  .text = "a smaller batch (batch=8; batch=-1 measures what fits) or image (imgsz=480)",
-	  .first = "a smaller batch (batch=8, or batch=-1) or image (imgsz=480)",
-	  .fix = "batch=8 imgsz=480", .example = 1 },
+	  .text = "a smaller batch (batch={batch}; batch=-1 measures what fits) or image "
+		  "(imgsz{image})",
+	  .first = "a smaller batch (batch={batch}, or batch=-1) or image (imgsz{image})",
+	  .fix = "batch={batch}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .doing = RUNS,
-	  .text = "a smaller image (imgsz=640) or fewer at a time (stream=True), half=True",
-	  .fix = "imgsz=640 half=True", .example = 1 },
+	  .text = "a smaller image (imgsz{image}) or fewer at a time (stream=True), half=True",
+	  .first = "a smaller image (imgsz{image}), or fewer at a time (stream=True)",
+	  .fix = "stream=True half=True" },
+	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
+	  .unless = SET(SMALL_WEIGHTS), .text = "a smaller model (n or s)" },
 
 /* -- trainers on PyTorch, in their own spelling -- */
 #define TRAINS                                                      \
@@ -873,7 +888,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, TRAINS, .engines = IN(AXOLOTL),
 	  .text = "a shorter sequence_len, and sample_packing that fills it; adapter: qlora with "
 		  "load_in_4bit: true",
-	  .first = "a shorter sequence_len", .fix = "sequence_len: 2048", .example = 1 },
+	  .first = "a shorter sequence_len", .fix = "sequence_len: {sequence}", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(SHARDED),
 	  .text = "over several cards the model shared: deepspeed: "
 		  "deepspeed_configs/zero3_bf16.json, or fsdp",
@@ -888,7 +903,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY),
 	  .text = "a shorter cutoff_len; DeepSpeed's ZeRO 3 (deepspeed: "
 		  "examples/deepspeed/ds_z3_config.json) over several cards",
-	  .first = "a shorter cutoff_len", .fix = "cutoff_len: 2048", .example = 1 },
+	  .first = "a shorter cutoff_len", .fix = "cutoff_len: {sequence}", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
 	  .text = "QLoRA: quantization_bit: 4 with finetuning_type: lora",
 	  .fix = "quantization_bit: 4" },
@@ -909,7 +924,7 @@ const struct advice_row advice_rows[] = {
 	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(UNSLOTH),
 	  .text = "a shorter max_seq_length, a smaller LoRA rank",
-	  .first = "a shorter max_seq_length", .fix = "max_seq_length=2048", .example = 1 },
+	  .first = "a shorter max_seq_length", .fix = "max_seq_length={sequence}", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(QUANTISED),
 	  .text = "load_in_4bit=True", .fix = "load_in_4bit=True" },
 	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(BATCH) | SET(GRPO),
@@ -1036,12 +1051,13 @@ const struct advice_row advice_rows[] = {
 	  .text = "shorter pieces at a time (--segment 7), or on the CPU (-d cpu)",
 	  .first = "--segment 7, or -d cpu", .fix = "--segment 7", .example = 1 },
 	{ HELPS, RUNNING, .program = "WhisperX",
-	  .text = "--batch_size 4, --compute_type int8, a smaller --model",
-	  .first = "--batch_size 4, or --compute_type int8",
-	  .fix = "--batch_size 4 --compute_type int8", .example = 1 },
+	  .text = "--batch_size {batch-few}, --compute_type int8, a smaller --model",
+	  .first = "--batch_size {batch-few}, or --compute_type int8",
+	  .fix = "--batch_size {batch-few} --compute_type int8", .example = 1 },
 	{ HELPS, RUNNING, .program = "insanely-fast-whisper",
-	  .text = "--batch-size 4, a smaller --model-name", .first = "a smaller --batch-size (4)",
-	  .fix = "--batch-size 4", .example = 1 },
+	  .text = "--batch-size {batch-few}, a smaller --model-name",
+	  .first = "a smaller --batch-size ({batch-few})", .fix = "--batch-size {batch-few}",
+	  .example = 1 },
 	{ HELPS, RUNNING, .tasks = TASK(SPEECH),
 	  .text = "shorter pieces at a time (long recordings and long texts cut), a smaller batch "
 		  "or model, 16 bits",
@@ -1130,11 +1146,11 @@ const struct advice_row advice_rows[] = {
 	  .first = "a smaller batch, or a shorter max_seq_length",
 	  .fix = "model.max_seq_length = 256", .example = 1 },
 	{ HELPS, RUNNING, .tasks = TASK(EMBEDDING),
-	  .text = "fewer texts at a time (encode(..., batch_size=8)) and shorter ones "
+	  .text = "fewer texts at a time (encode(..., batch_size={batch})) and shorter ones "
 		  "(model.max_seq_length = 512); model.half(); results on the host "
 		  "(convert_to_numpy=True)",
-	  .first = "fewer texts at a time (batch_size=8), or shorter ones (max_seq_length)",
-	  .fix = "model.encode(texts, batch_size=8, convert_to_numpy=True)", .example = 1 },
+	  .first = "fewer texts at a time (batch_size={batch}), or shorter ones (max_seq_length)",
+	  .fix = "model.encode(texts, batch_size={batch}, convert_to_numpy=True)", .example = 1 },
 	{ HELPS, RUNNING, .program = "MinerU",
 	  .text = "fewer pages and workers at a time; MINERU_VIRTUAL_VRAM_SIZE=6 has it choose "
 		  "smaller batches (VIRTUAL_VRAM_SIZE before version 2)",
@@ -1169,15 +1185,21 @@ const struct advice_row advice_rows[] = {
 		  "--long_sequence_inference",
 	  .first = "a shorter sequence, or fewer samples at a time" },
 	{ HELPS, TRAINING, .program = "YOLOv5", .unless = SET(BATCH),
-	  .text = "a smaller --batch-size (-1 measures what fits), --img 480, or smaller weights "
-		  "(yolov5s.pt)",
-	  .first = "a smaller --batch-size (-1 measures what fits), or --img 480",
-	  .fix = "--batch-size 8 --img 480", .example = 1 },
+	  .text = "a smaller --batch-size (-1 measures what fits), or a smaller --img{image}",
+	  .first = "a smaller --batch-size (-1 measures what fits), or a smaller --img{image}",
+	  .fix = "--batch-size {batch}", .example = 1 },
+	{ HELPS, TRAINING, .program = "YOLOv5", .set = SET(BATCH),
+	  .text = "a smaller --img{image}: the batch is 1 already",
+	  .first = "a smaller --img{image}" },
+	{ HELPS, TRAINING, .program = "YOLOv5", .unless = SET(SMALL_WEIGHTS),
+	  .text = "smaller weights (yolov5s.pt, yolov5n.pt)" },
 	{ HELPS, TRAINING, .program = "YOLOv7", .unless = SET(BATCH),
-	  .text = "a smaller --batch-size or --img-size, smaller weights; of yolov7_aux fewer "
-		  "boxes a picture",
-	  .first = "a smaller --batch-size, or --img-size 480",
-	  .fix = "--batch-size 8 --img-size 480 480", .example = 1 },
+	  .text = "a smaller --batch-size, or a smaller --img-size{image}; loss_ota: 0 in the "
+		  "hyperparameters, whose loss takes less where a batch has many boxes",
+	  .first = "a smaller --batch-size, or a smaller --img-size{image}",
+	  .fix = "--batch-size {batch}", .example = 1 },
+	{ HELPS, TRAINING, .program = "YOLOv7", .unless = SET(SMALL_WEIGHTS),
+	  .text = "smaller weights (yolov7-tiny.pt)" },
 	{ HELPS, TRAINING, .program = "fairseq",
 	  .text = "a smaller --max-tokens with a larger --update-freq, --fp16",
 	  .first = "a smaller --max-tokens, with --update-freq",

@@ -129,6 +129,13 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 			  messages_size(a, o->private_pools));
 }
 
+#define FULL_PART 10 /* a card with this part of it free is not called full */
+
+static int is_full(const struct messages_oom *o)
+{
+	return known(o->free) && (!known(o->total) || o->free.low < o->total.low / FULL_PART);
+}
+
 static void tell_card(struct lines *l, const struct messages_event *e,
 		      const struct findings_told *t)
 {
@@ -176,7 +183,10 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 					  "other numbers outside"
 					: "no NVML, as under WSL, or a release before 2.1");
 	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free))
-		lines_add(l, "the card was full: %s free of %s", messages_size(a, o->free),
+		lines_add(l,
+			  is_full(o) ? "the card was full: %s free of %s"
+				     : "less was free than was asked for: %s of %s",
+			  messages_size(a, o->free),
 			  known(o->total) ? messages_size(b, o->total) : "it");
 	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
 		lines_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
@@ -512,8 +522,6 @@ static const char *refused(const struct messages_oom *o, char *out, size_t size)
 	return out;
 }
 
-#define HALF_EMPTY 5 /* a card with this part of it free is not called full */
-
 /* Who has a card whose size is known. */
 static void tell_full(const struct messages_event *e, const struct findings_told *t, char *out,
 		      size_t size)
@@ -539,7 +547,7 @@ static void tell_full(const struct messages_event *e, const struct findings_told
 			 "%s of the card's %s is held by somebody else, or by this program outside "
 			 "PyTorch; PyTorch had %s, and %s",
 			 messages_size(z.at[2], t->outside), z.at[0], z.at[1], more);
-	else if (known(o->free) && o->free.low >= o->total.low / HALF_EMPTY)
+	else if (known(o->free) && !is_full(o))
 		snprintf(out, size, "of the card's %s PyTorch held %s, %s was free, and %s at once",
 			 z.at[0], z.at[1], messages_size(z.at[2], o->free), more);
 	else if (known(o->free))
@@ -648,14 +656,18 @@ static void tell_device(const struct messages_event *e, const struct findings_to
 	else if (known(o->total) && known(o->reserved))
 		tell_full(e, t, out, size);
 	else if (known(o->total) && known(o->free) && known(o->tried))
-		snprintf(out, size, "the card's %s were full: %s was free, and %s more did not fit",
+		snprintf(out, size,
+			 is_full(o)
+				 ? "the card's %s were full: %s was free, and %s more did not fit"
+				 : "of the card's %s %s was free, and %s at once did not fit",
 			 messages_size(z.at[0], o->total), messages_size(z.at[1], o->free),
 			 messages_size(z.at[2], o->tried));
 	else
 		tell_little(e, c, out, size);
 }
 
-static void tell_budget(const struct messages_event *e, char *out, size_t size)
+static void tell_budget(const struct messages_event *e, const struct messages_context *c, char *out,
+			size_t size)
 {
 	const struct messages_oom *o = &e->oom;
 	struct sizes z;
@@ -682,8 +694,11 @@ static void tell_budget(const struct messages_event *e, char *out, size_t size)
 			 "one request may need %s of KV cache, and the server's share of the card "
 			 "leaves %s%s",
 			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->free), tokens);
-	} else
-		snprintf(out, size, "what the server needs did not fit into its share of the card");
+	} else if (c->engine == MESSAGES_ENGINE_RAPIDS)
+		snprintf(out, size, "RMM's own pool of the card's memory was at its maximum");
+	else
+		snprintf(out, size, "what %s needs did not fit into its share of the card",
+			 c->engine ? messages_engine_names[c->engine] : "the server");
 }
 
 static void tell_host(const struct messages_event *e, char *out, size_t size)
@@ -793,7 +808,7 @@ static const char *headline(const struct diagnose_text *x, const struct findings
 
 	switch (class) {
 	case MESSAGES_DEVICE: tell_device(e, t, c, words, sizeof(words)); break;
-	case MESSAGES_BUDGET: tell_budget(e, words, sizeof(words)); break;
+	case MESSAGES_BUDGET: tell_budget(e, c, words, sizeof(words)); break;
 	case MESSAGES_HOST: tell_host(e, words, sizeof(words)); break;
 	case MESSAGES_SHARED:
 		snprintf(words, sizeof(words), "/dev/shm ran out, not the GPU");

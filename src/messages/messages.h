@@ -265,7 +265,9 @@ enum messages_setting {
 	MESSAGES_SET_PARTIAL,  /* InvokeAI's partial loading */
 	MESSAGES_SET_SMALLEST, /* Forge and Fooocus: --always-low-vram */
 	MESSAGES_SET_BUFFERS, /* of llama.cpp for its computation: they, not the weights, had no room */
-	MESSAGES_SET_BEST, /* the best checkpoint was being loaded, behind the training */
+	MESSAGES_SET_IMAGE,         /* the edge of a picture, in pixels */
+	MESSAGES_SET_SMALL_WEIGHTS, /* the smallest of a family of models, or next to it */
+	MESSAGES_SET_BEST,          /* the best checkpoint was being loaded, behind the training */
 	/* no settings: what kind of work it is, whoever does it; advice is chosen by a set of 64 bits of its own */
 	MESSAGES_TASKS,
 	MESSAGES_TASK_VIDEO = MESSAGES_TASKS,

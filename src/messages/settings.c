@@ -231,6 +231,20 @@ const struct scan_setting scan_settings[] = {
 	{ "deepspeed.initialize", S(DEEPSPEED), SEEN },
 	{ "--deepspeed", S(DEEPSPEED), SEEN },
 	{ "[deepspeed]", S(DEEPSPEED), SEEN },
+	{ "--img-size", S(IMAGE), SHORT },
+	{ "--imgsz", S(IMAGE), SHORT },
+	{ "--img ", S(IMAGE), SHORT },
+	{ "imgsz=", S(IMAGE), SHORT },
+	{ "img_size", S(IMAGE), SHORT },
+	{ "--resolution", S(IMAGE), SHORT },
+	{ "yolov5n", S(SMALL_WEIGHTS), SEEN },
+	{ "yolov5s", S(SMALL_WEIGHTS), SEEN },
+	{ "yolov7-tiny", S(SMALL_WEIGHTS), SEEN },
+	{ "yolov8n", S(SMALL_WEIGHTS), SEEN },
+	{ "yolov8s", S(SMALL_WEIGHTS), SEEN },
+	{ "yolo11n", S(SMALL_WEIGHTS), SEEN },
+	{ "yolo11s", S(SMALL_WEIGHTS), SEEN },
+	{ "--batch ", S(BATCH), ONE },
 	{ "max-num-seqs", S(SEQUENCES), FEW },
 	{ "max_num_seqs", S(SEQUENCES), FEW },
 	{ "max-num-batched-tokens", S(BATCHED), SHORT },
@@ -238,6 +252,9 @@ const struct scan_setting scan_settings[] = {
 	{ "max-model-len", S(LENGTH), SHORT },
 	{ "max_model_len", S(LENGTH), SHORT },
 	{ "max_seq_len", S(LENGTH), SHORT },
+	{ "sequence_len:", S(LENGTH), SHORT },
+	{ "cutoff_len", S(LENGTH), SHORT },
+	{ "max_seq_length", S(LENGTH), SHORT },
 	{ "context-length", S(LENGTH), SHORT },
 	{ "context_length", S(LENGTH), SHORT },
 	{ "chunked-prefill-size", S(CHUNK), SHORT },
@@ -329,6 +346,13 @@ const struct scan_setting scan_settings[] = {
 	TASK(PICTURE, "stable_diffusion"),
 	TASK(PICTURE, "flux/sampling"),
 	TASK(PICTURE, "p_sample_loop"),
+	TASK(PICTURE, "FLUX.1-"),
+	TASK(PICTURE, "FLUX.2-"),
+	TASK(PICTURE, "--dit-"),
+	TASK(PICTURE, "dit_cpu_offload"),
+	TASK(PICTURE, "dit_layerwise_offload"),
+	TASK(PICTURE, "sglang/multimodal_gen"),
+	TASK(PICTURE, "Qwen/Qwen-Image"),
 	TASK(PICTURE, "ddim_sampl"),
 	TASK(SPEECH, "GPT-SoVITS"),
 	TASK(SPEECH, "GPT_SoVITS"),
@@ -576,7 +600,7 @@ static size_t value_behind(const char *p, const char *stop, char value[VALUE_BYT
 	const char *from = p;
 	size_t n = 0;
 
-	while (p < stop && p - from < 24 && strchr("\"'`=: \t(", *p))
+	while (p < stop && p - from < 24 && strchr("\"'`=: \t([", *p))
 		p++;
 	while (p < stop && n + 1 < VALUE_BYTES && (is_name(*p) || *p == '.' || *p == '-'))
 		value[n++] = *p++;
@@ -652,7 +676,7 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 			*set = (struct messages_set){ line, 1, number };
 		return;
 	}
-	if (behind < stop && is_name(*behind))
+	if (behind < stop && is_name(*behind) && is_name(behind[-1]))
 		return; /* another name */
 	n = value_behind(behind, stop, value);
 	number = strtod(value, &end);
