@@ -255,7 +255,7 @@ static unsigned halved(const struct messages_context *c, enum messages_setting s
 {
 	double value = c->set[s].line ? c->set[s].value : -1;
 
-	return value > 1 && value <= otherwise ? (unsigned)value / 2 : otherwise;
+	return value > 1 && value <= otherwise ? (unsigned)value / 2 : value == 1 ? 1 : otherwise;
 }
 
 #define GRID 32 /* an edge is a multiple of it */
