@@ -458,7 +458,7 @@ class GradientMonitor:
         cores = self._watched.cores
         home = cores[0].device
         parts = [core.summary.to(home, non_blocking=True) for core in cores]
-        sums = t.stack([part[[0, 1, 3]] for part in parts]).sum(0)
+        sums = t.stack([t.cat((part[:2], part[3:4])) for part in parts]).sum(0)
         largest = t.stack([part[2] for part in parts]).max()
         if self._mesh is not None:
             distributed = sys.modules["torch.distributed"]

@@ -339,7 +339,7 @@ enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *s
 		code = captured ? put_captured_rows(g) : put_rows(g, slot, call->stream);
 	a.rows = d->rows_now;
 	if (!code)
-		code = launch(g, d->check, each, &a, sizeof(a), call->stream);
+		code = launch(g, d->check, each, &a, GRADIENTS_CHECK_BYTES, call->stream);
 	if (!code && *pending)
 		code = bring(g, slot, call->stream, 0);
 	else if (!code && !captured) /* behind the copy of its rows */
@@ -383,7 +383,7 @@ enum plim_status device_clip(struct plim_gradients *g, float max_norm,
 	if (!g->chunks.n)
 		return PLIM_OK;
 	e = enter(d);
-	code = launch(g, d->clip, each, &a, sizeof(a), call->stream);
+	code = launch(g, d->clip, each, &a, GRADIENTS_CLIP_BYTES, call->stream);
 	leave(d, e);
 	return code ? failed(err, "scale tensors on the GPU", code) : PLIM_OK;
 }

@@ -36,6 +36,10 @@ struct gradients_clip_arguments {
 	uint64_t summary;
 	float max_norm;
 };
+/* The driver refuses what is larger than the arguments, as the struct with its padding is. */
+#define GRADIENTS_CHECK_BYTES \
+	(offsetof(struct gradients_check_arguments, summary) + sizeof(uint64_t))
+#define GRADIENTS_CLIP_BYTES (offsetof(struct gradients_clip_arguments, max_norm) + sizeof(float))
 
 #define GRADIENTS_SLOTS 8 /* results on their way; more than anybody runs ahead of a GPU */
 

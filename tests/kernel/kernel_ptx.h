@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@
 
 uint32_t tid(void);
 uint32_t ctaid(void);
+size_t *bytes_of_arguments(void); /* where a kernel says how many it takes */
 void barrier(int line);
 uint32_t shuffle(uint32_t x, uint32_t down, int line);
 uint32_t atomic_add(void *at, uint32_t n);

@@ -122,6 +122,7 @@ def head(text):
             at = -(-at // size) * size
             rows.append(f"char *{parameter} = args + {at}; (void){parameter};")
             at += size
+        rows.append(f"*bytes_of_arguments() = {at};")
         return f"void {name}(char *args)", rows
     name = re.search(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)", text).group(1)
     return f"static void {name}({', '.join('char *' + parameter for _, parameter, _ in names)})", []

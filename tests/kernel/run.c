@@ -138,13 +138,21 @@ static void run_block(void)
 	}
 }
 
-static void launch(void (*entry)(char *args), void *args, uint32_t blocks)
+static size_t argument_bytes;
+
+size_t *bytes_of_arguments(void)
+{
+	return &argument_bytes;
+}
+
+static void launch(void (*entry)(char *args), void *args, size_t bytes, uint32_t blocks)
 {
 	backwards = !backwards;
 	entry_now = entry;
 	args_now = args;
 	for (block_now = 0; block_now < blocks; block_now++)
 		run_block();
+	assert_int_equal(argument_bytes, bytes); /* the driver refuses more */
 }
 
 float of_half(uint16_t h)
@@ -215,7 +223,7 @@ static void run_kernel(struct both *b, uint32_t each, const float *scale)
 
 	memset(b->partial, 0xdb, (a.n + 1) * sizeof(*b->partial));
 	memset(b->out, 0xdb, gradients_out_bytes(g));
-	launch(plimsoll_gradients, &a, blocks ? blocks : 1);
+	launch(plimsoll_gradients, &a, GRADIENTS_CHECK_BYTES, blocks ? blocks : 1);
 	for (size_t i = 0; i <= g->rows.n; i++)
 		assert_int_equal(b->counters[i], 0);
 	assert_memory_equal(b->out + g->rows.n, &b->summary, sizeof(b->summary));
@@ -421,7 +429,7 @@ static void test_clip(void **state)
 			};
 			struct plim_gradients_call call;
 
-			launch(plimsoll_gradients_clip, &a, (a.n + 1) / 2);
+			launch(plimsoll_gradients_clip, &a, GRADIENTS_CLIP_BYTES, (a.n + 1) / 2);
 			assert_int_equal(!memcmp(ours, theirs, 41000 * bytes_of[dtype]), k > 0);
 			where[0] = (uint64_t)(uintptr_t)theirs;
 			where[1] = (uint64_t)(uintptr_t)(theirs + 40101 * bytes_of[dtype]);
