@@ -24,6 +24,7 @@ from .training import _any_rank
 logger = logging.getLogger("plimsoll")
 PathLike = Union[str, "os.PathLike[str]"]
 FOREVER_NS = 10 ** 18
+TOLD_WAIT_S = 0.5  # longer waits for staging memory are logged
 PER_RANK = ("loader", "dataloader", "sampler")
 NAMES_TAKEN = {"model", "optimizer", "state", "rank"}
 
@@ -284,6 +285,9 @@ class Checkpointer:
             saving._wait(_abi.PLIM_SAVING_WRITING, None)
         else:
             self._hook(_optimizers(optimizer))
+        if saving.waited_s > TOLD_WAIT_S:
+            logger.warning("save() of step %d held the loop for %.1f s, %.1f of them for staging memory: prepare() takes it ahead, "
+                           "staging_bytes allows more", step, saving.blocked_s, saving.waited_s)
         return saving
 
     def _start(self, saving: Saving, state: _Collected, metric: float) -> None:

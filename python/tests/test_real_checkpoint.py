@@ -258,6 +258,22 @@ class Keeping(Folder):
         self.assertFalse([name for name in os.listdir(self.top) if name.endswith(".plimsoll")])
 
 
+    def test_waiting_for_staging_memory_is_told(self):
+        """A state larger than staging memory goes through in rounds."""
+        from plimsoll import _checkpointer
+
+        model = nn.Linear(3000, 3000)
+        limit, _checkpointer.TOLD_WAIT_S = _checkpointer.TOLD_WAIT_S, 0.0
+        try:
+            with self.assertLogs("plimsoll", "WARNING") as said, Checkpointer(self.top, staging_bytes=1) as checkpointer:
+                saving = checkpointer.save(1, model=model)
+                self.assertGreaterEqual(saving.blocked_s, saving.waited_s)
+                saving.result(240)
+        finally:
+            _checkpointer.TOLD_WAIT_S = limit
+        self.assertIn("for staging memory", said.output[0])
+
+
 class Preemption(Folder):
     def test_saves_and_leaves(self):
         program = textwrap.dedent("""
