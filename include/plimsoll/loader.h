@@ -104,6 +104,7 @@ PLIM_API enum plim_status plim_loader_look(struct plim_loader *l, uint64_t ticke
 /* Memory of the host, of that size to the byte, page-locked if the loader is for a GPU.  PLIM_E_NOMEM. */
 PLIM_API enum plim_status plim_loader_take(struct plim_loader *l, uint64_t bytes, void **where,
 					   struct plim_err *err);
+/* Waits for plim_loader_copy's copies. */
 PLIM_API void plim_loader_give(struct plim_loader *l, void *where, uint64_t bytes);
 
 #ifdef __cplusplus

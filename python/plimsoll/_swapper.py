@@ -430,8 +430,10 @@ class _Over:
         self.owner, self.lease = owner, lease
         self.rows, self.mark = lease.rows, (lease.tier, lease.load)
         self.ticket: int | None = None
+        self.began = False
 
     def write(self, moved: list[Pair]) -> None:
+        self.began = True
         _copy([(t.tensor, self.lease.tensor(one)) for t, row, one in moved if not _as_it_is(t, row)])
         self.ticket = self.owner._loader.copy([(t.address, self.lease.addresses[one], t.bytes) for t, row, one in moved
                                                if _as_it_is(t, row)])
@@ -440,7 +442,9 @@ class _Over:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.ticket is None:  # nothing was queued, or it failed, and is over then
+        if self.ticket is None:
+            if self.began and self.owner.cache.device != HOST:  # it failed: torch's own copies may go on
+                _torch.torch().cuda.synchronize(self.owner.cache.device)
             self.lease.release()
         else:
             self.owner._over.append((self.ticket, self.lease))

@@ -294,14 +294,17 @@ class WeightCache:
         return CacheStats(tiers[-1].stats(), tiers[0].stats() if len(tiers) > 1 else None)
 
     def close(self) -> None:
-        """Give the memory back.  Leases must be over: a WeightSwapper that uses it is to be closed first."""
+        """Give the memory back.  Raises ArgumentError: a lease is not over; a WeightSwapper that uses it is to be closed first."""
         if self._thread is not None and self._loader._forks == _torch.forks:
             self._ahead.put(None)
             self._thread.join()
             self._thread = None
-        for tier in (self._host, self._gpu):
-            if tier is not None:
-                tier.close()
+        tiers = [tier for tier in (self._host, self._gpu) if tier is not None and tier.handle is not None]
+        leased = sum(tier.stats().leased for tier in tiers if self._loader._forks == _torch.forks)
+        if leased:
+            raise ArgumentError(f"{leased} of the cache's checkpoints are in use: end their leases, or close the WeightSwapper, first")
+        for tier in tiers:
+            tier.close()
 
     def __enter__(self) -> WeightCache:
         return self

@@ -120,7 +120,9 @@ class Cache(Folder):
         lease.release()
         lease.release()  # once more does nothing
         cache.register("x", self.path("a"), include=["other"])
-        self.assertEqual(self.bytes_of(cache.take("x")), {"other": value("other", 9)})
+        lease = cache.take("x")
+        self.assertEqual(self.bytes_of(lease), {"other": value("other", 9)})
+        lease.release()
         with self.assertRaisesRegex(ArgumentError, "these are: all, new, x"):
             cache.take("none")
 
@@ -142,6 +144,12 @@ class Cache(Folder):
 
     def test_closed(self):
         cache = self.cache(pinned_bytes=1024)
+        make(self.path("a"), a=1)
+        cache.register("a", self.path("a"))
+        lease = cache.take("a")
+        with self.assertRaisesRegex(ArgumentError, "1 of the cache's"):
+            cache.close()
+        lease.release()
         cache.close()
         cache.close()
         with self.assertRaisesRegex(ArgumentError, "closed"):

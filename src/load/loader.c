@@ -76,13 +76,22 @@ static int make_reader(struct plim_loader *l, size_t i)
 	return code;
 }
 
+/* A stream that is destroyed goes on with what is queued: that is to be over before its memory goes. */
+static void end_stream(struct plim_loader *l, void *stream)
+{
+	if (!stream)
+		return;
+	if (l->begun && !l->cuda.event_record(l->begun, stream))
+		(void)l->cuda.event_wait(l->begun);
+	(void)l->cuda.stream_destroy(stream);
+}
+
 static void drop_ring(struct plim_loader *l)
 {
 	for (size_t i = 0; i < l->options.threads; i++) {
 		struct load_reader *r = &l->readers[i];
 
-		if (r->stream)
-			(void)l->cuda.stream_destroy(r->stream);
+		end_stream(l, r->stream);
 		if (r->done)
 			(void)l->cuda.event_destroy(r->done);
 		for (size_t k = 0; k < LOAD_SLOTS; k++)
@@ -184,8 +193,7 @@ void plim_loader_free(struct plim_loader *l)
 		void *before = load_enter(l);
 
 		drop_ring(l);
-		if (l->copies)
-			(void)l->cuda.stream_destroy(l->copies);
+		end_stream(l, l->copies);
 		if (l->begun)
 			(void)l->cuda.event_destroy(l->begun);
 		for (size_t i = 0; i < LOAD_TICKETS; i++)
@@ -338,7 +346,11 @@ void plim_loader_give(struct plim_loader *l, void *where, uint64_t bytes)
 		munmap(where, bytes ? (size_t)bytes : 1);
 		return;
 	}
+	pthread_mutex_lock(&l->copying);
 	before = load_enter(l);
+	if (l->ticket) /* copies may go on from there, or to there */
+		(void)l->cuda.event_wait(l->tickets[l->ticket % LOAD_TICKETS]);
 	(void)l->cuda.host_free(where);
 	load_leave(l, before);
+	pthread_mutex_unlock(&l->copying);
 }

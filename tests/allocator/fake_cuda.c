@@ -575,6 +575,9 @@ int cuStreamCreate(void **stream, unsigned flags)
 int cuStreamDestroy_v2(void *stream)
 {
 	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < laters; i++) /* they would go on, with memory that is freed next */
+		if (later[i].stream == number(stream) && later[i].read)
+			fail("a stream is destroyed while copies out of a host buffer are queued");
 	complete(number(stream), queued[number(stream)]);
 	own_streams--;
 	pthread_mutex_unlock(&lock);

@@ -687,6 +687,37 @@ static void test_leases(void **state)
 	plim_loader_free(l);
 }
 
+/* What goes while copies are queued waits for them; the fake stops the test else. */
+static void test_ends(void **state)
+{
+	const uint64_t sizes[2] = { 30000, 50 };
+	const char *path = in_top("ends.safetensors");
+	struct plim_loader *l = loader(0, 2, 1 << 16);
+	uint8_t to[64] = { 0 };
+	struct plim_copy x = { .to = to, .bytes = sizeof(to) };
+	struct plim_ckpt *c;
+	struct room r;
+	void *from;
+
+	(void)state;
+	make_file(path, sizes, 2);
+	c = open_it(path);
+	r = room_for(c);
+	assert_int_equal(plim_loader_take(l, 64, &from, NULL), PLIM_OK);
+	memset(from, 9, 64);
+	x.from = from;
+	assert_int_equal(plim_loader_copy(l, &x, 1, STREAM, NULL, NULL), PLIM_OK);
+	plim_loader_give(l, from, 64);
+	assert_int_equal(to[63], 9);
+	assert_int_equal(load(l, c, r, 0, STREAM, NULL), PLIM_OK);
+	plim_loader_free(l);
+	assert_true(is_there(c, r));
+	assert_int_equal(fake_pinned() + fake_streams(), 0);
+	fake_complete(STREAM);
+	free_room(r);
+	plim_ckpt_free(c);
+}
+
 static void test_refused(void **state)
 {
 	struct plim_loader_options o;
@@ -716,8 +747,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_reuse_is_seen), cmocka_unit_test(test_driver_fails),
 		cmocka_unit_test(test_damage),        cmocka_unit_test(test_changed_files),
 		cmocka_unit_test(test_copies),        cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_cache),         cmocka_unit_test(test_rewritten),
-		cmocka_unit_test(test_leases),
+		cmocka_unit_test(test_ends),          cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_rewritten),     cmocka_unit_test(test_leases),
 	};
 	char command[100];
 	int failed;
