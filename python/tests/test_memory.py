@@ -309,6 +309,31 @@ class Recording(WithCard):
             self.assertEqual([c[1] for c in torch.calls if c[0] == "record"], ["all", None])
             self.assertEqual(list(Path(folder).glob("*.part")), [])
 
+    def test_no_collection_while_a_snapshot_lives(self):
+        from plimsoll import _native
+
+        class Told(dict):
+            def __del__(self):
+                seen.append(("gone", gc.isenabled()))
+
+        def taken():
+            seen.append(("snapshot", gc.isenabled()))
+            return Told(whole())
+
+        def written(*arguments):
+            seen.append(("write", gc.isenabled()))
+            return write(*arguments)
+
+        seen, whole, write = [], torch.cuda.memory._snapshot, _native.pickle_to
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder) as recorder:
+            keep = cuda(1)
+            with unittest.mock.patch.object(torch.cuda.memory, "_snapshot", taken), \
+                    unittest.mock.patch.object(_native, "pickle_to", written):
+                recorder.dump()
+            del keep
+        self.assertEqual(seen, [("snapshot", False), ("write", False), ("gone", False)])
+        self.assertTrue(gc.isenabled())
+
     def test_packed_dumps(self):
         """pack=True: a .plim file that says the same and knows the same sources; the pickle is gone."""
         from plimsoll.lint import join
