@@ -38,7 +38,6 @@ struct cuda_access {
 #define CUDA_NOT_READY 600
 #define CUDA_NOT_SUPPORTED 801
 #define CUDA_RDMA_WITH_VMM 110 /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
-#define CUDA_PROCESSORS 16     /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 #define CUDA_CAPTURE_RELAXED 2
 #define CUDA_CAPTURING 1 /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
 /* cuLaunchKernel's `extra`: the kernel's arguments as they lie in memory, and their bytes */

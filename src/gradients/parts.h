@@ -57,7 +57,6 @@ struct gradients_device {
 	struct cuda cuda;
 	void *context, *module, *check, *clip;
 	void *upload;    /* a stream of our own */
-	uint64_t blocks; /* that run at once */
 	uint64_t memory; /* holds all below */
 	uint64_t rows, chunks, partial, out, counters, summary;
 	uint64_t rows_now;  /* of the last check: a CUDA graph has its own */
