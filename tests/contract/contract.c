@@ -140,8 +140,7 @@ static const struct row {
 	ROW(curves, curves_options, 1),       ROW(monitor, monitor_options, 0),
 	ROW(watch, watch_options, 1),         ROW(ckpt_diff, ckpt_diff_options, 1),
 	ROW(gauge, gauge_options, 1),         ROW(checkpointer, checkpointer_options, 1),
-	ROW(gradients, gradients_options, 0),
-	ROW(loader, loader_options, 0),
+	ROW(gradients, gradients_options, 0), ROW(loader, loader_options, 0),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)
