@@ -105,7 +105,6 @@ static enum plim_status look_at_log(struct versions *v, const char *path, struct
 	FILE *f = fopen(path, "re");
 	char *line = NULL;
 	size_t room = 0;
-	ssize_t n;
 
 	if (!f) {
 		*err = (struct plim_err){ .status = PLIM_E_IO };
@@ -113,7 +112,7 @@ static enum plim_status look_at_log(struct versions *v, const char *path, struct
 			       strerror(errno));
 		return PLIM_E_IO;
 	}
-	while ((n = getline(&line, &room, f)) > 0)
+	while (getline(&line, &room, f) > 0)
 		look(v, line, false, "by the log");
 	free(line);
 	(void)fclose(f);

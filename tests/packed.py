@@ -105,7 +105,7 @@ def in_two(name, snapshot, plain, place):
 
 PUBLIC = ("/site-packages/", "/dist-packages/", "/lib/python3")
 COMPILED = re.compile(r"/c[a-z2-7]{40,}\.py$")  # torch.compile's own, a hash
-WORD = re.compile(r"(Optimizer.step#|::)?(file|function|range|key|label|settings|conf)-[0-9]+(\.[a-z]+)?|/../c[a-z2-7]{40,}\.py")
+WORD = re.compile(r"(Optimizer.step#|::)?(file|function|range|key|label|settings|conf)-[0-9]+(\.[a-z]+)?|(/../)?\bc[a-z2-7]{40,}\.py")
 
 
 def without_names(name, snapshot, plain, packed, place):

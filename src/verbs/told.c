@@ -519,7 +519,7 @@ enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, stru
 	tell_remedies(&x);
 	tell_holders(&x);
 	tell_peak(&x);
-	if (!err->status)
+	if (!err->status && x.lines.n)
 		d->told.lines = arena_take(a, x.lines.n, sizeof(*d->told.lines), err);
 	if (d->told.lines) {
 		memcpy(d->told.lines, x.lines.at, x.lines.n * sizeof(*d->told.lines));

@@ -118,7 +118,10 @@ static void holders(struct text *t, const struct plim_report_device *d, size_t m
 
 	if (!told->held)
 		return;
-	out_title(t, told->held);
+	text_puts(t, "\n");
+	text_hue(t, TEXT_HEAD);
+	text_wrap_name(t, 0, 2, told->held);
+	text_plain(t);
 	if (told->kinds) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2, "%s", told->kinds);
