@@ -246,6 +246,7 @@ class Watched:
         """Of the k-th core's tensors now.  settle: takes results before the list is set anew, which forgets them."""
         core, members, of, named = self.cores[k], self.members[k], self.of, self.named
         now = [of(named[i][1]) for i in members]
+        where: list[int] = []
         if not self._indirect:
             try:
                 where = [0 if one is None else one.data_ptr() for one in now]

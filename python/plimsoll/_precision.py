@@ -166,7 +166,7 @@ def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads:
         raise ArgumentError(f"dtype is torch.bfloat16 or torch.float16, not {dtype}")
     if seeds < 1:
         raise ArgumentError("seeds is at least 1")
-    module = fn if isinstance(fn, t.nn.Module) else None
+    module: Any = fn if isinstance(fn, t.nn.Module) else None
     if module is not None and any(p.device.type == "meta" for p in module.parameters()):
         raise UnsupportedError("parameters on 'meta' have no values")
     found: dict[tuple[str, str], Difference] = {}
@@ -235,7 +235,8 @@ class _Run:
                 handle.remove()
             outputs = list(_tensors(output))
             if grads and any(x.requires_grad for x in outputs):
-                sum(x.float().square().sum() for x in outputs if x.requires_grad).backward()
+                total: Any = sum(x.float().square().sum() for x in outputs if x.requires_grad)
+                total.backward()
         for i, value in enumerate(outputs):
             self.values["output"][str(i) if len(outputs) > 1 else "output"] = value.detach()
         for name, parameter in module.named_parameters() if module is not None else ():

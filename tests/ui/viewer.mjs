@@ -1219,7 +1219,10 @@ for (const file of pages)
 			);
 		}
 		if (path.basename(file) === "leak_rnn.html")
-			assert.match(await text_of(page, ".reasons"), /What to do, best first.*Who held.*Why.*is still alive/);
+			assert.match(
+				await text_of(page, ".reasons"),
+				/What to do, best first.*Who held.*Why.*is still alive/,
+			);
 		if (path.basename(file) === "leak_rnn.html") {
 			const see = await text_of(page, ".findings article");
 			assert.match(see, /plimsoll report \S*leak_rnn\.pickle\.xz --at end --group-by stack/);

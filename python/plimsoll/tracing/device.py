@@ -232,7 +232,7 @@ def autocast_lists(header: str) -> tuple[list[str], list[str]]:
         part = re.search(rf"#define {name}\(_\)((?:.*\\\n)*.*)", header)
         rows = re.findall(r"_\((\w+)(?:, (\w+))?\)", re.sub(r"/\*.*?\*/", "", part[1], flags=re.S)) if part else []
         found.append([f"{base}.{overload}" if overload else base for base, overload in rows])
-    return (found[0], found[1]) if all(found) else (FP32, SET_DTYPE)
+    return (found[0], found[1]) if all(found) else (list(FP32), list(SET_DTYPE))
 
 
 def _installed_lists() -> tuple[list[str], list[str]]:
@@ -240,7 +240,7 @@ def _installed_lists() -> tuple[list[str], list[str]]:
         with open(os.path.join(os.path.dirname(torch.__file__), "include", "ATen", "autocast_mode.h"), encoding="utf-8") as f:
             return autocast_lists(f.read())
     except OSError:
-        return FP32, SET_DTYPE
+        return list(FP32), list(SET_DTYPE)
 
 
 def _redispatch_fp32(op: Any) -> Callable[..., Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, cast
 
 import torch
 
@@ -71,12 +71,12 @@ def of_diffusers(values: Mapping[str, Any], batch: int, tokens: int, dtype: torc
     """A config.json of one of its models (unet/config.json, transformer/config.json, vae/config.json)."""
     library: Any = importlib.import_module("diffusers")
     name = str(values["_class_name"])
-    kind = getattr(library, name, None)
+    kind: Any = getattr(library, name, None)
     if kind is None or not issubclass(kind, torch.nn.Module):
         raise ValueError(f"diffusers {library.__version__} has no model '{name}': a pipeline is traced model by model, from the config.json "
                          "of its folder")
     with torch.device(GPU):
-        model = kind.from_config({k: v for k, v in values.items() if k != "_class_name"})
+        model = cast(Any, kind).from_config({k: v for k, v in values.items() if k != "_class_name"})
     model = model if dtype is torch.float32 else model.to(dtype)
     takes = set(inspect.signature(model.forward).parameters)
     first = "sample" if "sample" in takes else "hidden_states"
