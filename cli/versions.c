@@ -7,12 +7,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 
 #define FRAMES_MAX 256
 #define VERSION_MAX 32
+#define LINE_ROOM 4096
 
 /* What stands in front of a version, in any case; `path`: in files' names, too. */
 static const struct mark {
@@ -103,8 +102,7 @@ static void look_at_recording(struct versions *v, struct plim_recording *r)
 static enum plim_status look_at_log(struct versions *v, const char *path, struct plim_err *err)
 {
 	FILE *f = fopen(path, "re");
-	char *line = NULL;
-	size_t room = 0;
+	char line[LINE_ROOM]; /* a longer one comes in parts */
 
 	if (!f) {
 		*err = (struct plim_err){ .status = PLIM_E_IO };
@@ -112,9 +110,8 @@ static enum plim_status look_at_log(struct versions *v, const char *path, struct
 			       strerror(errno));
 		return PLIM_E_IO;
 	}
-	while (getline(&line, &room, f) > 0)
+	while (fgets(line, sizeof(line), f))
 		look(v, line, false, "by the log");
-	free(line);
 	(void)fclose(f);
 	return PLIM_OK;
 }
