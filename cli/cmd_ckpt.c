@@ -31,10 +31,7 @@ struct ckpt_opts {
 			 "print JSON (schema ckpt/2) instead of text"),                          \
 		OPT_FLAG(0, "redact", ckpt_opts, redact,                                         \
 			 "words in place of names that public checkpoints do not have"),         \
-		OPT_U64('w', "width", ckpt_opts, width, "columns", 40, 500, OPT_NONE,            \
-			"of the text (the terminal's, or 80)"),                                  \
-		OPT_FLAG(0, "no-color", ckpt_opts, no_color, "no colours (also NO_COLOR)"),      \
-		OPT_HEADING("Limits"),                                                           \
+		OPT_STYLE(ckpt_opts), OPT_HEADING("Limits"),                                     \
 		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
 			  "use no more (half of this machine's)")
 

@@ -20,10 +20,7 @@ static const struct opt doctor_opt[] = {
 	OPT_FLAG('j', "json", doctor_opts, json, "print JSON (schema doctor/1) instead of text"),
 	OPT_FLAG(0, "redact", doctor_opts, redact, "no path of this machine"),
 	OPT_FLAG(0, "no-python", doctor_opts, no_python, "do not ask python3 what it has"),
-	OPT_U64('w', "width", doctor_opts, width, "columns", 40, 500, OPT_NONE,
-		"of the text (the terminal's, or 80)"),
-	OPT_FLAG(0, "no-color", doctor_opts, no_color, "no colours (also NO_COLOR)"),
-	OPT_END
+	OPT_STYLE(doctor_opts), OPT_END
 };
 
 /* What Python sees: a line a row, its parts between tabs.  An old one, or one without the package, is a row, too. */

@@ -186,9 +186,7 @@ static const struct opt plan_opt[] = {
 		   "also write what a recording of the run would be: FILE.html, a page, or "
 		   "FILE.pickle, a "
 		   "snapshot for plimsoll diff and PyTorch's viewer"),
-	OPT_U64('w', "width", plan_opts, width, "columns", 40, 500, OPT_NONE,
-		"of the text (the terminal's, or 80)"),
-	OPT_FLAG(0, "no-color", plan_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_STYLE(plan_opts),
 	OPT_BYTES('m', "max-memory", plan_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse plans that need more of this machine (half of it)"),
 	/* as TrainingArguments, TRL, PEFT, LLaMA-Factory, Axolotl, torchrun and vLLM call them */

@@ -55,11 +55,7 @@ static const struct opt report_opt[] = {
 		 "replace all names that are not PyTorch's or well known"),
 	OPT_STRING(0, "strip-prefix", report_opts, strip_prefix, "PATH", NULL,
 		   "cut this from file names"),
-	OPT_CHOICE(0, "format", report_opts, format, "WHAT", format_names, FORMAT_TEXT,
-		   "the text as it is, or as Markdown for a pull request"),
-	OPT_U64('w', "width", report_opts, width, "columns", 40, 500, OPT_NONE,
-		"of the text (the terminal's, or 80)"),
-	OPT_FLAG(0, "no-color", report_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_FORMAT(report_opts),
 	OPT_HEADING("Many ranks"),
 	OPT_FLAG(0, "digest", report_opts, digest,
 		 "write what a comparison of ranks needs of each recording, kilobytes, to -o "

@@ -60,9 +60,7 @@ static const struct opt watch_opt[] = {
 	OPT_STRING(0, "root", watch_opts, root, "FOLDER", NULL,
 		   "look at the proc, sys and dev below it instead of this machine's"),
 	OPT_HEADING("How to show it"),
-	OPT_U64('w', "width", watch_opts, width, "columns", 40, 500, OPT_NONE,
-		"of the text (the terminal's, or 80)"),
-	OPT_FLAG(0, "no-color", watch_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_STYLE(watch_opts),
 	OPT_END
 };
 

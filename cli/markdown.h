@@ -11,6 +11,12 @@
 extern const char *const format_names[];
 enum format { FORMAT_TEXT, FORMAT_MARKDOWN };
 
+/* Its row and those of the style; field `format`. */
+#define OPT_FORMAT(record)                                                         \
+	OPT_CHOICE(0, "format", record, format, "WHAT", format_names, FORMAT_TEXT, \
+		   "the text as it is, or as Markdown for a pull request"),        \
+		OPT_STYLE(record)
+
 /* How a verb's text is asked for, and where it goes. */
 struct formatted {
 	struct plim_text_style style; /* of Markdown: no colours, as wide as a comment is */

@@ -110,6 +110,11 @@ struct opt_table {
 		.offset = OPT_FIELD(record, field, const char *), .value = (v), .text = (alone), \
 		.names = (known), .help = (h)                                                    \
 	}
+/* How wide a verb's text is, and its colours; fields `width` and `no_color`. */
+#define OPT_STYLE(record)                                                  \
+	OPT_U64('w', "width", record, width, "columns", 40, 500, OPT_NONE, \
+		"of the text (the terminal's, or 80)"),                    \
+		OPT_FLAG(0, "no-color", record, no_color, "no colours (also NO_COLOR)")
 /* What another tool calls it: OPT_ALIAS("bf16", "precision", "bf16"). */
 #define OPT_ALIAS(n, option, v)                                                     \
 	{                                                                           \
