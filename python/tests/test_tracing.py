@@ -532,6 +532,39 @@ def test_the_plain_attention_drops_with_a_mask_of_bytes():
     assert torch.nn.functional.dropout(torch.ones(8), 0.0, True).sum() == 8  # and is the CPU's own again
 
 
+FUSED = hasattr(torch.ops.aten, "_fused_rms_norm_backward")  # CUDA has the kernel from 2.9 on
+
+
+@pytest.mark.skipif(not FUSED, reason="this PyTorch takes it apart on CUDA too")
+def test_rms_norm_is_one_kernel_each_way():
+    net = torch.nn.Sequential(torch.nn.Linear(512, 512, bias=False), torch.nn.RMSNorm(512))
+    trace = loop.trace_module(net, torch.empty(4, 16, 512), loop.Options(precision="fp32", steps=1))
+    sizes = [e for e in trace.events if e > 0]
+    made = {name: [sizes[n] for n, i in enumerate(trace.operator) if trace.operators[i] == name] for name in trace.operators}
+    rows = 4 * 16
+    assert made["_fused_rms_norm"] == [rows * 512 * 4, rows * 4]  # the result, and a number a row
+    assert made["_fused_rms_norm_backward"] == [rows * 512 * 4, 512 * 4]
+    assert not {"rsqrt", "pow"} & set(made)
+    kept = [n for n, i in enumerate(trace.operator) if trace.operators[i] == "_fused_rms_norm"]
+    assert {trace.places[trace.place[n]] for n in kept} == {"1"}
+    backward = trace.operator.index(trace.operators.index("_fused_rms_norm_backward"))
+    assert trace.places[trace.place[backward]] == "1"
+    # the numbers of the rows are kept until the backward pass has used them
+    assert trace.events.index(-kept[1] - 1) > [n for n, e in enumerate(trace.events) if e > 0][backward]
+
+
+@pytest.mark.skipif(not FUSED, reason="this PyTorch takes it apart on CUDA too")
+def test_rms_norm_of_mixed_dtypes_is_taken_apart_as_pytorch_does():
+    def made():
+        with torch.device("cuda"):
+            return torch.nn.RMSNorm(64), torch.zeros(8, 64, dtype=torch.bfloat16), lambda m, x: m(x).sum()
+    trace = loop.trace_step(made, loop.Options(steps=1, precision="fp32"))
+    assert "rsqrt" in trace.operators and "_fused_rms_norm" not in trace.operators
+    x = torch.ones(2, 8, requires_grad=True)
+    torch.nn.functional.rms_norm(x, [8]).sum().backward()  # and is the CPU's own again
+    assert x.grad is not None and torch.nn.functional.rms_norm(torch.full((2, 8), 3.0), [8]).allclose(torch.ones(2, 8))
+
+
 def test_autocasts_lists_are_those_of_the_release():
     from plimsoll.tracing import device
     header = """

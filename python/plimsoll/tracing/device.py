@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from . import ranks
+from . import fused, ranks
 from .engine import DispatchMode, Gate, Recorder
 
 GPU = torch.device("cuda", 0)
@@ -322,6 +322,7 @@ def _autocast_lists() -> Any:
         library.impl("cross_entropy_loss", _cross_entropy, "AutocastCPU", allow_override=True)
         for key in ("AutogradCPU", "CPU"):  # what calls it from C++, the plain attention, is to have the card's kernel as well
             library.impl("dropout", _dropout, key, allow_override=True)
+        fused.register(library)
     return library
 
 

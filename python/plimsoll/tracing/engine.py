@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import tables
+from . import fused, tables
 from .packed import CATEGORIES, Trace
 
 aten = torch.ops.aten
@@ -236,6 +236,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """By the fake mode; but for what its rules have otherwise than the card."""
+        if func in fused.RULES:
+            return fused.RULES[func](*args, **kwargs)
         if func is GROUPED and args[0].dtype is not torch.bfloat16:  # the rule knows one dtype, the card all
             like = func(*(torch.empty_like(t, dtype=torch.bfloat16) for t in args[:2]), *args[2:], **kwargs)
             return torch.empty_strided(like.shape, like.stride(), dtype=args[0].dtype)
