@@ -37,7 +37,6 @@ static int create(struct device *d, uint64_t bytes, uint64_t *handle)
 static int map(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
 {
 	struct device *d = self;
-	struct cuda_access access = { { 1, d->handle }, 3 };
 
 	if (!create(d, bytes, handle))
 		return 0;
@@ -45,7 +44,7 @@ static int map(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
 		process.cuda.release(*handle);
 		return 0;
 	}
-	if (process.cuda.access(addr, bytes, &access, 1) != CUDA_OK) {
+	if (process.cuda.access(addr, bytes, d->access, d->accesses) != CUDA_OK) {
 		process.cuda.unmap(addr, bytes);
 		process.cuda.release(*handle);
 		return 0;
@@ -79,11 +78,31 @@ static void event_give(struct device *d, void *event)
 		process.cuda.event_destroy(event);
 }
 
-/* An event behind all that was queued on a stream; NULL: not now. */
-static void *event_behind(struct device *d, void *stream)
+/*
+ * Events, the default stream and what is free are those of the thread's current context, which may be another device's: a
+ * tensor is freed wherever its last name goes.  Gives what was current, for leave().
+ */
+static void *enter(const struct device *d)
+{
+	void *was = NULL;
+
+	if (process.cuda.context_get(&was) == CUDA_OK && was != d->context)
+		process.cuda.context_set(d->context);
+	return was;
+}
+
+static void leave(const struct device *d, void *was)
+{
+	if (was &&
+	    was != d->context) /* a thread without one keeps this: libraries behind us need it */
+		process.cuda.context_set(was);
+}
+
+/* An event behind all that was queued on a stream, in its context; NULL: not now. */
+static void *event_inside(struct device *d, void *stream)
 {
 	int mode = CUDA_CAPTURE_RELAXED, status = 0;
-	void *event = d->captures ? NULL : event_take(d);
+	void *event = event_take(d);
 
 	if (!event)
 		return NULL;
@@ -94,6 +113,18 @@ static void *event_behind(struct device *d, void *stream)
 		event = NULL;
 	}
 	process.cuda.capture_mode(&mode);
+	return event;
+}
+
+static void *event_behind(struct device *d, void *stream)
+{
+	void *was, *event;
+
+	if (d->captures)
+		return NULL;
+	was = enter(d);
+	event = event_inside(d, stream);
+	leave(d, was);
 	return event;
 }
 
@@ -133,6 +164,50 @@ void device_set_limit(struct device *d)
 	d->stats.limit_bytes = d->vmm.limit_bytes;
 }
 
+/* ---- copies between devices ---- */
+
+struct peer {
+	const struct device *of;
+	struct cuda_access access;
+};
+
+static int give_access(void *self, uint64_t addr, uint64_t bytes)
+{
+	const struct peer *p = self;
+
+	return process.cuda.access(addr, bytes, &p->access, 1) == CUDA_OK;
+}
+
+/* What d has, and will have, `peer` can read and write, where the cards are linked. */
+static void let_in(struct device *d, const struct device *peer)
+{
+	struct peer p = { d, { { 1, peer->handle }, 3 } };
+	int can = 0;
+
+	if (process.cuda.device_reaches(&can, peer->handle, d->handle) != CUDA_OK || !can)
+		return;
+	pthread_mutex_lock(&d->lock);
+	if (vmm_each_mapped(&d->vmm, give_access, &p))
+		d->access[d->accesses++] = p.access;
+	pthread_mutex_unlock(&d->lock);
+}
+
+/*
+ * PyTorch copies between GPUs as if they saw each other's memory, which memory that is mapped does not by itself.  A process that
+ * uses one GPU, as each of a distributed training does, pays nothing.
+ */
+static void meet_others(struct device *d)
+{
+	for (int i = 0; i < process.devices; i++) {
+		struct device *other = &process.device[i];
+
+		if (other == d || !other->ready)
+			continue;
+		let_in(other, d);
+		let_in(d, other);
+	}
+}
+
 static const char *open_device(struct device *d)
 {
 	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, wait },
@@ -150,6 +225,12 @@ static const char *open_device(struct device *d)
 	d->memory =
 		(struct cuda_memory){ .type = 1, .handle_types = 1, .location = { 1, d->handle } };
 	d->memory.flags.rdma = rdma != 0;
+	if (!d->access)
+		d->access = calloc((size_t)process.devices, sizeof(*d->access));
+	if (!d->access)
+		return "out of host memory";
+	d->access[0] = (struct cuda_access){ { 1, d->handle }, 3 };
+	d->accesses = 1;
 	d->total_bytes = setup.device_bytes = total;
 	mem_init(&d->mem, UINT64_MAX);
 	d->used_by.mem = &d->mem;
@@ -157,6 +238,7 @@ static const char *open_device(struct device *d)
 	device_set_limit(d);
 	if (process.entries && !device_keep_events(d, process.entries))
 		return "there is no host memory for the events of PLIMSOLL_ALLOC_RECORD";
+	meet_others(d);
 	d->ready = 1;
 	return NULL;
 }
@@ -196,8 +278,11 @@ static void make_current(const struct device *d)
 	done = 1;
 }
 
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* before any device's */
+
 static void lock_all(void)
 {
+	pthread_mutex_lock(&opening);
 	for (int i = 0; i < process.devices; i++)
 		pthread_mutex_lock(&process.device[i].lock);
 }
@@ -206,6 +291,7 @@ static void unlock_all(void)
 {
 	for (int i = process.devices; i--;)
 		pthread_mutex_unlock(&process.device[i].lock);
+	pthread_mutex_unlock(&opening);
 }
 
 static void in_child(void)
@@ -238,9 +324,9 @@ struct device *device_get(int ordinal, char *text, size_t n)
 		why = "there is no such device";
 	d = why ? NULL : &process.device[ordinal];
 	if (d && !d->ready) {
-		pthread_mutex_lock(&d->lock);
+		pthread_mutex_lock(&opening);
 		why = d->ready ? NULL : open_device(d);
-		pthread_mutex_unlock(&d->lock);
+		pthread_mutex_unlock(&opening);
 	}
 	if (why) {
 		snprintf(text, n, "plimsoll's allocator: %s", why);
@@ -526,8 +612,10 @@ uint64_t device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n)
 	uint64_t live = c->used_bytes - waiting, graphs = in_graphs(d);
 	char s[8][32];
 	const char *why = "fragments below a handle of 2 MiB";
+	void *was = enter(d);
 
 	process.cuda.memory_info(&device_free, &total);
+	leave(d, was);
 	if (live + bytes > d->vmm.limit_bytes)
 		why = d->vmm.limit_bytes < d->total_bytes ? "the limit" : "the card";
 	else if (graphs + live + bytes > d->vmm.limit_bytes)

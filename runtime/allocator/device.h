@@ -35,8 +35,11 @@ struct device {
 	struct mem mem;
 	struct vmm vmm;
 	struct cuda_memory memory; /* what is asked for */
-	int captures;              /* under way */
-	uint64_t capture_pool;     /* of the last begin */
+	struct cuda_access
+		*access; /* who may read and write it: itself, and peers that are in use */
+	size_t accesses;
+	int captures;          /* under way */
+	uint64_t capture_pool; /* of the last begin */
 	uint64_t total_bytes;
 	double fraction;
 	uint64_t limit_bytes;    /* set; UINT64_MAX: none */

@@ -463,3 +463,22 @@ int vmm_free(struct vmm *a, uint64_t addr)
 	vmm_settle(a, n, VMM_FREE);
 	return 1;
 }
+
+int vmm_each_mapped(const struct vmm *a, int (*call)(void *self, uint64_t addr, uint64_t bytes),
+		    void *self)
+{
+	for (uint32_t i = 0; i < a->regions.n; i++) {
+		const struct vmm_region *r = &a->regions.at[i];
+		size_t from = 0;
+
+		for (size_t slot = 0; slot <= r->handle_of.n; slot++) {
+			if (slot < r->handle_of.n && r->handle_of.at[slot])
+				continue;
+			if (from < slot &&
+			    !call(self, r->base + from * VMM_SLOT, (slot - from) * VMM_SLOT))
+				return 0;
+			from = slot + 1;
+		}
+	}
+	return 1;
+}

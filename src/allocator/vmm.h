@@ -129,6 +129,10 @@ const struct vmm_node *vmm_block(const struct vmm *a, uint64_t addr);
 /* torch.cuda.empty_cache(): all handles that are wholly free go back, after a wait. */
 void vmm_empty(struct vmm *a);
 
+/* All that is mapped, in runs of addresses; false: a call was, and that was the last. */
+int vmm_each_mapped(const struct vmm *a, int (*call)(void *self, uint64_t addr, uint64_t bytes),
+		    void *self);
+
 /* A private pool was let go. */
 void vmm_drop_pool(struct vmm *a, uint64_t pool);
 

@@ -53,6 +53,7 @@ struct cuda_access {
 	SYM(device_get, cuDeviceGet, (int *device, int ordinal))                               \
 	SYM(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                  \
 	SYM(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device))   \
+	SYM(device_reaches, cuDeviceCanAccessPeer, (int *can, int device, int peer))           \
 	SYM(context_retain, cuDevicePrimaryCtxRetain, (void **context, int device))            \
 	SYM(context_get, cuCtxGetCurrent, (void **context))                                    \
 	SYM(context_set, cuCtxSetCurrent, (void *context))                                     \

@@ -12,6 +12,8 @@
  */
 #include "fake_cuda.h"
 
+#include "../../src/gpu/cuda.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,12 +32,15 @@ struct work {
 };
 
 struct event {
+	void *context;
 	unsigned stream;
 	uint64_t at;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t mapped[SLOTS]; /* handle + 1 */
+static uint32_t mapped[SLOTS];    /* handle + 1 */
+static uint8_t reached_by[SLOTS]; /* a bit a device */
+static void *home[STREAMS];       /* the context of a stream; NULL: any */
 static uint64_t handle_bytes[HANDLES];
 static uint64_t next_addr = BASE, created_bytes, card_bytes = (uint64_t)8 << 30;
 static uint64_t queued[STREAMS], done[STREAMS];
@@ -214,6 +219,16 @@ void fake_complete(void *stream)
 	pthread_mutex_unlock(&lock);
 }
 
+unsigned fake_reached_by(uint64_t addr)
+{
+	return reached_by[(addr - BASE) / SLOT];
+}
+
+void fake_home(void *stream, int device)
+{
+	home[number(stream)] = (void *)(uintptr_t)(device + 1);
+}
+
 void fake_capture(void *stream, int on)
 {
 	capturing[number(stream)] = on;
@@ -274,6 +289,12 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	(void)attribute, (void)device;
 	*value = 1;
+	return 0;
+}
+
+int cuDeviceCanAccessPeer(int *can, int device, int peer)
+{
+	*can = device != peer;
 	return 0;
 }
 
@@ -376,13 +397,18 @@ int cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t handle, uint64
 	return status;
 }
 
-int cuMemSetAccess(uint64_t addr, size_t bytes, const void *who, size_t n)
+int cuMemSetAccess(uint64_t addr, size_t bytes, const struct cuda_access *who, size_t n)
 {
 	int status;
 
-	(void)addr, (void)bytes, (void)who, (void)n;
 	pthread_mutex_lock(&lock);
 	status = fails() ? 2 : 0;
+	for (uint64_t at = addr; !status && at < addr + bytes; at += SLOT) {
+		if (!mapped[(at - BASE) / SLOT])
+			fail("access to what is not mapped");
+		for (size_t i = 0; i < n; i++)
+			reached_by[(at - BASE) / SLOT] |= (uint8_t)(1u << who[i].location.id);
+	}
 	pthread_mutex_unlock(&lock);
 	return status;
 }
@@ -399,6 +425,7 @@ int cuMemUnmap(uint64_t addr, size_t bytes)
 		if (!mapped[(at - BASE) / SLOT])
 			fail("what is not mapped is unmapped");
 		mapped[(at - BASE) / SLOT] = 0;
+		reached_by[(at - BASE) / SLOT] = 0;
 	}
 	pthread_mutex_unlock(&lock);
 	return 0;
@@ -408,6 +435,8 @@ int cuEventCreate(void **event, unsigned flags)
 {
 	(void)flags;
 	*event = calloc(1, sizeof(struct event));
+	if (*event)
+		((struct event *)*event)->context = current;
 	return *event ? 0 : 2;
 }
 
@@ -423,8 +452,10 @@ int cuEventRecord(void *event, void *stream)
 
 	if (capturing[number(stream)])
 		fail("an event is recorded on a stream that captures");
+	if (home[number(stream)] && home[number(stream)] != e->context)
+		return 400; /* CUDA_ERROR_INVALID_HANDLE: of another context */
 	pthread_mutex_lock(&lock);
-	*e = (struct event){ number(stream), queued[number(stream)] };
+	*e = (struct event){ e->context, number(stream), queued[number(stream)] };
 	pthread_mutex_unlock(&lock);
 	return 0;
 }

@@ -14,6 +14,10 @@ void fake_touch(void *stream, uint64_t addr, uint64_t bytes);
 /* All that is queued on a stream is done. */
 void fake_complete(void *stream);
 void fake_capture(void *stream, int on);
+/* From now on a stream is of that device: events of other contexts are refused there. */
+void fake_home(void *stream, int device);
+/* Devices that may read and write what is mapped at an address, a bit each. */
+unsigned fake_reached_by(uint64_t addr);
 void fake_card(uint64_t bytes);
 /* The n-th call from now on that can fail does; -1: none. */
 void fake_fail_at(long call);

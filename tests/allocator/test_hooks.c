@@ -141,6 +141,50 @@ static void other_streams_are_waited_for(void **state)
 	plimsoll_reset();
 }
 
+int cuCtxSetCurrent(void *context);
+
+static uint64_t take_of(int device, uint64_t bytes, unsigned stream)
+{
+	return (uint64_t)(uintptr_t)plimsoll_malloc((ssize_t)bytes, device, stream_of(stream));
+}
+
+/* Each has a heap of its own, and both reach what either has from the moment when both are used. */
+static void two_cards_in_a_process(void **state)
+{
+	struct plimsoll_alloc_stats s;
+	uint64_t a = take_of(0, 30 * MIB, 1), b, c;
+
+	(void)state;
+	assert_int_equal(fake_reached_by(a), 1);
+	b = take_of(1, 30 * MIB, 5);
+	c = take_of(0, 50 * MIB, 1);
+	assert_int_equal(fake_reached_by(a), 3);
+	assert_int_equal(fake_reached_by(a + 29 * MIB), 3);
+	assert_int_equal(fake_reached_by(b), 3);
+	assert_int_equal(fake_reached_by(c), 3);
+	plimsoll_alloc_stats(1, &s);
+	assert_int_equal(now(&s, PLIMSOLL_ALLOC_ALLOCATED_BYTES), 30 * MIB);
+
+	/* a block of one is let go of while the other is the thread's */
+	fake_home(stream_of(6), 1);
+	plimsoll_record_stream((void *)(uintptr_t)b, stream_of(6));
+	cuCtxSetCurrent((void *)(uintptr_t)1);
+	plimsoll_free((void *)(uintptr_t)b, 30 * MIB, 1, stream_of(5));
+	fake_complete(stream_of(6));
+	b = take_of(1, 512, 5); /* asks the events */
+	plimsoll_alloc_stats(1, &s);
+	assert_int_equal(now(&s, PLIMSOLL_ALLOC_ACTIVE_BYTES), 512);
+	plimsoll_free((void *)(uintptr_t)b, 512, 1, stream_of(5));
+
+	plimsoll_alloc_limit(1, 64 * MIB);
+	assert_int_equal(take_of(1, 100 * MIB, 5), 0);
+	assert_non_null(strstr(said, "GPU 1 has"));
+	plimsoll_alloc_limit(1, UINT64_MAX);
+	give(a, 30 * MIB, 1);
+	give(c, 50 * MIB, 1);
+	plimsoll_reset();
+}
+
 static void graphs_keep_their_memory(void **state)
 {
 	struct plimsoll_pool pool = { 0, 5 };
@@ -476,6 +520,7 @@ int main(void)
 		cmocka_unit_test(snapshots_and_events),
 		cmocka_unit_test(a_driver_that_fails),
 		cmocka_unit_test(threads_share_a_card),
+		cmocka_unit_test(two_cards_in_a_process),
 		cmocka_unit_test(children_are_refused_in_each_state),
 	};
 
