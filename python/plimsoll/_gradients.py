@@ -4,7 +4,9 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
+import operator
 import os
+import struct
 import sys
 from collections import deque
 from dataclasses import dataclass
@@ -127,6 +129,7 @@ class Core:
         self.rows: list[tuple[int, int, int, int]] = []
         self.where: list[int] = []
         self.addresses: Any = None
+        self._packed = struct.Struct("")
         self.call = _abi.plim_gradients_call(size=ctypes.sizeof(_abi.plim_gradients_call), summary=self.summary.data_ptr())
         self.stats = _abi.plim_gradients_stats()
         self._error = _abi.plim_err()
@@ -148,6 +151,7 @@ class Core:
         self._check(self._library.plim_gradients_set(self._handle, listed, self.n, ctypes.byref(self._error)))
         self.where = []
         self.addresses = (ctypes.c_uint64 * self.n)()
+        self._packed = struct.Struct(f"={self.n}Q")
         self.call.where = ctypes.cast(self.addresses, ctypes.POINTER(ctypes.c_uint64))
 
     def order(self, order: Sequence[int]) -> None:
@@ -160,7 +164,7 @@ class Core:
 
     def check(self, step: int, where: list[int], scale: Any = None, later: bool = False) -> None:
         if where != self.where:
-            self.addresses[:] = where
+            self._packed.pack_into(self.addresses, 0, *where)
             self.where = where
         call = self.call
         call.step, call.scale, call.flags = step, 0 if scale is None else scale.data_ptr(), int(later)
@@ -209,7 +213,10 @@ class Watched:
         self.cores: list[Core] = []
         self.members: list[list[int]] = []  # of each core: places in self.named
         self.made_order: list[int] = list(range(len(self.named), 0, -1))
-        self._seen: list[dict[int, int]] = []
+        self._tensors: list[list[Any]] = []  # those of each core
+        self._seen: list[dict[int, int]] = []  # of each core: an address that was looked at -> the place in the core
+        self._places: list[list[int]] = []  # what self._seen gives for all of them where nothing is new
+        self._address = _torch.torch().Tensor.data_ptr
         self._indirect = any(hasattr(tensor, "_local_tensor") for _, tensor in self.named)
         by_device: dict[Any, list[int]] = {}
         for i, (name, tensor) in enumerate(self.named):
@@ -221,7 +228,9 @@ class Watched:
             core = Core(device, history)
             self.cores.append(core)
             self.members.append(members)
+            self._tensors.append([self.named[i][1] for i in members])
             self._seen.append({})
+            self._places.append(list(range(len(members))))
             core.set([self._row(i, local(self.named[i][1])) for i in members])
 
     @property
@@ -243,21 +252,30 @@ class Watched:
             core.order([self.made_order[i] for i in members])
 
     def addresses(self, k: int, settle: Callable[[], object] = lambda: None) -> list[int]:
-        """Of the k-th core's tensors now.  settle: takes results before the list is set anew, which forgets them."""
-        core, members, of, named = self.cores[k], self.members[k], self.of, self.named
-        now = [of(named[i][1]) for i in members]
+        """Of the k-th core's tensors now.  settle: takes results before the list is set anew, which forgets them.
+
+        The GPU may be idle meanwhile: where all is as usual no line of Python runs for a tensor of its own.
+        """
+        core = self.cores[k]
+        now = list(map(self.of, self._tensors[k]))
         where: list[int] = []
         if not self._indirect:
             try:
-                where = [0 if one is None else one.data_ptr() for one in now]
+                where = self._plain(now)
             except (RuntimeError, NotImplementedError):  # a sparse one has no address of its own
                 self._indirect = True
         if self._indirect:
             now = [None if one is None else local(one) for one in now]
             where = [0 if one is None else one.data_ptr() for one in now]
-        if where != core.where or self._indirect:
+        if self._indirect or where != core.where and list(map(self._seen[k].get, where)) != self._places[k]:
             self._look(k, now, where, settle)
         return where
+
+    def _plain(self, now: list[Any]) -> list[int]:
+        try:
+            return list(map(self._address, now))
+        except TypeError:  # some are None
+            return [0 if one is None else self._address(one) for one in now]
 
     def _look(self, k: int, now: list[Any], where: list[int], settle: Callable[[], object]) -> None:
         """Addresses that are new: are they of what was set?"""
@@ -390,7 +408,7 @@ class GradientMonitor:
         self.steps = 0  # checks so far
         self.history: deque[GradStats] = deque(maxlen=history)
         self._forks = _torch.forks
-        self._watched = Watched(_named(model), min(history, PAST + 1), lambda p: p.grad)
+        self._watched = Watched(_named(model), min(history, PAST + 1), operator.attrgetter("grad"))
         self._mesh = self._watched.mesh
         self._joined = self._mesh is not None or len(self._watched.cores) > 1
         self._handles: list[Handle] = []

@@ -366,8 +366,9 @@ class WeightSwapper:
         return [target for target in self._targets if id(target) not in there]
 
     def _is_other(self, target: Target, source: Any) -> bool:
-        """Does it hold something else, or may it?  A CUDA graph can change buffers without a trace."""
-        return target.buffer or target.source != source or _version(target.tensor) != target.version
+        """Does it hold something else, or may it?  A CUDA graph changes buffers, and what has a gradient, without a trace."""
+        tensor = target.tensor
+        return target.buffer or target.source != source or _version(tensor) != target.version or (tensor.is_leaf and tensor.grad is not None)
 
     # ---- copies ----
 

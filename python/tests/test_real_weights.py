@@ -240,6 +240,18 @@ class Swaps(Folder):
         with self.assertRaisesRegex(UnsupportedError, "merged"):
             WeightSwapper(model, cache)
 
+    def test_changed_without_a_trace(self):
+        """As the replay of a captured training step does it: the parameter's version says nothing."""
+        model = made("plain", 1)
+        swapper = WeightSwapper(model, self.cache(names="a"))
+        swapper.load("a")
+        model.mid.weight.grad = torch.zeros_like(model.mid.weight)
+        version = model.mid.weight._version
+        model.mid.weight.data.add_(1)
+        self.assertEqual(model.mid.weight._version, version)
+        swapper.load("a")
+        self.expect(swapper, "a")
+
     def test_nothing_bleeds(self):
         model = made("plain", 1)
         cache = self.cache(names="a")

@@ -254,13 +254,16 @@ class Policies(unittest.TestCase):
             torch.distributed.destroy_process_group()
 
 
-def median_ms(call, n=25):
+def median_ms(call, n=25, behind=False):
+    """Of an idle GPU, with what the host takes until it begins; behind: of one that is busy meanwhile, as in a loop."""
     for _ in range(4):
         call()
     torch.cuda.synchronize()
     taken = []
     for _ in range(n):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        if behind:
+            torch.cuda._sleep(4_000_000)  # 2 ms
         begin.record()
         call()
         end.record()
@@ -282,29 +285,38 @@ def costs():
         read = median_ms(lambda: flat.sum())
         del flat
         monitor = GradientMonitor(named)
-        check = median_ms(monitor.check)
-        none = median_ms(lambda: (monitor.check(), monitor.clip_(1e9)))
+        monitor.check()
         limit = [monitor.wait().norm]
+
+        def unclipped():
+            monitor.check()
+            monitor.clip_(1e9)
 
         def clipped():
             limit[0] *= 0.95
             monitor.check()
             monitor.clip_(limit[0])
 
-        clip = median_ms(clipped)
+        rows = {name: (median_ms(call), median_ms(call, behind=True))
+                for name, call in (("check", monitor.check), ("with clip_ that writes nothing", unclipped), ("that clips", clipped))}
         theirs = median_ms(lambda: nn.utils.clip_grad_norm_([p for _, p in named], 1e9), 9)
         moved = [p.grad.clone() for _, p in named]
-        host = []
-        for _ in range(12):
-            for i, (_, p) in enumerate(named):
-                moved[i], p.grad = p.grad, moved[i]
-            begin = time.perf_counter()
-            monitor.check()
-            host.append(1e3 * (time.perf_counter() - begin))
-            torch.cuda.synchronize()
-        print(f"{label}: read-sum {read:.3f} ms, check {check:.3f} ({100 * read / check:.0f} %), with clip_ that writes nothing {none:.3f}, "
-              f"that clips {clip:.3f}, clip_grad_norm_ {theirs:.3f}; the call with other addresses {statistics.median(host):.3f} ms of the host",
-              flush=True)
+
+        def host_ms(move):
+            taken = []
+            for _ in range(12):
+                for i, (_, p) in enumerate(named if move else ()):
+                    moved[i], p.grad = p.grad, moved[i]
+                begin = time.perf_counter()
+                monitor.check()
+                taken.append(1e3 * (time.perf_counter() - begin))
+                torch.cuda.synchronize()
+            return statistics.median(taken)
+
+        said = ", ".join(f"{name} {idle:.3f} / {busy:.3f}" for name, (idle, busy) in rows.items())
+        print(f"{label}: read-sum {read:.3f} ms; of an idle GPU / behind other work: {said}, clip_grad_norm_ {theirs:.3f}; check is "
+              f"{100 * read / rows['check'][0]:.0f} / {100 * read / rows['check'][1]:.0f} %; the call takes {host_ms(False):.3f} ms of the "
+              f"host, {host_ms(True):.3f} with other addresses", flush=True)
         monitor.close()
         del named, moved, monitor
         torch.cuda.empty_cache()
