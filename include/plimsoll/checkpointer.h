@@ -36,7 +36,8 @@ struct plim_saving;
 enum plim_checkpointer_flags {
 	PLIM_CHECKPOINTER_MAXIMIZE =
 		1, /* the best checkpoint has the highest metric, not the lowest */
-	PLIM_CHECKPOINTER_KEEP_ALL = 2 /* remove nothing */
+	PLIM_CHECKPOINTER_KEEP_ALL = 2, /* remove nothing */
+	PLIM_CHECKPOINTER_TORCH = 4     /* files that torch.load reads, FILE.pt, not safetensors */
 };
 
 /* plim_checkpointer_options_init sets the defaults; then change what is to be different. */
@@ -102,7 +103,7 @@ struct plim_saving_tensor {
 };
 
 /*
- * Put tensors into FILE.safetensors; file: letters, digits, "-", "_" and ".", not at the beginning.  PLIM_E_UNSUPPORTED:
+ * Put tensors into FILE.safetensors (or FILE.pt); file: letters, digits, "-", "_" and ".", not at the beginning.  PLIM_E_UNSUPPORTED:
  * safetensors has no such dtype, or the CUDA driver cannot be used.  Of two of one name plim_saving_start says so.
  */
 PLIM_API enum plim_status plim_saving_add(struct plim_saving *s, const char *file,
@@ -112,6 +113,19 @@ PLIM_API enum plim_status plim_saving_add(struct plim_saving *s, const char *fil
 /* A member of the metadata of FILE.safetensors: safetensors.torch.load_model takes "another name" -> "name" for a tie. */
 PLIM_API enum plim_status plim_saving_note(struct plim_saving *s, const char *file, const char *key,
 					   const char *value, struct plim_err *err);
+
+/*
+ * With PLIM_CHECKPOINTER_TORCH: the object that torch.load(weights_only=True) gets of FILE.pt, as JSON; without, it is a
+ * dict of the tensors by name, and by the names that were noted.  Objects of JSON are dicts, but for those of one member:
+ *
+ *	{"$tensor": "name"}  {"$tuple": [...]}  {"$items": [[key, value], ...]}  {"$float": "nan"}
+ *	{"$torch": "torch.bfloat16"}  {"$latin1": "bytes as characters"}
+ *	{"$set": [...]}, which becomes a list  {"$ndarray": value}, which becomes that value
+ *
+ * Copied; what is wrong in it plim_saving_start says.
+ */
+PLIM_API enum plim_status plim_saving_tree(struct plim_saving *s, const char *file,
+					   const void *json, size_t n, struct plim_err *err);
 
 /* A file of `n` bytes, copied.  Its name as in plim_saving_add, with its ending. */
 PLIM_API enum plim_status plim_saving_text(struct plim_saving *s, const char *name,

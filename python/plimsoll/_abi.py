@@ -8,6 +8,7 @@ UNKNOWN = 2**64 - 1
 
 PLIM_CHECKPOINTER_MAXIMIZE = 1
 PLIM_CHECKPOINTER_KEEP_ALL = 2
+PLIM_CHECKPOINTER_TORCH = 4
 PLIM_SAVING_STAGING = 0
 PLIM_SAVING_WRITING = 1
 PLIM_SAVING_DURABLE = 2
@@ -1242,6 +1243,7 @@ PROTOTYPES = {
     "plim_saving_start": (c_int, [c_void_p, POINTER(plim_saving_stream), c_size_t, POINTER(plim_err)]),
     "plim_saving_state_name": (c_char_p, [c_int]),
     "plim_saving_text": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(plim_err)]),
+    "plim_saving_tree": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(plim_err)]),
     "plim_saving_wait": (c_int, [c_void_p, c_int, c_uint64, POINTER(plim_err)]),
     "plim_severity_name": (c_char_p, [c_int]),
     "plim_status_name": (c_char_p, [c_int]),

@@ -191,6 +191,7 @@ class Checkpointer:
     """Saves while the loop goes on, and loads what fits.
 
     keep_last, keep_best, keep_every: which checkpoints stay; the best by metrics[monitor], mode "min" or "max".
+    format: "safetensors", or "torch": files that torch.load(weights_only=True) reads, the state_dict()s themselves.
     stage: "async" lets copies run beside the work of the GPU, and the optimizer's update waits for them on the GPU;
     "sync": save() returns when all is staged.
     staging_bytes: page-locked memory; None: a quarter of the room that this machine has, shared by its ranks.
@@ -200,14 +201,17 @@ class Checkpointer:
     """
 
     def __init__(self, dir: PathLike, *, keep_last: int = 3, keep_best: int = 1, keep_every: int | None = None,
-                 monitor: str | None = None, mode: str = "min", stage: str = "async", staging_bytes: int | None = None,
-                 per_rank: Sequence[str] = (), on_signal: Sequence[str] = (), grace_s: float = 60.0,
+                 monitor: str | None = None, mode: str = "min", format: str = "safetensors", stage: str = "async",
+                 staging_bytes: int | None = None, per_rank: Sequence[str] = (), on_signal: Sequence[str] = (), grace_s: float = 60.0,
                  rank_wait_s: float = 1800.0) -> None:
         if mode not in ("min", "max"):
             raise ArgumentError(f"mode is 'min' or 'max', not '{mode}'")
+        if format not in ("safetensors", "torch"):
+            raise ArgumentError(f"format is 'safetensors' or 'torch', not '{format}'")
         if stage not in ("async", "sync"):
             raise ArgumentError(f"stage is 'async' or 'sync', not '{stage}'")
         self._handle: Any = None
+        self.format = format
         self.dir, self.monitor, self.stage, self.grace_s = os.path.abspath(os.fspath(dir)), monitor, stage, grace_s
         self.rank, self.world = _group()
         self._maximize = mode == "max"
@@ -221,8 +225,9 @@ class Checkpointer:
         self._handlers: list[tuple[int, Any]] = []
         run = _from_first(secrets.token_hex(8))
         error, handle = _abi.plim_err(), ctypes.c_void_p()
+        flags = (_abi.PLIM_CHECKPOINTER_MAXIMIZE if self._maximize else 0) | (_abi.PLIM_CHECKPOINTER_TORCH if format == "torch" else 0)
         options = _native.options(
-            "checkpointer", flags=_abi.PLIM_CHECKPOINTER_MAXIMIZE if self._maximize else 0, keep_last=keep_last, keep_best=keep_best,
+            "checkpointer", flags=flags, keep_last=keep_last, keep_best=keep_best,
             keep_every=keep_every, staging_bytes=staging_bytes, rank=self.rank, world=self.world, run=run,
             host_ranks=min(self.world, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1)), rank_wait_ns=int(rank_wait_s * 1e9),
             cuda_library=os.environ.get("PLIMSOLL_CUDA_LIBRARY"))
@@ -546,32 +551,35 @@ class _Collected:
             self.guarded.update(v.data_ptr() for v in state.values() if hasattr(v, "data_ptr"))
 
     def _shared(self, model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any]) -> None:
-        packer = _state.Packer()
+        torch = self.owner.format == "torch"
+        packer = _state.Packer(torch)
         state: dict[str, Any] = {"schema": "state/1", "step": self.step, "world": self.owner.world,
                                  "metrics": {key: float(value) for key, value in (self.metrics or {}).items()},
                                  "commit": self.owner._commit, "versions": _versions(), "model": None, "optimizers": {}, "stateful": {}}
         if model is not None:
-            extra = {}
+            extra, tree = {}, {}
             for name, value in _state.bare(model).state_dict().items():
                 if hasattr(value, "data_ptr"):
-                    packer.tensor(name, value.detach())
+                    tree[name] = {"$tensor": packer.tensor(name, value.detach())}
                 else:
-                    extra[name] = packer.pack(value, name)
+                    tree[name] = extra[name] = packer.pack(value, name)
             rows = _state.rows_of(packer.tensors, packer.ties)
+            packer.tree = tree
             state["model"] = {"class": type(_state.bare(model)).__qualname__, "ties": packer.ties, "extra": extra,
                               "tensors": {name: [dtype, shape] for name, (dtype, shape) in rows.items()}}
             self.files["model"] = packer
         for name, one in optimizers.items():
             file = optimizer_file(name)
-            self.files[file] = packer = _state.Packer()
+            self.files[file] = packer = _state.Packer(torch)
             state["optimizers"][name] = _optimizer(packer, one, parameter_names(one, model))
         for name, value in stateful.items():
-            self.files[name] = packer = _state.Packer()
+            self.files[name] = packer = _state.Packer(torch)
             state["stateful"][name] = _stateful(packer, name, value)
+            packer.tree = state["stateful"][name]["value"]
         self._text("state.json", state)
 
     def _text(self, name: str, value: Any) -> None:
-        self.texts[name] = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        self.texts[name] = _dumped(value)
 
     def hand_over(self, library: Any, handle: Any) -> Any:
         """Everything goes to the library; the streams that tensors were made on."""
@@ -594,6 +602,9 @@ class _Collected:
                 rows[i] = _abi.plim_saving_tensor(name.encode(), dtypes[dtype], shapes[shape], len(shape), tensor.data_ptr(), ordinal,
                                                   guarded)
                 devices.add(ordinal)
+            if packer.torch and packer.tree is not None:
+                tree = _dumped(packer.tree)
+                _native.check(library.plim_saving_tree(handle, file.encode(), tree, len(tree), ctypes.byref(error)), error)
             if not len(rows):
                 continue
             _native.check(library.plim_saving_add(handle, file.encode(), rows, len(rows), ctypes.byref(error)), error)
@@ -609,6 +620,10 @@ class _Collected:
         return streams
 
 
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
 def _stateful(packer: _state.Packer, name: str, value: Any) -> dict[str, Any]:
     if _state.is_generator(value):
         return {"kind": "generator", "value": packer.pack(_state.generator_state(value), name)}
@@ -621,10 +636,15 @@ def _optimizer(packer: _state.Packer, optimizer: Any, names: list[str]) -> dict[
     if len(set(names)) < len(names):
         raise ArgumentError("the optimizer holds a parameter twice")
     state = optimizer.state_dict()
-    groups = [{**group, "params": [names[i] for i in group["params"]]} for group in state["param_groups"]]
-    rest = {key: value for key, value in state.items() if key not in ("state", "param_groups")}
-    return {"class": type(optimizer).__qualname__, "groups": packer.pack(groups, "groups"), "rest": packer.pack(rest, "rest"),
-            "state": {names[i]: packer.pack(value, names[i]) for i, value in state["state"].items()}}
+    groups = packer.pack([{**group, "params": [names[i] for i in group["params"]]} for group in state["param_groups"]], "groups")
+    rest = packer.pack({key: value for key, value in state.items() if key not in ("state", "param_groups")}, "rest")
+    packed = {i: packer.pack(value, names[i]) for i, value in state["state"].items()}
+    if packer.torch:  # as state_dict() has it: parameters by their numbers
+        numbered = [{**group, "params": numbers["params"]} for group, numbers in zip(groups, state["param_groups"])]
+        packer.tree = {"$items": [["state", {"$items": [[i, value] for i, value in packed.items()]}], ["param_groups", numbered],
+                                  *rest.get("$items", rest.items())]}
+    return {"class": type(optimizer).__qualname__, "groups": groups, "rest": rest,
+            "state": {names[i]: value for i, value in packed.items()}}
 
 
 __all__ = ["Checkpointer", "FormatError", "Loaded", "Saved", "Saving"]

@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, Sequence
 from . import _state, _torch
 from .errors import FormatError, NotFoundError
 
+INDEX = "archive/plimsoll.json"  # of a file of torch: what its tensors are called, and where they lie
 HEADER_BYTES = 100_000_000  # safetensors' own limit
 SHOWN = 40  # differences that a message names
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
@@ -30,28 +31,47 @@ class Loaded:
 
 
 class TensorFile:
-    """A safetensors file, whose tensors are read when they are asked for."""
+    """A file of tensors, which are read when they are asked for: NAME.safetensors, or NAME.pt as the library writes it."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, folder: str, name: str) -> None:
+        self.path = os.path.join(folder, name + ".pt")
         self.rows: dict[str, tuple[str, list[int]]] = {}  # as torch names dtypes
         self._places: dict[str, tuple[int, int]] = {}
-        if not os.path.exists(path):
+        torch = os.path.exists(self.path)
+        if not torch:
+            self.path = os.path.join(folder, name + ".safetensors")
+        if not os.path.exists(self.path):
             return
-        with open(path, "rb") as f:
-            length = int.from_bytes(f.read(8), "little")
-            size = os.fstat(f.fileno()).st_size
-            if length > min(HEADER_BYTES, size - 8):
-                raise FormatError(f"'{path}' is no safetensors file", path=path)
-            header = json.loads(f.read(length))
+        header, first = self._torch() if torch else self._safetensors()
+        size = os.path.getsize(self.path)
         for name, row in header.items():
             if name == "__metadata__":
                 continue
             begin, end = row["data_offsets"]
-            if row["dtype"] not in DTYPES or not 0 <= begin <= end <= size - 8 - length:
-                raise FormatError(f"'{path}' has a tensor '{name}' that cannot be read", path=path)
-            self.rows[name] = DTYPES[row["dtype"]], list(row["shape"])
-            self._places[name] = 8 + length + begin, end - begin
+            dtype = row["dtype"] if torch else DTYPES.get(row["dtype"])
+            if dtype is None or not 0 <= begin <= end <= size - first:
+                raise FormatError(f"'{self.path}' has a tensor '{name}' that cannot be read", path=self.path)
+            self.rows[name] = dtype, list(row["shape"])
+            self._places[name] = first + begin, end - begin
+
+    def _safetensors(self) -> tuple[dict[str, Any], int]:
+        """The header, and where offsets count from."""
+        with open(self.path, "rb") as f:
+            length = int.from_bytes(f.read(8), "little")
+            if length > min(HEADER_BYTES, os.fstat(f.fileno()).st_size - 8):
+                raise FormatError(f"'{self.path}' is no safetensors file", path=self.path)
+            return json.loads(f.read(length)), 8 + length
+
+    def _torch(self) -> tuple[dict[str, Any], int]:
+        import zipfile
+
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                if archive.getinfo(INDEX).file_size > HEADER_BYTES:
+                    raise KeyError
+                return json.loads(archive.read(INDEX)), 0
+        except (KeyError, ValueError, zipfile.BadZipFile):
+            raise FormatError(f"'{self.path}' was not written by a Checkpointer, or is damaged", path=self.path) from None
 
     def __getitem__(self, name: str) -> Any:
         torch = _torch.torch()
@@ -116,7 +136,7 @@ class Compared:
         self.state = _json(os.path.join(self.path, "state.json"), "state/1")
         rank = self.rank if self.world == self.state["world"] else 0
         self.own = _json(os.path.join(self.path, f"rank-{rank:05d}.json"), "rank/1")
-        self.own_file = TensorFile(os.path.join(self.path, f"rank-{rank:05d}.safetensors"))
+        self.own_file = TensorFile(self.path, f"rank-{rank:05d}")
         if self.model is not None:
             self._compare_model()
         for name, optimizer in self.optimizers.items():
@@ -130,7 +150,7 @@ class Compared:
         if saved is None:
             self.lines.append("the checkpoint holds no model")
             return
-        self.file = TensorFile(os.path.join(self.path, "model.safetensors"))
+        self.file = TensorFile(self.path, "model")
         stored = {name: saved["ties"].get(name, name) for name in saved["tensors"]}
         found = {_renamed(name, self.rename): (name, tuple(row)) for name, row in saved["tensors"].items()}
         target = {name: value for name, value in _state.bare(self.model).state_dict().items() if hasattr(value, "data_ptr")}
@@ -182,7 +202,7 @@ def _load_optimizer(compared: Compared, name: str, optimizer: Any) -> None:
     from ._checkpointer import optimizer_file, parameter_names
 
     saved = compared.state["optimizers"][name]
-    tensors = TensorFile(os.path.join(compared.path, optimizer_file(name) + ".safetensors"))
+    tensors = TensorFile(compared.path, optimizer_file(name))
     number = {one: i for i, one in enumerate(parameter_names(optimizer, compared.model))}
     groups = []
     for mine, theirs in zip(optimizer.state_dict()["param_groups"], saved["groups"]):
@@ -194,7 +214,7 @@ def _load_optimizer(compared: Compared, name: str, optimizer: Any) -> None:
 def _load_stateful(compared: Compared, name: str, target: Any) -> Any:
     own = name in compared.own["stateful"]
     saved = (compared.own if own else compared.state)["stateful"][name]
-    tensors = compared.own_file if own else TensorFile(os.path.join(compared.path, name + ".safetensors"))
+    tensors = compared.own_file if own else TensorFile(compared.path, name)
     value = _state.unpack(saved["value"], tensors)
     if saved["kind"] == "generator":
         _state.set_generator_state(target, value)
@@ -220,7 +240,7 @@ def read(compared: Compared, rng: bool, skipped: Sequence[str]) -> Loaded:
     values = {}
     for name, entry in compared.state["stateful"].items():
         if entry["kind"] == "value":
-            values[name] = _state.unpack(entry["value"], TensorFile(os.path.join(compared.path, name + ".safetensors")))
+            values[name] = _state.unpack(entry["value"], TensorFile(compared.path, name))
     for name, target in compared.stateful.items():
         _load_stateful(compared, name, target)
     notes = _notes(compared.state, compared.world)

@@ -29,9 +29,14 @@ def _identity(tensor: Any) -> tuple[Any, ...]:
 
 
 class Packer:
-    """Collects the tensors of one file while values are packed; one that is met again is stored once."""
+    """Collects the tensors of one file while values are packed; one that is met again is stored once.
 
-    def __init__(self) -> None:
+    torch: what is packed is also to be an object of torch.load(weights_only=True), which the library makes of it.
+    """
+
+    def __init__(self, torch: bool = False) -> None:
+        self.torch = torch
+        self.tree: Any = None  # that object; None: a dict of the tensors
         self.tensors: Tensors = {}
         self.ties: dict[str, str] = {}  # another name -> the one it is stored under
         self._seen: dict[int, str] = {}  # by their first bytes
@@ -60,7 +65,7 @@ class Packer:
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
         if isinstance(value, (bytes, bytearray)):
-            return {"$bytes": base64.b64encode(value).decode()}
+            return {"$latin1": value.decode("latin-1")} if self.torch else {"$bytes": base64.b64encode(value).decode()}
         if isinstance(value, Mapping):
             return self._mapping(value, place)
         if isinstance(value, (list, tuple, set, frozenset)):
@@ -83,6 +88,8 @@ class Packer:
         if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
             return self.pack(value.item(), place)
         if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+            if self.torch and value.dtype.isnative:
+                return {"$ndarray": {"$tensor": self.tensor(place, torch.from_numpy(value.copy()))}}
             return {"$ndarray": [value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]}
         raise ArgumentError(f"'{place}' is {type(value).__module__}.{type(value).__qualname__}: only plain values, tensors and arrays of "
                             "numbers can be saved")
@@ -109,6 +116,8 @@ def _special(kind: str, inner: Any, tensors: Source) -> Any:
             return float(inner)
         if kind == "$bytes":
             return base64.b64decode(inner, validate=True)
+        if kind == "$latin1":
+            return inner.encode("latin-1")
         if kind == "$items":
             return {unpack(key, tensors): unpack(item, tensors) for key, item in inner}
         if kind == "$tuple":
@@ -120,6 +129,8 @@ def _special(kind: str, inner: Any, tensors: Source) -> Any:
         if kind == "$ndarray":
             import numpy
 
+            if isinstance(inner, dict):
+                return unpack(inner, tensors).numpy()
             code, shape, text = inner
             return numpy.frombuffer(base64.b64decode(text, validate=True), numpy.dtype(str(code))).reshape(shape).copy()
     except (KeyError, TypeError, ValueError) as why:

@@ -548,6 +548,51 @@ enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset
 /* Changes when the file, or what lies in the folder, is written, replaced or taken away; 0: it is not there. */
 uint64_t ckpt_state(const char *path);
 
+/* ---- torch_zip.c, write_tree.c: a file for torch.load, whose bytes are known later ---- */
+
+#define TORCH_FOLDER "archive/"
+
+struct torch_record {
+	char name[64];          /* "archive/data/0" */
+	uint64_t header, bytes; /* where it begins; of its data */
+	uint32_t crc;           /* of its data */
+};
+
+/* Before its data, which begin at a multiple of 64; behind them; and its line of the directory at the end. */
+void torch_record_begin(struct text *t, const struct torch_record *r);
+void torch_record_end(struct text *t, const struct torch_record *r);
+void torch_record_list(struct text *t, const struct torch_record *r);
+#define TORCH_END_CRC 4 /* where in these two the checksum stands, of 4 bytes, little-endian */
+#define TORCH_LIST_CRC 16
+/* Behind the directory of `bytes` at `from`, of n records. */
+void torch_directory_end(struct text *t, uint64_t from, uint64_t bytes, uint64_t n);
+/* Of what was summed before, or 0, with this behind it. */
+uint32_t torch_crc(uint32_t crc, const void *at, size_t n);
+
+struct torch_tensor {
+	const struct ckpt_dtype *dtype;
+	const uint64_t *shape;
+	size_t rank;
+	uint32_t storage; /* the number of its record */
+};
+
+void torch_pickle_string(struct text *t, const char *s, size_t n);
+/* Row-major, at the beginning of its storage. */
+void torch_pickle_tensor(struct text *t, const struct torch_tensor *x);
+
+/* Fills *out; false: there is none of that name. */
+typedef bool torch_find_fn(void *ctx, const char *name, struct torch_tensor *out);
+
+/*
+ * A pickle, without its end, of a value that is written as JSON.  Objects are dicts, but for those of one member:
+ *	{"$tensor": "name"}  {"$tuple": [...]}  {"$items": [[key, value], ...]}  {"$float": "nan"}
+ *	{"$torch": "torch.bfloat16"}  {"$latin1": "bytes as characters"}
+ *	{"$set": [...]}, which becomes a list  {"$ndarray": value}, which becomes that value
+ * PLIM_E_ARG: it is not that; what else json.h says.
+ */
+enum plim_status torch_pickle_tree(struct mem *m, struct text *out, const void *json, size_t n,
+				   torch_find_fn *find, void *ctx, struct plim_err *err);
+
 /* ---- a cache of tensors, whose other functions are plimsoll/weights.h's own ---- */
 
 /* Who takes and fills the memory of a whole set; fill NULL: the cache itself, a tensor at a time. */

@@ -1,37 +1,13 @@
-/*
- * Writing what torch.load reads: a zip of stored records, laid out as torch.save lays it out.
- *
- *	archive/data.pkl	dict of name -> tensor, protocol 2
- *	archive/byteorder
- *	archive/data/0 ...	a storage each; tensors that are one and the same share it
- *	archive/version
- *	[directory] [zip64 end] [locator] [end]
- *
- * Each record: a local header without sizes, padding so that the data begin at a multiple of 64, the data,
- * and a descriptor with checksum and sizes.  .format_version is left out on purpose: with it torch
- * computes where records are instead of reading it.
- */
+/* Writing what torch.load reads: the zip of torch_zip.c, with storages in the order of their first use. */
 #include "write_pickle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 64
-#define FOLDER "archive/"
-#define NAME_ROOM 64 /* of a record's name */
-#define RECORD_ROOM \
-	(ALIGNMENT + 512) /* a record's headers in the file and in the directory, at most */
+#define FOLDER TORCH_FOLDER
+#define RECORD_ROOM (64 + 512) /* a record's headers in the file and in the directory, at most */
 #define END_ROOM 4096
-#define WIDE UINT32_MAX /* sizes from here on stand in a zip64 block */
-
-enum { FLAG_DESCRIPTOR = 8, FLAG_UTF8 = 0x800, EXTRA_ZIP64 = 1, EXTRA_TORCH = 0x4246 };
-
-struct record {
-	char name[NAME_ROOM];
-	uint64_t header, bytes;
-	uint32_t crc;
-};
 
 struct torch_out {
 	struct ckpt *ckpt;
@@ -40,7 +16,7 @@ struct torch_out {
 	size_t n;
 	uint32_t *storage; /* of each tensor: the first one with the same bytes */
 	struct text pickle, scratch;
-	VEC(struct record) records;
+	VEC(struct torch_record) records;
 };
 
 /* ---- bytes ---- */
@@ -62,50 +38,25 @@ static enum plim_status begin_record(struct torch_out *o, uint64_t bytes, struct
 static enum plim_status begin_record(struct torch_out *o, uint64_t bytes, struct plim_err *err,
 				     const char *fmt, ...)
 {
-	struct record r = { .header = o->out.at, .bytes = bytes };
-	struct text *t = &o->scratch;
-	size_t wide = bytes >= WIDE ? 20 : 0, name_n, padding;
+	struct torch_record r = { .header = o->out.at, .bytes = bytes };
 	enum plim_status st;
 	va_list ap;
 
 	va_start(ap, fmt);
-	name_n = (size_t)vsnprintf(r.name, sizeof(r.name), fmt, ap);
+	vsnprintf(r.name, sizeof(r.name), fmt, ap);
 	va_end(ap);
-	padding = (size_t)(-(r.header + 30 + name_n + wide + 4) % ALIGNMENT);
-	ckpt_pickle_put_le(t, 0x04034b50, 4);
-	ckpt_pickle_put_le(t, 0, 2);
-	ckpt_pickle_put_le(t, FLAG_UTF8 | (bytes ? FLAG_DESCRIPTOR : 0), 2);
-	for (int i = 0; i < 3; i++) /* method, time and date, crc, both sizes: 18 bytes */
-		ckpt_pickle_put_le(t, 0, 6);
-	ckpt_pickle_put_le(t, name_n, 2);
-	ckpt_pickle_put_le(t, wide + 4 + padding, 2);
-	text_put(t, r.name, name_n);
-	if (wide) {
-		ckpt_pickle_put_le(t, EXTRA_ZIP64, 2);
-		ckpt_pickle_put_le(t, 16, 2);
-		ckpt_pickle_put_le(t, bytes, 8);
-		ckpt_pickle_put_le(t, bytes, 8);
-	}
-	ckpt_pickle_put_le(t, EXTRA_TORCH, 2);
-	ckpt_pickle_put_le(t, padding, 2);
-	text_repeat(t, "Z", (unsigned)padding);
-	st = send(o, t, err);
+	torch_record_begin(&o->scratch, &r);
+	st = send(o, &o->scratch, err);
 	o->out.crc = 0;
 	return st ? st : vec_push(o->ckpt->mem, &o->records, r, err);
 }
 
 static enum plim_status end_record(struct torch_out *o, struct plim_err *err)
 {
-	struct record *r = &o->records.at[o->records.n - 1];
-	size_t width = r->bytes >= WIDE ? 8 : 4;
+	struct torch_record *r = &o->records.at[o->records.n - 1];
 
 	r->crc = o->out.crc;
-	if (!r->bytes)
-		return PLIM_OK;
-	ckpt_pickle_put_le(&o->scratch, 0x08074b50, 4);
-	ckpt_pickle_put_le(&o->scratch, r->crc, 4);
-	ckpt_pickle_put_le(&o->scratch, r->bytes, width);
-	ckpt_pickle_put_le(&o->scratch, r->bytes, width);
+	torch_record_end(&o->scratch, r);
 	return send(o, &o->scratch, err);
 }
 
@@ -119,36 +70,6 @@ static enum plim_status small_record(struct torch_out *o, const char *name, cons
 	return st ? st : end_record(o, err);
 }
 
-static void directory_entry(struct text *t, const struct record *r)
-{
-	size_t name_n = strlen(r->name),
-	       wide = (r->bytes >= WIDE ? 16 : 0) + (r->header >= WIDE ? 8 : 0);
-
-	ckpt_pickle_put_le(t, 0x02014b50, 4);
-	ckpt_pickle_put_le(t, 0, 4); /* made by, needed */
-	ckpt_pickle_put_le(t, FLAG_UTF8 | (r->bytes ? FLAG_DESCRIPTOR : 0), 2);
-	ckpt_pickle_put_le(t, 0, 6); /* stored; no time */
-	ckpt_pickle_put_le(t, r->crc, 4);
-	ckpt_pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
-	ckpt_pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
-	ckpt_pickle_put_le(t, name_n, 2);
-	ckpt_pickle_put_le(t, wide ? wide + 4 : 0, 2);
-	ckpt_pickle_put_le(t, 0, 6); /* comment, disk, attributes within */
-	ckpt_pickle_put_le(t, 0, 4); /* attributes */
-	ckpt_pickle_put_le(t, r->header >= WIDE ? WIDE : r->header, 4);
-	text_put(t, r->name, name_n);
-	if (!wide)
-		return;
-	ckpt_pickle_put_le(t, EXTRA_ZIP64, 2);
-	ckpt_pickle_put_le(t, wide, 2);
-	if (r->bytes >= WIDE) {
-		ckpt_pickle_put_le(t, r->bytes, 8);
-		ckpt_pickle_put_le(t, r->bytes, 8);
-	}
-	if (r->header >= WIDE)
-		ckpt_pickle_put_le(t, r->header, 8);
-}
-
 static enum plim_status write_directory(struct torch_out *o, struct plim_err *err)
 {
 	struct text *t = &o->scratch;
@@ -156,41 +77,15 @@ static enum plim_status write_directory(struct torch_out *o, struct plim_err *er
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < n; i++) {
-		directory_entry(t, &o->records.at[i]);
+		torch_record_list(t, &o->records.at[i]);
 		st = send(o, t, err);
 	}
 	bytes = o->out.at - from;
-	ckpt_pickle_put_le(t, 0x06064b50, 4);
-	ckpt_pickle_put_le(t, 44, 8);
-	ckpt_pickle_put_le(t, 0x002d031e, 4); /* made by, needed: as torch writes them */
-	ckpt_pickle_put_le(t, 0, 8);          /* disks */
-	ckpt_pickle_put_le(t, n, 8);
-	ckpt_pickle_put_le(t, n, 8);
-	ckpt_pickle_put_le(t, bytes, 8);
-	ckpt_pickle_put_le(t, from, 8);
-	ckpt_pickle_put_le(t, 0x07064b50, 4);
-	ckpt_pickle_put_le(t, 0, 4);
-	ckpt_pickle_put_le(t, from + bytes, 8);
-	ckpt_pickle_put_le(t, 1, 4);
-	ckpt_pickle_put_le(t, 0x06054b50, 4);
-	ckpt_pickle_put_le(t, 0, 4);
-	ckpt_pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
-	ckpt_pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
-	ckpt_pickle_put_le(t, bytes < WIDE ? bytes : WIDE, 4);
-	ckpt_pickle_put_le(t, from < WIDE ? from : WIDE, 4);
-	ckpt_pickle_put_le(t, 0, 2);
+	torch_directory_end(t, from, bytes, n);
 	return st ? st : send(o, t, err);
 }
 
 /* ---- the pickle ---- */
-
-static void put_ints(struct text *t, const uint64_t *v, size_t n, uint64_t last_divided_by)
-{
-	text_puts(t, "(");
-	for (size_t i = 0; i < n; i++)
-		ckpt_pickle_put_int(t, (int64_t)(i + 1 == n ? v[i] / last_divided_by : v[i]));
-	text_puts(t, "t");
-}
 
 /* What torch has for a dtype of safetensors, and how many numbers it packs into an element. */
 static const struct ckpt_dtype *torch_dtype(const struct ckpt_dtype *d, uint64_t *packed)
@@ -206,51 +101,27 @@ static const struct ckpt_dtype *torch_dtype(const struct ckpt_dtype *d, uint64_t
 	return strcmp(d->name, "bytes") ? d : ckpt_dtype_of_torch("uint8");
 }
 
-static void row_major(uint64_t *strides, const uint64_t *sizes, size_t n, uint64_t packed)
-{
-	uint64_t step = 1;
-
-	for (size_t i = n; i--;) {
-		strides[i] = step;
-		step *= i + 1 == n ? sizes[i] / packed : sizes[i];
-		step = step ? step : 1;
-	}
-}
-
-/* _rebuild_tensor_v2(storage, 0, size, stride, False, OrderedDict()), or v3 with a dtype at the end. */
 static enum plim_status put_tensor(struct torch_out *o, size_t i, struct plim_err *err)
 {
 	struct ckpt *c = o->ckpt;
 	const struct ckpt_tensor *x = &c->tensors.at[o->tensors[i]];
 	struct text *t = &o->pickle;
 	const char *name = ckpt_text(c, x->name);
-	uint64_t strides[CKPT_DIMS], packed;
-	char key[16];
+	uint64_t shape[CKPT_DIMS] = { 0 }, packed;
 	const struct ckpt_dtype *d = torch_dtype(x->dtype, &packed);
 
 	if (!d || (packed > 1 && (!x->rank || ckpt_shape(c, x)[x->rank - 1] % packed)))
 		return err_set(err, PLIM_E_UNSUPPORTED,
 			       "'%.200s' is %s of a shape that torch has not: not written", name,
 			       x->dtype->name);
-	row_major(strides, ckpt_shape(c, x), x->rank, packed);
+	if (x->rank)
+		memcpy(shape, ckpt_shape(c, x), x->rank * sizeof(*shape));
+	if (packed > 1)
+		shape[x->rank - 1] /= packed;
 	ckpt_pickle_put_string(t, name, strlen(name));
-	text_printf(t, "ctorch._utils\n_rebuild_tensor_v%d\n((", d->storage ? 2 : 3);
-	ckpt_pickle_put_string(t, "storage", 7);
-	text_printf(t, "ctorch%s\n%s\n", d->storage ? "" : ".storage",
-		    d->storage ? d->storage : "UntypedStorage");
-	snprintf(key, sizeof(key), "%u", o->storage[i]);
-	ckpt_pickle_put_string(t, key, strlen(key));
-	ckpt_pickle_put_string(t, "cpu", 3);
-	ckpt_pickle_put_int(t, (int64_t)(d->storage ? x->count / packed : ckpt_tensor_bytes(x)));
-	text_puts(t, "tQ");
-	ckpt_pickle_put_int(t, 0);
-	put_ints(t, ckpt_shape(c, x), x->rank, packed);
-	put_ints(t, strides, x->rank, 1);
-	text_puts(t, "\x89"
-		     "ccollections\nOrderedDict\n)R");
-	if (!d->storage)
-		text_printf(t, "ctorch\n%s\n", d->name);
-	text_puts(t, "tR");
+	torch_pickle_tensor(
+		t, &(struct torch_tensor){
+			   .dtype = d, .shape = shape, .rank = x->rank, .storage = o->storage[i] });
 	return text_status(t, err);
 }
 

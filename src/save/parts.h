@@ -3,7 +3,8 @@
  *
  *	saving.c	what callers see
  *	pool.c		staging memory: slots of one size, page-locked where a GPU copies into them
- *	stage.c		tensors become the bytes of a file, cut into slots
+ *	layout.c	what stands around the tensors of a file: safetensors, or the zip of torch
+ *	stage.c		files are cut into slots
  *	writer.c	the thread that writes slots
  *	commit.c	a folder gets its name; ranks; which checkpoints stay
  *	manifest.c	what a manifest says, and the checkpoints of a folder by theirs
@@ -63,6 +64,15 @@ struct save_tensor {
 	uint64_t rank;
 	int device;
 	bool guarded;
+	uint64_t at;  /* in the file */
+	size_t lead;  /* of the file's text, this much stands before it */
+	uint32_t crc; /* of what was written of it */
+};
+
+/* Four bytes of the file that are the checksum of a tensor, which is only known when that is written. */
+struct save_patch {
+	uint64_t at;
+	uint32_t tensor;
 };
 
 struct save_note {
@@ -75,9 +85,14 @@ struct save_file {
 	char name[SAVE_NAME];
 	VEC(struct save_tensor) tensors;
 	VEC(struct save_note) notes;
-	struct text text; /* itself, or the header before the tensors */
-	uint64_t bytes;   /* of all of it */
-	uint64_t sum;     /* XXH3, when it is written */
+	struct text text; /* itself, or what stands around the tensors */
+	struct text
+		tree; /* the object that a file of torch is, as JSON; empty: a dict of its tensors */
+	VEC(struct save_patch) patches; /* in their order; the next ones of the thread: */
+	size_t summed, patched;         /* tensor, patch */
+	uint64_t done;                  /* bytes that were written */
+	uint64_t bytes;                 /* of all of it */
+	uint64_t sum;                   /* XXH3, when it is written */
 	bool is_text;
 };
 
@@ -158,6 +173,13 @@ enum plim_status save_stream_of(struct plim_checkpointer *c, int device, struct 
 enum plim_status save_cuda_failed(struct plim_err *err, const char *what, int code);
 /* All copies are queued or done: PLIM_OK.  Calls writer_put for each piece. */
 enum plim_status stage_files(struct plim_saving *s, struct plim_err *err);
+
+/* ---- layout.c ---- */
+
+/* f->text, and where tensors lie between it. */
+enum plim_status layout_file(struct plim_saving *s, struct save_file *f, struct plim_err *err);
+/* The next n bytes of the file: sums what is of tensors, and puts sums in where they belong. */
+void layout_sum(struct save_file *f, uint8_t *at, size_t n);
 
 /* ---- writer.c ---- */
 

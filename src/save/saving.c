@@ -193,6 +193,17 @@ enum plim_status plim_saving_begin(struct plim_checkpointer *c, uint64_t step, d
 	return st;
 }
 
+static bool is_torch(const struct plim_saving *s)
+{
+	return (s->of->options.flags & PLIM_CHECKPOINTER_TORCH) != 0;
+}
+
+/* Of files of tensors. */
+static const char *ending(const struct plim_saving *s)
+{
+	return is_torch(s) ? ".pt" : ".safetensors";
+}
+
 /* The file of that name, which is new if there is none. */
 static enum plim_status file_of(struct plim_saving *s, const char *name, const char *end,
 				struct save_file **out, struct plim_err *err)
@@ -223,6 +234,7 @@ static enum plim_status file_of(struct plim_saving *s, const char *name, const c
 	}
 	memcpy(f->name, full, (size_t)n + 1);
 	text_init(&f->text, &c->mem, NULL);
+	text_init(&f->tree, &c->mem, NULL);
 	*out = f;
 	return PLIM_OK;
 }
@@ -267,10 +279,11 @@ static enum plim_status add_tensor(struct plim_saving *s, struct save_file *f,
 	enum plim_status st = PLIM_OK;
 
 	t.dtype = ckpt_dtype_of_torch(tensor->dtype);
-	if (!t.dtype || !t.dtype->safetensors || t.dtype->bits % 8)
-		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "'%.200s' is %.40s, which safetensors has not", tensor->name,
-			       tensor->dtype);
+	if (!t.dtype || t.dtype->bits % 8 ||
+	    !(t.dtype->safetensors || (is_torch(s) && t.dtype->parts > 1)))
+		return err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' is %.40s, which %s has not",
+			       tensor->name, tensor->dtype,
+			       is_torch(s) ? "this version" : "safetensors");
 	if (tensor->rank > CKPT_DIMS || tensor->device < -1 ||
 	    !strcmp(tensor->name, "__metadata__"))
 		return err_set(err, PLIM_E_ARG, "'%.200s' is no tensor that can be saved",
@@ -302,7 +315,7 @@ enum plim_status plim_saving_add(struct plim_saving *s, const char *file,
 				 struct plim_err *err)
 {
 	struct save_file *f;
-	enum plim_status st = file_of(s, file, ".safetensors", &f, err);
+	enum plim_status st = file_of(s, file, ending(s), &f, err);
 
 	for (size_t i = 0; !st && i < n; i++)
 		st = add_tensor(s, f, &tensors[i], err);
@@ -316,7 +329,7 @@ enum plim_status plim_saving_note(struct plim_saving *s, const char *file, const
 	size_t a = strlen(key) + 1, b = strlen(value) + 1;
 	struct save_note note = { .bytes = a + b };
 	struct save_file *f;
-	enum plim_status st = file_of(s, file, ".safetensors", &f, err);
+	enum plim_status st = file_of(s, file, ending(s), &f, err);
 
 	if (!st)
 		st = vec_need(m, &f->notes, 1, err);
@@ -330,6 +343,21 @@ enum plim_status plim_saving_note(struct plim_saving *s, const char *file, const
 	memcpy(note.value, value, b);
 	f->notes.at[f->notes.n++] = note;
 	return PLIM_OK;
+}
+
+enum plim_status plim_saving_tree(struct plim_saving *s, const char *file, const void *json,
+				  size_t n, struct plim_err *err)
+{
+	struct save_file *f;
+	enum plim_status st = file_of(s, file, ending(s), &f, err);
+
+	if (!st && !is_torch(s))
+		st = err_set(err, PLIM_E_ARG, "only files of torch hold an object");
+	if (st)
+		return st;
+	f->tree.n = 0;
+	text_put(&f->tree, json, n);
+	return text_status(&f->tree, err);
 }
 
 enum plim_status plim_saving_text(struct plim_saving *s, const char *name, const void *bytes,

@@ -1,10 +1,5 @@
 /*
- * Tensors become the bytes of a safetensors file, which is cut into slots of staging memory in the order in which it lies
- * on the disk:
- *
- *	length of the header, 8 bytes
- *	header		JSON: metadata, and for each tensor dtype, shape and place; spaces up to a multiple of 64
- *	tensors		those of the widest dtype first, so that each begins at a multiple of its own size
+ * Files are cut into slots of staging memory in the order in which they lie on the disk.
  *
  * What is guarded is copied by a stream of our own, beside the work that is queued; the rest by the stream that the work is
  * queued on, in its order.  Before either reads, the copy stream waits for what is queued.
@@ -79,73 +74,6 @@ enum plim_status save_stream_of(struct plim_checkpointer *c, int device, struct 
 	c->stream_count++;
 	c->pool.cuda = &c->cuda;
 	*out = x;
-	return PLIM_OK;
-}
-
-/* ---- the layout ---- */
-
-static int widest_first(const void *a, const void *b)
-{
-	const struct save_tensor *x = a, *y = b;
-
-	if (x->dtype->bits != y->dtype->bits)
-		return x->dtype->bits > y->dtype->bits ? -1 : 1;
-	return strcmp(x->name, y->name);
-}
-
-static void put_tensor(struct json_out *j, const struct save_tensor *t, uint64_t *at)
-{
-	json_object(j, t->name, JSON_LINE);
-	json_string(j, "dtype", t->dtype->safetensors);
-	json_array(j, "shape", JSON_LINE);
-	for (size_t i = 0; i < t->rank; i++)
-		json_u64(j, NULL, t->shape[i]);
-	json_array_end(j);
-	json_array(j, "data_offsets", JSON_LINE);
-	json_u64(j, NULL, *at);
-	*at += t->bytes;
-	json_u64(j, NULL, *at);
-	json_array_end(j);
-	json_object_end(j);
-}
-
-/* f->text becomes the length and the header. */
-static enum plim_status lay_out(struct save_file *f, struct plim_err *err)
-{
-	struct text *t = &f->text;
-	struct json_out j;
-	uint64_t at = 0, length;
-	enum plim_status st;
-
-	sort_items(f->tensors.at, f->tensors.n, sizeof(*f->tensors.at), widest_first);
-	for (size_t i = 1; i < f->tensors.n; i++)
-		if (!strcmp(f->tensors.at[i - 1].name, f->tensors.at[i].name))
-			return err_set(err, PLIM_E_ARG, "'%.200s' is twice in '%s'",
-				       f->tensors.at[i].name, f->name);
-	text_repeat(t, " ", 8);
-	json_out_init(&j, t, JSON_COMPACT, NULL);
-	json_object(&j, NULL, JSON_LINE);
-	json_object(&j, "__metadata__", JSON_LINE);
-	json_string(&j, "format", "pt");
-	for (size_t i = 0; i < f->notes.n; i++)
-		json_string(&j, f->notes.at[i].key, f->notes.at[i].value);
-	json_object_end(&j);
-	for (size_t i = 0; i < f->tensors.n; i++)
-		put_tensor(&j, &f->tensors.at[i], &at);
-	json_object_end(&j);
-	while (t->n % 64)
-		text_put(t, " ", 1);
-	st = text_status(t, err);
-	if (st)
-		return st;
-	length = t->n - 8;
-	if (length > CKPT_HEADER_BYTES)
-		return err_set(err, PLIM_E_LIMIT,
-			       "the header of '%s' would have %llu bytes; safetensors allows "
-			       "100,000,000",
-			       f->name, (unsigned long long)length);
-	memcpy(t->at, &length, 8);
-	f->bytes = t->n + at;
 	return PLIM_OK;
 }
 
@@ -277,21 +205,36 @@ static enum plim_status stage_bytes(struct stager *g, const struct save_tensor *
 	return st;
 }
 
+/* Of what stands around the tensors: from `from` on, up to `to`. */
+static enum plim_status stage_text(struct stager *g, const struct save_file *f, size_t from,
+				   size_t to, struct plim_err *err)
+{
+	const struct save_tensor around = { .where = (const uint8_t *)text_get(&f->text) + from,
+					    .bytes = to - from,
+					    .device = -1 };
+
+	return stage_bytes(g, &around, err);
+}
+
 static enum plim_status stage_file(struct stager *g, struct save_file *f, struct plim_err *err)
 {
-	const struct save_tensor header = { .where = (const uint8_t *)text_get(&f->text),
-					    .bytes = f->text.n,
-					    .device = -1 };
+	size_t from = 0;
 	enum plim_status st = PLIM_OK;
 
 	g->file = f;
 	g->began = false;
 	if (f->is_text)
 		st = new_item(g, err);
-	else
-		st = stage_bytes(g, &header, err);
-	for (size_t i = 0; !st && i < f->tensors.n; i++)
-		st = stage_bytes(g, &f->tensors.at[i], err);
+	for (size_t i = 0; !st && i < f->tensors.n; i++) {
+		const struct save_tensor *t = &f->tensors.at[i];
+
+		st = stage_text(g, f, from, t->lead, err);
+		if (!st)
+			st = stage_bytes(g, t, err);
+		from = t->lead;
+	}
+	if (!st && !f->is_text)
+		st = stage_text(g, f, from, f->text.n, err);
 	if (!st && !g->item) /* the file ended with a slot */
 		st = new_item(g, err);
 	if (!st && f->is_text)
@@ -351,7 +294,7 @@ enum plim_status stage_files(struct plim_saving *s, struct plim_err *err)
 		struct save_file *f = s->files.at[i];
 
 		f->bytes = f->text.n;
-		st = f->is_text ? text_status(&f->text, err) : lay_out(f, err);
+		st = f->is_text ? text_status(&f->text, err) : layout_file(s, f, err);
 		s->told.bytes += f->bytes;
 	}
 	for (size_t i = 0; !st && i < s->device_count; i++)

@@ -55,7 +55,9 @@ static void free_file(struct mem *m, struct save_file *f)
 		mem_free(m, f->notes.at[i].key, f->notes.at[i].bytes, 1);
 	vec_release(m, &f->tensors);
 	vec_release(m, &f->notes);
+	vec_release(m, &f->patches);
 	text_release(&f->text);
+	text_release(&f->tree);
 	mem_free(m, f, 1, sizeof(*f));
 }
 
@@ -118,6 +120,8 @@ static enum plim_status write_piece(struct plim_saving *s, const struct save_ite
 		if (!st && !f->is_text)
 			durable_direct(s->out);
 	}
+	if (x->slot && f->patches.n)
+		layout_sum(f, x->slot, x->bytes);
 	if (!st)
 		st = durable_write(s->out, at, x->bytes, err);
 	if (!st && x->last) {

@@ -1,0 +1,313 @@
+/*
+ * What stands around the tensors of a file.
+ *
+ * safetensors:
+ *
+ *	length of the header, 8 bytes
+ *	header		JSON: metadata, and for each tensor dtype, shape and place; spaces up to a multiple of 64
+ *	tensors		those of the widest dtype first, so that each begins at a multiple of its own size
+ *
+ * torch: the zip of checkpoint/torch_zip.c, with one more record behind the storages, archive/plimsoll.json, which says as
+ * the header above what the tensors are called, and where in the file each begins and ends.  Checksums stand behind the
+ * tensors and in the directory: they are put in when the tensors were written.
+ */
+#include "parts.h"
+
+#include <stdio.h>
+
+static int by_name(const void *a, const void *b)
+{
+	const struct save_tensor *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+/* Pointers, sorted; freed with mem_free(m, *out, f->tensors.n, sizeof(**out)). */
+static enum plim_status sort_names(struct mem *m, const struct save_file *f,
+				   const struct save_tensor ***out, struct plim_err *err)
+{
+	*out = mem_new(m, f->tensors.n, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	for (size_t i = 0; i < f->tensors.n; i++)
+		(*out)[i] = &f->tensors.at[i];
+	sort_items(*out, f->tensors.n, sizeof(**out), by_name);
+	for (size_t i = 1; i < f->tensors.n; i++)
+		if (!strcmp((*out)[i - 1]->name, (*out)[i]->name))
+			return err_set(err, PLIM_E_ARG, "'%.200s' is twice in '%s'",
+				       (*out)[i]->name, f->name);
+	return PLIM_OK;
+}
+
+static void put_row(struct json_out *j, const struct save_tensor *t, const char *dtype, uint64_t at)
+{
+	json_object(j, t->name, JSON_LINE);
+	json_string(j, "dtype", dtype);
+	json_array(j, "shape", JSON_LINE);
+	for (size_t i = 0; i < t->rank; i++)
+		json_u64(j, NULL, t->shape[i]);
+	json_array_end(j);
+	json_array(j, "data_offsets", JSON_LINE);
+	json_u64(j, NULL, at);
+	json_u64(j, NULL, at + t->bytes);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+/* ---- safetensors ---- */
+
+static int widest_first(const void *a, const void *b)
+{
+	const struct save_tensor *x = a, *y = b;
+
+	if (x->dtype->bits != y->dtype->bits)
+		return x->dtype->bits > y->dtype->bits ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static enum plim_status lay_out_safetensors(struct save_file *f, struct plim_err *err)
+{
+	struct text *t = &f->text;
+	struct json_out j;
+	uint64_t at = 0, length;
+	enum plim_status st;
+
+	sort_items(f->tensors.at, f->tensors.n, sizeof(*f->tensors.at), widest_first);
+	text_repeat(t, " ", 8);
+	json_out_init(&j, t, JSON_COMPACT, NULL);
+	json_object(&j, NULL, JSON_LINE);
+	json_object(&j, "__metadata__", JSON_LINE);
+	json_string(&j, "format", "pt");
+	for (size_t i = 0; i < f->notes.n; i++)
+		json_string(&j, f->notes.at[i].key, f->notes.at[i].value);
+	json_object_end(&j);
+	for (size_t i = 0; i < f->tensors.n; i++) {
+		put_row(&j, &f->tensors.at[i], f->tensors.at[i].dtype->safetensors, at);
+		at += f->tensors.at[i].bytes;
+	}
+	json_object_end(&j);
+	while (t->n % 64)
+		text_put(t, " ", 1);
+	st = text_status(t, err);
+	if (st)
+		return st;
+	length = t->n - 8;
+	if (length > CKPT_HEADER_BYTES)
+		return err_set(err, PLIM_E_LIMIT,
+			       "the header of '%s' would have %llu bytes; safetensors allows "
+			       "100,000,000",
+			       f->name, (unsigned long long)length);
+	memcpy(t->at, &length, 8);
+	for (size_t i = 0; i < f->tensors.n; i++)
+		f->tensors.at[i].lead = t->n;
+	f->bytes = t->n + at;
+	return PLIM_OK;
+}
+
+/* ---- torch ---- */
+
+struct zip_out {
+	struct mem *mem;
+	struct save_file *file;
+	const struct save_tensor **names;
+	uint64_t data; /* bytes of tensors so far */
+	VEC(struct torch_record) records;
+};
+
+static uint64_t place(const struct zip_out *z)
+{
+	return z->file->text.n + z->data;
+}
+
+static bool find_tensor(void *ctx, const char *name, struct torch_tensor *out)
+{
+	const struct zip_out *z = ctx;
+	const struct save_tensor key = { .name = (char *)(uintptr_t)name }, *wanted = &key;
+	const struct save_tensor *const *found =
+		bsearch(&wanted, z->names, z->file->tensors.n, sizeof(*z->names), by_name);
+
+	if (!found)
+		return false;
+	*out = (struct torch_tensor){ .dtype = (*found)->dtype,
+				      .shape = (*found)->shape,
+				      .rank = (*found)->rank,
+				      .storage = (uint32_t)(*found - z->file->tensors.at) };
+	return true;
+}
+
+/* name: tensor */
+static enum plim_status put_pair(struct zip_out *z, struct text *t, const char *name,
+				 const char *of, struct plim_err *err)
+{
+	struct torch_tensor tensor;
+
+	if (!find_tensor(z, of, &tensor))
+		return err_set(err, PLIM_E_ARG, "'%.200s' is noted as '%.200s', which is not there",
+			       name, of);
+	torch_pickle_string(t, name, strlen(name));
+	torch_pickle_tensor(t, &tensor);
+	return PLIM_OK;
+}
+
+static enum plim_status put_pickle(struct zip_out *z, struct text *t, struct plim_err *err)
+{
+	const struct save_file *f = z->file;
+	enum plim_status st = PLIM_OK;
+
+	if (f->tree.n)
+		st = torch_pickle_tree(z->mem, t, text_get(&f->tree), f->tree.n, find_tensor, z,
+				       err);
+	else
+		text_puts(t, "\x80\x02}(");
+	for (size_t i = 0; !st && !f->tree.n && i < f->tensors.n; i++)
+		st = put_pair(z, t, f->tensors.at[i].name, f->tensors.at[i].name, err);
+	for (size_t i = 0; !st && !f->tree.n && i < f->notes.n; i++)
+		st = put_pair(z, t, f->notes.at[i].key, f->notes.at[i].value, err);
+	text_puts(t, f->tree.n ? "." : "u.");
+	return st ? st : text_status(t, err);
+}
+
+static enum plim_status put_record(struct zip_out *z, const char *name, const void *at, size_t n,
+				   struct plim_err *err)
+{
+	struct torch_record r = { .header = place(z), .bytes = n, .crc = torch_crc(0, at, n) };
+
+	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "%s", name);
+	torch_record_begin(&z->file->text, &r);
+	text_put(&z->file->text, at, n);
+	torch_record_end(&z->file->text, &r);
+	return vec_push(z->mem, &z->records, r, err);
+}
+
+static enum plim_status add_patch(struct zip_out *z, uint64_t at, size_t tensor,
+				  struct plim_err *err)
+{
+	struct save_patch patch = { .at = at, .tensor = (uint32_t)tensor };
+
+	return z->file->tensors.at[tensor].bytes ? vec_push(z->mem, &z->file->patches, patch, err)
+						 : PLIM_OK;
+}
+
+static enum plim_status put_storage(struct zip_out *z, size_t i, struct plim_err *err)
+{
+	struct save_tensor *x = &z->file->tensors.at[i];
+	struct torch_record r = { .header = place(z), .bytes = x->bytes };
+	enum plim_status st;
+
+	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "data/%zu", i);
+	torch_record_begin(&z->file->text, &r);
+	x->lead = z->file->text.n;
+	x->at = place(z);
+	z->data += x->bytes;
+	st = add_patch(z, place(z) + TORCH_END_CRC, i, err);
+	torch_record_end(&z->file->text, &r);
+	return st ? st : vec_push(z->mem, &z->records, r, err);
+}
+
+/* What TensorFile of the package reads. */
+static enum plim_status put_index(struct zip_out *z, struct plim_err *err)
+{
+	struct json_out j;
+	struct text t;
+	enum plim_status st;
+
+	text_init(&t, z->mem, NULL);
+	json_out_init(&j, &t, JSON_COMPACT, NULL);
+	json_object(&j, NULL, JSON_LINE);
+	for (size_t i = 0; i < z->file->tensors.n; i++)
+		put_row(&j, &z->file->tensors.at[i], z->file->tensors.at[i].dtype->name,
+			z->file->tensors.at[i].at);
+	json_object_end(&j);
+	st = json_out_finish(&j, err);
+	if (!st)
+		st = put_record(z, "plimsoll.json", text_get(&t), t.n, err);
+	text_release(&t);
+	return st;
+}
+
+/* first: the record of the first storage. */
+static enum plim_status put_directory(struct zip_out *z, size_t first, struct plim_err *err)
+{
+	const uint64_t from = place(z);
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < z->records.n; i++) {
+		if (i >= first && i - first < z->file->tensors.n)
+			st = add_patch(z, place(z) + TORCH_LIST_CRC, i - first, err);
+		torch_record_list(&z->file->text, &z->records.at[i]);
+	}
+	torch_directory_end(&z->file->text, from, place(z) - from, z->records.n);
+	z->file->bytes = place(z);
+	return st ? st : text_status(&z->file->text, err);
+}
+
+static enum plim_status lay_out_torch(struct mem *m, struct save_file *f,
+				      const struct save_tensor **names, struct plim_err *err)
+{
+	struct zip_out z = { .mem = m, .file = f, .names = names };
+	struct text pickle;
+	size_t first = 0;
+	enum plim_status st;
+
+	text_init(&pickle, m, NULL);
+	st = put_pickle(&z, &pickle, err);
+	if (!st)
+		st = put_record(&z, "data.pkl", text_get(&pickle), pickle.n, err);
+	if (!st)
+		st = put_record(&z, "byteorder", "little", 6, err);
+	first = z.records.n;
+	for (size_t i = 0; !st && i < f->tensors.n; i++)
+		st = put_storage(&z, i, err);
+	if (!st)
+		st = put_index(&z, err);
+	if (!st)
+		st = put_record(&z, "version", "3\n", 2, err);
+	if (!st)
+		st = put_directory(&z, first, err);
+	text_release(&pickle);
+	vec_release(m, &z.records);
+	return st;
+}
+
+enum plim_status layout_file(struct plim_saving *s, struct save_file *f, struct plim_err *err)
+{
+	struct mem *m = &s->of->mem;
+	const struct save_tensor **names = NULL;
+	enum plim_status st = sort_names(m, f, &names, err);
+
+	if (!st)
+		st = s->of->options.flags & PLIM_CHECKPOINTER_TORCH
+			     ? lay_out_torch(m, f, names, err)
+			     : lay_out_safetensors(f, err);
+	mem_free(m, names, f->tensors.n, sizeof(*names));
+	return st;
+}
+
+/* ---- checksums ---- */
+
+void layout_sum(struct save_file *f, uint8_t *at, size_t n)
+{
+	const uint64_t from = f->done, to = from + n;
+
+	f->done = to;
+	for (; f->summed < f->tensors.n; f->summed++) {
+		struct save_tensor *t = &f->tensors.at[f->summed];
+		uint64_t begin = t->at > from ? t->at : from;
+		uint64_t end = t->at + t->bytes < to ? t->at + t->bytes : to;
+
+		if (begin < end)
+			t->crc = torch_crc(t->crc, at + (begin - from), (size_t)(end - begin));
+		if (t->at + t->bytes > to)
+			break;
+	}
+	for (; f->patched < f->patches.n; f->patched++) {
+		const struct save_patch *p = &f->patches.at[f->patched];
+
+		for (unsigned k = 0; k < 4; k++)
+			if (p->at + k >= from && p->at + k < to)
+				at[p->at + k - from] =
+					(uint8_t)(f->tensors.at[p->tensor].crc >> 8 * k);
+		if (p->at + 4 > to)
+			break;
+	}
+}
