@@ -5,6 +5,7 @@
 #include <plimsoll/checkpointer.h>
 #include <plimsoll/ckpt.h>
 #include <plimsoll/curves.h>
+#include <plimsoll/data.h>
 #include <plimsoll/diff.h>
 #include <plimsoll/doctor.h>
 #include <plimsoll/durable.h>

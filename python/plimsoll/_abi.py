@@ -37,6 +37,13 @@ PLIM_CURVES_GROWS = 1
 PLIM_CURVES_TEXT_SERIES = 1
 PLIM_CURVES_TEXT_NO_PLOT = 2
 PLIM_CURVES_TEXT_BRIEF = 4
+PLIM_CLAIM_FILL = 0
+PLIM_CLAIM_WAIT = 1
+PLIM_CLAIM_DONE = 2
+PLIM_SAMPLES_CHECK_ALWAYS = 1
+PLIM_SAMPLES_CHECK_NEVER = 2
+PLIM_EPOCH_SHUFFLE = 1
+PLIM_EPOCH_DROP_LAST = 2
 PLIM_DIFF_REDACT = 1
 PLIM_DIFF_NO_PEAK = 2
 PLIM_DIFF_NO_END = 4
@@ -404,6 +411,86 @@ class plim_curves_options(Structure):
         ("patterns_path", c_char_p),
         ("map", POINTER(c_char_p)),
         ("map_count", c_size_t),
+    ]
+
+
+class plim_samples_field(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_char_p),
+        ("shape", POINTER(c_uint64)),
+        ("rank", c_uint32),
+        ("item_bytes", c_uint32),
+    ]
+
+
+class plim_samples_schema(Structure):
+    _fields_ = [
+        ("fields", POINTER(plim_samples_field)),
+        ("field_count", c_size_t),
+        ("samples", c_uint64),
+        ("about", c_void_p),
+        ("about_bytes", c_size_t),
+        ("replaces", c_uint64),
+    ]
+
+
+class plim_claim(Structure):
+    _fields_ = [
+        ("state", c_uint32),
+        ("count", c_uint32),
+        ("first", c_uint64),
+    ]
+
+
+class plim_samples_part(Structure):
+    _fields_ = [
+        ("where", c_void_p),
+        ("shape", POINTER(c_uint64)),
+    ]
+
+
+class plim_samples_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("max_memory_bytes", c_uint64),
+    ]
+
+
+class plim_epoch(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("seed", c_uint64),
+        ("epoch", c_uint64),
+        ("batch_size", c_uint64),
+        ("rank", c_uint64),
+        ("world", c_uint64),
+        ("start", c_uint64),
+        ("done", c_uint64),
+    ]
+
+
+class plim_batches_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("device", c_int32),
+        ("threads", c_uint32),
+        ("ahead", c_uint32),
+        ("ring_bytes", c_uint64),
+        ("cuda_library", c_char_p),
+    ]
+
+
+class plim_batch(Structure):
+    _fields_ = [
+        ("number", c_uint64),
+        ("samples", POINTER(c_uint32)),
+        ("count", c_size_t),
+        ("bytes", POINTER(c_uint64)),
+        ("sizes", POINTER(c_uint64)),
+        ("size_count", c_size_t),
     ]
 
 
@@ -1073,6 +1160,13 @@ class plim_ranks_options(Structure):
 
 
 PROTOTYPES = {
+    "plim_batches_begin": (c_int, [c_void_p, POINTER(plim_epoch), POINTER(plim_err)]),
+    "plim_batches_free": (None, [c_void_p]),
+    "plim_batches_new": (c_int, [c_void_p, POINTER(plim_batches_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_batches_next": (c_int, [c_void_p, c_void_p, c_uint64, POINTER(plim_batch), POINTER(plim_err)]),
+    "plim_batches_options_init": (None, [POINTER(plim_batches_options)]),
+    "plim_batches_peek": (c_int, [c_void_p, POINTER(plim_batch), POINTER(plim_err)]),
+    "plim_batches_push": (c_int, [c_void_p, POINTER(c_void_p), c_void_p, POINTER(plim_err)]),
     "plim_bound_name": (c_char_p, [c_int]),
     "plim_buffer_release": (None, [POINTER(plim_buffer)]),
     "plim_buffer_write": (c_int, [c_void_p, c_char_p, c_size_t]),
@@ -1099,6 +1193,7 @@ PROTOTYPES = {
     "plim_ckpt_seal": (c_int, [c_void_p, POINTER(plim_ckpt_sealed), POINTER(plim_err)]),
     "plim_ckpt_text": (c_int, [c_void_p, c_int, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_verdict_name": (c_char_p, [c_int]),
+    "plim_claim_state_name": (c_char_p, [c_int]),
     "plim_curves_free": (None, [c_void_p]),
     "plim_curves_id_name": (c_char_p, [c_int]),
     "plim_curves_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
@@ -1127,6 +1222,7 @@ PROTOTYPES = {
     "plim_durable_write": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(plim_err)]),
     "plim_early_stop_feed": (c_int, [POINTER(plim_early_stop), c_double, c_double]),
     "plim_early_stop_init": (None, [POINTER(plim_early_stop), c_int, c_uint64]),
+    "plim_epoch_batches": (c_int, [POINTER(plim_epoch), c_uint64, POINTER(c_uint64), POINTER(plim_err)]),
     "plim_gauge_close": (None, [c_void_p]),
     "plim_gauge_open": (c_int, [POINTER(plim_gauge_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_gauge_options_init": (None, [POINTER(plim_gauge_options)]),
@@ -1232,6 +1328,18 @@ PROTOTYPES = {
     "plim_report_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_role_name": (c_char_p, [c_int]),
     "plim_role_of": (c_int, [c_char_p]),
+    "plim_samples_claim": (c_int, [c_void_p, POINTER(plim_claim), POINTER(plim_err)]),
+    "plim_samples_close": (None, [c_void_p]),
+    "plim_samples_fill": (c_int, [c_char_p, POINTER(plim_samples_schema), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_samples_filling_free": (None, [c_void_p]),
+    "plim_samples_info": (POINTER(plim_samples_schema), [c_void_p]),
+    "plim_samples_mark": (c_uint64, [c_void_p]),
+    "plim_samples_open": (c_int, [c_char_p, POINTER(plim_samples_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_samples_options_init": (None, [POINTER(plim_samples_options)]),
+    "plim_samples_put": (c_int, [c_void_p, c_uint64, POINTER(plim_samples_part), POINTER(plim_err)]),
+    "plim_samples_read": (c_int, [c_void_p, c_uint64, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_samples_seal": (c_int, [c_void_p, POINTER(c_uint32), POINTER(plim_err)]),
+    "plim_samples_shape": (c_int, [c_void_p, c_uint64, c_size_t, POINTER(c_uint64), POINTER(plim_err)]),
     "plim_saved_free": (None, [POINTER(plim_saved_list)]),
     "plim_saved_open": (c_int, [c_char_p, c_uint, POINTER(c_void_p), POINTER(plim_err)]),
     "plim_saving_add": (c_int, [c_void_p, c_char_p, POINTER(plim_saving_tensor), c_size_t, POINTER(plim_err)]),
