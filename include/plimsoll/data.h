@@ -171,11 +171,12 @@ PLIM_API enum plim_status plim_epoch_batches(const struct plim_epoch *e, uint64_
 struct plim_batches;
 
 struct plim_batches_options {
-	uint32_t size;       /* set by plim_batches_options_init */
-	int32_t device;      /* ordinal of the GPU, which the process uses already; -1: none */
-	uint32_t threads;    /* that gather; 4; at most 64 */
-	uint32_t ahead;      /* batches that may be on the way; 2; at most 64 */
-	uint64_t ring_bytes; /* of page-locked memory on the way to the GPU; 0: 8 MiB each thread */
+	uint32_t size;    /* set by plim_batches_options_init */
+	int32_t device;   /* ordinal of the GPU, which the process uses already; -1: none */
+	uint32_t threads; /* that gather; 4; at most 64 */
+	uint32_t ahead;   /* batches that may be on the way; 2; at most 64 */
+	uint64_t
+		ring_bytes; /* of page-locked memory, but four samples a thread at least; 0: 8 MiB a thread */
 	const char *cuda_library; /* the CUDA driver; NULL: libcuda.so.1 */
 };
 PLIM_API void plim_batches_options_init(struct plim_batches_options *o);

@@ -49,6 +49,7 @@ struct plim_batches {
 	uint64_t pushed, taken; /* batches so far; with the lock */
 	uint64_t first;         /* batch of the order that number `pushed` 0 was */
 	bool prepared;          /* the next one is laid out */
+	uint64_t piece_bytes;   /* of a piece of more than one sample, at most */
 	bool stop, drop;        /* with the lock: threads end; nothing is read any more */
 	struct worker workers[DATA_THREADS];
 	size_t started;
@@ -80,7 +81,7 @@ static bool take_piece(struct plim_batches *b, struct piece *out)
 		while (x->next < n && out->count < most) {
 			uint64_t one = data_entry_of(b->samples, x->samples.at[x->next])->bytes;
 
-			if (out->count && bytes + one > PIECE)
+			if (out->count && bytes + one > b->piece_bytes)
 				break;
 			bytes += one;
 			out->count++;
@@ -273,13 +274,15 @@ static void end_events(struct plim_batches *b)
 
 static enum plim_status open_gpu(struct plim_batches *b, struct plim_err *err)
 {
-	uint64_t slot = b->options.ring_bytes / b->options.threads / DATA_SLOTS;
-	uint64_t least = b->samples->record_most > PIECE ? b->samples->record_most : PIECE;
+	uint64_t ring = b->options.ring_bytes, most = b->samples->record_most;
+	uint64_t slot =
+		ring ? ring / b->options.threads / DATA_SLOTS / DATA_PAGE * DATA_PAGE : PIECE;
 	enum plim_status st;
 	int code;
 
-	least = data_up(least + fields(b) * DATA_LINE, DATA_PAGE);
-	st = data_ring_open(&b->ring, &b->options, slot > least ? slot : least, err);
+	b->piece_bytes = slot > most ? slot : most;
+	slot = data_up(b->piece_bytes + fields(b) * DATA_LINE, DATA_PAGE);
+	st = data_ring_open(&b->ring, &b->options, slot, err);
 	code = st ? 0 : make_events(b);
 	return code ? data_cuda_failed(err, "create an event", code) : st;
 }
@@ -325,6 +328,7 @@ enum plim_status batches_new(struct plim_samples *s, const struct plim_batches_o
 	b->samples = s;
 	b->options = *o;
 	b->order.mem = &b->mem;
+	b->piece_bytes = PIECE;
 	if (o->device >= 0)
 		st = open_gpu(b, err);
 	b->options.cuda_library = NULL; /* the caller's */

@@ -452,20 +452,33 @@ static enum plim_status take_sizes(const struct data_layout *x, uint64_t sample,
 	return PLIM_OK;
 }
 
-/* Values with what is between them, at `at`. */
+/* Values with what is between them, at `at`; almost always with one call. */
 static enum plim_status write_record(const struct plim_samples_filling *f,
 				     const struct plim_samples_part *parts, const uint64_t *bytes,
 				     uint64_t at, struct plim_err *err)
 {
+	struct iovec list[2 * DATA_FIELDS];
+	size_t n = 0, done;
+	ssize_t got;
 	enum plim_status st = PLIM_OK;
 
-	for (size_t i = 0; !st && i < f->layout.front.field_count; i++) {
-		size_t n = (size_t)bytes[i], gap = (size_t)(data_up(n, 8) - n);
+	for (size_t i = 0; i < f->layout.front.field_count; i++) {
+		size_t gap = (size_t)(data_up(bytes[i], 8) - bytes[i]);
 
-		st = n ? write_all(f->fd, parts[i].where, n, at, err) : PLIM_OK;
-		if (!st && gap)
-			st = write_all(f->fd, zeros, gap, at + n, err);
-		at += n + gap;
+		if (bytes[i])
+			list[n++] = (struct iovec){ (void *)parts[i].where, (size_t)bytes[i] };
+		if (gap)
+			list[n++] = (struct iovec){ (void *)zeros, gap };
+	}
+	got = n ? pwritev(f->fd, list, (int)n, (off_t)at) : 0;
+	done = got < 0 ? 0 : (size_t)got;
+	for (size_t i = 0; !st && i < n; i++) {
+		size_t have = done < list[i].iov_len ? done : list[i].iov_len;
+
+		st = write_all(f->fd, (const uint8_t *)list[i].iov_base + have,
+			       list[i].iov_len - have, at + have, err);
+		done -= have;
+		at += list[i].iov_len;
 	}
 	return st;
 }
