@@ -11,6 +11,8 @@
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
+#define BLOCK_BYTES ((uint64_t)4 << 30)  /* what Intel's driver gives in one piece, at most */
+#define FEW_TOKENS 1024 /* what hardly any server can be asked to do with less of */
 #define SMALL_BYTES ((uint64_t)2 << 30)
 #define SCARCE_BYTES ((uint64_t)512 << 20)
 
@@ -74,8 +76,11 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_SCARCE;
 	if (known(o->tried) && known(o->total) && known(o->reserved) && !known(o->free) &&
 	    t->bound_by == FINDINGS_BOUND_UNKNOWN &&
-	    o->total.low > o->reserved.high + 2 * o->tried.high)
+	    (o->total.low > o->reserved.high + 2 * o->tried.high ||
+	     (o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high)))
 		facts |= F_UNSEEN;
+	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
+		facts |= F_FEW_TOKENS;
 	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
 		facts |= F_HALF;
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
@@ -184,6 +189,7 @@ static uint64_t spent_of(const struct messages_context *c)
 {
 	uint64_t spent = 0;
 
+	_Static_assert(MESSAGES_TASKS <= 64, "a bit for each setting");
 	for (unsigned i = 0; i < MESSAGES_TASKS; i++)
 		spent |= c->set[i].line && c->set[i].spent ? (uint64_t)1 << i : 0;
 	return spent;

@@ -72,10 +72,11 @@ enum {
 #define F_UNSEEN     \
 	((uint64_t)1 \
 	 << 33) /* what was free is not told, and far more than was asked for is not this program's */
-#define F_HALF ((uint64_t)1 << 34)      /* one request of half the card, or more */
-#define F_ELSEWHERE ((uint64_t)1 << 36) /* ... and more of it than PyTorch holds */
-#define F_SMALL ((uint64_t)1 << 37)     /* a card of 2 GiB or less */
-#define F_PINNING ((uint64_t)1 << 35)   /* batches were being put into pinned memory */
+#define F_HALF ((uint64_t)1 << 34)       /* one request of half the card, or more */
+#define F_ELSEWHERE ((uint64_t)1 << 36)  /* ... and more of it than PyTorch holds */
+#define F_SMALL ((uint64_t)1 << 37)      /* a card of 2 GiB or less */
+#define F_FEW_TOKENS ((uint64_t)1 << 38) /* so small a batch did not fit */
+#define F_PINNING ((uint64_t)1 << 35)    /* batches were being put into pinned memory */
 
 struct advice_row {
 	enum findings_advice list;

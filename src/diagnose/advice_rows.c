@@ -105,9 +105,13 @@ const struct advice_row advice_rows[] = {
 		  "the driver refused what it had" },
 	{ HELPS, .kinds = GPU, .backends = ON(MPS), .facts = F_BESIDE,
 	  .engines = CACHED | IN(UNKNOWN),
-	  .text = "close other programs: they, and the system, hold more of what the GPU may use "
-		  "than this one's tensors",
-	  .first = "close other programs, which hold most of what the GPU may use" },
+	  .text = "start the program anew, and hold fewer models at a time: most of what the GPU "
+		  "may "
+		  "use is Metal's beside PyTorch's tensors (compiled graphs, other libraries), "
+		  "which "
+		  "grows as it runs; torch.mps.empty_cache() between runs",
+	  .first = "start the program anew, and hold fewer models at a time",
+	  .fix = "torch.mps.empty_cache()" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .not_tasks = LARGE_AT_ONCE,
 	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
@@ -251,6 +255,17 @@ const struct advice_row advice_rows[] = {
 	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs 16), or none "
 		  "(--disable-cuda-graph, which costs speed)",
 	  .fix = "--cuda-graph-max-bs 16", .example = 1 },
+	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(TGI), .facts = F_FEW_TOKENS,
+	  .text = "weights that leave room, since so few tokens did not fit beside them: "
+		  "--quantize "
+		  "(bitsandbytes-nf4, awq, fp8), or more cards (--num-shard)",
+	  .first = "quantised weights (--quantize), or more cards (--num-shard)",
+	  .fix = "--quantize bitsandbytes-nf4" },
+	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(TGI), .without = F_FEW_TOKENS,
+	  .text = "lower --max-batch-prefill-tokens; where it is small already, quantised weights "
+		  "(--quantize) or more cards (--num-shard)",
+	  .first = "lower --max-batch-prefill-tokens", .fix = "--max-batch-prefill-tokens 2048",
+	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TGI),
 	  .text = "lower --max-batch-prefill-tokens and --max-total-tokens, or "
 		  "--cuda-memory-fraction 0.9",
@@ -330,6 +345,10 @@ const struct advice_row advice_rows[] = {
 	  .first = "a shorter context or fewer sequences at a time" },
 
 	/* -- llama.cpp: common/arg.cpp; Ollama: envconfig -- */
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .set = SET(UBATCH),
+	  .text = "a smaller -ub (512 is the default): the compute buffer grows with it, and it is "
+		  "set far above",
+	  .first = "a smaller -ub (512 is the default)", .fix = "-ub 512" },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .facts = F_ONE_BUFFER,
 	  .text = "smaller buffers: a smaller -ub (256, 128), flash attention (-fa on), a shorter "
 		  "context "
@@ -611,18 +630,37 @@ const struct advice_row advice_rows[] = {
 		  "itself",
 	  .first = "see who else holds the card (nvidia-smi), and end it",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(PADDLE),
+	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .moments = AT(LOADING),
+	  .text = "weights that fit: a smaller model, or float16 (paddle.set_default_dtype, amp); "
+		  "nothing else on the card (nvidia-smi)",
+	  .first = "a smaller model, or its weights in 16 bits" },
+	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .facts = F_SCARCE, .without = F_OUTSIDE,
+	  .backends = ON(CUDA), .moments = LOADED,
+	  .text = "see who else holds the card (nvidia-smi), other workers of the same server "
+		  "among "
+		  "them: next to nothing was free",
+	  .first = "see who else holds the card (nvidia-smi), or a smaller batch or picture",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .moments = LOADED,
 	  .text = "a smaller batch or picture (PaddleOCR: det_limit_side_len=960 with "
 		  "det_limit_type=max, rec_batch_num=1), or end what else runs on the card "
 		  "(nvidia-smi); "
 		  "FLAGS_fraction_of_gpu_memory_to_use and FLAGS_allocator_strategy=auto_growth "
 		  "decide what is taken",
 	  .first = "a smaller batch or picture", .fix = "FLAGS_allocator_strategy=auto_growth" },
+	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .facts = F_TINY, .backends = ON(CUDA),
+	  .text = "so little was refused that no smaller batch helps: see who else holds the card "
+		  "(nvidia-smi); fewer threads and sessions at a time",
+	  .first = "see who else holds the card (nvidia-smi), and fewer threads and sessions at a "
+		   "time",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .backends = CUDA_LIKE,
-	  .text = "of the provider's options: gpu_mem_limit, "
-		  "arena_extend_strategy=kSameAsRequested, cudnn_conv_use_max_workspace=0; a "
-		  "smaller batch",
-	  .first = "a gpu_mem_limit for the provider, and a smaller batch",
+	  .text = "a smaller batch or input; of the provider's options "
+		  "arena_extend_strategy=kSameAsRequested and cudnn_conv_use_max_workspace=0, "
+		  "which "
+		  "take no more than is asked for (gpu_mem_limit makes nothing fit: it leaves room "
+		  "for others)",
+	  .first = "a smaller batch or input, with arena_extend_strategy=kSameAsRequested",
 	  .fix = "provider_options=[{\"arena_extend_strategy\": \"kSameAsRequested\", "
 		 "\"cudnn_conv_use_max_workspace\": \"0\"}]" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT),
@@ -664,6 +702,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "see who else holds the card (nvidia-smi), another notebook's kernel for "
 		  "instance: where even little is refused, nothing was left",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .bounds = BY(LIMIT),
+	  .text = "a higher limit of the pool (set_limit, or CUPY_GPU_MEMORY_LIMIT), or give back "
+		  "what the pool keeps (free_all_blocks()) before large arrays: it counts as used",
+	  .first = "a higher limit of CuPy's pool (set_limit), or free_all_blocks() before large "
+		   "arrays",
+	  .fix = "cupy.get_default_memory_pool().free_all_blocks()" },
 	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .doing = DOING(TRAINING),
 	  .text = "a smaller batch", .first = "a smaller batch" },
 	{ HELPS, .kinds = GPU, .engines = IN(CUPY),
@@ -684,7 +728,11 @@ const struct advice_row advice_rows[] = {
 		  "the pool",
 	  .first = "smaller arrays at a time, or GC.gc(true); CUDA.reclaim() between large ones",
 	  .fix = "GC.gc(true); CUDA.reclaim()" },
-	{ HELPS, .kinds = GPU, .engines = IN(CANDLE),
+	{ HELPS, .kinds = GPU, .engines = IN(CANDLE), .doing = DOING(TRAINING),
+	  .text = "a smaller batch or input; detach() what is kept over a step, and what is not "
+		  "trained; nothing else on the card (nvidia-smi)",
+	  .first = "a smaller batch or input" },
+	{ HELPS, .kinds = GPU, .engines = IN(CANDLE), .doing = ~DOING(TRAINING),
 	  .text = "a smaller or quantised model (GGUF), --dtype bf16 or f16, a smaller picture or "
 		  "shorter input",
 	  .first = "a smaller or quantised model, or a smaller input" },
@@ -708,8 +756,8 @@ const struct advice_row advice_rows[] = {
 	  .text = "several trainings in one process: del booster, dtrain; gc.collect() before the "
 		  "next, or a process (with Dask a restarted worker) for each",
 	  .fix = "del booster, dtrain; gc.collect()" },
-	{ HELPS, .kinds = GPU, .engines = ~CACHED, .facts = F_SCARCE, .backends = ON(CUDA),
-	  .last = 1,
+	{ HELPS, .kinds = GPU, .engines = ~(CACHED | IN(PADDLE)), .facts = F_SCARCE,
+	  .backends = ON(CUDA), .last = 1,
 	  .text = "next to nothing was free: see who else holds the card (nvidia-smi), and in one "
 		  "process what earlier data sets and models still hold",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
@@ -1538,10 +1586,10 @@ const struct advice_row advice_rows[] = {
 		  "shows who holds the device",
 	  .first = "a smaller batch or input", .fix = "hl-smi" },
 	{ HELPS, .kinds = GPU, .engines = TORCH | PICTURES, .backends = ON(MPS),
-	  .text = "a smaller batch or picture, 16 bits, fewer other programs: the GPU shares the "
-		  "machine's memory; PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit and may "
-		  "stall the machine",
-	  .first = "a smaller batch or picture, and fewer other programs" },
+	  .text = "a smaller batch or picture, or 16 bits: the GPU shares the machine's memory; "
+		  "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit and may stall the machine, "
+		  "less with fewer other programs open",
+	  .first = "a smaller batch or picture, or 16 bits" },
 	{ HELPS, .kinds = GPU, .engines = TORCH | IN(UNKNOWN) | IN(JAX), .backends = ON(TPU),
 	  .text = "a smaller batch a core, bfloat16, or the model sharded over more cores",
 	  .first = "a smaller batch a core" },

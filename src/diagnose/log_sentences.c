@@ -137,7 +137,7 @@ static int is_full(const struct messages_oom *o)
 }
 
 static void tell_card(struct lines *l, const struct messages_event *e,
-		      const struct findings_told *t)
+		      const struct findings_told *t, int is_pytorch)
 {
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32], c[32];
@@ -146,6 +146,11 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 		lines_add(l,
 			  "the limit of %s is what PYTORCH_MPS_HIGH_WATERMARK_RATIO allows of the "
 			  "machine's memory",
+			  messages_size(a, o->allowed));
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && !is_pytorch)
+		lines_add(l,
+			  "a limit that the program's own pool was given stopped it (%s), not the "
+			  "card",
 			  messages_size(a, o->allowed));
 	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed))
 		lines_add(l,
@@ -258,7 +263,8 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 		lines_add(
 			l,
 			"%s of the %s that the GPU may use are neither PyTorch's tensors nor free: "
-			"they belong to the system and to other parts of this program",
+			"Metal's other allocations, of compiled graphs and of libraries of this "
+			"program as a rule",
 			messages_size(a, o->others), messages_size(b, o->allowed));
 	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
 	    o->others.low >= o->tried.high)
@@ -356,12 +362,17 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 			  messages_engine_names[c->engine], (unsigned long long)c->program_line,
 			  several ? " of " : "", several ? log->files.at[c->program_file].path : "",
 			  c->program_cue);
+	else if (c->script && !x->redacts && findings_is_pytorch(c) &&
+		 (!c->engine || c->engine == MESSAGES_ENGINE_PYTORCH))
+		lines_add(l, "the program is %s%s: line %llu starts it", c->script,
+			  c->engine ? ", on PyTorch" : "",
+			  (unsigned long long)log->files.at[x->event->file].script_line);
 	else if (c->engine && c->engine_cue)
 		lines_add(l, "the program is %s: line %llu%s%s has '%s'",
 			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
 			  several ? " of " : "", several ? log->files.at[c->engine_file].path : "",
 			  c->engine_cue);
-	if (c->activity && c->activity_cue)
+	if (c->activity && c->activity_cue && !(x->redacts && c->activity_cue == c->script))
 		lines_add(l, "it was %s: line %llu%s%s has '%s'",
 			  messages_activity_names[c->activity],
 			  (unsigned long long)c->activity_line, several ? " of " : "",
@@ -411,7 +422,7 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 
 /* ---- causes ---- */
 
-enum place { ON_GPU, ON_GPU_ALONE, ON_HOST, IN_SHM, PLACES };
+enum place { ON_GPU, ON_OTHER_GPU, ON_GPU_ALONE, ON_HOST, IN_SHM, PLACES };
 
 static const struct {
 	const char *because, *decided_by;
@@ -429,6 +440,19 @@ static const struct {
 			"something was kept from step to step",
 			"torch.cuda.memory_allocated() at the same line of each step: climbing is a "
 			"leak" },
+	},
+	/* PyTorch's on a back end that torch.cuda and plimsoll's recordings do not know */
+	[ON_OTHER_GPU] = {
+		[FINDINGS_CAUSE_CAPACITY] = {
+			"the step needs more than there is",
+			"the same run with half the batch or input: it fits, or asks for half as much" },
+		[FINDINGS_CAUSE_FRAGMENTATION] = {
+			"what was free lay in pieces that were each too small",
+			"the same step in a new process: gaps come with time" },
+		[FINDINGS_CAUSE_LEAK] = {
+			"something was kept from step to step",
+			"the memory in use that the back end tells, at the same line of each step: "
+			"climbing is a leak" },
 	},
 	/* of engines that keep no cache of blocks */
 	[ON_GPU_ALONE] = {
@@ -479,6 +503,9 @@ static enum plim_status fill_causes(const struct diagnose_text *x, const struct 
 		return mem_status(err);
 	if (place == ON_GPU && !findings_is_pytorch(c))
 		place = ON_GPU_ALONE;
+	else if (place == ON_GPU && c->backend != MESSAGES_BACKEND_CUDA &&
+		 c->backend != MESSAGES_BACKEND_ROCM)
+		place = ON_OTHER_GPU;
 	for (size_t i = 0; i < t->ranked_count; i++)
 		v->causes[i] = (struct plim_verdict_cause){
 			(enum plim_cause)t->ranked[i],
@@ -571,8 +598,8 @@ static void tell_share(const struct messages_event *e, const struct messages_con
 	messages_size(z.at[1], known(o->reserved) ? o->reserved : o->allocated);
 	if (known(o->others) && !known(o->total))
 		snprintf(out, size,
-			 "the GPU may use %s of this machine's memory: PyTorch had %s, others %s, "
-			 "and %s",
+			 "the GPU may use %s of this machine's memory: PyTorch had %s, other "
+			 "allocations %s, and %s",
 			 z.at[0], z.at[1], messages_size(z.at[2], o->others), more);
 	else
 		snprintf(out, size, "%s may use %s of %s and had %s; %s",
@@ -848,7 +875,7 @@ static void tell_evidence(struct lines *l, const struct diagnose_text *x,
 	tell_room(l, e, t);
 	tell_unallocated(l, e, t);
 	if (e->wording->class == MESSAGES_DEVICE)
-		tell_card(l, e, t);
+		tell_card(l, e, t, findings_is_pytorch(c));
 	else
 		tell_kill(l, x);
 	tell_numbers(l, e);

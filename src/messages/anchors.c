@@ -41,6 +41,11 @@ static const struct {
 	{ "model loaded", SCAN_LOADED },
 	{ "loading took", SCAN_LOADED },
 	{ "loaded in", SCAN_LOADED },
+	{ "python ", SCAN_COMMAND },
+	{ "python3 ", SCAN_COMMAND },
+	{ "torchrun ", SCAN_COMMAND },
+	{ "accelerate launch ", SCAN_COMMAND },
+	{ "deepspeed --", SCAN_COMMAND },
 	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
 	{ "Skipping tactic", SCAN_CAUGHT }, /* TensorRT */
 	{ "skipping batch", SCAN_CAUGHT },

@@ -153,6 +153,29 @@ static uint64_t lines_between(const struct messages_event *a, const struct messa
 	return a->line < b->line ? b->line - a->line : a->line - b->line;
 }
 
+static const struct messages_wording pinned_refused = {
+	MESSAGES_LLAMA_CPP,
+	MESSAGES_HOST,
+	1,
+	"ggml_vulkan: Failed to allocate pinned memory",
+	"the driver could not pin host memory, not the card's; ggml takes plain memory instead, "
+	"which "
+	"is slower",
+	"less of the machine's memory in use; GGML_VK_NO_PINNED=1 does without pinned memory"
+};
+
+#define PINNED_LINES 2 /* between ggml's word and the driver's error that it is about */
+
+/* ggml says that it could not pin memory, and then the driver's error: it goes on without. */
+static void judge_pinned(struct messages_event *head, const struct messages_event *detail)
+{
+	if (!strstr(detail->wording->pattern, "allocate pinned memory") ||
+	    lines_between(head, detail) > PINNED_LINES || head->wording->class != MESSAGES_DEVICE)
+		return;
+	head->wording = &pinned_refused;
+	head->caught_line = detail->line;
+}
+
 /* Details stand near the failure; those without one are no failure. */
 static void join_details(struct messages_log *log)
 {
@@ -173,6 +196,7 @@ static void join_details(struct messages_log *log)
 		/* what was skipped was the last that there was */
 		if (strstr(at[i].wording->pattern, "any implementation"))
 			at[head].caught_line = 0;
+		judge_pinned(&at[head], &at[i]);
 		join_into(log, i, head);
 	}
 }
@@ -314,6 +338,49 @@ static void join_buffers(struct messages_log *log)
 	}
 }
 
+static const struct messages_wording rmm_refused = {
+	MESSAGES_LIBRARY,
+	MESSAGES_DEVICE,
+	0,
+	"std::bad_alloc: out_of_memory: ",
+	"RAPIDS raises MemoryError where the card refuses: the card's memory as a rule, not the "
+	"machine's",
+	NULL
+};
+
+/* Does the file's text name RAPIDS? */
+static int is_of_rapids(const struct messages_log *log, const struct messages_event *e)
+{
+	const struct messages_file *f = &log->files.at[e->file];
+
+	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
+		if (scan_cues[i].engine == MESSAGES_ENGINE_RAPIDS && log->cues.at[f->cues + i])
+			return 1;
+	return 0;
+}
+
+#define ALLOC_LINES 40 /* between RMM's own words and the exception that they become */
+
+/* "MemoryError: std::bad_alloc" of cuDF is the card's refusal, told by RMM in front of it or not at all. */
+static void judge_allocs(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		if (at[i].joined != i || at[i].wording->class != MESSAGES_HOST ||
+		    !strstr(at[i].text, "std::bad_alloc") || !is_of_rapids(log, &at[i]))
+			continue;
+		at[i].wording = &rmm_refused;
+		for (size_t k = 0; k < log->events.n; k++)
+			if (k != i && at[k].joined == k && at[k].file == at[i].file &&
+			    at[k].wording->class == MESSAGES_DEVICE &&
+			    lines_between(&at[i], &at[k]) <= ALLOC_LINES) {
+				join_into(log, i, k);
+				break;
+			}
+	}
+}
+
 #define BATCH_LINES \
 	40 /* between SGLang's word that a batch was too large, and the refusal that it is about */
 
@@ -371,6 +438,7 @@ void messages_join(struct messages_log *log)
 	judge_reasons(log);
 	join_assertions(log);
 	join_kills(log);
+	judge_allocs(log);
 	join_buffers(log);
 	join_batches(log);
 	join_devices(log);

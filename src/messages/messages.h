@@ -268,6 +268,7 @@ enum messages_setting {
 	MESSAGES_SET_IMAGE,         /* the edge of a picture, in pixels */
 	MESSAGES_SET_SMALL_WEIGHTS, /* the smallest of a family of models, or next to it */
 	MESSAGES_SET_BEST,          /* the best checkpoint was being loaded, behind the training */
+	MESSAGES_SET_UBATCH,        /* llama.cpp's physical batch, far above its default */
 	/* no settings: what kind of work it is, whoever does it; advice is chosen by a set of 64 bits of its own */
 	MESSAGES_TASKS,
 	MESSAGES_TASK_VIDEO = MESSAGES_TASKS,
@@ -407,6 +408,8 @@ struct messages_file {
 	const char *compression; /* "none", "gzip" ... */
 	size_t cues;             /* of its first in the log's cues; SIZE_MAX: they are not kept */
 	struct messages_set set[MESSAGES_SETTINGS];
+	char script[64]; /* that a command of the text starts, the last one; "": none is shown */
+	uint64_t script_line;
 };
 
 /* What was found in one or several files.  At most MESSAGES_EVENTS are kept. */
@@ -459,6 +462,7 @@ struct messages_context {
 	const char *program, *program_cue;
 	uint64_t program_line;
 	uint32_t program_file;
+	const char *script; /* that a command of its file starts; NULL: none is shown */
 	struct messages_set set[MESSAGES_SETTINGS];
 };
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,

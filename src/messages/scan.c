@@ -545,6 +545,15 @@ static void setting(struct scan *s, const struct scan_setting *what, const char 
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
 }
 
+/* A command that starts a script. */
+static void command(struct scan *s, const char *at)
+{
+	struct messages_file *file = &s->log->files.at[s->file];
+
+	if (scan_command(at, s->stop, file->script, sizeof(file->script)))
+		file->script_line = s->line;
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at(struct scan *s, int16_t entry, const char *at)
 {
@@ -566,6 +575,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
+		case SCAN_COMMAND: command(s, at); break;
 		default:
 			if (id >= SCAN_SETTING)
 				setting(s, &scan_settings[id - SCAN_SETTING], at);

@@ -114,14 +114,15 @@ void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t
 
 /* How the word's value tells that no more of it can help. */
 enum scan_spent {
-	SCAN_SET_SEEN, /* by the word alone */
-	SCAN_SET_ON,   /* switched on */
-	SCAN_SET_OFF,  /* switched off, or 0 */
-	SCAN_SET_ONE,  /* 1 or less */
-	SCAN_SET_MOST, /* nearly all: 0.93 and more */
-	SCAN_SET_MANY, /* the number right behind it is large */
-	SCAN_SET_FEW,  /* 4 or less; the value counts */
-	SCAN_SET_SHORT /* 1024 or less; the value counts */
+	SCAN_SET_SEEN,  /* by the word alone */
+	SCAN_SET_ON,    /* switched on */
+	SCAN_SET_OFF,   /* switched off, or 0 */
+	SCAN_SET_ONE,   /* 1 or less */
+	SCAN_SET_MOST,  /* nearly all: 0.93 and more */
+	SCAN_SET_MANY,  /* the number right behind it is large */
+	SCAN_SET_FEW,   /* 4 or less; the value counts */
+	SCAN_SET_SHORT, /* 1024 or less; the value counts */
+	SCAN_SET_MUCH   /* more than 1024 */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
@@ -130,6 +131,10 @@ struct scan_setting {
 };
 extern const struct scan_setting scan_settings[];
 extern const size_t scan_setting_count;
+/* "python x/train.py --batch 8" at `at`: the script's name, without its folder; 0: it starts none. */
+int scan_command(const char *at, const char *stop, char *name, size_t size);
+/* What a script of that name does, as most of its kind are called. */
+enum messages_activity scan_script_does(const char *name);
 /* The word at `at`, in the line [start, stop). */
 void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
 		       const char *at, const char *stop, uint64_t line);
@@ -150,6 +155,7 @@ enum scan_special {
 	SCAN_SACCT,
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
+	SCAN_COMMAND,
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };

@@ -15,6 +15,7 @@ static const struct {
 	enum messages_engine engine;
 } parts[] = {
 	{ "mem-fraction-static", E(SGLANG) },
+	{ "alloc_req_slots", E(SGLANG) },
 	{ "Executor creation failed", E(TENSORRT_LLM) },
 	{ "dispatched on the CPU", E(PYTORCH) },
 	{ "[enforce fail at", E(CAFFE2) },
@@ -299,6 +300,27 @@ static void find_activity(const struct messages_log *log, uint32_t file,
 	}
 }
 
+/* What it was doing, by the name of the script that a traceback or a command starts. */
+static void find_script(const struct messages_log *log, const struct messages_event *e,
+			struct messages_context *out)
+{
+	const struct messages_file *f = &log->files.at[e->file];
+	const struct messages_trace *t = &e->traceback;
+	const char *outer = t->caller_count ? t->callers[t->caller_count - 1].file : t->user.file;
+	const char *name = strrchr(outer, '/');
+
+	out->script = f->script[0] ? f->script : NULL;
+	if (out->activity)
+		return;
+	out->activity = scan_script_does(name ? name + 1 : outer);
+	out->activity_line = out->activity ? e->line : 0;
+	if (!out->activity && out->script) {
+		out->activity = scan_script_does(out->script);
+		out->activity_line = out->activity ? f->script_line : 0;
+		out->activity_cue = out->activity ? out->script : NULL;
+	}
+}
+
 /* What is built on the engine: the row that stands first. */
 static void find_program(const struct messages_log *log, uint32_t file,
 			 struct messages_context *out)
@@ -330,6 +352,7 @@ static void find_everywhere(const struct messages_log *log, const struct message
 		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
 			find_in(log, log->events.at[i].file, own, open, out);
 	find_activity(log, e->file, out);
+	find_script(log, e, out);
 	find_program(log, e->file, out);
 }
 

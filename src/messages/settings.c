@@ -263,6 +263,12 @@ const struct scan_setting scan_settings[] = {
 	{ "max_running_requests", S(RUNNING), FEW },
 	{ "disable-cuda-graph", S(GRAPHS), ON },
 	{ "disable_cuda_graph", S(GRAPHS), ON },
+	{ "ubatch", S(UBATCH), SCAN_SET_MUCH },
+	{ "ubatch-size", S(UBATCH), SCAN_SET_MUCH },
+	{ " -ub 1", S(UBATCH), SCAN_SET_MUCH },
+	{ " -ub 2", S(UBATCH), SCAN_SET_MUCH },
+	{ " -ub 4", S(UBATCH), SCAN_SET_MUCH },
+	{ " -ub 8", S(UBATCH), SCAN_SET_MUCH },
 	{ "num_ctx", S(CONTEXT), SHORT },
 	{ "--ctx-size", S(CONTEXT), SHORT },
 	{ "ctx-size", S(CONTEXT), SHORT },
@@ -630,6 +636,7 @@ static int judge(enum scan_spent how, const char *value, double number)
 	case SCAN_SET_MOST: return number <= 0 || number > 1 ? -1 : number >= MOST;
 	case SCAN_SET_FEW: return number < 0 ? -1 : number <= FEWEST;
 	case SCAN_SET_SHORT: return number <= 0 ? -1 : number <= SHORTEST;
+	case SCAN_SET_MUCH: return number <= 0 ? -1 : number > SHORTEST;
 	case SCAN_SET_OFF: return is_off ? 1 : number > 0 ? 0 : -1;
 	default: return is_off ? 0 : is_on ? 1 : -1;
 	}
@@ -676,6 +683,8 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 			*set = (struct messages_set){ line, 1, number };
 		return;
 	}
+	while (s->spent == SCAN_SET_MUCH && behind[-1] >= '0' && behind[-1] <= '9')
+		behind--; /* a value's first digit, in a word that was too short without it */
 	if (behind < stop && is_name(*behind) && is_name(behind[-1]))
 		return; /* another name */
 	n = value_behind(behind, stop, value);
@@ -689,4 +698,67 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 		spent = 1;
 	if (spent >= 0)
 		*set = (struct messages_set){ line, spent, number };
+}
+
+/* ---- scripts ---- */
+
+#define WORDS_MAX 24 /* of a command, before its script */
+
+/* Scripts of which nobody's program is made. */
+static int is_nobodys(const char *name, size_t n)
+{
+	static const char *const names[] = { "setup.py", "manage.py", "__main__.py",
+					     "collect_env.py" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (n == strlen(names[i]) && !memcmp(name, names[i], n))
+			return 1;
+	return 0;
+}
+
+int scan_command(const char *at, const char *stop, char *name, size_t size)
+{
+	for (int words = 0; at < stop && words < WORDS_MAX; words++) {
+		const char *end = at, *from;
+
+		while (end < stop && !strchr(" \t;|&\"'`<>", *end))
+			end++;
+		for (from = end; from > at && from[-1] != '/' && from[-1] != '\\';)
+			from--;
+		if (end - from > 3 && !memcmp(end - 3, ".py", 3)) {
+			if ((size_t)(end - from) >= size || is_nobodys(from, (size_t)(end - from)))
+				return 0;
+			memcpy(name, from, (size_t)(end - from));
+			name[end - from] = 0;
+			return 1;
+		}
+		if (end < stop && *end != ' ' && *end != '\t')
+			return 0;
+		for (at = end; at < stop && (*at == ' ' || *at == '\t');)
+			at++;
+	}
+	return 0;
+}
+
+enum messages_activity scan_script_does(const char *name)
+{
+	static const struct {
+		const char *part;
+		enum messages_activity does;
+	} parts[] = {
+		{ "train", MESSAGES_DOING_TRAINING },      { "finetun", MESSAGES_DOING_TRAINING },
+		{ "fine_tun", MESSAGES_DOING_TRAINING },   { "infer", MESSAGES_DOING_GENERATING },
+		{ "predict", MESSAGES_DOING_GENERATING },  { "generat", MESSAGES_DOING_GENERATING },
+		{ "sample", MESSAGES_DOING_GENERATING },   { "demo", MESSAGES_DOING_GENERATING },
+		{ "txt2img", MESSAGES_DOING_GENERATING },  { "chat", MESSAGES_DOING_GENERATING },
+		{ "transcri", MESSAGES_DOING_GENERATING }, { "eval", MESSAGES_DOING_EVALUATION },
+		{ "validat", MESSAGES_DOING_EVALUATION },  { "test.py", MESSAGES_DOING_EVALUATION },
+		{ "export", MESSAGES_DOING_CONVERTING },   { "convert", MESSAGES_DOING_CONVERTING },
+		{ "quantiz", MESSAGES_DOING_CONVERTING },  { "serve", MESSAGES_DOING_SERVING },
+	};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strcasestr(name, parts[i].part))
+			return parts[i].does;
+	return MESSAGES_DOING_UNKNOWN;
 }

@@ -54,6 +54,11 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, "load_checkpoint", NULL },
 	{ MESSAGES_LOADING, "torch/serialization.py", "load", NULL },
 	{ MESSAGES_LOADING, "safetensors", "load_file", NULL },
+	{ MESSAGES_LOADING, "paddle/framework/io.py", "load", NULL },
+	{ MESSAGES_LOADING, NULL, "set_state_dict", NULL },
+	{ MESSAGES_LOADING, "saved_model/load", "load", NULL },
+	{ MESSAGES_LOADING, "keras/saving", "load", NULL },
+	{ MESSAGES_LOADING, "orbax/checkpoint", "restore", NULL },
 	{ MESSAGES_LOADING, NULL, "load_model", NULL },
 	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
 	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
@@ -317,7 +322,34 @@ static int is_of_steps(const char *text, const char *bar)
 	return 1;
 }
 
-/* tqdm's "| 12/500 [00:01<": the number in front of the slash. */
+#define NEAR_BYTES 200 /* of a line, around a bar or a word of steps */
+
+/* Does the line that `at` is in hold one of the words, near to it? */
+static int line_has(const char *text, const char *at, const char *end, const char *const *words,
+		    size_t n)
+{
+	const char *from = at, *to = at;
+
+	while (from > text && at - from < NEAR_BYTES && !scan_ends_line(from[-1]))
+		from--;
+	while (to < end && to - at < NEAR_BYTES && !scan_ends_line(*to))
+		to++;
+	for (size_t i = 0; i < n; i++)
+		for (const char *p = from; p + strlen(words[i]) <= to; p++)
+			if (!strncasecmp(p, words[i], strlen(words[i])))
+				return 1;
+	return 0;
+}
+
+/* A full bar of a loop that trains names its epoch or its loss; another one counted something that is over. */
+static int is_trained(const char *text, const char *at, const char *end)
+{
+	static const char *const words[] = { "loss", "epoch" };
+
+	return line_has(text, at, end, words, sizeof(words) / sizeof(words[0]));
+}
+
+/* tqdm's "| 12/500 [00:01<": the number in front of the slash; PLIM_UNKNOWN of a bar that is over. */
 static int bar_step(const char *text, const char *slash, const char *end, uint64_t *step)
 {
 	const char *p = slash, *q = slash + 1;
@@ -331,24 +363,16 @@ static int bar_step(const char *text, const char *slash, const char *end, uint64
 	    !is_of_steps(text, p))
 		return 0;
 	*step = number_at(p, slash);
+	if (*step && *step == number_at(slash + 1, end) && !is_trained(text, slash, end))
+		*step = PLIM_UNKNOWN;
 	return 1;
 }
 
-/* Does the line that `at` is in hold one of the words of progress? */
 static int is_progress(const char *text, const char *at, const char *end)
 {
 	static const char *const words[] = { "loss", "epoch", "it/s", "s/it", "lr", "acc" };
-	const char *from = at, *to = at;
 
-	while (from > text && at - from < 200 && !scan_ends_line(from[-1]))
-		from--;
-	while (to < end && to - at < 200 && !scan_ends_line(*to))
-		to++;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		for (const char *p = from; p + strlen(words[i]) <= to; p++)
-			if (!strncasecmp(p, words[i], strlen(words[i])))
-				return 1;
-	return 0;
+	return line_has(text, at, end, words, sizeof(words) / sizeof(words[0]));
 }
 
 /* "--batch 64", "n_ubatch = 512", "best iteration: 9" and "batch=64" are no progress. */
@@ -423,8 +447,10 @@ uint64_t scan_progress(const char *text, size_t n, uint64_t *most)
 		}
 		if (told) {
 			/* a bar that starts anew does not undo the steps whose losses were logged */
-			step = !found && step == MESSAGES_STEP_SOME ? step : found;
-			*most = found > *most ? found : *most;
+			step = (!found || found == PLIM_UNKNOWN) && step == MESSAGES_STEP_SOME
+				       ? step
+				       : found;
+			*most = found > *most && found != PLIM_UNKNOWN ? found : *most;
 		}
 	}
 	return step;

@@ -216,6 +216,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DETAIL, 1, "failed to allocate {tried} of pinned memory",
 	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DETAIL, 1, "ggml_vulkan: Failed to allocate pinned memory",
+	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "ggml_metal*error: failed to allocate buffer",
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "requested buffer size exceeds device*limit",
@@ -324,7 +326,11 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "try to increase --mem-fraction-static", NULL,
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Not enough memory to handle {code} prefill tokens",
-	  NULL, "lower --max-batch-prefill-tokens" },
+	  NULL, NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "alloc_req_slots runs out of memory",
+	  "the server's own table of requests was full, not the card",
+	  "fewer requests at a time (a smaller --max-running-requests), or another release: with "
+	  "few requests it is a slot that was not given back" },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, /* TGI */
 	  "Not enough memory to handle {code} total tokens", NULL,
 	  "lower --max-batch-total-tokens, or --max-batch-prefill-tokens" },
@@ -336,6 +342,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Make sure you have enough GPU RAM to fit the quantized model",
 	  "the quantized model did not fit on the card, so a part was put elsewhere", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* CuPy, whose pool has a limit of its own */
+	  "Out of memory allocating {tried} (allocated so far: {allocated}, limit set to: "
+	  "{allowed}",
+	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Out of memory allocating {tried} (allocated so far: {allocated}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* CuPy before 6 */
@@ -405,6 +415,8 @@ const struct messages_wording scan_wordings[] = {
 	  "maxTokensInPagedKvCache ({fits}) must be large enough to process", NULL,
 	  "a shorter max_seq_len to build for, or a larger kv_cache_free_gpu_mem_fraction with "
 	  "nothing else on the card: what is left holds less than one sequence" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "std::bad_alloc: out_of_memory: *failed to allocate {tried})", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "std::bad_alloc: out_of_memory: ", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "PT_DEVMEM Allocation failed for size::{tried}",
 	  "Gaudi's memory was full", NULL },
@@ -448,6 +460,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "DriverError(CUDA_ERROR_OUT_OF_MEMORY", NULL,
 	  NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "RMM_ERROR_OUT_OF_MEMORY (*Attempted to allocate: {tried}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "RMM_ERROR_OUT_OF_MEMORY", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "System is out of GPU and shared host memory",
 	  "the scene fits neither into the card nor into the host memory that it may borrow",
@@ -1105,6 +1119,14 @@ const struct messages_wording scan_wordings[] = {
 	  COMPILER_HELPS },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "could not compile *(signal: 9, SIGKILL",
 	  COMPILER_SAYS, COMPILER_HELPS },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, /* cargo */
+	  "process didn't exit successfully*build-script*(signal: 9, SIGKILL", COMPILER_SAYS,
+	  COMPILER_HELPS },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1,
+	  "process didn't exit successfully*rustc*(signal: 9, SIGKILL", COMPILER_SAYS,
+	  COMPILER_HELPS },
+	/* how Rust tells the end of any process */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "(signal: 9, SIGKILL", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "LLVM ERROR: out of memory", NULL, COMPILER_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_SHARED, 0, "Signal 7 (SIGBUS) received by PID {pid}",
 	  BUS_ERROR, NULL },
