@@ -235,9 +235,22 @@ static int has_own(const struct messages_event *e, const struct findings_told *t
 	return 0;
 }
 
-static int is_later(const struct advice_row *r, const struct findings_told *t)
+/* How much of the row's fix the text shows to be set: 0 nothing, 1 a part, 2 all of it. */
+static int tried(const struct advice_row *r, const struct messages_context *c)
 {
-	return r->last || (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
+	size_t flags, told;
+
+	if (!r->fix || !c->told || !*c->told || strchr(r->fix, '{'))
+		return 0;
+	told = messages_count_told(c->told, r->fix, &flags);
+	return !told ? 0 : told == flags ? 2 : 1;
+}
+
+static int is_later(const struct advice_row *r, const struct findings_told *t,
+		    const struct messages_context *c)
+{
+	return r->last || tried(r, c) == 1 ||
+	       (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
 }
 
 /* ---- what a row says of this failure ---- */
@@ -358,6 +371,65 @@ static size_t brief(const char *text)
 	return n;
 }
 
+/* Where a piece of "A, or B, with C" ends, and the next begins. */
+static size_t piece_of(const char *text, size_t *skip)
+{
+	static const char *const between[] = { ", or ", ", with ", " or ", ", " };
+
+	for (size_t i = 0; text[i]; i++)
+		for (size_t k = 0; k < sizeof(between) / sizeof(between[0]); k++)
+			if (!strncmp(text + i, between[k], strlen(between[k]))) {
+				*skip = i + strlen(between[k]);
+				return i;
+			}
+	*skip = strlen(text);
+	return *skip;
+}
+
+/* More of it is possible, however it is set. */
+static int is_less(const char *piece)
+{
+	static const char *const less[] = { "a smaller ", "smaller ", "fewer ", "a shorter ",
+					    "shorter ",   "less ",    "lower ", "a lower " };
+
+	for (size_t i = 0; i < sizeof(less) / sizeof(less[0]); i++)
+		if (!strncmp(piece, less[i], strlen(less[i])))
+			return 1;
+	return 0;
+}
+
+/* What is left of a row whose fix is set already: what names no flag, or less of it; "": nothing. */
+static const char *untried(const struct advice_row *r, char *out, size_t size)
+{
+	const char *from = r->first ? r->first : "";
+	size_t skip, n;
+
+	*out = 0;
+	for (; *from; from += skip) {
+		size_t had = strlen(out);
+
+		n = piece_of(from, &skip);
+		if ((memchr(from, '-', n) || memchr(from, '=', n) || memchr(from, '{', n)) &&
+		    !is_less(from))
+			continue;
+		if (had + n + 8 < size)
+			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "", (int)n, from);
+	}
+	return out;
+}
+
+/* What the text shows to be set already is not advised: what else the row has is. */
+static void advise_rest(const struct advice_row *r, struct findings_advised *out)
+{
+	char rest[256];
+
+	if (r->list != FINDINGS_HELPS || !*untried(r, rest, sizeof(rest)))
+		return;
+	lines_add(&out->lists[r->list], "%s", rest);
+	if (!*out->first)
+		snprintf(out->first, sizeof(out->first), "%s", rest);
+}
+
 static void advise(const struct advice_row *r, const struct messages_event *e,
 		   const struct messages_context *c, struct findings_advised *out)
 {
@@ -386,8 +458,12 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 		for (size_t i = 0; i < advice_row_count; i++)
 			if (!(programs_own && advice_rows[i].tasks && !advice_rows[i].program) &&
 			    applies(&advice_rows[i], e, t, c) &&
-			    is_later(&advice_rows[i], t) == later)
-				advise(&advice_rows[i], e, c, out);
+			    is_later(&advice_rows[i], t, c) == later) {
+				if (tried(&advice_rows[i], c) == 2)
+					advise_rest(&advice_rows[i], out);
+				else
+					advise(&advice_rows[i], e, c, out);
+			}
 }
 
 void findings_advise(const struct messages_event *e, const struct findings_told *t,

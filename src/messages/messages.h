@@ -401,6 +401,7 @@ struct messages_set {
 	double value;  /* < 0: it has no number */
 };
 
+#define MESSAGES_TOLD 2048
 struct messages_file {
 	struct messages_kind kind;
 	char *path;
@@ -410,6 +411,7 @@ struct messages_file {
 	struct messages_set set[MESSAGES_SETTINGS];
 	char script[64]; /* that a command of the text starts, the last one; "": none is shown */
 	uint64_t script_line;
+	char told[MESSAGES_TOLD]; /* commands and printed arguments, as far as there is room */
 };
 
 /* What was found in one or several files.  At most MESSAGES_EVENTS are kept. */
@@ -463,8 +465,15 @@ struct messages_context {
 	uint64_t program_line;
 	uint32_t program_file;
 	const char *script; /* that a command of its file starts; NULL: none is shown */
+	const char *told;   /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];
 };
+/*
+ * How many of the flags of `fix` ("--lowvram --tile 400", "num_ctx=4096, low_vram=True") stand in `told` with that value, or
+ * with one that is no larger where smaller is what helps; *flags is how many there are.
+ */
+size_t messages_count_told(const char *told, const char *fix, size_t *flags);
+
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out);
 

@@ -552,6 +552,7 @@ static void command(struct scan *s, const char *at)
 
 	if (scan_command(at, s->stop, file->script, sizeof(file->script)))
 		file->script_line = s->line;
+	scan_told(file->told, s->start, at, s->stop);
 }
 
 /* All that may begin at an anchor of the current line. */
@@ -576,6 +577,9 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
 		case SCAN_COMMAND: command(s, at); break;
+		case SCAN_ARGUMENTS:
+			scan_told(s->log->files.at[s->file].told, s->start, at, s->stop);
+			break;
 		default:
 			if (id >= SCAN_SETTING)
 				setting(s, &scan_settings[id - SCAN_SETTING], at);

@@ -131,6 +131,8 @@ struct scan_setting {
 };
 extern const struct scan_setting scan_settings[];
 extern const size_t scan_setting_count;
+/* What [at, stop) tells to be set, if it is no advice: kept as far as there is room. */
+void scan_told(char *told, const char *start, const char *at, const char *stop);
 /* "python x/train.py --batch 8" at `at`: the script's name, without its folder; 0: it starts none. */
 int scan_command(const char *at, const char *stop, char *name, size_t size);
 /* What a script of that name does, as most of its kind are called. */
@@ -156,6 +158,7 @@ enum scan_special {
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
 	SCAN_COMMAND,
+	SCAN_ARGUMENTS, /* of a program that is no script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };

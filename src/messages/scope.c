@@ -310,6 +310,7 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	const char *name = strrchr(outer, '/');
 
 	out->script = f->script[0] ? f->script : NULL;
+	out->told = f->told;
 	if (out->activity)
 		return;
 	out->activity = scan_script_does(name ? name + 1 : outer);

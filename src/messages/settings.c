@@ -762,3 +762,114 @@ enum messages_activity scan_script_does(const char *name)
 			return parts[i].does;
 	return MESSAGES_DOING_UNKNOWN;
 }
+
+/* ---- what a command or a dump of arguments tells ---- */
+
+void scan_told(char *told, const char *start, const char *at, const char *stop)
+{
+	size_t n = strlen(told), more = (size_t)(stop - at);
+
+	if (n + more + 2 > MESSAGES_TOLD || is_advised(start, at, stop))
+		return;
+	memcpy(told + n, at, more);
+	told[n + more] = ' ';
+	told[n + more + 1] = 0;
+	for (size_t i = n; told[i]; i++)
+		if (!(told[i] >= ' ' && told[i] <= '~'))
+			told[i] = ' ';
+}
+
+#define NAME_BYTES 48
+
+/* Flags of which less is what helps; of others only the same value counts. */
+static int is_size(const char *name)
+{
+	static const char *const parts[] = { "batch",  "size",   "tile",       "chunk",   "seq",
+					     "len",    "frame",  "envs",       "res",     "token",
+					     "ctx",    "ngl",    "layer",      "segment", "imgsz",
+					     "pixel",  "sample", "rays",       "n_rand",  "context",
+					     "height", "width",  "generations" };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strcasestr(name, parts[i]))
+			return 1;
+	return 0;
+}
+
+static char plain(char c)
+{
+	return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* Where the name stands in a text as a flag; NULL: nowhere. */
+static const char *find_flag(const char *text, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = text; *p; p++) {
+		size_t i = 0;
+
+		if (p > text && (is_name(p[-1]) || p[-1] == '.'))
+			continue;
+		while (i < n && p[i] && plain(p[i]) == plain(name[i]))
+			i++;
+		if (i == n && !is_name(p[i]) && p[i] != '-')
+			return p + n;
+	}
+	return NULL;
+}
+
+/* One flag of a fix: its name without dashes, and its value, which may be "". */
+static const char *next_flag(const char *p, char name[NAME_BYTES], char value[VALUE_BYTES])
+{
+	size_t n = 0;
+
+	p += strspn(p, " ,;\"'");
+	p += strspn(p, "-");
+	while (n + 1 < NAME_BYTES && (is_name(*p) || *p == '-' || *p == '.'))
+		name[n++] = *p++;
+	name[n] = value[0] = 0;
+	if (*p == '=' || (*p == ':' && p[1] == ' ') ||
+	    (*p == ' ' && p[1] != '-' && strcspn(p + 1, "= ") == strcspn(p + 1, " "))) {
+		p += strspn(p, "=: ");
+		for (n = 0; n + 1 < VALUE_BYTES && *p && !strchr(" ,;\"'", *p); p++)
+			value[n++] = *p;
+		value[n] = 0;
+	}
+	return p + strcspn(p, " ,;");
+}
+
+static int is_value_told(const char *name, const char *want, const char *got)
+{
+	char *want_end, *got_end;
+	double wanted = strtod(want, &want_end), had = strtod(got, &got_end);
+	static const char *const off[] = { "false", "off", "no", "none", "null", "0" };
+
+	if (!*want)
+		return !is_one_of(got, off, sizeof(off) / sizeof(off[0]));
+	if (want_end > want && got_end > got)
+		return is_size(name) ? had > 0 && had <= wanted : had >= wanted && had <= wanted;
+	return !strcasecmp(want, got);
+}
+
+size_t messages_count_told(const char *told, const char *fix, size_t *flags)
+{
+	char name[NAME_BYTES], want[VALUE_BYTES], got[VALUE_BYTES];
+	size_t count = 0;
+
+	*flags = 0;
+	while (*fix) {
+		const char *at;
+
+		fix = next_flag(fix, name, want);
+		if (strlen(name) < 3)
+			return 0; /* words, or code: no flags */
+		++*flags;
+		at = find_flag(told, name);
+		if (!at)
+			continue;
+		value_behind(at, at + strlen(at), got);
+		count += (size_t)is_value_told(name, want, got);
+	}
+	return count;
+}
