@@ -10,6 +10,7 @@ import tempfile
 
 import lib
 import made
+import page_reader
 from lib import failures
 from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, gan, module, user
 
@@ -18,11 +19,21 @@ MIB = made.MIB
 H200 = 143_130 * MIB  # its memory is 139.72 to 139.83 GiB (src/facts/gpus.c)
 
 
+shown = {}  # by finding: times that its page painted rows
+
+
 def report(snapshot):
-    with tempfile.NamedTemporaryFile(suffix=".pickle") as f:
+    """What is found; its page paints these very allocations."""
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as f, tempfile.NamedTemporaryFile("r", suffix=".html", newline="") as page:
         pickle.dump(snapshot, f, 4)
         f.flush()
-        return lib.result("report", f.name)["devices"]
+        told = lib.result("report", f.name, "-o", page.name)["devices"]
+        with open(page.name, encoding="utf-8", newline="") as written:
+            for part in page_reader.read(written.read())[0]:
+                failures.extend(f"{sys._getframe(1).f_code.co_name}: {fault}" for fault in part.mispainted())
+                for finding, rows in zip(part.device["findings"], part.shown()):
+                    shown[finding["id"]] = shown.get(finding["id"], 0) + bool(rows)
+        return told
 
 
 def explained(card, **snapshot):
@@ -771,4 +782,7 @@ programs = [f for f in list(globals().values())
             if getattr(f, "__code__", None) and f.__module__ == "__main__" and not f.__code__.co_argcount]
 for program in programs:
     program()
+for kind in ("leak", "kv_cache_growth", "gradients_live_in_forward", "duplicate_weights"):
+    if not shown.get(kind):
+        failures.append(f"no program had rows of {kind} to paint: {shown}")
 lib.finish(f"{len(programs)} programs: found what they do, and nothing else", least=len(programs))

@@ -66,6 +66,28 @@ class Part:
         frames = self.columns.get("stacks.frames", [0] * first[-1])
         return [self.frame(f) for f in frames[first[index]:first[index + 1]]]
 
+    def shown(self):
+        """Of each finding: its rows of allocs."""
+        first = self.columns.get("shown.first", [0] * (len(self.device["findings"]) + 1))
+        rows = self.columns.get("shown.rows", [])
+        assert len(first) == len(self.device["findings"]) + 1 and first[-1] == len(rows), "shown"
+        return [rows[a:b] for a, b in zip(first, first[1:])]
+
+    def mispainted(self):
+        """Findings whose rows are not what they speak of: not so many, not in order, or not its bytes, asked for or of
+        blocks.  What could be saved is a part of what is painted; of a staircase one stack's part is."""
+        sizes, leaks = self.rows("allocs", ["size", "block"]), {leak["finding"]: leak for leak in self.device["leaks"]}
+        for i, (finding, mine) in enumerate(zip(self.device["findings"], self.shown())):
+            if not mine:
+                continue
+            sums, bytes_ = [sum(sizes[row][k] for row in mine) for k in (0, 1)], finding["bytes"]
+            if finding["id"] in ("duplicate_weights", "foreach_temporaries"):
+                right = bytes_ <= sums[1]
+            else:
+                right = (leaks[i]["part_bytes"] if i in leaks and leaks[i]["loop"] else bytes_) in sums
+            if not right or mine != sorted(set(mine)) or min(len(mine), 4096) != len(finding["allocations"]):
+                yield f"{finding['id']} of {bytes_} bytes paints {len(mine)} rows of {sums}"
+
     def has(self, text):
         """Is it anywhere in the part?"""
         return text in json.dumps(self.head, ensure_ascii=False)

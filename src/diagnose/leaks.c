@@ -240,7 +240,7 @@ enum plim_status findings_find_leak(struct mem *m, const struct findings_input *
 		if (!strcmp(line->period, leak->period))
 			leak->per_repetition_bytes += line->each_bytes;
 	}
-	vec_release(m, &lines.all);
+	leaks_release(&x, &lines);
 	detect_end(&x);
 	return x.status;
 }
@@ -300,42 +300,45 @@ static enum findings_severity severity_of(const struct detecting *x, const struc
 		       : FINDINGS_WARN;
 }
 
-/* Does it stay?  Of a staircase nothing tells but that it lives when the last repetition begins. */
-static int stays(struct detecting *x, const struct leak_line *line, uint32_t alloc)
-{
-	const struct snapshot_alloc *a = &x->device->allocs[alloc];
-
-	/* a line that leaks may be the first to need a workspace, too */
-	if (line->loop_frame == TRACE_NONE && leak_on_purpose(detect_category(x, alloc)))
-		return 0;
-	if (a->born == TRACE_NONE || a->born < line->first_event || a->born > line->last_event)
-		return 0;
-	return line->loop_frame != TRACE_NONE
-		       ? timeline_lives(a, TIMELINE_ALLOCATED, line->last_event)
-		       : a->free_requested >= line->freed_end;
-}
-
-static int is_of_line(const struct detecting *x, const struct leak_line *line, uint32_t stack)
-{
-	if (stack == TRACE_NONE)
-		return line->frame == TRACE_NONE;
-	return timeline_user_frame(x->snapshot, stack) == line->frame ||
-	       (line->caller != TRACE_NONE && line->caller == line->frame &&
-		timeline_loop_frame(x->snapshot, stack) == line->frame);
-}
-
-static void list_allocations(struct detecting *x, const struct leak_line *line, struct finding *f)
+/* A staircase knows its place alone: it is about what was born there on it, and lives when the last repetition begins. */
+static void list_stairs(struct detecting *x, const struct leak_line *line, struct finding *f)
 {
 	for (uint32_t a = 0; a < x->device->alloc_count; a++) {
-		int inferred;
+		const struct snapshot_alloc *one = &x->device->allocs[a];
+		uint32_t stack =
+			snapshot_stackless(x->snapshot, one->stack) ? TRACE_NONE : one->stack;
 
-		if (stays(x, line, a) && is_of_line(x, line, detect_stack(x, a, &inferred)))
+		if (one->born != TRACE_NONE && one->born >= line->first_event &&
+		    one->born <= line->last_event && stack == line->stack &&
+		    timeline_lives(one, TIMELINE_ALLOCATED, line->last_event))
 			detect_about(x, f, a);
 	}
 }
 
-static void tell(struct detecting *x, const struct leak_line *line, uint64_t others,
-		 size_t other_lines)
+static int by_number(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void list_allocations(struct detecting *x, const struct leak_lines *lines,
+			     const struct leak_line *line, struct finding *f)
+{
+	uint32_t last = line->rows.last;
+
+	if (line->loop_frame != TRACE_NONE) {
+		list_stairs(x, line, f);
+		return;
+	}
+	for (uint32_t a = line->rows.first; a != TRACE_NONE;
+	     a = a == last ? TRACE_NONE : lines->next[a])
+		detect_about(x, f, a);
+	sort_items(f->about.at, f->about.n, sizeof(*f->about.at), by_number);
+}
+
+static void tell(struct detecting *x, const struct leak_lines *lines, const struct leak_line *line,
+		 uint64_t others, size_t other_lines)
 {
 	struct findings_leak leak = as_leak(x, line);
 	enum findings_severity severity = severity_of(x, line, leak.confidence);
@@ -346,7 +349,7 @@ static void tell(struct detecting *x, const struct leak_line *line, uint64_t oth
 	f->bytes_per_period = line->each_bytes;
 	f->period = line->period;
 	f->leak = leak;
-	list_allocations(x, line, f);
+	list_allocations(x, lines, line, f);
 	detect_place(x, f, line->stack, line->inferred);
 	f->frame = line->frame;
 	detect_title(x, f, "leak: %s more every %s, %s so far", text_size(a, line->each_bytes),
@@ -380,6 +383,6 @@ void detect_leaks(struct detecting *x)
 	for (size_t i = told; i < lines.all.n; i++)
 		others += lines.all.at[i].bytes;
 	for (size_t i = 0; i < told && !x->status; i++)
-		tell(x, &lines.all.at[i], i ? 0 : others, i ? 0 : lines.all.n - told);
-	vec_release(x->mem, &lines.all);
+		tell(x, &lines, &lines.all.at[i], i ? 0 : others, i ? 0 : lines.all.n - told);
+	leaks_release(x, &lines);
 }

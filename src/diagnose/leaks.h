@@ -8,6 +8,11 @@
 #define LEAKS_GRAPH_MIN 8 /* so many allocations, or stacks, a repetition are a graph, no result */
 #define LEAKS_TINY_PART 1000 /* of the peak: less must be certain to be a habit, or is not told */
 
+/* Allocations, from the first to the last by leak_lines.next; TRACE_NONE: none. */
+struct leak_rows {
+	uint32_t first, last;
+};
+
 /* A line of the program that keeps memory from repetition to repetition, its stacks put together. */
 struct leak_line {
 	const char *period;        /* what a repetition is called */
@@ -26,6 +31,7 @@ struct leak_line {
 	uint32_t first_event, last_event;
 	uint32_t
 		loop_frame; /* a staircase: the line that is entered once a repetition; TRACE_NONE */
+	struct leak_rows rows;
 	int inferred;
 };
 
@@ -43,9 +49,12 @@ static inline int leak_on_purpose(enum timeline_category c)
 
 struct leak_lines {
 	VEC(struct leak_line) all;
+	uint32_t *next; /* by allocation: the next one of its line */
 };
 
-/* Lines that outlive steps, and passes where they are no steps; the caller's to release. */
+void leaks_release(struct detecting *x, struct leak_lines *lines);
+
+/* Lines that outlive steps, and passes where they are no steps; leaks_release() when done. */
 void leaks_kept(struct detecting *x, struct leak_lines *out);
 
 /*

@@ -38,6 +38,7 @@ struct kept {
 	uint32_t gap;       /* the longest, in repetitions */
 	uint32_t freed_end; /* when the first of it went after the last boundary, or TRACE_NONE */
 	uint32_t first_event, last_event;
+	struct leak_rows rows;
 	uint8_t inferred;
 };
 
@@ -50,8 +51,28 @@ struct leaks {
 	const uint32_t *rank; /* passes: how many of the same phase came before; NULL for steps */
 	struct kept *stacks;
 	VEC(struct leak_line) lines;
+	uint32_t *next;      /* by allocation: the next one of its stack */
+	uint32_t *line_next; /* leak_lines.next */
+	VEC(struct sized {
+		uint64_t bytes;
+		uint32_t alloc;
+	})
+	newest;            /* of one stack */
 	uint32_t *line_of; /* by frame: index into lines + 1, or FOUND; 0: none yet */
 };
+
+/* ---- rows ---- */
+
+static void append_rows(struct leak_rows *to, struct leak_rows from, uint32_t *next)
+{
+	if (from.first == TRACE_NONE)
+		return;
+	if (to->first == TRACE_NONE)
+		to->first = from.first;
+	else
+		next[to->last] = from.first;
+	to->last = from.last;
+}
 
 /* ---- counting ---- */
 
@@ -130,6 +151,7 @@ static void count(struct leaks *l)
 		k->last_event = one->born;
 		k->live_bytes += gone > l->x->last ? l->x->tl->replay->block_bytes[a] : 0;
 		keep(k, l->x->tl->replay->block_bytes[a], p, l->n);
+		append_rows(&k->rows, (struct leak_rows){ a, a }, l->next);
 		k->inferred = (uint8_t)inferred;
 	}
 }
@@ -172,7 +194,8 @@ static struct leak_line *line_at(struct leaks *l, uint32_t frame)
 							  .first = UINT32_MAX,
 							  .first_event = UINT32_MAX,
 							  .freed_end = TRACE_NONE,
-							  .loop_frame = TRACE_NONE }),
+							  .loop_frame = TRACE_NONE,
+							  .rows = { TRACE_NONE, TRACE_NONE } }),
 				     x->err);
 		if (x->status)
 			return NULL;
@@ -181,26 +204,68 @@ static struct leak_line *line_at(struct leaks *l, uint32_t frame)
 	return &l->lines.at[l->line_of[frame] - 1];
 }
 
-static void add_stack(const struct leaks *l, struct leak_line *line, uint32_t stack,
-		      const struct kept *k)
+static int larger(const void *a, const void *b)
 {
-	uint32_t settled_end;
-	uint64_t each;
+	const struct sized *x = a, *y = b;
 
-	if (k->bytes > line->stack_bytes) {
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	return (x->alloc > y->alloc) - (x->alloc < y->alloc);
+}
+
+static void add_row(struct leaks *l, struct leak_line *line, uint32_t alloc)
+{
+	append_rows(&line->rows, (struct leak_rows){ alloc, alloc }, l->line_next);
+	line->bytes += l->x->tl->replay->block_bytes[alloc];
+}
+
+/*
+ * What a stack keeps is the line's.  Of the newest repetition it is what makes one like the others, the largest first;
+ * the rest is work that goes on.
+ */
+static void add_rows(struct leaks *l, struct leak_line *line, const struct kept *k)
+{
+	struct detecting *x = l->x;
+	uint32_t last = k->rows.last, next;
+	uint64_t left = k->most_bytes;
+
+	l->newest.n = 0;
+	for (uint32_t a = k->rows.first; a != TRACE_NONE && !x->status; a = next) {
+		struct sized one = { x->tl->replay->block_bytes[a], a };
+
+		next = a == last ? TRACE_NONE : l->next[a];
+		if (x->device->allocs[a].born < l->bounds[l->n - 2])
+			add_row(l, line, a);
+		else
+			x->status = vec_push(x->mem, &l->newest, one, x->err);
+	}
+	sort_items(l->newest.at, l->newest.n, sizeof(*l->newest.at), larger);
+	for (size_t i = 0; i < l->newest.n; i++) {
+		if (l->newest.at[i].bytes > left)
+			continue;
+		left -= l->newest.at[i].bytes;
+		add_row(l, line, l->newest.at[i].alloc);
+	}
+}
+
+static void add_stack(struct leaks *l, struct leak_line *line, uint32_t stack, const struct kept *k)
+{
+	uint64_t bytes = line->bytes, each;
+	uint32_t settled_end;
+
+	add_rows(l, line, k);
+	bytes = line->bytes - bytes;
+	if (bytes > line->stack_bytes) {
 		line->stack = stack;
-		line->stack_bytes = k->bytes;
+		line->stack_bytes = bytes;
 		line->inferred = k->inferred;
 	}
-	/* the newest counts as one more like the others: part of it may be work that goes on */
 	settled_end = k->newest_bytes ? k->settled_last : k->last;
 	each = k->first_bytes;
 	if (settled_end > k->first)
 		each = (k->bytes - k->newest_bytes - k->first_bytes) /
 		       distance(l, k->first, settled_end);
 	line->each_bytes += each;
-	line->bytes += k->bytes - k->newest_bytes;
-	line->bytes += k->newest_bytes < each ? k->newest_bytes : each;
 	line->live_bytes += k->live_bytes;
 	line->stacks++;
 	line->count += k->count;
@@ -240,13 +305,14 @@ static int by_caller(const void *a, const void *b)
 	return (x->frame > y->frame) - (x->frame < y->frame);
 }
 
-static void add_line(struct leak_line *to, const struct leak_line *from)
+static void add_line(const struct leaks *l, struct leak_line *to, const struct leak_line *from)
 {
 	if (from->stack_bytes > to->stack_bytes) {
 		to->stack = from->stack;
 		to->stack_bytes = from->stack_bytes;
 		to->inferred = from->inferred;
 	}
+	append_rows(&to->rows, from->rows, l->line_next);
 	to->bytes += from->bytes;
 	to->live_bytes += from->live_bytes;
 	to->each_bytes += from->each_bytes;
@@ -279,7 +345,7 @@ static void join_graphs(struct leaks *l)
 		int inside = at[i].frame != at[i].caller;
 
 		for (end = i + 1; end < l->lines.n && at[end].caller == at[i].caller; end++) {
-			add_line(&all, &at[end]);
+			add_line(l, &all, &at[end]);
 			inside |= at[end].frame != at[i].caller;
 		}
 		if (all.caller == TRACE_NONE || !inside || !leak_is_graph(&all) ||
@@ -363,7 +429,9 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 	l->n = (uint32_t)n;
 	l->period = period;
 	for (uint32_t s = 0; s < x->snapshot->stacks.n; s++)
-		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX, .freed_end = TRACE_NONE };
+		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX,
+					      .freed_end = TRACE_NONE,
+					      .rows = { TRACE_NONE, TRACE_NONE } };
 	count(l);
 	collect(l);
 	join_graphs(l);
@@ -406,15 +474,25 @@ static void look_between_periods(struct leaks *l, struct leak_lines *out)
 	look_between(l, periods->ends.at, n, requests ? "request" : "step", out);
 }
 
+void leaks_release(struct detecting *x, struct leak_lines *lines)
+{
+	vec_release(x->mem, &lines->all);
+	mem_free(x->mem, lines->next, x->device->alloc_count, sizeof(*lines->next));
+}
+
 void leaks_kept(struct detecting *x, struct leak_lines *out)
 {
 	size_t stacks = x->snapshot->stacks.n, frames = x->snapshot->frames.n, n = 0;
+	size_t allocs = x->device->alloc_count;
 	struct leaks l = { .x = x };
 	uint32_t *bounds = NULL, *rank = NULL;
 
 	l.stacks = mem_new(x->mem, stacks, sizeof(*l.stacks), x->err);
 	l.line_of = l.stacks ? mem_new(x->mem, frames, sizeof(*l.line_of), x->err) : NULL;
-	if (!l.line_of) {
+	l.next = l.line_of ? mem_new(x->mem, allocs, sizeof(*l.next), x->err) : NULL;
+	out->next = l.next ? mem_new(x->mem, allocs, sizeof(*out->next), x->err) : NULL;
+	l.line_next = out->next;
+	if (!out->next) {
 		x->status = mem_status(x->err);
 	} else {
 		while (n < x->in->steps->ends.n && x->in->steps->ends.at[n] <= x->last)
@@ -428,6 +506,8 @@ void leaks_kept(struct detecting *x, struct leak_lines *out)
 	mem_free(x->mem, bounds, x->passes.n + 1, sizeof(*bounds));
 	mem_free(x->mem, rank, x->passes.n, sizeof(*rank));
 	vec_release(x->mem, &l.lines);
+	vec_release(x->mem, &l.newest);
+	mem_free(x->mem, l.next, allocs, sizeof(*l.next));
 	mem_free(x->mem, l.line_of, frames, sizeof(*l.line_of));
 	mem_free(x->mem, l.stacks, stacks, sizeof(*l.stacks));
 }

@@ -302,6 +302,7 @@ struct old_gradients {
 	uint32_t largest; /* allocation, or TRACE_NONE */
 	uint32_t through; /* the most passes that one gradient lives through */
 	int zeroed_late;  /* freed in zero_grad, after the forward pass */
+	size_t worst;     /* the pass that most of them live through, which the finding is about */
 };
 
 static void find_fresh(struct detecting *x, struct old_gradients *o)
@@ -338,23 +339,35 @@ static size_t first_after(const struct old_gradients *o, uint32_t event)
 	return low;
 }
 
+/* Passes [first, end) that an allocation lives through. */
+struct lived {
+	size_t first, end;
+};
+
+static struct lived lived_of(const struct old_gradients *o, const struct snapshot_alloc *a)
+{
+	struct lived l = { a->born == TRACE_NONE ? 0 : first_after(o, a->born),
+			   a->free_requested == TRACE_NONE ? o->passes.n
+							   : first_after(o, a->free_requested) };
+
+	/* the one that it is freed in does not count */
+	if (l.end > l.first && a->free_requested <= o->passes.at[l.end - 1].end)
+		l.end--;
+	return l;
+}
+
 static void meet(struct detecting *x, struct old_gradients *o, uint32_t alloc)
 {
 	static const char *const zero[] = { "zero_grad", NULL };
 	const struct snapshot_alloc *a = &x->device->allocs[alloc];
-	size_t first = a->born == TRACE_NONE ? 0 : first_after(o, a->born);
-	size_t end =
-		a->free_requested == TRACE_NONE ? o->passes.n : first_after(o, a->free_requested);
+	struct lived l = lived_of(o, a);
 
-	/* the one that it is freed in does not count */
-	if (end > first && end <= o->passes.n && a->free_requested <= o->passes.at[end - 1].end)
-		end--;
-	if (end <= first)
+	if (l.end <= l.first)
 		return;
-	o->passes.at[first].old_bytes += (int64_t)a->requested_bytes;
-	if (end < o->passes.n)
-		o->passes.at[end].old_bytes -= (int64_t)a->requested_bytes;
-	o->through = end - first > o->through ? (uint32_t)(end - first) : o->through;
+	o->passes.at[l.first].old_bytes += (int64_t)a->requested_bytes;
+	if (l.end < o->passes.n)
+		o->passes.at[l.end].old_bytes -= (int64_t)a->requested_bytes;
+	o->through = l.end - l.first > o->through ? (uint32_t)(l.end - l.first) : o->through;
 	if (o->largest == TRACE_NONE ||
 	    a->requested_bytes > x->device->allocs[o->largest].requested_bytes)
 		o->largest = alloc;
@@ -393,8 +406,12 @@ static void tell_gradients(struct detecting *x, const struct old_gradients *o, u
 	uint32_t stack = detect_stack(x, o->largest, &inferred);
 
 	f->bytes = bytes;
-	for (size_t i = 0; i < x->gradients.n; i++)
-		detect_about(x, f, x->gradients.at[i]);
+	for (size_t i = 0; i < x->gradients.n; i++) {
+		struct lived l = lived_of(o, &x->device->allocs[x->gradients.at[i]]);
+
+		if (l.first <= o->worst && o->worst < l.end)
+			detect_about(x, f, x->gradients.at[i]);
+	}
 	detect_place(x, f, stack, inferred);
 	detect_title(x, f, "%s of old gradients stay through the next forward pass",
 		     text_size(a, bytes));
@@ -437,6 +454,7 @@ void detect_gradients_in_forward(struct detecting *x)
 	for (size_t i = 0; i < o.passes.n; i++) {
 		bytes += o.passes.at[i].old_bytes;
 		met += detect_material(x, (uint64_t)bytes) != 0;
+		o.worst = bytes > most ? i : o.worst;
 		most = bytes > most ? bytes : most;
 	}
 	if (!x->status && met >= STEPS_MIN && 2 * met > o.passes.n)

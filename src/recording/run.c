@@ -102,6 +102,20 @@ static void fill_columns(struct keeping *k)
 	}
 }
 
+/* The event at which the recording failed, if the run goes on there; see snapshot_device.survived. */
+static uint32_t survived(const struct keeping *k)
+{
+	uint32_t death = k->run->program->death;
+
+	for (size_t i = 0; death != TRACE_NONE && i < k->events.n; i++) {
+		uint32_t event = recorded_event(k, k->events.at[i].op);
+
+		if (event != TRACE_NONE && event >= death)
+			return k->action[i] == TRACE_OOM ? 0 : (uint32_t)i + 1;
+	}
+	return 0;
+}
+
 static enum plim_status add_labels(struct keeping *k, struct snapshot *t)
 {
 	enum plim_status st = PLIM_OK;
@@ -222,6 +236,7 @@ static enum plim_status give_trace(struct keeping *k, const struct recording_tak
 						  .time_us = k->time_us,
 						  .stack = k->stack,
 						  .stream = k->stream };
+		devices[k->run->device - k->run->from->devices].survived = survived(k);
 		t.devices = devices;
 		t.first_action = k->action;
 		st = set_settings(k, &t, k->run->settings, k->run->how.rules);

@@ -248,6 +248,11 @@ uint32_t snapshot_find_death(const struct snapshot_events *ev)
 	return TRACE_NONE;
 }
 
+uint32_t snapshot_find_end(const struct snapshot_device *d)
+{
+	return d->survived ? d->survived - 1 : snapshot_find_death(&d->events);
+}
+
 int snapshot_stack_names(const struct snapshot *t, uint32_t stack, const char *part)
 {
 	uint32_t n;

@@ -91,6 +91,11 @@ struct snapshot_device {
 	uint64_t contradictions;
 	uint32_t allocs_before;
 	uint32_t stale_events; /* dropped: older than a hole in a ring that was re-armed smaller */
+	/*
+	 * A run of a recording's requests that survives where the recording failed: 1 + this event.  What comes after it is
+	 * the failed program's end all the same.  0: a recording, or it fails too.
+	 */
+	uint32_t survived;
 };
 
 struct snapshot_frame {
@@ -349,6 +354,9 @@ static inline const char *snapshot_text(const struct snapshot *t, uint32_t strin
 
 /* The last failed request, if the program did not go on after it; TRACE_NONE. */
 uint32_t snapshot_find_death(const struct snapshot_events *ev);
+
+/* Where the program that made these requests failed and ended, whether this run of them fails there or not; TRACE_NONE. */
+uint32_t snapshot_find_end(const struct snapshot_device *d);
 
 /* Does the name of a function in the stack contain that? */
 int snapshot_stack_names(const struct snapshot *t, uint32_t stack, const char *part);

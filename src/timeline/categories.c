@@ -687,7 +687,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	st = out->stack ? PLIM_OK : mem_status(err);
 	if (!st) {
 		x.cues = cues;
-		x.death = snapshot_find_death(&tl->device->events);
+		x.death = snapshot_find_end(tl->device);
 		x.phase = out->phase;
 		x.rule = out->rule;
 		memset(out->stack, 0xff, allocs * sizeof(*out->stack));

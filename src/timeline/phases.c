@@ -93,7 +93,7 @@ static int gives_back(const struct tally *t)
 static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 {
 	const struct snapshot_device *d = tl->device;
-	uint32_t end = snapshot_find_death(&d->events), last = 0;
+	uint32_t end = snapshot_find_end(d), last = 0;
 	struct tally before = { 0 }, now = { 0 };
 	size_t passes = 0;
 

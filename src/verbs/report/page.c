@@ -3,6 +3,7 @@
 #include "host/host.h"
 #include "result_tables.h"
 #include "verbs/page.h"
+#include "verbs/recording.h"
 #include "verbs/report/report.h"
 
 #include <plimsoll/page.h>
@@ -149,6 +150,13 @@ static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct p
 	return st;
 }
 
+/* A snapshot as bytes does not say where the program of a run failed. */
+static void keep_end(struct snapshot *to, const struct snapshot *from)
+{
+	for (size_t i = 0; i < from->device_count && i < to->device_count; i++)
+		to->devices[i].survived = from->devices[i].survived;
+}
+
 /* It is read as a snapshot is: all that a report says of a recording can then be said of the run. */
 enum plim_status page_take_run(void *self, const struct snapshot *t, struct plim_err *err)
 {
@@ -163,6 +171,8 @@ enum plim_status page_take_run(void *self, const struct snapshot *t, struct plim
 					SOURCE_MEMORY_PLAIN, NULL, &in.source, err);
 	if (!st)
 		st = recording_new(p->title, &in, p->options->max_memory_bytes, &recording, err);
+	if (!st)
+		keep_end(recording->recording->snapshot, t);
 	if (!st)
 		st = plim_report_of(recording, p->options, &r, err);
 	if (!st)
