@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 struct watch_opts {
-	bool json, once, no_color, no_gpu, ask, here;
+	bool json, once, no_color, no_gpu, ask, here, redact;
 	const char *replay, *log, *nvml, *fail_on, *on, *command, *listen, *token_file, *textfile,
 		*root;
 	uint64_t width, interval, last;
@@ -60,6 +60,9 @@ static const struct opt watch_opt[] = {
 	OPT_STRING(0, "root", watch_opts, root, "FOLDER", NULL,
 		   "look at the proc, sys and dev below it instead of this machine's"),
 	OPT_HEADING("How to show it"),
+	OPT_FLAG(0, "redact", watch_opts, redact,
+		 "replace names of programs that not everybody has; in --log, --do and what is "
+		 "served, too"),
 	OPT_STYLE(watch_opts),
 	OPT_END
 };
@@ -527,7 +530,8 @@ static int open_one(const struct watch_opts *o, uint64_t pid, struct plim_watch 
 	struct plim_err err;
 
 	plim_watch_options_init(&options);
-	options.flags = (o->no_gpu ? PLIM_WATCH_NO_GPU : 0) | (o->here ? PLIM_WATCH_HERE : 0);
+	options.flags = (o->no_gpu ? PLIM_WATCH_NO_GPU : 0) | (o->here ? PLIM_WATCH_HERE : 0) |
+			(o->redact ? PLIM_WATCH_REDACT : 0);
 	options.log_path = o->log;
 	options.nvml_path = o->nvml;
 	options.root = o->root;

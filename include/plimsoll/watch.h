@@ -230,7 +230,7 @@ struct plim_watch {
 	double driver_silent_seconds; /* that the GPU's driver owes an answer for; null: it answers */
 	double cpu_seconds;           /* of processor time that watching has taken */
 	bool ended;         /* the process that was asked for is gone, or all of a replay is read */
-	const char **notes; /* what could not be seen, and why */
+	const char **notes; /* what could not be seen, and why; redacted: what is kept */
 	size_t note_count;  /* how many */
 	struct plim_watch_hidden *hidden; /* what owns the memory */
 };
@@ -238,7 +238,8 @@ struct plim_watch {
 enum plim_watch_flags {
 	PLIM_WATCH_NO_GPU = 1, /* do not ask for GPUs */
 	/* of the jobs that hold a GPU those alone that are where this process is: its container, Slurm job, user or cgroup */
-	PLIM_WATCH_HERE = 2
+	PLIM_WATCH_HERE = 2,
+	PLIM_WATCH_REDACT = 4 /* words in place of names of programs that not everybody has */
 };
 
 struct plim_watch_options {

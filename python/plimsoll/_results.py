@@ -2335,7 +2335,7 @@ class WatchFields(Object):
     ended: bool
     """the process that was asked for is gone, or all of a replay is read"""
     notes: list[str]
-    """what could not be seen, and why"""
+    """what could not be seen, and why; redacted: what is kept"""
     _objects: ClassVar[dict[str, type[Object]]] = {"jobs": WatchJob, "groups": WatchGroup, "cards": WatchCard, "alerts": WatchAlert}
 
 

@@ -35,6 +35,7 @@ struct watch_look {
 	char root[256];
 	uint64_t pid, start_time; /* PLIM_UNKNOWN: every job that holds a GPU */
 	bool only_here;           /* and is where we are */
+	bool redacts;             /* no path of a cgroup is told */
 	struct proc_here here;
 	struct gpu_looker *looker; /* NULL: GPUs are not asked for */
 	double patience_s;
@@ -74,6 +75,7 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 	proc_files_init(&l->files, !*l->root);
 	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
 	l->only_here = options->flags & PLIM_WATCH_HERE;
+	l->redacts = options->flags & PLIM_WATCH_REDACT;
 	if (l->only_here)
 		proc_here(l->root, &l->here);
 	if (l->pid != PLIM_UNKNOWN) {
@@ -412,7 +414,8 @@ enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, con
 							      : "its hardware (power or a brake)");
 	}
 	if (l->only_here && *l->here.path)
-		lines_add(&notes, "jobs outside of cgroup %s", l->here.path);
+		lines_add(&notes, "jobs outside of cgroup %s",
+			  l->redacts ? "(its path is redacted)" : l->here.path);
 	else if (l->only_here)
 		lines_add(&notes, "this process is in no cgroup of its own: every job is shown");
 	if (l->foreign)

@@ -182,22 +182,30 @@ def text_of(path):
 
 def deaths(program, fake, scratch):
     """A command that fails behind a shell: the alert says so, and what it says is data, not a line of the shell's."""
+    died(program, fake, scratch, "$(touch pwned);train.py")
+    with tempfile.TemporaryDirectory() as beside:
+        died(program, fake, beside, "job-", "--redact")
+
+
+def died(program, fake, scratch, name, *how):
     gate, log, told = (os.path.join(scratch, name) for name in ("go", "samples.jsonl", "told"))
     script = os.path.join(scratch, "$(touch pwned);train.py")
     with open(script, "w", encoding="utf-8") as f:
         f.write(WAITS)
     do = f'printf "%s %s %s\\n" "$PLIM_EVENT" "$PLIM_PID" "$PLIM_TEXT" >> "{told}"'
-    with watching(program, fake, "", "--log", log, "--on", "died,ended", "--do", do, "--", "/bin/sh", "-c",
+    with watching(program, fake, "", "--log", log, "--on", "died,ended", "--do", do, *how, "--", "/bin/sh", "-c",
                   '"$0" "$@"; exit $?', sys.executable, script, gate, 3, stderr=subprocess.PIPE, cwd=scratch) as watch:
         pid = int(until("the job", lambda: text_of(gate + ".pid").strip()))
-        until("two samples of it", lambda: text_of(log).count(f'"tree":[{{"pid":{pid},') >= 2)
+        # its name is looked at every two seconds: before, it may be that of the shell it was forked from
+        until("samples of it", lambda: text_of(log).count(f'"tree":[{{"pid":{pid},') >= 4)
         with open(gate, "w", encoding="ascii"):
             pass
         said = watch.process.communicate(timeout=LIMIT_S)[1].decode()
         expect(watch.process.returncode == 3, "exit code", watch.process.returncode, said)
     with open(told, encoding="utf-8") as f:
         lines = f.read().splitlines()
-    expect(len(lines) == 1 and re.match(r"died \d+ .*exit code 3", lines[0]) and "$(touch pwned)" in lines[0], "what --do was told", lines)
+    expect(len(lines) == 1 and re.match(r"died \d+ .*exit code 3", lines[0]) and name in lines[0], "what --do was told", lines)
+    expect(("train" in said + lines[0]) != bool(how), "redacted", how, said, lines)
     expect(not os.path.exists(os.path.join(scratch, "pwned")), "a name was run as a command")
 
 

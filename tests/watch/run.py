@@ -188,6 +188,55 @@ def growing(scratch):
     run("watch", "--replay", path, "--fail-on", "input", codes=(0,))
 
 
+SECRET = "hush"
+
+
+def planted(row):
+    """The secret in all that a job chose: names of programs, functions of a module of one's own."""
+    row = dict(row, tree=[dict(p, comm=f"{SECRET}{p['comm']}"[:15], wchan=f"{SECRET}_{p['wchan']}"[:40]) for p in row["tree"]])
+    for p, was in zip(row["tree"][1:], [p["comm"] for p in row["tree"][1:]]):
+        p["comm"] = "pt_data_worker" if was.startswith(SECRET + "pt_") else p["comm"]
+    return row
+
+
+def redacted_replay(data, scratch):
+    path = os.path.join(scratch, "secret.jsonl")
+    with open(path, "w", encoding="utf-8") as f:
+        print(json.dumps({"job": f"{SECRET}_train.py", "pid": 7}), file=f)
+        for row in samples(os.path.join(data, "watch", "input_sleep_run1.jsonl.xz")):
+            print(json.dumps(planted(row)), file=f)
+    for how in (), ("--json",):
+        plain, hidden = (run("watch", "--replay", path, *how, *more).stdout for more in ((), ("--redact",)))
+        expect(SECRET in plain and SECRET not in hidden.lower() and "redacted; kept are" in " ".join(hidden.split()), "replay", how, hidden[:300])
+        if how:
+            plain, hidden = (json.loads(x)["jobs"][0] for x in (plain, hidden))
+            expect(hidden["name"].startswith("job-"), hidden["name"])
+            expect(hidden["windows"] == plain["windows"] and {w["state"] for w in plain["windows"]} > {"input_source"}, "redacted", hidden["windows"])
+
+
+def redacted_live(fake, scratch):
+    """Shown or logged: nothing has the name; the log is judged as it was."""
+    script, log = (os.path.join(scratch, name) for name in (f"{SECRET}.py", "redacted.jsonl"))
+    with open(script, "w", encoding="utf-8") as f:
+        f.write(BUSY)
+    with subprocess.Popen([sys.executable, script]) as job:
+        said = f"pid={job.pid}"
+        try:
+            shown = live(fake, said, str(job.pid), "--once", "--json").stdout
+            hidden = live(fake, said, str(job.pid), "--once", "--json", "--redact", "--log", log).stdout
+            text = live(fake, said, "--once", "--redact").stdout
+        finally:
+            job.kill()
+    with open(log, encoding="utf-8") as f:
+        kept = f.read()
+    expect(SECRET in shown and json.loads(shown)["cards"][0]["uuid"], "a name to hide", shown[:300])
+    for what in hidden, text, kept:
+        expect(what and SECRET not in what, "live", what[:300])
+    hidden = json.loads(hidden)
+    expect(hidden["cards"][0]["uuid"] is None and hidden["cards"][0]["name"], hidden["cards"])
+    expect(result("watch", "--replay", log)["jobs"][0]["verdicts"][0]["state"] == hidden["jobs"][0]["verdicts"][0]["state"], "the log")
+
+
 def main():
     program, data, fake = sys.argv[1:4]
     start(program)
@@ -197,6 +246,8 @@ def main():
         made_driver(fake, scratch)
         bad_input(scratch)
         growing(scratch)
+        redacted_replay(data, scratch)
+        redacted_live(fake, scratch)
     finish("watch", least=60)
 
 

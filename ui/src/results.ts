@@ -476,5 +476,5 @@ export interface Watch {
 	driver_silent_seconds: number | null; // that the GPU's driver owes an answer for; null: it answers
 	cpu_seconds: number | null; // of processor time that watching has taken
 	ended: boolean; // the process that was asked for is gone, or all of a replay is read
-	notes: string[]; // what could not be seen, and why
+	notes: string[]; // what could not be seen, and why; redacted: what is kept
 }

@@ -170,7 +170,7 @@ static enum plim_status conclude(struct plim_watch *w, struct plim_err *err)
 		st = watch_fill_alerts(w, err);
 	if (!st && h->look)
 		st = watch_look_notes(h->look, &h->arena, &w->notes, &w->note_count, err);
-	return st;
+	return st ? st : watch_redact_rest(w, err);
 }
 
 /* ---- which jobs there are ---- */
@@ -228,6 +228,7 @@ static enum plim_status begin(const struct plim_watch_options *options, double w
 	h->window_s = h->options.window_s > 0 ? h->options.window_s : window_s;
 	host_mem_init(&h->mem, h->options.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
+	intern_init(&h->words, &h->mem);
 	*out = w;
 	return PLIM_OK;
 }
@@ -274,7 +275,7 @@ static enum plim_status job_of(struct plim_watch_hidden *h, const struct watch_s
 		 *name           ? name
 		 : *s->main.name ? s->main.name
 				 : "job");
-	return PLIM_OK;
+	return watch_redact_name(h, (*out)->name, sizeof((*out)->name), err);
 }
 
 static enum plim_status replay(struct plim_watch_hidden *h, struct watch_lines *lines,
@@ -290,6 +291,8 @@ static enum plim_status replay(struct plim_watch_hidden *h, struct watch_lines *
 		if (st || !more)
 			break;
 		st = job_of(h, &s, watch_lines_name(lines), &k, err);
+		if (!st)
+			st = watch_redact_sample(h, &s, err);
 		if (st)
 			break;
 		slot = watch_job_slot(k->job);
@@ -441,7 +444,11 @@ static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watc
 	snprintf(k->name, sizeof(k->name), "%s", seen->name);
 	snprintf(k->gpu, sizeof(k->gpu), "%s", seen->gpu);
 	s = watch_job_slot(k->job);
-	st = watch_look_sample(h->look, seen, s, err);
+	st = watch_redact_name(h, k->name, sizeof(k->name), err);
+	if (!st)
+		st = watch_look_sample(h->look, seen, s, err);
+	if (!st)
+		st = watch_redact_sample(h, s, err);
 	if (!st)
 		st = log_sample(h, s, err);
 	if (!st)
@@ -515,6 +522,7 @@ void plim_watch_free(struct plim_watch *w)
 	if (h->log >= 0)
 		close(h->log);
 	arena_release(&h->arena);
+	intern_release(&h->words);
 	free(h);
 	free(w);
 }

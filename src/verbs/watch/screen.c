@@ -415,7 +415,7 @@ static void put_page(struct text *t, const struct plim_watch *w, const struct pl
 	case PLIM_WATCH_PAGE_EVIDENCE:
 		if (j)
 			watch_put_job(t, j);
-		out_list(t, "Not seen", w->notes, w->note_count);
+		out_list(t, "Notes", w->notes, w->note_count);
 		break;
 	case PLIM_WATCH_PAGE_JOBS:
 	default: put_jobs(t, w, v, small); break;

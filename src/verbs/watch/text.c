@@ -206,6 +206,6 @@ enum plim_status plim_watch_text(const struct plim_watch *w, const struct plim_t
 			text_wrap_name(&t, 4, 6, w->groups[i].evidence[k]);
 		}
 	}
-	out_list(&t, "Not seen", w->notes, w->note_count);
+	out_list(&t, "Notes", w->notes, w->note_count);
 	return out_text(&t, write, ctx, err);
 }

@@ -56,6 +56,7 @@ struct plim_watch_hidden {
 	uint64_t page_bytes;
 	double time; /* of the newest sample of any job */
 	VEC(struct watch_raised) raised;
+	struct intern words;      /* redacted: a name's id is its word's number */
 	uint64_t xids[GPU_CARDS]; /* told before */
 };
 
@@ -64,6 +65,13 @@ enum plim_status watch_fill_cards(struct plim_watch *w, struct plim_err *err);
 enum plim_status watch_fill_groups(struct plim_watch *w, struct plim_err *err);
 enum plim_status watch_fill_processes(struct plim_watch *w, const struct watch_job *j,
 				      struct plim_watch_job *out, struct plim_err *err);
+
+/* With PLIM_WATCH_REDACT: a program's name, those in a sample, and what else a result tells (redact.c). */
+enum plim_status watch_redact_name(struct plim_watch_hidden *h, char *name, size_t room,
+				   struct plim_err *err);
+enum plim_status watch_redact_sample(struct plim_watch_hidden *h, struct watch_sample *s,
+				     struct plim_err *err);
+enum plim_status watch_redact_rest(struct plim_watch *w, struct plim_err *err);
 
 /* What holds now becomes alerts: each once an episode. */
 enum plim_status watch_fill_alerts(struct plim_watch *w, struct plim_err *err);

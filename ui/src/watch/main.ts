@@ -198,7 +198,7 @@ class App {
 					list("Seen", g.evidence),
 				),
 			),
-			list("Not seen", w.notes),
+			list("Notes", w.notes),
 		);
 	}
 
