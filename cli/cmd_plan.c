@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,8 @@ struct plan_opts {
 	const char *loss, *lengths, *quantize, *transformers;
 	uint64_t loss_chunk, longest;
 	bool padded, grouped;
-	const char *image_size, *image_grid, *cache, *paste;
+	const char *image_size, *image_grid, *cache, *paste, *lora_dropout;
+	struct opt_list from;
 	uint64_t beams;
 };
 
@@ -50,7 +50,11 @@ static const char *const saves[] = { "torch",    "pretrained", "state", "full",
 				     "full-gpu", "sharded",    "none",  NULL };
 
 static const struct opt plan_opt[] = {
-	OPT_U64('b', "batch", plan_opts, batch, "n", 1, 1 << 20, 1, "samples of a micro-batch"),
+	OPT_LIST('f', "from", plan_opts, from, "FILE",
+		 "take what is not given here from the run's configuration: TrainingArguments, "
+		 "Axolotl, LLaMA-Factory, accelerate, DeepSpeed, torchtune or PEFT, JSON or YAML"),
+	OPT_U64('b', "batch", plan_opts, batch, "n", 1, 1 << 20, OPT_NONE,
+		"samples of a micro-batch (1)"),
 	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, OPT_NONE,
 		"tokens of a sample (1024, or the model's positions if fewer)"),
 	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
@@ -77,11 +81,14 @@ static const struct opt plan_opt[] = {
 		   "(whole)"),
 	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
 		"a chunked loss, of this many tokens at a time (256)"),
-	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, 1, "micro-batches a step"),
+	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, OPT_NONE,
+		"micro-batches a step (1)"),
 	OPT_U64(0, "lora", plan_opts, lora, "rank", 1, 65536, OPT_NONE,
 		"train adapters of this rank instead of the weights"),
 	OPT_STRING(0, "lora-targets", plan_opts, lora_targets, "a,b", NULL,
 		   "names of the modules that have adapters (the family's usual ones)"),
+	OPT_STRING(0, "lora-dropout", plan_opts, lora_dropout, "RATE", NULL,
+		   "dropout in front of adapters, like 0.05 (none)"),
 	OPT_FLAG(0, "no-clip", plan_opts, no_clip, "gradients are not clipped"),
 	OPT_FLAG(0, "keep-outputs", plan_opts, keep_outputs,
 		 "the loop keeps a step's logits until the next"),
@@ -121,7 +128,8 @@ static const struct opt plan_opt[] = {
 		  "memory that PyTorch may reserve, instead"),
 	OPT_BYTES(0, "allowance", plan_opts, allowance, 0, OPT_NONE, OPT_NONE,
 		  "of --gpu, for what PyTorch does not allocate (896MiB)"),
-	OPT_U64(0, "gpus", plan_opts, gpus, "n", 1, 1 << 20, 1, "GPUs that train together"),
+	OPT_U64(0, "gpus", plan_opts, gpus, "n", 1, 1 << 20, OPT_NONE,
+		"GPUs that train together (1)"),
 	OPT_STRING(0, "parallel", plan_opts, parallel, "HOW", NULL,
 		   "ddp, zero1, zero2, zero3, fsdp1, fsdp2, fsdp2-zero2, tp, pp, ... (ddp)"),
 	OPT_STRING(
@@ -212,6 +220,8 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("flash-attn", "attention", "flash"),
 	OPT_ALIAS("flash-attention", "attention", "flash"), OPT_ALIAS("optim", "optimizer", NULL),
 	OPT_ALIAS("lora-r", "lora", NULL), OPT_ALIAS("lora-rank", "lora", NULL),
+	OPT_ALIAS("deepspeed", "from", NULL), OPT_ALIAS("config-file", "from", NULL),
+	OPT_ALIAS("fsdp", "parallel", NULL), OPT_ALIAS("deepspeed-config", "from", NULL),
 	OPT_ALIAS("lora-target", "lora-targets", NULL),
 	OPT_ALIAS("lora-target-modules", "lora-targets", NULL),
 	OPT_ALIAS("target-modules", "lora-targets", NULL),
@@ -227,6 +237,12 @@ static const struct opt plan_opt[] = {
 static uint64_t given(uint64_t n)
 {
 	return n == OPT_NONE ? 0 : n;
+}
+
+/* What is not given is as files say it, or 1. */
+static uint64_t or_one(const struct plan_opts *o, uint64_t n)
+{
+	return n != OPT_NONE ? n : !o->from.n;
 }
 
 static uint32_t flags_of(const struct plan_opts *o)
@@ -269,9 +285,9 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->optimizer = o->optimizer;
 	to->attention = o->attention;
 	to->checkpointing = o->checkpointing;
-	to->batch = o->batch;
+	to->batch = or_one(o, o->batch);
 	to->sequence = given(o->seq);
-	to->accumulate = o->accumulate;
+	to->accumulate = or_one(o, o->accumulate);
 	to->steps = o->steps;
 	to->lora_rank = given(o->lora);
 	to->lora_targets = o->lora_targets;
@@ -286,7 +302,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->recorded_count = o->recorded.n;
 	to->residents = given(o->residents);
 	to->component_bytes = given(o->component_bytes);
-	to->gpus = o->gpus;
+	to->gpus = or_one(o, o->gpus);
 	to->parallel = o->parallel;
 	to->tensor_parallel = given(o->tp);
 	to->pipeline_parallel = given(o->pp);
@@ -312,6 +328,9 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->beams = o->beams;
 	to->cache = o->cache;
 	to->paste = o->paste;
+	to->from_files = o->from.at;
+	to->from_count = o->from.n;
+	to->lora_dropout = o->lora_dropout;
 }
 
 /* "8B", "0.5b", "350M", "8030261248"; false: none of them. */
@@ -454,7 +473,7 @@ static int trace_file(const struct plan_opts *o, char path[4096])
 /* The other batch that is to be traced for a sweep or the largest batch: the largest of the sweep, or twice this one. */
 static uint64_t other_batch(const struct plan_opts *o)
 {
-	uint64_t most = o->max_batch ? 2 * o->batch : 0;
+	uint64_t batch = or_one(o, o->batch), most = o->max_batch ? 2 * batch : 0;
 	const char *s = o->sweep && !strncmp(o->sweep, "batch=", 6) ? o->sweep + 6 : "";
 
 	while (isdigit((unsigned char)*s)) {
@@ -464,7 +483,7 @@ static uint64_t other_batch(const struct plan_opts *o)
 		most = n > most ? n : most;
 		s = *end == ',' ? end + 1 : end;
 	}
-	return most == o->batch && *s != ',' && o->sweep ? 2 * most : most;
+	return most == batch && *s != ',' && o->sweep ? 2 * most : most;
 }
 
 /* A trace runs PyTorch as these options say, and no others: none is left out without a word. */
@@ -485,10 +504,12 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 		{ o->extra_tensors.n || o->residents != OPT_NONE, false,
 		  "--extra-tensor or --resident" },
 		{ o->tp != OPT_NONE || o->pp != OPT_NONE, false, "--tp or --pp" },
-		{ o->gpus > 1 || o->parallel, true, "--gpus or --parallel" },
+		{ (o->gpus != OPT_NONE && o->gpus > 1) || o->parallel, true,
+		  "--gpus or --parallel" },
+		{ o->from.n || o->lora_dropout, false, "--from or --lora-dropout" },
 		{ o->offload_activations || o->offload_optimizer || o->offload_params || o->save,
 		  false, "offloading or --save" },
-		{ o->batch > 1 || o->seq != OPT_NONE || o->accumulate > 1, true,
+		{ o->batch != OPT_NONE || o->seq != OPT_NONE || o->accumulate != OPT_NONE, true,
 		  "--batch, --seq or --accumulate" },
 		{ o->precision || o->optimizer || o->attention || o->checkpointing, true,
 		  "--precision, --optimizer, --attention or --checkpointing" },
@@ -531,53 +552,11 @@ static int plan_traced(const struct plan_opts *o, const struct plim_plan_options
 		if (plim_plan_open(path, options, out, &err))
 			return cmd_fail(&err);
 		most = o->max_batch ? (*out)->max_batch : PLIM_UNKNOWN;
-		if (most == PLIM_UNKNOWN || !most || most == other || most == o->batch)
+		if (most == PLIM_UNKNOWN || !most || most == other || most == options->batch)
 			return CMD_DONE;
 		other = most;
 	}
 	return CMD_DONE;
-}
-
-/* "org/name", as models are called on the Hugging Face hub. */
-static bool is_hub_id(const char *path)
-{
-	const char *slash = strchr(path, '/');
-
-	return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && path[0] != '.' &&
-	       access(path, F_OK);
-}
-
-/* Where the hub's library keeps what it has fetched. */
-static void hub_folder(char *out, size_t room)
-{
-	const char *cache = getenv("HF_HUB_CACHE"), *home = getenv("HF_HOME");
-	const char *user = getenv("HOME");
-
-	if (cache && *cache)
-		(void)snprintf(out, room, "%s", cache);
-	else if (home && *home)
-		(void)snprintf(out, room, "%s/hub", home);
-	else
-		(void)snprintf(out, room, "%s/.cache/huggingface/hub", user ? user : "");
-}
-
-/* Nothing is fetched; what was fetched before is named. */
-static void tell_hub(const char *id)
-{
-	char folder[2048], pattern[4096];
-	const char *slash = strchr(id, '/');
-	glob_t found;
-
-	hub_folder(folder, sizeof(folder));
-	(void)snprintf(pattern, sizeof(pattern), "%s/models--%.*s--%s/snapshots/*/config.json",
-		       folder, (int)(slash - id), id, slash + 1);
-	if (!glob(pattern, 0, NULL, &found))
-		cmd_say("the hub's cache has it: plimsoll plan %s", found.gl_pathv[0]);
-	else
-		cmd_say("nothing is fetched from the hub, and its cache (%s) does not have it: "
-			"give its config.json",
-			folder);
-	globfree(&found);
 }
 
 static int plan_open(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
@@ -588,14 +567,9 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 	struct plim_err err;
 	int code;
 
-	if (!traces && plim_plan_open(argc ? argv[0] : NULL, options, out, &err)) {
-		code = cmd_fail(&err);
-		if (argc && is_hub_id(argv[0]))
-			tell_hub(argv[0]);
-		return code;
-	}
 	if (!traces)
-		return CMD_DONE;
+		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err) ? cmd_fail(&err)
+										 : CMD_DONE;
 	code = refuse_untraced(o, argc > 1);
 	if (!code)
 		code = trace_file(o, path);
@@ -617,7 +591,7 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 
 	if (code)
 		return code;
-	if (!traces && !argc && o->layers == OPT_NONE && !o->params)
+	if (!traces && !argc && o->layers == OPT_NONE && !o->params && !o->from.n)
 		return cmd_usage("which model: a config.json, a safetensors file, --params 8B, or "
 				 "--layers, --hidden and --heads");
 	if (argc > 1 && !strstr(argv[0], "python") && !strstr(argv[0], "torchrun") &&

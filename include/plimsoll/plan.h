@@ -48,10 +48,11 @@ struct plim_plan_options {
 	const char *attention;     /* "sdpa" ... */
 	const char *checkpointing; /* "none", "full" ... */
 	const char *parallel;      /* how `gpus` share the work: "ddp", "fsdp2" ... */
-	uint64_t batch;            /* samples of a GPU and a step */
+	/* samples of a GPU and a step; 0: as `from_files` say, or 1 */
+	uint64_t batch;
 	/* tokens of a sample; 0: 1,024, or the positions of the model if fewer */
 	uint64_t sequence;
-	uint64_t accumulate; /* batches of a step */
+	uint64_t accumulate; /* batches of a step; 0: as `from_files` say, or 1 */
 	uint64_t steps;      /* to show; the answer does not depend on it */
 	/* side in pixels; 0: as configured, or no images for models that read too */
 	uint64_t image_size;
@@ -61,7 +62,7 @@ struct plim_plan_options {
 	const char *lora_targets;         /* names with commas; NULL: the family's usual ones */
 	uint64_t eval_batch;              /* 0: no evaluation */
 	uint64_t new_tokens;              /* generate: tokens of each sample */
-	uint64_t gpus;                    /* that train together */
+	uint64_t gpus;                    /* that train together; 0: as `from_files` say, or 1 */
 	const char *const *extra_tensors; /* tensors beside the model ("40x1024x1024:fp32") */
 	size_t extra_tensor_count;
 	uint64_t residents;       /* components that stay on the GPU beside the model */
@@ -114,6 +115,13 @@ struct plim_plan_options {
 	 * guess.  0: not given.
 	 */
 	uint64_t parameters;
+	/*
+	 * files of the run's configuration (TrainingArguments as JSON or YAML, Axolotl's, LLaMA-Factory's, accelerate's,
+	 * DeepSpeed's, torchtune's, PEFT's): what they say holds where it is not given here
+	 */
+	const char *const *from_files;
+	size_t from_count;
+	const char *lora_dropout; /* rate of the dropout in front of adapters, "0.05"; NULL: none */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
@@ -255,6 +263,17 @@ struct plim_plan_learned {
 	const char *evidence; /* where the recording shows it, and how it is carried over */
 };
 
+/* A key of a configuration that was read, or one that was not understood. */
+struct plim_plan_setting {
+	const char *file; /* as it was given; null: redacted */
+	const char *tool; /* whose configuration it is: "Axolotl", "DeepSpeed" */
+	/* with dots where it stands inside of others; null: redacted */
+	const char *key;
+	const char *value; /* as the file has it; null: redacted */
+	/* what it is here: an option of plan with its value; null: it was not understood, and may change memory */
+	const char *option;
+};
+
 struct plim_plan {
 	struct plim_plan_model model;   /* what was read */
 	uint64_t batch;                 /* samples of a micro-batch */
@@ -294,6 +313,9 @@ struct plim_plan {
 	/* of the recorded peak, after that; null: nothing was recorded */
 	uint64_t unexplained_bytes;
 	struct plim_plan_config config; /* the planned run itself, ready to be pasted */
+	struct plim_plan_setting
+		*settings_read; /* what was read from files of the run's configuration */
+	size_t settings_read_count;
 	struct plim_plan_hidden *hidden;
 };
 

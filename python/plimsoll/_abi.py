@@ -866,6 +866,9 @@ class plim_plan_options(Structure):
         ("recorded_count", c_size_t),
         ("paste", c_char_p),
         ("parameters", c_uint64),
+        ("from_files", POINTER(c_char_p)),
+        ("from_count", c_size_t),
+        ("lora_dropout", c_char_p),
     ]
 
 

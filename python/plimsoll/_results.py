@@ -1316,6 +1316,20 @@ class PlanLearned(Object):
     """where the recording shows it, and how it is carried over"""
 
 
+class PlanSetting(Object):
+    __slots__ = ()
+    file: str | None
+    """as it was given; null: redacted"""
+    tool: str | None
+    """whose configuration it is: 'Axolotl', 'DeepSpeed'"""
+    key: str | None
+    """with dots where it stands inside of others; null: redacted"""
+    value: str | None
+    """as the file has it; null: redacted"""
+    option: str | None
+    """what it is here: an option of plan with its value; null: it was not understood, and may change memory"""
+
+
 class PlanFields(Object):
     """The fields of plan/2 (docs/json.md)."""
 
@@ -1369,7 +1383,9 @@ class PlanFields(Object):
     """of the recorded peak, after that; null: nothing was recorded"""
     config: PlanConfig
     """the planned run itself, ready to be pasted"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "max_batch_range": Interval, "max_sequence_range": Interval, "learned": PlanLearned, "config": PlanConfig}
+    settings_read: list[PlanSetting]
+    """what was read from files of the run's configuration"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "max_batch_range": Interval, "max_sequence_range": Interval, "learned": PlanLearned, "config": PlanConfig, "settings_read": PlanSetting}
 
 
 class RanksFirst(Object):

@@ -380,9 +380,10 @@ _PLAN_ALIASES = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel", "allowance": "allowance_bytes", "host_memory": "host_memory_bytes", "resident": "residents",
     "offload_activations": "activations", "offload_optimizer": "optimizer_on", "offload_params": "parameters_on",
-    "max_memory": "max_memory_bytes", "extra_tensor": "extra_tensors",
+    "max_memory": "max_memory_bytes", "extra_tensor": "extra_tensors", "from": "from_files",
 }
-_PLAN_LISTS = {"extra_tensors": "extra_tensor_count", "calibrate": "calibrate_count", "recorded": "recorded_count"}
+_PLAN_LISTS = {"extra_tensors": "extra_tensor_count", "calibrate": "calibrate_count", "recorded": "recorded_count",
+               "from_files": "from_count"}
 _PLAN_RELEASES = ("torch", "transformers")
 
 
@@ -446,6 +447,8 @@ def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     options = _native.options("plan")
     known = recipe_names()
     keep: list[Any] = []
+    if recipe.get("from_files") or recipe.get("from"):  # what is not given is as files say it
+        options.batch = options.accumulate = options.gpus = 0
     for given, value in recipe.items():
         if given not in known:
             import difflib

@@ -58,6 +58,16 @@ class SameAsTheProgram(unittest.TestCase):
                   "--seq", "256", "--memory", "64MiB")
         self.assertIs(plan.fits, False)
 
+    def test_plan_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.yaml")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write("output_dir: out\nper_device_train_batch_size: 2\nmax_seq_length: 256\nbf16: true\nneftune_noise_alpha: 5\n")
+            plan = plimsoll.plan(**MODEL, from_files=path, memory="1 GiB")
+            self.assertEqual((plan.batch, plan.sequence, plan.fits), (2, 256, None))
+            self.assertEqual([s.key for s in plan.settings_read if s.option is None], ["neftune_noise_alpha"])
+            self.assertEqual(plimsoll.plan(**MODEL, from_files=[path], batch=1).batch, 1)  # what is given stays
+
     def test_verify(self):
         for one in some("checkpoints", 6):
             result = plimsoll.verify(one)

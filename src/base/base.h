@@ -18,6 +18,7 @@
 #include "json.h"
 #include "known.h"
 #include "mem.h"
+#include "nested.h"
 #include "options.h"
 #include "small_file.h"
 #include "source.h"

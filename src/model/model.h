@@ -331,6 +331,14 @@ void model_release(struct model *m);
  */
 enum plim_status model_load(struct model *m, const char *path, struct plim_err *err);
 
+/*
+ * "org/name", as models are called on the Hugging Face hub, and no file is; where its library keeps what it has fetched, and
+ * the config.json of that model there (false: it was not fetched).  Nothing is fetched here.
+ */
+bool model_is_hub_name(const char *path);
+void model_hub_folder(char *out, size_t room);
+bool model_find_in_hub(const char *name, char *out, size_t room);
+
 /* A config.json that is in memory; `name` stands for the path in messages. */
 enum plim_status model_read_config(struct model *m, const char *name, const void *bytes, size_t n,
 				   struct plim_err *err);

@@ -38,6 +38,18 @@ static bool is_doubted(const struct model *m, const struct plan_recipe *r)
 			       (*m->quantizer && !m->quantized && !m->stored.name));
 }
 
+static bool is_foreign(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->foreign;
+}
+
+static bool is_partly_read(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->partly_read;
+}
+
 static bool is_unnamed_class(const struct model *m, const struct plan_recipe *r)
 {
 	(void)r;
@@ -130,8 +142,7 @@ static bool is_gathered(const struct model *m, const struct plan_recipe *r)
 static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->task == PLAN_TRAIN &&
-	       (r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED);
+	return r->task == PLAN_TRAIN && (r->optimizer == PLAN_ADAMW_8BIT || plan_is_paged(r));
 }
 
 static bool is_checkpointed_where_it_sees(const struct model *m, const struct plan_recipe *r)
@@ -198,6 +209,10 @@ static const struct doubt {
 } doubts[] = {
 	{ is_guessed, NULL, PLAN_ASSUMED, 150, 250, "an architecture that is not known here" },
 	{ is_doubted, NULL, PLAN_ASSUMED, 150, 250, "part of the model is not known here" },
+	{ is_partly_read, NULL, PLAN_ASSUMED, 150, 250,
+	  "part of the run's configuration is not known here" },
+	{ is_foreign, NULL, PLAN_ASSUMED, 150, 150,
+	  "the library that trains has modules of its own" },
 	{ is_counted, NULL, PLAN_ASSUMED, 150, 200,
 	  "of the model only the number of parameters is known: the rest is as Llama's usually "
 	  "is" },

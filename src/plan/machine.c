@@ -8,7 +8,7 @@ static int is_measured(const struct plan_recipe *r)
 		    r->save == PLAN_SAVE_STATE || (r->save == PLAN_SAVE_FULL && plan_is_sharded(r));
 
 	return r->activations <= PLAN_SAVE_ON_CPU_PINNED && !plan_is_deepspeed(r) && !files &&
-	       r->optimizer != PLAN_ADAMW_PAGED;
+	       !plan_is_paged(r);
 }
 
 /*
@@ -78,7 +78,7 @@ static bool loads(const struct plim_plan *p)
 
 static bool pages(const struct plim_plan *p)
 {
-	return p->hidden->recipe.optimizer == PLAN_ADAMW_PAGED;
+	return plan_is_paged(&p->hidden->recipe);
 }
 
 static bool offloads_checkpoints(const struct plim_plan *p)

@@ -40,6 +40,12 @@ static const struct option {
 		name, kind, true, offsetof(struct plim_plan_options, field), NOWHERE, NULL, NULL, \
 			0                                                                         \
 	}
+/* Of the run, but not of what `recorded` says. */
+#define OF_RUN(name, kind, at)                                \
+	{                                                     \
+		name, kind, false, at, NOWHERE, NULL, NULL, 0 \
+	}
+#define AT(field) offsetof(struct plim_plan_options, field)
 	COPIED("batch", true, batch, batch),
 	COPIED("seq", true, sequence, sequence),
 	ONE_OF("precision", true, precision, precision, "precision", plan_precision_names,
@@ -83,6 +89,10 @@ static const struct option {
 	       plan_place_names, PLAN_PLACES),
 	ONE_OF("load", true, load, load, "way to load", plan_load_names, PLAN_LOADS),
 	ONE_OF("save", false, save, save, "way to save", plan_save_names, PLAN_SAVES),
+	OF_RUN("lora-targets", TEXT, AT(lora_targets)),
+	OF_RUN("lora-dropout", TEXT, AT(lora_dropout)),
+	OF_RUN("longest", NUMBER, AT(longest)),
+	OF_RUN("grouped", FLAG, PLIM_PLAN_GROUPED),
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
@@ -123,6 +133,7 @@ static const struct {
 	{ "optimizer", "adamw_8bit", "adamw-8bit", "adamw-8bit" },
 	{ "optimizer", "paged_adamw", "adamw-paged", "adamw-paged" },
 	{ "optimizer", "paged_adamw_32bit", "adamw-paged", "adamw-paged" },
+	{ "optimizer", "paged_adamw_8bit", "adamw-paged-8bit", "adamw-paged-8bit" },
 	{ "attention", "flash_attention_2", "flash", "flash" },
 	{ "attention", "flash_attn", "flash", "flash" },
 	{ "quantize", "4bit", "nf4", "nf4" },
@@ -132,6 +143,14 @@ static const struct {
 	{ "task", "training", "train", "train" },
 	{ "task", "inference", "infer", "infer" },
 	{ "task", "generation", "generate", "generate" },
+	{ "parallel", "fsdp", "fsdp2", "fsdp2" },
+	{ "parallel", "full_shard", "fsdp1", "fsdp1" },
+	{ "parallel", "full_shard auto_wrap", "fsdp1", "fsdp1" },
+	{ "parallel", "shard_grad_op", "fsdp1-zero2", "fsdp1-zero2" },
+	{ "parallel", "shard_grad_op auto_wrap", "fsdp1-zero2", "fsdp1-zero2" },
+	{ "parallel", "multi_gpu", "ddp", "ddp" },
+	{ "parallel", "0", "ddp", "ddp" },
+	{ "parallel", "1", "zero1", "zero1" },
 	{ "parallel", "2", "zero2", "zero2" },
 	{ "parallel", "3", "zero3", "zero3" },
 	{ "parallel", "zero-2", "zero2", "zero2" },
@@ -187,6 +206,51 @@ static enum plim_status read_plain(struct plan_recipe *r, const struct plim_plan
 		st = choose(row, plan_value(row->name, given, trains), to, err);
 	}
 	return st;
+}
+
+/* Is it a value that the option has, or one that is checked where it is read? */
+static bool has_value(const struct option *row, const char *value)
+{
+	const char *known = plan_value(row->name, value, true);
+
+	for (unsigned i = 0; i < row->n; i++)
+		if (!strcmp(row->names[i], known))
+			return true;
+	return !row->n;
+}
+
+enum plan_given plan_give_option(struct plim_plan_options *o, const char *name, const char *value)
+{
+	const struct option *row = options;
+	uint64_t n, *number;
+	const char **text;
+	char *end;
+
+	while (row < options + OPTIONS && strcmp(name, row->name) != 0)
+		row++;
+	if (row == options + OPTIONS)
+		return PLAN_NOT_TAKEN;
+	if (row->kind == FLAG) {
+		o->flags |= (uint32_t)row->from;
+		return PLAN_TAKEN;
+	}
+	if (row->kind == TEXT) {
+		text = (const char **)(void *)((char *)o + row->from);
+		if (!has_value(row, value))
+			return PLAN_NOT_TAKEN;
+		if (*text)
+			return strcmp(*text, value) ? PLAN_TAKEN_BEFORE : PLAN_TAKEN;
+		*text = value;
+		return PLAN_TAKEN;
+	}
+	n = strtoull(value, &end, 10);
+	number = (uint64_t *)(void *)((char *)o + row->from);
+	if (!isdigit((unsigned char)*value) || *end || !n || n > MODEL_SIZE)
+		return PLAN_NOT_TAKEN;
+	if (*number)
+		return *number == n ? PLAN_TAKEN : PLAN_TAKEN_BEFORE;
+	*number = n;
+	return PLAN_TAKEN;
 }
 
 static enum plim_status unknown_option(const char *name, struct plim_err *err)
@@ -337,6 +401,17 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	return st;
 }
 
+/* "0.05"; any rate but 0 takes the same. */
+static enum plim_status read_dropout(struct plan_recipe *r, const char *text, struct plim_err *err)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	if (n && (n != strspn(text, "0123456789.e-") || !isdigit((unsigned char)text[n - 1])))
+		return err_set(err, PLIM_E_ARG, "a rate of dropout is like 0.05, not '%s'", text);
+	r->lora_dropout = n && strcspn(text, "123456789") < strcspn(text, "e");
+	return PLIM_OK;
+}
+
 #define EVAL_PASSES 2                   /* the first one takes memory that later ones find */
 #define TOKENS_MOST ((uint64_t)1 << 26) /* of a sample */
 #define LENGTHS_MOST 1000
@@ -411,7 +486,7 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 	if (r->task != PLAN_TRAIN && (r->activations || r->optimizer_on || r->parameters_on))
 		return err_set(err, PLIM_E_ARG, "only training is offloaded");
 	if ((r->optimizer_on || r->parameters_on) &&
-	    (r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED))
+	    (r->optimizer == PLAN_ADAMW_8BIT || plan_is_paged(r)))
 		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
 			       plan_optimizer_names[r->optimizer]);
 	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS && !r->checkpointing)
@@ -452,6 +527,11 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = read_checkpointing(r, o->checkpointing, err);
 	if (!st)
 		st = read_targets(h, o->lora_targets, err);
+	if (!st)
+		st = read_dropout(r, o->lora_dropout, err);
+	r->partly_read = h->partly_read;
+	r->foreign = h->foreign;
+	r->zero = h->zero;
 	r->image_width = o->image_width;
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
 	if (o->loss_chunk && !o->loss)
@@ -534,10 +614,7 @@ enum plim_status plan_check_asked(const struct plim_plan_options *o, const struc
 				  struct plim_err *err)
 {
 	const struct option others[] = {
-		ELSEWHERE("longest", NUMBER, longest),
 		ELSEWHERE("lengths", TEXT, lengths),
-		ELSEWHERE("lora-targets", TEXT, lora_targets),
-		{ "grouped", FLAG, true, PLIM_PLAN_GROUPED, NOWHERE, NULL, NULL, 0 },
 		ELSEWHERE("resident", NUMBER, residents),
 		ELSEWHERE("extra-tensor", NUMBER, extra_tensor_count),
 		ELSEWHERE("image-grid", NUMBER, image_grid),

@@ -18,6 +18,37 @@
 #define PERSISTENT ((uint64_t)100000)    /* stage3_param_persistence_threshold: smaller ones stay */
 #define SUB_GROUP ((uint64_t)1000000000) /* sub_group_size: elements that step together */
 
+/* As configured; "auto" is the Trainer's, some product of the model's width. */
+static uint64_t size_of(const struct builder *b, uint64_t given, uint64_t usual, double of_width,
+			bool squared)
+{
+	double width = (double)b->m->towers[MODEL_TEXT].hidden;
+
+	if (given == PLAN_ZERO_AUTO)
+		return (uint64_t)(of_width * width * (squared ? width : 1));
+	return given ? given : usual;
+}
+
+static uint64_t bucket_of(const struct builder *b)
+{
+	return size_of(b, b->r->zero.bucket, BUCKET, 1, true);
+}
+
+static uint64_t prefetch_of(const struct builder *b)
+{
+	return size_of(b, b->r->zero.prefetch, PREFETCH, 0.9, true);
+}
+
+static uint64_t persistent_of(const struct builder *b)
+{
+	return size_of(b, b->r->zero.persistent, PERSISTENT, 10, false);
+}
+
+static uint64_t reuse_of(const struct builder *b)
+{
+	return size_of(b, b->r->zero.reuse, REUSE, 0, false);
+}
+
 static unsigned width_of(const struct builder *b)
 {
 	return tape_dtype_bytes[b->compute];
@@ -112,7 +143,7 @@ static void take_bucket(struct builder *b)
 {
 	if (b->parallel->scattered == TAPE_NONE)
 		b->parallel->scattered =
-			tape_store(&b->t, BUCKET * width_of(b), TIMELINE_WORKSPACE);
+			tape_store(&b->t, bucket_of(b) * width_of(b), TIMELINE_WORKSPACE);
 }
 
 static void back(struct builder *b)
@@ -201,9 +232,9 @@ const struct way parallel_zero2 = {
 
 /* ---- stage 3 ---- */
 
-static bool is_persistent(const struct tape_param *x)
+static bool is_persistent(const struct builder *b, const struct tape_param *x)
 {
-	return x->n < PERSISTENT;
+	return x->n < persistent_of(b);
 }
 
 /* Shares one by one, then flat; small ones stay whole beside them. */
@@ -229,8 +260,8 @@ static void wrap_zero3(struct builder *b)
 			}
 			x->store = tape_store(t, part * width_of(b), TIMELINE_PARAMETER);
 			own += part;
-			p->units[k].whole += is_persistent(x) ? 0 : part * b->copies;
-			if (is_persistent(x))
+			p->units[k].whole += is_persistent(b, x) ? 0 : part * b->copies;
+			if (is_persistent(b, x))
 				p->full.at[param] = whole;
 			else
 				tape_let(t, whole);
@@ -253,11 +284,12 @@ static void gather(struct builder *b, uint32_t unit, uint64_t most)
 		u->coming = tape_store(&b->t, n * width_of(b), TIMELINE_PARAMETER);
 		return;
 	}
-	if (u->coming == TAPE_NONE || u->whole > PREFETCH)
-		u->full = tape_store(&b->t,
-				     (u->coming == TAPE_NONE ? u->whole : u->whole - PREFETCH) *
-					     width_of(b),
-				     TIMELINE_PARAMETER);
+	if (u->coming == TAPE_NONE || u->whole > prefetch_of(b))
+		u->full =
+			tape_store(&b->t,
+				   (u->coming == TAPE_NONE ? u->whole : u->whole - prefetch_of(b)) *
+					   width_of(b),
+				   TIMELINE_PARAMETER);
 	u->open = true;
 }
 
@@ -280,7 +312,7 @@ static void enter(struct builder *b, uint32_t unit)
 {
 	gather(b, unit, UINT64_MAX);
 	if (unit + 1 < b->parallel->root)
-		gather(b, unit + 1, PREFETCH);
+		gather(b, unit + 1, prefetch_of(b));
 }
 
 /* Does the backward pass come back to it soon? */
@@ -289,9 +321,9 @@ static void leave(struct builder *b, uint32_t unit)
 	struct parallel *p = b->parallel;
 	uint64_t behind = p->units[p->root].whole;
 
-	for (uint32_t u = unit + 1; u < p->root && behind < REUSE; u++)
+	for (uint32_t u = unit + 1; u < p->root && behind < reuse_of(b); u++)
 		behind += p->units[u].whole;
-	if (!p->ready || !b->t.grad || 2 * behind >= REUSE)
+	if (!p->ready || !b->t.grad || 2 * behind >= reuse_of(b))
 		release(b, unit);
 }
 
@@ -310,7 +342,7 @@ static void back_enter(struct builder *b, uint32_t unit)
 {
 	gather(b, unit, UINT64_MAX);
 	if (unit)
-		gather(b, unit - 1, PREFETCH);
+		gather(b, unit - 1, prefetch_of(b));
 }
 
 static void back_leave(struct builder *b, uint32_t unit)
@@ -329,7 +361,7 @@ static void done_zero3(struct builder *b)
 		back_leave(b, u);
 		n += p->units[u].whole;
 	}
-	tape_touch(&b->t, (n < BUCKET ? n : BUCKET) * width_of(b));
+	tape_touch(&b->t, (n < bucket_of(b) ? n : bucket_of(b)) * width_of(b));
 	parallel_put_back(b);
 	p->ready = true;
 }

@@ -39,6 +39,8 @@ struct value build_param(struct builder *b, enum model_tower tower, uint32_t blo
 	return param_of(b, module(b, tower, block, role), part);
 }
 
+#define LORA_DROPOUT 0.1 /* any rate takes the same */
+
 /*
  * peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype.  On quantized weights
  * the sum stays as it is, and what comes of 4 bits is cloned first.
@@ -56,6 +58,8 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	if (quantized && b->r->quantize != PLAN_INT8)
 		tape_set(t, &y, op_contiguous(t, y));
 	in = op_cast(t, x, down.dtype);
+	if (b->r->lora_dropout)
+		tape_set(t, &in, op_dropout(t, in, LORA_DROPOUT));
 	low = op_linear(t, in, down, none, b->r->lora_rank);
 	high = op_linear(t, low, up, none, out);
 	tape_drop(t, &low);

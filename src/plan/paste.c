@@ -7,10 +7,15 @@
 #include <string.h>
 
 static const char *const optim_names[PLAN_OPTIMIZERS] = {
-	[PLAN_ADAMW] = "\"adamw_torch\"",         [PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
-	[PLAN_ADAMW_LOOP] = "\"adamw_torch\"",    [PLAN_SGD] = "\"sgd\"",
-	[PLAN_SGD_MOMENTUM] = "\"sgd\"",          [PLAN_ADAFACTOR] = "\"adafactor\"",
-	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"", [PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
+	[PLAN_ADAMW] = "\"adamw_torch\"",
+	[PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
+	[PLAN_ADAMW_LOOP] = "\"adamw_torch\"",
+	[PLAN_SGD] = "\"sgd\"",
+	[PLAN_SGD_MOMENTUM] = "\"sgd\"",
+	[PLAN_ADAFACTOR] = "\"adafactor\"",
+	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"",
+	[PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
+	[PLAN_ADAMW_PAGED_8BIT] = "\"paged_adamw_8bit\"",
 };
 static const char *const attention_names[PLAN_ATTENTIONS] = {
 	[PLAN_SDPA] = "sdpa",

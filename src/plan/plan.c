@@ -7,10 +7,10 @@
 const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32",          "bf16-autocast",
 							    "fp16-autocast", "bf16-pure",
 							    "bf16-weights",  "bf16-master" };
-const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "adamw-fused",
-							    "adamw-loop",   "sgd",
-							    "sgd-momentum", "adafactor",
-							    "adamw-8bit",   "adamw-paged" };
+const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = {
+	"adamw",      "adamw-fused", "adamw-loop",      "sgd", "sgd-momentum", "adafactor",
+	"adamw-8bit", "adamw-paged", "adamw-paged-8bit"
+};
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger" };
 const char *const plan_quantize_names[PLAN_QUANTIZES] = { "none", "nf4", "nf4-double", "int8" };
@@ -37,6 +37,11 @@ void plan_recipe_init(struct plan_recipe *r)
 				   .tp = 1,
 				   .pp = 1,
 				   .device = plan_device_default };
+}
+
+bool plan_is_paged(const struct plan_recipe *r)
+{
+	return r->optimizer == PLAN_ADAMW_PAGED || r->optimizer == PLAN_ADAMW_PAGED_8BIT;
 }
 
 bool plan_is_half(const struct plan_recipe *r)

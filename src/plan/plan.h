@@ -7,6 +7,7 @@
  * verdict.c, doubts.c, machine.c	numbers, verdict, what forbids one, the machine's own memory
  * largest.c, ladder.c, paste.c		what would fit, what to change, what to paste
  * phases.c				phases as one table
+ * from.c, from_rows.c			what other tools' configurations of the run say
  * traced.c				requests that PyTorch made on fake tensors, instead of a model and a recipe
  */
 #ifndef PLAN_PLAN_H
@@ -92,12 +93,16 @@ struct plim_plan_hidden {
 	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
 	VEC(uint64_t) lengths; /* tokens, step by step */
 	VEC(char *) strings;   /* that the result points to */
-	VEC(const char *) assumptions, defaults, doubts;
+	VEC(const char *) assumptions, defaults, doubts, from_notes;
+	struct plan_zero zero;
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
 	bool bounded;
-	bool redacts;                /* no word of the file goes into what is told */
-	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
+	bool foreign;           /* the run is another library's, with modules of its own */
+	bool partly_read;       /* of the run's own configuration some keys were not understood */
+	const char *from_model; /* that a configuration names, where the caller gives none; NULL */
+	bool redacts;           /* no word of the file goes into what is told */
+	const char *title;      /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *paste, *pasted;  /* the tool that the text ends with, and what it is given */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
@@ -126,6 +131,30 @@ const char *plan_value(const char *option, const char *given, bool trains);
  */
 enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
 				  struct plim_err *err);
+
+/* One option by its name, where it is not given already; `value` is borrowed. */
+enum plan_given {
+	PLAN_NOT_TAKEN,    /* there is no such option, or it has no such value */
+	PLAN_TAKEN,        /* it has this value now */
+	PLAN_TAKEN_BEFORE, /* another value was given: that one stays */
+};
+enum plan_given plan_give_option(struct plim_plan_options *o, const char *name, const char *value);
+
+/*
+ * What files of the run's configuration say, into o; and the adapter_config.json that lies beside the model (from.c).
+ * Fills p->settings_read, and hidden->doubts with what was not understood.  `one`: a file in memory instead; NULL: none.
+ */
+struct plan_bytes {
+	const char *name; /* stands for the path */
+	const void *at;
+	size_t n;
+};
+enum plim_status plan_read_from(struct plim_plan *p, const char *model,
+				const struct plan_bytes *one, struct plim_plan_options *o,
+				struct plim_err *err);
+
+/* Whose configuration a file is, where it is one of a run: "DeepSpeed"; NULL: it is none. */
+const char *plan_tool_of(struct mem *m, const char *path);
 
 /* Options, the card and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
 enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,

@@ -31,6 +31,7 @@ enum plan_optimizer {
 	PLAN_ADAFACTOR,
 	PLAN_ADAMW_8BIT,
 	PLAN_ADAMW_PAGED,
+	PLAN_ADAMW_PAGED_8BIT,
 	PLAN_OPTIMIZERS
 };
 extern const char *const plan_optimizer_names[PLAN_OPTIMIZERS];
@@ -140,6 +141,15 @@ extern const struct plan_device plan_device_default; /* an H100 */
 /* By compute capability, 10 * major + minor; 0: AMD's. */
 struct plan_device plan_device_of(unsigned capability, unsigned multiprocessors);
 
+/* DeepSpeed's sizes in elements; 0: its defaults; PLAN_ZERO_AUTO: by the width of the model, as the Trainer's "auto". */
+#define PLAN_ZERO_AUTO UINT64_MAX
+struct plan_zero {
+	uint64_t bucket;     /* reduce_bucket_size */
+	uint64_t prefetch;   /* stage3_prefetch_bucket_size */
+	uint64_t persistent; /* stage3_param_persistence_threshold */
+	uint64_t reuse;      /* stage3_max_reuse_distance */
+};
+
 /* What a run takes beyond the plan, as recordings of it showed (calibrate.c). */
 struct plan_line {
 	uint64_t fixed_bytes;
@@ -176,7 +186,10 @@ struct plan_recipe {
 	bool no_clip, keep_outputs, no_cache;
 	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
 	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
-	bool padded; /* attention is given a mask of what is padding */
+	bool padded;       /* attention is given a mask of what is padding */
+	bool lora_dropout; /* in front of adapters */
+	bool foreign;      /* run by another library than Transformers, with modules of its own */
+	bool partly_read;  /* of the run's own configuration some keys were not understood */
 	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
 	bool wide_logits, copies_logits, repeats_heads;
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
@@ -208,6 +221,7 @@ struct plan_recipe {
 	uint64_t stage;         /* which of the pipeline, from 0 */
 	enum plan_parallel parallel;
 	enum plan_schedule schedule;
+	struct plan_zero zero;
 	enum plan_buckets buckets;
 	const struct plan_learned
 		*learned; /* of recordings (calibrate.c); NULL: nothing was; borrowed */
@@ -222,6 +236,9 @@ int plan_is_deepspeed(const struct plan_recipe *r);
 bool plan_is_sharded(const struct plan_recipe *r);
 #define PLAN_DEEPSPEED_BUCKET \
 	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
+
+/* Do the optimizer's states live in bitsandbytes' paged memory? */
+bool plan_is_paged(const struct plan_recipe *r);
 
 /* Are the weights of 16 bits? */
 bool plan_is_half(const struct plan_recipe *r);

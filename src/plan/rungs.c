@@ -199,7 +199,7 @@ static bool offload_checkpoints(struct plan_choice *c)
 /* DeepSpeed's, with an Adam of its own. */
 static bool offload_optimizer(struct plan_choice *c)
 {
-	bool adam = is_adamw(c) || c->recipe.optimizer == PLAN_ADAMW_PAGED;
+	bool adam = is_adamw(c) || plan_is_paged(&c->recipe);
 
 	if (!adam || plan_is_sharded(&c->recipe) || c->recipe.optimizer_on)
 		return false;
@@ -218,7 +218,7 @@ static bool offload_parameters(struct plan_choice *c)
 		return false;
 	if (!plan_is_sharded(r))
 		r->parallel = PLAN_FSDP2;
-	if (r->optimizer == PLAN_ADAMW_PAGED)
+	if (plan_is_paged(r))
 		r->optimizer = PLAN_ADAMW;
 	r->optimizer_on = PLAN_ON_GPU;
 	r->parameters_on = PLAN_ON_HOST;
@@ -227,7 +227,7 @@ static bool offload_parameters(struct plan_choice *c)
 
 static bool optimizer_8_bit(struct plan_choice *c)
 {
-	if (!is_adamw(c) && c->recipe.optimizer != PLAN_ADAMW_PAGED)
+	if (!is_adamw(c) && !plan_is_paged(&c->recipe))
 		return false;
 	if (c->recipe.optimizer_on || c->recipe.parameters_on)
 		return false; /* bitsandbytes steps on the GPU */

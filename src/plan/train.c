@@ -63,6 +63,7 @@ static const struct rule {
 	[PLAN_SGD_MOMENTUM] = { .states = 1 },
 	[PLAN_ADAMW_8BIT] = { .states = 2, .bytes = 1 },
 	[PLAN_ADAMW_PAGED] = { .states = 2, .bytes = 4, .paged = 1 },
+	[PLAN_ADAMW_PAGED_8BIT] = { .states = 2, .bytes = 1, .paged = 1 },
 };
 
 /* bitsandbytes: small tensors keep fp32 moments, large ones of paged optimizers live in memory that both can reach. */

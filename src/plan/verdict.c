@@ -173,6 +173,8 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 			"each pass keeps keys and values, as use_cache in the config says; "
 			"--no-cache: it does not",
 			err);
+	for (size_t i = 0; !st && i < p->hidden->from_notes.n; i++)
+		st = plan_assume(p, p->hidden->from_notes.at[i], err);
 	for (size_t i = 0; !st && i < p->hidden->defaults.n; i++)
 		st = plan_assume(p, p->hidden->defaults.at[i], err);
 	if (!st && !o->settings)

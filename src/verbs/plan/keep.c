@@ -21,6 +21,7 @@ static const char *const optimizer_classes[PLAN_OPTIMIZERS] = {
 	[PLAN_ADAMW_LOOP] = "AdamW",     [PLAN_SGD] = "SGD",
 	[PLAN_SGD_MOMENTUM] = "SGD",     [PLAN_ADAFACTOR] = "Adafactor",
 	[PLAN_ADAMW_8BIT] = "AdamW8bit", [PLAN_ADAMW_PAGED] = "PagedAdamW",
+	[PLAN_ADAMW_PAGED_8BIT] = "PagedAdamW8bit",
 };
 
 /* A plan as a recording that has neither addresses nor segments yet. */

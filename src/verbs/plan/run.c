@@ -34,6 +34,7 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->strings);
 	vec_release(&h->mem, &h->assumptions);
 	vec_release(&h->mem, &h->doubts);
+	vec_release(&h->mem, &h->from_notes);
 	vec_release(&h->mem, &h->defaults);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
@@ -105,6 +106,45 @@ static void take_sequence(struct plim_plan *p, struct plim_plan_options *o)
 	p->sequence = o->sequence;
 }
 
+/* A name of the hub is what its library has fetched. */
+static enum plim_status load_from_hub(struct plim_plan *p, const char *name, struct plim_err *err)
+{
+	char path[4096], folder[2048];
+	const char *note;
+	enum plim_status st;
+
+	if (!model_find_in_hub(name, path, sizeof(path))) {
+		model_hub_folder(folder, sizeof(folder));
+		return err_set(err, PLIM_E_IO,
+			       "'%.200s' is no file here; nothing is fetched from the hub, and its "
+			       "cache (%s) does not have it: give its config.json, or --params 8B",
+			       name, folder);
+	}
+	st = model_load(&p->hidden->model, path, err);
+	note = st ? NULL
+	       : p->hidden->redacts
+		       ? "the model is read from the hub's cache"
+		       : arena_text(&p->hidden->arena, err,
+				    "the model is read from the hub's cache: %s", path);
+	if (!st && !note)
+		st = mem_status(err);
+	return st ? st : vec_push(&p->hidden->mem, &p->hidden->from_notes, note, err);
+}
+
+/* A configuration of a run in the place of a model's. */
+static enum plim_status tell_tool(struct plim_plan *p, const char *path, enum plim_status st,
+				  struct plim_err *err)
+{
+	const char *tool = st == PLIM_E_FORMAT ? plan_tool_of(&p->hidden->mem, path) : NULL;
+
+	return tool ? err_set(err, PLIM_E_FORMAT,
+			      "'%.200s' says how a run is configured (%s), and no model: give it "
+			      "with "
+			      "--from, beside a config.json",
+			      path, tool)
+		    : st;
+}
+
 static enum plim_status load_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -118,7 +158,11 @@ static enum plim_status load_model(struct plim_plan *p, const char *path,
 
 	if (!path && o->parameters && !o->layers)
 		return model_by_count(m, o->parameters, o->vocab, err);
-	return path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
+	if (!path)
+		return model_by_numbers(m, &n, err);
+	if (model_is_hub_name(path))
+		return load_from_hub(p, path, err);
+	return tell_tool(p, path, model_load(m, path, err), err);
 }
 
 enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,
@@ -368,8 +412,13 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 		PLIM_UNKNOWN;
 	p->batch = o.batch;
 	p->hidden->redacts = (o.flags & PLIM_PLAN_REDACT) != 0;
-	st = path && plan_is_trace(&p->hidden->mem, path) ? plan_traced(p, path, &o, err)
-							  : plan_all(p, path, &o, err);
+	st = plan_read_from(p, path, NULL, &o, err);
+	if (!path && !o.layers && !o.parameters)
+		path = p->hidden->from_model;
+	p->batch = o.batch;
+	if (!st)
+		st = path && plan_is_trace(&p->hidden->mem, path) ? plan_traced(p, path, &o, err)
+								  : plan_all(p, path, &o, err);
 	if (st)
 		plim_plan_free(p);
 	else

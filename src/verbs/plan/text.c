@@ -443,6 +443,29 @@ static void sweep(struct text *t, const struct plim_plan *p)
 	text_table_release(&b);
 }
 
+/* What files of the run's configuration said, and what of them is not planned. */
+static void read_from(struct text *t, const struct plim_plan *p)
+{
+	const char *file = NULL, *tool = NULL;
+
+	for (size_t i = 0; i < p->settings_read_count; i++) {
+		const struct plim_plan_setting *s = &p->settings_read[i];
+
+		if (s->tool != tool || s->file != file) {
+			out_title(t, "Read");
+			text_puts(t, "  ");
+			text_wrap(t, 2, 2, s->file ? "from %s (%s)" : "from a file%.0s (%s)",
+				  s->file ? s->file : "", s->tool);
+		}
+		tool = s->tool;
+		file = s->file;
+		text_puts(t, "  - ");
+		text_wrap(t, 4, 4, s->value ? "%s: %s%s%s" : "%s%.0s%s%s",
+			  s->key ? s->key : "a key (redacted)", s->value ? s->value : "",
+			  s->option ? "; here " : "", s->option ? s->option : "; not planned");
+	}
+}
+
 enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_text_style *style,
 				plim_write_fn *write, void *ctx, struct plim_err *err)
 {
@@ -463,6 +486,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 		out_title(&t, "What would make it fit, step by step");
 	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes);
 	pasted(&t, p);
+	read_from(&t, p);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
 	if (p->hidden->redacts) {
 		text_puts(&t, "\n");

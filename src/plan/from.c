@@ -1,0 +1,806 @@
+/*
+ * What other tools' configurations say of a run, as options of plan.  Files are read key by key against the tables of
+ * from_rows.c: a key that is in none of them, and is on, may change memory; it is named, and forbids a verdict.  What is
+ * given by the caller stays.  Several keys that make one option (whether FSDP shards again, and in which version) are
+ * collected, and settled when all files were read.
+ */
+#include "from.h"
+#include "plan/plan.h"
+
+#include <strings.h>
+#include <sys/stat.h>
+
+#define FILES_WITHIN 4 /* files that name one another */
+#define ADAPTERS "adapter_config.json"
+
+/* Options of from_rows.c's that are not plan's: of which several make one. */
+enum own {
+	OWN_ADAPTER,
+	OWN_RANK,
+	OWN_DROPOUT,
+	OWN_DOUBLE,
+	OWN_ATTN_TARGETS,
+	OWN_MLP_TARGETS,
+	OWN_AUTOCAST,
+	OWN_WEIGHTS,
+	OWN_FUSED,
+	OWN_EVERY,
+	OWN_CKPT_OFFLOAD,
+	OWN_EVALUATES,
+	OWN_EVAL_BATCH,
+	OWN_ZERO,
+	OWN_WHOLE,
+	OWN_FSDP,
+	OWN_FSDP_VERSION,
+	OWN_RESHARD,
+	OWN_WAY,
+	OWN_ZERO_BUCKET,
+	OWN_ZERO_PREFETCH,
+	OWN_ZERO_PERSISTENT,
+	OWN_ZERO_REUSE,
+	OWNS,
+	NOT_OWN = OWNS
+};
+static const char *const own_names[OWNS] = {
+	[OWN_ADAPTER] = "@adapter",
+	[OWN_RANK] = "@rank",
+	[OWN_DROPOUT] = "@dropout",
+	[OWN_DOUBLE] = "@double",
+	[OWN_ATTN_TARGETS] = "@attn-targets",
+	[OWN_MLP_TARGETS] = "@mlp-targets",
+	[OWN_AUTOCAST] = "@autocast",
+	[OWN_WEIGHTS] = "@weights",
+	[OWN_FUSED] = "@fused",
+	[OWN_EVERY] = "@every",
+	[OWN_CKPT_OFFLOAD] = "@ckpt-offload",
+	[OWN_EVALUATES] = "@evaluates",
+	[OWN_EVAL_BATCH] = "@eval-batch",
+	[OWN_ZERO] = "@zero",
+	[OWN_WHOLE] = "@whole",
+	[OWN_FSDP] = "@fsdp",
+	[OWN_FSDP_VERSION] = "@fsdp-version",
+	[OWN_RESHARD] = "@reshard",
+	[OWN_WAY] = "@way",
+	[OWN_ZERO_BUCKET] = "@zero-bucket",
+	[OWN_ZERO_PREFETCH] = "@zero-prefetch",
+	[OWN_ZERO_PERSISTENT] = "@zero-persistent",
+	[OWN_ZERO_REUSE] = "@zero-reuse",
+};
+
+struct row_read {
+	struct plim_plan_setting told;
+	enum own own;
+	const char *file;
+	bool taken;
+};
+
+struct reading {
+	struct plim_plan *p;
+	struct plim_plan_options *o;
+	struct plim_plan_options given; /* as the caller had them */
+	struct arena *arena;
+	struct plim_err *err;
+	VEC(struct row_read) rows;
+	const char *own[OWNS];     /* what was read of each, NULL: nothing */
+	const char *settled[OWNS]; /* and what it came to */
+	size_t unknown;
+	unsigned within;
+	/* the file at hand */
+	const char *file;
+	const struct from_tool *tool;
+	const struct nested *values;
+};
+
+static enum plim_status read_file(struct reading *r, const char *path, enum source_kinds kinds);
+
+/* ---- what is told ---- */
+
+static bool is_redacted(const struct reading *r)
+{
+	return r->p->hidden->redacts;
+}
+
+static enum plim_status tell(struct reading *r, const char *key, const char *value,
+			     const char *option, enum own own)
+{
+	struct row_read row = { .own = own, .file = r->file };
+	bool redacts = is_redacted(r);
+
+	row.told = (struct plim_plan_setting){ .file = redacts ? NULL : r->file,
+					       .tool = r->tool->name,
+					       .key = redacts && !option && own == NOT_OWN ? NULL
+											   : key,
+					       .value = redacts ? NULL : value,
+					       .option = option };
+	return vec_push(r->arena->mem, &r->rows, row, r->err);
+}
+
+static enum plim_status tell_unknown(struct reading *r, const char *key, const char *value)
+{
+	size_t n = r->rows.n;
+
+	/* elements of one list are one key */
+	if (n && !r->rows.at[n - 1].told.option && r->rows.at[n - 1].own == NOT_OWN &&
+	    r->rows.at[n - 1].told.key && !strcmp(r->rows.at[n - 1].told.key, key))
+		return PLIM_OK;
+	r->unknown++;
+	return tell(r, key, value, NULL, NOT_OWN);
+}
+
+static const char *words(struct reading *r, const char *name, const char *value)
+{
+	bool flag = !strcmp(name, "no-clip") || !strcmp(name, "grouped");
+
+	return arena_text(r->arena, r->err, flag || is_redacted(r) ? "--%s" : "--%s %s", name,
+			  value);
+}
+
+static enum own own_of(const char *name)
+{
+	for (unsigned i = 0; i < OWNS; i++)
+		if (!strcmp(own_names[i], name))
+			return (enum own)i;
+	return NOT_OWN;
+}
+
+/* One option takes a value, which is told beside the key that says so. */
+static enum plim_status give(struct reading *r, const char *key, const char *shown,
+			     const char *option, const char *value)
+{
+	struct plim_plan_options trial = r->given; /* did the caller give it? */
+	enum own own = own_of(option);
+	enum plan_given given;
+	const char *text;
+
+	if (own != NOT_OWN) {
+		if (r->own[own] && strcmp(r->own[own], value) != 0)
+			return tell_unknown(r, key, shown); /* two files disagree */
+		r->own[own] = value;
+		return tell(r, key, shown, NULL, own);
+	}
+	given = plan_give_option(&trial, option, value);
+	if (given == PLAN_TAKEN_BEFORE) {
+		text = arena_text(r->arena, r->err, "--%s was given, and stays", option);
+		return text ? tell(r, key, shown, text, NOT_OWN) : mem_status(r->err);
+	}
+	if (given == PLAN_NOT_TAKEN || plan_give_option(r->o, option, value) == PLAN_TAKEN_BEFORE)
+		return tell_unknown(r, key, shown);
+	text = words(r, option, value);
+	return text ? tell(r, key, shown, text, NOT_OWN) : mem_status(r->err);
+}
+
+/* ---- rows of a tool ---- */
+
+static bool is_neutral(const char *keys, const char *key)
+{
+	size_t n = strlen(key);
+
+	while (*keys) {
+		size_t length = strcspn(keys, " ");
+
+		if (length && keys[length - 1] == '*'
+			    ? n >= length - 1 && !strncmp(keys, key, length - 1)
+			    : n == length && !strncmp(keys, key, n))
+			return true;
+		keys += length;
+		keys += *keys == ' ';
+	}
+	return false;
+}
+
+static const struct from_row *row_of(const struct from_tool *tool, const char *key, bool *neutral)
+{
+	*neutral = false;
+	for (unsigned i = 0; i < 2 && tool->keys[i]; i++) {
+		for (const struct from_row *row = tool->keys[i]->rows; row->key; row++)
+			if (!strcmp(row->key, key))
+				return row;
+		*neutral |= is_neutral(tool->keys[i]->neutral, key);
+	}
+	return NULL;
+}
+
+static bool is_auto(const struct nested_value *v)
+{
+	return v->kind == NESTED_TEXT && !strcmp(v->text, "auto");
+}
+
+static bool same_number(const char *a, const char *b)
+{
+	char *end_a, *end_b;
+	double x = strtod(a, &end_a), y = strtod(b, &end_b);
+
+	return !*end_a && !*end_b && x >= y && x <= y;
+}
+
+/* "2e8" as 200000000: what counts is written as a float at times. */
+static const char *whole(struct reading *r, const struct nested_value *v)
+{
+	char *end;
+	double n;
+
+	if (v->kind != NESTED_NUMBER || !v->text[strspn(v->text, "0123456789")])
+		return v->text;
+	n = strtod(v->text, &end);
+	if (*end || !(n >= 0 && n < 1e15) || n > (double)(uint64_t)n)
+		return v->text;
+	return arena_text(r->arena, r->err, "%llu", (unsigned long long)n);
+}
+
+static enum plim_status take_word(struct reading *r, const struct from_row *row,
+				  const struct nested_value *v)
+{
+	const char *text = v->kind == NESTED_TRUE    ? "true"
+			   : v->kind == NESTED_FALSE ? "false"
+						     : v->text;
+
+	for (const struct from_word *w = row->words; w->word; w++)
+		if (!strcasecmp(w->word, text) ||
+		    (v->kind == NESTED_FALSE && !strcmp(w->word, "no")))
+			return w->option ? give(r, row->key, v->text, w->option, w->value)
+					 : PLIM_OK;
+	return nested_is_off(v) ? PLIM_OK : tell_unknown(r, row->key, v->text);
+}
+
+/* The elements of the list at `v`, or the text itself. */
+static enum plim_status take_list(struct reading *r, const struct from_row *row,
+				  const struct nested_value *v)
+{
+	const struct nested_value *end = r->values->values.at + r->values->values.n;
+	const char *all = v->kind == NESTED_LIST ? "" : v->text;
+
+	if (nested_is_off(v))
+		return PLIM_OK;
+	for (const struct nested_value *e = v + 1;
+	     all && v->kind == NESTED_LIST && e < end && e->index && !strcmp(e->path, v->path); e++)
+		all = arena_text(r->arena, r->err, *all ? "%s,%s" : "%s%s", all, e->text);
+	if (!all)
+		return mem_status(r->err);
+	if (strpbrk(all, "()[]|\\^$+?")) /* a regular expression */
+		return tell_unknown(r, row->key, v->text);
+	return give(r, row->key, all, row->option, all);
+}
+
+static enum plim_status take_model(struct reading *r, const struct nested_value *v)
+{
+	struct plim_plan_hidden *h = r->p->hidden;
+	const char *slash = strrchr(r->file, '/'), *beside;
+	struct stat info;
+
+	if (nested_is_off(v))
+		return PLIM_OK;
+	h->from_model = v->text;
+	if (stat(v->text, &info) && slash && *v->text != '/') {
+		beside = arena_text(r->arena, r->err, "%.*s/%s", (int)(slash - r->file), r->file,
+				    v->text);
+		if (!beside)
+			return mem_status(r->err);
+		h->from_model = stat(beside, &info) ? v->text : beside;
+	}
+	return tell(r, v->path, v->text, "the model, where none is given", NOT_OWN);
+}
+
+/* Another configuration, by its path: as it stands, or beside this file. */
+static enum plim_status take_file(struct reading *r, const struct nested_value *v)
+{
+	const char *slash = strrchr(r->file, '/'), *path = v->text;
+	struct reading inner;
+	struct stat info;
+	enum plim_status st;
+
+	if (v->kind == NESTED_OBJECT || nested_is_off(v))
+		return PLIM_OK;
+	if (stat(path, &info) && slash && *path != '/') {
+		path = arena_text(r->arena, r->err, "%.*s/%s", (int)(slash - r->file), r->file,
+				  path);
+		if (!path)
+			return mem_status(r->err);
+	}
+	if (stat(path, &info) || r->within == FILES_WITHIN)
+		return tell_unknown(r, v->path, v->text);
+	inner = *r;
+	st = read_file(r, path, SOURCE_REGULAR);
+	r->file = inner.file;
+	r->tool = inner.tool;
+	r->values = inner.values;
+	return st;
+}
+
+static enum plim_status take_row(struct reading *r, const struct from_row *row,
+				 const struct nested_value *v)
+{
+	bool off = nested_is_off(v);
+	bool container = v->kind == NESTED_LIST || v->kind == NESTED_OBJECT;
+	const char *value;
+
+	if (v->index && row->how != FROM_WORD)
+		return row->how == FROM_LIST ? PLIM_OK : tell_unknown(r, row->key, v->text);
+	if (v->kind == NESTED_UNRESOLVED)
+		return tell_unknown(r, row->key, v->text);
+	switch (row->how) {
+	case FROM_WORD: return container ? PLIM_OK : take_word(r, row, v);
+	case FROM_LIST: return take_list(r, row, v);
+	case FROM_FILE: return take_file(r, v);
+	case FROM_MODEL: return take_model(r, v);
+	case FROM_IF:
+		return off || is_auto(v) ? PLIM_OK
+					 : give(r, row->key, v->text, row->option, row->value);
+	case FROM_UNLESS:
+		return !off || v->kind == NESTED_NULL
+			       ? PLIM_OK
+			       : give(r, row->key, v->text, row->option, row->value);
+	case FROM_IS:
+		return off || is_auto(v) || !strcmp(v->text, row->value) ||
+				       same_number(v->text, row->value)
+			       ? PLIM_OK
+			       : tell_unknown(r, row->key, v->text);
+	case FROM_SET:
+	default:
+		if (v->kind == NESTED_NULL || (is_auto(v) && row->option[0] != '@'))
+			return PLIM_OK;
+		value = whole(r, v);
+		return value ? give(r, row->key, v->text, row->option, value) : mem_status(r->err);
+	}
+}
+
+/* A whole configuration of DeepSpeed's inside of another tool's: its keys, without the key that it stands under. */
+static const char *inner_key(const struct from_tool *tool, const char *path,
+			     const struct from_tool **inner)
+{
+	*inner = NULL;
+	for (unsigned i = 0; i < 2 && tool->keys[i]; i++)
+		for (const struct from_row *row = tool->keys[i]->rows; row->key; row++) {
+			size_t n = strlen(row->key);
+
+			if (row->how == FROM_FILE && !strncmp(path, row->key, n) &&
+			    path[n] == '.') {
+				*inner = &from_tools[0];
+				return path + n + 1;
+			}
+		}
+	return path;
+}
+
+static enum plim_status take_value(struct reading *r, const struct nested_value *v)
+{
+	const struct from_tool *inner;
+	const char *key = inner_key(r->tool, v->path, &inner);
+	const struct from_row *row;
+	bool neutral;
+
+	row = row_of(inner ? inner : r->tool, key, &neutral);
+	if (row)
+		return take_row(r, row, v);
+	if (neutral || nested_is_off(v) || v->kind == NESTED_LIST || v->kind == NESTED_OBJECT)
+		return PLIM_OK;
+	return tell_unknown(r, v->path, v->text);
+}
+
+static bool says(const struct nested *n, const char *const *keys)
+{
+	for (; *keys; keys++)
+		for (size_t i = 0; i < n->values.n; i++)
+			if (!n->values.at[i].index && !strcmp(n->values.at[i].path, *keys))
+				return true;
+	return false;
+}
+
+static const struct from_tool *tool_of(const struct nested *n)
+{
+	for (size_t i = 0; i < from_tool_count; i++)
+		if (says(n, from_tools[i].marks) && !says(n, from_tools[i].others))
+			return &from_tools[i];
+	return NULL;
+}
+
+/* null stands for what holds where nothing is said. */
+static bool is_said(const struct nested *n, const char *key)
+{
+	for (size_t i = 0; i < n->values.n; i++)
+		if (n->values.at[i].kind != NESTED_NULL && !strcmp(n->values.at[i].path, key))
+			return true;
+	return false;
+}
+
+static enum plim_status take_defaults(struct reading *r)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (const struct from_default *d = r->tool->defaults; !st && d && d->key; d++) {
+		enum own own = own_of(d->option);
+
+		if (own != NOT_OWN ? r->own[own] != NULL : is_said(r->values, d->key))
+			continue;
+		st = give(r, d->key, "not said: its default", d->option, d->value);
+	}
+	return st;
+}
+
+static enum plim_status read_source(struct reading *r, struct source *s)
+{
+	struct nested values = { .arena = r->arena };
+	enum plim_status st = nested_read(&values, s, r->file, r->err);
+
+	r->values = &values;
+	if (!st) {
+		r->tool = tool_of(&values);
+		if (!r->tool)
+			st = err_set(r->err, PLIM_E_FORMAT,
+				     "'%.200s' is no configuration of a run that is known here: "
+				     "known are those of TrainingArguments, Axolotl, "
+				     "LLaMA-Factory, accelerate, DeepSpeed, torchtune and PEFT",
+				     r->file);
+	}
+	for (size_t i = 0; !st && i < values.values.n; i++)
+		st = take_value(r, &values.values.at[i]);
+	if (!st)
+		st = take_defaults(r);
+	if (!st && r->tool->assumed)
+		r->p->hidden->foreign = true;
+	if (!st && r->tool->assumed)
+		st = vec_push(&r->p->hidden->mem, &r->p->hidden->from_notes, r->tool->assumed,
+			      r->err);
+	nested_release(&values);
+	return st;
+}
+
+static enum plim_status read_file(struct reading *r, const char *path, enum source_kinds kinds)
+{
+	const struct source_options options = { .max_decoded_bytes = NESTED_BYTES, .kinds = kinds };
+	struct source *s = NULL;
+	enum plim_status st = source_open(r->arena->mem, path, &options, &s, r->err);
+
+	r->within++;
+	r->file = arena_copy(r->arena, path, r->err);
+	if (!st)
+		st = r->file ? read_source(r, s) : mem_status(r->err);
+	source_close(s);
+	r->within--;
+	return st;
+}
+
+/* ---- several keys that make one option ---- */
+
+/* Sets plan's option, unless the caller has, and tells it beside the keys of `owns`. */
+static enum plim_status settle(struct reading *r, const char *option, const char *value,
+			       const enum own *owns, size_t n)
+{
+	enum plan_given given = plan_give_option(r->o, option, value);
+	const char *text =
+		given == PLAN_TAKEN_BEFORE
+			? arena_text(r->arena, r->err, "--%s was given, and stays", option)
+			: words(r, option, value);
+
+	if (!text)
+		return mem_status(r->err);
+	if (given == PLAN_NOT_TAKEN)
+		return PLIM_OK; /* it stays not understood */
+	for (size_t i = 0; i < n; i++)
+		r->settled[owns[i]] = text;
+	return PLIM_OK;
+}
+#define SETTLE(r, option, value, ...)                               \
+	settle(r, option, value, (const enum own[]){ __VA_ARGS__ }, \
+	       sizeof((const enum own[]){ __VA_ARGS__ }) / sizeof(enum own))
+
+static bool is_set(const struct reading *r, enum own own, const char *value)
+{
+	return r->own[own] && !strcmp(r->own[own], value);
+}
+
+/* "0", "0.0": nothing is dropped. */
+static bool is_zero(const char *number)
+{
+	return !number[strspn(number, "0.")];
+}
+
+/* torchtune's names of modules, as Transformers has them. */
+static enum plim_status settle_targets(struct reading *r)
+{
+	static const char output[] = "output_proj";
+	const char *targets = r->own[OWN_ATTN_TARGETS], *at = strstr(targets, output);
+
+	if (at)
+		targets = arena_text(r->arena, r->err, "%.*so_proj%s", (int)(at - targets), targets,
+				     at + sizeof(output) - 1);
+	if (targets && r->own[OWN_MLP_TARGETS])
+		targets = arena_text(r->arena, r->err, "%s,gate_proj,up_proj,down_proj", targets);
+	return targets ? SETTLE(r, "lora-targets", targets, OWN_ATTN_TARGETS, OWN_MLP_TARGETS)
+		       : mem_status(r->err);
+}
+
+static const char none[] = "nothing: no adapters are trained";
+
+static enum plim_status settle_adapters(struct reading *r)
+{
+	struct plim_plan_options *o = r->o;
+	enum plim_status st = PLIM_OK;
+
+	if (r->own[OWN_ADAPTER] && !o->lora_rank)
+		st = SETTLE(r, "lora", r->own[OWN_RANK] ? r->own[OWN_RANK] : "8", OWN_ADAPTER,
+			    OWN_RANK);
+	if (!st && is_set(r, OWN_ADAPTER, "qlora") && !o->quantize)
+		st = SETTLE(r, "quantize", "nf4", OWN_ADAPTER);
+	if (!o->lora_rank) {
+		o->lora_targets = r->given.lora_targets;
+		r->settled[OWN_RANK] = r->settled[OWN_DROPOUT] = none;
+		return st;
+	}
+	if (!st && r->own[OWN_DROPOUT] && is_zero(r->own[OWN_DROPOUT]))
+		r->settled[OWN_DROPOUT] = "none";
+	else if (!st && r->own[OWN_DROPOUT])
+		st = SETTLE(r, "lora-dropout", r->own[OWN_DROPOUT], OWN_DROPOUT);
+	return !st && r->own[OWN_ATTN_TARGETS] ? settle_targets(r) : st;
+}
+
+static enum plim_status settle_precision(struct reading *r)
+{
+	bool narrow = r->own[OWN_WEIGHTS] && strcmp(r->own[OWN_WEIGHTS], "fp32") != 0;
+	const char *autocast = r->own[OWN_AUTOCAST];
+
+	if ((!autocast && !r->own[OWN_WEIGHTS]) || r->o->precision)
+		return PLIM_OK;
+	if (!autocast || !strcmp(autocast, "no"))
+		autocast = narrow ? "bf16-pure" : "fp32";
+	else if (narrow && !r->o->quantize && !strcmp(autocast, "bf16"))
+		autocast = "bf16-weights";
+	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS);
+}
+
+static enum plim_status settle_step(struct reading *r)
+{
+	enum plim_status st = PLIM_OK;
+	const char *every;
+
+	if (r->own[OWN_EVERY] && r->o->checkpointing && !strcmp(r->o->checkpointing, "full")) {
+		every = arena_text(r->arena, r->err, "every:%s", r->own[OWN_EVERY]);
+		if (!every)
+			return mem_status(r->err);
+		r->o->checkpointing = every;
+		r->settled[OWN_EVERY] = words(r, "checkpointing", every);
+	}
+	if (r->own[OWN_CKPT_OFFLOAD]) {
+		st = SETTLE(r, "checkpointing", "full", OWN_CKPT_OFFLOAD);
+		if (!st)
+			st = SETTLE(r, "offload-activations", "checkpoints", OWN_CKPT_OFFLOAD);
+	}
+	if (!st && r->own[OWN_DOUBLE] && r->o->quantize && !strcmp(r->o->quantize, "nf4") &&
+	    !r->given.quantize) {
+		r->o->quantize = "nf4-double";
+		r->settled[OWN_DOUBLE] = words(r, "quantize", "nf4-double");
+	}
+	if (!st && r->own[OWN_FUSED] && r->o->optimizer && !strcmp(r->o->optimizer, "adamw")) {
+		r->o->optimizer = "adamw-fused";
+		r->settled[OWN_FUSED] = words(r, "optimizer", "adamw-fused");
+	}
+	if (!st && r->own[OWN_EVALUATES])
+		st = SETTLE(r, "eval-batch", r->own[OWN_EVAL_BATCH] ? r->own[OWN_EVAL_BATCH] : "8",
+			    OWN_EVALUATES, OWN_EVAL_BATCH);
+	else
+		r->settled[OWN_EVAL_BATCH] = "nothing: no evaluation";
+	return st;
+}
+
+/* DeepSpeed's sizes, elements: its own where nothing is said, by the width of the model where that is left to the Trainer. */
+static void settle_zero(struct reading *r, enum own own, uint64_t *to)
+{
+	const char *text = r->own[own];
+
+	if (!text)
+		return;
+	*to = !strcmp(text, "auto") ? PLAN_ZERO_AUTO : strtoull(text, NULL, 10);
+	if (strcmp(text, "auto") != 0 &&
+	    (text[strspn(text, "0123456789")] || !*to || *to > MODEL_SIZE))
+		*to = 0;
+	else
+		r->settled[own] =
+			*to == PLAN_ZERO_AUTO ? "by the width of the model" : "so many elements";
+}
+
+static enum plim_status settle_deepspeed(struct reading *r)
+{
+	struct plan_zero *z = &r->p->hidden->zero;
+	const struct {
+		enum own own;
+		uint64_t *to;
+	} sizes[] = {
+		{ OWN_ZERO_BUCKET, &z->bucket },
+		{ OWN_ZERO_PREFETCH, &z->prefetch },
+		{ OWN_ZERO_PERSISTENT, &z->persistent },
+		{ OWN_ZERO_REUSE, &z->reuse },
+	};
+	bool offloads = r->o->optimizer_on || r->o->parameters_on;
+	enum plim_status st = PLIM_OK;
+
+	if (is_set(r, OWN_ZERO, "0"))
+		r->settled[OWN_ZERO] = "ddp";
+	else if (is_set(r, OWN_ZERO, "3"))
+		st = SETTLE(r, "parallel", offloads ? "fsdp2" : "zero3", OWN_ZERO);
+	else if (r->own[OWN_ZERO])
+		st = SETTLE(r, "parallel", "zero2", OWN_ZERO);
+	if (!st && r->own[OWN_WHOLE] && is_set(r, OWN_ZERO, "3"))
+		st = SETTLE(r, "load", "whole", OWN_WHOLE);
+	else
+		r->settled[OWN_WHOLE] = "nothing: weights are not sharded";
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (offloads)
+			r->settled[sizes[i].own] =
+				"nothing: what is offloaded has buckets of its own";
+		else
+			settle_zero(r, sizes[i].own, sizes[i].to);
+	return st;
+}
+
+static enum plim_status settle_parallel(struct reading *r)
+{
+	bool again = !is_set(r, OWN_RESHARD, "false");
+	bool second = is_set(r, OWN_FSDP_VERSION, "2");
+	const char *way =
+		second ? (again ? "fsdp2" : "fsdp2-zero2") : (again ? "fsdp1" : "fsdp1-zero2");
+
+	if (r->own[OWN_WAY] && !r->own[OWN_FSDP])
+		r->settled[OWN_WAY] = "ddp, as several GPUs are without more";
+	if (r->own[OWN_ZERO])
+		return settle_deepspeed(r);
+	if (r->own[OWN_WAY] && !r->own[OWN_RESHARD])
+		return PLIM_OK;
+	if (r->own[OWN_FSDP] || r->own[OWN_FSDP_VERSION] || r->own[OWN_RESHARD])
+		return SETTLE(r, "parallel", way, OWN_FSDP, OWN_FSDP_VERSION, OWN_RESHARD);
+	return PLIM_OK;
+}
+
+/* Offloading is of what is sharded: where nothing is, the keys of FSDP and DeepSpeed say nothing. */
+static enum plim_status settle_all(struct reading *r)
+{
+	static enum plim_status (*const steps[])(struct reading *) = {
+		settle_adapters, settle_precision, settle_step, settle_parallel
+	};
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < sizeof(steps) / sizeof(steps[0]); i++)
+		st = steps[i](r);
+	for (size_t i = 0; i < r->rows.n; i++) {
+		struct row_read *row = &r->rows.at[i];
+
+		if (row->own == NOT_OWN)
+			continue;
+		row->told.option = r->settled[row->own];
+		r->unknown += !row->told.option;
+	}
+	return st;
+}
+
+/* ---- the result ---- */
+
+#define UNKNOWN_SHOWN 8
+
+static enum plim_status doubt(struct reading *r)
+{
+	struct plim_plan_hidden *h = r->p->hidden;
+	const char *sentence = "", *last = NULL;
+	size_t shown = 0;
+
+	if (!r->unknown)
+		return PLIM_OK;
+	h->partly_read = true;
+	for (size_t i = 0; sentence && i < r->rows.n; i++) {
+		const struct plim_plan_setting *s = &r->rows.at[i].told;
+
+		if (s->option || !s->key || shown++ >= UNKNOWN_SHOWN)
+			continue;
+		sentence = arena_text(
+			r->arena, r->err, "%s%s%s%s", sentence, *sentence ? ", " : "", s->key,
+			s->tool == last ? "" : arena_text(r->arena, r->err, " (%s)", s->tool));
+		last = s->tool;
+	}
+	if (sentence && shown > UNKNOWN_SHOWN)
+		sentence = arena_text(r->arena, r->err, "%s and %zu more", sentence,
+				      shown - UNKNOWN_SHOWN);
+	if (sentence)
+		sentence = arena_text(
+			r->arena, r->err,
+			is_redacted(r)
+				? "the run's configuration has keys that are not planned here and "
+				  "may change memory%s"
+				: "the run's configuration has keys that are not planned here and "
+				  "may change memory: %s",
+			is_redacted(r) ? "" : sentence);
+	return sentence ? vec_push(&h->mem, &h->doubts, sentence, r->err) : mem_status(r->err);
+}
+
+static enum plim_status keep(struct reading *r)
+{
+	struct plim_plan *p = r->p;
+
+	p->settings_read = arena_take(r->arena, r->rows.n, sizeof(*p->settings_read), r->err);
+	if (!p->settings_read)
+		return mem_status(r->err);
+	/* a file at a time, though some name others in between */
+	for (size_t i = 0; i < r->rows.n; i++)
+		for (size_t k = i; k < r->rows.n; k++) {
+			struct row_read *row = &r->rows.at[k];
+
+			if (row->taken || row->file != r->rows.at[i].file)
+				continue;
+			row->taken = true;
+			p->settings_read[p->settings_read_count++] = row->told;
+		}
+	return doubt(r);
+}
+
+/* The adapters' configuration that lies beside a model's; NULL: none does. */
+static const char *adapters_beside(struct arena *a, const char *model, struct plim_err *err)
+{
+	const char *slash = model ? strrchr(model, '/') : NULL;
+	struct stat info;
+	const char *path;
+
+	if (!model || stat(model, &info))
+		return NULL;
+	if (S_ISDIR(info.st_mode))
+		path = arena_text(a, err, "%s/%s", model, ADAPTERS);
+	else
+		path = arena_text(a, err, "%.*s%s", slash ? (int)(slash - model + 1) : 0, model,
+				  ADAPTERS);
+	return path && !stat(path, &info) && S_ISREG(info.st_mode) ? path : NULL;
+}
+
+/* Files of the caller's, or one that is in memory. */
+static enum plim_status read_all(struct reading *r, const char *model, const struct plan_bytes *one)
+{
+	const char *adapters = r->o->lora_rank ? NULL : adapters_beside(r->arena, model, r->err);
+	struct source *s = NULL;
+	enum plim_status st = PLIM_OK;
+
+	if (one) {
+		r->file = one->name;
+		st = source_open_memory(r->arena->mem, one->name, one->at, one->n,
+					SOURCE_MEMORY_PLAIN, NULL, &s, r->err);
+		if (!st)
+			st = read_source(r, s);
+		source_close(s);
+		return st;
+	}
+	for (size_t i = 0; !st && i < r->o->from_count; i++)
+		st = read_file(r, r->o->from_files[i], SOURCE_ANY);
+	if (!st && !model && r->p->hidden->from_model && !r->o->lora_rank)
+		adapters = adapters_beside(r->arena, r->p->hidden->from_model, r->err);
+	return st || !adapters ? st : read_file(r, adapters, SOURCE_REGULAR);
+}
+
+enum plim_status plan_read_from(struct plim_plan *p, const char *model,
+				const struct plan_bytes *one, struct plim_plan_options *o,
+				struct plim_err *err)
+{
+	struct reading r = { .p = p, .o = o, .given = *o, .arena = &p->hidden->arena, .err = err };
+	enum plim_status st = read_all(&r, model, one);
+
+	if (!st)
+		st = settle_all(&r);
+	if (!st)
+		st = keep(&r);
+	vec_release(r.arena->mem, &r.rows);
+	o->batch = o->batch ? o->batch : 1;
+	o->accumulate = o->accumulate ? o->accumulate : 1;
+	o->gpus = o->gpus ? o->gpus : 1;
+	return st;
+}
+
+const char *plan_tool_of(struct mem *m, const char *path)
+{
+	const struct source_options options = { .max_decoded_bytes = NESTED_BYTES,
+						.kinds = SOURCE_REGULAR };
+	const struct from_tool *tool = NULL;
+	struct plim_err err = { 0 };
+	struct source *s = NULL;
+	struct arena arena;
+	struct nested values = { .arena = &arena };
+
+	arena_init(&arena, m);
+	if (!source_open(m, path, &options, &s, &err) && !nested_read(&values, s, path, &err))
+		tool = tool_of(&values);
+	nested_release(&values);
+	source_close(s);
+	arena_release(&arena);
+	return tool ? tool->name : NULL;
+}

@@ -1,0 +1,55 @@
+/* Keys of other tools' configurations of a run, as rows (from_rows.c); from.c reads files by them. */
+#ifndef PLAN_FROM_H
+#define PLAN_FROM_H
+
+#include <stddef.h>
+
+enum from_how {
+	FROM_SET,    /* the option takes the value; "auto": another file has it */
+	FROM_LIST,   /* the same of a list, or of a text with commas */
+	FROM_IF,     /* where it is on, the option takes `value` */
+	FROM_UNLESS, /* where it is off */
+	FROM_IS,     /* changes no memory if it is `value`, "auto" or off */
+	FROM_WORD,   /* one of the words of the row, or several in a list */
+	FROM_FILE,   /* DeepSpeed's configuration: its file, or all of it */
+	FROM_MODEL   /* the model: a folder, a file or a name of the hub */
+};
+
+/* What a word means; option NULL: no memory. */
+struct from_word {
+	const char *word, *option, *value;
+};
+
+/* An option that begins with @ is one of from.c's own, of which several make one of plan's. */
+struct from_row {
+	const char *key;
+	enum from_how how;
+	const char *option, *value;
+	const struct from_word *words; /* ends with NULL */
+};
+
+struct from_keys {
+	const struct from_row *rows; /* ends with NULL */
+	const char *
+		neutral; /* keys that change no memory, with spaces between them; one that ends with * begins so */
+};
+
+/* What holds where no key of the file says otherwise. */
+struct from_default {
+	const char *key, *option, *value;
+};
+
+struct from_tool {
+	const char *name;
+	const char *const *marks;  /* keys of which one is in each of its files; ends with NULL */
+	const char *const *others; /* keys that none of its files has; ends with NULL */
+	const struct from_keys *keys[2];
+	const struct from_default *defaults; /* ends with NULL; may be NULL */
+	const char *assumed; /* a sentence on what is planned in place of it; NULL: nothing is */
+};
+
+/* In the order in which they are tried; the first is DeepSpeed. */
+extern const struct from_tool from_tools[];
+extern const size_t from_tool_count;
+
+#endif

@@ -1,0 +1,579 @@
+/*
+ * What keys of other tools' configurations mean here: Transformers 5.23 (TrainingArguments), TRL 0.24, PEFT 0.18, accelerate 1.15,
+ * DeepSpeed 0.19, Axolotl 0.12, LLaMA-Factory 0.9 and torchtune 0.6, by their documentation and sources.  A key that is in no row,
+ * and is on, may change memory: it is named, and forbids a verdict.
+ */
+#include "from.h"
+
+static const struct from_word zero_stages[] = {
+	{ "0", "@zero", "0" }, { "2", "@zero", "2" }, { "3", "@zero", "3" }, { NULL, NULL, NULL }
+};
+
+static const struct from_word offload_optimizer[] = { { "none", NULL, NULL },
+						      { "cpu", "offload-optimizer", "cpu" },
+						      { "nvme", "offload-optimizer", "nvme" },
+						      { NULL, NULL, NULL } };
+
+static const struct from_word offload_params[] = { { "none", NULL, NULL },
+						   { "cpu", "offload-params", "cpu" },
+						   { "nvme", "offload-params", "nvme" },
+						   { NULL, NULL, NULL } };
+
+static const struct from_word mixed[] = { { "no", "precision", "fp32" },
+					  { "bf16", "precision", "bf16" },
+					  { "fp16", "precision", "fp16" },
+					  { NULL, NULL, NULL } };
+
+static const struct from_word distributed[] = { { "NO", NULL, NULL },
+						{ "MULTI_GPU", "@way", "ddp" },
+						{ "FSDP", "@fsdp", "1" },
+						{ "DEEPSPEED", NULL, NULL },
+						{ NULL, NULL, NULL } };
+
+static const struct from_word dynamo[] = {
+	{ "NO", NULL, NULL }, { "no", NULL, NULL }, { "EAGER", NULL, NULL }, { NULL, NULL, NULL }
+};
+
+static const struct from_word strategies[] = { { "FULL_SHARD", "@reshard", "true" },
+					       { "1", "@reshard", "true" },
+					       { "SHARD_GRAD_OP", "@reshard", "false" },
+					       { "2", "@reshard", "false" },
+					       { "true", "@reshard", "true" },
+					       { "false", "@reshard", "false" },
+					       { "NO_SHARD", "@way", "ddp" },
+					       { "3", "@way", "ddp" },
+					       { NULL, NULL, NULL } };
+
+static const struct from_word fsdp_texts[] = { { "full_shard", "@reshard", "true" },
+					       { "shard_grad_op", "@reshard", "false" },
+					       { "auto_wrap", "@fsdp", "1" },
+					       { "offload", "offload-params", "cpu" },
+					       { "full_shard auto_wrap", "@reshard", "true" },
+					       { "shard_grad_op auto_wrap", "@reshard", "false" },
+					       { "true", "@fsdp", "1" },
+					       { NULL, NULL, NULL } };
+
+static const struct from_word dtypes[] = { { "auto", NULL, NULL },
+					   { "null", NULL, NULL },
+					   { "bfloat16", "@weights", "bf16" },
+					   { "bf16", "@weights", "bf16" },
+					   { "float16", "@weights", "fp16" },
+					   { "fp16", "@weights", "fp16" },
+					   { "float32", "@weights", "fp32" },
+					   { "fp32", "@weights", "fp32" },
+					   { NULL, NULL, NULL } };
+
+static const struct from_word attentions[] = { { "sdpa", "attention", "sdpa" },
+					       { "eager", "attention", "eager" },
+					       { "flash_attention_2", "attention", "flash" },
+					       { "kernels-community/flash-attn2", "attention",
+						 "flash" },
+					       { NULL, NULL, NULL } };
+
+static const struct from_word losses[] = { { "nll", NULL, NULL },
+					   { "chunked_nll", "loss", "chunked" },
+					   { NULL, NULL, NULL } };
+
+static const struct from_word evals[] = { { "no", NULL, NULL },
+					  { "steps", "@evaluates", "1" },
+					  { "epoch", "@evaluates", "1" },
+					  { NULL, NULL, NULL } };
+
+static const struct from_word samplings[] = { { "random", NULL, NULL },
+					      { "sequential", NULL, NULL },
+					      { "group_by_length", "grouped", "1" },
+					      { NULL, NULL, NULL } };
+
+static const struct from_word biases[] = { { "none", NULL, NULL }, { NULL, NULL, NULL } };
+
+static const struct from_word peft_types[] = { { "LORA", NULL, NULL }, { NULL, NULL, NULL } };
+
+static const struct from_word kinds4[] = { { "nf4", NULL, NULL },
+					   { "fp4", NULL, NULL },
+					   { NULL, NULL, NULL } };
+
+static const struct from_word bits[] = { { "4", "quantize", "nf4" },
+					 { "8", "quantize", "int8" },
+					 { NULL, NULL, NULL } };
+
+static const struct from_word axolotl_adapters[] = { { "lora", "@adapter", "lora" },
+						     { "qlora", "@adapter", "qlora" },
+						     { NULL, NULL, NULL } };
+
+static const struct from_word axolotl_plugins[] = {
+	{ "axolotl.integrations.liger.LigerPlugin", NULL, NULL }, { NULL, NULL, NULL }
+};
+
+static const struct from_word axolotl_bf16[] = { { "true", "@autocast", "bf16" },
+						 { "auto", "@autocast", "bf16" },
+						 { "full", "precision", "bf16-pure" },
+						 { NULL, NULL, NULL } };
+
+static const struct from_word axolotl_ckpt[] = { { "true", "checkpointing", "full" },
+						 { "offload", "@ckpt-offload", "1" },
+						 { "unsloth", "@ckpt-offload", "1" },
+						 { NULL, NULL, NULL } };
+
+static const struct from_word factory_stages[] = { { "sft", NULL, NULL },
+						   { "pt", NULL, NULL },
+						   { NULL, NULL, NULL } };
+
+static const struct from_word factory_types[] = { { "full", NULL, NULL },
+						  { "lora", "@adapter", "lora" },
+						  { NULL, NULL, NULL } };
+
+static const struct from_word factory_targets[] = { { "all", "lora-targets", "all-linear" },
+						    { NULL, NULL, NULL } };
+
+static const struct from_word factory_attention[] = { { "auto", NULL, NULL },
+						      { "disabled", "attention", "eager" },
+						      { "sdpa", "attention", "sdpa" },
+						      { "fa2", "attention", "flash" },
+						      { NULL, NULL, NULL } };
+
+static const struct from_word tune_dtypes[] = { { "bf16", "precision", "bf16-pure" },
+						{ "fp32", "precision", "fp32" },
+						{ NULL, NULL, NULL } };
+
+static const struct from_word tune_optimizers[] = {
+	{ "torch.optim.AdamW", "optimizer", "adamw" },
+	{ "torch.optim.SGD", "optimizer", "sgd" },
+	{ "bitsandbytes.optim.PagedAdamW8bit", "optimizer", "paged_adamw_8bit" },
+	{ "bitsandbytes.optim.PagedAdamW", "optimizer", "paged_adamw" },
+	{ "bitsandbytes.optim.AdamW8bit", "optimizer", "adamw_8bit" },
+	{ NULL, NULL, NULL }
+};
+
+static const struct from_word tune_losses[] = {
+	{ "torchtune.modules.loss.CEWithChunkedOutputLoss", "loss", "chunked" },
+	{ "torchtune.modules.loss.LinearCrossEntropyLoss", "loss", "chunked" },
+	{ "torch.nn.CrossEntropyLoss", NULL, NULL },
+	{ NULL, NULL, NULL }
+};
+
+static const struct from_word ds_optimizers[] = { { "AdamW", "optimizer", "adamw-fused" },
+						  { "Adam", "optimizer", "adamw-fused" },
+						  { NULL, NULL, NULL } };
+
+static const struct from_row deepspeed_rows[] = {
+	{ "train_micro_batch_size_per_gpu", FROM_SET, "batch", NULL, NULL },
+	{ "gradient_accumulation_steps", FROM_SET, "accumulate", NULL, NULL },
+	{ "gradient_clipping", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "zero_optimization.stage", FROM_WORD, NULL, NULL, zero_stages },
+	{ "bf16.enabled", FROM_IF, "@autocast", "bf16", NULL },
+	{ "fp16.enabled", FROM_IF, "@autocast", "fp16", NULL },
+	{ "bfloat16.enabled", FROM_IF, "@autocast", "bf16", NULL },
+	{ "zero_optimization.offload_optimizer.device", FROM_WORD, NULL, NULL, offload_optimizer },
+	{ "zero_optimization.offload_param.device", FROM_WORD, NULL, NULL, offload_params },
+	{ "zero_optimization.reduce_bucket_size", FROM_SET, "@zero-bucket", NULL, NULL },
+	{ "zero_optimization.stage3_prefetch_bucket_size", FROM_SET, "@zero-prefetch", NULL, NULL },
+	{ "zero_optimization.stage3_param_persistence_threshold", FROM_SET, "@zero-persistent",
+	  NULL, NULL },
+	{ "zero_optimization.stage3_max_reuse_distance", FROM_SET, "@zero-reuse", NULL, NULL },
+	{ "zero_optimization.sub_group_size", FROM_IS, NULL, "1000000000", NULL },
+	{ "optimizer.type", FROM_WORD, NULL, NULL, ds_optimizers },
+	{ "torch_autocast.enabled", FROM_IF, "@autocast", "bf16", NULL },
+	{ "torch_autocast.dtype", FROM_IS, NULL, "bfloat16", NULL },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys deepspeed = {
+	deepspeed_rows, "zero_optimization.allgather_bucket_size "
+			"zero_optimization.stage3_max_live_parameters train_batch_size "
+			"steps_per_print wall_clock_breakdown dump_state prescale_gradients "
+			"gradient_predivide_factor zero_allow_untested_optimizer "
+			"zero_force_ds_cpu_optimizer flops_profiler* tensorboard* wandb* "
+			"csv_monitor* comms_logger* scheduler* optimizer.params* fp16.loss_scale* "
+			"fp16.initial_scale_power fp16.hysteresis fp16.min_loss_scale "
+			"fp16.auto_cast zero_optimization.overlap_comm "
+			"zero_optimization.contiguous_gradients zero_optimization.reduce_scatter "
+			"zero_optimization.allgather_partitions "
+			"zero_optimization.round_robin_gradients "
+			"zero_optimization.stage3_gather_16bit_weights_on_model_save "
+			"zero_optimization.stage3_gather_fp16_weights_on_model_save "
+			"zero_optimization.offload_optimizer.pin_memory "
+			"zero_optimization.offload_param.pin_memory "
+			"zero_optimization.offload_optimizer.nvme_path "
+			"zero_optimization.offload_param.nvme_path "
+			"zero_optimization.offload_optimizer.buffer_count "
+			"zero_optimization.offload_optimizer.fast_init aio* checkpoint* "
+			"zero_optimization.load_from_fp32_weights "
+			"zero_optimization.elastic_checkpoint"
+};
+
+static const struct from_row peft_rows[] = {
+	{ "base_model_name_or_path", FROM_MODEL, NULL, NULL, NULL },
+	{ "r", FROM_SET, "lora", NULL, NULL },
+	{ "target_modules", FROM_LIST, "lora-targets", NULL, NULL },
+	{ "lora_dropout", FROM_SET, "@dropout", NULL, NULL },
+	{ "bias", FROM_WORD, NULL, NULL, biases },
+	{ "peft_type", FROM_WORD, NULL, NULL, peft_types },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys peft = {
+	peft_rows, "task_type lora_alpha use_rslora init_lora_weights inference_mode "
+		   "revision fan_in_fan_out auto_mapping* peft_version megatron_core "
+		   "loftq_config* ensure_weight_tying qalora_group_size"
+};
+
+static const struct from_row accelerate_rows[] = {
+	{ "num_processes", FROM_SET, "gpus", NULL, NULL },
+	{ "mixed_precision", FROM_WORD, NULL, NULL, mixed },
+	{ "distributed_type", FROM_WORD, NULL, NULL, distributed },
+	{ "gradient_accumulation_steps", FROM_SET, "accumulate", NULL, NULL },
+	{ "gradient_clipping", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "dynamo_backend", FROM_WORD, NULL, NULL, dynamo },
+	{ "dynamo_config.dynamo_backend", FROM_WORD, NULL, NULL, dynamo },
+	{ "fsdp_config.fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
+	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
+	{ "fsdp_config.fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.fsdp_sharding_strategy", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.fsdp_offload_params", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.fsdp_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "fsdp_config.fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.fsdp_cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
+	{ "deepspeed_config.zero_stage", FROM_WORD, NULL, NULL, zero_stages },
+	{ "deepspeed_config.offload_optimizer_device", FROM_WORD, NULL, NULL, offload_optimizer },
+	{ "deepspeed_config.offload_param_device", FROM_WORD, NULL, NULL, offload_params },
+	{ "deepspeed_config.gradient_accumulation_steps", FROM_SET, "accumulate", NULL, NULL },
+	{ "deepspeed_config.gradient_clipping", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "deepspeed_config.zero3_init_flag", FROM_UNLESS, "@whole", "1", NULL },
+	{ "deepspeed_config.deepspeed_config_file", FROM_FILE, NULL, NULL, NULL },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys accelerate = {
+	accelerate_rows, "fsdp_config.fsdp_auto_wrap_policy "
+			 "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
+			 "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
+			 "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
+			 "fsdp_config.fsdp_backward_prefetch_policy "
+			 "fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_limit_all_gathers "
+			 "fsdp_config.fsdp_min_num_params deepspeed_config.zero3_save_16bit_model "
+			 "deepspeed_config.deepspeed_multinode_launcher "
+			 "deepspeed_config.deepspeed_hostfile compute_environment machine_rank "
+			 "main_process_ip main_process_port main_training_function num_machines "
+			 "gpu_ids rdzv_backend same_network tpu_* use_cpu downcast_bf16 debug "
+			 "enable_cpu_affinity deepspeed_hostfile command_file commands"
+};
+
+static const struct from_row axolotl_rows[] = {
+	{ "base_model", FROM_MODEL, NULL, NULL, NULL },
+	{ "micro_batch_size", FROM_SET, "batch", NULL, NULL },
+	{ "gradient_accumulation_steps", FROM_SET, "accumulate", NULL, NULL },
+	{ "sequence_len", FROM_SET, "seq", NULL, NULL },
+	{ "adapter", FROM_WORD, NULL, NULL, axolotl_adapters },
+	{ "lora_r", FROM_SET, "@rank", NULL, NULL },
+	{ "lora_target_modules", FROM_LIST, "lora-targets", NULL, NULL },
+	{ "lora_target_linear", FROM_IF, "lora-targets", "all-linear", NULL },
+	{ "lora_dropout", FROM_SET, "@dropout", NULL, NULL },
+	{ "load_in_4bit", FROM_IF, "quantize", "nf4", NULL },
+	{ "load_in_8bit", FROM_IF, "quantize", "int8", NULL },
+	{ "bf16", FROM_WORD, NULL, NULL, axolotl_bf16 },
+	{ "fp16", FROM_IF, "@autocast", "fp16", NULL },
+	{ "bfloat16", FROM_IF, "precision", "bf16-pure", NULL },
+	{ "float16", FROM_IF, "precision", "bf16-pure", NULL },
+	{ "torch_dtype", FROM_WORD, NULL, NULL, dtypes },
+	{ "optimizer", FROM_SET, "optimizer", NULL, NULL },
+	{ "gradient_checkpointing", FROM_WORD, NULL, NULL, axolotl_ckpt },
+	{ "flash_attention", FROM_IF, "attention", "flash", NULL },
+	{ "sdp_attention", FROM_IF, "attention", "sdpa", NULL },
+	{ "eager_attention", FROM_IF, "attention", "eager", NULL },
+	{ "attn_implementation", FROM_WORD, NULL, NULL, attentions },
+	{ "max_grad_norm", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "deepspeed", FROM_FILE, NULL, NULL, NULL },
+	{ "fsdp", FROM_WORD, NULL, NULL, fsdp_texts },
+	{ "fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
+	{ "plugins", FROM_WORD, NULL, NULL, axolotl_plugins },
+	{ "liger_fused_linear_cross_entropy", FROM_IF, "loss", "liger", NULL },
+	{ "chunked_cross_entropy", FROM_IF, "loss", "chunked", NULL },
+	{ "activation_offloading", FROM_IF, "offload-activations", "trl", NULL },
+	{ "eval_batch_size", FROM_SET, "@eval-batch", NULL, NULL },
+	{ "val_set_size", FROM_IF, "@evaluates", "1", NULL },
+	{ "group_by_length", FROM_IF, "grouped", "1", NULL },
+	{ "fsdp_config.fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
+	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
+	{ "fsdp_config.fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.fsdp_sharding_strategy", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.fsdp_offload_params", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.fsdp_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "fsdp_config.fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.fsdp_cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
+	{ "fsdp_config.reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.sharding_strategy", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.offload_params", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "fsdp_config.cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys axolotl = {
+	axolotl_rows, "gradient_checkpointing_kwargs.use_reentrant model_type tokenizer_type "
+		      "peft_use_rslora fsdp_config.fsdp_auto_wrap_policy "
+		      "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
+		      "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
+		      "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
+		      "fsdp_config.fsdp_backward_prefetch_policy "
+		      "fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_limit_all_gathers "
+		      "fsdp_config.fsdp_min_num_params fsdp_config.auto_wrap_policy "
+		      "fsdp_config.transformer_layer_cls_to_wrap fsdp_config.state_dict_type "
+		      "fsdp_config.sync_module_states fsdp_config.use_orig_params "
+		      "fsdp_config.backward_prefetch fsdp_config.backward_prefetch_policy "
+		      "fsdp_config.forward_prefetch fsdp_config.limit_all_gathers "
+		      "fsdp_config.min_num_params base_model_config tokenizer_config strict "
+		      "datasets* test_datasets* pretraining_dataset* dataset_prepared_path "
+		      "dataset_* chat_template* output_dir sample_packing* eval_sample_packing "
+		      "pad_to_sequence_len special_tokens* tokens wandb_* mlflow_* comet_* "
+		      "num_epochs max_steps lr_scheduler* learning_rate cosine_* "
+		      "train_on_inputs tf32 early_stopping_patience resume_from_checkpoint "
+		      "auto_resume_from_checkpoints local_rank logging_steps warmup_steps "
+		      "warmup_ratio evals_per_epoch eval_steps saves_per_epoch save_* "
+		      "weight_decay adam_* seed lora_alpha lora_model_dir lora_fan_in_fan_out "
+		      "hub_* debug is_llama_derived_model is_mistral_derived_model "
+		      "trust_remote_code push_dataset_to_hub shuffle_merged_datasets "
+		      "dataloader_* use_tensorboard report_to eval_table_size "
+		      "tokenizer_use_fast tokenizer_legacy revision_of_model hf_use_auth_token "
+		      "excess_length_strategy remove_unused_columns eval_strategy "
+		      "evaluation_strategy save_first_step ddp_timeout "
+		      "ddp_find_unused_parameters bench_* rl_beta roles* role_* type split"
+};
+
+static const struct from_row torchtune_rows[] = {
+	{ "batch_size", FROM_SET, "batch", NULL, NULL },
+	{ "gradient_accumulation_steps", FROM_SET, "accumulate", NULL, NULL },
+	{ "tokenizer.max_seq_len", FROM_SET, "seq", NULL, NULL },
+	{ "enable_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "enable_activation_offloading", FROM_IF, "offload-activations", "pinned", NULL },
+	{ "dtype", FROM_WORD, NULL, NULL, tune_dtypes },
+	{ "optimizer._component_", FROM_WORD, NULL, NULL, tune_optimizers },
+	{ "optimizer.fused", FROM_IF, "@fused", "1", NULL },
+	{ "loss._component_", FROM_WORD, NULL, NULL, tune_losses },
+	{ "loss", FROM_WORD, NULL, NULL, tune_losses },
+	{ "model.lora_rank", FROM_SET, "lora", NULL, NULL },
+	{ "model.lora_dropout", FROM_SET, "@dropout", NULL, NULL },
+	{ "model.lora_attn_modules", FROM_LIST, "@attn-targets", NULL, NULL },
+	{ "model.apply_lora_to_mlp", FROM_IF, "@mlp-targets", "1", NULL },
+	{ "model.quantize_base", FROM_IF, "quantize", "nf4", NULL },
+	{ "clip_grad_norm", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys torchtune = {
+	torchtune_rows, "checkpointer.checkpoint_dir model._component_ tokenizer._component_ "
+			"tokenizer.path tokenizer.merges_file tokenizer.prompt_template "
+			"checkpointer* resume_from_checkpoint save_adapter_weights_only dataset* "
+			"seed shuffle epochs max_steps_per_epoch optimizer.lr "
+			"optimizer.weight_decay optimizer.betas optimizer.eps lr_scheduler* "
+			"device output_dir metric_logger* log_* profiler* model.lora_alpha "
+			"num_warmup_steps collate_fn recipe_checkpoint* run_val_every_n_steps "
+			"batch_size_val"
+};
+
+static const struct from_row factory_rows[] = {
+	{ "model_name_or_path", FROM_MODEL, NULL, NULL, NULL },
+	{ "stage", FROM_WORD, NULL, NULL, factory_stages },
+	{ "finetuning_type", FROM_WORD, NULL, NULL, factory_types },
+	{ "lora_target", FROM_WORD, NULL, NULL, factory_targets },
+	{ "lora_rank", FROM_SET, "@rank", NULL, NULL },
+	{ "lora_dropout", FROM_SET, "@dropout", NULL, NULL },
+	{ "cutoff_len", FROM_SET, "seq", NULL, NULL },
+	{ "quantization_bit", FROM_WORD, NULL, NULL, bits },
+	{ "flash_attn", FROM_WORD, NULL, NULL, factory_attention },
+	{ "enable_liger_kernel", FROM_IF, "loss", "liger", NULL },
+	{ "pure_bf16", FROM_IF, "precision", "bf16-pure", NULL },
+	{ "double_quantization", FROM_IF, "@double", "1", NULL },
+	{ "disable_gradient_checkpointing", FROM_UNLESS, "checkpointing", "full", NULL },
+	{ "val_size", FROM_IF, "@evaluates", "1", NULL },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys factory = {
+	factory_rows, "quantization_method dataset dataset_dir template max_samples "
+		      "overwrite_cache preprocessing_num_workers plot_loss lora_alpha "
+		      "adapter_name_or_path trust_remote_code packing neat_packing eval_dataset "
+		      "quantization_type mix_strategy swanlab* use_swanlab media_dir "
+		      "tokenized_path image_max_pixels video_max_pixels cache_dir streaming "
+		      "buffer_size interleave_probs report_to use_fast_tokenizer mask_history "
+		      "train_on_prompt"
+};
+
+static const struct from_row trainer_rows[] = {
+	{ "per_device_train_batch_size", FROM_SET, "batch", NULL, NULL },
+	{ "per_gpu_train_batch_size", FROM_SET, "batch", NULL, NULL },
+	{ "gradient_accumulation_steps", FROM_SET, "accumulate", NULL, NULL },
+	{ "per_device_eval_batch_size", FROM_SET, "@eval-batch", NULL, NULL },
+	{ "eval_strategy", FROM_WORD, NULL, NULL, evals },
+	{ "evaluation_strategy", FROM_WORD, NULL, NULL, evals },
+	{ "do_eval", FROM_IF, "@evaluates", "1", NULL },
+	{ "gradient_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "gradient_checkpointing_kwargs.every_n_layers", FROM_SET, "@every", NULL, NULL },
+	{ "gradient_checkpointing_kwargs.offload", FROM_IF, "offload-activations", "checkpoints",
+	  NULL },
+	{ "bf16", FROM_IF, "@autocast", "bf16", NULL },
+	{ "fp16", FROM_IF, "@autocast", "fp16", NULL },
+	{ "optim", FROM_SET, "optimizer", NULL, NULL },
+	{ "max_grad_norm", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "use_liger_kernel", FROM_IF, "loss", "liger", NULL },
+	{ "train_sampling_strategy", FROM_WORD, NULL, NULL, samplings },
+	{ "group_by_length", FROM_IF, "grouped", "1", NULL },
+	{ "fsdp", FROM_WORD, NULL, NULL, fsdp_texts },
+	{ "deepspeed", FROM_FILE, NULL, NULL, NULL },
+	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
+	{ "fsdp_config.fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
+	{ "fsdp_config.reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.sharding_strategy", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.offload_params", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "fsdp_config.cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
+	{ "fsdp_config.fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.fsdp_sharding_strategy", FROM_WORD, NULL, NULL, strategies },
+	{ "fsdp_config.fsdp_offload_params", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.fsdp_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
+	{ "fsdp_config.fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
+	{ "fsdp_config.fsdp_cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys trainer = {
+	trainer_rows, "gradient_checkpointing_kwargs.use_reentrant "
+		      "activation_checkpointing_kwargs.use_reentrant tf32 bf16_full_eval "
+		      "fp16_full_eval fsdp_transformer_layer_cls_to_wrap output_dir "
+		      "overwrite_output_dir num_train_epochs max_steps learning_rate "
+		      "lr_scheduler_type lr_scheduler_kwargs* warmup_steps warmup_ratio "
+		      "weight_decay adam_beta1 adam_beta2 adam_epsilon "
+		      "average_tokens_across_devices logging_* log_* disable_tqdm report_to "
+		      "run_name project trackio_* include_* eval_steps eval_delay eval_on_start "
+		      "eval_do_concat_batches eval_use_gather_object prediction_loss_only "
+		      "batch_eval_metrics save_* enable_jit_checkpoint push_to_hub* hub_* "
+		      "load_best_model_at_end metric_for_best_model greater_is_better "
+		      "ignore_data_skip restore_callback_states_from_checkpoint "
+		      "full_determinism seed data_seed accelerator_config* dataloader_* "
+		      "remove_unused_columns label_names length_column_name "
+		      "ddp_find_unused_parameters ddp_broadcast_buffers ddp_backend ddp_timeout "
+		      "debug skip_memory_metrics do_train do_predict resume_from_checkpoint "
+		      "local_rank past_index use_cpu no_cuda torch_empty_cache_steps _n_gpu "
+		      "mp_parameters ray_scope use_cache split_batches tpu_* xpu_backend "
+		      "use_mps_device use_ipex bf16_backend half_precision_backend fp16_backend "
+		      "fp16_opt_level ddp_static_graph logging_nan_inf_filter "
+		      "fsdp_config.auto_wrap_policy fsdp_config.transformer_layer_cls_to_wrap "
+		      "fsdp_config.state_dict_type fsdp_config.sync_module_states "
+		      "fsdp_config.use_orig_params fsdp_config.backward_prefetch "
+		      "fsdp_config.backward_prefetch_policy fsdp_config.forward_prefetch "
+		      "fsdp_config.limit_all_gathers fsdp_config.min_num_params "
+		      "fsdp_config.fsdp_auto_wrap_policy "
+		      "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
+		      "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
+		      "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
+		      "fsdp_config.fsdp_backward_prefetch_policy "
+		      "fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_limit_all_gathers "
+		      "fsdp_config.fsdp_min_num_params fsdp_config.xla*"
+};
+
+static const struct from_row scripts_rows[] = {
+	{ "model_name_or_path", FROM_MODEL, NULL, NULL, NULL },
+	{ "dtype", FROM_WORD, NULL, NULL, dtypes },
+	{ "torch_dtype", FROM_WORD, NULL, NULL, dtypes },
+	{ "attn_implementation", FROM_WORD, NULL, NULL, attentions },
+	{ "model_init_kwargs.attn_implementation", FROM_WORD, NULL, NULL, attentions },
+	{ "model_init_kwargs.dtype", FROM_WORD, NULL, NULL, dtypes },
+	{ "model_init_kwargs.torch_dtype", FROM_WORD, NULL, NULL, dtypes },
+	{ "use_peft", FROM_IF, "@adapter", "lora", NULL },
+	{ "lora_r", FROM_SET, "@rank", NULL, NULL },
+	{ "lora_target_modules", FROM_LIST, "lora-targets", NULL, NULL },
+	{ "lora_dropout", FROM_SET, "@dropout", NULL, NULL },
+	{ "load_in_4bit", FROM_IF, "quantize", "nf4", NULL },
+	{ "load_in_8bit", FROM_IF, "quantize", "int8", NULL },
+	{ "use_bnb_nested_quant", FROM_IF, "@double", "1", NULL },
+	{ "bnb_4bit_quant_type", FROM_WORD, NULL, NULL, kinds4 },
+	{ "max_length", FROM_SET, "seq", NULL, NULL },
+	{ "max_seq_length", FROM_SET, "seq", NULL, NULL },
+	{ "model_max_length", FROM_SET, "seq", NULL, NULL },
+	{ "block_size", FROM_SET, "seq", NULL, NULL },
+	{ "loss_type", FROM_WORD, NULL, NULL, losses },
+	{ "activation_offloading", FROM_IF, "offload-activations", "trl", NULL },
+	{ NULL, FROM_SET, NULL, NULL, NULL }
+};
+
+static const struct from_keys scripts = {
+	scripts_rows, "model_revision tokenizer_name* dataset_* dataset train_file "
+		      "validation_file packing packing_strategy padding_free "
+		      "completion_only_loss assistant_only_loss eos_token pad_token "
+		      "chat_template* lora_alpha lora_task_type use_rslora lora_bias "
+		      "trust_remote_code bnb_4bit_compute_dtype bnb_4bit_quant_storage "
+		      "shuffle_dataset preprocessing_num_workers overwrite_cache config_name "
+		      "cache_dir use_fast_tokenizer token max_train_samples max_eval_samples "
+		      "streaming low_cpu_mem_usage pad_to_multiple_of"
+};
+
+static const struct from_default trainer_defaults[] = { { "per_device_train_batch_size", "batch",
+							  "8" },
+							{ "bf16, fp16", "@autocast", "no" },
+							{ "optim", "optimizer", "adamw-fused" },
+							{ NULL, NULL, NULL } };
+
+static const struct from_default factory_defaults[] = {
+	{ "per_device_train_batch_size", "batch", "8" },
+	{ "bf16, fp16", "@autocast", "no" },
+	{ "cutoff_len", "seq", "2048" },
+	{ "lora_target", "lora-targets", "all-linear" },
+	{ "optim", "optimizer", "adamw-fused" },
+	{ "disable_gradient_checkpointing", "checkpointing", "full" },
+	{ NULL, NULL, NULL }
+};
+
+static const struct from_default axolotl_defaults[] = { { "optimizer", "optimizer", "adamw-fused" },
+							{ NULL, NULL, NULL } };
+
+#define KEYS(...)                 \
+	(const char *const[])     \
+	{                         \
+		__VA_ARGS__, NULL \
+	}
+
+const struct from_tool from_tools[] = {
+	{ "DeepSpeed",
+	  KEYS("train_micro_batch_size_per_gpu", "zero_optimization", "train_batch_size"),
+	  KEYS("model_name_or_path", "base_model", "output_dir"),
+	  { &deepspeed, NULL },
+	  NULL,
+	  NULL },
+	{ "PEFT", KEYS("peft_type"), KEYS("output_dir"), { &peft, NULL }, NULL, NULL },
+	{ "accelerate",
+	  KEYS("compute_environment", "distributed_type"),
+	  KEYS("output_dir", "base_model"),
+	  { &accelerate, NULL },
+	  NULL,
+	  NULL },
+	{ "Axolotl",
+	  KEYS("base_model", "micro_batch_size"),
+	  KEYS("finetuning_type"),
+	  { &axolotl, NULL },
+	  axolotl_defaults,
+	  NULL },
+	{ "torchtune",
+	  KEYS("model._component_", "checkpointer._component_"),
+	  KEYS("base_model"),
+	  { &torchtune, NULL },
+	  NULL,
+	  "torchtune has modules of its own: Transformers' are planned in their place" },
+	{ "LLaMA-Factory",
+	  KEYS("finetuning_type", "cutoff_len"),
+	  KEYS("base_model"),
+	  { &factory, &trainer },
+	  factory_defaults,
+	  NULL },
+	{ "TrainingArguments",
+	  KEYS("per_device_train_batch_size", "gradient_accumulation_steps", "output_dir",
+	       "learning_rate", "optim"),
+	  KEYS("base_model"),
+	  { &trainer, &scripts },
+	  trainer_defaults,
+	  NULL },
+};
+const size_t from_tool_count = sizeof(from_tools) / sizeof(from_tools[0]);
