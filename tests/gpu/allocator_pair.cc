@@ -1,13 +1,23 @@
 // What allocating and freeing costs through c10, as at::empty asks: ns a pair; allocator.py compiles and calls it.
 #include <c10/core/Allocator.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <vector>
 
+// As c10/cuda/CUDACachingAllocator.h, which needs CUDA's headers; its first base is c10::Allocator.
+namespace c10::cuda::CUDACachingAllocator {
+class CUDAAllocator;
+extern std::atomic<CUDAAllocator *> allocator; // of the process: PyTorch's, or what is plugged in
+} // namespace c10::cuda::CUDACachingAllocator
+
 namespace {
 
-c10::DeviceType device = c10::DeviceType::CUDA;
+c10::Allocator *current()
+{
+	return reinterpret_cast<c10::Allocator *>(c10::cuda::CUDACachingAllocator::allocator.load());
+}
 
 template <typename Work> double ns(int n, Work work)
 {
@@ -25,15 +35,10 @@ uint32_t next(uint32_t &state)
 
 } // namespace
 
-extern "C" void pair_device(int type)
-{
-	device = static_cast<c10::DeviceType>(type);
-}
-
 // `sizes` in turn, `rounds` times: a cycle that can be learned; the time of all but the first ten rounds.
 extern "C" double pair_cycle(const size_t *sizes, int n, int rounds)
 {
-	c10::Allocator *a = c10::GetAllocator(device);
+	c10::Allocator *a = current();
 
 	for (int i = 0; i < 10 * n; i++)
 		(void)a->allocate(sizes[i % n]);
@@ -43,7 +48,7 @@ extern "C" double pair_cycle(const size_t *sizes, int n, int rounds)
 // `live` blocks up to 16 MiB, small ones more often; each call replaces a random one.
 extern "C" double pair_churn(int live, int n)
 {
-	c10::Allocator *a = c10::GetAllocator(device);
+	c10::Allocator *a = current();
 	std::vector<c10::DataPtr> held(static_cast<size_t>(live));
 	uint32_t state = 1;
 	auto replace = [&](int) {

@@ -40,7 +40,7 @@ def _backward(grad: torch.Tensor, x: torch.Tensor, shape: Sequence[int], rstd: t
 RULES: dict[Any, Callable[..., Any]] = {_FORWARD: _forward, _BACKWARD: _backward} if _FORWARD and _BACKWARD else {}
 
 
-class _RmsNorm(torch.autograd.Function):
+class _RmsNorm(torch.autograd.Function):  # type: ignore[misc]
     """CUDA's derivative keeps the input, the weight and a number a row."""
 
     @staticmethod
