@@ -2,7 +2,7 @@
 """allocator.py run MODE PROGRAM [LAPS] | check MODE | all OUT [N [PROGRAM[=N]...]]: libplimsoll_alloc.so on a real GPU.
 
 MODE is native, es (expandable segments) or plimsoll; needs PyTorch with CUDA, and PLIMSOLL_ALLOC_LIBRARY.  `run` trains one program
-and prints JSON; `check` fills every block with its number on its stream and reads it back; `all` compares the three: N times,
+and prints JSON (with DETERMINISTIC=1 the loss is the same to the bit, whatever the mode); `check` fills every block with its number on its stream and reads it back; `all` compares the three: N times,
 three fresh processes live at once and take turns of a lap of steps (a machine's speed changes between processes that run one
 after the other by more than what is sought), and what is known so far is a table in OUT/table.md.  The program `pair` is what
 allocating and freeing costs.  SECONDS_MAX: `all` begins nothing after them.  Exits with 77 where there is no GPU.
@@ -176,12 +176,22 @@ def memory_row(torch, mode, name):
             "plan": {k: v for k, v in stats.items() if k.startswith("plan")}}
 
 
+def deterministic(torch):
+    """The same numbers to the bit; with warnings alone attention's backward pass still adds in any order."""
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+
+
 def run(mode, name, laps="3"):
     torch = start(mode)
+    if os.environ.get("DETERMINISTIC"):
+        deterministic(torch)
     work = program(torch, name)
     first = work.lap()
     late = [lap_ms(name, work.lap()) for _ in range(int(laps) - 1)]
-    loss = None if work.loss is None else float(work.loss)
+    loss = None if work.loss is None else float(work.loss).hex()
     print(json.dumps({**memory_row(torch, mode, name), "ms": statistics.median(late), "first_ms": first[:6], "loss": loss}))
 
 

@@ -29,11 +29,6 @@ def expect(what, holds, told=""):
 
 # ---- what a rank does ----
 
-def deterministic(torch):
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
-
-
 def memory(torch, device):
     s = torch.cuda.memory_stats(device)
     return {"live": s["requested_bytes.all.peak"], "reserved": s["reserved_bytes.all.peak"],
@@ -56,7 +51,7 @@ def train(torch, model, parameters, device):
 
 
 def ddp(torch, mode, rank):
-    deterministic(torch)
+    allocator.deterministic(torch)
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(allocator.llama(torch, 768, 12, 12, 32000), device_ids=[rank])
     losses = train(torch, model, model.parameters(), rank)
@@ -65,7 +60,7 @@ def ddp(torch, mode, rank):
 
 def fsdp2(torch, mode, rank):
     from torch.distributed.fsdp import fully_shard
-    deterministic(torch)
+    allocator.deterministic(torch)
     torch.manual_seed(0)
     model = allocator.llama(torch, 768, 12, 12, 32000)
     for layer in model.layers:
@@ -178,7 +173,7 @@ def late_free(torch):
 
 def pipeline(torch):
     """Half of the layers on each GPU."""
-    deterministic(torch)
+    allocator.deterministic(torch)
     torch.manual_seed(0)
     with torch.device("cuda:0"):
         front = torch.nn.Sequential(*[torch.nn.Linear(2048, 2048) for _ in range(8)])
@@ -226,8 +221,7 @@ def free_port():
 
 
 def rank_main(work, mode, rank, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2",
-                      CUBLAS_WORKSPACE_CONFIG=":4096:8")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
     torch = allocator.start(mode)
     if work == "devices":
         print(json.dumps(devices(torch, mode, rank)), flush=True)
@@ -297,8 +291,10 @@ def same_losses(work, results):
         if "reserved" not in ours:
             continue
         live, gb = ours["live"], {m: "%.3f" % (r["reserved"] / 1e9) for m, r in row.items() if "reserved" in r}
-        expect(f"{work}, rank {rank}: reserved within 1 % + 64 MiB of live", ours["reserved"] <= live * 1.01 + (64 << 20),
-               f"live {live / 1e9:.3f} GB, {gb}")
+        # that native's is less may be the program: DDP's buckets are made anew by one rank before the other
+        best = min([r["reserved"] for m, r in row.items() if m != "plimsoll" and r.get("live") == live], default=0)
+        most = best * 1.02 + (32 << 20) if work == "fsdp2" else live * 1.01 + (64 << 20)  # each of its streams keeps its own peak
+        expect(f"{work}, rank {rank}: reserved", ours["reserved"] <= most, f"live {live / 1e9:.3f} GB, {gb}")
         expect(f"{work}, rank {rank}: a plan was learned and hit", ours["plan.learned"] > 0 and ours["plan.hits"] > 0,
                {k: v for k, v in ours.items() if k.startswith("plan.")})
 
