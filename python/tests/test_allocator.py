@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import pickle
+import struct
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,22 @@ class Model(torch.nn.Module):
         return cuda(mib)
 
 
+def needed(path):
+    """DT_NEEDED of a 64-bit ELF file."""
+    with open(path, "rb") as f:
+        data = f.read()
+    sections, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+    found = [struct.unpack_from("<IIQQQQII", data, sections + i * size) for i in range(count)]
+    names = []
+    for _, kind, _, _, at, length, link, _ in found:
+        for entry in range(at, at + length, 16) if kind == 6 else ():  # SHT_DYNAMIC
+            tag, value = struct.unpack_from("<QQ", data, entry)
+            if tag == 1:  # DT_NEEDED
+                start = found[link][4] + value
+                names.append(data[start:data.index(b"\0", start)].decode())
+    return names
+
+
 class Under(unittest.TestCase):
     def setUp(self):
         gc.collect()
@@ -81,6 +98,13 @@ class Under(unittest.TestCase):
         allocator._refuse_sharing(torch)
         with self.assertRaisesRegex(RuntimeError, "send tensor.cpu"):
             Storage()._share_cuda_()
+
+    def test_it_needs_libc_alone(self):
+        needs = needed(os.environ["PLIMSOLL_ALLOC_LIBRARY"])
+        if any(name.startswith(("libasan", "libubsan", "libtsan", "libclang_rt")) for name in needs):
+            self.skipTest("built with a sanitizer")
+        self.assertEqual([name for name in needs if not name.startswith(("libc.", "ld-"))], [])
+        self.assertTrue(needs)
 
     def test_all_hooks_are_set(self):
         self.assertEqual(set(torch.card.plug.hooks), set(torch.card.plug.HOOKS.values()))

@@ -3,7 +3,10 @@
  *
  * Reserved memory must be what `whatif --plan` says, to the byte.  With a SEED four requests in three hundred are dropped, doubled,
  * resized, or swapped with the next: then nothing may be handed out twice, and reserved must stay near what was live.  With
- * THREADS as many play it at once, each on streams of its own and with a seed of its own: only the former is checked.  With a plan of another run in PLIMSOLL_ALLOC_PLAN its hits are told, and reserved may be 2 % and 32 MiB more than without.
+ * THREADS as many play it at once, each on streams of its own and with a seed of its own: only the former is checked.
+ *
+ * With a plan of another run in PLIMSOLL_ALLOC_PLAN its hits are told, and reserved may be 2 % and 32 MiB more than the better of PyTorch's
+ * default settings and expandable segments.  `replay RECORDING limit`: it must survive the smallest limit that one of them does.
  */
 #include "fake_cuda.h"
 
@@ -13,6 +16,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MIB ((uint64_t)1 << 20)
 #define CARD ((uint64_t)80 << 30)
@@ -157,9 +161,42 @@ static int play_all(struct play *y, unsigned threads)
 	return 0;
 }
 
+/* What of PyTorch's settings is better: the least reserved, and the smallest limit (0: none is known). */
+struct theirs {
+	uint64_t reserved, limit;
+};
+
+static struct theirs best_of_pytorchs(const struct plim_whatif *w)
+{
+	struct theirs best = { UINT64_MAX, UINT64_MAX };
+
+	for (size_t i = 0; i < w->run_count; i++) {
+		const struct plim_whatif_run *r = &w->runs[i];
+
+		if (r->plan)
+			continue;
+		if (r->reserved_peak_bytes < best.reserved)
+			best.reserved = r->reserved_peak_bytes;
+		if (r->smallest_limit_bytes && r->smallest_limit_bytes < best.limit)
+			best.limit = r->smallest_limit_bytes;
+	}
+	if (best.limit == UINT64_MAX)
+		best.limit = 0;
+	return best;
+}
+
+static uint64_t told_of_learning(const struct plim_whatif *w)
+{
+	for (size_t i = 0; i < w->run_count; i++)
+		if (w->runs[i].plan)
+			return w->runs[i].reserved_peak_bytes;
+	return 0;
+}
+
 static int judge(const struct play *y, unsigned threads, const struct plim_whatif *w)
 {
-	uint64_t told = w->runs[0].reserved_peak_bytes, is, live;
+	uint64_t told = told_of_learning(w), is, live;
+	struct theirs best = best_of_pytorchs(w);
 	struct plimsoll_alloc_stats s;
 
 	plimsoll_alloc_stats(0, &s);
@@ -172,56 +209,75 @@ static int judge(const struct play *y, unsigned threads, const struct plim_whati
 	if (refusals)
 		return 1;
 	if (getenv("PLIMSOLL_ALLOC_PLAN")) {
-		printf("hits %llu, misses %llu, hit bytes %llu, conflicts %llu\n",
+		printf("hits %llu, misses %llu, hit bytes %llu, conflicts %llu, better of "
+		       "PyTorch's %llu\n",
 		       (unsigned long long)s.plan_hits, (unsigned long long)s.plan_misses,
-		       (unsigned long long)s.plan_hit_bytes, (unsigned long long)s.plan_conflicts);
-		return is > told + told / 50 + 32 * MIB;
+		       (unsigned long long)s.plan_hit_bytes, (unsigned long long)s.plan_conflicts,
+		       (unsigned long long)best.reserved);
+		return is > best.reserved + best.reserved / 50 + 32 * MIB;
 	}
 	return y->seed ? is > live + live / 20 + 64 * MIB : is != told;
 }
 
-int main(int argc, char **argv)
+static struct plim_whatif *open_recording(const char *path, int beside, int limited)
 {
-	static const char *const one[] = { "" };
+	static const char *const settings[] = { "", "expandable_segments:True" };
 	struct plim_whatif_options o;
 	struct plim_whatif *w = NULL;
 	struct plim_err err;
-	struct play y[THREADS_MAX] = { { .seed = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10)
-							  : 0 } };
-	unsigned threads = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
-	int bad;
 
 	plim_whatif_options_init(&o);
-	o.settings = one;
-	o.settings_count = 0;
-	o.flags = PLIM_WHATIF_PLAN;
+	o.settings = settings;
+	o.settings_count = beside ? 2 : 0;
+	o.flags = PLIM_WHATIF_PLAN | (limited ? PLIM_WHATIF_SMALLEST : 0);
 	o.threads = 1;
 	o.limit_bytes = CARD;
-	if (argc < 2 || plim_whatif_open(argv[1], &o, &w, &err)) {
-		fprintf(stderr, "%s\n", argc < 2 ? "replay RECORDING [SEED]" : err.message);
-		return 1;
+	if (plim_whatif_open(path, &o, &w, &err)) {
+		fprintf(stderr, "%s: %s\n", path, err.message);
+		return NULL;
 	}
-	y->p = w->hidden->program;
-	if (threads > THREADS_MAX)
+	return w;
+}
+
+static int has_graphs(const struct program *p)
+{
+	for (size_t i = 0; i < p->requests.n; i++)
+		if (p->requests.at[i].pool)
+			return 1; /* captures are not in a recording */
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int limited = argc > 2 && !strcmp(argv[2], "limit"), bad;
+	struct play y[THREADS_MAX] = { 0 };
+	unsigned threads = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
+	struct plim_whatif *w = NULL;
+
+	if (argc > 1)
+		w = open_recording(argv[1], limited || getenv("PLIMSOLL_ALLOC_PLAN"), limited);
+	if (!w || threads > THREADS_MAX)
 		return 1;
+	y->p = w->hidden->program;
+	y->seed = argc > 2 && !limited ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
 	if (threads > 1 && y->p->stream_count > STREAMS)
 		threads = 1;
-	for (size_t i = 0; i < y->p->requests.n; i++)
-		if (y->p->requests.at[i].pool) { /* of a graph: captures are not in a recording */
-			plim_whatif_free(w);
-			return 0;
-		}
-	while (w->run_count && !w->runs[0].plan) { /* the row that learns */
-		w->runs++;
-		w->run_count--;
+	if (has_graphs(y->p) || (limited && !best_of_pytorchs(w).limit)) {
+		plim_whatif_free(w);
+		return 0;
 	}
 	y->addr = calloc(y->p->requests.n + 1, sizeof(*y->addr));
 	y->bytes = calloc(y->p->requests.n + 1, sizeof(*y->bytes));
-	if (!w->run_count || !y->addr || !y->bytes)
+	if (!told_of_learning(w) || !y->addr || !y->bytes)
 		return 1;
 	fake_card(CARD);
 	plimsoll_alloc_on_oom(note);
+	if (limited)
+		plimsoll_alloc_limit(0, best_of_pytorchs(w).limit);
 	bad = play_all(y, threads) || judge(y, threads, w);
+	if (limited)
+		printf("limit %llu: %llu refusals\n", (unsigned long long)best_of_pytorchs(w).limit,
+		       (unsigned long long)refusals);
 	free(y->addr);
 	free(y->bytes);
 	plim_whatif_free(w);

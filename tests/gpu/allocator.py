@@ -345,6 +345,19 @@ def pair_ns(torch):
     return out
 
 
+def accelerate_check(torch):
+    """Accelerate's own retry knows the exception."""
+    from accelerate.utils import find_executable_batch_size
+    tried = []
+
+    @find_executable_batch_size(starting_batch_size=512)
+    def fill(gib):
+        tried.append(gib)
+        return torch.empty(gib << 30, dtype=torch.uint8, device="cuda").numel() >> 30
+
+    return {"found_gib": fill(), "tried": tried}
+
+
 def guarded(call, *args):
     try:
         return call(*args)
@@ -364,6 +377,7 @@ def check(mode):
     out["late_reader_control"] = guarded(late_reader, torch, False)
     out["graph_wrong"] = guarded(graph_check, torch)
     out["oom"] = guarded(oom_check, torch)
+    out["accelerate"] = guarded(accelerate_check, torch)
     out["patterns_after"] = guarded(pattern_check, torch, 2, 3.0)
     if mode.startswith("plimsoll"):
         path = os.path.join(os.environ.get("OUT", "/tmp"), "plimsoll_snapshot.pickle")
