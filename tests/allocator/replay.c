@@ -268,13 +268,12 @@ int main(int argc, char **argv)
 	}
 	y->addr = calloc(y->p->requests.n + 1, sizeof(*y->addr));
 	y->bytes = calloc(y->p->requests.n + 1, sizeof(*y->bytes));
-	if (!told_of_learning(w) || !y->addr || !y->bytes)
-		return 1;
+	bad = !told_of_learning(w) || !y->addr || !y->bytes;
 	fake_card(CARD);
 	plimsoll_alloc_on_oom(note);
 	if (limited)
 		plimsoll_alloc_limit(0, best_of_pytorchs(w).limit);
-	bad = play_all(y, threads) || judge(y, threads, w);
+	bad = bad || play_all(y, threads) || judge(y, threads, w);
 	if (limited)
 		printf("limit %llu: %llu refusals\n", (unsigned long long)best_of_pytorchs(w).limit,
 		       (unsigned long long)refusals);
