@@ -11,9 +11,11 @@ void watch_sample_clear(struct watch_sample *s)
 						      .delay_s = NAN,
 						      .resident_bytes = PLIM_UNKNOWN,
 						      .written_chars = PLIM_UNKNOWN,
+						      .stored_bytes = PLIM_UNKNOWN,
 						      .read_bytes = PLIM_UNKNOWN };
 
-	s->time = NAN;
+	s->time = s->age_s = NAN;
+	s->world = PLIM_UNKNOWN;
 	s->main = process;
 	s->main_user_s = s->main_system_s = NAN;
 	s->workers.n = 0;
@@ -45,8 +47,9 @@ bool watch_is_worker(const struct watch_process *p, const struct watch_process *
 /* ---- what a process sleeps in ---- */
 
 enum sleep_kind {
-	SLEEP_HIDDEN,   /* it runs, or nobody may know */
-	SLEEP_QUEUE,    /* for another process or thread: futex, poll, pipe */
+	SLEEP_HIDDEN, /* it runs, or nobody may know */
+	SLEEP_QUEUE,  /* for another process or thread: futex, poll */
+	SLEEP_PIPE, /* for what another process writes: of a main thread as the queue, of a worker a source, as its queue is polled */
 	SLEEP_TIMER,    /* of its own will */
 	SLEEP_ELSEWHERE /* a network, a file system, a device */
 };
@@ -59,7 +62,7 @@ static const struct {
 	{ "futex", SLEEP_QUEUE },         { "poll_schedule", SLEEP_QUEUE },
 	{ "do_poll", SLEEP_QUEUE },       { "do_sys_poll", SLEEP_QUEUE },
 	{ "ep_poll", SLEEP_QUEUE },       { "do_epoll", SLEEP_QUEUE },
-	{ "pipe_", SLEEP_QUEUE },         { "anon_pipe", SLEEP_QUEUE },
+	{ "pipe_", SLEEP_PIPE },          { "anon_pipe", SLEEP_PIPE },
 	{ "unix_stream", SLEEP_QUEUE },   { "do_wait", SLEEP_QUEUE },
 	{ "hrtimer_nano", SLEEP_TIMER },  { "do_nanosleep", SLEEP_TIMER },
 	{ "common_nsleep", SLEEP_TIMER }, { "do_select", SLEEP_TIMER },
@@ -189,6 +192,19 @@ static void look_at_card(const struct watch_sample *const *samples, size_t n,
 
 /* ---- the main process ---- */
 
+/* What is written to no file goes to a socket or a pipe (or to memory, as files of a tmpfs). */
+static void look_at_writes(const struct watch_sample *a, const struct watch_sample *b,
+			   struct watch_features *f)
+{
+	double all = rate_u64(a->main.written_chars, b->main.written_chars, f->seconds) / 1e6;
+	double stored = rate_u64(a->main.stored_bytes, b->main.stored_bytes, f->seconds) / 1e6;
+
+	f->at[WATCH_WRITES] = isnan(stored) ? all : stored;
+	f->at[WATCH_SENDS] = fmax(0, all - stored);
+	if (isnan(stored) || isnan(all))
+		f->at[WATCH_SENDS] = NAN;
+}
+
 static void look_at_main(const struct watch_sample *const *samples, size_t n,
 			 struct watch_features *f)
 {
@@ -198,7 +214,7 @@ static void look_at_main(const struct watch_sample *const *samples, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		enum sleep_kind kind = sleep_of(&samples[i]->main);
 
-		waits += kind == SLEEP_QUEUE;
+		waits += kind == SLEEP_QUEUE || kind == SLEEP_PIPE;
 		timers += kind == SLEEP_TIMER;
 		blocked += samples[i]->main.state == 'D';
 		f->sleeps_hidden |=
@@ -213,7 +229,7 @@ static void look_at_main(const struct watch_sample *const *samples, size_t n,
 	f->at[WATCH_WAITS] = larger(1 - f->at[WATCH_MAIN], waits / (double)n);
 	f->at[WATCH_SLEEPS] = timers / (double)n;
 	f->at[WATCH_BLOCKED] = blocked / (double)n;
-	f->at[WATCH_WRITES] = rate_u64(a->main.written_chars, b->main.written_chars, seconds) / 1e6;
+	look_at_writes(a, b, f);
 	f->at[WATCH_READS] = rate_u64(a->main.read_bytes, b->main.read_bytes, seconds) / 1e6;
 	f->at[WATCH_DELAY] = rate(a->main.delay_s, b->main.delay_s, seconds);
 	f->at[WATCH_THROTTLED] = rate(a->host.throttled_s, b->host.throttled_s, seconds);
@@ -290,7 +306,7 @@ static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 			f->sleeps_hidden |= w->state == 'S' && !name_is_told(w);
 			mean_add(&disk, w->state == 'D');
 			mean_add(&queue, kind == SLEEP_QUEUE);
-			mean_add(&source, kind == SLEEP_TIMER || kind == SLEEP_ELSEWHERE);
+			mean_add(&source, kind > SLEEP_QUEUE);
 			if (kind > SLEEP_QUEUE && name_is_told(w) && !named++)
 				memcpy(f->worker_sleeps_in, w->sleeps_in, sizeof(w->sleeps_in));
 		}
@@ -300,7 +316,7 @@ static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 	count_workers(samples, n, f);
 }
 
-void watch_features(const struct watch_sample *const *samples, size_t n, bool seen,
+void watch_features(const struct watch_sample *const *samples, size_t n, double seen,
 		    struct watch_features *f)
 {
 	*f = (struct watch_features){ .samples = (unsigned)n };
@@ -315,6 +331,8 @@ void watch_features(const struct watch_sample *const *samples, size_t n, bool se
 	look_at_main(samples, n, f);
 	look_at_workers(samples, n, f);
 	f->at[WATCH_SEEN] = seen;
+	f->at[WATCH_RANKS] =
+		samples[n - 1]->world == PLIM_UNKNOWN ? 1 : (double)samples[n - 1]->world;
 	/* Where workers make the input, the other threads of the process take it over, and are no measure. */
 	f->at[WATCH_PACE] = f->at[WATCH_WORKERS] >= 1
 				    ? f->at[WATCH_MAIN]

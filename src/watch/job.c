@@ -6,6 +6,7 @@
 #define LEAST_SAMPLES 4
 #define BEYOND_A_CONTEXT \
 	((uint64_t)1 << 30) /* bytes: CUDA's context and libraries take some 0.5 to 0.8 GiB */
+#define YOUNG 60            /* seconds: a process that holds the card and is no older is starting */
 #define AFTER_FIRST_KERNEL \
 	0.9 /* seconds that no window of work looks at: caches are filled, libraries loaded */
 
@@ -54,6 +55,10 @@ static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 		j->used_in_a_row = holds && s->card.use >= 1 ? j->used_in_a_row + 1 : 0;
 		j->seen |= j->used_in_a_row >= 3 || (holds && s->card.job_bytes > BEYOND_A_CONTEXT);
 	}
+	/* Kernels too few to be seen, or none: of what was there before us that is not known. */
+	if (j->samples == 1)
+		j->met_late = s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0 &&
+			      !(s->age_s < YOUNG);
 	/* A job that works when it is first looked at (GPM needs two samples) began long ago. */
 	if (j->seen && isnan(j->work_since))
 		j->work_since = j->samples <= 3 ? j->first_time - AFTER_FIRST_KERNEL : s->time;
@@ -109,7 +114,7 @@ bool watch_job_window(const struct watch_job *j, struct watch_features *out)
 			window[n++] = &j->ring[i % WATCH_RING];
 	if (n < LEAST_SAMPLES || window[n - 1]->time - window[0]->time < 0.6 * seconds)
 		return false;
-	watch_features(window, n, j->seen, out);
+	watch_features(window, n, j->seen ? 1 : j->met_late ? NAN : 0, out);
 	return true;
 }
 
@@ -208,7 +213,7 @@ static void look_at_memory(struct watch_job *j, const struct watch_sample *s)
 {
 	uint64_t step = s->gauge.step, gpu = s->card.job_bytes;
 	/* Until kernels run, memory climbs because the program starts. */
-	bool works = j->seen && s->time - j->work_since > AFTER_FIRST_KERNEL;
+	bool works = j->met_late || (j->seen && s->time - j->work_since > AFTER_FIRST_KERNEL);
 
 	if (!works)
 		return;

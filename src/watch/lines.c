@@ -153,6 +153,7 @@ static enum plim_status take_gauge(struct watch_lines *l, struct watch_sample *s
 static const struct member io_members[] = {
 	{ "wchar", U64, offsetof(struct watch_process, written_chars), 0, 0, NULL, NULL },
 	{ "read_bytes", U64, offsetof(struct watch_process, read_bytes), 0, 0, NULL, NULL },
+	{ "write_bytes", U64, offsetof(struct watch_process, stored_bytes), 0, 0, NULL, NULL },
 	END
 };
 
@@ -313,6 +314,8 @@ static enum plim_status take_procs(struct watch_lines *l, struct watch_sample *s
 
 static const struct member sample_members[] = {
 	{ "t", DOUBLE, offsetof(struct watch_sample, time), 0, 1, NULL, NULL },
+	{ "age", DOUBLE, offsetof(struct watch_sample, age_s), 0, 1, NULL, NULL },
+	{ "world", U64, offsetof(struct watch_sample, world), 0, 0, NULL, NULL },
 	{ "used", U64, offsetof(struct watch_sample, card.used_bytes), 0, 0, NULL, NULL },
 	{ "reserved", U64, offsetof(struct watch_sample, card.reserved_bytes), 0, 0, NULL, NULL },
 	{ "total", U64, offsetof(struct watch_sample, card.total_bytes), 0, 0, NULL, NULL },
@@ -472,6 +475,7 @@ static void put_process(struct json_out *o, const struct watch_process *p, uint6
 	json_object(o, "io", JSON_LINE);
 	put_u64(o, "wchar", p->written_chars);
 	put_u64(o, "read_bytes", p->read_bytes);
+	put_u64(o, "write_bytes", p->stored_bytes);
 	json_object_end(o);
 	json_object_end(o);
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BOUNDS_EVERY 5.0 /* seconds between two looks at cgroups and /dev/shm */
 #define CHILDREN_EVERY \
@@ -379,6 +380,11 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 	if (!proc_sample(&l->files, l->root, (uint32_t)job->pid, &k->children, l->mem, s, err))
 		return PLIM_OK; /* gone since: a sample without a time is not taken */
 	s->time = now(CLOCK_REALTIME);
+	if (!*l->root)
+		s->age_s = now(CLOCK_BOOTTIME) -
+			   (double)job->start_time / (double)sysconf(_SC_CLK_TCK);
+	if (job->world != PLIM_UNKNOWN && job->world > 1)
+		s->world = job->world;
 	if (job->card < l->cards.n)
 		take_card(&l->cards.at[job->card], job->pid, l->cards.fresh, &s->card);
 	take_host(l, k, &s->host);

@@ -114,6 +114,7 @@ static void look_closer(struct proc_files *f, const char *root, struct watch_pro
 	if (proc_read(f, root, out->pid, PROC_IO, text, sizeof(text))) {
 		out->written_chars = number_after(text, "wchar:");
 		out->read_bytes = number_after(text, "\nread_bytes:");
+		out->stored_bytes = number_after(text, "\nwrite_bytes:");
 	}
 }
 

@@ -330,6 +330,21 @@ static void undecided(struct telling *t)
 	if (at[WATCH_CHANGE] >= 30)
 		lines_add(&t->evidence, "the GPU's use changed by %.0f points within the window",
 			  at[WATCH_CHANGE]);
+	if (at[WATCH_SENDS] >= 50 && at[WATCH_BUSY] < 40)
+		lines_add(&t->evidence,
+			  "it writes %.0f MB/s to sockets or pipes: a collective on the CPU "
+			  "(gloo), or "
+			  "data for another process",
+			  at[WATCH_SENDS]);
+	if (at[WATCH_RANKS] >= 2 && at[WATCH_BUSY] >= 85 && !(at[WATCH_SM] >= 40))
+		lines_add(
+			&t->evidence,
+			"it is one of %.0f ranks: a collective that waits looks like this, and one "
+			"that adds much, and small kernels",
+			at[WATCH_RANKS]);
+	if (isnan(at[WATCH_SEEN]))
+		lines_add(&t->evidence, "it held the card before it was looked at: whether it has "
+					"run a kernel is not known");
 	if (isnan(at[WATCH_SM]))
 		lines_add(&t->evidence,
 			  "SM activity is missing: the card or its driver has no GPM");

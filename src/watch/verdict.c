@@ -30,9 +30,15 @@ struct row {
 		WATCH_WAITS, AT_LEAST, 0.5, 0.65, 0                             \
 	}
 
-/* Work is seen, what hands it out is busy without a pause, and both halves of the window look alike. */
+#define TOLD                                    \
+	{ WATCH_DATA, AT_LEAST, 0.2, 0.26, 0 }, \
+	{                                       \
+		WATCH_BUSY, BELOW, 85, 65, 1    \
+	}
+
+/* Work is seen (or began before we looked), what hands it out is busy without a pause, and both halves of the window look alike. */
 #define PACED                                                                       \
-	{ WATCH_SEEN, AT_LEAST, 1, 1, 0 }, { WATCH_PACE, AT_LEAST, 0.75, 0.95, 0 }, \
+	{ WATCH_SEEN, AT_LEAST, 1, 1, 1 }, { WATCH_PACE, AT_LEAST, 0.75, 0.95, 0 }, \
 	{                                                                           \
 		WATCH_CHANGE, BELOW, 60, 45, 1                                      \
 	}
@@ -40,9 +46,13 @@ struct row {
 static const struct row rows[] = {
 	{ PLIM_WATCH_SAVING,
 	  PLIM_WATCH_HIGH,
-	  { { WATCH_SEEN, AT_LEAST, 1, 1, 0 },
+	  { { WATCH_SEEN, AT_LEAST, 1, 1, 1 },
 	    { WATCH_WRITES, AT_LEAST, 50, 65, 0 },
 	    { WATCH_BUSY, BELOW, 40, 30, 0 } } },
+	/* It talks to other processes: a collective on the CPU, a server; whether that or what they do is the limit is not seen. */
+	{ PLIM_WATCH_UNDECIDED,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_SENDS, AT_LEAST, 50, 65, 0 }, { WATCH_BUSY, BELOW, 40, 30, 0 } } },
 	{ PLIM_WATCH_INPUT_DISK,
 	  PLIM_WATCH_HIGH,
 	  { INPUT, { WATCH_WORKER_DISK, AT_LEAST, 0.3, 0.4, 0 } } },
@@ -57,7 +67,7 @@ static const struct row rows[] = {
 	/* Nothing of the input holds, and half of the window is another picture than the other half. */
 	{ PLIM_WATCH_UNDECIDED,
 	  PLIM_WATCH_MEDIUM,
-	  { { WATCH_SEEN, AT_LEAST, 1, 1, 0 },
+	  { { WATCH_SEEN, AT_LEAST, 1, 1, 1 },
 	    { WATCH_WORKERS, AT_LEAST, 1, 1, 0 },
 	    { WATCH_CHANGE, AT_LEAST, 30, 40, 0 } } },
 	{ PLIM_WATCH_INPUT_UNKNOWN,
@@ -82,23 +92,29 @@ static const struct row rows[] = {
 	{ PLIM_WATCH_STARTING,
 	  PLIM_WATCH_MEDIUM,
 	  { { WATCH_SEEN, BELOW, 1, 1, 0 }, { WATCH_MAIN, AT_LEAST, 0.3, 0.4, 0 } } },
-	/* The job tells what it waits for. */
-	{ PLIM_WATCH_INPUT_MAIN,
-	  PLIM_WATCH_HIGH,
-	  { { WATCH_DATA, AT_LEAST, 0.2, 0.26, 0 },
-	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
-	    { WATCH_MAIN, AT_LEAST, 0.75, 0.9, 0 } } },
+	/* The job tells what it waits for.  Where the GPU is busy meanwhile it is the GPU, whatever the phase is called. */
 	{ PLIM_WATCH_INPUT_UNKNOWN,
 	  PLIM_WATCH_HIGH,
-	  { { WATCH_DATA, AT_LEAST, 0.2, 0.26, 0 }, { WATCH_WORKERS, AT_LEAST, 1, 1, 0 } } },
+	  { TOLD, { WATCH_WORKERS, AT_LEAST, 1, 1, 0 } } },
 	/* Without workers it tells the time between two steps, where a script may do anything. */
-	{ PLIM_WATCH_SLEEPING,
-	  PLIM_WATCH_HIGH,
-	  { { WATCH_DATA, AT_LEAST, 0.2, 0.26, 0 }, { WATCH_SLEEPS, AT_LEAST, 0.4, 0.5, 0 } } },
-	{ PLIM_WATCH_INPUT_UNKNOWN, PLIM_WATCH_MEDIUM, { { WATCH_DATA, AT_LEAST, 0.2, 0.26, 0 } } },
+	{ PLIM_WATCH_INPUT_MAIN,
+	  PLIM_WATCH_MEDIUM,
+	  { TOLD, { WATCH_MAIN, AT_LEAST, 0.75, 0.9, 0 } } },
+	{ PLIM_WATCH_SLEEPING, PLIM_WATCH_HIGH, { TOLD, { WATCH_SLEEPS, AT_LEAST, 0.4, 0.5, 0 } } },
+	{ PLIM_WATCH_INPUT_UNKNOWN, PLIM_WATCH_MEDIUM, { TOLD } },
+	/* A collective that waits has a kernel that spins on up to 32 multiprocessors: of ranks, little more than that tells nothing. */
+	{ PLIM_WATCH_UNDECIDED,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_RANKS, AT_LEAST, 2, 2, 0 },
+	    { WATCH_BUSY, AT_LEAST, 85, 92, 0 },
+	    { WATCH_SM, BELOW, 40, 30, 1 } } },
 	{ PLIM_WATCH_COMPUTE_BOUND,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_SM, AT_LEAST, 25, 40, 0 } } },
+	/* NVML's use counts copies, too. */
+	{ PLIM_WATCH_COPY_BOUND,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_LINK, AT_LEAST, 1500, 2000, 0 }, { WATCH_SM, BELOW, 30, 20, 0 } } },
 	{ PLIM_WATCH_BUSY_THIN,
 	  PLIM_WATCH_MEDIUM,
 	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_SM, BELOW, 25, 18, 0 } } },
@@ -109,12 +125,17 @@ static const struct row rows[] = {
 	{ PLIM_WATCH_IDLE,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_BUSY, BELOW, 0.1, 0.05, 0 },
+	    { WATCH_GRAPHICS, BELOW, 0.1, 0.05, 0 },
 	    { WATCH_PROCESS, BELOW, 0.05, 0.03, 0 },
 	    { WATCH_WRITES, BELOW, 1, 0.7, 1 },
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 } } },
-	{ PLIM_WATCH_COPY_BOUND,
-	  PLIM_WATCH_HIGH,
-	  { { WATCH_LINK, AT_LEAST, 1500, 2000, 0 }, { WATCH_SM, BELOW, 30, 20, 0 } } },
+	/* Kernels that come now and then do not show in NVML's use: whoever uses a hundredth of a core may launch them. */
+	{ PLIM_WATCH_IDLE,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_BUSY, BELOW, 0.1, 0.05, 0 },
+	    { WATCH_PROCESS, BELOW, 0.01, 0.005, 0 },
+	    { WATCH_WRITES, BELOW, 1, 0.7, 1 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 } } },
 	{ PLIM_WATCH_SLEEPING, PLIM_WATCH_HIGH, { { WATCH_SLEEPS, AT_LEAST, 0.4, 0.5, 0 } } },
 	{ PLIM_WATCH_MAIN_SYSTEM,
 	  PLIM_WATCH_MEDIUM,

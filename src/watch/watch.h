@@ -27,7 +27,8 @@ struct watch_process {
 	double user_s, system_s;
 	double delay_s; /* ready to run, and waited for a processor */
 	uint64_t resident_bytes;
-	uint64_t written_chars; /* by write() and its like */
+	uint64_t written_chars; /* by write() and its like, to sockets and pipes, too */
+	uint64_t stored_bytes;  /* of these, what went to files on disks and networks */
 	uint64_t read_bytes;    /* from block devices */
 };
 #define WATCH_NO_CALL INT64_MIN
@@ -68,6 +69,8 @@ struct watch_gauge {
 
 struct watch_sample {
 	double time;
+	double age_s;   /* since the main process began */
+	uint64_t world; /* ranks of its job; PLIM_UNKNOWN: it is alone, or that is not told */
 	struct watch_process main;         /* counters of all its threads */
 	double main_user_s, main_system_s; /* of the main thread alone */
 	VEC(struct watch_process) workers;
@@ -97,12 +100,12 @@ enum watch_feature {
 	WATCH_FILL,      /* occupancy / SM */
 	WATCH_RECEIVE,   /* MiB a second */
 	WATCH_TRANSMIT,
-	WATCH_LINK,    /* sum of both */
-	WATCH_FEED,    /* MiB received for each percent of the time that the GPU works */
-	WATCH_GAP,     /* share of samples in which the card did nothing */
-	WATCH_CHANGE,  /* between both halves of the window, percent of use */
-	WATCH_POWER,   /* share of the limit */
-	WATCH_SEEN,    /* 1: this job has run a kernel */
+	WATCH_LINK,   /* sum of both */
+	WATCH_FEED,   /* MiB received for each percent of the time that the GPU works */
+	WATCH_GAP,    /* share of samples in which the card did nothing */
+	WATCH_CHANGE, /* between both halves of the window, percent of use */
+	WATCH_POWER,  /* share of the limit */
+	WATCH_SEEN, /* 1: this job has run a kernel; 0: none yet; NaN: it held the card before it was looked at */
 	WATCH_MAIN,    /* cores of the main thread */
 	WATCH_SYSTEM,  /* share of these inside the kernel */
 	WATCH_PROCESS, /* cores of all its threads */
@@ -110,7 +113,8 @@ enum watch_feature {
 	WATCH_WAITS, /* of the main thread: the larger of 1 - cores and of the share of samples in poll, futex, pipe */
 	WATCH_SLEEPS,        /* share of its samples in nanosleep, select */
 	WATCH_BLOCKED,       /* share of its samples in D */
-	WATCH_WRITES,        /* MB a second, by write() */
+	WATCH_WRITES,        /* MB a second, to files; by write() where no more is told */
+	WATCH_SENDS,         /* MB a second, by write() to what is no such file: sockets, pipes */
 	WATCH_READS,         /* MB a second from disks, by the main process */
 	WATCH_WORKERS,       /* how many */
 	WATCH_WORKER_CORES,  /* of each */
@@ -121,7 +125,8 @@ enum watch_feature {
 	WATCH_DELAY, /* share of the time that the main process was ready and had no processor */
 	WATCH_THROTTLED,         /* share of the time that the cgroup was not let run */
 	WATCH_THROTTLED_PERIODS, /* share of its periods */
-	WATCH_DATA, /* share of the steps' time spent waiting for data, from the gauge */
+	WATCH_DATA,  /* share of the steps' time spent waiting for data, from the gauge */
+	WATCH_RANKS, /* that its job has; 1: it is alone, or that is not told */
 	WATCH_FEATURE_COUNT
 };
 
@@ -135,8 +140,8 @@ struct watch_features {
 	double quota_cores;
 };
 
-/* `n` samples, the oldest first; `seen`: this job has run a kernel before. */
-void watch_features(const struct watch_sample *const *samples, size_t n, bool seen,
+/* `n` samples, the oldest first; `seen`: WATCH_SEEN. */
+void watch_features(const struct watch_sample *const *samples, size_t n, double seen,
 		    struct watch_features *out);
 
 /* ---- verdicts ---- */
@@ -228,6 +233,7 @@ struct watch_job {
 	double first_time, last_time;
 	double work_since; /* first kernel; NaN: none yet */
 	bool seen;
+	bool met_late; /* it held the card when it was first looked at, and was no young process */
 	unsigned used_in_a_row;         /* samples with use, where there is no GPM */
 	uint64_t step;                  /* the newest that the gauge told */
 	double step_time, step_seconds; /* when it came; how long one takes */
