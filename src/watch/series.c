@@ -175,13 +175,14 @@ static double floor_at_zero(const struct block *b, unsigned n, double slope)
 }
 
 /*
- * What stands above the floor: now, at its highest in any block, and what each of the later blocks reaches, with the longest time
- * between two moments that reach it.
+ * What stands above the floor: now; the highest that may come, as far above the highest seen as that is above the usual one of a block
+ * (batches differ in length without an end); what each of the later blocks reaches, with the longest time between two moments that
+ * reach it.
  */
 static void spikes_of(const struct watch_series *s, const struct block *b, unsigned n,
 		      struct watch_slope *out)
 {
-	double floor = floor_at_zero(b, n, out->middle), before;
+	double floor = floor_at_zero(b, n, out->middle), before, spikes[BLOCKS];
 	unsigned later = n / 2;
 
 	out->above = fmax(0, (double)s->newest - floor - out->middle * s->last);
@@ -191,10 +192,12 @@ static void spikes_of(const struct watch_series *s, const struct block *b, unsig
 
 		for (unsigned k = b[i].from; k < b[i].to; k++)
 			most = fmax(most, (double)s->high[k] - floor - out->middle * time_of(s, k));
-		out->spike_high = fmax(out->spike_high, most);
+		spikes[i] = most;
 		if (i >= later)
 			out->spike_low = fmin(out->spike_low, most);
 	}
+	qsort(spikes, n, sizeof(*spikes), by_value);
+	out->spike_high = 2 * spikes[n - 1] - spikes[n / 2];
 	before = time_of(s, b[later].from);
 	for (unsigned k = b[later].from; k < s->n; k++)
 		if ((double)s->high[k] - floor - out->middle * time_of(s, k) >= out->spike_low) {
