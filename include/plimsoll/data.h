@@ -166,6 +166,15 @@ struct plim_epoch {
 PLIM_API enum plim_status plim_epoch_batches(const struct plim_epoch *e, uint64_t samples,
 					     uint64_t *batches, struct plim_err *err);
 
+struct plim_order;
+
+/* The order itself, for a reader of one's own; of an epoch whose `done` is not looked at. */
+PLIM_API enum plim_status plim_order_new(const struct plim_epoch *e, uint64_t samples,
+					 struct plim_order **out, struct plim_err *err);
+/* Numbers of the samples of batch k: at most batch_size; 0: there is no such batch. */
+PLIM_API size_t plim_order_batch(const struct plim_order *o, uint64_t k, uint32_t *samples);
+PLIM_API void plim_order_free(struct plim_order *o);
+
 /* ---- batches ---- */
 
 struct plim_batches;

@@ -6,7 +6,7 @@ import os
 import sys
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from . import _abi, _loader, _native, _samples, _torch
 from .errors import ArgumentError, UnsupportedError
@@ -27,8 +27,10 @@ class _Engine:
                                   cuda_library=os.environ.get("PLIMSOLL_CUDA_LIBRARY"))
         library = _native.load()
         _native.check(library.plim_batches_new(samples.handle, ctypes.byref(options), ctypes.byref(handle), ctypes.byref(error)), error)
-        self.samples, self.handle, self.device, self.forks = samples, handle, device, _torch.forks
-        weakref.finalize(self, _free, handle, samples, _torch.forks).atexit = device == _loader.HOST
+        self.handle, self.device, self.forks = handle, device, _torch.forks
+        self.waiting = deque[tuple[list[Any], list[Any]]]()  # bytes and views of what is on the way
+        # What threads write into lives until they have ended.
+        weakref.finalize(self, _free, handle, _torch.forks, samples, self.waiting).atexit = device == _loader.HOST
 
     def stream(self) -> int | None:
         return None if self.device == _loader.HOST else _torch.torch().cuda.current_stream(self.device).cuda_stream
@@ -36,6 +38,7 @@ class _Engine:
     def begin(self, epoch: Any) -> None:
         error = _abi.plim_err()
         _native.check(_native.load().plim_batches_begin(self.handle, ctypes.byref(epoch), ctypes.byref(error)), error)
+        self.waiting.clear()
 
     def peek(self) -> Any:
         error, batch = _abi.plim_err(), _abi.plim_batch()
@@ -55,7 +58,7 @@ class _Engine:
             count = batch.count
 
 
-def _free(handle: Any, samples: _samples.Samples, forks: int) -> None:
+def _free(handle: Any, forks: int, *_held: Any) -> None:
     if forks == _torch.forks:
         _native.load().plim_batches_free(handle)
 
@@ -98,8 +101,9 @@ class Batches:
         if isinstance(shuffle, bool) or shuffle is not None and not 0 <= shuffle < 2**64:
             raise ArgumentError("shuffle is the seed of the order, 0 or more; None: no shuffle")
         self.dataset, self.batch_size, self.drop_last, self.shuffle = cache, batch_size, drop_last, shuffle
-        self.num_workers, self.sampler, self.batch_sampler, self.collate_fn = 0, None, None, None  # what is asked of a DataLoader
-        self.pin_memory = False
+        # What is asked of a DataLoader: to skip batches accelerate makes one of its own of these.
+        self.num_workers, self.prefetch_factor, self.pin_memory, self.sampler = 0, None, False, None
+        self.batch_sampler = _Numbers(self)
         self._samples, self._node = cache._samples, cache._node
         self._rank, self._world = rank, world
         self._threads, self._ahead = threads, ahead
@@ -152,6 +156,23 @@ class Batches:
         """The next iteration is this epoch's; from its beginning, or where load_state_dict() was in it."""
         if epoch != self._epoch or self._begun:
             self._epoch, self._start, self._done, self._begun = epoch, 0, 0, False
+
+    def collate_fn(self, rows: Sequence[Any]) -> Any:
+        """A batch of samples that somebody else took out of the cache."""
+        torch = _torch.torch()
+        values: list[list[Any]] = [[] for _ in self._dtypes]
+        for row in rows:
+            _samples.put_apart(self._node, row, values)
+        views = []
+        for field, dtype, column in zip(self._samples.fields, self._dtypes, values):
+            moved = [torch.as_tensor(one, dtype=dtype).to(self._device) for one in column]
+            views.append(moved if field.ragged else torch.stack(moved))
+        return self._tree(views)
+
+    def _tree(self, views: list[Any]) -> Any:
+        if self._normalize is not None:
+            views = self._normalize(views)
+        return _samples.put_together(self._node, lambda kind, field: views[field])
 
     # ---- the place of the loop ----
 
@@ -222,7 +243,7 @@ class _Iteration:
     """One epoch, or what is left of it."""
 
     def __init__(self, of: Batches, engine: _Engine) -> None:
-        self.of, self.engine, self.waiting = of, engine, deque[tuple[list[Any], list[Any]]]()
+        self.of, self.engine, self.waiting = of, engine, engine.waiting
         engine.begin(of._order(of._epoch, of._start, of._done)[0])
         self.push()
 
@@ -252,9 +273,30 @@ class _Iteration:
         views = self.waiting.popleft()[1]
         of._done += 1
         self.push()
-        if of._normalize is not None:
-            views = of._normalize(views)
-        return _samples.put_together(of._node, lambda kind, field: views[field])
+        return of._tree(views)
+
+
+class _Numbers:
+    """The numbers of each batch's samples in the epoch that comes, for who reads them elsewhere."""
+
+    def __init__(self, of: Batches) -> None:
+        self.of = weakref.proxy(of)
+        self.batch_size, self.drop_last = of.batch_size, of.drop_last
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        of = self.of
+        order, batches = of._order(of._epoch, of._start)
+        library, error, handle = _native.load(), _abi.plim_err(), ctypes.c_void_p()
+        _native.check(library.plim_order_new(ctypes.byref(order), len(of.dataset), ctypes.byref(handle), ctypes.byref(error)), error)
+        try:
+            numbers = (ctypes.c_uint32 * self.batch_size)()
+            for k in range(of._done, batches):
+                yield numbers[:library.plim_order_batch(handle, k, numbers)]
+        finally:
+            library.plim_order_free(handle)
 
 
 class _Normalize:

@@ -166,7 +166,10 @@ class Job:
             for number in claim:
                 node, values = self.source.values(number)
                 _same_tree(self.node, node, number)
-                filling.put(number, values)
+                try:
+                    filling.put(number, values)
+                except ArgumentError as why:
+                    raise ArgumentError(str(why), remedy="ragged=True lets sizes differ") from None
         look()
         try:
             if filling.seal():

@@ -99,6 +99,16 @@ def put_together(node: Node, leaf: Callable[[str, int], Any]) -> Any:
     return [put_together(one, leaf) for one in node["list"]]
 
 
+def put_apart(node: Node, sample: Any, values: list[list[Any]]) -> None:
+    """A sample's leaves, each to the values of its field."""
+    if "leaf" in node:
+        values[node["field"]].append(sample)
+        return
+    items = node.get("dict") or enumerate(node.get("tuple", node.get("list", ())))
+    for key, one in items:
+        put_apart(one, sample[key], values)
+
+
 def check_node(node: Any, fields: int) -> None:
     """Raises FormatError: a file's tree is none."""
     found: list[int] = []

@@ -16,6 +16,7 @@
 #include <libdeflate.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -150,37 +151,46 @@ static bool is_named(int fd, const char *name)
 	return !fstat(fd, &a) && !stat(name, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* The file that is open has our schema.  Else, if nobody fills it, its name goes. */
-static enum plim_status same_or_gone(struct plim_samples_filling *f, bool *same,
+enum found { SAME, OTHER, UNREADABLE };
+
+/* What the file that is open says of its samples; its last writer may be at its head just now. */
+static enum found look(struct plim_samples_filling *f)
+{
+	struct data_layout found = { 0 };
+	struct stat at;
+	enum found is = UNREADABLE;
+
+	if (!fstat(f->fd, &at) &&
+	    !data_layout_read(&found, &f->mem, f->fd, (uint64_t)at.st_size, NULL))
+		is = data_layout_same(&found, &f->layout) ? SAME : OTHER;
+	data_layout_release(&found, &f->mem);
+	return is;
+}
+
+/* Not our schema's: its name goes, if nobody fills it. */
+static enum plim_status remove_other(struct plim_samples_filling *f, enum found is,
 				     struct plim_err *err)
 {
-	struct data_layout found;
-	struct stat at;
-	enum plim_status st = PLIM_OK;
+	const struct timespec little = { .tv_nsec = 10000000 };
 
-	*same = false;
-	if (fstat(f->fd, &at))
-		return err_errno(err, errno, "cannot look at '%.200s'", f->filling);
-	*same = !data_layout_read(&found, &f->mem, f->fd, (uint64_t)at.st_size, NULL) &&
-		data_layout_same(&found, &f->layout);
-	data_layout_release(&found, &f->mem);
-	if (*same)
+	if (!lock(f->fd, F_WRLCK, LOCK_AT, false)) {
+		if (is_named(f->fd, f->filling) && unlink(f->filling))
+			return err_errno(err, errno, "cannot remove '%.200s'", f->filling);
 		return PLIM_OK;
-	if (lock(f->fd, F_WRLCK, LOCK_AT, false))
+	}
+	if (is == OTHER)
 		return err_set(err, PLIM_E_IO,
 			       "'%.200s' is being filled with other samples by another process",
 			       f->filling);
-	if (is_named(f->fd, f->filling) && unlink(f->filling))
-		st = err_errno(err, errno, "cannot remove '%.200s'", f->filling);
-	return st;
+	(void)nanosleep(&little, NULL);
+	return PLIM_OK;
 }
 
 /* One try: *done if it is open, of our schema, and locked. */
 static enum plim_status open_once(struct plim_samples_filling *f, bool *done, struct plim_err *err)
 {
-	bool same;
-	int r;
-	enum plim_status st;
+	enum plim_status st = PLIM_OK;
+	enum found is;
 
 	*done = false;
 	f->fd = open(f->filling, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -188,9 +198,12 @@ static enum plim_status open_once(struct plim_samples_filling *f, bool *done, st
 		return create(f, err);
 	if (f->fd < 0)
 		return err_errno(err, errno, "cannot open '%.200s'", f->filling);
-	st = same_or_gone(f, &same, err);
-	if (!st && same) {
-		r = lock(f->fd, F_RDLCK, LOCK_AT, true);
+	is = look(f);
+	if (is != SAME) {
+		st = remove_other(f, is, err);
+	} else {
+		int r = lock(f->fd, F_RDLCK, LOCK_AT, true);
+
 		if (r)
 			return err_errno(err, r, "cannot lock '%.200s'", f->filling);
 		*done = is_named(f->fd, f->filling) || is_named(f->fd, f->path);

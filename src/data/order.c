@@ -77,11 +77,12 @@ enum plim_status plim_epoch_batches(const struct plim_epoch *e, uint64_t samples
 	uint64_t least, most;
 
 	*batches = 0;
-	if (e->size != sizeof(*e) || e->flags & ~(PLIM_EPOCH_SHUFFLE | PLIM_EPOCH_DROP_LAST) ||
-	    !e->batch_size || e->rank >= e->world || e->start > samples)
+	if (samples >= UINT32_MAX || e->size != sizeof(*e) ||
+	    e->flags & ~(PLIM_EPOCH_SHUFFLE | PLIM_EPOCH_DROP_LAST) || !e->batch_size ||
+	    e->rank >= e->world || e->start > samples)
 		return err_set(err, PLIM_E_ARG,
 			       "an epoch has batches of 1 sample or more, a rank below its ranks, "
-			       "and starts at a sample that there is");
+			       "and starts at a sample that there is, of fewer than 2^32");
 	least = share(e, samples, e->world - 1);
 	most = share(e, samples, 0);
 	if (e->flags & PLIM_EPOCH_DROP_LAST)
@@ -152,4 +153,43 @@ size_t data_order_batch(const struct data_order *o, uint64_t k, uint32_t *to)
 		to[i - from] = o->shuffled ? o->shuffled[at] : (uint32_t)at;
 	}
 	return (size_t)(end - from);
+}
+
+/* ---- for others ---- */
+
+struct plim_order {
+	struct mem mem;
+	struct data_order order;
+};
+
+enum plim_status plim_order_new(const struct plim_epoch *e, uint64_t samples,
+				struct plim_order **out, struct plim_err *err)
+{
+	struct plim_order *o = calloc(1, sizeof(*o));
+	struct plim_epoch all = *e;
+	enum plim_status st;
+
+	*out = NULL;
+	if (!o)
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	mem_init(&o->mem, 0);
+	all.done = 0;
+	st = data_order_make(&o->order, &o->mem, samples, &all, err);
+	if (st)
+		plim_order_free(o);
+	*out = st ? NULL : o;
+	return st;
+}
+
+size_t plim_order_batch(const struct plim_order *o, uint64_t k, uint32_t *samples)
+{
+	return data_order_batch(&o->order, k, samples);
+}
+
+void plim_order_free(struct plim_order *o)
+{
+	if (!o)
+		return;
+	data_order_release(&o->order);
+	free(o);
 }
