@@ -172,7 +172,7 @@ class Batches:
     def _tree(self, views: list[Any]) -> Any:
         if self._normalize is not None:
             views = self._normalize(views)
-        return _samples.put_together(self._node, lambda kind, field: views[field])
+        return _samples.put_together(self._node, lambda kind, field: views[field], list)  # as a DataLoader does
 
     # ---- the place of the loop ----
 

@@ -88,15 +88,15 @@ def _leaf(x: Any, name: str) -> tuple[str, str, int, tuple[int, ...], int, Any]:
                            f"tuples, lists and dicts of them", remedy="make it one of these in transform=")
 
 
-def put_together(node: Node, leaf: Callable[[str, int], Any]) -> Any:
-    """The tree again, of what leaf(kind, field) gives."""
+def put_together(node: Node, leaf: Callable[[str, int], Any], tuples: type = tuple) -> Any:
+    """The tree again, of what leaf(kind, field) gives; tuples: what is made of them."""
     if "leaf" in node:
         return leaf(node["leaf"], node["field"])
     if "dict" in node:
-        return {key: put_together(one, leaf) for key, one in node["dict"]}
+        return {key: put_together(one, leaf, tuples) for key, one in node["dict"]}
     if "tuple" in node:
-        return tuple(put_together(one, leaf) for one in node["tuple"])
-    return [put_together(one, leaf) for one in node["list"]]
+        return tuples(put_together(one, leaf, tuples) for one in node["tuple"])
+    return [put_together(one, leaf, tuples) for one in node["list"]]
 
 
 def put_apart(node: Node, sample: Any, values: list[list[Any]]) -> None:
@@ -104,7 +104,7 @@ def put_apart(node: Node, sample: Any, values: list[list[Any]]) -> None:
     if "leaf" in node:
         values[node["field"]].append(sample)
         return
-    items = node.get("dict") or enumerate(node.get("tuple", node.get("list", ())))
+    items: Any = node["dict"] if "dict" in node else enumerate(node["tuple"] if "tuple" in node else node["list"])
     for key, one in items:
         put_apart(one, sample[key], values)
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libdeflate.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -63,13 +64,11 @@ static int lock(int fd, int type, int64_t at, bool wait)
 
 static char *text(struct mem *m, const char *a, const char *b, struct plim_err *err)
 {
-	size_t n = strlen(a), k = strlen(b);
-	char *to = mem_new(m, n + k + 1, 1, err);
+	size_t size = strlen(a) + strlen(b) + 1;
+	char *to = mem_new(m, size, 1, err);
 
-	if (to) {
-		memcpy(to, a, n);
-		memcpy(to + n, b, k);
-	}
+	if (to)
+		(void)snprintf(to, size, "%s%s", a, b);
 	return to;
 }
 
