@@ -168,7 +168,7 @@ PLIM_API enum plim_status plim_epoch_batches(const struct plim_epoch *e, uint64_
 
 struct plim_order;
 
-/* The order itself, for a reader of one's own; of an epoch whose `done` is not looked at. */
+/* The order itself, for a reader of your own; of an epoch whose `done` is not looked at. */
 PLIM_API enum plim_status plim_order_new(const struct plim_epoch *e, uint64_t samples,
 					 struct plim_order **out, struct plim_err *err);
 /* Numbers of the samples of batch k: at most batch_size; 0: there is no such batch. */

@@ -101,6 +101,14 @@ static enum plim_status loader(const void *o, void **out, struct plim_err *err)
 {
 	return plim_loader_new(o, (struct plim_loader **)out, err);
 }
+static enum plim_status samples(const void *o, void **out, struct plim_err *err)
+{
+	return plim_samples_open(snapshot, o, (struct plim_samples **)out, err);
+}
+static enum plim_status batches(const void *o, void **out, struct plim_err *err)
+{
+	return plim_batches_new(NULL, o, (struct plim_batches **)out, err);
+}
 static enum plim_status record(const void *o, void **out, struct plim_err *err)
 {
 	return plim_record_prepare(o, (struct plim_record **)out, err);
@@ -141,6 +149,7 @@ static const struct row {
 	ROW(watch, watch_options, 1),         ROW(ckpt_diff, ckpt_diff_options, 1),
 	ROW(gauge, gauge_options, 1),         ROW(checkpointer, checkpointer_options, 1),
 	ROW(gradients, gradients_options, 0), ROW(loader, loader_options, 0),
+	ROW(samples, samples_options, 1),     ROW(batches, batches_options, 0),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)
@@ -238,6 +247,10 @@ static void try_nothing(void)
 	plim_checkpointer_close(NULL);
 	plim_saving_free(NULL);
 	plim_gradients_free(NULL);
+	plim_samples_close(NULL);
+	plim_samples_filling_free(NULL);
+	plim_order_free(NULL);
+	plim_batches_free(NULL);
 	plim_saved_free(NULL);
 	plim_ckpt_diff_free(NULL);
 	plim_record_free(NULL);
