@@ -86,8 +86,8 @@ class Folder(unittest.TestCase):
 
 class Resume(Folder):
     def test_bitwise(self):
-        for kind in ("plain", "sgd", "amp", "accumulation"):
-            with self.subTest(kind), Checkpointer(os.path.join(self.top, kind)) as checkpointer:
+        for kind, format in (("plain", "safetensors"), ("sgd", "torch"), ("amp", "safetensors"), ("accumulation", "torch")):
+            with self.subTest(kind), Checkpointer(os.path.join(self.top, kind + format), format=format) as checkpointer:
                 whole = Job(kind)
                 whole.run(5)
                 saving = checkpointer.save(5, **whole.state(), tokens={"seen": 40, "nan": float("nan")})
@@ -130,6 +130,51 @@ class Resume(Folder):
         fresh = Net()
         load_model(fresh, os.path.join(path, "model.safetensors"))
         self.assertTrue(torch.equal(fresh.out.weight, job.model.out.weight))
+
+    def test_torch_reads_it(self):
+        """Without this package, by weights_only, and as the state_dict()s themselves."""
+        class Odd(Net):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("none", torch.zeros(0, 3))
+                self.register_buffer("wave", torch.randn(3, dtype=torch.complex128))
+                self.register_buffer("small", torch.randn(4).to(torch.float8_e4m3fn))
+
+            def get_extra_state(self):
+                return {"a": (1, -2.5, float("inf"), [], {}, None, True), "b": b"\x00\xff", 3: torch.bfloat16, "ü": 2 ** 40}
+
+            def set_extra_state(self, state):
+                self.extra = state
+
+        job = Job()
+        job.run(2)
+        model = Odd()
+        with Checkpointer(self.top, format="torch") as checkpointer:
+            path = checkpointer.save(3, **{**job.state(), "ema": model}, note={"seen": [1, {2}]}, loader=job.generator).result()
+            self.assertTrue(checkpointer.validate(path))
+        self.assertEqual(sorted(name for name in os.listdir(path) if name.endswith(".pt")),
+                         ["ema.pt", "model.pt", "note.pt", "optimizer.pt", "scheduler.pt"])
+        code = "import sys, torch; [torch.load(one, weights_only=True) for one in sys.argv[1:]]; assert 'plimsoll' not in sys.modules"
+        subprocess.run([sys.executable, "-c", code, *(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".pt"))], check=True)
+        read = {name: torch.load(os.path.join(path, name + ".pt"), weights_only=True) for name in ("ema", "model", "note", "optimizer", "scheduler")}
+        self.assertEqual(list(read["ema"]), list(model.state_dict()))
+        for name, tensor in model.state_dict().items():
+            if isinstance(tensor, torch.Tensor):
+                self.assertEqual((read["ema"][name].dtype, read["ema"][name].shape), (tensor.dtype, tensor.shape))
+                self.assertEqual(read["ema"][name].reshape(-1).view(torch.uint8).tolist(), tensor.reshape(-1).view(torch.uint8).tolist())
+        self.assertEqual(read["ema"]["_extra_state"], model.get_extra_state())
+        self.assertEqual(read["note"], {"seen": [1, [2]]})
+        self.assertEqual(read["scheduler"], job.scheduler.state_dict())
+        self.assertEqual(read["model"]["out.weight"].data_ptr(), read["model"]["embed.weight"].data_ptr())
+        other = Job(seed=5)
+        other.model.load_state_dict(read["model"])
+        other.optimizer.load_state_dict(read["optimizer"])
+        self.assertEqual(other.optimizer.state_dict()["param_groups"], job.optimizer.state_dict()["param_groups"])
+        mine, theirs = job.optimizer.state_dict()["state"], other.optimizer.state_dict()["state"]
+        self.assertEqual(list(mine), list(theirs))
+        for i, state in mine.items():
+            for key, value in state.items():
+                self.assertTrue(torch.equal(value, theirs[i][key]))
 
     def test_ddp_and_compile_keep_names(self):
         class Wrapped(nn.Module):

@@ -25,6 +25,7 @@
 
 static const char *fake_library;
 static char top[64];
+static uint32_t format; /* 0, or PLIM_CHECKPOINTER_TORCH */
 
 /* ---- calls that fail, or at which the process dies ---- */
 
@@ -92,6 +93,7 @@ static const char *in_top(const char *name)
 static struct plim_checkpointer *open_it(const char *folder, uint64_t staging)
 {
 	struct plim_checkpointer_options o = { .size = sizeof(o),
+					       .flags = format,
 					       .keep_last = 2,
 					       .keep_best = 1,
 					       .world = 1,
@@ -149,14 +151,25 @@ static void read_file(const char *path, uint8_t **at, size_t *n)
 	close(fd);
 }
 
-/* Where the tensors begin. */
-static const uint8_t *body_of(const uint8_t *file)
+/* Where the tensors begin, and the last of them ends. */
+static const uint8_t *body_of(const uint8_t *file, size_t n, const uint8_t **end)
 {
-	uint64_t header;
+	static const char offsets[] = "data_offsets\":[";
+	unsigned long long header, last;
+	const char *index;
 
-	memcpy(&header, file, 8);
-	assert_int_equal((header + 8) % 64, 0);
-	return file + 8 + header;
+	*end = file + n;
+	if (!format) {
+		memcpy(&header, file, 8);
+		assert_int_equal((header + 8) % 64, 0);
+		return file + 8 + header;
+	}
+	index = memmem(file, n, offsets, sizeof(offsets) - 1);
+	assert_non_null(index);
+	assert_int_equal(sscanf(index + sizeof(offsets) - 1, "%llu,%llu", &header, &last), 2);
+	assert_true(header % 64 == 0 && header <= last && last <= n);
+	*end = file + last;
+	return file + header;
 }
 
 /* Every byte matches its sum, and the tensor of `model` holds one value: that. */
@@ -166,6 +179,7 @@ static float value_of(const char *checkpoint)
 	struct plim_ckpt *c = NULL;
 	struct plim_err err = { 0 };
 	char path[300];
+	const uint8_t *end;
 	uint8_t *file;
 	size_t n;
 	float first, x;
@@ -175,10 +189,10 @@ static float value_of(const char *checkpoint)
 	assert_int_equal(plim_ckpt_open(checkpoint, &o, &c, &err), PLIM_OK);
 	assert_int_equal(c->verdict, PLIM_CKPT_WHOLE);
 	plim_ckpt_free(c);
-	snprintf(path, sizeof(path), "%s/model.safetensors", checkpoint);
+	snprintf(path, sizeof(path), "%s/model.%s", checkpoint, format ? "pt" : "safetensors");
 	read_file(path, &file, &n);
-	memcpy(&first, body_of(file), 4);
-	for (const uint8_t *at = body_of(file); at < file + n; at += 4) {
+	memcpy(&first, body_of(file, n, &end), 4);
+	for (const uint8_t *at = body_of(file, n, &end); at < end; at += 4) {
 		memcpy(&x, at, 4);
 		assert_true(x == first);
 	}
@@ -338,6 +352,160 @@ static void test_disk_full(void **state)
 	die_or_fail(false);
 }
 
+/* ---- a file of torch ---- */
+
+static void test_torch_saves(void **state)
+{
+	format = PLIM_CHECKPOINTER_TORCH;
+	test_saves(state);
+	format = 0;
+}
+
+static void test_torch_killed(void **state)
+{
+	format = PLIM_CHECKPOINTER_TORCH;
+	test_killed(state);
+	format = 0;
+}
+
+/* The file, as it is before the sums are in; freed by the caller. */
+static uint8_t *assemble(const struct save_file *f)
+{
+	uint8_t *at = malloc(f->bytes);
+	size_t n = 0, from = 0;
+
+	for (size_t i = 0; i < f->tensors.n; i++) {
+		const struct save_tensor *t = &f->tensors.at[i];
+
+		memcpy(at + n, text_get(&f->text) + from, t->lead - from);
+		n += t->lead - from;
+		from = t->lead;
+		assert_int_equal(n, t->at);
+		memcpy(at + n, t->where, t->bytes);
+		n += t->bytes;
+	}
+	memcpy(at + n, text_get(&f->text) + from, f->text.n - from);
+	assert_int_equal(n + f->text.n - from, f->bytes);
+	return at;
+}
+
+static void expect_whole(const uint8_t *at, size_t n)
+{
+	struct plim_ckpt_options o;
+	struct plim_ckpt *c = NULL;
+	const char *path = in_top("sums.pt");
+	FILE *out = fopen(path, "wb");
+
+	assert_true(out && fwrite(at, 1, n, out) == n && !fclose(out));
+	plim_ckpt_options_init(&o);
+	o.flags = PLIM_CKPT_VERIFY;
+	assert_int_equal(plim_ckpt_open(path, &o, &c, NULL), PLIM_OK);
+	assert_int_equal(c->verdict, PLIM_CKPT_WHOLE);
+	assert_int_equal(c->tensor_count, 5);
+	plim_ckpt_free(c);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* A checksum, and a tensor, may end in another piece than they began in. */
+static void test_torch_sums(void **state)
+{
+	static const uint8_t bytes[300] = { 1, 2, 3, 250, 251 };
+	static const uint64_t shapes[4][1] = { { 5 }, { 0 }, { 300 }, { 1 } };
+	static const char *const names[4] = { "b", "nothing", "a", "one" };
+	static const size_t pieces[] = { 1, 2, 3, 7, 64, 1 << 20 };
+	struct plim_checkpointer c = { .options = { .flags = PLIM_CHECKPOINTER_TORCH } };
+	struct plim_saving s = { .of = &c };
+
+	(void)state;
+	mem_init(&c.mem, 0);
+	for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++) {
+		struct save_file f = { .name = "sums.pt" };
+		struct save_note note = { .key = (char[]){ "tied" }, .value = (char[]){ "a" } };
+		uint8_t *at;
+
+		text_init(&f.text, &c.mem, NULL);
+		text_init(&f.tree, &c.mem, NULL);
+		for (size_t i = 0; i < 4; i++) {
+			struct save_tensor t = { .name = (char *)(uintptr_t)names[i],
+						 .dtype = ckpt_dtype_of_torch("uint8"),
+						 .where = bytes,
+						 .bytes = shapes[i][0],
+						 .shape = (uint64_t *)(uintptr_t)shapes[i],
+						 .rank = 1,
+						 .device = -1 };
+
+			assert_int_equal(vec_push(&c.mem, &f.tensors, t, NULL), PLIM_OK);
+		}
+		assert_int_equal(vec_push(&c.mem, &f.notes, note, NULL), PLIM_OK);
+		assert_int_equal(layout_file(&s, &f, NULL), PLIM_OK);
+		assert_int_equal(f.patches.n, 6); /* none of what has no bytes */
+		at = assemble(&f);
+		for (size_t from = 0; from < f.bytes; from += pieces[k])
+			layout_sum(&f, at + from,
+				   f.bytes - from < pieces[k] ? f.bytes - from : pieces[k]);
+		expect_whole(at, f.bytes);
+		free(at);
+		vec_release(&c.mem, &f.tensors);
+		vec_release(&c.mem, &f.notes);
+		vec_release(&c.mem, &f.patches);
+		text_release(&f.text);
+		text_release(&f.tree);
+	}
+	assert_int_equal(c.mem.used_bytes, 0);
+}
+
+/* What plim_saving_start says of an object for torch.load. */
+static enum plim_status start_with(const char *tree)
+{
+	const uint64_t shape = 1;
+	const float one = 1;
+	struct plim_saving_tensor t = { .name = "w",
+					.dtype = "float32",
+					.shape = &shape,
+					.rank = 1,
+					.where = &one,
+					.device = -1 };
+	struct plim_checkpointer *c = open_it(in_top("trees"), 0);
+	struct plim_saving *s;
+	enum plim_status st;
+
+	assert_int_equal(plim_saving_begin(c, 1, NAN, &s, NULL), PLIM_OK);
+	assert_int_equal(plim_saving_add(s, "x", &t, 1, NULL), PLIM_OK);
+	st = plim_saving_tree(s, "x", tree, strlen(tree), NULL);
+	if (!st)
+		st = plim_saving_start(s, NULL, 0, NULL);
+	plim_saving_free(s);
+	plim_checkpointer_close(c);
+	remove_all(in_top("trees"));
+	return st;
+}
+
+static void test_torch_trees(void **state)
+{
+	static const char *const wrong[] = {
+		"{\"$tensor\":\"v\"}",
+		"{\"$tensor\":3}",
+		"{\"$tensor\":\"w\",\"x\":1}",
+		"{\"$tuple\":3}",
+		"{\"$items\":[[1]]}",
+		"{\"$items\":[[1,2,3]]}",
+		"{\"$items\":[1]}",
+		"{\"$float\":\"1e3\"}",
+		"{\"$class\":\"x\"}",
+		"99999999999999999999",
+		"1 2",
+	};
+
+	(void)state;
+	assert_int_equal(start_with("{}"), PLIM_E_ARG); /* a file of safetensors holds none */
+	format = PLIM_CHECKPOINTER_TORCH;
+	assert_int_equal(start_with("{\"a\":[{\"$tensor\":\"w\"},{\"$items\":[[1,null]]}]}"),
+			 PLIM_OK);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_true(start_with(wrong[i]) != PLIM_OK);
+	format = 0;
+}
+
 /* ---- a GPU ---- */
 
 #define COMPUTE ((void *)(uintptr_t)3)
@@ -363,7 +531,7 @@ static void gpu_step(size_t n, uint64_t staging)
 	struct plim_saving_progress told;
 	struct plim_saving *s;
 	uint8_t *file;
-	const uint8_t *body;
+	const uint8_t *end, *body;
 	size_t bytes;
 
 	memset(next, 0x22, n * 4);
@@ -387,8 +555,8 @@ static void gpu_step(size_t n, uint64_t staging)
 	plim_checkpointer_close(c);
 	assert_int_equal(fake_pinned() + fake_streams(), 0);
 	read_file(in_top("gpu/step-00000001/model.safetensors"), &file, &bytes);
-	body = body_of(file);
-	assert_int_equal(file + bytes - body, 400 + n * 4);
+	body = body_of(file, bytes, &end);
+	assert_int_equal(end - body, 400 + n * 4);
 	assert_memory_equal(body, first, 400);
 	assert_memory_equal(body + 400, first, n * 4);
 	free(file);
@@ -592,11 +760,13 @@ static void test_manifest(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_saves),   cmocka_unit_test(test_keeps),
-		cmocka_unit_test(test_killed),  cmocka_unit_test(test_disk_full),
-		cmocka_unit_test(test_gpu),     cmocka_unit_test(test_gpu_fails),
-		cmocka_unit_test(test_ranks),   cmocka_unit_test(test_a_rank_is_lost),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_manifest),
+		cmocka_unit_test(test_saves),       cmocka_unit_test(test_keeps),
+		cmocka_unit_test(test_killed),      cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_gpu),         cmocka_unit_test(test_gpu_fails),
+		cmocka_unit_test(test_ranks),       cmocka_unit_test(test_a_rank_is_lost),
+		cmocka_unit_test(test_refused),     cmocka_unit_test(test_manifest),
+		cmocka_unit_test(test_torch_saves), cmocka_unit_test(test_torch_killed),
+		cmocka_unit_test(test_torch_sums),  cmocka_unit_test(test_torch_trees),
 	};
 	int failed;
 
