@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
+#define ABSURD_BYTES ((uint64_t)64 << 40)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
@@ -62,6 +63,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_POOL;
 	if (!known(o->tried) && e->wording->family == MESSAGES_CUDA)
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
+	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
+		facts |= F_ABSURD;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
 	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))

@@ -76,6 +76,7 @@ enum {
 #define F_ELSEWHERE ((uint64_t)1 << 36)  /* ... and more of it than PyTorch holds */
 #define F_SMALL ((uint64_t)1 << 37)      /* a card of 2 GiB or less */
 #define F_FEW_TOKENS ((uint64_t)1 << 38) /* so small a batch did not fit */
+#define F_ABSURD ((uint64_t)1 << 39)     /* more than any machine has */
 #define F_PINNING ((uint64_t)1 << 35)    /* batches were being put into pinned memory */
 
 struct advice_row {

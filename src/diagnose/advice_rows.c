@@ -112,13 +112,23 @@ const struct advice_row advice_rows[] = {
 		  "grows as it runs; torch.mps.empty_cache() between runs",
 	  .first = "start the program anew, and hold fewer models at a time",
 	  .fix = "torch.mps.empty_cache()" },
-	{ HELPS, .kinds = GPU, .facts = F_HUGE, .not_tasks = LARGE_AT_ONCE,
-	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
+	{ HELPS, .kinds = GPU, .facts = F_ABSURD,
+	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS) | PICTURES,
+	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
+		  "value "
+		  "that is not finite, or a CUDA extension built for another toolkit than "
+		  "PyTorch's "
+		  "(nvcc --version, torch.version.cuda): build it anew",
+	  .first = "find what computes the size: an overflow, or an extension built for another "
+		   "CUDA" },
+	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .not_tasks = LARGE_AT_ONCE,
+	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS), .unless = SET(SPLATTING),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
 	  .first = "look at the size of the input: so much at once is seldom meant" },
-	{ HELPS, .kinds = GPU, .facts = F_HUGE, .engines = TORCH, .not_tasks = LARGE_AT_ONCE,
+	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .engines = TORCH,
+	  .not_tasks = LARGE_AT_ONCE, .unless = SET(SPLATTING),
 	  .text = "where it is meant, as attention over all pairs of pixels or tokens is: a "
 		  "smaller picture or a shorter sequence, or attention that holds no such matrix "
 		  "(scaled_dot_product_attention, FlashAttention, xformers)" },
@@ -345,6 +355,16 @@ const struct advice_row advice_rows[] = {
 	  .first = "a shorter context or fewer sequences at a time" },
 
 	/* -- llama.cpp: common/arg.cpp; Ollama: envconfig -- */
+	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(LLAMA_CPP), .set = SET(KV_ROOM),
+	  .text = "a shorter context (-c {context}): it is the KV cache that had no room, and it "
+		  "grows "
+		  "with the context; quantised (-ctk q8_0 -ctv q8_0, with -fa on) it takes half",
+	  .first = "a shorter context (-c {context})",
+	  .fix = "-c {context} -fa on -ctk q8_0 -ctv q8_0", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP_PYTHON), .set = SET(KV_ROOM),
+	  .text = "a shorter context (n_ctx={short}): it is the KV cache that had no room",
+	  .first = "a shorter context (n_ctx={short})", .fix = "Llama(..., n_ctx={short})",
+	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .set = SET(UBATCH),
 	  .text = "a smaller -ub (512 is the default): the compute buffer grows with it, and it is "
 		  "set far above",
@@ -489,8 +509,21 @@ const struct advice_row advice_rows[] = {
 		  "checkpointing, a "
 		  "smaller resolution, no text encoder; 4 GB are too few for DreamBooth",
 	  .first = "train less (LoRA, 8-bit Adam, gradient checkpointing)" },
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .moments = AT(LOADING),
+	  .unless = SET(LOWVRAM),
+	  .text = "start it with --medvram, then --lowvram, which keep parts of the model on the "
+		  "host; "
+		  "a smaller checkpoint (fp16, pruned); one model at a time in its settings",
+	  .first = "start it with --medvram, then --lowvram, or take a smaller checkpoint (fp16)",
+	  .fix = "--medvram" },
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT) | IN(FORGE), .moments = LOADED,
+	  .set = SET(DECODING), .unless = SET(TILING),
+	  .text = "decode in tiles (the Tiled VAE extension, or its own setting), or a smaller "
+		  "picture: "
+		  "it was decoding the picture",
+	  .first = "a smaller picture, or decode it in tiles (Tiled VAE)" },
 	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
-	  .unless = SET(MEDVRAM) | SET(LOWVRAM),
+	  .moments = LOADED, .unless = SET(MEDVRAM) | SET(LOWVRAM),
 	  .text = "a smaller picture or batch; start it with --medvram, then --lowvram",
 	  .first = "a smaller picture, or start it with --medvram", .fix = "--medvram" },
 	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
@@ -1645,6 +1678,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "a resources.requests.memory as large as what it uses, so that it is put where "
 		  "there is room and is not the first to be evicted; or a node with more memory",
 	  .first = "set resources.requests.memory to what it uses, or a node with more memory" },
+	{ HELPS, .kinds = HOSTS, .tasks = TASK(BUILDING),
+	  .text = "fewer compilers at a time (MAX_JOBS=2, make -j2, ninja -j2, cargo build -j2), "
+		  "and "
+		  "NVCC_THREADS=1: a program was being built",
+	  .first = "fewer compilers at a time (MAX_JOBS=2)", .fix = "MAX_JOBS=2 NVCC_THREADS=1",
+	  .example = 1 },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE,
 	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
 		     IN(ULTRALYTICS),

@@ -269,6 +269,7 @@ enum messages_setting {
 	MESSAGES_SET_SMALL_WEIGHTS, /* the smallest of a family of models, or next to it */
 	MESSAGES_SET_BEST,          /* the best checkpoint was being loaded, behind the training */
 	MESSAGES_SET_UBATCH,        /* llama.cpp's physical batch, far above its default */
+	MESSAGES_SET_KV_ROOM,       /* it was the KV cache that had no room */
 	/* no settings: what kind of work it is, whoever does it; advice is chosen by a set of 64 bits of its own */
 	MESSAGES_TASKS,
 	MESSAGES_TASK_VIDEO = MESSAGES_TASKS,
@@ -289,6 +290,7 @@ enum messages_setting {
 	MESSAGES_TASK_SEARCH,       /* several runs in one process */
 	MESSAGES_TASK_NOTEBOOK,
 	MESSAGES_TASK_REPLICAS, /* DataParallel */
+	MESSAGES_TASK_BUILDING, /* a program is compiled */
 	MESSAGES_SETTINGS
 };
 

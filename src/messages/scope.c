@@ -151,8 +151,10 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 static int is_before(enum messages_engine a, enum messages_engine b)
 {
 	/* MLX's Metal errors are worded as ggml's are */
+	/* and what is built on ComfyUI's parts stands behind it in the table */
 	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)) ||
-		     (a == E(ONNX_RUNTIME) && b == E(TENSORRT)));
+		     (a == E(ONNX_RUNTIME) && b == E(TENSORRT)) ||
+		     (b == E(COMFYUI) && (a == E(FOOOCUS) || a == E(FORGE) || a == E(SDNEXT))));
 }
 
 /* What is built on whom: a log whose failure the first wrote may be the second's. */
@@ -173,6 +175,9 @@ static const struct {
 	{ E(TENSORRT), E(TRITON_SERVER) },
 	{ E(ONNX_RUNTIME), E(TRITON_SERVER) },
 	{ E(VLLM), E(SGLANG) },
+	{ E(COMFYUI), E(FOOOCUS) },
+	{ E(COMFYUI), E(FORGE) },
+	{ E(COMFYUI), E(SDNEXT) },
 	{ E(TENSORFLOW), E(JAX) },
 	{ E(NUMBA), E(RAPIDS) },
 	{ E(CUPY), E(RAPIDS) },
@@ -224,6 +229,7 @@ static enum messages_backend own_backend(const struct messages_event *e)
 		{ "Metal", MESSAGES_BACKEND_MPS },
 		{ "METAL", MESSAGES_BACKEND_MPS },
 		{ "IOGPU", MESSAGES_BACKEND_MPS },
+		{ "MTLCommand", MESSAGES_BACKEND_MPS },
 		{ "HIP ", MESSAGES_BACKEND_ROCM },
 		{ "hip", MESSAGES_BACKEND_ROCM },
 		{ "ROCm", MESSAGES_BACKEND_ROCM },

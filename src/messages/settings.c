@@ -269,6 +269,8 @@ const struct scan_setting scan_settings[] = {
 	{ " -ub 2", S(UBATCH), SCAN_SET_MUCH },
 	{ " -ub 4", S(UBATCH), SCAN_SET_MUCH },
 	{ " -ub 8", S(UBATCH), SCAN_SET_MUCH },
+	{ "buffer for kv cache", S(KV_ROOM), SEEN },
+	{ "for self-attention cache", S(KV_ROOM), SEEN },
 	{ "num_ctx", S(CONTEXT), SHORT },
 	{ "--ctx-size", S(CONTEXT), SHORT },
 	{ "ctx-size", S(CONTEXT), SHORT },
@@ -561,6 +563,14 @@ const struct scan_setting scan_settings[] = {
 	TASK(NOTEBOOK, "Cell In["),
 	TASK(NOTEBOOK, "ipykernel"),
 	TASK(NOTEBOOK, "<cell line:"),
+	TASK(BUILDING, "/bin/nvcc "),
+	TASK(BUILDING, "ninja: build stopped"),
+	TASK(BUILDING, "cc1plus"),
+	TASK(BUILDING, "Building wheel for"),
+	TASK(BUILDING, "CMakeFiles/"),
+	TASK(BUILDING, "cargo build"),
+	TASK(BUILDING, "build_ext"),
+	TASK(BUILDING, "x86_64-linux-gnu-g"),
 	TASK(REPLICAS, "parallel/data_parallel.py"),
 	TASK(REPLICAS, "parallel\\data_parallel.py"),
 	TASK(REPLICAS, "in replica "),
@@ -819,18 +829,27 @@ static const char *find_flag(const char *text, const char *name)
 	return NULL;
 }
 
-/* One flag of a fix: its name without dashes, and its value, which may be "". */
+/* Is a word of a fix a flag: "--tile", "num_ctx=4096", "quantize: true"? */
+static int is_flag(const char *word, const char *name_end)
+{
+	return *word == '-' || *name_end == '=' || (*name_end == ':' && name_end[1] == ' ');
+}
+
+/* The next flag of a fix: its name without dashes, "" where a word is none, and its value, which may be "". */
 static const char *next_flag(const char *p, char name[NAME_BYTES], char value[VALUE_BYTES])
 {
+	const char *word;
 	size_t n = 0;
 
 	p += strspn(p, " ,;\"'");
+	word = p;
 	p += strspn(p, "-");
 	while (n + 1 < NAME_BYTES && (is_name(*p) || *p == '-' || *p == '.'))
 		name[n++] = *p++;
-	name[n] = value[0] = 0;
-	if (*p == '=' || (*p == ':' && p[1] == ' ') ||
-	    (*p == ' ' && p[1] != '-' && strcspn(p + 1, "= ") == strcspn(p + 1, " "))) {
+	name[is_flag(word, p) ? n : 0] = value[0] = 0;
+	if (*name && (*p == '=' || *p == ':' ||
+		      (*p == ' ' && p[1] && !strchr("-\"", p[1]) &&
+		       strcspn(p + 1, "=:") >= strcspn(p + 1, " ,;")))) {
 		p += strspn(p, "=: ");
 		for (n = 0; n + 1 < VALUE_BYTES && *p && !strchr(" ,;\"'", *p); p++)
 			value[n++] = *p;
@@ -863,7 +882,7 @@ size_t messages_count_told(const char *told, const char *fix, size_t *flags)
 
 		fix = next_flag(fix, name, want);
 		if (strlen(name) < 3)
-			return 0; /* words, or code: no flags */
+			continue; /* a word of a command, or code */
 		++*flags;
 		at = find_flag(told, name);
 		if (!at)

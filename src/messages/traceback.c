@@ -54,6 +54,8 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, "load_checkpoint", NULL },
 	{ MESSAGES_LOADING, "torch/serialization.py", "load", NULL },
 	{ MESSAGES_LOADING, "safetensors", "load_file", NULL },
+	{ MESSAGES_LOADING, NULL, "create_from_pcd", NULL }, /* Gaussian splatting */
+	{ MESSAGES_LOADING, NULL, NULL, "create_from_pcd(" },
 	{ MESSAGES_LOADING, "paddle/framework/io.py", "load", NULL },
 	{ MESSAGES_LOADING, NULL, "set_state_dict", NULL },
 	{ MESSAGES_LOADING, "saved_model/load", "load", NULL },

@@ -214,6 +214,9 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "failed to allocate CPU buffer of size {tried}",
 	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1,
+	  "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size {tried}",
+	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DETAIL, 1, "failed to allocate {tried} of pinned memory",
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DETAIL, 1, "ggml_vulkan: Failed to allocate pinned memory",
@@ -336,7 +339,21 @@ const struct messages_wording scan_wordings[] = {
 	  "lower --max-batch-total-tokens, or --max-batch-prefill-tokens" },
 	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
 	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA Error: out of memory at *cumem_allocator.cpp",
+	  "vLLM could not take its memory back when it was woken: what trains beside it holds it",
+	  "a lower share for vLLM (verl: rollout.gpu_memory_utilization, OpenRLHF: "
+	  "--vllm_gpu_memory_utilization, TRL: vllm_gpu_memory_utilization), and what trains on "
+	  "the host while it generates (param_offload, optimizer_offload)" },
 	/* -- libraries -- */
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Insufficient Memory (IOAF code 8)", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1,
+	  "kIOGPUCommandBufferCallbackErrorImpactingInteractivity",
+	  "macOS stopped work on the GPU that held the screen up: not memory",
+	  "smaller pieces of work at a time (a smaller picture, fewer frames or tokens), or no "
+	  "display on that GPU" },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "kIOGPUCommandBufferCallbackErrorTimeout",
+	  "macOS stopped work on the GPU that took too long: not memory",
+	  "smaller pieces of work at a time" },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error out of memory at line*in file ",
 	  "bitsandbytes could not get memory", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
