@@ -448,18 +448,14 @@ static bool is_trace(const char *path)
 	return n > 8 && !strcmp(path + n - 8, ".json.gz");
 }
 
-/* Where the trace is kept: in a file that is gone afterwards, unless it is asked for. */
-static int trace_file(const struct plan_opts *o, char path[4096])
+/* A file for a trace that nobody keeps. */
+static int spare_file(char path[4096])
 {
 	const char *folder = getenv("TMPDIR");
 	int fd;
 
-	if (is_trace(o->output)) {
-		snprintf(path, 4096, "%s", o->output);
-		return CMD_DONE;
-	}
-	snprintf(path, 4096, "%s/plimsoll-trace-XXXXXX.json.gz",
-		 folder && *folder ? folder : "/tmp");
+	(void)snprintf(path, 4096, "%s/plimsoll-trace-XXXXXX.json.gz",
+		       folder && *folder ? folder : "/tmp");
 	fd = mkstemps(path, 8);
 	if (fd < 0) {
 		cmd_say("cannot write '%s': %s", path, strerror(errno));
@@ -467,6 +463,15 @@ static int trace_file(const struct plan_opts *o, char path[4096])
 		return CMD_MACHINE;
 	}
 	close(fd);
+	return CMD_DONE;
+}
+
+/* Where the trace is kept: in a file that is gone afterwards, unless it is asked for. */
+static int trace_file(const struct plan_opts *o, char path[4096])
+{
+	if (!is_trace(o->output))
+		return spare_file(path);
+	(void)snprintf(path, 4096, "%s", o->output);
 	return CMD_DONE;
 }
 
@@ -527,6 +532,21 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 	return CMD_DONE;
 }
 
+/* A rung of the ladder is traced again; what stops that is no news. */
+struct again {
+	char **argv;
+	int argc;
+	char path[4096];
+};
+
+static int trace_rung(void *ctx, const struct plim_plan_options *o, const char **path)
+{
+	struct again *a = ctx;
+
+	*path = a->path;
+	return cmd_trace(o, a->argv, a->argc, 0, a->path, true);
+}
+
 #define PROOFS 3
 
 /*
@@ -544,7 +564,7 @@ static int plan_traced(const struct plan_opts *o, const struct plim_plan_options
 	for (int i = 0; i <= PROOFS; i++) {
 		uint64_t most;
 
-		code = cmd_trace(options, argv, argc, other, path);
+		code = cmd_trace(options, argv, argc, other, path, false);
 		if (code)
 			return code;
 		plim_plan_free(*out);
@@ -559,10 +579,27 @@ static int plan_traced(const struct plan_opts *o, const struct plim_plan_options
 	return CMD_DONE;
 }
 
+/* The same trace, with rungs that are traced as well. */
+static int plan_rungs(const struct plim_plan_options *options, struct again *again,
+		      const char *path, struct plim_plan **out)
+{
+	struct plim_plan_options o = *options;
+	struct plim_err err;
+	int code = spare_file(again->path);
+
+	if (code)
+		return code;
+	plim_plan_free(*out);
+	o.trace = trace_rung;
+	o.trace_ctx = again;
+	return plim_plan_open(path, &o, out, &err) ? cmd_fail(&err) : CMD_DONE;
+}
+
 static int plan_open(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
 		     char **argv, struct plim_plan **out)
 {
 	bool traces = o->trace || argc > 1;
+	struct again again = { .argv = argv, .argc = argc };
 	char path[4096] = "";
 	struct plim_err err;
 	int code;
@@ -575,8 +612,12 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 		code = trace_file(o, path);
 	if (!code)
 		code = plan_traced(o, options, argc, argv, path, out);
+	if (!code && argc == 1 && (*out)->fits == PLIM_TRI_NO) /* a script says its recipe itself */
+		code = plan_rungs(options, &again, path, out);
 	if (*path && !is_trace(o->output))
 		unlink(path);
+	if (*again.path)
+		unlink(again.path);
 	return code;
 }
 

@@ -4,6 +4,7 @@
 #include <plimsoll/plan.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,20 +51,20 @@ static const char start[] = "import sys\n"
 			    "    sys.exit(4)\n"
 			    "sys.exit(main())\n";
 
-static int wait_for(pid_t child)
+static int wait_for(pid_t child, bool quiet)
 {
 	int status = 0;
 
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return CMD_MACHINE;
-	if (WIFSIGNALED(status))
+	if (WIFSIGNALED(status) && !quiet)
 		cmd_say("the trace was ended by signal %d", WTERMSIG(status));
 	return WIFEXITED(status) ? WEXITSTATUS(status) : CMD_MACHINE;
 }
 
 /* What is to be traced comes last: a model, or "--" and a command. */
-static int run_line(struct line *l, char **command, int count)
+static int run_line(struct line *l, char **command, int count, bool quiet)
 {
 	const char *python = count > 1 ? command[0] : "python3";
 	char **whole = calloc((size_t)l->n + (size_t)count + 5, sizeof(*whole));
@@ -88,6 +89,10 @@ static int run_line(struct line *l, char **command, int count)
 	fflush(stdout);
 	child = fork();
 	if (!child) {
+		int nowhere = quiet ? open("/dev/null", O_WRONLY) : -1;
+
+		if (nowhere >= 0)
+			(void)dup2(nowhere, STDERR_FILENO);
 		cmd_show_python();
 		execvp(python, whole);
 		cmd_say("tracing needs Python with PyTorch: cannot run '%s': %s", python,
@@ -99,11 +104,11 @@ static int run_line(struct line *l, char **command, int count)
 		cmd_say("cannot start Python: %s", strerror(errno));
 		return CMD_MACHINE;
 	}
-	return wait_for(child);
+	return wait_for(child, quiet);
 }
 
 int cmd_trace(const struct plim_plan_options *o, char **what, int count, uint64_t grown,
-	      const char *path)
+	      const char *path, bool quiet)
 {
 	struct line l = { .n = 0 };
 
@@ -133,5 +138,5 @@ int cmd_trace(const struct plim_plan_options *o, char **what, int count, uint64_
 		add(&l, "--no-clip");
 	if (o->flags & PLIM_PLAN_KEEP_OUTPUTS)
 		add(&l, "--keep-outputs");
-	return run_line(&l, what, count);
+	return run_line(&l, what, count, quiet);
 }

@@ -51,7 +51,79 @@ def plan(trace, folder, *arguments):
     return json.loads(out.stdout) if out.stdout else out.stderr
 
 
+# Stands in for Python with PyTorch: what plan --trace runs.  A weight, and activations by batch and recipe.
+TRACER = """
+import argparse, sys
+sys.path.insert(0, {python!r})
+from plimsoll.tracing.packed import CATEGORIES, Trace
+words = sys.argv[sys.argv.index("-o"):]
+p = argparse.ArgumentParser()
+p.add_argument("model")
+for name, kind, unset in (("-o", str, ""), ("--batch", int, 1), ("--seq", int, 16), ("--accumulate", int, 1), ("--lora", int, 0), ("--steps", int, 2),
+                          ("--precision", str, "bf16-autocast"), ("--optimizer", str, "adamw"), ("--checkpointing", str, "none"),
+                          ("--task", str, "train"), ("--attention", str, "sdpa"), ("--gpu", str, ""), ("--grown", int, 0)):
+    p.add_argument(name, type=kind, default=unset)
+a = p.parse_args(words)
+with open(a.model + ".log", "a") as f:
+    f.write(f"{{a.batch}} {{a.accumulate}} {{a.checkpointing}} {{a.optimizer}} {{a.precision}} {{a.lora}} {{a.seq}}\\n")
+if a.lora or a.optimizer == "adafactor" or a.precision == "bf16-pure":
+    sys.stderr.write("plimsoll: the trace stopped: not here\\n")
+    sys.exit(4)
+t = Trace(model="made", batch=a.batch, sequence=a.seq, task=a.task, torch="2.13.0", transformers="5.23.0", way="by hand", phases=["load", "fwd0"],
+          places=["", "net"], operators=["", "mm"], parameters=1 << 24, trainable=1 << 24,
+          asked=[f"{{n}}={{getattr(a, n)}}" for n in ("batch", "seq", "precision", "steps", "task", "optimizer", "checkpointing", "accumulate", "attention")])
+each = 8 << 20 if a.checkpointing == "none" else 2 << 20
+for size, category in ((64 << 20, "parameter"), (each * a.batch, "activation")):
+    t.events += [size, 0]
+    t.place.append(1)
+    t.operator.append(1)
+    t.category.append(CATEGORIES.index(category))
+t.write(a.o)
+"""
+
+
+def rungs(folder):
+    """What does not fit is traced again with what PyTorch can be asked for, and with nothing else."""
+    tracer, python = os.path.join(folder, "tracer.py"), os.path.join(folder, "python3")
+    with open(tracer, "w") as f:
+        f.write(TRACER.format(python=sys.path[0]))
+    with open(python, "w") as f:
+        f.write('#!/bin/sh\nexec "$REAL_PYTHON" -B "$TRACER" "$@"\n')
+    os.chmod(python, 0o755)
+    model = os.path.join(folder, "model")
+    environment = {**os.environ, "PATH": folder + os.pathsep + os.environ["PATH"], "REAL_PYTHON": sys.executable, "TRACER": tracer}
+
+    def run(*arguments):
+        if os.path.exists(model + ".log"):
+            os.unlink(model + ".log")
+        out = subprocess.run([plimsoll, "plan", "--json", "--trace", model, *arguments], capture_output=True, text=True, env=environment)
+        with open(model + ".log") as f:
+            return out, json.loads(out.stdout), f.read().splitlines()
+    out, p, log = run("--batch", "9", "--memory", "100MiB")
+    names = [row["rung"] for row in p["ladder"]]
+    check("rungs that are traced", names, ["checkpoint every layer"])
+    row = p["ladder"][0]
+    check("... by itself", (row["needed_bytes"] < 100 * MIB, row["fits"]), (True, True))
+    check("... to be pasted", "gradient_checkpointing=True" in row["config"]["training_arguments"], True)
+    check("... nothing else is", [line for line in log if line.split()[2:3] == ["full"]], ["9 1 full adamw bf16-autocast 0 16"])
+    check("... nothing is said of it", out.stderr, "")
+    out, p, log = run("--batch", "8", "--memory", "110MiB")
+    check("half the batch, twice as often", (p["ladder"][0]["rung"], p["ladder"][0]["fits"]), ("micro-batch 4, accumulation 2", True))
+    out, p, log = run("--batch", "9", "--memory", "70MiB")
+    check("what cannot be traced is no rung", [r["rung"] for r in p["ladder"] if "LoRA" in r["rung"] or "bf16" in r["rung"]], [])
+    check("... each is tried once", len(log), len(set(log)))
+    out, p, log = run("--batch", "9", "--memory", "4GiB")
+    check("what fits is traced once", (out.returncode, log), (0, ["9 1 none adamw bf16-autocast 0 16"]))
+    kept = os.path.join(folder, "kept.json.gz")
+    subprocess.run([plimsoll, "plan", "--trace", model, "--batch", "9", "-o", kept], env=environment, check=True, capture_output=True)
+    out = subprocess.run([plimsoll, "plan", kept, "--memory", "100MiB"], capture_output=True, text=True)
+    words = " ".join(out.stdout.split())
+    check("a kept trace says why", ("others are traced by plan --trace" in words, "checkpoint" in words), (True, False))
+
+
 def main():
+    with tempfile.TemporaryDirectory() as folder:
+        rungs(folder)
     with tempfile.TemporaryDirectory() as folder:
         t = traced(2)
         check("two batches meet", laws.grow(t, traced(4)), "")

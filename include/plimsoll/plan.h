@@ -31,6 +31,11 @@ enum plim_plan_flags {
  * plim_plan_options_init sets the defaults; then change what is to be different.  Texts are names as the command takes
  * them ("bf16-autocast"); NULL is the default.  Borrowed for the call.
  */
+struct plim_plan_options;
+
+/* Traces a run with the recipe of `o`, and gives the file, which is read before the next call; not 0: that cannot be traced. */
+typedef int plim_trace_fn(void *ctx, const struct plim_plan_options *o, const char **path);
+
 struct plim_plan_options {
 	uint32_t size;             /* set by plim_plan_options_init */
 	uint32_t flags;            /* enum plim_plan_flags */
@@ -122,6 +127,12 @@ struct plim_plan_options {
 	const char *const *from_files;
 	size_t from_count;
 	const char *lora_dropout; /* rate of the dropout in front of adapters, "0.05"; NULL: none */
+	/*
+	 * Of a trace: rungs of the ladder that change the recipe are traced so, and left out where that fails.  NULL: only those
+	 * of the allocator are offered.
+	 */
+	plim_trace_fn *trace;
+	void *trace_ctx; /* that it is given */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

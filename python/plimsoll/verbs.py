@@ -440,7 +440,7 @@ def _plan_traced(module: Any, batch: Any, step: Any, progress: bool | None, reci
 
 def recipe_names() -> set[str]:
     """What plan() takes as its recipe."""
-    return {field[0] for field in _abi.plim_plan_options._fields_} - {"size", "flags"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
+    return {field[0] for field in _abi.plim_plan_options._fields_} - {"size", "flags", "trace", "trace_ctx"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
 
 
 def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:

@@ -371,10 +371,13 @@ enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice
 				   const char *variable, struct plim_plan_config *out,
 				   struct plim_err *err)
 {
+	const struct plan_traced *traced = &p->hidden->traced;
+	/* a trace says a recipe of Transformers, or nobody knows what to paste */
+	bool known = !traced->mem || (p->hidden->traced_recipe && *traced->transformers);
 	enum plim_status st = PLIM_OK;
 
 	memset(out, 0, sizeof(*out));
-	for (size_t i = 0; !st && i < sizeof(writers) / sizeof(writers[0]); i++) {
+	for (size_t i = 0; known && !st && i < sizeof(writers) / sizeof(writers[0]); i++) {
 		const char **at = (const char **)(void *)((char *)out + writers[i].offset);
 		struct text t;
 

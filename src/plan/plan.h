@@ -8,7 +8,7 @@
  * largest.c, ladder.c, paste.c		what would fit, what to change, what to paste
  * phases.c				phases as one table
  * from.c, from_rows.c			what other tools' configurations of the run say
- * traced.c				requests that PyTorch made on fake tensors, instead of a model and a recipe
+ * traced.c, retraced.c			requests that PyTorch made on fake tensors, instead of a model and a recipe
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
@@ -72,6 +72,27 @@ void plan_release_trace(struct plan_traced *t);
 enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
 				  uint64_t batch, struct plan **out, struct plim_err *err);
 void plan_trust_trace(const struct plan_traced *t, struct plan_trust *out);
+/* The same requests once more. */
+enum plim_status plan_copy(const struct plan *from, struct plan **out, struct plim_err *err);
+
+/* ---- a trace's other recipes (retraced.c) ---- */
+
+/* A recipe that was traced beside the run's own. */
+struct plan_retraced {
+	struct plan_recipe recipe;
+	struct plan *plan; /* NULL: it could not be */
+};
+
+/* Fill p's recipe from what the trace says that it was made with; what it does not say is as plan_recipe_init has it. */
+enum plim_status plan_recipe_of_trace(struct plim_plan *p, const struct plim_plan_options *o,
+				      struct plim_err *err);
+
+/*
+ * The program of another recipe of a run that was traced: by the laws of its sizes, or traced again.  PLIM_E_UNSUPPORTED:
+ * PyTorch cannot be asked for it, or not here.
+ */
+enum plim_status plan_retrace(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			      struct plim_err *err);
 
 /* PLIM_E_UNSUPPORTED, which names it: an option that is given and was not part of what was traced. */
 enum plim_status plan_check_asked(const struct plim_plan_options *o, const struct plan_texts *asked,
@@ -110,6 +131,10 @@ struct plim_plan_hidden {
 	size_t recordings;           /* ... that were read; 0: none were given */
 	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
 	struct plan_traced traced;   /* mem NULL: it was not a trace */
+	bool traced_recipe;          /* ... and says all of its recipe */
+	bool traces_rungs;           /* ... of which others were traced, too */
+	VEC(struct plan_retraced) retraced;
+	const struct plim_plan_options *options; /* while it is planned */
 	uint64_t less_bytes,
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */
 };

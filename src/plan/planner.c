@@ -82,7 +82,7 @@ enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, 
 
 	*out = NULL;
 	if (p->hidden->traced.mem)
-		return plan_scale_trace(&p->hidden->traced, p->hidden->plan, r->batch, out, err);
+		return plan_retrace(p, r, out, err);
 	st = plan_model_for(p, r->quantize, &m, err);
 	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
 }

@@ -392,8 +392,7 @@ static uint64_t on_line(const struct plan_traced *t, size_t request, uint64_t tr
 			 : 1;
 }
 
-static enum plim_status copy_scaled(const struct plan_traced *t, const struct plan *from,
-				    uint64_t batch, struct plan *to, struct plim_err *err)
+static enum plim_status copy_into(const struct plan *from, struct plan *to, struct plim_err *err)
 {
 	size_t n = from->program->requests.n;
 	enum plim_status st = PLIM_OK;
@@ -403,12 +402,8 @@ static enum plim_status copy_scaled(const struct plan_traced *t, const struct pl
 		return mem_status(err);
 	to->category_room = n;
 	memcpy(to->categories, from->categories, n);
-	for (size_t i = 0; !st && i < n; i++) {
-		struct program_request request = from->program->requests.at[i];
-
-		request.bytes = on_line(t, i, request.bytes, batch);
-		st = vec_push(to->mem, &to->program->requests, request, err);
-	}
+	for (size_t i = 0; !st && i < n; i++)
+		st = vec_push(to->mem, &to->program->requests, from->program->requests.at[i], err);
 	for (size_t i = 0; !st && i < from->program->ops.n; i++)
 		st = vec_push(to->mem, &to->program->ops, from->program->ops.at[i], err);
 	for (size_t i = 0; !st && i < from->phases.n; i++)
@@ -416,10 +411,28 @@ static enum plim_status copy_scaled(const struct plan_traced *t, const struct pl
 	return st;
 }
 
+enum plim_status plan_copy(const struct plan *from, struct plan **out, struct plim_err *err)
+{
+	struct plan *plan = mem_new(from->mem, 1, sizeof(*plan), err);
+	enum plim_status st;
+
+	*out = NULL;
+	if (!plan)
+		return mem_status(err);
+	plan->mem = from->mem;
+	st = program_new(from->mem, &plan->program, err);
+	if (!st)
+		st = copy_into(from, plan, err);
+	if (st)
+		plan_free(plan);
+	else
+		*out = plan;
+	return st;
+}
+
 enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
 				  uint64_t batch, struct plan **out, struct plim_err *err)
 {
-	struct plan *plan;
 	enum plim_status st;
 
 	*out = NULL;
@@ -428,17 +441,10 @@ enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan
 			err, PLIM_E_UNSUPPORTED,
 			"the trace is of one batch alone: trace it again with --max-batch or "
 			"--sweep");
-	plan = mem_new(t->mem, 1, sizeof(*plan), err);
-	if (!plan)
-		return mem_status(err);
-	plan->mem = t->mem;
-	st = program_new(t->mem, &plan->program, err);
-	if (!st)
-		st = copy_scaled(t, traced, batch, plan, err);
-	if (st)
-		plan_free(plan);
-	else
-		*out = plan;
+	st = plan_copy(traced, out, err);
+	for (size_t i = 0; !st && i < traced->program->requests.n; i++)
+		(*out)->program->requests.at[i].bytes =
+			on_line(t, i, traced->program->requests.at[i].bytes, batch);
 	return st;
 }
 

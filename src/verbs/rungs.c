@@ -61,7 +61,7 @@ static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t li
 
 /* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
 void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, uint64_t limit,
-	       uint64_t host_before_bytes)
+	       uint64_t host_before_bytes, bool all)
 {
 	const struct plim_plan_config *config = NULL;
 	uint64_t host_bytes = 0;
@@ -93,7 +93,7 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2, "or: another model comes out; one of these beside the rest.");
 	}
-	if (!fits) {
+	if (!fits && all) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2,
 			  "None of this is enough: a smaller model, more GPUs, or a "

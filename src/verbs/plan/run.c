@@ -40,6 +40,9 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->extra);
 	if (h->traced.mem)
 		plan_release_trace(&h->traced);
+	for (size_t i = 0; i < h->retraced.n; i++)
+		plan_free(h->retraced.at[i].plan);
+	vec_release(&h->mem, &h->retraced);
 	arena_release(&h->arena);
 	vec_release(&h->mem, &h->lengths);
 	text_release(&h->lora_targets);
@@ -278,18 +281,13 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 }
 
 /* What a trace says in place of a model and a recipe: its model, its loop, its releases. */
-static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
+static enum plim_status take_traced(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
 {
 	const struct plan_traced *t = &p->hidden->traced;
 	struct plan_recipe *r = &p->hidden->recipe;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = plan_recipe_of_trace(p, o, err);
 
-	plan_recipe_init(r);
-	r->task = !strcmp(t->task, "train")      ? PLAN_TRAIN
-		  : !strcmp(t->task, "generate") ? PLAN_GENERATE
-						 : PLAN_INFER;
-	r->batch = t->batch;
-	r->sequence = t->sequence;
 	p->batch = t->batch;
 	p->sequence = t->sequence;
 	p->model.family = *t->model && !p->hidden->redacts ? t->model : "module";
@@ -298,11 +296,12 @@ static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
 	for (size_t i = 0; i < p->hidden->plan->program->requests.n; i++)
 		if (p->hidden->plan->categories[i] == TIMELINE_PARAMETER)
 			p->model.parameter_bytes += p->hidden->plan->program->requests.at[i].bytes;
-	st = plan_assume(p,
-			 plan_string(p, err, "PyTorch %s%s%s on fake tensors (%s)", t->torch,
-				     *t->transformers ? ", Transformers " : "", t->transformers,
-				     t->way),
-			 err);
+	if (!st)
+		st = plan_assume(p,
+				 plan_string(p, err, "PyTorch %s%s%s on fake tensors (%s)",
+					     t->torch, *t->transformers ? ", Transformers " : "",
+					     t->transformers, t->way),
+				 err);
 	for (size_t i = 0; !st && !p->hidden->redacts && i < t->assumed.n; i++)
 		st = plan_assume(p, t->assumed.at[i], err);
 	if (!st && p->hidden->redacts && t->assumed.n)
@@ -340,6 +339,26 @@ static enum plim_status refuse_changes(const struct plim_plan_options *o, struct
 	return PLIM_OK;
 }
 
+static enum plim_status climb_traced(struct plim_plan *p, const struct plim_plan_options *o,
+				     struct plim_err *err)
+{
+	enum plim_status st = plan_climb(p, o, err);
+
+	p->hidden->traces_rungs = o->trace != NULL;
+	if (!st)
+		st = plan_assume(
+			p,
+			o->trace ? "changes are those that a trace can be asked for, each traced "
+				   "by itself"
+				 : "of changes only settings of the allocator are shown: others "
+				   "are traced "
+				   "by plan --trace, not of a trace that is kept or of a script",
+			err);
+	p->assumptions = p->hidden->assumptions.at;
+	p->assumption_count = p->hidden->assumptions.n;
+	return st;
+}
+
 static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 				    struct plim_plan_options *o, struct plim_err *err)
 {
@@ -349,6 +368,7 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 	enum plim_status st = refuse_changes(o, err);
 
 	h->traced = (struct plan_traced){ .mem = &h->mem, .arena = &h->arena };
+	h->options = o;
 	if (!st)
 		st = find_card(p, o, err);
 	if (!st)
@@ -359,7 +379,7 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules,
 					   err);
 	if (!st)
-		st = take_traced(p, err);
+		st = take_traced(p, o, err);
 	if (!st)
 		st = plan_find_limit(p, o, err);
 	if (!st)
@@ -370,12 +390,15 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 	}
 	if (!st)
 		st = plan_judge(p, err);
+	if (!st && p->fits == PLIM_TRI_NO)
+		st = climb_traced(p, o, err);
 	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
 	p->max_batch_range = p->max_sequence_range = INTERVAL_UNKNOWN;
 	if (!st)
 		st = plan_find_largest(p, o, err);
 	if (!st)
 		st = plan_sweep(p, o->sweep, err);
+	h->options = NULL;
 	return st ? st : take_names(p, path, o, err);
 }
 

@@ -484,7 +484,8 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	sweep(&t, p);
 	if (p->ladder_count)
 		out_title(&t, "What would make it fit, step by step");
-	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes);
+	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes,
+		  !p->hidden->traced.mem || p->hidden->traces_rungs);
 	pasted(&t, p);
 	read_from(&t, p);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);

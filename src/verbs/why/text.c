@@ -232,7 +232,7 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 	if (!p->ladder_count || (p->agrees == PLIM_TRI_NO))
 		return;
 	out_title(t, "What would make the planned run fit");
-	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN);
+	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN, true);
 }
 
 /* All remedies: a log is read for them. */
