@@ -151,8 +151,12 @@ void cmd_show_python(void);
 
 /* Trace a model (count 1), or a command, as the options say into a file; an exit code of the program. */
 struct plim_plan_options;
-int cmd_trace(const struct plim_plan_options *o, char **what, int count, uint64_t grown,
-	      const char *path, bool quiet);
+struct cmd_trace_others { /* other sizes that are traced as well */
+	uint64_t batch;        /* 0: none */
+	const char *sequences; /* "512,4096", "0": any two; NULL: none */
+};
+int cmd_trace(const struct plim_plan_options *o, char **what, int count,
+	      const struct cmd_trace_others *others, const char *path, bool quiet);
 
 /* plan's options, for commands that take a recipe; and what they say.  Returns an enum cmd_exit, after a message. */
 struct plim_plan_options;

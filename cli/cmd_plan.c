@@ -522,6 +522,10 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 		{ o->task || o->new_tokens != OPT_NONE, true, "--task or --new-tokens" },
 	};
 
+	if ((o->max_batch || (o->sweep && !strncmp(o->sweep, "batch", 5))) &&
+	    (o->max_seq || (o->sweep && !strncmp(o->sweep, "seq", 3))))
+		return cmd_usage(
+			"of a trace batches or sequences are looked for, not both at once");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (rows[i].given && !rows[i].of_scripts)
 			return cmd_usage("a trace does not do %s", rows[i].name);
@@ -544,37 +548,53 @@ static int trace_rung(void *ctx, const struct plim_plan_options *o, const char *
 	struct again *a = ctx;
 
 	*path = a->path;
-	return cmd_trace(o, a->argv, a->argc, 0, a->path, true);
+	return cmd_trace(o, a->argv, a->argc, NULL, a->path, true);
 }
 
 #define PROOFS 3
 
+/* The answer of --max-batch or --max-seq, if it is one that was not traced itself. */
+static uint64_t unproven(const struct plan_opts *o, const struct plim_plan *p, uint64_t proven)
+{
+	uint64_t most = o->max_batch ? p->max_batch : o->max_seq ? p->max_sequence : PLIM_UNKNOWN;
+	uint64_t traced = o->max_batch ? p->batch : p->sequence;
+
+	return most == PLIM_UNKNOWN || most == proven || most == traced ? 0 : most;
+}
+
 /*
- * Traces and plans.  The largest batch that fits is first one on a line through two batches; then it is traced itself, until
- * the answer is one that was.
+ * Traces and plans.  The largest batch or sequence that fits is first one on a line through others; then it is traced
+ * itself, until the answer is one that was.
  */
 static int plan_traced(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
 		       char **argv, const char *path, struct plim_plan **out)
 {
-	uint64_t other = other_batch(o);
+	bool sweeps = o->sweep && !strncmp(o->sweep, "seq=", 4);
+	struct cmd_trace_others others = { other_batch(o), sweeps       ? o->sweep + 4
+							   : o->max_seq ? "0"
+									: NULL };
+	uint64_t proven = others.batch;
+	char number[24];
 	struct plim_err err;
 	int code;
 
 	*out = NULL;
 	for (int i = 0; i <= PROOFS; i++) {
-		uint64_t most;
-
-		code = cmd_trace(options, argv, argc, other, path, false);
+		code = cmd_trace(options, argv, argc, &others, path, false);
 		if (code)
 			return code;
 		plim_plan_free(*out);
 		*out = NULL;
 		if (plim_plan_open(path, options, out, &err))
 			return cmd_fail(&err);
-		most = o->max_batch ? (*out)->max_batch : PLIM_UNKNOWN;
-		if (most == PLIM_UNKNOWN || !most || most == other || most == options->batch)
+		proven = unproven(o, *out, proven);
+		if (!proven)
 			return CMD_DONE;
-		other = most;
+		(void)snprintf(number, sizeof(number), "%llu", (unsigned long long)proven);
+		if (o->max_batch)
+			others.batch = proven;
+		else
+			others.sequences = number;
 	}
 	return CMD_DONE;
 }

@@ -107,15 +107,17 @@ static int run_line(struct line *l, char **command, int count, bool quiet)
 	return wait_for(child, quiet);
 }
 
-int cmd_trace(const struct plim_plan_options *o, char **what, int count, uint64_t grown,
-	      const char *path, bool quiet)
+int cmd_trace(const struct plim_plan_options *o, char **what, int count,
+	      const struct cmd_trace_others *others, const char *path, bool quiet)
 {
 	struct line l = { .n = 0 };
 
 	add_named(&l, "-o", path);
 	add_number(&l, "--batch", o->batch);
-	if (grown)
-		add_number(&l, "--grown", grown);
+	if (others && others->batch)
+		add_number(&l, "--grown", others->batch);
+	if (others)
+		add_named(&l, "--longer", others->sequences);
 	if (o->sequence)
 		add_number(&l, "--seq", o->sequence);
 	add_number(&l, "--accumulate", o->accumulate);

@@ -55,13 +55,14 @@ def plan(trace, folder, *arguments):
 TRACER = """
 import argparse, sys
 sys.path.insert(0, {python!r})
+from plimsoll.tracing import laws
 from plimsoll.tracing.packed import CATEGORIES, Trace
 words = sys.argv[sys.argv.index("-o"):]
 p = argparse.ArgumentParser()
 p.add_argument("model")
 for name, kind, unset in (("-o", str, ""), ("--batch", int, 1), ("--seq", int, 16), ("--accumulate", int, 1), ("--lora", int, 0), ("--steps", int, 2),
                           ("--precision", str, "bf16-autocast"), ("--optimizer", str, "adamw"), ("--checkpointing", str, "none"),
-                          ("--task", str, "train"), ("--attention", str, "sdpa"), ("--gpu", str, ""), ("--grown", int, 0)):
+                          ("--task", str, "train"), ("--attention", str, "sdpa"), ("--gpu", str, ""), ("--grown", int, 0), ("--longer", str, "")):
     p.add_argument(name, type=kind, default=unset)
 a = p.parse_args(words)
 with open(a.model + ".log", "a") as f:
@@ -69,15 +70,31 @@ with open(a.model + ".log", "a") as f:
 if a.lora or a.optimizer == "adafactor" or a.precision == "bf16-pure":
     sys.stderr.write("plimsoll: the trace stopped: not here\\n")
     sys.exit(4)
-t = Trace(model="made", batch=a.batch, sequence=a.seq, task=a.task, torch="2.13.0", transformers="5.23.0", way="by hand", phases=["load", "fwd0"],
-          places=["", "net"], operators=["", "mm"], parameters=1 << 24, trainable=1 << 24,
-          asked=[f"{{n}}={{getattr(a, n)}}" for n in ("batch", "seq", "precision", "steps", "task", "optimizer", "checkpointing", "accumulate", "attention")])
-each = 8 << 20 if a.checkpointing == "none" else 2 << 20
-for size, category in ((64 << 20, "parameter"), (each * a.batch, "activation")):
-    t.events += [size, 0]
-    t.place.append(1)
-    t.operator.append(1)
-    t.category.append(CATEGORIES.index(category))
+
+def made(seq):
+    t = Trace(model="made", batch=a.batch, sequence=seq, task=a.task, torch="2.13.0", transformers="5.23.0", way="by hand", phases=["load", "fwd0"],
+              places=["", "net"], operators=["", "mm"], parameters=1 << 24, trainable=1 << 24, positions=4096,
+              asked=[f"{{n}}={{getattr(a, n)}}" for n in ("batch", "seq", "precision", "steps", "task", "optimizer", "checkpointing", "accumulate", "attention")])
+    each = (8 << 20 if a.checkpointing == "none" else 2 << 20) * seq // 16
+    scores = 0 if seq <= 16 else a.batch * seq * seq * 16
+    for size, category in ((64 << 20, "parameter"), (each * a.batch, "activation"), (max(scores, 1), "activation")):
+        t.events += [size]
+        t.place.append(1)
+        t.operator.append(1)
+        t.category.append(CATEGORIES.index(category))
+        t.events += [0] * (category == "parameter")
+    t.events += [0]
+    return t
+
+
+t = made(a.seq)
+if a.longer:
+    from plimsoll.tracing.__main__ import _lengths
+    others = _lengths(a.longer, a.seq, t.positions)
+    with open(a.model + ".log", "a") as f:
+        f.write(f"{{others}}\\n")
+    why = laws.lengthen(t, *(made(n) for n in others))
+    assert not why, why
 t.write(a.o)
 """
 
@@ -114,6 +131,18 @@ def rungs(folder):
     check("... each is tried once", len(log), len(set(log)))
     out, p, log = run("--batch", "9", "--memory", "4GiB")
     check("what fits is traced once", (out.returncode, log), (0, ["9 1 none adamw bf16-autocast 0 16"]))
+    out, p, log = run("--batch", "1", "--seq", "64", "--memory", "900MiB", "--max-seq")
+    # 64 MiB, half a MiB and 16 bytes times the sequence for each token, 5 % more at most, in whole 64s
+    fits = max(n for n in range(64, 4097, 64) if (64 * MIB + n * (8 * MIB // 16) + 16 * n * n) * 1.05 + 2 * MIB <= 900 * MIB)
+    check("the longest sequence", abs(p["max_sequence"] - fits) <= 64, True)
+    check("... was traced itself", str(p["max_sequence"]) in log[-1], True)
+    out, p, log = run("--batch", "1", "--seq", "64", "--memory", "100GiB", "--max-seq")
+    check("no longer than its positions", p["max_sequence"], 4096)
+    out, p, log = run("--batch", "1", "--seq", "64", "--sweep", "seq=32,128,256,1024")
+    check("a sweep of sequences", [row["allocated_bytes"] for row in p["sweep"]],
+          [64 * MIB + n * (8 * MIB // 16) + 16 * n * n for n in (32, 128, 256, 1024)])
+    out = subprocess.run([plimsoll, "plan", "--trace", model, "--max-seq", "--max-batch"], capture_output=True, text=True, env=environment)
+    check("one of them", "not both at once" in " ".join(out.stderr.split()), True)
     kept = os.path.join(folder, "kept.json.gz")
     subprocess.run([plimsoll, "plan", "--trace", model, "--batch", "9", "-o", kept], env=environment, check=True, capture_output=True)
     out = subprocess.run([plimsoll, "plan", kept, "--memory", "100MiB"], capture_output=True, text=True)
@@ -137,10 +166,12 @@ def main():
         p = plan(t, folder, "--sweep", "batch=2,4")
         check("... is in that one", [row["allocated_bytes"] // MIB for row in p["sweep"]], [80, 112])
         check("what differs is said", "its requests depend on the batch" in laws.grow(traced(2), traced(4, extra=1)), True)
+        check("one sequence alone", "trace it again with --max-seq" in " ".join(plan(traced(2), folder, "--sweep", "seq=8,16").split()), True)
         check("one batch alone", "trace it again with --max-batch" in plan(traced(2), folder, "--sweep", "batch=1,2"), True)
         t = traced(2)
         laws.grow(t, traced(4))
-        for broken in ({"grown": t.grown[:1]}, {"grown_batch": 2}, {"grown_batch": 0}, {"grown": [1 << 60, 1]}):
+        for broken in ({"grown": t.grown[:1]}, {"grown_batch": 2}, {"grown_batch": 0}, {"grown": [1 << 60, 1]}, {"sequences": [32, 64]},
+                       {"sequences": [16, 32], "longer": [1, 1], "longest": [1, 1]}, {"longer": [1, 1]}):
             path = os.path.join(folder, "broken.json.gz")
             with gzip.open(path, "wt") as f:
                 json.dump({**t.to_json(), **broken}, f, separators=(",", ":"))

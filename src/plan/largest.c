@@ -7,35 +7,38 @@
 struct search {
 	struct plan_recipe r;
 	uint64_t *size, most; /* which number of the recipe, and up to where */
+	uint64_t unit;        /* of which it is a multiple */
 };
 
 static enum plim_status largest(struct plim_plan *p, struct search *s, uint64_t limit_bytes,
 				uint64_t *out, struct plim_err *err)
 {
-	uint64_t does = 0, most = s->most, fails = most + 1;
+	uint64_t does = 0, most = s->most / s->unit, fails = most + 1;
 	enum plim_status st = PLIM_OK;
 	struct plan_trial trial;
 
 	while (!st && fails - does > 1) {
 		uint64_t next = fails > most ? (does ? does * 2 : 1) : does + (fails - does) / 2;
 
-		*s->size = next > most ? most : next;
+		next = next > most ? most : next;
+		*s->size = next * s->unit;
 		st = plan_try(p, &s->r, limit_bytes, &trial, err);
 		if (st)
 			break;
 		if (trial.died)
-			fails = *s->size;
+			fails = next;
 		else
-			does = *s->size;
+			does = next;
 		if (does == most)
 			break;
 	}
-	*out = does;
+	*out = does * s->unit;
 	return st;
 }
 
 #define MOST_BATCH 65536u
 #define MOST_SEQUENCE (1u << 20)
+#define SEQUENCE_UNIT 64 /* of traces, if theirs is one */
 
 /* What surely fits, and what perhaps does: the limits that runs may come to by as much as a number may be off. */
 static enum plim_status largest_range(struct plim_plan *p, struct search *s,
@@ -53,8 +56,8 @@ static enum plim_status largest_range(struct plim_plan *p, struct search *s,
 enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
-	struct search batch = { p->hidden->recipe, &batch.r.batch, MOST_BATCH };
-	struct search sequence = { p->hidden->recipe, &sequence.r.sequence, MOST_SEQUENCE };
+	struct search batch = { p->hidden->recipe, &batch.r.batch, MOST_BATCH, 1 };
+	struct search sequence = { p->hidden->recipe, &sequence.r.sequence, MOST_SEQUENCE, 1 };
 	enum plim_status st = PLIM_OK;
 
 	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
@@ -65,6 +68,12 @@ enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_o
 		return err_set(err, PLIM_E_ARG,
 			       "what fits at most depends on the memory: give options.memory_bytes "
 			       "or options.gpu");
+	if (p->hidden->traced.mem) { /* kernels are others where rows are not whole */
+		uint64_t positions = p->hidden->traced.positions;
+
+		sequence.unit = p->sequence % SEQUENCE_UNIT ? 1 : SEQUENCE_UNIT;
+		sequence.most = positions && positions < MOST_SEQUENCE ? positions : MOST_SEQUENCE;
+	}
 	p->max_basis = plan_basis_names[p->hidden->trust.basis];
 	if (o->flags & PLIM_PLAN_MAX_BATCH) {
 		st = largest_range(p, &batch, &p->max_batch_range, err);

@@ -49,6 +49,9 @@ struct plan_traced {
 	uint64_t parameters, trainable, batch, sequence;
 	uint64_t grown_batch; /* 0: it was traced with one batch alone */
 	struct plan_sizes grown;
+	uint64_t positions;            /* of the model; 0: nobody says */
+	struct plan_numbers sequences; /* two others that were traced as well, or none */
+	struct plan_sizes longer, longest; /* ... the bytes with either */
 	uint64_t unknown_bytes; /* at most, of what no table has: cuDNN's workspaces */
 	struct plan_texts phases, places, operators, assumed;
 	struct plan_texts asked; /* the options that it was made with, "precision=fp32" each */
@@ -71,6 +74,9 @@ void plan_release_trace(struct plan_traced *t);
  */
 enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
 				  uint64_t batch, struct plan **out, struct plim_err *err);
+/* The same with another sequence: a line, or a parabola where a line does not do, through the three that were traced. */
+enum plim_status plan_lengthen_trace(const struct plan_traced *t, const struct plan *traced,
+				     uint64_t sequence, struct plan **out, struct plim_err *err);
 void plan_trust_trace(const struct plan_traced *t, struct plan_trust *out);
 /* The same requests once more. */
 enum plim_status plan_copy(const struct plan *from, struct plan **out, struct plim_err *err);

@@ -199,6 +199,9 @@ enum plim_status plan_retrace(struct plim_plan *p, const struct plan_recipe *r, 
 	*out = NULL;
 	if (is_same(r, &h->recipe))
 		return plan_copy(h->plan, out, err);
+	if (is_alike(r, &h->recipe) && r->batch == h->recipe.batch &&
+	    (h->traced.sequences.n || !h->options || !h->options->trace))
+		return plan_lengthen_trace(&h->traced, h->plan, r->sequence, out, err);
 	if (is_alike(r, &h->recipe) && r->sequence == h->recipe.sequence &&
 	    (h->traced.grown_batch || !h->options || !h->options->trace))
 		return plan_scale_trace(&h->traced, h->plan, r->batch, out, err);

@@ -193,6 +193,10 @@ static const struct {
 	{ "sequence", NUMBER, offsetof(struct plan_traced, sequence) },
 	{ "grown_batch", NUMBER, offsetof(struct plan_traced, grown_batch) },
 	{ "grown", SIZES, offsetof(struct plan_traced, grown) },
+	{ "positions", NUMBER, offsetof(struct plan_traced, positions) },
+	{ "sequences", NUMBERS, offsetof(struct plan_traced, sequences) },
+	{ "longer", SIZES, offsetof(struct plan_traced, longer) },
+	{ "longest", SIZES, offsetof(struct plan_traced, longest) },
 	{ "unknown_bytes", NUMBER, offsetof(struct plan_traced, unknown_bytes) },
 	{ "phases", TEXTS, offsetof(struct plan_traced, phases) },
 	{ "places", TEXTS, offsetof(struct plan_traced, places) },
@@ -262,6 +266,18 @@ static enum plim_status read_object(struct reading *r)
 
 /* ---- what was read becomes a plan ---- */
 
+/* Either nothing is said of other sequences, or all of two. */
+static bool is_lengthened(const struct plan_traced *t, size_t n)
+{
+	const uint32_t *s = t->sequences.at;
+
+	if (!t->sequences.n)
+		return !t->longer.n && !t->longest.n;
+	return t->sequences.n == 2 && s[0] && s[1] && s[0] != s[1] && t->sequence &&
+	       t->sequence <= UINT32_MAX && s[0] != t->sequence && s[1] != t->sequence &&
+	       t->longer.n == n && t->longest.n == n;
+}
+
 static enum plim_status check_columns(struct reading *r)
 {
 	const struct plan_traced *t = r->t;
@@ -275,6 +291,8 @@ static enum plim_status check_columns(struct reading *r)
 				     t->grown_batch > BATCH_MOST || t->batch > BATCH_MOST
 			   : t->grown.n)
 		return broken(r, "what it says of another batch does not go with its requests");
+	if (!is_lengthened(t, n))
+		return broken(r, "what it says of other sequences does not go with its requests");
 	for (size_t i = 0; i < n; i++)
 		if (t->place.at[i] >= t->places.n || t->operator.at[i] >= t->operators.n ||
 						     t->category.at[i] >= TIMELINE_CATEGORIES)
@@ -376,6 +394,9 @@ void plan_release_trace(struct plan_traced *t)
 	vec_release(t->mem, &t->operator);
 	vec_release(t->mem, &t->category);
 	vec_release(t->mem, &t->grown);
+	vec_release(t->mem, &t->sequences);
+	vec_release(t->mem, &t->longer);
+	vec_release(t->mem, &t->longest);
 }
 
 /* ---- with another batch ---- */
@@ -445,6 +466,84 @@ enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan
 	for (size_t i = 0; !st && i < traced->program->requests.n; i++)
 		(*out)->program->requests.at[i].bytes =
 			on_line(t, i, traced->program->requests.at[i].bytes, batch);
+	return st;
+}
+
+/* ---- with another sequence ---- */
+
+#define BENT 0.02 /* of a line's third point: more is a parabola, less a size that is rounded up */
+
+struct point {
+	double at, bytes;
+};
+
+static double line(struct point a, struct point b, double at)
+{
+	return a.bytes + (b.bytes - a.bytes) * (at - a.at) / (b.at - a.at);
+}
+
+static double parabola(const struct point *p, double at)
+{
+	double bytes = 0;
+
+	for (int i = 0; i < 3; i++) {
+		const struct point *a = &p[(i + 1) % 3], *b = &p[(i + 2) % 3];
+
+		bytes += p[i].bytes * (at - a->at) * (at - b->at) /
+			 ((p[i].at - a->at) * (p[i].at - b->at));
+	}
+	return bytes;
+}
+
+static void sort_points(struct point *p)
+{
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 2 - i; k++)
+			if (p[k].at > p[k + 1].at) {
+				struct point t = p[k];
+
+				p[k] = p[k + 1];
+				p[k + 1] = t;
+			}
+}
+
+/* By points in order: between or beyond the two that are next to it, or bent. */
+static uint64_t on_curve(struct point *p, double at)
+{
+	double bent, bytes;
+
+	sort_points(p);
+	bent = line(p[0], p[1], p[2].at) - p[2].bytes;
+	bent = bent < 0 ? -bent : bent;
+	if (bent > BENT * p[2].bytes)
+		bytes = parabola(p, at);
+	else
+		bytes = at < p[1].at ? line(p[0], p[1], at) : line(p[1], p[2], at);
+	return bytes > 1 ? bytes < (double)REQUEST_MOST ? (uint64_t)(bytes + 0.5) : REQUEST_MOST
+			 : 1;
+}
+
+enum plim_status plan_lengthen_trace(const struct plan_traced *t, const struct plan *traced,
+				     uint64_t sequence, struct plan **out, struct plim_err *err)
+{
+	enum plim_status st;
+
+	*out = NULL;
+	if (!t->sequences.n)
+		return err_set(
+			err, PLIM_E_UNSUPPORTED,
+			"the trace is of one sequence alone: trace it again with --max-seq or "
+			"--sweep seq=");
+	st = plan_copy(traced, out, err);
+	for (size_t i = 0; !st && i < traced->program->requests.n; i++) {
+		struct point points[3] = {
+			{ (double)t->sequence, (double)traced->program->requests.at[i].bytes },
+			{ (double)t->sequences.at[0], (double)t->longer.at[i] },
+			{ (double)t->sequences.at[1], (double)t->longest.at[i] },
+		};
+
+		(*out)->program->requests.at[i].bytes = on_curve(points, (double)sequence);
+	}
 	return st;
 }
 

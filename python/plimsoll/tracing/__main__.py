@@ -29,6 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--grown", type=int, default=0, help="trace this batch as well: each request's bytes then follow from "
                                                         "a line through both")
     p.add_argument("--seq", type=int, default=0)
+    p.add_argument("--longer", default="", help="trace two other sequences as well, these and what goes with them (0: any): each "
+                                                "request's bytes then follow from a line or a parabola through all three")
     p.add_argument("--precision", default="")
     p.add_argument("--optimizer", default="adamw")
     p.add_argument("--attention", default="")
@@ -47,20 +49,20 @@ def _parser() -> argparse.ArgumentParser:
     return p
 
 
-def _options(args: argparse.Namespace, batch: int) -> loop.Options:
+def _options(args: argparse.Namespace, batch: int, sequence: int) -> loop.Options:
     from . import loop, tables
     task = TASKS.get(args.task, str(args.task))
     precisions = PRECISIONS | (OF_TRAINING if task == "train" else dict.fromkeys(OF_TRAINING, "bf16-pure"))
-    return loop.Options(batch=batch, seq=args.seq, precision=precisions.get(args.precision, str(args.precision)),
+    return loop.Options(batch=batch, seq=sequence, precision=precisions.get(args.precision, str(args.precision)),
                         optimizer=OPTIMIZERS.get(args.optimizer, str(args.optimizer)), new_tokens=args.new_tokens, gpus=args.gpus, parallel=args.parallel,
                         attention=ATTENTIONS.get(args.attention, str(args.attention)), checkpointing=args.checkpointing, accumulate=args.accumulate,
                         lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=task, clip=not args.no_clip,
                         keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))
 
 
-def _once(args: argparse.Namespace, command: list[str], batch: int) -> Trace:
+def _once(args: argparse.Namespace, command: list[str], batch: int, sequence: int = 0) -> Trace:
     from . import loop
-    o = _options(args, batch)
+    o = _options(args, batch, sequence or args.seq)
     if command:
         from . import script
         return script.trace_script(command, o)
@@ -77,7 +79,40 @@ def _once(args: argparse.Namespace, command: list[str], batch: int) -> Trace:
                      "config.json of the local cache (~/.cache/huggingface/hub/models--ORG--NAME/snapshots/*)")
 
 
+def _lengths(wanted: str, traced: int, positions: int) -> list[int]:
+    """Two sequences beside the one that was traced: those that are asked for, or around it, none beyond the positions."""
+    most = positions or 1 << 26
+    found: list[int] = []
+    asked = [int(n) for n in wanted.split(",")]
+    if max(asked) > most:
+        raise ValueError(f"a sequence of {max(asked)} tokens is longer than the {positions} positions of this model: give it more in its config.json")
+    for n in (*([max(asked)] if len(asked) > 2 else []), *asked, 2 * traced, 4 * traced, traced // 2, traced // 4):
+        if 0 < n <= most and n not in (traced, *found) and len(found) < 2:
+            found.append(n)
+    return sorted(found)
+
+
+def _longer(args: argparse.Namespace, command: list[str]) -> Trace:
+    if command:
+        raise ValueError("a script makes its sequences itself: it is traced with those alone")
+    from . import laws
+    trace = _once(args, command, args.batch)
+    others = _lengths(args.longer, trace.sequence, trace.positions) if trace.sequence else []
+    if len(others) < 2:
+        raise ValueError("it has no sequence whose length could be asked for (--seq)")
+    why = laws.lengthen(trace, *(_once(args, command, args.batch, n) for n in others))
+    if why:
+        raise ValueError(f"how memory grows with the sequence cannot be told: {why}; trace each sequence by itself")
+    trace.assumed.append(f"other sequences: each request lies on the line or parabola through {trace.sequence}, {others[0]} and "
+                         f"{others[1]}, which were all traced")
+    if trace.positions:
+        trace.assumed.append(f"no sequence is longer than the {trace.positions} positions of the model")
+    return trace
+
+
 def _trace(args: argparse.Namespace, command: list[str]) -> Trace:
+    if args.longer:
+        return _longer(args, command)
     if not args.grown or args.grown == args.batch:
         return _once(args, command, args.batch)
     if command:

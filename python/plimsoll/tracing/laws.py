@@ -1,4 +1,4 @@
-"""Two traces of one program with two batches become one: each request has its bytes with either.
+"""Traces of one program with two batches, or three sequences, become one: each request has its bytes with either.
 
 What lives beyond one operation must be the same in both, event by event.  What operators take for a moment may be there
 in one alone (a sort only from some size on): it has no bytes in the other.
@@ -10,9 +10,10 @@ from typing import Iterator, Sequence
 
 from .packed import CATEGORIES, Trace
 
-__all__ = ["grow"]
+__all__ = ["grow", "lengthen"]
 
 WORKSPACE = CATEGORIES.index("workspace")
+COLUMNS = ("grown", "longer", "longest")
 
 
 @dataclass(slots=True)
@@ -111,7 +112,9 @@ class Merged:
         self.one, self.two = one, two
         self.sizes = _sizes(one), _sizes(two)
         self.events: list[int] = []
-        self.grown: list[int] = []
+        self.other: list[int] = []  # bytes in `two`
+        self.kept: dict[str, tuple[list[int], list[int]]] = {  # of others that are part of `one`: what it has, what is made
+            name: (getattr(one, name), []) for name in COLUMNS if getattr(one, name)}
         self.columns: tuple[list[int], list[int], list[int]] = ([], [], [])
         self.operators = {name: i for i, name in enumerate(one.operators)}
         self.places = {name: i for i, name in enumerate(one.places)}
@@ -126,29 +129,31 @@ class Merged:
         source, request = (self.one, a) if a >= 0 else (self.two, b)
         operator, place = _name(source, request)
         self.events.append(self.sizes[0][a] if a >= 0 else 1)
-        self.grown.append(self.sizes[1][b] if b >= 0 else 1)
+        self.other.append(self.sizes[1][b] if b >= 0 else 1)
+        for had, made in self.kept.values():
+            made.append(had[a] if a >= 0 else 1)
         place_of, operator_of, category_of = self.columns
         place_of.append(self._number(self.one.places, self.places, place))
         operator_of.append(self._number(self.one.operators, self.operators, operator))
         category_of.append(source.category[request])
-        return len(self.grown) - 1
+        return len(self.other) - 1
 
     def moment(self, a: Sequence[int], b: Sequence[int]) -> None:
         for x, y in _meet(self.one, a, self.two, b):
             self.events.append(-self.birth(x, y) - 1)
 
 
-def grow(one: Trace, two: Trace) -> str:
-    """Puts what `two` has, the same program with another batch, beside what `one` has; gives why it cannot, or ""."""
+def _merge(one: Trace, two: Trace, of: str, column: str) -> str:
+    """Puts the bytes of `two`, the same program at another size, into a column of `one`; gives why it cannot, or ""."""
     if one.phases != two.phases:
-        return "its phases depend on the batch"
+        return f"its phases depend on the {of}"
     merged = Merged(one, two)
     last: dict[int, int] = {}
     first, second = _ordered(_lasting(one)), _ordered(_lasting(two))
     for n, (a, b) in enumerate(zip(first, second)):
         if (a.kind, a.of) != (b.kind, b.of) or (a.kind == "birth" and _name(one, a.number) != _name(two, b.number)):
             where = " in ".join(w for w in _name(one, a.number) if w) if a.kind == "birth" else a.kind
-            return f"its requests depend on the batch (event {n}, {where})"
+            return f"its requests depend on the {of} (event {n}, {where})"
         merged.moment(a.before, b.before)
         if a.kind == "birth":
             last[a.of] = merged.birth(a.number, b.number)
@@ -157,7 +162,26 @@ def grow(one: Trace, two: Trace) -> str:
         elif a.kind == "phase":
             merged.events.append(0)
     if len(first) != len(second):
-        return "its requests depend on the batch"
-    one.events, one.grown, one.grown_batch = merged.events, merged.grown, two.batch
+        return f"its requests depend on the {of}"
+    one.events = merged.events
+    for name, (_, made) in merged.kept.items():
+        setattr(one, name, made)
+    setattr(one, column, merged.other)
     one.place, one.operator, one.category = merged.columns
     return ""
+
+
+def grow(one: Trace, two: Trace) -> str:
+    """Puts what `two` has, the same program with another batch, beside what `one` has; gives why it cannot, or ""."""
+    why = _merge(one, two, "batch", "grown")
+    one.grown_batch = 0 if why else two.batch
+    return why
+
+
+def lengthen(one: Trace, two: Trace, three: Trace) -> str:
+    """The same with two other sequences: three points of each request's line or parabola."""
+    why = _merge(one, two, "sequence", "longer") or _merge(one, three, "sequence", "longest")
+    if not why and _sizes(one) == one.longer == one.longest:
+        why = "nothing of it does"
+    one.sequences = [] if why else [two.sequence, three.sequence]
+    return why

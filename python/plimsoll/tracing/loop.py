@@ -288,11 +288,15 @@ def _loss(o: Options, model: torch.nn.Module, batch: dict[str, torch.Tensor], ke
     return loss
 
 
+def _positions(config: Any) -> int:
+    """0: nobody says."""
+    text = getattr(config, "text_config", config)
+    return int(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 0)
+
+
 def _settled(o: Options, config: Any) -> Options:
     """What was left open, as the planner takes it."""
-    text = getattr(config, "text_config", config)
-    positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
-    return replace(o, seq=o.seq or min(1024, int(positions)),
+    return replace(o, seq=o.seq or min(1024, _positions(config) or 1024),
                    precision=o.precision or ("bf16-autocast" if o.task == "train" else "bf16-pure"),
                    new_tokens=o.new_tokens or (128 if o.task == "generate" else 0))
 
@@ -311,6 +315,7 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
     half = o.precision in HALF
     with recording(o, str(getattr(config, "model_type", ""))) as (r, _):
         r.trace.transformers = transformers.__version__
+        r.trace.positions = _positions(config)
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.bfloat16 if half else torch.float32)
         try:

@@ -323,16 +323,9 @@ static enum plim_status take_traced(struct plim_plan *p, const struct plim_plan_
 	return st;
 }
 
-/* A trace is of one recipe and one sequence: what would change them is traced again (plan --trace). */
+/* A trace is of one recipe: what would change it is traced again (plan --trace). */
 static enum plim_status refuse_changes(const struct plim_plan_options *o, struct plim_err *err)
 {
-	bool longer =
-		o->flags & PLIM_PLAN_MAX_SEQUENCE || (o->sweep && !strncmp(o->sweep, "seq", 3));
-
-	if (longer)
-		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "a trace is of one sequence: trace it with others for --max-seq and "
-			       "--sweep seq=");
 	if (o->calibrate_count)
 		return err_set(err, PLIM_E_UNSUPPORTED,
 			       "a trace is not calibrated with recordings");
