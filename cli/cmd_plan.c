@@ -221,6 +221,11 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("flash-attention", "attention", "flash"), OPT_ALIAS("optim", "optimizer", NULL),
 	OPT_ALIAS("lora-r", "lora", NULL), OPT_ALIAS("lora-rank", "lora", NULL),
 	OPT_ALIAS("deepspeed", "from", NULL), OPT_ALIAS("config-file", "from", NULL),
+	OPT_ALIAS("activation-offloading", "offload-activations", "trl"),
+	OPT_ALIAS("cpu-offload", "offload-params", "cpu"), OPT_ALIAS("peft-lora-r", "lora", NULL),
+	OPT_ALIAS("use-4bit", "quantize", "nf4"),
+	OPT_ALIAS("gradient-accumulation", "accumulate", NULL),
+	OPT_ALIAS("pure-bf16", "precision", "bf16-pure"), OPT_ALIAS("context-length", "seq", NULL),
 	OPT_ALIAS("fsdp", "parallel", NULL), OPT_ALIAS("deepspeed-config", "from", NULL),
 	OPT_ALIAS("lora-target", "lora-targets", NULL),
 	OPT_ALIAS("lora-target-modules", "lora-targets", NULL),
@@ -231,6 +236,19 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("num-processes", "gpus", NULL), OPT_ALIAS("zero", "parallel", NULL),
 	OPT_ALIAS("zero-stage", "parallel", NULL), OPT_ALIAS("tensor-parallel-size", "tp", NULL),
 	OPT_ALIAS("pipeline-parallel-size", "pp", NULL), OPT_ALIAS("gpu-memory", "memory", NULL),
+	OPT_REFUSED("torch-compile",
+		    "torch.compile is not planned: without it, what is said is of the eager run; a "
+		    "script that compiles is traced with plan -- python train.py"),
+	OPT_REFUSED("compile",
+		    "torch.compile is not planned: without it, what is said is of the eager run; a "
+		    "script that compiles is traced with plan -- python train.py"),
+	OPT_REFUSED("use-unsloth",
+		    "Unsloth's kernels are not planned: without it, what is said is of "
+		    "Transformers' modules, which need more"),
+	OPT_REFUSED("kv-cache-dtype",
+		    "keys and values are planned in 16 bits alone: --cache dynamic "
+		    "or static"),
+	OPT_REFUSED("auto-find-batch-size", "--max-batch finds the largest batch that fits"),
 	OPT_END
 };
 

@@ -47,7 +47,8 @@ const struct opt *opt_next(struct opt_walk *w)
 		} else if (o->kind == OPT_KIND_END) {
 			w->at = w->inside ? w->inside + 1 : NULL;
 			w->inside = NULL;
-		} else if (o->kind == OPT_KIND_ALIAS && !w->aliases) {
+		} else if ((o->kind == OPT_KIND_ALIAS || o->kind == OPT_KIND_REFUSED) &&
+			   !w->aliases) {
 			continue;
 		} else if (!w->inside || !is_left_out(w->inside, o->name)) {
 			w->row = *o;
@@ -157,8 +158,13 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 	const char *end = text;
 	uint64_t n;
 
-	if (!digits(&end, &n) || *end)
+	if (!digits(&end, &n) || (*end && strcasecmp(end, "k") != 0))
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
+	if (*end) {
+		p->message->suggests = true;
+		return wrong(p, "option '%s' wants a whole number, not '%s': %llu or %llu?", shown,
+			     text, (unsigned long long)n * 1024, (unsigned long long)n * 1000);
+	}
 	if (n < row->min || n > row->max) {
 		if (row->max == OPT_NONE)
 			return wrong(p, "option '%s' wants at least %llu, not '%s'", shown,
@@ -179,6 +185,11 @@ static bool set_bytes(struct parse *p, const struct opt *row, const char *shown,
 	if (!opt_bytes(text, &n))
 		return wrong(p, "option '%s' wants a size such as 24GiB, 24GB or 1000, not '%s'",
 			     shown, text);
+	if (n < row->min && n <= 1024 && !text[strspn(text, "0123456789.")]) {
+		p->message->suggests = true;
+		return wrong(p, "option '%s' wants a size with its unit: is '%sGiB' meant?", shown,
+			     text);
+	}
 	opt_bytes_text(row->min, low, sizeof(low));
 	opt_bytes_text(row->max, high, sizeof(high));
 	if (n < row->min || (n > row->max && row->max == OPT_NONE))
@@ -234,6 +245,7 @@ static bool set_value(struct parse *p, const struct opt *row, const char *shown,
 	case OPT_KIND_END:
 	case OPT_KIND_TABLE:
 	case OPT_KIND_ALIAS:
+	case OPT_KIND_REFUSED:
 	case OPT_KIND_HEADING: break;
 	}
 	return wrong(p, "option '%s' cannot be set", shown);
@@ -386,10 +398,11 @@ static bool take(struct parse *p, const struct opt *row, const char *shown, cons
 	return set_found(p, row, shown, value);
 }
 
+static const char *const truths[] = { "True", "true", "False", "false", NULL };
+
 /* An alias: its option, with the value that it stands for or its own. */
 static bool take_alias(struct parse *p, const struct opt *alias, const char *value)
 {
-	static const char *const truths[] = { "True", "true", "False", "false", NULL };
 	const char *name = alias->value, *text = alias->text, *shown = alias->name;
 	const struct opt *row = find_name(p, name, strlen(name));
 
@@ -403,6 +416,18 @@ static bool take_alias(struct parse *p, const struct opt *alias, const char *val
 	return set_found(p, row, shown, text);
 }
 
+/* Switched off it is as though it were not there. */
+static enum opt_result refuse(struct parse *p, const char *help, const char *typed, size_t n,
+			      const char *value)
+{
+	value = value ? value : next_known(p, truths);
+	if (value && !strcasecmp(value, "false"))
+		return OPT_OK;
+	p->message->suggests = true;
+	(void)wrong(p, "--%.*s: %s", (int)n, typed, help);
+	return OPT_ERROR;
+}
+
 static enum opt_result long_option(struct parse *p, const char *arg)
 {
 	size_t n = strcspn(arg, "=");
@@ -414,6 +439,8 @@ static enum opt_result long_option(struct parse *p, const char *arg)
 		return OPT_HELP;
 	if (!row)
 		return unknown_option(p, arg, n) ? OPT_OK : OPT_ERROR;
+	if (row->kind == OPT_KIND_REFUSED)
+		return refuse(p, row->help, arg, n, value);
 	if (row->kind == OPT_KIND_ALIAS) {
 		const struct opt alias = *row; /* the walk to its option overwrites the row */
 
@@ -500,6 +527,7 @@ void opt_defaults(const struct opt *o, void *values)
 			if (*(void **)field)
 				opt_defaults(o->table->rows, *(void **)field);
 			break;
+		case OPT_KIND_REFUSED:
 		case OPT_KIND_ALIAS:
 		case OPT_KIND_HEADING:
 		case OPT_KIND_END: break;

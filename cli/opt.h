@@ -33,8 +33,9 @@ enum opt_kind {
 	OPT_KIND_OPTIONAL, /* the same; the value may be left out; as the next argument it must be one of `names` */
 	OPT_KIND_LIST,   /* struct opt_list: may be given again and again */
 	OPT_KIND_CHOICE, /* int: index of the given name in `names` */
-	OPT_KIND_ALIAS,  /* another tool's name of the option `value`; not in help */
-	OPT_KIND_TABLE   /* not an option: another command's rows stand here; void *, its struct */
+	OPT_KIND_REFUSED, /* another tool's option that has no meaning here: `help` says what to do instead */
+	OPT_KIND_ALIAS, /* another tool's name of the option `value`; not in help */
+	OPT_KIND_TABLE  /* not an option: another command's rows stand here; void *, its struct */
 };
 
 struct opt_list {
@@ -119,6 +120,11 @@ struct opt_table {
 #define OPT_ALIAS(n, option, v)                                                     \
 	{                                                                           \
 		.kind = OPT_KIND_ALIAS, .name = (n), .value = (option), .text = (v) \
+	}
+/* OPT_REFUSED("torch-compile", "torch.compile is not planned: ..."). */
+#define OPT_REFUSED(n, h)                                          \
+	{                                                          \
+		.kind = OPT_KIND_REFUSED, .name = (n), .help = (h) \
 	}
 #define OPT_LIST(c, n, record, field, v, h)                                                    \
 	{                                                                                      \

@@ -1,15 +1,34 @@
-/* Any bytes behind GGUF's magic.  Of a file in which nothing is wrong no two tensors share bytes. */
+/* Any bytes behind GGUF's magic, as a checkpoint and as a model.  Of a file in which nothing is wrong no two tensors share bytes. */
 #include "checkpoint_read.h"
+#include "model/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
+/* A model of it has as many parameters as the file, or there is none. */
+static void check_model(const struct ckpt *c)
+{
+	struct plim_err err = { 0 };
+	struct mem mem;
+	struct model m;
+
+	mem_init(&mem, (uint64_t)1 << 30);
+	model_init(&m, &mem);
+	if (model_read_gguf(&m, c, "m.gguf", &err))
+		must(err.status && *err.message && !strchr(err.message, '\n'));
+	else
+		must(m.from_gguf && m.tensors.n);
+	model_release(&m);
+	must(!mem.used_bytes);
+}
+
 static void check(const struct ckpt *c)
 {
 	uint64_t end = 0;
 
+	check_model(c);
 	for (size_t i = 0; i < c->findings.n; i++)
 		if (c->findings.at[i].severity == CKPT_BAD_FINDING)
 			return;

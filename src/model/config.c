@@ -839,20 +839,56 @@ static bool is_index(const char *path)
 	return n >= ends && !strcmp(path + n - ends, INDEX);
 }
 
+#define LEAST_COUNT 1000000 /* of a language model */
+
+/* How many parameters an index says there are, by its total of bytes in 16 bits where it says no more; 0: it does not. */
+static uint64_t count_of_index(struct model *m, const char *path)
+{
+	const struct source_options options = { .max_decoded_bytes = NESTED_BYTES };
+	struct arena arena;
+	struct nested values = { .arena = &arena };
+	struct plim_err err = { 0 };
+	struct source *s = NULL;
+	uint64_t parameters = 0, bytes = 0;
+
+	arena_init(&arena, m->mem);
+	if (!source_open(m->mem, path, &options, &s, &err) && !nested_read(&values, s, path, &err))
+		for (size_t i = 0; i < values.values.n; i++) {
+			const struct nested_value *v = &values.values.at[i];
+
+			if (!strcmp(v->path, "metadata.total_parameters"))
+				parameters = strtoull(v->text, NULL, 10);
+			if (!strcmp(v->path, "metadata.total_size"))
+				bytes = strtoull(v->text, NULL, 10);
+		}
+	nested_release(&values);
+	source_close(s);
+	arena_release(&arena);
+	return parameters ? parameters : bytes / 2;
+}
+
 /* What lies beside an index: config.json, or the files that it names, whose headers have the sizes. */
 static enum plim_status load_indexed(struct model *m, const char *path, struct plim_err *err)
 {
 	const char *slash = strrchr(path, '/');
 	char folder[4096];
 	struct plim_err own;
+	uint64_t count;
 	int n = snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) : 1,
 			 slash ? path : ".");
 
 	if (n < (int)sizeof(folder) && !model_load(m, folder, &own))
 		return PLIM_OK;
+	count = count_of_index(m, path);
+	if (count >= LEAST_COUNT)
+		return err_set(err, PLIM_E_FORMAT,
+			       "'%.200s' has names of tensors, without sizes, and beside it are "
+			       "neither config.json nor the files that it names: give them, or "
+			       "--params %.3gB (in 16 bits, by its total)",
+			       path, (double)count / 1e9);
 	return err_set(err, PLIM_E_FORMAT,
 		       "'%.200s' has names of tensors, without sizes, and beside it are neither "
-		       "config.json nor the files that it names",
+		       "config.json nor the files that it names: give them, or --params 8B",
 		       path);
 }
 

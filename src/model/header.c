@@ -217,6 +217,8 @@ static enum plim_status read_header(struct header *h, struct model *m, const cha
 	struct model_totals totals;
 	enum plim_status st = ckpt_read(&h->ckpt, path, err);
 
+	if (!st && h->ckpt.kind == CKPT_KIND_GGUF)
+		return model_read_gguf(m, &h->ckpt, path, err);
 	if (!st)
 		st = ckpt_join(&h->ckpt, err);
 	if (!st)

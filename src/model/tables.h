@@ -229,6 +229,10 @@ struct model_stored {
 };
 bool model_store(struct model *m, const struct model_stored *s);
 
+/* gguf.c: llama.cpp's file, whose header was read; PLIM_E_UNSUPPORTED: an architecture that is not known there. */
+enum plim_status model_read_gguf(struct model *m, const struct ckpt *c, const char *path,
+				 struct plim_err *err);
+
 /* header.c: a checkpoint that comes without a config. */
 enum plim_status model_read_header(struct model *m, const char *path, struct plim_err *err);
 

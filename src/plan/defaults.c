@@ -32,6 +32,11 @@ static enum plim_status take_loaded(struct plim_plan *p, struct plim_err *err)
 	struct plan_recipe *r = &p->hidden->recipe;
 
 	r->precision = dtype && dtype->bits == 32 ? PLAN_FP32 : PLAN_BF16_PURE;
+	if (p->hidden->model.from_gguf)
+		return tell(p,
+			    "weights as the file holds them, run by PyTorch (vLLM's kernels read "
+			    "GGUF); llama.cpp has buffers of its own",
+			    err);
 	if (dtype)
 		return PLIM_OK;
 	return tell(p, "weights of 16 bits: the file names no dtype (--precision fp32: twice that)",

@@ -463,7 +463,9 @@ struct value op_embedding(struct tape *t, struct value ids, struct value table, 
 		node->c = (uint64_t)padded;
 	}
 	tape_save(t, node, ids);
-	return tape_result(t, node, ids.n * width, table.dtype);
+	/* rows of a table that is held quantized come out in 16 bits */
+	return tape_result(t, node, ids.n * width,
+			   table.dtype == TAPE_BOOL ? TAPE_BF16 : table.dtype);
 }
 
 #define EMBEDDING_SORTS 3072 /* embedding_dense_backward_cuda sorts more indices than that */
