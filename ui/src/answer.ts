@@ -75,6 +75,17 @@ interface Plan {
 	}[];
 	peak: { categories: Record<string, number> } | null;
 	ladder: Rung[];
+	sweep: Swept[];
+	dies_at: string | null;
+}
+
+interface Swept {
+	batch: number;
+	sequence: number;
+	allocated_bytes: number | null;
+	reserved_bytes: number | null;
+	needed_bytes: number | null;
+	fits: boolean | null;
 	dies_at: string | null;
 }
 
@@ -107,6 +118,7 @@ interface Result {
 	phases?: Plan["phases"];
 	peak?: Plan["peak"];
 	ladder?: Rung[];
+	sweep?: Swept[];
 	dies_at?: string | null;
 	tensors?: Checkpoint["tensors"];
 }
@@ -160,8 +172,8 @@ export async function read_answer(sections: Sections): Promise<Answer | null> {
 }
 
 function plan_in(result: Result): Plan {
-	const { phases = [], peak = null, ladder = [], dies_at = null } = result;
-	return { phases, peak, ladder, dies_at };
+	const { phases = [], peak = null, ladder = [], sweep = [], dies_at = null } = result;
+	return { phases, peak, ladder, sweep, dies_at };
 }
 
 function rung_words(rung: Rung): string {
@@ -234,7 +246,9 @@ export class AnswerPanel implements Panel {
 	private ranks(): HTMLElement {
 		const end = (r: RankRow) =>
 			r.error ?? r.died?.headline ?? (r.leak_bytes === null ? "" : `leaks ${text.bytes(r.leak_bytes)}`);
-		const name = (r: RankRow) => r.member ?? r.path ?? "";
+		const path = (r: RankRow) => r.member ?? r.path ?? "";
+		const folder = text.folder_of(this.answer.ranks.map(path));
+		const name = (r: RankRow) => path(r).slice(folder.length);
 		return table(
 			"Recordings by rank; a press shows one",
 			[
@@ -307,7 +321,6 @@ export class AnswerPanel implements Panel {
 				},
 				{
 					name: "found as",
-					title: "how it was found in both: the same lines, moved ones, or only in one",
 					cell: (r) => r.match.replace("_", " "),
 					order: (r) => r.match,
 				},
@@ -342,7 +355,6 @@ export class AnswerPanel implements Panel {
 				bytes("least limit", "the smallest under which it survives", (r) => r.smallest_limit_bytes),
 				{
 					name: "retries",
-					title: "how often it gave back what it cached and asked again",
 					number: true,
 					cell: (r) => text.count(r.retries),
 					order: (r) => r.retries ?? -1,
@@ -394,6 +406,29 @@ export class AnswerPanel implements Panel {
 			],
 			plan.ladder,
 		);
-		return plan.ladder.length ? [ladder, ...out] : out;
+		const fits = (s: Swept) =>
+			s.fits === null
+				? "-"
+				: s.fits
+					? "yes"
+					: `no${s.dies_at ? `, dies in ${phase_name(s.dies_at)}` : ""}`;
+		const sweep: HTMLElement = table(
+			"The same run with other batches or sequences",
+			[
+				{ name: "batch", number: true, cell: (s) => text.count(s.batch), order: (s) => s.batch },
+				{
+					name: "sequence",
+					number: true,
+					cell: (s) => text.count(s.sequence),
+					order: (s) => s.sequence,
+				},
+				bytes("allocated", (s: Swept) => s.allocated_bytes),
+				bytes("reserved", (s: Swept) => s.reserved_bytes),
+				bytes("needed", (s: Swept) => s.needed_bytes),
+				{ name: "fits", cell: fits },
+			],
+			plan.sweep,
+		);
+		return [...(plan.sweep.length ? [sweep] : []), ...(plan.ladder.length ? [ladder] : []), ...out];
 	}
 }

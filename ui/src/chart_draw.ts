@@ -147,13 +147,21 @@ function draw_reserved(chart: Chart, c: CanvasRenderingContext2D): void {
 		if (i === reserved_from.length - 1 || reserved_from[i + 1] > to + 1) c.lineTo(chart.x_of(to) + 2, y);
 	}
 	c.stroke();
-	label(
+	name_reserved(
 		chart,
 		c,
-		"reserved",
-		chart.y_of(recording.reserved(Math.min(recording.events, Math.floor(from + (to - from) * 0.02)))) - 8,
-		"--ink",
+		recording.reserved(Math.min(recording.events, Math.floor(from + (to - from) * 0.02))),
 	);
+}
+
+// On its line; below it where the limit's name stands above.
+function name_reserved(chart: Chart, c: CanvasRenderingContext2D, bytes: number): void {
+	const limit = limit_of(chart.state);
+	const y = chart.y_of(bytes);
+	if (bytes > chart.scale)
+		label(chart, c, `reserved ${text.bytes(bytes)}, above this picture`, TOP + 6, "--ink");
+	else if (limit && Math.abs(chart.y_of(limit.bytes) - y) < 14) label(chart, c, "reserved", y + 9, "--ink");
+	else label(chart, c, "reserved", y - 8, "--ink");
 }
 
 function label(

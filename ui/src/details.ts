@@ -1,6 +1,6 @@
 // One allocation: what it is, its birth and death, its stack, and what lay beside it.
 
-import { button, code, copy, el, fill } from "./dom";
+import { button, code, copy, definitions, el, fill } from "./dom";
 import { band_of } from "./panels";
 import { FLAG_INFERRED } from "./recording";
 import type { Recording } from "./recording";
@@ -134,11 +134,7 @@ export class Details {
 					: "Stack, innermost first",
 			),
 			this.stack(a),
-			el(
-				"dl",
-				{ class: "facts" },
-				...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
-			),
+			definitions(facts, { class: "facts" }),
 			el(
 				"h3",
 				{},
@@ -210,10 +206,6 @@ export class Details {
 				after === null ? "" : `born at ${text.count(recording.born[after] - 1)}`,
 			),
 		];
-		return el(
-			"dl",
-			{ class: "facts" },
-			...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
-		);
+		return definitions(rows, { class: "facts" });
 	}
 }

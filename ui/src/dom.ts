@@ -1,6 +1,7 @@
 // Elements.  Text is only ever set as text; there is no way in here to write markup.
 
 import { plain } from "./text";
+import { meaning } from "./words";
 
 type Child = Node | string | null | undefined | false;
 
@@ -38,6 +39,20 @@ export function button(
 // A name from the file, as text in a code element.
 export function code(name: string, limit?: number): HTMLElement {
 	return el("code", {}, plain(name, limit));
+}
+
+// A word of ours says what it means to who points at it.
+export function explained(name: string, title = meaning(name)): { title?: string } {
+	return title ? { title } : {};
+}
+
+// Names and what is said of each.
+export function definitions(rows: [string, Child][], attributes: Record<string, string> = {}): HTMLElement {
+	return el(
+		"dl",
+		attributes,
+		...rows.flatMap(([name, value]) => [el("dt", explained(name), name), el("dd", {}, value)]),
+	);
 }
 
 // Work that waits until nothing has asked for it for a while.  As long as something waits, the page says so in
@@ -174,7 +189,7 @@ class Table<T> {
 			{
 				scope: "col",
 				...(column.number ? { class: "n" } : {}),
-				...(column.title ? { title: column.title } : {}),
+				...explained(column.name, column.title),
 			},
 			words,
 		);
@@ -248,7 +263,7 @@ export function table<T>(
 export type Keys = [keys: string, words: string][];
 
 // The dialog that lists all keys and what pointers do.
-export function keys_dialog(keys: Keys, pointers: Keys): HTMLDialogElement {
+export function keys_dialog(keys: Keys, pointers: Keys, words: Keys = []): HTMLDialogElement {
 	const rows = (list: Keys) =>
 		el(
 			"div",
@@ -258,10 +273,12 @@ export function keys_dialog(keys: Keys, pointers: Keys): HTMLDialogElement {
 	const dialog = el(
 		"dialog",
 		{ "aria-label": "Keys" },
-		el("h2", {}, "Keys"),
+		el("h2", { tabindex: -1, autofocus: true }, "Keys"), // else it opens at its button, at the end
 		rows(keys),
 		el("h2", {}, "Pointer"),
 		rows(pointers),
+		words.length ? el("h2", {}, "Words") : null,
+		words.length ? definitions(words, { class: "facts" }) : null,
 		el(
 			"div",
 			{ class: "bar" },

@@ -4,6 +4,7 @@
 
 import { FLAG_INFERRED, Recording, Series } from "./recording";
 import * as text from "./text";
+import { meaning } from "./words";
 
 const STRIDE = 256;
 export const OWNER_BANDS = 10;
@@ -13,6 +14,11 @@ export interface Band {
 	name: string;
 	colour: string; // a custom property of the style sheet
 	title?: string; // its whole name
+}
+
+// What a band is, for who points at its name.
+export function band_title(band: Band): string {
+	return meaning(band.name) || text.plain(band.title ?? band.name, 300);
 }
 
 export class Groups {

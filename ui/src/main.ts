@@ -22,6 +22,7 @@ import { Recording } from "./recording";
 import * as text from "./text";
 import { Trail } from "./trail";
 import { wanted_top } from "./chart";
+import { all_words } from "./words";
 
 // A key, what the dialog says of it, and what it does.  Rows without `does` tell what others do.
 interface Key {
@@ -129,7 +130,7 @@ const pointers: Keys = [
 ];
 
 class App {
-	readonly help = keys_dialog(keys, pointers);
+	readonly help = keys_dialog(keys, pointers, all_words());
 	readonly box = el("input", {
 		type: "search",
 		id: "search",
@@ -158,6 +159,7 @@ class App {
 	private shared_scale = true;
 	private link = new Link([]);
 	private pictures = el("div", { class: "panes" });
+	private legends = el("div", { class: "legends" }); // of more than two pictures, the chosen one's
 	private lowers = el("div", { class: "lowers" });
 	private dock = el("aside", { class: "dock", "aria-label": "What is chosen" });
 	private name = el("span", { class: "file" });
@@ -376,9 +378,10 @@ class App {
 		this.pictures.className = `panes ${many ? "two" : "one"}${this.panes.length === 2 ? " pair" : ""}`;
 		this.name.textContent = `${many ? `${this.panes.length} recordings` : title}, ${text.plural(events, "event")}`;
 		this.link_button.hidden = this.scale_button.hidden = !many;
-		// At one scale, unless one of them would be a line at the bottom.
+		if (this.panes.length > 2) this.legends.append(...this.panes.map((p) => p.legend));
+		// At one scale, as a job's ranks always are, unless one of them would be a line at the bottom.
 		const tops = this.panes.map((p) => wanted_top(p.state));
-		this.shared_scale = Math.max(...tops) <= 5 * Math.min(...tops);
+		this.shared_scale = this.answer?.verb === "ranks" || Math.max(...tops) <= 5 * Math.min(...tops);
 		document.title =
 			this.panes.map((p) => text.plain(p.recording.head.title, 80)).join(" | ") + " - plimsoll";
 	}
@@ -397,6 +400,7 @@ class App {
 			{ class: "work" },
 			this.answer ? sentence_of(this.answer) : null,
 			this.pictures,
+			this.legends,
 			splitter("Height of the picture", false, (pixels) => {
 				this.lowers.style.flex = `0 0 ${Math.max(60, this.lowers.offsetHeight - pixels)}px`;
 			}),
@@ -546,6 +550,7 @@ class App {
 		this.panes.forEach((p, k) => {
 			p.root.classList.toggle("active", k === i);
 			p.lower.hidden = p.side.hidden = k !== i;
+			p.legend.hidden = k !== i && this.panes.length > 2;
 		});
 	}
 

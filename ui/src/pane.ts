@@ -1,12 +1,12 @@
 // One recording: verdict, picture, what lies below it and beside it.
 
 import { Details } from "./details";
-import { Delay, button, choice, code, colour, el, fill, swatch } from "./dom";
+import { Delay, button, choice, code, colour, el, explained, fill, swatch } from "./dom";
 import { phase_colour } from "./chart_draw";
 import { Events } from "./events";
 import { Flame } from "./flame";
 import { Found } from "./found";
-import { groupings } from "./groups";
+import { band_title, groupings } from "./groups";
 import * as moments from "./moments";
 import type { Place } from "./moments";
 import { Allocations, Findings, Owners, Steps, band_of } from "./panels";
@@ -17,6 +17,7 @@ import { MATCH, State } from "./state";
 import * as text from "./text";
 import { Timeline } from "./timeline";
 import { reasons_of, verdict_of } from "./verdict";
+import { meaning } from "./words";
 
 const ALONE = 1 / 150; // of the scale: what is smaller cannot be seen beside the rest
 
@@ -37,7 +38,7 @@ export class Pane {
 	query = ""; // what is looked for; "finding:N" after "show me"
 	opened: () => void = () => undefined; // told when another tab is looked at
 	private tabs: Tab[] = [];
-	private legend = el("ul", { class: "legend", "aria-label": "Bands at the cursor's moment" });
+	readonly legend = el("ul", { class: "legend", "aria-label": "Bands at the cursor's moment" });
 	private legend_bytes: HTMLElement[] = [];
 	private moment = el("div", { class: "moment", role: "status" });
 	private tools: Record<string, HTMLButtonElement> = {};
@@ -184,6 +185,7 @@ export class Pane {
 			id: `${label}-tab`,
 			"aria-controls": label,
 			"aria-selected": "false",
+			...explained(name),
 		});
 		choose.addEventListener("keydown", (event) => {
 			const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -248,8 +250,10 @@ export class Pane {
 	private show_found(words: string | null): void {
 		const tab = this.tab_of("found");
 		tab.button.hidden = words === null;
-		if (words !== null) tab.button.textContent = words;
-		else if (this.tab === "found") this.open("findings");
+		if (words !== null) {
+			tab.button.textContent = words;
+			tab.button.title = meaning(words);
+		} else if (this.tab === "found") this.open("findings");
 		this.buttons();
 	}
 
@@ -406,8 +410,9 @@ export class Pane {
 			this.show_found(null);
 			return;
 		}
-		const title = recording.device.findings[i]?.title ?? "";
-		this.found.take(rows, `finding ${i + 1}: ${text.plain(title, 60)}`);
+		// Its first words: the whole of it stands below.
+		const [title] = (recording.device.findings[i]?.title ?? "").split(/, | \(/);
+		this.found.take(rows, `finding ${i + 1}: ${text.plain(title)}`);
 		this.show_found(`Finding ${i + 1} (${text.count(rows.length)})`);
 		// What would be less than a hair high is drawn alone.
 		const { bytes } = moments.fullest(recording, rows);
@@ -442,6 +447,7 @@ export class Pane {
 				? null
 				: `; ${text.signed(total - recording.allocated.total(state.mark))} since the mark at event ${text.count(Math.max(0, state.mark - 1))}`,
 		);
+		this.moment.title = this.moment.textContent ?? "";
 		state.groups.bands.forEach((_, b) => {
 			const place = this.legend_bytes[b];
 			if (!place) return;
@@ -483,7 +489,7 @@ export class Pane {
 					{
 						type: "button",
 						class: "row",
-						title: `${text.plain(band.title ?? band.name, 300)}: only this, or all again`,
+						title: `${band_title(band)}; a press: only this, or all again`,
 						click: () => state.isolate(b),
 					},
 					name,
@@ -499,8 +505,10 @@ export class Pane {
 				? el(
 						"li",
 						{ class: "phases" },
-						el("span", { class: "soft" }, "phases:"),
-						...phases.map((p) => el("span", {}, swatch(phase_colour(p)), " ", text.plain(p, 40))),
+						el("span", { class: "soft", ...explained("phases") }, "phases:"),
+						...phases.map((p) =>
+							el("span", explained(p), swatch(phase_colour(p)), " ", text.plain(p, 40)),
+						),
 					)
 				: null,
 		);

@@ -1,7 +1,7 @@
 // What stands below the picture: findings, owners, allocations, steps.
 
 import type uPlot from "uplot";
-import { button, choice, code, colour, el, fill, swatch, table } from "./dom";
+import { button, choice, code, colour, definitions, el, fill, swatch, table } from "./dom";
 import { type Group, grouping_of, groupings, sum_groups } from "./groups";
 import { headline_finding } from "./verdict";
 import type { State } from "./state";
@@ -49,10 +49,12 @@ export class Findings implements Panel {
 		const place = show && show.frame !== null ? recording.frame_text(show.frame) : finding.place.frame;
 		// The evidence of the death is the verdict's, which stands on top.
 		const own = finding.id !== "oom" && finding !== headline_finding(this.state.recording);
-		const lines = (title: string, list: string[], of: (line: string) => Node | string = text.plain) =>
-			list.length
-				? [el("dt", {}, title), el("dd", {}, el("ul", {}, ...list.map((l) => el("li", {}, of(l)))))]
-				: [];
+		const lines = (
+			title: string,
+			list: string[],
+			of: (line: string) => Node | string = text.plain,
+		): [string, HTMLElement][] =>
+			list.length ? [[title, el("ul", {}, ...list.map((l) => el("li", {}, of(l))))]] : [];
 		const grows = finding.per_period_bytes
 			? `${text.bytes(finding.per_period_bytes)} more each ${text.plain(finding.period ?? "period")}`
 			: null;
@@ -78,12 +80,13 @@ export class Findings implements Panel {
 					? el("p", {}, code((finding.place.inferred ? "(backward of) " : "") + place))
 					: null,
 				grows ? el("p", {}, grows) : null,
-				own ? null : el("p", { class: "soft" }, "Why, and what to do: beside the picture."),
-				el(
-					"dl",
+				own ? null : el("p", { class: "soft" }, "Why, and what to do: with the verdict."),
+				definitions(
+					[
+						...(own ? [...lines("why", finding.evidence), ...lines("fix", finding.fix)] : []),
+						...(finding.id === "oom" ? [] : lines("see", finding.see, (line) => this.lead(line))),
+					],
 					{ class: "facts" },
-					...(own ? [...lines("why", finding.evidence), ...lines("fix", finding.fix)] : []),
-					...(finding.id === "oom" ? [] : lines("see", finding.see, (line) => this.lead(line))),
 				),
 			),
 		);
@@ -222,7 +225,6 @@ export function allocation_table(
 			{ name: "block", number: true, cell: (a) => text.bytes(block[a]), order: (a) => block[a] },
 			{
 				name: "rounding",
-				title: "what the block has more than was asked for",
 				number: true,
 				cell: (a) => text.bytes(block[a] - size[a]),
 				order: (a) => block[a] - size[a],

@@ -52,9 +52,20 @@ export function duration(us: number): string {
 // Directions and controls of a hostile name would rearrange what stands beside it.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
+const LONG = 200; // characters: of a shorter limit it is plain that there is more
+
 export function plain(text: string, limit = 600): string {
-	const cut = text.length > limit ? text.slice(0, limit) + `... (${count(text.length)} characters)` : text;
+	const more = limit < LONG ? "…" : `... (${count(text.length)} characters)`;
+	const cut = text.length > limit ? text.slice(0, limit) + more : text;
 	return cut.replace(unprintable, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+// The folders that all of these lie in.
+export function folder_of(paths: string[]): string {
+	let folder = paths[0] ?? "";
+	while (!paths.every((path) => path.startsWith(folder)) || !/^$|\/$/.test(folder))
+		folder = folder.slice(0, -1);
+	return folder;
 }
 
 // Text of several lines: each of them as plain() has it.

@@ -7,6 +7,7 @@ import { draw_chart } from "./chart_draw";
 import { Delay, FONT_SMALL, Picture, colour, el, fill, table } from "./dom";
 import { Overview } from "./overview";
 import type { State } from "./state";
+import { band_title } from "./groups";
 import * as text from "./text";
 
 const TABLE_ROWS = 24;
@@ -170,6 +171,7 @@ export class Timeline {
 					{ name: "reserved", number: true, cell: (r) => text.bytes(recording.reserved(r.m)) },
 					...bands.map(({ band, b }) => ({
 						name: band.name,
+						title: band_title(band),
 						number: true,
 						cell: (r: (typeof rows)[0]) => text.bytes(r.sums[b]),
 					})),

@@ -1,6 +1,6 @@
 // What is to be said first: did it die, of what, and what to do.
 
-import { el, table } from "./dom";
+import { definitions, el, explained, table } from "./dom";
 import type { Measure } from "./page";
 import type { ReportDevice as Device, ReportOom as Oom } from "./results";
 import type { Recording } from "./recording";
@@ -16,12 +16,13 @@ function headline({ told }: Device): HTMLElement {
 	const words = text.plain(told.headline ?? "");
 	const colon = words.indexOf(":");
 	return colon > 0
-		? el("h1", {}, el("span", { class: "cause" }, words.slice(0, colon)), words.slice(colon))
-		: el("h1", {}, words);
-}
-
-function definitions(rows: [string, string][]): HTMLElement {
-	return el("dl", {}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+		? el(
+				"h1",
+				{ title: words },
+				el("span", { class: "cause" }, words.slice(0, colon)),
+				words.slice(colon),
+			)
+		: el("h1", { title: words }, words);
 }
 
 // What stands under the headline with a word in front: limit, because, line.
@@ -71,13 +72,6 @@ function list(title: string, lines: string[], kind: "ul" | "ol" = "ul"): HTMLEle
 	);
 }
 
-const glossary: Record<Measure, string> = {
-	requested: "what the program asked for",
-	allocated: "blocks in use: what was asked for, rounded up (torch.cuda.memory_allocated)",
-	active: "blocks in use, or freed while another stream still uses them",
-	reserved: "what the allocator has taken from the driver (torch.cuda.memory_reserved)",
-};
-
 const measures: Measure[] = ["requested", "allocated", "active", "reserved"];
 
 function totals(recording: Recording, jump: (m: number) => void): HTMLElement {
@@ -85,7 +79,7 @@ function totals(recording: Recording, jump: (m: number) => void): HTMLElement {
 	const out = table(
 		"",
 		[
-			{ name: "memory", cell: (m: Measure) => el("span", { title: glossary[m] }, m) },
+			{ name: "memory", cell: (m: Measure) => el("span", explained(m), m) },
 			{ name: "peak", number: true, cell: (m) => text.bytes(device.peak?.[`${m}_bytes`]) },
 			{
 				name: "at event",

@@ -357,6 +357,7 @@ export class Chart {
 		ctx.textBaseline = "top";
 		ctx.textAlign = "left";
 		const marks = this.visible_marks().sort((a, b) => a.finding.step! - b.finding.step!);
+		this.draw_bad(u, ratio); // names of findings stand on it
 		let drawn = 0;
 		for (const { finding, line } of marks) {
 			const x = u.valToPos(finding.step!, "x", true);
@@ -387,7 +388,6 @@ export class Chart {
 			ctx.fillRect(left, top + 2 * ratio, 7 * ratio, 7 * ratio);
 		}
 		this.data_set.marks = String(drawn);
-		this.draw_bad(u, ratio);
 		this.draw_best(u, ratio);
 		ctx.restore();
 	}

@@ -1,0 +1,163 @@
+// What the words of the page mean, for who points at one; the help lists them all.
+
+const words: Record<string, string> = {
+	// measures
+	requested: "what the program asked for",
+	allocated: "blocks in use: what was asked for, rounded up (torch.cuda.memory_allocated)",
+	active: "blocks in use, or freed while another stream still uses them",
+	reserved: "what the allocator has taken from the driver (torch.cuda.memory_reserved)",
+	memory: "four measures of it, as torch.cuda.memory_stats has them",
+	peak: "the most that it was",
+	"at event": "when; a press goes there",
+	"at the end": "after the last event of the recording",
+
+	// what memory is for
+	parameters: "weights: made while a module was built, alive in every pass",
+	gradients: "of parameters: made in a backward pass, alive until zero_grad",
+	"optimizer state": "what the optimizer keeps from step to step, as Adam's two averages",
+	activations: "made in a forward pass and kept for the backward pass",
+	inputs: "batches, before a model takes them",
+	"cuBLAS workspace": "scratch memory of matrix products, kept for the next one",
+	temporaries: "freed in the very pass that they were made in",
+	"backward temporaries": "made in a backward pass and freed in it",
+	"keys and values": "the cache of a model that generates: it grows with each token",
+	buffers: "as parameters, but never trained",
+	"outputs kept": "made in a forward pass, and kept by the program itself",
+	"outputs kept, or unknown": "kept by the program itself, or nothing tells what for",
+	unknown: "no rule tells what it is for",
+	"there before the recording began": "alive at the first event: nothing tells who made it",
+	"all others": "what is in no band of its own",
+
+	// phases
+	phases: "what the program was doing, by the functions on the stacks",
+	load: "a model is built or loaded",
+	forward: "a forward pass of training",
+	backward: "autograd's backward pass",
+	optimizer: "a step of the optimizer",
+	eval: "a forward pass without training",
+	generate: "generation, token by token",
+	request: "a request to a server",
+	other: "none of the phases that are known",
+
+	// an allocation
+	line: "the program's own line that it came from, not the library's",
+	stack: "the calls at the moment of the allocation",
+	size: "bytes that were asked for, and the block that was given",
+	block: "a piece of a segment: the bytes that an allocation takes, rounded up",
+	for: "what it was made for, how sure that is, and by which rule",
+	rounding: "what the block has more than was asked for",
+	category: "what the memory is for",
+	address: "on the GPU",
+	born: "the event that allocated it",
+	freed: "the event at which the program dropped it",
+	"given back": "the allocator had its block back later: another stream still used it",
+	lived: "from birth to the free",
+	"same line": "all that lives at the cursor from the same line of the program",
+	below: "the next block at lower addresses",
+	above: "the next block at higher addresses",
+	"here before": "what had the address last",
+	"here after": "what had the address next",
+
+	// lists
+	event: "allocations, frees and calls of the driver, counted from 0",
+	time: "since the recording's first event; of a change: what it costs in speed",
+	what: "the event, as PyTorch names it; or what memory is for",
+	bytes: "how large",
+	held: "alive at the cursor",
+	"of live": "its part of all that lives at the cursor",
+	allocations: "how many",
+	"change since the mark": "what it has more at the cursor than at the mark",
+	"live at the cursor": "of what was found, what is allocated at the cursor's moment",
+	"over all time": "of what was found, all that was ever allocated",
+	step: "one iteration of the training loop, up to the optimizer's step",
+	"from event": "its first event",
+	to: "its last event",
+	highest: "the most that was allocated in it",
+	lowest: "the least that was allocated in it: what climbs from step to step stays",
+	"model code": "the innermost line that is not PyTorch's own, whoever wrote it",
+	"module path": "the modules that were called on the way, the outermost first",
+	lifetime: "events from birth to the free",
+	"step of birth": "the step that it was allocated in",
+
+	// the allocator
+	segment: "memory that the allocator took from the driver in one call, and hands out in blocks",
+	pool: "segments that share blocks: small (up to 1 MiB) or large ones, of the default pool or of a private one",
+	stream: "the queue of the GPU that it was allocated on; other streams' free blocks do not serve it",
+	"in use": "bytes of its blocks that are allocated",
+	blocks: "how many pieces it is divided into",
+	"taken at event": "when the driver was asked for it",
+	"asked for at": "the line whose request needed it",
+
+	// the verdict
+	limit: "what refused the memory: the card, this process's share, a cgroup",
+	because: "what made this moment need more than others",
+	refused: "what failed, and how much was asked for",
+	since: "when it began, and what it comes to",
+	full: "when it fills cards of these sizes, at this rate",
+	cause: "what it looks like",
+	why: "what was seen",
+	fix: "what to do, the likeliest first",
+	see: "a command that shows more, or a page to read",
+
+	// views
+	Findings: "what stands out in this recording",
+	Owners: "who holds what lives at the cursor",
+	"Flame graph": "what lives at the cursor, by calls; with a mark, what changed",
+	Segments: "how blocks lie in the memory that was taken from the driver, at the cursor",
+	Allocations: "all that lives at the cursor",
+	Events: "what happened in what the picture shows",
+	Steps: "peaks of each iteration of the training loop",
+	Found: "what the filter found",
+	Finding: "the allocations that a finding counts",
+	Ranks: "all processes of the job",
+	Plan: "what a run needs that has not happened",
+	"What if": "the same requests under other settings of the allocator",
+	Difference: "who holds more or less in the second recording",
+
+	// answers of verbs
+	rank: "the number of a process in its job",
+	"peak in": "what the program was doing at its peak",
+	"asked for": "the request that failed",
+	"what happened": "how it ended",
+	file: "where it was read from",
+	change: "what is different, and by how much",
+	A: "the first recording",
+	B: "the second recording",
+	"found as": "how it was found in both: the same lines, moved ones, or only in one",
+	who: "the line that holds it",
+	settings: "PYTORCH_CUDA_ALLOC_CONF",
+	outcome: "whether the requests are served under them",
+	"least limit": "the smallest limit under which it survives",
+	retries: "how often it gave back what it cached and asked again",
+	phase: "what the program does, and in which step",
+	"peak allocated": "the most that is in use in it",
+	"peak reserved": "the most that is taken from the driver by then",
+	"left allocated": "what is still in use after it",
+	batch: "samples of a micro-batch",
+	sequence: "tokens of a sample",
+	saves: "how much less it needs with this change",
+	needed: "the least memory with which it runs",
+	fits: "under the limit that was given",
+
+	// checkpoints
+	name: "as the checkpoint has it",
+	share: "of all",
+	tensors: "how many",
+	dtype: "the type of its numbers",
+	shape: "its dimensions",
+	device: "where it was when it was saved",
+	first: "what the first checkpoint has",
+	second: "what the second checkpoint has",
+	"largest difference": "of any two numbers at the same place",
+};
+
+// "" for what is no word of the page.  "Findings (3)" and "peak_bytes" are known by their word.
+export function meaning(name: string): string {
+	return words[name] ?? words[name.replace(/ *\(.*| \d+.*$/, "")] ?? "";
+}
+
+// In the order of letters.
+export function all_words(): [string, string][] {
+	const order = ([word]: [string, string]) => word.toLowerCase();
+	return Object.entries(words).sort((a, b) => (order(a) < order(b) ? -1 : 1));
+}
