@@ -869,6 +869,8 @@ class plim_plan_options(Structure):
         ("from_files", POINTER(c_char_p)),
         ("from_count", c_size_t),
         ("lora_dropout", c_char_p),
+        ("trace", c_void_p),
+        ("trace_ctx", c_void_p),
     ]
 
 
