@@ -18,7 +18,8 @@ void saving_set(struct plim_saving *s, enum plim_saving_state state)
 	pthread_mutex_lock(&s->lock);
 	if (s->told.state < state) {
 		s->told.state = state;
-		if (state == PLIM_SAVING_WRITING)
+		/* where nobody looked meanwhile, it is durable before it is known to be staged */
+		if (state <= PLIM_SAVING_DURABLE && s->told.staged_ns == PLIM_UNKNOWN)
 			s->told.staged_ns = save_now_ns() - s->began_ns;
 		if (state >= PLIM_SAVING_DURABLE)
 			s->told.finished_ns = save_now_ns() - s->began_ns;

@@ -174,7 +174,10 @@ static void test_refused(void **state)
 		  "option '-i' wants a whole number, not '18446744073709551616'" },
 		{ "--max-memory=12Q",
 		  "option '--max-memory' wants a size such as 24GiB, 24GB or 1000, not '12Q'" },
-		{ "--max-memory=1000", "option '--max-memory' wants at least 1KiB, not '1000'" },
+		{ "--max-memory=0.5KiB",
+		  "option '--max-memory' wants at least 1KiB, not '0.5KiB'" },
+		{ "--max-memory=24",
+		  "option '--max-memory' wants a size with its unit: is '24GiB' meant?" },
 		{ "--group-by=colour",
 		  "option '--group-by' wants one of user-frame, stack, size; not 'colour'" },
 	};
