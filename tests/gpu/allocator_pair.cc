@@ -58,7 +58,7 @@ extern "C" double pair_churn(int live, int n)
 		held[at] = a->allocate(1 + next(state) % (1u << (9 + next(state) % 16)));
 	};
 
-	for (int i = 0; i < 20 * live; i++)
+	for (int i = 0; i < 300 * live; i++)
 		replace(i);
 	return ns(n, replace);
 }
