@@ -590,7 +590,7 @@ def all_(out, generations="5", *programs):
 
 if __name__ == "__main__":
     if sys.argv[1] == "run":
-        run(*sys.argv[2:4])
+        run(*sys.argv[2:5])
     elif sys.argv[1] == "check":
         check(sys.argv[2])
     else:
