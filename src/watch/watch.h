@@ -207,7 +207,7 @@ enum plim_watch_confidence watch_slope_confidence(const struct watch_slope *slop
 
 /* ---- a job over time ---- */
 
-#define WATCH_RING 128 /* samples; a window has fewer */
+#define WATCH_RING 64 /* samples; a window has fewer */
 
 enum watch_memory {
 	WATCH_MEM_GPU,
