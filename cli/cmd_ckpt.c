@@ -658,6 +658,8 @@ static const struct opt last_opt[] = {
 	OPT_ALLOW,
 	OPT_FLAG('j', "json", ckpt_opts, json,
 		 "print JSON (schema ckpt_last/2) instead of the path"),
+	OPT_FLAG(0, "redact", ckpt_opts, redact,
+		 "with --json: words in place of names that public checkpoints do not have"),
 	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
 	OPT_MEMORY,
 	OPT_END
@@ -686,8 +688,9 @@ static int last_run(const void *values, int argc, char **argv)
 	const struct ckpt_opts *o = values;
 	struct plim_ckpt_last_options options = {
 		.size = sizeof(options),
-		.flags =
-			(o->values ? PLIM_CKPT_VALUES : 0u) | (o->dry_run ? PLIM_CKPT_DRY_RUN : 0u),
+		.flags = (o->values ? PLIM_CKPT_VALUES : 0u) |
+			 (o->dry_run ? PLIM_CKPT_DRY_RUN : 0u) |
+			 (o->redact ? PLIM_CKPT_REDACT : 0u),
 		.keep = o->keep == OPT_NONE ? 0 : o->keep,
 		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
 		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
@@ -700,6 +703,9 @@ static int last_run(const void *values, int argc, char **argv)
 	(void)argc;
 	if (o->dry_run && o->keep == OPT_NONE)
 		return cmd_usage("--dry-run is only for --keep");
+	if (o->redact && !o->json)
+		return cmd_usage("a path is for scripts, which need it as it is: --redact is only "
+				 "for --json");
 	code = allowed(o, &allow);
 	options.allow = allow;
 	if (!code && plim_ckpt_last_good(argv[0], &options, &l, &err))

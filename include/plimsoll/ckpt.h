@@ -245,7 +245,7 @@ PLIM_API enum plim_status plim_ckpt_seal(struct plim_ckpt *ckpt, struct plim_ckp
 
 struct plim_ckpt_last_options {
 	uint32_t size;             /* set by plim_ckpt_last_options_init */
-	uint32_t flags;            /* PLIM_CKPT_VALUES, PLIM_CKPT_DRY_RUN */
+	uint32_t flags;            /* PLIM_CKPT_VALUES, PLIM_CKPT_DRY_RUN, PLIM_CKPT_REDACT */
 	uint64_t keep;             /* good ones of the newest series; 0: remove nothing */
 	uint64_t max_memory_bytes; /* as in struct plim_ckpt_options */
 	uint32_t threads;          /* 0: one a core */

@@ -107,6 +107,26 @@ static enum plim_status look_and_retain(struct plim_ckpt_last *l,
 	return st;
 }
 
+/* Behind all that needs the names. */
+static enum plim_status hide(struct plim_ckpt_last *l, struct plim_err *err)
+{
+	struct plim_err own = { .status = PLIM_OK };
+	struct intern words;
+	struct ckpt_hiding h = { .arena = &l->hidden->arena, .words = &words, .err = &own };
+
+	intern_init(&words, &l->hidden->mem);
+	ckpt_hide_words(&h, &l->folder);
+	ckpt_hide_words(&h, &l->last_good);
+	for (size_t i = 0; i < l->candidate_count; i++) {
+		ckpt_hide_words(&h, &l->candidates[i].name);
+		ckpt_hide_quoted(&h, &l->candidates[i].headline);
+	}
+	intern_release(&words);
+	if (own.status)
+		*err = own;
+	return own.status;
+}
+
 static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_last_options *o,
 			     struct plim_err *err)
 {
@@ -162,6 +182,8 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 	l->folder = st ? NULL : arena_copy(&h->arena, folder, err);
 	if (!st)
 		st = l->folder ? look(l, &o, err) : mem_status(err);
+	if (!st && o.flags & PLIM_CKPT_REDACT)
+		st = hide(l, err);
 	if (st)
 		plim_ckpt_last_free(l);
 	else

@@ -484,6 +484,18 @@ static void put_outside(struct ckpt_hiding *h, struct text *out, const char *at,
 	}
 }
 
+/* Behind the names: what a file holds stands in double quotation marks. */
+static void put_rest(struct ckpt_hiding *h, struct text *out, const char *at)
+{
+	const char *first = strchr(at, '"'), *last = strrchr(at, '"');
+
+	first = first ? first : at + strlen(at);
+	last = last ? last : first;
+	put_outside(h, out, at, (size_t)(first - at));
+	put_hidden(h, out, first, (size_t)(last - first));
+	put_outside(h, out, last, strlen(last));
+}
+
 void ckpt_hide_quoted(struct ckpt_hiding *h, const char **sentence)
 {
 	const char *first, *last, *end;
@@ -498,7 +510,7 @@ void ckpt_hide_quoted(struct ckpt_hiding *h, const char **sentence)
 	text_init(&out, h->arena->mem, NULL);
 	put_outside(h, &out, *sentence, (size_t)(first - *sentence));
 	put_hidden(h, &out, first, (size_t)(last - first));
-	put_outside(h, &out, last, (size_t)(end - last));
+	put_rest(h, &out, last);
 	*sentence = arena_copy(h->arena, text_get(&out), h->err);
 	text_release(&out);
 }
