@@ -78,6 +78,23 @@ static void find_rank(struct scan_line *l)
 		l->body = (size_t)(end + 2 - l->text);
 }
 
+int scan_line_quotes(const struct scan_line *l)
+{
+	static const char *const compiler[] = { ": warning: ", ": note: " };
+	const char *end;
+
+	for (size_t i = 0; i < sizeof(compiler) / sizeof(compiler[0]); i++) {
+		const char *at = strstr(l->text, compiler[i]), *p = at;
+
+		while (p && p > l->text && p[-1] >= '0' && p[-1] <= '9')
+			p--;
+		if (p && p < at && p > l->text + 1 && p[-1] == ':' &&
+		    scan_number(p, &end) != UINT32_MAX && p[-2] >= '0' && p[-2] <= '9')
+			return 1;
+	}
+	return strstr(l->text, "] STATEMENT:  ") != NULL;
+}
+
 void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at)
 {
 	size_t skip;

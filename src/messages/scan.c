@@ -273,7 +273,7 @@ static void flush(struct scan *s)
 	e->wording = &scan_wordings[s->best];
 	s->best = -1;
 	s->flushed_at = s->found_at;
-	if (e->wording->class == MESSAGES_NOTHING)
+	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
 	if (scan_event_is_kernels(e))
 		scan_kill_numbers(e, &s->now);

@@ -30,6 +30,8 @@ const char *scan_line_start(const char *from, const char *at);
 const char *scan_line_end(const char *at, const char *end);
 /* [start, end) into *l; of more than fits, what stands around `at`. */
 void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at);
+/* A compiler's "file:12:3: warning: ...", PostgreSQL's statement: text that is shown, not what happened. */
+int scan_line_quotes(const struct scan_line *l);
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 
@@ -158,7 +160,7 @@ enum scan_special {
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
 	SCAN_COMMAND,
-	SCAN_ARGUMENTS, /* of a program that is no script, or as it prints them */
+	SCAN_ARGUMENTS,       /* of a program that is no script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };
