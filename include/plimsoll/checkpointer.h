@@ -110,6 +110,21 @@ PLIM_API enum plim_status plim_saving_add(struct plim_saving *s, const char *fil
 					  const struct plim_saving_tensor *tensors, size_t n,
 					  struct plim_err *err);
 
+/* Where a part lies in its file. */
+struct plim_saving_part {
+	uint64_t offset; /* of its first byte */
+	uint64_t bytes;  /* of all of it */
+};
+
+/*
+ * A file `name` (with its ending) of parts, for torch.distributed.checkpoint: each tensor as torch.save writes it alone, and
+ * what has the dtype "bytes" (and one dimension) as it is, one behind another; places[i]: where tensors[i] will lie.  The file
+ * ".metadata", which says so to torch, is a text: see plim_saving_text.
+ */
+PLIM_API enum plim_status plim_saving_parts(struct plim_saving *s, const char *name,
+					    const struct plim_saving_tensor *tensors, size_t n,
+					    struct plim_saving_part *places, struct plim_err *err);
+
 /* A member of the metadata of FILE.safetensors: safetensors.torch.load_model takes "another name" -> "name" for a tie. */
 PLIM_API enum plim_status plim_saving_note(struct plim_saving *s, const char *file, const char *key,
 					   const char *value, struct plim_err *err);

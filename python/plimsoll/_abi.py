@@ -308,6 +308,13 @@ class plim_saving_tensor(Structure):
     ]
 
 
+class plim_saving_part(Structure):
+    _fields_ = [
+        ("offset", c_uint64),
+        ("bytes", c_uint64),
+    ]
+
+
 class plim_saving_stream(Structure):
     _fields_ = [
         ("device", c_int32),
@@ -1356,6 +1363,7 @@ PROTOTYPES = {
     "plim_saving_free": (None, [c_void_p]),
     "plim_saving_guard": (c_int, [c_void_p, c_int, c_void_p, POINTER(plim_err)]),
     "plim_saving_note": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(plim_err)]),
+    "plim_saving_parts": (c_int, [c_void_p, c_char_p, POINTER(plim_saving_tensor), c_size_t, POINTER(plim_saving_part), POINTER(plim_err)]),
     "plim_saving_progress": (None, [c_void_p, POINTER(plim_saving_progress)]),
     "plim_saving_start": (c_int, [c_void_p, POINTER(plim_saving_stream), c_size_t, POINTER(plim_err)]),
     "plim_saving_state_name": (c_char_p, [c_int]),

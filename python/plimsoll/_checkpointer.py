@@ -1,6 +1,7 @@
 """Checkpoints of a job that goes on meanwhile: see plimsoll.checkpoint."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import logging
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
 from . import _abi, _native, _state, _torch
-from ._load import Compared, Loaded, read
+from ._load import Compared, Loaded, optimizer_file, read
 from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError, UnsupportedError
 from .training import _any_rank
 
@@ -250,11 +251,12 @@ class Checkpointer:
             if model is not None:
                 for tensor in _state.bare(model).state_dict().values():
                     if hasattr(tensor, "numel"):
+                        tensor = _state.local(tensor)
                         room += tensor.numel() * tensor.element_size()
                         device = tensor.device.index if tensor.device.type == "cuda" else device
             for one in _optimizers(optimizer).values():
-                held = [v for state in one.state.values() for v in state.values() if hasattr(v, "numel")]
-                parameters = [p for group in one.param_groups for p in group["params"]]
+                held = [_state.local(v) for state in one.state.values() for v in state.values() if hasattr(v, "numel")]
+                parameters = [_state.local(p) for group in one.param_groups for p in group["params"]]
                 room += sum(v.numel() * v.element_size() for v in held) or 2 * sum(p.numel() * p.element_size() for p in parameters)
         elif _torch.cuda_started():
             device = int(_torch.torch().cuda.current_device())
@@ -297,8 +299,12 @@ class Checkpointer:
 
     def _start(self, saving: Saving, state: _Collected, metric: float) -> None:
         library, error, handle = _native.load(), _abi.plim_err(), ctypes.c_void_p()
-        _native.check(library.plim_saving_begin(self._handle, saving.step, metric, ctypes.byref(handle), ctypes.byref(error)), error,
-                      self.dir)
+        try:
+            _native.check(library.plim_saving_begin(self._handle, saving.step, metric, ctypes.byref(handle), ctypes.byref(error)), error,
+                          self.dir)
+        except PlimsollError as why:
+            state.refuse(why)
+            raise
         try:
             streams = state.hand_over(library, handle)
             saving._held = state.held
@@ -502,10 +508,6 @@ def _optimizers(given: Any) -> dict[str, Any]:
     return dict(given) if isinstance(given, Mapping) else {"": given}
 
 
-def optimizer_file(name: str) -> str:
-    return f"optimizer-{name}" if name else "optimizer"
-
-
 def parameter_names(optimizer: Any, model: Any) -> list[str]:
     """Of the optimizer's parameters in its order, by which its state is numbered."""
     known: dict[int, str] = {}
@@ -527,35 +529,51 @@ class _Collected:
     guarded: set[int] = field(default_factory=set)  # data pointers that only the optimizers' update writes
     texts: dict[str, bytes] = field(default_factory=dict)
     held: list[Any] = field(default_factory=list)
+    shards: dict[str, Any] = field(default_factory=dict)  # state that lies in parts on the ranks
+    devices: set[int] = field(default_factory=set)
 
     def collect(self, model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any]) -> None:
-        owner = self.owner
-        own = {name for name, value in stateful.items() if name in owner._per_rank or _state.is_generator(value)}
         for one in optimizers.values():
-            if owner.guards(one):
+            if self.owner.guards(one):
                 self._guard(one)
-        mine: dict[str, Any] = {"schema": "rank/1", "step": self.step, "rank": owner.rank, "rng": None, "stateful": {}}
-        name = f"rank-{owner.rank:05d}"
-        packer = _state.Packer()
-        mine["rng"] = packer.pack(_state.rng_state(), "rng")
-        mine["stateful"] = {key: _stateful(packer, key, stateful[key]) for key in sorted(own)}
+        own = {name for name, value in stateful.items() if name in self.owner._per_rank or _state.is_generator(value)}
+        shared = {key: value for key, value in stateful.items() if key not in own}
+        apart = {key: value for key, value in shared.items() if _state.is_sharded(value)}
+        whole = {key: value for key, value in shared.items() if key not in apart}
+        sharded = model is not None and _state.is_sharded(model)
+        if sharded or apart:
+            from . import _sharded
+
+            self.shards = _sharded.state_of(model if sharded else None,
+                                            {optimizer_file(name): one for name, one in optimizers.items()} if sharded else {}, apart)
+        try:
+            self._own({key: stateful[key] for key in sorted(own)})
+            if self.owner.rank == 0:
+                self._shared(None if sharded else model, {} if sharded else optimizers, whole)
+        except Exception as why:
+            self.refuse(why)
+            raise
+
+    def _own(self, stateful: Mapping[str, Any]) -> None:
+        name, packer = f"rank-{self.owner.rank:05d}", _state.Packer()
         self.files[name] = packer
-        self._text(name + ".json", mine)
-        if owner.rank == 0:
-            self._shared(model, optimizers, {key: value for key, value in stateful.items() if key not in own})
+        self._text(name + ".json", {"schema": "rank/1", "step": self.step, "rank": self.owner.rank,
+                                    "rng": packer.pack(_state.rng_state(), "rng"),
+                                    "stateful": {key: _stateful(packer, key, value) for key, value in stateful.items()}})
 
     def _guard(self, optimizer: Any) -> None:
         for group in optimizer.param_groups:
-            self.guarded.update(p.data_ptr() for p in group["params"])
+            self.guarded.update(_state.local(p).data_ptr() for p in group["params"])
         for state in optimizer.state.values():
-            self.guarded.update(v.data_ptr() for v in state.values() if hasattr(v, "data_ptr"))
+            self.guarded.update(_state.local(v).data_ptr() for v in state.values() if hasattr(v, "data_ptr"))
 
     def _shared(self, model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any]) -> None:
         torch = self.owner.format == "torch"
         packer = _state.Packer(torch)
         state: dict[str, Any] = {"schema": "state/1", "step": self.step, "world": self.owner.world,
                                  "metrics": {key: float(value) for key, value in (self.metrics or {}).items()},
-                                 "commit": self.owner._commit, "versions": _versions(), "model": None, "optimizers": {}, "stateful": {}}
+                                 "commit": self.owner._commit, "versions": _versions(), "model": None, "optimizers": {}, "stateful": {},
+                                 "sharded": sorted(self.shards)}
         if model is not None:
             extra, tree = {}, {}
             for name, value in _state.bare(model).state_dict().items():
@@ -584,24 +602,10 @@ class _Collected:
     def hand_over(self, library: Any, handle: Any) -> Any:
         """Everything goes to the library; the streams that tensors were made on."""
         error = _abi.plim_err()
-        devices: set[int] = set()
-        shapes: dict[Any, Any] = {}
-        dtypes: dict[Any, bytes] = {}
+        if self.shards:
+            self._hand_over_shards(library, handle)
         for file, packer in self.files.items():
-            rows = (_abi.plim_saving_tensor * len(packer.tensors))()
-            for i, (name, tensor) in enumerate(packer.tensors.items()):
-                guarded = tensor.data_ptr() in self.guarded
-                tensor = tensor.resolve_conj().resolve_neg().contiguous()  # itself, if it lies as it is stored
-                self.held.append(tensor)
-                shape, dtype, device = tensor.shape, tensor.dtype, tensor.device
-                if shape not in shapes:
-                    shapes[shape] = (ctypes.c_uint64 * max(len(shape), 1))(*shape)
-                if dtype not in dtypes:
-                    dtypes[dtype] = _state.dtype_name(dtype).encode()
-                ordinal = device.index if device.type == "cuda" else -1
-                rows[i] = _abi.plim_saving_tensor(name.encode(), dtypes[dtype], shapes[shape], len(shape), tensor.data_ptr(), ordinal,
-                                                  guarded)
-                devices.add(ordinal)
+            rows = self._rows([(name, tensor, _state.dtype_name(tensor.dtype)) for name, tensor in packer.tensors.items()])
             if packer.torch and packer.tree is not None:
                 tree = _dumped(packer.tree)
                 _native.check(library.plim_saving_tree(handle, file.encode(), tree, len(tree), ctypes.byref(error)), error)
@@ -613,11 +617,51 @@ class _Collected:
         for name, text in self.texts.items():
             _native.check(library.plim_saving_text(handle, name.encode(), text, len(text), ctypes.byref(error)), error)
         cuda = _torch.torch().cuda
-        devices.discard(-1)
-        streams = (_abi.plim_saving_stream * len(devices))()
-        for stream, device in zip(streams, sorted(devices)):
+        self.devices.discard(-1)
+        streams = (_abi.plim_saving_stream * len(self.devices))()
+        for stream, device in zip(streams, sorted(self.devices)):
             stream.device, stream.stream = device, cuda.current_stream(device).cuda_stream
         return streams
+
+    def _rows(self, tensors: Sequence[tuple[str, Any, str]]) -> Any:
+        """(name, tensor, dtype) as the library takes them; they are held until they are staged."""
+        shapes: dict[Any, Any] = {}
+        rows = (_abi.plim_saving_tensor * len(tensors))()
+        for i, (name, tensor, dtype) in enumerate(tensors):
+            guarded = tensor.data_ptr() in self.guarded
+            tensor = tensor.resolve_conj().resolve_neg().contiguous()  # itself, if it lies as it is stored
+            self.held.append(tensor)
+            shape, device = tensor.shape, tensor.device
+            if shape not in shapes:
+                shapes[shape] = (ctypes.c_uint64 * max(len(shape), 1))(*shape)
+            ordinal = device.index if device.type == "cuda" else -1
+            rows[i] = _abi.plim_saving_tensor(name.encode(), dtype.encode(), shapes[shape], len(shape), tensor.data_ptr(), ordinal, guarded)
+            self.devices.add(ordinal)
+        return rows
+
+    def refuse(self, why: Exception) -> None:
+        """The other ranks are not to wait for this one's parts."""
+        if self.shards:
+            from . import _sharded
+
+            def put(*_: object) -> list[tuple[int, int]]:
+                raise why
+
+            with contextlib.suppress(PlimsollError):
+                _sharded.save(self.shards, self.owner.rank, put)
+
+    def _hand_over_shards(self, library: Any, handle: Any) -> None:
+        from . import _sharded
+
+        def put(file: str, tensors: Sequence[tuple[str, Any, str]]) -> list[tuple[int, int]]:
+            error, rows = _abi.plim_err(), self._rows(tensors)
+            places = (_abi.plim_saving_part * len(rows))()
+            _native.check(library.plim_saving_parts(handle, file.encode(), rows, len(rows), places, ctypes.byref(error)), error)
+            return [(one.offset, one.bytes) for one in places]
+
+        metadata = _sharded.save(self.shards, self.owner.rank, put)
+        if self.owner.rank == 0:
+            self.texts[_sharded.METADATA] = metadata
 
 
 def _dumped(value: Any) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence
 
 from . import _state, _torch
-from .errors import FormatError, NotFoundError
+from .errors import ArgumentError, FormatError, NotFoundError
 
 INDEX = "archive/plimsoll.json"  # of a file of torch: what its tensors are called, and where they lie
 HEADER_BYTES = 100_000_000  # safetensors' own limit
@@ -93,6 +93,10 @@ class TensorFile:
         return tensor
 
 
+def optimizer_file(name: str) -> str:
+    return f"optimizer-{name}" if name else "optimizer"
+
+
 def _json(path: str, schema: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as f:
@@ -137,13 +141,32 @@ class Compared:
         rank = self.rank if self.world == self.state["world"] else 0
         self.own = _json(os.path.join(self.path, f"rank-{rank:05d}.json"), "rank/1")
         self.own_file = TensorFile(self.path, f"rank-{rank:05d}")
-        if self.model is not None:
+        sharded = self.state.get("sharded", [])
+        self.shards = self._compare_shards(sharded) if sharded else None
+        if self.model is not None and "model" not in sharded:
             self._compare_model()
         for name, optimizer in self.optimizers.items():
-            self._compare_optimizer(name, optimizer)
+            if optimizer_file(name) not in sharded:
+                self._compare_optimizer(name, optimizer)
         for name in self.stateful:
-            if name not in self.state["stateful"] and name not in self.own["stateful"]:
+            if name not in sharded and name not in self.state["stateful"] and name not in self.own["stateful"]:
                 self.lines.append(f"'{name}' is not in the checkpoint")
+
+    def _compare_shards(self, sharded: Sequence[str]) -> Any:
+        from . import _sharded
+
+        shards = _sharded.Shards(self.path, lambda name: _renamed(name, self.rename), self.partial)
+        if self.model is not None and "model" in sharded:
+            self.lines += shards.model(self.model)
+        for name, optimizer in self.optimizers.items():
+            if optimizer_file(name) in sharded:
+                if self.model is None:
+                    raise ArgumentError("the optimizer of a sharded model is loaded with the model, which names its parameters")
+                self.lines += shards.optimizer(optimizer_file(name), self.model, optimizer)
+        for name, target in self.stateful.items():
+            if name in sharded:
+                self.lines += shards.stateful(name, target)
+        return shards
 
     def _compare_model(self) -> None:
         saved = self.state["model"]
@@ -167,6 +190,9 @@ class Compared:
     def _compare_optimizer(self, name: str, optimizer: Any) -> None:
         from ._checkpointer import parameter_names
 
+        if any(_state.is_sharded(p) for group in optimizer.param_groups for p in group["params"]):
+            self.lines.append("the optimizer's parameters lie in parts on several ranks, the checkpoint's do not: load the model alone")
+            return
         label = f"optimizer '{name}'" if name else "the optimizer"
         saved = self.state["optimizers"].get(name)
         if saved is None:
@@ -199,7 +225,7 @@ def _notes(state: Mapping[str, Any], world: int) -> list[str]:
 
 
 def _load_optimizer(compared: Compared, name: str, optimizer: Any) -> None:
-    from ._checkpointer import optimizer_file, parameter_names
+    from ._checkpointer import parameter_names
 
     saved = compared.state["optimizers"][name]
     tensors = TensorFile(compared.path, optimizer_file(name))
@@ -223,6 +249,15 @@ def _load_stateful(compared: Compared, name: str, target: Any) -> Any:
     return value
 
 
+def _spread(whole: Any, target: Any) -> Any:
+    """As a DTensor like the target, if that is one: each rank has read the whole."""
+    if not hasattr(target, "_local_tensor"):
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole.to(target.device), target.device_mesh, target.placements)
+
+
 def read(compared: Compared, rng: bool, skipped: Sequence[str]) -> Loaded:
     """Copy what was compared.  Raises FormatError with all differences, before anything is changed."""
     torch = _torch.torch()
@@ -231,18 +266,23 @@ def read(compared: Compared, rng: bool, skipped: Sequence[str]) -> Loaded:
         raise FormatError(f"'{compared.path}' does not fit, nothing was loaded:\n  " + "\n  ".join(shown), path=compared.path)
     with torch.no_grad():
         for tensor, name in compared.copies:
-            tensor.copy_(compared.file[name])
-    if compared.model is not None and compared.state["model"]["extra"]:
+            tensor.copy_(_spread(compared.file[name], tensor))
+    if compared.shards is not None:
+        compared.shards.load()
+    if compared.model is not None and compared.state["model"] is not None and compared.state["model"]["extra"]:
         extra = _state.unpack(compared.state["model"]["extra"], compared.file)
         _state.bare(compared.model).load_state_dict(extra, strict=False)
+    sharded = compared.state.get("sharded", [])
     for name, optimizer in compared.optimizers.items():
-        _load_optimizer(compared, name, optimizer)
+        if optimizer_file(name) not in sharded:
+            _load_optimizer(compared, name, optimizer)
     values = {}
     for name, entry in compared.state["stateful"].items():
         if entry["kind"] == "value":
             values[name] = _state.unpack(entry["value"], TensorFile(compared.path, name))
     for name, target in compared.stateful.items():
-        _load_stateful(compared, name, target)
+        if name not in sharded:
+            _load_stateful(compared, name, target)
     notes = _notes(compared.state, compared.world)
     if rng:
         notes += [f"the generator of {one} was not restored" for one in

@@ -22,6 +22,29 @@ class Source(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
 
+# ---- parts of tensors ----
+
+def local(tensor: Any) -> Any:
+    """What of a DTensor lies on this rank."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def is_sharded(value: Any) -> bool:
+    """Do tensors of it lie in parts on several ranks?  A module, what has state_dict(), or a value."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return False
+    if hasattr(value, "_local_tensor") or hasattr(value, "local_shards") or type(value).__name__ == "FullyShardedDataParallel":
+        return True
+    if hasattr(value, "named_parameters"):
+        return any(map(is_sharded, value.parameters())) or any(type(one).__name__ == "FullyShardedDataParallel" for one in value.modules())
+    if hasattr(value, "state_dict"):
+        value = value.state_dict()
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return isinstance(value, (list, tuple)) and any(map(is_sharded, value))
+
+
 # ---- packing ----
 
 def _identity(tensor: Any) -> tuple[Any, ...]:
@@ -43,8 +66,8 @@ class Packer:
 
     def tensor(self, name: str, tensor: Any) -> str:
         if hasattr(tensor, "_local_tensor") or hasattr(tensor, "local_shards") or str(tensor.layout) != "torch.strided" or tensor.is_quantized:
-            raise ArgumentError(f"'{name}' is {type(tensor).__name__} of {tensor.layout}: only dense tensors that lie on this rank "
-                                "whole can be saved; use torch.distributed.checkpoint for shards")
+            raise ArgumentError(f"'{name}' is {type(tensor).__name__} of {tensor.layout}: only dense tensors can be saved, and in parts only "
+                                "those of a model, its optimizers, and what has a state_dict()")
         if tensor.device.type not in ("cpu", "cuda"):
             raise ArgumentError(f"'{name}' lies on {tensor.device}: only tensors of the host and of CUDA GPUs can be saved")
         other = self._seen.setdefault(tensor.data_ptr(), name)

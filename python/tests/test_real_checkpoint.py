@@ -372,7 +372,121 @@ dist.destroy_process_group()
 """
 
 
+SHARDED = """
+import os, sys, torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.distributed.fsdp import fully_shard
+from plimsoll import _checkpointer
+from plimsoll.checkpoint import Checkpointer
+from plimsoll.errors import ArgumentError, FormatError
+folder, meet, rank = sys.argv[1], sys.argv[2], int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method="file://" + meet, rank=rank, world_size=2)
+def make(seed, width=17):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(9, width), nn.BatchNorm1d(width), nn.Linear(width, 5))
+    for one in (net[0], net[2], net):
+        fully_shard(one)
+    return net, torch.optim.AdamW(net.parameters(), lr=0.01)
+def step(net, optimizer):
+    optimizer.zero_grad(); net(torch.randn(8, 9)).square().mean().backward(); optimizer.step()
+def whole(net):
+    return {name: (t.full_tensor() if hasattr(t, "full_tensor") else t).clone() for name, t in net.state_dict().items()}
+def same(a, b):
+    return sorted(a) == sorted(b) and all(torch.equal(a[name], b[name]) for name in a)
+with Checkpointer(folder) as checkpointer:
+    net, optimizer = make(0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 30)
+    for _ in range(2):
+        step(net, optimizer); scheduler.step()
+    saved = whole(net)
+    saving = checkpointer.save(2, model=net, optimizer=optimizer, scheduler=scheduler, ema=net)
+    step(net, optimizer)  # while it is written
+    path, want = saving.result(), whole(net)
+    # as it was, bit for bit
+    other, others = make(5)
+    ema, _ = make(6)
+    again = torch.optim.lr_scheduler.CosineAnnealingLR(others, 30)
+    assert checkpointer.load(model=other, optimizer=others, scheduler=again, ema=ema).step == 2
+    assert same(whole(other), saved) and same(whole(ema), saved) and again.last_epoch == 2
+    step(other, others)
+    assert same(whole(other), want)
+    # torch reads it without this package
+    plain, _ = make(7)
+    state = {"model": get_model_state_dict(plain)}
+    dcp.load(state, checkpoint_id=path)
+    assert same(whole(plain), saved)
+    # renamed, partial, all differences before anything is changed
+    inner, inners = make(8)
+    outer = nn.ModuleDict({"inner": inner})
+    checkpointer.load(model=outer, rename={"": "inner."}, rng=False)
+    assert same(whole(inner), saved)
+    wide, wides = make(9, 18)
+    before = whole(wide)
+    try:
+        checkpointer.load(model=wide, optimizer=wides)
+        raise SystemExit("it fits")
+    except FormatError as why:
+        told = str(why)
+    assert told.count("[18, 9]") == 3 and "'1.running_mean'" in told and "optimizer.state.2.weight.exp_avg" in told, told
+    assert same(whole(wide), before)
+    checkpointer.load(model=wide, partial=["0.*", "1.*", "2.weight"], rng=False)
+    assert torch.equal(whole(wide)["2.bias"], saved["2.bias"]) and torch.equal(whole(wide)["0.weight"], before["0.weight"])
+    # a rank that cannot hand its part over: all learn it, and nothing is there
+    def refuse(*_):
+        raise ArgumentError("no room for it")
+    for what in ("_rows", "_own"):
+        kept = getattr(_checkpointer._Collected, what)
+        if rank:
+            setattr(_checkpointer._Collected, what, refuse)
+        try:
+            checkpointer.save(3, model=net, optimizer=optimizer).result()
+            raise SystemExit("it was saved")
+        except ArgumentError as why:
+            assert "no room for it" in str(why), why
+        setattr(_checkpointer._Collected, what, kept)
+    assert [one.step for one in checkpointer.checkpoints()] == [2]
+if rank == 0:
+    torch.save(saved, folder + ".saved")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
 class Ranks(Folder):
+    def test_sharded(self):
+        """FSDP2 on two ranks; then one process, without any, reads what they saved."""
+        ckpts = os.path.join(self.top, "ckpts")
+        run = [subprocess.Popen([sys.executable, "-W", "ignore", "-c", SHARDED, ckpts, os.path.join(self.top, "meet")],
+                                env=dict(os.environ, RANK=str(rank), LOCAL_WORLD_SIZE="2")) for rank in range(2)]
+        self.assertEqual([one.wait(400) for one in run], [0, 0])
+        self.assertEqual(sorted(os.listdir(os.path.join(ckpts, "latest"))),
+                         [".metadata", "__0_0.distcp", "__1_0.distcp", "plimsoll.manifest.json", "rank-00000.json", "rank-00001.json",
+                          "state.json"])
+        saved = torch.load(ckpts + ".saved", weights_only=True)
+        net = nn.Sequential(nn.Linear(9, 17), nn.BatchNorm1d(17), nn.Linear(17, 5))
+        optimizer = torch.optim.AdamW(net.parameters())
+        with Checkpointer(ckpts) as checkpointer:
+            self.assertTrue(checkpointer.validate(os.path.join(ckpts, "latest")))
+            loaded = checkpointer.load(model=net, optimizer=optimizer)
+            self.assertIn("2 ranks saved, 1 load", loaded.notes[0])
+            for name, tensor in net.state_dict().items():
+                self.assertTrue(torch.equal(tensor, saved[name]), name)
+            self.assertEqual(optimizer.state[net[0].weight]["step"], 2)
+            metadata = os.path.join(ckpts, "evil")
+            os.rename(os.path.join(ckpts, "step-00000002"), metadata)
+            with open(os.path.join(metadata, ".metadata"), "wb") as f:
+                f.write(b"cos\nsystem\n(S'touch " + self.top.encode() + b"/ran'\ntR.")
+            with self.assertRaises((FormatError, NotFoundError)):
+                checkpointer.load(metadata, model=net)
+            from plimsoll._sharded import Shards
+
+            with self.assertRaises(FormatError):  # nor where its sums were made to match
+                Shards(metadata, lambda name: name, ())
+            self.assertFalse(os.path.exists(os.path.join(self.top, "ran")))
+
     def test_two(self):
         run = [subprocess.Popen([sys.executable, "-c", RANKS, os.path.join(self.top, "ckpts"), os.path.join(self.top, "meet")],
                                 env=dict(os.environ, RANK=str(rank), LOCAL_WORLD_SIZE="2")) for rank in range(2)]

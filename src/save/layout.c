@@ -10,6 +10,8 @@
  * torch: the zip of checkpoint/torch_zip.c, with one more record behind the storages, archive/plimsoll.json, which says as
  * the header above what the tensors are called, and where in the file each begins and ends.  Checksums stand behind the
  * tensors and in the directory: they are put in when the tensors were written.
+ *
+ * parts, for torch.distributed.checkpoint: such a zip of each tensor alone, one behind another.
  */
 #include "parts.h"
 
@@ -111,12 +113,19 @@ struct zip_out {
 	struct save_file *file;
 	const struct save_tensor **names;
 	uint64_t data; /* bytes of tensors so far */
+	uint64_t base; /* where the zip begins in the file */
 	VEC(struct torch_record) records;
 };
 
+/* In the file, and in the zip. */
 static uint64_t place(const struct zip_out *z)
 {
 	return z->file->text.n + z->data;
+}
+
+static uint64_t place_in_zip(const struct zip_out *z)
+{
+	return place(z) - z->base;
 }
 
 static bool find_tensor(void *ctx, const char *name, struct torch_tensor *out)
@@ -170,7 +179,9 @@ static enum plim_status put_pickle(struct zip_out *z, struct text *t, struct pli
 static enum plim_status put_record(struct zip_out *z, const char *name, const void *at, size_t n,
 				   struct plim_err *err)
 {
-	struct torch_record r = { .header = place(z), .bytes = n, .crc = torch_crc(0, at, n) };
+	struct torch_record r = { .header = place_in_zip(z),
+				  .bytes = n,
+				  .crc = torch_crc(0, at, n) };
 
 	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "%s", name);
 	torch_record_begin(&z->file->text, &r);
@@ -188,17 +199,24 @@ static enum plim_status add_patch(struct zip_out *z, uint64_t at, size_t tensor,
 						 : PLIM_OK;
 }
 
-static enum plim_status put_storage(struct zip_out *z, size_t i, struct plim_err *err)
+static void put_data(struct zip_out *z, struct save_tensor *x)
 {
-	struct save_tensor *x = &z->file->tensors.at[i];
-	struct torch_record r = { .header = place(z), .bytes = x->bytes };
-	enum plim_status st;
-
-	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "data/%zu", i);
-	torch_record_begin(&z->file->text, &r);
 	x->lead = z->file->text.n;
 	x->at = place(z);
 	z->data += x->bytes;
+}
+
+/* Tensor i, as the storage of that number. */
+static enum plim_status put_storage(struct zip_out *z, size_t i, size_t number,
+				    struct plim_err *err)
+{
+	struct save_tensor *x = &z->file->tensors.at[i];
+	struct torch_record r = { .header = place_in_zip(z), .bytes = x->bytes };
+	enum plim_status st;
+
+	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "data/%zu", number);
+	torch_record_begin(&z->file->text, &r);
+	put_data(z, x);
 	st = add_patch(z, place(z) + TORCH_END_CRC, i, err);
 	torch_record_end(&z->file->text, &r);
 	return st ? st : vec_push(z->mem, &z->records, r, err);
@@ -225,20 +243,29 @@ static enum plim_status put_index(struct zip_out *z, struct plim_err *err)
 	return st;
 }
 
-/* first: the record of the first storage. */
-static enum plim_status put_directory(struct zip_out *z, size_t first, struct plim_err *err)
+/* n records from `first` on are the storages of the tensors from `tensor` on. */
+static enum plim_status put_directory(struct zip_out *z, size_t first, size_t n, size_t tensor,
+				      struct plim_err *err)
 {
-	const uint64_t from = place(z);
+	const uint64_t from = place_in_zip(z);
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < z->records.n; i++) {
-		if (i >= first && i - first < z->file->tensors.n)
-			st = add_patch(z, place(z) + TORCH_LIST_CRC, i - first, err);
+		if (i >= first && i - first < n)
+			st = add_patch(z, place(z) + TORCH_LIST_CRC, tensor + i - first, err);
 		torch_record_list(&z->file->text, &z->records.at[i]);
 	}
-	torch_directory_end(&z->file->text, from, place(z) - from, z->records.n);
+	torch_directory_end(&z->file->text, from, place_in_zip(z) - from, z->records.n);
 	z->file->bytes = place(z);
 	return st ? st : text_status(&z->file->text, err);
+}
+
+/* The records before the storages. */
+static enum plim_status put_head(struct zip_out *z, const struct text *pickle, struct plim_err *err)
+{
+	enum plim_status st = put_record(z, "data.pkl", text_get(pickle), pickle->n, err);
+
+	return st ? st : put_record(z, "byteorder", "little", 6, err);
 }
 
 static enum plim_status lay_out_torch(struct mem *m, struct save_file *f,
@@ -252,33 +279,81 @@ static enum plim_status lay_out_torch(struct mem *m, struct save_file *f,
 	text_init(&pickle, m, NULL);
 	st = put_pickle(&z, &pickle, err);
 	if (!st)
-		st = put_record(&z, "data.pkl", text_get(&pickle), pickle.n, err);
-	if (!st)
-		st = put_record(&z, "byteorder", "little", 6, err);
+		st = put_head(&z, &pickle, err);
 	first = z.records.n;
 	for (size_t i = 0; !st && i < f->tensors.n; i++)
-		st = put_storage(&z, i, err);
+		st = put_storage(&z, i, i, err);
 	if (!st)
 		st = put_index(&z, err);
 	if (!st)
 		st = put_record(&z, "version", "3\n", 2, err);
 	if (!st)
-		st = put_directory(&z, first, err);
+		st = put_directory(&z, first, f->tensors.n, 0, err);
 	text_release(&pickle);
 	vec_release(m, &z.records);
 	return st;
+}
+
+/* Tensor i as torch.save writes it alone. */
+static enum plim_status put_part(struct zip_out *z, size_t i, struct plim_err *err)
+{
+	const struct save_tensor *x = &z->file->tensors.at[i];
+	const struct torch_tensor one = { .dtype = x->dtype, .shape = x->shape, .rank = x->rank };
+	struct text pickle;
+	size_t first = 0;
+	enum plim_status st;
+
+	z->base = place(z);
+	z->records.n = 0;
+	text_init(&pickle, z->mem, NULL);
+	text_puts(&pickle, "\x80\x02");
+	torch_pickle_tensor(&pickle, &one);
+	text_puts(&pickle, ".");
+	st = text_status(&pickle, err);
+	if (!st)
+		st = put_head(z, &pickle, err);
+	first = z->records.n;
+	if (!st)
+		st = put_storage(z, i, 0, err);
+	if (!st)
+		st = put_record(z, "version", "3\n", 2, err);
+	if (!st)
+		st = put_directory(z, first, 1, i, err);
+	text_release(&pickle);
+	return st;
+}
+
+enum plim_status layout_parts(struct mem *m, struct save_file *f, struct plim_saving_part *places,
+			      struct plim_err *err)
+{
+	struct zip_out z = { .mem = m, .file = f };
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < f->tensors.n; i++) {
+		places[i].offset = place(&z);
+		if (f->tensors.at[i].raw)
+			put_data(&z, &f->tensors.at[i]);
+		else
+			st = put_part(&z, i, err);
+		places[i].bytes = place(&z) - places[i].offset;
+	}
+	f->bytes = place(&z);
+	vec_release(m, &z.records);
+	return st ? st : text_status(&f->text, err);
 }
 
 enum plim_status layout_file(struct plim_saving *s, struct save_file *f, struct plim_err *err)
 {
 	struct mem *m = &s->of->mem;
 	const struct save_tensor **names = NULL;
-	enum plim_status st = sort_names(m, f, &names, err);
+	enum plim_status st;
 
+	if (f->form == SAVE_PARTS)
+		return PLIM_OK;
+	st = sort_names(m, f, &names, err);
 	if (!st)
-		st = s->of->options.flags & PLIM_CHECKPOINTER_TORCH
-			     ? lay_out_torch(m, f, names, err)
-			     : lay_out_safetensors(f, err);
+		st = f->form == SAVE_TORCH ? lay_out_torch(m, f, names, err)
+					   : lay_out_safetensors(f, err);
 	mem_free(m, names, f->tensors.n, sizeof(*names));
 	return st;
 }

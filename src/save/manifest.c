@@ -24,7 +24,7 @@
 
 static bool is_plain(const char *name)
 {
-	return *name && *name != '.' && !strchr(name, '/');
+	return !strcmp(name, SAVE_METADATA) || (*name && *name != '.' && !strchr(name, '/'));
 }
 
 static enum plim_status row_member(struct json *j, const char *key, struct manifest_row *row,

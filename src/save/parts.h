@@ -24,6 +24,7 @@
 #define SAVE_SLOT_BYTES ((size_t)16 << 20)
 #define SAVE_DEVICES 16
 #define SAVE_MANIFEST "plimsoll.manifest.json"
+#define SAVE_METADATA ".metadata" /* torch.distributed.checkpoint's; no other name begins so */
 
 uint64_t save_now_ns(void);
 
@@ -63,10 +64,10 @@ struct save_tensor {
 	uint64_t *shape;
 	uint64_t rank;
 	int device;
-	bool guarded;
-	uint64_t at;  /* in the file */
-	size_t lead;  /* of the file's text, this much stands before it */
-	uint32_t crc; /* of what was written of it */
+	bool guarded, raw; /* raw: a part that is these bytes, no tensor */
+	uint64_t at;       /* in the file */
+	size_t lead;       /* of the file's text, this much stands before it */
+	uint32_t crc;      /* of what was written of it */
 };
 
 /* Four bytes of the file that are the checksum of a tensor, which is only known when that is written. */
@@ -78,6 +79,12 @@ struct save_patch {
 struct save_note {
 	char *key, *value; /* of one piece of memory */
 	size_t bytes;
+};
+
+enum save_form {
+	SAVE_SAFETENSORS,
+	SAVE_TORCH, /* one object for torch.load */
+	SAVE_PARTS  /* an object each tensor, one behind another; laid out when they were added */
 };
 
 /* A file: tensors, or a text. */
@@ -94,6 +101,7 @@ struct save_file {
 	uint64_t bytes;                 /* of all of it */
 	uint64_t sum;                   /* XXH3, when it is written */
 	bool is_text;
+	enum save_form form;
 };
 
 /* A GPU of one saving. */
@@ -178,6 +186,8 @@ enum plim_status stage_files(struct plim_saving *s, struct plim_err *err);
 
 /* f->text, and where tensors lie between it. */
 enum plim_status layout_file(struct plim_saving *s, struct save_file *f, struct plim_err *err);
+enum plim_status layout_parts(struct mem *m, struct save_file *f, struct plim_saving_part *places,
+			      struct plim_err *err);
 /* The next n bytes of the file: sums what is of tensors, and puts sums in where they belong. */
 void layout_sum(struct save_file *f, uint8_t *at, size_t n);
 

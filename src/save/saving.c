@@ -193,17 +193,6 @@ enum plim_status plim_saving_begin(struct plim_checkpointer *c, uint64_t step, d
 	return st;
 }
 
-static bool is_torch(const struct plim_saving *s)
-{
-	return (s->of->options.flags & PLIM_CHECKPOINTER_TORCH) != 0;
-}
-
-/* Of files of tensors. */
-static const char *ending(const struct plim_saving *s)
-{
-	return is_torch(s) ? ".pt" : ".safetensors";
-}
-
 /* The file of that name, which is new if there is none. */
 static enum plim_status file_of(struct plim_saving *s, const char *name, const char *end,
 				struct save_file **out, struct plim_err *err)
@@ -217,8 +206,8 @@ static enum plim_status file_of(struct plim_saving *s, const char *name, const c
 	*out = NULL;
 	if (s->queued)
 		return err_set(err, PLIM_E_ARG, "the saving was started already");
-	if (!*name || *name == '.' || n >= SAVE_NAME - 1 || !is_word(name, "-_.") ||
-	    !strcmp(full, SAVE_MANIFEST))
+	if (!*name || (*name == '.' && strcmp(full, SAVE_METADATA) != 0) || n >= SAVE_NAME - 1 ||
+	    !is_word(name, "-_.") || !strcmp(full, SAVE_MANIFEST))
 		return err_set(err, PLIM_E_ARG, "'%.200s' is no name for a file of a checkpoint",
 			       name);
 	for (size_t i = 0; i < s->files.n; i++)
@@ -237,6 +226,18 @@ static enum plim_status file_of(struct plim_saving *s, const char *name, const c
 	text_init(&f->tree, &c->mem, NULL);
 	*out = f;
 	return PLIM_OK;
+}
+
+/* Of tensors, in the form of the checkpointer. */
+static enum plim_status tensors_of(struct plim_saving *s, const char *name, struct save_file **out,
+				   struct plim_err *err)
+{
+	bool torch = (s->of->options.flags & PLIM_CHECKPOINTER_TORCH) != 0;
+	enum plim_status st = file_of(s, name, torch ? ".pt" : ".safetensors", out, err);
+
+	if (!st)
+		(*out)->form = torch ? SAVE_TORCH : SAVE_SAFETENSORS;
+	return st;
 }
 
 static enum plim_status count_bytes(struct save_tensor *t, struct plim_err *err)
@@ -275,15 +276,16 @@ static enum plim_status add_tensor(struct plim_saving *s, struct save_file *f,
 	struct save_tensor t = { .where = tensor->where,
 				 .rank = tensor->rank,
 				 .device = tensor->device,
-				 .guarded = tensor->guarded != 0 };
+				 .guarded = tensor->guarded != 0,
+				 .raw = f->form == SAVE_PARTS && !strcmp(tensor->dtype, "bytes") };
 	enum plim_status st = PLIM_OK;
 
-	t.dtype = ckpt_dtype_of_torch(tensor->dtype);
+	t.dtype = ckpt_dtype_of_torch(t.raw ? "uint8" : tensor->dtype);
 	if (!t.dtype || t.dtype->bits % 8 ||
-	    !(t.dtype->safetensors || (is_torch(s) && t.dtype->parts > 1)))
+	    !(t.dtype->safetensors || (f->form && t.dtype->parts > 1)))
 		return err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' is %.40s, which %s has not",
 			       tensor->name, tensor->dtype,
-			       is_torch(s) ? "this version" : "safetensors");
+			       f->form ? "this version" : "safetensors");
 	if (tensor->rank > CKPT_DIMS || tensor->device < -1 ||
 	    !strcmp(tensor->name, "__metadata__"))
 		return err_set(err, PLIM_E_ARG, "'%.200s' is no tensor that can be saved",
@@ -315,11 +317,29 @@ enum plim_status plim_saving_add(struct plim_saving *s, const char *file,
 				 struct plim_err *err)
 {
 	struct save_file *f;
-	enum plim_status st = file_of(s, file, ending(s), &f, err);
+	enum plim_status st = tensors_of(s, file, &f, err);
 
 	for (size_t i = 0; !st && i < n; i++)
 		st = add_tensor(s, f, &tensors[i], err);
 	return st;
+}
+
+enum plim_status plim_saving_parts(struct plim_saving *s, const char *name,
+				   const struct plim_saving_tensor *tensors, size_t n,
+				   struct plim_saving_part *places, struct plim_err *err)
+{
+	struct save_file *f;
+	size_t before = s->files.n;
+	enum plim_status st = file_of(s, name, "", &f, err);
+
+	if (!st && s->files.n == before)
+		return err_set(err, PLIM_E_ARG, "'%s' is there already", name);
+	if (st)
+		return st;
+	f->form = SAVE_PARTS;
+	for (size_t i = 0; !st && i < n; i++)
+		st = add_tensor(s, f, &tensors[i], err);
+	return st ? st : layout_parts(&s->of->mem, f, places, err);
 }
 
 enum plim_status plim_saving_note(struct plim_saving *s, const char *file, const char *key,
@@ -329,7 +349,7 @@ enum plim_status plim_saving_note(struct plim_saving *s, const char *file, const
 	size_t a = strlen(key) + 1, b = strlen(value) + 1;
 	struct save_note note = { .bytes = a + b };
 	struct save_file *f;
-	enum plim_status st = file_of(s, file, ending(s), &f, err);
+	enum plim_status st = tensors_of(s, file, &f, err);
 
 	if (!st)
 		st = vec_need(m, &f->notes, 1, err);
@@ -349,9 +369,9 @@ enum plim_status plim_saving_tree(struct plim_saving *s, const char *file, const
 				  size_t n, struct plim_err *err)
 {
 	struct save_file *f;
-	enum plim_status st = file_of(s, file, ending(s), &f, err);
+	enum plim_status st = tensors_of(s, file, &f, err);
 
-	if (!st && !is_torch(s))
+	if (!st && f->form != SAVE_TORCH)
 		st = err_set(err, PLIM_E_ARG, "only files of torch hold an object");
 	if (st)
 		return st;

@@ -293,7 +293,8 @@ enum plim_status stage_files(struct plim_saving *s, struct plim_err *err)
 	for (size_t i = 0; !st && i < s->files.n; i++) {
 		struct save_file *f = s->files.at[i];
 
-		f->bytes = f->text.n;
+		if (f->is_text)
+			f->bytes = f->text.n;
 		st = f->is_text ? text_status(&f->text, err) : layout_file(s, f, err);
 		s->told.bytes += f->bytes;
 	}

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <cmocka.h>
 
@@ -419,7 +420,7 @@ static void test_torch_sums(void **state)
 	(void)state;
 	mem_init(&c.mem, 0);
 	for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++) {
-		struct save_file f = { .name = "sums.pt" };
+		struct save_file f = { .name = "sums.pt", .form = SAVE_TORCH };
 		struct save_note note = { .key = (char[]){ "tied" }, .value = (char[]){ "a" } };
 		uint8_t *at;
 
@@ -606,19 +607,25 @@ static void test_gpu_fails(void **state)
 
 /* ---- ranks ---- */
 
-static struct plim_checkpointer *open_rank(const char *folder, uint32_t rank, uint64_t wait_ns)
+static struct plim_checkpointer *open_rank_of(const char *folder, uint32_t rank, uint32_t world,
+					      uint64_t wait_ns)
 {
 	struct plim_checkpointer_options o = { .size = sizeof(o),
 					       .keep_last = 1,
 					       .rank = rank,
-					       .world = 3,
-					       .host_ranks = 3,
+					       .world = world,
+					       .host_ranks = world,
 					       .run = "abc",
 					       .rank_wait_ns = wait_ns };
 	struct plim_checkpointer *c = NULL;
 
 	assert_int_equal(save_open(folder, &o, &c, NULL), PLIM_OK);
 	return c;
+}
+
+static struct plim_checkpointer *open_rank(const char *folder, uint32_t rank, uint64_t wait_ns)
+{
+	return open_rank_of(folder, rank, 3, wait_ns);
 }
 
 static struct plim_saving *start_rank(struct plim_checkpointer *c, const char *file)
@@ -694,6 +701,111 @@ static void test_a_rank_is_lost(void **state)
 	remove_all(folder);
 }
 
+/* A rank that saves step 2, its tensors as parts and its own text, and dies at a call if `at` is one. */
+static pid_t fork_rank(const char *folder, uint32_t rank, long at)
+{
+	static const float x[3] = { 3, 3, 3 };
+	const uint64_t shape[] = { 3 };
+	struct plim_saving_tensor t = {
+		.name = "w", .dtype = "float32", .shape = shape, .rank = 1, .where = x, .device = -1
+	};
+	struct plim_saving_part place = { 0 };
+	struct plim_checkpointer *c;
+	struct plim_saving *s = NULL;
+	enum plim_status st;
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	calls = 0;
+	die_at = at;
+	/* The other one does not wait long: it may have died already. */
+	c = open_rank_of(folder, rank, 2, 50000000);
+	st = plim_saving_begin(c, 2, NAN, &s, NULL);
+	if (!st && !rank)
+		st = plim_saving_add(s, "model", &t, 1, NULL);
+	if (!st)
+		st = plim_saving_parts(s, rank ? "__1_0.distcp" : "__0_0.distcp", &t, 1, &place,
+				       NULL);
+	if (!st && !rank)
+		st = plim_saving_text(s, SAVE_METADATA, "\x80\x02}.", 4, NULL);
+	if (!st)
+		st = plim_saving_start(s, NULL, 0, NULL);
+	if (!st)
+		st = plim_saving_wait(s, PLIM_SAVING_DURABLE, FOREVER, NULL);
+	plim_saving_free(s);
+	plim_checkpointer_close(c);
+	_exit(st ? 1 : 0);
+}
+
+/* Every file that the manifest names has its sum. */
+static void expect_sums(const char *checkpoint)
+{
+	struct manifest x;
+	struct mem m;
+	char path[400];
+	int fd = open(checkpoint, O_RDONLY | O_DIRECTORY);
+
+	mem_init(&m, 0);
+	assert_int_equal(manifest_load(&m, fd, SAVE_MANIFEST, &x, NULL), PLIM_OK);
+	assert_int_equal(x.rows.n, 4);
+	for (size_t i = 0; i < x.rows.n; i++) {
+		uint8_t *at;
+		size_t n;
+
+		snprintf(path, sizeof(path), "%s/%s", checkpoint, x.rows.at[i].name);
+		read_file(path, &at, &n);
+		assert_true(n == x.rows.at[i].bytes && XXH3_64bits(at, n) == x.rows.at[i].xxh3);
+		free(at);
+	}
+	manifest_release(&m, &x);
+	close(fd);
+}
+
+/* One of two ranks dies at each of its calls in turn: the old checkpoint is there, or the new one, of both ranks. */
+static void test_a_rank_is_killed(void **state)
+{
+	char folder[256], left[300];
+
+	(void)state;
+	snprintf(folder, sizeof(folder), "%s/killed", top);
+	snprintf(left, sizeof(left), "%s/.step-00000002.abc.plimsoll", folder);
+	for (uint32_t victim = 0; victim < 2; victim++) {
+		bool ended = false;
+		long at;
+
+		for (at = 0; !ended; at++) {
+			struct plim_checkpointer *c = open_it(folder, 0);
+			struct plim_saved_list *l;
+			struct stat info;
+			pid_t pid[2];
+			int status[2];
+
+			assert_int_equal(save_value(c, 1, NAN, 1, 10), PLIM_OK);
+			plim_checkpointer_close(c);
+			for (uint32_t r = 0; r < 2; r++)
+				pid[r] = fork_rank(folder, r, r == victim ? at : -1);
+			for (uint32_t r = 0; r < 2; r++)
+				assert_int_equal(waitpid(pid[r], &status[r], 0), pid[r]);
+			ended = WIFEXITED(status[victim]);
+			l = list(folder);
+			assert_true(has(l, 1) || has(l, 2));
+			if (has(l, 2))
+				expect_sums(in_top("killed/step-00000002"));
+			if (has(l, 1))
+				assert_true(value_of(in_top("killed/step-00000001")) == 1);
+			plim_saved_free(l);
+			assert_int_equal(stat(in_top("killed/latest/" SAVE_MANIFEST), &info), 0);
+			c = open_it(folder, 0); /* sweeps */
+			assert_int_equal(save_value(c, 3, NAN, 4, 10), PLIM_OK);
+			plim_checkpointer_close(c);
+			assert_int_equal(stat(left, &info), -1);
+			remove_all(folder);
+		}
+		assert_true(at > 8);
+	}
+}
+
 /* ---- what is refused ---- */
 
 static void test_refused(void **state)
@@ -760,13 +872,21 @@ static void test_manifest(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_saves),       cmocka_unit_test(test_keeps),
-		cmocka_unit_test(test_killed),      cmocka_unit_test(test_disk_full),
-		cmocka_unit_test(test_gpu),         cmocka_unit_test(test_gpu_fails),
-		cmocka_unit_test(test_ranks),       cmocka_unit_test(test_a_rank_is_lost),
-		cmocka_unit_test(test_refused),     cmocka_unit_test(test_manifest),
-		cmocka_unit_test(test_torch_saves), cmocka_unit_test(test_torch_killed),
-		cmocka_unit_test(test_torch_sums),  cmocka_unit_test(test_torch_trees),
+		cmocka_unit_test(test_saves),
+		cmocka_unit_test(test_keeps),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_gpu),
+		cmocka_unit_test(test_gpu_fails),
+		cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_a_rank_is_lost),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_manifest),
+		cmocka_unit_test(test_a_rank_is_killed),
+		cmocka_unit_test(test_torch_saves),
+		cmocka_unit_test(test_torch_killed),
+		cmocka_unit_test(test_torch_sums),
+		cmocka_unit_test(test_torch_trees),
 	};
 	int failed;
 
