@@ -99,7 +99,8 @@ def recording(title="made.pickle", names=None, scale=1):
     head = {
         "format": "page/2", "version": "0.0", "title": name(title), "recording": 0, "events": events,
         "report": {"source": {"path": None, "bytes": None, "complete": True, "notes": [name("a note")]}, "devices": [device]},
-        "settings": None,
+        "settings": {"conf": name("max_split_size_mb:64,roundup_power2_divisions:[1:4,>:8]"), "expandable": False, "max_split_bytes": 64 * MIB,
+                     "gc_threshold": 0.8, "roundup_divisions": [4] + [8] * 15},
         "categories": [{"id": i, "name": name(n)} for i, n in CATEGORIES],
         "rules": [{"category": i, "confidence_pct": 90, "text": name("a rule")} for i in range(len(CATEGORIES))],
         "phases": ["load", "forward", "backward"], "streams": ["0"], "pools": [{"name": "default"}, {"name": name("private (0, 3)")}],

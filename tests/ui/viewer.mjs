@@ -872,6 +872,60 @@ const tests = {
 		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
 	},
 
+	// What PyTorch's MemoryViz.js can do, view by view.
+	async "shows what PyTorch's own page shows"(page) {
+		const tab = (name) => page.getByRole("tab", { name, exact: true }).click();
+		const { x, y, box } = await point(page, 9.2, 1.2 * GIB);
+		await page.mouse.move(box.x + x, box.y + y);
+		assert.match(
+			await text_of(page, ".tip"),
+			/512\.00 MiB/,
+			"Active Memory Timeline: an allocation under the pointer",
+		);
+		await click_at(page, 9.2, 1.2 * GIB);
+		assert.match(await text_of(page, ".details .stack"), /linear\.py:134 in forward/, "and its stack");
+		const whole = await view(page);
+		await press(page, "w", "W");
+		const near = await view(page);
+		assert.ok(
+			near.to - near.from < whole.to - whole.from && near.top - near.bottom < whole.top,
+			"zoom, both ways",
+		);
+		await press(page, "0", "Escape");
+		await tab("Events");
+		assert.match(
+			await text_of(page, ".events table"),
+			/segment_map/,
+			"Allocator State History: the events",
+		);
+		await page.locator(".events tbody tr", { hasText: "segment_map" }).last().click();
+		assert.match(await moment(page), /event 3,/, "and the moment of one");
+		await press(page, "ArrowRight");
+		assert.match(await moment(page), /event 4,/, "and of the next");
+		await click_at(page, 9.2, 1.2 * GIB);
+		await tab("Segments");
+		assert.match(
+			await text_of(page, ".segments"),
+			/Rounding up takes/,
+			"its segments, and rounding waste",
+		);
+		await page.locator(".segments summary").click();
+		assert.match(
+			await text_of(page, ".segments table"),
+			/train\.py:10 in build/,
+			"and who asked the driver",
+		);
+		await page.getByRole("button", { name: "Over time" }).click();
+		await settle(page);
+		assert.ok(await page.locator(".segments canvas").isVisible(), "Active Cached Segment Timeline");
+		const settings = await text_of(page, ".reasons");
+		assert.match(
+			settings,
+			/settingsmax_split_size_mb:64,.*largest split64\.00 MiB.*collects at80 %.*rounds up by4 from 1\.00 MiB, 8 from/,
+			"Allocator Settings",
+		);
+	},
+
 	async "every word of ours says what it means, where it stands and in the help"(page) {
 		assert.deepEqual(await unexplained(page), []);
 		await click_at(page, 9.2, 1.2 * GIB);

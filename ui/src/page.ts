@@ -23,6 +23,13 @@ export interface Head {
 	events: number;
 	plan: boolean; // no recording, but what one would be
 	limit_bytes: number | null; // that the plan was to stay under
+	settings: {
+		conf: string | null;
+		expandable: boolean;
+		max_split_bytes: number | null; // null: unlimited
+		gc_threshold: number; // 0: off
+		roundup_divisions: number[]; // from 1 MiB on by powers of two; 0 and 1: off
+	} | null;
 	report: Report;
 	categories: { id: string; name: string }[];
 	rules: { category: number; confidence_pct: number; text: string }[];

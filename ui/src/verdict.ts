@@ -103,6 +103,33 @@ function totals(recording: Recording, jump: (m: number) => void): HTMLElement {
 	return out;
 }
 
+// PYTORCH_CUDA_ALLOC_CONF as it was recorded, and what it amounts to.
+function settings({ head }: Recording): HTMLElement | null {
+	const s = head.settings;
+	if (!s) return null;
+	const rounded = s.roundup_divisions.flatMap((n, i) =>
+		n > 1 ? [`${n} from ${text.bytes(2 ** (20 + i))}`] : [],
+	);
+	return el(
+		"details",
+		{ class: "more", open: true },
+		el("summary", {}, "Settings of the allocator"),
+		definitions(
+			[
+				["settings", s.conf === null ? "the defaults" : el("code", {}, text.plain(s.conf))],
+				["expandable segments", s.expandable ? "yes" : "no"],
+				[
+					"largest split",
+					s.max_split_bytes === null ? "blocks of any size" : text.bytes(s.max_split_bytes),
+				],
+				["collects at", s.gc_threshold ? `${text.percent(s.gc_threshold, 1)} of the limit` : "never"],
+				["rounds up by", rounded.join(", ") || "512 B"],
+			],
+			{ class: "facts" },
+		),
+	);
+}
+
 // Do the viewer's own sums agree with what the program said?
 export function checked(recording: Recording): { ok: boolean; words: string } {
 	const { device } = recording;
@@ -180,6 +207,7 @@ export function reasons_of(
 				)
 			: null,
 		totals(recording, jump),
+		settings(recording),
 		...notes.map((n) => el("p", { class: "note" }, "Note: " + text.plain(n))),
 		el(
 			"footer",

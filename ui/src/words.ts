@@ -88,6 +88,11 @@ const words: Record<string, string> = {
 	"taken at event": "when the driver was asked for it",
 	"asked for at": "the line whose request needed it",
 
+	"expandable segments": "segments that grow in place, so that free memory stays in one piece",
+	"largest split": "max_split_size_mb: larger free blocks are not divided",
+	"collects at": "garbage_collection_threshold: unused segments go back to the driver from there on",
+	"rounds up by": "roundup_power2_divisions: parts of a power of two that a request is rounded up to",
+
 	// the verdict
 	limit: "what refused the memory: the card, this process's share, a cgroup",
 	because: "what made this moment need more than others",
