@@ -116,7 +116,7 @@ function settings({ head }: Recording): HTMLElement | null {
 		el("summary", {}, "Settings of the allocator"),
 		definitions(
 			[
-				["settings", s.conf === null ? "the defaults" : el("code", {}, text.plain(s.conf))],
+				["settings", s.conf ? el("code", {}, text.plain(s.conf)) : "the defaults"],
 				["expandable segments", s.expandable ? "yes" : "no"],
 				[
 					"largest split",
