@@ -510,11 +510,56 @@ def test_what_is_compiled_runs_as_it_is_and_that_is_said(tmp_path):
         net.compile()
         return net, torch.zeros(8, 512, device="cuda"), lambda m, x: loss(whole(x))
     trace = loop.trace_step(made, loop.Options(steps=1))
-    assert any("torch.compile is left out" in a for a in trace.assumed)
+    assert any("torch.compile is left out" in a for a in trace.assumed)  # a function's parameters nobody names
     kept = tmp_path / "t.json.gz"
     trace.write(str(kept))
     peak = plimsoll.plan(str(kept)).peak
     assert peak.needed_range_bytes.low < 0.51 * peak.needed_bytes  # compiled code may need far less
+
+
+class Mixed(torch.nn.Module):
+    """A chain of elementwise operations between two products."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.norm = torch.nn.Linear(512, 512), torch.nn.Linear(512, 512), torch.nn.LayerNorm(512)
+
+    def forward(self, x):
+        q = self.a(x).view(8, 4, 256, 128)
+        y = torch.nn.functional.scaled_dot_product_attention(q, q, q).reshape(x.shape)
+        return self.b(torch.nn.functional.gelu(torch.nn.functional.silu(self.norm(y)) * 2 + 1))
+
+
+def test_compiled_modules_are_traced_as_graphs():
+    def traced(compiles):
+        def made():
+            with torch.device("cuda"):
+                net, x = Mixed(), torch.zeros(8, 256, 512)
+            whole = torch.compile(net) if compiles else net
+            return net, x, lambda m, x: whole(x).sum()
+        return loop.trace_step(made, loop.Options(steps=2, precision="bf16-autocast"))
+    eager, graphs = traced(False), traced(True)
+    assert not any("left out" in a for a in graphs.assumed) and any("AOTAutograd" in a for a in graphs.assumed)
+    names = [graphs.operators[o] for o in graphs.operator]
+    assert "_scaled_dot_product_cudnn_attention_backward" in names and "_foreach_sqrt" in names  # the card's; the optimizer's
+    assert "gelu" not in graphs.operators and "erf" not in names  # fused: in no memory
+    # fused chains keep nothing but what products need: half of eager's activations or less
+    whole = 8 * 256 * 512 * 4 >> 20
+    kept = {how: _left(t)["fwd1"] - _left(t)["zero0"] for how, t in (("eager", eager), ("graphs", graphs))}
+    assert kept["graphs"] <= kept["eager"] - 3 * whole, kept
+    assert _left(graphs)["bwd1"] == _left(eager)["bwd1"]  # gradients of the same parameters
+    assert peaks(graphs)["opt1"] == peaks(eager)["opt1"]
+
+
+def test_masks_whose_rows_are_not_whole_go_to_the_plain_attention():
+    def made():
+        with torch.device("cuda"):
+            q = torch.nn.Parameter(torch.zeros(2, 4, 64, 64))
+            bias = torch.zeros(64, 64, 4)
+        return torch.nn.ParameterList([q]), bias, lambda m, b: torch.nn.functional.scaled_dot_product_attention(
+            m[0].half(), m[0].half(), m[0].half(), attn_mask=b.half().permute(2, 0, 1)[None]).sum()
+    trace = loop.trace_step(made, loop.Options(steps=1, precision="fp32", task="infer"))
+    assert not any("_attention" in o for o in trace.operators) and "softmax" in " ".join(trace.operators)
 
 
 def test_the_plain_attention_drops_with_a_mask_of_bytes():

@@ -566,7 +566,11 @@ static const struct likeness {
 	const char *reason;
 } likenesses[] = {
 	{ "torch.compile", 500, 150,
-	  "traced without torch.compile: compiled code mostly needs less, and how much is not "
+	  "traced in part without torch.compile: compiled code mostly needs less, and how much is "
+	  "not "
+	  "known" },
+	{ "compiled graph", 250, 150,
+	  "traced through AOTAutograd's graphs: what Inductor fuses and reuses beyond that is not "
 	  "known" },
 	{ "mkldnn_rnn_layer", 50, 250,
 	  "traced: what cuDNN keeps of recurrent layers is not known; 8 % more was measured" },

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from . import fused, ranks
+from .compiled import graphed
 from .engine import DispatchMode, Gate, Recorder
 
 GPU = torch.device("cuda", 0)
@@ -52,9 +53,10 @@ def attention_kernel(r: Recorder, q: torch.Tensor, k: torch.Tensor, v: torch.Ten
     shared = q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]
     if shared and not shares:
         return "math"  # heads that are broadcast
+    if mask is not None and mask.stride(-1) != 1 and mask.shape[-1] != 1:
+        return "math"  # every other kernel wants a mask's rows whole: T5's relative positions are not
     if mask is not None and mask.requires_grad and torch.is_grad_enabled():
-        # a bias that is learned: only one kernel gives its gradient, and wants its rows whole
-        return "efficient" if mask.stride(-1) == 1 and not shared else "math"
+        return "math" if shared else "efficient"  # a bias that is learned: only one kernel gives its gradient
     if card.cudnn_attention and half and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128 and v.shape[-1] <= 128:
         return "cudnn"
     if card.flash_attention and half and mask is None and same and q.shape[-1] <= 256:
@@ -121,7 +123,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if func is torch.nn.functional.scaled_dot_product_attention:
-            if args and isinstance(args[0], torch.Tensor) and self.r.is_gpu(args[0]):
+            if args and isinstance(args[0], torch.Tensor) and (self.gate.compiling or self.r.is_gpu(args[0])):
                 return attend(self.r, *args, **kwargs)
         elif func in (torch.nn.functional.dropout, torch.dropout):
             return self.dropout(func, args, kwargs)
@@ -198,7 +200,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             device = rest.pop(0)
         kwargs.pop("non_blocking", None)
         rest = rest[:1] if rest and isinstance(rest[0], torch.dtype) else []
-        here = self.r.is_gpu(t)
+        here = self.gate.compiling or self.r.is_gpu(t)
         there = here if device is None else _is_cuda(device)
         if device is not None and torch.device(device).type == "meta":
             return func(t, *rest, device=device, **kwargs)
@@ -372,16 +374,19 @@ def _here(init: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
-def _left_out(r: Recorder) -> Callable[..., Any]:
-    """torch.compile, which would compile for this machine: what it is given runs as it is, and that is said."""
+def _compile(r: Recorder, modes: Callable[[], Any]) -> Callable[..., Any]:
+    """torch.compile: a module's calls become graphs (compiled.py); functions, whose parameters nobody names, run as they are."""
     def compiled(model: Any = None, *_: Any, **__: Any) -> Any:
-        r.operators.of("torch.compile")  # the planner widens its range (src/plan/traced.c)
-        r.taken["compiled"] = r.taken.get("compiled", 0) + 1
-        return (lambda m: m) if model is None else model
+        if model is None:
+            return lambda m: compiled(m)
+        if isinstance(model, torch.nn.Module):
+            return graphed(r, model, modes)
+        r.left_out()
+        return model
     return compiled
 
 
-def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
+def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]]:
     cuda: Any = torch.cuda
     optimizer: Any = importlib.import_module("torch.optim.optimizer")  # its package hides it
     nothing = lambda *a, **k: None  # noqa: E731
@@ -418,7 +423,8 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
         *((torch, name, _of_cpu(getattr(torch, name))) for name in (
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
-        (torch.nn.Module, "_apply", _apply), (torch, "compile", _left_out(r)),
+        (torch.compiler, "is_compiling", lambda: r.gate.compiling), (torch.compiler, "is_dynamo_compiling", lambda: r.gate.compiling),
+        (torch.nn.Module, "_apply", _apply), (torch, "compile", _compile(r, modes)),
         (torch.nn.Module, "compile", lambda self, *a, **k: torch.compile(self) and None),
         (torch.utils.data.DataLoader, "__init__", _here(torch.utils.data.DataLoader.__init__)),
         # from 2.13 on it draws again until no value is out of bounds: a question whose answer never changes here
@@ -432,7 +438,7 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     ]
     utilities = sys.modules.get("transformers.utils.import_utils")
     if utilities is not None:  # it makes masks for fake tensors that it leaves out otherwise
-        found.append((utilities, "is_fake_tensor", lambda x: False))
+        found.append((utilities, "is_fake_tensor", lambda x: r.gate.compiling))
     common = getattr(torch.cuda.amp, "common", None)
     if common is not None:
         found.append((common, "amp_definitely_not_available", lambda: False))
@@ -458,7 +464,13 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
     fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)  # imports look at torch.cuda
     undo: list[tuple[Any, str, Any]] = []
     absent = object()
-    for owner, name, value in [*_patches(r), *ranks.patches(r)]:
+
+    @contextlib.contextmanager
+    def modes() -> Iterator[None]:
+        """Without the recorder, to make a graph."""
+        with fake, FunctionMode(r, gate):
+            yield
+    for owner, name, value in [*_patches(r, modes), *ranks.patches(r)]:
         undo.append((owner, name, owner.__dict__.get(name, absent)))
         setattr(owner, name, value)
     library = _autocast_lists()

@@ -50,12 +50,13 @@ class Numbers:
 class Gate:
     """What the Python call at hand says about where its result is."""
 
-    __slots__ = ("to_gpu", "to_host", "inside", "adds")
+    __slots__ = ("to_gpu", "to_host", "inside", "adds", "compiling")
 
     def __init__(self) -> None:
         self.to_gpu = self.to_host = False
         self.adds = False  # sums without gradients may take an operand's place
         self.inside = 0
+        self.compiling = False  # a graph is made: nothing is recorded, all is the GPU's
 
 
 class Recorder:
@@ -128,6 +129,16 @@ class Recorder:
             request = self.requests.get(t.untyped_storage()._cdata)
             if request is not None:
                 self.trace.category[request] = CATEGORY[category]
+
+    # ---- torch.compile ----
+
+    def graphed(self) -> None:
+        self.operators.of("compiled graph")  # the planner's range depends on both (src/plan/traced.c)
+        self.taken["graphed"] = self.taken.get("graphed", 0) + 1
+
+    def left_out(self) -> None:
+        self.operators.of("torch.compile")
+        self.taken["compiled"] = self.taken.get("compiled", 0) + 1
 
     # ---- storages ----
 

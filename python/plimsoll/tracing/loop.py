@@ -472,6 +472,7 @@ def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, t
 def tell(r: Recorder) -> None:
     words = {"0": "numbers of tensors that only a run knows are taken for 0",
              "true": "conditions on tensors that only a run knows are taken for true",
+             "graphed": "torch.compile: AOTAutograd's graphs, with elementwise operations fused; Inductor itself is not run",
              "compiled": "torch.compile is left out, all runs eagerly: compiled code keeps and takes other amounts, mostly less"}
     for kind, n in sorted(r.taken.items()):
         r.trace.assumed.append(f"{words[kind]} ({n} times)")
