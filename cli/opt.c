@@ -185,7 +185,7 @@ static bool set_bytes(struct parse *p, const struct opt *row, const char *shown,
 	if (!opt_bytes(text, &n))
 		return wrong(p, "option '%s' wants a size such as 24GiB, 24GB or 1000, not '%s'",
 			     shown, text);
-	if (n < row->min && n <= 1024 && !text[strspn(text, "0123456789.")]) {
+	if (n < row->min && n < 1000 && !text[strspn(text, "0123456789.")]) {
 		p->message->suggests = true;
 		return wrong(p, "option '%s' wants a size with its unit: is '%sGiB' meant?", shown,
 			     text);

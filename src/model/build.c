@@ -61,7 +61,9 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'g': return n->index_heads;
 	case 'n': return n->index_dim;
 	case 'u': return n->dt_rank + 2 * n->state;
-	case 'i': return times(n->expand, n->hidden);
+	case 'i':
+		return n->state_heads && n->state_dim ? times(n->state_heads, n->state_dim)
+						      : times(n->expand, n->hidden);
 	case 'k': return times(n->key_heads, n->key_dim);
 	case 'v': return times(n->value_heads, n->value_dim);
 	case 'o': return times(n->index_heads, n->index_dim);

@@ -283,8 +283,11 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 		return err_set(err, PLIM_E_LIMIT, "'%.200s' has %llu layers: more than %u", path,
 			       (unsigned long long)n->layers, MODEL_BLOCKS);
 	if (!n->hidden || !n->heads)
-		return err_set(err, PLIM_E_FORMAT, "'%.200s' tells no %s", path,
+		return err_set(err, PLIM_E_FORMAT,
+			       "'%.200s' tells no %s; `--trace` plans what Transformers has", path,
 			       n->hidden ? "number of attention heads" : "hidden size");
+	if (n->attend_every && n->attend_at >= n->attend_every)
+		n->attend_at = n->attend_every - 1;
 	if (n->multi_query && !n->new_decoder)
 		n->kv_heads = 1;
 	if (!n->kv_heads)
@@ -381,6 +384,7 @@ static const struct {
 	{ "chunked_attention", MODEL_BLOCK_ATTENDS, false, false },
 	{ "attention", MODEL_BLOCK_ATTENDS, true, false },
 	{ "linear_attention", MODEL_BLOCK_MIXES, true, false },
+	{ "indexed_attention", MODEL_BLOCK_ATTENDS, true, false },
 	{ "mamba", MODEL_BLOCK_MIXES, true, false },
 	{ "mlp", MODEL_BLOCK_MLP, true, false },
 	{ "moe", MODEL_BLOCK_EXPERTS, true, false },
@@ -421,11 +425,13 @@ static enum plim_status take_kinds(struct config *c, const char *scope,
 	const char *letters;
 	enum plim_status st = PLIM_OK;
 
-	while (k && k->key && k->type != KEY_KINDS)
-		k++;
-	here = k && k->key;
-	if (here && find(c, scope, k->key))
-		v = find(c, scope, k->key);
+	here = false;
+	for (; k && k->key; k++) {
+		if (k->type != KEY_KINDS)
+			continue;
+		here = true;
+		v = find(c, scope, k->key) ? find(c, scope, k->key) : v;
+	}
 	letters = text_of(c, v);
 	for (; !st && *letters; letters++)
 		st = push_kind(m, letters, 1, here, &known, err);
@@ -774,7 +780,8 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 		st = err_set(
 			err, PLIM_E_FORMAT,
 			"'%.200s' is no config of a model that is known here: '%.60s', without "
-			"hidden_size, num_hidden_layers and vocab_size",
+			"hidden_size, num_hidden_layers and vocab_size; `--trace` plans what "
+			"Transformers has",
 			c->path, *m->declared ? m->declared : "no model_type");
 	if (!st)
 		st = take_unread(c, f, err);

@@ -46,26 +46,54 @@ static const struct model_key gpt_oss_keys[] = {
 /* ---- DeepSeek: attention through ranks, experts behind the first blocks ---- */
 
 /* Queries go through a rank where there is one: IF_QUERY_RANK, else IF_QUERY. */
-static const struct model_row mla_block[] = {
-	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x H", IF_QUERY },
-	{ "self_attn.q_a_proj", MODEL_LINEAR, MODEL_ROLE_Q_A, "q H", IF_QUERY_RANK, IF_QKV_BIAS },
-	{ "self_attn.q_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_Q_A_NORM, "q", IF_QUERY_RANK },
-	{ "self_attn.q_b_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x q", IF_QUERY_RANK },
-	{ "self_attn.kv_a_proj_with_mqa", MODEL_LINEAR, MODEL_ROLE_KV_A, "l H", 0, IF_QKV_BIAS },
-	{ "self_attn.kv_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_KV_A_NORM, "r" },
-	{ "self_attn.kv_b_proj", MODEL_LINEAR, MODEL_ROLE_KV_B, "y r" },
-	{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H z", 0, IF_QKV_BIAS },
-	GATED,
-	BANKS,
-	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },
-	{ "mlp.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", IF_SPARSE, 0, 0,
-	  "float32" },
-	SHARED_EXPERTS,
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+#define MLA_ATTENTION                                                                       \
+	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x H", IF_QUERY },                \
+		{ "self_attn.q_a_proj", MODEL_LINEAR, MODEL_ROLE_Q_A, "q H",                \
+		  IF_QUERY_RANK,        IF_QKV_BIAS },                                      \
+		{ "self_attn.q_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_Q_A_NORM, "q",      \
+		  IF_QUERY_RANK },                                                          \
+		{ "self_attn.q_b_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x q", IF_QUERY_RANK }, \
+		{ "self_attn.kv_a_proj_with_mqa",                                           \
+		  MODEL_LINEAR,                                                             \
+		  MODEL_ROLE_KV_A,                                                          \
+		  "l H",                                                                    \
+		  0,                                                                        \
+		  IF_QKV_BIAS },                                                            \
+		{ "self_attn.kv_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_KV_A_NORM, "r" },  \
+		{ "self_attn.kv_b_proj", MODEL_LINEAR, MODEL_ROLE_KV_B, "y r" },            \
+	{                                                                                   \
+		"self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H z", 0, IF_QKV_BIAS       \
+	}
+#define MLA_REST                                                                                   \
+	GATED, BANKS, { "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE }, \
+		{ "mlp.gate.e_score_correction_bias",                                              \
+		  MODEL_BUFFER,                                                                    \
+		  MODEL_ROLE_OTHER,                                                                \
+		  "E",                                                                             \
+		  IF_SPARSE,                                                                       \
+		  0,                                                                               \
+		  0,                                                                               \
+		  "float32" },                                                                     \
+		SHARED_EXPERTS, { "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },      \
+	{                                                                                          \
+		"post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H"                  \
+	}
+
+static const struct model_row mla_block[] = { MLA_ATTENTION, MLA_REST, ROWS_END };
+DECODER_SECTIONS(mla_sections, model_llama_front, mla_block, model_llama_back, model_lm_head);
+
+/* The later ones pick keys by an index before they attend. */
+static const struct model_row indexed_mla_block[] = {
+	MLA_ATTENTION,
+	{ "self_attn.indexer.wq_b", MODEL_LINEAR, MODEL_ROLE_OTHER, "o q" },
+	{ "self_attn.indexer.wk", MODEL_LINEAR, MODEL_ROLE_OTHER, "n H" },
+	{ "self_attn.indexer.k_norm", MODEL_NORM_LAYER, MODEL_ROLE_OTHER, "n", 0, IF_TRUE },
+	{ "self_attn.indexer.weights_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "g H" },
+	MLA_REST,
 	ROWS_END,
 };
-DECODER_SECTIONS(mla_sections, model_llama_front, mla_block, model_llama_back, model_lm_head);
+DECODER_SECTIONS(indexed_mla_sections, model_llama_front, indexed_mla_block, model_llama_back,
+		 model_lm_head);
 
 static const struct model_row deepseek_block[] = {
 	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
@@ -93,19 +121,23 @@ static const struct model_key deepseek_keys[] = {
 	KEYS_END,
 };
 
-static const struct model_key mla_keys[] = {
-	DEEPSEEK_KEYS,
-	SIZE("q_lora_rank", q_rank),
-	SIZE("kv_lora_rank", kv_rank),
-	SIZE("qk_nope_head_dim", nope_dim),
-	SIZE("qk_rope_head_dim", rope_dim),
-	SIZE("v_head_dim", value_dim),
-	SWITCH("mlp_bias", mlp_bias),
-	IGNORED("ep_size"),
-	IGNORED("qk_head_dim"), /* the sum of two others */
-	KEY("mlp_layer_types", layers, KEY_SPARSE_BLOCKS),
-	IGNORED("num_nextn_predict_layers"), /* the class has no such blocks: they stay in the file */
-	SWITCH("attention_bias", qkv_bias),
+/* qk_head_dim is the sum of two others; blocks that predict further tokens stay in the file: the class has none. */
+#define MLA_KEYS                                                                                 \
+	DEEPSEEK_KEYS, SIZE("q_lora_rank", q_rank), SIZE("kv_lora_rank", kv_rank),               \
+		SIZE("qk_nope_head_dim", nope_dim), SIZE("qk_rope_head_dim", rope_dim),          \
+		SIZE("v_head_dim", value_dim), SWITCH("mlp_bias", mlp_bias), IGNORED("ep_size"), \
+		IGNORED("qk_head_dim"), KEY("mlp_layer_types", layers, KEY_SPARSE_BLOCKS),       \
+		IGNORED("num_nextn_predict_layers"), SWITCH("attention_bias", qkv_bias)
+
+static const struct model_key mla_keys[] = { MLA_KEYS, KEYS_END };
+
+static const struct model_key indexed_mla_keys[] = {
+	MLA_KEYS,
+	SIZE("index_n_heads", index_heads),
+	SIZE("index_head_dim", index_dim),
+	IGNORED("index_topk"),
+	IGNORED("indexer_rope_interleave"),
+	KEY("layer_types", layers, KEY_KINDS),
 	KEYS_END,
 };
 
@@ -318,6 +350,8 @@ DECODER_SECTIONS(llama_sections, model_llama_front, model_llama_block, model_lla
 		    .vocab = 129280, .positions = 4096, .experts = 256, .experts_per_token = 8, \
 		    .expert_intermediate = 2048, .shared_experts = 1, .q_rank = 1536,           \
 		    .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128
+#define INDICES "the indices by which its attention picks keys"
+
 const struct model_family model_later[] = {
 	{ .name = "gpt_oss",
 	  .eager_only = true,
@@ -332,6 +366,22 @@ const struct model_family model_later[] = {
 	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
 	  TEXT(mla_keys, MLA_LIKE, .first_dense = 3) },
+	{ .name = "deepseek_v32",
+	  .sections = indexed_mla_sections,
+	  .heads = model_causal_heads,
+	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
+	  .unplanned = INDICES,
+	  TEXT(indexed_mla_keys, MLA_LIKE, .first_dense = 3, .index_heads = 64, .index_dim = 128) },
+	{ .name = "glm_moe_dsa",
+	  .sections = indexed_mla_sections,
+	  .heads = model_causal_heads,
+	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
+	  .unplanned = INDICES,
+	  TEXT(indexed_mla_keys, LLAMA_LIKE, .layers = 78, .hidden = 6144, .heads = 64,
+	       .intermediate = 12288, .vocab = 154880, .positions = 202752, .experts = 256,
+	       .experts_per_token = 8, .expert_intermediate = 2048, .shared_experts = 1,
+	       .q_rank = 2048, .kv_rank = 512, .nope_dim = 192, .rope_dim = 64, .value_dim = 256,
+	       .first_dense = 3, .index_heads = 32, .index_dim = 128) },
 	{ .name = "kimi_k2",
 	  .sections = mla_sections,
 	  .heads = model_causal_heads,

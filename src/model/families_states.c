@@ -141,6 +141,151 @@ static const struct model_key jamba_keys[] = {
 	KEYS_END,
 };
 
+/* ---- Nemotron-H: a block is one of four ---- */
+
+static const struct model_row nemotron_h_block[] = {
+	{ "norm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	MAMBA2_MIXER(IF_MIXES),
+	{ "mixer.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "Q H", IF_ATTENDS, IF_QKV_BIAS },
+	{ "mixer.k_proj", MODEL_LINEAR, MODEL_ROLE_K, "K H", IF_ATTENDS, IF_QKV_BIAS },
+	{ "mixer.v_proj", MODEL_LINEAR, MODEL_ROLE_V, "K H", IF_ATTENDS, IF_QKV_BIAS },
+	{ "mixer.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q", IF_ATTENDS, IF_QKV_BIAS },
+	{ "mixer.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", IF_MLP_ONLY, IF_MLP_BIAS },
+	{ "mixer.down_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", IF_MLP_ONLY, IF_MLP_BIAS },
+	{ "mixer.experts.up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E M H", IF_SPARSE },
+	{ "mixer.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E H M", IF_SPARSE },
+	{ "mixer.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },
+	{ "mixer.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", IF_SPARSE, 0,
+	  0, "float32" },
+	{ "mixer.shared_experts.up_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_UP, "S H",
+	  IF_SPARSE | IF_SHARED, IF_MLP_BIAS },
+	{ "mixer.shared_experts.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S",
+	  IF_SPARSE | IF_SHARED, IF_MLP_BIAS },
+	ROWS_END,
+};
+BACKBONE(nemotron_h_sections, "model.", nemotron_h_block);
+
+static const struct model_key nemotron_h_keys[] = {
+	KEY("layers_block_type", layers, KEY_COUNT),
+	KEY("layers_block_type", layers, KEY_KINDS),
+	KEY("hybrid_override_pattern", layers, KEY_KINDS),
+	SIZE("ssm_state_size", state),
+	SIZE("mamba_num_heads", state_heads),
+	SIZE("mamba_head_dim", state_dim),
+	SIZE("n_groups", groups),
+	SIZE("conv_kernel", conv),
+	SIZE("expand", expand),
+	SWITCH("use_conv_bias", conv_bias),
+	SWITCH("mamba_proj_bias", state_bias),
+	SWITCH("attention_bias", qkv_bias),
+	SIZE("attention_head_dim", head_dim),
+	SIZE("n_routed_experts", experts),
+	SIZE("num_experts_per_tok", experts_per_token),
+	SIZE("moe_intermediate_size", expert_intermediate),
+	SIZE("moe_shared_expert_intermediate_size", shared_intermediate),
+	ACTIVATION("mlp_hidden_act"),
+	IGNORED("partial_rotary_factor"), /* it has no positions */
+	IGNORED("n_shared_experts"),
+	IGNORED("moe_shared_expert_overlap"),
+	IGNORED("chunk_size"),
+	IGNORED("use_mamba_kernels"),
+	IGNORED("mamba_hidden_act"),
+	IGNORED("mamba_ssm_cache_dtype"),
+	IGNORED("num_logits_to_keep"),
+	IGNORED("rescale_prenorm_residual"),
+	IGNORED("use_bias"),
+	IGNORED("num_nextn_predict_layers"), /* the class has no such blocks */
+	IGNORED("mtp_layers_block_type"),
+	IGNORED("mtp_hybrid_override_pattern"),
+	KEYS_END,
+};
+
+/* ---- Qwen's later ones: linear attention (gated delta rules) in three of four blocks ---- */
+
+#define GATED_ATTENTION                                                                             \
+	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "2Q H", IF_ATTENDS, IF_QKV_BIAS },        \
+		{ "self_attn.k_proj", MODEL_LINEAR, MODEL_ROLE_K, "K H", IF_ATTENDS, IF_QKV_BIAS }, \
+		{ "self_attn.v_proj", MODEL_LINEAR, MODEL_ROLE_V, "K H", IF_ATTENDS, IF_QKV_BIAS }, \
+		{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q", IF_ATTENDS, IF_QKV_BIAS }, \
+		{ "self_attn.q_norm", MODEL_NORM_RMS, MODEL_ROLE_Q_NORM, "D", IF_ATTENDS },         \
+	{                                                                                           \
+		"self_attn.k_norm", MODEL_NORM_RMS, MODEL_ROLE_K_NORM, "D", IF_ATTENDS              \
+	}
+#define DELTA(name, kind, shape)                                             \
+	{                                                                    \
+		"linear_attn." name, kind, MODEL_ROLE_OTHER, shape, IF_MIXES \
+	}
+#define QWEN_MLP                                                                                   \
+	GATED, { "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE }, BANKS, \
+		{ "mlp.shared_expert.gate_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_GATE, "S H",      \
+		  IF_SPARSE },                                                                     \
+		{ "mlp.shared_expert.up_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_UP, "S H",          \
+		  IF_SPARSE },                                                                     \
+		{ "mlp.shared_expert.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S",      \
+		  IF_SPARSE },                                                                     \
+		{ "mlp.shared_expert_gate", MODEL_LINEAR, MODEL_ROLE_SHARED_ROUTER, "1 H",         \
+		  IF_SPARSE },                                                                     \
+		{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },                      \
+	{                                                                                          \
+		"post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H"                  \
+	}
+
+static const struct model_row qwen3_next_block[] = {
+	DELTA("dt_bias", MODEL_PARAMETER, "e"),
+	DELTA("A_log", MODEL_PARAMETER, "e"),
+	DELTA("conv1d", MODEL_CONV, "a 1 c"),
+	DELTA("in_proj_qkvz", MODEL_LINEAR, "b H"),
+	DELTA("in_proj_ba", MODEL_LINEAR, "2e H"),
+	DELTA("norm", MODEL_NORM_RMS, "f"),
+	DELTA("out_proj", MODEL_LINEAR, "H v"),
+	GATED_ATTENTION,
+	QWEN_MLP,
+	ROWS_END,
+};
+DECODER_SECTIONS(qwen3_next_sections, model_llama_front, qwen3_next_block, model_llama_back,
+		 model_lm_head);
+
+const struct model_row model_qwen3_5_block[] = {
+	DELTA("dt_bias", MODEL_PARAMETER, "e"),
+	DELTA("A_log", MODEL_PARAMETER, "e"),
+	DELTA("conv1d", MODEL_CONV, "a 1 c"),
+	DELTA("norm", MODEL_NORM_RMS, "f"),
+	DELTA("out_proj", MODEL_LINEAR, "H v"),
+	DELTA("in_proj_qkv", MODEL_LINEAR, "a H"),
+	DELTA("in_proj_z", MODEL_LINEAR, "v H"),
+	DELTA("in_proj_b", MODEL_LINEAR, "e H"),
+	DELTA("in_proj_a", MODEL_LINEAR, "e H"),
+	GATED_ATTENTION,
+	QWEN_MLP,
+	ROWS_END,
+};
+DECODER_SECTIONS(qwen3_5_sections, model_llama_front, model_qwen3_5_block, model_llama_back,
+		 model_lm_head);
+
+const struct model_key model_qwen3_5_keys[] = {
+	KEY("layer_types", layers, KEY_KINDS),
+	SIZE("full_attention_interval", attend_every),
+	SIZE("linear_conv_kernel_dim", conv),
+	SIZE("linear_key_head_dim", key_dim),
+	SIZE("linear_value_head_dim", value_dim),
+	SIZE("linear_num_key_heads", key_heads),
+	SIZE("linear_num_value_heads", value_heads),
+	SIZE("num_experts", experts),
+	SIZE("num_experts_per_tok", experts_per_token),
+	SIZE("moe_intermediate_size", expert_intermediate),
+	SIZE("shared_expert_intermediate_size", shared_intermediate),
+	SIZE("decoder_sparse_step", sparse_step),
+	KEY("mlp_only_layers", layers, KEY_DENSE_BLOCKS),
+	SWITCH("attention_bias", qkv_bias),
+	SWITCH("output_router_logits", router_loss),
+	RATE("partial_rotary_factor", partial_rotary),
+	IGNORED("attn_output_gate"),
+	IGNORED("mamba_ssm_dtype"),
+	IGNORED("mtp_num_hidden_layers"), /* the class has no such blocks */
+	IGNORED("mtp_use_dedicated_embeddings"),
+	KEYS_END,
+};
+
 /* ---- all of them ---- */
 
 #define STATES LLAMA_LIKE, .mixes = true, .conv = 4, .expand = 2, .conv_bias = true
@@ -168,5 +313,32 @@ const struct model_family model_states[] = {
 	       .intermediate = 14336, .vocab = 65536, .positions = 262144, .experts = 16,
 	       .experts_per_token = 2, .sparse_step = 2, .sparse_at = 2, .attend_every = 8,
 	       .attend_at = 4, .state = 16, .dt_rank = 256) },
+	{ .name = "nemotron_h",
+	  .sections = nemotron_h_sections,
+	  .heads = model_causal_heads,
+	  .unplanned = NOT_PLANNED,
+	  TEXT(nemotron_h_keys, PLAIN_RMS(MODEL_RELU2), .mixes = true, .conv = 4, .expand = 2,
+	       .conv_bias = true, .layers = 4, .hidden = 4096, .heads = 32, .kv_heads = 8,
+	       .head_dim = 128, .intermediate = 21504, .vocab = 131072, .positions = 4096,
+	       .state = 128, .groups = 8, .state_heads = 128, .state_dim = 64, .experts = 8,
+	       .experts_per_token = 2, .expert_intermediate = 7688, .shared_intermediate = 7688) },
+	{ .name = "qwen3_next",
+	  .sections = qwen3_next_sections,
+	  .heads = model_causal_heads,
+	  .unplanned = MODEL_LINEAR_ATTENTION,
+	  TEXT(model_qwen3_5_keys, MODEL_DELTA_RULES, .layers = 48, .hidden = 2048, .heads = 16,
+	       .kv_heads = 2, .intermediate = 5632, .vocab = 151936, .positions = 32768,
+	       .experts = 512, .experts_per_token = 10, .expert_intermediate = 512,
+	       .shared_intermediate = 512) },
+	{ .name = "qwen3_5_text",
+	  .sections = qwen3_5_sections,
+	  .heads = model_causal_heads,
+	  .unplanned = MODEL_LINEAR_ATTENTION,
+	  TEXT(model_qwen3_5_keys, MODEL_QWEN3_5) },
+	{ .name = "qwen3_5_moe_text",
+	  .sections = qwen3_5_sections,
+	  .heads = model_causal_heads,
+	  .unplanned = MODEL_LINEAR_ATTENTION,
+	  TEXT(model_qwen3_5_keys, MODEL_QWEN3_5_MOE) },
 };
 const size_t model_states_count = sizeof(model_states) / sizeof(model_states[0]);

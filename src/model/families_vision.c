@@ -1,5 +1,5 @@
 /* Families that see: of images alone, of images beside texts, of texts with images in them. */
-#include "tables.h"
+#include "rows.h"
 
 /* ---- ViT ---- */
 
@@ -341,6 +341,17 @@ static const struct model_section qwen3_vl_sections[] = {
 	SECTIONS_END,
 };
 
+static const struct model_section qwen3_5_sections[] = {
+	{ "model.visual.", qwen3_vl_front, MODEL_VISION },
+	{ "model.visual.blocks.%u.", qwen3_vl_block, MODEL_VISION },
+	{ "model.visual.merger.", qwen3_vl_merger, MODEL_VISION },
+	{ "model.language_model.", model_llama_front, MODEL_TEXT },
+	{ "model.language_model.layers.%u.", model_qwen3_5_block, MODEL_TEXT },
+	{ "model.language_model.", model_llama_back, MODEL_TEXT },
+	{ "", model_lm_head, MODEL_TEXT },
+	SECTIONS_END,
+};
+
 static const struct model_head vl_heads[] = {
 	{ "ForConditionalGeneration", IF_LM },
 	{ "ForSequenceClassification", IF_CLASS },
@@ -556,6 +567,36 @@ const struct model_family model_vision_language[] = {
 					   .layers = 27, .hidden = 1152, .intermediate = 4304,
 					   .patch = 16, .projection = 3584, .positions = 2304,
 					   .deepstack = 3 } } } },
+	{ .name = "qwen3_5",
+	  .sections = qwen3_5_sections,
+	  .heads = vl_heads,
+	  .unplanned = MODEL_LINEAR_ATTENTION,
+	  .towers = { [MODEL_TEXT] = { "text_config",
+				       model_qwen3_5_keys,
+				       model_tied_outside,
+				       { MODEL_QWEN3_5 } },
+		      [MODEL_VISION] = { "vision_config",
+					 qwen_vl_vision_keys,
+					 NULL,
+					 { VL_VISION(MODEL_LAYER_NORM, MODEL_GELU_TANH),
+					   .layers = 27, .hidden = 1152, .intermediate = 4304,
+					   .patch = 16, .projection = 3584,
+					   .positions = 2304 } } } },
+	{ .name = "qwen3_5_moe",
+	  .sections = qwen3_5_sections,
+	  .heads = vl_heads,
+	  .unplanned = MODEL_LINEAR_ATTENTION,
+	  .towers = { [MODEL_TEXT] = { "text_config",
+				       model_qwen3_5_keys,
+				       model_tied_outside,
+				       { MODEL_QWEN3_5_MOE } },
+		      [MODEL_VISION] = { "vision_config",
+					 qwen_vl_vision_keys,
+					 NULL,
+					 { VL_VISION(MODEL_LAYER_NORM, MODEL_GELU_TANH),
+					   .layers = 27, .hidden = 1152, .intermediate = 4304,
+					   .patch = 16, .projection = 3584,
+					   .positions = 2304 } } } },
 	{ .name = "gemma3",
 	  .sections = gemma3_sections,
 	  .heads = vl_heads,

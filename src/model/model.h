@@ -298,7 +298,7 @@ struct model {
 	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */
 	struct ckpt_dtype stored;
 	bool from_gguf; /* read from llama.cpp's file */
-	bool counted; /* nothing is known of it but how many parameters it has */
+	bool counted;   /* nothing is known of it but how many parameters it has */
 	enum model_forward forward;
 	bool eager_only; /* its class has no other attention, but perhaps flash-attn's */
 	const char *

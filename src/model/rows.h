@@ -59,4 +59,21 @@ extern const struct model_head model_causal_heads[];
 	.norm = MODEL_RMS_NORM, .norm_place = MODEL_NORM_BEFORE, .activation = activation_, \
 	.position = MODEL_POSITION_ROPE, .causal = true, .labels = 2, .use_window = true
 
+/* Qwen's linear attention (families_states.c), in the models that see as well. */
+#define MODEL_LINEAR_ATTENTION "blocks of linear attention"
+#define MODEL_DELTA_RULES                                                                         \
+	LLAMA_LIKE, .head_dim = 256, .mixes = true, .attend_every = 4, .attend_at = 3, .conv = 4, \
+		    .key_heads = 16, .key_dim = 128, .value_heads = 32, .value_dim = 128,         \
+		    .partial_rotary = 0.25
+#define MODEL_QWEN3_5                                                                \
+	MODEL_DELTA_RULES, .layers = 32, .hidden = 4096, .heads = 16, .kv_heads = 4, \
+			   .intermediate = 12288, .vocab = 248320, .positions = 32768
+#define MODEL_QWEN3_5_MOE                                                            \
+	MODEL_DELTA_RULES, .layers = 40, .hidden = 2048, .heads = 16, .kv_heads = 2, \
+			   .vocab = 248320, .positions = 32768, .experts = 256,      \
+			   .experts_per_token = 8, .expert_intermediate = 512,       \
+			   .shared_intermediate = 512
+extern const struct model_row model_qwen3_5_block[];
+extern const struct model_key model_qwen3_5_keys[];
+
 #endif

@@ -13,7 +13,7 @@ static const char *unread_keys(struct plim_plan *p, struct plim_err *err)
 	if (p->hidden->redacts)
 		return plan_string(p, err,
 				   "the file has %zu keys that are not read here and may change "
-				   "memory",
+				   "memory: `--trace` plans them",
 				   m->unread.n);
 	text_init(&words, &p->hidden->mem, NULL);
 	for (size_t i = 0; i < m->unread.n && i < UNREAD_SHOWN; i++)
@@ -21,9 +21,11 @@ static const char *unread_keys(struct plim_plan *p, struct plim_err *err)
 			    intern_text(&m->strings, m->unread.at[i]));
 	if (m->unread.n > UNREAD_SHOWN)
 		text_printf(&words, " and %zu more", m->unread.n - UNREAD_SHOWN);
-	sentence = plan_string(p, err,
-			       "the file has keys that are not read here and may change memory: %s",
-			       text_get(&words));
+	sentence = plan_string(
+		p, err,
+		"the file has keys that are not read here and may change memory (`--trace` "
+		"plans them): %s",
+		text_get(&words));
 	text_release(&words);
 	return sentence;
 }
@@ -46,22 +48,26 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 			plan_string(
 				p, err,
 				"architecture '%s' is not known here: the numbers are those of a "
-				"decoder like Llama",
+				"decoder like Llama; `--trace` plans it",
 				!*m->declared        ? "(no model_type)"
 				: p->hidden->redacts ? "(redacted)"
 						     : m->declared),
 			err);
 	if (!st && m->other_class)
-		st = doubt(p,
-			   plan_string(p, err, "the class in 'architectures' is not one of %s",
-				       m->family),
-			   err);
+		st = doubt(
+			p,
+			plan_string(
+				p, err,
+				"the class in 'architectures' is not one of %s: `--trace` plans it",
+				m->family),
+			err);
 	if (!st && *m->quantizer && !m->quantized && !m->stored.name)
 		st = doubt(
 			p,
 			plan_string(
 				p, err,
-				"the weights are quantized by %s, and are counted at 16 bits here",
+				"the weights are quantized by %s, and are counted at 16 bits here: "
+				"plan the original, or with --quantize",
 				p->hidden->redacts ? "a library" : m->quantizer),
 			err);
 	if (!st && m->unplanned)
