@@ -25,8 +25,7 @@ static const struct model_row gpt_oss_block[] = {
 	{ "mlp.experts.gate_up_proj_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E 2M" },
 	{ "mlp.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E M H", IF_SPARSE },
 	{ "mlp.experts.down_proj_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E H" },
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(gpt_oss_sections, model_llama_front, gpt_oss_block, model_llama_back,
@@ -64,20 +63,7 @@ static const struct model_key gpt_oss_keys[] = {
 	{                                                                                   \
 		"self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H z", 0, IF_QKV_BIAS       \
 	}
-#define MLA_REST                                                                                   \
-	GATED, BANKS, { "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE }, \
-		{ "mlp.gate.e_score_correction_bias",                                              \
-		  MODEL_BUFFER,                                                                    \
-		  MODEL_ROLE_OTHER,                                                                \
-		  "E",                                                                             \
-		  IF_SPARSE,                                                                       \
-		  0,                                                                               \
-		  0,                                                                               \
-		  "float32" },                                                                     \
-		SHARED_EXPERTS, { "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },      \
-	{                                                                                          \
-		"post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H"                  \
-	}
+#define MLA_REST GATED, BANKS, CORRECTED_GATE, SHARED_EXPERTS, NORMS_BEFORE
 
 static const struct model_row mla_block[] = { MLA_ATTENTION, MLA_REST, ROWS_END };
 DECODER_SECTIONS(mla_sections, model_llama_front, mla_block, model_llama_back, model_lm_head);
@@ -101,18 +87,11 @@ static const struct model_row deepseek_block[] = {
 	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },
 	BANKS,
 	SHARED_EXPERTS,
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(deepseek_sections, model_llama_front, deepseek_block, model_llama_back,
 		 model_lm_head);
-
-#define DEEPSEEK_KEYS                                                                          \
-	SIZE("n_routed_experts", experts), SIZE("num_experts_per_tok", experts_per_token),     \
-		SIZE("moe_intermediate_size", expert_intermediate),                            \
-		SIZE("n_shared_experts", shared_experts), SIZE("moe_layer_freq", sparse_step), \
-		SIZE("first_k_dense_replace", first_dense)
 
 static const struct model_key deepseek_keys[] = {
 	DEEPSEEK_KEYS,
@@ -160,8 +139,7 @@ static const struct model_row olmoe_block[] = {
 	{ "self_attn.k_norm", MODEL_NORM_RMS, MODEL_ROLE_K_NORM, "K" },
 	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H" },
 	BANKS,
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(olmoe_sections, model_llama_front, olmoe_block, model_llama_back, model_lm_head);
@@ -334,8 +312,7 @@ static const struct model_row baichuan_block[] = {
 	{ "self_attn.W_pack", MODEL_LINEAR, MODEL_ROLE_QKV, "W H" },
 	{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q" },
 	GATED,
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(baichuan_sections, model_llama_front, baichuan_block, plain_back, model_lm_head);

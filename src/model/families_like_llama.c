@@ -44,8 +44,7 @@ static const struct model_row helium_block[] = {
 	{ "mlp.gate_proj", MODEL_LINEAR, MODEL_ROLE_GATE, "F H", 0, IF_MLP_BIAS },
 	{ "mlp.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", 0, IF_MLP_BIAS },
 	{ "mlp.down_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", 0, IF_MLP_BIAS },
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(helium_sections, model_llama_front, helium_block, model_llama_back, model_lm_head);
@@ -118,8 +117,7 @@ static const struct model_row arcee_block[] = {
 	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
 	{ "mlp.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", 0, IF_MLP_BIAS },
 	{ "mlp.down_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", 0, IF_MLP_BIAS },
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(arcee_sections, model_llama_front, arcee_block, model_llama_back, model_lm_head);
@@ -148,8 +146,7 @@ static const struct model_row hunyuan_block[] = {
 	{ "self_attn.query_layernorm", MODEL_NORM_RMS, MODEL_ROLE_Q_NORM, "D" },
 	{ "self_attn.key_layernorm", MODEL_NORM_RMS, MODEL_ROLE_K_NORM, "D" },
 	GATED,
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
-	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	NORMS_BEFORE,
 	ROWS_END,
 };
 static const struct model_head hunyuan_heads[] = {
@@ -291,18 +288,6 @@ static const struct model_key chatglm_keys[] = {
 
 /* ---- experts ---- */
 
-#define MIXTURE_NORMS                                                             \
-	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },             \
-	{                                                                         \
-		"post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" \
-	}
-#define CORRECTED_GATE                                                                   \
-	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },     \
-	{                                                                                \
-		"mlp.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", \
-			IF_SPARSE, 0, 0, "float32"                                       \
-	}
-
 static const struct model_row glm4_moe_block[] = {
 	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
 	{ "self_attn.q_norm", MODEL_NORM_RMS, MODEL_ROLE_Q_NORM, "D", IF_QK_NORM },
@@ -311,18 +296,13 @@ static const struct model_row glm4_moe_block[] = {
 	BANKS,
 	CORRECTED_GATE,
 	SHARED_EXPERTS,
-	MIXTURE_NORMS,
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(glm4_moe_sections, model_llama_front, glm4_moe_block, model_llama_back,
 		 model_lm_head);
 
-#define GLM4_MOE_KEYS                                                                            \
-	SIZE("n_routed_experts", experts), SIZE("num_experts_per_tok", experts_per_token),       \
-		SIZE("moe_intermediate_size", expert_intermediate),                              \
-		SIZE("n_shared_experts", shared_experts),                                        \
-		SIZE("first_k_dense_replace", first_dense), SIZE("moe_layer_freq", sparse_step), \
-		SWITCH("attention_bias", qkv_bias)
+#define GLM4_MOE_KEYS DEEPSEEK_KEYS, SWITCH("attention_bias", qkv_bias)
 
 static const struct model_key dots1_keys[] = {
 	GLM4_MOE_KEYS,
@@ -346,7 +326,7 @@ static const struct model_row minimax_m2_block[] = {
 	{ "mlp.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E" },
 	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H" },
 	BANKS,
-	MIXTURE_NORMS,
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(minimax_m2_sections, model_llama_front, minimax_m2_block, model_llama_back,
@@ -384,7 +364,7 @@ static const struct model_row ernie_moe_block[] = {
 	  IF_SPARSE | IF_SHARED, IF_MLP_BIAS },
 	{ "mlp.shared_experts.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S",
 	  IF_SPARSE | IF_SHARED, IF_MLP_BIAS },
-	MIXTURE_NORMS,
+	NORMS_BEFORE,
 	ROWS_END,
 };
 DECODER_SECTIONS(ernie_moe_sections, model_llama_front, ernie_moe_block, model_llama_back,
@@ -409,7 +389,7 @@ static const struct model_key ernie_moe_keys[] = {
 
 static const struct model_row granite_moe_block[] = {
 	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
-	MIXTURE_NORMS,
+	NORMS_BEFORE,
 	{ "block_sparse_moe.router", MODEL_LINEAR, MODEL_ROLE_ROUTER, "E H" },
 	{ "block_sparse_moe.experts.gate_up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E 2M H" },
 	{ "block_sparse_moe.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E H M" },
@@ -446,7 +426,7 @@ static const struct model_row llama4_block[] = {
 	  IF_SPARSE },
 	{ "feed_forward.shared_expert.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S",
 	  IF_SPARSE },
-	MIXTURE_NORMS,
+	NORMS_BEFORE,
 	ROWS_END,
 };
 static const struct model_row llama4_back[] = {

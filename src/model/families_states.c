@@ -225,10 +225,7 @@ static const struct model_key nemotron_h_keys[] = {
 		  IF_SPARSE },                                                                     \
 		{ "mlp.shared_expert_gate", MODEL_LINEAR, MODEL_ROLE_SHARED_ROUTER, "1 H",         \
 		  IF_SPARSE },                                                                     \
-		{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },                      \
-	{                                                                                          \
-		"post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H"                  \
-	}
+		NORMS_BEFORE
 
 static const struct model_row qwen3_next_block[] = {
 	DELTA("dt_bias", MODEL_PARAMETER, "e"),

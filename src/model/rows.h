@@ -46,6 +46,26 @@ extern const struct model_head model_causal_heads[];
 			IF_SPARSE | IF_SHARED, IF_MLP_BIAS                                   \
 	}
 
+/* Of blocks with a norm in front of each half, and of routers with a correction. */
+#define NORMS_BEFORE                                                              \
+	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },             \
+	{                                                                         \
+		"post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" \
+	}
+#define CORRECTED_GATE                                                                   \
+	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },     \
+	{                                                                                \
+		"mlp.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", \
+			IF_SPARSE, 0, 0, "float32"                                       \
+	}
+
+/* Experts as DeepSeek has them. */
+#define DEEPSEEK_KEYS                                                                          \
+	SIZE("n_routed_experts", experts), SIZE("num_experts_per_tok", experts_per_token),     \
+		SIZE("moe_intermediate_size", expert_intermediate),                            \
+		SIZE("n_shared_experts", shared_experts), SIZE("moe_layer_freq", sparse_step), \
+		SIZE("first_k_dense_replace", first_dense)
+
 #define TEXT(own_keys, ...) .towers[MODEL_TEXT] = { .keys = own_keys, .defaults = { __VA_ARGS__ } }
 #define LLAMA_LIKE                                                                               \
 	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_ROPE, \

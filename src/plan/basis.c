@@ -157,6 +157,12 @@ static bool is_quantized(const struct model *m, const struct plan_recipe *r)
 	return r->quantize != PLAN_NOT_QUANTIZED;
 }
 
+static bool is_trained_quantized(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->quantize != PLAN_NOT_QUANTIZED && r->task == PLAN_TRAIN;
+}
+
 static bool is_stored(const struct model *m, const struct plan_recipe *r)
 {
 	(void)r;
@@ -235,6 +241,8 @@ static const struct doubt {
 	  "no run that gathers its shards to save them was measured" },
 	{ is_quantized, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with weights quantized by bitsandbytes was measured" },
+	{ is_trained_quantized, NULL, PLAN_ASSUMED, 50, 220,
+	  "published runs of training on such weights took up to 21 % more (docs/accuracy.md)" },
 	{ is_stored, NULL, PLAN_ASSUMED, 30, 50,
 	  "no run with weights that the file holds quantized was measured: they are at their size, "
 	  "and "

@@ -99,42 +99,26 @@ static enum plim_status read_events(struct reading *r)
 	return st;
 }
 
-/* A list of small numbers, one a request. */
-static enum plim_status read_numbers(struct reading *r, struct plan_numbers *out)
+/* A list of numbers, each at most `most`: into one of the columns, the other is NULL. */
+static enum plim_status read_column(struct reading *r, uint64_t most, struct plan_numbers *small,
+				    struct plan_sizes *sizes)
 {
+	size_t n = small ? small->n : sizes->n;
 	struct json_token t;
 	enum plim_status st = next(r, &t);
 
 	if (!st && t.kind != JSON_ARRAY)
 		return broken(r, "a column is no list");
-	while (!st) {
+	for (; !st; n++) {
 		st = next(r, &t);
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
-		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > UINT32_MAX ||
-		    out->n >= EVENTS_MOST)
-			return broken(r, "a column holds what is no small number");
-		st = vec_push(r->t->mem, out, (uint32_t)t.magnitude, r->err);
-	}
-	return st;
-}
-
-/* A list of bytes, one a request. */
-static enum plim_status read_sizes(struct reading *r, struct plan_sizes *out)
-{
-	struct json_token t;
-	enum plim_status st = next(r, &t);
-
-	if (!st && t.kind != JSON_ARRAY)
-		return broken(r, "a column is no list");
-	while (!st) {
-		st = next(r, &t);
-		if (st || t.kind == JSON_ARRAY_END)
-			return st;
-		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > REQUEST_MOST ||
-		    out->n >= EVENTS_MOST)
-			return broken(r, "a column holds what is no number of bytes");
-		st = vec_push(r->t->mem, out, t.magnitude, r->err);
+		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > most ||
+		    n >= EVENTS_MOST)
+			return broken(r, small ? "a column holds what is no small number"
+					       : "a column holds what is no number of bytes");
+		st = small ? vec_push(r->t->mem, small, (uint32_t)t.magnitude, r->err)
+			   : vec_push(r->t->mem, sizes, t.magnitude, r->err);
 	}
 	return st;
 }
@@ -218,9 +202,9 @@ static enum plim_status read_member(struct reading *r, size_t i)
 	if (keys[i].kind == TEXTS)
 		return read_texts(r, at);
 	if (keys[i].kind == NUMBERS)
-		return read_numbers(r, at);
+		return read_column(r, UINT32_MAX, at, NULL);
 	if (keys[i].kind == SIZES)
-		return read_sizes(r, at);
+		return read_column(r, REQUEST_MOST, NULL, at);
 	st = next(r, &t);
 	if (st)
 		return st;
