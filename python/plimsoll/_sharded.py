@@ -11,17 +11,7 @@ import pickle
 import warnings
 from typing import Any, Callable, Mapping, Sequence
 
-import torch
-import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
-from torch.distributed.checkpoint.filesystem import _StorageInfo
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.planner import WriteItemType
-from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_model_state_dict, get_optimizer_state_dict, set_model_state_dict,
-                                                     set_optimizer_state_dict)
-from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
-
-from . import _state
+from . import _state, _torch
 from .errors import ArgumentError, FormatError, PlimsollError
 
 METADATA = ".metadata"
@@ -32,6 +22,8 @@ Put = Callable[[str, Sequence[tuple[str, Any, str]]], Sequence[tuple[int, int]]]
 
 def state_of(model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any]) -> dict[str, Any]:
     """Nested dicts, parameters by their names.  optimizers: by the names of their files."""
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict
+
     state: dict[str, Any] = {} if model is None else {"model": get_model_state_dict(model)}
     for name, optimizer in optimizers.items():
         if model is None:
@@ -42,11 +34,13 @@ def state_of(model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, A
 
 
 def _stateful(value: Any) -> Any:
-    return get_model_state_dict(value) if isinstance(value, torch.nn.Module) else value.state_dict()
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict
+
+    return get_model_state_dict(value) if isinstance(value, _torch.torch().nn.Module) else value.state_dict()
 
 
-class _Writer(StorageWriter):  # type: ignore[misc,unused-ignore]
-    """Gives what this rank is to write to the library, which says where it will lie."""
+class _Writer:
+    """Of a StorageWriter: gives what this rank is to write to the library, which says where it will lie."""
 
     def __init__(self, rank: int, put: Put) -> None:
         self.file, self.put = f"__{rank}_0.distcp", put
@@ -65,7 +59,11 @@ class _Writer(StorageWriter):  # type: ignore[misc,unused-ignore]
         return plans
 
     def write_data(self, plan: Any, planner: Any) -> Any:
-        rows = []
+        from torch.distributed.checkpoint.filesystem import _StorageInfo
+        from torch.distributed.checkpoint.planner import WriteItemType
+        from torch.distributed.checkpoint.storage import WriteResult
+
+        torch, rows = _torch.torch(), []
         for i, item in enumerate(plan.items):
             data = planner.resolve_data(item)
             if item.type == WriteItemType.BYTE_IO:
@@ -91,12 +89,15 @@ def save(state: dict[str, Any], rank: int, put: Put) -> bytes:
 
     What several ranks hold whole is rank 0's.
     """
-    writer = _Writer(rank, put)
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+
+    writer: Any = type("Writer", (_Writer, dcp.StorageWriter), {})(rank, put)
     try:
         dcp.save(state, storage_writer=writer, planner=DefaultSavePlanner(dedup_save_to_lowest_rank=True))
     except dcp.CheckpointException as why:
         raise _told(why) from None
-    return writer.metadata
+    return bytes(writer.metadata)
 
 
 def _told(why: Any) -> PlimsollError:
@@ -111,7 +112,7 @@ class _Plain(pickle.Unpickler):
     """Of .metadata, which torch would unpickle whatever it calls."""
 
     def find_class(self, module: str, name: str) -> Any:
-        found = None
+        torch, found = _torch.torch(), None
         if module.startswith("torch.distributed.checkpoint.") or module == "torch" or (module, name) in (
                 ("torch.serialization", "_get_layout"), ("collections", "OrderedDict"), ("pathlib", "PosixPath")):
             found = super().find_class(module, name)
@@ -121,22 +122,36 @@ class _Plain(pickle.Unpickler):
         return found
 
 
-class _Reader(dcp.FileSystemReader):  # type: ignore[misc,unused-ignore]
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
-        with open(os.path.join(self.path, METADATA), "rb") as f:
+def _reader(path: str) -> Any:
+    from torch.distributed.checkpoint import FileSystemReader
+
+    def read_metadata(*_: Any, **__: Any) -> Any:
+        with open(os.path.join(path, METADATA), "rb") as f:
             return _Plain(f).load()
 
+    reader = FileSystemReader(path)
+    reader.read_metadata = read_metadata
+    return reader
 
-class _Planner(DefaultLoadPlanner):  # type: ignore[misc,unused-ignore]
-    def load_bytes(self, read_item: Any, value: io.BytesIO) -> None:
-        torch.load(value, weights_only=True)  # raises where torch's own would run what it names
+
+def _planner() -> Any:
+    from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+
+    planner = DefaultLoadPlanner()
+    theirs = planner.load_bytes
+
+    def load_bytes(read_item: Any, value: io.BytesIO) -> None:
+        _torch.torch().load(value, weights_only=True)  # raises where torch's own would run what it names
         value.seek(0)
-        super().load_bytes(read_item, value)
+        theirs(read_item, value)
+
+    planner.load_bytes = load_bytes
+    return planner
 
 
 def _flat(state: Any, place: str = "") -> dict[str, tuple[str, list[int]]]:
     """Names, dtypes and whole shapes of its tensors."""
-    if isinstance(state, torch.Tensor) or hasattr(state, "local_shards"):
+    if isinstance(state, _torch.torch().Tensor) or hasattr(state, "local_shards"):
         return {place: (_state.dtype_name(state.dtype), list(state.size()))}
     items = state.items() if isinstance(state, Mapping) else enumerate(state) if isinstance(state, (list, tuple)) else ()
     found = {}
@@ -149,7 +164,9 @@ class Shards:
     """What of a checkpoint is in parts, beside what it is to be loaded into."""
 
     def __init__(self, path: str, rename: Callable[[str], str], partial: Sequence[str]) -> None:
-        self.reader = _Reader(path)
+        from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+        self.reader = _reader(path)
         self.there = {name: (_state.dtype_name(row.properties.dtype), list(row.size))
                       for name, row in self.reader.read_metadata().state_dict_metadata.items() if isinstance(row, TensorStorageMetadata)}
         self.rename, self.partial = rename, partial
@@ -161,6 +178,8 @@ class Shards:
 
     def model(self, model: Any) -> list[str]:
         """All differences, one a line."""
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+
         found, state = self._below("model"), get_model_state_dict(model)
         names = {self.rename(name): name for name in found}  # as they are here -> as they are saved
         wanted, there = _flat(state), {self.rename(name): row for name, row in found.items()}
@@ -180,6 +199,8 @@ class Shards:
         return []
 
     def optimizer(self, key: str, model: Any, optimizer: Any) -> list[str]:
+        from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
         found, state = self._below(key), get_optimizer_state_dict(model, optimizer)
         saved = {}  # parameters as they are here -> as they are saved
         for place in found:
@@ -209,10 +230,12 @@ class Shards:
 
     def load(self) -> None:
         """All ranks call it."""
+        import torch.distributed.checkpoint as dcp
+
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # one process may load what many saved
             try:
-                dcp.load(self.state, storage_reader=self.reader, planner=_Planner())
+                dcp.load(self.state, storage_reader=self.reader, planner=_planner())
             except dcp.CheckpointException as why:
                 raise _told(why) from None
         for load in self.loads:
