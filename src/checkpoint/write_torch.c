@@ -43,7 +43,7 @@ static enum plim_status begin_record(struct torch_out *o, uint64_t bytes, struct
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(r.name, sizeof(r.name), fmt, ap);
+	(void)vsnprintf(r.name, sizeof(r.name), fmt, ap);
 	va_end(ap);
 	torch_record_begin(&o->scratch, &r);
 	st = send(o, &o->scratch, err);
