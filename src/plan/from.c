@@ -688,9 +688,10 @@ static enum plim_status doubt(struct reading *r)
 
 		if (s->option || !s->key || shown++ >= UNKNOWN_SHOWN)
 			continue;
-		sentence = arena_text(
-			r->arena, r->err, "%s%s%s%s", sentence, *sentence ? ", " : "", s->key,
-			s->tool == last ? "" : arena_text(r->arena, r->err, " (%s)", s->tool));
+		sentence = s->tool == last
+				   ? arena_text(r->arena, r->err, "%s, %s", sentence, s->key)
+				   : arena_text(r->arena, r->err, "%s%s%s (%s)", sentence,
+						*sentence ? ", " : "", s->key, s->tool);
 		last = s->tool;
 	}
 	if (sentence && shown > UNKNOWN_SHOWN)

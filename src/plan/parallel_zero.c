@@ -24,8 +24,10 @@ static uint64_t size_of(const struct builder *b, uint64_t given, uint64_t usual,
 {
 	double width = (double)b->m->towers[MODEL_TEXT].hidden;
 
+	double size = of_width * width * (squared ? width : 1);
+
 	if (given == PLAN_ZERO_AUTO)
-		return (uint64_t)(of_width * width * (squared ? width : 1));
+		return size < (double)MODEL_SIZE ? (uint64_t)size : MODEL_SIZE;
 	return given ? given : usual;
 }
 

@@ -17,10 +17,14 @@
 
 /* As PyTorch's profiler calls an optimizer's step. */
 static const char *const optimizer_classes[PLAN_OPTIMIZERS] = {
-	[PLAN_ADAMW] = "AdamW",          [PLAN_ADAMW_FUSED] = "AdamW",
-	[PLAN_ADAMW_LOOP] = "AdamW",     [PLAN_SGD] = "SGD",
-	[PLAN_SGD_MOMENTUM] = "SGD",     [PLAN_ADAFACTOR] = "Adafactor",
-	[PLAN_ADAMW_8BIT] = "AdamW8bit", [PLAN_ADAMW_PAGED] = "PagedAdamW",
+	[PLAN_ADAMW] = "AdamW",
+	[PLAN_ADAMW_FUSED] = "AdamW",
+	[PLAN_ADAMW_LOOP] = "AdamW",
+	[PLAN_SGD] = "SGD",
+	[PLAN_SGD_MOMENTUM] = "SGD",
+	[PLAN_ADAFACTOR] = "Adafactor",
+	[PLAN_ADAMW_8BIT] = "AdamW8bit",
+	[PLAN_ADAMW_PAGED] = "PagedAdamW",
 	[PLAN_ADAMW_PAGED_8BIT] = "PagedAdamW8bit",
 };
 
