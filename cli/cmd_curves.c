@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 struct curves_opts {
-	bool json, no_color, no_plot, series, brief, follow;
+	bool json, no_color, no_plot, series, brief, follow, redact;
 	const char *monitor, *patterns, *fail_on, *min_delta, *stop_file, *run, *output;
 	struct opt_list map;
 	int policy;
@@ -64,6 +64,9 @@ static const struct opt curves_opt[] = {
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "no-plot", curves_opts, no_plot, "no plot"),
 	OPT_FLAG('b', "brief", curves_opts, brief, "findings' titles only"),
+	OPT_FLAG(0, "redact", curves_opts, redact,
+		 "replace what names of runs, files and series have that not everybody's do; in "
+		 "the page and for --run, too"),
 	OPT_STYLE(curves_opts),
 	OPT_HEADING("Limits"),
 	OPT_BYTES('m', "max-memory", curves_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
@@ -284,6 +287,8 @@ static int follow(const struct curves_opts *o, const struct failing *failing, st
 			code = cmd_fail(&err);
 	}
 	free(told);
+	if (o->redact && !o->json && c->note_count)
+		cmd_say("%s", c->notes[c->note_count - 1]);
 	if (o->json && plim_curves_json(c, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	return code;
@@ -314,7 +319,7 @@ static int curves_run(const void *values, int argc, char **argv)
 	int code;
 
 	plim_curves_options_init(&options);
-	options.flags = o->follow ? PLIM_CURVES_GROWS : 0;
+	options.flags = (o->follow ? PLIM_CURVES_GROWS : 0) | (o->redact ? PLIM_CURVES_REDACT : 0);
 	options.stop_policy = (uint32_t)o->policy;
 	options.patience = o->patience == OPT_NONE ? PLIM_UNKNOWN : o->patience;
 	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;

@@ -259,8 +259,50 @@ def check_plans(folder, data):
             said_nothing("plan", path, *extra)
 
 
+def log_files(folder):
+    """Two runs: names of files, folders, series and tags, between words that are well known and glued to them."""
+    for run in (f"{SECRET}-a", f"b_{SECRET}"):
+        os.makedirs(os.path.join(folder, run, "checkpoint-300", f"{SECRET}.pt"))
+        with open(os.path.join(folder, run, f"{SECRET}_metrics.jsonl"), "w", encoding="utf-8") as f:
+            for i in range(80):
+                print(json.dumps({"step": 10 * i, "train/loss": 3 - i * 0.03 if i < 70 else float("nan"), f"{SECRET}/extra_loss": 2 - i * 0.01,
+                                  f"eval/{SECRET}_loss": 1 + (i - 30) ** 2 / 900, f"{SECRET}Acc": i / 100, "lr": 1e-4 * (i < 60),
+                                  f"plan{SECRET.upper()}": i, f"grad_norm_{SECRET}2": 1 + i % 3}), file=f)
+
+
+def curves_page(folder, *options):
+    out = os.path.join(folder, "curves.html")
+    lib.run("curves", folder, "-o", out, *options)
+    with open(out, encoding="utf-8") as f:
+        sections, rest = page_reader.sections_of(f.read())
+    os.unlink(out)
+    return [json.loads(s) for s in sections.values()], rest
+
+
+def check_curves(top):
+    """Also in the page, where a hash of a name would confirm a guess, and in what a command is handed."""
+    folder = os.path.join(top, f"{SECRET}_logs")
+    log_files(folder)
+    first = os.path.join(folder, f"{SECRET}-a", f"{SECRET}_metrics.jsonl")
+    for extra in ([], ["--series"], ["--brief"], ["--json"], ["--monitor", f"{SECRET}Acc"], ["--map", f"plan{SECRET.upper()}=memory"],
+                  ["--follow", "--fail-on", "overfit", "--run", 'echo "$PLIMSOLL_RUN $PLIMSOLL_TITLE"']):
+        said_nothing("curves", folder, *extra)
+        said_nothing("curves", first, *extra)
+    shown, hidden = (json.loads(lib.run("curves", folder, "--json", *o).stdout)["runs"][0] for o in ([], ["--redact"]))
+    known = [s["name"] for s in hidden["series"] if not any(c.isdigit() for c in s["name"])]
+    lib.expect(known == ["train/loss", "lr"] and len({s["name"] for s in hidden["series"]}) == len(shown["series"]), "curves: names", hidden["series"])
+    lib.expect([{**s, "name": 0} for s in shown["series"]] == [{**s, "name": 0} for s in hidden["series"]], "curves: numbers")
+    (shown, _), (hidden, rest) = curves_page(folder), curves_page(folder, "--redact")
+    lib.expect(SECRET in json.dumps(shown) and SECRET not in (rest + json.dumps(hidden)).lower(), "curves: the page lets it out")
+    lib.expect("redacted; kept are" in hidden[0]["notes"][-1] and not shown[0]["notes"], "curves: notes of the page", hidden[0]["notes"])
+    same = {c["quantity"] for c in shown[0]["curves"]} & {c["quantity"] for c in hidden[0]["curves"]}
+    lib.expect(len(shown[0]["curves"]) == 7 and len(same) == 2, "curves: hashes of names in the page", same)
+
+
 with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
     check_logs(top)
+with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
+    check_curves(top)
 with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
     check_checkpoints(top)
     check_plans(top, data)

@@ -18,7 +18,9 @@ extern "C" {
 #endif
 
 enum plim_curves_flags {
-	PLIM_CURVES_GROWS = 1 /* logs may be empty still: that is not an error */
+	PLIM_CURVES_GROWS = 1, /* logs may be empty still: that is not an error */
+	/* words in place of what names of runs, files and series have that not everybody's do */
+	PLIM_CURVES_REDACT = 2
 };
 
 struct plim_curves_options {
@@ -111,7 +113,7 @@ struct plim_curves_run {
 struct plim_curves {
 	struct plim_curves_run *runs;      /* in the order of the paths, by name within a folder */
 	size_t run_count;                  /* how many */
-	const char **notes;                /* what was left out */
+	const char **notes;                /* what was left out; redacted: what is kept */
 	size_t note_count;                 /* how many */
 	struct plim_curves_hidden *hidden; /* what owns the memory */
 };

@@ -467,7 +467,7 @@ class CurvesFields(Object):
     runs: list[CurvesRun]
     """in the order of the paths, by name within a folder"""
     notes: list[str]
-    """what was left out"""
+    """what was left out; redacted: what is kept"""
     _objects: ClassVar[dict[str, type[Object]]] = {"runs": CurvesRun}
 
 

@@ -59,6 +59,15 @@ static bool has_any(const struct words *w, const char *list)
 	return false;
 }
 
+/* Is the word in a list, words parted by spaces? */
+static bool in_list(const char *word, const char *list)
+{
+	struct words one = { .n = 1 };
+
+	(void)snprintf(one.at[0], WORD_BYTES, "%s", word);
+	return has_any(&one, list);
+}
+
 static const char evaluation[] = "val valid validation eval evaluation evaluate dev test heldout";
 static const char training[] = "train training tr";
 
@@ -92,13 +101,15 @@ static const struct {
 	  NULL, EVALUATION, PLIM_ROLE_METRIC },
 };
 
+static const char losses[] = "loss losses nll xent crossentropy bpb bpc";
+
 static enum plim_role role_of(const struct words *w, bool eval, bool train)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (has_any(w, rows[i].one) && (!rows[i].two || has_any(w, rows[i].two)) &&
 		    (rows[i].side == ANY || eval || !train))
 			return rows[i].role;
-	if (has_any(w, "loss losses nll xent crossentropy bpb bpc"))
+	if (has_any(w, losses))
 		return eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
 	return PLIM_ROLE_OTHER;
 }
@@ -172,6 +183,49 @@ bool series_is_epoch(const char *name, size_t n)
 					      NULL };
 
 	return is_word(name, n, epochs);
+}
+
+/* Further words of names that many programs log, and of the files and folders that they log to. */
+static const char others[] =
+	"accum accumulation actor adam adamw advantage advantages allocated approx aux auxiliary "
+	"backward bce beta beta1 beta2 bs buffer chosen ckpt class classifier cls clip clipfrac "
+	"clipped completion contrastive count cpu critic cuda current data decay decoder device "
+	"dfl discriminator disk distill dpo dropout duration encoder end env episode eps events "
+	"examples experts explained fake final forward fps fraction gb generator gib global gpu "
+	"grpo hours id images index input instance it iteration iterations iters kl l1 l2 label "
+	"last length lightning limit load local log logits logp logps logs margin margins max "
+	"mean median mem memory metric metrics mib min minutes mlm model moe momentum mse ndcg "
+	"network new num obj objective of optim optimizer out output outputs param parameters "
+	"params peak per percent policy pp ppo prediction process progress prompt queue rank rate "
+	"ratio real recon reconstruction reference regularization rejected reserved reward "
+	"rewards rollout router run runs samples scheduler seen seq sequence sequences sft size "
+	"speed start state std student sum system targets teacher tb tensorboard tfevents "
+	"throughput time to top trainer triplet update updates usage used validation value values "
+	"var variance version wall wandb warmup weight weights word words world z zero "
+	"bin bz2 checkpoint checkpoints csv default err gz history json jsonl mlruns offline "
+	"pt pth results safetensors slurm stderr stdout summary tsv txt xz zip zst";
+
+bool series_is_public_word(const char *word, size_t n)
+{
+	char low[WORD_BYTES];
+	size_t letters = n;
+	bool known = false;
+
+	while (letters && isdigit((unsigned char)word[letters - 1]))
+		letters--;
+	if (!letters || n >= sizeof(low))
+		return !letters;
+	for (size_t i = 0; i <= n; i++)
+		low[i] = (char)(i < n ? tolower((unsigned char)word[i]) : 0);
+	for (int whole = 1; whole >= 0 && !known; whole--) {
+		low[whole ? n : letters] = 0;
+		known = in_list(low, evaluation) || in_list(low, training) ||
+			in_list(low, losses) || in_list(low, neutral) || in_list(low, others);
+		for (size_t i = 0; !known && i < sizeof(rows) / sizeof(*rows); i++)
+			known = in_list(low, rows[i].one) ||
+				(rows[i].two && in_list(low, rows[i].two));
+	}
+	return known;
 }
 
 bool series_is_time(const char *name, size_t n)

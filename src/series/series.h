@@ -37,6 +37,9 @@ unsigned series_is_step(const char *name, size_t n);
 bool series_is_epoch(const char *name, size_t n);
 bool series_is_time(const char *name, size_t n);
 
+/* Is it one that names of everybody's series, runs and logs are made of: "loss", "eval", "checkpoint", "top5", "17"? */
+bool series_is_public_word(const char *word, size_t n);
+
 /* ---- what is kept of a series while it is watched: plain data, saved as it is ---- */
 
 /* Neighbouring values as one. */
@@ -107,6 +110,8 @@ struct series_monitor {
 	uint32_t stop_on;            /* bits 1 << id */
 	uint32_t lost;               /* findings beyond SERIES_FINDINGS */
 	struct plim_early_stop stop; /* patience PLIM_UNKNOWN: none */
+	const char *const *shown;    /* names to tell in place of the first ones of `names` */
+	size_t shown_count;          /* how many; shown is NULL: they are told as they are */
 };
 
 void series_monitor_init(struct series_monitor *m, struct mem *mem);
@@ -123,6 +128,14 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 
 /* A resume at `step`: what is known of steps from there on is forgotten. */
 void series_monitor_rewind(struct series_monitor *m, double step);
+
+/* The name of a series as it is told. */
+static inline const char *series_told_name(const struct series_monitor *m, uint32_t series)
+{
+	if (m->shown)
+		return series < m->shown_count ? m->shown[series] : "?";
+	return series < m->names.n ? intern_text(&m->names, series) : "?";
+}
 
 /* Does the finding count: of a series that matters, not taken back? */
 bool series_finding_counts(const struct series_monitor *m, const struct series_finding *f);

@@ -44,11 +44,6 @@ const char *series_value_text(char *buffer, double value)
 			snprintf(w->fix[w->fix_count++], sizeof(w->fix[0]), __VA_ARGS__); \
 	} while (0)
 
-static const char *name_of(const struct series_monitor *m, uint32_t series)
-{
-	return series < m->names.n ? intern_text(&m->names, series) : "?";
-}
-
 static const struct series_watch *with_role(const struct series_monitor *m, enum plim_role role)
 {
 	for (size_t i = 0; i < m->watches.n; i++)
@@ -81,7 +76,7 @@ static void tell_finite(const struct series_monitor *m, const struct series_find
 {
 	const struct series_watch *s = &m->watches.at[f->series];
 	const char *what = f->id == PLIM_CURVES_NAN ? "NaN" : "infinite";
-	const char *name = name_of(m, f->series);
+	const char *name = series_told_name(m, f->series);
 
 	if (f->kind == 1) {
 		TITLE("'%.80s' is 0 from step %s on because the losses are NaN", name, S(f->step));
@@ -90,7 +85,8 @@ static void tell_finite(const struct series_monitor *m, const struct series_find
 		     "logging_nan_inf_filter leaves of NaN",
 		     V(f->number[0]), s->zero_run);
 		if (f->other != SERIES_NONE)
-			SHOW("'%.80s' is not finite in the same steps", name_of(m, f->other));
+			SHOW("'%.80s' is not finite in the same steps",
+			     series_told_name(m, f->other));
 		FIX("set logging_nan_inf_filter=False to see it as it happens");
 		fix_nan(m, f, w);
 		return;
@@ -117,7 +113,7 @@ static void tell_spike(const struct series_monitor *m, const struct series_findi
 {
 	bool bump = f->kind == 2, back = !isnan(f->end);
 
-	TITLE("'%.80s' %s from %s to %s at step %s%s", name_of(m, f->series),
+	TITLE("'%.80s' %s from %s to %s at step %s%s", series_told_name(m, f->series),
 	      bump ? "rises" : "jumps", V(f->number[1]), V(f->number[0]), S(f->step),
 	      back           ? ", and comes back"
 	      : f->kind == 1 ? " and stays up"
@@ -147,8 +143,9 @@ static void tell_spike(const struct series_monitor *m, const struct series_findi
 static void tell_diverged(const struct series_monitor *m, const struct series_finding *f,
 			  struct series_words *w)
 {
-	TITLE("'%.80s' rises from %s to %s after step %s%s", name_of(m, f->series), V(f->number[1]),
-	      V(f->number[0]), S(f->step), isnan(f->end) ? "" : ", and comes back");
+	TITLE("'%.80s' rises from %s to %s after step %s%s", series_told_name(m, f->series),
+	      V(f->number[1]), V(f->number[0]), S(f->step),
+	      isnan(f->end) ? "" : ", and comes back");
 	SHOW("the mean of the latest parts of the log is %.2f times the lowest such mean (rule: "
 	     "over "
 	     "1.2, and over 6 standard errors)",
@@ -165,9 +162,10 @@ static void tell_explosion(const struct series_monitor *m, const struct series_f
 {
 	TITLE("gradients grow to %s at step %s%s", V(f->number[0]), S(f->step),
 	      f->kind == 1 ? ", before the loss is lost" : "");
-	SHOW("the median of '%.80s' before is %s", name_of(m, f->series), V(f->number[1]));
+	SHOW("the median of '%.80s' before is %s", series_told_name(m, f->series), V(f->number[1]));
 	if (f->other != SERIES_NONE)
-		SHOW("'%.80s' breaks within the next logs (see there)", name_of(m, f->other));
+		SHOW("'%.80s' breaks within the next logs (see there)",
+		     series_told_name(m, f->other));
 	if (!isnan(f->end))
 		SHOW("they are back at step %s", S(f->end));
 	FIX("clip at about the median: torch.nn.utils.clip_grad_norm_(..., max_norm=%s)",
@@ -180,16 +178,17 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 {
 	const struct series_watch *metric = with_role(m, PLIM_ROLE_METRIC);
 
-	TITLE("'%.80s' is best at step %s (%s) and %s %s since", name_of(m, f->series), S(f->step),
-	      V(f->number[1]), isnan(f->end) ? "has risen to" : "had risen to", V(f->number[0]));
+	TITLE("'%.80s' is best at step %s (%s) and %s %s since", series_told_name(m, f->series),
+	      S(f->step), V(f->number[1]), isnan(f->end) ? "has risen to" : "had risen to",
+	      V(f->number[0]));
 	SHOW("it could be said at step %s, %s evaluations behind the best", S(f->detected),
 	     S(f->number[3]));
 	if (f->kind == 0 && f->other != SERIES_NONE)
 		SHOW("'%.80s' goes on falling: %s around the best evaluation, %s then",
-		     name_of(m, f->other), V(f->number[4]), V(f->number[5]));
+		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else if (f->kind == 2 && f->other != SERIES_NONE)
 		SHOW("'%.80s' does not rise with it: %s around the best evaluation, %s then",
-		     name_of(m, f->other), V(f->number[4]), V(f->number[5]));
+		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else
 		SHOW("no training loss is logged beside it, so this may also be divergence");
 	if (!isnan(f->end))
@@ -205,7 +204,7 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 static void tell_collapse(const struct series_monitor *m, const struct series_finding *f,
 			  struct series_words *w)
 {
-	const char *name = name_of(m, f->series);
+	const char *name = series_told_name(m, f->series);
 
 	switch (f->kind) {
 	case 0:
@@ -241,7 +240,7 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 static void tell_plateau(const struct series_monitor *m, const struct series_finding *f,
 			 struct series_words *w)
 {
-	const char *name = name_of(m, f->series);
+	const char *name = series_told_name(m, f->series);
 
 	if (f->kind == 1)
 		TITLE("'%.80s' does not fall: %s at first, %s at step %s", name, V(f->number[4]),
@@ -268,7 +267,7 @@ static void tell_plateau(const struct series_monitor *m, const struct series_fin
 static void tell_skips(const struct series_monitor *m, const struct series_finding *f,
 		       struct series_words *w)
 {
-	const char *name = name_of(m, f->series);
+	const char *name = series_told_name(m, f->series);
 
 	if (f->kind == 0)
 		TITLE("the GradScaler skips %.0f %% of the steps from step %s on",
@@ -291,7 +290,7 @@ static void tell_memory(const struct series_monitor *m, const struct series_find
 {
 	double steps = f->number[2] - f->number[4];
 
-	TITLE("'%.80s' grows from %s to %s between steps %s and %s", name_of(m, f->series),
+	TITLE("'%.80s' grows from %s to %s between steps %s and %s", series_told_name(m, f->series),
 	      V(f->number[1]), V(f->number[0]), S(f->number[4]), S(f->number[2]));
 	if (steps > 0)
 		SHOW("that is %s every 1,000 steps; the smallest values of six parts rise one "
@@ -305,7 +304,7 @@ static void tell_memory(const struct series_monitor *m, const struct series_find
 static void tell_rate(const struct series_monitor *m, const struct series_finding *f,
 		      struct series_words *w)
 {
-	const char *name = name_of(m, f->series);
+	const char *name = series_told_name(m, f->series);
 
 	if (f->kind == 1) {
 		TITLE("'%.80s' is negative (%s) at step %s", name, V(f->number[0]), S(f->step));

@@ -341,7 +341,7 @@ export interface CurvesRun {
 
 export interface Curves {
 	runs: CurvesRun[]; // in the order of the paths, by name within a folder
-	notes: string[]; // what was left out
+	notes: string[]; // what was left out; redacted: what is kept
 }
 
 export interface WatchNow {

@@ -55,14 +55,15 @@ static void put_curve(struct json_out *j, const struct series_run *r, uint32_t s
 		      uint32_t number, size_t every)
 {
 	struct series_bucket at[SERIES_BUCKETS];
-	const struct series_watch *w = &r->monitor.watches.at[series];
+	const char *name = series_told_name(&r->monitor, series);
 	size_t n = thin(&r->curves.at[series], every, at);
 	bool thinned = false;
 	char key[20];
 
 	for (size_t i = 0; i < n; i++)
 		thinned |= at[i].n > 1;
-	snprintf(key, sizeof(key), "%016llx", (unsigned long long)w->key);
+	snprintf(key, sizeof(key), "%016llx",
+		 (unsigned long long)series_name_of(name, strlen(name)).key);
 	json_object(j, NULL, JSON_LINE);
 	json_u64(j, "series", number);
 	json_string(j, "quantity", key);
@@ -109,7 +110,7 @@ static void put_curves(struct json_out *j, const struct series_run *r, size_t ev
 
 static const char *name_or_null(const struct series_run *r, uint32_t series)
 {
-	return series == SERIES_NONE ? NULL : intern_text(&r->monitor.names, series);
+	return series == SERIES_NONE ? NULL : series_told_name(&r->monitor, series);
 }
 
 static enum plim_status add_run(struct page *p, const struct plim_curves *c, size_t i, size_t every,

@@ -77,6 +77,7 @@ static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 			  "%llu TensorBoard file%s of runs whose trainer_state.json was read: the "
 			  "same values; name one to read it instead",
 			  (unsigned long long)h->set.left_out, h->set.left_out == 1 ? "" : "s");
+	curves_tell_kept(h, &notes);
 	return st ? st : lines_keep(&notes, &c->notes, &c->note_count);
 }
 
@@ -168,6 +169,7 @@ enum plim_status plim_curves_open(const char *const *paths, size_t n,
 	host_mem_init(&h->mem, h->given.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	arena_init(&h->kept, &h->mem);
+	intern_init(&h->words, &h->mem);
 	series_set_init(&h->set, &h->mem, &h->options);
 	st = n ? take_options(h, paths, n, err) : err_set(err, PLIM_E_ARG, "no path was given");
 	if (!st)
@@ -190,6 +192,7 @@ void plim_curves_free(struct plim_curves *c)
 	series_patterns_free(h->patterns);
 	arena_release(&h->arena);
 	arena_release(&h->kept);
+	intern_release(&h->words);
 	free(h);
 	free(c);
 }

@@ -25,7 +25,7 @@ static enum plim_status fill_series(struct filling *f)
 
 		if (!w->points)
 			continue;
-		*s++ = (struct plim_curves_series){ .name = intern_text(&m->names, i),
+		*s++ = (struct plim_curves_series){ .name = series_told_name(m, i),
 						    .role = w->role,
 						    .role_given = f->r->curves.at[i].role_given,
 						    .points = w->points,
@@ -152,7 +152,7 @@ static enum plim_status fill_findings(struct filling *f)
 		to->confidence = x->confidence;
 		to->detected_step = x->detected;
 		to->end_step = x->end;
-		to->series = intern_text(&m->names, x->series);
+		to->series = series_told_name(m, x->series);
 		series_tell(m, x, &words);
 		st = put_words(f, to++, &words);
 	}
@@ -209,7 +209,7 @@ static enum plim_status fill_best(struct filling *f, uint32_t series)
 	if (series == SERIES_NONE)
 		return PLIM_OK;
 	w = &f->r->monitor.watches.at[series];
-	b->series = intern_text(&f->r->monitor.names, series);
+	b->series = series_told_name(&f->r->monitor, series);
 	b->value = series_best_value(w);
 	b->step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
 	if (isnan(b->step))
@@ -299,11 +299,16 @@ enum plim_status curves_fill_run(struct plim_curves_hidden *h, struct series_run
 				       .seconds = r->last_time - r->first_time };
 	if (isnan(o->seconds))
 		o->seconds = r->runtime;
+	st = st ? st : curves_hide_path(h, &o->name, err);
+	st = st ? st : curves_hide_path(h, &o->source, err);
+	st = st ? st : curves_hide_series(h, &r->monitor, err);
 	st = st ? st : fill_series(&f);
 	st = st ? st : fill_best(&f, monitored);
 	st = st ? st : fill_policies(&f, monitored);
 	st = st ? st : fill_findings(&f);
 	st = st ? st : fill_back(&f);
+	st = st ? st : curves_hide_path(h, &o->best.checkpoint, err);
+	st = st ? st : curves_hide_path(h, &o->go_back.checkpoint, err);
 	for (size_t i = 0; i < r->notes.n; i++)
 		lines_add(&notes, "%s", r->notes.at[i]);
 	st = st ? st : lines_keep(&notes, &o->notes, &o->note_count);

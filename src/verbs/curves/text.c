@@ -170,6 +170,13 @@ static void put_plot(struct text *t, const struct plot *p)
 		    ends[1]);
 }
 
+static void put_curve_name(struct text *t, const struct series_monitor *m, uint32_t series)
+{
+	const char *name = series_told_name(m, series);
+
+	text_name_fit(t, name, strlen(name), 24, TEXT_CUT_LEFT);
+}
+
 static void plot_run(struct text *t, const struct series_run *r, const struct plim_curves_run *o)
 {
 	const struct series_monitor *m = &r->monitor;
@@ -199,13 +206,11 @@ static void plot_run(struct text *t, const struct series_run *r, const struct pl
 	text_printf(t, "%*s  ", LABEL, "");
 	if (curves[0]) {
 		text_puts(t, t->style.utf8 ? "\xe2\xa0\xa4 " : ". ");
-		text_name_fit(t, intern_text(&m->names, m->train),
-			      strlen(intern_text(&m->names, m->train)), 24, TEXT_CUT_LEFT);
+		put_curve_name(t, m, m->train);
 	}
 	if (curves[1]) {
 		text_puts(t, curves[0] ? "   o " : "o ");
-		text_name_fit(t, intern_text(&m->names, m->val),
-			      strlen(intern_text(&m->names, m->val)), 24, TEXT_CUT_LEFT);
+		put_curve_name(t, m, m->val);
 	}
 	text_puts(t, "\n");
 }
@@ -490,6 +495,6 @@ enum plim_status plim_curves_text(const struct plim_curves *c, unsigned flags,
 		put_run(&t, c->hidden->set.runs.at[i], &c->runs[i],
 			flags | (c->run_count > 4 ? PLIM_CURVES_TEXT_BRIEF : 0));
 	}
-	out_list(&t, "Left out", c->notes, c->note_count);
+	out_list(&t, "Notes on the whole", c->notes, c->note_count);
 	return out_text(&t, write, ctx, err);
 }
