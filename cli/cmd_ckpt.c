@@ -659,14 +659,14 @@ static const struct opt last_opt[] = {
 	OPT_FLAG('j', "json", ckpt_opts, json,
 		 "print JSON (schema ckpt_last/2) instead of the path"),
 	OPT_FLAG(0, "redact", ckpt_opts, redact,
-		 "with --json: words in place of names that public checkpoints do not have"),
+		 "words in place of names that public checkpoints do not have"),
 	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
 	OPT_MEMORY,
 	OPT_END
 };
 
 /* The path for scripts on stdout; what happened for people on stderr. */
-static void tell_last(const struct plim_ckpt_last *l)
+static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 {
 	for (size_t i = 0; i < l->candidate_count; i++) {
 		const struct plim_ckpt_candidate *c = &l->candidates[i];
@@ -681,6 +681,8 @@ static void tell_last(const struct plim_ckpt_last *l)
 		printf("%s\n", l->last_good);
 	else
 		cmd_say("%s: none of %zu checkpoints is good", l->folder, l->candidate_count);
+	if (redacted)
+		cmd_say("redacted; kept are numbers, and words that public checkpoints have");
 }
 
 static int last_run(const void *values, int argc, char **argv)
@@ -703,9 +705,6 @@ static int last_run(const void *values, int argc, char **argv)
 	(void)argc;
 	if (o->dry_run && o->keep == OPT_NONE)
 		return cmd_usage("--dry-run is only for --keep");
-	if (o->redact && !o->json)
-		return cmd_usage("a path is for scripts, which need it as it is: --redact is only "
-				 "for --json");
 	code = allowed(o, &allow);
 	options.allow = allow;
 	if (!code && plim_ckpt_last_good(argv[0], &options, &l, &err))
@@ -715,7 +714,7 @@ static int last_run(const void *values, int argc, char **argv)
 		return code;
 	code = l->last_good ? CMD_DONE : CMD_FAILED;
 	if (!o->json)
-		tell_last(l);
+		tell_last(l, o->redact);
 	else if (plim_ckpt_last_json(l, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	plim_ckpt_last_free(l);
