@@ -2,7 +2,7 @@
 """traces.py PLIMSOLL DATA: committed traces (plan --trace on a machine without a GPU) beside runs that were measured.
 
 DATA/traces/NAME.json.gz are traces of the rows NAME of DATA/plan.jsonl.xz, of families that have tables: each phase's peak,
-and the tables' plan of the same run; and of DATA/plan_traced.jsonl.xz, of families that have none.  They are replayed here without Python's torch; the tracer itself is tested in the second part of CI.
+and the tables' plan of the same run; and of DATA/plan_traced.jsonl.xz, of families that have none; of DATA/plan_ranks.jsonl, of two GPUs.  They are replayed here without Python's torch; the tracer itself is tested in the second part of CI.
 """
 import glob
 import json
@@ -27,7 +27,13 @@ def measured():
                 rows.update((row["spec"]["name"], row) for row in map(json.loads, f))
     with lzma.open(os.path.join(data, "plan_traced.jsonl.xz"), "rt") as f:
         rows.update((row["name"], {**row, "n_params": row["parameters"]}) for row in map(json.loads, f))
+    rows.update((row["name"], {**row, "n_params": row["parameters"]}) for row in lines("plan_ranks.jsonl"))
     return rows
+
+
+def lines(name):
+    with open(os.path.join(data, name), encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
 
 
 def plan(*arguments):
@@ -51,8 +57,7 @@ def check(what, got, expected, most):
 
 def blind():
     """Models that were planned before they were measured (docs/trace.md): the table's numbers."""
-    with open(os.path.join(data, "plan_blind.jsonl"), encoding="utf-8") as f:
-        rows = [json.loads(line) for line in f]
+    rows = lines("plan_blind.jsonl")
     for convolutions in (False, True):
         off = sorted(abs(r["planned_peak"] / r["measured_peak"] - 1) for r in rows if r["convolutions"] is convolutions)
         print(f"planned blind, with{'' if convolutions else 'out'} convolutions: {len(off)} models, median {statistics.median(off):.2%}, "
@@ -60,6 +65,17 @@ def blind():
         if statistics.median(off) > 0.0015:
             failures.append("the table of models planned blind does not hold")
     for r in rows:
+        if r["parameters"] != r["planned_parameters"]:
+            failures.append(f"{r['name']}: {r['planned_parameters']} parameters, not {r['parameters']}")
+
+
+def ranks():
+    """Jobs of two GPUs: the requests were traced before the runs, and went through the planner's allocator after them."""
+    for r in lines("plan_ranks.jsonl"):
+        requested, planned = (r[k] / r["measured_peak"] - 1 for k in ("requested_peak", "planned_peak"))
+        print(f"{r['name']}, {r['parallel']}, rank {r['rank']}: {r['measured_peak'] / 2**20:,.1f} MiB measured; requests alone {requested:+.2%}, "
+              f"through the allocator {planned:+.2%}")
+        check(f"{r['name']}, rank {r['rank']}", r["planned_peak"], r["measured_peak"], 0.0025)
         if r["parameters"] != r["planned_parameters"]:
             failures.append(f"{r['name']}: {r['planned_parameters']} parameters, not {r['parameters']}")
 
@@ -95,6 +111,7 @@ def main():
         failures.append("the traces are larger than 300 KiB")
     print(f"{len(files)} traces, worst peak {worst:.2%} off what was measured")
     blind()
+    ranks()
     print("\n".join(failures))
     return bool(failures)
 
