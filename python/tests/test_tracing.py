@@ -1,4 +1,5 @@
 """plan(module, batch) and plan --trace: PyTorch on fake tensors, without a GPU, against what is known of each request."""
+import json
 import os
 import subprocess
 import sys
@@ -137,6 +138,40 @@ def test_a_plan_of_a_module():
     made = plimsoll.plan(net, torch.empty(4, 3, 64, 64), memory="4GiB")
     assert made.fits is True and made.model.parameters == 3 * 16 * 9 + 16 + 32
     assert made.peak.basis == "assumed"
+
+
+def test_recurrent_layers_keep_what_cudnn_keeps():
+    from plimsoll.tracing import recurrent
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "..", "..", "tests", "data", "cudnn_rnn.json"), encoding="utf-8") as f:
+        rows = json.load(f)  # measured on an H100 with PyTorch 2.11
+    modes = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh"}
+    assert len(rows) == 72
+    for kind, time, batch, _, hidden, layers, ways, dropout, size, kept, _ in rows:
+        mode = recurrent.MODES[modes[kind]]
+        assert recurrent.reserve_bytes(mode, time * batch, hidden, layers, ways, dropout > 0, size) == kept
+    for kind, time, batch, width, hidden, layers, ways, dropout, size, kept, gradients in rows[20:22] + rows[47:48] + rows[71:]:
+        dtype = torch.float32 if size == 4 else torch.bfloat16
+        net = getattr(torch.nn, kind)(width, hidden, layers, bidirectional=ways == 2, dropout=dropout, dtype=dtype)
+        trace = loop.trace_module(net, torch.empty(time, batch, width, dtype=dtype), loop.Options(steps=1, precision="fp32"))
+        sizes = [e for e in trace.events if e > 0]
+        made = [n for n, o in zip(sizes, trace.operator) if trace.operators[o] == "_cudnn_rnn"]
+        state = layers * ways * batch * hidden * size
+        assert made == [time * batch * hidden * ways * size, state, *([state] if kind == "LSTM" else []), kept,
+                        *([gradients] if size == 2 else [])]
+        back = [n for n, o in zip(sizes, trace.operator) if trace.operators[o] == "_cudnn_rnn_backward"]
+        assert gradients in back and not any("mkldnn" in o for o in trace.operators)
+
+
+def test_recurrent_layers_by_mode():
+    """Without training nothing is kept; projections and packed sequences are not of what was measured."""
+    def operators(net, *inputs, **options):
+        return loop.trace_module(net, inputs, loop.Options(steps=1, precision="fp32", **options))
+    trace = operators(torch.nn.GRU(32, 64, batch_first=True).eval(), torch.empty(8, 16, 32), task="infer")
+    sizes = [e for e in trace.events if e > 0]
+    made = [n for n, o in zip(sizes, trace.operator) if trace.operators[o] == "_cudnn_rnn"]
+    assert made[:2] == [8 * 16 * 64 * 4, 8 * 64 * 4]
+    assert "_cudnn_rnn" not in operators(torch.nn.LSTM(32, 64, proj_size=16), torch.empty(8, 16, 32)).operators
 
 
 def test_a_script_as_it_is(tmp_path):

@@ -541,8 +541,8 @@ static bool has_operator(const struct plan_traced *t, const char *begins)
 
 /*
  * How far traces were off where runs were measured (docs/trace.md), and what shows which of them a trace is like: 0.5 % and
- * less, but for what cuDNN takes beside: workspaces of convolutions (up to 2 % more was measured) and what recurrent layers
- * keep (8 % more).  The first that fits counts.
+ * less, but for what cuDNN takes beside: workspaces of convolutions (up to 2 % more was measured) and of recurrent
+ * layers; of kept traces that have these from the CPU, what they keep as well (8 % more).  The first that fits counts.
  */
 static const struct likeness {
 	const char *operator; /* begins so; NULL: any */
@@ -556,6 +556,7 @@ static const struct likeness {
 	{ "compiled graph", 250, 150,
 	  "traced through AOTAutograd's graphs: what Inductor fuses and reuses beyond that is not "
 	  "known" },
+	{ "_cudnn_rnn", 50, 250, "traced: cuDNN's workspace of recurrent layers is not known" },
 	{ "mkldnn_rnn_layer", 50, 250,
 	  "traced: what cuDNN keeps of recurrent layers is not known; 8 % more was measured" },
 	{ "convolution", 50, 150, "traced: cuDNN's workspaces of convolutions are not known" },

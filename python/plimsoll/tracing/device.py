@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from . import fused, ranks
+from . import fused, ranks, recurrent
 from .compiled import graphed
 from .engine import DispatchMode, Gate, Recorder
 
@@ -325,6 +325,7 @@ def _autocast_lists() -> Any:
         for key in ("AutogradCPU", "CPU"):  # what calls it from C++, the plain attention, is to have the card's kernel as well
             library.impl("dropout", _dropout, key, allow_override=True)
         fused.register(library)
+        recurrent.register(library)
     return library
 
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import fused, tables
+from . import fused, recurrent, tables
 from .packed import CATEGORIES, Trace
 
 aten = torch.ops.aten
@@ -208,6 +208,7 @@ VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.
 GROUPED: Any = getattr(getattr(aten, "_grouped_mm", None), "default", None)  # from 2.8 on
 EFFICIENT_BACKWARD = aten._scaled_dot_product_efficient_attention_backward.default
 DRAWS = {aten.rand.default}
+RULES = {**fused.RULES, **recurrent.RULES}
 VALUES_MOST = 20_000  # of a phase; a mixture of experts asks a few times for each expert
 
 
@@ -247,8 +248,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """By the fake mode; but for what its rules have otherwise than the card."""
-        if func in fused.RULES:
-            return fused.RULES[func](*args, **kwargs)
+        if func in RULES:
+            return RULES[func](*args, **kwargs)
         if func is GROUPED and args[0].dtype is not torch.bfloat16:  # the rule knows one dtype, the card all
             like = func(*(torch.empty_like(t, dtype=torch.bfloat16) for t in args[:2]), *args[2:], **kwargs)
             return torch.empty_strided(like.shape, like.stride(), dtype=args[0].dtype)
