@@ -526,7 +526,9 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 		  "--beams, --cache or --no-cache" },
 		{ o->extra_tensors.n || o->residents != OPT_NONE, false,
 		  "--extra-tensor or --resident" },
-		{ o->tp != OPT_NONE || o->pp != OPT_NONE, false, "--tp or --pp" },
+		{ o->tp != OPT_NONE || o->pp != OPT_NONE, false,
+		  "--tp or --pp: without --trace, tables do: plan CONFIG --gpus N --tp N; a trace "
+		  "does --parallel fsdp2 or ddp" },
 		{ (o->gpus != OPT_NONE && o->gpus > 1) || o->parallel, true,
 		  "--gpus or --parallel" },
 		{ o->from.n || o->lora_dropout, false, "--from or --lora-dropout" },

@@ -1,6 +1,7 @@
 """plan(module, batch) and plan --trace: PyTorch on fake tensors, without a GPU, against what is known of each request."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -494,6 +495,33 @@ def test_ddp_keeps_its_buckets_beside_the_gradients():
     assert left["bwd0"] == 16 + 16 + 16   # and gradients
     assert left["opt1"] == 16 + 16 + 16 + 32 and left["zero1"] == 16 + 16 + 32
     assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize("code, told", [
+    ("from torch.distributed.fsdp import FullyShardedDataParallel as F; F(net)",
+     "FSDP1 is not traced: fully_shard of FSDP2 is; or plimsoll plan CONFIG --gpus 2 --parallel fsdp1"),
+    ("from torch.distributed.tensor.parallel import parallelize_module as p; p(net, None, {})",
+     "tensor parallelism is not traced: plimsoll plan CONFIG --gpus 2 --tp 2"),
+    ("from torch.distributed.pipelining import PipelineStage as P; P(net, 0, 2, 'cuda')",
+     "pipeline parallelism is not traced: plimsoll plan CONFIG --gpus 2 --pp 2"),
+])
+def test_what_is_not_traced_of_several_gpus_says_what_is(tmp_path, code, told):
+    from plimsoll.tracing import script
+    path = tmp_path / "train.py"
+    path.write_text("import torch\ntorch.distributed.init_process_group('nccl')\nnet = torch.nn.Linear(8, 8).cuda()\n" + code + "\n")
+    arguments = sys.argv
+    try:
+        with pytest.raises(ValueError, match=re.escape(told)):
+            script.trace_script(["torchrun", "--nproc-per-node", "2", str(path)], loop.Options())
+    finally:
+        sys.argv = arguments
+
+
+def test_other_ways_of_sharing_name_the_tables(monkeypatch):
+    from plimsoll.tracing import ranks
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match="plimsoll plan CONFIG --gpus 4 --parallel fsdp1"):
+        ranks.shard(torch.nn.Linear(8, 8), "fsdp1", None)
 
 
 def test_fsdp2_shards_and_gathers_layer_by_layer():

@@ -209,6 +209,36 @@ def _for_real(plain: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+# What would be traced wrong: its shards are emptied and filled, or sent, where no dispatch shows it.
+NEXT = "plimsoll plan CONFIG --gpus {size} {option} plans it from tables, without the script"
+REFUSED: tuple[tuple[str, str, str, str], ...] = (
+    ("torch.distributed.fsdp", "FullyShardedDataParallel", "FSDP1 is not traced: fully_shard of FSDP2 is; or ", "--parallel fsdp1"),
+    ("torch.distributed.tensor.parallel", "parallelize_module", "tensor parallelism is not traced: ", "--tp {size}"),
+    ("torch.distributed.pipelining", "PipelineStage", "pipeline parallelism is not traced: ", "--pp {size}"),
+)
+
+
+def _refusing(text: str) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ValueError(text)
+    return refuse
+
+
+def _refusals() -> list[tuple[Any, str, Any]]:
+    """In a job of several ranks; of one alone nothing is shared."""
+    size, found = int(os.environ.get("WORLD_SIZE", "1")), list[tuple[Any, str, Any]]()
+    for module, name, text, option in REFUSED if size > 1 else ():
+        try:
+            owner = importlib.import_module(module)
+        except ImportError:  # a release that has it not
+            continue
+        thing: Any = getattr(owner, name, None)
+        refuse = _refusing(text + NEXT.format(size=size, option=option.format(size=size)))
+        if thing is not None:
+            found.append((thing, "__init__", refuse) if isinstance(thing, type) else (owner, name, refuse))
+    return found
+
+
 def patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     """What stands in for streams, and where there is torch.distributed for its C++."""
     cuda: Any = torch.cuda
@@ -227,7 +257,7 @@ def patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     mesh, made = meshes.DeviceMesh, _for_real(meshes.init_device_mesh)
     found += [(meshes, "init_device_mesh", made), (distributed, "init_device_mesh", made)]
     found += [(mesh, name, _for_real(getattr(mesh, name))) for name in ("__init__", "__getitem__", "_flatten", "_unflatten") if name in vars(mesh)]
-    return [*found, (distributed, "init_process_group", _begin(distributed.init_process_group)), (distributed, "Reducer", Reducer), (distributed, "Logger", Logger),
+    return [*found, *_refusals(), (distributed, "init_process_group", _begin(distributed.init_process_group)), (distributed, "Reducer", Reducer), (distributed, "Logger", Logger),
             (distributed, "_compute_bucket_assignment_by_size", _assign), (distributed, "_broadcast_coalesced", _broadcast(r)),
             (parallel, "_verify_param_shape_across_processes", nothing), (distributed, "barrier", nothing),
             (distributed, "destroy_process_group", nothing)]
@@ -272,11 +302,12 @@ def _blocks(model: Any) -> list[torch.nn.Module]:
 
 def shard(model: Any, how: str, mixed: torch.dtype | None) -> Any:
     """The model as `--parallel` says: whole in DDP, or each block and the rest sharded."""
+    if how not in ("ddp", "fsdp2", "fsdp2-zero2"):
+        raise ValueError(f"--parallel {how} is not traced; known are ddp, fsdp2 and fsdp2-zero2 (fully_shard). From tables, without --trace: "
+                         f"plimsoll plan CONFIG --gpus {os.environ.get('WORLD_SIZE', '1')} --parallel {how}")
     torch.distributed.init_process_group()
     if how == "ddp":
         return torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])
-    if how not in ("fsdp2", "fsdp2-zero2"):
-        raise ValueError(f"--parallel {how} is not traced; known are ddp, fsdp2 and fsdp2-zero2")
     fsdp: Any = importlib.import_module("torch.distributed.fsdp")
     mesh = importlib.import_module("torch.distributed.device_mesh").init_device_mesh("cuda", (torch.distributed.get_world_size(),))
     policy = fsdp.MixedPrecisionPolicy(param_dtype=mixed) if mixed else fsdp.MixedPrecisionPolicy()
