@@ -1,14 +1,17 @@
 /* One builder, fed by the JSON reader or by libyaml's events. */
 #include "nested.h"
 
+#include "intern.h"
 #include "json.h"
 
 #include <ctype.h>
+#include <strings.h>
 #include <yaml.h>
 
 struct level {
-	size_t length; /* of the path that leads to it */
-	size_t value;  /* its own row, SIZE_MAX of the outermost */
+	size_t length;   /* of the path that leads to it */
+	size_t value;    /* its own row, SIZE_MAX of the outermost */
+	uint64_t serial; /* of all containers of the file */
 	bool is_list;
 	bool has_key; /* of an object: the next value is that key's */
 };
@@ -16,7 +19,10 @@ struct level {
 struct builder {
 	struct nested *out;
 	struct plim_err *err;
-	const char *name; /* of the file */
+	const char *name;   /* of the file */
+	struct intern seen; /* keys, each behind its object's serial number */
+	uint64_t serial;
+	uint64_t at; /* of the key that is read: a line of YAML, an offset in JSON */
 	struct level levels[NESTED_DEPTH];
 	unsigned depth;
 	size_t length;
@@ -33,13 +39,35 @@ static struct level *top(struct builder *b)
 	return b->depth ? &b->levels[b->depth - 1] : NULL;
 }
 
+/* Readers take the last of two alike, some the first: neither is what is planned. */
+static enum plim_status see_key(struct builder *b, const char *key, size_t n)
+{
+	char bytes[sizeof(uint64_t) + NESTED_PATH];
+	uint32_t id;
+
+	memcpy(bytes, &top(b)->serial, sizeof(uint64_t));
+	memcpy(bytes + sizeof(uint64_t), key, n);
+	n += sizeof(uint64_t);
+	if (intern_find(&b->seen, bytes, n) != INTERN_NONE)
+		return err_set(b->err, PLIM_E_FORMAT,
+			       "'%.200s' is no configuration: the key '%.80s' is there a second "
+			       "time at %s %llu",
+			       b->name, key, b->out->yaml ? "line" : "byte",
+			       (unsigned long long)b->at);
+	return intern_add(&b->seen, bytes, n, &id, b->err);
+}
+
 static enum plim_status put_key(struct builder *b, const char *key, size_t n)
 {
 	struct level *at = top(b);
+	enum plim_status st;
 
 	b->length = at->length;
 	if (memchr(key, 0, n) || b->length + n + 2 > sizeof(b->path))
 		return refuse(b, "a key is too long, or holds a zero");
+	st = see_key(b, key, n);
+	if (st)
+		return st;
 	if (b->length)
 		b->path[b->length++] = '.';
 	memcpy(b->path + b->length, key, n);
@@ -95,6 +123,7 @@ static enum plim_status open_container(struct builder *b, bool is_list)
 		b->levels[b->depth++] =
 			(struct level){ .length = b->length,
 					.value = outermost ? SIZE_MAX : b->out->values.n - 1,
+					.serial = b->serial++,
 					.is_list = is_list };
 	return st;
 }
@@ -132,7 +161,7 @@ static enum plim_status take_token(struct builder *b, const struct json_token *t
 	case JSON_ARRAY: return open_container(b, t->kind == JSON_ARRAY);
 	case JSON_OBJECT_END:
 	case JSON_ARRAY_END: close_container(b); return PLIM_OK;
-	case JSON_KEY: return put_key(b, t->string, t->n);
+	case JSON_KEY: b->at = t->offset; return put_key(b, t->string, t->n);
 	case JSON_STRING: return put_value(b, NESTED_TEXT, t->string, t->n);
 	case JSON_TRUE: return put_value(b, NESTED_TRUE, "true", 4);
 	case JSON_FALSE: return put_value(b, NESTED_FALSE, "false", 5);
@@ -225,6 +254,7 @@ static enum plim_status take_scalar(struct builder *b, const yaml_event_t *e)
 	struct level *at = top(b);
 	bool plain = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 
+	b->at = (uint64_t)e->start_mark.line + 1;
 	if (at && !at->is_list && !at->has_key)
 		return put_key(b, text, n);
 	return put_value(b, kind_of(text, plain), text, n);
@@ -320,17 +350,48 @@ enum plim_status nested_read(struct nested *n, struct source *s, const char *nam
 {
 	struct builder b = { .out = n, .name = name, .err = err };
 	const uint8_t *at;
+	enum plim_status st;
 
 	err->status = PLIM_OK;
+	intern_init(&b.seen, n->arena->mem);
 	for (at = s->p; at < s->end && isspace(*at); at++)
 		;
 	n->yaml = at == s->end || *at != '{';
-	return n->yaml ? read_yaml(&b, s) : read_json(&b, s);
+	st = n->yaml ? read_yaml(&b, s) : read_json(&b, s);
+	intern_release(&b.seen);
+	return st;
 }
 
 void nested_release(struct nested *n)
 {
 	vec_release(n->arena->mem, &n->values);
+}
+
+enum nested_switch nested_switch_of(const struct nested_value *v)
+{
+	static const char *const offs[] = { "false", "no", "off", "none", "null" };
+	static const char *const ons[] = { "true", "yes", "on" };
+	const char *text = v->text;
+
+	if (v->kind == NESTED_NULL)
+		return NESTED_UNSAID;
+	if (v->kind == NESTED_TRUE)
+		return NESTED_ON;
+	if (v->kind == NESTED_FALSE)
+		return NESTED_OFF;
+	if (v->kind != NESTED_NUMBER && v->kind != NESTED_TEXT)
+		return NESTED_UNCLEAR;
+	if (!*text)
+		return NESTED_OFF;
+	if (is_number(text))
+		return text[strspn(text, "-+0.")] ? NESTED_ON : NESTED_OFF;
+	for (size_t i = 0; i < sizeof(offs) / sizeof(offs[0]); i++)
+		if (!strcasecmp(text, offs[i]))
+			return NESTED_OFF;
+	for (size_t i = 0; i < sizeof(ons) / sizeof(ons[0]); i++)
+		if (!strcasecmp(text, ons[i]))
+			return NESTED_ON;
+	return NESTED_UNCLEAR;
 }
 
 bool nested_is_off(const struct nested_value *v)

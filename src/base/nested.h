@@ -40,13 +40,25 @@ struct nested {
 
 /*
  * Read all of it into *n, whose arena is set and the rest zeros; nested_release ends it, on failure as well.
- * PLIM_E_FORMAT: it is neither, or its outermost value is no object.  PLIM_E_LIMIT.
+ * PLIM_E_FORMAT: it is neither, its outermost value is no object, or an object has a key twice.  PLIM_E_LIMIT.
  */
 enum plim_status nested_read(struct nested *n, struct source *s, const char *name,
 			     struct plim_err *err);
 void nested_release(struct nested *n);
 
-/* null, false, 0, "", [] and {}: a switch that is off. */
+/*
+ * What a switch is.  Texts count as tools read them: "False", "no", "off", "none", "null", "0" and "" are off, "true", "yes",
+ * "on" and numbers on, in any case.
+ */
+enum nested_switch {
+	NESTED_UNSAID, /* null: what holds where nothing is said */
+	NESTED_OFF,
+	NESTED_ON,
+	NESTED_UNCLEAR /* another text, a container, an alias */
+};
+enum nested_switch nested_switch_of(const struct nested_value *v);
+
+/* null, false, 0, "", [] and {}: nothing that could be on. */
 bool nested_is_off(const struct nested_value *v);
 
 #endif

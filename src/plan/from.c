@@ -7,11 +7,15 @@
 #include "from.h"
 #include "plan/plan.h"
 
+#include <ctype.h>
 #include <strings.h>
 #include <sys/stat.h>
 
 #define FILES_WITHIN 4 /* files that name one another */
 #define ADAPTERS "adapter_config.json"
+#define FILES_MOST 64  /* of all, by whatever way */
+#define LIST_MOST 1000 /* elements of one that is taken */
+#define SHOWN 80       /* columns of a key, a value */
 
 /* Options of from_rows.c's that are not plan's: of which several make one. */
 enum own {
@@ -71,7 +75,21 @@ struct row_read {
 	struct plim_plan_setting told;
 	enum own own;
 	const char *file;
-	bool taken;
+	unsigned number; /* of the file, as they were opened */
+	size_t place;    /* among all rows */
+};
+
+/* What a file switches off, told only where another has it on. */
+struct denial {
+	const struct from_row *row;
+	const char *text, *file;
+	const struct from_tool *tool;
+	unsigned number;
+};
+
+struct switched {
+	const struct from_row *row;
+	unsigned number;
 };
 
 struct reading {
@@ -81,11 +99,15 @@ struct reading {
 	struct arena *arena;
 	struct plim_err *err;
 	VEC(struct row_read) rows;
+	VEC(struct denial) denials;
+	VEC(struct switched) switched;
 	const char *own[OWNS];     /* what was read of each, NULL: nothing */
 	const char *settled[OWNS]; /* and what it came to */
 	size_t unknown;
-	unsigned within;
+	unsigned within, files;
+	struct stat open[FILES_WITHIN];
 	/* the file at hand */
+	unsigned number;
 	const char *file;
 	const struct from_tool *tool;
 	const struct nested *values;
@@ -100,12 +122,31 @@ static bool is_redacted(const struct reading *r)
 	return r->p->hidden->redacts;
 }
 
+/* A word of a file as a terminal may have it. */
+static const char *shown(struct reading *r, const char *word)
+{
+	const struct text_style style = { .width = 0, .color = false, .utf8 = true };
+	const char *copy = NULL;
+	struct text t;
+
+	text_init(&t, r->arena->mem, &style);
+	text_name_fit(&t, word, strlen(word), SHOWN, TEXT_CUT_RIGHT);
+	if (!text_status(&t, r->err))
+		copy = arena_copy(r->arena, text_get(&t), r->err);
+	text_release(&t);
+	return copy;
+}
+
 static enum plim_status tell(struct reading *r, const char *key, const char *value,
 			     const char *option, enum own own)
 {
-	struct row_read row = { .own = own, .file = r->file };
+	struct row_read row = { .own = own, .file = r->file, .number = r->number };
 	bool redacts = is_redacted(r);
 
+	key = shown(r, key);
+	value = shown(r, value);
+	if (!key || !value)
+		return mem_status(r->err);
 	row.told = (struct plim_plan_setting){ .file = redacts ? NULL : r->file,
 					       .tool = r->tool->name,
 					       .key = redacts && !option && own == NOT_OWN ? NULL
@@ -121,7 +162,8 @@ static enum plim_status tell_unknown(struct reading *r, const char *key, const c
 
 	/* elements of one list are one key */
 	if (n && !r->rows.at[n - 1].told.option && r->rows.at[n - 1].own == NOT_OWN &&
-	    r->rows.at[n - 1].told.key && !strcmp(r->rows.at[n - 1].told.key, key))
+	    r->rows.at[n - 1].number == r->number && r->rows.at[n - 1].told.key &&
+	    !strcmp(r->rows.at[n - 1].told.key, key))
 		return PLIM_OK;
 	r->unknown++;
 	return tell(r, key, value, NULL, NOT_OWN);
@@ -131,6 +173,9 @@ static const char *words(struct reading *r, const char *name, const char *value)
 {
 	bool flag = !strcmp(name, "no-clip") || !strcmp(name, "grouped");
 
+	value = shown(r, value);
+	if (!value)
+		return NULL;
 	return arena_text(r->arena, r->err, flag || is_redacted(r) ? "--%s" : "--%s %s", name,
 			  value);
 }
@@ -248,14 +293,25 @@ static enum plim_status take_list(struct reading *r, const struct from_row *row,
 {
 	const struct nested_value *end = r->values->values.at + r->values->values.n;
 	const char *all = v->kind == NESTED_LIST ? "" : v->text;
+	uint32_t n = 0;
 
 	if (nested_is_off(v))
 		return PLIM_OK;
+	if (v->kind == NESTED_OBJECT)
+		return tell_unknown(r, row->key, "a mapping");
 	for (const struct nested_value *e = v + 1;
-	     all && v->kind == NESTED_LIST && e < end && e->index && !strcmp(e->path, v->path); e++)
+	     all && v->kind == NESTED_LIST && e < end && e->index && !strcmp(e->path, v->path);
+	     e++) {
+		if (e->kind != NESTED_TEXT || strchr(e->text, ','))
+			return tell_unknown(r, row->key, *e->text ? e->text : "a list in a list");
+		if (++n > LIST_MOST)
+			return tell_unknown(r, row->key, "a long list");
 		all = arena_text(r->arena, r->err, *all ? "%s,%s" : "%s%s", all, e->text);
+	}
 	if (!all)
 		return mem_status(r->err);
+	if (v->kind == NESTED_LIST && n != v->elements)
+		return tell_unknown(r, row->key, "a list with other things between");
 	if (strpbrk(all, "()[]|\\^$+?")) /* a regular expression */
 		return tell_unknown(r, row->key, v->text);
 	return give(r, row->key, all, row->option, all);
@@ -264,20 +320,34 @@ static enum plim_status take_list(struct reading *r, const struct from_row *row,
 static enum plim_status take_model(struct reading *r, const struct nested_value *v)
 {
 	struct plim_plan_hidden *h = r->p->hidden;
-	const char *slash = strrchr(r->file, '/'), *beside;
+	const char *slash = strrchr(r->file, '/'), *beside, *model;
 	struct stat info;
 
 	if (nested_is_off(v))
 		return PLIM_OK;
-	h->from_model = v->text;
-	if (stat(v->text, &info) && slash && *v->text != '/') {
+	if (v->kind != NESTED_TEXT && v->kind != NESTED_NUMBER)
+		return tell_unknown(r, v->path, v->text);
+	model = v->text;
+	if (stat(model, &info) && slash && *v->text != '/') {
 		beside = arena_text(r->arena, r->err, "%.*s/%s", (int)(slash - r->file), r->file,
 				    v->text);
 		if (!beside)
 			return mem_status(r->err);
-		h->from_model = stat(beside, &info) ? v->text : beside;
+		model = stat(beside, &info) ? v->text : beside;
 	}
+	/* a pipe's or device's reader may wait forever */
+	if (!stat(model, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+		return tell_unknown(r, v->path, v->text);
+	h->from_model = model;
 	return tell(r, v->path, v->text, "the model, where none is given", NOT_OWN);
+}
+
+static bool is_open(const struct reading *r, const struct stat *info)
+{
+	for (unsigned i = 0; i < r->within; i++)
+		if (r->open[i].st_dev == info->st_dev && r->open[i].st_ino == info->st_ino)
+			return true;
+	return false;
 }
 
 /* Another configuration, by its path: as it stands, or beside this file. */
@@ -290,27 +360,61 @@ static enum plim_status take_file(struct reading *r, const struct nested_value *
 
 	if (v->kind == NESTED_OBJECT || nested_is_off(v))
 		return PLIM_OK;
+	if (v->kind != NESTED_TEXT)
+		return tell_unknown(r, v->path, v->text);
 	if (stat(path, &info) && slash && *path != '/') {
 		path = arena_text(r->arena, r->err, "%.*s/%s", (int)(slash - r->file), r->file,
 				  path);
 		if (!path)
 			return mem_status(r->err);
 	}
-	if (stat(path, &info) || r->within == FILES_WITHIN)
+	if (stat(path, &info) || !S_ISREG(info.st_mode) || r->within == FILES_WITHIN ||
+	    r->files >= FILES_MOST || is_open(r, &info))
 		return tell_unknown(r, v->path, v->text);
 	inner = *r;
 	st = read_file(r, path, SOURCE_REGULAR);
+	r->number = inner.number;
 	r->file = inner.file;
 	r->tool = inner.tool;
 	r->values = inner.values;
 	return st;
 }
 
+static enum plim_status note_switch(struct reading *r, const struct from_row *row,
+				    const struct nested_value *v, bool taken)
+{
+	const struct switched on = { row, r->number };
+	const struct denial no = { row, v->text, r->file, r->tool, r->number };
+
+	return taken ? vec_push(r->arena->mem, &r->switched, on, r->err)
+		     : vec_push(r->arena->mem, &r->denials, no, r->err);
+}
+
+/* On and off; where it is `which`, the row's option is given. */
+static enum plim_status take_switch(struct reading *r, const struct from_row *row,
+				    const struct nested_value *v, enum nested_switch which)
+{
+	enum nested_switch is = nested_switch_of(v);
+	enum plim_status st;
+
+	if (is == NESTED_UNSAID || is_auto(v))
+		return PLIM_OK;
+	if (is == NESTED_UNCLEAR)
+		return tell_unknown(r, row->key, *v->text ? v->text : "no switch");
+	/* "none" may be what holds where nothing is said */
+	if (which == NESTED_OFF && is == NESTED_OFF && v->kind == NESTED_TEXT &&
+	    tolower((unsigned char)*v->text) == 'n' && strcasecmp(v->text, "no") != 0)
+		return tell_unknown(r, row->key, v->text);
+	st = note_switch(r, row, v, is == which);
+	if (st || is != which)
+		return st;
+	return give(r, row->key, v->text, row->option, row->value);
+}
+
 static enum plim_status take_row(struct reading *r, const struct from_row *row,
 				 const struct nested_value *v)
 {
-	bool off = nested_is_off(v);
-	bool container = v->kind == NESTED_LIST || v->kind == NESTED_OBJECT;
+	bool off = nested_is_off(v), container = v->kind == NESTED_LIST || v->kind == NESTED_OBJECT;
 	const char *value;
 
 	if (v->index && row->how != FROM_WORD)
@@ -322,13 +426,12 @@ static enum plim_status take_row(struct reading *r, const struct from_row *row,
 	case FROM_LIST: return take_list(r, row, v);
 	case FROM_FILE: return take_file(r, v);
 	case FROM_MODEL: return take_model(r, v);
-	case FROM_IF:
-		return off || is_auto(v) ? PLIM_OK
-					 : give(r, row->key, v->text, row->option, row->value);
-	case FROM_UNLESS:
-		return !off || v->kind == NESTED_NULL
-			       ? PLIM_OK
-			       : give(r, row->key, v->text, row->option, row->value);
+	case FROM_IF: return take_switch(r, row, v, NESTED_ON);
+	case FROM_UNLESS: return take_switch(r, row, v, NESTED_OFF);
+	case FROM_ABOVE:
+		return v->kind == NESTED_NUMBER || v->kind == NESTED_NULL || is_auto(v)
+			       ? take_switch(r, row, v, NESTED_ON)
+			       : tell_unknown(r, row->key, v->text);
 	case FROM_IS:
 		return off || is_auto(v) || !strcmp(v->text, row->value) ||
 				       same_number(v->text, row->value)
@@ -450,7 +553,10 @@ static enum plim_status read_file(struct reading *r, const char *path, enum sour
 	struct source *s = NULL;
 	enum plim_status st = source_open(r->arena->mem, path, &options, &s, r->err);
 
+	if (stat(path, &r->open[r->within]))
+		memset(&r->open[r->within], 0, sizeof(r->open[0]));
 	r->within++;
+	r->number = ++r->files;
 	r->file = arena_copy(r->arena, path, r->err);
 	if (!st)
 		st = r->file ? read_source(r, s) : mem_status(r->err);
@@ -649,11 +755,36 @@ static enum plim_status settle_parallel(struct reading *r)
 	return PLIM_OK;
 }
 
+/* Two files of which one has a key on and the other off. */
+static enum plim_status settle_denials(struct reading *r)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < r->denials.n; i++) {
+		const struct denial *no = &r->denials.at[i];
+		bool denied = false;
+
+		for (size_t k = 0; k < r->switched.n; k++)
+			denied |= r->switched.at[k].number != no->number &&
+				  (r->switched.at[k].row == no->row ||
+				   (own_of(no->row->option) == OWN_AUTOCAST &&
+				    own_of(r->switched.at[k].row->option) == OWN_AUTOCAST &&
+				    !strcmp(r->switched.at[k].row->value, no->row->value)));
+		if (!denied)
+			continue;
+		r->file = no->file;
+		r->tool = no->tool;
+		r->number = no->number;
+		st = tell_unknown(r, no->row->key, no->text);
+	}
+	return st;
+}
+
 /* Offloading is of what is sharded: where nothing is, the keys of FSDP and DeepSpeed say nothing. */
 static enum plim_status settle_all(struct reading *r)
 {
 	static enum plim_status (*const steps[])(struct reading *) = {
-		settle_adapters, settle_precision, settle_step, settle_parallel
+		settle_denials, settle_adapters, settle_precision, settle_step, settle_parallel
 	};
 	enum plim_status st = PLIM_OK;
 
@@ -709,6 +840,15 @@ static enum plim_status doubt(struct reading *r)
 	return sentence ? vec_push(&h->mem, &h->doubts, sentence, r->err) : mem_status(r->err);
 }
 
+static int by_file(const void *a, const void *b)
+{
+	const struct row_read *x = a, *y = b;
+
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	return (x->place > y->place) - (x->place < y->place);
+}
+
 static enum plim_status keep(struct reading *r)
 {
 	struct plim_plan *p = r->p;
@@ -718,14 +858,10 @@ static enum plim_status keep(struct reading *r)
 		return mem_status(r->err);
 	/* a file at a time, though some name others in between */
 	for (size_t i = 0; i < r->rows.n; i++)
-		for (size_t k = i; k < r->rows.n; k++) {
-			struct row_read *row = &r->rows.at[k];
-
-			if (row->taken || row->file != r->rows.at[i].file)
-				continue;
-			row->taken = true;
-			p->settings_read[p->settings_read_count++] = row->told;
-		}
+		r->rows.at[i].place = i;
+	sort_items(r->rows.at, r->rows.n, sizeof(*r->rows.at), by_file);
+	for (size_t i = 0; i < r->rows.n; i++)
+		p->settings_read[p->settings_read_count++] = r->rows.at[i].told;
 	return doubt(r);
 }
 
@@ -781,6 +917,8 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 	if (!st)
 		st = keep(&r);
 	vec_release(r.arena->mem, &r.rows);
+	vec_release(r.arena->mem, &r.denials);
+	vec_release(r.arena->mem, &r.switched);
 	o->batch = o->batch ? o->batch : 1;
 	o->accumulate = o->accumulate ? o->accumulate : 1;
 	o->gpus = o->gpus ? o->gpus : 1;

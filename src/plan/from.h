@@ -9,6 +9,7 @@ enum from_how {
 	FROM_LIST,   /* the same of a list, or of a text with commas */
 	FROM_IF,     /* where it is on, the option takes `value` */
 	FROM_UNLESS, /* where it is off */
+	FROM_ABOVE,  /* where it is a number above 0 */
 	FROM_IS,     /* changes no memory if it is `value`, "auto" or off */
 	FROM_WORD,   /* one of the words of the row, or several in a list */
 	FROM_FILE,   /* DeepSpeed's configuration: its file, or all of it */

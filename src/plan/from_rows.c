@@ -290,7 +290,7 @@ static const struct from_row axolotl_rows[] = {
 	{ "chunked_cross_entropy", FROM_IF, "loss", "chunked", NULL },
 	{ "activation_offloading", FROM_IF, "offload-activations", "trl", NULL },
 	{ "eval_batch_size", FROM_SET, "@eval-batch", NULL, NULL },
-	{ "val_set_size", FROM_IF, "@evaluates", "1", NULL },
+	{ "val_set_size", FROM_ABOVE, "@evaluates", "1", NULL },
 	{ "group_by_length", FROM_IF, "grouped", "1", NULL },
 	{ "fsdp_config.fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
 	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
@@ -387,7 +387,7 @@ static const struct from_row factory_rows[] = {
 	{ "pure_bf16", FROM_IF, "precision", "bf16-pure", NULL },
 	{ "double_quantization", FROM_IF, "@double", "1", NULL },
 	{ "disable_gradient_checkpointing", FROM_UNLESS, "checkpointing", "full", NULL },
-	{ "val_size", FROM_IF, "@evaluates", "1", NULL },
+	{ "val_size", FROM_ABOVE, "@evaluates", "1", NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 

@@ -329,6 +329,10 @@ static enum plim_status refuse_changes(const struct plim_plan_options *o, struct
 	if (o->calibrate_count)
 		return err_set(err, PLIM_E_UNSUPPORTED,
 			       "a trace is not calibrated with recordings");
+	if (o->from_count)
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "a trace is of one recipe, which --from does not change: give it "
+			       "with the model, or trace the run as it is configured");
 	return PLIM_OK;
 }
 
