@@ -243,9 +243,9 @@ static int tried(const struct advice_row *r, const struct messages_context *c)
 {
 	size_t flags, told;
 
-	if (!r->fix || !c->told || !*c->told || strchr(r->fix, '{'))
+	if (!r->fix || !c->told || strchr(r->fix, '{'))
 		return 0;
-	told = messages_count_told(c->told, r->fix, &flags);
+	told = messages_count_told(c->told, c->set, r->fix, &flags);
 	return !told ? 0 : told == flags ? 2 : 1;
 }
 
@@ -306,9 +306,23 @@ static const struct {
 	{ "batch-few}", MESSAGES_SET_BATCH, 4 },
 };
 
+#define GRAPHS 16 /* the largest batch of SGLang's CUDA graphs */
+
+/* Half of what a command sets, where that is less. */
+static unsigned graphs(const struct messages_context *c)
+{
+	double told = c->told ? messages_number_told(c->told, "cuda-graph-max-bs") : -1;
+
+	return told >= 2 && told <= GRAPHS ? (unsigned)told / 2 : told == 1 ? 1 : GRAPHS;
+}
+
 static void value_of(const char *name, const struct messages_event *e,
 		     const struct messages_context *c, char *out, size_t size)
 {
+	if (!strncmp(name, "graphs}", 7)) {
+		snprintf(out, size, "%u", graphs(c));
+		return;
+	}
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		if (strncmp(name, sizes[i].name, strlen(sizes[i].name)) != 0)
 			continue;
@@ -359,6 +373,8 @@ static const char *filled(const char *text, size_t n, const struct messages_even
 		}
 	}
 	out[to] = 0;
+	if (c->told)
+		messages_lower_told(c->told, out);
 	return out;
 }
 

@@ -55,6 +55,12 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(NPU),
 	  .text = "see who holds the device (npu-smi info) and end what is left over",
 	  .first = "see who holds the device (npu-smi info), and end it", .fix = "npu-smi info" },
+	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(NPU),
+	  .facts = F_OUTSIDE | F_ELSEWHERE,
+	  .text = "see who else holds the device (npu-smi info): a large part of it is neither "
+		  "free nor this program's; end what is left over",
+	  .first = "see who else holds the device (npu-smi info), and end it",
+	  .fix = "npu-smi info" },
 	{ HELPS, .kinds = GPU, .bounds = BY(NON_PYTORCH), .engines = TORCH,
 	  .text = "look for what in this process takes memory past PyTorch: another framework, a "
 		  "CUDA extension, NCCL's buffers, CuPy or RAPIDS pools",
@@ -262,9 +268,9 @@ const struct advice_row advice_rows[] = {
 	  .text = "without --enable-torch-compile, whose compiled graphs take memory beside it" },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(CAPTURE),
 	  .unless = SET(GRAPHS),
-	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs 16), or none "
+	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs {graphs}), or none "
 		  "(--disable-cuda-graph, which costs speed)",
-	  .fix = "--cuda-graph-max-bs 16", .example = 1 },
+	  .fix = "--cuda-graph-max-bs {graphs}", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(TGI), .facts = F_FEW_TOKENS,
 	  .text = "weights that leave room, since so few tokens did not fit beside them: "
 		  "--quantize "
@@ -484,6 +490,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "VAE Decode (Tiled) in place of VAE Decode, with a smaller tile_size; of a video "
 		  "fewer frames",
 	  .first = "VAE Decode (Tiled) in place of VAE Decode, or fewer frames" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI) | IN(DIFFUSERS), .set = SET(TILING),
+	  .doing = ~DOING(TRAINING), .moments = LOADED,
+	  .text = "smaller tiles (tile_size, tile_sample_min_size; of a video a smaller "
+		  "temporal_size or window_size too), a smaller picture or fewer frames: it "
+		  "decodes in tiles already",
+	  .first = "smaller tiles (tile_size), a smaller picture or fewer frames" },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .unless = SET(LOWVRAM), .moments = LOADED,
 	  .text = "a smaller picture, fewer frames or a smaller batch; start it with --lowvram, "
 		  "then --novram; --reserve-vram 1 leaves room for others",
@@ -569,6 +581,12 @@ const struct advice_row advice_rows[] = {
 		  "max_cache_vram_gb",
 	  .first = "a smaller picture, or enable_partial_loading: true",
 	  .fix = "enable_partial_loading: true" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .set = SET(DECODING),
+	  .unless = SET(TILING), .doing = ~DOING(TRAINING), .moments = LOADED,
+	  .text = "decode in tiles (pipe.vae.enable_tiling()), of several pictures one at a time "
+		  "(pipe.vae.enable_slicing()): the sampling was over, and the VAE had no room",
+	  .first = "decode in tiles (pipe.vae.enable_tiling())",
+	  .fix = "pipe.vae.enable_tiling()" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
 	  .backends = CUDA_LIKE | ON(XPU), .unless = SET(MODEL_OFFLOAD) | SET(SEQUENTIAL_OFFLOAD),
@@ -592,7 +610,7 @@ const struct advice_row advice_rows[] = {
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
 	  .text = "weights in 16 bits: torch_dtype=torch.float16",
 	  .fix = "from_pretrained(..., torch_dtype=torch.float16)" },
-	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .unless = SET(TILING),
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .unless = SET(TILING) | SET(DECODING),
 	  .doing = DOING(GENERATING) | DOING(UNKNOWN),
 	  .text = "pipe.vae.enable_tiling(), where decoding fails",
 	  .fix = "pipe.vae.enable_tiling()" },
@@ -885,6 +903,14 @@ const struct advice_row advice_rows[] = {
 		  "memory",
 	  .first = "weights in 16 bits (--full_fp16), or a smaller base model",
 	  .fix = "--full_fp16 --mixed_precision=fp16" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .doing = DOING(TRAINING),
+	  .moments = AT(LOADING),
+	  .text = "less on the card while it trains: --mixed_precision bf16, a quantised base "
+		  "model, text encoders and VAE on the host once their outputs are cached "
+		  "(--cache_latents), and --gradient_checkpointing for what the steps then need",
+	  .first = "weights that are not trained in 16 bits or quantised, and text encoders and "
+		   "VAE on the host; then --gradient_checkpointing",
+	  .fix = "--mixed_precision=bf16 --cache_latents --gradient_checkpointing" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
 	  .moments = LOADED & ~AT(DATA), .unless = SET(BATCH),
 	  .text = "train_batch_size 1 with gradient accumulation",
@@ -1085,6 +1111,13 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller --video-size, a shorter --video-length, and --use-cpu-offload",
 	  .first = "a smaller --video-size or --video-length, with --use-cpu-offload",
 	  .fix = "--use-cpu-offload --video-size 544 960 --video-length 61", .example = 1 },
+	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO), .set = SET(DECODING),
+	  .unless = SET(TILING),
+	  .text = "decode in tiles (vae.enable_tiling()), one picture at a time "
+		  "(vae.enable_slicing()), after the denoiser has left the card "
+		  "(pipe.enable_model_cpu_offload(), or its .to(\"cpu\")): the sampling was over",
+	  .first = "decode in tiles (vae.enable_tiling()), with the denoiser off the card",
+	  .fix = "pipe.vae.enable_tiling()" },
 	{ HELPS, RUNNING, .tasks = TASK(VIDEO), .set = SET(DECODING), .unless = SET(TILING),
 	  .text = "decode in tiles (vae.enable_tiling()), a few frames at a time, after the "
 		  "denoiser has left the card",
@@ -1095,11 +1128,15 @@ const struct advice_row advice_rows[] = {
 		  "(pipe.enable_model_cpu_offload()), the VAE in tiles, fp8 or GGUF weights",
 	  .first = "fewer frames or a smaller resolution",
 	  .fix = "pipe.enable_model_cpu_offload()" },
-	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO),
+	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO), .program = "CompVis",
 	  .text = "a smaller picture (--H 448 --W 448), one at a time (--n_samples 1), weights in "
 		  "16 bits (model.half()); what is not at work on the host",
 	  .first = "a smaller picture, one at a time (--n_samples 1), in 16 bits",
 	  .fix = "--n_samples 1 --H 448 --W 448", .example = 1 },
+	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO),
+	  .text = "a smaller picture, one at a time, weights in 16 bits or quantised; what is not "
+		  "at work on the host",
+	  .first = "a smaller picture, one at a time, in 16 bits" },
 	{ HELPS, RUNNING, .tasks = TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES), .facts = F_HALF,
 	  .without = F_HUGE, .unless = SET(ATTENTION),
 	  .text = "so much at once is an attention matrix of all pairs, as a rule: attention that "

@@ -97,6 +97,9 @@ static void tell_room(struct lines *l, const struct messages_event *e,
 			"text does not tell",
 			messages_size(a, e->oom.tried), messages_size(b, t->room),
 			messages_size(c, left));
+	else if (t->room.high < e->oom.tried.low)
+		lines_add(l, "%s was asked for and %s was not allocated, which is less",
+			  messages_size(a, e->oom.tried), messages_size(b, t->room));
 	else
 		lines_add(
 			l,

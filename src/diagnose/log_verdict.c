@@ -242,7 +242,8 @@ enum {
 	HEADROOM_LARGE = 8,
 	NUMBERS = 16, /* the text tells them */
 	GPU = 32,
-	SHARE = 64 /* a server's own, which it measured itself */
+	SHARE = 64, /* a server's own, which it measured itself */
+	LATE = 128  /* whole epochs had fitted: each batch of the data set had */
 };
 
 static const struct ranking {
@@ -252,6 +253,7 @@ static const struct ranking {
 } rankings[] = {
 	{ GPU | NO_ROOM | BEGINNING, 0, { C, NONE, NONE }, "too large from the start" },
 	{ GPU | NO_ROOM, 1u << MESSAGES_EVAL, { L, C, NONE }, "outputs pile up in eval" },
+	{ GPU | NO_ROOM | LATE, 0, { L, C, NONE }, "no gaps, and all of the data had fitted" },
 	{ GPU | NO_ROOM, 0, { C, L, NONE }, "no gaps: too large, or too much was kept" },
 	{ GPU | NUMBERS, 1u << MESSAGES_FIRST_STEP, { C, F, NONE }, "state is still to come" },
 	{ GPU | NUMBERS | BEGINNING | HEADROOM,
@@ -272,6 +274,11 @@ static const struct ranking {
 	  { F, C, L },
 	  "backward gives memory back" },
 	{ GPU | NUMBERS, 1u << MESSAGES_EVAL, { L, C, F }, "outputs pile up in eval" },
+	{ GPU | NUMBERS | LATE | HEADROOM_LARGE,
+	  0,
+	  { F, L, C },
+	  "all of the data had fitted; one piece would have served it" },
+	{ GPU | NUMBERS | LATE, 0, { L, F, C }, "all of the data had fitted" },
 	{ GPU | NUMBERS | HEADROOM_LARGE, 1u << MESSAGES_FORWARD, { C, F, L }, "forward goes on" },
 	{ GPU | NUMBERS | HEADROOM_LARGE, 0, { F, C, L }, "one piece would have served it" },
 	{ GPU | NUMBERS, 0, { C, L, F }, "it was nearly full either way" },
@@ -317,6 +324,9 @@ static void rank(const struct messages_event *e, const struct messages_context *
 	/* a volume that is put together on the card is large at once: nothing piles up */
 	if (moment == MESSAGES_EVAL && c->set[MESSAGES_TASK_VOLUMES].line)
 		moment = MESSAGES_FORWARD;
+	if (c->set[MESSAGES_TASK_EPOCHS].line && c->set[MESSAGES_TASK_EPOCHS].line <= e->line &&
+	    !(facts & BEGINNING))
+		facts |= LATE;
 	while ((facts & r->needs) != r->needs || (r->moments && !(r->moments & 1u << moment)))
 		r++;
 	memcpy(t->ranked, r->causes, sizeof(t->ranked));

@@ -431,10 +431,74 @@ static void join_stopped(struct messages_log *log)
 	}
 }
 
+#define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */
+
+static const struct messages_wording impossible = {
+	MESSAGES_PYTORCH,
+	MESSAGES_OTHER,
+	1,
+	"Tried to allocate more than any machine has",
+	"no machine has so much: the size was computed wrongly, and no memory was short",
+	"find what computes the size: an overflow, a value that is not finite, a shape that is not "
+	"meant, or a CUDA extension built for another toolkit than PyTorch's (nvcc --version, "
+	"torch.version.cuda)"
+};
+static const struct messages_wording impossible_behind = {
+	MESSAGES_PYTORCH,
+	MESSAGES_OTHER,
+	1,
+	"Tried to allocate more than any machine has",
+	"no machine has so much: a size that was read or computed wrongly once the collective had "
+	"failed; no memory was short",
+	"look at the failure in front of it first: this one followed from it"
+};
+
+/* A collective that gave up leaves its buffers unwritten: what is read of them is no size. */
+static int is_behind_timeout(const struct messages_log *log, const struct messages_event *e)
+{
+	for (size_t i = 0; i < log->events.n; i++) {
+		const struct messages_event *other = &log->events.at[i];
+
+		if (other->file == e->file && other->line < e->line &&
+		    other->wording->family == MESSAGES_NCCL &&
+		    other->wording->class == MESSAGES_OTHER)
+			return 1;
+	}
+	return 0;
+}
+
+/* A size beyond any machine is a wrong number, not a lack of memory. */
+static void judge_impossible(struct messages_log *log)
+{
+	for (size_t i = 0; i < log->events.n; i++) {
+		struct messages_event *e = &log->events.at[i];
+
+		if (e->wording->class == MESSAGES_DEVICE &&
+		    e->wording->family == MESSAGES_PYTORCH && e->oom.tried.low != PLIM_UNKNOWN &&
+		    e->oom.tried.low >= IMPOSSIBLE)
+			e->wording = is_behind_timeout(log, e) ? &impossible_behind : &impossible;
+	}
+}
+
+/* ComfyUI's report names the node that failed: one that loads had nothing to draw yet. */
+static void judge_nodes(struct messages_log *log)
+{
+	for (size_t i = 0; i < log->events.n; i++) {
+		struct messages_event *e = &log->events.at[i];
+		const struct messages_set *node = &log->files.at[e->file].set[MESSAGES_TASK_LOADER];
+
+		if (node->line && e->wording->class <= MESSAGES_HOST &&
+		    e->traceback.moment == MESSAGES_MOMENT_UNKNOWN)
+			e->traceback.moment = MESSAGES_LOADING;
+	}
+}
+
 void messages_join(struct messages_log *log)
 {
 	for (size_t i = 0; i < log->events.n; i++)
 		log->events.at[i].joined = (uint32_t)i;
+	judge_impossible(log);
+	judge_nodes(log);
 	judge_reasons(log);
 	join_assertions(log);
 	join_kills(log);

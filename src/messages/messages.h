@@ -291,6 +291,10 @@ enum messages_setting {
 	MESSAGES_TASK_NOTEBOOK,
 	MESSAGES_TASK_REPLICAS, /* DataParallel */
 	MESSAGES_TASK_BUILDING, /* a program is compiled */
+	/* how far it had come */
+	MESSAGES_TASK_EPOCHS,  /* many were over */
+	MESSAGES_TASK_SAMPLED, /* a bar without a name is full: pictures were sampled */
+	MESSAGES_TASK_LOADER,  /* a node of ComfyUI that loads */
 	MESSAGES_SETTINGS
 };
 
@@ -474,7 +478,13 @@ struct messages_context {
  * How many of the flags of `fix` ("--lowvram --tile 400", "num_ctx=4096, low_vram=True") stand in `told` with that value, or
  * with one that is no larger where smaller is what helps; *flags is how many there are.
  */
-size_t messages_count_told(const char *told, const char *fix, size_t *flags);
+size_t messages_count_told(const char *told, const struct messages_set *set, const char *fix,
+			   size_t *flags);
+
+/* Numbers of sizes in `text` that are no smaller than what the text shows to be set become half of that, in place. */
+void messages_lower_told(const char *told, char *text);
+/* The number of a flag in `told`; < 0: there is none. */
+double messages_number_told(const char *told, const char *name);
 
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out);

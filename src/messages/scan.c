@@ -545,6 +545,21 @@ static void setting(struct scan *s, const struct scan_setting *what, const char 
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
 }
 
+/* The end of a command that goes on behind a backslash. */
+static const char *command_end(const struct scan *s)
+{
+	const char *end = below_end(s), *stop = s->stop;
+
+	while (stop > s->start && stop[-1] == '\\' && stop < end) {
+		const char *next = stop + 1;
+
+		if (*stop == '\r' && next < end && *next == '\n')
+			next++;
+		stop = scan_line_end(next, end);
+	}
+	return stop;
+}
+
 /* A command that starts a script. */
 static void command(struct scan *s, const char *at)
 {
@@ -552,7 +567,7 @@ static void command(struct scan *s, const char *at)
 
 	if (scan_command(at, s->stop, file->script, sizeof(file->script)))
 		file->script_line = s->line;
-	scan_told(file->told, s->start, at, s->stop);
+	scan_told(file->told, s->start, at, command_end(s));
 }
 
 /* All that may begin at an anchor of the current line. */
@@ -578,7 +593,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_CAUGHT: caught(s); break;
 		case SCAN_COMMAND: command(s, at); break;
 		case SCAN_ARGUMENTS:
-			scan_told(s->log->files.at[s->file].told, s->start, at, s->stop);
+			scan_told(s->log->files.at[s->file].told, s->start, at, command_end(s));
 			break;
 		default:
 			if (id >= SCAN_SETTING)

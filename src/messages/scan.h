@@ -124,7 +124,8 @@ enum scan_spent {
 	SCAN_SET_MANY,  /* the number right behind it is large */
 	SCAN_SET_FEW,   /* 4 or less; the value counts */
 	SCAN_SET_SHORT, /* 1024 or less; the value counts */
-	SCAN_SET_MUCH   /* more than 1024 */
+	SCAN_SET_MUCH,  /* more than 1024 */
+	SCAN_SET_LATE   /* the number right behind it is that of an epoch behind many others */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */

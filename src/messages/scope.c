@@ -328,6 +328,36 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	}
 }
 
+/* A script that trains, by its command or its name in the traceback. */
+static int is_training_script(const struct messages_event *e, const struct messages_context *c)
+{
+	const struct messages_trace *t = &e->traceback;
+	const char *outer = t->caller_count ? t->callers[t->caller_count - 1].file : t->user.file;
+	const char *name = strrchr(outer, '/');
+
+	return scan_script_does(name ? name + 1 : outer) == A(TRAINING) ||
+	       (c->script && scan_script_does(c->script) == A(TRAINING));
+}
+
+static int draws(enum messages_engine e)
+{
+	return e == E(DIFFUSERS) || e == E(PYTORCH);
+}
+
+#define SAMPLED_LINES 40 /* between a bar of the sampling and the death behind it */
+
+/* Pictures were sampled, by a bar that is full, and no other was begun: what is left is the VAE's. */
+static int is_sampled(const struct messages_event *e, const struct messages_context *c)
+{
+	const struct messages_set *bar = &c->set[MESSAGES_TASK_SAMPLED];
+	int drawn = c->engine == E(DIFFUSERS) || c->set[MESSAGES_TASK_PICTURE].line ||
+		    c->set[MESSAGES_TASK_VIDEO].line;
+
+	return drawn && draws(c->engine) && bar->line && bar->line < e->line &&
+	       e->line - bar->line <= SAMPLED_LINES && e->traceback.step == PLIM_UNKNOWN &&
+	       c->activity != A(TRAINING) && e->traceback.moment != MESSAGES_LOADING;
+}
+
 /* What is built on the engine: the row that stands first. */
 static void find_program(const struct messages_log *log, uint32_t file,
 			 struct messages_context *out)
@@ -387,6 +417,13 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	if (out->activity == A(SERVING) &&
 	    (out->engine == E(TRL) || out->engine == E(VERL) || out->engine == E(UNSLOTH)))
 		out->activity = A(TRAINING);
+	/* a training script that loads or draws by a pipeline trains */
+	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
+	    out->engine == E(DIFFUSERS) && is_training_script(e, out))
+		out->activity = A(TRAINING);
+	if (is_sampled(e, out) && !out->set[MESSAGES_SET_DECODING].line)
+		out->set[MESSAGES_SET_DECODING] =
+			(struct messages_set){ out->set[MESSAGES_TASK_SAMPLED].line, 1, -1 };
 	/* what a server generates, it serves */
 	if (out->activity == A(GENERATING) &&
 	    (out->engine == E(TGI) || out->engine == E(SGLANG) || out->engine == E(TRITON_SERVER)))

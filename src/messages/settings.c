@@ -4,6 +4,7 @@
  */
 #include "scan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -48,6 +49,8 @@ const struct scan_setting scan_settings[] = {
 	{ "batch_size", S(BATCH), ONE },
 	{ "per_device_eval_batch_size", S(EVAL_BATCH), ONE },
 	{ "--grad-checkpoint", S(CHECKPOINTING), SEEN },
+	{ "batch size", S(BATCH), ONE },
+	{ "batchsize", S(BATCH), ONE },
 	{ "batch=1,", S(BATCH), SEEN },
 	{ "batch=1)", S(BATCH), SEEN },
 	{ "batch=1 ", S(BATCH), SEEN },
@@ -106,6 +109,9 @@ const struct scan_setting scan_settings[] = {
 	{ "VAEDecodeTiled", S(TILING), SEEN },
 	{ "tiled VAE", S(TILING), SEEN },
 	{ "tiled_decode", S(TILING), SEEN },
+	{ "tiled_scale", S(TILING), SEEN },
+	{ "tile_sample_min", S(TILING), SEEN },
+	{ "spatial_tiled", S(TILING), SEEN },
 	{ "n_gpu_layers", S(LAYERS), OFF },
 	{ "n-gpu-layers", S(LAYERS), OFF },
 	{ "offloaded 0/", S(LAYERS), SEEN },
@@ -279,6 +285,9 @@ const struct scan_setting scan_settings[] = {
 	{ "KvSize:", S(CONTEXT), SHORT },
 	{ "n_ctx =", S(CONTEXT), SHORT },
 	{ "n_ctx=", S(CONTEXT), SHORT },
+	{ "Epoch ", MESSAGES_TASK_EPOCHS, SCAN_SET_LATE },
+	{ "Epoch: ", MESSAGES_TASK_EPOCHS, SCAN_SET_LATE },
+	{ "Epoch [", MESSAGES_TASK_EPOCHS, SCAN_SET_LATE },
 	{ "type_k = 'q", S(KV_CACHE), SEEN },
 	{ "K (q8_0)", S(KV_CACHE), SEEN },
 	{ "K (q4_0)", S(KV_CACHE), SEEN },
@@ -295,6 +304,17 @@ const struct scan_setting scan_settings[] = {
 	{ "esmfold", S(FOLDING), SEEN },
 	{ "rosettafold", S(FOLDING), SEEN },
 	{ "RFdiffusion", S(FOLDING), SEEN },
+	TASK(SAMPLED, "100%|\xe2\x96\x88"),
+	TASK(SAMPLED, "100%|##"),
+	TASK(LOADER, "Type:** CheckpointLoader"),
+	TASK(LOADER, "Type:** UNETLoader"),
+	TASK(LOADER, "Type:** DiffusionModelLoader"),
+	TASK(LOADER, "Type:** CLIPLoader"),
+	TASK(LOADER, "Type:** DualCLIPLoader"),
+	TASK(LOADER, "Type:** TripleCLIPLoader"),
+	TASK(LOADER, "Type:** VAELoader"),
+	TASK(LOADER, "Type:** LoraLoader"),
+	TASK(LOADER, "Type:** ControlNetLoader"),
 	/* what kind of work it is */
 	TASK(VIDEO, "num_frames"),
 	TASK(VIDEO, "video_length"),
@@ -463,6 +483,9 @@ const struct scan_setting scan_settings[] = {
 	TASK(POINTS, "pointcloud"),
 	TASK(POINTS, "det3d/"),
 	TASK(GRAPHS, "torch_geometric"),
+	TASK(GRAPHS, "/IDGL/"),
+	TASK(GRAPHS, "graphlearn"),
+	TASK(GRAPHS, "graph_clf"),
 	TASK(GRAPHS, "torch_scatter"),
 	TASK(GRAPHS, "torch_sparse"),
 	TASK(GRAPHS, "edge_index"),
@@ -594,10 +617,11 @@ static int is_name(char c)
 /* "try setting X=1": a text's advice is no setting. */
 static int is_advised(const char *start, const char *at, const char *stop)
 {
-	static const char *const words[] = { "try ",    "consider",    "e.g.",        "please",
-					     "increas", "reduc",       "decreas",     "instead",
-					     "should",  "recommend",   "for example", "or use",
-					     "set '",   "switching to" };
+	static const char *const words[] = { "try ",        "consider",    "e.g.",     "please",
+					     "increas",     "reduce ",     "reducing", "decrease ",
+					     "decreasing",  "lowering",    "instead",  "should",
+					     "recommend",   "for example", "or use",   "set '",
+					     "switching to" };
 	const char *from = at - start > ADVISED_BYTES ? at - ADVISED_BYTES : start;
 
 	if (memmem(at, (size_t)(stop - at), " to avoid", 9))
@@ -610,14 +634,48 @@ static int is_advised(const char *start, const char *at, const char *stop)
 	return 0;
 }
 
+#define VALUE_FAR 64 /* between a word and its value, in a table or a list with leaders */
+
+/* What stands between a word and its value: signs, a table's edges, leaders. */
+static const char *skip_signs(const char *p, const char *stop)
+{
+	static const char *const edges[] = { "\xe2\x94\x82", "\xe2\x94\x83" };
+	const char *from = p, *last = NULL;
+
+	while (p < stop && p - from < VALUE_FAR && p != last) {
+		last = p;
+		if (strchr("\"'`=: \t([|", *p))
+			p++;
+		for (size_t i = 0; i < 2; i++)
+			if (stop - p > 3 && !memcmp(p, edges[i], 3))
+				p += 3;
+		if (stop - p > 2 && p[0] == '.' && p[1] == '.')
+			while (p < stop && *p == '.')
+				p++;
+	}
+	return p;
+}
+
+/* "batch size of 1", "batch size per device / (the same in another language): 1" */
+static const char *skip_words(const char *p, const char *stop)
+{
+	static const char *const words[] = { " of ", " to ", " is ", " was ", " at " };
+	const char *colon;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if ((size_t)(stop - p) > strlen(words[i]) && !memcmp(p, words[i], strlen(words[i])))
+			return p + strlen(words[i]) - 1;
+	colon = stop - p > 3 && !memcmp(p, " / ", 3) ? memchr(p, ':', (size_t)(stop - p)) : NULL;
+	return colon && colon - p < VALUE_FAR ? colon : p;
+}
+
 /* The value behind a word: "=0.9", "': true", " 1"; its length, 0: there is none. */
 static size_t value_behind(const char *p, const char *stop, char value[VALUE_BYTES])
 {
 	const char *from = p;
 	size_t n = 0;
 
-	while (p < stop && p - from < 24 && strchr("\"'`=: \t([", *p))
-		p++;
+	p = skip_signs(skip_words(p, stop), stop);
 	while (p < stop && n + 1 < VALUE_BYTES && (is_name(*p) || *p == '.' || *p == '-'))
 		value[n++] = *p++;
 	value[n] = 0;
@@ -667,6 +725,41 @@ static int is_named(const struct scan_setting *s, const char *value)
 	       is_one_of(value, types, sizeof(types) / sizeof(types[0]));
 }
 
+/* "total train batch size": of all devices and steps together, or of another loop. */
+static int is_anothers(const struct scan_setting *s, const char *start, const char *at)
+{
+	static const char *const whose[] = {
+		"total", "effective", "global", "eval", "test", "val"
+	};
+	const char *from = at - start > 24 ? at - 24 : start;
+
+	if (s->setting != S(BATCH) || strncasecmp(s->word, "batch", 5) != 0)
+		return 0;
+	for (const char *p = from; p < at; p++)
+		for (size_t i = 0; i < sizeof(whose) / sizeof(whose[0]); i++)
+			if (!strncasecmp(p, whose[i], strlen(whose[i])))
+				return 1;
+	return 0;
+}
+
+#define LATE 10 /* of epochs: what fits in so many fits in the next, if nothing grows */
+
+/* The number right behind the word, once more than a few. */
+static void see_number(struct messages_set *set, enum scan_spent how, const char *p,
+		       const char *stop, uint64_t line)
+{
+	double number = 0, least = how == SCAN_SET_LATE ? LATE : MANY;
+
+	while (how == SCAN_SET_LATE && p < stop && *p == ' ')
+		p++;
+	if (how == SCAN_SET_LATE && p < stop && *p == '[')
+		p++;
+	for (; p < stop && *p >= '0' && *p <= '9' && number < 1e9; p++)
+		number = 10 * number + (*p - '0');
+	if (number >= least)
+		*set = (struct messages_set){ line, 1, number };
+}
+
 void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
 		       const char *at, const char *stop, uint64_t line)
 {
@@ -679,18 +772,14 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 
 	if (behind > stop ||
 	    (s->spent != SCAN_SET_SEEN && at > start && is_name(at[-1]) && is_name(*at)) ||
-	    is_advised(start, at, stop))
+	    is_advised(start, at, stop) || is_anothers(s, start, at))
 		return;
 	if (s->spent == SCAN_SET_SEEN) {
 		*set = (struct messages_set){ line, 1, -1 };
 		return;
 	}
-	if (s->spent == SCAN_SET_MANY) {
-		for (number = 0; behind < stop && *behind >= '0' && *behind <= '9' && number < 1e9;
-		     behind++)
-			number = 10 * number + (*behind - '0');
-		if (number >= MANY)
-			*set = (struct messages_set){ line, 1, number };
+	if (s->spent == SCAN_SET_MANY || s->spent == SCAN_SET_LATE) {
+		see_number(set, s->spent, behind, stop, line);
 		return;
 	}
 	while (s->spent == SCAN_SET_MUCH && behind[-1] >= '0' && behind[-1] <= '9')
@@ -796,6 +885,8 @@ static int is_size(const char *name)
 {
 	static const char *const parts[] = { "batch",  "size",   "tile",       "chunk",   "seq",
 					     "len",    "frame",  "envs",       "res",     "token",
+					     "max_bs", "max-bs",
+
 					     "ctx",    "ngl",    "layer",      "segment", "imgsz",
 					     "pixel",  "sample", "rays",       "n_rand",  "context",
 					     "height", "width",  "generations" };
@@ -871,9 +962,80 @@ static int is_value_told(const char *name, const char *want, const char *got)
 	return !strcasecmp(want, got);
 }
 
-size_t messages_count_told(const char *told, const char *fix, size_t *flags)
+double messages_number_told(const char *told, const char *name)
 {
-	char name[NAME_BYTES], want[VALUE_BYTES], got[VALUE_BYTES];
+	const char *at = find_flag(told, name);
+	char got[VALUE_BYTES], *end;
+	double number;
+
+	if (!at || !value_behind(at, at + strlen(at), got))
+		return -1;
+	number = strtod(got, &end);
+	return end > got && number >= 0 ? number : -1;
+}
+
+/* The size that is told, if it is no larger than the one of digits at `p`; < 0: it is, or there is none. */
+static double size_told(const char *told, const char *name, const char *p)
+{
+	double told_size =
+		strlen(name) < 3 || !is_size(name) ? -1 : messages_number_told(told, name);
+
+	return told_size >= 2 && told_size <= strtod(p, NULL) && told_size < 1e9 ? told_size : -1;
+}
+
+void messages_lower_told(const char *told, char *text)
+{
+	char name[NAME_BYTES];
+
+	for (char *p = text; *p; p++) {
+		size_t n = 0, digits;
+		double size;
+		int written;
+
+		p += strspn(p, " ,;\"'(");
+		p += strspn(p, "-");
+		while (n + 1 < NAME_BYTES && (is_name(p[n]) || p[n] == '-')) {
+			name[n] = p[n];
+			n++;
+		}
+		name[n] = 0;
+		p += n;
+		if (!*p)
+			return;
+		digits = strspn(p + 1, "0123456789");
+		size = (*p == '=' || *p == ' ') && digits ? size_told(told, name, p + 1) : -1;
+		if (size < 0)
+			continue;
+		written = snprintf(name, sizeof(name), "%u", (unsigned)size / 2);
+		if (written > 0 && (size_t)written <= digits) {
+			memcpy(p + 1, name, (size_t)written);
+			memmove(p + 1 + written, p + 1 + digits, strlen(p + 1 + digits) + 1);
+		}
+	}
+}
+
+/* Does a line of the text, not a command's flag, show the setting of that name to be at its end? */
+static int is_spent(const struct messages_set *set, const char *name)
+{
+	for (size_t i = 0; i < scan_setting_count; i++) {
+		const struct scan_setting *s = &scan_settings[i];
+		const char *word = s->word + strspn(s->word, "-");
+		size_t n = 0;
+
+		if (s->spent != SCAN_SET_ONE || !set[s->setting].line || !set[s->setting].spent)
+			continue;
+		while (word[n] && plain(word[n]) == plain(name[n]))
+			n++;
+		if (!word[n] && !name[n])
+			return 1;
+	}
+	return 0;
+}
+
+size_t messages_count_told(const char *told, const struct messages_set *set, const char *fix,
+			   size_t *flags)
+{
+	char name[NAME_BYTES] = "", want[VALUE_BYTES], got[VALUE_BYTES];
 	size_t count = 0;
 
 	*flags = 0;
@@ -885,8 +1047,10 @@ size_t messages_count_told(const char *told, const char *fix, size_t *flags)
 			continue; /* a word of a command, or code */
 		++*flags;
 		at = find_flag(told, name);
-		if (!at)
+		if (!at) {
+			count += (size_t)is_spent(set, name);
 			continue;
+		}
 		value_behind(at, at + strlen(at), got);
 		count += (size_t)is_value_told(name, want, got);
 	}
