@@ -38,6 +38,11 @@ enum own {
 	OWN_FSDP_VERSION,
 	OWN_RESHARD,
 	OWN_WAY,
+	OWN_WRAP,
+	OWN_SHARDS,
+	OWN_IF_WRAPPED,
+	OWN_OVERLAP,
+	OWN_ALLGATHER,
 	OWN_ZERO_BUCKET,
 	OWN_ZERO_PREFETCH,
 	OWN_ZERO_PERSISTENT,
@@ -65,6 +70,11 @@ static const char *const own_names[OWNS] = {
 	[OWN_FSDP_VERSION] = "@fsdp-version",
 	[OWN_RESHARD] = "@reshard",
 	[OWN_WAY] = "@way",
+	[OWN_WRAP] = "@wrap",
+	[OWN_SHARDS] = "@shards",
+	[OWN_IF_WRAPPED] = "@fsdp-if-wrapped",
+	[OWN_OVERLAP] = "@overlap",
+	[OWN_ALLGATHER] = "@allgather",
 	[OWN_ZERO_BUCKET] = "@zero-bucket",
 	[OWN_ZERO_PREFETCH] = "@zero-prefetch",
 	[OWN_ZERO_PERSISTENT] = "@zero-persistent",
@@ -106,6 +116,10 @@ struct reading {
 	size_t unknown;
 	unsigned within, files;
 	struct stat open[FILES_WITHIN];
+	/* the last whose tool has no mixed precision but what it is asked for; NULL: none is */
+	const struct from_tool *quiet;
+	const char *quiet_file;
+	unsigned quiet_number;
 	/* the file at hand */
 	unsigned number;
 	const char *file;
@@ -380,6 +394,16 @@ static enum plim_status take_file(struct reading *r, const struct nested_value *
 	return st;
 }
 
+static bool is_same(const struct nested_value *v, const char *value)
+{
+	struct nested_value wanted = { .kind = NESTED_TEXT, .text = value };
+	enum nested_switch is = nested_switch_of(v);
+
+	if (v->kind == NESTED_NUMBER)
+		return same_number(v->text, value) || (!strcmp(value, "false") && is == NESTED_OFF);
+	return is != NESTED_UNCLEAR && is == nested_switch_of(&wanted);
+}
+
 static enum plim_status note_switch(struct reading *r, const struct from_row *row,
 				    const struct nested_value *v, bool taken)
 {
@@ -437,6 +461,10 @@ static enum plim_status take_row(struct reading *r, const struct from_row *row,
 				       same_number(v->text, row->value)
 			       ? PLIM_OK
 			       : tell_unknown(r, row->key, v->text);
+	case FROM_ONLY:
+		return v->kind == NESTED_NULL || is_same(v, row->value)
+			       ? PLIM_OK
+			       : tell_unknown(r, row->key, *v->text ? v->text : "no switch");
 	case FROM_SET:
 	default:
 		if (v->kind == NESTED_NULL || (is_auto(v) && row->option[0] != '@'))
@@ -519,6 +547,17 @@ static enum plim_status take_defaults(struct reading *r)
 	return st;
 }
 
+/* Axolotl's bf16 is "auto" where nothing is said. */
+static bool is_quiet(const struct from_tool *tool, const struct nested *n)
+{
+	if (!strcmp(tool->name, "DeepSpeed") || !strcmp(tool->name, "accelerate"))
+		return true;
+	for (size_t i = 0; !strcmp(tool->name, "Axolotl") && i < n->values.n; i++)
+		if (!strcmp(n->values.at[i].path, "bf16"))
+			return nested_is_off(&n->values.at[i]);
+	return false;
+}
+
 static enum plim_status read_source(struct reading *r, struct source *s)
 {
 	struct nested values = { .arena = r->arena };
@@ -533,6 +572,11 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 				     "known are those of TrainingArguments, Axolotl, "
 				     "LLaMA-Factory, accelerate, DeepSpeed, torchtune and PEFT",
 				     r->file);
+	}
+	if (!st && is_quiet(r->tool, &values)) {
+		r->quiet = r->tool;
+		r->quiet_file = r->file;
+		r->quiet_number = r->number;
 	}
 	for (size_t i = 0; !st && i < values.values.n; i++)
 		st = take_value(r, &values.values.at[i]);
@@ -639,11 +683,24 @@ static enum plim_status settle_adapters(struct reading *r)
 	return !st && r->own[OWN_ATTN_TARGETS] ? settle_targets(r) : st;
 }
 
+/* A tool that was asked for no mixed precision, or that has none where nothing is said. */
+static enum plim_status settle_fp32(struct reading *r)
+{
+	r->file = r->quiet_file;
+	r->tool = r->quiet;
+	r->number = r->quiet_number;
+	r->o->precision = "fp32";
+	return tell(r, "mixed precision", "none is on",
+		    is_redacted(r) ? "--precision" : "--precision fp32", NOT_OWN);
+}
+
 static enum plim_status settle_precision(struct reading *r)
 {
 	bool narrow = r->own[OWN_WEIGHTS] && strcmp(r->own[OWN_WEIGHTS], "fp32") != 0;
 	const char *autocast = r->own[OWN_AUTOCAST];
 
+	if (!autocast && !r->own[OWN_WEIGHTS] && !r->o->precision && r->quiet)
+		return settle_fp32(r);
 	if ((!autocast && !r->own[OWN_WEIGHTS]) || r->o->precision)
 		return PLIM_OK;
 	if (!autocast || !strcmp(autocast, "no"))
@@ -651,6 +708,20 @@ static enum plim_status settle_precision(struct reading *r)
 	else if (narrow && !r->o->quantize && !strcmp(autocast, "bf16"))
 		autocast = "bf16-weights";
 	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS);
+}
+
+/* As many as are trained at a time in torchtune, 8 in the Trainer. */
+static enum plim_status settle_eval(struct reading *r)
+{
+	const char *batch = r->own[OWN_EVAL_BATCH];
+
+	if (!batch)
+		batch = r->p->hidden->foreign && r->o->batch
+				? arena_text(r->arena, r->err, "%llu",
+					     (unsigned long long)r->o->batch)
+				: "8";
+	return batch ? SETTLE(r, "eval-batch", batch, OWN_EVALUATES, OWN_EVAL_BATCH)
+		     : mem_status(r->err);
 }
 
 static enum plim_status settle_step(struct reading *r)
@@ -680,8 +751,7 @@ static enum plim_status settle_step(struct reading *r)
 		r->settled[OWN_FUSED] = words(r, "optimizer", "adamw-fused");
 	}
 	if (!st && r->own[OWN_EVALUATES])
-		st = SETTLE(r, "eval-batch", r->own[OWN_EVAL_BATCH] ? r->own[OWN_EVAL_BATCH] : "8",
-			    OWN_EVALUATES, OWN_EVAL_BATCH);
+		st = settle_eval(r);
 	else
 		r->settled[OWN_EVAL_BATCH] = "nothing: no evaluation";
 	return st;
@@ -692,8 +762,8 @@ static void settle_zero(struct reading *r, enum own own, uint64_t *to)
 {
 	const char *text = r->own[own];
 
-	if (!text)
-		return;
+	if (!text || (own == OWN_ZERO_REUSE && !strcmp(text, "auto")))
+		return; /* nothing sets that one */
 	*to = !strcmp(text, "auto") ? PLAN_ZERO_AUTO : strtoull(text, NULL, 10);
 	if (strcmp(text, "auto") != 0 &&
 	    (text[strspn(text, "0123456789")] || !*to || *to > MODEL_SIZE))
@@ -716,6 +786,14 @@ static enum plim_status settle_deepspeed(struct reading *r)
 		{ OWN_ZERO_REUSE, &z->reuse },
 	};
 	bool offloads = r->o->optimizer_on || r->o->parameters_on;
+	bool third = is_set(r, OWN_ZERO, "3");
+
+	/* stages 1 and 2 have a second bucket then, which is not planned */
+	if (third || is_set(r, OWN_ZERO, "0"))
+		r->settled[OWN_OVERLAP] = "as it is planned";
+	if (third || (r->own[OWN_ALLGATHER] && same_number(r->own[OWN_ALLGATHER], "500000000")))
+		r->settled[OWN_ALLGATHER] =
+			third ? "nothing: stage 3 has none" : "as it is planned";
 	enum plim_status st = PLIM_OK;
 
 	if (is_set(r, OWN_ZERO, "0"))
@@ -737,12 +815,24 @@ static enum plim_status settle_deepspeed(struct reading *r)
 	return st;
 }
 
+/* Whether units are layers.  Without a policy all is one unit, which is not planned: such keys stay not understood. */
+static bool take_wraps(struct reading *r)
+{
+	if (r->own[OWN_IF_WRAPPED] && !r->own[OWN_FSDP])
+		r->own[OWN_FSDP] = r->own[OWN_IF_WRAPPED];
+	if (r->own[OWN_SHARDS] && !r->own[OWN_RESHARD])
+		r->own[OWN_RESHARD] = r->own[OWN_SHARDS];
+	return r->own[OWN_WRAP] != NULL;
+}
+
 static enum plim_status settle_parallel(struct reading *r)
 {
+	bool wrapped = take_wraps(r);
 	bool again = !is_set(r, OWN_RESHARD, "false");
 	bool second = is_set(r, OWN_FSDP_VERSION, "2");
 	const char *way =
 		second ? (again ? "fsdp2" : "fsdp2-zero2") : (again ? "fsdp1" : "fsdp1-zero2");
+	enum plim_status st = PLIM_OK;
 
 	if (r->own[OWN_WAY] && !r->own[OWN_FSDP])
 		r->settled[OWN_WAY] = "ddp, as several GPUs are without more";
@@ -751,8 +841,11 @@ static enum plim_status settle_parallel(struct reading *r)
 	if (r->own[OWN_WAY] && !r->own[OWN_RESHARD])
 		return PLIM_OK;
 	if (r->own[OWN_FSDP] || r->own[OWN_FSDP_VERSION] || r->own[OWN_RESHARD])
-		return SETTLE(r, "parallel", way, OWN_FSDP, OWN_FSDP_VERSION, OWN_RESHARD);
-	return PLIM_OK;
+		st = SETTLE(r, "parallel", way, OWN_FSDP, OWN_FSDP_VERSION, OWN_RESHARD);
+	if (wrapped)
+		r->settled[OWN_IF_WRAPPED] = r->settled[OWN_SHARDS] = r->settled[OWN_WRAP] =
+			r->settled[OWN_FSDP] ? r->settled[OWN_FSDP] : "nothing: no FSDP";
+	return st;
 }
 
 /* Two files of which one has a key on and the other off. */
@@ -882,10 +975,29 @@ static const char *adapters_beside(struct arena *a, const char *model, struct pl
 	return path && !stat(path, &info) && S_ISREG(info.st_mode) ? path : NULL;
 }
 
+static bool trains(const struct plim_plan_options *o)
+{
+	const char *task = plan_value("task", o->task, true);
+
+	return !task || !strcmp(task, "train");
+}
+
+/* What nobody named: told as not understood where it cannot be read. */
+static enum plim_status read_adapters(struct reading *r, const char *path)
+{
+	enum plim_status st = read_file(r, path, SOURCE_REGULAR);
+
+	if (!st || st == PLIM_E_NOMEM)
+		return st;
+	*r->err = (struct plim_err){ 0 };
+	r->tool = &from_tools[1]; /* PEFT */
+	return tell_unknown(r, ADAPTERS, "not readable");
+}
+
 /* Files of the caller's, or one that is in memory. */
 static enum plim_status read_all(struct reading *r, const char *model, const struct plan_bytes *one)
 {
-	const char *adapters = r->o->lora_rank ? NULL : adapters_beside(r->arena, model, r->err);
+	const char *adapters = NULL;
 	struct source *s = NULL;
 	enum plim_status st = PLIM_OK;
 
@@ -900,9 +1012,10 @@ static enum plim_status read_all(struct reading *r, const char *model, const str
 	}
 	for (size_t i = 0; !st && i < r->o->from_count; i++)
 		st = read_file(r, r->o->from_files[i], SOURCE_ANY);
-	if (!st && !model && r->p->hidden->from_model && !r->o->lora_rank)
-		adapters = adapters_beside(r->arena, r->p->hidden->from_model, r->err);
-	return st || !adapters ? st : read_file(r, adapters, SOURCE_REGULAR);
+	if (!st && r->o->from_count && trains(r->o) && !r->o->lora_rank && !r->own[OWN_ADAPTER])
+		adapters =
+			adapters_beside(r->arena, model ? model : r->p->hidden->from_model, r->err);
+	return st || !adapters ? st : read_adapters(r, adapters);
 }
 
 enum plim_status plan_read_from(struct plim_plan *p, const char *model,

@@ -26,7 +26,7 @@ static const struct from_word mixed[] = { { "no", "precision", "fp32" },
 
 static const struct from_word distributed[] = { { "NO", NULL, NULL },
 						{ "MULTI_GPU", "@way", "ddp" },
-						{ "FSDP", "@fsdp", "1" },
+						{ "FSDP", "@fsdp-if-wrapped", "1" },
 						{ "DEEPSPEED", NULL, NULL },
 						{ NULL, NULL, NULL } };
 
@@ -44,14 +44,26 @@ static const struct from_word strategies[] = { { "FULL_SHARD", "@reshard", "true
 					       { "3", "@way", "ddp" },
 					       { NULL, NULL, NULL } };
 
-static const struct from_word fsdp_texts[] = { { "full_shard", "@reshard", "true" },
-					       { "shard_grad_op", "@reshard", "false" },
-					       { "auto_wrap", "@fsdp", "1" },
+static const struct from_word fsdp_texts[] = { { "full_shard", "@shards", "true" },
+					       { "shard_grad_op", "@shards", "false" },
+					       { "auto_wrap", "@wrap", "1" },
 					       { "offload", "offload-params", "cpu" },
 					       { "full_shard auto_wrap", "@reshard", "true" },
 					       { "shard_grad_op auto_wrap", "@reshard", "false" },
 					       { "true", "@fsdp", "1" },
 					       { NULL, NULL, NULL } };
+
+static const struct from_word wraps[] = { { "TRANSFORMER_BASED_WRAP", "@wrap", "1" },
+					  { NULL, NULL, NULL } };
+
+/* Units that are planned are layers, gathered as PyTorch does where nothing is said. */
+#define FSDP_UNITS(prefix)                                                     \
+	{ prefix "auto_wrap_policy", FROM_WORD, NULL, NULL, wraps },           \
+		{ prefix "limit_all_gathers", FROM_ONLY, NULL, "true", NULL }, \
+		{ prefix "forward_prefetch", FROM_ONLY, NULL, "false", NULL }, \
+	{                                                                      \
+		prefix "min_num_params", FROM_ONLY, NULL, "0", NULL            \
+	}
 
 static const struct from_word dtypes[] = { { "auto", NULL, NULL },
 					   { "null", NULL, NULL },
@@ -174,21 +186,26 @@ static const struct from_row deepspeed_rows[] = {
 	{ "optimizer.type", FROM_WORD, NULL, NULL, ds_optimizers },
 	{ "torch_autocast.enabled", FROM_IF, "@autocast", "bf16", NULL },
 	{ "torch_autocast.dtype", FROM_IS, NULL, "bfloat16", NULL },
+	{ "zero_optimization.overlap_comm", FROM_IF, "@overlap", "1", NULL },
+	{ "zero_optimization.allgather_bucket_size", FROM_SET, "@allgather", NULL, NULL },
+	{ "zero_optimization.contiguous_gradients", FROM_ONLY, NULL, "true", NULL },
+	{ "zero_optimization.reduce_scatter", FROM_ONLY, NULL, "true", NULL },
+	{ "zero_optimization.round_robin_gradients", FROM_ONLY, NULL, "false", NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
 static const struct from_keys deepspeed = {
-	deepspeed_rows, "zero_optimization.allgather_bucket_size "
+	deepspeed_rows, ""
 			"zero_optimization.stage3_max_live_parameters train_batch_size "
 			"steps_per_print wall_clock_breakdown dump_state prescale_gradients "
 			"gradient_predivide_factor zero_allow_untested_optimizer "
 			"zero_force_ds_cpu_optimizer flops_profiler* tensorboard* wandb* "
 			"csv_monitor* comms_logger* scheduler* optimizer.params* fp16.loss_scale* "
 			"fp16.initial_scale_power fp16.hysteresis fp16.min_loss_scale "
-			"fp16.auto_cast zero_optimization.overlap_comm "
-			"zero_optimization.contiguous_gradients zero_optimization.reduce_scatter "
+			"fp16.auto_cast "
+			""
 			"zero_optimization.allgather_partitions "
-			"zero_optimization.round_robin_gradients "
+			""
 			"zero_optimization.stage3_gather_16bit_weights_on_model_save "
 			"zero_optimization.stage3_gather_fp16_weights_on_model_save "
 			"zero_optimization.offload_optimizer.pin_memory "
@@ -240,17 +257,18 @@ static const struct from_row accelerate_rows[] = {
 	{ "deepspeed_config.gradient_clipping", FROM_UNLESS, "no-clip", "1", NULL },
 	{ "deepspeed_config.zero3_init_flag", FROM_UNLESS, "@whole", "1", NULL },
 	{ "deepspeed_config.deepspeed_config_file", FROM_FILE, NULL, NULL, NULL },
+	FSDP_UNITS("fsdp_config.fsdp_"),
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
 static const struct from_keys accelerate = {
-	accelerate_rows, "fsdp_config.fsdp_auto_wrap_policy "
+	accelerate_rows, ""
 			 "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
 			 "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
 			 "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
 			 "fsdp_config.fsdp_backward_prefetch_policy "
-			 "fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_limit_all_gathers "
-			 "fsdp_config.fsdp_min_num_params deepspeed_config.zero3_save_16bit_model "
+			 ""
+			 "deepspeed_config.zero3_save_16bit_model "
 			 "deepspeed_config.deepspeed_multinode_launcher "
 			 "deepspeed_config.deepspeed_hostfile compute_environment machine_rank "
 			 "main_process_ip main_process_port main_training_function num_machines "
@@ -306,23 +324,25 @@ static const struct from_row axolotl_rows[] = {
 	{ "fsdp_config.activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
 	{ "fsdp_config.cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
 	{ "fsdp_config.cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
+	FSDP_UNITS("fsdp_config.fsdp_"),
+	FSDP_UNITS("fsdp_config."),
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
 static const struct from_keys axolotl = {
 	axolotl_rows, "gradient_checkpointing_kwargs.use_reentrant model_type tokenizer_type "
-		      "peft_use_rslora fsdp_config.fsdp_auto_wrap_policy "
+		      "peft_use_rslora "
 		      "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
 		      "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
 		      "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
 		      "fsdp_config.fsdp_backward_prefetch_policy "
-		      "fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_limit_all_gathers "
-		      "fsdp_config.fsdp_min_num_params fsdp_config.auto_wrap_policy "
+		      ""
+		      ""
 		      "fsdp_config.transformer_layer_cls_to_wrap fsdp_config.state_dict_type "
 		      "fsdp_config.sync_module_states fsdp_config.use_orig_params "
 		      "fsdp_config.backward_prefetch fsdp_config.backward_prefetch_policy "
-		      "fsdp_config.forward_prefetch fsdp_config.limit_all_gathers "
-		      "fsdp_config.min_num_params base_model_config tokenizer_config strict "
+		      ""
+		      "base_model_config tokenizer_config strict "
 		      "datasets* test_datasets* pretraining_dataset* dataset_prepared_path "
 		      "dataset_* chat_template* output_dir sample_packing* eval_sample_packing "
 		      "pad_to_sequence_len special_tokens* tokens wandb_* mlflow_* comet_* "
@@ -359,6 +379,8 @@ static const struct from_row torchtune_rows[] = {
 	{ "clip_grad_norm", FROM_UNLESS, "no-clip", "1", NULL },
 	{ "fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
 	{ "fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
+	{ "batch_size_val", FROM_SET, "@eval-batch", NULL, NULL },
+	{ "run_val_every_n_steps", FROM_ABOVE, "@evaluates", "1", NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
@@ -369,8 +391,8 @@ static const struct from_keys torchtune = {
 			"seed shuffle epochs max_steps_per_epoch optimizer.lr "
 			"optimizer.weight_decay optimizer.betas optimizer.eps lr_scheduler* "
 			"device output_dir metric_logger* log_* profiler* model.lora_alpha "
-			"num_warmup_steps collate_fn recipe_checkpoint* run_val_every_n_steps "
-			"batch_size_val"
+			"num_warmup_steps collate_fn recipe_checkpoint* "
+			""
 };
 
 static const struct from_row factory_rows[] = {
@@ -437,6 +459,8 @@ static const struct from_row trainer_rows[] = {
 	{ "fsdp_config.fsdp_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
 	{ "fsdp_config.fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
 	{ "fsdp_config.fsdp_cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
+	FSDP_UNITS("fsdp_config.fsdp_"),
+	FSDP_UNITS("fsdp_config."),
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
@@ -461,18 +485,18 @@ static const struct from_keys trainer = {
 		      "mp_parameters ray_scope use_cache split_batches tpu_* xpu_backend "
 		      "use_mps_device use_ipex bf16_backend half_precision_backend fp16_backend "
 		      "fp16_opt_level ddp_static_graph logging_nan_inf_filter "
-		      "fsdp_config.auto_wrap_policy fsdp_config.transformer_layer_cls_to_wrap "
+		      "fsdp_config.transformer_layer_cls_to_wrap "
 		      "fsdp_config.state_dict_type fsdp_config.sync_module_states "
 		      "fsdp_config.use_orig_params fsdp_config.backward_prefetch "
-		      "fsdp_config.backward_prefetch_policy fsdp_config.forward_prefetch "
-		      "fsdp_config.limit_all_gathers fsdp_config.min_num_params "
-		      "fsdp_config.fsdp_auto_wrap_policy "
+		      "fsdp_config.backward_prefetch_policy "
+		      ""
+		      ""
 		      "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
 		      "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
 		      "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
 		      "fsdp_config.fsdp_backward_prefetch_policy "
-		      "fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_limit_all_gathers "
-		      "fsdp_config.fsdp_min_num_params fsdp_config.xla*"
+		      ""
+		      "fsdp_config.xla*"
 };
 
 static const struct from_row scripts_rows[] = {
