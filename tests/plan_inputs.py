@@ -102,6 +102,19 @@ def main(folder):
     expect(plan["model"]["family"] == "mixtral" and plan["model"]["parameter_bytes"] == held(tensors), plan["model"], held(tensors))
 
     # not quantized: a model of 16 bits like any other, which trains
+    gates = [(n, s, F16 if "gate_exps" in n else k) for n, s, k in tensors]
+    refused(write(folder, "gates.gguf", keys, gates), 4, "ffn_gate_exps", "config.json", options=("-t", "infer"))
+    routers = [(n, s, Q4_K if "gate_inp" in n else k) for n, s, k in tensors]
+    refused(write(folder, "routers.gguf", keys, routers), 4, "would be planned", options=("-t", "infer"))
+
+    keys, tensors = decoder(256, 512, 2, 4, 2, 1000, weights=F32)
+    tensors[-1] = (*tensors[-1][:2], F32)
+    plan = planned(write(folder, "single.gguf", keys, tensors), "-t", "infer")
+    expect(plan["model"]["parameter_bytes"] == 4 * plan["model"]["parameters"], plan["model"])
+
+    keys, tensors = decoder(256, 512, 2, 4, 2, 1024)
+    refused(write(folder, "wraps.gguf", keys, [*tensors, ("x.weight", (1 << 63, 2, 1), F16)]), 4, "overflows", options=("-t", "infer"))
+
     keys, tensors = decoder(256, 512, 2, 4, 2, 1000, weights=F16)
     tensors[-1] = (*tensors[-1][:2], F16)
     expect(planned(write(folder, "half.gguf", keys, tensors))["model"]["trainable"] > 0, "half.gguf")

@@ -1,7 +1,7 @@
 /*
  * A GGUF file as a model: its metadata are a config.json in other words (llama.cpp's gguf-py/gguf/constants.py), which is
  * read as one; then each weight gets the dtype that its tensor has in the file.  Norms and biases, which files hold in
- * fp32, are counted in 16 bits, as kernels that read such files take them.  Parameters must come out as they
+ * fp32, are counted in 16 bits, as kernels that read such files take them, unless weights are fp32 as well.  Parameters must come out as they
  * stand in the file, or it is refused.
  */
 #include "tables.h"
@@ -151,7 +151,9 @@ static uint64_t elements(const struct ckpt *c)
 
 	for (size_t i = 0; i < c->tensors.n; i++)
 		if (strncmp(ckpt_text(c, c->tensors.at[i].name), "rope_", 5) != 0)
-			sum += c->tensors.at[i].count;
+			sum = c->tensors.at[i].count > UINT64_MAX - sum
+				      ? UINT64_MAX
+				      : sum + c->tensors.at[i].count;
 	return sum;
 }
 
@@ -172,7 +174,7 @@ static const struct ckpt_tensor *tensor_of(const struct gguf *g, const struct mo
 	return NULL;
 }
 
-/* What is quantized has its own size; the rest is of the file's 16 bits. */
+/* What is quantized has its own size; the rest is of 16 bits, or of 32 where a weight is. */
 static void take_dtypes(const struct gguf *g)
 {
 	struct model *m = g->model;
@@ -183,6 +185,8 @@ static void take_dtypes(const struct gguf *g)
 		const struct model_module *module = &m->modules.at[i];
 		const struct ckpt_tensor *t = module->n ? tensor_of(g, module) : NULL;
 
+		if (t && t->dtype->bits >= 32)
+			m->dtype = ckpt_dtype_of_torch("float32");
 		if (!t || !t->dtype->block)
 			continue;
 		m->tensors.at[module->tensors].dtype = t->dtype;
@@ -190,6 +194,69 @@ static void take_dtypes(const struct gguf *g)
 		m->stored = *t->dtype;
 		m->stored.name = "GGUF";
 	}
+}
+
+/* ---- is it planned as it is? ---- */
+
+static enum plim_status refuse_tensor(const struct gguf *g, const struct ckpt_tensor *t,
+				      const char *why, struct plim_err *err)
+{
+	return err_set(err, PLIM_E_UNSUPPORTED,
+		       "'%.200s': tensor '%.80s' (%s) %s: give the config.json that it was made of",
+		       g->path, ckpt_text(g->file, t->name), t->dtype->name, why);
+}
+
+/* Gates and what goes up are one weight here, of one dtype. */
+static enum plim_status check_gates(const struct gguf *g, struct plim_err *err)
+{
+	char name[80];
+
+	for (size_t i = 0; i < g->model->modules.n; i++) {
+		const struct model_module *module = &g->model->modules.at[i];
+		const struct ckpt_tensor *gate, *up = tensor_of(g, module);
+
+		if (module->role != MODEL_ROLE_EXPERTS_UP || !up)
+			continue;
+		(void)snprintf(name, sizeof(name), "blk.%u.ffn_gate_exps.weight", module->block);
+		gate = find(g, name);
+		if (gate && gate->dtype != up->dtype)
+			return refuse_tensor(g, gate,
+					     "is of another dtype than what goes up beside it, "
+					     "which is not planned",
+					     err);
+	}
+	return PLIM_OK;
+}
+
+/* What is quantized takes as many bytes here as in the file. */
+static enum plim_status check_bytes(const struct gguf *g, struct plim_err *err)
+{
+	const struct ckpt_tensor *last = NULL;
+	uint64_t held = 0, planned = 0;
+
+	for (size_t i = 0; i < g->file->tensors.n; i++) {
+		const struct ckpt_tensor *t = &g->file->tensors.at[i];
+
+		if (!t->dtype->block)
+			continue;
+		if (ckpt_tensor_bytes(t) > UINT64_MAX - held)
+			return refuse_tensor(g, t, "is larger than can be counted", err);
+		held += ckpt_tensor_bytes(t);
+		last = t;
+	}
+	for (size_t i = 0; i < g->model->tensors.n; i++) {
+		const struct model_tensor *x = &g->model->tensors.at[i];
+
+		if (x->dtype && x->dtype->block && x->tied_to == MODEL_NONE)
+			planned += model_tensor_bytes(x, x->dtype);
+	}
+	if (planned == held || !last)
+		return PLIM_OK;
+	return err_set(err, PLIM_E_UNSUPPORTED,
+		       "'%.200s' has %llu bytes of quantized tensors (such as '%.80s'), %llu would "
+		       "be planned: give the config.json that it was made of",
+		       g->path, (unsigned long long)held, ckpt_text(g->file, last->name),
+		       (unsigned long long)planned);
 }
 
 static enum plim_status refuse_arch(const struct gguf *g, struct plim_err *err)
@@ -207,6 +274,15 @@ static enum plim_status refuse_arch(const struct gguf *g, struct plim_err *err)
 		       g->path, g->arch, known);
 }
 
+/* A tensor that is said but not counted. */
+static bool overflows(const struct ckpt *c)
+{
+	for (size_t i = 0; i < c->findings.n; i++)
+		if (!strcmp(c->findings.at[i].kind, "overflow"))
+			return true;
+	return false;
+}
+
 static enum plim_status read_as(struct gguf *g, const char *type, const char *class,
 				struct plim_err *err)
 {
@@ -214,6 +290,10 @@ static enum plim_status read_as(struct gguf *g, const char *type, const char *cl
 	struct text config;
 	enum plim_status st;
 
+	if (overflows(g->file))
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "'%.200s' has a tensor whose size overflows: it is damaged",
+			       g->path);
 	text_init(&config, g->model->mem, NULL);
 	put_config(&config, g, type, class);
 	st = text_status(&config, err);
@@ -238,7 +318,8 @@ static enum plim_status read_as(struct gguf *g, const char *type, const char *cl
 			       g->path, (unsigned long long)elements(g->file), type,
 			       (unsigned long long)totals.parameters);
 	take_dtypes(g);
-	return PLIM_OK;
+	st = check_gates(g, err);
+	return st ? st : check_bytes(g, err);
 }
 
 enum plim_status model_read_gguf(struct model *m, const struct ckpt *c, const char *path,
