@@ -160,6 +160,8 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 
 	if (!digits(&end, &n) || (*end && strcasecmp(end, "k") != 0))
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
+	if (*end && n > UINT64_MAX / 1024)
+		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
 	if (*end) {
 		p->message->suggests = true;
 		return wrong(p, "option '%s' wants a whole number, not '%s': %llu or %llu?", shown,

@@ -326,6 +326,9 @@ static enum plim_status take_list(struct reading *r, const struct from_row *row,
 		return mem_status(r->err);
 	if (v->kind == NESTED_LIST && n != v->elements)
 		return tell_unknown(r, row->key, "a list with other things between");
+	for (const struct from_word *w = row->words; w && w->word; w++)
+		if (!strcmp(w->word, all))
+			return give(r, row->key, v->text, w->option, w->value);
 	if (strpbrk(all, "()[]|\\^$+?")) /* a regular expression */
 		return tell_unknown(r, row->key, v->text);
 	return give(r, row->key, all, row->option, all);

@@ -399,7 +399,7 @@ static const struct from_row factory_rows[] = {
 	{ "model_name_or_path", FROM_MODEL, NULL, NULL, NULL },
 	{ "stage", FROM_WORD, NULL, NULL, factory_stages },
 	{ "finetuning_type", FROM_WORD, NULL, NULL, factory_types },
-	{ "lora_target", FROM_WORD, NULL, NULL, factory_targets },
+	{ "lora_target", FROM_LIST, "lora-targets", NULL, factory_targets },
 	{ "lora_rank", FROM_SET, "@rank", NULL, NULL },
 	{ "lora_dropout", FROM_SET, "@dropout", NULL, NULL },
 	{ "cutoff_len", FROM_SET, "seq", NULL, NULL },

@@ -84,9 +84,9 @@ static bool is_traced_parallel(enum plan_parallel parallel)
 	return parallel == PLAN_DDP || parallel == PLAN_FSDP2 || parallel == PLAN_FSDP2_ZERO2;
 }
 
-static bool is_traced_optimizer(enum plan_optimizer o)
+static bool is_traced_optimizer(const struct plan_recipe *r)
 {
-	return o != PLAN_ADAMW_8BIT && o != PLAN_ADAMW_PAGED;
+	return r->optimizer != PLAN_ADAMW_8BIT && !plan_is_paged(r);
 }
 
 /* What no trace does stays as it is; and what this one's model says itself. */
@@ -102,8 +102,7 @@ static bool can_be_asked(const struct plim_plan *p, const struct plan_recipe *r)
 		{ r->accumulate != was->accumulate, says(t, "accumulate") },
 		{ r->precision != was->precision,
 		  says(t, "precision") && r->precision != PLAN_BF16_MASTER },
-		{ r->optimizer != was->optimizer,
-		  says(t, "optimizer") && is_traced_optimizer(r->optimizer) },
+		{ r->optimizer != was->optimizer, says(t, "optimizer") && is_traced_optimizer(r) },
 		{ r->attention != was->attention, says(t, "attention") },
 		{ r->checkpointing != was->checkpointing ||
 			  r->checkpoint_every != was->checkpoint_every,

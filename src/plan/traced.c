@@ -479,6 +479,11 @@ static double parabola(const struct point *p, double at)
 	return bytes;
 }
 
+static double smaller(struct point a, struct point b)
+{
+	return a.bytes < b.bytes ? a.bytes : b.bytes;
+}
+
 static void sort_points(struct point *p)
 {
 	for (int i = 0; i < 2; i++)
@@ -494,7 +499,7 @@ static void sort_points(struct point *p)
 /* By points in order: between or beyond the two that are next to it, or bent. */
 static uint64_t on_curve(struct point *p, double at)
 {
-	double bent, bytes;
+	double bent, bytes, least;
 
 	sort_points(p);
 	bent = line(p[0], p[1], p[2].at) - p[2].bytes;
@@ -503,6 +508,9 @@ static uint64_t on_curve(struct point *p, double at)
 		bytes = parabola(p, at);
 	else
 		bytes = at < p[1].at ? line(p[0], p[1], at) : line(p[1], p[2], at);
+	/* a curve that dips below both of its neighbours is none that was traced */
+	least = at < p[1].at ? smaller(p[0], p[1]) : smaller(p[1], p[2]);
+	bytes = bytes < least ? least : bytes;
 	return bytes > 1 ? bytes < (double)REQUEST_MOST ? (uint64_t)(bytes + 0.5) : REQUEST_MOST
 			 : 1;
 }
