@@ -142,7 +142,7 @@ static enum plim_status through_slot(struct plim_batches *b, size_t thread, cons
 {
 	size_t n = fields(b);
 	const uint64_t *from = p->of->skip.at + p->first * n, *to = from + p->count * n;
-	uint8_t *base[DATA_FIELDS];
+	uint8_t *base[DATA_FIELDS] = { NULL };
 	struct data_slot *slot;
 	uint64_t at = 0;
 	enum plim_status st = data_ring_slot(&b->ring, thread, &slot, err);
