@@ -26,7 +26,7 @@ help: ## this list
 	@echo "  DEV=1 makes warnings errors, UPDATE=1 rewrites expected CLI output, VERBOSE=1 shows commands"
 
 build: ## the program and the library, optimised, in build/release (this is the default)
-	@[ -x $(BUILD)/release/plimsoll ] || echo "building plimsoll in $(BUILD)/release, once: about a minute on two cores"
+	@[ -x $(BUILD)/release/plimsoll ] || echo "building plimsoll in $(BUILD)/release, once: a few minutes on two cores"
 	@tools/deps build
 	@tools/configure $(BUILD)/release $(RELEASE)
 	@$(call NINJA,release)
