@@ -564,6 +564,7 @@ static bool is_quiet(const struct from_tool *tool, const struct nested *n)
 static enum plim_status read_source(struct reading *r, struct source *s)
 {
 	struct nested values = { .arena = r->arena };
+	const struct nested *before = r->values;
 	enum plim_status st = nested_read(&values, s, r->file, r->err);
 
 	r->values = &values;
@@ -590,6 +591,7 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 	if (!st && r->tool->assumed)
 		st = vec_push(&r->p->hidden->mem, &r->p->hidden->from_notes, r->tool->assumed,
 			      r->err);
+	r->values = before;
 	nested_release(&values);
 	return st;
 }
