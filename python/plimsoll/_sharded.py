@@ -84,14 +84,20 @@ class _Writer:
         return True
 
 
+def _dcp() -> Any:
+    import torch.distributed.checkpoint
+
+    return torch.distributed.checkpoint  # which says of nothing that it exports it
+
+
 def save(state: dict[str, Any], rank: int, put: Put) -> bytes:
     """Hands this rank's part over; the text of .metadata on rank 0, else b"".  All ranks call it: if put raises on one, all raise.
 
     What several ranks hold whole is rank 0's.
     """
-    import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 
+    dcp = _dcp()
     writer: Any = type("Writer", (_Writer, dcp.StorageWriter), {})(rank, put)
     try:
         dcp.save(state, storage_writer=writer, planner=DefaultSavePlanner(dedup_save_to_lowest_rank=True))
@@ -123,7 +129,7 @@ class _Plain(pickle.Unpickler):
 
 
 def _reader(path: str) -> Any:
-    from torch.distributed.checkpoint import FileSystemReader
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
 
     def read_metadata(*_: Any, **__: Any) -> Any:
         with open(os.path.join(path, METADATA), "rb") as f:
@@ -201,7 +207,8 @@ class Shards:
     def optimizer(self, key: str, model: Any, optimizer: Any) -> list[str]:
         from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
-        found, state = self._below(key), get_optimizer_state_dict(model, optimizer)
+        found = self._below(key)
+        state: Any = get_optimizer_state_dict(model, optimizer)
         saved = {}  # parameters as they are here -> as they are saved
         for place in found:
             if place.startswith("state."):
@@ -230,8 +237,7 @@ class Shards:
 
     def load(self) -> None:
         """All ranks call it."""
-        import torch.distributed.checkpoint as dcp
-
+        dcp = _dcp()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # one process may load what many saved
             try:

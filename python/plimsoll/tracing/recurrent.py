@@ -86,7 +86,8 @@ def _kernel(name: str, plain: Any) -> Callable[..., Any]:
             return plain.decompose(x, states, weight, biases, layers, dropout, train, bidirectional, batch_first)
         if torch.is_autocast_enabled("cpu"):  # AutocastRNN.cpp; the weights are made whole in that dtype
             dtype = torch.get_autocast_dtype("cpu")
-            x, hx, cx = (t.to(dtype) if t is not None and t.dtype is torch.float32 else t for t in (x, hx, cx))
+            x = x.to(dtype) if x.dtype is torch.float32 else x
+            hx, cx = (t.to(dtype) if t is not None and t.dtype is torch.float32 else t for t in (hx, cx))
         return _Recurrent.apply((MODES[name], layers, batch_first, dropout if layers > 1 else 0.0, train, bidirectional), x, hx, cx, *weight)
     return run
 
