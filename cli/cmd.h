@@ -151,7 +151,7 @@ void cmd_show_python(void);
 
 /* Trace a model (count 1), or a command, as the options say into a file; an exit code of the program. */
 struct plim_plan_options;
-struct cmd_trace_others { /* other sizes that are traced as well */
+struct cmd_trace_others {      /* other sizes that are traced as well */
 	uint64_t batch;        /* 0: none */
 	const char *sequences; /* "512,4096", "0": any two; NULL: none */
 };

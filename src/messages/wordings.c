@@ -1190,8 +1190,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: HIP out of memory", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "CUDA out of memory. Tried to allocate {tried}",
 	  NULL, NULL },
-	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: Allocation on device", NULL,
-	  NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: Allocation on device", NULL, NULL },
 	/* the class alone, as reports list it, in any language */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, ":* torch.OutOfMemoryError$", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, ":* torch.cuda.OutOfMemoryError$", NULL, NULL },

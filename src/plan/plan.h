@@ -49,10 +49,10 @@ struct plan_traced {
 	uint64_t parameters, trainable, batch, sequence;
 	uint64_t grown_batch; /* 0: it was traced with one batch alone */
 	struct plan_sizes grown;
-	uint64_t positions;            /* of the model; 0: nobody says */
-	struct plan_numbers sequences; /* two others that were traced as well, or none */
+	uint64_t positions;                /* of the model; 0: nobody says */
+	struct plan_numbers sequences;     /* two others that were traced as well, or none */
 	struct plan_sizes longer, longest; /* ... the bytes with either */
-	uint64_t unknown_bytes; /* at most, of what no table has: cuDNN's workspaces */
+	uint64_t unknown_bytes;            /* at most, of what no table has: cuDNN's workspaces */
 	struct plan_texts phases, places, operators, assumed;
 	struct plan_texts asked; /* the options that it was made with, "precision=fp32" each */
 	struct plan_numbers place, operator, category;

@@ -757,7 +757,8 @@ static bool room_for(struct plim_batches *b, struct got *g)
 		g->where[f] = malloc(g->told.bytes[f] + 1);
 		memset(g->where[f], 0xee, g->told.bytes[f] + 1);
 	}
-	memcpy(g->samples, g->told.samples, g->told.count * sizeof(*g->samples));
+	if (g->told.count)
+		memcpy(g->samples, g->told.samples, g->told.count * sizeof(*g->samples));
 	return g->told.count > 0;
 }
 
