@@ -73,41 +73,33 @@ static enum plim_status put_tensor(struct tree *w, struct plim_err *err)
 	return st;
 }
 
-/* weights_only has no sets. */
-static enum plim_status put_list(struct tree *w, struct plim_err *err)
+static enum plim_status put_between(struct tree *w, const char *begin, bool pairs, const char *end,
+				    struct plim_err *err)
 {
 	struct json_token t;
 	enum plim_status st = expect(w, JSON_ARRAY, &t, err);
 
-	text_puts(w->out, "](");
+	text_puts(w->out, begin);
 	if (!st)
-		st = put_items(w, false, err);
-	text_puts(w->out, "e");
+		st = put_items(w, pairs, err);
+	text_puts(w->out, end);
 	return st;
+}
+
+/* weights_only has no sets. */
+static enum plim_status put_list(struct tree *w, struct plim_err *err)
+{
+	return put_between(w, "](", false, "e", err);
 }
 
 static enum plim_status put_tuple(struct tree *w, struct plim_err *err)
 {
-	struct json_token t;
-	enum plim_status st = expect(w, JSON_ARRAY, &t, err);
-
-	text_puts(w->out, "(");
-	if (!st)
-		st = put_items(w, false, err);
-	text_puts(w->out, "t");
-	return st;
+	return put_between(w, "(", false, "t", err);
 }
 
 static enum plim_status put_pairs(struct tree *w, struct plim_err *err)
 {
-	struct json_token t;
-	enum plim_status st = expect(w, JSON_ARRAY, &t, err);
-
-	text_puts(w->out, "}(");
-	if (!st)
-		st = put_items(w, true, err);
-	text_puts(w->out, "u");
-	return st;
+	return put_between(w, "}(", true, "u", err);
 }
 
 static void put_double(struct text *out, double value)

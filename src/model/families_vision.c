@@ -426,6 +426,12 @@ static const struct model_key qwen3_vl_text_keys[] = {
 		 .vocab = 152064, .positions = 32768, .qkv_bias = true, .window = 4096,           \
 		 .window_from = 80
 
+/* Qwen 3's tower. */
+#define QWEN3_VISION                                                                     \
+	VL_VISION(MODEL_LAYER_NORM, MODEL_GELU_TANH), .layers = 27, .hidden = 1152,      \
+						      .intermediate = 4304, .patch = 16, \
+						      .projection = 3584, .positions = 2304
+
 /* ---- Gemma 3 that sees ---- */
 
 static const struct model_row gemma3_projector[] = {
@@ -545,10 +551,7 @@ const struct model_family model_vision_language[] = {
 		      [MODEL_VISION] = { "vision_config",
 					 qwen_vl_vision_keys,
 					 NULL,
-					 { VL_VISION(MODEL_LAYER_NORM, MODEL_GELU_TANH),
-					   .layers = 27, .hidden = 1152, .intermediate = 4304,
-					   .patch = 16, .projection = 3584, .positions = 2304,
-					   .deepstack = 3 } } } },
+					 { QWEN3_VISION, .deepstack = 3 } } } },
 	{ .name = "qwen3_vl_moe",
 	  .sections = qwen3_vl_sections,
 	  .heads = vl_heads,
@@ -563,10 +566,7 @@ const struct model_family model_vision_language[] = {
 		      [MODEL_VISION] = { "vision_config",
 					 qwen_vl_vision_keys,
 					 NULL,
-					 { VL_VISION(MODEL_LAYER_NORM, MODEL_GELU_TANH),
-					   .layers = 27, .hidden = 1152, .intermediate = 4304,
-					   .patch = 16, .projection = 3584, .positions = 2304,
-					   .deepstack = 3 } } } },
+					 { QWEN3_VISION, .deepstack = 3 } } } },
 	{ .name = "qwen3_5",
 	  .sections = qwen3_5_sections,
 	  .heads = vl_heads,
@@ -578,10 +578,7 @@ const struct model_family model_vision_language[] = {
 		      [MODEL_VISION] = { "vision_config",
 					 qwen_vl_vision_keys,
 					 NULL,
-					 { VL_VISION(MODEL_LAYER_NORM, MODEL_GELU_TANH),
-					   .layers = 27, .hidden = 1152, .intermediate = 4304,
-					   .patch = 16, .projection = 3584,
-					   .positions = 2304 } } } },
+					 { QWEN3_VISION } } } },
 	{ .name = "qwen3_5_moe",
 	  .sections = qwen3_5_sections,
 	  .heads = vl_heads,
@@ -593,10 +590,7 @@ const struct model_family model_vision_language[] = {
 		      [MODEL_VISION] = { "vision_config",
 					 qwen_vl_vision_keys,
 					 NULL,
-					 { VL_VISION(MODEL_LAYER_NORM, MODEL_GELU_TANH),
-					   .layers = 27, .hidden = 1152, .intermediate = 4304,
-					   .patch = 16, .projection = 3584,
-					   .positions = 2304 } } } },
+					 { QWEN3_VISION } } } },
 	{ .name = "gemma3",
 	  .sections = gemma3_sections,
 	  .heads = vl_heads,

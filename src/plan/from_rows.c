@@ -56,14 +56,26 @@ static const struct from_word fsdp_texts[] = { { "full_shard", "@shards", "true"
 static const struct from_word wraps[] = { { "TRANSFORMER_BASED_WRAP", "@wrap", "1" },
 					  { NULL, NULL, NULL } };
 
-/* Units that are planned are layers, gathered as PyTorch does where nothing is said. */
-#define FSDP_UNITS(prefix)                                                     \
-	{ prefix "auto_wrap_policy", FROM_WORD, NULL, NULL, wraps },           \
-		{ prefix "limit_all_gathers", FROM_ONLY, NULL, "true", NULL }, \
-		{ prefix "forward_prefetch", FROM_ONLY, NULL, "false", NULL }, \
-	{                                                                      \
-		prefix "min_num_params", FROM_ONLY, NULL, "0", NULL            \
+/* FSDP's own keys.  Units that are planned are layers, gathered as PyTorch does where nothing is said. */
+#define FSDP_ROWS(prefix)                                                                      \
+	{ prefix "version", FROM_SET, "@fsdp-version", NULL, NULL },                           \
+		{ prefix "reshard_after_forward", FROM_WORD, NULL, NULL, strategies },         \
+		{ prefix "sharding_strategy", FROM_WORD, NULL, NULL, strategies },             \
+		{ prefix "offload_params", FROM_IF, "offload-params", "cpu", NULL },           \
+		{ prefix "activation_checkpointing", FROM_IF, "checkpointing", "full", NULL }, \
+		{ prefix "cpu_offload", FROM_IF, "offload-params", "cpu", NULL },              \
+		{ prefix "cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },    \
+		{ prefix "auto_wrap_policy", FROM_WORD, NULL, NULL, wraps },                   \
+		{ prefix "limit_all_gathers", FROM_ONLY, NULL, "true", NULL },                 \
+		{ prefix "forward_prefetch", FROM_ONLY, NULL, "false", NULL },                 \
+	{                                                                                      \
+		prefix "min_num_params", FROM_ONLY, NULL, "0", NULL                            \
 	}
+/* Those that change no memory that is planned. */
+#define FSDP_NEUTRAL(prefix)                                                                      \
+	prefix "transformer_layer_cls_to_wrap " prefix "state_dict_type " prefix                  \
+	       "sync_module_states " prefix "use_orig_params " prefix "backward_prefetch " prefix \
+	       "backward_prefetch_policy "
 
 static const struct from_word dtypes[] = { { "auto", NULL, NULL },
 					   { "null", NULL, NULL },
@@ -203,9 +215,7 @@ static const struct from_keys deepspeed = {
 			"csv_monitor* comms_logger* scheduler* optimizer.params* fp16.loss_scale* "
 			"fp16.initial_scale_power fp16.hysteresis fp16.min_loss_scale "
 			"fp16.auto_cast "
-			""
 			"zero_optimization.allgather_partitions "
-			""
 			"zero_optimization.stage3_gather_16bit_weights_on_model_save "
 			"zero_optimization.stage3_gather_fp16_weights_on_model_save "
 			"zero_optimization.offload_optimizer.pin_memory "
@@ -242,14 +252,6 @@ static const struct from_row accelerate_rows[] = {
 	{ "gradient_clipping", FROM_UNLESS, "no-clip", "1", NULL },
 	{ "dynamo_backend", FROM_WORD, NULL, NULL, dynamo },
 	{ "dynamo_config.dynamo_backend", FROM_WORD, NULL, NULL, dynamo },
-	{ "fsdp_config.fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
-	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
-	{ "fsdp_config.fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.fsdp_sharding_strategy", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.fsdp_offload_params", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.fsdp_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
-	{ "fsdp_config.fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.fsdp_cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
 	{ "deepspeed_config.zero_stage", FROM_WORD, NULL, NULL, zero_stages },
 	{ "deepspeed_config.offload_optimizer_device", FROM_WORD, NULL, NULL, offload_optimizer },
 	{ "deepspeed_config.offload_param_device", FROM_WORD, NULL, NULL, offload_params },
@@ -257,23 +259,21 @@ static const struct from_row accelerate_rows[] = {
 	{ "deepspeed_config.gradient_clipping", FROM_UNLESS, "no-clip", "1", NULL },
 	{ "deepspeed_config.zero3_init_flag", FROM_UNLESS, "@whole", "1", NULL },
 	{ "deepspeed_config.deepspeed_config_file", FROM_FILE, NULL, NULL, NULL },
-	FSDP_UNITS("fsdp_config.fsdp_"),
+	FSDP_ROWS("fsdp_config.fsdp_"),
+	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
 static const struct from_keys accelerate = {
-	accelerate_rows, ""
-			 "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
-			 "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
-			 "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
-			 "fsdp_config.fsdp_backward_prefetch_policy "
-			 ""
-			 "deepspeed_config.zero3_save_16bit_model "
-			 "deepspeed_config.deepspeed_multinode_launcher "
-			 "deepspeed_config.deepspeed_hostfile compute_environment machine_rank "
-			 "main_process_ip main_process_port main_training_function num_machines "
-			 "gpu_ids rdzv_backend same_network tpu_* use_cpu downcast_bf16 debug "
-			 "enable_cpu_affinity deepspeed_hostfile command_file commands"
+	accelerate_rows,
+	"deepspeed_config.zero3_save_16bit_model "
+	"deepspeed_config.deepspeed_multinode_launcher "
+	"deepspeed_config.deepspeed_hostfile compute_environment "
+	"machine_rank main_process_ip main_process_port "
+	"main_training_function num_machines gpu_ids rdzv_backend "
+	"same_network tpu_* use_cpu downcast_bf16 debug "
+	"enable_cpu_affinity deepspeed_hostfile command_file commands " FSDP_NEUTRAL(
+		"fsdp_config.fsdp_")
 };
 
 static const struct from_row axolotl_rows[] = {
@@ -310,54 +310,32 @@ static const struct from_row axolotl_rows[] = {
 	{ "eval_batch_size", FROM_SET, "@eval-batch", NULL, NULL },
 	{ "val_set_size", FROM_ABOVE, "@evaluates", "1", NULL },
 	{ "group_by_length", FROM_IF, "grouped", "1", NULL },
-	{ "fsdp_config.fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
-	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
-	{ "fsdp_config.fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.fsdp_sharding_strategy", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.fsdp_offload_params", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.fsdp_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
-	{ "fsdp_config.fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.fsdp_cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
-	{ "fsdp_config.reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.sharding_strategy", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.offload_params", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
-	{ "fsdp_config.cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
-	FSDP_UNITS("fsdp_config.fsdp_"),
-	FSDP_UNITS("fsdp_config."),
+	FSDP_ROWS("fsdp_config.fsdp_"),
+	FSDP_ROWS("fsdp_config."),
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
 static const struct from_keys axolotl = {
-	axolotl_rows, "gradient_checkpointing_kwargs.use_reentrant model_type tokenizer_type "
-		      "peft_use_rslora "
-		      "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
-		      "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
-		      "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
-		      "fsdp_config.fsdp_backward_prefetch_policy "
-		      ""
-		      ""
-		      "fsdp_config.transformer_layer_cls_to_wrap fsdp_config.state_dict_type "
-		      "fsdp_config.sync_module_states fsdp_config.use_orig_params "
-		      "fsdp_config.backward_prefetch fsdp_config.backward_prefetch_policy "
-		      ""
-		      "base_model_config tokenizer_config strict "
-		      "datasets* test_datasets* pretraining_dataset* dataset_prepared_path "
-		      "dataset_* chat_template* output_dir sample_packing* eval_sample_packing "
-		      "pad_to_sequence_len special_tokens* tokens wandb_* mlflow_* comet_* "
-		      "num_epochs max_steps lr_scheduler* learning_rate cosine_* "
-		      "train_on_inputs tf32 early_stopping_patience resume_from_checkpoint "
-		      "auto_resume_from_checkpoints local_rank logging_steps warmup_steps "
-		      "warmup_ratio evals_per_epoch eval_steps saves_per_epoch save_* "
-		      "weight_decay adam_* seed lora_alpha lora_model_dir lora_fan_in_fan_out "
-		      "hub_* debug is_llama_derived_model is_mistral_derived_model "
-		      "trust_remote_code push_dataset_to_hub shuffle_merged_datasets "
-		      "dataloader_* use_tensorboard report_to eval_table_size "
-		      "tokenizer_use_fast tokenizer_legacy revision_of_model hf_use_auth_token "
+	axolotl_rows, "gradient_checkpointing_kwargs.use_reentrant model_type "
+		      "tokenizer_type peft_use_rslora base_model_config tokenizer_config "
+		      "strict datasets* test_datasets* pretraining_dataset* "
+		      "dataset_prepared_path dataset_* chat_template* output_dir "
+		      "sample_packing* eval_sample_packing pad_to_sequence_len "
+		      "special_tokens* tokens wandb_* mlflow_* comet_* num_epochs "
+		      "max_steps lr_scheduler* learning_rate cosine_* train_on_inputs "
+		      "tf32 early_stopping_patience resume_from_checkpoint "
+		      "auto_resume_from_checkpoints local_rank logging_steps "
+		      "warmup_steps warmup_ratio evals_per_epoch eval_steps "
+		      "saves_per_epoch save_* weight_decay adam_* seed lora_alpha "
+		      "lora_model_dir lora_fan_in_fan_out hub_* debug "
+		      "is_llama_derived_model is_mistral_derived_model trust_remote_code "
+		      "push_dataset_to_hub shuffle_merged_datasets dataloader_* "
+		      "use_tensorboard report_to eval_table_size tokenizer_use_fast "
+		      "tokenizer_legacy revision_of_model hf_use_auth_token "
 		      "excess_length_strategy remove_unused_columns eval_strategy "
 		      "evaluation_strategy save_first_step ddp_timeout "
-		      "ddp_find_unused_parameters bench_* rl_beta roles* role_* type split"
+		      "ddp_find_unused_parameters bench_* rl_beta roles* role_* type "
+		      "split " FSDP_NEUTRAL("fsdp_config.fsdp_") FSDP_NEUTRAL("fsdp_config.")
 };
 
 static const struct from_row torchtune_rows[] = {
@@ -392,7 +370,6 @@ static const struct from_keys torchtune = {
 			"optimizer.weight_decay optimizer.betas optimizer.eps lr_scheduler* "
 			"device output_dir metric_logger* log_* profiler* model.lora_alpha "
 			"num_warmup_steps collate_fn recipe_checkpoint* "
-			""
 };
 
 static const struct from_row factory_rows[] = {
@@ -445,22 +422,8 @@ static const struct from_row trainer_rows[] = {
 	{ "group_by_length", FROM_IF, "grouped", "1", NULL },
 	{ "fsdp", FROM_WORD, NULL, NULL, fsdp_texts },
 	{ "deepspeed", FROM_FILE, NULL, NULL, NULL },
-	{ "fsdp_config.version", FROM_SET, "@fsdp-version", NULL, NULL },
-	{ "fsdp_config.fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
-	{ "fsdp_config.reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.sharding_strategy", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.offload_params", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
-	{ "fsdp_config.cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
-	{ "fsdp_config.fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.fsdp_sharding_strategy", FROM_WORD, NULL, NULL, strategies },
-	{ "fsdp_config.fsdp_offload_params", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.fsdp_activation_checkpointing", FROM_IF, "checkpointing", "full", NULL },
-	{ "fsdp_config.fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
-	{ "fsdp_config.fsdp_cpu_ram_efficient_loading", FROM_UNLESS, "load", "whole", NULL },
-	FSDP_UNITS("fsdp_config.fsdp_"),
-	FSDP_UNITS("fsdp_config."),
+	FSDP_ROWS("fsdp_config.fsdp_"),
+	FSDP_ROWS("fsdp_config."),
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
@@ -471,32 +434,23 @@ static const struct from_keys trainer = {
 		      "overwrite_output_dir num_train_epochs max_steps learning_rate "
 		      "lr_scheduler_type lr_scheduler_kwargs* warmup_steps warmup_ratio "
 		      "weight_decay adam_beta1 adam_beta2 adam_epsilon "
-		      "average_tokens_across_devices logging_* log_* disable_tqdm report_to "
-		      "run_name project trackio_* include_* eval_steps eval_delay eval_on_start "
-		      "eval_do_concat_batches eval_use_gather_object prediction_loss_only "
-		      "batch_eval_metrics save_* enable_jit_checkpoint push_to_hub* hub_* "
+		      "average_tokens_across_devices logging_* log_* disable_tqdm "
+		      "report_to run_name project trackio_* include_* eval_steps "
+		      "eval_delay eval_on_start eval_do_concat_batches "
+		      "eval_use_gather_object prediction_loss_only batch_eval_metrics "
+		      "save_* enable_jit_checkpoint push_to_hub* hub_* "
 		      "load_best_model_at_end metric_for_best_model greater_is_better "
 		      "ignore_data_skip restore_callback_states_from_checkpoint "
 		      "full_determinism seed data_seed accelerator_config* dataloader_* "
 		      "remove_unused_columns label_names length_column_name "
-		      "ddp_find_unused_parameters ddp_broadcast_buffers ddp_backend ddp_timeout "
-		      "debug skip_memory_metrics do_train do_predict resume_from_checkpoint "
-		      "local_rank past_index use_cpu no_cuda torch_empty_cache_steps _n_gpu "
-		      "mp_parameters ray_scope use_cache split_batches tpu_* xpu_backend "
-		      "use_mps_device use_ipex bf16_backend half_precision_backend fp16_backend "
-		      "fp16_opt_level ddp_static_graph logging_nan_inf_filter "
-		      "fsdp_config.transformer_layer_cls_to_wrap "
-		      "fsdp_config.state_dict_type fsdp_config.sync_module_states "
-		      "fsdp_config.use_orig_params fsdp_config.backward_prefetch "
-		      "fsdp_config.backward_prefetch_policy "
-		      ""
-		      ""
-		      "fsdp_config.fsdp_transformer_layer_cls_to_wrap "
-		      "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_sync_module_states "
-		      "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_backward_prefetch "
-		      "fsdp_config.fsdp_backward_prefetch_policy "
-		      ""
-		      "fsdp_config.xla*"
+		      "ddp_find_unused_parameters ddp_broadcast_buffers ddp_backend "
+		      "ddp_timeout debug skip_memory_metrics do_train do_predict "
+		      "resume_from_checkpoint local_rank past_index use_cpu no_cuda "
+		      "torch_empty_cache_steps _n_gpu mp_parameters ray_scope use_cache "
+		      "split_batches tpu_* xpu_backend use_mps_device use_ipex "
+		      "bf16_backend half_precision_backend fp16_backend fp16_opt_level "
+		      "ddp_static_graph logging_nan_inf_filter fsdp_config.xla* " FSDP_NEUTRAL(
+			      "fsdp_config.fsdp_") FSDP_NEUTRAL("fsdp_config.")
 };
 
 static const struct from_row scripts_rows[] = {

@@ -228,6 +228,17 @@ static enum plim_status file_of(struct plim_saving *s, const char *name, const c
 	return PLIM_OK;
 }
 
+static enum plim_status new_file(struct plim_saving *s, const char *name, struct save_file **out,
+				 struct plim_err *err)
+{
+	size_t before = s->files.n;
+	enum plim_status st = file_of(s, name, "", out, err);
+
+	if (!st && s->files.n == before)
+		st = err_set(err, PLIM_E_ARG, "'%s' is there already", name);
+	return st;
+}
+
 /* Of tensors, in the form of the checkpointer. */
 static enum plim_status tensors_of(struct plim_saving *s, const char *name, struct save_file **out,
 				   struct plim_err *err)
@@ -329,11 +340,8 @@ enum plim_status plim_saving_parts(struct plim_saving *s, const char *name,
 				   struct plim_saving_part *places, struct plim_err *err)
 {
 	struct save_file *f;
-	size_t before = s->files.n;
-	enum plim_status st = file_of(s, name, "", &f, err);
+	enum plim_status st = new_file(s, name, &f, err);
 
-	if (!st && s->files.n == before)
-		return err_set(err, PLIM_E_ARG, "'%s' is there already", name);
 	if (st)
 		return st;
 	f->form = SAVE_PARTS;
@@ -384,11 +392,8 @@ enum plim_status plim_saving_text(struct plim_saving *s, const char *name, const
 				  size_t n, struct plim_err *err)
 {
 	struct save_file *f;
-	size_t before = s->files.n;
-	enum plim_status st = file_of(s, name, "", &f, err);
+	enum plim_status st = new_file(s, name, &f, err);
 
-	if (!st && s->files.n == before)
-		return err_set(err, PLIM_E_ARG, "'%s' is there already", name);
 	if (st)
 		return st;
 	f->is_text = true;
