@@ -80,16 +80,16 @@ struct snapshot_segment {
 };
 
 struct snapshot_device {
-	uint32_t ordinal;
-	struct snapshot_events events;
 	struct snapshot_alloc *allocs;
 	size_t alloc_count, alloc_room;
-	uint32_t first_segment, segments; /* into trace.segments */
+	struct snapshot_events events;
 	/* The state before the first event; all 0 in a recording that began with the process. */
 	uint64_t reserved_before_bytes;
 	/* events that contradict the others: an alloc where something lives, a live block that no event explains */
 	uint64_t contradictions;
-	uint32_t allocs_before;
+	uint32_t ordinal;
+	uint32_t first_segment, segments; /* into trace.segments */
+	uint32_t allocs_before;           /* as reserved_before_bytes */
 	uint32_t stale_events; /* dropped: older than a hole in a ring that was re-armed smaller */
 	/*
 	 * A run of a recording's requests that survives where the recording failed: 1 + this event.  What comes after it is
