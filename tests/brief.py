@@ -54,6 +54,19 @@ def why_agrees(path):
     lib.expect(report == why[: len(report)], path, "why --snapshot advises otherwise", report, why)
 
 
+def owners_agree(path, held):
+    """A row by code holds what its two lines hold, and nothing of another caller's."""
+    stacks = lib.result("report", path, "--owners", 0, "--group-by", "stack", codes=(0, 3))["devices"]
+    stacks = next(d["at_peak"] for d in stacks if d["at_peak"]["total_bytes"] == held["total_bytes"])
+    sums = {}
+    for one in stacks["owners"]:
+        key = one["code_frame"], one["frame"], one["inferred"], one["before_recording"]
+        sums[key] = sums.get(key, 0) + one["bytes"]
+    for one in held["by_code"]:
+        key = one["code_frame"], one["frame"], one["inferred"], one["before_recording"]
+        lib.expect(one["bytes"] == sums.get(key), path, one["bytes"], "of", key, "by stack", sums.get(key))
+
+
 def unwrapped(text):
     """One line, so that where a text breaks does not count."""
     return " ".join(text.split())
@@ -129,6 +142,8 @@ def check(path):
     lib.expect(len(lines) <= LINES + MORE * max(0, len(told) - 1), path, f"{len(lines)} lines")
     lib.expect(all(len(line) <= 80 for line in lines), path, "a line of more than 80 columns")
     died = [d for d in told if d["oom"] and d["oom"][-1]["verdict"]]
+    for device in told:
+        owners_agree(path, device["at_peak"])
     if len(told) == 1:
         remedy = [i for i, line in enumerate(lines, 1) if line.startswith("  1. ")]
         lib.expect(not died or (remedy and remedy[0] <= FIRST), path, f"the first remedy is in line {remedy}")

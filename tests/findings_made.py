@@ -529,6 +529,34 @@ def recording_that_began_late():
     expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
 
 
+def owners_hold_what_their_words_say():
+    """Bytes of two callers of one library's line stood under one of them; what was there before was called autograd's."""
+    def late(before):
+        card, einsum = Card(), frame("/usr/lib/python3/dist-packages/einops/einops.py", 288, "einsum")
+        old = card.alloc(before * MIB)
+        start = len(card.events)
+        card.drop(*[card.alloc(size * MIB, [einsum, user(line)]) for size, line in ((30, 32), (20, 33), (14, 15))])
+        card.drop(old)
+        card.events = card.events[start:]
+        return card.snapshot()
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{before}.pickle" for before in (40, 60)]
+        for path, before in zip(paths, (40, 60)):
+            with open(path, "wb") as f:
+                pickle.dump(late(before), f, 4)
+        texts = [lib.run("report", paths[0], *how).stdout for how in ((), ("--why",), ("--group-by", "size"), ("--group-by", "size", "--why"))]
+        grown = lib.run("diff", *paths).stdout
+    rows = [" ".join(line.split()) for line in texts[0].splitlines()]
+    for size, line in ((30, 32), (20, 33), (14, 15)):
+        expect(f"{size}.00 MiB einops.py:288 in einsum < train.py:{line}" in rows, f"{rows}")
+    for text in texts:
+        expect("there before the recording began" in text.split("Who held")[1].split("\n", 2)[2], text)
+    expect("1 of 31,457,280 bytes: einops.py:288" in texts[2] and "31,457,280 bytes each" in texts[3], texts[2] + texts[3])
+    expect(not any("no Python stack" in text for text in (*texts, grown)), f"{texts} {grown}")
+    expect("+20.00 MiB" in grown and "there before the recording began" in grown, grown)
+
+
 DECODE = [frame(TORCH + "nn/functional.py", 50, "cat"), frame("/home/me/model.py", 30, "forward"), CALL, user(61)]
 
 

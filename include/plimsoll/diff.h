@@ -95,7 +95,8 @@ struct plim_diff_part {
 };
 
 struct plim_diff_row {
-	const char *name;   /* line, category, phase or size; null: no Python stack */
+	/* line, category, phase or size; before_recording: no stack, for it was there before; null: no Python stack */
+	const char *name;
 	const char *a_name; /* the line in A; null: written as in B, or only in one */
 	/*
 	 * exact: the same lines; moved: the same, by an edit above them; lines: the same functions;

@@ -132,19 +132,19 @@ static int find_gauge(const struct detecting *x, struct gauge *g)
 	return g->step < x->steps.n;
 }
 
-static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t usual_bytes,
-			 uint64_t usual_peak)
+static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t peak,
+			 uint64_t usual_bytes, uint64_t usual_peak)
 {
 	struct finding *f =
 		detect_add(x, "longest_batch", g->died ? FINDINGS_WARN : FINDINGS_INFO, 0.85);
 	const char *what = x->repeats->basis == TIMELINE_BY_REQUEST ? "request" : "step";
 	char a[32], b[32];
 
-	f->bytes = x->peak > usual_peak ? x->peak - usual_peak : 0;
+	f->bytes = peak - usual_peak;
 	detect_place(x, f, g->stack, 0);
-	detect_title(x, f, "the longest batch decides: %s %zu %s %s, the median %s peaks at %s",
-		     what, g->step, g->died ? "died at" : "peaks at", text_size(a, x->peak), what,
-		     text_size(b, usual_peak));
+	detect_title(x, f, "the longest batch decides: %s %zu %s %s%s, the median %s peaks at %s",
+		     what, g->step, g->died ? "reached" : "peaks at", text_size(a, peak),
+		     g->died ? " and died" : "", what, text_size(b, usual_peak));
 	detect_say(x, &f->evidence,
 		   "the same line asked for %s at once in %s %zu and for %s in the median %s "
 		   "(%.2f times)",
@@ -167,7 +167,7 @@ static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t us
 void detect_longest_batch(struct detecting *x)
 {
 	size_t n = x->steps.n, count = 0;
-	uint64_t *peaks, *sizes, *room, usual_bytes, usual_peak;
+	uint64_t *peaks, *sizes, *room, usual_bytes, usual_peak, peak;
 	struct gauge g;
 
 	if (n <= COMPARED_MIN || leaks_much(x) || !find_gauge(x, &g))
@@ -182,9 +182,10 @@ void detect_longest_batch(struct detecting *x)
 			peaks[i] = x->steps.at[i].event == TRACE_NONE ? 0 : x->steps.at[i].bytes;
 		usual_peak = median(peaks, n, g.step, room, &count);
 		usual_bytes = median(sizes, n, g.step, room, &count);
+		peak = peaks[g.step]; /* its own: the recording's may lie in another step */
 		if (count + 1 >= COMPARED_MIN && g.bytes * 100 >= usual_bytes * LONGER_PCT &&
-		    x->peak * 100 >= usual_peak * LONGER_PCT)
-			tell_longest(x, &g, usual_bytes, usual_peak);
+		    peak * 100 >= usual_peak * LONGER_PCT)
+			tell_longest(x, &g, peak, usual_bytes, usual_peak);
 	}
 	mem_free(x->mem, sizes, n, sizeof(*sizes));
 	mem_free(x->mem, peaks, n, sizeof(*peaks));

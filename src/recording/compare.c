@@ -99,7 +99,7 @@ static uint64_t value_of(const struct collecting *c, const struct seen *e)
 	case COMPARED_BY_PHASE:
 		return a->born == TRACE_NONE ? (uint64_t)BEFORE : one->categories.phase[a->born];
 	case COMPARED_BY_SIZE: return a->requested_bytes;
-	default: return 0;
+	default: return e->stack == TRACE_NONE && a->flags & TRACE_BEFORE;
 	}
 }
 

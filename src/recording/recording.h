@@ -267,6 +267,9 @@ enum plim_status recording_of_events(struct appended *a, struct recording **out,
 /* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
 const char *recording_category_words(const char *name);
 
+/* What stands for an owner without a stack; `before`: it was there before the recording began. */
+const char *recording_nobody(int has_frames, int before, int brief);
+
 /* ---- two recordings, owner by owner (compare.c) ---- */
 
 enum { COMPARED_A, COMPARED_B };

@@ -174,6 +174,14 @@ const char *recording_category_words(const char *name)
 	return name;
 }
 
+const char *recording_nobody(int has_frames, int before, int brief)
+{
+	return before        ? category_words[TIMELINE_PRIOR]
+	       : !has_frames ? "no stacks were recorded"
+	       : brief       ? "no Python stack"
+			     : "no Python stack (autograd's backward, as a rule)";
+}
+
 /* ---- steps ---- */
 
 static void fill_step(const struct recording_device *d, struct timeline_cursor *at,

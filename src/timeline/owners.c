@@ -225,9 +225,12 @@ static enum plim_status place_of(struct groups *g, const struct snapshot *t, uin
 		}
 		return intern_add(&g->paths, lines, 2 * n * sizeof(*lines), out, err);
 	}
-	*out = group == TIMELINE_BY_CODE ? timeline_code_frame(t, stack) : TRACE_NONE;
-	if (*out == TRACE_NONE)
-		*out = timeline_user_frame(t, stack);
+	*out = timeline_user_frame(t, stack);
+	if (group == TIMELINE_BY_CODE) { /* both are said: a library's line serves many callers */
+		lines[0] = timeline_code_frame(t, stack);
+		lines[1] = *out;
+		return intern_add(&g->paths, lines, 2 * sizeof(*lines), out, err);
+	}
 	return PLIM_OK;
 }
 

@@ -216,7 +216,8 @@ enum timeline_group {
 	TIMELINE_BY_SIZE,
 	TIMELINE_BY_MODULE, /* the lines that called the modules it lies in */
 	TIMELINE_BY_FILE,   /* the innermost frame's file, which in a plan is a module */
-	TIMELINE_BY_CODE /* the innermost line that is not PyTorch's: of the model, whoever wrote it */
+	/* the innermost line that is not PyTorch's (of the model, whoever wrote it) with the user's own that called it */
+	TIMELINE_BY_CODE
 };
 
 struct timeline_owner {

@@ -423,17 +423,26 @@ void told_kinds(struct text *line, const struct plim_report_categories *c, uint6
 	}
 }
 
+/* "3 of 9,437,184 bytes, one: swiglu.py:32" */
+static void tell_size(struct telling *x, const struct plim_report_owner *one,
+		      struct plim_report_holder *to)
+{
+	const char *lead = one->count > 1 ? ", one: " : ": ";
+	char count[32], bytes[32];
+
+	text_number(count, one->count);
+	text_number(bytes, one->each_bytes);
+	to->text = arena_text(x->arena, x->err, "%s of %s bytes%s%s", count, bytes, lead, to->text);
+	to->brief = arena_text(x->arena, x->err, "%s of %s bytes%s%s", count, bytes, lead, to->brief);
+}
+
 static void tell_holder(struct telling *x, const struct plim_report_owner *one,
 			struct plim_report_holder *to)
 {
-	int by_place = x->group_by != PLIM_GROUP_SIZE;
-	const char *code = by_place && one->code_frame ? one->code_frame : one->frame;
+	const char *code = one->code_frame ? one->code_frame : one->frame;
 
 	to->bytes = one->bytes;
-	if (one->before_recording) {
-		to->text = "there before the recording began";
-		to->brief = to->text;
-	} else if (x->group_by == PLIM_GROUP_MODULE) {
+	if (!one->before_recording && x->group_by == PLIM_GROUP_MODULE) {
 		to->text = one->module ? one->module : "no module called";
 		if (one->inferred)
 			to->text = arena_text(x->arena, x->err, "backward of %s", to->text);
@@ -442,10 +451,11 @@ static void tell_holder(struct telling *x, const struct plim_report_owner *one,
 		to->text = frames(x, one->inferred, code, one->frame, 1);
 		to->brief = frames(x, one->inferred, code, one->frame, 0);
 	} else {
-		to->text = x->has_frames ? "no Python stack (autograd's backward, as a rule)"
-					 : "no stacks were recorded";
-		to->brief = x->has_frames ? "no Python stack" : to->text;
+		to->text = recording_nobody(x->has_frames, one->before_recording, 0);
+		to->brief = recording_nobody(x->has_frames, one->before_recording, 1);
 	}
+	if (x->group_by == PLIM_GROUP_SIZE) /* the place is that of its largest */
+		tell_size(x, one, to);
 }
 
 static void tell_holders(struct telling *x)

@@ -164,7 +164,10 @@ static const char *phase_name(uint64_t phase)
 	return phase < TIMELINE_PHASES ? timeline_phase_names[phase] : "before";
 }
 
-/* What is common to the owner's allocations, in words; NULL: no Python stack. */
+/*
+ * What is common to the owner's allocations, in words; without a Python stack NULL, or the category of what was there
+ * before.
+ */
 static enum plim_status name_row(const struct filling *f, const struct compared_owner *o,
 				 struct plim_diff_row *row)
 {
@@ -186,14 +189,17 @@ static enum plim_status name_row(const struct filling *f, const struct compared_
 		return row->name ? PLIM_OK : mem_status(f->err);
 	default: break;
 	}
-	for (int s = 0; s < 2; s++) {
+	if (o->value)
+		row->name = timeline_category_names[TIMELINE_PRIOR];
+	for (int s = 0; s < 2 && !row->name; s++) {
 		if (o->frame[s] == TRACE_NONE)
 			continue;
 		names[s] = diff_frame(f->d, s, o->frame[s], f->err);
 		if (!names[s])
 			return mem_status(f->err);
 	}
-	row->name = names[COMPARED_B] ? names[COMPARED_B] : names[COMPARED_A];
+	if (!row->name)
+		row->name = names[COMPARED_B] ? names[COMPARED_B] : names[COMPARED_A];
 	row->a_name = names[COMPARED_A] && names[COMPARED_B] &&
 				      strcmp(names[COMPARED_A], names[COMPARED_B]) != 0
 			      ? names[COMPARED_A]

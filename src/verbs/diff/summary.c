@@ -134,7 +134,8 @@ static void where_words(char *buffer, size_t size, const struct plim_diff_row *r
 			2 * size_of(row->part_change_bytes) >= size_of(row->change_bytes);
 
 	snprintf(buffer, size, "%s%.400s%s%.400s", row->inferred ? "the backward of " : "",
-		 row->name ? short_place(row->name) : "code without a Python stack",
+		 row->name ? short_place(recording_category_words(row->name))
+			   : "code without a Python stack",
 		 with_part ? ", mostly through " : "", with_part ? short_place(row->part) : "");
 }
 

@@ -116,6 +116,8 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	within(t, "within", oom->annotations, oom->annotation_count);
 	if (oom->frame)
 		name_line(t, "at", oom->frame);
+	else if (oom->backward_of)
+		name_line(t, "backward", oom->backward_of);
 	else if (r->hidden->recording->snapshot->has_frames)
 		words_line(t, "at",
 			   "code without a Python stack (autograd's backward thread, as a rule)");
@@ -208,12 +210,19 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 	text_table_release(&b);
 }
 
-/* Why a frame may be missing. */
-static const char *no_frame(const struct text *t, const struct plim_report *r)
+/* The owner's place, or what stands for it. */
+static const char *owner_name(const struct text *t, const struct plim_report *r,
+			      const struct plim_report_owner *one)
 {
-	return !r->hidden->recording->snapshot->has_frames ? "no stacks were recorded"
-	       : t->style.width < NARROW                   ? "no Python stack"
-					 : "no Python stack (autograd's backward, as a rule)";
+	int modules = r->hidden->options.group_by == PLIM_GROUP_MODULE;
+	const char *at = modules ? one->module : one->frame;
+
+	if (at)
+		return at;
+	if (modules && !one->before_recording)
+		return "no module called";
+	return recording_nobody(r->hidden->recording->snapshot->has_frames, one->before_recording,
+				t->style.width < NARROW);
 }
 
 /* What the owners' memory is for. */
@@ -228,11 +237,31 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 	text_release(&line);
 }
 
+/* Of a size, the place is one of many: that of its largest allocation. */
+static void owner_cells(struct text_table *b, const char *name, const struct plim_report_owner *one,
+			int by_size)
+{
+	struct text *cell;
+
+	text_cell_bytes(b, one->bytes);
+	text_cell_count(b, one->count);
+	if (by_size) {
+		cell = text_cell(b);
+		text_count(cell, one->each_bytes);
+		text_puts(cell, " bytes each");
+		text_cell_end(b);
+	}
+	cell = text_cell(b);
+	text_puts(cell, by_size && one->count > 1 ? "one: " : "");
+	text_puts(cell, one->inferred ? "(backward of) " : "");
+	text_name(cell, name, strlen(name));
+	text_cell_end(b);
+}
+
 static void owners(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
-	int modules = r->hidden->options.group_by == PLIM_GROUP_MODULE;
-	const char *nobody = modules ? "no module called" : no_frame(t, r);
 	const struct plim_report_owners *o = &d->at_peak;
+	int by_size = r->hidden->options.group_by == PLIM_GROUP_SIZE;
 	int died = d->oom_count && !d->oom[d->oom_count - 1].survived;
 	struct text_table b;
 	size_t shown = o->owner_count < OWNERS_SHOWN ? o->owner_count : OWNERS_SHOWN;
@@ -251,29 +280,9 @@ static void owners(struct text *t, const struct plim_report *r, const struct pli
 		within(t, "within", o->annotations, o->annotation_count);
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories);
-	text_table_init(&b, t, "rrl", TEXT_CUT_LEFT);
-	for (size_t i = 0; i < shown; i++) {
-		const struct plim_report_owner *one = &o->owners[i];
-		const char *at = modules && !one->before_recording ? one->module : one->frame;
-		const char *frame = at ? at : one->before_recording ? no_frame(t, r) : nobody;
-
-		text_cell_bytes(&b, one->bytes);
-		text_cell_count(&b, one->count);
-		if (one->each_bytes != PLIM_UNKNOWN) {
-			struct text *cell = text_cell(&b);
-
-			text_count(cell, one->each_bytes);
-			text_puts(cell, " bytes each, the largest at ");
-			text_name(cell, frame, strlen(frame));
-			text_cell_end(&b);
-		} else {
-			struct text *cell = text_cell(&b);
-
-			text_puts(cell, one->inferred ? "(backward of) " : "");
-			text_name(cell, frame, strlen(frame));
-			text_cell_end(&b);
-		}
-	}
+	text_table_init(&b, t, by_size ? "rrrl" : "rrl", TEXT_CUT_LEFT);
+	for (size_t i = 0; i < shown; i++)
+		owner_cells(&b, owner_name(t, r, &o->owners[i]), &o->owners[i], by_size);
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
 	if (o->owners_left_out || o->owner_count > shown) {
