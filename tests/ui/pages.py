@@ -111,19 +111,19 @@ def recording(title="made.pickle", names=None, scale=1):
     return head, columns
 
 
-def flat(events=0):
+def flat(events=0, size=MIB, reserved=20 * MIB):
     """A bare list of segments: no event, no stack, nothing known."""
     columns = pack.Columns()
     columns.add("segments.addr", [BASE])
-    columns.add("segments.size", [20 * MIB])
+    columns.add("segments.size", [reserved])
     columns.add("segments.flags", [1])
     columns.add("segments.born", [0])
     columns.add("allocs.born", [0])
     columns.add("allocs.addr", [BASE])
-    columns.add("allocs.size", [MIB])
-    columns.add("allocs.block", [MIB])
+    columns.add("allocs.size", [size])
+    columns.add("allocs.block", [size])
     device = {"device": 0, "events": events, "allocations": 1, "streams": 1, "before": totals(None, None, None, None),
-              "end": totals(MIB, MIB, MIB, 20 * MIB), "peak": None, "oom": [], "findings": [], "steps": None, "self_check": None,
+              "end": totals(size, size, size, reserved), "peak": None, "oom": [], "findings": [], "steps": None, "self_check": None,
               "told": {"kind": "no_events", "headline": "No events were recorded: this is what was there at the end.", "lines": [], "remedies": [],
                        "held": None, "kinds": None, "holders": [], "peak": "1.00 MiB allocated; 20.00 MiB reserved", "stop": None}}
     head = {"format": "page/2", "version": "0.0", "title": "flat.pickle", "recording": 0, "events": events,
@@ -151,6 +151,7 @@ def main(folder):
     answer = (hostile("2 recordings") + "\n\n" + hostile("Rank 0 died"), {"schema": "ranks/2", "rows": [row], "worst_row": 0})
     (out / "hostile.html").write_text(pack.page([recording("made.pickle", hostile)], answer))
     (out / "flat.html").write_text(pack.page([flat()]))
+    (out / "tiny.html").write_text(pack.page([flat(size=1, reserved=1)]))
     head, columns = recording()
     (out / "future.html").write_text(pack.page([(dict(head, format="page/3"), columns)]))
     cut = pack.Columns()

@@ -1188,6 +1188,20 @@ const others = {
 		await page.context().close();
 	},
 
+	async "whole bytes on the axes, singulars, no alarm where nothing failed, and no autograd before the recording"() {
+		const page = await open(path.join(folder, "tiny.html"));
+		assert.equal(await page.locator("h1 .cause").count(), 0);
+		await page.locator(".menu").evaluate((menu) => (menu.open = true));
+		const [, svg] = await saved(page, () => page.getByRole("button", { name: "Picture as SVG" }).click());
+		const labels = [...svg.toString().matchAll(/>([^<>]+)<\/text>/g)].map((m) => m[1]);
+		assert.ok(labels.includes("1 B"), labels.join("; "));
+		assert.ok(!labels.some((l) => /\d\.\d+ B$|^[\d.]{6,} B$/.test(l)), labels.join("; "));
+		const said = await page.locator("body").innerText();
+		assert.doesNotMatch(said, /\b1 (events|allocations|segments|recordings|pieces)\b/);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	},
+
 	async "two recordings side by side, at one scale, linked or one of them active"() {
 		const page = await open(path.join(folder, "two.html"));
 		const boxes = await page

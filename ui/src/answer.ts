@@ -5,7 +5,12 @@ import type { Checkpoint } from "./ckpt";
 import { el, fill, table } from "./dom";
 import { type Sections, clean, unpack } from "./page";
 import type { Panel } from "./panels";
+import { BEFORE, NOBODY, nobody_words } from "./recording";
 import * as text from "./text";
+
+// The name of a row of diff/2: a place, a category, or nothing.
+const owner_words = (name: string | null) =>
+	name === null ? nobody_words(NOBODY) : name === "before_recording" ? nobody_words(BEFORE) : name;
 
 // Of ranks/2 (docs/json.md) what the table has.
 export interface RankRow {
@@ -295,7 +300,7 @@ export class AnswerPanel implements Panel {
 				event: [moment.a_event, moment.b_event],
 				query: [of_name(r.a_name ?? r.name), of_name(r.name)],
 			});
-		const who = (r: DiffRow) => (r.inferred ? "(backward of) " : "") + (r.name ?? "no Python stack");
+		const who = (r: DiffRow) => (r.inferred ? "(backward of) " : "") + owner_words(r.name);
 		const bytes = (name: string, of: (r: DiffRow) => number) => ({
 			name,
 			number: true,

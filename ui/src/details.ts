@@ -2,7 +2,7 @@
 
 import { button, code, copy, definitions, el, fill } from "./dom";
 import { band_of } from "./panels";
-import { FLAG_INFERRED } from "./recording";
+import { BEFORE, FLAG_INFERRED } from "./recording";
 import type { Recording } from "./recording";
 import type { State } from "./state";
 import * as text from "./text";
@@ -151,7 +151,9 @@ export class Details {
 			return el(
 				"p",
 				{ class: "soft" },
-				"No Python stack was recorded (autograd's backward thread, as a rule).",
+				recording.nobody(a) === BEFORE
+					? "It was there before the recording began: its stack is not known."
+					: "No Python stack was recorded (autograd's backward thread, as a rule).",
 			);
 		const own = recording.user_frame(recording.stack[a]) - 1;
 		return el(

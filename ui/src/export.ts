@@ -2,6 +2,7 @@
 
 import { colour, download, el } from "./dom";
 import type { Pane } from "./pane";
+import { nobody_words } from "./recording";
 import { SvgContext } from "./svg";
 
 function name_of(pane: Pane, ending: string): string {
@@ -81,16 +82,20 @@ export function save_csv(pane: Pane): void {
 export function folded_of(pane: Pane): string {
 	const { recording, state } = pane;
 	const sums = new Map<number, number>();
-	for (const a of recording.live(state.cursor))
-		sums.set(recording.stack[a], (sums.get(recording.stack[a]) ?? 0) + recording.block[a]);
+	for (const a of recording.live(state.cursor)) {
+		const key = recording.stack[a] || -recording.nobody(a);
+		sums.set(key, (sums.get(key) ?? 0) + recording.block[a]);
+	}
 	return [...sums]
 		.map(([stack, bytes]) => {
-			const frames = Array.from(recording.frames_of(stack), (f) => recording.frame_text(f));
+			const frames = Array.from(recording.frames_of(Math.max(0, stack)), (f) =>
+				recording.frame_text(f),
+			);
 			return `${
 				frames
 					.reverse()
 					.join(";")
-					.replace(/[\r\n]/g, " ") || "no Python stack"
+					.replace(/[\r\n]/g, " ") || nobody_words(-stack)
 			} ${bytes}`;
 		})
 		.sort()

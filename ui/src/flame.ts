@@ -3,7 +3,7 @@
 
 import { Picture, button, choice, colour, el, fill, fit, ink_on, table } from "./dom";
 import { is_wrapper } from "./paths";
-import { FLAG_INFERRED } from "./recording";
+import { BEFORE, FLAG_INFERRED, NOBODY, nobody_words } from "./recording";
 import type { Recording } from "./recording";
 import type { State } from "./state";
 import * as text from "./text";
@@ -12,6 +12,7 @@ const ROW = 20;
 const ROOT = -1;
 const NO_STACK = -2;
 const BACKWARD = -3;
+const WAS_BEFORE = -4;
 const MOST_ROWS = 60;
 
 interface Node {
@@ -95,9 +96,10 @@ class Parts {
 		const keys = new Map<number, Part>();
 		for (const a of recording.live(m)) {
 			const inferred = recording.flags[a] & FLAG_INFERRED;
-			const key = recording.stack[a] * 2 + inferred;
+			const nobody = recording.stack[a] ? 0 : recording.nobody(a);
+			const key = nobody ? -nobody : recording.stack[a] * 2 + inferred;
 			let part = keys.get(key);
-			if (!part) keys.set(key, (part = this.part(state, own, recording.stack[a], inferred)));
+			if (!part) keys.set(key, (part = this.part(state, own, recording.stack[a], inferred, nobody)));
 			part.bytes += sign * recording.block[a];
 			part.count += sign;
 			if (found?.[a] && sign > 0) part.found += recording.block[a];
@@ -105,17 +107,20 @@ class Parts {
 		}
 	}
 
-	private part(state: State, own: Recording, stack: number, inferred: number): Part {
+	private part(state: State, own: Recording, stack: number, inferred: number, nobody: number): Part {
 		const { recording } = state;
 		const is_own = recording === own;
 		const frames = Array.from(recording.frames_of(stack), (f) =>
 			is_own ? f : this.frames.of(recording, f),
 		);
+		if (nobody === BEFORE) frames.push(WAS_BEFORE);
 		const key = `${inferred} ${frames.join()}`;
 		let part = this.all.get(key);
 		if (!part) {
 			const user = recording.user_frame(stack);
-			const line = user ? 2 * (is_own ? user : this.frames.of(recording, user - 1) + 1) + inferred : 0;
+			const line = user
+				? 2 * (is_own ? user : this.frames.of(recording, user - 1) + 1) + inferred
+				: nobody;
 			const bands = new Float64Array(state.groups.bands.length);
 			part = { frames, line, bytes: 0, found: 0, count: 0, bands };
 			if (inferred) part.frames.unshift(BACKWARD);
@@ -143,7 +148,7 @@ function shown_frames(part: Part, frames: Frames, shape: Shape): number[] {
 	let list = part.frames;
 	// The innermost call says what was done, whoever wrote it.
 	if (!shape.library) list = list.filter((f, i) => i === 0 || f < 0 || !frames.is_wrapper(f));
-	if (!list.some((f) => f >= 0)) list = [NO_STACK, ...list];
+	if (!list.some((f) => f >= 0 || f === WAS_BEFORE)) list = [NO_STACK, ...list];
 	return shape.inverted ? list : [...list].reverse();
 }
 
@@ -384,7 +389,8 @@ export class Flame {
 
 	private frame_name(frame: number): string {
 		if (frame === ROOT) return this.is_difference ? "all that changed" : "all live memory";
-		if (frame === NO_STACK) return "no Python stack";
+		if (frame === NO_STACK) return nobody_words(NOBODY);
+		if (frame === WAS_BEFORE) return nobody_words(BEFORE);
 		if (frame === BACKWARD) return "(its backward)";
 		return this.frames.name(frame);
 	}
@@ -520,9 +526,10 @@ export class Flame {
 		if (!this.behind.open || !this.tree) return;
 		const lines = new Map<number, { name: string; bytes: number; count: number }>();
 		for (const part of parts) {
-			const name = part.line
-				? (part.line & 1 ? "(backward of) " : "") + this.frames.name((part.line >> 1) - 1)
-				: "no Python stack";
+			const name =
+				part.line > BEFORE
+					? (part.line & 1 ? "(backward of) " : "") + this.frames.name((part.line >> 1) - 1)
+					: nobody_words(part.line);
 			const line = lines.get(part.line) ?? { name, bytes: 0, count: 0 };
 			line.bytes += part.bytes;
 			line.count += part.count;

@@ -2,13 +2,14 @@
 // moment: it is walked to from the last one that was asked for; as soon as that has been far, sums are kept every
 // STRIDE moments and walked on from there.  So two million events need little memory and no waiting.
 
-import { FLAG_INFERRED, Recording, Series } from "./recording";
+import { BEFORE, FLAG_INFERRED, Recording, Series, nobody_words } from "./recording";
 import * as text from "./text";
 import { meaning } from "./words";
 
 const STRIDE = 256;
 export const OWNER_BANDS = 10;
 const NONE = 0; // a key: what is known of nobody
+const BEFORE_PATH = -1; // a key of paths: what was there before the recording began
 
 export interface Band {
 	name: string;
@@ -156,7 +157,7 @@ export const groupings: Grouping[] = [
 		column: "innermost line that is not PyTorch's",
 		key: (r, a) => {
 			const frame = r.code_frame(r.stack[a]);
-			return frame ? 2 * frame + (r.flags[a] & FLAG_INFERRED) : NONE;
+			return frame ? 2 * frame + (r.flags[a] & FLAG_INFERRED) : r.nobody(a);
 		},
 		label: (r, key) => r.owner_name(key),
 	},
@@ -164,21 +165,25 @@ export const groupings: Grouping[] = [
 		id: "path",
 		name: "module path",
 		column: "path of modules",
-		key: (r, a) => 2 * r.paths.of[r.stack[a]] + (r.flags[a] & FLAG_INFERRED),
-		label: (r, key) => (key & 1 ? "(backward of) " : "") + r.paths.names[key >> 1],
+		key: (r, a) =>
+			r.stack[a] || r.born[a] ? 2 * r.paths.of[r.stack[a]] + (r.flags[a] & FLAG_INFERRED) : BEFORE_PATH,
+		label: (r, key) =>
+			key === BEFORE_PATH
+				? nobody_words(BEFORE)
+				: (key & 1 ? "(backward of) " : "") + r.paths.names[key >> 1],
 	},
 	{
 		id: "stack",
 		name: "stack",
 		column: "stack",
-		key: (r, a) => r.stack[a],
+		key: (r, a) => r.stack[a] || -r.nobody(a),
 		label: (r, key) =>
-			key
+			key > 0
 				? Array.from(r.frames_of(key))
 						.slice(0, 3)
 						.map((f) => text.short_place(r.frame_text(f)))
 						.join(" ‹ ")
-				: "no Python stack",
+				: nobody_words(-key),
 	},
 	{
 		id: "size",

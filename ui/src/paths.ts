@@ -1,6 +1,6 @@
 // Which calls only lead to others, and through which modules a stack went.
 
-import type { Recording } from "./recording";
+import { NOBODY, type Recording, nobody_words } from "./recording";
 import * as text from "./text";
 
 // PyTorch's own, decorators, how Python starts a program.
@@ -40,7 +40,7 @@ export class ModulePaths {
 
 	private path(stack: number): string {
 		const { recording } = this;
-		if (!stack) return "no Python stack";
+		if (!stack) return nobody_words(NOBODY);
 		const frames = Array.from(recording.frames_of(stack), (f) => ({ ...recording.frame(f), f }));
 		if (recording.head.plan) return frames[0] ? text.plain(frames[0].file, 300) : "no module";
 		const sites: number[] = [];

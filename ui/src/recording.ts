@@ -9,6 +9,13 @@ import * as text from "./text";
 
 export const FLAG_INFERRED = 1;
 export const FLAG_PENDING = 2;
+
+export const NOBODY = 0; // as an owner: no Python stack
+export const BEFORE = 1; // ... for it was there before the recording began
+
+export function nobody_words(key: number): string {
+	return key === BEFORE ? "there before the recording began" : "no Python stack";
+}
 const SEGMENT_EXPANDABLE = 2;
 const SEGMENT_LARGE = 1;
 const LIVED = 4; // answers that are kept
@@ -413,14 +420,19 @@ export class Recording {
 		return this.shown_rows.subarray(this.shown_first[finding] ?? 0, this.shown_first[finding + 1] ?? 0);
 	}
 
-	// Whose an allocation is: 0 for nobody, else 2 * (frame + 1) + inferred.
+	// Who owns what has no stack: what was there before the recording began is not autograd's.
+	nobody(a: number): number {
+		return this.born[a] ? NOBODY : BEFORE;
+	}
+
+	// Whose an allocation is: without a stack NOBODY or BEFORE, else 2 * (frame + 1) + inferred.
 	owner(a: number): number {
 		const user = this.user_frame(this.stack[a]);
-		return user ? 2 * user + (this.flags[a] & FLAG_INFERRED) : 0;
+		return user ? 2 * user + (this.flags[a] & FLAG_INFERRED) : this.nobody(a);
 	}
 
 	owner_name(key: number): string {
-		if (!key) return "no Python stack";
+		if (key === NOBODY || key === BEFORE) return nobody_words(key);
 		return (key & 1 ? "(backward of) " : "") + this.frame_text((key >> 1) - 1);
 	}
 

@@ -96,7 +96,8 @@ export function byte_ticks(top: number, wanted: number, from = 0): number[] {
 	const unit = units.find(([size]) => top - from >= size)?.[0] ?? 1;
 	const rough = (top - from) / unit / Math.max(1, wanted);
 	const power = 10 ** Math.floor(Math.log10(rough));
-	const step = [1, 2, 5, 10].map((times) => times * power).find((s) => s >= 0.75 * rough)! * unit;
+	const wide = [1, 2, 5, 10].map((times) => times * power).find((s) => s >= 0.75 * rough) ?? 0;
+	const step = Math.max(1, wide * unit); // there is no part of a byte
 	const out = [];
 	for (let at = Math.ceil(from / step) * step; at <= top; at += step) out.push(at);
 	return out;
@@ -135,6 +136,6 @@ export function time_ticks(from: number, to: number, wanted: number): { us: numb
 export function axis_bytes(n: number, span = n): string {
 	if (n === 0) return "0";
 	const unit = units.find(([size]) => Math.abs(span) >= size);
-	if (!unit) return bytes(n);
+	if (!unit) return bytes(Math.round(n));
 	return `${Number((n / unit[0]).toFixed(2))} ${unit[1]}`;
 }

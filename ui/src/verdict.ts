@@ -15,7 +15,8 @@ export function headline_finding(recording: Recording) {
 function headline({ told }: Device): HTMLElement {
 	const words = text.plain(told.headline ?? "");
 	const colon = words.indexOf(":");
-	return colon > 0
+	const bad = told.kind !== "fine" && told.kind !== "no_events";
+	return bad && colon > 0
 		? el(
 				"h1",
 				{ title: words },

@@ -67,7 +67,7 @@ function policies(run: Run): HTMLElement | null {
 		const time = duration_text(p.saved_seconds);
 		return p.stop_step === null
 			? "it goes on"
-			: `${step_text(p.saved_steps)} steps${time ? ", " + time : ""}`;
+			: `${step_text(p.saved_steps)} ${p.saved_steps === 1 ? "step" : "steps"}${time ? ", " + time : ""}`;
 	};
 	return table<CurvesPolicy>(
 		`Early stopping as each would have done it, on ${plain(run.run.best.series ?? "?", 80)}`,
@@ -135,7 +135,7 @@ export function facts(run: Run): HTMLElement {
 		"p",
 		{ class: "soft facts" },
 		[
-			`${r.kind}, ${count(r.points)} values`,
+			`${r.kind}, ${plural(r.points ?? 0, "value")}`,
 			`steps ${step_text(r.first_step)} to ${step_text(r.last_step)}`,
 			time,
 			best ? `best ${best} at step ${step_text(r.best.step)}` : "",

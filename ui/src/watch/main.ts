@@ -194,7 +194,7 @@ class App {
 				el(
 					"section",
 					{},
-					el("p", {}, `${count(g.ranks)} ranks: ${g.title}`),
+					el("p", {}, `${plural(g.ranks ?? 0, "rank")}: ${g.title}`),
 					list("Seen", g.evidence),
 				),
 			),
