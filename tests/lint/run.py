@@ -5,6 +5,7 @@ Imports the linter from a folder that holds nothing else of the package: it must
 """
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -27,7 +28,7 @@ shutil.copytree(ROOT / "python/plimsoll/lint", Path(ALONE.name, "plimsoll/lint")
 sys.dont_write_bytecode = True
 sys.path.insert(0, ALONE.name)
 
-from plimsoll.lint import catalogue, cli, engine, fixes, join, output, source  # noqa: E402
+from plimsoll.lint import catalogue, cli, engine, fixes, join, output, redact, source  # noqa: E402
 
 ALL = engine.Settings(select=("PLM",))
 SHIPPED = engine.Settings()
@@ -283,6 +284,35 @@ class Output(unittest.TestCase):
                                                     "cost", "joined"})
         self.assertEqual(data["findings"][0]["cost"]["bytes"], 97 << 20)
 
+    def test_redact_is_no_repair(self) -> None:
+        for other in (["--fix"], ["--write-baseline", "b.json"], ["--format", "sarif"], ["--format", "github"]):
+            self.assertEqual(command("--redact", *other, "-", stdin="x\n").returncode, 2, other)
+
+    def test_redact(self) -> None:
+        """Every rule's example, and what is joined to it, with a secret in each name that the program gives."""
+        hush, shown = output.Report(), 0
+        for rule in catalogue.RULES:
+            text = catalogue.PREAMBLE + rule.bad
+            names = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for name in names - {"model", "optimizer", "loader", "criterion"}:
+                text = re.sub(rf"\b{name}\b", f"hush_{name}", text)
+            hush.add(lint(text + "# hush\n", path=f"/home/hush/{rule.id}_hush.py"))
+        hush.add(engine.lint_data("hush.ipynb", b"hush"))
+        hush.add(engine.lint_data("hush.py", b"import torch\nglobal hush; hush = (\n"))
+        measured = join.Measured("leak", "error", "hush", 5 << 20, 1 << 20, "hush", 3, [], [])
+        hush.findings += [join.joined(f, measured, "hush.pickle") for f in hush.findings]
+        hush.recordings.append({"path": "hush.pickle", "kind": "recording", "joined": 1, "sources": False, "notes": ["hush"]})
+        told = redact.redacted(hush)
+        for form in (output.as_text, lambda report: json.dumps(output.as_json(report))):
+            self.assertIn("hush", form(hush))
+            self.assertNotIn("hush", form(told))
+            self.assertIn(redact.KEPT, form(told))
+        for before, after in zip(hush.findings, told.findings, strict=True):
+            shown += "hush" in before.title
+            self.assertEqual((before.id, before.severity, before.place.line), (after.id, after.severity, after.place.line))
+        self.assertGreater(shown, 20)
+        self.assertEqual(len({f.place.file for f in told.findings}), len({f.place.file for f in hush.findings}))
+
     def test_sarif(self) -> None:
         data = output.as_sarif(self.report())
         self.assertEqual(data["version"], "2.1.0")
@@ -324,8 +354,6 @@ class Output(unittest.TestCase):
         self.assertTrue(any("file=a%3Ab%2Cc.py" in line and "50%25 of it%0Ax" in line for line in lines))
 
     def test_flake8(self) -> None:
-        import ast
-
         from plimsoll.lint.flake8 import Plugin
         found = list(Plugin(ast.parse(self.text), "a.py", self.text.splitlines(keepends=True)).run())
         self.assertIn((14, 4), [(line, column) for line, column, _, _ in found])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from . import __version__, baseline, config, fixes, join, output
+from . import __version__, baseline, config, fixes, join, output, redact
 from .catalogue import BY_ID
 from .engine import Result, Settings, lint_data
 from .finding import SEVERITIES
@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     add("--stdin-filename", default="-", metavar="PATH", help="name of standard input")
     add("--config", metavar="FILE", help="a pyproject.toml (the nearest one)")
     add("--no-config", action="store_true", help="read no pyproject.toml")
+    add("--redact", action="store_true", help="no names of files or of the program, and none of its lines; says what it kept")
     add("-w", "--width", type=int, metavar="COLUMNS", help="of the text (the terminal's, or 80)")
     add("--no-color", action="store_true", help="no colours (also NO_COLOR)")
     add("-V", "--version", action="version", version=f"plimsoll lint {__version__}")
@@ -188,6 +189,8 @@ def run(options: argparse.Namespace) -> int:
             raise Usage(f"--explain: there is no rule '{options.explain}' (plimsoll lint --rules lists them)")
         sys.stdout.write(output.explain(rule, min(width, 100)))
         return DONE
+    if options.redact and (options.fix or options.write_baseline or options.format in ("sarif", "github")):
+        raise Usage("--redact is for text and JSON; not with --fix, --write-baseline, --format sarif or github, whose reader needs the names")
     paths = options.paths or ["."]
     found = config.Config()
     if not options.no_config:
@@ -225,6 +228,9 @@ def run(options: argparse.Namespace) -> int:
             again, _ = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
             report.findings = again.findings
     form = options.format or ("json" if options.json else "github" if os.environ.get("GITHUB_ACTIONS") == "true" and not sys.stdout.isatty() else "text")
+    if options.redact:
+        form = form if options.format or form == "json" else "text"
+        report = redact.redacted(report)
     show(report, form, min(max(width, 40), 500), sys.stdout.isatty() and not options.no_color and "NO_COLOR" not in os.environ)
     if report.errors:
         return INPUT

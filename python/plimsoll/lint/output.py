@@ -31,6 +31,7 @@ class Report:
     suppressed: int = 0
     in_baseline: int = 0
     recordings: list[dict[str, Any]] = field(default_factory=list)  #: what was joined, and what was not
+    notes: list[str] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
         self.files += 1
@@ -77,7 +78,7 @@ def finding_text(finding: Finding, width: int = 80, colour: bool = False) -> str
     on = _COLOURS[finding.severity] if colour else ""
     off = _COLOURS["off"] if colour else ""
     head = f"{_where(finding)}: {finding.id} {on}{finding.severity}{off} {finding.title}"
-    lines = [head] + _excerpt(finding, width)
+    lines = [head, *_excerpt(finding, width)]
     for evidence in finding.evidence:
         lines += _wrapped("=", evidence, width)
     if finding.cost is not None and finding.cost.text and not finding.joined:
@@ -110,7 +111,7 @@ def summary(report: Report) -> str:
 def as_text(report: Report, width: int = 80, colour: bool = False) -> str:
     blocks = [finding_text(f, width, colour) for f in report.findings]
     notes = [line for recording in report.recordings for line in recording["notes"]]
-    return "\n".join(blocks + notes + [summary(report)]) + "\n"
+    return "\n".join(blocks + notes + [summary(report)] + report.notes) + "\n"
 
 
 # ---- JSON ----
@@ -137,6 +138,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "findings": [finding_json(f) for f in report.findings],
         "errors": [{"file": f, "line": line or None, "message": why} for f, line, why in report.errors],
         "recordings": [{k: v for k, v in r.items() if k != "notes"} | {"notes": r["notes"]} for r in report.recordings],
+        "notes": report.notes,
     }
 
 
