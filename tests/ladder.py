@@ -85,6 +85,23 @@ def check(config, options):
     return failed, told
 
 
+def frozen(config):
+    """Adapters over weights in fp32: 16 bits for what is frozen come before all that is slower, and are what is pasted."""
+    wrong = 0
+    for precision, name in (("bf16-autocast", "frozen weights in bf16 under the adapters"),
+                            ("fp32", "bf16 autocast, frozen weights in bf16")):
+        options = ["--seq", 512, "--batch", 1, "--lora", 8, "--precision", precision, "--memory", "4500MiB"]
+        failed, told = check(config, options)
+        last = told["ladder"][-1]
+        good = last["rung"] == name and last["fits"] and not last["changes_results"] and "lost" not in str(told["ladder"])
+        text = lib.run("plan", config, *options, codes=(1,)).stdout
+        pasted = text.split("to be pasted")[1]
+        if not good:
+            print("%s: %s" % (precision, [(r["rung"], r["needed_bytes"], r["fits"]) for r in told["ladder"]]))
+        wrong += failed + (not good) + ("torch.bfloat16" not in pasted or "fsdp" in pasted.split("elsewhere")[0])
+    return wrong
+
+
 def quantized(config):
     """Where nothing is trained, weights of fewer bits are what is left."""
     options = ["--task", "generate", "--new-tokens", 4, "--memory", "2100MiB"]
@@ -149,13 +166,14 @@ def main():
         # What people do came behind a stack of seven, or not at all.
         wrong, told = check(config, [*seq, "--batch", 1, "--lora", 8, "--precision", "bf16-autocast", "--memory", "4800MiB"])
         failed += wrong
-        first = plan(config, *seq, "--batch", 1, "--lora", 8, "--memory", "4800MiB")["ladder"][0]
+        failed += not told["ladder"][0]["fits"]
+        first = plan(config, *seq, "--batch", 1, "--memory", "12000MiB")["ladder"][0]
         failed += not (first["alone"] and first["fits"])
         wrong, told = check(config, [*seq, "--longest", 3000, "--grouped", "--memory", "23GiB"])
         failed += wrong + ("group_by_length" not in told["ladder"][0]["config"]["training_arguments"])
         wrong, told = check(config, [*seq, "--batch", 2, "--allow-changes", "--host-memory", "3GiB", "--memory", "3600MiB"])
         failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
-        failed += quantized(config)
+        failed += frozen(config) + quantized(config)
         failed += stages(config)
         failed += own_allocator()
     lib.expect(not failed, "the ladder", "%d wrong" % failed)

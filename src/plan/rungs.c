@@ -1,4 +1,4 @@
-#include "recipe.h"
+#include "plan.h"
 
 #define ADAPTER_RANK 16
 #define SHORTEST 256
@@ -235,9 +235,31 @@ static bool optimizer_8_bit(struct plan_choice *c)
 	return true;
 }
 
+/* Adapters stay fp32 (PEFT's autocast_adapter_dtype); what is frozen loses no update. */
+static bool freeze(struct plan_choice *c, enum plan_precision before)
+{
+	struct plan_recipe *r = &c->recipe;
+
+	if (!trains(c) || !r->lora_rank || r->quantize || r->precision != before ||
+	    plan_is_fsdp1(r))
+		return false;
+	r->precision = PLAN_BF16_LOADED;
+	return true;
+}
+
+static bool frozen_bf16(struct plan_choice *c)
+{
+	return freeze(c, PLAN_BF16_AUTOCAST);
+}
+
+static bool frozen_bf16_and_autocast(struct plan_choice *c)
+{
+	return freeze(c, PLAN_FP32);
+}
+
 static bool pure_bf16(struct plan_choice *c)
 {
-	if (!trains(c) || c->recipe.precision == PLAN_BF16_PURE ||
+	if (!trains(c) || c->recipe.lora_rank || c->recipe.precision == PLAN_BF16_PURE ||
 	    c->recipe.precision == PLAN_BF16_LOADED)
 		return false;
 	c->recipe.precision = PLAN_BF16_PURE;
@@ -337,6 +359,10 @@ const struct plan_rung plan_rungs[] = {
 	{ "smaller evaluation batch", "none", false, true, false, false, false, smaller_eval },
 	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, true, false, false,
 	  mixed_precision },
+	{ "frozen weights in bf16 under the adapters", "faster; products are in bf16 anyway", false,
+	  false, false, false, false, frozen_bf16 },
+	{ "bf16 autocast, frozen weights in bf16", "faster; products are rounded to bf16", false,
+	  false, false, false, false, frozen_bf16_and_autocast },
 	{ "fused attention", "faster", false, false, true, false, false, fused_attention },
 	{ "fused optimizer", "faster", false, false, false, false, false, fused_optimizer },
 	{ "lengths grouped", "about none", false, false, false, false, false, group_lengths },

@@ -59,7 +59,10 @@ static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t li
 	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", before(r), r->rung, costs, r->cost);
 }
 
-/* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
+/*
+ * What to change, and all of it ready to be pasted: of the cheapest change that is enough alone, where it trains the same;
+ * else of the last rung that need not be asked for.
+ */
 void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, uint64_t limit,
 	       uint64_t host_before_bytes, bool all)
 {
@@ -83,8 +86,8 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 			continue;
 		last = &ladder[i];
 	}
-	if (first && (!last || last->fits != PLIM_TRI_YES))
-		last = first; /* the others are not enough */
+	if (first && (!first->changes_results || !last || last->fits != PLIM_TRI_YES))
+		last = first;
 	if (first) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2, "alone: enough by itself, another way than the rest.");

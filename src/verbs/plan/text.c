@@ -69,6 +69,24 @@ static void recipe(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
+/* Autocast is over fp32, which adapters do not need: nothing that is frozen steps. */
+static void frozen(struct text *t, const struct plim_plan *p)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+	char a[32];
+
+	if (r->task != PLAN_TRAIN || !r->lora_rank || r->quantize ||
+	    (r->precision != PLAN_BF16_AUTOCAST && r->precision != PLAN_FP16_AUTOCAST))
+		return;
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2,
+		  r->precision == PLAN_BF16_AUTOCAST && !plan_is_fsdp1(r)
+			  ? "the frozen weights are in fp32; in bf16 they are %s less: --precision "
+			    "bf16-weights, from_pretrained(dtype=torch.bfloat16)"
+			  : "the frozen weights are in fp32; in 16 bits they are %s less",
+		  text_size(a, p->model.parameter_bytes / 2));
+}
+
 /* The same of a trace, which says it in its own words; a script's batch is its own affair. */
 static void traced(struct text *t, const struct plim_plan *p)
 {
@@ -99,10 +117,12 @@ static void head(struct text *t, const struct plim_plan *p)
 	text_wrap(t, (unsigned)strlen(p->model.family), 2, "%s: %s parameters, %s of weights",
 		  p->model.guessed ? "?" : "", text_number(a, p->model.parameters),
 		  text_size(b, p->model.parameter_bytes));
-	if (p->hidden->traced.mem)
+	if (p->hidden->traced.mem) {
 		traced(t, p);
-	else
+	} else {
 		recipe(t, p);
+		frozen(t, p);
+	}
 	text_puts(t, "\n");
 }
 
