@@ -56,8 +56,8 @@ struct builder {
 	VEC(struct value) cuts;         /* q, k and v of pieces, while a block attends to them */
 	enum model_tower tower;         /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
-	/* DeepSpeed's offload: gradients on the host, and the bucket on the GPU that they leave through */
-	uint32_t away_gradients, bucket;
+	/* DeepSpeed's offload: gradients on the host, and the buckets on the GPU that they leave through */
+	uint32_t away_gradients, bucket, twin;
 	uint32_t away_weights; /* ZeRO-3's, of those that are on NVMe */
 	uint32_t loading;      /* the model in the machine's memory, before it is moved */
 	uint32_t
@@ -264,6 +264,9 @@ void build_host_loaded(struct builder *b);
 uint32_t build_shard(struct builder *b, uint64_t bytes);
 uint32_t build_flat_shard(struct builder *b, uint64_t bytes);
 void build_keep_gradient(struct builder *b, struct tape_param *p, uint32_t shares);
+/* DeepSpeed's reduce_bucket_size in elements: as configured, or `usual`. */
+uint64_t build_zero_bucket(const struct builder *b, uint64_t usual);
+
 /* DeepSpeed's copies and buffers, where nothing else is sharded; the bucket that gradients leave through. */
 void build_wrap_offload(struct builder *b);
 void build_take_bucket(struct builder *b);

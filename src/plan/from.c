@@ -26,6 +26,7 @@ enum own {
 	OWN_ATTN_TARGETS,
 	OWN_MLP_TARGETS,
 	OWN_AUTOCAST,
+	OWN_TORCH_AUTOCAST,
 	OWN_WEIGHTS,
 	OWN_FUSED,
 	OWN_EVERY,
@@ -42,7 +43,6 @@ enum own {
 	OWN_SHARDS,
 	OWN_IF_WRAPPED,
 	OWN_OVERLAP,
-	OWN_ALLGATHER,
 	OWN_ZERO_BUCKET,
 	OWN_ZERO_PREFETCH,
 	OWN_ZERO_PERSISTENT,
@@ -58,6 +58,7 @@ static const char *const own_names[OWNS] = {
 	[OWN_ATTN_TARGETS] = "@attn-targets",
 	[OWN_MLP_TARGETS] = "@mlp-targets",
 	[OWN_AUTOCAST] = "@autocast",
+	[OWN_TORCH_AUTOCAST] = "@torch-autocast",
 	[OWN_WEIGHTS] = "@weights",
 	[OWN_FUSED] = "@fused",
 	[OWN_EVERY] = "@every",
@@ -74,7 +75,6 @@ static const char *const own_names[OWNS] = {
 	[OWN_SHARDS] = "@shards",
 	[OWN_IF_WRAPPED] = "@fsdp-if-wrapped",
 	[OWN_OVERLAP] = "@overlap",
-	[OWN_ALLGATHER] = "@allgather",
 	[OWN_ZERO_BUCKET] = "@zero-bucket",
 	[OWN_ZERO_PREFETCH] = "@zero-prefetch",
 	[OWN_ZERO_PERSISTENT] = "@zero-persistent",
@@ -699,11 +699,21 @@ static enum plim_status settle_fp32(struct reading *r)
 		    is_redacted(r) ? "--precision" : "--precision fp32", NOT_OWN);
 }
 
+static bool is_offloaded(const struct reading *r)
+{
+	return r->o->optimizer_on || r->o->parameters_on;
+}
+
+/* DeepSpeed's own bf16 makes weights of 16 bits, with fp32 copies where its optimizer is; torch_autocast does not. */
 static enum plim_status settle_precision(struct reading *r)
 {
 	bool narrow = r->own[OWN_WEIGHTS] && strcmp(r->own[OWN_WEIGHTS], "fp32") != 0;
 	const char *autocast = r->own[OWN_AUTOCAST];
 
+	if (r->own[OWN_TORCH_AUTOCAST] && (!autocast || !strcmp(autocast, "no")))
+		autocast = r->own[OWN_TORCH_AUTOCAST];
+	else if (r->own[OWN_ZERO] && is_offloaded(r) && is_set(r, OWN_AUTOCAST, "bf16"))
+		autocast = "bf16-pure";
 	if (!autocast && !r->own[OWN_WEIGHTS] && !r->o->precision && r->quiet)
 		return settle_fp32(r);
 	if ((!autocast && !r->own[OWN_WEIGHTS]) || r->o->precision)
@@ -712,7 +722,7 @@ static enum plim_status settle_precision(struct reading *r)
 		autocast = narrow ? "bf16-pure" : "fp32";
 	else if (narrow && !r->o->quantize && !strcmp(autocast, "bf16"))
 		autocast = "bf16-weights";
-	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS);
+	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS, OWN_TORCH_AUTOCAST);
 }
 
 /* As many as are trained at a time in torchtune, 8 in the Trainer. */
@@ -778,6 +788,8 @@ static void settle_zero(struct reading *r, enum own own, uint64_t *to)
 			*to == PLAN_ZERO_AUTO ? "by the width of the model" : "so many elements";
 }
 
+#define ZERO_BUCKET 500000000u /* reduce_bucket_size where nothing is said */
+
 static enum plim_status settle_deepspeed(struct reading *r)
 {
 	struct plan_zero *z = &r->p->hidden->zero;
@@ -790,17 +802,11 @@ static enum plim_status settle_deepspeed(struct reading *r)
 		{ OWN_ZERO_PERSISTENT, &z->persistent },
 		{ OWN_ZERO_REUSE, &z->reuse },
 	};
-	bool offloads = r->o->optimizer_on || r->o->parameters_on;
-	bool third = is_set(r, OWN_ZERO, "3");
-
-	/* stages 1 and 2 have a second bucket then, which is not planned */
-	if (third || is_set(r, OWN_ZERO, "0"))
-		r->settled[OWN_OVERLAP] = "as it is planned";
-	if (third || (r->own[OWN_ALLGATHER] && same_number(r->own[OWN_ALLGATHER], "500000000")))
-		r->settled[OWN_ALLGATHER] =
-			third ? "nothing: stage 3 has none" : "as it is planned";
+	bool offloads = is_offloaded(r);
 	enum plim_status st = PLIM_OK;
 
+	z->overlap = is_set(r, OWN_ZERO, "2") && r->own[OWN_OVERLAP];
+	r->settled[OWN_OVERLAP] = z->overlap ? "two buckets" : "as it is planned";
 	if (is_set(r, OWN_ZERO, "0"))
 		r->settled[OWN_ZERO] = "ddp";
 	else if (is_set(r, OWN_ZERO, "3"))
@@ -812,11 +818,9 @@ static enum plim_status settle_deepspeed(struct reading *r)
 	else
 		r->settled[OWN_WHOLE] = "nothing: weights are not sharded";
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (offloads)
-			r->settled[sizes[i].own] =
-				"nothing: what is offloaded has buckets of its own";
-		else
-			settle_zero(r, sizes[i].own, sizes[i].to);
+		settle_zero(r, sizes[i].own, sizes[i].to);
+	if (offloads && !z->bucket)
+		z->bucket = ZERO_BUCKET;
 	return st;
 }
 

@@ -196,10 +196,9 @@ static const struct from_row deepspeed_rows[] = {
 	{ "zero_optimization.stage3_max_reuse_distance", FROM_SET, "@zero-reuse", NULL, NULL },
 	{ "zero_optimization.sub_group_size", FROM_IS, NULL, "1000000000", NULL },
 	{ "optimizer.type", FROM_WORD, NULL, NULL, ds_optimizers },
-	{ "torch_autocast.enabled", FROM_IF, "@autocast", "bf16", NULL },
+	{ "torch_autocast.enabled", FROM_IF, "@torch-autocast", "bf16", NULL },
 	{ "torch_autocast.dtype", FROM_IS, NULL, "bfloat16", NULL },
 	{ "zero_optimization.overlap_comm", FROM_IF, "@overlap", "1", NULL },
-	{ "zero_optimization.allgather_bucket_size", FROM_SET, "@allgather", NULL, NULL },
 	{ "zero_optimization.contiguous_gradients", FROM_ONLY, NULL, "true", NULL },
 	{ "zero_optimization.reduce_scatter", FROM_ONLY, NULL, "true", NULL },
 	{ "zero_optimization.round_robin_gradients", FROM_ONLY, NULL, "false", NULL },
@@ -216,6 +215,7 @@ static const struct from_keys deepspeed = {
 			"fp16.initial_scale_power fp16.hysteresis fp16.min_loss_scale "
 			"fp16.auto_cast "
 			"zero_optimization.allgather_partitions "
+			"zero_optimization.allgather_bucket_size "
 			"zero_optimization.stage3_gather_16bit_weights_on_model_save "
 			"zero_optimization.stage3_gather_fp16_weights_on_model_save "
 			"zero_optimization.offload_optimizer.pin_memory "

@@ -324,12 +324,21 @@ static void take_masters(struct builder *b, const struct sizes *s)
 	b->away_gradients = tape_host_store(t, 4 * own, PLAN_HOST_GRADIENTS, TAPE_PINNED);
 }
 
+static uint64_t bucket_bytes(const struct builder *b)
+{
+	return build_zero_bucket(b, PLAN_DEEPSPEED_BUCKET) * tape_dtype_bytes[b->weights];
+}
+
 void build_wrap_offload(struct builder *b)
 {
 	struct tape *t = &b->t;
 	struct sizes s = sizes_of(t);
 
-	b->away_gradients = b->away_weights = b->bucket = TAPE_NONE;
+	b->away_gradients = b->away_weights = b->bucket = b->twin = TAPE_NONE;
+	/* stage 3, which is planned as FSDP: its bucket stays (stage3.py, __param_reduce_events) */
+	if (plan_is_sharded(b->r) && b->r->parallel != PLAN_ZERO3 &&
+	    (plan_is_deepspeed(b->r) || b->r->zero.bucket))
+		tape_store(t, bucket_bytes(b), TIMELINE_WORKSPACE);
 	if (!plan_is_deepspeed(b->r) || t->failed)
 		return;
 	if (b->r->parameters_on == PLAN_ON_NVME)
@@ -347,19 +356,21 @@ void build_wrap_offload(struct builder *b)
 	build_phase(b, "wrap", PLAN_NO_NUMBER);
 }
 
-/* ipg_buffer: taken by engine.backward(), let go when it is done. */
+/* ipg_buffer, two of them with overlap_comm: taken by engine.backward(), let go when it is done. */
 void build_take_bucket(struct builder *b)
 {
-	if (b->t.accumulated)
-		b->bucket = tape_store(
-			&b->t, (uint64_t)PLAN_DEEPSPEED_BUCKET * tape_dtype_bytes[b->weights],
-			TIMELINE_GRADIENT);
+	if (!b->t.accumulated)
+		return;
+	b->bucket = tape_store(&b->t, bucket_bytes(b), TIMELINE_GRADIENT);
+	if (b->r->zero.overlap)
+		b->twin = tape_store(&b->t, bucket_bytes(b), TIMELINE_GRADIENT);
 }
 
 void build_let_bucket(struct builder *b)
 {
 	tape_let(&b->t, b->bucket);
-	b->bucket = TAPE_NONE;
+	tape_let(&b->t, b->twin);
+	b->bucket = b->twin = TAPE_NONE;
 }
 
 /* ---- the process ---- */

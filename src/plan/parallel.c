@@ -190,6 +190,7 @@ static void start(struct builder *b)
 	b->parallel->way = ways[b->r->parallel];
 	b->parallel->root = (uint32_t)blocks;
 	b->parallel->gathered = b->parallel->scattered = b->parallel->gradients = TAPE_NONE;
+	b->parallel->twin = TAPE_NONE;
 	b->parallel->late[0] = b->parallel->late[1] = TAPE_NONE;
 	take_members(b);
 }

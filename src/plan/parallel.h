@@ -39,8 +39,11 @@ struct parallel {
 	bool stale;       /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
 	/* DDP, ZeRO */
 	VEC(uint32_t) buckets, old;
-	bool ready;         /* a backward pass has shown the order of gradients */
-	uint64_t share;     /* elements that this process steps on: ZeRO */
+	bool ready;     /* a backward pass has shown the order of gradients */
+	uint64_t share; /* elements that this process steps on: ZeRO */
+	uint32_t twin;  /* ... the second bucket */
+	uint64_t filled,
+		passed;     /* ... elements in the bucket, and of this backward pass before them */
 	uint32_t gradients; /* ... store of their gradients */
 };
 

@@ -5,7 +5,9 @@
  * weights, laid out flat, and steps on that: gradients become fp32 for the step alone.  Gradients go through a bucket of
  * reduce_bucket_size elements, of which each process keeps its share.
  *
- * Stage 2: all weights are one flat store; the bucket lives for a backward pass.  Stage 3: a unit's weights are gathered
+ * Stage 2: all weights are one flat store; the bucket lives for a backward pass, with overlap_comm two of them
+ * (setup_buckets()).  A bucket that holds parts of two shares is summed as a copy (allreduce_bucket() flattens its
+ * slices; a single one is taken as it is), on a stream of its own where it overlaps.  Stage 3: a unit's weights are gathered
  * before they are used, up to stage3_prefetch_bucket_size of the next one's ahead; what the backward pass needs
  * again within stage3_max_reuse_distance stays (from the second step on: the first is traced); small ones are always whole.
  * Bucket and shares of gradients stay, and the optimizer's states are born when the model is wrapped.
@@ -31,9 +33,14 @@ static uint64_t size_of(const struct builder *b, uint64_t given, uint64_t usual,
 	return given ? given : usual;
 }
 
+uint64_t build_zero_bucket(const struct builder *b, uint64_t usual)
+{
+	return size_of(b, b->r->zero.bucket, usual, 1, true);
+}
+
 static uint64_t bucket_of(const struct builder *b)
 {
-	return size_of(b, b->r->zero.bucket, BUCKET, 1, true);
+	return build_zero_bucket(b, BUCKET);
 }
 
 static uint64_t prefetch_of(const struct builder *b)
@@ -141,17 +148,45 @@ static void wrap_zero2(struct builder *b)
 
 /* ---- gradients ---- */
 
-static void take_bucket(struct builder *b)
+static void take_bucket(struct builder *b, uint32_t *bucket)
 {
-	if (b->parallel->scattered == TAPE_NONE)
-		b->parallel->scattered =
-			tape_store(&b->t, bucket_of(b) * width_of(b), TIMELINE_WORKSPACE);
+	if (*bucket == TAPE_NONE)
+		*bucket = tape_store(&b->t, bucket_of(b) * width_of(b), TIMELINE_WORKSPACE);
 }
 
 static void back(struct builder *b)
 {
+	struct parallel *p = b->parallel;
+
 	parallel_put_aside(b);
-	take_bucket(b);
+	take_bucket(b, &p->scattered);
+	if (b->r->zero.overlap)
+		take_bucket(b, &p->twin);
+	p->filled = p->passed = 0;
+}
+
+/* What is in the bucket is summed; it was filled from the end of all parameters. */
+static void sum_bucket(struct builder *b)
+{
+	struct parallel *p = b->parallel;
+	uint64_t end = p->share * b->copies - p->passed;
+
+	if (p->filled && (end - p->filled) / p->share != (end - 1) / p->share)
+		tape_let(&b->t, tape_store_on(&b->t, b->r->zero.overlap ? ON_REDUCE : ON_COMPUTE,
+					      p->filled * width_of(b), TIMELINE_WORKSPACE));
+	p->passed += p->filled;
+	p->filled = 0;
+}
+
+static void fill_bucket(struct builder *b, const struct tape_param *x)
+{
+	struct parallel *p = b->parallel;
+
+	if (x->grad == TAPE_NONE)
+		return;
+	if (p->filled + x->n > bucket_of(b))
+		sum_bucket(b);
+	p->filled += x->n;
 }
 
 /* A unit's gradients are in the bucket; those of this process's share are copied out of it. */
@@ -172,15 +207,27 @@ static void reduce(struct builder *b, uint32_t unit)
 	parallel_keep_shares(b, u, p->gradients);
 }
 
+static void reduce_zero2(struct builder *b, uint32_t unit)
+{
+	struct parallel *p = b->parallel;
+	struct unit *u = &p->units[unit];
+
+	for (uint32_t i = u->n; i-- > 0;)
+		fill_bucket(b, &b->t.params.at[p->members.at[u->first + i]]);
+	reduce(b, unit);
+}
+
 static void done_zero2(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 
 	for (uint32_t u = 0; u <= p->root; u++)
-		reduce(b, u);
+		reduce_zero2(b, u);
+	sum_bucket(b);
 	tape_let(&b->t, p->scattered);
+	tape_let(&b->t, p->twin);
 	tape_let(&b->t, p->gradients);
-	p->scattered = p->gradients = TAPE_NONE;
+	p->scattered = p->twin = p->gradients = TAPE_NONE;
 	parallel_put_back(b);
 }
 
@@ -225,7 +272,7 @@ const struct way parallel_zero2 = {
 	.enter = stay,
 	.leave = stay,
 	.back = back,
-	.back_leave = reduce,
+	.back_leave = reduce_zero2,
 	.done = done_zero2,
 	.before_step = before_step,
 	.after_step = after_step,
@@ -270,7 +317,7 @@ static void wrap_zero3(struct builder *b)
 		}
 	lay_flat(b, own);
 	take_masters(b);
-	take_bucket(b);
+	take_bucket(b, &p->scattered);
 	p->gradients = tape_store(t, p->share * width_of(b), TIMELINE_GRADIENT);
 }
 

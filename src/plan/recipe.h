@@ -148,6 +148,7 @@ struct plan_zero {
 	uint64_t prefetch;   /* stage3_prefetch_bucket_size */
 	uint64_t persistent; /* stage3_param_persistence_threshold */
 	uint64_t reuse;      /* stage3_max_reuse_distance */
+	bool overlap; /* overlap_comm of stages 1 and 2: one bucket fills while the other is summed */
 };
 
 /* What a run takes beyond the plan, as recordings of it showed (calibrate.c). */
