@@ -87,6 +87,7 @@ struct row_read {
 	const char *file;
 	unsigned number; /* of the file, as they were opened */
 	size_t place;    /* among all rows */
+	bool is_default; /* no key said it */
 };
 
 /* What a file switches off, told only where another has it on. */
@@ -120,6 +121,10 @@ struct reading {
 	const struct from_tool *quiet;
 	const char *quiet_file;
 	unsigned quiet_number;
+	/* what runs it: the last file's that loads weights, has adapters, or several GPUs in a way of its own */
+	const struct from_tool *runs;
+	const char *runs_file;
+	unsigned runs_number;
 	/* the file at hand */
 	unsigned number;
 	const char *file;
@@ -543,9 +548,11 @@ static enum plim_status take_defaults(struct reading *r)
 	for (const struct from_default *d = r->tool->defaults; !st && d && d->key; d++) {
 		enum own own = own_of(d->option);
 
-		if (own != NOT_OWN ? r->own[own] != NULL : is_said(r->values, d->key))
+		if ((own != NOT_OWN && r->own[own]) || is_said(r->values, d->key))
 			continue;
 		st = give(r, d->key, "not said: its default", d->option, d->value);
+		if (!st && r->rows.n)
+			r->rows.at[r->rows.n - 1].is_default = true;
 	}
 	return st;
 }
@@ -581,6 +588,11 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 		r->quiet = r->tool;
 		r->quiet_file = r->file;
 		r->quiet_number = r->number;
+	}
+	if (!st && (r->tool->loads || r->tool->rank || r->tool->parallel)) {
+		r->runs = r->tool;
+		r->runs_file = r->file;
+		r->runs_number = r->number;
 	}
 	for (size_t i = 0; !st && i < values.values.n; i++)
 		st = take_value(r, &values.values.at[i]);
@@ -664,7 +676,53 @@ static enum plim_status settle_targets(struct reading *r)
 		       : mem_status(r->err);
 }
 
-static const char none[] = "nothing: no adapters are trained";
+static bool makes(const struct from_row *row, enum own own)
+{
+	bool does = row->option && own_of(row->option) == own;
+
+	for (const struct from_word *w = row->words; !does && w && w->word; w++)
+		does = w->option && own_of(w->option) == own;
+	return does;
+}
+
+/* The key of a tool's files that says that adapters are trained; NULL: it has none. */
+static const char *adapter_key(const char *tool)
+{
+	const struct from_tool *t = from_tools;
+
+	while (strcmp(t->name, tool) != 0)
+		t++;
+	for (unsigned k = 0; k < 2 && t->keys[k]; k++)
+		for (const struct from_row *row = t->keys[k]->rows; row->key; row++)
+			if (makes(row, OWN_ADAPTER))
+				return row->key;
+	return NULL;
+}
+
+/* Ranks and targets without the key that switches adapters on; PEFT's own file needs none. */
+static enum plim_status settle_none(struct reading *r)
+{
+	const char *key = NULL, *text = "nothing: no adapters are trained";
+
+	for (size_t i = 0; i < r->rows.n; i++) {
+		struct plim_plan_setting *s = &r->rows.at[i].told;
+		bool targets = s->option && !strncmp(s->option, "--lora-targets", 14);
+
+		if (!targets && r->rows.at[i].own != OWN_RANK && r->rows.at[i].own != OWN_DROPOUT)
+			continue;
+		key = adapter_key(s->tool);
+		if (key)
+			text = arena_text(r->arena, r->err, "nothing without %s (or --lora RANK)",
+					  key);
+		if (!text)
+			return mem_status(r->err);
+		if (targets)
+			s->option = text;
+	}
+	r->o->lora_targets = r->given.lora_targets;
+	r->settled[OWN_RANK] = r->settled[OWN_DROPOUT] = text;
+	return PLIM_OK;
+}
 
 static enum plim_status settle_adapters(struct reading *r)
 {
@@ -672,15 +730,15 @@ static enum plim_status settle_adapters(struct reading *r)
 	enum plim_status st = PLIM_OK;
 
 	if (r->own[OWN_ADAPTER] && !o->lora_rank)
-		st = SETTLE(r, "lora", r->own[OWN_RANK] ? r->own[OWN_RANK] : "8", OWN_ADAPTER,
-			    OWN_RANK);
+		st = SETTLE(r, "lora",
+			    r->own[OWN_RANK]           ? r->own[OWN_RANK]
+			    : r->runs && r->runs->rank ? r->runs->rank
+						       : "8",
+			    OWN_ADAPTER, OWN_RANK);
 	if (!st && is_set(r, OWN_ADAPTER, "qlora") && !o->quantize)
 		st = SETTLE(r, "quantize", "nf4", OWN_ADAPTER);
-	if (!o->lora_rank) {
-		o->lora_targets = r->given.lora_targets;
-		r->settled[OWN_RANK] = r->settled[OWN_DROPOUT] = none;
-		return st;
-	}
+	if (!st && !o->lora_rank)
+		return settle_none(r);
 	if (!st && r->own[OWN_DROPOUT] && is_zero(r->own[OWN_DROPOUT]))
 		r->settled[OWN_DROPOUT] = "none";
 	else if (!st && r->own[OWN_DROPOUT])
@@ -688,15 +746,43 @@ static enum plim_status settle_adapters(struct reading *r)
 	return !st && r->own[OWN_ATTN_TARGETS] ? settle_targets(r) : st;
 }
 
+/* What a tool does where its file says nothing of it. */
+static enum plim_status tell_habit(struct reading *r, const struct from_tool *tool,
+				   const char *file, unsigned number, const char *what,
+				   const char *value, const char *option)
+{
+	r->file = file;
+	r->tool = tool;
+	r->number = number;
+	return tell(r, what, value, option, NOT_OWN);
+}
+
 /* A tool that was asked for no mixed precision, or that has none where nothing is said. */
 static enum plim_status settle_fp32(struct reading *r)
 {
-	r->file = r->quiet_file;
-	r->tool = r->quiet;
-	r->number = r->quiet_number;
 	r->o->precision = "fp32";
-	return tell(r, "mixed precision", "none is on",
-		    is_redacted(r) ? "--precision" : "--precision fp32", NOT_OWN);
+	return tell_habit(r, r->quiet, r->quiet_file, r->quiet_number, "mixed precision",
+			  "none is on", is_redacted(r) ? "--precision" : "--precision fp32");
+}
+
+/* Of weights under autocast that a key says nothing of; r->own has what it said. */
+static bool loads_narrow(const struct reading *r)
+{
+	enum from_loads loads = r->runs ? r->runs->loads : FROM_LOADS_WIDE;
+
+	/* accelerate makes weights of 16 bits fp32 again for FSDP 1 */
+	if (r->o->parallel && !strncmp(r->o->parallel, "fsdp1", 5))
+		return false;
+	return !r->own[OWN_WEIGHTS] &&
+	       (loads == FROM_LOADS_NARROW || (loads == FROM_LOADS_FROZEN && r->o->lora_rank));
+}
+
+static enum plim_status settle_weights(struct reading *r)
+{
+	r->o->precision = "bf16-weights";
+	return tell_habit(r, r->runs, r->runs_file, r->runs_number, "weights",
+			  "loaded in bf16 under autocast",
+			  is_redacted(r) ? "--precision" : "--precision bf16-weights");
 }
 
 static bool is_offloaded(const struct reading *r)
@@ -716,8 +802,12 @@ static enum plim_status settle_precision(struct reading *r)
 		autocast = "bf16-pure";
 	if (!autocast && !r->own[OWN_WEIGHTS] && !r->o->precision && r->quiet)
 		return settle_fp32(r);
+	if (!autocast && !r->o->precision && loads_narrow(r) && !r->o->quantize &&
+	    r->runs->loads == FROM_LOADS_NARROW)
+		return settle_weights(r);
 	if ((!autocast && !r->own[OWN_WEIGHTS]) || r->o->precision)
 		return PLIM_OK;
+	narrow |= loads_narrow(r);
 	if (!autocast || !strcmp(autocast, "no"))
 		autocast = narrow ? "bf16-pure" : "fp32";
 	else if (narrow && !r->o->quantize && !strcmp(autocast, "bf16"))
@@ -725,13 +815,13 @@ static enum plim_status settle_precision(struct reading *r)
 	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS, OWN_TORCH_AUTOCAST);
 }
 
-/* As many as are trained at a time in torchtune, 8 in the Trainer. */
+/* As many as are trained at a time, or the Trainer's 8. */
 static enum plim_status settle_eval(struct reading *r)
 {
 	const char *batch = r->own[OWN_EVAL_BATCH];
 
 	if (!batch)
-		batch = r->p->hidden->foreign && r->o->batch
+		batch = r->runs && r->runs->evaluates_alike && r->o->batch
 				? arena_text(r->arena, r->err, "%llu",
 					     (unsigned long long)r->o->batch)
 				: "8";
@@ -761,6 +851,8 @@ static enum plim_status settle_step(struct reading *r)
 		r->o->quantize = "nf4-double";
 		r->settled[OWN_DOUBLE] = words(r, "quantize", "nf4-double");
 	}
+	if (!r->o->quantize)
+		r->settled[OWN_DOUBLE] = "nothing: no weights of 4 bits";
 	if (!st && r->own[OWN_FUSED] && r->o->optimizer && !strcmp(r->o->optimizer, "adamw")) {
 		r->o->optimizer = "adamw-fused";
 		r->settled[OWN_FUSED] = words(r, "optimizer", "adamw-fused");
@@ -849,7 +941,14 @@ static enum plim_status settle_parallel(struct reading *r)
 		return settle_deepspeed(r);
 	if (r->own[OWN_WAY] && !r->own[OWN_RESHARD])
 		return PLIM_OK;
-	if (r->own[OWN_FSDP] || r->own[OWN_FSDP_VERSION] || r->own[OWN_RESHARD])
+	if (r->runs && r->runs->parallel && !r->o->parallel && r->o->gpus > 1) {
+		way = r->own[OWN_RESHARD] && !again ? "fsdp2-zero2" : r->runs->parallel;
+		st = SETTLE(r, "parallel", way, OWN_RESHARD);
+		if (!st)
+			st = tell_habit(r, r->runs, r->runs_file, r->runs_number, "several GPUs",
+					"shared out",
+					is_redacted(r) ? "--parallel" : "--parallel fsdp2");
+	} else if (r->own[OWN_FSDP] || r->own[OWN_FSDP_VERSION] || r->own[OWN_RESHARD])
 		st = SETTLE(r, "parallel", way, OWN_FSDP, OWN_FSDP_VERSION, OWN_RESHARD);
 	if (wrapped)
 		r->settled[OWN_IF_WRAPPED] = r->settled[OWN_SHARDS] = r->settled[OWN_WRAP] =
@@ -886,7 +985,7 @@ static enum plim_status settle_denials(struct reading *r)
 static enum plim_status settle_all(struct reading *r)
 {
 	static enum plim_status (*const steps[])(struct reading *) = {
-		settle_denials, settle_adapters, settle_precision, settle_step, settle_parallel
+		settle_denials, settle_adapters, settle_parallel, settle_precision, settle_step
 	};
 	enum plim_status st = PLIM_OK;
 
@@ -951,10 +1050,26 @@ static int by_file(const void *a, const void *b)
 	return (x->place > y->place) - (x->place < y->place);
 }
 
+/* A default that comes to nothing is nobody's setting. */
+static void drop_idle(struct reading *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->rows.n; i++) {
+		const struct row_read *row = &r->rows.at[i];
+
+		if (row->is_default && row->told.option && !strncmp(row->told.option, "nothing", 7))
+			continue;
+		r->rows.at[n++] = *row;
+	}
+	r->rows.n = n;
+}
+
 static enum plim_status keep(struct reading *r)
 {
 	struct plim_plan *p = r->p;
 
+	drop_idle(r);
 	p->settings_read = arena_take(r->arena, r->rows.n, sizeof(*p->settings_read), r->err);
 	if (!p->settings_read)
 		return mem_status(r->err);

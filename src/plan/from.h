@@ -2,6 +2,7 @@
 #ifndef PLAN_FROM_H
 #define PLAN_FROM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum from_how {
@@ -41,6 +42,13 @@ struct from_default {
 	const char *key, *option, *value;
 };
 
+/* In what a tool loads weights that are under autocast. */
+enum from_loads {
+	FROM_LOADS_WIDE,   /* fp32, unless a key says otherwise */
+	FROM_LOADS_NARROW, /* autocast's own 16 bits; bf16 where nothing is said */
+	FROM_LOADS_FROZEN  /* those of what is frozen; what is trained is fp32 */
+};
+
 struct from_tool {
 	const char *name;
 	const char *const *marks;  /* keys of which one is in each of its files; ends with NULL */
@@ -48,6 +56,10 @@ struct from_tool {
 	const struct from_keys *keys[2];
 	const struct from_default *defaults; /* ends with NULL; may be NULL */
 	const char *assumed; /* a sentence on what is planned in place of it; NULL: nothing is */
+	enum from_loads loads;
+	const char *rank;     /* of adapters, where nothing is said; NULL: PEFT's */
+	const char *parallel; /* of several GPUs, where nothing is said; NULL: as plan has it */
+	bool evaluates_alike; /* with as many samples as it trains with, where nothing is said */
 };
 
 /* In the order in which they are tried; the first is DeepSpeed. */

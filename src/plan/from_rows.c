@@ -1,6 +1,6 @@
 /*
- * What keys of other tools' configurations mean here: Transformers 5.23 (TrainingArguments), TRL 0.24, PEFT 0.18, accelerate 1.15,
- * DeepSpeed 0.19, Axolotl 0.12, LLaMA-Factory 0.9 and torchtune 0.6, by their documentation and sources.  A key that is in no row,
+ * What keys of other tools' configurations mean here: Transformers 5.23 (TrainingArguments), TRL 1.16, PEFT 0.18, accelerate 1.15,
+ * DeepSpeed 0.19, Axolotl 0.19, LLaMA-Factory 0.9 and torchtune 0.6, by their sources, with names that older releases had.  A key that is in no row,
  * and is on, may change memory: it is named, and forbids a verdict.
  */
 #include "from.h"
@@ -202,6 +202,8 @@ static const struct from_row deepspeed_rows[] = {
 	{ "zero_optimization.contiguous_gradients", FROM_ONLY, NULL, "true", NULL },
 	{ "zero_optimization.reduce_scatter", FROM_ONLY, NULL, "true", NULL },
 	{ "zero_optimization.round_robin_gradients", FROM_ONLY, NULL, "false", NULL },
+	{ "zero_optimization.use_multi_rank_bucket_allreduce", FROM_ONLY, NULL, "true", NULL },
+	{ "zero_optimization.zero_hpz_partition_size", FROM_ONLY, NULL, "1", NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
@@ -225,6 +227,7 @@ static const struct from_keys deepspeed = {
 			"zero_optimization.offload_optimizer.buffer_count "
 			"zero_optimization.offload_optimizer.fast_init aio* checkpoint* "
 			"zero_optimization.load_from_fp32_weights "
+			"zero_optimization.ignore_unused_parameters seed "
 			"zero_optimization.elastic_checkpoint"
 };
 
@@ -267,6 +270,10 @@ static const struct from_row accelerate_rows[] = {
 static const struct from_keys accelerate = {
 	accelerate_rows,
 	"deepspeed_config.zero3_save_16bit_model "
+	"deepspeed_config.offload_optimizer_nvme_path "
+	"deepspeed_config.offload_param_nvme_path "
+	"deepspeed_config.deepspeed_inclusion_filter "
+	"deepspeed_config.deepspeed_exclusion_filter mpirun_config* "
 	"deepspeed_config.deepspeed_multinode_launcher "
 	"deepspeed_config.deepspeed_hostfile compute_environment "
 	"machine_rank main_process_ip main_process_port "
@@ -290,7 +297,7 @@ static const struct from_row axolotl_rows[] = {
 	{ "load_in_8bit", FROM_IF, "quantize", "int8", NULL },
 	{ "bf16", FROM_WORD, NULL, NULL, axolotl_bf16 },
 	{ "fp16", FROM_IF, "@autocast", "fp16", NULL },
-	{ "bfloat16", FROM_IF, "precision", "bf16-pure", NULL },
+	{ "bfloat16", FROM_IF, "@autocast", "bf16", NULL },
 	{ "float16", FROM_IF, "precision", "bf16-pure", NULL },
 	{ "torch_dtype", FROM_WORD, NULL, NULL, dtypes },
 	{ "optimizer", FROM_SET, "optimizer", NULL, NULL },
@@ -391,13 +398,17 @@ static const struct from_row factory_rows[] = {
 };
 
 static const struct from_keys factory = {
-	factory_rows, "quantization_method dataset dataset_dir template max_samples "
-		      "overwrite_cache preprocessing_num_workers plot_loss lora_alpha "
-		      "adapter_name_or_path trust_remote_code packing neat_packing eval_dataset "
-		      "quantization_type mix_strategy swanlab* use_swanlab media_dir "
-		      "tokenized_path image_max_pixels video_max_pixels cache_dir streaming "
-		      "buffer_size interleave_probs report_to use_fast_tokenizer mask_history "
-		      "train_on_prompt"
+	factory_rows,
+	"quantization_method dataset dataset_dir template max_samples "
+	"overwrite_cache preprocessing_num_workers plot_loss lora_alpha "
+	"adapter_name_or_path trust_remote_code packing neat_packing eval_dataset "
+	"quantization_type mix_strategy swanlab* use_swanlab media_dir "
+	"tokenized_path image_max_pixels video_max_pixels cache_dir streaming "
+	"buffer_size interleave_probs report_to use_fast_tokenizer mask_history "
+	"train_on_prompt model_revision low_cpu_mem_usage preprocessing_batch_size "
+	"ignore_pad_token_for_loss enable_thinking preserve_thinking print_param_status "
+	"ray_num_workers image_min_pixels video_min_pixels video_fps video_maxlen "
+	"audio_sampling_rate infer_backend infer_dtype"
 };
 
 static const struct from_row trainer_rows[] = {
@@ -486,7 +497,7 @@ static const struct from_keys scripts = {
 		      "trust_remote_code bnb_4bit_compute_dtype bnb_4bit_quant_storage "
 		      "shuffle_dataset preprocessing_num_workers overwrite_cache config_name "
 		      "cache_dir use_fast_tokenizer token max_train_samples max_eval_samples "
-		      "streaming low_cpu_mem_usage pad_to_multiple_of"
+		      "streaming low_cpu_mem_usage pad_to_multiple_of truncation_mode split"
 };
 
 static const struct from_default trainer_defaults[] = { { "per_device_train_batch_size", "batch",
@@ -500,13 +511,25 @@ static const struct from_default factory_defaults[] = {
 	{ "bf16, fp16", "@autocast", "no" },
 	{ "cutoff_len", "seq", "2048" },
 	{ "lora_target", "lora-targets", "all-linear" },
+	{ "double_quantization", "@double", "1" },
 	{ "optim", "optimizer", "adamw-fused" },
 	{ "disable_gradient_checkpointing", "checkpointing", "full" },
 	{ NULL, NULL, NULL }
 };
 
-static const struct from_default axolotl_defaults[] = { { "optimizer", "optimizer", "adamw-fused" },
+static const struct from_default axolotl_defaults[] = { { "micro_batch_size", "batch", "1" },
+							{ "sequence_len", "seq", "512" },
+							{ "optimizer", "optimizer", "adamw-fused" },
 							{ NULL, NULL, NULL } };
+
+/* trl/trainer/base_config.py */
+static const struct from_default trl_defaults[] = { { "per_device_train_batch_size", "batch", "8" },
+						    { "bf16, fp16", "@autocast", "bf16" },
+						    { "gradient_checkpointing", "checkpointing",
+						      "full" },
+						    { "max_length", "seq", "1024" },
+						    { "optim", "optimizer", "adamw-fused" },
+						    { NULL, NULL, NULL } };
 
 #define KEYS(...)                 \
 	(const char *const[])     \
@@ -515,43 +538,50 @@ static const struct from_default axolotl_defaults[] = { { "optimizer", "optimize
 	}
 
 const struct from_tool from_tools[] = {
-	{ "DeepSpeed",
-	  KEYS("train_micro_batch_size_per_gpu", "zero_optimization", "train_batch_size"),
-	  KEYS("model_name_or_path", "base_model", "output_dir"),
-	  { &deepspeed, NULL },
-	  NULL,
-	  NULL },
-	{ "PEFT", KEYS("peft_type"), KEYS("output_dir"), { &peft, NULL }, NULL, NULL },
-	{ "accelerate",
-	  KEYS("compute_environment", "distributed_type"),
-	  KEYS("output_dir", "base_model"),
-	  { &accelerate, NULL },
-	  NULL,
-	  NULL },
-	{ "Axolotl",
-	  KEYS("base_model", "micro_batch_size"),
-	  KEYS("finetuning_type"),
-	  { &axolotl, NULL },
-	  axolotl_defaults,
-	  NULL },
-	{ "torchtune",
-	  KEYS("model._component_", "checkpointer._component_"),
-	  KEYS("base_model"),
-	  { &torchtune, NULL },
-	  NULL,
-	  "torchtune has modules of its own: Transformers' are planned in their place" },
-	{ "LLaMA-Factory",
-	  KEYS("finetuning_type", "cutoff_len"),
-	  KEYS("base_model"),
-	  { &factory, &trainer },
-	  factory_defaults,
-	  NULL },
-	{ "TrainingArguments",
-	  KEYS("per_device_train_batch_size", "gradient_accumulation_steps", "output_dir",
-	       "learning_rate", "optim"),
-	  KEYS("base_model"),
-	  { &trainer, &scripts },
-	  trainer_defaults,
-	  NULL },
+	{ .name = "DeepSpeed",
+	  .marks = KEYS("train_micro_batch_size_per_gpu", "zero_optimization", "train_batch_size"),
+	  .others = KEYS("model_name_or_path", "base_model", "output_dir"),
+	  .keys = { &deepspeed } },
+	{ .name = "PEFT",
+	  .marks = KEYS("peft_type"),
+	  .others = KEYS("output_dir"),
+	  .keys = { &peft } },
+	{ .name = "accelerate",
+	  .marks = KEYS("compute_environment", "distributed_type"),
+	  .others = KEYS("output_dir", "base_model"),
+	  .keys = { &accelerate } },
+	{ .name = "Axolotl",
+	  .marks = KEYS("base_model", "micro_batch_size"),
+	  .others = KEYS("finetuning_type"),
+	  .keys = { &axolotl },
+	  .defaults = axolotl_defaults,
+	  .loads = FROM_LOADS_NARROW,
+	  .evaluates_alike = true },
+	{ .name = "torchtune",
+	  .marks = KEYS("model._component_", "checkpointer._component_"),
+	  .others = KEYS("base_model"),
+	  .keys = { &torchtune },
+	  .assumed = "torchtune has modules of its own: Transformers' are planned in their place",
+	  .parallel = "fsdp2",
+	  .evaluates_alike = true },
+	{ .name = "LLaMA-Factory",
+	  .marks = KEYS("finetuning_type", "cutoff_len"),
+	  .others = KEYS("base_model"),
+	  .keys = { &factory, &trainer },
+	  .defaults = factory_defaults,
+	  .loads = FROM_LOADS_FROZEN },
+	{ .name = "TRL",
+	  .marks = KEYS("use_peft", "max_length", "loss_type", "completion_only_loss",
+			"assistant_only_loss", "packing_strategy", "model_init_kwargs"),
+	  .others = KEYS("base_model"),
+	  .keys = { &trainer, &scripts },
+	  .defaults = trl_defaults,
+	  .rank = "16" },
+	{ .name = "TrainingArguments",
+	  .marks = KEYS("per_device_train_batch_size", "gradient_accumulation_steps", "output_dir",
+			"learning_rate", "optim"),
+	  .others = KEYS("base_model"),
+	  .keys = { &trainer, &scripts },
+	  .defaults = trainer_defaults },
 };
 const size_t from_tool_count = sizeof(from_tools) / sizeof(from_tools[0]);
