@@ -49,6 +49,10 @@ static const char *const places[] = { "cpu", "nvme", "gpu", NULL };
 static const char *const saves[] = { "torch",    "pretrained", "state", "full",
 				     "full-gpu", "sharded",    "none",  NULL };
 
+/* Of --zero; a number of FSDP's may be a strategy or a version. */
+static const char *const zero_stages[] = { "0",     "ddp", "1",     "zero1", "2",
+					   "zero2", "3",   "zero3", NULL };
+
 static const struct opt plan_opt[] = {
 	OPT_LIST('f', "from", plan_opts, from, "FILE",
 		 "take what is not given here from the run's configuration: TrainingArguments, "
@@ -233,9 +237,16 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("max-new-tokens", "new-tokens", NULL), OPT_ALIAS("num-beams", "beams", NULL),
 	OPT_ALIAS("inference", "task", "infer"), OPT_ALIAS("use-liger-kernel", "loss", "liger"),
 	OPT_ALIAS("num-gpus", "gpus", NULL), OPT_ALIAS("nproc-per-node", "gpus", NULL),
-	OPT_ALIAS("num-processes", "gpus", NULL), OPT_ALIAS("zero", "parallel", NULL),
-	OPT_ALIAS("zero-stage", "parallel", NULL), OPT_ALIAS("tensor-parallel-size", "tp", NULL),
+	OPT_ALIAS("num-processes", "gpus", NULL), OPT_ALIAS_WORDS("zero", "parallel", zero_stages),
+	OPT_ALIAS_WORDS("zero-stage", "parallel", zero_stages),
+	OPT_ALIAS("tensor-parallel-size", "tp", NULL),
 	OPT_ALIAS("pipeline-parallel-size", "pp", NULL), OPT_ALIAS("gpu-memory", "memory", NULL),
+	/* as config.json calls them */
+	OPT_ALIAS("hidden-size", "hidden", NULL), OPT_ALIAS("num-hidden-layers", "layers", NULL),
+	OPT_ALIAS("num-layers", "layers", NULL), OPT_ALIAS("num-attention-heads", "heads", NULL),
+	OPT_ALIAS("num-key-value-heads", "kv-heads", NULL),
+	OPT_ALIAS("intermediate-size", "intermediate", NULL),
+	OPT_ALIAS("vocab-size", "vocab", NULL),
 	OPT_REFUSED("torch-compile",
 		    "torch.compile is not planned: without it, what is said is of the eager run; a "
 		    "script that compiles is traced with plan -- python train.py"),

@@ -402,6 +402,14 @@ static bool take(struct parse *p, const struct opt *row, const char *shown, cons
 
 static const char *const truths[] = { "True", "true", "False", "false", NULL };
 
+static const char *word_of(const struct opt *alias, const char *value)
+{
+	for (const char *const *pair = alias->names; value && pair && *pair; pair += 2)
+		if (!strcmp(*pair, value))
+			return pair[1];
+	return value;
+}
+
 /* An alias: its option, with the value that it stands for or its own. */
 static bool take_alias(struct parse *p, const struct opt *alias, const char *value)
 {
@@ -410,8 +418,10 @@ static bool take_alias(struct parse *p, const struct opt *alias, const char *val
 
 	if (!row)
 		return wrong(p, "unknown option '--%s'", name);
+	if (!text && alias->names && !value)
+		value = p->at < p->argc ? p->argv[p->at++] : NULL;
 	if (!text)
-		return take(p, row, shown, value);
+		return take(p, row, shown, word_of(alias, value));
 	value = value ? value : next_known(p, truths);
 	if (value && !strcasecmp(value, "false"))
 		return true;

@@ -50,7 +50,7 @@ struct opt {
 	size_t offset;     /* of the field in the command's struct */
 	const char *value; /* what help calls the value: "ms", "FILE"; NULL: has none */
 	const char *const *
-		names; /* CHOICE: ends with NULL; OPTIONAL: so, may be NULL; TABLE: the rows that are left out */
+		names; /* CHOICE: ends with NULL; OPTIONAL: so, may be NULL; TABLE: the rows that are left out; ALIAS: OPT_ALIAS_WORDS */
 	/* STRING: the default, may be NULL; OPTIONAL: what it is without a value; ALIAS: what it stands for, NULL: its value */
 	const char *text;
 	uint64_t min, max, def; /* numbers; CHOICE uses def */
@@ -120,6 +120,11 @@ struct opt_table {
 #define OPT_ALIAS(n, option, v)                                                     \
 	{                                                                           \
 		.kind = OPT_KIND_ALIAS, .name = (n), .value = (option), .text = (v) \
+	}
+/* The same where values are other words: pairs of its word and the option's, NULL; others are taken as they are. */
+#define OPT_ALIAS_WORDS(n, option, pairs)                                                \
+	{                                                                                \
+		.kind = OPT_KIND_ALIAS, .name = (n), .value = (option), .names = (pairs) \
 	}
 /* OPT_REFUSED("torch-compile", "torch.compile is not planned: ..."). */
 #define OPT_REFUSED(n, h)                                          \

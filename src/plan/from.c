@@ -580,7 +580,7 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 		if (!r->tool)
 			st = err_set(r->err, PLIM_E_FORMAT,
 				     "'%.200s' is no configuration of a run that is known here: "
-				     "known are those of TrainingArguments, Axolotl, "
+				     "known are those of TrainingArguments, TRL, Axolotl, "
 				     "LLaMA-Factory, accelerate, DeepSpeed, torchtune and PEFT",
 				     r->file);
 	}

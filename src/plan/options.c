@@ -149,10 +149,6 @@ static const struct {
 	{ "parallel", "shard_grad_op", "fsdp1-zero2", "fsdp1-zero2" },
 	{ "parallel", "shard_grad_op auto_wrap", "fsdp1-zero2", "fsdp1-zero2" },
 	{ "parallel", "multi_gpu", "ddp", "ddp" },
-	{ "parallel", "0", "ddp", "ddp" },
-	{ "parallel", "1", "zero1", "zero1" },
-	{ "parallel", "2", "zero2", "zero2" },
-	{ "parallel", "3", "zero3", "zero3" },
 	{ "parallel", "zero-2", "zero2", "zero2" },
 	{ "parallel", "zero-3", "zero3", "zero3" },
 };

@@ -148,6 +148,11 @@ static enum plim_status tell_tool(struct plim_plan *p, const char *path, enum pl
 		    : st;
 }
 
+static bool is_by_numbers(const struct model_numbers *n)
+{
+	return n->layers || n->hidden || n->heads || n->kv_heads || n->intermediate || n->vocab;
+}
+
 static enum plim_status load_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -159,6 +164,12 @@ static enum plim_status load_model(struct plim_plan *p, const char *path,
 				   .vocab = o->vocab };
 	struct model *m = &p->hidden->model;
 
+	if (path && (o->parameters || is_by_numbers(&n)))
+		return err_set(
+			err, PLIM_E_ARG,
+			"'%.200s' says its own sizes: sizes as options make a model where "
+			"there is no file; to change one, change it in a copy of config.json",
+			p->hidden->redacts ? "the file" : path);
 	if (!path && o->parameters && !o->layers)
 		return model_by_count(m, o->parameters, o->vocab, err);
 	if (!path)
