@@ -1,23 +1,30 @@
 /* A job over time: its samples, the windows that are judged, and stretches of one state. */
 #include "watch/watch.h"
 
+#include <plimsoll/gauge.h>
+
 #define SPANS 64
 #define WINDOWS 1000000
 #define LEAST_SAMPLES 4
 #define BEYOND_A_CONTEXT \
 	((uint64_t)1 << 30) /* bytes: CUDA's context and libraries take some 0.5 to 0.8 GiB */
-#define YOUNG 60            /* seconds: a process that holds the card and is no older is starting */
+#define YOUNG \
+	60 /* seconds: a process that has held the card for so long may have run kernels too few to be seen */
+#define HARDLY \
+	0.5 /* of WATCH_SEEN: none long enough for the only number there is, the card's use */
 #define AFTER_FIRST_KERNEL \
 	0.9 /* seconds that no window of work looks at: caches are filled, libraries loaded */
 
 void watch_job_init(struct watch_job *j, struct mem *m, double window_s)
 {
-	*j = (struct watch_job){
-		.mem = m, .window_s = window_s, .work_since = NAN, .candidate_since = NAN
-	};
+	*j = (struct watch_job){ .mem = m,
+				 .window_s = window_s,
+				 .work_since = NAN,
+				 .held_since = NAN,
+				 .candidate_since = NAN };
 	for (unsigned i = 0; i < WATCH_MEM_COUNT; i++)
 		watch_series_init(&j->series[i]);
-	j->first_time = j->last_time = j->judged_time = j->step_time = j->step_seconds = NAN;
+	j->first_time = j->last_time = j->judged_time = j->step_time = NAN;
 	j->step = PLIM_UNKNOWN;
 }
 
@@ -44,39 +51,73 @@ const struct watch_sample *watch_job_last(const struct watch_job *j)
 
 /* ---- has it run a kernel? ---- */
 
+static bool holds_card(const struct watch_sample *s)
+{
+	return s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0;
+}
+
 /* With GPM a single sample tells.  NVML's use is the card's: it lags, and shows the tail of the job before. */
 static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 {
+	bool holds = holds_card(s);
+
 	if (!isnan(s->card.sm)) {
 		j->seen |= s->card.sm > 0.05;
 	} else {
-		bool holds = s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0;
-
 		j->used_in_a_row = holds && s->card.use >= 1 ? j->used_in_a_row + 1 : 0;
 		j->seen |= j->used_in_a_row >= 3 || (holds && s->card.job_bytes > BEYOND_A_CONTEXT);
 	}
+	if (holds && isnan(j->held_since))
+		j->held_since = s->time;
 	/* Kernels too few to be seen, or none: of what was there before us that is not known. */
 	if (j->samples == 1)
-		j->met_late = s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0 &&
-			      !(s->age_s < YOUNG);
+		j->met_late = holds && !(s->age_s < YOUNG);
 	/* A job that works when it is first looked at (GPM needs two samples) began long ago. */
 	if (j->seen && isnan(j->work_since))
 		j->work_since = j->samples <= 3 ? j->first_time - AFTER_FIRST_KERNEL : s->time;
 }
 
+/* As WATCH_SEEN. */
+static double has_worked(const struct watch_job *j)
+{
+	const struct watch_sample *last = watch_job_last(j);
+
+	if (j->seen)
+		return 1;
+	if (j->met_late || j->last_time - j->held_since > YOUNG)
+		return NAN;
+	return isnan(last->card.sm) && holds_card(last) ? HARDLY : 0;
+}
+
 /* ---- steps, by the gauge ---- */
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* An evaluation or a save between two steps is no step: the median. */
+static double usual_step(const struct watch_job *j)
+{
+	double sorted[WATCH_STEPS];
+	size_t n = j->steps_timed < WATCH_STEPS ? j->steps_timed : WATCH_STEPS;
+
+	if (!n)
+		return NAN;
+	memcpy(sorted, j->step_seconds, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), by_size);
+	return sorted[n / 2];
+}
 
 static void look_at_steps(struct watch_job *j, const struct watch_sample *s)
 {
-	double each;
-
 	if (s->gauge.step == PLIM_UNKNOWN || s->gauge.step == j->step)
 		return;
-	if (j->step != PLIM_UNKNOWN && s->gauge.step > j->step) {
-		each = (s->time - j->step_time) / (double)(s->gauge.step - j->step);
-		j->step_seconds =
-			isnan(j->step_seconds) ? each : 0.9 * j->step_seconds + 0.1 * each;
-	}
+	if (j->step != PLIM_UNKNOWN && s->gauge.step > j->step)
+		j->step_seconds[j->steps_timed++ % WATCH_STEPS] =
+			(s->time - j->step_time) / (double)(s->gauge.step - j->step);
 	j->step = s->gauge.step;
 	j->step_time = s->time;
 }
@@ -86,7 +127,13 @@ static bool is_stalled(const struct watch_job *j, double now)
 {
 	double quiet = now - j->step_time;
 
-	return quiet >= 120 && quiet >= 10 * j->step_seconds;
+	return quiet >= 120 && quiet >= 10 * usual_step(j);
+}
+
+/* In an evaluation or a save none is: that it takes long may be meant. */
+static bool steps_are_due(const struct watch_sample *s)
+{
+	return s->gauge.phase != PLIM_GAUGE_EVAL && s->gauge.phase != PLIM_GAUGE_SAVE;
 }
 
 /* ---- windows ---- */
@@ -114,7 +161,7 @@ bool watch_job_window(const struct watch_job *j, struct watch_features *out)
 			window[n++] = &j->ring[i % WATCH_RING];
 	if (n < LEAST_SAMPLES || window[n - 1]->time - window[0]->time < 0.6 * seconds)
 		return false;
-	watch_features(window, n, j->seen ? 1 : j->met_late ? NAN : 0, out);
+	watch_features(window, n, has_worked(j), out);
 	return true;
 }
 
@@ -182,9 +229,11 @@ static enum plim_status judge_window(struct watch_job *j, struct plim_err *err)
 	    !watch_job_window(j, &f))
 		return PLIM_OK;
 	now = watch_judge(&f);
-	if (is_stalled(j, j->last_time) && now.state != PLIM_WATCH_SAVING)
-		now = (struct watch_judgement){ PLIM_WATCH_STALLED, PLIM_WATCH_HIGH,
-						now.throttled };
+	if (is_stalled(j, j->last_time) && now.state != PLIM_WATCH_SAVING) {
+		now.state = PLIM_WATCH_STALLED;
+		now.confidence =
+			steps_are_due(watch_job_last(j)) ? PLIM_WATCH_HIGH : PLIM_WATCH_MEDIUM;
+	}
 	window = (struct plim_watch_window){ j->last_time, now.state, now.confidence };
 	if (j->keep_windows && j->windows.n < WINDOWS)
 		st = vec_push(j->mem, &j->windows, window, err);

@@ -250,15 +250,16 @@ static enum plim_status take_tree(struct watch_lines *l, struct watch_sample *s,
 	return st;
 }
 
-/* [[tid, name, state, user ticks, system ticks], ...]: of the main process; the first is its main thread. */
-static enum plim_status take_threads(struct watch_lines *l, struct watch_sample *s, void *to,
-				     const struct json_token *t, struct plim_err *err)
+/* [[...], ...]: each value that is no list of its own, with the numbers of its row and column. */
+static enum plim_status each_value(struct watch_lines *l, const struct json_token *t,
+				   void (*take_value)(void *to, unsigned row, unsigned column,
+						      const struct json_token *t),
+				   void *to, struct plim_err *err)
 {
 	struct json_token item;
-	unsigned depth = 1, thread = 0, column = 0;
+	unsigned depth = 1, row = 0, column = 0;
 	enum plim_status st;
 
-	(void)to;
 	if (t->kind != JSON_ARRAY)
 		return json_skip(&l->json, t, err);
 	while (depth) {
@@ -270,46 +271,52 @@ static enum plim_status take_threads(struct watch_lines *l, struct watch_sample 
 			column = 0;
 		} else if (item.kind == JSON_ARRAY_END || item.kind == JSON_OBJECT_END) {
 			depth--;
-			thread++;
+			row++;
 		} else if (item.kind != JSON_KEY) {
-			if (!thread && column == 3)
-				s->main_user_s = item.number / TICKS;
-			if (!thread && column == 4)
-				s->main_system_s = item.number / TICKS;
-			column++;
+			take_value(to, row, column++, &item);
 		}
 	}
 	return PLIM_OK;
 }
 
-/* [[pid, bytes], ...] of the card: the job's are the main process's, or all if it is not among them. */
+static void take_ticks(void *to, unsigned row, unsigned column, const struct json_token *t)
+{
+	struct watch_sample *s = to;
+
+	if (!row && column == 3)
+		s->main_user_s = t->number / TICKS;
+	if (!row && column == 4)
+		s->main_system_s = t->number / TICKS;
+}
+
+/* [[tid, name, state, user ticks, system ticks], ...]: of the main process; the first is its main thread. */
+static enum plim_status take_threads(struct watch_lines *l, struct watch_sample *s, void *to,
+				     const struct json_token *t, struct plim_err *err)
+{
+	(void)to;
+	return each_value(l, t, take_ticks, s, err);
+}
+
+static void add_bytes(void *to, unsigned row, unsigned column, const struct json_token *t)
+{
+	uint64_t bytes, *sum = to;
+
+	(void)row;
+	if (column == 1 && json_get_u64(t, &bytes) && bytes < (uint64_t)1 << 50)
+		*sum += bytes;
+}
+
+/* [[pid, bytes], ...] of the card: all are the job's. */
 static enum plim_status take_procs(struct watch_lines *l, struct watch_sample *s, void *to,
 				   const struct json_token *t, struct plim_err *err)
 {
-	struct json_token item;
-	unsigned depth = 1, column = 0;
-	uint64_t sum = 0, bytes;
-	enum plim_status st;
+	uint64_t sum = 0;
+	enum plim_status st = each_value(l, t, add_bytes, &sum, err);
 
 	(void)to;
-	if (t->kind != JSON_ARRAY)
-		return json_skip(&l->json, t, err);
-	while (depth) {
-		st = json_next(&l->json, &item, err);
-		if (st)
-			return st;
-		if (item.kind == JSON_ARRAY || item.kind == JSON_OBJECT) {
-			depth++;
-			column = 0;
-		} else if (item.kind == JSON_ARRAY_END || item.kind == JSON_OBJECT_END) {
-			depth--;
-		} else if (column++ == 1 && json_get_u64(&item, &bytes) &&
-			   bytes < (uint64_t)1 << 50) {
-			sum += bytes;
-		}
-	}
-	s->card.job_bytes = sum;
-	return PLIM_OK;
+	if (!st && t->kind == JSON_ARRAY)
+		s->card.job_bytes = sum;
+	return st;
 }
 
 static const struct member sample_members[] = {

@@ -105,7 +105,8 @@ enum watch_feature {
 	WATCH_GAP,    /* share of samples in which the card did nothing */
 	WATCH_CHANGE, /* between both halves of the window, percent of use */
 	WATCH_POWER,  /* share of the limit */
-	WATCH_SEEN, /* 1: this job has run a kernel; 0: none yet; NaN: it held the card before it was looked at */
+	/* 1: this job has run a kernel; 0: none yet; between: none that the card's use would show; NaN: not known, it has held the card for long */
+	WATCH_SEEN,
 	WATCH_MAIN,    /* cores of the main thread */
 	WATCH_SYSTEM,  /* share of these inside the kernel */
 	WATCH_PROCESS, /* cores of all its threads */
@@ -207,7 +208,8 @@ enum plim_watch_confidence watch_slope_confidence(const struct watch_slope *slop
 
 /* ---- a job over time ---- */
 
-#define WATCH_RING 64 /* samples; a window has fewer */
+#define WATCH_RING 64  /* samples; a window has fewer */
+#define WATCH_STEPS 15 /* of which the usual one is known */
 
 enum watch_memory {
 	WATCH_MEM_GPU,
@@ -232,12 +234,15 @@ struct watch_job {
 	uint64_t samples;
 	double first_time, last_time;
 	double work_since; /* first kernel; NaN: none yet */
+	double held_since; /* it holds memory of the card; NaN: not yet */
 	bool seen;
 	bool met_late; /* it held the card when it was first looked at, and was no young process */
-	unsigned used_in_a_row;         /* samples with use, where there is no GPM */
-	uint64_t step;                  /* the newest that the gauge told */
-	double step_time, step_seconds; /* when it came; how long one takes */
-	double judged_time;             /* of the newest window */
+	unsigned used_in_a_row;           /* samples with use, where there is no GPM */
+	uint64_t step;                    /* the newest that the gauge told */
+	double step_time;                 /* when it came */
+	double step_seconds[WATCH_STEPS]; /* what the newest took */
+	size_t steps_timed;
+	double judged_time; /* of the newest window */
 	struct watch_judgement candidate;
 	double candidate_since;
 	unsigned candidate_windows;

@@ -12,51 +12,19 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, ".."))
 from lib import expect, finish, jobs, result, run, start  # noqa: E402
+from recorded import PACED, TRUTH, samples, settled, span_of_work  # noqa: E402
 
-# What holds each kind of job of tests/data/watch back.  healthy_loader is still warming up when its recording ends.
-TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": "copy_bound", "generate": "launch_bound",
-         "launch": "launch_bound", "sync": "sync_bound", "python": "main_python", "hostleak": "main_system",
-         "input_cpu": "input_cpu", "input_disk": "input_disk", "input_sleep": "input_source", "input_main": "input_main",
-         "save": "saving", "leak": "sleeping", "hold": "idle", "evalphases": "compute_bound",
-         "encoder": "compute_bound", "offload": "copy_bound", "lstm": "launch_bound", "thin": "busy_thin", "input_net": "input_source",
-         "throttled": "throttled",
-         "serve": "undecided",  # serve answers a request now and then: no rule is for it
-         "gemm16": "compute_bound", "unet": "compute_bound", "evalturns": "compute_bound", "bpe": "input_main main_python",
-         "tinyfiles": "input_disk", "onloader": "input_cpu", "pipes": "input_source", "slowfs": "input_source", "mobile": "launch_bound",
-         "itemconv": "sync_bound", "pageable": "copy_bound", "streamed": "copy_bound", "shards": "saving", "slowlstm": "busy_thin",
-         "polling": "sleeping", "notebook": "idle", "bursts": "undecided", "quota": "throttled", "onecore": "throttled input_cpu",
-         "mmaps": "main_system", "bincount": "main_python", "nccl_late_rank0": "undecided", "nccl_late_rank1": "input_main",
-         "nccl_wide_rank0": "undecided", "nccl_wide_rank1": "undecided"}
-# Without GPM these four look alike, and no more is said.
-PACED = {"launch_bound", "sync_bound", "copy_bound", "input_main", "main_python"}
-SETTLED = 2.1  # seconds after the first kernel: what a window leaves out, and most of a window
-SLOW = 5  # of those that were recorded once a second
 counts = collections.Counter()
-
-
-def samples(path):
-    with lzma.open(path, "rt") as f:
-        return [row for row in map(json.loads, f) if "t" in row]
-
-
-def span_of_work(path, kind, rows):
-    """When the job did what it is known for; None: it did not come so far."""
-    if "_run6" in path:
-        return rows[0]["t"] + 1, rows[-1]["t"]
-    if kind == "hold":
-        times = [r["t"] for r in rows if r["used"] > 9e9]
-        return (times[0] + 3, times[-1]) if times else None
-    busy = [r["t"] for r in rows if r.get("gpm", {}).get("sm_util", 0) > 0.05]
-    return (busy[0], busy[-1]) if busy else None
 
 
 def replayed(path, gpm):
     kind = os.path.basename(path).rsplit("_run", 1)[0]
     rows = samples(path)
     work = span_of_work(path, kind, rows)
-    settled = SETTLED if "_run1" in path or "_run2" in path else SLOW
     if gpm:
         job = result("watch", "--replay", path)["jobs"][0]
     else:
@@ -65,7 +33,7 @@ def replayed(path, gpm):
     for w in job["windows"]:
         if not work or w["time"] < work[0]:
             counts[gpm, "start", w["state"] == "starting"] += 1
-        elif work[0] + settled <= w["time"] <= work[1]:
+        elif work[0] + settled(path) <= w["time"] <= work[1]:
             truth = TRUTH[kind].split()
             right = w["state"] in truth or (not gpm and PACED & set(truth) and w["state"] == "host_paced")
             said = "right" if right else "undecided" if w["state"] in ("undecided", "host_paced") else "wrong"
@@ -115,6 +83,60 @@ def ranks_that_wait(data):
             job = json.loads(run("watch", "--replay", "-", "--json", stdin=text.encode(), text=False).stdout)["jobs"][0]
             expect(job["verdicts"][0]["state"] in states, name, world, job["verdicts"][0])
             expect(world == 1 or "ranks: a collective" in " ".join(job["verdicts"][0]["evidence"]), name, job["verdicts"][0])
+
+
+def judged(rows):
+    """The windows of samples."""
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return json.loads(run("watch", "--replay", "-", "--json", stdin=text, text=False).stdout)["jobs"][0]["windows"]
+
+
+def recorded(data, name):
+    return samples(os.path.join(data, "watch", name + ".jsonl.xz"))
+
+
+def stretched(rows, times):
+    """The same that many times as slow: what is counted grows as fast as it did."""
+    def slower(p):
+        return dict(p, utime=p["utime"] * times, stime=p["stime"] * times)
+
+    return [dict(row, t=rows[0]["t"] + (row["t"] - rows[0]["t"]) * times, tree=[slower(p) for p in row["tree"]],
+                 threads=[t[:3] + [t[3] * times, t[4] * times] for t in row["threads"]]) for row in rows]
+
+
+def near_a_threshold(data):
+    """What is no further beyond a threshold than numbers err is not sure."""
+    rows = [dict(row, util=93, gpm=dict(row.get("gpm", {}), graphics=93)) for row in recorded(data, "itemconv_run6")]
+    expect({(w["state"], w["confidence"]) for w in judged(rows)} == {("compute_bound", "medium")}, "GPU busy 93 %", judged(rows))
+    for held_back, confidence in (0.52, "medium"), (0.65, "high"):
+        rows = [dict(row, host=dict(row["host"], throttled_s=i * held_back, periods=10 * i, throttled_periods=10 * i),
+                     tree=[dict(p, sched="0 0 0") for p in row["tree"]]) for i, row in enumerate(recorded(data, "quota_run6"))]
+        expect({(w["state"], w["confidence"]) for w in judged(rows)} == {("throttled", confidence)}, "throttled", held_back, judged(rows))
+
+
+def few_kernels(data):
+    """Kernels too few for the card's use to show: that it starts is not sure without GPM, and is not said when it has held the card for long."""
+    rows = [dict({k: v for k, v in row.items() if k != "gpm"}, util=0) for row in recorded(data, "python_run3")]
+    held = next(row["t"] for row in rows if row.get("procs"))
+    said = [w for w in judged(rows) if w["time"] > held + 1]
+    expect(said and {(w["state"], w["confidence"]) for w in said} == {("starting", "medium")}, "without GPM", said)
+    rows = stretched([dict(row, age=i) for i, row in enumerate(recorded(data, "bincount_run6"))], 10)
+    said = [(w["time"] - rows[0]["t"], w["state"]) for w in judged(rows)]
+    expect(all((state == "starting") == (t <= 60) for t, state in said) and said[-1][0] > 70, "held for long", said)
+
+
+def stalls():
+    """Ten times as long as a step usually takes: an evaluation between two steps is none."""
+    def run_of(evaluation, quiet, phase):
+        ends = list(range(30)) + [30 + evaluation + i for i in range(5)]
+        return [{"t": 1e9 + t, "util": 100, "procs": [[7, 1 << 33]], "threads": [[7, "python", "R", 90 * t, t]],
+                 "gpm": {"graphics": 97, "sm_util": 88, "sm_occ": 50, "tensor": 30, "pcie_rx": 5, "pcie_tx": 5},
+                 "tree": [{"pid": 7, "comm": "python", "state": "R", "utime": 90 * t, "stime": t, "rss": 10000, "wchan": "0"}],
+                 "gauge": {"step": sum(end <= t for end in ends), "phase": phase}} for t in range(ends[-1] + quiet)]
+
+    for quiet, phase, said in (110, 2, ("compute_bound", "high")), (130, 2, ("stalled", "high")), (130, 5, ("stalled", "medium")):
+        last = judged(run_of(400, quiet, phase))[-1]
+        expect((last["state"], last["confidence"]) == said, "no step for", quiet, "s, phase", phase, last)
 
 
 def met_late(data):
@@ -296,6 +318,9 @@ def main():
     sockets(data)
     ranks_that_wait(data)
     met_late(data)
+    near_a_threshold(data)
+    few_kernels(data)
+    stalls()
     with tempfile.TemporaryDirectory() as scratch:
         made_driver(fake, scratch)
         bad_input(scratch)

@@ -1,0 +1,43 @@
+"""The recorded jobs of tests/data/watch: what holds each kind back, and when."""
+import json
+import lzma
+
+# What holds each kind of job of tests/data/watch back.  healthy_loader is still warming up when its recording ends.
+TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": "copy_bound", "generate": "launch_bound",
+         "launch": "launch_bound", "sync": "sync_bound", "python": "main_python", "hostleak": "main_system",
+         "input_cpu": "input_cpu", "input_disk": "input_disk", "input_sleep": "input_source", "input_main": "input_main",
+         "save": "saving", "leak": "sleeping", "hold": "idle", "evalphases": "compute_bound",
+         "encoder": "compute_bound", "offload": "copy_bound", "lstm": "launch_bound", "thin": "busy_thin", "input_net": "input_source",
+         "throttled": "throttled",
+         "serve": "undecided",  # serve answers a request now and then: no rule is for it
+         "gemm16": "compute_bound", "unet": "compute_bound", "evalturns": "compute_bound", "bpe": "input_main main_python",
+         "tinyfiles": "input_disk", "onloader": "input_cpu", "pipes": "input_source", "slowfs": "input_source", "mobile": "launch_bound",
+         "itemconv": "sync_bound", "pageable": "copy_bound", "streamed": "copy_bound", "shards": "saving", "slowlstm": "busy_thin",
+         "polling": "sleeping", "notebook": "idle", "bursts": "undecided", "quota": "throttled", "onecore": "throttled input_cpu",
+         "mmaps": "main_system", "bincount": "main_python", "nccl_late_rank0": "undecided", "nccl_late_rank1": "input_main",
+         "nccl_wide_rank0": "undecided", "nccl_wide_rank1": "undecided"}
+# Without GPM these four look alike, and no more is said.
+PACED = {"launch_bound", "sync_bound", "copy_bound", "input_main", "main_python"}
+SETTLED = 2.1  # seconds after the first kernel: what a window leaves out, and most of a window
+SLOW = 5  # of those that were recorded once a second
+
+
+def samples(path):
+    with lzma.open(path, "rt") as f:
+        return [row for row in map(json.loads, f) if "t" in row]
+
+
+def span_of_work(path, kind, rows):
+    """When the job did what it is known for; None: it did not come so far."""
+    if "_run6" in path:
+        return rows[0]["t"] + 1, rows[-1]["t"]
+    if kind == "hold":
+        times = [r["t"] for r in rows if r["used"] > 9e9]
+        return (times[0] + 3, times[-1]) if times else None
+    busy = [r["t"] for r in rows if r.get("gpm", {}).get("sm_util", 0) > 0.05]
+    return (busy[0], busy[-1]) if busy else None
+
+
+def settled(path):
+    """Seconds behind the beginning of the work from which a window holds nothing else."""
+    return SETTLED if "_run1" in path or "_run2" in path else SLOW
