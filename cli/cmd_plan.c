@@ -584,13 +584,29 @@ static int trace_rung(void *ctx, const struct plim_plan_options *o, const char *
 
 #define PROOFS 3
 
-/* The answer of --max-batch or --max-seq, if it is one that was not traced itself. */
+/*
+ * The answer of --max-batch or --max-seq, if it is one that was not traced itself; one sample is nothing to draw a line
+ * from (plan_last traces it).
+ */
 static uint64_t unproven(const struct plan_opts *o, const struct plim_plan *p, uint64_t proven)
 {
-	uint64_t most = o->max_batch ? p->max_batch : o->max_seq ? p->max_sequence : PLIM_UNKNOWN;
+	uint64_t most = o->max_batch ? p->max_batch_range.low
+			: o->max_seq ? p->max_sequence_range.low
+				     : PLIM_UNKNOWN;
 	uint64_t traced = o->max_batch ? p->batch : p->sequence;
 
-	return most == PLIM_UNKNOWN || most == proven || most == traced ? 0 : most;
+	return most == PLIM_UNKNOWN || most < 2 || most == proven || most == traced ? 0 : most;
+}
+
+/* Is anything left to be traced: changes of what does not fit, or sizes that are not between those that were? */
+static bool is_open(const struct plan_opts *o, const struct plim_plan *p)
+{
+	bool open = p->fits == PLIM_TRI_NO || (o->max_batch && p->max_batch == PLIM_UNKNOWN) ||
+		    (o->max_seq && p->max_sequence == PLIM_UNKNOWN);
+
+	for (size_t i = 0; i < p->sweep_count; i++)
+		open = open || (p->fits && !p->sweep[i].fits);
+	return open;
 }
 
 /*
@@ -630,9 +646,9 @@ static int plan_traced(const struct plan_opts *o, const struct plim_plan_options
 	return CMD_DONE;
 }
 
-/* The same trace, with rungs that are traced as well. */
-static int plan_rungs(const struct plim_plan_options *options, struct again *again,
-		      const char *path, struct plim_plan **out)
+/* The same trace, with what is left open traced as well: rungs, and sizes by themselves. */
+static int plan_last(const struct plim_plan_options *options, struct again *again, const char *path,
+		     struct plim_plan **out)
 {
 	struct plim_plan_options o = *options;
 	struct plim_err err;
@@ -663,8 +679,8 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 		code = trace_file(o, path);
 	if (!code)
 		code = plan_traced(o, options, argc, argv, path, out);
-	if (!code && argc == 1 && (*out)->fits == PLIM_TRI_NO) /* a script says its recipe itself */
-		code = plan_rungs(options, &again, path, out);
+	if (!code && argc == 1 && is_open(o, *out)) /* a script says its recipe itself */
+		code = plan_last(options, &again, path, out);
 	if (*path && !is_trace(o->output))
 		unlink(path);
 	if (*again.path)

@@ -71,13 +71,15 @@ if a.lora or a.optimizer == "adafactor" or a.precision == "bf16-pure":
     sys.stderr.write("plimsoll: the trace stopped: not here\\n")
     sys.exit(4)
 
-def made(seq):
-    t = Trace(model="made", batch=a.batch, sequence=seq, task=a.task, torch="2.13.0", transformers="5.23.0", way="by hand", phases=["load", "fwd0"],
+def made(seq, batch=a.batch):
+    t = Trace(model="made", batch=batch, sequence=seq, task=a.task, torch="2.13.0", transformers="5.23.0", way="by hand", phases=["load", "fwd0"],
               places=["", "net"], operators=["", "mm"], parameters=1 << 24, trainable=1 << 24, positions=4096,
-              asked=[f"{{n}}={{getattr(a, n)}}" for n in ("batch", "seq", "precision", "steps", "task", "optimizer", "checkpointing", "accumulate", "attention")])
+              asked=[f"{{n}}={{getattr(a, n) if n != 'batch' else batch}}" for n in ("batch", "seq", "precision", "steps", "task", "optimizer", "checkpointing", "accumulate", "attention")])
     each = (8 << 20 if a.checkpointing == "none" else 2 << 20) * seq // 16
-    scores = 0 if seq <= 16 else a.batch * seq * seq * 16
-    for size, category in ((64 << 20, "parameter"), (each * a.batch, "activation"), (max(scores, 1), "activation")):
+    each -= (1 << 20) * (batch == 1 and seq in (16, 48))  # of one sample less is copied
+    each += (1 << 20) * (batch >= 20)               # from 20 on a kernel takes more
+    scores = 0 if seq <= 16 else batch * seq * seq * 16
+    for size, category in ((64 << 20, "parameter"), (each * batch, "activation"), (max(scores, 1), "activation")):
         t.events += [size]
         t.place.append(1)
         t.operator.append(1)
@@ -87,7 +89,12 @@ def made(seq):
     return t
 
 
-t = made(a.seq)
+t = made(a.seq, max(a.batch, 2) if a.grown else a.batch)
+if a.grown:
+    with open(a.model + ".log", "a") as f:
+        f.write(f"grown {{a.grown}}\\n")
+    why = laws.grow(t, made(a.seq, max(a.grown, 4) if a.grown < 3 else a.grown))
+    assert not why, why
 if a.longer:
     from plimsoll.tracing.__main__ import _lengths
     others = _lengths(a.longer, a.seq, t.positions)
@@ -141,6 +148,18 @@ def rungs(folder):
     out, p, log = run("--batch", "1", "--seq", "64", "--sweep", "seq=32,128,256,1024")
     check("a sweep of sequences", [row["allocated_bytes"] for row in p["sweep"]],
           [64 * MIB + n * (8 * MIB // 16) + 16 * n * n for n in (32, 128, 256, 1024)])
+    out, p, log = run("--sweep", "batch=1,3,8", "--memory", "300MiB")
+    check("a batch beside the line is traced itself", [(row["allocated_bytes"] // MIB, row["fits"]) for row in p["sweep"]],
+          [(71, True), (88, True), (128, True)])
+    check("... and nothing else is", log[1:], ["grown 8", "1 1 none adamw bf16-autocast 0 16"])
+    for memory in (300, 72, 40):
+        out, p, log = run("--max-batch", "--memory", f"{memory}MiB")
+        needs = {n: 64 + (7 if n == 1 else 8 if n < 20 else 9) * n for n in range(1, 40)}
+        fits = max((n for n in needs if needs[n] * 1.05 + 2 <= memory), default=0)
+        check(f"the largest batch in {memory} MiB, where no line goes through all", p["max_batch"], fits)
+        check("... was traced itself", not fits or f"grown {fits}" in log or any(line.startswith(f"{fits} 1 none") for line in log), True)
+    out, p, log = run("--max-batch", "--seq", "48", "--memory", "100MiB")  # 64 and 23 MiB, with two samples 64 and 48
+    check("one sample alone is traced", (p["max_batch"], log[-1].split()[0]), (1, "1"))
     out = subprocess.run([plimsoll, "plan", "--trace", model, "--max-seq", "--max-batch"], capture_output=True, text=True, env=environment)
     check("one of them", "not both at once" in " ".join(out.stderr.split()), True)
     kept = os.path.join(folder, "kept.json.gz")
@@ -160,7 +179,16 @@ def main():
         p = plan(t, folder, "--sweep", "batch=1,2,4,32", "--memory", "300MiB", "--max-batch")
         check("sweep", [row["allocated_bytes"] for row in p["sweep"]], [(64 + 8 * n) * MIB for n in (1, 2, 4, 32)])
         # the range's upper end (5 %) must be under 300 MiB
-        check("largest batch", p["max_batch"], next(n for n in range(40, 0, -1) if (64 + 8 * n) * 1.05 <= 300))
+        fits = next(n for n in range(40, 0, -1) if (64 + 8 * n) * 1.05 <= 300)
+        # verdicts on batches beyond those that were traced were given from the line alone
+        check("... of what was traced alone", [row["fits"] for row in p["sweep"]], [None, True, True, None])
+        check("the largest batch on a line that ends before it", (p["max_batch"], p["max_batch_range"]["low"]), (None, fits))
+        check("... which is said", [a for a in p["assumptions"] if "no verdict on a batch" in a][:1],
+              ["no verdict on a batch that is not between those that were traced (2 and 4): numbers of it are on their line"])
+        t = traced(2)
+        laws.grow(t, traced(64))
+        p = plan(t, folder, "--sweep", "batch=4,32", "--memory", "300MiB", "--max-batch")
+        check("largest batch", (p["max_batch"], [row["fits"] for row in p["sweep"]]), (fits, [True, False]))
         t = traced(2, sorts_from=3)
         check("a sort in one alone", laws.grow(t, traced(4, sorts_from=3)), "")
         p = plan(t, folder, "--sweep", "batch=2,4")

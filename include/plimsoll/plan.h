@@ -206,7 +206,7 @@ struct plim_plan_sweep {
 	uint64_t allocated_bytes; /* peak of memory in use */
 	uint64_t reserved_bytes;  /* peak of memory taken, where it is ample */
 	uint64_t needed_bytes;    /* smallest limit that does */
-	/* under the limit; null: none was given, or model.doubts */
+	/* under the limit; null: none was given, model.doubts, or beyond what was traced */
 	enum plim_tri fits;
 	const char *dies_at;                     /* phase; null: it does not */
 	struct plim_interval needed_range_bytes; /* least and most that may be needed */
@@ -301,7 +301,7 @@ struct plim_plan {
 	enum plim_tri fits;
 	const char *dies_at;         /* the phase in which it runs out; null: it does not */
 	uint64_t dies_request_bytes; /* what it asks for then */
-	/* largest batch that fits, with all that is uncertain; null: not looked for */
+	/* largest batch that fits, with all that is uncertain; null: not looked for, or not proven */
 	uint64_t max_batch;
 	uint64_t max_sequence;         /* the same of the sequence; null: not looked for */
 	struct plim_plan_sweep *sweep; /* the sizes asked for */
@@ -311,8 +311,8 @@ struct plim_plan {
 	struct plim_plan_rung *ladder; /* changes in the order of their cost */
 	size_t ladder_count;
 	/*
-	 * the largest batch that surely fits (max_batch), and that perhaps does; null: not looked
-	 * for
+	 * the largest batch that surely fits (max_batch; where that is null, on a line through
+	 * traced ones), and that perhaps does; null: not looked for
 	 */
 	struct plim_interval max_batch_range;
 	struct plim_interval max_sequence_range; /* the same of max_sequence */

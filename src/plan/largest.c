@@ -40,17 +40,80 @@ static enum plim_status largest(struct plim_plan *p, struct search *s, uint64_t 
 #define MOST_SEQUENCE (1u << 20)
 #define SEQUENCE_UNIT 64 /* of traces, if theirs is one */
 
-/* What surely fits, and what perhaps does: the limits that runs may come to by as much as a number may be off. */
+#define PROOFS 4
+
+/*
+ * An answer of a trace is one only where it lies between sizes that were traced; else it is traced itself, or the next
+ * smaller one.  *out: the answer; PLIM_UNKNOWN: nothing could be traced to prove it.
+ */
+static enum plim_status prove(struct plim_plan *p, struct search *s, uint64_t limit_bytes,
+			      struct plim_interval *range, uint64_t *out, struct plim_err *err)
+{
+	const struct plan_traced *t = &p->hidden->traced;
+	struct plan_trial trial;
+
+	for (int i = 0; i <= PROOFS; i++) {
+		enum plim_status st;
+
+		*s->size = range->low ? range->low : s->unit;
+		*out = range->low;
+		if (!t->mem || plan_is_between_traced(t, s->r.batch, s->r.sequence))
+			return PLIM_OK;
+		*out = PLIM_UNKNOWN;
+		st = plan_try(p, &s->r, limit_bytes, &trial, err);
+		if (st)
+			return st == PLIM_E_UNSUPPORTED ? PLIM_OK : st;
+		*out = trial.died ? 0 : *s->size;
+		if (!trial.died || !range->low) {
+			range->low = *out;
+			return PLIM_OK;
+		}
+		range->low -= s->unit;
+	}
+	*out = PLIM_UNKNOWN;
+	return PLIM_OK;
+}
+
+/*
+ * What surely fits, and what perhaps does: the limits that runs may come to by as much as a number may be off.  *out is
+ * the former, where it can be answered for.
+ */
 static enum plim_status largest_range(struct plim_plan *p, struct search *s,
-				      struct plim_interval *range, struct plim_err *err)
+				      struct plim_interval *range, uint64_t *out,
+				      struct plim_err *err)
 {
 	const struct plan_trust *t = &p->hidden->trust;
 	uint64_t sure = p->limit_bytes / (1000 + t->above) * 1000,
 		 perhaps = p->limit_bytes / (1000 - t->below) * 1000;
 	enum plim_status st;
 
+	p->hidden->beyond = true;
 	st = largest(p, s, sure, &range->low, err);
-	return st ? st : largest(p, s, perhaps, &range->high, err);
+	if (!st)
+		st = largest(p, s, perhaps, &range->high, err);
+	p->hidden->beyond = false;
+	return st ? st : prove(p, s, sure, range, out, err);
+}
+
+static enum plim_status tell_unproven(struct plim_plan *p, const char *what, struct plim_err *err)
+{
+	const struct plan_traced *t = &p->hidden->traced;
+	uint64_t a = t->batch, b = t->grown_batch;
+
+	if (*what == 's') {
+		a = b = t->sequence;
+		for (size_t i = 0; i < t->sequences.n; i++) {
+			a = t->sequences.at[i] < a ? t->sequences.at[i] : a;
+			b = t->sequences.at[i] > b ? t->sequences.at[i] : b;
+		}
+	}
+	return plan_assume(p,
+			   plan_string(p, err,
+				       "no verdict on a %s that is not between those that were "
+				       "traced (%llu and %llu): numbers of it are on their line",
+				       what, (unsigned long long)(a < b ? a : b),
+				       (unsigned long long)(a < b ? b : a)),
+			   err);
 }
 
 enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_options *o,
@@ -76,18 +139,20 @@ enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_o
 	}
 	p->max_basis = plan_basis_names[p->hidden->trust.basis];
 	if (o->flags & PLIM_PLAN_MAX_BATCH) {
-		st = largest_range(p, &batch, &p->max_batch_range, err);
-		p->max_batch = st ? PLIM_UNKNOWN : p->max_batch_range.low;
+		st = largest_range(p, &batch, &p->max_batch_range, &p->max_batch, err);
+		if (!st && p->max_batch == PLIM_UNKNOWN)
+			st = tell_unproven(p, "batch", err);
 	}
 	if (!st && o->flags & PLIM_PLAN_MAX_SEQUENCE) {
-		st = largest_range(p, &sequence, &p->max_sequence_range, err);
-		p->max_sequence = st ? PLIM_UNKNOWN : p->max_sequence_range.low;
+		st = largest_range(p, &sequence, &p->max_sequence_range, &p->max_sequence, err);
+		if (!st && p->max_sequence == PLIM_UNKNOWN)
+			st = tell_unproven(p, "sequence", err);
 	}
 	return st;
 }
 
 static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe *r,
-				  struct plim_plan_sweep *row, struct plim_err *err)
+				  struct plim_plan_sweep *row, bool *proven, struct plim_err *err)
 {
 	struct plan_result result;
 	struct plan *plan = NULL;
@@ -96,6 +161,15 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	struct plan_recipe settled = *r;
 	enum plim_status st = plan_settle(p, &settled, &plan, &result, &needed, err);
 
+	*proven = true;
+	if (st == PLIM_E_UNSUPPORTED && p->hidden->traced.mem) {
+		plan_free(plan);
+		plan = NULL;
+		*proven = false;
+		p->hidden->beyond = true;
+		st = plan_settle(p, &settled, &plan, &result, &needed, err);
+		p->hidden->beyond = false;
+	}
 	if (st) {
 		plan_free(plan);
 		return st;
@@ -108,9 +182,9 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 					 .needed_bytes = needed,
 					 .basis = plan_basis_names[trust.basis],
 					 .needed_range_bytes = plan_range(&trust, needed) };
-	if (!st && p->hidden->bounded && !p->model.doubt_count)
+	if (*proven && p->hidden->bounded && !p->model.doubt_count)
 		row->fits = tri(p->limit_bytes >= row->needed_range_bytes.high);
-	if (!st && p->hidden->bounded && p->limit_bytes < needed) {
+	if (*proven && p->hidden->bounded && p->limit_bytes < needed) {
 		st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
 		if (!st && result.died != TRACE_NONE)
 			row->dies_at = plan_string(p, err, "%s", plan->phases.at[result.died].name);
@@ -126,6 +200,7 @@ enum plim_status plan_sweep(struct plim_plan *p, const char *text, struct plim_e
 	struct plan_recipe r = p->hidden->recipe;
 	uint64_t *size = NULL;
 	size_t count = 1;
+	bool all = true;
 	enum plim_status st = PLIM_OK;
 
 	if (!text)
@@ -147,6 +222,7 @@ enum plim_status plan_sweep(struct plim_plan *p, const char *text, struct plim_e
 		return mem_status(err);
 	p->sweep_count = count;
 	for (size_t i = 0; !st && i < count; i++) {
+		bool proven;
 		char *end;
 
 		*size = strtoull(text, &end, 10);
@@ -154,7 +230,8 @@ enum plim_status plan_sweep(struct plim_plan *p, const char *text, struct plim_e
 			return err_set(err, PLIM_E_ARG, "a sweep's sizes are numbers, not '%s'",
 				       text);
 		text = *end ? end + 1 : end;
-		st = sweep_one(p, &r, &p->sweep[i], err);
+		st = sweep_one(p, &r, &p->sweep[i], &proven, err);
+		all = all && (st || proven);
 	}
-	return st;
+	return st || all ? st : tell_unproven(p, size == &r.batch ? "batch" : "sequence", err);
 }

@@ -74,6 +74,8 @@ void plan_release_trace(struct plan_traced *t);
  */
 enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
 				  uint64_t batch, struct plan **out, struct plim_err *err);
+/* Are both between sizes that were traced?  Beyond them laws are no proof. */
+bool plan_is_between_traced(const struct plan_traced *t, uint64_t batch, uint64_t sequence);
 /* The same with another sequence: a line, or a parabola where a line does not do, through the three that were traced. */
 enum plim_status plan_lengthen_trace(const struct plan_traced *t, const struct plan *traced,
 				     uint64_t sequence, struct plan **out, struct plim_err *err);
@@ -140,6 +142,7 @@ struct plim_plan_hidden {
 	bool traced_recipe;          /* ... and says all of its recipe */
 	bool traces_rungs;           /* ... of which others were traced, too */
 	VEC(struct plan_retraced) retraced;
+	bool beyond; /* requests may be told beyond what was traced: who asks gives no verdict */
 	const struct plim_plan_options *options; /* while it is planned */
 	uint64_t less_bytes,
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */

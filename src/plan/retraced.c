@@ -188,6 +188,24 @@ static enum plim_status not_offered(struct plim_err *err)
 	return err_set(err, PLIM_E_UNSUPPORTED, "a trace does not do this");
 }
 
+/* Of the batch or the sequence, one is as it was: there may be a law for the other. */
+static enum plim_status by_law(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			       struct plim_err *err)
+{
+	const struct plim_plan_hidden *h = p->hidden;
+
+	if (r->batch == h->recipe.batch)
+		return plan_lengthen_trace(&h->traced, h->plan, r->sequence, out, err);
+	return plan_scale_trace(&h->traced, h->plan, r->batch, out, err);
+}
+
+static bool has_law(const struct plim_plan_hidden *h, const struct plan_recipe *r)
+{
+	return is_alike(r, &h->recipe) &&
+	       (r->batch == h->recipe.batch || r->sequence == h->recipe.sequence) &&
+	       (h->beyond || plan_is_between_traced(&h->traced, r->batch, r->sequence));
+}
+
 enum plim_status plan_retrace(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
 			      struct plim_err *err)
 {
@@ -198,12 +216,8 @@ enum plim_status plan_retrace(struct plim_plan *p, const struct plan_recipe *r, 
 	*out = NULL;
 	if (is_same(r, &h->recipe))
 		return plan_copy(h->plan, out, err);
-	if (is_alike(r, &h->recipe) && r->batch == h->recipe.batch &&
-	    (h->traced.sequences.n || !h->options || !h->options->trace))
-		return plan_lengthen_trace(&h->traced, h->plan, r->sequence, out, err);
-	if (is_alike(r, &h->recipe) && r->sequence == h->recipe.sequence &&
-	    (h->traced.grown_batch || !h->options || !h->options->trace))
-		return plan_scale_trace(&h->traced, h->plan, r->batch, out, err);
+	if (has_law(h, r))
+		return by_law(p, r, out, err);
 	if (!one) {
 		struct plan_retraced made = { .recipe = *r };
 

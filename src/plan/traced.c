@@ -453,6 +453,25 @@ enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan
 	return st;
 }
 
+/* ---- between what was traced ---- */
+
+static bool is_between(uint64_t n, uint64_t a, uint64_t b)
+{
+	return a < b ? n >= a && n <= b : n >= b && n <= a;
+}
+
+bool plan_is_between_traced(const struct plan_traced *t, uint64_t batch, uint64_t sequence)
+{
+	uint64_t first = t->sequence, last = t->sequence;
+
+	for (size_t i = 0; i < t->sequences.n; i++) {
+		first = t->sequences.at[i] < first ? t->sequences.at[i] : first;
+		last = t->sequences.at[i] > last ? t->sequences.at[i] : last;
+	}
+	return is_between(batch, t->batch, t->grown_batch ? t->grown_batch : t->batch) &&
+	       is_between(sequence, first, last);
+}
+
 /* ---- with another sequence ---- */
 
 #define BENT 0.02 /* of a line's third point: more is a parabola, less a size that is rounded up */

@@ -86,7 +86,7 @@ def _lengths(wanted: str, traced: int, positions: int) -> list[int]:
     asked = [int(n) for n in wanted.split(",")]
     if max(asked) > most:
         raise ValueError(f"a sequence of {max(asked)} tokens is longer than the {positions} positions of this model: give it more in its config.json")
-    for n in (*([max(asked)] if len(asked) > 2 else []), *asked, 2 * traced, 4 * traced, traced // 2, traced // 4):
+    for n in (max(asked), min(asked), *asked, 2 * traced, 4 * traced, traced // 2, traced // 4):
         if 0 < n <= most and n not in (traced, *found) and len(found) < 2:
             found.append(n)
     return sorted(found)

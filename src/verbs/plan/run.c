@@ -406,6 +406,8 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 		st = plan_find_largest(p, o, err);
 	if (!st)
 		st = plan_sweep(p, o->sweep, err);
+	p->assumptions = h->assumptions.at;
+	p->assumption_count = h->assumptions.n;
 	h->options = NULL;
 	return st ? st : take_names(p, path, o, err);
 }

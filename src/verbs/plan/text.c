@@ -163,7 +163,7 @@ static void looked_under(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
-static void largest(struct text *t, const struct plim_plan *p, const char *what,
+static void largest(struct text *t, const struct plim_plan *p, const char *what, uint64_t sure,
 		    struct plim_interval range)
 {
 	char a[32], b[32];
@@ -171,7 +171,12 @@ static void largest(struct text *t, const struct plim_plan *p, const char *what,
 	if (range.low == PLIM_UNKNOWN)
 		return;
 	text_puts(t, "  ");
-	if (!range.high) {
+	if (sure == PLIM_UNKNOWN)
+		text_wrap(t, 2, 2,
+			  "largest %s that fits: not known; on the line through those that were "
+			  "traced, %s to %s",
+			  what, text_number(a, range.low), text_number(b, range.high));
+	else if (!range.high) {
 		text_wrap(t, 2, 2, "no %s fits", what);
 		looked_under(t, p);
 	} else if (range.low == range.high)
@@ -245,8 +250,8 @@ static void verdict(struct text *t, const struct plim_plan *p)
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "where memory is ample: %s allocated, %s reserved",
 		  text_size(a, p->peak.allocated_bytes), text_size(b, p->peak.reserved_bytes));
-	largest(t, p, "batch", p->max_batch_range);
-	largest(t, p, "sequence", p->max_sequence_range);
+	largest(t, p, "batch", p->max_batch, p->max_batch_range);
+	largest(t, p, "sequence", p->max_sequence, p->max_sequence_range);
 }
 
 /* What these numbers are worth, and why no more. */
@@ -451,7 +456,9 @@ static void sweep(struct text *t, const struct plim_plan *p)
 			text_cell_bytes(&b, s->reserved_bytes);
 		}
 		text_cell_bytes(&b, s->needed_bytes);
-		fits = s->fits ? rungs_fit(s->needed_range_bytes, s->fits, p->limit_bytes) : "";
+		fits = s->fits   ? rungs_fit(s->needed_range_bytes, s->fits, p->limit_bytes)
+		       : p->fits ? "no verdict"
+				 : "";
 		text_puts(text_cell(&b), fits);
 		if (s->dies_at && !narrow && !strcmp(fits, "no")) {
 			text_puts(&b.cells, ", dies in ");
