@@ -65,6 +65,10 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
 	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
 		facts |= F_ABSURD;
+	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
+		facts |= F_STORAGE;
+	if (strstr(words, "Dst tensor"))
+		facts |= F_COPIED;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
 	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
@@ -159,6 +163,18 @@ static unsigned facts_of_limit(const struct messages_event *e)
 		       : 0;
 }
 
+/* llama.cpp's main gave the GPU what -ngl named, and nothing without it; its successors give what fits. */
+static int gives_no_layers(const struct messages_context *c)
+{
+	static const char *const flags[] = { "-ngl", "gpu-layers", "n_gpu_layers" };
+	const char *at = c->told ? strstr(c->told, "main -m ") : NULL;
+
+	for (size_t i = 0; at && i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (strstr(c->told, flags[i]))
+			return 0;
+	return at != NULL;
+}
+
 static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
@@ -172,6 +188,12 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F_ELSEWHERE;
 	if (findings_one_buffer(e, c))
 		facts |= F_ONE_BUFFER;
+	if (findings_own_heap(e))
+		facts |= F_HEAP;
+	if (c->set[MESSAGES_SET_DECODING].line)
+		facts |= F_DECODING;
+	if (gives_no_layers(c))
+		facts |= F_UNGIVEN;
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
 	    e->wording->family == MESSAGES_DATALOADER)
 		facts |= F_PYTHON;
@@ -217,6 +239,8 @@ static int applies(const struct advice_row *r, const struct messages_event *e,
 		possible |= 1u << t->ranked[i];
 	if (r->unless & spent || (r->set && !(r->set & spent)))
 		return 0;
+	if (findings_own_heap(e) && !(r->facts & F_HEAP))
+		return 0;
 	if (r->not_tasks & tasks_of(c) || (r->tasks && !(r->tasks & tasks_of(c))))
 		return 0;
 	if (r->program && (!c->program || strcmp(r->program, c->program) != 0))
@@ -247,6 +271,12 @@ static int tried(const struct advice_row *r, const struct messages_context *c)
 		return 0;
 	told = messages_count_told(c->told, c->set, r->fix, &flags);
 	return !told ? 0 : told == flags ? 2 : 1;
+}
+
+/* Whose card it is, where only the driver's code tells of the failure. */
+static int is_of_anybody(const struct advice_row *r)
+{
+	return !r->program && r->facts & F_BARE;
 }
 
 static int is_later(const struct advice_row *r, const struct findings_told *t,
@@ -477,7 +507,8 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 		for (size_t i = 0; i < advice_row_count; i++)
 			if (!(programs_own && advice_rows[i].tasks && !advice_rows[i].program) &&
 			    applies(&advice_rows[i], e, t, c) &&
-			    is_later(&advice_rows[i], t, c) == later) {
+			    (is_later(&advice_rows[i], t, c) ||
+			     (programs_own && is_of_anybody(&advice_rows[i]))) == later) {
 				if (tried(&advice_rows[i], c) == 2)
 					advise_rest(&advice_rows[i], out);
 				else

@@ -77,7 +77,12 @@ enum {
 #define F_SMALL ((uint64_t)1 << 37)      /* a card of 2 GiB or less */
 #define F_FEW_TOKENS ((uint64_t)1 << 38) /* so small a batch did not fit */
 #define F_ABSURD ((uint64_t)1 << 39)     /* more than any machine has */
-#define F_PINNING ((uint64_t)1 << 35)    /* batches were being put into pinned memory */
+#define F_DECODING ((uint64_t)1 << 40)   /* a picture or video out of its latents */
+#define F_STORAGE ((uint64_t)1 << 41)    /* the driver's code, for tensors of PyTorch before 1.0 */
+#define F_HEAP ((uint64_t)1 << 42)    /* a heap with a limit of its own: no other row is for it */
+#define F_COPIED ((uint64_t)1 << 43)  /* a tensor that TensorFlow copied to the card */
+#define F_UNGIVEN ((uint64_t)1 << 44) /* no layers were given to the GPU by the command */
+#define F_PINNING ((uint64_t)1 << 35) /* batches were being put into pinned memory */
 
 struct advice_row {
 	enum findings_advice list;

@@ -13,6 +13,11 @@
 #define DRAWN (TASK(VIDEO) | TASK(PICTURE) | TASK(UPSCALING) | TASK(SHAPES) | TASK(MASKS))
 #define LARGE_AT_ONCE (TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES) | TASK(QUANTISING) | TASK(GRAPHS))
 
+#define NNUNET_PROCESSES                                                                        \
+	"fewer processes at a time: to predict -npp 1 -nps 1 (version 1: "                      \
+	"--num_threads_preprocessing 1 --num_threads_nifti_save 1), to prepare -np 2 (version " \
+	"1: -tl 2 -tf 2)"
+
 const struct advice_row advice_rows[] = {
 #define HELPS .list = FINDINGS_HELPS
 #define USELESS .list = FINDINGS_USELESS
@@ -175,9 +180,10 @@ const struct advice_row advice_rows[] = {
 		  "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1 lifts that",
 	  .first = "smaller tensors, or UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1",
 	  .fix = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
-	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH, .without = F_COPYING | F_PINNING,
-	  .moments = AT(MOMENT_UNKNOWN) | AT(LOADING), .unless = SET(SPLATTING) | SET(MMDET),
-	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
+	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
+	  .without = F_COPYING | F_PINNING | F_STORAGE, .moments = AT(MOMENT_UNKNOWN) | AT(LOADING),
+	  .unless = SET(SPLATTING) | SET(MMDET), .bounds = BY(UNKNOWN) | BY(DEVICE),
+	  .backends = ON(CUDA),
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
 		  "PyTorch's "
 		  "allocator, so the card was full already, or another program has it",
@@ -399,7 +405,14 @@ const struct advice_row advice_rows[] = {
 		  "context (num_ctx), OLLAMA_FLASH_ATTENTION=1",
 	  .first = "a shorter context (num_ctx) or a smaller num_batch",
 	  .fix = "OLLAMA_FLASH_ATTENTION=1" },
-	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER,
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .facts = F_BARE | F_UNGIVEN,
+	  .backends = ON(CUDA),
+	  .text = "see who else holds the card (nvidia-smi): the command gives no layers to it "
+		  "(-ngl), and what it takes without them is little; CUDA_VISIBLE_DEVICES=\"\" "
+		  "does without it",
+	  .first = "see who else holds the card (nvidia-smi): the command gives it no layers",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER | F_UNGIVEN,
 	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
 		  "CPU (--cpu-moe, --n-cpu-moe N)",
 	  .first = "put fewer layers on the GPU (-ngl) or shorten the context (-c)",
@@ -410,8 +423,8 @@ const struct advice_row advice_rows[] = {
 		  "CPU (--cpu-moe, --n-cpu-moe N): it is the weights that do not fit",
 	  .first = "put fewer layers on the GPU (-ngl), or take a smaller quantisation",
 	  .fix = "-ngl 20", .unless = SET(LAYERS), .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = GGML_TEXT, .facts = F_BARE, .backends = ON(CUDA),
-	  .last = 1,
+	{ HELPS, .kinds = GPU, .engines = GGML_TEXT, .facts = F_BARE, .without = F_UNGIVEN,
+	  .backends = ON(CUDA), .last = 1,
 	  .text = "see who else holds the card (nvidia-smi): the text does not tell how much was "
 		  "asked for" },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER, .moments = LOADED,
@@ -473,6 +486,12 @@ const struct advice_row advice_rows[] = {
 		  "with OLLAMA_FLASH_ATTENTION=1",
 	  .fix = "OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_FLASH_ATTENTION=1 "
 		 "OLLAMA_KV_CACHE_TYPE=q8_0" },
+	{ HELPS, .kinds = KIND(HOST), .engines = IN(OLLAMA),
+	  .text = "a shorter context (num_ctx, or OLLAMA_CONTEXT_LENGTH) with "
+		  "OLLAMA_NUM_PARALLEL=1: "
+		  "the KV cache of all of it counts into what the model requires",
+	  .first = "a shorter context (num_ctx), or a smaller model or quantisation of it",
+	  .fix = "OLLAMA_CONTEXT_LENGTH={short} OLLAMA_NUM_PARALLEL=1", .example = 1 },
 	{ HELPS, .kinds = GPU | HOSTS, .engines = GGML_TEXT, .without = F_ONE_BUFFER,
 	  .text = "a smaller model, or a smaller quantisation of it (Q4_K_M, IQ3_XS)",
 	  .first = "a smaller model, or a smaller quantisation of it" },
@@ -490,13 +509,27 @@ const struct advice_row advice_rows[] = {
 	  .text = "VAE Decode (Tiled) in place of VAE Decode, with a smaller tile_size; of a video "
 		  "fewer frames",
 	  .first = "VAE Decode (Tiled) in place of VAE Decode, or fewer frames" },
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI) | IN(DIFFUSERS), .set = SET(TILING),
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .set = SET(TILING),
 	  .doing = ~DOING(TRAINING), .moments = LOADED,
 	  .text = "smaller tiles (tile_size, tile_sample_min_size; of a video a smaller "
 		  "temporal_size or window_size too), a smaller picture or fewer frames: it "
 		  "decodes in tiles already",
 	  .first = "smaller tiles (tile_size), a smaller picture or fewer frames" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .set = SET(TILING), .facts = F_DECODING,
+	  .doing = ~DOING(TRAINING), .moments = LOADED,
+	  .text = "smaller tiles (pipe.vae.enable_tiling(tile_sample_min_height=...)), a smaller "
+		  "picture or fewer frames: it decodes in tiles already",
+	  .first = "smaller tiles, a smaller picture or fewer frames" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED, .facts = F_HUGE,
+	  .text = "a smaller picture or fewer frames, and attention that holds no matrix of all "
+		  "pairs (--use-pytorch-cross-attention, --use-split-cross-attention): so much at "
+		  "once is no model's weights",
+	  .first = "a smaller picture or fewer frames", .fix = "--use-pytorch-cross-attention" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED, .facts = F_DECODING,
+	  .without = F_HUGE, .unless = SET(TILING),
+	  .text = "a smaller picture, fewer frames or a smaller batch" },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .unless = SET(LOWVRAM), .moments = LOADED,
+	  .without = F_HUGE | F_DECODING,
 	  .text = "a smaller picture, fewer frames or a smaller batch; start it with --lowvram, "
 		  "then --novram; --reserve-vram 1 leaves room for others",
 	  .first = "a smaller picture or batch, or start ComfyUI with --lowvram",
@@ -590,9 +623,23 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
 	  .backends = CUDA_LIKE | ON(XPU), .unless = SET(MODEL_OFFLOAD) | SET(SEQUENTIAL_OFFLOAD),
-	  .text = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
+	  .moments = LOADED, .text = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
 	  .first = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
 	  .fix = "pipe.enable_model_cpu_offload()" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .moments = AT(LOADING),
+	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
+	  .backends = CUDA_LIKE | ON(XPU), .unless = SET(MODEL_OFFLOAD) | SET(SEQUENTIAL_OFFLOAD),
+	  .text = "load the parts to the host, without .to(\"cuda\") and device_map=\"cuda\", and "
+		  "let "
+		  "pipe.enable_model_cpu_offload() bring each to the card when it works",
+	  .first = "load to the host, then pipe.enable_model_cpu_offload(), without "
+		   ".to(\"cuda\") or device_map=\"cuda\"",
+	  .fix = "pipe.enable_model_cpu_offload()" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .moments = AT(LOADING),
+	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
+	  .text = "quantised parts (quantization_config), the text encoder's too; or the prompt "
+		  "encoded beforehand, in a program of its own, so that the text encoder is never "
+		  "on the card beside the rest" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .set = SET(MODEL_OFFLOAD),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
 	  .unless = SET(SEQUENTIAL_OFFLOAD),
@@ -602,7 +649,7 @@ const struct advice_row advice_rows[] = {
 	  .first = "quantised weights, or pipe.enable_sequential_cpu_offload()",
 	  .fix = "pipe.enable_sequential_cpu_offload()" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
-	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
+	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN), .moments = LOADED,
 	  .text = "a smaller picture, fewer frames or a smaller batch; quantised weights "
 		  "(quantization_config)",
 	  .first = "a smaller picture, fewer frames or a smaller batch" },
@@ -646,7 +693,7 @@ const struct advice_row advice_rows[] = {
 		  "bfloat16, or more devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = ON(CUDA), .facts = F_BIG,
-	  .without = F_UNIFIED, .unless = SET(UNIFIED) | SET(FOLDING),
+	  .without = F_UNIFIED | F_HUGE, .unless = SET(UNIFIED) | SET(FOLDING),
 	  .text = "where time matters less, the host's memory beside the card's (Linux, not WSL): "
 		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0",
 	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
@@ -654,6 +701,15 @@ const struct advice_row advice_rows[] = {
 	  .text = "donated buffers (jax.jit(step, donate_argnums=0)), jax.checkpoint around the "
 		  "blocks, a smaller batch",
 	  .fix = "jax.jit(step, donate_argnums=0)" },
+	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_COPIED, .moments = LOADED,
+	  .text = "feed the data in batches (tf.data, keras.utils.Sequence) instead of one array, "
+		  "which is copied to the card whole",
+	  .first = "feed the data in batches" },
+	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_COPIED, .moments = AT(LOADING),
+	  .text = "weights that fit (a smaller model, float16), on a card that nobody else uses "
+		  "(nvidia-smi): it was they that were copied",
+	  .first = "a smaller model or float16 weights, on a card that nobody else uses "
+		   "(nvidia-smi)" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .set = SET(REPEATED),
 	  .text = "models that are made in a loop pile up in one graph (the text numbers its "
 		  "variables in the hundreds): tf.keras.backend.clear_session() before each, or "
@@ -742,7 +798,12 @@ const struct advice_row advice_rows[] = {
 		  "multiplies rows; look at the number of rows that it makes, drop duplicates "
 		  "first",
 	  .first = "look at how many rows the operation makes (a join on repeated keys)" },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS),
+	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .tasks = TASK(DASK),
+	  .text = "smaller partitions (npartitions, blocksize), and workers that spill earlier "
+		  "(LocalCUDACluster(device_memory_limit=..., rmm_managed_memory=True))",
+	  .first = "smaller partitions, or workers that spill earlier (device_memory_limit)",
+	  .fix = "LocalCUDACluster(device_memory_limit=0.5)", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .not_tasks = TASK(DASK),
 	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
 		  "True), "
 		  "rmm.reinitialize(managed_memory=True))",
@@ -921,6 +982,9 @@ const struct advice_row advice_rows[] = {
 	  .text = "--gradient_checkpointing, --mixed_precision bf16",
 	  .first = "--gradient_checkpointing",
 	  .fix = "--gradient_checkpointing --mixed_precision=bf16" },
+	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .doing = DOING(TRAINING), .tasks = TASK(FULL),
+	  .text = "a LoRA (train_network.py, sdxl_train_network.py) instead of all weights: their "
+		  "gradients and the optimizer's state are what does not fit" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
 	  .moments = LOADED & ~AT(DATA),
 	  .text = "a smaller --resolution, an optimizer with less state (an 8-bit one, Adafactor)",
@@ -957,9 +1021,8 @@ const struct advice_row advice_rows[] = {
 	  .fix = "--micro-batch-size 1 --recompute-activations --use-distributed-optimizer" },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
 	  .set = SET(AUTO_BATCH),
-	  .text = "a fixed batch below what batch=-1 chose: it measures one batch, and pictures "
-		  "with "
-		  "many objects need more",
+	  .text = "a fixed batch below what batch=-1 chose: it reckons from a few batches of "
+		  "made-up pictures, and real ones with many objects need more",
 	  .first = "a fixed, smaller batch instead of batch=-1", .fix = "batch=8", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .set = SET(BATCH),
 	  .text = "a smaller image (imgsz{image}): the batch is 1 already",
@@ -1189,7 +1252,13 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller batch (batch_size, or its frames and tokens), and the longest "
 		  "recordings left out or cut: one long sample decides; 16 bits",
 	  .first = "a smaller batch, and leave out or cut the longest recordings" },
-	{ HELPS, RUNNING, .program = "nnU-Net",
+	{ HELPS, RUNNING, .program = "nnU-Net", .tasks = TASK(RESULTS_OFF), .backends = ON(CUDA),
+	  .text = "see who else holds the card (nvidia-smi): the results are on the host already; "
+		  "or "
+		  "-device cpu, which is slow",
+	  .first = "see who else holds the card (nvidia-smi), or -device cpu",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	{ HELPS, RUNNING, .program = "nnU-Net", .not_tasks = TASK(RESULTS_OFF),
 	  .text = "results on the host: nnUNetPredictor(..., perform_everything_on_device=False) "
 		  "(all_in_gpu=False in version 1), or -device cpu, which is slow",
 	  .first = "keep the results on the host (perform_everything_on_device=False)",
@@ -1325,6 +1394,11 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, TRAINING, .program = "StyleGAN",
 	  .text = "a smaller --batch-gpu, which leaves --batch as it is",
 	  .first = "a smaller --batch-gpu", .fix = "--batch-gpu=4", .example = 1 },
+	{ HELPS, RUNNING, .program = "KoboldAI",
+	  .text = "fewer layers on the GPU (the slider when the model is loaded: the rest goes to "
+		  "the host or the disk), a shorter Max Tokens, or a smaller model",
+	  .first = "fewer layers on the GPU when it is loaded, a shorter Max Tokens, or a smaller "
+		   "model" },
 	{ HELPS, RUNNING, .program = "FastChat",
 	  .text = "--load-8bit, more cards (--num-gpus 2), or --cpu-offloading",
 	  .first = "--load-8bit, or more cards (--num-gpus 2)", .fix = "--load-8bit" },
@@ -1749,16 +1823,26 @@ const struct advice_row advice_rows[] = {
 	  .text = "more memory of the machine, or offload less to it (the optimizer's state on the "
 		  "host is 12 bytes a parameter), or offload to a disk (offload_optimizer: nvme)",
 	  .first = "more host memory, or offload less to the host" },
+	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(MEGATRON),
+	  .set = SET(DEEPSPEED),
+	  .text = "offload less to the host, if anything is (--cpu-optimizer, offload_optimizer: "
+		  "12 bytes a parameter), fewer ranks that load at a time, or more memory",
+	  .first = "offload less to the host, or more host memory" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(DEEPSPEED),
 	  .unless = SET(OFFLOADED),
 	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
 		  "section), or pin_memory: false: optimizer states there are 12 bytes a parameter",
 	  .first = "offload less to the host" },
 	{ HELPS, .kinds = HOSTS, .engines = IN(PYTORCH), .program = "nnU-Net",
-	  .text = "fewer processes at a time: -np 2 to prepare and predict, nnUNet_n_proc_DA=4 to "
-		  "train",
-	  .first = "fewer processes at a time (-np 2, nnUNet_n_proc_DA=4)",
+	  .doing = DOING(TRAINING),
+	  .text = "fewer processes at a time that prepare batches: nnUNet_n_proc_DA=4",
+	  .first = "fewer processes that prepare batches (nnUNet_n_proc_DA=4)",
 	  .fix = "nnUNet_n_proc_DA=4", .example = 1 },
+	{ HELPS, .kinds = HOSTS, .engines = IN(PYTORCH), .program = "nnU-Net",
+	  .doing = ~DOING(TRAINING),
+	  .text = NNUNET_PROCESSES "; more memory, or smaller pictures: the whole result of one is "
+				   "held in it, a layer a class",
+	  .first = "fewer processes at a time (to predict -npp 1 -nps 1), or more host memory" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
 	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
 		  "may end with its own copy of the data set",
@@ -1821,15 +1905,14 @@ const struct advice_row advice_rows[] = {
 		  "inputs",
 	  .first = "less in host memory: fewer DataLoader workers, a smaller model or inputs" },
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST), .facts = F_WINDOWS,
-	  .text = "more host memory, or less needed of it: smaller inputs, fewer workers or "
-		  "programs at a time",
-	  .first = "more host memory, or less needed of it (smaller inputs, fewer programs)" },
+	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
+		  "inputs, fewer workers or programs at a time",
+	  .first = "more host memory, or less needed of it (less data, fewer programs)" },
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST),
 	  .without = F_WINDOWS | F_KUBERNETES,
-	  .text = "more host memory, or less needed of it: smaller inputs, fewer workers or "
-		  "processes at a time, "
-		  "more swap",
-	  .first = "more host memory, or less needed of it (smaller inputs, fewer workers)" },
+	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
+		  "inputs, fewer workers or processes at a time, more swap",
+	  .first = "more host memory, or less needed of it (less data, fewer workers)" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL),
 	  .doing = DOING(UNKNOWN) | RUNS | DOING(LOADING) | DOING(STARTING),
 	  .without = F_OWN_LIMIT | F_PYTHON, .last = 1, .engines = TORCH | IN(UNKNOWN),

@@ -280,6 +280,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 int findings_bare(const struct messages_event *e);
 int findings_async(const struct messages_event *e);
 int findings_own_limit(const struct messages_event *e);
+int findings_own_heap(const struct messages_event *e);
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c);
 int findings_is_pytorch(const struct messages_context *c);
 

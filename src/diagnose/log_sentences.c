@@ -116,7 +116,7 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 
 	if (!known(o->allocated) || !known(o->unallocated))
 		return;
-	if (known(t->request) && o->unallocated.low >= t->request.high)
+	if (known(t->request) && o->unallocated.low >= t->request.high && !t->elsewhere)
 		lines_add(
 			l,
 			"%s was allocated and %s reserved but free, more than was asked for: that "
@@ -411,8 +411,11 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 		 e->traceback.moment != MESSAGES_LOADING)
 		lines_add(
 			l,
-			"the log showed step %llu before it: steps had fitted, so it was a larger "
-			"batch, or something that was kept",
+			c->activity == MESSAGES_DOING_EVALUATION
+				? "the log showed step %llu before it: steps had fitted, so it was "
+				  "the evaluation, or something that was kept"
+				: "the log showed step %llu before it: steps had fitted, so it was "
+				  "a larger batch, or something that was kept",
 			(unsigned long long)e->traceback.step);
 	if (e->rank_count + e->ranks_left_out > 1)
 		lines_add(l, "%u ranks tell of it: the numbers are those of the first",
@@ -738,7 +741,9 @@ static void tell_host(const struct messages_event *e, char *out, size_t size)
 	struct sizes z;
 
 	messages_size(z.at[0], o->tried);
-	if (strstr(says, "Windows"))
+	if (findings_own_heap(e))
+		snprintf(out, size, "%s", says);
+	else if (strstr(says, "Windows"))
 		snprintf(out, size,
 			 "Windows could promise no more memory: its page file is too small "
 			 "(not the GPU)");

@@ -73,6 +73,13 @@ int findings_own_limit(const struct messages_event *e)
 	return e->wording->class == MESSAGES_CGROUP_KILL && e->wording->family == MESSAGES_LIBRARY;
 }
 
+/* A heap that the program's own runtime bounds (Java, Node.js). */
+int findings_own_heap(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_HOST && e->wording->says &&
+	       strstr(e->wording->says, "own heap") != NULL;
+}
+
 #define VULKAN_BUFFER ((uint64_t)1 << 32) /* what many of its drivers give at once, at most */
 
 /* A driver's limit of one buffer, however much is free. */
@@ -217,7 +224,7 @@ static void judge_bound(const struct messages_event *e, struct findings_told *t)
 		t->bound_by = of_class[e->wording->class].bound;
 		t->bound_certain = of_class[e->wording->class].certain && e->wording->sure;
 		t->bound = e->limit;
-		if (findings_own_limit(e))
+		if (findings_own_limit(e) || findings_own_heap(e))
 			t->bound_by = FINDINGS_BOUND_LIMIT;
 		/* a share that would have sufficed, had nobody been there before */
 		if (e->wording->class == MESSAGES_BUDGET && !e->wording->sure)
@@ -315,6 +322,18 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 	return facts;
 }
 
+static void leave_out(struct findings_told *t, enum findings_cause cause)
+{
+	size_t to = 0;
+
+	for (size_t i = 0; i < t->ranked_count; i++)
+		if (t->ranked[i] != cause || t->ranked_count == 1)
+			t->ranked[to++] = t->ranked[i];
+	for (size_t i = to; i < t->ranked_count; i++)
+		t->ranked[i] = FINDINGS_CAUSE_UNKNOWN;
+	t->ranked_count = to;
+}
+
 static void rank(const struct messages_event *e, const struct messages_context *c, unsigned facts,
 		 struct findings_told *t)
 {
@@ -332,10 +351,10 @@ static void rank(const struct messages_event *e, const struct messages_context *
 	memcpy(t->ranked, r->causes, sizeof(t->ranked));
 	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])
 		t->ranked_count++;
-	/* it stands last where there are no numbers */
-	if (t->ranked_count > 1 && (findings_async(e) || findings_bare(e)) &&
-	    t->ranked[t->ranked_count - 1] == FINDINGS_CAUSE_FRAGMENTATION)
-		t->ranked[--t->ranked_count] = FINDINGS_CAUSE_UNKNOWN;
+	/* where there are no numbers; or all that was not allocated, joined, is less than the request */
+	if (findings_async(e) || findings_bare(e) ||
+	    (facts & NUMBERS && t->request.low > t->room.high && t->ranked_count > 2))
+		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
 }
 
 static int larger_than_all(const struct messages_event *e, const struct findings_told *t)

@@ -51,6 +51,7 @@ static const struct {
 	{ "llama-server ", SCAN_ARGUMENTS },
 	{ "llama-cli ", SCAN_ARGUMENTS },
 	{ "llama-bench ", SCAN_ARGUMENTS },
+	{ "/main -m ", SCAN_ARGUMENTS }, /* llama.cpp, before its programs had names of their own */
 	{ "koboldcpp", SCAN_ARGUMENTS },
 	{ "text-generation-launcher ", SCAN_ARGUMENTS },
 	{ "trtllm-", SCAN_ARGUMENTS },

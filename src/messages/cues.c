@@ -361,7 +361,10 @@ const struct scan_cue scan_cues[] = {
 	{ "from llama_cpp", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
 	{ "llama_cpp.server", E(LLAMA_CPP_PYTHON), A(SERVING) },
 	{ "llama-cpp-python", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
-	{ "LlamaCpp", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "LlamaCpp(", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY }, /* LangChain's */
+	{ "llms/llamacpp.py", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "llamacpp_model.py", E(WEBUI), A(GENERATING) },
+	{ "LlamaCppModel", E(WEBUI), A(GENERATING) },
 	{ "whisper.cpp", E(WHISPER_CPP), A(GENERATING) },
 	{ "whisper_init", E(WHISPER_CPP), A(LOADING) },
 	{ "whisper_model_load", E(WHISPER_CPP), A(LOADING) },

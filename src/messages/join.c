@@ -283,6 +283,29 @@ static void join_assertions(struct messages_log *log)
 	}
 }
 
+#define HANDLE_LINES \
+	40 /* between a library's handle that failed, and the refusal of the same full card */
+
+/* cuBLAS and cuDNN that could not start beside a refusal did not for want of the same memory. */
+static void join_handles(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER ||
+		    at[i].wording->family != MESSAGES_CUDA ||
+		    !strstr(at[i].wording->pattern, "STATUS_NOT_INITIALIZED"))
+			continue;
+		for (size_t k = 0; k < log->events.n; k++)
+			if (at[k].joined == k && at[k].wording->class == MESSAGES_DEVICE &&
+			    at[k].file == at[i].file &&
+			    lines_between(&at[i], &at[k]) <= HANDLE_LINES) {
+				join_into(log, i, k);
+				break;
+			}
+	}
+}
+
 /* The same request once more, by who leaves the numbers out: an exception that is told again. */
 static int is_shorter(const struct messages_event *a, const struct messages_event *b)
 {
@@ -501,6 +524,7 @@ void messages_join(struct messages_log *log)
 	judge_nodes(log);
 	judge_reasons(log);
 	join_assertions(log);
+	join_handles(log);
 	join_kills(log);
 	judge_allocs(log);
 	join_buffers(log);

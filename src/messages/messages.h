@@ -103,7 +103,8 @@ enum messages_engine {
 	MESSAGES_ENGINE_TGI,
 	MESSAGES_ENGINE_TENSORRT_LLM,
 	MESSAGES_ENGINE_TRITON_SERVER,
-	MESSAGES_ENGINE_MLC, /* MLC LLM, and TVM */
+	MESSAGES_ENGINE_MLC,   /* MLC LLM, and TVM */
+	MESSAGES_ENGINE_WEBUI, /* text-generation-webui, which loads by the following */
 	MESSAGES_ENGINE_OLLAMA,
 	MESSAGES_ENGINE_KOBOLDCPP,
 	MESSAGES_ENGINE_LM_STUDIO,
@@ -112,7 +113,6 @@ enum messages_engine {
 	MESSAGES_ENGINE_SD_CPP,
 	MESSAGES_ENGINE_LLAMA_CPP,
 	MESSAGES_ENGINE_LMDEPLOY,
-	MESSAGES_ENGINE_WEBUI, /* text-generation-webui */
 	MESSAGES_ENGINE_EXLLAMA,
 	MESSAGES_ENGINE_KOHYA, /* its paths may lie in a web interface's */
 	MESSAGES_ENGINE_COMFYUI,
@@ -291,6 +291,10 @@ enum messages_setting {
 	MESSAGES_TASK_NOTEBOOK,
 	MESSAGES_TASK_REPLICAS, /* DataParallel */
 	MESSAGES_TASK_BUILDING, /* a program is compiled */
+	MESSAGES_TASK_FULL,     /* all weights of a model of diffusion are trained */
+	MESSAGES_TASK_DASK,
+	MESSAGES_TASK_RESULTS_OFF, /* the card: nnU-Net keeps them on the host already */
+	MESSAGES_TASK_EVALUATED,   /* the newest word of an evaluation */
 	/* how far it had come */
 	MESSAGES_TASK_EPOCHS,  /* many were over */
 	MESSAGES_TASK_SAMPLED, /* a bar without a name is full: pictures were sampled */

@@ -187,7 +187,8 @@ static int has_trace(const struct messages_event *e)
 static int is_of_loading(const struct messages_event *e)
 {
 	static const char *const words[] = { "dispatched on the CPU", "fit the quantized model",
-					     "error loading model", "alloc_tensor_range" };
+					     "error loading model", "alloc_tensor_range",
+					     "Model Require: " /* Forge */ };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strstr(e->wording->pattern, words[i]) || strstr(e->text, words[i]))

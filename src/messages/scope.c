@@ -150,6 +150,9 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 /* Is the first row better than the second, 0: none? */
 static int is_before(enum messages_engine a, enum messages_engine b)
 {
+	/* models lie in the interface's folder, whoever loads them */
+	if ((a == E(WEBUI) && b == E(LLAMA_CPP)) || (a == E(LLAMA_CPP) && b == E(WEBUI)))
+		return a == E(LLAMA_CPP);
 	/* MLX's Metal errors are worded as ggml's are */
 	/* and what is built on ComfyUI's parts stands behind it in the table */
 	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)) ||
@@ -184,6 +187,13 @@ static const struct {
 	{ E(CANDLE), E(TGI) },
 	{ E(JVM), E(SPARK) },
 };
+
+/* The interface's own code that loads by llama.cpp, and no mere path through its folder. */
+static int is_loader(const struct scan_cue *cue, enum messages_engine engine)
+{
+	return cue->engine == E(WEBUI) && engine == E(LLAMA_CPP) &&
+	       strcasestr(cue->word, "llamacpp");
+}
 
 /*
  * PyTorch is inside of many; a line of TensorFlow's in a log of PyTorch's is of a library that was imported beside it.
@@ -273,7 +283,8 @@ static void find_in(const struct messages_log *log, uint32_t file, enum messages
 
 		if (!line)
 			continue;
-		if (is_before(cue->engine, out->engine) && may_be(own, cue->engine)) {
+		if ((is_before(cue->engine, out->engine) || is_loader(cue, out->engine)) &&
+		    may_be(own, cue->engine)) {
 			out->engine = cue->engine;
 			out->engine_line = line;
 			out->engine_file = file;
@@ -358,6 +369,17 @@ static int is_sampled(const struct messages_event *e, const struct messages_cont
 	       c->activity != A(TRAINING) && e->traceback.moment != MESSAGES_LOADING;
 }
 
+#define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */
+
+/* Who is killed writes no traceback: what the log told last is what was done. */
+static int is_evaluated(const struct messages_event *e, const struct messages_context *c)
+{
+	const struct messages_set *told = &c->set[MESSAGES_TASK_EVALUATED];
+
+	return scan_event_is_kill(e) && e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
+	       told->line && told->line < e->line && e->line - told->line <= EVALUATED_LINES;
+}
+
 /* What is built on the engine: the row that stands first. */
 static void find_program(const struct messages_log *log, uint32_t file,
 			 struct messages_context *out)
@@ -421,6 +443,11 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
 	    out->engine == E(DIFFUSERS) && is_training_script(e, out))
 		out->activity = A(TRAINING);
+	if (is_evaluated(e, out)) {
+		out->activity = A(EVALUATION);
+		out->activity_line = out->set[MESSAGES_TASK_EVALUATED].line;
+		out->activity_cue = NULL;
+	}
 	if (is_sampled(e, out) && !out->set[MESSAGES_SET_DECODING].line)
 		out->set[MESSAGES_SET_DECODING] =
 			(struct messages_set){ out->set[MESSAGES_TASK_SAMPLED].line, 1, -1 };

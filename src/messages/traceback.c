@@ -92,6 +92,7 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, NULL, ".from_single_file(" },
 	{ MESSAGES_LOADING, NULL, NULL, "load_model(" },
 	{ MESSAGES_LOADING, NULL, NULL, "load_checkpoint(" },
+	{ MESSAGES_LOADING, NULL, NULL, ".load_weights(" },
 	{ MESSAGES_BACKWARD, "torch/autograd/", "backward", NULL },
 	{ MESSAGES_BACKWARD, "torch/_tensor.py", "backward", NULL },
 	{ MESSAGES_BACKWARD, NULL, "_engine_run_backward", NULL },
@@ -274,6 +275,8 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 
 	if (!read_frame(&f, line, source))
 		return;
+	if (!strcmp(f.function, "__del__"))
+		return; /* what is cleaned up behind a failure is not where it was */
 	t->frames += t->frames < UINT32_MAX;
 	if (is_users(f.file))
 		go_deeper(t, &f);

@@ -93,9 +93,9 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define NNUNET_SAYS                                                                            \
 	"a process that reads or prepares data is gone: killed for host memory as a rule, or " \
 	"ended by an error that stands above"
-#define NNUNET_HELPS                                                                        \
-	"fewer such processes: nnUNet_n_proc_DA=4 to train, -np 2 to prepare and predict (" \
-	"-npp 1 -nps 1); more memory, also for the container"
+#define NNUNET_HELPS                                                                             \
+	"fewer such processes: nnUNet_n_proc_DA=4 to train, -npp 1 -nps 1 to predict, -np 2 to " \
+	"prepare; more memory, also for the container"
 #define PHYSX_HELPS                                                                             \
 	"fewer environments at a time (--num_envs 512), smaller buffers of PhysX, no cameras (" \
 	"--headless); nvidia-smi shows who else holds the card"
@@ -183,13 +183,9 @@ const struct messages_wording scan_wordings[] = {
 	  "Ran out of memory trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, /* eager/execute.cc: no room for the copy */
 	  "device:GPU:{device} in order to run*Dst tensor is not initialized",
-	  "TensorFlow found no room on the card for a tensor that it copied there",
-	  "feed the data in batches (tf.data, keras.utils.Sequence) instead of one array, which is "
-	  "copied to the card whole" },
+	  "TensorFlow found no room on the card for a tensor that it copied there", NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, "Dst tensor is not initialized",
-	  "TensorFlow found no room on the card for a tensor that it copied there",
-	  "feed the data in batches (tf.data, keras.utils.Sequence) instead of one array, which is "
-	  "copied to the card whole" },
+	  "TensorFlow found no room on the card for a tensor that it copied there", NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|Limit: {limit}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|InUse: {used}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
@@ -908,12 +904,12 @@ const struct messages_wording scan_wordings[] = {
 
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "memory allocation of {tried} failed",
 	  "a library written in Rust (tokenizers, polars) could not get memory", NULL },
-	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "java.lang.OutOfMemoryError",
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "java.lang.OutOfMemoryError",
 	  "Java's own heap was full (-Xmx): neither the GPU's memory nor the machine's",
 	  "a larger -Xmx (Spark: spark.driver.memory, spark.executor.memory)" },
-	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "JavaScript heap out of memory",
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "JavaScript heap out of memory",
 	  "Node's own heap was full: neither the GPU's memory nor the machine's",
-	  "NODE_OPTIONS=--max-old-space-size=MIB" },
+	  "a larger heap (NODE_OPTIONS=--max-old-space-size=MIB)" },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "std::bad_alloc", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[Errno 12] Cannot allocate memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Cannot allocate memory (os error 12)", NULL, NULL },

@@ -32,6 +32,9 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 	d->engine = c->engine ? messages_engine_names[c->engine] : NULL;
 	d->engine_line = c->engine_line ? c->engine_line : PLIM_UNKNOWN;
 	d->program = c->program;
+	/* XLA writes TensorFlow's words */
+	if (e->wording->family == MESSAGES_TENSORFLOW && c->engine == MESSAGES_ENGINE_JAX)
+		d->family = messages_family_names[MESSAGES_JAX];
 	d->activity = c->activity ? messages_activity_names[c->activity] : NULL;
 	d->activity_line = c->activity_line ? c->activity_line : PLIM_UNKNOWN;
 	return PLIM_OK;

@@ -252,7 +252,7 @@ static void recorded(struct text *t, const struct plim_why *w, const struct plim
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	planned(t, d->planned);
 	processes(t, d);
-	out_list(t, "The same death in other words", d->also, d->also_count);
+	out_list(t, "What else the text says of it", d->also, d->also_count);
 }
 
 static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
@@ -279,7 +279,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	out_list(t, "What helps", v->helps, v->helps_count);
 	out_list(t, "What does not", v->useless, v->useless_count);
 	out_list(t, "To be certain", v->certainty, v->certainty_count);
-	out_list(t, "The same death in other words", d->also, d->also_count);
+	out_list(t, "What else the text says of it", d->also, d->also_count);
 }
 
 static void brief(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
