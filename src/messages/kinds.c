@@ -29,6 +29,7 @@ static const struct kind {
 	WORD("\"device_traces\"", "{", "a recording of GPU memory (JSON)", "report"),
 	WORD("\"architectures\"", "{", "a model's configuration", "plan"),
 	WORD("\"model_type\"", "{", "a model's configuration", "plan"),
+	WORD("\"peft_type\"", "{", "an adapter's configuration", NULL),
 	WORD("\"log_history\"", "{", "a trainer's history", "curves"),
 	WORD("\"weight_map\"", "{", "an index of a model's weights", "ckpt verify"),
 	WORD("\"zero_optimization\"", "{", "a configuration of DeepSpeed", NULL),

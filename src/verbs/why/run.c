@@ -189,6 +189,11 @@ static enum plim_status read_all(struct plim_why *w, const char *path, struct li
 		f.root--;
 	f.root++;
 	status = read_folder(&f, path, 0);
+	if (!status && !w->hidden->log.files.n)
+		return err_set(err, PLIM_E_FORMAT,
+			       "'%s' holds no log: it is empty, or none of its "
+			       "files is text",
+			       path);
 	if (f.binary)
 		lines_add(notes, "left out, as no text: %zu of its files", f.binary);
 	if (f.links)
@@ -272,6 +277,12 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 
 /* ---- what is no log ---- */
 
+/* A checkpoint is a zip file itself. */
+static int is_compressed(const char *compression)
+{
+	return strcmp(compression, "none") != 0 && strcmp(compression, "zip") != 0;
+}
+
 /* Binary files are never logs; text that looks like another file is none where it tells of nothing. */
 static enum plim_status refuse_other(const struct plim_why *w, const char *path,
 				     struct plim_err *err)
@@ -284,9 +295,18 @@ static enum plim_status refuse_other(const struct plim_why *w, const char *path,
 	kind = &log->files.at[0].kind;
 	if (!kind->is || (kind->text && w->outcome != PLIM_WHY_NOTHING))
 		return PLIM_OK;
-	return err_set(err, PLIM_E_FORMAT, "'%s' is no log but %s%s%s%s%s", path, kind->is,
-		       kind->verb ? ": plimsoll " : "", kind->verb ? kind->verb : "",
-		       kind->verb ? " " : "", kind->verb ? path : "");
+	if (!kind->verb)
+		return err_set(err, PLIM_E_FORMAT, "'%s' is no log but %s", path, kind->is);
+	/* checkpoints are read where they lie, as a whole */
+	if (!strncmp(kind->verb, "ckpt ", 5) && is_compressed(log->files.at[0].compression))
+		return err_set(
+			err, PLIM_E_FORMAT,
+			"'%s' is no log but %s, compressed with %s: decompress it, then plimsoll "
+			"%s FILE",
+			path, kind->is, log->files.at[0].compression, kind->verb);
+	return err_set(err, PLIM_E_FORMAT, "'%s' is no log but %s: plimsoll %s %s", path, kind->is,
+		       kind->verb,
+		       !strcmp(path, "-") && !strncmp(kind->verb, "ckpt ", 5) ? "FILE" : path);
 }
 
 /* ---- the recording ---- */
