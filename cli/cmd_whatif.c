@@ -38,7 +38,7 @@ static const struct opt whatif_opt[] = {
 		   "log file with the out-of-memory message, which has limits and other processes "
 		   "that a snapshot does not record"),
 	OPT_U64('d', "device", whatif_opts, device, "N", 0, 1023, OPT_NONE,
-		"this GPU (the one with most events)"),
+		"this GPU (the one that died, or reserved most)"),
 	OPT_STRING(0, "torch", whatif_opts, torch, "X.Y", NULL,
 		   "PyTorch's release (as the recording's keys tell)"),
 	OPT_HEADING("Keeping a run"),

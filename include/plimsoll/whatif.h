@@ -28,7 +28,7 @@ struct plim_whatif_options {
 	uint32_t size;               /* set by plim_whatif_options_init */
 	uint32_t flags;              /* enum plim_whatif_flags */
 	uint64_t max_memory_bytes;   /* 0: half of this machine's memory, or of the cgroup's */
-	uint64_t device;             /* PLIM_UNKNOWN: the one with most events */
+	uint64_t device;             /* PLIM_UNKNOWN: one that died, else that reserved most */
 	const char *log_path;        /* a log that holds the out-of-memory text, or NULL */
 	const char *const *settings; /* PYTORCH_CUDA_ALLOC_CONF strings; borrowed */
 	size_t settings_count;       /* 0: a set that is worth trying */
@@ -60,7 +60,10 @@ struct plim_whatif_run {
 	enum plim_whatif_outcome outcome;
 	/* the same wherever the driver puts the segments, and no workspace was refused */
 	bool outcome_certain;
-	/* event of the recording whose request failed; null: none */
+	/*
+	 * event of the recording whose request failed; null: none, or (oom) one that was there before
+	 * the recording began
+	 */
 	uint64_t oom_event;
 	uint64_t oom_request_bytes;   /* what it asked for; null: none failed */
 	uint64_t reserved_peak_bytes; /* most memory taken from the driver */
@@ -148,8 +151,15 @@ struct plim_whatif_bound {
 };
 
 struct plim_whatif_floor {
-	uint64_t requested_peak_bytes; /* largest sum of requests: no allocator can do with less */
-	/* what the best of several packings needs that know all requests beforehand */
+	/*
+	 * largest sum of requests, with the one that was refused if the recording died: no allocator
+	 * can do with less
+	 */
+	uint64_t requested_peak_bytes;
+	/*
+	 * what is certainly enough: the least of several packings that know all requests beforehand,
+	 * and of what the runs need
+	 */
 	uint64_t packed_peak_bytes;
 };
 

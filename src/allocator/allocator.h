@@ -181,7 +181,9 @@ struct allocator_bounds {
 };
 
 struct allocator_outcome {
-	uint32_t oom_event; /* of the recording, the request that failed; TRACE_NONE: none did */
+	int failed; /* a request that it cannot do without */
+	uint32_t
+		oom_event; /* which; TRACE_NONE also: one that was there before the recording began */
 	uint64_t oom_request_bytes;
 	struct allocator_stats stats;
 	/* cuDNN goes on with less where a workspace is refused; what it then asks for is not known */

@@ -350,24 +350,6 @@ static enum plim_status one(struct explaining *x, uint32_t number)
 	return st;
 }
 
-static void find_reserved_max(struct explaining *x)
-{
-	const struct snapshot_events *ev = &x->d->events;
-	uint64_t now = x->d->reserved_before_bytes;
-
-	x->reserved_max = now;
-	for (size_t e = 0; e < ev->n; e++) {
-		uint8_t action = ev->action[e];
-
-		if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
-			now += ev->size[e];
-		else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
-			now -= ev->size[e];
-		if (now > x->reserved_max)
-			x->reserved_max = now;
-	}
-}
-
 static enum plim_status explain(struct explaining *x)
 {
 	enum plim_status st = PLIM_OK;
@@ -554,7 +536,7 @@ enum plim_status allocator_explain(struct mem *m, const struct snapshot *t,
 	if (st)
 		return st;
 	x.p = p;
-	find_reserved_max(&x);
+	x.reserved_max = snapshot_reserved_peak(d);
 	x.block_of = mem_new(m, p->requests.n, sizeof(*x.block_of), err);
 	if (!x.block_of)
 		st = mem_status(err);

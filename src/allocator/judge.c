@@ -69,16 +69,16 @@ static void widen(struct plim_whatif_run *run, const struct allocator_outcome *o
 	}
 	range->low = least < range->low ? least : range->low;
 	range->high = most > range->high ? most : range->high;
-	run->outcome_certain &= !o->refused_workspaces &&
-				(o->oom_event == TRACE_NONE) == (run->outcome == PLIM_WHATIF_OK);
+	run->outcome_certain &=
+		!o->refused_workspaces && !o->failed == (run->outcome == PLIM_WHATIF_OK);
 }
 
 static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
 {
-	run->outcome = o->oom_event == TRACE_NONE ? PLIM_WHATIF_OK : PLIM_WHATIF_OOM;
+	run->outcome = o->failed ? PLIM_WHATIF_OOM : PLIM_WHATIF_OK;
 	run->outcome_certain = true;
 	run->oom_event = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_event;
-	run->oom_request_bytes = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_request_bytes;
+	run->oom_request_bytes = o->failed ? o->oom_request_bytes : PLIM_UNKNOWN;
 	run->reserved_peak_bytes = reserved_peak(o);
 	run->reserved_peak_range_bytes = (struct plim_interval){ UINT64_MAX, 0 };
 	run->refused_workspaces = o->refused_workspaces;

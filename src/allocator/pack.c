@@ -177,13 +177,18 @@ static enum plim_status pack_all(struct packing *k, const struct program *p, con
 		uint64_t bytes;
 		struct side *s;
 
-		if (!program_allocates(op->kind) && op->kind != PROGRAM_FREE_DONE)
+		int dies = program_dies_at(p, op);
+		int born = dies || program_allocates(op->kind);
+
+		if (!born && op->kind != PROGRAM_FREE_DONE)
 			continue;
 		bytes = rounded(p->requests.at[op->request].bytes);
 		s = &k->side[life[op->request] < long_from];
-		if (bytes)
-			st = program_allocates(op->kind) ? pack(k, s, bytes, &piece_of[op->request])
-							 : unpack(k, s, piece_of[op->request]);
+		if (bytes && born)
+			st = pack(k, s, bytes, &piece_of[op->request]);
+		if (bytes && !st &&
+		    (dies || !born)) /* what comes after a death knows nothing of it */
+			st = unpack(k, s, piece_of[op->request]);
 	}
 	return st;
 }

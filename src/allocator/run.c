@@ -19,7 +19,8 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 				r->model.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
 	} else if (block == CACHING_NONE) {
 		r->stopped = op->kind == PROGRAM_ALLOC;
-		if (r->out.oom_event == TRACE_NONE && (r->stopped || op->event == r->p->death)) {
+		if (!r->out.failed && (r->stopped || program_dies_at(r->p, op))) {
+			r->out.failed = 1;
 			r->out.oom_event = op->event;
 			r->out.oom_request_bytes = rq->bytes;
 		}

@@ -184,43 +184,67 @@ static enum plim_status survives(const struct allocator_search *s,
 	enum plim_status st =
 		allocator_try(s->mem, s->program, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
 
-	*yes = !st && o.oom_event == TRACE_NONE && !o.refused_workspaces;
+	*yes = !st && !o.failed && !o.refused_workspaces;
+	return st;
+}
+
+static uint64_t in_grains(uint64_t bytes)
+{
+	return bytes / GRAIN + (bytes % GRAIN != 0);
+}
+
+/* Between `low` and `high`, which survives: a limit that survives where a grain less does not. */
+static enum plim_status bisect(const struct allocator_search *s,
+			       const struct allocator_trial *trial, uint64_t low, uint64_t *high,
+			       struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	while (!st && low < *high) {
+		uint64_t middle = low + (*high - low) / 2;
+		int yes;
+
+		st = survives(s, trial, middle * GRAIN, &yes, err);
+		if (yes)
+			*high = middle;
+		else
+			low = middle + 1;
+	}
 	return st;
 }
 
 /*
- * Bisect between what nothing can do without and what is reserved when there is no limit, or the
- * bound that it was seen to survive.  Smaller limits are not always worse (garbage collection goes by
- * the limit), so this is a limit below which 2 MiB less is not survived, not a proof for all others.
+ * Bisect between what nothing can do without and what is reserved when there is no limit, so that the limit
+ * that is asked about does not matter.  Smaller limits are not always worse (garbage collection goes by
+ * the limit), so this is a limit below which 2 MiB less is not survived, not a proof for all others; where
+ * what was seen of the limit that is asked about says otherwise, the search goes on at that side of it.
  */
 static enum plim_status find_smallest(const struct allocator_search *s, struct plim_whatif_run *run,
 				      const struct allocator_trial *trial, struct plim_err *err)
 {
 	struct allocator_bounds none = { UINT64_MAX, UINT64_MAX, 0 };
-	uint64_t low = s->out->floor.requested_peak_bytes / GRAIN, high;
+	uint64_t low = in_grains(s->out->floor.requested_peak_bytes), most, high;
+	uint64_t seen = s->out->bound.limit_bytes / GRAIN;
 	struct allocator_outcome o;
 	enum plim_status st =
 		allocator_try(s->mem, s->program, trial, &none, ALLOCATOR_RECORDED, &o, err);
-	int yes;
+	int yes = 0;
 
-	if (st)
-		return st;
-	high = (o.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak + GRAIN - 1) / GRAIN;
-	if (run->outcome == PLIM_WHATIF_OK && s->out->bound.limit_bytes / GRAIN < high)
-		high = s->out->bound.limit_bytes / GRAIN;
-	st = survives(s, trial, high * GRAIN, &yes, err);
-	if (st || !yes)
-		return st;
-	while (!st && low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		st = survives(s, trial, middle * GRAIN, &yes, err);
-		if (yes)
-			high = middle;
-		else
-			low = middle + 1;
-	}
+	most = high = in_grains(o.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak);
 	if (!st)
+		st = survives(s, trial, most * GRAIN, &yes, err);
+	if (!st && yes)
+		st = bisect(s, trial, low, &high, err);
+	if (!st && run->outcome == PLIM_WHATIF_OK && !run->refused_workspaces &&
+	    (!yes || seen < high)) {
+		yes = 1;
+		high = seen;
+		st = bisect(s, trial, low, &high, err);
+	} else if (!st && yes && run->outcome == PLIM_WHATIF_OOM && high <= seen && seen < most) {
+		high = most;
+		st = bisect(s, trial, seen + 1, &high, err);
+	}
+	if (!st && yes)
 		run->smallest_limit_bytes = high * GRAIN;
 	return st;
 }
@@ -363,6 +387,17 @@ static enum plim_status name_recorded(struct allocator_search *s, struct plim_er
 	return s->out->as_recorded->settings ? PLIM_OK : err->status;
 }
 
+/* What a setting certainly does with, an allocator that knew the future could do with, too. */
+static void lower_floor(struct plim_whatif *w, const struct plim_whatif_run *run)
+{
+	uint64_t bytes = run->smallest_limit_bytes;
+
+	if (bytes == PLIM_UNKNOWN && run->outcome == PLIM_WHATIF_OK && run->outcome_certain)
+		bytes = run->reserved_peak_bytes;
+	if (bytes < w->floor.packed_peak_bytes)
+		w->floor.packed_peak_bytes = bytes;
+}
+
 enum plim_status allocator_search_run(struct allocator_search *s, struct plim_err *err)
 {
 	struct work k = { .s = s, .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -385,6 +420,8 @@ enum plim_status allocator_search_run(struct allocator_search *s, struct plim_er
 		*err = k.err;
 	s->not_tried = s->out->run_count + 1 - k.done;
 	s->out->run_count = k.done - 1; /* runs are taken in turn: the rest was not begun */
+	for (uint32_t i = 0; !k.status && i <= s->out->run_count; i++)
+		lower_floor(s->out, run_of(s, i));
 	return k.status;
 }
 
@@ -396,7 +433,7 @@ enum plim_status allocator_search_learn(struct allocator_search *s, struct plim_
 
 	if (!st)
 		st = cycles_longest(s->mem, s->plan.at, s->plan.n, &s->out->plan_requests, err);
-	if (!st && out.oom_event == TRACE_NONE &&
+	if (!st && !out.failed &&
 	    out.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak < s->out->floor.packed_peak_bytes)
 		s->out->floor.packed_peak_bytes = out.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
 	return st;

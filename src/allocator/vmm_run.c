@@ -56,17 +56,19 @@ static enum plim_status malloc_op(struct planned_run *r, const struct program *p
 	st = vmm_malloc(&r->vmm, lane, rq->bytes, addr);
 	if (st)
 		return st;
-	if (op->kind == PROGRAM_ATTEMPT) {
-		if (*addr)
-			vmm_free(&r->vmm, *addr);
-		*addr = 0;
-	} else if (!*addr && op->kind == PROGRAM_WORKSPACE) {
+	if (!*addr && op->kind == PROGRAM_WORKSPACE) {
 		if (!out->refused_workspaces++)
 			out->unrefused_peak_bytes = r->vmm.counts.mapped_peak_bytes;
 	} else if (!*addr) {
-		*stopped = 1;
-		out->oom_event = op->event;
-		out->oom_request_bytes = rq->bytes;
+		*stopped = op->kind == PROGRAM_ALLOC;
+		if (!out->failed && (*stopped || program_dies_at(p, op))) {
+			out->failed = 1;
+			out->oom_event = op->event;
+			out->oom_request_bytes = rq->bytes;
+		}
+	} else if (op->kind == PROGRAM_ATTEMPT) {
+		vmm_free(&r->vmm, *addr);
+		*addr = 0;
 	}
 	return PLIM_OK;
 }

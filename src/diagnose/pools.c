@@ -160,8 +160,7 @@ static void tell_tried(struct detecting *x, struct finding *f, const struct find
 			detect_say(x, &f->evidence, "replayed with %s it dies all the same",
 				   tried[i].settings);
 		else
-			detect_say(x, &f->evidence,
-				   "replayed with %s the same requests need %s reserved",
+			detect_say(x, &f->evidence, "replayed with %s the same requests reserve %s",
 				   tried[i].settings, text_size(a, tried[i].reserved_bytes));
 	}
 	for (size_t i = 0, first = n; i < n; i++) {
@@ -222,7 +221,31 @@ static int is_expandable(const struct detecting *x)
 	return x->tl->replay->rules.expandable;
 }
 
-static void tell_waste(struct detecting *x, uint64_t reserved, uint64_t waste)
+struct waste {
+	uint64_t reserved, saved;
+	const char
+		*settings; /* that save it; NULL: none was tried, and it is what was never in use */
+};
+
+/* "1.51 of 8.56 GiB reserved would not be under expandable_segments:True; 5.32 GiB are in use at most" */
+static void title_waste(struct detecting *x, struct finding *f, const struct waste *w)
+{
+	char a[32], b[32], c[32], d[32];
+
+	if (w->settings)
+		detect_title(
+			x, f,
+			"%s less is reserved under %s: %s instead of %s, for %s in use at most",
+			text_size(a, w->saved), w->settings, text_size(b, w->reserved - w->saved),
+			text_size(c, w->reserved), text_size(d, x->peak));
+	else
+		detect_title(x, f,
+			     "%s reserved and never in use at once: %s reserved, %s in use at most",
+			     text_size(a, w->saved), text_size(b, w->reserved),
+			     text_size(c, x->peak));
+}
+
+static void tell_waste(struct detecting *x, uint64_t reserved)
 {
 	const struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX,
 						 .capacity_bytes = UINT64_MAX };
@@ -230,22 +253,23 @@ static void tell_waste(struct detecting *x, uint64_t reserved, uint64_t waste)
 	struct findings_tried tried[FINDINGS_TRIED];
 	size_t n = x->in->replays && x->device->events.n <= REPLAY_EVENTS_MAX;
 	struct finding *f;
-	uint64_t saved = waste;
-	char a[32], b[32];
+	uint64_t saved, least = x->peak;
 
 	if (n)
 		x->status = findings_try_settings(x->mem, x->tl, &bounds, tried, &n, x->err);
 	if (n)
-		saved = reserved > tried[0].reserved_bytes ? reserved - tried[0].reserved_bytes : 0;
+		least = tried[0].reserved_bytes;
+	saved = reserved > least ? reserved - least : 0;
+	/* what was reserved before a cut recording began may have been needed for what was not recorded */
+	if (least < x->tl->before[TIMELINE_RESERVED])
+		return;
 	if (x->status || saved * 100 < reserved * SAVED_PCT)
 		return;
 	f = detect_add(x, "fragmentation",
 		       n && saved * 100 >= reserved * WARN_PCT ? FINDINGS_WARN : FINDINGS_INFO,
 		       n ? 0.9 : 0.6);
 	f->bytes = saved;
-	detect_title(x, f, "%s reserved beyond need: %s in use at most, %s reserved",
-		     text_size(a, saved), text_size(b, x->peak),
-		     text_size((char[32]){ 0 }, reserved));
+	title_waste(x, f, &(struct waste){ reserved, saved, n ? tried[0].settings : NULL });
 	tell_tried(x, f, tried, n, 0);
 	if (!n)
 		detect_say(x, &f->evidence,
@@ -284,7 +308,7 @@ void detect_fragmentation(struct detecting *x)
 		return;
 	waste = reserved > x->peak ? reserved - x->peak : 0;
 	if (waste && waste * 100 >= reserved * WASTE_PCT && !is_expandable(x))
-		tell_waste(x, reserved, waste);
+		tell_waste(x, reserved);
 }
 
 /* ---- many_small_segments ---- */

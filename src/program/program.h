@@ -52,6 +52,12 @@ struct program {
 	uint32_t *allocs_before;
 };
 
+/* The request whose refusal ended the recorded run: who survives it must be given it. */
+static inline int program_dies_at(const struct program *p, const struct program_op *op)
+{
+	return op->kind == PROGRAM_ATTEMPT && op->event == p->death;
+}
+
 /*
  * The requests of a device's recording.  Those that lived before its first event come first, in the
  * order of their addresses: their true order is not known.

@@ -253,6 +253,23 @@ uint32_t snapshot_find_end(const struct snapshot_device *d)
 	return d->survived ? d->survived - 1 : snapshot_find_death(&d->events);
 }
 
+uint64_t snapshot_reserved_peak(const struct snapshot_device *d)
+{
+	const struct snapshot_events *ev = &d->events;
+	uint64_t now = d->reserved_before_bytes, most = now;
+
+	for (size_t e = 0; e < ev->n; e++) {
+		uint8_t action = ev->action[e];
+
+		if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
+			now += ev->size[e];
+		else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
+			now -= ev->size[e];
+		most = now > most ? now : most;
+	}
+	return most;
+}
+
 int snapshot_stack_names(const struct snapshot *t, uint32_t stack, const char *part)
 {
 	uint32_t n;

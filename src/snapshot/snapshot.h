@@ -358,6 +358,9 @@ uint32_t snapshot_find_death(const struct snapshot_events *ev);
 /* Where the program that made these requests failed and ended, whether this run of them fails there or not; TRACE_NONE. */
 uint32_t snapshot_find_end(const struct snapshot_device *d);
 
+/* The most that was reserved, as the segments' events tell. */
+uint64_t snapshot_reserved_peak(const struct snapshot_device *d);
+
 /* Does the name of a function in the stack contain that? */
 int snapshot_stack_names(const struct snapshot *t, uint32_t stack, const char *part);
 

@@ -38,7 +38,20 @@ void plim_whatif_free(struct plim_whatif *w)
 
 /* ---- what is asked ---- */
 
-/* The device that was named, or the one with most events. */
+/* Which of two devices is asked about, if none is named: the one that died, then the one that reserved most. */
+static int matters_more(const struct recording_device *a, const struct recording_device *b)
+{
+	const struct snapshot_device *x = a->device, *y = b->device;
+	int died_x = snapshot_find_death(&x->events) != TRACE_NONE;
+	int died_y = snapshot_find_death(&y->events) != TRACE_NONE;
+	uint64_t most_x = snapshot_reserved_peak(x), most_y = snapshot_reserved_peak(y);
+
+	if (died_x != died_y)
+		return died_x;
+	return most_x != most_y ? most_x > most_y : x->events.n > y->events.n;
+}
+
+/* The device that was named, or the one that matters most of those with events. */
 static enum plim_status choose_device(struct plim_whatif *w, struct plim_err *err)
 {
 	struct recording *r = w->hidden->recording->recording;
@@ -50,11 +63,11 @@ static enum plim_status choose_device(struct plim_whatif *w, struct plim_err *er
 	for (size_t i = 0; i < r->device_count; i++) {
 		struct recording_device *d = &r->devices[i];
 
-		if (recording_shows(d, w->hidden->options.device) &&
-		    (!best || d->device->events.n > best->device->events.n))
+		if (recording_shows(d, w->hidden->options.device) && d->device->events.n &&
+		    (!best || matters_more(d, best)))
 			best = d;
 	}
-	if (!best || !best->device->events.n)
+	if (!best)
 		return err_set(
 			err, PLIM_E_FORMAT,
 			"%s: no events were recorded, so there is nothing to run again; record "
@@ -186,6 +199,18 @@ static struct plim_whatif_statistics statistics_of(const struct allocator_stats 
 	};
 }
 
+/* The largest sum of requests.  Who survives the recording's death is given what was refused then. */
+static uint64_t requested_at_once(const struct plim_whatif_hidden *h)
+{
+	const struct findings_death *d = &h->death;
+	uint64_t peak = h->device->timeline.peak[TIMELINE_REQUESTED];
+	uint64_t at_death = h->died && d->event == h->program->death
+				    ? d->requested_live_bytes + d->request_bytes
+				    : 0;
+
+	return at_death > peak ? at_death : peak;
+}
+
 static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 {
 	struct plim_whatif_hidden *h = w->hidden;
@@ -205,7 +230,7 @@ static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 		.empty_caches = h->check.empty_caches,
 		.statistics = statistics_of(&h->check.stats),
 	};
-	w->floor.requested_peak_bytes = d->timeline.peak[TIMELINE_REQUESTED];
+	w->floor.requested_peak_bytes = requested_at_once(h);
 	return allocator_pack(m, h->program, &w->floor.packed_peak_bytes, err);
 }
 
@@ -289,7 +314,8 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 			"on, so "
 			"the runs show what PyTorch's rules would do, not what this job did",
 			(unsigned long long)w->self_check.diverged_at);
-	else if (limit != PLIM_UNKNOWN && live > limit && !w->as_recorded->refused_workspaces)
+	else if (strcmp(w->bound.basis, "recorded") != 0 && limit != PLIM_UNKNOWN && live > limit &&
+		 !w->as_recorded->refused_workspaces)
 		*why = arena_text(
 			arena, err,
 			"no allocator setting can help: %s is asked for at once, the limit "
@@ -326,6 +352,28 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 	return *why ? PLIM_OK : mem_status(err);
 }
 
+/*
+ * What was reserved before the recording began was reserved for something that was not recorded: whether less would
+ * have done is not known.
+ */
+static enum plim_status withhold_unknown(struct plim_whatif *w, const struct plim_whatif_run **best,
+					 struct plim_err *err)
+{
+	uint64_t before = w->hidden->device->device->reserved_before_bytes;
+	char a[32], b[32];
+
+	if (!*best || w->as_recorded->outcome == PLIM_WHATIF_OOM ||
+	    (*best)->reserved_peak_bytes >= before)
+		return PLIM_OK;
+	w->withheld = arena_text(&w->hidden->arena, err,
+				 "%s were reserved before the recording began: that %s would have "
+				 "done under %s is not known",
+				 text_size(a, before), text_size(b, (*best)->reserved_peak_bytes),
+				 (*best)->settings);
+	*best = NULL;
+	return w->withheld ? PLIM_OK : mem_status(err);
+}
+
 static enum plim_status recommend(struct plim_whatif *w, struct plim_err *err)
 {
 	const struct plim_whatif_run *best = NULL;
@@ -333,6 +381,8 @@ static enum plim_status recommend(struct plim_whatif *w, struct plim_err *err)
 
 	if (!st && !w->withheld)
 		st = allocator_search_best(w, &w->hidden->arena, &best, err);
+	if (!st)
+		st = withhold_unknown(w, &best, err);
 	if (best)
 		w->recommended = best->settings;
 	return st;
@@ -347,17 +397,83 @@ static int refuses_workspaces(const struct plim_whatif *w)
 	return n != 0;
 }
 
+static size_t devices_with_events(const struct recording *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->device_count; i++)
+		n += r->devices[i].device->events.n != 0;
+	return n;
+}
+
+static void note_device(const struct plim_whatif *w, struct lines *l)
+{
+	const struct recording_device *d = w->hidden->device;
+	const char *why = d->device->events.n && w->hidden->died ? "it ran out of memory"
+								 : "it reserved most";
+
+	if (devices_with_events(d->of) > 1 && w->hidden->options.device == PLIM_UNKNOWN)
+		lines_add(l, "GPU %llu of %zu is told, as %s; --device tells of another",
+			  (unsigned long long)w->device, devices_with_events(d->of), why);
+}
+
+/* Was there no room for what was there before the recording began? */
+int whatif_fails_at_once(const struct plim_whatif_run *run)
+{
+	return run->outcome == PLIM_WHATIF_OOM && run->oom_event == PLIM_UNKNOWN;
+}
+
+int whatif_as_it_was(const struct plim_whatif *w)
+{
+	const struct plim_whatif_run *own = w->as_recorded;
+	uint64_t recorded = w->hidden->device->timeline.peak[TIMELINE_RESERVED];
+
+	if (w->hidden->died && own->outcome == PLIM_WHATIF_OOM &&
+	    own->oom_event == w->hidden->program->death)
+		return 1;
+	return own->outcome == PLIM_WHATIF_OK && own->reserved_peak_bytes == recorded;
+}
+
+/* Why the recorded settings do not come to what was recorded. */
+static void note_recorded(const struct plim_whatif *w, struct lines *l)
+{
+	uint64_t recorded = w->hidden->device->timeline.peak[TIMELINE_RESERVED];
+	char a[32];
+
+	if (!whatif_as_it_was(w))
+		lines_add(l, "the recording itself had %s reserved at most%s",
+			  text_size(a, recorded),
+			  w->self_check.exact && w->self_check.statistics.num_alloc_retries
+				  ? ": it was refused more, and gave its cache back"
+				  : "");
+}
+
+static void note_before(const struct plim_whatif *w, struct lines *l)
+{
+	int at_once = whatif_fails_at_once(w->as_recorded);
+
+	for (size_t i = 0; i < w->run_count; i++)
+		at_once |= whatif_fails_at_once(&w->runs[i]);
+	if (w->hidden->program->requests_before)
+		lines_add(l,
+			  "the recording lost its beginning: %u allocations were there before, and "
+			  "are placed afresh; what led to them is not known, so the run may have "
+			  "reserved and needed more",
+			  w->hidden->program->requests_before);
+	if (at_once)
+		lines_add(l,
+			  "\"does not fit\": the limit has no room for the allocations that were "
+			  "there before the recording began");
+}
+
 static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 {
 	struct lines l = { .arena = &w->hidden->arena, .err = err };
 	char size[32];
 
-	if (w->hidden->program->requests_before)
-		lines_add(&l,
-			  "the recording lost its beginning: %u allocations were there before, and "
-			  "are placed afresh in other settings' runs; their reserved memory may be "
-			  "higher",
-			  w->hidden->program->requests_before);
+	note_device(w, &l);
+	note_recorded(w, &l);
+	note_before(w, &l);
 	if (w->death && w->death->still_to_come_bytes != PLIM_UNKNOWN &&
 	    w->death->still_to_come_bytes)
 		lines_add(&l,

@@ -19,28 +19,34 @@ static const struct plim_whatif_run *recommended(const struct plim_whatif *w)
 	return NULL;
 }
 
+/* How the recorded settings are called where they come to something else than the recording did. */
+static const char *own_name(const struct plim_whatif *w)
+{
+	return whatif_as_it_was(w) ? "as recorded" : "with the recorded settings";
+}
+
 /* "it survives; as recorded it dies at event 41,964" */
 static void compare(struct text *t, const struct plim_whatif *w, const struct plim_whatif_run *run)
 {
 	const struct plim_whatif_run *own = w->as_recorded;
 	char a[32], b[32], c[32], d[32];
 
-	if (own->outcome == PLIM_WHATIF_OOM)
-		text_wrap(t, 2, 2,
-			  "with it the recording runs to its end; as recorded it dies at event %s",
-			  text_number(a, own->oom_event));
+	if (whatif_fails_at_once(own))
+		text_wrap(t, 2, 2, "with it the recording runs to its end; %s it does not fit",
+			  own_name(w));
+	else if (own->outcome == PLIM_WHATIF_OOM)
+		text_wrap(t, 2, 2, "with it the recording runs to its end; %s it dies at event %s",
+			  own_name(w), text_number(a, own->oom_event));
 	else if (run->smallest_limit_bytes != PLIM_UNKNOWN)
-		text_wrap(
-			t, 2, 2,
-			"with it the recording reserves %s, and could do with %s; as recorded %s, "
-			"and %s",
-			text_size(a, run->reserved_peak_bytes),
-			text_size(b, run->smallest_limit_bytes),
-			text_size(c, own->reserved_peak_bytes),
-			text_size(d, own->smallest_limit_bytes));
-	else
-		text_wrap(t, 2, 2, "with it the recording reserves %s, as recorded %s",
+		text_wrap(t, 2, 2,
+			  "with it the recording reserves %s, and could do with %s; %s %s, and %s",
 			  text_size(a, run->reserved_peak_bytes),
+			  text_size(b, run->smallest_limit_bytes), own_name(w),
+			  text_size(c, own->reserved_peak_bytes),
+			  text_size(d, own->smallest_limit_bytes));
+	else
+		text_wrap(t, 2, 2, "with it the recording reserves %s, %s %s",
+			  text_size(a, run->reserved_peak_bytes), own_name(w),
 			  text_size(b, own->reserved_peak_bytes));
 }
 
@@ -118,6 +124,8 @@ static void outcome(struct text *t, const struct plim_whatif *w, const struct pl
 {
 	if (run->outcome == PLIM_WHATIF_OK) {
 		text_puts(t, whatif_leaks_to_death(w) ? "dies later" : "survives");
+	} else if (whatif_fails_at_once(run)) {
+		text_puts(t, "does not fit");
 	} else {
 		text_puts(t, "dies at ");
 		text_count(t, run->oom_event);
@@ -193,7 +201,7 @@ static void in_columns(struct text *t, const struct plim_whatif *w,
 	text_cell_printf(&b, "settings, best first");
 	for (size_t i = 0; i < w->run_count; i++)
 		row(&b, w, order[i], shown(order[i]->settings), with_outcome, with_smallest);
-	row(&b, w, w->as_recorded, "as recorded", with_outcome, with_smallest);
+	row(&b, w, w->as_recorded, own_name(w), with_outcome, with_smallest);
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
 }
@@ -223,7 +231,7 @@ static void table(struct text *t, const struct plim_whatif *w)
 	if (t->style.width && t->style.width < NARROW) {
 		for (size_t i = 0; i < w->run_count; i++)
 			stacked(t, w, order[i], shown(order[i]->settings));
-		stacked(t, w, w->as_recorded, "as recorded");
+		stacked(t, w, w->as_recorded, own_name(w));
 	} else {
 		in_columns(t, w, order);
 	}
@@ -254,13 +262,15 @@ static void bound(struct text *t, const struct plim_whatif *w)
 
 static void foot(struct text *t, const struct plim_whatif *w)
 {
+	const struct program *p = w->hidden->program;
 	char a[32], b[32];
 
 	text_puts(t, "\n");
 	text_wrap(t, 0, 2,
-		  "Floor: %s is asked for at once; an allocator that knew the future could do with "
-		  "%s",
+		  "Floor: %s is asked for at once%s, before rounding; an allocator that knew the "
+		  "future could do with %s",
 		  text_size(a, w->floor.requested_peak_bytes),
+		  p->death == TRACE_NONE ? "" : " with the request that failed",
 		  text_size(b, w->floor.packed_peak_bytes));
 	if (!w->self_check.exact)
 		return;
@@ -269,6 +279,19 @@ static void foot(struct text *t, const struct plim_whatif *w)
 	text_plain(t);
 	text_wrap(t, 9, 2, "%s events predicted, each as it was recorded",
 		  text_number(a, w->self_check.events));
+}
+
+/* ": GPU 1 of 3, 596 events" */
+static void head(struct text *t, const struct plim_whatif *w)
+{
+	const struct recording_device *d = w->hidden->device;
+
+	text_puts(t, ": ");
+	if (d->of->device_count > 1)
+		text_printf(t, "GPU %llu of %zu, ", (unsigned long long)w->device,
+			    d->of->device_count);
+	text_count(t, d->device->events.n);
+	text_puts(t, d->device->events.n == 1 ? " event\n\n" : " events\n\n");
 }
 
 enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim_text_style *style,
@@ -283,9 +306,7 @@ enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim
 	text_name_fit(&t, w->source.path, strlen(w->source.path), (s.width ? s.width : 80) - 30,
 		      TEXT_CUT_LEFT);
 	text_plain(&t);
-	text_puts(&t, ": ");
-	text_count(&t, w->source.events);
-	text_puts(&t, w->source.events == 1 ? " event\n\n" : " events\n\n");
+	head(&t, w);
 	leak(&t, w);
 	verdict(&t, w);
 	bound(&t, w);

@@ -21,6 +21,12 @@ struct plim_whatif_hidden {
 	struct allocator_search search;
 };
 
+/* Was there no room for what was there before the recording began? */
+int whatif_fails_at_once(const struct plim_whatif_run *run);
+
+/* Did the recorded settings come to what the recording did?  Not without its limit, nor where its beginning was lost. */
+int whatif_as_it_was(const struct plim_whatif *w);
+
 /* Does a leak decide, rather than a setting?  What survives the recording dies of it later. */
 int whatif_leaks_to_death(const struct plim_whatif *w);
 
