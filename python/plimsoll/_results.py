@@ -554,7 +554,7 @@ class DiffTotals(Object):
 class DiffRow(Object):
     __slots__ = ()
     name: str | None
-    """line, category, phase or size; null: no Python stack"""
+    """line, category, phase or size; before_recording: no stack, for it was there before; null: no Python stack"""
     a_name: str | None
     """the line in A; null: written as in B, or only in one"""
     match: Literal["exact", "moved", "lines", "function", "only_a", "only_b"]
@@ -1241,7 +1241,7 @@ class PlanSweep(Object):
     needed_bytes: int | None
     """smallest limit that does"""
     fits: bool | None
-    """under the limit; null: none was given, or model.doubts"""
+    """under the limit; null: none was given, model.doubts, or beyond what was traced"""
     dies_at: str | None
     """phase; null: it does not"""
     needed_range_bytes: Interval
@@ -1360,7 +1360,7 @@ class PlanFields(Object):
     dies_request_bytes: int | None
     """what it asks for then"""
     max_batch: int | None
-    """largest batch that fits, with all that is uncertain; null: not looked for"""
+    """largest batch that fits, with all that is uncertain; null: not looked for, or not proven"""
     max_sequence: int | None
     """the same of the sequence; null: not looked for"""
     sweep: list[PlanSweep]
@@ -1370,7 +1370,8 @@ class PlanFields(Object):
     ladder: list[PlanRung]
     """changes in the order of their cost"""
     max_batch_range: Interval
-    """the largest batch that surely fits (max_batch), and that perhaps does; null: not looked for"""
+    """the largest batch that surely fits (max_batch; where that is null, on a line through traced ones), and that
+    perhaps does; null: not looked for"""
     max_sequence_range: Interval
     """the same of max_sequence"""
     max_basis: str | None
@@ -2479,7 +2480,8 @@ class WhatifRun(Object):
     outcome_certain: bool
     """the same wherever the driver puts the segments, and no workspace was refused"""
     oom_event: int | None
-    """event of the recording whose request failed; null: none"""
+    """event of the recording whose request failed; null: none, or (oom) one that was there before the recording
+    began"""
     oom_request_bytes: int | None
     """what it asked for; null: none failed"""
     reserved_peak_bytes: int | None
@@ -2509,9 +2511,10 @@ class WhatifRun(Object):
 class WhatifFloor(Object):
     __slots__ = ()
     requested_peak_bytes: int | None
-    """largest sum of requests: no allocator can do with less"""
+    """largest sum of requests, with the one that was refused if the recording died: no allocator can do with less"""
     packed_peak_bytes: int | None
-    """what the best of several packings needs that know all requests beforehand"""
+    """what is certainly enough: the least of several packings that know all requests beforehand, and of what the runs
+    need"""
 
 
 class WhatifFields(Object):

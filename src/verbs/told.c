@@ -433,7 +433,8 @@ static void tell_size(struct telling *x, const struct plim_report_owner *one,
 	text_number(count, one->count);
 	text_number(bytes, one->each_bytes);
 	to->text = arena_text(x->arena, x->err, "%s of %s bytes%s%s", count, bytes, lead, to->text);
-	to->brief = arena_text(x->arena, x->err, "%s of %s bytes%s%s", count, bytes, lead, to->brief);
+	to->brief =
+		arena_text(x->arena, x->err, "%s of %s bytes%s%s", count, bytes, lead, to->brief);
 }
 
 static void tell_holder(struct telling *x, const struct plim_report_owner *one,

@@ -263,7 +263,8 @@ static void details(struct text *t, const struct plim_diff_row *row)
 static void row_line(struct text *t, const struct plim_diff_row *row)
 {
 	unsigned taken = numbers_width(t);
-	const char *name = row->name ? recording_category_words(row->name) : recording_nobody(1, 0, 1);
+	const char *name =
+		row->name ? recording_category_words(row->name) : recording_nobody(1, 0, 1);
 
 	numbers(t, row->change_bytes, row->a_bytes, row->b_bytes);
 	if (row->inferred && t->style.width >= WIDE) {
