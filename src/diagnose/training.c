@@ -1,8 +1,8 @@
 /*
  * What training runs into: the longest batch, the optimizer's first step and its lists, evaluation.
  *
- * longest_batch: the step of the peak works on more than the median step, seen by one line that
- * allocates LONGER_PCT more in it; and peaks by as much of the peak higher.
+ * longest_batch: the step of the peak, or the one that died, works on more than the median step, seen by one
+ * line that allocates LONGER_PCT more in it; and needs as much more memory.
  * foreach_temporaries: the peak lies in the optimizer, on top of lists that it makes and drops
  * (torch/optim/optimizer.py: foreach is the default on CUDA since 2.0).
  * eval_heavier_than_train: the peak lies in a pass that no backward pass answers.
@@ -143,7 +143,7 @@ static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t pe
 	f->bytes = peak - usual_peak;
 	detect_place(x, f, g->stack, 0);
 	detect_title(x, f, "the longest batch decides: %s %zu %s %s%s, the median %s peaks at %s",
-		     what, g->step, g->died ? "reached" : "peaks at", text_size(a, peak),
+		     what, g->step, g->died ? "needed" : "peaks at", text_size(a, peak),
 		     g->died ? " and died" : "", what, text_size(b, usual_peak));
 	detect_say(x, &f->evidence,
 		   "the same line asked for %s at once in %s %zu and for %s in the median %s "
@@ -164,6 +164,15 @@ static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t pe
 		detect_say(x, &f->see, "plimsoll report --steps %zu:%zu", g->step, g->step);
 }
 
+/* The step's own peak, as the recording's may lie in another; where it died, with what was refused. */
+static uint64_t step_need(const struct detecting *x, const struct gauge *g, uint64_t peak)
+{
+	const struct findings_death *d = x->in->death;
+
+	return g->died && d->live_bytes + d->request_bytes > peak ? d->live_bytes + d->request_bytes
+								  : peak;
+}
+
 void detect_longest_batch(struct detecting *x)
 {
 	size_t n = x->steps.n, count = 0;
@@ -182,7 +191,7 @@ void detect_longest_batch(struct detecting *x)
 			peaks[i] = x->steps.at[i].event == TRACE_NONE ? 0 : x->steps.at[i].bytes;
 		usual_peak = median(peaks, n, g.step, room, &count);
 		usual_bytes = median(sizes, n, g.step, room, &count);
-		peak = peaks[g.step]; /* its own: the recording's may lie in another step */
+		peak = step_need(x, &g, peaks[g.step]);
 		if (count + 1 >= COMPARED_MIN && g.bytes * 100 >= usual_bytes * LONGER_PCT &&
 		    peak * 100 >= usual_peak * LONGER_PCT)
 			tell_longest(x, &g, peak, usual_bytes, usual_peak);
