@@ -397,24 +397,24 @@ static int refuses_workspaces(const struct plim_whatif *w)
 	return n != 0;
 }
 
-static size_t devices_with_events(const struct recording *r)
+size_t whatif_devices(const struct plim_whatif *w)
 {
+	const struct recording *r = w->hidden->device->of;
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->device_count; i++)
-		n += r->devices[i].device->events.n != 0;
+		n += recording_shows(&r->devices[i], PLIM_UNKNOWN) != 0;
 	return n;
 }
 
 static void note_device(const struct plim_whatif *w, struct lines *l)
 {
-	const struct recording_device *d = w->hidden->device;
-	const char *why = d->device->events.n && w->hidden->died ? "it ran out of memory"
-								 : "it reserved most";
+	const char *why = w->hidden->program->death != TRACE_NONE ? "it ran out of memory"
+								  : "it reserved most";
 
-	if (devices_with_events(d->of) > 1 && w->hidden->options.device == PLIM_UNKNOWN)
+	if (whatif_devices(w) > 1 && w->hidden->options.device == PLIM_UNKNOWN)
 		lines_add(l, "GPU %llu of %zu is told, as %s; --device tells of another",
-			  (unsigned long long)w->device, devices_with_events(d->of), why);
+			  (unsigned long long)w->device, whatif_devices(w), why);
 }
 
 /* Was there no room for what was there before the recording began? */

@@ -277,21 +277,20 @@ static void foot(struct text *t, const struct plim_whatif *w)
 	text_hue(t, TEXT_GOOD);
 	text_puts(t, "Checked: ");
 	text_plain(t);
-	text_wrap(t, 9, 2, "%s events predicted, each as it was recorded",
-		  text_number(a, w->self_check.events));
+	text_wrap(t, 9, 2, "%s event%s predicted, each as it was recorded",
+		  text_number(a, w->self_check.events), w->self_check.events == 1 ? "" : "s");
 }
 
 /* ": GPU 1 of 3, 596 events" */
 static void head(struct text *t, const struct plim_whatif *w)
 {
-	const struct recording_device *d = w->hidden->device;
+	size_t events = w->hidden->device->device->events.n, devices = whatif_devices(w);
 
 	text_puts(t, ": ");
-	if (d->of->device_count > 1)
-		text_printf(t, "GPU %llu of %zu, ", (unsigned long long)w->device,
-			    d->of->device_count);
-	text_count(t, d->device->events.n);
-	text_puts(t, d->device->events.n == 1 ? " event\n\n" : " events\n\n");
+	if (devices > 1)
+		text_printf(t, "GPU %llu of %zu, ", (unsigned long long)w->device, devices);
+	text_count(t, events);
+	text_puts(t, events == 1 ? " event\n\n" : " events\n\n");
 }
 
 enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim_text_style *style,

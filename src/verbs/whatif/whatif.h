@@ -21,6 +21,9 @@ struct plim_whatif_hidden {
 	struct allocator_search search;
 };
 
+/* GPUs that the recording tells of. */
+size_t whatif_devices(const struct plim_whatif *w);
+
 /* Was there no room for what was there before the recording began? */
 int whatif_fails_at_once(const struct plim_whatif_run *run);
 
