@@ -612,6 +612,38 @@ def training_by_hand():
         expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
 
 
+def optimizer_by_hand():
+    """Momentum of an optimizer without PyTorch's classes was called parameters where __init__ made it, else inputs."""
+    sizes = (12, 8, 12, 8, 4, 20)
+    own = [frame("/home/me/net.py", 9, "__init__"), user(3)]  # a model without PyTorch's layers, too
+
+    def made_by(line, name):
+        return [frame("/home/me/adam.py", line, name), user(25)]
+
+    def run(early, build, update):
+        card = Card()
+        _ = [card.alloc(size * MIB, build) for size in sizes]
+        state = [card.alloc(size * MIB, made_by(line, "__init__")) for line in (44, 45) for size in sizes] if early else []
+        for _ in range(8):
+            batch = card.alloc(4096, [user(19)])
+            saved = [card.alloc(10 * MIB, module(20, n)) for n in range(5)]
+            card.drop(*saved, stack=())
+            grads = [card.alloc(size * MIB) for size in sizes]
+            for size in sizes:
+                state += [] if len(state) == 2 * len(sizes) else [card.alloc(size * MIB, made_by(line, "update")) for line in (46, 47)]
+                card.drop(card.alloc(size * MIB, update), stack=update)
+            card.drop(*grads, stack=[user(27)])
+            card.drop(batch)
+        return at_peak(explained(card))
+
+    for early in (False, True):
+        for build in (BUILD, own):
+            held = run(early, build, made_by(50, "update"))
+            expect((held["parameter"], held["gradient"], held["optimizer_state"]) == (64, 64, 128), f"{early}: {held}")
+            held = run(early, build, [user(26)])  # another file updates: it may be an average of the weights
+            expect((held["parameter"], held["unknown"]) == (64, 128) and "optimizer_state" not in held, f"{early}: {held}")
+
+
 def graph_of_a_model_of_ones_own():
     """Five lines of model.py kept something; the advice was a bounded cache.  It is one graph, of the line that calls."""
     t = Trainer()

@@ -46,6 +46,9 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_UNKNOWN, 50,
 	  "born in a backward pass, kept by the program beside all gradients of its size" },
 	{ TIMELINE_PRIOR, 100, "there before the recording began" },
+	{ TIMELINE_OPTIMIZER_STATE, 80,
+	  "made by one line with the sizes of the trained parameters, lives to the end, and its "
+	  "file updates them" },
 };
 const size_t timeline_rule_count = sizeof(timeline_rules) / sizeof(*timeline_rules);
 
@@ -76,6 +79,7 @@ enum rule {
 	RULE_GRADIENT_BEFORE,
 	RULE_BESIDE_GRADIENTS,
 	RULE_PRIOR,
+	RULE_STATE_BY_HAND,
 };
 
 /*
@@ -292,7 +296,11 @@ static int outlives_backward(const struct deciding *x, const struct snapshot_all
 {
 	uint32_t step = next_of(x->steps.at, x->steps.n, a->born), end = end_of(x, a);
 
-	return end == NEVER || (step != NEVER && end >= step);
+	if (end == NEVER)
+		return 1;
+	if (!x->steps.n) /* of an optimizer by hand no step is seen */
+		return phase_at(x, end) != TIMELINE_BACKWARD;
+	return step != NEVER && end >= step;
 }
 
 static enum rule in_backward(const struct deciding *x, const struct snapshot_alloc *a)
@@ -333,13 +341,13 @@ static int is_released_by_backward(const struct deciding *x, const struct snapsh
 /* What is born after the program has begun to work, and outlives more steps than a batch takes, is no batch. */
 static int is_kept(const struct deciding *x, const struct snapshot_alloc *a)
 {
-	size_t born, end;
+	int by_hand = !x->steps.n && x->trains; /* then its passes tell the steps */
+	const uint32_t *at = by_hand ? x->forwards.at : x->steps.at;
+	size_t n = by_hand ? x->forwards.n : x->steps.n;
 
 	if (a->born < x->forwards.at[0])
 		return 0;
-	born = first_from(x->steps.at, x->steps.n, a->born);
-	end = first_from(x->steps.at, x->steps.n, end_of(x, a));
-	return end - born > BATCH_STEPS;
+	return first_from(at, n, end_of(x, a)) - first_from(at, n, a->born) > BATCH_STEPS;
 }
 
 static enum rule outside_weights(struct deciding *x, const struct snapshot_alloc *a)
@@ -570,6 +578,179 @@ static enum plim_status find_workspaces(struct deciding *x)
 	return st;
 }
 
+/* ---- an optimizer by hand ---- */
+
+/* Parameters of each size that are trained: gradients of that size that live at once, behind their backward pass. */
+static void count_trained(const struct deciding *x, uint32_t *most, uint32_t *live)
+{
+	const struct snapshot_device *d = x->tl->device;
+	const struct snapshot_events *ev = &d->events;
+
+	for (uint32_t e = 0; e < ev->n; e++) {
+		uint32_t a = ev->alloc[e];
+		size_t i;
+
+		if ((ev->action[e] != TRACE_ALLOC && ev->action[e] != TRACE_FREE_REQUESTED) ||
+		    a == TRACE_NONE || timeline_rules[x->rule[a]].category != TIMELINE_GRADIENT)
+			continue;
+		i = find_parameters(x, d->allocs[a].requested_bytes);
+		if (i == x->parameters.n)
+			continue;
+		if (ev->action[e] == TRACE_FREE_REQUESTED)
+			live[i] -= live[i] > 0;
+		else if (++live[i] > most[i])
+			most[i] = live[i];
+	}
+}
+
+/* The file of the innermost frame, if that is the user's own; TRACE_NONE. */
+static uint32_t own_file(const struct snapshot *t, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *frames = stack == TRACE_NONE ? NULL : snapshot_python_stack(t, stack, &n);
+
+	return frames && n && timeline_user_frame(t, stack) == frames[0] &&
+			       !timeline_foreign_mark(
+				       snapshot_text(t, snapshot_frame(t, frames[0])->filename),
+				       &(size_t){ 0 })
+		       ? snapshot_frame(t, frames[0])->filename
+		       : TRACE_NONE;
+}
+
+/* May it be state: made by the user's own line outside of all passes, of a parameter's size, never freed? */
+static int may_be_state(const struct deciding *x, uint32_t a)
+{
+	const struct snapshot_alloc *one = &x->tl->device->allocs[a];
+	enum timeline_phase born = phase_at(x, one->born);
+
+	return (x->rule[a] == RULE_PARAMETER || x->rule[a] == RULE_INPUT ||
+		x->rule[a] == RULE_KEPT || x->rule[a] == RULE_NONE) &&
+	       one->born != TRACE_NONE && end_of(x, one) == NEVER &&
+	       (born == TIMELINE_OTHER || born == TIMELINE_LOAD) &&
+	       parameters_of_size(x, one->requested_bytes) &&
+	       own_file(x->tl->snapshot, one->stack) != TRACE_NONE;
+}
+
+/* Does this file make and drop tensors of parameters' sizes outside of all passes, after the first one? */
+static int updates_parameters(const struct deciding *x, uint32_t file)
+{
+	const struct snapshot_device *d = x->tl->device;
+	uint32_t first = x->forwards.n ? x->forwards.at[0] : NEVER;
+
+	for (uint32_t a = 0; a < d->alloc_count; a++) {
+		const struct snapshot_alloc *one = &d->allocs[a];
+
+		if (x->rule[a] == RULE_TEMPORARY && one->born != TRACE_NONE && one->born > first &&
+		    parameters_of_size(x, one->requested_bytes) &&
+		    own_file(x->tl->snapshot, one->stack) == file)
+			return 1;
+	}
+	return 0;
+}
+
+struct state_group {
+	uint32_t first, alloc; /* the first of its stack tells the group */
+};
+
+/* What was made last comes first: the parameters were there before their state. */
+static int last_first(const void *a, const void *b)
+{
+	const struct state_group *x = a, *y = b;
+
+	if (x->first != y->first)
+		return x->first < y->first ? 1 : -1;
+	return (x->alloc < y->alloc) - (x->alloc > y->alloc);
+}
+
+/*
+ * A line's allocations: one for each trained parameter at most, half of them at least, beyond those that are trained
+ * themselves (`spare`, of what was taken for parameters).
+ */
+static int is_state_of(const struct deciding *x, const struct state_group *at, size_t n,
+		       const uint32_t *trained, uint32_t *spare, uint32_t *count)
+{
+	uint64_t bytes = 0, all = 0;
+	int fits = n > 1;
+
+	memset(count, 0, x->parameters.n * sizeof(*count));
+	for (size_t i = 0; i < n; i++) {
+		size_t k = find_parameters(x, x->tl->device->allocs[at[i].alloc].requested_bytes);
+
+		bytes += x->parameters.at[k].bytes;
+		fits &= ++count[k] <= trained[k] &&
+			(x->rule[at[i].alloc] != RULE_PARAMETER || count[k] <= spare[k]);
+	}
+	for (size_t k = 0; k < x->parameters.n; k++)
+		all += trained[k] * x->parameters.at[k].bytes;
+	if (!fits || bytes < all / 2)
+		return 0;
+	for (size_t k = 0; k < x->parameters.n && x->rule[at->alloc] == RULE_PARAMETER; k++)
+		spare[k] -= count[k];
+	return 1;
+}
+
+static void take_state(struct deciding *x, const struct state_group *at, size_t n,
+		       const uint32_t *trained, uint32_t *spare, uint32_t *count)
+{
+	for (size_t i = 0, end; i < n; i = end) {
+		uint32_t file = own_file(x->tl->snapshot, x->tl->device->allocs[at[i].first].stack);
+		enum rule rule = RULE_KEPT;
+
+		for (end = i + 1; end < n && at[end].first == at[i].first;)
+			end++;
+		if (!is_state_of(x, at + i, end - i, trained, spare, count))
+			continue;
+		if (updates_parameters(x, file))
+			rule = RULE_STATE_BY_HAND;
+		for (size_t k = i; k < end; k++)
+			x->rule[at[k].alloc] = (uint8_t)rule;
+	}
+}
+
+/*
+ * Momentum and the like of an optimizer that is not PyTorch's nor derived from it: no frame of a step shows it.  What
+ * only looks like it, such as an average of the weights, is not told from it unless the file updates parameters; then
+ * nothing is said but that it is kept.
+ */
+static enum plim_status find_state_by_hand(struct deciding *x)
+{
+	size_t sizes = x->parameters.n;
+	VEC(struct state_group) list = { 0 };
+	size_t stacks = x->tl->snapshot->stacks.n;
+	uint32_t *room, *first;
+	enum plim_status st = PLIM_OK;
+
+	if (x->steps.n || !x->trains || !sizes)
+		return PLIM_OK;
+	room = mem_new(x->mem, 4 * sizes, sizeof(*room), x->err);
+	first = room ? mem_new(x->mem, stacks, sizeof(*first), x->err) : NULL;
+	if (!first) {
+		mem_free(x->mem, room, 4 * sizes, sizeof(*room));
+		return mem_status(x->err);
+	}
+	count_trained(x, room, room + sizes);
+	for (size_t k = 0; k < sizes; k++)
+		room[2 * sizes + k] = x->parameters.at[k].count > room[k]
+					      ? x->parameters.at[k].count - room[k]
+					      : 0;
+	for (uint32_t a = 0; !st && a < x->tl->device->alloc_count; a++) {
+		uint32_t stack = x->tl->device->allocs[a].stack;
+
+		if (!may_be_state(x, a))
+			continue;
+		if (first[stack] == 0)
+			first[stack] = a + 1;
+		st = vec_push(x->mem, &list, ((struct state_group){ first[stack] - 1, a }), x->err);
+	}
+	sort_items(list.at, list.n, sizeof(*list.at), last_first);
+	if (!st)
+		take_state(x, list.at, list.n, room, room + 2 * sizes, room + 3 * sizes);
+	vec_release(x->mem, &list);
+	mem_free(x->mem, first, stacks, sizeof(*first));
+	mem_free(x->mem, room, 4 * sizes, sizeof(*room));
+	return st;
+}
+
 /*
  * Once nearly all that was built has gradients or state of its size, what has none is no parameter.
  * Under LoRA most has none: there nothing is concluded.
@@ -625,6 +806,8 @@ static enum plim_status decide_all(struct deciding *x)
 		st = find_workspaces(x);
 	if (!st)
 		st = drop_doubles(x);
+	if (!st)
+		st = find_state_by_hand(x);
 	if (!st)
 		st = sizes_of(x, TIMELINE_GRADIENT, &x->gradients.at, &x->gradients.n);
 	if (!st)
