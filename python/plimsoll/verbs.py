@@ -171,8 +171,8 @@ class Checkpoint(Result, CkptFields):
 
 
 def _open(verb: str, kind: type[Result], inputs: Sequence[Input], arguments: Sequence[Any], options: Any,
-          what: str, progress: bool | None, keep: tuple[Any, ...] = ()) -> Any:
-    """plim_VERB_open on a thread, and its JSON; what `options` points to is in `keep`."""
+          what: str, progress: bool | None, keep: tuple[Any, ...] = (), here: bool = False) -> Any:
+    """plim_VERB_open on a thread (`here`: on this one), and its JSON; what `options` points to is in `keep`."""
     library = _native.load()
     function = getattr(library, f"plim_{verb}_open")
 
@@ -185,7 +185,7 @@ def _open(verb: str, kind: type[Result], inputs: Sequence[Input], arguments: Seq
         assert out.value is not None
         return kind._of(Source(verb, out.value, list(inputs), keep))
 
-    return _native.run(what, work, progress)
+    return work() if here else _native.run(what, work, progress)
 
 
 def _rename(inputs: Sequence[Input], message: bytes) -> bytes:
@@ -397,7 +397,8 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = 
 
     A torch.nn.Module with a batch of its inputs (a tensor, a tuple of them, or a dict) is traced: PyTorch runs two steps of
     it on fake tensors, without a GPU (docs/trace.md); step(module, batch) gives the loss, else it is the output's.  Both are
-    left as they are.  Of the recipe precision, optimizer, accumulate, steps, task, no_clip and the card count then.
+    left as they are.  Of the recipe precision, optimizer, checkpointing, lora, accumulate, steps, task, no_clip and the card
+    count then.  Where it does not fit, changes that PyTorch can be asked for are traced as well, and are the ladder.
 
     Raises ArgumentError for a name that is not known, FormatError, NotFoundError.
 
@@ -419,7 +420,7 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = 
         return result
 
 
-_TRACED = {"precision", "optimizer", "accumulate", "steps", "task"}
+_TRACED = {"precision", "optimizer", "checkpointing", "lora", "lora_targets", "accumulate", "steps", "task"}
 
 
 def _plan_traced(module: Any, batch: Any, step: Any, progress: bool | None, recipe: Mapping[str, Any]) -> Plan:
@@ -431,11 +432,55 @@ def _plan_traced(module: Any, batch: Any, step: Any, progress: bool | None, reci
     options = loop.Options(capability=tables.capability_of(str(recipe.get("gpu") or "")),
                            clip=not recipe.get("no_clip", False), **{"steps": 2, **{
                                name: recipe[name] for name in _TRACED if name in recipe}})
-    trace = loop.trace_module(module, batch, options, step)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.json.gz")
-        trace.write(path)
-        return plan(path, progress=progress, **card)
+        loop.trace_module(module, batch, options, step).write(path)
+        asked, keep = _recipe(card)
+        again = _Again(module, batch, step, options, os.path.join(folder, "again.json.gz"))
+        call = _TRACE(again.trace)
+        asked.trace = ctypes.cast(call, ctypes.c_void_p)
+        try:
+            result: Plan = _open("plan", Plan, [Input(path)], [os.fsencode(path)], asked, "planning", progress, keep=(*keep, call), here=True)
+        finally:
+            if again.stopped is not None:
+                raise again.stopped
+        return result
+
+
+_TRACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.plim_plan_options), ctypes.POINTER(ctypes.c_char_p))
+
+
+class _Again:
+    """Traces a module once more, as a rung of the ladder wants it."""
+
+    def __init__(self, module: Any, batch: Any, step: Any, options: Any, path: str) -> None:
+        self.given, self.options, self.path = (module, batch, step), options, os.fsencode(path)
+        self.stopped: BaseException | None = None
+
+    def trace(self, _: Any, wanted: Any, path: Any) -> int:
+        """0: the trace is in *path.  What a module does not do is no rung."""
+        if self.stopped is not None:
+            return 1
+        try:
+            self.write(wanted.contents)
+        except Exception:  # noqa: BLE001 - as the command line has it: what stops such a trace is no news
+            return 1
+        except BaseException as e:
+            self.stopped = e
+            return 1
+        path[0] = self.path
+        return 0
+
+    def write(self, o: Any) -> None:
+        from dataclasses import replace
+
+        from .tracing import loop
+
+        module, batch, step = self.given
+        options = replace(self.options, precision=os.fsdecode(o.precision), optimizer=os.fsdecode(o.optimizer), accumulate=o.accumulate,
+                          checkpointing=os.fsdecode(o.checkpointing or b"none"), lora=o.lora_rank)
+        rows = loop.rows_of(batch)
+        loop.trace_module(module, batch, options, step, o.batch if rows and o.batch < rows else 0).write(os.fsdecode(self.path))
 
 
 def recipe_names() -> set[str]:

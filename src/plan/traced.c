@@ -580,9 +580,9 @@ static const struct likeness {
 	  "traced in part without torch.compile: compiled code mostly needs less, and how much is "
 	  "not "
 	  "known" },
-	{ "compiled graph", 250, 150,
-	  "traced through AOTAutograd's graphs: what Inductor fuses and reuses beyond that is not "
-	  "known" },
+	{ "compiled graph", 250, 300,
+	  "traced through AOTAutograd's graphs: where Dynamo breaks them, and which attention is "
+	  "taken in them, is not known" },
 	{ "_cudnn_rnn", 50, 250, "traced: cuDNN's workspace of recurrent layers is not known" },
 	{ "mkldnn_rnn_layer", 50, 250,
 	  "traced: what cuDNN keeps of recurrent layers is not known; 8 % more was measured" },

@@ -34,8 +34,19 @@ def _is_view(n: Node) -> bool:
     return any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
 
 
+def _is_comparison(n: Node) -> bool:
+    """One value a row, put into a constant (the gradient of a loss by classes): Inductor's scatter_upon_const_tensor."""
+    if n.target is not torch.ops.aten.scatter.value or _name(n.args[0]) not in ("full", "full_like"):
+        return False
+    whole, index = n.args[0].meta["val"].shape, n.args[2].meta["val"].shape
+    dim = n.args[1] % max(len(whole), 1)
+    return len(index) == len(whole) and all(a == (1 if i == dim else b) for i, (a, b) in enumerate(zip(index, whole)))
+
+
 def _is_pointwise(n: Node) -> bool:
-    return n.op == "call_function" and not _is_view(n) and (torch.Tag.pointwise in getattr(n.target, "tags", ()) or _name(n) in INDEXED)
+    if n.op != "call_function" or _is_view(n):
+        return False
+    return torch.Tag.pointwise in getattr(n.target, "tags", ()) or _name(n) in INDEXED or _is_comparison(n)
 
 
 def _readers(n: Node) -> Iterator[Node]:
@@ -57,18 +68,19 @@ def _read(n: Node) -> Iterator[Node]:
 def fused(graph: torch.fx.Graph) -> set[Node]:
     """Nodes whose results are in no memory: elementwise, and read by elementwise operations and reductions alone."""
     inlined: set[Node] = set()
-    reads: dict[Node, tuple[int, int]] = {}  # of a node that is inlined: what its kernel reads, and its operations
+    reads: dict[Node, tuple[set[Node], int]] = {}  # of a node that is inlined: what its kernel reads, each once, and its operations
     for n in graph.nodes:
         if not _is_pointwise(n):
             continue
         readers = list(_readers(n))
         sources = set(_read(n))
-        size = sum(reads.get(s, (1, 0))[0] for s in sources), 1 + sum(reads.get(s, (1, 0))[1] for s in sources)
+        read = set[Node]().union(*(reads[s][0] if s in reads else {s} for s in sources))
+        operations = 1 + sum(reads[s][1] for s in sources if s in reads)
         whole = all(_is_pointwise(u) or _name(u) in REDUCED for u in readers)
-        again = len(readers) > 1 and (size[0] > READS_MOST or size[1] > OPERATIONS_MOST)
+        again = len(readers) > 1 and (len(read) > READS_MOST or operations > OPERATIONS_MOST)
         if readers and whole and not again:
             inlined.add(n)
-            reads[n] = size
+            reads[n] = read, operations
     return inlined
 
 

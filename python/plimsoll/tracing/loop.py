@@ -304,6 +304,8 @@ def _settled(o: Options, config: Any) -> Options:
 def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options) -> Trace:
     """Trace a config.json of Hugging Face, of Transformers or of diffusers, in the loop of docs/plan.md."""
     values = _read(source)
+    if o.gpus > 1:
+        ranks.check(o.parallel, o.gpus)
     if "_class_name" in values:
         return trace_library(lambda at, dtype: of_diffusers(values, at.batch, at.seq, dtype), o, str(values["_class_name"]))
     import transformers
@@ -357,6 +359,9 @@ def trace_library(make: Callable[[Options, torch.dtype], Made], o: Options, name
     o = replace(o, precision=o.precision or ("bf16-autocast" if o.task == "train" else "bf16-pure"))
     if o.task == "generate" or o.attention:
         raise ValueError("of such a model --task generate and --attention are not traced")
+    if o.gpus > 1:
+        raise ValueError("such a model is traced on one GPU; on several with its script: plimsoll plan -- torchrun --nproc-per-node "
+                         f"{o.gpus} train.py")
     with recording(o, name) as (r, _):
         model, inputs, loss_of = make(o, torch.bfloat16 if o.precision in HALF else torch.float32)
         if o.checkpointing == "full":
@@ -525,16 +530,28 @@ def trace_function(module: str, function: str, o: Options) -> Trace:
                 raise ValueError(f"{module}:{function} says --{name} itself" + (
                     f", or takes it as a parameter: def {function}({name}=...)" if name in ("batch", "seq") else ""))
         sizes.update({name: size for name, size in (("batch", o.batch), ("seq", o.seq)) if name in takes and size})
-        return make(**sizes)
+        found = make(**sizes)
+        if o.gpus > 1 and not torch.distributed.is_initialized():
+            raise ValueError(f"{module}:{function} shares its model with no other GPU: --gpus is for one that does (DistributedDataParallel, "
+                             "fully_shard)")
+        return found
     trace = trace_step(made, o, f"{module}:{function}")
     trace.batch = o.batch if "batch" in sizes else 0
     trace.asked = [a for a in trace.asked if a.partition("=")[0] not in ({"batch", "seq", "checkpointing", "attention"} - sizes.keys())]
     return trace
 
 
-def _shadow(r: Recorder, t: torch.Tensor) -> torch.Tensor:
-    """As large as a real tensor, on the GPU that is told to be there."""
-    like: torch.Tensor = torch.empty(tuple(t.shape), dtype=t.dtype, device=GPU)
+def rows_of(batch: Any) -> int:
+    """Samples of a batch: what all of its tensors have first; 0: they differ."""
+    first = {t.shape[0] if t.dim() else 0 for t in tree_leaves(batch) if isinstance(t, torch.Tensor)}
+    return first.pop() if len(first) == 1 else 0
+
+
+def _shadow(t: torch.Tensor, o: Options, rows: int = 0) -> torch.Tensor:
+    """As large as a real tensor, or as its first `rows`, on the GPU that is told to be there."""
+    shape = (rows, *t.shape[1:]) if rows else tuple(t.shape)
+    dtype = torch.bfloat16 if o.precision in HALF and t.dtype is torch.float32 else t.dtype
+    like: torch.Tensor = torch.empty(shape, dtype=dtype, device=GPU)
     return torch.nn.Parameter(like, requires_grad=t.requires_grad) if isinstance(t, torch.nn.Parameter) else like
 
 
@@ -550,8 +567,11 @@ def _value(out: Any) -> torch.Tensor:
 
 
 def trace_module(module: torch.nn.Module, batch: Any, o: Options,
-                 step: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None) -> Trace:
-    """A module that is there, with a batch of its inputs (a tensor, a tuple, or a dict): neither is touched."""
+                 step: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None, rows: int = 0) -> Trace:
+    """
+    A module that is there, with a batch of its inputs (a tensor, a tuple, or a dict), or its first `rows`: neither is touched.
+    Its batch, sequence and attention it says itself.
+    """
     def call(model: torch.nn.Module, inputs: Any) -> torch.Tensor:
         if isinstance(inputs, Mapping):
             return _value(model(**inputs))
@@ -559,13 +579,20 @@ def trace_module(module: torch.nn.Module, batch: Any, o: Options,
 
     o = replace(o, precision=o.precision or "fp32")
     with recording(o, type(module).__name__) as (r, _):
-        memo: dict[int, Any] = {id(t): _shadow(r, t) for t in (*module.parameters(), *module.buffers())}
+        memo: dict[int, Any] = {id(t): _shadow(t, o) for t in (*module.parameters(), *module.buffers())}
         model = copy.deepcopy(module, memo)
+        r.trace.batch = rows or rows_of(batch) or 1
+        r.trace.asked = [a for a in o.asked() if a.partition("=")[0] not in ("batch", "seq", "attention")]
+        r.trace.asked += [f"batch={r.trace.batch}"] if rows_of(batch) else []
+        if o.checkpointing == "full":
+            _checkpointed(model)
+        if o.lora:
+            model = _adapted(model, o)
         _loaded(r, model)
 
         def one() -> torch.Tensor:
             dtype = AUTOCAST.get(o.precision)
-            inputs = tree_map(lambda t: _shadow(r, t) if isinstance(t, torch.Tensor) else t, batch)
+            inputs = tree_map(lambda t: _shadow(t, o, rows) if isinstance(t, torch.Tensor) else t, batch)
             r.mark((t for t in tree_leaves(inputs) if isinstance(t, torch.Tensor)), "input")
             with torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
                 return (step or call)(model, inputs)

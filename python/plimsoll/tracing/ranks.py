@@ -15,7 +15,7 @@ import torch
 
 from .engine import Recorder
 
-__all__ = ["job", "patches", "shard"]
+__all__ = ["check", "job", "patches", "shard"]
 
 GPU = torch.device("cuda", 0)
 
@@ -300,11 +300,16 @@ def _blocks(model: Any) -> list[torch.nn.Module]:
     return [m for m in model.modules() if type(m).__name__ in names]
 
 
-def shard(model: Any, how: str, mixed: torch.dtype | None) -> Any:
-    """The model as `--parallel` says: whole in DDP, or each block and the rest sharded."""
+def check(how: str, size: int) -> None:
+    """Before a model is made: a way of sharing that is not traced names the one that plans it."""
     if how not in ("ddp", "fsdp2", "fsdp2-zero2"):
         raise ValueError(f"--parallel {how} is not traced; known are ddp, fsdp2 and fsdp2-zero2 (fully_shard). From tables, without --trace: "
-                         f"plimsoll plan CONFIG --gpus {os.environ.get('WORLD_SIZE', '1')} --parallel {how}")
+                         f"plimsoll plan CONFIG --gpus {size} --parallel {how}")
+
+
+def shard(model: Any, how: str, mixed: torch.dtype | None) -> Any:
+    """The model as `--parallel` says: whole in DDP, or each block and the rest sharded."""
+    check(how, int(os.environ.get("WORLD_SIZE", "1")))
     torch.distributed.init_process_group()
     if how == "ddp":
         return torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])

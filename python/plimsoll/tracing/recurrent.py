@@ -84,10 +84,9 @@ def _kernel(name: str, plain: Any) -> Callable[..., Any]:
         projects = cx is not None and hx.shape[2] != cx.shape[2]
         if projects or x.dim() != 3 or x.dtype is torch.float64:
             return plain.decompose(x, states, weight, biases, layers, dropout, train, bidirectional, batch_first)
-        if torch.is_autocast_enabled("cpu"):  # AutocastRNN.cpp; the weights are made whole in that dtype
-            dtype = torch.get_autocast_dtype("cpu")
-            x = x.to(dtype) if x.dtype is torch.float32 else x
-            hx, cx = (t.to(dtype) if t is not None and t.dtype is torch.float32 else t for t in (hx, cx))
+        if torch.is_autocast_enabled("cpu"):  # AutocastRNN.cpp: float16 whatever autocast's dtype is; the weights are made whole in it
+            x = x.to(torch.float16)
+            hx, cx = (t.to(torch.float16) if t is not None else t for t in (hx, cx))
         return _Recurrent.apply((MODES[name], layers, batch_first, dropout if layers > 1 else 0.0, train, bidirectional), x, hx, cx, *weight)
     return run
 
