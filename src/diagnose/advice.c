@@ -190,6 +190,8 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F_ONE_BUFFER;
 	if (findings_own_heap(e))
 		facts |= F_HEAP;
+	if (facts & F_OUTSIDE || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		facts |= F_HELD;
 	if (c->set[MESSAGES_SET_DECODING].line)
 		facts |= F_DECODING;
 	if (gives_no_layers(c))
@@ -229,35 +231,34 @@ static uint64_t tasks_of(const struct messages_context *c)
 	return tasks;
 }
 
-static int applies(const struct advice_row *r, const struct messages_event *e,
-		   const struct findings_told *t, const struct messages_context *c)
+int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 {
+	const struct messages_context *c = x->context;
+	uint64_t spent = spent_of(c), tasks = tasks_of(c);
 	unsigned possible = 0;
-	uint64_t spent = spent_of(c);
 
-	for (size_t i = 0; i < t->ranked_count; i++)
-		possible |= 1u << t->ranked[i];
+	for (size_t i = 0; i < x->told->ranked_count; i++)
+		possible |= 1u << x->told->ranked[i];
 	if (r->unless & spent || (r->set && !(r->set & spent)))
 		return 0;
-	if (findings_own_heap(e) && !(r->facts & F_HEAP))
+	if (x->facts & F_HEAP && !(r->facts & F_HEAP))
 		return 0;
-	if (r->not_tasks & tasks_of(c) || (r->tasks && !(r->tasks & tasks_of(c))))
+	if (r->not_tasks & tasks || (r->tasks && !(r->tasks & tasks)))
 		return 0;
 	if (r->program && (!c->program || strcmp(r->program, c->program) != 0))
 		return 0;
-	return fits(r->kinds, e->wording->class) && fits(r->bounds, t->bound_by) &&
-	       fits(r->moments, e->traceback.moment) && fits(r->engines, c->engine) &&
+	return fits(r->kinds, x->event->wording->class) && fits(r->bounds, x->told->bound_by) &&
+	       fits(r->moments, x->event->traceback.moment) && fits(r->engines, c->engine) &&
 	       fits(r->doing, c->activity) && fits(r->backends, c->backend) &&
-	       (r->facts & facts_of(e, t, c)) == r->facts && !(r->without & facts_of(e, t, c)) &&
+	       (r->facts & x->facts) == r->facts && !(r->without & x->facts) &&
 	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
 }
 
 /* Has the program rows of its own for this?  Those of its kind of work are then told in others' spelling. */
-static int has_own(const struct messages_event *e, const struct findings_told *t,
-		   const struct messages_context *c)
+static int has_own(const struct advice_case *x)
 {
-	for (size_t i = 0; c->program && i < advice_row_count; i++)
-		if (advice_rows[i].program && applies(&advice_rows[i], e, t, c))
+	for (size_t i = 0; x->context->program && i < advice_row_count; i++)
+		if (advice_rows[i].program && advice_row_fits(&advice_rows[i], x))
 			return 1;
 	return 0;
 }
@@ -500,20 +501,24 @@ static void advise(const struct advice_row *r, const struct messages_event *e,
 static void advise_all(const struct messages_event *e, const struct findings_told *t,
 		       const struct messages_context *c, struct findings_advised *out)
 {
-	int programs_own = has_own(e, t, c);
+	const struct advice_case x = { e, t, c, facts_of(e, t, c) };
+	int programs_own = has_own(&x);
 
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
-		for (size_t i = 0; i < advice_row_count; i++)
-			if (!(programs_own && advice_rows[i].tasks && !advice_rows[i].program) &&
-			    applies(&advice_rows[i], e, t, c) &&
-			    (is_later(&advice_rows[i], t, c) ||
-			     (programs_own && is_of_anybody(&advice_rows[i]))) == later) {
-				if (tried(&advice_rows[i], c) == 2)
-					advise_rest(&advice_rows[i], out);
-				else
-					advise(&advice_rows[i], e, c, out);
-			}
+		for (size_t i = 0; i < advice_row_count; i++) {
+			const struct advice_row *r = &advice_rows[i];
+
+			if ((programs_own && !r->program &&
+			     (r->tasks || r->set & SET(SPLATTING))) ||
+			    !advice_row_fits(r, &x) ||
+			    (is_later(r, t, c) || (programs_own && is_of_anybody(r))) != later)
+				continue;
+			if (tried(r, c) == 2)
+				advise_rest(r, out);
+			else
+				advise(r, e, c, out);
+		}
 }
 
 void findings_advise(const struct messages_event *e, const struct findings_told *t,

@@ -81,6 +81,7 @@ enum {
 #define F_STORAGE ((uint64_t)1 << 41)    /* the driver's code, for tensors of PyTorch before 1.0 */
 #define F_HEAP ((uint64_t)1 << 42)    /* a heap with a limit of its own: no other row is for it */
 #define F_COPIED ((uint64_t)1 << 43)  /* a tensor that TensorFlow copied to the card */
+#define F_HELD ((uint64_t)1 << 45)    /* F_OUTSIDE, or by another process that is listed */
 #define F_UNGIVEN ((uint64_t)1 << 44) /* no layers were given to the GPU by the command */
 #define F_PINNING ((uint64_t)1 << 35) /* batches were being put into pinned memory */
 
@@ -104,5 +105,15 @@ struct advice_row {
 };
 extern const struct advice_row advice_rows[];
 extern const size_t advice_row_count;
+
+/* A failure, and what is known of it. */
+struct advice_case {
+	const struct messages_event *event;
+	const struct findings_told *told;
+	const struct messages_context *context;
+	uint64_t facts;
+};
+
+int advice_row_fits(const struct advice_row *r, const struct advice_case *x);
 
 #endif

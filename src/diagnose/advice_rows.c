@@ -49,11 +49,8 @@ const struct advice_row advice_rows[] = {
 		  "nor this program's; end what is left over",
 	  .first = "see who else holds the card (nvidia-smi), and end it",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(ROCM),
-	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
-	  .first = "see who holds the card (rocm-smi --showpids), and end it",
-	  .fix = "rocm-smi --showpids" },
-	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN), .backends = ON(ROCM), .facts = F_OUTSIDE,
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN),
+	  .backends = ON(ROCM), .facts = F_HELD,
 	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
 	  .first = "see who holds the card (rocm-smi --showpids), and end it",
 	  .fix = "rocm-smi --showpids" },
@@ -123,8 +120,11 @@ const struct advice_row advice_rows[] = {
 		  "grows as it runs; torch.mps.empty_cache() between runs",
 	  .first = "start the program anew, and hold fewer models at a time",
 	  .fix = "torch.mps.empty_cache()" },
-	{ HELPS, .kinds = GPU, .facts = F_ABSURD,
-	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS) | PICTURES,
+	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = IN(JAX) | IN(TENSORFLOW),
+	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
+		  "value that is not finite, or a shape that is not meant",
+	  .first = "find what computes the size: an overflow, or a shape that is not meant" },
+	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = TORCH | IN(ULTRALYTICS) | PICTURES,
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value "
 		  "that is not finite, or a CUDA extension built for another toolkit than "
@@ -250,10 +250,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "smaller passes: --max-num-seqs {sequences}, --max-num-batched-tokens {batched}",
 	  .first = "fewer sequences at a time (--max-num-seqs {sequences})",
 	  .fix = "--max-num-seqs {sequences} --max-num-batched-tokens {batched}", .example = 1 },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH), .engines = IN(VLLM),
-	  .moments = LOADED, .unless = SET(EAGER),
-	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
-	  .fix = "--enforce-eager" },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .tasks = DRAWN,
 	  .text = "the model's parts on the host while others work: --dit-cpu-offload, "
 		  "--text-encoder-cpu-offload, --vae-cpu-offload (or --dit-layerwise-offload, "
@@ -343,8 +339,8 @@ const struct advice_row advice_rows[] = {
 	  .unless = SET(KV_CACHE), .backends = CUDA_LIKE,
 	  .text = "an 8-bit KV cache holds twice the tokens: --kv-cache-dtype fp8",
 	  .fix = "--kv-cache-dtype fp8" },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
-	  .unless = SET(EAGER), .backends = CUDA_LIKE,
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = OWN_CARD | BY(NON_PYTORCH),
+	  .engines = IN(VLLM), .moments = LOADED, .unless = SET(EAGER),
 	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
 	  .fix = "--enforce-eager" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
@@ -361,7 +357,7 @@ const struct advice_row advice_rows[] = {
 	  .first = "a quantised model or more cards (--tp)",
 	  .fix = "--context-length {length} --max-running-requests {running}", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT),
-	  .engines = IN(UNKNOWN) | IN(TGI) | TORCH | IN(TENSORRT_LLM),
+	  .engines = IN(UNKNOWN) | IN(TGI) | TORCH,
 	  .text = "less to hold: a shorter context, fewer sequences at a time, an 8-bit KV cache, "
 		  "quantised weights, or more cards; or a larger share of the card for the server",
 	  .first = "a shorter context or fewer sequences at a time" },
@@ -445,6 +441,11 @@ const struct advice_row advice_rows[] = {
 		  "n_ctx={short})",
 	  .first = "fewer layers on the GPU (n_gpu_layers) or a shorter context (n_ctx)",
 	  .fix = "Llama(..., n_gpu_layers=20, n_ctx={short})", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP_PYTHON), .facts = F_NOT_FIRST,
+	  .text = "of several cards, another division (tensor_split=[...]), or the one that was "
+		  "full "
+		  "left out (CUDA_VISIBLE_DEVICES), if it is the small one",
+	  .fix = "Llama(..., tensor_split=[3, 1])", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOBOLDCPP),
 	  .text = "fewer layers on the GPU (--gpulayers 20), a shorter --contextsize, a quantised "
 		  "KV "
@@ -859,7 +860,15 @@ const struct advice_row advice_rows[] = {
 	  .text = "in the .cfg: more subdivisions (16, 32, 64), a smaller width and height, "
 		  "random=0",
 	  .first = "more subdivisions in the .cfg", .fix = "subdivisions=64" },
-	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST),
+	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST), .facts = F_FREE,
+	  .text = "look for what else the driver lacked: no smaller data helps, as so little was "
+		  "refused beside so much that was free; a limit of this process (ulimit -v, a "
+		  "container's, MIG), too many contexts on the card (nvidia-smi), a fork() behind "
+		  "the first use of the card; then start it anew",
+	  .first = "look for a limit other than the card (ulimit -v, the container's, other "
+		   "contexts: nvidia-smi), and start it anew",
+	  .fix = "ulimit -v unlimited" },
+	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST), .without = F_FREE,
 	  .text = "less on the card: a smaller max_bin and max_depth, subsample with "
 		  "sampling_method=gradient_based, QuantileDMatrix or external memory",
 	  .first = "QuantileDMatrix, a smaller max_bin or max_depth",
@@ -920,7 +929,12 @@ const struct advice_row advice_rows[] = {
 		  "what is not needed; reset(gpuDevice) gives all of it back",
 	  .first = "a smaller MiniBatchSize or smaller arrays, and clear what is not needed",
 	  .fix = "reset(gpuDevice)" },
-	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA),
+	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA), .set = SET(KV_CACHE),
+	  .text = "a shorter context (max_seq_len; of the examples -l), a smaller quantisation of "
+		  "the model, or more cards (gpu_split, -gs): the cache is quantised already",
+	  .first = "a shorter context (max_seq_len, -l), or a smaller quantisation of the model",
+	  .fix = "max_seq_len: 8192", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA), .unless = SET(KV_CACHE),
 	  .text = "a shorter context (max_seq_len) or a quantised cache (cache_mode Q4), a smaller "
 		  "quantisation of the model, or more cards (gpu_split)",
 	  .first = "a shorter context (max_seq_len), or a quantised cache",
@@ -1088,7 +1102,7 @@ const struct advice_row advice_rows[] = {
 		  "max_completion_length and max_prompt_length, a lower share for vLLM",
 	  .first = "fewer num_generations, or a shorter max_completion_length",
 	  .fix = "num_generations=4, max_completion_length=512", .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(BATCH) | SET(GRPO),
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH) | IN(TRL), .unless = SET(BATCH) | SET(GRPO),
 	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
 	  .first = "per_device_train_batch_size=1, with gradient accumulation",
 	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
@@ -1097,10 +1111,6 @@ const struct advice_row advice_rows[] = {
 	  .first = "a shorter max_seq_length", .fix = "max_seq_length={sequence}", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(QUANTISED),
 	  .text = "load_in_4bit=True", .fix = "load_in_4bit=True" },
-	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(BATCH) | SET(GRPO),
-	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
-	  .first = "per_device_train_batch_size=1, with gradient accumulation",
-	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(GRPO),
 	  .text = "a shorter max_length; for DPO precompute_ref_log_probs=True",
 	  .first = "a shorter max_length", .fix = "max_length=1024", .example = 1 },
@@ -1285,6 +1295,11 @@ const struct advice_row advice_rows[] = {
 		  "batch 1",
 	  .first = "smaller patches (roi_size), or a smaller batch" },
 	{ HELPS, RUNNING, .tasks = TASK(UPSCALING),
+	  .text = "a smaller picture, or one in tiles of some hundred pixels where the program "
+		  "can; "
+		  "half precision",
+	  .first = "a smaller picture, or one in tiles" },
+	{ HELPS, RUNNING, .program = "Real-ESRGAN",
 	  .text = "in tiles (--tile 400), or a smaller picture; half precision",
 	  .first = "in tiles (--tile 400), or a smaller picture", .fix = "--tile 400",
 	  .example = 1 },

@@ -338,6 +338,9 @@ static int tell_script(struct lines *l, const struct messages_trace *t)
 	const char *folder;
 	size_t n = 0;
 
+	/* only what was started is the program, and no part that was called */
+	if (!strcmp(outer->function, "forward") || !strcmp(outer->function, "__init__"))
+		return 0;
 	if (t->caller_count == MESSAGES_CALLERS || end - script < 4 || strcmp(end - 3, ".py") != 0)
 		return 0;
 	folder = folder_of(outer->file, script, &n);
@@ -741,7 +744,7 @@ static void tell_host(const struct messages_event *e, char *out, size_t size)
 	struct sizes z;
 
 	messages_size(z.at[0], o->tried);
-	if (findings_own_heap(e))
+	if (findings_own_heap(e) || strstr(says, "guardrail"))
 		snprintf(out, size, "%s", says);
 	else if (strstr(says, "Windows"))
 		snprintf(out, size,

@@ -168,6 +168,13 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 	t->room = less(e->limit, e->used);
 }
 
+#define PLENTY 64 /* times what was asked for: no gaps between a library's blocks explain that */
+
+static int is_plenty(const struct messages_oom *o)
+{
+	return o->free.low >= OUTSIDE_BYTES && o->free.low / PLENTY >= o->tried.high;
+}
+
 static void judge_device(const struct messages_event *e, struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
@@ -178,7 +185,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;
-	} else if (had && e->wording->family != MESSAGES_LIBRARY) {
+	} else if (had && (e->wording->family != MESSAGES_LIBRARY || is_plenty(o))) {
 		t->free_enough = 1;
 	} else {
 		judge_card(o, t);

@@ -71,7 +71,9 @@ static const struct {
 	{ "Namespace(", SCAN_ARGUMENTS },
 	{ "TrainingArguments(", SCAN_ARGUMENTS },
 	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
-	{ "Skipping tactic", SCAN_CAUGHT }, /* TensorRT */
+	{ "Skipping tactic", SCAN_CAUGHT },                /* TensorRT */
+	{ "is preempted by PreemptionMode", SCAN_CAUGHT }, /* vLLM */
+	{ "Failed to clone() tensor", SCAN_CAUGHT },       /* FSDP: a warning, at a state_dict */
 	{ "skipping batch", SCAN_CAUGHT },
 	{ "Failed (CUDA out of memory) on", SCAN_CAUGHT }, /* ESMFold */
 	{ "skipping this batch", SCAN_CAUGHT },

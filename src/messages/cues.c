@@ -361,6 +361,9 @@ const struct scan_cue scan_cues[] = {
 	{ "from llama_cpp", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
 	{ "llama_cpp.server", E(LLAMA_CPP_PYTHON), A(SERVING) },
 	{ "llama-cpp-python", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "ui-txt2img=", E(SDNEXT), A(GENERATING) }, /* its start, by parts */
+	{ "/internal/progress", E(A1111), A(GENERATING) },
+	{ "[Unload] Trying to free", E(FORGE), A(GENERATING) },
 	{ "LlamaCpp(", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY }, /* LangChain's */
 	{ "llms/llamacpp.py", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
 	{ "llamacpp_model.py", E(WEBUI), A(GENERATING) },

@@ -6,11 +6,12 @@
 
 /* Installed packages, the interpreter, and what has no file. */
 static const char *const not_the_users[] = {
-	"site-packages/", "dist-packages/", "/lib/python",
-	"<frozen",        "<string>",       "<__array_function__",
-	"/importlib/",    "/bin/", /* torchrun, deepspeed, accelerate */
-	"runpy.py",       "/torch/nn/",     "/torch/autograd/",
-	"/torch/optim/",  "/torch/utils/",  "/torch/distributed/",
+	"site-packages/",    "dist-packages/", "/lib/python",
+	"<frozen",           "<string>",       "<__array_function__",
+	"/importlib/",       "/bin/", /* torchrun, deepspeed, accelerate */
+	"/multiprocessing/", "threading.py",   "/concurrent/futures/",
+	"runpy.py",          "/torch/nn/",     "/torch/autograd/",
+	"/torch/optim/",     "/torch/utils/",  "/torch/distributed/",
 	"/torch/_",
 };
 
@@ -69,6 +70,10 @@ static const struct cue {
 	{ MESSAGES_LOADING, "/trainer.py", "=__init__", NULL }, /* puts the model onto the card */
 	{ MESSAGES_LOADING, NULL, "from_single_file", NULL },
 	{ MESSAGES_LOADING, NULL, "load_models_gpu", NULL }, /* ComfyUI */
+	{ MESSAGES_LOADING, "model_patcher.py", "=load", NULL },
+	{ MESSAGES_LOADING, NULL, "patch_weight_to_device", NULL },
+	{ MESSAGES_LOADING, "exllamav2/cache.py", "__init__", NULL },
+	{ MESSAGES_LOADING, "exllamav2/", "=load", NULL },
 	{ MESSAGES_LOADING, NULL, "_load_best_model", NULL },
 	{ MESSAGES_LOADING, NULL, "load_torch_file", NULL },
 	{ MESSAGES_LOADING, NULL, "load_pipeline", NULL },

@@ -261,6 +261,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1,
 	  "model requires more system memory ({tried}) than is available ({free})", NULL, NULL },
 	/* -- serving: vllm/worker, vllm/v1/core/kv_cache_utils.py, sglang, TGI -- */
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "is preempted by PreemptionMode", /* vLLM */
+	  "the KV cache had no room for all requests at once: vLLM put one off and went on, which "
+	  "costs speed",
+	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "No available memory for the cache blocks",
 	  "after the weights and one profiling pass, nothing of the server's share was left for "
 	  "the "
@@ -377,6 +381,17 @@ const struct messages_wording scan_wordings[] = {
 	  "Ran out of memory when regular VAE", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* CTranslate2, and what wraps the runtime's code */
 	  "CUDA failed with error out of memory", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* TensorRT 7 */
+	  "Requested amount of memory ({tried}) could not be allocated", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "OutOfMemory Error in allocate", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* wgpu's validation, in Device::create_buffer */
+	  "Not enough memory left$", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, /* LM Studio's guardrail */
+	  "requires approximately {tried} of memory, and continuing to load it",
+	  "LM Studio's guardrail stopped the load: by its estimate the machine would have run out",
+	  "a shorter Context Length in the model's load settings, which the estimate counts whole, "
+	  "or "
+	  "a smaller quantisation; the guardrail itself is in the settings (Hardware)" },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* TensorRT 8 and 10 */
 	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
