@@ -35,6 +35,8 @@ from plimsoll.errors import ArgumentError, FormatError, PlimsollError, Unsupport
 numpy = __import__("numpy") if importlib.util.find_spec("numpy") else None
 logging.getLogger("plimsoll").setLevel(logging.CRITICAL)
 SCALE = 2
+END_S = 1800  # of a process that is not to hang: on a busy machine a start takes a minute
+HELD_AT = 10_000  # bytes of a log
 
 
 def has(name):
@@ -60,9 +62,9 @@ def same(a, b):
 class Rows:
     """Pictures and numbers of theirs."""
 
-    def __init__(self, n, log=None, shape=(3, 5, 4)):
+    def __init__(self, n, log=None, shape=(3, 5, 4), held=False):
         self.n, self.shape = n, shape
-        self._log = log
+        self._log, self._held = log, held
 
     def __len__(self):
         return self.n
@@ -73,6 +75,8 @@ class Rows:
         if self._log:
             with open(self._log, "a") as f:
                 f.write(f"{i}\n")
+        while self._held and os.path.getsize(self._log) >= HELD_AT and not os.path.exists(self._log + ".go"):
+            time.sleep(0.02)
         return torch.randint(0, 256, self.shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(i)), i
 
 
@@ -221,15 +225,15 @@ FILLS = """
     sys.path.insert(0, {tests!r})
     from test_real_data import Rows, plain
     from plimsoll.data import SampleCache
-    cache = SampleCache(Rows({n}, log={log!r}), {path!r}, plain, fingerprint="x", workers={workers})
+    cache = SampleCache(Rows({n}, log={log!r}, held={held}), {path!r}, plain, fingerprint="x", workers={workers})
     assert len(cache) == {n}
 """
 
 
 class Filling(Folder):
-    def start(self, n, workers=0):
+    def start(self, n, workers=0, held=False):
         program = textwrap.dedent(FILLS.format(tests=os.path.dirname(os.path.abspath(__file__)), n=n, path=self.path(), log=self.path("log"),
-                                               workers=workers))
+                                               workers=workers, held=held))
         return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
 
     def expect(self, n):
@@ -250,7 +254,7 @@ class Filling(Folder):
     def test_several_jobs_at_once(self):
         jobs = [self.start(1500) for _ in range(3)]
         for job in jobs:
-            self.assertEqual((job.communicate(timeout=250)[1], job.returncode), ("", 0))
+            self.assertEqual((job.communicate(timeout=END_S)[1], job.returncode), ("", 0))
         made = collections.Counter(self.lines())
         self.assertEqual(set(made), set(range(1500)))
         again = sum(made.values()) - 1500  # each looks at 32 twice before, and at 32 afterwards
@@ -259,20 +263,22 @@ class Filling(Folder):
         self.assertEqual(self.left(), ["a.samples", "log"])
 
     def test_killed(self):
+        """It is held in the middle until it is killed: no machine is too slow to see it there."""
         for workers in (0, 2):
-            n, made = 6000, 0
-            job = self.start(n, workers)
-            while made < 1500:
+            n = 6000
+            job = self.start(n, workers, held=True)
+            while len(self.lines()) < 1500:
                 self.assertIsNone(job.poll())
-                time.sleep(0.01)
-                made = len(self.lines())
+                time.sleep(0.05)
             os.kill(job.pid, signal.SIGKILL)
-            job.communicate(timeout=250)
+            with open(self.path("log.go"), "w"):  # its workers see that it is gone
+                pass
+            job.communicate(timeout=END_S)
             self.assertEqual([name for name in self.left() if name.startswith("a.")], ["a.samples.filling"])
             with open(self.path("log"), "a") as f:
                 f.write("-1\n")
             job = self.start(n)
-            self.assertEqual((job.communicate(timeout=250)[1], job.returncode), ("", 0))
+            self.assertEqual((job.communicate(timeout=END_S)[1], job.returncode), ("", 0))
             lines = self.lines()
             later = lines[lines.index(-1) + 1:]
             self.assertLess(len(later), n - 500)  # what was there is there

@@ -350,7 +350,7 @@ class Ranks(unittest.TestCase):
             jobs = [subprocess.Popen([sys.executable, "-c", program, str(rank), os.path.join(folder, "meet")], stderr=subprocess.PIPE, text=True)
                     for rank in range(2)]
             for job in jobs:
-                said = job.communicate(timeout=240)[1]
+                said = job.communicate(timeout=1800)[1]
                 self.assertEqual(job.returncode, 0, said)
 
 
