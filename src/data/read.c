@@ -114,13 +114,40 @@ enum plim_status plim_samples_shape(const struct plim_samples *s, uint64_t sampl
 	return st;
 }
 
+/* Fields that are not wanted are read all the same, for the checksum: into *aside, if there are any. */
+static enum plim_status all_places(const struct plim_samples *s, uint64_t sample,
+				   void *const *where, void **all, void **aside,
+				   struct plim_err *err)
+{
+	const struct data_entry *e = data_entry_of(s, sample);
+	uint64_t skip[DATA_FIELDS], bytes[DATA_FIELDS];
+
+	*aside = NULL;
+	(void)data_record(&s->layout, e->sizes, skip, bytes);
+	for (size_t f = 0; f < s->layout.front.field_count; f++) {
+		all[f] = where[f];
+		if (where[f] || !bytes[f])
+			continue;
+		if (!*aside)
+			*aside = malloc((size_t)e->bytes);
+		if (!*aside)
+			return err_set(err, PLIM_E_NOMEM, "out of memory");
+		all[f] = (uint8_t *)*aside + skip[f];
+	}
+	return PLIM_OK;
+}
+
 enum plim_status plim_samples_read(struct plim_samples *s, uint64_t sample, void *const *where,
 				   struct plim_err *err)
 {
+	void *all[DATA_FIELDS], *aside = NULL;
 	enum plim_status st = in_range(s, sample, err);
 
 	if (!st)
-		st = data_sample(s, sample, where, err);
+		st = all_places(s, sample, where, all, &aside, err);
+	if (!st)
+		st = data_sample(s, sample, all, err);
+	free(aside);
 	if (st && st != PLIM_E_ARG)
 		err_prefix(err, s->path);
 	return st;

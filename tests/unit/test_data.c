@@ -243,6 +243,36 @@ static void test_round(void **state)
 	}
 }
 
+/* Some fields of a sample alone; its checksum is compared all the same. */
+static void test_not_that_one(void **state)
+{
+	const struct plim_samples_schema of = schema(ragged, 50, "");
+	const char *path = in_top("some");
+	uint8_t whole[3][400], some[3][400];
+	struct plim_samples *s;
+	size_t puts = 0;
+
+	(void)state;
+	assert_int_equal(fill(path, &of, &puts, NULL), PLIM_OK);
+	s = open_it(path);
+	for (uint64_t i = 0; i < 50; i++) {
+		assert_int_equal(read_one(s, i, whole), PLIM_OK);
+		for (unsigned wanted = 0; wanted < 8; wanted++) {
+			void *where[3];
+
+			memset(some, 0xee, sizeof(some));
+			for (unsigned f = 0; f < 3; f++)
+				where[f] = wanted >> f & 1 ? some[f] : NULL;
+			assert_int_equal(plim_samples_read(s, i, where, NULL), PLIM_OK);
+			for (unsigned f = 0; f < 3; f++)
+				if (where[f])
+					assert_memory_equal(some[f], whole[f], sizeof(whole[f]));
+		}
+	}
+	plim_samples_close(s);
+	unlink(path);
+}
+
 struct filler {
 	pthread_t thread;
 	const char *path;
@@ -1031,6 +1061,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round),
+		cmocka_unit_test(test_not_that_one),
 		cmocka_unit_test(test_together),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_full_disk),
