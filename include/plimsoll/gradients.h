@@ -107,7 +107,8 @@ PLIM_API enum plim_status plim_gradients_collect(struct plim_gradients *g,
 
 /*
  * Multiply what was checked last, on the same stream, by max_norm / (norm + 1e-6) if that is below 1; else, or if the norm
- * is not finite, nothing is written.  The norm is that of call->summary, which others may have changed since.
+ * is not finite, nothing is written.  The norm is that of call->summary, which others may have changed since.  PLIM_E_ARG:
+ * host memory without a call->summary.
  */
 PLIM_API enum plim_status plim_gradients_clip(struct plim_gradients *g, double max_norm,
 					      const struct plim_gradients_call *call,
