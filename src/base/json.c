@@ -453,6 +453,28 @@ enum plim_status json_skip(struct json *j, const struct json_token *t, struct pl
 	return st;
 }
 
+enum plim_status json_members(struct json *j, const struct json_token *t, json_member_fn *member,
+			      void *ctx, struct plim_err *err)
+{
+	struct json_token next;
+	char key[JSON_MEMBER];
+	enum plim_status st;
+
+	if (t->kind != JSON_OBJECT)
+		return err_at(err, t->offset, "an object is expected");
+	st = json_next(j, &next, err);
+	while (!st && next.kind == JSON_KEY) {
+		size_t n = next.n < sizeof(key) ? next.n : sizeof(key) - 1;
+
+		memcpy(key, next.string, n);
+		key[n] = '\0';
+		st = member(ctx, j, key, err);
+		if (!st)
+			st = json_next(j, &next, err);
+	}
+	return st;
+}
+
 bool json_get_u64(const struct json_token *t, uint64_t *out)
 {
 	*out = t->magnitude;

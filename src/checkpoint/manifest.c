@@ -210,40 +210,48 @@ static bool get_hex(const char *text, uint64_t *v)
 	return true;
 }
 
-/* The members of one file's object. */
-static enum plim_status read_row(struct ckpt *c, int dir, struct json *j, struct plim_err *err)
+struct row {
+	struct ckpt *ckpt;
+	struct ckpt_seal seal;
+	uint32_t name;
+	bool bytes, sum;
+};
+
+static enum plim_status row_member(void *ctx, struct json *j, const char *key, struct plim_err *err)
 {
-	struct ckpt_seal seal = { .file = CKPT_NONE };
-	uint32_t name = CKPT_NONE;
-	bool bytes = false, sum = false;
+	struct row *row = ctx;
 	struct json_token t;
 	enum plim_status st = json_next(j, &t, err);
 
-	while (!st && t.kind != JSON_OBJECT_END) {
-		char key[8];
+	if (st)
+		return st;
+	if (!strcmp(key, "name") && t.kind == JSON_STRING)
+		row->name = ckpt_model_string(row->ckpt, t.string, t.n, &st, err);
+	else if (!strcmp(key, "bytes") && t.kind == JSON_INTEGER)
+		row->bytes = json_get_u64(&t, &row->seal.bytes);
+	else if (!strcmp(key, "xxh3") && t.kind == JSON_STRING)
+		row->sum = get_hex(t.string, &row->seal.xxh3);
+	else
+		st = json_skip(j, &t, err);
+	return st;
+}
 
-		snprintf(key, sizeof(key), "%s", t.string);
-		st = json_next(j, &t, err);
-		if (!st && !strcmp(key, "name") && t.kind == JSON_STRING)
-			name = ckpt_model_string(c, t.string, t.n, &st, err);
-		else if (!st && !strcmp(key, "bytes") && t.kind == JSON_INTEGER)
-			bytes = json_get_u64(&t, &seal.bytes);
-		else if (!st && !strcmp(key, "xxh3") && t.kind == JSON_STRING)
-			sum = get_hex(t.string, &seal.xxh3);
-		else if (!st)
-			st = json_skip(j, &t, err);
-		if (!st)
-			st = json_next(j, &t, err);
-	}
-	if (!st && (name == CKPT_NONE || !bytes || !sum))
-		return err_at(err, t.offset, "a file without name, bytes or xxh3");
+/* One file's object, which begins with `first`. */
+static enum plim_status read_row(struct ckpt *c, int dir, struct json *j,
+				 const struct json_token *first, struct plim_err *err)
+{
+	struct row row = { .ckpt = c, .seal.file = CKPT_NONE, .name = CKPT_NONE };
+	enum plim_status st = json_members(j, first, row_member, &row, err);
+
+	if (!st && (row.name == CKPT_NONE || !row.bytes || !row.sum))
+		return err_at(err, first->offset, "a file without name, bytes or xxh3");
 	if (st)
 		return st;
 	if (dir == AT_FDCWD)
-		seal.file = 0; /* it stands beside this one, whatever that was named then */
+		row.seal.file = 0; /* it stands beside this one, whatever that was named then */
 	else
-		st = find_file(c, dir, ckpt_text(c, name), &seal.file, err);
-	return st || seal.file == CKPT_NONE ? st : vec_push(c->mem, &c->seals, seal, err);
+		st = find_file(c, dir, ckpt_text(c, row.name), &row.seal.file, err);
+	return st || row.seal.file == CKPT_NONE ? st : vec_push(c->mem, &c->seals, row.seal, err);
 }
 
 static enum plim_status manifest_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
@@ -262,7 +270,7 @@ static enum plim_status manifest_key(struct ckpt *c, struct json *j, const char 
 			break;
 		if (t.kind != JSON_OBJECT || n++ == FILES || (*dir == AT_FDCWD && n > VERSIONS))
 			return err_at(err, t.offset, "files must be a list of objects, one a file");
-		st = read_row(c, *dir, j, err);
+		st = read_row(c, *dir, j, &t, err);
 	}
 	return st;
 }

@@ -6,29 +6,25 @@
 
 #define JSON_FILE_BYTES ((uint64_t)256 << 20)
 
-static enum plim_status each_key(struct ckpt *c, struct json *j, ckpt_text_key_fn *key, void *ctx,
-				 struct plim_err *err)
-{
-	struct json_token t;
-	char name[200];
-	enum plim_status st = json_next(j, &t, err);
+struct keys {
+	struct ckpt *ckpt;
+	ckpt_text_key_fn *key;
+	void *ctx;
+};
 
-	if (!st && t.kind != JSON_OBJECT)
-		return err_at(err, t.offset, "an object is expected");
-	while (!st) {
-		st = json_next(j, &t, err);
-		if (st || t.kind == JSON_OBJECT_END)
-			break;
-		snprintf(name, sizeof(name), "%s", t.string);
-		st = key(c, j, name, ctx, err);
-	}
-	return st;
+static enum plim_status tell_key(void *ctx, struct json *j, const char *key, struct plim_err *err)
+{
+	const struct keys *to = ctx;
+
+	return to->key(to->ckpt, j, key, to->ctx, err);
 }
 
 enum plim_status ckpt_text_read(struct ckpt *c, int dir, const char *name, ckpt_text_key_fn *key,
 				void *ctx, struct plim_err *err)
 {
+	struct keys keys = { c, key, ctx };
 	struct plim_err why = { 0 };
+	struct json_token first;
 	struct source *src;
 	struct json j;
 	uint8_t *bytes = NULL;
@@ -46,7 +42,9 @@ enum plim_status ckpt_text_read(struct ckpt *c, int dir, const char *name, ckpt_
 	if (!st) {
 		st = json_init(&j, c->mem, src, JSON_ONE, &why);
 		if (!st) {
-			st = each_key(c, &j, key, ctx, &why);
+			st = json_next(&j, &first, &why);
+			if (!st)
+				st = json_members(&j, &first, tell_key, &keys, &why);
 			json_release(&j);
 		}
 		source_close(src);

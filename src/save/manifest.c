@@ -27,9 +27,14 @@ static bool is_plain(const char *name)
 	return !strcmp(name, SAVE_METADATA) || (*name && *name != '.' && !strchr(name, '/'));
 }
 
-static enum plim_status row_member(struct json *j, const char *key, struct manifest_row *row,
-				   unsigned *seen, struct plim_err *err)
+struct row {
+	struct manifest_row is;
+	unsigned seen;
+};
+
+static enum plim_status row_member(void *ctx, struct json *j, const char *key, struct plim_err *err)
 {
+	struct row *row = ctx;
 	struct json_token t;
 	enum plim_status st = json_next(j, &t, err);
 
@@ -37,14 +42,14 @@ static enum plim_status row_member(struct json *j, const char *key, struct manif
 		return st;
 	if (!strcmp(key, "name") && t.kind == JSON_STRING && t.n < SAVE_NAME &&
 	    strlen(t.string) == t.n && is_plain(t.string)) {
-		memcpy(row->name, t.string, t.n + 1);
-		*seen |= 1;
-	} else if (!strcmp(key, "bytes") && json_get_u64(&t, &row->bytes)) {
-		*seen |= 2;
+		memcpy(row->is.name, t.string, t.n + 1);
+		row->seen |= 1;
+	} else if (!strcmp(key, "bytes") && json_get_u64(&t, &row->is.bytes)) {
+		row->seen |= 2;
 	} else if (!strcmp(key, "xxh3") && t.kind == JSON_STRING && t.n == 16 &&
 		   strspn(t.string, "0123456789abcdef") == 16) {
-		row->xxh3 = strtoull(t.string, NULL, 16);
-		*seen |= 4;
+		row->is.xxh3 = strtoull(t.string, NULL, 16);
+		row->seen |= 4;
 	} else {
 		st = json_skip(j, &t, err);
 	}
@@ -58,33 +63,31 @@ static enum plim_status read_rows(struct mem *m, struct json *j, struct manifest
 	enum plim_status st = json_next(j, &t, err);
 
 	while (!st && t.kind == JSON_OBJECT) {
-		struct manifest_row row = { 0 };
-		unsigned seen = 0;
-		char key[16];
+		struct row row = { 0 };
 
-		st = json_next(j, &t, err);
-		while (!st && t.kind == JSON_KEY) {
-			snprintf(key, sizeof(key), "%s", t.string);
-			st = row_member(j, key, &row, &seen, err);
-			if (!st)
-				st = json_next(j, &t, err);
-		}
-		if (!st && seen != 7)
+		st = json_members(j, &t, row_member, &row, err);
+		if (!st && row.seen != 7)
 			st = err_at(err, t.offset, "a file without name, bytes or xxh3");
 		if (!st && x->rows.n == MANIFEST_ROWS)
 			st = err_at(err, t.offset, "more than %d files", MANIFEST_ROWS);
 		if (!st)
-			st = vec_push(m, &x->rows, row, err);
+			st = vec_push(m, &x->rows, row.is, err);
 		if (!st)
 			st = json_next(j, &t, err);
 	}
 	return st || t.kind == JSON_ARRAY_END ? st : err_at(err, t.offset, "a file is an object");
 }
 
-/* What begins with t, of the outermost object. */
-static enum plim_status read_member(struct mem *m, struct json *j, const char *key,
-				    struct manifest *x, struct plim_err *err)
+struct reading {
+	struct mem *mem;
+	struct manifest *to;
+};
+
+static enum plim_status read_member(void *ctx, struct json *j, const char *key,
+				    struct plim_err *err)
 {
+	const struct reading *r = ctx;
+	struct manifest *x = r->to;
 	const struct {
 		const char *key;
 		uint64_t *to;
@@ -95,7 +98,7 @@ static enum plim_status read_member(struct mem *m, struct json *j, const char *k
 	if (st)
 		return st;
 	if (!strcmp(key, "files") && t.kind == JSON_ARRAY && !x->rows.n)
-		return read_rows(m, j, x, err);
+		return read_rows(r->mem, j, x, err);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (!strcmp(key, numbers[i].key) && json_get_u64(&t, numbers[i].to))
 			return PLIM_OK;
@@ -109,19 +112,12 @@ static enum plim_status read_member(struct mem *m, struct json *j, const char *k
 static enum plim_status read_object(struct mem *m, struct json *j, struct manifest *x,
 				    struct plim_err *err)
 {
+	struct reading r = { m, x };
 	struct json_token t;
-	char key[16];
 	enum plim_status st = json_next(j, &t, err);
 
-	if (!st && t.kind != JSON_OBJECT)
-		return err_at(err, t.offset, "an object is expected");
-	while (!st) {
-		st = json_next(j, &t, err);
-		if (st || t.kind == JSON_OBJECT_END)
-			break;
-		snprintf(key, sizeof(key), "%s", t.string);
-		st = read_member(m, j, key, x, err);
-	}
+	if (!st)
+		st = json_members(j, &t, read_member, &r, err);
 	if (!st)
 		st = json_next(j, &t, err);
 	return st;

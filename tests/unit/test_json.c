@@ -157,6 +157,54 @@ static void test_skip(void **state)
 	source_close(s);
 }
 
+static enum plim_status note_member(void *ctx, struct json *j, const char *key,
+				    struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	text_printf(ctx, "%zu:%.3s=%d ", strlen(key), key, (int)t.kind);
+	return st ? st : json_skip(j, &t, err);
+}
+
+static void test_members(void **state)
+{
+	static const char key[] = "{\"a\":{\"x\":[1]},\"bcd\":3,\"\":[[1],2],\"";
+	char in[600];
+	struct plim_err err = { 0 };
+	struct source *s;
+	struct text t;
+	struct json j;
+	struct json_token k;
+
+	(void)state;
+	memset(in, 'y', sizeof(in));
+	memcpy(in, key, sizeof(key) - 1);
+	memcpy(in + sizeof(in) - 9, "\":null,1}", 10 - 1);
+	text_init(&t, &mem, NULL);
+	assert_int_equal(
+		source_open_memory(&mem, "x", in, sizeof(in), SOURCE_MEMORY_PLAIN, NULL, &s, NULL),
+		PLIM_OK);
+	json_init(&j, &mem, s, JSON_ONE, NULL);
+	json_next(&j, &k, NULL);
+	assert_int_equal(json_members(&j, &k, note_member, &t, &err), PLIM_E_FORMAT);
+	assert_int_equal(err.offset, sizeof(in) - 2); /* a key is expected */
+	assert_string_equal(text_get(&t), "1:a=1 3:bcd=7 0:=3 199:yyy=11 ");
+	json_release(&j);
+	source_close(s);
+	text_release(&t);
+
+	assert_int_equal(
+		source_open_memory(&mem, "x", " [1]", 4, SOURCE_MEMORY_PLAIN, NULL, &s, NULL),
+		PLIM_OK);
+	json_init(&j, &mem, s, JSON_ONE, NULL);
+	json_next(&j, &k, NULL);
+	assert_int_equal(json_members(&j, &k, note_member, NULL, &err), PLIM_E_FORMAT);
+	assert_int_equal(err.offset, 1);
+	json_release(&j);
+	source_close(s);
+}
+
 static void test_write(void **state)
 {
 	static const char pretty[] = "{\n"
@@ -263,9 +311,10 @@ static void test_sink(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),          cmocka_unit_test(test_refuse),
-		cmocka_unit_test(test_skip),          cmocka_unit_test(test_write),
-		cmocka_unit_test(test_write_scalars), cmocka_unit_test(test_sink),
+		cmocka_unit_test(test_read),  cmocka_unit_test(test_refuse),
+		cmocka_unit_test(test_skip),  cmocka_unit_test(test_members),
+		cmocka_unit_test(test_write), cmocka_unit_test(test_write_scalars),
+		cmocka_unit_test(test_sink),
 	};
 
 	mem_init(&mem, 0);
