@@ -196,8 +196,8 @@ static void ask_to_end(struct watch_screen *s, const struct plim_watch *w)
 		return;
 	s->asks = w->jobs[i].pid;
 	(void)snprintf(s->message, sizeof(s->message),
-		       "send SIGTERM to process %llu?  y: yes, any other key: no",
-		       (unsigned long long)s->asks);
+		       "send SIGTERM to %llu?  y: yes, any other key: no  (%.40s)",
+		       (unsigned long long)s->asks, w->jobs[i].name);
 }
 
 static void answer(struct watch_screen *s, const struct plim_watch *w, int key)

@@ -463,13 +463,109 @@ static void kept_files(void **state)
 	proc_files_release(&f);
 }
 
+/* ---- the screen ---- */
+
+#define JOBS 8
+
+/* Eight jobs with long names that fill their cards. */
+static void write_leaks(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	for (unsigned t = 0; t < 400; t++)
+		for (unsigned i = 0; i < JOBS; i++) {
+			uint64_t used =
+				((uint64_t)60 << 30) + ((uint64_t)t * (24 + i) / 20 * 20 << 20);
+
+			assert_true(fprintf(f,
+					    "{\"job\": \"train_with_a_long_name_%u.py\", \"pid\": "
+					    "%u, \"t\": %u, "
+					    "\"total\": 85899345920, \"used\": %llu, \"util\": 97, "
+					    "\"power_mw\": 459000, \"procs\": [[%u, %llu]], "
+					    "\"gpm\": {\"graphics\": 97, \"sm_util\": 88, "
+					    "\"sm_occ\": 50, "
+					    "\"tensor\": 30, \"pcie_rx\": 5, \"pcie_tx\": 5}, "
+					    "\"threads\": [[%u, \"python\", \"R\", %u, %u]], "
+					    "\"tree\": [{\"pid\": %u, \"comm\": \"python\", "
+					    "\"state\": \"R\", "
+					    "\"utime\": %u, \"stime\": %u, \"rss\": 10000, "
+					    "\"wchan\": \"0\"}]}\n",
+					    i, 4000000 + i, 1000 + t, (unsigned long long)used,
+					    4000000 + i, (unsigned long long)used, 4000000 + i,
+					    90 * t, t, 4000000 + i, 90 * t, t) > 0);
+		}
+	assert_int_equal(fclose(f), 0);
+}
+
+struct drawn {
+	char text[65536];
+	size_t n;
+};
+
+static int take_text(void *ctx, const char *bytes, size_t n)
+{
+	struct drawn *d = ctx;
+
+	if (n >= sizeof(d->text) - d->n)
+		return -1;
+	memcpy(d->text + d->n, bytes, n);
+	d->n += n;
+	d->text[d->n] = 0;
+	return 0;
+}
+
+static unsigned lines_with(const char *text, const char *words)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, words)); text += strcspn(text, "\n"))
+		n++;
+	return n;
+}
+
+/* Whatever the size, each job's row tells its state and when its memory is full, and no line is too long. */
+static void sizes_of_the_screen(void **state)
+{
+	static const struct {
+		unsigned width, height, rows;
+	} sizes[] = { { 60, 20, 6 }, { 80, 24, 8 }, { 100, 30, 8 }, { 132, 43, 8 } };
+	struct plim_watch_options options;
+	char path[] = "/tmp/plimsoll-test-XXXXXX";
+	struct plim_watch *w;
+	struct plim_err err;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	(void)close(fd);
+	write_leaks(path);
+	plim_watch_options_init(&options);
+	assert_int_equal(plim_watch_replay(path, &options, &w, &err), PLIM_OK);
+	(void)unlink(path);
+	assert_int_equal(w->job_count, JOBS);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct plim_watch_view v = { .width = sizes[i].width,
+					     .height = sizes[i].height,
+					     .pid = PLIM_UNKNOWN };
+		struct drawn d = { .n = 0 };
+
+		assert_int_equal(plim_watch_screen(w, &v, take_text, &d, &err), PLIM_OK);
+		assert_int_equal(lines_with(d.text, "  COMPUTE-BOUND full in "), sizes[i].rows);
+		assert_int_equal(lines_with(d.text, "FILLS UP: "), 1);
+		for (const char *at = d.text; *at; at += strcspn(at, "\n"), at += *at == '\n')
+			assert_true(strcspn(at, "\n") <= sizes[i].width);
+	}
+	plim_watch_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(healthy_runs), cmocka_unit_test(leaks),
 		cmocka_unit_test(deaths),       cmocka_unit_test(deaths_in_a_spike),
 		cmocka_unit_test(gap),          cmocka_unit_test(long_runs),
-		cmocka_unit_test(kept_files),
+		cmocka_unit_test(kept_files),   cmocka_unit_test(sizes_of_the_screen),
 	};
 
 	return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

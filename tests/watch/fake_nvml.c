@@ -61,13 +61,15 @@ static void hang(const char *key)
 		nanosleep(&moment, NULL);
 }
 
-#define CODE(name)                                         \
-	do {                                               \
-		int code_ = (int)number("code_" #name, 0); \
-		hang(#name);                               \
-		if (code_)                                 \
-			return code_;                      \
+/* What the call answers; of card `d`, else of all. */
+#define CODE_OF(d, name)                                       \
+	do {                                                   \
+		int code_ = (int)of_card(d, "code_" #name, 0); \
+		hang(#name);                                   \
+		if (code_)                                     \
+			return code_;                          \
 	} while (0)
+#define CODE(name) CODE_OF(NULL, name)
 
 int nvmlInit_v2(void)
 {
@@ -106,8 +108,7 @@ int nvmlDeviceGetMemoryInfo_v2(void *d, uint64_t *out)
 	uint64_t total = (uint64_t)number("total", 85520809984.0),
 		 used = (uint64_t)number("used", 61e9);
 
-	(void)d;
-	CODE(memory);
+	CODE_OF(d, memory);
 	if ((uint32_t)out[0] != (40u | 2u << 24))
 		return 25;
 	out[1] = total;

@@ -442,6 +442,24 @@ def screens(program, fake, size):
         expect(job.process.poll() is None, "a job was ended by an answer that was no")
 
 
+def eight_cards(program, fake, size):
+    """Each card with what it does and holds, in a third of the screen; one that is lost, too."""
+    with python(BUSY) as job:
+        screen = Screen(program, fake, f"pid={job.pid} cards=8 use@5=7 code_memory@6=15", size=size)
+        screen.wait(f"{job.pid} ")
+        shown = screen.wait("bus")
+        lines = [line for line in shown.split("\n") if re.search(r"57/80|56\.8 of|bus$|bus  ", line)]
+        expect(1 <= len(lines) <= size[0] / 3, size, "lines of cards", shown)
+        text = "\n".join(lines)
+        for card in range(8):
+            said = re.search(rf"(^|  +)(GPU )?{card}  +(busy )?( *\d+ %  ?SM|has fallen|fell)", text, re.M)
+            expect(said, size, "card", card, "in", shown)
+        expect(text.count("57/80") + text.count("56.8 of 79.6") == 7, size, "what they hold", shown)
+        expect("NVIDIA H100" in shown.split("\n")[0], size, "their name", shown)
+        screen.press("q")
+        expect(screen.end() == 0, size, "its end")
+
+
 def ended_by_key(program, fake, _):
     with python(BUSY) as job:
         screen = Screen(program, fake, f"pid={job.pid}", job.pid)
@@ -640,7 +658,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
         tests = ([(f, scratch) for f in (hanging, hanging_start, errors, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
-                                         ranks, quotas, here, trees)] + [(screens, size) for size in sizes] + [(asked, case) for case in ASKED])
+                                         ranks, quotas, here, trees)] + [(screens, size) for size in sizes] +
+                 [(eight_cards, size) for size in ((24, 80), (20, 60), (30, 100), (43, 132))] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))
     finish("watch, live", least=10)
 

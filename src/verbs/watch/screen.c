@@ -78,10 +78,24 @@ static void put_percent(struct text *t, const char *what, double v)
 
 /* ---- parts ---- */
 
-static void put_head(struct text *t, const struct plim_watch *w)
+/* The name of all cards; NULL: they differ. */
+static const char *name_of_all(const struct plim_watch *w)
 {
+	for (size_t i = 1; i < w->card_count; i++)
+		if (strcmp(w->cards[0].name, w->cards[i].name) != 0)
+			return NULL;
+	return w->card_count ? w->cards[0].name : NULL;
+}
+
+static void put_head(struct text *t, const struct plim_watch *w, enum plim_watch_order order)
+{
+	static const char *const orders[] = { [PLIM_WATCH_BY_PID] = "",
+					      [PLIM_WATCH_BY_MEMORY] = " by memory",
+					      [PLIM_WATCH_BY_USE] = " by use",
+					      [PLIM_WATCH_BY_STATE] = " by state" };
 	const struct plim_watch_hidden *h = w->hidden;
 	time_t when = (time_t)h->time;
+	const char *name = name_of_all(w);
 	char clock[16] = "";
 	struct tm tm;
 
@@ -90,55 +104,140 @@ static void put_head(struct text *t, const struct plim_watch *w)
 	text_hue(t, TEXT_HEAD);
 	text_puts(t, "plimsoll watch");
 	text_plain(t);
-	text_printf(t, "  %zu job%s  %zu GPU%s  %s\n", w->job_count, w->job_count == 1 ? "" : "s",
-		    w->card_count, w->card_count == 1 ? "" : "s", clock);
+	text_printf(t, "  %s  %zu job%s%s  %zu GPU%s", clock, w->job_count,
+		    w->job_count == 1 ? "" : "s", orders[order], w->card_count,
+		    w->card_count == 1 ? "" : "s");
+	if (name) {
+		text_puts(t, ": ");
+		text_name_fit(t, name, strlen(name), 40, TEXT_CUT_RIGHT);
+	}
+	text_puts(t, "\n");
 }
 
 static void put_alerts(struct text *t, const struct plim_watch *w, size_t most)
 {
 	for (size_t i = 0; i < w->alert_count && i < most; i++) {
+		const struct plim_watch_alert *a = &w->alerts[i];
+		char who[32] = "";
+
+		if (a->pid != PLIM_UNKNOWN && w->job_count > 1)
+			(void)snprintf(who, sizeof(who), "%llu: ", (unsigned long long)a->pid);
 		text_hue(t, TEXT_BAD);
 		text_puts(t, "! ");
 		text_plain(t);
-		text_name_fit(t, w->alerts[i].title, strlen(w->alerts[i].title),
-			      t->style.width > 2 ? t->style.width - 2 : 1, TEXT_CUT_RIGHT);
+		text_puts(t, who);
+		text_name_fit(t, a->title, strlen(a->title),
+			      t->style.width > 2 + strlen(who)
+				      ? t->style.width - 2 - (unsigned)strlen(who)
+				      : 1,
+			      TEXT_CUT_RIGHT);
 		text_puts(t, "\n");
 	}
+	if (w->alert_count > most)
+		text_printf(t, "! and %zu alerts more\n", w->alert_count - most);
 }
 
-static void put_card(struct text *t, const struct plim_watch_card *c, bool silent)
+/* What a card's line does without where it is too long, first to last. */
+enum { WITHOUT_NOTHING, WITHOUT_BAR, WITHOUT_HEAT };
+
+static void card_numbers(struct text *t, const struct plim_watch_card *c, unsigned without)
 {
-	if (silent)
-		text_hue(t, TEXT_DIM);
-	text_printf(t, "GPU %-2llu ", (unsigned long long)c->index);
-	if (c->lost) {
-		text_hue(t, TEXT_BAD);
-		text_puts(t, "has fallen off the bus");
-	} else {
-		put_percent(t, "busy", c->gpu_busy_percent);
-		put_percent(t, "  SM", c->sm_active_percent);
-		if (c->used_bytes != PLIM_UNKNOWN && c->total_bytes != PLIM_UNKNOWN) {
-			text_puts(t, "  ");
-			put_bar(t, (double)c->used_bytes / (double)c->total_bytes, 10);
-			text_printf(t, " %.1f of %.1f GiB", (double)c->used_bytes / GIB,
-				    (double)c->total_bytes / GIB);
-		}
-		if (c->slowed)
-			text_printf(t, "  slowed: %s", c->slowed);
-		if (!isnan(c->power_watts) && !isnan(c->power_limit_watts))
-			text_printf(t, "  %3.0f/%.0f W", c->power_watts, c->power_limit_watts);
-		if (!isnan(c->temperature_celsius))
-			text_printf(t, " %2.0f C", c->temperature_celsius);
+	put_percent(t, "busy", c->gpu_busy_percent);
+	put_percent(t, "  SM", c->sm_active_percent);
+	if (c->used_bytes != PLIM_UNKNOWN && c->total_bytes != PLIM_UNKNOWN) {
 		text_puts(t, "  ");
-		text_name_fit(t, c->name, strlen(c->name), 40, TEXT_CUT_RIGHT);
+		if (without < WITHOUT_BAR) {
+			put_bar(t, (double)c->used_bytes / (double)c->total_bytes, 10);
+			text_puts(t, " ");
+		}
+		text_printf(t, "%.1f of %.1f GiB", (double)c->used_bytes / GIB,
+			    (double)c->total_bytes / GIB);
+	}
+	if (c->slowed)
+		text_printf(t, "  slowed: %s", c->slowed);
+	if (!isnan(c->power_watts) && !isnan(c->power_limit_watts))
+		text_printf(t, "  %3.0f/%.0f W", c->power_watts, c->power_limit_watts);
+	if (!isnan(c->temperature_celsius) && without < WITHOUT_HEAT)
+		text_printf(t, " %2.0f C", c->temperature_celsius);
+}
+
+#define CARD_SHORTLY 34 /* columns: with the word, without the power */
+
+/* A card in half a line, or less. */
+static void card_shortly(struct text *t, const struct plim_watch_card *c, unsigned without)
+{
+	put_percent(t, "", c->gpu_busy_percent);
+	put_percent(t, " SM", c->sm_active_percent);
+	if (c->used_bytes != PLIM_UNKNOWN && c->total_bytes != PLIM_UNKNOWN)
+		text_printf(t, " %3.0f/%.0f GiB", (double)c->used_bytes / GIB,
+			    (double)c->total_bytes / GIB);
+	if (c->slowed)
+		text_puts(t, " slowed");
+	else if (!isnan(c->power_watts) && without < WITHOUT_BAR)
+		text_printf(t, " %3.0f W", c->power_watts);
+}
+
+/* A card in so many columns, with as much as fits; name: NULL, or of this card.  Gives the columns that it took. */
+static unsigned put_card(struct text *t, const struct plim_watch_card *c, bool silent,
+			 unsigned columns, bool shortly, const char *name)
+{
+	unsigned took = 0;
+
+	for (unsigned without = WITHOUT_NOTHING; without <= WITHOUT_HEAT; without++) {
+		struct text line;
+
+		text_init(&line, t->mem, &t->style);
+		text_printf(&line,
+			    !shortly                  ? "GPU %-2llu "
+			    : columns >= CARD_SHORTLY ? "GPU %-2llu"
+						      : "%-2llu",
+			    (unsigned long long)c->index);
+		if (c->lost)
+			text_puts(&line, shortly ? " fell off the bus" : "has fallen off the bus");
+		else
+			(shortly ? card_shortly : card_numbers)(&line, c, without);
+		took = text_width(text_get(&line), line.n);
+		if (took <= columns || without == WITHOUT_HEAT) {
+			if (c->lost || silent)
+				text_hue(t, c->lost ? TEXT_BAD : TEXT_DIM);
+			text_puts(t, text_get(&line));
+			without = WITHOUT_HEAT;
+		}
+		text_release(&line);
+	}
+	if (name && columns >= took + 10) {
+		text_puts(t, "  ");
+		text_name_fit(t, name, strlen(name), columns - took - 2, TEXT_CUT_RIGHT);
 	}
 	text_plain(t);
-	text_puts(t, "\n");
+	return took;
+}
+
+/* Several of them in a line, where they would take too many lines. */
+static size_t put_cards_shortly(struct text *t, const struct plim_watch *w, bool silent,
+				size_t lines)
+{
+	size_t i = 0, each = t->style.width / 30 ? t->style.width / 30 : 1;
+	unsigned columns;
+
+	while (each > 1 && (w->card_count + each - 2) / (each - 1) <= lines)
+		each--;
+	columns = t->style.width / (unsigned)each;
+	for (; i < w->card_count && i < lines * each; i++) {
+		unsigned took = put_card(t, &w->cards[i], silent, columns - 1, true, NULL);
+
+		if ((i + 1) % each == 0 || i + 1 == w->card_count || i + 1 == lines * each)
+			text_puts(t, "\n");
+		else
+			text_repeat(t, " ", took < columns ? columns - took : 1);
+	}
+	return i;
 }
 
 static void put_cards(struct text *t, const struct plim_watch *w, size_t most)
 {
-	bool silent = w->driver_silent_seconds >= 2;
+	bool silent = w->driver_silent_seconds >= 2, alike = name_of_all(w) != NULL;
+	size_t i = 0;
 
 	if (silent) {
 		text_hue(t, TEXT_BAD);
@@ -147,55 +246,106 @@ static void put_cards(struct text *t, const struct plim_watch *w, size_t most)
 		text_plain(t);
 		text_puts(t, w->card_count ? "; below is what it said last\n" : "\n");
 	}
-	for (size_t i = 0; i < w->card_count && i < most; i++)
-		put_card(t, &w->cards[i], silent);
 	if (w->card_count > most)
-		text_printf(t, "and %zu GPUs more\n", w->card_count - most);
+		i = put_cards_shortly(t, w, silent, most);
+	else
+		for (; i < w->card_count; i++) {
+			(void)put_card(t, &w->cards[i], silent, t->style.width, false,
+				       alike ? NULL : w->cards[i].name);
+			text_puts(t, "\n");
+		}
+	if (i < w->card_count)
+		text_printf(t, "and %zu GPUs more\n", w->card_count - i);
 }
 
-/* "GPU memory fills in 44 to 52 min", short. */
-static void put_end(struct text *t, const struct plim_watch_job *j)
-{
-	char low[32], high[32];
-	const struct plim_watch_forecast *f = j->forecasts;
+/* Columns of the table of jobs, by how wide the screen is. */
+struct row_form {
+	unsigned name;
+	bool ranks, memory;
+};
 
-	if (!j->forecast_count || f->confidence == PLIM_WATCH_LOW)
+static struct row_form form_of(const struct plim_watch *w, unsigned width)
+{
+	struct row_form f = { width >= 96 ? 24 : width >= 72 ? 16 : 13, false, width >= 72 };
+
+	for (size_t i = 0; i < w->job_count; i++)
+		f.ranks |= w->jobs[i].rank != PLIM_UNKNOWN;
+	return f;
+}
+
+#define STATE_COLUMNS 13 /* the longest one */
+
+/* How long it will go on, where that is known; else how long it has. */
+static void put_time(struct text *t, const struct plim_watch_job *j, unsigned columns)
+{
+	char low[32], high[32], whole[96];
+	const struct plim_watch_forecast *f = j->forecasts;
+	bool alike;
+
+	if (!j->forecast_count || f->confidence == PLIM_WATCH_LOW) {
+		text_puts(t, watch_span_text(low, j->last_time - j->verdicts->since));
 		return;
+	}
+	(void)watch_span_text(low, (double)f->seconds_range.low);
+	(void)watch_span_text(high, (double)f->seconds_range.high);
+	alike = !strcmp(low + strcspn(low, " "), high + strcspn(high, " ")); /* their units */
+	(void)snprintf(whole, sizeof(whole), "full in %.*s to %s",
+		       (int)(alike ? strcspn(low, " ") : strlen(low)), low, high);
 	text_hue(t, TEXT_BAD);
-	text_printf(t, "  full in %s to %s", watch_span_text(low, (double)f->seconds_range.low),
-		    watch_span_text(high, (double)f->seconds_range.high));
+	if (strlen(whole) <= columns)
+		text_puts(t, whole);
+	else
+		text_printf(t, "full in %s", low);
 	text_plain(t);
 }
 
-static void put_row(struct text *t, const struct plim_watch_job *j, bool chosen)
+static void put_row_head(struct text *t, const struct row_form *f)
 {
-	char span[32], size[32];
-	size_t n = strlen(j->name);
+	text_hue(t, TEXT_DIM);
+	text_printf(t, "      pid %-*s%s   use%s  state\n", (int)f->name, "name",
+		    f->ranks ? " rank" : "", f->memory ? "     memory" : "");
+	text_plain(t);
+}
+
+static void put_row(struct text *t, const struct plim_watch_job *j, const struct row_form *f,
+		    bool chosen)
+{
+	unsigned before = 10 + f->name + (f->ranks ? 5 : 0) + 6 + (f->memory ? 11 : 0) + 2, n;
+	struct text name;
+	char size[32], word[32];
 
 	text_puts(t, chosen ? "> " : "  ");
 	if (j->pid == PLIM_UNKNOWN)
 		text_puts(t, "      - ");
 	else
 		text_printf(t, "%7llu ", (unsigned long long)j->pid);
-	text_name_fit(t, j->name, n, 18, TEXT_CUT_LEFT);
-	text_repeat(t, " ", n < 18 ? (unsigned)(18 - n) : 0);
+	text_init(&name, t->mem, &t->style);
+	text_name_fit(&name, j->name, strlen(j->name), f->name, TEXT_CUT_LEFT);
+	n = text_width(text_get(&name), name.n);
+	text_puts(t, text_get(&name));
+	text_repeat(t, " ", n < f->name ? f->name - n : 0);
+	text_release(&name);
 	if (j->rank != PLIM_UNKNOWN)
 		text_printf(t, " r%-3llu", (unsigned long long)j->rank);
-	else
+	else if (f->ranks)
 		text_puts(t, "     ");
 	put_percent(t, "",
 		    isnan(j->now.sm_active_percent) ? j->now.gpu_busy_percent
 						    : j->now.sm_active_percent);
-	text_printf(t, " %10s  ", text_size(size, j->now.gpu_job_bytes));
-	if (j->ended)
+	if (f->memory)
+		text_printf(t, " %10s", text_size(size, j->now.gpu_job_bytes));
+	text_puts(t, "  ");
+	if (j->ended) {
 		text_puts(t, "ended");
-	else if (!j->verdict_count)
+	} else if (!j->verdict_count) {
 		text_puts(t, "looking");
-	else {
+	} else {
 		watch_put_state(t, j->verdicts->state);
-		text_printf(t, " %s", watch_span_text(span, j->last_time - j->verdicts->since));
+		n = (unsigned)strlen(watch_state_word(j->verdicts->state, word));
+		text_repeat(t, " ", n < STATE_COLUMNS ? STATE_COLUMNS + 1 - n : 1);
+		n = before + STATE_COLUMNS + 1;
+		put_time(t, j, t->style.width > n ? t->style.width - n : 0);
 	}
-	put_end(t, j);
 	text_puts(t, "\n");
 }
 
@@ -260,10 +410,10 @@ static void put_help(struct text *t)
 		     "  PgUp, PgDn      further up and down\n"
 		     "  h, ?            this page, and back\n"
 		     "  q               quit\n\n");
-	text_wrap(
-		t, 0, 2,
-		"  busy is the share of time with any kernel at all; SM is the share of the card's "
-		"multiprocessors that work, which only Hopper and later tell.");
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2,
+		  "busy is the share of time with any kernel at all; SM is the share of the card's "
+		  "multiprocessors that work, which only Hopper and later tell.");
 }
 
 /* ---- which job ---- */
@@ -375,19 +525,17 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 {
 	size_t order[ORDERED], n = order_jobs(w, v->order, order);
 	size_t most = v->height / 3 > 2 ? v->height / 3 : 2, chosen, from;
+	struct row_form form = form_of(w, t->style.width);
 
 	chosen = place_of(w, order, n, v->pid);
 	put_alerts(t, w, small ? 1 : 3);
-	put_cards(t, w, small ? 1 : most);
+	put_cards(t, w, small ? 1 : v->height / 4);
 	put_groups(t, w);
 	from = chosen >= most ? chosen - most + 1 : 0;
-	if (n && !small) {
-		text_hue(t, TEXT_DIM);
-		text_puts(t, "      pid name              rank   use     memory  state\n");
-		text_plain(t);
-	}
+	if (n && !small)
+		put_row_head(t, &form);
 	for (size_t i = from; i < n && i < from + most; i++)
-		put_row(t, &w->jobs[order[i]], i == chosen);
+		put_row(t, &w->jobs[order[i]], &form, i == chosen);
 	if (n > from + most)
 		text_printf(t, "  and %zu jobs more\n", n - from - most);
 	if (!n)
@@ -396,6 +544,8 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 		text_wrap_name(t, 0, 2, w->notes[i]);
 	if (n)
 		put_chosen(t, w, &w->jobs[order[chosen]]);
+	if (n && !small) /* as far as there is room */
+		put_processes(t, &w->jobs[order[chosen]]);
 }
 
 static void put_page(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v)
@@ -507,7 +657,7 @@ enum plim_status plim_watch_screen(const struct plim_watch *w, const struct plim
 			from = all > room ? all - room : 0;
 
 		text_init(&head, &w->hidden->mem, &style);
-		put_head(&head, w);
+		put_head(&head, w, v->order);
 		if (v->height > 2)
 			put_lines(&out, text_get(&head), 0, 1);
 		if (v->height > 1)

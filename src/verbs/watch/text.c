@@ -83,22 +83,12 @@ void watch_put_forecasts(struct text *t, const struct plim_watch_job *j)
 	}
 }
 
-static void put_gpu(struct text *t, const struct plim_watch_job *j)
+static void put_memory(struct text *t, const struct plim_watch_now *n)
 {
-	const struct plim_watch_now *n = &j->now;
 	char used[32], total[32], own[32];
 
-	if (!j->gpu && n->gpu_used_bytes == PLIM_UNKNOWN && isnan(n->power_watts)) {
-		text_puts(t, "  GPU     not seen\n");
-		return;
-	}
-	text_puts(t, "  GPU     ");
-	if (j->gpu)
-		text_printf(t, "%s  ", j->gpu);
-	if (!isnan(n->power_watts))
-		text_printf(t, "%.0f W  ", n->power_watts);
 	if (n->gpu_used_bytes == PLIM_UNKNOWN) {
-		text_puts(t, "memory not seen\n");
+		text_puts(t, "memory not seen");
 		return;
 	}
 	text_printf(t, "%s used", text_size(used, n->gpu_used_bytes));
@@ -106,30 +96,52 @@ static void put_gpu(struct text *t, const struct plim_watch_job *j)
 		text_printf(t, " of %s", text_size(total, n->gpu_total_bytes));
 	if (n->gpu_job_bytes != PLIM_UNKNOWN && n->gpu_job_bytes)
 		text_printf(t, ", %s by this job", text_size(own, n->gpu_job_bytes));
-	text_puts(t, "\n");
 	if (n->allocated_bytes != PLIM_UNKNOWN)
-		text_printf(t, "          PyTorch: %s allocated, %s reserved\n",
+		text_printf(t, "; PyTorch has allocated %s, reserved %s",
 			    text_size(own, n->allocated_bytes), text_size(used, n->reserved_bytes));
+}
+
+static void put_gpu(struct text *t, const struct plim_watch_job *j)
+{
+	const struct plim_watch_now *n = &j->now;
+	struct text line;
+
+	text_puts(t, "  GPU     ");
+	if (!j->gpu && n->gpu_used_bytes == PLIM_UNKNOWN && isnan(n->power_watts)) {
+		text_puts(t, "not seen\n");
+		return;
+	}
+	text_init(&line, t->mem, &t->style);
+	if (j->gpu)
+		text_printf(&line, "%s: ", j->gpu);
+	if (!isnan(n->power_watts))
+		text_printf(&line, "%.0f W, ", n->power_watts);
+	put_memory(&line, n);
+	text_wrap_name(t, 10, 10, text_get(&line));
+	text_release(&line);
 }
 
 static void put_host(struct text *t, const struct plim_watch_job *j)
 {
 	const struct plim_watch_now *n = &j->now;
 	char own[32], left[32];
+	struct text line;
 
-	text_printf(t, "  host    main thread %.0f %% of a core",
+	text_init(&line, t->mem, &t->style);
+	text_printf(&line, "main thread %.0f %% of a core",
 		    100 * (isnan(n->main_cores) ? 0 : n->main_cores));
 	if (n->worker_count)
-		text_printf(t, ", %llu workers at %.0f %% each",
+		text_printf(&line, ", %llu workers at %.0f %% each",
 			    (unsigned long long)n->worker_count,
 			    100 * (isnan(n->worker_cores) ? 0 : n->worker_cores));
-	text_puts(t, "\n          ");
 	if (n->resident_bytes != PLIM_UNKNOWN && n->resident_bytes)
-		text_printf(t, "%s resident, ", text_size(own, n->resident_bytes));
+		text_printf(&line, ", %s resident", text_size(own, n->resident_bytes));
 	if (n->host_available_bytes != PLIM_UNKNOWN)
-		text_printf(t, "%s available on the machine",
+		text_printf(&line, ", %s available on the machine",
 			    text_size(left, n->host_available_bytes));
-	text_puts(t, "\n");
+	text_puts(t, "  host    ");
+	text_wrap_name(t, 10, 10, text_get(&line));
+	text_release(&line);
 	if (n->step != PLIM_UNKNOWN) {
 		text_printf(t, "  job     step %s", text_number(own, n->step));
 		if (!isnan(n->loss))
@@ -144,18 +156,22 @@ static void put_shares(struct text *t, const struct plim_watch_job *j)
 {
 	double sum = 0;
 	const char *between = "";
+	struct text line;
 
 	for (size_t i = 0; i < j->share_count; i++)
 		sum += j->shares[i].seconds;
 	if (!(sum > 0) || j->share_count < 2)
 		return;
-	text_puts(t, "  so far  ");
+	text_init(&line, t->mem, &t->style);
 	for (size_t i = 0; i < j->share_count && i < 5; i++) {
-		text_printf(t, "%s%s %.0f %%", between, plim_watch_state_name(j->shares[i].state),
+		text_printf(&line, "%s%s %.0f %%", between,
+			    plim_watch_state_name(j->shares[i].state),
 			    100 * j->shares[i].seconds / sum);
 		between = ", ";
 	}
-	text_puts(t, "\n");
+	text_puts(t, "  so far  ");
+	text_wrap(t, 10, 10, "%s", text_get(&line));
+	text_release(&line);
 }
 
 void watch_put_numbers(struct text *t, const struct plim_watch_job *j)
