@@ -4,6 +4,7 @@
 When a leak fills a card is the same in both.  Every number of a report's replays (oom[].tried) is that of whatif's row; what report advises to set, whatif recommends, and
 what whatif has no advice for, report does not advise.
 """
+import re
 import sys
 
 import lib
@@ -31,11 +32,27 @@ def fills_agree(path, device):
     return len(fills)
 
 
+def waste_agrees(path, device):
+    """What a setting saves where nothing died is a sum that adds up, of whatif's numbers."""
+    rows = 0
+    for finding in device["findings"]:
+        told = re.match(r"(\S+ \S+) less is reserved under (\S+): (\S+ \S+) instead of (\S+ \S+),", finding["title"])
+        if finding["id"] != "fragmentation" or not told:
+            continue
+        rows += 1
+        whatif = lib.result("whatif", path, "-s", told[2], "--device", device["device"])
+        reserved, recorded = whatif["runs"][0]["reserved_peak_bytes"], device["peak"]["reserved_bytes"]
+        for words, size in ((told[1], recorded - reserved), (told[3], reserved), (told[4], recorded)):
+            number, unit = float(words.split()[0]), {"MiB": 1 << 20, "GiB": 1 << 30}[words.split()[1]]
+            lib.expect(abs(number * unit - size) <= 0.0051 * unit, path, "report:", words, "whatif:", size)
+    return rows
+
+
 def compare(path):
     """How many replays were compared."""
     rows = 0
     for device in lib.result("report", path, codes=(0, 3))["devices"]:
-        rows += fills_agree(path, device)
+        rows += fills_agree(path, device) + waste_agrees(path, device)
         last = device["oom"][-1] if device["oom"] else None
         if not last or not last["verdict"]:
             continue
