@@ -231,8 +231,14 @@ static enum plim_status find_smallest(const struct allocator_search *s, struct p
 	int yes = 0;
 
 	most = high = in_grains(o.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak);
+	/* so much was reserved without a limit, but a limit of just that can be refused on the way there */
 	if (!st)
 		st = survives(s, trial, most * GRAIN, &yes, err);
+	while (!st && !yes && !o.failed && !o.refused_workspaces && most &&
+	       most < UINT64_MAX / GRAIN / 2) {
+		high = most *= 2;
+		st = survives(s, trial, most * GRAIN, &yes, err);
+	}
 	if (!st && yes)
 		st = bisect(s, trial, low, &high, err);
 	if (!st && run->outcome == PLIM_WHATIF_OK && !run->refused_workspaces &&
