@@ -554,6 +554,7 @@ def owners_hold_what_their_words_say():
         expect("there before the recording began" in text.split("Who held")[1].split("\n", 2)[2], text)
     expect("1 of 31,457,280 bytes: einops.py:288" in texts[2] and "31,457,280 bytes each" in texts[3], texts[2] + texts[3])
     expect(not any("no Python stack" in text for text in (*texts, grown)), f"{texts} {grown}")
+    expect("Allocated memory over the events" not in texts[1], "a picture of few events")
     expect("+20.00 MiB" in grown and "there before the recording began" in grown, grown)
 
 

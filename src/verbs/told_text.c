@@ -171,7 +171,7 @@ void told_put_chart(struct text *t, const struct plim_report_device *d, unsigned
 	};
 	struct text left, right;
 
-	if (!d->timeline_count)
+	if (!d->timeline_count || d->events < CHART_EVENTS_MIN)
 		return;
 	if (headed && last && last->event >= first && last->event <= end)
 		c.mark = (size_t)((last->event - first) * d->timeline_count / (end - first + 1));
@@ -202,6 +202,5 @@ void told_put_rest(struct text *t, const struct plim_report_device *d, const str
 	text_puts(t, "\n");
 	told_put_peak(t, d);
 	told_put_stop(t, d);
-	if (d->events >= CHART_EVENTS_MIN)
-		told_put_chart(t, d, l->rows, 0);
+	told_put_chart(t, d, l->rows, 0);
 }

@@ -313,7 +313,8 @@ static void check(struct text *t, const struct plim_report_device *d)
 		text_plain(t);
 		text_init(&words, t->mem, &t->style);
 		text_count(&words, d->self_check.events);
-		text_puts(&words, " events replayed, the snapshot's blocks reproduced exactly");
+		text_puts(&words, d->self_check.events == 1 ? " event" : " events");
+		text_puts(&words, " replayed, the snapshot's blocks reproduced exactly");
 		text_wrap(t, 9, 2, "%s", text_get(&words));
 		text_release(&words);
 	} else if (d->self_check.events) {
