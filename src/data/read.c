@@ -140,7 +140,7 @@ static enum plim_status all_places(const struct plim_samples *s, uint64_t sample
 enum plim_status plim_samples_read(struct plim_samples *s, uint64_t sample, void *const *where,
 				   struct plim_err *err)
 {
-	void *all[DATA_FIELDS], *aside = NULL;
+	void *all[DATA_FIELDS] = { NULL }, *aside = NULL;
 	enum plim_status st = in_range(s, sample, err);
 
 	if (!st)
