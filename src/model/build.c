@@ -45,6 +45,7 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'R': return turned / (n->position == MODEL_POSITION_ROPE_2D ? 4 : 2);
 	case 'E': return n->experts;
 	case 'M': return n->expert_intermediate;
+	case 'X': return n->expert_hidden ? n->expert_hidden : n->hidden;
 	case 'S': return n->shared_intermediate;
 	case 'q': return n->q_rank;
 	case 'r': return n->kv_rank;
@@ -227,6 +228,7 @@ static uint64_t tower_conditions(const struct model *m, enum model_tower tower)
 	has |= sliding ? IF_SLIDING_ROPE : 0u;
 	has |= full ? IF_FULL_ROPE : 0u;
 	has |= n->shared_intermediate ? IF_SHARED : 0u;
+	has |= n->expert_hidden ? IF_LATENT : 0u;
 	has |= n->pool_head ? IF_POOL_HEAD : 0u;
 	has |= n->q_rank ? IF_QUERY_RANK : IF_QUERY;
 	has |= n->projection != n->hidden ? IF_NARROW : 0u;

@@ -754,15 +754,47 @@ static double smallest_part(const struct model *m, const struct model_family *f)
 	return whole > 0 ? least / whole : 0;
 }
 
+/* Are the towers of the types that the family's are here? */
+static bool has_types(const struct config *c, const struct model_family *f)
+{
+	for (unsigned i = 0; i < MODEL_TOWERS; i++) {
+		const struct model_part_of *part = &f->towers[i];
+		const char *type = text_of(c, find(c, part->scope, "model_type"));
+
+		if (part->type && *type && strcmp(type, part->type) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Of a file whose own type is not known the text tower, where its type is: a copy of the family that reads there. */
+static const struct model_family *nested_family(const struct config *c, struct model_family *copy)
+{
+	static const char *const scope = "text_config";
+	const struct model_family *f = family_of(text_of(c, find(c, scope, "model_type")));
+	const struct model_part_of *text = f ? &f->towers[MODEL_TEXT] : NULL;
+
+	if (!f || f->encoder_decoder || text->scope || !text->defaults.layers)
+		return NULL;
+	*copy = *f;
+	copy->towers[MODEL_TEXT].scope = scope;
+	copy->towers[MODEL_TEXT].outer = model_tied_outside;
+	copy->unplanned = "parts beside its text_config, which alone is counted,";
+	return copy;
+}
+
 static enum plim_status take_all(struct config *c, struct plim_err *err)
 {
 	struct model *m = c->model;
+	struct model_family nested;
 	const struct model_family *f;
 	const struct model_head *head;
 	enum plim_status st = PLIM_OK;
 
 	take_facts(c);
 	f = family_of(m->declared);
+	if (!f || !has_types(c, f))
+		f = nested_family(c, &nested);
 	m->guessed = !f;
 	if (!f)
 		f = &model_family_decoder;
@@ -790,6 +822,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	if (!st)
 		st = take_seen_lists(c, &f->towers[MODEL_VISION], err);
 	head = head_of(c, f);
+	m->other_class &= f != &nested; /* its class is of the type that is not known */
 	m->strip = head->strip;
 	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
 		if (!(head->towers & 1u << i))

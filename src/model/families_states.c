@@ -152,8 +152,8 @@ static const struct model_row nemotron_h_block[] = {
 	{ "mixer.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q", IF_ATTENDS, IF_QKV_BIAS },
 	{ "mixer.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", IF_MLP_ONLY, IF_MLP_BIAS },
 	{ "mixer.down_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", IF_MLP_ONLY, IF_MLP_BIAS },
-	{ "mixer.experts.up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E M H", IF_SPARSE },
-	{ "mixer.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E H M", IF_SPARSE },
+	{ "mixer.experts.up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E M X", IF_SPARSE },
+	{ "mixer.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E X M", IF_SPARSE },
 	{ "mixer.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },
 	{ "mixer.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", IF_SPARSE, 0,
 	  0, "float32" },
@@ -161,6 +161,10 @@ static const struct model_row nemotron_h_block[] = {
 	  IF_SPARSE | IF_SHARED, IF_MLP_BIAS },
 	{ "mixer.shared_experts.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S",
 	  IF_SPARSE | IF_SHARED, IF_MLP_BIAS },
+	{ "mixer.fc1_latent_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "X H", IF_SPARSE | IF_LATENT,
+	  IF_MLP_BIAS },
+	{ "mixer.fc2_latent_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "H X", IF_SPARSE | IF_LATENT,
+	  IF_MLP_BIAS },
 	ROWS_END,
 };
 BACKBONE(nemotron_h_sections, "model.", nemotron_h_block);
@@ -183,6 +187,7 @@ static const struct model_key nemotron_h_keys[] = {
 	SIZE("num_experts_per_tok", experts_per_token),
 	SIZE("moe_intermediate_size", expert_intermediate),
 	SIZE("moe_shared_expert_intermediate_size", shared_intermediate),
+	SIZE("moe_latent_size", expert_hidden),
 	ACTIVATION("mlp_hidden_act"),
 	IGNORED("partial_rotary_factor"), /* it has no positions */
 	IGNORED("n_shared_experts"),

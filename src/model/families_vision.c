@@ -462,6 +462,38 @@ static const struct model_key gemma3_text_keys[] = {
 static const struct model_key gemma3_outer[] = { SIZE("mm_tokens_per_image", image_tokens),
 						 KEYS_END };
 
+/* ---- LLaVA, of Llama and CLIP ---- */
+
+static const struct model_row llava_projector[] = {
+	{ "linear_1", MODEL_LINEAR, MODEL_ROLE_MERGE1, "T H", 0, IF_TRUE },
+	{ "linear_2", MODEL_LINEAR, MODEL_ROLE_MERGE2, "T T", 0, IF_TRUE },
+	ROWS_END,
+};
+
+static const struct model_section llava_sections[] = {
+	{ "model.vision_tower.", clip_vision_front, MODEL_VISION },
+	{ "model.vision_tower.encoder.layers.%u.", clip_block, MODEL_VISION },
+	{ "model.vision_tower.", vision_back, MODEL_VISION },
+	{ "model.multi_modal_projector.", llava_projector, MODEL_VISION },
+	LANGUAGE_MODEL,
+	SECTIONS_END,
+};
+
+static const struct model_key llava_text_keys[] = {
+	SWITCH("attention_bias", qkv_bias),
+	SWITCH("attention_bias", output_bias),
+	SWITCH("mlp_bias", mlp_bias),
+	KEYS_END,
+};
+
+static const struct model_key llava_outer[] = {
+	SWITCH("tie_word_embeddings", tied),
+	IGNORED("vision_feature_layer"),
+	IGNORED("vision_feature_select_strategy"),
+	IGNORED("image_seq_length"),
+	KEYS_END,
+};
+
 /* ---- all of them ---- */
 
 const struct model_family model_vision_language[] = {
@@ -591,6 +623,23 @@ const struct model_family model_vision_language[] = {
 					 qwen_vl_vision_keys,
 					 NULL,
 					 { QWEN3_VISION } } } },
+	{ .name = "llava",
+	  .sections = llava_sections,
+	  .heads = vl_heads,
+	  .unplanned = "images that a tower reads for another model",
+	  .towers = { [MODEL_TEXT] = { "text_config",
+				       llava_text_keys,
+				       llava_outer,
+				       { DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU),
+					 .position = MODEL_POSITION_ROPE, .layers = 32,
+					 .hidden = 4096, .heads = 32, .intermediate = 11008,
+					 .vocab = 32000, .positions = 2048 },
+				       "llama" },
+		      [MODEL_VISION] = { "vision_config",
+					 clip_keys,
+					 NULL,
+					 { CLIP_VISION, .image_tokens = 576 },
+					 "clip_vision_model" } } },
 	{ .name = "gemma3",
 	  .sections = gemma3_sections,
 	  .heads = vl_heads,

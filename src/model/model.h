@@ -85,6 +85,7 @@ struct model_numbers {
 
 	uint64_t experts, experts_per_token;
 	uint64_t expert_intermediate;
+	uint64_t expert_hidden; /* width that experts see, if it is not that of all; 0: it is */
 	uint64_t shared_intermediate; /* of the expert that all tokens take */
 	uint64_t sparse_step;         /* every so many layers one has experts */
 	uint64_t shared_experts;      /* such experts, each as wide as the others; 0: see above */

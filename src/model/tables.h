@@ -5,7 +5,7 @@
  *
  *	V vocab  H hidden  F intermediate  L labels  P positions  Y types  J projection
  *	A heads  G kv_heads  D head_dim  Q heads * head_dim  K kv_heads * head_dim  W Q + 2K  B buckets  R frequencies of RoPE
- *	E experts  M expert_intermediate  S shared_intermediate
+ *	E experts  M expert_intermediate  X expert_hidden  S shared_intermediate
  *	q q_rank  r kv_rank  l kv_rank + rope_dim  x heads * (nope_dim + rope_dim)
  *	y heads * (nope_dim + value_dim)  z heads * value_dim
  *	s state  c conv  d dt_rank  i expand * hidden  u dt_rank + 2 * state  h state_heads
@@ -74,6 +74,7 @@ enum {
 #define IF_STATE_BIAS ((uint64_t)1 << 43)
 #define IF_ROPE ((uint64_t)1 << 44) /* not alibi */
 #define IF_UNTIED ((uint64_t)1 << 49)
+#define IF_LATENT ((uint64_t)1 << 50) /* experts see another width than the rest */
 /* of the block */
 #define IF_LATER ((uint64_t)1 << 45) /* not the first */
 #define IF_ATTENDS ((uint64_t)1 << 46)
@@ -142,6 +143,7 @@ struct model_part_of {
 		*outer; /* of the outermost object, though there is a scope; may be NULL */
 	struct model_numbers
 		defaults; /* of the class, where the file is silent; without layers: no such tower */
+	const char *type; /* its model_type, where the class takes any; NULL: it has one */
 };
 
 struct model_family {

@@ -329,6 +329,11 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 	if (n->layers && (!n->patch || (n->position == MODEL_POSITION_ROPE_2D && !n->merge)))
 		return err_set(err, PLIM_E_ARG, "the vision tower tells no size of %s",
 			       n->patch ? "its merged patches" : "a patch");
+	if (n->layers && n->image_tokens && b->r->image_size &&
+	    !model_module_at(b->m, MODEL_VISION, MODEL_NONE, MODEL_ROLE_MERGE_NORM))
+		return err_set(err, PLIM_E_ARG,
+			       "images of a model of family %s are not planned: `--trace` does",
+			       b->m->family);
 	if (b->r->loss != PLAN_LOSS_WHOLE && (sees || !build_is_decoder(b->m)))
 		return err_set(err, PLIM_E_ARG, "a %s loss is for decoders of text, not for '%s'",
 			       plan_loss_names[b->r->loss], b->m->family);
