@@ -1,4 +1,4 @@
-#include "plan.h"
+#include "plan/plan.h"
 
 #define ADAPTER_RANK 16
 #define SHORTEST 256
