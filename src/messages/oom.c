@@ -166,6 +166,30 @@ static int is_blank(char c)
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
+#define NAME_MOST 64
+
+static int is_name(char c)
+{
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+	       (c && strchr("-_.", c));
+}
+
+/* "server-1  | ", docker compose's word of whose line it is. */
+static size_t container_prefix(const char *p, size_t n)
+{
+	size_t i = 0, digits = 0;
+
+	while (i < n && i < NAME_MOST && is_name(p[i])) {
+		digits = p[i] >= '0' && p[i] <= '9' ? digits + 1 : 0;
+		i++;
+	}
+	if (!digits || i <= digits + 1 || !strchr("-_", p[i - digits - 1]))
+		return 0;
+	while (i < n && i < NAME_MOST && p[i] == ' ')
+		i++;
+	return p[i - 1] == ' ' && n - i >= 2 && p[i] == '|' && p[i + 1] == ' ' ? i + 2 : 0;
+}
+
 size_t scan_decoration(const char *p, size_t n, int line_start)
 {
 	static const struct {
@@ -187,7 +211,7 @@ size_t scan_decoration(const char *p, size_t n, int line_start)
 		if (n - i >= 2 && !memcmp(p + i, prefixes[k].close, 2))
 			return i + 2;
 	}
-	return 0;
+	return line_start ? container_prefix(p, n) : 0;
 }
 
 int scan_is_trigger(const char *text, size_t n)
