@@ -12,7 +12,7 @@ import warnings
 from typing import Any, Callable, Mapping, Sequence
 
 from . import _state, _torch
-from .errors import ArgumentError, FormatError, PlimsollError
+from .errors import ArgumentError, FormatError, PlimsollError, UnsupportedError
 
 METADATA = ".metadata"
 Put = Callable[[str, Sequence[tuple[str, Any, str]]], Sequence[tuple[int, int]]]  # file, (name, tensor, dtype) -> (offset, bytes)
@@ -30,7 +30,18 @@ def state_of(model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, A
             raise ArgumentError("the optimizer of a sharded model is saved with the model, which names its parameters")
         state[name] = get_optimizer_state_dict(model, optimizer)
     state.update({name: _stateful(value) for name, value in stateful.items()})
+    _refuse_old(state)
     return state
+
+
+def _refuse_old(state: Any) -> None:
+    """FSDP without a DeviceMesh gives ShardedTensors: a rank that has no row of one cannot load the optimizer (seen with torch 2.13)."""
+    if hasattr(state, "local_shards") and not hasattr(state, "_local_tensor"):
+        raise UnsupportedError("FullyShardedDataParallel without a DeviceMesh cannot be saved in parts",
+                               remedy="make it with device_mesh=init_device_mesh(...), or use fully_shard()")
+    if isinstance(state, Mapping):
+        for value in state.values():
+            _refuse_old(value)
 
 
 def _stateful(value: Any) -> Any:
