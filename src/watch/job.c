@@ -6,6 +6,7 @@
 #define SPANS 64
 #define WINDOWS 1000000
 #define LEAST_SAMPLES 4
+#define MEETING 3 /* samples: the driver may not have answered at the first */
 #define BEYOND_A_CONTEXT \
 	((uint64_t)1 << 30) /* bytes: CUDA's context and libraries take some 0.5 to 0.8 GiB */
 #define YOUNG \
@@ -70,8 +71,10 @@ static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 	if (holds && isnan(j->held_since))
 		j->held_since = s->time;
 	/* Kernels too few to be seen, or none: of what was there before us that is not known. */
-	if (j->samples == 1)
-		j->met_late = holds && !(s->age_s < YOUNG);
+	if (!j->met && (holds || s->card.used_bytes != PLIM_UNKNOWN)) {
+		j->met = true;
+		j->met_late = holds && j->samples <= MEETING && !(s->age_s < YOUNG);
+	}
 	/* A job that works when it is first looked at (GPM needs two samples) began long ago. */
 	if (j->seen && isnan(j->work_since))
 		j->work_since = j->samples <= 3 ? j->first_time - AFTER_FIRST_KERNEL : s->time;

@@ -14,6 +14,8 @@
 	2.0 /* at which children it has, how it is called, for a gauge that was not there */
 #define THREADS_EVERY 8.0 /* at all threads for children */
 #define PATIENCE 0.15     /* seconds that a tick waits for a driver */
+#define FIRST_PATIENCE \
+	0.1 /* a driver that does not start at once must not delay the first picture */
 #define JOBS 64
 
 /* What is looked at now and then. */
@@ -221,7 +223,10 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 	proc_machine(l->root, &l->machine);
 	l->throttled_by[0] = 0;
 	if (!st && l->looker)
-		st = gpu_looker_ask(l->looker, l->patience_s, &l->cards, err);
+		st = gpu_looker_ask(l->looker,
+				    l->patience_s > PATIENCE || l->cards.opened ? l->patience_s
+										: FIRST_PATIENCE,
+				    &l->cards, err);
 	for (unsigned i = 0; i < l->cards.n; i++)
 		for (size_t k = 0; k < l->cards.at[i].process_count; k++) {
 			uint32_t pid = l->cards.at[i].processes[k].pid;

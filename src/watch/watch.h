@@ -236,7 +236,8 @@ struct watch_job {
 	double work_since; /* first kernel; NaN: none yet */
 	double held_since; /* it holds memory of the card; NaN: not yet */
 	bool seen;
-	bool met_late; /* it held the card when it was first looked at, and was no young process */
+	bool met;                         /* its card was told of */
+	bool met_late;                    /* it held the card then, and was no young process */
 	unsigned used_in_a_row;           /* samples with use, where there is no GPM */
 	uint64_t step;                    /* the newest that the gauge told */
 	double step_time;                 /* when it came */

@@ -346,10 +346,9 @@ def with_token(program, fake, scratch):
             for what in "/metrics", "/watch.json", "/events":
                 expect("401" in get(port, what, *header).split("\r\n")[0], "without the token", what, header)
         expect("200 OK" in get(port, "/metrics", "authorization: Bearer 0123456789abcdef"), "with the token")
-        until("the textfile", lambda: os.path.exists(metrics))
-        with open(metrics, encoding="utf-8") as f:
-            text = f.read()
-        expect("\nplimsoll_gpu_memory_total_bytes{" in text and " info\n" not in text and "# EOF" not in text, "the textfile", text)
+        until("the cards in the textfile", lambda: "\nplimsoll_gpu_memory_total_bytes{" in text_of(metrics))
+        text = text_of(metrics)
+        expect(" info\n" not in text and "# EOF" not in text, "the textfile", text)
     with open(path, "w", encoding="ascii") as f:
         f.write("short\n")
     run("watch", "--listen", "0", "--token-file", path, "--no-gpu", codes=(2,))
@@ -440,6 +439,18 @@ def screens(program, fake, size):
         expect("\x1b[?1049h" in screen.said and screen.said.rindex("\x1b[?1049l") > screen.said.rindex("\x1b[?1049h"), size,
                "the terminal was not given back")
         expect(job.process.poll() is None, "a job was ended by an answer that was no")
+
+
+def behind_a_hanging_driver(program, fake, scratch):
+    """The picture of the host, and `q`, while the driver does not even start."""
+    gate = os.path.join(scratch, "screen")
+    with open(gate, "w", encoding="ascii"):
+        pass
+    with python(BUSY) as job:
+        screen = Screen(program, fake, f"pid={job.pid} hang_init={gate}", job.pid)
+        expect("main thread" in screen.wait("main thread"), "the host's half")
+        screen.press("q")
+        expect(screen.end() == 0, "its end behind a driver that does not start")
 
 
 def eight_cards(program, fake, size):
@@ -657,7 +668,7 @@ def main():
     start(program)
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
-        tests = ([(f, scratch) for f in (hanging, hanging_start, errors, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
+        tests = ([(f, scratch) for f in (hanging, hanging_start, behind_a_hanging_driver, errors, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
                                          ranks, quotas, here, trees)] + [(screens, size) for size in sizes] +
                  [(eight_cards, size) for size in ((24, 80), (20, 60), (30, 100), (43, 132))] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))

@@ -142,6 +142,9 @@ def stalls():
 def met_late(data):
     """A job with kernels too few to be seen, that held the card when it was first looked at, is not called starting unless it is young."""
     rows = samples(os.path.join(data, "watch", "bincount_run6.jsonl.xz"))
+    mute = {k: v for k, v in rows[0].items() if k not in ("procs", "used", "reserved", "total", "util", "gpm")}
+    late = [(w["state"]) for w in judged([dict(mute, age=500), *(dict(row, age=501 + i) for i, row in enumerate(rows[1:]))])]
+    expect(set(late) == {"main_python"}, "a driver that answers late", late)
     for age, state in (None, "main_python"), (500, "main_python"), (20, "starting"):
         text = "".join(json.dumps(row if age is None else dict(row, age=age + i)) + "\n" for i, row in enumerate(rows))
         job = json.loads(run("watch", "--replay", "-", "--json", stdin=text.encode(), text=False).stdout)["jobs"][0]
