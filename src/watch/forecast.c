@@ -205,7 +205,8 @@ enum plim_status watch_forecast(const struct watch_job *j, struct arena *arena,
 		return mem_status(err);
 	for (unsigned kind = 0; j->samples && kind < WATCH_MEM_COUNT; kind++) {
 		/* PyTorch's own number says more than what it took from the driver. */
-		bool better = kind == WATCH_MEM_GPU && watch_job_last(j)->gauge.here;
+		bool better = kind == WATCH_MEM_GPU &&
+			      watch_job_last(j)->gauge.allocated_bytes != PLIM_UNKNOWN;
 
 		if (better || !foresee(j, kind, &slope, &(*out)[*n]))
 			continue;

@@ -141,13 +141,13 @@ def stalls():
 
 def alerts():
     """What --on can tell, each of a job in which it comes about, and none of one that does well."""
-    def said(seconds, used=lambda t: 1 << 33, shm=10, workers=(), step=lambda t: t, held_back=0, busy=97, main=0.9):
+    def said(seconds, used=lambda t: 1 << 33, shm=10, workers=(), step=lambda t: t, held_back=0, busy=97, main=0.9, told=False):
         rows = [{"t": 1e9 + t, "util": busy, "total": 80 << 30, "used": used(t), "procs": [[7, used(t)]],
                  "threads": [[7, "python", "R" if main else "S", int(100 * main * t), 0]],
                  "gpm": {"graphics": busy, "sm_util": busy, "sm_occ": busy / 2, "tensor": busy / 3, "pcie_rx": 5, "pcie_tx": 5},
                  "host": {"cores": 8, "shm_total": 100 << 20, "shm_used": shm << 20, "throttled_s": held_back * t, "periods": 10 * t,
                           "throttled_periods": 10 * t if held_back else 0},
-                 "gauge": {"step": step(t), "allocated": used(t), "reserved": used(t)},
+                 "gauge": {"step": step(t), **({"allocated": used(t), "reserved": used(t)} if told else {})},
                  "tree": [{"pid": 7, "comm": "python", "state": "R" if main else "S", "utime": int(100 * main * t), "stime": 0, "rss": 10000,
                            "wchan": "0" if main else "futex_do_wait"}] +
                  [{"pid": pid, "ppid": 7, "comm": "pt_data_worker", "state": "R", "utime": 100 * t, "stime": 0, "rss": 10, "wchan": "0"}
@@ -157,7 +157,7 @@ def alerts():
 
     expect(not said(700), "alerts of a job that does well", said(700))
     for event, how in (("creep", {"used": lambda t: (60 << 30) + ((24 << 20) * t // (20 << 20)) * (20 << 20)}),
-                       ("oom_soon", {"used": lambda t: (60 << 30) + ((24 << 20) * t // (20 << 20)) * (20 << 20)}),
+                       ("oom_soon", {"told": True, "used": lambda t: (60 << 30) + ((24 << 20) * t // (20 << 20)) * (20 << 20)}),
                        ("idle_long", {"busy": 0, "main": 0}), ("stall", {"step": lambda t: min(t, 200)}),
                        ("input_bound", {"busy": 20, "main": 0.1, "workers": (8, 9)}), ("slowed", {"held_back": 0.6, "main": 0.4}),
                        ("tight_shm", {"shm": 97})):
