@@ -178,7 +178,7 @@ struct plim_why_death {
 	size_t process_count;
 	uint64_t table_processes;      /* rows of that table */
 	uint64_t table_resident_bytes; /* of all its rows */
-	const char **also;             /* other lines that tell of the same death */
+	const char **also;             /* other lines that say more of this death */
 	size_t also_count;
 	uint64_t caught_line; /* where the log says that the program went on; null: it does not */
 	const char *first;    /* the one thing to do first; null: nothing is known */
