@@ -547,6 +547,11 @@ def owners_hold_what_their_words_say():
                 pickle.dump(late(before), f, 4)
         texts = [lib.run("report", paths[0], *how).stdout for how in ((), ("--why",), ("--group-by", "size"), ("--group-by", "size", "--why"))]
         grown = lib.run("diff", *paths).stdout
+        few = Card()
+        few.alloc(MIB, [user(3)])
+        with open(paths[0], "wb") as f:
+            pickle.dump(few.snapshot(), f, 4)
+        expect("Allocated memory over the events" not in lib.run("report", paths[0], "--why").stdout, "a picture of few events")
     rows = [" ".join(line.split()) for line in texts[0].splitlines()]
     for size, line in ((30, 32), (20, 33), (14, 15)):
         expect(f"{size}.00 MiB einops.py:288 in einsum < train.py:{line}" in rows, f"{rows}")
@@ -554,7 +559,7 @@ def owners_hold_what_their_words_say():
         expect("there before the recording began" in text.split("Who held")[1].split("\n", 2)[2], text)
     expect("1 of 31,457,280 bytes: einops.py:288" in texts[2] and "31,457,280 bytes each" in texts[3], texts[2] + texts[3])
     expect(not any("no Python stack" in text for text in (*texts, grown)), f"{texts} {grown}")
-    expect("Allocated memory over the events" not in texts[1], "a picture of few events")
+    expect("Allocated memory over the events" in texts[1], "no picture of enough events")
     expect("+20.00 MiB" in grown and "there before the recording began" in grown, grown)
 
 

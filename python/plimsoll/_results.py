@@ -2719,7 +2719,7 @@ class WhyDeath(Object):
     table_resident_bytes: int | None
     """of all its rows"""
     also: list[str]
-    """other lines that tell of the same death"""
+    """other lines that say more of this death"""
     caught_line: int | None
     """where the log says that the program went on; null: it does not"""
     first: str | None

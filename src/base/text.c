@@ -116,7 +116,7 @@ const char *text_size(char *buffer, uint64_t bytes)
 	while (k < LENGTH(units) && bytes < units[k].size)
 		k++;
 	if (k == LENGTH(units)) {
-		snprintf(buffer, 32, "%u byte%s", (unsigned)bytes, bytes == 1 ? "" : "s");
+		snprintf(buffer, 32, "%u byte%s", (unsigned)bytes, text_s(bytes));
 		return buffer;
 	}
 	/* In integers, so that the same bytes are the same text everywhere; halves go up. */

@@ -55,6 +55,12 @@ void text_count(struct text *t, uint64_t n);
 /* The same into a buffer of 32. */
 const char *text_number(char *buffer, uint64_t n);
 
+/* What a noun of `n` things ends in: "" or "s". */
+static inline const char *text_s(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* Columns that trusted text takes; colour sequences take none. */
 unsigned text_width(const char *s, size_t n);
 

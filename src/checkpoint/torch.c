@@ -574,7 +574,7 @@ static enum plim_status read_script(struct archive *a, const char *prefix, struc
 			    c, CKPT_WARN, "torchscript", PLIM_UNKNOWN, err,
 			    "code is inside (TorchScript, %u file%s of %llu bytes): torch.jit.load "
 			    "compiles it, torch.load(weights_only=True) refuses it",
-			    files, files == 1 ? "" : "s", (unsigned long long)bytes);
+			    files, text_s(files), (unsigned long long)bytes);
 }
 
 /* ---- all ---- */

@@ -146,7 +146,7 @@ static void tell_logits(struct detecting *x, const struct family *l, uint64_t si
 	detect_say(x, &f->evidence,
 		   "%zu tensor%s of the logits' kind at the peak, the largest %s: batch x length x "
 		   "vocabulary%s",
-		   l->count, l->count == 1 ? "" : "s",
+		   l->count, text_s(l->count),
 		   text_size(a, x->device->allocs[l->logits].requested_bytes),
 		   l->count == 1 ? ""
 		   : l->trained  ? ", once more in float32, and their gradients"

@@ -365,8 +365,7 @@ static void tell(struct detecting *x, const struct leak_lines *lines, const stru
 			   line->freed_end);
 	if (other_lines)
 		detect_say(x, &f->evidence, "%zu more line%s keep%s %s as well", other_lines,
-			   other_lines == 1 ? "" : "s", other_lines == 1 ? "s" : "",
-			   text_size(a, others));
+			   text_s(other_lines), other_lines == 1 ? "s" : "", text_size(a, others));
 	tell_fix(x, f);
 }
 

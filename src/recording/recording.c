@@ -151,7 +151,7 @@ enum plim_status recording_check_device(const struct recording *r, uint64_t inde
 	if (index == PLIM_UNKNOWN || index < r->device_count)
 		return PLIM_OK;
 	return err_set(err, PLIM_E_ARG, "device %llu: the recording holds %zu device%s",
-		       (unsigned long long)index, r->device_count, r->device_count == 1 ? "" : "s");
+		       (unsigned long long)index, r->device_count, text_s(r->device_count));
 }
 
 int recording_shows(const struct recording_device *d, uint64_t index)

@@ -19,17 +19,18 @@ static void note_device(struct lines *notes, const struct recording_device *one)
 	if (d->stale_events)
 		lines_add(notes,
 			  "device %u: the ring was re-armed smaller without being cleared; "
-			  "%u older events "
-			  "before a hole were left out",
-			  d->ordinal, d->stale_events);
+			  "%u older event%s "
+			  "before a hole %s left out",
+			  d->ordinal, d->stale_events, text_s(d->stale_events),
+			  d->stale_events == 1 ? "was" : "were");
 	if (d->events.n && (d->allocs_before || d->reserved_before_bytes))
 		lines_add(notes,
 			  "device %u: the recording does not begin with the run (the ring "
 			  "was full, or it was "
-			  "switched on late): %s allocations and %s reserved were there "
+			  "switched on late): %s allocation%s and %s reserved were there "
 			  "before; peaks are "
 			  "those of the recorded part",
-			  d->ordinal, text_number(b, d->allocs_before),
+			  d->ordinal, text_number(b, d->allocs_before), text_s(d->allocs_before),
 			  text_size(a, d->reserved_before_bytes));
 	if (replay->range_bytes)
 		lines_add(notes,

@@ -72,7 +72,7 @@ bool series_tell_damage(const struct series_run *r, struct series_words *w)
 	*w = (struct series_words){ 0 };
 	snprintf(w->title, sizeof(w->title),
 		 "the log is damaged in %llu place%s; the rest was read",
-		 (unsigned long long)places, places == 1 ? "" : "s");
+		 (unsigned long long)places, text_s(places));
 	for (size_t i = 0; i < r->notes.n && w->evidence_count < SERIES_LINES; i++)
 		snprintf(w->evidence[w->evidence_count++], sizeof(w->evidence[0]), "%.270s",
 			 r->notes.at[i]);

@@ -571,7 +571,7 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 			r, err,
 			"resumed %zu time%s, the earliest at step %.15g: %llu values of the "
 			"attempts before were set aside",
-			resumes, resumes == 1 ? "" : "s", from, (unsigned long long)r->set_aside);
+			resumes, text_s(resumes), from, (unsigned long long)r->set_aside);
 	if (!st && r->counted_on)
 		st = series_run_note(r, err,
 				     "steps begin anew with each epoch and were counted on "
@@ -599,8 +599,7 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     (unsigned long long)r->unpacked_bytes);
 	if (!st && r->time_jumps)
 		st = series_run_note(r, err, "time goes back %llu time%s by over a minute",
-				     (unsigned long long)r->time_jumps,
-				     r->time_jumps == 1 ? "" : "s");
+				     (unsigned long long)r->time_jumps, text_s(r->time_jumps));
 	if (!st && r->monitor.lost)
 		st = series_run_note(r, err, "%u further findings are left out", r->monitor.lost);
 	return st;

@@ -179,7 +179,7 @@ static enum plim_status open_for_more(struct plim_recording *r, struct plim_err 
 			"events are appended to what plim_recording_new made, not to a file");
 	if (r->reports)
 		return err_set(err, PLIM_E_ARG, "%u report%s of this recording: free them first",
-			       r->reports, r->reports == 1 ? "" : "s");
+			       r->reports, text_s(r->reports));
 	return PLIM_OK;
 }
 

@@ -108,11 +108,6 @@ static void say(struct text *t, const char *fmt, ...)
 	text_wrap_name(t, 10, 10, words);
 }
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* Columns for a part of a row. */
 static unsigned part_of_width(const struct text *t, unsigned parts)
 {
@@ -174,7 +169,7 @@ static void plain_code(struct text *t, const struct plim_ckpt *c)
 	libraries(&list, c);
 	if (allowed)
 		LABELLED(t, "code", "PLAIN with %zu name%s that you allow", allowed,
-			 plural(allowed));
+			 text_s(allowed));
 	else if (count(c, "torchscript"))
 		LABELLED(t, "code", "PLAIN: classes of TorchScript, whose own code was looked at");
 	else if (others && strcmp(c->kind, "distributed") != 0) /* which torch.load does not read */
@@ -239,14 +234,14 @@ static void code(struct text *t, const struct plim_ckpt *c)
 		LABELLED(t, "code",
 			 "DANGEROUS: %zu name%s that run%s code in a loader without "
 			 "weights_only; nothing was run here",
-			 dangerous, plural(dangerous), dangerous == 1 ? "s" : "");
+			 dangerous, text_s(dangerous), dangerous == 1 ? "s" : "");
 		list_names(t, c, "dangerous");
 	}
 	if (unknown) {
 		LABELLED(t, dangerous ? "" : "code",
 			 "UNKNOWN: %zu name%s on no list; torch.load(weights_only=True), the "
 			 "default since 2.6, refuses them, others import and call them",
-			 unknown, plural(unknown));
+			 unknown, text_s(unknown));
 		list_names(t, c, "unknown");
 		list_allow(t, c);
 	}
@@ -279,8 +274,8 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 	text_size(a, c->tensor_bytes);
 	text_size(b, c->bytes);
 	LABELLED(t, "holds", "%s tensor%s, %s (%s, %s file%s of %s)",
-		 text_number(n, c->tensor_count), plural(c->tensor_count), a,
-		 c->kind ? c->kind : "unknown", text_number(files, c->files), plural(c->files), b);
+		 text_number(n, c->tensor_count), text_s(c->tensor_count), a,
+		 c->kind ? c->kind : "unknown", text_number(files, c->files), text_s(c->files), b);
 	text_size(a, c->verified_bytes);
 	text_size(b, c->unprotected_bytes);
 	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
@@ -391,7 +386,7 @@ static void optimizers(struct text *t, const struct plim_ckpt *c)
 			 "Optimizer %s%s%.300s: %s tensors, %s, %llu group%s%s",
 			 o->kind ? o->kind : "of an unknown kind", *o->path ? " at " : "", o->path,
 			 text_number(n, o->state_tensors), size, (unsigned long long)o->groups,
-			 plural(o->groups), rate);
+			 text_s(o->groups), rate);
 		text_puts(t, "  ");
 		text_wrap_name(t, 2, 4, words);
 	}

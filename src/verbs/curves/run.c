@@ -76,7 +76,7 @@ static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 		lines_add(&notes,
 			  "%llu TensorBoard file%s of runs whose trainer_state.json was read: the "
 			  "same values; name one to read it instead",
-			  (unsigned long long)h->set.left_out, h->set.left_out == 1 ? "" : "s");
+			  (unsigned long long)h->set.left_out, text_s(h->set.left_out));
 	curves_tell_kept(h, &notes);
 	return st ? st : lines_keep(&notes, &c->notes, &c->note_count);
 }

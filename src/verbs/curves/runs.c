@@ -274,8 +274,8 @@ static const char *verdict_of(struct filling *f)
 				  "--map NAME=train_loss",
 				  o->series_count);
 	if (f->r->points < 8)
-		return arena_text(a, f->err, "only %llu values: too few to judge",
-				  (unsigned long long)f->r->points);
+		return arena_text(a, f->err, "only %llu value%s: too few to judge",
+				  (unsigned long long)f->r->points, text_s(f->r->points));
 	return passed_by(o) ? arena_text(a, f->err, "nothing that lasts: %s", passed_by(o))
 			    : "nothing wrong was found";
 }

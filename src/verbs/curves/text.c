@@ -375,8 +375,7 @@ static void put_mapping(struct text *t, const struct plim_curves_run *o)
 			    s->name);
 	}
 	if (others)
-		text_printf(&words, "%s%zu other%s", shown ? "; " : "", others,
-			    others == 1 ? "" : "s");
+		text_printf(&words, "%s%zu other%s", shown ? "; " : "", others, text_s(others));
 	text_puts(t, "  series  ");
 	text_wrap_name(t, 10, 10, text_get(&words));
 	text_release(&words);

@@ -95,16 +95,16 @@ static const char *growth(char *buffer, size_t size, const struct plim_diff_row 
 	if (!m || !n)
 		snprintf(buffer, size, "%s has none at its peak", m ? "B" : "A");
 	else if (m == n)
-		snprintf(buffer, size, "%llu allocations as before, on average %s as large", n,
-			 times(x, a, b));
+		snprintf(buffer, size, "%llu allocation%s as before, on average %s as large", n,
+			 text_s(n), times(x, a, b));
 	else if (a <= 1.05 * b && b <= 1.05 * a)
-		snprintf(buffer, size, "%llu allocations instead of %llu, as large as before", n,
-			 m);
+		snprintf(buffer, size, "%llu allocation%s instead of %llu, as large as before", n,
+			 text_s(n), m);
 	else if (mixed)
-		snprintf(buffer, size, "%llu allocations instead of %llu", n, m);
+		snprintf(buffer, size, "%llu allocation%s instead of %llu", n, text_s(n), m);
 	else
-		snprintf(buffer, size, "%llu allocations instead of %llu, on average %s as large",
-			 n, m, times(x, a, b));
+		snprintf(buffer, size, "%llu allocation%s instead of %llu, on average %s as large",
+			 n, text_s(n), m, times(x, a, b));
 	return buffer;
 }
 

@@ -477,7 +477,7 @@ static void head(struct text *t, const struct plim_report *r)
 		text_count(&events, d->step_count);
 		text_puts(&events, d->step_basis && !strcmp(d->step_basis, "request") ? " request"
 										      : " step");
-		text_puts(&events, d->step_count == 1 ? "" : "s");
+		text_puts(&events, text_s(d->step_count));
 	}
 	if (brief_one && is_exact(r))
 		text_puts(&events, ", replay exact");

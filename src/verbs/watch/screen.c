@@ -104,9 +104,8 @@ static void put_head(struct text *t, const struct plim_watch *w, enum plim_watch
 	text_hue(t, TEXT_HEAD);
 	text_puts(t, "plimsoll watch");
 	text_plain(t);
-	text_printf(t, "  %s  %zu job%s%s  %zu GPU%s", clock, w->job_count,
-		    w->job_count == 1 ? "" : "s", orders[order], w->card_count,
-		    w->card_count == 1 ? "" : "s");
+	text_printf(t, "  %s  %zu job%s%s  %zu GPU%s", clock, w->job_count, text_s(w->job_count),
+		    orders[order], w->card_count, text_s(w->card_count));
 	if (name) {
 		text_puts(t, ": ");
 		text_name_fit(t, name, strlen(name), 40, TEXT_CUT_RIGHT);

@@ -278,7 +278,7 @@ static void foot(struct text *t, const struct plim_whatif *w)
 	text_puts(t, "Checked: ");
 	text_plain(t);
 	text_wrap(t, 9, 2, "%s event%s predicted, each as it was recorded",
-		  text_number(a, w->self_check.events), w->self_check.events == 1 ? "" : "s");
+		  text_number(a, w->self_check.events), text_s(w->self_check.events));
 }
 
 /* ": GPU 1 of 3, 596 events" */
