@@ -125,6 +125,8 @@ struct reading {
 	const struct from_tool *runs;
 	const char *runs_file;
 	unsigned runs_number;
+	const char *alpha; /* of adapters; NULL: no file says it */
+	bool alpha_unclear;
 	/* the file at hand */
 	unsigned number;
 	const char *file;
@@ -515,6 +517,21 @@ static enum plim_status take_value(struct reading *r, const struct nested_value 
 	return tell_unknown(r, v->path, v->text);
 }
 
+/* What changes no memory, and is pasted again beside the rank. */
+static enum plim_status take_alpha(struct reading *r, const struct nested_value *v)
+{
+	const char *last = strrchr(v->path, '.');
+
+	if (strcmp(last ? last + 1 : v->path, "lora_alpha") != 0 || is_redacted(r))
+		return PLIM_OK;
+	if (v->kind != NESTED_NUMBER || (r->alpha && !same_number(r->alpha, v->text))) {
+		r->alpha_unclear = true;
+		return PLIM_OK;
+	}
+	r->alpha = arena_copy(r->arena, v->text, r->err);
+	return r->alpha ? PLIM_OK : mem_status(r->err);
+}
+
 static bool says(const struct nested *n, const char *const *keys)
 {
 	for (; *keys; keys++)
@@ -594,6 +611,8 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 		r->runs_file = r->file;
 		r->runs_number = r->number;
 	}
+	for (size_t i = 0; !st && i < values.values.n; i++)
+		st = take_alpha(r, &values.values.at[i]);
 	for (size_t i = 0; !st && i < values.values.n; i++)
 		st = take_value(r, &values.values.at[i]);
 	if (!st)
@@ -1153,6 +1172,7 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 		st = settle_all(&r);
 	if (!st)
 		st = keep(&r);
+	p->hidden->lora_alpha = r.alpha_unclear ? NULL : r.alpha;
 	vec_release(r.arena->mem, &r.rows);
 	vec_release(r.arena->mem, &r.denials);
 	vec_release(r.arena->mem, &r.switched);

@@ -405,6 +405,7 @@ static enum plim_status read_dropout(struct plan_recipe *r, const char *text, st
 	if (n && (n != strspn(text, "0123456789.e-") || !isdigit((unsigned char)text[n - 1])))
 		return err_set(err, PLIM_E_ARG, "a rate of dropout is like 0.05, not '%s'", text);
 	r->lora_dropout = n && strcspn(text, "123456789") < strcspn(text, "e");
+	r->lora_dropout_rate = text;
 	return PLIM_OK;
 }
 
@@ -525,6 +526,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = read_targets(h, o->lora_targets, err);
 	if (!st)
 		st = read_dropout(r, o->lora_dropout, err);
+	r->lora_alpha = r->lora_rank ? h->lora_alpha : NULL;
 	r->partly_read = h->partly_read;
 	r->foreign = h->foreign;
 	r->zero = h->zero;

@@ -248,6 +248,15 @@ static void peft(struct text *t, const struct plan_recipe *r)
 	if (!r->lora_rank)
 		return;
 	text_printf(t, "LoraConfig(r=%llu", (unsigned long long)r->lora_rank);
+	if (r->lora_alpha)
+		text_printf(t, ", lora_alpha=%s", r->lora_alpha);
+	if (r->lora_dropout)
+		text_printf(t, ", lora_dropout=%s", r->lora_dropout_rate);
+	/* PEFT's shorthand is a text; in a list it would be a module's name */
+	if (r->lora_target_count == 1 && !strcmp(r->lora_targets[0], "all-linear")) {
+		text_puts(t, ", target_modules=\"all-linear\")");
+		return;
+	}
 	for (size_t i = 0; i < r->lora_target_count; i++)
 		text_printf(t, "%s\"%s\"", i ? ", " : ", target_modules=[", r->lora_targets[i]);
 	text_puts(t, r->lora_target_count ? "])" : ")");

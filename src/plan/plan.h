@@ -130,8 +130,10 @@ struct plim_plan_hidden {
 	bool foreign;           /* the run is another library's, with modules of its own */
 	bool partly_read;       /* of the run's own configuration some keys were not understood */
 	const char *from_model; /* that a configuration names, where the caller gives none; NULL */
-	bool redacts;           /* no word of the file goes into what is told */
-	const char *title;      /* of a page: "config.json, batch 8, sequence 2048" */
+	const char *
+		lora_alpha; /* that a configuration gives adapters; NULL: none, or several differ */
+	bool redacts;       /* no word of the file goes into what is told */
+	const char *title;  /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *paste, *pasted;  /* the tool that the text ends with, and what it is given */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */

@@ -187,10 +187,12 @@ struct plan_recipe {
 	bool no_clip, keep_outputs, no_cache;
 	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
 	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
-	bool padded;       /* attention is given a mask of what is padding */
-	bool lora_dropout; /* in front of adapters */
-	bool foreign;      /* run by another library than Transformers, with modules of its own */
-	bool partly_read;  /* of the run's own configuration some keys were not understood */
+	bool padded;                   /* attention is given a mask of what is padding */
+	bool lora_dropout;             /* in front of adapters */
+	const char *lora_dropout_rate; /* where it is on, as it was given; borrowed */
+	const char *lora_alpha;        /* changes no memory; NULL: not said; borrowed */
+	bool foreign;     /* run by another library than Transformers, with modules of its own */
+	bool partly_read; /* of the run's own configuration some keys were not understood */
 	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
 	bool wide_logits, copies_logits, repeats_heads;
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */

@@ -59,18 +59,25 @@ static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t li
 	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", before(r), r->rung, costs, r->cost);
 }
 
-/*
- * What to change, and all of it ready to be pasted: of the cheapest change that is enough alone, where it trains the same;
- * else of the last rung that need not be asked for.
- */
-void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, uint64_t limit,
-	       uint64_t host_before_bytes, bool all)
+const struct plim_plan_rung *rungs_picked(const struct plim_plan_rung *ladder, size_t n)
 {
-	const struct plim_plan_config *config = NULL;
-	uint64_t host_bytes = 0;
 	const struct plim_plan_rung *first = NULL, *last = NULL;
-	int fits = 0, changes = 0;
-	char size[32], host[80];
+
+	for (size_t i = 0; i < n; i++) {
+		if (ladder[i].fits == PLIM_TRI_YES && ladder[i].alone && !first)
+			first = &ladder[i];
+		if (!ladder[i].changes_results && !ladder[i].alone)
+			last = &ladder[i];
+	}
+	return first && (!first->changes_results || !last || last->fits != PLIM_TRI_YES) ? first
+											 : last;
+}
+
+/* What to change. */
+void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, uint64_t limit,
+	       bool all)
+{
+	bool fits = false, changes = false, alone = false;
 
 	if (!n)
 		return;
@@ -78,17 +85,11 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits", "change");
 	for (size_t i = 0; i < n; i++) {
 		put_rung(t, &ladder[i], limit);
-		if (ladder[i].fits == PLIM_TRI_YES && ladder[i].alone && !first)
-			first = &ladder[i];
 		fits |= ladder[i].fits == PLIM_TRI_YES;
+		alone |= ladder[i].fits == PLIM_TRI_YES && ladder[i].alone;
 		changes |= ladder[i].changes_results && !ladder[i].alone;
-		if (ladder[i].changes_results || ladder[i].alone)
-			continue;
-		last = &ladder[i];
 	}
-	if (first && (!first->changes_results || !last || last->fits != PLIM_TRI_YES))
-		last = first;
-	if (first) {
+	if (alone) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2, "alone: enough by itself, another way than the rest.");
 	}
@@ -102,11 +103,27 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 			  "None of this is enough: a smaller model, more GPUs, or a "
 			  "larger one.");
 	}
-	if (!last)
-		return;
-	config = &last->config;
-	host_bytes = last->host_bytes;
+}
+
+void rungs_rest(struct text *t, const struct plim_plan_rung *rung, uint64_t limit)
+{
+	const char *fits = rungs_fit(rung->needed_range_bytes, rung->fits, limit);
+
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "Change these keys, keep the rest of yours%s.",
+		  !strcmp(fits, "yes")  ? ""
+		  : !strcmp(fits, "no") ? "; even so the run does not fit"
+					: "; even so the run may not fit");
+}
+
+void rungs_paste(struct text *t, const struct plim_plan_rung *rung, uint64_t limit,
+		 uint64_t host_before_bytes)
+{
+	const struct plim_plan_config *config = &rung->config;
+	char size[32], host[80];
+
 	out_title(t, "All of it, to be pasted");
+	rungs_rest(t, rung, limit);
 	config_line(t, "Trainer", config->training_arguments);
 	config_line(t, "model", config->from_pretrained);
 	config_line(t, "PEFT", config->peft);
@@ -115,9 +132,9 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 	config_line(t, "fsdp.json", config->fsdp);
 	config_line(t, "environment", config->environment);
 	config_line(t, "program", config->script);
-	if (host_bytes > host_before_bytes) {
+	if (rung->host_bytes > host_before_bytes) {
 		snprintf(host, sizeof(host), "%s of the machine's memory in all",
-			 text_size(size, host_bytes));
+			 text_size(size, rung->host_bytes));
 		config_line(t, "needs", host);
 	}
 	if (config->accelerate || config->deepspeed)

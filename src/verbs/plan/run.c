@@ -4,6 +4,7 @@
 #include "facts/facts.h"
 #include "host/host.h"
 #include "verbs/out.h"
+#include "verbs/rungs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,11 +237,13 @@ static enum plim_status take_config(struct plim_plan *p, const struct plim_plan_
 	struct plan_choice own = { .recipe = p->hidden->recipe, .settings = o->settings };
 	const char *variable =
 		o->torch && o->torch < 209 ? "PYTORCH_CUDA_ALLOC_CONF" : "PYTORCH_ALLOC_CONF";
+	const struct plim_plan_rung *rung = rungs_picked(p->ladder, p->ladder_count);
 	enum plim_status st = plan_write_config(p, &own, variable, &p->config, err);
 
 	p->hidden->paste = o->paste;
 	if (!st && o->paste)
-		st = plan_paste_for(&p->config, o->paste, &p->hidden->pasted, err);
+		st = plan_paste_for(rung ? &rung->config : &p->config, o->paste, &p->hidden->pasted,
+				    err);
 	return st;
 }
 

@@ -385,18 +385,47 @@ static void phases(struct text *t, const struct plim_plan *p)
 	text_table_release(&b);
 }
 
-/* The planned run for the tool that was asked for, on a line of its own that can be copied whole. */
+/* What the plan counts on beside the tool's own: arguments of the Trainer, how the model is loaded, adapters. */
+static void beside(struct text *t, const struct plim_plan_config *c, const char *pasted)
+{
+	const struct {
+		const char *name, *what;
+	} lines[] = {
+		{ "Trainer", c->training_arguments },
+		{ "model", c->from_pretrained },
+		{ "PEFT", c->peft },
+		{ "fsdp.json", c->fsdp },
+		{ "environment", c->environment },
+		{ "program", c->script },
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (lines[i].what && lines[i].what != pasted)
+			text_printf(t, "  with %s: %s\n", lines[i].name, lines[i].what);
+}
+
+/*
+ * For the tool that was asked for, on a line of its own that can be copied whole: the planned run; where that does not
+ * fit, what makes it fit.
+ */
 static void pasted(struct text *t, const struct plim_plan *p)
 {
+	const struct plim_plan_rung *rung = rungs_picked(p->ladder, p->ladder_count);
+
 	if (!p->hidden->paste)
 		return;
-	out_title(t, "To be pasted");
+	out_title(t, rung                     ? "To be pasted, changed as above"
+		     : p->model.doubt_count   ? "To be pasted; no verdict that it fits"
+		     : p->fits != PLIM_TRI_NO ? "To be pasted"
+		     : p->dies_at             ? "To be pasted, though it does not fit"
+					      : "To be pasted, though it may not fit");
+	if (rung)
+		rungs_rest(t, rung, p->limit_bytes);
 	if (p->hidden->pasted)
 		text_printf(t, "%s\n", p->hidden->pasted);
 	else
 		text_printf(t, "  %s has no configuration of this run\n", p->hidden->paste);
-	if (p->config.environment)
-		text_printf(t, "  environment: %s\n", p->config.environment);
+	beside(t, rung ? &rung->config : &p->config, p->hidden->pasted);
 }
 
 static void learned(struct text *t, const struct plim_plan *p)
@@ -511,8 +540,11 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	sweep(&t, p);
 	if (p->ladder_count)
 		out_title(&t, "What would make it fit, step by step");
-	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes,
+	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes,
 		  !p->hidden->traced.mem || p->hidden->traces_rungs);
+	if (!p->hidden->paste && rungs_picked(p->ladder, p->ladder_count))
+		rungs_paste(&t, rungs_picked(p->ladder, p->ladder_count), p->limit_bytes,
+			    p->host.bytes);
 	pasted(&t, p);
 	read_from(&t, p);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);

@@ -232,7 +232,10 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 	if (!p->ladder_count || (p->agrees == PLIM_TRI_NO))
 		return;
 	out_title(t, "What would make the planned run fit");
-	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN, true);
+	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, true);
+	if (rungs_picked(p->ladder, p->ladder_count))
+		rungs_paste(t, rungs_picked(p->ladder, p->ladder_count), p->limit_bytes,
+			    PLIM_UNKNOWN);
 }
 
 /* All remedies: a log is read for them. */
