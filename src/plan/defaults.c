@@ -43,6 +43,40 @@ static enum plim_status take_loaded(struct plim_plan *p, struct plim_err *err)
 		    err);
 }
 
+/* accelerate makes weights that are trained fp32 again for FSDP 2 under autocast, and all of them for FSDP 1. */
+static bool is_widened(const struct plan_recipe *r)
+{
+	bool second = r->parallel == PLAN_FSDP2 || r->parallel == PLAN_FSDP2_ZERO2;
+
+	return r->precision != PLAN_FP32 && (plan_is_fsdp1(r) || (second && !r->lora_rank));
+}
+
+/* Autocast was asked for, and no dtype of weights: since Transformers 5 they are loaded in that of the file. */
+static enum plim_status take_stored(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+
+	if (!p->hidden->loads_stored || r->task != PLAN_TRAIN || r->quantize || !is_half_file(p) ||
+	    (o->transformers && o->transformers < RELEASE(5, 0)) || is_widened(r) ||
+	    (r->precision != PLAN_BF16_AUTOCAST && r->precision != PLAN_FP32))
+		return PLIM_OK;
+	r->precision = r->precision == PLAN_FP32 ? PLAN_BF16_PURE : PLAN_BF16_LOADED;
+	p->hidden->stored = true;
+	for (size_t i = 0; i < p->settings_read_count; i++)
+		if (p->settings_read[i].option &&
+		    !strncmp(p->settings_read[i].option, "--precision", 11))
+			p->settings_read[i].option =
+				r->precision == PLAN_BF16_PURE
+					? "no autocast; weights in the checkpoint's own 16 bits"
+					: "bf16 autocast; weights in the checkpoint's own 16 bits";
+	return o->transformers ? tell(p,
+				      "weights in the checkpoint's own 16 bits, as Transformers 5 "
+				      "loads them without a dtype",
+				      err)
+			       : PLIM_OK;
+}
+
 /* from_pretrained loads what the file holds since Transformers 5, and fp32 before. */
 static enum plim_status take_precision(struct plim_plan *p, const struct plim_plan_options *o,
 				       struct plim_err *err)
@@ -50,7 +84,7 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 	struct plan_recipe *r = &p->hidden->recipe;
 
 	if (o->precision)
-		return PLIM_OK;
+		return take_stored(p, o, err);
 	if (r->task != PLAN_TRAIN)
 		return take_loaded(p, err);
 	if (r->quantize)

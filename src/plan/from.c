@@ -824,9 +824,13 @@ static enum plim_status settle_precision(struct reading *r)
 	if (!autocast && !r->o->precision && loads_narrow(r) && !r->o->quantize &&
 	    r->runs->loads == FROM_LOADS_NARROW)
 		return settle_weights(r);
-	if ((!autocast && !r->own[OWN_WEIGHTS]) || r->o->precision)
+	if ((!autocast && !r->own[OWN_WEIGHTS]) || (r->o->precision && !r->given.precision))
 		return PLIM_OK;
 	narrow |= loads_narrow(r);
+	/* autocast says nothing of weights; DeepSpeed casts them itself */
+	r->p->hidden->loads_stored = !r->given.precision && r->runs &&
+				     r->runs->loads == FROM_LOADS_STORED && !r->own[OWN_WEIGHTS] &&
+				     !r->own[OWN_ZERO];
 	if (!autocast || !strcmp(autocast, "no"))
 		autocast = narrow ? "bf16-pure" : "fp32";
 	else if (narrow && !r->o->quantize && !strcmp(autocast, "bf16"))

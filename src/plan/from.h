@@ -46,7 +46,8 @@ struct from_default {
 enum from_loads {
 	FROM_LOADS_WIDE,   /* fp32, unless a key says otherwise */
 	FROM_LOADS_NARROW, /* autocast's own 16 bits; bf16 where nothing is said */
-	FROM_LOADS_FROZEN  /* those of what is frozen; what is trained is fp32 */
+	FROM_LOADS_FROZEN, /* those of what is frozen; what is trained is fp32 */
+	FROM_LOADS_STORED  /* the checkpoint's own dtype since Transformers 5, fp32 before */
 };
 
 struct from_tool {

@@ -582,6 +582,7 @@ const struct from_tool from_tools[] = {
 			"learning_rate", "optim"),
 	  .others = KEYS("base_model"),
 	  .keys = { &trainer, &scripts },
-	  .defaults = trainer_defaults },
+	  .defaults = trainer_defaults,
+	  .loads = FROM_LOADS_STORED },
 };
 const size_t from_tool_count = sizeof(from_tools) / sizeof(from_tools[0]);

@@ -127,8 +127,11 @@ struct plim_plan_hidden {
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
 	bool bounded;
-	bool foreign;           /* the run is another library's, with modules of its own */
-	bool partly_read;       /* of the run's own configuration some keys were not understood */
+	bool foreign;     /* the run is another library's, with modules of its own */
+	bool partly_read; /* of the run's own configuration some keys were not understood */
+	bool loads_stored; /* its precision is autocast's alone: weights are loaded without a dtype */
+	bool stored;       /* ... and so in the checkpoint's own 16 bits */
+	const char *otherwise;  /* what it needs where they are loaded as fp32; NULL: no question */
 	const char *from_model; /* that a configuration names, where the caller gives none; NULL */
 	const char *
 		lora_alpha; /* that a configuration gives adapters; NULL: none, or several differ */

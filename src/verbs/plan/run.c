@@ -247,6 +247,35 @@ static enum plim_status take_config(struct plim_plan *p, const struct plim_plan_
 	return st;
 }
 
+/* Which release of Transformers runs it decides the weights' dtype: where it was not said, what the other way needs. */
+static enum plim_status take_otherwise(struct plim_plan *p, const struct plim_plan_options *o,
+				       struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	struct plan_recipe r = h->recipe;
+	struct plan_result result;
+	struct plan *plan = NULL;
+	uint64_t needed = 0;
+	enum plim_status st;
+	char size[32], limit[32];
+
+	if (!h->stored || o->transformers)
+		return PLIM_OK;
+	r.precision = r.precision == PLAN_BF16_PURE ? PLAN_FP32 : PLAN_BF16_AUTOCAST;
+	st = plan_settle(p, &r, &plan, &result, &needed, err);
+	plan_free(plan);
+	if (st)
+		return st;
+	h->otherwise = plan_string(
+		p, err,
+		"weights in the checkpoint's own 16 bits, as Transformers 5 loads them without a "
+		"dtype; under Transformers 4 (--transformers 4.57), or with dtype=torch.float32, "
+		"they are fp32 and the run needs %s%s%s",
+		text_size(size, needed), p->fits ? " of " : "",
+		p->fits ? text_size(limit, p->limit_bytes) : "");
+	return h->otherwise ? plan_assume(p, h->otherwise, err) : mem_status(err);
+}
+
 static enum plim_status plan_all(struct plim_plan *p, const char *path, struct plim_plan_options *o,
 				 struct plim_err *err)
 {
@@ -289,6 +318,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 		st = plan_find_largest(p, o, err);
 	if (!st)
 		st = plan_sweep(p, o->sweep, err);
+	if (!st)
+		st = take_otherwise(p, o, err);
 	if (!st)
 		st = take_config(p, o, err);
 	return st ? st : take_names(p, path, o, err);

@@ -123,6 +123,10 @@ static void head(struct text *t, const struct plim_plan *p)
 		recipe(t, p);
 		frozen(t, p);
 	}
+	if (p->hidden->otherwise) {
+		text_puts(t, "  ");
+		text_wrap(t, 2, 2, "%s", p->hidden->otherwise);
+	}
 	text_puts(t, "\n");
 }
 
