@@ -57,9 +57,9 @@ struct from_tool {
 	const struct from_keys *keys[2];
 	const struct from_default *defaults; /* ends with NULL; may be NULL */
 	const char *assumed; /* a sentence on what is planned in place of it; NULL: nothing is */
-	enum from_loads loads;
 	const char *rank;     /* of adapters, where nothing is said; NULL: PEFT's */
 	const char *parallel; /* of several GPUs, where nothing is said; NULL: as plan has it */
+	enum from_loads loads;
 	bool evaluates_alike; /* with as many samples as it trains with, where nothing is said */
 };
 
