@@ -56,7 +56,7 @@ struct from_tool {
 	const char *const *others; /* keys that none of its files has; ends with NULL */
 	const struct from_keys *keys[2];
 	const struct from_default *defaults; /* ends with NULL; may be NULL */
-	const char *assumed; /* a sentence on what is planned in place of it; NULL: nothing is */
+	const char *assumed;  /* a sentence on what is planned in place of it; NULL: nothing is */
 	const char *rank;     /* of adapters, where nothing is said; NULL: PEFT's */
 	const char *parallel; /* of several GPUs, where nothing is said; NULL: as plan has it */
 	enum from_loads loads;
