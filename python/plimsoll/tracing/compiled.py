@@ -36,10 +36,13 @@ def _is_view(n: Node) -> bool:
 
 def _is_comparison(n: Node) -> bool:
     """One value a row, put into a constant (the gradient of a loss by classes): Inductor's scatter_upon_const_tensor."""
-    if n.target is not torch.ops.aten.scatter.value or _name(n.args[0]) not in ("full", "full_like"):
+    if n.target is not torch.ops.aten.scatter.value:
         return False
-    whole, index = n.args[0].meta["val"].shape, n.args[2].meta["val"].shape
-    dim = n.args[1] % max(len(whole), 1)
+    into, along, at = n.args[:3]
+    if not isinstance(into, Node) or not isinstance(at, Node) or not isinstance(along, int) or _name(into) not in ("full", "full_like"):
+        return False
+    whole, index = into.meta["val"].shape, at.meta["val"].shape
+    dim = along % max(len(whole), 1)
     return len(index) == len(whole) and all(a == (1 if i == dim else b) for i, (a, b) in enumerate(zip(index, whole)))
 
 
