@@ -225,7 +225,7 @@ static enum plim_status find_smallest(const struct allocator_search *s, struct p
 	struct allocator_bounds none = { UINT64_MAX, UINT64_MAX, 0 };
 	uint64_t low = in_grains(s->out->floor.requested_peak_bytes), most, high;
 	uint64_t seen = s->out->bound.limit_bytes / GRAIN;
-	struct allocator_outcome o;
+	struct allocator_outcome o = { 0 };
 	enum plim_status st =
 		allocator_try(s->mem, s->program, trial, &none, ALLOCATOR_RECORDED, &o, err);
 	int yes = 0;

@@ -254,7 +254,8 @@ static void put_cards(struct text *t, const struct plim_watch *w, size_t most)
 			text_puts(t, "\n");
 		}
 	if (i < w->card_count)
-		text_printf(t, "and %zu GPUs more\n", w->card_count - i);
+		text_printf(t, "and %zu GPU%s more\n", w->card_count - i,
+			    text_s(w->card_count - i));
 }
 
 /* Columns of the table of jobs, by how wide the screen is. */
@@ -536,7 +537,7 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 	for (size_t i = from; i < n && i < from + most; i++)
 		put_row(t, &w->jobs[order[i]], &form, i == chosen);
 	if (n > from + most)
-		text_printf(t, "  and %zu jobs more\n", n - from - most);
+		text_printf(t, "  and %zu job%s more\n", n - from - most, text_s(n - from - most));
 	if (!n)
 		text_puts(t, "no job holds a GPU here\n");
 	for (size_t i = 0; i < w->note_count && !small; i++)
