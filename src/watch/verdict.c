@@ -2,9 +2,10 @@
  * What holds a job back: the first row whose clauses all hold.
  *
  * The thresholds come from jobs with one known bottleneck each, recorded on an H100 (docs/watch.md has the table and how often
- * it is right).  A clause has a limit and a value from which it is sure, a fifth beyond the limit and more; a verdict is as sure as its
- * weakest clause.  A number that is not seen fails its clause, except where the clause may do without it.  A row that fewer than two
- * kinds of recorded jobs have shown to be right is never sure.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.
+ * it is right).  A clause has a limit and a value beyond it from which it is sure; a verdict is as sure as its weakest clause.  A
+ * number that is not seen fails its clause, except where the clause may do without it.  A row that fewer than two kinds of recorded
+ * jobs have shown to be right is never sure, but for idle and input_disk.  tests/watch/shaken.py moves what was recorded, and nothing
+ * wrong may become sure.
  */
 #include "watch/watch.h"
 
