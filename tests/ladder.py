@@ -158,6 +158,9 @@ def main():
         failed += wrong + (not told["ladder"][-1]["fits"])
         wrong, told = check(config, [*seq, "--batch", 1, "--checkpointing", "--memory", "1GiB"])
         failed += wrong
+        # A rung is measured with few of many micro-batches; pasted, it has them all.
+        wrong, told = check(config, [*seq, "--batch", 4, "--accumulate", 12, "--memory", "26GiB"])
+        failed += wrong + ("gradient_accumulation_steps=24" not in told["ladder"][-1]["config"]["training_arguments"])
         failed += plan(config, *seq, "--memory", "100GiB")["ladder"] != []
         # Fused optimizer and others that were climbed by and are not needed were told as well.
         for memory, rungs in (("24GiB", ["expandable segments", "loss in chunks"]), ("26GiB", ["loss in chunks"])):

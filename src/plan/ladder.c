@@ -37,15 +37,16 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 	struct plan_trust trust;
 	enum plim_status st = PLIM_OK;
 
+	plan_repeat_less(c->plan, &recipe);
 	if (choice->settings != c->options->settings)
 		st = allocator_rules_parse(choice->settings, c->options->torch, &h->rules, err);
 	if (!st && choice->own_allocator)
 		st = plan_program(c->plan, &recipe, &plan, err);
 	if (!st)
-		st = choice->own_allocator
-			     ? plan_measure_own(plan, &result, &out->needed_bytes, err)
-			     : plan_settle(c->plan, &recipe, &plan, &result, &out->needed_bytes,
-					   err);
+		st = choice->own_allocator ? plan_measure_own(plan, c->plan->limit_bytes, &result,
+							      &out->needed_bytes, err)
+					   : plan_settle(c->plan, &recipe, &plan, &result,
+							 &out->needed_bytes, err);
 	if (!st) {
 		out->allocated_peak_bytes = result.peak_allocated_bytes;
 		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);

@@ -159,9 +159,11 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	struct plan_trust trust;
 	uint64_t needed = 0;
 	struct plan_recipe settled = *r;
-	enum plim_status st = plan_settle(p, &settled, &plan, &result, &needed, err);
+	enum plim_status st;
 
 	*proven = true;
+	plan_repeat_less(p, &settled);
+	st = plan_settle(p, &settled, &plan, &result, &needed, err);
 	if (st == PLIM_E_UNSUPPORTED && p->hidden->traced.mem) {
 		plan_free(plan);
 		plan = NULL;

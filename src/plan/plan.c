@@ -524,17 +524,20 @@ enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rule
 
 #define OWN_STEP (2u << 20) /* of the smallest limit that is looked for: a handle of the driver */
 
-enum plim_status plan_measure_own(struct plan *p, struct plan_result *out, uint64_t *needed_bytes,
-				  struct plim_err *err)
+enum plim_status plan_measure_own(struct plan *p, uint64_t most_bytes, struct plan_result *out,
+				  uint64_t *needed_bytes, struct plim_err *err)
 {
-	struct allocator_vmm how = { .bounds = { UINT64_MAX, UINT64_MAX, 0 } };
+	struct allocator_vmm how = { .bounds = { most_bytes, UINT64_MAX, 0 } };
 	uint64_t low = live_peak(p->program), high;
-	struct allocator_outcome outcome;
-	enum plim_status st = allocator_run_vmm(p->mem, p->program, &how, &outcome, err);
+	struct allocator_outcome outcome = { .oom_request_bytes = 1 };
+	enum plim_status st = PLIM_OK;
 
-	if (st)
-		return st;
 	*out = (struct plan_result){ .died = TRACE_NONE };
+	*needed_bytes = most_bytes + 1;
+	if (low <= most_bytes)
+		st = allocator_run_vmm(p->mem, p->program, &how, &outcome, err);
+	if (st || outcome.oom_request_bytes)
+		return st;
 	out->peak_allocated_bytes = outcome.stats.count[ALLOCATOR_ALLOCATED_BYTES][0].peak;
 	out->peak_reserved_bytes = outcome.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
 	high = out->peak_reserved_bytes;

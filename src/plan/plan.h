@@ -247,6 +247,8 @@ struct plan_trial {
  */
 enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r, struct plan **out,
 			     struct plan_result *result, uint64_t *needed, struct plim_err *err);
+/* A copy for what is measured and not shown, with no more micro-batches than decide it. */
+void plan_repeat_less(const struct plim_plan *p, struct plan_recipe *r);
 /* The planned run's, with at least the steps that are shown. */
 enum plim_status plan_show_steps(struct plim_plan *p, struct plan_result *result, uint64_t *needed,
 				 struct plim_err *err);

@@ -311,9 +311,12 @@ enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rule
 				     struct plan_result *out, uint64_t *needed_bytes,
 				     struct plim_err *err);
 
-/* The same with libplimsoll_alloc.so's allocator, which learns as the steps pass; of the result the peak of memory in use. */
-enum plim_status plan_measure_own(struct plan *p, struct plan_result *out, uint64_t *needed_bytes,
-				  struct plim_err *err);
+/*
+ * The same with libplimsoll_alloc.so's allocator, which learns as the steps pass; of the result the peak of memory in use.
+ * What needs more than `most_bytes` is said to need one byte more, with no result.
+ */
+enum plim_status plan_measure_own(struct plan *p, uint64_t most_bytes, struct plan_result *out,
+				  uint64_t *needed_bytes, struct plim_err *err);
 
 /* What lives at the peak of a phase; the rounding of blocks is in `rounding`. */
 void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_CATEGORIES],

@@ -262,6 +262,7 @@ static enum plim_status take_otherwise(struct plim_plan *p, const struct plim_pl
 	if (!h->stored || o->transformers)
 		return PLIM_OK;
 	r.precision = r.precision == PLAN_BF16_PURE ? PLAN_FP32 : PLAN_BF16_AUTOCAST;
+	plan_repeat_less(p, &r);
 	st = plan_settle(p, &r, &plan, &result, &needed, err);
 	plan_free(plan);
 	if (st)
