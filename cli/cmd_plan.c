@@ -158,7 +158,8 @@ static const struct opt plan_opt[] = {
 	OPT_STRING(0, "sweep", plan_opts, sweep, "batch=1,2,4", NULL,
 		   "a table over batches, or seq=512,1024"),
 	OPT_STRING(0, "for", plan_opts, paste, "TOOL", NULL,
-		   "end with what to paste: trainer, deepspeed, accelerate or torchrun"),
+		   "end with what to paste: trainer, deepspeed, accelerate, torchrun, axolotl, "
+		   "llama-factory, torchtune or trl"),
 	OPT_STRING(0, "settings", plan_opts, settings, "CONF", NULL, "a PYTORCH_CUDA_ALLOC_CONF"),
 	OPT_STRING(0, "torch", plan_opts, torch, "X.Y", NULL,
 		   "PyTorch's release (the newest known)"),

@@ -113,7 +113,11 @@ struct plim_plan_options {
 	const char *const *recorded;
 	size_t calibrate_count;
 	size_t recorded_count;
-	/* whose configuration of the run the text ends with: "trainer", "deepspeed", "accelerate", "torchrun"; NULL: none */
+	/*
+	 * whose configuration of the run the text ends with: "trainer", "deepspeed", "accelerate", "torchrun", "axolotl",
+	 * "llama-factory", "torchtune", "trl", "training-arguments"; NULL: none, or where something has to be changed that of
+	 * a file that was read
+	 */
 	const char *paste;
 	/*
 	 * In place of a model's numbers, how many parameters it has: it is then built like Llama, and what is not weights is a
@@ -224,6 +228,9 @@ struct plim_plan_config {
 	const char *environment;        /* to be set before PyTorch starts */
 	const char *torchrun;           /* the command line that starts as many processes as GPUs */
 	const char *script;             /* a line of the program */
+	/* whose keys tool_config has: the tool of a file that was read, or that is asked for; null: none */
+	const char *tool;
+	const char *tool_config; /* the same in that tool's own keys (YAML) */
 };
 
 /* A change, on top of those above it that do not change results. */

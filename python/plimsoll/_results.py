@@ -1271,6 +1271,10 @@ class PlanConfig(Object):
     """the command line that starts as many processes as GPUs"""
     script: str | None
     """a line of the program"""
+    tool: str | None
+    """whose keys tool_config has: the tool of a file that was read, or that is asked for; null: none"""
+    tool_config: str | None
+    """the same in that tool's own keys (YAML)"""
 
 
 class PlanRung(Object):

@@ -33,6 +33,9 @@ enum own {
 	OWN_CKPT_OFFLOAD,
 	OWN_EVALUATES,
 	OWN_EVAL_BATCH,
+	OWN_PACKED,
+	OWN_PACKS,
+	OWN_FILLS,
 	OWN_ZERO,
 	OWN_WHOLE,
 	OWN_FSDP,
@@ -65,6 +68,9 @@ static const char *const own_names[OWNS] = {
 	[OWN_CKPT_OFFLOAD] = "@ckpt-offload",
 	[OWN_EVALUATES] = "@evaluates",
 	[OWN_EVAL_BATCH] = "@eval-batch",
+	[OWN_PACKED] = "@packed",
+	[OWN_PACKS] = "@packs",
+	[OWN_FILLS] = "@fills",
 	[OWN_ZERO] = "@zero",
 	[OWN_WHOLE] = "@whole",
 	[OWN_FSDP] = "@fsdp",
@@ -192,7 +198,7 @@ static enum plim_status tell_unknown(struct reading *r, const char *key, const c
 
 static const char *words(struct reading *r, const char *name, const char *value)
 {
-	bool flag = !strcmp(name, "no-clip") || !strcmp(name, "grouped");
+	bool flag = !strcmp(name, "no-clip") || !strcmp(name, "grouped") || !strcmp(name, "padded");
 
 	value = shown(r, value);
 	if (!value)
@@ -567,6 +573,9 @@ static enum plim_status take_defaults(struct reading *r)
 
 		if ((own != NOT_OWN && r->own[own]) || is_said(r->values, d->key))
 			continue;
+		/* another key said all of it */
+		if (own == OWN_AUTOCAST && r->o->precision && !r->given.precision)
+			continue;
 		st = give(r, d->key, "not said: its default", d->option, d->value);
 		if (!st && r->rows.n)
 			r->rows.at[r->rows.n - 1].is_default = true;
@@ -755,7 +764,7 @@ static enum plim_status settle_adapters(struct reading *r)
 						       : "8",
 			    OWN_ADAPTER, OWN_RANK);
 	if (!st && is_set(r, OWN_ADAPTER, "qlora") && !o->quantize)
-		st = SETTLE(r, "quantize", "nf4", OWN_ADAPTER);
+		st = SETTLE(r, "quantize", "nf4-double", OWN_ADAPTER); /* Axolotl's */
 	if (!st && !o->lora_rank)
 		return settle_none(r);
 	if (!st && r->own[OWN_DROPOUT] && is_zero(r->own[OWN_DROPOUT]))
@@ -852,6 +861,33 @@ static enum plim_status settle_eval(struct reading *r)
 		     : mem_status(r->err);
 }
 
+/*
+ * Samples that share a row fill it, as is planned.  Each sees its own tokens alone: FlashAttention is told where they begin, others
+ * are given a mask, of each row or (in one row of the whole batch, without padding) of all of them.
+ */
+static enum plim_status settle_rows(struct reading *r)
+{
+	const char *attention = plan_value("attention", r->o->attention, true);
+	bool flash = attention && !strcmp(attention, "flash");
+	bool masked =
+		!flash && !is_set(r, OWN_PACKED, "unmasked") && !is_set(r, OWN_PACKS, "wrapped");
+	bool alone = is_set(r, OWN_PACKED, "rows") || r->o->batch == 1;
+
+	r->settled[OWN_FILLS] = "rows are filled to the sequence";
+	if (!r->own[OWN_PACKED] && !is_set(r, OWN_PACKS, "neat")) {
+		r->settled[OWN_PACKS] = "nothing: samples are not packed";
+		return r->own[OWN_FILLS] && !flash ? SETTLE(r, "padded", "1", OWN_FILLS) : PLIM_OK;
+	}
+	if (is_set(r, OWN_PACKS, "neat") && !flash)
+		return PLIM_OK; /* masks of floats are not planned: it stays not understood */
+	if (!masked || flash)
+		r->settled[OWN_PACKED] = r->settled[OWN_PACKS] =
+			"rows are filled to the sequence, without a mask";
+	else if (alone)
+		return SETTLE(r, "padded", "1", OWN_PACKED, OWN_PACKS);
+	return PLIM_OK;
+}
+
 static enum plim_status settle_step(struct reading *r)
 {
 	enum plim_status st = PLIM_OK;
@@ -874,7 +910,7 @@ static enum plim_status settle_step(struct reading *r)
 		r->o->quantize = "nf4-double";
 		r->settled[OWN_DOUBLE] = words(r, "quantize", "nf4-double");
 	}
-	if (!r->o->quantize)
+	if (!r->o->quantize || strncmp(r->o->quantize, "nf4", 3) != 0)
 		r->settled[OWN_DOUBLE] = "nothing: no weights of 4 bits";
 	if (!st && r->own[OWN_FUSED] && r->o->optimizer && !strcmp(r->o->optimizer, "adamw")) {
 		r->o->optimizer = "adamw-fused";
@@ -1007,9 +1043,9 @@ static enum plim_status settle_denials(struct reading *r)
 /* Offloading is of what is sharded: where nothing is, the keys of FSDP and DeepSpeed say nothing. */
 static enum plim_status settle_all(struct reading *r)
 {
-	static enum plim_status (*const steps[])(struct reading *) = {
-		settle_denials, settle_adapters, settle_parallel, settle_precision, settle_step
-	};
+	static enum plim_status (*const steps[])(
+		struct reading *) = { settle_denials,   settle_adapters, settle_parallel,
+				      settle_precision, settle_rows,     settle_step };
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -1177,6 +1213,7 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 	if (!st)
 		st = keep(&r);
 	p->hidden->lora_alpha = r.alpha_unclear ? NULL : r.alpha;
+	p->hidden->tool = r.runs ? plan_keys_tool(r.runs->name) : NULL;
 	vec_release(r.arena->mem, &r.rows);
 	vec_release(r.arena->mem, &r.denials);
 	vec_release(r.arena->mem, &r.switched);

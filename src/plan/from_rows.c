@@ -108,6 +108,12 @@ static const struct from_word samplings[] = { { "random", NULL, NULL },
 					      { "group_by_length", "grouped", "1" },
 					      { NULL, NULL, NULL } };
 
+static const struct from_word packings[] = { { "bfd", "@packs", "bfd" },
+					     { "bfd_split", "@packs", "bfd" },
+					     { "ffd", "@packs", "bfd" },
+					     { "wrapped", "@packs", "wrapped" },
+					     { NULL, NULL, NULL } };
+
 static const struct from_word biases[] = { { "none", NULL, NULL }, { NULL, NULL, NULL } };
 
 static const struct from_word peft_types[] = { { "LORA", NULL, NULL }, { NULL, NULL, NULL } };
@@ -293,7 +299,7 @@ static const struct from_row axolotl_rows[] = {
 	{ "lora_target_modules", FROM_LIST, "lora-targets", NULL, NULL },
 	{ "lora_target_linear", FROM_IF, "lora-targets", "all-linear", NULL },
 	{ "lora_dropout", FROM_SET, "@dropout", NULL, NULL },
-	{ "load_in_4bit", FROM_IF, "quantize", "nf4", NULL },
+	{ "load_in_4bit", FROM_IF, "quantize", "nf4-double", NULL },
 	{ "load_in_8bit", FROM_IF, "quantize", "int8", NULL },
 	{ "bf16", FROM_WORD, NULL, NULL, axolotl_bf16 },
 	{ "fp16", FROM_IF, "@autocast", "fp16", NULL },
@@ -307,6 +313,9 @@ static const struct from_row axolotl_rows[] = {
 	{ "eager_attention", FROM_IF, "attention", "eager", NULL },
 	{ "attn_implementation", FROM_WORD, NULL, NULL, attentions },
 	{ "max_grad_norm", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "sample_packing", FROM_IF, "@packed", "rows", NULL },
+	{ "pad_to_sequence_len", FROM_IF, "@fills", "1", NULL },
+	{ "bnb_config_kwargs.bnb_4bit_use_double_quant", FROM_ONLY, NULL, "true", NULL },
 	{ "deepspeed", FROM_FILE, NULL, NULL, NULL },
 	{ "fsdp", FROM_WORD, NULL, NULL, fsdp_texts },
 	{ "fsdp_version", FROM_SET, "@fsdp-version", NULL, NULL },
@@ -327,7 +336,7 @@ static const struct from_keys axolotl = {
 		      "tokenizer_type peft_use_rslora base_model_config tokenizer_config "
 		      "strict datasets* test_datasets* pretraining_dataset* "
 		      "dataset_prepared_path dataset_* chat_template* output_dir "
-		      "sample_packing* eval_sample_packing pad_to_sequence_len "
+		      "sample_packing_* eval_sample_packing "
 		      "special_tokens* tokens wandb_* mlflow_* comet_* num_epochs "
 		      "max_steps lr_scheduler* learning_rate cosine_* train_on_inputs "
 		      "tf32 early_stopping_patience resume_from_checkpoint "
@@ -366,6 +375,7 @@ static const struct from_row torchtune_rows[] = {
 	{ "fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
 	{ "batch_size_val", FROM_SET, "@eval-batch", NULL, NULL },
 	{ "run_val_every_n_steps", FROM_ABOVE, "@evaluates", "1", NULL },
+	{ "dataset.packed", FROM_ONLY, NULL, "false", NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
@@ -394,6 +404,8 @@ static const struct from_row factory_rows[] = {
 	{ "double_quantization", FROM_IF, "@double", "1", NULL },
 	{ "disable_gradient_checkpointing", FROM_UNLESS, "checkpointing", "full", NULL },
 	{ "val_size", FROM_ABOVE, "@evaluates", "1", NULL },
+	{ "packing", FROM_IF, "@packed", "unmasked", NULL },
+	{ "neat_packing", FROM_IF, "@packs", "neat", NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
@@ -401,7 +413,7 @@ static const struct from_keys factory = {
 	factory_rows,
 	"quantization_method dataset dataset_dir template max_samples "
 	"overwrite_cache preprocessing_num_workers plot_loss lora_alpha "
-	"adapter_name_or_path trust_remote_code packing neat_packing eval_dataset "
+	"adapter_name_or_path trust_remote_code eval_dataset "
 	"quantization_type mix_strategy swanlab* use_swanlab media_dir "
 	"tokenized_path image_max_pixels video_max_pixels cache_dir streaming "
 	"buffer_size interleave_probs report_to use_fast_tokenizer mask_history "
@@ -429,6 +441,7 @@ static const struct from_row trainer_rows[] = {
 	{ "optim", FROM_SET, "optimizer", NULL, NULL },
 	{ "max_grad_norm", FROM_UNLESS, "no-clip", "1", NULL },
 	{ "use_liger_kernel", FROM_IF, "loss", "liger", NULL },
+	{ "liger_kernel_config.fused_linear_cross_entropy", FROM_ONLY, NULL, "true", NULL },
 	{ "train_sampling_strategy", FROM_WORD, NULL, NULL, samplings },
 	{ "group_by_length", FROM_IF, "grouped", "1", NULL },
 	{ "fsdp", FROM_WORD, NULL, NULL, fsdp_texts },
@@ -486,12 +499,15 @@ static const struct from_row scripts_rows[] = {
 	{ "block_size", FROM_SET, "seq", NULL, NULL },
 	{ "loss_type", FROM_WORD, NULL, NULL, losses },
 	{ "activation_offloading", FROM_IF, "offload-activations", "trl", NULL },
+	{ "packing", FROM_IF, "@packed", "one", NULL },
+	{ "padding_free", FROM_IF, "@packed", "one", NULL },
+	{ "packing_strategy", FROM_WORD, NULL, NULL, packings },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
 static const struct from_keys scripts = {
 	scripts_rows, "model_revision tokenizer_name* dataset_* dataset train_file "
-		      "validation_file packing packing_strategy padding_free "
+		      "validation_file "
 		      "completion_only_loss assistant_only_loss eos_token pad_token "
 		      "chat_template* lora_alpha lora_task_type use_rslora lora_bias "
 		      "trust_remote_code bnb_4bit_compute_dtype bnb_4bit_quant_storage "
@@ -524,7 +540,8 @@ static const struct from_default axolotl_defaults[] = { { "micro_batch_size", "b
 
 /* trl/trainer/base_config.py */
 static const struct from_default trl_defaults[] = { { "per_device_train_batch_size", "batch", "8" },
-						    { "bf16, fp16", "@autocast", "bf16" },
+						    { "bf16", "@autocast", "bf16" },
+						    { "bf16, fp16", "@autocast", "no" },
 						    { "gradient_checkpointing", "checkpointing",
 						      "full" },
 						    { "max_length", "seq", "1024" },

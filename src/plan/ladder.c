@@ -120,6 +120,15 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 	return PLIM_OK;
 }
 
+/* Has the tool that runs it a key for what is changed? */
+static bool is_sayable(const struct climb *c, const struct plan_choice *choice)
+{
+	const struct plim_plan_hidden *h = c->plan->hidden;
+
+	return !(plan_keys_unsaid(h->tool, &choice->recipe) &
+		 ~plan_keys_unsaid(h->tool, &h->recipe));
+}
+
 /* Try a rung on the best so far, and then beside those that saved nothing alone. */
 static enum plim_status try_rung(struct climb *c, const struct plan_rung *rung, int stays,
 				 int *helps, struct plim_err *err)
@@ -129,7 +138,8 @@ static enum plim_status try_rung(struct climb *c, const struct plan_rung *rung, 
 	enum plim_status st;
 
 	*helps = 0;
-	if (c->plan->ladder_count == PLAN_LADDER_STEPS || !rung->apply(&choice))
+	if (c->plan->ladder_count == PLAN_LADDER_STEPS || !rung->apply(&choice) ||
+	    !is_sayable(c, &choice))
 		return PLIM_OK;
 	st = take_choice(c, rung, name_of(c, rung, &choice, err), &choice, stays, helps, err);
 	if (st || *helps || !rung->pairs || !rung->apply(&pair))
@@ -175,6 +185,46 @@ static void begin(struct climb *c, const struct plim_plan *p)
 	c->path_length = 0;
 }
 
+/* The most that may be needed for sure to fit. */
+static uint64_t most_needed(const struct plim_plan *p, const struct plan_trust *trust)
+{
+	uint64_t low = 0, high = p->limit_bytes;
+
+	while (low < high) {
+		uint64_t middle = high - (high - low) / 2;
+
+		if (plan_range(trust, middle).high <= p->limit_bytes)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+#define STEPS_TRIED 3 /* the first that repeats the one before */
+
+/* One run under the limit: what dies in it need not be measured. */
+static bool runs_through(struct climb *c, const struct plan_choice *choice, struct plim_err *err)
+{
+	struct allocator_bounds bounds = { .capacity_bytes = UINT64_MAX };
+	struct plan_recipe recipe = choice->recipe;
+	struct plan_result result;
+	struct plan_trust trust;
+	struct plan *plan = NULL;
+	enum plim_status st;
+
+	recipe.steps = recipe.steps > STEPS_TRIED ? recipe.steps : STEPS_TRIED;
+	plan_repeat_less(c->plan, &recipe);
+	st = plan_program(c->plan, &recipe, &plan, err);
+	if (!st) {
+		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);
+		bounds.limit_bytes = most_needed(c->plan, &trust);
+		st = plan_measure(plan, &c->plan->hidden->rules, &bounds, &result, err);
+	}
+	plan_free(plan);
+	return !st && result.died == TRACE_NONE;
+}
+
 /* Does the run fit with the rungs of a path that are kept? */
 static bool fits_with(struct climb *c, const struct plan_rung *const *path, const bool *kept,
 		      size_t n, struct plim_err *err)
@@ -186,6 +236,9 @@ static bool fits_with(struct climb *c, const struct plan_rung *const *path, cons
 	for (size_t i = 0; i < n; i++)
 		if (kept[i] && !path[i]->apply(&choice))
 			return false;
+	if (!choice.own_allocator && choice.settings == c->options->settings &&
+	    !c->plan->hidden->traced.mem && !runs_through(c, &choice, err))
+		return false;
 	return !measure(c, &choice, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
 }
 
@@ -257,7 +310,7 @@ static enum plim_status tell_alone(struct climb *c, struct plim_err *err)
 		begin(&one, p);
 		choice = one.best;
 		if (n == PLAN_LADDER_STEPS || !worth_telling(c, &plan_rungs[i]) ||
-		    !plan_rungs[i].apply(&choice))
+		    !plan_rungs[i].apply(&choice) || !is_sayable(c, &choice))
 			continue;
 		st = take_choice(&one, &plan_rungs[i], name_of(&one, &plan_rungs[i], &choice, err),
 				 &choice, 0, &helps, err);

@@ -48,6 +48,11 @@ static const struct {
 			       ", \"bf16\": {\"enabled\": true}" },
 };
 
+const char *plan_optim_name(enum plan_optimizer optimizer)
+{
+	return optim_names[optimizer];
+}
+
 /* Names that are others in older releases of Transformers. */
 #define DTYPE_FROM 456             /* dtype, before torch_dtype */
 #define SAMPLING_STRATEGY_FROM 500 /* train_sampling_strategy, before group_by_length */
@@ -90,7 +95,7 @@ static unsigned zero_stage(const struct plan_recipe *r)
 }
 
 /* DeepSpeed is what shares states out, and what keeps copies in fp32. */
-static bool by_deepspeed(const struct plan_recipe *r)
+bool plan_by_deepspeed(const struct plan_recipe *r)
 {
 	return zero_stage(r) || r->precision == PLAN_BF16_MASTER;
 }
@@ -189,7 +194,7 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 		text_puts(t, ", max_grad_norm=0");
 	if (fsdp_version(r))
 		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
-	if (by_deepspeed(r))
+	if (plan_by_deepspeed(r))
 		text_puts(t, ", deepspeed=\"deepspeed.json\"");
 	if (r->tp > 1)
 		text_printf(t, ", parallelism_config=ParallelismConfig(tp_size=%llu)",
@@ -267,7 +272,7 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
 		    "num_processes: %llu\nmixed_precision: %s\n",
-		    by_deepspeed(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
+		    plan_by_deepspeed(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
 		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
 		    precisions[r->precision].accelerate);
 	if (fsdp_version(r))
@@ -284,7 +289,7 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 	if (r->tp > 1)
 		text_printf(t, "parallelism_config:\n  parallelism_config_tp_size: %llu\n",
 			    (unsigned long long)r->tp);
-	if (by_deepspeed(r))
+	if (plan_by_deepspeed(r))
 		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
 }
 
@@ -376,6 +381,36 @@ static const struct {
 	{ offsetof(struct plim_plan_config, torchrun), true, torchrun },
 };
 
+/* What was written, and an end of it; nothing is NULL. */
+static enum plim_status take_text(struct plim_plan *p, struct text *t, const char **out,
+				  struct plim_err *err)
+{
+	enum plim_status st = text_status(t, err);
+
+	if (!st && t->n)
+		*out = plan_string(p, err, "%.*s", (int)t->n, t->at);
+	if (!st && t->n && !*out)
+		st = mem_status(err);
+	text_release(t);
+	return st;
+}
+
+/* In the keys of the tool that runs it. */
+static enum plim_status take_keys(struct plim_plan *p, const struct plan_recipe *r,
+				  struct plim_plan_config *out, struct plim_err *err)
+{
+	enum plim_status st;
+	struct text t;
+
+	if (!p->hidden->tool)
+		return PLIM_OK;
+	text_init(&t, &p->hidden->mem, NULL);
+	plan_write_keys(&t, p->hidden->tool, r);
+	st = take_text(p, &t, &out->tool_config, err);
+	out->tool = out->tool_config ? p->hidden->tool : NULL;
+	return st;
+}
+
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
 				   const char *variable, struct plim_plan_config *out,
 				   struct plim_err *err)
@@ -394,13 +429,10 @@ enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice
 			continue;
 		text_init(&t, &p->hidden->mem, NULL);
 		writers[i].write(&t, &c->recipe);
-		st = text_status(&t, err);
-		if (!st && t.n)
-			*at = plan_string(p, err, "%.*s", (int)t.n, t.at);
-		if (!st && t.n && !*at)
-			st = mem_status(err);
-		text_release(&t);
+		st = take_text(p, &t, at, err);
 	}
+	if (known && !st)
+		st = take_keys(p, &c->recipe, out, err);
 	if (!st && c->own_allocator)
 		out->script = "import plimsoll; plimsoll.allocator.use()  # before CUDA starts";
 	if (!st && c->settings && !c->own_allocator) {
@@ -433,5 +465,10 @@ enum plim_status plan_paste_for(const struct plim_plan_config *c, const char *to
 		}
 		plan_add_known(known, tools[i].name);
 	}
+	if (plan_keys_tool(tool)) {
+		*out = c->tool_config;
+		return PLIM_OK;
+	}
+	plan_keys_known(known);
 	return err_set(err, PLIM_E_ARG, "nothing is written for '%s'; known are %s", tool, known);
 }

@@ -5,7 +5,8 @@
  * options.c, defaults.c, processes.c	what was asked for, and what was left open
  * planner.c, recordings.c		programs of it; what recordings of such a run teach
  * verdict.c, doubts.c, machine.c	numbers, verdict, what forbids one, the machine's own memory
- * largest.c, ladder.c, paste.c		what would fit, what to change, what to paste
+ * largest.c, ladder.c			what would fit, what to change
+ * paste.c, paste_keys.c		what to paste, also in the keys of other tools' files
  * phases.c				phases as one table
  * from.c, from_rows.c			what other tools' configurations of the run say
  * traced.c, retraced.c			requests that PyTorch made on fake tensors, instead of a model and a recipe
@@ -137,7 +138,9 @@ struct plim_plan_hidden {
 		lora_alpha; /* that a configuration gives adapters; NULL: none, or several differ */
 	bool redacts;       /* no word of the file goes into what is told */
 	const char *title;  /* of a page: "config.json, batch 8, sequence 2048" */
-	const char *paste, *pasted;  /* the tool that the text ends with, and what it is given */
+	const char *paste, *pasted; /* the tool that the text ends with, and what it is given */
+	const char *
+		tool; /* in whose keys all is written, too: that of --from, or of --for; static; NULL: none */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
 	struct plan_learned learned; /* of recordings: */
@@ -333,6 +336,23 @@ enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options 
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
 				   const char *variable, struct plim_plan_config *out,
 				   struct plim_err *err);
+
+/* Is it DeepSpeed that shares states out, or keeps copies in fp32?  And the optimizer's name in quotes, as the Trainer has it. */
+bool plan_by_deepspeed(const struct plan_recipe *r);
+const char *plan_optim_name(enum plan_optimizer optimizer);
+
+/*
+ * In the keys of the tool's own files (paste_keys.c): those that --from reads, by their name or by that of --for; NULL: none
+ * is written so.
+ */
+const char *plan_keys_tool(const char *name);
+const char *plan_keys_option(const char *name);
+/* Are the model and its adapters loaded by code of the user's own, beside the file? */
+bool plan_keys_leave_model(const char *name);
+void plan_keys_known(char known[PLAN_KNOWN]);
+void plan_write_keys(struct text *t, const char *name, const struct plan_recipe *r);
+/* What of a recipe its files have no key for, a bit each; 0: all can be said. */
+unsigned plan_keys_unsaid(const char *name, const struct plan_recipe *r);
 
 /* What a tool ("trainer" ...) is given of a configuration; NULL in *out: it has no way to do this.  PLIM_E_ARG. */
 enum plim_status plan_paste_for(const struct plim_plan_config *c, const char *tool,

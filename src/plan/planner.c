@@ -99,24 +99,6 @@ static enum plim_status run_steps(struct plim_plan *p, const struct plan_recipe 
 	return st ? st : plan_measure_needed(*out, &p->hidden->rules, result, needed, err);
 }
 
-/* Does the run go to its end with what a shorter one needed, and hold no more?  Collected garbage goes by the limit. */
-static enum plim_status is_settled(struct plim_plan *p, struct plan *longer,
-				   const struct plan_result *result, uint64_t needed, bool *settled,
-				   struct plim_err *err)
-{
-	struct allocator_bounds bounds = { .limit_bytes = needed, .capacity_bytes = UINT64_MAX };
-	struct plan_result more;
-	enum plim_status st = PLIM_OK;
-
-	*settled = false;
-	if (p->hidden->rules.gc_threshold > 0)
-		return st;
-	st = plan_measure(longer, &p->hidden->rules, &bounds, &more, err);
-	*settled = !st && more.died == TRACE_NONE &&
-		   more.peak_allocated_bytes <= result->peak_allocated_bytes;
-	return st;
-}
-
 /* Micro-batches beyond these repeat the one before: nothing that was planned grew after the third. */
 #define MICRO_SETTLED 4
 
@@ -129,7 +111,7 @@ void plan_repeat_less(const struct plim_plan *p, struct plan_recipe *r)
 enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r, struct plan **out,
 			     struct plan_result *result, uint64_t *needed, struct plim_err *err)
 {
-	bool steps = r->task == PLAN_TRAIN && !p->hidden->traced.mem, settled = false;
+	bool steps = r->task == PLAN_TRAIN && !p->hidden->traced.mem;
 	struct plan_recipe next;
 	enum plim_status st;
 
@@ -137,19 +119,14 @@ enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r, struct 
 		r->steps = p->hidden->lengths.n > STEPS_LEAST ? p->hidden->lengths.n : STEPS_LEAST;
 	st = run_steps(p, r, out, result, needed, err);
 	next = *r;
-	while (!st && steps && !settled && ++next.steps <= STEPS_MOST) {
-		struct plan_result more = *result;
+	while (!st && steps && ++next.steps <= STEPS_MOST) {
+		struct plan_result more;
 		struct plan *plan = NULL;
-		uint64_t more_needed = *needed;
+		uint64_t more_needed = 0;
 
-		st = plan_program(p, &next, &plan, err);
-		if (!st)
-			st = is_settled(p, plan, result, *needed, &settled, err);
-		if (!st && !settled)
-			st = plan_measure_needed(plan, &p->hidden->rules, &more, &more_needed, err);
-		settled = settled || (more_needed <= *needed &&
-				      more.peak_allocated_bytes <= result->peak_allocated_bytes);
-		if (st || settled) {
+		st = run_steps(p, &next, &plan, &more, &more_needed, err);
+		if (st || (more_needed <= *needed &&
+			   more.peak_allocated_bytes <= result->peak_allocated_bytes)) {
 			plan_free(plan);
 			return st;
 		}

@@ -19,8 +19,6 @@ static void config_line(struct text *t, const char *what, const char *line)
 {
 	unsigned hang = width_of(t) < NARROW ? 4 : CONFIG;
 
-	if (!line)
-		return;
 	if (hang < CONFIG)
 		text_printf(t, "  %s\n    ", what);
 	else
@@ -116,22 +114,39 @@ void rungs_rest(struct text *t, const struct plim_plan_rung *rung, uint64_t limi
 					: "; even so the run may not fit");
 }
 
+size_t rungs_lines(const struct plim_plan_config *c, struct rungs_line lines[RUNGS_LINES])
+{
+	bool by_deepspeed =
+		strstr(c->training_arguments ? c->training_arguments : "", "deepspeed=");
+	const struct rungs_line all[RUNGS_LINES] = {
+		{ "Trainer", c->training_arguments },
+		{ "model", c->from_pretrained },
+		{ "PEFT", c->peft },
+		{ "deepspeed.json", by_deepspeed ? c->deepspeed : NULL },
+		{ "fsdp.json", c->fsdp },
+		{ "environment", c->environment },
+		{ "program", c->script },
+	};
+	size_t n = 0;
+
+	for (size_t i = 0; i < RUNGS_LINES; i++)
+		if (all[i].what)
+			lines[n++] = all[i];
+	return n;
+}
+
 void rungs_paste(struct text *t, const struct plim_plan_rung *rung, uint64_t limit,
 		 uint64_t host_before_bytes)
 {
 	const struct plim_plan_config *config = &rung->config;
+	struct rungs_line lines[RUNGS_LINES];
+	size_t n = rungs_lines(config, lines);
 	char size[32], host[80];
 
 	out_title(t, "All of it, to be pasted");
 	rungs_rest(t, rung, limit);
-	config_line(t, "Trainer", config->training_arguments);
-	config_line(t, "model", config->from_pretrained);
-	config_line(t, "PEFT", config->peft);
-	if (strstr(config->training_arguments ? config->training_arguments : "", "deepspeed="))
-		config_line(t, "deepspeed.json", config->deepspeed);
-	config_line(t, "fsdp.json", config->fsdp);
-	config_line(t, "environment", config->environment);
-	config_line(t, "program", config->script);
+	for (size_t i = 0; i < n; i++)
+		config_line(t, lines[i].where, lines[i].what);
 	if (rung->host_bytes > host_before_bytes) {
 		snprintf(host, sizeof(host), "%s of the machine's memory in all",
 			 text_size(size, rung->host_bytes));

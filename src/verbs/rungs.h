@@ -19,6 +19,13 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
  */
 const struct plim_plan_rung *rungs_picked(const struct plim_plan_rung *ladder, size_t n);
 
+/* What is pasted beside each other, and where; in the order in which it is told. */
+struct rungs_line {
+	const char *where, *what;
+};
+#define RUNGS_LINES 7
+size_t rungs_lines(const struct plim_plan_config *c, struct rungs_line lines[RUNGS_LINES]);
+
 /* Its configuration, tool by tool; the memory of the machine where it takes more of it than before. */
 void rungs_paste(struct text *t, const struct plim_plan_rung *rung, uint64_t limit_bytes,
 		 uint64_t host_before_bytes);

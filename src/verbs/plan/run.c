@@ -241,9 +241,12 @@ static enum plim_status take_config(struct plim_plan *p, const struct plim_plan_
 	enum plim_status st = plan_write_config(p, &own, variable, &p->config, err);
 
 	p->hidden->paste = o->paste;
-	if (!st && o->paste)
-		st = plan_paste_for(rung ? &rung->config : &p->config, o->paste, &p->hidden->pasted,
-				    err);
+	/* a file was read: what is to be changed in it is said in its own keys */
+	if (!p->hidden->paste && rung && p->hidden->tool)
+		p->hidden->paste = plan_keys_option(p->hidden->tool);
+	if (!st && p->hidden->paste)
+		st = plan_paste_for(rung ? &rung->config : &p->config, p->hidden->paste,
+				    &p->hidden->pasted, err);
 	return st;
 }
 
@@ -483,6 +486,8 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	st = plan_read_from(p, path, NULL, &o, err);
 	if (!path && !o.layers && !o.parameters)
 		path = p->hidden->from_model;
+	if (o.paste && plan_keys_tool(o.paste))
+		p->hidden->tool = plan_keys_tool(o.paste);
 	p->batch = o.batch;
 	if (!st)
 		st = path && plan_is_trace(&p->hidden->mem, path) ? plan_traced(p, path, &o, err)

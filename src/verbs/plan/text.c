@@ -389,23 +389,28 @@ static void phases(struct text *t, const struct plim_plan *p)
 	text_table_release(&b);
 }
 
+/* Does a file in a tool's own keys say this, too? */
+static bool is_in_keys(const struct plim_plan_config *c, const char *where)
+{
+	static const char *const said[] = { "Trainer", "model", "PEFT", "fsdp.json" };
+	size_t n = sizeof(said) / sizeof(said[0]);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(said[i], where))
+			return i == 0 || i + 1 == n || !plan_keys_leave_model(c->tool);
+	return false;
+}
+
 /* What the plan counts on beside the tool's own: arguments of the Trainer, how the model is loaded, adapters. */
 static void beside(struct text *t, const struct plim_plan_config *c, const char *pasted)
 {
-	const struct {
-		const char *name, *what;
-	} lines[] = {
-		{ "Trainer", c->training_arguments },
-		{ "model", c->from_pretrained },
-		{ "PEFT", c->peft },
-		{ "fsdp.json", c->fsdp },
-		{ "environment", c->environment },
-		{ "program", c->script },
-	};
+	bool keys = c->tool_config && pasted == c->tool_config;
+	struct rungs_line lines[RUNGS_LINES];
+	size_t n = rungs_lines(c, lines);
 
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		if (lines[i].what && lines[i].what != pasted)
-			text_printf(t, "  with %s: %s\n", lines[i].name, lines[i].what);
+	for (size_t i = 0; i < n; i++)
+		if (lines[i].what != pasted && !(keys && is_in_keys(c, lines[i].where)))
+			text_printf(t, "  with %s: %s\n", lines[i].where, lines[i].what);
 }
 
 /*
@@ -415,6 +420,7 @@ static void beside(struct text *t, const struct plim_plan_config *c, const char 
 static void pasted(struct text *t, const struct plim_plan *p)
 {
 	const struct plim_plan_rung *rung = rungs_picked(p->ladder, p->ladder_count);
+	const struct plim_plan_config *config = rung ? &rung->config : &p->config;
 
 	if (!p->hidden->paste)
 		return;
@@ -425,11 +431,13 @@ static void pasted(struct text *t, const struct plim_plan *p)
 					      : "To be pasted, though it may not fit");
 	if (rung)
 		rungs_rest(t, rung, p->limit_bytes);
-	if (p->hidden->pasted)
+	if (p->hidden->pasted && p->hidden->pasted == config->tool_config)
+		text_printf(t, "# %s\n%s", config->tool, p->hidden->pasted);
+	else if (p->hidden->pasted)
 		text_printf(t, "%s\n", p->hidden->pasted);
 	else
 		text_printf(t, "  %s has no configuration of this run\n", p->hidden->paste);
-	beside(t, rung ? &rung->config : &p->config, p->hidden->pasted);
+	beside(t, config, p->hidden->pasted);
 }
 
 static void learned(struct text *t, const struct plim_plan *p)
