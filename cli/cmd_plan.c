@@ -62,7 +62,8 @@ static const struct opt plan_opt[] = {
 	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, OPT_NONE,
 		"tokens of a sample (1024, or the model's positions if fewer)"),
 	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
-		   "fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights or bf16-master "
+		   "fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights, fp16-weights or "
+		   "bf16-master "
 		   "(bf16-autocast)"),
 	OPT_STRING('O', "optimizer", plan_opts, optimizer, "NAME", NULL,
 		   "adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor, ... (adamw)"),

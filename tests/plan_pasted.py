@@ -36,7 +36,7 @@ def recipes(tool):
     for one in itertools.chain(STEPS, ([("--optimizer"), o] for o in OPTIMIZERS), (["--precision", p] for p in PRECISIONS), LOSSES, GPUS):
         yield [*plain, *one]
     for adapters in ADAPTERS[1:]:
-        for precision in PRECISIONS:
+        for precision in [*PRECISIONS, "fp16-weights"]:
             yield [*plain, *adapters, "--precision", precision]
         for bits in ("nf4", "nf4-double", "int8"):
             yield [*plain, *adapters, "--quantize", bits, "--checkpointing", "full"]

@@ -50,6 +50,12 @@ static bool is_partly_read(const struct model *m, const struct plan_recipe *r)
 	return r->partly_read;
 }
 
+static bool is_spared(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->needs_less;
+}
+
 static bool is_unnamed_class(const struct model *m, const struct plan_recipe *r)
 {
 	(void)r;
@@ -217,6 +223,7 @@ static const struct doubt {
 	{ is_doubted, NULL, PLAN_ASSUMED, 150, 250, "part of the model is not known here" },
 	{ is_partly_read, NULL, PLAN_ASSUMED, 150, 250,
 	  "part of the run's configuration is not known here" },
+	{ is_spared, "fwd", PLAN_ASSUMED, 300, 0, "kernels that are not planned here take less" },
 	{ is_foreign, NULL, PLAN_ASSUMED, 150, 150,
 	  "the library that trains has modules of its own" },
 	{ is_counted, NULL, PLAN_ASSUMED, 150, 200,

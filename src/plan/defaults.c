@@ -51,6 +51,31 @@ static bool is_widened(const struct plan_recipe *r)
 	return r->precision != PLAN_FP32 && (plan_is_fsdp1(r) || (second && !r->lora_rank));
 }
 
+const char plan_stored_words[] =
+	"weights in the checkpoint's own 16 bits, as Transformers 5 loads them without a dtype";
+
+/* Autocast, to what it becomes over weights of 16 bits, and how that is told beside the key. */
+static const struct {
+	enum plan_precision from, to;
+	bool adapters; /* alone: a GradScaler does not unscale gradients of 16 bits */
+	const char *words;
+} over_stored[] = {
+	{ PLAN_FP32, PLAN_BF16_PURE, false,
+	  "no autocast; weights in the checkpoint's own 16 bits" },
+	{ PLAN_BF16_AUTOCAST, PLAN_BF16_LOADED, false,
+	  "bf16 autocast; weights in the checkpoint's own 16 bits" },
+	{ PLAN_FP16_AUTOCAST, PLAN_FP16_LOADED, true,
+	  "fp16 autocast; frozen weights in the checkpoint's own 16 bits" },
+};
+
+static void tell_stored(struct plim_plan *p, const char *words)
+{
+	for (size_t i = 0; i < p->settings_read_count; i++)
+		if (p->settings_read[i].option &&
+		    !strncmp(p->settings_read[i].option, "--precision", 11))
+			p->settings_read[i].option = words;
+}
+
 /* Autocast was asked for, and no dtype of weights: since Transformers 5 they are loaded in that of the file. */
 static enum plim_status take_stored(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
@@ -58,23 +83,25 @@ static enum plim_status take_stored(struct plim_plan *p, const struct plim_plan_
 	struct plan_recipe *r = &p->hidden->recipe;
 
 	if (!p->hidden->loads_stored || r->task != PLAN_TRAIN || r->quantize || !is_half_file(p) ||
-	    (o->transformers && o->transformers < RELEASE(5, 0)) || is_widened(r) ||
-	    (r->precision != PLAN_BF16_AUTOCAST && r->precision != PLAN_FP32))
+	    (o->transformers && o->transformers < RELEASE(5, 0)) || is_widened(r))
 		return PLIM_OK;
-	r->precision = r->precision == PLAN_FP32 ? PLAN_BF16_PURE : PLAN_BF16_LOADED;
-	p->hidden->stored = true;
-	for (size_t i = 0; i < p->settings_read_count; i++)
-		if (p->settings_read[i].option &&
-		    !strncmp(p->settings_read[i].option, "--precision", 11))
-			p->settings_read[i].option =
-				r->precision == PLAN_BF16_PURE
-					? "no autocast; weights in the checkpoint's own 16 bits"
-					: "bf16 autocast; weights in the checkpoint's own 16 bits";
-	return o->transformers ? tell(p,
-				      "weights in the checkpoint's own 16 bits, as Transformers 5 "
-				      "loads them without a dtype",
-				      err)
-			       : PLIM_OK;
+	for (size_t i = 0; i < sizeof(over_stored) / sizeof(over_stored[0]); i++) {
+		if (over_stored[i].from != r->precision)
+			continue;
+		if (over_stored[i].adapters && !r->lora_rank)
+			return tell(
+				p,
+				"weights are loaded with dtype=torch.float32: in the "
+				"checkpoint's own 16 bits, as Transformers 5 loads them without "
+				"a dtype, the run stops at its first step (a GradScaler does "
+				"not unscale gradients of 16 bits)",
+				err);
+		r->precision = over_stored[i].to;
+		p->hidden->stored = true;
+		tell_stored(p, over_stored[i].words);
+		return o->transformers ? tell(p, plan_stored_words, err) : PLIM_OK;
+	}
+	return PLIM_OK;
 }
 
 /* from_pretrained loads what the file holds since Transformers 5, and fp32 before. */

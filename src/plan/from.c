@@ -23,6 +23,7 @@ enum own {
 	OWN_RANK,
 	OWN_DROPOUT,
 	OWN_DOUBLE,
+	OWN_ALL_LINEAR,
 	OWN_ATTN_TARGETS,
 	OWN_MLP_TARGETS,
 	OWN_AUTOCAST,
@@ -58,6 +59,7 @@ static const char *const own_names[OWNS] = {
 	[OWN_RANK] = "@rank",
 	[OWN_DROPOUT] = "@dropout",
 	[OWN_DOUBLE] = "@double",
+	[OWN_ALL_LINEAR] = "@all-linear",
 	[OWN_ATTN_TARGETS] = "@attn-targets",
 	[OWN_MLP_TARGETS] = "@mlp-targets",
 	[OWN_AUTOCAST] = "@autocast",
@@ -464,6 +466,12 @@ static enum plim_status take_row(struct reading *r, const struct from_row *row,
 	switch (row->how) {
 	case FROM_WORD: return container ? PLIM_OK : take_word(r, row, v);
 	case FROM_LIST: return take_list(r, row, v);
+	case FROM_LESS:
+		if (off || container)
+			return PLIM_OK;
+		r->p->hidden->needs_less = true;
+		return tell(r, row->key, v->text, "planned without it, which needs no less",
+			    NOT_OWN);
 	case FROM_FILE: return take_file(r, v);
 	case FROM_MODEL: return take_model(r, v);
 	case FROM_IF: return take_switch(r, row, v, NESTED_ON);
@@ -704,6 +712,35 @@ static enum plim_status settle_targets(struct reading *r)
 		       : mem_status(r->err);
 }
 
+/* Are all of them linear layers of the blocks, by their names? */
+static bool are_projections(const char *targets)
+{
+	static const char end[] = "_proj";
+
+	while (*targets) {
+		size_t n = strcspn(targets, ",");
+
+		if (n < sizeof(end) ||
+		    strncmp(targets + n - (sizeof(end) - 1), end, sizeof(end) - 1) != 0)
+			return false;
+		targets += n + (targets[n] == ',');
+	}
+	return true;
+}
+
+/* Every linear layer, beside those that a list names: they are the same, unless it names others. */
+static enum plim_status settle_linear(struct reading *r)
+{
+	const char *listed = r->o->lora_targets;
+
+	if (listed && !r->given.lora_targets && strcmp(listed, "all-linear") != 0) {
+		if (!are_projections(listed))
+			return PLIM_OK; /* it stays not understood */
+		r->o->lora_targets = NULL;
+	}
+	return SETTLE(r, "lora-targets", "all-linear", OWN_ALL_LINEAR);
+}
+
 static bool makes(const struct from_row *row, enum own own)
 {
 	bool does = row->option && own_of(row->option) == own;
@@ -736,7 +773,8 @@ static enum plim_status settle_none(struct reading *r)
 		struct plim_plan_setting *s = &r->rows.at[i].told;
 		bool targets = s->option && !strncmp(s->option, "--lora-targets", 14);
 
-		if (!targets && r->rows.at[i].own != OWN_RANK && r->rows.at[i].own != OWN_DROPOUT)
+		if (!targets && r->rows.at[i].own != OWN_RANK && r->rows.at[i].own != OWN_DROPOUT &&
+		    r->rows.at[i].own != OWN_ALL_LINEAR)
 			continue;
 		key = adapter_key(s->tool);
 		if (key)
@@ -748,7 +786,7 @@ static enum plim_status settle_none(struct reading *r)
 			s->option = text;
 	}
 	r->o->lora_targets = r->given.lora_targets;
-	r->settled[OWN_RANK] = r->settled[OWN_DROPOUT] = text;
+	r->settled[OWN_RANK] = r->settled[OWN_DROPOUT] = r->settled[OWN_ALL_LINEAR] = text;
 	return PLIM_OK;
 }
 
@@ -767,6 +805,8 @@ static enum plim_status settle_adapters(struct reading *r)
 		st = SETTLE(r, "quantize", "nf4-double", OWN_ADAPTER); /* Axolotl's */
 	if (!st && !o->lora_rank)
 		return settle_none(r);
+	if (!st && r->own[OWN_ALL_LINEAR])
+		st = settle_linear(r);
 	if (!st && r->own[OWN_DROPOUT] && is_zero(r->own[OWN_DROPOUT]))
 		r->settled[OWN_DROPOUT] = "none";
 	else if (!st && r->own[OWN_DROPOUT])
@@ -823,6 +863,7 @@ static enum plim_status settle_precision(struct reading *r)
 {
 	bool narrow = r->own[OWN_WEIGHTS] && strcmp(r->own[OWN_WEIGHTS], "fp32") != 0;
 	const char *autocast = r->own[OWN_AUTOCAST];
+	enum plim_status st = PLIM_OK;
 
 	if (r->own[OWN_TORCH_AUTOCAST] && (!autocast || !strcmp(autocast, "no")))
 		autocast = r->own[OWN_TORCH_AUTOCAST];
@@ -844,6 +885,17 @@ static enum plim_status settle_precision(struct reading *r)
 		autocast = narrow ? "bf16-pure" : "fp32";
 	else if (narrow && !r->o->quantize && !strcmp(autocast, "bf16"))
 		autocast = "bf16-weights";
+	else if (narrow && !r->o->quantize && !strcmp(autocast, "fp16") && r->o->lora_rank)
+		autocast = "fp16-weights";
+	else if (narrow && !r->o->quantize && !strcmp(autocast, "fp16"))
+		st = vec_push(
+			&r->p->hidden->mem, &r->p->hidden->from_notes,
+			"weights are planned in fp32: in 16 bits, as they would be loaded, the "
+			"run stops at its first step (a GradScaler does not unscale gradients "
+			"of 16 bits)",
+			r->err);
+	if (st)
+		return st;
 	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS, OWN_TORCH_AUTOCAST);
 }
 

@@ -13,6 +13,7 @@ enum from_how {
 	FROM_ABOVE,  /* where it is a number above 0 */
 	FROM_IS,     /* changes no memory if it is `value`, "auto" or off */
 	FROM_ONLY,   /* changes no memory if it is `value` and nothing else */
+	FROM_LESS,   /* where it is on, less is needed than is planned without it */
 	FROM_WORD,   /* one of the words of the row, or several in a list */
 	FROM_FILE,   /* DeepSpeed's configuration: its file, or all of it */
 	FROM_MODEL   /* the model: a folder, a file or a name of the hub */

@@ -131,7 +131,9 @@ static const struct from_word axolotl_adapters[] = { { "lora", "@adapter", "lora
 						     { NULL, NULL, NULL } };
 
 static const struct from_word axolotl_plugins[] = {
-	{ "axolotl.integrations.liger.LigerPlugin", NULL, NULL }, { NULL, NULL, NULL }
+	{ "axolotl.integrations.liger.LigerPlugin", NULL, NULL },
+	{ "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin", "loss", "liger" },
+	{ NULL, NULL, NULL }
 };
 
 static const struct from_word axolotl_bf16[] = { { "true", "@autocast", "bf16" },
@@ -297,7 +299,7 @@ static const struct from_row axolotl_rows[] = {
 	{ "adapter", FROM_WORD, NULL, NULL, axolotl_adapters },
 	{ "lora_r", FROM_SET, "@rank", NULL, NULL },
 	{ "lora_target_modules", FROM_LIST, "lora-targets", NULL, NULL },
-	{ "lora_target_linear", FROM_IF, "lora-targets", "all-linear", NULL },
+	{ "lora_target_linear", FROM_IF, "@all-linear", "1", NULL },
 	{ "lora_dropout", FROM_SET, "@dropout", NULL, NULL },
 	{ "load_in_4bit", FROM_IF, "quantize", "nf4-double", NULL },
 	{ "load_in_8bit", FROM_IF, "quantize", "int8", NULL },
@@ -322,6 +324,15 @@ static const struct from_row axolotl_rows[] = {
 	{ "plugins", FROM_WORD, NULL, NULL, axolotl_plugins },
 	{ "liger_fused_linear_cross_entropy", FROM_IF, "loss", "liger", NULL },
 	{ "chunked_cross_entropy", FROM_IF, "loss", "chunked", NULL },
+	{ "cut_cross_entropy", FROM_IF, "loss", "liger", NULL },
+	{ "liger_rope", FROM_LESS, NULL, NULL, NULL },
+	{ "liger_rms_norm", FROM_LESS, NULL, NULL, NULL },
+	{ "liger_layer_norm", FROM_LESS, NULL, NULL, NULL },
+	{ "liger_glu_activation", FROM_LESS, NULL, NULL, NULL },
+	{ "liger_swiglu", FROM_LESS, NULL, NULL, NULL },
+	{ "lora_mlp_kernel", FROM_LESS, NULL, NULL, NULL },
+	{ "lora_qkv_kernel", FROM_LESS, NULL, NULL, NULL },
+	{ "lora_o_kernel", FROM_LESS, NULL, NULL, NULL },
 	{ "activation_offloading", FROM_IF, "offload-activations", "trl", NULL },
 	{ "eval_batch_size", FROM_SET, "@eval-batch", NULL, NULL },
 	{ "val_set_size", FROM_ABOVE, "@evaluates", "1", NULL },
@@ -332,26 +343,29 @@ static const struct from_row axolotl_rows[] = {
 };
 
 static const struct from_keys axolotl = {
-	axolotl_rows, "gradient_checkpointing_kwargs.use_reentrant model_type "
-		      "tokenizer_type peft_use_rslora base_model_config tokenizer_config "
-		      "strict datasets* test_datasets* pretraining_dataset* "
-		      "dataset_prepared_path dataset_* chat_template* output_dir "
-		      "sample_packing_* eval_sample_packing "
-		      "special_tokens* tokens wandb_* mlflow_* comet_* num_epochs "
-		      "max_steps lr_scheduler* learning_rate cosine_* train_on_inputs "
-		      "tf32 early_stopping_patience resume_from_checkpoint "
-		      "auto_resume_from_checkpoints local_rank logging_steps "
-		      "warmup_steps warmup_ratio evals_per_epoch eval_steps "
-		      "saves_per_epoch save_* weight_decay adam_* seed lora_alpha "
-		      "lora_model_dir lora_fan_in_fan_out hub_* debug "
-		      "is_llama_derived_model is_mistral_derived_model trust_remote_code "
-		      "push_dataset_to_hub shuffle_merged_datasets dataloader_* "
-		      "use_tensorboard report_to eval_table_size tokenizer_use_fast "
-		      "tokenizer_legacy revision_of_model hf_use_auth_token "
-		      "excess_length_strategy remove_unused_columns eval_strategy "
-		      "evaluation_strategy save_first_step ddp_timeout "
-		      "ddp_find_unused_parameters bench_* rl_beta roles* role_* type "
-		      "split " FSDP_NEUTRAL("fsdp_config.fsdp_") FSDP_NEUTRAL("fsdp_config.")
+	axolotl_rows,
+	"gradient_checkpointing_kwargs.use_reentrant model_type "
+	"tokenizer_type peft_use_rslora base_model_config tokenizer_config "
+	"strict datasets* test_datasets* pretraining_dataset* "
+	"dataset_prepared_path dataset_* chat_template* output_dir "
+	"sample_packing_* eval_sample_packing "
+	"special_tokens* tokens wandb_* mlflow_* comet_* num_epochs "
+	"max_steps lr_scheduler* learning_rate cosine_* train_on_inputs "
+	"tf32 early_stopping_patience resume_from_checkpoint "
+	"auto_resume_from_checkpoints local_rank logging_steps "
+	"warmup_steps warmup_ratio evals_per_epoch eval_steps "
+	"saves_per_epoch save_* weight_decay adam_* seed lora_alpha "
+	"lora_model_dir lora_fan_in_fan_out hub_* debug "
+	"is_llama_derived_model is_mistral_derived_model trust_remote_code "
+	"push_dataset_to_hub shuffle_merged_datasets dataloader_* "
+	"use_tensorboard report_to eval_table_size tokenizer_use_fast "
+	"tokenizer_legacy revision_of_model hf_use_auth_token "
+	"excess_length_strategy remove_unused_columns eval_strategy "
+	"evaluation_strategy save_first_step ddp_timeout "
+	"ddp_find_unused_parameters bench_* rl_beta roles* role_* type "
+	"split skip_prepare_dataset loss_watchdog_* eot_tokens* "
+	"tokenizer_use_mistral_common processor_type " FSDP_NEUTRAL("fsdp_config.fsdp_")
+		FSDP_NEUTRAL("fsdp_config.")
 };
 
 static const struct from_row torchtune_rows[] = {

@@ -528,6 +528,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = read_dropout(r, o->lora_dropout, err);
 	r->lora_alpha = r->lora_rank ? h->lora_alpha : NULL;
 	r->partly_read = h->partly_read;
+	r->needs_less = h->needs_less;
 	r->foreign = h->foreign;
 	r->zero = h->zero;
 	r->image_width = o->image_width;

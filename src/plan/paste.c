@@ -44,6 +44,10 @@ static const struct {
 			       ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
 			       "\"bfloat16\"}",
 			       ", \"bf16\": {\"enabled\": true}" },
+	[PLAN_FP16_LOADED] = { "fp16=True", "fp16", "float16",
+			       ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+			       "\"float16\"}",
+			       ", \"fp16\": {\"enabled\": true}" },
 	[PLAN_BF16_MASTER] = { "bf16=True", "bf16", "bfloat16", ", \"bf16\": {\"enabled\": true}",
 			       ", \"bf16\": {\"enabled\": true}" },
 };

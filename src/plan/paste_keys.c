@@ -126,7 +126,19 @@ static bool is_autocast(const struct plan_recipe *r)
 
 static bool is_fp16(const struct plan_recipe *r)
 {
-	return r->precision == PLAN_FP16_AUTOCAST;
+	return r->precision == PLAN_FP16_AUTOCAST || r->precision == PLAN_FP16_LOADED;
+}
+
+static bool is_fp16_narrow(const struct plan_recipe *r)
+{
+	return r->precision == PLAN_FP16_LOADED;
+}
+
+/* LLaMA-Factory's frozen weights are as narrow as autocast; Axolotl's as well, unless it is told otherwise. */
+static bool is_factory_fp16(const struct plan_recipe *r)
+{
+	return r->precision ==
+	       (r->lora_rank && !r->quantize ? PLAN_FP16_LOADED : PLAN_FP16_AUTOCAST);
 }
 
 static bool is_pure(const struct plan_recipe *r)
@@ -141,7 +153,8 @@ static bool is_fp32(const struct plan_recipe *r)
 
 static bool is_wide(const struct plan_recipe *r)
 {
-	return !r->quantize && (is_bf16_wide(r) || is_fp16(r) || is_fp32(r));
+	return !r->quantize &&
+	       (is_bf16_wide(r) || r->precision == PLAN_FP16_AUTOCAST || is_fp32(r));
 }
 
 /* LLaMA-Factory loads what is frozen in 16 bits, and what is trained in fp32. */
@@ -511,6 +524,7 @@ static const struct key trl[] = {
 	{ PRECISION, "dtype", is_wide, "float32", NULL },
 	{ PRECISION, "dtype", is_pure, "bfloat16", NULL },
 	{ PRECISION, "dtype", is_bf16, "bfloat16", NULL },
+	{ PRECISION, "dtype", is_fp16_narrow, "float16", NULL },
 	TRAINER_STEP,
 	{ ATTENTION, "attn_implementation", is_sdpa, "sdpa", NULL },
 	{ ATTENTION, "attn_implementation", is_eager, "eager", NULL },
@@ -538,7 +552,7 @@ static const struct key factory[] = {
 	{ PRECISION, "bf16", is_factory_bf16, "true", NULL },
 	{ PRECISION, "bf16", has_masters, "true", NULL },
 	{ PRECISION, "pure_bf16", is_pure, "true", NULL },
-	{ PRECISION, "fp16", is_fp16, "true", NULL },
+	{ PRECISION, "fp16", is_factory_fp16, "true", NULL },
 	{ PRECISION, "bf16", is_factory_fp32, "false", NULL },
 	{ CHECKPOINTS, "disable_gradient_checkpointing", is_kept, "true", NULL },
 	{ CHECKPOINTS, "disable_gradient_checkpointing", is_each, "false", NULL },

@@ -6,7 +6,8 @@
 
 const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32",          "bf16-autocast",
 							    "fp16-autocast", "bf16-pure",
-							    "bf16-weights",  "bf16-master" };
+							    "bf16-weights",  "fp16-weights",
+							    "bf16-master" };
 const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = {
 	"adamw",      "adamw-fused", "adamw-loop",      "sgd", "sgd-momentum", "adafactor",
 	"adamw-8bit", "adamw-paged", "adamw-paged-8bit"
@@ -340,6 +341,12 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 	if (b->r->precision == PLAN_BF16_MASTER && build_is_sharded(b))
 		return err_set(err, PLIM_E_ARG,
 			       "FSDP keeps its shards in fp32 anyway: precision bf16-autocast");
+	if (b->r->precision == PLAN_FP16_LOADED &&
+	    (b->r->task != PLAN_TRAIN || !b->r->lora_rank || build_is_sharded(b)))
+		return err_set(
+			err, PLIM_E_ARG,
+			"fp16-weights are frozen ones, under adapters (options.lora_rank RANK): "
+			"a GradScaler does not unscale gradients of 16 bits");
 	return build_check_quantized(b, err);
 }
 
@@ -363,6 +370,13 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 	return b->t.failed;
 }
 
+static uint8_t weights_of(const struct plan_recipe *r)
+{
+	if (r->precision == PLAN_FP16_LOADED)
+		return TAPE_F16;
+	return plan_is_half(r) ? TAPE_BF16 : TAPE_F32;
+}
+
 enum plim_status plan_build(struct mem *mem, const struct model *m, const struct plan_recipe *r,
 			    struct plan **out, struct plim_err *err)
 {
@@ -375,7 +389,7 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 		return mem_status(err);
 	p->mem = mem;
 	b.plan = p;
-	b.weights = plan_is_half(r) ? TAPE_BF16 : TAPE_F32;
+	b.weights = weights_of(r);
 	st = tape_init(&b.t, mem, &r->device, err);
 	p->program = b.t.program;
 	if (!st)

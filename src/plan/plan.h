@@ -130,6 +130,7 @@ struct plim_plan_hidden {
 	bool bounded;
 	bool foreign;     /* the run is another library's, with modules of its own */
 	bool partly_read; /* of the run's own configuration some keys were not understood */
+	bool needs_less;  /* ... some take less than is planned without them */
 	bool loads_stored; /* its precision is autocast's alone: weights are loaded without a dtype */
 	bool stored;       /* ... and so in the checkpoint's own 16 bits */
 	const char *otherwise;  /* what it needs where they are loaded as fp32; NULL: no question */
@@ -203,6 +204,7 @@ enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_op
 				  struct plim_err *err);
 
 /* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
+extern const char plan_stored_words[]; /* a sentence without its end */
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err);
 

@@ -17,6 +17,7 @@ enum plan_precision {
 	PLAN_FP16_AUTOCAST, /* the same with a GradScaler */
 	PLAN_BF16_PURE,     /* everything in bf16 */
 	PLAN_BF16_LOADED, /* weights in bf16, under bf16 autocast: what Transformers 5 makes of such files */
+	PLAN_FP16_LOADED, /* frozen weights in fp16, under fp16 autocast: a GradScaler wants what is trained in fp32 */
 	PLAN_BF16_MASTER, /* everything in bf16, but the optimizer steps on copies in fp32 */
 	PLAN_PRECISIONS
 };
@@ -193,6 +194,7 @@ struct plan_recipe {
 	const char *lora_alpha;        /* changes no memory; NULL: not said; borrowed */
 	bool foreign;     /* run by another library than Transformers, with modules of its own */
 	bool partly_read; /* of the run's own configuration some keys were not understood */
+	bool needs_less;  /* ... some take less than is planned without them */
 	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
 	bool wide_logits, copies_logits, repeats_heads;
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */

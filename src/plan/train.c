@@ -370,6 +370,7 @@ static void autocast(struct builder *b)
 		[PLAN_BF16_AUTOCAST] = TAPE_BF16,
 		[PLAN_FP16_AUTOCAST] = TAPE_F16,
 		[PLAN_BF16_LOADED] = TAPE_BF16,
+		[PLAN_FP16_LOADED] = TAPE_F16,
 	};
 
 	b->t.autocast =

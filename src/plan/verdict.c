@@ -211,7 +211,8 @@ enum plim_status plan_judge(struct plim_plan *p, struct plim_err *err)
 		return PLIM_OK;
 	/* what is only just enough is not called enough */
 	p->fits = tri(p->limit_bytes >= p->peak.needed_range_bytes.high);
-	if (p->limit_bytes >= p->peak.needed_bytes)
+	if (p->limit_bytes >= p->peak.needed_bytes ||
+	    (p->hidden->needs_less && p->limit_bytes >= p->peak.needed_range_bytes.low))
 		return PLIM_OK;
 	st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
 	if (!st && result.died != TRACE_NONE) {

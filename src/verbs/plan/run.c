@@ -264,7 +264,9 @@ static enum plim_status take_otherwise(struct plim_plan *p, const struct plim_pl
 
 	if (!h->stored || o->transformers)
 		return PLIM_OK;
-	r.precision = r.precision == PLAN_BF16_PURE ? PLAN_FP32 : PLAN_BF16_AUTOCAST;
+	r.precision = r.precision == PLAN_BF16_PURE     ? PLAN_FP32
+		      : r.precision == PLAN_FP16_LOADED ? PLAN_FP16_AUTOCAST
+							: PLAN_BF16_AUTOCAST;
 	plan_repeat_less(p, &r);
 	st = plan_settle(p, &r, &plan, &result, &needed, err);
 	plan_free(plan);
@@ -272,10 +274,9 @@ static enum plim_status take_otherwise(struct plim_plan *p, const struct plim_pl
 		return st;
 	h->otherwise = plan_string(
 		p, err,
-		"weights in the checkpoint's own 16 bits, as Transformers 5 loads them without a "
-		"dtype; under Transformers 4 (--transformers 4.57), or with dtype=torch.float32, "
+		"%s; under Transformers 4 (--transformers 4.57), or with dtype=torch.float32, "
 		"they are fp32 and the run needs %s%s%s",
-		text_size(size, needed), p->fits ? " of " : "",
+		plan_stored_words, text_size(size, needed), p->fits ? " of " : "",
 		p->fits ? text_size(limit, p->limit_bytes) : "");
 	return h->otherwise ? plan_assume(p, h->otherwise, err) : mem_status(err);
 }

@@ -73,18 +73,22 @@ static void recipe(struct text *t, const struct plim_plan *p)
 static void frozen(struct text *t, const struct plim_plan *p)
 {
 	const struct plan_recipe *r = &p->hidden->recipe;
+	const char *half = r->precision == PLAN_BF16_AUTOCAST ? "bf16" : "fp16";
 	char a[32];
 
 	if (r->task != PLAN_TRAIN || !r->lora_rank || r->quantize ||
 	    (r->precision != PLAN_BF16_AUTOCAST && r->precision != PLAN_FP16_AUTOCAST))
 		return;
 	text_puts(t, "  ");
-	text_wrap(t, 2, 2,
-		  r->precision == PLAN_BF16_AUTOCAST && !plan_is_fsdp1(r)
-			  ? "the frozen weights are in fp32; in bf16 they are %s less: --precision "
-			    "bf16-weights, from_pretrained(dtype=torch.bfloat16)"
-			  : "the frozen weights are in fp32; in 16 bits they are %s less",
-		  text_size(a, p->model.parameter_bytes / 2));
+	if (plan_is_fsdp1(r))
+		text_wrap(t, 2, 2, "the frozen weights are in fp32; in 16 bits they are %s less",
+			  text_size(a, p->model.parameter_bytes / 2));
+	else
+		text_wrap(t, 2, 2,
+			  "the frozen weights are in fp32; in %s they are %s less: --precision "
+			  "%s-weights, from_pretrained(dtype=torch.%s)",
+			  half, text_size(a, p->model.parameter_bytes / 2), half,
+			  r->precision == PLAN_BF16_AUTOCAST ? "bfloat16" : "float16");
 }
 
 /* The same of a trace, which says it in its own words; a script's batch is its own affair. */
@@ -214,8 +218,15 @@ static void doubts(struct text *t, const struct plim_plan *p)
 	else
 		text_wrap(t, 2, 2, "what is counted needs %s (%s); the rest is unknown",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes));
-	text_puts(t, "  ");
-	text_wrap(t, 2, 2, "exact parameters: plan the folder with its .safetensors files");
+	if (p->model.doubt_count > p->hidden->partly_read) {
+		text_puts(t, "  ");
+		text_wrap(t, 2, 2, "exact parameters: plan the folder with its .safetensors files");
+	}
+	if (p->hidden->partly_read) {
+		text_puts(t, "  ");
+		text_wrap(t, 2, 2,
+			  "the run as it is configured: plan -- python train.py traces it");
+	}
 }
 
 static void verdict(struct text *t, const struct plim_plan *p)
