@@ -856,3 +856,13 @@ def test_recipes_run_as_pytorch_has_them(options, phases, needs):
     states = sum(n for n, c in zip([e for e in trace.events if e > 0], trace.category) if c == CATEGORIES.index("optimizer_state"))
     momenta = 1 if options.get("optimizer") == "sgd-momentum" else 2
     assert states // (2 * 512 * 512 * 4) == momenta
+
+
+def test_what_pytorchs_own_python_places_on_the_gpu_is_there():
+    # embedding_bag makes its offsets inside of a function that the function mode does not see
+    bags = torch.nn.EmbeddingBag(100, 64)
+
+    def step(module, ids):
+        return module(ids).sum()
+    trace = loop.trace_module(bags, torch.zeros((32, 8), dtype=torch.long), loop.Options(steps=2, precision="fp32"), step)
+    assert "arange" in trace.operators and peaks(trace)["bwd0"] > 2 * 100 * 64 * 4

@@ -15,6 +15,7 @@ from . import fused, recurrent, tables
 from .packed import CATEGORIES, Trace
 
 aten = torch.ops.aten
+CPU = torch.device("cpu")
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_addmm_activation"}
 OF_PHASE = {"load": "buffer", "fwd": "activation", "bwd": "autograd_detail", "opt": "temporary",
@@ -233,10 +234,13 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             return self.empty(args[0], args[1] if len(args) > 1 else 100)
         if func in DRAWS and not gate.to_gpu and not args[0]:
             return self.drawn()
+        named = kwargs.get("device")
+        if named is not None and named.type == "cuda":  # by PyTorch's own Python, where the function mode is off
+            kwargs = {**kwargs, "device": CPU}
         inputs = list(_tensors(args)) + list(_tensors(kwargs))
         if len(inputs) == 2 and func in SUMS and (r.backward or gate.adds):
             func, args, kwargs = self.sum(func, args, kwargs)
-        on_gpu = gate.to_gpu or (not gate.to_host and (any(r.is_gpu(t) for t in inputs) if inputs else r.backward))
+        on_gpu = gate.to_gpu or named is not None and named.type == "cuda" or (not gate.to_host and (any(r.is_gpu(t) for t in inputs) if inputs else r.backward))
         gate.inside += 1
         try:
             result = self.run(func, args, kwargs)

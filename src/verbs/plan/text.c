@@ -367,9 +367,73 @@ static void host(struct text *t, const struct plim_plan *p)
 	text_wrap(t, PARTS_WIDE, 2, "in blocks of powers of two");
 }
 
+/* ---- phases ---- */
+
+#define NEAR_PCT 1 /* rows so near each other say nothing new */
+
+static bool is_near(uint64_t a, uint64_t b)
+{
+	return (a > b ? a - b : b - a) <= (a > b ? a : b) / 100 * NEAR_PCT;
+}
+
+/* Of one kind and one step, as large, and neither is where it dies? */
+static bool is_repeated(const struct plim_plan *p, size_t a, size_t b)
+{
+	const struct plim_plan_phase *x = &p->phases[a], *y = &p->phases[b];
+	size_t named = strcspn(x->phase, "0123456789");
+
+	return x->phase != p->dies_at && y->phase != p->dies_at &&
+	       named == strcspn(y->phase, "0123456789") && !strncmp(x->phase, y->phase, named) &&
+	       plan_phase_step(x->phase) == plan_phase_step(y->phase) &&
+	       !strcmp(x->basis, y->basis) &&
+	       is_near(x->allocated_peak_bytes, y->allocated_peak_bytes) &&
+	       is_near(x->allocated_bytes, y->allocated_bytes);
+}
+
+/* How many rows behind i, two at a time, are like the two at i: forward and backward passes of micro-batches. */
+static size_t repeated(const struct plim_plan *p, size_t i)
+{
+	size_t n = 0;
+
+	while (i + n + 3 < p->phase_count && is_repeated(p, i, i + n + 2) &&
+	       is_repeated(p, i + 1, i + n + 3))
+		n += 2;
+	return n;
+}
+
+/* A row of phase i and of every second of the `more` rows behind its pair: the most of each column. */
+static void phase_row(struct text_table *b, const struct plim_plan *p, size_t i, size_t more,
+		      bool narrow, bool mixed)
+{
+	struct plim_plan_phase most = p->phases[i];
+	const char *last = p->phases[i + more].phase;
+
+	for (size_t k = i; k <= i + more; k += 2) {
+		const struct plim_plan_phase *f = &p->phases[k];
+
+		if (f->allocated_peak_bytes > most.allocated_peak_bytes)
+			most.allocated_peak_bytes = f->allocated_peak_bytes;
+		if (f->reserved_peak_bytes > most.reserved_peak_bytes)
+			most.reserved_peak_bytes = f->reserved_peak_bytes;
+		if (f->allocated_bytes > most.allocated_bytes)
+			most.allocated_bytes = f->allocated_bytes;
+	}
+	plan_put_phase(text_cell(b), most.phase);
+	if (more)
+		text_printf(&b->cells, " to %s", last + strcspn(last, "0123456789"));
+	text_puts(&b->cells, p->dies_at != most.phase ? "" : narrow ? " !" : ": dies");
+	text_cell_end(b);
+	text_cell_bytes(b, most.allocated_peak_bytes);
+	text_cell_bytes(b, most.reserved_peak_bytes);
+	if (!narrow)
+		text_cell_bytes(b, most.allocated_bytes);
+	if (!narrow && mixed)
+		text_cell_printf(b, "%s", most.basis);
+}
+
 static void phases(struct text *t, const struct plim_plan *p)
 {
-	int narrow = width_of(t) < NARROW, mixed = 0;
+	bool narrow = width_of(t) < NARROW, mixed = false;
 	struct text_table b;
 
 	for (size_t i = 0; i < p->phase_count; i++)
@@ -384,17 +448,12 @@ static void phases(struct text *t, const struct plim_plan *p)
 	if (!narrow && mixed)
 		text_cell_printf(&b, "basis");
 	for (size_t i = 0; i < p->phase_count; i++) {
-		const struct plim_plan_phase *f = &p->phases[i];
+		size_t more = repeated(p, i);
 
-		plan_put_phase(text_cell(&b), f->phase);
-		text_puts(&b.cells, p->dies_at != f->phase ? "" : narrow ? " !" : ": dies");
-		text_cell_end(&b);
-		text_cell_bytes(&b, f->allocated_peak_bytes);
-		text_cell_bytes(&b, f->reserved_peak_bytes);
-		if (!narrow)
-			text_cell_bytes(&b, f->allocated_bytes);
-		if (!narrow && mixed)
-			text_cell_printf(&b, "%s", f->basis);
+		phase_row(&b, p, i, more, narrow, mixed);
+		if (more)
+			phase_row(&b, p, i + 1, more, narrow, mixed);
+		i += more ? more + 1 : 0;
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
