@@ -522,9 +522,38 @@ static uint64_t other_batch(const struct plan_opts *o)
 	return most == batch && *s != ',' && o->sweep ? 2 * most : most;
 }
 
-/* A trace runs PyTorch as these options say, and no others: none is left out without a word. */
-static int refuse_untraced(const struct plan_opts *o, bool script)
+/* Does a script's command line take a size: "--batch-size {batch}"? */
+static bool takes(int argc, char **argv, const char *mark)
 {
+	for (int i = 0; i < argc; i++)
+		if (strstr(argv[i], mark))
+			return true;
+	return false;
+}
+
+/* What is looked for needs sizes that only the script's command line can be given. */
+static int refuse_sizes(const struct plan_opts *o, int argc, char **argv)
+{
+	bool batches = o->max_batch || (o->sweep && !strncmp(o->sweep, "batch", 5));
+	bool sequences = o->max_seq || (o->sweep && !strncmp(o->sweep, "seq", 3));
+
+	if (batches && sequences)
+		return cmd_usage(
+			"of a trace batches or sequences are looked for, not both at once");
+	if (argc > 1 && ((batches && !takes(argc, argv, "{batch}")) ||
+			 (sequences && !takes(argc, argv, "{seq}"))))
+		return cmd_usage("a script says its %s itself; where it takes it as an argument, "
+				 "write %s in its place: plan --max-%s -- python train.py --%s %s",
+				 batches ? "batch" : "sequence", batches ? "{batch}" : "{seq}",
+				 batches ? "batch" : "seq", batches ? "batch-size" : "length",
+				 batches ? "{batch}" : "{seq}");
+	return CMD_DONE;
+}
+
+/* A trace runs PyTorch as these options say, and no others: none is left out without a word. */
+static int refuse_untraced(const struct plan_opts *o, int argc, char **argv)
+{
+	bool script = argc > 1;
 	const struct {
 		bool given, of_scripts; /* alone: a script says these itself */
 		const char *name;
@@ -547,18 +576,15 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 		{ o->from.n || o->lora_dropout, false, "--from or --lora-dropout" },
 		{ o->offload_activations || o->offload_optimizer || o->offload_params || o->save,
 		  false, "offloading or --save" },
-		{ o->batch != OPT_NONE || o->seq != OPT_NONE || o->accumulate != OPT_NONE, true,
-		  "--batch, --seq or --accumulate" },
+		{ o->batch != OPT_NONE && !takes(argc, argv, "{batch}"), true, "--batch" },
+		{ o->seq != OPT_NONE && !takes(argc, argv, "{seq}"), true, "--seq" },
+		{ o->accumulate != OPT_NONE, true, "--accumulate" },
 		{ o->precision || o->optimizer || o->attention || o->checkpointing, true,
 		  "--precision, --optimizer, --attention or --checkpointing" },
 		{ o->lora != OPT_NONE || o->lora_targets, true, "--lora" },
 		{ o->task || o->new_tokens != OPT_NONE, true, "--task or --new-tokens" },
 	};
 
-	if ((o->max_batch || (o->sweep && !strncmp(o->sweep, "batch", 5))) &&
-	    (o->max_seq || (o->sweep && !strncmp(o->sweep, "seq", 3))))
-		return cmd_usage(
-			"of a trace batches or sequences are looked for, not both at once");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (rows[i].given && !rows[i].of_scripts)
 			return cmd_usage("a trace does not do %s", rows[i].name);
@@ -566,7 +592,7 @@ static int refuse_untraced(const struct plan_opts *o, bool script)
 			return cmd_usage("%s: a script that is traced says that itself",
 					 rows[i].name);
 	}
-	return CMD_DONE;
+	return refuse_sizes(o, argc, argv);
 }
 
 /* A rung of the ladder is traced again; what stops that is no news. */
@@ -580,6 +606,9 @@ static int trace_rung(void *ctx, const struct plim_plan_options *o, const char *
 {
 	struct again *a = ctx;
 
+	cmd_say("tracing what may help: batch %llu%s, %s, %s%s%s ...", (unsigned long long)o->batch,
+		o->accumulate > 1 ? " at a time" : "", o->precision, o->optimizer,
+		o->checkpointing ? ", checkpointed" : "", o->lora_rank ? ", with LoRA" : "");
 	*path = a->path;
 	return cmd_trace(o, a->argv, a->argc, NULL, a->path, true);
 }
@@ -676,7 +705,7 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 	if (!traces)
 		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err) ? cmd_fail(&err)
 										 : CMD_DONE;
-	code = refuse_untraced(o, argc > 1);
+	code = refuse_untraced(o, argc, argv);
 	if (!code)
 		code = trace_file(o, path);
 	if (!code)

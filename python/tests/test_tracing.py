@@ -1,4 +1,5 @@
 """plan(module, batch) and plan --trace: PyTorch on fake tensors, without a GPU, against what is known of each request."""
+import importlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from plimsoll.tracing import loop, tables  # noqa: E402
+from plimsoll.tracing import loop, packed, progress, tables  # noqa: E402
 from plimsoll.tracing.packed import CATEGORIES  # noqa: E402
 
 
@@ -866,3 +867,76 @@ def test_what_pytorchs_own_python_places_on_the_gpu_is_there():
         return module(ids).sum()
     trace = loop.trace_module(bags, torch.zeros((32, 8), dtype=torch.long), loop.Options(steps=2, precision="fp32"), step)
     assert "arange" in trace.operators and peaks(trace)["bwd0"] > 2 * 100 * 64 * 4
+
+
+class Written:
+    """A stream that is a terminal or none."""
+
+    def __init__(self, terminal):
+        self.terminal, self.text = terminal, ""
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize("terminal, own_line, expected", [
+    (True, False, "\r\033[Kplimsoll: one ...\r\033[Kplimsoll: two ...\r\033[K"),  # each in the place of the last, and then none
+    (True, True, "plimsoll: one ...\nplimsoll: two ...\n"),  # a script writes there too
+])
+def test_on_a_terminal_each_stage_of_a_trace_is_told(monkeypatch, terminal, own_line, expected):
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Written(terminal)
+    told = progress.Progress(own_line, stream)
+    told.say("one")
+    told.say("two")
+    told.done()
+    told.say("three")
+    assert stream.text == expected
+
+
+def test_elsewhere_only_what_takes_long_is_told(monkeypatch):
+    monkeypatch.setattr(progress, "LATE_S", 3600.0)  # the test says itself when it is late
+    stream = Written(False)
+    told = progress.Progress(False, stream)
+    told.say("one")
+    assert stream.text == ""
+    told._late()
+    told.say("two")
+    told.done()
+    assert stream.text == "plimsoll: one ...\nplimsoll: two ...\n"
+
+
+def test_a_script_that_takes_its_batch_is_traced_with_others(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("""
+import sys, torch
+batch, length = int(sys.argv[1]), int(sys.argv[2])
+net = torch.nn.Sequential(torch.nn.Embedding(1000, 32), torch.nn.Linear(32, 1000)).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+while True:
+    x = torch.randint(0, 1000, (batch, length)).cuda()
+    torch.nn.functional.cross_entropy(net(x).flatten(0, 1), x.flatten()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""")
+
+    out = tmp_path / "t.json.gz"
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(out), "--batch", "4", "--seq", "16", "--grown", "8", "--",
+                          "python", str(script), "{batch}", "{seq}"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    t = packed.Trace.read(str(out))
+    logits = [e for e in t.events if e > 0].index(4 * 16 * 1000 * 4)
+    assert (t.batch, t.sequence, t.grown_batch) == (4, 16, 8) and t.asked == ["batch=4", "seq=16"]
+    assert t.grown[logits] == 8 * 16 * 1000 * 4
+
+
+def test_a_script_that_says_its_batch_is_told_how_it_could_be_asked(tmp_path, capsys):
+    main = importlib.import_module("plimsoll.tracing.__main__").main
+    assert main(["-o", str(tmp_path / "t.json.gz"), "--grown", "8", "--", "python", "train.py"]) == 4
+    assert "write {batch} for the number" in capsys.readouterr().err

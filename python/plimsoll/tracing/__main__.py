@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Sequence
 
 if TYPE_CHECKING:
     from . import loop
     from .packed import Trace
+    from .progress import Progress
 
 
 # What other tools call it; training in 16 bits is autocast over fp32 weights, as the planner has it.
@@ -49,20 +52,22 @@ def _parser() -> argparse.ArgumentParser:
     return p
 
 
-def _options(args: argparse.Namespace, batch: int, sequence: int) -> loop.Options:
+def _options(args: argparse.Namespace, batch: int, sequence: int, progress: Progress) -> loop.Options:
+    progress.say("importing PyTorch")
     from . import loop, tables
+    which = f"batch {batch}: " if batch != args.batch else f"sequence {sequence}: " if sequence != args.seq else ""
     task = TASKS.get(args.task, str(args.task))
     precisions = PRECISIONS | (OF_TRAINING if task == "train" else dict.fromkeys(OF_TRAINING, "bf16-pure"))
     return loop.Options(batch=batch, seq=sequence, precision=precisions.get(args.precision, str(args.precision)),
                         optimizer=OPTIMIZERS.get(args.optimizer, str(args.optimizer)), new_tokens=args.new_tokens, gpus=args.gpus, parallel=args.parallel,
                         attention=ATTENTIONS.get(args.attention, str(args.attention)), checkpointing=args.checkpointing, accumulate=args.accumulate,
                         lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=task, clip=not args.no_clip,
-                        keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))
+                        keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu), say=lambda stage: progress.say(which + stage))
 
 
-def _once(args: argparse.Namespace, command: list[str], batch: int, sequence: int = 0) -> Trace:
+def _once(args: argparse.Namespace, command: list[str], progress: Progress, batch: int, sequence: int = 0) -> Trace:
+    o = _options(args, batch, sequence or args.seq, progress)
     from . import loop
-    o = _options(args, batch, sequence or args.seq)
     if command:
         from . import script
         return script.trace_script(command, o)
@@ -79,6 +84,31 @@ def _once(args: argparse.Namespace, command: list[str], batch: int, sequence: in
                      "config.json of the local cache (~/.cache/huggingface/hub/models--ORG--NAME/snapshots/*)")
 
 
+def _again(args: argparse.Namespace, command: list[str], progress: Progress, batch: int, sequence: int = 0) -> Trace:
+    """The same at another size: a script in a process of its own, as it leaves traces in the one that it ran in."""
+    if not command:
+        return _once(args, command, progress, batch, sequence)
+    from .packed import Trace
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        path = os.path.join(folder, "trace.json.gz")
+        sizes = ["--batch", str(batch), "--seq", str(sequence or args.seq), "--steps", str(args.steps), "--gpu", args.gpu]
+        progress.say(f"running it again with batch {batch}" + (f" and sequence {sequence}" if sequence else ""))
+        code = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", path, *sizes, "--", *command], check=False).returncode
+        if code:
+            raise ValueError(f"with batch {batch}{f' and sequence {sequence}' if sequence else ''} it stopped (above); with {args.batch}"
+                             f"{f' and {args.seq}' if sequence else ''} it did not")
+        return Trace.read(path)
+
+
+def _check_takes(command: list[str], name: str) -> None:
+    if not command:
+        return
+    from .script import asks
+    if name not in asks(command):
+        raise ValueError(f"a script makes its {name} itself; where it takes it as an argument, write {{{name}}} for the number: plimsoll plan "
+                         f"--max-{name} -- python train.py --{name} {{{name}}}")
+
+
 def _lengths(wanted: str, traced: int, positions: int) -> list[int]:
     """Two sequences beside the one that was traced: those that are asked for, or around it, none beyond the positions."""
     most = positions or 1 << 26
@@ -92,15 +122,14 @@ def _lengths(wanted: str, traced: int, positions: int) -> list[int]:
     return sorted(found)
 
 
-def _longer(args: argparse.Namespace, command: list[str]) -> Trace:
-    if command:
-        raise ValueError("a script makes its sequences itself: it is traced with those alone")
+def _longer(args: argparse.Namespace, command: list[str], progress: Progress) -> Trace:
+    _check_takes(command, "seq")
     from . import laws
-    trace = _once(args, command, args.batch)
+    trace = _once(args, command, progress, args.batch)
     others = _lengths(args.longer, trace.sequence, trace.positions) if trace.sequence else []
     if len(others) < 2:
         raise ValueError("it has no sequence whose length could be asked for (--seq)")
-    why = laws.lengthen(trace, *(_once(args, command, args.batch, n) for n in others))
+    why = laws.lengthen(trace, *(_again(args, command, progress, args.batch, n) for n in others))
     if why:
         raise ValueError(f"how memory grows with the sequence cannot be told: {why}; trace each sequence by itself")
     trace.assumed.append(f"other sequences: each request lies on the line or parabola through {trace.sequence}, {others[0]} and "
@@ -110,18 +139,17 @@ def _longer(args: argparse.Namespace, command: list[str]) -> Trace:
     return trace
 
 
-def _trace(args: argparse.Namespace, command: list[str]) -> Trace:
+def _trace(args: argparse.Namespace, command: list[str], progress: Progress) -> Trace:
     if args.longer:
-        return _longer(args, command)
+        return _longer(args, command, progress)
     if not args.grown or args.grown == args.batch:
-        return _once(args, command, args.batch)
-    if command:
-        raise ValueError("a script makes its batch itself: it is traced with that one alone")
+        return _once(args, command, progress, args.batch)
+    _check_takes(command, "batch")
     from . import laws
     # with one sample much is contiguous that is copied with more, so a line from there goes nowhere
     batch = max(args.batch, 2)
-    trace = _once(args, command, batch)
-    why = laws.grow(trace, _once(args, command, max(args.grown, 4) if args.grown < 3 else args.grown))
+    trace = _once(args, command, progress, batch)
+    why = laws.grow(trace, _again(args, command, progress, max(args.grown, 4) if args.grown < 3 else args.grown))
     if why:
         raise ValueError(f"how memory grows with the batch cannot be told: {why}; trace each batch by itself")
     trace.assumed.append(f"other batches: each request lies on the line through batches {batch} and {trace.grown_batch}, "
@@ -136,8 +164,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     at = words.index("--") if "--" in words else len(words)
     args = _parser().parse_args(words[:at])
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a GPU that is there is left alone
+    from .progress import Progress
+    progress = Progress(own_line=at < len(words))
     try:
-        _trace(args, words[at + 1:]).write(args.output)
+        try:
+            trace = _trace(args, words[at + 1:], progress)
+        finally:
+            progress.done()
+        trace.write(args.output)
     except ModuleNotFoundError as e:
         sys.stderr.write(f"plimsoll: tracing needs {e.name}, which this Python has not: {sys.executable}\n" if e.name else
                          f"plimsoll: the trace stopped: {e}\n")

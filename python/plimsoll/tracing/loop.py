@@ -44,6 +44,7 @@ class Options:
     gpus: int = 1
     parallel: str = "ddp"  # how they share the work (ranks.py)
     capability: int = 90
+    say: Callable[[str], None] = lambda stage: None  # what is being done, for whoever waits
 
     def asked(self) -> list[str]:
         """As the command line calls them: a kept trace is planned with these alone."""
@@ -157,6 +158,7 @@ def train(r: Recorder, o: Options, model: torch.nn.Module, step: Callable[[], to
     optimizer = _optimizer(o, trainable)
     scaler = torch.amp.GradScaler("cuda") if o.precision == "fp16-autocast" else None
     for n in range(o.steps):
+        o.say(f"tracing step {n + 1} of {o.steps}")
         for part in range(o.accumulate):
             tail = f".{part}" if o.accumulate > 1 else ""
             r.phase = f"fwd{n}{tail}"
@@ -308,7 +310,9 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
         ranks.check(o.parallel, o.gpus)
     if "_class_name" in values:
         return trace_library(lambda at, dtype: of_diffusers(values, at.batch, at.seq, dtype), o, str(values["_class_name"]))
+    o.say("importing Transformers")
     import transformers
+    transformers.logging.set_verbosity_error()  # what it warns of is of weights and devices that are none
     config = _config_of(source)
     if o.attention:
         config._attn_implementation = {"flash": "flash_attention_2"}.get(o.attention, o.attention)
@@ -322,6 +326,7 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
         torch.set_default_dtype(torch.bfloat16 if half else torch.float32)
         try:
             config.dtype = torch.bfloat16 if half else torch.float32
+            o.say(f"building the model ({r.trace.model})")
             with torch.device(GPU):
                 model = _model_of(config)
         finally:
@@ -363,6 +368,7 @@ def trace_library(make: Callable[[Options, torch.dtype], Made], o: Options, name
         raise ValueError("such a model is traced on one GPU; on several with its script: plimsoll plan -- torchrun --nproc-per-node "
                          f"{o.gpus} train.py")
     with recording(o, name) as (r, _):
+        o.say(f"building the model ({name})")
         model, inputs, loss_of = make(o, torch.bfloat16 if o.precision in HALF else torch.float32)
         if o.checkpointing == "full":
             _checkpointed(model)
@@ -425,6 +431,7 @@ def _run(r: Recorder, o: Options, config: Any, model: torch.nn.Module) -> None:
         generate(r, o, model, _batch(o, config, model, torch.float32))
         return
     for n in range(2):
+        o.say(f"tracing pass {n + 1} of 2")
         r.phase = f"eval{n}"
         with torch.no_grad(), torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
             batch = _batch(o, config, model, torch.float32)
@@ -468,6 +475,7 @@ def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, t
     dtype = AUTOCAST.get(o.precision)
     r.mark(iter(batch.values()), "input")
     r.phase = "generate"
+    o.say(f"tracing a generation of {o.new_tokens} tokens")
     with _caches(r), torch.no_grad(), torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
         out = loop.generate(**batch, max_new_tokens=o.new_tokens, min_new_tokens=o.new_tokens, do_sample=False)
     del out, batch
@@ -491,6 +499,7 @@ def passes(r: Recorder, o: Options, one: Callable[[], Any]) -> None:
         raise ValueError(f"task '{o.task}' is not traced; known are train, infer and generate")
     names = ["generate"] if o.task == "generate" else ["eval0", "eval1"]
     for name, following in zip(names, [*names[1:], "end"]):
+        o.say(f"tracing {'the generation' if o.task == 'generate' else 'a pass without gradients'}")
         r.phase = name
         with torch.no_grad():
             one()
@@ -501,6 +510,7 @@ def trace_step(make: Callable[[], tuple[torch.nn.Module, Any, Callable[..., Any]
                name: str = "module") -> Trace:
     """`make`, called where a GPU is told to be, gives a module on it, a batch and step(module, batch) -> loss."""
     with recording(o, name) as (r, _):
+        o.say(f"building {name}")
         model, batch, step = make()
         _loaded(r, model)
         with modules(r, model):

@@ -50,6 +50,13 @@ class Trace:
     def to_json(self) -> dict[str, Any]:
         return {"schema": "trace/1", **{name: getattr(self, name) for name in self.__slots__}}
 
+    @classmethod
+    def read(cls, path: str) -> Trace:
+        """What `write` wrote, of this release."""
+        with gzip.open(path, "rt", encoding="utf-8") as f:
+            values = json.load(f)
+        return cls(**{name: values[name] for name in cls.__slots__})
+
     def write(self, path: str) -> None:
         """Whole or not at all; gzip without a date, so that equal traces are equal files."""
         text = json.dumps(self.to_json(), separators=(",", ":")).encode()

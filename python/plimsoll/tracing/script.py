@@ -7,7 +7,7 @@ import os
 import runpy
 import sys
 from dataclasses import replace
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import torch
 
@@ -64,11 +64,26 @@ def _python(command: list[str]) -> tuple[list[str], int]:
     return words, size
 
 
+SIZES = {"{batch}": "batch", "{seq}": "seq"}  # what stands in a command for a size that is asked for
+
+
+def asks(command: list[str]) -> set[str]:
+    """The sizes that the command line of a script takes: "--batch-size {batch}"."""
+    return {name for mark, name in SIZES.items() if any(mark in word for word in command)}
+
+
+def _filled(command: list[str], o: Options) -> list[str]:
+    for mark, name in SIZES.items():
+        command = [word.replace(mark, str(getattr(o, name))) for word in command]
+    return command
+
+
 class Steps:
     """Phases from what a script calls: backward, and the optimizers' steps."""
 
-    def __init__(self, r: Recorder, steps: int) -> None:
+    def __init__(self, r: Recorder, steps: int, say: Callable[[str], None]) -> None:
         self.r = r
+        self.say = say
         self.most = steps
         self.done = 0
         self.passes = 0
@@ -107,6 +122,7 @@ class Steps:
         self.r.end_phase(f"fwd{self.done}")
         if self.done >= self.most:
             raise Enough
+        self.say(f"its step {self.done} of {self.most} has ended, the next is traced")
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -126,10 +142,13 @@ class Steps:
 
 def trace_script(command: list[str], o: Options) -> Trace:
     """Runs the script in this process; what it prints goes to standard error."""
-    words, size = _python(command)
+    if "seq" in asks(command) and not o.seq:
+        raise ValueError("{seq} stands for a sequence: say which (--seq)")
+    words, size = _python(_filled(command, o))
     o = replace(o, gpus=max(size, 1), parallel="as the script says")
     with ranks.job(size, size > 0), recording(o, os.path.basename(words[-1] if words[0] == "-m" and len(words) < 2 else words[0])) as (r, _):
-        steps = Steps(r, max(2, o.steps))
+        steps = Steps(r, max(2, o.steps), o.say)
+        o.say(f"running {r.trace.model} until its step {steps.most} has ended")
         sys.argv = words[1:] if words[0] in ("-m", "-c") else words
         with modules_of_all(r, steps.first), steps.watched(), contextlib.redirect_stdout(sys.stderr):
             try:
@@ -147,7 +166,10 @@ def trace_script(command: list[str], o: Options) -> Trace:
                     raise ValueError(f"the script ended with {e.code} before its second step") from None
         if not steps.done:
             raise ValueError("the script ended without a step of an optimizer: nothing to plan")
-        r.trace.parameters, r.trace.batch, r.trace.recipe, r.trace.asked = r.trace.trainable, 0, "", []
+        taken = asks(command)
+        r.trace.parameters, r.trace.recipe = r.trace.trainable, ""
+        r.trace.batch, r.trace.sequence = o.batch if "batch" in taken else 0, o.seq if "seq" in taken else 0
+        r.trace.asked = [a for a in o.asked() if a.partition("=")[0] in taken]
         r.end_phase("end")
         tell(r)
         r.trace.assumed.append(f"the script's first {steps.done} steps; later ones take the same")
