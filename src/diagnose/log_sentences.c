@@ -283,73 +283,53 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 			  e->share * 100);
 }
 
-/* The last part of a path that ends at `end`. */
-static const char *part_of(const char *path, const char *end)
+/* Libraries: who calls them is the program. */
+static int is_library(const char *program)
 {
-	while (end > path && end[-1] != '/' && end[-1] != '\\')
-		end--;
-	return end;
-}
+	static const char *const names[] = { "Transformers", "Lightning", "MMEngine", "MMCV" };
 
-static int is_part(const char *part, size_t n, const char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strlen(names[i]) == n && !strncasecmp(part, names[i], n))
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(program, names[i]))
 			return 1;
 	return 0;
 }
 
-/* The folder of a script that may be a program's name; NULL: none is, or it is somebody's home. */
-static const char *folder_of(const char *path, const char *script, size_t *n)
+/* Engines that are called by a program, and are none themselves. */
+static int is_called(enum messages_engine e)
 {
-	static const char *const inner[] = { "src",     "script",   "scripts", "tool", "tools",
-					     "example", "examples", "bin",     "app",  "code",
-					     "test",    "tests",    "utils",   "core", "train",
-					     "models",  "model",    "modules", "lib" };
-	static const char *const homes[] = {
-		"home", "Users", "root", "content", "workspace", "tmp"
+	static const uint8_t called[MESSAGES_ENGINES] = {
+		[MESSAGES_ENGINE_UNKNOWN] = 1,      [MESSAGES_ENGINE_PYTORCH] = 1,
+		[MESSAGES_ENGINE_DEEPSPEED] = 1,    [MESSAGES_ENGINE_DIFFUSERS] = 1,
+		[MESSAGES_ENGINE_TENSORFLOW] = 1,   [MESSAGES_ENGINE_JAX] = 1,
+		[MESSAGES_ENGINE_PADDLE] = 1,       [MESSAGES_ENGINE_CUPY] = 1,
+		[MESSAGES_ENGINE_NUMBA] = 1,        [MESSAGES_ENGINE_RAPIDS] = 1,
+		[MESSAGES_ENGINE_ONNX_RUNTIME] = 1, [MESSAGES_ENGINE_MXNET] = 1,
+		[MESSAGES_ENGINE_MINDSPORE] = 1,    [MESSAGES_ENGINE_CTRANSLATE2] = 1,
+		[MESSAGES_ENGINE_MLX] = 1,          [MESSAGES_ENGINE_RAY] = 1,
+		[MESSAGES_ENGINE_DASK] = 1,         [MESSAGES_ENGINE_CAFFE2] = 1,
+		[MESSAGES_ENGINE_FAISS] = 1,        [MESSAGES_ENGINE_WHISPER] = 1,
 	};
-	const char *end = script;
 
-	while (end > path + 1) {
-		const char *part = part_of(path, end - 1), *above;
-
-		*n = (size_t)(end - 1 - part);
-		if (is_part(part, *n, inner, sizeof(inner) / sizeof(inner[0]))) {
-			end = part;
-			continue;
-		}
-		above = part > path + 1 ? part_of(path, part - 1) : part;
-		if (!*n || part == path ||
-		    is_part(part, *n, homes, sizeof(homes) / sizeof(homes[0])) ||
-		    is_part(above, part > above ? (size_t)(part - 1 - above) : 0, homes, 2))
-			return NULL;
-		return part;
-	}
-	return NULL;
+	return called[e];
 }
 
-/* A program that nobody knows by its name: the outermost script, and the folder that it is in. */
-static int tell_script(struct lines *l, const struct messages_trace *t)
+/* A program that nobody knows by its name: what was started, and what that is of. */
+static int tell_project(struct lines *l, const struct messages_context *c)
 {
-	const struct messages_frame *outer =
-		t->caller_count ? &t->callers[t->caller_count - 1] : &t->user;
-	const char *end = outer->file + strlen(outer->file), *script = part_of(outer->file, end);
-	const char *folder;
-	size_t n = 0;
+	const struct messages_project *p = &c->project;
+	const char *of = p->name[0] ? p->name : p->package;
+	const char *on = c->program  ? c->program
+			 : c->engine ? messages_engine_names[c->engine]
+				     : NULL;
 
-	/* only what was started is the program, and no part that was called */
-	if (!strcmp(outer->function, "forward") || !strcmp(outer->function, "__init__"))
+	if (!is_called(c->engine) || (c->program && !is_library(c->program)) ||
+	    (!p->script[0] && !*of))
 		return 0;
-	if (t->caller_count == MESSAGES_CALLERS || end - script < 4 || strcmp(end - 3, ".py") != 0)
-		return 0;
-	folder = folder_of(outer->file, script, &n);
-	if (!folder && t->caller_count)
-		folder = folder_of(t->user.file,
-				   part_of(t->user.file, t->user.file + strlen(t->user.file)), &n);
-	if (!folder)
-		return 0;
-	lines_add(l, "the program is %s of %.*s, on PyTorch", script, (int)n, folder);
+	lines_add(l, "the program is %s%s%s%s%s", p->script[0] ? p->script : of,
+		  !p->script[0] || !*of ? ""
+		  : p->name[0]          ? " of "
+					: ", which calls ",
+		  p->script[0] ? of : "", on ? ", on " : "", on ? on : "");
 	return 1;
 }
 
@@ -360,8 +340,7 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 	const struct messages_log *log = x->log;
 	int several = log->files.n > 1 && !x->redacts;
 
-	if (!c->program && c->engine == MESSAGES_ENGINE_PYTORCH && !x->redacts &&
-	    tell_script(l, &x->event->traceback))
+	if (!x->redacts && tell_project(l, c))
 		;
 	else if (c->program)
 		lines_add(l, "the program is %s, on %s: line %llu%s%s has '%s'", c->program,

@@ -355,6 +355,9 @@ struct messages_trace {
 	struct messages_frame
 		callers[MESSAGES_CALLERS]; /* the user's own that led to it, innermost first */
 	uint32_t caller_count;
+	struct messages_frame outer; /* the outermost of the user's own */
+	/* of the outermost frame that has one: a command that pip installed, and a package that is no mere tool */
+	char command[48], package[48];
 	struct messages_frame shown; /* the frame that tells the moment */
 	enum messages_moment moment;
 	uint32_t frames;
@@ -462,6 +465,12 @@ enum plim_status messages_scan_memory(struct messages_log *log, const char *name
 /* Put together what speaks of one death: ranks, what the kernel and the launcher say of one kill. */
 void messages_join(struct messages_log *log);
 
+/* What a program that has no row in cues.c is called, as its traceback tells; "": it does not. */
+struct messages_project {
+	char script[64], name[64]; /* what was started, and the project that it belongs to */
+	char package[48];          /* of others, where the project is not known */
+};
+
 /* Which program failed, what it was doing, on what and how it was set; a cue of NULL: the failure itself tells. */
 struct messages_context {
 	enum messages_engine engine;
@@ -475,6 +484,7 @@ struct messages_context {
 	uint64_t program_line;
 	uint32_t program_file;
 	const char *script; /* that a command of its file starts; NULL: none is shown */
+	struct messages_project project;
 	const char *told;   /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];
 };

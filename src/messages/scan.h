@@ -216,6 +216,13 @@ int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, 
  */
 uint64_t scan_progress(const char *text, size_t n, uint64_t *most);
 
+/* ---- what a program is called (project.c) ---- */
+
+/* The package or the command that a frame's file is of, unless many are built on it. */
+void scan_project_package(char *to, size_t size, const char *file);
+void scan_project_command(char *to, size_t size, const char *file);
+void scan_project_find(const struct messages_trace *t, struct messages_project *out);
+
 /* ---- the kernel's process table ---- */
 
 /* Where the columns of a table are, from its head; 0: it is none. */

@@ -326,10 +326,11 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 {
 	const struct messages_file *f = &log->files.at[e->file];
 	const struct messages_trace *t = &e->traceback;
-	const char *outer = t->caller_count ? t->callers[t->caller_count - 1].file : t->user.file;
+	const char *outer = t->outer.file;
 	const char *name = strrchr(outer, '/');
 
 	out->script = f->script[0] ? f->script : NULL;
+	scan_project_find(t, &out->project);
 	out->told = f->told;
 	if (out->activity)
 		return;
@@ -346,7 +347,7 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 static int is_training_script(const struct messages_event *e, const struct messages_context *c)
 {
 	const struct messages_trace *t = &e->traceback;
-	const char *outer = t->caller_count ? t->callers[t->caller_count - 1].file : t->user.file;
+	const char *outer = t->outer.file;
 	const char *name = strrchr(outer, '/');
 
 	return scan_script_does(name ? name + 1 : outer) == A(TRAINING) ||

@@ -268,6 +268,8 @@ static void go_deeper(struct messages_trace *t, const struct messages_frame *f)
 		memmove(t->callers + 1, t->callers, sizeof(t->callers) - sizeof(t->callers[0]));
 		t->callers[0] = t->user;
 		t->caller_count += t->caller_count < MESSAGES_CALLERS;
+	} else {
+		t->outer = *f;
 	}
 	t->user = *f;
 }
@@ -285,6 +287,10 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 	t->frames += t->frames < UINT32_MAX;
 	if (is_users(f.file))
 		go_deeper(t, &f);
+	if (!t->command[0])
+		scan_project_command(t->command, sizeof(t->command), f.file);
+	if (!t->package[0])
+		scan_project_package(t->package, sizeof(t->package), f.file);
 	/* Lightning's step calls all of forward and backward: what is inside counts */
 	if (strstr(f.source, "closure()")) {
 		t->moment = MESSAGES_MOMENT_UNKNOWN;
