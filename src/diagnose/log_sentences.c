@@ -343,10 +343,11 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 	if (!x->redacts && tell_project(l, c))
 		;
 	else if (c->program)
-		lines_add(l, "the program is %s, on %s: line %llu%s%s has '%s'", c->program,
-			  messages_engine_names[c->engine], (unsigned long long)c->program_line,
-			  several ? " of " : "", several ? log->files.at[c->program_file].path : "",
-			  c->program_cue);
+		lines_add(l, "the program is %s%s%s: line %llu%s%s has '%s'", c->program,
+			  c->engine ? ", on " : "",
+			  c->engine ? messages_engine_names[c->engine] : "",
+			  (unsigned long long)c->program_line, several ? " of " : "",
+			  several ? log->files.at[c->program_file].path : "", c->program_cue);
 	else if (c->script && !x->redacts && findings_is_pytorch(c) &&
 		 (!c->engine || c->engine == MESSAGES_ENGINE_PYTORCH))
 		lines_add(l, "the program is %s%s: line %llu starts it", c->script,

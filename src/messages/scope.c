@@ -384,6 +384,13 @@ static int is_evaluated(const struct messages_event *e, const struct messages_co
 	       told->line && told->line < e->line && e->line - told->line <= EVALUATED_LINES;
 }
 
+/* Engines that any program may be written in or call. */
+static int is_anybodys(enum messages_engine e)
+{
+	return !e || e == E(PYTORCH) || e == E(JVM) || e == E(NODE) || e == E(RAY) ||
+	       e == E(NUMBA) || e == E(CUPY) || e == E(TENSORFLOW) || e == E(R);
+}
+
 /* What is built on the engine: the row that stands first. */
 static void find_program(const struct messages_log *log, uint32_t file,
 			 struct messages_context *out)
@@ -394,7 +401,8 @@ static void find_program(const struct messages_log *log, uint32_t file,
 		const struct scan_cue *cue = &scan_cues[i];
 		uint64_t line = log->cues.at[f->cues + i];
 
-		if (!line || !cue->program || cue->engine != out->engine)
+		if (!line || !cue->program ||
+		    (cue->engine ? cue->engine != out->engine : !is_anybodys(out->engine)))
 			continue;
 		out->program = cue->program;
 		out->program_cue = cue->word;
