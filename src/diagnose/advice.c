@@ -25,6 +25,8 @@ static int fits(uint64_t mask, unsigned value)
 
 int findings_is_pytorch(const struct messages_context *c)
 {
+	if (!c->engine && c->program)
+		return 0;
 	return fits(CACHED | IN(UNKNOWN), c->engine);
 }
 
@@ -67,6 +69,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_ABSURD;
 	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
 		facts |= F_STORAGE;
+	if (strstr(words, "alloc_req_slots"))
+		facts |= F_SLOTS;
 	if (strstr(words, "Dst tensor"))
 		facts |= F_COPIED;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
@@ -175,6 +179,12 @@ static int gives_no_layers(const struct messages_context *c)
 	return at != NULL;
 }
 
+static int is_named(const struct messages_context *c)
+{
+	return c->engine || c->program || c->script || c->project.script[0] || c->project.name[0] ||
+	       c->project.package[0];
+}
+
 static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
@@ -190,6 +200,8 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F_ONE_BUFFER;
 	if (findings_own_heap(e))
 		facts |= F_HEAP;
+	if (is_named(c))
+		facts |= F_NAMED;
 	if (facts & F_OUTSIDE || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
 		facts |= F_HELD;
 	if (c->set[MESSAGES_SET_DECODING].line)
@@ -239,6 +251,9 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 
 	for (size_t i = 0; i < x->told->ranked_count; i++)
 		possible |= 1u << x->told->ranked[i];
+	/* a program that is known, and of which nothing says that it is on PyTorch */
+	if (!c->engine && c->program && r->engines & IN(PYTORCH))
+		return 0;
 	if (r->unless & spent || (r->set && !(r->set & spent)))
 		return 0;
 	if (x->facts & F_HEAP && !(r->facts & F_HEAP))
@@ -510,7 +525,7 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 			const struct advice_row *r = &advice_rows[i];
 
 			if ((programs_own && !r->program &&
-			     (r->tasks || r->set & SET(SPLATTING))) ||
+			     (r->tasks || r->set & SET(SPLATTING) || r->facts & F_NAMED)) ||
 			    !advice_row_fits(r, &x) ||
 			    (is_later(r, t, c) || (programs_own && is_of_anybody(r))) != later)
 				continue;
@@ -535,6 +550,7 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 	advise_all(e, t, c, out);
 	/* who has no rows here is told what anybody is */
 	unnamed.engine = MESSAGES_ENGINE_UNKNOWN;
+	unnamed.program = c->program ? c->program : messages_engine_names[c->engine];
 	if (!*out->first)
 		advise_all(e, t, &unnamed, out);
 }

@@ -83,6 +83,8 @@ enum {
 #define F_COPIED ((uint64_t)1 << 43)  /* a tensor that TensorFlow copied to the card */
 #define F_HELD ((uint64_t)1 << 45)    /* F_OUTSIDE, or by another process that is listed */
 #define F_UNGIVEN ((uint64_t)1 << 44) /* no layers were given to the GPU by the command */
+#define F_SLOTS ((uint64_t)1 << 46)   /* a server's table of requests was full, and no memory */
+#define F_NAMED ((uint64_t)1 << 47)   /* the program is, though nothing here is known of it */
 #define F_PINNING ((uint64_t)1 << 35) /* batches were being put into pinned memory */
 
 struct advice_row {

@@ -132,6 +132,18 @@ const struct advice_row advice_rows[] = {
 		  "(nvcc --version, torch.version.cuda): build it anew",
 	  .first = "find what computes the size: an overflow, or an extension built for another "
 		   "CUDA" },
+	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .engines = TORCH | PICTURES,
+	  .backends = ON(ROCM),
+	  .text = "if the GPU is a part of the processor, and the machine set more apart for it "
+		  "than "
+		  "PyTorch sees: a newer ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer",
+	  .last = 1 },
+	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = IN(ONNX_RUNTIME),
+	  .text = "find what computes the size: no machine has so much, so it is an overflow or a "
+		  "shape that is not meant; one session for each process, made behind the fork, "
+		  "and "
+		  "the node's shapes (symbolic_shape_infer)",
+	  .first = "find what computes the size: an overflow, or a shape that is not meant" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .not_tasks = LARGE_AT_ONCE,
 	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS), .unless = SET(SPLATTING),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
@@ -344,13 +356,14 @@ const struct advice_row advice_rows[] = {
 	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
 	  .fix = "--enforce-eager" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
-	  .unless = SET(STATIC),
+	  .unless = SET(STATIC), .without = F_SLOTS,
 	  .text = "a larger --mem-fraction-static, if nobody else needs the card: weights and KV "
 		  "cache "
 		  "lie in it",
 	  .first = "a larger --mem-fraction-static", .fix = "--mem-fraction-static 0.92",
 	  .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
+	  .without = F_SLOTS,
 	  .text = "less to hold: a quantised model or more cards (--tp), a shorter "
 		  "--context-length, "
 		  "fewer --max-running-requests ({running})",
@@ -1579,8 +1592,8 @@ const struct advice_row advice_rows[] = {
 		  "(preprocess_logits_for_metrics)",
 	  .first = "move what evaluation keeps to the host at once (.cpu())",
 	  .fix = "outputs.append(out.detach().cpu())" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
-	  .unless = SET(EVAL_BATCH),
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL),
+	  .engines = TORCH | IN(UNKNOWN), .unless = SET(EVAL_BATCH),
 	  .text = "torch.inference_mode() around it, and a smaller evaluation batch",
 	  .first = "a smaller evaluation batch, under torch.inference_mode()",
 	  .fix = "with torch.inference_mode():" },
@@ -1752,7 +1765,19 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = TORCH | IN(UNKNOWN) | IN(JAX), .backends = ON(TPU),
 	  .text = "a smaller batch a core, bfloat16, or the model sharded over more cores",
 	  .first = "a smaller batch a core" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE,
+	{ HELPS, .kinds = GPU, .program = "AMReX",
+	  .text = "see who else holds the card (nvidia-smi): its arena takes three quarters of it "
+		  "at "
+		  "the start; amrex.the_arena_init_size=0 lets it grow by need, smaller boxes "
+		  "(amr.max_grid_size) or more cards",
+	  .first = "see who else holds the card (nvidia-smi), or amrex.the_arena_init_size=0",
+	  .fix = "amrex.the_arena_init_size=0" },
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE, .facts = F_NAMED,
+	  .text = "see who else holds the card (nvidia-smi): the text does not tell how much of it "
+		  "was this program's",
+	  .first = "see who holds the card (nvidia-smi)",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE, .without = F_NAMED,
 	  .text = "see who holds the card (nvidia-smi): the text tells neither the program nor how "
 		  "much it had",
 	  .first = "see who holds the card (nvidia-smi)",

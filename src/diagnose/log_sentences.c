@@ -516,6 +516,8 @@ static const char *own_name(const struct messages_context *c)
 {
 	if (findings_is_pytorch(c))
 		return "PyTorch";
+	if (!c->engine && c->program)
+		return c->program;
 	return messages_engine_names[c->engine];
 }
 
@@ -601,7 +603,9 @@ static void tell_little(const struct messages_event *e, const struct messages_co
 			size_t size)
 {
 	const struct messages_oom *o = &e->oom;
-	const char *who = c->engine ? messages_engine_names[c->engine] : "the program";
+	const char *who = c->engine    ? messages_engine_names[c->engine]
+			  : c->program ? c->program
+				       : "the program";
 	struct sizes z;
 	char more[80], device[24] = "";
 
@@ -657,7 +661,7 @@ static void tell_device(const struct messages_event *e, const struct findings_to
 			 "range "
 			 "before it");
 	else if (known(o->tried) && known(o->total) && o->tried.low > o->total.high)
-		snprintf(out, size, "%s was asked for at once, and the whole card has %s",
+		snprintf(out, size, "%s was asked for at once, of a card of %s",
 			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->total));
 	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && known(o->allocated))
 		tell_share(e, c, out, size);
@@ -689,7 +693,9 @@ static void tell_budget(const struct messages_event *e, const struct messages_co
 	struct sizes z;
 	char tokens[40] = "";
 
-	if (e->tokens_wanted != PLIM_UNKNOWN && e->tokens_fit != PLIM_UNKNOWN)
+	if (e->wording->says && strstr(e->wording->says, "not the card"))
+		snprintf(out, size, "%s", e->wording->says);
+	else if (e->tokens_wanted != PLIM_UNKNOWN && e->tokens_fit != PLIM_UNKNOWN)
 		snprintf(
 			out, size,
 			"the server's share of the card holds the KV cache of %llu tokens, and one "

@@ -376,7 +376,7 @@ const struct scan_cue scan_cues[] = {
 	{ "stable-diffusion.cpp", E(SD_CPP), A(GENERATING) },
 	{ "ggml_extend.hpp", E(SD_CPP), A(GENERATING) },
 	{ "sd-server", E(SD_CPP), A(SERVING) },
-	{ "exllama", E(EXLLAMA), A(GENERATING) },
+	{ "exllama", E(EXLLAMA), ANY_ACTIVITY },
 	{ "tabbyAPI", E(EXLLAMA), A(SERVING) },
 	{ "stable-diffusion-forge", E(FORGE), A(GENERATING) },
 	{ "webui-forge", E(FORGE), A(GENERATING) },
@@ -530,6 +530,7 @@ const struct scan_cue scan_cues[] = {
 	ON(PYTORCH, "/swift/trainers", "ms-swift"),
 	ON(PYTORCH, "/swift/cli/", "ms-swift"),
 	TRAINS(PYTORCH, "swift sft", "ms-swift"),
+	TRAINS(PYTORCH, "sft_type", "ms-swift"), /* its option */
 	ON(PYTORCH, "openrlhf", "OpenRLHF"),
 	ON(PYTORCH, "/xtuner/", "XTuner"),
 	ON(PYTORCH, "torchtune", "torchtune"),
@@ -1004,6 +1005,7 @@ const struct scan_cue scan_cues[] = {
 	ON(UNKNOWN, "TeraChem", "TeraChem"),
 	ON(UNKNOWN, "Firedrake", "Firedrake"),
 	ON(UNKNOWN, "wgpu error", "wgpu"),
+	ON(UNKNOWN, "In Device::create_", "wgpu"),
 	ON(UNKNOWN, "wgpu-core", "wgpu"),
 	/* on what it ran */
 	{ "torch_npu", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_NPU },

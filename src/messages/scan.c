@@ -209,14 +209,16 @@ static int was_loading(const struct scan *s, const struct messages_event *e)
 }
 
 /* Who is killed writes no traceback; what it did last may tell. */
-static void take_loading(const struct scan *s, struct messages_event *e)
+static void take_moment(const struct scan *s, struct messages_event *e)
 {
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
-	if (is_of_loading(e) || was_loading(s, e) ||
-	    (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
-	     e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
-	     e->wording->class <= MESSAGES_SHARED))
+	if (strstr(e->text, "Failed to clone() tensor")) /* FSDP, of the state that is saved */
+		e->traceback.moment = MESSAGES_SAVING;
+	else if (is_of_loading(e) || was_loading(s, e) ||
+		 (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
+		  e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
+		  e->wording->class <= MESSAGES_SHARED))
 		e->traceback.moment = MESSAGES_LOADING;
 }
 
@@ -230,7 +232,7 @@ static void event_place(struct scan *s, struct messages_event *e)
 	if (has_trace(e))
 		take_trace(s, e);
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
-	take_loading(s, e);
+	take_moment(s, e);
 }
 
 /* The kernel's reaper speaks once more of whom it killed. */

@@ -74,6 +74,7 @@ static const struct {
 	{ "Requested amount of memory ({tried})", E(TENSORRT) },
 	{ "OutOfMemory Error in allocate", E(TENSORRT) },
 	{ "of memory, and continuing to load it", E(LM_STUDIO) },
+	{ "Not enough resources to load the model", E(LM_STUDIO) },
 	{ "BFCArena::", E(ONNX_RUNTIME) },
 	{ "is smaller than requested bytes", E(ONNX_RUNTIME) },
 	{ "(allocated so far", E(CUPY) },
@@ -301,6 +302,13 @@ static void find_in(const struct messages_log *log, uint32_t file, enum messages
 			out->set[i] = f->set[i];
 }
 
+/* Who mostly dies at the load: the name of a script that chats or shows says nothing of the moment. */
+static int dies_loading(enum messages_engine e)
+{
+	return e == E(LLAMA_CPP) || e == E(LLAMA_CPP_PYTHON) || e == E(EXLLAMA) ||
+	       e == E(KOBOLDCPP) || e == E(WHISPER_CPP) || e == E(SD_CPP);
+}
+
 /* What it was doing, by words of nobody's or of this engine: another's in the log tell what that one does. */
 static void find_activity(const struct messages_log *log, uint32_t file,
 			  struct messages_context *out)
@@ -312,6 +320,8 @@ static void find_activity(const struct messages_log *log, uint32_t file,
 		uint64_t line = log->cues.at[f->cues + i];
 
 		if (!line || !cue->activity || (cue->engine && cue->engine != out->engine))
+			continue;
+		if (!cue->engine && cue->activity == A(GENERATING) && dies_loading(out->engine))
 			continue;
 		out->activity = cue->activity;
 		out->activity_line = line;
@@ -332,7 +342,7 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	out->script = f->script[0] ? f->script : NULL;
 	scan_project_find(t, &out->project);
 	out->told = f->told;
-	if (out->activity)
+	if (out->activity || dies_loading(out->engine))
 		return;
 	out->activity = scan_script_does(name ? name + 1 : outer);
 	out->activity_line = out->activity ? e->line : 0;

@@ -221,6 +221,9 @@ const struct scan_setting scan_settings[] = {
 	{ "internvl", S(MEDIA), SEEN },
 	{ "max_pixels", S(MEDIA), SEEN },
 	{ "Variable_", S(REPEATED), SCAN_SET_MANY },
+	{ "/training_", S(REPEATED), SCAN_SET_MANY }, /* Keras, the optimizer of each model */
+	{ "{node training_", S(REPEATED), SCAN_SET_MANY },
+	{ "Node: training_", S(REPEATED), SCAN_SET_MANY },
 	{ "vae.decode", S(DECODING), SEEN },
 	TASK(EVALUATED, "im_detect: "),
 	TASK(EVALUATED, "AP for "),
@@ -681,7 +684,10 @@ static const char *skip_signs(const char *p, const char *stop)
 /* "batch size of 1", "batch size per device / (the same in another language): 1" */
 static const char *skip_words(const char *p, const char *stop)
 {
-	static const char *const words[] = { " of ", " to ", " is ", " was ", " at " };
+	static const char *const words[] = { " is already ", " was already ", " already ",
+					     " is set to ",  " set to ",      " of ",
+					     " to ",         " is ",          " was ",
+					     " at " };
 	const char *colon;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)

@@ -48,7 +48,7 @@ static size_t parse_digits(const char *text, size_t n, int commas, double *whole
 {
 	size_t i = 0, digits = 0;
 
-	for (; i < n && digits <= 18; i++) {
+	for (; i < n && digits <= 19; i++) {
 		if (text[i] >= '0' && text[i] <= '9') {
 			*whole = 10 * *whole + (text[i] - '0');
 			digits++;
@@ -57,7 +57,7 @@ static size_t parse_digits(const char *text, size_t n, int commas, double *whole
 			break;
 		}
 	}
-	return digits && digits <= 18 ? i : 0;
+	return digits && digits <= 19 ? i : 0;
 }
 
 static int is_letter(char c)

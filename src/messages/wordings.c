@@ -386,6 +386,12 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "OutOfMemory Error in allocate", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* wgpu's validation, in Device::create_buffer */
 	  "Not enough memory left$", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, /* LM Studio's guardrail, without its numbers */
+	  "Not enough resources to load the model with the current settings",
+	  "LM Studio's guardrail stopped the load: by its estimate the machine would have run out",
+	  "unload the other model first, which counts as long as it is loaded, or a shorter "
+	  "Context "
+	  "Length or a smaller quantisation; the guardrail itself is in the settings (Hardware)" },
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, /* LM Studio's guardrail */
 	  "requires approximately {tried} of memory, and continuing to load it",
 	  "LM Studio's guardrail stopped the load: by its estimate the machine would have run out",
@@ -542,8 +548,9 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, "a smaller system, or the CPU platform" },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "cannot allocate vector of size {tried}",
 	  "R could not get memory",
-	  "data read in parts (data.table::fread of some columns, arrow), or a machine with more "
-	  "memory" },
+	  "data read in parts (data.table::fread of some columns, arrow), a 64-bit R where this "
+	  "one "
+	  "has 32 bits (it can have 4 GB), or a machine with more memory" },
 	{ MESSAGES_LIBRARY, MESSAGES_CGROUP_KILL, 1, "Worker exceeded {code}% memory budget",
 	  "Dask's nanny restarted a worker at its own memory limit",
 	  "a larger memory_limit a worker, fewer threads a worker, or smaller partitions" },
@@ -553,6 +560,13 @@ const struct messages_wording scan_wordings[] = {
 	  "used",
 	  NULL,
 	  "a larger spark.executor.memoryOverhead and spark.executor.memory, or more partitions" },
+	{ MESSAGES_LIBRARY, MESSAGES_CGROUP_KILL, 1,
+	  "Container killed by YARN for exceeding memory limits. {used2} of {limit2} virtual "
+	  "memory used",
+	  "YARN counts addresses here, of which a program reserves far more than it uses",
+	  "yarn.nodemanager.vmem-check-enabled=false, or a larger "
+	  "yarn.nodemanager.vmem-pmem-ratio; where that may not be set, a larger "
+	  "spark.executor.memoryOverhead" },
 	{ MESSAGES_LIBRARY, MESSAGES_CGROUP_KILL, 1, "Container killed by YARN for exceeding", NULL,
 	  "a larger spark.executor.memoryOverhead and spark.executor.memory, or more partitions" },
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
@@ -631,6 +645,11 @@ const struct messages_wording scan_wordings[] = {
 	  "smaller chunks (--chunked-prefill-size 2048), fewer requests at a time "
 	  "(--max-running-requests)" },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "thrust::system*out of memory", NULL, NULL },
+	/* thrust and CUB, whose exception's type stands on the line above */
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "parallel_for failed: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "scan failed*: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "reduce failed*: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "device_copy*failed: out of memory", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
 	  "Out of Memory Error: *allocate*of size {tried} ({used}/{limit} used)",
 	  "DuckDB reached its own memory_limit",
@@ -1192,7 +1211,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed: 9", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_SHARED, 0, "Bus error (core dumped)", BUS_ERROR, NULL },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "Segmentation fault (core dumped)",
-	  "a process crashed: not memory that ran out", "python -X faulthandler shows where" },
+	  "a process crashed: not memory that ran out",
+	  "a core dump or a debugger shows where; of Python, python -X faulthandler" },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "No space left on device",
 	  "a disk is full: not memory", "df -h tells which" },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, ": Cannot allocate memory$", NULL, NULL },
