@@ -17,7 +17,7 @@ def told(row):
     if not deaths:
         return "no failure"
     verdict = deaths[0]["verdict"]
-    return " ".join([verdict["headline"], *[e for e in verdict["evidence"] if e.startswith("the program is ")]])
+    return " ".join([verdict["headline"], *[e for e in verdict["evidence"] if e.startswith(("the program is ", "the message is "))]])
 
 
 with open(os.path.join(tests, "messages", "programs.tsv"), encoding="utf-8") as f:

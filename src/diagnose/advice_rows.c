@@ -90,7 +90,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = ON(CUDA),
 	  .without = F_WINDOWS,
 	  .text = "start it anew, and look for who else used the card at that moment (nvidia-smi): "
-		  "it was not full",
+		  "it was not full; under Windows a larger page file, without which it is refused "
+		  "too",
 	  .first = "start it anew: the card was not full" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH | PICTURES, .backends = ON(XPU),
 	  .text = "smaller tensors (a smaller batch, picture or context, attention in slices): "
@@ -138,6 +139,10 @@ const struct advice_row advice_rows[] = {
 		  "than "
 		  "PyTorch sees: a newer ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer",
 	  .last = 1 },
+	{ HELPS, .kinds = KIND(HOST), .facts = F_ABSURD,
+	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
+		  "value that is not set, or libraries of different releases in one program",
+	  .first = "find what computes the size: an overflow, or libraries of different releases" },
 	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = IN(ONNX_RUNTIME),
 	  .text = "find what computes the size: no machine has so much, so it is an overflow or a "
 		  "shape that is not meant; one session for each process, made behind the fork, "

@@ -364,6 +364,15 @@ const struct scan_cue scan_cues[] = {
 	{ "ui-txt2img=", E(SDNEXT), A(GENERATING) }, /* its start, by parts */
 	{ "/internal/progress", E(A1111), A(GENERATING) },
 	{ "[Unload] Trying to free", E(FORGE), A(GENERATING) },
+	{ "[GPU Setting] You will use", E(FORGE), A(GENERATING) },
+	{ "Neveroom", E(FORGE), A(GENERATING) },
+	{ "Server alive: True Memory", E(SDNEXT), A(GENERATING) },
+	{ "--gptq-bits", E(WEBUI), A(LOADING) }, /* its server.py, long ago */
+	{ "scripts/dream.py", E(INVOKEAI), A(GENERATING) },
+	{ "scripts\\dream.py", E(INVOKEAI), A(GENERATING) },
+	{ "bucket_no_upscale", E(KOHYA), A(TRAINING) },
+	{ "network_train_unet_only", E(KOHYA), A(TRAINING) },
+	{ "networks.lora", E(KOHYA), A(TRAINING) },
 	{ "LlamaCpp(", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY }, /* LangChain's */
 	{ "llms/llamacpp.py", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
 	{ "llamacpp_model.py", E(WEBUI), A(GENERATING) },
@@ -927,6 +936,15 @@ const struct scan_cue scan_cues[] = {
 	/* on no engine, or on whichever it is */
 	ON(UNKNOWN, "burn-wgpu", "Burn"),
 	ON(UNKNOWN, "cubecl", "Burn's CubeCL"),
+	ON(PYTORCH, "Tch tensor error", "tch-rs"),
+	ON(PYTORCH, "/anomalib/", "anomalib"),
+	ON(PYTORCH, "Rust-Bert", "rust-bert"),
+	ON(UNKNOWN, "dynet-mem", "DyNet"),
+	ON(UNKNOWN, "[dynet]", "DyNet"),
+	ON(UNKNOWN, "picongpu", "PIConGPU"),
+	ON(UNKNOWN, "mallocMC", "mallocMC"),
+	ON(UNKNOWN, "Ruffle", "Ruffle"),
+	ON(UNKNOWN, "/kokkos/", "Kokkos"),
 	ON(UNKNOWN, "amrex::", "AMReX"),
 	ON(UNKNOWN, "AMReX_", "AMReX"),
 	ON(UNKNOWN, "warpx.", "WarpX"),

@@ -46,6 +46,8 @@ static const struct {
 	{ "Effective GPU memory usage", E(JULIA) },
 	{ "Out of GPU memory trying", E(JULIA) },
 	{ "OutOfGPUMemoryError", E(JULIA) },
+	{ "ERROR: Out of GPU memory", E(JULIA) },
+	{ "Out of Memory Error: Failed to allocate block", E(DUCKDB) },
 	{ "(code #2, ERROR_OUT", E(JULIA) },
 	{ "DriverError(CUDA_ERROR", E(CANDLE) },
 	{ "Call to cuMem", E(NUMBA) },

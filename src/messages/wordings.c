@@ -386,6 +386,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "OutOfMemory Error in allocate", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* wgpu's validation, in Device::create_buffer */
 	  "Not enough memory left$", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Not enough memory left.$", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, /* LM Studio's guardrail, without its numbers */
 	  "Not enough resources to load the model with the current settings",
 	  "LM Studio's guardrail stopped the load: by its estimate the machine would have run out",
@@ -486,6 +487,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Out of GPU memory trying to allocate {tried}",
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "OutOfGPUMemoryError", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "ERROR: Out of GPU memory", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "CUDA error: out of memory (code #2, ERROR_OUT_OF_MEMORY)", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DETAIL, 1, "Effective GPU memory usage: *% ({used}/{total})",
@@ -654,6 +656,16 @@ const struct messages_wording scan_wordings[] = {
 	  "Out of Memory Error: *allocate*of size {tried} ({used}/{limit} used)",
 	  "DuckDB reached its own memory_limit",
 	  "a larger SET memory_limit, a SET temp_directory to spill to, fewer SET threads" },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
+	  "Out of Memory Error: Failed to allocate block of {tried} (bad allocation)",
+	  "the machine refused DuckDB memory, below its own memory_limit",
+	  "a smaller SET memory_limit and fewer SET threads, with a SET temp_directory; where "
+	  "memory "
+	  "was free, a limit of mappings or of promises (vm.max_map_count, vm.overcommit_memory)" },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_OTHER, 1, "not enough space in the context's memory pool",
+	  "ggml's own pool, whose size is decided beforehand, was too small: a fault of that "
+	  "release, not a want of memory",
+	  "another release of the program, or of the model file" },
 	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "cannot allocate memory in static TLS block",
 	  "the loader's room for thread-local data was used up, not memory: an order of imports",
 	  "import that library first, or LD_PRELOAD it" },
@@ -920,6 +932,8 @@ const struct messages_wording scan_wordings[] = {
 	  "posix_memalign(&data, gAlignment, nbytes) == 0. 12 vs 0", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "DefaultCPUAllocator: *you tried to allocate {tried}",
 	  NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "DefaultCPUAllocator: can't allocate memory", NULL,
+	  NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate {tried} for an array",
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate array with shape",
@@ -1244,6 +1258,13 @@ const struct messages_wording scan_wordings[] = {
 	  PINNED_HELPS },
 	/* -- programs without rows of their own, in the ways that such checks are worded -- */
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "what(): CUDA out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA failure in cudaMalloc", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "^error: out of memory$", NULL, NULL },
+	/* named in a sentence, in quotes, as what was met */
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "CUDA out of memory` error", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "CUDA out of memory\" error", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "CUDA out of memory\xe2\x80\x9d error", NULL,
+	  NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "GPUassert: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaSuccess*out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "[CUDA] out of memory", NULL, NULL },
@@ -1295,6 +1316,8 @@ const struct messages_wording scan_wordings[] = {
 	  NNUNET_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "background workers are no longer alive",
 	  NNUNET_SAYS, NNUNET_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 0, "Background workers died. Look for", NNUNET_SAYS,
+	  NNUNET_HELPS },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Error tokenizing data. C error: out of memory",
 	  "pandas got no memory for the rows of a file",
 	  "the file in parts (chunksize=), fewer columns (usecols=) and smaller types (dtype=)" },
