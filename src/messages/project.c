@@ -179,6 +179,28 @@ static const char *const tools[] = { "torch",
 				     "py4j",
 				     "trl",
 				     "habana_frameworks",
+				     "caffe2",
+				     "faster_whisper",
+				     "ctranslate2",
+				     "whisper",
+				     "onnx",
+				     "tensorrt",
+				     "vllm",
+				     "llama_cpp",
+				     "chainer",
+				     "src",
+				     "mindspore",
+				     "theano",
+				     "numpy_",
+				     "nvidia",
+				     "six",
+				     "llvmlite",
+				     "tiktoken",
+				     "sentencepiece",
+				     "langchain",
+				     "langchain_core",
+				     "langchain_community",
+				     "langchain_huggingface",
 				     "mlx" };
 /* Commands that start another's program, or none. */
 static const char *const starters[] = {
@@ -323,6 +345,90 @@ void scan_project_command(char *to, size_t size, const char *file)
 	if (is_bin && n > 1 && !memchr(name, '.', n) &&
 	    !is_part(name, n, starters, COUNT(starters)))
 		keep(to, size, name, n);
+}
+
+static const char *word_end(const char *p, const char *stop)
+{
+	while (p < stop && *p != ' ')
+		p++;
+	return p;
+}
+
+int scan_project_job(const char *start, const char *at, const char *stop, char *name, size_t size)
+{
+	static const char *const others[] = { "sh",          "bash",   "$CMD",      "srun",
+					      "mpirun",      "time",   "nohup",     "sudo",
+					      "singularity", "docker", "apptainer", "mpiexec" };
+	const char *p = at, *end;
+	size_t n;
+
+	while (p > start && p[-1] >= '0' && p[-1] <= '9')
+		p--;
+	if (p == at || !memmem(start, (size_t)(p - start), ": line ", 7))
+		return 0;
+	p = word_end(at + 1, stop);
+	while (p < stop && *p == ' ')
+		p++;
+	if (stop - p > 14 && !strncmp(p, "(core dumped) ", 14))
+		for (p += 14; p < stop && *p == ' '; p++)
+			;
+	end = word_end(p, stop);
+	p = part_of(p, end);
+	n = (size_t)(end - p);
+	if (n < 2 || n >= size || strchr("$(\"'<", *p) || memchr(p, '=', n) ||
+	    is_part(p, n, starters, COUNT(starters)) || is_part(p, n, others, COUNT(others)))
+		return 0;
+	keep(name, size, p, n);
+	return 1;
+}
+
+/* Folders at the top of a project, which hold its sources and those that it is built with. */
+static int is_top(const char *part, size_t n)
+{
+	static const char *const tops[] = { "src",    "source",     "include",     "csrc",
+					    "cpp",    "thirdparty", "third_party", "lib",
+					    "extern", "external",   "deps",        "crates" };
+
+	return is_part(part, n, tops, COUNT(tops));
+}
+
+/* The folder above the first one that is at the top of a project. */
+static int source_of(char *to, size_t size, const char *path, const char *end)
+{
+	const char *above = path, *part = path;
+
+	for (const char *p = path; p < end; p++) {
+		size_t n = (size_t)(p - part), had = part > above ? (size_t)(part - 1 - above) : 0;
+
+		if (*p != '/' && *p != '\\')
+			continue;
+		if (is_top(part, n) && had > 2 && !is_part(above, had, inner, COUNT(inner)) &&
+		    !is_part(above, had, homes, COUNT(homes)) && above > path + 1 &&
+		    !is_persons(path, above) && !memchr(above, '.', had)) {
+			keep(to, size, above, had);
+			return to[0] != 0;
+		}
+		above = part;
+		part = p + 1;
+	}
+	return 0;
+}
+
+void scan_project_source(char *to, size_t size, const char *text)
+{
+	static const char *const kinds[] = { ".cu:",     ".cpp:",    ".cc:",  ".hpp:", ".cuh:",
+					     ".h:",      ".cu(",     ".cpp(", ".hpp(", ".cuh(",
+					     ".rs:",     ".c:",      ".fpp",  ".f90",  ".cu\"",
+					     ".cu line", ".cpp line" };
+
+	for (size_t i = 0; i < COUNT(kinds); i++) {
+		const char *end = strstr(text, kinds[i]), *p = end;
+
+		while (p && p > text && !strchr(" '\"([<,=", p[-1]))
+			p--;
+		if (p && (*p == '/' || (p[0] && p[1] == ':')) && source_of(to, size, p, end))
+			return;
+	}
 }
 
 /* What was started, and no part that is called. */

@@ -573,6 +573,16 @@ static void command(struct scan *s, const char *at)
 	scan_told(file->told, s->start, at, command_end(s));
 }
 
+/* What a shell says that ended; a script that a command named is nearer. */
+static void job(struct scan *s, const char *at)
+{
+	struct messages_file *file = &s->log->files.at[s->file];
+
+	if (!file->script[0] &&
+	    scan_project_job(s->start, at, s->stop, file->script, sizeof(file->script)))
+		file->script_line = s->line;
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at(struct scan *s, int16_t entry, const char *at)
 {
@@ -595,6 +605,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
 		case SCAN_COMMAND: command(s, at); break;
+		case SCAN_JOB: job(s, at); break;
 		case SCAN_ARGUMENTS:
 			scan_told(s->log->files.at[s->file].told, s->start, at, command_end(s));
 			break;

@@ -161,6 +161,7 @@ enum scan_special {
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
 	SCAN_COMMAND,
+	SCAN_JOB,             /* the command behind it, as a shell tells of one that ended */
 	SCAN_ARGUMENTS,       /* of a program that is no script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
@@ -221,6 +222,10 @@ uint64_t scan_progress(const char *text, size_t n, uint64_t *most);
 /* The package or the command that a frame's file is of, unless many are built on it. */
 void scan_project_package(char *to, size_t size, const char *file);
 void scan_project_command(char *to, size_t size, const char *file);
+/* A source file of C, C++, CUDA, Fortran or Rust that a message names: the project that it lies in. */
+void scan_project_source(char *to, size_t size, const char *text);
+/* "x.sh: line 9: 10903 Killed   prog -q": the command behind `at`, if it is no starter of others. */
+int scan_project_job(const char *start, const char *at, const char *stop, char *name, size_t size);
 void scan_project_find(const struct messages_trace *t, struct messages_project *out);
 
 /* ---- the kernel's process table ---- */

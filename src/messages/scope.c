@@ -46,6 +46,8 @@ static const struct {
 	{ "Effective GPU memory usage", E(JULIA) },
 	{ "Out of GPU memory trying", E(JULIA) },
 	{ "OutOfGPUMemoryError", E(JULIA) },
+	{ "ErrorOutOfDeviceMemory", E(UNKNOWN) }, /* Vulkan's, whoever draws or computes */
+	{ "Workspace can't be allocated", E(DEEPSPEED) },
 	{ "ERROR: Out of GPU memory", E(JULIA) },
 	{ "Out of Memory Error: Failed to allocate block", E(DUCKDB) },
 	{ "(code #2, ERROR_OUT", E(JULIA) },
@@ -343,6 +345,8 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 
 	out->script = f->script[0] ? f->script : NULL;
 	scan_project_find(t, &out->project);
+	if (!t->frames)
+		scan_project_source(out->project.name, sizeof(out->project.name), e->text);
 	out->told = f->told;
 	if (out->activity || dies_loading(out->engine))
 		return;

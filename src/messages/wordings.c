@@ -1259,6 +1259,13 @@ const struct messages_wording scan_wordings[] = {
 	/* -- programs without rows of their own, in the ways that such checks are worded -- */
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "what(): CUDA out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA failure in cudaMalloc", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA error !!!!! <out of memory>", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, /* alpaka */
+	  "Cannot reserve {tried} as there is only {free} free device memory left", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* DeepSpeed's inference kernels */
+	  "Workspace can't be allocated, no enough memory", NULL,
+	  "a smaller max_out_tokens of deepspeed.init_inference, a shorter input, or the program "
+	  "without DeepSpeed" },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "^error: out of memory$", NULL, NULL },
 	/* named in a sentence, in quotes, as what was met */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "CUDA out of memory` error", NULL, NULL },
