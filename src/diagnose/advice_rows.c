@@ -1956,7 +1956,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST),
 	  .without = F_WINDOWS | F_KUBERNETES,
 	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
-		  "inputs, fewer workers or processes at a time, more swap",
+		  "inputs, fewer workers or processes at a time, more swap (under WSL memory= and "
+		  "swap= in .wslconfig)",
 	  .first = "more host memory, or less needed of it (less data, fewer workers)" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL),
 	  .doing = DOING(UNKNOWN) | RUNS | DOING(LOADING) | DOING(STARTING),

@@ -318,18 +318,16 @@ static int tell_project(struct lines *l, const struct messages_context *c)
 {
 	const struct messages_project *p = &c->project;
 	const char *of = p->name[0] ? p->name : p->package;
-	const char *on = c->program  ? c->program
-			 : c->engine ? messages_engine_names[c->engine]
-				     : NULL;
+	const char *link = p->name[0] ? " of " : ", which calls ";
+	int both = p->script[0] && *of;
 
 	if (!is_called(c->engine) || (c->program && !is_library(c->program)) ||
 	    (!p->script[0] && !*of))
 		return 0;
-	lines_add(l, "the program is %s%s%s%s%s", p->script[0] ? p->script : of,
-		  !p->script[0] || !*of ? ""
-		  : p->name[0]          ? " of "
-					: ", which calls ",
-		  p->script[0] ? of : "", on ? ", on " : "", on ? on : "");
+	lines_add(l, "the program is %s%s%s%s%s%s%s", p->script[0] ? p->script : of,
+		  both ? link : "", both ? of : "", c->engine ? ", on " : "",
+		  c->program ? c->program : "", c->program ? " and " : "",
+		  c->engine ? messages_engine_names[c->engine] : "");
 	return 1;
 }
 

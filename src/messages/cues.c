@@ -1151,6 +1151,20 @@ const struct scan_cue scan_cues[] = {
 	{ "_train.py", ANY_ENGINE, A(TRAINING) },
 	{ "Epoch gpu_mem", ANY_ENGINE, A(TRAINING) },
 	{ "compute_loss", ANY_ENGINE, A(TRAINING) },
+	/* in the words of who tells of it, where nothing else does */
+	{ "trying to train", ANY_ENGINE, A(TRAINING) },
+	{ "tried to train", ANY_ENGINE, A(TRAINING) },
+	{ "when training", ANY_ENGINE, A(TRAINING) },
+	{ "during training", ANY_ENGINE, A(TRAINING) },
+	{ "while training", ANY_ENGINE, A(TRAINING) },
+	{ "start training", ANY_ENGINE, A(TRAINING) },
+	{ "I'm training", ANY_ENGINE, A(TRAINING) },
+	{ "I am training", ANY_ENGINE, A(TRAINING) },
+	{ "\xe8\xae\xad\xe7\xbb\x83", ANY_ENGINE, A(TRAINING) },   /* in Chinese */
+	{ "\xe6\x8e\xa8\xe7\x90\x86", ANY_ENGINE, A(GENERATING) }, /* inference */
+	{ "during inference", ANY_ENGINE, A(GENERATING) },
+	{ "run inference", ANY_ENGINE, A(GENERATING) },
+	{ "running inference", ANY_ENGINE, A(GENERATING) },
 	{ "uvicorn", ANY_ENGINE, A(SERVING) },
 	{ "gunicorn", ANY_ENGINE, A(SERVING) },
 };

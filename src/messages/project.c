@@ -10,12 +10,13 @@
 
 /* Folders inside of a project. */
 static const char *const inner[] = {
-	"src",     "script",  "scripts", "tool",     "tools",   "example",  "examples", "bin",
-	"app",     "code",    "test",    "tests",    "utils",   "core",     "train",    "models",
-	"model",   "modules", "lib",     "training", "trainer", "trainers", "engine",   "runner",
-	"runners", "nn",      "python",  "apps",     "main",    "package",  "packages", "cli",
-	"..",      ".",       "eval",    "common",   "base",    "api",      "server",   "backend",
-	"source",  "network", "networks"
+	"src",      "script",  "scripts",  "tool",    "tools",   "example",  "examples",
+	"bin",      "app",     "code",     "test",    "tests",   "utils",    "core",
+	"train",    "models",  "model",    "modules", "lib",     "training", "trainer",
+	"trainers", "engine",  "runner",   "runners", "nn",      "python",   "apps",
+	"main",     "package", "packages", "cli",     "..",      ".",        "eval",
+	"common",   "base",    "api",      "server",  "backend", "source",   "cpp",
+	"csrc",     "include", "cuda",     "kernels", "gpu",     "network",  "networks"
 };
 /* Folders that hold projects. */
 static const char *const homes[] = { "home",
@@ -336,11 +337,21 @@ void scan_project_command(char *to, size_t size, const char *file)
 {
 	const char *name = part_of(file, file + strlen(file));
 	size_t n = strlen(name);
-	const char *above = name > file + 1 ? part_of(file, name - 1) : name;
-	int is_bin = (name - above == 4 && !strncmp(above, "bin", 3)) ||
-		     (name - above == 8 && !strncasecmp(above, "Scripts", 7));
+	const char *above;
+	int is_bin;
 
-	if (n > 4 && !strcasecmp(name + n - 4, ".exe"))
+	/* Windows' "Scripts\\ilab.exe\\__main__.py" */
+	if (!strcmp(name, "__main__.py") && name > file + 5 && !strncasecmp(name - 5, ".exe", 4)) {
+		const char *end = name - 5;
+
+		name = part_of(file, end);
+		n = (size_t)(end - name);
+	}
+	above = name > file + 1 ? part_of(file, name - 1) : name;
+	is_bin = (name - above == 4 && !strncmp(above, "bin", 3)) ||
+		 (name - above == 8 && !strncasecmp(above, "Scripts", 7));
+
+	if (n > 4 && !strncasecmp(name + n - 4, ".exe", 4))
 		n -= 4;
 	if (is_bin && n > 1 && !memchr(name, '.', n) &&
 	    !is_part(name, n, starters, COUNT(starters)))

@@ -463,6 +463,11 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	if (out->activity)
 		out->activity_line = e->line;
 	find_everywhere(log, e, own, out);
+	/* who is there to train, and shows nothing else */
+	if (!out->activity && (out->engine == E(LLAMA_FACTORY) || out->engine == E(AXOLOTL) ||
+			       out->engine == E(TRL) || out->engine == E(VERL) ||
+			       out->engine == E(KOHYA) || out->engine == E(MEGATRON)))
+		out->activity = A(TRAINING);
 	/* who trains by what another engine generates trains: TRL and verl, with vLLM inside */
 	if (out->activity == A(SERVING) &&
 	    (out->engine == E(TRL) || out->engine == E(VERL) || out->engine == E(UNSLOTH)))
