@@ -9,6 +9,7 @@ import math
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -57,6 +58,26 @@ def _from_first(value: Any) -> Any:
     box = [value]
     sys.modules["torch.distributed"].broadcast_object_list(box, src=0)
     return box[0]
+
+
+def _machine() -> str:
+    """What ranks that share this machine's memory have in common."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+            return f.read().strip()
+    except OSError:
+        return socket.gethostname()
+
+
+def _host_ranks() -> int:
+    """How many ranks share this machine.  Asked of the ranks: who starts them without torchrun sets no LOCAL_WORLD_SIZE."""
+    world = _group()[1]
+    if world == 1:
+        return 1
+    machines: list[Any] = [None] * world
+    mine = _machine()
+    sys.modules["torch.distributed"].all_gather_object(machines, mine)
+    return machines.count(mine)
 
 
 def _commit() -> str | None:
@@ -224,13 +245,14 @@ class Checkpointer:
         self._commit = _commit() if self.rank == 0 else None
         self._signalled: float | None = None
         self._handlers: list[tuple[int, Any]] = []
+        self.host_ranks = _host_ranks()
         run = _from_first(secrets.token_hex(8))
         error, handle = _abi.plim_err(), ctypes.c_void_p()
         flags = (_abi.PLIM_CHECKPOINTER_MAXIMIZE if self._maximize else 0) | (_abi.PLIM_CHECKPOINTER_TORCH if format == "torch" else 0)
         options = _native.options(
             "checkpointer", flags=flags, keep_last=keep_last, keep_best=keep_best,
             keep_every=keep_every, staging_bytes=staging_bytes, rank=self.rank, world=self.world, run=run,
-            host_ranks=min(self.world, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1)), rank_wait_ns=int(rank_wait_s * 1e9),
+            host_ranks=self.host_ranks, rank_wait_ns=int(rank_wait_s * 1e9),
             cuda_library=os.environ.get("PLIMSOLL_CUDA_LIBRARY"))
         _native.check(_native.load().plim_checkpointer_open(os.fsencode(self.dir), ctypes.byref(options), ctypes.byref(handle),
                                                             ctypes.byref(error)), error, self.dir)

@@ -346,6 +346,7 @@ RANKS = """
 import os, sys, torch
 import torch.distributed as dist
 from torch import nn
+from plimsoll import _checkpointer
 from plimsoll.checkpoint import Checkpointer
 rank = int(os.environ["RANK"])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
@@ -368,9 +369,13 @@ with Checkpointer(sys.argv[1], on_signal=("SIGUSR2",)) as checkpointer:
     assert loader.at == 1 + rank
     step()
     assert all(torch.equal(a, b) for a, b in zip(want, net.parameters())) and torch.equal(draw, torch.rand(3)) and loader.at == at
+    assert checkpointer.host_ranks == 2  # who shares the staging memory of this machine
     if rank == 1:
         os.kill(os.getpid(), 12)
     assert checkpointer.preempted()
+_checkpointer._machine = lambda: f"machine {rank}"
+with Checkpointer(sys.argv[1]) as checkpointer:
+    assert checkpointer.host_ranks == 1
 dist.destroy_process_group()
 """
 
@@ -567,7 +572,7 @@ class Ranks(Folder):
 
     def test_two(self):
         run = [subprocess.Popen([sys.executable, "-c", RANKS, os.path.join(self.top, "ckpts"), os.path.join(self.top, "meet")],
-                                env=dict(os.environ, RANK=str(rank), LOCAL_WORLD_SIZE="2")) for rank in range(2)]
+                                env={key: value for key, value in os.environ.items() if key != "LOCAL_WORLD_SIZE"} | {"RANK": str(rank)}) for rank in range(2)]
         self.assertEqual([one.wait(END_S) for one in run], [0, 0])
         found = os.listdir(os.path.join(self.top, "ckpts", "latest"))
         self.assertEqual(sorted(found), ["model.safetensors", "optimizer.safetensors", "plimsoll.manifest.json", "rank-00000.json",

@@ -60,6 +60,9 @@ uint64_t host_memory_limit(void);
 /* The same of what proc and sys below `root` show; NULL: this machine. */
 uint64_t host_memory_limit_below(const char *root);
 
+/* The room that `why --here` sees below `root`; where it sees none host_memory_limit_below. */
+uint64_t host_room_below(const char *root);
+
 /* An account that takes as much as was asked for; 0: as much as host_memory_limit. */
 void host_mem_init(struct mem *m, uint64_t max_memory_bytes);
 

@@ -40,6 +40,24 @@ uint64_t host_memory_limit(void)
 	return host_memory_limit_below(NULL);
 }
 
+uint64_t host_room_below(const char *root)
+{
+	const struct host_options options = { .root = root,
+					      .pid = PLIM_UNKNOWN,
+					      .limits_only = true };
+	struct plim_here here = { 0 };
+	uint64_t room = PLIM_UNKNOWN;
+	struct host h = { 0 };
+	struct mem m;
+
+	mem_init(&m, 0);
+	if (!host_look(&h, &m, &options, &here, NULL) && !host_judge(&h, false, NULL) &&
+	    here.headroom)
+		room = here.headroom->room_bytes;
+	host_release(&h);
+	return room == PLIM_UNKNOWN ? host_memory_limit_below(root) : room;
+}
+
 void host_mem_init(struct mem *m, uint64_t max_memory_bytes)
 {
 	mem_init(m, max_memory_bytes ? max_memory_bytes : host_memory_limit());

@@ -13,23 +13,6 @@ void plim_checkpointer_options_init(struct plim_checkpointer_options *o)
 						 .rank_wait_ns = 1800000000000u };
 }
 
-/* A quarter of the room that `why --here` sees; of half of the machine's memory where it sees none. */
-static uint64_t staging_room(void)
-{
-	struct host host = { 0 };
-	struct plim_here here = { 0 };
-	struct plim_err err = { 0 };
-	struct mem m;
-	uint64_t room = PLIM_UNKNOWN;
-
-	mem_init(&m, 0);
-	if (!host_look(&host, &m, &(struct host_options){ .pid = PLIM_UNKNOWN }, &here, &err) &&
-	    !host_judge(&host, false, &err) && here.headroom)
-		room = here.headroom->room_bytes;
-	host_release(&host);
-	return (room == PLIM_UNKNOWN ? host_memory_limit() : room) / 4;
-}
-
 enum plim_status plim_checkpointer_open(const char *folder,
 					const struct plim_checkpointer_options *options,
 					struct plim_checkpointer **out, struct plim_err *err)
@@ -41,6 +24,6 @@ enum plim_status plim_checkpointer_open(const char *folder,
 	st = options_take(&checkpointer_options_table, &o, options, err);
 	*out = NULL;
 	if (!st && !o.staging_bytes && o.host_ranks)
-		o.staging_bytes = staging_room() / o.host_ranks;
+		o.staging_bytes = save_staging_share(host_room_below(NULL), o.host_ranks);
 	return st ? st : save_open(folder, &o, out, err);
 }

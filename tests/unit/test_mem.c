@@ -101,12 +101,34 @@ static void test_no_cgroups(void **state)
 	assert_int_equal(m.limit_bytes, UINT64_MAX);
 }
 
+/* What `why --here` calls room: of the nearest bound, what is not taken. */
+static void test_room(void **state)
+{
+	(void)state;
+	begin("30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put("proc/77/cgroup", "0::/slice/job\n");
+	put("proc/77/status", "Name:\tjob\nVmRSS:\t1024 kB\n");
+	put("proc/meminfo",
+	    "MemTotal: 4194304 kB\nMemFree: 1048576 kB\nMemAvailable: 2097152 kB\n");
+	put("sys/fs/cgroup/slice/job/memory.max", "max\n");
+	put("sys/fs/cgroup/slice/job/memory.current", "104857600\n");
+	assert_int_equal(host_room_below(top), 2048 * MIB);
+	put("sys/fs/cgroup/slice/job/memory.max", "1073741824\n");
+	assert_int_equal(host_room_below(top), 924 * MIB);
+	put("sys/fs/cgroup/slice/memory.max", "314572800\n");
+	put("sys/fs/cgroup/slice/memory.current", "209715200\n");
+	assert_int_equal(host_room_below(top), 100 * MIB);
+	clear();
+	assert_int_equal(host_room_below(top), host_memory_limit_below(top));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_version_2),
 		cmocka_unit_test(test_version_1),
 		cmocka_unit_test(test_no_cgroups),
+		cmocka_unit_test(test_room),
 	};
 
 	return cmocka_run_group_tests(tests, make_top, remove_top);

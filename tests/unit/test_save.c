@@ -646,6 +646,38 @@ static struct plim_saving *start_rank(struct plim_checkpointer *c, const char *f
 	return s;
 }
 
+/* A quarter of the room, in whole slots, of which each rank has two at least. */
+static void test_staging_is_shared(void **state)
+{
+	const uint64_t gib = (uint64_t)1 << 30;
+	const struct {
+		uint64_t room;
+		uint32_t ranks;
+		uint64_t share;
+		size_t slots;
+	} cases[] = {
+		{ 64 * gib, 1, 16 * gib, 1024 },
+		{ 64 * gib, 8, 2 * gib, 128 },
+		{ 60 * gib, 7, 15 * gib / 7, 137 },
+		{ 100 << 20, 1, 25 << 20, 2 },
+		{ 0, 8, 0, 2 },
+	};
+	struct mem m;
+
+	(void)state;
+	mem_init(&m, 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t share = save_staging_share(cases[i].room, cases[i].ranks);
+		struct pool p;
+
+		assert_int_equal(share, cases[i].share);
+		assert_true(share * cases[i].ranks <= cases[i].room / 4);
+		pool_init(&p, &m, share);
+		assert_int_equal(p.limit, cases[i].slots);
+		pool_release(&p);
+	}
+}
+
 static void test_ranks(void **state)
 {
 	static const char *const files[] = { "model", "rank-00001", "rank-00002" };
@@ -879,6 +911,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_gpu),
 		cmocka_unit_test(test_gpu_fails),
 		cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_staging_is_shared),
 		cmocka_unit_test(test_a_rank_is_lost),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_manifest),
