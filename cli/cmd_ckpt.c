@@ -680,7 +680,8 @@ static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 	if (l->last_good)
 		printf("%s\n", l->last_good);
 	else
-		cmd_say("%s: none of %zu checkpoints is good", l->folder, l->candidate_count);
+		cmd_say("%s: none of %zu checkpoint%s is good", l->folder, l->candidate_count,
+			l->candidate_count == 1 ? "" : "s");
 	if (redacted)
 		cmd_say("redacted; kept are numbers, and words that public checkpoints have");
 }

@@ -1,21 +1,19 @@
 """Loading a checkpoint of plimsoll.checkpoint: compare everything first, then copy."""
 from __future__ import annotations
 
-import ctypes
 import json
 import os
+import zipfile
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from . import _state, _torch
+from . import _loader, _state, _torch
+from ._loader import Opened, Row
 from .errors import ArgumentError, FormatError, NotFoundError
 
 INDEX = "archive/plimsoll.json"  # of a file of torch: what its tensors are called, and where they lie
-HEADER_BYTES = 100_000_000  # safetensors' own limit
+INDEX_BYTES = 100_000_000
 SHOWN = 40  # differences that a message names
-DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
-          "I8": "int8", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64", "BOOL": "bool", "C64": "complex64",
-          "C128": "complex128", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,66 +29,83 @@ class Loaded:
 
 
 class TensorFile:
-    """A file of tensors, which are read when they are asked for: NAME.safetensors, or NAME.pt as the library writes it."""
+    """A file of tensors, NAME.safetensors or NAME.pt as the library writes it.  Its threads read it, to where tensors belong."""
 
     def __init__(self, folder: str, name: str) -> None:
         self.path = os.path.join(folder, name + ".pt")
-        self.rows: dict[str, tuple[str, list[int]]] = {}  # as torch names dtypes
-        self._places: dict[str, tuple[int, int]] = {}
-        torch = os.path.exists(self.path)
-        if not torch:
-            self.path = os.path.join(folder, name + ".safetensors")
         if not os.path.exists(self.path):
-            return
-        header, first = self._torch() if torch else self._safetensors()
-        size = os.path.getsize(self.path)
-        for name, row in header.items():
-            if name == "__metadata__":
-                continue
-            begin, end = row["data_offsets"]
-            dtype = row["dtype"] if torch else DTYPES.get(row["dtype"])
-            if dtype is None or not 0 <= begin <= end <= size - first:
-                raise FormatError(f"'{self.path}' has a tensor '{name}' that cannot be read", path=self.path)
-            self.rows[name] = dtype, list(row["shape"])
-            self._places[name] = first + begin, end - begin
+            self.path = os.path.join(folder, name + ".safetensors")
+        self._held: dict[str, Any] | None = None
 
-    def _safetensors(self) -> tuple[dict[str, Any], int]:
-        """The header, and where offsets count from."""
-        with open(self.path, "rb") as f:
-            length = int.from_bytes(f.read(8), "little")
-            if length > min(HEADER_BYTES, os.fstat(f.fileno()).st_size - 8):
-                raise FormatError(f"'{self.path}' is no safetensors file", path=self.path)
-            return json.loads(f.read(length)), 8 + length
+    def _rows(self, opened: Opened) -> dict[str, Row]:
+        """By the names that they were saved under."""
+        if not self.path.endswith(".pt"):
+            return {row.name: row for row in opened.rows}
+        at = {(row.place[1], row.dtype, row.shape): row for row in opened.rows if row.bytes}
+        found = {}
+        for name, told in self._index().items():
+            (begin, end), dtype, shape = told["data_offsets"], told["dtype"], tuple(told["shape"])
+            row = at.get((begin, dtype, shape)) if begin != end else Row(0, name, dtype, shape, None, 0, ())
+            if row is None:
+                raise FormatError(f"'{self.path}' has no tensor where '{name}' is to be", path=self.path)
+            found[name] = row
+        return found
 
-    def _torch(self) -> tuple[dict[str, Any], int]:
-        import zipfile
-
+    def _index(self) -> dict[str, Any]:
         try:
             with zipfile.ZipFile(self.path) as archive:
-                if archive.getinfo(INDEX).file_size > HEADER_BYTES:
+                if archive.getinfo(INDEX).file_size > INDEX_BYTES:
                     raise KeyError
-                return json.loads(archive.read(INDEX)), 0
+                found: dict[str, Any] = json.loads(archive.read(INDEX))
+                return found
         except (KeyError, ValueError, zipfile.BadZipFile):
             raise FormatError(f"'{self.path}' was not written by a Checkpointer, or is damaged", path=self.path) from None
 
-    def __getitem__(self, name: str) -> Any:
+    def _read(self, opened: Opened, wanted: Iterable[tuple[Row, Any]]) -> None:
+        places: dict[int, dict[int, Row]] = {}
+        for row, tensor in wanted:
+            if row.bytes != tensor.numel() * tensor.element_size():
+                raise FormatError(f"'{self.path}' has a tensor '{row.name}' whose size is not that of its shape", path=self.path)
+            if row.bytes:
+                places.setdefault(_loader.device_number(tensor.device), {})[tensor.data_ptr()] = row
+        for device, rows in places.items():
+            _loader.shared(device, None).load(opened, [(row.number, at) for at, row in rows.items()])
+
+    def into(self, copies: Sequence[tuple[Any, str]]) -> None:
+        """Tensors that have the dtypes and shapes of these; each as if it were written by an in-place operation."""
         torch = _torch.torch()
-        dtype, shape = self.rows[name]
-        at, n = self._places[name]
-        tensor = torch.empty(shape, dtype=getattr(torch, dtype))
-        if tensor.numel() * tensor.element_size() != n:
-            raise FormatError(f"'{self.path}' has a tensor '{name}' whose size is not that of its shape", path=self.path)
-        if n:
-            room = memoryview((ctypes.c_char * n).from_address(tensor.data_ptr())).cast("B")
-            with open(self.path, "rb", buffering=0) as f:
-                f.seek(at)
-                done = 0
-                while done < n:
-                    got = f.readinto(room[done:done + (64 << 20)])
-                    if not got:
-                        raise FormatError(f"'{self.path}' ends inside of '{name}'", path=self.path)
-                    done += got
-        return tensor
+        count = getattr(torch.autograd.graph, "increment_version", None)
+        straight: list[tuple[Any, str]] = []
+        others: list[tuple[Any, str]] = []
+        for tensor, name in copies:
+            plain = type(tensor.data) is torch.Tensor and tensor.is_contiguous() and not tensor.is_inference()
+            (straight if plain and count else others).append((tensor, name))
+        if straight and count:
+            with Opened(self.path) as opened:
+                rows = self._rows(opened)
+                self._read(opened, [(rows[name], tensor) for tensor, name in straight])
+            for tensor, _ in straight:
+                count(tensor)
+        for tensor, name in others:
+            tensor.copy_(_spread(self[name], tensor))
+
+    def hold(self, device: Callable[[str, Row], Any] = lambda name, row: "cpu") -> None:
+        """All of them, where device() says."""
+        torch = _torch.torch()
+        self._held = {}
+        if not os.path.exists(self.path):
+            return
+        with Opened(self.path) as opened:
+            rows = self._rows(opened)
+            for name, row in rows.items():
+                self._held[name] = torch.empty(row.shape, dtype=_loader.dtype_of(row.dtype, name), device=device(name, row))
+            self._read(opened, [(rows[name], tensor) for name, tensor in self._held.items()])
+
+    def __getitem__(self, name: str) -> Any:
+        if self._held is None:
+            self.hold()
+        assert self._held is not None
+        return self._held[name]
 
 
 def optimizer_file(name: str) -> str:
@@ -229,7 +244,16 @@ def _load_optimizer(compared: Compared, name: str, optimizer: Any) -> None:
 
     saved = compared.state["optimizers"][name]
     tensors = TensorFile(compared.path, optimizer_file(name))
-    number = {one: i for i, one in enumerate(parameter_names(optimizer, compared.model))}
+    names = parameter_names(optimizer, compared.model)
+    number = {one: i for i, one in enumerate(names)}
+    owners = dict(zip(names, (p for group in optimizer.param_groups for p in group["params"])))
+
+    def device(place: str, row: Row) -> Any:
+        """Moments are to be where their parameter is; what else there is load_state_dict() moves itself."""
+        owner = owners.get(_renamed(place.rpartition("/")[0], compared.rename))
+        return owner.device if owner is not None and owner.dim() and tuple(owner.shape) == row.shape else "cpu"
+
+    tensors.hold(device)
     groups = []
     for mine, theirs in zip(optimizer.state_dict()["param_groups"], saved["groups"]):
         groups.append({**_state.unpack(theirs, tensors), "params": list(mine["params"])})
@@ -265,8 +289,8 @@ def read(compared: Compared, rng: bool, skipped: Sequence[str]) -> Loaded:
         shown = compared.lines[:SHOWN] + ([f"and {len(compared.lines) - SHOWN} more"] if len(compared.lines) > SHOWN else [])
         raise FormatError(f"'{compared.path}' does not fit, nothing was loaded:\n  " + "\n  ".join(shown), path=compared.path)
     with torch.no_grad():
-        for tensor, name in compared.copies:
-            tensor.copy_(_spread(compared.file[name], tensor))
+        if compared.copies:
+            compared.file.into(compared.copies)
     if compared.shards is not None:
         compared.shards.load()
     if compared.model is not None and compared.state["model"] is not None and compared.state["model"]["extra"]:

@@ -210,7 +210,8 @@ def device_number(device: Any) -> int:
     return int(torch.cuda.current_device() if target.index is None else target.index)
 
 
-def _shared(device: int, threads: int | None) -> Loader:
+def shared(device: int, threads: int | None) -> Loader:
+    """That of a GPU, or of the host."""
     with _lock:
         found = _loaders.get((device, threads))
         if found is None or found._forks != _torch.forks:
@@ -244,7 +245,7 @@ def load_file(path: PathLike, device: Any = "cuda", *, threads: int | None = Non
     """
     number = device_number(device)
     target = "cpu" if number == HOST else f"cuda:{number}"
-    loader = _shared(number, threads)
+    loader = shared(number, threads)
     tensors: dict[str, Any] = {}
     made: dict[tuple[Any, ...], Any] = {}
     loads: list[Load] = []

@@ -61,6 +61,12 @@ static inline const char *text_s(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* What they do: "is" or "are". */
+static inline const char *text_are(uint64_t n)
+{
+	return n == 1 ? "is" : "are";
+}
+
 /* Columns that trusted text takes; colour sequences take none. */
 unsigned text_width(const char *s, size_t n);
 

@@ -105,8 +105,9 @@ static enum plim_status judge_depth(struct ckpt_compare *d, size_t *explained, s
 	      d->counts[CKPT_CHANGE_SHAPE]))
 		return PLIM_OK;
 	*explained += beyond;
-	return conclude(d, "depth", err, "another depth: %llu layers against %llu (%zu tensors)",
-			(unsigned long long)la, (unsigned long long)lb, beyond);
+	return conclude(d, "depth", err, "another depth: %llu layer%s against %llu (%zu tensor%s)",
+			(unsigned long long)la, text_s(la), (unsigned long long)lb, beyond,
+			text_s(beyond));
 }
 
 static enum plim_status judge_lora(struct ckpt_compare *d, size_t *explained, struct plim_err *err)
@@ -122,8 +123,8 @@ static enum plim_status judge_lora(struct ckpt_compare *d, size_t *explained, st
 	if (!n[0] == !n[1])
 		return PLIM_OK;
 	*explained += n[0] + n[1];
-	return conclude(d, "lora", err, "LoRA on one side: %zu adapter tensors only in %s",
-			n[0] + n[1], n[0] ? "the first" : "the second");
+	return conclude(d, "lora", err, "LoRA on one side: %zu adapter tensor%s only in %s",
+			n[0] + n[1], text_s(n[0] + n[1]), n[0] ? "the first" : "the second");
 }
 
 /* An output layer on one side only: tied to the embedding, or a head of another task. */
@@ -238,27 +239,28 @@ static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how,
 				(unsigned long long)lesser_side(y));
 	case SHAPE_TURNED:
 		return conclude(d, "transposed", err,
-				"%zu tensors are transposed, '%.200s' for one (Conv1D against "
+				"%zu tensor%s %s transposed, '%.200s' for one (Conv1D against "
 				"Linear?)",
-				n, name);
+				n, text_s(n), text_are(n), name);
 	case SHAPE_RANK:
 		return conclude(
 			d, "rank", err,
-			"%zu tensors have another number of dimensions, '%.200s' %u against %u", n,
-			name, s->rank, t->rank);
+			"%zu tensor%s %s another number of dimensions, '%.200s' %u against %u", n,
+			text_s(n), n == 1 ? "has" : "have", name, s->rank, t->rank);
 	default: break;
 	}
 	if (!last_differs(d, p))
 		return conclude(d, "width", err,
-				"another size: %zu tensors differ in shape, '%.200s' has %llu "
+				"another size: %zu tensor%s %s in shape, '%.200s' has %llu "
 				"against %llu in its first dimension that differs",
-				n, name, (unsigned long long)x[first_differing(x, y)],
+				n, text_s(n), n == 1 ? "differs" : "differ", name,
+				(unsigned long long)x[first_differing(x, y)],
 				(unsigned long long)y[first_differing(x, y)]);
 	return conclude(d, "width", err,
-			"another width: %zu tensors differ in shape, '%.200s' has %llu "
+			"another width: %zu tensor%s %s in shape, '%.200s' has %llu "
 			"against %llu in its last dimension",
-			n, name, (unsigned long long)x[s->rank - 1],
-			(unsigned long long)y[t->rank - 1]);
+			n, text_s(n), n == 1 ? "differs" : "differ", name,
+			(unsigned long long)x[s->rank - 1], (unsigned long long)y[t->rank - 1]);
 }
 
 /* One width explains all other sizes; without it each kind is told. */
@@ -382,8 +384,9 @@ static enum plim_status judge_outside(struct ckpt_compare *d, int side, size_t *
 		return PLIM_OK;
 	*explained += n;
 	return conclude(d, "training_state", err,
-			"%zu tensors of %s stand outside of '%s' (training state?)", n,
-			side ? "the second" : "the first", d->prefix[side]);
+			"%zu tensor%s of %s stand%s outside of '%s' (training state?)", n,
+			text_s(n), side ? "the second" : "the first", n == 1 ? "s" : "",
+			d->prefix[side]);
 }
 
 /* The first tensor of each extent. */
@@ -430,11 +433,11 @@ static enum plim_status judge_ties(struct ckpt_compare *d, struct plim_err *err)
 		tie[1] = tied_to(d->b, b, one->b);
 		st = conclude(
 			d, "tied", err,
-			"tied weights in the %s only: '%.200s' is '%.200s' there (%zu tensors)",
+			"tied weights in the %s only: '%.200s' is '%.200s' there (%zu tensor%s)",
 			tie[0] != CKPT_NONE ? "first" : "second", name_of(d, one),
 			tie[0] != CKPT_NONE ? ckpt_text(d->a, d->a->tensors.at[tie[0]].name)
 					    : ckpt_text(d->b, d->b->tensors.at[tie[1]].name),
-			n);
+			n, text_s(n));
 	}
 	mem_free(d->a->mem, a, d->a->extents.n, sizeof(*a));
 	mem_free(d->b->mem, b, d->b->extents.n, sizeof(*b));
@@ -468,17 +471,17 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 	if (!st && n[CKPT_CHANGE_SHAPE])
 		st = judge_shapes(d, err);
 	if (!st && n[CKPT_CHANGE_DTYPE])
-		st = conclude(d, "dtype", err, "another dtype: %zu of %zu tensors",
-			      n[CKPT_CHANGE_DTYPE], common);
+		st = conclude(d, "dtype", err, "another dtype: %zu of %zu tensor%s",
+			      n[CKPT_CHANGE_DTYPE], common, text_s(common));
 	if (!st && left > explained && !common)
 		st = conclude(d, "architecture", err, "another architecture: no name is in both");
 	else if (!st && left > explained)
-		st = conclude(d, "names", err,
-			      "%zu names are in one only, and no rule explains them",
-			      left - explained);
+		st = conclude(d, "names", err, "%zu name%s %s in one only, and no rule explains %s",
+			      left - explained, text_s(left - explained),
+			      text_are(left - explained), left - explained == 1 ? "it" : "them");
 	if (!st && !d->conclusions.n)
-		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensors",
-			      common);
+		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensor%s",
+			      common, text_s(common));
 	return st || d->b->kind == CKPT_KIND_CONFIG ? st : judge_ties(d, err);
 }
 
@@ -511,8 +514,8 @@ static enum plim_status judge_partly(struct ckpt_compare *d, struct plim_err *er
 	enum plim_status st = PLIM_OK;
 
 	if (depth && found && depth != found)
-		st = conclude(d, "depth", err, "another depth: %llu layers, the config says %llu",
-			      (unsigned long long)found, (unsigned long long)depth);
+		st = conclude(d, "depth", err, "another depth: %llu layer%s, the config says %llu",
+			      (unsigned long long)found, text_s(found), (unsigned long long)depth);
 	if (!st && t && width && shape[1] != width)
 		st = conclude(d, "width", err,
 			      "another width: '%.200s' has %llu columns, the config says %llu",
@@ -557,8 +560,8 @@ static enum plim_status judge_loading(struct ckpt_compare *d, struct plim_err *e
 	if (*d->loads == 'y') {
 		d->conclusions.n = n;
 		st = conclude(d, "loads", err,
-			      "it would load: all %zu tensors of the config are there%s",
-			      d->b->tensors.n,
+			      "it would load: all %zu tensor%s of the config %s there%s",
+			      d->b->tensors.n, text_s(d->b->tensors.n), text_are(d->b->tensors.n),
 			      unexpected ? "; the others are unexpected and left out" : "");
 	} else {
 		st = conclude(d, "does_not_load", err,

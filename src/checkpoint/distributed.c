@@ -386,9 +386,10 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 	if (!st && m->missing)
 		st = ckpt_model_find(
 			c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-			"%zu of %zu files are missing, '%.200s' for one: is the folder "
+			"%zu of %zu file%s %s missing, '%.200s' for one: is the folder "
 			"shared by all nodes?",
-			m->missing, m->named, ckpt_text(c, m->absent.at[0]));
+			m->missing, m->named, text_s(m->named), text_are(m->missing),
+			ckpt_text(c, m->absent.at[0]));
 	if (!st)
 		st = check_items(m, err);
 	return st ? st : check_stale(m, err);

@@ -363,16 +363,18 @@ static enum plim_status tell_missing(struct folder *f, const struct index *x, st
 	for (size_t i = 0; i < x->places.n; i++)
 		for (size_t k = 0; k < x->missing.n; k++)
 			lost += x->places.at[i].file == x->missing.at[k];
-	return x->missing.n ? ckpt_model_find(
-				      f->ckpt, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-				      "%zu of %zu shards %s not there, '%.200s'%s, and with %s %zu "
-				      "of %zu "
-				      "tensors",
-				      x->missing.n, x->files.n, x->missing.n == 1 ? "is" : "are",
-				      ckpt_text(f->ckpt, x->missing.at[0]),
-				      x->missing.n == 1 ? "" : " for one",
-				      x->missing.n == 1 ? "it" : "them", lost, x->places.n)
-			    : PLIM_OK;
+	return x->missing.n
+		       ? ckpt_model_find(
+				 f->ckpt, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+				 "%zu of %zu shard%s %s not there, '%.200s'%s, and with %s %zu "
+				 "of %zu "
+				 "tensor%s",
+				 x->missing.n, x->files.n, text_s(x->files.n),
+				 text_are(x->missing.n), ckpt_text(f->ckpt, x->missing.at[0]),
+				 x->missing.n == 1 ? "" : " for one",
+				 x->missing.n == 1 ? "it" : "them", lost, x->places.n,
+				 text_s(x->places.n))
+		       : PLIM_OK;
 }
 
 static enum plim_status open_shards(struct folder *f, struct index *x, struct plim_err *err)
@@ -539,7 +541,8 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 				       "shards of several sets lie in one folder");
 	if (seen < set)
 		return ckpt_model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-				       "%u of %u shards are there, and no index", seen, set);
+				       "%u of %u shards %s there, and no index", seen, set,
+				       text_are(seen));
 	if (set > 1 && !gguf)
 		return ckpt_model_find(
 			c, CKPT_WARN, "no_index", PLIM_UNKNOWN, err,

@@ -142,8 +142,8 @@ static enum plim_status check_ranks(struct ckpt *c, const struct ranks *r, uint6
 	if (!r->n || r->n >= all)
 		return PLIM_OK;
 	return ckpt_model_find(c, CKPT_BAD_FINDING, "missing_rank", PLIM_UNKNOWN, err,
-			       "%u of %llu files of %s are there: ranks are missing", r->n,
-			       (unsigned long long)all, what);
+			       "%u of %llu file%s of %s %s there: ranks are missing", r->n,
+			       (unsigned long long)all, text_s(all), what, text_are(r->n));
 }
 
 /* zero_pp_rank_1_mp_rank_00_optim_states.pt, bf16_zero_pp_rank_..., mp_rank_00_model_states.pt */
@@ -217,8 +217,8 @@ static enum plim_status check_trainer(struct ckpt *c, const struct folder_names 
 	}
 	if (rng.n && rng.n < rng.data + 1)
 		st = ckpt_model_find(c, CKPT_WARN, "missing_rank", PLIM_UNKNOWN, err,
-				     "%u of %u files of random states are there", rng.n,
-				     rng.data + 1);
+				     "%u of %u files of random states %s there", rng.n,
+				     rng.data + 1, text_are(rng.n));
 	if (!st && has(names, "trainer_state.json") && !optimizer)
 		st = ckpt_model_find(
 			c, CKPT_WARN, "no_optimizer", PLIM_UNKNOWN, err,

@@ -152,8 +152,8 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 		c->truncated = true;
 		return ckpt_model_find(
 			c, CKPT_BAD_FINDING, "truncated", size, err,
-			"%.200s is cut or shifted: %zu of %zu tensors are whole%s%.200s%s",
-			ckpt_model_file(c, l->file), whole, all,
+			"%.200s is cut or shifted: %zu of %zu tensor%s %s whole%s%.200s%s",
+			ckpt_model_file(c, l->file), whole, all, text_s(all), text_are(whole),
 			lost ? "; the first that is not: '" : "", lost ? lost : "",
 			lost ? "'" : "");
 	}

@@ -292,10 +292,11 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 		return PLIM_OK;
 	c->truncated = true;
 	return BAD(r, "truncated", size,
-		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensors are whole; one that is "
+		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensor%s %s whole; one that is "
 		   "not: '%.200s'",
 		   c->files.at[r->file].name, (unsigned long long)size, (unsigned long long)want,
-		   whole, c->tensors.n - first, lost ? lost : "");
+		   whole, c->tensors.n - first, text_s(c->tensors.n - first), text_are(whole),
+		   lost ? lost : "");
 }
 
 /* The header's bytes at `bytes` are JSON in UTF-8. */

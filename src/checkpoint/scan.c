@@ -362,11 +362,11 @@ static enum plim_status judge_values(struct ckpt *c, struct plim_err *err)
 				(unsigned long long)v->numbers, v->min);
 	}
 	if (!st && skipped)
-		st = ckpt_model_find(
-			c, CKPT_NOTE, "values_skipped", PLIM_UNKNOWN, err,
-			"the values of %zu tensors were not looked at (views with gaps or repeats, "
-			"damaged or of another byte order)",
-			skipped);
+		st = ckpt_model_find(c, CKPT_NOTE, "values_skipped", PLIM_UNKNOWN, err,
+				     "the values of %zu tensor%s were not looked at (views with "
+				     "gaps or repeats, "
+				     "damaged or of another byte order)",
+				     skipped, text_s(skipped));
 	return st;
 }
 

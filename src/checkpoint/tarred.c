@@ -143,9 +143,9 @@ static enum plim_status tell(const struct tarred *t, struct plim_err *err)
 	if (t->checkpoints)
 		return ckpt_model_find(
 			c, CKPT_NOTE, "tar", 0, err,
-			"%.200s is a tar of %zu members (NeMo?), %zu of them checkpoints, "
+			"%.200s is a tar of %zu member%s (NeMo?), %zu of them checkpoints, "
 			"which were looked at",
-			file, t->members, t->checkpoints);
+			file, t->members, text_s(t->members), t->checkpoints);
 	c->unreadable |= c->kind == CKPT_KIND_TAR;
 	return ckpt_model_find(
 		c, CKPT_BAD_FINDING, "tar", 0, err,

@@ -319,9 +319,9 @@ static enum plim_status check_protection(struct archive *a, struct plim_err *err
 	if (off && on)
 		return ckpt_model_find(
 			c, CKPT_WARN, "some_unprotected", PLIM_UNKNOWN, err,
-			"%u of %u records have no checksum, the others have: one writer "
+			"%u of %u records %s no checksum, the others have: one writer "
 			"does not do that",
-			off, off + on);
+			off, off + on, off == 1 ? "has" : "have");
 	return PLIM_OK;
 }
 
@@ -380,19 +380,21 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 		return ckpt_model_find(
 			c, CKPT_NOTE, "salvaged", PLIM_UNKNOWN, err,
 			"without the directory, by the records' own headers, %zu of %zu "
-			"tensors are whole%s%.200s%s",
-			whole, c->tensors.n - first, lost ? "; the first that is not: '" : "",
-			lost ? lost : "", lost ? "'" : "");
+			"tensor%s %s whole%s%.200s%s",
+			whole, c->tensors.n - first, text_s(c->tensors.n - first), text_are(whole),
+			lost ? "; the first that is not: '" : "", lost ? lost : "",
+			lost ? "'" : "");
 	c->truncated = true;
 	return ckpt_model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes,
-			       err, "%.200s is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
+			       err, "%.200s is cut%s%.100s: %zu of %zu tensor%s %s whole%s%.200s%s",
 			       ckpt_model_file(c, a->zip.file),
 			       cut    ? " inside record "
 			       : lost ? " between two records"
 				      : " behind its tensors, in the directory",
 			       cut ? ckpt_text(c, c->extents.at[last].name) : "", whole,
-			       c->tensors.n - first, lost ? "; the first that is not: '" : "",
-			       lost ? lost : "", lost ? "'" : "");
+			       c->tensors.n - first, text_s(c->tensors.n - first), text_are(whole),
+			       lost ? "; the first that is not: '" : "", lost ? lost : "",
+			       lost ? "'" : "");
 }
 
 /* ---- what it is ---- */

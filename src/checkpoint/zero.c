@@ -599,10 +599,11 @@ enum plim_status zero_plan(struct ckpt *c, struct plim_err *err)
 	if (c->merged)
 		st = ckpt_model_find(
 			c, CKPT_NOTE, "merged", PLIM_UNKNOWN, err,
-			"the weights are put together from the fp32 partitions of %zu ranks "
-			"(ZeRO-%s), as zero_to_fp32.py does; %zu tensors of the files, the "
-			"optimizer's among them, are not listed",
-			z.optims.n, z.sharded ? "3" : "1 or 2", c->tensors.n);
+			"the weights are put together from the fp32 partitions of %zu rank%s "
+			"(ZeRO-%s), as zero_to_fp32.py does; %zu tensor%s of the files, the "
+			"optimizer's among them, %s not listed",
+			z.optims.n, text_s(z.optims.n), z.sharded ? "3" : "1 or 2", c->tensors.n,
+			text_s(c->tensors.n), text_are(c->tensors.n));
 	else
 		vec_release(c->mem, &c->wholes);
 	list_free(&z, &z.by_name);
