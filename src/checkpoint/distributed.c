@@ -388,8 +388,8 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 			c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
 			"%zu of %zu file%s %s missing, '%.200s' for one: is the folder "
 			"shared by all nodes?",
-			m->missing, m->named, text_s(m->named), text_are(m->missing),
-			ckpt_text(c, m->absent.at[0]));
+			m->missing, m->named, text_s(m->named),
+			text_are(m->named == 1 ? 1 : m->missing), ckpt_text(c, m->absent.at[0]));
 	if (!st)
 		st = check_items(m, err);
 	return st ? st : check_stale(m, err);

@@ -370,7 +370,8 @@ static enum plim_status tell_missing(struct folder *f, const struct index *x, st
 				 "of %zu "
 				 "tensor%s",
 				 x->missing.n, x->files.n, text_s(x->files.n),
-				 text_are(x->missing.n), ckpt_text(f->ckpt, x->missing.at[0]),
+				 text_are(x->files.n == 1 ? 1 : x->missing.n),
+				 ckpt_text(f->ckpt, x->missing.at[0]),
 				 x->missing.n == 1 ? "" : " for one",
 				 x->missing.n == 1 ? "it" : "them", lost, x->places.n,
 				 text_s(x->places.n))

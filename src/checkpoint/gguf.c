@@ -394,8 +394,8 @@ static enum plim_status judge(struct reader *r, size_t first, struct plim_err *e
 		st = BAD("truncated", r->bytes,
 			 "%.200s is cut: %zu of %zu tensor%s %s whole; the first that is not: "
 			 "'%.200s'",
-			 ckpt_model_file(c, r->file), whole, n, text_s(n), text_are(whole),
-			 lost ? lost : "");
+			 ckpt_model_file(c, r->file), whole, n, text_s(n),
+			 text_are(n == 1 ? 1 : whole), lost ? lost : "");
 	} else if (r->bytes > end && end >= r->data) {
 		st = ckpt_model_find(c, CKPT_WARN, "trailing_bytes", end, err,
 				     "behind the last tensor there are more bytes, %llu: llama.cpp "

@@ -153,9 +153,9 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 		return ckpt_model_find(
 			c, CKPT_BAD_FINDING, "truncated", size, err,
 			"%.200s is cut or shifted: %zu of %zu tensor%s %s whole%s%.200s%s",
-			ckpt_model_file(c, l->file), whole, all, text_s(all), text_are(whole),
-			lost ? "; the first that is not: '" : "", lost ? lost : "",
-			lost ? "'" : "");
+			ckpt_model_file(c, l->file), whole, all, text_s(all),
+			text_are(all == 1 ? 1 : whole), lost ? "; the first that is not: '" : "",
+			lost ? lost : "", lost ? "'" : "");
 	}
 	if (at < size)
 		return ckpt_model_find(

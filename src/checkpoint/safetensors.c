@@ -279,7 +279,7 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 	struct ckpt *c = r->ckpt;
 	uint64_t size = c->files.at[r->file].bytes, want = r->data + end;
 	const char *lost;
-	size_t whole = ckpt_model_whole(c, first, &lost);
+	size_t whole = ckpt_model_whole(c, first, &lost), all = c->tensors.n - first;
 
 	for (size_t i = first; i < c->tensors.n; i++)
 		if (ckpt_is_whole(c, i))
@@ -295,8 +295,7 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensor%s %s whole; one that is "
 		   "not: '%.200s'",
 		   c->files.at[r->file].name, (unsigned long long)size, (unsigned long long)want,
-		   whole, c->tensors.n - first, text_s(c->tensors.n - first), text_are(whole),
-		   lost ? lost : "");
+		   whole, all, text_s(all), text_are(all == 1 ? 1 : whole), lost ? lost : "");
 }
 
 /* The header's bytes at `bytes` are JSON in UTF-8. */

@@ -374,14 +374,14 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	uint32_t last = a->zip.n ? a->zip.first + a->zip.n - 1 : CKPT_NONE;
 	bool cut = last != CKPT_NONE && c->extents.at[last].state == CKPT_CUT;
 	const char *lost;
-	size_t whole = ckpt_model_whole(c, first, &lost);
+	size_t whole = ckpt_model_whole(c, first, &lost), all = c->tensors.n - first;
 
 	if (a->broken)
 		return ckpt_model_find(
 			c, CKPT_NOTE, "salvaged", PLIM_UNKNOWN, err,
 			"without the directory, by the records' own headers, %zu of %zu "
 			"tensor%s %s whole%s%.200s%s",
-			whole, c->tensors.n - first, text_s(c->tensors.n - first), text_are(whole),
+			whole, all, text_s(all), text_are(all == 1 ? 1 : whole),
 			lost ? "; the first that is not: '" : "", lost ? lost : "",
 			lost ? "'" : "");
 	c->truncated = true;
@@ -391,8 +391,8 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 			       cut    ? " inside record "
 			       : lost ? " between two records"
 				      : " behind its tensors, in the directory",
-			       cut ? ckpt_text(c, c->extents.at[last].name) : "", whole,
-			       c->tensors.n - first, text_s(c->tensors.n - first), text_are(whole),
+			       cut ? ckpt_text(c, c->extents.at[last].name) : "", whole, all,
+			       text_s(all), text_are(all == 1 ? 1 : whole),
 			       lost ? "; the first that is not: '" : "", lost ? lost : "",
 			       lost ? "'" : "");
 }
