@@ -2,6 +2,7 @@
  * Memory that climbs, on made series: healthy ones of many shapes say nothing for hours, leaks are found with an interval that holds
  * the true rate.  Seeds are fixed; the rules were written before the shapes.
  */
+#include "verbs/watch/watch.h"
 #include "watch/look.h"
 
 #include <setjmp.h>
@@ -558,14 +559,137 @@ static void sizes_of_the_screen(void **state)
 	}
 	plim_watch_free(w);
 }
+/* ---- alerts ---- */
+
+/* A watch whose newest sample is of second `t`. */
+static bool alert_is_told(struct plim_watch *w, double t, enum plim_watch_event event,
+			  const char *words)
+{
+	struct plim_watch_hidden *h = w->hidden;
+	struct plim_err err;
+	bool told = false;
+
+	arena_release(&h->arena);
+	arena_init(&h->arena, &h->mem);
+	h->time = t;
+	w->alert_count = 0;
+	assert_int_equal(watch_fill_alerts(w, &err), PLIM_OK);
+	for (size_t i = 0; i < w->alert_count; i++)
+		if (w->alerts[i].event == event && w->alerts[i].fresh) {
+			assert_non_null(strstr(w->alerts[i].title, words));
+			told = true;
+		}
+	return told;
+}
+
+static void alerts_of_cards_and_ranks(void **state)
+{
+	struct plim_watch_card card = { .index = 3, .lost = true, .xid = PLIM_UNKNOWN };
+	struct plim_watch_group group = { .late_pid = 11,
+					  .late_rank = 1,
+					  .title = "rank 1 is late" };
+	struct plim_watch_hidden h = { 0 };
+	struct plim_watch w = {
+		.cards = &card, .groups = &group, .driver_silent_seconds = 9, .hidden = &h
+	};
+
+	(void)state;
+	mem_init(&h.mem, 0);
+	arena_init(&h.arena, &h.mem);
+	w.card_count = 1;
+	assert_true(alert_is_told(&w, 0, PLIM_WATCH_CARD_LOST, "GPU 3 has fallen off the bus"));
+	assert_false(alert_is_told(&w, 1, PLIM_WATCH_CARD_LOST, "")); /* once an episode */
+	assert_int_equal(w.alert_count, 1);
+	card.lost = false;
+	assert_false(alert_is_told(&w, 2, PLIM_WATCH_CARD_LOST, ""));
+	assert_int_equal(w.alert_count, 0);
+	card.lost = true;
+	assert_false(alert_is_told(&w, 200, PLIM_WATCH_CARD_LOST, "")); /* the same episode */
+	card.lost = false;
+	assert_false(alert_is_told(&w, 601, PLIM_WATCH_CARD_LOST, ""));
+	card.lost = true;
+	assert_true(alert_is_told(&w, 602, PLIM_WATCH_CARD_LOST, "GPU 3"));
+	card.lost = false;
+
+	assert_false(alert_is_told(&w, 700, PLIM_WATCH_DRIVER_SILENT, ""));
+	w.driver_silent_seconds = 10;
+	assert_true(alert_is_told(&w, 701, PLIM_WATCH_DRIVER_SILENT, "has not answered for 10 s"));
+	w.driver_silent_seconds = NAN;
+
+	/* A rank that is late for less than a minute is none. */
+	w.group_count = 1;
+	assert_false(alert_is_told(&w, 800, PLIM_WATCH_LATE_RANK, ""));
+	group.late_pid = PLIM_UNKNOWN;
+	assert_false(alert_is_told(&w, 850, PLIM_WATCH_LATE_RANK, ""));
+	group.late_pid = 11;
+	assert_false(alert_is_told(&w, 851, PLIM_WATCH_LATE_RANK, ""));
+	assert_false(alert_is_told(&w, 910, PLIM_WATCH_LATE_RANK, ""));
+	assert_true(alert_is_told(&w, 911, PLIM_WATCH_LATE_RANK, "rank 1 is late"));
+	assert_int_equal(w.alerts[0].pid, 11);
+	vec_release(&h.mem, &h.raised);
+	arena_release(&h.arena);
+}
+
+/* A job that is gone: killed, failed, through, or without its card. */
+static void alerts_of_ends(void **state)
+{
+	static const struct {
+		int status;
+		bool waited, let_go;
+		const char *end;
+		enum plim_watch_event event;
+		const char *words;
+	} ends[] = {
+		{ 0, false, false, "the kernel killed it", PLIM_WATCH_DIED,
+		  "is gone: the kernel killed it" },
+		{ SIGKILL, true, false, NULL, PLIM_WATCH_DIED, "ended by signal 9" },
+		{ 3 << 8, true, false, NULL, PLIM_WATCH_DIED, "exit code 3" },
+		{ 0, true, false, NULL, PLIM_WATCH_ENDED, "has ended" },
+		{ 0, false, false, NULL, PLIM_WATCH_ENDED, "has ended" },
+		{ 0, false, true, NULL, PLIM_WATCH_ENDED, "holds no GPU any more" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct plim_watch_hidden h = { .options = { .pid = PLIM_UNKNOWN } };
+		struct watch_job job = { .samples = 9, .ended = true };
+		struct watch_known known = { .job = &job,
+					     .pid = 7,
+					     .name = "train.py",
+					     .status = ends[i].status,
+					     .waited = ends[i].waited,
+					     .let_go = ends[i].let_go,
+					     .end = ends[i].end };
+		struct plim_watch_job shown = { .pid = 7 };
+		struct plim_watch w = {
+			.jobs = &shown, .job_count = 1, .driver_silent_seconds = NAN, .hidden = &h
+		};
+		struct plim_err err;
+
+		mem_init(&h.mem, 0);
+		arena_init(&h.arena, &h.mem);
+		assert_int_equal(vec_push(&h.mem, &h.jobs, known, &err), PLIM_OK);
+		assert_true(alert_is_told(&w, 50, ends[i].event, ends[i].words));
+		assert_int_equal(w.alert_count, 1);
+		vec_release(&h.mem, &h.jobs);
+		vec_release(&h.mem, &h.raised);
+		arena_release(&h.arena);
+	}
+}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(healthy_runs), cmocka_unit_test(leaks),
-		cmocka_unit_test(deaths),       cmocka_unit_test(deaths_in_a_spike),
-		cmocka_unit_test(gap),          cmocka_unit_test(long_runs),
-		cmocka_unit_test(kept_files),   cmocka_unit_test(sizes_of_the_screen),
+		cmocka_unit_test(healthy_runs),
+		cmocka_unit_test(leaks),
+		cmocka_unit_test(deaths),
+		cmocka_unit_test(deaths_in_a_spike),
+		cmocka_unit_test(gap),
+		cmocka_unit_test(long_runs),
+		cmocka_unit_test(kept_files),
+		cmocka_unit_test(sizes_of_the_screen),
+		cmocka_unit_test(alerts_of_cards_and_ranks),
+		cmocka_unit_test(alerts_of_ends),
 	};
 
 	return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
