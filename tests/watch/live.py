@@ -158,6 +158,26 @@ def errors(program, fake, _):
         expect(not alert["fresh"], "an alert is told once", alert)
 
 
+def told_by_command(program, fake, scratch):
+    """What --on names runs --do: a lost card, a driver that does not answer, a job that is through."""
+    gate = os.path.join(scratch, "silent")
+    with open(gate, "w", encoding="ascii"):
+        pass
+    with python(BUSY) as job:
+        for event, said in ("card-lost", "code_memory=15"), ("driver-silent", f"hang_memory={gate}"), ("ended", ""):
+            told = os.path.join(scratch, event)
+            do = f'printf "%s %s\\n" "$PLIM_EVENT" "$PLIM_TEXT" >> "{told}"'
+            with watching(program, fake, f"pid={job.pid} {said}", job.pid, "--json", "--on", event, "--do", do, stdout=subprocess.PIPE) as watch:
+                lines_of(watch, "the job", lambda w: w["jobs"] and w["jobs"][0]["now"]["main_cores"] is not None)
+                if event == "ended":
+                    job.process.kill()
+                    job.process.wait()
+                    for _ in watch.process.stdout:  # to its end
+                        pass
+                text = until(event, lambda: text_of(told).endswith("\n") and text_of(told))
+                expect(text.startswith(event + " ") and text.count("\n") == 1, event, text)
+
+
 def commands(*_):
     def code(*command, codes):
         return run("watch", "--no-gpu", "--", *command, codes=codes)
@@ -668,7 +688,7 @@ def main():
     start(program)
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
-        tests = ([(f, scratch) for f in (hanging, hanging_start, behind_a_hanging_driver, errors, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
+        tests = ([(f, scratch) for f in (hanging, hanging_start, behind_a_hanging_driver, errors, told_by_command, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
                                          ranks, quotas, here, trees)] + [(screens, size) for size in sizes] +
                  [(eight_cards, size) for size in ((24, 80), (20, 60), (30, 100), (43, 132))] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))
