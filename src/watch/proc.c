@@ -32,30 +32,54 @@ struct stat_line {
 	uint64_t start_time, pages;
 };
 
+/* Those behind the state that are used; proc(5) counts them from 4. */
+enum {
+	STAT_PARENT = 0,
+	STAT_USER = 10,
+	STAT_SYSTEM = 11,
+	STAT_START = 18,
+	STAT_PAGES = 20,
+	STAT_FIELDS = 21
+};
+
+/* `n` numbers with a space before each but the first (sscanf took a tenth of all the time); negative ones as 0. */
+static bool numbers(const char *text, uint64_t *out, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool negative = *text == '-';
+		const char *from = text + negative;
+		uint64_t v = 0;
+
+		for (text = from; *text >= '0' && *text <= '9'; text++)
+			v = v * 10 + (uint64_t)(*text - '0');
+		if (text == from || (i + 1 < n && *text++ != ' '))
+			return false;
+		out[i] = negative ? 0 : v;
+	}
+	return true;
+}
+
 /* The name stands in parentheses and may hold any byte, parentheses too: the last one ends it. */
 static bool parse_stat(const char *text, struct stat_line *out)
 {
 	const char *open = strchr(text, '('), *close = strrchr(text, ')');
-	unsigned long long user, system, start, pages;
-	unsigned parent;
+	uint64_t at[STAT_FIELDS];
 	size_t n;
 
-	if (!open || !close || close < open)
+	if (!open || !close || close < open || close[1] != ' ' || !close[2] || close[3] != ' ')
 		return false;
 	n = (size_t)(close - open - 1);
 	n = n < sizeof(out->name) ? n : sizeof(out->name) - 1;
 	memcpy(out->name, open + 1, n);
 	out->name[n] = 0;
-	if (sscanf(close + 1,
-		   " %c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d "
-		   "%llu %*u %llu",
-		   &out->state, &parent, &user, &system, &start, &pages) != 6)
+	out->state = close[2];
+	if (!numbers(close + 4, at, STAT_FIELDS))
 		return false;
-	out->parent = parent;
-	out->user_s = (double)user / TICKS;
-	out->system_s = (double)system / TICKS;
-	out->start_time = start;
-	out->pages = pages;
+	out->parent = (uint32_t)at[STAT_PARENT];
+	out->user_s = (double)at[STAT_USER] / TICKS;
+	out->system_s = (double)at[STAT_SYSTEM] / TICKS;
+	out->start_time = at[STAT_START];
+	out->pages = at[STAT_PAGES];
 	return true;
 }
 
@@ -75,9 +99,13 @@ uint64_t proc_start_time(struct proc_files *f, const char *root, uint32_t pid)
 static uint64_t number_after(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
-	unsigned long long v;
+	uint64_t v;
 
-	return at && sscanf(at + strlen(key), " %llu", &v) == 1 ? v : PLIM_UNKNOWN;
+	if (!at)
+		return PLIM_UNKNOWN;
+	at += strlen(key);
+	at += strspn(at, " \t");
+	return numbers(at, &v, 1) ? v : PLIM_UNKNOWN;
 }
 
 /* What stat tells; false: it is gone.  `out` was cleared. */

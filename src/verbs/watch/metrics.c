@@ -106,7 +106,9 @@ static void put_label(struct text *t, const char *value)
 
 struct metrics {
 	struct text t;
-	bool plain; /* as before OpenMetrics: node_exporter reads no other */
+	bool plain;        /* as before OpenMetrics: node_exporter reads no other */
+	struct text label; /* run="..." of each job, one behind the other */
+	size_t label_end[MOST_JOBS];
 };
 
 /* The older text knows no "info", and calls a family as its lines are called. */
@@ -135,19 +137,27 @@ static void put_value(struct text *t, double v)
 }
 
 /* A name that is no UTF-8 would make the whole text none: what is not ASCII is escaped. */
-static void put_job_label(struct text *t, const struct plim_watch_job *j)
+static void make_label(struct metrics *m, const struct plim_watch_job *j, size_t i)
 {
 	uint64_t sum = 14695981039346656037u;
 	struct text name;
 
 	sum = (sum ^ j->pid) * 1099511628211u;
 	sum = (sum ^ (uint64_t)j->first_time) * 1099511628211u;
-	text_init(&name, t->mem, NULL);
+	text_init(&name, m->t.mem, NULL);
 	text_name(&name, j->name, strlen(j->name));
-	text_puts(t, "run=\"");
-	put_label(t, text_get(&name));
-	text_printf(t, ":%08x\"", (unsigned)(sum >> 32));
+	text_puts(&m->label, "run=\"");
+	put_label(&m->label, text_get(&name));
+	text_printf(&m->label, ":%08x\"", (unsigned)(sum >> 32));
 	text_release(&name);
+	m->label_end[i] = m->label.n;
+}
+
+static void put_job_label(struct metrics *m, size_t i)
+{
+	size_t from = i ? m->label_end[i - 1] : 0;
+
+	text_put(&m->t, text_get(&m->label) + from, m->label_end[i] - from);
 }
 
 static void put_cards(struct metrics *m, const struct plim_watch *w)
@@ -184,7 +194,7 @@ static void put_jobs(struct metrics *m, const struct plim_watch *w, size_t n)
 		const struct plim_watch_job *j = &w->jobs[i];
 
 		text_puts(t, "plimsoll_job_info{");
-		put_job_label(t, j);
+		put_job_label(m, i);
 		text_printf(t, ",pid=\"%llu\"", (unsigned long long)j->pid);
 		if (j->rank != PLIM_UNKNOWN)
 			text_printf(t, ",rank=\"%llu\"", (unsigned long long)j->rank);
@@ -198,7 +208,7 @@ static void put_jobs(struct metrics *m, const struct plim_watch *w, size_t n)
 			if (isnan(v))
 				continue;
 			text_printf(t, "plimsoll_%s{", job_rows[r].name);
-			put_job_label(t, &w->jobs[i]);
+			put_job_label(m, i);
 			text_puts(t, "}");
 			put_value(t, v);
 		}
@@ -215,7 +225,7 @@ static void put_verdicts(struct metrics *m, const struct plim_watch *w, size_t n
 			const struct plim_watch_job *j = &w->jobs[i];
 
 			text_puts(t, "plimsoll_job_verdict{");
-			put_job_label(t, j);
+			put_job_label(m, i);
 			text_printf(t, ",verdict=\"%s\"}",
 				    plim_watch_state_name((enum plim_watch_state)s));
 			put_value(t, j->verdict_count && j->verdicts->state == s);
@@ -224,7 +234,7 @@ static void put_verdicts(struct metrics *m, const struct plim_watch *w, size_t n
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < w->jobs[i].share_count; k++) {
 			text_puts(t, "plimsoll_job_state_seconds_total{");
-			put_job_label(t, &w->jobs[i]);
+			put_job_label(m, i);
 			text_printf(t, ",verdict=\"%s\"}",
 				    plim_watch_state_name(w->jobs[i].shares[k].state));
 			put_value(t, w->jobs[i].shares[k].seconds);
@@ -246,7 +256,7 @@ static void put_forecasts(struct metrics *m, const struct plim_watch *w, size_t 
 			if (f->confidence == PLIM_WATCH_LOW || isnan(v))
 				continue;
 			text_puts(t, "plimsoll_forecast_seconds{");
-			put_job_label(t, &w->jobs[i]);
+			put_job_label(m, i);
 			text_printf(t, ",bound=\"%s\",edge=\"%s\"}",
 				    plim_watch_bound_name(f->bound), edges[k % 2]);
 			put_value(t, v);
@@ -273,6 +283,13 @@ static enum plim_status put_all(const struct plim_watch *w, bool plain, plim_wri
 	struct metrics all = { .plain = plain }, *m = &all;
 
 	text_init(&m->t, &w->hidden->mem, NULL);
+	text_init(&m->label, &w->hidden->mem, NULL);
+	for (size_t i = 0; i < n; i++)
+		make_label(m, &w->jobs[i], i);
+	if (text_status(&m->label, err)) {
+		text_release(&m->label);
+		return err->status;
+	}
 	put_family(m, "build", "info", "Which release this is.");
 	text_printf(&m->t, "plimsoll_build_info{version=\"%s\"} 1\n", plim_version());
 	put_cards(m, w);
@@ -289,6 +306,7 @@ static enum plim_status put_all(const struct plim_watch *w, bool plain, plim_wri
 	put_value(&m->t, w->cpu_seconds);
 	if (!plain)
 		text_puts(&m->t, "# EOF\n");
+	text_release(&m->label);
 	return out_text(&m->t, write, ctx, err);
 }
 
