@@ -68,6 +68,20 @@ static const struct {
 	{ "common_nsleep", SLEEP_TIMER }, { "do_select", SLEEP_TIMER },
 };
 
+/* State D, and no disk of this machine: how their functions' names begin.  Pages of a mapped file show as a disk's everywhere. */
+static const char *const networks[] = {
+	"rpc_",   "nfs", "ceph_", "cifs_",   "smb",   "fuse_", "request_wait_answer",
+	"netfs_", "p9_", "afs_",  "ptlrpc_", "ldlm_", "osc_",  "cl_"
+};
+
+static bool waits_for_network(const struct watch_process *p)
+{
+	for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++)
+		if (!strncmp(p->sleeps_in, networks[i], strlen(networks[i])))
+			return true;
+	return false;
+}
+
 /* Numbers of the system calls that tell the same where names are hidden. */
 #if defined(__x86_64__)
 static const struct {
@@ -93,7 +107,7 @@ static bool name_is_told(const struct watch_process *p)
 static enum sleep_kind sleep_of(const struct watch_process *p)
 {
 	if (p->state != 'S')
-		return SLEEP_HIDDEN;
+		return p->state == 'D' && waits_for_network(p) ? SLEEP_ELSEWHERE : SLEEP_HIDDEN;
 	if (name_is_told(p)) {
 		for (size_t i = 0; i < sizeof(sleeps) / sizeof(sleeps[0]); i++)
 			if (!strncmp(p->sleeps_in, sleeps[i].begin, strlen(sleeps[i].begin)))
@@ -304,7 +318,7 @@ static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 			enum sleep_kind kind = sleep_of(w);
 
 			f->sleeps_hidden |= w->state == 'S' && !name_is_told(w);
-			mean_add(&disk, w->state == 'D');
+			mean_add(&disk, w->state == 'D' && kind != SLEEP_ELSEWHERE);
 			mean_add(&queue, kind == SLEEP_QUEUE);
 			mean_add(&source, kind > SLEEP_QUEUE);
 			if (kind > SLEEP_QUEUE && name_is_told(w) && !named++)

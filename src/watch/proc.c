@@ -133,7 +133,8 @@ static void look_closer(struct proc_files *f, const char *root, struct watch_pro
 	long long call;
 	char text[1024];
 
-	if (out->state == 'S' && proc_read(f, root, out->pid, PROC_WCHAN, text, sizeof(text)))
+	if ((out->state == 'S' || out->state == 'D') &&
+	    proc_read(f, root, out->pid, PROC_WCHAN, text, sizeof(text)))
 		(void)snprintf(out->sleeps_in, sizeof(out->sleeps_in), "%.40s", text);
 	if (out->state == 'S' && !*out->sleeps_in &&
 	    proc_read(f, root, out->pid, PROC_SYSCALL, text, sizeof(text)) &&

@@ -95,6 +95,17 @@ def recorded(data, name):
     return samples(os.path.join(data, "watch", name + ".jsonl.xz"))
 
 
+def network_files(data):
+    """Who waits for a network's file system is in state D as who waits for a disk; the kernel's function tells."""
+    for sleeps_in, state in ("folio_wait_bit_common", "input_disk"), ("rpc_wait_bit_killable", "input_source"), ("nfs4_handle_exception", "input_source"):
+        rows = [dict(row, tree=row["tree"][:1] + [dict(p, wchan=sleeps_in) if p["state"] == "D" else p for p in row["tree"][1:]])
+                for row in recorded(data, "tinyfiles_run6")]
+        text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        verdict = json.loads(run("watch", "--replay", "-", "--json", stdin=text, text=False).stdout)["jobs"][0]["verdicts"][0]
+        expect(verdict["state"] == state, sleeps_in, verdict["state"])
+        expect(state == "input_disk" or sleeps_in in " ".join(verdict["evidence"]), sleeps_in, verdict["evidence"])
+
+
 def stretched(rows, times):
     """The same that many times as slow: what is counted grows as fast as it did."""
     def slower(p):
@@ -349,6 +360,7 @@ def main():
     met_late(data)
     near_a_threshold(data)
     few_kernels(data)
+    network_files(data)
     stalls()
     alerts()
     with tempfile.TemporaryDirectory() as scratch:
