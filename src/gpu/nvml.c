@@ -73,6 +73,11 @@ _Static_assert(sizeof(struct memory_v2) == 40 && sizeof(struct gpm_row) == 40 &&
 	SYM(events_want, nvmlDeviceRegisterEvents,                                                 \
 	    (device d, unsigned long long types, void *set))                                       \
 	SYM(events_next, nvmlEventSetWait_v2, (void *set, struct event *out, unsigned ms))         \
+	SYM(mig_mode, nvmlDeviceGetMigMode, (device d, unsigned *now, unsigned *next))             \
+	SYM(mig_count, nvmlDeviceGetMaxMigDeviceCount, (device d, unsigned *n))                    \
+	SYM(mig_handle, nvmlDeviceGetMigDeviceHandleByIndex, (device d, unsigned i, device *out))  \
+	SYM(mig_instance, nvmlDeviceGetGpuInstanceId, (device d, unsigned *gi))                    \
+	SYM(gpm_mig_sample, nvmlGpmMigSampleGet, (device d, unsigned gi, void *sample))            \
 	SYM(gpm_query, nvmlGpmQueryDeviceSupport, (device d, struct gpm_support * out))            \
 	SYM(gpm_alloc, nvmlGpmSampleAlloc, (void **out))                                           \
 	SYM(gpm_free, nvmlGpmSampleFree, (void *sample))                                           \
@@ -87,6 +92,9 @@ struct nvml {
 	unsigned n;
 	struct {
 		device handle;
+		device whole;   /* the card that a MIG slice is of; else the same */
+		unsigned slice; /* its GPU instance */
+		bool sliced;
 		char name[64], uuid[48];
 		bool gpm, primed;         /* `before` holds a sample */
 		void *before, *now;       /* GPM samples */
@@ -128,23 +136,58 @@ static const char *why(int code)
 	}
 }
 
-/* Once a card: what never changes, and whether it has GPM. */
+/* Once a card or a slice: what never changes, and whether it has GPM. */
 static void meet(struct nvml *n, unsigned i)
 {
 	struct gpm_support support = { 1, 0 };
+	device d = n->cards[i].handle;
 
-	if (!n->handle || n->handle(i, &n->cards[i].handle))
-		n->cards[i].handle = NULL;
-	if (!n->cards[i].handle)
+	if (!d)
 		return;
-	if (!n->name || n->name(n->cards[i].handle, n->cards[i].name, sizeof(n->cards[i].name)))
+	if (!n->name || n->name(d, n->cards[i].name, sizeof(n->cards[i].name)))
 		snprintf(n->cards[i].name, sizeof(n->cards[i].name), "GPU");
-	if (!n->uuid || n->uuid(n->cards[i].handle, n->cards[i].uuid, sizeof(n->cards[i].uuid)))
+	if (!n->uuid || n->uuid(d, n->cards[i].uuid, sizeof(n->cards[i].uuid)))
 		n->cards[i].uuid[0] = 0;
 	if (n->gpm_query && n->gpm_alloc && n->gpm_free && n->gpm_sample && n->gpm_metrics &&
-	    !n->gpm_query(n->cards[i].handle, &support) && support.supported)
+	    (!n->cards[i].sliced || n->gpm_mig_sample) &&
+	    !n->gpm_query(n->cards[i].whole, &support) && support.supported)
 		n->cards[i].gpm =
 			!n->gpm_alloc(&n->cards[i].before) && !n->gpm_alloc(&n->cards[i].now);
+}
+
+/* The slices of a card that MIG divides: each has its own memory, processes and GPM, and stands for itself.  0: it is whole. */
+static unsigned add_slices(struct nvml *n, device whole)
+{
+	unsigned now = 0, next, most = 0, from = n->n;
+	device d;
+
+	if (!n->mig_mode || !n->mig_count || !n->mig_handle || !n->mig_instance ||
+	    n->mig_mode(whole, &now, &next) || !now || n->mig_count(whole, &most))
+		return 0;
+	for (unsigned k = 0; k < most && n->n < GPU_CARDS; k++) {
+		unsigned gi;
+
+		if (n->mig_handle(whole, k, &d) || n->mig_instance(d, &gi))
+			continue; /* there is none of that number */
+		n->cards[n->n].handle = d;
+		n->cards[n->n].whole = whole;
+		n->cards[n->n].slice = gi;
+		n->cards[n->n].sliced = true;
+		meet(n, n->n++);
+	}
+	return n->n - from;
+}
+
+static void add_card(struct nvml *n, unsigned number)
+{
+	device d;
+
+	if (!n->handle || n->handle(number, &d))
+		d = NULL;
+	if (n->n >= GPU_CARDS || (d && add_slices(n, d)))
+		return;
+	n->cards[n->n].handle = n->cards[n->n].whole = d;
+	meet(n, n->n++);
 }
 
 /* Only errors behind this moment are told. */
@@ -159,10 +202,10 @@ static void want_events(struct nvml *n)
 		return;
 	}
 	for (unsigned i = 0; i < n->n; i++)
-		any |= n->cards[i].handle &&
+		any |= n->cards[i].handle && (!i || n->cards[i].whole != n->cards[i - 1].whole) &&
 		       (!n->events_of ||
-			(!n->events_of(n->cards[i].handle, &types) && (types & EVENT_XID))) &&
-		       !n->events_want(n->cards[i].handle, EVENT_XID, n->events);
+			(!n->events_of(n->cards[i].whole, &types) && (types & EVENT_XID))) &&
+		       !n->events_want(n->cards[i].whole, EVENT_XID, n->events);
 	if (any)
 		return;
 	(void)n->events_free(n->events);
@@ -176,7 +219,7 @@ static void take_events(struct nvml *n)
 	for (unsigned k = 0; n->events && k < EVENTS_A_LOOK && !n->events_next(n->events, &e, 0);
 	     k++)
 		for (unsigned i = 0; i < n->n; i++)
-			if (e.type == EVENT_XID && e.device == n->cards[i].handle)
+			if (e.type == EVENT_XID && e.device == n->cards[i].whole)
 				n->cards[i].xid = e.data;
 }
 
@@ -206,9 +249,8 @@ enum plim_status nvml_open(const char *path, struct nvml **out, struct plim_err 
 		free(n);
 		return err_set(err, PLIM_E_UNSUPPORTED, "NVML: %s (code %d)", why(code), code);
 	}
-	n->n = count < GPU_CARDS ? count : GPU_CARDS;
-	for (unsigned i = 0; i < n->n; i++)
-		meet(n, i);
+	for (unsigned i = 0; i < count; i++)
+		add_card(n, i);
 	want_events(n);
 	*out = n;
 	return PLIM_OK;
@@ -256,21 +298,23 @@ static void look_at_memory(struct nvml *n, device d, struct gpu_card *out)
 	}
 }
 
-static void look_at_power(struct nvml *n, device d, struct gpu_card *out)
+/* A slice has no power of its own; heat and clocks are its card's. */
+static void look_at_power(struct nvml *n, unsigned i, struct gpu_card *out)
 {
+	device d = n->cards[i].handle, whole = n->cards[i].whole;
 	unsigned long long reasons;
 	struct use use;
 	unsigned v;
 
 	if (n->use && !n->use(d, &use) && use.gpu <= 100)
 		out->use = use.gpu;
-	if (n->power && !n->power(d, &v) && v != UINT32_MAX)
+	if (!n->cards[i].sliced && n->power && !n->power(d, &v) && v != UINT32_MAX)
 		out->power_w = v / 1e3;
-	if (n->power_limit && !n->power_limit(d, &v) && v && v != UINT32_MAX)
+	if (!n->cards[i].sliced && n->power_limit && !n->power_limit(d, &v) && v && v != UINT32_MAX)
 		out->power_limit_w = v / 1e3;
-	if (n->temperature && !n->temperature(d, 0, &v) && v < 200)
+	if (n->temperature && !n->temperature(whole, 0, &v) && v < 200)
 		out->temperature_c = v;
-	if (n->reasons && !n->reasons(d, &reasons))
+	if (n->reasons && !n->reasons(whole, &reasons))
 		out->slowed = reasons & (8 | 0x20 | 0x40 | 0x80);
 }
 
@@ -307,6 +351,13 @@ static bool is_its_turn(const struct nvml *n, unsigned i)
 	return !n->cards[i].primed || (i + n->n - n->turn) % n->n < GPM_A_LOOK;
 }
 
+static int take_gpm(struct nvml *n, unsigned i)
+{
+	return n->cards[i].sliced
+		       ? n->gpm_mig_sample(n->cards[i].whole, n->cards[i].slice, n->cards[i].now)
+		       : n->gpm_sample(n->cards[i].handle, n->cards[i].now);
+}
+
 static void look_at_gpm(struct nvml *n, unsigned i, struct gpu_card *out)
 {
 	double *const to[GPM_IDS] = { &out->graphics,   &out->sm,   &out->occupancy,
@@ -318,7 +369,7 @@ static void look_at_gpm(struct nvml *n, unsigned i, struct gpu_card *out)
 	if (!n->cards[i].gpm)
 		return;
 	if (is_its_turn(n, i)) {
-		if (n->gpm_sample(n->cards[i].handle, n->cards[i].now)) {
+		if (take_gpm(n, i)) {
 			n->cards[i].primed = false;
 			return;
 		}
@@ -407,7 +458,7 @@ void nvml_look(struct nvml *n, unsigned i, struct gpu_card *out)
 	look_at_memory(n, n->cards[i].handle, out);
 	if (out->lost)
 		return;
-	look_at_power(n, n->cards[i].handle, out);
+	look_at_power(n, i, out);
 	look_at_gpm(n, i, out);
 	look_at_processes(n, i, out);
 }

@@ -5,6 +5,8 @@
  *	use=N  power=mW  sm=%  graphics=%  used=N  total=N
  *	code_NAME=N	what that call answers	gpm=0	no GPM	cards=N	init=N
  *	name@I=value	the same of card I alone	xid=N	an error that is told once
+ *	mig=N	each card is divided into so many slices: slice K of card I is 100 * (I + 1) + K
+ *	v2=0	no nvmlDeviceGetMemoryInfo_v2
  *	hang_NAME=FILE	that call does not return while there is such a file
  */
 #include <math.h>
@@ -93,14 +95,14 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **out)
 }
 int nvmlDeviceGetName(void *d, char *out, unsigned room)
 {
-	(void)d;
 	CODE(name);
-	snprintf(out, room, "NVIDIA H100 80GB HBM3");
+	snprintf(out, room, "NVIDIA H100 80GB HBM3%s", (uintptr_t)d > 100 ? " MIG 3g.40gb" : "");
 	return 0;
 }
 int nvmlDeviceGetUUID(void *d, char *out, unsigned room)
 {
-	snprintf(out, room, "GPU-%lu", (unsigned long)(uintptr_t)d);
+	snprintf(out, room, "%s-%lu", (uintptr_t)d > 100 ? "MIG" : "GPU",
+		 (unsigned long)(uintptr_t)d);
 	return 0;
 }
 int nvmlDeviceGetMemoryInfo_v2(void *d, uint64_t *out)
@@ -109,6 +111,8 @@ int nvmlDeviceGetMemoryInfo_v2(void *d, uint64_t *out)
 		 used = (uint64_t)number("used", 61e9);
 
 	CODE_OF(d, memory);
+	if (number("v2", 1) < 1)
+		return 13;
 	if ((uint32_t)out[0] != (40u | 2u << 24))
 		return 25;
 	out[1] = total;
@@ -117,9 +121,19 @@ int nvmlDeviceGetMemoryInfo_v2(void *d, uint64_t *out)
 	out[3] = total - used - 503316480;
 	return 0;
 }
+int nvmlDeviceGetMemoryInfo(void *d, uint64_t *out)
+{
+	CODE_OF(d, memory);
+	out[0] = (uint64_t)number("total", 85520809984.0);
+	out[2] = (uint64_t)number("used", 61e9);
+	out[1] = out[0] - out[2];
+	return 0;
+}
 int nvmlDeviceGetUtilizationRates(void *d, uint32_t *out)
 {
 	CODE(use);
+	if (number("mig", 0) > 0)
+		return 3;
 	out[0] = (uint32_t)of_card(d, "use", 100);
 	out[1] = 0;
 	return 0;
@@ -161,6 +175,32 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, unsigned char 
 	}
 	return 0;
 }
+int nvmlDeviceGetMigMode(void *d, unsigned *now, unsigned *next)
+{
+	(void)d;
+	CODE(mig);
+	*now = *next = number("mig", 0) > 0;
+	return 0;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void *d, unsigned *n)
+{
+	(void)d;
+	*n = 7;
+	return 0;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(void *d, unsigned i, void **out)
+{
+	/* There may be holes. */
+	if (i % 2 || i / 2 >= (unsigned)number("mig", 0))
+		return 6;
+	*out = (void *)((uintptr_t)d * 100 + i / 2 + 1);
+	return 0;
+}
+int nvmlDeviceGetGpuInstanceId(void *d, unsigned *gi)
+{
+	*gi = (unsigned)((uintptr_t)d % 100);
+	return 0;
+}
 int nvmlGpmQueryDeviceSupport(void *d, uint32_t *out)
 {
 	(void)d;
@@ -181,6 +221,13 @@ int nvmlGpmSampleGet(void *d, void *sample)
 {
 	CODE(sample);
 	memcpy(sample, &d, sizeof(d));
+	return 0;
+}
+int nvmlGpmMigSampleGet(void *d, unsigned gi, void *sample)
+{
+	void *slice = (void *)((uintptr_t)d * 100 + gi);
+
+	memcpy(sample, &slice, sizeof(slice));
 	return 0;
 }
 int nvmlGpmMetricsGet(struct gpm_get *get)

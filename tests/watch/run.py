@@ -230,6 +230,18 @@ def stride(fake, pid, bytes_):
         expect(mine[0]["gpu"] == "0 NVIDIA H100 80GB HBM3", mine[0]["gpu"])
 
 
+def divided(fake, pid, _):
+    """MIG: each slice is a card of its own, with its own memory, processes and multiprocessors; it has no use and no power."""
+    said = f"cards=2 mig=2 pid@101={pid} graphics@100=96 sm@100=80 graphics@101=12 sm@101=7 pid@100={os.getpid()} xid=31"
+    seen = json.loads(live(fake, said, "--once", "--json").stdout)
+    expect(len(seen["cards"]) == 4 and all(c["uuid"].startswith("MIG-") and "MIG 3g" in c["name"] for c in seen["cards"]), "slices", seen["cards"])
+    expect([c["xid"] for c in seen["cards"]] == [31, 31, None, None], "an Xid is the whole card's", seen["cards"])
+    now = {j["pid"]: (j["gpu"][:1], j["now"]["sm_active_percent"], j["now"]["gpu_busy_percent"], j["now"]["power_watts"]) for j in seen["jobs"]}
+    expect(now == {pid: ("1", 7, None, None), os.getpid(): ("0", 80, None, None)}, "whose slice", now)
+    whole = json.loads(live(fake, f"mig=2 code_mig=3 pid={pid}", str(pid), "--once", "--json").stdout)
+    expect(len(whole["cards"]) == 1 and whole["cards"][0]["power_watts"] == 459, "a card that does not tell of MIG", whole["cards"])
+
+
 def denied(fake, pid, what):
     """What a card does not tell is unknown; the rest is told."""
     seen = json.loads(live(fake, f"pid={pid} {what}", str(pid), "--once", "--json").stdout)
@@ -255,9 +267,9 @@ def logged(fake, pid, log):
 def made_driver(fake, scratch):
     job = subprocess.Popen([sys.executable, "-c", BUSY])
     strides = [(stride, s) for s in (24, 32, 16)]
-    kinds = [(denied, w) for w in ("code_processes=3", "code_memory=15", "code_use=3", "code_name=4", "gpm=0", "code_handle=4", "code_sample=3")]
+    kinds = [(denied, w) for w in ("code_processes=3", "code_memory=15", "code_use=3", "code_name=4", "gpm=0", "code_handle=4", "code_sample=3", "v2=0")]
     try:
-        jobs(lambda f, x: f(fake, job.pid, x), *zip(*strides + kinds, (logged, os.path.join(scratch, "run.jsonl"))))
+        jobs(lambda f, x: f(fake, job.pid, x), *zip(*strides + kinds, (divided, None), (logged, os.path.join(scratch, "run.jsonl"))))
         jobs(says, [fake] * 3, [job.pid, None, job.pid], [f"pid={job.pid} code_memory=15", "pid=4000000", "init=18"],
              ["fallen off the bus", "cannot be seen from here", "upgraded"])
     finally:
