@@ -28,6 +28,7 @@ struct gpu_card {
 	double receive_mib, transmit_mib; /* a second */
 	uint64_t slowed;                  /* why clocks are down: enum gpu_slowed, together */
 	uint64_t xid;                     /* the newest error that the driver told; 0: none */
+	unsigned minor;                   /* of /dev/nvidiaN; UINT32_MAX: not told */
 	bool lost;                        /* it has fallen off the bus */
 	struct gpu_process processes[GPU_PROCESSES];
 	size_t process_count;

@@ -38,6 +38,7 @@ void gpu_card_clear(struct gpu_card *c)
 	c->graphics = c->sm = c->occupancy = c->tensor = c->dram = NAN;
 	c->receive_mib = c->transmit_mib = NAN;
 	c->slowed = c->xid = 0;
+	c->minor = UINT32_MAX;
 	c->lost = c->processes_told = false;
 	c->process_count = 0;
 }

@@ -73,6 +73,7 @@ _Static_assert(sizeof(struct memory_v2) == 40 && sizeof(struct gpm_row) == 40 &&
 	SYM(events_want, nvmlDeviceRegisterEvents,                                                 \
 	    (device d, unsigned long long types, void *set))                                       \
 	SYM(events_next, nvmlEventSetWait_v2, (void *set, struct event *out, unsigned ms))         \
+	SYM(minor, nvmlDeviceGetMinorNumber, (device d, unsigned *out))                            \
 	SYM(mig_mode, nvmlDeviceGetMigMode, (device d, unsigned *now, unsigned *next))             \
 	SYM(mig_count, nvmlDeviceGetMaxMigDeviceCount, (device d, unsigned *n))                    \
 	SYM(mig_handle, nvmlDeviceGetMigDeviceHandleByIndex, (device d, unsigned i, device *out))  \
@@ -95,6 +96,7 @@ struct nvml {
 		device whole;   /* the card that a MIG slice is of; else the same */
 		unsigned slice; /* its GPU instance */
 		bool sliced;
+		unsigned minor; /* UINT32_MAX: not told */
 		char name[64], uuid[48];
 		bool gpm, primed;         /* `before` holds a sample */
 		void *before, *now;       /* GPM samples */
@@ -142,8 +144,12 @@ static void meet(struct nvml *n, unsigned i)
 	struct gpm_support support = { 1, 0 };
 	device d = n->cards[i].handle;
 
+	n->cards[i].minor = UINT32_MAX;
 	if (!d)
 		return;
+	/* Slices share their card's: that a process has it open does not tell which is its own. */
+	if (!n->minor || n->cards[i].sliced || n->minor(d, &n->cards[i].minor))
+		n->cards[i].minor = UINT32_MAX;
 	if (!n->name || n->name(d, n->cards[i].name, sizeof(n->cards[i].name)))
 		snprintf(n->cards[i].name, sizeof(n->cards[i].name), "GPU");
 	if (!n->uuid || n->uuid(d, n->cards[i].uuid, sizeof(n->cards[i].uuid)))
@@ -451,6 +457,7 @@ void nvml_look(struct nvml *n, unsigned i, struct gpu_card *out)
 	if (!i)
 		take_events(n);
 	out->xid = n->cards[i].xid;
+	out->minor = n->cards[i].minor;
 	if (!i) /* whatever becomes of a card, the turn goes on */
 		n->turn = (n->turn + GPM_A_LOOK) % n->n;
 	if (!n->cards[i].handle)

@@ -19,9 +19,10 @@ void watch_sample_clear(struct watch_sample *s)
 	s->main = process;
 	s->main_user_s = s->main_system_s = NAN;
 	s->workers.n = 0;
-	s->card = (struct watch_card){ PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, NAN,
-				       NAN,          NAN,          NAN,          NAN,          NAN,
-				       NAN,          NAN,          NAN,          NAN };
+	s->card = (struct watch_card){ PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN,
+				       PLIM_UNKNOWN, NAN,          NAN,          NAN,
+				       NAN,          NAN,          NAN,          NAN,
+				       NAN,          NAN,          NAN };
 	s->host = (struct watch_host){ PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN,
 				       PLIM_UNKNOWN, PLIM_UNKNOWN, NAN,          PLIM_UNKNOWN,
 				       PLIM_UNKNOWN, PLIM_UNKNOWN, NAN };

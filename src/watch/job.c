@@ -54,7 +54,7 @@ const struct watch_sample *watch_job_last(const struct watch_job *j)
 
 static bool holds_card(const struct watch_sample *s)
 {
-	return s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0;
+	return s->card.held == 1 || (s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0);
 }
 
 /* With GPM a single sample tells.  NVML's use is the card's: it lags, and shows the tail of the job before. */
@@ -66,7 +66,8 @@ static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 		j->seen |= s->card.sm > 0.05;
 	} else {
 		j->used_in_a_row = holds && s->card.use >= 1 ? j->used_in_a_row + 1 : 0;
-		j->seen |= j->used_in_a_row >= 3 || (holds && s->card.job_bytes > BEYOND_A_CONTEXT);
+		j->seen |= j->used_in_a_row >= 3 || (holds && s->card.job_bytes != PLIM_UNKNOWN &&
+						     s->card.job_bytes > BEYOND_A_CONTEXT);
 	}
 	if (holds && isnan(j->held_since))
 		j->held_since = s->time;

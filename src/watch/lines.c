@@ -326,6 +326,7 @@ static const struct member sample_members[] = {
 	{ "used", U64, offsetof(struct watch_sample, card.used_bytes), 0, 0, NULL, NULL },
 	{ "reserved", U64, offsetof(struct watch_sample, card.reserved_bytes), 0, 0, NULL, NULL },
 	{ "total", U64, offsetof(struct watch_sample, card.total_bytes), 0, 0, NULL, NULL },
+	{ "held", U64, offsetof(struct watch_sample, card.held), 0, 0, NULL, NULL },
 	{ "util", DOUBLE, offsetof(struct watch_sample, card.use), 0, 1, NULL, NULL },
 	{ "power_mw", DOUBLE, offsetof(struct watch_sample, card.power_w), 0, 1e-3, NULL },
 	{ "power_limit_mw", DOUBLE, offsetof(struct watch_sample, card.power_limit_w), 0, 1e-3,

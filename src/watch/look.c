@@ -12,8 +12,10 @@
 #define BOUNDS_EVERY 5.0 /* seconds between two looks at cgroups and /dev/shm */
 #define CHILDREN_EVERY \
 	2.0 /* at which children it has, how it is called, for a gauge that was not there */
-#define THREADS_EVERY 8.0 /* at all threads for children */
-#define PATIENCE 0.15     /* seconds that a tick waits for a driver */
+#define HOLDERS_EVERY 5.0    /* at who has cards open, where a list lacks something */
+#define STRANGERS_EVERY 60.0 /* the same, where it may only seem whole */
+#define THREADS_EVERY 8.0    /* at all threads for children */
+#define PATIENCE 0.15        /* seconds that a tick waits for a driver */
 #define FIRST_PATIENCE \
 	0.1 /* a driver that does not start at once must not delay the first picture */
 #define JOBS 64
@@ -47,6 +49,9 @@ struct watch_look {
 	size_t job_count, foreign; /* of processes that are not in our /proc */
 	struct kept kept[JOBS];
 	struct proc_files files;
+	bool in_container;
+	struct proc_holders holders; /* none: they are not needed */
+	double holders_time;
 	struct watch_host machine;   /* at this tick */
 	struct watch_host throttled; /* of the cgroup whose file that is, at this tick */
 	char throttled_by[420];
@@ -73,9 +78,11 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 				  .patience_s = options->patience_s > 0 ? options->patience_s
 									: PATIENCE };
 	*out = l;
+	l->holders_time = -INFINITY;
 	(void)snprintf(l->root, sizeof(l->root), "%s", options->root ? options->root : "");
 	gpus.root = l->root;
 	proc_files_init(&l->files, !*l->root);
+	l->in_container = proc_in_container(l->root);
 	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
 	l->only_here = options->flags & PLIM_WATCH_HERE;
 	l->redacts = options->flags & PLIM_WATCH_REDACT;
@@ -205,6 +212,67 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 	l->job_count++;
 }
 
+/* ---- by the files that processes have open ---- */
+
+/* Where every driver's list can be believed, nobody's files are looked at; in a container each of its numbers may be another's. */
+static void look_for_holders(struct watch_look *l, bool foreign)
+{
+	bool lacking = foreign;
+	double t = now(CLOCK_MONOTONIC);
+
+	for (unsigned i = 0; i < l->cards.n; i++)
+		lacking |= !l->cards.at[i].processes_told && !l->cards.at[i].lost;
+	if (!l->cards.n || (!lacking && !l->in_container)) {
+		l->holders.n = 0;
+	} else if (t - l->holders_time >= (lacking ? HOLDERS_EVERY : STRANGERS_EVERY)) {
+		proc_holders(&l->files, l->root, &l->holders);
+		l->holders_time = t;
+	}
+}
+
+static const struct proc_holder *holder(const struct watch_look *l, uint64_t pid)
+{
+	for (size_t i = 0; i < l->holders.n; i++)
+		if (l->holders.at[i].pid == pid)
+			return &l->holders.at[i];
+	return NULL;
+}
+
+/* Another namespace's process: it has a number of one here that has no card open, while others have. */
+static bool is_another(const struct watch_look *l, uint32_t pid)
+{
+	uint64_t minors;
+
+	return l->in_container && l->holders.n && !holder(l, pid) &&
+	       proc_holds(l->root, pid, &minors) == PROC_HELD_NO;
+}
+
+/* The card with that file; UINT_MAX: several, or it is not told. */
+static unsigned card_of(const struct watch_look *l, const struct proc_holder *h)
+{
+	unsigned found = UINT_MAX;
+
+	if (l->cards.n == 1)
+		return 0;
+	for (unsigned i = 0; i < l->cards.n; i++)
+		if (l->cards.at[i].minor < 64 && h->minors >> l->cards.at[i].minor & 1) {
+			if (found != UINT_MAX)
+				return UINT_MAX;
+			found = i;
+		}
+	return found;
+}
+
+/* Those that no list has. */
+static void add_holders(struct watch_look *l)
+{
+	for (size_t i = 0; i < l->holders.n; i++)
+		if (!l->holders.at[i].heir &&
+		    (l->pid == PLIM_UNKNOWN ||
+		     proc_descends(&l->files, l->root, l->holders.at[i].pid, (uint32_t)l->pid)))
+			add_job(l, l->holders.at[i].pid, card_of(l, &l->holders.at[i]));
+}
+
 /* The only card there is: a driver may not list who holds it, or by the process ids of another namespace. */
 static unsigned only_card(const struct watch_look *l)
 {
@@ -215,7 +283,7 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 				 struct plim_err *err)
 {
 	enum plim_status st = mem_stopped(err);
-	bool all = l->pid == PLIM_UNKNOWN;
+	bool all = l->pid == PLIM_UNKNOWN, foreign = l->foreign;
 
 	l->job_count = l->foreign = 0;
 	proc_files_turn(&l->files);
@@ -227,13 +295,17 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 				    l->patience_s > PATIENCE || l->cards.opened ? l->patience_s
 										: FIRST_PATIENCE,
 				    &l->cards, err);
+	look_for_holders(l, foreign);
 	for (unsigned i = 0; i < l->cards.n; i++)
 		for (size_t k = 0; k < l->cards.at[i].process_count; k++) {
 			uint32_t pid = l->cards.at[i].processes[k].pid;
 
-			if (all || proc_descends(&l->files, l->root, pid, (uint32_t)l->pid))
+			if (is_another(l, pid))
+				l->foreign++;
+			else if (all || proc_descends(&l->files, l->root, pid, (uint32_t)l->pid))
 				add_job(l, pid, i);
 		}
+	add_holders(l);
 	/* None of its family holds a card: then the process itself, behind the shell that started it. */
 	if (!all && !l->job_count && !watch_look_ended(l))
 		add_job(l, proc_behind_launchers(l->root, (uint32_t)l->pid), only_card(l));
@@ -248,13 +320,29 @@ static void take_card(const struct gpu_card *c, uint64_t pid, bool fresh, struct
 {
 	if (!fresh)
 		return; /* the driver is silent: its numbers are those of another moment */
-	*out = (struct watch_card){ c->total_bytes, c->used_bytes,  c->reserved_bytes, PLIM_UNKNOWN,
-				    c->use,         c->power_w,     c->power_limit_w,  c->graphics,
-				    c->sm,          c->occupancy,   c->tensor,         c->dram,
-				    c->receive_mib, c->transmit_mib };
+	*out = (struct watch_card){ c->total_bytes, c->used_bytes,    c->reserved_bytes,
+				    PLIM_UNKNOWN,   PLIM_UNKNOWN,     c->use,
+				    c->power_w,     c->power_limit_w, c->graphics,
+				    c->sm,          c->occupancy,     c->tensor,
+				    c->dram,        c->receive_mib,   c->transmit_mib };
 	for (size_t k = 0; k < c->process_count; k++)
 		if (c->processes[k].pid == pid)
 			out->job_bytes = c->processes[k].bytes;
+}
+
+/* The driver lists one process, by a number of another namespace, and one job here has the card: it is that. */
+static uint64_t bytes_of_the_only(struct watch_look *l, const struct watch_seen *job)
+{
+	const struct gpu_card *c = &l->cards.at[job->card];
+	unsigned jobs = 0;
+
+	for (size_t i = 0; i < l->job_count; i++)
+		jobs += l->jobs[i].card == job->card;
+	return jobs == 1 && c->process_count == 1 &&
+			       (!proc_start_time(&l->files, l->root, c->processes[0].pid) ||
+				is_another(l, c->processes[0].pid))
+		       ? c->processes[0].bytes
+		       : PLIM_UNKNOWN;
 }
 
 /* The most of the steps behind `before`, as far as the page still has them. */
@@ -392,6 +480,11 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 		s->world = job->world;
 	if (job->card < l->cards.n)
 		take_card(&l->cards.at[job->card], job->pid, l->cards.fresh, &s->card);
+	if (holder(l, job->pid)) {
+		s->card.held = 1;
+		if (l->cards.fresh && job->card < l->cards.n && s->card.job_bytes == PLIM_UNKNOWN)
+			s->card.job_bytes = bytes_of_the_only(l, job);
+	}
 	take_host(l, k, &s->host);
 	k->gauge = k->gauge && take_gauge(job->pid, &k->gauge_step, &s->gauge);
 	return PLIM_OK;
@@ -429,7 +522,13 @@ enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, con
 			  l->redacts ? "(its path is redacted)" : l->here.path);
 	else if (l->only_here)
 		lines_add(&notes, "this process is in no cgroup of its own: every job is shown");
-	if (l->foreign)
+	if (l->foreign && l->holders.n)
+		lines_add(&notes,
+			  "GPUs: the driver tells %zu process%s by numbers of another namespace; "
+			  "jobs "
+			  "are found by the device files that they have open",
+			  l->foreign, l->foreign == 1 ? "" : "es");
+	else if (l->foreign)
 		lines_add(&notes,
 			  "%zu process%s on the cards cannot be seen from here (another container, "
 			  "or another user's); outside of the container they can",

@@ -108,6 +108,30 @@ struct proc_here {
 void proc_here(const char *root, struct proc_here *out);
 bool proc_is_here(const char *root, uint32_t pid, const struct proc_here *here);
 
+/* ---- who holds a card, by its open files ---- */
+
+enum proc_held { PROC_HELD_NO, PROC_HELD, PROC_HELD_HIDDEN /* its files may not be looked at */ };
+
+/* Has it a card of NVIDIA's open, as CUDA does?  Bits of `minors`: which. */
+enum proc_held proc_holds(const char *root, uint32_t pid, uint64_t *minors);
+
+#define PROC_HOLDERS 256
+struct proc_holders {
+	struct proc_holder {
+		uint32_t pid;
+		bool heir; /* a worker, that has its parent's files */
+		uint64_t minors;
+	} at[PROC_HOLDERS];
+	size_t n;
+};
+void proc_holders(struct proc_files *f, const char *root, struct proc_holders *out);
+
+/* Are process ids here others than the machine's?  (true: perhaps) */
+bool proc_in_container(const char *root);
+
+/* What stat tells of a process; false: it is gone. */
+bool proc_met(struct proc_files *f, const char *root, uint32_t pid, struct watch_process *out);
+
 /* What people know it as: the script, or the module, or the program; at most `room` bytes. */
 void proc_name(const char *root, uint32_t pid, char *out, size_t room);
 

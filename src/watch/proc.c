@@ -108,8 +108,7 @@ static uint64_t number_after(const char *text, const char *key)
 	return numbers(at, &v, 1) ? v : PLIM_UNKNOWN;
 }
 
-/* What stat tells; false: it is gone.  `out` was cleared. */
-static bool meet(struct proc_files *f, const char *root, uint32_t pid, struct watch_process *out)
+bool proc_met(struct proc_files *f, const char *root, uint32_t pid, struct watch_process *out)
 {
 	struct stat_line stat;
 	char text[1024];
@@ -220,7 +219,7 @@ static enum plim_status add_worker(struct proc_files *f, const char *root, uint3
 	struct watch_process *w = &empty.main;
 
 	watch_sample_clear(&empty);
-	if (!meet(f, root, pid, w) || !watch_is_worker(w, &s->main))
+	if (!proc_met(f, root, pid, w) || !watch_is_worker(w, &s->main))
 		return PLIM_OK;
 	look_closer(f, root, w);
 	return vec_push(m, &s->workers, *w, err);
@@ -234,7 +233,7 @@ bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
 	unsigned long long ns;
 	char text[1024];
 
-	if (!meet(f, root, pid, &s->main) || s->main.state == 'Z')
+	if (!proc_met(f, root, pid, &s->main) || s->main.state == 'Z')
 		return false;
 	look_closer(f, root, &s->main);
 	if (proc_read(f, root, pid, PROC_SCHEDSTAT, text, sizeof(text)) &&

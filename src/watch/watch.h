@@ -38,7 +38,8 @@ struct watch_card {
 	uint64_t total_bytes, used_bytes,
 		reserved_bytes; /* used: without what the driver reserved */
 	uint64_t job_bytes;     /* of the job's process */
-	double use;             /* percent of the time with any kernel */
+	uint64_t held; /* 1: the job's process has the card open; PLIM_UNKNOWN: not looked at */
+	double use;    /* percent of the time with any kernel */
 	double power_w, power_limit_w;
 	/* GPM, percent: */
 	double graphics, sm, occupancy, tensor, dram;

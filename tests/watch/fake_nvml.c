@@ -175,6 +175,12 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, unsigned char 
 	}
 	return 0;
 }
+int nvmlDeviceGetMinorNumber(void *d, unsigned *out)
+{
+	CODE(minor);
+	*out = (unsigned)(uintptr_t)d - 1;
+	return 0;
+}
 int nvmlDeviceGetMigMode(void *d, unsigned *now, unsigned *next)
 {
 	(void)d;

@@ -622,6 +622,37 @@ def made_cards(scratch):
     return amd, intel
 
 
+def namespaces(_, fake, __):
+    """A driver that lists nobody (vGPU), or by numbers of another namespace (a container): jobs are those that have CUDA's files open."""
+    def seen(root, said, *more):
+        return json.loads(run("watch", "--root", root, "--nvml", fake, "--once", "--json", *more, env={"FAKE_NVML": " " + said}).stdout)
+
+    def told(found):
+        return {j["pid"]: (j["gpu"][:1] if j["gpu"] else None, j["now"]["gpu_job_bytes"]) for j in found["jobs"]}
+
+    with tempfile.TemporaryDirectory() as root:
+        put(root, "proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 500000 kB\n")
+        for pid, parent, name, files in ((815, 1, "python", ("nvidiactl", "nvidia-uvm", "nvidia1")), (816, 815, "python", ("nvidia-uvm", "nvidia1")),
+                                         (817, 815, "pt_data_worker", ("nvidia-uvm", "nvidia1")), (900, 1, "nvtop", ("nvidiactl", "nvidia0", "nvidia1")),
+                                         (901, 1, "bash", ())):
+            process_tree(root, pid, [])
+            put(root, f"proc/{pid}/stat", text_of(f"{root}/proc/{pid}/stat").replace("(python) R 1 ", f"({name}) R {parent} "))
+            for fd, file in enumerate(files):
+                link(root, f"proc/{pid}/fd/{fd}", f"/dev/{file}")
+            os.makedirs(f"{root}/proc/{pid}/fd", exist_ok=True)
+        expect(told(seen(root, "cards=2 code_processes=3 gpm=0")) == {815: ("1", None)}, "no list", told(seen(root, "cards=2 code_processes=3 gpm=0")))
+        found = seen(root, "cards=2 pid@1=4000000 pid@0=")
+        expect(told(found) == {815: ("1", 60000000000)}, "a number that nobody has here", found["jobs"])
+        expect(any("another namespace" in n for n in found["notes"]), "what is said of it", found["notes"])
+        found = seen(root, "cards=2 pid@1=901 pid@0=")
+        expect(told(found) == {815: ("1", 60000000000)}, "a number that another process has here", found["jobs"])
+        expect(told(seen(root, "cards=2 pid@1=4000000,4000001 pid@0=")) == {815: ("1", None)}, "whose bytes are whose is not known")
+        expect(told(seen(root, "pid=901", "815")) == {815: ("0", 60000000000)}, "of one that was asked for")
+        expect(told(seen(root, "cards=2 pid@1=815 pid@0=")) == {815: ("1", 60000000000)}, "numbers that are right")
+        link(root, "proc/815/fd/9", "/dev/nvidia0")
+        expect(told(seen(root, "cards=2 code_processes=3")) == {815: (None, None)}, "two cards: which is not known")
+
+
 def quotas(*_):
     """The tightest limit of processor time on the way up is the one that counts; cpuset is another controller."""
     two, one = "sys/fs/cgroup/", "sys/fs/cgroup/cpu/"
@@ -689,7 +720,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
         tests = ([(f, scratch) for f in (hanging, hanging_start, behind_a_hanging_driver, errors, told_by_command, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
-                                         ranks, quotas, here, trees)] + [(screens, size) for size in sizes] +
+                                         ranks, quotas, here, namespaces, trees)] + [(screens, size) for size in sizes] +
                  [(eight_cards, size) for size in ((24, 80), (20, 60), (30, 100), (43, 132))] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))
     finish("watch, live", least=10)
