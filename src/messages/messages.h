@@ -485,7 +485,7 @@ struct messages_context {
 	uint32_t program_file;
 	const char *script; /* that a command of its file starts; NULL: none is shown */
 	struct messages_project project;
-	const char *told;   /* commands and arguments that its file shows */
+	const char *told; /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];
 };
 /*
