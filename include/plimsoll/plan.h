@@ -304,7 +304,7 @@ struct plim_plan {
 	struct plim_plan_host host;
 	/* reserved memory that the run may reach; null: none was given */
 	uint64_t limit_bytes;
-	/* the run goes to its end under the limit; null: none was given, or model.doubts */
+	/* the run goes to its end under the limit; null: none was given, or model.doubts and what is known is not too much */
 	enum plim_tri fits;
 	const char *dies_at;         /* the phase in which it runs out; null: it does not */
 	uint64_t dies_request_bytes; /* what it asks for then */

@@ -1358,7 +1358,8 @@ class PlanFields(Object):
     limit_bytes: int | None
     """reserved memory that the run may reach; null: none was given"""
     fits: bool | None
-    """the run goes to its end under the limit; null: none was given, or model.doubts"""
+    """the run goes to its end under the limit; null: none was given, or model.doubts and what is known is not too
+    much"""
     dies_at: str | None
     """the phase in which it runs out; null: it does not"""
     dies_request_bytes: int | None

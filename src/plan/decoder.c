@@ -101,13 +101,25 @@ static int keeps_heads_apart(const struct builder *b, uint32_t block, struct val
 	       (b->t.autocast || q.dtype != TAPE_F32);
 }
 
+/* Blocks that mix tokens in another way are counted as if they did nothing. */
+static bool attends(const struct builder *b, uint32_t block)
+{
+	return b->m->towers[MODEL_TEXT].kv_rank || build_has(b, MODEL_TEXT, block, MODEL_ROLE_Q) ||
+	       build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV);
+}
+
 static struct value attend(struct builder *b, uint32_t block, struct value x)
 {
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
 	struct value p[3], turned[2], y;
-	uint64_t keys;
+	uint64_t keys, queries = b->batch * b->sequence * n->heads * n->head_dim;
 
+	if (!attends(b, block))
+		return tape_keep(t, x);
 	project(b, block, x, p);
+	if (b->m->unplanned && p[0].n > queries)
+		p[0].n = queries; /* the rest are gates */
 	if (b->cos.store != TAPE_NONE) {
 		turned[0] = op_rotate(t, p[0], b->cos, b->sin);
 		turned[1] = op_rotate(t, p[1], b->cos, b->sin);

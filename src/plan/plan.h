@@ -127,6 +127,7 @@ struct plim_plan_hidden {
 	struct plan_zero zero;
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
+	uint64_t floor_bytes; /* of what is counted, where that alone is too much; 0: it is not */
 	bool bounded;
 	bool foreign;     /* the run is another library's, with modules of its own */
 	bool partly_read; /* of the run's own configuration some keys were not understood */

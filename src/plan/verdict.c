@@ -201,14 +201,41 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 	return st;
 }
 
+/*
+ * Where blocks are not planned whose parameters are known: what stays of the run when no block runs, its weights with gradients and
+ * the optimizer's states, is more than the limit, whatever else it needs.
+ */
+static void judge_floor(struct plim_plan *p)
+{
+	const struct plan *plan = p->hidden->plan;
+
+	if (!p->hidden->model.unplanned || p->model.doubt_count > 1)
+		return;
+	for (size_t i = 0; i < plan->phases.n; i++) {
+		const struct plan_phase *f = &plan->phases.at[i];
+
+		if ((strcmp(f->name, "load") != 0 && strcmp(f->name, "opt0") != 0) ||
+		    f->allocated_bytes <= p->limit_bytes)
+			continue;
+		p->fits = PLIM_TRI_NO;
+		p->dies_at = f->name;
+		p->hidden->floor_bytes = f->allocated_bytes;
+		return;
+	}
+}
+
 enum plim_status plan_judge(struct plim_plan *p, struct plim_err *err)
 {
 	struct plan *plan = p->hidden->plan;
 	struct plan_result result;
 	enum plim_status st;
 
-	if (!p->hidden->bounded || p->model.doubt_count)
+	if (!p->hidden->bounded)
 		return PLIM_OK;
+	if (p->model.doubt_count) {
+		judge_floor(p);
+		return PLIM_OK;
+	}
 	/* what is only just enough is not called enough */
 	p->fits = tri(p->limit_bytes >= p->peak.needed_range_bytes.high);
 	if (p->limit_bytes >= p->peak.needed_bytes ||

@@ -315,7 +315,7 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 		plan_take_host(p, o);
 	if (!st)
 		st = plan_judge(p, err);
-	if (!st && p->fits == PLIM_TRI_NO)
+	if (!st && p->fits == PLIM_TRI_NO && !p->model.doubt_count)
 		st = plan_climb(p, o, err);
 	if (!st)
 		st = plan_take_assumptions(p, o, err);

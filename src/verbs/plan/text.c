@@ -203,12 +203,20 @@ static void doubts(struct text *t, const struct plim_plan *p)
 	char a[32], b[32], c[80];
 
 	text_hue(t, TEXT_BAD);
-	text_puts(t, "No verdict: ");
+	text_puts(t, p->hidden->floor_bytes ? "Does not fit: " : "No verdict: ");
 	text_plain(t);
+	if (p->hidden->floor_bytes) {
+		text_wrap(t, 14, 2, "%s alone are at least %s, and it may have %s",
+			  strcmp(p->dies_at, "load")
+				  ? "weights, gradients and the optimizer's states"
+				  : "its weights",
+			  text_size(a, p->hidden->floor_bytes), text_size(b, p->limit_bytes));
+		text_puts(t, "  ");
+	}
 	for (size_t i = 0; i < p->model.doubt_count; i++) {
 		if (i)
 			text_puts(t, "  ");
-		text_wrap(t, i ? 2 : 12, 2, "%s", p->model.doubts[i]);
+		text_wrap(t, i || p->hidden->floor_bytes ? 2 : 12, 2, "%s", p->model.doubts[i]);
 	}
 	text_puts(t, "  ");
 	if (p->hidden->bounded)
