@@ -15,7 +15,8 @@ struct plan_opts {
 	bool quiet; /* what is written goes where the text would */
 	bool trace;
 	bool redact;
-	bool allow_changes, json, no_clip, keep_outputs, no_cache, max_batch, max_seq, no_color;
+	bool allow_changes, json, no_clip, in_backward, keep_outputs, no_cache, max_batch, max_seq,
+		no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel, *output;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
@@ -82,7 +83,8 @@ static const struct opt plan_opt[] = {
 	OPT_FLAG(0, "grouped", plan_opts, grouped,
 		 "samples are grouped by length: the longest come first"),
 	OPT_STRING(0, "loss", plan_opts, loss, "KIND", NULL,
-		   "loss: whole (full logits), chunked (TRL) or liger, which never hold all logits "
+		   "loss: whole (full logits), fused (TRL), chunked (TRL before 1.16) or liger, "
+		   "which never hold all logits "
 		   "(whole)"),
 	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
 		"a chunked loss, of this many tokens at a time (256)"),
@@ -95,6 +97,9 @@ static const struct opt plan_opt[] = {
 	OPT_STRING(0, "lora-dropout", plan_opts, lora_dropout, "RATE", NULL,
 		   "dropout in front of adapters, like 0.05 (none)"),
 	OPT_FLAG(0, "no-clip", plan_opts, no_clip, "gradients are not clipped"),
+	OPT_FLAG(0, "optimizer-in-backward", plan_opts, in_backward,
+		 "each parameter is stepped on as soon as its gradient is there, which is then let "
+		 "go"),
 	OPT_FLAG(0, "keep-outputs", plan_opts, keep_outputs,
 		 "the loop keeps a step's logits until the next"),
 	OPT_FLAG(0, "no-cache", plan_opts, no_cache,
@@ -283,6 +288,7 @@ static uint32_t flags_of(const struct plan_opts *o)
 		uint32_t flag;
 	} flags[] = {
 		{ o->no_clip, PLIM_PLAN_NO_CLIP },
+		{ o->in_backward, PLIM_PLAN_OPTIMIZER_IN_BACKWARD },
 		{ o->keep_outputs, PLIM_PLAN_KEEP_OUTPUTS },
 		{ o->no_cache, PLIM_PLAN_NO_CACHE },
 		{ o->sequence_parallel, PLIM_PLAN_SEQUENCE_PARALLEL },

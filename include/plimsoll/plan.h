@@ -24,7 +24,9 @@ enum plim_plan_flags {
 	PLIM_PLAN_PADDED = 1024,      /* samples are padded: attention is given a mask */
 	PLIM_PLAN_GROUPED = 2048,     /* samples are grouped by length: the longest come first */
 	PLIM_PLAN_SEQUENCE_PARALLEL =
-		1 << 20 /* with tensor parallelism, rows are shared between layers */
+		1 << 20, /* with tensor parallelism, rows are shared between layers */
+	PLIM_PLAN_OPTIMIZER_IN_BACKWARD =
+		1 << 21 /* each parameter is stepped on when its gradient is there */
 };
 
 /*

@@ -181,6 +181,18 @@ static bool is_liger(const struct model *m, const struct plan_recipe *r)
 	return r->task == PLAN_TRAIN && r->loss == PLAN_LOSS_LIGER;
 }
 
+static bool is_fused(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->task == PLAN_TRAIN && r->loss == PLAN_LOSS_FUSED;
+}
+
+static bool is_in_backward(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->task == PLAN_TRAIN && r->in_backward;
+}
+
 static bool is_mixed_by_hand(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -255,6 +267,9 @@ static const struct doubt {
 	  "and "
 	  "kernels are taken to read them as they are" },
 	{ is_liger, "fwd", PLAN_ASSUMED, 50, 50, "no run with Liger's kernels was measured" },
+	{ is_fused, "fwd", PLAN_ASSUMED, 50, 50, "no run with TRL's fused head was measured" },
+	{ is_in_backward, "bwd", PLAN_ASSUMED, 50, 50,
+	  "no run that steps in the backward pass was measured" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with 16-bit weights and fp32 copies or autocast was measured" },
 	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },

@@ -153,6 +153,9 @@ struct value build_loss(struct builder *b, struct value x, struct value labels,
 bool build_is_quantized(const struct builder *b, const struct model_module *module);
 struct value build_quantized(struct builder *b, const struct model_module *module, struct value x,
 			     struct value bias);
+/* Codes that FSDP takes for numbers of 16 bits, and how many these are. */
+bool build_is_packed(const struct builder *b, const struct model_tensor *x);
+uint64_t build_packed(const struct builder *b, const struct model_tensor *x);
 enum plim_status build_check_quantized(const struct builder *b, struct plim_err *err);
 void build_before_quantized(struct builder *b, const struct model_tensor *next);
 void build_prepare_quantized(struct builder *b);

@@ -114,6 +114,13 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 		return take_stored(p, o, err);
 	if (r->task != PLAN_TRAIN)
 		return take_loaded(p, err);
+	if (r->quantize && plan_is_sharded(r)) {
+		r->precision = PLAN_BF16_LOADED;
+		return tell(p,
+			    "precision bf16-weights: FSDP shares out codes as numbers of 16 bits "
+			    "(bnb_4bit_quant_storage=torch.bfloat16), beside weights of that dtype",
+			    err);
+	}
 	if (r->quantize)
 		return tell(p,
 			    "what is not quantized is trained on in fp32, under bf16 autocast "
@@ -146,7 +153,21 @@ static enum plim_status take_optimizer(struct plim_plan *p, const struct plim_pl
 {
 	struct plan_recipe *r = &p->hidden->recipe;
 
-	if (o->optimizer || r->task != PLAN_TRAIN)
+	if (r->task != PLAN_TRAIN)
+		return PLIM_OK;
+	/* a word of the Trainer's, or its release, or none (what is offered is pasted for it); not bitsandbytes' own loop */
+	r->wide_embeddings =
+		!r->foreign && (o->transformers || !o->optimizer || strchr(o->optimizer, '_'));
+	if (o->optimizer && plan_is_8_bit(r))
+		return tell(
+			p,
+			r->wide_embeddings
+				? "the Trainer keeps the optimizer's states of embeddings in "
+				  "fp32, those of other weights in 8 bits"
+				: "the optimizer's states of embeddings are of 8 bits, too: the "
+				  "Trainer (optimizer adamw_bnb_8bit) keeps these in fp32",
+			err);
+	if (o->optimizer)
 		return PLIM_OK;
 	if (!o->transformers)
 		return tell(p, "optimizer adamw, PyTorch's default (foreach)", err);

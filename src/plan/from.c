@@ -200,7 +200,8 @@ static enum plim_status tell_unknown(struct reading *r, const char *key, const c
 
 static const char *words(struct reading *r, const char *name, const char *value)
 {
-	bool flag = !strcmp(name, "no-clip") || !strcmp(name, "grouped") || !strcmp(name, "padded");
+	bool flag = !strcmp(name, "no-clip") || !strcmp(name, "grouped") ||
+		    !strcmp(name, "padded") || !strcmp(name, "optimizer-in-backward");
 
 	value = shown(r, value);
 	if (!value)

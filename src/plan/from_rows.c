@@ -94,8 +94,9 @@ static const struct from_word attentions[] = { { "sdpa", "attention", "sdpa" },
 						 "flash" },
 					       { NULL, NULL, NULL } };
 
-static const struct from_word losses[] = { { "nll", NULL, NULL },
-					   { "chunked_nll", "loss", "chunked" },
+/* Since 1.16 both are the fused head; before, nll was all logits and chunked_nll parts of 256 tokens. */
+static const struct from_word losses[] = { { "nll", "loss", "fused" },
+					   { "chunked_nll", "loss", "fused" },
 					   { NULL, NULL, NULL } };
 
 static const struct from_word evals[] = { { "no", NULL, NULL },
@@ -385,6 +386,7 @@ static const struct from_row torchtune_rows[] = {
 	{ "model.apply_lora_to_mlp", FROM_IF, "@mlp-targets", "1", NULL },
 	{ "model.quantize_base", FROM_IF, "quantize", "nf4", NULL },
 	{ "clip_grad_norm", FROM_UNLESS, "no-clip", "1", NULL },
+	{ "optimizer_in_bwd", FROM_IF, "optimizer-in-backward", "1", NULL },
 	{ "fsdp_cpu_offload", FROM_IF, "offload-params", "cpu", NULL },
 	{ "fsdp_reshard_after_forward", FROM_WORD, NULL, NULL, strategies },
 	{ "batch_size_val", FROM_SET, "@eval-batch", NULL, NULL },
@@ -559,6 +561,7 @@ static const struct from_default trl_defaults[] = { { "per_device_train_batch_si
 						    { "gradient_checkpointing", "checkpointing",
 						      "full" },
 						    { "max_length", "seq", "1024" },
+						    { "loss_type", "loss", "fused" },
 						    { "optim", "optimizer", "adamw-fused" },
 						    { NULL, NULL, NULL } };
 

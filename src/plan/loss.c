@@ -166,6 +166,33 @@ static struct value liger(struct builder *b, struct value x, struct value labels
 	return loss;
 }
 
+/* ---- TRL's fused head ---- */
+
+/* The rows that have a label, but the last of each sample, are taken out; what they come to goes back among zeros. */
+static struct value fused(struct builder *b, struct value x)
+{
+	struct tape *t = &b->t;
+	uint64_t width = b->m->towers[MODEL_TEXT].hidden, rows = x.n / width - b->batch;
+	struct value weight = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, MODEL_WEIGHT);
+	struct value mask = tape_new(t, rows, TAPE_BOOL, t->category), ids, some, seen, all, sum,
+		     loss;
+
+	ids = tape_new(t, rows * 2, TAPE_I64, t->category); /* nonzero(): two numbers each */
+	some = op_index_first(t, x, rows * width);
+	tape_set(t, &some, op_gather(t, some, ids, rows * width));
+	seen = tape_new(t, rows, TAPE_I64, t->category);
+	tape_drop(t, &ids);
+	all = op_tiles(t, some, weight, seen, rows);
+	tape_drop(t, &seen);
+	tape_drop(t, &some);
+	tape_drop(t, &mask);
+	sum = op_sum(t, all, 1);
+	loss = op_apply(t, OP_SCALE, sum);
+	tape_drop(t, &sum);
+	tape_drop(t, &all);
+	return loss;
+}
+
 struct value build_loss(struct builder *b, struct value x, struct value labels,
 			struct value *logits)
 {
@@ -176,6 +203,8 @@ struct value build_loss(struct builder *b, struct value x, struct value labels,
 		return chunked(b, x, labels);
 	if (asked && b->r->loss == PLAN_LOSS_LIGER)
 		return liger(b, x, labels);
+	if (asked && b->r->loss == PLAN_LOSS_FUSED)
+		return fused(b, x);
 	*logits = build_head(b, x);
 	if (b->r->wide_logits)
 		tape_set(&b->t, logits, op_cast(&b->t, *logits, TAPE_F32));

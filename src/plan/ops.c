@@ -32,6 +32,7 @@ enum op {
 	OP_SUM,
 	OP_READY,
 	OP_PACKED,
+	OP_TILES,
 	OP_MARK,
 	OP_EXCHANGE,
 	OP_PUT,
@@ -346,7 +347,8 @@ static struct value product_8_bits(struct tape *t, struct tape_node *node, struc
 	scales = tape_store(t, rows * 4, TIMELINE_TEMPORARY);
 	codes = tape_store(t, x.n, TIMELINE_TEMPORARY);
 	tape_drop(t, &half);
-	tape_save(t, node, x);
+	if (x.grad) /* ctx.tensors, which is no saved tensor */
+		tape_hold_in_graph(t, x);
 	sums = tape_store(t, results * 4, TIMELINE_TEMPORARY);
 	half = tape_new(t, x.dtype == TAPE_F16 ? 0 : results, TAPE_F16, t->category);
 	y = tape_result(t, node, results, x.dtype);
@@ -1016,6 +1018,91 @@ static void ready_backward(struct tape *t, const struct tape_node *node, struct 
 	}
 }
 
+/* ---- TRL's fused head (trl/kernels/chunked_logprob.py, 1.16) ---- */
+
+#define TILE_ROWS 4096
+#define TILE_COLUMNS 32768
+#define TILE_SUMS 7 /* of each row, in fp32, while tiles are folded */
+
+/* A tile of logits, and what is cast for it: in[0] are rows of states, in[1] the head. */
+static void tile_at(struct tape *t, const struct tape_edge in[2], uint64_t rows,
+		    enum tape_dtype dtype, uint32_t of[3])
+{
+	uint64_t width = in[0].n / rows, n = rows < TILE_ROWS ? rows : TILE_ROWS;
+	uint64_t columns = in[1].n / width < TILE_COLUMNS ? in[1].n / width : TILE_COLUMNS;
+	uint64_t bytes = tape_dtype_bytes[dtype];
+
+	of[0] = tape_store(t, n * TILE_COLUMNS * bytes, TIMELINE_WORKSPACE);
+	of[1] = in[0].dtype == dtype ? TAPE_NONE
+				     : tape_store(t, n * width * bytes, TIMELINE_TEMPORARY);
+	of[2] = in[1].dtype == dtype ? TAPE_NONE
+				     : tape_store(t, columns * width * bytes, TIMELINE_TEMPORARY);
+	tape_blas(t, 0);
+}
+
+static void tile_end(struct tape *t, const uint32_t of[3])
+{
+	for (unsigned i = 3; i--;)
+		tape_let(t, of[i]);
+}
+
+struct value op_tiles(struct tape *t, struct value x, struct value weight, struct value targets,
+		      uint64_t rows)
+{
+	enum tape_dtype dtype = t->autocast ? t->autocast : x.dtype;
+	struct value in[2] = { x, weight }, sums[TILE_SUMS], log, entropy, y;
+	struct tape_node *node = tape_node(t, OP_TILES, in, 2);
+	struct tape_edge edges[2] = { { .n = x.n, .dtype = (uint8_t)x.dtype },
+				      { .n = weight.n, .dtype = (uint8_t)weight.dtype } };
+	uint32_t tile[3];
+
+	if (node) {
+		node->a = rows;
+		node->how = (uint16_t)dtype;
+	}
+	for (unsigned i = 0; i < TILE_SUMS; i++)
+		sums[i] = tape_new(t, rows, TAPE_F32, t->category);
+	tile_at(t, edges, rows, dtype, tile);
+	log = tape_new(t, rows, TAPE_F32, t->category);
+	y = tape_result(t, node, rows, TAPE_F32);
+	entropy = tape_new(t, rows, TAPE_F32, t->category);
+	tape_save(t, node, x);
+	tape_save(t, node, weight);
+	tape_save(t, node, targets);
+	tape_save(t, node, log);
+	tape_save(t, node, entropy);
+	tape_drop(t, &log);
+	tape_drop(t, &entropy);
+	tile_end(t, tile);
+	for (unsigned i = 0; i < TILE_SUMS; i++)
+		tape_drop(t, &sums[i]);
+	return y;
+}
+
+/* Both gradients are summed in fp32, and are cast at the end. */
+static void tiles_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	uint32_t sums[2] = { TAPE_NONE, TAPE_NONE }, tile[3];
+
+	for (unsigned i = 0; i < 2; i++)
+		if (wants(node, i))
+			sums[i] = tape_store(t, node->in[i].n * 4, TIMELINE_AUTOGRAD_DETAIL);
+	tile_at(t, node->in, node->a, (enum tape_dtype)node->how, tile);
+	for (unsigned i = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		if (node->in[i].dtype == TAPE_F32) {
+			out[i] = (struct tape_grad){ node->in[i].n, sums[i], TAPE_F32, 0 };
+			tape_hold(t, sums[i]);
+		} else {
+			out[i] = make(t, node->in[i].n, node->in[i].dtype);
+		}
+	}
+	tile_end(t, tile);
+	for (unsigned i = 2; i--;)
+		tape_let(t, sums[i]);
+}
+
 tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_CAST] = cast_backward,
 	[OP_FIRST_FUNCTION... OP_LAST_FUNCTION] = function_backward,
@@ -1044,6 +1131,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_SUM] = sum_backward,
 	[OP_READY] = ready_backward,
 	[OP_PACKED] = packed_backward,
+	[OP_TILES] = tiles_backward,
 	[OP_MARK] = mark_backward,
 	[OP_EXCHANGE] = exchange_backward,
 	[OP_PUT] = scatter_backward,

@@ -113,6 +113,9 @@ struct value op_join(struct tape *t, struct value x, struct value first, uint64_
 struct value op_scatter(struct tape *t, struct value x, struct value source);
 
 /* A scalar whose gradients, of `in`, were made in the forward pass; both are borrowed, none where store TAPE_NONE. */
+/* The negative log likelihood of rows, which never has all logits: x and weight in tiles. */
+struct value op_tiles(struct tape *t, struct value x, struct value weight, struct value targets,
+		      uint64_t rows);
 struct value op_ready(struct tape *t, const struct value in[2], const struct value grads[2]);
 
 /* x[mask] = source, in place. */

@@ -70,6 +70,7 @@ static const struct option {
 	ONE_OF("cache", true, cache, cache, "cache", plan_cache_names, PLAN_CACHES),
 	IS("padded", PLIM_PLAN_PADDED, padded),
 	IS("no-clip", PLIM_PLAN_NO_CLIP, no_clip),
+	IS("optimizer-in-backward", PLIM_PLAN_OPTIMIZER_IN_BACKWARD, in_backward),
 	IS("keep-outputs", PLIM_PLAN_KEEP_OUTPUTS, keep_outputs),
 	IS("no-cache", PLIM_PLAN_NO_CACHE, no_cache),
 	ELSEWHERE("gpus", NUMBER, gpus),

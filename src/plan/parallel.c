@@ -10,8 +10,7 @@ static const struct way *const ways[PLAN_PARALLELS] = {
 
 bool build_is_meta(const struct builder *b)
 {
-	return plan_is_sharded(b->r) && b->r->load == PLAN_LOAD_META && b->tp == 1 &&
-	       !b->r->quantize;
+	return plan_is_sharded(b->r) && b->r->load == PLAN_LOAD_META && b->tp == 1;
 }
 
 bool build_is_sharded(const struct builder *b)
@@ -66,7 +65,8 @@ static bool is_shared(const struct builder *b, uint32_t param)
 	const struct tape_param *x = &b->t.params.at[param];
 
 	return !x->input && x->store != TAPE_NONE &&
-	       (param >= b->m->tensors.n || !(b->m->tensors.at[param].flags & MODEL_IS_BUFFER));
+	       (param >= b->m->tensors.n || (!(b->m->tensors.at[param].flags & MODEL_IS_BUFFER) &&
+					     b->m->tensors.at[param].part != MODEL_QUANT_STATE));
 }
 
 /* Count, then place: a unit's parameters keep their order. */
@@ -197,8 +197,11 @@ static void start(struct builder *b)
 
 void build_wrap(struct builder *b)
 {
-	static const uint8_t computed[PLAN_PRECISIONS] = { TAPE_F32, TAPE_BF16, TAPE_F16,
-							   TAPE_BF16 };
+	static const uint8_t computed[PLAN_PRECISIONS] = {
+		[PLAN_FP32] = TAPE_F32,          [PLAN_BF16_AUTOCAST] = TAPE_BF16,
+		[PLAN_FP16_AUTOCAST] = TAPE_F16, [PLAN_BF16_PURE] = TAPE_BF16,
+		[PLAN_BF16_LOADED] = TAPE_BF16,  [PLAN_BF16_MASTER] = TAPE_BF16,
+	};
 
 	b->compute = b->weights;
 	build_wrap_offload(b);

@@ -104,15 +104,21 @@ bool plan_by_deepspeed(const struct plan_recipe *r)
 	return zero_stage(r) || r->precision == PLAN_BF16_MASTER;
 }
 
+static bool by_trl(const struct plan_recipe *r)
+{
+	return r->loss == PLAN_LOSS_CHUNKED || r->loss == PLAN_LOSS_FUSED;
+}
+
 /* TRL's own arguments checkpoint, and cut samples to 1024 tokens, unless told otherwise. */
 static void loss(struct text *t, const struct plan_recipe *r)
 {
-	if (r->loss == PLAN_LOSS_CHUNKED)
-		text_printf(t, "%s, max_length=%llu, loss_type=\"chunked_nll\"",
+	if (by_trl(r))
+		text_printf(t, "%s, max_length=%llu, loss_type=\"%s\"",
 			    r->checkpointing == PLAN_CHECKPOINT_FULL
 				    ? ""
 				    : ", gradient_checkpointing=False",
-			    (unsigned long long)(r->longest ? r->longest : r->sequence));
+			    (unsigned long long)(r->longest ? r->longest : r->sequence),
+			    r->loss == PLAN_LOSS_FUSED ? "nll" : "chunked_nll");
 	if (r->loss == PLAN_LOSS_LIGER)
 		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
 			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "
@@ -160,6 +166,9 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 						   "AdamW, {..., \"foreach\": False}))" },
 		{ r->optimizer == PLAN_SGD_MOMENTUM,
 		  "Trainer(optimizer_cls_and_kwargs=(torch.optim.SGD, {..., \"momentum\": 0.9}))" },
+		{ r->loss == PLAN_LOSS_FUSED, "TRL 1.16 or later" },
+		{ r->in_backward, "one optimizer a parameter, stepped on and zeroed in its "
+				  "register_post_accumulate_grad_hook()" },
 		{ r->parallel == PLAN_FSDP1_ZERO2,
 		  "with FSDP_SHARDING_STRATEGY=SHARD_GRAD_OP in the environment, where accelerate "
 		  "looks for FSDP 1's" },
@@ -175,9 +184,8 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "%s(per_device_train_batch_size=%llu, "
 		    "gradient_accumulation_steps=%llu, %s, optim=%s",
-		    r->activations == PLAN_OFFLOAD_STREAMS || r->loss == PLAN_LOSS_CHUNKED
-			    ? "SFTConfig"
-			    : "TrainingArguments",
+		    r->activations == PLAN_OFFLOAD_STREAMS || by_trl(r) ? "SFTConfig"
+									: "TrainingArguments",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
 		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
 			    ? "bf16=True"

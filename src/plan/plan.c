@@ -13,7 +13,7 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = {
 	"adamw-8bit", "adamw-paged", "adamw-paged-8bit"
 };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
-const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger" };
+const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger", "fused" };
 const char *const plan_quantize_names[PLAN_QUANTIZES] = { "none", "nf4", "nf4-double", "int8" };
 const char *const plan_cache_names[PLAN_CACHES] = { "dynamic", "static" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",        "ddp",   "zero1",
@@ -38,6 +38,16 @@ void plan_recipe_init(struct plan_recipe *r)
 				   .tp = 1,
 				   .pp = 1,
 				   .device = plan_device_default };
+}
+
+bool plan_is_zero(const struct plan_recipe *r)
+{
+	return r->parallel == PLAN_ZERO2 || r->parallel == PLAN_ZERO3;
+}
+
+bool plan_is_8_bit(const struct plan_recipe *r)
+{
+	return r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED_8BIT;
 }
 
 bool plan_is_paged(const struct plan_recipe *r)
@@ -93,10 +103,11 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	struct tape *t = &b->t;
 	int buffer = (x->flags & MODEL_IS_BUFFER) != 0;
 	enum tape_dtype dtype = dtype_of(b, x);
+	bool packed = build_is_packed(b, x);
 	struct tape_param p = empty_param(dtype);
 
 	build_before_quantized(b, x);
-	p.n = p.own_n = build_divided(b, x);
+	p.n = p.own_n = packed ? build_packed(b, x) : build_divided(b, x);
 	p.own_dtype = (uint8_t)dtype;
 	p.place = PLAN_IN_MODULE(x->module);
 	tape_at(t, p.place);
@@ -104,11 +115,15 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 		      !b->r->lora_rank;
 	if (b->r->quantize && !x->dtype && !buffer)
 		dtype = TAPE_BF16; /* until it is prepared */
-	if (build_is_meta(b) && !buffer)
+	if (packed)
+		p.dtype = p.own_dtype = dtype = TAPE_BF16;
+	/* what belongs to codes is no parameter: it is not shared out */
+	if (build_is_meta(b) && !buffer && x->part != MODEL_QUANT_STATE)
 		p.store = tape_meta(t);
 	else if (b->tp == 1 || x->tied_to == MODEL_NONE)
-		p.store = tape_store(t, param_bytes(x, p.n, dtype),
-				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
+		p.store = tape_store(
+			t, packed ? p.n * tape_dtype_bytes[dtype] : param_bytes(x, p.n, dtype),
+			buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }
 
@@ -338,7 +353,14 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 	if (b->r->loss != PLAN_LOSS_WHOLE && (sees || !build_is_decoder(b->m)))
 		return err_set(err, PLIM_E_ARG, "a %s loss is for decoders of text, not for '%s'",
 			       plan_loss_names[b->r->loss], b->m->family);
-	if (b->r->precision == PLAN_BF16_MASTER && build_is_sharded(b))
+	if (b->r->in_backward && (b->r->accumulate > 1 || b->r->gpus > 1 || build_is_sharded(b) ||
+				  b->r->optimizer_on || b->r->precision == PLAN_BF16_MASTER))
+		return err_set(err, PLIM_E_ARG,
+			       "an optimizer in the backward pass steps on each gradient at once: "
+			       "it is planned on one GPU, without accumulation, offload or fp32 "
+			       "copies");
+	/* DeepSpeed's shares of the optimizer are such copies */
+	if (b->r->precision == PLAN_BF16_MASTER && build_is_sharded(b) && !plan_is_zero(b->r))
 		return err_set(err, PLIM_E_ARG,
 			       "FSDP keeps its shards in fp32 anyway: precision bf16-autocast");
 	if (b->r->precision == PLAN_FP16_LOADED &&

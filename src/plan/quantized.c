@@ -35,6 +35,37 @@ struct value build_quantized(struct builder *b, const struct model_module *modul
 	return y;
 }
 
+/* FSDP shares out what looks like weights of 16 bits (bnb_4bit_quant_storage), beside others of the same dtype. */
+static enum plim_status check_shared(const struct builder *b, struct plim_err *err)
+{
+	if (plan_is_zero(b->r))
+		return err_set(err, PLIM_E_ARG,
+			       "weights in %s are shared out by FSDP alone here: options.parallel "
+			       "fsdp2; DeepSpeed's ZeRO-2 leaves them whole, as options.parallel "
+			       "ddp does",
+			       plan_quantize_names[b->r->quantize]);
+	if (b->r->quantize == PLAN_INT8)
+		return err_set(err, PLIM_E_ARG,
+			       "FSDP cannot share out weights in int8: options.quantize nf4");
+	if (b->weights != TAPE_BF16)
+		return err_set(err, PLIM_E_ARG,
+			       "FSDP shares out codes and other weights in one dtype of 16 bits: "
+			       "options.precision bf16-weights or bf16-pure");
+	return PLIM_OK;
+}
+
+bool build_is_packed(const struct builder *b, const struct model_tensor *x)
+{
+	return b->r->quantize && x->dtype && x->part == MODEL_WEIGHT && build_is_sharded(b);
+}
+
+uint64_t build_packed(const struct builder *b, const struct model_tensor *x)
+{
+	unsigned bytes = tape_dtype_bytes[TAPE_BF16];
+
+	return (build_divided(b, x) + bytes - 1) / bytes;
+}
+
 enum plim_status build_check_quantized(const struct builder *b, struct plim_err *err)
 {
 	const char *how = plan_quantize_names[b->r->quantize];
@@ -54,9 +85,7 @@ enum plim_status build_check_quantized(const struct builder *b, struct plim_err 
 			err, PLIM_E_ARG,
 			"weights in %s take no gradient: train adapters (options.lora_rank RANK)",
 			how);
-	if (build_is_sharded(b))
-		return err_set(err, PLIM_E_ARG, "weights in %s are not planned for FSDP", how);
-	return PLIM_OK;
+	return build_is_sharded(b) ? check_shared(b, err) : PLIM_OK;
 }
 
 /* The next tensor comes: a weight that is to be quantized is there as the file has it until its scales are made. */
@@ -64,7 +93,8 @@ void build_before_quantized(struct builder *b, const struct model_tensor *next)
 {
 	const struct model_module *module = &b->m->modules.at[next->module];
 
-	if (!b->r->quantize || next->part == MODEL_QUANT_STATE)
+	/* what is shared out is quantized in the machine's memory */
+	if (!b->r->quantize || next->part == MODEL_QUANT_STATE || build_is_meta(b))
 		return;
 	tape_let(&b->t, b->unquantized);
 	b->unquantized = TAPE_NONE;

@@ -52,6 +52,7 @@ enum plan_loss {
 	PLAN_LOSS_WHOLE,   /* of all logits at once */
 	PLAN_LOSS_CHUNKED, /* so many tokens at a time, each part checkpointed: TRL's chunked_nll */
 	PLAN_LOSS_LIGER, /* Liger's fused linear cross entropy: gradients are made in the forward pass */
+	PLAN_LOSS_FUSED, /* TRL's fused head: tiles of logits, made again in the backward pass, from TRL 1.16 on */
 	PLAN_LOSSES
 };
 extern const char *const plan_loss_names[PLAN_LOSSES];
@@ -187,6 +188,8 @@ struct plan_recipe {
 		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
 	bool no_clip, keep_outputs, no_cache;
 	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
+	bool wide_embeddings; /* the Trainer runs bitsandbytes: states of embeddings are not of 8 bits */
+	bool in_backward; /* each parameter is stepped on when its gradient is there, which goes then */
 	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
 	bool padded;                   /* attention is given a mask of what is padding */
 	bool lora_dropout;             /* in front of adapters */
@@ -242,6 +245,10 @@ bool plan_is_sharded(const struct plan_recipe *r);
 #define PLAN_DEEPSPEED_BUCKET \
 	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
 
+/* ZeRO-2 or 3, as DeepSpeed does it? */
+bool plan_is_zero(const struct plan_recipe *r);
+/* Does the optimizer keep its states in 8 bits? */
+bool plan_is_8_bit(const struct plan_recipe *r);
 /* Do the optimizer's states live in bitsandbytes' paged memory? */
 bool plan_is_paged(const struct plan_recipe *r);
 

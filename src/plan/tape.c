@@ -29,6 +29,8 @@ void tape_release(struct tape *t)
 	vec_release(t->mem, &t->regions);
 	vec_release(t->mem, &t->params);
 	vec_release(t->mem, &t->cached);
+	vec_release(t->mem, &t->held);
+	vec_release(t->mem, &t->past);
 	vec_release(t->mem, &t->kept);
 	vec_release(t->mem, &t->pieces);
 }
@@ -456,6 +458,30 @@ static void refill(struct tape *t, uint32_t region)
 	t->refilling = 0;
 	t->grad = 0;
 	t->backward = (uint8_t)side;
+}
+
+/* ---- what lives as long as the graph ---- */
+
+void tape_hold_in_graph(struct tape *t, struct value v)
+{
+	if (t->failed || t->refilling || !t->grad || v.store == TAPE_NONE)
+		return;
+	tape_hold(t, v.store);
+	tape_fail(t, vec_push(t->mem, &t->held, v.store, t->err));
+}
+
+void tape_begin_graph(struct tape *t)
+{
+	for (size_t i = 0; i < t->held.n; i++)
+		tape_fail(t, vec_push(t->mem, &t->past, t->held.at[i], t->err));
+	t->held.n = 0;
+}
+
+void tape_end_graph(struct tape *t)
+{
+	for (size_t i = 0; i < t->past.n; i++)
+		tape_let(t, t->past.at[i]);
+	t->past.n = 0;
 }
 
 /* ---- backward ---- */

@@ -139,7 +139,9 @@ struct tape {
 	VEC(struct tape_region) regions;
 	VEC(struct tape_param) params;
 	VEC(uint32_t) cached; /* parameters with a cast copy */
-	VEC(uint32_t) kept;   /* stores that selective checkpointing keeps for its regions */
+	/* what nodes keep beside what autograd saves, as long as there are nodes: of this graph, and of the one before */
+	VEC(uint32_t) held, past;
+	VEC(uint32_t) kept; /* stores that selective checkpointing keeps for its regions */
 	tape_again_fn *again;
 	void *again_self;
 	/* the backward pass reaches a unit that was marked, from its end (or `begins`: has left it) */
@@ -184,6 +186,11 @@ const char *tape_check(const struct tape *t);
 
 /* Another reference; and one less. */
 struct value tape_keep(struct tape *t, struct value v);
+/* An attribute of the node (ctx.x = x): neither checkpointing nor the backward pass lets it go, but the graph's end. */
+void tape_hold_in_graph(struct tape *t, struct value v);
+/* A graph begins: the one before is past, and ends when its loss is let go. */
+void tape_begin_graph(struct tape *t);
+void tape_end_graph(struct tape *t);
 void tape_drop(struct tape *t, struct value *v);
 /* *v becomes `by`, as a Python name is bound to another object. */
 void tape_set(struct tape *t, struct value *v, struct value by);

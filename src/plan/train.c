@@ -71,13 +71,30 @@ static const struct rule {
 #define EIGHT_BIT_BLOCK 256 /* values that share a scale */
 #define PAGED_FROM 100000
 
-static uint64_t state_bytes(const struct rule *rule, const struct tape_param *p)
+/* The Trainer has embeddings keep 32 bits (GlobalOptimManager): a head that is tied to one as well. */
+static bool is_8_bit(const struct builder *b, const struct rule *rule, const struct tape_param *p)
+{
+	size_t i = (size_t)(p - b->t.params.at);
+	bool embedding = i < b->m->tensors.n &&
+			 b->m->modules.at[b->m->tensors.at[i].module].kind == MODEL_EMBEDDING;
+
+	return rule->bytes == 1 && p->own_n >= EIGHT_BIT_FROM &&
+	       !(embedding && b->r->wide_embeddings);
+}
+
+static uint64_t state_bytes(const struct builder *b, const struct rule *rule,
+			    const struct tape_param *p)
 {
 	if (!rule->bytes)
 		return bytes_of(p);
-	if (rule->bytes > 1 || p->own_n < EIGHT_BIT_FROM)
-		return p->own_n * 4;
-	return p->own_n + (p->own_n + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK * 4;
+	return is_8_bit(b, rule, p) ? p->own_n : p->own_n * 4;
+}
+
+/* The scales of codes, which are not paged. */
+static uint64_t scale_bytes(const struct builder *b, const struct rule *rule,
+			    const struct tape_param *p)
+{
+	return is_8_bit(b, rule, p) ? (p->own_n + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK * 4 : 0;
 }
 
 /* Where a state lives: DeepSpeed keeps them in fp32, and shares out what PyTorch would copy. */
@@ -91,25 +108,29 @@ static uint32_t state_store(struct builder *b, const struct rule *rule, const st
 			       ? TAPE_NONE
 			       : tape_host_store(t, p->own_n * 4 / shared, PLAN_HOST_STATES, 0);
 	if (build_steps_on_host(b) || (rule->paged && p->own_n >= PAGED_FROM))
-		return tape_host_store(t, state_bytes(rule, p), PLAN_HOST_STATES, 0);
-	return tape_store(t, state_bytes(rule, p), TIMELINE_OPTIMIZER_STATE);
+		return tape_host_store(t, state_bytes(b, rule, p), PLAN_HOST_STATES, 0);
+	return tape_store(t, state_bytes(b, rule, p), TIMELINE_OPTIMIZER_STATE);
+}
+
+static void take_states_of(struct builder *b, const struct rule *rule, struct tape_param *p)
+{
+	struct tape *t = &b->t;
+
+	if (!steps_on(p) || p->others || p->states[0] != TAPE_NONE)
+		return;
+	tape_at(t, p->place);
+	if (rule->counters && !build_steps_on_host(b))
+		p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
+	for (unsigned k = 0; k < rule->states; k++)
+		p->states[k] = state_store(b, rule, p);
+	for (unsigned k = 0; k < rule->states; k++)
+		tape_store(t, scale_bytes(b, rule, p), TIMELINE_OPTIMIZER_STATE);
 }
 
 static void take_states(struct builder *b, const struct rule *rule)
 {
-	struct tape *t = &b->t;
-
-	for (size_t i = 0; i < t->params.n; i++) {
-		struct tape_param *p = &t->params.at[i];
-
-		if (!steps_on(p) || p->others || p->states[0] != TAPE_NONE)
-			continue;
-		tape_at(t, p->place);
-		if (rule->counters && !build_steps_on_host(b))
-			p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
-		for (unsigned k = 0; k < rule->states; k++)
-			p->states[k] = state_store(b, rule, p);
-	}
+	for (size_t i = 0; i < b->t.params.n; i++)
+		take_states_of(b, rule, &b->t.params.at[i]);
 }
 
 /* Parameters that are on the host are stepped on one by one, foreach or not; DeepSpeed's kernel needs nothing beside. */
@@ -142,16 +163,19 @@ static void step_all(struct tape *t)
 	vec_release(t->mem, &list);
 }
 
+static void step_alone(struct tape *t, const struct tape_param *p)
+{
+	uint32_t root = tape_store(t, bytes_of(p), TIMELINE_TEMPORARY);
+
+	tape_touch(t, bytes_of(p));
+	tape_let(t, root);
+}
+
 static void step_each(struct tape *t)
 {
 	for (size_t i = 0; i < t->params.n; i++)
-		if (steps_on(&t->params.at[i])) {
-			uint32_t root =
-				tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
-
-			tape_touch(t, bytes_of(&t->params.at[i]));
-			tape_let(t, root);
-		}
+		if (steps_on(&t->params.at[i]))
+			step_alone(t, &t->params.at[i]);
 }
 
 /* What one parameter leaves to the next: names of the loop that are still bound. */
@@ -207,22 +231,31 @@ static void step_one(struct tape *t, struct tape_param *p, uint64_t rows, uint64
 	tape_touch(t, bytes);
 }
 
+static void step_factored(struct builder *b, size_t i, struct adafactor *last)
+{
+	const struct model_tensor *x = i < b->m->tensors.n ? &b->m->tensors.at[i] : NULL;
+	int matrix = x && x->rank >= 2;
+
+	step_one(&b->t, &b->t.params.at[i], matrix ? x->dims[x->rank - 2] : 0,
+		 matrix ? x->dims[x->rank - 1] : 0, last);
+}
+
+static void let_names(struct tape *t, const struct adafactor *last)
+{
+	tape_let(t, last->grad);
+	tape_let(t, last->weight);
+	tape_let(t, last->update);
+}
+
 static void step_adafactor(struct builder *b)
 {
 	struct adafactor last = { TAPE_NONE, TAPE_NONE, TAPE_NONE };
 	struct tape *t = &b->t;
 
-	for (size_t i = 0; i < t->params.n; i++) {
-		const struct model_tensor *x = i < b->m->tensors.n ? &b->m->tensors.at[i] : NULL;
-		int matrix = x && x->rank >= 2;
-
+	for (size_t i = 0; i < t->params.n; i++)
 		if (steps_on(&t->params.at[i]))
-			step_one(t, &t->params.at[i], matrix ? x->dims[x->rank - 2] : 0,
-				 matrix ? x->dims[x->rank - 1] : 0, &last);
-	}
-	tape_let(t, last.grad);
-	tape_let(t, last.weight);
-	tape_let(t, last.update);
+			step_factored(b, i, &last);
+	let_names(t, &last);
 }
 
 /*
@@ -231,8 +264,8 @@ static void step_adafactor(struct builder *b)
  */
 static int has_master(const struct builder *b, const struct tape_param *p)
 {
-	return b->r->precision == PLAN_BF16_MASTER && p->trainable && !p->input && !p->others &&
-	       p->dtype != TAPE_F32;
+	return b->r->precision == PLAN_BF16_MASTER && !plan_is_zero(b->r) && p->trainable &&
+	       !p->input && !p->others && p->dtype != TAPE_F32;
 }
 
 static void take_masters(struct builder *b)
@@ -285,6 +318,30 @@ static void optimize(struct builder *b)
 	else if (rule->meanwhile != NOTHING)
 		step_each(t);
 	build_after_step(b);
+}
+
+/* A hook behind the accumulation of each gradient: one optimizer a parameter, whose gradient goes. */
+static void step_now(void *self, struct tape_param *p)
+{
+	struct builder *b = self;
+	const struct rule *rule = &rules[b->r->optimizer];
+	struct adafactor last = { TAPE_NONE, TAPE_NONE, TAPE_NONE };
+	struct tape *t = &b->t;
+
+	if (!steps_on(p) || p->others)
+		return;
+	if (b->r->optimizer == PLAN_ADAFACTOR) {
+		step_factored(b, (size_t)(p - t->params.at), &last);
+		let_names(t, &last);
+	} else {
+		take_states_of(b, rule, p);
+		if (rule->meanwhile == ALL_AT_ONCE)
+			tape_touch(t, bytes_of(p));
+		else if (rule->meanwhile != NOTHING)
+			step_alone(t, p);
+	}
+	tape_let(t, p->grad);
+	p->grad = TAPE_NONE;
 }
 
 static void zero(struct builder *b)
@@ -412,7 +469,9 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	uint32_t kept;
 
 	next_batch(b, l, b->r->batch, length_of(b->r, step));
+	tape_begin_graph(t);
 	loss = forward(b, l, &logits);
+	tape_end_graph(t); /* the name `loss` is given to the new one */
 	kept = tape_store(t, build_learned_kept(b), TIMELINE_ACTIVATION);
 	build_forget_leaf(b);
 	if (b->r->keep_outputs) {
@@ -465,6 +524,8 @@ static void train_step(struct builder *b, struct loop *l, unsigned step)
 		pipeline_step(b, l, step);
 	for (unsigned k = 0; !b->pipe && k < b->r->accumulate && !b->t.failed; k++)
 		micro_step(b, l, step, k);
+	if (b->r->in_backward)
+		return;
 	optimize(b);
 	if (!step && b->r->learned)
 		tape_store(&b->t, b->r->learned->state_bytes, TIMELINE_OPTIMIZER_STATE);
@@ -476,6 +537,10 @@ static void train_step(struct builder *b, struct loop *l, unsigned step)
 static void train(struct builder *b, struct loop *l)
 {
 	take_masters(b);
+	if (b->r->in_backward) {
+		b->t.accumulated = step_now;
+		b->t.again_self = b;
+	}
 	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++)
 		train_step(b, l, i);
 	if (b->r->longest) {
