@@ -105,7 +105,7 @@ static const struct opt plan_opt[] = {
 	OPT_FLAG(0, "no-cache", plan_opts, no_cache,
 		 "generate without a cache of keys and values (use_cache=False)"),
 	OPT_U64(0, "eval-batch", plan_opts, eval_batch, "n", 1, 1 << 20, OPT_NONE,
-		"evaluate after training, with this batch"),
+		"evaluate after training, or before generating, with this batch"),
 	OPT_STRING(0, "image-size", plan_opts, image_size, "pixels", NULL,
 		   "side of an image, or height and width like 672x448 (as configured)"),
 	OPT_STRING(0, "image-grid", plan_opts, image_grid, "patches", NULL,

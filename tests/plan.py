@@ -47,7 +47,7 @@ def options_of(row):
         for key in ("beams", "cache"):
             if spec.get(key):
                 options += ["--" + key, str(spec[key])]
-        return options + ["--task", "generate", "--new-tokens", str(new)] + uncached
+        return options + ["--task", "generate", "--new-tokens", str(new), "--eval-batch", str(spec["batch"])] + uncached
     precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
     if spec["family" if "family" in spec else "parallel"] == "qwen2vl":
         options += ["--image-grid", GRID]

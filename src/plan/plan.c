@@ -93,6 +93,12 @@ static uint64_t param_bytes(const struct model_tensor *x, uint64_t n, enum tape_
 	return (n + x->dtype->block - 1) / x->dtype->block * x->dtype->block_bytes;
 }
 
+/* By from_pretrained(), as quantized weights always are: what is tied is never made twice. */
+static bool is_read(const struct builder *b)
+{
+	return b->r->quantize || b->m->stored.name;
+}
+
 /*
  * A parameter of the model; a tied one has no memory of its own, but had until it was tied: modules are made one by
  * one on the device, and tied at the end.
@@ -120,7 +126,7 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	/* what belongs to codes is no parameter: it is not shared out */
 	if (build_is_meta(b) && !buffer && x->part != MODEL_QUANT_STATE)
 		p.store = tape_meta(t);
-	else if (b->tp == 1 || x->tied_to == MODEL_NONE)
+	else if ((b->tp == 1 && !is_read(b)) || x->tied_to == MODEL_NONE)
 		p.store = tape_store(
 			t, packed ? p.n * tape_dtype_bytes[dtype] : param_bytes(x, p.n, dtype),
 			buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);

@@ -93,8 +93,9 @@ void build_before_quantized(struct builder *b, const struct model_tensor *next)
 {
 	const struct model_module *module = &b->m->modules.at[next->module];
 
-	/* what is shared out is quantized in the machine's memory */
-	if (!b->r->quantize || next->part == MODEL_QUANT_STATE || build_is_meta(b))
+	/* what is shared out is quantized in the machine's memory; a file may hold codes */
+	if (!b->r->quantize || next->part == MODEL_QUANT_STATE || build_is_meta(b) ||
+	    b->m->quantized)
 		return;
 	tape_let(&b->t, b->unquantized);
 	b->unquantized = TAPE_NONE;

@@ -562,7 +562,8 @@ static void infer(struct builder *b, struct loop *l)
 	for (unsigned i = 0; i < FORWARDS; i++) {
 		struct value logits, loss;
 
-		next_batch(b, l, b->r->batch, b->r->sequence);
+		next_batch(b, l, b->r->task == PLAN_GENERATE ? b->r->eval_batch : b->r->batch,
+			   b->r->sequence);
 		tape_drop(&b->t, &l->kept);
 		build_cache_drop(b, 1);
 		tape_drop(&b->t, &l->labels);
@@ -646,7 +647,9 @@ static void expand(struct builder *b)
 
 static void generate(struct builder *b, struct loop *l)
 {
+	next_batch(b, l, b->r->batch, b->r->sequence);
 	tape_drop(&b->t, &l->kept);
+	tape_drop(&b->t, &l->labels);
 	build_cache_drop(b, 1);
 	expand(b);
 	b->generating = true;
@@ -678,7 +681,8 @@ void build_run(struct builder *b)
 		train(b, &l);
 	} else {
 		b->t.grad = 0;
-		infer(b, &l);
+		if (b->r->task != PLAN_GENERATE || b->r->eval_batch)
+			infer(b, &l);
 	}
 	if (b->r->task == PLAN_GENERATE)
 		generate(b, &l);
