@@ -2,7 +2,7 @@
  * How sure a plan is: what nothing was measured of, a row each.  A row counts from the first phase on that it can show in,
  * so that the weights of a run with an 8-bit optimizer are as sure as those of any other.
  *
- * What has measured runs behind it stands in tests/data/plan*.jsonl.xz, parallel*.jsonl.xz and offload.jsonl.xz;
+ * What has measured runs behind it stands in tests/data/plan*.jsonl.xz, parallel*.jsonl.xz, offload.jsonl.xz and recipes.jsonl.xz;
  * tests/plan.py finds a row here that says otherwise.  A row goes, or gets a narrower range, when runs of it were measured.
  */
 #include "recipe.h"
@@ -145,28 +145,15 @@ static bool is_gathered(const struct model *m, const struct plan_recipe *r)
 				      r->save == PLAN_SAVE_PRETRAINED);
 }
 
-static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)
-{
-	(void)m;
-	return r->task == PLAN_TRAIN && (r->optimizer == PLAN_ADAMW_8BIT || plan_is_paged(r));
-}
-
 static bool is_checkpointed_where_it_sees(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
 	return r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_VISION;
 }
 
-static bool is_quantized(const struct model *m, const struct plan_recipe *r)
+static bool is_quantized_and_shared(const struct model *m, const struct plan_recipe *r)
 {
-	(void)m;
-	return r->quantize != PLAN_NOT_QUANTIZED;
-}
-
-static bool is_trained_quantized(const struct model *m, const struct plan_recipe *r)
-{
-	(void)m;
-	return r->quantize != PLAN_NOT_QUANTIZED && r->task == PLAN_TRAIN;
+	return r->quantize != PLAN_NOT_QUANTIZED && is_shared(m, r);
 }
 
 static bool is_stored(const struct model *m, const struct plan_recipe *r)
@@ -196,7 +183,7 @@ static bool is_in_backward(const struct model *m, const struct plan_recipe *r)
 static bool is_mixed_by_hand(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->task == PLAN_TRAIN && r->precision > PLAN_BF16_PURE;
+	return r->task == PLAN_TRAIN && r->precision == PLAN_BF16_MASTER;
 }
 
 static bool is_padded(const struct model *m, const struct plan_recipe *r)
@@ -258,10 +245,9 @@ static const struct doubt {
 	  "the machine takes" },
 	{ is_gathered, "save", PLAN_ASSUMED, 50, 50,
 	  "no run that gathers its shards to save them was measured" },
-	{ is_quantized, NULL, PLAN_ASSUMED, 50, 50,
-	  "no run with weights quantized by bitsandbytes was measured" },
-	{ is_trained_quantized, NULL, PLAN_ASSUMED, 50, 220,
-	  "published runs of training on such weights took up to 21 % more (docs/accuracy.md)" },
+	{ is_quantized_and_shared, NULL, PLAN_ASSUMED, 50, 50,
+	  "no run that shares weights quantized by bitsandbytes out was measured, but one of FSDP "
+	  "2 on one GPU" },
 	{ is_stored, NULL, PLAN_ASSUMED, 30, 50,
 	  "no run with weights that the file holds quantized was measured: they are at their size, "
 	  "and "
@@ -271,7 +257,7 @@ static const struct doubt {
 	{ is_in_backward, "bwd", PLAN_ASSUMED, 50, 50,
 	  "no run that steps in the backward pass was measured" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
-	  "no run with 16-bit weights and fp32 copies or autocast was measured" },
+	  "no run with 16-bit weights and fp32 copies was measured" },
 	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },
 	{ is_old, "fwd", PLAN_ASSUMED, 50, 50, "no run of this release was measured" },
 	{ is_flash, "fwd", PLAN_ASSUMED, 20, 20,
@@ -279,8 +265,6 @@ static const struct doubt {
 	{ is_checkpointed_where_it_sees, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run that checkpoints the vision tower alone was measured" },
 	{ is_other_card, "fwd", PLAN_DERIVED, 30, 30, "only Hopper cards were measured" },
-	{ is_bitsandbytes, "opt", PLAN_ASSUMED, 50, 50,
-	  "no run with an optimizer of bitsandbytes was measured" },
 };
 
 /* What is told of a run that was measured like it; half of it is how segments are placed. */

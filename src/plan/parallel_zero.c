@@ -1,5 +1,5 @@
 /*
- * ZeRO as DeepSpeed does it (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, 0.19), read and not measured.
+ * ZeRO as DeepSpeed does it (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, 0.19): read, and measured with one process.
  *
  * The model's weights become halves where the recipe computes in halves.  Each process keeps an fp32 copy of its share of all
  * weights, laid out flat, and steps on that: gradients become fp32 for the step alone.  Gradients go through a bucket of
@@ -231,12 +231,12 @@ static void done_zero2(struct builder *b)
 	parallel_put_back(b);
 }
 
-/* The share as fp32, by way of a flat copy of halves; so many elements at a time. */
+/* The share as fp32, by way of a flat copy of halves: stage 3 takes so many elements at a time, stage 2 all. */
 static void before_step(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 	struct tape *t = &b->t;
-	uint64_t n = p->share < SUB_GROUP ? p->share : SUB_GROUP;
+	uint64_t n = b->r->parallel == PLAN_ZERO2 || p->share < SUB_GROUP ? p->share : SUB_GROUP;
 	uint32_t flat = tape_store(t, n * width_of(b), TIMELINE_WORKSPACE), wide;
 
 	wide = tape_store(t, n * 4, TIMELINE_GRADIENT);

@@ -364,9 +364,9 @@ static void test_basis(void **state)
 	run(f, UINT64_MAX);
 	plan_trust_of(&f->model, &f->recipe, NULL, f->plan->phases.at, f->plan->phases.n, &narrow);
 	expect_trust(f, f->plan->phases.n, PLAN_DERIVED, 0);
-	f->recipe.optimizer = PLAN_ADAMW_8BIT;
-	expect_trust(f, 3, PLAN_DERIVED, 0); /* load, fwd0, bwd0 */
-	expect_trust(f, 4, PLAN_ASSUMED, 1);
+	f->recipe.checkpointing = PLAN_CHECKPOINT_VISION;
+	expect_trust(f, 1, PLAN_DERIVED, 0); /* load */
+	expect_trust(f, 2, PLAN_ASSUMED, 1);
 	f->recipe.parallel = PLAN_DDP;
 	f->recipe.gpus = 2;
 	expect_trust(f, 1, PLAN_DERIVED, 1);
@@ -378,11 +378,11 @@ static void test_basis(void **state)
 	f->model.guessed = true;
 	f->recipe.parallel = PLAN_ALONE;
 	f->recipe.gpus = 1;
-	f->recipe.task = PLAN_INFER; /* no optimizer steps */
+	f->recipe.task = PLAN_INFER; /* nothing is checkpointed */
 	expect_trust(f, f->plan->phases.n, PLAN_ASSUMED, 1);
 	f->model.guessed = false;
 	f->recipe.task = PLAN_TRAIN;
-	f->recipe.optimizer = PLAN_ADAMW;
+	f->recipe.checkpointing = PLAN_CHECKPOINT_NONE;
 	f->recipe.parallel = PLAN_FSDP2; /* on one GPU */
 	f->recipe.save = PLAN_SAVE_PRETRAINED;
 	run(f, UINT64_MAX);
@@ -414,7 +414,7 @@ static void test_settled(void **state)
 	assert_int_equal(after.basis, PLAN_MEASURED);
 	assert_int_equal(after.reason_count, 0);
 	assert_true(after.below < before.below && after.above < before.above);
-	f->recipe.optimizer = PLAN_ADAMW_8BIT;
+	f->recipe.checkpointing = PLAN_CHECKPOINT_VISION;
 	plan_trust_of(&f->model, &f->recipe, &recorded, f->plan->phases.at, 4, &after);
 	assert_int_equal(after.basis, PLAN_ASSUMED);
 	assert_int_equal(after.reason_count, 1);
