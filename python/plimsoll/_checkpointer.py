@@ -6,6 +6,7 @@ import ctypes
 import json
 import logging
 import math
+import operator
 import os
 import secrets
 import signal
@@ -28,6 +29,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 FOREVER_NS = 10 ** 18
 TOLD_WAIT_S = 0.5  # longer waits for staging memory are logged
 PER_RANK = ("loader", "dataloader", "sampler")
+MANIFEST = "plimsoll.manifest.json"
 NAMES_TAKEN = {"model", "optimizer", "state", "rank"}
 
 
@@ -78,6 +80,17 @@ def _host_ranks() -> int:
     mine = _machine()
     sys.modules["torch.distributed"].all_gather_object(machines, mine)
     return machines.count(mine)
+
+
+def _metrics(given: Mapping[str, Any] | None) -> dict[str, float]:
+    """Numbers by name; of tensors and arrays of one element theirs."""
+    found = {}
+    for name, value in (given or {}).items():
+        try:
+            found[str(name)] = float(value.detach() if hasattr(value, "detach") else value)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"metrics['{name}'] is a {type(value).__qualname__}, not a number") from None
+    return found
 
 
 def _commit() -> str | None:
@@ -224,7 +237,7 @@ class Checkpointer:
 
     def __init__(self, dir: PathLike, *, keep_last: int = 3, keep_best: int = 1, keep_every: int | None = None,
                  monitor: str | None = None, mode: str = "min", format: str = "safetensors", stage: str = "async",
-                 staging_bytes: int | None = None, per_rank: Sequence[str] = (), on_signal: Sequence[str] = (), grace_s: float = 60.0,
+                 staging_bytes: int | None = None, per_rank: Sequence[str] = (), on_signal: str | Sequence[str] = (), grace_s: float = 60.0,
                  rank_wait_s: float = 1800.0) -> None:
         if mode not in ("min", "max"):
             raise ArgumentError(f"mode is 'min' or 'max', not '{mode}'")
@@ -232,6 +245,9 @@ class Checkpointer:
             raise ArgumentError(f"format is 'safetensors' or 'torch', not '{format}'")
         if stage not in ("async", "sync"):
             raise ArgumentError(f"stage is 'async' or 'sync', not '{stage}'")
+        for name, number in (("keep_last", keep_last), ("keep_best", keep_best), ("keep_every", keep_every), ("staging_bytes", staging_bytes)):
+            if number is not None and number < 0:
+                raise ArgumentError(f"{name} is 0 or more, not {number}")
         self._handle: Any = None
         self.format = format
         self.dir, self.monitor, self.stage, self.grace_s = os.path.abspath(os.fspath(dir)), monitor, stage, grace_s
@@ -257,7 +273,7 @@ class Checkpointer:
         _native.check(_native.load().plim_checkpointer_open(os.fsencode(self.dir), ctypes.byref(options), ctypes.byref(handle),
                                                             ctypes.byref(error)), error, self.dir)
         self._handle = handle
-        for name in on_signal:
+        for name in (on_signal,) if isinstance(on_signal, str) else on_signal:
             self._listen(name)
 
     # ---- saving ----
@@ -295,18 +311,21 @@ class Checkpointer:
         NumPy and torch, the commit and versions are always saved.  With torch.distributed all ranks call it.
         """
         self._check()
-        if step < 0:
-            raise ArgumentError(f"step is 0 or more, not {step}")
+        step = _step(step)
+        values = _metrics(metrics)
+        if model is not None and not hasattr(model, "state_dict"):
+            raise ArgumentError(f"model= is a module, not a {type(model).__qualname__}: a dict of tensors is saved under another name")
         taken = sorted(NAMES_TAKEN & set(stateful))
         if taken:
             raise ArgumentError(f"'{taken[0]}' is a name that the checkpoint uses itself")
-        state = _Collected(self, step, metrics)
+        state = _Collected(self, step, values)
         state.collect(model, _optimizers(optimizer), stateful)
-        metric = math.nan
-        if self.monitor is not None and metrics and self.monitor in metrics:
-            metric = float(metrics[self.monitor])
+        metric = values.get(self.monitor, math.nan) if self.monitor is not None else math.nan
+        metric = metric if math.isfinite(metric) else math.nan  # which is never the best
+        if values and self.monitor is not None and self.monitor not in values:
+            logger.warning("metrics of step %d have no '%s', so it is never the best", step, self.monitor)
         self._reap()
-        saving = Saving(self, step, os.path.join(self.dir, f"step-{step:08d}"))
+        saving = Saving(self, step, _folder(self.dir, step))
         with self._lock:
             self._start(saving, state, metric)
             self._savings.append(saving)
@@ -423,8 +442,8 @@ class Checkpointer:
 
     def _listen(self, name: str) -> None:
         number = getattr(signal, name, None)
-        if not isinstance(number, signal.Signals):
-            raise ArgumentError(f"'{name}' is no signal")
+        if not isinstance(number, signal.Signals) or number in (signal.SIGKILL, signal.SIGSTOP):
+            raise ArgumentError(f"'{name}' is no signal that a process can listen to")
         before = signal.getsignal(number)
         me = weakref.ref(self)
 
@@ -462,48 +481,61 @@ class Checkpointer:
         """Those of the folder, the latest last.  Their bytes are not looked at."""
         return _listed(self.dir, self._maximize)
 
-    def validate(self, path: PathLike) -> bool:
-        """Does every byte of the checkpoint match its sums?  plimsoll.verify() tells more."""
-        return _is_good(os.fspath(path))
+    def validate(self, path: PathLike | int = "latest") -> bool:
+        """Does every byte of the checkpoint match its sums?  path: as load() takes it.  plimsoll.verify() tells more."""
+        found = list(self._candidates(path))
+        return bool(found) and _is_good(found[0])
 
-    def load(self, path: PathLike = "latest", *, model: Any = None, optimizer: Any = None, partial: Sequence[str] = (),
+    def load(self, path: PathLike | int = "latest", *, model: Any = None, optimizer: Any = None, partial: Sequence[str] = (),
              rename: Mapping[str, str] | Callable[[str], str] | None = None, rng: bool = True, **stateful: Any) -> Loaded:
         """Verify a checkpoint, compare all that it holds with all that is given, and only then copy.
 
-        path: "latest", "best", a step's folder, or its name.  Of "latest" one that is damaged is passed over (Loaded.skipped).
+        path: "latest", "best", a step's number, its folder, or that one's name.  Of "latest" one that is damaged is passed over (Loaded.skipped).
         partial: patterns of names of the model that may differ.  rename: beginnings of names -> what they become, or a function.
         rng: put the generators back as well.  Nothing is changed when it raises FormatError, which names all differences;
         NotFoundError: there is none.
         """
         self._check()
         self.wait()
-        found, skipped = _from_first(self._find(os.fspath(path)) if self.rank == 0 else None)
+        found, skipped, missing = _from_first(self._find(path) if self.rank == 0 else None)
+        if missing:
+            raise NotFoundError(f"there is no checkpoint of a Checkpointer at '{missing[0]}'", path=missing[0])
         if found is None:
             raise NotFoundError(f"'{self.dir}' has no checkpoint that is whole" + (f" ({', '.join(skipped)} damaged)" if skipped else ""),
                                 path=self.dir)
         return read(Compared(found, self.rank, self.world, model, _optimizers(optimizer), stateful, partial, rename), rng, skipped)
 
-    def _find(self, path: str) -> tuple[str | None, list[str]]:
+    def _find(self, path: PathLike | int) -> tuple[str | None, list[str], list[str]]:
+        """The checkpoint; those that are damaged ahead of it; those that are named and are none."""
         skipped: list[str] = []
         for one in self._candidates(path):
+            if not os.path.exists(os.path.join(one, MANIFEST)):
+                return None, skipped, [one]
             if _is_good(one):
-                return one, skipped
+                return one, skipped, []
             skipped.append(os.path.basename(one))
-        return None, skipped
+        return None, skipped, []
 
-    def _candidates(self, path: str) -> Iterable[str]:
-        if path not in ("latest", "best"):
-            return [path if os.path.isdir(path) else os.path.join(self.dir, path)]
+    def _candidates(self, path: PathLike | int) -> Iterable[str]:
+        if isinstance(path, int):
+            return [_folder(self.dir, path)]
+        name = os.fspath(path)
+        if name not in ("latest", "best"):
+            return [name if os.path.isdir(name) else os.path.join(self.dir, name)]
         known = self.checkpoints()
-        if path == "best":
+        if name == "best":
             return [one.path for one in known if one.best]
         return [one.path for one in reversed(known)]
+
+
+def _folder(dir: str, step: int) -> str:
+    return os.path.join(dir, f"step-{step:08d}")
 
 
 def _is_good(path: str) -> bool:
     from .verbs import verify
 
-    if not os.path.exists(os.path.join(path, "plimsoll.manifest.json")):
+    if not os.path.exists(os.path.join(path, MANIFEST)):
         return False
     try:
         return verify(path).verdict == "whole"
@@ -546,7 +578,7 @@ class _Collected:
 
     owner: Checkpointer
     step: int
-    metrics: Mapping[str, float] | None
+    metrics: Mapping[str, float]
     files: dict[str, _state.Packer] = field(default_factory=dict)
     guarded: set[int] = field(default_factory=set)  # data pointers that only the optimizers' update writes
     texts: dict[str, bytes] = field(default_factory=dict)
@@ -572,6 +604,8 @@ class _Collected:
             self._own({key: stateful[key] for key in sorted(own)})
             if self.owner.rank == 0:
                 self._shared(None if sharded else model, {} if sharded else optimizers, whole)
+                if not self.shards and not any(one.tensors for one in self.files.values()):
+                    raise ArgumentError("there is no tensor in what is to be saved: give model=")
         except Exception as why:
             self.refuse(why)
             raise
@@ -593,7 +627,7 @@ class _Collected:
         torch = self.owner.format == "torch"
         packer = _state.Packer(torch)
         state: dict[str, Any] = {"schema": "state/1", "step": self.step, "world": self.owner.world,
-                                 "metrics": {key: float(value) for key, value in (self.metrics or {}).items()},
+                                 "metrics": _state.Packer().pack(dict(self.metrics), "metrics"),
                                  "commit": self.owner._commit, "versions": _versions(), "model": None, "optimizers": {}, "stateful": {},
                                  "sharded": sorted(self.shards)}
         if model is not None:
@@ -684,6 +718,16 @@ class _Collected:
         metadata = _sharded.save(self.shards, self.owner.rank, put)
         if self.owner.rank == 0:
             self.texts[_sharded.METADATA] = metadata
+
+
+def _step(value: Any) -> int:
+    try:
+        step = operator.index(value)
+    except TypeError:
+        step = -1
+    if step < 0:
+        raise ArgumentError(f"step is an integer of 0 or more, not {value!r}")
+    return step
 
 
 def _dumped(value: Any) -> bytes:

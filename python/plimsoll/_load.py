@@ -164,8 +164,17 @@ class Compared:
             if optimizer_file(name) not in sharded:
                 self._compare_optimizer(name, optimizer)
         for name in self.stateful:
-            if name not in sharded and name not in self.state["stateful"] and name not in self.own["stateful"]:
-                self.lines.append(f"'{name}' is not in the checkpoint")
+            if name not in sharded:
+                self._compare_stateful(name, self.stateful[name])
+
+    def _compare_stateful(self, name: str, target: Any) -> None:
+        saved = self.own["stateful"].get(name, self.state["stateful"].get(name))
+        if saved is None:
+            self.lines.append(f"'{name}' is not in the checkpoint")
+        elif saved["kind"] == "generator" and not _state.takes_generator(target, _generator_keys(saved["value"])):
+            self.lines.append(f"'{name}' is a generator of another kind in the checkpoint, here it is {_kind(target)}")
+        elif saved["kind"] == "state_dict" and not hasattr(target, "load_state_dict"):
+            self.lines.append(f"'{name}' has a state_dict() in the checkpoint, here it is {_kind(target)} without load_state_dict()")
 
     def _compare_shards(self, sharded: Sequence[str]) -> Any:
         from . import _sharded
@@ -223,10 +232,23 @@ class Compared:
             self.lines.append(f"{label} is {type(optimizer).__qualname__}, in the checkpoint it is {saved['class']}")
         if len(groups) != len(saved["groups"]):
             self.lines.append(f"{label} has {len(groups)} groups of parameters, in the checkpoint {len(saved['groups'])}")
+        if self.model is None:
+            named = {one for group in saved["groups"] for one in group["params"]}
+            if named - set(names) and not named & set(names):
+                self.lines.append(f"{label}: its parameters have the model's names in the checkpoint: give model=, too")
+                return
         for i, (mine, theirs) in enumerate(zip(groups, saved["groups"])):
             kept = {_renamed(one, self.rename) for one in theirs["params"]}
             self.lines += [f"{label}: group {i} has '{one}', in the checkpoint it has not" for one in sorted(mine - kept)]
             self.lines += [f"{label}: group {i} of the checkpoint has '{one}', here it has not" for one in sorted(kept - mine)]
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _generator_keys(packed: Any) -> set[str]:
+    return set(packed) if isinstance(packed, dict) else set()
 
 
 def _notes(state: Mapping[str, Any], world: int) -> list[str]:
@@ -311,4 +333,4 @@ def read(compared: Compared, rng: bool, skipped: Sequence[str]) -> Loaded:
     if rng:
         notes += [f"the generator of {one} was not restored" for one in
                   _state.set_rng_state(_state.unpack(compared.own["rng"], compared.own_file))]
-    return Loaded(compared.path, int(compared.state["step"]), dict(compared.state["metrics"]), values, tuple(skipped), tuple(notes))
+    return Loaded(compared.path, int(compared.state["step"]), dict(_state.unpack(compared.state["metrics"], {})), values, tuple(skipped), tuple(notes))

@@ -8,11 +8,12 @@ import base64
 import math
 import random
 import sys
-from typing import Any, Iterable, Mapping, Protocol
+from typing import Any, Container, Iterable, Mapping, Protocol
 
 from . import _torch
 from .errors import ArgumentError, FormatError
 
+STATELESS = {"DataLoader": "; torchdata's StatefulDataLoader and SampleCache.batches() know their place"}
 Tensors = dict[str, Any]  # name -> tensor
 
 
@@ -114,8 +115,8 @@ class Packer:
             if self.torch and value.dtype.isnative:
                 return {"$ndarray": {"$tensor": self.tensor(place, torch.from_numpy(value.copy()))}}
             return {"$ndarray": [value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]}
-        raise ArgumentError(f"'{place}' is {type(value).__module__}.{type(value).__qualname__}: only plain values, tensors and arrays of "
-                            "numbers can be saved")
+        raise ArgumentError(f"'{place}' is {type(value).__module__}.{type(value).__qualname__}: only plain values, tensors, arrays of "
+                            "numbers, generators and what has a state_dict() can be saved" + STATELESS.get(type(value).__qualname__, ""))
 
 
 def unpack(value: Any, tensors: Source) -> Any:
@@ -231,13 +232,18 @@ def _generator_state(generator: Any) -> dict[str, Any]:
 generator_state = _generator_state
 
 
+def takes_generator(generator: Any, kinds: Container[str]) -> bool:
+    """Is it of the kind whose state that is?"""
+    return "numpy" in kinds and hasattr(generator, "bit_generator") or "torch" in kinds and hasattr(generator, "set_state")
+
+
 def set_generator_state(generator: Any, state: Mapping[str, Any]) -> bool:
-    if "numpy" in state and hasattr(generator, "bit_generator"):
-        generator.bit_generator.state = state["numpy"]
-    elif "torch" in state and hasattr(generator, "set_state"):
-        generator.set_state(_tensor(state["torch"]))
-    else:
+    if not takes_generator(generator, state):
         return False
+    if "numpy" in state:
+        generator.bit_generator.state = state["numpy"]
+    else:
+        generator.set_state(_tensor(state["torch"]))
     return True
 
 

@@ -256,6 +256,50 @@ class Refusals(Folder):
                 checkpointer.save(1, state=3)
             self.assertEqual(checkpointer.checkpoints(), [])
 
+    def test_arguments(self):
+        """Each is told before anything is written."""
+        with Checkpointer(self.top) as checkpointer:
+            for words, wrong in (("no number", {"metrics": {"loss": "low"}}), ("is a module, not a dict", {"model": {}}),
+                                 ("StatefulDataLoader", {"loader": torch.utils.data.DataLoader([1])}), ("no tensor in what", {"epoch": 3})):
+                with self.assertRaises(ArgumentError) as told:
+                    checkpointer.save(1, **{"model": Net(), **wrong} if words != "no tensor in what" else wrong)
+                self.assertIn(words.replace("no number", "not a number"), str(told.exception))
+            for step in (-1, 1.0, "1"):
+                with self.assertRaises(ArgumentError):
+                    checkpointer.save(step, model=Net())
+            self.assertEqual(checkpointer.checkpoints(), [])
+        for wrong in ({"on_signal": ("SIGKILL",)}, {"on_signal": "NOSUCH"}, {"staging_bytes": -1}, {"keep_last": 0}, {"keep_best": -1}):
+            with self.assertRaises(ArgumentError):
+                Checkpointer(self.top, **wrong)
+        Checkpointer(self.top, on_signal="SIGUSR2").close()
+
+    def test_kinds_are_compared(self):
+        """What is no place for what was saved is a difference, ahead of any change."""
+        net, generator = Net(), torch.Generator()
+        with Checkpointer(self.top) as checkpointer:
+            checkpointer.save(1, model=net, optimizer=torch.optim.SGD(net.parameters(), 0.1, momentum=0.9), ema=copy.deepcopy(net),
+                              data=generator).result()
+            other = Net()
+            before = copy.deepcopy(other.state_dict())
+            with self.assertRaises(FormatError) as told:
+                checkpointer.load(model=other, ema=3, data=random.Random())
+            self.assertIn("'ema' has a state_dict() in the checkpoint, here it is builtins.int", str(told.exception))
+            self.assertIn("'data' is a generator of another kind", str(told.exception))
+            self.assertTrue(all(torch.equal(before[key], value) for key, value in other.state_dict().items()))
+            with self.assertRaisesRegex(FormatError, "give model="):
+                checkpointer.load(optimizer=torch.optim.SGD(other.parameters(), 0.1))
+
+    def test_names_of_checkpoints(self):
+        with Checkpointer(self.top) as checkpointer:
+            checkpointer.save(3, model=Net()).result()
+            for path in ("latest", 3, "step-00000003", os.path.join(self.top, "step-00000003")):
+                self.assertEqual(checkpointer.load(path, model=Net()).step, 3)
+                self.assertTrue(checkpointer.validate(path))
+            for path in (4, "nope", os.path.join(self.top, "step-00000003", "model.safetensors")):
+                self.assertFalse(checkpointer.validate(path))
+                with self.assertRaisesRegex(NotFoundError, "there is no checkpoint"):
+                    checkpointer.load(path, model=Net())
+
     def test_forked(self):
         checkpointer = Checkpointer(self.top)
         pid = os.fork()
@@ -279,6 +323,18 @@ class Keeping(Folder):
             self.assertEqual([(one.step, one.best) for one in checkpointer.checkpoints()],
                              [(100, False), (110, True), (130, False), (140, False)])
             self.assertEqual(checkpointer.load("best", model=net).step, 110)
+
+    def test_a_metric_that_is_no_number(self):
+        """It is saved all the same, and never the best."""
+        with Checkpointer(self.top, monitor="loss", mode="max") as checkpointer:
+            for step, loss in enumerate((0.5, float("nan"), float("inf"), torch.tensor(0.25, requires_grad=True)), 1):
+                checkpointer.save(step, model=Net(), metrics={"loss": loss}).result()
+            with self.assertLogs("plimsoll", "WARNING") as said:
+                checkpointer.save(5, model=Net(), metrics={"los": 9}).result()
+            self.assertIn("have no 'loss'", said.output[0])
+            self.assertEqual(checkpointer.load("best", model=Net()).step, 1)
+            self.assertEqual(checkpointer.load(3, model=Net()).metrics, {"loss": float("inf")})
+            self.assertEqual(checkpointer.load(4, model=Net()).metrics, {"loss": 0.25})
 
     def test_a_full_disk_is_told(self):
         net = nn.Linear(200, 200)
