@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import sys
 import weakref
@@ -98,6 +99,8 @@ class Batches:
                  ahead: int, normalize: tuple[Any, Any] | None, rank: int | None, world: int | None) -> None:
         if (rank is None) != (world is None):
             raise ArgumentError("rank and world belong together")
+        if operator.index(batch_size) < 1:
+            raise ArgumentError(f"batch_size is 1 or more, not {batch_size}")
         if isinstance(shuffle, bool) or shuffle is not None and not 0 <= shuffle < 2**64:
             raise ArgumentError("shuffle is the seed of the order, 0 or more; None: no shuffle")
         self.dataset, self.batch_size, self.drop_last, self.shuffle = cache, batch_size, drop_last, shuffle

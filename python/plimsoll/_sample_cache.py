@@ -52,6 +52,10 @@ class Source:
             return _samples.take_apart(self(number))
         except PlimsollError as why:
             raise type(why)(f"sample {number}: {why}") from None
+        except Exception as why:  # its own, with the sample that it is of
+            if hasattr(why, "add_note"):
+                why.add_note(f"sample {number} of the data set, which a SampleCache is made of")
+            raise
 
 
 # ---- random numbers ----
@@ -166,10 +170,7 @@ class Job:
             for number in claim:
                 node, values = self.source.values(number)
                 _same_tree(self.node, node, number)
-                try:
-                    filling.put(number, values)
-                except ArgumentError as why:
-                    raise ArgumentError(str(why), remedy="ragged=True lets sizes differ") from None
+                filling.put(number, values)
         look()
         try:
             if filling.seal():
@@ -269,6 +270,8 @@ class SampleCache:
     def __init__(self, dataset: Any, path: PathLike, transform: Callable[[Any], Any] | None = None, *, workers: int = 0,
                  refresh: bool = False, ragged: bool = False, fingerprint: str | None = None, files: Iterable[PathLike] = (),
                  checksums: str = "first", start_method: str | None = None) -> None:
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+            raise ArgumentError(f"a {type(dataset).__name__} has no len() and no [i], as a map-style data set has")
         name, source, samples, opened = os.fspath(path), Source(dataset, transform), len(dataset), False
         parts = _fingerprint.of(dataset, transform, files) if fingerprint is None else {"fingerprint": fingerprint}
         parts["samples"] = str(samples)

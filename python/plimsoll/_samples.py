@@ -211,7 +211,10 @@ class Filling:
         parts = (_abi.plim_samples_part * len(values))(*(_abi.plim_samples_part(value.address, shape)
                                                          for value, shape in zip(values, shapes)))
         error = _abi.plim_err()
-        _native.check(_native.load().plim_samples_put(self.handle, number, parts, ctypes.byref(error)), error, self.path)
+        try:
+            _native.check(_native.load().plim_samples_put(self.handle, number, parts, ctypes.byref(error)), error, self.path)
+        except ArgumentError as why:
+            raise ArgumentError(str(why), remedy="ragged=True lets sizes differ") from None
 
     def seal(self) -> bool:
         """False: another process is at it.  Raises FormatError: a sample is damaged, and is missing now."""

@@ -292,8 +292,10 @@ class Filling(Folder):
                 raise KeyError("no such colour")
             return sample
 
-        with self.assertRaisesRegex(KeyError, "no such colour"):
+        with self.assertRaisesRegex(KeyError, "no such colour") as told:
             SampleCache(Rows(1000), self.path(), breaks)
+        if hasattr(told.exception, "add_note"):
+            self.assertIn("sample 777 of", told.exception.__notes__[0])
         with self.assertRaisesRegex((PlimsollError, KeyError), "no such colour"):
             SampleCache(Rows(1000), self.path(), breaks, workers=2)
         self.assertFalse(os.path.exists(self.path()))
@@ -523,6 +525,17 @@ class Batches(Folder):
                 batches = cache.batches(4, drop_last=drop)
                 self.assertEqual(len(batches), len(want))
                 self.assertTrue(same(list(batches), want))
+
+    def test_arguments(self):
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                yield torch.zeros(1)
+
+        with self.assertRaisesRegex(ArgumentError, "a Stream has no len"):
+            SampleCache(Stream(), self.path())
+        for size in (0, -3):
+            with self.assertRaisesRegex(ArgumentError, "batch_size is 1 or more"):
+                self.cache().batches(size)
 
     def test_shuffle(self):
         batches = self.cache().batches(7, shuffle=3)
