@@ -283,6 +283,7 @@ def costs():
             p.grad = torch.randn_like(p).mul_(1e-3)
         flat = torch.zeros(sum(p.numel() * p.element_size() for _, p in named) // 4, device="cuda")
         read = median_ms(lambda: flat.sum())
+        scaled = median_ms(lambda: flat.mul_(0.5))
         del flat
         monitor = GradientMonitor(named)
         monitor.check()
@@ -314,7 +315,7 @@ def costs():
             return statistics.median(taken)
 
         said = ", ".join(f"{name} {idle:.3f} / {busy:.3f}" for name, (idle, busy) in rows.items())
-        print(f"{label}: read-sum {read:.3f} ms; of an idle GPU / behind other work: {said}, clip_grad_norm_ {theirs:.3f}; check is "
+        print(f"{label}: read-sum {read:.3f} ms, scaling in place {scaled:.3f}; of an idle GPU / behind other work: {said}, clip_grad_norm_ {theirs:.3f}; check is "
               f"{100 * read / rows['check'][0]:.0f} / {100 * read / rows['check'][1]:.0f} %; the call takes {host_ms(False):.3f} ms of the "
               f"host, {host_ms(True):.3f} with other addresses", flush=True)
         monitor.close()
