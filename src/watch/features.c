@@ -45,12 +45,26 @@ bool watch_is_worker(const struct watch_process *p, const struct watch_process *
 	       (p->parent == main->pid && *main->name && !strcmp(p->name, main->name));
 }
 
+/* Where workers are named, other children of their parent's name are something else: a server, a helper. */
+void watch_keep_workers(struct watch_sample *s)
+{
+	size_t named = 0;
+
+	for (size_t i = 0; i < s->workers.n; i++)
+		if (!strcmp(s->workers.at[i].name, WATCH_WORKER_NAME))
+			s->workers.at[named++] = s->workers.at[i];
+	if (named)
+		s->workers.n = named;
+}
+
 /* ---- what a process sleeps in ---- */
 
 enum sleep_kind {
 	SLEEP_HIDDEN, /* it runs, or nobody may know */
-	SLEEP_QUEUE,  /* for another process or thread: futex, poll */
-	SLEEP_PIPE, /* for what another process writes: of a main thread as the queue, of a worker a source, as its queue is polled */
+	SLEEP_QUEUE,  /* for another process or thread: futex */
+	SLEEP_POLL,   /* the same, or for a socket */
+	SLEEP_EPOLL, /* for sockets: of a main thread as the queue, of a worker a source, as its queue is polled */
+	SLEEP_PIPE,     /* for what another process writes: likewise */
 	SLEEP_TIMER,    /* of its own will */
 	SLEEP_ELSEWHERE /* a network, a file system, a device */
 };
@@ -60,9 +74,9 @@ static const struct {
 	const char *begin;
 	enum sleep_kind kind;
 } sleeps[] = {
-	{ "futex", SLEEP_QUEUE },         { "poll_schedule", SLEEP_QUEUE },
-	{ "do_poll", SLEEP_QUEUE },       { "do_sys_poll", SLEEP_QUEUE },
-	{ "ep_poll", SLEEP_QUEUE },       { "do_epoll", SLEEP_QUEUE },
+	{ "futex", SLEEP_QUEUE },         { "poll_schedule", SLEEP_POLL },
+	{ "do_poll", SLEEP_POLL },        { "do_sys_poll", SLEEP_POLL },
+	{ "ep_poll", SLEEP_EPOLL },       { "do_epoll", SLEEP_EPOLL },
 	{ "pipe_", SLEEP_PIPE },          { "anon_pipe", SLEEP_PIPE },
 	{ "unix_stream", SLEEP_QUEUE },   { "do_wait", SLEEP_QUEUE },
 	{ "hrtimer_nano", SLEEP_TIMER },  { "do_nanosleep", SLEEP_TIMER },
@@ -88,15 +102,14 @@ static bool waits_for_network(const struct watch_process *p)
 static const struct {
 	int64_t call;
 	enum sleep_kind kind;
-} calls[] = { { 0, SLEEP_QUEUE },   { 7, SLEEP_QUEUE },   { 202, SLEEP_QUEUE },
-	      { 232, SLEEP_QUEUE }, { 271, SLEEP_QUEUE }, { 281, SLEEP_QUEUE },
-	      { 35, SLEEP_TIMER },  { 230, SLEEP_TIMER }, { 23, SLEEP_TIMER },
-	      { 270, SLEEP_TIMER } };
+} calls[] = { { 0, SLEEP_QUEUE },  { 7, SLEEP_POLL },    { 202, SLEEP_QUEUE }, { 232, SLEEP_EPOLL },
+	      { 271, SLEEP_POLL }, { 281, SLEEP_EPOLL }, { 35, SLEEP_TIMER },  { 230, SLEEP_TIMER },
+	      { 23, SLEEP_TIMER }, { 270, SLEEP_TIMER } };
 #else
 static const struct {
 	int64_t call;
 	enum sleep_kind kind;
-} calls[] = { { 63, SLEEP_QUEUE },  { 73, SLEEP_QUEUE },  { 98, SLEEP_QUEUE }, { 22, SLEEP_QUEUE },
+} calls[] = { { 63, SLEEP_QUEUE },  { 73, SLEEP_POLL },   { 98, SLEEP_QUEUE }, { 22, SLEEP_EPOLL },
 	      { 101, SLEEP_TIMER }, { 115, SLEEP_TIMER }, { 72, SLEEP_TIMER } };
 #endif
 
@@ -105,20 +118,33 @@ static bool name_is_told(const struct watch_process *p)
 	return p->sleeps_in[0] && strcmp(p->sleeps_in, "0") != 0;
 }
 
-static enum sleep_kind sleep_of(const struct watch_process *p)
+static enum sleep_kind kind_of_name(const char *name)
 {
-	if (p->state != 'S')
-		return p->state == 'D' && waits_for_network(p) ? SLEEP_ELSEWHERE : SLEEP_HIDDEN;
-	if (name_is_told(p)) {
-		for (size_t i = 0; i < sizeof(sleeps) / sizeof(sleeps[0]); i++)
-			if (!strncmp(p->sleeps_in, sleeps[i].begin, strlen(sleeps[i].begin)))
-				return sleeps[i].kind;
-		return SLEEP_ELSEWHERE;
-	}
-	for (size_t i = 0; p->call >= 0 && i < sizeof(calls) / sizeof(calls[0]); i++)
-		if (p->call == calls[i].call)
+	for (size_t i = 0; i < sizeof(sleeps) / sizeof(sleeps[0]); i++)
+		if (!strncmp(name, sleeps[i].begin, strlen(sleeps[i].begin)))
+			return sleeps[i].kind;
+	return SLEEP_ELSEWHERE;
+}
+
+static enum sleep_kind kind_of_call(int64_t call)
+{
+	for (size_t i = 0; call >= 0 && i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (call == calls[i].call)
 			return calls[i].kind;
 	return SLEEP_HIDDEN;
+}
+
+static enum sleep_kind sleep_of(const struct watch_process *p)
+{
+	enum sleep_kind by_call = kind_of_call(p->call), by_name;
+
+	if (p->state != 'S')
+		return p->state == 'D' && waits_for_network(p) ? SLEEP_ELSEWHERE : SLEEP_HIDDEN;
+	if (!name_is_told(p))
+		return by_call;
+	by_name = kind_of_name(p->sleeps_in);
+	/* select() sleeps in the same function as poll(). */
+	return by_name == SLEEP_POLL && by_call == SLEEP_TIMER ? SLEEP_TIMER : by_name;
 }
 
 /* ---- means and rates ---- */
@@ -224,12 +250,13 @@ static void look_at_main(const struct watch_sample *const *samples, size_t n,
 			 struct watch_features *f)
 {
 	const struct watch_sample *a = samples[0], *b = samples[n - 1];
-	double seconds = f->seconds, user, system, waits = 0, timers = 0, blocked = 0;
+	double seconds = f->seconds, user, system, waits = 0, polls = 0, timers = 0, blocked = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		enum sleep_kind kind = sleep_of(&samples[i]->main);
 
-		waits += kind == SLEEP_QUEUE || kind == SLEEP_PIPE;
+		waits += kind >= SLEEP_QUEUE && kind <= SLEEP_PIPE;
+		polls += kind == SLEEP_POLL;
 		timers += kind == SLEEP_TIMER;
 		blocked += samples[i]->main.state == 'D';
 		f->sleeps_hidden |=
@@ -242,6 +269,7 @@ static void look_at_main(const struct watch_sample *const *samples, size_t n,
 	f->at[WATCH_PROCESS] =
 		rate(a->main.user_s + a->main.system_s, b->main.user_s + b->main.system_s, seconds);
 	f->at[WATCH_WAITS] = larger(1 - f->at[WATCH_MAIN], waits / (double)n);
+	f->at[WATCH_POLLS] = polls / (double)n;
 	f->at[WATCH_SLEEPS] = timers / (double)n;
 	f->at[WATCH_BLOCKED] = blocked / (double)n;
 	look_at_writes(a, b, f);
@@ -310,7 +338,7 @@ static void count_workers(const struct watch_sample *const *samples, size_t n,
 static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 			    struct watch_features *f)
 {
-	struct mean disk = { 0 }, queue = { 0 }, source = { 0 };
+	struct mean disk = { 0 }, queue = { 0 }, polls = { 0 }, source = { 0 };
 	unsigned named = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -320,13 +348,15 @@ static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 
 			f->sleeps_hidden |= w->state == 'S' && !name_is_told(w);
 			mean_add(&disk, w->state == 'D' && kind != SLEEP_ELSEWHERE);
-			mean_add(&queue, kind == SLEEP_QUEUE);
-			mean_add(&source, kind > SLEEP_QUEUE);
-			if (kind > SLEEP_QUEUE && name_is_told(w) && !named++)
+			mean_add(&queue, kind == SLEEP_QUEUE || kind == SLEEP_POLL);
+			mean_add(&polls, kind == SLEEP_POLL);
+			mean_add(&source, kind > SLEEP_POLL);
+			if (kind > SLEEP_POLL && name_is_told(w) && !named++)
 				memcpy(f->worker_sleeps_in, w->sleeps_in, sizeof(w->sleeps_in));
 		}
 	f->at[WATCH_WORKER_DISK] = mean_of(&disk);
 	f->at[WATCH_WORKER_QUEUE] = mean_of(&queue);
+	f->at[WATCH_WORKER_POLLS] = mean_of(&polls);
 	f->at[WATCH_WORKER_SOURCE] = mean_of(&source);
 	count_workers(samples, n, f);
 }

@@ -151,6 +151,12 @@ static enum plim_status put_words(struct plim_watch_forecast *f, const struct wa
 	return f->title ? lines_keep(&evidence, &f->evidence, &f->evidence_count) : mem_status(err);
 }
 
+/* Limits of the host are looked at every so many seconds (look.c): the newest number may be that old, and the end that much nearer. */
+static double age_of(unsigned kind)
+{
+	return kind == WATCH_MEM_CGROUP || kind == WATCH_MEM_SHM ? 5 : 0;
+}
+
 static bool foresee(const struct watch_job *j, unsigned kind, struct watch_slope *slope,
 		    struct plim_watch_forecast *f)
 {
@@ -172,6 +178,7 @@ static bool foresee(const struct watch_job *j, unsigned kind, struct watch_slope
 	/* Of the floor; the job dies of the first spike above it that finds no room. */
 	left = (double)f->room_bytes + slope->above;
 	low = fmax(0, left - slope->spike_high - scattered(kind, now, slope)) / slope->high;
+	low = fmax(0, low - age_of(kind));
 	high = fmax(0, left - slope->spike_low) / slope->low + slope->spike_every;
 	if (low > DAY)
 		return false;
@@ -203,6 +210,8 @@ enum plim_status watch_forecast(const struct watch_job *j, struct arena *arena,
 	*out = arena_take(arena, WATCH_MEM_COUNT, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);
+	if (j->ended)
+		return PLIM_OK; /* nothing of it fills up any more */
 	for (unsigned kind = 0; j->samples && kind < WATCH_MEM_COUNT; kind++) {
 		/* PyTorch's own number says more than what it took from the driver. */
 		bool better = kind == WATCH_MEM_GPU &&

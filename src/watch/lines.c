@@ -233,7 +233,7 @@ static enum plim_status take_tree(struct watch_lines *l, struct watch_sample *s,
 
 		st = json_next(&l->json, &item, err);
 		if (st || item.kind == JSON_ARRAY_END)
-			return st;
+			break;
 		watch_sample_clear(&empty);
 		r = (struct read_process){ empty.main, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN };
 		st = item.kind == JSON_OBJECT ? object(l, s, process_members, &r, err)
@@ -247,6 +247,7 @@ static enum plim_status take_tree(struct watch_lines *l, struct watch_sample *s,
 		else if (!st && watch_is_worker(&r.p, &s->main))
 			st = vec_push(l->mem, &s->workers, r.p, err);
 	}
+	watch_keep_workers(s);
 	return st;
 }
 

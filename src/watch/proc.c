@@ -135,7 +135,8 @@ static void look_closer(struct proc_files *f, const char *root, struct watch_pro
 	if ((out->state == 'S' || out->state == 'D') &&
 	    proc_read(f, root, out->pid, PROC_WCHAN, text, sizeof(text)))
 		(void)snprintf(out->sleeps_in, sizeof(out->sleeps_in), "%.40s", text);
-	if (out->state == 'S' && !*out->sleeps_in &&
+	/* poll() and select() sleep in one function. */
+	if (out->state == 'S' && (!*out->sleeps_in || !strncmp(out->sleeps_in, "poll_", 5)) &&
 	    proc_read(f, root, out->pid, PROC_SYSCALL, text, sizeof(text)) &&
 	    sscanf(text, "%lld", &call) == 1)
 		out->call = call;
@@ -247,6 +248,7 @@ bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
 	for (size_t i = 0; i < children->n; i++)
 		if (add_worker(f, root, children->at[i], m, s, err))
 			break;
+	watch_keep_workers(s);
 	return true;
 }
 

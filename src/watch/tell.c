@@ -93,6 +93,18 @@ static void input_disk(struct telling *t)
 {
 	const double *at = t->f->at;
 
+	if (at[WATCH_WORKERS] < 1) {
+		lines_add(&t->evidence,
+			  "the main thread waits %.0f %% of its time for a disk and reads %.0f "
+			  "MB/s; there "
+			  "are no DataLoader workers",
+			  percent(at[WATCH_BLOCKED]), at[WATCH_READS]);
+		tell_gpu(t);
+		lines_add(&t->advice,
+			  "num_workers: several reads at a time, beside the GPU's work");
+		lines_add(&t->advice, "copy the data to a local disk or to memory before training");
+		return;
+	}
 	lines_add(
 		&t->evidence,
 		"%.0f %% of the workers' time is waiting for a disk; together they read %.0f MB/s",
@@ -109,11 +121,20 @@ static void input_source(struct telling *t)
 {
 	const double *at = t->f->at;
 
-	lines_add(&t->evidence,
-		  "the workers sleep %.0f %% of their time%s%s%s: they wait for something that is "
-		  "not this disk",
-		  percent(at[WATCH_WORKER_SOURCE]), *t->f->worker_sleeps_in ? " (kernel: " : "",
-		  t->f->worker_sleeps_in, *t->f->worker_sleeps_in ? ")" : "");
+	if (at[WATCH_WORKER_SOURCE] < at[WATCH_WORKER_POLLS])
+		lines_add(&t->evidence,
+			  "the main thread waits for a batch while the workers wait %.0f %% of "
+			  "their time in "
+			  "poll: not for work, or a batch would be there, but for a socket",
+			  percent(at[WATCH_WORKER_POLLS]));
+	else
+		lines_add(&t->evidence,
+			  "the workers sleep %.0f %% of their time%s%s%s: they wait for something "
+			  "that is "
+			  "not this disk",
+			  percent(at[WATCH_WORKER_SOURCE]),
+			  *t->f->worker_sleeps_in ? " (kernel: " : "", t->f->worker_sleeps_in,
+			  *t->f->worker_sleeps_in ? ")" : "");
 	tell_workers(t);
 	lines_add(&t->advice, "many more num_workers and a larger prefetch_factor: sleeping "
 			      "workers cost memory, no cores");
@@ -140,10 +161,17 @@ static void input_main(struct telling *t)
 {
 	const double *at = t->f->at;
 
-	lines_add(&t->evidence,
-		  "no DataLoader workers; the GPU did nothing in %.0f %% of the samples and then "
-		  "received data",
-		  percent(at[WATCH_GAP]));
+	if (at[WATCH_GAP] >= 0.45)
+		lines_add(
+			&t->evidence,
+			"no DataLoader workers; the GPU did nothing in %.0f %% of the samples and "
+			"then received data",
+			percent(at[WATCH_GAP]));
+	else
+		lines_add(&t->evidence,
+			  "no DataLoader workers; %.0f MiB/s come to the GPU, much for the work it "
+			  "has",
+			  at[WATCH_RECEIVE]);
 	tell_main(t);
 	tell_gpu(t);
 	tell_most(t);
@@ -364,7 +392,7 @@ static const struct {
 	[PLIM_WATCH_COMPUTE_BOUND] = { "the GPU is the limit, as it should be", compute },
 	[PLIM_WATCH_BUSY_THIN] = { "the GPU is never idle, but most of it is", thin },
 	[PLIM_WATCH_INPUT_CPU] = { "it waits for data: the workers compute", input_cpu },
-	[PLIM_WATCH_INPUT_DISK] = { "it waits for data: the workers wait for a disk", input_disk },
+	[PLIM_WATCH_INPUT_DISK] = { "it waits for data: a disk is too slow", input_disk },
 	[PLIM_WATCH_INPUT_SOURCE] = { "it waits for data: the workers wait for a slow source",
 				      input_source },
 	[PLIM_WATCH_INPUT_MAIN] = { "it waits for data: the main process makes each batch",

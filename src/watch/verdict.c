@@ -66,6 +66,26 @@ static const struct row rows[] = {
 	  { INPUT,
 	    { WATCH_WORKER_CORES, BELOW, 0.35, 0.27, 0 },
 	    { WATCH_WORKER_SOURCE, AT_LEAST, 0.5, 0.65, 0 } } },
+	/*
+	 * The main thread waits for another process, now and then the GPU gets something, and the workers wait, too: not for work,
+	 * or a batch would be there.
+	 */
+	{ PLIM_WATCH_INPUT_SOURCE,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_WORKERS, AT_LEAST, 1, 1, 0 },
+	    { WATCH_BUSY, BELOW, 40, 30, 0 },
+	    { WATCH_BUSY, AT_LEAST, 0.3, 0.5, 0 },
+	    { WATCH_POLLS, AT_LEAST, 0.6, 0.75, 0 },
+	    { WATCH_WORKER_CORES, BELOW, 0.35, 0.27, 0 },
+	    { WATCH_WORKER_POLLS, AT_LEAST, 0.6, 0.75, 0 } } },
+	/* Without workers the main process reads. */
+	{ PLIM_WATCH_INPUT_DISK,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_SEEN, AT_LEAST, 1, 1, 1 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_BUSY, BELOW, 40, 30, 0 },
+	    { WATCH_BLOCKED, AT_LEAST, 0.4, 0.6, 0 },
+	    { WATCH_READS, AT_LEAST, 5, 10, 0 } } },
 	/* Nothing of the input holds, and half of the window is another picture than the other half. */
 	{ PLIM_WATCH_UNDECIDED,
 	  PLIM_WATCH_MEDIUM,

@@ -88,6 +88,9 @@ void watch_sample_clear(struct watch_sample *s);
 /* Is it a DataLoader worker of the process `main`? */
 bool watch_is_worker(const struct watch_process *p, const struct watch_process *main);
 
+/* Of those that may be its workers, leave the ones that are called so, if any is. */
+void watch_keep_workers(struct watch_sample *s);
+
 /* ---- features of a window ---- */
 
 enum watch_feature {
@@ -113,15 +116,17 @@ enum watch_feature {
 	WATCH_PROCESS, /* cores of all its threads */
 	WATCH_PACE, /* cores of what hands out the work: the main thread, or it and the one of the backward pass in turn */
 	WATCH_WAITS, /* of the main thread: the larger of 1 - cores and of the share of samples in poll, futex, pipe */
-	WATCH_SLEEPS,        /* share of its samples in nanosleep, select */
-	WATCH_BLOCKED,       /* share of its samples in D */
-	WATCH_WRITES,        /* MB a second, to files; by write() where no more is told */
-	WATCH_SENDS,         /* MB a second, by write() to what is no such file: sockets, pipes */
-	WATCH_READS,         /* MB a second from disks, by the main process */
-	WATCH_WORKERS,       /* how many */
-	WATCH_WORKER_CORES,  /* of each */
-	WATCH_WORKER_DISK,   /* share of their samples in D */
-	WATCH_WORKER_QUEUE,  /* in poll, futex, pipe: nothing to do */
+	WATCH_POLLS,        /* share of its samples in poll: a queue of another process, a socket */
+	WATCH_SLEEPS,       /* share of its samples in nanosleep, select */
+	WATCH_BLOCKED,      /* share of its samples in D */
+	WATCH_WRITES,       /* MB a second, to files; by write() where no more is told */
+	WATCH_SENDS,        /* MB a second, by write() to what is no such file: sockets, pipes */
+	WATCH_READS,        /* MB a second from disks, by the main process */
+	WATCH_WORKERS,      /* how many */
+	WATCH_WORKER_CORES, /* of each */
+	WATCH_WORKER_DISK,  /* share of their samples in D */
+	WATCH_WORKER_QUEUE, /* in poll, futex, pipe: nothing to do */
+	WATCH_WORKER_POLLS, /* in poll: nothing to do, or for a socket */
 	WATCH_WORKER_SOURCE, /* asleep elsewhere */
 	WATCH_WORKER_READS,  /* MB a second, all */
 	WATCH_DELAY, /* share of the time that the main process was ready and had no processor */

@@ -677,6 +677,34 @@ static void alerts_of_ends(void **state)
 	}
 }
 
+/* What has ended fills nothing any more. */
+static void nothing_is_foretold_of_the_ended(void **state)
+{
+	struct plim_watch_options options;
+	char path[] = "/tmp/plimsoll-test-XXXXXX";
+	struct plim_watch_forecast *f;
+	struct watch_job *job;
+	struct plim_watch *w;
+	struct plim_err err;
+	int fd = mkstemp(path);
+	size_t n;
+
+	(void)state;
+	assert_true(fd >= 0);
+	(void)close(fd);
+	write_leaks(path);
+	plim_watch_options_init(&options);
+	assert_int_equal(plim_watch_replay(path, &options, &w, &err), PLIM_OK);
+	(void)unlink(path);
+	job = w->hidden->jobs.at[0].job;
+	assert_int_equal(watch_forecast(job, &w->hidden->arena, &f, &n, &err), PLIM_OK);
+	assert_int_equal(n, 1);
+	job->ended = true;
+	assert_int_equal(watch_forecast(job, &w->hidden->arena, &f, &n, &err), PLIM_OK);
+	assert_int_equal(n, 0);
+	plim_watch_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -690,6 +718,7 @@ int main(void)
 		cmocka_unit_test(sizes_of_the_screen),
 		cmocka_unit_test(alerts_of_cards_and_ranks),
 		cmocka_unit_test(alerts_of_ends),
+		cmocka_unit_test(nothing_is_foretold_of_the_ended),
 	};
 
 	return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

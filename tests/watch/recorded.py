@@ -15,7 +15,14 @@ TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": 
          "itemconv": "sync_bound", "pageable": "copy_bound", "streamed": "copy_bound", "shards": "saving", "slowlstm": "busy_thin",
          "polling": "sleeping", "notebook": "idle", "bursts": "undecided", "quota": "throttled", "onecore": "throttled input_cpu",
          "mmaps": "main_system", "bincount": "main_python", "nccl_late_rank0": "undecided", "nccl_late_rank1": "input_main",
-         "nccl_wide_rank0": "undecided", "nccl_wide_rank1": "undecided"}
+         "nccl_wide_rank0": "undecided", "nccl_wide_rank1": "undecided",
+         "longattn": "compute_bound", "llama": "compute_bound", "httpsrc": "input_source input_unknown", "gptgen": "launch_bound",
+         "masked": "sync_bound", "melworkers": "input_cpu", "pinnedcopy": "copy_bound", "threadtrain": "launch_bound",
+         "mapfile": "input_disk", "rollouts": "main_python", "zeroed": "main_system", "threadpool": "input_main input_unknown",
+         "crowded": "throttled", "itemgrad": "sync_bound", "cfsworkers": "throttled input_cpu", "zipsave": "saving main_python",
+         "features": "copy_bound", "sampler": "launch_bound", "textworkers": "input_cpu",
+         "mainread": "input_disk input_main input_unknown", "ratelimit": "sleeping", "coldbuild": "starting",
+         "asyncserve": "undecided sleeping", "cropmain": "input_main", "coldload": "starting", "evalcpu": "undecided"}
 # Without GPM these four look alike, and no more is said.
 PACED = {"launch_bound", "sync_bound", "copy_bound", "input_main", "main_python"}
 SETTLED = 2.1  # seconds after the first kernel: what a window leaves out, and most of a window
@@ -29,7 +36,7 @@ def samples(path):
 
 def span_of_work(path, kind, rows):
     """When the job did what it is known for; None: it did not come so far."""
-    if "_run6" in path:
+    if "_run6" in path or "_run7" in path:
         return rows[0]["t"] + 1, rows[-1]["t"]
     if kind == "hold":
         times = [r["t"] for r in rows if r["used"] > 9e9]

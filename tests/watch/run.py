@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
 
-_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 are jobs that had worked
-before, on two cards; their truth was written down before they were run (docs/watch.md says what was said of them blind).
+_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 and _run7 are jobs that
+had worked before, on two cards and on one; their truth was written down before they were run (docs/watch.md says what was said of them
+blind).
 """
 import collections
 import json
@@ -93,6 +94,36 @@ def judged(rows):
 
 def recorded(data, name):
     return samples(os.path.join(data, "watch", name + ".jsonl.xz"))
+
+
+def verdict_of(rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    job = json.loads(run("watch", "--replay", "-", "--json", stdin=text, text=False).stdout)["jobs"][0]
+    return job["verdicts"][0]["state"], " ".join(job["verdicts"][0]["evidence"]), job
+
+
+def main_of(rows, **members):
+    return [dict(row, tree=[dict(row["tree"][0], **members)] + row["tree"][1:]) for row in rows]
+
+
+def who_waits_for_what(data):
+    """In poll: for a socket, if a batch is waited for and now and then comes; in select: asleep.  A process of its own that reads waits for the disk."""
+    rows = recorded(data, "httpsrc_run7")
+    state, evidence, job = verdict_of(rows)
+    expect(state == "input_source" and "for a socket" in evidence, "a client with a timeout", state, evidence)
+    expect(job["now"]["worker_count"] == 4, "a server beside four workers is none", job["now"]["worker_count"])
+    for what, other in (("the main thread waits for something else", main_of(rows, wchan="futex_do_wait")),
+                        ("no batch comes", [dict(row, util=0, gpm={k: 0 for k in row.get("gpm", {})}) for row in rows])):
+        expect(verdict_of(other)[0] != "input_source", what, verdict_of(other)[:2])
+    for call, state in (23, "sleeping"), (270, "sleeping"), (7, "undecided"):
+        found = verdict_of(main_of(recorded(data, "ratelimit_run7"), wchan="poll_schedule_timeout.constprop.0", syscall=str(call)))[0]
+        if os.uname().machine == "x86_64":
+            expect(found == state, "system call", call, found)
+    rows = recorded(data, "mainread_run7")
+    state, evidence, _ = verdict_of(rows)
+    expect(state == "input_disk" and "no DataLoader workers" in evidence, "the main process reads", state, evidence)
+    nothing = [dict(row, tree=[dict(p, io=dict(p["io"], read_bytes=0)) for p in row["tree"]]) for row in rows]
+    expect(verdict_of(nothing)[0] != "input_disk", "in state D, and reads nothing", verdict_of(nothing)[:2])
 
 
 def network_files(data):
@@ -373,6 +404,7 @@ def main():
     near_a_threshold(data)
     few_kernels(data)
     network_files(data)
+    who_waits_for_what(data)
     stalls()
     alerts()
     with tempfile.TemporaryDirectory() as scratch:

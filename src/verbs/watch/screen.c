@@ -554,17 +554,15 @@ static void put_page(struct text *t, const struct plim_watch *w, const struct pl
 	const struct plim_watch_job *j = n ? &w->jobs[order[place_of(w, order, n, v->pid)]] : NULL;
 	bool small = v->width < LEAST_WIDTH || v->height < LEAST_HEIGHT;
 
-	switch (v->page) {
+	/* Without a job the pages of one show what there is else. */
+	switch (j || v->page == PLIM_WATCH_PAGE_HELP ? v->page : PLIM_WATCH_PAGE_JOBS) {
 	case PLIM_WATCH_PAGE_HELP: put_help(t); break;
 	case PLIM_WATCH_PAGE_JOB:
-		if (j) {
-			put_chosen(t, w, j);
-			put_processes(t, j);
-		}
+		put_chosen(t, w, j);
+		put_processes(t, j);
 		break;
 	case PLIM_WATCH_PAGE_EVIDENCE:
-		if (j)
-			watch_put_job(t, j);
+		watch_put_job(t, j);
 		out_list(t, "Notes", w->notes, w->note_count);
 		break;
 	case PLIM_WATCH_PAGE_JOBS:
