@@ -4,8 +4,7 @@
  * The thresholds come from jobs with one known bottleneck each, recorded on an H100 (docs/watch.md has the table and how often
  * it is right).  A clause has a limit and a value beyond it from which it is sure; a verdict is as sure as its weakest clause.  A
  * number that is not seen fails its clause, except where the clause may do without it.  A row that fewer than two kinds of recorded
- * jobs have shown to be right is never sure, but for idle and input_disk.  tests/watch/shaken.py moves what was recorded, and nothing
- * wrong may become sure.
+ * jobs have shown to be right is never sure.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.
  */
 #include "watch/watch.h"
 
@@ -184,7 +183,6 @@ static const struct row rows[] = {
 	    { WATCH_GRAPHICS, BELOW, 5, 3.5, 0 },
 	    /* else it may be what makes the batches */
 	    { WATCH_RECEIVE, BELOW, 15, 10, 1 } } },
-	/* The rows below rest on one or two kinds of job each. */
 	{ PLIM_WATCH_LAUNCH_BOUND,
 	  PLIM_WATCH_MEDIUM,
 	  { PACED,
