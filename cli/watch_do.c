@@ -32,12 +32,39 @@ const char *watch_event_word(enum plim_watch_event e, char out[32])
 	return out;
 }
 
-static bool in_list(const char *list, const char *word)
+/* What a state is called tells its event, too. */
+static const struct {
+	const char *word;
+	enum plim_watch_event event;
+} states[] = { { "idle", PLIM_WATCH_IDLE_LONG },
+	       { "stalled", PLIM_WATCH_STALL },
+	       { "throttled", PLIM_WATCH_SLOWED } };
+
+static bool is_word(const char *word, const char *at, size_t n)
+{
+	return strlen(word) == n && !memcmp(word, at, n);
+}
+
+/* The event that a word of a list means; PLIM_WATCH_EVENT_COUNT: none. */
+static enum plim_watch_event event_of(const char *at, size_t n)
+{
+	char word[32];
+
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		if (is_word(states[i].word, at, n))
+			return states[i].event;
+	for (unsigned e = 0; e < PLIM_WATCH_EVENT_COUNT; e++)
+		if (is_word(watch_event_word((enum plim_watch_event)e, word), at, n))
+			return (enum plim_watch_event)e;
+	return PLIM_WATCH_EVENT_COUNT;
+}
+
+static bool in_list(const char *list, enum plim_watch_event event)
 {
 	for (const char *at = list; at && *at;) {
 		size_t n = strcspn(at, ",");
 
-		if (strlen(word) == n && !memcmp(at, word, n))
+		if (event_of(at, n) == event)
 			return true;
 		at += n + (at[n] == ',');
 	}
@@ -46,23 +73,17 @@ static bool in_list(const char *list, const char *word)
 
 int watch_do_check(const struct watch_doing *d)
 {
-	char word[32];
-
 	if (!d->list != !d->command)
 		return cmd_usage("--on and --do go together");
 	for (const char *at = d->list; at && *at;) {
 		size_t n = strcspn(at, ",");
-		bool known = false;
 
-		for (unsigned e = 0; e < PLIM_WATCH_EVENT_COUNT; e++) {
-			(void)watch_event_word((enum plim_watch_event)e, word);
-			known |= strlen(word) == n && !memcmp(word, at, n);
-		}
-		if (!known)
-			return cmd_usage("--on knows creep, oom-soon, idle-long, stall, "
-					 "input-bound, slowed, card-lost, xid, died, ended, "
-					 "tight-shm, late-rank, driver-silent, not '%.*s'",
-					 (int)n, at);
+		if (event_of(at, n) == PLIM_WATCH_EVENT_COUNT)
+			return cmd_usage(
+				"--on knows creep, oom-soon, idle-long (or idle), stall (stalled), "
+				"input-bound, slowed (throttled), card-lost, xid, died, ended, "
+				"tight-shm, late-rank, driver-silent, not '%.*s'",
+				(int)n, at);
 		at += n + (at[n] == ',');
 	}
 	return CMD_DONE;
@@ -70,13 +91,10 @@ int watch_do_check(const struct watch_doing *d)
 
 static void queue(struct watch_doing *d, const struct plim_watch *w)
 {
-	char word[32];
-
 	for (size_t i = 0; d->list && i < w->alert_count; i++) {
 		const struct plim_watch_alert *a = &w->alerts[i];
 
-		if (!a->fresh || d->n == WATCH_WAITING ||
-		    !in_list(d->list, watch_event_word(a->event, word)))
+		if (!a->fresh || d->n == WATCH_WAITING || !in_list(d->list, a->event))
 			continue;
 		d->waiting[d->n].event = a->event;
 		d->waiting[d->n].pid = a->pid;

@@ -677,9 +677,11 @@ static void alerts_of_ends(void **state)
 	}
 }
 
-/* What has ended fills nothing any more. */
+/* What has ended fills nothing any more, and is told what held it back in all. */
 static void nothing_is_foretold_of_the_ended(void **state)
 {
+	static const struct plim_text_style style = { 80, false, false };
+	struct drawn said = { .n = 0 };
 	struct plim_watch_options options;
 	char path[] = "/tmp/plimsoll-test-XXXXXX";
 	struct plim_watch_forecast *f;
@@ -702,6 +704,13 @@ static void nothing_is_foretold_of_the_ended(void **state)
 	job->ended = true;
 	assert_int_equal(watch_forecast(job, &w->hidden->arena, &f, &n, &err), PLIM_OK);
 	assert_int_equal(n, 0);
+	w->job_count = 1;
+	assert_int_equal(plim_watch_text(w, &style, take_text, &said, &err), PLIM_OK);
+	assert_null(strstr(said.text, "in all"));
+	w->jobs[0].ended = true;
+	said.n = 0;
+	assert_int_equal(plim_watch_text(w, &style, take_text, &said, &err), PLIM_OK);
+	assert_non_null(strstr(said.text, "  in all  compute_bound 100 %"));
 	plim_watch_free(w);
 }
 

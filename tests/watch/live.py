@@ -188,7 +188,8 @@ def commands(*_):
     expect("no process" in run("watch", "1x", codes=(2,)).stderr, "no process")
     run("watch", "--", codes=(2,))
     run("watch", "--on", "creep", codes=(2,))
-    run("watch", "--on", "nonsense", "--do", "true", codes=(2,))
+    expect("idle-long (or idle)" in run("watch", "--on", "nonsense", "--do", "true", codes=(2,)).stderr, "what --on knows")
+    run("watch", "--on", "idle,stalled,throttled,late-rank", "--do", "true", "--no-gpu", "--once")  # by the states' names, too
     run("watch", "--json", "--", "true", codes=(2,))
 
 

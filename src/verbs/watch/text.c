@@ -160,7 +160,8 @@ static void put_shares(struct text *t, const struct plim_watch_job *j)
 
 	for (size_t i = 0; i < j->share_count; i++)
 		sum += j->shares[i].seconds;
-	if (!(sum > 0) || j->share_count < 2)
+	/* Of one that goes on the verdict above says the same. */
+	if (!(sum > 0) || (j->share_count < 2 && !j->ended))
 		return;
 	text_init(&line, t->mem, &t->style);
 	for (size_t i = 0; i < j->share_count && i < 5; i++) {
@@ -169,7 +170,7 @@ static void put_shares(struct text *t, const struct plim_watch_job *j)
 			    100 * j->shares[i].seconds / sum);
 		between = ", ";
 	}
-	text_puts(t, "  so far  ");
+	text_puts(t, j->ended ? "  in all  " : "  so far  ");
 	text_wrap(t, 10, 10, "%s", text_get(&line));
 	text_release(&line);
 }
