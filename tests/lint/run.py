@@ -167,6 +167,22 @@ class Fixes(unittest.TestCase):
                      "PLM104", "PLM110", "PLM111", "PLM116", "PLM204", "PLM205", "PLM502", "PLM803"):
             self.assertIn(rule, mended)
 
+    def test_a_sum_does_not_wait(self) -> None:
+        """What is only added up or kept is detached: no fix brings the waits that another rule finds."""
+        for rule in ("PLM101", "PLM102"):
+            text = catalogue.PREAMBLE + catalogue.BY_ID[rule].bad
+            before = lint(text).findings
+            after = fixes.fix("x.py", text, before, ALL, False).after
+            self.assertIn(".detach()", after)
+            self.assertLessEqual({f.id for f in lint(after).findings}, {f.id for f in before} - {rule})
+
+    def test_what_a_model_keeps_is_not_known(self) -> None:
+        """retain_graph=True is not taken away where the model's class is in another file."""
+        text = catalogue.PREAMBLE + "from acme import Net\nnet = Net()\n" + catalogue.BY_ID["PLM105"].bad.replace("model(x)", "net(x)")
+        found = [f for f in lint(text).findings if f.id == "PLM105"]
+        self.assertEqual([f.edits for f in found], [[]] * len(found))
+        self.assertNotEqual([f.edits for f in lint(catalogue.PREAMBLE + catalogue.BY_ID["PLM105"].bad).findings if f.id == "PLM105"], [[]])
+
     def test_file_is_shown_then_written(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "a.py")

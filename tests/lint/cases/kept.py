@@ -110,6 +110,93 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+#: bad 104 state that a module keeps on itself
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(8, 8)
+        self.h = None
+    def forward(self, x):
+        out, self.h = self.rnn(x, self.h)  # PLM104
+        return out
+net = Net()
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    optimizer.zero_grad()
+#: bad 104 the same in a part of the model, without retain_graph
+class Memory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8)
+        self.state = None
+    def forward(self, x):
+        out, self.state = self.lstm(x, self.state)  # PLM104
+        return out
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.memory = Memory()
+    def forward(self, x):
+        return self.memory(x)
+net = Net()
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 104 state on self, made anew by a method for each batch; retain_graph may be for it
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(8, 8)
+        self.h = None
+    def reset(self):
+        self.h = None
+    def forward(self, x):
+        out, self.h = self.rnn(x, self.h)
+        return out
+net = Net()
+for step, (x, y) in enumerate(loader):
+    if step % 8 == 0:
+        net.reset()
+    loss = criterion(net(x), y)
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 105 a memory that a module reads in the next pass
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(8, 8)
+        self.last = None
+    def forward(self, x):
+        x = self.mix(x) if self.last is None else self.mix(x) + self.last
+        self.last = x
+        return x
+net = Net()
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    optimizer.zero_grad()
+#: bad 105 state on self that is cut off
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(8, 8)
+        self.h = None
+    def forward(self, x):
+        out, self.h = self.rnn(x, self.h)
+        self.h = self.h.detach()
+        return out
+net = Net()
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward(retain_graph=True)  # PLM105
+    optimizer.step()
+    optimizer.zero_grad()
 #: good 104 repackaged by a function of the file
 def repackage(h):
     return tuple(v.detach() for v in h)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 
 from .. import names, values
 from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in, pick
@@ -83,14 +84,14 @@ def accumulated(ctx: Context) -> None:
                 continue
             retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(loop))
             scalar = certain or value.scalar or _scalar_text(added)
-            call = ".item()" if scalar else ".detach()"
             text = ctx.program.source.segment(added)
             simple = isinstance(added, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-            edit = ctx.program.source.after(added, call) if simple else Edit(
-                ctx.program.source.start(added), ctx.program.source.end(added), f"({text}){call}")
+            # Only added up: .detach() drops the graph, and does not make the CPU wait as .item() does (PLM201).
+            edit = ctx.program.source.after(added, ".detach()") if simple else Edit(
+                ctx.program.source.start(added), ctx.program.source.end(added), f"({text}).detach()")
             if trains and (in_fed or _came_with(trace, loop, own, fed)) and not retained:
                 if scalar:
-                    ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .item() keeps a number",
+                    ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
                                confidence=HIGH if certain else LOW, edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
                 else:
                     ctx.report("PLM102", event.stmt, f"{event.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
@@ -170,8 +171,8 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     wrapped = isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
     if trains and (in_fed or _came_with(trace, loop, own, fed)) and not grad_fn:
         if value.scalar or _scalar_text(what):
-            ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .item() keeps a number",
-                       confidence=HIGH if _goes_backward(ctx, trace, loop, what) else LOW, edits=[source.after(what, ".item()")] if wrapped else [], safe=True,
+            ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
+                       confidence=HIGH if _goes_backward(ctx, trace, loop, what) else LOW, edits=[source.after(what, ".detach()")] if wrapped else [], safe=True,
                        evidence=[f"the backward pass of the same iteration frees what {text} saved"])
         elif value.device != "cpu" and value.kind == values.TENSOR:
             ctx.report("PLM102", event.stmt, f"{container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
@@ -282,6 +283,120 @@ def carried(ctx: Context) -> None:
                     _tell_carried(ctx, event, loop, name, inside)
 
 
+@checks("PLM104")
+def carried_on_self(ctx: Context) -> None:
+    """`out, self.h = self.rnn(x, self.h)` in forward of a module that a training loop calls."""
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            inside = trace.inside(loop)
+            for event in () if loop.framework else inside:
+                if not ctx.program.is_model_call(event) or event.no_grad or event.of is None or event.of.cls is None or _stepped_inside(ctx, event, loop, trace):
+                    continue
+                for cls in _classes_within(ctx, event.of.cls):
+                    for kept in _kept_on_self(ctx, cls):
+                        if kept.certain:
+                            _tell_kept(ctx, kept, loop, trace, inside)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A member that a pass of a module leaves behind and the next one reads."""
+
+    event: Event  #: where it is bound
+    certain: bool  #: argument and result of one call, and nothing in the file cuts it off or makes it anew
+
+
+def _classes_within(ctx: Context, cls: Class) -> list[Class]:
+    """A class and all of this file that its body names: bases, parts, what it makes."""
+    found, todo = [cls], [cls]
+    while todo:
+        at = todo.pop()
+        for name in {n.id for n in ast.walk(at.node) if isinstance(n, ast.Name)} | set(at.bases):
+            other = ctx.program.symbols.classes.get(name)
+            if other is not None and other not in found:
+                found.append(other)
+                todo.append(other)
+    return found
+
+
+def _kept_on_self(ctx: Context, cls: Class) -> list[_Kept]:
+    found = []
+    for method in cls.methods.values():
+        trace = ctx.program.traces.get(method)
+        if trace is None or method.name in ("__init__", "__new__"):
+            continue
+        for event in trace.events:
+            puts = event.kind == "call" and event.attr in (*_GROWS, "copy_")
+            name = event.receiver if puts else event.name
+            if not puts and event.kind not in ("bind", "augment", "store") or not name.startswith("self.") or name.count(".") != 1 or event.no_grad or _number(event):
+                continue
+            if event.kind == "bind" and (event.source is None or constant(event.source) is not ... or _cuts(ctx, event, name)):
+                continue
+            if not _reads(cls, name) or any(e.index > event.index and e.path == event.path and _detaches(ctx, e, name) and _cuts(ctx, e, name) for e in trace.events):
+                continue
+            found.append(_Kept(event, _certainly_carried(ctx, event, cls)))
+    return found
+
+
+def _number(event: Event) -> bool:
+    return event.value is not None and event.value.kind in (values.NUMBER, values.TEXT)
+
+
+def _cuts(ctx: Context, event: Event, name: str) -> bool:
+    """Does it take the graph away, and not only give another value?"""
+    if event.kind == "call":
+        return event.attr == "detach_"
+    return event.source is not None and not names_in(event.source) or name in names_in(event.source, cut=False) and _detaches(ctx, event, name)
+
+
+def _reads(cls: Class, name: str) -> bool:
+    return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and dotted(n) == name for n in ast.walk(cls.node))
+
+
+def _certainly_carried(ctx: Context, event: Event, cls: Class) -> bool:
+    stmt, name, member = event.stmt, event.name, event.name.removeprefix("self.")
+    if event.kind != "bind" or not isinstance(stmt, ast.Assign) or event.function.name != "forward" or not isinstance(event.source, ast.Call):
+        return False
+    called = dotted(event.source.func)
+    made = ctx.program.attribute(cls, called) if called.startswith("self.") else None
+    if made is None or made.kind != values.MODULE or name not in _state_arguments(event.source):
+        return False
+    # Whatever else in the file writes a member of this name, or calls a method of it, may make it anew.
+    for node in ast.walk(ctx.program.source.tree):
+        if isinstance(node, ast.Attribute) and node.attr == member and isinstance(node.ctx, (ast.Store, ast.Del)) and not any(
+                node is part for part in ast.walk(stmt)) and not _in_init(cls, node):
+            return False
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == member or (
+                isinstance(node, ast.Constant) and node.value == member):
+            return False
+    return True
+
+
+def _in_init(cls: Class, node: ast.AST) -> bool:
+    init = cls.methods.get("__init__")
+    return init is not None and any(node is part for part in ast.walk(init.node))
+
+
+def _tell_kept(ctx: Context, kept: _Kept, loop: Loop, trace: Trace, inside: list[Event]) -> None:
+    event, name = kept.event, kept.event.name
+    backward = [e for e in inside if ctx.program.is_backward(e)]
+    if not backward or any(e.kind == "bind" and e.value is not None and e.value.kind == values.MODULE for e in inside):
+        return  # a model that is made anew in the loop has no state of the step before
+    qual = getattr(ctx.program.attribute(event.function.cls, dotted(event.source.func)), "qual", "") if isinstance(event.source, ast.Call) else ""
+    detach = {"torch.nn.LSTM": f"{name} = tuple(t.detach() for t in {name})", "torch.nn.GRU": f"{name} = {name}.detach()", "torch.nn.RNN": f"{name} = {name}.detach()"}
+    line = detach.get(qual)
+    retained = [e for e in backward if constant(e.keyword("retain_graph")) is True]
+    ctx.report("PLM104", event.stmt, _chained(name, bool(retained)), confidence=HIGH if line else MEDIUM,
+               evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of {dotted(event.source.func)} in each of its passes, and nothing in the "  # type: ignore[attr-defined]
+                         "file detaches it or makes it anew"] + [f"line {e.node.lineno}: backward(retain_graph=True)" for e in retained[:1]],
+               edits=[ctx.program.source.line_after(event.stmt, line)] if line else [])
+
+
+def _chained(name: str, retained: bool) -> str:
+    return (f"{name} chains the graphs of all iterations: every backward pass goes through all earlier ones" if retained else
+            f"the second iteration fails: {name} carries the first one's graph ('backward through the graph a second time')")
+
+
 _STATE = re.compile(r"(^|_|\.)(h|c|hx|cx|hc|h_?\d|c_?\d|h_?[nt]|c_?[nt]|rnn\w*|lstm\w*|hid\w*|states?|mems?|memory|memories|past\w*|cells?|carry|cache|kv\w*)(_|$)", re.IGNORECASE)
 
 
@@ -297,8 +412,7 @@ def _stepped_inside(ctx: Context, event: Event, loop: Loop, trace: Trace) -> boo
 
 def _tell_carried(ctx: Context, event: Event, loop: Loop, name: str, inside: list[Event]) -> None:
     retained = [e for e in inside if e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True]
-    title = (f"{name} chains the graphs of all iterations: every backward pass goes through all earlier ones" if retained else
-             f"the second iteration fails: {name} carries the first one's graph ('backward through the graph a second time')")
+    title = _chained(name, bool(retained))
     tuple_state = any(isinstance(a, (ast.Tuple, ast.List)) for a in event.call.args)
     lstm = event.of is not None and "LSTM" in event.of.qual
     line = f"{name} = tuple(t.detach() for t in {name})" if lstm and not tuple_state else f"{name} = {name}.detach()"
@@ -323,13 +437,33 @@ def retained(ctx: Context) -> None:
             continue
         trace = ctx.trace(event)
         loop = event.loop
-        if _needed_again(ctx, event, trace, loop) or any(
+        if _needed_again(ctx, event, trace, loop) or _state_within(ctx, trace, loop) or any(
                 f.id == "PLM104" and loop.node.lineno <= f.place.line <= (loop.node.end_lineno or 0) for f in ctx.findings):
             continue
         keyword = next(k for k in event.call.keywords if k.arg == "retain_graph")
-        ctx.report("PLM105", event.node, "nothing goes back through this graph again; retain_graph=True only keeps its memory",
-                   confidence=MEDIUM, edits=[_without_keyword(ctx, event.call, keyword)], safe=False,
-                   evidence=["no value that this loss was computed from is used by a later backward pass"])
+        seen = _models_seen(ctx, trace, loop)
+        ctx.report("PLM105", event.node, "nothing goes back through this graph again; retain_graph=True only keeps its memory" if seen else
+                   "nothing in this file goes back through this graph again: retain_graph=True only keeps its memory, if the model keeps no state",
+                   confidence=MEDIUM, edits=[_without_keyword(ctx, event.call, keyword)] if seen else [], safe=False,
+                   evidence=["no value that this loss was computed from is used by a later backward pass"] + (
+                       [] if seen else ["what the model keeps on itself from pass to pass is in another file"]))
+
+
+def _forwards(ctx: Context, trace: Trace, loop: Loop) -> list[Event]:
+    return [e for e in trace.inside(loop) if ctx.program.is_model_call(e)]
+
+
+def _state_within(ctx: Context, trace: Trace, loop: Loop) -> bool:
+    """May a module that this loop calls keep what a later pass goes back through?  Where it is not seen which is called: any of the file."""
+    calls = _forwards(ctx, trace, loop)
+    known = [e.of.cls for e in calls if e.of is not None and e.of.cls is not None]
+    classes = known if calls and _models_seen(ctx, trace, loop) else list(ctx.program.symbols.classes.values())
+    return any(_kept_on_self(ctx, within) for cls in classes if cls.module for within in _classes_within(ctx, cls))
+
+
+def _models_seen(ctx: Context, trace: Trace, loop: Loop) -> bool:
+    """Is each model that is called here of this file, or PyTorch's own?"""
+    return all(e.of is not None and (e.of.cls is not None or e.of.qual.startswith("torch.nn.")) for e in _forwards(ctx, trace, loop))
 
 
 def _without_keyword(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
