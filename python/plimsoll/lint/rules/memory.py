@@ -382,12 +382,13 @@ def _tell_kept(ctx: Context, kept: _Kept, loop: Loop, trace: Trace, inside: list
     backward = [e for e in inside if ctx.program.is_backward(e)]
     if not backward or any(e.kind == "bind" and e.value is not None and e.value.kind == values.MODULE for e in inside):
         return  # a model that is made anew in the loop has no state of the step before
-    qual = getattr(ctx.program.attribute(event.function.cls, dotted(event.source.func)), "qual", "") if isinstance(event.source, ast.Call) else ""
+    called = dotted(event.source.func) if isinstance(event.source, ast.Call) else ""
+    made = ctx.program.attribute(event.function.cls, called) if event.function.cls is not None else None
     detach = {"torch.nn.LSTM": f"{name} = tuple(t.detach() for t in {name})", "torch.nn.GRU": f"{name} = {name}.detach()", "torch.nn.RNN": f"{name} = {name}.detach()"}
-    line = detach.get(qual)
+    line = detach.get(made.qual if made is not None else "")
     retained = [e for e in backward if constant(e.keyword("retain_graph")) is True]
     ctx.report("PLM104", event.stmt, _chained(name, bool(retained)), confidence=HIGH if line else MEDIUM,
-               evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of {dotted(event.source.func)} in each of its passes, and nothing in the "  # type: ignore[attr-defined]
+               evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of {called} in each of its passes, and nothing in the "
                          "file detaches it or makes it anew"] + [f"line {e.node.lineno}: backward(retain_graph=True)" for e in retained[:1]],
                edits=[ctx.program.source.line_after(event.stmt, line)] if line else [])
 
