@@ -121,12 +121,13 @@ static void rank_parts(const struct filling *f, struct ranked *of_owner)
 	}
 }
 
-/* The innermost frame outside of PyTorch itself: what of a model it is. */
+/* What of a model it is: the line that report's owners name, no frame of PyTorch's or of its C++. */
 static enum plim_status name_part(const struct filling *f, const struct ranked *r,
 				  struct plim_diff_row *row)
 {
 	const struct compared_owner *part;
 	enum plim_status st;
+	uint32_t code;
 	int s;
 
 	if (r->part == TRACE_NONE)
@@ -135,9 +136,13 @@ static enum plim_status name_part(const struct filling *f, const struct ranked *
 	s = part->stack[COMPARED_B] != TRACE_NONE ? COMPARED_B : COMPARED_A;
 	row->part_change_bytes = change_of(part, f->moment);
 	st = fill_stack(f->d, s, part->stack[s], row, f->err);
-	for (size_t i = 0; !st && i < row->stack_count && !row->part; i++)
-		if (strncmp(row->stack[i], "torch/", 6) != 0)
-			row->part = row->stack[i];
+	code = part->stack[s] == TRACE_NONE
+		       ? TRACE_NONE
+		       : timeline_code_frame(f->d->hidden->matching.snapshot[s], part->stack[s]);
+	if (!st && code != TRACE_NONE) {
+		row->part = diff_frame(f->d, s, code, f->err);
+		st = row->part ? PLIM_OK : mem_status(f->err);
+	}
 	return st;
 }
 
