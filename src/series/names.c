@@ -128,6 +128,7 @@ struct series_name series_name_of(const char *name, size_t n)
 	eval = has_any(&w, evaluation);
 	train = has_any(&w, training);
 	out.role = role_of(&w, eval, train);
+	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
 	for (size_t i = 0; i < w.n; i++) {
 		struct words one = { .n = 1 };
 

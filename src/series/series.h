@@ -22,8 +22,11 @@
 
 /* ---- names ---- */
 
+enum series_side { SERIES_NO_SIDE, SERIES_TRAINING, SERIES_EVALUATION };
+
 struct series_name {
 	enum plim_role role;
+	enum series_side side; /* as the name says it */
 	uint32_t rank; /* of a loss: 0 is the one that training minimises; parts of it are higher */
 	uint64_t key;  /* the same for a quantity in training and in validation */
 	bool summary;  /* one number of the whole run, not a curve */

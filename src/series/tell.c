@@ -173,10 +173,41 @@ static void tell_explosion(const struct series_monitor *m, const struct series_f
 	FIX("keep the batches of these steps: one of them may be the cause");
 }
 
+static struct series_name name_of(const struct series_monitor *m, uint32_t series)
+{
+	const char *name = intern_text(&m->names, series);
+
+	return series_name_of(name, strlen(name));
+}
+
+/*
+ * The metric of the evaluations.  Of "accuracy" beside "val_accuracy" the first is the training's, and a name without
+ * a side is not known to be an evaluation's where a loss without one is the training's and "val_loss" the evaluation's.
+ */
+static uint32_t evaluated_metric(const struct series_monitor *m)
+{
+	uint32_t plain = SERIES_NONE;
+	bool sided = m->train != SERIES_NONE && m->val != SERIES_NONE &&
+		     name_of(m, m->train).side == SERIES_NO_SIDE &&
+		     name_of(m, m->val).side == SERIES_EVALUATION;
+
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		const struct series_watch *w = &m->watches.at[i];
+
+		if (w->role != PLIM_ROLE_METRIC || !w->finite)
+			continue;
+		if (name_of(m, i).side == SERIES_EVALUATION)
+			return i;
+		if (plain == SERIES_NONE && !sided)
+			plain = i;
+	}
+	return plain;
+}
+
 static void tell_overfit(const struct series_monitor *m, const struct series_finding *f,
 			 struct series_words *w)
 {
-	const struct series_watch *metric = with_role(m, PLIM_ROLE_METRIC);
+	uint32_t metric = evaluated_metric(m);
 
 	TITLE("'%.80s' is best at step %s (%s) and %s %s since", series_told_name(m, f->series),
 	      S(f->step), V(f->number[1]), isnan(f->end) ? "has risen to" : "had risen to",
@@ -193,9 +224,9 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 		SHOW("no training loss is logged beside it, so this may also be divergence");
 	if (!isnan(f->end))
 		SHOW("at step %s it reached a new minimum", S(f->end));
-	if (metric && metric->max_step > f->step)
-		SHOW("the metric is best later, at step %s: if that is what counts, go by it",
-		     S(metric->max_step));
+	if (metric != SERIES_NONE && m->watches.at[metric].max_step > f->step)
+		SHOW("'%.80s' is best later, at step %s: if that is what counts, go by it",
+		     series_told_name(m, metric), S(m->watches.at[metric].max_step));
 	FIX("keep the weights of step %s", S(f->step));
 	FIX("stop there next time: early stopping with a patience of 3 to 5 evaluations");
 	FIX("more data or augmentation, weight decay, dropout, a smaller model, or fewer epochs");
