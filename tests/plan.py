@@ -47,6 +47,7 @@ def options_of(row):
         for key in ("beams", "cache"):
             if spec.get(key):
                 options += ["--" + key, str(spec[key])]
+        # two passes over whole samples came before
         return options + ["--task", "generate", "--new-tokens", str(new), "--eval-batch", str(spec["batch"])] + uncached
     precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
     if spec["family" if "family" in spec else "parallel"] == "qwen2vl":

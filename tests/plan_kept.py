@@ -35,7 +35,8 @@ def rows():
 def options_of(spec):
     options = ["--batch", str(spec["batch"]), "--seq", str(spec.get("seq", 64))]
     if spec.get("kind") == "infer":
-        return options + (["--task", "generate", "--new-tokens", str(spec["new"]), "--eval-batch", str(spec["batch"])] if spec.get("new") else ["--task", "infer"])
+        generate = ["--task", "generate", "--new-tokens", str(spec.get("new")), "--eval-batch", str(spec["batch"])]
+        return options + (generate if spec.get("new") else ["--task", "infer"])
     for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"), ("eval_batch", "--eval-batch")):
         if spec.get(key):
             options += [option, str(spec[key])]

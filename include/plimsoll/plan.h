@@ -67,7 +67,7 @@ struct plim_plan_options {
 	/* adapters of this rank are trained instead of the weights; 0: none */
 	uint64_t lora_rank;
 	const char *lora_targets;         /* names with commas; NULL: the family's usual ones */
-	uint64_t eval_batch;              /* 0: no evaluation */
+	uint64_t eval_batch;              /* after training, before generating; 0: none */
 	uint64_t new_tokens;              /* generate: tokens of each sample */
 	uint64_t gpus;                    /* that train together; 0: as `from_files` say, or 1 */
 	const char *const *extra_tensors; /* tensors beside the model ("40x1024x1024:fp32") */

@@ -68,6 +68,9 @@ static const char *name_of(struct climb *c, const struct plan_rung *rung,
 {
 	const struct plan_recipe *a = &c->best.recipe, *b = &choice->recipe;
 
+	if (a->batch != b->batch && b->task != PLAN_TRAIN)
+		return plan_string(c->plan, err, "%s: %llu", rung->name,
+				   (unsigned long long)b->batch);
 	if (a->batch != b->batch)
 		return plan_string(c->plan, err, "micro-batch %llu, accumulation %llu",
 				   (unsigned long long)b->batch, (unsigned long long)b->accumulate);

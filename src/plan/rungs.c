@@ -136,6 +136,15 @@ static bool half_batch(struct plan_choice *c)
 	return true;
 }
 
+/* Without gradients the rest of the samples waits for the next pass. */
+static bool fewer_at_once(struct plan_choice *c)
+{
+	if (trains(c) || c->recipe.batch < 2)
+		return false;
+	c->recipe.batch /= 2;
+	return true;
+}
+
 static bool checkpoint(struct plan_choice *c, uint64_t every)
 {
 	bool more = c->recipe.checkpointing != PLAN_CHECKPOINT_FULL ||
@@ -357,6 +366,8 @@ const struct plan_rung plan_rungs[] = {
 	  own_allocator },
 	{ "outputs are not kept", "none", false, false, false, false, false, drop_outputs },
 	{ "smaller evaluation batch", "none", false, true, false, false, false, smaller_eval },
+	{ "smaller batch", "as many samples take more passes", false, true, false, false, false,
+	  fewer_at_once },
 	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, true, false, false,
 	  mixed_precision },
 	{ "frozen weights in bf16 under the adapters", "faster; products are in bf16 anyway", false,

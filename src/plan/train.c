@@ -556,14 +556,12 @@ static void train(struct builder *b, struct loop *l)
 
 #define FORWARDS 2 /* the first one takes workspaces, later ones are alike */
 
-static void infer(struct builder *b, struct loop *l)
+static void infer(struct builder *b, struct loop *l, uint64_t batch)
 {
-	autocast(b);
 	for (unsigned i = 0; i < FORWARDS; i++) {
 		struct value logits, loss;
 
-		next_batch(b, l, b->r->task == PLAN_GENERATE ? b->r->eval_batch : b->r->batch,
-			   b->r->sequence);
+		next_batch(b, l, batch, b->r->sequence);
 		tape_drop(&b->t, &l->kept);
 		build_cache_drop(b, 1);
 		tape_drop(&b->t, &l->labels);
@@ -645,11 +643,15 @@ static void expand(struct builder *b)
 			 tape_new(&b->t, b->pixels.n * beams, b->pixels.dtype, TIMELINE_INPUT));
 }
 
+/* Passes over whole samples, which keep the logits of all tokens, come before only where they were asked for. */
 static void generate(struct builder *b, struct loop *l)
 {
-	next_batch(b, l, b->r->batch, b->r->sequence);
-	tape_drop(&b->t, &l->kept);
+	if (b->r->eval_passes)
+		infer(b, l, b->r->eval_batch);
+	if (!b->r->eval_passes || b->r->eval_batch != b->r->batch)
+		next_batch(b, l, b->r->batch, b->r->sequence);
 	tape_drop(&b->t, &l->labels);
+	tape_drop(&b->t, &l->kept);
 	build_cache_drop(b, 1);
 	expand(b);
 	b->generating = true;
@@ -681,10 +683,11 @@ void build_run(struct builder *b)
 		train(b, &l);
 	} else {
 		b->t.grad = 0;
-		if (b->r->task != PLAN_GENERATE || b->r->eval_batch)
-			infer(b, &l);
+		autocast(b);
+		if (b->r->task == PLAN_GENERATE)
+			generate(b, &l);
+		else
+			infer(b, &l, b->r->batch);
 	}
-	if (b->r->task == PLAN_GENERATE)
-		generate(b, &l);
 	build_cache_close(b);
 }

@@ -184,6 +184,9 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 				 err);
 	if (!st && r->task == PLAN_TRAIN)
 		st = plan_assume(p, samples_of(r), err);
+	if (!st && r->task == PLAN_GENERATE && !r->new_tokens)
+		st = plan_assume(p, "no new tokens: the pass over the prompt alone (--new-tokens)",
+				 err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
 		st = plan_assume(
 			p,

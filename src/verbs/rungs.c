@@ -75,7 +75,7 @@ const struct plim_plan_rung *rungs_picked(const struct plim_plan_rung *ladder, s
 void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, uint64_t limit,
 	       bool all)
 {
-	bool fits = false, changes = false, alone = false;
+	bool fits = false, perhaps = false, changes = false, alone = false;
 
 	if (!n)
 		return;
@@ -84,6 +84,7 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 	for (size_t i = 0; i < n; i++) {
 		put_rung(t, &ladder[i], limit);
 		fits |= ladder[i].fits == PLIM_TRI_YES;
+		perhaps |= ladder[i].needed_range_bytes.low <= limit;
 		alone |= ladder[i].fits == PLIM_TRI_YES && ladder[i].alone;
 		changes |= ladder[i].changes_results && !ladder[i].alone;
 	}
@@ -98,8 +99,10 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 	if (!fits && all) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2,
-			  "None of this is enough: a smaller model, more GPUs, or a "
-			  "larger one.");
+			  perhaps ? "None of this is sure to be enough: what is sure is a smaller "
+				    "model, more GPUs, or a larger one."
+				  : "None of this is enough: a smaller model, more GPUs, or a "
+				    "larger one.");
 	}
 }
 
