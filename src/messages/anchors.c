@@ -99,10 +99,41 @@ static const struct {
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
 #define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count + scan_setting_count)
 
-/* Three letters by five bits of each, which are the same in both cases; what else falls together only costs. */
+/* Five bits of each of three letters, which are the same in both cases; what else falls together only costs. */
 static unsigned block_of(const char *p)
 {
-	return ((unsigned)p[0] & 31) << 10 | ((unsigned)p[1] & 31) << 5 | ((unsigned)p[2] & 31);
+	return ((unsigned)p[0] & 31) | ((unsigned)p[1] & 31) << 5 | ((unsigned)p[2] & 31) << 10;
+}
+
+/* The same of the letters behind the first ones of `letters`, the lowest byte first. */
+static unsigned block_in(uint64_t letters)
+{
+	uint64_t x = letters >> (8 * LAST);
+
+	return (unsigned)((x & 0x1f) | (x >> 3 & 0x3e0) | (x >> 6 & 0x7c00));
+}
+
+/* Of text, the first letter lowest. */
+static uint64_t load64(const char *p)
+{
+	uint64_t x;
+
+	memcpy(&x, p, sizeof(x));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	x = __builtin_bswap64(x);
+#endif
+	return x;
+}
+
+static uint32_t load32(const char *p)
+{
+	uint32_t x;
+
+	memcpy(&x, p, sizeof(x));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	x = __builtin_bswap32(x);
+#endif
+	return x;
 }
 
 #define LETTERS (SCAN_ANCHOR_BYTES * 8) /* bits of a key */
@@ -110,14 +141,11 @@ static unsigned block_of(const char *p)
 /* The first letters in one case; two loads that overlap, as one of six bytes would wait for its own stores. */
 static uint64_t letters_of(const char *p)
 {
-	uint32_t first, last;
-	uint64_t letters;
+	uint64_t first = load32(p), last = load32(p + SCAN_ANCHOR_BYTES - sizeof(uint32_t));
+	uint64_t letters = first | last << (LETTERS - 8 * sizeof(uint32_t));
 
-	_Static_assert(SCAN_ANCHOR_BYTES >= sizeof(first) && SCAN_ANCHOR_BYTES < sizeof(letters),
+	_Static_assert(SCAN_ANCHOR_BYTES >= sizeof(uint32_t) && SCAN_ANCHOR_BYTES < sizeof(letters),
 		       "both halves meet, and a letter more has room");
-	memcpy(&first, p, sizeof(first));
-	memcpy(&last, p + SCAN_ANCHOR_BYTES - sizeof(last), sizeof(last));
-	letters = first | (uint64_t)last << (LETTERS - 8 * sizeof(last));
 	return (letters | 0x2020202020202020u) & (((uint64_t)1 << LETTERS) - 1);
 }
 
@@ -146,6 +174,15 @@ static uint64_t key_of(const char *p, const char *end)
 static unsigned head_of(uint64_t key)
 {
 	return hash_of(key, SCAN_HEAD_BITS);
+}
+
+/* The same of the lowest bytes of `letters`, in any case. */
+static int is_seen_letters(const struct scan_anchors *a, uint64_t letters)
+{
+	uint64_t key = (letters | 0x2020202020202020u) & (((uint64_t)1 << LETTERS) - 1);
+	unsigned bit = hash_of(key, SCAN_SEEN_BITS);
+
+	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
 }
 
 /* May an entry begin with these letters?  Nearly all that none begins with is told apart here. */
@@ -254,6 +291,25 @@ int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const cha
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
 			      int16_t *entry)
 {
+	/* as far as eight bytes can be loaded at once */
+	while ((size_t)(end - p) >= sizeof(uint64_t)) {
+		uint64_t letters = load64(p), key;
+		uint8_t shift = a->shift[block_in(letters)];
+
+		if (shift) {
+			p += shift;
+			continue;
+		}
+		if (!is_seen_letters(a, letters)) {
+			p++;
+			continue;
+		}
+		key = key_of(p, end);
+		*entry = first_of(a, a->head[head_of(key)], key, p, end);
+		if (*entry >= 0)
+			return p;
+		p++;
+	}
 	while ((size_t)(end - p) >= SCAN_ANCHOR_BYTES) {
 		uint8_t shift = a->shift[block_of(p + LAST)];
 		uint64_t key;

@@ -305,6 +305,16 @@ static int is_request(const char *at, const char *end)
 	return p < end && *p >= '0' && *p <= '9';
 }
 
+/* Cheap, and most that is "out of memory" has no numbers. */
+static int may_be_pytorch(const struct scan *s, const char *at)
+{
+	const char *end = s->end - at > (ptrdiff_t)AHEAD_BYTES ? at + AHEAD_BYTES : s->end;
+
+	return scan_is_trigger(at, (size_t)(s->end - at)) &&
+	       (memmem(at, (size_t)(end - at), "allocate", 8) ||
+		memmem(at, (size_t)(end - at), "Requested", 9));
+}
+
 static int read_pytorch(const struct scan *s, const char *at, struct messages_oom *oom)
 {
 	const char *lead = at - s->start > LEAD_MAX_BYTES ? at - LEAD_MAX_BYTES : s->start;
@@ -313,11 +323,7 @@ static int read_pytorch(const struct scan *s, const char *at, struct messages_oo
 	/* "Ran out of memory with exception: CUDA out of memory. Tried ...": the numbers are the second's */
 	for (const char *p = lead; (p = memmem(p, (size_t)(at - p), "out of", 6)); p += 6)
 		lead = p + 6;
-	/* cheap, and most that is "out of memory" has no numbers */
-	return scan_is_trigger(at, (size_t)(s->end - at)) &&
-	       (memmem(at, (size_t)(end - at), "allocate", 8) ||
-		memmem(at, (size_t)(end - at), "Requested", 9)) &&
-	       (messages_parse_oom(lead, (size_t)(end - lead), oom) || is_request(at, s->stop));
+	return messages_parse_oom(lead, (size_t)(end - lead), oom) || is_request(at, s->stop);
 }
 
 static void try_row(struct scan *s, int row, const char *at)
@@ -326,6 +332,9 @@ static void try_row(struct scan *s, int row, const char *at)
 	struct messages_event e;
 
 	if ((s->best >= 0 && s->best <= row) || s->flushed_at == line_at)
+		return;
+	/* the row that fits most often, for nothing: an event is large */
+	if (row == SCAN_ROW_PYTORCH && !may_be_pytorch(s, at))
 		return;
 	scan_event_start(&e);
 	if (row == SCAN_ROW_PYTORCH ? !read_pytorch(s, at, &e.oom)
