@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
+#define HUGE_ALONE_BYTES ((uint64_t)32 << 30) /* of a card that the text does not tell */
 #define ABSURD_BYTES ((uint64_t)64 << 40)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
@@ -49,6 +50,7 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 {
 	const struct messages_oom *o = &e->oom;
 	const char *words = e->wording->pattern;
+	int is_alone = !known(o->total) && e->wording->family == MESSAGES_PYTORCH;
 	uint64_t facts = 0;
 
 	if (known(o->free) && known(o->total) && e->wording->class == MESSAGES_BUDGET)
@@ -101,8 +103,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_BESIDE;
 	if (o->device != UINT32_MAX && o->device)
 		facts |= F_NOT_FIRST;
-	if (known(o->tried) &&
-	    (o->tried.low >= HUGE_BYTES || (known(o->total) && o->tried.low > o->total.high)))
+	if (known(o->tried) && (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
+				(known(o->total) && o->tried.low > o->total.high)))
 		facts |= F_HUGE;
 	if (e->wording->says && strstr(e->wording->says, "pin host"))
 		facts |= F_PINNED;
@@ -211,6 +213,10 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
 	    e->wording->family == MESSAGES_DATALOADER)
 		facts |= F_PYTHON;
+	if (!c->engine && c->program)
+		facts &= ~(uint64_t)F_PYTHON;
+	if (e->wording->family == MESSAGES_NCCL)
+		facts |= F_NCCL;
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
 		facts |= F_LARGE;
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||

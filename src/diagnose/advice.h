@@ -85,6 +85,7 @@ enum {
 #define F_UNGIVEN ((uint64_t)1 << 44) /* no layers were given to the GPU by the command */
 #define F_SLOTS ((uint64_t)1 << 46)   /* a server's table of requests was full, and no memory */
 #define F_NAMED ((uint64_t)1 << 47)   /* the program is, though nothing here is known of it */
+#define F_NCCL ((uint64_t)1 << 48)    /* its own segments in /dev/shm */
 #define F_PINNING ((uint64_t)1 << 35) /* batches were being put into pinned memory */
 
 struct advice_row {

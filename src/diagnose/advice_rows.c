@@ -1192,7 +1192,11 @@ const struct advice_row advice_rows[] = {
 		  "--convert_model_dtype --t5_cpu",
 	  .first = "a smaller --size or fewer --frame_num, with --offload_model True --t5_cpu",
 	  .fix = "--offload_model True --convert_model_dtype --t5_cpu", .example = 1 },
-	{ HELPS, RUNNING, .program = "FramePack",
+	{ HELPS, RUNNING, .program = "FramePack", .facts = F_HUGE,
+	  .text = "attention that holds no matrix of all pairs (xformers, FlashAttention or "
+		  "SageAttention installed), a smaller picture",
+	  .first = "xformers, FlashAttention or SageAttention installed, or a smaller picture" },
+	{ HELPS, RUNNING, .program = "FramePack", .without = F_HUGE,
 	  .text = "a larger \"GPU Inference Preserved Memory\", a shorter video; attention that "
 		  "holds no matrix of all pairs (xformers, FlashAttention or SageAttention "
 		  "installed)",
@@ -1565,7 +1569,7 @@ const struct advice_row advice_rows[] = {
 	  .fix = "load_in_4bit: true" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
-	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST),
+	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST) | SET(SPLATTING),
 	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
 		  "several cards or the host (device_map=\"auto\")",
 	  .first = "load the model in 16 bits or quantised, or over several cards",
@@ -1976,7 +1980,10 @@ const struct advice_row advice_rows[] = {
 	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
 		  "with medium: Memory at /dev/shm",
 	  .first = "a larger /dev/shm", .fix = "docker run --shm-size=16g", .example = 1 },
-	{ HELPS, .kinds = KIND(SHARED), .engines = TORCH | IN(UNKNOWN),
+	{ HELPS, .kinds = KIND(SHARED), .facts = F_NCCL,
+	  .text = "NCCL without it, which is slower within a machine: NCCL_SHM_DISABLE=1",
+	  .fix = "NCCL_SHM_DISABLE=1" },
+	{ HELPS, .kinds = KIND(SHARED), .engines = TORCH | IN(UNKNOWN), .without = F_NCCL,
 	  .text = "fewer workers or a smaller prefetch_factor: each batch under way lies in "
 		  "/dev/shm; num_workers=0 needs none",
 	  .first = "fewer DataLoader workers", .fix = "num_workers=0", .unless = SET(WORKERS) },
@@ -1986,6 +1993,7 @@ const struct advice_row advice_rows[] = {
 
 	/* -- what people try, and does not help -- */
 	{ USELESS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(NON_PYTORCH), .engines = CACHED,
+	  .without = F_GAPS,
 	  .text = "allocator settings and empty_cache(): the memory is in other hands" },
 	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
 	  .causes = OF(CAPACITY) | OF(LEAK) | OF(FRAGMENTATION),

@@ -340,6 +340,10 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 
 	if (!x->redacts && tell_project(l, c))
 		;
+	else if (c->program && c->script && !x->redacts && !strncmp(c->program, "a", 1) &&
+		 strstr(c->program, " program"))
+		lines_add(l, "the program is %s, %s: line %llu starts it", c->script, c->program,
+			  (unsigned long long)log->files.at[x->event->file].script_line);
 	else if (c->program)
 		lines_add(l, "the program is %s%s%s: line %llu%s%s has '%s'", c->program,
 			  c->engine ? ", on " : "",
@@ -356,7 +360,7 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
 			  several ? " of " : "", several ? log->files.at[c->engine_file].path : "",
 			  c->engine_cue);
-	else if (c->engine && x->event->wording->class > MESSAGES_BUDGET)
+	else if (c->engine && x->event->wording->class >= MESSAGES_BUDGET)
 		lines_add(l, "the message is one of %s's own", messages_engine_names[c->engine]);
 	if (c->activity && c->activity_cue && !(x->redacts && c->activity_cue == c->script))
 		lines_add(l, "it was %s: line %llu%s%s has '%s'",
@@ -398,7 +402,9 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 				? "the log showed step %llu before it: steps had fitted, so it was "
 				  "the evaluation, or something that was kept"
 				: "the log showed step %llu before it: steps had fitted, so it was "
-				  "a larger batch, or something that was kept",
+				  "a larger batch, something that was kept, or a part that began "
+				  "only "
+				  "then",
 			(unsigned long long)e->traceback.step);
 	if (e->rank_count + e->ranks_left_out > 1)
 		lines_add(l, "%u ranks tell of it: the numbers are those of the first",
@@ -692,35 +698,35 @@ static void tell_budget(const struct messages_event *e, const struct messages_co
 	const struct messages_oom *o = &e->oom;
 	struct sizes z;
 	char tokens[40] = "";
+	const char *who = c->engine ? messages_engine_names[c->engine] : "the server";
 
 	if (e->wording->says && strstr(e->wording->says, "not the card"))
 		snprintf(out, size, "%s", e->wording->says);
 	else if (e->tokens_wanted != PLIM_UNKNOWN && e->tokens_fit != PLIM_UNKNOWN)
-		snprintf(
-			out, size,
-			"the server's share of the card holds the KV cache of %llu tokens, and one "
-			"request may have %llu",
-			(unsigned long long)e->tokens_fit, (unsigned long long)e->tokens_wanted);
+		snprintf(out, size,
+			 "%s's share of the card holds the KV cache of %llu tokens, and one "
+			 "request may have %llu",
+			 who, (unsigned long long)e->tokens_fit,
+			 (unsigned long long)e->tokens_wanted);
 	else if (known(o->free) && known(o->total) && known(e->limit))
 		snprintf(out, size,
-			 "the server wants %s of the card's %s, and %s was free: somebody else "
-			 "holds "
+			 "%s wants %s of the card's %s, and %s was free: somebody else holds "
 			 "the rest",
-			 messages_size(z.at[0], e->limit), messages_size(z.at[1], o->total),
+			 who, messages_size(z.at[0], e->limit), messages_size(z.at[1], o->total),
 			 messages_size(z.at[2], o->free));
 	else if (known(o->tried) && known(o->free)) {
 		if (e->tokens_fit != PLIM_UNKNOWN)
 			snprintf(tokens, sizeof(tokens), " (%llu tokens)",
 				 (unsigned long long)e->tokens_fit);
 		snprintf(out, size,
-			 "one request may need %s of KV cache, and the server's share of the card "
-			 "leaves %s%s",
-			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->free), tokens);
+			 "one request may need %s of KV cache, and %s's share of the card leaves "
+			 "%s%s",
+			 messages_size(z.at[0], o->tried), who, messages_size(z.at[1], o->free),
+			 tokens);
 	} else if (c->engine == MESSAGES_ENGINE_RAPIDS)
 		snprintf(out, size, "RMM's own pool of the card's memory was at its maximum");
 	else
-		snprintf(out, size, "what %s needs did not fit into its share of the card",
-			 c->engine ? messages_engine_names[c->engine] : "the server");
+		snprintf(out, size, "what %s needs did not fit into its share of the card", who);
 }
 
 static void tell_host(const struct messages_event *e, char *out, size_t size)

@@ -76,6 +76,7 @@ static const struct {
 	{ "Skipping tactic", SCAN_CAUGHT },                /* TensorRT */
 	{ "is preempted by PreemptionMode", SCAN_CAUGHT }, /* vLLM */
 	{ "Failed to clone() tensor", SCAN_CAUGHT },       /* FSDP: a warning, at a state_dict */
+	{ "joblib will operate in serial", SCAN_CAUGHT },
 	{ "skipping batch", SCAN_CAUGHT },
 	{ "Failed (CUDA out of memory) on", SCAN_CAUGHT }, /* ESMFold */
 	{ "skipping this batch", SCAN_CAUGHT },

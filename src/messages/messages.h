@@ -358,6 +358,7 @@ struct messages_trace {
 	struct messages_frame outer; /* the outermost of the user's own */
 	/* of the outermost frame that has one: a command that pip installed, and a package that is no mere tool */
 	char command[48], package[48];
+	int semaphore;               /* one of multiprocessing was being made, in /dev/shm */
 	struct messages_frame shown; /* the frame that tells the moment */
 	enum messages_moment moment;
 	uint32_t frames;

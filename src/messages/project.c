@@ -393,6 +393,26 @@ int scan_project_job(const char *start, const char *at, const char *stop, char *
 	return 1;
 }
 
+const char *scan_project_prompt(const char *from, const char *at, char *name, size_t size)
+{
+	for (const char *p = at - 5; p > from; p--) {
+		const char *word = p + 2, *end;
+
+		if (!strchr("$#%", *p) || memcmp(p + 1, " ./", 3) != 0 ||
+		    (p[-1] == '$' || p[-1] == '#'))
+			continue;
+		for (end = word; end<at && * end> ' ';)
+			end++;
+		word = part_of(word, end);
+		if (end - word < 3 || (size_t)(end - word) >= size ||
+		    (end - word > 3 && !strncmp(end - 3, ".sh", 3)))
+			return NULL;
+		keep(name, size, word, (size_t)(end - word));
+		return p;
+	}
+	return NULL;
+}
+
 /* Folders at the top of a project, which hold its sources and those that it is built with. */
 static int is_top(const char *part, size_t n)
 {

@@ -151,6 +151,28 @@ static int is_fresh(const struct scan *s)
 	       scan_progress(s->from, (size_t)(s->start - s->from), &most) != PLIM_UNKNOWN && !most;
 }
 
+/* As far back as every window shows it. */
+static const char *seen_from(const struct scan *s, const char *at)
+{
+	return at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
+}
+
+/* "ann@host:~$ ./prog -x" above a failure, where nothing else tells what was started. */
+static void prompt(struct scan *s)
+{
+	struct messages_file *file = &s->log->files.at[s->file];
+	const char *from = seen_from(s, s->start), *at;
+
+	if (file->script[0])
+		return;
+	at = scan_project_prompt(from, s->start, file->script, sizeof(file->script));
+	if (!at)
+		return;
+	file->script_line = s->line;
+	for (const char *p = at; p < s->counted; p++)
+		file->script_line -= *p == '\n';
+}
+
 /* The event's index; SCAN_NONE: it was not kept (s->status). */
 static uint32_t keep(struct scan *s, struct messages_event *e)
 {
@@ -161,6 +183,7 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 		return old;
 	if (e->traceback.step == PLIM_UNKNOWN)
 		e->traceback.step = step_before(s, s->start);
+	prompt(s);
 	e->traceback.fresh = e->traceback.step == 0 && is_fresh(s);
 	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
 		s->kill = SCAN_NONE; /* its place is taken */
@@ -222,6 +245,16 @@ static void take_moment(const struct scan *s, struct messages_event *e)
 		e->traceback.moment = MESSAGES_LOADING;
 }
 
+/* What a full disk is called, too. */
+static const struct messages_wording semaphore = {
+	MESSAGES_PYTHON,
+	MESSAGES_SHARED,
+	1,
+	"No space left on device",
+	"semaphores lie in /dev/shm, and it is full or too small: no disk",
+	NULL
+};
+
 static void event_place(struct scan *s, struct messages_event *e)
 {
 	e->file = s->file;
@@ -231,6 +264,8 @@ static void event_place(struct scan *s, struct messages_event *e)
 	scan_event_rank(e, rank_of(s));
 	if (has_trace(e))
 		take_trace(s, e);
+	if (e->traceback.semaphore && strstr(e->wording->pattern, "No space left"))
+		e->wording = &semaphore;
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
 	take_moment(s, e);
 }
@@ -402,12 +437,6 @@ static void frame(struct scan *s)
 static const char *below_end(const struct scan *s)
 {
 	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
-}
-
-/* As far back as every window shows it. */
-static const char *seen_from(const struct scan *s, const char *at)
-{
-	return at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
 }
 
 static int read_odd(struct scan *s, enum scan_special id, const char *at, struct messages_trace *t)

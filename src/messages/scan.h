@@ -225,6 +225,8 @@ void scan_project_command(char *to, size_t size, const char *file);
 /* A source file of C, C++, CUDA, Fortran or Rust that a message names: the project that it lies in. */
 void scan_project_source(char *to, size_t size, const char *text);
 /* "x.sh: line 9: 10903 Killed   prog -q": the command behind `at`, if it is no starter of others. */
+/* The newest "$ ./prog" in [from, at), and its place; NULL: there is none. */
+const char *scan_project_prompt(const char *from, const char *at, char *name, size_t size);
 int scan_project_job(const char *start, const char *at, const char *stop, char *name, size_t size);
 void scan_project_find(const struct messages_trace *t, struct messages_project *out);
 

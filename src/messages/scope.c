@@ -46,7 +46,8 @@ static const struct {
 	{ "Effective GPU memory usage", E(JULIA) },
 	{ "Out of GPU memory trying", E(JULIA) },
 	{ "OutOfGPUMemoryError", E(JULIA) },
-	{ "ErrorOutOfDeviceMemory", E(UNKNOWN) }, /* Vulkan's, whoever draws or computes */
+	{ "at the bottom of memory", E(UNKNOWN) }, /* XLA's, by JAX or PyTorch */
+	{ "ErrorOutOfDeviceMemory", E(UNKNOWN) },  /* Vulkan's, whoever draws or computes */
 	{ "Workspace can't be allocated", E(DEEPSPEED) },
 	{ "ERROR: Out of GPU memory", E(JULIA) },
 	{ "Out of Memory Error: Failed to allocate block", E(DUCKDB) },

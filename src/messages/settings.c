@@ -157,6 +157,7 @@ const struct scan_setting scan_settings[] = {
 	{ "gaussian-splatting", S(SPLATTING), SEEN },
 	{ "splatfacto", S(SPLATTING), SEEN },
 	{ "gsplat", S(SPLATTING), SEEN },
+	{ "gaussian splat", S(SPLATTING), SEEN },
 	{ "/mmdet/", S(MMDET), SEEN },
 	{ "/mmseg/", S(MMDET), SEEN },
 	{ "detectron2/", S(DETECTRON), SEEN },

@@ -6,12 +6,26 @@
 
 /* Installed packages, the interpreter, and what has no file. */
 static const char *const not_the_users[] = {
-	"site-packages/",    "dist-packages/", "/lib/python",
-	"<frozen",           "<string>",       "<__array_function__",
-	"/importlib/",       "/bin/", /* torchrun, deepspeed, accelerate */
-	"/multiprocessing/", "threading.py",   "/concurrent/futures/",
-	"runpy.py",          "/torch/nn/",     "/torch/autograd/",
-	"/torch/optim/",     "/torch/utils/",  "/torch/distributed/",
+	"site-packages/",
+	"dist-packages/",
+	"/lib/python",
+	"<frozen",
+	"<string>",
+	"<__array_function__",
+	"/importlib/",
+	"/bin/", /* torchrun, deepspeed, accelerate */
+	"pydevd",
+	"_pydev_",
+	"/pydev/", /* PyCharm's debugger */
+	"/multiprocessing/",
+	"threading.py",
+	"/concurrent/futures/",
+	"runpy.py",
+	"/torch/nn/",
+	"/torch/autograd/",
+	"/torch/optim/",
+	"/torch/utils/",
+	"/torch/distributed/",
 	"/torch/_",
 };
 
@@ -285,6 +299,7 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 	if (!strcmp(f.function, "__del__"))
 		return; /* what is cleaned up behind a failure is not where it was */
 	t->frames += t->frames < UINT32_MAX;
+	t->semaphore |= strstr(f.file, "multiprocessing") && strstr(f.file, "synchronize.py");
 	if (is_users(f.file))
 		go_deeper(t, &f);
 	if (!t->command[0])
