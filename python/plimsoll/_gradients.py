@@ -350,7 +350,9 @@ def tell(watched: Watched, taken: Sequence[Any], steps: Sequence[int]) -> GradSt
 
 def _named(model: Any) -> list[tuple[str, Any]]:
     """Parameters that are trained, each once."""
-    pairs = model.named_parameters() if hasattr(model, "named_parameters") else model
+    if hasattr(model, "param_groups"):
+        raise ArgumentError(f"the model comes first, then the optimizer; the first is a {type(model).__name__}")
+    pairs = model.named_parameters() if hasattr(model, "named_parameters") else model.items() if hasattr(model, "items") else model
     seen: set[int] = set()
     found = []
     for name, parameter in pairs:
@@ -545,7 +547,12 @@ class GradientMonitor:
 
         Its memory is used again by the next check.
         """
+        self._checked()
         return self._watched.cores[0].norm
+
+    def _checked(self) -> None:
+        if not self.steps:
+            raise ArgumentError("check() comes first: its norm is used")
 
     def found_inf(self) -> Any:
         """1 if a value is not finite, else 0: a float32 tensor on the GPU, as fused optimizers take it."""
@@ -558,8 +565,7 @@ class GradientMonitor:
         limit = self.clip if max_norm is None else max_norm
         if limit is None or not limit > 0:
             raise ArgumentError("give max_norm, above 0")
-        if not self.steps:
-            raise ArgumentError("check() comes first: its norm is used")
+        self._checked()
         for core in self._watched.cores:
             core.clip(limit)
         return self.total_norm()
@@ -579,6 +585,9 @@ class GradientMonitor:
         self._alive()
         if self.optimizer is None:
             raise ArgumentError("GradientMonitor(model, optimizer) is needed to attach it")
+        mine = {id(parameter) for _, parameter in self._watched.named}
+        if not any(id(parameter) in mine for group in self.optimizer.param_groups for parameter in group["params"]):
+            raise ArgumentError("the optimizer updates none of these parameters: was it made before the model was moved or sharded?")
         if self.on_bad == "skip" and self.decides == "host":
             logger.warning("%s cannot leave an update out by itself: gradients are waited for at each step; fused=True would not",
                            type(self.optimizer).__name__)

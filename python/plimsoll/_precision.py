@@ -14,7 +14,8 @@ from .errors import ArgumentError, UnsupportedError
 
 
 def check_tensors(named: Any) -> GradStats:
-    """NaN, infinities and norms of tensors, in one pass: a module's parameters and buffers, or pairs of names and tensors.
+    """NaN, infinities and norms of tensors, in one pass: a module's parameters and buffers, or names and tensors
+    (pairs, or a dict).
 
     The first of `bad` is the first in the order given.  Waits for the GPU.  Tensors of other dtypes are left out.
 
@@ -24,6 +25,8 @@ def check_tensors(named: Any) -> GradStats:
     """
     if hasattr(named, "named_parameters"):
         named = [*named.named_parameters(), *named.named_buffers()]
+    elif hasattr(named, "items"):
+        named = named.items()
     return _look((str(name), tensor.detach()) for name, tensor in named)
 
 

@@ -129,6 +129,13 @@ class Values(unittest.TestCase):
             GradientMonitor(net()).wait()
         with self.assertRaises(ArgumentError):
             GradientMonitor(net()).replayed()
+        with self.assertRaises(ArgumentError):
+            GradientMonitor(net()).total_norm()
+        with self.assertRaisesRegex(ArgumentError, "none of these"):
+            GradientMonitor(net(), torch.optim.SGD(net().parameters(), 0.1)).attach()
+        with self.assertRaisesRegex(ArgumentError, "comes first"):
+            GradientMonitor(torch.optim.SGD(net().parameters(), 0.1), net())
+        self.assertEqual(check_tensors({"a": torch.tensor([1.0, float("nan")])}).bad[0].name, "a")
         with self.assertRaises(UnsupportedError):
             GradientMonitor(nn.Linear(2, 2, dtype=torch.complex64))
         with self.assertRaises(UnsupportedError):
