@@ -54,6 +54,11 @@ static const char *const saves[] = { "torch",    "pretrained", "state", "full",
 static const char *const zero_stages[] = { "0",     "ddp", "1",     "zero1", "2",
 					   "zero2", "3",   "zero3", NULL };
 
+#define CHANGES_NOTHING "it changes no memory: leave it out"
+#define PACKED                                                                          \
+	"rows are planned as long as --seq, as packed ones are: leave it out; without " \
+	"FlashAttention they have a mask: --padded"
+
 static const struct opt plan_opt[] = {
 	OPT_LIST('f', "from", plan_opts, from, "FILE",
 		 "take what is not given here from the run's configuration: TrainingArguments, "
@@ -253,7 +258,28 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("num-layers", "layers", NULL), OPT_ALIAS("num-attention-heads", "heads", NULL),
 	OPT_ALIAS("num-key-value-heads", "kv-heads", NULL),
 	OPT_ALIAS("intermediate-size", "intermediate", NULL),
-	OPT_ALIAS("vocab-size", "vocab", NULL),
+	OPT_ALIAS("vocab-size", "vocab", NULL), OPT_ALIAS("quantization-bit", "quantize", NULL),
+	OPT_ALIAS("double-quantization", "quantize", "nf4-double"),
+	OPT_ALIAS("use-bnb-nested-quant", "quantize", "nf4-double"),
+	OPT_ALIAS("use-flash-attention-2", "attention", "flash"),
+	OPT_ALIAS("use-liger", "loss", "liger"), OPT_ALIAS("tp-size", "tp", NULL),
+	OPT_ALIAS("world-size", "gpus", NULL),
+	OPT_REFUSED("qlora", "QLoRA is --lora RANK with --quantize nf4 (or nf4-double)"),
+	OPT_REFUSED("use-peft", "adapters are --lora RANK, with --lora-targets"),
+	OPT_REFUSED("finetuning-type", "adapters are --lora RANK; without it all weights train"),
+	OPT_REFUSED("lora-alpha", CHANGES_NOTHING), OPT_REFUSED("learning-rate", CHANGES_NOTHING),
+	OPT_REFUSED("num-train-epochs", CHANGES_NOTHING), OPT_REFUSED("max-steps", CHANGES_NOTHING),
+	OPT_REFUSED("warmup-ratio", CHANGES_NOTHING), OPT_REFUSED("warmup-steps", CHANGES_NOTHING),
+	OPT_REFUSED("lr-scheduler-type", CHANGES_NOTHING),
+	OPT_REFUSED("weight-decay", CHANGES_NOTHING), OPT_REFUSED("logging-steps", CHANGES_NOTHING),
+	OPT_REFUSED("save-steps", CHANGES_NOTHING), OPT_REFUSED("output-dir", CHANGES_NOTHING),
+	OPT_REFUSED("do-train", CHANGES_NOTHING), OPT_REFUSED("packing", PACKED),
+	OPT_REFUSED("sample-packing", PACKED),
+	OPT_REFUSED("neftune-noise-alpha",
+		    "noise in the embeddings is not planned: a script that adds it is traced with "
+		    "plan -- python train.py"),
+	OPT_REFUSED("gpu-memory-utilization",
+		    "a server's own share of the card is --memory: 0.9 of 80GiB is 72GiB"),
 	OPT_REFUSED("torch-compile",
 		    "torch.compile is not planned: without it, what is said is of the eager run; a "
 		    "script that compiles is traced with plan -- python train.py"),

@@ -137,6 +137,8 @@ static const struct {
 	{ "optimizer", "paged_adamw_8bit", "adamw-paged-8bit", "adamw-paged-8bit" },
 	{ "attention", "flash_attention_2", "flash", "flash" },
 	{ "attention", "flash_attn", "flash", "flash" },
+	{ "quantize", "4", "nf4", "nf4" },
+	{ "quantize", "8", "int8", "int8" },
 	{ "quantize", "4bit", "nf4", "nf4" },
 	{ "quantize", "fp4", "nf4", "nf4" },
 	{ "quantize", "bitsandbytes", "nf4", "nf4" },

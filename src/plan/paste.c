@@ -355,8 +355,9 @@ static void deepspeed(struct text *t, const struct plan_recipe *r)
 			    ? ", \"bf16\": {\"enabled\": true}"
 		    : parallels[r->parallel].stage > 1 ? precisions[r->precision].master
 						       : precisions[r->precision].deepspeed,
-		    zero_stage(r), stages[parallels[r->parallel].stage]);
-	if (plan_is_deepspeed(r))
+		    zero_stage(r),
+		    plan_is_deepspeed(r) ? "" : stages[parallels[r->parallel].stage]);
+	if (plan_is_deepspeed(r)) /* DeepSpeed refuses keys that are there twice */
 		text_printf(t, ", \"reduce_bucket_size\": %u, \"overlap_comm\": false",
 			    PLAN_DEEPSPEED_BUCKET);
 	offload(t, "offload_optimizer", r->optimizer_on);
