@@ -49,6 +49,7 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 			  const struct model_module *module)
 {
 	bool quantized = build_is_quantized(b, module);
+	enum tape_dtype dtype = y.dtype;
 	uint64_t out = module->out;
 	struct tape *t = &b->t;
 	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
@@ -71,7 +72,7 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	tape_drop(t, &scaled);
 	tape_drop(t, &y);
 	tape_drop(t, &in);
-	result = op_cast(t, sum, quantized ? x.dtype : b->t.autocast ? b->t.autocast : b->weights);
+	result = op_cast(t, sum, quantized ? x.dtype : dtype);
 	tape_drop(t, &sum);
 	return result;
 }
