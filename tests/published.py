@@ -13,7 +13,7 @@ import lib
 
 MOST = 0.05
 PART = {"reserved": lambda p: p["peak"]["reserved_bytes"], "allocated": lambda p: p["peak"]["allocated_bytes"],
-        "kv cache": lambda p: p["peak"]["categories"]["kv_cache_bytes"]}
+        "needed": lambda p: p["peak"]["needed_bytes"], "kv cache": lambda p: p["peak"]["categories"]["kv_cache_bytes"]}
 
 program, data = sys.argv[1:3]
 markdown = "--markdown" in sys.argv
