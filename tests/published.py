@@ -32,6 +32,8 @@ def size(n):
 configs = {row["name"]: row["config"] for row in rows_of("published.jsonl")}
 source = None
 for row in rows_of("published_memory.jsonl"):
+    if not markdown and row["not_expressible"]:
+        continue
     plan = lib.planned({**configs[row["model"]], **row["changes"]}, *row["options"].split())
     planned = PART[row["of"]](plan)
     off = planned / row["bytes"] - 1
