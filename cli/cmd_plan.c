@@ -762,9 +762,6 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 
 	if (code)
 		return code;
-	if (!traces && !argc && o->layers == OPT_NONE && !o->params && !o->from.n)
-		return cmd_usage("which model: a config.json, a safetensors file, --params 8B, or "
-				 "--layers, --hidden and --heads");
 	if (argc > 1 && !strstr(argv[0], "python") && !strstr(argv[0], "torchrun") &&
 	    !strstr(argv[0], "accelerate"))
 		return cmd_usage("one model; or a command to trace: plan -- python train.py");

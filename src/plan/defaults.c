@@ -231,6 +231,37 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 	return st;
 }
 
+/* Numbers that lie in one parameter for all experts of a layer. */
+static uint64_t in_experts(const struct model *m)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < m->tensors.n; i++)
+		if (m->modules.at[m->tensors.at[i].module].kind == MODEL_EXPERTS)
+			n += m->tensors.at[i].count;
+	return n;
+}
+
+static enum plim_status tell_bitsandbytes(struct plim_plan *p, struct plim_err *err)
+{
+	uint64_t experts = in_experts(&p->hidden->model);
+	enum plim_status st = tell(
+		p,
+		"bitsandbytes computes in bf16; weights come to the GPU one by one, in 16 bits, "
+		"before they are quantized",
+		err);
+
+	if (st || !experts)
+		return st;
+	return tell(p,
+		    plan_string(p, err,
+				"bitsandbytes quantizes linear layers alone: the %.1f billion "
+				"numbers of the experts, each layer's one parameter in "
+				"Transformers 5, stay in 16 bits",
+				(double)experts / 1e9),
+		    err);
+}
+
 /* A quantized file says so itself; adapters on such weights are trained with checkpoints unless told otherwise. */
 static enum plim_status take_quantization(struct plim_plan *p, const struct plim_plan_options *o,
 					  struct plim_err *err)
@@ -248,10 +279,7 @@ static enum plim_status take_quantization(struct plim_plan *p, const struct plim
 	}
 	if (st || !r->quantize)
 		return st;
-	st = tell(p,
-		  "bitsandbytes computes in bf16; weights come to the GPU one by one, in 16 bits, "
-		  "before they are quantized",
-		  err);
+	st = tell_bitsandbytes(p, err);
 	if (st || r->task != PLAN_TRAIN || o->checkpointing)
 		return st;
 	r->checkpointing = PLAN_CHECKPOINT_FULL;

@@ -190,7 +190,6 @@ void build_keep_gradient(struct builder *b, struct tape_param *p, uint32_t share
 
 /* ---- DeepSpeed ---- */
 
-#define SUB_GROUP 1000000000u   /* sub_group_size: elements that are stepped on at once */
 #define SWAP_BUFFERS 4u         /* offload_optimizer.buffer_count */
 #define PARAM_BUFFERS 5u        /* offload_param.buffer_count ... */
 #define PARAM_BUFFER 100000000u /* ... and buffer_size, elements */
@@ -316,8 +315,8 @@ static void take_masters(struct builder *b, const struct sizes *s)
 	uint64_t own = share(b, s->trained);
 
 	for (unsigned i = 0; i < SWAP_BUFFERS && b->r->optimizer_on == PLAN_ON_NVME; i++)
-		b->away_gradients = tape_host_store(t, 4 * least(own, SUB_GROUP), PLAN_HOST_BUFFERS,
-						    TAPE_PINNED);
+		b->away_gradients = tape_host_store(t, 4 * least(own, PLAN_DEEPSPEED_SUB_GROUP),
+						    PLAN_HOST_BUFFERS, TAPE_PINNED);
 	if (b->r->optimizer_on == PLAN_ON_NVME)
 		return;
 	tape_host_store(t, 4 * own, PLAN_HOST_STATES, TAPE_PINNED);

@@ -14,11 +14,10 @@
  */
 #include "parallel.h"
 
-#define BUCKET ((uint64_t)500000000)     /* reduce_bucket_size: elements */
-#define PREFETCH ((uint64_t)50000000)    /* stage3_prefetch_bucket_size */
-#define REUSE ((uint64_t)1000000000)     /* stage3_max_reuse_distance */
-#define PERSISTENT ((uint64_t)100000)    /* stage3_param_persistence_threshold: smaller ones stay */
-#define SUB_GROUP ((uint64_t)1000000000) /* sub_group_size: elements that step together */
+#define BUCKET ((uint64_t)500000000)  /* reduce_bucket_size: elements */
+#define PREFETCH ((uint64_t)50000000) /* stage3_prefetch_bucket_size */
+#define REUSE ((uint64_t)1000000000)  /* stage3_max_reuse_distance */
+#define PERSISTENT ((uint64_t)100000) /* stage3_param_persistence_threshold: smaller ones stay */
 
 /* As configured; "auto" is the Trainer's, some product of the model's width. */
 static uint64_t size_of(const struct builder *b, uint64_t given, uint64_t usual, double of_width,
@@ -236,7 +235,9 @@ static void before_step(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 	struct tape *t = &b->t;
-	uint64_t n = b->r->parallel == PLAN_ZERO2 || p->share < SUB_GROUP ? p->share : SUB_GROUP;
+	uint64_t n = b->r->parallel == PLAN_ZERO2 || p->share < PLAN_DEEPSPEED_SUB_GROUP
+			     ? p->share
+			     : PLAN_DEEPSPEED_SUB_GROUP;
 	uint32_t flat = tape_store(t, n * width_of(b), TIMELINE_WORKSPACE), wide;
 
 	wide = tape_store(t, n * 4, TIMELINE_GRADIENT);

@@ -283,10 +283,11 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 {
 	text_printf(t,
 		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
-		    "num_processes: %llu\nmixed_precision: %s\n",
+		    "num_processes: %llu\n",
 		    plan_by_deepspeed(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
-		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
-		    precisions[r->precision].accelerate);
+		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1));
+	if (!plan_by_deepspeed(r)) /* accelerate refuses it beside a deepspeed_config_file */
+		text_printf(t, "mixed_precision: %s\n", precisions[r->precision].accelerate);
 	if (fsdp_version(r))
 		text_printf(t,
 			    "fsdp_config:\n  fsdp_version: %d\n  %s: %s\n"

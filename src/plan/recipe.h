@@ -242,6 +242,8 @@ void plan_recipe_init(struct plan_recipe *r);
 int plan_is_deepspeed(const struct plan_recipe *r);
 /* Has each process its share of the parameters only? */
 bool plan_is_sharded(const struct plan_recipe *r);
+/* Elements: DeepSpeed's sub_group_size, of a share that is stepped on at once. */
+#define PLAN_DEEPSPEED_SUB_GROUP 1000000000u
 #define PLAN_DEEPSPEED_BUCKET \
 	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
 

@@ -146,20 +146,41 @@ static void step_on_host(struct builder *b, const struct rule *rule)
 		tape_host_touch(&b->t, 2 * largest, PLAN_HOST_STATES, 0);
 }
 
-static void step_all(struct tape *t)
+struct stores {
+	uint32_t *at;
+	size_t n, cap;
+};
+
+static void let_all(struct tape *t, struct stores *list)
 {
-	VEC(uint32_t) list = { 0 };
+	while (list->n)
+		tape_let(t, list->at[--list->n]);
+}
 
-	for (size_t i = 0; i < t->params.n && !t->failed; i++)
-		if (steps_on(&t->params.at[i]) && !t->params.at[i].others) {
-			uint32_t s;
+/* ZeRO-3 steps on a part of its share after the other (stage3.py, step(): sub groups), others on all at once. */
+static void step_all(struct builder *b)
+{
+	uint64_t most = b->r->parallel == PLAN_ZERO3 ? PLAN_DEEPSPEED_SUB_GROUP : UINT64_MAX;
+	struct tape *t = &b->t;
+	struct stores list = { 0 };
+	uint64_t listed = 0;
 
-			tape_at(t, t->params.at[i].place);
-			s = tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
-			tape_fail(t, vec_push(t->mem, &list, s, t->err));
+	for (size_t i = 0; i < t->params.n && !t->failed; i++) {
+		const struct tape_param *p = &t->params.at[i];
+		uint32_t s;
+
+		if (!steps_on(p) || p->others)
+			continue;
+		tape_at(t, p->place);
+		s = tape_store(t, bytes_of(p), TIMELINE_TEMPORARY);
+		tape_fail(t, vec_push(t->mem, &list, s, t->err));
+		listed += p->own_n;
+		if (listed >= most) {
+			let_all(t, &list);
+			listed = 0;
 		}
-	for (size_t i = list.n; i--;)
-		tape_let(t, list.at[i]);
+	}
+	let_all(t, &list);
 	vec_release(t->mem, &list);
 }
 
@@ -314,7 +335,7 @@ static void optimize(struct builder *b)
 	take_states(b, rule);
 	/* foreach does not take DTensors and plain tensors together */
 	if (rule->meanwhile == ALL_AT_ONCE && (b->tp == 1 || build_is_sharded(b)))
-		step_all(t);
+		step_all(b);
 	else if (rule->meanwhile != NOTHING)
 		step_each(t);
 	build_after_step(b);

@@ -171,6 +171,10 @@ static enum plim_status load_model(struct plim_plan *p, const char *path,
 			"'%.200s' says its own sizes: sizes as options make a model where "
 			"there is no file; to change one, change it in a copy of config.json",
 			p->hidden->redacts ? "the file" : path);
+	if (!path && !o->parameters && !o->layers && !o->extra_tensor_count)
+		return err_set(err, PLIM_E_ARG,
+			       "which model: a config.json, a safetensors file, --params 8B, or "
+			       "--layers, --hidden and --heads");
 	if (!path && o->parameters && !o->layers)
 		return model_by_count(m, o->parameters, o->vocab, err);
 	if (!path)
