@@ -1014,7 +1014,7 @@ static enum plim_status settle_deepspeed(struct reading *r)
 	if (is_set(r, OWN_ZERO, "0"))
 		r->settled[OWN_ZERO] = "ddp";
 	else if (is_set(r, OWN_ZERO, "3"))
-		st = SETTLE(r, "parallel", offloads ? "fsdp2" : "zero3", OWN_ZERO);
+		st = SETTLE(r, "parallel", "zero3", OWN_ZERO);
 	else if (r->own[OWN_ZERO])
 		st = SETTLE(r, "parallel", "zero2", OWN_ZERO);
 	if (!st && r->own[OWN_WHOLE] && is_set(r, OWN_ZERO, "3"))

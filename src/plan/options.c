@@ -498,14 +498,15 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 			err, PLIM_E_ARG,
 			"parameters are offloaded where they are sharded: options.parallel fsdp2 "
 			"or fsdp1 (with one GPU, too)");
-	if (r->parallel == PLAN_ZERO3 && (r->optimizer_on || r->parameters_on))
-		return err_set(err, PLIM_E_ARG,
-			       "the offload of ZeRO-3 is planned with options.parallel fsdp2");
+	if (r->parallel == PLAN_ZERO3 && r->parameters_on && !plan_is_deepspeed(r))
+		return err_set(
+			err, PLIM_E_ARG,
+			"ZeRO-3 offloads parameters beside the optimizer: add "
+			"options.offload_optimizer; alone FSDP does: options.parallel fsdp2");
 	if (r->optimizer_on == PLAN_ON_NVME && !sharded)
 		return err_set(
 			err, PLIM_E_ARG,
-			"DeepSpeed offloads to NVMe with ZeRO-3 only: options.parallel fsdp2, "
-			"which it is planned as");
+			"DeepSpeed offloads to NVMe with ZeRO-3 only: options.parallel zero3");
 	return PLIM_OK;
 }
 
@@ -542,6 +543,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = plan_read_parallel(r, o, err);
 	if (!st)
 		st = check_places(r, err);
+	if (!st && r->parallel == PLAN_ZERO3 && (r->optimizer_on || r->parameters_on))
+		r->parallel = PLAN_FSDP2; /* what stays on the card is shared out alike */
 	if (!st)
 		st = read_lengths(h, o, err);
 	if (!st)

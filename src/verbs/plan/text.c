@@ -58,7 +58,10 @@ static void recipe(struct text *t, const struct plim_plan *p)
 	else if (r->parallel != PLAN_ALONE)
 		text_puts(&words, "; one GPU");
 	if (r->parallel != PLAN_ALONE)
-		text_printf(&words, ", %s", plan_parallel_names[r->parallel]);
+		text_printf(&words, ", %s",
+			    plan_is_deepspeed(r) && plan_is_sharded(r)
+				    ? "zero3"
+				    : plan_parallel_names[r->parallel]);
 	if (r->tp > 1)
 		text_printf(&words, ", each layer on %s", text_number(a, r->tp));
 	if (r->pp > 1)
