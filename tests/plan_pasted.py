@@ -14,7 +14,9 @@ import lib
 MODEL = ["--layers", 3, "--hidden", 256, "--heads", 4, "--vocab", 4000]
 STEPS = [["--checkpointing", "none"], ["--checkpointing", "full"], ["--checkpointing", "full", "--offload-activations", "checkpoints"],
          ["--checkpointing", "every:3"], ["--offload-activations", "trl"], ["--offload-activations", "pinned"]]
-OPTIMIZERS = ["adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-8bit", "adamw-paged", "paged_adamw_8bit"]
+OPTIMIZERS = ["adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-paged"]
+# the Trainer runs bitsandbytes with states of embeddings in fp32, a loop of one's own does not
+OF_8_BITS = {"torchtune": ["adamw-8bit", "adamw-paged-8bit"]}
 ADAPTERS = [[], ["--lora", 8, "--lora-targets", "all-linear"], ["--lora", 8, "--lora-targets", "q_proj,o_proj", "--lora-dropout", 0.1],
             ["--lora", 4, "--lora-targets", "q_proj,v_proj,gate_proj,up_proj,down_proj"]]
 PRECISIONS = ["fp32", "bf16-autocast", "bf16-weights", "bf16-pure", "fp16-autocast"]
@@ -29,12 +31,15 @@ EVALUATES = {"axolotl": "val_set_size: 0.1\n", "llama-factory": "eval_strategy: 
 
 
 def recipes(tool):
-    """One thing changed at a time, and adapters by how weights are kept.  torchtune has no autocast."""
+    """One thing changed at a time, and adapters by how weights are kept.  torchtune has no autocast, TRL one loss."""
     plain = ["--batch", 3, "--accumulate", 2, "--seq", 384]
     if tool == "torchtune":
         plain += ["--precision", "bf16-pure"]
-    for one in itertools.chain(STEPS, ([("--optimizer"), o] for o in OPTIMIZERS), (["--precision", p] for p in PRECISIONS), LOSSES, GPUS):
-        yield [*plain, *one]
+    optimizers = OPTIMIZERS + OF_8_BITS.get(tool, ["adamw_bnb_8bit", "paged_adamw_8bit"])
+    for one in itertools.chain(STEPS, ([("--optimizer"), o] for o in optimizers), (["--precision", p] for p in PRECISIONS), LOSSES, GPUS):
+        yield [*plain, *one, *(["--loss", "fused"] if tool == "trl" and "--loss" not in one else [])]
+    if tool == "trl":
+        plain += ["--loss", "fused"]
     for adapters in ADAPTERS[1:]:
         for precision in [*PRECISIONS, "fp16-weights"]:
             yield [*plain, *adapters, "--precision", precision]

@@ -583,7 +583,8 @@ static enum plim_status take_defaults(struct reading *r)
 		if ((own != NOT_OWN && r->own[own]) || is_said(r->values, d->key))
 			continue;
 		/* another key said all of it */
-		if (own == OWN_AUTOCAST && r->o->precision && !r->given.precision)
+		if ((own == OWN_AUTOCAST && r->o->precision && !r->given.precision) ||
+		    (!strcmp(d->option, "loss") && r->o->loss && !r->given.loss))
 			continue;
 		st = give(r, d->key, "not said: its default", d->option, d->value);
 		if (!st && r->rows.n)

@@ -244,6 +244,12 @@ static bool is_chunked(const struct plan_recipe *r)
 	return r->loss == PLAN_LOSS_CHUNKED;
 }
 
+/* What TRL's "nll" is since 1.16. */
+static bool is_fused_loss(const struct plan_recipe *r)
+{
+	return r->loss == PLAN_LOSS_FUSED;
+}
+
 static bool is_whole_loss(const struct plan_recipe *r)
 {
 	return r->loss == PLAN_LOSS_WHOLE;
@@ -503,6 +509,7 @@ static const struct key arguments[] = { { PRECISION, "bf16", is_autocast, "true"
 					{ PRECISION, "bf16", is_pure, "false", NULL },
 					TRAINER_STEP,
 					{ ACTIVATIONS, NULL, moves_checkpoints, NULL, NULL },
+					{ LOSS, NULL, is_whole_loss, NULL, NULL },
 					{ LOSS, "use_liger_kernel", is_liger, "true", NULL },
 					END };
 
@@ -529,8 +536,7 @@ static const struct key trl[] = {
 	{ ATTENTION, "attn_implementation", is_sdpa, "sdpa", NULL },
 	{ ATTENTION, "attn_implementation", is_eager, "eager", NULL },
 	{ ATTENTION, "attn_implementation", is_flash, "flash_attention_2", NULL },
-	{ LOSS, "loss_type", is_whole_loss, "nll", NULL },
-	{ LOSS, "loss_type", is_chunked, "chunked_nll", NULL },
+	{ LOSS, "loss_type", is_fused_loss, "nll", NULL },
 	{ LOSS, "use_liger_kernel", is_liger, "true", NULL },
 	{ ACTIVATIONS, "activation_offloading", streams, "true", NULL },
 	{ ACTIVATIONS, NULL, moves_checkpoints, NULL, NULL },
@@ -559,6 +565,7 @@ static const struct key factory[] = {
 	{ ATTENTION, "flash_attn", is_sdpa, "sdpa", NULL },
 	{ ATTENTION, "flash_attn", is_eager, "disabled", NULL },
 	{ ATTENTION, "flash_attn", is_flash, "fa2", NULL },
+	{ LOSS, NULL, is_whole_loss, NULL, NULL },
 	{ LOSS, "enable_liger_kernel", is_liger, "true", NULL },
 	END
 };
@@ -591,6 +598,7 @@ static const struct key axolotl[] = {
 	{ ATTENTION, "sdp_attention", is_sdpa, "true", NULL },
 	{ ATTENTION, "eager_attention", is_eager, "true", NULL },
 	{ ATTENTION, "flash_attention", is_flash, "true", NULL },
+	{ LOSS, NULL, is_whole_loss, NULL, NULL },
 	{ LOSS, "plugins", is_liger, "[axolotl.integrations.liger.LigerPlugin]", NULL },
 	{ LOSS, "liger_fused_linear_cross_entropy", is_liger, "true", NULL },
 	{ LOSS, "chunked_cross_entropy", is_chunked, "true", NULL },
@@ -624,6 +632,7 @@ static const struct key torchtune[] = {
 	{ CHECKPOINTS, "enable_activation_checkpointing", is_each, "true", NULL },
 	{ ACTIVATIONS, "enable_activation_offloading", is_pinned, "true", NULL },
 	{ ATTENTION, NULL, is_sdpa, NULL, NULL },
+	{ LOSS, NULL, is_whole_loss, NULL, NULL },
 	{ LOSS, "loss._component_", is_chunked, "torchtune.modules.loss.LinearCrossEntropyLoss",
 	  NULL },
 	{ EVALUATION, "batch_size_val", evaluates, NULL, eval_batch },
@@ -649,11 +658,6 @@ static const struct tool tools[] = {
 };
 
 /* ---- what has no key ---- */
-
-static bool is_special_loss(const struct plan_recipe *r)
-{
-	return r->loss != PLAN_LOSS_WHOLE;
-}
 
 static bool is_moved(const struct plan_recipe *r)
 {
@@ -694,7 +698,7 @@ static const struct {
 	[OPTIMIZER] = { is_any, "this optimizer" },
 	[CHECKPOINTS] = { is_any, "this checkpointing" },
 	[ATTENTION] = { is_any, "this attention" },
-	[LOSS] = { is_special_loss, "this loss" },
+	[LOSS] = { is_any, "this loss" },
 	[ACTIVATIONS] = { is_moved, "activations in host memory" },
 	[GROUPED] = { is_grouped, "samples grouped by length" },
 	[EVALUATION] = { evaluates, "the batch of evaluations" },
