@@ -255,7 +255,7 @@ for step in range(1000):
 
 def test_a_trace_that_cannot_be_says_where(tmp_path):
     script = tmp_path / "bad.py"
-    script.write_text("import torch\nx = torch.ones(8, device='cuda')\ny = x[x > 0]\n")
+    script.write_text("import torch\nx = torch.ones(8, device='cuda')\ny = x @ x[1:]\n")
     run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(tmp_path / "t.json.gz"), "--", "python",
                           str(script)], capture_output=True, text=True,
                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
@@ -940,3 +940,108 @@ def test_a_script_that_says_its_batch_is_told_how_it_could_be_asked(tmp_path, ca
     main = importlib.import_module("plimsoll.tracing.__main__").main
     assert main(["-o", str(tmp_path / "t.json.gz"), "--grown", "8", "--", "python", "train.py"]) == 4
     assert "write {batch} for the number" in capsys.readouterr().err
+
+
+SCRIPT_OF_VALUES = """
+import numpy, torch
+data = numpy.arange(5000) % 100
+net = torch.nn.Sequential(torch.nn.Embedding(100, 64), torch.nn.Linear(64, 100)).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+while True:
+    at = torch.randint(len(data) - 32, (8,))
+    x = torch.stack([torch.from_numpy(data[i:i + 32]) for i in at])  # a slice by a number that was drawn
+    lengths = torch.tensor([32 - n for n in range(8)])
+    x, lengths = x.pin_memory().to("cuda", non_blocking=True), lengths.cuda()
+    mask = torch.arange(32, device="cuda")[None] < lengths[:, None]
+    loss = torch.nn.functional.cross_entropy(net(x)[mask], x[mask])
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(f"{loss:.3f}", loss.detach().cpu().numpy(), lengths.tolist(), tuple(x.shape), int(mask.sum()), tuple(x[mask].shape))
+"""
+
+
+def test_whole_numbers_of_the_host_are_what_they_are(tmp_path):
+    # what a script draws, slices and masks by decides how large all else is: zeros would make empty batches of it
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT_OF_VALUES)
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(tmp_path / "t.json.gz"), "--", "python", str(script)],
+                         capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    valid = sum(32 - n for n in range(8))
+    assert f"0.000 0.0 {[32 - n for n in range(8)]} (8, 32) {valid} ({valid},)" in run.stderr
+    trace = packed.Trace.read(str(tmp_path / "t.json.gz"))
+    sizes = [e for e in trace.events if e > 0]
+    assert 8 * 32 * 100 * 4 in sizes and valid * 100 * 4 in sizes and "all rows" not in trace.operators
+
+
+def test_rows_that_only_a_run_knows_are_all_there_and_that_is_said():
+    net = torch.nn.Linear(16, 16)
+
+    def step(module, batch):
+        y = module(batch)
+        kept = y[y.sum(-1) > 0]
+        assert kept.shape == (32, 16) and torch.masked_select(y, y > 0).shape == (512,) and (y > 0).nonzero().shape == (512, 2)
+        assert torch.unique(y.argmax(-1)).shape == (32,)
+        return kept.sum()
+    trace = loop.trace_module(net, torch.empty(32, 16), loop.Options(steps=1, precision="fp32"), step)
+    assert "all rows" in trace.operators and any("as large as they can be" in a for a in trace.assumed)
+
+
+def test_what_a_module_is_given_is_known():
+    def step(module, batch):
+        x, at = batch
+        assert x[at].shape == (3, 8)  # two of four rows are masked by what was given
+        return module(x[at]).sum()
+    given = torch.empty(4, 8), torch.tensor([True, False, True, True])
+    trace = loop.trace_module(torch.nn.Linear(8, 8), given, loop.Options(steps=1), step)
+    assert "all rows" not in trace.operators
+
+
+def test_what_is_written_into_what_is_known_is_forgotten():
+    def step(module, batch):
+        n = torch.tensor([1, 2, 3])
+        view = n[1:]
+        n[2] = 5
+        assert view.tolist() == [2, 5]  # a view sees it
+        n[1] = module(batch).argmax()  # nobody knows
+        assert view.tolist() == [0, 0]
+        return module(batch).sum()
+    loop.trace_module(torch.nn.Linear(8, 8), torch.empty(4, 8), loop.Options(steps=1), step)
+
+
+def test_what_fills_zeros_in_a_derivative_fills_them_in_place():
+    net = torch.nn.Embedding(1000, 256)
+    at = torch.arange(100)
+
+    def step(module, batch):
+        return (module.weight[batch] * 2).sum()
+    trace = loop.trace_module(net, at, loop.Options(steps=1, precision="fp32"), step)
+    weight = 1000 * 256 * 4
+    assert peaks(trace)["bwd0"] < 2.5 * weight + 4 * 100 * 256 * 4  # weight, its gradient; no second one
+
+
+def test_a_bias_of_rows_that_are_not_whole_is_added_in_place():
+    net = torch.nn.Linear(256, 2048)
+
+    def step(module, batch):
+        return module(batch.transpose(0, 1)).sum()
+    trace = loop.trace_module(net, torch.empty(16, 64, 256), loop.Options(steps=1, precision="fp32"), step)
+    births = [e for e in trace.events if e > 0]
+    assert {trace.operators[o] for o, e in zip(trace.operator, births) if e == 16 * 64 * 2048 * 4} & {"mm", "bmm", "add"} < {"mm", "bmm"}
+
+
+def test_one_hot_is_zeros_that_are_filled():
+    def step(module, batch):
+        return (module(batch) * torch.nn.functional.one_hot(batch, 512)).sum()
+    trace = loop.trace_module(torch.nn.Embedding(512, 512), torch.zeros(1024, dtype=torch.long), loop.Options(steps=1, precision="fp32"), step)
+    sizes = [e for e in trace.events if e > 0]
+    assert 1024 * 512 * 8 in sizes and 1024 * 512 not in sizes  # whole numbers, and no conditions before them
+
+
+def test_bags_keep_whose_each_index_is():
+    bags = torch.nn.EmbeddingBag(100, 64, mode="sum")
+    trace = loop.trace_module(bags, torch.zeros((512, 8), dtype=torch.long), loop.Options(steps=1, precision="fp32"),
+                              lambda module, ids: module(ids).sum())
+    sizes = [e for e in trace.events if e > 0]
+    assert sizes.count(512 * 8 * 8) >= 2 + 3  # the indices, the bag of each; three lists in the derivative

@@ -576,6 +576,9 @@ static const struct likeness {
 	uint16_t below, above;
 	const char *reason;
 } likenesses[] = {
+	{ "all rows", 900, 250,
+	  "traced with results whose rows only a run's values tell as large as they can be: it may "
+	  "need far less" },
 	{ "torch.compile", 500, 150,
 	  "traced in part without torch.compile: compiled code mostly needs less, and how much is "
 	  "not "

@@ -18,6 +18,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from . import fused, ranks, recurrent
@@ -133,8 +134,14 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             return self.backward(*args, **kwargs)
         elif func is torch.Tensor.pin_memory:
             return args[0]
+        elif func in (torch.Tensor.numpy, torch.Tensor.__array__):
+            return self.array(args[0], *args[1:])
         elif func is torch.Tensor.__deepcopy__:
             return self.copied(*args)
+        elif func is torch.nn.functional.linear:
+            return self.linear(func, args, kwargs)
+        elif func is torch.nn.functional.one_hot:
+            return self.one_hot(*args, **kwargs)
         elif func is torch.nn.functional.multi_head_attention_forward:
             return self.heads(args, kwargs)
         if "device" in kwargs and kwargs["device"] is not None:
@@ -158,12 +165,33 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         finally:
             functional.has_torch_function = before
 
+    def linear(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Of rows that are not whole it is a product, to which the bias is added in place; what is like a subclass gets another result."""
+        before, self.gate.biased = self.gate.biased, not self.gate.compiling
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self.gate.biased = before
+
+    def one_hot(self, t: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        """Of what is like a subclass it is a comparison."""
+        n = num_classes if num_classes >= 0 else int(t.max().item()) + 1
+        return t.new_zeros((*t.shape, n)).scatter_(-1, t.unsqueeze(-1), 1)
+
     def copied(self, t: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
         """copy.deepcopy of a tensor, whose storage there is none of."""
         if id(t) not in memo:
             memo[id(t)] = t.detach().clone().requires_grad_(t.requires_grad)
         found: torch.Tensor = memo[id(t)]
         return found
+
+    def array(self, t: torch.Tensor, *dtype: Any) -> Any:
+        """NumPy's of what is known, else of zeros."""
+        value = self.r.known.of(t)
+        shape, kind = tuple(t.shape), t.dtype
+        with _disable_current_modes():
+            made: Any = (torch.zeros(shape, dtype=kind) if value is None else value).numpy()
+        return made.astype(dtype[0]) if dtype and dtype[0] is not None else made
 
     def placed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         cuda = _is_cuda(kwargs["device"])
@@ -432,6 +460,7 @@ def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]
         (torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *a, **k: tensor),
         (torch.autograd, "has_torch_function", lambda args: False),  # else the function mode is off in backward passes
         (FakeTensor, "device", property(device)),
+        (FakeTensor, "__format__", lambda self, spec: format(self.item(), spec) if not self.dim() else object.__format__(self, spec)),
         (FakeTensor, "is_cuda", property(lambda self: device(self).type == "cuda")),
         (optimizer, "_foreach_supported_types", [*optimizer._foreach_supported_types, FakeTensor]),
         (optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
@@ -475,12 +504,15 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
         undo.append((owner, name, owner.__dict__.get(name, absent)))
         setattr(owner, name, value)
     library = _autocast_lists()
+    drawn = torch.random.get_rng_state()
+    torch.random.default_generator.manual_seed(0)  # what the host draws is known (known.py), and each trace draws the same
     try:
         with fake, DispatchMode(r, gate), FunctionMode(r, gate):
             _probe(r)
             yield fake
     finally:
         r.closed = True
+        torch.random.set_rng_state(drawn)
         library._destroy()
         for owner, name, value in reversed(undo):
             if value is absent:

@@ -9,15 +9,19 @@ import weakref
 from typing import Any, Callable, Iterator
 
 import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from . import fused, recurrent, tables
+from .dynamic import Dynamic
+from .known import Known
 from .packed import CATEGORIES, Trace
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
-PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_addmm_activation"}
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_addmm_activation", "_cdist_forward"}
 OF_PHASE = {"load": "buffer", "fwd": "activation", "bwd": "autograd_detail", "opt": "temporary",
             "eval": "activation", "gen": "activation"}
 
@@ -51,11 +55,12 @@ class Numbers:
 class Gate:
     """What the Python call at hand says about where its result is."""
 
-    __slots__ = ("to_gpu", "to_host", "inside", "adds", "compiling")
+    __slots__ = ("to_gpu", "to_host", "inside", "adds", "biased", "compiling")
 
     def __init__(self) -> None:
         self.to_gpu = self.to_host = False
         self.adds = False  # sums without gradients may take an operand's place
+        self.biased = False  # a linear layer: its bias is added in place
         self.inside = 0
         self.compiling = False  # a graph is made: nothing is recorded, all is the GPU's
 
@@ -82,12 +87,19 @@ class Recorder:
         self.closed = False
         self.taken: dict[str, int] = {}          # values that a program asked for
         self.asked = 0                           # how many of them in this phase
+        self.known = Known()
+        self.dynamic = Dynamic(self.known)
         self.gate = Gate()
 
     # ---- requests ----
 
     def is_gpu(self, t: torch.Tensor) -> bool:
         return t.untyped_storage()._cdata in self.requests
+
+    def is_just_made(self, t: torch.Tensor, operators: tuple[str, ...]) -> bool:
+        """Is it what was asked for last, by one of these?"""
+        request = self.requests.get(t.untyped_storage()._cdata, -2)
+        return request == len(self.trace.category) - 1 and self.trace.operators[self.trace.operator[request]] in operators
 
     def birth(self, size: int, operator: str, category: str | None = None) -> int:
         """A request of `size` bytes; gives its number."""
@@ -130,6 +142,8 @@ class Recorder:
             request = self.requests.get(t.untyped_storage()._cdata)
             if request is not None:
                 self.trace.category[request] = CATEGORY[category]
+            if category == "input":
+                self.known.forget(t)  # zeros that stand for what nobody knows
 
     # ---- torch.compile ----
 
@@ -204,6 +218,11 @@ def _is_dense(t: torch.Tensor) -> bool:
     return True
 
 
+# Derivatives that fill zeros in place, but for what is like a subclass; under a dispatch mode all tensors are.
+INTO_ZEROS = {aten.index_put.default: aten.index_put_.default, aten.scatter_add.default: aten.scatter_add_.default,
+              aten.scatter.src: aten.scatter_.src, aten.index_add.default: aten.index_add_.default}
+ZEROS = ("new_zeros", "zeros")
+
 VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default, aten.item.default}
 
 GROUPED: Any = getattr(getattr(aten, "_grouped_mm", None), "default", None)  # from 2.8 on
@@ -229,6 +248,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         if func in VALUES:
             return self.value(func, args)
         if func._schema.name.endswith("_") and torch.Tag.nondeterministic_seeded in func.tags:
+            r.known.follow(func, args, kwargs, [args[0]], args[0], r.is_gpu(args[0]))
             return args[0]  # filled with numbers that nobody sees
         if func is aten.histc.default:  # whole numbers are counted on the GPU alone
             return self.empty(args[0], args[1] if len(args) > 1 else 100)
@@ -243,21 +263,36 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         on_gpu = gate.to_gpu or named is not None and named.type == "cuda" or (not gate.to_host and (any(r.is_gpu(t) for t in inputs) if inputs else r.backward))
         gate.inside += 1
         try:
-            result = self.run(func, args, kwargs)
+            result = self.run(func, args, kwargs, inputs)
+            if not gate.compiling:
+                r.known.follow(func, args, kwargs, inputs, result, on_gpu)
         finally:
             gate.inside -= 1
         if on_gpu:
             self.note(func, args, kwargs, inputs, result)
         return result
 
-    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """By the fake mode; but for what its rules have otherwise than the card."""
+    def run(self, func: Any, args: Any, kwargs: Any, inputs: list[torch.Tensor]) -> Any:
+        """By the fake mode; but for what its rules have otherwise than the card, and where values decide how much there is."""
         if func in RULES:
             return RULES[func](*args, **kwargs)
+        if self.gate.biased and func in SUMS and not self.recorder.backward:
+            return args[0].detach()
+        if func in INTO_ZEROS and self.recorder.backward and self.recorder.is_just_made(args[0], ZEROS):
+            return INTO_ZEROS[func](*args, **kwargs)
         if func is GROUPED and args[0].dtype is not torch.bfloat16:  # the rule knows one dtype, the card all
             like = func(*(torch.empty_like(t, dtype=torch.bfloat16) for t in args[:2]), *args[2:], **kwargs)
             return torch.empty_strided(like.shape, like.stride(), dtype=args[0].dtype)
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except DynamicOutputShapeException:
+            real = self.recorder.known.run(func, args, kwargs, inputs)
+            if real is None:
+                made = self.recorder.dynamic.make(func, args, kwargs)
+                if made is None:
+                    raise
+                return made
+            return tree_map(lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) if isinstance(t, torch.Tensor) else t, real)
         if func is EFFICIENT_BACKWARD and result[3] is not None and result[3].numel():
             bias = args[4]  # the rule has it as large as the bias, the kernel for all samples, in rows of 16
             whole = torch.empty((*bias.shape[:-1], -(-bias.shape[-1] // 16) * 16), dtype=bias.dtype)
@@ -330,7 +365,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         gate = self.gate
         gate.inside += 1
         try:
-            return func(*args)
+            known = self.recorder.known.run(func, args, {}, list(_tensors(args)))
+            return func(*args) if known is None else known
         except Exception:  # noqa: BLE001 - any of FakeTensor's ways to say that it does not know
             pass
         finally:

@@ -6,8 +6,7 @@ import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HINTS = (
-    ("DynamicOutputShape", "an operator's result has as many rows as its values say (nonzero, unique, a boolean index): "
-                           "that is not traced"),
+    ("DynamicOutputShape", "an operator's result is as large as values say that only a run knows: that is not traced"),
     ("DataDependentOutput", "the program branches on values of a tensor: that is not traced"),
     ("UnsupportedOperator", "an operator has no rule for fake tensors; it is not run instead"),
 )
@@ -25,6 +24,8 @@ def told(e: BaseException) -> str:
     kind = type(e).__name__
     text = " ".join(str(e).split())[:300] or kind
     lines = [f"plimsoll: the trace stopped: {_user_line(e)}{'' if isinstance(e, (ValueError, OSError)) else kind + ': '}{text}"]
+    if e.__cause__ is not None:
+        lines.append(f"  because of {type(e.__cause__).__name__}: {' '.join(str(e.__cause__).split())[:300]}")
     for name, hint in HINTS:
         if name in kind:
             lines.append(f"  {hint}")

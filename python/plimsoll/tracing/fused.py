@@ -36,8 +36,16 @@ def _backward(grad: torch.Tensor, x: torch.Tensor, shape: Sequence[int], rstd: t
             torch.empty_like(weight, memory_format=torch.contiguous_format) if mask[1] and weight is not None else None)
 
 
+def _bag(weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, scale: bool = False, mode: int = 0, sparse: bool = False,
+         per_sample: torch.Tensor | None = None, include_last: bool = False, padding: int = -1) -> Tensors:
+    """EmbeddingBag.cu: the bag of each index is kept, which the CPU's fast path leaves out."""
+    out = weight.new_empty((offsets.shape[0] - include_last, weight.shape[1]))
+    return out, indices.new_empty(indices.shape), indices.new_empty(offsets.shape), indices.new_empty(out.shape if mode == 2 else (0,))
+
+
 # What the operations give: the fake mode's own rules are of the parts.
 RULES: dict[Any, Callable[..., Any]] = {_FORWARD: _forward, _BACKWARD: _backward} if _FORWARD and _BACKWARD else {}
+RULES |= {_ATEN._embedding_bag.default: _bag, _ATEN._embedding_bag_forward_only.default: _bag}
 
 
 class _RmsNorm(torch.autograd.Function):  # type: ignore[misc]
@@ -70,5 +78,5 @@ def _whole(x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None = 
 
 def register(library: Any) -> None:
     """For as long as the library lasts."""
-    if RULES:
+    if _FORWARD in RULES:
         library.impl("_fused_rms_norm", _whole, "AutogradCPU", allow_override=True)

@@ -487,6 +487,10 @@ def tell(r: Recorder) -> None:
              "true": "conditions on tensors that only a run knows are taken for true",
              "graphed": "torch.compile: AOTAutograd's graphs, with elementwise operations fused; Inductor itself is not run",
              "compiled": "torch.compile is left out, all runs eagerly: compiled code keeps and takes other amounts, mostly less"}
+    if r.dynamic.guessed:
+        r.operators.of("all rows")  # the planner's range depends on it (src/plan/traced.c)
+        r.trace.assumed.append("results that have as many rows as values say are as large as they can be, where only a run knows the "
+                               f"values ({r.dynamic.guessed} times)")
     for kind, n in sorted(r.taken.items()):
         r.trace.assumed.append(f"{words[kind]} ({n} times)")
 
@@ -588,6 +592,7 @@ def trace_module(module: torch.nn.Module, batch: Any, o: Options,
         return _value(model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs))
 
     o = replace(o, precision=o.precision or "fp32")
+    values = {id(t): t.detach().cpu().clone() for t in tree_leaves(batch) if isinstance(t, torch.Tensor) and not t.dtype.is_floating_point}
     with recording(o, type(module).__name__) as (r, _):
         memo: dict[int, Any] = {id(t): _shadow(t, o) for t in (*module.parameters(), *module.buffers())}
         model = copy.deepcopy(module, memo)
@@ -604,6 +609,9 @@ def trace_module(module: torch.nn.Module, batch: Any, o: Options,
             dtype = AUTOCAST.get(o.precision)
             inputs = tree_map(lambda t: _shadow(t, o, rows) if isinstance(t, torch.Tensor) else t, batch)
             r.mark((t for t in tree_leaves(inputs) if isinstance(t, torch.Tensor)), "input")
+            for given, t in zip(tree_leaves(batch), tree_leaves(inputs)):
+                if isinstance(given, torch.Tensor) and not given.dtype.is_floating_point:
+                    r.known.tell(t, values[id(given)][:rows] if rows else values[id(given)])
             with torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
                 return (step or call)(model, inputs)
         with modules(r, model):

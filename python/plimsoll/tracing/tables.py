@@ -114,6 +114,15 @@ def _embedding_backward(call: Call, card: Card) -> list[int]:
     return [ids * 8] * 4 + [(ids // 10 + min(ids, rows)) * width * 4]
 
 
+def _bag_backward(call: Call, card: Card) -> list[int]:
+    """The same of bags that are summed or averaged: the gradient in one piece, three lists of indices, two of rows."""
+    grad, ids, rows, mode = call.args[0], _count(call.args[1]), int(call.args[6]), call.args[8]
+    if mode > 1:
+        return []
+    whole = 0 if grad.is_contiguous() else _count(grad) * grad.element_size()
+    return [whole, *[ids * 8] * 3, *[rows * 8] * 2, (ids // 10 + min(ids, rows)) * _shape(grad)[-1] * 4]
+
+
 def _foreach_norm(call: Call, card: Card) -> list[int]:
     """Partial norms: a number for each chunk of 65,536 elements of the largest tensor, for each tensor."""
     tensors = call.args[0]
@@ -193,8 +202,9 @@ ROWS: tuple[Row, ...] = (
     Row(("_scaled_dot_product_efficient_attention_backward",), _efficient_backward, "measured, H100, PyTorch 2.11"),
     Row(("embedding_dense_backward",), _embedding_backward, "measured, H100: nothing up to 3,072 indices (29 models), padded or not; "
                                                              "EmbeddingBackwardKernel.cu"),
+    Row(("_embedding_bag_backward",), _bag_backward, "measured, H100, PyTorch 2.11 (12 tables of 131,072 indices); EmbeddingBag.cu"),
     Row(("_foreach_norm",), _foreach_norm, "measured, H100; ForeachReduceOp.cu"),
-    Row(("sum",), _sum_rows, "measured, H100; Reduce.cuh, setReduceConfig"),
+    Row(("sum", "mean"), _sum_rows, "measured, H100; Reduce.cuh, setReduceConfig"),
     Row(("masked_scatter",), _scatter, "measured, H100: a mask of each element and sums along it"),
     Row(("sort", "argsort", "topk"), _sort, "read: Sort.cu, segmented sort of CUB; not measured"),
     Row(("multinomial",), _multinomial, "read: MultinomialKernel.cu; not measured"),
