@@ -55,15 +55,15 @@ def check(what, got, expected, most):
         failures.append(f"{what}: {got} beside {expected}, {off:+.2%}")
 
 
-def blind():
+def blind(name):
     """Models that were planned before they were measured (docs/trace.md): the table's numbers."""
-    rows = lines("plan_blind.jsonl")
+    rows = lines(name)
     for convolutions in (False, True):
         off = sorted(abs(r["planned_peak"] / r["measured_peak"] - 1) for r in rows if r["convolutions"] is convolutions)
-        print(f"planned blind, with{'' if convolutions else 'out'} convolutions: {len(off)} models, median {statistics.median(off):.2%}, "
+        print(f"{name}: planned blind, with{'' if convolutions else 'out'} convolutions: {len(off)} models, median {statistics.median(off):.2%}, "
               f"{sum(e <= 0.005 for e in off)} within 0.5 %, {sum(e <= 0.03 for e in off)} within 3 %, worst {off[-1]:.1%}")
         if statistics.median(off) > 0.0015:
-            failures.append("the table of models planned blind does not hold")
+            failures.append(f"{name}: the table of models planned blind does not hold")
     for r in rows:
         if r["parameters"] != r["planned_parameters"]:
             failures.append(f"{r['name']}: {r['planned_parameters']} parameters, not {r['parameters']}")
@@ -110,7 +110,8 @@ def main():
     if sum(map(os.path.getsize, files)) > 300 << 10:
         failures.append("the traces are larger than 300 KiB")
     print(f"{len(files)} traces, worst peak {worst:.2%} off what was measured")
-    blind()
+    for name in ("plan_blind.jsonl", "plan_blind5.jsonl"):
+        blind(name)
     ranks()
     print("\n".join(failures))
     return bool(failures)

@@ -200,6 +200,23 @@ def test_recurrent_layers_keep_what_cudnn_keeps():
         assert gradients in back and not any("mkldnn" in o for o in trace.operators)
 
 
+def test_recurrent_layers_under_autocast_keep_what_was_measured():
+    from plimsoll.tracing import recurrent
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "..", "..", "tests", "data", "cudnn_rnn_autocast.json"), encoding="utf-8") as f:
+        rows = json.load(f)  # measured on an H100 with PyTorch 2.11: float16 under autocast to either
+    modes = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh"}
+    assert len(rows) == 26
+    for kind, time, batch, _, hidden, layers, ways, dropout, _, _, kept, _ in rows:
+        assert recurrent.reserve_bytes(recurrent.MODES[modes[kind]], time * batch, hidden, layers, ways, dropout > 0, 2) == kept
+    for kind, time, batch, width, hidden, layers, ways, dropout, cast, _, kept, weights in rows[2:3] + rows[13:14]:
+        net = getattr(torch.nn, kind)(width, hidden, layers, bidirectional=ways == 2, dropout=dropout)
+        trace = loop.trace_module(net, torch.empty(time, batch, width), loop.Options(
+            steps=1, precision={"bfloat16": "bf16-autocast", "float16": "fp16-autocast"}[cast]))
+        made = [n for n, o in zip((e for e in trace.events if e > 0), trace.operator) if trace.operators[o] == "_cudnn_rnn"]
+        assert made[0] == time * batch * hidden * ways * 2 and made[-2:] == [kept, weights]
+
+
 def test_recurrent_layers_by_mode():
     """Without training nothing is kept; projections and packed sequences are not of what was measured."""
     def operators(net, *inputs, **options):
@@ -1045,3 +1062,44 @@ def test_bags_keep_whose_each_index_is():
                               lambda module, ids: module(ids).sum())
     sizes = [e for e in trace.events if e > 0]
     assert sizes.count(512 * 8 * 8) >= 2 + 3  # the indices, the bag of each; three lists in the derivative
+
+
+def test_a_script_that_updates_its_parameters_itself(tmp_path):
+    # PyTorch's own word_language_model: no optimizer, and a device that torch.accelerator names
+    script = tmp_path / "train.py"
+    script.write_text("""
+import torch
+device = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") and torch.accelerator.is_available() else "cuda"
+net = torch.nn.Linear(64, 64).to(device)
+while True:
+    net.zero_grad()
+    net(torch.randn(8, 64, device=device)).sum().backward()
+    for p in net.parameters():
+        p.data.add_(p.grad, alpha=-0.1)
+""")
+    out = tmp_path / "t.json.gz"
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(out), "--", "python", str(script)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    trace = packed.Trace.read(str(out))
+    assert trace.parameters == 64 * 65 and trace.phases == ["load", "fwd0", "bwd0", "fwd0.1", "fwd1", "bwd1", "fwd1.1", "fwd2"]
+
+
+def test_a_script_that_leaves_the_gpu_alone_is_told(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("""
+import torch
+net = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(3):
+    net(torch.randn(2, 8)).sum().backward()
+    optimizer.step()
+""")
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(tmp_path / "t.json.gz"), "--", "python", str(script)],
+                         capture_output=True, text=True)
+    assert run.returncode == 4 and "nothing of the script was on the GPU" in run.stderr
+
+
+def test_distances_are_a_product():
+    trace = loop.trace_module(torch.nn.Embedding(64, 32), torch.empty(128, 32), loop.Options(steps=1, precision="fp32", task="infer"),
+                              lambda module, x: torch.cdist(x, module.weight).argmin(1))
+    assert tables.card_of(90).blas_bytes in trace.events  # cuBLAS's workspace

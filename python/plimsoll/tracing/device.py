@@ -415,6 +415,15 @@ def _compile(r: Recorder, modes: Callable[[], Any]) -> Callable[..., Any]:
     return compiled
 
 
+def _of_accelerator() -> list[tuple[Any, str, Any]]:
+    """torch.accelerator, of releases that have it: the device of scripts that name none."""
+    accelerator: Any = getattr(torch, "accelerator", None)
+    answers: dict[str, Any] = {"is_available": True, "device_count": 1, "current_accelerator": GPU, "current_device_index": 0,
+                               "current_device_idx": 0, "synchronize": None, "set_device_index": None, "set_device_idx": None,
+                               "empty_cache": None, "current_stream": types.SimpleNamespace(is_capturing=lambda: False, synchronize=lambda: None)}
+    return [(accelerator, name, lambda *a, _answer=answer, **k: _answer) for name, answer in answers.items() if hasattr(accelerator, name)]
+
+
 def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]]:
     cuda: Any = torch.cuda
     optimizer: Any = importlib.import_module("torch.optim.optimizer")  # its package hides it
@@ -448,6 +457,7 @@ def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]
         (cuda, "get_rng_state", lambda *a, **k: torch.zeros(16, dtype=torch.uint8)),
         (cuda, "set_rng_state", nothing), (cuda, "get_rng_state_all", lambda *a, **k: []),
         (cuda, "set_rng_state_all", nothing),
+        *_of_accelerator(),
         (autocast, "__init__", autocast_init),
         *((torch, name, _of_cpu(getattr(torch, name))) for name in (
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),

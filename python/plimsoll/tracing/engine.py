@@ -21,7 +21,7 @@ from .packed import CATEGORIES, Trace
 aten = torch.ops.aten
 CPU = torch.device("cpu")
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
-PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_addmm_activation", "_cdist_forward"}
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_addmm_activation", "_euclidean_dist"}
 OF_PHASE = {"load": "buffer", "fwd": "activation", "bwd": "autograd_detail", "opt": "temporary",
             "eval": "activation", "gen": "activation"}
 

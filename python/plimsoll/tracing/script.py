@@ -106,6 +106,17 @@ class Steps:
             self.passes += 1
             r.end_phase(f"fwd{self.done}.{self.passes}")
 
+    def zeroed(self, plain: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+        """Gradients that go although no optimizer took them: the script updates its parameters itself, and a step begins."""
+        if self.passes:
+            parameters = list(module.parameters())
+            self.r.mark(iter(parameters), "parameter")
+            self.r.mark((p.grad for p in parameters if p.grad is not None), "gradient")
+            self.r.trace.trainable = self.r.trace.trainable or sum(p.numel() for p in parameters if p.requires_grad)
+        plain(module, *args, **kwargs)
+        if self.passes:
+            self.ended()
+
     def before_step(self, optimizer: Any, *_: Any) -> None:
         parameters = [p for g in optimizer.param_groups for p in g["params"]]
         self.r.mark(iter(parameters), "parameter")
@@ -117,6 +128,9 @@ class Steps:
     def after_step(self, optimizer: Any, *_: Any) -> None:
         self.r.mark((t for s in optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)),
                     "optimizer_state")
+        self.ended()
+
+    def ended(self) -> None:
         self.done += 1
         self.passes = 0
         self.r.end_phase(f"fwd{self.done}")
@@ -128,7 +142,12 @@ class Steps:
     def watched(self) -> Iterator[None]:
         optimizer: Any = importlib.import_module("torch.optim.optimizer")
         engine: Any = importlib.import_module("torch.autograd")
-        plain = engine.backward
+        plain, zero_grad = engine.backward, torch.nn.Module.zero_grad
+        steps = self
+
+        def zeroed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+            steps.zeroed(zero_grad, module, *args, **kwargs)
+        setattr(torch.nn.Module, "zero_grad", zeroed)
         engine.backward = lambda *a, **k: self.backward(plain, *a, **k)
         handles = [optimizer.register_optimizer_step_pre_hook(self.before_step),
                    optimizer.register_optimizer_step_post_hook(self.after_step)]
@@ -136,6 +155,7 @@ class Steps:
             yield
         finally:
             engine.backward = plain
+            setattr(torch.nn.Module, "zero_grad", zero_grad)
             for handle in handles:
                 handle.remove()
 
@@ -166,6 +186,9 @@ def trace_script(command: list[str], o: Options) -> Trace:
                     raise ValueError(f"the script ended with {e.code} before its second step") from None
         if not steps.done:
             raise ValueError("the script ended without a step of an optimizer: nothing to plan")
+        if not r.trace.category:
+            raise ValueError("nothing of the script was on the GPU: it chose another device (a GPU is told to be there: "
+                             "torch.cuda.is_available(), \"cuda\")")
         taken = asks(command)
         r.trace.parameters, r.trace.recipe = r.trace.trainable, ""
         r.trace.batch, r.trace.sequence = o.batch if "batch" in taken else 0, o.seq if "seq" in taken else 0
