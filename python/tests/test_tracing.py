@@ -1103,3 +1103,11 @@ def test_distances_are_a_product():
     trace = loop.trace_module(torch.nn.Embedding(64, 32), torch.empty(128, 32), loop.Options(steps=1, precision="fp32", task="infer"),
                               lambda module, x: torch.cdist(x, module.weight).argmin(1))
     assert tables.card_of(90).blas_bytes in trace.events  # cuBLAS's workspace
+
+
+def test_what_cudnn_may_take_beside_a_convolution_is_in_the_range():
+    # SimCLR's convolutions: 388 MiB beside were measured, more than the range had
+    net = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
+    trace = loop.trace_module(net, torch.empty(1024, 3, 32, 32), loop.Options(steps=1, precision="fp32"))
+    assert trace.unknown_bytes == 2 * 1024 * 64 * 32 * 32 * 4
+    assert loop.trace_module(torch.nn.Linear(8, 8), torch.empty(2, 8), loop.Options(steps=1)).unknown_bytes == 0

@@ -340,6 +340,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             number = torch._C._autograd._get_sequence_nr()  # pyright: ignore[reportAttributeAccessIssue]
             r.by_sequence[number - 1] = r.stack[-1]
         self.workspace(name)
+        if name == "convolution":
+            r.trace.unknown_bytes = max(r.trace.unknown_bytes, tables.convolution_most(args[0], result))
         known = {t.untyped_storage()._cdata for t in inputs}
         for t in _tensors(result):
             if t.untyped_storage()._cdata not in known:

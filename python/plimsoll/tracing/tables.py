@@ -187,6 +187,17 @@ def _softmax_backward(call: Call, card: Card) -> list[int]:
     return [_count(call.args[0]) * call.args[0].element_size()]
 
 
+def convolution_most(x: Any, out: Any) -> int:
+    """
+    What cuDNN may take beside a convolution: twice the larger of input and result, channels in whole 64s.  388 MiB were
+    measured of SimCLR's, whose largest result has 256 MiB (H100, PyTorch 2.11); what of it a call takes is not known.
+    """
+    def whole(t: Any) -> int:
+        shape = _shape(t)
+        return _count(t) // max(shape[1], 1) * _up(shape[1], 64) * int(t.element_size()) if len(shape) > 2 else 0
+    return 2 * max(whole(x), whole(out))
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     operators: tuple[str, ...]
