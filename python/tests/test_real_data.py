@@ -831,6 +831,47 @@ class Trainers(Folder):
             seen = accelerator.unwrap_model(model).seen
         """)
 
+    @has("transformers")
+    @has("accelerate")
+    def test_transformers_on_two_ranks(self):
+        self.ranks("""
+            import transformers
+            class Trainer(transformers.Trainer):
+                def get_train_dataloader(self):
+                    return batches
+            model = Line()
+            arguments = transformers.TrainingArguments(sys.argv[2] + ".out", num_train_epochs=2, report_to=[], disable_tqdm=True, use_cpu=True,
+                                                       save_strategy="no", logging_strategy="no", ddp_backend="gloo")
+            Trainer(model, arguments, train_dataset=batches.dataset).train()
+            seen = model.seen
+        """)
+
+    @has("lightning")
+    def test_lightning_on_two_ranks(self):
+        self.ranks("""
+            import lightning
+            from lightning.pytorch.plugins.environments import TorchElasticEnvironment
+            from lightning.pytorch.strategies import DDPStrategy
+
+            class Module(lightning.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.model = Line()
+
+                def training_step(self, batch, number):
+                    return self.model(**batch)["loss"]
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), 0.01)
+
+            os.environ.update(GROUP_RANK="0", LOCAL_WORLD_SIZE="2")
+            module = Module()
+            strategy = DDPStrategy(cluster_environment=TorchElasticEnvironment(), process_group_backend="gloo")
+            lightning.Trainer(max_epochs=2, logger=False, enable_progress_bar=False, enable_model_summary=False, accelerator="cpu", devices=2,
+                              strategy=strategy, default_root_dir=sys.argv[2] + ".out", enable_checkpointing=False).fit(module, batches)
+            seen = module.model.seen
+        """)
+
     def test_two_ranks(self):
         self.ranks("""
             model = torch.nn.parallel.DistributedDataParallel(Line())
@@ -857,7 +898,7 @@ class Trainers(Folder):
         """)
         jobs = [subprocess.Popen([sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__)), self.path(), self.path("store")],
                                  env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-                                      "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+                                      "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
         while all(job.poll() is None for job in jobs) or all(job.poll() in (None, 0) for job in jobs) and any(job.poll() is None for job in jobs):
             time.sleep(0.05)
         for job in jobs:  # of one that failed the other would wait
