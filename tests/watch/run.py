@@ -344,6 +344,19 @@ def growing(scratch):
     run("watch", "--replay", path, "--fail-on", "input", codes=(0,))
 
 
+def looked_at_now_and_then():
+    """A cgroup is looked at every five seconds: what is said of it may be that old, and the end that much nearer."""
+    rate, end = 24 << 20, 320
+    rows = [{"t": 1e9 + t, "util": 97, "procs": [[7, 1 << 33]], "gpm": {"graphics": 97, "sm_util": 88, "sm_occ": 50, "tensor": 30},
+             "host": {"cores": 8, "limit": (4 << 30) + rate * end, "limit_used": (4 << 30) + rate * (t - t % 5)},
+             "threads": [[7, "python", "R", 90 * t, t]],
+             "tree": [{"pid": 7, "comm": "python", "state": "R", "utime": 90 * t, "stime": t, "rss": 10000, "wchan": "0"}]} for t in range(end - 19)]
+    found = [f for f in verdict_of(rows)[2]["forecasts"] if f["bound"] == "cgroup"]
+    if expect(len(found) == 1, "a cgroup that fills", found):
+        seconds = found[0]["seconds_range"]
+        expect(seconds["low"] <= 15 <= 20 <= seconds["high"], "at its edge in 20 s", seconds)
+
+
 SECRET = "hush"
 
 
@@ -411,6 +424,7 @@ def main():
         made_driver(fake, scratch)
         bad_input(scratch)
         growing(scratch)
+        looked_at_now_and_then()
         redacted_replay(data, scratch)
         redacted_live(fake, scratch)
     finish("watch", least=60)
