@@ -49,6 +49,7 @@ struct watch_look {
 	size_t job_count, foreign; /* of processes that are not in our /proc */
 	struct kept kept[JOBS];
 	struct proc_files files;
+	bool by_files; /* jobs may be found by the files that they have open */
 	bool in_container;
 	struct proc_holders holders; /* none: they are not needed */
 	double holders_time;
@@ -82,6 +83,8 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 	(void)snprintf(l->root, sizeof(l->root), "%s", options->root ? options->root : "");
 	gpus.root = l->root;
 	proc_files_init(&l->files, !*l->root);
+	/* Another driver (a made one) tells of other cards than those files are of. */
+	l->by_files = *l->root || !options->nvml_path;
 	l->in_container = proc_in_container(l->root);
 	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
 	l->only_here = options->flags & PLIM_WATCH_HERE;
@@ -222,7 +225,7 @@ static void look_for_holders(struct watch_look *l, bool foreign)
 
 	for (unsigned i = 0; i < l->cards.n; i++)
 		lacking |= !l->cards.at[i].processes_told && !l->cards.at[i].lost;
-	if (!l->cards.n || (!lacking && !l->in_container)) {
+	if (!l->by_files || !l->cards.n || (!lacking && !l->in_container)) {
 		l->holders.n = 0;
 	} else if (t - l->holders_time >= (lacking ? HOLDERS_EVERY : STRANGERS_EVERY)) {
 		proc_holders(&l->files, l->root, &l->holders);
