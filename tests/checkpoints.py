@@ -736,6 +736,12 @@ def test_made():
                                    ({"func_evals": 3}, {"tolerance_grad": 1e-7}, "LBFGS")):
             write_torch(path, {"optimizer": {"state": {0: state}, "param_groups": [group]}})
             assert verify(path)[0][0]["optimizers"][0]["kind"] == kind, kind
+        # What of an optimizer's state is not there, as in what repair writes of a cut file; none at all is a new run's.
+        full, cut = {"step": Tensor("0"), "exp_avg": Tensor("0"), "exp_avg_sq": Tensor("0")}, {"step": Tensor("0"), "exp_avg": Tensor("0")}
+        for state, lacking in (({0: full, 1: full}, None), ({0: full, 1: cut}, "1 of the 2"), ({0: full}, "1 of the 2"), ({}, None)):
+            write_torch(path, {"optimizer": {"state": state, "param_groups": [{"params": [0, 1], "amsgrad": False}]}, "epoch": 3})
+            told = [w for w in verify(path)[0][0]["resume_missing"] if w.startswith("optimizer state of")]
+            assert len(told) == bool(lacking) and all(lacking in w for w in told), (lacking, told)
         # An old file whose pickle is longer than what is read at first, cut in the middle of a name there.
         n, name = 9000, "long." * 40
         obj = as_pickle({f"{name}{i}": Tensor(str(i)) for i in range(n)})

@@ -190,6 +190,9 @@ struct ckpt_optimizer {
 	uint32_t path;    /* the dict's name, "" for the file itself */
 	const char *kind; /* static storage, NULL: not known */
 	uint64_t groups, parameters, state_tensors, state_bytes;
+	uint64_t grouped; /* parameters in its groups */
+	uint64_t
+		lacking; /* of these without state, or with less than the others have; 0 where none has any */
 	double learning_rate; /* of the first group; NaN: not known */
 };
 

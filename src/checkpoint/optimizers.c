@@ -53,6 +53,51 @@ static const char *optimizer_kind(const struct walk *w, struct pickle_value one,
 	return NULL;
 }
 
+static size_t keys_of(const struct walk *w, struct pickle_value dict)
+{
+	dict = walk_as_dict(w, dict);
+	return dict.kind == PICKLE_DICT ? pickle_len(w->heap, dict) / 2 : 0;
+}
+
+/* Has it fewer keys than the fullest, and each of them there?  Adafactor's factored and plain states are no case of it. */
+static bool is_less(const struct walk *w, struct pickle_value one, struct pickle_value fullest)
+{
+	size_t n = keys_of(w, one);
+	bool less = n < keys_of(w, fullest);
+
+	one = walk_as_dict(w, one);
+	for (size_t i = 0; less && i < n; i++) {
+		const char *key = walk_str(w, pickle_item(w->heap, one, 2 * i));
+		struct pickle_value found;
+
+		less = key && pickle_get(w->heap, walk_as_dict(w, fullest), key, &found);
+	}
+	return less;
+}
+
+/* Whose state a resume would miss: a repaired file holds what was whole. */
+static void count_lacking(const struct walk *w, struct pickle_value state,
+			  struct pickle_value groups, struct ckpt_optimizer *o)
+{
+	struct pickle_value fullest = { 0, PICKLE_NONE }, params;
+
+	for (size_t i = 0; i < o->groups; i++) {
+		struct pickle_value group = walk_as_dict(w, pickle_item(w->heap, groups, i));
+
+		if (group.kind == PICKLE_DICT && pickle_get(w->heap, group, "params", &params) &&
+		    params.kind == PICKLE_LIST)
+			o->grouped += pickle_len(w->heap, params);
+	}
+	for (size_t i = 0; i < o->parameters; i++)
+		if (keys_of(w, pickle_item(w->heap, state, 2 * i + 1)) > keys_of(w, fullest))
+			fullest = pickle_item(w->heap, state, 2 * i + 1);
+	if (!keys_of(w, fullest))
+		return;
+	o->lacking = o->grouped > o->parameters ? o->grouped - o->parameters : 0;
+	for (size_t i = 0; i < o->parameters; i++)
+		o->lacking += is_less(w, pickle_item(w->heap, state, 2 * i + 1), fullest);
+}
+
 enum plim_status walk_optimizer(struct walk *w, struct pickle_value dict, size_t first,
 				struct plim_err *err)
 {
@@ -78,6 +123,7 @@ enum plim_status walk_optimizer(struct walk *w, struct pickle_value dict, size_t
 	    pickle_get(w->heap, walk_as_dict(w, group), "lr", &lr))
 		o.learning_rate = walk_number(lr);
 	o.kind = optimizer_kind(w, one, group);
+	count_lacking(w, state, groups, &o);
 	for (size_t i = first; i < w->ckpt->tensors.n; i++) {
 		o.state_tensors++;
 		o.state_bytes += ckpt_tensor_bytes(&w->ckpt->tensors.at[i]);

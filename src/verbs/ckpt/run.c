@@ -252,8 +252,23 @@ static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
-	r->resume_missing = take(r, CKPT_WANTS, sizeof(*r->resume_missing), &st, err);
-	r->resume_missing_count = st ? 0 : ckpt_resume_missing(&r->hidden->ckpt, r->resume_missing);
+	const struct ckpt *c = &r->hidden->ckpt;
+	size_t n;
+
+	r->resume_missing =
+		take(r, CKPT_WANTS + c->optimizers.n, sizeof(*r->resume_missing), &st, err);
+	n = st ? 0 : ckpt_resume_missing(c, r->resume_missing);
+	for (size_t i = 0; !st && i < c->optimizers.n; i++) {
+		const struct ckpt_optimizer *o = &c->optimizers.at[i];
+
+		if (o->lacking)
+			r->resume_missing[n++] =
+				say(r, &st, err,
+				    "optimizer state of %llu of the %llu parameters in its groups "
+				    "(all right for those that were never trained)",
+				    (unsigned long long)o->lacking, (unsigned long long)o->grouped);
+	}
+	r->resume_missing_count = n;
 	return st;
 }
 
