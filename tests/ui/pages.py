@@ -22,7 +22,7 @@ def totals(requested, allocated, active, reserved):
     return {"requested_bytes": requested, "allocated_bytes": allocated, "active_bytes": active, "reserved_bytes": reserved}
 
 
-def recording(title="made.pickle", names=None, scale=1):
+def recording(title="made.pickle", names=None, scale=1, number=0):
     """Weights, then STEPS steps of one activation and one temporary, then a request that fails."""
     name = names or (lambda plain: plain)
     rows = []  # born, freed, done, addr, size, block, stack, rule, flags
@@ -97,7 +97,7 @@ def recording(title="made.pickle", names=None, scale=1):
                  "peak": name("1.56 GiB allocated; 3.00 GiB reserved"), "stop": None},
     }
     head = {
-        "format": "page/2", "version": "0.0", "title": name(title), "recording": 0, "events": events,
+        "format": "page/2", "version": "0.0", "title": name(title), "recording": number, "events": events,
         "report": {"source": {"path": None, "bytes": None, "complete": True, "notes": [name("a note")]}, "devices": [device]},
         "settings": {"conf": name("max_split_size_mb:64,roundup_power2_divisions:[1:4,>:8]"), "expandable": False, "max_split_bytes": 64 * MIB,
                      "gc_threshold": 0.8, "roundup_divisions": [4] + [8] * 15},
@@ -145,7 +145,10 @@ def main(folder):
     out = pathlib.Path(folder)
     made = recording()
     (out / "made.html").write_text(pack.page([made]))
-    (out / "two.html").write_text(pack.page([made, recording("other.pickle", scale=2)]))
+    (out / "two.html").write_text(pack.page([made, recording("other.pickle", scale=2, number=1)]))
+    idle = recording()
+    idle[0]["report"]["devices"][0] = dict(idle[0]["report"]["devices"][0], oom=[], findings=[])
+    (out / "gpus.html").write_text(pack.page([idle, made]))  # of one file: the second died
     row = {"rank": 0, "path": hostile("a.pickle"), "member": None, "error": hostile("unreadable"), "events": None,
            "allocated_peak_bytes": None, "reserved_peak_bytes": None, "peak_phase": None, "died": None, "leak_bytes": None}
     answer = (hostile("2 recordings") + "\n\n" + hostile("Rank 0 died"), {"schema": "ranks/2", "rows": [row], "worst_row": 0})

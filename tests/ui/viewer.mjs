@@ -1097,6 +1097,23 @@ const others = {
 		await page.context().close();
 	},
 
+	async "of several GPUs of a recording the one that died is shown first"() {
+		for (const [file, nth] of [
+			["gpus.html", 1],
+			["two.html", 0],
+		]) {
+			const page = await open(path.join(folder, file));
+			assert.deepEqual(
+				await page
+					.locator(".panes > *")
+					.evaluateAll((all) => all.flatMap((p, i) => (p.classList.contains("active") ? [i] : []))),
+				[nth],
+				file,
+			);
+			await page.context().close();
+		}
+	},
+
 	async "forced colours keep the legend and what is pressed"() {
 		// Its preference instead of its driver: the reader's own colours, always.
 		const other = is_firefox ? await launch({ "browser.display.document_color_use": 2 }) : null;

@@ -249,7 +249,7 @@ class App {
 	private async choose_first(n: number): Promise<[number[], number | null]> {
 		const all = Array.from({ length: n }, (_, i) => i);
 		const { answer } = this;
-		if (!answer?.ranks.length) return [all, null];
+		if (!answer?.ranks.length) return [all, answer ? null : await this.worst_device(n)];
 		for (const i of all) {
 			const head = await Page.head(i);
 			const { path } = head.report.source;
@@ -258,6 +258,22 @@ class App {
 		const worst = this.closed.get(answer.ranks[answer.worst]?.path ?? "") ?? 0;
 		const others = all.filter((i) => i !== worst).slice(0, OPEN_AT_FIRST - 1);
 		return [[...others, worst].sort((a, b) => a - b), worst];
+	}
+
+	// Of several GPUs in one recording: the one that died, else that leaks, else that holds most, as the text tells it.
+	private async worst_device(n: number): Promise<number | null> {
+		const heads = await Promise.all(Array.from({ length: n }, (_, i) => Page.head(i)));
+		if (new Set(heads.map((head) => head.recording)).size > 1) return null;
+		const badness = heads.map(({ report: { devices } }): number => {
+			const [device] = devices;
+			return device.oom.length ? 2 : device.findings.some((f) => f.id === "leak") ? 1 : 0;
+		});
+		const bytes = heads.map((head) => head.report.devices[0].peak?.allocated_bytes ?? 0);
+		return badness.reduce(
+			(best, bad, i) =>
+				bad > badness[best] || (bad === badness[best] && bytes[i] > bytes[best]) ? i : best,
+			0,
+		);
 	}
 
 	private async open_rank(row: RankRow): Promise<void> {

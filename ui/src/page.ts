@@ -20,6 +20,7 @@ export interface Head {
 	format: string;
 	version: string;
 	title: string;
+	recording: number; // the file: of several GPUs in one it is the same
 	events: number;
 	plan: boolean; // no recording, but what one would be
 	limit_bytes: number | null; // that the plan was to stay under
