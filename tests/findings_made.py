@@ -263,6 +263,12 @@ def two_models():
     found = findings(card).get("duplicate_weights")
     expect(found and found["bytes"] == (64 + 23 * 6) * MIB and "2 times" in found["title"], f"{found}")
     card = Card()
+    load(card, 6)  # [p.clone() for p in parameters], in an optimizer: state of their sizes, made by no module
+    for size in [64 * MIB, *[4 * MIB, 2 * MIB, 16 * MIB, 1 * MIB] * 6]:
+        card.alloc(size, [user(168, "<listcomp>"), *BUILD[1:]] if len(BUILD) > 1 else [user(168, "<listcomp>")])
+    run(card)
+    expect("duplicate_weights" not in findings(card), "equal sizes alone are no copies")
+    card = Card()
     load(card, 12)
     run(card)
     expect("duplicate_weights" not in findings(card), "layers are not models")

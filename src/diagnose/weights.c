@@ -2,7 +2,8 @@
  * Weights and gradients that are there without need.
  *
  * Duplicates: a load is the parameters born between two passes of the model.  Two loads alive at the
- * same time are copies if SAME_PART of the bytes have equals in size.  Models that are loaded without
+ * same time are copies if SAME_PART of the bytes have equals in size, and modules, or one function, made
+ * both: an optimizer's state has the sizes of the weights, too.  Models that are loaded without
  * a pass between them show as one load that repeats itself; since layers repeat themselves too, the
  * repeated part must be long and have one size that stands out, as an embedding does.
  *
@@ -12,6 +13,7 @@
 #include "detect.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SAME_PCT 90
 #define COPIES_MAX 16
@@ -150,6 +152,47 @@ static uint64_t sum(const uint64_t *sizes, size_t n)
 	return bytes;
 }
 
+/* Do modules, what loads them, or copy.deepcopy make it?  [p.clone() for p in parameters] is state of their sizes. */
+static int made_by_module(const struct snapshot *t, uint32_t stack)
+{
+	static const char *const files[] = { "/torch/nn/",       "/torch/serialization.py",
+					     "/safetensors/",    "/transformers/",
+					     "/diffusers/",      "/accelerate/",
+					     "/huggingface_hub", "/copy.py" };
+	uint32_t n;
+	const uint32_t *frames = snapshot_python_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const char *file = snapshot_text(t, snapshot_frame(t, frames[i])->filename);
+
+		for (size_t k = 0; k < sizeof(files) / sizeof(files[0]); k++)
+			if (strstr(file, files[k]))
+				return 1;
+	}
+	return 0;
+}
+
+/* Equal sizes alone make no copies: modules made both, or one function did. */
+static int is_made_alike(const struct detecting *x, uint32_t first, uint32_t other)
+{
+	const struct snapshot *t = x->snapshot;
+	uint32_t stack[2] = { x->device->allocs[first].stack, x->device->allocs[other].stack };
+	const struct snapshot_frame *f[2];
+
+	if (stack[0] == TRACE_NONE || stack[1] == TRACE_NONE)
+		return stack[0] == stack[1];
+	for (int s = 0; s < 2; s++) {
+		uint32_t n;
+		const uint32_t *frames = snapshot_python_stack(t, stack[s], &n);
+
+		if (!n)
+			return 0;
+		f[s] = snapshot_frame(t, frames[0]);
+	}
+	return (f[0]->filename == f[1]->filename && f[0]->name == f[1]->name) ||
+	       (made_by_module(t, stack[0]) && made_by_module(t, stack[1]));
+}
+
 struct copies {
 	uint32_t count; /* the first one too */
 	size_t parameters;
@@ -169,7 +212,7 @@ static size_t end_of_load(const struct loads *l, size_t from)
 }
 
 /* The first of the largest loads, and how many others equal it. */
-static struct copies copies_of_loads(const struct loads *l)
+static struct copies copies_of_loads(const struct detecting *x, const struct loads *l)
 {
 	size_t from = 0, n = 0;
 	uint64_t most = 0;
@@ -190,7 +233,8 @@ static struct copies copies_of_loads(const struct loads *l)
 
 		end = end_of_load(l, i);
 		same = i == from ? 0 : in_common(l->sizes + from, n, l->sizes + i, end - i);
-		if (same * 100 < most * SAME_PCT)
+		if (same * 100 < most * SAME_PCT ||
+		    !is_made_alike(x, l->allocs[from], l->allocs[i]))
 			continue;
 		c.count++;
 		c.bytes += same;
@@ -218,14 +262,15 @@ static int stands_out(const uint64_t *sizes, size_t n)
 	return n >= REPEAT_MIN && count <= 2 && first > second + second / 2;
 }
 
-static struct copies copies_in_one(const struct loads *l)
+static struct copies copies_in_one(const struct detecting *x, const struct loads *l)
 {
 	for (uint32_t k = COPIES_MAX; k > 1; k--) {
 		size_t part = l->n / k, i = 0;
 
 		if (l->n % k || !stands_out(l->sizes, part))
 			continue;
-		while (i + part < l->n && l->sizes[i] == l->sizes[i + part])
+		while (i + part < l->n && l->sizes[i] == l->sizes[i + part] &&
+		       is_made_alike(x, l->allocs[i], l->allocs[i + part]))
 			i++;
 		if (i + part == l->n)
 			return (struct copies){ k, part, (k - 1) * sum(l->sizes, part),
@@ -279,7 +324,7 @@ void detect_duplicate_weights(struct detecting *x)
 	if (!x->status && x->weights.n)
 		find_loads(x, &l, event);
 	if (!x->status && l.n) {
-		c = l.count > 1 ? copies_of_loads(&l) : copies_in_one(&l);
+		c = l.count > 1 ? copies_of_loads(x, &l) : copies_in_one(x, &l);
 		if (c.count > 1 && detect_material(x, c.bytes))
 			tell_copies(x, &c, event);
 	}
