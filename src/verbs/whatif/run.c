@@ -374,6 +374,36 @@ static enum plim_status withhold_unknown(struct plim_whatif *w, const struct pli
 	return w->withheld ? PLIM_OK : mem_status(err);
 }
 
+#define NEAR_PART \
+	50 /* of the limit: where the beginning of a recording is lost, less than that is no margin */
+
+/*
+ * What was there before the recording is placed afresh, so that a run ends a little elsewhere: by less than that
+ * nobody knows whether it survives.
+ */
+static enum plim_status withhold_near(struct plim_whatif *w, const struct plim_whatif_run **best,
+				      struct plim_err *err)
+{
+	uint64_t limit = w->bound.limit_bytes, needed;
+	char a[32], b[32], c[32];
+
+	if (!*best || limit == PLIM_UNKNOWN || !w->hidden->program->requests_before ||
+	    w->as_recorded->outcome != PLIM_WHATIF_OOM)
+		return PLIM_OK;
+	needed = (*best)->smallest_limit_bytes == PLIM_UNKNOWN ? (*best)->reserved_peak_bytes
+							       : (*best)->smallest_limit_bytes;
+	if (needed > limit || limit - needed >= limit / NEAR_PART)
+		return PLIM_OK;
+	w->withheld =
+		arena_text(&w->hidden->arena, err,
+			   "%s ends %s below the limit (%s of %s), and the recording lost its "
+			   "beginning: whether that is enough is not known",
+			   (*best)->settings, text_size(a, limit - needed), text_size(b, needed),
+			   text_size(c, limit));
+	*best = NULL;
+	return w->withheld ? PLIM_OK : mem_status(err);
+}
+
 static enum plim_status recommend(struct plim_whatif *w, struct plim_err *err)
 {
 	const struct plim_whatif_run *best = NULL;
@@ -383,6 +413,8 @@ static enum plim_status recommend(struct plim_whatif *w, struct plim_err *err)
 		st = allocator_search_best(w, &w->hidden->arena, &best, err);
 	if (!st)
 		st = withhold_unknown(w, &best, err);
+	if (!st)
+		st = withhold_near(w, &best, err);
 	if (best)
 		w->recommended = best->settings;
 	return st;
