@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #define HEAD_BYTES 4096 /* looked at; the keys of a JSON that matter come first */
+#define TAIL_BYTES 16384
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -40,7 +41,11 @@ static const struct {
 	{ ".tar", "report" },
 	{ "trainer_state.json", "curves" },
 	{ ".jsonl", "curves" },
+	{ ".csv", "curves" },
+	{ ".tsv", "curves" },
 	{ "config.json", "plan" },
+	{ ".yaml", "plan" },
+	{ ".yml", "plan" },
 	{ ".py", "lint" },
 	{ ".log", "why" },
 	{ ".txt", "why" },
@@ -108,6 +113,8 @@ static const char *by_head(const char *head, size_t n)
 		return "ckpt verify";
 	if (n >= 5 && !memcmp(head, "PLIM\211", 5))
 		return "report";
+	if (strstr(head, "apiVersion:"))
+		return "why"; /* YAML of Kubernetes, no run's configuration */
 	for (size_t i = 0; *head == '{' && i < sizeof(keys) / sizeof(*keys); i++)
 		if (strstr(head, keys[i].word))
 			return keys[i].command;
@@ -123,6 +130,41 @@ static bool is_text(const char *head, size_t n)
 	return n > 0;
 }
 
+/* "loss=3.83", "val_loss: 0.66", "'loss': 2.1": values of a training. */
+static bool has_losses(const char *head)
+{
+	for (const char *at = head; (at = strstr(at, "loss")) != NULL; at++) {
+		const char *p = at + strcspn(at, "=:,\n\r ");
+
+		p += strspn(p, "=: ");
+		if (*p >= '0' && *p <= '9')
+			return true;
+	}
+	return false;
+}
+
+/* Does the end of a log speak of a failure?  Then that is the question. */
+static bool ends_badly(FILE *f)
+{
+	static const char *const words[] = {
+		"Traceback", "Error",   "error", "ERROR",  "Killed",
+		"killed",    "signal ", "fault", "memory", "CANCELLED"
+	};
+	char tail[TAIL_BYTES + 1];
+	size_t n;
+
+	if (fseek(f, -TAIL_BYTES, SEEK_END))
+		rewind(f);
+	n = fread(tail, 1, TAIL_BYTES, f);
+	for (size_t i = 0; i < n; i++)
+		tail[i] = tail[i] ? tail[i] : ' ';
+	tail[n] = 0;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strstr(tail, words[i]))
+			return true;
+	return false;
+}
+
 static const char *by_bytes(const char *path)
 {
 	char head[HEAD_BYTES + 1];
@@ -130,15 +172,19 @@ static const char *by_bytes(const char *path)
 	size_t n = f ? fread(head, 1, HEAD_BYTES, f) : 0;
 	const char *command;
 
-	if (f)
-		fclose(f);
 	head[n] = 0;
 	command = n ? by_head(head, n) : NULL;
 	if (!command)
 		command = by_name(path);
 	if (!command && n && head[0] == '\x80')
 		command = "report";
-	return !command && is_text(head, n) ? "why" : command;
+	if (!command && is_text(head, n))
+		command = "why";
+	if (f && command && !strcmp(command, "why") && has_losses(head) && !ends_badly(f))
+		command = "curves";
+	if (f)
+		fclose(f);
+	return command;
 }
 
 const char *cmd_of_file(const char *path)
