@@ -176,6 +176,14 @@ class Fixes(unittest.TestCase):
             self.assertIn(".detach()", after)
             self.assertLessEqual({f.id for f in lint(after).findings}, {f.id for f in before} - {rule})
 
+    def test_whose_cost_it_is(self) -> None:
+        """What was measured in another program does not read as this program's."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "x.py")
+            path.write_text(catalogue.PREAMBLE + catalogue.BY_ID["PLM101"].bad)
+            told = " ".join(command("--no-color", "--width", "500", "--select", "PLM", str(path)).stdout.split())
+        self.assertIn("in a program that was measured, not this one: 57 MiB a step", told)
+
     def test_what_a_model_keeps_is_not_known(self) -> None:
         """retain_graph=True is not taken away where the model's class is in another file."""
         text = catalogue.PREAMBLE + "from acme import Net\nnet = Net()\n" + catalogue.BY_ID["PLM105"].bad.replace("model(x)", "net(x)")

@@ -82,7 +82,8 @@ def finding_text(finding: Finding, width: int = 80, colour: bool = False) -> str
     for evidence in finding.evidence:
         lines += _wrapped("=", evidence, width)
     if finding.cost is not None and finding.cost.text and not finding.joined:
-        lines += _wrapped("=", f"cost: {finding.cost.text} ({finding.cost.source})", width)
+        whose = "cost of such a mistake in a program that was measured, not this one" if finding.cost.bytes else "cost of such a mistake"
+        lines += _wrapped("=", f"{whose}: {finding.cost.text} ({finding.cost.source})", width)
     for fix in finding.fix:
         lines += _wrapped("+", fix, width)
     if finding.edits:

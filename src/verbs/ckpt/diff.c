@@ -205,8 +205,11 @@ enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *d, plim_write_
 
 static void values_line(struct text *t, const struct plim_ckpt_diff *d)
 {
-	if (d->compared == PLIM_UNKNOWN)
+	if (d->compared == PLIM_UNKNOWN) {
+		if (d->same && !d->against_config)
+			text_puts(t, "  values  not compared: --values does\n");
 		return;
+	}
 	text_puts(t, "  values  ");
 	if (d->changed) {
 		text_count(t, d->changed);
