@@ -299,7 +299,8 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 	if (!strcmp(f.function, "__del__"))
 		return; /* what is cleaned up behind a failure is not where it was */
 	t->frames += t->frames < UINT32_MAX;
-	t->semaphore |= strstr(f.file, "multiprocessing") && strstr(f.file, "synchronize.py");
+	t->semaphore |= strstr(f.file, "multiprocessing") &&
+			(strstr(f.file, "synchronize.py") || strstr(f.source, "Lock()"));
 	if (is_users(f.file))
 		go_deeper(t, &f);
 	if (!t->command[0])
