@@ -1976,6 +1976,11 @@ const struct advice_row advice_rows[] = {
 	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
 	  .text = "a smaller replay buffer, or fewer environments at a time",
 	  .first = "a smaller replay buffer" },
+	{ HELPS, .kinds = KIND(SHARED), .set = SET(WORKERS), .without = F_NCCL,
+	  .text = "without workers nothing of a batch lies in /dev/shm: a bus error is then of a "
+		  "file that is mapped and is shorter than it was, or broken (lmdb, np.memmap, a "
+		  "network's disk): make it anew",
+	  .first = "make the mapped data file anew (lmdb, np.memmap): no worker needs /dev/shm" },
 	{ HELPS, .kinds = KIND(SHARED),
 	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
 		  "with medium: Memory at /dev/shm",

@@ -685,15 +685,23 @@ static const char *skip_signs(const char *p, const char *stop)
 /* "batch size of 1", "batch size per device / (the same in another language): 1" */
 static const char *skip_words(const char *p, const char *stop)
 {
-	static const char *const words[] = { " is already ", " was already ", " already ",
-					     " is set to ",  " set to ",      " of ",
-					     " to ",         " is ",          " was ",
+	static const char *const words[] = { "\xe8\xae\xbe\xe7\xbd\xae\xe4\xb8\xba",
+					     "\xe8\xae\xbe\xe4\xb8\xba",
+					     " is already ",
+					     " was already ",
+					     " already ",
+					     " is set to ",
+					     " set to ",
+					     " of ",
+					     " to ",
+					     " is ",
+					     " was ",
 					     " at " };
 	const char *colon;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if ((size_t)(stop - p) > strlen(words[i]) && !memcmp(p, words[i], strlen(words[i])))
-			return p + strlen(words[i]) - 1;
+			return p + strlen(words[i]) - (words[i][0] == ' ');
 	colon = stop - p > 3 && !memcmp(p, " / ", 3) ? memchr(p, ':', (size_t)(stop - p)) : NULL;
 	return colon && colon - p < VALUE_FAR ? colon : p;
 }

@@ -548,11 +548,12 @@ const struct messages_wording scan_wordings[] = {
 	  "Allocation using MemorySpace named \"Cuda\" failed", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error creating array *: CUDA_ERROR_OUT_OF_MEMORY",
 	  NULL, "a smaller system, or the CPU platform" },
-	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "cannot allocate vector of size {tried}",
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "cannot allocate vector of size {tried}",
 	  "R could not get memory",
-	  "data read in parts (data.table::fread of some columns, arrow), a 64-bit R where this "
-	  "one "
-	  "has 32 bits (it can have 4 GB), or a machine with more memory" },
+	  "fewer and smaller objects at a time (rm() and gc() of what is done, sparse matrices, "
+	  "data "
+	  "read in parts), or a machine with more memory; a 64-bit R where this one has 32 bits, "
+	  "which can have 4 GB" },
 	{ MESSAGES_LIBRARY, MESSAGES_CGROUP_KILL, 1, "Worker exceeded {code}% memory budget",
 	  "Dask's nanny restarted a worker at its own memory limit",
 	  "a larger memory_limit a worker, fewer threads a worker, or smaller partitions" },
