@@ -395,7 +395,7 @@ int scan_project_job(const char *start, const char *at, const char *stop, char *
 
 const char *scan_project_prompt(const char *from, const char *at, char *name, size_t size)
 {
-	for (const char *p = at - 5; p > from; p--) {
+	for (const char *p = at - from > 5 ? at - 5 : from; p > from; p--) {
 		const char *word = p + 2, *end;
 
 		if (!strchr("$#%", *p) || memcmp(p + 1, " ./", 3) != 0 ||
