@@ -827,7 +827,7 @@ const struct scan_cue scan_cues[] = {
 	ON(PYTORCH, "mlagents", "ML-Agents"),
 	ON(PYTORCH, "/habitat/", "Habitat"),
 	ON(PYTORCH, "run_nerf.py", "nerf-pytorch"),
-	ON(PYTORCH, "TensoRF", "TensoRF"),
+	ON(PYTORCH, "TensoRF/", "TensoRF"),
 	ON(PYTORCH, "neuralangelo", "Neuralangelo"),
 	ON(PYTORCH, "sdfstudio", "SDFStudio"),
 	ON(PYTORCH, "InstantMesh", "InstantMesh"),

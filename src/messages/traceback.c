@@ -423,6 +423,13 @@ static int is_word_of_steps(const char *text, const char *word)
 	return word - text < 5 || strncasecmp(word - 5, "best ", 5) != 0;
 }
 
+static int is_fraction(const char *p, const char *end)
+{
+	while (p < end && *p == '0')
+		p++;
+	return p < end && is_digit(*p);
+}
+
 /* The number behind the word; a bare "step 12" counts on a line of progress alone. */
 static int word_step(const char *text, const char *word, size_t n, const char *end, uint64_t *step)
 {
@@ -443,6 +450,8 @@ static int word_step(const char *text, const char *word, size_t n, const char *e
 		q++;
 	if (q + 1 < end && *q == '.' && !is_digit(q[1]))
 		return 0; /* Slurm's "step 33.batch" */
+	if (q < end && *q == '.' && is_fraction(q + 1, end))
+		return 0; /* "per iter: 58.39 ms" */
 	if (!pair && !(q < end && *q == '/') && !is_progress(text, word, end))
 		return 0;
 	*step = number_at(p, end);

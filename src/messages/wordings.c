@@ -548,6 +548,11 @@ const struct messages_wording scan_wordings[] = {
 	  "Allocation using MemorySpace named \"Cuda\" failed", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error creating array *: CUDA_ERROR_OUT_OF_MEMORY",
 	  NULL, "a smaller system, or the CPU platform" },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "vector memory exhausted (limit reached?)",
+	  "R's own limit of vectors, which a setting raises, or the machine's memory",
+	  "fewer and smaller objects at a time (rm() and gc() of what is done, data read in "
+	  "parts); where the machine has more memory than R may use, a larger R_MAX_VSIZE in "
+	  "~/.Renviron" },
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "cannot allocate vector of size {tried}",
 	  "R could not get memory",
 	  "fewer and smaller objects at a time (rm() and gc() of what is done, sparse matrices, "
@@ -1238,6 +1243,7 @@ const struct messages_wording scan_wordings[] = {
 	  "semaphores lie in /dev/shm, and it is full or too small: no disk", NULL },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "No space left on device",
 	  "a disk is full: not memory", "df -h tells which" },
+	{ MESSAGES_LIBRARY, MESSAGES_NOTHING, 1, "failed to mlock *-byte buffer", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, ": Cannot allocate memory$", NULL, NULL },
 	/* -- PyTorch without numbers: what the rows above did not take -- */
 	/* quoted from its second sentence on */

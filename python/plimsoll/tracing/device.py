@@ -515,7 +515,7 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
         setattr(owner, name, value)
     library = _autocast_lists()
     drawn = torch.random.get_rng_state()
-    torch.random.default_generator.manual_seed(0)  # what the host draws is known (known.py), and each trace draws the same
+    torch.default_generator.manual_seed(0)  # what the host draws is known (known.py), and each trace draws the same
     try:
         with fake, DispatchMode(r, gate), FunctionMode(r, gate):
             _probe(r)
