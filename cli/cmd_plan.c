@@ -638,9 +638,11 @@ static int trace_rung(void *ctx, const struct plim_plan_options *o, const char *
 {
 	struct again *a = ctx;
 
-	cmd_say("tracing what may help: batch %llu%s, %s, %s%s%s ...", (unsigned long long)o->batch,
-		o->accumulate > 1 ? " at a time" : "", o->precision, o->optimizer,
-		o->checkpointing ? ", checkpointed" : "", o->lora_rank ? ", with LoRA" : "");
+	if (isatty(STDERR_FILENO)) /* elsewhere the trace says what it does if it takes long */
+		cmd_say("tracing what may help: batch %llu%s, %s, %s%s%s ...",
+			(unsigned long long)o->batch, o->accumulate > 1 ? " at a time" : "",
+			o->precision, o->optimizer, o->checkpointing ? ", checkpointed" : "",
+			o->lora_rank ? ", with LoRA" : "");
 	*path = a->path;
 	return cmd_trace(o, a->argv, a->argc, NULL, a->path, true);
 }
