@@ -64,7 +64,8 @@ class Known(WithCard):
         folder = os.path.join(os.environ["PLIMSOLL_SOURCE"], "tests/messages")
         seen = set()
         for name in sorted(os.listdir(folder)):
-            if not name.endswith(".txt") or name.startswith("odd_"):  # odd ones are logs in other clothes, or need more than the text of the exception
+            # odd ones are logs in other clothes, or need more than the text of the exception
+            if not name.endswith(".txt") or name.startswith("odd_"):
                 continue
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as f:
                 lines = f.read().splitlines()
