@@ -970,7 +970,7 @@ const struct messages_wording scan_wordings[] = {
 	  "Elasticsearch's circuit breaker refused a request before Java's own heap was full",
 	  "a larger heap (ES_JAVA_OPTS=-Xms4g -Xmx4g, half of the memory at most), or smaller bulk "
 	  "requests and aggregations" },
-	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "std::bad_alloc", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "std::bad_alloc", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[Errno 12] Cannot allocate memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Cannot allocate memory (os error 12)", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "The paging file is too small",
