@@ -200,8 +200,7 @@ static enum plim_status tell_unknown(struct reading *r, const char *key, const c
 
 static const char *words(struct reading *r, const char *name, const char *value)
 {
-	bool flag = !strcmp(name, "no-clip") || !strcmp(name, "grouped") ||
-		    !strcmp(name, "padded") || !strcmp(name, "optimizer-in-backward");
+	bool flag = plan_option_is_flag(name);
 
 	value = shown(r, value);
 	if (!value)

@@ -218,16 +218,29 @@ static bool has_value(const struct option *row, const char *value)
 	return !row->n;
 }
 
+static const struct option *option_named(const char *name)
+{
+	for (size_t i = 0; i < OPTIONS; i++)
+		if (!strcmp(name, options[i].name))
+			return &options[i];
+	return NULL;
+}
+
+bool plan_option_is_flag(const char *name)
+{
+	const struct option *row = option_named(name);
+
+	return row && row->kind == FLAG;
+}
+
 enum plan_given plan_give_option(struct plim_plan_options *o, const char *name, const char *value)
 {
-	const struct option *row = options;
+	const struct option *row = option_named(name);
 	uint64_t n, *number;
 	const char **text;
 	char *end;
 
-	while (row < options + OPTIONS && strcmp(name, row->name) != 0)
-		row++;
-	if (row == options + OPTIONS)
+	if (!row)
 		return PLAN_NOT_TAKEN;
 	if (row->kind == FLAG) {
 		o->flags |= (uint32_t)row->from;

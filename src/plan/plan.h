@@ -183,6 +183,8 @@ enum plan_given {
 	PLAN_TAKEN_BEFORE, /* another value was given: that one stays */
 };
 enum plan_given plan_give_option(struct plim_plan_options *o, const char *name, const char *value);
+/* Has it no value? */
+bool plan_option_is_flag(const char *name);
 
 /*
  * What files of the run's configuration say, into o; and the adapter_config.json that lies beside the model (from.c).
