@@ -142,7 +142,9 @@ static const struct from_word axolotl_bf16[] = { { "true", "@autocast", "bf16" }
 						 { "full", "precision", "bf16-pure" },
 						 { NULL, NULL, NULL } };
 
+/* What it says goes to prepare_model_for_kbit_training(), too (axolotl/loaders/model.py). */
 static const struct from_word axolotl_ckpt[] = { { "true", "checkpointing", "full" },
+						 { "false", "checkpointing", "none" },
 						 { "offload", "@ckpt-offload", "1" },
 						 { "unsloth", "@ckpt-offload", "1" },
 						 { NULL, NULL, NULL } };
@@ -552,6 +554,8 @@ static const struct from_default factory_defaults[] = {
 static const struct from_default axolotl_defaults[] = { { "micro_batch_size", "batch", "1" },
 							{ "sequence_len", "seq", "512" },
 							{ "optimizer", "optimizer", "adamw-fused" },
+							{ "gradient_checkpointing", "checkpointing",
+							  "none" },
 							{ NULL, NULL, NULL } };
 
 /* trl/trainer/base_config.py */
