@@ -36,7 +36,7 @@ static const struct model_key gpt_oss_keys[] = {
 	SIZE("num_local_experts", experts),
 	SIZE("num_experts_per_tok", experts_per_token),
 	SIZE("experts_per_token", experts_per_token),
-	SIZE("initial_context_length", positions),
+	IGNORED("initial_context_length"), /* where YaRN starts from, not what the model was made for */
 	SWITCH("output_router_logits", router_loss),
 	IGNORED("swiglu_alpha"),
 	KEYS_END,
