@@ -183,8 +183,8 @@ static int gives_no_layers(const struct messages_context *c)
 
 static int is_named(const struct messages_context *c)
 {
-	return c->engine || c->program || c->script || c->project.script[0] || c->project.name[0] ||
-	       c->project.package[0];
+	return c->engine || c->program || c->script || c->named || c->project.script[0] ||
+	       c->project.name[0] || c->project.package[0];
 }
 
 static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,

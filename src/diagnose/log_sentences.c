@@ -331,6 +331,29 @@ static int tell_project(struct lines *l, const struct messages_context *c)
 	return 1;
 }
 
+/* "a Go program": in what it is written, and no more. */
+static int is_kind_of(const char *program)
+{
+	return program && !strncmp(program, "a", 1) && strstr(program, " program");
+}
+
+/* A program that no table knows, as the text names it. */
+static int tell_named(struct lines *l, const struct messages_context *c)
+{
+	const char *on = c->engine ? messages_engine_names[c->engine] : NULL;
+	int kind = is_kind_of(c->program), library = c->program && is_library(c->program);
+
+	if (!c->named || !is_called(c->engine) || (c->program && !kind && !library))
+		return 0;
+	lines_add(l, "the program is %s%s%s%s%s: line %llu has '%s'", c->named->name,
+		  kind            ? ", "
+		  : on || library ? ", on "
+				  : "",
+		  kind || library ? c->program : "", library && on ? " and " : "",
+		  on && !kind ? on : "", (unsigned long long)c->named->line, c->named->cue);
+	return 1;
+}
+
 /* Which program it was and what it did, with the words that tell. */
 static void tell_context(struct lines *l, const struct diagnose_text *x,
 			 const struct messages_context *c)
@@ -340,8 +363,9 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 
 	if (!x->redacts && tell_project(l, c))
 		;
-	else if (c->program && c->script && !x->redacts && !strncmp(c->program, "a", 1) &&
-		 strstr(c->program, " program"))
+	else if (!x->redacts && !c->script && tell_named(l, c))
+		;
+	else if (is_kind_of(c->program) && c->script && !x->redacts)
 		lines_add(l, "the program is %s, %s: line %llu starts it", c->script, c->program,
 			  (unsigned long long)log->files.at[x->event->file].script_line);
 	else if (c->program)

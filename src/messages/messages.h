@@ -416,6 +416,13 @@ struct messages_set {
 };
 
 #define MESSAGES_TOLD 2048
+/* What a text says was run, as it stands there: the stronger the way, the larger `how`. */
+struct messages_named {
+	char name[64], cue[80]; /* and the words that tell */
+	uint64_t line;
+	int how; /* 0: nothing is told */
+};
+
 struct messages_file {
 	struct messages_kind kind;
 	char *path;
@@ -425,6 +432,7 @@ struct messages_file {
 	struct messages_set set[MESSAGES_SETTINGS];
 	char script[64]; /* that a command of the text starts, the last one; "": none is shown */
 	uint64_t script_line;
+	struct messages_named named;
 	char told[MESSAGES_TOLD]; /* commands and printed arguments, as far as there is room */
 };
 
@@ -485,6 +493,7 @@ struct messages_context {
 	uint64_t program_line;
 	uint32_t program_file;
 	const char *script; /* that a command of its file starts; NULL: none is shown */
+	const struct messages_named *named; /* what its file says was run; NULL: it does not */
 	struct messages_project project;
 	const char *told; /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];

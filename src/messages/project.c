@@ -308,6 +308,49 @@ static const char *doubled(const char *path, size_t *n)
 	return found;
 }
 
+/* Words with a version behind them that are what a program runs on, and languages' own packages. */
+static const char *const systems[] = { "podman",       "intel",      "anaconda",    "miniconda3",
+				       "program",      "CUDA",       "cuDNN",       "NCCL",
+				       "NVIDIA",       "Driver",     "Python",      "pip",
+				       "conda",        "GCC",        "gcc",         "g++",
+				       "clang",        "Ubuntu",     "Debian",      "Linux",
+				       "Windows",      "macOS",      "Docker",      "Node",
+				       "node",         "npm",        "Java",        "OpenJDK",
+				       "Julia",        "Rust",       "cargo",       "rustc",
+				       "cmake",        "ROCm",       "HIP",         "OpenMPI",
+				       "GNU",          "PyTorch",    "R",           "Bioconductor",
+				       "GPU",          "CPU",        "RAM",         "OS",
+				       "Kernel",       "Version",    "release",     "Release",
+				       "TensorRT",     "Kubernetes", "Slurm",       "WSL",
+				       "Ruby",         "Perl",       "PHP",         "Go",
+				       "Scala",        "MATLAB",     "Colab",       "IPython",
+				       "Jupyter",      "GPUArrays",  "GPUCompiler", "CUDAdrv",
+				       "CuArrays",     "CUDAnative", "Zygote",      "ChainRules",
+				       "Transformers", "Accelerate", "Lightning",   "xFormers",
+				       "triton",       "Triton",     "gradio",      "Gradio",
+				       "NumPy",        "SciPy",      "pandas",      "Loading",
+				       "Found",        "Using",      "Total",       "devtools",
+				       "tidyverse",    "dplyr",      "ggplot2",     "data.table",
+				       "Matrix",       "parallel",   "methods",     "typescript",
+				       "ts-node",      "jest",       "glibc",       "Mac",
+				       "Intel",        "AMD",        "RTX",         "GTX",
+				       "Tesla",        "GeForce",    "Epoch",       "Step",
+				       "epoch",        "step",       "loss",        "Loss",
+				       "Iteration",    "Time",       "time",        "Speed",
+				       "Score",        "Size",       "size",        "Memory",
+				       "memory",       "Batch",      "batch",       "Used",
+				       "Free",         "Allocated",  "Peak",        "Elapsed",
+				       "Took",         "took",       "About",       "about",
+				       "After",        "after",      "lr",          "acc",
+				       "mAP",          "IoU",        "FPS",         "fps",
+				       "VRAM",         "Chunk",      "Progress",    "Average",
+				       "Mean" };
+
+int scan_project_is_tool(const char *name, size_t n)
+{
+	return is_part(name, n, tools, COUNT(tools)) || is_part(name, n, systems, COUNT(systems));
+}
+
 static void keep(char *to, size_t size, const char *from, size_t n)
 {
 	n = n < size ? n : 0;

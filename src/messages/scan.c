@@ -45,6 +45,7 @@ struct scan {
 	uint64_t found_at;           /* where its line begins, in bytes of the text */
 	uint64_t flushed_at;         /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
+	unsigned named;              /* failures around which it was looked for what was run */
 	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
 	uint64_t caught_at; /* the line that last said that the program went on; 0: none */
 	struct scan_line now, below;
@@ -157,6 +158,12 @@ static const char *seen_from(const struct scan *s, const char *at)
 	return at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
 }
 
+/* What stands below the line that is looked at, as far as every window shows it. */
+static const char *below_end(const struct scan *s)
+{
+	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
+}
+
 /* "ann@host:~$ ./prog -x" above a failure, where nothing else tells what was started. */
 static void prompt(struct scan *s)
 {
@@ -173,6 +180,23 @@ static void prompt(struct scan *s)
 		file->script_line -= *p == '\n';
 }
 
+#define NAMED_EVENTS 4 /* around the first of them, what was run is looked for */
+#define NAMED_BEST 9   /* a command, or what tells of its end */
+
+/* What was run, by the lines around a failure and the file's first ones, where nothing better is known of it. */
+static void name_around(struct scan *s)
+{
+	struct messages_named *named = &s->log->files.at[s->file].named;
+	const char *from = seen_from(s, s->start);
+	uint64_t line = s->line;
+
+	if (s->named++ >= NAMED_EVENTS || named->how >= NAMED_BEST)
+		return;
+	for (const char *p = from; p < s->counted; p++)
+		line -= *p == '\n';
+	scan_named(named, from, below_end(s), line);
+}
+
 /* The event's index; SCAN_NONE: it was not kept (s->status). */
 static uint32_t keep(struct scan *s, struct messages_event *e)
 {
@@ -184,6 +208,7 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 	if (e->traceback.step == PLIM_UNKNOWN)
 		e->traceback.step = step_before(s, s->start);
 	prompt(s);
+	name_around(s);
 	e->traceback.fresh = e->traceback.step == 0 && is_fresh(s);
 	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
 		s->kill = SCAN_NONE; /* its place is taken */
@@ -431,12 +456,6 @@ static void frame(struct scan *s)
 	drive(s);
 	scan_trace_frame(&t->traceback, &s->now, line_below(s));
 	give_above(s, t);
-}
-
-/* What stands below the line that is looked at, as far as every window shows it. */
-static const char *below_end(const struct scan *s)
-{
-	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
 }
 
 static int read_odd(struct scan *s, enum scan_special id, const char *at, struct messages_trace *t)
@@ -729,6 +748,9 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 	s->end = end;
 	s->counted = p;
 	s->start = s->stop = NULL;
+	if (!s->origin && p == from)
+		scan_named(&s->log->files.at[s->file].named, p,
+			   end - p > (ptrdiff_t)SCAN_HEAD_BYTES ? p + SCAN_HEAD_BYTES : end, 1);
 	while (p < safe && !s->status) {
 		int16_t entry;
 

@@ -230,6 +230,15 @@ const char *scan_project_prompt(const char *from, const char *at, char *name, si
 int scan_project_job(const char *start, const char *at, const char *stop, char *name, size_t size);
 void scan_project_find(const struct messages_trace *t, struct messages_project *out);
 
+/* What a command line starts, behind its wrappers and interpreters (commands.c); 0: nobody's program. */
+int scan_command_program(const char *at, const char *stop, char *name, size_t size);
+/* "repo/name:tag": the name, unless many are built on it. */
+int scan_command_image(const char *at, const char *stop, char *name, size_t size);
+/* Is it a package that many are built on, or a system's part? */
+int scan_project_is_tool(const char *name, size_t n);
+/* What the lines of [from, to) tell to have been run (named.c), where it is better than what is known. */
+void scan_named(struct messages_named *best, const char *from, const char *to, uint64_t line);
+
 /* ---- the kernel's process table ---- */
 
 /* Where the columns of a table are, from its head; 0: it is none. */

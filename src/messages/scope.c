@@ -345,6 +345,7 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	const char *name = strrchr(outer, '/');
 
 	out->script = f->script[0] ? f->script : NULL;
+	out->named = f->named.how ? &f->named : NULL;
 	scan_project_find(t, &out->project);
 	if (!t->frames)
 		scan_project_source(out->project.name, sizeof(out->project.name), e->text);
