@@ -374,10 +374,10 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 			  c->engine ? messages_engine_names[c->engine] : "",
 			  (unsigned long long)c->program_line, several ? " of " : "",
 			  several ? log->files.at[c->program_file].path : "", c->program_cue);
-	else if (c->script && !x->redacts && findings_is_pytorch(c) &&
-		 (!c->engine || c->engine == MESSAGES_ENGINE_PYTORCH))
-		lines_add(l, "the program is %s%s: line %llu starts it", c->script,
-			  c->engine ? ", on PyTorch" : "",
+	else if (c->script && !x->redacts && is_called(c->engine))
+		lines_add(l, "the program is %s%s%s: line %llu starts it", c->script,
+			  c->engine ? ", on " : "",
+			  c->engine ? messages_engine_names[c->engine] : "",
 			  (unsigned long long)log->files.at[x->event->file].script_line);
 	else if (c->engine && c->engine_cue)
 		lines_add(l, "the program is %s: line %llu%s%s has '%s'",
@@ -854,7 +854,9 @@ static const char *headline(const struct diagnose_text *x, const struct findings
 {
 	const struct messages_event *e = x->event;
 	enum messages_class class = e->wording->class;
-	const char *what = class == MESSAGES_KILLED && !e->wording->sure ? "KILLED, AS A RULE"
+	const char *what = e->wording->family == MESSAGES_WORDS && class == MESSAGES_DEVICE
+				   ? "GPU MEMORY, BY THE WORDS OF THE TEXT"
+			   : class == MESSAGES_KILLED && !e->wording->sure ? "KILLED, AS A RULE"
 			   : class == MESSAGES_CGROUP_KILL && !t->bound_certain
 				   ? kinds[MESSAGES_HOST_KILL]
 				   : kinds[class];

@@ -95,6 +95,41 @@ int scan_line_quotes(const struct scan_line *l)
 	return strstr(l->text, "] STATEMENT:  ") != NULL;
 }
 
+int scan_line_denies(const struct scan_line *l)
+{
+	const char *body = l->text + l->body;
+	static const char *const words[] = {
+		" not ",      "n't ",         "no ",     "without", "avoid",   "instead of",
+		"prevent",    "fixed",        "fixes",   "would",   "could ",  "may ",
+		"might",      "can cause",    "in case", "handle",  "catch",   " if ",
+		"unlike",     "leads to",     "lead to", "except ", "except:", "import ",
+		"raise ",     "workaround",   "never",   "resolve", "reduce ", "set ",
+		"isinstance", "to be killed", "true\"",  "false",   "mitigat", "should ",
+		"will ",      "before ",      "recover", "retry",   "detect",  "previous",
+		"older ",
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasestr(l->text, words[i]))
+			return 1;
+	body += strspn(body, " ");
+	return !strncasecmp(body, "if ", 3) || (*body && strchr("#-|", *body));
+}
+
+/* Marks of emphasis, of a quote and of a prompt that somebody's page puts around a line. */
+static void strip_marks(struct scan_line *l)
+{
+	const char *body = l->text + l->body;
+
+	if (l->n > l->body && strchr("*`", l->text[l->n - 1]))
+		while (l->n > l->body && strchr(" *`", l->text[l->n - 1]))
+			l->text[--l->n] = 0;
+	if (!strncmp(body, "**", 2) || !strncmp(body, "> ", 2) || !strncmp(body, "$ ", 2))
+		l->body += 2 + strspn(body + 2, " *>`$");
+	if (l->body > l->n)
+		l->body = l->n;
+}
+
 void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at)
 {
 	size_t skip;
@@ -114,4 +149,5 @@ void scan_line_clean(struct scan_line *l, const char *start, const char *end, co
 	find_rank(l);
 	if (l->body > l->n)
 		l->body = l->n;
+	strip_marks(l);
 }

@@ -83,6 +83,7 @@ enum messages_family {
 	MESSAGES_LLAMA_CPP,
 	MESSAGES_SERVING, /* vLLM and its like */
 	MESSAGES_LIBRARY, /* bitsandbytes, CuPy, ONNX Runtime ... */
+	MESSAGES_WORDS,   /* nobody's message: who tells of it says so */
 	MESSAGES_FAMILIES
 };
 extern const char *const messages_family_names[MESSAGES_FAMILIES];

@@ -501,6 +501,145 @@ static int by_banner(const struct line *l, struct messages_named *n)
 	       !memchr(rest, '=', (size_t)(l->end - rest)) && keep(n, p, end);
 }
 
+/* ---- sentences ---- */
+
+/* What follows "running" or "using" and is no name. */
+static const char *const common[] = {
+	"the",         "a",          "an",          "my",        "this",        "that",
+	"it",          "its",        "with",        "on",        "in",          "for",
+	"from",        "and",        "or",          "of",        "to",          "at",
+	"by",          "as",         "out",         "into",      "over",        "model",
+	"models",      "training",   "inference",   "code",      "script",      "scripts",
+	"program",     "command",    "commands",    "test",      "tests",       "examples",
+	"example",     "demo",       "default",     "defaults",  "fine",        "finetuning",
+	"evaluation",  "prediction", "predictions", "only",      "more",        "less",
+	"multiple",    "several",    "all",         "some",      "any",         "same",
+	"both",        "one",        "two",         "locally",   "again",       "multi",
+	"custom",      "batch",      "large",       "small",     "float16",     "fp16",
+	"bf16",        "int8",       "lora",        "qlora",     "zero",        "amp",
+	"colab",       "google",     "ssh",         "vscode",    "pycharm",     "threads",
+	"workers",     "jobs",       "process",     "processes", "memory",      "swap",
+	"your",        "our",        "these",       "those",     "latest",      "official",
+	"mine",        "what",       "which",       "just",      "into",        "up",
+	"experiments", "notebook",   "notebooks",   "cells",     "simulations", "analysis",
+	"data",        "i",          "server",      "service",   "app",         "container",
+	"image",       "project",    "repo",        "stage",     "pretrained",  "weights",
+	"checkpoint",  "dataset",    "datasets",    "local",     "cpu",         "gpus",
+	"then",        "there",      "everything",  "anything",  "something",   "full",
+	"once",        "etc"
+};
+
+static int is_common(const char *p, const char *end)
+{
+	for (size_t i = 0; i < COUNT(common); i++)
+		if (strlen(common[i]) == (size_t)(end - p) &&
+		    !strncasecmp(p, common[i], (size_t)(end - p)))
+			return 1;
+	return 0;
+}
+
+/* "A100", "ZERO3", "GPU": a thing's short name in capitals is no program's. */
+static int is_short_sign(const char *p, const char *end)
+{
+	for (const char *q = p; q < end; q++)
+		if (*q >= 'a' && *q <= 'z')
+			return 0;
+	return end - p < 6;
+}
+
+/* May the sentence end behind a name that is written like any word? */
+static int ends_name(const char *p, const char *end)
+{
+	static const char *const words[] = { "with ", "on ",     "in ", "for ",  "to ",
+					     "and ",  "version", "v",   "from ", "at ",
+					     "but ",  "under ",  "via " };
+
+	if (p == end || strchr(".,;:)!?`'\"\r", *p))
+		return 1;
+	for (size_t i = 0; *p == ' ' && i < COUNT(words); i++)
+		if (starts(p + 1, end, words[i]))
+			return 1;
+	return 0;
+}
+
+/* "when I use magicquill", "I am running MEGAHIT 1.2": the name behind the words. */
+static int by_verb(const struct line *l, struct messages_named *n)
+{
+	static const char *const verbs[] = {
+		"rying to run ", "ried to run ", "ry to run ",   "hen I run ",   "hen running ",
+		"hile running ", "hen using ",   "hen I use ",   "'m using ",    " am using ",
+		"'m running ",   " am running ", "I use ",       "when i use ",  "when a use ",
+		"hen i run ",    " to train ",   "am training ", "'m training ", "i use ",
+		"rying to use ", "rying out ",   "I ran ",       "I run ",       "rying to train ",
+		"I execute ",    "nstalled ",    "to start ",    "launching "
+	};
+
+	for (size_t i = 0; i < COUNT(verbs); i++) {
+		const char *at = behind(l->p, l->end, verbs[i]), *end;
+		int marked, odd = 0;
+
+		if (!at)
+			continue;
+		marked = at < l->end && (*at == '`' || *at == '\'' || *at == '"');
+		at += marked;
+		end = name_end(at, l->end);
+		while (end > at && end[-1] == '.')
+			end--;
+		for (const char *q = at + 1; q < end; q++)
+			odd |= (*q >= 'A' && *q <= 'Z') || *q == '_' ||
+			       (*q == '-' && is_alpha(q[1]));
+		if (end - at < 3 || !is_alpha(*at) || is_common(at, end) ||
+		    is_short_sign(at, end) || !(odd || marked || ends_name(end, l->end)))
+			continue;
+		if (keep(n, at, end))
+			return 1;
+	}
+	return 0;
+}
+
+/* "timit_train.py" in a sentence. */
+static int by_script(const struct line *l, struct messages_named *n)
+{
+	static const char *const kinds[] = { ".py", ".ipynb", ".jl", ".sh", ".R" };
+	static const char *const frames[] = { "File \"",   ".py\", line", ".py:",        ".py in ",
+					      "-packages", "/lib/python", "source_file", "\\lib\\",
+					      "https://",  " line " };
+
+	for (size_t i = 0; i < COUNT(frames); i++)
+		if (behind(l->p, l->end, frames[i]))
+			return 0;
+	for (size_t i = 0; i < COUNT(kinds); i++) {
+		const char *end = behind(l->p, l->end, kinds[i]), *p = end;
+
+		if (!end ||
+		    (end < l->end && (is_of_name(*end) || strchr("/(\\", *end)) && *end != '.'))
+			continue;
+		while (p > l->p && is_of_name(p[-1]))
+			p--;
+		if (end - p > (ptrdiff_t)strlen(kinds[i]) + 1 && strncmp(p, "setup.py", 8) != 0 &&
+		    strncmp(p, "__", 2) != 0)
+			return keep(n, p, end);
+	}
+	return 0;
+}
+
+/* "(defined at C:\\x\\stylegan\\training\\loss.py:66)": TensorFlow's place of a node */
+static int by_place(const struct line *l, struct messages_named *n)
+{
+	const char *at = behind(l->p, l->end, "efined at "), *end;
+	char path[256];
+
+	if (!at)
+		return 0;
+	for (end = at; end < l->end && !strchr(" )", *end);)
+		end++;
+	if (end - at >= (ptrdiff_t)sizeof(path))
+		return 0;
+	memcpy(path, at, (size_t)(end - at));
+	path[end - at] = 0;
+	return scan_project_folder(path, n->name, sizeof(n->name));
+}
+
 /* ---- all ways ---- */
 
 /* A program's own words, a shell's and a prompt's are stronger than what is shown of its insides. */
@@ -509,10 +648,11 @@ static const struct {
 	int how;
 	int outermost; /* of lines that tell in this way, the last is the best, else the first */
 } ways[] = {
-	{ by_shell, 10, 1 }, { by_own_word, 10, 1 }, { by_prompt, 9, 1 }, { by_label, 8, 1 },
-	{ by_path, 7, 1 },   { by_flags, 6, 1 },     { by_crash, 6, 1 },  { by_step, 5, 1 },
-	{ by_pod, 5, 1 },    { by_job, 3, 1 },       { by_java, 4, 1 },   { by_go, 4, 1 },
-	{ by_rust, 4, 1 },   { by_package, 3, 1 },   { by_r, 3, 1 },      { by_banner, 3, 0 },
+	{ by_shell, 10, 1 }, { by_own_word, 10, 1 }, { by_prompt, 9, 1 },  { by_label, 8, 1 },
+	{ by_path, 7, 1 },   { by_flags, 6, 1 },     { by_crash, 6, 1 },   { by_step, 5, 1 },
+	{ by_pod, 5, 1 },    { by_job, 3, 1 },       { by_place, 4, 1 },   { by_java, 4, 1 },
+	{ by_go, 4, 1 },     { by_rust, 4, 1 },      { by_package, 3, 1 }, { by_r, 3, 1 },
+	{ by_banner, 3, 0 }, { by_script, 2, 0 },    { by_verb, 1, 0 },
 };
 
 static void read_line(struct messages_named *best, const struct line *l, uint64_t number)

@@ -536,3 +536,17 @@ void scan_project_find(const struct messages_trace *t, struct messages_project *
 	if (!out->name[0])
 		keep(out->package, sizeof(out->package), t->package, strlen(t->package));
 }
+
+int scan_project_folder(const char *path, char *name, size_t size)
+{
+	const char *folder;
+	size_t n = 0;
+
+	if (strstr(path, "-packages") || strstr(path, "/lib/python"))
+		return 0;
+	folder = doubled(path, &n);
+	if (!n)
+		folder = folder_of(path, &n);
+	keep(name, size, folder, n);
+	return n && n < size && !scan_project_is_tool(name, n);
+}

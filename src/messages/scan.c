@@ -42,8 +42,10 @@ struct scan {
 	struct open_trace traces[TRACES];
 	int best; /* the first row that fits the line at `best_at`; -1: none */
 	struct messages_event found;
-	uint64_t found_at;           /* where its line begins, in bytes of the text */
-	uint64_t flushed_at;         /* the same of the line that was done last */
+	struct messages_event
+		worded;      /* a failure that only somebody's words tell; no wording: none does */
+	uint64_t found_at;   /* where its line begins, in bytes of the text */
+	uint64_t flushed_at; /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
 	unsigned named;              /* failures around which it was looked for what was run */
 	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
@@ -338,6 +340,13 @@ static void flush(struct scan *s)
 	s->flushed_at = s->found_at;
 	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
+	if (e->wording->family == MESSAGES_WORDS) {
+		if (!s->worded.wording && !scan_line_denies(&s->now)) {
+			event_place(s, e);
+			s->worded = *e;
+		}
+		return;
+	}
 	if (scan_event_is_kernels(e))
 		scan_kill_numbers(e, &s->now);
 	event_place(s, e);
@@ -880,6 +889,26 @@ int scan_is_text(const struct source *src)
 	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
 }
 
+/* Words count where no message does; the traceback is the one that the text shows last. */
+static enum plim_status take_words(struct scan *s)
+{
+	struct messages_event *e = &s->worded;
+	const struct open_trace *last = NULL;
+
+	for (size_t i = s->log->events.n; i--;)
+		if (s->log->events.at[i].file == s->file)
+			return PLIM_OK;
+	if (!e->wording)
+		return PLIM_OK;
+	for (size_t i = 0; i < TRACES && !e->traceback.frames; i++)
+		if (s->traces[i].traceback.frames &&
+		    (!last || s->traces[i].last_line > last->last_line))
+			last = &s->traces[i];
+	if (last)
+		e->traceback = last->traceback;
+	return scan_event_add(s->log, e, s->err);
+}
+
 enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
 			     struct source *src, uint64_t *line_feeds, struct plim_err *err)
 {
@@ -903,6 +932,8 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 		st = scan_anchors_new(log->mem, &s->anchors, err);
 	if (!st)
 		st = scan_text(s, src);
+	if (!st)
+		st = take_words(s);
 	*line_feeds = s->line - 1;
 	scan_cues_end(log, file);
 	scan_anchors_free(log->mem, s->anchors);

@@ -32,6 +32,8 @@ const char *scan_line_end(const char *at, const char *end);
 void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at);
 /* A compiler's "file:12:3: warning: ...", PostgreSQL's statement: text that is shown, not what happened. */
 int scan_line_quotes(const struct scan_line *l);
+/* "no", "avoid", "if": what it names did not happen, or is not told to have. */
+int scan_line_denies(const struct scan_line *l);
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 
@@ -236,6 +238,8 @@ int scan_command_program(const char *at, const char *stop, char *name, size_t si
 int scan_command_image(const char *at, const char *stop, char *name, size_t size);
 /* Is it a package that many are built on, or a system's part? */
 int scan_project_is_tool(const char *name, size_t n);
+/* The folder of a source file that is a project's, unless the file is installed; 0: none is. */
+int scan_project_folder(const char *path, char *name, size_t size);
 /* What the lines of [from, to) tell to have been run (named.c), where it is better than what is known. */
 void scan_named(struct messages_named *best, const char *from, const char *to, uint64_t line);
 

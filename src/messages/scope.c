@@ -72,6 +72,7 @@ static const struct {
 	{ "(-4:Insufficient memory)", E(OPENCV) },
 	{ "failed to cudaMalloc", E(FAISS) },
 	{ "cannot allocate vector", E(R) },
+	{ "vector memory exhausted", E(R) },
 	{ "% memory budget", E(DASK) },
 	{ "killed by YARN", E(SPARK) },
 	{ "prefill tokens", E(TGI) },

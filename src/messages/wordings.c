@@ -6,9 +6,9 @@
 #include "scan.h"
 
 const char *const messages_family_names[MESSAGES_FAMILIES] = {
-	"PyTorch", "CUDA",  "ROCm",       "XPU",       "NCCL",    "DataLoader",
-	"Python",  "shell", "launcher",   "kernel",    "Slurm",   "Kubernetes",
-	"systemd", "JAX",   "TensorFlow", "llama.cpp", "serving", "library",
+	"PyTorch",    "CUDA",      "ROCm",    "XPU",     "NCCL",       "DataLoader", "Python",
+	"shell",      "launcher",  "kernel",  "Slurm",   "Kubernetes", "systemd",    "JAX",
+	"TensorFlow", "llama.cpp", "serving", "library", "words",
 };
 
 #define SHM_SAYS "processes pass tensors through /dev/shm, and it is full or too small"
@@ -60,6 +60,8 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define COMPILER_SAYS "a compiler or linker was ended by SIGKILL: for host memory as a rule"
 #define COMPILER_HELPS \
 	"fewer compilers at a time (MAX_JOBS=2, make -j2, ninja -j2, cargo build -j2)"
+#define IN_WORDS \
+	"no program's own message is in the text: who tells of it says so, and why is not known"
 #define RAY_RAISED                                                                               \
 	"Ray's monitor stopped the task before the kernel had to: its node stood above 95 % of " \
 	"its memory"
@@ -1365,6 +1367,37 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "exit code -1073740791",
 	  "a process crashed (0xC0000409): not memory that ran out, as a rule",
 	  "python -X faulthandler shows where; without a window, the library's own log" },
+	/* -- what only somebody's words tell, or a message that is cut: counts where nothing else in the file does -- */
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA OOM|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU OOM|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of GPU memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of CUDA memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of VRAM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "ran out of VRAM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU runs out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU ran out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU memory overflow", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA memory error", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "OutOfMemoryError: CU", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "cuda.OutOfMemoryError", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "torch.OutOfMemoryError", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA_ERROR_OUT_OF_MEMORY", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "OOM on GPU|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU memory exhausted", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "exit code 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "exited with 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code: 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "status 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM-killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by the OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "because of OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed due to OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by oom", IN_WORDS, NULL },
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
 
