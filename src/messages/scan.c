@@ -649,6 +649,31 @@ static void job(struct scan *s, const char *at)
 		file->script_line = s->line;
 }
 
+static int is_letter(char c)
+{
+	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
+#define WHOLE_WORD_BYTES 12 /* longer ones stand in nothing else */
+
+/* Names of programs are whole words: "TensoRF" is not in "tensorflow". */
+static int is_whole(const struct scan *s, const struct scan_cue *cue, const char *at)
+{
+	size_t n = strlen(cue->word);
+	const char *end = at + n;
+
+	if (!cue->program || n > WHOLE_WORD_BYTES)
+		return 1;
+	return !(is_letter(*at) && at > s->from && at[-1] >= 'a' && at[-1] <= 'z') &&
+	       !(is_letter(end[-1]) && end < s->end && *end >= 'a' && *end <= 'z');
+}
+
+static void cue(struct scan *s, size_t index, const char *at)
+{
+	if (is_whole(s, &scan_cues[index], at))
+		scan_cue_seen(s->log, index, s->file, s->line);
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at(struct scan *s, int16_t entry, const char *at)
 {
@@ -679,7 +704,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 			if (id >= SCAN_SETTING)
 				setting(s, &scan_settings[id - SCAN_SETTING], at);
 			else if (id >= SCAN_CUE)
-				scan_cue_seen(s->log, (size_t)(id - SCAN_CUE), s->file, s->line);
+				cue(s, (size_t)(id - SCAN_CUE), at);
 			else
 				try_row(s, id, at);
 		}

@@ -446,6 +446,38 @@ static void find_everywhere(const struct messages_log *log, const struct message
 	find_program(log, e->file, out);
 }
 
+/* Does a word of these stand in the file? */
+static int has_word(const struct messages_log *log, uint32_t file, const char *const *words,
+		    size_t n)
+{
+	const struct messages_file *f = &log->files.at[file];
+
+	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
+		for (size_t k = 0; log->cues.at[f->cues + i] && k < n; k++)
+			if (strcasestr(scan_cues[i].word, words[k]))
+				return 1;
+	return 0;
+}
+
+/* XLA is in JAX, in TensorFlow and under Elixir's Nx: its words are of who calls it. */
+static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
+{
+	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
+	static const char *const elixir[] = { "exla", "`iex`", "iex(1)", "iex -S", "lib/nx/" };
+	static const char *const tensorflow[] = { "tensorflow.python", "import tensorflow",
+						  "from tensorflow",   "use tensorflow",
+						  "using tensorflow",  "tf.Session",
+						  "tf.errors",         "/keras/" };
+
+	if (has_word(log, file, jax, sizeof(jax) / sizeof(jax[0])))
+		return E(JAX);
+	if (has_word(log, file, elixir, sizeof(elixir) / sizeof(elixir[0])))
+		return E(UNKNOWN);
+	return has_word(log, file, tensorflow, sizeof(tensorflow) / sizeof(tensorflow[0]))
+		       ? E(TENSORFLOW)
+		       : E(JAX);
+}
+
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
@@ -455,6 +487,8 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	/* PyTorch's bridge to XLA is built of TensorFlow's files */
 	if (strstr(e->text, "xla_client/xla_util") || strstr(e->text, "Exception in device=TPU"))
 		own = E(PYTORCH);
+	if (own == E(JAX))
+		own = of_xla(log, e->file);
 	*out = (struct messages_context){ .engine = own,
 					  .activity = activity_of_moment(e->traceback.moment),
 					  .backend = own_backend(e),
