@@ -16,6 +16,9 @@
 #define BLOCK_BYTES ((uint64_t)4 << 30)  /* what Intel's driver gives in one piece, at most */
 #define FEW_TOKENS 1024 /* what hardly any server can be asked to do with less of */
 #define SMALL_BYTES ((uint64_t)2 << 30)
+#define FILLED_NUM 9 /* of FILLED_DEN: a card's tensors that leave room for next to no more */
+#define FILLED_DEN 10
+#define FILLED_MORE 64
 #define SCARCE_BYTES ((uint64_t)512 << 20)
 
 /* Engines from 64 on are in no set. */
@@ -41,6 +44,8 @@ static int would_serve(const struct messages_event *e, const struct findings_tol
 {
 	const struct messages_oom *o = &e->oom;
 
+	if (t->nearly && known(o->total) && o->tried.low >= o->total.high / 2)
+		return 0;
 	return !known(o->tried) || !known(o->free) ||
 	       t->outside.high + o->free.high >= o->tried.low;
 }
@@ -96,6 +101,19 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_FEW_TOKENS;
 	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
 		facts |= F_HALF;
+	if (t->nearly)
+		facts |= F_NEARLY;
+	if (known(o->tried) && known(o->total) && known(o->allocated) &&
+	    o->allocated.low >= o->total.high / FILLED_DEN * FILLED_NUM &&
+	    o->tried.high <= o->total.low / FILLED_MORE)
+		facts |= F_FILLED;
+	if (known(t->request) && known(o->unallocated) && o->unallocated.low >= t->request.high)
+		facts |= F_AMONG;
+	if (e->wording->class == MESSAGES_HOST &&
+	    (strstr(e->traceback.shown.file, "subprocess.py") ||
+	     strstr(e->traceback.shown.function, "fork") || strstr(e->text, "fork") ||
+	     (e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") && !strstr(e->text, ": '"))))
+		facts |= F_FORK;
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F_SMALL;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
@@ -269,7 +287,7 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 	if (r->program && (!c->program || strcmp(r->program, c->program) != 0))
 		return 0;
 	return fits(r->kinds, x->event->wording->class) && fits(r->bounds, x->told->bound_by) &&
-	       fits(r->moments, x->event->traceback.moment) && fits(r->engines, c->engine) &&
+	       fits(r->moments, findings_moment(x->event, c)) && fits(r->engines, c->engine) &&
 	       fits(r->doing, c->activity) && fits(r->backends, c->backend) &&
 	       (r->facts & x->facts) == r->facts && !(r->without & x->facts) &&
 	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
@@ -301,10 +319,13 @@ static int is_of_anybody(const struct advice_row *r)
 	return !r->program && r->facts & F_BARE;
 }
 
+/* A smaller batch was tried, and did not help: what a row advises first is nothing but that. */
+static int is_in_vain(const struct advice_row *r, const struct messages_context *c);
+
 static int is_later(const struct advice_row *r, const struct findings_told *t,
 		    const struct messages_context *c)
 {
-	return r->last || tried(r, c) == 1 ||
+	return r->last || tried(r, c) == 1 || is_in_vain(r, c) ||
 	       (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
 }
 
@@ -489,6 +510,37 @@ static const char *untried(const struct advice_row *r, char *out, size_t size)
 	return out;
 }
 
+static int is_of_batches(const char *from, size_t n)
+{
+	return memmem(from, n, "batch", 5) || memmem(from, n, "BATCH", 5) ||
+	       memmem(from, n, "accumulation", 12);
+}
+
+/* What is left of a first advice where a smaller batch was tried in vain; "": nothing. */
+static const char *unbatched(const char *first, char *out, size_t size)
+{
+	const char *from = first;
+	size_t skip, n;
+
+	*out = 0;
+	for (; *from; from += skip) {
+		size_t had = strlen(out);
+
+		n = piece_of(from, &skip);
+		if (!is_of_batches(from, n) && had + n + 8 < size)
+			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "", (int)n, from);
+	}
+	return out;
+}
+
+static int is_in_vain(const struct advice_row *r, const struct messages_context *c)
+{
+	char rest[256];
+
+	return c->set[MESSAGES_TASK_IN_VAIN].line && r->list == FINDINGS_HELPS && r->first &&
+	       !*unbatched(r->first, rest, sizeof(rest));
+}
+
 /* What the text shows to be set already is not advised: what else the row has is. */
 static void advise_rest(const struct advice_row *r, struct findings_advised *out)
 {
@@ -510,9 +562,16 @@ static void advise(const struct advice_row *r, const struct messages_event *e,
 		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
 	if (r->list != FINDINGS_HELPS)
 		return;
-	if (!*out->first)
+	if (!*out->first && r->first && c->set[MESSAGES_TASK_IN_VAIN].line &&
+	    is_of_batches(r->first, strlen(r->first))) {
+		char rest[256];
+
+		unbatched(r->first, rest, sizeof(rest));
+		filled(rest, strlen(rest), e, c, out->first, sizeof(out->first));
+	} else if (!*out->first) {
 		filled(r->first ? r->first : r->text, r->first ? strlen(r->first) : brief(r->text),
 		       e, c, out->first, sizeof(out->first));
+	}
 	if (r->fix)
 		lines_add(&out->fixes, "%s%s",
 			  filled(r->fix, strlen(r->fix), e, c, text, sizeof(text)),

@@ -11,7 +11,8 @@
 
 /* work in which so much at once is what is meant */
 #define DRAWN (TASK(VIDEO) | TASK(PICTURE) | TASK(UPSCALING) | TASK(SHAPES) | TASK(MASKS))
-#define LARGE_AT_ONCE (TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES) | TASK(QUANTISING) | TASK(GRAPHS))
+#define LARGE_AT_ONCE \
+	(TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES) | TASK(QUANTISING) | TASK(GRAPHS) | TASK(DENSE))
 
 #define NNUNET_PROCESSES                                                                        \
 	"fewer processes at a time: to predict -npp 1 -nps 1 (version 1: "                      \
@@ -43,6 +44,16 @@ const struct advice_row advice_rows[] = {
 	  .first = "end the other program that holds the card (nvidia-smi shows it), or take "
 		   "another card",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(NON_PYTORCH), .engines = TORCH,
+	  .last = 1,
+	  .text = "where that has to stay: less of this program's own (a smaller batch or input, "
+		  "16 bits, a smaller or quantised model)" },
+	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(NON_PYTORCH), .engines = CACHED,
+	  .facts = F_AMONG, .without = F_FIXED, .backends = CUDA_LIKE, .unless = SET(EXPANDABLE),
+	  .last = 1,
+	  .text = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which may join what PyTorch "
+		  "keeps in pieces: that is more than was asked for",
+	  .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" },
 	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
 	  .facts = F_OUTSIDE | F_ELSEWHERE,
 	  .text = "see who else holds the card (nvidia-smi): a large part of it is neither free "
@@ -150,13 +161,14 @@ const struct advice_row advice_rows[] = {
 		  "the node's shapes (symbolic_shape_infer)",
 	  .first = "find what computes the size: an overflow, or a shape that is not meant" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .not_tasks = LARGE_AT_ONCE,
-	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS), .unless = SET(SPLATTING),
+	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
+	  .unless = SET(SPLATTING) | SET(FOLDING),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
 	  .first = "look at the size of the input: so much at once is seldom meant" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .engines = TORCH,
-	  .not_tasks = LARGE_AT_ONCE, .unless = SET(SPLATTING),
+	  .not_tasks = LARGE_AT_ONCE, .unless = SET(SPLATTING) | SET(FOLDING),
 	  .text = "where it is meant, as attention over all pairs of pixels or tokens is: a "
 		  "smaller picture or a shorter sequence, or attention that holds no such matrix "
 		  "(scaled_dot_product_attention, FlashAttention, xformers)" },
@@ -706,6 +718,11 @@ const struct advice_row advice_rows[] = {
 		  "it is shared",
 	  .first = "see who else holds the card (nvidia-smi); JAX takes 75 % of it at the start",
 	  .fix = "XLA_PYTHON_CLIENT_PREALLOCATE=false" },
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = CUDA_LIKE,
+	  .without = F_HUGE | F_UNIFIED, .unless = SET(PREALLOCATE) | SET(UNIFIED), .last = 1,
+	  .text = "where nobody else uses the card: XLA_PYTHON_CLIENT_MEM_FRACTION=.95, since its "
+		  "pool is 75 % of it else",
+	  .fix = "XLA_PYTHON_CLIENT_MEM_FRACTION=.95" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED | F_TINY,
 	  .unless = SET(FOLDING),
 	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
@@ -970,9 +987,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "see who else holds the card (nvidia-smi)" },
 
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(LMDEPLOY),
-	  .text = "less KV cache (--cache-max-entry-count 0.5), a shorter context (--session-len), "
-		  "--quant-policy 8, or more cards (--tp)",
-	  .first = "less KV cache (--cache-max-entry-count 0.5)",
+	  .text = "where weights alone fill the card, a 4-bit checkpoint (AWQ) or more cards "
+		  "(--tp); "
+		  "less KV cache (--cache-max-entry-count 0.5), a shorter context (--session-len), "
+		  "--quant-policy 8",
+	  .first = "less KV cache (--cache-max-entry-count 0.5), or, where weights alone fill the "
+		   "card, a 4-bit checkpoint or more cards (--tp)",
 	  .fix = "--cache-max-entry-count 0.5 --session-len 8192", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = AT(LOADING),
 	  .text = "a smaller quantisation of the model, or a smaller model; of GGUF files fewer "
@@ -1082,6 +1102,41 @@ const struct advice_row advice_rows[] = {
 		  "tokens, or the logits of all of them; FlashAttention (axolotl: flash_attention: "
 		  "true), which holds none",
 	  .first = "shorter sequences, with FlashAttention" },
+	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .tasks = TASK(LOGITS),
+	  .text = "a loss that never holds the logits of all tokens, where it died: the Liger "
+		  "plugin (plugins: axolotl.integrations.liger.LigerPlugin, "
+		  "liger_fused_linear_cross_entropy: true), or cut_cross_entropy: true",
+	  .first = "a loss that holds no logits of all tokens (liger_fused_linear_cross_entropy: "
+		   "true), or a smaller micro_batch_size",
+	  .fix = "liger_fused_linear_cross_entropy: true" },
+	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .tasks = TASK(LOGITS),
+	  .text = "a loss that never holds the logits of all tokens, where it died: "
+		  "enable_liger_kernel: true",
+	  .first = "a loss that holds no logits of all tokens (enable_liger_kernel: true), or a "
+		   "smaller per_device_train_batch_size",
+	  .fix = "enable_liger_kernel: true" },
+	{ HELPS, TRAINS, .engines = IN(TRL), .tasks = TASK(LOGITS),
+	  .text = "a loss that never holds the logits of all tokens, where it died: "
+		  "use_liger_kernel=True (of GRPO use_liger_loss=True)",
+	  .first = "a loss that holds no logits of all tokens (use_liger_kernel=True), or a "
+		   "smaller per_device_train_batch_size",
+	  .fix = "use_liger_kernel=True" },
+	{ HELPS, TRAINS, .engines = IN(PYTORCH) | IN(DEEPSPEED), .tasks = TASK(LOGITS),
+	  .set = SET(HF_TRAINER),
+	  .text = "a loss that never holds the logits of all tokens (tokens x vocabulary), where "
+		  "it "
+		  "died: use_liger_kernel=True of TrainingArguments",
+	  .first = "a loss that holds no logits of all tokens (use_liger_kernel=True), or a "
+		   "smaller micro-batch or shorter sequences",
+	  .fix = "use_liger_kernel=True" },
+	{ HELPS, TRAINS, .engines = IN(PYTORCH) | IN(DEEPSPEED), .tasks = TASK(LOGITS),
+	  .unless = SET(HF_TRAINER),
+	  .text = "a loss that never holds the logits of all tokens (tokens x vocabulary), where "
+		  "it "
+		  "died: Liger's fused linear cross entropy, or the loss in chunks of tokens",
+	  .first = "a loss that holds no logits of all tokens (Liger's, or in chunks), or a "
+		   "smaller micro-batch or shorter sequences",
+	  .fix = "liger_kernel.transformers.LigerFusedLinearCrossEntropyLoss()" },
 	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(BATCH),
 	  .text = "a smaller micro-batch: micro_batch_size: 1 with a larger "
 		  "gradient_accumulation_steps",
@@ -1170,7 +1225,11 @@ const struct advice_row advice_rows[] = {
 	  .first = "free what the run before it held (del, gc.collect(), empty_cache()), or a "
 		   "process for each run",
 	  .fix = "del model, optimizer; gc.collect(); torch.cuda.empty_cache()" },
-	{ HELPS, WORK, .tasks = TASK(GRAPHS), .facts = F_HUGE,
+	{ HELPS, WORK, .tasks = TASK(DENSE), .facts = F_BIG,
+	  .text = "a matrix of all pairs of nodes or points grows with the square of their number: "
+		  "keep it sparse (edge_index, torch.sparse), or reckon some rows of it at a time",
+	  .first = "no dense matrix of all pairs: keep it sparse, or reckon some rows at a time" },
+	{ HELPS, WORK, .tasks = TASK(GRAPHS), .facts = F_HUGE, .not_tasks = TASK(DENSE),
 	  .text = "an index out of range makes such sizes: compare edge_index.max() with the "
 		  "number of nodes, and run it once on the CPU",
 	  .first = "look at the indices: one out of range makes such sizes" },
@@ -1206,6 +1265,15 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller --video-size, a shorter --video-length, and --use-cpu-offload",
 	  .first = "a smaller --video-size or --video-length, with --use-cpu-offload",
 	  .fix = "--use-cpu-offload --video-size 544 960 --video-length 61", .example = 1 },
+	{ HELPS, RUNNING, .tasks = TASK(PICTURE) | TASK(VIDEO), .facts = F_FILLED,
+	  .unless = SET(MODEL_OFFLOAD) | SET(SEQUENTIAL_OFFLOAD) | SET(DECODING),
+	  .text = "weights fill the card, as a rule, where so little more did not fit: what is not "
+		  "at work on the host (pipe.enable_model_cpu_offload() instead of "
+		  ".to(\"cuda\")), or quantised weights (fp8, nf4, GGUF), the text encoder's too",
+	  .first =
+		  "what is not at work on the host (pipe.enable_model_cpu_offload()), or quantised "
+		  "weights",
+	  .fix = "pipe.enable_model_cpu_offload()" },
 	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO), .set = SET(DECODING),
 	  .unless = SET(TILING),
 	  .text = "decode in tiles (vae.enable_tiling()), one picture at a time "
@@ -1404,10 +1472,12 @@ const struct advice_row advice_rows[] = {
 	  .first = "fewer environments at a time (--num_envs 512)",
 	  .fix = "--num_envs 512 --headless", .example = 1 },
 	{ HELPS, RUNNING, .set = SET(FOLDING),
-	  .text = "a shorter sequence or fewer chains at a time, fewer samples "
-		  "(--diffusion_samples 1) and recycles, a shallower alignment; of OpenFold "
-		  "--long_sequence_inference",
-	  .first = "a shorter sequence, or fewer samples at a time" },
+	  .text = "smaller chunks (OpenFold, FastFold: --chunk_size 4, with --inplace; ESMFold: "
+		  "set_chunk_size(64); OpenFold also --long_sequence_inference), a shorter "
+		  "sequence or fewer chains at a time, fewer samples and recycles, a shallower "
+		  "alignment",
+	  .first = "smaller chunks (--chunk_size, where the program has it), a shorter sequence, "
+		   "or fewer samples at a time" },
 	{ HELPS, TRAINING, .program = "YOLOv5", .unless = SET(BATCH),
 	  .text = "a smaller --batch-size (-1 measures what fits), or a smaller --img{image}",
 	  .first = "a smaller --batch-size (-1 measures what fits), or a smaller --img{image}",
@@ -1535,7 +1605,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
 	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "an optimizer with less state: 8-bit Adam, Adafactor, SGD, LoRA; sharded over "
-		  "ranks: ZeRO-1 or FSDP",
+		  "ranks: ZeRO or FSDP",
 	  .first = "an optimizer with less state (8-bit Adam)",
 	  .fix = "bitsandbytes.optim.AdamW8bit(...), or optim=\"adamw_bnb_8bit\"" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
@@ -1781,17 +1851,32 @@ const struct advice_row advice_rows[] = {
 		  "(amr.max_grid_size) or more cards",
 	  .first = "see who else holds the card (nvidia-smi), or amrex.the_arena_init_size=0",
 	  .fix = "amrex.the_arena_init_size=0" },
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .tasks = TASK(MINING),
+	  .text = "a card that holds the whole table (DAG, scratchpads): it lies on each card in "
+		  "one piece and grows with time; under Windows a page file as large as the memory "
+		  "of all cards together, 16 GiB at least; a lower intensity or fewer threads a "
+		  "card",
+	  .first = "a lower intensity or fewer threads a card, under Windows a larger page file "
+		   "(16 GiB), or a card that holds the whole table" },
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .tasks = TASK(NO_NVIDIA),
+	  .not_tasks = TASK(MINING),
+	  .text = "see who else holds the card (radeontop, rocm-smi, intel_gpu_top; under Windows "
+		  "the Task Manager), and under Windows a larger page file",
+	  .first = "see who else holds the card" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE, .facts = F_NAMED,
+	  .not_tasks = TASK(MINING) | TASK(NO_NVIDIA),
 	  .text = "see who else holds the card (nvidia-smi): the text does not tell how much of it "
 		  "was this program's",
 	  .first = "see who holds the card (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE, .without = F_NAMED,
+	  .not_tasks = TASK(MINING) | TASK(NO_NVIDIA),
 	  .text = "see who holds the card (nvidia-smi): the text tells neither the program nor how "
 		  "much it had",
 	  .first = "see who holds the card (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = ~(ON(NPU) | ON(HPU)),
+	  .not_tasks = TASK(MINING),
 	  .text = "less at a time: a smaller batch or input, a smaller or quantised model, or a "
 		  "card with more memory",
 	  .first = "a smaller batch, input or model" },
@@ -1844,7 +1929,24 @@ const struct advice_row advice_rows[] = {
 		  "NVCC_THREADS=1: a program was being built",
 	  .first = "fewer compilers at a time (MAX_JOBS=2)", .fix = "MAX_JOBS=2 NVCC_THREADS=1",
 	  .example = 1 },
-	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE,
+	{ HELPS, .kinds = KIND(HOST), .facts = F_FORK, .without = F_WINDOWS,
+	  .text = "more swap, or vm.overcommit_memory=1: a new process was refused, as a rule, which is promised "
+		  "as much as the one that starts it holds, though it will use little of it; or "
+		  "less held at that moment, and helpers started before the program grows",
+	  .first = "more swap (or sysctl vm.overcommit_memory=1), or less held when it starts "
+		   "another process",
+	  .fix = "sysctl vm.overcommit_memory=1" },
+	{ HELPS, .kinds = KIND(HOST),
+	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
+	  .text = "a smaller replay buffer, or fewer environments at a time",
+	  .first = "a smaller replay buffer" },
+	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE, .not_tasks = TASK(ARRAYS),
+	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
+		     IN(ULTRALYTICS),
+	  .text = "one piece of that size is seldom meant: check the shape and type of what is "
+		  "made, or work in parts",
+	  .first = "check whether so much memory was meant (shape, type)" },
+	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE, .tasks = TASK(ARRAYS),
 	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
 		     IN(ULTRALYTICS),
 	  .text = "one array of that size is seldom meant: check its shape and dtype, or work in "
@@ -1938,7 +2040,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller heap (-Xmx), so that Java asks the machine for less, or more memory",
 	  .first = "a smaller -Xmx, or more memory", .fix = "-Xmx4g", .example = 1 },
 	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
-	  .without = F_LARGE, .engines = IN(UNKNOWN),
+	  .without = F_LARGE, .engines = IN(UNKNOWN), .not_tasks = TASK(ARRAYS),
+	  .text = "less at a time: smaller inputs, or the same read in parts; drop what is no "
+		  "longer needed",
+	  .first = "less at a time: smaller inputs, or read in parts" },
+	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
+	  .without = F_LARGE, .engines = IN(UNKNOWN), .tasks = TASK(ARRAYS),
 	  .text = "less at a time: smaller inputs, or the same read in parts (chunks, np.memmap); "
 		  "a "
 		  "smaller dtype (float32 instead of float64); drop what is no longer needed",
@@ -1972,7 +2079,7 @@ const struct advice_row advice_rows[] = {
 	  .unless = SET(REPLAY),
 	  .text = "fewer data workers, and the data set in arrays or memory-mapped files",
 	  .first = "fewer data workers, or a smaller data set in memory" },
-	{ HELPS, .kinds = HOSTS,
+	{ HELPS, .kinds = KILLS,
 	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
 	  .text = "a smaller replay buffer, or fewer environments at a time",
 	  .first = "a smaller replay buffer" },

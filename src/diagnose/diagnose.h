@@ -268,6 +268,7 @@ struct findings_told {
 	struct messages_bytes outside;     /* on the card, in neither PyTorch's hands nor free */
 	int no_room; /* the request is larger than all the room together: no gaps are to blame */
 	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
+	int nearly; /* it was asked for nearly all that was free, which it seldom gives in one piece */
 	int elsewhere; /* most of the card is neither free nor this program's: its own causes are not the question */
 };
 
@@ -277,6 +278,8 @@ void findings_judge_message(const struct messages_event *e, const struct message
 /* ---- advice (advice.c) ---- */
 
 /* May the memory be that of PyTorch's caching allocator?  Also where nothing tells the engine. */
+enum messages_moment findings_moment(const struct messages_event *e,
+				     const struct messages_context *c);
 int findings_bare(const struct messages_event *e);
 int findings_async(const struct messages_event *e);
 int findings_own_limit(const struct messages_event *e);

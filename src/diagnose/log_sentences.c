@@ -89,7 +89,13 @@ static void tell_room(struct lines *l, const struct messages_event *e,
 	}
 	left.low = t->room.low > e->oom.tried.high ? t->room.low - e->oom.tried.high : 0;
 	left.high = t->room.high > e->oom.tried.low ? t->room.high - e->oom.tried.low : 0;
-	if (left.low)
+	if (t->nearly)
+		lines_add(l,
+			  "%s of the %s that was free was asked for in one piece: the driver keeps "
+			  "some of it for itself, and seldom has the rest in one, so that is "
+			  "simply too little",
+			  messages_size(a, e->oom.tried), messages_size(b, e->oom.free));
+	else if (left.low)
 		lines_add(
 			l,
 			"%s was asked for and %s was not allocated: in one piece that would have "
@@ -190,7 +196,8 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  o->own_listed ? "it was written in a container, whose processes have "
 					  "other numbers outside"
 					: "no NVML, as under WSL, or a release before 2.1");
-	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free))
+	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free) &&
+		 (is_full(o) || !t->nearly))
 		lines_add(l,
 			  is_full(o) ? "the card was full: %s free of %s"
 				     : "less was free than was asked for: %s of %s",
@@ -249,7 +256,12 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 	const struct messages_oom *o = &e->oom;
 	char a[MESSAGES_SIZE], b[MESSAGES_SIZE], c[MESSAGES_SIZE];
 
-	if (e->wording->family == MESSAGES_JAX && known(e->used) && !known(o->total))
+	/* XLA's allocator tells of its pool in TensorFlow's words, and the compiler of one program */
+	if (e->wording->family == MESSAGES_JAX && known(e->used) && known(e->limit) &&
+	    e->used.low <= e->limit.high)
+		lines_add(l, "of the %s that XLA's pool may hold, %s was in use",
+			  messages_size(a, e->limit), messages_size(b, e->used));
+	else if (e->wording->family == MESSAGES_JAX && known(e->used) && !known(o->total))
 		lines_add(l, "the program that was to run needs %s in all, by the compiler's table",
 			  messages_size(a, e->used));
 	if (e->wording->family == MESSAGES_TENSORFLOW && known(e->used) && known(e->limit))
@@ -697,6 +709,10 @@ static void tell_device(const struct messages_event *e, const struct findings_to
 		tell_share(e, c, out, size);
 	else if (findings_one_buffer(e, c) && known(o->tried))
 		tell_little(e, c, out, size);
+	else if (t->nearly)
+		snprintf(out, size,
+			 "%s was asked for in one piece, nearly all of the %s that was free",
+			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->free));
 	else if (t->free_enough)
 		snprintf(
 			out, size,

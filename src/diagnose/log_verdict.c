@@ -97,6 +97,15 @@ int findings_async(const struct messages_event *e)
 	       strstr(e->text, "would exceed allowed memory") != NULL;
 }
 
+/* What it was doing: from the traceback, else from words that say so. */
+enum messages_moment findings_moment(const struct messages_event *e,
+				     const struct messages_context *c)
+{
+	return e->traceback.moment == MESSAGES_MOMENT_UNKNOWN && c->set[MESSAGES_TASK_STATES].line
+		       ? MESSAGES_FIRST_STEP
+		       : e->traceback.moment;
+}
+
 /* The driver's code alone: PyTorch's allocator, which may have gaps, tells numbers when it is refused. */
 int findings_bare(const struct messages_event *e)
 {
@@ -168,6 +177,16 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 	t->room = less(e->limit, e->used);
 }
 
+#define NEARLY_PART 8 /* of a request: what is left beside it, if that is less */
+
+/* Nearly all that was free, in one piece: simply too little. */
+static int is_nearly(const struct messages_oom *o)
+{
+	return o->free.low < plus(o->tried, (struct messages_bytes){ o->tried.low / NEARLY_PART,
+								     o->tried.high / NEARLY_PART })
+				     .high;
+}
+
 #define PLENTY 64 /* times what was asked for: no gaps between a library's blocks explain that */
 
 static int is_plenty(const struct messages_oom *o)
@@ -185,10 +204,12 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;
-	} else if (had && (e->wording->family != MESSAGES_LIBRARY || is_plenty(o))) {
+	} else if (had && !is_nearly(o) &&
+		   (e->wording->family != MESSAGES_LIBRARY || is_plenty(o))) {
 		t->free_enough = 1;
 	} else {
 		judge_card(o, t);
+		t->nearly = had && is_nearly(o);
 		if (known(o->reserved) && known(o->free))
 			t->bound = plus(o->reserved, o->free);
 		t->bound_certain &= e->wording->sure;
@@ -345,7 +366,7 @@ static void rank(const struct messages_event *e, const struct messages_context *
 		 struct findings_told *t)
 {
 	const struct ranking *r = rankings;
-	enum messages_moment moment = e->traceback.moment;
+	enum messages_moment moment = findings_moment(e, c);
 
 	/* a volume that is put together on the card is large at once: nothing piles up */
 	if (moment == MESSAGES_EVAL && c->set[MESSAGES_TASK_VOLUMES].line)

@@ -296,6 +296,13 @@ enum messages_setting {
 	MESSAGES_TASK_DASK,
 	MESSAGES_TASK_RESULTS_OFF, /* the card: nnU-Net keeps them on the host already */
 	MESSAGES_TASK_EVALUATED,   /* the newest word of an evaluation */
+	MESSAGES_TASK_DENSE,       /* a matrix of all pairs of nodes or points is made */
+	MESSAGES_TASK_MINING,      /* of coins, with a table that lies on the card whole */
+	MESSAGES_TASK_STATES,      /* of an optimizer, which were being made */
+	MESSAGES_TASK_LOGITS,      /* of all tokens, where the loss is reckoned */
+	MESSAGES_TASK_NO_NVIDIA,   /* the cards are another maker's */
+	MESSAGES_TASK_ARRAYS,      /* of numpy, pandas or their kind */
+	MESSAGES_TASK_IN_VAIN,     /* a smaller batch was tried, and did not help */
 	/* how far it had come */
 	MESSAGES_TASK_EPOCHS,  /* many were over */
 	MESSAGES_TASK_SAMPLED, /* a bar without a name is full: pictures were sampled */

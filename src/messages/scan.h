@@ -127,7 +127,8 @@ enum scan_spent {
 	SCAN_SET_FEW,   /* 4 or less; the value counts */
 	SCAN_SET_SHORT, /* 1024 or less; the value counts */
 	SCAN_SET_MUCH,  /* more than 1024 */
-	SCAN_SET_LATE   /* the number right behind it is that of an epoch behind many others */
+	SCAN_SET_LATE,  /* the number right behind it is that of an epoch behind many others */
+	SCAN_SET_VAIN   /* beside it stands that less of it was tried, and did not help */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */

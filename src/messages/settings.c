@@ -184,6 +184,11 @@ const struct scan_setting scan_settings[] = {
 	{ "run_alphafold", S(FOLDING), SEEN },
 	{ "/alphafold/", S(FOLDING), SEEN },
 	{ "colabfold", S(FOLDING), SEEN },
+	{ "FastFold", S(FOLDING), SEEN },
+	{ "fastfold", S(FOLDING), SEEN },
+	{ "Fastfold", S(FOLDING), SEEN },
+	{ "OpenFold", S(FOLDING), SEEN },
+	{ "ESMFold", S(FOLDING), SEEN },
 	{ "num_generations", S(GRPO), SEEN },
 	{ "GRPOTrainer", S(GRPO), SEEN },
 	{ "grpo_trainer", S(GRPO), SEEN },
@@ -340,6 +345,58 @@ const struct scan_setting scan_settings[] = {
 	TASK(LOADER, "Type:** VAELoader"),
 	TASK(LOADER, "Type:** LoraLoader"),
 	TASK(LOADER, "Type:** ControlNetLoader"),
+	TASK(DENSE, "to_dense_adj"),
+	TASK(DENSE, "to_dense("),
+	TASK(DENSE, ".todense("),
+	TASK(DENSE, ".cdist("),
+	TASK(DENSE, "pairwise_dist"),
+	TASK(DENSE, "pdist("),
+	TASK(DENSE, "distance_matrix"),
+	TASK(DENSE, "similarity_matrix"),
+	TASK(DENSE, "sim_matrix"),
+	TASK(MINING, "DAG buffer"),
+	TASK(MINING, "Generating DAG"),
+	TASK(MINING, "generating DAG"),
+	TASK(MINING, "enerate DAG"),
+	TASK(MINING, "ethminer"),
+	TASK(MINING, "xmrig"),
+	TASK(MINING, "xmr-stak"),
+	TASK(MINING, "nanopool"),
+	TASK(MINING, "nicehash"),
+	TASK(STATES, "optimizer state init"),
+	TASK(STATES, "initialize_optimizer_states"),
+	TASK(STATES, "nitializing optimizer states"),
+	TASK(LOGITS, "logits.float()"),
+	TASK(LOGITS, "ForCausalLMLoss"),
+	TASK(LOGITS, "fixed_cross_entropy"),
+	TASK(LOGITS, "shift_logits"),
+	TASK(LOGITS, "selective_log_softmax"),
+	TASK(LOGITS, "logits.to(torch.float32)"),
+	TASK(NO_NVIDIA, "AMD Rad"),
+	TASK(NO_NVIDIA, "Radeon"),
+	TASK(NO_NVIDIA, "AMDGPU"),
+	TASK(NO_NVIDIA, "amdgpu"),
+	TASK(NO_NVIDIA, "Adreno"),
+	TASK(NO_NVIDIA, "Intel(R) Arc"),
+	TASK(NO_NVIDIA, "Intel Arc"),
+	TASK(NO_NVIDIA, "Intel(R) HD"),
+	TASK(NO_NVIDIA, "Intel(R) UHD"),
+	TASK(NO_NVIDIA, "Intel(R) Iris"),
+	TASK(ARRAYS, "numpy"),
+	TASK(ARRAYS, "pandas"),
+	TASK(ARRAYS, "scipy"),
+	TASK(ARRAYS, "sklearn"),
+	TASK(ARRAYS, "astype("),
+	TASK(ARRAYS, "ndarray"),
+	TASK(ARRAYS, "DataFrame"),
+	TASK(ARRAYS, "Unable to allocate"), /* numpy's own words */
+	{ "batch size", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
+	{ "batch sizes", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
+	{ "batchsize", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
+	{ "batch_size", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
+	{ "batch-size", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
+	{ "batches", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
+	{ "BATCH_SIZE", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
 	/* what kind of work it is */
 	TASK(VIDEO, "num_frames"),
 	TASK(VIDEO, "video_length"),
@@ -400,6 +457,9 @@ const struct scan_setting scan_settings[] = {
 	TASK(PICTURE, "flux/sampling"),
 	TASK(PICTURE, "p_sample_loop"),
 	TASK(PICTURE, "FLUX.1-"),
+	TASK(PICTURE, "_flux_"),
+	TASK(PICTURE, "FluxPipeline"),
+	TASK(PICTURE, "flux_pipeline"),
 	TASK(PICTURE, "FLUX.2-"),
 	TASK(PICTURE, "--dit-"),
 	TASK(PICTURE, "dit_cpu_offload"),
@@ -660,6 +720,47 @@ static int is_advised(const char *start, const char *at, const char *stop)
 	return 0;
 }
 
+#define VAIN_BYTES 160 /* on either side of a word, in which is told that it did not help */
+
+static int has_any(const char *from, const char *to, const char *const *words, size_t n)
+{
+	for (const char *p = from; p < to; p++)
+		for (size_t i = 0; i < n; i++)
+			if ((size_t)(to - p) >= strlen(words[i]) &&
+			    !strncasecmp(p, words[i], strlen(words[i])))
+				return 1;
+	return 0;
+}
+
+/* "I reduced the batch size, but still ...", "regardless of the batch size"; "if it still fails, reduce ..." is advice. */
+static int is_in_vain(const char *start, const char *at, const char *stop)
+{
+	static const char *const tried[] = { "tried",    "reduced",  "reducing", "lowered",
+					     "lowering", "decreas",  "smaller",  "changed",
+					     "changing", "set the ", "setting",  "i set ",
+					     "cut the ", "try to " };
+	static const char *const vain[] = { "no effect",  "not help",     "n't help",
+					    "not work",   "n't work",     "still ",
+					    "same error", "same problem", "same issue",
+					    "not solve",  "n't solve",    "no difference",
+					    "no use",     "to no avail",  "in vain",
+					    "n't change", "not fix",      "n't fix" };
+	static const char *const whatever[] = { "no matter",  "regardless of", "even with ",
+						"even when ", "even if ",      "even after ",
+						"even at ",   "independent of" };
+	static const char *const advice[] = { "please",   "should",    "recommend",
+					      "you can ", "try reduc", "if you " };
+	const char *from = at - start > VAIN_BYTES ? at - VAIN_BYTES : start;
+	const char *to = stop - at > VAIN_BYTES ? at + VAIN_BYTES : stop;
+
+#define AMONG(words) words, sizeof(words) / sizeof((words)[0])
+	if (has_any(from, to, AMONG(advice)))
+		return 0;
+	return has_any(at - from > 48 ? at - 48 : from, at, AMONG(whatever)) ||
+	       (has_any(from, to, AMONG(tried)) && has_any(from, to, AMONG(vain)));
+#undef AMONG
+}
+
 #define VALUE_FAR 64 /* between a word and its value, in a table or a list with leaders */
 
 /* What stands between a word and its value: signs, a table's edges, leaders. */
@@ -807,7 +908,9 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	char *end;
 	int spent;
 
-	if (behind > stop ||
+	if (s->spent == SCAN_SET_VAIN && behind <= stop && is_in_vain(start, at, stop))
+		*set = (struct messages_set){ line, 1, -1 };
+	if (s->spent == SCAN_SET_VAIN || behind > stop ||
 	    (s->spent != SCAN_SET_SEEN && at > start && is_name(at[-1]) && is_name(*at)) ||
 	    is_advised(start, at, stop) || is_anothers(s, start, at))
 		return;
