@@ -12,6 +12,7 @@
 #define ABSURD_BYTES ((uint64_t)64 << 40)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
+#define VAST_BYTES ((uint64_t)8 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
 #define BLOCK_BYTES ((uint64_t)4 << 30)  /* what Intel's driver gives in one piece, at most */
 #define FEW_TOKENS 1024 /* what hardly any server can be asked to do with less of */
@@ -82,6 +83,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_COPIED;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
+	if (known(o->tried) && o->tried.low >= VAST_BYTES)
+		facts |= F_VAST;
 	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
 		facts |= F_COPYING;
 	if (findings_bare(e) && (strstr(e->traceback.shown.function, "pin_memory") ||
@@ -101,6 +104,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_FEW_TOKENS;
 	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
 		facts |= F_HALF;
+	if (known(o->total) && known(o->reserved) && o->reserved.low / 3 > o->total.high / 2)
+		facts |= F_LENT;
 	if (t->nearly)
 		facts |= F_NEARLY;
 	if (known(o->tried) && known(o->total) && known(o->allocated) &&
@@ -112,7 +117,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	if (e->wording->class == MESSAGES_HOST &&
 	    (strstr(e->traceback.shown.file, "subprocess.py") ||
 	     strstr(e->traceback.shown.function, "fork") || strstr(e->text, "fork") ||
-	     (e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") && !strstr(e->text, ": '"))))
+	     (e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") &&
+	      !strstr(e->text, ": '"))))
 		facts |= F_FORK;
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F_SMALL;

@@ -184,10 +184,13 @@ const struct advice_row advice_rows[] = {
 	  .first = "keep the other ranks off this card (torch.cuda.set_device(local_rank) first)",
 	  .fix = "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))" },
 	{ HELPS, .kinds = GPU, .facts = F_HANDLE, .engines = TORCH | IN(UNKNOWN),
-	  .text = "run it once on the CPU: a label or a token id out of range shows its line there "
+	  .text = "a smaller batch or input, if the card was full; if that fails too, run it once "
+		  "on "
+		  "the CPU: a label or a token id out of range shows its line there "
 		  "(compare labels with the number of classes, ids with the embedding's rows); if "
 		  "it runs, the card was full",
-	  .first = "run it once on the CPU, where a label or token id out of range shows its line",
+	  .first = "a smaller batch or input; if that fails too, run it once on the CPU, where a "
+		   "label or token id out of range shows its line",
 	  .fix = "CUDA_LAUNCH_BLOCKING=1" },
 	{ HELPS, .kinds = GPU, .facts = F_COPYING, .engines = TORCH | PICTURES,
 	  .text = "less pinned memory: a copy with non_blocking=True pins host memory, and the "
@@ -323,7 +326,7 @@ const struct advice_row advice_rows[] = {
 		  "else on the card while it builds",
 	  .first = "build for a smaller max_batch_size and max_num_tokens",
 	  .fix = "trtllm-build --max_batch_size 8 --max_num_tokens 4096", .example = 1 },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(TENSORRT_LLM),
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(TENSORRT_LLM), .without = F_VAST,
 	  .doing = ~DOING(CONVERTING),
 	  .text = "a lower kv_cache_config.free_gpu_memory_fraction, max_batch_size and "
 		  "max_num_tokens",
@@ -351,6 +354,11 @@ const struct advice_row advice_rows[] = {
 	  .text = "or a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
 		  "needs it: it holds more tokens",
 	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
+	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
+	  .backends = ON(CUDA), .without = F_TOKENS | F_RAISE, .last = 1,
+	  .text = "see who else holds the card (nvidia-smi), where the model is small beside it: "
+		  "what others hold counts into vLLM's share",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .set = SET(SHARE),
 	  .without = F_TOKENS | F_RAISE | F_LACKS,
 	  .text = "weights that leave room: a smaller or quantised model, or more cards "
@@ -523,6 +531,10 @@ const struct advice_row advice_rows[] = {
 		  "the KV cache of all of it counts into what the model requires",
 	  .first = "a shorter context (num_ctx), or a smaller model or quantisation of it",
 	  .fix = "OLLAMA_CONTEXT_LENGTH={short} OLLAMA_NUM_PARALLEL=1", .example = 1 },
+	{ HELPS, .kinds = KIND(HOST), .engines = IN(OLLAMA),
+	  .text = "unload what is loaded still: ollama ps shows it, ollama stop MODEL ends it "
+		  "(OLLAMA_KEEP_ALIVE=0)",
+	  .fix = "ollama ps" },
 	{ HELPS, .kinds = GPU | HOSTS, .engines = GGML_TEXT, .without = F_ONE_BUFFER,
 	  .text = "a smaller model, or a smaller quantisation of it (Q4_K_M, IQ3_XS)",
 	  .first = "a smaller model, or a smaller quantisation of it" },
@@ -753,7 +765,15 @@ const struct advice_row advice_rows[] = {
 		  "model that is made once",
 	  .first = "tf.keras.backend.clear_session() before each model that a loop makes",
 	  .fix = "tf.keras.backend.clear_session()" },
+	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .tasks = TASK(WEIGHTS),
+	  .backends = CUDA_LIKE,
+	  .text = "see who else holds the card (nvidia-smi), an earlier run for instance: weights "
+		  "were being made, before any batch; else a smaller model",
+	  .first = "see who else holds the card (nvidia-smi), or a smaller model: no batch was "
+		   "there yet",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_POOL,
+	  .not_tasks = TASK(WEIGHTS),
 	  .text = "a smaller batch or input: what TensorFlow may use of the card is full",
 	  .first = "a smaller batch or input", .fix = "batch_size={batch}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .backends = CUDA_LIKE,
@@ -806,12 +826,22 @@ const struct advice_row advice_rows[] = {
 	  .first = "a smaller batch or input, with arena_extend_strategy=kSameAsRequested",
 	  .fix = "provider_options=[{\"arena_extend_strategy\": \"kSameAsRequested\", "
 		 "\"cudnn_conv_use_max_workspace\": \"0\"}]" },
+	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT_LLM), .facts = F_VAST,
+	  .text = "weights that fit: so much at once is the engine's weights, and no workspace or "
+		  "cache; fewer bits (int8, fp8 or 4-bit weights), a smaller model, or more cards "
+		  "(--tp_size), on cards that nothing else uses",
+	  .first = "weights of fewer bits, or more cards (--tp_size), and nothing else on the "
+		   "card" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT),
 	  .text = "a smaller workspace (config.set_memory_pool_limit, trtexec "
 		  "--memPoolSize=workspace:2048), smaller shapes in the profile; nothing else on "
 		  "the card while it builds",
 	  .first = "a smaller workspace", .fix = "trtexec --memPoolSize=workspace:2048",
 	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT), .facts = F_VAST, .last = 1,
+	  .text = "where it is the engine's weights that are so large: fewer bits (int8, fp8, "
+		  "4-bit "
+		  "weights), or more cards (tensor parallelism)" },
 	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
 	  .unless = SET(CHECKPOINTING) | SET(BATCH),
 	  .text = "a smaller --batch-size, and --grad-checkpoint",
@@ -843,7 +873,8 @@ const struct advice_row advice_rows[] = {
 	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
 		  "True), "
 		  "rmm.reinitialize(managed_memory=True))",
-	  .first = "work in parts (dask_cudf), or spill to the host",
+	  .first = "work in parts (dask_cudf) or spill to the host, or, where little is made, see "
+		   "who else holds the card (nvidia-smi)",
 	  .fix = "rmm.reinitialize(managed_memory=True)" },
 	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .backends = ON(CUDA), .without = F_HUGE,
 	  .last = 1,
@@ -1741,6 +1772,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "gradient checkpointing; a part of it in 16 bits (torch.autocast)",
 	  .first = "gradient checkpointing",
 	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(CAPACITY), .facts = F_LENT,
+	  .engines = TORCH, .doing = ~DOING(TRAINING), .not_tasks = DRAWN,
+	  .text = "a smaller or quantised model, or a card with more memory: it held far more than "
+		  "this one has",
+	  .first = "a smaller or quantised model, a smaller batch or input, or a card with more "
+		   "memory: it held far more than this one has" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH,
 	  .doing = DOING(GENERATING) | DOING(SERVING) | DOING(EVALUATION),
@@ -1930,7 +1967,8 @@ const struct advice_row advice_rows[] = {
 	  .first = "fewer compilers at a time (MAX_JOBS=2)", .fix = "MAX_JOBS=2 NVCC_THREADS=1",
 	  .example = 1 },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_FORK, .without = F_WINDOWS,
-	  .text = "more swap, or vm.overcommit_memory=1: a new process was refused, as a rule, which is promised "
+	  .text = "more swap, or vm.overcommit_memory=1: a new process was refused, as a rule, "
+		  "which is promised "
 		  "as much as the one that starts it holds, though it will use little of it; or "
 		  "less held at that moment, and helpers started before the program grows",
 	  .first = "more swap (or sysctl vm.overcommit_memory=1), or less held when it starts "
@@ -1994,7 +2032,19 @@ const struct advice_row advice_rows[] = {
 	  .text = NNUNET_PROCESSES "; more memory, or smaller pictures: the whole result of one is "
 				   "held in it, a layer a class",
 	  .first = "fewer processes at a time (to predict -npp 1 -nps 1), or more host memory" },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
+	{ HELPS, .kinds = KILLS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
+	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
+		  "may end with its own copy of the data set; less that is offloaded to the host",
+	  .first = "more host memory, or less needed of it (fewer DataLoader workers, less "
+		   "offloaded)",
+	  .fix = "num_workers=2, prefetch_factor=1", .unless = SET(WORKERS), .example = 1 },
+	{ HELPS, .kinds = KILLS, .tasks = TASK(SHARDS), .last = 1,
+	  .engines = TORCH | IN(UNKNOWN) | IN(MEGATRON), .moments = LOADED,
+	  .text = "not the whole checkpoint in every rank, if it died at the load: "
+		  "low_cpu_mem_usage=True, accelerate's fsdp_cpu_ram_efficient_loading: true, with "
+		  "ZeRO 3 zero3_init_flag: true" },
+	{ HELPS, .kinds = KIND(HOST), .doing = DOING(TRAINING) | DOING(EVALUATION),
+	  .engines = TORCH,
 	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
 		  "may end with its own copy of the data set",
 	  .first = "fewer DataLoader workers", .fix = "num_workers=2, prefetch_factor=1",
@@ -2077,8 +2127,9 @@ const struct advice_row advice_rows[] = {
 		  "model, data read in parts" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
 	  .unless = SET(REPLAY),
-	  .text = "fewer data workers, and the data set in arrays or memory-mapped files",
-	  .first = "fewer data workers, or a smaller data set in memory" },
+	  .text = "a smaller batch (all of it, if it trains on the CPU), fewer data workers, and "
+		  "the data set in arrays or memory-mapped files",
+	  .first = "a smaller batch, fewer data workers, or a smaller data set in memory" },
 	{ HELPS, .kinds = KILLS,
 	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
 	  .text = "a smaller replay buffer, or fewer environments at a time",

@@ -697,7 +697,11 @@ static void tell_device(const struct messages_event *e, const struct findings_to
 	const struct messages_oom *o = &e->oom;
 	struct sizes z;
 
-	if (strstr(e->wording->pattern, "CUBLAS_STATUS_ALLOC"))
+	if (strstr(e->wording->pattern, "create cublas handle"))
+		snprintf(out, size,
+			 "cuBLAS could not start: TensorFlow, or another program, had taken the "
+			 "whole card");
+	else if (strstr(e->wording->pattern, "CUBLAS_STATUS_ALLOC"))
 		snprintf(out, size,
 			 "cuBLAS could not start: the card was full, or an index was out of its "
 			 "range "

@@ -314,6 +314,15 @@ static int is_shorter(const struct messages_event *a, const struct messages_even
 	       b->oom.total.low == PLIM_UNKNOWN;
 }
 
+/* The same refusal in short, as a title tells it, with the numbers in what follows. */
+static int is_fuller(const struct messages_event *b, const struct messages_event *a)
+{
+	return b->wording->family == a->wording->family && b->wording->class == MESSAGES_DEVICE &&
+	       (is_shorter(b, a) ||
+		(a->oom.tried.low == PLIM_UNKNOWN && a->oom.total.low == PLIM_UNKNOWN &&
+		 b->oom.tried.low != PLIM_UNKNOWN && b->oom.total.low != PLIM_UNKNOWN));
+}
+
 /* Two wordings of one refusal: the text of the exception behind the driver's own code. */
 static void join_devices(struct messages_log *log)
 {
@@ -325,14 +334,16 @@ static void join_devices(struct messages_log *log)
 		if (b->wording->class != a->wording->class || b->joined != i ||
 		    (b->wording->class != MESSAGES_DEVICE && b->wording->class != MESSAGES_SHARED &&
 		     b->wording->class != MESSAGES_HOST && b->wording->class != MESSAGES_BUDGET) ||
-		    a->file != b->file || b->line - at[i - 1].last_line > 40 ||
-		    (a->wording == b->wording && !is_shorter(a, b)))
+		    a->file != b->file || b->line > at[i - 1].last_line + 40 ||
+		    (a->wording == b->wording && !is_shorter(a, b) && !is_shorter(b, a)))
 			continue;
 		if (b->wording->says && !a->wording->says &&
 		    b->wording->family == MESSAGES_LLAMA_CPP)
 			a->wording = b->wording;
 		if (strstr(a->wording->pattern, "OutOfMemoryError$"))
 			a->wording = b->wording; /* the class alone tells less */
+		if (is_fuller(b, a))
+			a->oom = b->oom;
 		/* the last counts: caught, tried in another way, and failed again */
 		if (b->line > a->line && b->line > a->caught_line)
 			a->caught_line = b->caught_line;

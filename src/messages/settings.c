@@ -383,6 +383,13 @@ const struct scan_setting scan_settings[] = {
 	TASK(NO_NVIDIA, "Intel(R) UHD"),
 	TASK(NO_NVIDIA, "Intel(R) Iris"),
 	TASK(ARRAYS, "numpy"),
+	TASK(ARRAYS, "np.zeros("),
+	TASK(ARRAYS, "np.ones("),
+	TASK(ARRAYS, "np.empty("),
+	TASK(ARRAYS, "np.array("),
+	TASK(ARRAYS, "np.load("),
+	TASK(ARRAYS, "np.concatenate("),
+	TASK(ARRAYS, "np.stack("),
 	TASK(ARRAYS, "pandas"),
 	TASK(ARRAYS, "scipy"),
 	TASK(ARRAYS, "sklearn"),
@@ -458,6 +465,20 @@ const struct scan_setting scan_settings[] = {
 	TASK(PICTURE, "p_sample_loop"),
 	TASK(PICTURE, "FLUX.1-"),
 	TASK(PICTURE, "_flux_"),
+	TASK(PICTURE, "flux1-"),
+	TASK(PICTURE, "flux-dev"),
+	TASK(PICTURE, "flux-schnell"),
+	TASK(PICTURE, "hires fix"),
+	TASK(PICTURE, "hires. fix"),
+	TASK(PICTURE, "Hires fix"),
+	TASK(PICTURE, "Hires. fix"),
+	TASK(PICTURE, "highres fix"),
+	TASK(PICTURE, "high res fix"),
+	TASK(SHARDS, "Loading checkpoint shards"),
+	TASK(WEIGHTS, "/Initializer/"),
+	TASK(WEIGHTS, "/weights/Assign"),
+	TASK(WEIGHTS, "/kernel/Assign"),
+	TASK(WEIGHTS, "weights/Initializer"),
 	TASK(PICTURE, "FluxPipeline"),
 	TASK(PICTURE, "flux_pipeline"),
 	TASK(PICTURE, "FLUX.2-"),
@@ -931,6 +952,11 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	if (!n || *end || value[0] == '-')
 		number = -1;
 	spent = is_named(s, value) ? 1 : judge(s->spent, value, number);
+	/* a section of DeepSpeed's that opens */
+	if (spent < 0 && !n && s->setting == S(OFFLOADED) &&
+	    memchr(behind, '{', (size_t)(stop - behind)) &&
+	    !memmem(behind, (size_t)(stop - behind), "none", 4))
+		spent = 1;
 	/* a flag alone: "--enforce-eager --port 80" */
 	if (spent < 0 && s->spent == SCAN_SET_ON && at - start >= 2 && at[-1] == '-' &&
 	    at[-2] == '-' && (!n || value[0] == '-'))

@@ -23,6 +23,8 @@ static const struct unit {
 	{ "MiB", 1, MIB, MIB, GIB },
 	{ "GiB", 1, GIB, GIB, UINT64_MAX },
 	{ "TiB", 0, TIB, TIB, UINT64_MAX },
+	{ "PiB", 0, TIB << 10, TIB << 10, UINT64_MAX }, /* numpy, of a shape that is not meant */
+	{ "EiB", 0, TIB << 20, TIB << 20, UINT64_MAX },
 	{ "byte", 0, 1, 1, UINT64_MAX },
 	{ "kB", 0, KIB, KIB, UINT64_MAX },
 	{ "kb", 0, KIB, KIB, UINT64_MAX }, /* PBS */

@@ -810,6 +810,11 @@ const struct messages_wording scan_wordings[] = {
 	  PINNED_HELPS },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA_ERROR_OUT_OF_MEMORY", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaErrorMemoryAllocation", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 0,
+	  "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED",
+	  "cuBLAS could not make its handle: TensorFlow, or another program, has taken the whole "
+	  "card",
+	  NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "CUBLAS_STATUS_ALLOC_FAILED", BAD_LABEL_TOO, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDNN_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUSOLVER_STATUS_ALLOC_FAILED", FULL_CARD,
