@@ -74,6 +74,16 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'w':
 		return sum(1, letter_size(m, n, 'i'),
 			   sum(1, letter_size(m, n, 'j'), n->state_heads));
+	case 'U': return n->layer_input;
+	case '%': return times(n->layers, n->layer_input);
+	case '~': return n->layer_vocab;
+	case '^': return n->rows;
+	case '_': return n->columns;
+	case '$': return n->experts_per_token;
+	case '#': return n->streams;
+	case '@': return times(n->streams, n->streams + 2);
+	case 'O': return times(n->o_rank, n->o_groups);
+	case 'Z': return n->o_groups ? times(n->heads, n->head_dim) / n->o_groups : 0;
 	case 'C': return n->channels;
 	case 'p': return n->patch;
 	case 't': return n->temporal_patch;
@@ -160,10 +170,9 @@ static uint32_t embedding_of(const struct model *m)
 }
 
 static enum plim_status add_row(struct model *m, const struct model_section *s,
-				const struct model_row *row, uint32_t block, uint64_t has,
-				struct plim_err *err)
+				const struct model_row *row, const struct model_numbers *n,
+				uint32_t block, uint64_t has, struct plim_err *err)
 {
-	const struct model_numbers *n = &m->towers[s->tower];
 	struct model_tensor t = { .tied_to = MODEL_NONE,
 				  .part = (uint8_t)kinds[row->kind].part,
 				  .flags = kinds[row->kind].flags };
@@ -241,6 +250,7 @@ static uint64_t tower_conditions(const struct model *m, enum model_tower tower)
 	has |= n->conv_bias ? IF_CONV_BIAS : 0u;
 	has |= n->state_bias ? IF_STATE_BIAS : 0u;
 	has |= n->alibi ? 0u : IF_ROPE;
+	has |= n->layer_input ? IF_LAYER_INPUT : 0u;
 	return has;
 }
 
@@ -248,6 +258,8 @@ static uint64_t kind_conditions(const struct model *m, uint32_t block)
 {
 	static const uint64_t has[] = {
 		[MODEL_BLOCK_ATTENDS] = IF_ATTENDS,
+		[MODEL_BLOCK_INDEXED] = IF_ATTENDS | IF_INDEXED,
+		[MODEL_BLOCK_COMPRESSED] = IF_ATTENDS | IF_COMPRESSED,
 		[MODEL_BLOCK_MIXES] = IF_MIXES,
 		[MODEL_BLOCK_MLP] = IF_MLP_ONLY,
 		[MODEL_BLOCK_EXPERTS] = 0,
@@ -256,14 +268,46 @@ static uint64_t kind_conditions(const struct model *m, uint32_t block)
 	return has[model_block_kind(m, block)];
 }
 
-static uint64_t block_conditions(const struct model *m, enum model_tower tower, uint32_t block)
+/* Of the text tower, where blocks differ. */
+static uint64_t own_conditions(const struct model *m, uint32_t block, struct model_sizes sizes)
+{
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+	uint64_t has = kind_conditions(m, block);
+	bool all = model_sees_all(m, MODEL_TEXT, block);
+
+	if (!sizes.attends)
+		has &= ~IF_ATTENDS;
+	has |= sizes.feeds ? IF_FEEDS : 0;
+	has |= all ? IF_SEES_ALL : IF_SLIDES;
+	has |= block < n->hash_blocks ? IF_HASHED : IF_SCORED;
+	if (model_shares_keys(m, block))
+		return has;
+	return has | IF_OWN_KEYS | (all && n->keys_are_values ? 0 : IF_OWN_VALUES);
+}
+
+static uint64_t block_conditions(const struct model *m, enum model_tower tower, uint32_t block,
+				 struct model_sizes sizes)
 {
 	uint64_t has = block ? IF_LATER : IF_FIRST;
 
-	has |= tower == MODEL_TEXT ? kind_conditions(m, block) : IF_ATTENDS;
+	has |= tower == MODEL_TEXT ? own_conditions(m, block, sizes) : IF_ATTENDS;
 	if (!model_is_sparse(m, tower, block))
 		return has | IF_DENSE;
 	return has | IF_SPARSE | (m->towers[tower].router_last ? IF_ROUTED_LAST : IF_ROUTED);
+}
+
+/* The tower's numbers as this block has them. */
+static struct model_numbers numbers_of(const struct model *m, enum model_tower tower,
+				       struct model_sizes sizes)
+{
+	struct model_numbers n = m->towers[tower];
+
+	n.heads = sizes.heads;
+	n.kv_heads = sizes.kv_heads;
+	n.head_dim = sizes.head_dim;
+	n.value_dim = sizes.value_dim;
+	n.intermediate = sizes.intermediate;
+	return n;
 }
 
 static enum plim_status add_section(struct model *m, const struct model_section *s, uint64_t has,
@@ -279,11 +323,14 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 		return PLIM_OK;
 	has |= tower_conditions(m, s->tower);
 	for (uint32_t i = 0; !st && i < count; i++) {
-		uint64_t here = has | block_conditions(m, s->tower, i);
+		uint32_t block = repeated ? i : MODEL_NONE;
+		struct model_sizes sizes = model_sizes_of(m, s->tower, block);
+		struct model_numbers own = numbers_of(m, s->tower, sizes);
+		uint64_t here = has | block_conditions(m, s->tower, i, sizes);
 
 		for (const struct model_row *row = s->rows; !st && row->name; row++)
 			if (!(row->when & ~here))
-				st = add_row(m, s, row, repeated ? i : MODEL_NONE, here, err);
+				st = add_row(m, s, row, &own, block, here, err);
 	}
 	return st;
 }

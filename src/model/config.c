@@ -49,8 +49,34 @@ static enum plim_status keep(struct config *c, struct value v, const struct json
 	return st ? st : vec_push(c->model->mem, &c->values, v, err);
 }
 
-/* A list is a value of its own, with how many there are, before its scalars, in order. */
-static enum plim_status read_list(struct config *c, struct value v, struct plim_err *err)
+#define DEPTH 8       /* objects in objects whose scalars are kept */
+#define SCOPE_BYTES 200 /* their keys, joined by dots */
+
+static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t key, uint32_t index,
+				    unsigned depth, struct plim_err *err);
+
+/* The scope of what an object under `key` holds. */
+static enum plim_status scope_in(struct config *c, uint32_t scope, uint32_t key, uint32_t *inner,
+				 struct plim_err *err)
+{
+	const struct intern *strings = &c->model->strings;
+	char path[SCOPE_BYTES];
+	int n;
+
+	*inner = key;
+	if (scope == INTERN_NONE)
+		return PLIM_OK;
+	n = snprintf(path, sizeof(path), "%s.%s", intern_text(strings, scope),
+		     intern_text(strings, key));
+	*inner = INTERN_NONE;
+	return n < (int)sizeof(path)
+		       ? intern_add(&c->model->strings, path, (size_t)n, inner, err)
+		       : PLIM_OK;
+}
+
+/* A list is a value of its own, with how many there are, before its scalars, in order; objects in it have its index. */
+static enum plim_status read_list(struct config *c, struct value v, unsigned depth,
+				  struct plim_err *err)
 {
 	struct json_token t = { .kind = JSON_ARRAY };
 	size_t list = c->values.n;
@@ -61,7 +87,9 @@ static enum plim_status read_list(struct config *c, struct value v, struct plim_
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
 		c->values.at[list].number++;
-		if (t.kind == JSON_OBJECT || t.kind == JSON_ARRAY)
+		if (t.kind == JSON_OBJECT)
+			st = read_object(c, v.scope, v.key, v.index, depth, err);
+		else if (t.kind == JSON_ARRAY)
 			st = json_skip(&c->json, &t, err);
 		else
 			st = keep(c, v, &t, err);
@@ -69,7 +97,7 @@ static enum plim_status read_list(struct config *c, struct value v, struct plim_
 	return st;
 }
 
-/* An object within a scope: how much it holds is all that is asked of it. */
+/* An object too deep: how much it holds is all that is asked of it. */
 static enum plim_status count_object(struct config *c, struct value v, struct plim_err *err)
 {
 	struct json_token t = { .kind = JSON_OBJECT };
@@ -88,16 +116,23 @@ static enum plim_status count_object(struct config *c, struct value v, struct pl
 	return st;
 }
 
-/* So is an object, before what it holds. */
-static enum plim_status read_object(struct config *c, uint32_t scope, struct plim_err *err)
+/* So is an object, before what it holds; `index`: of the list that it stands in, and all that it holds has it; 0: in none. */
+static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t key, uint32_t index,
+				    unsigned depth, struct plim_err *err)
 {
 	struct json_token t = { .kind = JSON_OBJECT };
-	struct value object = { .scope = INTERN_NONE, .key = scope };
-	size_t at = c->values.n;
-	enum plim_status st = keep(c, object, &t, err);
+	struct value object = { .scope = scope, .key = key, .index = index };
+	uint32_t inner = INTERN_NONE;
+	size_t at;
+	enum plim_status st = depth ? scope_in(c, scope, key, &inner, err) : PLIM_OK;
 
+	if (!st && depth &&
+	    (inner == INTERN_NONE || depth > DEPTH || (depth > 1 && c->values.n >= VALUES / 2)))
+		return count_object(c, object, err);
+	at = c->values.n;
+	st = st ? st : keep(c, object, &t, err);
 	while (!st) {
-		struct value v = { .scope = scope };
+		struct value v = { .scope = inner, .index = index };
 
 		st = json_next(&c->json, &t, err);
 		if (st || t.kind == JSON_OBJECT_END)
@@ -109,10 +144,10 @@ static enum plim_status read_object(struct config *c, uint32_t scope, struct pli
 		if (st)
 			return st;
 		if (t.kind == JSON_OBJECT)
-			st = scope == INTERN_NONE ? read_object(c, v.key, err)
-						  : count_object(c, v, err);
+			st = read_object(c, inner, v.key, index, depth + 1, err);
 		else if (t.kind == JSON_ARRAY)
-			st = read_list(c, v, err);
+			st = index ? json_skip(&c->json, &t, err)
+				   : read_list(c, v, depth + 1, err);
 		else
 			st = keep(c, v, &t, err);
 	}
@@ -121,13 +156,22 @@ static enum plim_status read_object(struct config *c, uint32_t scope, struct pli
 
 /* ---- what was read ---- */
 
-/* The value of a key; of equal ones the last counts, as in Python. */
+/* The value of a key, or of one in an object, "object.key"; of equal ones the last counts, as in Python. */
 static const struct value *find(const struct config *c, const char *scope, const char *key)
 {
 	const struct intern *strings = &c->model->strings;
-	uint32_t in = scope ? intern_find(strings, scope, strlen(scope)) : INTERN_NONE;
-	uint32_t k = intern_find(strings, key, strlen(key));
+	const char *dot = strrchr(key, '.');
+	char path[SCOPE_BYTES];
+	uint32_t in, k;
 
+	if (dot) {
+		snprintf(path, sizeof(path), "%s%s%.*s", scope ? scope : "", scope ? "." : "",
+			 (int)(dot - key), key);
+		scope = path;
+		key = dot + 1;
+	}
+	in = scope ? intern_find(strings, scope, strlen(scope)) : INTERN_NONE;
+	k = intern_find(strings, key, strlen(key));
 	if (k == INTERN_NONE || (scope && in == INTERN_NONE))
 		return NULL;
 	for (size_t i = c->values.n; i-- > 0;) {
@@ -142,6 +186,29 @@ static const struct value *find(const struct config *c, const char *scope, const
 static const char *text_of(const struct config *c, const struct value *v)
 {
 	return v && v->kind == JSON_STRING ? intern_text(&c->model->strings, v->text) : "";
+}
+
+/* Behind the last scalar of a list; NULL: it is none. */
+static const struct value *list_end(const struct config *c, const struct value *list)
+{
+	const struct value *end = c->values.at + c->values.n, *v = list;
+
+	if (!list || list->kind != JSON_ARRAY)
+		return NULL;
+	for (v++; v < end && v->index && v->key == list->key && v->scope == list->scope;)
+		v++;
+	return v;
+}
+
+/* The scalar that stands there, from 1; NULL: none does. */
+static const struct value *element(const struct config *c, const struct value *list, uint32_t index)
+{
+	const struct value *end = list_end(c, list);
+
+	for (const struct value *v = list + 1; end && v < end; v++)
+		if (v->index == index)
+			return v;
+	return NULL;
 }
 
 static const struct {
@@ -190,13 +257,24 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 
 	switch ((enum key_type)k->type) {
 	case KEY_COUNT:
-		if (v->kind == JSON_ARRAY || (v->kind == JSON_OBJECT && v->scope == INTERN_NONE))
+		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
 	case KEY_IGNORED:
 	case KEY_SPARSE_BLOCKS:
+	case KEY_SPARSE_FLAGS:
 	case KEY_KINDS:
+	case KEY_BLOCKS:
 	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
+	case KEY_SECOND:
+		v = element(c, v, 2);
+		if (v && v->kind == JSON_INTEGER && v->number <= MODEL_SIZE)
+			*(uint64_t *)(void *)at = v->number;
+		return PLIM_OK;
+	case KEY_OFF:
+		if (v->kind == JSON_TRUE || v->kind == JSON_FALSE)
+			*(bool *)at = v->kind == JSON_FALSE;
+		return PLIM_OK;
 	case KEY_SIZE_IF:
 	case KEY_NEXT:
 	case KEY_HALVES:
@@ -204,8 +282,8 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 		if (k->type == KEY_SIZE_IF &&
 		    (v->kind == JSON_NULL || v->kind == JSON_STRING || v->negative)) /* "auto" */
 			return PLIM_OK;
-		if (v->kind == JSON_ARRAY && v->number) /* height and width, say */
-			v++;
+		if (element(c, v, 1)) /* height and width, say */
+			v = element(c, v, 1);
 		if (v->kind != JSON_NULL && (v->kind != JSON_INTEGER ||
 					     (v->negative && v->number) || v->number > MODEL_SIZE))
 			return refuse(c, k, err);
@@ -301,6 +379,8 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 	if (!n->intermediate)
 		n->intermediate = n->mlp_ratio > 0 ? (uint64_t)((double)n->hidden * n->mlp_ratio)
 						   : 4 * n->hidden;
+	if (n->experts_off)
+		n->experts = 0;
 	if (n->experts && !n->experts_per_token) /* each takes every token */
 		n->experts_per_token = n->experts;
 	if (!n->expert_intermediate)
@@ -318,18 +398,6 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 		return err_set(err, PLIM_E_FORMAT, "'%.200s' has more heads than its hidden size",
 			       path);
 	return n->patch && n->image_size ? derive_patches(n, path, err) : PLIM_OK;
-}
-
-/* Behind the last scalar of a list; NULL: it is none. */
-static const struct value *list_end(const struct config *c, const struct value *list)
-{
-	const struct value *end = c->values.at + c->values.n, *v = list;
-
-	if (!list || list->kind != JSON_ARRAY)
-		return NULL;
-	for (v++; v < end && v->index && v->key == list->key && v->scope == list->scope;)
-		v++;
-	return v;
 }
 
 /* A list of blocks as an array of flags, `layers` long or empty: the file does not have it. */
@@ -384,7 +452,21 @@ static const struct {
 	{ "chunked_attention", MODEL_BLOCK_ATTENDS, false, false },
 	{ "attention", MODEL_BLOCK_ATTENDS, true, false },
 	{ "linear_attention", MODEL_BLOCK_MIXES, true, false },
-	{ "indexed_attention", MODEL_BLOCK_ATTENDS, true, false },
+	{ "indexed_attention", MODEL_BLOCK_INDEXED, true, false },
+	{ "full", MODEL_BLOCK_INDEXED, true, false }, /* GLM 5's indexer_types */
+	{ "shared", MODEL_BLOCK_ATTENDS, true, false },
+	{ "F", MODEL_BLOCK_INDEXED, true, false },
+	{ "S", MODEL_BLOCK_ATTENDS, true, false },
+	{ "minimax_m3_sparse", MODEL_BLOCK_INDEXED, true, false },
+	{ "sparse_attention_freq 0", MODEL_BLOCK_ATTENDS, true, false },
+	{ "sparse_attention_freq 1", MODEL_BLOCK_INDEXED, true, false },
+	{ "compressed_sparse_attention", MODEL_BLOCK_INDEXED, false, false },
+	{ "heavily_compressed_attention", MODEL_BLOCK_COMPRESSED, false, false },
+	{ "compress_ratios 0", MODEL_BLOCK_ATTENDS, false, false },
+	{ "compress_ratios 4", MODEL_BLOCK_INDEXED, false, false },
+	{ "compress_ratios 128", MODEL_BLOCK_COMPRESSED, false, false },
+	{ "hybrid_layer_pattern 0", MODEL_BLOCK_ATTENDS, true, false }, /* MiMo V2 */
+	{ "hybrid_layer_pattern 1", MODEL_BLOCK_ATTENDS, false, false },
 	{ "mamba", MODEL_BLOCK_MIXES, true, false },
 	{ "mlp", MODEL_BLOCK_MLP, true, false },
 	{ "moe", MODEL_BLOCK_EXPERTS, true, false },
@@ -393,6 +475,16 @@ static const struct {
 	{ "-", MODEL_BLOCK_MLP, true, false },
 	{ "E", MODEL_BLOCK_EXPERTS, true, false },
 };
+
+/* How a block's kind is called: by a word, or by a number under a key that says what it means. */
+static const char *kind_name(const struct config *c, const struct value *v, char out[80])
+{
+	if (v->kind != JSON_INTEGER)
+		return text_of(c, v);
+	snprintf(out, 80, "%.40s %llu", intern_text(&c->model->strings, v->key),
+		 (unsigned long long)v->number);
+	return out;
+}
 
 /* One block more; *known turns false where its kind is not. */
 static enum plim_status push_kind(struct model *m, const char *name, size_t n, bool here,
@@ -423,6 +515,7 @@ static enum plim_status take_kinds(struct config *c, const char *scope,
 	struct model *m = c->model;
 	bool known = true, here;
 	const char *letters;
+	char name[80];
 	enum plim_status st = PLIM_OK;
 
 	here = false;
@@ -436,9 +529,70 @@ static enum plim_status take_kinds(struct config *c, const char *scope,
 	for (; !st && *letters; letters++)
 		st = push_kind(m, letters, 1, here, &known, err);
 	end = list_end(c, v);
-	for (const struct value *x = v ? v + 1 : NULL; !st && x < end; x++)
-		st = push_kind(m, text_of(c, x), strlen(text_of(c, x)), here, &known, err);
+	for (const struct value *x = v ? v + 1 : NULL; !st && x < end; x++) {
+		const char *kind = kind_name(c, x, name);
+
+		st = push_kind(m, kind, strlen(kind), here, &known, err);
+	}
 	return st || known ? st : vec_push(m->mem, &m->unread, v->key, err);
+}
+
+/* What a block's own object may say, of DeciLM: a search has left out halves of blocks or made them smaller. */
+static enum plim_status take_own_size(struct config *c, const struct value *v, const char *half,
+				      struct plim_err *err)
+{
+	struct model *m = c->model;
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+	struct model_sizes *s = &m->sizes.at[v->index - 1];
+	const char *key = intern_text(&m->strings, v->key);
+	bool attention = !strcmp(half, "attention");
+
+	if (!strcmp(key, "no_op") && v->kind == JSON_TRUE)
+		*(attention ? &s->attends : &s->feeds) = false;
+	else if (!strcmp(key, "replace_with_linear") && v->kind == JSON_TRUE)
+		return vec_push(m->mem, &m->unread, v->key, err);
+	else if (!strcmp(key, "n_heads_in_group") && v->kind == JSON_INTEGER && v->number &&
+		 v->number <= n->heads)
+		s->kv_heads = n->heads / v->number;
+	else if (!strcmp(key, "ffn_mult") && (v->kind == JSON_DOUBLE || v->kind == JSON_INTEGER) &&
+		 v->real > 0 && v->real < 1e3)
+		s->intermediate =
+			((uint64_t)(2 * v->real * (double)n->hidden / 3) + 255) / 256 * 256;
+	else if (!strcmp(key, "intermediate_size") && v->kind == JSON_INTEGER &&
+		 v->number <= MODEL_SIZE)
+		s->intermediate = v->number;
+	return PLIM_OK;
+}
+
+/* A list of objects with two halves each, one a block. */
+static enum plim_status take_blocks(struct config *c, const struct model_key *k,
+				    struct plim_err *err)
+{
+	static const char *const halves[] = { "attention", "ffn" };
+	struct model *m = c->model;
+	const struct value *list = find(c, NULL, k->key);
+	enum plim_status st = PLIM_OK;
+
+	if (!list || list->kind != JSON_ARRAY)
+		return PLIM_OK;
+	while (!st && m->sizes.n < m->towers[MODEL_TEXT].layers)
+		st = vec_push(m->mem, &m->sizes,
+			      ((struct model_sizes){ .attends = true, .feeds = true }), err);
+	for (unsigned h = 0; h < 2; h++) {
+		char path[SCOPE_BYTES];
+		uint32_t scope;
+
+		snprintf(path, sizeof(path), "%s.%s", k->key, halves[h]);
+		scope = intern_find(&m->strings, path, strlen(path));
+		for (size_t i = 0; !st && scope != INTERN_NONE && i < c->values.n; i++) {
+			const struct value *v = &c->values.at[i];
+
+			if (v->scope == scope && v->key != INTERN_NONE && v->index &&
+			    v->index <= m->sizes.n)
+				st = take_own_size(c, v, halves[h], err);
+		}
+	}
+	return st;
 }
 
 /* A list of blocks that have experts, or of those that have none; of DeepSeek's later ones, a word for each. */
@@ -453,7 +607,9 @@ static enum plim_status take_dense(struct config *c, const char *scope, const st
 	while (!st && end && m->dense_blocks.n < m->towers[MODEL_TEXT].layers)
 		st = vec_push(m->mem, &m->dense_blocks, sparse, err);
 	for (const struct value *x = v ? v + 1 : NULL; !st && x < end; x++) {
-		if (x->kind == JSON_STRING && x->index <= m->dense_blocks.n)
+		if (k->type == KEY_SPARSE_FLAGS && x->index && x->index <= m->dense_blocks.n)
+			m->dense_blocks.at[x->index - 1] = !x->number;
+		else if (x->kind == JSON_STRING && x->index <= m->dense_blocks.n)
 			m->dense_blocks.at[x->index - 1] = strcmp(text_of(c, x), "sparse") != 0;
 		else if (x->kind == JSON_INTEGER && !x->negative && x->number < m->dense_blocks.n)
 			m->dense_blocks.at[x->number] = !sparse;
@@ -468,8 +624,11 @@ static enum plim_status take_lists(struct config *c, const struct model_part_of 
 	enum plim_status st = PLIM_OK;
 
 	for (const struct model_key *k = part->keys; !st && k && k->key; k++)
-		if (k->type == KEY_DENSE_BLOCKS || k->type == KEY_SPARSE_BLOCKS)
+		if (k->type == KEY_DENSE_BLOCKS || k->type == KEY_SPARSE_BLOCKS ||
+		    k->type == KEY_SPARSE_FLAGS)
 			st = take_dense(c, part->scope, k, err);
+		else if (k->type == KEY_BLOCKS)
+			st = take_blocks(c, k, err);
 	return st ? st : take_kinds(c, part->scope, part, err);
 }
 
@@ -483,6 +642,7 @@ static const struct model_family *family_of(const char *name)
 	} files[] = {
 		{ model_decoders, &model_decoder_count },
 		{ model_later, &model_later_count },
+		{ model_mixed, &model_mixed_count },
 		{ model_like_llama, &model_like_llama_count },
 		{ model_like_gpt, &model_like_gpt_count },
 		{ model_encoders, &model_encoder_count },
@@ -490,6 +650,7 @@ static const struct model_family *family_of(const char *name)
 		{ model_stacks, &model_stacks_count },
 		{ model_states, &model_states_count },
 		{ model_vision_language, &model_vision_language_count },
+		{ model_seeing, &model_seeing_count },
 	};
 
 	for (size_t file = 0; file < sizeof(files) / sizeof(files[0]); file++)
@@ -567,7 +728,13 @@ static enum plim_status take_tower(struct config *c, const struct model_family *
 	struct model_numbers *n = &c->model->towers[tower];
 	enum plim_status st = PLIM_OK;
 
+	const struct value *object = part->optional ? find(c, NULL, part->scope) : NULL;
+
 	*n = part->defaults;
+	if (part->optional && (!object || object->kind != JSON_OBJECT)) {
+		n->layers = 0;
+		return PLIM_OK;
+	}
 	/* Older layouts keep the text tower's keys outside; what stands inside counts. */
 	if (!part->scope || tower == MODEL_TEXT)
 		st = take_scope(c, n, NULL, part, err);
@@ -847,7 +1014,7 @@ static enum plim_status read_source(struct model *m, const char *name, struct so
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is no config of a model: no object",
 			     name);
 	if (!st)
-		st = read_object(&c, INTERN_NONE, err);
+		st = read_object(&c, INTERN_NONE, INTERN_NONE, 0, 0, err);
 	if (!st)
 		st = json_next(&c.json, &t, err); /* nothing may follow */
 	if (!st)

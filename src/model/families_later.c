@@ -65,16 +65,17 @@ static const struct model_key gpt_oss_keys[] = {
 	}
 #define MLA_REST GATED, BANKS, CORRECTED_GATE, SHARED_EXPERTS, NORMS_BEFORE
 
-static const struct model_row mla_block[] = { MLA_ATTENTION, MLA_REST, ROWS_END };
-DECODER_SECTIONS(mla_sections, model_llama_front, mla_block, model_llama_back, model_lm_head);
+const struct model_row model_mla_block[] = { MLA_ATTENTION, MLA_REST, ROWS_END };
+DECODER_SECTIONS(mla_sections, model_llama_front, model_mla_block, model_llama_back, model_lm_head);
 
 /* The later ones pick keys by an index before they attend. */
 static const struct model_row indexed_mla_block[] = {
 	MLA_ATTENTION,
-	{ "self_attn.indexer.wq_b", MODEL_LINEAR, MODEL_ROLE_OTHER, "o q" },
-	{ "self_attn.indexer.wk", MODEL_LINEAR, MODEL_ROLE_OTHER, "n H" },
-	{ "self_attn.indexer.k_norm", MODEL_NORM_LAYER, MODEL_ROLE_OTHER, "n", 0, IF_TRUE },
-	{ "self_attn.indexer.weights_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "g H" },
+	{ "self_attn.indexer.wq_b", MODEL_LINEAR, MODEL_ROLE_OTHER, "o q", IF_INDEXED },
+	{ "self_attn.indexer.wk", MODEL_LINEAR, MODEL_ROLE_OTHER, "n H", IF_INDEXED },
+	{ "self_attn.indexer.k_norm", MODEL_NORM_LAYER, MODEL_ROLE_OTHER, "n", IF_INDEXED,
+	  IF_TRUE },
+	{ "self_attn.indexer.weights_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "g H", IF_INDEXED },
 	MLA_REST,
 	ROWS_END,
 };
@@ -108,7 +109,7 @@ static const struct model_key deepseek_keys[] = {
 		IGNORED("qk_head_dim"), KEY("mlp_layer_types", layers, KEY_SPARSE_BLOCKS),       \
 		IGNORED("num_nextn_predict_layers"), SWITCH("attention_bias", qkv_bias)
 
-static const struct model_key mla_keys[] = { MLA_KEYS, KEYS_END };
+const struct model_key model_mla_keys[] = { MLA_KEYS, KEYS_END };
 
 static const struct model_key indexed_mla_keys[] = {
 	MLA_KEYS,
@@ -117,6 +118,14 @@ static const struct model_key indexed_mla_keys[] = {
 	IGNORED("index_topk"),
 	IGNORED("indexer_rope_interleave"),
 	KEY("layer_types", layers, KEY_KINDS),
+	/* GLM 5.2: which blocks have an index, and which take that of one before */
+	SIZE("index_topk_freq", index_every),
+	SIZE("index_skip_topk_offset", index_from),
+	KEY("index_topk_pattern", layers, KEY_KINDS),
+	KEY("indexer_types", layers, KEY_KINDS),
+	SIZE("num_experts", experts),
+	IGNORED("index_share_for_mtp_iteration"),
+	IGNORED("moe_router_dtype"),
 	KEYS_END,
 };
 
@@ -322,11 +331,6 @@ DECODER_SECTIONS(llama_sections, model_llama_front, model_llama_block, model_lla
 
 /* ---- all of them ---- */
 
-#define MLA_LIKE                                                                                \
-	LLAMA_LIKE, .layers = 61, .hidden = 7168, .heads = 128, .intermediate = 18432,          \
-		    .vocab = 129280, .positions = 4096, .experts = 256, .experts_per_token = 8, \
-		    .expert_intermediate = 2048, .shared_experts = 1, .q_rank = 1536,           \
-		    .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128
 #define INDICES "the indices by which its attention picks keys"
 
 const struct model_family model_later[] = {
@@ -342,13 +346,13 @@ const struct model_family model_later[] = {
 	  .sections = mla_sections,
 	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
-	  TEXT(mla_keys, MLA_LIKE, .first_dense = 3) },
+	  TEXT(model_mla_keys, MODEL_MLA, .first_dense = 3) },
 	{ .name = "deepseek_v32",
 	  .sections = indexed_mla_sections,
 	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
 	  .unplanned = INDICES,
-	  TEXT(indexed_mla_keys, MLA_LIKE, .first_dense = 3, .index_heads = 64, .index_dim = 128) },
+	  TEXT(indexed_mla_keys, MODEL_MLA, .first_dense = 3, .index_heads = 64, .index_dim = 128) },
 	{ .name = "glm_moe_dsa",
 	  .sections = indexed_mla_sections,
 	  .heads = model_causal_heads,
@@ -358,17 +362,17 @@ const struct model_family model_later[] = {
 	       .intermediate = 12288, .vocab = 154880, .positions = 202752, .experts = 256,
 	       .experts_per_token = 8, .expert_intermediate = 2048, .shared_experts = 1,
 	       .q_rank = 2048, .kv_rank = 512, .nope_dim = 192, .rope_dim = 64, .value_dim = 256,
-	       .first_dense = 3, .index_heads = 32, .index_dim = 128) },
+	       .first_dense = 3, .index_heads = 32, .index_dim = 128, .index_from = 2) },
 	{ .name = "kimi_k2",
 	  .sections = mla_sections,
 	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
-	  TEXT(mla_keys, MLA_LIKE, .first_dense = 3) },
+	  TEXT(model_mla_keys, MODEL_MLA, .first_dense = 3) },
 	{ .name = "deepseek_v2",
 	  .sections = mla_sections,
 	  .heads = model_causal_heads,
 	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
-	  TEXT(mla_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
+	  TEXT(model_mla_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 32000, .positions = 2048, .experts = 64,
 	       .experts_per_token = 6, .expert_intermediate = 1407, .shared_experts = 2,
 	       .q_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128) },

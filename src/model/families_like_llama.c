@@ -410,7 +410,7 @@ static const struct model_key mixture_keys[] = {
 };
 
 /* Llama 4: each expert takes every token. */
-static const struct model_row llama4_block[] = {
+const struct model_row model_llama4_block[] = {
 	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
 	{ "feed_forward.gate_proj", MODEL_LINEAR, MODEL_ROLE_GATE, "F H", IF_DENSE },
 	{ "feed_forward.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", IF_DENSE },
@@ -429,13 +429,13 @@ static const struct model_row llama4_block[] = {
 	NORMS_BEFORE,
 	ROWS_END,
 };
-static const struct model_row llama4_back[] = {
+const struct model_row model_llama4_back[] = {
 	{ "norm", MODEL_NORM_RMS, MODEL_ROLE_FINAL_NORM, "H" },
 	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },
 	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
 	ROWS_END,
 };
-DECODER_SECTIONS(llama4_sections, model_llama_front, llama4_block, llama4_back, model_lm_head);
+DECODER_SECTIONS(llama4_sections, model_llama_front, model_llama4_block, model_llama4_back, model_lm_head);
 
 const struct model_key model_llama4_keys[] = {
 	SIZE("intermediate_size_mlp", intermediate),
@@ -589,10 +589,7 @@ const struct model_family model_like_llama[] = {
 	{ .name = "llama4_text",
 	  .sections = llama4_sections,
 	  .heads = model_causal_heads,
-	  .inexact = { "its experts are planned as though tokens chose all of them", 100, 150 },
-	  TEXT(model_llama4_keys, LLAMA_LIKE, .layers = 48, .hidden = 5120, .heads = 40,
-	       .kv_heads = 8, .head_dim = 128, .intermediate = 16384, .vocab = 202048,
-	       .positions = 131072, .experts = 16, .expert_intermediate = 8192,
-	       .shared_intermediate = 8192, .window = 8192, .window_every = 4) },
+	  .inexact = MODEL_LLAMA4_INEXACT,
+	  TEXT(model_llama4_keys, MODEL_LLAMA4) },
 };
 const size_t model_like_llama_count = sizeof(model_like_llama) / sizeof(model_like_llama[0]);

@@ -18,6 +18,7 @@ void model_release(struct model *m)
 	vec_release(m->mem, &m->dense_blocks);
 	vec_release(m->mem, &m->full_blocks);
 	vec_release(m->mem, &m->kinds);
+	vec_release(m->mem, &m->sizes);
 	vec_release(m->mem, &m->whole_blocks);
 	vec_release(m->mem, &m->deep_blocks);
 	intern_release(&m->strings);
@@ -44,6 +45,7 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 	to->dense_blocks = lists.dense_blocks;
 	to->full_blocks = lists.full_blocks;
 	to->kinds = lists.kinds;
+	to->sizes = lists.sizes;
 	to->whole_blocks = lists.whole_blocks;
 	to->deep_blocks = lists.deep_blocks;
 	to->unread = lists.unread;
@@ -57,6 +59,8 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 		st = copy_list(to->mem, &to->full_blocks, &from->full_blocks, err);
 	if (!st)
 		st = copy_list(to->mem, &to->kinds, &from->kinds, err);
+	if (!st)
+		st = copy_list(to->mem, &to->sizes, &from->sizes, err);
 	if (!st)
 		st = copy_list(to->mem, &to->whole_blocks, &from->whole_blocks, err);
 	if (!st)
@@ -128,7 +132,49 @@ enum model_block model_block_kind(const struct model *m, uint32_t block)
 	if (n->attend_every)
 		return block % n->attend_every == n->attend_at ? MODEL_BLOCK_ATTENDS
 							       : MODEL_BLOCK_MIXES;
+	if (n->index_dim && !n->indexes_named && (!n->index_every || block < n->index_from ||
+			     (block - n->index_from + 1) % n->index_every == 0))
+		return MODEL_BLOCK_INDEXED;
 	return n->mixes ? MODEL_BLOCK_MIXES : MODEL_BLOCK_ATTENDS;
+}
+
+static uint64_t own(uint64_t of_block, uint64_t of_tower)
+{
+	return of_block ? of_block : of_tower;
+}
+
+struct model_sizes model_sizes_of(const struct model *m, enum model_tower tower, uint32_t block)
+{
+	const struct model_numbers *n = &m->towers[tower];
+	bool read = tower == MODEL_TEXT && block != MODEL_NONE;
+	const struct model_sizes *own_sizes = NULL;
+	struct model_sizes s = { n->heads,     n->kv_heads,     n->head_dim,
+				 n->value_dim, n->intermediate, true,
+				 true };
+
+	if (read && block < m->sizes.n)
+		own_sizes = &m->sizes.at[block];
+	else if (read)
+		own_sizes = model_sees_all(m, tower, block) ? &n->whole : &n->sliding;
+	if (!own_sizes)
+		return s;
+	s.heads = own(own_sizes->heads, s.heads);
+	s.kv_heads = own(own_sizes->kv_heads, s.kv_heads);
+	s.head_dim = own(own_sizes->head_dim, s.head_dim);
+	s.value_dim = own(own_sizes->value_dim, s.value_dim);
+	s.intermediate = own(own_sizes->intermediate, s.intermediate);
+	s.attends = block >= m->sizes.n || own_sizes->attends;
+	s.feeds = block >= m->sizes.n || own_sizes->feeds;
+	if (n->wide_sharers && model_shares_keys(m, block))
+		s.intermediate *= 2;
+	return s;
+}
+
+bool model_shares_keys(const struct model *m, uint32_t block)
+{
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+
+	return n->shared_kv && block + n->shared_kv >= n->layers;
 }
 
 /* Do the kinds of blocks say which have experts? */

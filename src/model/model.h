@@ -70,6 +70,12 @@ enum model_forward {
 	MODEL_FORWARDS
 };
 
+/* What blocks of a tower may have of their own; 0: as the tower has. */
+struct model_sizes {
+	uint64_t heads, kv_heads, head_dim, value_dim, intermediate;
+	bool attends, feeds; /* of a list by block: it has such a half at all */
+};
+
 /* The numbers of a tower.  Sizes in elements; 0: has none. */
 struct model_numbers {
 	uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate;
@@ -97,6 +103,14 @@ struct model_numbers {
 	uint64_t attend_every,
 		attend_at; /* of so many blocks that one attends, from 0; 0: all, or none that mixes */
 
+	struct model_sizes sliding, whole; /* of blocks that see a window, and that see all */
+	uint64_t shared_kv; /* so many blocks at the end take keys and values of earlier ones: Gemma 4 */
+	uint64_t layer_vocab, layer_input; /* embeddings that each block has of its own */
+	uint64_t streams; /* residual ones, mixed by hyper-connections: DeepSeek V4 */
+	uint64_t o_rank, o_groups; /* its output, projected by groups of heads through a rank */
+	uint64_t hash_blocks;      /* so many blocks at the beginning choose experts by the token */
+	uint64_t index_every, index_from; /* which blocks have an index of their own; 0: all */
+
 	/* latent attention (DeepSeek's): ranks of queries (0: none) and of keys and values, parts of a head */
 	uint64_t q_rank, kv_rank, nope_dim, rope_dim, value_dim;
 
@@ -108,6 +122,7 @@ struct model_numbers {
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;        /* side of the square of patches that becomes one token */
 	uint64_t patches;      /* of an image of image_size; 0: any image */
+	uint64_t rows, columns; /* of learned positions in a grid */
 	uint64_t image_tokens; /* that an image becomes where patches are averaged: Gemma 3 */
 	uint64_t deepstack;    /* layers whose output goes into the language model as well */
 
@@ -137,6 +152,10 @@ struct model_numbers {
 	bool parallel;    /* attention and MLP read the same, and are added at once */
 	bool multi_query; /* one head of keys and values, whatever the file says of heads */
 	bool new_decoder; /* Falcon's later layout */
+	bool keys_are_values; /* in blocks that see all: Gemma 4 */
+	bool wide_sharers;    /* blocks that share keys have an MLP of twice the width */
+	bool experts_off;     /* though their number stands in the file */
+	bool indexes_named;   /* only blocks whose kind says so have an index: MiniMax M3 */
 	bool one_norm;    /* ... with one norm for both halves of a block */
 	bool mixes; /* blocks have a state space in attention's place, where nothing says otherwise */
 	bool ignored_switch; /* of keys that change nothing, on or off */
@@ -313,6 +332,7 @@ struct model {
 	VEC(bool) dense_blocks; /* of the text tower, by block: has no experts though others have */
 	VEC(uint8_t)
 	kinds; /* enum model_block, of the text tower, by block; empty: the numbers tell */
+	VEC(struct model_sizes) sizes; /* of the text tower, by block; empty: all are alike */
 	VEC(bool)
 	full_blocks; /* of the text tower, by block: sees all; empty: window_every tells */
 	/* of the vision tower, by block; empty: window_every, or every eighth block, tells */
@@ -400,6 +420,8 @@ const struct model_module *model_module_at(const struct model *m, enum model_tow
 /* What a block does between its norms. */
 enum model_block {
 	MODEL_BLOCK_ATTENDS, /* and then an MLP */
+	MODEL_BLOCK_INDEXED, /* so, to keys that an index of its own picks */
+	MODEL_BLOCK_COMPRESSED, /* so, to keys that stand for many tokens */
 	MODEL_BLOCK_MIXES,   /* a state space or linear attention in its place */
 	MODEL_BLOCK_MLP,     /* nothing but that */
 	MODEL_BLOCK_EXPERTS
@@ -409,6 +431,10 @@ enum model_block model_block_kind(const struct model *m, uint32_t block);
 /* Has the block experts?  Does its attention see all tokens, or those in the window? */
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block);
 bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t block);
+/* Of a block, none left out; MODEL_NONE: of the tower. */
+struct model_sizes model_sizes_of(const struct model *m, enum model_tower tower, uint32_t block);
+/* Does the block take keys and values of an earlier one? */
+bool model_shares_keys(const struct model *m, uint32_t block);
 bool model_has_windows(const struct model *m, enum model_tower tower);
 /* Does the output of this block of the vision tower go into the language model? */
 bool model_goes_deep(const struct model *m, uint32_t block);

@@ -11,6 +11,8 @@
  *	s state  c conv  d dt_rank  i expand * hidden  u dt_rank + 2 * state  h state_heads
  *	k key_heads * key_dim  v value_heads * value_dim  a 2k + v  b 2k + 2v  e value_heads  f value_dim
  *	n index_dim  o index_heads * index_dim  g index_heads  j i + 2 * groups * state  w i + j + h
+ *	% layers * layer_input  ~ layer_vocab  U layer_input  ^ rows  _ columns
+ *	$ experts_per_token  # streams  @ streams * (streams + 2)  O o_rank * o_groups  Z heads * head_dim / o_groups
  *	C channels  p patch  t temporal_patch  N patches  m merge * merge  T hidden of the text tower
  *
  * A row stands for a module.  It is there where all its conditions hold; so its bias.
@@ -80,6 +82,17 @@ enum {
 #define IF_ATTENDS ((uint64_t)1 << 46)
 #define IF_MIXES ((uint64_t)1 << 47)    /* a state space or linear attention in its place */
 #define IF_MLP_ONLY ((uint64_t)1 << 48) /* neither */
+#define IF_SLIDES ((uint64_t)1 << 51)
+#define IF_SEES_ALL ((uint64_t)1 << 52)
+#define IF_INDEXED ((uint64_t)1 << 53)
+#define IF_COMPRESSED ((uint64_t)1 << 54)
+#define IF_OWN_KEYS ((uint64_t)1 << 55)
+#define IF_OWN_VALUES ((uint64_t)1 << 56)
+#define IF_HASHED ((uint64_t)1 << 57) /* experts are chosen by the token */
+#define IF_SCORED ((uint64_t)1 << 58) /* by scores */
+#define IF_FEEDS ((uint64_t)1 << 59)  /* has an MLP */
+/* numbers of the tower again */
+#define IF_LAYER_INPUT ((uint64_t)1 << 60)
 
 struct model_row {
 	const char *name;
@@ -118,12 +131,16 @@ struct model_key {
 enum key_type {
 	KEY_SIZE,          /* null: to be derived */
 	KEY_SIZE_IF,       /* null or negative: as if it were not there */
+	KEY_SECOND,        /* the second of a list */
 	KEY_NEXT,          /* counted from 0, where the member counts from 1 */
 	KEY_HALVES,        /* of a size that counts both */
 	KEY_COUNT,         /* how many a list or an object holds */
 	KEY_DENSE_BLOCKS,  /* a list of blocks without experts */
 	KEY_SPARSE_BLOCKS, /* of those that have them */
+	KEY_SPARSE_FLAGS,  /* a number for each block: 0, it has none */
 	KEY_KINDS, /* of blocks, a list or a letter each; beside layer_types, which all have */
+	KEY_OFF,   /* a switch; the member is true where it is false */
+	KEY_BLOCKS, /* a list of objects, one a block: DeciLM's block_configs */
 	KEY_RATE,
 	KEY_SWITCH,
 	KEY_IS_ONE,  /* a number; true where it is 1 */
@@ -144,6 +161,7 @@ struct model_part_of {
 	struct model_numbers
 		defaults; /* of the class, where the file is silent; without layers: no such tower */
 	const char *type; /* its model_type, where the class takes any; NULL: it has one */
+	bool optional;    /* without an object of that scope there is no such tower */
 };
 
 struct model_family {
@@ -162,12 +180,13 @@ struct model_family {
 };
 
 /* By the file that has them. */
-extern const struct model_family model_decoders[], model_later[], model_like_llama[],
+extern const struct model_family model_decoders[], model_later[], model_mixed[], model_like_llama[],
 	model_like_gpt[], model_encoders[], model_like_bert[], model_stacks[], model_states[],
-	model_vision_language[];
-extern const size_t model_decoder_count, model_later_count, model_like_llama_count,
+	model_vision_language[], model_seeing[];
+extern const size_t model_decoder_count, model_later_count, model_mixed_count,
+	model_like_llama_count,
 	model_like_gpt_count, model_encoder_count, model_like_bert_count, model_stacks_count,
-	model_states_count, model_vision_language_count;
+	model_states_count, model_vision_language_count, model_seeing_count;
 
 /* What a decoder that is not known is read as. */
 extern const struct model_family model_family_decoder;
