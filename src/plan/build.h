@@ -58,6 +58,7 @@ struct builder {
 	tape_again_fn *blocks[MODEL_TOWERS];
 	/* DeepSpeed's offload: gradients on the host, and the buckets on the GPU that they leave through */
 	uint32_t away_gradients, bucket, twin;
+	uint64_t own_share;    /* elements that this process steps on */
 	uint32_t away_weights; /* ZeRO-3's, of those that are on NVMe */
 	uint32_t loading;      /* the model in the machine's memory, before it is moved */
 	uint32_t
@@ -202,8 +203,10 @@ void build_forget_shared(struct builder *b);
 /* Several processes (parallel.h): made ready, and what each pass does for it.  Units are blocks of the text tower. */
 void build_wrap(struct builder *b);
 bool build_is_sharded(const struct builder *b);
-/* Are weights on the meta device until they are sharded? */
+/* Are weights on the meta device until they are sharded, */
 bool build_is_meta(const struct builder *b);
+/* ... or in the machine's memory, from which DeepSpeed's stage 2 takes them as halves? */
+bool build_is_moved(const struct builder *b);
 /* Is the model of a family whose layers are shared out, by tensors or as a pipeline? */
 bool build_shares_layers(const struct builder *b);
 struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x);
@@ -269,6 +272,8 @@ uint32_t build_flat_shard(struct builder *b, uint64_t bytes);
 void build_keep_gradient(struct builder *b, struct tape_param *p, uint32_t shares);
 /* DeepSpeed's reduce_bucket_size in elements: as configured, or `usual`. */
 uint64_t build_zero_bucket(const struct builder *b, uint64_t usual);
+/* ... and its sub_group_size, of a share that stage 3 steps on at once. */
+uint64_t build_zero_sub_group(const struct builder *b);
 
 /* DeepSpeed's copies and buffers, where nothing else is sharded; the bucket that gradients leave through. */
 void build_wrap_offload(struct builder *b);

@@ -46,7 +46,7 @@ static void tally_to(struct tally *y, size_t phase)
 		const struct program_op *op = &program->ops.at[y->at];
 		uint64_t n;
 
-		if (op->kind == PROGRAM_PHASE)
+		if (op->kind == PROGRAM_PHASE || op->request == TRACE_NONE)
 			continue;
 		n = program->requests.at[op->request].bytes;
 		if (op->kind == PROGRAM_FREE_DONE)

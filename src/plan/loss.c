@@ -106,42 +106,57 @@ static uint64_t liger_chunk(uint64_t rows, uint64_t width, uint64_t vocab)
 	return n;
 }
 
-/* A product with the head; autocast keeps no cast of a weight that is a view. */
-static struct value product(struct tape *t, struct value weight, uint64_t n, enum tape_dtype dtype)
+/* What is made of the head for one product: autocast keeps no cast of a view of it, but that of the weight itself. */
+static struct value head_cast(struct tape *t, struct value weight, enum tape_dtype dtype,
+			      bool turned)
 {
-	struct value cast = tape_new(t, weight.dtype == dtype ? 0 : weight.n, dtype, t->category);
-	struct value y = tape_new(t, n, dtype, t->category);
+	uint8_t grad = t->grad;
+	struct value cast;
+
+	if (weight.dtype == dtype)
+		return tape_param(t, TAPE_NONE);
+	if (turned)
+		return tape_new(t, weight.n, dtype, t->category);
+	t->grad = 0;
+	cast = op_operand(t, weight);
+	t->grad = grad;
+	return cast;
+}
+
+/*
+ * Some rows, where what is multiplied is not of one dtype: logits, which become their gradient in place, that of the states, and
+ * that of the head, which is added up where it lies unless it and the logits are in fp32.
+ */
+static void liger_part(struct tape *t, struct value x, struct value weight, uint64_t rows,
+		       enum tape_dtype dtype, const struct value grads[2])
+{
+	uint64_t width = x.n / rows, bytes = tape_dtype_bytes[dtype];
+	struct value in = tape_new(t, x.dtype == dtype ? 0 : x.n, dtype, t->category);
+	struct value head = head_cast(t, weight, dtype, true);
+	struct value logits = tape_new(t, rows * (weight.n / width), dtype, t->category);
 
 	tape_blas(t, 0);
-	tape_drop(t, &cast);
-	return y;
-}
-
-/* Logits become their gradient in place; from it come those of the states and of the head, which is added up. */
-static struct value liger_part(struct tape *t, struct value weight, uint64_t rows, uint64_t width,
-			       enum tape_dtype dtype, const struct value grads[2])
-{
-	struct value logits = product(t, weight, rows * (weight.n / width), dtype), y;
-
+	tape_drop(t, &in);
+	tape_drop(t, &head);
 	if (grads[0].store != TAPE_NONE) {
-		y = product(t, weight, rows * width, dtype);
-		tape_drop(t, &y);
+		head = head_cast(t, weight, dtype, false);
+		tape_touch(t, x.n * bytes);
+		tape_drop(t, &head);
 	}
-	if (grads[1].store != TAPE_NONE) {
-		y = tape_new(t, weight.n, dtype, t->category);
-		tape_touch(t, dtype == TAPE_F32 ? 0 : weight.n * tape_dtype_bytes[TAPE_F32]);
-		tape_drop(t, &y);
-	}
-	return logits;
+	if (grads[1].store != TAPE_NONE)
+		tape_touch(t, x.dtype == dtype ? 0 : x.n * bytes);
+	tape_drop(t, &logits);
 }
 
+/* Where all are of one dtype, one room serves the logits of all parts, and products are added where they lie. */
 static struct value liger(struct builder *b, struct value x, struct value labels)
 {
 	struct tape *t = &b->t;
 	uint64_t width = b->m->towers[MODEL_TEXT].hidden, rows = x.n / width, step;
 	struct value weight = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, MODEL_WEIGHT);
-	struct value shifted = shift(b, labels), logits = tape_param(t, TAPE_NONE), losses, loss;
+	struct value shifted = shift(b, labels), logits, losses, loss;
 	enum tape_dtype dtype = t->autocast ? t->autocast : x.dtype;
+	bool alike = x.dtype == dtype && weight.dtype == dtype;
 	struct value in[2] = { x, weight }, grads[2];
 
 	step = at_least(liger_chunk(rows, width, weight.n / width), rows);
@@ -149,16 +164,21 @@ static struct value liger(struct builder *b, struct value x, struct value labels
 		grads[i] = tape_new(t, t->grad && in[i].grad ? in[i].n : 0, in[i].dtype,
 				    TIMELINE_AUTOGRAD_DETAIL);
 	losses = tape_new(t, rows, TAPE_F32, t->category);
+	logits = tape_new(t, alike ? (step < rows ? step : rows) * (weight.n / width) : 0, dtype,
+			  t->category);
 	for (uint64_t at = 0; at < rows && !t->failed; at += step) {
 		uint64_t n = rows - at < step ? rows - at : step;
-		struct value cast =
-			tape_new(t, x.dtype == dtype ? 0 : n * width, dtype, t->category);
+		struct value some = x;
 
-		tape_set(t, &logits, liger_part(t, weight, n, width, dtype, grads));
-		tape_drop(t, &cast);
+		some.n = n * width;
+		if (!alike)
+			liger_part(t, some, weight, n, dtype, grads);
+		else if (grads[1].store != TAPE_NONE && dtype == TAPE_F32)
+			tape_touch(t, weight.n * tape_dtype_bytes[TAPE_F32]);
+		tape_blas(t, 0);
 	}
-	loss = op_ready(t, in, grads);
 	tape_drop(t, &logits);
+	loss = op_ready(t, in, grads);
 	tape_drop(t, &losses);
 	tape_drop(t, &shifted);
 	tape_drop(t, &grads[0]);

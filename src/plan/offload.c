@@ -250,7 +250,26 @@ static int is_trained(const struct tape_param *p)
 	return p->trainable && !p->input && p->store != TAPE_NONE;
 }
 
-/* What is trained goes to the host, is laid one behind the other there and comes back as one block. */
+/* Parameters come from the host, where the model was read. */
+static void bring(struct builder *b)
+{
+	struct tape *t = &b->t;
+
+	for (size_t i = 0; i < t->params.n && build_is_moved(b); i++) {
+		struct tape_param *p = &t->params.at[i];
+		uint32_t away = p->store;
+
+		if (p->input || away == TAPE_NONE || t->stores.at[away].request != TAPE_NONE)
+			continue;
+		p->store = tape_store(t, p->n * tape_dtype_bytes[p->dtype], TIMELINE_PARAMETER);
+		tape_let(t, away);
+	}
+}
+
+/*
+ * What is trained goes to the host, is laid one behind the other there and comes back as one block: so does DeepSpeed where
+ * the GPU has no room for both, and lays it out there where it has.
+ */
 static void flatten(struct builder *b, uint64_t bytes)
 {
 	struct tape *t = &b->t;
@@ -273,7 +292,7 @@ static void flatten(struct builder *b, uint64_t bytes)
 	tape_let(t, moved);
 }
 
-/* The gradient is copied into the bucket, and from there to the host. */
+/* The gradient is copied into the bucket, and from there to the host; the norm of this process's part is taken in fp64. */
 static void leave(void *self, struct tape_param *p)
 {
 	struct builder *b = self;
@@ -281,6 +300,7 @@ static void leave(void *self, struct tape_param *p)
 	tape_let(&b->t, p->grad);
 	p->grad = b->away_gradients;
 	tape_hold(&b->t, p->grad);
+	tape_touch(&b->t, least(p->n, b->own_share) * 8);
 }
 
 /* Gradients of several micro-batches are added up one by one (accumulated_grads_in_cpu). */
@@ -334,10 +354,6 @@ void build_wrap_offload(struct builder *b)
 	struct sizes s = sizes_of(t);
 
 	b->away_gradients = b->away_weights = b->bucket = b->twin = TAPE_NONE;
-	/* stage 3, which is planned as FSDP: its bucket stays (stage3.py, __param_reduce_events) */
-	if (plan_is_sharded(b->r) && b->r->parallel != PLAN_ZERO3 &&
-	    (plan_is_deepspeed(b->r) || b->r->zero.bucket))
-		tape_store(t, bucket_bytes(b), TIMELINE_WORKSPACE);
 	if (!plan_is_deepspeed(b->r) || t->failed)
 		return;
 	if (b->r->parameters_on == PLAN_ON_NVME)
@@ -345,6 +361,8 @@ void build_wrap_offload(struct builder *b)
 	take_masters(b, &s);
 	if (plan_is_sharded(b->r))
 		return;
+	bring(b);
+	b->own_share = share(b, s.trained);
 	flatten(b, s.trained_bytes);
 	take_sums(b);
 	/* temp_grad_buffer_for_gpu_offload, and its pinned twin */

@@ -196,8 +196,7 @@ static void mean_backward(struct tape *t, const struct tape_node *node, struct t
 
 /* ---- products ---- */
 
-/* What autocast makes of an operand; parameters are cast once while their region lasts. */
-static struct value operand(struct tape *t, struct value x)
+struct value op_operand(struct tape *t, struct value x)
 {
 	struct tape_param *p = x.param == TAPE_NONE ? NULL : &t->params.at[x.param];
 	struct value cast;
@@ -226,9 +225,9 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 	struct value w, b, y, c[3];
 	struct tape_node *node;
 
-	w = operand(t, weight);
-	c[0] = operand(t, x);
-	b = biased ? operand(t, bias) : tape_keep(t, bias);
+	w = op_operand(t, weight);
+	c[0] = op_operand(t, x);
+	b = biased ? op_operand(t, bias) : tape_keep(t, bias);
 	c[1] = w;
 	c[2] = b;
 	node = tape_node(t, biased ? OP_ADDMM : OP_MM, c, biased ? 3 : 2);
@@ -273,8 +272,8 @@ struct value op_matmul(struct tape *t, struct value a, struct value b, struct ma
 	struct value in[2], y;
 	struct tape_node *node;
 
-	in[1] = operand(t, b);
-	in[0] = operand(t, a);
+	in[1] = op_operand(t, b);
+	in[0] = op_operand(t, a);
 	if (size.copies & MATMUL_COPIES_A)
 		tape_set(t, &in[0], op_contiguous(t, in[0]));
 	if (size.copies & MATMUL_COPIES_B)
@@ -722,9 +721,9 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 	struct value in[3], y, seed, offset, lse, mask = tape_param(t, TAPE_NONE);
 	struct tape_node *node;
 
-	in[2] = operand(t, v);
-	in[1] = operand(t, k);
-	in[0] = operand(t, q);
+	in[2] = op_operand(t, v);
+	in[1] = op_operand(t, k);
+	in[0] = op_operand(t, q);
 	if (a->bias) { /* convert_boolean_attn_mask: each call makes one of its own, for each sample */
 		mask = tape_more(t, a->bias, in[0].dtype, t->category);
 		tape_touch(t, a->bias);

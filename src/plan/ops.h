@@ -13,6 +13,9 @@ const char *op_name(unsigned op);
 /* x.to(dtype): x itself if it has that dtype. */
 struct value op_cast(struct tape *t, struct value x, enum tape_dtype dtype);
 
+/* What autocast makes of an operand of a product; parameters are cast once while their region lasts. */
+struct value op_operand(struct tape *t, struct value x);
+
 /* Elementwise functions, by what they save and how their gradient is computed. */
 enum op_function {
 	OP_SCALE, /* by a number: saves nothing */

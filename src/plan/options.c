@@ -556,8 +556,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = plan_read_parallel(r, o, err);
 	if (!st)
 		st = check_places(r, err);
-	if (!st && r->parallel == PLAN_ZERO3 && (r->optimizer_on || r->parameters_on))
-		r->parallel = PLAN_FSDP2; /* what stays on the card is shared out alike */
+	if (!st && plan_is_deepspeed(r) && plan_is_sharded(r))
+		r->parallel = PLAN_ZERO3; /* the optimizer's offload is DeepSpeed's */
 	if (!st)
 		st = read_lengths(h, o, err);
 	if (!st)

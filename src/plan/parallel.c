@@ -10,7 +10,16 @@ static const struct way *const ways[PLAN_PARALLELS] = {
 
 bool build_is_meta(const struct builder *b)
 {
-	return plan_is_sharded(b->r) && b->r->load == PLAN_LOAD_META && b->tp == 1;
+	return build_is_moved(b) ||
+	       (plan_is_sharded(b->r) && b->r->load == PLAN_LOAD_META && b->tp == 1);
+}
+
+bool build_is_moved(const struct builder *b)
+{
+	bool stage_2 = b->r->parallel == PLAN_ZERO2 ||
+		       (plan_is_deepspeed(b->r) && !plan_is_sharded(b->r));
+
+	return stage_2 && b->r->load == PLAN_LOAD_META && b->tp == 1 && !b->r->quantize;
 }
 
 bool build_is_sharded(const struct builder *b)
@@ -81,10 +90,13 @@ static void take_members(struct builder *b)
 		tape_fail(t, vec_need(t->mem, &p->full, n, t->err));
 	if (!t->failed)
 		tape_fail(t, vec_need(t->mem, &p->kept, n, t->err));
+	if (!t->failed)
+		tape_fail(t, vec_need(t->mem, &p->seen, n, t->err));
 	if (t->failed)
 		return;
 	for (uint32_t i = 0; i < n; i++) {
 		p->full.at[p->full.n++] = p->kept.at[p->kept.n++] = TAPE_NONE;
+		p->seen.at[p->seen.n++] = 0;
 		if (is_shared(b, i))
 			p->units[unit_of(b, i)].n++;
 	}
@@ -289,6 +301,7 @@ void build_end_parallel(struct builder *b)
 	vec_release(mem, &p->members);
 	vec_release(mem, &p->full);
 	vec_release(mem, &p->kept);
+	vec_release(mem, &p->seen);
 	vec_release(mem, &p->shares);
 	mem_free(mem, p->units, p->units ? b->m->towers[MODEL_TEXT].layers + 1 : 0,
 		 sizeof(struct unit));

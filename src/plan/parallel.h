@@ -4,7 +4,8 @@
  * parallel.c		units of the model, and which way is asked at what moment
  * parallel_ddp.c	copies that add up their gradients: DDP, and ZeroRedundancyOptimizer
  * parallel_fsdp.c	shares of everything: FSDP 1 and 2
- * parallel_zero.c	the same as DeepSpeed does it: ZeRO 2 and 3
+ * parallel_zero.c	gradients and states shared out as DeepSpeed does it: ZeRO 2
+ * parallel_zero3.c	... and parameters: ZeRO 3
  */
 #ifndef PLAN_PARALLEL_H
 #define PLAN_PARALLEL_H
@@ -45,6 +46,11 @@ struct parallel {
 	uint64_t filled,
 		passed;     /* ... elements in the bucket, and of this backward pass before them */
 	uint32_t gradients; /* ... store of their gradients */
+	/* ZeRO-3: elements that are gathered, the largest gradient in the bucket */
+	uint64_t live, largest;
+	VEC(uint32_t) seen; /* of each parameter: the last visit that was looked at ahead */
+	uint32_t ahead, ahead_at; /* ... the next visit to look at, and its parameter */
+	bool tied;                /* the head is the embeddings */
 };
 
 /* What a way does; what is NULL is nothing. */
@@ -73,6 +79,22 @@ uint64_t parallel_share(const struct builder *b, uint32_t param);
 /* Gradients of earlier micro-batches are put aside and, where nothing new came, back. */
 void parallel_put_aside(struct builder *b);
 void parallel_put_back(struct builder *b);
+
+/*
+ * DeepSpeed's (parallel_zero.c).  A size in elements: as configured, `usual`, or for "auto" of the model's width; the bucket;
+ * bytes of an element.  Weights become halves; each process's share is laid out; one store takes the place of all
+ * parameters; the bucket's memory, unless it is there; shares of a unit's gradients are kept; gradients go.
+ */
+uint64_t zero_size(const struct builder *b, uint64_t given, uint64_t usual, double of_width,
+		   bool squared);
+uint64_t zero_bucket(const struct builder *b);
+unsigned zero_width(const struct builder *b);
+void zero_convert(struct builder *b);
+void zero_share(struct builder *b);
+void zero_lay_flat(struct builder *b, uint64_t elements);
+void zero_take_bucket(struct builder *b, uint32_t *bucket);
+void zero_reduce(struct builder *b, uint32_t unit);
+void zero_after_step(struct builder *b);
 
 /* Shares of a unit's new gradients, which are one store; they are added to what is there. */
 void parallel_keep_shares(struct builder *b, const struct unit *u, uint32_t shares);

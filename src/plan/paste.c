@@ -95,7 +95,7 @@ static unsigned zero_stage(const struct plan_recipe *r)
 {
 	if (!plan_is_deepspeed(r))
 		return parallels[r->parallel].stage;
-	return parallels[r->parallel].version ? 3 : 2;
+	return plan_is_sharded(r) ? 3 : 2;
 }
 
 /* DeepSpeed is what shares states out, and what keeps copies in fp32. */

@@ -620,7 +620,8 @@ static void step(struct walk *w, const struct program_op *op)
 {
 	uint64_t n;
 
-	if (op->kind == PROGRAM_PHASE || (op->kind == PROGRAM_FREE && w->n == PENDING))
+	if (op->request == TRACE_NONE || op->kind == PROGRAM_PHASE ||
+	    (op->kind == PROGRAM_FREE && w->n == PENDING))
 		return;
 	n = allocator_round(&w->rules, w->p->program->requests.at[op->request].bytes);
 	if (op->kind == PROGRAM_FREE)

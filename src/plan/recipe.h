@@ -150,6 +150,8 @@ struct plan_zero {
 	uint64_t prefetch;   /* stage3_prefetch_bucket_size */
 	uint64_t persistent; /* stage3_param_persistence_threshold */
 	uint64_t reuse;      /* stage3_max_reuse_distance */
+	uint64_t live;       /* stage3_max_live_parameters */
+	uint64_t sub_group;  /* sub_group_size */
 	bool overlap; /* overlap_comm of stages 1 and 2: one bucket fills while the other is summed */
 };
 

@@ -127,6 +127,33 @@ static void take_states_of(struct builder *b, const struct rule *rule, struct ta
 		tape_store(t, scale_bytes(b, rule, p), TIMELINE_OPTIMIZER_STATE);
 }
 
+/* DeepSpeed's optimizer has one parameter, of what it steps on at once: so are its states. */
+static void take_flat_states(struct builder *b, const struct rule *rule, size_t first, size_t end)
+{
+	uint64_t bytes = 0, scales = 0;
+	struct tape *t = &b->t;
+	bool fresh = false;
+
+	for (size_t i = first; i < end; i++) {
+		const struct tape_param *p = &t->params.at[i];
+
+		if (!steps_on(p) || p->others)
+			continue;
+		bytes += state_bytes(b, rule, p);
+		scales += scale_bytes(b, rule, p);
+		fresh = fresh || p->states[0] == TAPE_NONE;
+	}
+	for (unsigned k = 0; k < rule->states && fresh; k++) {
+		uint32_t state = tape_store(t, bytes, TIMELINE_OPTIMIZER_STATE);
+
+		tape_store(t, scales, TIMELINE_OPTIMIZER_STATE);
+		for (size_t i = first; i < end; i++)
+			t->params.at[i].states[k] = state;
+	}
+	if (rule->counters && fresh)
+		tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
+}
+
 static void take_states(struct builder *b, const struct rule *rule)
 {
 	for (size_t i = 0; i < b->t.params.n; i++)
@@ -157,15 +184,12 @@ static void let_all(struct tape *t, struct stores *list)
 		tape_let(t, list->at[--list->n]);
 }
 
-/* ZeRO-3 steps on a part of its share after the other (stage3.py, step(): sub groups), others on all at once. */
-static void step_all(struct builder *b)
+/* A copy of each of these parameters, all at once. */
+static void step_all(struct tape *t, size_t first, size_t end)
 {
-	uint64_t most = b->r->parallel == PLAN_ZERO3 ? PLAN_DEEPSPEED_SUB_GROUP : UINT64_MAX;
-	struct tape *t = &b->t;
 	struct stores list = { 0 };
-	uint64_t listed = 0;
 
-	for (size_t i = 0; i < t->params.n && !t->failed; i++) {
+	for (size_t i = first; i < end && !t->failed; i++) {
 		const struct tape_param *p = &t->params.at[i];
 		uint32_t s;
 
@@ -174,11 +198,6 @@ static void step_all(struct builder *b)
 		tape_at(t, p->place);
 		s = tape_store(t, bytes_of(p), TIMELINE_TEMPORARY);
 		tape_fail(t, vec_push(t->mem, &list, s, t->err));
-		listed += p->own_n;
-		if (listed >= most) {
-			let_all(t, &list);
-			listed = 0;
-		}
 	}
 	let_all(t, &list);
 	vec_release(t->mem, &list);
@@ -314,6 +333,36 @@ static void widen_gradients(struct builder *b)
 	}
 }
 
+/*
+ * ZeRO-3 steps on a part of its share after the other (stage3.py, step(): sub groups): gradients of halves are laid flat, become
+ * fp32 and go when the part is done.
+ */
+static void step_in_groups(struct builder *b, const struct rule *rule)
+{
+	struct tape *t = &b->t;
+	uint64_t largest = 0;
+
+	for (size_t i = 0; i < t->params.n; i++)
+		if (steps_on(&t->params.at[i]) && t->params.at[i].own_n > largest)
+			largest = t->params.at[i].own_n;
+	tape_touch(t, largest * 8); /* the norm of each gradient is taken in fp64 */
+	for (size_t first = 0, end = 0; first < t->params.n && !t->failed; first = end) {
+		unsigned width = tape_dtype_bytes[b->compute];
+		uint64_t n = 0;
+		uint32_t flat, wide;
+
+		for (; end < t->params.n && n < build_zero_sub_group(b); end++)
+			n += steps_on(&t->params.at[end]) ? t->params.at[end].own_n : 0;
+		flat = tape_store(t, n * width, TIMELINE_WORKSPACE);
+		wide = width == 4 ? TAPE_NONE : tape_store(t, n * 4, TIMELINE_GRADIENT);
+		tape_let(t, width == 4 ? TAPE_NONE : flat);
+		take_flat_states(b, rule, first, end);
+		if (rule->meanwhile == ALL_AT_ONCE)
+			step_all(t, first, end);
+		tape_let(t, width == 4 ? flat : wide);
+	}
+}
+
 static void optimize(struct builder *b)
 {
 	const struct rule *rule = &rules[b->r->optimizer];
@@ -324,6 +373,11 @@ static void optimize(struct builder *b)
 		step_on_host(b, rule);
 		return;
 	}
+	if (b->r->parallel == PLAN_ZERO3 && b->r->optimizer != PLAN_ADAFACTOR) {
+		step_in_groups(b, rule);
+		build_after_step(b);
+		return;
+	}
 	widen_gradients(b);
 	if (!build_before_step(b) && !b->r->no_clip)
 		clip(t);
@@ -332,10 +386,13 @@ static void optimize(struct builder *b)
 		build_after_step(b);
 		return;
 	}
-	take_states(b, rule);
+	if (b->r->parallel == PLAN_ZERO2)
+		take_flat_states(b, rule, 0, t->params.n);
+	else
+		take_states(b, rule);
 	/* foreach does not take DTensors and plain tensors together */
 	if (rule->meanwhile == ALL_AT_ONCE && (b->tp == 1 || build_is_sharded(b)))
-		step_all(b);
+		step_all(t, 0, t->params.n);
 	else if (rule->meanwhile != NOTHING)
 		step_each(t);
 	build_after_step(b);
