@@ -376,7 +376,7 @@ void build_wrap_offload(struct builder *b)
 /* ipg_buffer, two of them with overlap_comm: taken by engine.backward(), let go when it is done. */
 void build_take_bucket(struct builder *b)
 {
-	if (!b->t.accumulated)
+	if (!plan_is_deepspeed(b->r) || plan_is_sharded(b->r))
 		return;
 	b->bucket = tape_store(&b->t, bucket_bytes(b), TIMELINE_GRADIENT);
 	if (b->r->zero.overlap)
