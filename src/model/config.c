@@ -49,7 +49,7 @@ static enum plim_status keep(struct config *c, struct value v, const struct json
 	return st ? st : vec_push(c->model->mem, &c->values, v, err);
 }
 
-#define DEPTH 8       /* objects in objects whose scalars are kept */
+#define DEPTH 8         /* objects in objects whose scalars are kept */
 #define SCOPE_BYTES 200 /* their keys, joined by dots */
 
 static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t key, uint32_t index,
@@ -69,9 +69,8 @@ static enum plim_status scope_in(struct config *c, uint32_t scope, uint32_t key,
 	n = snprintf(path, sizeof(path), "%s.%s", intern_text(strings, scope),
 		     intern_text(strings, key));
 	*inner = INTERN_NONE;
-	return n < (int)sizeof(path)
-		       ? intern_add(&c->model->strings, path, (size_t)n, inner, err)
-		       : PLIM_OK;
+	return n < (int)sizeof(path) ? intern_add(&c->model->strings, path, (size_t)n, inner, err)
+				     : PLIM_OK;
 }
 
 /* A list is a value of its own, with how many there are, before its scalars, in order; objects in it have its index. */
@@ -146,8 +145,7 @@ static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t k
 		if (t.kind == JSON_OBJECT)
 			st = read_object(c, inner, v.key, index, depth + 1, err);
 		else if (t.kind == JSON_ARRAY)
-			st = index ? json_skip(&c->json, &t, err)
-				   : read_list(c, v, depth + 1, err);
+			st = index ? json_skip(&c->json, &t, err) : read_list(c, v, depth + 1, err);
 		else
 			st = keep(c, v, &t, err);
 	}

@@ -435,7 +435,8 @@ const struct model_row model_llama4_back[] = {
 	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
 	ROWS_END,
 };
-DECODER_SECTIONS(llama4_sections, model_llama_front, model_llama4_block, model_llama4_back, model_lm_head);
+DECODER_SECTIONS(llama4_sections, model_llama_front, model_llama4_block, model_llama4_back,
+		 model_lm_head);
 
 const struct model_key model_llama4_keys[] = {
 	SIZE("intermediate_size_mlp", intermediate),

@@ -4,10 +4,10 @@
  */
 #include "rows.h"
 
-#define CORRECTION                                                                   \
-	{                                                                            \
-		"mlp.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER,  \
-			"E", IF_SPARSE | IF_SCORED, 0, 0, "float32"                  \
+#define CORRECTION                                                                       \
+	{                                                                                \
+		"mlp.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", \
+			IF_SPARSE | IF_SCORED, 0, 0, "float32"                           \
 	}
 
 /* ---- Gemma 4: blocks that see all have wider heads; some of it is as Gemma 3n had it ---- */
@@ -78,11 +78,11 @@ const struct model_key model_gemma4_keys[] = {
 
 /* ---- DeepSeek V4: keys that stand for many tokens, several residual streams ---- */
 
-#define STREAMS(name)                                                                  \
-	{ name ".fn", MODEL_PARAMETER, MODEL_ROLE_OTHER, "@ #H" },                     \
-		{ name ".base", MODEL_PARAMETER, MODEL_ROLE_OTHER, "@" },              \
-	{                                                                              \
-		name ".scale", MODEL_PARAMETER, MODEL_ROLE_OTHER, "3"                  \
+#define STREAMS(name)                                                     \
+	{ name ".fn", MODEL_PARAMETER, MODEL_ROLE_OTHER, "@ #H" },        \
+		{ name ".base", MODEL_PARAMETER, MODEL_ROLE_OTHER, "@" }, \
+	{                                                                 \
+		name ".scale", MODEL_PARAMETER, MODEL_ROLE_OTHER, "3"     \
 	}
 /* c tokens become one, two of which overlap; s tokens where keys are few. */
 static const struct model_row deepseek_v4_block[] = {
@@ -109,8 +109,8 @@ static const struct model_row deepseek_v4_block[] = {
 	  IF_INDEXED },
 	{ "self_attn.compressor.indexer.q_b_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "o q",
 	  IF_INDEXED },
-	{ "self_attn.compressor.indexer.scorer.weights_proj", MODEL_LINEAR, MODEL_ROLE_OTHER,
-	  "g H", IF_INDEXED },
+	{ "self_attn.compressor.indexer.scorer.weights_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "g H",
+	  IF_INDEXED },
 	{ "self_attn.compressor.position_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "s D",
 	  IF_COMPRESSED },
 	{ "self_attn.compressor.kv_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "D H", IF_COMPRESSED },
@@ -336,8 +336,7 @@ static const struct model_row decilm_block[] = {
 	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H", IF_FEEDS },
 	ROWS_END,
 };
-DECODER_SECTIONS(decilm_sections, model_llama_front, decilm_block, model_llama_back,
-		 model_lm_head);
+DECODER_SECTIONS(decilm_sections, model_llama_front, decilm_block, model_llama_back, model_lm_head);
 
 static const struct model_head decilm_heads[] = {
 	{ "DeciLMForCausalLM", IF_LM },
@@ -353,13 +352,13 @@ static const struct model_key decilm_keys[] = {
 
 /* ---- all of them ---- */
 
-#define DEEPSEEK_V4                                                                              \
-	LLAMA_LIKE, .layers = 43, .hidden = 4096, .heads = 64, .kv_heads = 1, .head_dim = 512,   \
-		    .intermediate = 2048, .vocab = 129280, .positions = 1048576, .experts = 256, \
-		    .experts_per_token = 6, .expert_intermediate = 2048, .shared_experts = 1,    \
-		    .q_rank = 1024, .o_rank = 1024, .o_groups = 8, .streams = 4,                 \
-		    .hash_blocks = 3, .index_heads = 64, .index_dim = 128, .conv = 4,            \
-		    .state = 128, .window = 128, .partial_rotary = 0.125
+#define DEEPSEEK_V4                                                                                \
+	LLAMA_LIKE, .layers = 43, .hidden = 4096, .heads = 64, .kv_heads = 1, .head_dim = 512,     \
+		    .intermediate = 2048, .vocab = 129280, .positions = 1048576, .experts = 256,   \
+		    .experts_per_token = 6, .expert_intermediate = 2048, .shared_experts = 1,      \
+		    .q_rank = 1024, .o_rank = 1024, .o_groups = 8, .streams = 4, .hash_blocks = 3, \
+		    .index_heads = 64, .index_dim = 128, .conv = 4, .state = 128, .window = 128,   \
+		    .partial_rotary = 0.125
 
 const struct model_family model_mixed[] = {
 	{ .name = "gemma4_text",

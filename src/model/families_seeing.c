@@ -4,8 +4,8 @@
  */
 #include "rows.h"
 
-#define OTHER(name, kind, shape, bias)                              \
-	{                                                           \
+#define OTHER(name, kind, shape, bias)                       \
+	{                                                    \
 		name, kind, MODEL_ROLE_OTHER, shape, 0, bias \
 	}
 #define NORM(name) OTHER(name, MODEL_NORM_LAYER, "H", IF_TRUE)
@@ -61,11 +61,10 @@ static const struct model_row gemma4_audio_front[] = {
 	OTHER("input_proj_linear", MODEL_LINEAR, "H 48s", 0),
 	ROWS_END,
 };
-#define AUDIO_MLP(number)                                                                \
-	OTHER("feed_forward" number ".ffw_layer_1.linear", MODEL_LINEAR, "4H H", 0),     \
-		OTHER("feed_forward" number ".ffw_layer_2.linear", MODEL_LINEAR, "H 4H", \
-		      0),                                                                \
-		RMS("feed_forward" number ".pre_layer_norm"),                            \
+#define AUDIO_MLP(number)                                                                    \
+	OTHER("feed_forward" number ".ffw_layer_1.linear", MODEL_LINEAR, "4H H", 0),         \
+		OTHER("feed_forward" number ".ffw_layer_2.linear", MODEL_LINEAR, "H 4H", 0), \
+		RMS("feed_forward" number ".pre_layer_norm"),                                \
 		RMS("feed_forward" number ".post_layer_norm")
 static const struct model_row gemma4_audio_block[] = {
 	AUDIO_MLP("1"),
@@ -118,7 +117,7 @@ static const struct model_key gemma4_vision_keys[] = {
 	IGNORED("max_position_embeddings"),
 	IGNORED("global_head_dim"),
 	IGNORED("pooling_kernel_size"),
-	IGNORED("standardize"), /* buffers of 2 hidden sizes */
+	IGNORED("standardize"),         /* buffers of 2 hidden sizes */
 	IGNORED("use_clipped_linears"), /* buffers of four numbers each */
 	IGNORED("image_seq_length"),
 	IGNORED("video_seq_length"),
@@ -242,11 +241,11 @@ static const struct model_row mistral3_projector[] = {
 	OTHER("linear_2", MODEL_LINEAR, "T T", IF_OUTPUT_BIAS),
 	ROWS_END,
 };
-#define LLAMA_THAT_READS(root)                                           \
-	{ root, model_llama_front, MODEL_TEXT },                         \
-		{ root "layers.%u.", model_llama_block, MODEL_TEXT },    \
-	{                                                                \
-		root, model_llama_back, MODEL_TEXT                       \
+#define LLAMA_THAT_READS(root)                                        \
+	{ root, model_llama_front, MODEL_TEXT },                      \
+		{ root "layers.%u.", model_llama_block, MODEL_TEXT }, \
+	{                                                             \
+		root, model_llama_back, MODEL_TEXT                    \
 	}
 static const struct model_section mistral3_sections[] = {
 	{ "model.vision_tower.", pixtral_front, MODEL_VISION },
@@ -268,20 +267,20 @@ static const struct model_key mistral3_vision_outer[] = {
 	SWITCH("multimodal_projector_bias", output_bias),
 	KEYS_END,
 };
-#define MISTRAL3                                                                              \
-	.sections = mistral3_sections, .heads = seeing_heads,                                 \
-	.towers = { [MODEL_TEXT] = { "text_config",                                           \
-				     NULL,                                                    \
-				     mistral3_outer,                                          \
-				     { LLAMA_LIKE, .layers = 40, .hidden = 5120, .heads = 32, \
-				       .kv_heads = 8, .head_dim = 128, .intermediate = 32768, \
+#define MISTRAL3                                                                               \
+	.sections = mistral3_sections, .heads = seeing_heads,                                  \
+	.towers = { [MODEL_TEXT] = { "text_config",                                            \
+				     NULL,                                                     \
+				     mistral3_outer,                                           \
+				     { LLAMA_LIKE, .layers = 40, .hidden = 5120, .heads = 32,  \
+				       .kv_heads = 8, .head_dim = 128, .intermediate = 32768,  \
 				       .vocab = 131072, .positions = 131072, .tied = true } }, \
-		    [MODEL_VISION] = { "vision_config",                                       \
-				       NULL,                                                  \
-				       mistral3_vision_outer,                                 \
-				       { SEES, .layers = 24, .hidden = 1024, .heads = 16,     \
-					 .head_dim = 64, .intermediate = 4096, .patch = 14,   \
-					 .merge = 2 },                                        \
+		    [MODEL_VISION] = { "vision_config",                                        \
+				       NULL,                                                   \
+				       mistral3_vision_outer,                                  \
+				       { SEES, .layers = 24, .hidden = 1024, .heads = 16,      \
+					 .head_dim = 64, .intermediate = 4096, .patch = 14,    \
+					 .merge = 2 },                                         \
 				       "pixtral" } }
 
 /* ---- Llama 4 ---- */
@@ -383,17 +382,12 @@ static const struct model_key minimax_vision_outer[] = {
 	KEYS_END,
 };
 static const struct model_key minimax_outer[] = {
-	SWITCH("tie_word_embeddings", tied),
-	IGNORED("img_token_compression_config"),
-	IGNORED("image_grid_pinpoints"),
-	IGNORED("image_seq_length"),
+	SWITCH("tie_word_embeddings", tied),  IGNORED("img_token_compression_config"),
+	IGNORED("image_grid_pinpoints"),      IGNORED("image_seq_length"),
 	IGNORED("multimodal_projector_bias"), /* the class always has it */
-	IGNORED("process_image_mode"),
-	IGNORED("projector_hidden_act"),
-	IGNORED("vision_feature_layer"),
-	IGNORED("vision_feature_select_strategy"),
-	IGNORED("num_reward_heads"),
-	KEYS_END,
+	IGNORED("process_image_mode"),        IGNORED("projector_hidden_act"),
+	IGNORED("vision_feature_layer"),      IGNORED("vision_feature_select_strategy"),
+	IGNORED("num_reward_heads"),          KEYS_END,
 };
 
 /* ---- Step 3.7 ---- */
@@ -474,8 +468,12 @@ const struct model_family model_seeing[] = {
 		      [MODEL_ENCODER] = { "audio_config",
 					  gemma4_audio_keys,
 					  NULL,
-					  { .layers = 12, .hidden = 1024, .heads = 8,
-					    .channels = 128, .state = 32, .conv = 5,
+					  { .layers = 12,
+					    .hidden = 1024,
+					    .heads = 8,
+					    .channels = 128,
+					    .state = 32,
+					    .conv = 5,
 					    .projection = 1536 },
 					  .optional = true } } },
 	{ .name = "kimi_k25",

@@ -132,8 +132,9 @@ enum model_block model_block_kind(const struct model *m, uint32_t block)
 	if (n->attend_every)
 		return block % n->attend_every == n->attend_at ? MODEL_BLOCK_ATTENDS
 							       : MODEL_BLOCK_MIXES;
-	if (n->index_dim && !n->indexes_named && (!n->index_every || block < n->index_from ||
-			     (block - n->index_from + 1) % n->index_every == 0))
+	if (n->index_dim && !n->indexes_named &&
+	    (!n->index_every || block < n->index_from ||
+	     (block - n->index_from + 1) % n->index_every == 0))
 		return MODEL_BLOCK_INDEXED;
 	return n->mixes ? MODEL_BLOCK_MIXES : MODEL_BLOCK_ATTENDS;
 }
@@ -148,9 +149,8 @@ struct model_sizes model_sizes_of(const struct model *m, enum model_tower tower,
 	const struct model_numbers *n = &m->towers[tower];
 	bool read = tower == MODEL_TEXT && block != MODEL_NONE;
 	const struct model_sizes *own_sizes = NULL;
-	struct model_sizes s = { n->heads,     n->kv_heads,     n->head_dim,
-				 n->value_dim, n->intermediate, true,
-				 true };
+	struct model_sizes s = { n->heads,        n->kv_heads, n->head_dim, n->value_dim,
+				 n->intermediate, true,        true };
 
 	if (read && block < m->sizes.n)
 		own_sizes = &m->sizes.at[block];

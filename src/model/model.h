@@ -104,9 +104,10 @@ struct model_numbers {
 		attend_at; /* of so many blocks that one attends, from 0; 0: all, or none that mixes */
 
 	struct model_sizes sliding, whole; /* of blocks that see a window, and that see all */
-	uint64_t shared_kv; /* so many blocks at the end take keys and values of earlier ones: Gemma 4 */
+	uint64_t
+		shared_kv; /* so many blocks at the end take keys and values of earlier ones: Gemma 4 */
 	uint64_t layer_vocab, layer_input; /* embeddings that each block has of its own */
-	uint64_t streams; /* residual ones, mixed by hyper-connections: DeepSeek V4 */
+	uint64_t streams;          /* residual ones, mixed by hyper-connections: DeepSeek V4 */
 	uint64_t o_rank, o_groups; /* its output, projected by groups of heads through a rank */
 	uint64_t hash_blocks;      /* so many blocks at the beginning choose experts by the token */
 	uint64_t index_every, index_from; /* which blocks have an index of their own; 0: all */
@@ -120,11 +121,11 @@ struct model_numbers {
 	uint64_t index_heads, index_dim;
 
 	uint64_t channels, image_size, patch, temporal_patch;
-	uint64_t merge;        /* side of the square of patches that becomes one token */
-	uint64_t patches;      /* of an image of image_size; 0: any image */
+	uint64_t merge;         /* side of the square of patches that becomes one token */
+	uint64_t patches;       /* of an image of image_size; 0: any image */
 	uint64_t rows, columns; /* of learned positions in a grid */
-	uint64_t image_tokens; /* that an image becomes where patches are averaged: Gemma 3 */
-	uint64_t deepstack;    /* layers whose output goes into the language model as well */
+	uint64_t image_tokens;  /* that an image becomes where patches are averaged: Gemma 3 */
+	uint64_t deepstack;     /* layers whose output goes into the language model as well */
 
 	double attention_dropout, hidden_dropout, embedding_dropout;
 	double logit_softcap, attention_softcap; /* 0: none */
@@ -144,19 +145,19 @@ struct model_numbers {
 	bool router_loss; /* router logits are kept for a loss of their own */
 	bool embed_scale; /* embeddings are multiplied: Gemma */
 	bool head_bias;
-	bool two_ropes;   /* one for blocks that slide, one for those that see all: Gemma 3 */
-	bool router_last; /* in the order of modules */
-	bool wide_scores; /* of the router: fp32, whatever its logits are: Mixtral */
-	bool pool_head;   /* pools patches by attention: SigLIP */
-	bool head_norm;   /* queries and keys are normalised across all heads: OLMo 2 */
-	bool parallel;    /* attention and MLP read the same, and are added at once */
-	bool multi_query; /* one head of keys and values, whatever the file says of heads */
-	bool new_decoder; /* Falcon's later layout */
+	bool two_ropes;       /* one for blocks that slide, one for those that see all: Gemma 3 */
+	bool router_last;     /* in the order of modules */
+	bool wide_scores;     /* of the router: fp32, whatever its logits are: Mixtral */
+	bool pool_head;       /* pools patches by attention: SigLIP */
+	bool head_norm;       /* queries and keys are normalised across all heads: OLMo 2 */
+	bool parallel;        /* attention and MLP read the same, and are added at once */
+	bool multi_query;     /* one head of keys and values, whatever the file says of heads */
+	bool new_decoder;     /* Falcon's later layout */
 	bool keys_are_values; /* in blocks that see all: Gemma 4 */
 	bool wide_sharers;    /* blocks that share keys have an MLP of twice the width */
 	bool experts_off;     /* though their number stands in the file */
 	bool indexes_named;   /* only blocks whose kind says so have an index: MiniMax M3 */
-	bool one_norm;    /* ... with one norm for both halves of a block */
+	bool one_norm;        /* ... with one norm for both halves of a block */
 	bool mixes; /* blocks have a state space in attention's place, where nothing says otherwise */
 	bool ignored_switch; /* of keys that change nothing, on or off */
 	bool broadcasts_keys; /* one head of keys goes to scaled_dot_product_attention as it is, which no kernel takes: Falcon */
@@ -419,11 +420,11 @@ const struct model_module *model_module_at(const struct model *m, enum model_tow
 
 /* What a block does between its norms. */
 enum model_block {
-	MODEL_BLOCK_ATTENDS, /* and then an MLP */
-	MODEL_BLOCK_INDEXED, /* so, to keys that an index of its own picks */
+	MODEL_BLOCK_ATTENDS,    /* and then an MLP */
+	MODEL_BLOCK_INDEXED,    /* so, to keys that an index of its own picks */
 	MODEL_BLOCK_COMPRESSED, /* so, to keys that stand for many tokens */
-	MODEL_BLOCK_MIXES,   /* a state space or linear attention in its place */
-	MODEL_BLOCK_MLP,     /* nothing but that */
+	MODEL_BLOCK_MIXES,      /* a state space or linear attention in its place */
+	MODEL_BLOCK_MLP,        /* nothing but that */
 	MODEL_BLOCK_EXPERTS
 };
 enum model_block model_block_kind(const struct model *m, uint32_t block);

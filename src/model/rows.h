@@ -95,13 +95,13 @@ extern const struct model_head model_causal_heads[];
 			   .shared_intermediate = 512
 /* Decoders of families_mixed.c, in the models that see as well. */
 #define MODEL_GEMMA4_UNPLANNED "heads of two sizes"
-#define MODEL_GEMMA4                                                                          \
-	DECODER(MODEL_RMS_NORM, MODEL_NORM_AROUND, MODEL_GELU_TANH),                          \
-		.position = MODEL_POSITION_ROPE, .layers = 30, .hidden = 2304, .heads = 8,    \
-		.kv_heads = 4, .head_dim = 256, .intermediate = 9216, .vocab = 262144,        \
-		.positions = 131072, .window = 512, .window_every = 6, .use_window = true,    \
-		.qk_norm = true, .two_ropes = true, .tied = true, .embed_scale = true,        \
-		.whole.head_dim = 512, .layer_vocab = 262144, .layer_input = 256,             \
+#define MODEL_GEMMA4                                                                       \
+	DECODER(MODEL_RMS_NORM, MODEL_NORM_AROUND, MODEL_GELU_TANH),                       \
+		.position = MODEL_POSITION_ROPE, .layers = 30, .hidden = 2304, .heads = 8, \
+		.kv_heads = 4, .head_dim = 256, .intermediate = 9216, .vocab = 262144,     \
+		.positions = 131072, .window = 512, .window_every = 6, .use_window = true, \
+		.qk_norm = true, .two_ropes = true, .tied = true, .embed_scale = true,     \
+		.whole.head_dim = 512, .layer_vocab = 262144, .layer_input = 256,          \
 		.experts_off = true
 #define MODEL_MINIMAX_M3                                                                         \
 	LLAMA_LIKE, .layers = 60, .hidden = 6144, .heads = 64, .kv_heads = 4, .head_dim = 128,   \
@@ -116,14 +116,14 @@ extern const struct model_head model_causal_heads[];
 		    .experts_per_token = 8, .expert_intermediate = 1280,                         \
 		    .shared_intermediate = 1280, .first_dense = 3
 #define MODEL_MINIMAX_M3_UNPLANNED "the indices by which its attention picks keys"
-#define MODEL_LLAMA4_INEXACT                                                       \
-	{                                                                          \
+#define MODEL_LLAMA4_INEXACT                                                           \
+	{                                                                              \
 		"its experts are planned as though tokens chose all of them", 100, 150 \
 	}
-#define MODEL_LLAMA4                                                                             \
-	LLAMA_LIKE, .layers = 48, .hidden = 5120, .heads = 40, .kv_heads = 8, .head_dim = 128,   \
-		    .intermediate = 16384, .vocab = 202048, .positions = 131072, .experts = 16,  \
-		    .expert_intermediate = 8192, .shared_intermediate = 8192, .window = 8192,    \
+#define MODEL_LLAMA4                                                                            \
+	LLAMA_LIKE, .layers = 48, .hidden = 5120, .heads = 40, .kv_heads = 8, .head_dim = 128,  \
+		    .intermediate = 16384, .vocab = 202048, .positions = 131072, .experts = 16, \
+		    .expert_intermediate = 8192, .shared_intermediate = 8192, .window = 8192,   \
 		    .window_every = 4
 #define MODEL_MLA                                                                               \
 	LLAMA_LIKE, .layers = 61, .hidden = 7168, .heads = 128, .intermediate = 18432,          \

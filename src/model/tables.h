@@ -138,8 +138,8 @@ enum key_type {
 	KEY_DENSE_BLOCKS,  /* a list of blocks without experts */
 	KEY_SPARSE_BLOCKS, /* of those that have them */
 	KEY_SPARSE_FLAGS,  /* a number for each block: 0, it has none */
-	KEY_KINDS, /* of blocks, a list or a letter each; beside layer_types, which all have */
-	KEY_OFF,   /* a switch; the member is true where it is false */
+	KEY_KINDS,  /* of blocks, a list or a letter each; beside layer_types, which all have */
+	KEY_OFF,    /* a switch; the member is true where it is false */
 	KEY_BLOCKS, /* a list of objects, one a block: DeciLM's block_configs */
 	KEY_RATE,
 	KEY_SWITCH,
@@ -184,9 +184,8 @@ extern const struct model_family model_decoders[], model_later[], model_mixed[],
 	model_like_gpt[], model_encoders[], model_like_bert[], model_stacks[], model_states[],
 	model_vision_language[], model_seeing[];
 extern const size_t model_decoder_count, model_later_count, model_mixed_count,
-	model_like_llama_count,
-	model_like_gpt_count, model_encoder_count, model_like_bert_count, model_stacks_count,
-	model_states_count, model_vision_language_count, model_seeing_count;
+	model_like_llama_count, model_like_gpt_count, model_encoder_count, model_like_bert_count,
+	model_stacks_count, model_states_count, model_vision_language_count, model_seeing_count;
 
 /* What a decoder that is not known is read as. */
 extern const struct model_family model_family_decoder;

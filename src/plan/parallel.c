@@ -16,8 +16,8 @@ bool build_is_meta(const struct builder *b)
 
 bool build_is_moved(const struct builder *b)
 {
-	bool stage_2 = b->r->parallel == PLAN_ZERO2 ||
-		       (plan_is_deepspeed(b->r) && !plan_is_sharded(b->r));
+	bool stage_2 =
+		b->r->parallel == PLAN_ZERO2 || (plan_is_deepspeed(b->r) && !plan_is_sharded(b->r));
 
 	return stage_2 && b->r->load == PLAN_LOAD_META && b->tp == 1 && !b->r->quantize;
 }

@@ -48,7 +48,7 @@ struct parallel {
 	uint32_t gradients; /* ... store of their gradients */
 	/* ZeRO-3: elements that are gathered, the largest gradient in the bucket */
 	uint64_t live, largest;
-	VEC(uint32_t) seen; /* of each parameter: the last visit that was looked at ahead */
+	VEC(uint32_t) seen;       /* of each parameter: the last visit that was looked at ahead */
 	uint32_t ahead, ahead_at; /* ... the next visit to look at, and its parameter */
 	bool tied;                /* the head is the embeddings */
 };

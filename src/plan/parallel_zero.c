@@ -12,7 +12,7 @@
  */
 #include "parallel.h"
 
-#define BUCKET ((uint64_t)500000000)  /* reduce_bucket_size: elements */
+#define BUCKET ((uint64_t)500000000) /* reduce_bucket_size: elements */
 
 /* As configured; "auto" is the Trainer's, some product of the model's width. */
 uint64_t zero_size(const struct builder *b, uint64_t given, uint64_t usual, double of_width,

@@ -14,10 +14,10 @@
  */
 #include "parallel.h"
 
-#define PREFETCH ((uint64_t)50000000)    /* stage3_prefetch_bucket_size */
-#define LIVE ((uint64_t)1000000000)      /* stage3_max_live_parameters */
-#define REUSE ((uint64_t)1000000000)     /* stage3_max_reuse_distance */
-#define PERSISTENT ((uint64_t)100000)    /* stage3_param_persistence_threshold: smaller ones stay */
+#define PREFETCH ((uint64_t)50000000) /* stage3_prefetch_bucket_size */
+#define LIVE ((uint64_t)1000000000)   /* stage3_max_live_parameters */
+#define REUSE ((uint64_t)1000000000)  /* stage3_max_reuse_distance */
+#define PERSISTENT ((uint64_t)100000) /* stage3_param_persistence_threshold: smaller ones stay */
 #define NORM_BUFFER ((uint64_t)250000000) /* elements of which a norm is taken at once */
 
 static uint64_t prefetch_of(const struct builder *b)
@@ -129,8 +129,8 @@ static uint64_t gather(struct builder *b, uint32_t param)
 	if (is_whole(b))
 		tape_hold(&b->t, p->full.at[param] = x->store);
 	else
-		p->full.at[param] = tape_store_on(&b->t, ON_GATHER, part * b->copies * zero_width(b),
-						  TIMELINE_PARAMETER);
+		p->full.at[param] = tape_store_on(
+			&b->t, ON_GATHER, part * b->copies * zero_width(b), TIMELINE_PARAMETER);
 	p->live += x->n;
 	return x->n;
 }
@@ -152,7 +152,8 @@ static void let(struct builder *b, uint32_t param)
 static void look_ahead(struct builder *b, uint32_t visit)
 {
 	struct parallel *p = b->parallel;
-	uint32_t unit = unit_at(b, visit), end = b->t.grad || b->t.backward ? visits_of(b) : visits_of(b) / 2;
+	uint32_t unit = unit_at(b, visit),
+		 end = b->t.grad || b->t.backward ? visits_of(b) : visits_of(b) / 2;
 	uint64_t looks = unit < p->root ? p->units[unit].n + HOLDERS : 1;
 	uint64_t left = prefetch_of(b) < MODEL_SIZE ? looks * prefetch_of(b) : MODEL_SIZE;
 
@@ -388,8 +389,7 @@ static void touch_on_reduce(struct builder *b, uint64_t bytes)
 static void send(struct builder *b, uint64_t n)
 {
 	uint64_t part = (n + b->copies - 1) / b->copies;
-	uint32_t copy =
-		tape_store_on(&b->t, ON_REDUCE, part * zero_width(b), TIMELINE_WORKSPACE);
+	uint32_t copy = tape_store_on(&b->t, ON_REDUCE, part * zero_width(b), TIMELINE_WORKSPACE);
 
 	touch_on_reduce(b, (part < NORM_BUFFER ? part : NORM_BUFFER) * 8);
 	touch_on_reduce(b, part * 4);
@@ -403,7 +403,8 @@ static void scatter(struct builder *b)
 	uint32_t flat = TAPE_NONE;
 
 	if (p->filled != p->largest)
-		flat = tape_store_on(&b->t, ON_REDUCE, p->filled * zero_width(b), TIMELINE_WORKSPACE);
+		flat = tape_store_on(&b->t, ON_REDUCE, p->filled * zero_width(b),
+				     TIMELINE_WORKSPACE);
 	if (build_steps_on_host(b) && p->filled)
 		send(b, p->largest);
 	tape_let(&b->t, flat);
