@@ -1974,7 +1974,7 @@ const struct advice_row advice_rows[] = {
 	  .first = "more swap (or sysctl vm.overcommit_memory=1), or less held when it starts "
 		   "another process",
 	  .fix = "sysctl vm.overcommit_memory=1" },
-	{ HELPS, .kinds = KIND(HOST),
+	{ HELPS, .kinds = KIND(HOST) | KILLS,
 	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
 	  .text = "a smaller replay buffer, or fewer environments at a time",
 	  .first = "a smaller replay buffer" },
@@ -2130,10 +2130,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller batch (all of it, if it trains on the CPU), fewer data workers, and "
 		  "the data set in arrays or memory-mapped files",
 	  .first = "a smaller batch, fewer data workers, or a smaller data set in memory" },
-	{ HELPS, .kinds = KILLS,
-	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
-	  .text = "a smaller replay buffer, or fewer environments at a time",
-	  .first = "a smaller replay buffer" },
 	{ HELPS, .kinds = KIND(SHARED), .set = SET(WORKERS), .without = F_NCCL,
 	  .text = "without workers nothing of a batch lies in /dev/shm: a bus error is then of a "
 		  "file that is mapped and is shorter than it was, or broken (lmdb, np.memmap, a "
