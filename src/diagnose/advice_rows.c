@@ -1974,10 +1974,6 @@ const struct advice_row advice_rows[] = {
 	  .first = "more swap (or sysctl vm.overcommit_memory=1), or less held when it starts "
 		   "another process",
 	  .fix = "sysctl vm.overcommit_memory=1" },
-	{ HELPS, .kinds = KIND(HOST) | KILLS,
-	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
-	  .text = "a smaller replay buffer, or fewer environments at a time",
-	  .first = "a smaller replay buffer" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE, .not_tasks = TASK(ARRAYS),
 	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
 		     IN(ULTRALYTICS),
@@ -2130,6 +2126,10 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller batch (all of it, if it trains on the CPU), fewer data workers, and "
 		  "the data set in arrays or memory-mapped files",
 	  .first = "a smaller batch, fewer data workers, or a smaller data set in memory" },
+	{ HELPS, .kinds = HOSTS,
+	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
+	  .text = "a smaller replay buffer, or fewer environments at a time",
+	  .first = "a smaller replay buffer" },
 	{ HELPS, .kinds = KIND(SHARED), .set = SET(WORKERS), .without = F_NCCL,
 	  .text = "without workers nothing of a batch lies in /dev/shm: a bus error is then of a "
 		  "file that is mapped and is shorter than it was, or broken (lmdb, np.memmap, a "
