@@ -301,7 +301,8 @@ static void say_changes(struct watching *x)
 			continue;
 		x->told[i] = state;
 		if (state >= 0)
-			fprintf(x->talk, "%s  [%llu]  %s: %s\n", at, (unsigned long long)j->pid,
+			fprintf(x->talk, "%s  %s [%llu]  %s: %s\n", at, j->name ? j->name : "",
+				(unsigned long long)j->pid,
 				plim_watch_state_name((enum plim_watch_state)state),
 				j->verdicts->title);
 	}

@@ -186,6 +186,59 @@ static double larger(double a, double b)
 
 /* ---- the card ---- */
 
+double watch_others(const struct watch_card *c)
+{
+	bool none = c->held == 0 || (c->job_bytes == 0 && c->held != 1);
+
+	if (c->used_bytes == PLIM_UNKNOWN)
+		return NAN;
+	if (none)
+		return (double)c->used_bytes;
+	if (c->job_bytes == PLIM_UNKNOWN || !c->job_bytes)
+		return NAN;
+	return c->used_bytes > c->job_bytes ? (double)(c->used_bytes - c->job_bytes) : 0;
+}
+
+static double busy_of(const struct watch_card *c)
+{
+	return larger(c->use, c->graphics);
+}
+
+/* Between the busiest and the laziest second: samples that are closer together are no steps of a job's own. */
+static double swing(const struct watch_sample *const *samples, size_t n)
+{
+	double most = -INFINITY, least = INFINITY;
+	struct mean second = { 0 };
+	size_t first = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		mean_add(&second, busy_of(&samples[i]->card));
+		if (i + 1 < n && samples[i + 1]->time - samples[first]->time < 0.95)
+			continue;
+		if (second.n &&
+		    (i + 1 < n || samples[i]->time - samples[first]->time > 0.5 || i == first)) {
+			most = fmax(most, mean_of(&second));
+			least = fmin(least, mean_of(&second));
+		}
+		second = (struct mean){ 0 };
+		first = i + 1;
+	}
+	return most >= least ? most - least : NAN;
+}
+
+/*
+ * What comes over PCIe is asked for by the card: for a launch in small reads, for data in large ones, so that a MiB of launches has
+ * about 1/8 MiB of requests and acknowledgements going out, one of data 1/17 (H100 and H200, 40 kinds of jobs).
+ */
+static double data_share(double receive, double transmit)
+{
+	const double launches = 1 / 8.2, data = 1 / 16.7;
+
+	if (!(receive >= 5) || isnan(transmit))
+		return NAN;
+	return fmin(1, fmax(0, (launches - transmit / receive) / (launches - data)));
+}
+
 static void look_at_card(const struct watch_sample *const *samples, size_t n,
 			 struct watch_features *f)
 {
@@ -226,9 +279,12 @@ static void look_at_card(const struct watch_sample *const *samples, size_t n,
 				    : f->at[WATCH_RECEIVE] + f->at[WATCH_TRANSMIT];
 	f->at[WATCH_FEED] =
 		f->at[WATCH_GRAPHICS] > 0 ? f->at[WATCH_RECEIVE] / f->at[WATCH_GRAPHICS] : NAN;
+	f->at[WATCH_DATA_SHARE] = data_share(f->at[WATCH_RECEIVE], f->at[WATCH_TRANSMIT]);
+	f->at[WATCH_SWING] = swing(samples, n);
 	f->at[WATCH_GAP] = mean_of(&gap);
 	f->at[WATCH_CHANGE] = fabs(mean_of(&half[0]) - mean_of(&half[1]));
 	f->at[WATCH_POWER] = mean_of(&power);
+	f->at[WATCH_OTHERS] = watch_others(&samples[n - 1]->card) / (double)((uint64_t)1 << 30);
 }
 
 /* ---- the main process ---- */
@@ -250,7 +306,8 @@ static void look_at_main(const struct watch_sample *const *samples, size_t n,
 			 struct watch_features *f)
 {
 	const struct watch_sample *a = samples[0], *b = samples[n - 1];
-	double seconds = f->seconds, user, system, waits = 0, polls = 0, timers = 0, blocked = 0;
+	double seconds = f->seconds, user, system, waits = 0, polls = 0, timers = 0, blocked = 0,
+	       stopped = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		enum sleep_kind kind = sleep_of(&samples[i]->main);
@@ -259,6 +316,7 @@ static void look_at_main(const struct watch_sample *const *samples, size_t n,
 		polls += kind == SLEEP_POLL;
 		timers += kind == SLEEP_TIMER;
 		blocked += samples[i]->main.state == 'D';
+		stopped += samples[i]->main.state == 'T' || samples[i]->main.state == 't';
 		f->sleeps_hidden |=
 			samples[i]->main.state == 'S' && !name_is_told(&samples[i]->main);
 	}
@@ -272,6 +330,7 @@ static void look_at_main(const struct watch_sample *const *samples, size_t n,
 	f->at[WATCH_POLLS] = polls / (double)n;
 	f->at[WATCH_SLEEPS] = timers / (double)n;
 	f->at[WATCH_BLOCKED] = blocked / (double)n;
+	f->at[WATCH_STOPPED] = stopped / (double)n;
 	look_at_writes(a, b, f);
 	f->at[WATCH_READS] = rate_u64(a->main.read_bytes, b->main.read_bytes, seconds) / 1e6;
 	f->at[WATCH_DELAY] = rate(a->main.delay_s, b->main.delay_s, seconds);
@@ -332,6 +391,7 @@ static void count_workers(const struct watch_sample *const *samples, size_t n,
 	}
 	f->at[WATCH_WORKERS] = (double)most;
 	f->at[WATCH_WORKER_CORES] = mean_of(&cores);
+	f->at[WATCH_WORKERS_SUM] = cores.n ? mean_of(&cores) * (double)most : NAN;
 	f->at[WATCH_WORKER_READS] = reads.n ? reads.sum : NAN;
 }
 

@@ -13,6 +13,7 @@
 	60 /* seconds: a process that has held the card for so long may have run kernels too few to be seen */
 #define HARDLY \
 	0.5 /* of WATCH_SEEN: none long enough for the only number there is, the card's use */
+#define FOR_SOMEBODY 0.75 /* of WATCH_SEEN: the card has, and others hold it, too */
 #define AFTER_FIRST_KERNEL \
 	0.9 /* seconds that no window of work looks at: caches are filled, libraries loaded */
 
@@ -60,15 +61,23 @@ static bool holds_card(const struct watch_sample *s)
 /* With GPM a single sample tells.  NVML's use is the card's: it lags, and shows the tail of the job before. */
 static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 {
-	bool holds = holds_card(s);
+	bool holds = holds_card(s), works;
+	bool others = watch_others(&s->card) > WATCH_A_CONTEXT * (double)((uint64_t)1 << 30);
 
+	j->carded |= s->card.held != PLIM_UNKNOWN || s->card.job_bytes != PLIM_UNKNOWN ||
+		     s->card.used_bytes != PLIM_UNKNOWN || !isnan(s->card.use);
 	if (!isnan(s->card.sm)) {
-		j->seen |= s->card.sm > 0.05;
+		works = s->card.sm > 0.05;
 	} else {
 		j->used_in_a_row = holds && s->card.use >= 1 ? j->used_in_a_row + 1 : 0;
-		j->seen |= j->used_in_a_row >= 3 || (holds && s->card.job_bytes != PLIM_UNKNOWN &&
-						     s->card.job_bytes > BEYOND_A_CONTEXT);
+		works = j->used_in_a_row >= 3;
 	}
+	/* On a card that others hold, too, kernels may be theirs. */
+	j->seen |= works && !others;
+	j->seen_by_card |= works;
+	/* Where the card tells little: what it has taken is not there for nothing. */
+	if ((isnan(s->card.sm) || others) && holds && s->card.job_bytes != PLIM_UNKNOWN)
+		j->seen |= s->card.job_bytes > BEYOND_A_CONTEXT;
 	if (holds && isnan(j->held_since))
 		j->held_since = s->time;
 	/* Kernels too few to be seen, or none: of what was there before us that is not known. */
@@ -88,8 +97,10 @@ static double has_worked(const struct watch_job *j)
 
 	if (j->seen)
 		return 1;
-	if (j->met_late || j->last_time - j->held_since > YOUNG)
+	if (!j->carded || j->met_late || j->last_time - j->held_since > YOUNG)
 		return NAN;
+	if (j->seen_by_card)
+		return FOR_SOMEBODY;
 	return isnan(last->card.sm) && holds_card(last) ? HARDLY : 0;
 }
 

@@ -157,6 +157,7 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 		k->pid = pid;
 		k->start_time = start_time;
 		k->bounds_time = k->children_time = k->threads_time = -INFINITY;
+		k->name[0] = 0;
 		proc_rank(l->root, (uint32_t)pid, &k->rank);
 		k->here = !l->only_here || proc_is_here(l->root, (uint32_t)pid, &l->here);
 	}
@@ -465,6 +466,16 @@ static void take_host(struct watch_look *l, const struct kept *k, struct watch_h
 	out->quota_cores = isinf(k->quota.cores) ? NAN : k->quota.cores;
 }
 
+/* Every card's driver lists who holds it, by numbers that are good here, and the process is in none of the lists. */
+static bool holds_none(const struct watch_look *l)
+{
+	bool told = l->cards.fresh && l->cards.n && !l->foreign;
+
+	for (unsigned i = 0; i < l->cards.n; i++)
+		told = told && l->cards.at[i].processes_told && !l->cards.at[i].lost;
+	return told;
+}
+
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,
 				   struct watch_sample *s, struct plim_err *err)
 {
@@ -487,6 +498,8 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 		s->card.held = 1;
 		if (l->cards.fresh && job->card < l->cards.n && s->card.job_bytes == PLIM_UNKNOWN)
 			s->card.job_bytes = bytes_of_the_only(l, job);
+	} else if (s->card.job_bytes == PLIM_UNKNOWN && holds_none(l)) {
+		s->card.held = 0;
 	}
 	take_host(l, k, &s->host);
 	k->gauge = k->gauge && take_gauge(job->pid, &k->gauge_step, &s->gauge);

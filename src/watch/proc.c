@@ -646,9 +646,12 @@ void proc_name(const char *root, uint32_t pid, char *out, size_t room)
 	size_t n = 0;
 	const char *name, *word;
 
-	snprintf(out, room, "pid %u", pid);
-	if (!small_file(text, sizeof(text) - 1, "%s/proc/%u/cmdline", root, pid))
+	/* Who has ended has no command line, nor has a thread of the kernel's. */
+	if (!small_file(text, sizeof(text) - 1, "%s/proc/%u/cmdline", root, pid) || !*text) {
+		if (!*out)
+			snprintf(out, room, "pid %u", pid);
 		return;
+	}
 	text[sizeof(text) - 2] = text[sizeof(text) - 1] = 0;
 	name = last_part(text);
 	for (word = text + strlen(text) + 1; !strncmp(name, "python", 6) && n < 16;

@@ -5,6 +5,7 @@
 
 struct telling {
 	const struct watch_features *f;
+	const struct watch_judgement *j;
 	struct lines evidence, advice;
 	double seconds; /* that the state lasts */
 };
@@ -31,6 +32,10 @@ static void tell_gpu(struct telling *t)
 			  "the GPU has work %.0f %% of the time; %.0f %% of its multiprocessors "
 			  "are active, tensor cores %.0f %%",
 			  at[WATCH_BUSY], at[WATCH_SM], at[WATCH_TENSOR]);
+	if (at[WATCH_OTHERS] >= WATCH_A_CONTEXT)
+		lines_add(&t->evidence,
+			  "other processes hold %.1f GiB of this card: its work may be theirs",
+			  at[WATCH_OTHERS]);
 }
 
 static void tell_main(struct telling *t)
@@ -144,13 +149,21 @@ static void input_source(struct telling *t)
 
 static void input_unknown(struct telling *t)
 {
-	if (t->f->at[WATCH_DATA] >= 0)
+	const double *at = t->f->at;
+
+	if (at[WATCH_DATA] >= 0)
 		lines_add(&t->evidence, "the job itself says that %.0f %% of its time is %s",
-			  percent(t->f->at[WATCH_DATA]),
-			  t->f->at[WATCH_WORKERS] >= 1
+			  percent(at[WATCH_DATA]),
+			  at[WATCH_WORKERS] >= 1
 				  ? "waiting for data"
 				  : "between two steps: data, or what the script does there");
 	tell_workers(t);
+	if (at[WATCH_WORKER_QUEUE] >= 0.5 && at[WATCH_WORKERS_SUM] >= 0.7)
+		lines_add(
+			&t->evidence,
+			"its %.0f workers use %.1f cores together and sleep else, while a batch is "
+			"waited for: for each other (a lock), or for one that has a longer sample",
+			at[WATCH_WORKERS], at[WATCH_WORKERS_SUM]);
 	if (t->f->sleeps_hidden)
 		lines_add(&t->evidence, "what the workers sleep in may not be read here (another "
 					"user's processes, or a hardened kernel)");
@@ -161,22 +174,31 @@ static void input_main(struct telling *t)
 {
 	const double *at = t->f->at;
 
-	if (at[WATCH_GAP] >= 0.45)
+	if (at[WATCH_WORKERS] >= 1)
+		lines_add(&t->evidence,
+			  "%.0f DataLoader workers wait for work %.0f %% of their time; %.0f MiB/s "
+			  "of data come to the GPU",
+			  at[WATCH_WORKERS], percent(at[WATCH_WORKER_QUEUE]), at[WATCH_RECEIVE]);
+	else if (at[WATCH_GAP] >= 0.45)
 		lines_add(
 			&t->evidence,
 			"no DataLoader workers; the GPU did nothing in %.0f %% of the samples and "
 			"then received data",
 			percent(at[WATCH_GAP]));
 	else
-		lines_add(&t->evidence,
-			  "no DataLoader workers; %.0f MiB/s come to the GPU, much for the work it "
-			  "has",
+		lines_add(&t->evidence, "no DataLoader workers; %.0f MiB/s of data come to the GPU",
 			  at[WATCH_RECEIVE]);
 	tell_main(t);
 	tell_gpu(t);
 	tell_most(t);
-	lines_add(&t->advice, "DataLoader(num_workers=4, pin_memory=True, "
-			      "persistent_workers=True): the main process makes each batch itself");
+	if (at[WATCH_WORKERS] >= 1)
+		lines_add(&t->advice,
+			  "what the loop does with a batch before the GPU has it: do it "
+			  "in the Dataset or collate_fn, or on the GPU");
+	else
+		lines_add(&t->advice, "DataLoader(num_workers=4, pin_memory=True, "
+				      "persistent_workers=True): the main process makes each batch "
+				      "itself");
 }
 
 static void starting(struct telling *t)
@@ -274,6 +296,12 @@ static void syncs(struct telling *t)
 	tell_gpu(t);
 	lines_add(&t->evidence, "kernels fill the card while they run, with gaps between: the host "
 				"waits behind each, or sends the next one late");
+	if (t->j->confidence == PLIM_WATCH_LOW)
+		lines_add(
+			&t->evidence,
+			"they are about as short as a launch takes: that it launches too many of "
+			"them (launch-bound) looks the same; py-spy dump --native in a wait or in "
+			"a launch tells which");
 	tell_most(t);
 	lines_add(&t->advice, "no .item(), .cpu(), print(loss) or boolean masks each step: every "
 			      "tenth or hundredth will do");
@@ -299,10 +327,24 @@ static void saving(struct telling *t)
 
 static void idle(struct telling *t)
 {
+	const double *at = t->f->at;
+
+	if (at[WATCH_STOPPED] >= 0.75) {
+		lines_add(&t->evidence,
+			  "it is stopped (state T): Ctrl-Z, SIGSTOP or a debugger, for %.0f s",
+			  t->seconds);
+		lines_add(&t->advice, "kill -CONT PID, or fg in its shell, lets it go on");
+		return;
+	}
 	lines_add(&t->evidence,
-		  "the GPU does nothing, and the process uses %.0f %% of a core, for "
-		  "%.0f s",
-		  percent(t->f->at[WATCH_PROCESS]), t->seconds);
+		  at[WATCH_BUSY] >= 0.1
+			  ? "the process uses %.1f %% of a core, too little to launch work, for "
+			    "%.0f s"
+			  : "the GPU does nothing, and the process uses %.1f %% of a core, for "
+			    "%.0f s",
+		  percent(at[WATCH_PROCESS]), t->seconds);
+	if (at[WATCH_BUSY] >= 0.1)
+		tell_gpu(t);
 	lines_add(
 		&t->advice,
 		"if nobody needs it, end it: its memory is taken from everyone else on this card");
@@ -345,6 +387,60 @@ static void stalled(struct telling *t)
 		  "py-spy dump --pid PID shows where it stands; with several ranks, look at each");
 }
 
+/* What a rule asks for; in percent where it is a share. */
+static const struct {
+	const char *what;
+	double scale;
+	const char *unit;
+} asked[WATCH_FEATURE_COUNT] = {
+	[WATCH_BUSY] = { "the GPU had work", 1, " % of the time" },
+	[WATCH_GRAPHICS] = { "the GPU had work", 1, " % of the time" },
+	[WATCH_SM] = { "SM activity were", 1, " %" },
+	[WATCH_DENSITY] = { "kernels filled the card by", 100, " %" },
+	[WATCH_FEED] = { "kernels were shorter: PCIe brought", 1, " MiB/s for a percent of work" },
+	[WATCH_DATA_SHARE] = { "of what PCIe brings, data were", 100, " %" },
+	[WATCH_RECEIVE] = { "PCIe brought", 1, " MiB/s" },
+	[WATCH_LINK] = { "PCIe moved", 1, " MiB/s" },
+	[WATCH_GAP] = { "the GPU did nothing in", 100, " % of the samples" },
+	[WATCH_CHANGE] = { "its use changed by", 1, " points within the window" },
+	[WATCH_SWING] = { "its use swung by", 1, " points from second to second" },
+	[WATCH_POWER] = { "it drew", 100, " % of its power limit" },
+	[WATCH_MAIN] = { "the main thread used", 100, " % of a core" },
+	[WATCH_PACE] = { "the main thread used", 100, " % of a core" },
+	[WATCH_PROCESS] = { "the process used", 100, " % of a core" },
+	[WATCH_SYSTEM] = { "of the main thread's time, the kernel's were", 100, " %" },
+	[WATCH_WAITS] = { "the main thread waited", 100, " % of the time" },
+	[WATCH_POLLS] = { "the main thread were in poll in", 100, " % of the samples" },
+	[WATCH_SLEEPS] = { "the main thread slept by itself in", 100, " % of the samples" },
+	[WATCH_BLOCKED] = { "the main thread waited for a disk in", 100, " % of the samples" },
+	[WATCH_WRITES] = { "it wrote", 1, " MB/s to files" },
+	[WATCH_READS] = { "it read", 1, " MB/s from disks" },
+	[WATCH_WORKER_CORES] = { "each worker used", 100, " % of a core" },
+	[WATCH_WORKERS_SUM] = { "all workers used", 1, " cores" },
+	[WATCH_WORKER_DISK] = { "workers waited for a disk", 100, " % of their time" },
+	[WATCH_WORKER_QUEUE] = { "workers waited for work", 100, " % of their time" },
+	[WATCH_WORKER_POLLS] = { "workers were in poll", 100, " % of their time" },
+	[WATCH_WORKER_SOURCE] = { "workers slept for something else", 100, " % of their time" },
+	[WATCH_DATA] = { "steps waited for data", 100, " % of their time" },
+};
+
+static const char *title_of(enum plim_watch_state state);
+
+/* What it would be, and what tells it apart. */
+static void tell_near(struct telling *t)
+{
+	for (unsigned i = 0; i < t->j->near_count; i++) {
+		const struct watch_near *n = &t->j->near[i];
+		double scale = asked[n->what].scale;
+
+		if (asked[n->what].what)
+			lines_add(&t->evidence, "near to: %s, if %s %s %.4g%s; it is %.3g",
+				  title_of(n->state), asked[n->what].what,
+				  n->at_least ? "at least" : "less than", scale * n->limit,
+				  asked[n->what].unit, scale * t->f->at[n->what]);
+	}
+}
+
 static void undecided(struct telling *t)
 {
 	const double *at = t->f->at;
@@ -370,7 +466,8 @@ static void undecided(struct telling *t)
 			"it is one of %.0f ranks: a collective that waits looks like this, and one "
 			"that adds much, and small kernels",
 			at[WATCH_RANKS]);
-	if (isnan(at[WATCH_SEEN]))
+	tell_near(t);
+	if (isnan(at[WATCH_SEEN]) && !isnan(at[WATCH_BUSY]))
 		lines_add(&t->evidence, "it held the card before it was looked at: whether it has "
 					"run a kernel is not known");
 	if (isnan(at[WATCH_SM]))
@@ -413,12 +510,17 @@ static const struct {
 	[PLIM_WATCH_STALLED] = { "it has stopped making steps", stalled },
 };
 
+static const char *title_of(enum plim_watch_state state)
+{
+	return words[state].title;
+}
+
 enum plim_status watch_tell(const struct watch_judgement *j, const struct watch_features *f,
 			    double seconds, struct arena *arena, struct watch_words *out,
 			    struct plim_err *err)
 {
 	struct telling t = {
-		f, { .arena = arena, .err = err }, { .arena = arena, .err = err }, seconds
+		f, j, { .arena = arena, .err = err }, { .arena = arena, .err = err }, seconds
 	};
 	enum plim_status st;
 

@@ -4,7 +4,7 @@
  * The thresholds come from jobs with one known bottleneck each, recorded on an H100 (docs/watch.md has the table and how often
  * it is right).  A clause has a limit and a value beyond it from which it is sure; a verdict is as sure as its weakest clause.  A
  * number that is not seen fails its clause, except where the clause may do without it.  A row that fewer than two kinds of recorded
- * jobs have shown to be right is never sure.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.
+ * jobs have shown to be right is never sure, and nothing is that rests on work of a card which others hold, too: it may be theirs.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.
  */
 #include "watch/watch.h"
 
@@ -22,7 +22,7 @@ struct clause {
 struct row {
 	enum plim_watch_state state;
 	enum plim_watch_confidence most; /* no more confidence than this */
-	struct clause clauses[7];
+	struct clause clauses[8];
 };
 
 #define INPUT                                                                   \
@@ -45,6 +45,8 @@ struct row {
 	}
 
 static const struct row rows[] = {
+	/* Ctrl-Z, SIGSTOP, a debugger: the kernel says so. */
+	{ PLIM_WATCH_IDLE, PLIM_WATCH_HIGH, { { WATCH_STOPPED, AT_LEAST, 0.75, 0.9, 0 } } },
 	{ PLIM_WATCH_SAVING,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_SEEN, AT_LEAST, 1, 1, 1 },
@@ -94,25 +96,31 @@ static const struct row rows[] = {
 	{ PLIM_WATCH_INPUT_UNKNOWN,
 	  PLIM_WATCH_MEDIUM,
 	  { INPUT, { WATCH_WORKER_QUEUE, BELOW, 0.5, 0.35, 0 } } },
+	/* They wait for each other (a lock), and one or more of them works at any time. */
+	{ PLIM_WATCH_INPUT_UNKNOWN,
+	  PLIM_WATCH_MEDIUM,
+	  { INPUT,
+	    { WATCH_BUSY, BELOW, 40, 30, 0 },
+	    { WATCH_WORKERS_SUM, AT_LEAST, 0.7, 0.9, 0 } } },
 	{ PLIM_WATCH_STARTING,
 	  PLIM_WATCH_HIGH,
-	  { { WATCH_SEEN, BELOW, 1, 0.25, 0 },
+	  { { WATCH_SEEN, BELOW, 0.7, 0.25, 0 },
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
 	    { WATCH_MAIN, AT_LEAST, 0.3, 0.4, 0 } } },
 	{ PLIM_WATCH_STARTING,
 	  PLIM_WATCH_MEDIUM,
-	  { { WATCH_SEEN, BELOW, 1, 0.25, 0 },
+	  { { WATCH_SEEN, BELOW, 0.7, 0.25, 0 },
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
 	    { WATCH_BLOCKED, AT_LEAST, 0.3, 0.4, 0 } } },
 	{ PLIM_WATCH_STARTING,
 	  PLIM_WATCH_MEDIUM,
-	  { { WATCH_SEEN, BELOW, 1, 0.25, 0 },
+	  { { WATCH_SEEN, BELOW, 0.7, 0.25, 0 },
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
 	    { WATCH_PROCESS, AT_LEAST, 0.05, 0.2, 0 } } },
 	/* Workers were made, and no batch has come. */
 	{ PLIM_WATCH_STARTING,
 	  PLIM_WATCH_MEDIUM,
-	  { { WATCH_SEEN, BELOW, 1, 0.25, 0 }, { WATCH_MAIN, AT_LEAST, 0.3, 0.4, 0 } } },
+	  { { WATCH_SEEN, BELOW, 0.7, 0.25, 0 }, { WATCH_MAIN, AT_LEAST, 0.3, 0.4, 0 } } },
 	/* The job tells what it waits for.  Where the GPU is busy meanwhile it is the GPU, whatever the phase is called. */
 	{ PLIM_WATCH_INPUT_UNKNOWN,
 	  PLIM_WATCH_MEDIUM,
@@ -131,6 +139,12 @@ static const struct row rows[] = {
 	  { { WATCH_RANKS, AT_LEAST, 2, 2, 0 },
 	    { WATCH_BUSY, AT_LEAST, 85, 92, 0 },
 	    { WATCH_SM, BELOW, 40, 30, 1 } } },
+	/* Who uses no processor launches nothing, and others hold the card: whose work it is, is not seen. */
+	{ PLIM_WATCH_UNDECIDED,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_OTHERS, AT_LEAST, WATCH_A_CONTEXT, 0.5, 0 },
+	    { WATCH_PROCESS, BELOW, 0.01, 0.005, 0 },
+	    { WATCH_BUSY, AT_LEAST, 5, 10, 0 } } },
 	{ PLIM_WATCH_COMPUTE_BOUND,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_BUSY, AT_LEAST, 85, 95, 0 }, { WATCH_SM, AT_LEAST, 25, 40, 0 } } },
@@ -160,6 +174,15 @@ static const struct row rows[] = {
 	    { WATCH_WRITES, BELOW, 1, 0.7, 1 },
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 } } },
 	{ PLIM_WATCH_SLEEPING, PLIM_WATCH_HIGH, { { WATCH_SLEEPS, AT_LEAST, 0.4, 0.5, 0 } } },
+	/* Whatever it waits in: who uses no processor launches nothing, and what work there is, is over or another's. */
+	{ PLIM_WATCH_IDLE,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_BUSY, BELOW, 5, 3, 0 },
+	    { WATCH_PROCESS, BELOW, 0.005, 0.003, 0 },
+	    { WATCH_BLOCKED, BELOW, 0.1, 0.05, 0 },
+	    { WATCH_WRITES, BELOW, 1, 0.7, 1 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_RANKS, BELOW, 2, 2, 0 } } },
 	{ PLIM_WATCH_MAIN_SYSTEM,
 	  PLIM_WATCH_MEDIUM,
 	  { PACED, { WATCH_SYSTEM, AT_LEAST, 0.35, 0.5, 0 } } },
@@ -169,34 +192,68 @@ static const struct row rows[] = {
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
 	    { WATCH_GAP, AT_LEAST, 0.45, 0.6, 0 },
 	    { WATCH_RECEIVE, AT_LEAST, 15, 20, 0 } } },
-	/* At one sample a second gaps are not seen; that much arrives for so little work is. */
+	/* At one sample a second gaps are not seen; that much of what arrives is data, and no launches. */
 	{ PLIM_WATCH_INPUT_MAIN,
 	  PLIM_WATCH_MEDIUM,
 	  { PACED,
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
-	    { WATCH_RECEIVE, AT_LEAST, 40, 50, 0 },
-	    { WATCH_FEED, AT_LEAST, 10, 14, 0 },
-	    { WATCH_DENSITY, AT_LEAST, 0.6, 0.7, 0 } } },
+	    { WATCH_RECEIVE, AT_LEAST, 25, 40, 0 },
+	    { WATCH_DATA_SHARE, AT_LEAST, 0.6, 0.75, 0 } } },
+	/* Its workers wait for work: what the main process does with each batch is what takes the time. */
+	{ PLIM_WATCH_INPUT_MAIN,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED,
+	    { WATCH_WORKER_CORES, BELOW, 0.3, 0.2, 0 },
+	    { WATCH_WORKER_QUEUE, AT_LEAST, 0.6, 0.75, 0 },
+	    { WATCH_RECEIVE, AT_LEAST, 25, 40, 0 },
+	    { WATCH_DATA_SHARE, AT_LEAST, 0.6, 0.75, 0 } } },
 	{ PLIM_WATCH_MAIN_PYTHON,
 	  PLIM_WATCH_HIGH,
 	  { PACED,
 	    { WATCH_GRAPHICS, BELOW, 5, 3.5, 0 },
 	    /* else it may be what makes the batches */
 	    { WATCH_RECEIVE, BELOW, 15, 10, 1 } } },
+	/* It launches little, copies little and does not wait long for the card: so it computes, and it does in every second. */
+	{ PLIM_WATCH_MAIN_PYTHON,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED,
+	    { WATCH_BUSY, BELOW, 60, 45, 0 },
+	    { WATCH_SWING, BELOW, 40, 30, 0 },
+	    { WATCH_RECEIVE, BELOW, 15, 10, 0 },
+	    { WATCH_RANKS, BELOW, 2, 2, 0 } } },
 	{ PLIM_WATCH_LAUNCH_BOUND,
 	  PLIM_WATCH_MEDIUM,
 	  { PACED,
-	    { WATCH_RECEIVE, AT_LEAST, 40, 50, 0 },
+	    { WATCH_RECEIVE, AT_LEAST, 25, 40, 0 },
+	    { WATCH_DATA_SHARE, BELOW, 0.5, 0.35, 1 },
 	    { WATCH_DENSITY, BELOW, 0.6, 0.4, 0 } } },
+	/*
+	 * Kernels fill the card and last longer than the launch of one: who only launched would keep it busy.  Of shorter ones that is
+	 * not said surely: launching them may be what takes the time.
+	 */
 	{ PLIM_WATCH_SYNC_BOUND,
 	  PLIM_WATCH_MEDIUM,
 	  { PACED,
 	    { WATCH_RECEIVE, AT_LEAST, 40, 50, 0 },
+	    { WATCH_DATA_SHARE, BELOW, 0.5, 0.35, 1 },
 	    { WATCH_DENSITY, AT_LEAST, 0.6, 0.75, 0 },
-	    { WATCH_FILL, BELOW, 0.15, 0.1, 0 } } },
+	    { WATCH_FEED, BELOW, 1.6, 1.3, 0 } } },
+	{ PLIM_WATCH_SYNC_BOUND,
+	  PLIM_WATCH_LOW,
+	  { PACED,
+	    { WATCH_RECEIVE, AT_LEAST, 40, 50, 0 },
+	    { WATCH_DATA_SHARE, BELOW, 0.5, 0.35, 1 },
+	    { WATCH_DENSITY, AT_LEAST, 0.6, 0.75, 0 },
+	    { WATCH_FEED, BELOW, 3, 2, 0 } } },
 	/* The host sets the pace; how is not seen: no GPM, or samples too far apart to see gaps. */
 	{ PLIM_WATCH_HOST_PACED, PLIM_WATCH_LOW, { PACED, { WATCH_BUSY, BELOW, 85, 70, 0 } } },
 };
+
+/* That much is done by the card, for this job or for another one. */
+static bool may_be_others(const struct clause *c, const struct watch_features *f)
+{
+	return c->what < WATCH_OTHERS && f->at[WATCH_OTHERS] >= WATCH_A_CONTEXT;
+}
 
 /* 0: it does not hold; 1: it does; 2: surely. */
 static int holds(const struct clause *c, const struct watch_features *f)
@@ -206,7 +263,7 @@ static int holds(const struct clause *c, const struct watch_features *f)
 	if (isnan(v))
 		return c->optional;
 	if (c->op == AT_LEAST)
-		return (v >= c->limit) + (v >= c->limit && v >= c->sure);
+		return (v >= c->limit) + (v >= c->limit && v >= c->sure && !may_be_others(c, f));
 	return (v < c->limit) + (v < c->limit && (v < c->sure || c->limit == c->sure));
 }
 
@@ -235,9 +292,65 @@ static bool kept_waiting(const struct watch_features *f, double share)
 	return f->at[WATCH_THROTTLED] >= share || f->at[WATCH_DELAY] >= share;
 }
 
+/* The only clause of the row that does not hold, and by how much of its limit; NULL: there are several, or its number is not seen. */
+static const struct clause *only_one_fails(const struct row *r, const struct watch_features *f,
+					   double *by)
+{
+	const struct clause *one = NULL;
+
+	for (size_t i = 0; i < sizeof(r->clauses) / sizeof(r->clauses[0]) && r->clauses[i].op;
+	     i++) {
+		if (holds(&r->clauses[i], f))
+			continue;
+		if (one || isnan(f->at[r->clauses[i].what]))
+			return NULL;
+		one = &r->clauses[i];
+	}
+	if (one)
+		*by = fabs(f->at[one->what] - one->limit) / one->limit;
+	return one;
+}
+
+#define FAR 0.5 /* of a limit: nobody would take the one for the other */
+
+/* What it would be if one number were another: the two nearest. */
+static void find_near(const struct watch_features *f, struct watch_judgement *j)
+{
+	double nearest[WATCH_NEAR];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		double by;
+		const struct clause *c = only_one_fails(&rows[i], f, &by);
+		unsigned at = 0;
+
+		/* Whether a worker is there, a kernel was run or a signal came, is no matter of more or less. */
+		if (!c || by > FAR || c->limit == c->sure || c->what == WATCH_SEEN ||
+		    c->what == WATCH_STOPPED || rows[i].state == PLIM_WATCH_UNDECIDED)
+			continue;
+		while (at < j->near_count && nearest[at] <= by)
+			at++;
+		for (unsigned k = 0; k < j->near_count; k++)
+			if (j->near[k].state == rows[i].state)
+				at = WATCH_NEAR;
+		if (at >= WATCH_NEAR)
+			continue;
+		if (!at && j->near_count) {
+			j->near[1] = j->near[0];
+			nearest[1] = nearest[0];
+		}
+		j->near[at] =
+			(struct watch_near){ rows[i].state, c->what, c->op == AT_LEAST, c->limit };
+		nearest[at] = by;
+		if (j->near_count < WATCH_NEAR)
+			j->near_count++;
+	}
+}
+
 struct watch_judgement watch_judge(const struct watch_features *f)
 {
-	struct watch_judgement j = { PLIM_WATCH_UNDECIDED, PLIM_WATCH_LOW, is_throttled(f) };
+	struct watch_judgement j = { .state = PLIM_WATCH_UNDECIDED,
+				     .confidence = PLIM_WATCH_LOW,
+				     .throttled = is_throttled(f) };
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		int sure = row_holds(&rows[i], f);
@@ -255,5 +368,7 @@ struct watch_judgement watch_judge(const struct watch_features *f)
 		j.state = PLIM_WATCH_THROTTLED;
 		j.confidence = kept_waiting(f, 0.55) ? PLIM_WATCH_HIGH : PLIM_WATCH_MEDIUM;
 	}
+	if (j.state == PLIM_WATCH_UNDECIDED)
+		find_near(f, &j);
 	return j;
 }

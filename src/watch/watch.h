@@ -38,8 +38,9 @@ struct watch_card {
 	uint64_t total_bytes, used_bytes,
 		reserved_bytes; /* used: without what the driver reserved */
 	uint64_t job_bytes;     /* of the job's process */
-	uint64_t held; /* 1: the job's process has the card open; PLIM_UNKNOWN: not looked at */
-	double use;    /* percent of the time with any kernel */
+	uint64_t
+		held; /* 1: the job's process has a card open; 0: none; PLIM_UNKNOWN: not looked at */
+	double use;   /* percent of the time with any kernel */
 	double power_w, power_limit_w;
 	/* GPM, percent: */
 	double graphics, sm, occupancy, tensor, dram;
@@ -104,12 +105,18 @@ enum watch_feature {
 	WATCH_FILL,      /* occupancy / SM */
 	WATCH_RECEIVE,   /* MiB a second */
 	WATCH_TRANSMIT,
-	WATCH_LINK,   /* sum of both */
-	WATCH_FEED,   /* MiB received for each percent of the time that the GPU works */
-	WATCH_GAP,    /* share of samples in which the card did nothing */
-	WATCH_CHANGE, /* between both halves of the window, percent of use */
-	WATCH_POWER,  /* share of the limit */
-	/* 1: this job has run a kernel; 0: none yet; between: none that the card's use would show; NaN: not known, it has held the card for long */
+	WATCH_LINK,       /* sum of both */
+	WATCH_FEED,       /* MiB received for each percent of the time that the GPU works */
+	WATCH_DATA_SHARE, /* of what is received: 1, all is data; 0, all is launches of kernels */
+	WATCH_GAP,        /* share of samples in which the card did nothing */
+	WATCH_CHANGE,     /* between both halves of the window, percent of use */
+	WATCH_SWING,      /* between the most and the least of its seconds, percent of use */
+	WATCH_POWER,      /* share of the limit */
+	WATCH_OTHERS, /* GiB of the card that other processes hold: all of the above may be theirs */
+	/*
+	 * 1: this job has run a kernel; 0: none yet; 0.5: none that the card's use would show; 0.75: the card has, for this job or for
+	 * another one that holds it; NaN: not known, it has held the card for long
+	 */
 	WATCH_SEEN,
 	WATCH_MAIN,    /* cores of the main thread */
 	WATCH_SYSTEM,  /* share of these inside the kernel */
@@ -118,12 +125,14 @@ enum watch_feature {
 	WATCH_WAITS, /* of the main thread: the larger of 1 - cores and of the share of samples in poll, futex, pipe */
 	WATCH_POLLS,        /* share of its samples in poll: a queue of another process, a socket */
 	WATCH_SLEEPS,       /* share of its samples in nanosleep, select */
+	WATCH_STOPPED,      /* share of its samples in T: by a signal, or a debugger */
 	WATCH_BLOCKED,      /* share of its samples in D */
 	WATCH_WRITES,       /* MB a second, to files; by write() where no more is told */
 	WATCH_SENDS,        /* MB a second, by write() to what is no such file: sockets, pipes */
 	WATCH_READS,        /* MB a second from disks, by the main process */
 	WATCH_WORKERS,      /* how many */
 	WATCH_WORKER_CORES, /* of each */
+	WATCH_WORKERS_SUM,  /* cores of all workers together */
 	WATCH_WORKER_DISK,  /* share of their samples in D */
 	WATCH_WORKER_QUEUE, /* in poll, futex, pipe: nothing to do */
 	WATCH_WORKER_POLLS, /* in poll: nothing to do, or for a socket */
@@ -147,16 +156,35 @@ struct watch_features {
 	double quota_cores;
 };
 
+/* Bytes of a card that other processes hold, and the driver for them; NaN: not told. */
+double watch_others(const struct watch_card *c);
+
+/* So much of others is no bookkeeping of the driver's, but a context. */
+#define WATCH_A_CONTEXT 0.25 /* GiB */
+
 /* `n` samples, the oldest first; `seen`: WATCH_SEEN. */
 void watch_features(const struct watch_sample *const *samples, size_t n, double seen,
 		    struct watch_features *out);
 
 /* ---- verdicts ---- */
 
+/* A state that one number is missing for. */
+struct watch_near {
+	enum plim_watch_state state;
+	enum watch_feature what;
+	bool at_least;
+	double limit;
+};
+
+#define WATCH_NEAR 2
+
 struct watch_judgement {
 	enum plim_watch_state state;
 	enum plim_watch_confidence confidence;
 	bool throttled; /* beside the state */
+	/* Where it is not decided: what it would be, the nearest first. */
+	struct watch_near near[WATCH_NEAR];
+	unsigned near_count;
 };
 
 struct watch_judgement watch_judge(const struct watch_features *f);
@@ -242,6 +270,8 @@ struct watch_job {
 	double work_since; /* first kernel; NaN: none yet */
 	double held_since; /* it holds memory of the card; NaN: not yet */
 	bool seen;
+	bool seen_by_card;                /* the card has run kernels, for whom is not told */
+	bool carded;                      /* something was told of a card, or that it holds none */
 	bool met;                         /* its card was told of */
 	bool met_late;                    /* it held the card then, and was no young process */
 	unsigned used_in_a_row;           /* samples with use, where there is no GPM */

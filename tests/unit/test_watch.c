@@ -635,18 +635,21 @@ static void alerts_of_ends(void **state)
 {
 	static const struct {
 		int status;
-		bool waited, let_go;
+		bool waited, let_go, of_starter;
 		const char *end;
 		enum plim_watch_event event;
 		const char *words;
 	} ends[] = {
-		{ 0, false, false, "the kernel killed it", PLIM_WATCH_DIED,
+		{ 0, false, false, false, "the kernel killed it", PLIM_WATCH_DIED,
 		  "is gone: the kernel killed it" },
-		{ SIGKILL, true, false, NULL, PLIM_WATCH_DIED, "ended by signal 9" },
-		{ 3 << 8, true, false, NULL, PLIM_WATCH_DIED, "exit code 3" },
-		{ 0, true, false, NULL, PLIM_WATCH_ENDED, "has ended" },
-		{ 0, false, false, NULL, PLIM_WATCH_ENDED, "has ended" },
-		{ 0, false, true, NULL, PLIM_WATCH_ENDED, "holds no GPU any more" },
+		{ SIGKILL, true, false, false, NULL, PLIM_WATCH_DIED, "[7] was ended by signal 9" },
+		{ 3 << 8, true, false, false, NULL, PLIM_WATCH_DIED, "[7] ended with exit code 3" },
+		{ 3 << 8, true, false, true, NULL, PLIM_WATCH_DIED,
+		  "[7] is gone; what started it ended with exit code 3" },
+		{ 0, true, false, true, NULL, PLIM_WATCH_ENDED, "has ended" },
+		{ 0, true, false, false, NULL, PLIM_WATCH_ENDED, "has ended" },
+		{ 0, false, false, false, NULL, PLIM_WATCH_ENDED, "has ended" },
+		{ 0, false, true, false, NULL, PLIM_WATCH_ENDED, "holds no GPU any more" },
 	};
 
 	(void)state;
@@ -659,6 +662,7 @@ static void alerts_of_ends(void **state)
 					     .status = ends[i].status,
 					     .waited = ends[i].waited,
 					     .let_go = ends[i].let_go,
+					     .of_starter = ends[i].of_starter,
 					     .end = ends[i].end };
 		struct plim_watch_job shown = { .pid = 7 };
 		struct plim_watch w = {
@@ -674,6 +678,33 @@ static void alerts_of_ends(void **state)
 		vec_release(&h.mem, &h.jobs);
 		vec_release(&h.mem, &h.raised);
 		arena_release(&h.arena);
+	}
+}
+
+/* A shell ran two commands and failed: of the first one that says nothing, of the second perhaps. */
+static void the_last_may_have_failed(void **state)
+{
+	struct plim_watch_hidden h = { .options = { .pid = 5 } };
+	struct plim_watch w = { .hidden = &h };
+	struct watch_job jobs[3] = { { .ended = true }, { .ended = true }, { .ended = false } };
+	struct plim_err err;
+
+	(void)state;
+	for (size_t all = 2; all <= 3; all++) {
+		mem_init(&h.mem, 0);
+		for (size_t i = 0; i < all; i++) {
+			struct watch_known k = { .job = &jobs[i],
+						 .pid = 7 + i,
+						 .ended_time = 20 + (double)i };
+
+			assert_int_equal(vec_push(&h.mem, &h.jobs, k, &err), PLIM_OK);
+		}
+		plim_watch_waited(&w, 5, 5 << 8);
+		for (size_t i = 0; i < all; i++) {
+			assert_true(h.jobs.at[i].waited == (i == all - 1));
+			assert_true(h.jobs.at[i].of_starter == (i == all - 1));
+		}
+		vec_release(&h.mem, &h.jobs);
 	}
 }
 
@@ -727,6 +758,7 @@ int main(void)
 		cmocka_unit_test(sizes_of_the_screen),
 		cmocka_unit_test(alerts_of_cards_and_ranks),
 		cmocka_unit_test(alerts_of_ends),
+		cmocka_unit_test(the_last_may_have_failed),
 		cmocka_unit_test(nothing_is_foretold_of_the_ended),
 	};
 

@@ -191,6 +191,8 @@ def commands(*_):
     expect("idle-long (or idle)" in run("watch", "--on", "nonsense", "--do", "true", codes=(2,)).stderr, "what --on knows")
     run("watch", "--on", "idle,stalled,throttled,late-rank", "--do", "true", "--no-gpu", "--once")  # by the states' names, too
     run("watch", "--json", "--", "true", codes=(2,))
+    said = run("watch", "--no-gpu", "--", "sh", "-c", "sleep 1; exit 7", codes=(7,)).stderr
+    expect("] ended with exit code 7" in said or "what started it ended with exit code 7" in said, "an end", said)
 
 
 def text_of(path):

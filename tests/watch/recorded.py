@@ -22,11 +22,24 @@ TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": 
          "crowded": "throttled", "itemgrad": "sync_bound", "cfsworkers": "throttled input_cpu", "zipsave": "saving main_python",
          "features": "copy_bound", "sampler": "launch_bound", "textworkers": "input_cpu",
          "mainread": "input_disk input_main input_unknown", "ratelimit": "sleeping", "coldbuild": "starting",
-         "asyncserve": "undecided sleeping", "cropmain": "input_main", "coldload": "starting", "evalcpu": "undecided"}
+         "asyncserve": "undecided sleeping", "cropmain": "input_main", "coldload": "starting", "evalcpu": "undecided",
+         # mpqueue: its producers wait a third of their time for room in the queue; coldvocab: neighbours run kernels on its card
+         "spectra": "compute_bound", "tables": "compute_bound", "conv3d": "compute_bound", "bert1": "launch_bound",
+         "gnn": "launch_bound", "perparam": "launch_bound", "beam": "sync_bound", "cpuloss": "sync_bound launch_bound",
+         "uploads": "copy_bound", "swapped": "copy_bound", "jsonlog": "main_python", "copybig": "main_system",
+         "forker": "main_system undecided", "odirect": "input_disk", "mpqueue": "main_system input_cpu",
+         "aiosrc": "input_source input_unknown", "locked": "input_unknown input_cpu",
+         "aftermath": "input_main main_python main_system", "cfspython": "throttled", "dcpsave": "saving", "npzsave": "saving",
+         "heartbeat": "idle sleeping", "stopped": "idle", "selecting": "sleeping", "coldvocab": "starting undecided"}
 # Without GPM these four look alike, and no more is said.
 PACED = {"launch_bound", "sync_bound", "copy_bound", "input_main", "main_python"}
 SETTLED = 2.1  # seconds after the first kernel: what a window leaves out, and most of a window
 SLOW = 5  # of those that were recorded once a second
+GOES_ON = 3  # of those that had worked before they were looked at
+
+
+def had_worked(path):
+    return any(run in path for run in ("_run6", "_run7", "_run8"))
 
 
 def samples(path):
@@ -36,7 +49,7 @@ def samples(path):
 
 def span_of_work(path, kind, rows):
     """When the job did what it is known for; None: it did not come so far."""
-    if "_run6" in path or "_run7" in path:
+    if had_worked(path):
         return rows[0]["t"] + 1, rows[-1]["t"]
     if kind == "hold":
         times = [r["t"] for r in rows if r["used"] > 9e9]
@@ -47,4 +60,6 @@ def span_of_work(path, kind, rows):
 
 def settled(path):
     """Seconds behind the beginning of the work from which a window holds nothing else."""
+    if had_worked(path):
+        return GOES_ON
     return SETTLED if "_run1" in path or "_run2" in path else SLOW

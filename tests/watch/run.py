@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
 
-_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 and _run7 are jobs that
+_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 to _run8 are jobs that
 had worked before, on two cards and on one; their truth was written down before they were run (docs/watch.md says what was said of them
 blind).
 """
@@ -219,6 +219,53 @@ def met_late(data):
         expect({w["state"] for w in job["windows"]} == {state}, age, job["windows"])
 
 
+CARD = "util", "mem_util", "gpm", "used", "reserved", "total", "power_mw", "power_limit_mw", "procs", "held"
+
+
+def no_card(data):
+    """Where no driver tells of a card, whether a kernel has run is not known; where one says that the job holds none, it has not."""
+    rows = [{k: v for k, v in row.items() if k not in CARD} for row in recorded(data, "coldbuild_run7")]
+    state, evidence, _ = verdict_of(rows)
+    expect(state == "undecided" and "use is not seen" in evidence and "held the card" not in evidence, "no driver", state, evidence)
+    expect(verdict_of([dict(row, held=0) for row in rows])[0] == "starting", "a driver, and no card held")
+
+
+def neighbours(data):
+    """What a card does may be another's, who holds it, too: nothing is sure by that, and who launches nothing does nothing of it."""
+    def beside(rows, mib):
+        return [dict(row, used=row["procs"][0][1] + (mib << 20)) if row.get("procs") else row for row in rows]
+
+    rows = recorded(data, "gemm16_run6")
+    for mib, confidence in (100, "high"), (20000, "medium"):
+        said = {(w["state"], w["confidence"]) for w in judged(beside(rows, mib))}
+        expect(said == {("compute_bound", confidence)}, "neighbours of", mib, "MiB", said)
+    asleep = main_of(rows, state="S", wchan="futex_do_wait", utime=900, stime=90)
+    asleep = [dict(row, threads=[row["threads"][0][:3] + [900, 90]]) for row in asleep]
+    state, evidence, _ = verdict_of(beside(asleep, 20000))
+    expect(state == "undecided" and "may be theirs" in evidence, "asleep beside one that works", state, evidence)
+    rows = recorded(data, "coldvocab_run8")
+    said = {w["state"] for w in judged(rows)}
+    expect(said == {"undecided"}, "begins beside others", said)
+    alone = {w["state"] for w in judged([dict(row, used=row["procs"][0][1]) if row.get("procs") else {**row, "used": 0} for row in rows])}
+    expect(alone == {"main_python"}, "the same, alone", alone)
+
+
+def stopped(data):
+    """By a signal: whatever the card does."""
+    for name in "stopped_run8", "gemm16_run6":
+        state, evidence, job = verdict_of(main_of(recorded(data, name), state="T"))
+        expect(state == "idle" and job["verdicts"][0]["confidence"] == "high" and "state T" in evidence, name, state, evidence)
+
+
+def near_to(data):
+    """What is not decided names what it is near to, and the number that tells them apart."""
+    rows = recorded(data, "threadtrain_run7")
+    slow = [dict(row, tree=[dict(p, utime=p["utime"] * 0.7, stime=p["stime"] * 0.7) for p in row["tree"]],
+                 threads=[t[:3] + [t[3] * 0.7, t[4] * 0.7] for t in row["threads"]]) for row in rows]
+    state, evidence, _ = verdict_of(slow)
+    expect(state == "undecided" and "near to: many small kernels" in evidence and "at least 75 % of a core; it is 7" in evidence, state, evidence)
+
+
 def died(path):
     """A job with a gauge that leaks to its death, judged every two seconds: what is told holds the end."""
     with lzma.open(path, "rb") as f:
@@ -418,6 +465,10 @@ def main():
     few_kernels(data)
     network_files(data)
     who_waits_for_what(data)
+    no_card(data)
+    neighbours(data)
+    stopped(data)
+    near_to(data)
     stalls()
     alerts()
     with tempfile.TemporaryDirectory() as scratch:

@@ -109,6 +109,7 @@ static void look_at_memory(struct raising *r, const struct plim_watch_job *j,
 static void look_at_end(struct raising *r, const struct plim_watch *w, struct watch_known *k)
 {
 	unsigned long long pid = k->pid;
+	const char *whose = k->of_starter ? "is gone; what started it " : "";
 	int status = k->status;
 
 	/* What started it still lives, and may tell in a moment how it ended. */
@@ -120,11 +121,13 @@ static void look_at_end(struct raising *r, const struct plim_watch *w, struct wa
 		raise_it(r, PLIM_WATCH_DIED, k->pid, r->h->time, "%s [%llu] is gone: %s", k->name,
 			 pid, k->end);
 	else if (k->waited && WIFSIGNALED(status))
-		raise_it(r, PLIM_WATCH_DIED, k->pid, r->h->time, "%s [%llu] was ended by signal %d",
-			 k->name, pid, WTERMSIG(status));
+		raise_it(r, PLIM_WATCH_DIED, k->pid, r->h->time,
+			 "%s [%llu] %swas ended by signal %d", k->name, pid, whose,
+			 WTERMSIG(status));
 	else if (k->waited && WEXITSTATUS(status))
 		raise_it(r, PLIM_WATCH_DIED, k->pid, r->h->time,
-			 "%s [%llu] ended with exit code %d", k->name, pid, WEXITSTATUS(status));
+			 "%s [%llu] %sended with exit code %d", k->name, pid, whose,
+			 WEXITSTATUS(status));
 	else
 		raise_it(r, PLIM_WATCH_ENDED, k->pid, r->h->time, "%s [%llu] %s", k->name, pid,
 			 k->let_go ? "holds no GPU any more" : "has ended");

@@ -31,16 +31,24 @@ enum plim_status plim_watch_ask(const struct plim_watch *w, size_t job, struct p
 		 : PLIM_E_ARG;
 }
 
-/* The process that was asked for speaks for those behind it: a shell passes on how its command ended. */
+/*
+ * The process that was asked for may pass on how the last command that it started ended (a shell does), or end by itself.  Of those
+ * before it, nothing.
+ */
 void plim_watch_waited(struct plim_watch *w, uint64_t pid, int status)
 {
 	struct plim_watch_hidden *h = w->hidden;
+	double last = -INFINITY;
 
+	for (size_t i = 0; i < h->jobs.n; i++)
+		last = fmax(last, h->jobs.at[i].job->ended ? h->jobs.at[i].ended_time : INFINITY);
 	for (size_t i = 0; i < h->jobs.n; i++) {
 		struct watch_known *k = &h->jobs.at[i];
+		bool is_last = !k->job->ended || k->ended_time >= last;
 
-		if (k->pid == pid || (h->options.pid == pid && !k->end_told)) {
+		if (k->pid == pid || (h->options.pid == pid && !k->end_told && is_last)) {
 			k->waited = true;
+			k->of_starter = k->pid != pid;
 			k->status = status;
 		}
 	}

@@ -27,8 +27,9 @@ struct watch_known {
 	char cgroup[320]; /* its folder; "": not seen */
 	uint64_t kills;   /* there, when it was seen first */
 	bool waited;
-	bool let_go; /* it holds no card any more, and lives */
-	int status;  /* if waited */
+	bool of_starter; /* the status is that of what started it, which may be its own */
+	bool let_go;     /* it holds no card any more, and lives */
+	int status;      /* if waited */
 	double ended_time;
 	bool end_told;
 	const char *end; /* why it ended; NULL: not known */
