@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 struct watch_opts {
-	bool json, once, no_color, no_gpu, ask, here, redact;
+	bool json, once, no_color, no_gpu, no_stacks, ask, here, redact;
 	const char *replay, *log, *nvml, *fail_on, *on, *command, *listen, *token_file, *textfile,
 		*root;
 	uint64_t width, interval, last;
@@ -56,6 +56,8 @@ static const struct opt watch_opt[] = {
 	OPT_U64(0, "for", watch_opts, last, "seconds", 1, 100000000, OPT_NONE,
 		"look no longer than that (until it is interrupted, or the job ends)"),
 	OPT_FLAG(0, "no-gpu", watch_opts, no_gpu, "do not ask for GPUs"),
+	OPT_FLAG(0, "no-stacks", watch_opts, no_stacks,
+		 "do not look at the stacks of Python programs"),
 	OPT_STRING(0, "nvml", watch_opts, nvml, "FILE", NULL, "NVML's library (libnvidia-ml.so.1)"),
 	OPT_STRING(0, "root", watch_opts, root, "FOLDER", NULL,
 		   "look at the proc, sys and dev below it instead of this machine's"),
@@ -212,10 +214,12 @@ struct watching {
 	struct watch_screen screen;
 	struct watch_server *server;
 	struct watch_doing doing;
-	FILE *talk;  /* where changes are told; NULL: they are not */
-	pid_t child; /* of -- COMMAND; 0: none, or it was waited for */
-	int gate;    /* the command waits for it to be opened; -1: it was */
-	int status;  /* of the child */
+	FILE *talk;         /* where changes are told; NULL: they are not */
+	pid_t child;        /* of -- COMMAND; 0: none, or it was waited for */
+	int gate;           /* the command waits for it to be opened; -1: it was */
+	int status;         /* of the child */
+	double glance_time; /* of the next one */
+	uint32_t glances;
 	int told[64];
 };
 
@@ -386,15 +390,33 @@ static void suspend_now(struct watching *x)
 		watch_screen_begin(&x->screen, &style);
 }
 
+/* Looks at stacks, between samples and as far apart as those of --once: irregular, so that no loop's steps are in time with them. */
+#define GLANCE_SECONDS 0.2
+
+static double glances_left(const struct watching *x)
+{
+	return x->o->no_stacks || x->o->once ? INFINITY : x->glance_time - watch_now();
+}
+
+static void glance(struct watching *x)
+{
+	plim_watch_glance(x->w);
+	x->glances = x->glances * 1103515245 + 12345;
+	x->glance_time = watch_now() + GLANCE_SECONDS * (1 + (x->glances >> 16 & 255) / 512.0);
+}
+
 /* Wait for the next beat; keys and clients are served meanwhile.  true: the user wants to end. */
 static bool wait_until(struct watching *x, double when)
 {
 	struct pollfd fds[WATCH_CLIENTS + 2];
+	bool only_glance;
 	double left;
 
 	while (!stopped && (left = when - watch_now()) > 0) {
 		size_t n = 0, served;
 
+		if (glances_left(x) <= 0)
+			glance(x);
 		if (x->screen.on)
 			fds[n++] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
 		served = watch_server_wants(x->server, fds + n);
@@ -403,7 +425,11 @@ static bool wait_until(struct watching *x, double when)
 			left = 0.5;
 		if (x->server && left > WATCH_BEAT)
 			left = WATCH_BEAT;
-		(void)poll(fds, n + served, (int)(left * 1000) + 1);
+		only_glance = glances_left(x) < left && !x->server && !x->doing.child;
+		if (glances_left(x) < left)
+			left = glances_left(x);
+		if (!poll(fds, n + served, left > 0 ? (int)(left * 1000) + 1 : 0) && only_glance)
+			continue; /* nothing else is new */
 		if (suspended)
 			suspend_now(x);
 		if (x->screen.on && fds[0].revents && watch_screen_keys(&x->screen, x->w))
@@ -532,7 +558,8 @@ static int open_one(const struct watch_opts *o, uint64_t pid, struct plim_watch 
 
 	plim_watch_options_init(&options);
 	options.flags = (o->no_gpu ? PLIM_WATCH_NO_GPU : 0) | (o->here ? PLIM_WATCH_HERE : 0) |
-			(o->redact ? PLIM_WATCH_REDACT : 0);
+			(o->redact ? PLIM_WATCH_REDACT : 0) |
+			(o->no_stacks ? PLIM_WATCH_NO_STACKS : 0);
 	options.log_path = o->log;
 	options.nvml_path = o->nvml;
 	options.root = o->root;

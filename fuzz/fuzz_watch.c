@@ -39,7 +39,7 @@ static void again(struct mem *m, const struct watch_sample *s)
 			must(back.time == s->time && back.workers.n <= s->workers.n);
 		watch_lines_close(lines);
 	}
-	vec_release(m, &back.workers);
+	watch_sample_release(m, &back);
 	text_release(&t);
 }
 

@@ -137,6 +137,21 @@ struct plim_watch_process {
 	const char *sleeps_in;        /* the kernel's function; null: it runs, or nobody may know */
 };
 
+/* Where a program was in some of the looks at its Python stack, in the newest window. */
+struct plim_watch_place {
+	const char *who; /* (never null) main: the main thread; worker: a DataLoader worker */
+	/* (never null) input, queue, starting, saving, collective, sync, copy, launch, sleep, wait; python: none of these */
+	const char *does;
+	uint64_t looks; /* that found it there */
+	double share;   /* of all looks at who */
+	const char *
+		file; /* of the user's own code, as far as there is any on the stack; null: not told */
+	uint64_t line;        /* in it; null: not told */
+	const char *function; /* null: not told */
+	const char *code;     /* what the line executes, from its file; null: not read */
+	const char *inside;   /* FILE:LINE FUNCTION of the innermost frame; null: it is that line */
+};
+
 struct plim_watch_job {
 	uint64_t pid;              /* null: not known */
 	const char *name;          /* (never null) of the program, as short as tells it */
@@ -147,10 +162,12 @@ struct plim_watch_job {
 	uint64_t rank;             /* of a job of several processes; null: it is alone */
 	uint64_t world;            /* how many ranks that job has; null: not told */
 	struct plim_watch_now now; /* the latest sample */
-	struct plim_watch_process *processes;  /* the main process, then the workers */
-	size_t process_count;                  /* how many */
-	struct plim_watch_verdict *verdicts;   /* the newest first */
-	size_t verdict_count;                  /* how many */
+	struct plim_watch_process *processes; /* the main process, then the workers */
+	size_t process_count;                 /* how many */
+	struct plim_watch_place *places;      /* the main thread's first, the most frequent first */
+	size_t place_count;                   /* how many */
+	struct plim_watch_verdict *verdicts;  /* the newest first */
+	size_t verdict_count;                 /* how many */
 	struct plim_watch_forecast *forecasts; /* the nearest first */
 	size_t forecast_count;                 /* how many */
 	struct plim_watch_share *shares;       /* the longest first */
@@ -239,7 +256,8 @@ enum plim_watch_flags {
 	PLIM_WATCH_NO_GPU = 1, /* do not ask for GPUs */
 	/* of the jobs that hold a GPU those alone that are where this process is: its container, Slurm job, user or cgroup */
 	PLIM_WATCH_HERE = 2,
-	PLIM_WATCH_REDACT = 4 /* words in place of names of programs that not everybody has */
+	PLIM_WATCH_REDACT = 4,   /* words in place of names of programs that not everybody has */
+	PLIM_WATCH_NO_STACKS = 8 /* do not look at the stacks of Python programs */
 };
 
 struct plim_watch_options {
@@ -266,6 +284,12 @@ PLIM_API enum plim_status plim_watch_open(const struct plim_watch_options *optio
 
 /* Take a sample of every job and judge; some milliseconds.  What watch pointed to before is void. */
 PLIM_API enum plim_status plim_watch_tick(struct plim_watch *watch, struct plim_err *err);
+
+/*
+ * Look at the stacks of some jobs' main threads, between two ticks; some 0.1 ms each.  A few a second, at irregular times, tell what a job
+ * is busy with.  plim_watch_tick does it once by itself.
+ */
+PLIM_API void plim_watch_glance(struct plim_watch *watch);
 
 /* Of a job that is watched as options.pid's child: its wait status.  Its end is then told with its cause. */
 PLIM_API void plim_watch_waited(struct plim_watch *watch, uint64_t pid, int status);

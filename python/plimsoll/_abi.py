@@ -243,6 +243,7 @@ PLIM_WATCH_DRIVER_SILENT = 12
 PLIM_WATCH_NO_GPU = 1
 PLIM_WATCH_HERE = 2
 PLIM_WATCH_REDACT = 4
+PLIM_WATCH_NO_STACKS = 8
 PLIM_WATCH_PAGE_JOBS = 0
 PLIM_WATCH_PAGE_JOB = 1
 PLIM_WATCH_PAGE_EVIDENCE = 2
@@ -1386,6 +1387,7 @@ PROTOTYPES = {
     "plim_watch_event_name": (c_char_p, [c_int]),
     "plim_watch_follows": (c_bool, [POINTER(plim_watch_request), POINTER(c_uint64)]),
     "plim_watch_free": (None, [c_void_p]),
+    "plim_watch_glance": (None, [c_void_p]),
     "plim_watch_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_watch_metrics": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_watch_metrics_plain": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),

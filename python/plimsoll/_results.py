@@ -2175,6 +2175,28 @@ class WatchProcess(Object):
     """the kernel's function; null: it runs, or nobody may know"""
 
 
+class WatchPlace(Object):
+    __slots__ = ()
+    who: str
+    """main: the main thread; worker: a DataLoader worker"""
+    does: str
+    """input, queue, starting, saving, collective, sync, copy, launch, sleep, wait; python: none of these"""
+    looks: int | None
+    """that found it there"""
+    share: float | None
+    """of all looks at who"""
+    file: str | None
+    """of the user's own code, as far as there is any on the stack; null: not told"""
+    line: int | None
+    """in it; null: not told"""
+    function: str | None
+    """null: not told"""
+    code: str | None
+    """what the line executes, from its file; null: not read"""
+    inside: str | None
+    """FILE:LINE FUNCTION of the innermost frame; null: it is that line"""
+
+
 class WatchVerdict(Object):
     __slots__ = ()
     state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
@@ -2258,6 +2280,8 @@ class WatchJob(Object):
     """the latest sample"""
     processes: list[WatchProcess]
     """the main process, then the workers"""
+    places: list[WatchPlace]
+    """the main thread's first, the most frequent first"""
     verdicts: list[WatchVerdict]
     """the newest first"""
     forecasts: list[WatchForecast]
@@ -2268,7 +2292,7 @@ class WatchJob(Object):
     """of a replay: every window"""
     ended: bool
     """the process is gone"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"now": WatchNow, "processes": WatchProcess, "verdicts": WatchVerdict, "forecasts": WatchForecast, "shares": WatchShare, "windows": WatchWindow}
+    _objects: ClassVar[dict[str, type[Object]]] = {"now": WatchNow, "processes": WatchProcess, "places": WatchPlace, "verdicts": WatchVerdict, "forecasts": WatchForecast, "shares": WatchShare, "windows": WatchWindow}
 
 
 class WatchGroup(Object):

@@ -1,5 +1,5 @@
 /* Some seconds of samples as the numbers that rules ask for. */
-#include "watch/watch.h"
+#include "watch/stack.h"
 
 #define LEAST_SECONDS 0.4 /* that counters of 10 ms are read over */
 
@@ -19,6 +19,7 @@ void watch_sample_clear(struct watch_sample *s)
 	s->main = process;
 	s->main_user_s = s->main_system_s = NAN;
 	s->workers.n = 0;
+	s->stacks.stack.n = s->stacks.text.n = 0;
 	s->card = (struct watch_card){ PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN,
 				       PLIM_UNKNOWN, NAN,          NAN,          NAN,
 				       NAN,          NAN,          NAN,          NAN,
@@ -34,6 +35,13 @@ void watch_sample_clear(struct watch_sample *s)
 					 .loss = NAN,
 					 .data_s = NAN,
 					 .total_s = NAN };
+}
+
+void watch_sample_release(struct mem *m, struct watch_sample *s)
+{
+	vec_release(m, &s->workers);
+	vec_release(m, &s->stacks.stack);
+	vec_release(m, &s->stacks.text);
 }
 
 /* PyTorch names its workers from 2.5 on; before, a forked one has its parent's name, and other children rarely have. */
@@ -435,6 +443,7 @@ void watch_features(const struct watch_sample *const *samples, size_t n, double 
 	look_at_card(samples, n, f);
 	look_at_main(samples, n, f);
 	look_at_workers(samples, n, f);
+	watch_look_at_stacks(samples, n, f);
 	f->at[WATCH_SEEN] = seen;
 	f->at[WATCH_RANKS] =
 		samples[n - 1]->world == PLIM_UNKNOWN ? 1 : (double)samples[n - 1]->world;

@@ -33,7 +33,7 @@ void watch_job_init(struct watch_job *j, struct mem *m, double window_s)
 void watch_job_release(struct watch_job *j)
 {
 	for (unsigned i = 0; i < WATCH_RING; i++)
-		vec_release(j->mem, &j->ring[i].workers);
+		watch_sample_release(j->mem, &j->ring[i]);
 	vec_release(j->mem, &j->spans);
 	vec_release(j->mem, &j->windows);
 }

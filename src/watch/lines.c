@@ -2,7 +2,7 @@
  * Samples as JSON lines: one object a moment, {"t": seconds, ...}; docs/watch.md has the members.  A first object without "t" tells
  * what was recorded.  Members that are not known are skipped, those that are missing are unknown.
  */
-#include "watch/watch.h"
+#include "watch/stack.h"
 
 #include <stdio.h>
 
@@ -320,6 +320,80 @@ static enum plim_status take_procs(struct watch_lines *l, struct watch_sample *s
 	return st;
 }
 
+/* ---- stacks ---- */
+
+struct read_stack {
+	uint64_t count, worker;
+	char does[16];
+	size_t n;
+	char text[WATCH_STACK_TEXT];
+};
+
+/* Frames are lines of a text: none has a line feed. */
+static enum plim_status take_frames(struct watch_lines *l, struct watch_sample *s, void *to,
+				    const struct json_token *t, struct plim_err *err)
+{
+	struct read_stack *r = to;
+	struct json_token item;
+	enum plim_status st;
+
+	(void)s;
+	if (t->kind != JSON_ARRAY)
+		return json_skip(&l->json, t, err);
+	for (;;) {
+		st = json_next(&l->json, &item, err);
+		if (st || item.kind == JSON_ARRAY_END)
+			return st;
+		if (item.kind == JSON_STRING && item.n && item.n < sizeof(r->text) - r->n &&
+		    !memchr(item.string, '\n', item.n)) {
+			memcpy(r->text + r->n, item.string, item.n);
+			r->n += item.n;
+			r->text[r->n++] = '\n';
+		}
+		st = json_skip(&l->json, &item, err);
+		if (st)
+			return st;
+	}
+}
+
+static const struct member stack_members[] = {
+	{ "n", U64, offsetof(struct read_stack, count), 0, 0, NULL, NULL },
+	{ "worker", U64, offsetof(struct read_stack, worker), 0, 0, NULL, NULL },
+	{ "does", TEXT, offsetof(struct read_stack, does), sizeof(((struct read_stack *)0)->does),
+	  0, NULL, NULL },
+	{ "frames", PART, 0, 0, 0, take_frames, NULL },
+	END
+};
+
+/* [{"n": 3, "worker": 1, "does": "sync", "frames": ["train.py:88 main\tloss.item()", ...]}, ...]; the innermost frame first. */
+static enum plim_status take_stacks(struct watch_lines *l, struct watch_sample *s, void *to,
+				    const struct json_token *t, struct plim_err *err)
+{
+	struct json_token item;
+	enum plim_status st = PLIM_OK;
+
+	(void)to;
+	if (t->kind != JSON_ARRAY)
+		return json_skip(&l->json, t, err);
+	while (!st) {
+		struct read_stack r;
+
+		st = json_next(&l->json, &item, err);
+		if (st || item.kind == JSON_ARRAY_END)
+			break;
+		r.count = 1;
+		r.worker = r.n = 0;
+		*r.does = 0;
+		st = item.kind == JSON_OBJECT ? object(l, s, stack_members, &r, err)
+					      : json_skip(&l->json, &item, err);
+		if (!st && r.n && r.count && r.count < 1u << 20)
+			st = watch_stacks_add(l->mem, &s->stacks, r.worker == 1, (uint32_t)r.count,
+					      watch_does_of(r.does, strlen(r.does)), r.text, r.n,
+					      err);
+	}
+	return st;
+}
+
 static const struct member sample_members[] = {
 	{ "t", DOUBLE, offsetof(struct watch_sample, time), 0, 1, NULL, NULL },
 	{ "age", DOUBLE, offsetof(struct watch_sample, age_s), 0, 1, NULL, NULL },
@@ -339,6 +413,7 @@ static const struct member sample_members[] = {
 	{ "tree", PART, 0, 0, 0, take_tree, NULL },
 	{ "threads", PART, 0, 0, 0, take_threads, NULL },
 	{ "procs", PART, 0, 0, 0, take_procs, NULL },
+	{ "stacks", PART, 0, 0, 0, take_stacks, NULL },
 	END
 };
 
@@ -515,6 +590,34 @@ static void put_processes(struct json_out *o, const struct watch_sample *s, uint
 	json_array_end(o);
 }
 
+static void put_frames(struct json_out *o, const char *text, size_t n)
+{
+	json_array(o, "frames", JSON_LINE);
+	for (size_t from = 0, i = 0; i < n; i++)
+		if (text[i] == '\n') {
+			json_string_n(o, NULL, text + from, i - from);
+			from = i + 1;
+		}
+	json_array_end(o);
+}
+
+static void put_stacks(struct json_out *o, const struct watch_stacks *s)
+{
+	json_array(o, "stacks", JSON_LINE);
+	for (size_t i = 0; i < s->stack.n; i++) {
+		const struct watch_stack *k = &s->stack.at[i];
+
+		json_object(o, NULL, JSON_LINE);
+		json_u64(o, "n", k->count);
+		if (k->worker)
+			json_u64(o, "worker", 1);
+		json_string(o, "does", watch_does_word(k->does));
+		put_frames(o, s->text.at + k->at, k->n);
+		json_object_end(o);
+	}
+	json_array_end(o);
+}
+
 /* The members of a table that are plain numbers, as they are read. */
 static void put_members(struct json_out *o, const struct member *m, const void *from)
 {
@@ -551,6 +654,8 @@ void watch_line(const struct watch_sample *s, uint64_t page_bytes, struct text *
 	if (s->gauge.here)
 		put_part(&o, "gauge", gauge_members, &s->gauge);
 	put_processes(&o, s, page_bytes);
+	if (s->stacks.stack.n)
+		put_stacks(&o, &s->stacks);
 	json_object_end(&o);
 	text_puts(out, "\n");
 }

@@ -2,6 +2,8 @@
 #include "watch/look.h"
 #include "gauge/gauge.h"
 #include "host/host.h"
+#include "stacks/stacks.h"
+#include "watch/stack.h"
 
 #include <limits.h>
 #include <math.h>
@@ -33,6 +35,9 @@ struct kept {
 	bool here;           /* it is where we are */
 	struct proc_children children;
 	struct proc_rank rank;
+	struct watch_stacks glances; /* since the sample before */
+	enum stacks_status glanced;  /* of the newest */
+	unsigned worker_turn;
 };
 
 struct watch_look {
@@ -49,7 +54,9 @@ struct watch_look {
 	size_t job_count, foreign; /* of processes that are not in our /proc */
 	struct kept kept[JOBS];
 	struct proc_files files;
-	bool by_files; /* jobs may be found by the files that they have open */
+	bool no_stacks;
+	struct stacks *stacks; /* NULL: none was looked at */
+	bool by_files;         /* jobs may be found by the files that they have open */
 	bool in_container;
 	struct proc_holders holders; /* none: they are not needed */
 	double holders_time;
@@ -89,6 +96,7 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
 	l->only_here = options->flags & PLIM_WATCH_HERE;
 	l->redacts = options->flags & PLIM_WATCH_REDACT;
+	l->no_stacks = *l->root || options->flags & PLIM_WATCH_NO_STACKS;
 	if (l->only_here)
 		proc_here(l->root, &l->here);
 	if (l->pid != PLIM_UNKNOWN) {
@@ -109,6 +117,11 @@ void watch_look_close(struct watch_look *l)
 		return;
 	gpu_looker_stop(l->looker);
 	gpu_cards_release(&l->cards);
+	for (size_t i = 0; i < JOBS; i++) {
+		vec_release(l->mem, &l->kept[i].glances.stack);
+		vec_release(l->mem, &l->kept[i].glances.text);
+	}
+	stacks_free(l->stacks);
 	proc_files_release(&l->files);
 	mem_free(l->mem, l, 1, sizeof(*l));
 }
@@ -160,6 +173,8 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 		k->name[0] = 0;
 		proc_rank(l->root, (uint32_t)pid, &k->rank);
 		k->here = !l->only_here || proc_is_here(l->root, (uint32_t)pid, &l->here);
+		k->glances.stack.n = k->glances.text.n = 0;
+		k->glanced = STACKS_NOT_NOW;
 	}
 	return k;
 }
@@ -316,6 +331,41 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 	*out = l->jobs;
 	*n = l->job_count;
 	return st;
+}
+
+/* ---- stacks ---- */
+
+void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
+		       const struct watch_sample *last)
+{
+	struct kept *k = &l->kept[pid % JOBS];
+	struct plim_err err;
+
+	if (l->no_stacks || k->pid != pid || k->start_time != start_time)
+		return;
+	if (!l->stacks)
+		l->stacks = stacks_new(l->mem, &err);
+	if (!l->stacks)
+		return; /* without memory nothing is looked at */
+	k->glanced = (enum stacks_status)watch_glance(l->stacks, l->mem, (uint32_t)pid, start_time,
+						      0, &k->glances, &err);
+	if (last && last->workers.n && k->glanced == STACKS_SEEN) {
+		const struct watch_process *w =
+			&last->workers.at[k->worker_turn++ % last->workers.n];
+
+		(void)watch_glance(l->stacks, l->mem, w->pid, w->start_time, (uint32_t)pid,
+				   &k->glances, &err);
+	}
+}
+
+/* What was seen since the sample before; its memory is that of an older one. */
+static void take_glances(struct kept *k, struct watch_stacks *out)
+{
+	struct watch_stacks old = *out;
+
+	*out = k->glances;
+	k->glances = old;
+	k->glances.stack.n = k->glances.text.n = 0;
 }
 
 /* ---- a sample ---- */
@@ -503,7 +553,42 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 	}
 	take_host(l, k, &s->host);
 	k->gauge = k->gauge && take_gauge(job->pid, &k->gauge_step, &s->gauge);
+	take_glances(k, &s->stacks);
 	return PLIM_OK;
+}
+
+/* Why a stack is not seen: what the kernel forbids, somebody may permit. */
+static void note_stacks(struct watch_look *l, struct lines *notes)
+{
+	unsigned denied = 0, unknown = 0;
+	char scope[16];
+
+	for (size_t i = 0; i < l->job_count; i++) {
+		const struct kept *k = &l->kept[l->jobs[i].pid % JOBS];
+
+		denied += k->pid == l->jobs[i].pid && k->glanced == STACKS_DENIED;
+		unknown += k->pid == l->jobs[i].pid && k->glanced == STACKS_UNKNOWN;
+	}
+	if (denied && small_file_line(scope, sizeof(scope), "/proc/sys/kernel/yama/ptrace_scope") &&
+	    strcmp(scope, "0") != 0)
+		lines_add(
+			notes,
+			"Python stacks of %u job%s: kernel.yama.ptrace_scope is %s; start the job "
+			"as "
+			"plimsoll watch -- COMMAND, or allow it: sysctl kernel.yama.ptrace_scope=0",
+			denied, text_s(denied), scope);
+	else if (denied)
+		lines_add(
+			notes,
+			"Python stacks of %u job%s: the kernel does not permit it (another user's; "
+			"or a container without CAP_SYS_PTRACE)",
+			denied, text_s(denied));
+	if (unknown)
+		lines_add(notes,
+			  "Python stacks of %u job%s: their Python is none of CPython 3.10 to "
+			  "3.14, or "
+			  "a free-threaded build",
+			  unknown, text_s(unknown));
 }
 
 enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, const char ***out,
@@ -533,6 +618,7 @@ enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, con
 				  c->slowed & GPU_SLOWED_HEAT ? "heat"
 							      : "its hardware (power or a brake)");
 	}
+	note_stacks(l, &notes);
 	if (l->only_here && *l->here.path)
 		lines_add(&notes, "jobs outside of cgroup %s",
 			  l->redacts ? "(its path is redacted)" : l->here.path);

@@ -1,5 +1,5 @@
 /* A verdict in sentences, with the numbers of its window; and what to change. */
-#include "watch/watch.h"
+#include "watch/stack.h"
 
 #include <stdio.h>
 
@@ -527,6 +527,7 @@ enum plim_status watch_tell(const struct watch_judgement *j, const struct watch_
 	words[j->state].tell(&t);
 	if (j->throttled && j->state != PLIM_WATCH_THROTTLED)
 		throttled(&t);
+	watch_tell_stacks(f, &t.evidence, &t.advice);
 	out->title = words[j->state].title;
 	st = lines_keep(&t.evidence, &out->evidence, &out->evidence_count);
 	return st ? st : lines_keep(&t.advice, &out->advice, &out->advice_count);

@@ -6,7 +6,7 @@
  * number that is not seen fails its clause, except where the clause may do without it.  A row that fewer than two kinds of recorded
  * jobs have shown to be right is never sure, and nothing is that rests on work of a card which others hold, too: it may be theirs.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.
  */
-#include "watch/watch.h"
+#include "watch/stack.h"
 
 #include <stdio.h>
 
@@ -363,6 +363,7 @@ struct watch_judgement watch_judge(const struct watch_features *f)
 			j.confidence = rows[i].most;
 		break;
 	}
+	watch_weigh_stacks(f, &j);
 	/* A process that is kept waiting half of the time is explained by that, whatever it does else. */
 	if (j.throttled && (j.state == PLIM_WATCH_UNDECIDED || kept_waiting(f, 0.5))) {
 		j.state = PLIM_WATCH_THROTTLED;

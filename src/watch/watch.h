@@ -69,6 +69,58 @@ struct watch_gauge {
 	double data_s, total_s; /* counters: time in the phase "data", in all phases */
 };
 
+/* What a program did when its stack was looked at. */
+enum watch_does {
+	WATCH_DOES_PYTHON, /* what is none of the others: code of its own */
+	WATCH_DOES_INPUT,  /* makes batches */
+	WATCH_DOES_QUEUE,  /* waits for a worker's batch */
+	WATCH_DOES_START,  /* imports, loads, compiles */
+	WATCH_DOES_SAVE,
+	WATCH_DOES_RANKS,  /* in a collective */
+	WATCH_DOES_SYNC,   /* in a call that waits for the GPU */
+	WATCH_DOES_COPY,   /* between host and GPU */
+	WATCH_DOES_LAUNCH, /* hands out kernels: modules, backward, an optimizer */
+	WATCH_DOES_SLEEP,
+	WATCH_DOES_WAIT, /* for a process, a thread, a network */
+	WATCH_DOES_COUNT
+};
+
+/* Looks at the stack of the main thread, or of a worker, that showed the same. */
+struct watch_stack {
+	uint32_t count;
+	bool worker;
+	enum watch_does does;
+	size_t at, n; /* in the text: a line a frame, the innermost first */
+};
+
+struct watch_stacks {
+	VEC(struct watch_stack) stack;
+	VEC(char) text;
+};
+
+#define WATCH_STACK_TEXT 8192 /* bytes of one, at most */
+
+/* A line of a stack's text, in its parts. */
+struct watch_frame {
+	const char *file, *function, *code; /* code_n 0: what it executes is not known */
+	size_t file_n, function_n, code_n;
+	uint32_t line; /* 0: not known */
+};
+bool watch_frame_next(const char **at, const char *end, struct watch_frame *f);
+
+/* Is it of the user's own files: not Python's, and not of an installed package? */
+bool watch_frame_is_own(const struct watch_frame *f);
+
+const char *watch_does_word(enum watch_does does);
+
+/*
+ * Looks at one stack: `text` has a line a frame, the innermost first.  `told`: what is said of what it does, if its names are redacted.
+ * What is beyond the room is dropped.
+ */
+enum plim_status watch_stacks_add(struct mem *m, struct watch_stacks *to, bool worker,
+				  uint32_t count, enum watch_does told, const char *text, size_t n,
+				  struct plim_err *err);
+
 struct watch_sample {
 	double time;
 	double age_s;   /* since the main process began */
@@ -79,10 +131,12 @@ struct watch_sample {
 	struct watch_card card;
 	struct watch_host host;
 	struct watch_gauge gauge;
+	struct watch_stacks stacks; /* since the sample before */
 };
 
-/* Everything unknown, no workers (their memory is kept). */
+/* Everything unknown, no workers and no stacks (their memory is kept). */
 void watch_sample_clear(struct watch_sample *s);
+void watch_sample_release(struct mem *m, struct watch_sample *s);
 
 #define WATCH_WORKER_NAME "pt_data_worker"
 
@@ -143,8 +197,24 @@ enum watch_feature {
 	WATCH_THROTTLED_PERIODS, /* share of its periods */
 	WATCH_DATA,  /* share of the steps' time spent waiting for data, from the gauge */
 	WATCH_RANKS, /* that its job has; 1: it is alone, or that is not told */
-	WATCH_FEATURE_COUNT
+	WATCH_LOOKS, /* at the main thread's stack, how many; NaN: none */
+	WATCH_DOES, /* from here on: share of them that did what enum watch_does has at that place; NaN: too few */
+	WATCH_FEATURE_COUNT = WATCH_DOES + WATCH_DOES_COUNT
 };
+
+/* Where a program was in some of the looks at its stack. */
+struct watch_place {
+	bool worker; /* a DataLoader worker; else the main thread */
+	enum watch_does does;
+	unsigned looks; /* that found it there */
+	double share;   /* of those at the same kind of process */
+	uint32_t line;  /* 0: not known */
+	char file[112],
+		function[64]; /* of the user's own code, as far as there is any on the stack */
+	char code[80];        /* what it executes; "": not known */
+	char inside[160]; /* "FILE:LINE FUNCTION" of the innermost frame, if that is another one */
+};
+#define WATCH_PLACES 4
 
 struct watch_features {
 	double at[WATCH_FEATURE_COUNT]; /* NaN: not seen */
@@ -154,6 +224,9 @@ struct watch_features {
 	char worker_sleeps_in[48]; /* where most workers sleep; "": not seen */
 	uint64_t cores;            /* as of the host */
 	double quota_cores;
+	struct watch_place places
+		[WATCH_PLACES]; /* the main thread's first, each kind the most frequent first */
+	size_t place_count;
 };
 
 /* Bytes of a card that other processes hold, and the driver for them; NaN: not told. */
@@ -329,6 +402,13 @@ void watch_look_close(struct watch_look *l);
 /* Look at the cards once; the jobs that hold them, or the one that was asked for.  Good until the next call. */
 enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen **out, size_t *n,
 				 struct plim_err *err);
+
+/*
+ * Look at the stack of a job's main thread, and of one of its workers (of its newest sample, or NULL) in turn: some 0.1 ms.  The next
+ * sample has what was seen.
+ */
+void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
+		       const struct watch_sample *last);
 
 /* What this moment shows of a job. */
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,

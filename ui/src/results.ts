@@ -381,6 +381,18 @@ export interface WatchProcess {
 	sleeps_in: string | null; // the kernel's function; null: it runs, or nobody may know
 }
 
+export interface WatchPlace {
+	who: string; // main: the main thread; worker: a DataLoader worker
+	does: string; // input, queue, starting, saving, collective, sync, copy, launch, sleep, wait; python: none of these
+	looks: number | null; // that found it there
+	share: number | null; // of all looks at who
+	file: string | null; // of the user's own code, as far as there is any on the stack; null: not told
+	line: number | null; // in it; null: not told
+	function: string | null; // null: not told
+	code: string | null; // what the line executes, from its file; null: not read
+	inside: string | null; // FILE:LINE FUNCTION of the innermost frame; null: it is that line
+}
+
 export interface WatchVerdict {
 	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled"; // what holds the job back
 	confidence: "low" | "medium" | "high"; // how sure that is
@@ -426,6 +438,7 @@ export interface WatchJob {
 	world: number | null; // how many ranks that job has; null: not told
 	now: WatchNow; // the latest sample
 	processes: WatchProcess[]; // the main process, then the workers
+	places: WatchPlace[]; // the main thread's first, the most frequent first
 	verdicts: WatchVerdict[]; // the newest first
 	forecasts: WatchForecast[]; // the nearest first
 	shares: WatchShare[]; // the longest first

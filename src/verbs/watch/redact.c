@@ -83,8 +83,8 @@ static bool is_public_function(const char *name)
 	return !name[strspn(name, "0")];
 }
 
-static enum plim_status hide(struct intern *words, const char *kind, char *name, size_t room,
-			     struct plim_err *err)
+enum plim_status watch_hide(struct intern *words, const char *kind, char *name, size_t room,
+			    struct plim_err *err)
 {
 	uint32_t id = INTERN_NONE;
 	enum plim_status st = intern_add(words, name, strlen(name), &id, err);
@@ -99,7 +99,7 @@ enum plim_status watch_redact_name(struct plim_watch_hidden *h, char *name, size
 {
 	if (!(h->options.flags & PLIM_WATCH_REDACT) || !*name || is_public_program(name))
 		return PLIM_OK;
-	return hide(&h->words, "job", name, room, err);
+	return watch_hide(&h->words, "job", name, room, err);
 }
 
 static enum plim_status hide_process(struct intern *words, struct watch_process *p,
@@ -108,9 +108,9 @@ static enum plim_status hide_process(struct intern *words, struct watch_process 
 	enum plim_status st = PLIM_OK;
 
 	if (*p->name && !is_public_program(p->name))
-		st = hide(words, "process", p->name, sizeof(p->name), err);
+		st = watch_hide(words, "process", p->name, sizeof(p->name), err);
 	if (!st && *p->sleeps_in && !is_public_function(p->sleeps_in))
-		st = hide(words, "function", p->sleeps_in, sizeof(p->sleeps_in), err);
+		st = watch_hide(words, "function", p->sleeps_in, sizeof(p->sleeps_in), err);
 	return st;
 }
 
@@ -124,7 +124,7 @@ enum plim_status watch_redact_sample(struct plim_watch_hidden *h, struct watch_s
 	st = hide_process(&h->words, &s->main, err);
 	for (size_t i = 0; !st && i < s->workers.n; i++)
 		st = hide_process(&h->words, &s->workers.at[i], err);
-	return st;
+	return st ? st : watch_redact_stacks(h, &s->stacks, err);
 }
 
 enum plim_status watch_redact_rest(struct plim_watch *w, struct plim_err *err)

@@ -133,6 +133,8 @@ static enum plim_status fill_job(struct plim_watch *w, const struct watch_known 
 	if (!st)
 		st = watch_fill_processes(w, j, out, err);
 	if (!st)
+		st = watch_fill_places(w, j, out, err);
+	if (!st)
 		st = fill_shares(j, arena, out, err);
 	return st ? st : watch_forecast(j, arena, &out->forecasts, &out->forecast_count, err);
 }
@@ -296,7 +298,7 @@ static enum plim_status replay(struct plim_watch_hidden *h, struct watch_lines *
 		if (st)
 			break;
 		slot = watch_job_slot(k->job);
-		other = *slot; /* its workers' memory is used again */
+		other = *slot; /* its memory is used again */
 		*slot = s;
 		s = other;
 		st = watch_job_add(k->job, err);
@@ -305,7 +307,7 @@ static enum plim_status replay(struct plim_watch_hidden *h, struct watch_lines *
 			h->time = k->job->last_time;
 		}
 	}
-	vec_release(&h->mem, &s.workers);
+	watch_sample_release(&h->mem, &s);
 	if (!st && !h->jobs.n)
 		st = err_set(err, PLIM_E_FORMAT,
 			     "'%s' holds no samples: lines {\"t\": seconds, ...}", path);
@@ -445,6 +447,8 @@ static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watc
 	snprintf(k->gpu, sizeof(k->gpu), "%s", seen->gpu);
 	s = watch_job_slot(k->job);
 	st = watch_redact_name(h, k->name, sizeof(k->name), err);
+	if (!st)
+		watch_glance_at(h, k);
 	if (!st)
 		st = watch_look_sample(h->look, seen, s, err);
 	if (!st)

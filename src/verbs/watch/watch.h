@@ -55,6 +55,7 @@ struct plim_watch_hidden {
 	struct watch_look *look; /* NULL: a replay */
 	int log;                 /* -1: none */
 	uint64_t page_bytes;
+	size_t glance_turn;
 	double time; /* of the newest sample of any job */
 	VEC(struct watch_raised) raised;
 	struct intern words;      /* redacted: a name's id is its word's number */
@@ -66,6 +67,19 @@ enum plim_status watch_fill_cards(struct plim_watch *w, struct plim_err *err);
 enum plim_status watch_fill_groups(struct plim_watch *w, struct plim_err *err);
 enum plim_status watch_fill_processes(struct plim_watch *w, const struct watch_job *j,
 				      struct plim_watch_job *out, struct plim_err *err);
+
+/* Where it was in the looks of the newest window (places.c); a look now, unless its state is sure without. */
+enum plim_status watch_fill_places(struct plim_watch *w, const struct watch_job *j,
+				   struct plim_watch_job *out, struct plim_err *err);
+void watch_glance_at(struct plim_watch_hidden *h, const struct watch_known *k);
+
+/* Names of the user's own files and functions in stacks, and what they execute. */
+enum plim_status watch_redact_stacks(struct plim_watch_hidden *h, struct watch_stacks *s,
+				     struct plim_err *err);
+
+/* A word with a number, the same for the same name. */
+enum plim_status watch_hide(struct intern *words, const char *kind, char *name, size_t room,
+			    struct plim_err *err);
 
 /* With PLIM_WATCH_REDACT: a program's name, those in a sample, and what else a result tells (redact.c). */
 enum plim_status watch_redact_name(struct plim_watch_hidden *h, char *name, size_t room,

@@ -1,0 +1,184 @@
+/*
+ * What looks at the stack add to what the counters say.  The counters come first: a state that they are sure of stays, and one that they
+ * exclude is not taken.  Between those that they leave open the stack decides, and a state that both name is sure.
+ */
+#include "watch/stack.h"
+
+#include <stdio.h>
+
+enum op { NONE, AT_LEAST, BELOW };
+
+/* A state that the stack names, from that share of looks on; not where one of the counters says otherwise. */
+struct said {
+	enum watch_does does;
+	double least;
+	enum plim_watch_state state;
+	struct {
+		enum watch_feature what;
+		enum op op;
+		double limit;
+	} excluded[3];
+};
+
+static const struct said table[] = {
+	/* .item() of a tensor on the host, or behind a card that does nothing, waits for no GPU. */
+	{ WATCH_DOES_SYNC,
+	  0.5,
+	  PLIM_WATCH_SYNC_BOUND,
+	  { { WATCH_BUSY, AT_LEAST, 85 }, { WATCH_BUSY, BELOW, 5 } } },
+	{ WATCH_DOES_INPUT,
+	  0.5,
+	  PLIM_WATCH_INPUT_MAIN,
+	  { { WATCH_BUSY, AT_LEAST, 85 },
+	    { WATCH_WORKERS, AT_LEAST, 1 },
+	    { WATCH_MAIN, BELOW, 0.5 } } },
+	{ WATCH_DOES_SAVE,
+	  0.5,
+	  PLIM_WATCH_SAVING,
+	  { { WATCH_BUSY, AT_LEAST, 40 }, { WATCH_WRITES, BELOW, 1 } } },
+	{ WATCH_DOES_LAUNCH,
+	  0.6,
+	  PLIM_WATCH_LAUNCH_BOUND,
+	  { { WATCH_BUSY, AT_LEAST, 85 },
+	    { WATCH_BUSY, BELOW, 2 },
+	    { WATCH_RECEIVE, BELOW, 15 } } },
+	{ WATCH_DOES_PYTHON,
+	  0.7,
+	  PLIM_WATCH_MAIN_PYTHON,
+	  { { WATCH_BUSY, AT_LEAST, 60 },
+	    { WATCH_RECEIVE, AT_LEAST, 25 },
+	    { WATCH_MAIN, BELOW, 0.5 } } },
+	{ WATCH_DOES_SLEEP,
+	  0.5,
+	  PLIM_WATCH_SLEEPING,
+	  { { WATCH_MAIN, AT_LEAST, 0.5 }, { WATCH_BUSY, AT_LEAST, 85 } } },
+	{ WATCH_DOES_QUEUE,
+	  0.5,
+	  PLIM_WATCH_INPUT_UNKNOWN,
+	  { { WATCH_WORKERS, BELOW, 1 },
+	    { WATCH_BUSY, AT_LEAST, 85 },
+	    { WATCH_MAIN, AT_LEAST, 0.5 } } },
+};
+
+#define SURELY_LOOKS 8 /* at least, to make a state sure */
+#define SURELY 0.6     /* of them */
+#define AGAINST 0.75   /* of them, to take another state than an unsure one */
+
+static bool is_excluded(const struct said *s, const struct watch_features *f)
+{
+	for (size_t i = 0; i < 3 && s->excluded[i].op; i++) {
+		double v = f->at[s->excluded[i].what];
+
+		if (s->excluded[i].op == AT_LEAST ? v >= s->excluded[i].limit
+						  : v < s->excluded[i].limit)
+			return true;
+	}
+	return false;
+}
+
+/* States that say of the main thread that it is what takes the time: which one it is, is where counters are weak. */
+static bool is_of_main(enum plim_watch_state s)
+{
+	return s == PLIM_WATCH_LAUNCH_BOUND || s == PLIM_WATCH_SYNC_BOUND ||
+	       s == PLIM_WATCH_MAIN_PYTHON || s == PLIM_WATCH_INPUT_MAIN ||
+	       s == PLIM_WATCH_MAIN_SYSTEM;
+}
+
+void watch_weigh_stacks(const struct watch_features *f, struct watch_judgement *j)
+{
+	bool open = j->state == PLIM_WATCH_HOST_PACED || j->state == PLIM_WATCH_UNDECIDED;
+
+	if (j->confidence == PLIM_WATCH_HIGH || isnan(f->at[WATCH_DOES]) || f->at[WATCH_SEEN] < 1 ||
+	    f->at[WATCH_RANKS] >= 2)
+		return;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const struct said *s = &table[i];
+		double share = f->at[WATCH_DOES + s->does];
+
+		if (share < s->least || is_excluded(s, f))
+			continue;
+		if (j->state == s->state && share >= SURELY && f->at[WATCH_LOOKS] >= SURELY_LOOKS) {
+			j->confidence = j->confidence == PLIM_WATCH_MEDIUM ? PLIM_WATCH_HIGH
+									   : PLIM_WATCH_MEDIUM;
+		} else if (open ||
+			   (is_of_main(j->state) && j->state != s->state && share >= AGAINST)) {
+			j->state = s->state;
+			j->confidence = PLIM_WATCH_MEDIUM;
+		}
+		return;
+	}
+}
+
+/* ---- in words ---- */
+
+static const char *const phrases[WATCH_DOES_COUNT] = {
+	[WATCH_DOES_PYTHON] = "runs Python",
+	[WATCH_DOES_INPUT] = "makes batches",
+	[WATCH_DOES_QUEUE] = "waits for a worker's batch",
+	[WATCH_DOES_START] = "imports, loads or compiles",
+	[WATCH_DOES_SAVE] = "saves",
+	[WATCH_DOES_RANKS] = "is in a collective",
+	[WATCH_DOES_SYNC] = "is in a call that waits for the GPU",
+	[WATCH_DOES_COPY] = "copies between host and GPU",
+	[WATCH_DOES_LAUNCH] = "hands out kernels",
+	[WATCH_DOES_SLEEP] = "sleeps",
+	[WATCH_DOES_WAIT] = "waits for a process, a thread or a network",
+};
+
+#define WORTH 0.2 /* share of looks that is told */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* "the main thread makes batches in 71 % of 40 looks at its stack, mostly at train.py:88 `next(it)` (in PIL/Image.py:984 convert)" */
+static void tell_place(const struct watch_place *p, double share, double looks, struct lines *out)
+{
+	const char *where = p->worker && strlen(p->file) > 60 ? base_name(p->file) : p->file;
+	static const char installed[] = "site-packages/";
+	const char *inside = p->inside, *shown = where;
+
+	if (!strncmp(inside, installed, sizeof(installed) - 1))
+		inside += sizeof(installed) - 1;
+	if (!strncmp(shown, installed, sizeof(installed) - 1))
+		shown += sizeof(installed) - 1;
+	lines_add(out, "%s %s in %.0f %% of %.0f looks at its stack, %sat %s:%u%s%s%s%s%s%s",
+		  p->worker ? "a worker" : "the main thread",
+		  p->worker && p->does == WATCH_DOES_QUEUE ? "waits for work" : phrases[p->does],
+		  100 * share, looks, p->share < share - 0.005 ? "mostly " : "", shown, p->line,
+		  *p->code ? " `" : " in ", *p->code ? p->code : p->function, *p->code ? "`" : "",
+		  *inside ? " (inside " : "", inside, *inside ? ")" : "");
+}
+
+/* Who tells the line needs no other tool to find it. */
+static void drop_other_tools(struct lines *advice)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < advice->n; i++)
+		if (!strstr(advice->at[i], "py-spy"))
+			advice->at[kept++] = advice->at[i];
+	advice->n = kept;
+}
+
+void watch_tell_stacks(const struct watch_features *f, struct lines *evidence, struct lines *advice)
+{
+	double told[WATCH_DOES_COUNT] = { 0 };
+
+	for (size_t i = 0; i < f->place_count; i++) {
+		const struct watch_place *p = &f->places[i];
+		double share = p->worker ? p->share : f->at[WATCH_DOES + p->does];
+
+		if (!(share >= WORTH) || (!p->worker && told[p->does] > 0))
+			continue;
+		if (!p->worker)
+			told[p->does] = share;
+		tell_place(p, share, p->worker ? p->looks / p->share : f->at[WATCH_LOOKS],
+			   evidence);
+	}
+	if (f->at[WATCH_LOOKS] >= 1)
+		drop_other_tools(advice);
+}
