@@ -1764,6 +1764,20 @@ const struct advice_row advice_rows[] = {
 	  .text = "gradient checkpointing; a fused loss that never holds all logits, where they "
 		  "are what was asked for",
 	  .fix = "model.gradient_checkpointing_enable()" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
+	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED) | IN(TRL), .set = SET(LANGUAGE),
+	  .unless = SET(SMALL_STATE) | SET(QUANTISED) | SET(SPLATTING), .not_tasks = TASK(ADAPTERS),
+	  .text = "less for each parameter: LoRA or QLoRA in place of training all of them, an "
+		  "8-bit "
+		  "optimizer (optim=\"adamw_bnb_8bit\"), weights in 16 bits",
+	  .fix = "optim=\"adamw_bnb_8bit\"" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .set = SET(LANGUAGE),
+	  .doing = RUNS | DOING(EVALUATION), .facts = F_BIG, .not_tasks = DRAWN,
+	  .unless = SET(MEDIA), .moments = AT(GENERATION) | AT(FORWARD) | AT(MOMENT_UNKNOWN),
+	  .text = "attention that holds no matrix of all pairs of tokens "
+		  "(attn_implementation=\"sdpa\" or \"flash_attention_2\"), for long prompts",
+	  .fix = "from_pretrained(..., attn_implementation=\"sdpa\")" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),

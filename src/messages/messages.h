@@ -303,6 +303,7 @@ enum messages_setting {
 	MESSAGES_TASK_NO_NVIDIA,   /* the cards are another maker's */
 	MESSAGES_TASK_WEIGHTS,     /* were being made, before anything ran */
 	MESSAGES_TASK_SHARDS,      /* of a checkpoint were loaded */
+	MESSAGES_TASK_ADAPTERS,    /* LoRA and its like */
 	MESSAGES_TASK_ARRAYS,      /* of numpy, pandas or their kind */
 	MESSAGES_TASK_IN_VAIN,     /* a smaller batch was tried, and did not help */
 	/* how far it had come */
