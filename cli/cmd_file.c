@@ -99,9 +99,15 @@ static const struct {
 	const char *word;
 	const char *command;
 } keys[] = { /* of JSON, in the order in which they decide */
-	     { "\"device_traces\"", "report" }, { "\"segments\"", "report" },
-	     { "\"log_history\"", "curves" },   { "\"architectures\"", "plan" },
-	     { "\"model_type\"", "plan" },      { "\"hidden_size\"", "plan" },
+	     { "\"device_traces\"", "report" },
+	     { "\"segments\"", "report" },
+	     { "\"log_history\"", "curves" },
+	     { "\"architectures\"", "plan" },
+	     { "\"model_type\"", "plan" },
+	     { "\"hidden_size\"", "plan" },
+	     /* how a run is configured: plan tells what to give beside it */
+	     { "\"zero_optimization\"", "plan" },
+	     { "\"per_device_train_batch_size\"", "plan" },
 	     { "\"loss\"", "curves" }
 };
 

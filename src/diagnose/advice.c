@@ -106,6 +106,9 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_HALF;
 	if (known(o->total) && known(o->reserved) && o->reserved.low / 3 > o->total.high / 2)
 		facts |= F_LENT;
+	if (e->wording->class == MESSAGES_BUDGET && known(o->allocated) &&
+	    o->allocated.high <= SMALL_BYTES)
+		facts |= F_LITTLE;
 	if (t->nearly)
 		facts |= F_NEARLY;
 	if (known(o->tried) && known(o->total) && known(o->allocated) &&

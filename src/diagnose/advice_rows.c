@@ -150,7 +150,13 @@ const struct advice_row advice_rows[] = {
 		  "than "
 		  "PyTorch sees: a newer ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer",
 	  .last = 1 },
-	{ HELPS, .kinds = KIND(HOST), .facts = F_ABSURD,
+	{ HELPS, .kinds = KIND(HOST), .facts = F_ABSURD, .tasks = TASK(ARRAYS),
+	  .text = "find what computes the shape: no machine has so much, so it is an overflow, an "
+		  "outer product or a broadcast that is not meant (a column beside a row), or a "
+		  "value that is not set",
+	  .first = "find what computes the shape: an outer product or a broadcast that is not "
+		   "meant, or an overflow" },
+	{ HELPS, .kinds = KIND(HOST), .facts = F_ABSURD, .not_tasks = TASK(ARRAYS),
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value that is not set, or libraries of different releases in one program",
 	  .first = "find what computes the size: an overflow, or libraries of different releases" },
@@ -343,6 +349,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "a context that fits: --max-model-len {tokens}; more of it with quantised "
 		  "weights or more cards (--tensor-parallel-size)",
 	  .first = "--max-model-len {tokens}", .fix = "--max-model-len {tokens}" },
+	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .facts = F_LITTLE,
+	  .backends = ON(CUDA), .without = F_TOKENS | F_RAISE,
+	  .text = "see who else holds the card (nvidia-smi): the model is small, and what others "
+		  "hold counts into vLLM's share",
+	  .first = "see who else holds the card (nvidia-smi): the model itself is small",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
 	  .without = F_TOKENS | F_RAISE | F_LACKS, .unless = SET(SHARE),
 	  .text = "a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
@@ -355,7 +367,7 @@ const struct advice_row advice_rows[] = {
 		  "needs it: it holds more tokens",
 	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
-	  .backends = ON(CUDA), .without = F_TOKENS | F_RAISE, .last = 1,
+	  .backends = ON(CUDA), .without = F_TOKENS | F_RAISE | F_LITTLE, .last = 1,
 	  .text = "see who else holds the card (nvidia-smi), where the model is small beside it: "
 		  "what others hold counts into vLLM's share",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
@@ -1301,9 +1313,9 @@ const struct advice_row advice_rows[] = {
 	  .text = "weights fill the card, as a rule, where so little more did not fit: what is not "
 		  "at work on the host (pipe.enable_model_cpu_offload() instead of "
 		  ".to(\"cuda\")), or quantised weights (fp8, nf4, GGUF), the text encoder's too",
-	  .first =
-		  "what is not at work on the host (pipe.enable_model_cpu_offload()), or quantised "
-		  "weights",
+	  .first = "keep what is not at work on the host (pipe.enable_model_cpu_offload()), or "
+		   "quantised "
+		   "weights",
 	  .fix = "pipe.enable_model_cpu_offload()" },
 	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO), .set = SET(DECODING),
 	  .unless = SET(TILING),

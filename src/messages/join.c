@@ -323,19 +323,38 @@ static int is_fuller(const struct messages_event *b, const struct messages_event
 		 b->oom.tried.low != PLIM_UNKNOWN && b->oom.total.low != PLIM_UNKNOWN));
 }
 
+/* A title without a size, of what is told with it right below. */
+static int is_title(const struct messages_event *a, const struct messages_event *b)
+{
+	return a->times == 1 && a->oom.tried.low == PLIM_UNKNOWN &&
+	       b->oom.tried.low != PLIM_UNKNOWN;
+}
+
+/* In front of event `i`, beyond what only adds to others. */
+static size_t last_failure(const struct messages_log *log, size_t i)
+{
+	size_t k = i - 1;
+
+	while (k && log->events.at[k].wording->class == MESSAGES_DETAIL)
+		k--;
+	return log->events.at[k].wording->class == MESSAGES_DETAIL ? i - 1 : k;
+}
+
 /* Two wordings of one refusal: the text of the exception behind the driver's own code. */
 static void join_devices(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
 
 	for (size_t i = 1; i < log->events.n; i++) {
-		struct messages_event *a = &at[at[i - 1].joined], *b = &at[i];
+		size_t before = last_failure(log, i);
+		struct messages_event *a = &at[at[before].joined], *b = &at[i];
 
 		if (b->wording->class != a->wording->class || b->joined != i ||
 		    (b->wording->class != MESSAGES_DEVICE && b->wording->class != MESSAGES_SHARED &&
 		     b->wording->class != MESSAGES_HOST && b->wording->class != MESSAGES_BUDGET) ||
-		    a->file != b->file || b->line > at[i - 1].last_line + 40 ||
-		    (a->wording == b->wording && !is_shorter(a, b) && !is_shorter(b, a)))
+		    a->file != b->file || b->line > at[before].last_line + 40 ||
+		    (a->wording == b->wording && !is_shorter(a, b) && !is_shorter(b, a) &&
+		     !is_title(a, b)))
 			continue;
 		if (b->wording->says && !a->wording->says &&
 		    b->wording->family == MESSAGES_LLAMA_CPP)
