@@ -724,7 +724,13 @@ const struct advice_row advice_rows[] = {
 		  "jaxlib "
 		  "does not fit the device",
 	  .first = "see who else holds the device (nvidia-smi); no smaller batch would help" },
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .backends = ~ON(CUDA),
+	  .text = "a shorter sequence or fewer chains, a shallower alignment (ColabFold: --max-msa "
+		  "256:512), fewer recycles",
+	  .first = "a shorter sequence, or a shallower alignment (--max-msa)",
+	  .fix = "--max-msa 256:512", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .without = F_UNIFIED,
+	  .backends = ON(CUDA),
 	  .text = "a shorter sequence, or the host's memory beside the card's (Linux, not WSL): "
 		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0, which is slower",
 	  .first = "a shorter sequence, or unified memory (TF_FORCE_UNIFIED_MEMORY=1)",

@@ -210,6 +210,9 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	} else {
 		judge_card(o, t);
 		t->nearly = had && is_nearly(o);
+		/* one piece of half the card is too large, whoever has the rest */
+		if (t->nearly && known(o->total) && o->tried.low >= o->total.high / 2)
+			t->bound_by = FINDINGS_BOUND_DEVICE;
 		if (known(o->reserved) && known(o->free))
 			t->bound = plus(o->reserved, o->free);
 		t->bound_certain &= e->wording->sure;
@@ -362,6 +365,16 @@ static void leave_out(struct findings_told *t, enum findings_cause cause)
 	t->ranked_count = to;
 }
 
+#define LITTLE_PART 4 /* of a request: what was held beside it decides nothing */
+
+/* Half the card in one piece, beside next to nothing: neither what was kept nor gaps are to blame. */
+static int is_alone(const struct messages_oom *o)
+{
+	return known(o->tried) && known(o->total) && known(o->allocated) && known(o->free) &&
+	       o->tried.low >= o->total.high / 2 &&
+	       (known(o->reserved) ? o->reserved : o->allocated).high < o->tried.low / LITTLE_PART;
+}
+
 static void rank(const struct messages_event *e, const struct messages_context *c, unsigned facts,
 		 struct findings_told *t)
 {
@@ -383,6 +396,10 @@ static void rank(const struct messages_event *e, const struct messages_context *
 	if (findings_async(e) || findings_bare(e) ||
 	    (facts & NUMBERS && t->request.low > t->room.high && t->ranked_count > 2))
 		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
+	if (is_alone(&e->oom)) {
+		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
+		leave_out(t, FINDINGS_CAUSE_LEAK);
+	}
 }
 
 static int larger_than_all(const struct messages_event *e, const struct findings_told *t)
