@@ -51,6 +51,41 @@ static int would_serve(const struct messages_event *e, const struct findings_tol
 	       t->outside.high + o->free.high >= o->tried.low;
 }
 
+/* Was it a new process that was refused, for which the machine promises as much as its parent holds? */
+static int is_fork(const struct messages_event *e)
+{
+	if (e->wording->class != MESSAGES_HOST)
+		return 0;
+	return strstr(e->traceback.shown.file, "subprocess.py") ||
+	       strstr(e->traceback.shown.function, "fork") || strstr(e->text, "fork") ||
+	       (e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") &&
+		!strstr(e->text, ": '"));
+}
+
+/* How what was asked for stands to what was there. */
+static uint64_t facts_of_sizes(const struct messages_event *e, const struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+	uint64_t facts = t->nearly ? F_NEARLY : 0;
+
+	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
+		facts |= F_HALF;
+	if (known(o->total) && known(o->reserved) && o->reserved.low / 3 > o->total.high / 2)
+		facts |= F_LENT;
+	if (e->wording->class == MESSAGES_BUDGET && known(o->allocated) &&
+	    o->allocated.high <= SMALL_BYTES)
+		facts |= F_LITTLE;
+	if (known(o->tried) && known(o->total) && known(o->allocated) &&
+	    o->allocated.low >= o->total.high / FILLED_DEN * FILLED_NUM &&
+	    o->tried.high <= o->total.low / FILLED_MORE)
+		facts |= F_FILLED;
+	if (known(t->request) && known(o->unallocated) && o->unallocated.low >= t->request.high)
+		facts |= F_AMONG;
+	if (is_fork(e))
+		facts |= F_FORK;
+	return facts;
+}
+
 /* What the numbers tell, and what they let a row say. */
 static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
 {
@@ -102,27 +137,6 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_UNSEEN;
 	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
 		facts |= F_FEW_TOKENS;
-	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
-		facts |= F_HALF;
-	if (known(o->total) && known(o->reserved) && o->reserved.low / 3 > o->total.high / 2)
-		facts |= F_LENT;
-	if (e->wording->class == MESSAGES_BUDGET && known(o->allocated) &&
-	    o->allocated.high <= SMALL_BYTES)
-		facts |= F_LITTLE;
-	if (t->nearly)
-		facts |= F_NEARLY;
-	if (known(o->tried) && known(o->total) && known(o->allocated) &&
-	    o->allocated.low >= o->total.high / FILLED_DEN * FILLED_NUM &&
-	    o->tried.high <= o->total.low / FILLED_MORE)
-		facts |= F_FILLED;
-	if (known(t->request) && known(o->unallocated) && o->unallocated.low >= t->request.high)
-		facts |= F_AMONG;
-	if (e->wording->class == MESSAGES_HOST &&
-	    (strstr(e->traceback.shown.file, "subprocess.py") ||
-	     strstr(e->traceback.shown.function, "fork") || strstr(e->text, "fork") ||
-	     (e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") &&
-	      !strstr(e->text, ": '"))))
-		facts |= F_FORK;
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F_SMALL;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
@@ -221,7 +235,8 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 
 	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
 		facts |= F_OUTSIDE;
-	facts |= facts_of_numbers(e, t) | facts_of_share(e, c) | facts_of_limit(e);
+	facts |= facts_of_numbers(e, t) | facts_of_sizes(e, t) | facts_of_share(e, c) |
+		 facts_of_limit(e);
 	if (t->elsewhere || !known(e->oom.reserved) ||
 	    (known(t->outside) && t->outside.low > e->oom.reserved.high))
 		facts |= F_ELSEWHERE;
