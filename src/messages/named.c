@@ -283,6 +283,18 @@ static int by_step(const struct line *l, struct messages_named *n)
 	return keep(n, p, end);
 }
 
+#define BLANKS 16 /* at most, between the columns of a table */
+
+/* "   0/1": the column behind a pod's name. */
+static int is_count(const char *p, const char *end)
+{
+	const char *q = p;
+
+	while (q < end && *q == ' ')
+		q++;
+	return q - p < BLANKS && q < end && is_digit(*q);
+}
+
 /* "web-7d4b9-x2x   0/1   OOMKilled   3", "Image:  docker.io/library/mysql:8.0" */
 static int by_pod(const struct line *l, struct messages_named *n)
 {
@@ -290,7 +302,7 @@ static int by_pod(const struct line *l, struct messages_named *n)
 
 	if ((behind(l->p, l->end, "OOMKilled") || behind(l->p, l->end, "CrashLoopBackOff")) &&
 	    q < l->end && *q == ' ' && behind(q, l->end, "/") && is_alpha(*l->p) &&
-	    strcspn(q, "0123456789") < 16)
+	    is_count(q, l->end))
 		return keep(n, l->p, q);
 	at = starts(l->p, l->end, "Image: ")     ? l->p + 7
 	     : starts(l->p, l->end, "image: ")   ? l->p + 7
@@ -408,29 +420,31 @@ static int by_rust(const struct line *l, struct messages_named *n)
 static int by_package(const struct line *l, struct messages_named *n)
 {
 	static const struct {
-		const char *folder, *until;
-	} folders[] = { { "/.julia/packages/", "/" },
-			{ "\\.julia\\packages\\", "\\" },
-			{ "/gems/", "-" },
-			{ "/node_modules/", "/" },
-			{ "/vendor/bundle/", "/" } };
+		const char *folder;
+		char until;
+	} folders[] = { { "/.julia/packages/", '/' },
+			{ "\\.julia\\packages\\", '\\' },
+			{ "/gems/", '-' },
+			{ "/node_modules/", '/' },
+			{ "/vendor/bundle/", '/' } };
 	const char *at, *end;
 
 	for (size_t i = 0; i < COUNT(folders); i++) {
 		at = behind(l->p, l->end, folders[i].folder);
 		if (!at)
 			continue;
-		end = at + strcspn(at, folders[i].until);
-		if (end < l->end && (folders[i].until[0] != '-' || is_digit(end[1])) &&
+		end = memchr(at, folders[i].until, (size_t)(l->end - at));
+		if (end && end + 1 < l->end && (folders[i].until != '-' || is_digit(end[1])) &&
 		    name_end(at, end) == end && keep(n, at, end))
 			return 1;
 	}
 	if (*l->p != '(')
 		return 0;
 	end = name_end(l->p + 1, l->end);
-	return end < l->end && *end == ' ' && is_digit(end[1]) && behind(end, l->end, ") lib/") &&
-	       !starts(l->p, l->end, "(elixir ") && !starts(l->p, l->end, "(stdlib ") &&
-	       !starts(l->p, l->end, "(iex ") && keep(n, l->p + 1, end);
+	return end + 1 < l->end && *end == ' ' && is_digit(end[1]) &&
+	       behind(end, l->end, ") lib/") && !starts(l->p, l->end, "(elixir ") &&
+	       !starts(l->p, l->end, "(stdlib ") && !starts(l->p, l->end, "(iex ") &&
+	       keep(n, l->p + 1, end);
 }
 
 /* "library(Seurat)", "Seurat::FindClusters(": of R. */
@@ -554,7 +568,11 @@ static int ends_name(const char *p, const char *end)
 					     "and ",  "version", "v",   "from ", "at ",
 					     "but ",  "under ",  "via " };
 
-	if (p == end || strchr(".,;:)!?`'\"\r", *p))
+	const char *q = p;
+
+	while (q < end && *q == ' ')
+		q++;
+	if (q == end || strchr(".,;:)!?`'\"\r", *p))
 		return 1;
 	for (size_t i = 0; *p == ' ' && i < COUNT(words); i++)
 		if (starts(p + 1, end, words[i]))
@@ -587,7 +605,7 @@ static int by_verb(const struct line *l, struct messages_named *n)
 			end--;
 		for (const char *q = at + 1; q < end; q++)
 			odd |= (*q >= 'A' && *q <= 'Z') || *q == '_' ||
-			       (*q == '-' && is_alpha(q[1]));
+			       (*q == '-' && q + 1 < end && is_alpha(q[1]));
 		if (end - at < 3 || !is_alpha(*at) || is_common(at, end) ||
 		    is_short_sign(at, end) || !(odd || marked || ends_name(end, l->end)))
 			continue;
