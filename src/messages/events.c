@@ -121,6 +121,16 @@ static void put(char *to, size_t size, const char *from, size_t n)
 	to[n] = 0;
 }
 
+/* "...,task=python,pid=12,uid=0" */
+static void put_task(struct messages_event *e, const char *text)
+{
+	const char *at = strstr(text, ",task=");
+	const char *end = at ? strstr(at, ",pid=") : NULL;
+
+	if (end)
+		put(e->process, sizeof(e->process), at + 6, (size_t)(end - at - 6));
+}
+
 void scan_kill_numbers(struct messages_event *e, const struct scan_line *line)
 {
 	struct messages_kill k;
@@ -129,8 +139,11 @@ void scan_kill_numbers(struct messages_event *e, const struct scan_line *line)
 		e->pid = k.pid;
 		put(e->process, sizeof(e->process), k.process, k.process_n);
 		e->rss = (struct messages_bytes){ k.anon_bytes, k.anon_bytes };
-	} else if (messages_kill_reason(line->text, line->n, &k) && k.group_n) {
-		put(e->group, sizeof(e->group), k.group, k.group_n);
+	} else if (messages_kill_reason(line->text, line->n, &k)) {
+		if (k.group_n)
+			put(e->group, sizeof(e->group), k.group, k.group_n);
+		e->pid = k.pid;
+		put_task(e, line->text);
 	}
 }
 

@@ -328,6 +328,18 @@ static void take(struct scan *s, struct messages_event *e)
 	}
 }
 
+/* "OOM" alone may be of any memory. */
+static int is_of_a_card(const struct scan_line *l)
+{
+	static const char *const words[] = { "cuda",  "gpu",       "vram",
+					     "torch", "on device", "OutOfMemoryError" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasestr(l->text, words[i]))
+			return 1;
+	return 0;
+}
+
 /* The line is done: what fitted it best is an event. */
 static void flush(struct scan *s)
 {
@@ -341,7 +353,8 @@ static void flush(struct scan *s)
 	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
 	if (e->wording->family == MESSAGES_WORDS) {
-		if (!s->worded.wording && !scan_line_denies(&s->now)) {
+		if (!s->worded.wording && !scan_line_denies(&s->now) &&
+		    (e->wording->class != MESSAGES_DEVICE || is_of_a_card(&s->now))) {
 			event_place(s, e);
 			s->worded = *e;
 		}
@@ -914,6 +927,24 @@ int scan_is_text(const struct source *src)
 	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
 }
 
+/* Why the kernel killed, of whom the log shows no line that says so: grep left it out. */
+static const struct messages_wording reasoned[] = {
+	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "oom-kill:constraint=", NULL, NULL },
+	{ MESSAGES_KERNEL, MESSAGES_CGROUP_KILL, 1, "oom-kill:constraint=CONSTRAINT_MEMCG", NULL,
+	  NULL },
+};
+
+static void end_kills(struct scan *s)
+{
+	for (size_t i = 0; i < s->log->events.n; i++) {
+		struct messages_event *e = &s->log->events.at[i];
+
+		if (e->file == s->file && e->wording->class == MESSAGES_DETAIL &&
+		    strstr(e->text, "oom-kill:constraint="))
+			e->wording = &reasoned[strstr(e->text, "CONSTRAINT_MEMCG") != NULL];
+	}
+}
+
 /* Words count where no message does; the traceback is the one that the text shows last. */
 static enum plim_status take_words(struct scan *s)
 {
@@ -957,6 +988,7 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 		st = scan_anchors_new(log->mem, &s->anchors, err);
 	if (!st)
 		st = scan_text(s, src);
+	end_kills(s);
 	if (!st)
 		st = take_words(s);
 	*line_feeds = s->line - 1;

@@ -72,6 +72,8 @@ static const struct {
 	{ "(-4:Insufficient memory)", E(OPENCV) },
 	{ "failed to cudaMalloc", E(FAISS) },
 	{ "cannot allocate vector", E(R) },
+	{ "bytes of scratch space", E(TENSORRT) },
+	{ "Sampler Allocation on device", E(COMFYUI) },
 	{ "vector memory exhausted", E(R) },
 	{ "% memory budget", E(DASK) },
 	{ "killed by YARN", E(SPARK) },
