@@ -927,21 +927,40 @@ int scan_is_text(const struct source *src)
 	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
 }
 
-/* Why the kernel killed, of whom the log shows no line that says so: grep left it out. */
-static const struct messages_wording reasoned[] = {
-	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "oom-kill:constraint=", NULL, NULL },
-	{ MESSAGES_KERNEL, MESSAGES_CGROUP_KILL, 1, "oom-kill:constraint=CONSTRAINT_MEMCG", NULL,
-	  NULL },
+/* Details that tell of a failure by themselves, where the log shows no line that says so: it was cut, or searched. */
+static const struct {
+	const char *part;
+	struct messages_wording wording;
+} alone[] = {
+	{ "oom-kill:constraint=CONSTRAINT_MEMCG",
+	  { MESSAGES_KERNEL, MESSAGES_CGROUP_KILL, 1, "oom-kill:constraint=CONSTRAINT_MEMCG", NULL,
+	    NULL } },
+	{ "oom-kill:constraint=",
+	  { MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "oom-kill:constraint=", NULL, NULL } },
+	{ "reserved for KV Cache is -",
+	  { MESSAGES_SERVING, MESSAGES_BUDGET, 1, "reserved for KV Cache is -", NULL, NULL } },
 };
 
-static void end_kills(struct scan *s)
+static int has_failure(const struct scan *s)
 {
+	for (size_t i = s->log->events.n; i--;)
+		if (s->log->events.at[i].file == s->file &&
+		    s->log->events.at[i].wording->class < MESSAGES_DETAIL)
+			return 1;
+	return 0;
+}
+
+static void end_details(struct scan *s)
+{
+	if (has_failure(s))
+		return;
 	for (size_t i = 0; i < s->log->events.n; i++) {
 		struct messages_event *e = &s->log->events.at[i];
 
-		if (e->file == s->file && e->wording->class == MESSAGES_DETAIL &&
-		    strstr(e->text, "oom-kill:constraint="))
-			e->wording = &reasoned[strstr(e->text, "CONSTRAINT_MEMCG") != NULL];
+		for (size_t k = 0; k < sizeof(alone) / sizeof(alone[0]); k++)
+			if (e->file == s->file && e->wording->class == MESSAGES_DETAIL &&
+			    strstr(e->text, alone[k].part))
+				e->wording = &alone[k].wording;
 	}
 }
 
@@ -951,10 +970,7 @@ static enum plim_status take_words(struct scan *s)
 	struct messages_event *e = &s->worded;
 	const struct open_trace *last = NULL;
 
-	for (size_t i = s->log->events.n; i--;)
-		if (s->log->events.at[i].file == s->file)
-			return PLIM_OK;
-	if (!e->wording)
+	if (!e->wording || has_failure(s))
 		return PLIM_OK;
 	for (size_t i = 0; i < TRACES && !e->traceback.frames; i++)
 		if (s->traces[i].traceback.frames &&
@@ -988,7 +1004,7 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 		st = scan_anchors_new(log->mem, &s->anchors, err);
 	if (!st)
 		st = scan_text(s, src);
-	end_kills(s);
+	end_details(s);
 	if (!st)
 		st = take_words(s);
 	*line_feeds = s->line - 1;

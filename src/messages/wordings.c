@@ -1264,9 +1264,6 @@ const struct messages_wording scan_wordings[] = {
 	  "by the program's own estimate",
 	  "a smaller quantisation or model; UNSLOTH_ALLOW_HOST_OFFLOAD=1 loads it all the same, "
 	  "from the file as it is needed" },
-	{ MESSAGES_SERVING, MESSAGES_BUDGET,
-	  1, /* vLLM 0.6 to 0.8, in front of "No available memory" */
-	  "the rest of the memory reserved for KV Cache is -", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* TensorRT, while it builds */
 	  "bytes of scratch space, but only*available",
 	  "a layer's scratch space is larger than what is free on the card",
