@@ -187,7 +187,7 @@ static int by_flags(const struct line *l, struct messages_named *n)
 
 	if (q == p || !is_alpha(*p) || q == l->end || *q != ' ' || q - p > 32 || q[-1] == '.')
 		return 0;
-	while (q + 2 < l->end && words++ < 2) {
+	while (q + 2 < l->end && words++ < 3) {
 		while (q < l->end && *q == ' ')
 			q++;
 		if (l->end - q > 1 && *q == '-' &&
@@ -197,7 +197,8 @@ static int by_flags(const struct line *l, struct messages_named *n)
 			       *p >= 'a' && *p <= 'z' && command(n, p, l->end);
 		if (!is_alpha(*q))
 			return 0;
-		q = name_end(q, l->end);
+		while (q < l->end && (is_of_name(*q) || *q == '=' || *q == '/'))
+			q++;
 	}
 	return 0;
 }

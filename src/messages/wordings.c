@@ -139,6 +139,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
 	  "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {tried}", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
+	  "ResourceExhaustedError: Out of memory while trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "RESOURCE_EXHAUSTED: Out of memory allocating {tried}",
 	  NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
@@ -1258,6 +1260,12 @@ const struct messages_wording scan_wordings[] = {
 	  "a disk is full: not memory", "df -h tells which" },
 	{ MESSAGES_LIBRARY, MESSAGES_NOTHING, 1, "failed to mlock *-byte buffer", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, ": Cannot allocate memory$", NULL, NULL },
+	/* as GNU's programs tell of themselves */
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "^{process}: memory exhausted$", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "virtual memory exhausted: Cannot allocate", NULL,
+	  NULL },
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, ": out of memory allocating {tried}", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "out of memory or dimension too large", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, /* Unsloth Studio, before it loads */
 	  "of this model does not fit in GPU memory and would run from system RAM",
 	  "the part that does not fit on the card would not fit into the machine's free memory, "
@@ -1429,6 +1437,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code: 137|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code 137|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "status 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "137 error code", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "error code 137", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM killed", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM-killed", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by OOM", IN_WORDS, NULL },
