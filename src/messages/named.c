@@ -212,7 +212,9 @@ static int by_shell(const struct line *l, struct messages_named *n)
 
 	for (size_t i = 0; i < COUNT(words) && !at; i++)
 		at = behind(l->p, l->end, words[i]);
-	q = *l->p == '[' ? behind(l->p, l->end, " killed ") : NULL;
+	for (q = l->p + 1; *l->p == '[' && q < l->end && is_digit(*q);)
+		q++;
+	q = *l->p == '[' && q < l->end && *q == ']' ? behind(q, l->end, " killed ") : NULL;
 	at = at ? at : q;
 	return at && command(n, at, l->end);
 }
@@ -223,15 +225,34 @@ static int by_own_word(const struct line *l, struct messages_named *n)
 	static const char *const said[] = { "memory exhausted", "annot allocate memory",
 					    "ut of memory", "nsufficient memory",
 					    "irtual memory exhausted" };
-	static const char *const nobodys[] = {
-		"error",   "warning",     "fatal",        "bash",      "sh",       "what",
-		"info",    "zsh",         "note",         "exception", "reason",   "message",
-		"cause",   "panic",       "kernel",       "runtime",   "status",   "err",
-		"failed",  "line",        "title",        "output",    "log",      "problem",
-		"issue",   "stderr",      "stdout",       "detail",    "details",  "debug",
-		"oserror", "memoryerror", "runtimeerror", "assert",    "critical", "fork",
-		"subject", "caught",      "result"
-	};
+	static const char *const nobodys[] = { "error",       "warning",
+					       "fatal",       "bash",
+					       "sh",          "what",
+					       "info",        "zsh",
+					       "note",        "exception",
+					       "reason",      "message",
+					       "cause",       "panic",
+					       "kernel",      "runtime",
+					       "status",      "err",
+					       "failed",      "line",
+					       "title",       "output",
+					       "log",         "problem",
+					       "issue",       "psutil",
+					       "mmap",        "malloc",
+					       "calloc",      "realloc",
+					       "mlock",       "clone",
+					       "vmap",        "new",
+					       "spawn",       "popen",
+					       "execve",      "pthread_create",
+					       "shmget",      "brk",
+					       "sbrk",        "munmap",
+					       "stderr",      "stdout",
+					       "detail",      "details",
+					       "debug",       "oserror",
+					       "memoryerror", "runtimeerror",
+					       "assert",      "critical",
+					       "fork",        "subject",
+					       "caught",      "result" };
 	const char *q = name_end(l->p, l->end);
 	size_t len = (size_t)(q - l->p);
 
@@ -471,15 +492,20 @@ static int by_r(const struct line *l, struct messages_named *n)
 static const char *version(const char *p, const char *end)
 {
 	static const char *const words[] = { "version", "Version", "ver.", "release", "v." };
+	const char *start = p, *from;
 
 	while (p < end && (*p == ' ' || *p == ':' || *p == ','))
 		p++;
+	from = p;
 	for (size_t i = 0; i < COUNT(words); i++)
 		if (starts(p, end, words[i]))
 			p += strlen(words[i]);
-	while (p < end && (*p == ' ' || *p == ':'))
+	while (p < end && p > from && (*p == ' ' || *p == ':'))
 		p++;
-	p += p < end && *p == 'v';
+	if (p < end && *p == 'v')
+		p++;
+	else if (p == from && memchr(start, ':', (size_t)(p - start)))
+		return NULL; /* "Requested: 12.50" */
 	if (p == end || !is_digit(*p))
 		return NULL;
 	while (p < end && is_digit(*p))
@@ -513,6 +539,7 @@ static int by_banner(const struct line *l, struct messages_named *n)
 		return 0;
 	rest = version(end, l->end);
 	return rest && is_release(rest[-1]) && l->end - rest <= BANNER_REST &&
+	       !(l->end - rest > 1 && (is_alpha(rest[1]) || rest[1] == '%')) &&
 	       !memchr(rest, '=', (size_t)(l->end - rest)) && keep(n, p, end);
 }
 
@@ -581,6 +608,12 @@ static int ends_name(const char *p, const char *end)
 	return 0;
 }
 
+/* "while running FusedConv node": a part of a graph. */
+static int is_part_of(const char *p, const char *end)
+{
+	return starts(p, end, " node") || starts(p, end, " layer") || starts(p, end, " kernel");
+}
+
 /* "when I use magicquill", "I am running MEGAHIT 1.2": the name behind the words. */
 static int by_verb(const struct line *l, struct messages_named *n)
 {
@@ -608,7 +641,8 @@ static int by_verb(const struct line *l, struct messages_named *n)
 			odd |= (*q >= 'A' && *q <= 'Z') || *q == '_' ||
 			       (*q == '-' && q + 1 < end && is_alpha(q[1]));
 		if (end - at < 3 || !is_alpha(*at) || is_common(at, end) ||
-		    is_short_sign(at, end) || !(odd || marked || ends_name(end, l->end)))
+		    is_short_sign(at, end) || is_part_of(end, l->end) ||
+		    !(odd || marked || ends_name(end, l->end)))
 			continue;
 		if (keep(n, at, end))
 			return 1;
@@ -620,9 +654,9 @@ static int by_verb(const struct line *l, struct messages_named *n)
 static int by_script(const struct line *l, struct messages_named *n)
 {
 	static const char *const kinds[] = { ".py", ".ipynb", ".jl", ".sh", ".R" };
-	static const char *const frames[] = { "File \"",   ".py\", line", ".py:",        ".py in ",
-					      "-packages", "/lib/python", "source_file", "\\lib\\",
-					      "https://",  " line " };
+	static const char *const frames[] = { "File \"",     ".py\", line", ".py:",     ".py in ",
+					      "-packages",   "/lib/python", ".jl:",     ".julia",
+					      "source_file", "\\lib\\",     "https://", " line " };
 
 	for (size_t i = 0; i < COUNT(frames); i++)
 		if (behind(l->p, l->end, frames[i]))
