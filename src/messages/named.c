@@ -608,10 +608,11 @@ static int ends_name(const char *p, const char *end)
 	return 0;
 }
 
-/* "while running FusedConv node": a part of a graph. */
+/* "while running FusedConv node", "when I run FindClusters()": a part of a graph, a call. */
 static int is_part_of(const char *p, const char *end)
 {
-	return starts(p, end, " node") || starts(p, end, " layer") || starts(p, end, " kernel");
+	return starts(p, end, "(") || starts(p, end, " node") || starts(p, end, " layer") ||
+	       starts(p, end, " kernel");
 }
 
 /* "when I use magicquill", "I am running MEGAHIT 1.2": the name behind the words. */

@@ -672,7 +672,7 @@ const struct messages_wording scan_wordings[] = {
 	  "a smaller SET memory_limit and fewer SET threads, with a SET temp_directory; where "
 	  "memory "
 	  "was free, a limit of mappings or of promises (vm.max_map_count, vm.overcommit_memory)" },
-	{ MESSAGES_LLAMA_CPP, MESSAGES_OTHER, 1, "not enough space in the context's memory pool",
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "not enough space in the context's memory pool",
 	  "ggml's own pool, whose size is decided beforehand, was too small: a fault of that "
 	  "release, not a want of memory",
 	  "another release of the program, or of the model file" },
