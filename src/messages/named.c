@@ -182,10 +182,13 @@ static int by_path(const struct line *l, struct messages_named *n)
 /* "freebayes -f x.fa", "samtools sort -m 4G": a command without its prompt. */
 static int by_flags(const struct line *l, struct messages_named *n)
 {
-	const char *p = l->p, *q = name_end(p, l->end);
-	int words = 0;
+	const char *p = l->p, *q = p;
+	int words = 0, path;
 
-	if (q == p || !is_alpha(*p) || q == l->end || *q != ' ' || q - p > 32 || q[-1] == '.')
+	while (q < l->end && (is_of_name(*q) || *q == '/'))
+		q++;
+	path = memchr(p, '/', (size_t)(q - p)) != NULL;
+	if (q == p || !is_alpha(*p) || q == l->end || *q != ' ' || q - p > 64 || q[-1] == '.')
 		return 0;
 	while (q + 2 < l->end && words++ < 3) {
 		while (q < l->end && *q == ' ')
@@ -194,7 +197,7 @@ static int by_flags(const struct line *l, struct messages_named *n)
 		    (is_alpha(q[1]) || (q[1] == '-' && is_alpha(q[2]))))
 			return (q[1] == '-' || !is_alpha(q[2]) ||
 				memchr(q, '=', (size_t)(l->end - q)) || behind(q, l->end, " -")) &&
-			       *p >= 'a' && *p <= 'z' && command(n, p, l->end);
+			       (path || (*p >= 'a' && *p <= 'z')) && command(n, p, l->end);
 		if (!is_alpha(*q))
 			return 0;
 		while (q < l->end && (is_of_name(*q) || *q == '=' || *q == '/'))
@@ -592,9 +595,9 @@ static int is_short_sign(const char *p, const char *end)
 /* May the sentence end behind a name that is written like any word? */
 static int ends_name(const char *p, const char *end)
 {
-	static const char *const words[] = { "with ", "on ",     "in ", "for ",  "to ",
-					     "and ",  "version", "v",   "from ", "at ",
-					     "but ",  "under ",  "via " };
+	static const char *const words[] = { "with ", "on ",     "in ",  "for ",  "to ",
+					     "and ",  "version", "v",    "from ", "at ",
+					     "but ",  "under ",  "via ", "-" };
 
 	const char *q = p;
 
@@ -683,6 +686,8 @@ static int by_place(const struct line *l, struct messages_named *n)
 	const char *at = behind(l->p, l->end, "efined at "), *end;
 	char path[256];
 
+	if (!at)
+		at = behind(l->p, l->end, "rror at "); /* a check around the driver's calls */
 	if (!at)
 		return 0;
 	for (end = at; end < l->end && !strchr(" )", *end);)

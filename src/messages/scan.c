@@ -340,6 +340,17 @@ static int is_of_a_card(const struct scan_line *l)
 	return 0;
 }
 
+/* Do a line's words tell of that memory? */
+static int may_tell(const struct messages_event *e, const struct scan_line *l)
+{
+	enum messages_class class = e->wording->class;
+
+	if ((class == MESSAGES_DEVICE || class == MESSAGES_HOST) &&
+	    (class == MESSAGES_DEVICE) != is_of_a_card(l))
+		return 0;
+	return !scan_line_denies(l);
+}
+
 /* The line is done: what fitted it best is an event. */
 static void flush(struct scan *s)
 {
@@ -353,8 +364,7 @@ static void flush(struct scan *s)
 	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
 	if (e->wording->family == MESSAGES_WORDS) {
-		if (!s->worded.wording && !scan_line_denies(&s->now) &&
-		    (e->wording->class != MESSAGES_DEVICE || is_of_a_card(&s->now))) {
+		if (!s->worded.wording && may_tell(e, &s->now)) {
 			event_place(s, e);
 			s->worded = *e;
 		}
