@@ -193,12 +193,12 @@ static int by_flags(const struct line *l, struct messages_named *n)
 	while (q + 2 < l->end && words++ < 3) {
 		while (q < l->end && *q == ' ')
 			q++;
-		if (l->end - q > 1 && *q == '-' &&
+		if (l->end - q > 2 && *q == '-' &&
 		    (is_alpha(q[1]) || (q[1] == '-' && is_alpha(q[2]))))
 			return (q[1] == '-' || !is_alpha(q[2]) ||
 				memchr(q, '=', (size_t)(l->end - q)) || behind(q, l->end, " -")) &&
 			       (path || (*p >= 'a' && *p <= 'z')) && command(n, p, l->end);
-		if (!is_alpha(*q))
+		if (q == l->end || !is_alpha(*q))
 			return 0;
 		while (q < l->end && (is_of_name(*q) || *q == '=' || *q == '/'))
 			q++;

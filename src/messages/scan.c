@@ -331,8 +331,9 @@ static void take(struct scan *s, struct messages_event *e)
 /* "OOM" alone may be of any memory. */
 static int is_of_a_card(const struct scan_line *l)
 {
-	static const char *const words[] = { "cuda",  "gpu",       "vram",
-					     "torch", "on device", "OutOfMemoryError" };
+	static const char *const words[] = { "cuda",     "gpu",       "vram",
+					     "torch",    "on device", "OutOfMemoryError",
+					     "XLA Label" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcasestr(l->text, words[i]))

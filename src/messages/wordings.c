@@ -1470,6 +1470,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA out of memory", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA OOM|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "XLA Label: ", IN_WORDS,
+	  NULL }, /* of a refused program's table */
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU OOM|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of GPU memory", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of CUDA memory", IN_WORDS, NULL },
