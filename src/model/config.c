@@ -255,7 +255,7 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 
 	switch ((enum key_type)k->type) {
 	case KEY_COUNT:
-		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
+		if (v->kind == JSON_ARRAY || (v->kind == JSON_OBJECT && v->scope == INTERN_NONE))
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
 	case KEY_IGNORED:
@@ -374,6 +374,13 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 	}
 	if (!n->head_dim)
 		n->head_dim = n->hidden / n->heads;
+	if (!n->intermediate && n->multiple) {
+		uint64_t whole = 8 * n->hidden / 3;
+		double third = (double)whole,
+		       wide = n->mlp_ratio > 0 ? third * n->mlp_ratio : third;
+
+		n->intermediate = ((uint64_t)wide + n->multiple - 1) / n->multiple * n->multiple;
+	}
 	if (!n->intermediate)
 		n->intermediate = n->mlp_ratio > 0 ? (uint64_t)((double)n->hidden * n->mlp_ratio)
 						   : 4 * n->hidden;
@@ -632,25 +639,25 @@ static enum plim_status take_lists(struct config *c, const struct model_part_of 
 
 /* ---- families ---- */
 
+static const struct {
+	const struct model_family *at;
+	const size_t *n;
+} files[] = {
+	{ model_decoders, &model_decoder_count },
+	{ model_later, &model_later_count },
+	{ model_mixed, &model_mixed_count },
+	{ model_like_llama, &model_like_llama_count },
+	{ model_like_gpt, &model_like_gpt_count },
+	{ model_encoders, &model_encoder_count },
+	{ model_like_bert, &model_like_bert_count },
+	{ model_stacks, &model_stacks_count },
+	{ model_states, &model_states_count },
+	{ model_vision_language, &model_vision_language_count },
+	{ model_seeing, &model_seeing_count },
+};
+
 static const struct model_family *family_of(const char *name)
 {
-	static const struct {
-		const struct model_family *at;
-		const size_t *n;
-	} files[] = {
-		{ model_decoders, &model_decoder_count },
-		{ model_later, &model_later_count },
-		{ model_mixed, &model_mixed_count },
-		{ model_like_llama, &model_like_llama_count },
-		{ model_like_gpt, &model_like_gpt_count },
-		{ model_encoders, &model_encoder_count },
-		{ model_like_bert, &model_like_bert_count },
-		{ model_stacks, &model_stacks_count },
-		{ model_states, &model_states_count },
-		{ model_vision_language, &model_vision_language_count },
-		{ model_seeing, &model_seeing_count },
-	};
-
 	for (size_t file = 0; file < sizeof(files) / sizeof(files[0]); file++)
 		for (size_t i = 0; i < *files[file].n; i++)
 			if (!strcmp(files[file].at[i].name, name))
@@ -691,10 +698,17 @@ static bool is_class_of(const char *class, const char *type, const char *ends)
 	return false;
 }
 
-static const struct model_head *head_of(struct config *c, const struct model_family *f)
+/* The first class that the file names; "": it names none. */
+static const char *class_of(const struct config *c)
 {
 	const struct value *list = find(c, NULL, "architectures");
-	const char *class = list && list_end(c, list) > list + 1 ? text_of(c, list + 1) : "";
+
+	return list && list_end(c, list) > list + 1 ? text_of(c, list + 1) : "";
+}
+
+static const struct model_head *head_of(struct config *c, const struct model_family *f)
+{
+	const char *class = class_of(c);
 	const struct model_head *found = NULL;
 	size_t n = strlen(class);
 
@@ -708,6 +722,54 @@ static const struct model_head *head_of(struct config *c, const struct model_fam
 			found = h;
 	}
 	return found ? found : f->heads;
+}
+
+/* The family that has a class of that name. */
+static const struct model_family *family_of_class(const char *class)
+{
+	for (size_t file = 0; *class && file < sizeof(files) / sizeof(files[0]); file++)
+		for (size_t i = 0; i < *files[file].n; i++) {
+			const struct model_family *f = &files[file].at[i];
+
+			for (const struct model_head *h = f->heads; h->ends; h++)
+				if (is_class_of(class, f->name, h->ends))
+					return f;
+		}
+	return NULL;
+}
+
+/* Has the file all keys of a list with blanks between? */
+static bool has_keys(const struct config *c, const char *keys)
+{
+	char key[80];
+
+	while (*keys) {
+		size_t n = strcspn(keys, " ");
+
+		snprintf(key, sizeof(key), "%.*s", (int)n, keys);
+		if (!find(c, NULL, key))
+			return false;
+		keys += n + (keys[n] == ' ');
+	}
+	return true;
+}
+
+/* Of a file without a model_type: by its class, or by the keys of its publisher's own code. */
+static const struct model_family *unnamed_family(const struct config *c)
+{
+	for (size_t i = 0; !*class_of(c) && i < model_reference_count; i++)
+		if (has_keys(c, model_reference[i].told_by))
+			return &model_reference[i];
+	return family_of_class(class_of(c));
+}
+
+/* A copy of the text tower's type stands where the whole model's would: its class says which that is. */
+static const struct model_family *whole_family(const struct config *c, const struct model_family *f)
+{
+	const struct model_family *other = family_of_class(class_of(c));
+	const char *scope = other ? other->towers[MODEL_TEXT].scope : NULL;
+
+	return scope && !f->towers[MODEL_TEXT].scope && find(c, NULL, scope) ? other : f;
 }
 
 static enum plim_status take_scope(const struct config *c, struct model_numbers *n,
@@ -765,10 +827,27 @@ static bool is_off(const struct config *c, const struct value *v)
 	}
 }
 
-/* quantization_config, as Transformers writes it beside the weights. */
+/* Where the file says how its weights are quantized; in the text tower's object too. */
+static const char *quantization_scope(const struct config *c)
+{
+	static const char *const scopes[] = { "quantization_config",
+					      "text_config.quantization_config",
+					      "compression_config",
+					      "quantization" }; /* of hf_quant_config.json */
+
+	for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
+		const struct value *object = find(c, NULL, scopes[i]);
+
+		if (object && !is_off(c, object))
+			return scopes[i];
+	}
+	return scopes[0];
+}
+
+/* As Transformers writes it beside the weights. */
 static void take_quantization(struct config *c)
 {
-	static const char *const scope = "quantization_config";
+	const char *scope = quantization_scope(c);
 	struct model *m = c->model;
 	const struct value *object;
 	bool nf4 = is_true(c, scope, "load_in_4bit"), int8 = is_true(c, scope, "load_in_8bit");
@@ -780,6 +859,8 @@ static void take_quantization(struct config *c)
 			 text_of(c, find(c, scope, "quant_algo")));
 	if (!*m->quantizer && (nf4 || int8)) /* files of old releases do not name it */
 		snprintf(m->quantizer, sizeof(m->quantizer), "bitsandbytes");
+	if (!*m->quantizer && !strcmp(text_of(c, find(c, NULL, "dtype")), "fp8"))
+		snprintf(m->quantizer, sizeof(m->quantizer), "fp8"); /* DeepSeek's reference */
 	object = find(c, NULL, scope);
 	if (!*m->quantizer && object && !is_off(c, object))
 		snprintf(m->quantizer, sizeof(m->quantizer), "an unnamed method");
@@ -798,37 +879,62 @@ static uint64_t count_of(const struct config *c, const char *scope, const char *
 	return v && v->kind == JSON_INTEGER && !v->negative ? v->number : 0;
 }
 
+static uint64_t count_of_object(const struct config *c, const char *scope, const char *key)
+{
+	const struct value *v = find(c, scope, key);
+
+	return v && v->kind == JSON_OBJECT ? v->number : 0;
+}
+
 #define LEFT_MOST 4096 /* patterns of modules that are not quantized */
+
+/* What the method leaves alone. */
+static size_t take_left(const struct config *c, const char *scope, const char **left)
+{
+	static const char *const lists[] = { "modules_to_not_convert", "ignore",
+					     "exclude_modules" };
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const struct value *v = find(c, scope, lists[i]), *end = list_end(c, v);
+
+		for (v = v ? v + 1 : NULL; v < end && n < LEFT_MOST; v++)
+			if (v->kind == JSON_STRING)
+				left[n++] = text_of(c, v);
+	}
+	return n;
+}
 
 /* Weights of a method other than bitsandbytes', at the size that they have in the file. */
 static enum plim_status take_stored(struct config *c, struct plim_err *err)
 {
-	static const char *const scope = "quantization_config";
-	static const char *const lists[] = { "modules_to_not_convert", "ignore",
-					     "exclude_modules" };
+	const char *scope = quantization_scope(c);
 	struct model *m = c->model;
 	const char **left;
 	struct model_stored s = { .method = m->quantizer,
 				  .format = text_of(c, find(c, scope, "format")),
 				  .bits = count_of(c, scope, "bits"),
-				  .group = count_of(c, scope, "group_size") };
+				  .group = count_of(c, scope, "group_size"),
+				  .experts = text_of(c, find(c, NULL, "expert_dtype")) };
 
 	if (!*m->quantizer || m->quantized)
 		return PLIM_OK;
-	if (!strcmp(m->quantizer, "modelopt"))
+	if (!strcmp(m->quantizer, "modelopt") && *text_of(c, find(c, scope, "quant_algo")))
 		s.method = text_of(c, find(c, scope, "quant_algo"));
+	if (!strcmp(m->quantizer, "compressed-tensors")) {
+		s.bits = count_of(c, scope, "config_groups.group_0.weights.num_bits");
+		s.group = count_of(c, scope, "config_groups.group_0.weights.group_size");
+		s.symmetric = is_true(c, scope, "config_groups.group_0.weights.symmetric");
+	}
+	if (*text_of(c, find(c, scope, "moe_quant_algo")))
+		s.experts = text_of(c, find(c, scope, "moe_quant_algo"));
 	left = mem_new(m->mem, LEFT_MOST, sizeof(*left), err);
 	if (!left)
 		return mem_status(err);
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		const struct value *v = find(c, scope, lists[i]), *end = list_end(c, v);
-
-		for (v = v ? v + 1 : NULL; v < end && s.left_count < LEFT_MOST; v++)
-			if (v->kind == JSON_STRING)
-				left[s.left_count++] = text_of(c, v);
-	}
 	s.left = left;
-	if (!model_store(m, &s))
+	s.left_count = take_left(c, scope, left);
+	/* groups of several kinds: which of them a layer is of is not read */
+	if (count_of_object(c, scope, "config_groups") > 1 || !model_store(m, &s))
 		m->stored.name = NULL;
 	mem_free(m->mem, left, LEFT_MOST, sizeof(*left));
 	return PLIM_OK;
@@ -956,8 +1062,13 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	const struct model_head *head;
 	enum plim_status st = PLIM_OK;
 
+	const char *diffusers;
+
 	take_facts(c);
-	f = family_of(m->declared);
+	diffusers = text_of(c, find(c, NULL, "_class_name"));
+	f = *m->declared ? family_of(m->declared) : unnamed_family(c);
+	if (f && *m->declared)
+		f = whole_family(c, f);
 	if (!f || !has_types(c, f))
 		f = nested_family(c, &nested);
 	m->guessed = !f;
@@ -976,10 +1087,15 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	if (!st && m->guessed && (!m->towers[MODEL_TEXT].layers || !m->towers[MODEL_TEXT].vocab))
 		st = err_set(
 			err, PLIM_E_FORMAT,
-			"'%.200s' is no config of a model that is known here: '%.60s', without "
-			"hidden_size, num_hidden_layers and vocab_size; `--trace` plans what "
-			"Transformers has",
-			c->path, *m->declared ? m->declared : "no model_type");
+			"'%.200s' is no config of a model that is known here: %s%.60s%s, without "
+			"hidden_size, num_hidden_layers and vocab_size; %s",
+			c->path, *diffusers ? "diffusers' '" : "'",
+			*diffusers     ? diffusers
+			: *m->declared ? m->declared
+				       : "no model_type",
+			"'",
+			*diffusers ? "`--trace` plans it"
+				   : "`--trace` plans what Transformers has");
 	if (!st)
 		st = take_unread(c, f, err);
 	if (!st)
@@ -999,25 +1115,60 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	return st || m->guessed ? st : take_stored(c, err);
 }
 
-static enum plim_status read_source(struct model *m, const char *name, struct source *s,
+static enum plim_status read_values(struct config *c, struct source *s, struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_init(&c->json, c->model->mem, s, JSON_ONE, err);
+
+	if (!st)
+		st = json_next(&c->json, &t, err);
+	if (!st && t.kind != JSON_OBJECT)
+		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is no config of a model: no object",
+			     c->path);
+	if (!st)
+		st = read_object(c, INTERN_NONE, INTERN_NONE, 0, 0, err);
+	if (!st)
+		st = json_next(&c->json, &t, err); /* nothing may follow */
+	json_release(&c->json);
+	return st;
+}
+
+/* ModelOpt's files of some releases say beside the config how the weights are quantized: what stands there comes first. */
+static enum plim_status read_beside(struct config *c, struct plim_err *err)
+{
+	static const char *const own_name = "config.json";
+	size_t n = strlen(c->path), less = strlen(own_name);
+	const char *path = c->path;
+	struct source *s = NULL;
+	struct stat info;
+	char beside[4096];
+	enum plim_status st;
+
+	if (n < less || strcmp(path + n - less, own_name) != 0 ||
+	    snprintf(beside, sizeof(beside), "%.*shf_quant_config.json", (int)(n - less), path) >=
+		    (int)sizeof(beside) ||
+	    stat(beside, &info) != 0)
+		return PLIM_OK;
+	c->path = beside;
+	st = source_open(c->model->mem, beside, NULL, &s, err);
+	if (!st)
+		st = read_values(c, s, err);
+	source_close(s);
+	c->path = path;
+	return st;
+}
+
+/* `file`: it lies on a disk, and others may lie beside it. */
+static enum plim_status read_source(struct model *m, const char *name, struct source *s, bool file,
 				    struct plim_err *err)
 {
 	struct config c = { .model = m, .path = name };
-	struct json_token t;
-	enum plim_status st = json_init(&c.json, m->mem, s, JSON_ONE, err);
+	enum plim_status st = file ? read_beside(&c, err) : PLIM_OK;
 
 	if (!st)
-		st = json_next(&c.json, &t, err);
-	if (!st && t.kind != JSON_OBJECT)
-		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is no config of a model: no object",
-			     name);
-	if (!st)
-		st = read_object(&c, INTERN_NONE, INTERN_NONE, 0, 0, err);
-	if (!st)
-		st = json_next(&c.json, &t, err); /* nothing may follow */
+		st = read_values(&c, s, err);
 	if (!st)
 		st = take_all(&c, err);
-	json_release(&c.json);
 	vec_release(m->mem, &c.values);
 	return st;
 }
@@ -1030,7 +1181,7 @@ enum plim_status model_read_config(struct model *m, const char *name, const void
 		source_open_memory(m->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL, &s, err);
 
 	if (!st)
-		st = read_source(m, name, s, err);
+		st = read_source(m, name, s, false, err);
 	source_close(s);
 	return st;
 }
@@ -1122,7 +1273,7 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 	st = source_need(s, s->p, 8, err);
 	json = st || !s->p || s->end - s->p < 8 || !memchr(s->p, 0, 8);
 	if (!st && json)
-		st = read_source(m, path, s, err);
+		st = read_source(m, path, s, true, err);
 	source_close(s);
 	return json ? st : model_read_header(m, path, err);
 }

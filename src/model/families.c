@@ -185,7 +185,7 @@ static const struct model_key qwen3_moe_keys[] = {
 
 /* ---- Phi ---- */
 
-static const struct model_row phi3_block[] = {
+const struct model_row model_phi3_block[] = {
 	{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q" },
 	{ "self_attn.qkv_proj", MODEL_LINEAR, MODEL_ROLE_QKV, "W H" },
 	{ "mlp.gate_up_proj", MODEL_LINEAR, MODEL_ROLE_GATE_UP, "2F H" },
@@ -197,7 +197,7 @@ static const struct model_row phi3_block[] = {
 
 static const struct model_section phi3_sections[] = {
 	{ "model.", model_llama_front, MODEL_TEXT },
-	{ "model.layers.%u.", phi3_block, MODEL_TEXT },
+	{ "model.layers.%u.", model_phi3_block, MODEL_TEXT },
 	{ "model.", model_llama_back, MODEL_TEXT },
 	{ "", model_lm_head, MODEL_TEXT },
 	SECTIONS_END,

@@ -329,6 +329,14 @@ DECODER_SECTIONS(baichuan_sections, model_llama_front, baichuan_block, plain_bac
 DECODER_SECTIONS(llama_sections, model_llama_front, model_llama_block, model_llama_back,
 		 model_lm_head);
 
+static const struct model_key minicpm_keys[] = {
+	SWITCH("attention_bias", qkv_bias),
+	SWITCH("attention_bias", output_bias),
+	SIZE("num_experts", experts),
+	SIZE("num_experts_per_tok", experts_per_token),
+	KEYS_END,
+};
+
 /* ---- all of them ---- */
 
 #define INDICES "the indices by which its attention picks keys"
@@ -440,7 +448,7 @@ const struct model_family model_later[] = {
 	{ .name = "minicpm",
 	  .sections = llama_sections,
 	  .heads = model_causal_heads,
-	  TEXT(bias_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
+	  TEXT(minicpm_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 32000, .positions = 2048, .tied = true) },
 };
 const size_t model_later_count = sizeof(model_later) / sizeof(model_later[0]);

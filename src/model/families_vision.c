@@ -487,10 +487,53 @@ static const struct model_key llava_text_keys[] = {
 };
 
 static const struct model_key llava_outer[] = {
-	SWITCH("tie_word_embeddings", tied),
-	IGNORED("vision_feature_layer"),
-	IGNORED("vision_feature_select_strategy"),
-	IGNORED("image_seq_length"),
+	SWITCH("tie_word_embeddings", tied),  IGNORED("projector_hidden_act"),
+	IGNORED("multimodal_projector_bias"), /* the class's default; read nowhere else */
+	IGNORED("vision_feature_layer"),      IGNORED("vision_feature_select_strategy"),
+	IGNORED("image_seq_length"),          KEYS_END,
+};
+
+/* ---- Phi 3 that sees: CLIP's large tower, whose numbers its file does not say ---- */
+
+static const struct model_row phi3_v_project[] = {
+	{ "glb_GN", MODEL_PARAMETER, MODEL_ROLE_OTHER, "1 1 4H" },
+	{ "sub_GN", MODEL_PARAMETER, MODEL_ROLE_OTHER, "1 1 1 4H" },
+	{ "img_projection.0", MODEL_LINEAR, MODEL_ROLE_OTHER, "T 4H", 0, IF_TRUE },
+	{ "img_projection.2", MODEL_LINEAR, MODEL_ROLE_OTHER, "T T", 0, IF_TRUE },
+	ROWS_END,
+};
+
+#define PHI3_EYE "model.vision_embed_tokens.img_processor.vision_model."
+static const struct model_section phi3_v_sections[] = {
+	{ "model.", model_llama_front, MODEL_TEXT },
+	{ "model.vision_embed_tokens.", phi3_v_project, MODEL_VISION },
+	{ PHI3_EYE, clip_vision_front, MODEL_VISION },
+	{ PHI3_EYE "encoder.layers.%u.", clip_block, MODEL_VISION },
+	{ PHI3_EYE, vision_back, MODEL_VISION },
+	{ "model.layers.%u.", model_phi3_block, MODEL_TEXT },
+	{ "model.", model_llama_back, MODEL_TEXT },
+	{ "", model_lm_head, MODEL_TEXT },
+	SECTIONS_END,
+};
+
+static const struct model_head phi3_v_heads[] = {
+	{ "Phi3VForCausalLM", IF_LM },
+	HEADS_END,
+};
+
+static const struct model_key phi3_v_keys[] = {
+	RATE("resid_pdrop", hidden_dropout),
+	RATE("embd_pdrop", embedding_dropout),
+	IGNORED("embd_layer"),
+	IGNORED("img_processor"),
+	KEYS_END,
+};
+/* What else it might be made of, nothing here knows. */
+static const struct model_key phi3_v_eye_keys[] = {
+	SIZE("image_dim_out", hidden),
+	SIZE("num_img_tokens", image_tokens),
+	IGNORED("name"),
+	IGNORED("model_name"),
 	KEYS_END,
 };
 
@@ -626,7 +669,6 @@ const struct model_family model_vision_language[] = {
 	{ .name = "llava",
 	  .sections = llava_sections,
 	  .heads = vl_heads,
-	  .unplanned = "images that a tower reads for another model",
 	  .towers = { [MODEL_TEXT] = { "text_config",
 				       llava_text_keys,
 				       llava_outer,
@@ -639,6 +681,22 @@ const struct model_family model_vision_language[] = {
 					 clip_keys,
 					 NULL,
 					 { CLIP_VISION, .image_tokens = 576 },
+					 "clip_vision_model" } } },
+	{ .name = "phi3_v",
+	  .sections = phi3_v_sections,
+	  .heads = phi3_v_heads,
+	  .towers = { [MODEL_TEXT] = { NULL,
+				       phi3_v_keys,
+				       NULL,
+				       { LLAMA_LIKE, .layers = 32, .hidden = 3072, .heads = 32,
+					 .intermediate = 8192, .vocab = 32064,
+					 .positions = 131072 } },
+		      [MODEL_VISION] = { "img_processor",
+					 phi3_v_eye_keys,
+					 NULL,
+					 { PLAIN(MODEL_QUICK_GELU), .layers = 24, .hidden = 1024,
+					   .heads = 16, .intermediate = 4096, .image_size = 336,
+					   .patch = 14, .projection = 768, .image_tokens = 144 },
 					 "clip_vision_model" } } },
 	{ .name = "gemma3",
 	  .sections = gemma3_sections,

@@ -123,6 +123,7 @@ struct model_numbers {
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;         /* side of the square of patches that becomes one token */
 	uint64_t patches;       /* of an image of image_size; 0: any image */
+	uint64_t multiple;      /* that the MLP's width is rounded up to: Meta's own files */
 	uint64_t rows, columns; /* of learned positions in a grid */
 	uint64_t image_tokens;  /* that an image becomes where patches are averaged: Gemma 3 */
 	uint64_t deepstack;     /* layers whose output goes into the language model as well */
@@ -317,9 +318,9 @@ struct model {
 	unsigned
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */
-	struct ckpt_dtype stored;
-	bool from_gguf; /* read from llama.cpp's file */
-	bool counted;   /* nothing is known of it but how many parameters it has */
+	struct ckpt_dtype stored, stored_experts; /* the second: of experts that are kept apart */
+	bool from_gguf;                           /* read from llama.cpp's file */
+	bool counted; /* nothing is known of it but how many parameters it has */
 	enum model_forward forward;
 	bool eager_only; /* its class has no other attention, but perhaps flash-attn's */
 	const char *

@@ -175,6 +175,8 @@ static const char *const neutral_keys[] = {
 	"vision_config_dict",
 	/* read elsewhere in config.c */
 	"quantization_config",
+	"quantization",
+	"producer",
 	"mlp_only_layers",
 	"layer_types",
 	"fullatt_block_indexes",

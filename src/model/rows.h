@@ -130,7 +130,7 @@ extern const struct model_head model_causal_heads[];
 		    .vocab = 129280, .positions = 4096, .experts = 256, .experts_per_token = 8, \
 		    .expert_intermediate = 2048, .shared_experts = 1, .q_rank = 1536,           \
 		    .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128
-extern const struct model_row model_gemma4_block[], model_gemma4_back[];
+extern const struct model_row model_phi3_block[], model_gemma4_block[], model_gemma4_back[];
 extern const struct model_row model_mla_block[], model_llama4_block[], model_llama4_back[];
 extern const struct model_key model_mla_keys[], model_llama4_keys[];
 extern const struct model_row model_minimax_m3_block[], model_step3_block[];

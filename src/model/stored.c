@@ -22,21 +22,23 @@ static const struct method {
 	{ "FP8_PER_CHANNEL_PER_TOKEN", NULL, 4096, 4100, false },
 	{ "NVFP4", NULL, 16, 9, false }, /* a byte of scale for 16 */
 	{ "mxfp4", NULL, 32, 17, true },
+	{ "fp4", NULL, 32, 17, false }, /* DeepSeek V4's experts, as mxfp4 */
 	{ "awq", NULL, 0, 0, false },
 	{ "gptq", NULL, 0, 0, false },
 	{ "compressed-tensors", "float-quantized", 4096, 4098, false },
 	{ "compressed-tensors", "int-quantized", 4096, 4098, false },
+	{ "compressed-tensors", "pack-quantized", 0, 0, false },
 	{ "compressed-tensors", "nvfp4-pack-quantized", 16, 9, false },
 	{ "compressed-tensors", "mxfp4-pack-quantized", 32, 17, false },
 };
 
 /*
- * `bits` with a scale of 16 bits and a zero of `bits` for each group: in bytes of so many groups that it comes out even.
+ * `bits` with a scale of 16 bits and perhaps a zero of `bits` for each group: in bytes of so many groups that it comes out even.
  * False: sizes that no such file has.
  */
-static bool grouped(uint64_t bits, uint64_t group, uint16_t *block, uint16_t *bytes)
+static bool grouped(uint64_t bits, uint64_t group, bool zeros, uint16_t *block, uint16_t *bytes)
 {
-	uint64_t each = group * bits + 16 + bits;
+	uint64_t each = group * bits + 16 + (zeros ? bits : 0);
 
 	if (!bits || bits > 8 || !group || group > 1024 || group * 8 > UINT16_MAX)
 		return false;
@@ -45,25 +47,87 @@ static bool grouped(uint64_t bits, uint64_t group, uint16_t *block, uint16_t *by
 	return true;
 }
 
-/* Of what the file leaves out: "lm_head", "model.layers.*.self_attn", "re:.*mlp\.gate$", or a part of the name. */
+/*
+ * A pattern as one that fnmatch reads, whole or from a start to a dot: "model.layers.*.self_attn", a regular expression's
+ * "re:.*mlp\\.gate$" too.  Of names in the file that begin otherwise than a class's, what stands before "layers." is left out.
+ */
+static const char *of_text(const char *name)
+{
+	const char *layers = strstr(name, "layers.");
+	const char *before = strstr(name, "vision");
+
+	return layers && (!before || before > layers) ? layers : name;
+}
+
+#define GLOB_BYTES 400
+
+/* One alternative of the first "(a|b)" in a regular expression; gives how many there are. */
+static unsigned choose(const char *in, unsigned which, char out[GLOB_BYTES])
+{
+	const char *open = strchr(in, '('), *close = open ? strchr(open, ')') : NULL, *at, *end;
+	unsigned count = 1;
+
+	snprintf(out, GLOB_BYTES, "%s", in);
+	if (!close)
+		return 1;
+	at = open + 1;
+	for (const char *c = at; c < close; c++) {
+		if (*c != '|')
+			continue;
+		if (count == which)
+			at = c + 1;
+		count++;
+	}
+	for (end = at; end < close && *end != '|';)
+		end++;
+	snprintf(out, GLOB_BYTES, "%.*s%.*s%s", (int)(open - in), in, (int)(end - at), at,
+		 close + 1);
+	return count;
+}
+
+/* A regular expression, which is matched at the beginning, as a pattern. */
+static void plain(const char *in, char out[GLOB_BYTES])
+{
+	size_t n = 0;
+	bool ends = false;
+
+	for (; *in && n + 2 < GLOB_BYTES; in++) {
+		ends = *in == '$';
+		if (*in == '\\' || *in == '$' || *in == '^' || (*in == '.' && in[1] == '*'))
+			continue;
+		out[n++] = *in;
+	}
+	if (!ends)
+		out[n++] = '*';
+	out[n] = 0;
+}
+
+static bool fits(const char *glob, const char *name)
+{
+	char whole[GLOB_BYTES + 4];
+
+	snprintf(whole, sizeof(whole), "%s.*", glob);
+	if (!fnmatch(glob, name, 0) || !fnmatch(whole, name, 0))
+		return true;
+	snprintf(whole, sizeof(whole), "*.%s", glob);
+	return !fnmatch(whole, name, 0);
+}
+
 static bool is_named(const char *pattern, const char *name)
 {
-	char glob[300];
-	size_t n = 0;
+	char one[GLOB_BYTES], glob[GLOB_BYTES];
+	bool expression = !strncmp(pattern, "re:", 3);
+	unsigned count = 1;
 
-	if (!strncmp(pattern, "re:", 3))
-		pattern += 3;
-	glob[n++] = '*';
-	for (; *pattern && n + 2 < sizeof(glob); pattern++) {
-		if (*pattern == '\\' || *pattern == '$' || *pattern == '^')
-			continue;
-		if (*pattern == '.' && pattern[1] == '*')
-			continue;
-		glob[n++] = *pattern;
+	if (!expression)
+		return fits(pattern, name) || fits(of_text(pattern), of_text(name));
+	for (unsigned i = 0; i < count; i++) {
+		count = choose(pattern + 3, i, one);
+		plain(one, glob);
+		if (fits(glob, name))
+			return true;
 	}
-	glob[n++] = '*';
-	glob[n] = 0;
-	return !fnmatch(glob, name, 0);
+	return false;
 }
 
 static bool is_left(const struct model *m, const struct model_stored *s,
@@ -85,30 +149,44 @@ static bool is_stored(const struct model_module *module, bool experts_alone)
 	return !experts_alone && module->kind == MODEL_LINEAR && module->block != MODEL_NONE;
 }
 
-bool model_store(struct model *m, const struct model_stored *s)
+/* The dtype of weights that a method keeps; NULL: it is not known here, or not of such sizes. */
+static const struct method *find_method(const struct model_stored *s, const char *name,
+					struct ckpt_dtype *out)
 {
 	const struct method *found = NULL;
 
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (!strcmp(methods[i].name, s->method) &&
+		if (!strcmp(methods[i].name, name) &&
 		    (!methods[i].format || !strcmp(methods[i].format, s->format)))
 			found = &methods[i];
 	if (!found)
-		return false;
-	m->stored = (struct ckpt_dtype){ .name = found->name,
-					 .bits = 8,
-					 .parts = 1,
-					 .number = CKPT_BITS,
-					 .block = found->block,
-					 .block_bytes = found->block_bytes };
-	if (!found->block && !grouped(s->bits, s->group, &m->stored.block, &m->stored.block_bytes))
+		return NULL;
+	*out = (struct ckpt_dtype){ .name = found->name,
+				    .bits = 8,
+				    .parts = 1,
+				    .number = CKPT_BITS,
+				    .block = found->block,
+				    .block_bytes = found->block_bytes };
+	if (!found->block &&
+	    !grouped(s->bits, s->group, !s->symmetric, &out->block, &out->block_bytes))
+		return NULL;
+	return found;
+}
+
+bool model_store(struct model *m, const struct model_stored *s)
+{
+	bool apart = *s->experts;
+	const struct method *found = find_method(s, s->method, &m->stored);
+
+	if (!found || (apart && !find_method(s, s->experts, &m->stored_experts)))
 		return false;
 	for (size_t i = 0; i < m->modules.n; i++) {
 		struct model_module *module = &m->modules.at[i];
+		bool experts = apart && module->kind == MODEL_EXPERTS;
 
 		if (!module->n || !is_stored(module, found->experts_alone) || is_left(m, s, module))
 			continue;
-		m->tensors.at[module->tensors].dtype = &m->stored;
+		m->tensors.at[module->tensors].dtype = experts ? &m->stored_experts : &m->stored;
 		m->tensors.at[module->tensors].flags |= MODEL_IS_FROZEN;
 	}
 	return true;

@@ -165,7 +165,9 @@ struct model_part_of {
 };
 
 struct model_family {
-	const char *name;                     /* as model_type */
+	const char *name; /* as model_type */
+	const char
+		*told_by; /* keys that a file without a model_type has all of; NULL: by its name */
 	const struct model_section *sections; /* ended by a prefix of NULL */
 	const struct model_head
 		*heads;       /* the first is taken where the file names none; ended by NULL */
@@ -182,10 +184,11 @@ struct model_family {
 /* By the file that has them. */
 extern const struct model_family model_decoders[], model_later[], model_mixed[], model_like_llama[],
 	model_like_gpt[], model_encoders[], model_like_bert[], model_stacks[], model_states[],
-	model_vision_language[], model_seeing[];
+	model_vision_language[], model_seeing[], model_reference[];
 extern const size_t model_decoder_count, model_later_count, model_mixed_count,
 	model_like_llama_count, model_like_gpt_count, model_encoder_count, model_like_bert_count,
-	model_stacks_count, model_states_count, model_vision_language_count, model_seeing_count;
+	model_stacks_count, model_states_count, model_vision_language_count, model_seeing_count,
+	model_reference_count;
 
 /* What a decoder that is not known is read as. */
 extern const struct model_family model_family_decoder;
@@ -244,6 +247,8 @@ bool model_key_is_neutral(const char *key);
 struct model_stored {
 	const char *method, *format; /* "" where the file does not say */
 	uint64_t bits, group;
+	bool symmetric;          /* groups have no zero point */
+	const char *experts;     /* the method of experts, where it is another; "" */
 	const char *const *left; /* modules that are not quantized, as patterns of the method */
 	size_t left_count;
 };

@@ -67,16 +67,16 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 {
 	static const enum model_role role[3] = { MODEL_ROLE_Q, MODEL_ROLE_K, MODEL_ROLE_V };
 	static const enum model_role norm[3] = { MODEL_ROLE_Q_NORM, MODEL_ROLE_K_NORM };
-	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct model_sizes s = model_sizes_of(b->m, MODEL_TEXT, block);
 	struct tape *t = &b->t;
 
-	if (n->kv_rank) {
+	if (b->m->towers[MODEL_TEXT].kv_rank) {
 		project_latent(b, block, x, out);
 		return;
 	}
 	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV)) {
-		uint64_t q = b->batch * b->sequence * n->heads * n->head_dim;
-		uint64_t kv = b->batch * b->sequence * n->kv_heads * n->head_dim;
+		uint64_t q = b->batch * b->sequence * s.heads * s.head_dim;
+		uint64_t kv = b->batch * b->sequence * s.kv_heads * s.head_dim;
 		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_QKV, x);
 
 		op_split(t, all, (uint64_t[3]){ q, kv, kv }, out);
@@ -110,10 +110,10 @@ static bool attends(const struct builder *b, uint32_t block)
 
 static struct value attend(struct builder *b, uint32_t block, struct value x)
 {
-	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct model_sizes s = model_sizes_of(b->m, MODEL_TEXT, block);
 	struct tape *t = &b->t;
 	struct value p[3], turned[2], y;
-	uint64_t keys, queries = b->batch * b->sequence * n->heads * n->head_dim;
+	uint64_t keys, queries = b->batch * b->sequence * s.heads * s.head_dim;
 
 	if (!attends(b, block))
 		return tape_keep(t, x);
@@ -167,6 +167,8 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 		y = op_mul(t, h, up);
 		tape_drop(t, &h);
 		tape_drop(t, &up);
+	} else if (!build_has(b, MODEL_TEXT, block, MODEL_ROLE_UP)) {
+		return tape_keep(t, x);
 	} else {
 		h = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_UP, x);
 		y = build_activation(b, MODEL_TEXT, h);
@@ -199,13 +201,19 @@ static struct value gpt2_block(struct builder *b, uint32_t block, struct value x
 
 static struct value llama_block(struct builder *b, uint32_t block, struct value x)
 {
+	struct model_sizes s = model_sizes_of(b->m, MODEL_TEXT, block);
 	struct tape *t = &b->t;
-	struct value h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1, x), y, z;
+	struct value h, y = tape_keep(t, x), z;
 
-	tape_set(t, &h, attend(b, block, h));
-	tape_set(t, &h, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1_OUT, h));
-	y = op_add(t, x, h);
-	tape_drop(t, &h);
+	if (s.attends) {
+		h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1, x);
+		tape_set(t, &h, attend(b, block, h));
+		tape_set(t, &h, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1_OUT, h));
+		tape_set(t, &y, op_add(t, x, h));
+		tape_drop(t, &h);
+	}
+	if (!s.feeds)
+		return y;
 	h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM2, y);
 	tape_set(t, &h, feed(b, block, h));
 	tape_set(t, &h, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM2_OUT, h));

@@ -388,12 +388,13 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 			     uint64_t keys)
 {
 	const struct model_numbers *n = &b->m->towers[tower];
+	struct model_sizes s = model_sizes_of(b->m, tower, block);
 	struct attention a = { .batch = b->batch,
-			       .heads = n->heads / b->tp,
-			       .kv_heads = (n->kv_heads ? n->kv_heads : n->heads) / b->tp,
+			       .heads = s.heads / b->tp,
+			       .kv_heads = (s.kv_heads ? s.kv_heads : s.heads) / b->tp,
 			       .queries = queries,
 			       .keys = keys,
-			       .head_dim = n->head_dim,
+			       .head_dim = s.head_dim,
 			       .dropout = n->attention_dropout,
 			       .causal = n->causal };
 

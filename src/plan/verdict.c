@@ -133,20 +133,42 @@ static const char *samples_of(const struct plan_recipe *r)
 	return "all samples are as long as the sequence, without padding";
 }
 
-static enum plim_status assume_card(struct plim_plan *p, struct plim_err *err)
+#define MEASURED_TORCH 211 /* 100 * major + minor: with which most runs were measured */
+#define MEASURED_TRANSFORMERS 517
+
+/* The releases that are planned for, the measured ones where none is given. */
+static const char *releases(struct plim_plan *p, const struct plim_plan_options *o,
+			    struct plim_err *err)
 {
+	unsigned torch = o->torch ? o->torch : MEASURED_TORCH;
+	unsigned transformers = o->transformers ? o->transformers : MEASURED_TRANSFORMERS;
+	bool other = torch != MEASURED_TORCH || transformers != MEASURED_TRANSFORMERS;
+
+	return plan_string(p, err, "PyTorch %u.%u, Transformers %u.%u%s", torch / 100, torch % 100,
+			   transformers / 100, transformers % 100,
+			   other ? " (runs were measured with 2.11 and 5.17)" : "");
+}
+
+static enum plim_status assume_card(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	const char *of = releases(p, o, err);
+
+	if (!of)
+		return mem_status(err);
 	if (is_hopper(p))
-		return plan_assume(
-			p,
-			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
-			"kernels differ on other cards",
-			err);
+		return plan_assume(p,
+				   plan_string(p, err,
+					       "%s on an H100: workspaces and attention kernels "
+					       "differ on other cards",
+					       of),
+				   err);
 	return plan_assume(
 		p,
 		plan_string(p, err,
-			    "PyTorch 2.11, Transformers 5.17; workspaces and attention kernels as "
-			    "PyTorch's rules have them for the %s: only an H100 was measured",
-			    p->hidden->gpu->name),
+			    "%s; workspaces and attention kernels as PyTorch's rules have them for "
+			    "the %s: only an H100 was measured",
+			    of, p->hidden->gpu->name),
 		err);
 }
 
@@ -165,7 +187,7 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 				    p->model.family),
 			err);
 	if (!st)
-		st = assume_card(p, err);
+		st = assume_card(p, o, err);
 	if (!st && r->keep_cache &&
 	    !(r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_FULL))
 		st = plan_assume(

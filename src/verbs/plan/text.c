@@ -27,7 +27,9 @@ static void recipe(struct text *t, const struct plim_plan *p)
 	};
 	const struct plan_recipe *r = &p->hidden->recipe;
 	const struct model *m = &p->hidden->model;
-	uint64_t side = r->image_size ? r->image_size : m->towers[MODEL_VISION].image_size;
+	const struct model_numbers *eye = &m->towers[MODEL_VISION];
+	uint64_t configured = eye->image_tokens ? 0 : eye->image_size;
+	uint64_t side = r->image_size ? r->image_size : configured;
 	struct text words;
 	char a[32];
 
@@ -45,8 +47,10 @@ static void recipe(struct text *t, const struct plim_plan *p)
 	if (plan_is_beyond(m, r))
 		text_printf(&words, " (the model was made for %s)",
 			    text_number(a, m->towers[MODEL_TEXT].positions));
-	if (m->towers[MODEL_VISION].layers && side)
+	if (eye->layers && side)
 		text_printf(&words, ", images of %s pixels", text_number(a, side));
+	else if (eye->layers && m->towers[MODEL_TEXT].layers)
+		text_puts(&words, ", text without images");
 	if (r->task == PLAN_GENERATE)
 		text_printf(&words, ", %s new tokens", text_number(a, r->new_tokens));
 	text_printf(&words, ", attention %s%s%s", plan_attention_names[r->attention],
