@@ -76,6 +76,13 @@ static void recipe(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
+/* Does DeepSpeed make 16 bits of weights that were loaded in fp32? */
+static bool is_halved(const struct plan_recipe *r)
+{
+	return r->task == PLAN_TRAIN && (plan_is_zero(r) || plan_is_deepspeed(r)) && !r->quantize &&
+	       (r->precision == PLAN_BF16_AUTOCAST || r->precision == PLAN_FP16_AUTOCAST);
+}
+
 /* Autocast is over fp32, which adapters do not need: nothing that is frozen steps. */
 static void frozen(struct text *t, const struct plim_plan *p)
 {
@@ -83,7 +90,7 @@ static void frozen(struct text *t, const struct plim_plan *p)
 	const char *half = r->precision == PLAN_BF16_AUTOCAST ? "bf16" : "fp16";
 	char a[32];
 
-	if (r->task != PLAN_TRAIN || !r->lora_rank || r->quantize ||
+	if (r->task != PLAN_TRAIN || !r->lora_rank || r->quantize || is_halved(r) ||
 	    (r->precision != PLAN_BF16_AUTOCAST && r->precision != PLAN_FP16_AUTOCAST))
 		return;
 	text_puts(t, "  ");
@@ -120,14 +127,18 @@ static void traced(struct text *t, const struct plim_plan *p)
 
 static void head(struct text *t, const struct plim_plan *p)
 {
-	char a[32], b[32];
+	bool halved = !p->hidden->traced.mem && is_halved(&p->hidden->recipe);
+	char a[32], b[32], c[32];
 
 	text_hue(t, TEXT_HEAD);
 	text_puts(t, p->model.family);
 	text_plain(t);
-	text_wrap(t, (unsigned)strlen(p->model.family), 2, "%s: %s parameters, %s of weights",
+	text_wrap(t, (unsigned)strlen(p->model.family), 2, "%s: %s parameters, %s of weights%s%s%s",
 		  p->model.guessed ? "?" : "", text_number(a, p->model.parameters),
-		  text_size(b, p->model.parameter_bytes));
+		  text_size(b, p->model.parameter_bytes / (halved ? 2 : 1)),
+		  halved ? " (" : "",
+		  halved ? text_size(c, p->model.parameter_bytes) : "",
+		  halved ? " loaded)" : "");
 	if (p->hidden->traced.mem) {
 		traced(t, p);
 	} else {
