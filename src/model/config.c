@@ -905,12 +905,73 @@ static size_t take_left(const struct config *c, const char *scope, const char **
 	return n;
 }
 
+/* Of a library that has several methods: which. */
+static void name_algorithm(struct model *m, const char *algorithm)
+{
+	size_t n = strlen(m->quantizer);
+
+	if (*algorithm && strcmp(m->quantizer, algorithm) != 0)
+		snprintf(m->quantizer + n, sizeof(m->quantizer) - n, "'s %s", algorithm);
+}
+
+/* ModelOpt's files of several kinds: each layer, by its name, in an object of its own.  Gives how many there are. */
+static size_t take_rules(const struct config *c, const char *scope, struct model_stored_rule *rules,
+			 size_t most)
+{
+	const struct intern *strings = &c->model->strings;
+	uint32_t key = intern_find(strings, "quant_algo", strlen("quant_algo"));
+	char layers[SCOPE_BYTES];
+	size_t n = (size_t)snprintf(layers, sizeof(layers), "%s.quantized_layers.", scope),
+	       count = 0;
+
+	for (size_t i = 0; key != INTERN_NONE && i < c->values.n && count < most; i++) {
+		const struct value *v = &c->values.at[i];
+
+		if (v->key != key || v->scope == INTERN_NONE || v->kind != JSON_STRING ||
+		    strncmp(intern_text(strings, v->scope), layers, n) != 0)
+			continue;
+		rules[count].name = intern_text(strings, v->scope) + n;
+		rules[count++].method = text_of(c, v);
+	}
+	return count;
+}
+
+/* As the file says, with its lists, of which there is room for `layers` that are named. */
+static enum plim_status store_listed(struct config *c, const char *scope, struct model_stored *s,
+				     size_t layers, struct plim_err *err)
+{
+	struct mem *mem = c->model->mem;
+	const char **left = mem_new(mem, LEFT_MOST, sizeof(*left), err);
+	struct model_stored_rule *rules =
+		left ? mem_new(mem, layers + 1, sizeof(*rules), err) : NULL;
+	enum plim_status st = rules ? PLIM_OK : mem_status(err);
+	bool known;
+
+	if (!st) {
+		s->left = left;
+		s->left_count = take_left(c, scope, left);
+		s->rules = rules;
+		s->rule_count = take_rules(c, scope, rules, layers);
+		/* groups of several kinds: which of them a layer is of is not read, unless each is named */
+		known = s->rule_count == layers &&
+			(layers || count_of_object(c, scope, "config_groups") <= 1) &&
+			model_store(c->model, s);
+		if (!known) {
+			c->model->stored.name = NULL;
+			name_algorithm(c->model, text_of(c, find(c, scope, "quant_algo")));
+		}
+	}
+	mem_free(mem, rules, rules ? layers + 1 : 0, sizeof(*rules));
+	mem_free(mem, left, left ? LEFT_MOST : 0, sizeof(*left));
+	return st;
+}
+
 /* Weights of a method other than bitsandbytes', at the size that they have in the file. */
 static enum plim_status take_stored(struct config *c, struct plim_err *err)
 {
 	const char *scope = quantization_scope(c);
 	struct model *m = c->model;
-	const char **left;
+	uint64_t layers;
 	struct model_stored s = { .method = m->quantizer,
 				  .format = text_of(c, find(c, scope, "format")),
 				  .bits = count_of(c, scope, "bits"),
@@ -928,16 +989,8 @@ static enum plim_status take_stored(struct config *c, struct plim_err *err)
 	}
 	if (*text_of(c, find(c, scope, "moe_quant_algo")))
 		s.experts = text_of(c, find(c, scope, "moe_quant_algo"));
-	left = mem_new(m->mem, LEFT_MOST, sizeof(*left), err);
-	if (!left)
-		return mem_status(err);
-	s.left = left;
-	s.left_count = take_left(c, scope, left);
-	/* groups of several kinds: which of them a layer is of is not read */
-	if (count_of_object(c, scope, "config_groups") > 1 || !model_store(m, &s))
-		m->stored.name = NULL;
-	mem_free(m->mem, left, LEFT_MOST, sizeof(*left));
-	return PLIM_OK;
+	layers = count_of_object(c, scope, "quantized_layers");
+	return store_listed(c, scope, &s, layers < VALUES ? layers : VALUES, err);
 }
 
 static void take_facts(struct config *c)

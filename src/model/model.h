@@ -318,8 +318,8 @@ struct model {
 	unsigned
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */
-	struct ckpt_dtype stored, stored_experts; /* the second: of experts that are kept apart */
-	bool from_gguf;                           /* read from llama.cpp's file */
+	struct ckpt_dtype stored, stored_other; /* the second: of what is kept in another way */
+	bool from_gguf;                         /* read from llama.cpp's file */
 	bool counted; /* nothing is known of it but how many parameters it has */
 	enum model_forward forward;
 	bool eager_only; /* its class has no other attention, but perhaps flash-attn's */

@@ -173,12 +173,61 @@ static const struct method *find_method(const struct model_stored *s, const char
 	return found;
 }
 
+/* Experts are one parameter a block here, and a name each in the file. */
+static bool is_rule_of(const struct model_stored_rule *rule, const struct model_module *module,
+		       const char *name)
+{
+	const char *own = of_text(name), *of = of_text(rule->name), *bank = strstr(own, ".experts");
+	size_t n = bank ? (size_t)(bank - own) + strlen(".experts") : 0;
+
+	if (module->kind != MODEL_EXPERTS || !bank)
+		return !strcmp(own, of);
+	return !strncmp(own, of, n) && (!of[n] || of[n] == '.');
+}
+
+/* Each layer as it is named, in two ways at most. */
+static bool store_by_rules(struct model *m, const struct model_stored *s)
+{
+	struct ckpt_dtype *const both[] = { &m->stored, &m->stored_other };
+	const char *names[2] = { NULL, NULL };
+	char name[MODEL_NAME_BYTES];
+
+	for (size_t i = 0; i < s->rule_count; i++) {
+		const char *how = s->rules[i].method;
+		unsigned k = !names[0] || !strcmp(names[0], how) ? 0 : 1;
+
+		if (names[k] ? strcmp(names[k], how) != 0 : !find_method(s, how, both[k]))
+			return false;
+		names[k] = how;
+	}
+	for (size_t i = 0; i < m->modules.n; i++) {
+		struct model_module *module = &m->modules.at[i];
+
+		if (!module->n || (module->kind != MODEL_EXPERTS && module->kind != MODEL_LINEAR))
+			continue;
+		model_module_name(m, module, name);
+		for (size_t k = 0; k < s->rule_count; k++) {
+			if (!is_rule_of(&s->rules[k], module, name))
+				continue;
+			m->tensors.at[module->tensors].dtype =
+				both[strcmp(names[0], s->rules[k].method) != 0];
+			m->tensors.at[module->tensors].flags |= MODEL_IS_FROZEN;
+			break;
+		}
+	}
+	return true;
+}
+
 bool model_store(struct model *m, const struct model_stored *s)
 {
 	bool apart = *s->experts;
-	const struct method *found = find_method(s, s->method, &m->stored);
+	const struct method *found;
 
-	if (!found || (apart && !find_method(s, s->experts, &m->stored_experts)))
+	if (s->rule_count)
+		return store_by_rules(m, s);
+	found = find_method(s, s->method, &m->stored);
+
+	if (!found || (apart && !find_method(s, s->experts, &m->stored_other)))
 		return false;
 	for (size_t i = 0; i < m->modules.n; i++) {
 		struct model_module *module = &m->modules.at[i];
@@ -186,7 +235,7 @@ bool model_store(struct model *m, const struct model_stored *s)
 
 		if (!module->n || !is_stored(module, found->experts_alone) || is_left(m, s, module))
 			continue;
-		m->tensors.at[module->tensors].dtype = experts ? &m->stored_experts : &m->stored;
+		m->tensors.at[module->tensors].dtype = experts ? &m->stored_other : &m->stored;
 		m->tensors.at[module->tensors].flags |= MODEL_IS_FROZEN;
 	}
 	return true;

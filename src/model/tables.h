@@ -243,10 +243,17 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 /* neutral.c: does a key of a config.json change no byte of memory, whatever its value? */
 bool model_key_is_neutral(const char *key);
 
+/* A layer by its name in the file, and how it is quantized. */
+struct model_stored_rule {
+	const char *name, *method;
+};
+
 /* stored.c: weights as quantization_config says; false: a method whose sizes are not known here. */
 struct model_stored {
 	const char *method, *format; /* "" where the file does not say */
 	uint64_t bits, group;
+	const struct model_stored_rule *rules; /* where each layer is named; else all are alike */
+	size_t rule_count;
 	bool symmetric;          /* groups have no zero point */
 	const char *experts;     /* the method of experts, where it is another; "" */
 	const char *const *left; /* modules that are not quantized, as patterns of the method */
