@@ -15,8 +15,8 @@ struct plan_opts {
 	bool quiet; /* what is written goes where the text would */
 	bool trace;
 	bool redact;
-	bool allow_changes, json, no_clip, in_backward, keep_outputs, no_cache, max_batch, max_seq,
-		no_color;
+	bool allow_changes, json, no_clip, in_backward, liger, keep_outputs, no_cache, max_batch,
+		max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel, *output;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
@@ -91,6 +91,9 @@ static const struct opt plan_opt[] = {
 		   "loss: whole (full logits), fused (TRL), chunked (TRL before 1.16) or liger, "
 		   "which never hold all logits "
 		   "(whole)"),
+	OPT_FLAG(0, "liger", plan_opts, liger,
+		 "Liger's kernels: its loss, and norms, RoPE and gates that keep less "
+		 "(use_liger_kernel)"),
 	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
 		"a chunked loss, of this many tokens at a time (256)"),
 	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, OPT_NONE,
@@ -247,7 +250,7 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("lora-target-modules", "lora-targets", NULL),
 	OPT_ALIAS("target-modules", "lora-targets", NULL),
 	OPT_ALIAS("max-new-tokens", "new-tokens", NULL), OPT_ALIAS("num-beams", "beams", NULL),
-	OPT_ALIAS("inference", "task", "infer"), OPT_ALIAS("use-liger-kernel", "loss", "liger"),
+	OPT_ALIAS("inference", "task", "infer"), OPT_ALIAS("use-liger-kernel", "liger", "true"),
 	OPT_ALIAS("num-gpus", "gpus", NULL), OPT_ALIAS("nproc-per-node", "gpus", NULL),
 	OPT_ALIAS("num-processes", "gpus", NULL), OPT_ALIAS_WORDS("zero", "parallel", zero_stages),
 	OPT_ALIAS_WORDS("zero-stage", "parallel", zero_stages),
@@ -262,7 +265,7 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("double-quantization", "quantize", "nf4-double"),
 	OPT_ALIAS("use-bnb-nested-quant", "quantize", "nf4-double"),
 	OPT_ALIAS("use-flash-attention-2", "attention", "flash"),
-	OPT_ALIAS("use-liger", "loss", "liger"), OPT_ALIAS("tp-size", "tp", NULL),
+	OPT_ALIAS("use-liger", "liger", "true"), OPT_ALIAS("tp-size", "tp", NULL),
 	OPT_ALIAS("world-size", "gpus", NULL),
 	OPT_REFUSED("qlora", "QLoRA is --lora RANK with --quantize nf4 (or nf4-double)"),
 	OPT_REFUSED("use-peft", "adapters are --lora RANK, with --lora-targets"),
@@ -315,6 +318,7 @@ static uint32_t flags_of(const struct plan_opts *o)
 	} flags[] = {
 		{ o->no_clip, PLIM_PLAN_NO_CLIP },
 		{ o->in_backward, PLIM_PLAN_OPTIMIZER_IN_BACKWARD },
+		{ o->liger, PLIM_PLAN_LIGER },
 		{ o->keep_outputs, PLIM_PLAN_KEEP_OUTPUTS },
 		{ o->no_cache, PLIM_PLAN_NO_CACHE },
 		{ o->sequence_parallel, PLIM_PLAN_SEQUENCE_PARALLEL },

@@ -26,7 +26,8 @@ enum plim_plan_flags {
 	PLIM_PLAN_SEQUENCE_PARALLEL =
 		1 << 20, /* with tensor parallelism, rows are shared between layers */
 	PLIM_PLAN_OPTIMIZER_IN_BACKWARD =
-		1 << 21 /* each parameter is stepped on when its gradient is there */
+		1 << 21,          /* each parameter is stepped on when its gradient is there */
+	PLIM_PLAN_LIGER = 1 << 22 /* Liger's kernels: norms, RoPE, gates, and its loss */
 };
 
 /*

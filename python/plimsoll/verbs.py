@@ -373,7 +373,7 @@ _PLAN_FLAGS = {
     "max_sequence": _abi.PLIM_PLAN_MAX_SEQUENCE, "redact": _abi.PLIM_PLAN_REDACT,
     "allow_changes": _abi.PLIM_PLAN_ALLOW_CHANGES, "no_cache": _abi.PLIM_PLAN_NO_CACHE, "padded": _abi.PLIM_PLAN_PADDED,
     "grouped": _abi.PLIM_PLAN_GROUPED, "sequence_parallel": _abi.PLIM_PLAN_SEQUENCE_PARALLEL,
-    "optimizer_in_backward": _abi.PLIM_PLAN_OPTIMIZER_IN_BACKWARD,
+    "optimizer_in_backward": _abi.PLIM_PLAN_OPTIMIZER_IN_BACKWARD, "liger": _abi.PLIM_PLAN_LIGER,
 }
 # what the command calls it -> what the struct does
 _PLAN_ALIASES = {

@@ -120,7 +120,11 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 	project(b, block, x, p);
 	if (b->m->unplanned && p[0].n > queries)
 		p[0].n = queries; /* the rest are gates */
-	if (b->cos.store != TAPE_NONE) {
+	if (b->cos.store != TAPE_NONE && b->r->liger) {
+		op_liger_turn(t, p, b->cos, b->sin, turned);
+		tape_set(t, &p[0], turned[0]);
+		tape_set(t, &p[1], turned[1]);
+	} else if (b->cos.store != TAPE_NONE) {
 		turned[0] = op_rotate(t, p[0], b->cos, b->sin);
 		turned[1] = op_rotate(t, p[1], b->cos, b->sin);
 		tape_set(t, &p[0], turned[0]);
@@ -139,6 +143,32 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 	return y;
 }
 
+/* The second half of one product; Phi-3 has it first. */
+static struct value gated(struct builder *b, struct value gate, struct value up)
+{
+	struct value h, y;
+
+	if (b->r->liger)
+		return op_liger_gate(&b->t, gate, up);
+	h = build_activation(b, MODEL_TEXT, gate);
+	y = op_mul(&b->t, up, h);
+	tape_drop(&b->t, &h);
+	return y;
+}
+
+static struct value gate_and_up(struct builder *b, uint32_t block, struct value x)
+{
+	struct value h = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE, x), up, y;
+
+	if (!b->r->liger)
+		tape_set(&b->t, &h, build_activation(b, MODEL_TEXT, h));
+	up = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_UP, x);
+	y = b->r->liger ? op_liger_gate(&b->t, h, up) : op_mul(&b->t, h, up);
+	tape_drop(&b->t, &h);
+	tape_drop(&b->t, &up);
+	return y;
+}
+
 static struct value feed(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
@@ -154,19 +184,12 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 		op_split(t, all, (uint64_t[3]){ all.n / 2, all.n / 2, 0 }, part);
 		tape_drop(t, &all);
 		tape_drop(t, &part[2]);
-		h = build_activation(b, MODEL_TEXT, part[0]);
 		up = part[1];
-		y = op_mul(t, up, h);
-		tape_drop(t, &h);
+		y = gated(b, part[0], up);
 		tape_drop(t, &up);
 		tape_drop(t, &part[0]);
 	} else if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_GATE)) {
-		h = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE, x);
-		tape_set(t, &h, build_activation(b, MODEL_TEXT, h));
-		up = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_UP, x);
-		y = op_mul(t, h, up);
-		tape_drop(t, &h);
-		tape_drop(t, &up);
+		y = gate_and_up(b, block, x);
 	} else if (!build_has(b, MODEL_TEXT, block, MODEL_ROLE_UP)) {
 		return tape_keep(t, x);
 	} else {

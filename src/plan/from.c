@@ -51,6 +51,8 @@ enum own {
 	OWN_ZERO_PREFETCH,
 	OWN_ZERO_PERSISTENT,
 	OWN_ZERO_REUSE,
+	OWN_ZERO_LIVE,
+	OWN_ZERO_SUB_GROUP,
 	OWNS,
 	NOT_OWN = OWNS
 };
@@ -87,6 +89,8 @@ static const char *const own_names[OWNS] = {
 	[OWN_ZERO_PREFETCH] = "@zero-prefetch",
 	[OWN_ZERO_PERSISTENT] = "@zero-persistent",
 	[OWN_ZERO_REUSE] = "@zero-reuse",
+	[OWN_ZERO_LIVE] = "@zero-live",
+	[OWN_ZERO_SUB_GROUP] = "@zero-sub-group",
 };
 
 struct row_read {
@@ -981,8 +985,8 @@ static void settle_zero(struct reading *r, enum own own, uint64_t *to)
 {
 	const char *text = r->own[own];
 
-	if (!text || (own == OWN_ZERO_REUSE && !strcmp(text, "auto")))
-		return; /* nothing sets that one */
+	if (!text || (own >= OWN_ZERO_REUSE && !strcmp(text, "auto")))
+		return; /* nothing sets those */
 	*to = !strcmp(text, "auto") ? PLAN_ZERO_AUTO : strtoull(text, NULL, 10);
 	if (strcmp(text, "auto") != 0 &&
 	    (text[strspn(text, "0123456789")] || !*to || *to > MODEL_SIZE))
@@ -1005,6 +1009,8 @@ static enum plim_status settle_deepspeed(struct reading *r)
 		{ OWN_ZERO_PREFETCH, &z->prefetch },
 		{ OWN_ZERO_PERSISTENT, &z->persistent },
 		{ OWN_ZERO_REUSE, &z->reuse },
+		{ OWN_ZERO_LIVE, &z->live },
+		{ OWN_ZERO_SUB_GROUP, &z->sub_group },
 	};
 	bool offloads = is_offloaded(r);
 	enum plim_status st = PLIM_OK;

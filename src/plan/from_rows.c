@@ -205,7 +205,8 @@ static const struct from_row deepspeed_rows[] = {
 	{ "zero_optimization.stage3_param_persistence_threshold", FROM_SET, "@zero-persistent",
 	  NULL, NULL },
 	{ "zero_optimization.stage3_max_reuse_distance", FROM_SET, "@zero-reuse", NULL, NULL },
-	{ "zero_optimization.sub_group_size", FROM_IS, NULL, "1000000000", NULL },
+	{ "zero_optimization.stage3_max_live_parameters", FROM_SET, "@zero-live", NULL, NULL },
+	{ "zero_optimization.sub_group_size", FROM_SET, "@zero-sub-group", NULL, NULL },
 	{ "optimizer.type", FROM_WORD, NULL, NULL, ds_optimizers },
 	{ "torch_autocast.enabled", FROM_IF, "@torch-autocast", "bf16", NULL },
 	{ "torch_autocast.dtype", FROM_IS, NULL, "bfloat16", NULL },
@@ -220,7 +221,7 @@ static const struct from_row deepspeed_rows[] = {
 
 static const struct from_keys deepspeed = {
 	deepspeed_rows, ""
-			"zero_optimization.stage3_max_live_parameters train_batch_size "
+			"train_batch_size "
 			"steps_per_print wall_clock_breakdown dump_state prescale_gradients "
 			"gradient_predivide_factor zero_allow_untested_optimizer "
 			"zero_force_ds_cpu_optimizer flops_profiler* tensorboard* wandb* "

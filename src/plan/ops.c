@@ -38,6 +38,9 @@ enum op {
 	OP_PUT,
 	OP_CUT,
 	OP_TIE,
+	OP_LIGER_NORM,
+	OP_LIGER_GATE,
+	OP_LIGER_TURN,
 	OPS
 };
 
@@ -989,6 +992,9 @@ static const char *const names[OPS] = {
 	[OP_FILL] = "masked_fill",
 	[OP_SUM] = "sum",
 	[OP_MARK] = "hook",
+	[OP_LIGER_NORM] = "LigerRMSNormFunction",
+	[OP_LIGER_GATE] = "LigerSiLUMulFunction",
+	[OP_LIGER_TURN] = "LigerRopeFunction",
 };
 
 const char *op_name(unsigned op)
@@ -1102,6 +1108,87 @@ static void tiles_backward(struct tape *t, const struct tape_node *node, struct 
 		tape_let(t, sums[i]);
 }
 
+/* ---- Liger's kernels (liger_kernel/ops, 0.8) ---- */
+
+struct value op_liger_norm(struct tape *t, struct value x, struct value weight, int in_place)
+{
+	struct tape_node *node = tape_node(t, OP_LIGER_NORM, (struct value[]){ x, weight }, 2);
+	struct value y, rstd;
+
+	if (node)
+		node->how = (uint16_t)in_place;
+	tape_save(t, node, x);
+	tape_save(t, node, weight);
+	y = tape_result(t, node, x.n, x.dtype);
+	rstd = tape_more(t, x.n / weight.n, TAPE_F32, t->category);
+	tape_save(t, node, rstd);
+	tape_drop(t, &rstd);
+	return y;
+}
+
+/* The gradient is written where it came; of the weight each multiprocessor has its own sum. */
+static void liger_norm_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	uint64_t n = node->in[1].n;
+	uint32_t sums = wants(node, 1) ? tape_store(t, t->device->multiprocessors * n * 4,
+						    TIMELINE_WORKSPACE)
+				       : TAPE_NONE;
+
+	if (wants(node, 0))
+		out[0] = node->how ? pass(t, &node->grad[0])
+				   : make(t, node->grad[0].n, node->grad[0].dtype);
+	if (wants(node, 1)) {
+		struct tape_grad sum = make(t, n, TAPE_F32);
+
+		out[1] = node->in[1].dtype == TAPE_F32 ? sum : make(t, n, node->in[1].dtype);
+		if (node->in[1].dtype != TAPE_F32)
+			tape_let(t, sum.store);
+	}
+	tape_let(t, sums);
+}
+
+struct value op_liger_gate(struct tape *t, struct value gate, struct value up)
+{
+	struct tape_node *node = tape_node(t, OP_LIGER_GATE, (struct value[]){ gate, up }, 2);
+
+	tape_save(t, node, gate);
+	tape_save(t, node, up);
+	return tape_result(t, node, up.n, up.dtype);
+}
+
+/* Both gradients are written over what was saved. */
+static void liger_gate_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		out[i] = (struct tape_grad){ node->in[i].n, node->saved[i], node->in[i].dtype, 0 };
+		tape_hold(t, out[i].store);
+	}
+}
+
+void op_liger_turn(struct tape *t, const struct value in[2], struct value cosine, struct value sine,
+		   struct value out[2])
+{
+	struct tape_node *node = tape_node(t, OP_LIGER_TURN, in, 2);
+
+	if (node)
+		node->outs = 2;
+	tape_save(t, node, cosine);
+	tape_save(t, node, sine);
+	for (unsigned i = 0; i < 2; i++) {
+		out[i] = tape_view(t, node, in[i], in[i].n);
+		out[i].out = (uint8_t)i;
+	}
+}
+
+static void liger_turn_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (wants(node, i) && node->grad[i].store != TAPE_NONE)
+			out[i] = pass(t, &node->grad[i]);
+}
+
 tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_CAST] = cast_backward,
 	[OP_FIRST_FUNCTION... OP_LAST_FUNCTION] = function_backward,
@@ -1136,4 +1223,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_PUT] = scatter_backward,
 	[OP_CUT] = cut_backward,
 	[OP_TIE] = tie_backward,
+	[OP_LIGER_NORM] = liger_norm_backward,
+	[OP_LIGER_GATE] = liger_gate_backward,
+	[OP_LIGER_TURN] = liger_turn_backward,
 };

@@ -121,6 +121,15 @@ struct value op_tiles(struct tape *t, struct value x, struct value weight, struc
 		      uint64_t rows);
 struct value op_ready(struct tape *t, const struct value in[2], const struct value grads[2]);
 
+/*
+ * Liger's kernels: a norm whose gradient is written where it comes (`in_place`); a gate's activation times `up`, whose gradients
+ * are written over what was saved; RoPE of queries and keys where they lie.
+ */
+struct value op_liger_norm(struct tape *t, struct value x, struct value weight, int in_place);
+struct value op_liger_gate(struct tape *t, struct value gate, struct value up);
+void op_liger_turn(struct tape *t, const struct value in[2], struct value cosine, struct value sine,
+		   struct value out[2]);
+
 /* x[mask] = source, in place. */
 struct value op_put(struct tape *t, struct value x, struct value source);
 

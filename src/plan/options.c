@@ -71,6 +71,7 @@ static const struct option {
 	IS("padded", PLIM_PLAN_PADDED, padded),
 	IS("no-clip", PLIM_PLAN_NO_CLIP, no_clip),
 	IS("optimizer-in-backward", PLIM_PLAN_OPTIMIZER_IN_BACKWARD, in_backward),
+	IS("liger", PLIM_PLAN_LIGER, liger),
 	IS("keep-outputs", PLIM_PLAN_KEEP_OUTPUTS, keep_outputs),
 	IS("no-cache", PLIM_PLAN_NO_CACHE, no_cache),
 	ELSEWHERE("gpus", NUMBER, gpus),
@@ -550,6 +551,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->zero = h->zero;
 	r->image_width = o->image_width;
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
+	if (r->liger && !o->loss)
+		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)
 		r->loss = PLAN_LOSS_CHUNKED;
 	if (!st)

@@ -192,6 +192,7 @@ struct plan_recipe {
 	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
 	bool wide_embeddings; /* the Trainer runs bitsandbytes: states of embeddings are not of 8 bits */
 	bool in_backward; /* each parameter is stepped on when its gradient is there, which goes then */
+	bool liger;       /* Liger's kernels are norms, RoPE and gates of the text tower */
 	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
 	bool padded;                   /* attention is given a mask of what is padding */
 	bool lora_dropout;             /* in front of adapters */
