@@ -126,15 +126,22 @@ static bool is_shared_unseen(const struct model *m, const struct plan_recipe *r)
 	unsigned kinds = (r->gpus / r->tp / r->pp > 1) + (r->tp > 1) + (r->pp > 1);
 
 	(void)m;
-	return kinds > 1 || r->sequence_parallel || r->parallel == PLAN_ZERO2 ||
-	       r->parallel == PLAN_ZERO3 || (kinds && r->task != PLAN_TRAIN);
+	return kinds > 1 || r->sequence_parallel || (kinds && r->task != PLAN_TRAIN);
 }
 
-/* DeepSpeed's and TRL's offload: planned from their sources. */
+/* DeepSpeed was measured with one process. */
+static bool is_zero_on_several(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->gpus > 1 && (plan_is_zero(r) || plan_is_deepspeed(r));
+}
+
+/* TRL's offload, and what goes on to NVMe: planned from their sources. */
 static bool is_streamed(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->activations == PLAN_OFFLOAD_STREAMS || plan_is_deepspeed(r);
+	return r->activations == PLAN_OFFLOAD_STREAMS || r->optimizer_on == PLAN_ON_NVME ||
+	       r->parameters_on == PLAN_ON_NVME;
 }
 
 /* As save.c does it. */
@@ -162,22 +169,15 @@ static bool is_stored(const struct model *m, const struct plan_recipe *r)
 	return m->stored.name != NULL;
 }
 
-static bool is_liger(const struct model *m, const struct plan_recipe *r)
+/* Families whose layers Liger's kernels were measured in, or whose layers are the same. */
+static bool is_liger_unseen(const struct model *m, const struct plan_recipe *r)
 {
-	(void)m;
-	return r->task == PLAN_TRAIN && r->loss == PLAN_LOSS_LIGER;
-}
+	static const char *const seen[] = { "llama", "mistral", "qwen2", "transformer" };
 
-static bool is_fused(const struct model *m, const struct plan_recipe *r)
-{
-	(void)m;
-	return r->task == PLAN_TRAIN && r->loss == PLAN_LOSS_FUSED;
-}
-
-static bool is_in_backward(const struct model *m, const struct plan_recipe *r)
-{
-	(void)m;
-	return r->task == PLAN_TRAIN && r->in_backward;
+	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++)
+		if (!strcmp(m->family, seen[i]))
+			return false;
+	return r->task == PLAN_TRAIN && r->liger;
 }
 
 static bool is_mixed_by_hand(const struct model *m, const struct plan_recipe *r)
@@ -240,6 +240,8 @@ static const struct doubt {
 	  "with several GPUs or FSDP, streams run ahead of each other more or less" },
 	{ is_shared_unseen, NULL, PLAN_ASSUMED, 100, 100,
 	  "no run that shares the work this way was measured" },
+	{ is_zero_on_several, NULL, PLAN_ASSUMED, 100, 100,
+	  "no run of DeepSpeed on several GPUs was measured" },
 	{ is_streamed, "fwd", PLAN_ASSUMED, 200, 250,
 	  "no run that keeps this on the host was measured, and copies take as long as "
 	  "the machine takes" },
@@ -252,10 +254,8 @@ static const struct doubt {
 	  "no run with weights that the file holds quantized was measured: they are at their size, "
 	  "and "
 	  "kernels are taken to read them as they are" },
-	{ is_liger, "fwd", PLAN_ASSUMED, 50, 50, "no run with Liger's kernels was measured" },
-	{ is_fused, "fwd", PLAN_ASSUMED, 50, 50, "no run with TRL's fused head was measured" },
-	{ is_in_backward, "bwd", PLAN_ASSUMED, 50, 50,
-	  "no run that steps in the backward pass was measured" },
+	{ is_liger_unseen, "fwd", PLAN_ASSUMED, 30, 30,
+	  "no run of this architecture with Liger's kernels was measured" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with 16-bit weights and fp32 copies was measured" },
 	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },

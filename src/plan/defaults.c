@@ -286,11 +286,6 @@ static enum plim_status take_quantization(struct plim_plan *p, const struct plim
 	return tell(p, "checkpointing full, as prepare_model_for_kbit_training sets it", err);
 }
 
-static bool is_liger(const struct plan_recipe *r)
-{
-	return r->loss == PLAN_LOSS_LIGER;
-}
-
 static bool has_masters(const struct plan_recipe *r)
 {
 	return r->precision == PLAN_BF16_MASTER && r->task == PLAN_TRAIN;
@@ -301,7 +296,6 @@ static const struct {
 	bool (*is)(const struct plan_recipe *r);
 	const char *text;
 } untested[] = {
-	{ is_liger, "Liger's kernel computes the loss; its norms and activations are not planned" },
 	{ has_masters,
 	  "the optimizer steps on fp32 copies with gradients made fp32 at the step, as Megatron's "
 	  "does; DeepSpeed's own buffers are not planned" },

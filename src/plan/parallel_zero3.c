@@ -92,19 +92,26 @@ static bool is_last(const struct builder *b, uint32_t param)
 	return m->tower == MODEL_TEXT && m->block == MODEL_NONE && m->role == MODEL_ROLE_HEAD;
 }
 
-/* The next parameter of a unit from *at on, or TAPE_NONE. */
-static uint32_t next_of(const struct builder *b, uint32_t unit, uint32_t *at)
+/* The next parameter of a unit from *at on, or from its end, or TAPE_NONE. */
+static uint32_t next_from(const struct builder *b, uint32_t unit, uint32_t *at, bool backward)
 {
 	const struct parallel *p = b->parallel;
 	const struct unit *u = &p->units[unit < p->root ? unit : p->root];
 
 	while (*at < u->n) {
-		uint32_t param = p->members.at[u->first + (*at)++];
+		uint32_t k = backward ? u->n - 1 - *at : *at;
+		uint32_t param = p->members.at[u->first + k];
 
+		++*at;
 		if (unit < p->root || p->tied || is_last(b, param) == (unit == last_unit(b)))
 			return param;
 	}
 	return TAPE_NONE;
+}
+
+static uint32_t next_of(const struct builder *b, uint32_t unit, uint32_t *at)
+{
+	return next_from(b, unit, at, false);
 }
 
 static uint64_t elements_of(const struct builder *b, uint32_t unit)
@@ -162,7 +169,8 @@ static void look_ahead(struct builder *b, uint32_t visit)
 		p->ahead_at = 0;
 	}
 	while (p->ahead < end && p->live < live_of(b) && left) {
-		uint32_t param = next_of(b, unit_at(b, p->ahead), &p->ahead_at);
+		uint32_t param = next_from(b, unit_at(b, p->ahead), &p->ahead_at,
+					   p->ahead >= visits_of(b) / 2);
 		uint64_t n;
 
 		if (param == TAPE_NONE) {
