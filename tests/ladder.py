@@ -95,7 +95,7 @@ def frozen(config):
         last = told["ladder"][-1]
         good = last["rung"] == name and last["fits"] and not last["changes_results"] and "lost" not in str(told["ladder"])
         text = lib.run("plan", config, *options, codes=(1,)).stdout
-        pasted = text.split("to be pasted")[1]
+        pasted = text.split("To be pasted")[1]
         if not good:
             print("%s: %s" % (precision, [(r["rung"], r["needed_bytes"], r["fits"]) for r in told["ladder"]]))
         wrong += failed + (not good) + ("torch.bfloat16" not in pasted or "fsdp" in pasted.split("elsewhere")[0])

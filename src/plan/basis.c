@@ -136,6 +136,14 @@ static bool is_zero_on_several(const struct model *m, const struct plan_recipe *
 	return r->gpus > 1 && (plan_is_zero(r) || plan_is_deepspeed(r));
 }
 
+/* DeepSpeed's offload was measured with weights of 16 bits. */
+static bool is_offloaded_wide(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->optimizer_on == PLAN_ON_HOST && !plan_is_sharded(r) &&
+	       r->precision != PLAN_BF16_PURE;
+}
+
 /* TRL's offload, and what goes on to NVMe: planned from their sources. */
 static bool is_streamed(const struct model *m, const struct plan_recipe *r)
 {
@@ -242,6 +250,8 @@ static const struct doubt {
 	  "no run that shares the work this way was measured" },
 	{ is_zero_on_several, NULL, PLAN_ASSUMED, 100, 100,
 	  "no run of DeepSpeed on several GPUs was measured" },
+	{ is_offloaded_wide, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run of DeepSpeed's offload under PyTorch's autocast was measured" },
 	{ is_streamed, "fwd", PLAN_ASSUMED, 200, 250,
 	  "no run that keeps this on the host was measured, and copies take as long as "
 	  "the machine takes" },

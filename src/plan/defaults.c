@@ -147,6 +147,22 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 	return tell(p, "precision bf16-autocast over fp32 weights", err);
 }
 
+/* DeepSpeed's own bf16, which ZeRO-2 and 3 are planned with, keeps fp32 copies where its optimizer is. */
+static enum plim_status take_halves(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+
+	(void)o;
+	if (r->parallel != PLAN_ZERO2 || !plan_is_deepspeed(r) ||
+	    r->zero.said & PLAN_ZERO_AUTOCASTS ||
+	    (r->precision != PLAN_BF16_AUTOCAST && r->precision != PLAN_BF16_LOADED))
+		return PLIM_OK;
+	r->precision = PLAN_BF16_PURE;
+	return tell(p, "DeepSpeed's bf16: weights of 16 bits, fp32 copies where its optimizer is",
+		    err);
+}
+
 /* The Trainer's optimizer is fused since PyTorch 2.8; a loop of one's own has PyTorch's default. */
 static enum plim_status take_optimizer(struct plim_plan *p, const struct plim_plan_options *o,
 				       struct plim_err *err)
@@ -318,8 +334,8 @@ enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_
 {
 	static enum plim_status (*const take[])(
 		struct plim_plan *, const struct plim_plan_options *,
-		struct plim_err *) = { take_quantization, take_precision, take_optimizer,
-				       take_habits, take_untested };
+		struct plim_err *) = { take_quantization, take_precision, take_halves,
+				       take_optimizer,    take_habits,    take_untested };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;

@@ -137,6 +137,10 @@ struct reading {
 	const struct from_tool *runs;
 	const char *runs_file;
 	unsigned runs_number;
+	/* what leaves the batch to the Trainer; NULL: none does */
+	const struct from_tool *left;
+	const char *left_file;
+	unsigned left_number;
 	const char *alpha; /* of adapters; NULL: no file says it */
 	bool alpha_unclear;
 	/* the file at hand */
@@ -457,6 +461,34 @@ static enum plim_status take_switch(struct reading *r, const struct from_row *ro
 	return give(r, row->key, v->text, row->option, row->value);
 }
 
+/* What a file of DeepSpeed's said itself, or left to the Trainer: it need not be written again. */
+static void note_said(struct reading *r, const struct from_row *row, const struct nested_value *v)
+{
+	static const struct {
+		const char *key;
+		enum plan_zero_said said, left;
+	} keys[] = {
+		{ "zero_optimization.stage", PLAN_ZERO_READ, PLAN_ZERO_READ },
+		{ "optimizer.type", PLAN_ZERO_HAS_OPTIMIZER, PLAN_ZERO_HAS_OPTIMIZER },
+		{ "train_micro_batch_size_per_gpu", 0, PLAN_ZERO_LEFT_BATCH },
+		{ "gradient_accumulation_steps", 0, PLAN_ZERO_LEFT_ACCUMULATION },
+		{ "torch_autocast.enabled", PLAN_ZERO_AUTOCASTS, PLAN_ZERO_AUTOCASTS },
+		{ "bf16.enabled", 0, PLAN_ZERO_LEFT_PRECISION },
+		{ "fp16.enabled", 0, PLAN_ZERO_LEFT_PRECISION },
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(keys[i].key, row->key) != 0 || nested_is_off(v))
+			continue;
+		r->p->hidden->zero.said |= is_auto(v) ? keys[i].left : keys[i].said;
+		if (keys[i].left == PLAN_ZERO_LEFT_BATCH && is_auto(v)) {
+			r->left = r->tool;
+			r->left_file = r->file;
+			r->left_number = r->number;
+		}
+	}
+}
+
 static enum plim_status take_row(struct reading *r, const struct from_row *row,
 				 const struct nested_value *v)
 {
@@ -528,6 +560,8 @@ static enum plim_status take_value(struct reading *r, const struct nested_value 
 	bool neutral;
 
 	row = row_of(inner ? inner : r->tool, key, &neutral);
+	if (row && (inner ? inner : r->tool) == &from_tools[0])
+		note_said(r, row, v);
 	if (row)
 		return take_row(r, row, v);
 	if (neutral || nested_is_off(v) || v->kind == NESTED_LIST || v->kind == NESTED_OBJECT)
@@ -838,6 +872,13 @@ static enum plim_status settle_fp32(struct reading *r)
 			  "none is on", is_redacted(r) ? "--precision" : "--precision fp32");
 }
 
+/* Axolotl casts what prepare_model_for_kbit_training() made fp32 (norms, embeddings, the head) back where adapters are trained. */
+static bool narrows_rest(const struct reading *r)
+{
+	return r->runs && r->runs->loads == FROM_LOADS_NARROW && r->o->lora_rank &&
+	       (!r->o->parallel || strncmp(r->o->parallel, "fsdp", 4) != 0);
+}
+
 /* Of weights under autocast that a key says nothing of; r->own has what it said. */
 static bool loads_narrow(const struct reading *r)
 {
@@ -888,7 +929,7 @@ static enum plim_status settle_precision(struct reading *r)
 				     !r->own[OWN_ZERO];
 	if (!autocast || !strcmp(autocast, "no"))
 		autocast = narrow ? "bf16-pure" : "fp32";
-	else if (narrow && !r->o->quantize && !strcmp(autocast, "bf16"))
+	else if (narrow && !strcmp(autocast, "bf16") && (!r->o->quantize || narrows_rest(r)))
 		autocast = "bf16-weights";
 	else if (narrow && !r->o->quantize && !strcmp(autocast, "fp16") && r->o->lora_rank)
 		autocast = "fp16-weights";
@@ -1074,6 +1115,16 @@ static enum plim_status settle_parallel(struct reading *r)
 	return st;
 }
 
+/* "auto" where no file says how many samples there are. */
+static enum plim_status settle_batch(struct reading *r)
+{
+	if (!r->left || r->o->batch)
+		return PLIM_OK;
+	return tell_habit(r, r->left, r->left_file, r->left_number,
+			  "train_micro_batch_size_per_gpu", "auto, and no file says it",
+			  is_redacted(r) ? "--batch" : "--batch 1");
+}
+
 /* Two files of which one has a key on and the other off. */
 static enum plim_status settle_denials(struct reading *r)
 {
@@ -1102,9 +1153,10 @@ static enum plim_status settle_denials(struct reading *r)
 /* Offloading is of what is sharded: where nothing is, the keys of FSDP and DeepSpeed say nothing. */
 static enum plim_status settle_all(struct reading *r)
 {
-	static enum plim_status (*const steps[])(
-		struct reading *) = { settle_denials,   settle_adapters, settle_parallel,
-				      settle_precision, settle_rows,     settle_step };
+	static enum plim_status (*const steps[])(struct reading *) = {
+		settle_denials, settle_adapters, settle_parallel, settle_precision,
+		settle_rows,    settle_step,     settle_batch
+	};
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < sizeof(steps) / sizeof(steps[0]); i++)

@@ -341,34 +341,70 @@ static const char *const stages[] = {
 	      "\"stage3_max_reuse_distance\": 1000000000, \"sub_group_size\": 1000000000",
 };
 
+static const char adamw[] =
+	", \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": \"auto\"}}";
+
+static const char *section(const struct plan_recipe *r)
+{
+	if (plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE)
+		return ", \"bf16\": {\"enabled\": true}";
+	return zero_stage(r) > 1 && (!plan_is_deepspeed(r) || plan_is_sharded(r))
+		       ? precisions[r->precision].master
+		       : precisions[r->precision].deepspeed;
+}
+
+/* What may be other than in the file that was read; its buffers, its clipping and its optimizer stay as they are there. */
+static void changed_keys(struct text *t, const struct plan_recipe *r)
+{
+	const struct {
+		const char *key;
+		enum plan_zero_said left;
+		uint64_t n;
+	} sizes[] = {
+		{ "train_micro_batch_size_per_gpu", PLAN_ZERO_LEFT_BATCH, r->batch },
+		{ "gradient_accumulation_steps", PLAN_ZERO_LEFT_ACCUMULATION, r->accumulate },
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		text_printf(t, "%s\"%s\": ", i ? ", " : "{", sizes[i].key);
+		if (r->zero.said & sizes[i].left)
+			text_puts(t, "\"auto\"");
+		else
+			text_printf(t, "%llu", (unsigned long long)sizes[i].n);
+	}
+	text_printf(t, "%s, \"zero_optimization\": {\"stage\": %u",
+		    r->zero.said & PLAN_ZERO_LEFT_PRECISION ? "" : section(r), zero_stage(r));
+	offload(t, "offload_optimizer", r->optimizer_on);
+	offload(t, "offload_param", plan_is_deepspeed(r) ? r->parameters_on : PLAN_ON_GPU);
+	text_printf(t, "}%s}",
+		    plan_is_deepspeed(r) && !(r->zero.said & PLAN_ZERO_HAS_OPTIMIZER) ? adamw : "");
+}
+
 /* Where FSDP shares out, DeepSpeed's own buffers would make other numbers: nothing is said. */
 static void deepspeed(struct text *t, const struct plan_recipe *r)
 {
+	bool stage_2 = plan_is_deepspeed(r) && !plan_is_sharded(r);
+
 	if (fsdp_version(r))
 		return;
+	if (r->zero.said & PLAN_ZERO_READ) {
+		changed_keys(t, r);
+		return;
+	}
 	text_printf(t,
 		    "{\"train_micro_batch_size_per_gpu\": %llu, "
 		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
 		    "\"zero_optimization\": {\"stage\": %u%s",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
-		    r->no_clip ? "0" : "1.0",
-		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
-			    ? ", \"bf16\": {\"enabled\": true}"
-		    : parallels[r->parallel].stage > 1 ? precisions[r->precision].master
-						       : precisions[r->precision].deepspeed,
-		    zero_stage(r),
-		    plan_is_deepspeed(r) ? "" : stages[parallels[r->parallel].stage]);
-	if (plan_is_deepspeed(r)) /* DeepSpeed refuses keys that are there twice */
+		    r->no_clip ? "0" : "1.0", section(r), zero_stage(r),
+		    stage_2 ? "" : stages[zero_stage(r)]);
+	if (stage_2) /* DeepSpeed refuses keys that are there twice */
 		text_printf(t, ", \"reduce_bucket_size\": %u, \"overlap_comm\": false",
 			    PLAN_DEEPSPEED_BUCKET);
 	offload(t, "offload_optimizer", r->optimizer_on);
 	offload(t, "offload_param", plan_is_deepspeed(r) ? r->parameters_on : PLAN_ON_GPU);
-	text_puts(t, "}");
 	/* DeepSpeed refuses PyTorch's own optimizers there */
-	if (plan_is_deepspeed(r))
-		text_puts(t, ", \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": "
-			     "\"auto\"}}");
-	text_puts(t, "}");
+	text_printf(t, "}%s}", plan_is_deepspeed(r) ? adamw : "");
 }
 
 static void torchrun(struct text *t, const struct plan_recipe *r)

@@ -157,6 +157,12 @@ static bool is_wide(const struct plan_recipe *r)
 	       (is_bf16_wide(r) || r->precision == PLAN_FP16_AUTOCAST || is_fp32(r));
 }
 
+/* Axolotl keeps what is not quantized in 16 bits under adapters. */
+static bool is_axolotl_wide(const struct plan_recipe *r)
+{
+	return is_wide(r) || (r->quantize && r->lora_rank && r->precision == PLAN_BF16_AUTOCAST);
+}
+
 /* LLaMA-Factory loads what is frozen in 16 bits, and what is trained in fp32. */
 static bool is_factory_bf16(const struct plan_recipe *r)
 {
@@ -588,7 +594,7 @@ static const struct key axolotl[] = {
 	{ PRECISION, "bf16", is_fp32, "false", NULL },
 	{ PRECISION, "bf16", is_fp16, "false", NULL },
 	{ PRECISION, "fp16", is_fp16, "true", NULL },
-	{ PRECISION, "torch_dtype", is_wide, "float32", NULL },
+	{ PRECISION, "torch_dtype", is_axolotl_wide, "float32", NULL },
 	{ OPTIMIZER, "optimizer", is_named, NULL, optimizer },
 	{ CHECKPOINTS, "gradient_checkpointing", is_kept, "false", NULL },
 	{ CHECKPOINTS, "gradient_checkpointing", is_each_here, "true", NULL },

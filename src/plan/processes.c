@@ -133,9 +133,14 @@ bool plan_is_fsdp1(const struct plan_recipe *r)
 	return r->parallel == PLAN_FSDP1 || r->parallel == PLAN_FSDP1_ZERO2;
 }
 
-static bool is_deepspeed(const struct plan_recipe *r)
+static bool is_deepspeed_read(const struct plan_recipe *r)
 {
-	return r->parallel == PLAN_ZERO2 || r->parallel == PLAN_ZERO3;
+	return plan_is_zero(r) && r->zero.said & PLAN_ZERO_READ;
+}
+
+static bool is_deepspeed_as_is(const struct plan_recipe *r)
+{
+	return plan_is_zero(r) && !(r->zero.said & PLAN_ZERO_READ);
 }
 
 static bool is_tensor_parallel(const struct plan_recipe *r)
@@ -161,8 +166,10 @@ static const struct {
 	  "the program; the range has both" },
 	{ plan_is_fsdp1,
 	  "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
-	{ is_deepspeed, "DeepSpeed 0.19 with its default bucket sizes and torch's optimizer; read, "
-			"not measured" },
+	{ is_deepspeed_as_is, "DeepSpeed 0.19 with its default bucket sizes and torch's optimizer; "
+			      "measured with one process" },
+	{ is_deepspeed_read, "DeepSpeed 0.19 with the sizes of its file, its own where it says "
+			     "none, and torch's optimizer; measured with one process" },
 	{ is_tensor_parallel,
 	  "tensor parallelism by tp_plan=\"auto\"; embeddings and norms are whole" },
 	{ is_piped,

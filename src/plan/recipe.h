@@ -145,7 +145,17 @@ struct plan_device plan_device_of(unsigned capability, unsigned multiprocessors)
 
 /* DeepSpeed's sizes in elements; 0: its defaults; PLAN_ZERO_AUTO: by the width of the model, as the Trainer's "auto". */
 #define PLAN_ZERO_AUTO UINT64_MAX
+enum plan_zero_said {
+	PLAN_ZERO_READ = 1, /* a file of DeepSpeed's says the stage, and has what else it wants */
+	PLAN_ZERO_HAS_OPTIMIZER = 2,
+	/* left to the Trainer ("auto") */
+	PLAN_ZERO_LEFT_BATCH = 4,
+	PLAN_ZERO_LEFT_ACCUMULATION = 8,
+	PLAN_ZERO_LEFT_PRECISION = 16,
+	PLAN_ZERO_AUTOCASTS = 32 /* PyTorch's autocast, over weights as they are */
+};
 struct plan_zero {
+	uint32_t said;       /* enum plan_zero_said */
 	uint64_t bucket;     /* reduce_bucket_size */
 	uint64_t prefetch;   /* stage3_prefetch_bucket_size */
 	uint64_t persistent; /* stage3_param_persistence_threshold */

@@ -127,13 +127,25 @@ static bool share_layers(struct plan_choice *c)
 	return true;
 }
 
-static bool half_batch(struct plan_choice *c)
+static bool halve(struct plan_choice *c, bool sharded)
 {
-	if (!trains(c) || c->recipe.batch < 2 || c->recipe.batch % 2)
+	if (!trains(c) || c->recipe.batch < 2 || c->recipe.batch % 2 ||
+	    plan_is_sharded(&c->recipe) != sharded)
 		return false;
 	c->recipe.batch /= 2;
 	c->recipe.accumulate *= 2;
 	return true;
+}
+
+static bool half_batch(struct plan_choice *c)
+{
+	return halve(c, false);
+}
+
+/* Each micro-batch gathers all weights again. */
+static bool half_batch_sharded(struct plan_choice *c)
+{
+	return halve(c, true);
 }
 
 /* Without gradients the rest of the samples waits for the next pass. */
@@ -209,11 +221,14 @@ static bool offload_checkpoints(struct plan_choice *c)
 static bool offload_optimizer(struct plan_choice *c)
 {
 	bool adam = is_adamw(c) || plan_is_paged(&c->recipe);
+	bool others = plan_is_sharded(&c->recipe) && c->recipe.parallel != PLAN_ZERO3;
 
-	if (!adam || plan_is_sharded(&c->recipe) || c->recipe.optimizer_on)
+	if (!adam || others || c->recipe.optimizer_on)
 		return false;
 	c->recipe.optimizer = PLAN_ADAMW;
 	c->recipe.optimizer_on = PLAN_ON_HOST;
+	if (c->recipe.parallel == PLAN_ZERO2 && c->recipe.precision == PLAN_BF16_AUTOCAST)
+		c->recipe.precision = PLAN_BF16_PURE; /* DeepSpeed's bf16 */
 	return true;
 }
 
@@ -223,7 +238,7 @@ static bool offload_parameters(struct plan_choice *c)
 	struct plan_recipe *r = &c->recipe;
 
 	if (!trains(c) || r->parameters_on || r->precision == PLAN_FP16_AUTOCAST ||
-	    r->optimizer == PLAN_ADAMW_8BIT)
+	    r->optimizer == PLAN_ADAMW_8BIT || r->parallel == PLAN_ZERO3)
 		return false;
 	if (!plan_is_sharded(r))
 		r->parallel = PLAN_FSDP2;
@@ -231,6 +246,19 @@ static bool offload_parameters(struct plan_choice *c)
 		r->optimizer = PLAN_ADAMW;
 	r->optimizer_on = PLAN_ON_GPU;
 	r->parameters_on = PLAN_ON_HOST;
+	return true;
+}
+
+/* DeepSpeed's, beside the optimizer's. */
+static bool offload_all(struct plan_choice *c)
+{
+	struct plan_recipe *r = &c->recipe;
+
+	if (r->parallel != PLAN_ZERO3 || r->parameters_on ||
+	    !(is_adamw(c) || plan_is_paged(&c->recipe)))
+		return false;
+	r->optimizer = PLAN_ADAMW;
+	r->optimizer_on = r->parameters_on = PLAN_ON_HOST;
 	return true;
 }
 
@@ -392,6 +420,8 @@ const struct plan_rung plan_rungs[] = {
 	  false, share_all },
 	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, false, false,
 	  checkpoint_all },
+	{ "smaller micro-batch", "each gathers all weights again: 10 to 50 % slower", false, true,
+	  false, false, false, half_batch_sharded },
 	{ "inputs of checkpointed layers in host memory", "5 to 20 % slower", false, false, false,
 	  false, false, offload_checkpoints },
 	{ "bf16 weights, fp32 copies in the optimizer", "about none; with DeepSpeed", false, false,
@@ -404,6 +434,8 @@ const struct plan_rung plan_rungs[] = {
 	  false, false, true, false, offload_optimizer },
 	{ "parameters and optimizer in host memory, FSDP", "2 to 10 times slower", false, false,
 	  false, true, false, offload_parameters },
+	{ "parameters and optimizer in host memory, ZeRO-3", "2 to 10 times slower", false, false,
+	  false, true, false, offload_all },
 	{ "8-bit optimizer", "about none; states are rounded", true, false, false, false, false,
 	  optimizer_8_bit },
 	{ "weights in bf16", "faster; small updates are lost", true, false, false, false, false,

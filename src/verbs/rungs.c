@@ -146,7 +146,7 @@ void rungs_paste(struct text *t, const struct plim_plan_rung *rung, uint64_t lim
 	size_t n = rungs_lines(config, lines);
 	char size[32], host[80];
 
-	out_title(t, "All of it, to be pasted");
+	out_title(t, "To be pasted");
 	rungs_rest(t, rung, limit);
 	for (size_t i = 0; i < n; i++)
 		config_line(t, lines[i].where, lines[i].what);
