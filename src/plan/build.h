@@ -275,9 +275,8 @@ uint64_t build_zero_bucket(const struct builder *b, uint64_t usual);
 /* ... and its sub_group_size, of a share that stage 3 steps on at once. */
 uint64_t build_zero_sub_group(const struct builder *b);
 
-/* DeepSpeed's copies and buffers, where nothing else is sharded; the bucket that gradients leave through. */
+/* DeepSpeed's copies and buffers, where nothing else is sharded; the bucket that gradients leave through goes. */
 void build_wrap_offload(struct builder *b);
-void build_take_bucket(struct builder *b);
 void build_let_bucket(struct builder *b);
 
 /* The phase `save`, where one is asked for (save.c). */

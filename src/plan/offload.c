@@ -292,10 +292,24 @@ static void flatten(struct builder *b, uint64_t bytes)
 	tape_let(t, moved);
 }
 
-/* The gradient is copied into the bucket, and from there to the host; the norm of this process's part is taken in fp64. */
+static uint64_t bucket_bytes(const struct builder *b)
+{
+	return build_zero_bucket(b, PLAN_DEEPSPEED_BUCKET) * tape_dtype_bytes[b->weights];
+}
+
+/*
+ * The gradient is copied into the bucket (ipg_buffer, two of them with overlap_comm: the first gradient of a backward pass takes
+ * them, setup_buckets()), and from there to the host; the norm of this process's part is taken in
+ * fp64.
+ */
 static void leave(void *self, struct tape_param *p)
 {
 	struct builder *b = self;
+
+	if (b->bucket == TAPE_NONE)
+		b->bucket = tape_store(&b->t, bucket_bytes(b), TIMELINE_GRADIENT);
+	if (b->twin == TAPE_NONE && b->r->zero.overlap)
+		b->twin = tape_store(&b->t, bucket_bytes(b), TIMELINE_GRADIENT);
 
 	tape_let(&b->t, p->grad);
 	p->grad = b->away_gradients;
@@ -343,11 +357,6 @@ static void take_masters(struct builder *b, const struct sizes *s)
 	b->away_gradients = tape_host_store(t, 4 * own, PLAN_HOST_GRADIENTS, TAPE_PINNED);
 }
 
-static uint64_t bucket_bytes(const struct builder *b)
-{
-	return build_zero_bucket(b, PLAN_DEEPSPEED_BUCKET) * tape_dtype_bytes[b->weights];
-}
-
 void build_wrap_offload(struct builder *b)
 {
 	struct tape *t = &b->t;
@@ -373,16 +382,7 @@ void build_wrap_offload(struct builder *b)
 	build_phase(b, "wrap", PLAN_NO_NUMBER);
 }
 
-/* ipg_buffer, two of them with overlap_comm: taken by engine.backward(), let go when it is done. */
-void build_take_bucket(struct builder *b)
-{
-	if (!plan_is_deepspeed(b->r) || plan_is_sharded(b->r))
-		return;
-	b->bucket = tape_store(&b->t, bucket_bytes(b), TIMELINE_GRADIENT);
-	if (b->r->zero.overlap)
-		b->twin = tape_store(&b->t, bucket_bytes(b), TIMELINE_GRADIENT);
-}
-
+/* The buckets go with the backward pass. */
 void build_let_bucket(struct builder *b)
 {
 	tape_let(&b->t, b->bucket);

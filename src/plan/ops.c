@@ -1029,9 +1029,14 @@ static void ready_backward(struct tape *t, const struct tape_node *node, struct 
 #define TILE_COLUMNS 32768
 #define TILE_SUMS 7 /* of each row, in fp32, while tiles are folded */
 
-/* A tile of logits, and what is cast for it: in[0] are rows of states, in[1] the head. */
+#define TILE_STORES 4
+
+/*
+ * A tile of logits, and what is cast for it: in[0] are rows of states, in[1] the head, of which the tile before is still there
+ * when the next is cast.
+ */
 static void tile_at(struct tape *t, const struct tape_edge in[2], uint64_t rows,
-		    enum tape_dtype dtype, uint32_t of[3])
+		    enum tape_dtype dtype, uint32_t of[TILE_STORES])
 {
 	uint64_t width = in[0].n / rows, n = rows < TILE_ROWS ? rows : TILE_ROWS;
 	uint64_t columns = in[1].n / width < TILE_COLUMNS ? in[1].n / width : TILE_COLUMNS;
@@ -1042,12 +1047,15 @@ static void tile_at(struct tape *t, const struct tape_edge in[2], uint64_t rows,
 				     : tape_store(t, n * width * bytes, TIMELINE_TEMPORARY);
 	of[2] = in[1].dtype == dtype ? TAPE_NONE
 				     : tape_store(t, columns * width * bytes, TIMELINE_TEMPORARY);
+	of[3] = of[2] == TAPE_NONE || columns * width == in[1].n
+			? TAPE_NONE
+			: tape_store(t, columns * width * bytes, TIMELINE_TEMPORARY);
 	tape_blas(t, 0);
 }
 
-static void tile_end(struct tape *t, const uint32_t of[3])
+static void tile_end(struct tape *t, const uint32_t of[TILE_STORES])
 {
-	for (unsigned i = 3; i--;)
+	for (unsigned i = TILE_STORES; i--;)
 		tape_let(t, of[i]);
 }
 
@@ -1059,7 +1067,7 @@ struct value op_tiles(struct tape *t, struct value x, struct value weight, struc
 	struct tape_node *node = tape_node(t, OP_TILES, in, 2);
 	struct tape_edge edges[2] = { { .n = x.n, .dtype = (uint8_t)x.dtype },
 				      { .n = weight.n, .dtype = (uint8_t)weight.dtype } };
-	uint32_t tile[3];
+	uint32_t tile[TILE_STORES];
 
 	if (node) {
 		node->a = rows;
@@ -1087,7 +1095,7 @@ struct value op_tiles(struct tape *t, struct value x, struct value weight, struc
 /* Both gradients are summed in fp32, and are cast at the end. */
 static void tiles_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	uint32_t sums[2] = { TAPE_NONE, TAPE_NONE }, tile[3];
+	uint32_t sums[2] = { TAPE_NONE, TAPE_NONE }, tile[TILE_STORES];
 
 	for (unsigned i = 0; i < 2; i++)
 		if (wants(node, i))

@@ -249,7 +249,6 @@ void build_after_forward(struct builder *b)
 
 void build_before_backward(struct builder *b)
 {
-	build_take_bucket(b);
 	AT(b, back);
 }
 

@@ -114,6 +114,18 @@ static void take_masters(struct builder *b)
 	tape_let(t, copy);
 }
 
+/* The first gradient of a backward pass is there. */
+static void take_buckets(void *self, struct tape_param *x)
+{
+	struct builder *b = self;
+
+	if (!x->trainable || x->input)
+		return;
+	zero_take_bucket(b, &b->parallel->scattered);
+	if (b->r->zero.overlap)
+		zero_take_bucket(b, &b->parallel->twin);
+}
+
 static void wrap_zero2(struct builder *b)
 {
 	struct parallel *p = b->parallel;
@@ -127,6 +139,7 @@ static void wrap_zero2(struct builder *b)
 	zero_lay_flat(b, n);
 	take_masters(b);
 	tape_touch(t, p->share * 4);
+	t->accumulated = take_buckets;
 }
 
 /* ---- gradients ---- */
@@ -139,13 +152,8 @@ void zero_take_bucket(struct builder *b, uint32_t *bucket)
 
 static void back(struct builder *b)
 {
-	struct parallel *p = b->parallel;
-
 	parallel_put_aside(b);
-	zero_take_bucket(b, &p->scattered);
-	if (b->r->zero.overlap)
-		zero_take_bucket(b, &p->twin);
-	p->filled = p->passed = 0;
+	b->parallel->filled = b->parallel->passed = 0;
 }
 
 /* What is in the bucket is summed; it was filled from the end of all parameters. */
