@@ -47,6 +47,8 @@ enum own {
 	OWN_SHARDS,
 	OWN_IF_WRAPPED,
 	OWN_OVERLAP,
+	OWN_LIGER,
+	OWN_LIGER_LESS,
 	OWN_ZERO_BUCKET,
 	OWN_ZERO_PREFETCH,
 	OWN_ZERO_PERSISTENT,
@@ -85,6 +87,8 @@ static const char *const own_names[OWNS] = {
 	[OWN_SHARDS] = "@shards",
 	[OWN_IF_WRAPPED] = "@fsdp-if-wrapped",
 	[OWN_OVERLAP] = "@overlap",
+	[OWN_LIGER] = "@liger",
+	[OWN_LIGER_LESS] = "@liger-less",
 	[OWN_ZERO_BUCKET] = "@zero-bucket",
 	[OWN_ZERO_PREFETCH] = "@zero-prefetch",
 	[OWN_ZERO_PERSISTENT] = "@zero-persistent",
@@ -621,7 +625,8 @@ static enum plim_status take_defaults(struct reading *r)
 			continue;
 		/* another key said all of it */
 		if ((own == OWN_AUTOCAST && r->o->precision && !r->given.precision) ||
-		    (!strcmp(d->option, "loss") && r->o->loss && !r->given.loss))
+		    (!strcmp(d->option, "loss") &&
+		     ((r->o->loss && !r->given.loss) || r->own[OWN_LIGER])))
 			continue;
 		st = give(r, d->key, "not said: its default", d->option, d->value);
 		if (!st && r->rows.n)
@@ -986,11 +991,25 @@ static enum plim_status settle_rows(struct reading *r)
 	return PLIM_OK;
 }
 
+/* All of Liger's kernels, or its loss alone where some of them are off. */
+static enum plim_status settle_liger(struct reading *r)
+{
+	if (!r->own[OWN_LIGER]) {
+		r->settled[OWN_LIGER_LESS] = "nothing: no kernels of Liger's";
+		return PLIM_OK;
+	}
+	if (!r->own[OWN_LIGER_LESS])
+		return SETTLE(r, "liger", "1", OWN_LIGER);
+	return SETTLE(r, "loss", "liger", OWN_LIGER, OWN_LIGER_LESS);
+}
+
 static enum plim_status settle_step(struct reading *r)
 {
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = settle_liger(r);
 	const char *every;
 
+	if (st)
+		return st;
 	if (r->own[OWN_EVERY] && r->o->checkpointing && !strcmp(r->o->checkpointing, "full")) {
 		every = arena_text(r->arena, r->err, "every:%s", r->own[OWN_EVERY]);
 		if (!every)

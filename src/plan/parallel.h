@@ -27,30 +27,28 @@ struct unit {
 
 struct parallel {
 	const struct way *way;
-	VEC(uint32_t) members; /* parameters, unit by unit */
 	struct unit *units;
-	uint32_t root; /* number of the last unit */
+	VEC(uint32_t) members; /* parameters, unit by unit */
 	VEC(uint32_t)
 	full; /* of each parameter, where they are gathered one by one: store, or TAPE_NONE */
 	VEC(uint32_t) kept;   /* of each parameter: the gradient of the micro-batches before */
 	VEC(uint32_t) shares; /* of a unit, on their way from the host */
-	uint32_t gathered;    /* buffers that the next collective of their kind releases */
-	uint32_t scattered;
-	uint32_t late[2]; /* dropped, but used until the next but one is gathered: FSDP 1 */
-	bool stale;       /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
-	/* DDP, ZeRO */
-	VEC(uint32_t) buckets, old;
-	bool ready;     /* a backward pass has shown the order of gradients */
-	uint64_t share; /* elements that this process steps on: ZeRO */
-	uint32_t twin;  /* ... the second bucket */
+	VEC(uint32_t) buckets, old; /* DDP's */
+	VEC(uint32_t) seen; /* ZeRO-3, of each parameter: the last visit that was looked at ahead */
+	uint64_t share;     /* ZeRO: elements that this process steps on */
 	uint64_t filled,
-		passed;     /* ... elements in the bucket, and of this backward pass before them */
-	uint32_t gradients; /* ... store of their gradients */
-	/* ZeRO-3: elements that are gathered, the largest gradient in the bucket */
-	uint64_t live, largest;
-	VEC(uint32_t) seen;       /* of each parameter: the last visit that was looked at ahead */
-	uint32_t ahead, ahead_at; /* ... the next visit to look at, and its parameter */
-	bool tied;                /* the head is the embeddings */
+		passed; /* ... elements in the bucket, and of this backward pass before them */
+	uint64_t live, largest; /* ZeRO-3: elements gathered, the largest gradient in the bucket */
+	uint32_t root;          /* number of the last unit */
+	uint32_t gathered;      /* buffers that the next collective of their kind releases */
+	uint32_t scattered;
+	uint32_t late[2];         /* dropped, but used until the next but one is gathered: FSDP 1 */
+	uint32_t twin;            /* ZeRO: the second bucket */
+	uint32_t gradients;       /* ... store of their gradients */
+	uint32_t ahead, ahead_at; /* ZeRO-3: the next visit to look at, and its parameter */
+	bool stale; /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
+	bool ready; /* a backward pass has shown the order of gradients */
+	bool tied;  /* ZeRO-3: the head is the embeddings */
 };
 
 /* What a way does; what is NULL is nothing. */

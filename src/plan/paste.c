@@ -119,7 +119,9 @@ static void loss(struct text *t, const struct plan_recipe *r)
 				    : ", gradient_checkpointing=False",
 			    (unsigned long long)(r->longest ? r->longest : r->sequence),
 			    r->loss == PLAN_LOSS_FUSED ? "nll" : "chunked_nll");
-	if (r->loss == PLAN_LOSS_LIGER)
+	if (r->liger)
+		text_puts(t, ", use_liger_kernel=True");
+	else if (r->loss == PLAN_LOSS_LIGER)
 		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
 			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "
 			     "\"fused_linear_cross_entropy\": True}");

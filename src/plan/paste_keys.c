@@ -245,6 +245,16 @@ static bool is_liger(const struct plan_recipe *r)
 	return r->loss == PLAN_LOSS_LIGER;
 }
 
+static bool is_liger_whole(const struct plan_recipe *r)
+{
+	return is_liger(r) && r->liger;
+}
+
+static bool is_liger_loss(const struct plan_recipe *r)
+{
+	return is_liger(r) && !r->liger;
+}
+
 static bool is_chunked(const struct plan_recipe *r)
 {
 	return r->loss == PLAN_LOSS_CHUNKED;
@@ -509,6 +519,14 @@ static const struct key trainer[] = {
 		CHECKPOINTS, "gradient_checkpointing_kwargs", has_kwargs, NULL, kwargs    \
 	}
 
+/* Of Liger's kernels the loss alone. */
+#define LIGER_LOSS                                                                      \
+	{ LOSS, "liger_kernel_config.rope", is_liger_loss, "false", NULL },             \
+		{ LOSS, "liger_kernel_config.rms_norm", is_liger_loss, "false", NULL }, \
+	{                                                                               \
+		LOSS, "liger_kernel_config.swiglu", is_liger_loss, "false", NULL        \
+	}
+
 static const struct key arguments[] = { { PRECISION, "bf16", is_autocast, "true", NULL },
 					{ PRECISION, "fp16", is_fp16, "true", NULL },
 					{ PRECISION, "bf16", is_fp32, "false", NULL },
@@ -517,6 +535,7 @@ static const struct key arguments[] = { { PRECISION, "bf16", is_autocast, "true"
 					{ ACTIVATIONS, NULL, moves_checkpoints, NULL, NULL },
 					{ LOSS, NULL, is_whole_loss, NULL, NULL },
 					{ LOSS, "use_liger_kernel", is_liger, "true", NULL },
+					LIGER_LOSS,
 					END };
 
 static const struct key trl[] = {
@@ -544,6 +563,7 @@ static const struct key trl[] = {
 	{ ATTENTION, "attn_implementation", is_flash, "flash_attention_2", NULL },
 	{ LOSS, "loss_type", is_fused_loss, "nll", NULL },
 	{ LOSS, "use_liger_kernel", is_liger, "true", NULL },
+	LIGER_LOSS,
 	{ ACTIVATIONS, "activation_offloading", streams, "true", NULL },
 	{ ACTIVATIONS, NULL, moves_checkpoints, NULL, NULL },
 	END
@@ -572,7 +592,7 @@ static const struct key factory[] = {
 	{ ATTENTION, "flash_attn", is_eager, "disabled", NULL },
 	{ ATTENTION, "flash_attn", is_flash, "fa2", NULL },
 	{ LOSS, NULL, is_whole_loss, NULL, NULL },
-	{ LOSS, "enable_liger_kernel", is_liger, "true", NULL },
+	{ LOSS, "enable_liger_kernel", is_liger_whole, "true", NULL },
 	END
 };
 
@@ -605,8 +625,8 @@ static const struct key axolotl[] = {
 	{ ATTENTION, "eager_attention", is_eager, "true", NULL },
 	{ ATTENTION, "flash_attention", is_flash, "true", NULL },
 	{ LOSS, NULL, is_whole_loss, NULL, NULL },
-	{ LOSS, "plugins", is_liger, "[axolotl.integrations.liger.LigerPlugin]", NULL },
-	{ LOSS, "liger_fused_linear_cross_entropy", is_liger, "true", NULL },
+	{ LOSS, "plugins", is_liger_loss, "[axolotl.integrations.liger.LigerPlugin]", NULL },
+	{ LOSS, "liger_fused_linear_cross_entropy", is_liger_loss, "true", NULL },
 	{ LOSS, "chunked_cross_entropy", is_chunked, "true", NULL },
 	{ GROUPED, "group_by_length", is_grouped, "true", NULL },
 	{ EVALUATION, "eval_batch_size", evaluates, NULL, eval_batch },
