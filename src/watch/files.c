@@ -65,12 +65,13 @@ static struct proc_kept *place_of(struct proc_files *f, uint32_t pid)
 
 static int open_one(const char *root, uint32_t pid, enum proc_file which)
 {
-	static const char *const names[PROC_FILES] = { "stat",    "schedstat", "wchan",
-						       "syscall", "io",        "task" };
+	static const char *const names[PROC_FILES] = { "stat", "schedstat", "wchan",   "syscall",
+						       "io",   "stat",      "children" };
+	bool of_thread = which == PROC_THREAD || which == PROC_OF_MAIN;
 	char path[400];
-	int n = which == PROC_THREAD
-			? snprintf(path, sizeof(path), "%s/proc/%u/task/%u/stat", root, pid, pid)
-			: snprintf(path, sizeof(path), "%s/proc/%u/%s", root, pid, names[which]);
+	int n = of_thread ? snprintf(path, sizeof(path), "%s/proc/%u/task/%u/%s", root, pid, pid,
+				     names[which])
+			  : snprintf(path, sizeof(path), "%s/proc/%u/%s", root, pid, names[which]);
 
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -1;
@@ -108,7 +109,7 @@ bool proc_read(struct proc_files *f, const char *root, uint32_t pid, enum proc_f
 	if (fd < 0)
 		return false;
 	got = read_one(fd, out, room);
-	if (k && f->room && got > 0) {
+	if (k && f->room && got >= 0) { /* of some nothing is read as long as there is nothing */
 		k->fd_behind[which] = fd + 1;
 		f->room--;
 	} else {

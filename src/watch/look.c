@@ -13,22 +13,29 @@
 
 #define BOUNDS_EVERY 5.0 /* seconds between two looks at cgroups and /dev/shm */
 #define CHILDREN_EVERY \
-	2.0 /* at which children it has, how it is called, for a gauge that was not there */
+	2.0              /* at which children its main thread has, for a gauge that was not there */
+#define NAMES_EVERY 10.0 /* at how it is called, where it is still the same program */
+#define BIRTHS_EVERY 4.0 /* at which processes of the machine are new */
 #define HOLDERS_EVERY 5.0    /* at who has cards open, where a list lacks something */
 #define STRANGERS_EVERY 60.0 /* the same, where it may only seem whole */
-#define THREADS_EVERY 8.0    /* at all threads for children */
+#define THREADS_EVERY 8.0    /* at all threads for children, if it is not known who is new */
+#define KNOWN_EVERY 60.0     /* the same, if it is */
 #define PATIENCE 0.15        /* seconds that a tick waits for a driver */
 #define FIRST_PATIENCE \
 	0.1 /* a driver that does not start at once must not delay the first picture */
 #define JOBS 64
+#define KEPT (2 * JOBS) /* beside jobs, processes with a card that are none of ours */
 
 /* What is looked at now and then. */
 struct kept {
 	uint64_t pid, start_time;
-	double bounds_time, children_time, threads_time;
+	uint64_t turn;            /* the last that asked for it */
+	struct watch_process met; /* in turn `met_turn` */
+	uint64_t met_turn;
+	double bounds_time, children_time, threads_time, name_time;
 	uint64_t limit, used, shm_total, shm_used;
 	uint64_t place, cores;
-	char name[64];
+	char name[64], program[16]; /* what it is known as, what the kernel calls it */
 	struct proc_quota quota;
 	bool gauge;          /* it had one */
 	uint64_t gauge_step; /* the last that it told */
@@ -52,7 +59,10 @@ struct watch_look {
 	struct gpu_cards cards;
 	struct watch_seen jobs[JOBS];
 	size_t job_count, foreign; /* of processes that are not in our /proc */
-	struct kept kept[JOBS];
+	struct kept kept[KEPT];
+	uint64_t turn;
+	struct proc_births births;
+	double births_time;
 	struct proc_files files;
 	bool no_stacks;
 	struct stacks *stacks; /* NULL: none was looked at */
@@ -86,7 +96,7 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 				  .patience_s = options->patience_s > 0 ? options->patience_s
 									: PATIENCE };
 	*out = l;
-	l->holders_time = -INFINITY;
+	l->holders_time = l->births_time = -INFINITY;
 	(void)snprintf(l->root, sizeof(l->root), "%s", options->root ? options->root : "");
 	gpus.root = l->root;
 	proc_files_init(&l->files, !*l->root);
@@ -117,7 +127,7 @@ void watch_look_close(struct watch_look *l)
 		return;
 	gpu_looker_stop(l->looker);
 	gpu_cards_release(&l->cards);
-	for (size_t i = 0; i < JOBS; i++) {
+	for (size_t i = 0; i < KEPT; i++) {
 		vec_release(l->mem, &l->kept[i].glances.stack);
 		vec_release(l->mem, &l->kept[i].glances.text);
 	}
@@ -161,15 +171,21 @@ static struct watch_host unknown_host(void)
 
 /* ---- which jobs ---- */
 
-/* What is kept of a process; another's place is taken. */
+/* What is kept of a process; the place is taken of what was not asked for the longest. */
 static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_time)
 {
-	struct kept *k = &l->kept[pid % JOBS];
+	struct kept *k = &l->kept[0];
 
+	for (size_t i = 0; i < KEPT && (k->pid != pid || k->start_time != start_time); i++)
+		if ((l->kept[i].pid == pid && l->kept[i].start_time == start_time) ||
+		    l->kept[i].turn < k->turn)
+			k = &l->kept[i];
+	k->turn = l->turn;
 	if (k->pid != pid || k->start_time != start_time) {
 		k->pid = pid;
 		k->start_time = start_time;
-		k->bounds_time = k->children_time = k->threads_time = -INFINITY;
+		k->gauge_step = 0;
+		k->bounds_time = k->children_time = k->threads_time = k->name_time = -INFINITY;
 		k->name[0] = 0;
 		proc_rank(l->root, (uint32_t)pid, &k->rank);
 		k->here = !l->only_here || proc_is_here(l->root, (uint32_t)pid, &l->here);
@@ -179,19 +195,42 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 	return k;
 }
 
-/* Its children, its name (a shell becomes the program it starts): all of its threads are asked less often than its main one. */
-static void look_again(struct watch_look *l, uint64_t pid, struct kept *k)
+/* A process that a job started, or that a process of it started, is a child of one of its threads: they are asked. */
+static void look_for_births(struct watch_look *l)
+{
+	double t = now(CLOCK_MONOTONIC);
+	uint32_t parent, above;
+
+	if (*l->root || t - l->births_time < BIRTHS_EVERY)
+		return;
+	l->births_time = t;
+	proc_births_look(&l->births, l->root);
+	for (size_t i = 0; i < l->births.born_count; i++) {
+		if (!proc_births_of(&l->births, i, l->root, &parent, &above))
+			continue;
+		for (size_t k = 0; k < KEPT; k++)
+			if (l->kept[k].pid == parent || (above > 1 && l->kept[k].pid == above))
+				l->kept[k].threads_time = l->kept[k].children_time = -INFINITY;
+	}
+}
+
+/* Its children, its name (a shell becomes the program it starts). */
+static void look_again(struct watch_look *l, const struct watch_process *met, struct kept *k)
 {
 	double t = now(CLOCK_MONOTONIC);
 
+	if (strcmp(k->program, met->name) != 0 || t - k->name_time >= NAMES_EVERY) {
+		proc_name(l->root, met->pid, k->name, sizeof(k->name));
+		memcpy(k->program, met->name, sizeof(k->program));
+		k->name_time = t;
+	}
 	if (t - k->children_time < CHILDREN_EVERY)
 		return;
-	if (proc_children_changed(l->root, (uint32_t)pid, &k->children) ||
-	    t - k->threads_time >= THREADS_EVERY) {
-		proc_children(&l->files, l->root, (uint32_t)pid, &k->children);
+	if (proc_children_changed(&l->files, l->root, met->pid, &k->children) ||
+	    t - k->threads_time >= (l->births.told ? KNOWN_EVERY : THREADS_EVERY)) {
+		proc_children(&l->files, l->root, met->pid, &k->children);
 		k->threads_time = t;
 	}
-	proc_name(l->root, (uint32_t)pid, k->name, sizeof(k->name));
 	k->children_time = t;
 	k->gauge = true;
 }
@@ -199,11 +238,14 @@ static void look_again(struct watch_look *l, uint64_t pid, struct kept *k)
 static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 {
 	struct watch_seen *seen = &l->jobs[l->job_count];
-	uint64_t start = pid < UINT32_MAX ? proc_start_time(&l->files, l->root, (uint32_t)pid) : 0;
+	struct watch_sample nothing = { 0 };
+	struct watch_process *met = &nothing.main;
 	const struct proc_rank *rank;
 	struct kept *k;
 
-	if (!start) {
+	watch_sample_clear(&nothing);
+	if (pid > UINT32_MAX || !proc_met(&l->files, l->root, (uint32_t)pid, met) ||
+	    met->state == 'Z' || met->state == 'X') {
 		l->foreign += l->pid == PLIM_UNKNOWN && !l->only_here;
 		return;
 	}
@@ -212,13 +254,15 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 			return; /* its first card speaks for it */
 	if (l->job_count == JOBS)
 		return;
-	k = kept_of(l, pid, start);
+	k = kept_of(l, pid, met->start_time);
 	if (!k->here)
 		return;
-	look_again(l, pid, k);
+	look_again(l, met, k);
+	k->met = *met;
+	k->met_turn = l->turn;
 	rank = &k->rank;
 	*seen = (struct watch_seen){ .pid = pid,
-				     .start_time = start,
+				     .start_time = met->start_time,
 				     .card = card,
 				     .rank = rank->rank,
 				     .world = rank->world };
@@ -305,6 +349,7 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 	bool all = l->pid == PLIM_UNKNOWN, foreign = l->foreign;
 
 	l->job_count = l->foreign = 0;
+	l->turn++;
 	proc_files_turn(&l->files);
 	l->machine = l->throttled = unknown_host();
 	proc_machine(l->root, &l->machine);
@@ -315,6 +360,7 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 										: FIRST_PATIENCE,
 				    &l->cards, err);
 	look_for_holders(l, foreign);
+	look_for_births(l);
 	for (unsigned i = 0; i < l->cards.n; i++)
 		for (size_t k = 0; k < l->cards.at[i].process_count; k++) {
 			uint32_t pid = l->cards.at[i].processes[k].pid;
@@ -335,13 +381,22 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 
 /* ---- stacks ---- */
 
+/* What is kept of a process that was met; NULL: nothing (any more). */
+static struct kept *met_before(struct watch_look *l, uint64_t pid, uint64_t start_time)
+{
+	for (size_t i = 0; i < KEPT; i++)
+		if (l->kept[i].pid == pid && l->kept[i].start_time == start_time)
+			return &l->kept[i];
+	return NULL;
+}
+
 void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 		       const struct watch_sample *last)
 {
-	struct kept *k = &l->kept[pid % JOBS];
+	struct kept *k = met_before(l, pid, start_time);
 	struct plim_err err;
 
-	if (l->no_stacks || k->pid != pid || k->start_time != start_time)
+	if (l->no_stacks || !k)
 		return;
 	if (!l->stacks)
 		l->stacks = stacks_new(l->mem, &err);
@@ -481,18 +536,19 @@ static void look_at_bounds(struct watch_look *l, uint64_t pid, double t, struct 
 	const struct kept *same = NULL;
 
 	k->cores = proc_cores(l->root, (uint32_t)pid);
-	proc_quota(l->root, (uint32_t)pid, &k->quota);
 	k->place = proc_place(l->root, (uint32_t)pid);
-	for (size_t i = 0; i < JOBS && !same; i++)
+	for (size_t i = 0; i < KEPT && !same; i++)
 		if (&l->kept[i] != k && l->kept[i].pid && l->kept[i].place == k->place &&
 		    t - l->kept[i].bounds_time < BOUNDS_EVERY / 2)
 			same = &l->kept[i];
 	if (same) {
+		k->quota = same->quota;
 		k->limit = same->limit;
 		k->used = same->used;
 		k->shm_total = same->shm_total;
 		k->shm_used = same->shm_used;
 	} else {
+		proc_quota(l->root, (uint32_t)pid, &k->quota);
 		read_bounds(l, pid, k);
 	}
 	k->bounds_time = t;
@@ -534,7 +590,11 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 
 	if (t - k->bounds_time >= BOUNDS_EVERY)
 		look_at_bounds(l, job->pid, t, k);
-	if (!proc_sample(&l->files, l->root, (uint32_t)job->pid, &k->children, l->mem, s, err))
+	if (k->met_turn == l->turn)
+		s->main = k->met;
+	else if (!proc_met(&l->files, l->root, (uint32_t)job->pid, &s->main))
+		return PLIM_OK;
+	if (!proc_sample(&l->files, l->root, &k->children, l->mem, s, err))
 		return PLIM_OK; /* gone since: a sample without a time is not taken */
 	s->time = now(CLOCK_REALTIME);
 	if (!*l->root)
@@ -564,10 +624,10 @@ static void note_stacks(struct watch_look *l, struct lines *notes)
 	char scope[16];
 
 	for (size_t i = 0; i < l->job_count; i++) {
-		const struct kept *k = &l->kept[l->jobs[i].pid % JOBS];
+		const struct kept *k = met_before(l, l->jobs[i].pid, l->jobs[i].start_time);
 
-		denied += k->pid == l->jobs[i].pid && k->glanced == STACKS_DENIED;
-		unknown += k->pid == l->jobs[i].pid && k->glanced == STACKS_UNKNOWN;
+		denied += k && k->glanced == STACKS_DENIED;
+		unknown += k && k->glanced == STACKS_UNKNOWN;
 	}
 	if (denied && small_file_line(scope, sizeof(scope), "/proc/sys/kernel/yama/ptrace_scope") &&
 	    strcmp(scope, "0") != 0)

@@ -12,7 +12,8 @@ enum proc_file {
 	PROC_WCHAN,
 	PROC_SYSCALL,
 	PROC_IO,
-	PROC_THREAD, /* stat of the main thread alone */
+	PROC_THREAD,  /* stat of the main thread alone */
+	PROC_OF_MAIN, /* children that the main thread started */
 	PROC_FILES
 };
 #define PROC_KEPT 1024 /* processes whose files stay open */
@@ -58,12 +59,36 @@ struct proc_children {
 void proc_children(struct proc_files *f, const char *root, uint32_t pid, struct proc_children *c);
 
 /* Does its main thread have others than that time? */
-bool proc_children_changed(const char *root, uint32_t pid, const struct proc_children *c);
+bool proc_children_changed(struct proc_files *f, const char *root, uint32_t pid,
+			   const struct proc_children *c);
 
-/* The main process with its main thread and those of its children that are workers; false: it is gone. */
-bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
-		 const struct proc_children *children, struct mem *m, struct watch_sample *s,
-		 struct plim_err *err);
+/* Who started it; 0: it is gone. */
+uint32_t proc_parent(const char *root, uint32_t pid);
+
+/* Processes that are there since the last look. */
+#define PROC_PIDS 8192
+#define PROC_BORN 256
+struct proc_births {
+	struct proc_pids {
+		uint32_t at[PROC_PIDS];
+		size_t n;
+	} lists[2];
+	bool newest; /* which of the two */
+	bool told;   /* false: it is not known who is new (the first look, or too many) */
+	uint32_t last;
+	unsigned skipped;
+	uint32_t born[PROC_BORN];
+	size_t born_count;
+};
+void proc_births_look(struct proc_births *b, const char *root);
+
+/* The parent of one of them, and that one's; false: it is gone. */
+bool proc_births_of(const struct proc_births *b, size_t i, const char *root, uint32_t *parent,
+		    uint32_t *above);
+
+/* Of the main process, that was met, its main thread and those of its children that are workers; false: it is gone. */
+bool proc_sample(struct proc_files *f, const char *root, const struct proc_children *children,
+		 struct mem *m, struct watch_sample *s, struct plim_err *err);
 
 /* The machine's memory. */
 void proc_machine(const char *root, struct watch_host *out);

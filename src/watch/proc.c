@@ -167,16 +167,28 @@ static bool children_of_thread(const char *root, uint32_t pid, uint32_t thread, 
 	return small_file(out, room, "%s/proc/%u/task/%u/children", root, pid, thread);
 }
 
-static uint64_t of_main(const char *root, uint32_t pid)
+static uint64_t of_main(struct proc_files *f, const char *root, uint32_t pid)
 {
 	char text[4096];
 
-	return children_of_thread(root, pid, pid, text, sizeof(text)) ? mix(MIX_START, text) : 0;
+	return proc_read(f, root, pid, PROC_OF_MAIN, text, sizeof(text)) ? mix(MIX_START, text) : 0;
 }
 
-bool proc_children_changed(const char *root, uint32_t pid, const struct proc_children *c)
+bool proc_children_changed(struct proc_files *f, const char *root, uint32_t pid,
+			   const struct proc_children *c)
 {
-	return of_main(root, pid) != c->of_main;
+	return of_main(f, root, pid) != c->of_main;
+}
+
+uint32_t proc_parent(const char *root, uint32_t pid)
+{
+	struct stat_line stat;
+	char text[1024];
+
+	return small_file(text, sizeof(text), "%s/proc/%u/stat", root, pid) &&
+			       parse_stat(text, &stat)
+		       ? stat.parent
+		       : 0;
 }
 
 static bool is_worker_by_name(struct proc_files *f, const char *root, uint32_t pid)
@@ -195,7 +207,7 @@ void proc_children(struct proc_files *f, const char *root, uint32_t pid, struct 
 	size_t direct;
 	DIR *d;
 
-	*c = (struct proc_children){ .of_main = of_main(root, pid) };
+	*c = (struct proc_children){ .of_main = of_main(f, root, pid) };
 	(void)snprintf(path, sizeof(path), "%s/proc/%u/task", root, pid);
 	d = opendir(path);
 	while (d && (e = readdir(d))) {
@@ -226,15 +238,15 @@ static enum plim_status add_worker(struct proc_files *f, const char *root, uint3
 	return vec_push(m, &s->workers, *w, err);
 }
 
-bool proc_sample(struct proc_files *f, const char *root, uint32_t pid,
-		 const struct proc_children *children, struct mem *m, struct watch_sample *s,
-		 struct plim_err *err)
+bool proc_sample(struct proc_files *f, const char *root, const struct proc_children *children,
+		 struct mem *m, struct watch_sample *s, struct plim_err *err)
 {
+	uint32_t pid = s->main.pid;
 	struct stat_line thread;
 	unsigned long long ns;
 	char text[1024];
 
-	if (!proc_met(f, root, pid, &s->main) || s->main.state == 'Z')
+	if (s->main.state == 'Z')
 		return false;
 	look_closer(f, root, &s->main);
 	if (proc_read(f, root, pid, PROC_SCHEDSTAT, text, sizeof(text)) &&
