@@ -464,7 +464,69 @@ static void kept_files(void **state)
 	proc_files_release(&f);
 }
 
+/* Who is new since the last look, and whose child it is. */
+static void births(void **state)
+{
+	struct proc_births *b = calloc(1, sizeof(*b));
+	uint32_t parent = 0, above = 0;
+	bool found = false;
+	pid_t child;
+
+	(void)state;
+	assert_non_null(b);
+	proc_births_look(b, "");
+	assert_false(b->told); /* nothing to compare with */
+	assert_int_equal(b->born_count, 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		(void)pause();
+		_exit(0);
+	}
+	/* The kernel may be believed once that nobody is new. */
+	for (unsigned look = 0; look < 2 && !found; look++) {
+		proc_births_look(b, "");
+		for (size_t i = 0; i < b->born_count && !found; i++)
+			found = b->born[i] == (uint32_t)child &&
+				proc_births_of(b, i, "", &parent, &above);
+	}
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	if (b->told) { /* else the machine has more processes than are compared */
+		assert_true(found);
+		assert_int_equal(parent, getpid());
+		assert_int_equal(above, getppid());
+	}
+	free(b);
+	/* What is not /proc tells nothing. */
+	b = calloc(1, sizeof(*b));
+	assert_non_null(b);
+	for (unsigned look = 0; look < 3; look++)
+		proc_births_look(b, "/nowhere");
+	assert_false(b->told);
+	assert_int_equal(b->born_count, 0);
+	free(b);
+}
+
 /* ---- the screen ---- */
+
+/* One measure a graph: what is known of the time alone goes when the multiprocessors are told. */
+static void histories(void **state)
+{
+	struct watch_history h = { .width = 1, .in_last = 1 };
+
+	(void)state;
+	watch_history_add(&h, 100, NAN, 50);
+	watch_history_add(&h, 100, NAN, 50);
+	assert_int_equal(h.n, 2);
+	assert_false(h.of_sm);
+	assert_true(h.busy[1] > 99);
+	watch_history_add(&h, 100, 60, 50);
+	assert_true(h.of_sm && isnan(h.busy[0]) && isnan(h.busy[1]));
+	assert_true(h.busy[2] > 59 && h.busy[2] < 61 && h.memory[0] > 49);
+	watch_history_add(&h, 100, NAN, 50); /* a moment without: not the other measure */
+	assert_true(isnan(h.busy[3]));
+}
 
 #define JOBS 8
 
@@ -525,6 +587,19 @@ static unsigned lines_with(const char *text, const char *words)
 	return n;
 }
 
+/* Of the table of processes there are rows, or nothing; the keys that are told fit, the last one is how to see all. */
+static void ends_of_the_screen(const char *text, unsigned width)
+{
+	const char *head = strstr(text, "sleeps in\n"), *foot = strrchr(text, '\n');
+
+	if (head)
+		assert_true(strtol(head + strlen("sleeps in\n"), NULL, 10) > 0);
+	assert_non_null(foot);
+	assert_true(strlen(foot + 1) <= width);
+	assert_non_null(strstr(foot, "? help"));
+	assert_null(strstr(text, "-0 %"));
+}
+
 /* Whatever the size, each job's row tells its state and when its memory is full, and no line is too long. */
 static void sizes_of_the_screen(void **state)
 {
@@ -554,6 +629,8 @@ static void sizes_of_the_screen(void **state)
 		assert_int_equal(plim_watch_screen(w, &v, take_text, &d, &err), PLIM_OK);
 		assert_int_equal(lines_with(d.text, "  COMPUTE-BOUND full in "), sizes[i].rows);
 		assert_int_equal(lines_with(d.text, "FILLS UP: "), 1);
+		assert_int_equal(lines_with(d.text, "on host  cores"), sizes[i].width >= 110);
+		ends_of_the_screen(d.text, sizes[i].width);
 		for (const char *at = d.text; *at; at += strcspn(at, "\n"), at += *at == '\n')
 			assert_true(strcspn(at, "\n") <= sizes[i].width);
 	}
@@ -755,6 +832,8 @@ int main(void)
 		cmocka_unit_test(gap),
 		cmocka_unit_test(long_runs),
 		cmocka_unit_test(kept_files),
+		cmocka_unit_test(births),
+		cmocka_unit_test(histories),
 		cmocka_unit_test(sizes_of_the_screen),
 		cmocka_unit_test(alerts_of_cards_and_ranks),
 		cmocka_unit_test(alerts_of_ends),

@@ -71,7 +71,7 @@ static enum plim_status fill_process(struct arena *arena, const struct watch_pro
 		.sleeps_in = p->sleeps_in[0] && strcmp(p->sleeps_in, "0") != 0 ? texts + 2 : NULL
 	};
 	if (old && seconds > 0) {
-		out->cores = (p->user_s + p->system_s - old->user_s - old->system_s) / seconds;
+		out->cores = (p->user_s - old->user_s + (p->system_s - old->system_s)) / seconds;
 		if (p->read_bytes != PLIM_UNKNOWN && old->read_bytes != PLIM_UNKNOWN &&
 		    p->read_bytes >= old->read_bytes)
 			out->read_bytes_per_second =

@@ -244,8 +244,7 @@ static void add_history(struct watch_known *k)
 		return;
 	total = s->card.total_bytes == PLIM_UNKNOWN ? NAN : (double)s->card.total_bytes;
 	used = s->card.used_bytes == PLIM_UNKNOWN ? NAN : (double)s->card.used_bytes;
-	watch_history_add(&k->history, isnan(s->card.sm) ? s->card.use : s->card.sm,
-			  100 * used / total);
+	watch_history_add(&k->history, s->card.use, s->card.sm, 100 * used / total);
 	k->history.every_s = k->job->samples > 1 ? (k->job->last_time - k->job->first_time) /
 							   (double)(k->job->samples - 1)
 						 : 1;

@@ -11,12 +11,19 @@
 
 #define LEAST_WIDTH 60 /* narrower or lower: verdicts and cards alone */
 #define LEAST_HEIGHT 15
+#define HEAD_WIDTH 48 /* narrower: without our name */
+#define WIDE 110      /* from there on a job's row has room for its host */
 #define GIB 1073741824.0
 
 /* ---- graphs ---- */
 
-void watch_history_add(struct watch_history *h, double busy, double memory)
+void watch_history_add(struct watch_history *h, double busy, double sm, double memory)
 {
+	if (!isnan(sm) && !h->of_sm)
+		for (unsigned i = 0; i < h->n; i++)
+			h->busy[i] = NAN;
+	h->of_sm |= !isnan(sm);
+	busy = h->of_sm ? sm : busy;
 	if (h->n == WATCH_HISTORY && h->in_last == h->width) {
 		for (unsigned i = 0; i < WATCH_HISTORY / 2; i++) {
 			float a = h->busy[2 * i], b = h->busy[2 * i + 1];
@@ -101,10 +108,12 @@ static void put_head(struct text *t, const struct plim_watch *w, enum plim_watch
 
 	if (localtime_r(&when, &tm))
 		(void)strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, "plimsoll watch");
-	text_plain(t);
-	text_printf(t, "  %s  %zu job%s%s  %zu GPU%s", clock, w->job_count, text_s(w->job_count),
+	if (t->style.width >= HEAD_WIDTH) {
+		text_hue(t, TEXT_HEAD);
+		text_puts(t, "plimsoll watch  ");
+		text_plain(t);
+	}
+	text_printf(t, "%s  %zu job%s%s  %zu GPU%s", clock, w->job_count, text_s(w->job_count),
 		    orders[order], w->card_count, text_s(w->card_count));
 	if (name) {
 		text_puts(t, ": ");
@@ -261,12 +270,16 @@ static void put_cards(struct text *t, const struct plim_watch *w, size_t most)
 /* Columns of the table of jobs, by how wide the screen is. */
 struct row_form {
 	unsigned name;
-	bool ranks, memory;
+	bool ranks, memory, host;
 };
 
 static struct row_form form_of(const struct plim_watch *w, unsigned width)
 {
-	struct row_form f = { width >= 96 ? 24 : width >= 72 ? 16 : 13, false, width >= 72 };
+	struct row_form f = { width >= 160  ? 40
+			      : width >= 96 ? 24
+			      : width >= 72 ? 16
+					    : 13,
+			      false, width >= 72, width >= WIDE };
 
 	for (size_t i = 0; i < w->job_count; i++)
 		f.ranks |= w->jobs[i].rank != PLIM_UNKNOWN;
@@ -302,15 +315,33 @@ static void put_time(struct text *t, const struct plim_watch_job *j, unsigned co
 static void put_row_head(struct text *t, const struct row_form *f)
 {
 	text_hue(t, TEXT_DIM);
-	text_printf(t, "      pid %-*s%s   use%s  state\n", (int)f->name, "name",
-		    f->ranks ? " rank" : "", f->memory ? "     memory" : "");
+	text_printf(t, "      pid %-*s%s   use%s%s  state\n", (int)f->name, "name",
+		    f->ranks ? " rank" : "", f->memory ? "     memory" : "",
+		    f->host ? "    on host  cores" : "");
 	text_plain(t);
+}
+
+/* What the job takes of the host: resident memory, and cores of all of its processes. */
+static void put_on_host(struct text *t, const struct plim_watch_job *j)
+{
+	double cores = j->process_count ? 0 : NAN;
+	char size[32];
+
+	for (size_t i = 0; i < j->process_count; i++)
+		cores += isnan(j->processes[i].cores) ? 0 : j->processes[i].cores;
+	text_printf(t, " %10s", text_size(size, j->now.resident_bytes));
+	if (isnan(cores))
+		text_puts(t, "      -");
+	else
+		text_printf(t, " %6.1f", cores);
 }
 
 static void put_row(struct text *t, const struct plim_watch_job *j, const struct row_form *f,
 		    bool chosen)
 {
-	unsigned before = 10 + f->name + (f->ranks ? 5 : 0) + 6 + (f->memory ? 11 : 0) + 2, n;
+	unsigned before = 10 + f->name + (f->ranks ? 5 : 0) + 6 + (f->memory ? 11 : 0) +
+			  (f->host ? 18 : 0) + 2,
+		 n;
 	struct text name;
 	char size[32], word[32];
 
@@ -334,6 +365,8 @@ static void put_row(struct text *t, const struct plim_watch_job *j, const struct
 						    : j->now.sm_active_percent);
 	if (f->memory)
 		text_printf(t, " %10s", text_size(size, j->now.gpu_job_bytes));
+	if (f->host)
+		put_on_host(t, j);
 	text_puts(t, "  ");
 	if (j->ended) {
 		text_puts(t, "ended");
@@ -361,15 +394,26 @@ static void put_graphs(struct text *t, const struct watch_known *k)
 	if (h->n > columns)
 		seconds = columns * h->width * h->every_s;
 	(void)watch_span_text(span, seconds);
-	text_puts(t, "  GPU     ");
+	text_printf(t, "  %-8s", h->of_sm ? "SM" : "busy");
 	put_graph(t, h->busy, h->n, columns);
 	text_printf(t, "  %s\n  memory  ", span);
 	put_graph(t, h->memory, h->n, columns);
 	text_puts(t, "\n");
 }
 
-static void put_processes(struct text *t, const struct plim_watch_job *j)
+static size_t lines_of(const char *body)
 {
+	size_t n = 0;
+
+	for (; *body; body++)
+		n += *body == '\n';
+	return n;
+}
+
+/* In that many lines, with the head. */
+static void put_processes(struct text *t, const struct plim_watch_job *j, size_t lines)
+{
+	size_t n = j->process_count < lines ? j->process_count : lines - 2;
 	static const char *const heads[] = { "pid",    "what",  "state",    "core",
 					     "memory", "reads", "sleeps in" };
 	struct text_table table;
@@ -377,7 +421,7 @@ static void put_processes(struct text *t, const struct plim_watch_job *j)
 	text_table_init(&table, t, "rllrrrl", TEXT_CUT_RIGHT);
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		text_cell_printf(&table, "%s", heads[i]);
-	for (size_t i = 0; i < j->process_count; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct plim_watch_process *p = &j->processes[i];
 
 		text_cell_printf(&table, "%llu", (unsigned long long)p->pid);
@@ -397,6 +441,9 @@ static void put_processes(struct text *t, const struct plim_watch_job *j)
 	}
 	text_table_write(t, &table, 2);
 	text_table_release(&table);
+	if (n < j->process_count)
+		text_printf(t, "  and %zu process%s more: d\n", j->process_count - n,
+			    j->process_count - n == 1 ? "" : "es");
 }
 
 static void put_help(struct text *t)
@@ -524,7 +571,7 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 		     bool small)
 {
 	size_t order[ORDERED], n = order_jobs(w, v->order, order);
-	size_t most = v->height / 3 > 2 ? v->height / 3 : 2, chosen, from;
+	size_t most = v->height / 3 > 2 ? v->height / 3 : 2, chosen, from, taken;
 	struct row_form form = form_of(w, t->style.width);
 
 	chosen = place_of(w, order, n, v->pid);
@@ -544,8 +591,9 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 		text_wrap_name(t, 0, 2, w->notes[i]);
 	if (n)
 		put_chosen(t, w, &w->jobs[order[chosen]]);
-	if (n && !small) /* as far as there is room */
-		put_processes(t, &w->jobs[order[chosen]]);
+	taken = lines_of(text_get(t)) + 2;         /* and the head and the foot */
+	if (n && !small && v->height >= taken + 3) /* a head without rows says nothing */
+		put_processes(t, &w->jobs[order[chosen]], v->height - taken);
 }
 
 static void put_page(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v)
@@ -559,7 +607,7 @@ static void put_page(struct text *t, const struct plim_watch *w, const struct pl
 	case PLIM_WATCH_PAGE_HELP: put_help(t); break;
 	case PLIM_WATCH_PAGE_JOB:
 		put_chosen(t, w, j);
-		put_processes(t, j);
+		put_processes(t, j, SIZE_MAX);
 		break;
 	case PLIM_WATCH_PAGE_EVIDENCE:
 		watch_put_job(t, j);
@@ -593,15 +641,6 @@ static size_t fitting(const char *line, size_t n, unsigned columns)
 	return last;
 }
 
-static size_t lines_of(const char *body)
-{
-	size_t n = 0;
-
-	for (; *body; body++)
-		n += *body == '\n';
-	return n;
-}
-
 /* Lines `from` and on of `body`, `lines` of them at most, cut at the right edge. */
 static void put_lines(struct text *t, const char *body, uint64_t from, size_t lines)
 {
@@ -619,13 +658,19 @@ static void put_lines(struct text *t, const char *body, uint64_t from, size_t li
 	text_repeat(t, "\n", (unsigned)lines);
 }
 
-static void put_foot(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v)
+static void put_foot(struct text *t, const struct plim_watch_view *v)
 {
-	static const char keys[] =
-		"q quit  arrows choose  d job  e evidence  s sort  T end it  ? help";
-	const char *words = v->message ? v->message : keys;
+	/* The longest that fits; the last way out is the page that tells all keys. */
+	static const char *const keys[] = {
+		"q quit  arrows choose  d job  e evidence  s sort  T end it  ? help",
+		"q quit  arrows choose  d job  e evidence  s sort  ? help",
+		"q quit  d job  e evidence  s sort  ? help", "q quit  d job  ? help", "q  ?"
+	};
+	const char *words = v->message;
 
-	(void)w;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !words; i++)
+		if (strlen(keys[i]) <= t->style.width || i + 1 == sizeof(keys) / sizeof(keys[0]))
+			words = keys[i];
 	if (!v->message)
 		text_hue(t, TEXT_DIM);
 	text_name_fit(t, words, strlen(words), t->style.width, TEXT_CUT_RIGHT);
@@ -660,7 +705,7 @@ enum plim_status plim_watch_screen(const struct plim_watch *w, const struct plim
 			put_lines(&out, text_get(&head), 0, 1);
 		if (v->height > 1)
 			put_lines(&out, text_get(&body), from, v->height - (v->height > 2 ? 2 : 1));
-		put_foot(&out, w, v);
+		put_foot(&out, v);
 		st = text_status(&head, err);
 		text_release(&head);
 	}

@@ -12,9 +12,11 @@ struct watch_history {
 	float busy[WATCH_HISTORY], memory[WATCH_HISTORY]; /* percent; NaN: not known */
 	unsigned n, width, in_last;
 	double every_s; /* between two samples */
+	bool of_sm;     /* `busy` is the share of the multiprocessors, not that of the time */
 };
 
-void watch_history_add(struct watch_history *h, double busy, double memory);
+/* `sm` NaN: the card does not tell; what was known before it first does is another measure and goes. */
+void watch_history_add(struct watch_history *h, double busy, double sm, double memory);
 
 /* A job that was seen once. */
 struct watch_known {
