@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""watch_cost.py PLIMSOLL FAKE_NVML [SECONDS]: what `plimsoll watch` itself takes, beside made jobs and a made driver.
+"""watch_cost.py PLIMSOLL FAKE_NVML [SECONDS [JOBS]]: what `plimsoll watch` itself takes, beside made jobs and a made driver.
 
-8 cards, 8 jobs with 8 DataLoader workers each; the driver answers at once, so what is measured is Plimsoll's own.  Prints the share of a
-core and the resident memory, without a screen, and with --listen and a scrape a second.
+8 cards, 8 jobs with 8 DataLoader workers each; or so many jobs on one card, with 64 workers among them and 20 threads each.  The driver
+answers at once, so what is measured is Plimsoll's own.  Prints the share of a core and the resident memory, without a screen, and with
+--listen and a scrape a second.
 """
 import json
 import os
@@ -13,12 +14,16 @@ import time
 import urllib.request
 
 JOB = """
-import os, sys, time
-for _ in range(8):
+import os, sys, threading, time
+worker = False
+for _ in range(int(sys.argv[1])):
     if not os.fork():
         with open("/proc/self/comm", "w") as f:
             f.write("pt_data_worker")
+        worker = True
         break
+for _ in range(0 if worker else int(sys.argv[2])):
+    threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
 while True:
     time.sleep(1)
 """
@@ -54,8 +59,14 @@ def measure(program, fake, said, seconds, *more):
 def main():
     program, fake = map(os.path.abspath, sys.argv[1:3])
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 60
-    jobs = [subprocess.Popen([sys.executable, "-c", JOB], start_new_session=True) for _ in range(8)]  # pylint: disable=consider-using-with
-    said = " cards=8 " + " ".join(f"pid@{i}={job.pid}" for i, job in enumerate(jobs))
+    many = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    workers = [64 // many + (i < 64 % many) for i in range(many)] or [8] * 8
+    jobs = [subprocess.Popen([sys.executable, "-c", JOB, str(n), "20" if many else "0"], start_new_session=True)  # pylint: disable=consider-using-with
+            for n in workers]
+    if many:
+        said = " cards=1 pid=" + ",".join(str(job.pid) for job in jobs)
+    else:
+        said = " cards=8 " + " ".join(f"pid@{i}={job.pid}" for i, job in enumerate(jobs))
     time.sleep(2)
     try:
         measure(program, fake, said, seconds)

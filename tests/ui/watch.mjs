@@ -74,6 +74,8 @@ try {
 	await says("AMD Instinct MI300X");
 	await says("second.py");
 	await says("<img src=x onerror=alert(1)>\\u202e.py");
+	await says("time with any kernel (busy)"); // amdgpu tells no multiprocessors
+	assert.ok(!/^rank$/m.test(await page.locator("body").innerText())); // no job has one
 	await page.waitForSelector("path.busy[d^=M]", { state: "attached", timeout: LIMIT });
 	await page.click("text=4712", { timeout: LIMIT });
 	await page.waitForFunction(() => /4712/.test(document.querySelector("h2")?.textContent ?? ""), null, {

@@ -126,6 +126,7 @@ static void put_family(struct metrics *m, const char *name, const char *type, co
 		    name, suffix, help);
 }
 
+/* As many digits as doubles hold of what was written: 0.6, not 0.59999999999999998. */
 static void put_value(struct text *t, double v)
 {
 	if (isnan(v))
@@ -133,7 +134,7 @@ static void put_value(struct text *t, double v)
 	else if (isinf(v))
 		text_puts(t, v > 0 ? " +Inf\n" : " -Inf\n");
 	else
-		text_printf(t, " %.17g\n", v);
+		text_printf(t, " %.15g\n", v);
 }
 
 /* A name that is no UTF-8 would make the whole text none: what is not ASCII is escaped. */
@@ -198,6 +199,8 @@ static void put_jobs(struct metrics *m, const struct plim_watch *w, size_t n)
 		text_printf(t, ",pid=\"%llu\"", (unsigned long long)j->pid);
 		if (j->rank != PLIM_UNKNOWN)
 			text_printf(t, ",rank=\"%llu\"", (unsigned long long)j->rank);
+		if (j->gpu) /* its number stands first: the label of the cards' rows */
+			text_printf(t, ",gpu=\"%.*s\"", (int)strspn(j->gpu, "0123456789"), j->gpu);
 		text_puts(t, "} 1\n");
 	}
 	for (size_t r = 0; r < sizeof(job_rows) / sizeof(job_rows[0]); r++) {

@@ -570,7 +570,7 @@ static void put_groups(struct text *t, const struct plim_watch *w)
 static void put_jobs(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v,
 		     bool small)
 {
-	size_t order[ORDERED], n = order_jobs(w, v->order, order);
+	size_t order[ORDERED] = { 0 }, n = order_jobs(w, v->order, order);
 	size_t most = v->height / 3 > 2 ? v->height / 3 : 2, chosen, from, taken;
 	struct row_form form = form_of(w, t->style.width);
 

@@ -9,6 +9,8 @@ import { bytes, count, plain, plural } from "../text";
 const EVERY_MS = 1000;
 const POINTS = 300; // of a graph
 
+const sure = { low: "not sure", medium: "fairly sure", high: "sure" };
+
 const healthy = new Set(["compute_bound", "starting", "saving", "undecided"]);
 
 function word(name: string): string {
@@ -34,13 +36,20 @@ function list(title: string, lines: string[]): HTMLElement | null {
 class History {
 	private points: { time: number; busy: number | null; memory: number | null }[] = [];
 
+	// One measure a line: from when the multiprocessors are told on, the share of the time is none of it.
+	private of_sm = false;
+
 	add(job: WatchJob): void {
 		const now = job.now;
 		if (now.time === null || this.points.at(-1)?.time === now.time) return;
 		const total = now.gpu_total_bytes;
+		if (!this.of_sm && now.sm_active_percent !== null) {
+			this.of_sm = true;
+			for (const p of this.points) p.busy = null;
+		}
 		this.points.push({
 			time: now.time,
-			busy: now.sm_active_percent ?? now.gpu_busy_percent,
+			busy: this.of_sm ? now.sm_active_percent : now.gpu_busy_percent,
 			memory: total && now.gpu_used_bytes !== null ? (100 * now.gpu_used_bytes) / total : null,
 		});
 		if (this.points.length > POINTS) this.points.shift();
@@ -82,7 +91,11 @@ class History {
 			el(
 				"figcaption",
 				{},
-				el("span", { class: "busy" }, "use of the card"),
+				el(
+					"span",
+					{ class: "busy" },
+					this.of_sm ? "multiprocessors at work (SM)" : "time with any kernel (busy)",
+				),
 				el("span", { class: "memory" }, "its memory"),
 				first && last ? `the last ${span(last.time - first.time)}` : "",
 			),
@@ -259,7 +272,9 @@ class App {
 			[
 				{ name: "process", cell: (j) => (j.pid === null ? "-" : String(j.pid)) },
 				{ name: "name", cell: (j) => code(j.name, 60) },
-				{ name: "rank", number: true, cell: (j) => count(j.rank) },
+				...(jobs.some((j) => j.rank !== null)
+					? [{ name: "rank", number: true, cell: (j: WatchJob) => count(j.rank) }]
+					: []),
 				{
 					name: "use",
 					number: true,
@@ -267,7 +282,9 @@ class App {
 				},
 				{ name: "memory", number: true, cell: (j) => bytes(j.now.gpu_job_bytes) },
 				{ name: "state", cell: (j) => this.state_of(j) },
-				{ name: "full in", cell: (j) => this.end_of(j) },
+				...(jobs.some((j) => this.end_of(j))
+					? [{ name: "full in", cell: (j: WatchJob) => this.end_of(j) }]
+					: []),
 			],
 			jobs,
 			(j) => {
@@ -283,6 +300,14 @@ class App {
 		if (!v) return el("span", {}, "looking");
 		const since = j.last_time !== null && v.since !== null ? ` for ${span(j.last_time - v.since)}` : "";
 		return el("span", { class: healthy.has(v.state) ? "good" : "bad" }, word(v.state) + since);
+	}
+
+	// As the text says it.
+	private how_sure(j: WatchJob): string {
+		const v = j.verdicts[0];
+		if (!v || v.state === "undecided") return "";
+		const since = j.last_time !== null && v.since !== null ? `for ${span(j.last_time - v.since)}; ` : "";
+		return ` (${since}${sure[v.confidence]})`;
 	}
 
 	private end_of(j: WatchJob): string {
@@ -313,7 +338,7 @@ class App {
 						"p",
 						{ class: "verdict" },
 						el("b", {}, word(v.state).toUpperCase()),
-						`: ${plain(v.title)}`,
+						`: ${plain(v.title)}${this.how_sure(j)}`,
 					)
 				: null,
 			v ? list("Seen", v.evidence) : null,
