@@ -316,7 +316,7 @@ static const struct clause *only_one_fails(const struct row *r, const struct wat
 /* What it would be if one number were another: the two nearest. */
 static void find_near(const struct watch_features *f, struct watch_judgement *j)
 {
-	double nearest[WATCH_NEAR];
+	double nearest[WATCH_NEAR] = { 0 };
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		double by;
