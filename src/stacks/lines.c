@@ -2,6 +2,7 @@
 #include "parts.h"
 
 #define MOST_LINE (1 << 28)
+#define NO_LINE 128u /* of 3.10: as a byte with a sign the least */
 
 struct reader {
 	const unsigned char *at;
@@ -94,14 +95,14 @@ static bool ranges(struct reader *r, int64_t line, uint64_t offset, struct stack
 
 	while (r->i + 1 < r->n) {
 		unsigned bytes = byte(r);
-		int step = (signed char)byte(r);
+		unsigned step = byte(r);
 
-		if (step != -128)
-			line += step;
+		if (step != NO_LINE)
+			line += step < NO_LINE ? (int64_t)step : (int64_t)step - 256;
 		end += bytes;
 		if (offset < end) {
-			out->line =
-				step != -128 && line > 0 && line < MOST_LINE ? (uint32_t)line : 0;
+			out->line = step != NO_LINE && line > 0 && line < MOST_LINE ? (uint32_t)line
+										    : 0;
 			return true;
 		}
 	}

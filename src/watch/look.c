@@ -404,13 +404,20 @@ void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 		return; /* without memory nothing is looked at */
 	k->glanced = (enum stacks_status)watch_glance(l->stacks, l->mem, (uint32_t)pid, start_time,
 						      0, &k->glances, &err);
-	if (last && last->workers.n && k->glanced == STACKS_SEEN) {
+	if (last && last->workers.n && k->glanced == STACKS_SEEN && k->worker_turn++ % 2) {
 		const struct watch_process *w =
-			&last->workers.at[k->worker_turn++ % last->workers.n];
+			&last->workers.at[k->worker_turn / 2 % last->workers.n];
 
 		(void)watch_glance(l->stacks, l->mem, w->pid, w->start_time, (uint32_t)pid,
 				   &k->glances, &err);
 	}
+}
+
+bool watch_look_glanced(const struct watch_look *l, uint64_t pid)
+{
+	const struct kept *k = &l->kept[pid % JOBS];
+
+	return k->pid == pid && k->glances.stack.n;
 }
 
 /* What was seen since the sample before; its memory is that of an older one. */

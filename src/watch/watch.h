@@ -404,11 +404,14 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 				 struct plim_err *err);
 
 /*
- * Look at the stack of a job's main thread, and of one of its workers (of its newest sample, or NULL) in turn: some 0.1 ms.  The next
- * sample has what was seen.
+ * Look at the stack of a job's main thread, and every other time of one of its workers (of its newest sample, or NULL) in turn: some
+ * 0.1 ms.  The next sample has what was seen.
  */
 void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 		       const struct watch_sample *last);
+
+/* Was there a look since the newest sample? */
+bool watch_look_glanced(const struct watch_look *l, uint64_t pid);
 
 /* What this moment shows of a job. */
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,

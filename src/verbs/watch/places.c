@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#define GLANCES 4 /* jobs that are looked at at a time */
+#define GLANCES 2 /* jobs that are looked at at a time */
 
 /* ---- looking ---- */
 
