@@ -185,9 +185,11 @@ static void input_main(struct telling *t)
 			"no DataLoader workers; the GPU did nothing in %.0f %% of the samples and "
 			"then received data",
 			percent(at[WATCH_GAP]));
-	else
+	else if (at[WATCH_RECEIVE] >= 15)
 		lines_add(&t->evidence, "no DataLoader workers; %.0f MiB/s of data come to the GPU",
 			  at[WATCH_RECEIVE]);
+	else
+		lines_add(&t->evidence, "no DataLoader workers");
 	tell_main(t);
 	tell_gpu(t);
 	tell_most(t);
@@ -252,9 +254,10 @@ static void copies(struct telling *t)
 
 static void sleeping(struct telling *t)
 {
-	lines_add(&t->evidence,
-		  "the main thread is in time.sleep or select in %.0f %% of the samples",
-		  percent(t->f->at[WATCH_SLEEPS]));
+	if (t->f->at[WATCH_SLEEPS] > 0)
+		lines_add(&t->evidence,
+			  "the main thread is in time.sleep or select in %.0f %% of the samples",
+			  percent(t->f->at[WATCH_SLEEPS]));
 	tell_gpu(t);
 	lines_add(&t->advice,
 		  "find the sleep, the rate limit or the polling loop: py-spy dump --pid PID");
@@ -281,10 +284,11 @@ static void launches(struct telling *t)
 {
 	tell_main(t);
 	tell_gpu(t);
-	lines_add(&t->evidence,
-		  "while kernels run, they fill %.0f %% of the card; the host sends work without a "
-		  "pause",
-		  percent(t->f->at[WATCH_DENSITY]));
+	if (t->f->at[WATCH_DENSITY] >= 0)
+		lines_add(&t->evidence,
+			  "while kernels run, they fill %.0f %% of the card; the host sends work "
+			  "without a pause",
+			  percent(t->f->at[WATCH_DENSITY]));
 	tell_most(t);
 	lines_add(&t->advice, "torch.compile(mode='reduce-overhead') or CUDA graphs");
 	lines_add(&t->advice, "a larger batch; foreach or fused optimizers");
@@ -294,8 +298,10 @@ static void syncs(struct telling *t)
 {
 	tell_main(t);
 	tell_gpu(t);
-	lines_add(&t->evidence, "kernels fill the card while they run, with gaps between: the host "
-				"waits behind each, or sends the next one late");
+	if (t->f->at[WATCH_DENSITY] >= 0.6)
+		lines_add(&t->evidence,
+			  "kernels fill the card while they run, with gaps between: the host "
+			  "waits behind each, or sends the next one late");
 	if (t->j->confidence == PLIM_WATCH_LOW)
 		lines_add(
 			&t->evidence,
@@ -320,7 +326,9 @@ static void paced(struct telling *t)
 
 static void saving(struct telling *t)
 {
-	lines_add(&t->evidence, "it writes %.0f MB/s while the GPU waits", t->f->at[WATCH_WRITES]);
+	if (t->f->at[WATCH_WRITES] >= 1)
+		lines_add(&t->evidence, "it writes %.0f MB/s while the GPU waits",
+			  t->f->at[WATCH_WRITES]);
 	lines_add(&t->advice,
 		  "save asynchronously (torch.distributed.checkpoint.async_save), or less often");
 }

@@ -272,6 +272,9 @@ static void decides_what_is_open(void **state)
 	};
 	struct watch_judgement j;
 	struct watch_features f;
+	struct watch_words words;
+	struct arena arena;
+	struct plim_err err;
 	struct made m;
 
 	(void)state;
@@ -281,6 +284,12 @@ static void decides_what_is_open(void **state)
 		assert_int_equal(j.state, cases[i].is);
 		assert_true(j.confidence < PLIM_WATCH_HIGH);
 		assert_int_equal(f.at[WATCH_LOOKS], 20);
+		/* No number that was not seen is told. */
+		arena_init(&arena, &m.mem);
+		assert_int_equal(watch_tell(&j, &f, 5, &arena, &words, &err), PLIM_OK);
+		for (size_t k = 0; k < words.evidence_count; k++)
+			assert_null(strstr(words.evidence[k], "nan"));
+		arena_release(&arena);
 		release(&m);
 	}
 }
