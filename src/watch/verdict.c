@@ -199,6 +199,13 @@ static const struct row rows[] = {
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
 	    { WATCH_RECEIVE, AT_LEAST, 25, 40, 0 },
 	    { WATCH_DATA_SHARE, AT_LEAST, 0.6, 0.75, 0 } } },
+	/* No kernel is so short that this many MiB a percent of work could be launches. */
+	{ PLIM_WATCH_INPUT_MAIN,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED,
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_RECEIVE, AT_LEAST, 25, 40, 0 },
+	    { WATCH_FEED, AT_LEAST, 10, 14, 0 } } },
 	/* Its workers wait for work: what the main process does with each batch is what takes the time. */
 	{ PLIM_WATCH_INPUT_MAIN,
 	  PLIM_WATCH_MEDIUM,
