@@ -98,8 +98,11 @@ void watch_weigh_stacks(const struct watch_features *f, struct watch_judgement *
 		if (share < s->least || is_excluded(s, f))
 			continue;
 		if (j->state == s->state && share >= SURELY && f->at[WATCH_LOOKS] >= SURELY_LOOKS) {
-			j->confidence = j->confidence == PLIM_WATCH_MEDIUM ? PLIM_WATCH_HIGH
-									   : PLIM_WATCH_MEDIUM;
+			/* Work of a card that others hold, too, may be theirs. */
+			j->confidence = j->confidence == PLIM_WATCH_MEDIUM &&
+							!(f->at[WATCH_OTHERS] >= WATCH_A_CONTEXT)
+						? PLIM_WATCH_HIGH
+						: PLIM_WATCH_MEDIUM;
 		} else if (open ||
 			   (is_of_main(j->state) && j->state != s->state && share >= AGAINST)) {
 			j->state = s->state;

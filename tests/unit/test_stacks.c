@@ -335,6 +335,13 @@ static void both_are_sure(void **state)
 	watch_weigh_stacks(&f, &j);
 	assert_int_equal(j.state, PLIM_WATCH_LAUNCH_BOUND);
 	assert_int_equal(j.confidence, PLIM_WATCH_MEDIUM);
+	/* Others hold the card, too. */
+	f.at[WATCH_OTHERS] = 8;
+	j = (struct watch_judgement){ .state = PLIM_WATCH_SYNC_BOUND,
+				      .confidence = PLIM_WATCH_MEDIUM };
+	watch_weigh_stacks(&f, &j);
+	assert_int_equal(j.confidence, PLIM_WATCH_MEDIUM);
+	f.at[WATCH_OTHERS] = NAN;
 	/* With other ranks a collective may be what it waits for. */
 	f.at[WATCH_RANKS] = 2;
 	j = (struct watch_judgement){ .state = PLIM_WATCH_SYNC_BOUND,
