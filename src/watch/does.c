@@ -88,6 +88,7 @@ static const struct row rows[] = {
 	{ WATCH_DOES_SYNC, INNER, TORCH "amp/grad_scaler.py", NULL },
 	/* To the GPU, and of it: a whole model's is its start. */
 	{ WATCH_DOES_START, ANY, TORCH "nn/modules/module.py", "_apply" },
+	{ WATCH_DOES_START, ANY, TORCH "nn/modules/module.py", "convert" },
 	{ WATCH_DOES_COPY, ANY, "accelerate/utils/operations.py", "send_to_device" },
 	{ WATCH_DOES_COPY, ANY, "transformers/tokenization_utils_base.py", "to" },
 	{ WATCH_DOES_COPY, ANY, "transformers/feature_extraction_utils.py", "to" },
@@ -150,11 +151,14 @@ static const struct row rows[] = {
 	{ WATCH_DOES_COPY, CODE, ".copy_(", NULL },
 	{ WATCH_DOES_COPY, CODE, "pin_memory(", NULL },
 	{ WATCH_DOES_SLEEP, CODE, "sleep(", NULL },
+	{ WATCH_DOES_WAIT, CODE, "os.read(", NULL },
+	{ WATCH_DOES_WAIT, CODE, ".recv(", NULL },
 	/* Kernels are handed out. */
 	{ WATCH_DOES_LAUNCH, ANY, TORCH "autograd/", NULL },
 	{ WATCH_DOES_LAUNCH, ANY, TORCH "_tensor.py", NULL },
 	{ WATCH_DOES_LAUNCH, ANY, TORCH "nn/", NULL },
 	{ WATCH_DOES_LAUNCH, ANY, TORCH "functional.py", NULL },
+	{ WATCH_DOES_LAUNCH, ANY, TORCH "distributions/", NULL },
 	{ WATCH_DOES_LAUNCH, ANY, TORCH "_ops.py", NULL },
 	{ WATCH_DOES_LAUNCH, ANY, TORCH "cuda/graphs.py", NULL },
 	{ WATCH_DOES_LAUNCH, ANY, TORCH "_functorch/", NULL },

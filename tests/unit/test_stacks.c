@@ -128,6 +128,10 @@ static void what_it_does(void **state)
 		{ "train.py:88 main\tprint(step)\n", "python" },
 		{ "train.py:9 main\ttime.sleep(1)\n", "sleep" },
 		{ "train.py:9 main\tx.to(device)\n", "copy" },
+		{ PT "nn/modules/module.py:1370 Module.to.<locals>.convert\tt.to(device)\n"
+		     "train.py:5 main\tmodel.to(device)\n",
+		  "starting" },
+		{ "kernel.py:202 loop\tos.read(r, 1)\n", "wait" },
 		{ "train.py:9 main\tloss.to('cpu')\n", "sync" },
 		{ PT "optim/adam.py:544 step\tx.item()\ntrain.py:20 main\topt.step()\n", "launch" },
 		{ PT "autograd/graph.py:979 _engine_run_backward\ntrain.py:19 main\n", "launch" },
