@@ -996,11 +996,15 @@ static enum plim_status take_stored(struct config *c, struct plim_err *err)
 static void take_facts(struct config *c)
 {
 	struct model *m = c->model;
-	const struct value *dtype = find(c, NULL, "dtype");
+	/* what stands outside counts; files of models that see may say it of their text tower alone */
+	static const char *const keys[] = { "dtype", "torch_dtype", "text_config.dtype",
+					    "text_config.torch_dtype" };
 
-	if (!dtype || dtype->kind != JSON_STRING)
-		dtype = find(c, NULL, "torch_dtype");
-	m->dtype = ckpt_dtype_of_torch(text_of(c, dtype));
+	for (size_t i = 0; !m->dtype && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *name = text_of(c, find(c, NULL, keys[i]));
+
+		m->dtype = ckpt_dtype_of_torch(strncmp(name, "torch.", 6) ? name : name + 6);
+	}
 	snprintf(m->declared, sizeof(m->declared), "%s", text_of(c, find(c, NULL, "model_type")));
 	snprintf(m->release, sizeof(m->release), "%s",
 		 text_of(c, find(c, NULL, "transformers_version")));

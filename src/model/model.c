@@ -238,12 +238,19 @@ const struct ckpt_dtype *model_dtype(const struct model_tensor *t, const struct 
 	return t->dtype ? t->dtype : weights;
 }
 
+uint64_t model_block_bytes(const struct ckpt_dtype *dtype, uint64_t count)
+{
+	uint64_t rest = count % dtype->block * dtype->block_bytes;
+
+	return count / dtype->block * dtype->block_bytes + (rest + dtype->block - 1) / dtype->block;
+}
+
 uint64_t model_tensor_bytes(const struct model_tensor *t, const struct ckpt_dtype *weights)
 {
 	const struct ckpt_dtype *dtype = model_dtype(t, weights);
 
 	if (dtype->block)
-		return (t->count + dtype->block - 1) / dtype->block * dtype->block_bytes;
+		return model_block_bytes(dtype, t->count);
 	return (t->count * dtype->bits + 7) / 8;
 }
 

@@ -444,6 +444,8 @@ bool model_goes_deep(const struct model *m, uint32_t block);
 /* Its dtype when the weights have `weights`: whole numbers, and what is quantized, keep their own. */
 const struct ckpt_dtype *model_dtype(const struct model_tensor *t,
 				     const struct ckpt_dtype *weights);
+/* Of so many numbers that are kept in blocks; of a block that is not full its share. */
+uint64_t model_block_bytes(const struct ckpt_dtype *dtype, uint64_t count);
 uint64_t model_tensor_bytes(const struct model_tensor *t, const struct ckpt_dtype *weights);
 
 void model_get_totals(const struct model *m, const struct ckpt_dtype *weights,

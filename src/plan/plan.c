@@ -90,7 +90,7 @@ static uint64_t param_bytes(const struct model_tensor *x, uint64_t n, enum tape_
 {
 	if (!x->dtype || !x->dtype->block)
 		return n * tape_dtype_bytes[dtype];
-	return (n + x->dtype->block - 1) / x->dtype->block * x->dtype->block_bytes;
+	return model_block_bytes(x->dtype, n);
 }
 
 /* By from_pretrained(), as quantized weights always are: what is tied is never made twice. */
