@@ -135,10 +135,8 @@ static void head(struct text *t, const struct plim_plan *p)
 	text_plain(t);
 	text_wrap(t, (unsigned)strlen(p->model.family), 2, "%s: %s parameters, %s of weights%s%s%s",
 		  p->model.guessed ? "?" : "", text_number(a, p->model.parameters),
-		  text_size(b, p->model.parameter_bytes / (halved ? 2 : 1)),
-		  halved ? " (" : "",
-		  halved ? text_size(c, p->model.parameter_bytes) : "",
-		  halved ? " loaded)" : "");
+		  text_size(b, p->model.parameter_bytes / (halved ? 2 : 1)), halved ? " (" : "",
+		  halved ? text_size(c, p->model.parameter_bytes) : "", halved ? " loaded)" : "");
 	if (p->hidden->traced.mem) {
 		traced(t, p);
 	} else {
