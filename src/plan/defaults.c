@@ -278,6 +278,16 @@ static enum plim_status tell_bitsandbytes(struct plim_plan *p, struct plim_err *
 		    err);
 }
 
+/* What Transformers does with a file where its kernels are missing: both were seen. */
+static const struct {
+	const char *method, *text;
+} kernels[] = {
+	{ "mxfp4",
+	  "the package kernels is there: without it Transformers makes all weights 16 bits, "
+	  "and needs more of them while it loads" },
+	{ "fp8", "the package kernels is there: without it the run stops at its first product" },
+};
+
 /* A quantized file says so itself; adapters on such weights are trained with checkpoints unless told otherwise. */
 static enum plim_status take_quantization(struct plim_plan *p, const struct plim_plan_options *o,
 					  struct plim_err *err)
@@ -293,6 +303,9 @@ static enum plim_status take_quantization(struct plim_plan *p, const struct plim
 				      plan_quantize_names[r->quantize]),
 			  err);
 	}
+	for (size_t i = 0; !st && m->stored.name && i < sizeof(kernels) / sizeof(kernels[0]); i++)
+		if (!strcmp(m->quantizer, kernels[i].method))
+			st = tell(p, kernels[i].text, err);
 	if (st || !r->quantize)
 		return st;
 	st = tell_bitsandbytes(p, err);

@@ -93,6 +93,18 @@ static uint64_t param_bytes(const struct model_tensor *x, uint64_t n, enum tape_
 	return model_block_bytes(x->dtype, n);
 }
 
+/* Of these, scales that are tensors of their own: all beside codes of whole bits, but in GGUF, where they lie among them. */
+static uint64_t scale_bytes(const struct builder *b, const struct model_tensor *x, uint64_t n,
+			    uint64_t bytes)
+{
+	uint64_t codes;
+
+	if (!x->dtype || !x->dtype->block || !b->m->stored.name || b->m->from_gguf)
+		return 0;
+	codes = n * (x->dtype->block_bytes * 8 / x->dtype->block) / 8;
+	return codes && codes < bytes ? bytes - codes : 0;
+}
+
 /* By from_pretrained(), as quantized weights always are: what is tied is never made twice. */
 static bool is_read(const struct builder *b)
 {
@@ -111,6 +123,7 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	enum tape_dtype dtype = dtype_of(b, x);
 	bool packed = build_is_packed(b, x);
 	struct tape_param p = empty_param(dtype);
+	uint64_t bytes, scales;
 
 	build_before_quantized(b, x);
 	p.n = p.own_n = packed ? build_packed(b, x) : build_divided(b, x);
@@ -123,13 +136,16 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 		dtype = TAPE_BF16; /* until it is prepared */
 	if (packed)
 		p.dtype = p.own_dtype = dtype = TAPE_BF16;
+	bytes = packed ? p.n * tape_dtype_bytes[dtype] : param_bytes(x, p.n, dtype);
+	scales = packed ? 0 : scale_bytes(b, x, p.n, bytes);
 	/* what belongs to codes is no parameter: it is not shared out */
 	if (build_is_meta(b) && !buffer && x->part != MODEL_QUANT_STATE)
 		p.store = tape_meta(t);
 	else if ((b->tp == 1 && !is_read(b)) || x->tied_to == MODEL_NONE)
-		p.store = tape_store(
-			t, packed ? p.n * tape_dtype_bytes[dtype] : param_bytes(x, p.n, dtype),
-			buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
+		p.store = tape_store(t, bytes - scales,
+				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
+	if (p.store != TAPE_NONE)
+		tape_store(t, scales, TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }
 
