@@ -1,12 +1,14 @@
-"""torch.compile: AOTAutograd's forward and backward graphs, as Inductor would fuse them.
+"""torch.compile: Dynamo, AOTAutograd and Inductor themselves, on the same fake tensors.
 
-The module is traced once for each kind of call, on the same fake tensors; the joint graph is cut where least is kept (the
-partitioner of the installed release, with Inductor's decompositions).  Both graphs then run node by node under the recorder.
-Elementwise results that only fused kernels read are never in memory: they hold what they are made of instead.
+Dynamo breaks the program where it does on the card; each graph is cut and lowered by Inductor, whose code then runs under
+the recorder (inductor.py).  A graph that Inductor does not lower here runs node by node instead: elementwise results that
+only fused kernels read are never in memory, they hold what they are made of.
 """
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 from typing import Any, Callable, Iterator
 
 import torch
@@ -14,9 +16,10 @@ from torch.fx import Interpreter, Node
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from .engine import DispatchMode, Recorder
+from . import inductor
+from .engine import Recorder
 
-__all__ = ["graphed"]
+__all__ = ["Compiler"]
 
 READS_MOST, OPERATIONS_MOST = 4, 30  # realize_reads_threshold, realize_opcount_threshold of torch._inductor.config
 INDEXED = {"embedding", "index", "gather", "clone", "_to_copy", "convert_element_type", "full", "full_like", "arange", "iota", "where", "scalar_tensor"}
@@ -118,79 +121,190 @@ class Run(Interpreter):  # type: ignore[misc, unused-ignore]
         return out
 
 
-class Graphed:
-    """A module's call: traced when it first comes so, and run as graphs."""
+@contextlib.contextmanager
+def _without_function_modes() -> Iterator[None]:
+    modes = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
+    try:
+        yield
+    finally:
+        for mode in reversed(modes):
+            torch._C._push_on_torch_function_stack(mode)
 
-    def __init__(self, r: Recorder, module: torch.nn.Module, plain: Callable[..., Any], modes: Callable[[], Any]) -> None:
-        self.r, self.module, self.plain, self.modes = r, module, plain, modes
-        self.made: dict[Any, Callable[..., Any] | None] = {}
-        self.tracing = False
 
-    def compiler(self, graph: Any, _: Any) -> Callable[[list[Any]], Any]:
-        run = Run(graph, self.r)
+class Compiler:
+    """What torch.compile is while a trace lasts."""
 
-        def call(arguments: list[Any]) -> Any:
-            gate = self.r.gate
-            if not gate.compiling:  # a backward pass: the recorder is there
-                return run.once(arguments)
-            inside, gate.inside, gate.compiling = gate.inside, 0, False
+    def __init__(self, r: Recorder, plain: Callable[..., Any], mode: Callable[[], Any]) -> None:
+        self.r, self.plain, self.mode = r, plain, mode
+        self.patched: list[tuple[Any, str, Any]] = []
+
+    # ---- what is called ----
+
+    def __call__(self, model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if model is None:
+            return lambda m: self(m, *args, **kwargs)
+        if kwargs.get("disable"):
+            return model
+        try:
+            self.prepare()
+            made = self.plain(model, backend=self.backend, dynamic=kwargs.get("dynamic"), fullgraph=bool(kwargs.get("fullgraph")))
+        except Exception:  # noqa: BLE001 - a release or a Python without it: it then runs as it is, and that is said
+            self.r.left_out()
+            return model
+        if kwargs.get("mode") not in (None, "default") or kwargs.get("options"):
+            self.r.tuned()
+        if isinstance(model, torch.nn.Module):
+            made.forward = self.around(made.forward, model)
+            return made
+        return self.around(made, model)
+
+    def around(self, compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+        left_out = False
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left_out
+            if left_out or self.r.gate.compiling:  # within another one
+                return plain(*args, **kwargs)
+            events = len(self.r.trace.events)
             try:
-                with DispatchMode(self.r, gate):
-                    return run.once(arguments)
-            finally:
-                gate.inside, gate.compiling = inside, True
+                with self.quiet():
+                    return compiled(*args, **kwargs)
+            except Exception:  # noqa: BLE001 - whatever cannot be done here
+                import traceback; traceback.print_exc()
+                if len(self.r.trace.events) != events:
+                    raise
+            left_out = True
+            self.r.left_out()
+            return plain(*args, **kwargs)
+        return call
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Without what Dynamo would take for a part of the program: the function mode, hooks of all modules."""
+        module = torch.nn.modules.module
+        hooks = [(d, dict(d)) for name, d in vars(module).items() if name.startswith("_global_") and isinstance(d, dict)]
+        for d, _ in hooks:
+            d.clear()
+        try:
+            with _without_function_modes():
+                yield
+        finally:
+            for d, before in hooks:
+                d.update(before)
+
+    # ---- what Dynamo calls ----
+
+    @contextlib.contextmanager
+    def making(self) -> Iterator[None]:
+        """Nothing is recorded: a graph is made."""
+        gate = self.r.gate
+        before, gate.compiling = gate.compiling, True
+        gate.inside += 1
+        try:
+            with _disable_current_modes():
+                yield
+        finally:
+            gate.inside -= 1
+            gate.compiling = before
+
+    @contextlib.contextmanager
+    def without_streams(self) -> Iterator[None]:
+        """Dynamo asks for the accelerator's, of which there is none."""
+        accelerator: Any = getattr(torch, "accelerator", None)
+        told = getattr(accelerator, "is_available", None)
+        if told:
+            accelerator.is_available = lambda: False
+        try:
+            yield
+        finally:
+            if told:
+                accelerator.is_available = told
+
+    def prepare(self) -> None:
+        """Dynamo's own calls are to see neither recorder nor card."""
+        if self.patched:
+            return
+        frames: Any = importlib.import_module("torch._dynamo.convert_frame")
+        fx: Any = importlib.import_module("torch._inductor.compile_fx")
+        fakes: Any = importlib.import_module("torch._subclasses.fake_tensor")
+        caught, joint, dispatch = frames.CatchErrorsWrapper.__call__, fx._recursive_joint_graph_passes, fakes.FakeTensorMode.__torch_dispatch__
+
+        def frame(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
+            with self.making(), self.without_streams():
+                return caught(wrapper, *args, **kwargs)
+
+        def passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            return inductor.on_card(joint(graph, *args, **kwargs))
+
+        def placed(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            gate = self.r.gate
+            if gate.compiling and not gate.lowering and kwargs and getattr(kwargs.get("device"), "type", "") == "cuda":
+                kwargs = {**kwargs, "device": torch.device("cpu")}
+            return dispatch(mode, func, types, args, kwargs)
+        self.patch(frames.CatchErrorsWrapper, "__call__", frame)
+        self.patch(fx, "_recursive_joint_graph_passes", passes)
+        self.patch(fakes.FakeTensorMode, "__torch_dispatch__", placed)
+
+    def patch(self, owner: Any, name: str, value: Any) -> None:
+        self.patched.append((owner, name, owner.__dict__[name]))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        if not self.patched:
+            return
+        for owner, name, value in reversed(self.patched):
+            setattr(owner, name, value)
+        self.patched.clear()
+        importlib.import_module("torch._dynamo").reset()
+
+    def backend(self, graph: Any, inputs: list[Any]) -> Any:
+        fx: Any = importlib.import_module("torch._inductor.compile_fx")
+        with self.configured(), self.mode():
+            return fx.compile_fx(graph, inputs, inner_compile=self.inner)
+
+    @contextlib.contextmanager
+    def configured(self) -> Iterator[None]:
+        """Nothing is kept on disk, nothing is built."""
+        aot: Any = importlib.import_module("torch._functorch.config")
+        config: Any = importlib.import_module("torch._inductor.config")
+        with aot.patch({"enable_autograd_cache": False}), config.patch({"fx_graph_cache": False, "force_disable_caches": True}):
+            yield
+
+    @contextlib.contextmanager
+    def lowering(self) -> Iterator[None]:
+        gate = self.r.gate
+        before, gate.lowering = gate.lowering, True
+        try:
+            with _without_function_modes(), inductor.stand_in(self.r.properties):
+                yield
+        finally:
+            gate.lowering = before
+
+    def inner(self, graph: Any, inputs: Any, **kwargs: Any) -> Callable[[list[Any]], Any]:
+        """In compile_fx_inner's place: Inductor's code, or the graph itself."""
+        node_by_node = graph if kwargs.get("is_backward") is None else None
+        try:
+            with self.making(), self.configured(), self.lowering():
+                text = inductor.written(graph, inputs, bool(kwargs.get("is_backward")), bool(kwargs.get("is_inference")))
+            run: Any = inductor.Code(text, self.empty, self.product)
+            self.r.lowered()
+        except Exception:  # noqa: BLE001 - a release that is built otherwise: the graph is run as it is
+            raise
+        def call(arguments: list[Any]) -> Any:
+            return run(arguments)
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
-    def make(self) -> Callable[..., Any]:
-        aot: Any = importlib.import_module("functorch.compile")
-        inductor: Any = importlib.import_module("torch._inductor.decomposition")
+    # ---- what the code asks for ----
 
-        def function(state: dict[str, torch.Tensor], args: Any, kwargs: Any) -> Any:
-            with torch.nn.utils.stateless._reparametrize_module(self.module, state):
-                return self.plain(*args, **kwargs)
-        made: Callable[..., Any] = aot.aot_function(function, fw_compiler=self.compiler, bw_compiler=self.compiler,
-                                                    partition_fn=aot.min_cut_rematerialization_partition,
-                                                    decompositions=inductor.select_decomp_table())
-        return made
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.r.gate.compiling:  # within another one
-            return self.plain(*args, **kwargs)
-        leaves = tree_leaves((args, kwargs))
-        key = (self.module.training, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"),
-               tuple((tuple(t.shape), t.dtype, t.requires_grad) if isinstance(t, torch.Tensor) else t for t in leaves))
-        if key not in self.made:
-            self.made[key] = self.make()
-        made = self.made[key]
-        if made is None:
-            return self.plain(*args, **kwargs)
-        events = len(self.r.trace.events)
-        try:
-            return self.run(made, args, kwargs)
-        except Exception:  # noqa: BLE001 - whatever the tracer does not do: it then runs as it is, and that is said
-            if len(self.r.trace.events) != events:
-                raise
-            self.made[key] = None
-            self.r.left_out()
-            return self.plain(*args, **kwargs)
-
-    def run(self, made: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        state = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+    def empty(self, size: Any, stride: Any, dtype: torch.dtype, on_card: bool) -> torch.Tensor:
         gate = self.r.gate
-        gate.inside += 1
-        gate.compiling = True
+        before = gate.to_gpu, gate.to_host
+        gate.to_gpu, gate.to_host = on_card, not on_card
         try:
-            with _disable_current_modes(), self.modes():
-                return made(state, args, kwargs)
+            return torch.empty_strided(size, stride, dtype=dtype)
         finally:
-            gate.compiling = False
-            gate.inside -= 1
+            gate.to_gpu, gate.to_host = before
 
-
-def graphed(r: Recorder, module: torch.nn.Module, modes: Callable[[], Any]) -> torch.nn.Module:
-    """The module, whose calls are graphs from now on."""
-    called: Any = module
-    called._compiled_call_impl = Graphed(r, module, module._call_impl, modes)
-    r.graphed()
-    return module
+    def product(self, name: str) -> None:
+        self.r.workspace(name)

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from . import fused, ranks, recurrent
-from .compiled import graphed
+from .compiled import Compiler
 from .engine import DispatchMode, Gate, Recorder
 
 GPU = torch.device("cuda", 0)
@@ -362,7 +362,8 @@ def _autocast_lists() -> Any:
 def _properties(r: Recorder) -> Any:
     return types.SimpleNamespace(name="planned card", major=r.card.capability[0], minor=r.card.capability[1],
                                  total_memory=80 << 30, multi_processor_count=r.card.multiprocessors,
-                                 warp_size=32, max_threads_per_multi_processor=2048, gcnArchName="")
+                                 warp_size=32, max_threads_per_multi_processor=2048, gcnArchName="",
+                                 regs_per_multiprocessor=65536, L2_cache_size=50 << 20, shared_memory_per_block=49152, shared_memory_per_block_optin=232448)
 
 
 def _of_cpu(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -403,18 +404,6 @@ def _here(init: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
-def _compile(r: Recorder, modes: Callable[[], Any]) -> Callable[..., Any]:
-    """torch.compile: a module's calls become graphs (compiled.py); functions, whose parameters nobody names, run as they are."""
-    def compiled(model: Any = None, *_: Any, **__: Any) -> Any:
-        if model is None:
-            return lambda m: compiled(m)
-        if isinstance(model, torch.nn.Module):
-            return graphed(r, model, modes)
-        r.left_out()
-        return model
-    return compiled
-
-
 def _of_accelerator() -> list[tuple[Any, str, Any]]:
     """torch.accelerator, of releases that have it: the device of scripts that name none."""
     accelerator: Any = getattr(torch, "accelerator", None)
@@ -424,7 +413,7 @@ def _of_accelerator() -> list[tuple[Any, str, Any]]:
     return [(accelerator, name, lambda *a, _answer=answer, **k: _answer) for name, answer in answers.items() if hasattr(accelerator, name)]
 
 
-def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]]:
+def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     cuda: Any = torch.cuda
     optimizer: Any = importlib.import_module("torch.optim.optimizer")  # its package hides it
     nothing = lambda *a, **k: None  # noqa: E731
@@ -445,7 +434,7 @@ def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]
     found: list[tuple[Any, str, Any]] = [
         (cuda, "is_available", lambda: True), (cuda, "device_count", lambda: 1), (cuda, "current_device", lambda: 0),
         (cuda, "set_device", nothing), (cuda, "synchronize", nothing), (cuda, "empty_cache", nothing),
-        (cuda, "manual_seed", nothing), (cuda, "manual_seed_all", nothing), (cuda, "_lazy_init", nothing),
+        (cuda, "manual_seed", nothing), (cuda, "manual_seed_all", nothing), (cuda, "_lazy_init", nothing), (cuda, "_DeviceGuard", contextlib.nullcontext),
         (cuda, "is_bf16_supported", lambda *a, **k: r.card.capability >= (8, 0)),
         (cuda, "get_device_capability", lambda *a, **k: r.card.capability),
         (cuda, "get_device_properties", lambda *a, **k: _properties(r)),
@@ -462,9 +451,7 @@ def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]
         *((torch, name, _of_cpu(getattr(torch, name))) for name in (
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
-        (torch.compiler, "is_compiling", lambda: r.gate.compiling), (torch.compiler, "is_dynamo_compiling", lambda: r.gate.compiling),
-        (torch.nn.Module, "_apply", _apply), (torch, "compile", _compile(r, modes)),
-        (torch.nn.Module, "compile", lambda self, *a, **k: torch.compile(self) and None),
+        (torch.nn.Module, "_apply", _apply),
         (torch.utils.data.DataLoader, "__init__", _here(torch.utils.data.DataLoader.__init__)),
         # from 2.13 on it draws again until no value is out of bounds: a question whose answer never changes here
         (torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *a, **k: tensor),
@@ -478,7 +465,7 @@ def _patches(r: Recorder, modes: Callable[[], Any]) -> list[tuple[Any, str, Any]
     ]
     utilities = sys.modules.get("transformers.utils.import_utils")
     if utilities is not None:  # it makes masks for fake tensors that it leaves out otherwise
-        found.append((utilities, "is_fake_tensor", lambda x: r.gate.compiling))
+        found.append((utilities, "is_fake_tensor", lambda x: False))
     common = getattr(torch.cuda.amp, "common", None)
     if common is not None:
         found.append((common, "amp_definitely_not_available", lambda: False))
@@ -505,12 +492,9 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
     undo: list[tuple[Any, str, Any]] = []
     absent = object()
 
-    @contextlib.contextmanager
-    def modes() -> Iterator[None]:
-        """Without the recorder, to make a graph."""
-        with fake, FunctionMode(r, gate):
-            yield
-    for owner, name, value in [*_patches(r, modes), *ranks.patches(r)]:
+    r.properties = lambda: _properties(r)
+    compiler = Compiler(r, torch.compile, lambda: FunctionMode(r, gate))
+    for owner, name, value in [*_patches(r), (torch, "compile", compiler), *ranks.patches(r)]:
         undo.append((owner, name, owner.__dict__.get(name, absent)))
         setattr(owner, name, value)
     library = _autocast_lists()
@@ -522,6 +506,7 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
             yield fake
     finally:
         r.closed = True
+        compiler.undo()
         torch.random.set_rng_state(drawn)
         library._destroy()
         for owner, name, value in reversed(undo):

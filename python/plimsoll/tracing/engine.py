@@ -55,7 +55,7 @@ class Numbers:
 class Gate:
     """What the Python call at hand says about where its result is."""
 
-    __slots__ = ("to_gpu", "to_host", "inside", "adds", "biased", "compiling")
+    __slots__ = ("to_gpu", "to_host", "inside", "adds", "biased", "compiling", "lowering")
 
     def __init__(self) -> None:
         self.to_gpu = self.to_host = False
@@ -63,6 +63,7 @@ class Gate:
         self.biased = False  # a linear layer: its bias is added in place
         self.inside = 0
         self.compiling = False  # a graph is made: nothing is recorded, all is the GPU's
+        self.lowering = False   # by Inductor, on fake tensors of the card
 
 
 class Recorder:
@@ -90,6 +91,7 @@ class Recorder:
         self.known = Known()
         self.dynamic = Dynamic(self.known)
         self.gate = Gate()
+        self.properties: Callable[[], Any] = lambda: None  # of the planned card (device.py)
 
     # ---- requests ----
 
@@ -121,6 +123,17 @@ class Recorder:
         for request in reversed(made):
             self.death(request)
 
+    def workspace(self, name: str) -> None:
+        """cuBLAS's and cuBLASLt's stay, one for each thread that multiplies."""
+        if name not in PRODUCTS:
+            return
+        if (self.backward, "blas") not in self.workspaces:
+            self.workspaces.add((self.backward, "blas"))
+            self.birth(self.card.blas_bytes, name, "workspace")
+        if name == "addmm" and not self.backward and (False, "lt") not in self.workspaces:
+            self.workspaces.add((False, "lt"))
+            self.birth(self.card.lt_bytes, name, "workspace")
+
     def forget(self) -> None:
         """What was noted so far was no part of the run."""
         for column in (self.trace.events, self.trace.place, self.trace.operator, self.trace.category):
@@ -147,9 +160,17 @@ class Recorder:
 
     # ---- torch.compile ----
 
+    def lowered(self) -> None:
+        self.operators.of("inductor")  # the planner's range depends on all (src/plan/traced.c)
+        self.taken["lowered"] = self.taken.get("lowered", 0) + 1
+
     def graphed(self) -> None:
-        self.operators.of("compiled graph")  # the planner's range depends on both (src/plan/traced.c)
+        self.operators.of("compiled graph")
         self.taken["graphed"] = self.taken.get("graphed", 0) + 1
+
+    def tuned(self) -> None:
+        self.operators.of("compiled graph")
+        self.taken["tuned"] = self.taken.get("tuned", 0) + 1
 
     def left_out(self) -> None:
         self.operators.of("torch.compile")
@@ -239,6 +260,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.recorder = recorder
         self.gate = gate  # device.Gate: is the call at hand one that names the GPU
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Dynamo is to compile what runs under it (compiled.py)."""
+        return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -339,7 +365,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         if not r.backward and torch.is_grad_enabled() and r.stack:
             number = torch._C._autograd._get_sequence_nr()  # pyright: ignore[reportAttributeAccessIssue]
             r.by_sequence[number - 1] = r.stack[-1]
-        self.workspace(name)
+        r.workspace(name)
         if name == "convolution":
             r.trace.unknown_bytes = max(r.trace.unknown_bytes, tables.convolution_most(args[0], result))
         known = {t.untyped_storage()._cdata for t in inputs}
@@ -349,18 +375,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         sizes = tables.inside(tables.Call(name, args, kwargs, result), r.card)
         if sizes:
             r.touch(sizes, name)
-
-    def workspace(self, name: str) -> None:
-        """cuBLAS's and cuBLASLt's stay, one for each thread that multiplies."""
-        r = self.recorder
-        if name not in PRODUCTS:
-            return
-        if (r.backward, "blas") not in r.workspaces:
-            r.workspaces.add((r.backward, "blas"))
-            r.birth(r.card.blas_bytes, name, "workspace")
-        if name == "addmm" and not r.backward and (False, "lt") not in r.workspaces:
-            r.workspaces.add((False, "lt"))
-            r.birth(r.card.lt_bytes, name, "workspace")
 
     def value(self, func: Any, args: Any) -> Any:
         """A number that only a run knows.  What a fake tensor knows (a constant) it says."""

@@ -485,7 +485,9 @@ def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, t
 def tell(r: Recorder) -> None:
     words = {"0": "numbers of tensors that only a run knows are taken for 0",
              "true": "conditions on tensors that only a run knows are taken for true",
-             "graphed": "torch.compile: AOTAutograd's graphs, with elementwise operations fused; Inductor itself is not run",
+             "lowered": "torch.compile: graphs lowered by Inductor itself, of the installed release; what it tries out on the card is not known",
+             "graphed": "torch.compile: AOTAutograd's graphs, with elementwise operations fused; Inductor did not lower them here",
+             "tuned": "torch.compile with options: what they take (graphs' pools, other kernels) is not traced",
              "compiled": "torch.compile is left out, all runs eagerly: compiled code keeps and takes other amounts, mostly less"}
     if r.dynamic.guessed:
         r.operators.of("all rows")  # the planner's range depends on it (src/plan/traced.c)
