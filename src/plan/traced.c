@@ -584,12 +584,17 @@ static const struct likeness {
 	  "not "
 	  "known" },
 	{ "compiled graph", 250, 300,
-	  "traced through AOTAutograd's graphs: where Dynamo breaks them, and which attention is "
-	  "taken in them, is not known" },
+	  "traced through AOTAutograd's graphs, which Inductor did not lower here, or compiled "
+	  "with options: what kernels of its own and graphs' pools take is not known" },
+	{ "inductor", 100, 100,
+	  "traced in Inductor's own code: what it tries out on the card while it compiles is not "
+	  "known" },
 	{ "_cudnn_rnn", 50, 250, "traced: cuDNN's workspace of recurrent layers is not known" },
 	{ "mkldnn_rnn_layer", 50, 250,
 	  "traced: what cuDNN keeps of recurrent layers is not known; 8 % more was measured" },
-	{ "convolution", 50, 150, "traced: cuDNN's workspaces of convolutions are not known" },
+	{ "convolution", 100, 100,
+	  "traced: cuDNN's workspaces of convolutions are from a law of their sizes, and how many "
+	  "partial sums it takes is not known" },
 	{ NULL, 50, 50,
 	  "traced on fake tensors: what operators take inside of kernels is from a table" },
 };

@@ -7,8 +7,8 @@ only fused kernels read are never in memory, they hold what they are made of.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
-import sys
 from typing import Any, Callable, Iterator
 
 import torch
@@ -170,7 +170,6 @@ class Compiler:
                 with self.quiet():
                     return compiled(*args, **kwargs)
             except Exception:  # noqa: BLE001 - whatever cannot be done here
-                import traceback; traceback.print_exc()
                 if len(self.r.trace.events) != events:
                     raise
             left_out = True
@@ -225,7 +224,9 @@ class Compiler:
         if self.patched:
             return
         frames: Any = importlib.import_module("torch._dynamo.convert_frame")
-        fx: Any = importlib.import_module("torch._inductor.compile_fx")
+        inductor_config: Any = importlib.import_module("torch._inductor.config")
+        with inductor_config.patch({"compile_threads": 1}):  # else its import starts processes that would build kernels
+            fx: Any = importlib.import_module("torch._inductor.compile_fx")
         fakes: Any = importlib.import_module("torch._subclasses.fake_tensor")
         caught, joint, dispatch = frames.CatchErrorsWrapper.__call__, fx._recursive_joint_graph_passes, fakes.FakeTensorMode.__torch_dispatch__
 
@@ -234,7 +235,11 @@ class Compiler:
                 return caught(wrapper, *args, **kwargs)
 
         def passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
-            return inductor.on_card(joint(graph, *args, **kwargs))
+            graph = inductor.on_card(joint(graph, *args, **kwargs))  # on the CPU first: constants are folded by running them
+            if inductor.is_unaligned(graph):
+                with self.lowering(), inductor_config.patch({"joint_graph_constant_folding": False}):
+                    graph = joint(graph, *args, **kwargs)  # on the card products are padded
+            return graph
 
         def placed(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             gate = self.r.gate
@@ -267,7 +272,7 @@ class Compiler:
         """Nothing is kept on disk, nothing is built."""
         aot: Any = importlib.import_module("torch._functorch.config")
         config: Any = importlib.import_module("torch._inductor.config")
-        with aot.patch({"enable_autograd_cache": False}), config.patch({"fx_graph_cache": False, "force_disable_caches": True}):
+        with aot.patch({"enable_autograd_cache": False}), config.patch({"compile_threads": 1, "fx_graph_cache": False, "force_disable_caches": True}):
             yield
 
     @contextlib.contextmanager
@@ -282,14 +287,17 @@ class Compiler:
 
     def inner(self, graph: Any, inputs: Any, **kwargs: Any) -> Callable[[list[Any]], Any]:
         """In compile_fx_inner's place: Inductor's code, or the graph itself."""
-        node_by_node = graph if kwargs.get("is_backward") is None else None
+        run: Callable[[list[Any]], Any]
+        as_it_is = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
         try:
             with self.making(), self.configured(), self.lowering():
                 text = inductor.written(graph, inputs, bool(kwargs.get("is_backward")), bool(kwargs.get("is_inference")))
-            run: Any = inductor.Code(text, self.empty, self.product)
+            run = inductor.Code(text, self.empty, self.r.workspace)
             self.r.lowered()
-        except Exception:  # noqa: BLE001 - a release that is built otherwise: the graph is run as it is
-            raise
+        except Exception:  # noqa: BLE001 - a release that is built otherwise
+            run = Run(as_it_is, self.r).once
+            self.r.graphed()
+
         def call(arguments: list[Any]) -> Any:
             return run(arguments)
         call._boxed_call = True  # type: ignore[attr-defined]
@@ -305,6 +313,3 @@ class Compiler:
             return torch.empty_strided(size, stride, dtype=dtype)
         finally:
             gate.to_gpu, gate.to_host = before
-
-    def product(self, name: str) -> None:
-        self.r.workspace(name)

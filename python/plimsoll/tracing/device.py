@@ -144,6 +144,8 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             return self.one_hot(*args, **kwargs)
         elif func is torch.nn.functional.multi_head_attention_forward:
             return self.heads(args, kwargs)
+        elif getattr(func, "__name__", "") in ("_pack_padded_sequence", "_pad_packed_sequence"):
+            return (self.packed if "pack_padded" in func.__name__ else self.unpacked)(*args)
         if "device" in kwargs and kwargs["device"] is not None:
             return self.placed(func, args, kwargs)
         return func(*args, **kwargs)
@@ -177,6 +179,15 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         """Of what is like a subclass it is a comparison."""
         n = num_classes if num_classes >= 0 else int(t.max().item()) + 1
         return t.new_zeros((*t.shape, n)).scatter_(-1, t.unsqueeze(-1), 1)
+
+    def packed(self, x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        known = self.r.known.of(lengths)
+        self.r.dynamic.guessed += known is None
+        return recurrent.pack(known, x, batch_first)
+
+    def unpacked(self, data: torch.Tensor, sizes: torch.Tensor, batch_first: bool, value: float, time: int) -> tuple[torch.Tensor, torch.Tensor]:
+        at: list[int] = self.r.known.of(sizes).tolist()  # type: ignore[union-attr]
+        return recurrent.pad(data, max(time, len(at)), at[0], batch_first, value), torch.tensor([sum(n > i for n in at) for i in range(at[0])])
 
     def copied(self, t: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
         """copy.deepcopy of a tensor, whose storage there is none of."""
@@ -420,10 +431,10 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     autocast = torch.amp.autocast_mode.autocast
     init = autocast.__init__
 
-    def autocast_init(self: Any, device_type: str = "cuda", *args: Any, **kwargs: Any) -> None:
-        if device_type == "cuda" and not args and kwargs.get("dtype") is None:
-            kwargs["dtype"] = torch.float16
-        init(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+    def autocast_init(self: Any, device_type: str = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
+        if device_type == "cuda" and dtype is None:
+            dtype = torch.float16
+        init(self, "cpu" if device_type == "cuda" else device_type, dtype, enabled, cache_enabled)  # as Dynamo binds it
 
     told: Any = FakeTensor.__dict__["device"]
 

@@ -367,13 +367,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             r.by_sequence[number - 1] = r.stack[-1]
         r.workspace(name)
         if name == "convolution":
-            r.trace.unknown_bytes = max(r.trace.unknown_bytes, tables.convolution_most(args[0], result))
+            r.trace.unknown_bytes = max(r.trace.unknown_bytes, tables.convolution_most(tables.Call(name, args, kwargs, result), r.card))
         known = {t.untyped_storage()._cdata for t in inputs}
         for t in _tensors(result):
             if t.untyped_storage()._cdata not in known:
                 r.take(t, name)
-        sizes = tables.inside(tables.Call(name, args, kwargs, result), r.card)
-        if sizes:
+        for sizes in tables.inside(tables.Call(name, args, kwargs, result), r.card):
             r.touch(sizes, name)
 
     def value(self, func: Any, args: Any) -> Any:

@@ -18,7 +18,7 @@ from torch.fx.node import map_aggregate
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map
 
-__all__ = ["Code", "on_card", "stand_in", "written"]
+__all__ = ["Code", "is_unaligned", "on_card", "stand_in", "written"]
 
 CARD = torch.device("cuda", 0)
 
@@ -52,6 +52,19 @@ def on_card(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return graph
 
 
+PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default}
+
+
+def is_unaligned(graph: torch.fx.GraphModule) -> bool:
+    """Has it products whose rows Inductor pads, as a vocabulary of 50,257 has?"""
+    for n in graph.graph.nodes:
+        if n.target in PRODUCTS:
+            a, b = (s.meta["val"] for s in n.args[-2:])
+            if any(isinstance(size, int) and size % (8 if a.dtype in (torch.float16, torch.bfloat16) else 4) for size in (*a.shape[-2:], b.shape[-1])):
+                return True
+    return False
+
+
 # ---- the code ----
 
 def written(graph: torch.fx.GraphModule, inputs: Sequence[Any], backward: bool, inference: bool) -> str:
@@ -62,9 +75,6 @@ def written(graph: torch.fx.GraphModule, inputs: Sequence[Any], backward: bool, 
     on_card(graph)
     shapes = getattr(graph, "shape_env", None) or fx.shape_env_from_inputs(inputs)
     fx.view_to_reshape(graph)
-    if 'D' in __import__('os').environ:
-        print([(type(t).__name__, getattr(t,'fake_device',None)) for t in inputs][:6])
-        print('\n'.join(graph.code.split('\n')[:30]))
     with torch.no_grad():
         fake = fx.fake_tensor_prop(graph, inputs)
     with contextlib.suppress(AttributeError):

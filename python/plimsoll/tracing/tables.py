@@ -187,15 +187,57 @@ def _softmax_backward(call: Call, card: Card) -> list[int]:
     return [_count(call.args[0]) * call.args[0].element_size()]
 
 
-def convolution_most(x: Any, out: Any) -> int:
-    """
-    What cuDNN may take beside a convolution: twice the larger of input and result, channels in whole 64s.  388 MiB were
-    measured of SimCLR's, whose largest result has 256 MiB (H100, PyTorch 2.11); what of it a call takes is not known.
-    """
-    def whole(t: Any) -> int:
-        shape = _shape(t)
-        return _count(t) // max(shape[1], 1) * _up(shape[1], 64) * int(t.element_size()) if len(shape) > 2 else 0
-    return 2 * max(whole(x), whole(out))
+def _spread(t: Any, *channels: int) -> int:
+    """Bytes of a tensor with its channels (dimension 1; of a weight 0 and 1) in whole vectors."""
+    to, n = 4 if t.element_size() == 4 else 8, int(t.element_size())
+    for i, size in enumerate(_shape(t)):
+        n *= _up(size, to) if i in (channels or (1,)) else size
+    return n
+
+
+def _is_last(t: Any) -> bool:
+    return not t.is_contiguous() and t.dim() in (4, 5) and t.is_contiguous(memory_format=_format(t.dim()))
+
+
+def _format(dims: int) -> Any:
+    import torch
+    return torch.channels_last if dims == 4 else torch.channels_last_3d
+
+
+def _convolved(call: Call, at: int) -> tuple[Any, Any, Any, int]:
+    """Input, weight, result or its gradient, groups."""
+    groups = call.kwargs.get("groups", call.args[8 + at] if len(call.args) > 8 + at else 1)
+    return call.args[at], call.args[at + 1], call.args[0] if at else call.result, int(groups)
+
+
+def _convolution(call: Call, card: Card) -> list[int]:
+    """cuDNN's kernels want channels last: what is not so is copied, with the result and the weight."""
+    x, weight, out, groups = _convolved(call, 0)
+    if groups > 1 or x.dim() < 3 or _is_last(x) or _is_last(weight) or max(_shape(weight)[2:]) == 1:
+        return []
+    return [_spread(x) + _spread(out) + _spread(weight, 0, 1)]
+
+
+def _convolution_backward(call: Call, card: Card) -> list[int]:
+    """The same for the gradients of the input and then of the weight, which is summed up in parts."""
+    x, weight, out, groups = _convolved(call, 1)
+    if groups > 1 or x.dim() < 3 or _is_last(x) or _is_last(weight) or max(_shape(weight)[2:]) == 1:
+        return []
+    whole, parts = _spread(x) + _spread(out) + _spread(weight, 0, 1), max(2 * _spread(weight, 0, 1), PARTIAL)
+    return [whole, whole + parts]
+
+
+PARTIAL = 4 * MIB
+PARTIAL_SUMS, PARTIAL_LEAST = 18, 10 * MIB  # of the weight's gradient: 17 and a little more were measured
+
+
+def convolution_most(call: Call, card: Card) -> int:
+    """What cuDNN may take beside a convolution, in its backward pass, more than the table says."""
+    x, weight, out, groups = _convolved(call, 0)
+    if groups > 1 and groups == _shape(x)[1] or x.dim() < 3:
+        return 0  # PyTorch's own kernels
+    most = _spread(x) + _spread(out) + max(PARTIAL_SUMS * _spread(weight, 0, 1), PARTIAL_LEAST)
+    return most - sum(_convolution(call, card))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +245,15 @@ class Row:
     operators: tuple[str, ...]
     bytes: Callable[[Call, Card], list[int]]
     source: str
+    apart: bool = False  # one after the other, not all at once
 
 
 ROWS: tuple[Row, ...] = (
     Row(("_scaled_dot_product_cudnn_attention_backward", "_scaled_dot_product_flash_attention_backward"),
         _sdpa_backward, "measured, H100, PyTorch 2.11: fp32 accumulator of dq, expanded dk and dv, row sums; rows as they are in "
                         "cuDNN (22 models with others than multiples of 128), in blocks of 128 in FlashAttention (read)"),
+    Row(("convolution",), _convolution, "measured, H100, cuDNN 9.19: 51 convolutions of 1 to 3 dimensions (tests/data/convolutions.json)"),
+    Row(("convolution_backward",), _convolution_backward, "the same; of the weight's gradient up to 17 partial sums more, which are in the range", apart=True),
     Row(("_softmax_backward_data",), _softmax_backward, "measured, H100, PyTorch 2.11 (8 models); SoftMax.cu, softmax_backward_cuda_out"),
     Row(("_scaled_dot_product_efficient_attention_backward",), _efficient_backward, "measured, H100, PyTorch 2.11"),
     Row(("embedding_dense_backward",), _embedding_backward, "measured, H100: nothing up to 3,072 indices (29 models), padded or not; "
@@ -223,7 +268,8 @@ ROWS: tuple[Row, ...] = (
 BY_NAME: dict[str, Row] = {name: row for row in ROWS for name in row.operators}
 
 
-def inside(call: Call, card: Card) -> list[int]:
-    """Requests that live while the operator runs."""
+def inside(call: Call, card: Card) -> list[list[int]]:
+    """Requests that live while the operator runs: lists of those that live at once."""
     row = BY_NAME.get(call.name)
-    return [n for n in row.bytes(call, card) if n > 0] if row else []
+    sizes = [n for n in row.bytes(call, card) if n > 0] if row else []
+    return [[n] for n in sizes] if row and row.apart else [sizes] if sizes else []
