@@ -131,6 +131,10 @@ def _without_function_modes() -> Iterator[None]:
             torch._C._push_on_torch_function_stack(mode)
 
 
+def _first_line(e: Exception) -> str:
+    return f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0]}"[:160]
+
+
 class Compiler:
     """What torch.compile is while a trace lasts."""
 
@@ -148,8 +152,8 @@ class Compiler:
         try:
             self.prepare()
             made = self.plain(model, backend=self.backend, dynamic=kwargs.get("dynamic"), fullgraph=bool(kwargs.get("fullgraph")))
-        except Exception:  # noqa: BLE001 - a release or a Python without it: it then runs as it is, and that is said
-            self.r.left_out()
+        except Exception as e:  # noqa: BLE001 - a release or a Python without it: it then runs as it is, and that is said
+            self.r.left_out(_first_line(e))
             return model
         if kwargs.get("mode") not in (None, "default") or kwargs.get("options"):
             self.r.tuned()
@@ -159,21 +163,20 @@ class Compiler:
         return self.around(made, model)
 
     def around(self, compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-        left_out = False
+        left_out: list[str] = []
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal left_out
             if left_out or self.r.gate.compiling:  # within another one
                 return plain(*args, **kwargs)
             events = len(self.r.trace.events)
             try:
                 with self.quiet():
                     return compiled(*args, **kwargs)
-            except Exception:  # noqa: BLE001 - whatever cannot be done here
+            except Exception as e:  # noqa: BLE001 - whatever cannot be done here
                 if len(self.r.trace.events) != events:
                     raise
-            left_out = True
-            self.r.left_out()
+                left_out.append(_first_line(e))
+            self.r.left_out(left_out[0])
             return plain(*args, **kwargs)
         return call
 

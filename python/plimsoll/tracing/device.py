@@ -483,6 +483,15 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     return found
 
 
+def _own(value: Any) -> Any:
+    """A function of its own for each name: Dynamo knows PyTorch's by which they are, and stops where two are one."""
+    if not isinstance(value, types.FunctionType):
+        return value
+    copy = types.FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, value.__closure__)
+    copy.__kwdefaults__ = value.__kwdefaults__
+    return copy
+
+
 def _probe(r: Recorder) -> None:
     """Two gradients meet: how many hold one that nobody else holds depends on the release."""
     x = torch.zeros(4, requires_grad=True)
@@ -507,7 +516,7 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
     compiler = Compiler(r, torch.compile, lambda: FunctionMode(r, gate))
     for owner, name, value in [*_patches(r), (torch, "compile", compiler), *ranks.patches(r)]:
         undo.append((owner, name, owner.__dict__.get(name, absent)))
-        setattr(owner, name, value)
+        setattr(owner, name, _own(value))
     library = _autocast_lists()
     drawn = torch.random.get_rng_state()
     torch.default_generator.manual_seed(0)  # what the host draws is known (known.py), and each trace draws the same

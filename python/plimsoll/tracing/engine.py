@@ -172,8 +172,9 @@ class Recorder:
         self.operators.of("compiled graph")
         self.taken["tuned"] = self.taken.get("tuned", 0) + 1
 
-    def left_out(self) -> None:
+    def left_out(self, why: str) -> None:
         self.operators.of("torch.compile")
+        self.trace.assumed.append(f"torch.compile could not be done here ({why})")
         self.taken["compiled"] = self.taken.get("compiled", 0) + 1
 
     # ---- storages ----
