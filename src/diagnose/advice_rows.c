@@ -2188,6 +2188,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "allocator settings and empty_cache(): the memory is in other hands" },
 	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .backends = CUDA_LIKE,
 	  .causes = OF(CAPACITY) | OF(LEAK) | OF(FRAGMENTATION),
+	  .without = F_HANDLE, /* cuBLAS asks the driver itself */
 	  .text = "torch.cuda.empty_cache(): PyTorch gives back what is free in whole segments "
 		  "before it fails" },
 	{ USELESS, .kinds = GPU, .bounds = OWN_CARD, .only = OF(CAPACITY) | OF(LEAK),

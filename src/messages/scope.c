@@ -82,6 +82,7 @@ static const struct {
 	{ "OutOfMemory: Java heap", E(JVM) },
 	{ "GC overhead limit", E(JVM) },
 	{ "% memory budget", E(DASK) },
+	{ "ray-oom-prevention", E(RAY) },
 	{ "killed by YARN", E(SPARK) },
 	{ "prefill tokens", E(TGI) },
 	{ "Requested amount of GPU memory", E(TENSORRT) },

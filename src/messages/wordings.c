@@ -194,6 +194,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|InUse: {used}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
 	  "failed to allocate {tried} * from device: *CUDA_ERROR_OUT_OF_MEMORY", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
+	  "failed to allocate {tried} * from device: *HIP_ERROR_OutOfMemory", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_NOTHING, 1, "exceeds {code}% of free system memory", NULL,
 	  NULL },
 	/* -- llama.cpp: ggml/src -- */
@@ -269,6 +271,9 @@ const struct messages_wording scan_wordings[] = {
 	  "the KV cache had no room for all requests at once: vLLM put one off and went on, which "
 	  "costs speed",
 	  NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "raise_if_cache_size_invalid(", /* what it says is cut off */
+	  "the server's share left too little KV cache for one request of the full length", NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "No available memory for the cache blocks",
 	  "after the weights and one profiling pass, nothing of the server's share was left for "
 	  "the "
@@ -420,6 +425,12 @@ const struct messages_wording scan_wordings[] = {
 	  "BFCArena::AllocateRawInternal*Failed to allocate memory for requested buffer of size "
 	  "{tried}",
 	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 0, "BFCArena::AllocateRawInternal*Failed to alloc",
+	  NULL, NULL }, /* cut, as people paste it */
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "ERROR: out of memory in */src/acc/", NULL,
+	  NULL }, /* RELION */
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "You do not have enough GPU memory available to train", NULL, NULL }, /* faceswap */
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Available memory of {free} is smaller than requested bytes of {tried}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* 1.6: memory/detail/system_allocator.cc */
@@ -1118,6 +1129,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
 	  "Memory on the node*was running was {used2} / {limit2}", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "scheduling/ray-oom-prevention.html", RAY_SAYS,
+	  RAY_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_NOTHING, 1, " 0 Workers (tasks / actors) killed due to", NULL,
 	  NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
