@@ -7,7 +7,6 @@ only fused kernels read are never in memory, they hold what they are made of.
 from __future__ import annotations
 
 import contextlib
-import copy
 import importlib
 from typing import Any, Callable, Iterator
 
@@ -129,6 +128,12 @@ def _without_function_modes() -> Iterator[None]:
     finally:
         for mode in reversed(modes):
             torch._C._push_on_torch_function_stack(mode)
+
+
+def _copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return torch.fx.GraphModule(module, graph)
 
 
 def _first_line(e: Exception) -> str:
@@ -291,7 +296,7 @@ class Compiler:
     def inner(self, graph: Any, inputs: Any, **kwargs: Any) -> Callable[[list[Any]], Any]:
         """In compile_fx_inner's place: Inductor's code, or the graph itself."""
         run: Callable[[list[Any]], Any]
-        as_it_is = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+        as_it_is = _copied(graph)
         try:
             with self.making(), self.configured(), self.lowering():
                 text = inductor.written(graph, inputs, bool(kwargs.get("is_backward")), bool(kwargs.get("is_inference")))
