@@ -204,11 +204,11 @@ enum watch_feature {
 
 /* Where a program was in some of the looks at its stack. */
 struct watch_place {
-	bool worker; /* a DataLoader worker; else the main thread */
+	double share; /* of the looks at the same kind of process */
 	enum watch_does does;
 	unsigned looks; /* that found it there */
-	double share;   /* of those at the same kind of process */
 	uint32_t line;  /* 0: not known */
+	bool worker;    /* a DataLoader worker; else the main thread */
 	char file[112],
 		function[64]; /* of the user's own code, as far as there is any on the stack */
 	char code[80];        /* what it executes; "": not known */
