@@ -343,11 +343,14 @@ struct watch_job {
 	double work_since; /* first kernel; NaN: none yet */
 	double held_since; /* it holds memory of the card; NaN: not yet */
 	bool seen;
-	bool seen_by_card;                /* the card has run kernels, for whom is not told */
-	bool carded;                      /* something was told of a card, or that it holds none */
-	bool met;                         /* its card was told of */
-	bool met_late;                    /* it held the card then, and was no young process */
-	unsigned used_in_a_row;           /* samples with use, where there is no GPM */
+	bool seen_by_card; /* the card has run kernels, for whom is not told */
+	bool carded;       /* something was told of a card, or that it holds none */
+	bool met;          /* its card was told of */
+	bool met_late;     /* it held the card then, and was no young process */
+	bool keep_windows;
+	bool ended;
+	unsigned used_in_a_row; /* samples with use, where there is no GPM */
+	unsigned candidate_windows;
 	uint64_t step;                    /* the newest that the gauge told */
 	double step_time;                 /* when it came */
 	double step_seconds[WATCH_STEPS]; /* what the newest took */
@@ -355,13 +358,10 @@ struct watch_job {
 	double judged_time; /* of the newest window */
 	struct watch_judgement candidate;
 	double candidate_since;
-	unsigned candidate_windows;
 	VEC(struct watch_span) spans; /* the newest last */
 	struct watch_series series[WATCH_MEM_COUNT];
 	double seconds_in[PLIM_WATCH_STATE_COUNT];
 	VEC(struct plim_watch_window) windows; /* kept if keep_windows */
-	bool keep_windows;
-	bool ended;
 };
 
 void watch_job_init(struct watch_job *j, struct mem *m, double window_s);

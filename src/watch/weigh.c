@@ -11,8 +11,8 @@ enum op { NONE, AT_LEAST, BELOW };
 /* A state that the stack names, from that share of looks on; not where one of the counters says otherwise. */
 struct said {
 	enum watch_does does;
-	double least;
 	enum plim_watch_state state;
+	double least;
 	struct {
 		enum watch_feature what;
 		enum op op;
@@ -23,38 +23,38 @@ struct said {
 static const struct said table[] = {
 	/* .item() of a tensor on the host, or behind a card that does nothing, waits for no GPU. */
 	{ WATCH_DOES_SYNC,
-	  0.5,
 	  PLIM_WATCH_SYNC_BOUND,
+	  0.5,
 	  { { WATCH_BUSY, AT_LEAST, 85 }, { WATCH_BUSY, BELOW, 5 } } },
 	{ WATCH_DOES_INPUT,
-	  0.5,
 	  PLIM_WATCH_INPUT_MAIN,
+	  0.5,
 	  { { WATCH_BUSY, AT_LEAST, 85 },
 	    { WATCH_WORKERS, AT_LEAST, 1 },
 	    { WATCH_MAIN, BELOW, 0.5 } } },
 	{ WATCH_DOES_SAVE,
-	  0.5,
 	  PLIM_WATCH_SAVING,
+	  0.5,
 	  { { WATCH_BUSY, AT_LEAST, 40 }, { WATCH_WRITES, BELOW, 1 } } },
 	{ WATCH_DOES_LAUNCH,
-	  0.6,
 	  PLIM_WATCH_LAUNCH_BOUND,
+	  0.6,
 	  { { WATCH_BUSY, AT_LEAST, 85 },
 	    { WATCH_BUSY, BELOW, 2 },
 	    { WATCH_RECEIVE, BELOW, 15 } } },
 	{ WATCH_DOES_PYTHON,
-	  0.7,
 	  PLIM_WATCH_MAIN_PYTHON,
+	  0.7,
 	  { { WATCH_BUSY, AT_LEAST, 60 },
 	    { WATCH_RECEIVE, AT_LEAST, 25 },
 	    { WATCH_MAIN, BELOW, 0.5 } } },
 	{ WATCH_DOES_SLEEP,
-	  0.5,
 	  PLIM_WATCH_SLEEPING,
+	  0.5,
 	  { { WATCH_MAIN, AT_LEAST, 0.5 }, { WATCH_BUSY, AT_LEAST, 85 } } },
 	{ WATCH_DOES_QUEUE,
-	  0.5,
 	  PLIM_WATCH_INPUT_UNKNOWN,
+	  0.5,
 	  { { WATCH_WORKERS, BELOW, 1 },
 	    { WATCH_BUSY, AT_LEAST, 85 },
 	    { WATCH_MAIN, AT_LEAST, 0.5 } } },
