@@ -90,7 +90,7 @@ def _kernel(name: str, plain: Any, packed: bool) -> Callable[..., Any]:
             return plain.decompose(x, *args)
         if torch.is_autocast_enabled("cpu"):  # AutocastRNN.cpp: float16 whatever autocast's dtype is; the weights are made whole in it
             x = x.to(torch.float16)
-            hx, cx = (t.to(torch.float16) if t is not None else t for t in (hx, cx))
+            hx, cx = hx.to(torch.float16), cx.to(torch.float16) if cx is not None else None
         sizes = [hx.shape[1]] * args[0].shape[0] if packed else []
         return _Recurrent.apply((MODES[name], layers, bool(rest and rest[0]), dropout if layers > 1 else 0.0, train, bidirectional, sizes), x, hx, cx, *weight)
     return run
