@@ -1,4 +1,5 @@
 """plan(module, batch) and plan --trace: PyTorch on fake tensors, without a GPU, against what is known of each request."""
+import functools
 import importlib
 import json
 import os
@@ -700,6 +701,19 @@ def test_what_cannot_be_compiled_runs_as_it_is_and_that_is_said(tmp_path, monkey
     assert peak.needed_range_bytes.low < 0.51 * peak.needed_bytes  # compiled code may need far less
 
 
+def apart(test):
+    """In a process of its own, as a trace is: Dynamo keeps what it has seen of PyTorch and of other libraries."""
+    @functools.wraps(test)
+    def run(*args, **kwargs):
+        if os.environ.get("PLIMSOLL_APART"):
+            return test(*args, **kwargs)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--show-capture=no", f"{os.path.abspath(__file__)}::{test.__name__}"]
+        got = subprocess.run(command, capture_output=True, text=True, check=False,
+                             env={**os.environ, "PLIMSOLL_APART": "1", "PYTHONPATH": os.pathsep.join(sys.path)})
+        assert got.returncode == 0, got.stdout + got.stderr
+    return run
+
+
 class Mixed(torch.nn.Module):
     """A chain of elementwise operations between two products."""
 
@@ -731,6 +745,7 @@ def compiled_trace(compile_it, **options):
     return loop.trace_step(made, loop.Options(steps=2, precision="bf16-autocast", **options))
 
 
+@apart
 def test_compiled_modules_are_lowered_by_inductor():
     eager, graphs = compiled_trace(lambda net: net), compiled_trace(lambda net: torch.compile(net))
     assert not any("left out" in a for a in graphs.assumed) and any("lowered by Inductor" in a for a in graphs.assumed), graphs.assumed
@@ -745,6 +760,7 @@ def test_compiled_modules_are_lowered_by_inductor():
     assert peaks(graphs)["opt1"] == peaks(eager)["opt1"]
 
 
+@apart
 def test_compiled_functions_and_broken_graphs():
     """A function is compiled as a module is; what breaks the graph runs between its parts."""
     def broken(net):
@@ -758,6 +774,7 @@ def test_compiled_functions_and_broken_graphs():
     assert "gelu" not in [trace.operators[o] for o in trace.operator]
 
 
+@apart
 def test_graphs_that_inductor_does_not_lower_run_node_by_node(monkeypatch, tmp_path):
     import plimsoll
     from plimsoll.tracing import inductor
@@ -775,6 +792,7 @@ def test_graphs_that_inductor_does_not_lower_run_node_by_node(monkeypatch, tmp_p
     assert peak.needed_range_bytes.low < 0.8 * peak.needed_bytes and peak.needed_range_bytes.high > 1.25 * peak.needed_bytes
 
 
+@apart
 def test_a_compiled_loss_by_classes_takes_one_gradient_of_the_logits():
     # was: the scattered ones and their product beside it, 15 to 42 % of the peaks of four compiled models on an H100
     def made():
