@@ -685,8 +685,9 @@ const struct scan_cue scan_cues[] = {
 	ON(JAX, "easylm", "EasyLM"),
 	ON(TENSORFLOW, "object_detection/", "TensorFlow's object detection"),
 	ON(TENSORFLOW, "object_detection\\", "TensorFlow's object detection"),
-	ON(TENSORFLOW, "Mask_RCNN", "Mask R-CNN"),
+	/* its folder: configurations of programs on PyTorch are called mask_rcnn as well */
 	ON(TENSORFLOW, "mrcnn/", "Mask R-CNN"),
+	ON(TENSORFLOW, "mrcnn\\", "Mask R-CNN"),
 	ON(TENSORFLOW, "DeepFaceLab", "DeepFaceLab"),
 	ON(TENSORFLOW, "deeplabcut", "DeepLabCut"),
 	ON(TENSORFLOW, "tensor2tensor", "Tensor2Tensor"),
