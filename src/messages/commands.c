@@ -110,12 +110,6 @@ static int is_in(struct word w, const char *const *names, size_t count)
 	return 0;
 }
 
-static int is_of_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '-' || c == '.' || c == '+';
-}
-
 static int is_letter(char c)
 {
 	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
@@ -164,7 +158,7 @@ static int keep(struct word w, char *name, size_t size)
 	if (w.n < 2 || w.n >= size)
 		return 0;
 	for (size_t i = 0; i < w.n; i++) {
-		if (!is_of_name(w.p[i]))
+		if (!scan_is_of_name(w.p[i]))
 			return 0;
 		letters |= is_letter(w.p[i]);
 	}

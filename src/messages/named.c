@@ -23,14 +23,17 @@ static int is_alpha(char c)
 	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
 }
 
-static int is_of_name(char c)
-{
-	return is_alpha(c) || is_digit(c) || c == '_' || c == '-' || c == '.' || c == '+';
-}
-
 static const char *name_end(const char *p, const char *end)
 {
-	while (p < end && is_of_name(*p))
+	while (p < end && scan_is_of_name(*p))
+		p++;
+	return p;
+}
+
+/* The first blank or control character. */
+static const char *word_end(const char *p, const char *end)
+{
+	while (p < end && (unsigned char)*p > ' ')
 		p++;
 	return p;
 }
@@ -165,18 +168,18 @@ static int by_label(const struct line *l, struct messages_named *n)
 /* "./prog -x", "/opt/x/bin/prog --all": a line that is a command by its path. */
 static int by_path(const struct line *l, struct messages_named *n)
 {
-	const char *p = l->p, *end = p;
+	const char *p = l->p, *end = word_end(p, l->end);
 
-	while (end<l->end && * end> ' ' && *end != ':')
-		end++;
-	if (end < l->end && *end == ':')
+	if (memchr(p, ':', (size_t)(end - p)))
 		return 0;
 	if (starts(p, l->end, "./") && end - p > 3)
 		return command(n, p, l->end);
-	if (memchr(p, '=', (size_t)(end - p)) && (behind(p, end, "=/") || behind(p, end, "=\"/")) &&
-	    behind(p, end, "/bin/")) /* "EXEC=/opt/x/bin/prog" */
-		return keep_base(n, p, end);
-	return *p == '/' && end < l->end && behind(p, end, "/bin/") && command(n, p, l->end);
+	if (!behind(p, end, "/bin/"))
+		return 0;
+	if (*p == '/')
+		return end < l->end && command(n, p, l->end);
+	/* "EXEC=/opt/x/bin/prog" */
+	return (behind(p, end, "=/") || behind(p, end, "=\"/")) && keep_base(n, p, end);
 }
 
 /* "freebayes -f x.fa", "samtools sort -m 4G": a command without its prompt. */
@@ -185,7 +188,7 @@ static int by_flags(const struct line *l, struct messages_named *n)
 	const char *p = l->p, *q = p;
 	int words = 0, path;
 
-	while (q < l->end && (is_of_name(*q) || *q == '/'))
+	while (q < l->end && (scan_is_of_name(*q) || *q == '/'))
 		q++;
 	path = memchr(p, '/', (size_t)(q - p)) != NULL;
 	if (q == p || !is_alpha(*p) || q == l->end || *q != ' ' || q - p > 64 || q[-1] == '.')
@@ -200,7 +203,7 @@ static int by_flags(const struct line *l, struct messages_named *n)
 			       (path || (*p >= 'a' && *p <= 'z')) && command(n, p, l->end);
 		if (q == l->end || !is_alpha(*q))
 			return 0;
-		while (q < l->end && (is_of_name(*q) || *q == '=' || *q == '/'))
+		while (q < l->end && (scan_is_of_name(*q) || *q == '=' || *q == '/'))
 			q++;
 	}
 	return 0;
@@ -299,7 +302,7 @@ static int by_step(const struct line *l, struct messages_named *n)
 		at = behind(l->p, l->end, words[i]);
 	if (!at)
 		return 0;
-	for (end = at; end < l->end && (is_of_name(*end) || *end == ':');)
+	for (end = at; end < l->end && (scan_is_of_name(*end) || *end == ':');)
 		end++;
 	while (end > at && end[-1] == ':')
 		end--;
@@ -492,32 +495,36 @@ static int by_r(const struct line *l, struct messages_named *n)
 
 /* ---- banners ---- */
 
+static const char *digits_end(const char *p, const char *end)
+{
+	while (p < end && is_digit(*p))
+		p++;
+	return p;
+}
+
+/* The end of "1.2.9", "v1.2", ", version: 1.2" at `p`; NULL: none is there. */
 static const char *version(const char *p, const char *end)
 {
 	static const char *const words[] = { "version", "Version", "ver.", "release", "v." };
 	const char *start = p, *from;
 
-	while (p < end && (*p == ' ' || *p == ':' || *p == ','))
+	while (p < end && strchr(" :,", *p))
 		p++;
 	from = p;
 	for (size_t i = 0; i < COUNT(words); i++)
 		if (starts(p, end, words[i]))
 			p += strlen(words[i]);
-	while (p < end && p > from && (*p == ' ' || *p == ':'))
+	while (p < end && p > from && strchr(" :", *p))
 		p++;
 	if (p < end && *p == 'v')
 		p++;
 	else if (p == from && memchr(start, ':', (size_t)(p - start)))
 		return NULL; /* "Requested: 12.50" */
-	if (p == end || !is_digit(*p))
+	from = p;
+	p = digits_end(p, end);
+	if (p == from || end - p < 2 || *p != '.' || !is_digit(p[1]))
 		return NULL;
-	while (p < end && is_digit(*p))
-		p++;
-	if (end - p < 2 || *p != '.' || !is_digit(p[1]))
-		return NULL;
-	while (p<end && * p> ' ')
-		p++;
-	return p;
+	return word_end(p, end);
 }
 
 /* "4.34G", "99.9%", "0.12s" are no versions. */
@@ -550,28 +557,28 @@ static int by_banner(const struct line *l, struct messages_named *n)
 
 /* What follows "running" or "using" and is no name. */
 static const char *const common[] = {
-	"the",         "a",          "an",          "my",        "this",        "that",
-	"it",          "its",        "with",        "on",        "in",          "for",
-	"from",        "and",        "or",          "of",        "to",          "at",
-	"by",          "as",         "out",         "into",      "over",        "model",
-	"models",      "training",   "inference",   "code",      "script",      "scripts",
-	"program",     "command",    "commands",    "test",      "tests",       "examples",
-	"example",     "demo",       "default",     "defaults",  "fine",        "finetuning",
-	"evaluation",  "prediction", "predictions", "only",      "more",        "less",
-	"multiple",    "several",    "all",         "some",      "any",         "same",
-	"both",        "one",        "two",         "locally",   "again",       "multi",
-	"custom",      "batch",      "large",       "small",     "float16",     "fp16",
-	"bf16",        "int8",       "lora",        "qlora",     "zero",        "amp",
-	"colab",       "google",     "ssh",         "vscode",    "pycharm",     "threads",
-	"workers",     "jobs",       "process",     "processes", "memory",      "swap",
-	"your",        "our",        "these",       "those",     "latest",      "official",
-	"mine",        "what",       "which",       "just",      "into",        "up",
-	"experiments", "notebook",   "notebooks",   "cells",     "simulations", "analysis",
-	"data",        "i",          "server",      "service",   "app",         "container",
-	"image",       "project",    "repo",        "stage",     "pretrained",  "weights",
-	"checkpoint",  "dataset",    "datasets",    "local",     "cpu",         "gpus",
-	"then",        "there",      "everything",  "anything",  "something",   "full",
-	"once",        "etc"
+	"the",        "a",          "an",          "my",          "this",      "that",
+	"it",         "its",        "with",        "on",          "in",        "for",
+	"from",       "and",        "or",          "of",          "to",        "at",
+	"by",         "as",         "out",         "into",        "over",      "model",
+	"models",     "training",   "inference",   "code",        "script",    "scripts",
+	"program",    "command",    "commands",    "test",        "tests",     "examples",
+	"example",    "demo",       "default",     "defaults",    "fine",      "finetuning",
+	"evaluation", "prediction", "predictions", "only",        "more",      "less",
+	"multiple",   "several",    "all",         "some",        "any",       "same",
+	"both",       "one",        "two",         "locally",     "again",     "multi",
+	"custom",     "batch",      "large",       "small",       "float16",   "fp16",
+	"bf16",       "int8",       "lora",        "qlora",       "zero",      "amp",
+	"colab",      "google",     "ssh",         "vscode",      "pycharm",   "threads",
+	"workers",    "jobs",       "process",     "processes",   "memory",    "swap",
+	"your",       "our",        "these",       "those",       "latest",    "official",
+	"mine",       "what",       "which",       "just",        "up",        "experiments",
+	"notebook",   "notebooks",  "cells",       "simulations", "analysis",  "data",
+	"i",          "server",     "service",     "app",         "container", "image",
+	"project",    "repo",       "stage",       "pretrained",  "weights",   "checkpoint",
+	"dataset",    "datasets",   "local",       "cpu",         "gpus",      "then",
+	"there",      "everything", "anything",    "something",   "full",      "once",
+	"etc"
 };
 
 static int is_common(const char *p, const char *end)
@@ -668,10 +675,10 @@ static int by_script(const struct line *l, struct messages_named *n)
 	for (size_t i = 0; i < COUNT(kinds); i++) {
 		const char *end = behind(l->p, l->end, kinds[i]), *p = end;
 
-		if (!end ||
-		    (end < l->end && (is_of_name(*end) || strchr("/(\\", *end)) && *end != '.'))
+		if (!end || (end < l->end && (scan_is_of_name(*end) || strchr("/(\\", *end)) &&
+			     *end != '.'))
 			continue;
-		while (p > l->p && is_of_name(p[-1]))
+		while (p > l->p && scan_is_of_name(p[-1]))
 			p--;
 		if (end - p > (ptrdiff_t)strlen(kinds[i]) + 1 && strncmp(p, "setup.py", 8) != 0 &&
 		    strncmp(p, "__", 2) != 0)

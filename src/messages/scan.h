@@ -34,6 +34,12 @@ void scan_line_clean(struct scan_line *l, const char *start, const char *end, co
 int scan_line_quotes(const struct scan_line *l);
 /* "no", "avoid", "if": what it names did not happen, or is not told to have. */
 int scan_line_denies(const struct scan_line *l);
+/* Letters, digits and the signs that names of programs are made of. */
+static inline int scan_is_of_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-' || c == '.' || c == '+';
+}
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 
@@ -239,6 +245,8 @@ int scan_command_program(const char *at, const char *stop, char *name, size_t si
 int scan_command_image(const char *at, const char *stop, char *name, size_t size);
 /* Is it a package that many are built on, or a system's part? */
 int scan_project_is_tool(const char *name, size_t n);
+/* The i-th of those names; NULL: there are no more.  None stands there twice, in whatever case. */
+const char *scan_project_tool(size_t i);
 /* The folder of a source file that is a project's, unless the file is installed; 0: none is. */
 int scan_project_folder(const char *path, char *name, size_t size);
 /* What the lines of [from, to) tell to have been run (named.c), where it is better than what is known. */

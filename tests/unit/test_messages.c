@@ -3,6 +3,7 @@
  * with two decimals is an interval: [x - 0.005, x + 0.005] of its unit, whole bytes up to 1 KiB.
  */
 #include "messages/messages.h"
+#include "messages/scan.h"
 #include "timeline/timeline.h"
 
 #include <glob.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -618,6 +620,25 @@ static void test_kills(void **state)
 	assert_false(read_line(messages_kill_done, "Killed process 18446744073709551616 (x)", &k));
 }
 
+/* Names stood in both tables, or in one of them in two cases: which of them counts could not be seen. */
+static void test_names(void **state)
+{
+	const char *a, *b;
+
+	(void)state;
+	for (size_t i = 0; scan_project_tool(i); i++) {
+		a = scan_project_tool(i);
+		assert_true(scan_project_is_tool(a, strlen(a)));
+		for (size_t k = 0; k < i; k++) {
+			b = scan_project_tool(k);
+			if (!strcasecmp(a, b))
+				fail_msg("\"%s\" stands twice", a);
+		}
+	}
+	assert_true(scan_project_is_tool("NumPy", 5));
+	assert_false(scan_project_is_tool("numpyx", 6));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -626,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
 		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
 		cmocka_unit_test(test_refused),    cmocka_unit_test(test_kills),
+		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
