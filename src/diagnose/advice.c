@@ -30,7 +30,7 @@ static int fits(uint64_t mask, unsigned value)
 
 int findings_is_pytorch(const struct messages_context *c)
 {
-	if (!c->engine && c->program)
+	if (!c->engine && (c->program || c->is_xla))
 		return 0;
 	return fits(CACHED | IN(UNKNOWN), c->engine);
 }
@@ -106,6 +106,10 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F_POOL;
+	if (e->wording->family == MESSAGES_JAX)
+		facts |= F_XLA;
+	if (strstr(words, "data type <U") || strstr(words, "data type |S"))
+		facts |= F_TEXTS;
 	if (!known(o->tried) && e->wording->family == MESSAGES_CUDA)
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
 	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
@@ -636,6 +640,8 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 		lines_add(&out->lists[FINDINGS_HELPS], "%s", own);
 		filled(own, brief(own), e, c, out->first, sizeof(out->first));
 	}
+	if (findings_untold(e))
+		return;
 	advise_all(e, t, c, out);
 	/* who has no rows here is told what anybody is */
 	unnamed.engine = MESSAGES_ENGINE_UNKNOWN;

@@ -718,10 +718,9 @@ const struct advice_row advice_rows[] = {
 	  .fix = "pipe.vae.enable_tiling()" },
 
 	/* -- JAX, TensorFlow, Paddle, ONNX Runtime, TensorRT, MLX, CuPy -- */
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_TINY,
+	{ HELPS, .kinds = GPU, .engines = IN(JAX) | IN(UNKNOWN), .facts = F_TINY | F_XLA,
 	  .text = "so little was refused that no smaller batch helps: nothing was left (another "
-		  "program, or an earlier one that still runs: nvidia-smi), or this build of "
-		  "jaxlib "
+		  "program, or an earlier one that still runs: nvidia-smi), or this build of XLA "
 		  "does not fit the device",
 	  .first = "see who else holds the device (nvidia-smi); no smaller batch would help" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .backends = ~ON(CUDA),
@@ -790,6 +789,10 @@ const struct advice_row advice_rows[] = {
 	  .first = "see who else holds the card (nvidia-smi), or a smaller model: no batch was "
 		   "there yet",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN) | IN(TENSORFLOW), .facts = F_XLA,
+	  .without = F_TINY, .backends = ~ON(TPU),
+	  .text = "smaller arrays at a time: a smaller batch, bfloat16, or more devices",
+	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_POOL,
 	  .not_tasks = TASK(WEIGHTS),
 	  .text = "a smaller batch or input: what TensorFlow may use of the card is full",
@@ -1689,13 +1692,28 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
 	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST) | SET(SPLATTING),
+	  .not_tasks = TASK(PRETRAINED),
+	  .text = "load in the type it is to run in (model.half() or .to(torch.bfloat16) on the "
+		  "host, before it goes to the card), a smaller model, or its parts over several "
+		  "cards",
+	  .first = "load the model in 16 bits or quantised, or over several cards" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
+	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
+	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST) | SET(SPLATTING),
+	  .tasks = TASK(PRETRAINED),
 	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
 		  "several cards or the host (device_map=\"auto\")",
 	  .first = "load the model in 16 bits or quantised, or over several cards",
 	  .fix = "from_pretrained(..., dtype=torch.bfloat16, device_map=\"auto\")" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)), .set = SET(HALF),
-	  .unless = SET(QUANTISED),
+	  .unless = SET(QUANTISED), .not_tasks = TASK(PRETRAINED),
+	  .text = "a smaller or quantised model, its parts over several cards, or a card with "
+		  "more memory",
+	  .first = "quantise the model, or spread it over several cards" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
+	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)), .set = SET(HALF),
+	  .unless = SET(QUANTISED), .tasks = TASK(PRETRAINED),
 	  .text = "quantised weights (BitsAndBytesConfig(load_in_4bit=True)), or over several "
 		  "cards or "
 		  "the host (device_map=\"auto\")",
@@ -1825,6 +1843,13 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH,
 	  .doing = DOING(LOADING) | DOING(STARTING) | DOING(CONVERTING) | DOING(COMPILING),
+	  .not_tasks = TASK(PRETRAINED),
+	  .text = "a smaller model, or this one in 16 bits or over several cards; where it ran "
+		  "already, a smaller batch or input",
+	  .first = "a smaller or quantised model, or a smaller batch or input" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
+	  .causes = OF(CAPACITY), .engines = TORCH, .tasks = TASK(PRETRAINED),
+	  .doing = DOING(LOADING) | DOING(STARTING) | DOING(CONVERTING) | DOING(COMPILING),
 	  .text = "a smaller model, or this one in 16 bits, quantised or over several cards "
 		  "(device_map=\"auto\"); where it ran already, a smaller batch or input",
 	  .first = "a smaller or quantised model, or a smaller batch or input",
@@ -1873,6 +1898,14 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = BY(DEVICE) | BY(UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = TORCH, .doing = RUNS | DOING(EVALUATION) | DOING(UNKNOWN), .without = F_HUGE,
 	  .moments = AT(FORWARD) | AT(GENERATION) | AT(MOMENT_UNKNOWN), .last = 1,
+	  .not_tasks = TASK(PRETRAINED),
+	  .text = "if it is 1 at a time already: a smaller or quantised model, several cards, or "
+		  "a card with more memory",
+	  .first = "a smaller or quantised model, or a card with more memory" },
+	{ HELPS, .kinds = GPU, .bounds = BY(DEVICE) | BY(UNKNOWN), .causes = OF(CAPACITY),
+	  .engines = TORCH, .doing = RUNS | DOING(EVALUATION) | DOING(UNKNOWN), .without = F_HUGE,
+	  .moments = AT(FORWARD) | AT(GENERATION) | AT(MOMENT_UNKNOWN), .last = 1,
+	  .tasks = TASK(PRETRAINED),
 	  .text = "if it is 1 at a time already: a smaller or quantised model, several cards "
 		  "(device_map=\"auto\"), or a card with more memory",
 	  .first = "a smaller or quantised model, or a card with more memory" },
@@ -1938,14 +1971,14 @@ const struct advice_row advice_rows[] = {
 		  "was this program's",
 	  .first = "see who holds the card (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE, .without = F_NAMED,
-	  .not_tasks = TASK(MINING) | TASK(NO_NVIDIA),
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE,
+	  .without = F_NAMED | F_XLA, .not_tasks = TASK(MINING) | TASK(NO_NVIDIA),
 	  .text = "see who holds the card (nvidia-smi): the text tells neither the program nor how "
 		  "much it had",
 	  .first = "see who holds the card (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = ~(ON(NPU) | ON(HPU)),
-	  .not_tasks = TASK(MINING),
+	  .without = F_XLA, .not_tasks = TASK(MINING),
 	  .text = "less at a time: a smaller batch or input, a smaller or quantised model, or a "
 		  "card with more memory",
 	  .first = "a smaller batch, input or model" },
@@ -2123,7 +2156,7 @@ const struct advice_row advice_rows[] = {
 		  "longer needed",
 	  .first = "less at a time: smaller inputs, or read in parts" },
 	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
-	  .without = F_LARGE, .engines = IN(UNKNOWN), .tasks = TASK(ARRAYS),
+	  .without = F_LARGE | F_TEXTS, .engines = IN(UNKNOWN), .tasks = TASK(ARRAYS),
 	  .text = "less at a time: smaller inputs, or the same read in parts (chunks, np.memmap); "
 		  "a "
 		  "smaller dtype (float32 instead of float64); drop what is no longer needed",

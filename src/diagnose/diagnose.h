@@ -281,6 +281,8 @@ void findings_judge_message(const struct messages_event *e, const struct message
 enum messages_moment findings_moment(const struct messages_event *e,
 				     const struct messages_context *c);
 int findings_bare(const struct messages_event *e);
+/* Somebody's words, which tell neither of a card nor of the machine. */
+int findings_untold(const struct messages_event *e);
 int findings_async(const struct messages_event *e);
 int findings_own_limit(const struct messages_event *e);
 int findings_own_heap(const struct messages_event *e);

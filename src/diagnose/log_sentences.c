@@ -72,13 +72,26 @@ static const char *moment_means(const struct messages_event *e, const struct mes
 /* ---- evidence ---- */
 
 static void tell_room(struct lines *l, const struct messages_event *e,
-		      const struct findings_told *t)
+		      const struct findings_told *t, const struct messages_context *context)
 {
 	struct messages_bytes left;
 	char a[32], b[32], c[32];
 
 	if (!known(t->room) || !known(t->request) || e->wording->class != MESSAGES_DEVICE)
 		return;
+	if (context->backend == MESSAGES_BACKEND_MPS && known(e->oom.allowed) &&
+	    known(e->oom.others)) {
+		struct messages_bytes all = {
+			e->oom.allocated.low + e->oom.others.low + e->oom.tried.low,
+			e->oom.allocated.high + e->oom.others.high + e->oom.tried.high
+		};
+
+		/* what PyTorch counts there holds what it keeps unused, too */
+		lines_add(l, "with the %s that was asked for it would have been %s of %s",
+			  messages_size(a, e->oom.tried), messages_size(b, all),
+			  messages_size(c, e->oom.allowed));
+		return;
+	}
 	if (t->no_room) {
 		lines_add(
 			l,
@@ -684,7 +697,7 @@ static void tell_little(const struct messages_event *e, const struct messages_co
 		snprintf(out, size, "TensorFlow may use %s of the card and had %s of it; %s",
 			 messages_size(z.at[1], e->limit), messages_size(z.at[2], e->used), more);
 	else if (known(e->used) && known(o->total))
-		snprintf(out, size, "%s's program needs %s, and %s has %s", who,
+		snprintf(out, size, "what %s compiled needs %s, and %s has %s", who,
 			 messages_size(z.at[1], e->used), card(c),
 			 messages_size(z.at[2], o->total));
 	else if (known(o->allocated) && known(o->free))
@@ -890,6 +903,7 @@ static const char *headline(const struct diagnose_text *x, const struct findings
 	enum messages_class class = e->wording->class;
 	const char *what = e->wording->family == MESSAGES_WORDS && class == MESSAGES_DEVICE
 				   ? "GPU MEMORY, BY THE WORDS OF THE TEXT"
+			   : findings_untold(e) ? "OUT OF MEMORY, BY THE WORDS OF THE TEXT"
 			   : class == MESSAGES_KILLED && !e->wording->sure ? "KILLED, AS A RULE"
 			   : class == MESSAGES_CGROUP_KILL && !t->bound_certain
 				   ? kinds[MESSAGES_HOST_KILL]
@@ -903,7 +917,13 @@ static const char *headline(const struct diagnose_text *x, const struct findings
 	case MESSAGES_SHARED:
 		snprintf(words, sizeof(words), "/dev/shm ran out, not the GPU");
 		break;
-	default: tell_victim(x, t, words, sizeof(words));
+	default:
+		if (findings_untold(e))
+			snprintf(words, sizeof(words),
+				 "of the card or of the machine, the text "
+				 "does not tell");
+		else
+			tell_victim(x, t, words, sizeof(words));
 	}
 	if (e->caught_line)
 		return arena_text(x->arena, err, "%s, CAUGHT: %s; the program went on (line %llu)",
@@ -935,7 +955,7 @@ static void tell_evidence(struct lines *l, const struct diagnose_text *x,
 {
 	const struct messages_event *e = x->event;
 
-	tell_room(l, e, t);
+	tell_room(l, e, t, c);
 	tell_unallocated(l, e, t);
 	if (e->wording->class == MESSAGES_DEVICE)
 		tell_card(l, e, t, findings_is_pytorch(c));

@@ -113,6 +113,12 @@ int findings_bare(const struct messages_event *e)
 	       !known(e->oom.tried);
 }
 
+int findings_untold(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_KILLED && e->wording->family == MESSAGES_WORDS &&
+	       !strcmp(e->wording->pattern, "out of memory");
+}
+
 /* ---- the bound ---- */
 
 static uint64_t decides(const struct messages_oom *o)
@@ -257,6 +263,8 @@ static void judge_bound(const struct messages_event *e, struct findings_told *t)
 		t->bound = e->limit;
 		if (findings_own_limit(e) || findings_own_heap(e))
 			t->bound_by = FINDINGS_BOUND_LIMIT;
+		if (findings_untold(e))
+			t->bound_by = FINDINGS_BOUND_UNKNOWN;
 		/* a share that would have sufficed, had nobody been there before */
 		if (e->wording->class == MESSAGES_BUDGET && !e->wording->sure)
 			t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
@@ -451,7 +459,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 			t->request.low > t->room.high + slack || t->request.low / 4 > t->room.high;
 	}
 	/* where the driver had more than it was asked for, neither too much nor gaps are to blame */
-	if (!t->free_enough && !t->elsewhere)
+	if (!t->free_enough && !t->elsewhere && !findings_untold(e))
 		rank(e, c, facts_of(e, t), t);
 	if (larger_than_all(e, t)) {
 		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;

@@ -470,7 +470,11 @@ const struct scan_cue scan_cues[] = {
 	{ "lmp_gpu", E(LAMMPS), ANY_ACTIVITY },
 	{ "relion_", E(RELION), ANY_ACTIVITY },
 	{ "RELION", E(RELION), ANY_ACTIVITY },
-	{ "gpuArray(", E(MATLAB), ANY_ACTIVITY },
+	/* PyCUDA has a GPUArray, too */
+	{ "Error using gpuArray", E(MATLAB), ANY_ACTIVITY },
+	{ "gpuArray(single", E(MATLAB), ANY_ACTIVITY },
+	{ "(gpuArray(", E(MATLAB), ANY_ACTIVITY },
+	{ "gpuArray.zeros", E(MATLAB), ANY_ACTIVITY },
 	{ "parallel.gpu", E(MATLAB), ANY_ACTIVITY },
 	{ "/CUDA/src/", E(JULIA), ANY_ACTIVITY },
 	{ ".julia/packages", E(JULIA), ANY_ACTIVITY },
@@ -1076,6 +1080,7 @@ const struct scan_cue scan_cues[] = {
 	ON(UNKNOWN, "wgpu-core", "wgpu"),
 	/* Elixir's Nx */
 	ON(UNKNOWN, "lib/exla", "EXLA"),
+	ON(UNKNOWN, "pycuda", "PyCUDA"),
 	ON(UNKNOWN, "(exla 0", "EXLA"),
 	ON(UNKNOWN, "EXLA.Backend", "EXLA"),
 	ON(UNKNOWN, "EXLA.Client", "EXLA"),

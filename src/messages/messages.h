@@ -305,6 +305,7 @@ enum messages_setting {
 	MESSAGES_TASK_SHARDS,      /* of a checkpoint were loaded */
 	MESSAGES_TASK_ADAPTERS,    /* LoRA and its like */
 	MESSAGES_TASK_ARRAYS,      /* of numpy, pandas or their kind */
+	MESSAGES_TASK_PRETRAINED,  /* Transformers or diffusers read the model */
 	MESSAGES_TASK_IN_VAIN,     /* a smaller batch was tried, and did not help */
 	/* how far it had come */
 	MESSAGES_TASK_EPOCHS,  /* many were over */
@@ -503,6 +504,7 @@ struct messages_context {
 	const char *program, *program_cue;
 	uint64_t program_line;
 	uint32_t program_file;
+	int is_xla;         /* its words are XLA's, and nothing tells who called it */
 	const char *script; /* that a command of its file starts; NULL: none is shown */
 	const struct messages_named *named; /* what its file says was run; NULL: it does not */
 	struct messages_project project;

@@ -268,7 +268,7 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 {
 	static const char huge[] = "Tried to allocate more than 1EB memory";
 	char flat[MESSAGE_MAX_BYTES];
-	const char *trigger, *body, *next;
+	const char *trigger, *body, *next, *lead; /* behind a progress bar on its line */
 
 	*out = (struct messages_oom){ UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
 				      UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
@@ -277,7 +277,7 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	trigger = find_trigger(flat, n);
 	if (!trigger)
 		return 0;
-	body = trigger + 6;
+	body = lead = trigger + 6;
 	n -= (size_t)(body - flat);
 	next = find_trigger(body, n);
 	n = next ? (size_t)(next - body) : n;
@@ -295,7 +295,9 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	complete(out);
 	out->old_format = memmem(body, n, "total capacity;", 15) != NULL;
 	find_device(body, n, out);
-	find_device(flat, (size_t)(body - flat), out);
+	while (lead > flat && !strchr("|%", lead[-1]))
+		lead--;
+	find_device(lead, (size_t)(body - lead), out);
 	find_processes(body, n, out);
 	return 1;
 }

@@ -341,15 +341,30 @@ static int is_of_a_card(const struct scan_line *l)
 	return 0;
 }
 
-/* Do a line's words tell of that memory? */
-static int may_tell(const struct messages_event *e, const struct scan_line *l)
+static int is_of_the_host(const struct scan_line *l)
+{
+	static const char *const words[] = { " RAM",       "GB RAM", "system memory", "host memory",
+					     "CPU memory", "swap",   "main memory" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(l->text, words[i]))
+			return 1;
+	return 0;
+}
+
+/* Which memory a line's words tell of; NULL: they do not tell of a failure, or of another memory. */
+static const struct messages_wording *as_told(const struct messages_event *e,
+					      const struct scan_line *l)
 {
 	enum messages_class class = e->wording->class;
 
-	if ((class == MESSAGES_DEVICE || class == MESSAGES_HOST) &&
-	    (class == MESSAGES_DEVICE) != is_of_a_card(l))
-		return 0;
-	return !scan_line_denies(l);
+	if (!strstr(e->wording->pattern, "not enough") && scan_line_denies(l))
+		return NULL;
+	if (class == MESSAGES_HOST)
+		return is_of_a_card(l) ? NULL : e->wording;
+	if (class != MESSAGES_DEVICE || is_of_a_card(l))
+		return e->wording;
+	return is_of_the_host(l) ? &scan_host_words : &scan_untold_wording;
 }
 
 /* The line is done: what fitted it best is an event. */
@@ -365,7 +380,8 @@ static void flush(struct scan *s)
 	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
 	if (e->wording->family == MESSAGES_WORDS) {
-		if (!s->worded.wording && may_tell(e, &s->now)) {
+		e->wording = as_told(e, &s->now);
+		if (!s->worded.wording && e->wording) {
 			event_place(s, e);
 			s->worded = *e;
 		}

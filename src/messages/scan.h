@@ -98,6 +98,9 @@ extern const size_t scan_wording_count;
 /* What a process table is before it is known whom the kernel killed. */
 extern const struct messages_wording scan_table_wording;
 
+/* What somebody's words tell that name no memory, and that name the host's. */
+extern const struct messages_wording scan_untold_wording, scan_host_words;
+
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
 

@@ -468,10 +468,11 @@ static int has_word(const struct messages_log *log, uint32_t file, const char *c
 	return 0;
 }
 
-/* XLA is in JAX, in TensorFlow and under Elixir's Nx: its words are of who calls it. */
+/* XLA is in JAX, in TensorFlow, beside PyTorch and under Elixir's Nx: its words are of who calls it. */
 static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
 {
 	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
+	static const char *const torch[] = { "torch_xla", "torch/xla" };
 	static const char *const elixir[] = { "exla", "`iex`", "iex(1)", "iex -S", "lib/nx/" };
 	static const char *const tensorflow[] = { "tensorflow.python", "import tensorflow",
 						  "from tensorflow",   "use tensorflow",
@@ -482,9 +483,11 @@ static enum messages_engine of_xla(const struct messages_log *log, uint32_t file
 		return E(JAX);
 	if (has_word(log, file, elixir, sizeof(elixir) / sizeof(elixir[0])))
 		return E(UNKNOWN);
+	if (has_word(log, file, torch, sizeof(torch) / sizeof(torch[0])))
+		return E(PYTORCH);
 	return has_word(log, file, tensorflow, sizeof(tensorflow) / sizeof(tensorflow[0]))
 		       ? E(TENSORFLOW)
-		       : E(JAX);
+		       : E(UNKNOWN);
 }
 
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
@@ -501,6 +504,7 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	*out = (struct messages_context){ .engine = own,
 					  .activity = activity_of_moment(e->traceback.moment),
 					  .backend = own_backend(e),
+					  .is_xla = e->wording->family == MESSAGES_JAX,
 					  .engine_line = own ? e->line : 0,
 					  .engine_file = e->file,
 					  .activity_file = e->file };

@@ -401,6 +401,12 @@ const struct scan_setting scan_settings[] = {
 	TASK(ARRAYS, "ndarray"),
 	TASK(ARRAYS, "DataFrame"),
 	TASK(ARRAYS, "Unable to allocate"), /* numpy's own words */
+	{ "from_pretrained", MESSAGES_TASK_PRETRAINED, SEEN },
+	{ "packages/transformers/", MESSAGES_TASK_PRETRAINED, SEEN },
+	{ "packages\\transformers\\", MESSAGES_TASK_PRETRAINED, SEEN },
+	{ "AutoModel", MESSAGES_TASK_PRETRAINED, SEEN },
+	{ "device_map", MESSAGES_TASK_PRETRAINED, SEEN },
+	{ "Loading checkpoint shards", MESSAGES_TASK_PRETRAINED, SEEN },
 	{ "batch size", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
 	{ "batch sizes", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },
 	{ "batchsize", MESSAGES_TASK_IN_VAIN, SCAN_SET_VAIN },

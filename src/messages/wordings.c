@@ -7,7 +7,7 @@
 
 const char *const messages_family_names[MESSAGES_FAMILIES] = {
 	"PyTorch",    "CUDA",      "ROCm",    "XPU",     "NCCL",       "DataLoader", "Python",
-	"shell",      "launcher",  "kernel",  "Slurm",   "Kubernetes", "systemd",    "JAX",
+	"shell",      "launcher",  "kernel",  "Slurm",   "Kubernetes", "systemd",    "XLA",
 	"TensorFlow", "llama.cpp", "serving", "library", "words",
 };
 
@@ -60,6 +60,12 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define COMPILER_SAYS "a compiler or linker was ended by SIGKILL: for host memory as a rule"
 #define COMPILER_HELPS \
 	"fewer compilers at a time (MAX_JOBS=2, make -j2, ninja -j2, cargo build -j2)"
+#define PBS_HELPS "ask for more memory: #PBS -l select=1:mem=..., or -l mem=..."
+#define TEXT_SAYS                                                                               \
+	"every text of such an array takes as much as its longest one, at 4 bytes a character " \
+	"(<U)"
+#define TEXT_HELPS \
+	"texts of their own length: np.array(x, dtype=object), a list, or pandas' string type"
 #define IN_WORDS \
 	"no program's own message is in the text: who tells of it says so, and why is not known"
 #define RAY_RAISED                                                                               \
@@ -962,6 +968,12 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "DefaultCPUAllocator: can't allocate memory", NULL,
 	  NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1,
+	  "MemoryError: Unable to allocate {tried} for an array*data type <U", TEXT_SAYS,
+	  TEXT_HELPS },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1,
+	  "MemoryError: Unable to allocate {tried} for an array*data type |S", TEXT_SAYS,
+	  TEXT_HELPS },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate {tried} for an array",
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate array with shape",
@@ -1070,7 +1082,24 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled=false", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "no OOMKilled", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "not OOMKilled", NULL, NULL },
-	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled|", GROUP_SAYS, NULL },
+	/* as Kubernetes and container runtimes show it; alone it is somebody's word (below) */
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "Reason*OOMKilled|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled\"", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled: true", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled=true", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "^OOMKilled$", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "(OOMKilled)", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "/* OOMKilled *", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled (", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled*|137|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "|137|*OOMKilled|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "|pod|*OOMKilled|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "|pods|*OOMKilled|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled|*|pod|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "container*OOMKilled|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled|*container", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "kube*OOMKilled|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "k8s*OOMKilled|", GROUP_SAYS, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "container * was OOM killed", GROUP_SAYS,
 	  NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "Reason: Error$", NULL, NULL },
@@ -1189,10 +1218,19 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "TERM_MEMLIMIT", NULL,
 	  "ask for more memory: bsub -M and -R \"rusage[mem=...]\"" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
-	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL,
-	  "ask for more memory: #PBS -l select=1:mem=..., or -l mem=..." },
+	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL, PBS_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "PBS: job killed: vmem*exceeded limit", NULL,
 	  "ask for more memory: #PBS -l vmem=..., or -l mem=..." },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
+	  "job killed: mem job total {used} exceeded limit {limit}", NULL, PBS_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "job killed: mem*exceeded limit", NULL,
+	  PBS_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "job killed: pmem*exceeded limit", NULL,
+	  "ask for more memory a process: #PBS -l pmem=..." },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "job killed: pvmem*exceeded limit", NULL,
+	  "ask for more memory a process: #PBS -l pvmem=..." },
+	{ MESSAGES_LAUNCHER, MESSAGES_STOPPED, 1, "job killed: walltime*exceeded limit",
+	  "the job's time was over: not memory", "ask for more time, or save and resume" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "exceeds job hard limit \"h_vmem\"", NULL,
 	  "ask for more memory: #$ -l h_vmem=... (each slot has so much)" },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Job has gone over memory limit of", NULL,
@@ -1498,6 +1536,32 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "cuda.OutOfMemoryError", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "torch.OutOfMemoryError", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA_ERROR_OUT_OF_MEMORY", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM-killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by the OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "because of OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed due to OOM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by oom", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOMKilled|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM kill|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "oom killer kill", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed because*memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed due to*memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed as*out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed for*out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed since*memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "|killed*out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "|killed*memory usage", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "out of memory*is killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "out of memory*gets killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "out of memory*was killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "out of memory*killed by", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "memory*and gets killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "memory*and is killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "memory*and was killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "memory*until it is killed", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "memory*system kills", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "OOM on GPU|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "GPU memory exhausted", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "cuda.memory.OutOfMemoryError", IN_WORDS, NULL },
@@ -1516,6 +1580,28 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "went OOM|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "OOM during|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "OOM while|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "ran out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "runs out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "run out of memory|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "goes out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "went out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "got out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "get out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "gets out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "getting out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of memory error|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out-of-memory error|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of memory issue|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "out of memory problem|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "crash*out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "crash*memory error", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "crash*not enough memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "not enough memory on my", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "not enough GPU memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "not enough VRAM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "fails*out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "always out of memory", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "memory overflow", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "ailed to allocate {tried}", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "unable to allocate memory", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "memory allocation failed", IN_WORDS, NULL },
@@ -1534,15 +1620,21 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "status 137|", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "137 error code", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "error code 137", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM killed", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM-killed", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by OOM", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by the OOM", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "because of OOM", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed due to OOM", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by oom", IN_WORDS, NULL },
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
+
+const struct messages_wording scan_untold_wording = {
+	MESSAGES_WORDS,
+	MESSAGES_KILLED,
+	0,
+	"out of memory",
+	"who tells of it does not say which memory it was: the card's or the machine's",
+	"see which memory it is while it runs: nvidia-smi -l 1 shows the card's, free -h -s 1 "
+	"the machine's; then less at a time of what lies in that one"
+};
+
+const struct messages_wording scan_host_words = { MESSAGES_WORDS,  MESSAGES_HOST, 0,
+						  "out of memory", IN_WORDS,      NULL };
 
 const struct messages_wording scan_table_wording = {
 	MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "[ pid ] uid tgid total_vm rss", NULL, NULL
