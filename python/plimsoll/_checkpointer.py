@@ -104,17 +104,6 @@ def _commit() -> str | None:
     return asked[0] + ("+" if asked[1] else "")
 
 
-def _versions() -> dict[str, Any]:
-    torch = _torch.torch()
-    numpy = sys.modules.get("numpy")
-    backends = torch.backends
-    return {"plimsoll": _abi.VERSION, "python": sys.version.split()[0], "torch": str(torch.__version__),
-            "numpy": None if numpy is None else str(numpy.__version__), "cuda": torch.version.cuda,
-            "gpu": torch.cuda.get_device_name() if _torch.cuda_started() else None,
-            "deterministic": bool(torch.are_deterministic_algorithms_enabled()),
-            "cudnn_benchmark": bool(backends.cudnn.benchmark), "tf32": bool(backends.cuda.matmul.allow_tf32)}
-
-
 class Saving:
     """A save that goes on: what it holds is released when it is staged.  Made by Checkpointer.save()."""
 
@@ -562,16 +551,6 @@ def _optimizers(given: Any) -> dict[str, Any]:
     return dict(given) if isinstance(given, Mapping) else {"": given}
 
 
-def parameter_names(optimizer: Any, model: Any) -> list[str]:
-    """Of the optimizer's parameters in its order, by which its state is numbered."""
-    known: dict[int, str] = {}
-    if model is not None:
-        for name, parameter in _state.bare(model).named_parameters():
-            known.setdefault(id(parameter), name)
-    numbered = [p for group in optimizer.param_groups for p in group["params"]]
-    return [known.get(id(p), f"parameter {i}") for i, p in enumerate(numbered)]
-
-
 @dataclass
 class _Collected:
     """What one save() writes: tensors by file, and the two texts."""
@@ -628,8 +607,8 @@ class _Collected:
         packer = _state.Packer(torch)
         state: dict[str, Any] = {"schema": "state/1", "step": self.step, "world": self.owner.world,
                                  "metrics": _state.Packer().pack(dict(self.metrics), "metrics"),
-                                 "commit": self.owner._commit, "versions": _versions(), "model": None, "optimizers": {}, "stateful": {},
-                                 "sharded": sorted(self.shards)}
+                                 "commit": self.owner._commit, "versions": _state.versions(), "model": None, "optimizers": {},
+                                 "stateful": {}, "sharded": sorted(self.shards)}
         if model is not None:
             extra, tree = {}, {}
             for name, value in _state.bare(model).state_dict().items():
@@ -645,7 +624,7 @@ class _Collected:
         for name, one in optimizers.items():
             file = optimizer_file(name)
             self.files[file] = packer = _state.Packer(torch)
-            state["optimizers"][name] = _optimizer(packer, one, parameter_names(one, model))
+            state["optimizers"][name] = _optimizer(packer, one, _state.parameter_names(one, model))
         for name, value in stateful.items():
             self.files[name] = packer = _state.Packer(torch)
             state["stateful"][name] = _stateful(packer, name, value)

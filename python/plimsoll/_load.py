@@ -212,8 +212,6 @@ class Compared:
                 self.copies.append((tensor, stored[found[name][0]]))
 
     def _compare_optimizer(self, name: str, optimizer: Any) -> None:
-        from ._checkpointer import parameter_names
-
         if any(_state.is_sharded(p) for group in optimizer.param_groups for p in group["params"]):
             self.lines.append("the optimizer's parameters lie in parts on several ranks, the checkpoint's do not: load the model alone")
             return
@@ -222,7 +220,7 @@ class Compared:
         if saved is None:
             self.lines.append(f"{label} is not in the checkpoint")
             return
-        names = parameter_names(optimizer, self.model)
+        names = _state.parameter_names(optimizer, self.model)
         at = 0
         groups = []
         for group in optimizer.param_groups:
@@ -252,9 +250,7 @@ def _generator_keys(packed: Any) -> set[str]:
 
 
 def _notes(state: Mapping[str, Any], world: int) -> list[str]:
-    from ._checkpointer import _versions
-
-    notes = [f"{name} was {state['versions'].get(name)}, is {now}" for name, now in _versions().items()
+    notes = [f"{name} was {state['versions'].get(name)}, is {now}" for name, now in _state.versions().items()
              if name in state["versions"] and state["versions"][name] != now]
     if world != state["world"]:
         notes.append(f"{state['world']} ranks saved, {world} load: each begins with the generators of rank 0")
@@ -262,11 +258,9 @@ def _notes(state: Mapping[str, Any], world: int) -> list[str]:
 
 
 def _load_optimizer(compared: Compared, name: str, optimizer: Any) -> None:
-    from ._checkpointer import parameter_names
-
     saved = compared.state["optimizers"][name]
     tensors = TensorFile(compared.path, optimizer_file(name))
-    names = parameter_names(optimizer, compared.model)
+    names = _state.parameter_names(optimizer, compared.model)
     number = {one: i for i, one in enumerate(names)}
     owners = dict(zip(names, (p for group in optimizer.param_groups for p in group["params"])))
 

@@ -9,7 +9,6 @@ import ctypes
 import os
 import pickle
 import re
-import sys
 import sysconfig
 import threading
 import time
@@ -221,10 +220,3 @@ def run(what: str, work: Callable[[], Any], progress: bool | None = None) -> Any
     if running.error is not None:
         raise running.error
     return running.result
-
-
-def in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    get = getattr(shell, "get_ipython", None)
-    found = get() if get else None
-    return found is not None and type(found).__name__ == "ZMQInteractiveShell"

@@ -5,8 +5,6 @@ import shutil
 import sys
 from typing import Any
 
-from ._native import in_notebook
-
 
 class Line:
     def __init__(self, what: str) -> None:
@@ -49,6 +47,13 @@ def sentence(what: str, progress: tuple[int, int] | None) -> str:
     if done >= total:
         return f"{what}: all read, explaining ..."
     return f"{what}: {100 * done // total} % of {total / 1e6:,.0f} MB read"
+
+
+def in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    get = getattr(shell, "get_ipython", None)
+    found = get() if get else None
+    return found is not None and type(found).__name__ == "ZMQInteractiveShell"
 
 
 def shower(what: str, wanted: bool | None) -> Line | Output | None:

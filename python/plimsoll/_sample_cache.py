@@ -11,15 +11,13 @@ import time
 import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import _fingerprint, _samples, _torch
+from ._batches import Batches
 from ._input import PathLike
 from ._samples import Field, Filling, Node, Samples, Value
 from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError
-
-if TYPE_CHECKING:
-    from ._batches import Batches
 
 ABOUT_VERSION = 1
 REMADE = 32  # samples that are made again at opening, and twice before filling
@@ -354,7 +352,5 @@ class SampleCache:
         on a stream beside the loop's.  normalize: mean and std of 0..1 a channel; images of uint8 become (x / 255 - mean) / std on
         the device.  rank, world: by default those of torch.distributed; each sample is in one rank's batch.
         """
-        from ._batches import Batches
-
-        return Batches(self, batch_size, shuffle=shuffle, drop_last=drop_last, device=device, threads=threads, ahead=ahead,
+        return Batches(self, self._samples, self._node, batch_size, shuffle=shuffle, drop_last=drop_last, device=device, threads=threads, ahead=ahead,
                        normalize=normalize, rank=rank, world=world)

@@ -10,7 +10,7 @@ import random
 import sys
 from typing import Any, Container, Iterable, Mapping, Protocol
 
-from . import _torch
+from . import _abi, _torch
 from .errors import ArgumentError, FormatError
 
 STATELESS = {"DataLoader": "; torchdata's StatefulDataLoader and SampleCache.batches() know their place"}
@@ -278,6 +278,28 @@ def bare(model: Any) -> Any:
             model = model._orig_mod
         else:
             return model
+
+
+def parameter_names(optimizer: Any, model: Any) -> list[str]:
+    """Of the optimizer's parameters in its order, by which its state is numbered."""
+    known: dict[int, str] = {}
+    if model is not None:
+        for name, parameter in bare(model).named_parameters():
+            known.setdefault(id(parameter), name)
+    numbered = [p for group in optimizer.param_groups for p in group["params"]]
+    return [known.get(id(p), f"parameter {i}") for i, p in enumerate(numbered)]
+
+
+def versions() -> dict[str, Any]:
+    """What a run is made with: where one of these differs, its numbers may, too."""
+    torch = _torch.torch()
+    numpy = sys.modules.get("numpy")
+    backends = torch.backends
+    return {"plimsoll": _abi.VERSION, "python": sys.version.split()[0], "torch": str(torch.__version__),
+            "numpy": None if numpy is None else str(numpy.__version__), "cuda": torch.version.cuda,
+            "gpu": torch.cuda.get_device_name() if _torch.cuda_started() else None,
+            "deterministic": bool(torch.are_deterministic_algorithms_enabled()),
+            "cudnn_benchmark": bool(backends.cudnn.benchmark), "tf32": bool(backends.cuda.matmul.allow_tf32)}
 
 
 def differences(wanted: Mapping[str, tuple[str, list[int]]], found: Mapping[str, tuple[str, list[int]]],
