@@ -122,6 +122,7 @@ bool opt_bytes(const char *text, uint64_t *out)
 	has_part = *text == '.';
 	if (has_part && !fraction(&text, &part))
 		return false;
+	text += *text == ' '; /* "24 GiB", as it is written in a text */
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
 		uint64_t n;
 
@@ -297,26 +298,80 @@ bool opt_near(const char *typed, const char *name, unsigned *score)
 	return *score <= limit && *score < strlen(name);
 }
 
-static bool unknown_option(struct parse *p, const char *typed, size_t n)
+/* Words for one thing: a command has one of each row, and who knows another is told it. */
+static const char *const one_thing[][8] = {
+	{ "limit", "memory", "gpu-memory", "mem", "vram", "vram-limit", "memory-limit" },
+	{ "gpu", "card" },
+	{ "owners", "top", "rows" },
+	{ "output", "html", "page", "save-as" },
+	{ "why", "verbose", "explain", "details" },
+	{ "json", "machine-readable" },
+	{ "redact", "anonymize", "anonymise", "private" },
+	{ "fail-on", "fail-over", "exit-code" },
+};
+
+static const char *name_of_row(struct parse *p, const char *name)
+{
+	struct opt_walk w = { .at = p->rows };
+
+	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w))
+		if (o->name && !strcmp(o->name, name))
+			return o->name;
+	return NULL;
+}
+
+static bool is_word_of(const char *const *words, const char *typed)
+{
+	for (size_t i = 0; i < 8 && words[i]; i++)
+		if (!strcmp(words[i], typed))
+			return true;
+	return false;
+}
+
+/* What this command calls a thing that was called otherwise, or NULL. */
+static const char *other_word(struct parse *p, const char *typed)
+{
+	for (size_t row = 0; row < sizeof(one_thing) / sizeof(*one_thing); row++) {
+		const char *const *words = one_thing[row];
+
+		for (size_t i = 0; i < 8 && words[i] && is_word_of(words, typed); i++) {
+			const char *name = name_of_row(p, words[i]);
+
+			if (name)
+				return name;
+		}
+	}
+	return NULL;
+}
+
+static const char *nearest(struct parse *p, const char *typed)
 {
 	const char *best = NULL;
 	unsigned best_score = 0, score;
+	struct opt_walk w = { .at = p->rows };
+
+	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
+		if (o->name && opt_near(typed, o->name, &score) && (!best || score < best_score)) {
+			best = o->name;
+			best_score = score;
+		}
+	}
+	if (opt_near(typed, "help", &score) && (!best || score < best_score))
+		best = "help";
+	return best;
+}
+
+static bool unknown_option(struct parse *p, const char *typed, size_t n)
+{
+	const char *best = NULL;
 	char word[WORD_MAX + 1];
 
 	if (n <= WORD_MAX) {
 		memcpy(word, typed, n);
 		word[n] = 0;
-		struct opt_walk w = { .at = p->rows };
-
-		for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
-			if (o->name && opt_near(word, o->name, &score) &&
-			    (!best || score < best_score)) {
-				best = o->name;
-				best_score = score;
-			}
-		}
-		if (opt_near(word, "help", &score) && (!best || score < best_score))
-			best = "help";
+		best = other_word(p, word);
+		if (!best)
+			best = nearest(p, word);
 	}
 	p->message->suggests = best;
 	if (best)
