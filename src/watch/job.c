@@ -96,7 +96,7 @@ static double has_worked(const struct watch_job *j)
 	const struct watch_sample *last = watch_job_last(j);
 
 	if (j->seen)
-		return 1;
+		return 2;
 	if (!j->carded || j->met_late || j->last_time - j->held_since > YOUNG)
 		return NAN;
 	if (j->seen_by_card)
@@ -190,12 +190,15 @@ static bool is_episode(enum plim_watch_state s)
 /* How many windows in a row a state must hold before it is said. */
 static unsigned windows_wanted(const struct watch_job *j, enum plim_watch_state next)
 {
+	enum plim_watch_state before;
+
 	if (!j->spans.n)
 		return 2;
-	if (is_episode(next) || is_episode(j->spans.at[j->spans.n - 1].judgement.state) ||
-	    j->spans.at[j->spans.n - 1].judgement.state == PLIM_WATCH_STARTING)
-		return 2;
-	return 3;
+	before = j->spans.at[j->spans.n - 1].judgement.state;
+	/* A kernel has run: that it starts is not true any more, whatever else is. */
+	if (before == PLIM_WATCH_STARTING && j->seen)
+		return 1;
+	return is_episode(next) || is_episode(before) || before == PLIM_WATCH_STARTING ? 2 : 3;
 }
 
 static enum plim_status begin_span(struct watch_job *j, const struct watch_features *f,

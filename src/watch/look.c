@@ -171,17 +171,40 @@ static struct watch_host unknown_host(void)
 
 /* ---- which jobs ---- */
 
-/* What is kept of a process; the place is taken of what was not asked for the longest. */
-static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_time)
+/* Where a process that was met is kept; KEPT: nowhere (any more). */
+static size_t place_of(const struct watch_look *l, uint64_t pid, uint64_t start_time)
+{
+	size_t i = 0;
+
+	while (i < KEPT && (l->kept[i].pid != pid || l->kept[i].start_time != start_time))
+		i++;
+	return i;
+}
+
+static struct kept *met_before(struct watch_look *l, uint64_t pid, uint64_t start_time)
+{
+	size_t i = place_of(l, pid, start_time);
+
+	return i < KEPT ? &l->kept[i] : NULL;
+}
+
+static struct kept *asked_for_the_longest_ago(struct watch_look *l)
 {
 	struct kept *k = &l->kept[0];
 
-	for (size_t i = 0; i < KEPT && (k->pid != pid || k->start_time != start_time); i++)
-		if ((l->kept[i].pid == pid && l->kept[i].start_time == start_time) ||
-		    l->kept[i].turn < k->turn)
+	for (size_t i = 1; i < KEPT; i++)
+		if (l->kept[i].turn < k->turn)
 			k = &l->kept[i];
-	k->turn = l->turn;
-	if (k->pid != pid || k->start_time != start_time) {
+	return k;
+}
+
+/* What is kept of a process; the place is taken of what was not asked for the longest. */
+static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_time)
+{
+	struct kept *k = met_before(l, pid, start_time);
+
+	if (!k) {
+		k = asked_for_the_longest_ago(l);
 		k->pid = pid;
 		k->start_time = start_time;
 		k->gauge_step = 0;
@@ -192,6 +215,7 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 		k->glances.stack.n = k->glances.text.n = 0;
 		k->glanced = STACKS_NOT_NOW;
 	}
+	k->turn = l->turn;
 	return k;
 }
 
@@ -381,15 +405,6 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 
 /* ---- stacks ---- */
 
-/* What is kept of a process that was met; NULL: nothing (any more). */
-static struct kept *met_before(struct watch_look *l, uint64_t pid, uint64_t start_time)
-{
-	for (size_t i = 0; i < KEPT; i++)
-		if (l->kept[i].pid == pid && l->kept[i].start_time == start_time)
-			return &l->kept[i];
-	return NULL;
-}
-
 void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 		       const struct watch_sample *last)
 {
@@ -413,11 +428,11 @@ void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 	}
 }
 
-bool watch_look_glanced(const struct watch_look *l, uint64_t pid)
+bool watch_look_glanced(const struct watch_look *l, uint64_t pid, uint64_t start_time)
 {
-	const struct kept *k = &l->kept[pid % JOBS];
+	size_t i = place_of(l, pid, start_time);
 
-	return k->pid == pid && k->glances.stack.n;
+	return i < KEPT && l->kept[i].glances.stack.n;
 }
 
 /* What was seen since the sample before; its memory is that of an older one. */

@@ -19,8 +19,7 @@ void watch_look_at_stacks(const struct watch_sample *const *samples, size_t n,
 
 /* What the stack adds to a judgement by counters; and in sentences. */
 void watch_weigh_stacks(const struct watch_features *f, struct watch_judgement *j);
-void watch_tell_stacks(const struct watch_features *f, struct lines *evidence,
-		       struct lines *advice);
+void watch_tell_stacks(const struct watch_features *f, struct lines *evidence);
 
 /* ---- live ---- */
 

@@ -47,6 +47,13 @@ static void tell_main(struct telling *t)
 		  percent(at[WATCH_MAIN]), percent(at[WATCH_SYSTEM]));
 }
 
+/* With another program that shows stacks; who has looked at them has told the line already. */
+static void advise_looking(struct telling *t, const char *text)
+{
+	if (!(t->f->at[WATCH_LOOKS] >= 1))
+		lines_put(&t->advice, text);
+}
+
 /* What the time that the GPU waits is worth, at most. */
 static void tell_most(struct telling *t)
 {
@@ -167,7 +174,7 @@ static void input_unknown(struct telling *t)
 	if (t->f->sleeps_hidden)
 		lines_add(&t->evidence, "what the workers sleep in may not be read here (another "
 					"user's processes, or a hardened kernel)");
-	lines_add(&t->advice, "look at one worker: py-spy dump --pid PID");
+	advise_looking(t, "look at one worker: py-spy dump --pid PID");
 }
 
 static void input_main(struct telling *t)
@@ -259,8 +266,8 @@ static void sleeping(struct telling *t)
 			  "the main thread is in time.sleep or select in %.0f %% of the samples",
 			  percent(t->f->at[WATCH_SLEEPS]));
 	tell_gpu(t);
-	lines_add(&t->advice,
-		  "find the sleep, the rate limit or the polling loop: py-spy dump --pid PID");
+	advise_looking(t,
+		       "find the sleep, the rate limit or the polling loop: py-spy dump --pid PID");
 }
 
 static void system_work(struct telling *t)
@@ -276,8 +283,7 @@ static void python_work(struct telling *t)
 	tell_main(t);
 	tell_gpu(t);
 	tell_most(t);
-	lines_add(&t->advice,
-		  "py-spy top --pid PID says which line; vectorise it, or do it elsewhere");
+	advise_looking(t, "py-spy top --pid PID says which line; vectorise it, or do it elsewhere");
 }
 
 static void launches(struct telling *t)
@@ -320,8 +326,7 @@ static void paced(struct telling *t)
 	tell_gpu(t);
 	lines_add(&t->evidence, "one of: many small kernels, a wait behind each, Python between "
 				"them, batches made by the main process");
-	lines_add(&t->advice,
-		  "py-spy dump --pid PID, or torch.profiler over ten steps, tells which");
+	advise_looking(t, "py-spy dump --pid PID, or torch.profiler over ten steps, tells which");
 }
 
 static void saving(struct telling *t)
@@ -391,8 +396,8 @@ static void stalled(struct telling *t)
 	lines_add(&t->evidence, "the job's gauge has told no new step for %.0f s", t->seconds);
 	tell_main(t);
 	tell_gpu(t);
-	lines_add(&t->advice,
-		  "py-spy dump --pid PID shows where it stands; with several ranks, look at each");
+	advise_looking(
+		t, "py-spy dump --pid PID shows where it stands; with several ranks, look at each");
 }
 
 /* What a rule asks for; in percent where it is a share. */
@@ -535,7 +540,7 @@ enum plim_status watch_tell(const struct watch_judgement *j, const struct watch_
 	words[j->state].tell(&t);
 	if (j->throttled && j->state != PLIM_WATCH_THROTTLED)
 		throttled(&t);
-	watch_tell_stacks(f, &t.evidence, &t.advice);
+	watch_tell_stacks(f, &t.evidence);
 	out->title = words[j->state].title;
 	st = lines_keep(&t.evidence, &out->evidence, &out->evidence_count);
 	return st ? st : lines_keep(&t.advice, &out->advice, &out->advice_count);

@@ -411,7 +411,7 @@ void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 		       const struct watch_sample *last);
 
 /* Was there a look since the newest sample? */
-bool watch_look_glanced(const struct watch_look *l, uint64_t pid);
+bool watch_look_glanced(const struct watch_look *l, uint64_t pid, uint64_t start_time);
 
 /* What this moment shows of a job. */
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,

@@ -156,18 +156,7 @@ static void tell_place(const struct watch_place *p, double share, double looks, 
 		  *inside ? " (inside " : "", inside, *inside ? ")" : "");
 }
 
-/* Who tells the line needs no other tool to find it. */
-static void drop_other_tools(struct lines *advice)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < advice->n; i++)
-		if (!strstr(advice->at[i], "py-spy"))
-			advice->at[kept++] = advice->at[i];
-	advice->n = kept;
-}
-
-void watch_tell_stacks(const struct watch_features *f, struct lines *evidence, struct lines *advice)
+void watch_tell_stacks(const struct watch_features *f, struct lines *evidence)
 {
 	double told[WATCH_DOES_COUNT] = { 0 };
 
@@ -182,6 +171,4 @@ void watch_tell_stacks(const struct watch_features *f, struct lines *evidence, s
 		tell_place(p, share, p->worker ? p->looks / p->share : f->at[WATCH_LOOKS],
 			   evidence);
 	}
-	if (f->at[WATCH_LOOKS] >= 1)
-		drop_other_tools(advice);
 }

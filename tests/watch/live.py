@@ -178,7 +178,7 @@ def told_by_command(program, fake, scratch):
                 expect(text.startswith(event + " ") and text.count("\n") == 1, event, text)
 
 
-def commands(*_):
+def commands(_, __, scratch):
     def code(*command, codes):
         return run("watch", "--no-gpu", "--", *command, codes=codes)
 
@@ -193,6 +193,45 @@ def commands(*_):
     run("watch", "--json", "--", "true", codes=(2,))
     said = run("watch", "--no-gpu", "--", "sh", "-c", "sleep 1; exit 7", codes=(7,)).stderr
     expect("] ended with exit code 7" in said or "what started it ended with exit code 7" in said, "an end", said)
+    script = os.path.join(scratch, "fit_it.py")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write("import time\ntime.sleep(3)\n")
+    said = code(sys.executable, script, codes=(0,)).stderr
+    expect(re.search(r"^\S+  ended: fit_it\.py \[\d+\]", said, re.M), "whose end it is", said)
+
+
+SAME_PLACE = """import os, time
+def rest(): time.sleep(3600)
+kept = [os.fork()]
+if not kept[0]: rest()
+while len(kept) < 3:
+    child = os.fork()
+    if not child: rest()
+    if child % 64 == kept[0] % 64: kept.append(child)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+print(*kept, flush=True)
+rest()
+"""
+
+
+def same_place(program, fake, _):
+    """Processes whose numbers are the same but for multiples of 64: what is kept of one is not lost to the other."""
+    with python(SAME_PLACE, stdout=subprocess.PIPE, start_new_session=True) as job:
+        try:
+            pids = job.process.stdout.readline().split()
+            with watching(program, fake, f"pid={','.join(map(bytes.decode, pids))}", job.pid, "--json", stdout=subprocess.PIPE) as watch:
+                def all_seen(w):
+                    return denied(w) or len(w["jobs"]) == 3 and all(sum(p["looks"] for p in j["places"]) >= 8 for j in w["jobs"])
+
+                def denied(w):
+                    return any(n.startswith("Python stacks") for n in w["notes"])
+
+                seen = lines_of(watch, "all stacks", all_seen)
+                expect(denied(seen) or {p["function"] for j in seen["jobs"] for p in j["places"]} == {"rest"}, "three of one place", seen["jobs"])
+        finally:
+            os.killpg(job.pid, signal.SIGKILL)
 
 
 def text_of(path):
@@ -724,7 +763,7 @@ def main():
     start(program)
     with tempfile.TemporaryDirectory() as scratch:
         sizes = [(24, 80), (40, 120), (15, 60)]
-        tests = ([(f, scratch) for f in (hanging, hanging_start, behind_a_hanging_driver, errors, told_by_command, workers, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
+        tests = ([(f, scratch) for f in (hanging, hanging_start, behind_a_hanging_driver, errors, told_by_command, workers, same_place, commands, deaths, served, followed, with_token, ended_by_key, dumb, small,
                                          ranks, quotas, here, namespaces, trees)] + [(screens, size) for size in sizes] +
                  [(eight_cards, size) for size in ((24, 80), (20, 60), (30, 100), (43, 132))] + [(asked, case) for case in ASKED])
         jobs(lambda f, x: f(program, fake, x), *zip(*tests))

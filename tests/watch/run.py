@@ -219,6 +219,20 @@ def met_late(data):
         expect({w["state"] for w in job["windows"]} == {state}, age, job["windows"])
 
 
+def first_kernel(data):
+    """What was said to start is not, in the first window behind a kernel."""
+    told = 0
+    for name in "healthy_run1", "launch_run1", "python_run1", "sync_run2":
+        rows = recorded(data, name)
+        windows = judged(rows)
+        starts = [i for i, w in enumerate(windows[:-1]) if w["state"] == "starting" != windows[i + 1]["state"]]
+        if starts and starts[0] >= 1:
+            then = windows[starts[0] + 1]
+            told += 1
+            expect(verdict_of([row for row in rows if row["t"] <= then["time"]])[0] == then["state"], name, then)
+    expect(told >= 2, "jobs that begin", told)
+
+
 CARD = "util", "mem_util", "gpm", "used", "reserved", "total", "power_mw", "power_limit_mw", "procs", "held"
 
 
@@ -461,6 +475,7 @@ def main():
     sockets(data)
     ranks_that_wait(data)
     met_late(data)
+    first_kernel(data)
     near_a_threshold(data)
     few_kernels(data)
     network_files(data)

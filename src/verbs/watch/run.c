@@ -446,7 +446,7 @@ static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watc
 	snprintf(k->gpu, sizeof(k->gpu), "%s", seen->gpu);
 	s = watch_job_slot(k->job);
 	st = watch_redact_name(h, k->name, sizeof(k->name), err);
-	if (!st && !watch_look_glanced(h->look, k->pid))
+	if (!st && !watch_look_glanced(h->look, k->pid, k->start_time))
 		watch_glance_at(h, k);
 	if (!st)
 		st = watch_look_sample(h->look, seen, s, err);
