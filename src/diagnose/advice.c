@@ -106,6 +106,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F_POOL;
+	if (findings_bare(e))
+		facts |= F_DRIVER;
 	if (e->wording->family == MESSAGES_JAX)
 		facts |= F_XLA;
 	if (strstr(words, "data type <U") || strstr(words, "data type |S"))

@@ -91,6 +91,7 @@ enum {
 #define F_AMONG ((uint64_t)1 << 51)  /* gaps that would have served it, whoever else has the rest */
 #define F_XLA ((uint64_t)1 << 56)    /* XLA's words, whoever calls it */
 #define F_TEXTS ((uint64_t)1 << 57)  /* an array of texts of one width */
+#define F_DRIVER ((uint64_t)1 << 58) /* refused by the driver, not by PyTorch's allocator */
 #define F_VAST ((uint64_t)1 << 53)   /* one request of 8 GiB or more: weights, as a rule */
 #define F_LENT ((uint64_t)1 << 54)   /* it holds far more than the card has */
 #define F_LITTLE ((uint64_t)1 << 55) /* a server's weights are next to nothing */

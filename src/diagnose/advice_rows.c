@@ -84,6 +84,13 @@ const struct advice_row advice_rows[] = {
 		  "per_process_memory_fraction), if the card may be used further",
 	  .first = "raise this process's own limit",
 	  .fix = "torch.cuda.set_per_process_memory_fraction(1.0)" },
+	{ HELPS, .kinds = GPU, .facts = F_HUGE, .engines = CACHED | GGML | IN(UNKNOWN),
+	  .backends = ON(ROCM), .tasks = TASK(SHARED_RAM),
+	  .text = "let the program see all of the memory that is set apart for the GPU: a newer "
+		  "ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer; what it sees is less "
+		  "than was asked for at once",
+	  .first = "let the program see all of the GPU's memory (a newer ROCm, the UMA frame "
+		   "buffer)" },
 	{ HELPS, .kinds = GPU, .facts = F_SMALL, .engines = CACHED | GGML, .backends = ON(ROCM),
 	  .text = "more memory for the graphics in the BIOS (UMA frame buffer size): it is part of "
 		  "the processor and takes the machine's memory, of which so little was set apart",
@@ -589,6 +596,10 @@ const struct advice_row advice_rows[] = {
 		  "then --novram; --reserve-vram 1 leaves room for others",
 	  .first = "a smaller picture or batch, or start ComfyUI with --lowvram",
 	  .fix = "--lowvram --reserve-vram 1" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .facts = F_DRIVER, .backends = ON(CUDA),
+	  .text = "where the card was not full: start it with --disable-pinned-memory, since the "
+		  "driver refuses pinned memory in the same words",
+	  .fix = "--disable-pinned-memory" },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = AT(LOADING),
 	  .text = "a smaller model file (fp8 or GGUF weights), or less of it on the card: start it "
 		  "with --lowvram, then --novram; no other model loaded at the same time",
@@ -2040,8 +2051,8 @@ const struct advice_row advice_rows[] = {
 		   "another process",
 	  .fix = "sysctl vm.overcommit_memory=1" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE, .not_tasks = TASK(ARRAYS),
-	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
-		     IN(ULTRALYTICS),
+	  .engines = (TORCH & ~IN(DEEPSPEED)) | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) |
+		     IN(RAPIDS) | IN(ULTRALYTICS),
 	  .text = "one piece of that size is seldom meant: check the shape and type of what is "
 		  "made, or work in parts",
 	  .first = "check whether so much memory was meant (shape, type)" },

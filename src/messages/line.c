@@ -95,25 +95,27 @@ int scan_line_quotes(const struct scan_line *l)
 	return strstr(l->text, "] STATEMENT:  ") != NULL;
 }
 
-int scan_line_denies(const struct scan_line *l)
+int scan_line_denies(const struct scan_line *l, int titled)
 {
 	const char *body = l->text + l->body;
 	static const char *const words[] = {
-		" not ",      "n't ",         "no ",     "without", "avoid",   "instead of",
-		"prevent",    "fixed",        "fixes",   "would",   "could ",  "may ",
-		"might",      "can cause",    "in case", "handle",  "catch",   " if ",
-		"unlike",     "leads to",     "lead to", "except ", "except:", "import ",
-		"raise ",     "workaround",   "never",   "resolve", "reduce ", "set ",
-		"isinstance", "to be killed", "true\"",  "false",   "mitigat", "should ",
-		"will ",      "before ",      "recover", "retry",   "detect",  "previous",
-		"older ",
+		" not ",        "n't ",      "no ",     "without", "avoid",    "instead of",
+		"prevent",      "fixed",     "fixes",   "would",   "could ",   "may ",
+		"might",        "can cause", "in case", "handle",  "catch",    " if ",
+		"unlike",       "leads to",  "lead to", "except ", "except:",  "raise ",
+		"workaround",   "never",     "resolve", "reduce ", "set ",     "isinstance",
+		"to be killed", "true\"",    "false",   "mitigat", "should ",  "will ",
+		"before ",      "recover",   "retry",   "detect",  "previous", "older ",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcasestr(l->text, words[i]))
 			return 1;
 	body += strspn(body, " ");
-	return !strncasecmp(body, "if ", 3) || (*body && strchr("#-|", *body));
+	if (titled && !strncmp(body, "# ", 2))
+		body += 2;
+	return !strncasecmp(body, "if ", 3) || !strncmp(body, "import ", 7) ||
+	       !strncmp(body, "from ", 5) || (*body && strchr("#-|", *body));
 }
 
 /* Marks of emphasis, of a quote and of a prompt that somebody's page puts around a line. */

@@ -354,11 +354,11 @@ static int is_of_the_host(const struct scan_line *l)
 
 /* Which memory a line's words tell of; NULL: they do not tell of a failure, or of another memory. */
 static const struct messages_wording *as_told(const struct messages_event *e,
-					      const struct scan_line *l)
+					      const struct scan_line *l, int titled)
 {
 	enum messages_class class = e->wording->class;
 
-	if (!strstr(e->wording->pattern, "not enough") && scan_line_denies(l))
+	if (!strstr(e->wording->pattern, "not enough") && scan_line_denies(l, titled))
 		return NULL;
 	if (class == MESSAGES_HOST)
 		return is_of_a_card(l) ? NULL : e->wording;
@@ -380,7 +380,7 @@ static void flush(struct scan *s)
 	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
 	if (e->wording->family == MESSAGES_WORDS) {
-		e->wording = as_told(e, &s->now);
+		e->wording = as_told(e, &s->now, !s->found_at);
 		if (!s->worded.wording && e->wording) {
 			event_place(s, e);
 			s->worded = *e;

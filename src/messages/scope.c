@@ -98,6 +98,7 @@ static const struct {
 	{ "Out of memory error on GPU", E(PADDLE) },
 	{ "memory on GPU {device}, ", E(PADDLE) },
 	{ "Cannot malloc", E(PADDLE) },
+	{ "PaddleCheckError", E(PADDLE) },
 	{ "Fail to alloc memory of", E(PADDLE) },
 	{ "CUDA failed with error", E(CTRANSLATE2) },
 	{ "Error out of memory at line", E(PYTORCH) },

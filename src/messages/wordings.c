@@ -202,6 +202,8 @@ const struct messages_wording scan_wordings[] = {
 	  "failed to allocate {tried} * from device: *CUDA_ERROR_OUT_OF_MEMORY", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
 	  "failed to allocate {tried} * from device: *HIP_ERROR_OutOfMemory", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
+	  "failed to allocate {tried} * from device: hipError", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_NOTHING, 1, "exceeds {code}% of free system memory", NULL,
 	  NULL },
 	/* -- llama.cpp: ggml/src -- */
@@ -272,6 +274,7 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1,
 	  "model requires more system memory ({tried}) than is available ({free})", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "PaddleCheckError: out of memory", NULL, NULL },
 	/* -- serving: vllm/worker, vllm/v1/core/kv_cache_utils.py, sglang, TGI -- */
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "is preempted by PreemptionMode", /* vLLM */
 	  "the KV cache had no room for all requests at once: vLLM put one off and went on, which "
@@ -1536,6 +1539,16 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "cuda.OutOfMemoryError", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "torch.OutOfMemoryError", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA_ERROR_OUT_OF_MEMORY", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "SIGKILL (signal 9)", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "signal 9 (SIGKILL)", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by signal 9", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "exit code 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "exited with 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code: 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "status 137|", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "137 error code", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "error code 137", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM killed", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "OOM-killed", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by OOM", IN_WORDS, NULL },
@@ -1610,16 +1623,6 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "out of RAM", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "ran out of RAM", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "runs out of RAM", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "SIGKILL (signal 9)", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "signal 9 (SIGKILL)", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by signal 9", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "exit code 137|", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "exited with 137|", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code: 137|", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "code 137|", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "status 137|", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "137 error code", IN_WORDS, NULL },
-	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "error code 137", IN_WORDS, NULL },
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
 
