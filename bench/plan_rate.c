@@ -37,7 +37,7 @@ static void configuration(struct mem *mem, const struct model *m, unsigned numbe
 	r.batch = 1 + number % 8;
 	r.sequence = 128 + number * 8;
 	if (plan_build(mem, m, &r, &plan, &err) ||
-	    (needed ? plan_measure_needed(plan, &rules, &result, &limit, &err)
+	    (needed ? plan_measure_needed(plan, &rules, UINT64_MAX, &result, &limit, &err)
 		    : plan_measure(plan, &rules, &bounds, &result, &err)) ||
 	    result.died != TRACE_NONE)
 		exit(1);

@@ -247,14 +247,22 @@ enum plim_status allocator_run_vmm(struct mem *m, const struct program *p,
 				   const struct allocator_vmm *how, struct allocator_outcome *out,
 				   struct plim_err *err);
 
+/* A program up to an op. */
+struct allocator_reach {
+	uint32_t end;          /* ops */
+	uint64_t low_bytes;    /* no limit below it does (the peak of what is asked for, say) */
+	uint64_t needed_bytes; /* is filled: the smallest limit under which it goes so far */
+};
+
 /*
- * The same where memory is ample, and the smallest limit under which the program goes to its end.  `low_bytes`: no limit
- * below it does (the program's own peak, say).  Of `how` the limit and the capacity count for nothing; phases are told of the
- * ample run, events and blocks are not.
+ * The same where memory is ample, and what is needed to go to one end or two of a program, the last of which is its own.
+ * What needs more than `most_bytes` is told to need UINT64_MAX.  Of `how` the limit and the capacity count for nothing; phases
+ * are told of the ample run, events and blocks are not.
  */
 enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
-				       const struct allocator_run *how, uint64_t low_bytes,
-				       struct allocator_outcome *out, uint64_t *needed_bytes,
+				       const struct allocator_run *how,
+				       struct allocator_reach *reaches, size_t n,
+				       uint64_t most_bytes, struct allocator_outcome *out,
 				       struct plim_err *err);
 
 /*

@@ -139,7 +139,9 @@ enum plim_status running_init(struct running *r, struct mem *m, const struct pro
 							       : (uint64_t)80 << 30 };
 	enum plim_status st;
 
-	*r = (struct running){ .p = p, .how = how, .out = { .oom_event = TRACE_NONE } };
+	*r = (struct running){
+		.p = p, .until = (uint32_t)p->ops.n, .how = how, .out = { .oom_event = TRACE_NONE }
+	};
 	placement_init(&r->placement, m, how->way, how->bounds.capacity_bytes, err);
 	r->placement.owner = r;
 	setup.driver = placement_driver(&r->placement);
@@ -155,7 +157,7 @@ enum plim_status running_go(struct running *r)
 {
 	enum plim_status st = PLIM_OK;
 
-	while (!st && !r->stopped && r->op < r->p->ops.n) {
+	while (!st && !r->stopped && r->op < r->until) {
 		st = one(r, &r->p->ops.at[r->op]);
 		if (!st)
 			st = r->placement.failed;

@@ -17,6 +17,7 @@ struct climb {
 	struct plan_choice best;
 	uint64_t needed; /* with it */
 	bool fits;
+	bool alone;  /* only what is enough is told */
 	bool crowds; /* the last one takes more of the machine's memory than there is */
 	const struct plan_rung *path[PLAN_LADDER_STEPS]; /* those that stayed, a row each */
 	size_t path_length;
@@ -25,9 +26,10 @@ struct climb {
 	const char *paired;      /* their names, NULL: none */
 };
 
-/* The program of a choice: its peak, and the smallest limit that does. */
+/* The program of a choice: its peak, and the smallest limit that does, where that is within the goal. */
 static enum plim_status measure(struct climb *c, const struct plan_choice *choice,
-				struct plim_plan_rung *out, struct plim_err *err)
+				const struct plan_goal *goal, struct plim_plan_rung *out,
+				struct plim_err *err)
 {
 	struct plim_plan_hidden *h = c->plan->hidden;
 	struct allocator_rules own_rules = h->rules;
@@ -45,7 +47,7 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 	if (!st)
 		st = choice->own_allocator ? plan_measure_own(plan, c->plan->limit_bytes, &result,
 							      &out->needed_bytes, err)
-					   : plan_settle(c->plan, &recipe, &plan, &result,
+					   : plan_settle(c->plan, &recipe, goal, &plan, &result,
 							 &out->needed_bytes, err);
 	if (!st) {
 		out->allocated_peak_bytes = result.peak_allocated_bytes;
@@ -57,7 +59,8 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 			    plan_host_at_most(&plan->host, &choice->recipe) >
 				    c->options->host_memory_bytes;
 	}
-	out->fits = tri(!st && out->needed_range_bytes.high <= c->plan->limit_bytes);
+	out->fits = tri(!st && out->needed_bytes != UINT64_MAX &&
+			out->needed_range_bytes.high <= c->plan->limit_bytes);
 	plan_free(plan);
 	h->rules = own_rules;
 	return st;
@@ -98,15 +101,16 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 	struct plim_plan_rung row = { .rung = name,
 				      .cost = rung->cost,
 				      .changes_results = rung->changes_results };
-	enum plim_status st = name ? measure(c, choice, &row, err) : mem_status(err);
+	struct plan_goal goal = { .most_bytes = c->needed - c->needed / 1000 * WORTH_PERMILLE - 1,
+				  .fits = c->alone || rung->enough_only };
+	enum plim_status st = name ? measure(c, choice, &goal, &row, err) : mem_status(err);
 
 	*helps = 0;
 	if (st == PLIM_E_ARG || st == PLIM_E_UNSUPPORTED)
 		return PLIM_OK; /* not for this model */
-	if (st || c->crowds || row.needed_bytes + c->needed / 1000 * WORTH_PERMILLE >= c->needed)
+	if (st || c->crowds || row.needed_bytes > goal.most_bytes ||
+	    (goal.fits && row.fits != PLIM_TRI_YES))
 		return st;
-	if (rung->enough_only && row.fits != PLIM_TRI_YES)
-		return PLIM_OK;
 	row.saved_bytes = c->needed - row.needed_bytes;
 	st = plan_write_config(p, choice, variable, &row.config, err);
 	if (st)
@@ -188,61 +192,19 @@ static void begin(struct climb *c, const struct plim_plan *p)
 	c->path_length = 0;
 }
 
-/* The most that may be needed for sure to fit. */
-static uint64_t most_needed(const struct plim_plan *p, const struct plan_trust *trust)
-{
-	uint64_t low = 0, high = p->limit_bytes;
-
-	while (low < high) {
-		uint64_t middle = high - (high - low) / 2;
-
-		if (plan_range(trust, middle).high <= p->limit_bytes)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
-}
-
-#define STEPS_TRIED 3 /* the first that repeats the one before */
-
-/* One run under the limit: what dies in it need not be measured. */
-static bool runs_through(struct climb *c, const struct plan_choice *choice, struct plim_err *err)
-{
-	struct allocator_bounds bounds = { .capacity_bytes = UINT64_MAX };
-	struct plan_recipe recipe = choice->recipe;
-	struct plan_result result;
-	struct plan_trust trust;
-	struct plan *plan = NULL;
-	enum plim_status st;
-
-	recipe.steps = recipe.steps > STEPS_TRIED ? recipe.steps : STEPS_TRIED;
-	plan_repeat_less(c->plan, &recipe);
-	st = plan_program(c->plan, &recipe, &plan, err);
-	if (!st) {
-		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);
-		bounds.limit_bytes = most_needed(c->plan, &trust);
-		st = plan_measure(plan, &c->plan->hidden->rules, &bounds, &result, err);
-	}
-	plan_free(plan);
-	return !st && result.died == TRACE_NONE;
-}
-
 /* Does the run fit with the rungs of a path that are kept? */
 static bool fits_with(struct climb *c, const struct plan_rung *const *path, const bool *kept,
 		      size_t n, struct plim_err *err)
 {
 	struct plan_choice choice = { .recipe = c->plan->hidden->recipe,
 				      .settings = c->options->settings };
+	struct plan_goal fits = { .most_bytes = UINT64_MAX, .fits = true };
 	struct plim_plan_rung row = { .rung = "" };
 
 	for (size_t i = 0; i < n; i++)
 		if (kept[i] && !path[i]->apply(&choice))
 			return false;
-	if (!choice.own_allocator && choice.settings == c->options->settings &&
-	    !c->plan->hidden->traced.mem && !runs_through(c, &choice, err))
-		return false;
-	return !measure(c, &choice, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
+	return !measure(c, &choice, &fits, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
 }
 
 /* Climb again by those rungs alone that it does not fit without. */
@@ -311,14 +273,13 @@ static enum plim_status tell_alone(struct climb *c, struct plim_err *err)
 
 		n = p->ladder_count;
 		begin(&one, p);
+		one.alone = true;
 		choice = one.best;
 		if (n == PLAN_LADDER_STEPS || !worth_telling(c, &plan_rungs[i]) ||
 		    !plan_rungs[i].apply(&choice) || !is_sayable(c, &choice))
 			continue;
 		st = take_choice(&one, &plan_rungs[i], name_of(&one, &plan_rungs[i], &choice, err),
 				 &choice, 0, &helps, err);
-		if (!st && helps && p->ladder[n].fits != PLIM_TRI_YES)
-			p->ladder_count = n;
 		found += p->ladder_count > n;
 	}
 	for (size_t i = 0; i < found; i++) {

@@ -163,13 +163,13 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 
 	*proven = true;
 	plan_repeat_less(p, &settled);
-	st = plan_settle(p, &settled, &plan, &result, &needed, err);
+	st = plan_settle(p, &settled, NULL, &plan, &result, &needed, err);
 	if (st == PLIM_E_UNSUPPORTED && p->hidden->traced.mem) {
 		plan_free(plan);
 		plan = NULL;
 		*proven = false;
 		p->hidden->beyond = true;
-		st = plan_settle(p, &settled, &plan, &result, &needed, err);
+		st = plan_settle(p, &settled, NULL, &plan, &result, &needed, err);
 		p->hidden->beyond = false;
 	}
 	if (st) {

@@ -563,20 +563,67 @@ static uint64_t live_peak(const struct program *p)
 	return peak;
 }
 
+/* Is the shorter program how the longer one begins? */
+static bool begins_with(const struct program *longer, const struct program *shorter)
+{
+	return shorter->ops.n <= longer->ops.n && shorter->requests.n <= longer->requests.n &&
+	       !memcmp(shorter->ops.at, longer->ops.at,
+		       shorter->ops.n * sizeof(*shorter->ops.at)) &&
+	       !memcmp(shorter->requests.at, longer->requests.at,
+		       shorter->requests.n * sizeof(*shorter->requests.at));
+}
+
 enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rules *rules,
-				     struct plan_result *out, uint64_t *needed_bytes,
-				     struct plim_err *err)
+				     uint64_t most_bytes, struct plan_result *out,
+				     uint64_t *needed_bytes, struct plim_err *err)
 {
 	struct allocator_run how = {
 		.rules = rules, .way = ALLOCATOR_LOWEST, .self = p, .phase = at_phase
 	};
+	struct allocator_reach all = { (uint32_t)p->program->ops.n, live_peak(p->program), 0 };
 	struct allocator_outcome outcome;
 	enum plim_status st;
 
 	forget_phases(p);
-	st = allocator_find_needed(p->mem, p->program, &how, live_peak(p->program), &outcome,
-				   needed_bytes, err);
+	st = allocator_find_needed(p->mem, p->program, &how, &all, 1, most_bytes, &outcome, err);
 	take_result(p, &outcome, out);
+	*needed_bytes = all.needed_bytes;
+	return st;
+}
+
+enum plim_status plan_measure_both(struct plan *const plans[2], const struct allocator_rules *rules,
+				   uint64_t most_bytes, struct plan_result out[2],
+				   uint64_t needed_bytes[2], struct plim_err *err)
+{
+	struct plan *shorter = plans[0], *longer = plans[1];
+	struct allocator_run how = {
+		.rules = rules, .way = ALLOCATOR_LOWEST, .self = longer, .phase = at_phase
+	};
+	struct allocator_reach both[2] = {
+		{ (uint32_t)shorter->program->ops.n, live_peak(shorter->program), 0 },
+		{ (uint32_t)longer->program->ops.n, live_peak(longer->program), 0 },
+	};
+	struct allocator_outcome outcome;
+	enum plim_status st = PLIM_OK;
+
+	if (!begins_with(longer->program, shorter->program)) {
+		for (unsigned i = 0; !st && i < 2; i++)
+			st = plan_measure_needed(plans[i], rules, most_bytes, &out[i],
+						 &needed_bytes[i], err);
+		return st;
+	}
+	forget_phases(longer);
+	st = allocator_find_needed(longer->mem, longer->program, &how, both, 2, most_bytes,
+				   &outcome, err);
+	for (size_t i = 0; i < shorter->phases.n; i++) {
+		uint32_t end = shorter->phases.at[i].end;
+		shorter->phases.at[i] = longer->phases.at[i];
+		shorter->phases.at[i].end = end;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		take_result(plans[i], &outcome, &out[i]);
+		needed_bytes[i] = both[i].needed_bytes;
+	}
 	return st;
 }
 

@@ -249,11 +249,19 @@ struct plan_trial {
 	uint64_t request_bytes;
 	struct plan_trust trust;
 };
+/* What the caller has a use for: of a run that needs more no more is found out than that. */
+struct plan_goal {
+	uint64_t most_bytes; /* UINT64_MAX: whatever it needs */
+	bool fits;           /* ... and only if it surely fits */
+};
+
 /*
  * The recipe's program and what it needs, with steps until one more needs no more: outputs that a step leaves to the next, as
- * an encoder's states, come to their full size in the third.  *out is freed with plan_free, on failure as well.
+ * an encoder's states, come to their full size in the third.  *needed: UINT64_MAX where the goal (NULL: any) is missed.  *out
+ * is freed with plan_free, on failure as well.
  */
-enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r, struct plan **out,
+enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r,
+			     const struct plan_goal *goal, struct plan **out,
 			     struct plan_result *result, uint64_t *needed, struct plim_err *err);
 /* A copy for what is measured and not shown, with no more micro-batches than decide it. */
 void plan_repeat_less(const struct plim_plan *p, struct plan_recipe *r);
@@ -276,6 +284,9 @@ void plan_site_of(const struct plim_plan *p, uint32_t request, struct plan_site 
 
 /* Two sizes, kept as long as the plan: `bytes` with what is uncertain.  NULL: *err is set. */
 struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes);
+
+/* The most that a run may need to fit for sure. */
+uint64_t plan_most_that_fits(const struct plim_plan *p, const struct plan_trust *trust);
 
 /* A kind of phase, by how its name begins (phases.c). */
 struct plan_phase_kind {

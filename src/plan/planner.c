@@ -90,13 +90,19 @@ enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, 
 #define STEPS_LEAST 2 /* the second has the optimizer's states from its beginning */
 #define STEPS_MOST 8  /* a run that has not settled then is told as it is */
 
-static enum plim_status run_steps(struct plim_plan *p, const struct plan_recipe *r,
-				  struct plan **out, struct plan_result *result, uint64_t *needed,
-				  struct plim_err *err)
+/* What a run may need to be of any use to the caller. */
+static uint64_t most_of(const struct plim_plan *p, const struct plan_recipe *r,
+			const struct plan_goal *goal, const struct plan *plan)
 {
-	enum plim_status st = plan_program(p, r, out, err);
+	uint64_t most = goal ? goal->most_bytes : UINT64_MAX;
 
-	return st ? st : plan_measure_needed(*out, &p->hidden->rules, result, needed, err);
+	if (goal && goal->fits) {
+		struct plan_trust trust = plan_trust(p, r, plan, plan->phases.n);
+		uint64_t fits = plan_most_that_fits(p, &trust);
+
+		most = fits < most ? fits : most;
+	}
+	return most;
 }
 
 /* Micro-batches beyond these repeat the one before: nothing that was planned grew after the third. */
@@ -108,33 +114,50 @@ void plan_repeat_less(const struct plim_plan *p, struct plan_recipe *r)
 		r->accumulate = MICRO_SETTLED;
 }
 
-enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r, struct plan **out,
+enum plim_status plan_settle(struct plim_plan *p, struct plan_recipe *r,
+			     const struct plan_goal *goal, struct plan **out,
 			     struct plan_result *result, uint64_t *needed, struct plim_err *err)
 {
-	bool steps = r->task == PLAN_TRAIN && !p->hidden->traced.mem;
+	const struct allocator_rules *rules = &p->hidden->rules;
+	bool steps = r->task == PLAN_TRAIN && !p->hidden->traced.mem, first = true;
+	struct plan_result results[2];
+	uint64_t both[2] = { 0, 0 }, most = UINT64_MAX;
 	struct plan_recipe next;
 	enum plim_status st;
 
+	*result = (struct plan_result){ .died = TRACE_NONE };
 	if (steps)
 		r->steps = p->hidden->lengths.n > STEPS_LEAST ? p->hidden->lengths.n : STEPS_LEAST;
-	st = run_steps(p, r, out, result, needed, err);
+	st = plan_program(p, r, out, err);
+	if (!st)
+		most = most_of(p, r, goal, *out);
+	if (!st && !steps)
+		return plan_measure_needed(*out, rules, most, result, needed, err);
 	next = *r;
-	while (!st && steps && ++next.steps <= STEPS_MOST) {
-		struct plan_result more;
-		struct plan *plan = NULL;
-		uint64_t more_needed = 0;
+	while (!st && ++next.steps <= STEPS_MOST) {
+		struct plan *plans[2] = { *out, NULL };
 
-		st = run_steps(p, &next, &plan, &more, &more_needed, err);
-		if (st || (more_needed <= *needed &&
-			   more.peak_allocated_bytes <= result->peak_allocated_bytes)) {
-			plan_free(plan);
-			return st;
+		st = plan_program(p, &next, &plans[1], err);
+		if (!st)
+			st = first ? plan_measure_both(plans, rules, most, results, both, err)
+				   : plan_measure_needed(plans[1], rules, most, &results[1],
+							 &both[1], err);
+		if (first) {
+			*result = results[0];
+			*needed = both[0];
+		}
+		first = false;
+		if (st || *needed == UINT64_MAX ||
+		    (both[1] <= *needed &&
+		     results[1].peak_allocated_bytes <= result->peak_allocated_bytes)) {
+			plan_free(plans[1]);
+			break;
 		}
 		plan_free(*out);
-		*out = plan;
+		*out = plans[1];
 		r->steps = next.steps;
-		*result = more;
-		*needed = more_needed;
+		*result = results[1];
+		*needed = both[1];
 	}
 	return st;
 }
@@ -146,13 +169,14 @@ enum plim_status plan_show_steps(struct plim_plan *p, struct plan_result *result
 	enum plim_status st;
 
 	h->shown_steps = h->recipe.steps;
-	st = plan_settle(p, &h->recipe, &h->plan, result, needed, err);
+	st = plan_settle(p, &h->recipe, NULL, &h->plan, result, needed, err);
 	if (st || h->recipe.task != PLAN_TRAIN || h->shown_steps <= h->recipe.steps)
 		return st;
 	h->recipe.steps = h->shown_steps;
 	plan_free(h->plan);
 	h->plan = NULL;
-	return run_steps(p, &h->recipe, &h->plan, result, needed, err);
+	st = plan_program(p, &h->recipe, &h->plan, err);
+	return st ? st : plan_measure_needed(h->plan, &h->rules, UINT64_MAX, result, needed, err);
 }
 
 enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
@@ -210,6 +234,21 @@ struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes)
 
 	plan_trust_range(t, bytes, range);
 	return (struct plim_interval){ range[0], range[1] };
+}
+
+uint64_t plan_most_that_fits(const struct plim_plan *p, const struct plan_trust *trust)
+{
+	uint64_t low = 0, high = p->limit_bytes;
+
+	while (low < high) {
+		uint64_t middle = high - (high - low) / 2;
+
+		if (plan_range(trust, middle).high <= p->limit_bytes)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
 }
 
 /* ---- where a request is made ---- */

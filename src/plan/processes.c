@@ -205,7 +205,8 @@ static enum plim_status try_freely(struct plim_plan *p, const struct plan_recipe
 	enum plim_status st = plan_program(p, r, &plan, err);
 
 	if (!st)
-		st = needed ? plan_measure_needed(plan, &p->hidden->rules, out, needed, err)
+		st = needed ? plan_measure_needed(plan, &p->hidden->rules, UINT64_MAX, out, needed,
+						  err)
 			    : plan_measure(plan, &p->hidden->rules, &bounds, out, err);
 	plan_free(plan);
 	return st;

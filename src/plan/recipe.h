@@ -330,10 +330,15 @@ enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rule
 			      const struct allocator_bounds *bounds, struct plan_result *out,
 			      struct plim_err *err);
 
-/* The same where memory is ample, and the smallest limit under which it goes to its end. */
+/* The same where memory is ample, and the smallest limit under which it goes to its end; UINT64_MAX: more than `most_bytes`. */
 enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rules *rules,
-				     struct plan_result *out, uint64_t *needed_bytes,
-				     struct plim_err *err);
+				     uint64_t most_bytes, struct plan_result *out,
+				     uint64_t *needed_bytes, struct plim_err *err);
+
+/* The same of a plan and of one that goes on where it ends: in one search, where they are no more than that. */
+enum plim_status plan_measure_both(struct plan *const plans[2], const struct allocator_rules *rules,
+				   uint64_t most_bytes, struct plan_result out[2],
+				   uint64_t needed_bytes[2], struct plim_err *err);
 
 /*
  * The same with libplimsoll_alloc.so's allocator, which learns as the steps pass; of the result the peak of memory in use.

@@ -636,8 +636,9 @@ static void test_needed(void **state)
 		assert_int_equal(allocator_rules_parse(settings[i], 0, &rules, &f->err), PLIM_OK);
 		run(f, UINT64_MAX);
 		ample = f->result;
-		assert_int_equal(plan_measure_needed(f->plan, &rules, &result, &needed, &f->err),
-				 PLIM_OK);
+		assert_int_equal(
+			plan_measure_needed(f->plan, &rules, UINT64_MAX, &result, &needed, &f->err),
+			PLIM_OK);
 		assert_int_equal(result.died, TRACE_NONE);
 		if (!i)
 			assert_memory_equal(&result, &ample, sizeof(ample));
@@ -649,6 +650,56 @@ static void test_needed(void **state)
 		bounds.limit_bytes = needed - (2 << 20);
 		assert_int_equal(plan_measure(f->plan, &rules, &bounds, &result, &f->err), PLIM_OK);
 		assert_int_not_equal(result.died, TRACE_NONE);
+	}
+}
+
+/* A run and one of a step more, in one search: what each needs is what it needs by itself, and so are their phases. */
+static void test_needed_of_both(void **state)
+{
+	static const char *const settings[] = { "", "expandable_segments:True",
+						"garbage_collection_threshold:0.7" };
+	struct fixture *f = *state;
+
+	f->recipe.batch = 48;
+	f->recipe.sequence = 500;
+	/* with evaluation the shorter one is no beginning of the longer one */
+	for (size_t i = 0; i < 2 * sizeof(settings) / sizeof(*settings); i++) {
+		struct allocator_rules rules;
+		struct plan *plans[2];
+		struct plan_result both[2], alone;
+		uint64_t needed[2], own;
+
+		assert_int_equal(allocator_rules_parse(settings[i / 2], 0, &rules, &f->err),
+				 PLIM_OK);
+		f->recipe.eval_passes = i % 2 ? 2 : 0;
+		f->recipe.eval_batch = 64;
+		for (unsigned k = 0; k < 2; k++) {
+			f->recipe.steps = 2 + k;
+			assert_int_equal(
+				plan_build(&f->mem, &f->model, &f->recipe, &plans[k], &f->err),
+				PLIM_OK);
+		}
+		assert_int_equal(
+			plan_measure_both(plans, &rules, UINT64_MAX, both, needed, &f->err),
+			PLIM_OK);
+		for (unsigned k = 0; k < 2; k++) {
+			struct plan_phase last = plans[k]->phases.at[plans[k]->phases.n - 1];
+
+			assert_int_equal(plan_measure_needed(plans[k], &rules, UINT64_MAX, &alone,
+							     &own, &f->err),
+					 PLIM_OK);
+			assert_int_equal(needed[k], own);
+			assert_memory_equal(&both[k], &alone, sizeof(alone));
+			assert_memory_equal(&last, &plans[k]->phases.at[plans[k]->phases.n - 1],
+					    sizeof(last));
+		}
+		/* what needs more than anybody has a use for is told to */
+		assert_int_equal(
+			plan_measure_both(plans, &rules, needed[0] - 1, both, needed, &f->err),
+			PLIM_OK);
+		assert_true(needed[0] == UINT64_MAX);
+		plan_free(plans[0]);
+		plan_free(plans[1]);
 	}
 }
 
@@ -764,6 +815,7 @@ int main(void)
 		FIXED(test_settled),
 		FIXED(test_sites),
 		FIXED(test_needed),
+		FIXED(test_needed_of_both),
 		FIXED(test_learned),
 		cmocka_unit_test(test_learning),
 	};

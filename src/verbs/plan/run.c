@@ -272,7 +272,7 @@ static enum plim_status take_otherwise(struct plim_plan *p, const struct plim_pl
 		      : r.precision == PLAN_FP16_LOADED ? PLAN_FP16_AUTOCAST
 							: PLAN_BF16_AUTOCAST;
 	plan_repeat_less(p, &r);
-	st = plan_settle(p, &r, &plan, &result, &needed, err);
+	st = plan_settle(p, &r, NULL, &plan, &result, &needed, err);
 	plan_free(plan);
 	if (st)
 		return st;
@@ -434,7 +434,7 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 	if (!st)
 		st = plan_find_limit(p, o, err);
 	if (!st)
-		st = plan_measure_needed(h->plan, &h->rules, &result, &needed, err);
+		st = plan_measure_needed(h->plan, &h->rules, UINT64_MAX, &result, &needed, err);
 	if (!st) {
 		plan_trust_trace(&h->traced, &h->trust);
 		st = plan_take_peak(p, &result, needed, err);
