@@ -174,7 +174,7 @@ const struct advice_row advice_rows[] = {
 		  "the node's shapes (symbolic_shape_infer)",
 	  .first = "find what computes the size: an overflow, or a shape that is not meant" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .not_tasks = LARGE_AT_ONCE,
-	  .engines = TORCH | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
+	  .engines = TORCH | IN(TENSORFLOW) | IN(ULTRALYTICS), /* XLA asks for all at once */
 	  .unless = SET(SPLATTING) | SET(FOLDING),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
 		  "image "

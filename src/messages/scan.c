@@ -341,15 +341,32 @@ static int is_of_a_card(const struct scan_line *l)
 	return 0;
 }
 
-static int is_of_the_host(const struct scan_line *l)
+static int has_any(const char *p, const char *end, const char *const *words, size_t n)
 {
-	static const char *const words[] = { " RAM",       "GB RAM", "system memory", "host memory",
-					     "CPU memory", "swap",   "main memory" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(l->text, words[i]))
+	for (size_t i = 0; i < n; i++)
+		if (memmem(p, (size_t)(end - p), words[i], strlen(words[i])))
 			return 1;
 	return 0;
+}
+
+static int is_of_the_host(const char *p, const char *end)
+{
+	static const char *const words[] = { " RAM",        "GB RAM",     "ram of", "system memory",
+					     "host memory", "CPU memory", "swap",   "main memory",
+					     "dmesg",       "oom-kill",   "SBATCH", "cgroup",
+					     "kubectl" };
+
+	return has_any(p, end, words, sizeof(words) / sizeof(words[0]));
+}
+
+/* Words around a line that names no memory itself: 1: a card's alone, -1: the host's alone. */
+static int around(const char *p, const char *end)
+{
+	static const char *const words[] = { "GPU", "CUDA", "cuda", "VRAM", "vram", "nvidia-smi" };
+	int card = has_any(p, end, words, sizeof(words) / sizeof(words[0]));
+	int host = is_of_the_host(p, end);
+
+	return card - host;
 }
 
 /* Which memory a line's words tell of; NULL: they do not tell of a failure, or of another memory. */
@@ -364,7 +381,7 @@ static const struct messages_wording *as_told(const struct messages_event *e,
 		return is_of_a_card(l) ? NULL : e->wording;
 	if (class != MESSAGES_DEVICE || is_of_a_card(l))
 		return e->wording;
-	return is_of_the_host(l) ? &scan_host_words : &scan_untold_wording;
+	return is_of_the_host(l->text, l->text + l->n) ? &scan_host_words : &scan_untold_wording;
 }
 
 /* The line is done: what fitted it best is an event. */
@@ -380,7 +397,14 @@ static void flush(struct scan *s)
 	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
 	if (e->wording->family == MESSAGES_WORDS) {
+		const struct messages_wording *own = e->wording;
+		int where;
+
 		e->wording = as_told(e, &s->now, !s->found_at);
+		if (e->wording == &scan_untold_wording) {
+			where = around(seen_from(s, s->start), below_end(s));
+			e->wording = where > 0 ? own : where < 0 ? &scan_host_words : e->wording;
+		}
 		if (!s->worded.wording && e->wording) {
 			event_place(s, e);
 			s->worded = *e;

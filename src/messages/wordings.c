@@ -372,6 +372,11 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "kIOGPUCommandBufferCallbackErrorTimeout",
 	  "macOS stopped work on the GPU that took too long: not memory",
 	  "smaller pieces of work at a time" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 0, "Error out of memory at line*pythonInterface",
+	  "bitsandbytes could not get managed memory for a paged optimizer, which lies in the "
+	  "host's memory and the card's (WSL and some containers allow little of it)",
+	  "an optimizer that is not paged (adamw_8bit or adamw_torch in place of paged_adamw), or "
+	  "more host memory" },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error out of memory at line*in file ",
 	  "bitsandbytes could not get memory", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
@@ -1539,6 +1544,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "cuda.OutOfMemoryError", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "torch.OutOfMemoryError", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_DEVICE, 0, "CUDA_ERROR_OUT_OF_MEMORY", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed: 9", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "SIGKILL (signal 9)", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "signal 9 (SIGKILL)", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_KILLED, 0, "killed by signal 9", IN_WORDS, NULL },
