@@ -14,7 +14,7 @@ import lib
 MODEL = ["--layers", 3, "--hidden", 256, "--heads", 4, "--vocab", 4000]
 STEPS = [["--checkpointing", "none"], ["--checkpointing", "full"], ["--checkpointing", "full", "--offload-activations", "checkpoints"],
          ["--checkpointing", "every:3"], ["--offload-activations", "trl"], ["--offload-activations", "pinned"]]
-OPTIMIZERS = ["adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-paged"]
+OPTIMIZERS = ["adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-paged", "adamw-ao-8bit", "adamw-ao-4bit"]
 # the Trainer runs bitsandbytes with states of embeddings in fp32, a loop of one's own does not
 OF_8_BITS = {"torchtune": ["adamw-8bit", "adamw-paged-8bit"]}
 ADAPTERS = [[], ["--lora", 8, "--lora-targets", "all-linear"], ["--lora", 8, "--lora-targets", "q_proj,o_proj", "--lora-dropout", 0.1],

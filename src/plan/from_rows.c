@@ -176,6 +176,10 @@ static const struct from_word tune_optimizers[] = {
 	{ "bitsandbytes.optim.PagedAdamW8bit", "optimizer", "paged_adamw_8bit" },
 	{ "bitsandbytes.optim.PagedAdamW", "optimizer", "paged_adamw" },
 	{ "bitsandbytes.optim.AdamW8bit", "optimizer", "adamw_8bit" },
+	{ "torchao.optim.AdamW8bit", "optimizer", "adamw-ao-8bit" },
+	{ "torchao.optim.AdamW4bit", "optimizer", "adamw-ao-4bit" },
+	{ "torchao.prototype.low_bit_optim.AdamW8bit", "optimizer", "adamw-ao-8bit" },
+	{ "torchao.prototype.low_bit_optim.AdamW4bit", "optimizer", "adamw-ao-4bit" },
 	{ NULL, NULL, NULL }
 };
 

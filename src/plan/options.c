@@ -131,6 +131,10 @@ static const struct {
 	{ "precision", "no", "fp32", "fp32" },
 	{ "optimizer", "adamw_torch", "adamw", "adamw" },
 	{ "optimizer", "adamw_torch_fused", "adamw-fused", "adamw-fused" },
+	{ "optimizer", "adamw_torch_8bit", "adamw-ao-8bit", "adamw-ao-8bit" },
+	{ "optimizer", "adamw_torch_4bit", "adamw-ao-4bit", "adamw-ao-4bit" },
+	{ "optimizer", "ao_adamw_8bit", "adamw-ao-8bit", "adamw-ao-8bit" },
+	{ "optimizer", "ao_adamw_4bit", "adamw-ao-4bit", "adamw-ao-4bit" },
 	{ "optimizer", "adamw_bnb_8bit", "adamw-8bit", "adamw-8bit" },
 	{ "optimizer", "adamw_8bit", "adamw-8bit", "adamw-8bit" },
 	{ "optimizer", "paged_adamw", "adamw-paged", "adamw-paged" },
@@ -500,9 +504,13 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 	if (r->task != PLAN_TRAIN && (r->activations || r->optimizer_on || r->parameters_on))
 		return err_set(err, PLIM_E_ARG, "only training is offloaded");
 	if ((r->optimizer_on || r->parameters_on) &&
-	    (r->optimizer == PLAN_ADAMW_8BIT || plan_is_paged(r)))
+	    (r->optimizer == PLAN_ADAMW_8BIT || plan_is_torchao(r) || plan_is_paged(r)))
 		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
 			       plan_optimizer_names[r->optimizer]);
+	if (plan_is_torchao(r) && (r->in_backward || plan_is_zero(r) || plan_is_deepspeed(r)))
+		return err_set(err, PLIM_E_ARG, "optimizer %s is not planned %s",
+			       plan_optimizer_names[r->optimizer],
+			       r->in_backward ? "in the backward pass" : "under DeepSpeed");
 	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS && !r->checkpointing)
 		return err_set(
 			err, PLIM_E_ARG,

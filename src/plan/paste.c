@@ -16,6 +16,8 @@ static const char *const optim_names[PLAN_OPTIMIZERS] = {
 	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"",
 	[PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
 	[PLAN_ADAMW_PAGED_8BIT] = "\"paged_adamw_8bit\"",
+	[PLAN_ADAMW_AO_8BIT] = "\"adamw_torch_8bit\"",
+	[PLAN_ADAMW_AO_4BIT] = "\"adamw_torch_4bit\"",
 };
 static const char *const attention_names[PLAN_ATTENTIONS] = {
 	[PLAN_SDPA] = "sdpa",

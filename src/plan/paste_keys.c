@@ -464,6 +464,8 @@ static const char *const tune_optimizers[PLAN_OPTIMIZERS] = {
 	[PLAN_ADAMW_8BIT] = "bitsandbytes.optim.AdamW8bit",
 	[PLAN_ADAMW_PAGED] = "bitsandbytes.optim.PagedAdamW",
 	[PLAN_ADAMW_PAGED_8BIT] = "bitsandbytes.optim.PagedAdamW8bit",
+	[PLAN_ADAMW_AO_8BIT] = "torchao.optim.AdamW8bit",
+	[PLAN_ADAMW_AO_4BIT] = "torchao.optim.AdamW4bit",
 };
 
 static bool is_tune_optimizer(const struct plan_recipe *r)

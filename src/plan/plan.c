@@ -9,8 +9,10 @@ const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32",          "bf
 							    "bf16-weights",  "fp16-weights",
 							    "bf16-master" };
 const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = {
-	"adamw",      "adamw-fused", "adamw-loop",      "sgd", "sgd-momentum", "adafactor",
-	"adamw-8bit", "adamw-paged", "adamw-paged-8bit"
+	"adamw",         "adamw-fused",  "adamw-loop",
+	"sgd",           "sgd-momentum", "adafactor",
+	"adamw-8bit",    "adamw-paged",  "adamw-paged-8bit",
+	"adamw-ao-8bit", "adamw-ao-4bit"
 };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger", "fused" };
@@ -48,6 +50,11 @@ bool plan_is_zero(const struct plan_recipe *r)
 bool plan_is_8_bit(const struct plan_recipe *r)
 {
 	return r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED_8BIT;
+}
+
+bool plan_is_torchao(const struct plan_recipe *r)
+{
+	return r->optimizer == PLAN_ADAMW_AO_8BIT || r->optimizer == PLAN_ADAMW_AO_4BIT;
 }
 
 bool plan_is_paged(const struct plan_recipe *r)

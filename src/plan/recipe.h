@@ -33,6 +33,8 @@ enum plan_optimizer {
 	PLAN_ADAMW_8BIT,
 	PLAN_ADAMW_PAGED,
 	PLAN_ADAMW_PAGED_8BIT,
+	PLAN_ADAMW_AO_8BIT, /* torchao's: torch.compile of a parameter's step */
+	PLAN_ADAMW_AO_4BIT,
 	PLAN_OPTIMIZERS
 };
 extern const char *const plan_optimizer_names[PLAN_OPTIMIZERS];
@@ -265,6 +267,7 @@ bool plan_is_zero(const struct plan_recipe *r);
 /* Does the optimizer keep its states in 8 bits? */
 bool plan_is_8_bit(const struct plan_recipe *r);
 /* Do the optimizer's states live in bitsandbytes' paged memory? */
+bool plan_is_torchao(const struct plan_recipe *r);
 bool plan_is_paged(const struct plan_recipe *r);
 
 /* Are the weights of 16 bits? */

@@ -86,7 +86,7 @@ static bool is_traced_parallel(enum plan_parallel parallel)
 
 static bool is_traced_optimizer(const struct plan_recipe *r)
 {
-	return r->optimizer != PLAN_ADAMW_8BIT && !plan_is_paged(r);
+	return r->optimizer != PLAN_ADAMW_8BIT && !plan_is_torchao(r) && !plan_is_paged(r);
 }
 
 /* What no trace does stays as it is; and what this one's model says itself. */

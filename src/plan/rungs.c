@@ -238,7 +238,7 @@ static bool offload_parameters(struct plan_choice *c)
 	struct plan_recipe *r = &c->recipe;
 
 	if (!trains(c) || r->parameters_on || r->precision == PLAN_FP16_AUTOCAST ||
-	    r->optimizer == PLAN_ADAMW_8BIT || r->parallel == PLAN_ZERO3)
+	    r->optimizer == PLAN_ADAMW_8BIT || plan_is_torchao(r) || r->parallel == PLAN_ZERO3)
 		return false;
 	if (!plan_is_sharded(r))
 		r->parallel = PLAN_FSDP2;

@@ -2,6 +2,7 @@
 #include "build.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- gradients and the optimizer ---- */
 
@@ -47,54 +48,71 @@ static void clip(struct tape *t)
 enum meanwhile {
 	NOTHING,
 	ALL_AT_ONCE, /* foreach: a list as long as all parameters */
-	TWO_OF_ONE   /* a loop: two of the parameter at hand */
+	TWO_OF_ONE,  /* a loop: two of the parameter at hand */
+	COMPILED     /* torchao's: the parameter at hand, through Inductor */
 };
 static const struct rule {
 	uint8_t states, fresh;
 	enum meanwhile meanwhile;
 	uint8_t counters; /* step counters live on the device */
-	uint8_t bytes;    /* of an element of a state; 0: as the parameter's */
+	uint8_t bytes;    /* of an element of a state that is no code; 0: as the parameter's */
 	uint8_t paged;
+	uint8_t code;   /* bits of a value that is coded; 0: none is */
+	uint16_t block; /* values that share a scale */
+	uint16_t map;   /* bytes of a state's own table of what codes mean */
 } rules[PLAN_OPTIMIZERS] = {
 	[PLAN_ADAMW] = { .states = 2, .meanwhile = ALL_AT_ONCE },
 	[PLAN_ADAMW_FUSED] = { .states = 2, .counters = 1 },
 	[PLAN_ADAMW_LOOP] = { .states = 2, .meanwhile = TWO_OF_ONE },
 	[PLAN_SGD] = { .states = 0 },
 	[PLAN_SGD_MOMENTUM] = { .states = 1 },
-	[PLAN_ADAMW_8BIT] = { .states = 2, .bytes = 1 },
+	[PLAN_ADAMW_8BIT] = { .states = 2, .bytes = 4, .code = 8, .block = 256 },
 	[PLAN_ADAMW_PAGED] = { .states = 2, .bytes = 4, .paged = 1 },
-	[PLAN_ADAMW_PAGED_8BIT] = { .states = 2, .bytes = 1, .paged = 1 },
+	[PLAN_ADAMW_PAGED_8BIT] = { .states = 2, .bytes = 4, .code = 8, .block = 256, .paged = 1 },
+	[PLAN_ADAMW_AO_8BIT] = { .states = 2,
+				 .code = 8,
+				 .block = 256,
+				 .map = 256 * 4,
+				 .meanwhile = COMPILED },
+	[PLAN_ADAMW_AO_4BIT] = { .states = 2,
+				 .code = 4,
+				 .block = 128,
+				 .map = 16 * 4,
+				 .meanwhile = COMPILED },
 };
 
-/* bitsandbytes: small tensors keep fp32 moments, large ones of paged optimizers live in memory that both can reach. */
-#define EIGHT_BIT_FROM 4096
-#define EIGHT_BIT_BLOCK 256 /* values that share a scale */
+/*
+ * Small tensors' moments are not coded; bitsandbytes' large ones of paged optimizers live in memory that both can reach.
+ * torchao codes whole blocks only (torchao/optim/adam.py, _new_buffer).
+ */
+#define CODED_FROM 4096
 #define PAGED_FROM 100000
 
-/* The Trainer has embeddings keep 32 bits (GlobalOptimManager): a head that is tied to one as well. */
-static bool is_8_bit(const struct builder *b, const struct rule *rule, const struct tape_param *p)
+/* The Trainer has bitsandbytes keep embeddings' in 32 bits (GlobalOptimManager): a head that is tied to one as well. */
+static bool is_coded(const struct builder *b, const struct rule *rule, const struct tape_param *p)
 {
 	size_t i = (size_t)(p - b->t.params.at);
 	bool embedding = i < b->m->tensors.n &&
 			 b->m->modules.at[b->m->tensors.at[i].module].kind == MODEL_EMBEDDING;
 
-	return rule->bytes == 1 && p->own_n >= EIGHT_BIT_FROM &&
-	       !(embedding && b->r->wide_embeddings);
+	if (!rule->code || p->own_n < CODED_FROM)
+		return false;
+	return rule->map ? p->own_n % rule->block == 0 : !(embedding && b->r->wide_embeddings);
 }
 
 static uint64_t state_bytes(const struct builder *b, const struct rule *rule,
 			    const struct tape_param *p)
 {
-	if (!rule->bytes)
-		return bytes_of(p);
-	return is_8_bit(b, rule, p) ? p->own_n : p->own_n * 4;
+	if (is_coded(b, rule, p))
+		return p->own_n * rule->code / 8;
+	return rule->bytes ? p->own_n * rule->bytes : bytes_of(p);
 }
 
 /* The scales of codes, which are not paged. */
 static uint64_t scale_bytes(const struct builder *b, const struct rule *rule,
 			    const struct tape_param *p)
 {
-	return is_8_bit(b, rule, p) ? (p->own_n + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK * 4 : 0;
+	return is_coded(b, rule, p) ? (p->own_n + rule->block - 1) / rule->block * 4 : 0;
 }
 
 /* Where a state lives: DeepSpeed keeps them in fp32, and shares out what PyTorch would copy. */
@@ -123,8 +141,10 @@ static void take_states_of(struct builder *b, const struct rule *rule, struct ta
 		p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
 	for (unsigned k = 0; k < rule->states; k++)
 		p->states[k] = state_store(b, rule, p);
-	for (unsigned k = 0; k < rule->states; k++)
+	for (unsigned k = 0; k < rule->states; k++) {
 		tape_store(t, scale_bytes(b, rule, p), TIMELINE_OPTIMIZER_STATE);
+		tape_store(t, is_coded(b, rule, p) ? rule->map : 0, TIMELINE_OPTIMIZER_STATE);
+	}
 }
 
 /* DeepSpeed's optimizer has one parameter, of what it steps on at once: so are its states. */
@@ -216,6 +236,62 @@ static void step_each(struct tape *t)
 	for (size_t i = 0; i < t->params.n; i++)
 		if (steps_on(&t->params.at[i]))
 			step_alone(t, &t->params.at[i]);
+}
+
+/* Inductor times its kernels at their first call, behind a write of this much, the second-level cache of an H100. */
+#define BENCHMARK_BYTES 52428800
+
+static bool is_first_of_shape(const struct builder *b, size_t i)
+{
+	const struct model_tensor *at = b->m->tensors.at;
+	bool known = i < b->m->tensors.n;
+
+	for (size_t k = 0; known && k < i; k++)
+		if (at[k].rank == at[i].rank &&
+		    b->t.params.at[k].own_dtype == b->t.params.at[i].own_dtype &&
+		    steps_on(&b->t.params.at[k]) &&
+		    !memcmp(at[k].dims, at[i].dims, at[i].rank * sizeof(at[i].dims[0])))
+			return false;
+	return true;
+}
+
+/*
+ * torchao's single_param_adam as Inductor compiles it: new scales and moments in fp32 of both states; of 4 bits the codes are
+ * in 64 bits before they are packed.  Measured on an H100 with torchao 0.18 and PyTorch 2.11 (docs/plan.md).
+ */
+static void step_compiled(struct builder *b, const struct rule *rule, size_t i, bool first)
+{
+	const struct tape_param *p = &b->t.params.at[i];
+	uint64_t scale = scale_bytes(b, rule, p), n = p->own_n;
+	uint64_t codes = rule->code < 8 ? n * 8 : 0;
+	uint64_t sizes[] = { scale, scale, n * 4, n * 4, codes, codes };
+	uint32_t stores[sizeof(sizes) / sizeof(sizes[0])];
+
+	if (!is_coded(b, rule, p))
+		return;
+	for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+		stores[k] = tape_store(&b->t, sizes[k], TIMELINE_TEMPORARY);
+	if (first && is_first_of_shape(b, i))
+		tape_touch(&b->t, BENCHMARK_BYTES);
+	for (size_t k = sizeof(sizes) / sizeof(sizes[0]); k; k--)
+		tape_let(&b->t, stores[k - 1]);
+}
+
+/* A parameter's states come just before its first step. */
+static void step_each_compiled(struct builder *b, const struct rule *rule)
+{
+	struct tape *t = &b->t;
+
+	for (size_t i = 0; i < t->params.n && !t->failed; i++) {
+		struct tape_param *p = &t->params.at[i];
+		bool first = p->states[0] == TAPE_NONE;
+
+		if (!steps_on(p) || p->others)
+			continue;
+		take_states_of(b, rule, p);
+		tape_at(t, p->place);
+		step_compiled(b, rule, i, first);
+	}
 }
 
 /* What one parameter leaves to the next: names of the loop that are still bound. */
@@ -383,6 +459,11 @@ static void optimize(struct builder *b)
 		clip(t);
 	if (b->r->optimizer == PLAN_ADAFACTOR) {
 		step_adafactor(b);
+		build_after_step(b);
+		return;
+	}
+	if (rule->meanwhile == COMPILED) {
+		step_each_compiled(b, rule);
 		build_after_step(b);
 		return;
 	}

@@ -26,6 +26,8 @@ static const char *const optimizer_classes[PLAN_OPTIMIZERS] = {
 	[PLAN_ADAMW_8BIT] = "AdamW8bit",
 	[PLAN_ADAMW_PAGED] = "PagedAdamW",
 	[PLAN_ADAMW_PAGED_8BIT] = "PagedAdamW8bit",
+	[PLAN_ADAMW_AO_8BIT] = "AdamW8bit",
+	[PLAN_ADAMW_AO_4BIT] = "AdamW4bit",
 };
 
 /* A plan as a recording that has neither addresses nor segments yet. */
