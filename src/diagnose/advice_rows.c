@@ -54,6 +54,11 @@ const struct advice_row advice_rows[] = {
 	  .text = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which may join what PyTorch "
 		  "keeps in pieces: that is more than was asked for",
 	  .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" },
+	{ HELPS, .kinds = GPU, .facts = F_OUTSIDE, .engines = TORCH, .tasks = TASK(TF_BESIDE),
+	  .text = "keep TensorFlow off the card: tf.config.set_visible_devices([], \"GPU\") before "
+		  "it is used; in this process it has taken nearly all of it at its start",
+	  .first = "keep TensorFlow off the card: tf.config.set_visible_devices([], \"GPU\")",
+	  .fix = "tf.config.set_visible_devices([], \"GPU\")" },
 	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
 	  .facts = F_OUTSIDE | F_ELSEWHERE,
 	  .text = "see who else holds the card (nvidia-smi): a large part of it is neither free "
@@ -212,6 +217,14 @@ const struct advice_row advice_rows[] = {
 		  "without it",
 	  .first = "less pinned host memory (copy without non_blocking; under WSL more memory)",
 	  .fix = "x.to(device)" },
+	{ HELPS, .kinds = GPU, .facts = F_PINNING, .engines = IN(ULTRALYTICS),
+	  .text = "fewer workers (workers=2) or a smaller batch: batches were being put into "
+		  "pinned "
+		  "host memory (PIN_MEMORY=False switches that off), which the driver refuses in "
+		  "the same words; it may have been full already, or the card",
+	  .first = "fewer workers or a smaller batch: it may be pinned host memory "
+		   "(PIN_MEMORY=False)",
+	  .fix = "PIN_MEMORY=False" },
 	{ HELPS, .kinds = GPU, .facts = F_PINNING, .engines = TORCH,
 	  .text = "pin_memory=False in the DataLoader: batches were being put into pinned host "
 		  "memory, which the driver refuses in the same words; it may have been full "

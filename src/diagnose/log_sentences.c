@@ -696,6 +696,10 @@ static void tell_little(const struct messages_event *e, const struct messages_co
 	else if (known(e->limit) && known(e->used) && e->wording->family == MESSAGES_TENSORFLOW)
 		snprintf(out, size, "TensorFlow may use %s of the card and had %s of it; %s",
 			 messages_size(z.at[1], e->limit), messages_size(z.at[2], e->used), more);
+	else if (known(e->used) && known(o->total) && e->wording->family != MESSAGES_JAX)
+		snprintf(out, size, "%s had %s of %s's %s, and %s", who,
+			 messages_size(z.at[1], e->used), card(c), messages_size(z.at[2], o->total),
+			 more);
 	else if (known(e->used) && known(o->total))
 		snprintf(out, size, "what %s compiled needs %s, and %s has %s", who,
 			 messages_size(z.at[1], e->used), card(c),

@@ -306,6 +306,7 @@ enum messages_setting {
 	MESSAGES_TASK_ADAPTERS,    /* LoRA and its like */
 	MESSAGES_TASK_ARRAYS,      /* of numpy, pandas or their kind */
 	MESSAGES_TASK_SHARED_RAM,  /* the GPU is a part of the processor, and has its memory */
+	MESSAGES_TASK_TF_BESIDE,   /* TensorFlow has taken the card in this process, too */
 	MESSAGES_TASK_PRETRAINED,  /* Transformers or diffusers read the model */
 	MESSAGES_TASK_IN_VAIN,     /* a smaller batch was tried, and did not help */
 	/* how far it had come */

@@ -1628,6 +1628,9 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "not enough RAM", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "out of RAM", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "ran out of RAM", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "RAM and crashes", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "RAM and then crashes", IN_WORDS, NULL },
+	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "using all available RAM", IN_WORDS, NULL },
 	{ MESSAGES_WORDS, MESSAGES_HOST, 0, "runs out of RAM", IN_WORDS, NULL },
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
