@@ -406,7 +406,7 @@ static void count_workers(const struct watch_sample *const *samples, size_t n,
 static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 			    struct watch_features *f)
 {
-	struct mean disk = { 0 }, queue = { 0 }, polls = { 0 }, source = { 0 };
+	struct mean disk = { 0 }, queue = { 0 }, polls = { 0 }, source = { 0 }, ready = { 0 };
 	unsigned named = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -419,6 +419,7 @@ static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 			mean_add(&queue, kind == SLEEP_QUEUE || kind == SLEEP_POLL);
 			mean_add(&polls, kind == SLEEP_POLL);
 			mean_add(&source, kind > SLEEP_POLL);
+			mean_add(&ready, w->state == 'R');
 			if (kind > SLEEP_POLL && name_is_told(w) && !named++)
 				memcpy(f->worker_sleeps_in, w->sleeps_in, sizeof(w->sleeps_in));
 		}
@@ -427,6 +428,10 @@ static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 	f->at[WATCH_WORKER_POLLS] = mean_of(&polls);
 	f->at[WATCH_WORKER_SOURCE] = mean_of(&source);
 	count_workers(samples, n, f);
+	/* In state R it runs or would; what it was not let run of that, it lacked. */
+	f->at[WATCH_WORKER_LACKS] = fmax(0, mean_of(&ready) - f->at[WATCH_WORKER_CORES]);
+	if (isnan(f->at[WATCH_WORKER_CORES]))
+		f->at[WATCH_WORKER_LACKS] = NAN;
 }
 
 void watch_features(const struct watch_sample *const *samples, size_t n, double seen,

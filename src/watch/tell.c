@@ -214,7 +214,13 @@ static void starting(struct telling *t)
 {
 	const double *at = t->f->at;
 
-	lines_add(&t->evidence, "no kernel has run on the GPU yet");
+	/* By its stack; else because no kernel has run. */
+	if (at[WATCH_DOES + WATCH_DOES_START] >= 0.7 && !(at[WATCH_SEEN] < 1))
+		lines_add(&t->evidence,
+			  "it imports, loads or compiles, whether or not a kernel has "
+			  "run before");
+	else
+		lines_add(&t->evidence, "no kernel has run on the GPU yet");
 	tell_main(t);
 	if (at[WATCH_READS] >= 1)
 		lines_add(&t->evidence, "it reads %.0f MB/s from disk (libraries, a model)",
@@ -239,9 +245,12 @@ static void compute(struct telling *t)
 static void thin(struct telling *t)
 {
 	tell_gpu(t);
-	lines_add(
-		&t->evidence,
-		"kernels follow each other without a gap, but each fills a small part of the card");
+	lines_add(&t->evidence,
+		  t->f->at[WATCH_BUSY] >= 85
+			  ? "kernels follow each other without a gap, but each fills a small part "
+			    "of the card"
+			  : "kernels last much longer than their launches, but each fills a small "
+			    "part of the card");
 	lines_add(&t->advice, "a larger batch, if memory allows");
 	lines_add(&t->advice,
 		  "torch.compile, fused optimizers and attention: fewer, larger kernels");
@@ -383,6 +392,10 @@ static void throttled(struct telling *t)
 			&t->evidence,
 			"its main thread was ready to run and had no processor %.0f %% of the time",
 			percent(at[WATCH_DELAY]));
+	if (at[WATCH_WORKER_LACKS] >= 0.3)
+		lines_add(&t->evidence,
+			  "its workers were ready to run and had no processor %.0f %% of the time",
+			  percent(at[WATCH_WORKER_LACKS]));
 	if (stopped)
 		lines_add(&t->advice, "a higher CPU limit (cpu.max; resources.limits.cpu), or "
 				      "fewer workers and threads (OMP_NUM_THREADS)");
@@ -433,6 +446,8 @@ static const struct {
 	[WATCH_WORKER_DISK] = { "workers waited for a disk", 100, " % of their time" },
 	[WATCH_WORKER_QUEUE] = { "workers waited for work", 100, " % of their time" },
 	[WATCH_WORKER_POLLS] = { "workers were in poll", 100, " % of their time" },
+	[WATCH_WORKER_LACKS] = { "workers were ready and had no processor", 100,
+				 " % of their time" },
 	[WATCH_WORKER_SOURCE] = { "workers slept for something else", 100, " % of their time" },
 	[WATCH_DATA] = { "steps waited for data", 100, " % of their time" },
 };
@@ -500,7 +515,7 @@ static const struct {
 	[PLIM_WATCH_UNDECIDED] = { "not decided: what is seen fits no rule", undecided },
 	[PLIM_WATCH_STARTING] = { "it is starting", starting },
 	[PLIM_WATCH_COMPUTE_BOUND] = { "the GPU is the limit, as it should be", compute },
-	[PLIM_WATCH_BUSY_THIN] = { "the GPU is never idle, but most of it is", thin },
+	[PLIM_WATCH_BUSY_THIN] = { "the GPU is rarely idle, but most of it is", thin },
 	[PLIM_WATCH_INPUT_CPU] = { "it waits for data: the workers compute", input_cpu },
 	[PLIM_WATCH_INPUT_DISK] = { "it waits for data: a disk is too slow", input_disk },
 	[PLIM_WATCH_INPUT_SOURCE] = { "it waits for data: the workers wait for a slow source",

@@ -155,10 +155,22 @@ static const struct row rows[] = {
 	{ PLIM_WATCH_BUSY_THIN,
 	  PLIM_WATCH_MEDIUM,
 	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_SM, BELOW, 25, 18, 0 } } },
+	/* The same with gaps: kernels that last ten times as long as a launch takes are no matter of launching. */
+	{ PLIM_WATCH_BUSY_THIN,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_BUSY, AT_LEAST, 70, 80, 0 },
+	    { WATCH_SM, BELOW, 25, 18, 0 },
+	    { WATCH_FEED, BELOW, 0.6, 0.4, 0 },
+	    { WATCH_CHANGE, BELOW, 60, 45, 1 } } },
 	/* Without GPM a card that works draws power. */
 	{ PLIM_WATCH_COMPUTE_BOUND,
 	  PLIM_WATCH_LOW,
 	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_POWER, AT_LEAST, 0.5, 0.6, 0 } } },
+	/* Kernels run now and then: it works, and sleeps between. */
+	{ PLIM_WATCH_SLEEPING,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_SLEEPS, AT_LEAST, 0.6, 0.75, 0 },
+	    { WATCH_GRAPHICS, AT_LEAST, 0.03, 0.05, 0 } } },
 	{ PLIM_WATCH_IDLE,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_BUSY, BELOW, 0.1, 0.05, 0 },
@@ -371,8 +383,9 @@ struct watch_judgement watch_judge(const struct watch_features *f)
 		break;
 	}
 	watch_weigh_stacks(f, &j);
-	/* A process that is kept waiting half of the time is explained by that, whatever it does else. */
-	if (j.throttled && (j.state == PLIM_WATCH_UNDECIDED || kept_waiting(f, 0.5))) {
+	/* Who is kept waiting half of the time, or whose workers are, is explained by that, whatever it does else. */
+	if (j.throttled && (j.state == PLIM_WATCH_UNDECIDED || kept_waiting(f, 0.5) ||
+			    f->at[WATCH_WORKER_LACKS] >= 0.5)) {
 		j.state = PLIM_WATCH_THROTTLED;
 		j.confidence = kept_waiting(f, 0.55) ? PLIM_WATCH_HIGH : PLIM_WATCH_MEDIUM;
 	}

@@ -192,6 +192,7 @@ enum watch_feature {
 	WATCH_WORKER_POLLS, /* in poll: nothing to do, or for a socket */
 	WATCH_WORKER_SOURCE, /* asleep elsewhere */
 	WATCH_WORKER_READS,  /* MB a second, all */
+	WATCH_WORKER_LACKS,  /* share of the time that each was ready and had no processor */
 	WATCH_DELAY, /* share of the time that the main process was ready and had no processor */
 	WATCH_THROTTLED,         /* share of the time that the cgroup was not let run */
 	WATCH_THROTTLED_PERIODS, /* share of its periods */

@@ -17,7 +17,7 @@ struct said {
 		enum watch_feature what;
 		enum op op;
 		double limit;
-	} excluded[3];
+	} excluded[4];
 };
 
 static const struct said table[] = {
@@ -39,13 +39,21 @@ static const struct said table[] = {
 	{ WATCH_DOES_LAUNCH,
 	  PLIM_WATCH_LAUNCH_BOUND,
 	  0.6,
-	  { { WATCH_BUSY, AT_LEAST, 85 },
+	  /* where the GPU has work most of the time, it would take little of it away */
+	  { { WATCH_BUSY, AT_LEAST, 70 },
 	    { WATCH_BUSY, BELOW, 2 },
-	    { WATCH_RECEIVE, BELOW, 15 } } },
+	    { WATCH_RECEIVE, BELOW, 15 },
+	    /* kernels last longer than their launches */
+	    { WATCH_FEED, BELOW, 0.6 } } },
+	{ WATCH_DOES_START,
+	  PLIM_WATCH_STARTING,
+	  0.7,
+	  { { WATCH_BUSY, AT_LEAST, 5 }, { WATCH_RECEIVE, AT_LEAST, 1500 } } },
 	{ WATCH_DOES_PYTHON,
 	  PLIM_WATCH_MAIN_PYTHON,
 	  0.7,
-	  { { WATCH_BUSY, AT_LEAST, 60 },
+	  /* arithmetic of tensors looks like any other: with much of it the GPU has work */
+	  { { WATCH_BUSY, AT_LEAST, 20 },
 	    { WATCH_RECEIVE, AT_LEAST, 25 },
 	    { WATCH_MAIN, BELOW, 0.5 } } },
 	{ WATCH_DOES_SLEEP,
@@ -66,7 +74,7 @@ static const struct said table[] = {
 
 static bool is_excluded(const struct said *s, const struct watch_features *f)
 {
-	for (size_t i = 0; i < 3 && s->excluded[i].op; i++) {
+	for (size_t i = 0; i < 4 && s->excluded[i].op; i++) {
 		double v = f->at[s->excluded[i].what];
 
 		if (s->excluded[i].op == AT_LEAST ? v >= s->excluded[i].limit
@@ -115,7 +123,7 @@ void watch_weigh_stacks(const struct watch_features *f, struct watch_judgement *
 /* ---- in words ---- */
 
 static const char *const phrases[WATCH_DOES_COUNT] = {
-	[WATCH_DOES_PYTHON] = "runs Python",
+	[WATCH_DOES_PYTHON] = "is in code of its own",
 	[WATCH_DOES_INPUT] = "makes batches",
 	[WATCH_DOES_QUEUE] = "waits for a worker's batch",
 	[WATCH_DOES_START] = "imports, loads or compiles",

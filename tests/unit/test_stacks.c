@@ -258,6 +258,8 @@ static void release(struct made *m)
 static const char sync_text[] = "train.py:88 main\tloss.item()\n",
 		  launch_text[] = PT
 		  "nn/modules/linear.py:134 Linear.forward\ntrain.py:80 main\tmodel(x)\n",
+		  start_text[] =
+			  PT "_dynamo/convert_frame.py:700 _compile\ntrain.py:60 main\tmodel(x)\n",
 		  own_text[] = "train.py:70 main\tf(x)\n";
 
 static void decides_what_is_open(void **state)
@@ -266,13 +268,20 @@ static void decides_what_is_open(void **state)
 		const char *text;
 		unsigned of_ten;
 		const char *rest;
+		double use;
 		enum plim_watch_state is;
 	} cases[] = {
-		{ sync_text, 7, launch_text, PLIM_WATCH_SYNC_BOUND },
-		{ launch_text, 7, sync_text, PLIM_WATCH_LAUNCH_BOUND },
-		{ own_text, 10, "", PLIM_WATCH_MAIN_PYTHON },
-		{ sync_text, 4, own_text, PLIM_WATCH_HOST_PACED },
-		{ "data.py:5 get_batch\n", 6, own_text, PLIM_WATCH_INPUT_MAIN },
+		{ sync_text, 7, launch_text, 40, PLIM_WATCH_SYNC_BOUND },
+		{ launch_text, 7, sync_text, 40, PLIM_WATCH_LAUNCH_BOUND },
+		/* A card that works most of the time: launching is not what takes it. */
+		{ launch_text, 10, "", 80, PLIM_WATCH_HOST_PACED },
+		{ own_text, 10, "", 10, PLIM_WATCH_MAIN_PYTHON },
+		/* It may be arithmetic of tensors. */
+		{ own_text, 10, "", 40, PLIM_WATCH_HOST_PACED },
+		{ sync_text, 4, own_text, 40, PLIM_WATCH_HOST_PACED },
+		{ "data.py:5 get_batch\n", 6, own_text, 40, PLIM_WATCH_INPUT_MAIN },
+		{ start_text, 8, own_text, 2, PLIM_WATCH_STARTING },
+		{ start_text, 8, own_text, 40, PLIM_WATCH_HOST_PACED },
 	};
 	struct watch_judgement j;
 	struct watch_features f;
@@ -284,6 +293,8 @@ static void decides_what_is_open(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		make(&m, cases[i].text, cases[i].of_ten, cases[i].rest);
+		for (size_t k = 0; k < 10; k++)
+			m.at[k].card.use = cases[i].use;
 		judge_made(&m, &f, &j);
 		assert_int_equal(j.state, cases[i].is);
 		assert_true(j.confidence < PLIM_WATCH_HIGH);
