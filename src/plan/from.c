@@ -877,11 +877,13 @@ static enum plim_status settle_fp32(struct reading *r)
 			  "none is on", is_redacted(r) ? "--precision" : "--precision fp32");
 }
 
-/* Axolotl casts what prepare_model_for_kbit_training() made fp32 (norms, embeddings, the head) back where adapters are trained. */
+/*
+ * Axolotl casts what prepare_model_for_kbit_training() made fp32 (norms, embeddings, the head) back where adapters are trained;
+ * with FSDP over quantized weights it does not call it, so that all that is shared out has one dtype (axolotl/loaders/model.py).
+ */
 static bool narrows_rest(const struct reading *r)
 {
-	return r->runs && r->runs->loads == FROM_LOADS_NARROW && r->o->lora_rank &&
-	       (!r->o->parallel || strncmp(r->o->parallel, "fsdp", 4) != 0);
+	return r->runs && r->runs->loads == FROM_LOADS_NARROW && r->o->lora_rank;
 }
 
 /* Of weights under autocast that a key says nothing of; r->own has what it said. */
@@ -889,8 +891,9 @@ static bool loads_narrow(const struct reading *r)
 {
 	enum from_loads loads = r->runs ? r->runs->loads : FROM_LOADS_WIDE;
 
-	/* accelerate makes weights of 16 bits fp32 again for FSDP 1 */
-	if (r->o->parallel && !strncmp(r->o->parallel, "fsdp1", 5))
+	/* accelerate makes weights of 16 bits fp32 again for FSDP 1, but for codes and what lies beside them */
+	if (r->o->parallel && !strncmp(r->o->parallel, "fsdp1", 5) &&
+	    !(r->o->quantize && narrows_rest(r)))
 		return false;
 	return !r->own[OWN_WEIGHTS] &&
 	       (loads == FROM_LOADS_NARROW || (loads == FROM_LOADS_FROZEN && r->o->lora_rank));
@@ -1119,7 +1122,9 @@ static enum plim_status settle_parallel(struct reading *r)
 		return settle_deepspeed(r);
 	if (r->own[OWN_WAY] && !r->own[OWN_RESHARD])
 		return PLIM_OK;
-	if (r->runs && r->runs->parallel && !r->o->parallel && r->o->gpus > 1) {
+	/* shares in host memory are FSDP's with one GPU as well */
+	if (r->runs && r->runs->parallel && !r->o->parallel &&
+	    (r->o->gpus > 1 || r->o->parameters_on)) {
 		way = r->own[OWN_RESHARD] && !again ? "fsdp2-zero2" : r->runs->parallel;
 		st = SETTLE(r, "parallel", way, OWN_RESHARD);
 		if (!st)

@@ -134,6 +134,7 @@ static const struct from_word axolotl_adapters[] = { { "lora", "@adapter", "lora
 static const struct from_word axolotl_plugins[] = {
 	{ "axolotl.integrations.liger.LigerPlugin", NULL, NULL },
 	{ "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin", "loss", "liger" },
+	{ "axolotl.integrations.swanlab.SwanLabPlugin", NULL, NULL },
 	{ NULL, NULL, NULL }
 };
 
@@ -345,6 +346,11 @@ static const struct from_row axolotl_rows[] = {
 	{ "eval_batch_size", FROM_SET, "@eval-batch", NULL, NULL },
 	{ "val_set_size", FROM_ABOVE, "@evaluates", "1", NULL },
 	{ "group_by_length", FROM_IF, "grouped", "1", NULL },
+	{ "tensor_parallel_size", FROM_ONLY, NULL, "1", NULL },
+	{ "context_parallel_size", FROM_ONLY, NULL, "1", NULL },
+	{ "sequence_parallel_degree", FROM_ONLY, NULL, "1", NULL },
+	{ "dp_replicate_size", FROM_ONLY, NULL, "1", NULL },
+	{ "expert_parallel_size", FROM_ONLY, NULL, "1", NULL },
 	FSDP_ROWS("fsdp_config.fsdp_"),
 	FSDP_ROWS("fsdp_config."),
 	{ NULL, FROM_SET, NULL, NULL, NULL }
@@ -357,7 +363,7 @@ static const struct from_keys axolotl = {
 	"strict datasets* test_datasets* pretraining_dataset* "
 	"dataset_prepared_path dataset_* chat_template* output_dir "
 	"sample_packing_* eval_sample_packing "
-	"special_tokens* tokens wandb_* mlflow_* comet_* num_epochs "
+	"special_tokens* tokens tokens.* wandb_* mlflow_* comet_* num_epochs "
 	"max_steps lr_scheduler* learning_rate cosine_* train_on_inputs "
 	"tf32 early_stopping_patience resume_from_checkpoint "
 	"auto_resume_from_checkpoints local_rank logging_steps "
@@ -372,7 +378,10 @@ static const struct from_keys axolotl = {
 	"evaluation_strategy save_first_step ddp_timeout "
 	"ddp_find_unused_parameters bench_* rl_beta roles* role_* type "
 	"split skip_prepare_dataset loss_watchdog_* eot_tokens* "
-	"tokenizer_use_mistral_common processor_type " FSDP_NEUTRAL("fsdp_config.fsdp_")
+	"tokenizer_use_mistral_common processor_type eta_min "
+	"lr_quadratic_warmup use_otel_metrics otel_metrics_* use_swanlab swanlab_* "
+	"streaming streaming_multipack_buffer_size curriculum_sampling min_sample_len "
+	"low_cpu_mem_usage base_model_ignore_patterns " FSDP_NEUTRAL("fsdp_config.fsdp_")
 		FSDP_NEUTRAL("fsdp_config.")
 };
 
@@ -399,6 +408,9 @@ static const struct from_row torchtune_rows[] = {
 	{ "batch_size_val", FROM_SET, "@eval-batch", NULL, NULL },
 	{ "run_val_every_n_steps", FROM_ABOVE, "@evaluates", "1", NULL },
 	{ "dataset.packed", FROM_ONLY, NULL, "false", NULL },
+	{ "tensor_parallel_dim", FROM_ONLY, NULL, "1", NULL },
+	{ "data_parallel_replicate_dim", FROM_ONLY, NULL, "1", NULL },
+	{ "data_parallel_shard_dim", FROM_ONLY, NULL, "-1", NULL },
 	{ NULL, FROM_SET, NULL, NULL, NULL }
 };
 
@@ -409,7 +421,8 @@ static const struct from_keys torchtune = {
 			"seed shuffle epochs max_steps_per_epoch optimizer.lr "
 			"optimizer.weight_decay optimizer.betas optimizer.eps lr_scheduler* "
 			"device output_dir metric_logger* log_* profiler* model.lora_alpha "
-			"num_warmup_steps collate_fn recipe_checkpoint* "
+			"num_warmup_steps collate_fn recipe_checkpoint* tokenizer.vocab_path "
+			"tokenizer.merges_path base_model_path tensor_parallel_plan* "
 };
 
 static const struct from_row factory_rows[] = {
@@ -600,7 +613,7 @@ const struct from_tool from_tools[] = {
 	  .keys = { &accelerate } },
 	{ .name = "Axolotl",
 	  .marks = KEYS("base_model", "micro_batch_size"),
-	  .others = KEYS("finetuning_type"),
+	  .others = KEYS("finetuning_type", "model_class"), /* LLaMA-Factory's later files */
 	  .keys = { &axolotl },
 	  .defaults = axolotl_defaults,
 	  .loads = FROM_LOADS_NARROW,
@@ -628,7 +641,7 @@ const struct from_tool from_tools[] = {
 	{ .name = "TrainingArguments",
 	  .marks = KEYS("per_device_train_batch_size", "gradient_accumulation_steps", "output_dir",
 			"learning_rate", "optim"),
-	  .others = KEYS("base_model"),
+	  .others = KEYS("base_model", "model_class"),
 	  .keys = { &trainer, &scripts },
 	  .defaults = trainer_defaults,
 	  .loads = FROM_LOADS_STORED },

@@ -465,6 +465,26 @@ static enum plim_status take_keys(struct plim_plan *p, const struct plan_recipe 
 	return st;
 }
 
+/* Where nothing is trained no tool has a key for how many samples go at once: the program's own call does. */
+static enum plim_status write_call(struct plim_plan *p, const struct plan_choice *c,
+				   const char **out, struct plim_err *err)
+{
+	const struct plan_recipe *r = &c->recipe;
+	struct text t;
+
+	text_init(&t, &p->hidden->mem, NULL);
+	if (c->own_allocator)
+		text_puts(&t, "import plimsoll; plimsoll.allocator.use(); ");
+	text_puts(&t, r->task == PLAN_GENERATE ? "model.generate(..." : "model(...");
+	if (r->task == PLAN_GENERATE && r->new_tokens)
+		text_printf(&t, ", max_new_tokens=%llu", (unsigned long long)r->new_tokens);
+	if (r->task == PLAN_GENERATE && r->beams > 1)
+		text_printf(&t, ", num_beams=%llu", (unsigned long long)r->beams);
+	text_printf(&t, ")  # %llu sample%s at once", (unsigned long long)r->batch,
+		    r->batch == 1 ? "" : "s");
+	return take_text(p, &t, out, err);
+}
+
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
 				   const char *variable, struct plim_plan_config *out,
 				   struct plim_err *err)
@@ -487,7 +507,9 @@ enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice
 	}
 	if (known && !st)
 		st = take_keys(p, &c->recipe, out, err);
-	if (!st && c->own_allocator)
+	if (!st && known && c->recipe.task != PLAN_TRAIN)
+		st = write_call(p, c, &out->script, err);
+	else if (!st && c->own_allocator)
 		out->script = "import plimsoll; plimsoll.allocator.use()  # before CUDA starts";
 	if (!st && c->settings && !c->own_allocator) {
 		out->environment = plan_string(p, err, "%s=%s", variable, c->settings);
