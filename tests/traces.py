@@ -15,6 +15,7 @@ import sys
 plimsoll, data = sys.argv[1:3]
 PHASE, RUN, TABLES = 0.02, 0.01, 0.002  # a phase's peak, the run's; against our own tables, the run's
 CONVOLVED = 0.025  # with convolutions: cuDNN's workspaces are in the range, not in the number
+MENDED = 0.002  # of a set whose causes were mended: traced again
 failures = []
 
 
@@ -65,6 +66,7 @@ def blind(name):
         if statistics.median(off) > 0.0015:
             failures.append(f"{name}: the table of models planned blind does not hold")
     for r in rows:
+        check(f"{r['name']}, mended", r.get("mended_peak", r["measured_peak"]), r["measured_peak"], MENDED)
         if r["parameters"] != r["planned_parameters"]:
             failures.append(f"{r['name']}: {r['planned_parameters']} parameters, not {r['parameters']}")
 
@@ -110,7 +112,7 @@ def main():
     if sum(map(os.path.getsize, files)) > 300 << 10:
         failures.append("the traces are larger than 300 KiB")
     print(f"{len(files)} traces, worst peak {worst:.2%} off what was measured")
-    for name in ("plan_blind.jsonl", "plan_blind5.jsonl"):
+    for name in ("plan_blind.jsonl", "plan_blind5.jsonl", "plan_blind6.jsonl"):
         blind(name)
     ranks()
     print("\n".join(failures))

@@ -362,10 +362,89 @@ def _heads(heads, **more):
     (torch.empty(64, 64, 8, requires_grad=True).permute(2, 0, 1)[None], 8, False, "math"),
 ])
 def test_attention_whose_bias_learns_or_whose_heads_are_broadcast(mask, keys, shares, kernel):
+    assert _kernel(_heads(8), _heads(keys), mask, shares) == kernel
+
+
+def _kernel(q, k, mask=None, shares=False):
     from plimsoll.tracing import device, engine
     from plimsoll.tracing.packed import Trace
-    r = engine.Recorder(Trace(), tables.card_of(90))
-    assert device.attention_kernel(r, _heads(8), _heads(keys), _heads(keys), mask, 0.0, False, shares) == kernel
+    return device.attention_kernel(engine.Recorder(Trace(), tables.card_of(90)), q, k, k, mask, 0.0, False, shares)
+
+
+def test_attention_of_channels_or_of_odd_heads_is_the_plain_one():
+    channels = _heads(8).transpose(2, 3)  # a UNet's, (batch, heads, channels, places) turned: rows are not whole
+    assert _kernel(channels, channels) == "math" and _kernel(_heads(8), channels) == "math"
+    assert _kernel(torch.empty(2, 8, 64, 36), torch.empty(2, 8, 64, 36)) == "efficient"
+    assert _kernel(torch.empty(2, 8, 64, 34), torch.empty(2, 8, 64, 34)) == "math"  # fp32: not in fours
+
+
+def test_heads_that_are_no_whole_eights_are_padded():
+    x = torch.empty(2, 4, 128, 36, requires_grad=True)
+    trace = loop.trace_module(torch.nn.Linear(36, 36), x, loop.Options(steps=1, precision="bf16-autocast"),
+                              lambda m, x: torch.nn.functional.scaled_dot_product_attention(*[m(x)] * 3).sum())
+    sizes = [e for e in trace.events if e > 0]
+    names = [trace.operators[i] for i in trace.operator]
+    assert "_scaled_dot_product_flash_attention" in names
+    assert [n for n, name in zip(sizes, names) if name == "constant_pad_nd"][:3] == [2 * 4 * 128 * 40 * 2] * 3  # Moonshine's, measured
+
+
+def test_cudnns_batch_norm_keeps_its_input_in_one_piece():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(64)
+
+        def forward(self, x):
+            return self.norm(x.transpose(1, 2)).transpose(1, 2)
+
+    def copies(precision, dtype):
+        trace = loop.trace_module(Net(), torch.empty(8, 128, 64, dtype=dtype), loop.Options(steps=1, precision=precision, task="infer"))
+        return sum(trace.operators[i] == "clone" for i in trace.operator)
+    assert copies("fp32", torch.float32) == 2  # a copy in each of two passes; PatchTST, -14 % without
+    assert copies("bf16-pure", torch.bfloat16) == 0  # PyTorch's own kernel takes it as it is
+
+
+def test_what_is_counted_or_chosen_takes_places():
+    card = tables.card_of(90)
+
+    def inside(name, *args, result=None):
+        return sum(tables.inside(tables.Call(name, args, {}, result), card), [])
+    mask, x = torch.zeros(16, 64, dtype=torch.bool), torch.empty(16, 64, dtype=torch.bfloat16)
+    assert inside("sum", mask, [1], result=torch.empty(16, dtype=torch.long)) == [16 * 64 * 8]  # PointNet's maximum: 256 MiB measured
+    assert inside("sum", x, [1], result=torch.empty(16)) == [] and inside("cumsum", mask, 0, result=torch.empty(16, 64)) == [16 * 64 * 4]
+    with torch.device("meta"):
+        shared, alone, long = torch.empty(16, 1024, 1024), torch.empty(16, 256, 256), torch.empty(4, 200_000)
+    taken = inside("topk", shared, 16)
+    assert 16 << 20 in taken and 8 << 20 in taken and sum(taken) < 25 << 20  # measured
+    assert inside("topk", alone, 32, -1) == [] and inside("topk", long, 8) == [4 * 200_000 * 12] * 2
+
+
+def test_rows_of_experts_that_only_a_run_knows_are_split():
+    def step(module, batch):
+        chosen = module(batch).argmax(-1)
+        sizes = torch.nn.functional.one_hot(chosen, 4).sum(0).tolist()
+        parts = batch.split(sizes)
+        assert [len(p) for p in parts] == [32, 0, 0, 0]
+        return torch.cat([module(p) for p in parts]).sum()
+    trace = loop.trace_module(torch.nn.Linear(16, 4), torch.empty(32, 16), loop.Options(steps=1, precision="fp32"), step)
+    assert "all rows" in trace.operators
+
+
+def test_transformers_that_is_imported_in_the_trace_sees_tensors(tmp_path):
+    (tmp_path / "late.py").write_text("""
+def made():
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    with torch.device("cuda"):
+        model = LlamaForCausalLM(LlamaConfig(hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
+                                             num_key_value_heads=2, vocab_size=64))
+    return model, torch.zeros((2, 32), dtype=torch.long, device="cuda"), lambda m, x: m(x, labels=x, use_cache=False).loss
+""")
+    out = tmp_path / "t.json.gz"
+    subprocess.run([sys.executable, "-m", "plimsoll.tracing", "late:made", "-o", str(out), "--precision", "bf16-autocast"], check=True,
+                   cwd=tmp_path, capture_output=True)
+    operators = packed.Trace.read(str(out)).operators
+    assert "_scaled_dot_product_cudnn_attention" in operators and "logical_not" not in operators  # no mask is made
 
 
 def test_a_loss_under_autocast_stays_in_the_dtype_of_the_logits():

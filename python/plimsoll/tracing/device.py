@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.machinery
 import os
 import re
 import sys
@@ -54,17 +55,26 @@ def attention_kernel(r: Recorder, q: torch.Tensor, k: torch.Tensor, v: torch.Ten
     shared = q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]
     if shared and not shares:
         return "math"  # heads that are broadcast
-    if mask is not None and mask.stride(-1) != 1 and mask.shape[-1] != 1:
-        return "math"  # every other kernel wants a mask's rows whole: T5's relative positions are not
+    if any(t is not None and t.stride(-1) != 1 and t.shape[-1] != 1 for t in (q, k, v, mask)):
+        return "math"  # every other kernel wants rows whole: T5's relative positions are not, nor heads that were channels
     if mask is not None and mask.requires_grad and torch.is_grad_enabled():
         return "math" if shared else "efficient"  # a bias that is learned: only one kernel gives its gradient
     if card.cudnn_attention and half and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128 and v.shape[-1] <= 128:
         return "cudnn"
     if card.flash_attention and half and mask is None and same and q.shape[-1] <= 256:
         return "flash"
-    if not shared and (half or q.dtype is torch.float32):
+    rows = 8 if half else 4 if card.capability >= (8, 0) else 1  # minimum_gemm_alignment
+    if not shared and (half or q.dtype is torch.float32) and q.shape[-1] % rows == v.shape[-1] % rows == 0:
         return "efficient"
     return "math"
+
+
+def _flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout: float, causal: bool, scale: float | None) -> Any:
+    """Heads of whole eights: others are padded, and what was added is cut off (pad_last_dim)."""
+    size = q.shape[-1]
+    scale = size ** -0.5 if scale is None else scale
+    q, k, v = (torch.nn.functional.pad(t, (0, -size % 8)) if size % 8 else t for t in (q, k, v))
+    return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, dropout, causal, False, scale=scale)[0][..., :size]
 
 
 def _padded(bias: torch.Tensor) -> torch.Tensor:
@@ -103,7 +113,7 @@ def attend(r: Recorder, q: Any, k: Any, v: Any, attn_mask: Any = None,
         bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill_(bias.logical_not(), float("-inf"))
     grad = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
     if kernel == "flash":
-        return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale)[0]
+        return _flash(q, k, v, dropout_p, is_causal, scale)
     if bias is not None:
         bias = _padded(bias) if kernel == "efficient" else bias
         bias = bias.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
@@ -128,6 +138,8 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
                 return attend(self.r, *args, **kwargs)
         elif func in (torch.nn.functional.dropout, torch.dropout):
             return self.dropout(func, args, kwargs)
+        elif func in (torch.nn.functional.batch_norm, torch.batch_norm):
+            args = (self.whole(func, args, kwargs), *args[1:]) if args else args
         elif func in (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu):
             return self.move(func, args, kwargs)
         elif func is torch.Tensor.backward:
@@ -174,6 +186,20 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         finally:
             self.gate.biased = before
+
+    def whole(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """cuDNN's batch norm takes its input in one piece, keeps that, and gives its result so (_batch_norm_impl_index)."""
+        functional = func is torch.nn.functional.batch_norm
+        given = dict(zip(("input", "running_mean", "running_var", "weight", "bias", "training") if functional else
+                         ("input", "weight", "bias", "running_mean", "running_var", "training"), args)) | kwargs
+        x = given["input"]
+        statistics = (given.get("running_mean"), given.get("running_var"))
+        if not self.gate.compiling and not self.r.is_gpu(x) or x.dtype not in (torch.float32, torch.float16) or x.dim() < 3 or (
+                given.get("weight") is None or given.get("bias") is None or (None in statistics and not given.get("training"))):
+            return x
+        formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+        last = x.dim() in formats and x.is_contiguous(memory_format=formats[x.dim()])
+        return x if last else x.contiguous()
 
     def one_hot(self, t: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         """Of what is like a subclass it is a comparison."""
@@ -474,13 +500,46 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
         (optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
         (importlib.import_module("torch.utils._foreach_utils"), "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
     ]
-    utilities = sys.modules.get("transformers.utils.import_utils")
-    if utilities is not None:  # it makes masks for fake tensors that it leaves out otherwise
-        found.append((utilities, "is_fake_tensor", lambda x: False))
+    utilities = sys.modules.get(_Masks.NAME)
+    if utilities is not None:
+        found.append((utilities, "is_fake_tensor", _Masks.is_fake))
     common = getattr(torch.cuda.amp, "common", None)
     if common is not None:
         found.append((common, "amp_definitely_not_available", lambda: False))
     return found
+
+
+class _Masks:
+    """Transformers makes masks for fake tensors that it leaves out otherwise: where a script imports it later, it is told then."""
+
+    NAME = "transformers.utils.import_utils"
+
+    @staticmethod
+    def is_fake(x: Any) -> bool:
+        return False
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if name == self.NAME else None
+        if spec is None or spec.loader is None:
+            return None
+        loader: Any = spec.loader
+        run = loader.exec_module
+
+        def exec_module(module: types.ModuleType) -> None:
+            run(module)
+            self.told.append((vars(module), vars(module).get("is_fake_tensor")))
+            vars(module)["is_fake_tensor"] = self.is_fake
+        loader.exec_module = exec_module
+        return spec
+
+    def __enter__(self) -> None:
+        self.told: list[tuple[dict[str, Any], Any]] = []
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *_: Any) -> None:
+        sys.meta_path.remove(self)
+        for names, before in self.told:
+            names["is_fake_tensor"] = before
 
 
 def _own(value: Any) -> Any:
@@ -521,7 +580,7 @@ def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
     drawn = torch.random.get_rng_state()
     torch.default_generator.manual_seed(0)  # what the host draws is known (known.py), and each trace draws the same
     try:
-        with fake, DispatchMode(r, gate), FunctionMode(r, gate):
+        with _Masks(), fake, DispatchMode(r, gate), FunctionMode(r, gate):
             _probe(r)
             yield fake
     finally:

@@ -136,12 +136,47 @@ def _sort(call: Call, card: Card) -> list[int]:
     return [n * (call.args[0].element_size() + 8)] * 2
 
 
+RADIX_DIGITS, BLOCK_THREADS = 256, 256  # SortingRadixSelect.cuh, TensorTopK.cu
+# Slices (the last of these that are no more) and how long each is at least for several blocks to share it.
+SHARED = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800), (1 << 62, 400))
+SORTED_SLICES, SORTED_LEAST = 10, 100_000
+
+
+def _topk(call: Call, card: Card) -> list[int]:
+    """Sorted whole where few slices are long; counts of digits where blocks share a slice; else nothing."""
+    x = call.args[0]
+    at = int(call.args[2]) if len(call.args) > 2 else int(call.kwargs.get("dim", -1))
+    length = _shape(x)[at] if _shape(x) else 1
+    slices = _count(x) // max(length, 1)
+    if slices <= SORTED_SLICES and length >= SORTED_LEAST:
+        return _sort(call, card)
+    if length < next(least for most, least in SHARED if slices <= most):
+        return []
+    blocks_at_once = card.multiprocessors * (65536 // (40 * BLOCK_THREADS))
+    items = min(max(-(-_count(x) // (blocks_at_once * BLOCK_THREADS)), 4), 64)
+    blocks = slices * -(-length // (items * BLOCK_THREADS))
+    whole = 0 if x.is_contiguous() else _count(x) * x.element_size()
+    return [whole, 2 * slices * 4, 2 * slices * x.element_size(), blocks * RADIX_DIGITS * 2, slices * RADIX_DIGITS * 4, blocks * 4, blocks * 4]
+
+
 def _scatter(call: Call, card: Card) -> list[int]:
     return [_count(call.args[0]) * 9]
 
 
 def _multinomial(call: Call, card: Card) -> list[int]:
     return [_count(call.args[0]) * call.args[0].element_size()]
+
+
+def _converted(call: Call, card: Card) -> list[int]:
+    """What is summed in another dtype is converted first, but for halves that are summed in fp32 (make_reduction)."""
+    x, out = call.args[0], call.result.dtype
+    if out == x.dtype or x.element_size() == 2 and out.is_floating_point and call.result.element_size() == 4 and x.dtype.is_floating_point:
+        return []
+    return [_count(x) * call.result.element_size()]
+
+
+def _sum(call: Call, card: Card) -> list[int]:
+    return _converted(call, card) + _sum_rows(call, card)
 
 
 def _sum_rows(call: Call, card: Card) -> list[int]:
@@ -260,9 +295,11 @@ ROWS: tuple[Row, ...] = (
                                                              "EmbeddingBackwardKernel.cu"),
     Row(("_embedding_bag_backward",), _bag_backward, "measured, H100, PyTorch 2.11 (12 tables of 131,072 indices); EmbeddingBag.cu"),
     Row(("_foreach_norm",), _foreach_norm, "measured, H100; ForeachReduceOp.cu"),
-    Row(("sum", "mean"), _sum_rows, "measured, H100; Reduce.cuh, setReduceConfig"),
+    Row(("sum", "mean"), _sum, "measured, H100; Reduce.cuh, setReduceConfig; a mask that is summed (2 of PyTorch 2.11), ReduceOpsUtils.h"),
+    Row(("prod", "cumsum", "cumprod"), _converted, "read: ReduceOpsUtils.h, make_reduction; ReduceOps.cpp, impl_func_cum_ops; not measured"),
     Row(("masked_scatter",), _scatter, "measured, H100: a mask of each element and sums along it"),
-    Row(("sort", "argsort", "topk"), _sort, "read: Sort.cu, segmented sort of CUB; not measured"),
+    Row(("sort", "argsort"), _sort, "read: Sort.cu, segmented sort of CUB; not measured"),
+    Row(("topk",), _topk, "measured, H100, PyTorch 2.11: 16,384 slices of 1,024 and 4,096 of 256; TensorTopK.cu"),
     Row(("multinomial",), _multinomial, "read: MultinomialKernel.cu; not measured"),
 )
 BY_NAME: dict[str, Row] = {name: row for row in ROWS for name in row.operators}
