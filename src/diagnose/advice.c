@@ -30,7 +30,7 @@ static int fits(uint64_t mask, unsigned value)
 
 int findings_is_pytorch(const struct messages_context *c)
 {
-	if (!c->engine && (c->program || c->is_xla))
+	if (!c->engine && (c->program || c->is_xla || c->set[MESSAGES_TASK_NATIVE].line))
 		return 0;
 	return fits(CACHED | IN(UNKNOWN), c->engine);
 }
@@ -297,6 +297,21 @@ static uint64_t tasks_of(const struct messages_context *c)
 	return tasks;
 }
 
+/* What only a program in Python can be told. */
+static int is_pythons(const char *text)
+{
+	static const char *const words[] = { "torch.",      "tf.",         "jax.",
+					     "cudf",        "rmm.",        "python ",
+					     "DataLoader",  "num_workers", "x.item()",
+					     "numpy",       "per_device_", "from_pretrained",
+					     "Transformers" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (text && strstr(text, words[i]))
+			return 1;
+	return 0;
+}
+
 int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 {
 	const struct messages_context *c = x->context;
@@ -311,6 +326,9 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 	if (r->unless & spent || (r->set && !(r->set & spent)))
 		return 0;
 	if (x->facts & F_HEAP && !(r->facts & F_HEAP))
+		return 0;
+	if (tasks & TASK(NATIVE) &&
+	    (is_pythons(r->text) || is_pythons(r->first) || is_pythons(r->fix)))
 		return 0;
 	if (r->not_tasks & tasks || (r->tasks && !(r->tasks & tasks)))
 		return 0;
@@ -634,7 +652,9 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 void findings_advise(const struct messages_event *e, const struct findings_told *t,
 		     const struct messages_context *c, struct findings_advised *out)
 {
-	const char *own = e->wording->advice;
+	const char *own = c->set[MESSAGES_TASK_NATIVE].line && is_pythons(e->wording->advice)
+				  ? NULL
+				  : e->wording->advice;
 	struct messages_context unnamed = *c;
 
 	*out->first = 0;

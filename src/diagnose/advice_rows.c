@@ -904,6 +904,25 @@ const struct advice_row advice_rows[] = {
 	  .first = "a smaller model or quantisation", .fix = "mlx_lm.convert -q --hf-path MODEL" },
 	{ HELPS, .kinds = GPU, .engines = IN(CAFFE),
 	  .text = "a smaller batch_size in the prototxt" },
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM),
+	  .doing = DOING(STARTING),
+	  .text = "a smaller pool than what is free as the executor starts: a lower "
+		  "spark.rapids.memory.gpu.allocFraction and maxAllocFraction, a larger "
+		  "spark.rapids.memory.gpu.reserve; one executor a card, and nothing else on it "
+		  "(nvidia-smi)",
+	  .first = "a lower spark.rapids.memory.gpu.allocFraction: the pool was larger than what "
+		   "was free",
+	  .fix = "--conf spark.rapids.memory.gpu.allocFraction=0.7", .example = 1 },
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM),
+	  .doing = ~DOING(STARTING),
+	  .text = "less at a time: a lower spark.rapids.sql.concurrentGpuTasks, a smaller "
+		  "spark.rapids.sql.batchSizeBytes, more partitions (spark.sql.shuffle.partitions, "
+		  "a smaller spark.sql.files.maxPartitionBytes)",
+	  .first = "fewer tasks on the card at a time (spark.rapids.sql.concurrentGpuTasks)",
+	  .fix = "--conf spark.rapids.sql.concurrentGpuTasks=1", .example = 1 },
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM), .last = 1,
+	  .text = "see what else holds the card (nvidia-smi): two executors on one card each take "
+		  "their share of it" },
 	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .facts = F_HUGE,
 	  .text = "so much at once is seldom meant: a join on keys that repeat on both sides "
 		  "multiplies rows; look at the number of rows that it makes, drop duplicates "
@@ -1858,6 +1877,15 @@ const struct advice_row advice_rows[] = {
 	  .text = "fewer or smaller inputs at a time, torch.inference_mode() around the model, "
 		  "weights in 16 bits or quantised",
 	  .first = "fewer or smaller inputs at a time", .fix = "with torch.inference_mode():" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .tasks = TASK(NATIVE),
+	  .text = "a smaller batch or input; in C++ a c10::InferenceMode around the model "
+		  "(torch::NoGradGuard before 1.9), which keeps nothing for gradients; a model in "
+		  "16 bits",
+	  .first = "a smaller batch or input", .fix = "c10::InferenceMode guard;" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .tasks = TASK(NATIVE),
+	  .causes = OF(LEAK),
+	  .text = "if memory grows from call to call: keep no tensors on the card beyond a call "
+		  "(results to the CPU; in Java close each NDManager)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH, .doing = DOING(UNKNOWN),
 	  .unless = SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),

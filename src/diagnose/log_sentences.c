@@ -499,7 +499,7 @@ static const struct {
 			"torch.cuda.memory_allocated() at the same line of each step: climbing is a "
 			"leak" },
 	},
-	/* PyTorch's on a back end that torch.cuda and plimsoll's recordings do not know */
+	/* PyTorch's on a back end that torch.cuda and plimsoll's recordings do not know, or without Python */
 	[ON_OTHER_GPU] = {
 		[FINDINGS_CAUSE_CAPACITY] = {
 			"the step needs more than there is",
@@ -561,8 +561,9 @@ static enum plim_status fill_causes(const struct diagnose_text *x, const struct 
 		return mem_status(err);
 	if (place == ON_GPU && !findings_is_pytorch(c))
 		place = ON_GPU_ALONE;
-	else if (place == ON_GPU && c->backend != MESSAGES_BACKEND_CUDA &&
-		 c->backend != MESSAGES_BACKEND_ROCM)
+	else if (place == ON_GPU &&
+		 ((c->backend != MESSAGES_BACKEND_CUDA && c->backend != MESSAGES_BACKEND_ROCM) ||
+		  c->set[MESSAGES_TASK_NATIVE].line))
 		place = ON_OTHER_GPU;
 	for (size_t i = 0; i < t->ranked_count; i++)
 		v->causes[i] = (struct plim_verdict_cause){

@@ -1238,6 +1238,8 @@ const struct scan_cue scan_cues[] = {
 	{ "load_model(", ANY_ENGINE, A(LOADING) },
 	{ "pipeline(", ANY_ENGINE, A(GENERATING) },
 	{ "_cuda_init", ANY_ENGINE, A(STARTING) },
+	{ "Rmm.initialize", ANY_ENGINE, A(STARTING) }, /* of RAPIDS' Java */
+	{ ".initializeRmm", ANY_ENGINE, A(STARTING) },
 	{ "init_process_group", ANY_ENGINE, A(STARTING) },
 	{ "failed to initialize", ANY_ENGINE, A(STARTING) },
 	{ "python train", ANY_ENGINE, A(TRAINING) },
@@ -1292,6 +1294,6 @@ void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t
 {
 	uint64_t *seen = &log->cues.at[log->files.at[file].cues + cue];
 
-	if (!*seen)
+	if (!*seen || (*seen & SCAN_CUE_INSTALLED && !(line & SCAN_CUE_INSTALLED)))
 		*seen = line;
 }

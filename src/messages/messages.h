@@ -309,6 +309,8 @@ enum messages_setting {
 	MESSAGES_TASK_TF_BESIDE,   /* TensorFlow has taken the card in this process, too */
 	MESSAGES_TASK_PRETRAINED,  /* Transformers or diffusers read the model */
 	MESSAGES_TASK_IN_VAIN,     /* a smaller batch was tried, and did not help */
+	MESSAGES_TASK_NATIVE,      /* no Python: a program in C++, or on the JVM */
+	MESSAGES_TASK_JVM,
 	/* how far it had come */
 	MESSAGES_TASK_EPOCHS,  /* many were over */
 	MESSAGES_TASK_SAMPLED, /* a bar without a name is full: pictures were sampled */

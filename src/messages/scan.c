@@ -732,10 +732,35 @@ static int is_whole(const struct scan *s, const struct scan_cue *cue, const char
 	       !(is_letter(end[-1]) && end < s->end && *end >= 'a' && *end <= 'z');
 }
 
+static int is_of_path(char c)
+{
+	return c && !strchr(" \t\"'`()<>,;=:|", c) && !scan_ends_line(c);
+}
+
+/* "/home/ann/ComfyUI/.venv/lib/python3.11/site-packages/x.py": the word stands in front of where packages lie. */
+static int is_installed(const struct scan *s, const char *behind)
+{
+	static const char *const places[] = { "/lib/python", "/site-packages", "\\site-packages",
+					      "/dist-packages", "/bin/python" };
+	const char *end = behind;
+
+	while (end < s->stop && is_of_path(*end))
+		end++;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (memmem(behind, (size_t)(end - behind), places[i], strlen(places[i])))
+			return 1;
+	return 0;
+}
+
 static void cue(struct scan *s, size_t index, const char *at)
 {
-	if (is_whole(s, &scan_cues[index], at))
-		scan_cue_seen(s->log, index, s->file, s->line);
+	const struct scan_cue *c = &scan_cues[index];
+	const char *behind = at + strlen(c->word);
+
+	if (!is_whole(s, c, at))
+		return;
+	scan_cue_seen(s->log, index, s->file,
+		      is_installed(s, behind) ? s->line | SCAN_CUE_INSTALLED : s->line);
 }
 
 /* All that may begin at an anchor of the current line. */
@@ -827,9 +852,12 @@ static const char *table_rows(struct scan *s, const char *p, const char *end, in
 static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
 {
 	int id = s->anchors->entries[entry].id;
+	uint64_t line;
 
-	return id >= SCAN_CUE && id < SCAN_SETTING &&
-	       s->log->cues.at[s->log->files.at[s->file].cues + (size_t)(id - SCAN_CUE)] &&
+	if (id < SCAN_CUE || id >= SCAN_SETTING)
+		return 0;
+	line = s->log->cues.at[s->log->files.at[s->file].cues + (size_t)(id - SCAN_CUE)];
+	return line && !(line & SCAN_CUE_INSTALLED) &&
 	       scan_anchors_next(s->anchors, entry, at, s->end) < 0;
 }
 

@@ -123,7 +123,9 @@ extern const size_t scan_cue_count;
 enum plim_status scan_cues_begin(struct messages_log *log, uint32_t file, struct plim_err *err);
 /* A file that tells of no failure keeps none. */
 void scan_cues_end(struct messages_log *log, uint32_t file);
-/* Only the first place of each is kept. */
+/* Of a cue's line: it was seen only where a path tells where Python is installed, which need not be what runs. */
+#define SCAN_CUE_INSTALLED ((uint64_t)1 << 63)
+/* Only the first place of each is kept, and the first that is no mere place of an installation. */
 void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t line);
 
 /* ---- what is set already ---- */

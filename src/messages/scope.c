@@ -291,15 +291,47 @@ static enum messages_backend own_backend(const struct messages_event *e)
 	return MESSAGES_BACKEND_CUDA;
 }
 
+/* A program that the text names, and no library that any program has. */
+static int is_of_program(const struct scan_cue *cue)
+{
+	static const char *const libraries[] = { "Transformers", "Lightning", "MMEngine", "MMCV" };
+
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && cue->program; i++)
+		if (!strcmp(cue->program, libraries[i]))
+			return 0;
+	return cue->program != NULL;
+}
+
+/* Does anything else than where Python is installed tell what ran: a program's word, or a script of the user's? */
+static int tells_program(const struct messages_log *log, const struct messages_event *e)
+{
+	const struct messages_file *f = &log->files.at[e->file];
+
+	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
+		if (log->cues.at[f->cues + i] && is_of_program(&scan_cues[i]) &&
+		    !(log->cues.at[f->cues + i] & SCAN_CUE_INSTALLED))
+			return 1;
+	return e->traceback.outer.file[0] || f->script[0];
+}
+
+/* The line of a cue; 0: it was not seen, or only where Python is installed, and there are better words. */
+static uint64_t line_of(const struct messages_log *log, const struct messages_file *f, size_t cue,
+			int strict)
+{
+	uint64_t line = log->cues.at[f->cues + cue];
+
+	return line & SCAN_CUE_INSTALLED ? strict ? 0 : line & ~SCAN_CUE_INSTALLED : line;
+}
+
 /* What the words of one file tell, where nothing better is known. */
 static void find_in(const struct messages_log *log, uint32_t file, enum messages_engine own,
-		    int backend_open, struct messages_context *out)
+		    int backend_open, int strict, struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++) {
 		const struct scan_cue *cue = &scan_cues[i];
-		uint64_t line = log->cues.at[f->cues + i];
+		uint64_t line = line_of(log, f, i, strict);
 
 		if (!line)
 			continue;
@@ -326,14 +358,14 @@ static int dies_loading(enum messages_engine e)
 }
 
 /* What it was doing, by words of nobody's or of this engine: another's in the log tell what that one does. */
-static void find_activity(const struct messages_log *log, uint32_t file,
+static void find_activity(const struct messages_log *log, uint32_t file, int strict,
 			  struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count && !out->activity; i++) {
 		const struct scan_cue *cue = &scan_cues[i];
-		uint64_t line = log->cues.at[f->cues + i];
+		uint64_t line = line_of(log, f, i, strict);
 
 		if (!line || !cue->activity || (cue->engine && cue->engine != out->engine))
 			continue;
@@ -421,14 +453,14 @@ static int is_anybodys(enum messages_engine e)
 }
 
 /* What is built on the engine: the row that stands first. */
-static void find_program(const struct messages_log *log, uint32_t file,
+static void find_program(const struct messages_log *log, uint32_t file, int strict,
 			 struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count && !out->program; i++) {
 		const struct scan_cue *cue = &scan_cues[i];
-		uint64_t line = log->cues.at[f->cues + i];
+		uint64_t line = line_of(log, f, i, strict);
 
 		if (!line || !cue->program ||
 		    (cue->engine ? cue->engine != out->engine : !is_anybodys(out->engine)))
@@ -446,14 +478,15 @@ static void find_everywhere(const struct messages_log *log, const struct message
 {
 	uint32_t index = (uint32_t)(e - log->events.at);
 	int open = !out->backend && e->wording->class <= MESSAGES_BUDGET;
+	int strict = tells_program(log, e);
 
-	find_in(log, e->file, own, open, out);
+	find_in(log, e->file, own, open, strict, out);
 	for (size_t i = 0; i < log->events.n; i++)
 		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
-			find_in(log, log->events.at[i].file, own, open, out);
-	find_activity(log, e->file, out);
+			find_in(log, log->events.at[i].file, own, open, strict, out);
+	find_activity(log, e->file, strict, out);
 	find_script(log, e, out);
-	find_program(log, e->file, out);
+	find_program(log, e->file, strict, out);
 }
 
 /* Does a word of these stand in the file? */
@@ -463,7 +496,7 @@ static int has_word(const struct messages_log *log, uint32_t file, const char *c
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
-		for (size_t k = 0; log->cues.at[f->cues + i] && k < n; k++)
+		for (size_t k = 0; line_of(log, f, i, 1) && k < n; k++)
 			if (strcasestr(scan_cues[i].word, words[k]))
 				return 1;
 	return 0;
@@ -491,6 +524,34 @@ static enum messages_engine of_xla(const struct messages_log *log, uint32_t file
 		       : E(UNKNOWN);
 }
 
+/* Python shows its frames, and its scripts are called by it: what shows neither may be written in C++. */
+static int is_python(const struct messages_log *log, const struct messages_event *e)
+{
+	const struct messages_file *f = &log->files.at[e->file];
+
+	return e->traceback.frames || strstr(f->script, ".py") || strstr(e->text, ".py\"") ||
+	       e->wording->family == MESSAGES_PYTHON || e->wording->family == MESSAGES_DATALOADER;
+}
+
+/* A source file of C++ that the message names, and is no engine's own. */
+static int is_of_source(const struct messages_event *e, const struct messages_context *c)
+{
+	return !c->engine && c->project.name[0] && !e->traceback.frames && !c->project.script[0];
+}
+
+static void find_language(const struct messages_log *log, const struct messages_event *e,
+			  struct messages_context *out)
+{
+	struct messages_set *native = &out->set[MESSAGES_TASK_NATIVE];
+
+	if (out->set[MESSAGES_TASK_JVM].line)
+		*native = out->set[MESSAGES_TASK_JVM];
+	else if (is_of_source(e, out))
+		*native = (struct messages_set){ e->line, 1, -1 };
+	if (is_python(log, e))
+		native->line = out->set[MESSAGES_TASK_JVM].line = 0;
+}
+
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
@@ -514,6 +575,7 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	if (out->activity)
 		out->activity_line = e->line;
 	find_everywhere(log, e, own, out);
+	find_language(log, e, out);
 	/* who is there to train, and shows nothing else */
 	if (!out->activity && (out->engine == E(LLAMA_FACTORY) || out->engine == E(AXOLOTL) ||
 			       out->engine == E(TRL) || out->engine == E(VERL) ||

@@ -809,8 +809,8 @@ const struct messages_wording scan_wordings[] = {
 	  "NCCL_DEBUG=INFO tells which call" },
 	/* -- CUDA and its libraries: cuda_runtime_api.h, cublas_api.h, cudnn.h -- */
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA error: out of memory",
-	  "the driver refused memory: for a context, a kernel, pinned memory or a library, and in "
-	  "releases before 1.1 for PyTorch's tensors, too",
+	  "the driver refused memory: for a context, a kernel, pinned memory or a library, or for "
+	  "a program that asks the driver itself",
 	  NULL },
 	/* PyTorch up to 1.4: aten/src/THC/THCGeneral.cpp */
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cuda runtime error ({code}) : out of memory", NULL,
