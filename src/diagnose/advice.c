@@ -574,9 +574,12 @@ static const char *unbatched(const char *first, char *out, size_t size)
 	for (; *from; from += skip) {
 		size_t had = strlen(out);
 
+		size_t joint = !strncmp(from, "and ", 4) ? 4 : 0;
+
 		n = piece_of(from, &skip);
-		if (!is_of_batches(from, n) && had + n + 8 < size)
-			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "", (int)n, from);
+		if (!is_of_batches(from, n) && had + n + 8 < size && n > joint)
+			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "",
+				 (int)(n - joint), from + joint);
 	}
 	return out;
 }

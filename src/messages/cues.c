@@ -1253,6 +1253,7 @@ const struct scan_cue scan_cues[] = {
 	{ "during training", ANY_ENGINE, A(TRAINING) },
 	{ "while training", ANY_ENGINE, A(TRAINING) },
 	{ "start training", ANY_ENGINE, A(TRAINING) },
+	{ "I train on", ANY_ENGINE, A(TRAINING) },
 	{ "when I train", ANY_ENGINE, A(TRAINING) },
 	{ "I'm training", ANY_ENGINE, A(TRAINING) },
 	{ "I am training", ANY_ENGINE, A(TRAINING) },

@@ -95,22 +95,46 @@ int scan_line_quotes(const struct scan_line *l)
 	return strstr(l->text, "] STATEMENT:  ") != NULL;
 }
 
-int scan_line_denies(const struct scan_line *l, int titled)
+/* Where the sentence begins that holds `at`. */
+static const char *sentence_start(const char *text, const char *at)
 {
-	const char *body = l->text + l->body;
+	const char *p = at;
+
+	while (p > text + 1 && !(p[-1] == ' ' && strchr(".!?;", p[-2])))
+		p--;
+	return p > text + 1 ? p : text;
+}
+
+static const char *sentence_end(const char *at)
+{
+	while (*at && !(strchr(".!?;", *at) && (at[1] == ' ' || !at[1])))
+		at++;
+	return at;
+}
+
+int scan_line_denies(const struct scan_line *l, const char *at, int titled)
+{
+	const char *body = l->text + l->body, *from = at ? sentence_start(l->text, at) : l->text;
+	const char *to = at ? sentence_end(at) : l->text + l->n;
+	char sentence[SCAN_LINE_BYTES];
 	static const char *const words[] = {
-		" not ",        "n't ",      "no ",     "without", "avoid",    "instead of",
-		"prevent",      "fixed",     "fixes",   "would",   "could ",   "may ",
-		"might",        "can cause", "in case", "handle",  "catch",    " if ",
-		"unlike",       "leads to",  "lead to", "except ", "except:",  "raise ",
-		"workaround",   "never",     "resolve", "reduce ", "set ",     "isinstance",
-		"to be killed", "true\"",    "false",   "mitigat", "should ",  "will ",
-		"before ",      "recover",   "retry",   "detect",  "previous", "older ",
+		" not ",      " means ",      "n't ",      "no ",     "without", "avoid",
+		"instead of", "prevent",      "fixed",     "fixes",   "would",   "could ",
+		"may ",       "might",        "can cause", "in case", "handl",   "catch",
+		" if ",       "unlike",       "leads to",  "lead to", "except ", "except:",
+		"raise ",     "workaround",   "never",     "resolve", "reduce ", "set ",
+		"isinstance", "to be killed", "true\"",    "false",   "mitigat", "should ",
+		"will ",      "before ",      "recover",   "retry",   "detect",  "previous",
+		"older ",
 	};
 
+	memcpy(sentence, from, (size_t)(to - from));
+	sentence[to - from] = 0;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(l->text, words[i]))
+		if (strcasestr(sentence, words[i]))
 			return 1;
+	if (from > body && !strncasecmp(from, "if ", 3))
+		return 1;
 	body += strspn(body, " ");
 	if (titled && !strncmp(body, "# ", 2))
 		body += 2;

@@ -362,7 +362,9 @@ static int is_of_the_host(const char *p, const char *end)
 /* Words around a line that names no memory itself: 1: a card's alone, -1: the host's alone. */
 static int around(const char *p, const char *end)
 {
-	static const char *const words[] = { "GPU", "CUDA", "cuda", "VRAM", "vram", "nvidia-smi" };
+	static const char *const words[] = { "GPU",        "CUDA",    "cuda",    "VRAM", "vram",
+					     "nvidia-smi", "RTX ",    "GTX ",    "VAE",  "txt2img",
+					     "TXT2IMG",    "SD.Next", "InvokeAI" };
 	int card = has_any(p, end, words, sizeof(words) / sizeof(words[0]));
 	int host = is_of_the_host(p, end);
 
@@ -374,8 +376,17 @@ static const struct messages_wording *as_told(const struct messages_event *e,
 					      const struct scan_line *l, int titled)
 {
 	enum messages_class class = e->wording->class;
+	const char *anchor;
+	char literal[64];
+	size_t n;
 
-	if (!strstr(e->wording->pattern, "not enough") && scan_line_denies(l, titled))
+	anchor = scan_anchor(e->wording->pattern, &n);
+	if (n < sizeof(literal)) {
+		memcpy(literal, anchor, n);
+		literal[n] = 0;
+	}
+	if (!strstr(e->wording->pattern, "not enough") &&
+	    scan_line_denies(l, n < sizeof(literal) ? strcasestr(l->text, literal) : NULL, titled))
 		return NULL;
 	if (class == MESSAGES_HOST)
 		return is_of_a_card(l) ? NULL : e->wording;

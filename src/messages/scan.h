@@ -33,10 +33,10 @@ void scan_line_clean(struct scan_line *l, const char *start, const char *end, co
 /* A compiler's "file:12:3: warning: ...", PostgreSQL's statement: text that is shown, not what happened. */
 int scan_line_quotes(const struct scan_line *l);
 /*
- * "no", "avoid", "if": what it names did not happen, or is not told to have; nor what stands in a comment, a list or a
- * table, but `titled` says that a "# " is that of a title.
+ * "no", "avoid", "if" in the sentence that holds `at` (NULL: in the line): what it names did not happen, or is not told
+ * to have; nor what stands in a comment, a list or a table, but `titled` says that a "# " is that of a title.
  */
-int scan_line_denies(const struct scan_line *l, int titled);
+int scan_line_denies(const struct scan_line *l, const char *at, int titled);
 /* Letters, digits and the signs that names of programs are made of. */
 static inline int scan_is_of_name(char c)
 {
