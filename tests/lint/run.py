@@ -150,6 +150,29 @@ class Rules(unittest.TestCase):
 
 
 class Fixes(unittest.TestCase):
+    def test_state_is_detached_before_its_pass(self) -> None:
+        """Behind the pass of a cell the detached state would be the loss's own, which then has no graph at all."""
+        text = catalogue.PREAMBLE + """class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(8, 8)
+        self.h, self.c = torch.zeros(4, 8), torch.zeros(4, 8)
+    def forward(self, x):
+        self.h, self.c = self.cell(x, (self.h, self.c))
+        return self.h
+net = Net()
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+        found = lint(text).findings
+        self.assertIn("self.h.detach(), in front of line", found[0].fix[0])
+        after = fixes.fix("x.py", text, found, ALL, True).after
+        for name in "hc":
+            self.assertLess(after.index(f"else self.{name}.detach()"), after.index("self.cell(x"))
+
     def test_fixed_once_and_for_all(self) -> None:
         """What a fix mends parses, is found no more, and a second fix changes nothing."""
         texts = [catalogue.PREAMBLE + r.bad for r in catalogue.RULES] + [catalogue.PREAMBLE + "DataLoader(dataset, shuffle=True, sampler=mine)\nDataLoader(dataset, batch_sampler=mine, batch_size=4, drop_last=True)\n"] + [catalogue.PREAMBLE + t for _, bad, t in sections() if bad]

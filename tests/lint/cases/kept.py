@@ -325,3 +325,33 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
     opt_d.step()
+#: bad 104 the state of a cell is its output, too: it is detached in front of the pass, not behind it
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.RNNCell(8, 8)
+        self.h = None
+    def forward(self, x):
+        self.h = self.cell(x, self.h)  # PLM104
+        return self.h
+net = Net()
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: bad 104 two states of a cell
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(8, 8)
+        self.h, self.c = torch.zeros(4, 8), torch.zeros(4, 8)
+    def forward(self, x):
+        self.h, self.c = self.cell(x, (self.h, self.c))  # PLM104
+        return self.h
+net = Net()
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()

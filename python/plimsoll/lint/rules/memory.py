@@ -384,13 +384,34 @@ def _tell_kept(ctx: Context, kept: _Kept, loop: Loop, trace: Trace, inside: list
         return  # a model that is made anew in the loop has no state of the step before
     called = dotted(event.source.func) if isinstance(event.source, ast.Call) else ""
     made = ctx.program.attribute(event.function.cls, called) if event.function.cls is not None else None
-    detach = {"torch.nn.LSTM": f"{name} = tuple(t.detach() for t in {name})", "torch.nn.GRU": f"{name} = {name}.detach()", "torch.nn.RNN": f"{name} = {name}.detach()"}
-    line = detach.get(made.qual if made is not None else "")
+    kind = made.qual if made is not None and not _tuple_given(event.source) else ""
+    # In front of the pass: what it gives back may be its loss's, as a cell's state is.
+    line = f"{name} = None if {name} is None else {_detached(name, kind).partition(' = ')[2]}"
+    known = made is not None and made.qual in _RECURRENT
     retained = [e for e in backward if constant(e.keyword("retain_graph")) is True]
-    ctx.report("PLM104", event.stmt, _chained(name, bool(retained)), confidence=HIGH if line else MEDIUM,
+    ctx.report("PLM104", event.stmt, _chained(name, bool(retained)), confidence=HIGH if known else MEDIUM,
                evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of {called} in each of its passes, and nothing in the "
                          "file detaches it or makes it anew"] + [f"line {e.node.lineno}: backward(retain_graph=True)" for e in retained[:1]],
-               edits=[ctx.program.source.line_after(event.stmt, line)] if line else [])
+               fix=_cut(line, f"in front of line {event.stmt.lineno}", retained),
+               edits=[ctx.program.source.line_before(event.stmt, line)] if known else [])
+
+
+_RECURRENT = frozenset(f"torch.nn.{kind}{cell}" for kind in ("LSTM", "GRU", "RNN") for cell in ("", "Cell"))
+
+
+def _detached(name: str, kind: str = "") -> str:
+    """A state without the graph that it came from; an LSTM's are two tensors."""
+    return f"{name} = tuple(t.detach() for t in {name})" if "LSTM" in kind else f"{name} = {name}.detach()"
+
+
+def _tuple_given(call: ast.AST | None) -> bool:
+    """rnn(x, (h, c)): each name is one tensor."""
+    return isinstance(call, ast.Call) and any(isinstance(a, (ast.Tuple, ast.List)) for a in call.args)
+
+
+def _cut(line: str, where: str, retained: list[Event]) -> list[str]:
+    """In words what ends the chain."""
+    return [f"{line}, {where}"] + (["backward() without retain_graph: each pass then has a graph of its own"] if retained else [])
 
 
 def _chained(name: str, retained: bool) -> str:
@@ -414,9 +435,7 @@ def _stepped_inside(ctx: Context, event: Event, loop: Loop, trace: Trace) -> boo
 def _tell_carried(ctx: Context, event: Event, loop: Loop, name: str, inside: list[Event]) -> None:
     retained = [e for e in inside if e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True]
     title = _chained(name, bool(retained))
-    tuple_state = any(isinstance(a, (ast.Tuple, ast.List)) for a in event.call.args)
-    lstm = event.of is not None and "LSTM" in event.of.qual
-    line = f"{name} = tuple(t.detach() for t in {name})" if lstm and not tuple_state else f"{name} = {name}.detach()"
+    line = _detached(name, event.of.qual if event.of is not None and not _tuple_given(event.call) else "")
     born = [e for e in ctx.trace(event).events[:loop.start] if e.kind == "bind" and e.name == name]
     if born and constant(born[-1].source) is None:
         line = f"{name} = None if {name} is None else {line.partition(' = ')[2]}"
@@ -426,6 +445,7 @@ def _tell_carried(ctx: Context, event: Event, loop: Loop, name: str, inside: lis
     ctx.report("PLM104", event.stmt, title, confidence=LOW if not seen and not _STATE.search(name) else HIGH if event.of is not None and event.of.strong else MEDIUM,
                evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of the model in it, and is never detached"] +
                [f"line {e.node.lineno}: backward(retain_graph=True)" for e in retained[:1]],
+               fix=_cut(line, f"at the head of the loop's body (line {first.lineno})", retained),
                edits=[ctx.program.source.line_before(first, line)])
 
 
