@@ -1484,6 +1484,16 @@ def test_state():
         with zipfile.ZipFile(out) as z:
             got = read_pickle(z.read("archive/data.pkl"))
         assert got == {"epoch": 7, "a": "tensor", "c": [None, "tensor"], "d": (None, "x"), "e": {}}, got
+        # What was repaired is whole as a file: it says itself that it is less than was saved, also when it is converted.
+        def told(at):
+            return [f["title"] for f in verify(at)[0][0]["findings"] if f["id"] == "repaired"]
+        said = "'plimsoll ckpt repair' wrote it: 4 of the 6 tensors of 'x.pt' were not whole and are left out, 'b' first"
+        assert told(out) == [said] and not told(path), told(out)
+        assert not write("convert", out, folder + "/out.safetensors").returncode and told(folder + "/out.safetensors") == [said]
+        again = folder + "/again.safetensors"
+        assert not write("repair", folder + "/out.safetensors", again).returncode and told(again) == [said]
+        os.remove(again)
+        os.remove(folder + "/out.safetensors")
         # Names that are on no list are in no file that is written here; nor is a form that safetensors has not.
         write_torch(path, {"epoch": 7, "a": Tensor("0"), "evil": Odd()})
         done = write("convert", path, out)

@@ -368,6 +368,8 @@ struct ckpt_extracted {
 	uint64_t xxh3; /* of the file */
 	bool state;    /* what is no tensor was carried too: as nested and shared as it was */
 	char left_behind[200]; /* CKPT_ALL: why it was not; "": it was, or there was none */
+	char repaired
+		[480]; /* what the new file says of itself under CKPT_FACT_REPAIRED; "": nothing */
 };
 
 /*
@@ -445,6 +447,8 @@ enum plim_status ckpt_series_keep(struct ckpt_series *s, struct ckpt_keep *k, st
 #define CKPT_FACT_VOCABULARY "vocab_size"
 #define CKPT_FACT_HIDDEN "hidden_size"
 #define CKPT_FACT_LAYERS "num_hidden_layers"
+#define CKPT_FACT_REPAIRED \
+	"plimsoll.repaired" /* what repair left out of it: metadata, or a record of torch's zip */
 #define CKPT_FACT_WORLD "dp_world_size" /* of DeepSpeed, that wrote a checkpoint */
 
 /*

@@ -281,12 +281,33 @@ static enum plim_status check_pickles(const struct ckpt *c, struct plim_err *err
 	return PLIM_OK;
 }
 
+/* ---- what a repaired file says of itself ---- */
+
+/* Whoever loads it later knows by this that it is less than was saved; what was left out before stays said. */
+static void sign(const struct ckpt *c, const char *lost, struct ckpt_extracted *told)
+{
+	const char *before = ckpt_model_fact_of(c, CKPT_FACT_REPAIRED),
+		   *slash = strrchr(c->path, '/');
+	size_t all = told->tensors + told->left_out;
+
+	if (!told->left_out)
+		snprintf(told->repaired, sizeof(told->repaired), "%s", before);
+	else
+		snprintf(told->repaired, sizeof(told->repaired),
+			 "%zu of the %zu tensors of '%.100s' were not whole and are left out, "
+			 "'%.100s' "
+			 "first%s%.200s",
+			 told->left_out, all, slash ? slash + 1 : c->path, lost,
+			 *before ? "; before: " : "", before);
+}
+
 /* ---- all ---- */
 
 static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned flags, bool any_form,
 			       uint32_t *at, struct ckpt_extracted *told, struct plim_err *err)
 {
 	bool whole_only = flags & CKPT_WHOLE_ONLY;
+	const char *lost = "";
 	enum plim_status st = PLIM_OK;
 
 	*told = (struct ckpt_extracted){ 0 };
@@ -302,7 +323,7 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 				       ckpt_text(c, t->name));
 		st = whole && !any_form ? check(c, t, err) : PLIM_OK;
 		if (!whole || (st == PLIM_E_UNSUPPORTED && whole_only)) {
-			told->left_out++;
+			lost = told->left_out++ ? lost : ckpt_text(c, t->name);
 			st = PLIM_OK;
 			continue;
 		}
@@ -310,6 +331,8 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 		if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
 			told->bytes = UINT64_MAX;
 	}
+	if (flags & CKPT_ALL)
+		sign(c, lost, told);
 	/* A scheduler's state has none: all of it can be written all the same. */
 	if (!st && !told->tensors && (c->tensors.n || !any_form))
 		st = c->tensors.n ? err_set(err, PLIM_E_ARG,

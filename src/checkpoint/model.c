@@ -125,6 +125,14 @@ enum plim_status ckpt_model_fact(struct ckpt *c, struct ckpt_fact f, struct plim
 	return c->facts.n < FACTS ? vec_push(c->mem, &c->facts, f, err) : PLIM_OK;
 }
 
+const char *ckpt_model_fact_of(const struct ckpt *c, const char *name)
+{
+	for (size_t i = 0; i < c->facts.n; i++)
+		if (!strcmp(ckpt_text(c, c->facts.at[i].name), name))
+			return ckpt_text(c, c->facts.at[i].value);
+	return "";
+}
+
 enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at,
 			    size_t n, size_t *got, struct plim_err *err)
 {

@@ -355,6 +355,16 @@ static enum plim_status note_device(struct ckpt *c, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* It may be whole as a file and yet less than was saved. */
+static enum plim_status note_repaired(struct ckpt *c, struct plim_err *err)
+{
+	const char *what = ckpt_model_fact_of(c, CKPT_FACT_REPAIRED);
+
+	return !*what ? PLIM_OK
+		      : ckpt_model_find(c, CKPT_NOTE, "repaired", PLIM_UNKNOWN, err,
+					"'plimsoll ckpt repair' wrote it: %.400s", what);
+}
+
 enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err)
 {
 	struct plim_err local;
@@ -384,6 +394,8 @@ enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *er
 		st = globals_judge(c, err);
 	if (!st)
 		st = note_device(c, err);
+	if (!st)
+		st = note_repaired(c, err);
 	if (!st)
 		CHECKED(ckpt_check(c));
 	return st;

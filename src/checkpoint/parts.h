@@ -76,6 +76,7 @@ bool ckpt_model_reach(const uint64_t *sizes, const uint64_t *strides, size_t ran
 
 /* What tells the architecture; the same again is not kept twice. */
 enum plim_status ckpt_model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err);
+const char *ckpt_model_fact_of(const struct ckpt *c, const char *name); /* "": there is none */
 
 /* ---- open.c ---- */
 

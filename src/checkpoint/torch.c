@@ -209,6 +209,22 @@ static enum plim_status read_small(struct archive *a, const char *name, char *te
 	return st;
 }
 
+/* What `plimsoll ckpt repair` says of what it left out. */
+static enum plim_status read_repaired(struct archive *a, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	struct ckpt_fact f;
+	char text[480];
+	bool there;
+	enum plim_status st = read_small(a, CKPT_FACT_REPAIRED, text, sizeof(text), &there, err);
+
+	if (st || !text[0])
+		return st;
+	f.name = ckpt_model_printf(c, &st, err, "%s", CKPT_FACT_REPAIRED);
+	f.value = ckpt_model_printf(c, &st, err, "%s", text);
+	return st ? st : ckpt_model_fact(c, f, err);
+}
+
 static enum plim_status check_records(struct archive *a, size_t first, struct plim_err *err)
 {
 	struct ckpt *c = a->ckpt;
@@ -234,6 +250,8 @@ static enum plim_status check_records(struct archive *a, size_t first, struct pl
 	if (!st && there && !a->cut && !big && strcmp(text, "little") != 0)
 		st = ckpt_model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
 				     "byteorder '%.20s' is neither little nor big", text);
+	if (!st)
+		st = read_repaired(a, err);
 	return st ? st : check_order(a, big, first, err);
 }
 
@@ -243,7 +261,7 @@ static bool is_known(const struct archive *a, const char *name)
 	static const char *const known[] = { "data.pkl",           "version",
 					     "byteorder",          ".format_version",
 					     ".storage_alignment", ".data/serialization_id",
-					     ".data/version" };
+					     ".data/version",      CKPT_FACT_REPAIRED };
 	size_t n = strlen(a->prefix);
 
 	if (strncmp(name, a->prefix, n) != 0)

@@ -25,7 +25,8 @@ static int in_order(const void *a, const void *b)
 	return strcmp(ckpt_text(x->ckpt, x->tensor->name), ckpt_text(y->ckpt, y->tensor->name));
 }
 
-static void header(struct text *t, const struct ckpt *c, const struct chosen *at, size_t n)
+static void header(struct text *t, const struct ckpt *c, const struct chosen *at, size_t n,
+		   const char *repaired)
 {
 	struct json_out j;
 	uint64_t offset = 0;
@@ -34,6 +35,8 @@ static void header(struct text *t, const struct ckpt *c, const struct chosen *at
 	json_object(&j, NULL, JSON_LINE);
 	json_object(&j, "__metadata__", JSON_LINE);
 	json_string(&j, "format", "pt");
+	if (*repaired)
+		json_string(&j, CKPT_FACT_REPAIRED, repaired);
 	json_object_end(&j);
 	for (size_t i = 0; i < n; i++) {
 		const struct ckpt_tensor *x = at[i].tensor;
@@ -86,7 +89,7 @@ static enum plim_status write_file(struct ckpt *c, const struct chosen *at, cons
 	enum plim_status st;
 
 	text_init(&t, c->mem, NULL);
-	header(&t, c, at, told->tensors);
+	header(&t, c, at, told->tensors, told->repaired);
 	length = t.n;
 	st = text_status(&t, err);
 	if (!st && length > CKPT_HEADER_BYTES)

@@ -14,7 +14,8 @@ struct torch_out {
 	struct ckpt_out out;
 	const uint32_t *tensors;
 	size_t n;
-	uint32_t *storage; /* of each tensor: the first one with the same bytes */
+	uint32_t *storage;    /* of each tensor: the first one with the same bytes */
+	const char *repaired; /* a record of its own; "": none */
 	struct text pickle, scratch;
 	VEC(struct torch_record) records;
 };
@@ -165,6 +166,8 @@ static enum plim_status write_records(struct torch_out *o, storages_fn *storages
 		st = small_record(o, "byteorder", order, strlen(order), err);
 	if (!st)
 		st = storages(o, ctx, err);
+	if (!st && *o->repaired)
+		st = small_record(o, CKPT_FACT_REPAIRED, o->repaired, strlen(o->repaired), err);
 	if (!st)
 		st = small_record(o, "version", "3\n", 2, err);
 	return st ? st : write_directory(o, err);
@@ -198,6 +201,7 @@ static enum plim_status write_file(struct torch_out *o, const char *path, uint64
 {
 	enum plim_status st = text_status(&o->pickle, err);
 
+	o->repaired = told->repaired;
 	if (!st)
 		st = durable_begin(o->ckpt->mem, path, bytes + o->pickle.n + END_ROOM, &o->out.to,
 				   err);
