@@ -1,213 +1,9 @@
-/*
- * config.json to numbers: all scalars of the outermost object and of the objects in it are kept, as the family, and so
- * what they mean, may only be told at the end; then each tower takes what its keys name.
- */
-#include "tables.h"
+/* config.json to numbers: families by type, class or keys; then each tower takes what its keys name. */
+#include "config.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <sys/stat.h>
-
-#define VALUES 100000 /* scalars in a file, at most */
-
-struct value {
-	uint32_t scope, key; /* in m->strings; scope INTERN_NONE: the outermost object */
-	uint32_t index;      /* in a list */
-	uint32_t text;       /* of a STRING */
-	enum json_kind kind;
-	uint64_t number;
-	double real;
-	bool negative;
-};
-
-struct config {
-	struct model *model;
-	const char *path;
-	struct json json;
-	VEC(struct value) values;
-};
-
-/* ---- reading ---- */
-
-static enum plim_status keep(struct config *c, struct value v, const struct json_token *t,
-			     struct plim_err *err)
-{
-	enum plim_status st = PLIM_OK;
-
-	v.kind = t->kind;
-	v.real = t->number;
-	v.negative = t->negative;
-	if (t->kind == JSON_INTEGER && (t->big || t->magnitude > MODEL_SIZE))
-		v.number = MODEL_SIZE + 1;
-	else
-		v.number = t->magnitude;
-	if (t->kind == JSON_STRING)
-		st = intern_add(&c->model->strings, t->string, t->n, &v.text, err);
-	if (!st && c->values.n >= VALUES)
-		st = err_set(err, PLIM_E_LIMIT, "'%.200s' holds more than %d values", c->path,
-			     VALUES);
-	return st ? st : vec_push(c->model->mem, &c->values, v, err);
-}
-
-#define DEPTH 8         /* objects in objects whose scalars are kept */
-#define SCOPE_BYTES 200 /* their keys, joined by dots */
-
-static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t key, uint32_t index,
-				    unsigned depth, struct plim_err *err);
-
-/* The scope of what an object under `key` holds. */
-static enum plim_status scope_in(struct config *c, uint32_t scope, uint32_t key, uint32_t *inner,
-				 struct plim_err *err)
-{
-	const struct intern *strings = &c->model->strings;
-	char path[SCOPE_BYTES];
-	int n;
-
-	*inner = key;
-	if (scope == INTERN_NONE)
-		return PLIM_OK;
-	n = snprintf(path, sizeof(path), "%s.%s", intern_text(strings, scope),
-		     intern_text(strings, key));
-	*inner = INTERN_NONE;
-	return n < (int)sizeof(path) ? intern_add(&c->model->strings, path, (size_t)n, inner, err)
-				     : PLIM_OK;
-}
-
-/* A list is a value of its own, with how many there are, before its scalars, in order; objects in it have its index. */
-static enum plim_status read_list(struct config *c, struct value v, unsigned depth,
-				  struct plim_err *err)
-{
-	struct json_token t = { .kind = JSON_ARRAY };
-	size_t list = c->values.n;
-	enum plim_status st = keep(c, v, &t, err);
-
-	for (v.index = 1; !st; v.index++) {
-		st = json_next(&c->json, &t, err);
-		if (st || t.kind == JSON_ARRAY_END)
-			return st;
-		c->values.at[list].number++;
-		if (t.kind == JSON_OBJECT)
-			st = read_object(c, v.scope, v.key, v.index, depth, err);
-		else if (t.kind == JSON_ARRAY)
-			st = json_skip(&c->json, &t, err);
-		else
-			st = keep(c, v, &t, err);
-	}
-	return st;
-}
-
-/* An object too deep: how much it holds is all that is asked of it. */
-static enum plim_status count_object(struct config *c, struct value v, struct plim_err *err)
-{
-	struct json_token t = { .kind = JSON_OBJECT };
-	size_t at = c->values.n;
-	enum plim_status st = keep(c, v, &t, err);
-
-	while (!st) {
-		st = json_next(&c->json, &t, err);
-		if (st || t.kind == JSON_OBJECT_END)
-			return st;
-		c->values.at[at].number++;
-		st = json_next(&c->json, &t, err);
-		if (!st && (t.kind == JSON_OBJECT || t.kind == JSON_ARRAY))
-			st = json_skip(&c->json, &t, err);
-	}
-	return st;
-}
-
-/* So is an object, before what it holds; `index`: of the list that it stands in, and all that it holds has it; 0: in none. */
-static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t key, uint32_t index,
-				    unsigned depth, struct plim_err *err)
-{
-	struct json_token t = { .kind = JSON_OBJECT };
-	struct value object = { .scope = scope, .key = key, .index = index };
-	uint32_t inner = INTERN_NONE;
-	size_t at;
-	enum plim_status st = depth ? scope_in(c, scope, key, &inner, err) : PLIM_OK;
-
-	if (!st && depth &&
-	    (inner == INTERN_NONE || depth > DEPTH || (depth > 1 && c->values.n >= VALUES / 2)))
-		return count_object(c, object, err);
-	at = c->values.n;
-	st = st ? st : keep(c, object, &t, err);
-	while (!st) {
-		struct value v = { .scope = inner, .index = index };
-
-		st = json_next(&c->json, &t, err);
-		if (st || t.kind == JSON_OBJECT_END)
-			return st;
-		c->values.at[at].number++;
-		st = intern_add(&c->model->strings, t.string, t.n, &v.key, err);
-		if (!st)
-			st = json_next(&c->json, &t, err);
-		if (st)
-			return st;
-		if (t.kind == JSON_OBJECT)
-			st = read_object(c, inner, v.key, index, depth + 1, err);
-		else if (t.kind == JSON_ARRAY)
-			st = index ? json_skip(&c->json, &t, err) : read_list(c, v, depth + 1, err);
-		else
-			st = keep(c, v, &t, err);
-	}
-	return st;
-}
-
-/* ---- what was read ---- */
-
-/* The value of a key, or of one in an object, "object.key"; of equal ones the last counts, as in Python. */
-static const struct value *find(const struct config *c, const char *scope, const char *key)
-{
-	const struct intern *strings = &c->model->strings;
-	const char *dot = strrchr(key, '.');
-	char path[SCOPE_BYTES];
-	uint32_t in, k;
-
-	if (dot) {
-		snprintf(path, sizeof(path), "%s%s%.*s", scope ? scope : "", scope ? "." : "",
-			 (int)(dot - key), key);
-		scope = path;
-		key = dot + 1;
-	}
-	in = scope ? intern_find(strings, scope, strlen(scope)) : INTERN_NONE;
-	k = intern_find(strings, key, strlen(key));
-	if (k == INTERN_NONE || (scope && in == INTERN_NONE))
-		return NULL;
-	for (size_t i = c->values.n; i-- > 0;) {
-		const struct value *v = &c->values.at[i];
-
-		if (v->key == k && v->scope == in && !v->index)
-			return v;
-	}
-	return NULL;
-}
-
-static const char *text_of(const struct config *c, const struct value *v)
-{
-	return v && v->kind == JSON_STRING ? intern_text(&c->model->strings, v->text) : "";
-}
-
-/* Behind the last scalar of a list; NULL: it is none. */
-static const struct value *list_end(const struct config *c, const struct value *list)
-{
-	const struct value *end = c->values.at + c->values.n, *v = list;
-
-	if (!list || list->kind != JSON_ARRAY)
-		return NULL;
-	for (v++; v < end && v->index && v->key == list->key && v->scope == list->scope;)
-		v++;
-	return v;
-}
-
-/* The scalar that stands there, from 1; NULL: none does. */
-static const struct value *element(const struct config *c, const struct value *list, uint32_t index)
-{
-	const struct value *end = list_end(c, list);
-
-	for (const struct value *v = list + 1; end && v < end; v++)
-		if (v->index == index)
-			return v;
-	return NULL;
-}
 
 static const struct {
 	const char *name;
@@ -249,7 +45,8 @@ static enum plim_status refuse(const struct config *c, const struct model_key *k
 }
 
 static enum plim_status take(const struct config *c, struct model_numbers *n,
-			     const struct model_key *k, const struct value *v, struct plim_err *err)
+			     const struct model_key *k, const struct config_value *v,
+			     struct plim_err *err)
 {
 	char *at = (char *)n + k->offset;
 
@@ -265,7 +62,7 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 	case KEY_BLOCKS:
 	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
 	case KEY_SECOND:
-		v = element(c, v, 2);
+		v = config_element(c, v, 2);
 		if (v && v->kind == JSON_INTEGER && v->number <= MODEL_SIZE)
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
@@ -280,8 +77,8 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 		if (k->type == KEY_SIZE_IF &&
 		    (v->kind == JSON_NULL || v->kind == JSON_STRING || v->negative)) /* "auto" */
 			return PLIM_OK;
-		if (element(c, v, 1)) /* height and width, say */
-			v = element(c, v, 1);
+		if (config_element(c, v, 1)) /* height and width, say */
+			v = config_element(c, v, 1);
 		if (v->kind != JSON_NULL && (v->kind != JSON_INTEGER ||
 					     (v->negative && v->number) || v->number > MODEL_SIZE))
 			return refuse(c, k, err);
@@ -305,7 +102,7 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 	case KEY_ACTIVATION:
 	case KEY_GATED_ACTIVATION:
 		if (v->kind == JSON_STRING)
-			take_activation(n, text_of(c, v), k->type == KEY_GATED_ACTIVATION);
+			take_activation(n, config_text(c, v), k->type == KEY_GATED_ACTIVATION);
 		return PLIM_OK;
 	}
 	return PLIM_OK;
@@ -327,7 +124,7 @@ static enum plim_status take_keys(const struct config *c, struct model_numbers *
 	enum plim_status st = PLIM_OK;
 
 	for (; !st && keys && keys->key; keys++) {
-		const struct value *v = find(c, scope, keys->key);
+		const struct config_value *v = config_find(c, scope, keys->key);
 
 		if (v && !names(others, keys->key))
 			st = take(c, n, keys, v, err);
@@ -409,7 +206,7 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 static enum plim_status flag_blocks(const struct config *c, const char *scope, const char *key,
 				    uint64_t layers, bool **flags, struct plim_err *err)
 {
-	const struct value *v = find(c, scope, key), *end = list_end(c, v);
+	const struct config_value *v = config_find(c, scope, key), *end = config_list_end(c, v);
 
 	*flags = NULL;
 	if (!end || !layers)
@@ -482,10 +279,10 @@ static const struct {
 };
 
 /* How a block's kind is called: by a word, or by a number under a key that says what it means. */
-static const char *kind_name(const struct config *c, const struct value *v, char out[80])
+static const char *kind_name(const struct config *c, const struct config_value *v, char out[80])
 {
 	if (v->kind != JSON_INTEGER)
-		return text_of(c, v);
+		return config_text(c, v);
 	snprintf(out, 80, "%.40s %llu", intern_text(&c->model->strings, v->key),
 		 (unsigned long long)v->number);
 	return out;
@@ -516,7 +313,7 @@ static enum plim_status take_kinds(struct config *c, const char *scope,
 				   const struct model_part_of *part, struct plim_err *err)
 {
 	const struct model_key *k = part->keys;
-	const struct value *v = find(c, scope, "layer_types"), *end;
+	const struct config_value *v = config_find(c, scope, "layer_types"), *end;
 	struct model *m = c->model;
 	bool known = true, here;
 	const char *letters;
@@ -528,13 +325,13 @@ static enum plim_status take_kinds(struct config *c, const char *scope,
 		if (k->type != KEY_KINDS)
 			continue;
 		here = true;
-		v = find(c, scope, k->key) ? find(c, scope, k->key) : v;
+		v = config_find(c, scope, k->key) ? config_find(c, scope, k->key) : v;
 	}
-	letters = text_of(c, v);
+	letters = config_text(c, v);
 	for (; !st && *letters; letters++)
 		st = push_kind(m, letters, 1, here, &known, err);
-	end = list_end(c, v);
-	for (const struct value *x = v ? v + 1 : NULL; !st && x < end; x++) {
+	end = config_list_end(c, v);
+	for (const struct config_value *x = v ? v + 1 : NULL; !st && x < end; x++) {
 		const char *kind = kind_name(c, x, name);
 
 		st = push_kind(m, kind, strlen(kind), here, &known, err);
@@ -543,8 +340,8 @@ static enum plim_status take_kinds(struct config *c, const char *scope,
 }
 
 /* What a block's own object may say, of DeciLM: a search has left out halves of blocks or made them smaller. */
-static enum plim_status take_own_size(struct config *c, const struct value *v, const char *half,
-				      struct plim_err *err)
+static enum plim_status take_own_size(struct config *c, const struct config_value *v,
+				      const char *half, struct plim_err *err)
 {
 	struct model *m = c->model;
 	const struct model_numbers *n = &m->towers[MODEL_TEXT];
@@ -575,7 +372,7 @@ static enum plim_status take_blocks(struct config *c, const struct model_key *k,
 {
 	static const char *const halves[] = { "attention", "ffn" };
 	struct model *m = c->model;
-	const struct value *list = find(c, NULL, k->key);
+	const struct config_value *list = config_find(c, NULL, k->key);
 	enum plim_status st = PLIM_OK;
 
 	if (!list || list->kind != JSON_ARRAY)
@@ -584,13 +381,13 @@ static enum plim_status take_blocks(struct config *c, const struct model_key *k,
 		st = vec_push(m->mem, &m->sizes,
 			      ((struct model_sizes){ .attends = true, .feeds = true }), err);
 	for (unsigned h = 0; h < 2; h++) {
-		char path[SCOPE_BYTES];
+		char path[CONFIG_SCOPE_BYTES];
 		uint32_t scope;
 
 		snprintf(path, sizeof(path), "%s.%s", k->key, halves[h]);
 		scope = intern_find(&m->strings, path, strlen(path));
 		for (size_t i = 0; !st && scope != INTERN_NONE && i < c->values.n; i++) {
-			const struct value *v = &c->values.at[i];
+			const struct config_value *v = &c->values.at[i];
 
 			if (v->scope == scope && v->key != INTERN_NONE && v->index &&
 			    v->index <= m->sizes.n)
@@ -605,17 +402,17 @@ static enum plim_status take_dense(struct config *c, const char *scope, const st
 				   struct plim_err *err)
 {
 	struct model *m = c->model;
-	const struct value *v = find(c, scope, k->key), *end = list_end(c, v);
+	const struct config_value *v = config_find(c, scope, k->key), *end = config_list_end(c, v);
 	bool sparse = k->type == KEY_SPARSE_BLOCKS;
 	enum plim_status st = PLIM_OK;
 
 	while (!st && end && m->dense_blocks.n < m->towers[MODEL_TEXT].layers)
 		st = vec_push(m->mem, &m->dense_blocks, sparse, err);
-	for (const struct value *x = v ? v + 1 : NULL; !st && x < end; x++) {
+	for (const struct config_value *x = v ? v + 1 : NULL; !st && x < end; x++) {
 		if (k->type == KEY_SPARSE_FLAGS && x->index && x->index <= m->dense_blocks.n)
 			m->dense_blocks.at[x->index - 1] = !x->number;
 		else if (x->kind == JSON_STRING && x->index <= m->dense_blocks.n)
-			m->dense_blocks.at[x->index - 1] = strcmp(text_of(c, x), "sparse") != 0;
+			m->dense_blocks.at[x->index - 1] = strcmp(config_text(c, x), "sparse") != 0;
 		else if (x->kind == JSON_INTEGER && !x->negative && x->number < m->dense_blocks.n)
 			m->dense_blocks.at[x->number] = !sparse;
 	}
@@ -701,9 +498,9 @@ static bool is_class_of(const char *class, const char *type, const char *ends)
 /* The first class that the file names; "": it names none. */
 static const char *class_of(const struct config *c)
 {
-	const struct value *list = find(c, NULL, "architectures");
+	const struct config_value *list = config_find(c, NULL, "architectures");
 
-	return list && list_end(c, list) > list + 1 ? text_of(c, list + 1) : "";
+	return list && config_list_end(c, list) > list + 1 ? config_text(c, list + 1) : "";
 }
 
 static const struct model_head *head_of(struct config *c, const struct model_family *f)
@@ -747,7 +544,7 @@ static bool has_keys(const struct config *c, const char *keys)
 		size_t n = strcspn(keys, " ");
 
 		snprintf(key, sizeof(key), "%.*s", (int)n, keys);
-		if (!find(c, NULL, key))
+		if (!config_find(c, NULL, key))
 			return false;
 		keys += n + (keys[n] == ' ');
 	}
@@ -769,7 +566,7 @@ static const struct model_family *whole_family(const struct config *c, const str
 	const struct model_family *other = family_of_class(class_of(c));
 	const char *scope = other ? other->towers[MODEL_TEXT].scope : NULL;
 
-	return scope && !f->towers[MODEL_TEXT].scope && find(c, NULL, scope) ? other : f;
+	return scope && !f->towers[MODEL_TEXT].scope && config_find(c, NULL, scope) ? other : f;
 }
 
 static enum plim_status take_scope(const struct config *c, struct model_numbers *n,
@@ -788,7 +585,8 @@ static enum plim_status take_tower(struct config *c, const struct model_family *
 	struct model_numbers *n = &c->model->towers[tower];
 	enum plim_status st = PLIM_OK;
 
-	const struct value *object = part->optional ? find(c, NULL, part->scope) : NULL;
+	const struct config_value *object =
+		part->optional ? config_find(c, NULL, part->scope) : NULL;
 
 	*n = part->defaults;
 	if (part->optional && (!object || object->kind != JSON_OBJECT)) {
@@ -805,194 +603,6 @@ static enum plim_status take_tower(struct config *c, const struct model_family *
 	return st ? st : model_derive(n, c->path, err);
 }
 
-static bool is_true(const struct config *c, const char *scope, const char *key)
-{
-	const struct value *v = find(c, scope, key);
-
-	return v && v->kind == JSON_TRUE;
-}
-
-/* null, false, 0, "", [] and {}: a feature that is off. */
-static bool is_off(const struct config *c, const struct value *v)
-{
-	switch (v->kind) {
-	case JSON_NULL:
-	case JSON_FALSE: return true;
-	case JSON_STRING: return !*text_of(c, v);
-	case JSON_DOUBLE: return v->real == 0;
-	case JSON_INTEGER:
-	case JSON_ARRAY:
-	case JSON_OBJECT: return !v->number;
-	default: return false;
-	}
-}
-
-/* Where the file says how its weights are quantized; in the text tower's object too. */
-static const char *quantization_scope(const struct config *c)
-{
-	static const char *const scopes[] = { "quantization_config",
-					      "text_config.quantization_config",
-					      "compression_config",
-					      "quantization" }; /* of hf_quant_config.json */
-
-	for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
-		const struct value *object = find(c, NULL, scopes[i]);
-
-		if (object && !is_off(c, object))
-			return scopes[i];
-	}
-	return scopes[0];
-}
-
-/* As Transformers writes it beside the weights. */
-static void take_quantization(struct config *c)
-{
-	const char *scope = quantization_scope(c);
-	struct model *m = c->model;
-	const struct value *object;
-	bool nf4 = is_true(c, scope, "load_in_4bit"), int8 = is_true(c, scope, "load_in_8bit");
-
-	snprintf(m->quantizer, sizeof(m->quantizer), "%s",
-		 text_of(c, find(c, scope, "quant_method")));
-	if (!*m->quantizer) /* ModelOpt's files */
-		snprintf(m->quantizer, sizeof(m->quantizer), "%s",
-			 text_of(c, find(c, scope, "quant_algo")));
-	if (!*m->quantizer && (nf4 || int8)) /* files of old releases do not name it */
-		snprintf(m->quantizer, sizeof(m->quantizer), "bitsandbytes");
-	if (!*m->quantizer && !strcmp(text_of(c, find(c, NULL, "dtype")), "fp8"))
-		snprintf(m->quantizer, sizeof(m->quantizer), "fp8"); /* DeepSeek's reference */
-	object = find(c, NULL, scope);
-	if (!*m->quantizer && object && !is_off(c, object))
-		snprintf(m->quantizer, sizeof(m->quantizer), "an unnamed method");
-	if (nf4)
-		m->quantized =
-			1 + (is_true(c, scope, "bnb_4bit_use_double_quant") ? MODEL_NF4_DOUBLE
-									    : MODEL_NF4);
-	else if (int8)
-		m->quantized = 1 + MODEL_INT8;
-}
-
-static uint64_t count_of(const struct config *c, const char *scope, const char *key)
-{
-	const struct value *v = find(c, scope, key);
-
-	return v && v->kind == JSON_INTEGER && !v->negative ? v->number : 0;
-}
-
-static uint64_t count_of_object(const struct config *c, const char *scope, const char *key)
-{
-	const struct value *v = find(c, scope, key);
-
-	return v && v->kind == JSON_OBJECT ? v->number : 0;
-}
-
-#define LEFT_MOST 4096 /* patterns of modules that are not quantized */
-
-/* What the method leaves alone. */
-static size_t take_left(const struct config *c, const char *scope, const char **left)
-{
-	static const char *const lists[] = { "modules_to_not_convert", "ignore",
-					     "exclude_modules" };
-	size_t n = 0;
-
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		const struct value *v = find(c, scope, lists[i]), *end = list_end(c, v);
-
-		for (v = v ? v + 1 : NULL; v < end && n < LEFT_MOST; v++)
-			if (v->kind == JSON_STRING)
-				left[n++] = text_of(c, v);
-	}
-	return n;
-}
-
-/* Of a library that has several methods: which. */
-static void name_algorithm(struct model *m, const char *algorithm)
-{
-	size_t n = strlen(m->quantizer);
-
-	if (*algorithm && strcmp(m->quantizer, algorithm) != 0)
-		snprintf(m->quantizer + n, sizeof(m->quantizer) - n, "'s %s", algorithm);
-}
-
-/* ModelOpt's files of several kinds: each layer, by its name, in an object of its own.  Gives how many there are. */
-static size_t take_rules(const struct config *c, const char *scope, struct model_stored_rule *rules,
-			 size_t most)
-{
-	const struct intern *strings = &c->model->strings;
-	uint32_t key = intern_find(strings, "quant_algo", strlen("quant_algo"));
-	char layers[SCOPE_BYTES];
-	size_t n = (size_t)snprintf(layers, sizeof(layers), "%s.quantized_layers.", scope),
-	       count = 0;
-
-	for (size_t i = 0; key != INTERN_NONE && i < c->values.n && count < most; i++) {
-		const struct value *v = &c->values.at[i];
-
-		if (v->key != key || v->scope == INTERN_NONE || v->kind != JSON_STRING ||
-		    strncmp(intern_text(strings, v->scope), layers, n) != 0)
-			continue;
-		rules[count].name = intern_text(strings, v->scope) + n;
-		rules[count++].method = text_of(c, v);
-	}
-	return count;
-}
-
-/* As the file says, with its lists, of which there is room for `layers` that are named. */
-static enum plim_status store_listed(struct config *c, const char *scope, struct model_stored *s,
-				     size_t layers, struct plim_err *err)
-{
-	struct mem *mem = c->model->mem;
-	const char **left = mem_new(mem, LEFT_MOST, sizeof(*left), err);
-	struct model_stored_rule *rules =
-		left ? mem_new(mem, layers + 1, sizeof(*rules), err) : NULL;
-	enum plim_status st = rules ? PLIM_OK : mem_status(err);
-	bool known;
-
-	if (!st) {
-		s->left = left;
-		s->left_count = take_left(c, scope, left);
-		s->rules = rules;
-		s->rule_count = take_rules(c, scope, rules, layers);
-		/* groups of several kinds: which of them a layer is of is not read, unless each is named */
-		known = s->rule_count == layers &&
-			(layers || count_of_object(c, scope, "config_groups") <= 1) &&
-			model_store(c->model, s);
-		if (!known) {
-			c->model->stored.name = NULL;
-			name_algorithm(c->model, text_of(c, find(c, scope, "quant_algo")));
-		}
-	}
-	mem_free(mem, rules, rules ? layers + 1 : 0, sizeof(*rules));
-	mem_free(mem, left, left ? LEFT_MOST : 0, sizeof(*left));
-	return st;
-}
-
-/* Weights of a method other than bitsandbytes', at the size that they have in the file. */
-static enum plim_status take_stored(struct config *c, struct plim_err *err)
-{
-	const char *scope = quantization_scope(c);
-	struct model *m = c->model;
-	uint64_t layers;
-	struct model_stored s = { .method = m->quantizer,
-				  .format = text_of(c, find(c, scope, "format")),
-				  .bits = count_of(c, scope, "bits"),
-				  .group = count_of(c, scope, "group_size"),
-				  .experts = text_of(c, find(c, NULL, "expert_dtype")) };
-
-	if (!*m->quantizer || m->quantized)
-		return PLIM_OK;
-	if (!strcmp(m->quantizer, "modelopt") && *text_of(c, find(c, scope, "quant_algo")))
-		s.method = text_of(c, find(c, scope, "quant_algo"));
-	if (!strcmp(m->quantizer, "compressed-tensors")) {
-		s.bits = count_of(c, scope, "config_groups.group_0.weights.num_bits");
-		s.group = count_of(c, scope, "config_groups.group_0.weights.group_size");
-		s.symmetric = is_true(c, scope, "config_groups.group_0.weights.symmetric");
-	}
-	if (*text_of(c, find(c, scope, "moe_quant_algo")))
-		s.experts = text_of(c, find(c, scope, "moe_quant_algo"));
-	layers = count_of_object(c, scope, "quantized_layers");
-	return store_listed(c, scope, &s, layers < VALUES ? layers : VALUES, err);
-}
-
 static void take_facts(struct config *c)
 {
 	struct model *m = c->model;
@@ -1001,14 +611,15 @@ static void take_facts(struct config *c)
 					    "text_config.torch_dtype" };
 
 	for (size_t i = 0; !m->dtype && i < sizeof(keys) / sizeof(keys[0]); i++) {
-		const char *name = text_of(c, find(c, NULL, keys[i]));
+		const char *name = config_text(c, config_find(c, NULL, keys[i]));
 
 		m->dtype = ckpt_dtype_of_torch(strncmp(name, "torch.", 6) ? name : name + 6);
 	}
-	snprintf(m->declared, sizeof(m->declared), "%s", text_of(c, find(c, NULL, "model_type")));
+	snprintf(m->declared, sizeof(m->declared), "%s",
+		 config_text(c, config_find(c, NULL, "model_type")));
 	snprintf(m->release, sizeof(m->release), "%s",
-		 text_of(c, find(c, NULL, "transformers_version")));
-	take_quantization(c);
+		 config_text(c, config_find(c, NULL, "transformers_version")));
+	config_take_quantizer(c);
 }
 
 /* ---- what was not read ---- */
@@ -1046,11 +657,11 @@ static enum plim_status take_unread(struct config *c, const struct model_family 
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < c->values.n; i++) {
-		const struct value *v = &c->values.at[i];
+		const struct config_value *v = &c->values.at[i];
 		const char *scope = v->scope == INTERN_NONE ? NULL : intern_text(strings, v->scope);
 		const char *key = v->key == INTERN_NONE ? NULL : intern_text(strings, v->key);
 
-		if (!key || v->index || is_off(c, v) || !is_scope(f, scope) ||
+		if (!key || v->index || config_is_off(c, v) || !is_scope(f, scope) ||
 		    is_read(f, scope, key) || model_key_is_neutral(key))
 			continue;
 		st = vec_push(c->model->mem, &c->model->unread, v->key, err);
@@ -1087,7 +698,7 @@ static bool has_types(const struct config *c, const struct model_family *f)
 {
 	for (unsigned i = 0; i < MODEL_TOWERS; i++) {
 		const struct model_part_of *part = &f->towers[i];
-		const char *type = text_of(c, find(c, part->scope, "model_type"));
+		const char *type = config_text(c, config_find(c, part->scope, "model_type"));
 
 		if (part->type && *type && strcmp(type, part->type) != 0)
 			return false;
@@ -1099,7 +710,8 @@ static bool has_types(const struct config *c, const struct model_family *f)
 static const struct model_family *nested_family(const struct config *c, struct model_family *copy)
 {
 	static const char *const scope = "text_config";
-	const struct model_family *f = family_of(text_of(c, find(c, scope, "model_type")));
+	const struct model_family *f =
+		family_of(config_text(c, config_find(c, scope, "model_type")));
 	const struct model_part_of *text = f ? &f->towers[MODEL_TEXT] : NULL;
 
 	if (!f || f->encoder_decoder || text->scope || !text->defaults.layers)
@@ -1122,7 +734,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	const char *diffusers;
 
 	take_facts(c);
-	diffusers = text_of(c, find(c, NULL, "_class_name"));
+	diffusers = config_text(c, config_find(c, NULL, "_class_name"));
 	f = *m->declared ? family_of(m->declared) : unnamed_family(c);
 	if (f && *m->declared)
 		f = whole_family(c, f);
@@ -1167,27 +779,9 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 			m->towers[i].layers = 0;
 	if (!st)
 		st = model_build(m, f, head->has, err);
-	if (!st && !m->guessed && !find(c, NULL, "architectures"))
+	if (!st && !m->guessed && !config_find(c, NULL, "architectures"))
 		m->least_share = smallest_part(m, f);
-	return st || m->guessed ? st : take_stored(c, err);
-}
-
-static enum plim_status read_values(struct config *c, struct source *s, struct plim_err *err)
-{
-	struct json_token t;
-	enum plim_status st = json_init(&c->json, c->model->mem, s, JSON_ONE, err);
-
-	if (!st)
-		st = json_next(&c->json, &t, err);
-	if (!st && t.kind != JSON_OBJECT)
-		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is no config of a model: no object",
-			     c->path);
-	if (!st)
-		st = read_object(c, INTERN_NONE, INTERN_NONE, 0, 0, err);
-	if (!st)
-		st = json_next(&c->json, &t, err); /* nothing may follow */
-	json_release(&c->json);
-	return st;
+	return st || m->guessed ? st : config_take_stored(c, err);
 }
 
 /* ModelOpt's files of some releases say beside the config how the weights are quantized: what stands there comes first. */
@@ -1209,7 +803,7 @@ static enum plim_status read_beside(struct config *c, struct plim_err *err)
 	c->path = beside;
 	st = source_open(c->model->mem, beside, NULL, &s, err);
 	if (!st)
-		st = read_values(c, s, err);
+		st = config_read(c, s, err);
 	source_close(s);
 	c->path = path;
 	return st;
@@ -1223,7 +817,7 @@ static enum plim_status read_source(struct model *m, const char *name, struct so
 	enum plim_status st = file ? read_beside(&c, err) : PLIM_OK;
 
 	if (!st)
-		st = read_values(&c, s, err);
+		st = config_read(&c, s, err);
 	if (!st)
 		st = take_all(&c, err);
 	vec_release(m->mem, &c.values);
