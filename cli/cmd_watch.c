@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -68,43 +71,6 @@ static const struct opt watch_opt[] = {
 	OPT_STYLE(watch_opts),
 	OPT_END
 };
-
-struct one_line {
-	bool begins; /* behind a line feed: what is blank is layout */
-	plim_write_fn *write;
-	void *ctx;
-};
-
-/* A line feed within a text is escaped, so each is layout. */
-static int to_line(void *ctx, const char *text, size_t n)
-{
-	struct one_line *l = ctx;
-	int failed = 0;
-
-	for (size_t i = 0; !failed && i < n;) {
-		const char *feed;
-		size_t m;
-
-		while (l->begins && i < n && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n'))
-			i++;
-		if (i == n)
-			break;
-		feed = memchr(text + i, '\n', n - i);
-		m = feed ? (size_t)(feed - text) - i : n - i;
-		failed = m ? l->write(l->ctx, text + i, m) : 0;
-		l->begins = feed != NULL;
-		i += m + (feed != NULL);
-	}
-	return failed;
-}
-
-enum plim_status watch_json_line(const struct plim_watch *w, plim_write_fn *write, void *ctx,
-				 struct plim_err *err)
-{
-	struct one_line l = { false, write, ctx };
-
-	return plim_watch_json(w, to_line, &l, err);
-}
 
 /* A sample as a line, at once. */
 static int show_line(const struct plim_watch *w)
@@ -677,6 +643,15 @@ static int run_live(struct watching *x, int argc, char **argv)
 	return code;
 }
 
+/* What a tick takes, the next one takes again: it is not given back in between, page by page. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+	(void)mallopt(M_TRIM_THRESHOLD, 4 << 20);
+	(void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
 static int watch_run(const void *values, int argc, char **argv)
 {
 	const struct watch_opts *o = values;
@@ -689,8 +664,10 @@ static int watch_run(const void *values, int argc, char **argv)
 	memset(x.told, -1, sizeof(x.told));
 	if (code)
 		return code;
-	if (!o->replay)
+	if (!o->replay) {
+		keep_memory();
 		return run_live(&x, argc, argv);
+	}
 	code = open_one(o, PLIM_UNKNOWN, &w);
 	if (!code)
 		code = show(o, w);

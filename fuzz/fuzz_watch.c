@@ -46,18 +46,18 @@ static void again(struct mem *m, const struct watch_sample *s)
 static void look(struct mem *m, struct watch_job *job)
 {
 	struct plim_watch_forecast *forecasts;
-	struct watch_features f;
+	const struct watch_features *f = watch_job_window(job);
 	struct watch_words words;
 	struct plim_err err;
 	struct arena arena;
 	size_t n;
 
 	arena_init(&arena, m);
-	if (job->samples && watch_job_window(job, &f)) {
-		struct watch_judgement j = watch_judge(&f);
+	if (job->samples && f) {
+		struct watch_judgement j = watch_judge(f);
 
 		must(j.state < PLIM_WATCH_STATE_COUNT);
-		must(!watch_tell(&j, &f, 1, &arena, &words, &err) && *words.title);
+		must(!watch_tell(&j, f, 1, &arena, &words, &err) && *words.title);
 	}
 	must(!watch_forecast(job, &arena, &forecasts, &n, &err) && n <= WATCH_MEM_COUNT);
 	arena_release(&arena);

@@ -652,6 +652,17 @@ void json_string(struct json_out *o, const char *key, const char *s)
 		json_null(o, key);
 }
 
+static void put_number(struct text *t, uint64_t v)
+{
+	char digits[20];
+	size_t i = sizeof(digits);
+
+	do
+		digits[--i] = (char)('0' + v % 10);
+	while (v /= 10);
+	text_put(t, digits + i, sizeof(digits) - i);
+}
+
 void json_u64(struct json_out *o, const char *key, uint64_t v)
 {
 	if (v == PLIM_UNKNOWN) {
@@ -659,7 +670,7 @@ void json_u64(struct json_out *o, const char *key, uint64_t v)
 		return;
 	}
 	lead(o, key);
-	text_printf(o->text, "%llu", (unsigned long long)v);
+	put_number(o->text, v);
 }
 
 void json_i64(struct json_out *o, const char *key, int64_t v)
@@ -675,6 +686,13 @@ void json_double(struct json_out *o, const char *key, double v)
 
 	if (!isfinite(v)) {
 		json_null(o, key);
+		return;
+	}
+	/* Most are whole: no search for digits. */
+	if (v >= 0 && v < 1e15 && v == (double)(uint64_t)v && !signbit(v)) {
+		lead(o, key);
+		put_number(o->text, (uint64_t)v);
+		text_puts(o->text, ".0");
 		return;
 	}
 	do /* the fewest digits that read back as the same number */

@@ -114,13 +114,18 @@ static uint64_t offset_of(const struct layout *l, uint64_t code, uint64_t instru
 	return instruction >= first && instruction - first < MOST_CODE ? instruction - first : 0;
 }
 
+/* Forks have their code at the same addresses. */
+static size_t place_of(uint32_t pid, uint64_t at)
+{
+	return (at / OBJECT ^ at / 4096 ^ (uint64_t)pid * 2654435761u >> 7) % CODES;
+}
+
 /* The frame of a code object and an instruction; what was met before is not read again, as long as the object is the same. */
 static bool read_code(struct pages *p, struct interpreter *in, struct code *codes, uint64_t at,
 		      uint64_t instruction, struct stacks_frame *out)
 {
 	const struct layout *l = &in->layout;
-	struct code *c = &codes[(at / OBJECT ^ at / 4096) % CODES],
-		    now = { .pid = in->pid, .at = at };
+	struct code *c = &codes[place_of(in->pid, at)], now = { .pid = in->pid, .at = at };
 
 	if (!is_code(p, in, at) || !pages_u64(p, at + l->code_file, &now.file_at) ||
 	    !pages_u64(p, at + l->code_name, &now.name_at) ||
@@ -185,6 +190,14 @@ static uint64_t find_thread(struct pages *p, const struct interpreter *in, uint6
 	return 0;
 }
 
+/* A program may have hundreds of threads before it in the list: where it was is looked at first. */
+static uint64_t main_thread_of(struct pages *p, struct interpreter *in, uint64_t main_thread)
+{
+	if (!in->thread || !is_main(p, in, in->thread, main_thread))
+		in->thread = find_thread(p, in, main_thread);
+	return in->thread;
+}
+
 static bool first_frame(struct pages *p, const struct layout *l, uint64_t thread, uint64_t *frame)
 {
 	return pages_u64(p, thread + l->thread_frame, frame) &&
@@ -238,10 +251,11 @@ enum stacks_status frames_look(struct pages *p, struct interpreter *in, struct c
 
 		pages_forget(p);
 		out->n = 0;
-		thread = find_thread(p, in, main_thread);
+		thread = main_thread_of(p, in, main_thread);
 		if (thread && first_frame(p, &in->layout, thread, &frame) &&
 		    walk(p, in, codes, frame, out))
 			return STACKS_SEEN;
+		in->thread = 0;
 	}
 	out->n = 0;
 	return STACKS_NOT_NOW;

@@ -48,13 +48,14 @@ struct interpreter {
 	uint64_t runtime;     /* 0: not found */
 	struct layout layout; /* with the numbers themselves */
 	uint64_t code_type;   /* 0: not met yet */
+	uint64_t thread;      /* the main one, where it was found last; 0: not yet */
 };
 enum stacks_status interpreter_find(struct pages *p, const uint64_t *modules, size_t n,
 				    struct interpreter *out);
 
 /* ---- code objects that were met ---- */
 
-#define CODES 256u
+#define CODES 1024u
 
 struct code {
 	uint32_t pid;

@@ -14,8 +14,9 @@
 #define FIND_LEAST \
 	1.0 /* seconds until what was not found is looked for again; twice as long each time */
 #define FIND_MOST 64.0
-#define SOURCES 64u
-#define PROCESSES 128u
+#define SOURCES 256u
+#define SETS 32u /* of processes, by their numbers */
+#define WAYS 8u  /* places of a set */
 #define MOST_SOURCE (4 << 20)
 #define CODE 96u
 
@@ -27,7 +28,8 @@ struct source_text {
 };
 
 struct process {
-	uint32_t pid; /* 0: none */
+	uint32_t pid;  /* 0: none */
+	uint32_t look; /* the last that was at it */
 	uint64_t start_time;
 	uint64_t main_thread; /* its number where it runs itself */
 	struct interpreter interpreter;
@@ -43,7 +45,8 @@ struct stacks {
 	uint32_t reads; /* this process's */
 	int refused;    /* errno of the last read that failed */
 	struct pages pages;
-	struct process processes[PROCESSES];
+	uint32_t looks;
+	struct process processes[SETS][WAYS];
 	struct code codes[CODES];
 	struct source_text sources[SOURCES];
 };
@@ -180,18 +183,40 @@ static enum stacks_status find_again(struct stacks *s, struct process *p)
 	return p->found;
 }
 
+static const struct process *met_before(const struct stacks *s, uint32_t pid)
+{
+	for (size_t i = 0; pid && i < WAYS; i++)
+		if (s->processes[pid % SETS][i].pid == pid)
+			return &s->processes[pid % SETS][i];
+	return NULL;
+}
+
+/* Its place: where it was, else that of who was not looked at the longest. */
+static struct process *place_of(struct stacks *s, uint32_t pid)
+{
+	struct process *set = s->processes[pid % SETS], *p = &set[0];
+
+	for (size_t i = 0; i < WAYS && p->pid != pid; i++)
+		if (set[i].pid == pid || set[i].look < p->look)
+			p = &set[i];
+	p->look = ++s->looks;
+	return p;
+}
+
 /* What a fork has of its parent is tried first: maps of a large program take milliseconds to read. */
 static void begin(struct stacks *s, struct process *p, uint32_t pid, uint64_t start_time,
 		  uint32_t parent)
 {
-	const struct process *like = &s->processes[parent % PROCESSES];
-	bool fork = parent && like != p && like->pid == parent && like->found == STACKS_SEEN;
+	const struct process *like = met_before(s, parent);
+	bool fork = like && like != p && like->found == STACKS_SEEN;
+	uint32_t look = p->look;
 
 	if (fork)
 		*p = *like;
 	else
 		*p = (struct process){ .found = STACKS_NOT_NOW };
 	p->pid = p->interpreter.pid = pid;
+	p->look = look;
 	p->start_time = start_time;
 	p->find_time = 0;
 	p->odd = 0;
@@ -202,7 +227,7 @@ static void begin(struct stacks *s, struct process *p, uint32_t pid, uint64_t st
 enum stacks_status stacks_look(struct stacks *s, uint32_t pid, uint64_t start_time, uint32_t parent,
 			       struct stacks_look *out)
 {
-	struct process *p = &s->processes[pid % PROCESSES];
+	struct process *p = place_of(s, pid);
 	enum stacks_status status;
 
 	out->n = 0;
@@ -221,9 +246,9 @@ enum stacks_status stacks_look(struct stacks *s, uint32_t pid, uint64_t start_ti
 
 const char *stacks_folder(const struct stacks *s, uint32_t pid)
 {
-	const struct process *p = &s->processes[pid % PROCESSES];
+	const struct process *p = met_before(s, pid);
 
-	return p->pid == pid ? p->folder : "";
+	return p ? p->folder : "";
 }
 
 /* ---- source files ---- */

@@ -63,6 +63,13 @@ static struct proc_kept *place_of(struct proc_files *f, uint32_t pid)
 	return k;
 }
 
+struct proc_io *proc_io_kept(struct proc_files *f, uint32_t pid)
+{
+	struct proc_kept *k = &f->kept[pid % PROC_KEPT];
+
+	return k->pid == pid && k->fd_behind[PROC_STAT] ? &k->io : NULL;
+}
+
 static int open_one(const char *root, uint32_t pid, enum proc_file which)
 {
 	static const char *const names[PROC_FILES] = { "stat", "schedstat", "wchan",   "syscall",

@@ -162,7 +162,7 @@ static double window_seconds(const struct watch_job *j)
 	return fmax(j->window_s, 5 * each);
 }
 
-bool watch_job_window(const struct watch_job *j, struct watch_features *out)
+static bool look_at_window(const struct watch_job *j, struct watch_features *out)
 {
 	const struct watch_sample *window[WATCH_RING];
 	double seconds = window_seconds(j), from = j->last_time - seconds - 0.05;
@@ -178,6 +178,15 @@ bool watch_job_window(const struct watch_job *j, struct watch_features *out)
 		return false;
 	watch_features(window, n, has_worked(j), out);
 	return true;
+}
+
+const struct watch_features *watch_job_window(struct watch_job *j)
+{
+	if (j->window_of != j->samples) {
+		j->window_told = look_at_window(j, &j->window);
+		j->window_of = j->samples;
+	}
+	return j->window_told ? &j->window : NULL;
 }
 
 /* ---- stretches ---- */
@@ -238,15 +247,17 @@ static enum plim_status settle(struct watch_job *j, const struct watch_judgement
 
 static enum plim_status judge_window(struct watch_job *j, struct plim_err *err)
 {
-	struct watch_features f;
+	const struct watch_features *f;
 	struct watch_judgement now;
 	struct plim_watch_window window;
 	enum plim_status st = PLIM_OK;
 
-	if (j->last_time - j->judged_time < window_seconds(j) / 4 - 0.05 ||
-	    !watch_job_window(j, &f))
+	if (j->last_time - j->judged_time < window_seconds(j) / 4 - 0.05)
 		return PLIM_OK;
-	now = watch_judge(&f);
+	f = watch_job_window(j);
+	if (!f)
+		return PLIM_OK;
+	now = watch_judge(f);
 	if (is_stalled(j, j->last_time) && now.state != PLIM_WATCH_SAVING) {
 		now.state = PLIM_WATCH_STALLED;
 		now.confidence =
@@ -256,7 +267,7 @@ static enum plim_status judge_window(struct watch_job *j, struct plim_err *err)
 	if (j->keep_windows && j->windows.n < WINDOWS)
 		st = vec_push(j->mem, &j->windows, window, err);
 	if (!st)
-		st = settle(j, &now, &f, err);
+		st = settle(j, &now, f, err);
 	if (j->spans.n && !isnan(j->judged_time))
 		j->seconds_in[j->spans.at[j->spans.n - 1].judgement.state] +=
 			j->last_time - j->judged_time;

@@ -18,8 +18,16 @@ enum proc_file {
 };
 #define PROC_KEPT 1024 /* processes whose files stay open */
 
+/* What a process had read and written, at its processor time then. */
+struct proc_io {
+	uint32_t turn; /* 0: not looked at */
+	double ran_s;
+	uint64_t written_chars, read_bytes, stored_bytes;
+};
+
 struct proc_kept {
 	uint32_t pid; /* 0: none */
+	struct proc_io io;
 	uint32_t turn;
 	int fd_behind[PROC_FILES]; /* descriptor + 1; 0: not open */
 };
@@ -36,6 +44,9 @@ void proc_files_release(struct proc_files *f);
 
 /* A new sample begins: what the one before did not read is closed. */
 void proc_files_turn(struct proc_files *f);
+
+/* Of this turn; NULL: nothing is kept of that process. */
+struct proc_io *proc_io_kept(struct proc_files *f, uint32_t pid);
 
 /* What the file holds now; false: nothing, or it may not be read. */
 bool proc_read(struct proc_files *f, const char *root, uint32_t pid, enum proc_file which,

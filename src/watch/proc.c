@@ -126,6 +126,33 @@ bool proc_met(struct proc_files *f, const char *root, uint32_t pid, struct watch
 	return true;
 }
 
+/* Who sleeps and has not run since is not asked again at once: the kernel adds that file up over all threads. */
+#define IO_TURNS 3u
+
+static void look_at_io(struct proc_files *f, const char *root, struct watch_process *out)
+{
+	struct proc_io *kept = proc_io_kept(f, out->pid);
+	double ran_s = out->user_s + out->system_s;
+	char text[1024];
+
+	if (kept && kept->turn && out->state == 'S' && kept->ran_s == ran_s &&
+	    f->turn - kept->turn < IO_TURNS) {
+		out->written_chars = kept->written_chars;
+		out->read_bytes = kept->read_bytes;
+		out->stored_bytes = kept->stored_bytes;
+		return;
+	}
+	if (!proc_read(f, root, out->pid, PROC_IO, text, sizeof(text)))
+		return;
+	out->written_chars = number_after(text, "wchar:");
+	out->read_bytes = number_after(text, "\nread_bytes:");
+	out->stored_bytes = number_after(text, "\nwrite_bytes:");
+	kept = proc_io_kept(f, out->pid);
+	if (kept)
+		*kept = (struct proc_io){ f->turn, ran_s, out->written_chars, out->read_bytes,
+					  out->stored_bytes };
+}
+
 /* What it sleeps in, what it read and wrote. */
 static void look_closer(struct proc_files *f, const char *root, struct watch_process *out)
 {
@@ -140,11 +167,7 @@ static void look_closer(struct proc_files *f, const char *root, struct watch_pro
 	    proc_read(f, root, out->pid, PROC_SYSCALL, text, sizeof(text)) &&
 	    sscanf(text, "%lld", &call) == 1)
 		out->call = call;
-	if (proc_read(f, root, out->pid, PROC_IO, text, sizeof(text))) {
-		out->written_chars = number_after(text, "wchar:");
-		out->read_bytes = number_after(text, "\nread_bytes:");
-		out->stored_bytes = number_after(text, "\nwrite_bytes:");
-	}
+	look_at_io(f, root, out);
 }
 
 /* ---- its workers ---- */

@@ -356,7 +356,10 @@ struct watch_job {
 	double step_time;                 /* when it came */
 	double step_seconds[WATCH_STEPS]; /* what the newest took */
 	size_t steps_timed;
-	double judged_time; /* of the newest window */
+	struct watch_features window; /* of the newest samples */
+	uint64_t window_of;           /* how many there were */
+	bool window_told;             /* false: they were too few */
+	double judged_time;           /* of the newest window */
 	struct watch_judgement candidate;
 	double candidate_since;
 	VEC(struct watch_span) spans; /* the newest last */
@@ -375,8 +378,8 @@ enum plim_status watch_job_add(struct watch_job *j, struct plim_err *err);
 /* The newest sample; NULL: there is none. */
 const struct watch_sample *watch_job_last(const struct watch_job *j);
 
-/* Features of the newest window; false: there are too few samples. */
-bool watch_job_window(const struct watch_job *j, struct watch_features *out);
+/* Features of the newest window, looked at once a sample; NULL: there are too few of them. */
+const struct watch_features *watch_job_window(struct watch_job *j);
 
 /* What will be full, the nearest first, into an array of the arena. */
 enum plim_status watch_forecast(const struct watch_job *j, struct arena *arena,

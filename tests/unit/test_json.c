@@ -247,7 +247,8 @@ static void test_write(void **state)
 static void test_write_scalars(void **state)
 {
 	static const double numbers[] = {
-		0.1, 3, 1e300, 1.0 / 3, 5e-324, -0.0, 123456789012345678.0
+		0.1,  3, 1e300, 1.0 / 3, 5e-324, -0.0, 123456789012345678.0, 0, 999999999999999,
+		1e15, -7
 	};
 	struct text t;
 	struct json_out o;
@@ -266,7 +267,7 @@ static void test_write_scalars(void **state)
 	assert_int_equal(json_out_finish(&o, NULL), PLIM_OK);
 	assert_string_equal(text_get(&t),
 			    "[0.1,3.0,1e+300,0.3333333333333333,4.94065645841247e-324,-0.0,"
-			    "1.2345678901234568e+17,null,null,"
+			    "1.2345678901234568e+17,0.0,999999999999999.0,1e+15,-7.0,null,null,"
 			    "\"q\\\"\\\\\\n\\u0001\\u007f\\u0000z\xef\xbf\xbd\xc3\xa9"
 			    "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\",null]\n");
 	text_release(&t);

@@ -68,6 +68,61 @@ static void every_release(void **state)
 	}
 }
 
+struct counted {
+	struct image image;
+	unsigned reads;
+};
+
+static bool count_read(void *ctx, uint64_t at, void *to, size_t n)
+{
+	struct counted *c = ctx;
+
+	c->reads++;
+	return image_read(&c->image, at, to, n);
+}
+
+/* Where the main thread was is looked at first; if it is not there any more, it is looked for. */
+static void main_thread_is_kept(void **state)
+{
+	static unsigned char bytes[65536];
+	static struct code codes[CODES];
+	static struct stacks_look look;
+
+	(void)state;
+	for (unsigned minor = 10; minor <= 14; minor++) {
+		struct counted c = { .reads = 0 };
+		struct stacks_memory memory = { count_read, &c };
+		struct pages pages = { .memory = &memory };
+		struct interpreter in;
+		uint64_t thread;
+		unsigned first, again;
+
+		memset(codes, 0, sizeof(codes));
+		assert_true(image_open(&c.image, bytes, image_of(minor, bytes, sizeof(bytes))));
+		assert_int_equal(interpreter_find(&pages, &c.image.module, 1, &in), STACKS_SEEN);
+		assert_int_equal(frames_look(&pages, &in, codes, c.image.main_thread, &look),
+				 STACKS_SEEN);
+		thread = in.thread;
+		assert_true(thread != 0);
+		c.reads = 0;
+		assert_int_equal(frames_look(&pages, &in, codes, c.image.main_thread, &look),
+				 STACKS_SEEN);
+		again = c.reads;
+		for (unsigned i = 0; i < 2; i++) {
+			in.thread = i ? thread + 64 : 4096; /* what another program had there */
+			c.reads = 0;
+			assert_int_equal(
+				frames_look(&pages, &in, codes, c.image.main_thread, &look),
+				STACKS_SEEN);
+			first = c.reads;
+			assert_true(in.thread == thread);
+			/* 3.10 needs a number of the runtime's. */
+			assert_true(minor == 10 ? again <= first : again < first);
+		}
+		assert_int_equal(look.n, 4);
+	}
+}
+
 /* Whichever eight bytes are others: no look takes long, and nothing that is no text comes of it. */
 static void torn_memory(void **state)
 {
@@ -446,11 +501,17 @@ static void recorded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_release),        cmocka_unit_test(torn_memory),
-		cmocka_unit_test(tables_of_lines),      cmocka_unit_test(what_it_does),
-		cmocka_unit_test(frames_of_text),       cmocka_unit_test(decides_what_is_open),
-		cmocka_unit_test(overrules_no_counter), cmocka_unit_test(both_are_sure),
-		cmocka_unit_test(told_in_words),        cmocka_unit_test(recorded),
+		cmocka_unit_test(every_release),
+		cmocka_unit_test(torn_memory),
+		cmocka_unit_test(main_thread_is_kept),
+		cmocka_unit_test(tables_of_lines),
+		cmocka_unit_test(what_it_does),
+		cmocka_unit_test(frames_of_text),
+		cmocka_unit_test(decides_what_is_open),
+		cmocka_unit_test(overrules_no_counter),
+		cmocka_unit_test(both_are_sure),
+		cmocka_unit_test(told_in_words),
+		cmocka_unit_test(recorded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

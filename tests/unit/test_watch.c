@@ -464,6 +464,69 @@ static void kept_files(void **state)
 	proc_files_release(&f);
 }
 
+/* What a process wrote, as a sample has it; *ran_s: its processor time. */
+static uint64_t written_by(struct proc_files *f, pid_t pid, double *ran_s)
+{
+	struct proc_children none = { .n = 0 };
+	struct watch_sample s = { 0 };
+	struct plim_err err;
+	struct mem m;
+	uint64_t written;
+
+	mem_init(&m, 0);
+	watch_sample_clear(&s);
+	do
+		assert_true(proc_met(f, "", (uint32_t)pid, &s.main));
+	while (s.main.state != 'S');
+	assert_true(proc_sample(f, "", &none, &m, &s, &err));
+	written = s.main.written_chars;
+	*ran_s = s.main.user_s + s.main.system_s;
+	watch_sample_release(&m, &s);
+	return written;
+}
+
+/* Who sleeps and has not run is not asked at each sample what it wrote; what it writes meanwhile is known two samples later. */
+static void who_sleeps_is_asked_less(void **state)
+{
+	struct proc_files f;
+	char text[4096] = "";
+	int gate[2];
+	double before, after;
+	uint64_t first, now = 0;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(gate), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		FILE *nowhere = fopen("/dev/null", "w");
+
+		(void)close(gate[1]);
+		while (nowhere && read(gate[0], text, 1) == 1)
+			(void)!write(fileno(nowhere), text, sizeof(text));
+		_exit(0);
+	}
+	(void)close(gate[0]);
+	proc_files_init(&f, true);
+	proc_files_turn(&f);
+	first = written_by(&f, child, &before);
+	if (first != PLIM_UNKNOWN) { /* a kernel without it */
+		assert_int_equal(write(gate[1], "x", 1), 1);
+		for (unsigned i = 0; i < 3; i++) {
+			(void)usleep(20000);
+			proc_files_turn(&f);
+			now = written_by(&f, child, &after);
+			if (i == 0 && f.room && before == after)
+				assert_int_equal(now, first);
+		}
+		assert_true(now >= first + sizeof(text));
+	}
+	proc_files_release(&f);
+	(void)close(gate[1]);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* Who is new since the last look, and whose child it is. */
 static void births(void **state)
 {
@@ -833,6 +896,7 @@ int main(void)
 		cmocka_unit_test(long_runs),
 		cmocka_unit_test(kept_files),
 		cmocka_unit_test(births),
+		cmocka_unit_test(who_sleeps_is_asked_less),
 		cmocka_unit_test(histories),
 		cmocka_unit_test(sizes_of_the_screen),
 		cmocka_unit_test(alerts_of_cards_and_ranks),

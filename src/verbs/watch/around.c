@@ -126,19 +126,19 @@ struct ranks {
 
 static void gather(const struct plim_watch_hidden *h, uint64_t group, struct ranks *out)
 {
-	struct watch_features f;
-
 	out->n = 0;
 	for (size_t i = 0; i < h->jobs.n && out->n < RANKS; i++) {
 		const struct watch_known *k = &h->jobs.at[i];
+		const struct watch_features *f;
 
 		if (k->group != group || k->job->ended || !k->job->samples)
 			continue;
 		out->at[out->n] = (struct rank){ k, NAN, NAN, NAN, k->job->step };
-		if (watch_job_window(k->job, &f)) {
-			out->at[out->n].busy = f.at[WATCH_BUSY];
-			out->at[out->n].power = f.at[WATCH_POWER];
-			out->at[out->n].data = f.at[WATCH_DATA];
+		f = watch_job_window(k->job);
+		if (f) {
+			out->at[out->n].busy = f->at[WATCH_BUSY];
+			out->at[out->n].power = f->at[WATCH_POWER];
+			out->at[out->n].data = f->at[WATCH_DATA];
 		}
 		out->n++;
 	}

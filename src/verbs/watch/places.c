@@ -58,20 +58,19 @@ static enum plim_status fill_place(struct arena *arena, const struct watch_place
 	return st ? st : keep(arena, p->inside, &out->inside, err);
 }
 
-enum plim_status watch_fill_places(struct plim_watch *w, const struct watch_job *j,
+enum plim_status watch_fill_places(struct plim_watch *w, struct watch_job *j,
 				   struct plim_watch_job *out, struct plim_err *err)
 {
 	struct arena *arena = &w->hidden->arena;
-	struct watch_features f;
+	const struct watch_features *f = watch_job_window(j);
+	size_t n = f ? f->place_count : 0;
 	enum plim_status st = PLIM_OK;
 
-	if (!watch_job_window(j, &f))
-		f.place_count = 0;
-	out->places = arena_take(arena, f.place_count, sizeof(*out->places), err);
+	out->places = arena_take(arena, n, sizeof(*out->places), err);
 	if (!out->places)
 		return mem_status(err);
-	while (!st && out->place_count < f.place_count) {
-		st = fill_place(arena, &f.places[out->place_count], &out->places[out->place_count],
+	while (!st && out->place_count < n) {
+		st = fill_place(arena, &f->places[out->place_count], &out->places[out->place_count],
 				err);
 		out->place_count++;
 	}

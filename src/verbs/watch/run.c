@@ -20,12 +20,12 @@ void plim_watch_options_init(struct plim_watch_options *o)
 
 /* ---- a job as the public struct ---- */
 
-static void fill_now(const struct watch_job *j, struct plim_watch_now *out)
+static void fill_now(struct watch_job *j, struct plim_watch_now *out)
 {
 	static const char *const phases[] = { NULL,        "data", "forward", "backward",
 					      "optimizer", "eval", "save",    "other" };
 	const struct watch_sample *s = watch_job_last(j);
-	struct watch_features f;
+	const struct watch_features *f = watch_job_window(j);
 
 	*out = (struct plim_watch_now){ .time = s->time,
 					.gpu_busy_percent = s->card.use,
@@ -54,9 +54,9 @@ static void fill_now(const struct watch_job *j, struct plim_watch_now *out)
 	for (size_t i = 0; i < s->workers.n && out->resident_bytes != PLIM_UNKNOWN; i++)
 		if (s->workers.at[i].resident_bytes != PLIM_UNKNOWN)
 			out->resident_bytes += s->workers.at[i].resident_bytes;
-	if (watch_job_window(j, &f)) {
-		out->main_cores = f.at[WATCH_MAIN];
-		out->worker_cores = f.at[WATCH_WORKER_CORES];
+	if (f) {
+		out->main_cores = f->at[WATCH_MAIN];
+		out->worker_cores = f->at[WATCH_WORKER_CORES];
 	}
 }
 
@@ -112,7 +112,7 @@ static enum plim_status fill_job(struct plim_watch *w, const struct watch_known 
 				 struct plim_watch_job *out, struct plim_err *err)
 {
 	struct arena *arena = &w->hidden->arena;
-	const struct watch_job *j = k->job;
+	struct watch_job *j = k->job;
 	enum plim_status st;
 
 	*out = (struct plim_watch_job){ .pid = k->pid,

@@ -71,7 +71,7 @@ enum plim_status watch_fill_processes(struct plim_watch *w, const struct watch_j
 				      struct plim_watch_job *out, struct plim_err *err);
 
 /* Where it was in the looks of the newest window (places.c); a look now, unless its state is sure without. */
-enum plim_status watch_fill_places(struct plim_watch *w, const struct watch_job *j,
+enum plim_status watch_fill_places(struct plim_watch *w, struct watch_job *j,
 				   struct plim_watch_job *out, struct plim_err *err);
 void watch_glance_at(struct plim_watch_hidden *h, const struct watch_known *k);
 
