@@ -350,7 +350,7 @@ static const struct cmd_example bundle_examples[] = {
 const struct cmd cmd_bundle = {
 	.name = "bundle",
 	.summary = "pack what a bug report needs of a run into one archive, without names",
-	.args = "SNAPSHOT",
+	.args = "RECORDING",
 	.about = "Lists what will be in the archive, and how large it is, then writes it: the "
 		 "recording, packed, with words in place of all names that are not of public "
 		 "packages; its report as text and JSON, made of that; what plimsoll why tells of "

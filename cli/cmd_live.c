@@ -45,7 +45,7 @@ static int live_run(const void *values, int argc, char **argv)
 const struct cmd cmd_live = {
 	.name = "__live",
 	.summary = "print what is live at the end, with its category",
-	.args = "SNAPSHOT",
+	.args = "RECORDING",
 	.min_args = 1,
 	.max_args = 1,
 	.flags = CMD_HIDDEN,

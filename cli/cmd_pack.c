@@ -190,7 +190,8 @@ static int pack_run(const void *values, int argc, char **argv)
 }
 
 static const struct cmd_example pack_examples[] = {
-	{ "plimsoll pack run.pickle", "run.plim: the same recording, 40 to 200 times smaller" },
+	{ "plimsoll pack run.pickle",
+	  "run.plim: the same recording, 12 to 200 times smaller than its pickle" },
 	{ "plimsoll pack --unpack run.plim -o run.pickle", "back, for PyTorch's viewer" },
 	{ "plimsoll report run.plim", "every command reads both forms" },
 	{ "plimsoll pack --append later.pickle -o run.plim",
@@ -202,7 +203,7 @@ static const struct cmd_example pack_examples[] = {
 const struct cmd cmd_pack = {
 	.name = "pack",
 	.summary = "make recordings much smaller, without losing what the other commands use",
-	.args = "SNAPSHOT...",
+	.args = "RECORDING...",
 	.about = "Writes each recording anew as RUN.plim, and compares what it wrote with what it "
 		 "read "
 		 "before the file appears. The recording itself stays. All commands read .plim "

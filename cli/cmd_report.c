@@ -443,7 +443,7 @@ const struct cmd cmd_report = {
 	.name = "report",
 	.summary = "explain a recording, or those of all ranks: peak, who held it, leaks, why it "
 		   "ran out",
-	.args = "SNAPSHOT|FOLDER|TAR...",
+	.args = "RECORDING|FOLDER|TAR...",
 	.about =
 		"Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or plimsoll "
 		"record) as they are or "

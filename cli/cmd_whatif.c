@@ -191,7 +191,7 @@ static const struct cmd_example whatif_examples[] = {
 const struct cmd cmd_whatif = {
 	.name = "whatif",
 	.summary = "replay a recording under other allocator settings, or on another card",
-	.args = "SNAPSHOT",
+	.args = "RECORDING",
 	.about = "Takes every request for memory out of a PyTorch memory snapshot and serves it "
 		 "again with a model of PyTorch's caching allocator, under the settings that you "
 		 "name.  First the recording's own settings are tried: if the model does not do "

@@ -138,7 +138,7 @@ struct plim_ckpt {
 	uint64_t elements;     /* of all tensors */
 	uint64_t shared_bytes; /* of tensors whose bytes another one has too */
 	uint64_t waste_bytes;  /* that were saved but that no tensor reaches */
-	/* of a truncated file: what is whole of it; null: not truncated */
+	/* of a truncated file: what is whole of it, 0 where no tensor is; null: not truncated */
 	uint64_t whole_bytes;
 	uint64_t verified_bytes;    /* that match their checksum; null: not verified */
 	uint64_t unprotected_bytes; /* that have no checksum; null: not verified */

@@ -199,7 +199,7 @@ class CkptFields(Object):
     waste_bytes: int | None
     """that were saved but that no tensor reaches"""
     whole_bytes: int | None
-    """of a truncated file: what is whole of it; null: not truncated"""
+    """of a truncated file: what is whole of it, 0 where no tensor is; null: not truncated"""
     verified_bytes: int | None
     """that match their checksum; null: not verified"""
     unprotected_bytes: int | None

@@ -308,6 +308,7 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 {
 	bool whole_only = flags & CKPT_WHOLE_ONLY;
 	const char *lost = "";
+	size_t broken = 0;
 	enum plim_status st = PLIM_OK;
 
 	*told = (struct ckpt_extracted){ 0 };
@@ -323,6 +324,7 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 				       ckpt_text(c, t->name));
 		st = whole && !any_form ? check(c, t, err) : PLIM_OK;
 		if (!whole || (st == PLIM_E_UNSUPPORTED && whole_only)) {
+			broken += !whole;
 			lost = told->left_out++ ? lost : ckpt_text(c, t->name);
 			st = PLIM_OK;
 			continue;
@@ -333,6 +335,11 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 	}
 	if (flags & CKPT_ALL)
 		sign(c, lost, told);
+	if (!st && !told->tensors && broken && broken == told->left_out)
+		return err_set(
+			err, PLIM_E_FORMAT,
+			"no tensor of '%.200s' is whole: nothing to write, take another copy",
+			c->path);
 	/* A scheduler's state has none: all of it can be written all the same. */
 	if (!st && !told->tensors && (c->tensors.n || !any_form))
 		st = c->tensors.n ? err_set(err, PLIM_E_ARG,

@@ -274,6 +274,15 @@ static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 
 /* ---- the verdict ---- */
 
+/* Records alone, the pickle among them, are nothing that could be repaired. */
+static bool has_whole_tensor(const struct ckpt *c)
+{
+	for (size_t i = 0; i < c->tensors.n; i++)
+		if (ckpt_is_whole(c, i))
+			return true;
+	return false;
+}
+
 static enum plim_status fill_verdict(struct plim_ckpt *r, unsigned flags, struct plim_err *err)
 {
 	const struct ckpt *c = &r->hidden->ckpt;
@@ -287,7 +296,7 @@ static enum plim_status fill_verdict(struct plim_ckpt *r, unsigned flags, struct
 	r->integrity = (enum plim_ckpt_verdict)j.integrity;
 	r->headline = j.headline == j.room ? say(r, &st, err, "%s", j.room) : j.headline;
 	r->pickle = !c->pickled ? NULL : trusts[j.trust < CKPT_UNKNOWN ? CKPT_PLAIN : j.trust];
-	r->whole_bytes = c->truncated ? c->whole_bytes : PLIM_UNKNOWN;
+	r->whole_bytes = !c->truncated ? PLIM_UNKNOWN : has_whole_tensor(c) ? c->whole_bytes : 0;
 	r->verified_bytes = flags ? c->verified_bytes : PLIM_UNKNOWN;
 	r->unprotected_bytes = flags ? c->unprotected_bytes : PLIM_UNKNOWN;
 	r->verified_records = flags ? c->verified_records : PLIM_UNKNOWN;
