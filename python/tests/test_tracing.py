@@ -1,6 +1,7 @@
 """plan(module, batch) and plan --trace: PyTorch on fake tensors, without a GPU, against what is known of each request."""
 import functools
 import importlib
+import io
 import json
 import os
 import re
@@ -1256,6 +1257,33 @@ for _ in range(3):
     run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(tmp_path / "t.json.gz"), "--", "python", str(script)],
                          capture_output=True, text=True)
     assert run.returncode == 4 and "nothing of the script was on the GPU" in run.stderr
+
+
+def test_the_order_of_many_samples_is_listed_at_once(monkeypatch):
+    from plimsoll.tracing import engine
+    asked = []
+    monkeypatch.setattr(engine.DispatchMode, "value", lambda self, func, args: asked.append(func) or 0)
+
+    def step(module, batch):
+        assert sorted(torch.randperm(3000).tolist()) == list(range(3000))
+        with torch.cuda.stream(stream=torch.cuda.Stream()):  # as timm's loader has it
+            return module(batch).sum()
+    loop.trace_module(torch.nn.Linear(8, 8), torch.empty(2, 8), loop.Options(steps=1, clip=False, optimizer="sgd"), step)
+    assert not asked
+
+
+def test_files_of_a_script_stay_as_they_are(tmp_path):
+    kept = tmp_path / "model.pt"
+    torch.save({"weight": torch.ones(4)}, kept)
+    before = kept.read_bytes()
+
+    def step(module, batch):
+        torch.save(module.state_dict(), kept)
+        with pytest.raises(ValueError, match="have no values in a trace"):
+            torch.save(module.state_dict(), io.BytesIO())
+        return module(batch).sum()
+    loop.trace_module(torch.nn.Linear(8, 8), torch.empty(2, 8), loop.Options(steps=1), step)
+    assert kept.read_bytes() == before and torch.load(kept)["weight"].sum() == 4
 
 
 def test_distances_are_a_product():

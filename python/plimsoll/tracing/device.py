@@ -489,12 +489,14 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
         (torch.nn.Module, "_apply", _apply),
+        (torch, "save", _save),
         (torch.utils.data.DataLoader, "__init__", _here(torch.utils.data.DataLoader.__init__)),
         # from 2.13 on it draws again until no value is out of bounds: a question whose answer never changes here
         (torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *a, **k: tensor),
         (torch.autograd, "has_torch_function", lambda args: False),  # else the function mode is off in backward passes
         (FakeTensor, "device", property(device)),
         (FakeTensor, "__format__", lambda self, spec: format(self.item(), spec) if not self.dim() else object.__format__(self, spec)),
+        (FakeTensor, "tolist", _listed(r, FakeTensor.tolist)),
         (FakeTensor, "is_cuda", property(lambda self: device(self).type == "cuda")),
         (optimizer, "_foreach_supported_types", [*optimizer._foreach_supported_types, FakeTensor]),
         (optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
@@ -507,6 +509,24 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     if common is not None:
         found.append((common, "amp_definitely_not_available", lambda: False))
     return found
+
+
+def _listed(r: Recorder, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """At once where it is known, not a number at a time: a sampler lists the order of a million samples."""
+    def tolist(t: Any) -> Any:
+        value = r.known.of(t)
+        if value is None:
+            return plain(t)
+        with _disable_current_modes():
+            return value.tolist()
+    return tolist
+
+
+def _save(obj: Any, f: Any, *_: Any, **__: Any) -> None:
+    """Tensors have no values here: a file of the script's stays as it is, and what it would write itself is not made up."""
+    if not isinstance(f, (str, os.PathLike)):
+        raise ValueError("the script saves tensors before its second step, which have no values in a trace: let it run once until its data is "
+                         "prepared, or save later")
 
 
 class _Masks:

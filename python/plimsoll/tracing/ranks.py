@@ -245,7 +245,7 @@ def patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     one = Stream()
     found: list[tuple[Any, str, Any]] = [
         (cuda, "Stream", Stream), (cuda, "Event", Event), (cuda, "current_stream", lambda *a, **k: one),
-        (cuda, "default_stream", lambda *a, **k: one), (cuda, "stream", lambda s, *a, **k: s or one), (cuda, "set_stream", lambda *a: None),
+        (cuda, "default_stream", lambda *a, **k: one), (cuda, "stream", lambda stream, *a, **k: stream or one), (cuda, "set_stream", lambda *a: None),
         (torch.UntypedStorage, "resize_", _resize(r)), (torch.Tensor, "record_stream", lambda self, s: None),
     ]
     if not torch.distributed.is_available():
