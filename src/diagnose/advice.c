@@ -526,16 +526,16 @@ static size_t piece_of(const char *text, size_t *skip)
 	return *skip;
 }
 
-/* More of it is possible, however it is set. */
-static int is_less(const char *piece)
+/* The word of less that the piece begins with; "": none. */
+static const char *less_of(const char *piece)
 {
 	static const char *const less[] = { "a smaller ", "smaller ", "fewer ", "a shorter ",
 					    "shorter ",   "less ",    "lower ", "a lower " };
 
 	for (size_t i = 0; i < sizeof(less) / sizeof(less[0]); i++)
 		if (!strncmp(piece, less[i], strlen(less[i])))
-			return 1;
-	return 0;
+			return less[i];
+	return "";
 }
 
 /* What is left of a row whose fix is set already: what names no flag, or less of it; "": nothing. */
@@ -550,7 +550,7 @@ static const char *untried(const struct advice_row *r, char *out, size_t size)
 
 		n = piece_of(from, &skip);
 		if ((memchr(from, '-', n) || memchr(from, '=', n) || memchr(from, '{', n)) &&
-		    !is_less(from))
+		    !*less_of(from))
 			continue;
 		if (had + n + 8 < size)
 			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "", (int)n, from);
@@ -567,19 +567,25 @@ static int is_of_batches(const char *from, size_t n)
 /* What is left of a first advice where a smaller batch was tried in vain; "": nothing. */
 static const char *unbatched(const char *first, char *out, size_t size)
 {
-	const char *from = first;
+	const char *from = first, *carried = "";
 	size_t skip, n;
 
 	*out = 0;
 	for (; *from; from += skip) {
 		size_t had = strlen(out);
-
+		const char *less = less_of(from);
 		size_t joint = !strncmp(from, "and ", 4) ? 4 : 0;
 
 		n = piece_of(from, &skip);
-		if (!is_of_batches(from, n) && had + n + 8 < size && n > joint)
-			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "",
-				 (int)(n - joint), from + joint);
+		if (!is_of_batches(from, n)) {
+			if (had + n + 32 < size && n > joint)
+				snprintf(out + had, size - had, "%s%s%.*s", had ? ", or " : "",
+					 carried, (int)(n - joint), from + joint);
+			carried = "";
+			continue;
+		}
+		/* "a smaller batch or picture": what is left of it is a smaller picture */
+		carried = !strncmp(from + n, " or ", 4) && !*less_of(from + skip) ? less : "";
 	}
 	return out;
 }

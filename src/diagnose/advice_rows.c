@@ -929,9 +929,11 @@ const struct advice_row advice_rows[] = {
 		  "first",
 	  .first = "look at how many rows the operation makes (a join on repeated keys)" },
 	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .tasks = TASK(DASK),
-	  .text = "smaller partitions (npartitions, blocksize), and workers that spill earlier "
+	  .text = "data read in parts by Dask itself (blocksize), and not all of it onto one card "
+		  "before; smaller partitions (npartitions), and workers that spill earlier "
 		  "(LocalCUDACluster(device_memory_limit=..., rmm_managed_memory=True))",
-	  .first = "smaller partitions, or workers that spill earlier (device_memory_limit)",
+	  .first = "data read in parts by Dask itself (blocksize), smaller partitions, or workers "
+		   "that spill earlier (device_memory_limit)",
 	  .fix = "LocalCUDACluster(device_memory_limit=0.5)", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .not_tasks = TASK(DASK),
 	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
@@ -2108,14 +2110,14 @@ const struct advice_row advice_rows[] = {
 		  "managed): Windows promises no more than memory and page file together",
 	  .first = "a larger page file" },
 	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
-	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | PICTURES,
+	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | IN(WEBUI) | PICTURES,
 	  .text = "do not hold the checkpoint twice: safetensors, low_cpu_mem_usage=True, "
 		  "mmap=True; of several ranks let one load (accelerate: "
 		  "fsdp_cpu_ram_efficient_loading: true; with ZeRO 3 zero3_init_flag: true)",
 	  .first = "do not hold the checkpoint twice (safetensors, low_cpu_mem_usage=True)",
 	  .fix = "from_pretrained(..., low_cpu_mem_usage=True)" },
 	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
-	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | PICTURES,
+	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | IN(WEBUI) | PICTURES,
 	  .text = "a smaller model, or one in 16 bits or quantised: its weights pass through host "
 		  "memory" },
 	{ HELPS, .kinds = KILLS, .moments = AT(SAVING), .engines = TORCH | IN(UNKNOWN),

@@ -183,6 +183,12 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 	t->room = less(e->limit, e->used);
 }
 
+/* "11.93 GiB allowed" of a card of 11.93 GiB: no limit of the process. */
+static int is_whole(const struct messages_oom *o)
+{
+	return known(o->total) && o->allowed.high >= o->total.low;
+}
+
 #define NEARLY_PART 8 /* of a request: what is left beside it, if that is less */
 
 /* Nearly all that was free, in one piece: simply too little. */
@@ -206,7 +212,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	int had = known(o->free) && known(o->tried) && o->free.low >= o->tried.high &&
 		  (!known(o->total) || o->free.high >= o->total.low / FULL_PART);
 
-	if (known(o->allowed) && (had || !known(o->free) || is_over_limit(o))) {
+	if (known(o->allowed) && !is_whole(o) && (had || !known(o->free) || is_over_limit(o))) {
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;

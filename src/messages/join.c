@@ -533,6 +533,51 @@ static void judge_impossible(struct messages_log *log)
 	}
 }
 
+static const struct messages_wording pinning_refused = {
+	MESSAGES_CUDA, MESSAGES_HOST, 0, "pinned: CUDA error: out of memory",
+	PINNED_SAYS,   PINNED_HELPS
+};
+
+/* The driver's refusal at a line of code that pins host memory: it is not the card's. */
+static void judge_pinning(struct messages_log *log)
+{
+	static const char *const code[] = { "pin_memory=True",  "pin_memory = True",
+					    ".pin_memory(",     "cudaHostAlloc",
+					    "cudaHostRegister", "cudart().cudaHost" };
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		struct messages_event *e = &log->events.at[i];
+		const char *source = e->traceback.user.source;
+
+		if (e->wording->class != MESSAGES_DEVICE || e->wording->family != MESSAGES_CUDA ||
+		    e->oom.tried.low != PLIM_UNKNOWN || strstr(source, "DataLoader("))
+			continue;
+		for (size_t k = 0; k < sizeof(code) / sizeof(code[0]); k++)
+			if (strstr(source, code[k]))
+				e->wording = &pinning_refused;
+	}
+}
+
+/* A semaphore's place is /dev/shm: the same words about it once more are of no disk. */
+static void join_semaphores(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER ||
+		    !strstr(at[i].wording->pattern, "No space left on device"))
+			continue;
+		for (size_t k = 0; k < log->events.n; k++)
+			if (at[k].joined == k && at[k].file == at[i].file &&
+			    at[k].wording->class == MESSAGES_SHARED && at[k].wording->says &&
+			    strstr(at[k].wording->says, "semaphores")) {
+				at[k].caught_line = 0; /* joblib went on, the program did not */
+				join_into(log, i, k);
+				break;
+			}
+	}
+}
+
 /* ComfyUI's report names the node that failed: one that loads had nothing to draw yet. */
 static void judge_nodes(struct messages_log *log)
 {
@@ -552,6 +597,8 @@ void messages_join(struct messages_log *log)
 		log->events.at[i].joined = (uint32_t)i;
 	judge_impossible(log);
 	judge_nodes(log);
+	judge_pinning(log);
+	join_semaphores(log);
 	judge_reasons(log);
 	join_assertions(log);
 	join_handles(log);

@@ -1027,6 +1027,12 @@ static const struct {
 	    NULL } },
 	{ "oom-kill:constraint=",
 	  { MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "oom-kill:constraint=", NULL, NULL } },
+	{ "of pinned memory: ", /* with the driver's reason */
+	  { MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "failed to allocate {tried} of pinned memory",
+	    "the driver could not pin host memory, not the card's; ggml takes plain memory "
+	    "instead, which is slower",
+	    "less of the machine's memory in use; GGML_CUDA_NO_PINNED=1 does without pinned "
+	    "memory" } },
 	{ "reserved for KV Cache is -",
 	  { MESSAGES_SERVING, MESSAGES_BUDGET, 1, "reserved for KV Cache is -", NULL, NULL } },
 };
@@ -1040,6 +1046,35 @@ static int has_failure(const struct scan *s)
 	return 0;
 }
 
+#define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */
+
+static const struct messages_wording ended_full = {
+	MESSAGES_LAUNCHER,
+	MESSAGES_KILLED,
+	0,
+	"sigkill_handler] Killing subprocess {pid}",
+	"DeepSpeed ended its processes because one of them was gone, and tells not why; nearly all "
+	"of the machine's memory was in use right before",
+	NULL
+};
+
+/* DeepSpeed's last words of the machine's memory, and its launcher's that it ends the ranks: by whom, nothing tells. */
+static void end_nearly_full(struct scan *s)
+{
+	double share = -1;
+
+	for (size_t i = 0; i < s->log->events.n && !has_failure(s); i++) {
+		struct messages_event *e = &s->log->events.at[i];
+
+		if (e->file != s->file || e->wording->class != MESSAGES_DETAIL)
+			continue;
+		if (strstr(e->wording->pattern, "CPU Virtual Memory"))
+			share = e->share;
+		else if (share >= NEARLY_FULL && strstr(e->wording->pattern, "Killing subprocess"))
+			e->wording = &ended_full;
+	}
+}
+
 static void end_details(struct scan *s)
 {
 	if (has_failure(s))
@@ -1049,9 +1084,13 @@ static void end_details(struct scan *s)
 
 		for (size_t k = 0; k < sizeof(alone) / sizeof(alone[0]); k++)
 			if (e->file == s->file && e->wording->class == MESSAGES_DETAIL &&
-			    strstr(e->text, alone[k].part))
+			    strstr(e->text, alone[k].part)) {
 				e->wording = &alone[k].wording;
+				if (e->wording->family == MESSAGES_LLAMA_CPP) /* it goes on */
+					e->caught_line = e->line;
+			}
 	}
+	end_nearly_full(s);
 }
 
 /* Words count where no message does; the traceback is the one that the text shows last. */

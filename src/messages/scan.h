@@ -104,6 +104,15 @@ extern const struct messages_wording scan_table_wording;
 /* What somebody's words tell that name no memory, and that name the host's. */
 extern const struct messages_wording scan_untold_wording, scan_host_words;
 
+/* Of host memory that the driver was to pin. */
+#define PINNED_SAYS                                                                     \
+	"the driver could not pin host memory: a limit of it (ulimit -l, WSL's or the " \
+	"container's), "                                                                \
+	"not the card"
+#define PINNED_HELPS                                                                           \
+	"less pinned memory: pin_memory=False, fewer workers or offloaded weights; under WSL " \
+	"more memory in .wslconfig"
+
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
 

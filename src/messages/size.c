@@ -45,6 +45,16 @@ static const struct unit {
 	{ "", 0, 1, 1, UINT64_MAX },
 };
 
+/* "1900,00 MiB": how many digits stand behind a comma, which parts thousands only if they are three. */
+static size_t digits_at(const char *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && text[i] >= '0' && text[i] <= '9')
+		i++;
+	return i;
+}
+
 /* Digits, with commas between thousands where units are anybody's. */
 static size_t parse_digits(const char *text, size_t n, int commas, double *whole)
 {
@@ -54,8 +64,8 @@ static size_t parse_digits(const char *text, size_t n, int commas, double *whole
 		if (text[i] >= '0' && text[i] <= '9') {
 			*whole = 10 * *whole + (text[i] - '0');
 			digits++;
-		} else if (!commas || text[i] != ',' || !digits || i + 1 == n ||
-			   text[i + 1] < '0' || text[i + 1] > '9') {
+		} else if (!commas || text[i] != ',' || !digits ||
+			   digits_at(text + i + 1, n - i - 1) != 3) {
 			break;
 		}
 	}
@@ -91,7 +101,8 @@ size_t scan_size(const char *text, size_t n, enum scan_units which, struct messa
 
 	if (!i)
 		return 0;
-	if (i + 1 < n && text[i] == '.' && text[i + 1] >= '0' && text[i + 1] <= '9')
+	if (i + 1 < n && (text[i] == '.' || (text[i] == ',' && which != SCAN_UNITS_PYTORCH)) &&
+	    text[i + 1] >= '0' && text[i + 1] <= '9')
 		for (i++; i < n && text[i] >= '0' && text[i] <= '9' && scale < 1e6; scale *= 10)
 			whole = 10 * whole + (text[i++] - '0');
 	else if (i + 1 < n && text[i] == '.' && text[i + 1] == ' ')

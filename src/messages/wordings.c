@@ -66,6 +66,16 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 	"(<U)"
 #define TEXT_HELPS \
 	"texts of their own length: np.array(x, dtype=object), a list, or pandas' string type"
+#define CRASHED "a process crashed in native code (segmentation fault): not memory that ran out"
+#define FIND_CRASH                                                                              \
+	"python -X faulthandler shows the Python line that it crashed in; libraries built for " \
+	"another release of CUDA or PyTorch are the usual cause"
+#define OFF_HEAP_SAYS                                                                            \
+	"JavaCPP's own limit of memory outside Java's heap (ND4J, DL4J), or the machine's: not " \
+	"the heap of -Xmx"
+#define OFF_HEAP_HELPS                                                                            \
+	"a larger -Dorg.bytedeco.javacpp.maxbytes and maxphysicalbytes (0: no limit), a smaller " \
+	"-Xmx, which leaves more beside the heap, workspaces, or a smaller batch"
 #define IN_WORDS \
 	"no program's own message is in the text: who tells of it says so, and why is not known"
 #define RAY_RAISED                                                                               \
@@ -86,13 +96,6 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 	"the card itself fails: nvidia-smi -q -d ECC,PAGE_RETIREMENT; take it out of use and " \
 	"reset "                                                                               \
 	"or replace it"
-#define PINNED_SAYS                                                                     \
-	"the driver could not pin host memory: a limit of it (ulimit -l, WSL's or the " \
-	"container's), "                                                                \
-	"not the card"
-#define PINNED_HELPS                                                                           \
-	"less pinned memory: pin_memory=False, fewer workers or offloaded weights; under WSL " \
-	"more memory in .wslconfig"
 #define PINNED_XLA                                                                              \
 	"less of the machine's memory in use: a shorter input or a smaller batch, fewer other " \
 	"programs; under WSL more memory in .wslconfig"
@@ -147,8 +150,11 @@ const struct messages_wording scan_wordings[] = {
 	  "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
 	  "ResourceExhaustedError: Out of memory while trying to allocate {tried}", NULL, NULL },
-	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "RESOURCE_EXHAUSTED: Out of memory allocating {tried}",
-	  NULL, NULL },
+	/* pjrt/cpu, cpu_executable.cc: of the card it is "while trying to allocate" */
+	{ MESSAGES_JAX, MESSAGES_HOST, 0, "RESOURCE_EXHAUSTED: Out of memory allocating {tried}",
+	  "XLA's words where it computes on the processor: the machine's memory, not a card's",
+	  "see that XLA finds the card, if it should (without a build for it, it computes on the "
+	  "processor), or less at a time" },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
 	  "Ran out of memory in memory space hbm. Used {used} of {total} hbm", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
@@ -758,6 +764,14 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
 	  "CPU Virtual Memory: used = {used}, percent = {share}", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1, "sigkill_handler] Killing subprocess {pid}", NULL,
+	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "return code = -11|", CRASHED, FIND_CRASH },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "exitcode: -11|", CRASHED, FIND_CRASH },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "exitcode : -11|", CRASHED, FIND_CRASH },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "exit code: -11|", CRASHED, FIND_CRASH },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "exit code 139|", CRASHED, FIND_CRASH },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "exited with code 139|", CRASHED, FIND_CRASH },
 	{ MESSAGES_LIBRARY, MESSAGES_NOTHING, 1, "pytorch allocator cache flushes since last step",
 	  NULL, NULL },
 	/* -- ROCm and XPU -- */
@@ -800,9 +814,9 @@ const struct messages_wording scan_wordings[] = {
 	  "another rank is gone: not memory, unless that rank died of it", OTHER_RANK },
 	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "NCCL communicator was aborted",
 	  "another rank is gone: not memory, unless that rank died of it", OTHER_RANK },
-	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "gloo*Connection closed by peer",
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "gloo*Connection closed by peer",
 	  "another rank is gone: not memory, unless that rank died of it", OTHER_RANK },
-	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "Timed out * waiting for clients",
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "Timed out * waiting for clients",
 	  "not all ranks started in time", OTHER_RANK },
 	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "ncclSystemError",
 	  "a system call of NCCL failed (network, sockets, permissions)",
@@ -1001,6 +1015,25 @@ const struct messages_wording scan_wordings[] = {
 
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "memory allocation of {tried} failed",
 	  "a library written in Rust (tokenizers, polars) could not get memory", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "Can't allocate [HOST] memory", OFF_HEAP_SAYS,
+	  OFF_HEAP_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Can't allocate [DEVICE] memory", NULL,
+	  "a smaller batch, workspaces (WorkspaceMode.ENABLED), or another card: ND4J found no "
+	  "room on this one" },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "Physical memory usage is too high", OFF_HEAP_SAYS,
+	  OFF_HEAP_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "Cannot allocate new *Pointer(", OFF_HEAP_SAYS,
+	  OFF_HEAP_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "OutOfMemoryError: Direct buffer memory",
+	  "Java's limit of memory outside its heap was reached: not the heap of -Xmx",
+	  "a larger -XX:MaxDirectMemorySize" },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "OutOfMemoryError: unable to create*native thread",
+	  "the system gave no further thread: a limit of their number (ulimit -u, the "
+	  "container's pids), or no memory for their stacks; not the heap of -Xmx",
+	  "fewer threads, a larger ulimit -u or pids limit, or a smaller -Xss" },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "OutOfMemoryError: Metaspace",
+	  "Java's room for classes was full: not the heap of -Xmx",
+	  "a larger -XX:MaxMetaspaceSize; classes that are loaded again and again are a leak" },
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "java.lang.OutOfMemoryError",
 	  "Java's own heap was full (-Xmx): neither the GPU's memory nor the machine's",
 	  "a larger -Xmx (Spark: spark.driver.memory, spark.executor.memory)" },
@@ -1313,6 +1346,27 @@ const struct messages_wording scan_wordings[] = {
 	  NULL }, /* ru */
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Processus arr\303\252t\303\251$", NULL,
 	  NULL }, /* fr */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]\345\267\262\346\235\200\346\255\273$", NULL,
+	  NULL }, /* zh_CN */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]\345\267\262\347\240\215\346\216\211$", NULL,
+	  NULL }, /* zh_TW */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]\345\274\267\345\210\266\347\265\202\344\272\206$",
+	  NULL, NULL },                                                         /* ja */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Get\303\266tet$", NULL, NULL }, /* de */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]\320\243\320\261\320\270\321\202\320\276$", NULL,
+	  NULL }, /* ru */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Processus arr\303\252t\303\251$", NULL,
+	  NULL },                                                                   /* fr */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Terminado (killed)$", NULL, NULL }, /* es */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Terminado (killed)$", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Ucciso$", NULL, NULL }, /* it */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Ucciso$", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^\354\243\275\354\227\210\354\235\214$", NULL,
+	  NULL }, /* ko */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]\354\243\275\354\227\210\354\235\214$", NULL,
+	  NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Unicestwiony$", NULL, NULL }, /* pl */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Unicestwiony$", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed: 9", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_SHARED, 0, "Bus error (core dumped)", BUS_ERROR, NULL },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "Segmentation fault (core dumped)",
