@@ -145,10 +145,15 @@ static const struct row rows[] = {
 	  { { WATCH_OTHERS, AT_LEAST, WATCH_A_CONTEXT, 0.5, 0 },
 	    { WATCH_PROCESS, BELOW, 0.01, 0.005, 0 },
 	    { WATCH_BUSY, AT_LEAST, 5, 10, 0 } } },
+	/* NVML's use counts copies, too: kernels run in less than two thirds of the time that it has work. */
+	{ PLIM_WATCH_COPY_BOUND,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_LINK, AT_LEAST, 4000, 6000, 0 },
+	    { WATCH_USE, AT_LEAST, 85, 92, 0 },
+	    { WATCH_GRAPHICS, BELOW, 60, 50, 0 } } },
 	{ PLIM_WATCH_COMPUTE_BOUND,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_BUSY, AT_LEAST, 85, 95, 0 }, { WATCH_SM, AT_LEAST, 25, 40, 0 } } },
-	/* NVML's use counts copies, too. */
 	{ PLIM_WATCH_COPY_BOUND,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_LINK, AT_LEAST, 1500, 2000, 0 }, { WATCH_SM, BELOW, 30, 20, 0 } } },
@@ -226,8 +231,9 @@ static const struct row rows[] = {
 	    { WATCH_WORKER_QUEUE, AT_LEAST, 0.6, 0.75, 0 },
 	    { WATCH_RECEIVE, AT_LEAST, 25, 40, 0 },
 	    { WATCH_DATA_SHARE, AT_LEAST, 0.6, 0.75, 0 } } },
+	/* Small batches that it makes are as few bytes: the stack makes that sure, or says so. */
 	{ PLIM_WATCH_MAIN_PYTHON,
-	  PLIM_WATCH_HIGH,
+	  PLIM_WATCH_MEDIUM,
 	  { PACED,
 	    { WATCH_GRAPHICS, BELOW, 5, 3.5, 0 },
 	    /* else it may be what makes the batches */
@@ -303,6 +309,12 @@ static bool is_throttled(const struct watch_features *f)
 {
 	return (f->at[WATCH_THROTTLED] >= 0.05 && f->at[WATCH_THROTTLED_PERIODS] >= 0.1) ||
 	       f->at[WATCH_DELAY] >= 0.1;
+}
+
+/* It gets less than half of what it asks for: of the time that it would run, it waits more. */
+static bool gets_little(const struct watch_features *f)
+{
+	return f->at[WATCH_DELAY] >= 0.25 && f->at[WATCH_DELAY] >= 1.5 * f->at[WATCH_MAIN];
 }
 
 /* Is it kept waiting for that share of the time? */
@@ -385,7 +397,7 @@ struct watch_judgement watch_judge(const struct watch_features *f)
 	watch_weigh_stacks(f, &j);
 	/* Who is kept waiting half of the time, or whose workers are, is explained by that, whatever it does else. */
 	if (j.throttled && (j.state == PLIM_WATCH_UNDECIDED || kept_waiting(f, 0.5) ||
-			    f->at[WATCH_WORKER_LACKS] >= 0.5)) {
+			    gets_little(f) || f->at[WATCH_WORKER_LACKS] >= 0.5)) {
 		j.state = PLIM_WATCH_THROTTLED;
 		j.confidence = kept_waiting(f, 0.55) ? PLIM_WATCH_HIGH : PLIM_WATCH_MEDIUM;
 	}

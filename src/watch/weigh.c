@@ -25,7 +25,9 @@ static const struct said table[] = {
 	{ WATCH_DOES_SYNC,
 	  PLIM_WATCH_SYNC_BOUND,
 	  0.5,
-	  { { WATCH_BUSY, AT_LEAST, 85 }, { WATCH_BUSY, BELOW, 5 } } },
+	  { { WATCH_BUSY, AT_LEAST, 85 },
+	    { WATCH_BUSY, BELOW, 5 },
+	    { WATCH_CHANGE, AT_LEAST, 30 } } },
 	{ WATCH_DOES_INPUT,
 	  PLIM_WATCH_INPUT_MAIN,
 	  0.5,
@@ -92,9 +94,16 @@ static bool is_of_main(enum plim_watch_state s)
 	       s == PLIM_WATCH_MAIN_SYSTEM;
 }
 
+/* Who uses some processor now and then may do more than nothing. */
+static bool is_open(const struct watch_judgement *j, const struct watch_features *f)
+{
+	return j->state == PLIM_WATCH_HOST_PACED || j->state == PLIM_WATCH_UNDECIDED ||
+	       (j->state == PLIM_WATCH_IDLE && f->at[WATCH_PROCESS] >= 0.002);
+}
+
 void watch_weigh_stacks(const struct watch_features *f, struct watch_judgement *j)
 {
-	bool open = j->state == PLIM_WATCH_HOST_PACED || j->state == PLIM_WATCH_UNDECIDED;
+	bool open = is_open(j, f);
 
 	if (j->confidence == PLIM_WATCH_HIGH || isnan(f->at[WATCH_DOES]) || f->at[WATCH_SEEN] < 1 ||
 	    f->at[WATCH_RANKS] >= 2)

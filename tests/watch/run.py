@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
 
-_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 to _run9 are jobs that
+_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 to _run10 are jobs that
 had worked before, on two cards and on one; their truth was written down before they were run (docs/watch.md says what was said of them
-blind); those of _run9 have looks at stacks.
+blind); those of _run9 and _run10 have looks at stacks.
 """
 import collections
 import json
