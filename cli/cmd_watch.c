@@ -346,14 +346,17 @@ static int write_textfile(const struct watch_opts *o, const struct plim_watch *w
 
 static void suspend_now(struct watching *x)
 {
-	struct plim_text_style style = { 0, x->screen.view.color, x->screen.view.utf8 };
+	struct plim_watch_view view = x->screen.view; /* the page, the job, the order */
+	struct plim_text_style style = { 0, view.color, view.utf8 };
 	bool on = x->screen.on;
 
 	suspended = 0;
 	watch_screen_end(&x->screen);
 	(void)raise(SIGSTOP);
-	if (on)
-		watch_screen_begin(&x->screen, &style);
+	if (!on)
+		return;
+	watch_screen_begin(&x->screen, &style);
+	x->screen.view = view;
 }
 
 /* Looks at stacks, between samples and as far apart as those of --once: irregular, so that no loop's steps are in time with them. */

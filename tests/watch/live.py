@@ -491,6 +491,13 @@ def screens(program, fake, size):
             screen.wait("sleeps in")
         screen.press("?")
         screen.wait("this page")
+        # What was stopped came back with its first page, and no job chosen.
+        mark = screen.mark = len(screen.said)
+        screen.process.send_signal(signal.SIGTSTP)
+        until("the terminal back", lambda: screen.read() or "\x1b[?1049l" in screen.said[mark:])
+        screen.mark = len(screen.said)
+        screen.process.send_signal(signal.SIGCONT)
+        screen.wait("this page")
         screen.press("?")
         screen.wait("GPU 0")
         screen.press("T")
