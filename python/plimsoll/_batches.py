@@ -92,20 +92,19 @@ class Batches:
     load_state_dict() goes on from: exactly, and also with other ranks or batch sizes, as far as all ranks were at one step.
     """
 
-    def __init__(self, dataset: Any, samples: _samples.Samples, node: _samples.Node, batch_size: int, *, shuffle: int | None,
-                 drop_last: bool, device: Any, threads: int, ahead: int, normalize: tuple[Any, Any] | None, rank: int | None,
-                 world: int | None) -> None:
+    def __init__(self, cache: Any, batch_size: int, *, shuffle: int | None, drop_last: bool, device: Any, threads: int,
+                 ahead: int, normalize: tuple[Any, Any] | None, rank: int | None, world: int | None) -> None:
         if (rank is None) != (world is None):
             raise ArgumentError("rank and world belong together")
         if operator.index(batch_size) < 1:
             raise ArgumentError(f"batch_size is 1 or more, not {batch_size}")
         if isinstance(shuffle, bool) or shuffle is not None and not 0 <= shuffle < 2**64:
             raise ArgumentError("shuffle is the seed of the order, 0 or more; None: no shuffle")
-        self.dataset, self.batch_size, self.drop_last, self.shuffle = dataset, batch_size, drop_last, shuffle
+        self.dataset, self.batch_size, self.drop_last, self.shuffle = cache, batch_size, drop_last, shuffle
         # What is asked of a DataLoader: to skip batches accelerate makes one of its own of these.
         self.num_workers, self.prefetch_factor, self.pin_memory, self.sampler = 0, None, False, None
         self.batch_sampler = _Numbers(self)
-        self._samples, self._node = samples, node
+        self._samples, self._node = cache._samples, cache._node
         self._rank, self._world = rank, world
         self._threads, self._ahead = threads, ahead
         self._device = _torch.torch().device("cpu" if device is None else device)

@@ -352,5 +352,5 @@ class SampleCache:
         on a stream beside the loop's.  normalize: mean and std of 0..1 a channel; images of uint8 become (x / 255 - mean) / std on
         the device.  rank, world: by default those of torch.distributed; each sample is in one rank's batch.
         """
-        return Batches(self, self._samples, self._node, batch_size, shuffle=shuffle, drop_last=drop_last, device=device, threads=threads, ahead=ahead,
+        return Batches(self, batch_size, shuffle=shuffle, drop_last=drop_last, device=device, threads=threads, ahead=ahead,
                        normalize=normalize, rank=rank, world=world)
