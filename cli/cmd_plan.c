@@ -54,6 +54,9 @@ static const char *const saves[] = { "torch",    "pretrained", "state", "full",
 static const char *const zero_stages[] = { "0",     "ddp", "1",     "zero1", "2",
 					   "zero2", "3",   "zero3", NULL };
 
+/* Of weights, not of autocast. */
+static const char *const weights_dtypes[] = { "bf16", "bfloat16", "fp16", "float16", NULL };
+
 #define CHANGES_NOTHING "it changes no memory: leave it out"
 #define PACKED                                                                          \
 	"rows are planned as long as --seq, as packed ones are: leave it out; without " \
@@ -231,7 +234,8 @@ static const struct opt plan_opt[] = {
 	OPT_ALIAS("gradient-checkpointing", "checkpointing", "full"),
 	OPT_ALIAS("activation-checkpointing", "checkpointing", "full"),
 	OPT_ALIAS("bf16", "precision", "bf16"), OPT_ALIAS("fp16", "precision", "fp16"),
-	OPT_ALIAS("dtype", "precision", NULL), OPT_ALIAS("torch-dtype", "precision", NULL),
+	OPT_ALIAS_WORDS("dtype", "precision", weights_dtypes),
+	OPT_ALIAS_WORDS("torch-dtype", "precision", weights_dtypes),
 	OPT_ALIAS("mixed-precision", "precision", NULL),
 	OPT_ALIAS("load-in-4bit", "quantize", "nf4"), OPT_ALIAS("load-in-8bit", "quantize", "int8"),
 	OPT_ALIAS("quantization", "quantize", NULL),

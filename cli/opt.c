@@ -348,11 +348,13 @@ static const char *nearest(struct parse *p, const char *typed)
 {
 	const char *best = NULL;
 	unsigned best_score = 0, score;
-	struct opt_walk w = { .at = p->rows };
+	struct opt_walk w = { .at = p->rows, .aliases = true };
 
 	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
-		if (o->name && opt_near(typed, o->name, &score) && (!best || score < best_score)) {
-			best = o->name;
+		if (!o->name || o->kind == OPT_KIND_REFUSED || !opt_near(typed, o->name, &score))
+			continue;
+		if (!best || score < best_score) {
+			best = o->kind == OPT_KIND_ALIAS ? o->value : o->name;
 			best_score = score;
 		}
 	}

@@ -225,6 +225,10 @@ static enum plim_status read_header(struct header *h, struct model *m, const cha
 		st = index_names(h, m, err);
 	if (st)
 		return st;
+	if (!h->ckpt.tensors.n)
+		return err_set(err, PLIM_E_FORMAT,
+			       "'%.200s' is no config.json and no checkpoint, and has none in it",
+			       path);
 	f = family_of(h);
 	if (!f)
 		return err_set(err, PLIM_E_UNSUPPORTED,

@@ -139,12 +139,19 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 			    "own 16 bits, under bf16 autocast",
 			    err);
 	}
-	if (!o->transformers && is_half_file(p))
+	if (o->transformers || !is_half_file(p))
+		return tell(p, "precision bf16-autocast over fp32 weights", err);
+	if (r->lora_rank && !plan_is_fsdp1(r) && !plan_is_zero(r)) {
+		r->precision = PLAN_BF16_LOADED;
 		return tell(p,
-			    "precision bf16-autocast over fp32 weights; loaded by Transformers 5 "
-			    "without a dtype they would be of 16 bits (--transformers 5.0)",
+			    "precision bf16-weights: what is frozen stays in the file's own 16 "
+			    "bits, under bf16 autocast (--precision bf16-autocast: in fp32)",
 			    err);
-	return tell(p, "precision bf16-autocast over fp32 weights", err);
+	}
+	return tell(p,
+		    "precision bf16-autocast over fp32 weights (dtype=torch.float32); without "
+		    "a dtype Transformers 5 loads the file's 16 bits (--transformers 5.0)",
+		    err);
 }
 
 /* DeepSpeed's own bf16, which ZeRO-2 and 3 are planned with, keeps fp32 copies where its optimizer is. */

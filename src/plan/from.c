@@ -872,9 +872,12 @@ static enum plim_status tell_habit(struct reading *r, const struct from_tool *to
 /* A tool that was asked for no mixed precision, or that has none where nothing is said. */
 static enum plim_status settle_fp32(struct reading *r)
 {
+	bool left = r->p->hidden->zero.said & PLAN_ZERO_LEFT_PRECISION;
+
 	r->o->precision = "fp32";
 	return tell_habit(r, r->quiet, r->quiet_file, r->quiet_number, "mixed precision",
-			  "none is on", is_redacted(r) ? "--precision" : "--precision fp32");
+			  left ? "auto, and no file says it (--bf16)" : "none is on",
+			  is_redacted(r) ? "--precision" : "--precision fp32");
 }
 
 /*

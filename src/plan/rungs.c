@@ -338,6 +338,14 @@ static bool quantized_base(struct plan_choice *c)
 	return true;
 }
 
+static bool quantized_scales(struct plan_choice *c)
+{
+	if (c->recipe.quantize != PLAN_NF4)
+		return false;
+	c->recipe.quantize = PLAN_NF4_DOUBLE;
+	return true;
+}
+
 static bool quantized_adapters(struct plan_choice *c)
 {
 	if (!trains(c) || c->recipe.quantize == PLAN_NF4_DOUBLE || c->recipe.quantize == PLAN_NF4)
@@ -405,8 +413,9 @@ const struct plan_rung plan_rungs[] = {
 	{ "fused attention", "faster", false, false, true, false, false, fused_attention },
 	{ "fused optimizer", "faster", false, false, false, false, false, fused_optimizer },
 	{ "lengths grouped", "about none", false, false, false, false, false, group_lengths },
-	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, false, false,
-	  chunked_loss },
+	{ "scales of 4-bit weights quantized, too", "about none; scales are rounded to 8 bits",
+	  false, false, false, false, false, quantized_scales },
+	{ "loss in chunks", "about none", false, false, false, false, false, chunked_loss },
 	{ "optimizer states shared out, ZeRO-1", "about none", false, false, false, false, false,
 	  share_states },
 	{ "gradients and states shared out, FSDP not resharded", "about none", false, false, false,
