@@ -231,6 +231,16 @@ const struct advice_row advice_rows[] = {
 		  "already, or the card",
 	  .first = "pin_memory=False in the DataLoader, or smaller batches",
 	  .fix = "DataLoader(..., pin_memory=False)" },
+	{ HELPS, .kinds = GPU, .facts = F_BARE, .without = F_HANDLE, .engines = TORCH,
+	  .tasks = TASK(WSL), .backends = ON(CUDA),
+	  .text = "under WSL the driver refuses pinned and managed memory in these words too, "
+		  "beyond a part of what WSL was given: nvidia-smi tells whether the card is full; "
+		  "where it is not, more memory for WSL (memory= in .wslconfig, wsl --shutdown), "
+		  "and less that is pinned or paged (pin_memory=False, no paged optimizer, no "
+		  "offload)",
+	  .first = "see whether the card is full (nvidia-smi); if it is not, more memory for WSL "
+		   "(.wslconfig), and less that is pinned",
+	  .fix = "nvidia-smi" },
 	{ HELPS, .kinds = GPU, .facts = F_UNSEEN, .engines = TORCH | PICTURES, .backends = ON(XPU),
 	  .text = "smaller tensors (a smaller batch, picture or context, attention in slices): "
 		  "PyTorch held little of the card, and Intel's driver gives no single block above "
@@ -241,7 +251,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
 	  .without = F_COPYING | F_PINNING | F_STORAGE, .moments = AT(MOMENT_UNKNOWN) | AT(LOADING),
 	  .unless = SET(SPLATTING) | SET(MMDET), .bounds = BY(UNKNOWN) | BY(DEVICE),
-	  .backends = ON(CUDA),
+	  .backends = ON(CUDA), .not_tasks = TASK(WSL),
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
 		  "PyTorch's "
 		  "allocator, so the card was full already, or another program has it",

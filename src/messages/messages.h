@@ -311,6 +311,7 @@ enum messages_setting {
 	MESSAGES_TASK_IN_VAIN,     /* a smaller batch was tried, and did not help */
 	MESSAGES_TASK_NATIVE,      /* no Python: a program in C++, or on the JVM */
 	MESSAGES_TASK_JVM,
+	MESSAGES_TASK_WSL,
 	/* how far it had come */
 	MESSAGES_TASK_EPOCHS,  /* many were over */
 	MESSAGES_TASK_SAMPLED, /* a bar without a name is full: pictures were sampled */
