@@ -931,8 +931,13 @@ static const char *headline(const struct diagnose_text *x, const struct findings
 			tell_victim(x, t, words, sizeof(words));
 	}
 	if (e->caught_line)
-		return arena_text(x->arena, err, "%s, CAUGHT: %s; the program went on (line %llu)",
-				  what, words, (unsigned long long)e->caught_line);
+		return arena_text(
+			x->arena, err, "%s, CAUGHT: %s; the program went on (line %llu)%s", what,
+			words, (unsigned long long)e->caught_line,
+			e->traceback.moment == MESSAGES_SAVING
+				? ", and what it saved may be broken: check it before the state is "
+				  "gone"
+				: "");
 	return arena_text(x->arena, err, "%s: %s%s%s", what, words, *first ? ". First: " : "",
 			  first);
 }
