@@ -37,6 +37,7 @@ enum {
 	STAT_PARENT = 0,
 	STAT_USER = 10,
 	STAT_SYSTEM = 11,
+	STAT_THREADS = 16,
 	STAT_START = 18,
 	STAT_PAGES = 20,
 	STAT_FIELDS = 21
@@ -75,6 +76,9 @@ static bool parse_stat(const char *text, struct stat_line *out)
 	out->state = close[2];
 	if (!numbers(close + 4, at, STAT_FIELDS))
 		return false;
+	/* A main thread that has ended is a zombie until the last of the others has, which work on. */
+	if (out->state == 'Z' && at[STAT_THREADS] > 1)
+		out->state = 'S';
 	out->parent = (uint32_t)at[STAT_PARENT];
 	out->user_s = (double)at[STAT_USER] / TICKS;
 	out->system_s = (double)at[STAT_SYSTEM] / TICKS;

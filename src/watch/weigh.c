@@ -74,8 +74,16 @@ static const struct said table[] = {
 #define SURELY 0.6     /* of them */
 #define AGAINST 0.75   /* of them, to take another state than an unsure one */
 
+/* Where no card's use is seen, nothing is said of what a GPU does: the same calls compute on the processor. */
+static bool is_of_gpu(enum plim_watch_state s)
+{
+	return s == PLIM_WATCH_LAUNCH_BOUND || s == PLIM_WATCH_SYNC_BOUND;
+}
+
 static bool is_excluded(const struct said *s, const struct watch_features *f)
 {
+	if (is_of_gpu(s->state) && isnan(f->at[WATCH_BUSY]))
+		return true;
 	for (size_t i = 0; i < 4 && s->excluded[i].op; i++) {
 		double v = f->at[s->excluded[i].what];
 
@@ -140,7 +148,7 @@ static const char *const phrases[WATCH_DOES_COUNT] = {
 	[WATCH_DOES_RANKS] = "is in a collective",
 	[WATCH_DOES_SYNC] = "is in a call that waits for the GPU",
 	[WATCH_DOES_COPY] = "copies between host and GPU",
-	[WATCH_DOES_LAUNCH] = "hands out kernels",
+	[WATCH_DOES_LAUNCH] = "is in a forward or backward pass or an optimizer",
 	[WATCH_DOES_SLEEP] = "sleeps",
 	[WATCH_DOES_WAIT] = "waits for a process, a thread or a network",
 };

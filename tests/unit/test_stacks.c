@@ -418,6 +418,12 @@ static void both_are_sure(void **state)
 				      .confidence = PLIM_WATCH_MEDIUM };
 	watch_weigh_stacks(&f, &j);
 	assert_int_equal(j.confidence, PLIM_WATCH_MEDIUM);
+	/* Where no card is seen, the same calls may compute on the processor. */
+	f.at[WATCH_RANKS] = 1;
+	f.at[WATCH_BUSY] = NAN;
+	j = (struct watch_judgement){ .state = PLIM_WATCH_UNDECIDED };
+	watch_weigh_stacks(&f, &j);
+	assert_int_equal(j.state, PLIM_WATCH_UNDECIDED);
 	release(&m);
 }
 

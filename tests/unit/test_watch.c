@@ -5,6 +5,7 @@
 #include "verbs/watch/watch.h"
 #include "watch/look.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -464,6 +465,48 @@ static void kept_files(void **state)
 	proc_files_release(&f);
 }
 
+static void *runs_on(void *unused)
+{
+	(void)unused;
+	(void)pause();
+	return NULL;
+}
+
+/* A main thread that has ended is a zombie; the process is alive as long as others of its threads are. */
+static void a_main_thread_ends(void **state)
+{
+	struct watch_process p = { .state = 0 };
+	struct proc_files f;
+	pid_t child;
+
+	(void)state;
+	proc_files_init(&f, true);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		pthread_t other;
+
+		if (pthread_create(&other, NULL, runs_on, NULL))
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	for (unsigned i = 0; i < 500; i++) {
+		char text[1024];
+
+		/* the thread's own line, which says what is so */
+		if (proc_read(&f, "", (uint32_t)child, PROC_THREAD, text, sizeof(text)) &&
+		    strstr(text, ") Z "))
+			break;
+		(void)usleep(10000);
+	}
+	assert_true(proc_met(&f, "", (uint32_t)child, &p));
+	assert_int_equal(p.state, 'S');
+	assert_true(proc_start_time(&f, "", (uint32_t)child) != 0);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	proc_files_release(&f);
+}
+
 /* What a process wrote, as a sample has it; *ran_s: its processor time. */
 static uint64_t written_by(struct proc_files *f, pid_t pid, double *ran_s)
 {
@@ -895,6 +938,7 @@ int main(void)
 		cmocka_unit_test(gap),
 		cmocka_unit_test(long_runs),
 		cmocka_unit_test(kept_files),
+		cmocka_unit_test(a_main_thread_ends),
 		cmocka_unit_test(births),
 		cmocka_unit_test(who_sleeps_is_asked_less),
 		cmocka_unit_test(histories),
