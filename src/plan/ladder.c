@@ -192,6 +192,30 @@ static void begin(struct climb *c, const struct plim_plan *p)
 	c->path_length = 0;
 }
 
+#define STEPS_TRIED 3 /* the first that repeats the one before */
+
+/* One run under the most that may be needed: where more than the least that does is too little, that is no answer. */
+static bool runs_through(struct climb *c, const struct plan_choice *choice, struct plim_err *err)
+{
+	struct allocator_bounds bounds = { .capacity_bytes = UINT64_MAX };
+	struct plan_recipe recipe = choice->recipe;
+	struct plan_result result;
+	struct plan_trust trust;
+	struct plan *plan = NULL;
+	enum plim_status st;
+
+	recipe.steps = recipe.steps > STEPS_TRIED ? recipe.steps : STEPS_TRIED;
+	plan_repeat_less(c->plan, &recipe);
+	st = plan_program(c->plan, &recipe, &plan, err);
+	if (!st) {
+		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);
+		bounds.limit_bytes = plan_most_that_fits(c->plan, &trust);
+		st = plan_measure(plan, &c->plan->hidden->rules, &bounds, &result, err);
+	}
+	plan_free(plan);
+	return !st && result.died == TRACE_NONE;
+}
+
 /* Does the run fit with the rungs of a path that are kept? */
 static bool fits_with(struct climb *c, const struct plan_rung *const *path, const bool *kept,
 		      size_t n, struct plim_err *err)
@@ -204,6 +228,9 @@ static bool fits_with(struct climb *c, const struct plan_rung *const *path, cons
 	for (size_t i = 0; i < n; i++)
 		if (kept[i] && !path[i]->apply(&choice))
 			return false;
+	if (!choice.own_allocator && choice.settings == c->options->settings &&
+	    !c->plan->hidden->traced.mem && !runs_through(c, &choice, err))
+		return false;
 	return !measure(c, &choice, &fits, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
 }
 
