@@ -495,6 +495,7 @@ def screens(program, fake, size):
         mark = screen.mark = len(screen.said)
         screen.process.send_signal(signal.SIGTSTP)
         until("the terminal back", lambda: screen.read() or "\x1b[?1049l" in screen.said[mark:])
+        until("the stop", lambda: ") T " in text_of(f"/proc/{screen.process.pid}/stat"))
         screen.mark = len(screen.said)
         screen.process.send_signal(signal.SIGCONT)
         screen.wait("this page")
