@@ -600,6 +600,9 @@ static enum plim_status take_tower(struct config *c, const struct model_family *
 		st = take_scope(c, n, part->scope, part, err);
 	if (!st)
 		st = take_keys(c, n, NULL, part->outer, NULL, err);
+	if (!st && part->defaults.layers && !n->layers)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s' says that a tower has 0 layers",
+			       c->path);
 	return st ? st : model_derive(n, c->path, err);
 }
 

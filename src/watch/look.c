@@ -244,9 +244,10 @@ static void look_again(struct watch_look *l, const struct watch_process *met, st
 	double t = now(CLOCK_MONOTONIC);
 
 	if (strcmp(k->program, met->name) != 0 || t - k->name_time >= NAMES_EVERY) {
-		proc_name(l->root, met->pid, k->name, sizeof(k->name));
+		bool told = proc_name(l->root, met->pid, k->name, sizeof(k->name));
+
 		memcpy(k->program, met->name, sizeof(k->program));
-		k->name_time = t;
+		k->name_time = told ? t : -INFINITY;
 	}
 	if (t - k->children_time < CHILDREN_EVERY)
 		return;

@@ -169,6 +169,6 @@ bool proc_in_container(const char *root);
 bool proc_met(struct proc_files *f, const char *root, uint32_t pid, struct watch_process *out);
 
 /* What people know it as: the script, or the module, or the program; at most `room` bytes.  Where that is not told, `out` stays, if it has one. */
-void proc_name(const char *root, uint32_t pid, char *out, size_t room);
+bool proc_name(const char *root, uint32_t pid, char *out, size_t room);
 
 #endif

@@ -679,17 +679,17 @@ static const char *last_part(const char *path)
 }
 
 /* "train.py" of "python -u train.py --lr 1", "pkg.train" of "python -m pkg.train"; else the program, of -c too. */
-void proc_name(const char *root, uint32_t pid, char *out, size_t room)
+bool proc_name(const char *root, uint32_t pid, char *out, size_t room)
 {
 	char text[1024];
 	size_t n = 0;
 	const char *name, *word;
 
-	/* Who has ended has no command line, nor has a thread of the kernel's. */
+	/* Who has ended has no command line, nor has who is starting, or a thread of the kernel's. */
 	if (!small_file(text, sizeof(text) - 1, "%s/proc/%u/cmdline", root, pid) || !*text) {
 		if (!*out)
 			snprintf(out, room, "pid %u", pid);
-		return;
+		return false;
 	}
 	text[sizeof(text) - 2] = text[sizeof(text) - 1] = 0;
 	name = last_part(text);
@@ -709,4 +709,5 @@ void proc_name(const char *root, uint32_t pid, char *out, size_t room)
 		}
 	}
 	snprintf(out, room, "%.60s", name);
+	return true;
 }

@@ -1,6 +1,8 @@
-"""The recorded jobs of tests/data/watch: what holds each kind back, and when."""
+"""The recorded jobs of tests/data/watch and of the packed tests/data/watch_runs: what holds each kind back, and when."""
 import json
 import lzma
+import os
+import tarfile
 
 # What holds each kind of job of tests/data/watch back.  healthy_loader is still warming up when its recording ends.
 TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": "copy_bound", "generate": "launch_bound",
@@ -54,6 +56,19 @@ GOES_ON = 3  # of those that had worked before they were looked at
 
 def had_worked(path):
     return any(run in path for run in ("_run6", "_run7", "_run8", "_run9", "_run10"))
+
+
+def recordings(data, scratch):
+    """Paths of all recordings; what is packed is unpacked into the folder `scratch`."""
+    folder, packed = (os.path.join(data, name) for name in ("watch", "watch_runs"))
+    paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+    for name in os.listdir(packed):
+        with tarfile.open(os.path.join(packed, name)) as tar:
+            for member in tar:
+                paths.append(os.path.join(scratch, os.path.basename(member.name)))
+                with open(paths[-1], "wb") as f:
+                    f.write(tar.extractfile(member).read())
+    return sorted(paths, key=os.path.basename)
 
 
 def samples(path):

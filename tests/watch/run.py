@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 from lib import expect, finish, jobs, result, run, start  # noqa: E402
-from recorded import PACED, TRUTH, samples, settled, span_of_work  # noqa: E402
+from recorded import PACED, TRUTH, recordings, samples, settled, span_of_work  # noqa: E402
 
 counts = collections.Counter()
 
@@ -45,8 +45,9 @@ def replayed(path, gpm):
 
 
 def recorded_jobs(data):
-    paths = sorted(os.path.join(data, "watch", f) for f in os.listdir(os.path.join(data, "watch")))
-    jobs(replayed, paths * 2, [True] * len(paths) + [False] * len(paths))
+    with tempfile.TemporaryDirectory() as scratch:
+        paths = recordings(data, scratch)
+        jobs(replayed, paths * 2, [True] * len(paths) + [False] * len(paths))
     for gpm in True, False:
         right, wrong, undecided = (counts[gpm, "work", k] for k in ("right", "wrong", "undecided"))
         all_ = right + wrong + undecided

@@ -10,12 +10,13 @@ import json
 import os
 import random
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 from lib import expect, finish, jobs, run, start  # noqa: E402
-from recorded import PACED, TRUTH, samples, settled, span_of_work  # noqa: E402
+from recorded import PACED, TRUTH, recordings, samples, settled, span_of_work  # noqa: E402
 
 ABOUT_S = 3  # half of a window and what verdicts are apart
 # It fills memory, and sleeps then: both may be said of a window that has some of each.
@@ -135,8 +136,8 @@ def shake(path):
 def main():
     program, data = sys.argv[1:3]
     start(program)
-    folder = os.path.join(data, "watch")
-    jobs(shake, sorted(os.path.join(folder, f) for f in os.listdir(folder)))
+    with tempfile.TemporaryDirectory() as scratch:
+        jobs(shake, recordings(data, scratch))
     for how in sorted({key[0] for key in counts}):
         print("#", how, {("with GPM" if gpm else "without", k): counts[how, gpm, k] for gpm in (True, False) for k in ("fits", "medium", "low", "high")})
     expect(sum(counts.values()) > 5000, "windows", sum(counts.values()))
