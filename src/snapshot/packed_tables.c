@@ -146,6 +146,8 @@ static void put_strings(struct packing *p)
 					     p->err);
 		if (p->status)
 			return;
+		if (!s->at[i].n) /* where all are empty there is no text yet */
+			continue;
 		memcpy(text->at + text->n, s->at[i].bytes, s->at[i].n);
 		text->n += s->at[i].n;
 	}

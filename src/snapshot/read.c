@@ -319,6 +319,8 @@ enum plim_status snapshot_new(struct mem *m, struct snapshot **out, struct plim_
 		return mem_status(err);
 	t->mem = m;
 	t->sources = TRACE_NONE;
+	t->settings =
+		(struct snapshot_settings){ .conf = TRACE_NONE, .max_split_bytes = UINT64_MAX };
 	pickle_heap_init(&t->heap, m);
 	intern_init(&t->frames, m);
 	intern_init(&t->stacks, m);
