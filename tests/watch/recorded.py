@@ -76,6 +76,15 @@ def samples(path):
         return [row for row in map(json.loads, f) if "t" in row]
 
 
+def recorded(data, name):
+    """Samples of one recording, packed or not."""
+    path = os.path.join(data, "watch", name + ".jsonl.xz")
+    if os.path.exists(path):
+        return samples(path)
+    with tarfile.open(os.path.join(data, "watch_runs", name.rsplit("_", 1)[1] + ".tar")) as tar:
+        return samples(tar.extractfile(name + ".jsonl.xz"))
+
+
 def span_of_work(path, kind, rows):
     """When the job did what it is known for; None: it did not come so far."""
     if had_worked(path):

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 from lib import expect, finish, jobs, result, run, start  # noqa: E402
-from recorded import PACED, TRUTH, recordings, samples, settled, span_of_work  # noqa: E402
+from recorded import PACED, TRUTH, recorded, recordings, samples, settled, span_of_work  # noqa: E402
 
 counts = collections.Counter()
 
@@ -91,10 +91,6 @@ def judged(rows):
     """The windows of samples."""
     text = "".join(json.dumps(row) + "\n" for row in rows).encode()
     return json.loads(run("watch", "--replay", "-", "--json", stdin=text, text=False).stdout)["jobs"][0]["windows"]
-
-
-def recorded(data, name):
-    return samples(os.path.join(data, "watch", name + ".jsonl.xz"))
 
 
 def verdict_of(rows):
