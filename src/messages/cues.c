@@ -1109,7 +1109,7 @@ const struct scan_cue scan_cues[] = {
 	ON(UNKNOWN, "EXLA.Defn", "EXLA"),
 	ON(UNKNOWN, "EXLA.NIF", "EXLA"),
 	ON(UNKNOWN, "[EXLA]", "EXLA"),
-	ON(UNKNOWN, "`iex`", "EXLA"),
+	ON(UNKNOWN, " `iex` ", "EXLA"),
 	ON(UNKNOWN, "iex(1)>", "EXLA"),
 	ON(UNKNOWN, "iex -S mix", "EXLA"),
 	ON(UNKNOWN, "lib/nx/", "EXLA"),

@@ -639,6 +639,18 @@ static void test_names(void **state)
 	assert_false(scan_project_is_tool("numpyx", 6));
 }
 
+/* What is searched for by its first letters has so many: less is read past its end. */
+static void test_words(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < scan_setting_count; i++)
+		if (strlen(scan_settings[i].word) < SCAN_ANCHOR_BYTES)
+			fail_msg("\"%s\" is too short", scan_settings[i].word);
+	for (size_t i = 0; i < scan_cue_count; i++)
+		if (strlen(scan_cues[i].word) < SCAN_ANCHOR_BYTES)
+			fail_msg("\"%s\" is too short", scan_cues[i].word);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -647,7 +659,7 @@ int main(void)
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
 		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
 		cmocka_unit_test(test_refused),    cmocka_unit_test(test_kills),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_names),      cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
