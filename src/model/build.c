@@ -344,7 +344,9 @@ enum plim_status model_build(struct model *m, const struct model_family *f, uint
 	for (const struct model_section *s = f->sections; !st && s->prefix; s++)
 		st = add_section(m, s, has, err);
 	for (size_t i = 0; !st && i < m->tensors.n; i++) {
-		if (!m->tensors.at[i].count)
+		/* A table of no rows is looked up by none: DeBERTa's without relative positions. */
+		if (!m->tensors.at[i].count &&
+		    m->modules.at[m->tensors.at[i].module].kind != MODEL_EMBEDDING)
 			return err_set(err, PLIM_E_FORMAT,
 				       "weight '%s' of this model has no values: a size of its "
 				       "configuration is 0",
