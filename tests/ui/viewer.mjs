@@ -27,7 +27,15 @@ const launch = (preferences = {}) =>
 				executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
 				args: ["--no-sandbox"],
 			});
-let browser = await launch();
+let browser;
+try {
+	browser = await launch();
+} catch (why) {
+	if (!is_firefox) throw why;
+	// Its releases and this driver's do not all speak one protocol.
+	console.error(`Firefox cannot be driven here: ${String(why).split("\n")[0]}`);
+	process.exit(77);
+}
 const LEFT = 64,
 	RIGHT = 14,
 	TOP = 20; // of the picture, in CSS pixels
