@@ -28,7 +28,7 @@ class Card:
 
     def __init__(self):
         self.events, self.free, self.segments, self.live, self.next = [], {}, [], {}, 0x7F0000000000
-        self.annotations = []
+        self.annotations, self.stacks = [], {}
 
     def event(self, action, addr, size, stack=()):
         self.events.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": 2 * len(self.events),
@@ -48,7 +48,7 @@ class Card:
             self.event("segment_alloc", addr, segment, stack)
             self.segments.append((addr, segment))
         self.event("alloc", addr, size, stack)
-        self.live[addr] = (size, segment)
+        self.live[addr], self.stacks[addr] = (size, segment), list(stack)
         return addr
 
     def drop(self, *blocks, stack=(user(99),), wait=False):
@@ -59,21 +59,22 @@ class Card:
                 self.event("free_completed", addr, size)
                 self.free[segment, size].append(addr)
 
-    def snapshot(self, pool=(0, 0)):
+    def snapshot(self, pool=(0, 0), stacks=False, last=None):
+        """`stacks`: those of the blocks, too; `last`: events that a ring has kept."""
         segments = []
         for addr, total in self.segments:
             size = self.live.get(addr, (0, 0))[0]
             block = -(-size // 512) * 512
             if total - block < (512 if total == 2 * MIB else MIB + 1):
                 block = total if size else 0
-            blocks = [{"address": addr, "size": block, "requested_size": size, "state": "active_allocated", "frames": []}] if size else []
+            blocks = [{"address": addr, "size": block, "requested_size": size, "state": "active_allocated",
+                       "frames": self.stacks[addr] if stacks else []}] if size else []
             if block < total:
                 blocks.append({"address": addr + block, "size": total - block, "requested_size": 0, "state": "inactive", "frames": []})
             segments.append({"device": 0, "address": addr, "total_size": total, "allocated_size": block, "active_size": block,
                              "requested_size": size, "stream": 0, "segment_type": "small" if total == 2 * MIB else "large",
                              "segment_pool_id": pool, "is_expandable": False, "frames": [], "blocks": blocks})
-        return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": self.annotations}
-
+        return {"segments": segments, "device_traces": [self.events[-last if last else 0:]], "allocator_settings": {}, "external_annotations": self.annotations}
 
     def fail(self, size, stack):
         """The driver has nothing left."""

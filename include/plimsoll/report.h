@@ -189,7 +189,7 @@ struct plim_report_owners {
 
 struct plim_report_leak {
 	uint64_t finding; /* (never null) index in findings */
-	/* (never null) growth from the first repetition to the last */
+	/* (never null) growth from the first repetition to the last, and what it had kept before the recording */
 	uint64_t grown_bytes;
 	uint64_t per_repetition_bytes; /* (never null) growth of one repetition */
 	uint64_t repetitions;          /* (never null) repetitions that grew, one after another */

@@ -28,6 +28,7 @@ struct findings_leak {
 	const char *period;   /* what they are called: "step", "eval iteration" ... */
 	double confidence;
 	uint64_t grown_bytes, per_repetition_bytes;
+	uint64_t before_bytes;            /* of grown_bytes, what is older than the recording */
 	uint32_t lines;                   /* of the program, that the bytes were allocated at */
 	uint32_t first_event, last_event; /* of what stays */
 	uint32_t loop_frame;              /* the line that tells the repetitions, or TRACE_NONE */
@@ -121,6 +122,9 @@ const char *findings_how_to_set(const struct findings_tried *one);
 
 /* What a replay is bounded by to be one of that death; whatif and report ask both. */
 struct allocator_bounds findings_bounds_of(const struct findings_death *d);
+
+/* Did it die of a leak, or of one likelier than of anything else?  whatif and report ask both. */
+int findings_is_leak(const struct findings_death *d);
 
 /* May a setting have saved the run?  Not where it leaks, or needs more than was certainly allowed. */
 int findings_settings_help(const struct findings_death *d);

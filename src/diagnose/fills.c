@@ -39,23 +39,28 @@ static uint64_t footprint(uint64_t bytes)
 	return (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
 }
 
+/* Of an allocation that the recording saw: what is older belongs to no repetition of it. */
+static uint64_t block_seen(const struct diagnosis *x, uint32_t a)
+{
+	return x->tl->device->allocs[a].born == TRACE_NONE ? 0 : x->tl->replay->block_bytes[a];
+}
+
 /* How far the mean of so many repetitions may be off, if each keeps as many large allocations. */
 static double spread_of(const struct diagnosis *x, const struct finding *f, size_t bin_count)
 {
-	const uint64_t *block = x->tl->replay->block_bytes;
 	double bins[BINS_MAX + 1] = { 0 }, mean = 0, square = 0, part;
 	uint64_t largest = 0;
 	size_t n = 0, at = 0;
 
 	bin_count = bin_count < BINS_MAX ? bin_count : BINS_MAX;
 	for (size_t i = 0; i < f->about.n; i++)
-		if (block[f->about.at[i]] > largest)
-			largest = block[f->about.at[i]];
+		if (block_seen(x, f->about.at[i]) > largest)
+			largest = block_seen(x, f->about.at[i]);
 	for (size_t i = 0; i < f->about.n; i++)
-		n += block[f->about.at[i]] > largest / SMALL_PART;
+		n += block_seen(x, f->about.at[i]) > largest / SMALL_PART;
 	for (size_t i = 0; i < f->about.n; i++)
-		if (block[f->about.at[i]] > largest / SMALL_PART)
-			bins[at++ * bin_count / n] += (double)block[f->about.at[i]];
+		if (block_seen(x, f->about.at[i]) > largest / SMALL_PART)
+			bins[at++ * bin_count / n] += (double)block_seen(x, f->about.at[i]);
 	for (size_t i = 0; i < bin_count; i++)
 		mean += bins[i] / (double)bin_count;
 	for (size_t i = 0; i < bin_count; i++)

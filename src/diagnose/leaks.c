@@ -193,6 +193,7 @@ static struct findings_leak as_leak(const struct detecting *x, const struct leak
 		.repetitions = line->span,
 		.lines = 1,
 		.grown_bytes = line->bytes,
+		.before_bytes = line->before_bytes,
 		.per_repetition_bytes = line->each_bytes,
 		.first_event = line->first_event,
 		.last_event = line->last_event,
@@ -229,7 +230,8 @@ enum plim_status findings_find_leak(struct mem *m, const struct findings_input *
 		find_lines(&x, &lines);
 	if (!x.status && lines.all.n) {
 		*leak = as_leak(&x, &lines.all.at[0]);
-		leak->grown_bytes = leak->per_repetition_bytes = leak->lines = 0;
+		leak->grown_bytes = leak->per_repetition_bytes = leak->before_bytes = 0;
+		leak->lines = 0;
 	}
 	for (size_t i = 0; !x.status && i < lines.all.n; i++) {
 		const struct leak_line *line = &lines.all.at[i];
@@ -237,6 +239,7 @@ enum plim_status findings_find_leak(struct mem *m, const struct findings_input *
 		leak->lines++;
 		leak->grown_bytes +=
 			line->live_bytes < line->bytes ? line->live_bytes : line->bytes;
+		leak->before_bytes += line->before_bytes;
 		if (!strcmp(line->period, leak->period))
 			leak->per_repetition_bytes += line->each_bytes;
 	}
@@ -282,6 +285,11 @@ static void tell_evidence(struct detecting *x, struct finding *f, const struct l
 		"its %s was freed before the last one",
 		a, line->span + 1, line->period, !strcmp(line->period, "forward pass") ? "es" : "s",
 		line->period);
+	if (line->before_bytes)
+		detect_say(x, &f->evidence,
+			   "%s of it was there before the recording began, with the stack and the "
+			   "sizes of what leaks in it",
+			   text_size(a, line->before_bytes));
 }
 
 /*

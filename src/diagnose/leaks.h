@@ -20,6 +20,7 @@ struct leak_line {
 	uint32_t frame, stack;     /* the stack that keeps most; TRACE_NONE: born without Python */
 	uint64_t bytes,
 		live_bytes;     /* when the newest repetition ended; of them at detecting.last */
+	uint64_t before_bytes;  /* of the bytes, those that are older than the recording */
 	uint64_t each_bytes;    /* a repetition */
 	uint64_t stack_bytes;   /* of `stack` */
 	uint64_t largest_bytes; /* one allocation, by the mean of its stack */
@@ -53,6 +54,46 @@ struct leak_lines {
 };
 
 void leaks_release(struct detecting *x, struct leak_lines *lines);
+
+/* ---- what is older than the recording (leaks_before.c) ---- */
+
+struct leak_block {
+	uint32_t stack, alloc;
+};
+
+struct leaks_before {
+	VEC(struct leak_block) live; /* at the last boundary, with a stack; by stack */
+	VEC(uint64_t) freed; /* sizes of those that went after they had outlived a repetition */
+	/* The stack that is looked at: sizes of what it keeps. */
+	VEC(uint64_t) sizes;
+	size_t distinct;
+	int grows; /* none is smaller than the one before it */
+};
+
+/* Older allocations: what lives at event `end`, and what was freed after `outlived`.  leaks_before_release() when done. */
+void leaks_before_find(struct detecting *x, uint32_t outlived, uint32_t end,
+		       struct leaks_before *out);
+void leaks_before_release(struct detecting *x, struct leaks_before *b);
+
+/* Take the sizes of these allocations as those of the stack that is looked at. */
+void leaks_before_learn(struct detecting *x, struct leaks_before *b, struct leak_rows rows,
+			const uint32_t *next);
+
+/* Bytes of these sizes that were freed, as far as they may have been of this stack. */
+uint64_t leaks_before_freed(const struct detecting *x, const struct leaks_before *b,
+			    uint32_t stack);
+
+/*
+ * Is this so regular that it went on before the recording, too?  A cache that is nearly full grows now and then.
+ * `usual`: repetitions from one that keeps something to the next one, and one more.
+ */
+int leaks_before_regular(uint32_t periods, uint32_t usual, uint32_t least_gap, uint32_t most_gap);
+
+/* The next live block, from index `from` on, of this stack and these sizes; the number of blocks: there is none. */
+size_t leaks_before_next(const struct detecting *x, const struct leaks_before *b, uint32_t stack,
+			 size_t from);
+
+/* ---- the two ways to look ---- */
 
 /* Lines that outlive steps, and passes where they are no steps; leaks_release() when done. */
 void leaks_kept(struct detecting *x, struct leak_lines *out);

@@ -5,7 +5,8 @@
  * leaks if at the last boundary something of it lives from three repetitions (LEAKS_PERIODS_MIN), if next
  * to nothing that outlived its repetition was ever freed (a cache that evicts, sessions that end), and
  * if it has not stopped (a cache that is full).  What lives for one repetition more is normal: a
- * variable keeps its value until it gets the next one.
+ * variable keeps its value until it gets the next one.  What the stack kept before the recording began belongs to the
+ * leak (leaks_before.c).
  * Weights, optimizer state and workspaces are kept on purpose and left out.
  */
 #include "leaks.h"
@@ -36,6 +37,7 @@ struct kept {
 	uint32_t settled_last; /* the last but the newest */
 	uint32_t count;
 	uint32_t gap;       /* the longest, in repetitions */
+	uint32_t least_gap; /* the shortest */
 	uint32_t freed_end; /* when the first of it went after the last boundary, or TRACE_NONE */
 	uint32_t first_event, last_event;
 	struct leak_rows rows;
@@ -50,6 +52,7 @@ struct leaks {
 	const char *period;   /* what a repetition is called; NULL: by the phase of the passes */
 	const uint32_t *rank; /* passes: how many of the same phase came before; NULL for steps */
 	struct kept *stacks;
+	struct leaks_before before;
 	VEC(struct leak_line) lines;
 	uint32_t *next;      /* by allocation: the next one of its stack */
 	uint32_t *line_next; /* leak_lines.next */
@@ -93,6 +96,8 @@ static void keep(struct kept *k, uint64_t bytes, uint32_t period, uint32_t n)
 			close_period(k);
 		if (k->periods && period - k->last > k->gap)
 			k->gap = period - k->last;
+		if (k->periods == 1 || (k->periods && period - k->last < k->least_gap))
+			k->least_gap = period - k->last;
 		k->first = k->periods ? k->first : period;
 		k->last = period;
 		k->periods++;
@@ -166,15 +171,32 @@ static uint32_t distance(const struct leaks *l, uint32_t from, uint32_t to)
 	return l->rank[to - 1] - l->rank[from - 1];
 }
 
-static int leaks(const struct leaks *l, struct kept *k)
+/* How many repetitions lie between two that keep something. */
+static uint32_t usual_gap(const struct kept *k)
 {
+	return k->periods > 1 ? (k->last - k->first) / (k->periods - 1) + 1 : 0;
+}
+
+/* Is as good as nothing freed of what outlived its repetition, in the recording or before it? */
+static int never_freed(struct leaks *l, uint32_t stack, const struct kept *k)
+{
+	if (k->freed_bytes > k->bytes / FREED_PART)
+		return 0;
+	leaks_before_learn(l->x, &l->before, k->rows, l->next);
+	return k->freed_bytes + leaks_before_freed(l->x, &l->before, stack) <=
+	       k->bytes / FREED_PART;
+}
+
+static int leaks(struct leaks *l, uint32_t stack)
+{
+	struct kept *k = &l->stacks[stack];
 	uint32_t usual;
 
-	if (k->periods < LEAKS_PERIODS_MIN || !k->settled || k->freed_bytes > k->bytes / FREED_PART)
+	if (k->periods < LEAKS_PERIODS_MIN || !k->settled || !never_freed(l, stack, k))
 		return 0;
 	if (k->last + 1 < l->n) /* the last one may not be complete */
 		close_period(k);
-	usual = (k->last - k->first) / (k->periods - 1) + 1;
+	usual = usual_gap(k);
 	if (k->periods < ALIKE_UNTIL && (2 * k->least_bytes < k->most_bytes || k->gap > 3 * usual))
 		return 0;
 	return l->n - 1 - k->last <= 2 * usual;
@@ -248,12 +270,33 @@ static void add_rows(struct leaks *l, struct leak_line *line, const struct kept 
 	}
 }
 
+/* What the stack kept before the recording is the line's, too. */
+static void add_before(struct leaks *l, struct leak_line *line, uint32_t stack,
+		       const struct kept *k)
+{
+	const struct leaks_before *b = &l->before;
+	uint64_t bytes = line->bytes;
+
+	if (!leaks_before_regular(k->periods, usual_gap(k), k->least_gap, k->gap))
+		return;
+	for (size_t i = leaks_before_next(l->x, b, stack, 0); i < b->live.n;
+	     i = leaks_before_next(l->x, b, stack, i + 1)) {
+		uint32_t a = b->live.at[i].alloc;
+
+		add_row(l, line, a);
+		if (l->x->device->allocs[a].free_requested > l->x->last)
+			line->live_bytes += l->x->tl->replay->block_bytes[a];
+	}
+	line->before_bytes += line->bytes - bytes;
+}
+
 static void add_stack(struct leaks *l, struct leak_line *line, uint32_t stack, const struct kept *k)
 {
 	uint64_t bytes = line->bytes, each;
 	uint32_t settled_end;
 
 	add_rows(l, line, k);
+	add_before(l, line, stack, k);
 	bytes = line->bytes - bytes;
 	if (bytes > line->stack_bytes) {
 		line->stack = stack;
@@ -285,9 +328,8 @@ static void collect(struct leaks *l)
 
 	l->lines.n = 0;
 	for (uint32_t s = 0; s < x->snapshot->stacks.n && !x->status; s++) {
-		struct leak_line *line = leaks(l, &l->stacks[s])
-						 ? line_at(l, timeline_user_frame(x->snapshot, s))
-						 : NULL;
+		struct leak_line *line =
+			leaks(l, s) ? line_at(l, timeline_user_frame(x->snapshot, s)) : NULL;
 
 		if (line)
 			add_stack(l, line, s, &l->stacks[s]);
@@ -315,6 +357,7 @@ static void add_line(const struct leaks *l, struct leak_line *to, const struct l
 	append_rows(&to->rows, from->rows, l->line_next);
 	to->bytes += from->bytes;
 	to->live_bytes += from->live_bytes;
+	to->before_bytes += from->before_bytes;
 	to->each_bytes += from->each_bytes;
 	if (from->largest_bytes > to->largest_bytes)
 		to->largest_bytes = from->largest_bytes;
@@ -433,6 +476,7 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 					      .freed_end = TRACE_NONE,
 					      .rows = { TRACE_NONE, TRACE_NONE } };
 	count(l);
+	leaks_before_find(x, bounds[1], bounds[n - 1], &l->before);
 	collect(l);
 	join_graphs(l);
 	finish_lines(l, out);
@@ -507,6 +551,7 @@ void leaks_kept(struct detecting *x, struct leak_lines *out)
 	mem_free(x->mem, rank, x->passes.n, sizeof(*rank));
 	vec_release(x->mem, &l.lines);
 	vec_release(x->mem, &l.newest);
+	leaks_before_release(x, &l.before);
 	mem_free(x->mem, l.next, allocs, sizeof(*l.next));
 	mem_free(x->mem, l.line_of, frames, sizeof(*l.line_of));
 	mem_free(x->mem, l.stacks, stacks, sizeof(*l.stacks));

@@ -6,13 +6,18 @@ struct allocator_bounds findings_bounds_of(const struct findings_death *d)
 	return allocator_bounds_of(d->bound_low_bytes, d->bound_by != FINDINGS_BOUND_LIMIT);
 }
 
+int findings_is_leak(const struct findings_death *d)
+{
+	return (d->cause ? d->cause : d->likelier) == FINDINGS_CAUSE_LEAK;
+}
+
 int findings_settings_help(const struct findings_death *d)
 {
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 
 	if (d->future)
 		need += d->still_low_bytes;
-	return d->cause != FINDINGS_CAUSE_LEAK && d->bound_low_bytes != PLIM_UNKNOWN &&
+	return !findings_is_leak(d) && d->bound_low_bytes != PLIM_UNKNOWN &&
 	       need <= d->bound_low_bytes;
 }
 

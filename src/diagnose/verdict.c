@@ -140,7 +140,7 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 		  "pool had %s",
 		  text_size(a, d->live_bytes), text_size(b, d->free_bytes),
 		  text_size(c, d->largest_free_bytes));
-	if ((d->cause ? d->cause : d->likelier) != FINDINGS_CAUSE_LEAK)
+	if (!findings_is_leak(d))
 		tell_future(l, d);
 }
 
@@ -149,15 +149,18 @@ static void tell_leak(struct lines *l, const struct findings_leak *leak)
 	const char *ending = !strcmp(leak->period, "forward pass") ? "es" : "s";
 	/* between whole repetitions there is one less than there are repetitions */
 	uint32_t span = leak->repetitions + (leak->loop_frame == TRACE_NONE);
-	char a[32], lines[48] = "";
+	char a[32], lines[48] = "", before[80] = "";
 
 	if (leak->lines > 1)
 		snprintf(lines, sizeof(lines), " (from %u lines of the program)", leak->lines);
-	lines_add(
-		l,
-		"%s that was born in the last %u %s%s is still alive%s; without it this would have "
-		"fitted",
-		text_size(a, leak->grown_bytes), span, leak->period, ending, lines);
+	if (leak->before_bytes)
+		snprintf(before, sizeof(before), ", and %s of the same before the recording,",
+			 text_size(a, leak->before_bytes));
+	lines_add(l,
+		  "%s that was born in the last %u %s%s%s is still alive%s; without it this would "
+		  "have fitted",
+		  text_size(a, leak->grown_bytes - leak->before_bytes), span, leak->period, ending,
+		  before, lines);
 	lines_add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
 }
 
@@ -298,7 +301,7 @@ static void advise(struct lines *l, const struct findings_death *d,
 			"plimsoll plan tells which changes would make it fit, and what each saves");
 		return;
 	}
-	if (cause == FINDINGS_CAUSE_LEAK) {
+	if (findings_is_leak(d)) {
 		lines_add(l, "%s", d->leak.fix[0]);
 		lines_add(l, "or: %s", d->leak.fix[1]);
 		lines_add(l, "%s", findings_leak_holder);

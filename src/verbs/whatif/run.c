@@ -321,11 +321,13 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 			"no allocator setting can help: %s is asked for at once, the limit "
 			"is %s",
 			text_size(a, live), text_size(b, limit));
-	else if (w->death && w->death->cause == PLIM_CAUSE_LEAK)
+	else if (w->death && findings_is_leak(d))
 		*why = arena_text(
 			arena, err,
-			"the run died of a leak (plimsoll report shows where): settings that "
-			"survive the recorded part die some repetitions later");
+			"%s (plimsoll report shows where): settings that survive the recorded part "
+			"die some repetitions later",
+			d->cause == FINDINGS_CAUSE_LEAK ? "the run died of a leak"
+							: "the run probably died of a leak");
 	else if (whatif_leaks_to_death(w))
 		*why = arena_text(
 			arena, err,
