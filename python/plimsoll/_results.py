@@ -1848,7 +1848,7 @@ class ReportLeak(Object):
     finding: int
     """index in findings"""
     grown_bytes: int
-    """growth from the first repetition to the last"""
+    """growth from the first repetition to the last, and what it had kept before the recording"""
     per_repetition_bytes: int
     """growth of one repetition"""
     repetitions: int

@@ -49,6 +49,11 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_OPTIMIZER_STATE, 80,
 	  "made by one line with the sizes of the trained parameters, lives to the end, and its "
 	  "file updates them" },
+	{ TIMELINE_GRADIENT, 85,
+	  "born in a backward pass, does not end with it, has the size of what was there before "
+	  "the recording and stays" },
+	{ TIMELINE_UNKNOWN, 50, "born in a backward pass, outlives it" },
+	{ TIMELINE_AUTOGRAD_DETAIL, 60, "born in a backward pass that never ended" },
 };
 const size_t timeline_rule_count = sizeof(timeline_rules) / sizeof(*timeline_rules);
 
@@ -80,6 +85,9 @@ enum rule {
 	RULE_BESIDE_GRADIENTS,
 	RULE_PRIOR,
 	RULE_STATE_BY_HAND,
+	RULE_GRADIENT_OF_PRIOR,
+	RULE_OUTLIVES_BACKWARD,
+	RULE_DETAIL_UNFINISHED,
 };
 
 /*
@@ -100,6 +108,7 @@ static const uint64_t workspaces[] = { 33554432, 8519680, 4194304, 67108864, LT_
 struct size_count {
 	uint64_t bytes;
 	uint32_t count;
+	int prior; /* no parameters are known of this size: it is what was there before, and stays */
 };
 
 struct deciding {
@@ -109,16 +118,18 @@ struct deciding {
 	const uint8_t *phase;
 	uint8_t *rule;
 	struct plim_err *err;
-	int trains;               /* there are backward passes */
-	uint32_t death;           /* the failure that ended the program; NEVER */
-	uint32_t unfinished;      /* the pass in which it died; NEVER */
+	int trains;          /* there are backward passes */
+	uint32_t death;      /* the failure that ended the program; NEVER */
+	uint32_t unfinished; /* the pass in which it died; NEVER */
+	/* the backward pass in which it died, or the recording ends */
+	uint32_t unfinished_backward;
 	VEC(uint32_t) forwards;   /* events at which forward passes begin */
 	VEC(uint32_t) steps;      /* events at which optimizer steps begin ... */
 	VEC(uint32_t) step_ends;  /* ... and the first event after each */
 	VEC(uint32_t) candidates; /* for workspaces */
 	uint8_t *saves;           /* stacks outside of modules whose work backward passes release */
 	uint64_t handles;         /* streams that have one, a bit each */
-	VEC(struct size_count) parameters; /* by size */
+	VEC(struct size_count) parameters; /* by size; where none is known, what may be some */
 	VEC(uint64_t) states, gradients;   /* sizes, sorted */
 };
 
@@ -201,6 +212,7 @@ static int by_bytes(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* Sizes of a category, sorted; of TIMELINE_PRIOR: of what has no rule yet, was there before the recording, and stays. */
 static enum plim_status sizes_of(struct deciding *x, enum timeline_category category,
 				 uint64_t **sizes, size_t *n)
 {
@@ -208,9 +220,16 @@ static enum plim_status sizes_of(struct deciding *x, enum timeline_category cate
 	VEC(uint64_t) list = { 0 };
 	enum plim_status st = PLIM_OK;
 
-	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
-		if (timeline_rules[x->rule[a]].category == category)
-			st = vec_push(x->mem, &list, d->allocs[a].requested_bytes, x->err);
+	for (uint32_t a = 0; !st && a < d->alloc_count; a++) {
+		const struct snapshot_alloc *one = &d->allocs[a];
+		int is = category == TIMELINE_PRIOR
+				 ? !x->rule[a] && one->flags & TRACE_BEFORE &&
+					   end_of(x, one) == NEVER
+				 : timeline_rules[x->rule[a]].category == category;
+
+		if (is)
+			st = vec_push(x->mem, &list, one->requested_bytes, x->err);
+	}
 	sort_items(list.at, list.n, sizeof(*list.at), by_bytes);
 	mem_trim(x->mem, &list.at, &list.cap, list.n, sizeof(*list.at));
 	*sizes = list.at;
@@ -234,21 +253,41 @@ static size_t count_of_size(const uint64_t *sizes, size_t n, uint64_t bytes)
 	return count;
 }
 
-static enum plim_status count_parameters(struct deciding *x)
+static int by_size_count(const void *a, const void *b)
+{
+	const struct size_count *x = a, *y = b;
+
+	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Add the sizes of a category behind those that are there; one that is known is left as it is. */
+static enum plim_status count_sizes(struct deciding *x, enum timeline_category category)
 {
 	uint64_t *sizes;
-	size_t n;
-	enum plim_status st = sizes_of(x, TIMELINE_PARAMETER, &sizes, &n);
+	size_t n, known = x->parameters.n, at = 0;
+	enum plim_status st = sizes_of(x, category, &sizes, &n);
 
-	for (size_t i = 0; !st && i < n; i++) {
-		if (x->parameters.n && x->parameters.at[x->parameters.n - 1].bytes == sizes[i])
-			x->parameters.at[x->parameters.n - 1].count++;
-		else
-			st = vec_push(x->mem, &x->parameters, ((struct size_count){ sizes[i], 1 }),
-				      x->err);
+	for (size_t i = 0, end; !st && i < n; i = end) {
+		struct size_count one = { sizes[i], 0, category == TIMELINE_PRIOR };
+
+		for (end = i; end < n && sizes[end] == sizes[i]; end++)
+			one.count++;
+		while (at < known && x->parameters.at[at].bytes < one.bytes)
+			at++;
+		if (at == known || x->parameters.at[at].bytes != one.bytes)
+			st = vec_push(x->mem, &x->parameters, one, x->err);
 	}
 	mem_free(x->mem, sizes, n, sizeof(*sizes));
+	sort_items(x->parameters.at, x->parameters.n, sizeof(*x->parameters.at), by_size_count);
 	return st;
+}
+
+/* A recording that begins late may know no parameters: weights are among what was there before, and stays. */
+static enum plim_status count_parameters(struct deciding *x)
+{
+	enum plim_status st = count_sizes(x, TIMELINE_PARAMETER);
+
+	return st ? st : count_sizes(x, TIMELINE_PRIOR);
 }
 
 /* Where parameters of a size stand in x->parameters; its length: there are none. */
@@ -268,11 +307,19 @@ static size_t find_parameters(const struct deciding *x, uint64_t bytes)
 									     : x->parameters.n;
 }
 
-static uint32_t parameters_of_size(const struct deciding *x, uint64_t bytes)
+/* Of what has this size, known parameters or what may be some. */
+static uint32_t weights_of_size(const struct deciding *x, uint64_t bytes)
 {
 	size_t i = find_parameters(x, bytes);
 
 	return i < x->parameters.n ? x->parameters.at[i].count : 0;
+}
+
+static uint32_t parameters_of_size(const struct deciding *x, uint64_t bytes)
+{
+	size_t i = find_parameters(x, bytes);
+
+	return i < x->parameters.n && !x->parameters.at[i].prior ? x->parameters.at[i].count : 0;
 }
 
 /* ---- the rules ---- */
@@ -303,6 +350,17 @@ static int outlives_backward(const struct deciding *x, const struct snapshot_all
 	return step != NEVER && end >= step;
 }
 
+/* Was its end seen in its pass, or before the optimizer stepped over what the pass has left? */
+static int ends_with_backward(const struct deciding *x, const struct snapshot_alloc *a)
+{
+	uint32_t end = end_of(x, a);
+
+	if (end == NEVER)
+		return 0;
+	return !outlives_backward(x, a) || (phase_at(x, end) == TIMELINE_BACKWARD &&
+					    next_of(x->forwards.at, x->forwards.n, a->born) >= end);
+}
+
 static enum rule in_backward(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t end = end_of(x, a);
@@ -311,7 +369,11 @@ static enum rule in_backward(const struct deciding *x, const struct snapshot_all
 		return RULE_ZEROED;
 	if (outlives_backward(x, a) && parameters_of_size(x, a->requested_bytes))
 		return RULE_GRADIENT;
-	return RULE_DETAIL;
+	if (ends_with_backward(x, a))
+		return RULE_DETAIL;
+	if (weights_of_size(x, a->requested_bytes))
+		return RULE_GRADIENT_OF_PRIOR;
+	return a->born >= x->unfinished_backward ? RULE_DETAIL_UNFINISHED : RULE_OUTLIVES_BACKWARD;
 }
 
 static enum rule in_forward(const struct deciding *x, const struct snapshot_alloc *a)
@@ -422,6 +484,12 @@ static enum plim_status drop_crowds(struct deciding *x)
 	return st;
 }
 
+/* Is it taken for a gradient by what it outlives and by its size alone? */
+static int is_gradient_by_size(const struct deciding *x, uint32_t a)
+{
+	return x->rule[a] == RULE_GRADIENT || x->rule[a] == RULE_GRADIENT_OF_PRIOR;
+}
+
 /* The first born of a size that is taken for a gradient, and lives. */
 static uint32_t oldest_gradient(const struct deciding *x, uint64_t bytes, uint32_t from,
 				size_t event)
@@ -429,7 +497,7 @@ static uint32_t oldest_gradient(const struct deciding *x, uint64_t bytes, uint32
 	const struct snapshot_device *d = x->tl->device;
 
 	while (from < d->alloc_count &&
-	       (x->rule[from] != RULE_GRADIENT || d->allocs[from].requested_bytes != bytes ||
+	       (!is_gradient_by_size(x, from) || d->allocs[from].requested_bytes != bytes ||
 		d->allocs[from].free_requested <= event))
 		from++;
 	return from;
@@ -545,12 +613,14 @@ static void find_workspaces_of(struct deciding *x, uint64_t bytes)
 
 	for (size_t i = 0; i < x->candidates.n; i++)
 		gradients += d->allocs[x->candidates.at[i]].requested_bytes == bytes &&
-			     x->rule[x->candidates.at[i]] == RULE_GRADIENT;
+			     is_gradient_by_size(x, x->candidates.at[i]);
 	for (size_t i = 0; i < x->candidates.n; i++) {
 		uint32_t a = x->candidates.at[i];
 		uint64_t stream = (uint64_t)1 << (d->allocs[a].stream & 63);
 		uint8_t rule = x->rule[a];
-		int back = rule == RULE_GRADIENT || rule == RULE_DETAIL;
+		int gradient = is_gradient_by_size(x, a);
+		int back = gradient || rule == RULE_DETAIL_UNFINISHED ||
+			   rule == RULE_OUTLIVES_BACKWARD;
 
 		if (d->allocs[a].requested_bytes != bytes || seen[back] & stream)
 			continue;
@@ -560,9 +630,9 @@ static void find_workspaces_of(struct deciding *x, uint64_t bytes)
 		if (bytes == LT_WORKSPACE_BYTES && !(x->handles & stream))
 			continue;
 		/* parameters of that size have gradients of that size: it is one beyond them */
-		if (rule == RULE_GRADIENT && gradients <= parameters_of_size(x, bytes))
+		if (gradient && gradients <= weights_of_size(x, bytes))
 			continue;
-		gradients -= rule == RULE_GRADIENT;
+		gradients -= gradient;
 		seen[back] |= stream;
 		x->handles |= stream;
 		x->rule[a] = RULE_WORKSPACE;
@@ -681,7 +751,7 @@ static int is_state_of(const struct deciding *x, const struct state_group *at, s
 			(x->rule[at[i].alloc] != RULE_PARAMETER || count[k] <= spare[k]);
 	}
 	for (size_t k = 0; k < x->parameters.n; k++)
-		all += trained[k] * x->parameters.at[k].bytes;
+		all += x->parameters.at[k].prior ? 0 : trained[k] * x->parameters.at[k].bytes;
 	if (!fits || bytes < all / 2)
 		return 0;
 	for (size_t k = 0; k < x->parameters.n && x->rule[at->alloc] == RULE_PARAMETER; k++)
@@ -850,6 +920,17 @@ static uint32_t find_unfinished(const struct deciding *x)
 	return e;
 }
 
+/* Where the backward pass begins with which the events end, or the program died; that very end: in none. */
+static uint32_t find_unfinished_backward(const struct deciding *x)
+{
+	uint32_t e = (uint32_t)x->tl->device->events.n;
+
+	e = x->death < e ? x->death : e;
+	while (e && phase_at(x, e - 1) == TIMELINE_BACKWARD)
+		e--;
+	return e;
+}
+
 enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 				     struct timeline_categories *out, struct plim_err *err)
 {
@@ -877,6 +958,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 		phases_find(tl, cues, out->phase);
 		x.trains = memchr(out->phase, TIMELINE_BACKWARD, out->events) != NULL;
 		x.unfinished = find_unfinished(&x);
+		x.unfinished_backward = find_unfinished_backward(&x);
 		st = decide_all(&x);
 	}
 	if (!st)
