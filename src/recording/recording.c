@@ -96,7 +96,7 @@ static enum plim_status make_steps(struct recording_device *d, struct plim_err *
 	if (!st)
 		st = timeline_find_ranges(m, tl, &d->ranges, err);
 	if (!st && !d->steps.ends.n)
-		st = timeline_steps_of_ranges(m, tl, &d->ranges, &d->periods, err);
+		st = timeline_steps_of_ranges(m, tl, &d->categories, &d->ranges, &d->periods, err);
 	if (!st && !d->steps.ends.n && !d->periods.ends.n)
 		st = timeline_find_periods(m, tl, &d->categories, &d->periods, err);
 	return st;

@@ -13,6 +13,11 @@ const char *const timeline_phase_names[TIMELINE_PHASES] = { "load",      "forwar
 struct walk {
 	const struct timeline *tl;
 	const uint16_t *cues;
+	int frees_tell; /* stacks of frees were recorded: one without Python is of autograd's thread */
+	uint32_t pass;   /* where the last forward pass began; TRACE_NONE */
+	size_t live;     /* allocations of it that live */
+	size_t run_end;  /* behind the run of frees that was looked at last */
+	int run_answers; /* it gives the pass back */
 	int steps_inside; /* optimizers step inside of the backward pass, each when its gradient is there */
 	/* since the last forward pass: */
 	int unanswered; /* no backward pass or step of the optimizer */
@@ -125,6 +130,73 @@ static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 			phase[e] = TIMELINE_REQUEST;
 }
 
+/* Recorded with context="alloc" no free has a stack, wherever the program freed. */
+static int frees_have_stacks(const struct walk *w)
+{
+	const struct snapshot_events *ev = &w->tl->device->events;
+	size_t e = 0;
+
+	while (e < ev->n && (ev->action[e] != TRACE_FREE_REQUESTED || ev->stack[e] == TRACE_NONE ||
+			     w->cues[ev->stack[e]] & CUE_EMPTY))
+		e++;
+	return e < ev->n;
+}
+
+static int is_of_pass(const struct walk *w, size_t event)
+{
+	const struct snapshot_device *d = w->tl->device;
+	uint32_t a = d->events.alloc[event];
+
+	return a != TRACE_NONE && d->allocs[a].born != TRACE_NONE && d->allocs[a].born >= w->pass;
+}
+
+/*
+ * Where frees have no stacks, a backward pass that allocates nothing shows as frees one behind the other that give back
+ * nearly all that the forward pass still has.  Temporaries of the forward pass are freed while it has more.
+ */
+static int run_answers(struct walk *w, size_t event)
+{
+	const struct snapshot_events *ev = &w->tl->device->events;
+	size_t freed = 0, e = event;
+
+	if (event < w->run_end)
+		return w->run_answers;
+	for (; e < ev->n && ev->action[e] != TRACE_ALLOC; e++)
+		freed += ev->action[e] == TRACE_FREE_REQUESTED && is_of_pass(w, e);
+	w->run_end = e;
+	w->run_answers = freed > 1 && 5 * freed >= 4 * w->live;
+	return w->run_answers;
+}
+
+/* Does the event's stack tell where the program is? */
+static int event_tells(struct walk *w, size_t event)
+{
+	const struct snapshot_events *ev = &w->tl->device->events;
+	uint8_t action = ev->action[event];
+
+	if (ev->stack[event] == TRACE_NONE)
+		return 0;
+	if (action == TRACE_FREE_REQUESTED)
+		return w->frees_tell || run_answers(w, event);
+	return action == TRACE_ALLOC || action == TRACE_OOM;
+}
+
+/* Follow what the forward pass has, up to this event. */
+static void pass_step(struct walk *w, size_t event, enum timeline_phase before,
+		      enum timeline_phase now)
+{
+	uint8_t action = w->tl->device->events.action[event];
+
+	if (now == TIMELINE_FORWARD && before != TIMELINE_FORWARD) {
+		w->pass = (uint32_t)event;
+		w->live = 0;
+	}
+	if (now == TIMELINE_FORWARD && action == TRACE_ALLOC)
+		w->live++;
+	else if (action == TRACE_FREE_REQUESTED && w->live && is_of_pass(w, event))
+		w->live--;
+}
+
 static void walk(struct walk *w, uint8_t *phase)
 {
 	const struct snapshot_events *ev = &w->tl->device->events;
@@ -133,12 +205,13 @@ static void walk(struct walk *w, uint8_t *phase)
 	/* the recording may begin in its middle */
 	w->unanswered = w->tl->before[TIMELINE_ALLOCATED] > 0;
 	w->backward = w->stepped = 0;
+	w->pass = TRACE_NONE;
+	w->live = w->run_end = 0;
 	for (size_t e = 0; e < ev->n; e++) {
+		enum timeline_phase before = last;
 		uint8_t action = ev->action[e];
 
-		if ((action == TRACE_ALLOC || action == TRACE_FREE_REQUESTED ||
-		     action == TRACE_OOM) &&
-		    ev->stack[e] != TRACE_NONE) {
+		if (event_tells(w, e)) {
 			unsigned cues = w->cues[ev->stack[e]];
 
 			/* autograd's thread goes on behind the step */
@@ -153,6 +226,7 @@ static void walk(struct walk *w, uint8_t *phase)
 			w->backward |= last == TIMELINE_BACKWARD;
 			w->stepped |= w->backward && last == TIMELINE_OPTIMIZER;
 		}
+		pass_step(w, e, before, last);
 		phase[e] = (uint8_t)last;
 	}
 }
@@ -162,6 +236,7 @@ void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase
 	struct walk w = { .tl = tl, .cues = cues };
 	size_t n = tl->device->events.n;
 
+	w.frees_tell = frees_have_stacks(&w);
 	walk(&w, phase);
 	if (w.steps_inside) /* what came before it was seen is told again */
 		walk(&w, phase);

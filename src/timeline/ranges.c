@@ -91,25 +91,6 @@ size_t timeline_ranges_at(const struct timeline_ranges *r, int64_t time_us,
 
 /* ---- what repeats ---- */
 
-/* What PyTorch names itself is a part of a step, no step. */
-static int is_torchs(const char *name)
-{
-	static const char *const prefixes[] = { "Optimizer.",
-						"DistributedDataParallel.",
-						"FSDP::",
-						"FullyShardedDataParallel.",
-						"nccl:",
-						"c10d::",
-						"gloo:",
-						"enumerate(DataLoader)",
-						"Torch-Compiled Region" };
-
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
-			return 1;
-	return 0;
-}
-
 /* Of "ProfilerStep#12" what stays the same. */
 static size_t stem(const char *name)
 {
@@ -122,21 +103,37 @@ static size_t stem(const char *name)
 
 /* The ranges of one stem, one behind the other; what lies inside another of them does not count. */
 struct repeated {
-	size_t n;
+	size_t n, within;            /* of them, so many are a part of one pass */
 	uint32_t first, end, inside; /* events: of the first, after the last, within one of them */
 };
 
 static int repeats_most(const struct repeated *r, const struct repeated *best)
 {
 	/* what is left between them is fetching the next batch; more, and they are a part of what repeats */
-	return r->n >= TIMELINE_PERIODS_MIN && r->inside >= (uint64_t)(r->end - r->first) * 4 / 5 &&
-	       r->inside > best->inside;
+	return r->n >= TIMELINE_PERIODS_MIN && 2 * r->within < r->n &&
+	       r->inside >= (uint64_t)(r->end - r->first) * 4 / 5 && r->inside > best->inside;
 }
 
-/* Sums by stem, in the order of their first use; `of` has the stem of each range, TRACE_NONE: it is PyTorch's. */
-static enum plim_status sum_up(const struct timeline *tl, const struct timeline_ranges *r,
-			       struct intern *stems, struct repeated *sums, uint32_t *of,
-			       struct plim_err *err)
+/*
+ * Does a pass that began before these events go on through all of them?  Then they are a part of it, such as the kernels
+ * that a compiler tries, or a layer: a step has passes of its own, or none.
+ */
+static int within_a_pass(const struct timeline_categories *c, uint32_t from, uint32_t to)
+{
+	enum timeline_phase phase;
+
+	if (!c->mem || !from)
+		return 0;
+	phase = (enum timeline_phase)c->phase[from - 1];
+	while (from < to && c->phase[from] == phase)
+		from++;
+	return from == to && phase != TIMELINE_OTHER && phase != TIMELINE_LOAD;
+}
+
+/* Sums by stem, in the order of their first use; `of` has the stem of each range, TRACE_NONE: it does not count. */
+static enum plim_status sum_up(const struct timeline *tl, const struct timeline_categories *c,
+			       const struct timeline_ranges *r, struct intern *stems,
+			       struct repeated *sums, uint32_t *of, struct plim_err *err)
 {
 	const struct snapshot_events *ev = &tl->device->events;
 	enum plim_status st = PLIM_OK;
@@ -149,7 +146,7 @@ static enum plim_status sum_up(const struct timeline *tl, const struct timeline_
 		struct repeated *sum;
 
 		of[i] = TRACE_NONE;
-		if (is_torchs(name) || from == to)
+		if (from == to)
 			continue;
 		st = intern_add(stems, name, stem(name), &of[i], err);
 		sum = &sums[st ? 0 : of[i]];
@@ -159,6 +156,7 @@ static enum plim_status sum_up(const struct timeline *tl, const struct timeline_
 		}
 		if (!sum->n++)
 			sum->first = from;
+		sum->within += within_a_pass(c, from, to);
 		sum->inside += to - from;
 		sum->end = to;
 	}
@@ -181,6 +179,7 @@ static enum plim_status take_ends(struct mem *m, const struct timeline *tl,
 }
 
 enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *tl,
+					  const struct timeline_categories *c,
 					  const struct timeline_ranges *r,
 					  struct timeline_steps *out, struct plim_err *err)
 {
@@ -195,7 +194,7 @@ enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *
 	intern_init(&stems, m);
 	sums = mem_new(m, r->all.n, sizeof(*sums), err);
 	of = sums ? mem_new(m, r->all.n, sizeof(*of), err) : NULL;
-	st = of ? sum_up(tl, r, &stems, sums, of, err) : mem_status(err);
+	st = of ? sum_up(tl, c, r, &stems, sums, of, err) : mem_status(err);
 	for (uint32_t i = 0; !st && i < r->all.n; i++) {
 		if (repeats_most(&sums[i], &best)) {
 			best = sums[i];

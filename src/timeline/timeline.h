@@ -119,11 +119,6 @@ void timeline_ranges_release(struct timeline_ranges *r);
 size_t timeline_ranges_at(const struct timeline_ranges *r, int64_t time_us,
 			  uint32_t names[TIMELINE_RANGES_MAX]);
 
-/* Steps by ranges of one name (or name and number) that the program gave and that hold nearly all events; or none. */
-enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *tl,
-					  const struct timeline_ranges *r,
-					  struct timeline_steps *out, struct plim_err *err);
-
 /* Was this stack recorded inside an optimizer?  In a backward pass: also without frames, as by autograd's own thread? */
 int timeline_in_optimizer(const struct snapshot *t, uint32_t stack);
 int timeline_in_backward(const struct snapshot *t, uint32_t stack);
@@ -199,6 +194,15 @@ void timeline_categories_release(struct timeline_categories *c);
 void timeline_sum_categories(const struct timeline *tl, const struct timeline_categories *c,
 			     uint32_t event, enum timeline_measure measure,
 			     uint64_t bytes[TIMELINE_CATEGORIES]);
+
+/*
+ * Steps by ranges of one name (or name and number) that the program gave, that hold nearly all events and are no parts of
+ * passes; or none.
+ */
+enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *tl,
+					  const struct timeline_categories *c,
+					  const struct timeline_ranges *r,
+					  struct timeline_steps *out, struct plim_err *err);
 
 /*
  * Repetitions of a program in which no optimizer is seen, from its passes: they end where least is live between one and
