@@ -357,7 +357,10 @@ static enum plim_status events(struct replay *r)
 		case TRACE_SEGMENT_FREE:
 		case TRACE_SEGMENT_MAP:
 		case TRACE_SEGMENT_UNMAP: st = on_segment(r, e); break;
-		case TRACE_FREE_REQUESTED: break; /* the block stays where it is */
+		case TRACE_FREE_REQUESTED: /* the block stays where it is */
+			if (r->d->no_free_completed)
+				on_free_completed(r, e);
+			break;
 		case TRACE_OOM: st = on_oom(r, e); continue;
 		default: continue;
 		}

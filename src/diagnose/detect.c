@@ -261,7 +261,7 @@ static void walk(struct detecting *x, struct repeats *repeats)
 		}
 		if (x->device->allocs[ev->alloc[e]].free_requested == e)
 			allocated -= x->tl->replay->block_bytes[ev->alloc[e]];
-		if (action == TRACE_FREE_COMPLETED)
+		if (x->device->allocs[ev->alloc[e]].free_completed == e)
 			active -= x->tl->replay->block_bytes[ev->alloc[e]];
 	}
 }

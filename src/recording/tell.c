@@ -38,6 +38,13 @@ static void note_device(struct lines *notes, const struct recording_device *one)
 			  "how large some "
 			  "blocks were that ended in the recording is not known",
 			  d->ordinal, text_size(a, replay->range_bytes));
+	if (d->no_free_requested || d->no_free_completed)
+		lines_add(
+			notes,
+			"device %u: %s events were not recorded (skip_actions): %s ones stand for "
+			"both",
+			d->ordinal, d->no_free_requested ? "free_requested" : "free_completed",
+			d->no_free_requested ? "free_completed" : "free_requested");
 	if (d->contradictions || replay->faults || replay->end_faults)
 		lines_add(notes,
 			  "device %u: %llu events contradict others, %llu the allocator's "

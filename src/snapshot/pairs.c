@@ -43,7 +43,10 @@ static enum plim_status on_alloc(struct walk *w, uint32_t e, struct addr_slot *s
 	if (slot->value) { /* its end was not recorded: it ended by now */
 		struct snapshot_alloc *lost = &w->p->allocs.at[slot->value - 1];
 
-		w->p->contradictions++;
+		if (lost->free_requested == TRACE_NONE)
+			w->p->contradictions++;
+		else
+			w->p->uncompleted++;
 		if (lost->free_requested == TRACE_NONE)
 			lost->free_requested = e;
 		lost->free_completed = e;
@@ -76,8 +79,10 @@ static enum plim_status on_free(struct walk *w, uint32_t e, struct addr_slot *sl
 	}
 	w->alloc_of[e] = slot->value - 1;
 	a = &p->allocs.at[slot->value - 1];
+	p->requested += !completed;
+	p->completed += completed;
 	if (completed) {
-		p->contradictions +=
+		p->unrequested +=
 			a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE);
 		if (a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE))
 			a->free_requested = e;
@@ -162,6 +167,46 @@ static enum plim_status settle_block(struct pairing *p, const struct snapshot_se
 		   NULL, &index, err);
 }
 
+static int is_pending_at_end(const struct snapshot *t, const struct snapshot_device *d)
+{
+	for (uint32_t i = 0; i < d->segments; i++) {
+		const struct snapshot_segment *s = &t->segments.at[d->first_segment + i];
+
+		for (uint32_t k = 0; k < s->blocks; k++)
+			if (t->blocks.at[s->first_block + k].state == TRACE_ACTIVE_PENDING_FREE)
+				return 1;
+	}
+	return 0;
+}
+
+/* A kind of free that never occurs was not recorded: the other one stands for both. */
+static void settle_kinds(struct pairing *p, const struct snapshot *t, struct snapshot_device *d)
+{
+	d->no_free_requested = p->unrequested && !p->requested;
+	d->no_free_completed =
+		p->requested && !p->completed && d->segments && !is_pending_at_end(t, d);
+	p->contradictions += d->no_free_requested ? 0 : p->unrequested;
+	p->contradictions += d->no_free_completed ? 0 : p->uncompleted;
+	for (size_t a = 0; d->no_free_requested && a < p->allocs.n; a++) {
+		struct snapshot_alloc *one = &p->allocs.at[a];
+
+		if (one->free_completed == TRACE_NONE)
+			continue;
+		one->free_requested = one->free_completed;
+		one->flags &= ~(uint32_t)TRACE_PENDING_BEFORE;
+	}
+	for (size_t a = 0; d->no_free_completed && a < p->allocs.n; a++) {
+		struct snapshot_alloc *one = &p->allocs.at[a];
+		struct addr_slot *slot = addr_map_find(&p->live, one->addr);
+
+		if (one->free_requested == TRACE_NONE)
+			continue;
+		one->free_completed = one->free_requested;
+		if (slot->value == a + 1)
+			addr_map_remove(&p->live, slot);
+	}
+}
+
 static enum plim_status settle_end(struct pairing *p, const struct snapshot *t,
 				   const struct snapshot_device *d, struct plim_err *err)
 {
@@ -222,6 +267,10 @@ enum plim_status pairs_find(struct snapshot *t, struct snapshot_device *d, struc
 	if (d->events.n) /* the columns are the trace's own; only readers see them const */
 		st = pairs_walk(&p, &d->events,
 				t->columns->alloc + (d->events.alloc - t->columns->alloc), err);
+	if (!st)
+		st = addr_map_room(&p.live, err);
+	if (!st)
+		settle_kinds(&p, t, d);
 	if (!st)
 		st = settle_end(&p, t, d, err);
 	if (!st) {

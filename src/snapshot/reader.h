@@ -103,7 +103,10 @@ struct pairing {
 	size_t done;             /* events that were looked at */
 	uint64_t reserved_bytes; /* what segment events added; wraps */
 	uint64_t contradictions;
-	uint32_t before; /* allocations that were there before the first event */
+	uint64_t requested, completed; /* events of either kind of free */
+	uint64_t unrequested,
+		uncompleted; /* one without the other: contradictions if both kinds were recorded */
+	uint32_t before;     /* allocations that were there before the first event */
 };
 void pairs_init(struct pairing *p, struct mem *m);
 void pairs_release(struct pairing *p);

@@ -90,6 +90,11 @@ struct snapshot_device {
 	uint32_t ordinal;
 	uint32_t first_segment, segments; /* into trace.segments */
 	uint32_t allocs_before;           /* as reserved_before_bytes */
+	/*
+	 * Kinds of events that were not recorded (skip_actions), though their counterparts were: one free stands for both
+	 * then, that the program asks for and that the allocator does.
+	 */
+	uint8_t no_free_requested, no_free_completed;
 	uint32_t stale_events; /* dropped: older than a hole in a ring that was re-armed smaller */
 	/*
 	 * A run of a recording's requests that survives where the recording failed: 1 + this event.  What comes after it is
@@ -97,6 +102,15 @@ struct snapshot_device {
 	 */
 	uint32_t survived;
 };
+
+/* Does the program drop an allocation at this event? */
+static inline int snapshot_drops(const struct snapshot_device *d, size_t event)
+{
+	uint8_t action = d->events.action[event];
+
+	return action == TRACE_FREE_REQUESTED ||
+	       (action == TRACE_FREE_COMPLETED && d->no_free_requested);
+}
 
 struct snapshot_frame {
 	uint32_t name, filename; /* into trace.strings */

@@ -26,7 +26,7 @@ static int goes_on(const struct looking *l, uint32_t start)
 	for (uint32_t e = start; e < ev->n && timeline_is_pass(l->phase[e]); e++) {
 		const struct snapshot_alloc *a;
 
-		if (ev->action[e] != TRACE_FREE_REQUESTED)
+		if (!snapshot_drops(l->tl->device, e))
 			continue;
 		a = &l->tl->device->allocs[ev->alloc[e]];
 		if (a->born < start && timeline_is_pass(l->phase[a->born]))

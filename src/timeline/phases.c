@@ -136,7 +136,7 @@ static int frees_have_stacks(const struct walk *w)
 	const struct snapshot_events *ev = &w->tl->device->events;
 	size_t e = 0;
 
-	while (e < ev->n && (ev->action[e] != TRACE_FREE_REQUESTED || ev->stack[e] == TRACE_NONE ||
+	while (e < ev->n && (!snapshot_drops(w->tl->device, e) || ev->stack[e] == TRACE_NONE ||
 			     w->cues[ev->stack[e]] & CUE_EMPTY))
 		e++;
 	return e < ev->n;
@@ -162,7 +162,7 @@ static int run_answers(struct walk *w, size_t event)
 	if (event < w->run_end)
 		return w->run_answers;
 	for (; e < ev->n && ev->action[e] != TRACE_ALLOC; e++)
-		freed += ev->action[e] == TRACE_FREE_REQUESTED && is_of_pass(w, e);
+		freed += snapshot_drops(w->tl->device, e) && is_of_pass(w, e);
 	w->run_end = e;
 	w->run_answers = freed > 1 && 5 * freed >= 4 * w->live;
 	return w->run_answers;
@@ -176,7 +176,7 @@ static int event_tells(struct walk *w, size_t event)
 
 	if (ev->stack[event] == TRACE_NONE)
 		return 0;
-	if (action == TRACE_FREE_REQUESTED)
+	if (snapshot_drops(w->tl->device, event))
 		return w->frees_tell || run_answers(w, event);
 	return action == TRACE_ALLOC || action == TRACE_OOM;
 }
@@ -193,7 +193,7 @@ static void pass_step(struct walk *w, size_t event, enum timeline_phase before,
 	}
 	if (now == TIMELINE_FORWARD && action == TRACE_ALLOC)
 		w->live++;
-	else if (action == TRACE_FREE_REQUESTED && w->live && is_of_pass(w, event))
+	else if (snapshot_drops(w->tl->device, event) && w->live && is_of_pass(w, event))
 		w->live--;
 }
 

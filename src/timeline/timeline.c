@@ -22,8 +22,8 @@ static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIME
 		const struct snapshot_alloc *a = &tl->device->allocs[ev->alloc[e]];
 		uint64_t bytes = tl->replay->block_bytes[ev->alloc[e]];
 		uint64_t born = -(uint64_t)(action == TRACE_ALLOC);
-		uint64_t gone = -(uint64_t)(action == TRACE_FREE_COMPLETED);
-		/* also by its completion, when the request was not recorded */
+		/* each also by the other's event, if its own kind was not recorded */
+		uint64_t gone = -(uint64_t)(a->free_completed == e);
 		uint64_t dropped = -(uint64_t)(a->free_requested == e);
 
 		now[TIMELINE_REQUESTED] +=

@@ -322,10 +322,11 @@ static void check(struct text *t, const struct plim_report_device *d)
 		text_puts(t, "Not exact: ");
 		text_plain(t);
 		text_wrap(t, 11, 2,
-			  "%llu of %llu events do not follow the allocator's rules, %llu blocks "
-			  "differ at the end",
-			  (unsigned long long)(d->self_check.faults + d->self_check.contradictions),
+			  "in %llu events %llu contradict others, %llu the allocator's rules, %llu "
+			  "blocks differ at the end",
 			  (unsigned long long)d->self_check.events,
+			  (unsigned long long)d->self_check.contradictions,
+			  (unsigned long long)d->self_check.faults,
 			  (unsigned long long)d->self_check.end_faults);
 	}
 }
