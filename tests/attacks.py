@@ -256,6 +256,26 @@ def test_zip(folder):
     dangerous(folder, "packed.zip", torch_zip({"model.dat": b"\x80\x02" + EVIL + b"."}))
 
 
+def array(value, pickled=None, descr="'|O'"):
+    """An .npy file of one object."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': (), }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + (pickled or pickle.dumps(value, 3))
+
+
+def test_unnamed(folder):
+    """A file of no kind that is read, with a harmless pickle in it, ended the text with a fault: its kind had no name."""
+    for name, value in (("dict", {"a": 1}), ("list", [None]), ("text", "x"), ("complex", 1j)):
+        path = put(folder, name + ".npy", array(value))
+        r, code = verify(path)
+        expect(code == 1 and r["verdict"] == "not_a_checkpoint" and r["kind"] == "unknown" and r["pickle"] == "plain", name, r["kind"], r["headline"])
+        for verb, codes in (("verify", (1,)), ("show", (0, 1))):
+            done = lib.run("ckpt", verb, path, codes=codes)
+            expect("a NumPy array" in done.stdout and "PLAIN" in done.stdout, verb, name, done.stdout, done.stderr)
+    for name, data in (("empty", b""), ("words", b"hello\n"), ("noise", bytes(range(200, 256)))):
+        expect(verify(put(folder, name, data))[0]["kind"] == "unknown", name)
+
+
 def test_script(folder):
     """TorchScript's code is looked at: what writes files is dangerous, operators of other libraries are unknown."""
     def made(code):
@@ -387,7 +407,7 @@ def test_gguf(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_tar, test_names, test_uses, test_allow, test_zip, test_script, test_folders, test_gguf]
+    tests = [test_spellings, test_protocols, test_stacked, test_tar, test_names, test_uses, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
