@@ -122,6 +122,85 @@ def test_stacked(folder):
     expect(code == 1 and "unhashable_key" in kinds(r), r["findings"])
 
 
+def given(data, call=b"ctorch.storage\n_load_from_bytes\n"):
+    """A pickle that hands bytes to a loader."""
+    return b"\x80\x03" + call + b"B" + struct.pack("<I", len(data)) + data + b"\x85R."
+
+
+def as_text(data):
+    """The same as protocols below 3 write bytes."""
+    raw = data.decode("latin-1").encode()
+    return (b"\x80\x02ctorch.storage\n_load_from_bytes\nc_codecs\nencode\nX" + struct.pack("<I", len(raw)) + raw + text("latin1") + b"\x86R\x85R.")
+
+
+def stream(data):
+    """An io.BytesIO as it is pickled."""
+    return b"\x80\x03c_io\nBytesIO\n)\x81(B" + struct.pack("<I", len(data)) + data + b"K\0Ntb."
+
+
+def legacy(root, storages=((b"0", 4),)):
+    """A file of torch.save before 1.6."""
+    keys = b"\x80\x02](" + b"".join(text(k.decode()) for k, _ in storages) + b"e."
+    return (b"\x80\x02\x8a\x0a" + MAGIC_BYTES + b".\x80\x02M\xe9\3." + pickle.dumps({"little_endian": True}, 2) + root + keys +
+            b"".join(struct.pack("<q", n) + bytes(4 * n) for _, n in storages))
+
+
+STORAGE = b"\x80\x02(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"K\4NtQ."  # what pickle.dump keeps of a tensor
+
+
+def tar_of(name, data):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as t:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_inside(folder):
+    """Only pickles that began right behind the last one were seen in bytes that a loader is given: a zip in them was passed as
+    plain.  They are a file of their own, and what is not wholly one is unknown."""
+    evil = b"\x80\x02" + EVIL + b"."
+    hostile = {"zip": torch_zip({"data.pkl": evil, "version": "3\n"}), "legacy": legacy(evil, ()), "pickle": evil, "tar": tar_of("pickle", evil),
+               "system": legacy(PLAIN_PICKLE, ()).replace(pickle.dumps({"little_endian": True}, 2), evil),
+               "zip in zip": torch_zip({"data.pkl": given(torch_zip({"data.pkl": evil, "version": "3\n"})), "version": "3\n"})}
+    # Python's own rules of a number are wider than any pickler's.
+    for number in ("L 5L", "I 5", "I1_0", "I+7", "L0x1fL", "I\t5 ", "L5", "I0b1", "I0o7", "I5\0x", "F1_0.5", "F Infinity", "F1e5"):
+        hostile["number " + number.encode().hex()] = number.encode() + b"\n0cposix\nsystem\n(S'x'\ntR."
+    loaders = {"load": given, "text": as_text, "stream": stream, "loads": lambda data: given(data, b"cpickle\nloads\n"),
+               "torch": lambda data: given(data, b"ctorch\nload\n"), "joblib": lambda data: given(data, b"cjoblib\nload\n"),
+               "in a file": lambda data: torch_zip({"data.pkl": given(data), "version": "3\n"}), "thrice": lambda data: given(given(as_text(data)))}
+    for kind, data in hostile.items():
+        for loader, hand in loaders.items():
+            dangerous(folder, "inside.bin", hand(data))
+    for number in ("L 5L", "I1_0", "L0x1fL"):
+        dangerous(folder, "number.pkl", number.encode() + b"\n0cposix\nsystem\n(S'x'\ntR.")
+    good = {"tensor": legacy(STORAGE), "zip": torch_zip({"data.pkl": state_dict(), "version": "3\n", "data/0": bytes(16)}),
+            "dict": legacy(state_dict()), "pickle": PLAIN_PICKLE, "nothing": b""}
+    for kind, data in good.items():
+        for loader in ("load", "text", "stream", "in a file", "thrice"):
+            r, code = verify(put(folder, "good.bin", loaders[loader](data)))
+            expect(not code and r["pickle"] == "plain", kind, loader, r["headline"], r["findings"], r["globals"])
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("x/data.pkl", state_dict())
+    deep = PLAIN_PICKLE
+    for _ in range(40):
+        deep = given(deep)
+    doubtful = {"words": b"hello", "zeros": bytes(512), "behind": good["tensor"] + b"x", "before": b"x" + good["zip"], "behind a pickle": PLAIN_PICKLE + b"x",
+                "behind a zip": good["zip"] + b"x", "cut": good["tensor"][:-1], "half a zip": good["zip"][:-30], "packed": packed.getvalue(), "deep": deep,
+                "array": array(1), "safetensors": safetensors({"a": b"12345678"}), "tar": tar_of("a", PLAIN_PICKLE), "nemo": tar_of("a", good["zip"])}
+    for kind, data in doubtful.items():
+        for loader in ("load", "text", "stream", "in a file"):
+            r, code = verify(put(folder, "doubtful.bin", loaders[loader](data)))
+            expect(code == 1 and r["pickle"] == "unknown", kind, loader, code, r["headline"], r["globals"])
+    # The same bytes a thousand times are opened once.
+    once = legacy(STORAGE, ((b"0", 4),)).replace(b"K\4NtQ", b"J" + struct.pack("<i", 1 << 20) + b"NtQ")[:-24] + struct.pack("<q", 1 << 20) + bytes(4 << 20)
+    body = b"\x80\x03B" + struct.pack("<I", len(once)) + once + b"q\0](" + b"ctorch.storage\n_load_from_bytes\nh\0\x85R" * 20000 + b"e."
+    r, code = verify(put(folder, "again.pkl", body))
+    expect(r["pickle"] == "plain", r["headline"], r["findings"], r["globals"])
+
+
 def test_tar(folder):
     """torch tries a tar before it looks for a pickle: the first member's name is one here, whose bytes say plain."""
     out = io.BytesIO()
@@ -272,6 +351,12 @@ def test_unnamed(folder):
         for verb, codes in (("verify", (1,)), ("show", (0, 1))):
             done = lib.run("ckpt", verb, path, codes=codes)
             expect("a NumPy array" in done.stdout and "PLAIN" in done.stdout, verb, name, done.stdout, done.stderr)
+    evil = b"\x80\x02" + EVIL + b"."
+    for i, descr in enumerate(("'O'", "'|O'", "'object'", "'O8'", '"O"', "'\\x4f'", "'' 'O'", "[('a', 'O')]", "[('a', '<i4'), ('b', 'object')]", "'<f4', 'descr': 'O'", "'<f4', 'd\\x65scr': 'O'")):
+        dangerous(folder, f"spelled{i}.npy", array(None, evil, descr))
+        dangerous(folder, f"spelled{i}.npz", torch_zip({"a.npy": array(None, evil, descr)}))
+    for descr in ("'<f4'", "'|b1'", "'<M8[ns]'", "'|S10'"):  # of numbers: bytes that look so are none
+        expect(not verify(put(folder, "numbers.npy", array(None, evil, descr)))[0]["globals"], descr)
     for name, data in (("empty", b""), ("words", b"hello\n"), ("noise", bytes(range(200, 256)))):
         expect(verify(put(folder, name, data))[0]["kind"] == "unknown", name)
 
@@ -407,7 +492,7 @@ def test_gguf(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_tar, test_names, test_uses, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_tar, test_names, test_uses, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

@@ -87,7 +87,8 @@ const struct ckpt_dtype *ckpt_dtype_of_safetensors(const char *name);
 
 struct ckpt_file {
 	const char *name; /* as given, or within the folder */
-	int fd;
+	int fd;           /* -1: its bytes are `memory`, which is borrowed */
+	const uint8_t *memory;
 	uint64_t bytes;
 	int64_t written_ns; /* when it was last, by its time stamp, when it was opened */
 	bool sealed;        /* it is what a manifest says, every bit */
@@ -231,6 +232,8 @@ struct ckpt {
 	const char
 		*allow; /* names in pickles that the caller knows: see policy_is_allowed; or NULL */
 	enum ckpt_kind kind;
+	unsigned
+		nested; /* files around this one, of which each holds the next in bytes of a pickle */
 	struct intern strings;
 	VEC(struct ckpt_file) files;
 	VEC(struct ckpt_extent) extents;

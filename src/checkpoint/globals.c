@@ -12,11 +12,12 @@
 
 #define GLOBALS_MAX 4096 /* that are kept, and as many dangerous ones */
 #define NAME_BYTES 300
-#define NESTED 4 /* pickles in bytes in pickles */
 
 struct use {
 	struct globals_log *log;
 	const struct pickle_heap *heap;
+	uint8_t *
+		opened; /* of each string that a loader is given, what its bytes are; 0: not opened yet */
 };
 
 /* "module.name"; parts that are no strings make the whole a computed name. */
@@ -114,6 +115,23 @@ enum plim_status globals_tell(struct ckpt *c, const char *record, const char *na
 		trust = CKPT_ALLOWED;
 	log.record = ckpt_model_string(c, record, strlen(record), &st, err);
 	return st ? st : keep(&log, name, (struct policy){ trust, POLICY_DATA }, offset, err);
+}
+
+enum plim_status globals_take(struct ckpt *c, const struct ckpt *inner, const char *record,
+			      struct plim_err *err)
+{
+	struct globals_log log = { .ckpt = c };
+	enum plim_status st = PLIM_OK;
+
+	log.record = ckpt_model_string(c, record, strlen(record), &st, err);
+	for (size_t i = 0; !st && i < inner->globals.n; i++) {
+		const struct ckpt_global *g = &inner->globals.at[i];
+
+		st = keep(&log, ckpt_text(inner, g->name),
+			  (struct policy){ g->trust, (enum policy_rule)g->rule }, g->offset, err);
+	}
+	c->many_globals |= inner->many_globals;
+	return st;
 }
 
 static enum plim_status hear(void *ctx, const char *name, uint64_t offset, struct plim_err *err)
@@ -225,16 +243,6 @@ static bool is_known_partial(const struct use *u, const struct pickle_value *cal
 	return is_known(u, of) && (state.kind == PICKLE_NONE || is_known(u, arg(u, state, 0)));
 }
 
-static enum ckpt_trust judge_pickles(const struct use *u, const uint8_t *p, size_t n,
-				     struct plim_err *err)
-{
-	struct globals_log inner = *u->log;
-
-	inner.nested++;
-	inner.heap = NULL;
-	return globals_stacked(&inner, p, n, NULL, err) ? CKPT_UNKNOWN : CKPT_CLASS;
-}
-
 /* _codecs.encode('...', 'latin1'), as protocols below 3 write bytes. */
 static bool is_encoded(const struct use *u, struct pickle_value v, struct pickle_value *text)
 {
@@ -251,38 +259,84 @@ static bool is_encoded(const struct use *u, struct pickle_value v, struct pickle
 	       !strcmp(text_of(u, arg(u, args, 1)), "latin1");
 }
 
-/* The bytes of a literal: b'...' or text that stands for them; what is none is unknown. */
-static enum ckpt_trust judge_bytes(const struct use *u, struct pickle_value v, struct plim_err *err)
+/* Text of which each character stands for a byte; NULL in *bytes: some do not. */
+static enum plim_status bytes_of_text(const struct use *u, struct pickle_value v, uint8_t **bytes,
+				      size_t *count, struct plim_err *err)
 {
-	struct mem *m = u->log->ckpt->mem;
-	bool encoded = is_encoded(u, v, &v);
-	const char *text;
-	enum ckpt_trust trust = CKPT_UNKNOWN;
-	size_t n, count = 0, k = 1;
-	uint8_t *p;
+	const char *text = intern_text(&u->heap->strings, (uint32_t)v.bits);
+	size_t n = u->heap->strings.at[v.bits].n, k = 1;
 
-	if ((v.kind != PICKLE_BYTES && !encoded) || u->log->nested >= NESTED)
-		return CKPT_UNKNOWN;
-	text = intern_text(&u->heap->strings, (uint32_t)v.bits);
-	n = u->heap->strings.at[v.bits].n;
-	if (!encoded)
-		return judge_pickles(u, (const uint8_t *)text, n, err);
-	p = mem_new(m, n, 1, err);
-	for (size_t i = 0; p && k && i < n; i += k) {
+	*count = 0;
+	*bytes = mem_new(u->log->ckpt->mem, n, 1, err);
+	if (!*bytes)
+		return mem_status(err);
+	for (size_t i = 0; k && i < n; i += k) {
 		uint32_t code;
 
 		k = utf8_decode(text + i, n - i, &code);
 		k = code > UINT8_MAX ? 0 : k;
-		p[count++] = (uint8_t)code;
+		(*bytes)[(*count)++] = (uint8_t)code;
 	}
-	if (p && k)
-		trust = judge_pickles(u, p, count, err);
-	mem_free(m, p, n, 1);
-	return trust;
+	if (k)
+		return PLIM_OK;
+	mem_free(u->log->ckpt->mem, *bytes, n, 1);
+	*bytes = NULL;
+	return PLIM_OK;
+}
+
+/* What a loader is given: b'...', or text that stands for bytes.  The same value is opened once. */
+static enum plim_status judge_bytes(struct use *u, struct pickle_value v, enum ckpt_trust *trust,
+				    struct plim_err *err)
+{
+	struct mem *m = u->log->ckpt->mem;
+	bool encoded = is_encoded(u, v, &v);
+	uint8_t *p = NULL;
+	size_t n;
+	enum plim_status st = PLIM_OK;
+
+	*trust = CKPT_UNKNOWN;
+	if (v.kind != PICKLE_BYTES && !encoded)
+		return PLIM_OK;
+	if (!u->opened)
+		u->opened = mem_new(m, u->heap->strings.n, 1, err);
+	if (!u->opened)
+		return mem_status(err);
+	if (u->opened[v.bits]) {
+		*trust = (enum ckpt_trust)u->opened[v.bits];
+		return PLIM_OK;
+	}
+	n = u->heap->strings.at[v.bits].n;
+	if (encoded)
+		st = bytes_of_text(u, v, &p, &n, err);
+	if (!st && (p || !encoded))
+		st = inside_judge(
+			u->log,
+			p ? p : (const uint8_t *)intern_text(&u->heap->strings, (uint32_t)v.bits),
+			n, trust, err);
+	mem_free(m, p, u->heap->strings.at[v.bits].n, 1);
+	u->opened[v.bits] = (uint8_t)*trust;
+	return st;
+}
+
+/* _load_from_bytes(bytes); io.BytesIO(bytes), or made empty and given (bytes, position, attributes). */
+static enum plim_status judge_stream(struct use *u, const struct pickle_value *call, size_t n,
+				     enum ckpt_trust *trust, struct plim_err *err)
+{
+	struct pickle_value state = call[PICKLE_CALL_STATE];
+	enum ckpt_trust given = CKPT_CLASS;
+	enum plim_status st = PLIM_OK;
+
+	*trust = CKPT_CLASS;
+	if (n)
+		st = judge_bytes(u, arg(u, call[PICKLE_CALL_ARGS], 0), trust, err);
+	if (!st && state.kind != PICKLE_NONE)
+		st = judge_bytes(u, arg(u, state, 0), &given, err);
+	*trust = given > *trust ? given : *trust;
+	return st;
 }
 
 static enum ckpt_trust judge_use(const struct use *u, const struct pickle_node *node,
-				 enum policy_rule rule, struct plim_err *err)
+				 enum policy_rule rule)
 {
 	const struct pickle_value *call = node->items;
 	struct pickle_value args = call[PICKLE_CALL_ARGS], first = arg(u, args, 0);
@@ -300,7 +354,7 @@ static enum ckpt_trust judge_use(const struct use *u, const struct pickle_node *
 	case POLICY_RECONSTRUCT: ok = is_known(u, first) && is_builtin(u, arg(u, args, 1)); break;
 	case POLICY_MEMBER: return judge_getattr(u, args);
 	case POLICY_PARTIAL: ok = is_known_partial(u, call); break;
-	case POLICY_BYTES: return judge_bytes(u, first, err);
+	case POLICY_BYTES: break; /* see judge_call */
 	}
 	return ok ? CKPT_CLASS : CKPT_UNKNOWN;
 }
@@ -337,26 +391,33 @@ static enum plim_status judge_result(const struct use *u, struct pickle_value ca
 	return keep(u->log, text, (struct policy){ CKPT_UNKNOWN, POLICY_DATA }, 0, err);
 }
 
-static enum plim_status judge_call(const struct use *u, const struct pickle_node *node,
+static enum plim_status judge_call(struct use *u, const struct pickle_node *node,
 				   struct plim_err *err)
 {
-	struct pickle_value callee = class_of(u, node->items[PICKLE_CALL_CALLEE]), func;
+	struct pickle_value callee = class_of(u, node->items[PICKLE_CALL_CALLEE]), func,
+			    args = node->items[PICKLE_CALL_ARGS];
+	enum ckpt_trust trust;
 	char name[NAME_BYTES];
 	struct policy p;
+	enum plim_status st = PLIM_OK;
 
 	if (callee.kind == PICKLE_CALL)
 		return judge_result(u, callee, err);
 	if (callee.kind != PICKLE_GLOBAL)
 		return PLIM_OK; /* cannot be called */
 	p = policy_at(u, callee, name, sizeof(name));
-	if (p.trust == CKPT_CLASS)
-		worsen(u, callee, judge_use(u, node, p.rule, err));
+	if (p.rule == POLICY_BYTES || p.trust == CKPT_DANGEROUS) { /* pickle.loads(b'...') */
+		st = judge_stream(u, node->items, pickle_len(u->heap, args), &trust, err);
+		worsen(u, callee, trust);
+	} else if (p.trust == CKPT_CLASS) {
+		worsen(u, callee, judge_use(u, node, p.rule));
+	}
 	/* This one calls the first that it is given. */
-	func = arg(u, node->items[PICKLE_CALL_ARGS], 0);
+	func = arg(u, args, 0);
 	if (!strcmp(name, "torch._tensor._rebuild_from_type_v2") && func.kind == PICKLE_GLOBAL &&
 	    policy_at(u, func, name, sizeof(name)).trust != CKPT_PLAIN)
 		worsen(u, func, CKPT_UNKNOWN);
-	return PLIM_OK;
+	return st;
 }
 
 /* What calls others is no value to hand about. */
@@ -384,7 +445,7 @@ static bool is_conditional(const struct ckpt *c)
 enum plim_status globals_settle(struct globals_log *log, struct plim_err *err)
 {
 	const struct pickle_heap *h = log->heap;
-	struct use u = { log, h };
+	struct use u = { .log = log, .heap = h };
 	enum plim_status st = PLIM_OK;
 
 	if (!is_conditional(log->ckpt))
@@ -397,6 +458,7 @@ enum plim_status globals_settle(struct globals_log *log, struct plim_err *err)
 		if (node->is_call)
 			st = judge_call(&u, node, err);
 	}
+	mem_free(log->ckpt->mem, u.opened, h->strings.n, 1);
 	return st;
 }
 
@@ -411,7 +473,6 @@ enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, 
 	while (!st && at < n && opcodes_is_pickle(bytes + at, n - at)) {
 		struct unpickle u = { .ckpt = log->ckpt,
 				      .script = log->script,
-				      .nested = log->nested,
 				      .record = log->record };
 		struct pickle_value root;
 
@@ -444,6 +505,27 @@ enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *b
 	return st;
 }
 
+/*
+ * Does a header say numbers, in the very words that NumPy writes?  NumPy evaluates it as Python, in which objects have
+ * more than one spelling ('O', 'object', an escape, a second 'descr'); whatever is spelled otherwise may be objects.
+ */
+static bool is_of_numbers(const uint8_t *p, size_t n)
+{
+	static const char begin[] = "{'descr': '", order[] = "', 'fortran_order': ";
+	const uint8_t *end = p + n;
+
+	if (n < sizeof(begin) || memcmp(p, begin, sizeof(begin) - 1) != 0)
+		return false;
+	p += sizeof(begin) - 1;
+	p += *p && strchr("<>|=", *p);
+	if (p == end || !*p || !strchr("?bBiufcSUVmM", *p++))
+		return false;
+	while (p < end && *p && strchr("0123456789[]nspfauDhms", *p)) /* 8, 8[ns] */
+		p++;
+	return (size_t)(end - p) >= sizeof(order) && !memcmp(p, order, sizeof(order) - 1) &&
+	       !memchr(p, '\\', (size_t)(end - p)) && !memmem(p, (size_t)(end - p), "descr", 5);
+}
+
 /* Where a NumPy array's data begins (numpy/lib/format.py); 0: it is none, or of numbers. */
 static size_t numpy_objects(const uint8_t *p, size_t n)
 {
@@ -455,7 +537,7 @@ static size_t numpy_objects(const uint8_t *p, size_t n)
 	header = (size_t)p[8] | (size_t)p[9] << 8;
 	if (p[6] > 1)
 		header |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
-	return header <= n - at && memmem(p + at, header, "O'", 2) ? at + header : 0;
+	return header <= n - at && !is_of_numbers(p + at, header) ? at + header : 0;
 }
 
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,

@@ -99,7 +99,7 @@ static const struct {
 	{ "random.Random", POLICY_NEW, "Python" },
 	{ "re._compile", POLICY_DATA, "compiled patterns" },
 	{ "signal.Signals", POLICY_DATA, "Megatron's arguments" },
-	{ "_io.BytesIO", POLICY_DATA, "Transformer Engine's extra state" },
+	{ "_io.BytesIO", POLICY_BYTES, "Transformer Engine's extra state" },
 	{ "pathlib.PosixPath", POLICY_DATA, "arguments" },
 	{ "pathlib.WindowsPath", POLICY_DATA, "arguments" },
 	{ "pathlib.PurePosixPath", POLICY_DATA, "arguments" },

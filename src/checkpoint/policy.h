@@ -13,7 +13,7 @@ enum policy_rule {
 	POLICY_RECONSTRUCT, /* copyreg._reconstructor(known class, builtin, ...) */
 	POLICY_MEMBER,      /* getattr(known class, 'MEMBER'), and what it gives is not called */
 	POLICY_PARTIAL,     /* functools.partial(known function, ...) */
-	POLICY_BYTES,       /* torch.storage._load_from_bytes(b'...') whose pickles are harmless */
+	POLICY_BYTES, /* given bytes that are wholly a file whose pickles are harmless: see inside.c */
 };
 
 struct policy {

@@ -170,7 +170,12 @@ enum plim_status tarred_read(struct ckpt *c, uint32_t file, const char *prefix,
 	if (!c->kind)
 		c->kind = CKPT_KIND_TAR;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", c->files.at[file].fd);
-	st = source_open(c->mem, path, &options, &s, &why);
+	if (c->files.at[file].memory)
+		st = source_open_memory(c->mem, "a tar", c->files.at[file].memory,
+					(size_t)c->files.at[file].bytes, SOURCE_MEMORY_PLAIN, NULL,
+					&s, &why);
+	else
+		st = source_open(c->mem, path, &options, &s, &why);
 	if (!st)
 		tar_init(&tar, s);
 	while (!st && t.members < MEMBERS && !(st = tar_next(&tar, &m, &why)) && m.name)
