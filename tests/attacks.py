@@ -273,6 +273,61 @@ def test_uses(folder):
         expect(r["pickle"] == want and code == (want != "plain"), i, body, want, r["pickle"], r["globals"])
 
 
+CSV = b"cstable_baselines3.common.running_mean_std\nRunningMeanStd\n"  # a class of the list, which is not to be called with arguments
+NAMESPACE = b"cargparse\nNamespace\n)R"
+
+
+def test_proxies(folder):
+    """A class that the list has for being made empty was called by others: numpy's constructors, a partial, __setstate__ as an
+    attribute, append of an object.  What may only be named or made empty is unknown if anything can call it."""
+    partial, rebuild, odict = b"cfunctools\npartial\n", b"ctorch._tensor\n_rebuild_from_type_v2\n", b"ccollections\nOrderedDict\n"
+    relu, layer, path = b"ctorch.nn.functional\nrelu\n", b"ctorch.nn.modules.normalization\nLayerNorm\n", text("/nowhere")
+    setstate, scalar = text("__setstate__"), b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n" + text("U12") + b"\x85R" + text("x") + b"tR"
+    unknown = [b"cnumpy.random._pickle\n" + ctor + b"\n" + path + f + b"\x86R" for ctor in (b"__randomstate_ctor", b"__generator_ctor", b"__bit_generator_ctor")
+               for f in (CSV, relu, CSV + b")\x81", b"cargparse\nNamespace\n")]
+    unknown += [b"cpandas.core.indexes.base\n_new_Index\n" + CSV + b"}\x86R", b"cnumpy.core.multiarray\nscalar\n" + CSV + path + b"\x86R",
+                partial + CSV + b"\x85R", partial + CSV + path + b"\x86R", partial + relu + b"\x85\x81(" + CSV + path + b"\x85}NtbN0",
+                partial + b"cnumpy.random._pickle\n__randomstate_ctor\n" + path + CSV + b"\x87R", partial + b"cfunctools\npartial\n" + relu + b"\x86R"]
+    unknown += [rebuild + b"(" + func + b"ctorch\nTensor\n" + path + b"\x85}tR" for func in
+                (CSV, b"ctorch._tensor\n_rebuild_from_type_v2\n", b"ccollections\nOrderedDict\n", partial + relu + b"\x85R", b"(" + CSV + b"N1" + CSV)]
+    # The state that is set becomes attributes, which the next opcode calls.
+    for name, end in (("__setstate__", path + b"b"), ("x", path + b"b"), ("append", path + b"a"), ("extend", b"(" + path + b"e"), ("add", b"(" + path + b"\x90"),
+                      ("x", text("k") + path + b"s"), ("x", b"(" + text("k") + path + b"u"), ("x", b"Nb"), ("x", b"}b")):
+        for start in (NAMESPACE, odict + b")R", tensor().replace(b"ctorch._utils", b"ctorch._utils")):
+            unknown.append(start + b"}" + text(name) + relu + b"sb" + end)
+    for start in (NAMESPACE, b"cmunch\nMunch\n)\x81", odict + b")R"):
+        unknown.append(start + b"}" + setstate + CSV + b"sb")
+        unknown.append(start + b"N}" + setstate + CSV + b"s\x86b")
+        unknown.append(start + b"}" + text("__dict__") + b"}" + setstate + partial + relu + b"\x85Rssb")
+        unknown.append(start + b"}" + scalar + CSV + b"sb")
+    unknown += [b"cmunch\nMunch\n)\x81" + setstate + CSV + b"s", b"cmunch\nMunch\n" + b"}" + text("a") + CSV + b"s\x85R", odict + b"]" + setstate + CSV + b"\x86a\x85R",
+                b"ctorch._utils\n_rebuild_parameter_with_state\n(" + tensor() + b"\x89" + odict + b")R}" + setstate + relu + b"stR"]
+    # Neither a list nor a dict; arguments that nobody reads here; what a row for classes must not have; modules.
+    unknown += [NAMESPACE + path + b"a", NAMESPACE + b"(" + path + b"e", NAMESPACE + b"(" + path + b"\x90", NAMESPACE + path + path + b"s", odict + b")R" + path + b"a",
+                b"ctorch.storage\nUntypedStorage\nK\x08\x85RK\1K\2s", tensor() + b"K\1a", b"cnumpy\nndarray\n)RK\1K\2s",
+                CSV + b"cbuiltins\ntuple\n](" + path + b"e\x85RR", CSV + path + b"\x85R", CSV + path + b"\x85o"[:-1] + b"R",
+                b"cstable_baselines3.common.vec_env.base_vec_env\nCloudpickleWrapper\n)\x81C\1xb", b"ce3nn.util.codegen._mixin\nCodeGenMixin\n)\x81}b",
+                b"ce3nn.o3._linear\nLinear\n)\x81}b", b"cmace.modules.symmetric_contraction\nSymmetricContraction\n)\x81}b",
+                b"csklearn.externals.joblib.numpy_pickle\nNDArrayWrapper\n)\x81}b", b"ctorch.nn.functional\ntorch\n", b"ctorch.nn.functional\nwarnings\n",
+                b"ctorch.nn.init\nmath\n", b"ctorchmetrics.utilities.data\ntorch\n", b"cbuiltins\nstr\n" + path + b"\x85R"]
+    for i, body in enumerate(unknown):
+        r, code = verify(put(folder, "proxy.pkl", b"\x80\x04" + body + b"."))
+        expect(code == 1 and r["pickle"] == "unknown", i, body, r["pickle"], r["headline"], r["globals"])
+    ctor = b"cnumpy.random._pickle\n__bit_generator_ctor\n"
+    plain = [b"cnumpy.random._pickle\n__randomstate_ctor\n" + text("MT19937") + ctor + b"\x86R", b"cnumpy.random._pickle\n__randomstate_ctor\n" + text("MT19937") + b"\x85R}b",
+             b"cnumpy.random._pickle\n__generator_ctor\n" + ctor + b"cnumpy.random._pcg64\nPCG64\n\x85R\x85R", ctor + b"cnumpy.random._mt19937\nMT19937\n\x85R(}ttb"[:-4] + b"}b",
+             b"cpandas.core.indexes.base\n_new_Index\ncpandas.core.indexes.base\nIndex\n}\x86R", scalar, b"}" + scalar + scalar + b"s",
+             partial + layer + b"\x85R", partial + layer + b"\x85\x81(" + layer + b")}Ntb", partial + b"ctorch.nn.init\nxavier_uniform_\n\x85R",
+             odict + b")R(" + text("a") + b"K\1u}" + text("_metadata") + odict + b")Rsb", odict + b"]" + text("append") + tensor() + b"\x86a\x85R",
+             b"ccollections\ndeque\n]\x85R(K\1K\2e", b"ccollections\ndefaultdict\ncbuiltins\nlist\n\x85R" + text("a") + b"]s", b"cmunch\nMunch\n)\x81" + text("a") + b"K\1s}b",
+             NAMESPACE + b"}" + text("append") + relu + b"sb", NAMESPACE + b"}" + text("__x__") + b"K\1sb", CSV + b")\x81}b", CSV, b"}" + text("add") + layer + b")\x81}bs",
+             rebuild + b"(ctorch._utils\n_rebuild_tensor_v2\nctorch.nn.parameter\nParameter\n" + b"((" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") +
+             b"K\4tQK\0K\4\x85K\1\x85\x89" + odict + b")Rt}tR"]
+    for i, body in enumerate(plain):
+        r, code = verify(put(folder, "plain.pt", torch_zip({"data.pkl": b"\x80\x04" + body + b".", "version": "3\n", "data/0": bytes(16)})))
+        expect(r["pickle"] == "plain", i, body, r["pickle"], r["headline"], r["globals"], r["findings"])
+
+
 def test_allow(folder):
     """The lines that the text tells are those that let a checkpoint through; what is dangerous stays so."""
     body = b"\x80\x02](cmine\nModel\n)\x81}bcmine.other\nThing\n)Re."
@@ -492,7 +547,7 @@ def test_gguf(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_tar, test_names, test_uses, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

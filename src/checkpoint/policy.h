@@ -6,7 +6,8 @@
 
 /* When a name is harmless. */
 enum policy_rule {
-	POLICY_DATA,  /* whatever it is given */
+	POLICY_DATA, /* whatever it is given */
+	POLICY_FAMILY, /* given what weights_only allows, and names of its own library: it may call what it is given */
 	POLICY_VALUE, /* not called: a function or a class that is only referred to */
 	POLICY_NEW,   /* made empty (cls.__new__(cls)) and given its attributes, or not called */
 	POLICY_NEW_OR_ENUM, /* the same, or called with one number or text: a member of an enum */
@@ -19,6 +20,13 @@ enum policy_rule {
 struct policy {
 	enum ckpt_trust trust; /* PLAIN, DATA, CLASS (under its rule), UNKNOWN or DANGEROUS */
 	enum policy_rule rule;
+	uint8_t fills; /* POLICY_SEQUENCE, POLICY_MAPPING */
+};
+
+/* What may be done to an object that a class made. */
+enum policy_fills {
+	POLICY_SEQUENCE = 1 /* append to it */,
+	POLICY_MAPPING = 2 /* set items in it */
 };
 
 struct policy policy_of(const char *name);
