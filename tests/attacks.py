@@ -181,6 +181,9 @@ def test_inside(folder):
         for loader in ("load", "text", "stream", "in a file", "thrice"):
             r, code = verify(put(folder, "good.bin", loaders[loader](data)))
             expect(not code and r["pickle"] == "plain", kind, loader, r["headline"], r["findings"], r["globals"])
+    # Protocols below 3 write no bytes at all as a call.
+    r, code = verify(put(folder, "none.pkl", b"\x80\x02c_io\nBytesIO\n)\x81(c__builtin__\nbytes\n)RK\0Ntb."))
+    expect(not code and r["pickle"] == "plain", r["headline"], r["findings"])
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as z:
         z.writestr("x/data.pkl", state_dict())
@@ -199,6 +202,29 @@ def test_inside(folder):
     body = b"\x80\x03B" + struct.pack("<I", len(once)) + once + b"q\0](" + b"ctorch.storage\n_load_from_bytes\nh\0\x85R" * 20000 + b"e."
     r, code = verify(put(folder, "again.pkl", body))
     expect(r["pickle"] == "plain", r["headline"], r["findings"], r["globals"])
+
+
+def test_behind(folder):
+    """Behind a pickle's STOP only what began a pickle at once was judged; whoever skips a few bytes loads it all the same."""
+    junks = (b"\0", b"junk", b"\x80", b"\x80\2", bytes(1000), b"c\n\n", bytes(range(256)))
+    pickles = {"2": b"\x80\x02" + EVIL + b".", "0": b"cposix\nsystem\n(S'x'\ntR.", "inst": b"(S'echo'\niposix\nsystem\n.", "cut": b"\x80\x02" + EVIL,
+               "frame": b"\x80\x04\x95" + struct.pack("<Q", len(EVIL) + 1) + EVIL + b"."}
+    whole = torch_zip({"data.pkl": state_dict(), "version": "3\n", "data/0": bytes(16)})
+    for junk in junks:
+        for name, evil in pickles.items():
+            dangerous(folder, "behind.pkl", PLAIN_PICKLE + junk + evil + b"junk")
+            dangerous(folder, "record.pt", torch_zip({"data.pkl": PLAIN_PICKLE + junk + evil, "version": "3\n"}))
+            dangerous(folder, "behind.pt", whole + junk + evil)
+        if junk == b"\x80\2":
+            continue  # the beginning of a pickle by itself is a cut one
+        r, code = verify(put(folder, "junk.pkl", PLAIN_PICKLE + junk))
+        expect(not code and r["pickle"] == "plain" and "after_pickle" in kinds(r), junk, r["headline"], r["globals"])
+        r, code = verify(put(folder, "junk.pt", whole + junk))
+        expect(not code and r["pickle"] == "plain" and "trailing_bytes" in kinds(r), junk, r["headline"], r["globals"])
+    # More than is looked at is not called plain.
+    for data in (bytes(2 << 20), b"\x80\2\1" * 2000):
+        r, code = verify(put(folder, "much.pkl", PLAIN_PICKLE + data))
+        expect(code == 1 and r["pickle"] == "unknown", len(data), r["headline"])
 
 
 def test_tar(folder):
@@ -540,14 +566,35 @@ def test_gguf(folder):
               "huge": gguf({"a": (0, (2**40, 2**40), b"")}), "string": data[:24] + struct.pack("<Q", 2**62) + data[32:],
               "alignment": gguf({"a": (0, (1,), bytes(4))}, [("general.alignment", 4, struct.pack("<I", 7))]),
               "offset": gguf({"a": (0, (1,), bytes(4))}).replace(b"a" + struct.pack("<IQIQ", 1, 1, 0, 0), b"a" + struct.pack("<IQIQ", 1, 1, 0, 32)) + bytes(32)}
+    # llama.cpp and gguf-py refuse a key that comes twice, whatever its values are; verify passed it.
+    broken.update({"key twice": gguf(tensors, keys + keys[:1]), "another value": gguf(tensors, keys + [("x", 4, struct.pack("<I", 2))])})
     for name, content in broken.items():
         r, code = verify(put(folder, "broken.gguf", content))
         expect(code == 1, name, r["verdict"], r["headline"])
 
 
+def test_safetensors(folder):
+    """What the reference reader refuses in a header is refused: a field or the metadata twice, -0, one offset or three.  verify
+    took the last of two."""
+    def made(header):
+        raw = header.encode()
+        return verify(put(folder, "h.safetensors", struct.pack("<Q", len(raw)) + raw + b"12345678"))
+
+    row = {"dtype": '"U8"', "shape": "[8]", "data_offsets": "[0,8]"}
+    entry = ",".join(f'"{k}":{v}' for k, v in row.items())
+    r, code = made('{"__metadata__":{"a":"b"},"a":{' + entry + ',"more":1,"more":2}}')
+    expect(not code and len(r["tensors"]) == 1, r["headline"])
+    bad = [f'{{"a":{{{entry},"{k}":{v}}}}}' for k, v in row.items()]
+    bad += ['{"a":{' + entry + ',"dt\\u0079pe":"F64"}}', '{"__metadata__":{},"__metadata__":{},"a":{' + entry + "}}"]
+    bad += ['{"a":{' + entry.replace(x, y) + "}}" for x, y in (("[8]", "[8,-0]"), ("[8]", "[-0]"), ("[0,8]", "[-0,8]"), ("[0,8]", "[8]"), ("[0,8]", "[0,8,8]"), ("[8]", "[8.0]"))]
+    for header in bad:
+        r, code = made(header)
+        expect(code == 1 and r["verdict"] in ("damaged", "truncated", "not_a_checkpoint"), header, r["verdict"], r["headline"])
+
+
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf, test_safetensors]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

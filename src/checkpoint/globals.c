@@ -12,6 +12,8 @@
 
 #define GLOBALS_MAX 4096 /* that are kept, and as many dangerous ones */
 #define NAME_BYTES 300
+#define SEEK_BYTES ((size_t)1 << 20) /* where pickles are looked for between other bytes */
+#define TRIES 1000                   /* places in it */
 
 struct use {
 	struct globals_log *log;
@@ -352,17 +354,33 @@ static enum plim_status bytes_of_text(const struct use *u, struct pickle_value v
 	return PLIM_OK;
 }
 
+/* bytes(), as protocols below 3 write no bytes at all. */
+static bool is_no_bytes(const struct use *u, struct pickle_value v)
+{
+	struct pickle_value callee, args;
+	char name[NAME_BYTES];
+
+	if (v.kind != PICKLE_CALL)
+		return false;
+	callee = pickle_item(u->heap, v, PICKLE_CALL_CALLEE);
+	args = pickle_item(u->heap, v, PICKLE_CALL_ARGS);
+	global_name(u->heap, callee, name, sizeof(name));
+	return callee.kind == PICKLE_GLOBAL && args.kind == PICKLE_TUPLE &&
+	       !pickle_len(u->heap, args) &&
+	       (!strcmp(name, "__builtin__.bytes") || !strcmp(name, "builtins.bytes"));
+}
+
 /* What a loader is given: b'...', or text that stands for bytes.  The same value is opened once. */
 static enum plim_status judge_bytes(struct use *u, struct pickle_value v, enum ckpt_trust *trust,
 				    struct plim_err *err)
 {
 	struct mem *m = u->log->ckpt->mem;
-	bool encoded = is_encoded(u, v, &v);
+	bool none = is_no_bytes(u, v), encoded = is_encoded(u, v, &v);
 	uint8_t *p = NULL;
 	size_t n;
 	enum plim_status st = PLIM_OK;
 
-	*trust = CKPT_UNKNOWN;
+	*trust = none ? CKPT_CLASS : CKPT_UNKNOWN;
 	if (v.kind != PICKLE_BYTES && !encoded)
 		return PLIM_OK;
 	if (!u->opened)
@@ -675,6 +693,37 @@ enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *b
 				       "'%.200s': %s", name, why.message);
 	if (st && err)
 		*err = why;
+	return st;
+}
+
+/* May a pickle begin here?  Protocols 0 and 1 have no mark: then a name, or a mark and a name, which all that runs code has. */
+static bool may_begin(const uint8_t *p, size_t n)
+{
+	if (n > 2 && *p == 0x80)
+		return p[1] <= 5;
+	return n > 4 && strchr("c(", *p) && *p && opcodes_is_pickle(p, n < 4096 ? n : 4096);
+}
+
+enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+			      size_t *used, struct plim_err *err)
+{
+	struct globals_log log = { .ckpt = c };
+	size_t most = n < SEEK_BYTES ? n : SEEK_BYTES, tries = 0, first = 0, step;
+	enum plim_status st = globals_read(c, name, bytes, n, &first, err);
+
+	if (!st)
+		log.record = ckpt_model_string(c, name, strlen(name), &st, err);
+	for (size_t at = first; !st && at < most && tries < TRIES; at += step ? step : 1) {
+		step = 0;
+		if (!may_begin(bytes + at, n - at))
+			continue;
+		tries++;
+		st = globals_stacked(&log, bytes + at, n - at, &step, err);
+		st = st == PLIM_E_FORMAT ? PLIM_OK : st;
+	}
+	c->many_globals |= tries == TRIES || (first < n && most < n);
+	if (used)
+		*used = first;
 	return st;
 }
 

@@ -263,6 +263,12 @@ enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, 
 /* The same, of what nothing is known but its name for people; what does not decode becomes a finding.  *used may be NULL. */
 enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 			      size_t *used, struct plim_err *err);
+/*
+ * The same, and wherever else a pickle may begin: whoever skips what stands between loads it.  What fails to decode was
+ * none; where there is more than is looked at, it is not called harmless.  *used as above.
+ */
+enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+			      size_t *used, struct plim_err *err);
 /* The same for bytes that may be a pickle, or a NumPy array of objects, which has one inside; or nothing of the kind. */
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 				struct plim_err *err);

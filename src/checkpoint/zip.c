@@ -124,6 +124,9 @@ static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end
 		found = true;
 		st = read_end(c, z, tail + i, start + i, e, err);
 		e->trailing = n - i - END_BYTES;
+		if (!st && e->trailing)
+			st = globals_seek(c, "what stands behind the zip", tail + i + END_BYTES,
+					  (size_t)e->trailing, NULL, err);
 		if (!st && zip_le(tail + i + 20, 2))
 			st = BAD(
 				"comment", z->base + start + i,
