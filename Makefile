@@ -46,8 +46,8 @@ docs: tests ## rewrite what is generated and committed: docs/json.md, output in 
 	@tools/readme $(MAIN)/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
 	@for page in diff why here; do tools/readme $(MAIN)/plimsoll docs/$$page.md >$(BUILD)/$$page.md && \
 		mv $(BUILD)/$$page.md docs/$$page.md || exit 1; done
-	@for module in abi results; do python3 tools/results python-$$module >$(BUILD)/$$module.py && \
-		mv $(BUILD)/$$module.py python/plimsoll/_$$module.py || exit 1; done
+	@for module in _abi _results _version lint/_version; do python3 tools/results python-$${module##*_} >$(BUILD)/made.py && \
+		mv $(BUILD)/made.py python/plimsoll/$$module.py || exit 1; done
 	@python3 -B tools/python-api >$(BUILD)/python_api.txt && mv $(BUILD)/python_api.txt tests/python_api.txt
 	@tools/lint-page >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
 	@python3 tools/results typescript >$(BUILD)/results.ts && mv $(BUILD)/results.ts ui/src/results.ts
