@@ -1,5 +1,6 @@
 /* plimsoll curves: options, a call of the public API, watching a log that grows, an exit code. */
 #include "cmd.h"
+#include "progress.h"
 
 #include <plimsoll/curves.h>
 
@@ -338,6 +339,8 @@ static int curves_run(const void *values, int argc, char **argv)
 		return cmd_usage("-o writes a page: FILE.html, not '%.200s'", o->output);
 	if ((o->stop_file || o->run) && !o->fail_on)
 		return cmd_usage("--stop-file and --run want --fail-on: what to act on");
+	if (o->follow)
+		cmd_progress_end(); /* it waits for the log to grow */
 	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
 		return cmd_fail(&err);
 	code = o->follow ? follow(o, &failing, c) : once(o, &failing, c);

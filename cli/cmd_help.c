@@ -17,6 +17,13 @@ static const struct {
 	{ CMD_MACHINE, "this machine cannot: memory limit, no GPU, permission" },
 };
 
+static const struct {
+	const char *name, *says;
+} environment[] = {
+	{ "NO_COLOR=1", "no colours" },
+	{ "PLIMSOLL_PROGRESS=0", "no progress on stderr, which a command shows after 2 s" },
+};
+
 static const char about_all[] =
 	"Plimsoll explains where a PyTorch job's GPU memory went, why it ran "
 	"out, and what would make it fit.";
@@ -179,6 +186,9 @@ void cmd_print_overview(FILE *to)
 		snprintf(code, sizeof(code), "%d", exits[i].code);
 		entry(to, code, exits[i].says);
 	}
+	fprintf(to, "\nEnvironment:\n");
+	for (size_t i = 0; i < sizeof(environment) / sizeof(environment[0]); i++)
+		entry(to, environment[i].name, environment[i].says);
 }
 
 /* ---- for man ---- */
@@ -262,6 +272,9 @@ static void man_end(const char *see_also)
 		snprintf(code, sizeof(code), "%d", exits[i].code);
 		term(code, NULL, exits[i].says);
 	}
+	section("ENVIRONMENT");
+	for (size_t i = 0; i < sizeof(environment) / sizeof(environment[0]); i++)
+		term(environment[i].name, NULL, environment[i].says);
 	section("SEE ALSO");
 	printf("%s\n", see_also);
 }

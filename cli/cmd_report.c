@@ -3,11 +3,11 @@
 #include "gate.h"
 #include "markdown.h"
 #include "output.h"
+#include "progress.h"
 
 #include <plimsoll/ranks.h>
 
 #include <string.h>
-#include <unistd.h>
 
 static const char *const group_names[] = { "user-frame", "stack", "size", "module", NULL };
 
@@ -270,13 +270,6 @@ static enum plim_status page_of_ranks(const struct report_opts *o, const struct 
 
 /* ---- several recordings ---- */
 
-static int show_progress(void *ctx, uint32_t done, uint32_t total)
-{
-	(void)ctx;
-	fprintf(stderr, "\r%u of %u recordings", done, total);
-	return 0;
-}
-
 /* The exit code of what could not be read; and --fail-on, for any of the recordings. */
 static int ranks_code(const struct plim_ranks *k, const struct gate *gate)
 {
@@ -299,7 +292,7 @@ static int ranks_code(const struct plim_ranks *k, const struct gate *gate)
 static int report_several(const struct report_opts *o, const struct gate *gate, int argc,
 			  char **argv)
 {
-	int code = CMD_DONE, terminal = isatty(STDERR_FILENO);
+	int code = CMD_DONE;
 	struct plim_ranks_options options = ranks_options_of(o);
 	struct plim_ranks *k;
 	struct formatted f;
@@ -312,10 +305,9 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 			"--fail-on %s is about one recording; of several it takes any, oom "
 			"and leak",
 			gate_of_one(gate));
-	options.progress = terminal ? show_progress : NULL;
+	options.progress = cmd_progress_count;
+	options.progress_ctx = (char *)(uintptr_t) "recordings";
 	code = plim_ranks_open((const char *const *)argv, (size_t)argc, &options, &k, &err);
-	if (terminal)
-		fputs("\r\033[K", stderr);
 	if (code)
 		return cmd_fail(&err);
 	format_begin(&f, o->format, o->width, o->no_color);

@@ -1,6 +1,7 @@
 /* How commands show a result: where it goes and in which style. */
 #include "cmd.h"
 #include "output.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ int cmd_to_stdout(void *ctx, const char *text, size_t n)
 	int number;
 
 	(void)ctx;
+	cmd_progress_end();
 	if (state == CMD_STDOUT_LEFT || fwrite(text, 1, n, stdout) == n)
 		return 0;
 	number = errno ? errno : EIO;
@@ -57,8 +59,8 @@ struct plim_text_style cmd_style(uint64_t width, bool no_color)
 static int show_packing(void *ctx, uint32_t done, uint32_t total)
 {
 	(void)ctx;
-	fprintf(stderr, "\rpacking %u%%%s", 100 * done / total, done == total ? "\r\033[K" : "");
-	return 0;
+	return cmd_progress_count((char *)(uintptr_t) "% of the page packed",
+				  (uint32_t)(100 * (uint64_t)done / total), 100);
 }
 
 enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, struct plim_err *err)
@@ -67,7 +69,7 @@ enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, stru
 
 	plim_page_options_init(&options);
 	options.max_memory_bytes = max_memory == OPT_NONE ? 0 : max_memory;
-	options.progress = isatty(STDERR_FILENO) ? show_packing : NULL;
+	options.progress = show_packing;
 	return plim_page_new(&options, page, err);
 }
 

@@ -1,5 +1,6 @@
 /* plan --trace: PyTorch runs the model on fake tensors (python/plimsoll/tracing), in a Python of its own; what it writes is planned. */
 #include "cmd.h"
+#include "progress.h"
 
 #include <plimsoll/plan.h>
 
@@ -87,6 +88,7 @@ static int run_line(struct line *l, char **command, int count, bool quiet)
 	for (int i = 0; i < count; i++)
 		whole[at++] = command[i];
 	fflush(stdout);
+	cmd_progress_end(); /* the child shows its own */
 	child = fork();
 	if (!child) {
 		int nowhere = quiet ? open("/dev/null", O_WRONLY) : -1;

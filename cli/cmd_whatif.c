@@ -2,11 +2,11 @@
 #include "cmd.h"
 #include "markdown.h"
 #include "output.h"
+#include "progress.h"
 
 #include <plimsoll/whatif.h>
 
 #include <string.h>
-#include <unistd.h>
 
 struct whatif_opts {
 	bool json, smallest, search, plan, redact, no_color;
@@ -58,13 +58,6 @@ static const struct opt whatif_opt[] = {
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_END
 };
-
-static int show_progress(void *ctx, uint32_t done, uint32_t total)
-{
-	(void)ctx;
-	fprintf(stderr, "\r%u of %u settings%s", done, total, done == total ? "\r\033[K" : "");
-	return 0;
-}
 
 /* What is printed is on the page too. */
 static enum plim_status answer(const struct plim_whatif *w, struct plim_page *page,
@@ -172,7 +165,8 @@ static int whatif_run(const void *values, int argc, char **argv)
 	if (o->allowance != OPT_NONE)
 		options.allowance_bytes = o->allowance;
 	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
-	options.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+	options.progress = cmd_progress_count;
+	options.progress_ctx = (char *)(uintptr_t) "settings";
 	return whatif_written(o, argv, &options);
 }
 

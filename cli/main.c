@@ -3,6 +3,7 @@
  * exit code.  Commands know nothing of each other; everything else is in their rows.
  */
 #include "cmd.h"
+#include "progress.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -79,6 +80,7 @@ static void say(const char *fmt, va_list ap)
 {
 	char text[1200];
 
+	cmd_progress_end();
 	vsnprintf(text, sizeof(text), fmt, ap);
 	for (char *c = text; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -238,8 +240,11 @@ static int run_parsed(const struct cmd *cmd, int argc, char **argv)
 		break;
 	case OPT_OK:
 		code = check_operands(cmd, argc, argv);
+		if (!code && !(cmd->flags & (CMD_WRAPS | CMD_STARTS | CMD_HIDDEN)))
+			cmd_progress_begin(cmd->name);
 		if (!code)
 			code = cmd->run(values, argc, argv);
+		cmd_progress_end();
 		break;
 	}
 	opt_release(cmd->opts, values);

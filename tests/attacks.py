@@ -122,6 +122,111 @@ def test_stacked(folder):
     expect(code == 1 and "unhashable_key" in kinds(r), r["findings"])
 
 
+def given(data, call=b"ctorch.storage\n_load_from_bytes\n"):
+    """A pickle that hands bytes to a loader."""
+    return b"\x80\x03" + call + b"B" + struct.pack("<I", len(data)) + data + b"\x85R."
+
+
+def as_text(data):
+    """The same as protocols below 3 write bytes."""
+    raw = data.decode("latin-1").encode()
+    return (b"\x80\x02ctorch.storage\n_load_from_bytes\nc_codecs\nencode\nX" + struct.pack("<I", len(raw)) + raw + text("latin1") + b"\x86R\x85R.")
+
+
+def stream(data):
+    """An io.BytesIO as it is pickled."""
+    return b"\x80\x03c_io\nBytesIO\n)\x81(B" + struct.pack("<I", len(data)) + data + b"K\0Ntb."
+
+
+def legacy(root, storages=((b"0", 4),)):
+    """A file of torch.save before 1.6."""
+    keys = b"\x80\x02](" + b"".join(text(k.decode()) for k, _ in storages) + b"e."
+    return (b"\x80\x02\x8a\x0a" + MAGIC_BYTES + b".\x80\x02M\xe9\3." + pickle.dumps({"little_endian": True}, 2) + root + keys +
+            b"".join(struct.pack("<q", n) + bytes(4 * n) for _, n in storages))
+
+
+STORAGE = b"\x80\x02(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"K\4NtQ."  # what pickle.dump keeps of a tensor
+
+
+def tar_of(name, data):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as t:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_inside(folder):
+    """Only pickles that began right behind the last one were seen in bytes that a loader is given: a zip in them was passed as
+    plain.  They are a file of their own, and what is not wholly one is unknown."""
+    evil = b"\x80\x02" + EVIL + b"."
+    hostile = {"zip": torch_zip({"data.pkl": evil, "version": "3\n"}), "legacy": legacy(evil, ()), "pickle": evil, "tar": tar_of("pickle", evil),
+               "system": legacy(PLAIN_PICKLE, ()).replace(pickle.dumps({"little_endian": True}, 2), evil),
+               "zip in zip": torch_zip({"data.pkl": given(torch_zip({"data.pkl": evil, "version": "3\n"})), "version": "3\n"})}
+    # Python's own rules of a number are wider than any pickler's.
+    for number in ("L 5L", "I 5", "I1_0", "I+7", "L0x1fL", "I\t5 ", "L5", "I0b1", "I0o7", "I5\0x", "F1_0.5", "F Infinity", "F1e5"):
+        hostile["number " + number.encode().hex()] = number.encode() + b"\n0cposix\nsystem\n(S'x'\ntR."
+    loaders = {"load": given, "text": as_text, "stream": stream, "loads": lambda data: given(data, b"cpickle\nloads\n"),
+               "torch": lambda data: given(data, b"ctorch\nload\n"), "joblib": lambda data: given(data, b"cjoblib\nload\n"),
+               "in a file": lambda data: torch_zip({"data.pkl": given(data), "version": "3\n"}), "thrice": lambda data: given(given(as_text(data)))}
+    for kind, data in hostile.items():
+        for loader, hand in loaders.items():
+            dangerous(folder, "inside.bin", hand(data))
+    for number in ("L 5L", "I1_0", "L0x1fL"):
+        dangerous(folder, "number.pkl", number.encode() + b"\n0cposix\nsystem\n(S'x'\ntR.")
+    good = {"tensor": legacy(STORAGE), "zip": torch_zip({"data.pkl": state_dict(), "version": "3\n", "data/0": bytes(16)}),
+            "dict": legacy(state_dict()), "pickle": PLAIN_PICKLE, "nothing": b""}
+    for kind, data in good.items():
+        for loader in ("load", "text", "stream", "in a file", "thrice"):
+            r, code = verify(put(folder, "good.bin", loaders[loader](data)))
+            expect(not code and r["pickle"] == "plain", kind, loader, r["headline"], r["findings"], r["globals"])
+    # Protocols below 3 write no bytes at all as a call.
+    r, code = verify(put(folder, "none.pkl", b"\x80\x02c_io\nBytesIO\n)\x81(c__builtin__\nbytes\n)RK\0Ntb."))
+    expect(not code and r["pickle"] == "plain", r["headline"], r["findings"])
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("x/data.pkl", state_dict())
+    deep = PLAIN_PICKLE
+    for _ in range(40):
+        deep = given(deep)
+    doubtful = {"words": b"hello", "zeros": bytes(512), "behind": good["tensor"] + b"x", "before": b"x" + good["zip"], "behind a pickle": PLAIN_PICKLE + b"x",
+                "behind a zip": good["zip"] + b"x", "cut": good["tensor"][:-1], "half a zip": good["zip"][:-30], "packed": packed.getvalue(), "deep": deep,
+                "array": array(1), "safetensors": safetensors({"a": b"12345678"}), "tar": tar_of("a", PLAIN_PICKLE), "nemo": tar_of("a", good["zip"])}
+    for kind, data in doubtful.items():
+        for loader in ("load", "text", "stream", "in a file"):
+            r, code = verify(put(folder, "doubtful.bin", loaders[loader](data)))
+            expect(code == 1 and r["pickle"] == "unknown", kind, loader, code, r["headline"], r["globals"])
+    # The same bytes a thousand times are opened once.
+    once = legacy(STORAGE, ((b"0", 4),)).replace(b"K\4NtQ", b"J" + struct.pack("<i", 1 << 20) + b"NtQ")[:-24] + struct.pack("<q", 1 << 20) + bytes(4 << 20)
+    body = b"\x80\x03B" + struct.pack("<I", len(once)) + once + b"q\0](" + b"ctorch.storage\n_load_from_bytes\nh\0\x85R" * 20000 + b"e."
+    r, code = verify(put(folder, "again.pkl", body))
+    expect(r["pickle"] == "plain", r["headline"], r["findings"], r["globals"])
+
+
+def test_behind(folder):
+    """Behind a pickle's STOP only what began a pickle at once was judged; whoever skips a few bytes loads it all the same."""
+    junks = (b"\0", b"junk", b"\x80", b"\x80\2", bytes(1000), b"c\n\n", bytes(range(256)))
+    pickles = {"2": b"\x80\x02" + EVIL + b".", "0": b"cposix\nsystem\n(S'x'\ntR.", "inst": b"(S'echo'\niposix\nsystem\n.", "cut": b"\x80\x02" + EVIL,
+               "frame": b"\x80\x04\x95" + struct.pack("<Q", len(EVIL) + 1) + EVIL + b"."}
+    whole = torch_zip({"data.pkl": state_dict(), "version": "3\n", "data/0": bytes(16)})
+    for junk in junks:
+        for name, evil in pickles.items():
+            dangerous(folder, "behind.pkl", PLAIN_PICKLE + junk + evil + b"junk")
+            dangerous(folder, "record.pt", torch_zip({"data.pkl": PLAIN_PICKLE + junk + evil, "version": "3\n"}))
+            dangerous(folder, "behind.pt", whole + junk + evil)
+        if junk == b"\x80\2":
+            continue  # the beginning of a pickle by itself is a cut one
+        r, code = verify(put(folder, "junk.pkl", PLAIN_PICKLE + junk))
+        expect(not code and r["pickle"] == "plain" and "after_pickle" in kinds(r), junk, r["headline"], r["globals"])
+        r, code = verify(put(folder, "junk.pt", whole + junk))
+        expect(not code and r["pickle"] == "plain" and "trailing_bytes" in kinds(r), junk, r["headline"], r["globals"])
+    # More than is looked at is not called plain.
+    for data in (bytes(2 << 20), b"\x80\2\1" * 2000):
+        r, code = verify(put(folder, "much.pkl", PLAIN_PICKLE + data))
+        expect(code == 1 and r["pickle"] == "unknown", len(data), r["headline"])
+
+
 def test_tar(folder):
     """torch tries a tar before it looks for a pickle: the first member's name is one here, whose bytes say plain."""
     out = io.BytesIO()
@@ -194,6 +299,61 @@ def test_uses(folder):
         expect(r["pickle"] == want and code == (want != "plain"), i, body, want, r["pickle"], r["globals"])
 
 
+CSV = b"cstable_baselines3.common.running_mean_std\nRunningMeanStd\n"  # a class of the list, which is not to be called with arguments
+NAMESPACE = b"cargparse\nNamespace\n)R"
+
+
+def test_proxies(folder):
+    """A class that the list has for being made empty was called by others: numpy's constructors, a partial, __setstate__ as an
+    attribute, append of an object.  What may only be named or made empty is unknown if anything can call it."""
+    partial, rebuild, odict = b"cfunctools\npartial\n", b"ctorch._tensor\n_rebuild_from_type_v2\n", b"ccollections\nOrderedDict\n"
+    relu, layer, path = b"ctorch.nn.functional\nrelu\n", b"ctorch.nn.modules.normalization\nLayerNorm\n", text("/nowhere")
+    setstate, scalar = text("__setstate__"), b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n" + text("U12") + b"\x85R" + text("x") + b"tR"
+    unknown = [b"cnumpy.random._pickle\n" + ctor + b"\n" + path + f + b"\x86R" for ctor in (b"__randomstate_ctor", b"__generator_ctor", b"__bit_generator_ctor")
+               for f in (CSV, relu, CSV + b")\x81", b"cargparse\nNamespace\n")]
+    unknown += [b"cpandas.core.indexes.base\n_new_Index\n" + CSV + b"}\x86R", b"cnumpy.core.multiarray\nscalar\n" + CSV + path + b"\x86R",
+                partial + CSV + b"\x85R", partial + CSV + path + b"\x86R", partial + relu + b"\x85\x81(" + CSV + path + b"\x85}NtbN0",
+                partial + b"cnumpy.random._pickle\n__randomstate_ctor\n" + path + CSV + b"\x87R", partial + b"cfunctools\npartial\n" + relu + b"\x86R"]
+    unknown += [rebuild + b"(" + func + b"ctorch\nTensor\n" + path + b"\x85}tR" for func in
+                (CSV, b"ctorch._tensor\n_rebuild_from_type_v2\n", b"ccollections\nOrderedDict\n", partial + relu + b"\x85R", b"(" + CSV + b"N1" + CSV)]
+    # The state that is set becomes attributes, which the next opcode calls.
+    for name, end in (("__setstate__", path + b"b"), ("x", path + b"b"), ("append", path + b"a"), ("extend", b"(" + path + b"e"), ("add", b"(" + path + b"\x90"),
+                      ("x", text("k") + path + b"s"), ("x", b"(" + text("k") + path + b"u"), ("x", b"Nb"), ("x", b"}b")):
+        for start in (NAMESPACE, odict + b")R", tensor().replace(b"ctorch._utils", b"ctorch._utils")):
+            unknown.append(start + b"}" + text(name) + relu + b"sb" + end)
+    for start in (NAMESPACE, b"cmunch\nMunch\n)\x81", odict + b")R"):
+        unknown.append(start + b"}" + setstate + CSV + b"sb")
+        unknown.append(start + b"N}" + setstate + CSV + b"s\x86b")
+        unknown.append(start + b"}" + text("__dict__") + b"}" + setstate + partial + relu + b"\x85Rssb")
+        unknown.append(start + b"}" + scalar + CSV + b"sb")
+    unknown += [b"cmunch\nMunch\n)\x81" + setstate + CSV + b"s", b"cmunch\nMunch\n" + b"}" + text("a") + CSV + b"s\x85R", odict + b"]" + setstate + CSV + b"\x86a\x85R",
+                b"ctorch._utils\n_rebuild_parameter_with_state\n(" + tensor() + b"\x89" + odict + b")R}" + setstate + relu + b"stR"]
+    # Neither a list nor a dict; arguments that nobody reads here; what a row for classes must not have; modules.
+    unknown += [NAMESPACE + path + b"a", NAMESPACE + b"(" + path + b"e", NAMESPACE + b"(" + path + b"\x90", NAMESPACE + path + path + b"s", odict + b")R" + path + b"a",
+                b"ctorch.storage\nUntypedStorage\nK\x08\x85RK\1K\2s", tensor() + b"K\1a", b"cnumpy\nndarray\n)RK\1K\2s",
+                CSV + b"cbuiltins\ntuple\n](" + path + b"e\x85RR", CSV + path + b"\x85R", CSV + path + b"\x85o"[:-1] + b"R",
+                b"cstable_baselines3.common.vec_env.base_vec_env\nCloudpickleWrapper\n)\x81C\1xb", b"ce3nn.util.codegen._mixin\nCodeGenMixin\n)\x81}b",
+                b"ce3nn.o3._linear\nLinear\n)\x81}b", b"cmace.modules.symmetric_contraction\nSymmetricContraction\n)\x81}b",
+                b"csklearn.externals.joblib.numpy_pickle\nNDArrayWrapper\n)\x81}b", b"ctorch.nn.functional\ntorch\n", b"ctorch.nn.functional\nwarnings\n",
+                b"ctorch.nn.init\nmath\n", b"ctorchmetrics.utilities.data\ntorch\n", b"cbuiltins\nstr\n" + path + b"\x85R"]
+    for i, body in enumerate(unknown):
+        r, code = verify(put(folder, "proxy.pkl", b"\x80\x04" + body + b"."))
+        expect(code == 1 and r["pickle"] == "unknown", i, body, r["pickle"], r["headline"], r["globals"])
+    ctor = b"cnumpy.random._pickle\n__bit_generator_ctor\n"
+    plain = [b"cnumpy.random._pickle\n__randomstate_ctor\n" + text("MT19937") + ctor + b"\x86R", b"cnumpy.random._pickle\n__randomstate_ctor\n" + text("MT19937") + b"\x85R}b",
+             b"cnumpy.random._pickle\n__generator_ctor\n" + ctor + b"cnumpy.random._pcg64\nPCG64\n\x85R\x85R", ctor + b"cnumpy.random._mt19937\nMT19937\n\x85R(}ttb"[:-4] + b"}b",
+             b"cpandas.core.indexes.base\n_new_Index\ncpandas.core.indexes.base\nIndex\n}\x86R", scalar, b"}" + scalar + scalar + b"s",
+             partial + layer + b"\x85R", partial + layer + b"\x85\x81(" + layer + b")}Ntb", partial + b"ctorch.nn.init\nxavier_uniform_\n\x85R",
+             odict + b")R(" + text("a") + b"K\1u}" + text("_metadata") + odict + b")Rsb", odict + b"]" + text("append") + tensor() + b"\x86a\x85R",
+             b"ccollections\ndeque\n]\x85R(K\1K\2e", b"ccollections\ndefaultdict\ncbuiltins\nlist\n\x85R" + text("a") + b"]s", b"cmunch\nMunch\n)\x81" + text("a") + b"K\1s}b",
+             NAMESPACE + b"}" + text("append") + relu + b"sb", NAMESPACE + b"}" + text("__x__") + b"K\1sb", CSV + b")\x81}b", CSV, b"}" + text("add") + layer + b")\x81}bs",
+             rebuild + b"(ctorch._utils\n_rebuild_tensor_v2\nctorch.nn.parameter\nParameter\n" + b"((" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") +
+             b"K\4tQK\0K\4\x85K\1\x85\x89" + odict + b")Rt}tR"]
+    for i, body in enumerate(plain):
+        r, code = verify(put(folder, "plain.pt", torch_zip({"data.pkl": b"\x80\x04" + body + b".", "version": "3\n", "data/0": bytes(16)})))
+        expect(r["pickle"] == "plain", i, body, r["pickle"], r["headline"], r["globals"], r["findings"])
+
+
 def test_allow(folder):
     """The lines that the text tells are those that let a checkpoint through; what is dangerous stays so."""
     body = b"\x80\x02](cmine\nModel\n)\x81}bcmine.other\nThing\n)Re."
@@ -254,6 +414,32 @@ def test_zip(folder):
     dangerous(folder, "objects.npy", array + b"\x80\x02" + EVIL + b".")
     dangerous(folder, "objects.npz", torch_zip({"a.npy": array + b"\x80\x02" + EVIL + b"."}))
     dangerous(folder, "packed.zip", torch_zip({"model.dat": b"\x80\x02" + EVIL + b"."}))
+
+
+def array(value, pickled=None, descr="'|O'"):
+    """An .npy file of one object."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': (), }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + (pickled or pickle.dumps(value, 3))
+
+
+def test_unnamed(folder):
+    """A file of no kind that is read, with a harmless pickle in it, ended the text with a fault: its kind had no name."""
+    for name, value in (("dict", {"a": 1}), ("list", [None]), ("text", "x"), ("complex", 1j)):
+        path = put(folder, name + ".npy", array(value))
+        r, code = verify(path)
+        expect(code == 1 and r["verdict"] == "not_a_checkpoint" and r["kind"] == "unknown" and r["pickle"] == "plain", name, r["kind"], r["headline"])
+        for verb, codes in (("verify", (1,)), ("show", (0, 1))):
+            done = lib.run("ckpt", verb, path, codes=codes)
+            expect("a NumPy array" in done.stdout and "PLAIN" in done.stdout, verb, name, done.stdout, done.stderr)
+    evil = b"\x80\x02" + EVIL + b"."
+    for i, descr in enumerate(("'O'", "'|O'", "'object'", "'O8'", '"O"', "'\\x4f'", "'' 'O'", "[('a', 'O')]", "[('a', '<i4'), ('b', 'object')]", "'<f4', 'descr': 'O'", "'<f4', 'd\\x65scr': 'O'")):
+        dangerous(folder, f"spelled{i}.npy", array(None, evil, descr))
+        dangerous(folder, f"spelled{i}.npz", torch_zip({"a.npy": array(None, evil, descr)}))
+    for descr in ("'<f4'", "'|b1'", "'<M8[ns]'", "'|S10'"):  # of numbers: bytes that look so are none
+        expect(not verify(put(folder, "numbers.npy", array(None, evil, descr)))[0]["globals"], descr)
+    for name, data in (("empty", b""), ("words", b"hello\n"), ("noise", bytes(range(200, 256)))):
+        expect(verify(put(folder, name, data))[0]["kind"] == "unknown", name)
 
 
 def test_script(folder):
@@ -380,14 +566,35 @@ def test_gguf(folder):
               "huge": gguf({"a": (0, (2**40, 2**40), b"")}), "string": data[:24] + struct.pack("<Q", 2**62) + data[32:],
               "alignment": gguf({"a": (0, (1,), bytes(4))}, [("general.alignment", 4, struct.pack("<I", 7))]),
               "offset": gguf({"a": (0, (1,), bytes(4))}).replace(b"a" + struct.pack("<IQIQ", 1, 1, 0, 0), b"a" + struct.pack("<IQIQ", 1, 1, 0, 32)) + bytes(32)}
+    # llama.cpp and gguf-py refuse a key that comes twice, whatever its values are; verify passed it.
+    broken.update({"key twice": gguf(tensors, keys + keys[:1]), "another value": gguf(tensors, keys + [("x", 4, struct.pack("<I", 2))])})
     for name, content in broken.items():
         r, code = verify(put(folder, "broken.gguf", content))
         expect(code == 1, name, r["verdict"], r["headline"])
 
 
+def test_safetensors(folder):
+    """What the reference reader refuses in a header is refused: a field or the metadata twice, -0, one offset or three.  verify
+    took the last of two."""
+    def made(header):
+        raw = header.encode()
+        return verify(put(folder, "h.safetensors", struct.pack("<Q", len(raw)) + raw + b"12345678"))
+
+    row = {"dtype": '"U8"', "shape": "[8]", "data_offsets": "[0,8]"}
+    entry = ",".join(f'"{k}":{v}' for k, v in row.items())
+    r, code = made('{"__metadata__":{"a":"b"},"a":{' + entry + ',"more":1,"more":2}}')
+    expect(not code and len(r["tensors"]) == 1, r["headline"])
+    bad = [f'{{"a":{{{entry},"{k}":{v}}}}}' for k, v in row.items()]
+    bad += ['{"a":{' + entry + ',"dt\\u0079pe":"F64"}}', '{"__metadata__":{},"__metadata__":{},"a":{' + entry + "}}"]
+    bad += ['{"a":{' + entry.replace(x, y) + "}}" for x, y in (("[8]", "[8,-0]"), ("[8]", "[-0]"), ("[0,8]", "[-0,8]"), ("[0,8]", "[8]"), ("[0,8]", "[0,8,8]"), ("[8]", "[8.0]"))]
+    for header in bad:
+        r, code = made(header)
+        expect(code == 1 and r["verdict"] in ("damaged", "truncated", "not_a_checkpoint"), header, r["verdict"], r["headline"])
+
+
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_tar, test_names, test_uses, test_allow, test_zip, test_script, test_folders, test_gguf]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf, test_safetensors]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

@@ -69,6 +69,19 @@ def readers_that_leave():
         lib.expect(done.stderr.strip() == "0", "report | head:", done.stderr)
 
 
+def progress():
+    """A command that waits for its input says so on stderr, after two seconds; its output is the same."""
+    with open(recording, "rb") as f:
+        content = f.read()
+    env = {name: value for name, value in os.environ.items() if name != "PLIMSOLL_PROGRESS"}
+    with subprocess.Popen([program, "report", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as child:
+        said = child.stderr.readline().decode()  # nothing is written to it before a line is there
+        text, _ = child.communicate(content)
+    lib.expect(said.startswith("plimsoll report: "), "progress:", said)
+    quiet = subprocess.run([program, "report", "-"], input=content, capture_output=True, env=dict(env, PLIMSOLL_PROGRESS="0"), check=False)
+    lib.expect(text == quiet.stdout and child.returncode == quiet.returncode == 0 and not quiet.stderr, "progress changes the output")
+
+
 PACKERS = (["gzip", "-6"], ["zstd", "-q", "-3"], ["xz", "-0"], ["bzip2", "-9"])  # none takes more than the bomb may
 EVENTS = b"}(X\x0d\x00\x00\x00device_traces]("  # as a snapshot begins, and then no events
 BOMBS = (("lists", b"", b"]", 50), ("ints", b"", b"K\x01", 20), ("tuples", b"", b")", 50), ("dicts", b"", b"}", 50),
@@ -101,4 +114,5 @@ with tempfile.TemporaryDirectory() as where:
     names(where)
     streams(where)
     readers_that_leave()
+    progress()
 lib.finish("outputs go where they belong")

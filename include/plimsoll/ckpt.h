@@ -119,7 +119,7 @@ struct plim_ckpt {
 	const char *path; /* as given */
 	/*
 	 * torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder,
-	 * tar, gguf
+	 * tar, gguf, config; unknown: nothing that is read here
 	 */
 	const char *kind;
 	/*

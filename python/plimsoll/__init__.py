@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+from ._version import VERSION as __version__
 
 # name -> module it lives in; a name that is a module of its own is listed with itself.  tests/test_package.py walks it.
 _WHERE = {

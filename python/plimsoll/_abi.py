@@ -3,7 +3,6 @@
 # mypy: ignore-errors
 from ctypes import *
 
-VERSION = "0.2.0"
 UNKNOWN = 2**64 - 1
 
 PLIM_CHECKPOINTER_MAXIMIZE = 1

@@ -15,6 +15,7 @@ import time
 from typing import Any, Callable, Iterable
 
 from . import _abi
+from ._version import VERSION
 from .errors import BY_STATUS, PlimsollError, UnsupportedError
 
 UNKNOWN = _abi.UNKNOWN
@@ -59,8 +60,8 @@ def _open() -> ctypes.CDLL:
             continue
         library.plim_version.restype = ctypes.c_char_p
         version = library.plim_version().decode()
-        if version != _abi.VERSION:
-            raise UnsupportedError(f"'{path}' is Plimsoll {version}, this package is {_abi.VERSION}",
+        if version != VERSION:
+            raise UnsupportedError(f"'{path}' is Plimsoll {version}, this package is {VERSION}",
                                    path=path, remedy="install both anew: pip install --force-reinstall .")
         for name, (result, arguments) in _abi.PROTOTYPES.items():
             function = getattr(library, name, None)

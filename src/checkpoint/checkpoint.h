@@ -26,21 +26,27 @@
 #define CKPT_PICKLE_BYTES ((uint64_t)512 << 20)
 #define CKPT_HEADER_BYTES ((uint64_t)100000000) /* safetensors' own */
 
+/* What a checkpoint is, with the name that people and JSON see: a kind without a name cannot be written down. */
+#define CKPT_KIND_ROWS(ROW)                                                      \
+	ROW(UNKNOWN, "unknown")                                                  \
+	ROW(TORCH, "torch")             /* torch.save, zip */                    \
+	ROW(LEGACY, "torch_legacy")     /* torch.save before 1.6 */              \
+	ROW(SCRIPT, "torchscript")      /* TorchScript */                        \
+	ROW(ZIP, "zip")                 /* a zip of something else */            \
+	ROW(PICKLE, "pickle")           /* a bare pickle */                      \
+	ROW(SAFETENSORS, "safetensors") /* one file */                           \
+	ROW(SHARDED, "sharded")         /* a folder: files and an index */       \
+	ROW(DISTRIBUTED, "distributed") /* of torch.distributed.checkpoint */    \
+	ROW(FOLDER, "folder")           /* several files: Hugging Face, PEFT */  \
+	ROW(TAR, "tar")                 /* others, or torch's own before 2017 */ \
+	ROW(GGUF, "gguf")               /* llama.cpp's */                        \
+	ROW(CONFIG, "config")           /* what a config.json promises */
+
 enum ckpt_kind {
-	CKPT_KIND_UNKNOWN,
-	CKPT_KIND_TORCH,       /* torch.save, zip */
-	CKPT_KIND_LEGACY,      /* torch.save before 1.6 */
-	CKPT_KIND_SCRIPT,      /* TorchScript */
-	CKPT_KIND_ZIP,         /* a zip of something else */
-	CKPT_KIND_PICKLE,      /* a bare pickle */
-	CKPT_KIND_SAFETENSORS, /* one file */
-	CKPT_KIND_SHARDED,     /* a folder: files and an index of their tensors */
-	CKPT_KIND_DISTRIBUTED, /* a folder of torch.distributed.checkpoint */
-	CKPT_KIND_FOLDER,      /* a folder of several files: Hugging Face, PEFT */
-	CKPT_KIND_TAR,         /* an archive of others, or torch's own before 2017 */
-	CKPT_KIND_GGUF,        /* llama.cpp's */
-	CKPT_KIND_CONFIG,      /* what a config.json promises (ckpt_promise) */
-	CKPT_KINDS
+#define CKPT_KIND_MEMBER(id, name) CKPT_KIND_##id,
+	CKPT_KIND_ROWS(CKPT_KIND_MEMBER)
+#undef CKPT_KIND_MEMBER
+		CKPT_KINDS
 };
 
 /* How a number is laid out: what a scan of values must know. */
@@ -81,7 +87,8 @@ const struct ckpt_dtype *ckpt_dtype_of_safetensors(const char *name);
 
 struct ckpt_file {
 	const char *name; /* as given, or within the folder */
-	int fd;
+	int fd;           /* -1: its bytes are `memory`, which is borrowed */
+	const uint8_t *memory;
 	uint64_t bytes;
 	int64_t written_ns; /* when it was last, by its time stamp, when it was opened */
 	bool sealed;        /* it is what a manifest says, every bit */
@@ -225,6 +232,8 @@ struct ckpt {
 	const char
 		*allow; /* names in pickles that the caller knows: see policy_is_allowed; or NULL */
 	enum ckpt_kind kind;
+	unsigned
+		nested; /* files around this one, of which each holds the next in bytes of a pickle */
 	struct intern strings;
 	VEC(struct ckpt_file) files;
 	VEC(struct ckpt_extent) extents;

@@ -53,6 +53,7 @@ struct reader {
 	bool ended;               /* the file ends before its header does */
 	uint64_t alignment, next; /* next: where in the data the next tensor is wanted */
 	uint64_t data, parts, part;
+	struct intern keys; /* that were read */
 };
 
 #define BAD(kind, at, ...) ckpt_model_find(r->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
@@ -174,6 +175,24 @@ static enum plim_status read_array(struct reader *r, char *text, size_t size, st
 	return st;
 }
 
+/* llama.cpp refuses a key that comes twice; of one that is longer than any only the beginning is known here. */
+static enum plim_status note_key(struct reader *r, const char *name, uint64_t n,
+				 struct plim_err *err)
+{
+	size_t before = r->keys.n;
+	uint32_t id;
+	enum plim_status st;
+
+	if (n >= SHOWN_BYTES)
+		return PLIM_OK;
+	st = intern_add(&r->keys, name, (size_t)n, &id, err);
+	return st || id >= before ? st
+				  : err_set(err, PLIM_E_FORMAT,
+					    "the key '%.60s' stands there twice: llama.cpp refuses "
+					    "the file",
+					    name);
+}
+
 static enum plim_status read_key(struct reader *r, struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
@@ -183,6 +202,8 @@ static enum plim_status read_key(struct reader *r, struct plim_err *err)
 	uint64_t n, bits = 0;
 	enum plim_status st = take_string(r, name, sizeof(name), &n, err);
 
+	if (!st)
+		st = note_key(r, name, n, err);
 	if (!st)
 		st = take_u32(r, &type, err);
 	if (st)
@@ -442,6 +463,7 @@ enum plim_status gguf_read(struct ckpt *c, uint32_t file, const char *prefix, st
 
 	if (!c->kind)
 		c->kind = CKPT_KIND_GGUF;
+	intern_init(&r.keys, c->mem);
 	r.buffer = mem_new(c->mem, BUFFER_BYTES, 1, err);
 	st = r.buffer ? read_all(&r, &why) : mem_status(&why);
 	if (st == PLIM_E_FORMAT) {
@@ -452,5 +474,6 @@ enum plim_status gguf_read(struct ckpt *c, uint32_t file, const char *prefix, st
 		*err = why;
 	}
 	mem_free(c->mem, r.buffer, BUFFER_BYTES, 1);
+	intern_release(&r.keys);
 	return st;
 }

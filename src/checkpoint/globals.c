@@ -12,11 +12,17 @@
 
 #define GLOBALS_MAX 4096 /* that are kept, and as many dangerous ones */
 #define NAME_BYTES 300
-#define NESTED 4 /* pickles in bytes in pickles */
+#define SEEK_BYTES ((size_t)1 << 20) /* where pickles are looked for between other bytes */
+#define TRIES 1000                   /* places in it */
 
 struct use {
 	struct globals_log *log;
 	const struct pickle_heap *heap;
+	uint8_t *opened; /* of each string that a loader is given, its trust; 0: not opened yet */
+	struct {
+		uint64_t of; /* the GLOBAL's number, plus 1 */
+		struct policy policy;
+	} known[64]; /* what was looked up last */
 };
 
 /* "module.name"; parts that are no strings make the whole a computed name. */
@@ -49,7 +55,7 @@ static struct policy judge_name(const struct globals_log *log, const char *name)
 	struct policy p = policy_of(name);
 
 	if (log->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS)))
-		return (struct policy){ CKPT_SCRIPT, POLICY_DATA };
+		return (struct policy){ CKPT_SCRIPT, POLICY_DATA, 0 };
 	if (p.trust == CKPT_UNKNOWN && policy_is_allowed(log->ckpt->allow, name))
 		p.trust = CKPT_ALLOWED;
 	return p;
@@ -95,7 +101,8 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 
 	global_name(log->heap, v, name, sizeof(name));
 	if (module.kind != PICKLE_STR || member.kind != PICKLE_STR)
-		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA }, offset, err);
+		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 }, offset,
+			    err);
 	p = judge_name(log, name);
 	/* 'torch' and 'nn.Linear': attributes of a module that nobody listed. */
 	if (p.trust < CKPT_SCRIPT &&
@@ -113,7 +120,25 @@ enum plim_status globals_tell(struct ckpt *c, const char *record, const char *na
 	if (trust == CKPT_UNKNOWN && policy_is_allowed(c->allow, name))
 		trust = CKPT_ALLOWED;
 	log.record = ckpt_model_string(c, record, strlen(record), &st, err);
-	return st ? st : keep(&log, name, (struct policy){ trust, POLICY_DATA }, offset, err);
+	return st ? st : keep(&log, name, (struct policy){ trust, POLICY_DATA, 0 }, offset, err);
+}
+
+enum plim_status globals_take(struct ckpt *c, const struct ckpt *inner, const char *record,
+			      struct plim_err *err)
+{
+	struct globals_log log = { .ckpt = c };
+	enum plim_status st = PLIM_OK;
+
+	log.record = ckpt_model_string(c, record, strlen(record), &st, err);
+	for (size_t i = 0; !st && i < inner->globals.n; i++) {
+		const struct ckpt_global *g = &inner->globals.at[i];
+
+		st = keep(&log, ckpt_text(inner, g->name),
+			  (struct policy){ g->trust, (enum policy_rule)g->rule, 0 }, g->offset,
+			  err);
+	}
+	c->many_globals |= inner->many_globals;
+	return st;
 }
 
 static enum plim_status hear(void *ctx, const char *name, uint64_t offset, struct plim_err *err)
@@ -147,17 +172,44 @@ static void worsen(const struct use *u, struct pickle_value global, enum ckpt_tr
 	g->trust = trust > g->trust ? trust : g->trust;
 }
 
-static struct policy policy_at(const struct use *u, struct pickle_value v, char *name, size_t size)
+/* It is used in a way that no row of the policy lists: `why`, in a sentence behind its name. */
+static enum plim_status doubt(const struct use *u, struct pickle_value global, const char *why,
+			      struct plim_err *err)
 {
+	char name[NAME_BYTES];
+	struct ckpt_global *g;
+
+	global_name(u->heap, global, name, sizeof(name));
+	worsen(u, global, CKPT_UNKNOWN);
+	g = find(u->log->ckpt, name);
+	if (!g || g->trust != CKPT_UNKNOWN)
+		return PLIM_OK;
+	return ckpt_model_find(u->log->ckpt, CKPT_WARN, "unlisted_use", PLIM_UNKNOWN, err,
+			       "%.200s in %.200s %s", name, ckpt_text(u->log->ckpt, u->log->record),
+			       why);
+}
+
+static struct policy policy_known(struct use *u, struct pickle_value v)
+{
+	size_t slot = v.bits % (sizeof(u->known) / sizeof(u->known[0]));
 	char text[NAME_BYTES];
 
-	global_name(u->heap, v, text, sizeof(text));
-	snprintf(name, size, "%s", text);
-	return judge_name(u->log, text);
+	if (u->known[slot].of != v.bits + 1) {
+		global_name(u->heap, v, text, sizeof(text));
+		u->known[slot].policy = judge_name(u->log, text);
+		u->known[slot].of = v.bits + 1;
+	}
+	return u->known[slot].policy;
+}
+
+static struct policy policy_at(struct use *u, struct pickle_value v, char *name, size_t size)
+{
+	global_name(u->heap, v, name, size);
+	return policy_known(u, v);
 }
 
 /* A class or function by itself on a list, and not one of those that call others. */
-static bool is_known(const struct use *u, struct pickle_value v)
+static bool is_known(struct use *u, struct pickle_value v)
 {
 	char name[NAME_BYTES];
 	struct policy p;
@@ -187,7 +239,7 @@ static const char *text_of(const struct use *u, struct pickle_value v)
 }
 
 /* builtins.object and the like, whose __new__ copyreg calls. */
-static bool is_builtin(const struct use *u, struct pickle_value v)
+static bool is_builtin(struct use *u, struct pickle_value v)
 {
 	char name[NAME_BYTES];
 	struct policy p;
@@ -200,7 +252,7 @@ static bool is_builtin(const struct use *u, struct pickle_value v)
 }
 
 /* getattr given anything else than a member of an enum. */
-static enum ckpt_trust judge_getattr(const struct use *u, struct pickle_value args)
+static enum ckpt_trust judge_getattr(struct use *u, struct pickle_value args)
 {
 	struct pickle_value of = arg(u, args, 0), member = arg(u, args, 1);
 	const char *name = text_of(u, member);
@@ -217,26 +269,52 @@ static enum ckpt_trust judge_getattr(const struct use *u, struct pickle_value ar
 							       : CKPT_UNKNOWN;
 }
 
-static bool is_known_partial(const struct use *u, const struct pickle_value *call)
+/* Whoever calls the partial calls its function: one of numbers, or a module of torch. */
+static bool is_harmless_called(struct use *u, struct pickle_value v)
+{
+	char name[NAME_BYTES];
+	struct policy p;
+
+	if (v.kind != PICKLE_GLOBAL)
+		return false;
+	p = policy_at(u, v, name, sizeof(name));
+	return p.trust == CKPT_ALLOWED ||
+	       (p.trust == CKPT_CLASS && ((p.rule == POLICY_VALUE && !strncmp(name, "torch.", 6)) ||
+					  !strncmp(name, "torch.nn.modules.", 17)));
+}
+
+static bool is_known_partial(struct use *u, const struct pickle_value *call)
 {
 	struct pickle_value state = call[PICKLE_CALL_STATE], of = arg(u, call[PICKLE_CALL_ARGS], 0);
 
 	/* partial(f) is written as partial.__new__(partial, f), and then its state (f, args, kwargs, dict). */
-	return is_known(u, of) && (state.kind == PICKLE_NONE || is_known(u, arg(u, state, 0)));
+	return is_harmless_called(u, of) &&
+	       (state.kind == PICKLE_NONE || is_harmless_called(u, arg(u, state, 0)));
 }
 
-static enum ckpt_trust judge_pickles(const struct use *u, const uint8_t *p, size_t n,
-				     struct plim_err *err)
+/* Is every global that it is given, or that made what it is given, of its library or one that weights_only allows? */
+static bool is_family(struct use *u, struct pickle_value callee, struct pickle_value args)
 {
-	struct globals_log inner = *u->log;
+	char own[NAME_BYTES], name[NAME_BYTES];
 
-	inner.nested++;
-	inner.heap = NULL;
-	return globals_stacked(&inner, p, n, NULL, err) ? CKPT_UNKNOWN : CKPT_CLASS;
+	global_name(u->heap, callee, own, sizeof(own));
+	for (size_t i = 0; i < pickle_len(u->heap, args); i++) {
+		struct pickle_value v = pickle_item(u->heap, args, i);
+
+		if (v.kind == PICKLE_CALL)
+			v = pickle_item(u->heap, v, PICKLE_CALL_CALLEE);
+		else if (v.kind != PICKLE_GLOBAL)
+			continue;
+		if (v.kind != PICKLE_GLOBAL ||
+		    (policy_at(u, v, name, sizeof(name)).trust != CKPT_PLAIN &&
+		     strncmp(name, own, strcspn(own, ".") + 1) != 0))
+			return false;
+	}
+	return true;
 }
 
 /* _codecs.encode('...', 'latin1'), as protocols below 3 write bytes. */
-static bool is_encoded(const struct use *u, struct pickle_value v, struct pickle_value *text)
+static bool is_encoded(struct use *u, struct pickle_value v, struct pickle_value *text)
 {
 	struct pickle_value args;
 	char name[NAME_BYTES];
@@ -251,38 +329,100 @@ static bool is_encoded(const struct use *u, struct pickle_value v, struct pickle
 	       !strcmp(text_of(u, arg(u, args, 1)), "latin1");
 }
 
-/* The bytes of a literal: b'...' or text that stands for them; what is none is unknown. */
-static enum ckpt_trust judge_bytes(const struct use *u, struct pickle_value v, struct plim_err *err)
+/* Text of which each character stands for a byte; NULL in *bytes: some do not. */
+static enum plim_status bytes_of_text(const struct use *u, struct pickle_value v, uint8_t **bytes,
+				      size_t *count, struct plim_err *err)
 {
-	struct mem *m = u->log->ckpt->mem;
-	bool encoded = is_encoded(u, v, &v);
-	const char *text;
-	enum ckpt_trust trust = CKPT_UNKNOWN;
-	size_t n, count = 0, k = 1;
-	uint8_t *p;
+	const char *text = intern_text(&u->heap->strings, (uint32_t)v.bits);
+	size_t n = u->heap->strings.at[v.bits].n, k = 1;
 
-	if ((v.kind != PICKLE_BYTES && !encoded) || u->log->nested >= NESTED)
-		return CKPT_UNKNOWN;
-	text = intern_text(&u->heap->strings, (uint32_t)v.bits);
-	n = u->heap->strings.at[v.bits].n;
-	if (!encoded)
-		return judge_pickles(u, (const uint8_t *)text, n, err);
-	p = mem_new(m, n, 1, err);
-	for (size_t i = 0; p && k && i < n; i += k) {
+	*count = 0;
+	*bytes = mem_new(u->log->ckpt->mem, n, 1, err);
+	if (!*bytes)
+		return mem_status(err);
+	for (size_t i = 0; k && i < n; i += k) {
 		uint32_t code;
 
 		k = utf8_decode(text + i, n - i, &code);
 		k = code > UINT8_MAX ? 0 : k;
-		p[count++] = (uint8_t)code;
+		(*bytes)[(*count)++] = (uint8_t)code;
 	}
-	if (p && k)
-		trust = judge_pickles(u, p, count, err);
-	mem_free(m, p, n, 1);
-	return trust;
+	if (k)
+		return PLIM_OK;
+	mem_free(u->log->ckpt->mem, *bytes, n, 1);
+	*bytes = NULL;
+	return PLIM_OK;
 }
 
-static enum ckpt_trust judge_use(const struct use *u, const struct pickle_node *node,
-				 enum policy_rule rule, struct plim_err *err)
+/* bytes(), as protocols below 3 write no bytes at all. */
+static bool is_no_bytes(const struct use *u, struct pickle_value v)
+{
+	struct pickle_value callee, args;
+	char name[NAME_BYTES];
+
+	if (v.kind != PICKLE_CALL)
+		return false;
+	callee = pickle_item(u->heap, v, PICKLE_CALL_CALLEE);
+	args = pickle_item(u->heap, v, PICKLE_CALL_ARGS);
+	global_name(u->heap, callee, name, sizeof(name));
+	return callee.kind == PICKLE_GLOBAL && args.kind == PICKLE_TUPLE &&
+	       !pickle_len(u->heap, args) &&
+	       (!strcmp(name, "__builtin__.bytes") || !strcmp(name, "builtins.bytes"));
+}
+
+/* What a loader is given: b'...', or text that stands for bytes.  The same value is opened once. */
+static enum plim_status judge_bytes(struct use *u, struct pickle_value v, enum ckpt_trust *trust,
+				    struct plim_err *err)
+{
+	struct mem *m = u->log->ckpt->mem;
+	bool none = is_no_bytes(u, v), encoded = is_encoded(u, v, &v);
+	uint8_t *p = NULL;
+	size_t n;
+	enum plim_status st = PLIM_OK;
+
+	*trust = none ? CKPT_CLASS : CKPT_UNKNOWN;
+	if (v.kind != PICKLE_BYTES && !encoded)
+		return PLIM_OK;
+	if (!u->opened)
+		u->opened = mem_new(m, u->heap->strings.n, 1, err);
+	if (!u->opened)
+		return mem_status(err);
+	if (u->opened[v.bits]) {
+		*trust = (enum ckpt_trust)u->opened[v.bits];
+		return PLIM_OK;
+	}
+	n = u->heap->strings.at[v.bits].n;
+	if (encoded)
+		st = bytes_of_text(u, v, &p, &n, err);
+	if (!st && (p || !encoded))
+		st = inside_judge(
+			u->log,
+			p ? p : (const uint8_t *)intern_text(&u->heap->strings, (uint32_t)v.bits),
+			n, trust, err);
+	mem_free(m, p, u->heap->strings.at[v.bits].n, 1);
+	u->opened[v.bits] = (uint8_t)*trust;
+	return st;
+}
+
+/* _load_from_bytes(bytes); io.BytesIO(bytes), or made empty and given (bytes, position, attributes). */
+static enum plim_status judge_stream(struct use *u, const struct pickle_value *call, size_t n,
+				     enum ckpt_trust *trust, struct plim_err *err)
+{
+	struct pickle_value state = call[PICKLE_CALL_STATE];
+	enum ckpt_trust given = CKPT_CLASS;
+	enum plim_status st = PLIM_OK;
+
+	*trust = CKPT_CLASS;
+	if (n)
+		st = judge_bytes(u, arg(u, call[PICKLE_CALL_ARGS], 0), trust, err);
+	if (!st && state.kind != PICKLE_NONE)
+		st = judge_bytes(u, arg(u, state, 0), &given, err);
+	*trust = given > *trust ? given : *trust;
+	return st;
+}
+
+static enum ckpt_trust judge_use(struct use *u, const struct pickle_node *node,
+				 enum policy_rule rule)
 {
 	const struct pickle_value *call = node->items;
 	struct pickle_value args = call[PICKLE_CALL_ARGS], first = arg(u, args, 0);
@@ -292,6 +432,7 @@ static enum ckpt_trust judge_use(const struct use *u, const struct pickle_node *
 	switch (rule) {
 	case POLICY_DATA: break;
 	case POLICY_VALUE: ok = false; break;
+	case POLICY_FAMILY: ok = is_family(u, call[PICKLE_CALL_CALLEE], args); break;
 	case POLICY_NEW: ok = node->is_new || !n; break;
 	case POLICY_NEW_OR_ENUM:
 		ok = node->is_new || !n ||
@@ -300,7 +441,7 @@ static enum ckpt_trust judge_use(const struct use *u, const struct pickle_node *
 	case POLICY_RECONSTRUCT: ok = is_known(u, first) && is_builtin(u, arg(u, args, 1)); break;
 	case POLICY_MEMBER: return judge_getattr(u, args);
 	case POLICY_PARTIAL: ok = is_known_partial(u, call); break;
-	case POLICY_BYTES: return judge_bytes(u, first, err);
+	case POLICY_BYTES: break; /* see judge_call */
 	}
 	return ok ? CKPT_CLASS : CKPT_UNKNOWN;
 }
@@ -317,12 +458,11 @@ static struct pickle_value class_of(const struct use *u, struct pickle_value cal
 }
 
 /* What a call gave is called: of what is known, nothing gives what may be called. */
-static enum plim_status judge_result(const struct use *u, struct pickle_value call,
-				     struct plim_err *err)
+static enum plim_status judge_result(struct use *u, struct pickle_value call, struct plim_err *err)
 {
 	struct pickle_value callee = pickle_item(u->heap, call, PICKLE_CALL_CALLEE);
 	char name[NAME_BYTES], text[NAME_BYTES + 32];
-	struct policy p = { CKPT_UNKNOWN, POLICY_DATA };
+	struct policy p = { CKPT_UNKNOWN, POLICY_DATA, 0 };
 
 	if (callee.kind != PICKLE_GLOBAL)
 		return PLIM_OK; /* told of the innermost */
@@ -334,33 +474,138 @@ static enum plim_status judge_result(const struct use *u, struct pickle_value ca
 	snprintf(text, sizeof(text), "what %s returns, called", name);
 	if (find(u->log->ckpt, text))
 		return PLIM_OK;
-	return keep(u->log, text, (struct policy){ CKPT_UNKNOWN, POLICY_DATA }, 0, err);
+	return keep(u->log, text, (struct policy){ CKPT_UNKNOWN, POLICY_DATA, 0 }, 0, err);
 }
 
-static enum plim_status judge_call(const struct use *u, const struct pickle_node *node,
+/* APPEND and SETITEM on what is no list or dict; and what is done to an object whose attributes are set already. */
+static enum plim_status judge_fill(struct use *u, const struct pickle_node *node,
+				   struct pickle_value callee, struct policy p,
 				   struct plim_err *err)
 {
-	struct pickle_value callee = class_of(u, node->items[PICKLE_CALL_CALLEE]), func;
+	if (p.trust > CKPT_CLASS)
+		return PLIM_OK;
+	if (node->changed)
+		return doubt(u, callee,
+			     "makes an object that is changed after its state was set: attributes "
+			     "that were set are called",
+			     err);
+	if (node->items[PICKLE_CALL_APPENDED].kind != PICKLE_NONE && p.fills != POLICY_SEQUENCE)
+		return doubt(u, callee, "makes no list, and is appended to", err);
+	if (node->items[PICKLE_CALL_SET].kind != PICKLE_NONE && p.fills != POLICY_MAPPING)
+		return doubt(u, callee, "makes no dict, and items are set in it", err);
+	return PLIM_OK;
+}
+
+/* _rebuild_from_type_v2(function, class, arguments, state) calls the function, which torch's own pickles rebuild with. */
+static enum plim_status judge_rebuild(struct use *u, struct pickle_value callee,
+				      struct pickle_value func, struct plim_err *err)
+{
+	char name[NAME_BYTES];
+
+	if (func.kind != PICKLE_GLOBAL)
+		return doubt(u, callee, "is given a function that was made", err);
+	policy_at(u, func, name, sizeof(name));
+	if (!strncmp(name, "torch._utils._rebuild_", 22) ||
+	    !strcmp(name, "torch.nested._internal.nested_tensor._rebuild_njt"))
+		return PLIM_OK;
+	return doubt(u, func, "is called by _rebuild_from_type_v2", err);
+}
+
+static enum plim_status judge_call(struct use *u, const struct pickle_node *node,
+				   struct plim_err *err)
+{
+	struct pickle_value callee = class_of(u, node->items[PICKLE_CALL_CALLEE]),
+			    args = node->items[PICKLE_CALL_ARGS];
+	enum ckpt_trust trust;
 	char name[NAME_BYTES];
 	struct policy p;
+	enum plim_status st = PLIM_OK;
 
 	if (callee.kind == PICKLE_CALL)
 		return judge_result(u, callee, err);
 	if (callee.kind != PICKLE_GLOBAL)
 		return PLIM_OK; /* cannot be called */
 	p = policy_at(u, callee, name, sizeof(name));
-	if (p.trust == CKPT_CLASS)
-		worsen(u, callee, judge_use(u, node, p.rule, err));
-	/* This one calls the first that it is given. */
-	func = arg(u, node->items[PICKLE_CALL_ARGS], 0);
-	if (!strcmp(name, "torch._tensor._rebuild_from_type_v2") && func.kind == PICKLE_GLOBAL &&
-	    policy_at(u, func, name, sizeof(name)).trust != CKPT_PLAIN)
-		worsen(u, func, CKPT_UNKNOWN);
-	return PLIM_OK;
+	if (args.kind != PICKLE_TUPLE && args.kind != PICKLE_NONE && p.trust <= CKPT_CLASS)
+		return doubt(u, callee, "is given arguments that were made", err);
+	if (p.rule == POLICY_BYTES || p.trust == CKPT_DANGEROUS) { /* pickle.loads(b'...') */
+		st = judge_stream(u, node->items, pickle_len(u->heap, args), &trust, err);
+		worsen(u, callee, trust);
+	} else if (p.trust == CKPT_CLASS) {
+		worsen(u, callee, judge_use(u, node, p.rule));
+	}
+	if (!st && !strcmp(name, "torch._tensor._rebuild_from_type_v2"))
+		st = judge_rebuild(u, callee, arg(u, args, 0), err);
+	return st ? st : judge_fill(u, node, callee, p, err);
+}
+
+/* Can it be called, for all that is known here?  *who: the name to blame. */
+static bool is_callable(struct use *u, struct pickle_value v, struct pickle_value *who)
+{
+	bool made = v.kind == PICKLE_CALL;
+	struct policy p;
+
+	*who = made ? pickle_item(u->heap, v, PICKLE_CALL_CALLEE) : v;
+	if (who->kind != PICKLE_GLOBAL)
+		return false;
+	p = policy_known(u, *who);
+	return p.trust == CKPT_CLASS && !(made && p.rule == POLICY_FAMILY);
+}
+
+/* May what was made be a text that nobody reads here?  str(), numpy.str_, a text that copyreg makes anew. */
+static bool is_made_text(struct use *u, struct pickle_value v)
+{
+	static const char *const makers[] = { "builtins.", "__builtin__.", "numpy.", "copyreg.",
+					      "copy_reg." };
+	char name[NAME_BYTES];
+
+	if (v.kind != PICKLE_CALL)
+		return false;
+	v = pickle_item(u->heap, v, PICKLE_CALL_CALLEE);
+	if (v.kind != PICKLE_GLOBAL)
+		return true;
+	global_name(u->heap, v, name, sizeof(name));
+	for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++)
+		if (!strncmp(name, makers[i], strlen(makers[i])))
+			return true;
+	return false;
+}
+
+static bool is_special(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n > 4 && !strncmp(s, "__", 2) && !strcmp(s + n - 2, "__");
+}
+
+/*
+ * A method of Python's own (__setstate__) that is something callable: whoever makes an object of the dict or the pairs lets
+ * the next opcode call it.  A key that is made may be such a name, too.
+ */
+static enum plim_status judge_pair(struct use *u, struct pickle_value key, struct pickle_value v,
+				   bool in_dict, struct plim_err *err)
+{
+	struct pickle_value who;
+
+	if (!(key.kind == PICKLE_STR && is_special(text_of(u, key))) &&
+	    !(in_dict && is_made_text(u, key)))
+		return PLIM_OK;
+	return is_callable(u, v, &who) ? doubt(u, who, "is set as a method of Python's own", err)
+				       : PLIM_OK;
+}
+
+static enum plim_status judge_dict(struct use *u, struct pickle_value dict, struct plim_err *err)
+{
+	const struct pickle_node *node = &u->heap->nodes.at[dict.bits];
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t k = 0; !st && node->items && k + 1 < node->n; k += 2)
+		st = judge_pair(u, node->items[k], node->items[k + 1], true, err);
+	return st;
 }
 
 /* What calls others is no value to hand about. */
-static void judge_value(const struct use *u, struct pickle_value v)
+static void judge_value(struct use *u, struct pickle_value v)
 {
 	char name[NAME_BYTES];
 	struct policy p;
@@ -372,31 +617,39 @@ static void judge_value(const struct use *u, struct pickle_value v)
 		worsen(u, v, p.rule == POLICY_MEMBER ? CKPT_DANGEROUS : CKPT_UNKNOWN);
 }
 
-/* Is any of the names under a condition?  Most pickles have none, and then need no second look. */
-static bool is_conditional(const struct ckpt *c)
+/* What a list, dict or call holds: values that may only be called or named as the policy says. */
+static enum plim_status judge_items(struct use *u, const struct pickle_node *node,
+				    struct plim_err *err)
 {
-	for (size_t i = 0; i < c->globals.n; i++)
-		if (c->globals.at[i].trust >= CKPT_CLASS)
-			return true;
-	return false;
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t k = node->is_call; !st && node->items && k < node->n; k++) {
+		struct pickle_value v = node->items[k];
+
+		judge_value(u, v);
+		if (v.kind == PICKLE_STR && k + 1 < node->n)
+			st = judge_pair(u, v, node->items[k + 1], false, err);
+		if (v.kind != PICKLE_DICT || u->heap->nodes.at[v.bits].judged)
+			continue;
+		u->heap->nodes.at[v.bits].judged = 1;
+		st = st ? st : judge_dict(u, v, err);
+	}
+	return st;
 }
 
 enum plim_status globals_settle(struct globals_log *log, struct plim_err *err)
 {
-	const struct pickle_heap *h = log->heap;
-	struct use u = { log, h };
+	struct use u = { .log = log, .heap = log->heap };
 	enum plim_status st = PLIM_OK;
 
-	if (!is_conditional(log->ckpt))
-		return PLIM_OK;
-	for (size_t i = 0; !st && i < h->nodes.n; i++) {
-		const struct pickle_node *node = &h->nodes.at[i];
+	for (size_t i = 0; !st && i < u.heap->nodes.n; i++) {
+		const struct pickle_node *node = &u.heap->nodes.at[i];
 
-		for (uint32_t k = node->is_call; node->items && k < node->n; k++)
-			judge_value(&u, node->items[k]);
-		if (node->is_call)
+		st = judge_items(&u, node, err);
+		if (!st && node->is_call)
 			st = judge_call(&u, node, err);
 	}
+	mem_free(log->ckpt->mem, u.opened, u.heap->strings.n, 1);
 	return st;
 }
 
@@ -411,7 +664,6 @@ enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, 
 	while (!st && at < n && opcodes_is_pickle(bytes + at, n - at)) {
 		struct unpickle u = { .ckpt = log->ckpt,
 				      .script = log->script,
-				      .nested = log->nested,
 				      .record = log->record };
 		struct pickle_value root;
 
@@ -444,6 +696,58 @@ enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *b
 	return st;
 }
 
+/* May a pickle begin here?  Protocols 0 and 1 have no mark: then a name, or a mark and a name, which all that runs code has. */
+static bool may_begin(const uint8_t *p, size_t n)
+{
+	if (n > 2 && *p == 0x80)
+		return p[1] <= 5;
+	return n > 4 && strchr("c(", *p) && *p && opcodes_is_pickle(p, n < 4096 ? n : 4096);
+}
+
+enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+			      size_t *used, struct plim_err *err)
+{
+	struct globals_log log = { .ckpt = c };
+	size_t most = n < SEEK_BYTES ? n : SEEK_BYTES, tries = 0, first = 0, step;
+	enum plim_status st = globals_read(c, name, bytes, n, &first, err);
+
+	if (!st)
+		log.record = ckpt_model_string(c, name, strlen(name), &st, err);
+	for (size_t at = first; !st && at < most && tries < TRIES; at += step ? step : 1) {
+		step = 0;
+		if (!may_begin(bytes + at, n - at))
+			continue;
+		tries++;
+		st = globals_stacked(&log, bytes + at, n - at, &step, err);
+		st = st == PLIM_E_FORMAT ? PLIM_OK : st;
+	}
+	c->many_globals |= tries == TRIES || (first < n && most < n);
+	if (used)
+		*used = first;
+	return st;
+}
+
+/*
+ * Does a header say numbers, in the very words that NumPy writes?  NumPy evaluates it as Python, in which objects have
+ * more than one spelling ('O', 'object', an escape, a second 'descr'); whatever is spelled otherwise may be objects.
+ */
+static bool is_of_numbers(const uint8_t *p, size_t n)
+{
+	static const char begin[] = "{'descr': '", order[] = "', 'fortran_order': ";
+	const uint8_t *end = p + n;
+
+	if (n < sizeof(begin) || memcmp(p, begin, sizeof(begin) - 1) != 0)
+		return false;
+	p += sizeof(begin) - 1;
+	p += *p && strchr("<>|=", *p);
+	if (p == end || !*p || !strchr("?bBiufcSUVmM", *p++))
+		return false;
+	while (p < end && *p && strchr("0123456789[]nspfauDhms", *p)) /* 8, 8[ns] */
+		p++;
+	return (size_t)(end - p) >= sizeof(order) && !memcmp(p, order, sizeof(order) - 1) &&
+	       !memchr(p, '\\', (size_t)(end - p)) && !memmem(p, (size_t)(end - p), "descr", 5);
+}
+
 /* Where a NumPy array's data begins (numpy/lib/format.py); 0: it is none, or of numbers. */
 static size_t numpy_objects(const uint8_t *p, size_t n)
 {
@@ -455,7 +759,7 @@ static size_t numpy_objects(const uint8_t *p, size_t n)
 	header = (size_t)p[8] | (size_t)p[9] << 8;
 	if (p[6] > 1)
 		header |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
-	return header <= n - at && memmem(p + at, header, "O'", 2) ? at + header : 0;
+	return header <= n - at && !is_of_numbers(p + at, header) ? at + header : 0;
 }
 
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,

@@ -264,7 +264,7 @@ static enum plim_status read_tail(struct legacy *l, const struct stream *s, stru
 	enum plim_status st = ckpt_model_read(c, l->file, s->at, n, n, "the pickles", &p, err);
 
 	if (!st)
-		st = globals_read(c, "a pickle behind the first", p, n, &used, err);
+		st = globals_seek(c, "a pickle behind the first", p, n, &used, err);
 	mem_free(c->mem, p, n, 1);
 	if (!st && used && n < left)
 		return ckpt_model_find(

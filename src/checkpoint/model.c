@@ -22,7 +22,8 @@ void ckpt_close(struct ckpt *c)
 	if (!c->mem)
 		return;
 	for (size_t i = 0; i < c->files.n; i++)
-		close(c->files.at[i].fd);
+		if (c->files.at[i].fd >= 0)
+			close(c->files.at[i].fd);
 	vec_release(c->mem, &c->files);
 	vec_release(c->mem, &c->extents);
 	vec_release(c->mem, &c->tensors);
@@ -138,7 +139,15 @@ enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset
 {
 	const struct ckpt_file *f = &c->files.at[file];
 
-	for (*got = 0; *got < n;) {
+	*got = 0;
+	if (f->memory) {
+		*got = offset > f->bytes       ? 0
+		       : n < f->bytes - offset ? n
+					       : (size_t)(f->bytes - offset);
+		memcpy(at, f->memory + (*got ? offset : 0), *got);
+		return PLIM_OK;
+	}
+	while (*got < n) {
 		ssize_t k = pread(f->fd, (char *)at + *got, n - *got, (off_t)(offset + *got));
 
 		if (k < 0 && errno == EINTR)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define NAME_BYTES 300
 #define MEMO 4096 /* strings that are remembered */
@@ -72,17 +73,37 @@ static bool take_line(const uint8_t **p, const uint8_t *end, const uint8_t **tex
 	return nl != NULL;
 }
 
-static bool is_number(const uint8_t *p, size_t n)
+/*
+ * A number as one of Python's unpicklers reads it: spaces around it, underscores, 0x1f, an L behind it; the C unpickler
+ * stops at a NUL, and reads nothing before it as 0.
+ */
+static bool is_number(const uint8_t *p, size_t n, bool real)
 {
+	const uint8_t *nul = n ? memchr(p, 0, n) : NULL;
 	size_t digits = 0;
+	bool hex;
 
-	for (size_t i = 0; i < n; i++) {
-		digits += isdigit(p[i]) != 0;
-		if (!isdigit(p[i]) && !strchr("+-.eELnaif\r", p[i]))
+	n = nul ? (size_t)(nul - p) : n;
+	for (; n && isspace(*p); n--)
+		p++;
+	for (n -= n && p[n - 1] == 'L'; n && isspace(p[n - 1]);)
+		n--;
+	if (n && (*p == '+' || *p == '-'))
+		p++, n--;
+	if (real && ((n == 3 && (!strncasecmp((const char *)p, "nan", 3) ||
+				 !strncasecmp((const char *)p, "inf", 3))) ||
+		     (n == 8 && !strncasecmp((const char *)p, "infinity", 8))))
+		return true;
+	hex = !real && n > 2 && *p == '0' && (p[1] | 32) == 'x';
+	for (size_t i = !real && n > 2 && *p == '0' && strchr("xob", p[1] | 32) ? 2 : 0; i < n;
+	     i++) {
+		bool digit = hex ? isxdigit(p[i]) != 0 : isdigit(p[i]) != 0;
+
+		digits += digit;
+		if (!digit && p[i] != '_' && !(real && strchr("+-.eE", p[i])))
 			return false;
 	}
-	return digits || (n == 3 && !memcmp(p, "nan", 3)) ||
-	       (n >= 3 && !memcmp(p + n - 3, "inf", 3));
+	return digits || (nul && !n);
 }
 
 /* A dotted name that Python could import. */
@@ -103,7 +124,7 @@ static bool take_text(struct step *s, const uint8_t **p, const uint8_t *end)
 		s->cut = !take_line(p, end, &s->second, &s->second_n);
 	if (s->cut) /* what is longer than any name is no text of a pickle */
 		return s->n < 4096 && s->second_n < 4096;
-	return kind == NUMBER   ? is_number(s->text, s->n)
+	return kind == NUMBER   ? is_number(s->text, s->n, s->opcode == 'F')
 	       : kind == QUOTED ? s->n >= 2 && strchr("'\"", s->text[0]) && s->text[0]
 	       : kind == GLOBAL ? is_name(s->text, s->n) && is_name(s->second, s->second_n)
 				: true;
@@ -238,8 +259,9 @@ static uint64_t decimal(const struct step *s)
 {
 	uint64_t v = 0;
 
-	for (size_t i = 0; i < s->n && i < 18 && isdigit(s->text[i]); i++)
-		v = 10 * v + (uint64_t)(s->text[i] - '0');
+	for (size_t i = 0; i < s->n && v < UINT64_MAX / 100 && s->text[i]; i++)
+		if (isdigit(s->text[i])) /* spaces and underscores are none */
+			v = 10 * v + (uint64_t)(s->text[i] - '0');
 	return v;
 }
 

@@ -245,7 +245,6 @@ struct globals_log {
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
 	uint32_t record; /* name of what is read */
-	unsigned nested; /* pickles around this one, whose bytes hold it */
 	bool script;     /* as in struct unpickle */
 };
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
@@ -264,14 +263,32 @@ enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, 
 /* The same, of what nothing is known but its name for people; what does not decode becomes a finding.  *used may be NULL. */
 enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 			      size_t *used, struct plim_err *err);
+/*
+ * The same, and wherever else a pickle may begin: whoever skips what stands between loads it.  What fails to decode was
+ * none; where there is more than is looked at, it is not called harmless.  *used as above.
+ */
+enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+			      size_t *used, struct plim_err *err);
 /* The same for bytes that may be a pickle, or a NumPy array of objects, which has one inside; or nothing of the kind. */
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 				struct plim_err *err);
 /* A name that something else than a pickle refers to; the caller's list counts. */
 enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
 			      enum ckpt_trust trust, struct plim_err *err);
+/* The names that were met in `inner`, bytes of a pickle of `c`, are `c`'s as well, met in `record`. */
+enum plim_status globals_take(struct ckpt *c, const struct ckpt *inner, const char *record,
+			      struct plim_err *err);
 /* Findings of the names that are not plain. */
 enum plim_status globals_judge(struct ckpt *c, struct plim_err *err);
+
+/* ---- inside.c ---- */
+
+/*
+ * Bytes that log's pickle hands to a loader.  Their names are logged; *trust: CKPT_CLASS where they are wholly a file
+ * whose pickles were read, else CKPT_UNKNOWN, and a finding says why.
+ */
+enum plim_status inside_judge(const struct globals_log *log, const uint8_t *bytes, size_t n,
+			      enum ckpt_trust *trust, struct plim_err *err);
 
 /* ---- script.c ---- */
 
@@ -298,7 +315,6 @@ struct unpickle {
 	void *ctx;
 	bool outermost; /* its keys are the checkpoint's */
 	bool script; /* names below __torch__ are those of TorchScript, whose code is beside it */
-	unsigned nested;    /* as in struct globals_log */
 	uint32_t record;    /* name of what is read, where none is given to unpickle_decode */
 	const uint8_t *raw; /* the pickle, where it lies as it is at raw_at of a file; or NULL */
 	size_t raw_bytes, raw_next, raw_first; /* for embedded.c: next place, first extent */

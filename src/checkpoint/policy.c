@@ -56,9 +56,9 @@ static const char *const plain[] = {
 };
 
 /*
- * Harmless under a condition on how they are used, which policy_use checks.  A name ends in ".*" for all names
- * right below, in ".^" for all classes (a capital first, perhaps after underscores) at any depth below; another '*'
- * stands for anything.
+ * Harmless under a condition on how they are used, which globals.c checks.  A name ends in ".*" for the `functions`
+ * right below, in ".^" for all classes (a capital first, perhaps after underscores) at any depth below except those of
+ * `unpickling`; another '*' stands for anything.
  */
 static const struct {
 	const char *name;
@@ -72,9 +72,9 @@ static const struct {
 	{ "builtins.int", POLICY_DATA, "Python" },
 	{ "builtins.float", POLICY_DATA, "Python" },
 	{ "builtins.bool", POLICY_DATA, "Python" },
-	{ "builtins.str", POLICY_DATA, "Python" },
+	{ "builtins.str", POLICY_NEW, "Python" },
 	{ "builtins.bytes", POLICY_DATA, "Python" },
-	{ "builtins.unicode", POLICY_DATA, "Python 2" },
+	{ "builtins.unicode", POLICY_NEW, "Python 2" },
 	{ "builtins.long", POLICY_DATA, "Python 2" },
 	{ "builtins.frozenset", POLICY_DATA, "Python" },
 	{ "builtins.slice", POLICY_DATA, "Python" },
@@ -99,7 +99,7 @@ static const struct {
 	{ "random.Random", POLICY_NEW, "Python" },
 	{ "re._compile", POLICY_DATA, "compiled patterns" },
 	{ "signal.Signals", POLICY_DATA, "Megatron's arguments" },
-	{ "_io.BytesIO", POLICY_DATA, "Transformer Engine's extra state" },
+	{ "_io.BytesIO", POLICY_BYTES, "Transformer Engine's extra state" },
 	{ "pathlib.PosixPath", POLICY_DATA, "arguments" },
 	{ "pathlib.WindowsPath", POLICY_DATA, "arguments" },
 	{ "pathlib.PurePosixPath", POLICY_DATA, "arguments" },
@@ -107,16 +107,16 @@ static const struct {
 	{ "pathlib.Path", POLICY_DATA, "arguments" },
 	{ "pathlib._local.PosixPath", POLICY_DATA, "Python 3.13" },
 	{ "pathlib._local.WindowsPath", POLICY_DATA, "Python 3.13" },
-	{ "argparse.Namespace", POLICY_DATA, "arguments" },
-	{ "types.SimpleNamespace", POLICY_DATA, "arguments" },
-	{ "easydict.EasyDict", POLICY_DATA, "configurations" },
-	{ "munch.Munch", POLICY_DATA, "configurations" },
-	{ "addict.addict.Dict", POLICY_DATA, "configurations" },
-	{ "yacs.config.CfgNode", POLICY_DATA, "configurations" },
-	{ "fvcore.common.config.CfgNode", POLICY_DATA, "configurations" },
+	{ "argparse.Namespace", POLICY_NEW, "arguments" },
+	{ "types.SimpleNamespace", POLICY_NEW, "arguments" },
+	{ "easydict.EasyDict", POLICY_NEW, "configurations" },
+	{ "munch.Munch", POLICY_NEW, "configurations" },
+	{ "addict.addict.Dict", POLICY_NEW, "configurations" },
+	{ "yacs.config.CfgNode", POLICY_NEW, "configurations" },
+	{ "fvcore.common.config.CfgNode", POLICY_NEW, "configurations" },
 	{ "ml_collections.config_dict.config_dict.ConfigDict", POLICY_DATA, "configurations" },
-	{ "mmcv.utils.config.ConfigDict", POLICY_DATA, "OpenMMLab" },
-	{ "mmengine.config.config.ConfigDict", POLICY_DATA, "OpenMMLab" },
+	{ "mmcv.utils.config.ConfigDict", POLICY_NEW, "OpenMMLab" },
+	{ "mmengine.config.config.ConfigDict", POLICY_NEW, "OpenMMLab" },
 	{ "mmengine.logging.history_buffer.HistoryBuffer", POLICY_NEW, "OpenMMLab" },
 	{ "omegaconf.dictconfig.DictConfig", POLICY_DATA, "configurations" },
 	{ "omegaconf.listconfig.ListConfig", POLICY_DATA, "configurations" },
@@ -136,15 +136,18 @@ static const struct {
 	{ "dotmap.DotMap", POLICY_NEW, "configurations" },
 	{ "box.box.Box", POLICY_NEW, "configurations" },
 	{ "box.box_list.BoxList", POLICY_NEW, "configurations" },
-	{ "sacred.config.custom_containers.^", POLICY_NEW, "configurations" },
-	{ "detectron2.config.config.CfgNode", POLICY_DATA, "configurations" },
+	{ "sacred.config.custom_containers.ReadOnlyDict", POLICY_NEW, "configurations" },
+	{ "sacred.config.custom_containers.ReadOnlyList", POLICY_NEW, "configurations" },
+	{ "sacred.config.custom_containers.DogmaticDict", POLICY_NEW, "configurations" },
+	{ "sacred.config.custom_containers.DogmaticList", POLICY_NEW, "configurations" },
+	{ "detectron2.config.config.CfgNode", POLICY_NEW, "configurations" },
 	{ "mmcv.utils.config.Config", POLICY_NEW, "OpenMMLab" },
 	{ "mmengine.config.config.Config", POLICY_NEW, "OpenMMLab" },
 	/* NumPy: random states and numbers beside the weights. */
 	{ "numpy.core.multiarray._reconstruct", POLICY_DATA, "NumPy" },
 	{ "numpy._core.multiarray._reconstruct", POLICY_DATA, "NumPy" },
-	{ "numpy.core.multiarray.scalar", POLICY_DATA, "NumPy" },
-	{ "numpy._core.multiarray.scalar", POLICY_DATA, "NumPy" },
+	{ "numpy.core.multiarray.scalar", POLICY_FAMILY, "NumPy" },
+	{ "numpy._core.multiarray.scalar", POLICY_FAMILY, "NumPy" },
 	{ "numpy.core.numeric._frombuffer", POLICY_DATA, "NumPy" },
 	{ "numpy._core.numeric._frombuffer", POLICY_DATA, "NumPy" },
 	{ "numpy.dtype", POLICY_DATA, "NumPy" },
@@ -174,12 +177,12 @@ static const struct {
 	{ "numpy.bool_", POLICY_DATA, "NumPy" },
 	{ "numpy.str_", POLICY_DATA, "NumPy" },
 	{ "numpy.dtypes.^", POLICY_NEW, "NumPy" },
-	{ "numpy.ma.core._mareconstruct", POLICY_DATA, "NumPy" },
+	{ "numpy.ma.core._mareconstruct", POLICY_FAMILY, "NumPy" },
 	{ "numpy.ma.core.MaskedArray", POLICY_DATA, "NumPy" },
-	{ "numpy.random.__RandomState_ctor", POLICY_DATA, "NumPy's random state" },
-	{ "numpy.random._pickle.__randomstate_ctor", POLICY_DATA, "NumPy's random state" },
-	{ "numpy.random._pickle.__bit_generator_ctor", POLICY_DATA, "NumPy's random state" },
-	{ "numpy.random._pickle.__generator_ctor", POLICY_DATA, "NumPy's random state" },
+	{ "numpy.random.__RandomState_ctor", POLICY_FAMILY, "NumPy's random state" },
+	{ "numpy.random._pickle.__randomstate_ctor", POLICY_FAMILY, "NumPy's random state" },
+	{ "numpy.random._pickle.__bit_generator_ctor", POLICY_FAMILY, "NumPy's random state" },
+	{ "numpy.random._pickle.__generator_ctor", POLICY_FAMILY, "NumPy's random state" },
 	{ "numpy.random._mt19937.MT19937", POLICY_DATA, "NumPy's random state" },
 	{ "numpy.random._pcg64.PCG64", POLICY_DATA, "NumPy's random state" },
 	{ "numpy.random.bit_generator.SeedSequence", POLICY_NEW, "NumPy's random state" },
@@ -200,8 +203,8 @@ static const struct {
 	{ "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked", POLICY_DATA, "pandas" },
 	{ "pandas._libs.tslibs.timestamps._unpickle_timestamp", POLICY_DATA, "pandas" },
 	{ "pandas._libs.tslibs.timedeltas._timedelta_unpickle", POLICY_DATA, "pandas" },
-	{ "pandas.core.indexes.base._new_Index", POLICY_DATA, "pandas" },
-	{ "pandas.core.indexes.datetimes._new_DatetimeIndex", POLICY_DATA, "pandas" },
+	{ "pandas.core.indexes.base._new_Index", POLICY_FAMILY, "pandas" },
+	{ "pandas.core.indexes.datetimes._new_DatetimeIndex", POLICY_FAMILY, "pandas" },
 	{ "pandas.core.indexes.^", POLICY_NEW, "pandas" },
 	{ "pandas.core.arrays.^", POLICY_NEW, "pandas" },
 	{ "pandas.core.dtypes.dtypes.^", POLICY_NEW, "pandas" },
@@ -272,7 +275,7 @@ static const struct {
 	{ "torch.distributed._tensor._dtensor_spec.^", POLICY_DATA, "FSDP" },
 	{ "torch.distributed._tensor.placement_types.^", POLICY_DATA, "FSDP" },
 	{ "torch.distributed.tensor.placement_types.^", POLICY_DATA, "FSDP" },
-	{ "torch.distributed.device_mesh.DeviceMesh", POLICY_DATA, "FSDP" },
+	{ "torch.distributed.device_mesh.DeviceMesh", POLICY_NEW, "FSDP" },
 	{ "torch.distributed._mesh_layout.^", POLICY_DATA, "FSDP" },
 	/* Trainers and their arguments. */
 	{ "transformers.training_args.TrainingArguments", POLICY_NEW, "training_args.bin" },
@@ -304,9 +307,9 @@ static const struct {
 	{ "megatron.core.rerun_state_machine.^", POLICY_NEW_OR_ENUM, "Megatron" },
 	{ "bitsandbytes.nn.modules.^", POLICY_NEW, "bitsandbytes" },
 	{ "bitsandbytes.functional.QuantState", POLICY_NEW, "bitsandbytes" },
-	{ "pytorch_lightning.utilities.parsing.AttributeDict", POLICY_DATA, "Lightning" },
-	{ "lightning_fabric.utilities.data.AttributeDict", POLICY_DATA, "Lightning" },
-	{ "lightning.fabric.utilities.data.AttributeDict", POLICY_DATA, "Lightning" },
+	{ "pytorch_lightning.utilities.parsing.AttributeDict", POLICY_NEW, "Lightning" },
+	{ "lightning_fabric.utilities.data.AttributeDict", POLICY_NEW, "Lightning" },
+	{ "lightning.fabric.utilities.data.AttributeDict", POLICY_NEW, "Lightning" },
 	{ "pytorch_lightning.callbacks.^", POLICY_VALUE, "Lightning: keys of the callbacks" },
 	{ "lightning.pytorch.callbacks.^", POLICY_VALUE, "Lightning: keys of the callbacks" },
 	{ "pytorch_lightning.utilities.argparse_utils._gpus_arg_default", POLICY_VALUE,
@@ -319,8 +322,24 @@ static const struct {
 	{ "unsloth_compiled_cache.^", POLICY_NEW, "Unsloth: training_args.bin" },
 	{ "gym.spaces.^", POLICY_NEW, "reinforcement learning: spaces beside the weights" },
 	{ "gymnasium.spaces.^", POLICY_NEW, "reinforcement learning: spaces beside the weights" },
-	{ "stable_baselines3.common.^", POLICY_NEW, "Stable-Baselines3: running means" },
-	{ "torch_geometric.data.^", POLICY_NEW, "graphs beside the weights" },
+	{ "stable_baselines3.common.running_mean_std.RunningMeanStd", POLICY_NEW,
+	  "Stable-Baselines3: running means" },
+	{ "stable_baselines3.common.vec_env.vec_normalize.VecNormalize", POLICY_NEW,
+	  "Stable-Baselines3: running means" },
+	{ "stable_baselines3.common.buffers.ReplayBuffer", POLICY_NEW,
+	  "Stable-Baselines3: running means" },
+	{ "stable_baselines3.common.buffers.RolloutBuffer", POLICY_NEW,
+	  "Stable-Baselines3: running means" },
+	{ "torch_geometric.data.data.Data", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.data.DataTensorAttr", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.data.DataEdgeAttr", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.hetero_data.HeteroData", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.temporal.TemporalData", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.batch.Batch", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.storage.BaseStorage", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.storage.NodeStorage", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.storage.EdgeStorage", POLICY_NEW, "graphs beside the weights" },
+	{ "torch_geometric.data.storage.GlobalStorage", POLICY_NEW, "graphs beside the weights" },
 	{ "torchtext.vocab.^", POLICY_NEW, "vocabularies beside the weights" },
 	{ "speechbrain.processing.PLDA_LDA.^", POLICY_NEW, "SpeechBrain" },
 	{ "sklearn.^", POLICY_NEW, "scalers and encoders of targets beside the weights" },
@@ -345,7 +364,18 @@ static const struct {
 	{ "efficientnet_pytorch.^", POLICY_NEW, "whole modules" },
 	{ "monai.networks.^", POLICY_NEW, "whole modules" },
 	{ "schnetpack.^", POLICY_NEW, "SchNetPack: whole modules" },
-	{ "e3nn.^", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.o3._irreps.Irreps", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.o3._irreps._MulIr", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.o3._irreps.Irrep", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.o3._spherical_harmonics.SphericalHarmonics", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.math._normalize_activation.normalize2mom", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.nn._activation.Activation", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.nn._gate.Gate", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.nn._fc.FullyConnectedNet", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.nn._fc._Layer", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.nn._normact.NormActivation", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.nn._dropout.Dropout", POLICY_NEW, "e3nn: whole modules" },
+	{ "e3nn.nn._batchnorm.BatchNorm", POLICY_NEW, "e3nn: whole modules" },
 	{ "mace.modules.^", POLICY_NEW, "MACE: whole modules" },
 	{ "ultralytics.nn.^", POLICY_NEW, "YOLO" },
 	{ "ultralytics.yolo.^", POLICY_NEW, "YOLO" },
@@ -355,6 +385,184 @@ static const struct {
 	{ "copyreg._reconstructor", POLICY_RECONSTRUCT, "Python, protocols 0 and 1" },
 	{ "builtins.getattr", POLICY_MEMBER, "members of enums" },
 	{ "functools.partial", POLICY_PARTIAL, "a function with some of its arguments" },
+};
+
+/* Functions of numbers, which modules and metrics keep as attributes.  A module right below (torch.nn.functional.torch) is none. */
+static const char *const functions[] = {
+	"relu",
+	"relu_",
+	"relu6",
+	"elu",
+	"elu_",
+	"selu",
+	"selu_",
+	"celu",
+	"celu_",
+	"leaky_relu",
+	"leaky_relu_",
+	"rrelu",
+	"rrelu_",
+	"prelu",
+	"gelu",
+	"glu",
+	"silu",
+	"mish",
+	"hardswish",
+	"hardtanh",
+	"hardtanh_",
+	"hardsigmoid",
+	"hardshrink",
+	"softshrink",
+	"tanhshrink",
+	"threshold",
+	"threshold_",
+	"logsigmoid",
+	"log_sigmoid",
+	"sigmoid",
+	"tanh",
+	"softmax",
+	"softmin",
+	"log_softmax",
+	"gumbel_softmax",
+	"softplus",
+	"softsign",
+	"normalize",
+	"dropout",
+	"dropout1d",
+	"dropout2d",
+	"dropout3d",
+	"alpha_dropout",
+	"feature_alpha_dropout",
+	"layer_norm",
+	"group_norm",
+	"instance_norm",
+	"batch_norm",
+	"rms_norm",
+	"local_response_norm",
+	"linear",
+	"bilinear",
+	"embedding",
+	"embedding_bag",
+	"one_hot",
+	"conv1d",
+	"conv2d",
+	"conv3d",
+	"conv_transpose1d",
+	"conv_transpose2d",
+	"conv_transpose3d",
+	"max_pool1d",
+	"max_pool2d",
+	"max_pool3d",
+	"avg_pool1d",
+	"avg_pool2d",
+	"avg_pool3d",
+	"adaptive_avg_pool1d",
+	"adaptive_avg_pool2d",
+	"adaptive_avg_pool3d",
+	"adaptive_max_pool1d",
+	"adaptive_max_pool2d",
+	"adaptive_max_pool3d",
+	"pad",
+	"interpolate",
+	"upsample",
+	"grid_sample",
+	"pixel_shuffle",
+	"pixel_unshuffle",
+	"cosine_similarity",
+	"pairwise_distance",
+	"scaled_dot_product_attention",
+	"cross_entropy",
+	"nll_loss",
+	"mse_loss",
+	"l1_loss",
+	"smooth_l1_loss",
+	"huber_loss",
+	"binary_cross_entropy",
+	"binary_cross_entropy_with_logits",
+	"kl_div",
+	"ctc_loss",
+	"cosine_embedding_loss",
+	"margin_ranking_loss",
+	"triplet_margin_loss",
+	"hinge_embedding_loss",
+	"multi_margin_loss",
+	"multilabel_margin_loss",
+	"multilabel_soft_margin_loss",
+	"soft_margin_loss",
+	"poisson_nll_loss",
+	"gaussian_nll_loss",
+	"xavier_uniform_",
+	"xavier_normal_",
+	"xavier_uniform",
+	"xavier_normal",
+	"kaiming_uniform_",
+	"kaiming_normal_",
+	"kaiming_uniform",
+	"kaiming_normal",
+	"normal_",
+	"uniform_",
+	"constant_",
+	"normal",
+	"uniform",
+	"constant",
+	"zeros_",
+	"ones_",
+	"eye_",
+	"dirac_",
+	"orthogonal_",
+	"orthogonal",
+	"sparse_",
+	"trunc_normal_",
+	"dim_zero_cat",
+	"dim_zero_sum",
+	"dim_zero_mean",
+	"dim_zero_max",
+	"dim_zero_min",
+};
+
+/* Classes, or what they lie below, whose own __setstate__ unpickles or compiles what it is given: in no row for classes. */
+static const char *const unpickling[] = {
+	"mace.modules.symmetric_contraction.SymmetricContraction", /* e3nn's CodeGenMixin */
+	"sklearn.externals",                                       /* joblib, cloudpickle */
+};
+
+/* Lists: APPEND calls their append or extend.  Of any other object it may be an attribute. */
+static const char *const sequences[] = {
+	"builtins.list",
+	"builtins.set",
+	"collections.deque",
+	"box.box_list.BoxList",
+	"sacred.config.custom_containers.ReadOnlyList",
+	"sacred.config.custom_containers.DogmaticList",
+};
+
+/* Dicts: SETITEM sets an item. */
+static const char *const mappings[] = {
+	"builtins.dict",
+	"collections.OrderedDict",
+	"collections.Counter",
+	"collections.defaultdict",
+	"easydict.EasyDict",
+	"munch.Munch",
+	"addict.addict.Dict",
+	"yacs.config.CfgNode",
+	"fvcore.common.config.CfgNode",
+	"detectron2.config.config.CfgNode",
+	"mmcv.utils.config.ConfigDict",
+	"mmengine.config.config.ConfigDict",
+	"attrdict.dictionary.AttrDict",
+	"dotmap.DotMap",
+	"box.box.Box",
+	"sacred.config.custom_containers.ReadOnlyDict",
+	"sacred.config.custom_containers.DogmaticDict",
+	"pytorch_lightning.utilities.parsing.AttributeDict",
+	"lightning_fabric.utilities.data.AttributeDict",
+	"lightning.fabric.utilities.data.AttributeDict",
+	"sklearn.utils.Bunch",
+	"sklearn.utils._bunch.Bunch",
+	"scipy.sparse.dok.dok_matrix",
+	"scipy.sparse._dok.dok_matrix",
+	"scipy.sparse._dok.dok_array",
 };
 
 /*
@@ -608,15 +816,16 @@ static bool leads_through_module(const char *name)
 	return false;
 }
 
-static bool is_dangerous(const char *name)
+/* Is it one of the rows, or below one? */
+static bool is_below(const char *name, const char *const *rows, size_t count)
 {
-	for (size_t i = 0; i < COUNT(dangerous); i++) {
-		size_t n = strlen(dangerous[i]);
+	for (size_t i = 0; i < count; i++) {
+		size_t n = strlen(rows[i]);
 
-		if (!strncmp(name, dangerous[i], n) && (!name[n] || name[n] == '.'))
+		if (!strncmp(name, rows[i], n) && (!name[n] || name[n] == '.'))
 			return true;
 	}
-	return leads_through_module(name);
+	return false;
 }
 
 /* torch.float16, torch.cuda.HalfStorage, torch.sparse.FloatTensor. */
@@ -677,7 +886,9 @@ static bool matches(const char *row, const char *name)
 	}
 	if (strncmp(row, name, n - 1) != 0)
 		return false;
-	return kind == '*' ? !strchr(name + n - 1, '.') : is_class(last);
+	return kind == '*'
+		       ? is_one_of(name + n - 1, strlen(name + n - 1), functions, COUNT(functions))
+		       : is_class(last) && !is_below(name, unpickling, COUNT(unpickling));
 }
 
 const char *policy_new_name(const char *name, char *text, size_t size)
@@ -709,17 +920,26 @@ static size_t find_row(const char *name)
 
 struct policy policy_of(const char *name)
 {
+	struct policy p = { CKPT_UNKNOWN, POLICY_DATA, 0 };
 	char text[300];
-	size_t row;
+	size_t n, row;
 
 	name = policy_new_name(name, text, sizeof(text));
-	if (is_one_of(name, strlen(name), plain, COUNT(plain)) || is_torch_type(name))
-		return (struct policy){ CKPT_PLAIN, POLICY_DATA };
+	n = strlen(name);
+	if (is_one_of(name, n, sequences, COUNT(sequences)))
+		p.fills = POLICY_SEQUENCE;
+	else if (is_one_of(name, n, mappings, COUNT(mappings)))
+		p.fills = POLICY_MAPPING;
 	row = find_row(name);
-	if (row < COUNT(harmless) && !leads_through_module(name))
-		return (struct policy){ harmless[row].rule == POLICY_DATA ? CKPT_DATA : CKPT_CLASS,
-					harmless[row].rule };
-	return (struct policy){ is_dangerous(name) ? CKPT_DANGEROUS : CKPT_UNKNOWN, POLICY_DATA };
+	if (is_one_of(name, n, plain, COUNT(plain)) || is_torch_type(name)) {
+		p.trust = CKPT_PLAIN;
+	} else if (row < COUNT(harmless) && !leads_through_module(name)) {
+		p.rule = harmless[row].rule;
+		p.trust = p.rule == POLICY_DATA ? CKPT_DATA : CKPT_CLASS;
+	} else if (is_below(name, dangerous, COUNT(dangerous)) || leads_through_module(name)) {
+		p.trust = CKPT_DANGEROUS;
+	}
+	return p;
 }
 
 bool policy_is_allowed(const char *allow, const char *name)

@@ -6,19 +6,27 @@
 
 /* When a name is harmless. */
 enum policy_rule {
-	POLICY_DATA,  /* whatever it is given */
+	POLICY_DATA, /* whatever it is given */
+	POLICY_FAMILY, /* given what weights_only allows, and names of its own library: it may call what it is given */
 	POLICY_VALUE, /* not called: a function or a class that is only referred to */
 	POLICY_NEW,   /* made empty (cls.__new__(cls)) and given its attributes, or not called */
 	POLICY_NEW_OR_ENUM, /* the same, or called with one number or text: a member of an enum */
 	POLICY_RECONSTRUCT, /* copyreg._reconstructor(known class, builtin, ...) */
 	POLICY_MEMBER,      /* getattr(known class, 'MEMBER'), and what it gives is not called */
 	POLICY_PARTIAL,     /* functools.partial(known function, ...) */
-	POLICY_BYTES,       /* torch.storage._load_from_bytes(b'...') whose pickles are harmless */
+	POLICY_BYTES, /* given bytes that are wholly a file whose pickles are harmless: see inside.c */
 };
 
 struct policy {
 	enum ckpt_trust trust; /* PLAIN, DATA, CLASS (under its rule), UNKNOWN or DANGEROUS */
 	enum policy_rule rule;
+	uint8_t fills; /* POLICY_SEQUENCE, POLICY_MAPPING */
+};
+
+/* What may be done to an object that a class made. */
+enum policy_fills {
+	POLICY_SEQUENCE = 1 /* append to it */,
+	POLICY_MAPPING = 2 /* set items in it */
 };
 
 struct policy policy_of(const char *name);

@@ -12,8 +12,10 @@ struct tensor_row {
 	struct ckpt_tensor t;
 	uint64_t sizes[CKPT_DIMS];
 	uint64_t from, to;
-	bool has_dtype, has_shape, has_offsets;
+	unsigned has; /* HAS_ bits */
 };
+
+enum { HAS_DTYPE = 1, HAS_SHAPE = 2, HAS_OFFSETS = 4, HAS_ALL = 7 };
 
 struct span {
 	uint64_t from, to;
@@ -26,6 +28,7 @@ struct reader {
 	uint32_t file;
 	const char *prefix;
 	uint64_t data; /* where it begins */
+	bool has_metadata;
 	VEC(struct span) spans;
 	VEC(char) name;
 };
@@ -57,7 +60,8 @@ static enum plim_status read_numbers(struct reader *r, uint64_t *out, size_t roo
 			break;
 		if (*n == room)
 			return wrong(r, &t, "a list has too many numbers", err);
-		if (!json_get_u64(&t, &out[(*n)++]))
+		/* the reference reader reads -0 as a float */
+		if (!json_get_u64(&t, &out[(*n)++]) || t.negative)
 			return wrong(r, &t, "a size is no whole number from 0 on", err);
 	}
 	return st;
@@ -74,7 +78,6 @@ static enum plim_status read_dtype(struct reader *r, struct tensor_row *row, str
 	if (!row->t.dtype)
 		return err_at(err, t.offset + 8, "dtype '%.40s' is not known",
 			      t.kind == JSON_STRING ? t.string : "?");
-	row->has_dtype = true;
 	return PLIM_OK;
 }
 
@@ -82,6 +85,7 @@ static enum plim_status read_row(struct reader *r, struct tensor_row *row, struc
 {
 	struct json_token t;
 	uint64_t offsets[2] = { 0 };
+	unsigned field;
 	size_t n;
 	enum plim_status st = json_next(&r->json, &t, err);
 
@@ -91,22 +95,29 @@ static enum plim_status read_row(struct reader *r, struct tensor_row *row, struc
 		st = json_next(&r->json, &t, err);
 		if (st || t.kind == JSON_OBJECT_END)
 			break;
-		if (json_is(&t, "dtype")) {
+		field = json_is(&t, "dtype")          ? HAS_DTYPE
+			: json_is(&t, "shape")        ? HAS_SHAPE
+			: json_is(&t, "data_offsets") ? HAS_OFFSETS
+						      : 0;
+		if (row->has & field)
+			return wrong(r, &t, "a tensor's entry has a field twice", err);
+		row->has |= field;
+		if (field == HAS_DTYPE) {
 			st = read_dtype(r, row, err);
-		} else if (json_is(&t, "shape")) {
+		} else if (field == HAS_SHAPE) {
 			st = read_numbers(r, row->sizes, CKPT_DIMS, &n, err);
 			row->t.rank = (uint16_t)n;
-			row->has_shape = true;
-		} else if (json_is(&t, "data_offsets")) {
+		} else if (field == HAS_OFFSETS) {
 			st = read_numbers(r, offsets, 2, &n, err);
-			row->has_offsets = n == 2;
+			if (!st && n != 2)
+				return wrong(r, &t, "data_offsets are not two", err);
 			row->from = offsets[0];
-			row->to = n == 2 ? offsets[1] : 0;
+			row->to = offsets[1];
 		} else {
 			st = json_skip(&r->json, &t, err);
 		}
 	}
-	if (!st && !(row->has_dtype && row->has_shape && row->has_offsets))
+	if (!st && row->has != HAS_ALL)
 		return wrong(r, &t, "a tensor's entry lacks dtype, shape or data_offsets", err);
 	return st;
 }
@@ -191,6 +202,9 @@ static enum plim_status read_header(struct reader *r, struct plim_err *err)
 		if (st || t.kind == JSON_OBJECT_END)
 			break;
 		if (json_is(&t, "__metadata__")) {
+			if (r->has_metadata)
+				return wrong(r, &t, "__metadata__ stands there twice", err);
+			r->has_metadata = true;
 			st = read_metadata(r, err);
 			continue;
 		}

@@ -16,8 +16,6 @@
 #define SUM_BYTES 8
 #define MEMBERS 10000
 #define MEMBER_BYTES ((uint64_t)64 << 20) /* of a pickle in it */
-#define SEEK_BYTES ((size_t)1 << 20)      /* where pickles are looked for between raw numbers */
-#define TRIES 1000                        /* places in it */
 
 /* A number as Python's tarfile reads it: base 256, or octal with what int(text, 8) lets through. */
 static bool read_number(const uint8_t *p, size_t n, uint64_t *v)
@@ -67,30 +65,6 @@ struct tarred {
 	size_t members, old, checkpoints; /* old: of torch's own tars */
 };
 
-/*
- * torch's own have numbers and raw storages between pickles: wherever one may begin, it is tried, up to a limit,
- * and what fails to decode was none.
- */
-static enum plim_status read_pickles(struct tarred *t, const char *name, const uint8_t *p, size_t n,
-				     struct plim_err *err)
-{
-	struct globals_log log = { .ckpt = t->ckpt };
-	size_t used, most = n < SEEK_BYTES ? n : SEEK_BYTES, tries = 0;
-	enum plim_status st = globals_read(t->ckpt, name, p, n, &used, err);
-
-	if (!st)
-		log.record = ckpt_model_string(t->ckpt, name, strlen(name), &st, err);
-	for (size_t at = used; !st && at + 2 < most && tries < TRIES; at += used ? used : 1) {
-		used = 0;
-		if (p[at] != 0x80 || p[at + 1] > 5)
-			continue;
-		tries++;
-		st = globals_stacked(&log, p + at, n - at, &used, err);
-		st = st == PLIM_E_FORMAT ? PLIM_OK : st;
-	}
-	return st;
-}
-
 static enum plim_status read_member(struct tarred *t, const struct tar_member *m,
 				    struct plim_err *err)
 {
@@ -119,7 +93,7 @@ static enum plim_status read_member(struct tarred *t, const struct tar_member *m
 		st = torch_read_zip(c, t->file, m->offset, m->bytes, name, err);
 	} else if (opcodes_is_pickle(p, n)) {
 		t->old += ckpt_text_is_one_of(m->name, old, 3);
-		st = read_pickles(t, m->name, p, (size_t)n, err);
+		st = globals_seek(c, m->name, p, (size_t)n, NULL, err); /* between raw storages */
 		if (!st && n < m->bytes)
 			st = ckpt_model_find(c, CKPT_BAD_FINDING, "too_large", m->offset + n, err,
 					     "only the first %llu bytes of '%.200s' were looked at",
@@ -170,7 +144,12 @@ enum plim_status tarred_read(struct ckpt *c, uint32_t file, const char *prefix,
 	if (!c->kind)
 		c->kind = CKPT_KIND_TAR;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", c->files.at[file].fd);
-	st = source_open(c->mem, path, &options, &s, &why);
+	if (c->files.at[file].memory)
+		st = source_open_memory(c->mem, "a tar", c->files.at[file].memory,
+					(size_t)c->files.at[file].bytes, SOURCE_MEMORY_PLAIN, NULL,
+					&s, &why);
+	else
+		st = source_open(c->mem, path, &options, &s, &why);
 	if (!st)
 		tar_init(&tar, s);
 	while (!st && t.members < MEMBERS && !(st = tar_next(&tar, &m, &why)) && m.name)

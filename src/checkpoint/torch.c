@@ -105,7 +105,7 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 		st = unpickle_decode(&u, name, bytes, n, &root, &used, &why);
 	/* What torch does not read behind it another loader may. */
 	if (!st && used < n)
-		st = globals_read(c, name, bytes + used, n - used, NULL, &why);
+		st = globals_seek(c, name, bytes + used, n - used, NULL, &why);
 	mem_free(c->mem, bytes, n, 1);
 	if (!st && prefix)
 		st = unpickle_walk(&u, root, &why);

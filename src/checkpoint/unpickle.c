@@ -527,11 +527,9 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err)
 {
-	struct globals_log log = { .ckpt = u->ckpt,
-				   .heap = &u->heap,
-				   .record = u->record,
-				   .nested = u->nested,
-				   .script = u->script };
+	struct globals_log log = {
+		.ckpt = u->ckpt, .heap = &u->heap, .record = u->record, .script = u->script
+	};
 	struct pickle_hooks hooks = { .ctx = &log, .global = globals_hook };
 	struct source *src;
 	enum plim_status st = PLIM_OK, settled;

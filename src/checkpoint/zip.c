@@ -124,6 +124,9 @@ static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end
 		found = true;
 		st = read_end(c, z, tail + i, start + i, e, err);
 		e->trailing = n - i - END_BYTES;
+		if (!st && e->trailing)
+			st = globals_seek(c, "what stands behind the zip", tail + i + END_BYTES,
+					  (size_t)e->trailing, NULL, err);
 		if (!st && zip_le(tail + i + 20, 2))
 			st = BAD(
 				"comment", z->base + start + i,
@@ -567,7 +570,8 @@ enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_
 
 	*n = (size_t)x->bytes;
 	*out = NULL;
-	if (x->state == CKPT_CUT || x->bytes > limit)
+	/* torch never packs; bytes inside bytes that unpack to a thousand times as many would have no bound. */
+	if (x->state == CKPT_CUT || x->bytes > limit || (c->nested && x->deflated))
 		return err_set(err, PLIM_E_FORMAT, "record '%.200s' cannot be read",
 			       ckpt_text(c, x->name));
 	st = ckpt_model_read(c, x->file, x->offset, x->stored_bytes, limit, "a record", &raw, err);

@@ -143,7 +143,7 @@ static void do_chunk(struct work *w, size_t c)
 	const struct gradients_row *r = &w->g->rows.at[chunk.tensor];
 	const uint64_t each = GRADIENTS_CHUNK / kinds[r->dtype].bytes,
 		       left = r->count - chunk.index * each;
-	void *at = (uint8_t *)(uintptr_t)r->at + chunk.index * GRADIENTS_CHUNK;
+	void *at = (void *)(uintptr_t)(r->at + chunk.index * GRADIENTS_CHUNK); /* r->at may be 0 */
 	const uint64_t n = !r->at ? 0 : left < each ? left : each;
 
 	if (isnan(w->scale))

@@ -497,6 +497,7 @@ static enum plim_status part_of_call(struct pickle *p, struct pickle_value *targ
 	struct pickle_value part = p->heap->nodes.at[target->bits].items[slot];
 	enum plim_status st = PLIM_OK;
 
+	p->heap->nodes.at[target->bits].changed |= p->heap->nodes.at[target->bits].is_built;
 	if (part.kind == PICKLE_NONE) {
 		st = heap_node(p->heap, kind, &part, err);
 		if (!st)
@@ -920,6 +921,7 @@ static enum plim_status op_object(struct pickle *p, const struct op *op, struct 
 static enum plim_status op_build(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	struct pickle_value state, none = { 0, PICKLE_NONE };
+	struct pickle_node *object;
 	enum plim_status st = have(p, 2, err);
 
 	(void)op;
@@ -930,7 +932,10 @@ static enum plim_status op_build(struct pickle *p, const struct op *op, struct p
 	state = pop(p);
 	if (top(p)->kind != PICKLE_CALL)
 		return damaged(p, err, "the pickle sets the state of something that is no object");
-	p->heap->nodes.at[top(p)->bits].items[PICKLE_CALL_STATE] = state;
+	object = &p->heap->nodes.at[top(p)->bits];
+	object->changed |= object->is_built;
+	object->is_built = 1;
+	object->items[PICKLE_CALL_STATE] = state;
 	return PLIM_OK;
 }
 

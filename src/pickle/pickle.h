@@ -61,11 +61,13 @@ struct pickle_node {
 	struct pickle_value *items;
 	uint32_t n, cap;
 	uint64_t run;
-	uint64_t ext;    /* PICKLE_EXT bits + 1 when a row hook took it, else 0 */
-	uint8_t frozen;  /* part of a row that was taken: may not change any more */
-	uint8_t is_call; /* of a PICKLE_CALL */
-	uint8_t is_new;  /* PICKLE_CALL: callee.__new__(...) was meant, not callee(...) */
-	uint8_t seen;    /* free for consumers: shared nodes are to be visited once */
+	uint64_t ext;     /* PICKLE_EXT bits + 1 when a row hook took it, else 0 */
+	uint8_t frozen;   /* part of a row that was taken: may not change any more */
+	uint8_t is_call;  /* of a PICKLE_CALL */
+	uint8_t is_new;   /* PICKLE_CALL: callee.__new__(...) was meant, not callee(...) */
+	uint8_t is_built; /* PICKLE_CALL: its state was set */
+	uint8_t changed; /* and was set again after that, or something was appended to it or set in it */
+	uint8_t seen, judged; /* free for consumers: shared nodes are to be visited once */
 };
 
 /* The values of one pickle.  `nodes` may move while decoding goes on. */

@@ -195,11 +195,12 @@ static enum plim_status read_plain(struct plan_recipe *r, const struct plim_plan
 	enum plim_status st = PLIM_OK;
 
 	for (const struct option *row = options; !st && row < options + OPTIONS; row++) {
-		void *to = (char *)r + row->to;
+		void *to;
 		const char *given;
 
 		if (row->to == NOWHERE)
 			continue;
+		to = (char *)r + row->to;
 		if (row->kind == NUMBER)
 			*(uint64_t *)to = *(const uint64_t *)field_of(o, row);
 		else if (row->kind == FLAG)

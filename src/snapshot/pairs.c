@@ -179,10 +179,13 @@ static int is_pending_at_end(const struct snapshot *t, const struct snapshot_dev
 	return 0;
 }
 
-/* A kind of free that never occurs was not recorded: the other one stands for both. */
+/*
+ * A kind of free that never occurs was not recorded: the other one stands for both.  A single completion without its
+ * request proves nothing: a ring may begin between the two.
+ */
 static void settle_kinds(struct pairing *p, const struct snapshot *t, struct snapshot_device *d)
 {
-	d->no_free_requested = p->unrequested && !p->requested;
+	d->no_free_requested = p->unrequested > 1 && !p->requested;
 	d->no_free_completed =
 		p->requested && !p->completed && d->segments && !is_pending_at_end(t, d);
 	p->contradictions += d->no_free_requested ? 0 : p->unrequested;

@@ -581,8 +581,8 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
 			 (const char *)x.from < (char *)pinned[i].at + pinned[i].bytes;
 	for (size_t i = 0; x.read == 1 && i < laters;
 	     i++) /* what is there by then is not known yet */
-		if ((const char *)later[i].to < (const char *)x.from + bytes &&
-		    (const char *)x.from < (char *)later[i].to + later[i].bytes)
+		if ((uintptr_t)later[i].to < (uintptr_t)x.from + bytes &&
+		    (uintptr_t)x.from < (uintptr_t)later[i].to + later[i].bytes)
 			x.read = 2;
 	if (x.read == 1)
 		x.sum = sum_of(x.from, bytes);

@@ -173,7 +173,7 @@ export interface Finding {
 
 export interface ReportLeak {
 	finding: number; // index in findings
-	grown_bytes: number; // growth from the first repetition to the last
+	grown_bytes: number; // growth from the first repetition to the last, and what it had kept before the recording
 	per_repetition_bytes: number; // growth of one repetition
 	repetitions: number; // repetitions that grew, one after another
 	first_event: number; // start of the first repetition

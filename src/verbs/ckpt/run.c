@@ -9,12 +9,9 @@
 #include <string.h>
 
 static const char *const kinds[CKPT_KINDS] = {
-	[CKPT_KIND_TORCH] = "torch",        [CKPT_KIND_LEGACY] = "torch_legacy",
-	[CKPT_KIND_SCRIPT] = "torchscript", [CKPT_KIND_ZIP] = "zip",
-	[CKPT_KIND_PICKLE] = "pickle",      [CKPT_KIND_SAFETENSORS] = "safetensors",
-	[CKPT_KIND_SHARDED] = "sharded",    [CKPT_KIND_DISTRIBUTED] = "distributed",
-	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_TAR] = "tar",
-	[CKPT_KIND_GGUF] = "gguf",          [CKPT_KIND_CONFIG] = "config",
+#define KIND_NAME(id, name) [CKPT_KIND_##id] = name,
+	CKPT_KIND_ROWS(KIND_NAME)
+#undef KIND_NAME
 };
 _Static_assert((int)PLIM_CKPT_DANGEROUS == (int)CKPT_RUNS_CODE &&
 		       (int)PLIM_CKPT_UNPROVEN == (int)CKPT_UNPROVEN,

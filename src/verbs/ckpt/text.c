@@ -275,7 +275,7 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 	text_size(b, c->bytes);
 	LABELLED(t, "holds", "%s tensor%s, %s (%s, %s file%s of %s)",
 		 text_number(n, c->tensor_count), text_s(c->tensor_count), a,
-		 c->kind ? c->kind : "unknown", text_number(files, c->files), text_s(c->files), b);
+		 c->kind, text_number(files, c->files), text_s(c->files), b);
 	text_size(a, c->verified_bytes);
 	text_size(b, c->unprotected_bytes);
 	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
