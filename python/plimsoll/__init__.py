@@ -12,10 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._version import VERSION as __version__
-
 # name -> module it lives in; a name that is a module of its own is listed with itself.  tests/test_package.py walks it.
 _WHERE = {
+    "__version__": "_version",
     "report": "verbs",
     "diff": "verbs",
     "whatif": "verbs",
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from . import oom as oom
     from . import training as training
     from . import weights as weights
+    from ._version import __version__ as __version__
     from ._attach import attach
     from ._check import check
     from ._guard import is_oom, oom_guard
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ._doctor import doctor
     from .verbs import diff, here, plan, record, report, verify, whatif, why
 
-__all__ = [*_WHERE, "__version__"]
+__all__ = [*_WHERE]
 
 
 def __getattr__(name: str) -> Any:

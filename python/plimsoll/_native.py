@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Iterable
 
 from . import _abi
-from ._version import VERSION
+from ._version import __version__
 from .errors import BY_STATUS, PlimsollError, UnsupportedError
 
 UNKNOWN = _abi.UNKNOWN
@@ -60,8 +60,8 @@ def _open() -> ctypes.CDLL:
             continue
         library.plim_version.restype = ctypes.c_char_p
         version = library.plim_version().decode()
-        if version != VERSION:
-            raise UnsupportedError(f"'{path}' is Plimsoll {version}, this package is {VERSION}",
+        if version != __version__:
+            raise UnsupportedError(f"'{path}' is Plimsoll {version}, this package is {__version__}",
                                    path=path, remedy="install both anew: pip install --force-reinstall .")
         for name, (result, arguments) in _abi.PROTOTYPES.items():
             function = getattr(library, name, None)

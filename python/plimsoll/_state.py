@@ -11,7 +11,7 @@ import sys
 from typing import Any, Container, Iterable, Mapping, Protocol
 
 from . import _torch
-from ._version import VERSION
+from ._version import __version__
 from .errors import ArgumentError, FormatError
 
 STATELESS = {"DataLoader": "; torchdata's StatefulDataLoader and SampleCache.batches() know their place"}
@@ -296,7 +296,7 @@ def versions() -> dict[str, Any]:
     torch = _torch.torch()
     numpy = sys.modules.get("numpy")
     backends = torch.backends
-    return {"plimsoll": VERSION, "python": sys.version.split()[0], "torch": str(torch.__version__),
+    return {"plimsoll": __version__, "python": sys.version.split()[0], "torch": str(torch.__version__),
             "numpy": None if numpy is None else str(numpy.__version__), "cuda": torch.version.cuda,
             "gpu": torch.cuda.get_device_name() if _torch.cuda_started() else None,
             "deterministic": bool(torch.are_deterministic_algorithms_enabled()),

@@ -1,2 +1,2 @@
 """The version that meson.build has.  make docs rewrites it."""
-VERSION = "0.2.0"
+__version__ = "0.2.0"

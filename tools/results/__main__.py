@@ -38,7 +38,7 @@ WAYS = {
     "docs": lambda api: "\n".join(docs.page(api, template())) + "\n",
     "python-results": python.results,
     "python-abi": python.abi,
-    "python-version": lambda api: f'"""The version that meson.build has.  make docs rewrites it."""\nVERSION = "{api.version}"\n',
+    "python-version": lambda api: f'"""The version that meson.build has.  make docs rewrites it."""\n__version__ = "{api.version}"\n',
     "typescript": typescript.source,
     "schema": schema.source,
     "schemas": lambda api: "\n".join(api.schemas) + "\n",
