@@ -8,7 +8,7 @@ Standard library only; files are parsed, never imported or run.
 """
 from __future__ import annotations
 
-from ._version import __version__
+from ._version import __version__ as __version__
 from .engine import Result, Settings, lint_data, lint_text  # noqa: E402
 from .finding import Cost, Edit, Finding, Place  # noqa: E402
 from .source import Unreadable  # noqa: E402
