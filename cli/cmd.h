@@ -68,8 +68,8 @@ extern const struct cmd *const cmd_all[];
 /* Say that there is no such command, and which may be meant.  Returns CMD_USAGE. */
 int cmd_unknown(const char *name);
 
-/* The command that a file or folder is for ("report", "ckpt verify"); NULL: it is not known. */
-const char *cmd_of_file(const char *path);
+/* The command that a file, a folder or "-" is for ("report", "ckpt verify"); an exit code, after a message. */
+int cmd_of_file(const char *path, const char **command);
 
 /* NULL if there is none of that name. */
 const struct cmd *cmd_find(const char *name);

@@ -329,17 +329,20 @@ static const struct cmd *find_full(const char *name)
 /* A file instead of a command: what it is for, with the options that stand behind it. */
 static int run_file(int argc, char **argv)
 {
-	const char *name = cmd_of_file(argv[0]);
-	const struct cmd *cmd = name ? find_full(name) : NULL;
+	const char *name;
+	const struct cmd *cmd;
 	char *own[CMD_FILE_ARGS];
-	int n = 0;
+	int n = 0, code;
 
-	if (!cmd && access(argv[0], F_OK))
-		return cmd_unknown(argv[0]);
+	if (strcmp(argv[0], "-") != 0 && access(argv[0], F_OK))
+		return strpbrk(argv[0], "./") ? cmd_usage("there is no file '%.200s'", argv[0])
+					      : cmd_unknown(argv[0]);
+	code = cmd_of_file(argv[0], &name);
+	if (code)
+		return code;
+	cmd = find_full(name); /* the library may know of a command that this program lacks */
 	if (!cmd)
-		return cmd_usage("cannot tell what '%.200s' is; name a command, see "
-				 "'plimsoll --help'",
-				 argv[0]);
+		return cmd_usage("'%.200s' is for 'plimsoll %s', which is not here", argv[0], name);
 	if (argc >= CMD_FILE_ARGS - 1)
 		return cmd_usage("that is too much behind a file; name the command: plimsoll %s",
 				 cmd->name);

@@ -95,7 +95,7 @@ TWO = [("a.pickle", raw), ("b.pickle", raw)]
 for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
     refused("zip of two", zipped(TWO, method, io.BytesIO()), "holds several files", "unpack it")
 refused("zip of bzip2", zipped(TWO[:1], zipfile.ZIP_BZIP2, io.BytesIO()), "a method that is not read")
-refused("zip of torch", zipped([("archive/data.pkl", raw)], zipfile.ZIP_STORED, io.BytesIO()), "PyTorch checkpoint")
+refused("zip of torch", zipped([("archive/data.pkl", raw)], zipfile.ZIP_STORED, io.BytesIO()), "ckpt verify")
 whole = zipped(TWO[:1], zipfile.ZIP_DEFLATED, io.BytesIO())
 for at in (29, 60, len(whole) // 2, len(whole) - 120):
     refused(f"zip cut at {at}", whole[:at], "ends early")

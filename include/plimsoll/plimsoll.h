@@ -9,6 +9,7 @@
 #include <plimsoll/diff.h>
 #include <plimsoll/doctor.h>
 #include <plimsoll/durable.h>
+#include <plimsoll/file.h>
 #include <plimsoll/gauge.h>
 #include <plimsoll/gradients.h>
 #include <plimsoll/here.h>

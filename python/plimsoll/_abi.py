@@ -536,6 +536,14 @@ class plim_doctor_check(Structure):
     ]
 
 
+class plim_file(Structure):
+    _fields_ = [
+        ("is", c_char_p),
+        ("command", c_char_p),
+        ("remedy", c_char_p),
+    ]
+
+
 class plim_gauge_device(Structure):
     _fields_ = [
         ("uuid", c_uint8 * 16),
@@ -1239,6 +1247,7 @@ PROTOTYPES = {
     "plim_early_stop_feed": (c_int, [POINTER(plim_early_stop), c_double, c_double]),
     "plim_early_stop_init": (None, [POINTER(plim_early_stop), c_int, c_uint64]),
     "plim_epoch_batches": (c_int, [POINTER(plim_epoch), c_uint64, POINTER(c_uint64), POINTER(plim_err)]),
+    "plim_file_of": (c_int, [c_char_p, POINTER(plim_file), POINTER(plim_err)]),
     "plim_gauge_close": (None, [c_void_p]),
     "plim_gauge_open": (c_int, [POINTER(plim_gauge_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_gauge_options_init": (None, [POINTER(plim_gauge_options)]),

@@ -14,6 +14,7 @@
 #include "durable.h"
 #include "error.h"
 #include "fields.h"
+#include "file_kind.h"
 #include "intern.h"
 #include "json.h"
 #include "known.h"

@@ -1,6 +1,8 @@
 /* From a file to a trace: what the file is, its values, and the columns put in order. */
 #include "packed.h"
 
+#include "base/base.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -427,17 +429,16 @@ static enum plim_status decode(struct snapshot *t, struct source *src,
 			       const struct snapshot_read_options *opt, struct plim_err *err)
 {
 	unsigned flags = opt ? opt->flags : 0, threads = opt ? opt->threads : 0;
-	const char *is;
-	int lost;
-	enum plim_status st = source_need(src, src->p, 4096, err);
+	int lost = 0;
+	enum plim_status st = source_need(src, src->p, FILE_KIND_HEAD_BYTES, err);
 
 	if (st)
 		return st;
-	is = recognise_bytes(src->p, (size_t)(src->end - src->p), &lost);
-	if (is) {
+	st = recognise_bytes(src->p, (size_t)(src->end - src->p), &lost, err);
+	if (st) {
 		if (opt && opt->is_other)
 			*opt->is_other = !lost;
-		return err_set(err, PLIM_E_FORMAT, "this is %s", is);
+		return st;
 	}
 	if (!(flags & TRACE_READ_GENERAL) && (threads ? threads : thread_processors()) > 1)
 		t->columns->follow_rows = opt && opt->follow_rows ? opt->follow_rows : FOLLOW_ROWS;

@@ -126,11 +126,8 @@ void follow_go(struct follower *f, const struct snapshot_columns *c);
 struct pairing *follow_end(struct follower *f);
 void follow_free(struct follower *f);
 
-/*
- * What the first bytes are, when they are no snapshot: the message, or NULL for "might be one".  *lost: it
- * is what is left of one (zeros), or stands for it.
- */
-const char *recognise_bytes(const uint8_t *p, size_t n, int *lost);
+/* PLIM_E_FORMAT if the first bytes are another file's.  *lost: it stands where a snapshot should be (zeros). */
+enum plim_status recognise_bytes(const uint8_t *p, size_t n, int *lost, struct plim_err *err);
 /* What the decoded value is instead of a snapshot. */
 enum plim_status recognise_value(const struct snapshot *t, struct pickle_value root,
 				 struct plim_err *err);

@@ -1,52 +1,11 @@
 /* Files that are given by mistake, told apart by their first bytes or by what they hold. */
 #include "packed.h"
 
+#include "base/base.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-struct magic {
-	size_t offset, n;
-	const char *bytes;
-	const char *is;
-	int lost; /* it stands where a snapshot should be */
-};
-
-#define LEGACY                                                                  \
-	"a PyTorch checkpoint (torch.save, the form before 1.6), not a memory " \
-	"snapshot; " HOW_TO_RECORD
-
-static const struct magic magics[] = {
-	{ 0, 4, "PK\3\4",
-	  "a PyTorch checkpoint or another zip file, not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 13, "\200\002\212\012l\374\234F\371 j\250P", LEGACY },
-	{ 8, 2, "{\"", "a safetensors file (weights), not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 15, "SQLite format 3",
-	  "an SQLite file; snapshots in that form are not read yet: dump it with "
-	  "torch.cuda.memory._dump_snapshot('x.pickle')" },
-	{ 257, 5, "ustar", "a tar file, not a memory snapshot: unpack it first" },
-	{ 0, 4, "\177ELF", "a program, not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 4, "%PDF", "a PDF, not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 8, "\211HDF\r\n\032\n", "an HDF5 file, not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 8, "\211PNG\r\n\032\n",
-	  "a picture, not a memory snapshot; give the file it was drawn from" },
-	{ 0, 6, "\223NUMPY", "a NumPy array, not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 4, "GGUF", "a GGUF file (weights), not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 2, "\377\376", "text in UTF-16, not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 2, "\376\377", "text in UTF-16, not a memory snapshot; " HOW_TO_RECORD },
-	{ 0, 26, "version https://git-lfs.git",
-	  "a Git LFS pointer: the snapshot itself was not fetched "
-	  "(git lfs pull)",
-	  1 },
-};
-
-static int all_zero(const uint8_t *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (p[i])
-			return 0;
-	return 1;
-}
 
 /* Prose or a table: a snapshot of protocol 0 begins with a parenthesis, of the others with no text. */
 static int is_prose(const char *text, size_t n)
@@ -62,23 +21,17 @@ static int is_prose(const char *text, size_t n)
 }
 
 /* Text that is neither JSON nor a pickle of protocol 0, whose opcodes are letters too. */
-static const char *recognise_text(const char *text, size_t n)
+static const struct file_kind *recognise_text(const char *text, size_t n)
 {
-	size_t i = 0;
+	static const struct file_kind log = { "log", "a log", "why", NULL, 1, 0 },
+				      prose = { "text", "text", NULL, NULL, 1, 0 };
 
-	while (i < n && isspace((unsigned char)text[i]))
-		i++;
-	if (i < n && text[i] == '<')
-		return "an HTML page, not a memory snapshot; give the .pickle it was made from";
 	if (n > 64 && text[0] != '\x80' && memmem(text, n, "CUDA out of memory", 18))
-		return "a log, not a memory snapshot; give it with options.log_path beside the "
-		       "snapshot";
+		return &log;
 	if (n >= 9 && (!memcmp(text, "Traceback", 9) || !memcmp(text, "#!", 2) ||
 		       !memcmp(text, "import ", 7)))
-		return "text, not a memory snapshot; " HOW_TO_RECORD;
-	if (is_prose(text, n))
-		return "text, not a memory snapshot; " HOW_TO_RECORD;
-	return NULL;
+		return &prose;
+	return is_prose(text, n) ? &prose : NULL;
 }
 
 int snapshot_is_packed(const uint8_t *p, size_t n)
@@ -86,24 +39,25 @@ int snapshot_is_packed(const uint8_t *p, size_t n)
 	return n >= PACKED_MAGIC_BYTES && !memcmp(p, PACKED_MAGIC, PACKED_MAGIC_BYTES);
 }
 
-const char *recognise_bytes(const uint8_t *p, size_t n, int *lost)
+enum plim_status recognise_bytes(const uint8_t *p, size_t n, int *lost, struct plim_err *err)
 {
-	*lost = 0;
-	if (snapshot_is_packed(p, n))
-		return NULL;
-	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
-		const struct magic *m = &magics[i];
+	const struct file_kind *kind = n ? file_kind_of(p, n) : NULL;
 
-		if (n >= m->offset + m->n && !memcmp(p + m->offset, m->bytes, m->n)) {
-			*lost = m->lost;
-			return m->is;
-		}
-	}
-	if (n >= 16 && all_zero(p, n)) {
-		*lost = 1;
-		return "zeros only: the file was never written (disk full, or lost in a crash)";
-	}
-	return recognise_text((const char *)p, n);
+	if (kind && kind->command &&
+	    (!strcmp(kind->command, "report") || !strcmp(kind->slug, "pickle")))
+		return PLIM_OK;
+	if (!kind)
+		kind = recognise_text((const char *)p, n);
+	if (!kind)
+		return PLIM_OK;
+	*lost = kind->lost;
+	if (kind->command)
+		return err_set(err, PLIM_E_FORMAT,
+			       "this is %s, not a memory snapshot: 'plimsoll %s' reads it",
+			       kind->is, kind->command);
+	return err_set(err, PLIM_E_FORMAT, "this is %s%s %s", kind->is,
+		       kind->lost ? ":" : ", not a memory snapshot;",
+		       kind->remedy ? kind->remedy : HOW_TO_RECORD);
 }
 
 /* Keys that tell what a dict is, if it has none of a snapshot's. */

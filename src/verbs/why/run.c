@@ -296,15 +296,15 @@ static enum plim_status refuse_other(const struct plim_why *w, const char *path,
 	if (!kind->is || (kind->text && w->outcome != PLIM_WHY_NOTHING))
 		return PLIM_OK;
 	if (!kind->verb)
-		return err_set(err, PLIM_E_FORMAT, "'%s' is no log but %s", path, kind->is);
+		return err_set(err, PLIM_E_FORMAT, "'%s' is %s, not a log", path, kind->is);
 	/* checkpoints are read where they lie, as a whole */
 	if (!strncmp(kind->verb, "ckpt ", 5) && is_compressed(log->files.at[0].compression))
 		return err_set(
 			err, PLIM_E_FORMAT,
-			"'%s' is no log but %s, compressed with %s: decompress it, then plimsoll "
+			"'%s' is %s, compressed with %s, not a log: decompress it, then plimsoll "
 			"%s FILE",
 			path, kind->is, log->files.at[0].compression, kind->verb);
-	return err_set(err, PLIM_E_FORMAT, "'%s' is no log but %s: plimsoll %s %s", path, kind->is,
+	return err_set(err, PLIM_E_FORMAT, "'%s' is %s, not a log: plimsoll %s %s", path, kind->is,
 		       kind->verb,
 		       !strcmp(path, "-") && !strncmp(kind->verb, "ckpt ", 5) ? "FILE" : path);
 }

@@ -1,0 +1,218 @@
+/* What a file or folder is, and which command reads it. */
+#include <plimsoll/file.h>
+
+#include "base/base.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MEMORY_BYTES ((uint64_t)256 << 20)
+#define TAIL_BYTES 16384                  /* of a log, in which a failure stands */
+#define PACKED_BYTES ((uint64_t)64 << 20) /* of a compressed log, that are read to reach its end */
+#define FOLDER_FILES 64                   /* of a folder, that are looked at */
+#define FOLDER_DEPTH 3                    /* runs/NAME/version_0/events */
+
+static const struct file_kind file_log = { "log", "a log", "why", NULL, 1, 0 },
+			      file_history = { "metrics", "a training log", "curves", NULL, 1, 0 },
+			      file_checkpoints = { "checkpoints",
+						   "a folder of checkpoints",
+						   "ckpt last-good",
+						   NULL,
+						   0,
+						   0 };
+
+static bool file_is_for(const struct file_kind *kind, const char *command)
+{
+	return kind && kind->command && !strcmp(kind->command, command);
+}
+
+/* ---- a log: of a training, or of a failure ---- */
+
+/* "loss=3.83", "val_loss: 0.66", "'loss': 2.1": values of a training. */
+static bool file_has_losses(const char *head)
+{
+	for (const char *at = head; (at = strstr(at, "loss")) != NULL; at++) {
+		const char *p = at + strcspn(at, "=:,\n\r ");
+
+		p += strspn(p, "=: ");
+		if (*p >= '0' && *p <= '9')
+			return true;
+	}
+	return false;
+}
+
+/* The last bytes of a file, or of as much of a compressed one as is read; the window is lost.  Their number. */
+static size_t file_tail(struct source *s, char *tail)
+{
+	struct source_info info;
+	struct plim_err ignored;
+	size_t n = 0;
+
+	source_get_info(s, &info);
+	if (source_is_random(s)) {
+		uint64_t from = info.raw_bytes > TAIL_BYTES ? info.raw_bytes - TAIL_BYTES : 0;
+
+		return source_pread(s, from, tail, TAIL_BYTES, &n, &ignored) ? 0 : n;
+	}
+	for (uint64_t read = 0; read < PACKED_BYTES && s->p < s->end;) {
+		size_t got = (size_t)(s->end - s->p), take = got < TAIL_BYTES ? got : TAIL_BYTES,
+		       keep = n < TAIL_BYTES - take ? n : TAIL_BYTES - take;
+
+		memmove(tail, tail + n - keep, keep);
+		memcpy(tail + keep, s->end - take, take);
+		n = keep + take;
+		read += got;
+		if (source_need(s, s->end, 1, &ignored))
+			break;
+	}
+	return n;
+}
+
+/* Does the end of a log speak of a failure?  Then that is the question. */
+static bool file_ends_badly(struct source *s)
+{
+	static const char *const words[] = {
+		"Traceback", "Error",   "error", "ERROR",  "Killed",
+		"killed",    "signal ", "fault", "memory", "CANCELLED"
+	};
+	char tail[TAIL_BYTES];
+	size_t n = file_tail(s, tail);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (memmem(tail, n, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
+/* ---- a file ---- */
+
+/* By its bytes; if these do not decide, by its name; text without either is a log, if it was named by a person. */
+static const struct file_kind *file_of_source(struct source *s, const char *path, bool in_folder)
+{
+	char head[FILE_KIND_HEAD_BYTES + 1];
+	size_t n = (size_t)(s->end - s->p);
+	const struct file_kind *kind = file_kind_of(s->p, n), *named = file_kind_of_name(path);
+
+	n = n < FILE_KIND_HEAD_BYTES ? n : FILE_KIND_HEAD_BYTES;
+	memcpy(head, s->p, n);
+	head[n] = 0;
+	if (!kind || (!kind->command && named && !kind->lost && !strcmp(kind->slug, "tar")))
+		kind = named;
+	if (!kind && !in_folder && file_is_text(s->p, n))
+		kind = &file_log;
+	if (file_is_for(kind, "why") && file_has_losses(head) && !file_ends_badly(s))
+		kind = &file_history;
+	return kind;
+}
+
+static enum plim_status file_look(struct mem *m, const char *path, enum source_kinds kinds,
+				  const struct file_kind **kind, struct plim_err *err)
+{
+	struct source_options options = { .thread = SOURCE_THREAD_NONE, .kinds = kinds };
+	struct source *s;
+	enum plim_status st = strcmp(path, "-") ? source_open(m, path, &options, &s, err)
+						: source_open_descriptor(m, path, STDIN_FILENO,
+									 &options, &s, err);
+
+	*kind = NULL;
+	if (st)
+		return st;
+	st = source_need(s, s->p, FILE_KIND_HEAD_BYTES, err);
+	if (!st)
+		*kind = file_of_source(s, path, kinds == SOURCE_REGULAR_HERE);
+	source_close(s);
+	return st;
+}
+
+/* ---- a folder ---- */
+
+struct file_folder {
+	struct mem *mem;
+	unsigned left;                /* files that are still looked at */
+	const struct file_kind *best; /* so far */
+	unsigned depth;               /* below the folder, of the best */
+};
+
+/* What a folder is for if it holds several kinds: the earlier one. */
+static unsigned file_rank(const struct file_kind *kind)
+{
+	static const char *const order[] = { "ckpt verify", "report", "curves",
+					     "why",         "plan",   "lint" };
+
+	for (unsigned i = 0; i < sizeof(order) / sizeof(*order); i++)
+		if (file_is_for(kind, order[i]))
+			return i;
+	return UINT32_MAX;
+}
+
+static void file_folder_take(struct file_folder *f, const char *path, unsigned depth)
+{
+	const struct file_kind *kind = NULL;
+	struct plim_err ignored;
+
+	f->left--;
+	(void)file_look(f->mem, path, SOURCE_REGULAR_HERE, &kind, &ignored);
+	/* README.txt, requirements.txt: they are named where people mean them. */
+	if (kind && strcmp(kind->slug, "text") != 0 &&
+	    (!f->best || file_rank(kind) < file_rank(f->best))) {
+		f->best = kind;
+		f->depth = depth;
+	}
+}
+
+static void file_folder_walk(struct file_folder *f, const char *path, unsigned depth)
+{
+	struct dirent **names;
+	int n = scandir(path, &names, NULL, alphasort);
+
+	for (int i = 0; i < n; i++) {
+		char below[4096];
+		struct stat is;
+		int room = snprintf(below, sizeof(below), "%s/%s", path, names[i]->d_name);
+
+		if (*names[i]->d_name != '.' && room < (int)sizeof(below) && f->left &&
+		    !lstat(below, &is)) {
+			if (S_ISREG(is.st_mode) && is.st_size)
+				file_folder_take(f, below, depth);
+			else if (S_ISDIR(is.st_mode) && depth < FOLDER_DEPTH)
+				file_folder_walk(f, below, depth + 1);
+		}
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+}
+
+static const struct file_kind *file_of_folder(struct mem *m, const char *path)
+{
+	struct file_folder f = { .mem = m, .left = FOLDER_FILES };
+
+	file_folder_walk(&f, path, 0);
+	return file_is_for(f.best, "ckpt verify") && f.depth ? &file_checkpoints : f.best;
+}
+
+enum plim_status plim_file_of(const char *path, struct plim_file *out, struct plim_err *err)
+{
+	const struct file_kind *kind = NULL;
+	struct mem m;
+	struct stat is;
+	enum plim_status st = PLIM_OK;
+
+	*out = (struct plim_file){ NULL, NULL, NULL };
+	mem_init(&m, MEMORY_BYTES);
+	if (strcmp(path, "-") != 0 && stat(path, &is))
+		return err_errno(err, errno, "cannot open '%s'", path);
+	if (strcmp(path, "-") != 0 && S_ISDIR(is.st_mode))
+		kind = file_of_folder(&m, path);
+	else
+		st = file_look(&m, path, SOURCE_ANY, &kind, err);
+	if (kind)
+		*out = (struct plim_file){ kind->is, kind->command, kind->remedy };
+	return st;
+}
