@@ -5,8 +5,11 @@ Every file is made here.  What runs code in a loader must end with exit code 1 a
 spelled; what torch would read otherwise than we do is not whole; a folder without weights is none; GGUF is read as
 llama.cpp reads it.
 """
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import pickle
 import shutil
@@ -442,6 +445,100 @@ def test_unnamed(folder):
         expect(verify(put(folder, name, data))[0]["kind"] == "unknown", name)
 
 
+def dtype(code="f8", flags=0, size=-1, fields=b"NN"):
+    """numpy.dtype(code) with its state, as NumPy pickles it."""
+    numbers = b"J" + struct.pack("<i", size) + b"J\xff\xff\xff\xffK" + bytes([flags])
+    return b"cnumpy\ndtype\n" + text(code) + b"\x89\x88\x87R(K\x03" + text("<") + b"N" + fields + numbers + b"tb"
+
+
+def wrapper(data, of=None, shape=b"K\x04\x85", padded=True, more=b""):
+    """joblib's wrapper with its array behind it."""
+    rows = {"subclass": b"cnumpy\nndarray\n", "shape": shape, "order": text("C"), "dtype": of or dtype(), "allow_mmap": b"\x88"}
+    if padded:
+        rows["numpy_array_alignment_bytes"] = b"K\x10"
+        data = b"\2\xff\xff" + data
+    return b"cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81}(" + b"".join(text(k) + v for k, v in rows.items()) + more + b"ub" + data
+
+
+def joblib_file(*items):
+    return b"\x80\x02](" + b"".join(items) + b"e."
+
+
+FLOATS = struct.pack("<4d", 1, 2, 3, 4)
+
+
+def test_arrays(folder):
+    """joblib's arrays stand between opcodes: such files were called damaged, and what stood behind an array was not named."""
+    pickled = b"\x80\x02]K\1a."
+    objects = dtype("O8", 63)
+    record = dtype("V12", 0, 12, text("a") + text("b") + b"\x86}(" + text("a") + dtype("i4") + b"K\0\x86" + text("b") + dtype() + b"K\4\x86u")
+    honest = {
+        "one": joblib_file(wrapper(FLOATS), b"K\1"),
+        "two": joblib_file(wrapper(FLOATS), wrapper(b"a" * 3, dtype("S3", 0, 3), b")")),
+        "old": joblib_file(wrapper(b"\0" * 32, padded=False)),
+        "record": joblib_file(wrapper(b"\1" * 48, record)),
+        "objects": joblib_file(wrapper(FLOATS), wrapper(pickled, objects, padded=False)),
+        "empty": joblib_file(wrapper(b"", shape=b"K\0\x85")),
+    }
+    packers = {"": bytes, ".z": zlib.compress, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+    for name, data in honest.items():
+        for end, pack in packers.items():
+            r, code = verify(put(folder, name + end, pack(data)))
+            expect(code == 0 and r["verdict"] == "unproven" and not names(r, "unknown"), name + end, r["headline"], r["findings"])
+    evil = b"\x80\x02" + EVIL + b"."
+    hidden = {
+        "behind": joblib_file(wrapper(FLOATS), EVIL),
+        "between": joblib_file(wrapper(FLOATS), EVIL, wrapper(FLOATS)),
+        "objects": joblib_file(wrapper(evil, objects, padded=False)),
+        "objects later": joblib_file(wrapper(FLOATS), wrapper(evil, objects, padded=False)),
+        # Python's unpickler runs the array; joblib what stands behind it, where Python's sees a whole pickle before.
+        "in the array": joblib_file(wrapper((EVIL + b"e.").ljust(32, b"\0"), padded=False)),
+        "in an array that fails": joblib_file(wrapper(EVIL.ljust(32, b"\xff"), padded=False)),
+        "behind a stop": joblib_file(wrapper(b"e.".ljust(32, b"\0"), padded=False), EVIL),
+        "behind one that is refused": joblib_file(wrapper(FLOATS, more=text("read") + b"K\1"), EVIL),
+    }
+    for name, data in hidden.items():
+        for end, pack in packers.items():
+            dangerous(folder, name + end, pack(data))
+    unlike = {
+        "a method": wrapper(FLOATS, more=text("read") + b"ccollections\nOrderedDict\n"),
+        "flags of objects": wrapper(pickled + FLOATS, dtype("f8", 1)),
+        "objects without flags": wrapper(FLOATS, dtype("O8", 0)),
+        "another size": wrapper(FLOATS, dtype("S8", 0, 4)),
+        "objects in a record": wrapper(FLOATS, dtype("V8", 0, 8, b"N}" + text("a") + dtype("O8", 63) + b"K\0\x86s")),
+        "a shape that is none": wrapper(FLOATS, shape=b"J\xff\xff\xff\xff\x85"),
+        "its state again": wrapper(b"", shape=b"K\0\x85") + b"}b",
+    }
+    for name, data in unlike.items():
+        for rest in (b"", b"e." + b"\0" * 40):
+            r, code = verify(put(folder, name, joblib_file(data + rest)))
+            expect(code == 1 and "joblib.numpy_pickle.NumpyArrayWrapper" in names(r, "unknown"), name, r["verdict"], r["globals"])
+    for name, data in (("cut", joblib_file(wrapper(FLOATS))[:-20]), ("far", joblib_file(wrapper(FLOATS, shape=b"\x8a\x07\xff\xff\xff\xff\xff\xff\x7f\x85")))):
+        r, code = verify(put(folder, name, data))
+        expect(code == 1 and r["verdict"] == "truncated", name, r["verdict"], r["headline"])
+    # joblib reads an array from the file, not from the frame that goes on behind its wrapper.
+    one = b"](" + wrapper(FLOATS)
+    r, code = verify(put(folder, "frame", b"\x80\4\x95" + struct.pack("<Q", len(one) + 2) + one + b"e."))
+    expect(code == 1 and "form" in kinds(r), "frame", r["findings"])
+    r, code = verify(put(folder, "bomb", zlib.compress(b"\x80\2" + b"]" * (300 << 20))))
+    expect(code == 1 and r["verdict"] == "unknown_code", "bomb", r["verdict"], r["headline"])
+    r, code = verify(put(folder, "trailing", zlib.compress(pickled) + b"more"))
+    expect(code == 1 and r["verdict"] == "unknown_code", "trailing", r["verdict"])
+
+
+def test_compiled(folder):
+    """sklearn's trees are made by calls: they were unknown.  A function of its that calls a class is given its own only."""
+    trees = b"csklearn.tree._tree\nTree\nK\1cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85C\1b\x87RK\1\x87R}b"
+    new = b"csklearn.neighbors._kd_tree\nnewObj\n"
+    for name, data in (("tree", trees), ("kd", new + b"csklearn.neighbors._kd_tree\nKDTree\n\x85R")):
+        r, code = verify(put(folder, name, b"\x80\3" + data + b"."))
+        expect(code == 0 and not names(r, "unknown"), name, r["globals"])
+    dangerous(folder, "system", b"\x80\3" + new + b"cposix\nsystem\n\x85R.")
+    for name in ("stable_baselines3.common.buffers\nReplayBuffer", "torch.nn.modules.linear\nLinear"):
+        r, code = verify(put(folder, "other", b"\x80\3" + new + b"c" + name.encode() + b"\n\x85R."))
+        expect(code == 1 and "sklearn.neighbors._kd_tree.newObj" in names(r, "unknown"), name, r["globals"])
+
+
 def test_script(folder):
     """TorchScript's code is looked at: what writes files is dangerous, operators of other libraries are unknown."""
     def made(code):
@@ -594,7 +691,7 @@ def test_safetensors(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_script, test_folders, test_gguf, test_safetensors]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_gguf, test_safetensors]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

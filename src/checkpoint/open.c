@@ -117,6 +117,8 @@ static const struct {
 	  "a 7z archive, which torch cannot load; it is also used to hide pickles from scanners" },
 	{ 0, 4, "(\265/\375", "zstd", "compressed with zstd: decompress it first" },
 	{ 0, 6, "\3757zXZ", "xz", "compressed with xz: decompress it first" },
+	{ 0, 3, "]\0\0", "lzma",
+	  "compressed with LZMA, as joblib does, which is not read: decompress it first" },
 	{ 0, 3, "BZh", "bzip2", "compressed with bzip2: decompress it first" },
 	{ 0, 4, "\004\"M\030", "lz4", "compressed with lz4: decompress it first" },
 	{ 0, 6, "Rar!\032\007", "rar", "a RAR archive: unpack it" },
@@ -328,6 +330,13 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 		return gguf_read(c, file, prefix, err);
 	if (!what_else(head, n, &slug) && opcodes_is_pickle(head, n)) /* of protocol 0 or 1 */
 		return legacy_read(c, file, prefix, err);
+	if (compressed_is(head, n)) {
+		bool known;
+
+		st = compressed_read(c, file, &known, err);
+		if (st || known)
+			return st;
+	}
 	before = zip_behind(head, n);
 	if (before && !what_else(head, n, &slug)) { /* a tar has zips inside */
 		st = ckpt_model_find(

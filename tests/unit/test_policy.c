@@ -22,7 +22,7 @@ static void test_names(void **state)
 		{ "torch.bfloat16", CKPT_PLAIN },
 		{ "torch.cuda.HalfStorage", CKPT_PLAIN },
 		{ "torch.q4_0", CKPT_UNKNOWN }, /* a dtype of GGUF's */
-		{ "argparse.Namespace", CKPT_DATA },
+		{ "argparse.Namespace", CKPT_CLASS },
 		{ "torch.nn.modules.linear.Linear", CKPT_CLASS },
 		{ "torch.nn.modules.module._WithMargin", CKPT_CLASS },
 		{ "torch.nn.modules.utils._pair", CKPT_UNKNOWN },
@@ -31,7 +31,7 @@ static void test_names(void **state)
 		{ "transformers.models.bert.modeling_bert.load", CKPT_UNKNOWN },
 		{ "transformers.models.bert.modeling_bert.os.Path", CKPT_DANGEROUS },
 		{ "transformers.models.xlnet.tokenization_xlnet.XLNetTokenizer", CKPT_UNKNOWN },
-		{ "pandas.core.indexes.base._new_Index", CKPT_DATA },
+		{ "pandas.core.indexes.base._new_Index", CKPT_CLASS },
 		{ "pandas.core.computation.eval.Eval", CKPT_DANGEROUS },
 		{ "torch.distributed.checkpoint.planner.WriteItem", CKPT_CLASS },
 		{ "torch.nn.functional.os.system", CKPT_DANGEROUS },
