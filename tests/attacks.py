@@ -610,6 +610,59 @@ def test_folders(folder):
     expect("pth.tar" in done.stdout, done.stdout, done.stderr)
 
 
+def test_unchecked(folder):
+    """Files that the folder's own reader does not open were passed without a word, and with them what they run."""
+    weights = safetensors({"a": b"12345678"})
+    evil = b"\x80\x02" + EVIL + b"."
+    auto = json.dumps({"auto_map": {"AutoModel": "modeling_x.Model", "AutoTokenizer": ["tok_x.Slow", None]}})
+
+    def made(name, files, *more):
+        for file, data in {"model.safetensors": weights, "config.json": "{}", **files}.items():
+            put(os.path.join(folder, name), file, data)
+        return verify(os.path.join(folder, name), *more)
+
+    hidden = {"unet/diffusion_pytorch_model.bin": evil, "a/b/c/weights": torch_zip({"data.pkl": b"\x80\x02" + EVIL + b"."}), "emb.npy": array(None, evil), "scaler.joblib": joblib_file(wrapper(FLOATS), EVIL),
+              "x.joblib.z": zlib.compress(evil), "README.md": evil, ".cache/x": EVIL + b".", "data.tar": tar_of("pickle", evil), "arrays.npz": torch_zip({"a.npy": array(None, evil)})}
+    for i, (file, data) in enumerate(hidden.items()):
+        r, code = made(f"hidden{i}", {file: data})
+        where = {g["record"] for g in r["globals"] if g["trust"] == "dangerous"}
+        expect(code == 1 and r["verdict"] == "dangerous" and where == {file}, file, r["verdict"], r["globals"])
+    r, code = made("damaged", {"unet/diffusion_pytorch_model.bin": torch_zip({"data.pkl": state_dict(), "version": "3\n", "data/0": bytes(16)})[:-90]})
+    expect(code == 1 and "truncated" in kinds(r), r["verdict"], r["findings"])
+    for name, files in (("code", {"modeling_x.py": "", "config.json": auto}), ("below", {"text_encoder/modeling_x.py": "", "text_encoder/config.json": auto}), ("tokenizer", {"tok_x.py": "", "tokenizer_config.json": auto}),
+                        ("far", {"config.json": auto.replace("modeling_x", "owner/name--modeling_x")})):
+        r, code = made(name, files)
+        expect(code == 1 and r["verdict"] == "unknown_code" and "code that is loaded with the checkpoint" in r["headline"], name, r["headline"])
+    r, code = verify(folder + "/below", "--allow", "modeling_x.*")
+    expect(code == 0 and names(r, "allowed") == {"modeling_x.Model"}, r["globals"])
+    r, code = made("no code", {"config.json": auto, "README.md": "text", "vae/config.json": "{", "emb.npy": array(None, b"", "'<f4'"), "unet/model.safetensors": weights, "x.joblib": joblib_file(wrapper(FLOATS))})
+    told = [f["text"] if "text" in f else str(f) for f in r["findings"] if f["id"] == "not_checked"]
+    expect(code == 0 and len(told) == 1 and "5 files" in told[0] and "'README.md'" in told[0], r["verdict"], r["findings"])
+    os.symlink("/etc/passwd", folder + "/no code/link")
+    os.mkfifo(folder + "/no code/fifo")
+    expect(verify(folder + "/no code")[1] == 0, "links")
+    deep = folder + "/deep/" + "d/" * 20
+    os.makedirs(deep)
+    r, code = made("deep", {})
+    expect(code == 1 and r["verdict"] == "unknown_code" and "too_large" in kinds(r), r["findings"])
+
+
+def test_notes(folder):
+    """What a configuration names and a template holds is not looked at, and is said."""
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as t:
+        for name, data in (("model_config.yaml", b"a:\n  _target_: os.system\n"), ("model_weights.ckpt", torch_zip({"data.pkl": state_dict(), "version": "3\n", "data/0": bytes(16)}))):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            t.addfile(info, io.BytesIO(data))
+    r, code = verify(put(folder, "a.nemo", tar.getvalue()))
+    expect(code == 0 and "target" in kinds(r), r["verdict"], r["findings"])
+    template = b"{{ ''.__class__ }}"
+    key = ("tokenizer.chat_template", 8, struct.pack("<Q", len(template)) + template)
+    r, code = verify(put(folder, "a.gguf", gguf({"a": (0, (4,), bytes(16))}, [key])))
+    expect(code == 0 and "template" in kinds(r), r["verdict"], r["findings"])
+
+
 # ---- GGUF ----
 
 def gguf(tensors, keys=(), version=3, alignment=32, pad=True):
@@ -691,7 +744,7 @@ def test_safetensors(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_gguf, test_safetensors]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_unchecked, test_notes, test_gguf, test_safetensors]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

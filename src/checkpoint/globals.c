@@ -822,6 +822,11 @@ static size_t numpy_objects(const uint8_t *p, size_t n)
 	return header <= n - at && !is_of_numbers(p + at, header) ? at + header : 0;
 }
 
+bool globals_is_objects(const uint8_t *p, size_t n)
+{
+	return numpy_objects(p, n) != 0;
+}
+
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 				struct plim_err *err)
 {

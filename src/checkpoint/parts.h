@@ -86,6 +86,14 @@ enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *
 /* Read what the file is, by its bytes; tensors' names get `prefix` in front. */
 enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err);
 
+/* May a file that begins so be unpickled, by torch, joblib, NumPy or Python? */
+bool open_may_unpickle(const uint8_t *head, size_t n);
+
+/* ---- unchecked.c ---- */
+
+/* What lies in a folder, and below, and is none of c->files: it is judged if it may be unpickled, else counted. */
+enum plim_status unchecked_look(struct ckpt *c, int dir, struct plim_err *err);
+
 /* ---- texts.c: JSON files ---- */
 
 /* Called for each member of the outermost object; reads its value. */
@@ -280,6 +288,8 @@ enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *b
 /* The same for bytes that may be a pickle, or a NumPy array of objects, which has one inside; or nothing of the kind. */
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 				struct plim_err *err);
+/* Do these bytes begin a NumPy array of objects? */
+bool globals_is_objects(const uint8_t *p, size_t n);
 /* A name that something else than a pickle refers to; the caller's list counts. */
 enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
 			      enum ckpt_trust trust, struct plim_err *err);
