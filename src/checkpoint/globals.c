@@ -169,6 +169,7 @@ enum plim_status globals_take(struct ckpt *c, const struct ckpt *inner, const ch
 			  err);
 	}
 	c->many_globals |= inner->many_globals;
+	c->refused |= inner->refused;
 	return st;
 }
 
@@ -611,8 +612,8 @@ static bool is_made_number(struct use *u, struct pickle_value v, const char *mak
 /* May what was made be a text that nobody reads here?  str(), numpy.str_, a text that copyreg makes anew. */
 static bool is_made_text(struct use *u, struct pickle_value v)
 {
-	static const char *const makers[] = { "builtins.", "__builtin__.", "numpy.", "copyreg.",
-					      "copy_reg." };
+	static const char *const makers[] = { "builtins.", "__builtin__.", "numpy.",
+					      "copyreg.",  "copy_reg.",    "torch.torch_version." };
 	struct pickle_value maker;
 	char name[NAME_BYTES];
 
@@ -851,6 +852,12 @@ enum plim_status globals_judge(struct ckpt *c, struct plim_err *err)
 				"weights_only runs code",
 				ckpt_text(c, g->record), ckpt_text(c, g->name),
 				(unsigned long long)g->offset);
+		else if (!strcmp(ckpt_text(c, g->name), "torch.torch_version.TorchVersion"))
+			st = ckpt_model_find(
+				c, CKPT_NOTE, "torch_version", g->offset, err,
+				"torch.__version__ was saved in it, which is a TorchVersion: "
+				"torch.load(weights_only=True) refuses the file; "
+				"str(torch.__version__) it would load");
 	}
 	return st;
 }

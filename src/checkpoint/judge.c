@@ -14,6 +14,14 @@ enum ckpt_trust ckpt_trust_of(const struct ckpt *c)
 	return c->many_globals && worst < CKPT_UNKNOWN ? CKPT_UNKNOWN : worst;
 }
 
+bool ckpt_is_plain(const struct ckpt *c)
+{
+	bool reads = c->kind == CKPT_KIND_TORCH || c->kind == CKPT_KIND_LEGACY ||
+		     c->kind == CKPT_KIND_FOLDER || c->kind == CKPT_KIND_SHARDED;
+
+	return reads && !c->refused && ckpt_trust_of(c) == CKPT_PLAIN;
+}
+
 /* The first finding of damage, or of dangerous code; NULL: there is none. */
 static const char *first_bad(const struct ckpt *c, bool of_code)
 {

@@ -3,7 +3,7 @@
  * and a checkpoint with an unknown name is not called plain.  The table of dangerous names only chooses the
  * stronger word; no file passes because a name is missing from it.
  *
- * Sources: torch/_weights_only_unpickler.py of torch 2.13 (plain); the classes that the libraries named in each
+ * Sources: torch/_weights_only_unpickler.py of torch 2.14 (plain); the classes that the libraries named in each
  * row pickle; published exploits of pickle scanners (dangerous).
  */
 #include "policy.h"
@@ -27,12 +27,9 @@ static const char *const plain[] = {
 	"torch.device",
 	"torch.Tensor",
 	"torch.nn.parameter.Parameter",
-	"torch.nn.parameter.Buffer",
 	"torch.serialization._get_layout",
 	"torch.storage.TypedStorage",
 	"torch.storage.UntypedStorage",
-	"torch.storage._TypedStorage",
-	"torch.storage._UntypedStorage",
 	"torch._tensor._rebuild_from_type_v2",
 	"torch._utils._rebuild_tensor",
 	"torch._utils._rebuild_tensor_v2",
@@ -40,13 +37,11 @@ static const char *const plain[] = {
 	"torch._utils._rebuild_parameter",
 	"torch._utils._rebuild_parameter_with_state",
 	"torch._utils._rebuild_sparse_tensor",
-	"torch._utils._rebuild_sparse_csr_tensor",
 	"torch._utils._rebuild_qtensor",
 	"torch._utils._rebuild_nested_tensor",
 	"torch._utils._rebuild_meta_tensor_no_storage",
 	"torch._utils._rebuild_device_tensor_from_cpu_tensor",
 	"torch._utils._rebuild_device_tensor_from_numpy",
-	"torch._utils._rebuild_xla_tensor",
 	"torch._utils._rebuild_wrapper_subclass",
 	"torch.per_tensor_affine",
 	"torch.per_tensor_symmetric",
@@ -237,10 +232,16 @@ static const struct {
 	{ "pandas.core.arrays.^", POLICY_NEW, "pandas" },
 	{ "pandas.core.dtypes.dtypes.^", POLICY_NEW, "pandas" },
 	/* torch beyond weights_only. */
+	{ "torch.nn.parameter.Buffer", POLICY_DATA, "torch" },
+	{ "torch.storage._TypedStorage", POLICY_DATA, "torch" },
+	{ "torch.storage._UntypedStorage", POLICY_DATA, "torch" },
+	{ "torch._utils._rebuild_sparse_csr_tensor", POLICY_DATA, "torch" },
+	{ "torch._utils._rebuild_xla_tensor", POLICY_DATA, "torch" },
 	{ "torch._C.Generator", POLICY_DATA, "torch: random states" },
 	{ "torch.ScriptObject", POLICY_NEW, "quantized modules: packed weights" },
 	{ "torch.memory_format", POLICY_DATA, "torch" },
 	{ "torch.finfo", POLICY_DATA, "torch" },
+	{ "torch.torch_version.TorchVersion", POLICY_DATA, "torch: torch.__version__, a str" },
 	{ "torch.dtype", POLICY_VALUE, "torch: a field's type" },
 	{ "torch.storage._load_from_bytes", POLICY_BYTES, "tensors pickled without torch.save" },
 	{ "torch.jit._pickle.build_intlist", POLICY_DATA, "TorchScript" },

@@ -556,6 +556,7 @@ static enum plim_status decode_once(struct unpickle *u, struct globals_log *log,
 	settled = globals_settle(log, st ? NULL : err);
 	if (!st && !settled)
 		settled = check_forms(log, bytes, *used, err);
+	u->ckpt->refused |= !st && !log->script && !opcodes_are_torchs(bytes, *used);
 	/* A loader runs what comes before the damage, and may not see any where the machine does. */
 	if (!settled && st == PLIM_E_FORMAT && !log->stopped)
 		settled = globals_name(log, bytes + log->begin, n - log->begin, NULL);

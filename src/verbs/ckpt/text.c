@@ -26,9 +26,9 @@ static void verdict(struct text *t, const struct plim_ckpt *c)
 	bool bad = c->verdict >= PLIM_CKPT_DAMAGED;
 	char word[32];
 
-	/* Whole is said of bytes, plain of code. */
-	snprintf(word, sizeof(word), "%s%s", ckpt_verdict_names[c->verdict],
-		 !bad && c->pickle ? ", plain" : "");
+	/* Whole is said of bytes, plain and listed of code. */
+	snprintf(word, sizeof(word), "%s%s%s", ckpt_verdict_names[c->verdict],
+		 !bad && c->pickle ? ", " : "", !bad && c->pickle ? c->pickle : "");
 	for (char *p = word; *p; p++)
 		*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
 	text_hue(t, bad ? TEXT_BAD : c->verdict == PLIM_CKPT_WHOLE ? TEXT_GOOD : TEXT_HEAD);
@@ -160,7 +160,7 @@ static void libraries(struct text *list, const struct plim_ckpt *c)
 	}
 }
 
-static void plain_code(struct text *t, const struct plim_ckpt *c)
+static void listed_code(struct text *t, const struct plim_ckpt *c)
 {
 	size_t others = count(c, "data") + count(c, "class"), allowed = count(c, "allowed");
 	struct text list;
@@ -168,19 +168,21 @@ static void plain_code(struct text *t, const struct plim_ckpt *c)
 	text_init(&list, t->mem, &t->style);
 	libraries(&list, c);
 	if (allowed)
-		LABELLED(t, "code", "PLAIN with %zu name%s that you allow", allowed,
+		LABELLED(t, "code", "LISTED with %zu name%s that you allow", allowed,
 			 text_s(allowed));
 	else if (count(c, "torchscript"))
-		LABELLED(t, "code", "PLAIN: classes of TorchScript, whose own code was looked at");
+		LABELLED(t, "code", "LISTED: classes of TorchScript, whose own code was looked at");
 	else if (others && strcmp(c->kind, "distributed") != 0) /* which torch.load does not read */
 		LABELLED(t, "code",
-			 "PLAIN: names of %s, harmless as they are used; "
+			 "LISTED: names of %s, of which none runs code on load; "
 			 "torch.load(weights_only=True) wants them allowed first",
 			 text_get(&list));
 	else if (others)
-		LABELLED(t, "code", "PLAIN: only names that hold data");
+		LABELLED(t, "code", "LISTED: only names that hold data");
 	else
-		LABELLED(t, "code", "PLAIN: only what torch.load(weights_only=True) allows");
+		LABELLED(t, "code",
+			 "LISTED: no name in it runs code on load, but it is no file that "
+			 "torch.load(weights_only=True) reads");
 	text_release(&list);
 }
 
@@ -226,10 +228,11 @@ static void code(struct text *t, const struct plim_ckpt *c)
 
 	if (!c->pickle)
 		return;
-	if (!strcmp(c->pickle, "plain")) {
-		plain_code(t, c);
-		return;
-	}
+	if (!strcmp(c->pickle, "plain"))
+		LABELLED(t, "code",
+			 "PLAIN: torch.load(weights_only=True) of torch 2.14 allows all of it");
+	if (!strcmp(c->pickle, "listed"))
+		listed_code(t, c);
 	if (dangerous) {
 		LABELLED(t, "code",
 			 "DANGEROUS: %zu name%s that run%s code in a loader without "
@@ -274,8 +277,8 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 	text_size(a, c->tensor_bytes);
 	text_size(b, c->bytes);
 	LABELLED(t, "holds", "%s tensor%s, %s (%s, %s file%s of %s)",
-		 text_number(n, c->tensor_count), text_s(c->tensor_count), a,
-		 c->kind, text_number(files, c->files), text_s(c->files), b);
+		 text_number(n, c->tensor_count), text_s(c->tensor_count), a, c->kind,
+		 text_number(files, c->files), text_s(c->files), b);
 	text_size(a, c->verified_bytes);
 	text_size(b, c->unprotected_bytes);
 	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
