@@ -14,6 +14,7 @@ import os
 import pickle
 import shutil
 import struct
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -522,6 +523,10 @@ def test_arrays(folder):
     expect(code == 1 and "form" in kinds(r), "frame", r["findings"])
     r, code = verify(put(folder, "bomb", zlib.compress(b"\x80\2" + b"]" * (300 << 20))))
     expect(code == 1 and r["verdict"] == "unknown_code", "bomb", r["verdict"], r["headline"])
+    dangerous(folder, "lists", zlib.compress(b"\x80\2" + EVIL + b"]" * (300 << 20)))
+    # 300 KB, of which four million lists come out: a list takes ninety bytes.
+    done = subprocess.run(["sh", "-c", 'ulimit -v 300000; exec "$@"', "sh", sys.argv[1], "ckpt", "verify", folder + "/lists"], capture_output=True, text=True)
+    expect(done.returncode == 1 and done.stdout.startswith("DANGEROUS"), "memory", done.stdout, done.stderr)
     r, code = verify(put(folder, "trailing", zlib.compress(pickled) + b"more"))
     expect(code == 1 and r["verdict"] == "unknown_code", "trailing", r["verdict"])
 

@@ -10,12 +10,12 @@
 #include <zlib.h>
 
 #define MOST_BYTES ((uint64_t)256 << 20)
-/*
- * Of a small file that many bytes are looked at, of a larger one so many times its size: a pickle of nothing but lists takes
- * fifty times its bytes, and may be packed a thousandfold.
- */
+/* Of a small file that many bytes are looked at, of a larger one so many times its size. */
 #define LEAST_BYTES ((uint64_t)4 << 20)
 #define TIMES 8
+/* Memory for what is read in them, which is a hundred times that for a pickle of nothing but lists: the same way. */
+#define LEAST_MEMORY ((uint64_t)160 << 20)
+#define MEMORY_TIMES 64
 
 struct compressed {
 	uint8_t *bytes;
@@ -85,31 +85,47 @@ static enum plim_status compressed_decode(struct ckpt *c, struct compressed *to,
 	return st;
 }
 
-/* What it is, if what comes out is a pickle: names and findings of the inner file. */
-static enum plim_status compressed_judge(struct ckpt *c, uint32_t file,
-					 const struct compressed *from, struct plim_err *err)
+static uint64_t compressed_memory(const struct ckpt *c, uint64_t size)
 {
+	uint64_t most = size * MEMORY_TIMES, used = c->mem->used_bytes, limit = c->mem->limit_bytes;
+
+	most = most < LEAST_MEMORY ? LEAST_MEMORY : most;
+	if (limit && limit - (used < limit ? used : limit - 1) < most)
+		most = limit - (used < limit ? used : limit - 1);
+	return most;
+}
+
+/* A pickle came out: its names and findings are the file's.  Without the memory for it, it is not whole. */
+static enum plim_status compressed_judge(struct ckpt *c, uint32_t file, struct compressed *from,
+					 struct plim_err *err)
+{
+	struct mem mem;
 	struct ckpt inner;
 	struct ckpt_file f = {
 		.name = c->files.at[file].name, .fd = -1, .memory = from->bytes, .bytes = from->n
 	};
+	struct plim_err why = { 0 };
 	enum plim_status st;
 
-	ckpt_init(&inner, c->mem);
+	mem_init(&mem, compressed_memory(c, c->files.at[file].bytes));
+	ckpt_init(&inner, &mem);
 	inner.nested = c->nested + 1;
 	inner.allow = c->allow;
 	inner.path = c->path;
-	st = vec_push(inner.mem, &inner.files, f, err);
+	st = vec_push(inner.mem, &inner.files, f, &why);
 	if (!st)
-		st = legacy_read(&inner, 0, "", err);
-	if (!st)
-		st = globals_take(c, &inner, "the compressed pickle", err);
+		st = legacy_read(&inner, 0, "", &why);
+	from->whole &= st != PLIM_E_LIMIT;
+	if (!st || st == PLIM_E_LIMIT)
+		st = globals_take(c, &inner, "the compressed pickle", &why);
 	for (size_t i = 0; !st && from->whole && i < inner.findings.n; i++)
 		st = ckpt_model_find(c, inner.findings.at[i].severity, inner.findings.at[i].kind,
-				     PLIM_UNKNOWN, err, "%s",
+				     PLIM_UNKNOWN, &why, "%s",
 				     ckpt_text(&inner, inner.findings.at[i].text));
 	c->truncated |= from->whole && inner.truncated;
 	ckpt_close(&inner);
+	if (st && err)
+		*err = why;
 	return st;
 }
 
