@@ -270,6 +270,47 @@ static void bytes(struct text *t, const struct plim_ckpt *c)
 		LABELLED(t, "bytes", "%s", ckpt_verdict_names[c->integrity]);
 }
 
+/* Bytes of a zip that no checksum covers: headers, the directory, gaps; 0 if a manifest vouches for the whole file. */
+static uint64_t zip_rest(const struct plim_ckpt *c)
+{
+	const struct ckpt *inner = &c->hidden->ckpt;
+	bool zip = inner->kind == CKPT_KIND_TORCH || inner->kind == CKPT_KIND_SCRIPT;
+	uint64_t rest = c->bytes;
+
+	if (c->integrity != PLIM_CKPT_WHOLE || !zip || inner->files.n != 1 ||
+	    inner->files.at[0].sealed)
+		return 0;
+	for (size_t i = 0; i < inner->extents.n; i++) {
+		const struct ckpt_extent *x = &inner->extents.at[i];
+
+		if (!x->inside)
+			rest -= x->stored_bytes < rest ? x->stored_bytes : rest;
+	}
+	return rest;
+}
+
+static void sums(struct text *t, const struct plim_ckpt *c)
+{
+	char a[32], b[32], rest[32];
+	uint64_t none = zip_rest(c);
+
+	text_size(a, c->verified_bytes);
+	text_size(b, c->unprotected_bytes);
+	text_size(rest, none);
+	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
+		;
+	else if (!c->unprotected_bytes && none)
+		LABELLED(t, "sums",
+			 "%s match their checksums; %s of the zip's own (headers, gaps) have none",
+			 a, rest);
+	else if (!c->unprotected_bytes)
+		LABELLED(t, "sums", "%s match their checksums", a);
+	else if (!c->verified_bytes)
+		LABELLED(t, "sums", "none: %s cannot be checked", b);
+	else
+		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
+}
+
 static void summary(struct text *t, const struct plim_ckpt *c)
 {
 	char a[32], b[32], n[32], files[32];
@@ -279,16 +320,7 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 	LABELLED(t, "holds", "%s tensor%s, %s (%s, %s file%s of %s)",
 		 text_number(n, c->tensor_count), text_s(c->tensor_count), a, c->kind,
 		 text_number(files, c->files), text_s(c->files), b);
-	text_size(a, c->verified_bytes);
-	text_size(b, c->unprotected_bytes);
-	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
-		;
-	else if (!c->unprotected_bytes)
-		LABELLED(t, "sums", "%s match their checksums", a);
-	else if (!c->verified_bytes)
-		LABELLED(t, "sums", "none: %s cannot be checked", b);
-	else
-		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
+	sums(t, c);
 	/* whole bytes may be those of a run that diverged */
 	if (c->verified_bytes != PLIM_UNKNOWN && !c->hidden->values && c->tensor_count &&
 	    c->integrity < PLIM_CKPT_DAMAGED)
