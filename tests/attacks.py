@@ -495,6 +495,7 @@ def test_arrays(folder):
         # Python's unpickler runs the array; joblib what stands behind it, where Python's sees a whole pickle before.
         "in the array": joblib_file(wrapper((EVIL + b"e.").ljust(32, b"\0"), padded=False)),
         "in an array that fails": joblib_file(wrapper(EVIL.ljust(32, b"\xff"), padded=False)),
+        "behind what no unpickler resolves": joblib_file(wrapper(b"NN\x93".ljust(32, b"\0"), padded=False), b"0" * 40, EVIL),
         "behind a stop": joblib_file(wrapper(b"e.".ljust(32, b"\0"), padded=False), EVIL),
         "behind one that is refused": joblib_file(wrapper(FLOATS, more=text("read") + b"K\1"), EVIL),
     }

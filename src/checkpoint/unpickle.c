@@ -579,6 +579,7 @@ static enum plim_status decode_arrays(struct unpickle *u, struct globals_log *lo
 
 	log->bytes = bytes;
 	log->n = n;
+	log->stopped = false;
 	pickle_heap_init(&u->heap, u->ckpt->mem);
 	st = decode_once(u, log, name, bytes, n, &v, &end, &why);
 	if (root) {
