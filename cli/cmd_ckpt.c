@@ -28,7 +28,7 @@ struct ckpt_opts {
 #define OPT_LOOK                                                                                 \
 	OPT_HEADING("How to show it"),                                                           \
 		OPT_FLAG('j', "json", ckpt_opts, json,                                           \
-			 "print JSON (schema ckpt/2) instead of text"),                          \
+			 "print JSON (schema ckpt/3) instead of text"),                          \
 		OPT_FLAG(0, "redact", ckpt_opts, redact,                                         \
 			 "words in place of names that public checkpoints do not have"),         \
 		OPT_STYLE(ckpt_opts), OPT_HEADING("Limits"),                                     \

@@ -477,7 +477,7 @@ def test_embedded():
             with open(path, "wb") as f:
                 f.write(as_pickle({"two": two, "one": one, "tied": two}, protocol))
             (r,), code = verify(path)
-            assert not code and r["pickle"] == "plain" and any(f["id"] == "embedded" for f in r["findings"]), (protocol, r["headline"])
+            assert not code and r["pickle"] == "listed" and any(f["id"] == "embedded" for f in r["findings"]), (protocol, r["headline"])
             assert r["unprotected_bytes"] == os.path.getsize(path)
             done = write("convert", path, target)
             if protocol == 2:  # its bytes are text
@@ -851,7 +851,7 @@ json.dump(out, open(at + "truth.json", "w"))
             got = {t["name"]: [t["dtype"], t["shape"]] for t in r["tensors"]}
             want = truth.get(os.path.basename(path)[:-3], {})
             assert want.items() <= got.items(), (path, want, got)
-            assert r["kind"] == "torchscript" and r["verdict"] == "whole" and r["pickle"] == "plain", (path, r["headline"])
+            assert r["kind"] == "torchscript" and r["verdict"] == "whole" and r["pickle"] == "listed", (path, r["headline"])
             assert told_kinds(r) == {"torchscript"}, (path, r["findings"])
             if "frozen" in path:
                 assert {n.split("/")[0] for n in got} == {"constants"}, got

@@ -143,7 +143,10 @@ struct plim_ckpt {
 	uint64_t verified_bytes;    /* that match their checksum; null: not verified */
 	uint64_t unprotected_bytes; /* that have no checksum; null: not verified */
 	uint64_t verified_records;  /* that match their checksum; null: not verified */
-	/* of the names in its pickles: plain, unknown or dangerous; null: no pickle in it */
+	/*
+	 * of its pickles: plain: torch.load(weights_only=True) loads them; listed: they name what is known, of which nothing
+	 * runs code on load; unknown; dangerous; null: no pickle in it
+	 */
 	const char *pickle;
 	struct plim_finding *findings; /* worst first */
 	size_t finding_count;
@@ -183,7 +186,7 @@ PLIM_API void plim_ckpt_free(struct plim_ckpt *ckpt);
 PLIM_API enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
 						struct plim_err *err);
 
-/* As JSON, schema ckpt/2 (docs/json.md). */
+/* As JSON, schema ckpt/3 (docs/json.md). */
 PLIM_API enum plim_status plim_ckpt_json(const struct plim_ckpt *ckpt, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
 

@@ -168,10 +168,10 @@ class CkptTensor(Object):
 
 
 class CkptFields(Object):
-    """The fields of ckpt/2 (docs/json.md)."""
+    """The fields of ckpt/3 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["ckpt/2"]
+    schema: Literal["ckpt/3"]
     version: str
     """of the library"""
     path: str | None
@@ -208,7 +208,8 @@ class CkptFields(Object):
     verified_records: int | None
     """that match their checksum; null: not verified"""
     pickle: str | None
-    """of the names in its pickles: plain, unknown or dangerous; null: no pickle in it"""
+    """of its pickles: plain: torch.load(weights_only=True) loads them; listed: they name what is known, of which
+    nothing runs code on load; unknown; dangerous; null: no pickle in it"""
     findings: list[Finding]
     """worst first"""
     globals: list[CkptGlobal]

@@ -156,7 +156,7 @@ class Here(Result, HereFields):
 
 
 class Checkpoint(Result, CkptFields):
-    """What a checkpoint holds, and whether it is whole (ckpt/2)."""
+    """What a checkpoint holds, and whether it is whole (ckpt/3)."""
 
     __slots__ = ()
     _text_arguments = (_abi.PLIM_CKPT_TEXT_VERIFY,)

@@ -168,7 +168,7 @@ struct ckpt_finding {
 	uint64_t offset; /* in the file, or PLIM_UNKNOWN */
 };
 
-/* What a name in a pickle is, worst last; up to CKPT_ALLOWED a checkpoint is called plain. */
+/* What a name in a pickle is, worst last; up to CKPT_ALLOWED a checkpoint is called listed. */
 enum ckpt_trust {
 	CKPT_PLAIN,   /* torch.load(weights_only=True) allows it */
 	CKPT_DATA,    /* a class of a known library that holds data */
@@ -250,6 +250,7 @@ struct ckpt {
 	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
 	bool many_globals; /* more names than are kept */
+	bool refused;      /* a pickle has opcodes that torch.load(weights_only=True) refuses */
 	bool merged;       /* c->wholes are all that ckpt_join leaves */
 	const char *apart; /* why the parts of tensors cannot be joined, static storage; or NULL */
 	uint32_t
@@ -302,6 +303,8 @@ struct ckpt_judgement {
 };
 
 enum ckpt_trust ckpt_trust_of(const struct ckpt *c);
+/* Does torch.load(weights_only=True) load it, if its bytes are right? */
+bool ckpt_is_plain(const struct ckpt *c);
 /* scanned: ckpt_scan has read it; missing: required keys that are not there, the first of them. */
 void ckpt_judge(const struct ckpt *c, bool scanned, size_t missing, const char *first,
 		struct ckpt_judgement *j);

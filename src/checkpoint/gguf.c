@@ -224,6 +224,13 @@ static enum plim_status read_key(struct reader *r, struct plim_err *err)
 		r->parts = bits;
 	else if (!strcmp(name, "split.no"))
 		r->part = bits;
+	if (!strncmp(name, "tokenizer.chat_template", 23) && type == STRING)
+		st = ckpt_model_find(c, CKPT_NOTE, "template", PLIM_UNKNOWN, err,
+				     "'%.60s' is a template of Jinja, which is not looked at: "
+				     "programs that run it without a sandbox run its code",
+				     name);
+	if (st)
+		return st;
 	f.name = ckpt_model_printf(c, &st, err, "%s", name);
 	f.value = ckpt_model_printf(c, &st, err, "%s", text);
 	return st ? st : ckpt_model_fact(c, f, err);

@@ -61,6 +61,17 @@ static struct policy judge_name(const struct globals_log *log, const char *name)
 	return p;
 }
 
+/* Behind an array's beginning its numbers may read as opcodes: what is no UTF-8, or has a control character, Python cannot import. */
+static bool is_of_array(const struct globals_log *log, const char *name)
+{
+	size_t n = strlen(name), k = 1;
+	uint32_t code = ' ';
+
+	for (size_t i = 0; log->arrays && k && code >= ' ' && i < n; i += k)
+		k = utf8_decode(name + i, n - i, &code);
+	return !k || code < ' ';
+}
+
 /* A name met in log->record at `offset`; one that is known is counted. */
 static enum plim_status keep(struct globals_log *log, const char *name, struct policy p,
 			     uint64_t offset, struct plim_err *err)
@@ -90,6 +101,20 @@ static enum plim_status keep(struct globals_log *log, const char *name, struct p
 	return st ? st : vec_push(c->mem, &c->globals, g, err);
 }
 
+/* Certainly not a str?  Python's unpicklers want one, and no other object will do. */
+static bool is_no_text(const struct pickle_heap *h, struct pickle_value v)
+{
+	char name[NAME_BYTES];
+
+	if (v.kind != PICKLE_CALL)
+		return v.kind != PICKLE_STR;
+	if (!h->nodes.at[v.bits].is_new ||
+	    pickle_item(h, v, PICKLE_CALL_CALLEE).kind != PICKLE_GLOBAL)
+		return false;
+	global_name(h, pickle_item(h, v, PICKLE_CALL_CALLEE), name, sizeof(name));
+	return strncmp(name, "builtins.", 9) != 0 && strncmp(name, "__builtin__.", 12) != 0;
+}
+
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err)
 {
@@ -100,6 +125,12 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	struct policy p;
 
 	global_name(log->heap, v, name, sizeof(name));
+	if (is_of_array(log, name))
+		return PLIM_OK;
+	log->stopped =
+		log->arrays && (is_no_text(log->heap, module) || is_no_text(log->heap, member));
+	if (log->stopped)
+		return err_at(err, offset, "a name that is not a text");
 	if (module.kind != PICKLE_STR || member.kind != PICKLE_STR)
 		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 }, offset,
 			    err);
@@ -138,6 +169,7 @@ enum plim_status globals_take(struct ckpt *c, const struct ckpt *inner, const ch
 			  err);
 	}
 	c->many_globals |= inner->many_globals;
+	c->refused |= inner->refused;
 	return st;
 }
 
@@ -145,8 +177,9 @@ static enum plim_status hear(void *ctx, const char *name, uint64_t offset, struc
 {
 	struct globals_log *log = ctx;
 
-	return find(log->ckpt, name) ? PLIM_OK
-				     : keep(log, name, judge_name(log, name), offset, err);
+	return find(log->ckpt, name) || is_of_array(log, name)
+		       ? PLIM_OK
+		       : keep(log, name, judge_name(log, name), offset, err);
 }
 
 enum plim_status globals_name(struct globals_log *log, const uint8_t *bytes, size_t n,
@@ -187,6 +220,14 @@ static enum plim_status doubt(const struct use *u, struct pickle_value global, c
 	return ckpt_model_find(u->log->ckpt, CKPT_WARN, "unlisted_use", PLIM_UNKNOWN, err,
 			       "%.200s in %.200s %s", name, ckpt_text(u->log->ckpt, u->log->record),
 			       why);
+}
+
+enum plim_status globals_doubt(struct globals_log *log, struct pickle_value global, const char *why,
+			       struct plim_err *err)
+{
+	const struct use u = { .log = log, .heap = log->heap };
+
+	return doubt(&u, global, why, err);
 }
 
 static struct policy policy_known(struct use *u, struct pickle_value v)
@@ -552,19 +593,38 @@ static bool is_callable(struct use *u, struct pickle_value v, struct pickle_valu
 	return p.trust == CKPT_CLASS && !(made && p.rule == POLICY_FAMILY);
 }
 
+/* scalar(dtype('i8'), b'...'): a number of NumPy, whose state cannot make another type of it. */
+static bool is_made_number(struct use *u, struct pickle_value v, const char *maker)
+{
+	struct pickle_value dtype = arg(u, pickle_item(u->heap, v, PICKLE_CALL_ARGS), 0);
+	char name[NAME_BYTES];
+	const char *code;
+
+	if (!ckpt_text_ends(maker, ".multiarray.scalar") || dtype.kind != PICKLE_CALL ||
+	    pickle_item(u->heap, dtype, PICKLE_CALL_CALLEE).kind != PICKLE_GLOBAL)
+		return false;
+	global_name(u->heap, pickle_item(u->heap, dtype, PICKLE_CALL_CALLEE), name, sizeof(name));
+	code = text_of(u, arg(u, pickle_item(u->heap, dtype, PICKLE_CALL_ARGS), 0));
+	return !strcmp(name, "numpy.dtype") && *code && strchr("biufc", *code) && code[1] &&
+	       !code[1 + strspn(code + 1, "0123456789")];
+}
+
 /* May what was made be a text that nobody reads here?  str(), numpy.str_, a text that copyreg makes anew. */
 static bool is_made_text(struct use *u, struct pickle_value v)
 {
-	static const char *const makers[] = { "builtins.", "__builtin__.", "numpy.", "copyreg.",
-					      "copy_reg." };
+	static const char *const makers[] = { "builtins.", "__builtin__.", "numpy.",
+					      "copyreg.",  "copy_reg.",    "torch.torch_version." };
+	struct pickle_value maker;
 	char name[NAME_BYTES];
 
 	if (v.kind != PICKLE_CALL)
 		return false;
-	v = pickle_item(u->heap, v, PICKLE_CALL_CALLEE);
-	if (v.kind != PICKLE_GLOBAL)
+	maker = pickle_item(u->heap, v, PICKLE_CALL_CALLEE);
+	if (maker.kind != PICKLE_GLOBAL)
 		return true;
-	global_name(u->heap, v, name, sizeof(name));
+	global_name(u->heap, maker, name, sizeof(name));
+	if (is_made_number(u, v, name))
+		return false;
 	for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++)
 		if (!strncmp(name, makers[i], strlen(makers[i])))
 			return true;
@@ -664,7 +724,8 @@ enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, 
 	while (!st && at < n && opcodes_is_pickle(bytes + at, n - at)) {
 		struct unpickle u = { .ckpt = log->ckpt,
 				      .script = log->script,
-				      .record = log->record };
+				      .record = log->record,
+				      .arrays = true };
 		struct pickle_value root;
 
 		pickle_heap_init(&u.heap, log->ckpt->mem);
@@ -762,6 +823,11 @@ static size_t numpy_objects(const uint8_t *p, size_t n)
 	return header <= n - at && !is_of_numbers(p + at, header) ? at + header : 0;
 }
 
+bool globals_is_objects(const uint8_t *p, size_t n)
+{
+	return numpy_objects(p, n) != 0;
+}
+
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 				struct plim_err *err)
 {
@@ -786,6 +852,12 @@ enum plim_status globals_judge(struct ckpt *c, struct plim_err *err)
 				"weights_only runs code",
 				ckpt_text(c, g->record), ckpt_text(c, g->name),
 				(unsigned long long)g->offset);
+		else if (!strcmp(ckpt_text(c, g->name), "torch.torch_version.TorchVersion"))
+			st = ckpt_model_find(
+				c, CKPT_NOTE, "torch_version", g->offset, err,
+				"torch.__version__ was saved in it, which is a TorchVersion: "
+				"torch.load(weights_only=True) refuses the file; "
+				"str(torch.__version__) it would load");
 	}
 	return st;
 }

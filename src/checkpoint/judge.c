@@ -14,6 +14,14 @@ enum ckpt_trust ckpt_trust_of(const struct ckpt *c)
 	return c->many_globals && worst < CKPT_UNKNOWN ? CKPT_UNKNOWN : worst;
 }
 
+bool ckpt_is_plain(const struct ckpt *c)
+{
+	bool reads = c->kind == CKPT_KIND_TORCH || c->kind == CKPT_KIND_LEGACY ||
+		     c->kind == CKPT_KIND_FOLDER || c->kind == CKPT_KIND_SHARDED;
+
+	return reads && !c->refused && ckpt_trust_of(c) == CKPT_PLAIN;
+}
+
 /* The first finding of damage, or of dangerous code; NULL: there is none. */
 static const char *first_bad(const struct ckpt *c, bool of_code)
 {
@@ -65,14 +73,20 @@ static void tell_bytes(const struct ckpt *c, struct ckpt_judgement *j, const cha
 
 static void tell_unknown(const struct ckpt *c, struct ckpt_judgement *j)
 {
-	const char *first = NULL;
+	const char *first = NULL, *record = "";
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->globals.n; i++)
-		if (c->globals.at[i].trust == CKPT_UNKNOWN && !n++)
+		if (c->globals.at[i].trust == CKPT_UNKNOWN && !n++) {
 			first = ckpt_text(c, c->globals.at[i].name);
+			record = ckpt_text(c, c->globals.at[i].record);
+		}
 	if (!first)
-		snprintf(j->room, sizeof(j->room), "its pickles name more than can be looked at");
+		snprintf(j->room, sizeof(j->room), "it holds more than can be looked at");
+	else if (n == 1 && ckpt_text_ends(record, ".json"))
+		snprintf(j->room, sizeof(j->room),
+			 "'%.200s' names '%.200s', code that is loaded with the checkpoint", record,
+			 first);
 	else if (n == 1)
 		snprintf(j->room, sizeof(j->room), "its pickle names '%.200s', which is on no list",
 			 first);

@@ -329,7 +329,8 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 			      .prefix = prefix,
 			      .storage = find_storage,
 			      .ctx = &l,
-			      .outermost = !*prefix };
+			      .outermost = !*prefix,
+			      .arrays = true };
 	struct stream s = { 0 };
 	struct plim_err why = { 0 };
 	struct pickle_value root;
@@ -348,7 +349,8 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 	if (!st)
 		st = magic ? read_stream(&l, &s, &u, &why) : read_bare(&l, &s, &u, root, &why);
 	if (st == PLIM_E_FORMAT) {
-		c->truncated = s.n == size && opcodes_is_cut(s.bytes + s.begin, s.n - s.begin);
+		c->truncated =
+			s.n == size && (u.cut || opcodes_is_cut(s.bytes + s.begin, s.n - s.begin));
 		st = ckpt_model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle",
 				     s.begin, err, "%.200s%s: %.600s", ckpt_model_file(c, file),
 				     c->truncated ? " is cut before its first tensor" : "",

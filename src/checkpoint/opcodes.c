@@ -196,6 +196,18 @@ bool opcodes_is_cut(const uint8_t *p, size_t n)
 	return s.opcode != '.' || s.cut;
 }
 
+bool opcodes_are_torchs(const uint8_t *p, size_t n)
+{
+	static const char known[] = "c\x81Rbaesu(t\x85\x86\x87N\x88\x89)]}\x8fJKMGXUQhjqr\x8a\x80.";
+	const uint8_t *at = p, *end = p + n;
+	struct step s = { 0 };
+
+	while (at < end && s.opcode != '.')
+		if (!take(&s, &at, end) || !memchr(known, s.opcode, sizeof(known) - 1))
+			return false;
+	return true;
+}
+
 const char *opcodes_doubt(const uint8_t *p, size_t n, size_t *where)
 {
 	const uint8_t *at = p, *end = p + n, *frame = p;

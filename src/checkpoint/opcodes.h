@@ -16,6 +16,9 @@ bool opcodes_is_pickle(const uint8_t *p, size_t n);
 /* Does a pickle that begins here end before its STOP? */
 bool opcodes_is_cut(const uint8_t *p, size_t n);
 
+/* Does torch.load(weights_only=True) know every opcode up to the STOP (torch/_weights_only_unpickler.py of 2.14)? */
+bool opcodes_are_torchs(const uint8_t *p, size_t n);
+
 /*
  * What readers of pickles disagree about, in a sentence, at *at; NULL: nothing.  Frames that an opcode straddles, that
  * begin inside another or end behind the file (Python's two unpicklers differ), and a second PROTO.

@@ -117,6 +117,8 @@ static const struct {
 	  "a 7z archive, which torch cannot load; it is also used to hide pickles from scanners" },
 	{ 0, 4, "(\265/\375", "zstd", "compressed with zstd: decompress it first" },
 	{ 0, 6, "\3757zXZ", "xz", "compressed with xz: decompress it first" },
+	{ 0, 3, "]\0\0", "lzma",
+	  "compressed with LZMA, as joblib does, which is not read: decompress it first" },
 	{ 0, 3, "BZh", "bzip2", "compressed with bzip2: decompress it first" },
 	{ 0, 4, "\004\"M\030", "lz4", "compressed with lz4: decompress it first" },
 	{ 0, 6, "Rar!\032\007", "rar", "a RAR archive: unpack it" },
@@ -239,6 +241,7 @@ static enum plim_status judge_array(struct ckpt *c, uint32_t file, struct plim_e
 
 	if (!st)
 		st = globals_inside(c, "the array", p, (size_t)n, err);
+	c->many_globals |= !st && n < f->bytes && globals_is_objects(p, (size_t)n);
 	mem_free(c->mem, p, (size_t)n, 1);
 	return st;
 }
@@ -303,6 +306,14 @@ static bool is_safetensors(const uint8_t *head, size_t n, uint64_t bytes, bool s
 	return i < n && head[i] == '{' && (header <= CKPT_HEADER_BYTES || n > 9) && bytes >= 8;
 }
 
+bool open_may_unpickle(const uint8_t *head, size_t n)
+{
+	return (n >= 4 && !memcmp(head, "PK\3\4", 4)) || zip_behind(head, n) ||
+	       tarred_is(head, n) || (n >= 2 && head[0] == 0x80 && head[1] <= 5) ||
+	       opcodes_is_pickle(head, n) || (n >= 6 && !memcmp(head, "\223NUMPY", 6)) ||
+	       compressed_is(head, n);
+}
+
 enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err)
 {
 	const struct ckpt_file *f = &c->files.at[file];
@@ -328,6 +339,13 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 		return gguf_read(c, file, prefix, err);
 	if (!what_else(head, n, &slug) && opcodes_is_pickle(head, n)) /* of protocol 0 or 1 */
 		return legacy_read(c, file, prefix, err);
+	if (compressed_is(head, n)) {
+		bool known;
+
+		st = compressed_read(c, file, &known, err);
+		if (st || known)
+			return st;
+	}
 	before = zip_behind(head, n);
 	if (before && !what_else(head, n, &slug)) { /* a tar has zips inside */
 		st = ckpt_model_find(
@@ -382,6 +400,8 @@ enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *er
 		st = folder_read(c, fd, err);
 		if (!st)
 			st = manifest_read(c, fd, err);
+		if (!st)
+			st = unchecked_look(c, fd, err);
 		close(fd);
 	} else {
 		st = keep_file(c, fd, &info, path, &file, err);

@@ -86,6 +86,14 @@ enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *
 /* Read what the file is, by its bytes; tensors' names get `prefix` in front. */
 enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err);
 
+/* May a file that begins so be unpickled, by torch, joblib, NumPy or Python? */
+bool open_may_unpickle(const uint8_t *head, size_t n);
+
+/* ---- unchecked.c ---- */
+
+/* What lies in a folder, and below, and is none of c->files: it is judged if it may be unpickled, else counted. */
+enum plim_status unchecked_look(struct ckpt *c, int dir, struct plim_err *err);
+
 /* ---- texts.c: JSON files ---- */
 
 /* Called for each member of the outermost object; reads its value. */
@@ -244,8 +252,13 @@ void values_merge(struct ckpt_values *v, const struct ckpt_values *part);
 struct globals_log {
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
-	uint32_t record; /* name of what is read */
-	bool script;     /* as in struct unpickle */
+	uint32_t record;      /* name of what is read */
+	bool script;          /* as in struct unpickle */
+	bool arrays;          /* joblib's arrays were met: see arrays.c */
+	bool stopped;         /* every unpickler stops here: nothing behind it is loaded */
+	size_t first;         /* the place behind the first array's wrapper */
+	const uint8_t *bytes; /* the pickle, where it is read as joblib reads it */
+	size_t n, begin;      /* begin: of the opcodes behind the last array */
 };
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err);
@@ -254,6 +267,9 @@ enum plim_status globals_settle(struct globals_log *log, struct plim_err *err);
 /* Of a pickle that does not decode: the names that a reader of its opcodes meets. */
 enum plim_status globals_name(struct globals_log *log, const uint8_t *bytes, size_t n,
 			      struct plim_err *err);
+/* `global` is used in a way that no row of the policy lists: `why`, in a sentence behind its name. */
+enum plim_status globals_doubt(struct globals_log *log, struct pickle_value global, const char *why,
+			       struct plim_err *err);
 /*
  * The names in pickles that follow each other; *used (may be NULL): their bytes, up to what is no pickle.
  * PLIM_E_FORMAT: one does not decode; its names are logged all the same.
@@ -272,6 +288,8 @@ enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *b
 /* The same for bytes that may be a pickle, or a NumPy array of objects, which has one inside; or nothing of the kind. */
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 				struct plim_err *err);
+/* Do these bytes begin a NumPy array of objects? */
+bool globals_is_objects(const uint8_t *p, size_t n);
 /* A name that something else than a pickle refers to; the caller's list counts. */
 enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
 			      enum ckpt_trust trust, struct plim_err *err);
@@ -289,6 +307,24 @@ enum plim_status globals_judge(struct ckpt *c, struct plim_err *err);
  */
 enum plim_status inside_judge(const struct globals_log *log, const uint8_t *bytes, size_t n,
 			      enum ckpt_trust *trust, struct plim_err *err);
+
+/* ---- arrays.c ---- */
+
+/* For pickle_hooks.built, ctx a struct globals_log: log->arrays once one of joblib's arrays is met. */
+enum plim_status arrays_note(void *ctx, struct pickle_value v, uint64_t offset, uint64_t *skip,
+			     struct plim_err *err);
+/* The same, and its bytes are passed over, or judged if they are a pickle.  PLIM_E_FORMAT: joblib reads them otherwise. */
+enum plim_status arrays_skip(void *ctx, struct pickle_value v, uint64_t offset, uint64_t *skip,
+			     struct plim_err *err);
+
+/* A finding: Python's unpickler reads the pickle to its end, joblib does not. */
+enum plim_status arrays_differ(struct globals_log *log, struct plim_err *err);
+
+/* ---- compressed.c ---- */
+
+bool compressed_is(const uint8_t *head, size_t n);
+/* *known: a pickle came out, which was judged; else nothing was done. */
+enum plim_status compressed_read(struct ckpt *c, uint32_t file, bool *known, struct plim_err *err);
 
 /* ---- script.c ---- */
 
@@ -321,6 +357,8 @@ struct unpickle {
 	unsigned raw_again;
 	uint32_t raw_file;
 	uint64_t raw_at;
+	bool arrays; /* joblib may load it: bytes of arrays may stand between its opcodes */
+	bool cut;    /* the bytes end within what joblib would read */
 };
 
 /* Decode a pickle of `n` bytes; *used: bytes up to its STOP.  What globals it names is logged. */

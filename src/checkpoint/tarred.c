@@ -65,6 +65,27 @@ struct tarred {
 	size_t members, old, checkpoints; /* old: of torch's own tars */
 };
 
+/* A configuration of NeMo names what is to be called: _target_: package.Class. */
+static enum plim_status note_target(struct ckpt *c, const char *name, const uint8_t *p, size_t n,
+				    struct plim_err *err)
+{
+	static const char key[] = "_target_:";
+	const uint8_t *at = memmem(p, n, key, sizeof(key) - 1), *end = p + n;
+	size_t length = 0;
+
+	if (!at)
+		return PLIM_OK;
+	at += sizeof(key) - 1;
+	while (at < end && *at == ' ')
+		at++;
+	while (at + length < end && length < 200 && at[length] > ' ')
+		length++;
+	return ckpt_model_find(c, CKPT_NOTE, "target", PLIM_UNKNOWN, err,
+			       "'%.200s' names what NeMo imports and calls (_target_: %.*s), which "
+			       "is not looked at",
+			       name, (int)length, (const char *)at);
+}
+
 static enum plim_status read_member(struct tarred *t, const struct tar_member *m,
 				    struct plim_err *err)
 {
@@ -99,6 +120,8 @@ static enum plim_status read_member(struct tarred *t, const struct tar_member *m
 					     "only the first %llu bytes of '%.200s' were looked at",
 					     (unsigned long long)n, m->name);
 	}
+	if (!st && (ckpt_text_ends(m->name, ".yaml") || ckpt_text_ends(m->name, ".yml")))
+		st = note_target(c, m->name, p, (size_t)n, err);
 	mem_free(c->mem, p, n, 1);
 	return st;
 }

@@ -466,6 +466,22 @@ static const char *other_zip(const struct archive *a)
 
 #define JUDGED_BYTES ((uint64_t)64 << 20) /* of a record of a zip that is no checkpoint */
 
+/* A record that is not read whole: if it begins as what may be unpickled, it is unknown. */
+static enum plim_status judge_large(struct ckpt *c, uint32_t record, struct plim_err *err)
+{
+	uint8_t head[4096];
+	struct extent_reader r;
+	size_t n = 0;
+	enum plim_status st = extent_open(&r, c, record, 0, err);
+
+	if (!st)
+		st = extent_next(&r, head, sizeof(head), &n, err);
+	extent_close(&r);
+	if (!st && (opcodes_is_pickle(head, n) || globals_is_objects(head, n)))
+		c->pickled = c->many_globals = true;
+	return st;
+}
+
 /* Other programs load what torch does not: pickles in a zip, arrays of objects in an .npz. */
 static enum plim_status judge_others(struct archive *a, struct plim_err *err)
 {
@@ -477,8 +493,12 @@ static enum plim_status judge_others(struct archive *a, struct plim_err *err)
 		uint8_t *bytes;
 		size_t n;
 
-		if (c->extents.at[i].state == CKPT_CUT || c->extents.at[i].bytes > JUDGED_BYTES)
+		if (c->extents.at[i].state == CKPT_CUT)
 			continue;
+		if (c->extents.at[i].bytes > JUDGED_BYTES) {
+			st = judge_large(c, i, err);
+			continue;
+		}
 		st = zip_get(c, i, JUDGED_BYTES, &bytes, &n, &why);
 		if (!st)
 			st = globals_inside(c, ckpt_text(c, c->extents.at[i].name), bytes, n, &why);

@@ -508,19 +508,94 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 #define FORM_BYTES ((size_t)1 << 20)
 
 /* Without frames, which protocols below 4 have not, a large pickle needs no second look. */
-static enum plim_status check_form(struct unpickle *u, uint32_t record, const uint8_t *bytes,
-				   size_t n, struct plim_err *err)
+static enum plim_status check_form(const struct globals_log *log, const uint8_t *bytes, size_t from,
+				   size_t to, struct plim_err *err)
 {
 	const char *doubt = NULL;
-	size_t at;
+	size_t at = 0;
 
-	if (n < FORM_BYTES || bytes[1] >= 4)
-		doubt = opcodes_doubt(bytes, n, &at);
+	if (to < FORM_BYTES || bytes[1] >= 4)
+		doubt = opcodes_doubt(bytes + from, to - from, &at);
 	return doubt ? ckpt_model_find(
-			       u->ckpt, CKPT_BAD_FINDING, "form", at, err,
+			       log->ckpt, CKPT_BAD_FINDING, "form", from + at, err,
 			       "%.200s: %s: programs differ in what they read from there on",
-			       ckpt_text(u->ckpt, record), doubt)
+			       ckpt_text(log->ckpt, log->record), doubt)
 		     : PLIM_OK;
+}
+
+/* Of what is read as Python does, an array of objects begins a pickle of its own. */
+static enum plim_status check_forms(const struct globals_log *log, const uint8_t *bytes,
+				    size_t used, struct plim_err *err)
+{
+	size_t from = log->bytes ? log->begin : log->first;
+	enum plim_status st = PLIM_OK;
+
+	if (!log->bytes && log->first)
+		st = check_form(log, bytes, 0, log->first, err);
+	return st ? st : check_form(log, bytes, from, used, err);
+}
+
+/* One reading of the pickle: with log->bytes as joblib reads it, else as Python does. */
+static enum plim_status decode_once(struct unpickle *u, struct globals_log *log, const char *name,
+				    const uint8_t *bytes, size_t n, struct pickle_value *root,
+				    size_t *used, struct plim_err *err)
+{
+	struct pickle_hooks hooks = { .ctx = log, .global = globals_hook };
+	struct source *src;
+	enum plim_status st, settled;
+
+	if (u->arrays)
+		hooks.built = log->bytes ? arrays_skip : arrays_note;
+	st = source_open_memory(u->ckpt->mem, name ? name : "a pickle", bytes, n,
+				SOURCE_MEMORY_PLAIN, NULL, &src, err);
+	if (st)
+		return st;
+	st = pickle_read(&u->heap, src, 0, &hooks, root, err);
+	*used = (size_t)source_offset(src, src->p);
+	source_close(src);
+	settled = globals_settle(log, st ? NULL : err);
+	if (!st && !settled)
+		settled = check_forms(log, bytes, *used, err);
+	u->ckpt->refused |= !st && !log->script && !opcodes_are_torchs(bytes, *used);
+	/* A loader runs what comes before the damage, and may not see any where the machine does. */
+	if (!settled && st == PLIM_E_FORMAT && !log->stopped)
+		settled = globals_name(log, bytes + log->begin, n - log->begin, NULL);
+	return st ? st : settled;
+}
+
+/*
+ * A second time, as joblib reads it.  A pickle that Python reads to its end stays what Python reads; what joblib would read
+ * then only counts for its names.
+ */
+static enum plim_status decode_arrays(struct unpickle *u, struct globals_log *log, const char *name,
+				      const uint8_t *bytes, size_t n, struct pickle_value *root,
+				      size_t *used, struct plim_err *err)
+{
+	struct pickle_heap first = u->heap;
+	struct plim_err why = { 0 };
+	struct pickle_value v;
+	size_t end = 0;
+	enum plim_status st;
+
+	log->bytes = bytes;
+	log->n = n;
+	log->stopped = false;
+	pickle_heap_init(&u->heap, u->ckpt->mem);
+	st = decode_once(u, log, name, bytes, n, &v, &end, &why);
+	if (root) {
+		pickle_heap_release(&first);
+		*root = v;
+		*used = end;
+		u->cut = st == PLIM_E_FORMAT && why.offset != PLIM_UNKNOWN && why.offset >= n;
+	} else {
+		pickle_heap_release(&u->heap);
+		u->heap = first;
+		if (st == PLIM_E_FORMAT)
+			return arrays_differ(log, err);
+	}
+	if (st && err)
+		*err = why;
+	return st;
 }
 
 enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes,
@@ -530,27 +605,15 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 	struct globals_log log = {
 		.ckpt = u->ckpt, .heap = &u->heap, .record = u->record, .script = u->script
 	};
-	struct pickle_hooks hooks = { .ctx = &log, .global = globals_hook };
-	struct source *src;
-	enum plim_status st = PLIM_OK, settled;
+	enum plim_status st = PLIM_OK;
 
 	*used = 0;
 	u->ckpt->pickled = true;
 	if (name)
 		log.record = ckpt_model_string(u->ckpt, name, strlen(name), &st, err);
 	if (!st)
-		st = source_open_memory(u->ckpt->mem, name ? name : "a pickle", bytes, n,
-					SOURCE_MEMORY_PLAIN, NULL, &src, err);
-	if (st)
+		st = decode_once(u, &log, name, bytes, n, root, used, err);
+	if (!log.arrays || (st && st != PLIM_E_FORMAT))
 		return st;
-	st = pickle_read(&u->heap, src, 0, &hooks, root, err);
-	*used = (size_t)source_offset(src, src->p);
-	source_close(src);
-	settled = globals_settle(&log, st ? NULL : err);
-	if (!st && !settled)
-		settled = check_form(u, log.record, bytes, *used, err);
-	/* A loader runs what comes before the damage, and may not see any where the machine does. */
-	if (!settled && st == PLIM_E_FORMAT)
-		settled = globals_name(&log, bytes, n, NULL);
-	return st ? st : settled;
+	return decode_arrays(u, &log, name, bytes, n, st ? root : NULL, used, err);
 }

@@ -922,6 +922,7 @@ static enum plim_status op_build(struct pickle *p, const struct op *op, struct p
 {
 	struct pickle_value state, none = { 0, PICKLE_NONE };
 	struct pickle_node *object;
+	uint64_t skip = 0;
 	enum plim_status st = have(p, 2, err);
 
 	(void)op;
@@ -936,7 +937,13 @@ static enum plim_status op_build(struct pickle *p, const struct op *op, struct p
 	object->changed |= object->is_built;
 	object->is_built = 1;
 	object->items[PICKLE_CALL_STATE] = state;
-	return PLIM_OK;
+	if (p->hooks && p->hooks->built)
+		st = p->hooks->built(p->hooks->ctx, *top(p), here(p), &skip, err);
+	if (!st)
+		st = want(p, skip, err);
+	if (!st)
+		p->p += skip;
+	return st;
 }
 
 static enum plim_status op_persid(struct pickle *p, const struct op *op, struct plim_err *err)

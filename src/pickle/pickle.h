@@ -97,6 +97,8 @@ struct pickle;
  *	becomes a stack); the row then sees PICKLE_EXT.  Called once for each distinct list node, and for
  *	a new list in the straight-line path once for each distinct run of memo references.
  * global: a PICKLE_GLOBAL was named at byte `offset`, also one that is thrown away afterwards.
+ * built: a PICKLE_CALL's state was set by the opcode that ends at byte `offset`.  The bytes behind it that are no opcodes,
+ *	*skip of them (0 before the call), are passed over.
  */
 #define PICKLE_UNTAKEN UINT64_MAX
 struct pickle_hooks {
@@ -109,6 +111,8 @@ struct pickle_hooks {
 				 uint64_t *taken, struct plim_err *err);
 	enum plim_status (*global)(void *ctx, struct pickle_value v, uint64_t offset,
 				   struct plim_err *err);
+	enum plim_status (*built)(void *ctx, struct pickle_value v, uint64_t offset, uint64_t *skip,
+				  struct plim_err *err);
 };
 
 enum {

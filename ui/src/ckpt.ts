@@ -4,7 +4,7 @@
 import { Delay, choice, copy, el, fill, table } from "./dom";
 import * as text from "./text";
 
-// Of ckpt/2 and ckpt_diff/2 (docs/json.md) what the tree has.
+// Of ckpt/3 and ckpt_diff/2 (docs/json.md) what the tree has.
 interface Tensor {
 	name: string;
 	dtype: string | null;

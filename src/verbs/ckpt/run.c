@@ -292,7 +292,10 @@ static enum plim_status fill_verdict(struct plim_ckpt *r, unsigned flags, struct
 	r->verdict = (enum plim_ckpt_verdict)j.verdict;
 	r->integrity = (enum plim_ckpt_verdict)j.integrity;
 	r->headline = j.headline == j.room ? say(r, &st, err, "%s", j.room) : j.headline;
-	r->pickle = !c->pickled ? NULL : trusts[j.trust < CKPT_UNKNOWN ? CKPT_PLAIN : j.trust];
+	r->pickle = !c->pickled               ? NULL
+		    : j.trust >= CKPT_UNKNOWN ? trusts[j.trust]
+		    : ckpt_is_plain(c)        ? trusts[CKPT_PLAIN]
+					      : "listed";
 	r->whole_bytes = !c->truncated ? PLIM_UNKNOWN : has_whole_tensor(c) ? c->whole_bytes : 0;
 	r->verified_bytes = flags ? c->verified_bytes : PLIM_UNKNOWN;
 	r->unprotected_bytes = flags ? c->unprotected_bytes : PLIM_UNKNOWN;

@@ -26,9 +26,9 @@ static void verdict(struct text *t, const struct plim_ckpt *c)
 	bool bad = c->verdict >= PLIM_CKPT_DAMAGED;
 	char word[32];
 
-	/* Whole is said of bytes, plain of code. */
-	snprintf(word, sizeof(word), "%s%s", ckpt_verdict_names[c->verdict],
-		 !bad && c->pickle ? ", plain" : "");
+	/* Whole is said of bytes, plain and listed of code. */
+	snprintf(word, sizeof(word), "%s%s%s", ckpt_verdict_names[c->verdict],
+		 !bad && c->pickle ? ", " : "", !bad && c->pickle ? c->pickle : "");
 	for (char *p = word; *p; p++)
 		*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
 	text_hue(t, bad ? TEXT_BAD : c->verdict == PLIM_CKPT_WHOLE ? TEXT_GOOD : TEXT_HEAD);
@@ -160,7 +160,7 @@ static void libraries(struct text *list, const struct plim_ckpt *c)
 	}
 }
 
-static void plain_code(struct text *t, const struct plim_ckpt *c)
+static void listed_code(struct text *t, const struct plim_ckpt *c)
 {
 	size_t others = count(c, "data") + count(c, "class"), allowed = count(c, "allowed");
 	struct text list;
@@ -168,19 +168,21 @@ static void plain_code(struct text *t, const struct plim_ckpt *c)
 	text_init(&list, t->mem, &t->style);
 	libraries(&list, c);
 	if (allowed)
-		LABELLED(t, "code", "PLAIN with %zu name%s that you allow", allowed,
+		LABELLED(t, "code", "LISTED with %zu name%s that you allow", allowed,
 			 text_s(allowed));
 	else if (count(c, "torchscript"))
-		LABELLED(t, "code", "PLAIN: classes of TorchScript, whose own code was looked at");
+		LABELLED(t, "code", "LISTED: classes of TorchScript, whose own code was looked at");
 	else if (others && strcmp(c->kind, "distributed") != 0) /* which torch.load does not read */
 		LABELLED(t, "code",
-			 "PLAIN: names of %s, harmless as they are used; "
+			 "LISTED: names of %s, of which none runs code on load; "
 			 "torch.load(weights_only=True) wants them allowed first",
 			 text_get(&list));
 	else if (others)
-		LABELLED(t, "code", "PLAIN: only names that hold data");
+		LABELLED(t, "code", "LISTED: only names that hold data");
 	else
-		LABELLED(t, "code", "PLAIN: only what torch.load(weights_only=True) allows");
+		LABELLED(t, "code",
+			 "LISTED: no name in it runs code on load, but it is no file that "
+			 "torch.load(weights_only=True) reads");
 	text_release(&list);
 }
 
@@ -226,10 +228,11 @@ static void code(struct text *t, const struct plim_ckpt *c)
 
 	if (!c->pickle)
 		return;
-	if (!strcmp(c->pickle, "plain")) {
-		plain_code(t, c);
-		return;
-	}
+	if (!strcmp(c->pickle, "plain"))
+		LABELLED(t, "code",
+			 "PLAIN: torch.load(weights_only=True) of torch 2.14 allows all of it");
+	if (!strcmp(c->pickle, "listed"))
+		listed_code(t, c);
 	if (dangerous) {
 		LABELLED(t, "code",
 			 "DANGEROUS: %zu name%s that run%s code in a loader without "
@@ -267,6 +270,47 @@ static void bytes(struct text *t, const struct plim_ckpt *c)
 		LABELLED(t, "bytes", "%s", ckpt_verdict_names[c->integrity]);
 }
 
+/* Bytes of a zip that no checksum covers: headers, the directory, gaps; 0 if a manifest vouches for the whole file. */
+static uint64_t zip_rest(const struct plim_ckpt *c)
+{
+	const struct ckpt *inner = &c->hidden->ckpt;
+	bool zip = inner->kind == CKPT_KIND_TORCH || inner->kind == CKPT_KIND_SCRIPT;
+	uint64_t rest = c->bytes;
+
+	if (c->integrity != PLIM_CKPT_WHOLE || !zip || inner->files.n != 1 ||
+	    inner->files.at[0].sealed)
+		return 0;
+	for (size_t i = 0; i < inner->extents.n; i++) {
+		const struct ckpt_extent *x = &inner->extents.at[i];
+
+		if (!x->inside)
+			rest -= x->stored_bytes < rest ? x->stored_bytes : rest;
+	}
+	return rest;
+}
+
+static void sums(struct text *t, const struct plim_ckpt *c)
+{
+	char a[32], b[32], rest[32];
+	uint64_t none = zip_rest(c);
+
+	text_size(a, c->verified_bytes);
+	text_size(b, c->unprotected_bytes);
+	text_size(rest, none);
+	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
+		;
+	else if (!c->unprotected_bytes && none)
+		LABELLED(t, "sums",
+			 "%s match their checksums; %s of the zip's own (headers, gaps) have none",
+			 a, rest);
+	else if (!c->unprotected_bytes)
+		LABELLED(t, "sums", "%s match their checksums", a);
+	else if (!c->verified_bytes)
+		LABELLED(t, "sums", "none: %s cannot be checked", b);
+	else
+		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
+}
+
 static void summary(struct text *t, const struct plim_ckpt *c)
 {
 	char a[32], b[32], n[32], files[32];
@@ -274,18 +318,9 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 	text_size(a, c->tensor_bytes);
 	text_size(b, c->bytes);
 	LABELLED(t, "holds", "%s tensor%s, %s (%s, %s file%s of %s)",
-		 text_number(n, c->tensor_count), text_s(c->tensor_count), a,
-		 c->kind, text_number(files, c->files), text_s(c->files), b);
-	text_size(a, c->verified_bytes);
-	text_size(b, c->unprotected_bytes);
-	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
-		;
-	else if (!c->unprotected_bytes)
-		LABELLED(t, "sums", "%s match their checksums", a);
-	else if (!c->verified_bytes)
-		LABELLED(t, "sums", "none: %s cannot be checked", b);
-	else
-		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
+		 text_number(n, c->tensor_count), text_s(c->tensor_count), a, c->kind,
+		 text_number(files, c->files), text_s(c->files), b);
+	sums(t, c);
 	/* whole bytes may be those of a run that diverged */
 	if (c->verified_bytes != PLIM_UNKNOWN && !c->hidden->values && c->tensor_count &&
 	    c->integrity < PLIM_CKPT_DAMAGED)
