@@ -16,7 +16,7 @@ CONFIGURE = @tools/configure $(MAIN) -Dwerror=$(if $(DEV),true,false)
 NINJA = @tools/steady ninja -C
 
 # `make tests` is for those that need them.
-.PHONY: tests mutants wheel check-python help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
+.PHONY: tests mutants wheel dist check-python help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -108,7 +108,10 @@ bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too
 		bench/$$bench || exit; done
 
 wheel: ## a wheel of the Python package for every glibc from 2.28 on, in build/wheels (tools/wheel aarch64 for another machine)
-	@tools/wheel
+	@tools/steady tools/wheel
+
+dist: ## what a release needs, in build/dist: wheels, sdist, tar.gz, .deb, checksums, SBOM (tools/dist-check runs each in an empty root)
+	@tools/steady tools/dist
 
 install: ## what `make build` made (now, if it was not), into PREFIX (/usr/local), below DESTDIR
 	@[ -x $(MAIN)/plimsoll ] || $(MAKE) --no-print-directory build
