@@ -103,97 +103,20 @@ enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *
 	return st ? st : keep_file(c, fd, &info, name, file, err);
 }
 
-static const struct {
-	size_t offset, n;
-	const char *bytes, *slug, *is;
-} others[] = {
-	{ 0, 23, "version https://git-lfs", "lfs_pointer",
-	  "a Git LFS pointer: the file itself was not fetched (git lfs pull)" },
-	{ 0, 8, "PYTORCH1", "preview_archive",
-	  "an archive of a PyTorch preview, which torch refuses too" },
-	{ 0, 9, "\n\016\n\005<unk>", "sentencepiece", "a SentencePiece tokenizer, no weights" },
-	{ 0, 2, "\037\213", "gzip", "compressed with gzip: decompress it first" },
-	{ 0, 6, "7z\274\257\047\034", "seven_zip",
-	  "a 7z archive, which torch cannot load; it is also used to hide pickles from scanners" },
-	{ 0, 4, "(\265/\375", "zstd", "compressed with zstd: decompress it first" },
-	{ 0, 6, "\3757zXZ", "xz", "compressed with xz: decompress it first" },
-	{ 0, 3, "]\0\0", "lzma",
-	  "compressed with LZMA, as joblib does, which is not read: decompress it first" },
-	{ 0, 3, "BZh", "bzip2", "compressed with bzip2: decompress it first" },
-	{ 0, 4, "\004\"M\030", "lz4", "compressed with lz4: decompress it first" },
-	{ 0, 6, "Rar!\032\007", "rar", "a RAR archive: unpack it" },
-	{ 0, 15, "SQLite format 3", "sqlite", "an SQLite database, not a checkpoint" },
-	{ 4, 4, "TFL3", "tflite", "a model of TensorFlow Lite, which is not read" },
-	{ 0, 6, "\223NUMPY", "numpy", "a NumPy array, not a checkpoint" },
-	{ 0, 4, "\211HDF", "hdf5", "an HDF5 file (Keras?), which is not read" },
-	{ 257, 5, "ustar", "tar",
-	  "a tar file with a damaged header: unpack it, or, if torch wrote it before 2017, convert "
-	  "it "
-	  "with torch <= 2.5 in a sandbox" },
-	{ 0, 8, "\211PNG\r\n\032\n", "png", "a PNG image, not a checkpoint" },
-	{ 0, 4, "\177ELF", "program", "a program, not a checkpoint" },
-	{ 0, 5, "%PDF-", "pdf", "a PDF, not a checkpoint" },
-};
-
-static bool is_html(const uint8_t *p, size_t n)
+/* Another file, which is not a checkpoint; NULL: it may be one. */
+static const struct file_kind *open_else(const uint8_t *head, size_t n)
 {
-	size_t i = n >= 3 && !memcmp(p, "\357\273\277", 3) ? 3 : 0; /* a byte order mark */
+	const struct file_kind *kind = file_kind_of(head, n);
 
-	while (i < n && isspace(p[i]))
-		i++;
-	return n - i >= 5 && (!strncasecmp((const char *)p + i, "<!doc", 5) ||
-			      !strncasecmp((const char *)p + i, "<html", 5) ||
-			      !strncasecmp((const char *)p + i, "<?xml", 5));
+	return kind && kind->command && !strncmp(kind->command, "ckpt", 4) ? NULL : kind;
 }
 
-static bool is_empty(const uint8_t *p, size_t n)
+/* Its bytes leave no doubt: text, and what another command reads, may begin as a pickle of protocol 0 does. */
+static bool open_is_else(const uint8_t *head, size_t n)
 {
-	(void)p;
-	return !n;
-}
+	const struct file_kind *kind = file_kind_of_bytes(head, n);
 
-/* ModelProto (onnx.proto): field 1, the version of the format; field 2, the producer's name. */
-static bool is_onnx(const uint8_t *p, size_t n)
-{
-	return n > 16 && p[0] == 0x08 && p[1] >= 3 && p[1] <= 20 && p[2] == 0x12 && p[3] &&
-	       p[3] < 64 && isalpha(p[4]);
-}
-
-static bool is_zeros(const uint8_t *p, size_t n)
-{
-	while (n && !p[n - 1])
-		n--;
-	return !n;
-}
-
-/* What no fixed bytes tell; the first that fits. */
-static const struct {
-	bool (*fits)(const uint8_t *head, size_t n);
-	const char *slug, *is;
-} shapes[] = {
-	{ is_empty, "empty", "empty: nothing was ever written to it, or the disk was full" },
-	{ is_zeros, "zeros",
-	  "all zeros where a checkpoint begins: preallocated and never written, or lost in a "
-	  "crash" },
-	{ is_onnx, "onnx", "an ONNX model (protobuf), which is not read" },
-	{ is_html, "html", "a web page: the download saved an error page instead of the file" },
-};
-
-/* What it is, if no checkpoint: a sentence for people and a slug; NULL when not known. */
-static const char *what_else(const uint8_t *head, size_t n, const char **slug)
-{
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (n >= others[i].offset + others[i].n &&
-		    !memcmp(head + others[i].offset, others[i].bytes, others[i].n)) {
-			*slug = others[i].slug;
-			return others[i].is;
-		}
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		if (shapes[i].fits(head, n)) {
-			*slug = shapes[i].slug;
-			return shapes[i].is;
-		}
-	return NULL;
+	return kind && !kind->command;
 }
 
 /* "oid sha256:..." and "size N" of a pointer, for the message. */
@@ -246,38 +169,45 @@ static enum plim_status judge_array(struct ckpt *c, uint32_t file, struct plim_e
 	return st;
 }
 
-static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *head, size_t n,
-			       struct plim_err *err)
+/* Why it is not a checkpoint. */
+static enum plim_status open_refuse(struct ckpt *c, uint32_t file, const uint8_t *head, size_t n,
+				    struct plim_err *err)
 {
 	const struct ckpt_file *f = &c->files.at[file];
+	const struct file_kind *kind = open_else(head, n);
 	/* A page or a pointer is bad whatever its name; what cannot be told may be right as it is. */
-	enum ckpt_severity severity = f->may_be_else ? CKPT_WARN : CKPT_BAD_FINDING;
+	bool is_bad = !f->may_be_else || (kind && (!kind->text || !kind->command));
+	enum ckpt_severity severity = is_bad ? CKPT_BAD_FINDING : CKPT_WARN;
 	char facts[400] = "";
-	const char *slug, *is = what_else(head, n, &slug);
 	size_t line = ckpt_text_line(head, n);
 	enum plim_status st = PLIM_OK;
 
 	c->unreadable |= !c->kind; /* of a folder, the others can be read */
-	if (is && !strcmp(slug, "numpy"))
+	if (kind && !strcmp(kind->slug, "numpy"))
 		st = judge_array(c, file, err);
 	if (st)
 		return st;
-	if (!is && line)
+	if (!kind && line)
 		return ckpt_model_find(
 			c, severity, "text", 0, err,
 			"'%s' is a text file, not a checkpoint (a saved error page?): \"%.*s\"",
 			f->name, (int)line, (const char *)head);
-	if (!is)
+	if (!kind)
 		return ckpt_model_find(
 			c, severity, "unrecognised", 0, err,
-			"'%s' is no checkpoint that is known here: it begins with %02x "
+			"'%s' is not a checkpoint that is known here: it begins with %02x "
 			"%02x %02x %02x",
 			f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0, n > 2 ? head[2] : 0,
 			n > 3 ? head[3] : 0);
-	if (!strcmp(slug, "lfs_pointer"))
+	if (kind->command)
+		return ckpt_model_find(c, severity, kind->slug, PLIM_UNKNOWN, err,
+				       "'%s' is %s, not a checkpoint: 'plimsoll %s' reads it",
+				       f->name, kind->is, kind->command);
+	if (!strcmp(kind->slug, "lfs_pointer"))
 		lfs_facts(head, n, facts, sizeof(facts));
-	return ckpt_model_find(c, CKPT_BAD_FINDING, slug, PLIM_UNKNOWN, err, "'%s' is %s%s",
-			       f->name, is, facts);
+	return ckpt_model_find(c, severity, kind->slug, PLIM_UNKNOWN, err, "'%s' is %s%s%s%s%s",
+			       f->name, kind->is, kind->lost ? "" : ", not a checkpoint",
+			       kind->remedy ? ": " : "", kind->remedy ? kind->remedy : "", facts);
 }
 
 /* A zip with something in front: torch looks at the first bytes only, and refuses it. */
@@ -318,7 +248,6 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 {
 	const struct ckpt_file *f = &c->files.at[file];
 	uint8_t head[HEAD_BYTES];
-	const char *slug;
 	uint64_t before;
 	size_t n;
 	enum plim_status st = ckpt_pread(c, file, 0, head, sizeof(head), &n, err);
@@ -337,7 +266,7 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 		return safetensors_read(c, file, prefix, err);
 	if (n >= 4 && !memcmp(head, "GGUF", 4))
 		return gguf_read(c, file, prefix, err);
-	if (!what_else(head, n, &slug) && opcodes_is_pickle(head, n)) /* of protocol 0 or 1 */
+	if (!open_is_else(head, n) && opcodes_is_pickle(head, n)) /* of protocol 0 or 1 */
 		return legacy_read(c, file, prefix, err);
 	if (compressed_is(head, n)) {
 		bool known;
@@ -347,7 +276,7 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 			return st;
 	}
 	before = zip_behind(head, n);
-	if (before && !what_else(head, n, &slug)) { /* a tar has zips inside */
+	if (before && !open_is_else(head, n)) { /* a tar has zips inside */
 		st = ckpt_model_find(
 			c, CKPT_BAD_FINDING, "prefix", 0, err,
 			"%llu bytes stand before the zip: torch.load refuses it, other "
@@ -355,7 +284,7 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 			(unsigned long long)before);
 		return st ? st : torch_read_zip(c, file, before, f->bytes - before, prefix, err);
 	}
-	return refuse(c, file, head, n, err);
+	return open_refuse(c, file, head, n, err);
 }
 
 /* The first device that a machine may lack. */
