@@ -12,9 +12,11 @@ extern "C" {
 
 /* Texts in static storage. */
 struct plim_file {
-	const char *is;      /* "a training log"; NULL: it is not known */
-	const char *command; /* "curves", "ckpt verify": the command that reads it; NULL: none does */
-	const char *remedy;  /* if there is no command: what to do, "decompress it first"; may be NULL */
+	const char *is; /* "a training log"; NULL: it is not known */
+	const char
+		*command; /* "curves", "ckpt verify": the command that reads it; NULL: none does */
+	const char *
+		remedy; /* if there is no command: what to do, "decompress it first"; may be NULL */
 };
 
 /*

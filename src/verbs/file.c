@@ -201,14 +201,15 @@ enum plim_status plim_file_of(const char *path, struct plim_file *out, struct pl
 {
 	const struct file_kind *kind = NULL;
 	struct mem m;
-	struct stat is;
+	struct stat is = { 0 };
+	bool named = strcmp(path, "-") != 0;
 	enum plim_status st = PLIM_OK;
 
 	*out = (struct plim_file){ NULL, NULL, NULL };
 	mem_init(&m, MEMORY_BYTES);
-	if (strcmp(path, "-") != 0 && stat(path, &is))
+	if (named && stat(path, &is))
 		return err_errno(err, errno, "cannot open '%s'", path);
-	if (strcmp(path, "-") != 0 && S_ISDIR(is.st_mode))
+	if (named && S_ISDIR(is.st_mode))
 		kind = file_of_folder(&m, path);
 	else
 		st = file_look(&m, path, SOURCE_ANY, &kind, err);
