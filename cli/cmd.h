@@ -84,6 +84,9 @@ const struct cmd *cmd_find_verb(const struct cmd *family, const char *word);
 /* Print "plimsoll: MESSAGE" to stderr and return the exit code that belongs to err->status. */
 int cmd_fail(const struct plim_err *err);
 
+/* The same; and if the file at `path` (NULL: none) is another command's than `own`, which one reads it. */
+int cmd_fail_on(const char *path, const char *own, const struct plim_err *err);
+
 /* Print "plimsoll: MESSAGE" to stderr and return CMD_USAGE: for what a row cannot check. */
 int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -342,7 +342,7 @@ static int curves_run(const void *values, int argc, char **argv)
 	if (o->follow)
 		cmd_progress_end(); /* it waits for the log to grow */
 	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
-		return cmd_fail(&err);
+		return cmd_fail_on(argc == 1 ? argv[0] : NULL, "curves", &err);
 	code = o->follow ? follow(o, &failing, c) : once(o, &failing, c);
 	plim_curves_free(c);
 	return code;

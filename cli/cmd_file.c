@@ -66,3 +66,19 @@ int cmd_of_file(const char *path, const char **command)
 	return cmd_usage("cannot tell what '%.200s' is; name a command, see 'plimsoll --help'",
 			 path);
 }
+
+int cmd_fail_on(const char *path, const char *own, const struct plim_err *err)
+{
+	struct plim_file file;
+	struct plim_err ignored;
+	int code = cmd_fail(err);
+
+	if (err->status != PLIM_E_FORMAT || !path || !strcmp(path, "-") ||
+	    plim_file_of(path, &file, &ignored) || !file.command)
+		return code;
+	/* Any text may be a log, and checkpoints are planned, too. */
+	if (strcmp(file.command, own) != 0 && strcmp(file.is, "a text") != 0 &&
+	    (strcmp(own, "plan") != 0 || strncmp(file.command, "ckpt", 4) != 0))
+		cmd_say("'%.200s' is %s: plimsoll %s %.200s", path, file.is, file.command, path);
+	return code;
+}

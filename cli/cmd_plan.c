@@ -745,8 +745,9 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 	int code;
 
 	if (!traces)
-		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err) ? cmd_fail(&err)
-										 : CMD_DONE;
+		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err)
+			       ? cmd_fail_on(argc ? argv[0] : NULL, "plan", &err)
+			       : CMD_DONE;
 	code = refuse_untraced(o, argc, argv);
 	if (!code)
 		code = trace_file(o, path);

@@ -140,7 +140,7 @@ static const struct file_word {
 	{ '{', "\"traceEvents\"", { "profile", "a profiler's trace", NULL, "it has no events of the allocator", 1, 0 } },
 	{ '{', "\"log_history\"", { "trainer_state", HISTORY, "curves", NULL, 1, 0 } },
 	{ '{', "\"weight_map\"", { "weight_index", "an index of a model's weights", "ckpt verify", NULL, 1, 0 } },
-	{ '{', "\"peft_type\"", { "adapter_config", "an adapter's configuration", NULL, "give the base model's config.json", 1, 0 } },
+	{ '{', "\"peft_type\"", { "adapter_config", "an adapter's configuration", NULL, NULL, 1, 0 } },
 	{ '{', "\"architectures\"", { "config", CONFIG, "plan", NULL, 1, 0 } },
 	{ '{', "\"model_type\"", { "config", CONFIG, "plan", NULL, 1, 0 } },
 	{ '{', "\"hidden_size\"", { "config", CONFIG, "plan", NULL, 1, 0 } },

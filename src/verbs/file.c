@@ -18,7 +18,7 @@
 #define FOLDER_FILES 64                   /* of a folder, that are looked at */
 #define FOLDER_DEPTH 3                    /* runs/NAME/version_0/events */
 
-static const struct file_kind file_log = { "log", "a log", "why", NULL, 1, 0 },
+static const struct file_kind file_text = { "text", "a text", "why", NULL, 1, 0 },
 			      file_history = { "metrics", "a training log", "curves", NULL, 1, 0 },
 			      file_checkpoints = { "checkpoints",
 						   "a folder of checkpoints",
@@ -105,7 +105,7 @@ static const struct file_kind *file_of_source(struct source *s, const char *path
 	if (!kind || (!kind->command && named && !kind->lost && !strcmp(kind->slug, "tar")))
 		kind = named;
 	if (!kind && !in_folder && file_is_text(s->p, n))
-		kind = &file_log;
+		kind = &file_text;
 	if (file_is_for(kind, "why") && file_has_losses(head) && !file_ends_badly(s))
 		kind = &file_history;
 	return kind;
@@ -158,7 +158,7 @@ static void file_folder_take(struct file_folder *f, const char *path, unsigned d
 
 	f->left--;
 	(void)file_look(f->mem, path, SOURCE_REGULAR_HERE, &kind, &ignored);
-	/* README.txt, requirements.txt: they are named where people mean them. */
+	/* README.txt and requirements.txt say nothing of a folder. */
 	if (kind && strcmp(kind->slug, "text") != 0 &&
 	    (!f->best || file_rank(kind) < file_rank(f->best))) {
 		f->best = kind;
