@@ -200,8 +200,6 @@ def peaks_of(memory: Memory) -> Peaks:
 
 # ---- failures ----
 
-Observer = Callable[[int, int, int, int], None]  # device, requested bytes, the process's limit or the card, free on the card
-
 _observers: weakref.WeakSet[Any] = weakref.WeakSet()
 _attached = False
 _observing = threading.Lock()

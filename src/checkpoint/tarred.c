@@ -20,7 +20,7 @@
 /* A number as Python's tarfile reads it: base 256, or octal with what int(text, 8) lets through. */
 static bool read_number(const uint8_t *p, size_t n, uint64_t *v)
 {
-	size_t i = 1, digits = 0;
+	size_t i = 1;
 
 	*v = 0;
 	if (*p == 0x80 || *p == 0xff) {
@@ -32,7 +32,7 @@ static bool read_number(const uint8_t *p, size_t n, uint64_t *v)
 		;
 	i += i < n && p[i] == '+';
 	i += i + 1 < n && p[i] == '0' && (p[i + 1] | 32) == 'o' ? 2 : 0;
-	for (; i < n && ((p[i] >= '0' && p[i] <= '7') || p[i] == '_'); i++, digits++)
+	for (; i < n && ((p[i] >= '0' && p[i] <= '7') || p[i] == '_'); i++)
 		*v = p[i] == '_' ? *v : *v << 3 | (uint64_t)(p[i] - '0');
 	while (i < n && isspace(p[i]))
 		i++;
@@ -43,7 +43,6 @@ bool tarred_is(const uint8_t *head, size_t n)
 {
 	uint64_t told, plain = 0;
 	int64_t with_sign = 0;
-	size_t zeros = 0;
 
 	if (n < BLOCK)
 		return false;
@@ -52,9 +51,8 @@ bool tarred_is(const uint8_t *head, size_t n)
 
 		plain += b;
 		with_sign += (int8_t)b;
-		zeros += !head[i];
 	}
-	return zeros < BLOCK && read_number(head + SUM_AT, SUM_BYTES, &told) &&
+	return read_number(head + SUM_AT, SUM_BYTES, &told) &&
 	       (told == plain || (int64_t)told == with_sign);
 }
 

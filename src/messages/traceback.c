@@ -4,29 +4,18 @@
 #include <string.h>
 #include <strings.h>
 
-/* Installed packages, the interpreter, and what has no file. */
-static const char *const not_the_users[] = {
-	"site-packages/",
-	"dist-packages/",
-	"/lib/python",
-	"<frozen",
-	"<string>",
-	"<__array_function__",
-	"/importlib/",
-	"/bin/", /* torchrun, deepspeed, accelerate */
-	"pydevd",
-	"_pydev_",
+/* Installed packages and the interpreter: folders, whole from '/' to '/' unless the name goes on ("/lib/python3"). */
+static const char *const foreign_folders[] = {
+	"/site-packages/",   "/dist-packages/",      "/lib/python",         "/importlib/",
 	"/pydev/", /* PyCharm's debugger */
-	"/multiprocessing/",
-	"threading.py",
-	"/concurrent/futures/",
-	"runpy.py",
-	"/torch/nn/",
-	"/torch/autograd/",
-	"/torch/optim/",
-	"/torch/utils/",
-	"/torch/distributed/",
-	"/torch/_",
+	"/multiprocessing/", "/concurrent/futures/", "/torch/nn/",          "/torch/autograd/",
+	"/torch/optim/",     "/torch/utils/",        "/torch/distributed/", "/torch/_",
+};
+
+/* What has no file, and modules of the interpreter and of debuggers: how the last part of the path begins. */
+static const char *const foreign_files[] = {
+	"<frozen",      "<string>", "<__array_function__", "pydevd", "_pydev_",
+	"threading.py", "runpy.py",
 };
 
 /*
@@ -160,27 +149,40 @@ void scan_trace_start(struct messages_trace *t)
 }
 
 /* Windows' paths as the others. */
-static const char *slashes(const char *file, char out[sizeof(((struct messages_frame *)0)->file)])
+static void slashes(const char *file, char out[sizeof(((struct messages_frame *)0)->file)])
 {
 	size_t i = 0;
 
 	for (; file[i]; i++)
 		out[i] = (char)(file[i] == '\\' ? '/' : file[i]);
 	out[i] = 0;
-	return out;
+}
+
+/* Is the file a launcher that pip made (bin/torchrun)?  These have no ending, what people write has. */
+static int is_launcher(const char *file, const char *last)
+{
+	static const char bin[] = "/bin/";
+	size_t n = sizeof(bin) - 1;
+
+	return !strchr(last, '.') && last - file >= (ptrdiff_t)n && !memcmp(last - n, bin, n);
 }
 
 static int is_users(const char *name)
 {
-	char file[sizeof(((struct messages_frame *)0)->file)];
+	char file[sizeof(((struct messages_frame *)0)->file) + 1] = "/";
+	const char *last;
 
 	if (!*name)
 		return 0;
-	slashes(name, file);
-	for (size_t i = 0; i < sizeof(not_the_users) / sizeof(not_the_users[0]); i++)
-		if (strstr(file, not_the_users[i]))
+	slashes(name, file + 1);
+	last = strrchr(file, '/') + 1;
+	for (size_t i = 0; i < sizeof(foreign_folders) / sizeof(foreign_folders[0]); i++)
+		if (strstr(file, foreign_folders[i]))
 			return 0;
-	return 1;
+	for (size_t i = 0; i < sizeof(foreign_files) / sizeof(foreign_files[0]); i++)
+		if (!strncmp(last, foreign_files[i], strlen(foreign_files[i])))
+			return 0;
+	return !is_launcher(file, last);
 }
 
 /* The end of a name that is too long tells more than its start. */

@@ -1103,11 +1103,6 @@ void pickle_builder_free(struct pickle *p)
 	mem_free(m, p, 1, sizeof(*p));
 }
 
-size_t pickle_depth(const struct pickle *p)
-{
-	return p->stack.n;
-}
-
 enum plim_status pickle_take(struct pickle *p, struct pickle_value *root, struct plim_err *err)
 {
 	if (p->stack.n < 1 || p->marks.n)

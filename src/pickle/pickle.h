@@ -146,7 +146,6 @@ enum plim_status pickle_push_str(struct pickle *p, const char *text, size_t n,
 				 struct plim_err *err);
 enum plim_status pickle_close(struct pickle *p, enum pickle_kind kind, size_t items,
 			      struct plim_err *err);
-size_t pickle_depth(const struct pickle *p);
 enum plim_status pickle_take(struct pickle *p, struct pickle_value *root, struct plim_err *err);
 
 /* Item i of a container; `i` below pickle_len. */

@@ -161,14 +161,6 @@ int recording_shows(const struct recording_device *d, uint64_t index)
 	return d->device->events.n || d->device->segments;
 }
 
-struct recording_device *recording_device(struct recording *r, uint64_t ordinal)
-{
-	for (size_t i = 0; i < r->device_count; i++)
-		if (r->devices[i].device->ordinal == ordinal)
-			return &r->devices[i];
-	return NULL;
-}
-
 /* ---- what it is ---- */
 
 int recording_is_plan(const struct recording *r)

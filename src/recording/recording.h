@@ -76,9 +76,6 @@ enum plim_status recording_check_device(const struct recording *r, uint64_t inde
 /* Is this device told of, if `index` was asked for?  Of all of them those that have memory or events. */
 int recording_shows(const struct recording_device *d, uint64_t index);
 
-/* The device of that number; NULL: there is none. */
-struct recording_device *recording_device(struct recording *r, uint64_t ordinal);
-
 /* ---- what it is ---- */
 
 /* Annotations of a plan, the first and the second: no recording has them. */

@@ -1365,8 +1365,7 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 
 /* ---- learning rate ---- */
 
-#define RATE_ZEROS 5  /* logs in a row: a schedule that ends at 0 logs one */
-#define RATE_JUMP 3.0 /* times the value before */
+#define RATE_ZEROS 5 /* logs in a row: a schedule that ends at 0 logs one */
 
 enum { RATE_ZERO, RATE_NEGATIVE, RATE_JUMPED };
 

@@ -26,7 +26,6 @@ class PlimsollCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self.peaks: Peaks = peaks
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None
-        self.told_leak = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._end()

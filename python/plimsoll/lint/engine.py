@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from .catalogue import BY_ID, RULES
 from .context import CHECKS, HIGH, MEDIUM, Context
-from .finding import SEVERITIES, Finding
+from .finding import Finding
 from .program import ROOTS, analyse, uses_torch
 from .source import Source, Unreadable, parse, read
 from . import rules as _rules
@@ -135,8 +135,3 @@ def _settled(findings: list[Finding]) -> list[Finding]:
         kept.append(finding)
     places = {(f.id, f.place.line) for f in kept}
     return [f for f in kept if not any((better, f.place.line) in places for better in _SUBSUMED.get(f.id, ()))]
-
-
-def heaviest(findings: list[Finding]) -> int:
-    """Index into SEVERITIES of the heaviest finding; len(SEVERITIES) without any."""
-    return min((SEVERITIES.index(f.severity) for f in findings), default=len(SEVERITIES))

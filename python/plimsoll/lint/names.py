@@ -42,20 +42,17 @@ data_ptr stride is_contiguous type_as_index bernoulli multinomial""".split())
 NUMBERS = frozenset("item size numel dim nelement element_size data_ptr stride tolist numpy".split())
 #: ... and those that keep the value's graph.
 REDUCTIONS = frozenset("mean sum norm prod amax amin max min logsumexp median std var".split())
-MOVES = frozenset("to cuda cpu half float double bfloat16 contiguous type npu xpu mps pin_memory".split())
 NEW_TENSOR = frozenset("to cuda cpu half float double bfloat16 contiguous detach type clone".split())
 
 OPTIMIZERS = frozenset("""SGD Adam AdamW Adagrad Adadelta Adamax ASGD LBFGS NAdam RAdam RMSprop Rprop SparseAdam Adafactor AdamW8bit
 Adam8bit PagedAdamW PagedAdamW8bit PagedAdamW32bit Lion Lion8bit FusedAdam FusedLAMB LAMB Lamb NovoGrad DeepSpeedCPUAdam
 AdaBelief Muon Shampoo BertAdam Lookahead RangerAdam""".split())
-SCHEDULER_WORDS = re.compile(r"(LR|Scheduler|WarmRestarts|Plateau|CosineDecay)$")
 SCHEDULER_MAKERS = re.compile(r"^get_\w*sched\w*$|^get_\w+_with_warmup$")
 NOT_MODELS = re.compile(r"(Tokenizer\w*|Processor|Scheduler|Config|Pipeline|FeatureExtractor|Solver|Image\w*Processor\w*)$")
 LOSS_CLASS = re.compile(r"Loss$|^(CrossEntropy|BCE|MSE)\w*$")
 
 MODULE_BASES = frozenset("""torch.nn.Module torch.nn.modules.Module torch.nn.Sequential torch.nn.ModuleList torch.nn.modules.module.Module
 torch.jit.ScriptModule transformers.PreTrainedModel transformers.modeling_utils.PreTrainedModel diffusers.ModelMixin""".split())
-LIGHTNING_BASES = frozenset("LightningModule")
 CONTEXT_NO_GRAD = re.compile(r"no_?grad|inference_mode|inference_context|disable_grad", re.IGNORECASE)
 AUTOCAST = re.compile(r"(^|\.|_)autocast(_\w+)?$|amp_ctx$|autocast_ctx$|amp_autocast$|get_autocast$|^autocast")
 
@@ -85,7 +82,6 @@ broadcast_object_list barrier gather scatter reduce all_to_all all_to_all_single
 monitored_barrier""".split())
 ACCEL_COLLECTIVES = frozenset("gather gather_for_metrics wait_for_everyone reduce pad_across_processes".split())
 
-BACKWARD_OWNERS = frozenset("accelerator fabric engine model_engine scaler loss_scaler self booster".split())
 LIGHTNING_STEPS = frozenset(["training_step"])
 LIGHTNING_EVALS = frozenset("validation_step test_step predict_step".split())
 TRAINER_STEPS = frozenset("compute_loss training_step".split())
