@@ -1537,9 +1537,9 @@ class RanksDeath(Object):
     """the user's own line; null: no Python stack"""
     bound_by: Literal["unknown", "device", "limit", "other_process", "non_pytorch", "host", "cgroup", "shared_memory"]
     """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """capacity, fragmentation, leak, unknown"""
-    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
+    """as report tells it"""
+    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
     """of an unknown cause: what more speaks for"""
     headline: str | None
     """one sentence"""
@@ -1730,7 +1730,7 @@ class ReportOwners(Object):
 
 class VerdictCause(Object):
     __slots__ = ()
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
     """capacity, fragmentation, leak"""
     because: str | None
     """what speaks for it"""
@@ -1745,9 +1745,10 @@ class Verdict(Object):
     shared_memory"""
     bound_certain: bool
     """false: usually; the same text is also written otherwise"""
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """capacity, fragmentation, leak; unknown: it is not decided"""
-    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
+    """capacity, fragmentation, leak; private_pools, other_stream: enough was free, but in a pool, or of a stream,
+    that the request could not use; unknown: it is not decided"""
+    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
     """of an unknown cause: what more speaks for"""
     basis: str | None
     """recording, or text"""
@@ -2478,8 +2479,8 @@ class WhatifDeath(Object):
     __slots__ = ()
     event: int | None
     """the recording's last failed request"""
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """as report tells it: capacity, fragmentation, leak, unknown"""
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
+    """as report tells it"""
     still_to_come_bytes: int | None
     """what the step had still to allocate after it, at least; null: not known"""
     needed_bytes: int | None

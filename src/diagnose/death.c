@@ -382,13 +382,37 @@ static int leak_decides(const struct findings_death *d, uint64_t need)
 	       need - l->grown_bytes + l->per_repetition_bytes <= d->bound_low_bytes;
 }
 
+/*
+ * Would the driver have had enough, if most of what is free were not another pool's, or another stream's?  Then that
+ * is the cause, or UNKNOWN.
+ */
+static enum findings_cause apart_cause(const struct findings_death *d)
+{
+	const struct allocator_apart *pools = &d->room.pools, *streams = &d->room.streams;
+	int is_pool = pools->free_bytes >= streams->free_bytes;
+	uint64_t apart = is_pool ? pools->free_bytes : streams->free_bytes;
+
+	if (apart < d->segment_bytes || 2 * apart < d->free_bytes)
+		return FINDINGS_CAUSE_UNKNOWN;
+	return is_pool ? FINDINGS_CAUSE_PRIVATE_POOLS : FINDINGS_CAUSE_OTHER_STREAM;
+}
+
+/* Allocated at most from here on; where nothing repeats, as much as ever was and this request. */
+static uint64_t death_most(const struct findings_death *d, enum findings_cause apart)
+{
+	if (d->future == FINDINGS_FUTURE_REPEATED)
+		return d->live_bytes + d->request_bytes + d->still_high_bytes;
+	if (d->future == FINDINGS_FUTURE_UNKNOWN && apart)
+		return d->most_live_bytes + d->request_bytes;
+	return PLIM_UNKNOWN;
+}
+
 static void find_cause(struct findings_death *d)
 {
+	enum findings_cause apart = apart_cause(d);
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 	uint64_t least = need + d->still_low_bytes;
-	uint64_t most = d->future == FINDINGS_FUTURE_REPEATED
-				? d->live_bytes + d->request_bytes + d->still_high_bytes
-				: PLIM_UNKNOWN;
+	uint64_t most = death_most(d, apart);
 
 	d->confidence = 0.95;
 	if (leak_decides(d, need) && d->leak.repetitions >= CLIMBS_MIN) {
@@ -402,7 +426,7 @@ static void find_cause(struct findings_death *d)
 		d->cause = FINDINGS_CAUSE_CAPACITY;
 	} else if (most <= d->bound_low_bytes - d->bound_low_bytes / FINDINGS_SLACK_PART &&
 		   d->climbs < CLIMBS_MIN) {
-		d->cause = FINDINGS_CAUSE_FRAGMENTATION;
+		d->cause = apart ? apart : FINDINGS_CAUSE_FRAGMENTATION;
 	} else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes) {
 		/* all free bytes together are a small part of the request: joining them would not have served it */
 		d->cause = FINDINGS_CAUSE_CAPACITY;
@@ -411,7 +435,7 @@ static void find_cause(struct findings_death *d)
 					      need + d->still_likely_bytes < d->bound_high_bytes &&
 					      d->future != FINDINGS_FUTURE_OPTIMIZER &&
 					      d->climbs < CLIMBS_MIN
-				      ? FINDINGS_CAUSE_FRAGMENTATION
+				      ? (apart ? apart : FINDINGS_CAUSE_FRAGMENTATION)
 				      : FINDINGS_CAUSE_CAPACITY;
 		d->confidence = 0.5;
 	}
@@ -429,6 +453,7 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 	d->request_bytes = ev->size[oom->event];
 	d->segment_bytes = allocator_segment_bytes(&tl->replay->rules, d->request_bytes);
 	d->live_bytes = now[TIMELINE_ALLOCATED];
+	d->most_live_bytes = tl->peak[TIMELINE_ALLOCATED];
 	d->requested_live_bytes = now[TIMELINE_REQUESTED];
 	d->reserved_bytes = now[TIMELINE_RESERVED];
 	d->device_free_bytes = ev->addr[oom->event];
@@ -436,6 +461,7 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 				? now[TIMELINE_RESERVED] - now[TIMELINE_ALLOCATED]
 				: 0;
 	d->largest_free_bytes = oom->largest_free_bytes;
+	d->room = *oom;
 	d->most_reserved_bytes = reserved;
 	for (uint32_t e = 0; e < oom->event; e++) {
 		uint8_t action = ev->action[e];

@@ -61,6 +61,8 @@ enum findings_cause {
 	FINDINGS_CAUSE_CAPACITY,
 	FINDINGS_CAUSE_FRAGMENTATION,
 	FINDINGS_CAUSE_LEAK,
+	FINDINGS_CAUSE_PRIVATE_POOLS, /* enough was free, but another pool's */
+	FINDINGS_CAUSE_OTHER_STREAM,  /* enough was free, but another stream's */
 };
 
 /* How much the step had still to allocate at its highest, above what was live when it died. */
@@ -78,7 +80,9 @@ struct findings_death {
 	uint64_t requested_live_bytes;         /* the same without rounding and slack */
 	uint64_t reserved_bytes,
 		most_reserved_bytes;             /* at the death, after giving back; ever before */
+	uint64_t most_live_bytes;                /* allocated, ever in the recording */
 	uint64_t free_bytes, largest_free_bytes; /* reserved but not allocated */
+	struct allocator_oom room; /* what of it the request could not have, and who keeps that */
 	uint64_t device_free_bytes;
 	enum findings_bound bound_by;
 	const struct facts_gpu *card; /* DEVICE without a text: what it is concluded from */
@@ -125,6 +129,9 @@ struct allocator_bounds findings_bounds_of(const struct findings_death *d);
 
 /* Did it die of a leak, or of one likelier than of anything else?  whatif and report ask both. */
 int findings_is_leak(const struct findings_death *d);
+
+/* Of the causes private pools and other stream, also if only likelier: the free memory and who keeps it; else NULL. */
+const struct allocator_apart *findings_apart(const struct findings_death *d);
 
 /* May a setting have saved the run?  Not where it leaks, or needs more than was certainly allowed. */
 int findings_settings_help(const struct findings_death *d);

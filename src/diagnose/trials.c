@@ -11,6 +11,15 @@ int findings_is_leak(const struct findings_death *d)
 	return (d->cause ? d->cause : d->likelier) == FINDINGS_CAUSE_LEAK;
 }
 
+const struct allocator_apart *findings_apart(const struct findings_death *d)
+{
+	enum findings_cause cause = d->cause ? d->cause : d->likelier;
+
+	return cause == FINDINGS_CAUSE_PRIVATE_POOLS  ? &d->room.pools
+	       : cause == FINDINGS_CAUSE_OTHER_STREAM ? &d->room.streams
+						      : NULL;
+}
+
 int findings_settings_help(const struct findings_death *d)
 {
 	uint64_t need = d->requested_live_bytes + d->request_bytes;

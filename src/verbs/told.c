@@ -174,7 +174,10 @@ static void tell_headline(struct telling *x, const struct plim_report_oom *oom)
 	static const char *const causes[] = { [PLIM_CAUSE_UNKNOWN] = "DIED, cause not decided",
 					      [PLIM_CAUSE_CAPACITY] = "DIED OF CAPACITY",
 					      [PLIM_CAUSE_FRAGMENTATION] = "DIED OF FRAGMENTATION",
-					      [PLIM_CAUSE_LEAK] = "DIED OF A LEAK" };
+					      [PLIM_CAUSE_LEAK] = "DIED OF A LEAK",
+					      [PLIM_CAUSE_PRIVATE_POOLS] = "DIED OF PRIVATE POOLS",
+					      [PLIM_CAUSE_OTHER_STREAM] =
+						      "DIED OF MEMORY OF ANOTHER STREAM" };
 	struct text words = words_new(x);
 
 	x->out->kind = oom->survived ? "refused" : "died";
@@ -221,7 +224,7 @@ static void tell_cause(struct telling *x, const struct plim_verdict *v,
 	words = words_new(x);
 	if (!v->cause && v->likely_cause)
 		text_printf(&words, "%s is likelier, not certain%s",
-			    plim_cause_name(v->likely_cause), why ? "; " : "");
+			    recording_cause_words(v->likely_cause), why ? "; " : "");
 	if (why)
 		text_puts(&words, title_of(x, why));
 	add(x, "because", words_take(x, &words), NULL);

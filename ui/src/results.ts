@@ -85,7 +85,7 @@ export interface ReportOwners {
 }
 
 export interface VerdictCause {
-	cause: "unknown" | "capacity" | "fragmentation" | "leak"; // capacity, fragmentation, leak
+	cause: "unknown" | "capacity" | "fragmentation" | "leak" | "private_pools" | "other_stream"; // capacity, fragmentation, leak
 	because: string | null; // what speaks for it
 	decided_by: string | null; // what would decide
 }
@@ -93,8 +93,8 @@ export interface VerdictCause {
 export interface Verdict {
 	bound_by: "unknown" | "device" | "limit" | "other_process" | "non_pytorch" | "host" | "cgroup" | "shared_memory"; // what the memory ran into: device, limit, other_process, non_pytorch, unknown; of a log also host, cgroup, shared_memory
 	bound_certain: boolean; // false: usually; the same text is also written otherwise
-	cause: "unknown" | "capacity" | "fragmentation" | "leak"; // capacity, fragmentation, leak; unknown: it is not decided
-	likely_cause: "unknown" | "capacity" | "fragmentation" | "leak"; // of an unknown cause: what more speaks for
+	cause: "unknown" | "capacity" | "fragmentation" | "leak" | "private_pools" | "other_stream"; // capacity, fragmentation, leak; private_pools, other_stream: enough was free, but in a pool, or of a stream, that the request could not use; unknown: it is not decided
+	likely_cause: "unknown" | "capacity" | "fragmentation" | "leak" | "private_pools" | "other_stream"; // of an unknown cause: what more speaks for
 	basis: string | null; // recording, or text
 	causes: VerdictCause[]; // of a log: likeliest first; what is not among them is excluded
 	bound_bytes: Interval; // reserved memory: certainly allowed, certainly refused (or the same number)
