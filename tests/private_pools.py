@@ -187,6 +187,12 @@ heap = side_stream()
 heap.fail(512 * MIB)
 oom, tried = check("side stream", heap, "other_stream", 0, ["stream 7", "3.38 GiB", "train.py:17 in shard"])
 lib.expect(any("stream 7" in line and "train.py:17" in line for line in oom["verdict"]["helps"]), "side stream", "advised:", oom["verdict"]["helps"])
+# both streams have enough, in pieces
+heap = side_stream()
+for _ in range(3):
+    heap.free(heap.segment(256 * MIB, (40 * MIB, EAGER), (216 * MIB, EAGER)), 1)
+heap.fail(512 * MIB)
+check("both in pieces", heap, "fragmentation", 216 * MIB)
 heap = side_stream()
 heap.fail(216 * MIB + 2 * MIB, stream=7)
 check("the same stream", heap, "fragmentation", 216 * MIB)

@@ -383,16 +383,17 @@ static int leak_decides(const struct findings_death *d, uint64_t need)
 }
 
 /*
- * Would the driver have had enough, if most of what is free were not another pool's, or another stream's?  Then that
- * is the cause, or UNKNOWN.
+ * Is what was free of the request's own pool and stream too little for it, even in one piece, and what others have
+ * enough?  Then that is the cause, else UNKNOWN.
  */
 static enum findings_cause apart_cause(const struct findings_death *d)
 {
 	const struct allocator_apart *pools = &d->room.pools, *streams = &d->room.streams;
 	int is_pool = pools->free_bytes >= streams->free_bytes;
 	uint64_t apart = is_pool ? pools->free_bytes : streams->free_bytes;
+	uint64_t all = pools->free_bytes + streams->free_bytes;
 
-	if (apart < d->segment_bytes || 2 * apart < d->free_bytes)
+	if (apart < d->segment_bytes || d->room.free_bytes - all >= d->request_bytes)
 		return FINDINGS_CAUSE_UNKNOWN;
 	return is_pool ? FINDINGS_CAUSE_PRIVATE_POOLS : FINDINGS_CAUSE_OTHER_STREAM;
 }
