@@ -10,62 +10,10 @@ import sys
 import tempfile
 
 import lib
-from made import BUILD, MIB, module, user
+from made import BUILD, MIB, Heap, module, user
 
 lib.start(sys.argv[1])
 GRAPH, SHARD, EAGER = [user(60, "capture")], [user(17, "shard")], [user(50, "forward")]
-DEFAULT = (0, 0)
-
-
-class Heap:
-    """Segments that hold several blocks each, of any stream and pool."""
-
-    def __init__(self, pools_in_events=True):
-        self.events, self.segments, self.next, self.tells = [], [], 0x7F0000000000, pools_in_events
-
-    def event(self, action, addr, size, stream, pool, stack=()):
-        one = {"action": action, "addr": addr, "size": size, "stream": stream, "time_us": 2 * len(self.events), "frames": list(stack)}
-        if action == "oom":
-            one["device_free"] = one.pop("addr")
-        self.events.append(dict(one, pool_id=pool) if self.tells else one)
-
-    def segment(self, size, *blocks, stream=0, pool=DEFAULT, stack=EAGER):
-        """One that is filled with such blocks, [(bytes, stack)], from its front."""
-        one = {"addr": self.next, "size": size, "stream": stream, "pool": pool, "blocks": []}
-        self.next += size + 2 * MIB
-        self.segments.append(one)
-        self.event("segment_alloc", one["addr"], size, stream, pool, blocks[0][1] if blocks else stack)
-        at = one["addr"]
-        for bytes_, made in blocks:
-            self.event("alloc", at, bytes_, stream, pool, made)
-            one["blocks"].append([at, bytes_, made])
-            at += bytes_
-        return one
-
-    def free(self, segment, *numbers):
-        for number in sorted(numbers or range(len(segment["blocks"])), reverse=True):
-            addr, size, _ = segment["blocks"].pop(number)
-            for action in "free_requested", "free_completed":
-                self.event(action, addr, size, segment["stream"], segment["pool"])
-
-    def fail(self, size, stream=0, pool=DEFAULT, room=0):
-        self.event("oom", room, size, stream, pool, EAGER)
-
-    def snapshot(self):
-        segments = []
-        for s in self.segments:
-            blocks, at = [], s["addr"]
-            for addr, size, stack in [*s["blocks"], [s["addr"] + s["size"], 0, ()]]:
-                if addr > at:
-                    blocks.append({"address": at, "size": addr - at, "requested_size": 0, "state": "inactive", "frames": []})
-                if size:
-                    blocks.append({"address": addr, "size": size, "requested_size": size, "state": "active_allocated", "frames": list(stack)})
-                at = addr + size
-            live = sum(size for _, size, _ in s["blocks"])
-            segments.append({"device": 0, "address": s["addr"], "total_size": s["size"], "allocated_size": live, "active_size": live,
-                             "requested_size": live, "stream": s["stream"], "segment_type": "large", "segment_pool_id": s["pool"],
-                             "is_expandable": False, "frames": [], "blocks": blocks})
-        return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": []}
 
 
 def told(heap, name):

@@ -1728,6 +1728,32 @@ class ReportOwners(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories, "by_code": ReportOwner}
 
 
+class ReportGapPart(Object):
+    __slots__ = ()
+    kind: str | None
+    """wholly_free: segments, or pages of expandable ones, that nothing is in; private_pools: free in pools of CUDA
+    graphs or of a MemPool; other_streams: free in segments of a stream that is not the one with the most in use;
+    waiting: freed, but another stream may still use it; splits: free in segments that something is in; rounding: of
+    blocks that are in use"""
+    bytes: int
+    """"""
+    kept_by_bytes: int | None
+    """in use in the same segments, which keeps them; null: nothing does"""
+    frame: str | None
+    """the user's line that made most of that; null: not known"""
+    gives_back: str | None
+    """what gives it back"""
+
+
+class ReportGap(Object):
+    __slots__ = ()
+    bytes: int
+    """the sum of the parts"""
+    parts: list[ReportGapPart]
+    """largest first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"parts": ReportGapPart}
+
+
 class VerdictCause(Object):
     __slots__ = ()
     cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
@@ -1979,6 +2005,8 @@ class ReportTold(Object):
     """largest first"""
     peak: str | None
     """'3.44 GiB allocated, forward of step 15; 3.97 GiB reserved'"""
+    gap: str | None
+    """who owns what is reserved and not in use; null: too little, or a failure or leak is told"""
     stop: str | None
     """where in a step the recording ends; null: between steps, or none are seen"""
     _objects: ClassVar[dict[str, type[Object]]] = {"lines": ReportLine, "holders": ReportHolder}
@@ -2002,6 +2030,8 @@ class ReportDevice(Object):
     """who held the memory at a moment"""
     end: ReportTotals
     """when the snapshot was taken"""
+    gap: ReportGap | None
+    """at the end; null: a tenth of what is allocated or less, or nobody looked at the end"""
     oom: list[ReportOom]
     """deaths, in turn"""
     findings: list[Finding]
@@ -2027,7 +2057,7 @@ class ReportDevice(Object):
     """largest allocated bytes in equal parts of the events"""
     told: ReportTold
     """what a person is told first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "gap": ReportGap, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
 
 
 class ReportFields(Object):

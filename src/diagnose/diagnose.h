@@ -250,6 +250,13 @@ enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings
 				const char *gpu, struct plim_report_fill **out, size_t *count,
 				struct plim_err *err);
 
+/* Who owns what is reserved and not asked for at the end; *out NULL: a tenth of what is allocated, or less. */
+enum plim_status diagnose_gap(const struct diagnosis *x, struct plim_report_gap **out,
+			      struct plim_err *err);
+
+/* What a part of it is called, for a person. */
+const char *diagnose_gap_words(const struct plim_report_gap_part *part);
+
 /* What a program may fill: of it what PyTorch certainly has, and all of it. */
 struct diagnose_room {
 	const char *card; /* NULL: a limit */

@@ -510,6 +510,40 @@ static void tell_peak(struct telling *x)
 				   text_number(step, d->stop->step), d->stop->phase);
 }
 
+/* ---- who owns what is reserved and not asked for ---- */
+
+#define GAP_SHOWN 10 /* a part of less than a tenth of it is left to --why and --json */
+
+static void tell_gap_part(struct telling *x, const struct plim_report_gap_part *part,
+			  struct text *words)
+{
+	text_bytes(words, part->bytes);
+	text_printf(words, " %s", diagnose_gap_words(part));
+	if (part->frame)
+		text_printf(words, " (kept by %s)", frames(x, 0, part->frame, part->frame, 0));
+	else if (part->kept_by_bytes == PLIM_UNKNOWN)
+		text_printf(words, " (%s)", part->gives_back);
+}
+
+static void tell_gap(struct telling *x)
+{
+	const struct plim_report_gap *gap = x->d->gap;
+	struct text words;
+
+	if (!gap || told_last_oom(x->d) || told_finding(x->d, "leak"))
+		return;
+	words = words_new(x);
+	text_bytes(&words, gap->bytes);
+	text_puts(&words, " reserved at the end is unused: ");
+	for (size_t i = 0; i < gap->part_count; i++) {
+		if (i && gap->parts[i].bytes < gap->bytes / GAP_SHOWN)
+			break;
+		text_puts(&words, i ? ", " : "");
+		tell_gap_part(x, &gap->parts[i], &words);
+	}
+	x->out->gap = words_take(x, &words);
+}
+
 enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, struct arena *a,
 			   struct plim_report_device *d, struct plim_err *err)
 {
@@ -533,6 +567,7 @@ enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, stru
 	tell_remedies(&x);
 	tell_holders(&x);
 	tell_peak(&x);
+	tell_gap(&x);
 	if (!err->status && x.lines.n)
 		d->told.lines = arena_take(a, x.lines.n, sizeof(*d->told.lines), err);
 	if (d->told.lines) {
