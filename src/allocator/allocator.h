@@ -336,6 +336,7 @@ struct allocator_search {
 	const struct allocator_rules *own;    /* that it was recorded with */
 	const struct program *program;        /* what it asked for; _take does without */
 	const struct plim_whatif_options *options;
+	struct snapshot_platform platform; /* _take fills it */
 	int card;                /* the bound is the card's, not a limit of PyTorch's own */
 	struct plim_whatif *out; /* in: bound, floor; out: as_recorded, runs, plan_requests */
 	cycles_bytes plan;       /* file of what repeats; empty: _learn was not called */

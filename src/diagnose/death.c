@@ -24,9 +24,11 @@
  * Is this what a known card offers to a process that has it for itself?  Its context takes 0.3 to
  * 1.2 GiB.  NULL: no such card, or somebody else has a part of it.
  */
-static const struct facts_gpu *whole_card(uint64_t usable)
+static const struct facts_gpu *whole_card(uint64_t usable, enum snapshot_backend backend)
 {
-	for (size_t i = 0; i < facts_gpu_count; i++) {
+	for (size_t i = 0; i < facts_gpu_count && backend != SNAPSHOT_XPU; i++) {
+		if (!facts_gpus[i].capability != (backend == SNAPSHOT_HIP))
+			continue; /* another maker's */
 		if (usable + CONTEXT_LOW_BYTES <= facts_gpus[i].total_high_bytes &&
 		    usable + CONTEXT_HIGH_BYTES >= facts_gpus[i].total_low_bytes)
 			return &facts_gpus[i];
@@ -34,14 +36,14 @@ static const struct facts_gpu *whole_card(uint64_t usable)
 	return NULL;
 }
 
-static void bound_of_device(struct findings_death *d)
+static void bound_of_device(struct findings_death *d, enum snapshot_backend backend)
 {
 	const struct messages_oom *m = d->message;
 	uint64_t outside, own;
 
 	d->bound_low_bytes = d->bound_high_bytes = d->reserved_bytes + d->device_free_bytes;
 	if (!m || m->total.low == PLIM_UNKNOWN || m->others.low == PLIM_UNKNOWN) {
-		d->card = whole_card(d->bound_low_bytes);
+		d->card = whole_card(d->bound_low_bytes, backend);
 		d->bound_by = d->card ? FINDINGS_BOUND_DEVICE : FINDINGS_BOUND_UNKNOWN;
 		return;
 	}
@@ -57,13 +59,13 @@ static void bound_of_device(struct findings_death *d)
 				       : FINDINGS_BOUND_DEVICE;
 }
 
-static void find_bound(struct findings_death *d)
+static void find_bound(struct findings_death *d, enum snapshot_backend backend)
 {
 	const struct messages_oom *m = d->message;
 
 	if (d->device_free_bytes < d->segment_bytes + DRIVER_SLACK_BYTES &&
 	    !(m && m->allowed.low != PLIM_UNKNOWN && d->device_free_bytes >= d->segment_bytes)) {
-		bound_of_device(d);
+		bound_of_device(d, backend);
 		return;
 	}
 	d->bound_by = FINDINGS_BOUND_LIMIT;
@@ -494,7 +496,7 @@ enum plim_status findings_explain_death(struct mem *m, const struct findings_inp
 	gather(tl, oom, out);
 	out->complete = !tl->before[TIMELINE_RESERVED] && !tl->device->allocs_before;
 	out->answered = !in->categories->mem || !is_unanswered(in->categories, oom->event);
-	find_bound(out);
+	find_bound(out, snapshot_platform_of(tl->snapshot).backend);
 	st = findings_find_leak(m, in, oom->event, &out->leak, err);
 	if (!st)
 		st = look_at_optimizer(m, in, out, err);

@@ -122,7 +122,9 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       struct plim_err *err);
 
 /* What stands in front of its name in a piece of advice. */
-const char *findings_how_to_set(const struct findings_tried *one);
+#define FINDINGS_HOW 80 /* bytes of it */
+const char *findings_how_to_set(const struct snapshot *t, const struct findings_tried *one,
+				char out[FINDINGS_HOW]);
 
 /* What a replay is bounded by to be one of that death; whatif and report ask both. */
 struct allocator_bounds findings_bounds_of(const struct findings_death *d);

@@ -6,7 +6,8 @@
 
 /* ---- evidence ---- */
 
-static void tell_bound(struct lines *l, const struct findings_death *d)
+static void tell_bound(struct lines *l, const struct recording_names *n,
+		       const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
 
@@ -18,8 +19,9 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 			  "free, more than the %s "
 			  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
 			  "or by "
-			  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
-			  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes));
+			  "per_process_memory_fraction in %s)",
+			  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes),
+			  snapshot_platform_of(n->of->snapshot).variable);
 		text_size(a, d->bound_low_bytes);
 		if (!strcmp(a, text_size(b, d->bound_high_bytes)))
 			break;
@@ -378,27 +380,29 @@ static const struct findings_tried *survivor(const struct findings_tried *tried,
 	return NULL;
 }
 
-static void advise_setting(struct lines *l, const struct findings_tried *better)
+static void advise_setting(struct lines *l, const struct recording_names *n,
+			   const struct findings_tried *better)
 {
-	char a[32];
+	char a[32], how[FINDINGS_HOW];
 
 	lines_add(l, "%s%s: replayed with it, the recording runs to its end, %s reserved",
-		  findings_how_to_set(better), better->settings,
+		  findings_how_to_set(n->of->snapshot, better, how), better->settings,
 		  text_size(a, better->reserved_bytes));
 }
 
 /* Whose part of the card to look at, if not the allocator's own. */
-static void advise_bound(struct lines *l, const struct findings_death *d)
+static void advise_bound(struct lines *l, const struct recording_names *n,
+			 const struct findings_death *d)
 {
+	const struct snapshot_platform platform = snapshot_platform_of(n->of->snapshot);
+
 	if (d->bound_by == FINDINGS_BOUND_LIMIT)
 		lines_add(l, "raise this process's limit, if it may use more of the card");
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		lines_add(
-			l,
-			"see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
-			"left over");
+		lines_add(l, "see who holds the card: %s; end what is left over", platform.holders);
 	if (d->bound_by == FINDINGS_BOUND_UNKNOWN && !findings_apart(d))
-		lines_add(l, "see with nvidia-smi whether something else holds a part of the card");
+		lines_add(l, "see with %s whether something else holds a part of the card",
+			  platform.monitor);
 	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		lines_add(l,
 			  "see what else this process runs on the card: a second framework (JAX, "
@@ -429,12 +433,12 @@ static void advise(struct lines *l, struct recording_names *n, const struct find
 	/* what a private pool has free no setting gives to others: there a setting comes last */
 	first = cause == FINDINGS_CAUSE_FRAGMENTATION || findings_apart(d) == &d->room.streams;
 	if (first && better)
-		advise_setting(l, better);
+		advise_setting(l, n, better);
 	if (findings_apart(d))
 		advise_apart(l, n, d);
 	else if (cause == FINDINGS_CAUSE_FRAGMENTATION && !better)
 		lines_add(l, "plimsoll whatif tries allocator settings on this recording");
-	advise_bound(l, d);
+	advise_bound(l, n, d);
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER)
 		lines_add(
 			l,
@@ -445,7 +449,7 @@ static void advise(struct lines *l, struct recording_names *n, const struct find
 		if (advice[i].cause == cause && !(advice[i].when & ~conditions(d)))
 			lines_add(l, "%s", advice[i].text);
 	if (!first && better)
-		advise_setting(l, better);
+		advise_setting(l, n, better);
 	if (!d->cause && !d->message && !findings_apart(d))
 		lines_add(l, "to decide: give the error's text with --log%s",
 			  d->complete ? "" : ", and a recording that begins with the process");
@@ -711,7 +715,7 @@ enum plim_status diagnose_verdict(struct recording_names *n, const struct findin
 	v->arithmetic = arithmetic(n, d, err);
 	tell_cause(&evidence, n, d);
 	tell_need(&evidence, d);
-	tell_bound(&evidence, d);
+	tell_bound(&evidence, n, d);
 	tell_tried(&evidence, d, tried, tried_count);
 	advise(&todo, n, d, tried, tried_count);
 	st = lines_keep(&evidence, &v->evidence, &v->evidence_count);
