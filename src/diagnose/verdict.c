@@ -6,33 +6,39 @@
 
 /* ---- evidence ---- */
 
+static void tell_limit(struct lines *l, const struct recording_names *n,
+		       const struct findings_death *d)
+{
+	char a[32], b[32];
+
+	lines_add(l,
+		  "a memory limit of this process stopped it, not the card: the driver had "
+		  "%s "
+		  "free, more than the %s "
+		  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
+		  "or by "
+		  "per_process_memory_fraction in %s)",
+		  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes),
+		  snapshot_platform_of(n->of->snapshot).variable);
+	text_size(a, d->bound_low_bytes);
+	if (!strcmp(a, text_size(b, d->bound_high_bytes)))
+		return;
+	if (d->message && d->message->allowed.low != PLIM_UNKNOWN)
+		lines_add(l, "the error's text says how much was allowed: %s to %s", a, b);
+	else
+		lines_add(l,
+			  "the limit lies between %s (was reserved before) and %s (was "
+			  "refused)",
+			  a, b);
+}
+
 static void tell_bound(struct lines *l, const struct recording_names *n,
 		       const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
 
 	switch (d->bound_by) {
-	case FINDINGS_BOUND_LIMIT:
-		lines_add(l,
-			  "a memory limit of this process stopped it, not the card: the driver had "
-			  "%s "
-			  "free, more than the %s "
-			  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
-			  "or by "
-			  "per_process_memory_fraction in %s)",
-			  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes),
-			  snapshot_platform_of(n->of->snapshot).variable);
-		text_size(a, d->bound_low_bytes);
-		if (!strcmp(a, text_size(b, d->bound_high_bytes)))
-			break;
-		if (d->message && d->message->allowed.low != PLIM_UNKNOWN)
-			lines_add(l, "the error's text says how much was allowed: %s to %s", a, b);
-		else
-			lines_add(l,
-				  "the limit lies between %s (was reserved before) and %s (was "
-				  "refused)",
-				  a, b);
-		break;
+	case FINDINGS_BOUND_LIMIT: tell_limit(l, n, d); break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
 		lines_add(l,
 			  "other processes hold %s of the card's %s; the driver had %s left for a "
