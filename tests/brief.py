@@ -155,8 +155,9 @@ def check(path):
         faces_agree(path, told[0])
     leaks = any(f["id"] == "leak" for d in told for f in d["findings"])
     if told and not died:
-        head = "NO FAILURE, BUT A LEAK" if leaks else "No events" if not any(d["events"] for d in told) else "No failure"
+        head = "NO FAILURE, BUT A LEAK" if leaks else "No events" if not any(d["events"] for d in told) else "PEAK "
         lib.expect(any(line.startswith(head) for line in lines[:5]), path, "it does not begin with", head)
+        lib.expect(head != "PEAK " or any(line.startswith("  No failure.") for line in lines[:7]), path, "that nothing failed is not told")
     lib.run("report", path, "--why")
     if len(told) == 1:
         markdown_agrees(path, lines, lib.run("report", path, "--format", "markdown").stdout)

@@ -69,6 +69,20 @@ def healthy():
     expect(not found, f"found {list(found)}")
 
 
+def headline_of_a_healthy_run():
+    """It was "No failure. No leak.", or that a leak is not known; of its peak nothing."""
+    for steps, verdict in (6, "No failure. No leak."), (1, "No failure. Too few steps were recorded to tell a leak."):
+        t = Trainer()
+        for _ in range(steps):
+            t.step()
+        told = explained(t.card)["told"]
+        expect(told["headline"].startswith("PEAK ") and ": 240.00 MiB optimizer state; " in told["headline"], told["headline"])
+        expect(" step " in told["headline"] and " at " in told["headline"], told["headline"])
+        expect([line["text"] for line in told["lines"]] == [verdict], told["lines"])
+    t.card.fail(30 * MIB, [user(20)])
+    expect(not explained(t.card)["told"]["headline"].startswith("PEAK"), "a failure is no peak")
+
+
 def leak_in_three_steps():
     t = Trainer()
     kept = []

@@ -81,6 +81,60 @@ class Card:
         self.event("oom", 0, size, stack)
 
 
+class Heap:
+    """Segments that hold several blocks each, of any stream and pool."""
+
+    def __init__(self, pools_in_events=True):
+        self.events, self.segments, self.next, self.tells = [], [], 0x7F0000000000, pools_in_events
+
+    def event(self, action, addr, size, stream, pool, stack=()):
+        one = {"action": action, "addr": addr, "size": size, "stream": stream, "time_us": 2 * len(self.events), "frames": list(stack)}
+        if action == "oom":
+            one["device_free"] = one.pop("addr")
+        self.events.append(dict(one, pool_id=pool) if self.tells else one)
+
+    def segment(self, size, *blocks, stream=0, pool=(0, 0), stack=(), expandable=False):
+        """One that has such blocks, [(bytes, stack)], from its front."""
+        one = {"addr": self.next, "size": size, "stream": stream, "pool": pool, "blocks": [], "expandable": expandable,
+               "type": "small" if blocks and max(blocks)[0] <= MIB else "large"}
+        self.next += size + 2 * MIB
+        self.segments.append(one)
+        self.event("segment_map" if expandable else "segment_alloc", one["addr"], size, stream, pool, blocks[0][1] if blocks else stack)
+        at = one["addr"]
+        for size, made in blocks:
+            block = -(-size // 512) * 512
+            self.event("alloc", at, size, stream, pool, made)
+            one["blocks"].append((at, size, made))
+            at += block
+        return one
+
+    def free(self, segment, *numbers):
+        for number in sorted(numbers or range(len(segment["blocks"])), reverse=True):
+            addr, size, _ = segment["blocks"].pop(number)
+            for action in "free_requested", "free_completed":
+                self.event(action, addr, size, segment["stream"], segment["pool"])
+
+    def fail(self, size, stream=0, pool=(0, 0), room=0, stack=(user(50, "forward"),)):
+        self.event("oom", room, size, stream, pool, stack)
+
+    def snapshot(self):
+        segments = []
+        for s in self.segments:
+            blocks, at = [], s["addr"]
+            for addr, size, stack in [*s["blocks"], (s["addr"] + s["size"], 0, ())]:
+                if addr > at:
+                    blocks.append({"address": at, "size": addr - at, "requested_size": 0, "state": "inactive", "frames": []})
+                block = -(-size // 512) * 512
+                if size:
+                    blocks.append({"address": addr, "size": block, "requested_size": size, "state": "active_allocated", "frames": list(stack)})
+                at = addr + block
+            live, asked = sum(-(-size // 512) * 512 for _, size, _ in s["blocks"]), sum(size for _, size, _ in s["blocks"])
+            segments.append({"device": 0, "address": s["addr"], "total_size": s["size"], "allocated_size": live, "active_size": live,
+                             "requested_size": asked, "stream": s["stream"], "segment_type": s["type"], "segment_pool_id": s["pool"],
+                             "is_expandable": s["expandable"], "frames": [], "blocks": blocks})
+        return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": []}
+
+
 GENERATE = [frame(TORCH + "../transformers/generation/utils.py", 2000, "generate"), user(11)]
 CALL = frame(TORCH + "nn/modules/module.py", 1500, "_call_impl")
 CACHE = [frame(TORCH + "../transformers/cache_utils.py", 300, "update"), CALL, *GENERATE]

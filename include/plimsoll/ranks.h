@@ -44,7 +44,7 @@ struct plim_ranks_death {
 	const char *frame;        /* the user's own line; null: no Python stack */
 	/* what the memory ran into: device, limit, other_process, non_pytorch, unknown */
 	enum plim_bound bound_by;
-	enum plim_cause cause;        /* capacity, fragmentation, leak, unknown */
+	enum plim_cause cause;        /* as report tells it */
 	enum plim_cause likely_cause; /* of an unknown cause: what more speaks for */
 	const char *headline;         /* one sentence */
 };

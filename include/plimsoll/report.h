@@ -278,6 +278,29 @@ struct plim_report_check {
 	bool exact;
 };
 
+/* A part of what is reserved and not asked for. */
+struct plim_report_gap_part {
+	/*
+	 * wholly_free: segments, or pages of expandable ones, that nothing is in; private_pools: free
+	 * in pools of CUDA graphs or of a MemPool; other_streams: free in segments of a stream that is
+	 * not the one with the most in use; waiting: freed, but another stream may still use it;
+	 * splits: free in segments that something is in; rounding: of blocks that are in use
+	 */
+	const char *kind;
+	uint64_t bytes; /* (never null) */
+	uint64_t
+		kept_by_bytes; /* in use in the same segments, which keeps them; null: nothing does */
+	const char *frame;     /* the user's line that made most of that; null: not known */
+	const char *gives_back; /* what gives it back */
+};
+
+/* What is reserved and not asked for, by who owns it. */
+struct plim_report_gap {
+	uint64_t bytes;                     /* (never null) the sum of the parts */
+	struct plim_report_gap_part *parts; /* largest first */
+	size_t part_count;
+};
+
 /* A line below the headline of what is told first. */
 struct plim_report_line {
 	/* limit, because, line, refused, since, full or cause; null: it stands alone */
@@ -309,6 +332,8 @@ struct plim_report_told {
 	struct plim_report_holder *holders; /* largest first */
 	size_t holder_count;
 	const char *peak; /* "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved" */
+	/* who owns what is reserved and not in use; null: too little, or a failure or leak is told */
+	const char *gap;
 	const char *
 		stop; /* where in a step the recording ends; null: between steps, or none are seen */
 };
@@ -322,7 +347,9 @@ struct plim_report_device {
 	struct plim_report_peak peak;      /* of the recording; null without events */
 	struct plim_report_owners at_peak; /* who held the memory at a moment */
 	struct plim_report_totals end;     /* when the snapshot was taken */
-	struct plim_report_oom *oom;       /* deaths, in turn */
+	/* at the end; null: a tenth of what is allocated or less, or nobody looked at the end */
+	struct plim_report_gap *gap;
+	struct plim_report_oom *oom; /* deaths, in turn */
 	size_t oom_count;
 	struct plim_finding *findings; /* worst first */
 	size_t finding_count;

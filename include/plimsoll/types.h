@@ -110,7 +110,9 @@ enum plim_cause {
 	PLIM_CAUSE_UNKNOWN,
 	PLIM_CAUSE_CAPACITY,
 	PLIM_CAUSE_FRAGMENTATION,
-	PLIM_CAUSE_LEAK
+	PLIM_CAUSE_LEAK,
+	PLIM_CAUSE_PRIVATE_POOLS, /* enough was free, but in pools of their own that it could not use */
+	PLIM_CAUSE_OTHER_STREAM /* enough was free, but in segments of another stream */
 };
 PLIM_API const char *plim_cause_name(enum plim_cause value);
 
@@ -128,7 +130,10 @@ struct plim_verdict {
 	enum plim_bound bound_by;
 	/* false: usually; the same text is also written otherwise */
 	bool bound_certain;
-	/* capacity, fragmentation, leak; unknown: it is not decided */
+	/*
+	 * capacity, fragmentation, leak; private_pools, other_stream: enough was free, but in a pool, or of a
+	 * stream, that the request could not use; unknown: it is not decided
+	 */
 	enum plim_cause cause;
 	enum plim_cause likely_cause; /* of an unknown cause: what more speaks for */
 	const char *basis;            /* recording, or text */

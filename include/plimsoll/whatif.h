@@ -165,7 +165,7 @@ struct plim_whatif_floor {
 
 struct plim_whatif_death {
 	uint64_t event; /* the recording's last failed request */
-	/* as report tells it: capacity, fragmentation, leak, unknown */
+	/* as report tells it */
 	enum plim_cause cause;
 	/* what the step had still to allocate after it, at least; null: not known */
 	uint64_t still_to_come_bytes;

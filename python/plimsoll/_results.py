@@ -1538,9 +1538,9 @@ class RanksDeath(Object):
     """the user's own line; null: no Python stack"""
     bound_by: Literal["unknown", "device", "limit", "other_process", "non_pytorch", "host", "cgroup", "shared_memory"]
     """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """capacity, fragmentation, leak, unknown"""
-    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
+    """as report tells it"""
+    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
     """of an unknown cause: what more speaks for"""
     headline: str | None
     """one sentence"""
@@ -1729,9 +1729,35 @@ class ReportOwners(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories, "by_code": ReportOwner}
 
 
+class ReportGapPart(Object):
+    __slots__ = ()
+    kind: str | None
+    """wholly_free: segments, or pages of expandable ones, that nothing is in; private_pools: free in pools of CUDA
+    graphs or of a MemPool; other_streams: free in segments of a stream that is not the one with the most in use;
+    waiting: freed, but another stream may still use it; splits: free in segments that something is in; rounding: of
+    blocks that are in use"""
+    bytes: int
+    """"""
+    kept_by_bytes: int | None
+    """in use in the same segments, which keeps them; null: nothing does"""
+    frame: str | None
+    """the user's line that made most of that; null: not known"""
+    gives_back: str | None
+    """what gives it back"""
+
+
+class ReportGap(Object):
+    __slots__ = ()
+    bytes: int
+    """the sum of the parts"""
+    parts: list[ReportGapPart]
+    """largest first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"parts": ReportGapPart}
+
+
 class VerdictCause(Object):
     __slots__ = ()
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
     """capacity, fragmentation, leak"""
     because: str | None
     """what speaks for it"""
@@ -1746,9 +1772,10 @@ class Verdict(Object):
     shared_memory"""
     bound_certain: bool
     """false: usually; the same text is also written otherwise"""
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """capacity, fragmentation, leak; unknown: it is not decided"""
-    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
+    """capacity, fragmentation, leak; private_pools, other_stream: enough was free, but in a pool, or of a stream,
+    that the request could not use; unknown: it is not decided"""
+    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
     """of an unknown cause: what more speaks for"""
     basis: str | None
     """recording, or text"""
@@ -1979,6 +2006,8 @@ class ReportTold(Object):
     """largest first"""
     peak: str | None
     """'3.44 GiB allocated, forward of step 15; 3.97 GiB reserved'"""
+    gap: str | None
+    """who owns what is reserved and not in use; null: too little, or a failure or leak is told"""
     stop: str | None
     """where in a step the recording ends; null: between steps, or none are seen"""
     _objects: ClassVar[dict[str, type[Object]]] = {"lines": ReportLine, "holders": ReportHolder}
@@ -2002,6 +2031,8 @@ class ReportDevice(Object):
     """who held the memory at a moment"""
     end: ReportTotals
     """when the snapshot was taken"""
+    gap: ReportGap | None
+    """at the end; null: a tenth of what is allocated or less, or nobody looked at the end"""
     oom: list[ReportOom]
     """deaths, in turn"""
     findings: list[Finding]
@@ -2027,7 +2058,7 @@ class ReportDevice(Object):
     """largest allocated bytes in equal parts of the events"""
     told: ReportTold
     """what a person is told first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "gap": ReportGap, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
 
 
 class ReportFields(Object):
@@ -2479,8 +2510,8 @@ class WhatifDeath(Object):
     __slots__ = ()
     event: int | None
     """the recording's last failed request"""
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """as report tells it: capacity, fragmentation, leak, unknown"""
+    cause: Literal["unknown", "capacity", "fragmentation", "leak", "private_pools", "other_stream"]
+    """as report tells it"""
     still_to_come_bytes: int | None
     """what the step had still to allocate after it, at least; null: not known"""
     needed_bytes: int | None

@@ -91,12 +91,27 @@ struct allocator_stats {
 	uint64_t ooms, device_allocs, device_frees;
 };
 
+/* Free memory that a request could not have, because it is another pool's, or another stream's. */
+struct allocator_apart {
+	uint64_t free_bytes;
+	uint64_t wholly_free_bytes; /* of it, in segments that nothing lives in */
+	uint32_t owners;            /* pools, or streams, that have some of it */
+	uint32_t owner; /* that has the most: into trace.pools, or trace.streams; of 0 bytes 0 */
+	uint64_t owner_bytes;
+	uint64_t kept_bytes; /* live in the owner's segments that have free memory */
+	uint32_t stack; /* that made most of these; of none: most of the segments; TRACE_NONE */
+};
+
 /* The free memory when a request failed, after the allocator had given back what it could. */
 struct allocator_oom {
 	uint32_t event;
+	uint32_t
+		pool; /* of the request, into trace.pools; TRACE_NONE: the recording does not tell */
 	uint64_t
 		largest_free_bytes; /* the largest free block that this stream and pool could use */
 	uint64_t free_bytes;        /* free in all blocks of all pools and streams */
+	struct allocator_apart pools,
+		streams; /* what of it is another pool's; the same pool's, but another stream's */
 };
 
 /* How one device's recording plays at its own addresses. */
@@ -321,6 +336,7 @@ struct allocator_search {
 	const struct allocator_rules *own;    /* that it was recorded with */
 	const struct program *program;        /* what it asked for; _take does without */
 	const struct plim_whatif_options *options;
+	struct snapshot_platform platform; /* _take fills it */
 	int card;                /* the bound is the card's, not a limit of PyTorch's own */
 	struct plim_whatif *out; /* in: bound, floor; out: as_recorded, runs, plan_requests */
 	cycles_bytes plan;       /* file of what repeats; empty: _learn was not called */

@@ -332,7 +332,8 @@ static enum plim_status retry(struct caching *c, uint32_t block_pool, uint16_t s
 	if (!st && *block == CACHING_NONE &&
 	    caching_release_available(c, block_pool, stream, bytes))
 		st = alloc_block(c, block_pool, stream, bytes, block);
-	if (st || *block != CACHING_NONE)
+	/* While requests go to a private pool, PyTorch counts as capturing, and gives nothing back. */
+	if (st || *block != CACHING_NONE || block_pool > 1)
 		return st;
 	st = caching_empty_cache(c);
 	c->stats.retries++;

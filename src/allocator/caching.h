@@ -3,8 +3,8 @@
  * It makes the same decisions in the same order as c10/cuda/CUDACachingAllocator.cpp does; where
  * CUDA itself decides (is there memory, at which address) it asks a struct caching_driver.
  *
- * Not modelled: captures that are under way (they skip the full release), MemPool fallbacks,
- * free-memory callbacks.  What became of frees that wait for another stream is the caller's input.
+ * Not modelled: requests of the default pool while another thread captures (they skip the full release),
+ * MemPool fallbacks, free-memory callbacks.  What became of frees that wait for another stream is the caller's input.
  */
 #ifndef ALLOCATOR_CACHING_H
 #define ALLOCATOR_CACHING_H

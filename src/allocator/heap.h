@@ -22,7 +22,8 @@ struct heap_range {
 	uint64_t addr, bytes;
 	uint32_t first, last;
 	uint32_t stream;
-	uint16_t pool; /* of a segment that stands at the end; 0 also: not known */
+	uint16_t pool;  /* 0 also: not known */
+	uint32_t stack; /* that made it */
 	uint8_t large, expandable;
 };
 
@@ -64,6 +65,11 @@ uint32_t heap_free(struct heap *h, uint32_t block);
 
 /* Move the border between a block and its next. */
 void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes);
+
+/* Fill *oom, whose event and pool are set, with what is free (apart.c). */
+enum plim_status heap_account(const struct heap *h, const struct snapshot *t,
+			      const struct snapshot_device *d, struct allocator_oom *oom,
+			      struct plim_err *err);
 
 /* What is broken in it, or NULL (check.c). */
 const char *heap_check(const struct heap *h);

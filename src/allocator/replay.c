@@ -1,4 +1,5 @@
 /* A recording replayed at its own addresses. */
+#include "caching.h"
 #include "heap.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct replay {
 	struct allocator_replay *out;
 	uint32_t *block_of;          /* by allocation: its block while it lives */
 	const uint64_t *known_bytes; /* of each allocation, from an earlier replay; NULL */
+	struct pools pools; /* mem NULL: events tell them, or there is the default one alone */
 	uint64_t
 		steps; /* left for looking for loose blocks: a damaged file must not make it quadratic */
 	struct plim_err *err;
@@ -60,6 +62,7 @@ static enum plim_status ranges_before(struct replay *r)
 					    .bytes = s->bytes,
 					    .stream = s->stream,
 					    .pool = (uint16_t)s->pool,
+					    .stack = s->stack,
 					    .large = s->large,
 					    .expandable = s->expandable };
 
@@ -74,6 +77,7 @@ static enum plim_status ranges_before(struct replay *r)
 		range = (struct heap_range){ .addr = ev->addr[e],
 					     .bytes = ev->size[e],
 					     .stream = ev->stream[e],
+					     .stack = TRACE_NONE,
 					     .large = (uint8_t)is_large(ev->size[e]),
 					     .expandable = action == TRACE_SEGMENT_UNMAP };
 		if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
@@ -296,6 +300,20 @@ static void on_free_completed(struct replay *r, uint32_t e)
 	heap_free(&r->heap, block);
 }
 
+/*
+ * The pool of an alloc or segment event, which old recordings do not tell: a segment that stands at the end tells
+ * it then.  0 also: not known.
+ */
+static uint16_t pool_at(const struct replay *r, uint32_t e)
+{
+	uint32_t segment;
+
+	if (r->d->events.pool)
+		return r->d->events.pool[e];
+	segment = r->pools.mem ? r->pools.segment_of[e] : TRACE_NONE;
+	return segment == TRACE_NONE ? 0 : r->pools.segments.at[segment].pool;
+}
+
 static enum plim_status on_segment(struct replay *r, uint32_t e)
 {
 	const struct snapshot_events *ev = &r->d->events;
@@ -303,6 +321,8 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 	struct heap_range range = { .addr = ev->addr[e],
 				    .bytes = ev->size[e],
 				    .stream = ev->stream[e],
+				    .pool = pool_at(r, e),
+				    .stack = ev->stack[e],
 				    .large = (uint8_t)is_large(ev->size[e]),
 				    .expandable = action == TRACE_SEGMENT_MAP };
 	enum plim_status st;
@@ -321,27 +341,28 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 	return st;
 }
 
-static enum plim_status on_oom(struct replay *r, uint32_t e)
+/*
+ * The pool of a request that failed.  Where events have none it is the default one, unless what the stream
+ * allocated before is a private pool's: the request may have been made inside of it, or behind it.
+ */
+static uint32_t pool_of_oom(const struct replay *r, uint32_t oom)
 {
 	const struct snapshot_events *ev = &r->d->events;
-	struct allocator_oom oom = { .event = e };
-	int large = ev->size[e] > ALLOCATOR_SMALL_SIZE;
 
-	for (size_t i = 0; i < r->heap.order.n; i++) {
-		const struct heap_range *range = &r->heap.ranges.at[r->heap.order.at[i]];
+	if (ev->pool)
+		return ev->pool[oom];
+	for (uint32_t e = oom; r->pools.mem && e-- > 0;)
+		if (ev->action[e] == TRACE_ALLOC && ev->stream[e] == ev->stream[oom])
+			return pool_at(r, e) ? TRACE_NONE : 0;
+	return 0;
+}
 
-		for (uint32_t b = range->first; b != HEAP_NONE; b = r->heap.blocks.at[b].next) {
-			const struct heap_block *block = &r->heap.blocks.at[b];
+static enum plim_status on_oom(struct replay *r, uint32_t e)
+{
+	struct allocator_oom oom = { .event = e, .pool = pool_of_oom(r, e) };
+	enum plim_status st = heap_account(&r->heap, r->t, r->d, &oom, r->err);
 
-			if (block->alloc != HEAP_NONE)
-				continue;
-			oom.free_bytes += block->bytes;
-			if (range->stream == ev->stream[e] && range->large == large &&
-			    block->bytes > oom.largest_free_bytes)
-				oom.largest_free_bytes = block->bytes;
-		}
-	}
-	return vec_push(r->mem, &r->out->ooms, oom, r->err);
+	return st ? st : vec_push(r->mem, &r->out->ooms, oom, r->err);
 }
 
 static enum plim_status events(struct replay *r)
@@ -440,6 +461,8 @@ enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 		st = mem_status(err);
 	else
 		memset(r.block_of, 0xff, d->alloc_count * sizeof(*r.block_of));
+	if (!st && !d->events.pool && t->pools.n > 1)
+		st = pools_find(&r.pools, m, t, d, err);
 	if (!st && (d->reserved_before_bytes || d->allocs_before))
 		st = ranges_before(&r);
 	if (!st && d->allocs_before)
@@ -452,6 +475,8 @@ enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 		sum_before(&r);
 	}
 	mem_free(m, r.block_of, d->alloc_count, sizeof(*r.block_of));
+	if (r.pools.mem)
+		pools_release(&r.pools);
 	heap_release(&r.heap);
 	if (st)
 		allocator_replay_free(r.out);

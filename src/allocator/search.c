@@ -80,6 +80,8 @@ static int acts(const struct allocator_search *s, const char *settings,
 {
 	const struct snapshot *t = s->snapshot;
 
+	if (rules->expandable && snapshot_ignores_expandable(&s->platform))
+		return 0;
 	/* the threshold is a share of PyTorch's own limit */
 	if (rules->gc_threshold > 0 && (s->out->bound.limit_bytes == PLIM_UNKNOWN || s->card))
 		return 0;
@@ -137,6 +139,7 @@ enum plim_status allocator_search_take(struct allocator_search *s, struct plim_e
 	size_t ours = sizeof(usual) / sizeof(*usual), more = sizeof(further) / sizeof(*further);
 	enum plim_status st;
 
+	s->platform = snapshot_platform_of(s->snapshot);
 	s->out->as_recorded = arena_take(s->arena, 1, sizeof(*s->out->as_recorded), err);
 	s->out->runs = s->out->as_recorded
 			       ? arena_take(s->arena, o->settings_count + ours + more + 2,

@@ -24,9 +24,11 @@
  * Is this what a known card offers to a process that has it for itself?  Its context takes 0.3 to
  * 1.2 GiB.  NULL: no such card, or somebody else has a part of it.
  */
-static const struct facts_gpu *whole_card(uint64_t usable)
+static const struct facts_gpu *whole_card(uint64_t usable, enum snapshot_backend backend)
 {
-	for (size_t i = 0; i < facts_gpu_count; i++) {
+	for (size_t i = 0; i < facts_gpu_count && backend != SNAPSHOT_XPU; i++) {
+		if (!facts_gpus[i].capability != (backend == SNAPSHOT_HIP))
+			continue; /* another maker's */
 		if (usable + CONTEXT_LOW_BYTES <= facts_gpus[i].total_high_bytes &&
 		    usable + CONTEXT_HIGH_BYTES >= facts_gpus[i].total_low_bytes)
 			return &facts_gpus[i];
@@ -34,14 +36,14 @@ static const struct facts_gpu *whole_card(uint64_t usable)
 	return NULL;
 }
 
-static void bound_of_device(struct findings_death *d)
+static void bound_of_device(struct findings_death *d, enum snapshot_backend backend)
 {
 	const struct messages_oom *m = d->message;
 	uint64_t outside, own;
 
 	d->bound_low_bytes = d->bound_high_bytes = d->reserved_bytes + d->device_free_bytes;
 	if (!m || m->total.low == PLIM_UNKNOWN || m->others.low == PLIM_UNKNOWN) {
-		d->card = whole_card(d->bound_low_bytes);
+		d->card = whole_card(d->bound_low_bytes, backend);
 		d->bound_by = d->card ? FINDINGS_BOUND_DEVICE : FINDINGS_BOUND_UNKNOWN;
 		return;
 	}
@@ -57,13 +59,13 @@ static void bound_of_device(struct findings_death *d)
 				       : FINDINGS_BOUND_DEVICE;
 }
 
-static void find_bound(struct findings_death *d)
+static void find_bound(struct findings_death *d, enum snapshot_backend backend)
 {
 	const struct messages_oom *m = d->message;
 
 	if (d->device_free_bytes < d->segment_bytes + DRIVER_SLACK_BYTES &&
 	    !(m && m->allowed.low != PLIM_UNKNOWN && d->device_free_bytes >= d->segment_bytes)) {
-		bound_of_device(d);
+		bound_of_device(d, backend);
 		return;
 	}
 	d->bound_by = FINDINGS_BOUND_LIMIT;
@@ -382,13 +384,38 @@ static int leak_decides(const struct findings_death *d, uint64_t need)
 	       need - l->grown_bytes + l->per_repetition_bytes <= d->bound_low_bytes;
 }
 
+/*
+ * Is what was free of the request's own pool and stream too little for it, even in one piece, and what others have
+ * enough?  Then that is the cause, else UNKNOWN.
+ */
+static enum findings_cause apart_cause(const struct findings_death *d)
+{
+	const struct allocator_apart *pools = &d->room.pools, *streams = &d->room.streams;
+	int is_pool = pools->free_bytes >= streams->free_bytes;
+	uint64_t apart = is_pool ? pools->free_bytes : streams->free_bytes;
+	uint64_t all = pools->free_bytes + streams->free_bytes;
+
+	if (apart < d->segment_bytes || d->room.free_bytes - all >= d->request_bytes)
+		return FINDINGS_CAUSE_UNKNOWN;
+	return is_pool ? FINDINGS_CAUSE_PRIVATE_POOLS : FINDINGS_CAUSE_OTHER_STREAM;
+}
+
+/* Allocated at most from here on; where nothing repeats, as much as ever was and this request. */
+static uint64_t death_most(const struct findings_death *d, enum findings_cause apart)
+{
+	if (d->future == FINDINGS_FUTURE_REPEATED)
+		return d->live_bytes + d->request_bytes + d->still_high_bytes;
+	if (d->future == FINDINGS_FUTURE_UNKNOWN && apart)
+		return d->most_live_bytes + d->request_bytes;
+	return PLIM_UNKNOWN;
+}
+
 static void find_cause(struct findings_death *d)
 {
+	enum findings_cause apart = apart_cause(d);
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 	uint64_t least = need + d->still_low_bytes;
-	uint64_t most = d->future == FINDINGS_FUTURE_REPEATED
-				? d->live_bytes + d->request_bytes + d->still_high_bytes
-				: PLIM_UNKNOWN;
+	uint64_t most = death_most(d, apart);
 
 	d->confidence = 0.95;
 	if (leak_decides(d, need) && d->leak.repetitions >= CLIMBS_MIN) {
@@ -402,7 +429,7 @@ static void find_cause(struct findings_death *d)
 		d->cause = FINDINGS_CAUSE_CAPACITY;
 	} else if (most <= d->bound_low_bytes - d->bound_low_bytes / FINDINGS_SLACK_PART &&
 		   d->climbs < CLIMBS_MIN) {
-		d->cause = FINDINGS_CAUSE_FRAGMENTATION;
+		d->cause = apart ? apart : FINDINGS_CAUSE_FRAGMENTATION;
 	} else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes) {
 		/* all free bytes together are a small part of the request: joining them would not have served it */
 		d->cause = FINDINGS_CAUSE_CAPACITY;
@@ -411,7 +438,7 @@ static void find_cause(struct findings_death *d)
 					      need + d->still_likely_bytes < d->bound_high_bytes &&
 					      d->future != FINDINGS_FUTURE_OPTIMIZER &&
 					      d->climbs < CLIMBS_MIN
-				      ? FINDINGS_CAUSE_FRAGMENTATION
+				      ? (apart ? apart : FINDINGS_CAUSE_FRAGMENTATION)
 				      : FINDINGS_CAUSE_CAPACITY;
 		d->confidence = 0.5;
 	}
@@ -429,6 +456,7 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 	d->request_bytes = ev->size[oom->event];
 	d->segment_bytes = allocator_segment_bytes(&tl->replay->rules, d->request_bytes);
 	d->live_bytes = now[TIMELINE_ALLOCATED];
+	d->most_live_bytes = tl->peak[TIMELINE_ALLOCATED];
 	d->requested_live_bytes = now[TIMELINE_REQUESTED];
 	d->reserved_bytes = now[TIMELINE_RESERVED];
 	d->device_free_bytes = ev->addr[oom->event];
@@ -436,6 +464,7 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 				? now[TIMELINE_RESERVED] - now[TIMELINE_ALLOCATED]
 				: 0;
 	d->largest_free_bytes = oom->largest_free_bytes;
+	d->room = *oom;
 	d->most_reserved_bytes = reserved;
 	for (uint32_t e = 0; e < oom->event; e++) {
 		uint8_t action = ev->action[e];
@@ -467,7 +496,7 @@ enum plim_status findings_explain_death(struct mem *m, const struct findings_inp
 	gather(tl, oom, out);
 	out->complete = !tl->before[TIMELINE_RESERVED] && !tl->device->allocs_before;
 	out->answered = !in->categories->mem || !is_unanswered(in->categories, oom->event);
-	find_bound(out);
+	find_bound(out, snapshot_platform_of(tl->snapshot).backend);
 	st = findings_find_leak(m, in, oom->event, &out->leak, err);
 	if (!st)
 		st = look_at_optimizer(m, in, out, err);

@@ -61,6 +61,8 @@ enum findings_cause {
 	FINDINGS_CAUSE_CAPACITY,
 	FINDINGS_CAUSE_FRAGMENTATION,
 	FINDINGS_CAUSE_LEAK,
+	FINDINGS_CAUSE_PRIVATE_POOLS, /* enough was free, but another pool's */
+	FINDINGS_CAUSE_OTHER_STREAM,  /* enough was free, but another stream's */
 };
 
 /* How much the step had still to allocate at its highest, above what was live when it died. */
@@ -78,7 +80,9 @@ struct findings_death {
 	uint64_t requested_live_bytes;         /* the same without rounding and slack */
 	uint64_t reserved_bytes,
 		most_reserved_bytes;             /* at the death, after giving back; ever before */
+	uint64_t most_live_bytes;                /* allocated, ever in the recording */
 	uint64_t free_bytes, largest_free_bytes; /* reserved but not allocated */
+	struct allocator_oom room; /* what of it the request could not have, and who keeps that */
 	uint64_t device_free_bytes;
 	enum findings_bound bound_by;
 	const struct facts_gpu *card; /* DEVICE without a text: what it is concluded from */
@@ -118,13 +122,18 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       struct plim_err *err);
 
 /* What stands in front of its name in a piece of advice. */
-const char *findings_how_to_set(const struct findings_tried *one);
+#define FINDINGS_HOW 80 /* bytes of it */
+const char *findings_how_to_set(const struct snapshot *t, const struct findings_tried *one,
+				char out[FINDINGS_HOW]);
 
 /* What a replay is bounded by to be one of that death; whatif and report ask both. */
 struct allocator_bounds findings_bounds_of(const struct findings_death *d);
 
 /* Did it die of a leak, or of one likelier than of anything else?  whatif and report ask both. */
 int findings_is_leak(const struct findings_death *d);
+
+/* Of the causes private pools and other stream, also if only likelier: the free memory and who keeps it; else NULL. */
+const struct allocator_apart *findings_apart(const struct findings_death *d);
 
 /* May a setting have saved the run?  Not where it leaks, or needs more than was certainly allowed. */
 int findings_settings_help(const struct findings_death *d);
@@ -242,6 +251,13 @@ enum plim_status diagnose_leaks(const struct diagnosis *x, const struct findings
 enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings_list *list,
 				const char *gpu, struct plim_report_fill **out, size_t *count,
 				struct plim_err *err);
+
+/* Who owns what is reserved and not asked for at the end; *out NULL: a tenth of what is allocated, or less. */
+enum plim_status diagnose_gap(const struct diagnosis *x, struct plim_report_gap **out,
+			      struct plim_err *err);
+
+/* What a part of it is called, for a person. */
+const char *diagnose_gap_words(const struct plim_report_gap_part *part);
 
 /* What a program may fill: of it what PyTorch certainly has, and all of it. */
 struct diagnose_room {

@@ -176,6 +176,8 @@ static size_t choose(const struct diagnosis *x, const struct facts_gpu *cards[CA
 					      "H100 80GB", "H200",     "B200" };
 	size_t n = 0;
 
+	if (snapshot_platform_of(x->tl->snapshot).backend != SNAPSHOT_CUDA)
+		return 0; /* these are not the cards that it may run on */
 	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]) && n < CARDS; i++) {
 		const struct facts_gpu *gpu;
 

@@ -153,7 +153,7 @@ static int is_worth_a_library(const struct findings_tried *own,
 static void tell_tried(struct detecting *x, struct finding *f, const struct findings_tried *tried,
 		       size_t n, int died)
 {
-	char a[32];
+	char a[32], how[FINDINGS_HOW];
 
 	for (size_t i = 0; i < n; i++) {
 		if (died && !tried[i].survives)
@@ -168,7 +168,7 @@ static void tell_tried(struct detecting *x, struct finding *f, const struct find
 		    (first < n && !is_worth_a_library(&tried[i], &tried[first])))
 			continue;
 		detect_say(x, &f->fix, "%s%s%s", first < n ? "or, for less: " : "",
-			   findings_how_to_set(&tried[i]), tried[i].settings);
+			   findings_how_to_set(x->snapshot, &tried[i], how), tried[i].settings);
 		first = first < n ? first : i;
 	}
 	detect_say(x, &f->fix, "batches of one shape, or the longest one first, leave fewer gaps");
@@ -369,9 +369,8 @@ void detect_outside(struct detecting *x)
 	detect_say(x, &f->evidence, "from the error's text; PyTorch itself had %s reserved",
 		   text_size(a, d->reserved_bytes));
 	if (others) {
-		detect_say(x, &f->fix,
-			   "see who it is and end what is left over: nvidia-smi, fuser -v "
-			   "/dev/nvidia*");
+		detect_say(x, &f->fix, "see who it is and end what is left over: %s",
+			   snapshot_platform_of(x->snapshot).holders);
 	} else {
 		detect_say(x, &f->fix,
 			   "libraries beside PyTorch: NCCL buffers, cuDNN and Triton workspaces, a "

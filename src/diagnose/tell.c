@@ -73,7 +73,7 @@ static enum plim_status try_settings(struct diagnosis *x, struct plim_err *err)
 	struct allocator_bounds bounds = findings_bounds_of(d);
 
 	x->tried_count = 0;
-	if ((d->cause != FINDINGS_CAUSE_FRAGMENTATION && d->cause != FINDINGS_CAUSE_UNKNOWN) ||
+	if (d->cause == FINDINGS_CAUSE_CAPACITY || d->cause == FINDINGS_CAUSE_LEAK ||
 	    d->bound_low_bytes == PLIM_UNKNOWN)
 		return PLIM_OK;
 	x->device->of->counts.trials++;

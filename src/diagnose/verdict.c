@@ -6,31 +6,39 @@
 
 /* ---- evidence ---- */
 
-static void tell_bound(struct lines *l, const struct findings_death *d)
+static void tell_limit(struct lines *l, const struct recording_names *n,
+		       const struct findings_death *d)
+{
+	char a[32], b[32];
+
+	lines_add(l,
+		  "a memory limit of this process stopped it, not the card: the driver had "
+		  "%s "
+		  "free, more than the %s "
+		  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
+		  "or by "
+		  "per_process_memory_fraction in %s)",
+		  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes),
+		  snapshot_platform_of(n->of->snapshot).variable);
+	text_size(a, d->bound_low_bytes);
+	if (!strcmp(a, text_size(b, d->bound_high_bytes)))
+		return;
+	if (d->message && d->message->allowed.low != PLIM_UNKNOWN)
+		lines_add(l, "the error's text says how much was allowed: %s to %s", a, b);
+	else
+		lines_add(l,
+			  "the limit lies between %s (was reserved before) and %s (was "
+			  "refused)",
+			  a, b);
+}
+
+static void tell_bound(struct lines *l, const struct recording_names *n,
+		       const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
 
 	switch (d->bound_by) {
-	case FINDINGS_BOUND_LIMIT:
-		lines_add(l,
-			  "a memory limit of this process stopped it, not the card: the driver had "
-			  "%s "
-			  "free, more than the %s "
-			  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
-			  "or by "
-			  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
-			  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes));
-		text_size(a, d->bound_low_bytes);
-		if (!strcmp(a, text_size(b, d->bound_high_bytes)))
-			break;
-		if (d->message && d->message->allowed.low != PLIM_UNKNOWN)
-			lines_add(l, "the error's text says how much was allowed: %s to %s", a, b);
-		else
-			lines_add(l,
-				  "the limit lies between %s (was reserved before) and %s (was "
-				  "refused)",
-				  a, b);
-		break;
+	case FINDINGS_BOUND_LIMIT: tell_limit(l, n, d); break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
 		lines_add(l,
 			  "other processes hold %s of the card's %s; the driver had %s left for a "
@@ -164,7 +172,72 @@ static void tell_leak(struct lines *l, const struct findings_leak *leak)
 	lines_add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
 }
 
-static void tell_cause(struct lines *l, const struct findings_death *d)
+/* ---- free, but not for this request ---- */
+
+/* "private pools", "other pools", "stream 7": whose the free memory is. */
+static const char *apart_owner(const struct recording_names *n, const struct findings_death *d,
+			       char out[48])
+{
+	const struct snapshot *t = n->of->snapshot;
+	const struct allocator_apart *apart = findings_apart(d);
+
+	if (apart == &d->room.pools)
+		snprintf(out, 48, d->room.pool ? "other pools" : "private pools");
+	else
+		snprintf(out, 48, "stream %lld", (long long)t->streams.at[apart->owner]);
+	return out;
+}
+
+/* The line that keeps the segments; NULL: no Python. */
+static const char *apart_line(struct recording_names *n, const struct allocator_apart *apart,
+			      struct plim_err *err)
+{
+	if (apart->stack == TRACE_NONE)
+		return NULL;
+	return recording_frame(n, timeline_user_frame(n->of->snapshot, apart->stack), err);
+}
+
+/* Could the program have given it back before the request? */
+static int apart_is_cache(const struct findings_death *d)
+{
+	return d->room.pool && d->room.pools.wholly_free_bytes >= d->segment_bytes;
+}
+
+static void tell_apart(struct lines *l, struct recording_names *n, const struct findings_death *d)
+{
+	const struct allocator_apart *apart = findings_apart(d);
+	const char *line = apart_line(n, apart, l->err);
+	char a[32], b[32], owner[48];
+
+	text_size(a, apart->free_bytes);
+	apart_owner(n, d, owner);
+	if (apart == &d->room.streams)
+		lines_add(l,
+			  "%s of what was free lies in segments of other streams, %s of it in "
+			  "those of %s: a free block serves requests of its own stream alone",
+			  a, text_size(b, apart->owner_bytes), owner);
+	else if (d->room.pool)
+		lines_add(
+			l,
+			"%s of what was free is other pools', %s of it in segments that are wholly "
+			"free: while requests go to a private pool PyTorch gives nothing back "
+			"before it fails",
+			a, text_size(b, apart->wholly_free_bytes));
+	else
+		lines_add(l,
+			  "%s of what was free lies in %u private pool%s (of CUDA graphs or of a "
+			  "torch.cuda.MemPool): their free blocks serve no other requests, and "
+			  "empty_cache() does not give them back while the pool lives",
+			  a, apart->owners, apart->owners == 1 ? "" : "s");
+	if (apart->kept_bytes)
+		lines_add(l, "%s that is in use there keeps these segments%s%s",
+			  text_size(a, apart->kept_bytes), line ? ", most of it made at " : "",
+			  line ? line : "");
+	else if (line)
+		lines_add(l, "these segments were made at %s", line);
+}
+
+static void tell_cause(struct lines *l, struct recording_names *n, const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
 	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
@@ -192,7 +265,11 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 			  text_size(b, d->bound_low_bytes), text_size(c, d->free_bytes));
 		break;
 	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
+	case FINDINGS_CAUSE_PRIVATE_POOLS:
+	case FINDINGS_CAUSE_OTHER_STREAM: tell_apart(l, n, d); break;
 	default:
+		if (findings_apart(d))
+			tell_apart(l, n, d);
 		if (d->likelier == FINDINGS_CAUSE_LEAK) {
 			tell_leak(l, &d->leak);
 			lines_add(
@@ -264,6 +341,36 @@ static const struct advice {
 	{ FINDINGS_CAUSE_CAPACITY, IF_LIKELY, "empty_cache() does not help: the memory is in use" },
 };
 
+static void advise_apart(struct lines *l, struct recording_names *n, const struct findings_death *d)
+{
+	const struct allocator_apart *apart = findings_apart(d);
+	const char *line = apart_line(n, apart, l->err);
+	char owner[48];
+
+	apart_owner(n, d, owner);
+	if (apart == &d->room.streams) {
+		lines_add(l, "free or copy what keeps the segments of %s%s%s%s", owner,
+			  line ? " (" : "", line ? line : "", line ? ")" : "");
+		lines_add(l, "allocate on the stream that uses the memory most, and let the other "
+			     "one wait for it: stream.wait_stream()");
+		return;
+	}
+	if (apart_is_cache(d))
+		lines_add(l, "call torch.cuda.empty_cache() before torch.cuda.use_mem_pool(), or "
+			     "before the capture: it gives back what is wholly free");
+	else if (!apart->owner)
+		lines_add(l, "make these requests outside of the private pool: what the default "
+			     "pool has free serves them there");
+	else if (n->of->snapshot->pools.at[apart->owner].a)
+		lines_add(l,
+			  "let graphs that never run at the same time share one pool, "
+			  "torch.cuda.graph(g, pool=first.pool()), the largest captured first; or "
+			  "capture fewer sizes");
+	else
+		lines_add(l, "drop the torch.cuda.MemPool once nothing in it is needed, or make "
+			     "these requests inside of it: torch.cuda.use_mem_pool()");
+}
+
 static unsigned conditions(const struct findings_death *d)
 {
 	return (is_outside(d) ? 0 : IF_INSIDE) | (d->cause ? IF_CERTAIN : IF_LIKELY) |
@@ -279,21 +386,42 @@ static const struct findings_tried *survivor(const struct findings_tried *tried,
 	return NULL;
 }
 
-static void advise_setting(struct lines *l, const struct findings_tried *better)
+static void advise_setting(struct lines *l, const struct recording_names *n,
+			   const struct findings_tried *better)
 {
-	char a[32];
+	char a[32], how[FINDINGS_HOW];
 
 	lines_add(l, "%s%s: replayed with it, the recording runs to its end, %s reserved",
-		  findings_how_to_set(better), better->settings,
+		  findings_how_to_set(n->of->snapshot, better, how), better->settings,
 		  text_size(a, better->reserved_bytes));
 }
 
-static void advise(struct lines *l, const struct findings_death *d,
+/* Whose part of the card to look at, if not the allocator's own. */
+static void advise_bound(struct lines *l, const struct recording_names *n,
+			 const struct findings_death *d)
+{
+	const struct snapshot_platform platform = snapshot_platform_of(n->of->snapshot);
+
+	if (d->bound_by == FINDINGS_BOUND_LIMIT)
+		lines_add(l, "raise this process's limit, if it may use more of the card");
+	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		lines_add(l, "see who holds the card: %s; end what is left over", platform.holders);
+	if (d->bound_by == FINDINGS_BOUND_UNKNOWN && !findings_apart(d))
+		lines_add(l, "see with %s whether something else holds a part of the card",
+			  platform.monitor);
+	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		lines_add(l,
+			  "see what else this process runs on the card: a second framework (JAX, "
+			  "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
+}
+
+static void advise(struct lines *l, struct recording_names *n, const struct findings_death *d,
 		   const struct findings_tried *tried, size_t tried_count)
 {
 	enum findings_cause cause = d->cause ? d->cause : d->likelier;
 	const struct findings_tried *better =
 		findings_settings_help(d) ? survivor(tried, tried_count) : NULL;
+	int first;
 
 	if (d->future == FINDINGS_FUTURE_PLANNED) {
 		lines_add(
@@ -308,23 +436,15 @@ static void advise(struct lines *l, const struct findings_death *d,
 		lines_add(l, "%s", findings_leak_delay);
 		return; /* a higher limit would be one more delay */
 	}
-	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
-		advise_setting(l, better);
-	else if (cause == FINDINGS_CAUSE_FRAGMENTATION)
+	/* what a private pool has free no setting gives to others: there a setting comes last */
+	first = cause == FINDINGS_CAUSE_FRAGMENTATION || findings_apart(d) == &d->room.streams;
+	if (first && better)
+		advise_setting(l, n, better);
+	if (findings_apart(d))
+		advise_apart(l, n, d);
+	else if (cause == FINDINGS_CAUSE_FRAGMENTATION && !better)
 		lines_add(l, "plimsoll whatif tries allocator settings on this recording");
-	if (d->bound_by == FINDINGS_BOUND_LIMIT)
-		lines_add(l, "raise this process's limit, if it may use more of the card");
-	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		lines_add(
-			l,
-			"see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
-			"left over");
-	if (d->bound_by == FINDINGS_BOUND_UNKNOWN)
-		lines_add(l, "see with nvidia-smi whether something else holds a part of the card");
-	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
-		lines_add(l,
-			  "see what else this process runs on the card: a second framework (JAX, "
-			  "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
+	advise_bound(l, n, d);
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER)
 		lines_add(
 			l,
@@ -334,9 +454,9 @@ static void advise(struct lines *l, const struct findings_death *d,
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
 		if (advice[i].cause == cause && !(advice[i].when & ~conditions(d)))
 			lines_add(l, "%s", advice[i].text);
-	if (cause != FINDINGS_CAUSE_FRAGMENTATION && better)
-		advise_setting(l, better);
-	if (!d->cause && !d->message)
+	if (!first && better)
+		advise_setting(l, n, better);
+	if (!d->cause && !d->message && !findings_apart(d))
 		lines_add(l, "to decide: give the error's text with --log%s",
 			  d->complete ? "" : ", and a recording that begins with the process");
 }
@@ -462,6 +582,21 @@ static const char *arithmetic(struct recording_names *n, const struct findings_d
 				  text_size(b, d->request_bytes),
 				  text_size(c, d->largest_free_bytes));
 	}
+	if (d->cause && findings_apart(d)) {
+		char owner[48], all[48] = "";
+
+		sum_words(d, d->live_bytes, d->still_high_bytes, sum, sizeof(sum));
+		text_size(b, findings_apart(d)->free_bytes);
+		if (strcmp(b, text_size(c, d->free_bytes)) != 0)
+			snprintf(all, sizeof(all), " of %s", c);
+		return arena_text(n->arena, err,
+				  "%s, and at least %s was allowed: it fits, but %s%s that is free "
+				  "%s %s",
+				  sum, text_size(a, d->bound_low_bytes), b, all,
+				  d->cause == FINDINGS_CAUSE_OTHER_STREAM ? "belongs to"
+									  : "lies in",
+				  apart_owner(n, d, owner));
+	}
 	if (d->cause == FINDINGS_CAUSE_LEAK && d->bound_low_bytes != PLIM_UNKNOWN)
 		return arithmetic_of_leak(n, d, err);
 	sum_words(d, d->requested_live_bytes, d->future ? d->still_low_bytes : 0, sum, sizeof(sum));
@@ -517,13 +652,15 @@ static const char *const likelier[] = {
 	[FINDINGS_CAUSE_CAPACITY] = "capacity is likelier than fragmentation",
 	[FINDINGS_CAUSE_FRAGMENTATION] = "fragmentation is likelier than capacity",
 	[FINDINGS_CAUSE_LEAK] = "a leak is likelier than capacity",
+	[FINDINGS_CAUSE_PRIVATE_POOLS] = "what private pools hold is likelier than capacity",
+	[FINDINGS_CAUSE_OTHER_STREAM] = "what another stream holds is likelier than capacity",
 };
 
 static const char *headline(struct recording_names *n, const struct findings_death *d,
 			    struct plim_err *err)
 {
 	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
-	char a[32], b[32], more[128];
+	char a[32], b[32], more[128], owner[48];
 
 	beside(d, need, more);
 	switch (d->cause) {
@@ -540,6 +677,14 @@ static const char *headline(struct recording_names *n, const struct findings_dea
 					  ? " with the optimizer state still to come"
 					  : "",
 				  more);
+	case FINDINGS_CAUSE_PRIVATE_POOLS:
+	case FINDINGS_CAUSE_OTHER_STREAM:
+		return arena_text(
+			n->arena, err, "%s: %s was refused with %s free, but %s %s%s",
+			d->cause == FINDINGS_CAUSE_OTHER_STREAM ? "OTHER STREAM" : "PRIVATE POOLS",
+			text_size(a, d->request_bytes), text_size(b, findings_apart(d)->free_bytes),
+			d->cause == FINDINGS_CAUSE_OTHER_STREAM ? "as part of" : "in",
+			apart_owner(n, d, owner), more);
 	default:
 		return arena_text(n->arena, err, "UNDETERMINED: %s was live and %s asked for; %s%s",
 				  text_size(a, d->live_bytes), text_size(b, d->request_bytes),
@@ -574,11 +719,11 @@ enum plim_status diagnose_verdict(struct recording_names *n, const struct findin
 	}
 	v->headline = headline(n, d, err);
 	v->arithmetic = arithmetic(n, d, err);
-	tell_cause(&evidence, d);
+	tell_cause(&evidence, n, d);
 	tell_need(&evidence, d);
-	tell_bound(&evidence, d);
+	tell_bound(&evidence, n, d);
 	tell_tried(&evidence, d, tried, tried_count);
-	advise(&todo, d, tried, tried_count);
+	advise(&todo, n, d, tried, tried_count);
 	st = lines_keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)
 		st = lines_keep(&todo, &v->helps, &v->helps_count);

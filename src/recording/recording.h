@@ -261,6 +261,9 @@ enum plim_status appended_phase(struct appended *a, const char *name, uint32_t *
 enum plim_status recording_of_events(struct appended *a, struct recording **out,
 				     struct plim_err *err);
 
+/* "private pools" of PLIM_CAUSE_PRIVATE_POOLS, for a person. */
+const char *recording_cause_words(enum plim_cause cause);
+
 /* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
 const char *recording_category_words(const char *name);
 

@@ -703,7 +703,7 @@ static void death(struct text *t, const struct plim_ranks *k)
 	text_puts(t, " was refused");
 	if (row->died->phase)
 		text_printf(t, " in %s", row->died->phase);
-	text_printf(t, ", %s", plim_cause_name(row->died->cause));
+	text_printf(t, ", %s", recording_cause_words(row->died->cause));
 	if (o) {
 		text_puts(t, "; different about it: ");
 		difference(t, o);

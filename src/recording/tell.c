@@ -174,6 +174,13 @@ static const char *const category_words[TIMELINE_CATEGORIES] = {
 	[TIMELINE_PRIOR] = "there before the recording began",
 };
 
+const char *recording_cause_words(enum plim_cause cause)
+{
+	return cause == PLIM_CAUSE_PRIVATE_POOLS  ? "private pools"
+	       : cause == PLIM_CAUSE_OTHER_STREAM ? "memory of another stream"
+						  : plim_cause_name(cause);
+}
+
 const char *recording_category_words(const char *name)
 {
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++)

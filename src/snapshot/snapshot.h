@@ -366,6 +366,32 @@ static inline const char *snapshot_text(const struct snapshot *t, uint32_t strin
 	return string == TRACE_NONE ? "" : intern_text(&t->heap.strings, string);
 }
 
+enum snapshot_backend { SNAPSHOT_CUDA, SNAPSHOT_HIP, SNAPSHOT_XPU };
+
+/* Where a program ran; Linux and CUDA where its frames do not tell. */
+struct snapshot_platform {
+	enum snapshot_backend backend;
+	int windows;
+	const char *variable; /* of the environment, for the allocator's settings */
+	const char *monitor;  /* shows how much of the card is in use */
+	const char *holders;  /* shows by whom */
+};
+
+/* Looks at every frame. */
+struct snapshot_platform snapshot_platform_of(const struct snapshot *t);
+
+/* Does PyTorch ignore expandable_segments there? */
+static inline int snapshot_ignores_expandable(const struct snapshot_platform *p)
+{
+	return p->windows;
+}
+
+/* Does libplimsoll_alloc.so run there? */
+static inline int snapshot_has_own_allocator(const struct snapshot_platform *p)
+{
+	return p->backend == SNAPSHOT_CUDA && !p->windows;
+}
+
 /* The last failed request, if the program did not go on after it; TRACE_NONE. */
 uint32_t snapshot_find_death(const struct snapshot_events *ev);
 

@@ -174,7 +174,10 @@ static void tell_headline(struct telling *x, const struct plim_report_oom *oom)
 	static const char *const causes[] = { [PLIM_CAUSE_UNKNOWN] = "DIED, cause not decided",
 					      [PLIM_CAUSE_CAPACITY] = "DIED OF CAPACITY",
 					      [PLIM_CAUSE_FRAGMENTATION] = "DIED OF FRAGMENTATION",
-					      [PLIM_CAUSE_LEAK] = "DIED OF A LEAK" };
+					      [PLIM_CAUSE_LEAK] = "DIED OF A LEAK",
+					      [PLIM_CAUSE_PRIVATE_POOLS] = "DIED OF PRIVATE POOLS",
+					      [PLIM_CAUSE_OTHER_STREAM] =
+						      "DIED OF MEMORY OF ANOTHER STREAM" };
 	struct text words = words_new(x);
 
 	x->out->kind = oom->survived ? "refused" : "died";
@@ -221,7 +224,7 @@ static void tell_cause(struct telling *x, const struct plim_verdict *v,
 	words = words_new(x);
 	if (!v->cause && v->likely_cause)
 		text_printf(&words, "%s is likelier, not certain%s",
-			    plim_cause_name(v->likely_cause), why ? "; " : "");
+			    recording_cause_words(v->likely_cause), why ? "; " : "");
 	if (why)
 		text_puts(&words, title_of(x, why));
 	add(x, "because", words_take(x, &words), NULL);
@@ -318,20 +321,112 @@ static void tell_leak(struct telling *x, const struct plim_finding *f)
 }
 
 /* "No failure. No leak." and how far that goes. */
+struct kind {
+	const char *name;
+	uint64_t bytes;
+};
+
+static int larger_kind(const void *a, const void *b)
+{
+	const struct kind *x = a, *y = b;
+
+	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+static void kinds_sorted(const struct plim_report_categories *c,
+			 struct kind list[TIMELINE_CATEGORIES])
+{
+	const uint64_t bytes[TIMELINE_CATEGORIES] = {
+		[TIMELINE_PARAMETER] = c->parameter,
+		[TIMELINE_GRADIENT] = c->gradient,
+		[TIMELINE_OPTIMIZER_STATE] = c->optimizer_state,
+		[TIMELINE_ACTIVATION] = c->activation,
+		[TIMELINE_INPUT] = c->input,
+		[TIMELINE_WORKSPACE] = c->workspace,
+		[TIMELINE_TEMPORARY] = c->temporary,
+		[TIMELINE_AUTOGRAD_DETAIL] = c->autograd_detail,
+		[TIMELINE_KV_CACHE] = c->kv_cache,
+		[TIMELINE_BUFFER] = c->buffer,
+		[TIMELINE_UNKNOWN] = c->unknown,
+		[TIMELINE_PRIOR] = c->before_recording,
+	};
+
+	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
+		list[k] = (struct kind){ recording_category_words(timeline_category_names[k]),
+					 bytes[k] };
+	sort_items(list, TIMELINE_CATEGORIES, sizeof(*list), larger_kind);
+}
+
+void told_kinds(struct text *line, const struct plim_report_categories *c, uint64_t least)
+{
+	struct kind list[TIMELINE_CATEGORIES];
+
+	kinds_sorted(c, list);
+	for (size_t i = 0; i < TIMELINE_CATEGORIES && list[i].bytes > least; i++) {
+		text_puts(line, i ? ", " : "");
+		text_bytes(line, list[i].bytes);
+		text_printf(line, " %s", list[i].name);
+	}
+}
+
+static void put_largest_kind(struct text *line, const struct plim_report_categories *c)
+{
+	struct kind list[TIMELINE_CATEGORIES];
+
+	kinds_sorted(c, list);
+	if (list[0].bytes == c->unknown)
+		return; /* that tells nothing */
+	text_puts(line, ": ");
+	text_bytes(line, list[0].bytes);
+	text_printf(line, " %s", list[0].name);
+}
+
+/* "PEAK 2.41 GiB, backward of step 2: 1.20 GiB activations; 0.60 GiB at model.py:39" */
+static const char *peak_headline(struct telling *x)
+{
+	const struct plim_report_device *d = x->d;
+	const struct plim_report_owners *o = &d->at_peak;
+	int by_code = x->group_by == PLIM_GROUP_USER_FRAME && o->by_code_count;
+	const struct plim_report_owner *most = by_code          ? &o->by_code[0]
+					       : o->owner_count ? &o->owners[0]
+								: NULL;
+	struct text words = words_new(x);
+	const char *code = most ? (most->code_frame ? most->code_frame : most->frame) : NULL;
+	int is_peak = !strcmp(o->what, "peak") && !strcmp(o->measure, "allocated");
+
+	text_puts(&words, d->peak.lower_bound ? "PEAK SEEN " : "PEAK ");
+	text_bytes(&words, d->peak.allocated_bytes);
+	told_place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
+	if (is_peak && o->categories)
+		put_largest_kind(&words, o->categories);
+	if (is_peak && code && x->group_by != PLIM_GROUP_MODULE) {
+		text_puts(&words, "; ");
+		text_bytes(&words, most->bytes);
+		text_printf(&words, " at %s", frames(x, most->inferred, code, most->frame, 0));
+	}
+	return words_take(x, &words);
+}
+
+/* The peak and what it was for comes first: that nothing failed is seen. */
 static void tell_fine(struct telling *x)
 {
 	const struct plim_report_device *d = x->d;
 
 	x->out->kind = d->events ? "fine" : "no_events";
-	x->out->headline =
-		!d->events   ? "No events were recorded: this is what was there at the end."
-		: x->planned ? "No failure in this plan."
-		: !x->has_frames
-			? "No failure. Leaks are not looked for: no stacks of events were recorded."
-		: d->step_count < TOLD_STEPS
-			? "No failure. Whether it leaks is not known: too few steps were recorded."
-		: !told_piles_up(d) ? "No failure. No leak."
-				    : "No failure.";
+	if (!d->events || x->planned) {
+		x->out->headline =
+			x->planned ? "No failure in this plan."
+				   : "No events were recorded: this is what was there at the end.";
+		return;
+	}
+	x->out->headline = peak_headline(x);
+	add(x, NULL,
+	    !x->has_frames
+		    ? "No failure. Leaks are not looked for: no stacks of events were recorded."
+	    : d->step_count < TOLD_STEPS ? "No failure. Too few steps were recorded to tell a leak."
+	    : !told_piles_up(d)          ? "No failure. No leak."
+					 : "No failure.",
+	    NULL);
 }
 
 /* ---- what to do ---- */
@@ -381,47 +476,6 @@ static void tell_remedies(struct telling *x)
 /* ---- who held it ---- */
 
 #define KIND_PART 50 /* kinds that take less are not told */
-
-struct kind {
-	const char *name;
-	uint64_t bytes;
-};
-
-static int larger_kind(const void *a, const void *b)
-{
-	const struct kind *x = a, *y = b;
-
-	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
-}
-
-void told_kinds(struct text *line, const struct plim_report_categories *c, uint64_t least)
-{
-	const uint64_t bytes[TIMELINE_CATEGORIES] = {
-		[TIMELINE_PARAMETER] = c->parameter,
-		[TIMELINE_GRADIENT] = c->gradient,
-		[TIMELINE_OPTIMIZER_STATE] = c->optimizer_state,
-		[TIMELINE_ACTIVATION] = c->activation,
-		[TIMELINE_INPUT] = c->input,
-		[TIMELINE_WORKSPACE] = c->workspace,
-		[TIMELINE_TEMPORARY] = c->temporary,
-		[TIMELINE_AUTOGRAD_DETAIL] = c->autograd_detail,
-		[TIMELINE_KV_CACHE] = c->kv_cache,
-		[TIMELINE_BUFFER] = c->buffer,
-		[TIMELINE_UNKNOWN] = c->unknown,
-		[TIMELINE_PRIOR] = c->before_recording,
-	};
-	struct kind list[TIMELINE_CATEGORIES];
-
-	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
-		list[k] = (struct kind){ recording_category_words(timeline_category_names[k]),
-					 bytes[k] };
-	sort_items(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
-	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes > least; i++) {
-		text_puts(line, i ? ", " : "");
-		text_bytes(line, list[i].bytes);
-		text_printf(line, " %s", list[i].name);
-	}
-}
 
 /* "3 of 9,437,184 bytes, one: swiglu.py:32" */
 static void tell_size(struct telling *x, const struct plim_report_owner *one,
@@ -507,6 +561,40 @@ static void tell_peak(struct telling *x)
 				   text_number(step, d->stop->step), d->stop->phase);
 }
 
+/* ---- who owns what is reserved and not asked for ---- */
+
+#define GAP_SHOWN 10 /* a part of less than a tenth of it is left to --why and --json */
+
+static void tell_gap_part(struct telling *x, const struct plim_report_gap_part *part,
+			  struct text *words)
+{
+	text_bytes(words, part->bytes);
+	text_printf(words, " %s", diagnose_gap_words(part));
+	if (part->frame)
+		text_printf(words, " (kept by %s)", frames(x, 0, part->frame, part->frame, 0));
+	else if (part->kept_by_bytes == PLIM_UNKNOWN)
+		text_printf(words, " (%s)", part->gives_back);
+}
+
+static void tell_gap(struct telling *x)
+{
+	const struct plim_report_gap *gap = x->d->gap;
+	struct text words;
+
+	if (!gap || told_last_oom(x->d) || told_finding(x->d, "leak"))
+		return;
+	words = words_new(x);
+	text_bytes(&words, gap->bytes);
+	text_puts(&words, " reserved at the end is unused: ");
+	for (size_t i = 0; i < gap->part_count; i++) {
+		if (i && gap->parts[i].bytes < gap->bytes / GAP_SHOWN)
+			break;
+		text_puts(&words, i ? ", " : "");
+		tell_gap_part(x, &gap->parts[i], &words);
+	}
+	x->out->gap = words_take(x, &words);
+}
+
 enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, struct arena *a,
 			   struct plim_report_device *d, struct plim_err *err)
 {
@@ -530,6 +618,7 @@ enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, stru
 	tell_remedies(&x);
 	tell_holders(&x);
 	tell_peak(&x);
+	tell_gap(&x);
 	if (!err->status && x.lines.n)
 		d->told.lines = arena_take(a, x.lines.n, sizeof(*d->told.lines), err);
 	if (d->told.lines) {

@@ -84,8 +84,21 @@ export interface ReportOwners {
 	by_code: ReportOwner[]; // the same memory by code_frame instead: where in a model, if one line calls it; largest first
 }
 
+export interface ReportGapPart {
+	kind: string | null; // wholly_free: segments, or pages of expandable ones, that nothing is in; private_pools: free in pools of CUDA graphs or of a MemPool; other_streams: free in segments of a stream that is not the one with the most in use; waiting: freed, but another stream may still use it; splits: free in segments that something is in; rounding: of blocks that are in use
+	bytes: number; // 
+	kept_by_bytes: number | null; // in use in the same segments, which keeps them; null: nothing does
+	frame: string | null; // the user's line that made most of that; null: not known
+	gives_back: string | null; // what gives it back
+}
+
+export interface ReportGap {
+	bytes: number; // the sum of the parts
+	parts: ReportGapPart[]; // largest first
+}
+
 export interface VerdictCause {
-	cause: "unknown" | "capacity" | "fragmentation" | "leak"; // capacity, fragmentation, leak
+	cause: "unknown" | "capacity" | "fragmentation" | "leak" | "private_pools" | "other_stream"; // capacity, fragmentation, leak
 	because: string | null; // what speaks for it
 	decided_by: string | null; // what would decide
 }
@@ -93,8 +106,8 @@ export interface VerdictCause {
 export interface Verdict {
 	bound_by: "unknown" | "device" | "limit" | "other_process" | "non_pytorch" | "host" | "cgroup" | "shared_memory"; // what the memory ran into: device, limit, other_process, non_pytorch, unknown; of a log also host, cgroup, shared_memory
 	bound_certain: boolean; // false: usually; the same text is also written otherwise
-	cause: "unknown" | "capacity" | "fragmentation" | "leak"; // capacity, fragmentation, leak; unknown: it is not decided
-	likely_cause: "unknown" | "capacity" | "fragmentation" | "leak"; // of an unknown cause: what more speaks for
+	cause: "unknown" | "capacity" | "fragmentation" | "leak" | "private_pools" | "other_stream"; // capacity, fragmentation, leak; private_pools, other_stream: enough was free, but in a pool, or of a stream, that the request could not use; unknown: it is not decided
+	likely_cause: "unknown" | "capacity" | "fragmentation" | "leak" | "private_pools" | "other_stream"; // of an unknown cause: what more speaks for
 	basis: string | null; // recording, or text
 	causes: VerdictCause[]; // of a log: likeliest first; what is not among them is excluded
 	bound_bytes: Interval; // reserved memory: certainly allowed, certainly refused (or the same number)
@@ -245,6 +258,7 @@ export interface ReportTold {
 	kinds: string | null; // what that was for: "1.74 GiB activations, ..."; null: not known
 	holders: ReportHolder[]; // largest first
 	peak: string | null; // "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved"
+	gap: string | null; // who owns what is reserved and not in use; null: too little, or a failure or leak is told
 	stop: string | null; // where in a step the recording ends; null: between steps, or none are seen
 }
 
@@ -257,6 +271,7 @@ export interface ReportDevice {
 	peak: ReportPeak; // of the recording; null without events
 	at_peak: ReportOwners; // who held the memory at a moment
 	end: ReportTotals; // when the snapshot was taken
+	gap: ReportGap | null; // at the end; null: a tenth of what is allocated or less, or nobody looked at the end
 	oom: ReportOom[]; // deaths, in turn
 	findings: Finding[]; // worst first
 	leaks: ReportLeak[]; // those of the findings that are leaks

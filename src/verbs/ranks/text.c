@@ -292,9 +292,9 @@ static void outcome(struct text *t, const struct plim_ranks_row *row, int brief)
 		text_puts(t, "not read");
 	} else if (d) {
 		if (d->cause == PLIM_CAUSE_UNKNOWN && d->likely_cause != PLIM_CAUSE_UNKNOWN)
-			text_printf(t, "%s?", plim_cause_name(d->likely_cause));
+			text_printf(t, "%s?", recording_cause_words(d->likely_cause));
 		else
-			text_puts(t, plim_cause_name(d->cause));
+			text_puts(t, recording_cause_words(d->cause));
 		if (d->phase || d->step != PLIM_UNKNOWN)
 			text_puts(t, ", ");
 		if (brief && d->phase && d->step != PLIM_UNKNOWN)

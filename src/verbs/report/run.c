@@ -277,6 +277,8 @@ static enum plim_status diagnose(struct plim_report *r, struct report_device *on
 	if (!st)
 		st = diagnose_leaks(&x, &one->findings, last != NULL, &out->leaks, &out->leak_count,
 				    err);
+	if (!st)
+		st = diagnose_gap(&x, &out->gap, err);
 	return st || (last && !last->survived) ? st
 					       : diagnose_fills(&x, &one->findings, h->options.gpu,
 								&out->fills, &out->fill_count, err);

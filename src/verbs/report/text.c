@@ -210,6 +210,28 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 	text_table_release(&b);
 }
 
+/* Who owns what is reserved and not asked for. */
+static void gap(struct text *t, const struct plim_report_gap *g)
+{
+	if (!g)
+		return;
+	out_title(t, "Reserved at the end, but not asked for");
+	for (size_t i = 0; i < g->part_count; i++) {
+		const struct plim_report_gap_part *part = &g->parts[i];
+		char kept[32], line[600] = "";
+
+		if (part->kept_by_bytes != PLIM_UNKNOWN)
+			snprintf(line, sizeof(line), ", kept by %s in use%s%.500s",
+				 text_size(kept, part->kept_by_bytes), part->frame ? ": " : "",
+				 part->frame ? part->frame : "");
+		text_puts(t, "  ");
+		text_bytes(t, part->bytes);
+		text_puts(t, "  ");
+		text_wrap(t, 2 + 9 + 2, 4, "%s%s; %s", diagnose_gap_words(part), line,
+			  part->gives_back);
+	}
+}
+
 /* The owner's place, or what stands for it. */
 static const char *owner_name(const struct text *t, const struct plim_report *r,
 			      const struct plim_report_owner *one)
@@ -444,6 +466,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
+	gap(t, d->gap);
 	told_put_stop(t, d);
 	owners(t, r, d);
 	told_put_chart(t, d, CHART_ROWS, 1);

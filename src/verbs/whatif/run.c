@@ -354,6 +354,35 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 	return *why ? PLIM_OK : mem_status(err);
 }
 
+/* A setting that was asked for is tried wherever the program ran, but not advised where PyTorch ignores it. */
+static enum plim_status withhold_ignored(struct plim_whatif *w, const struct plim_whatif_run **best,
+					 struct plim_err *err)
+{
+	const struct snapshot_platform *p = &w->hidden->search.platform;
+	struct allocator_rules rules;
+
+	if (!*best)
+		return PLIM_OK;
+	if ((*best)->plan ? snapshot_has_own_allocator(p)
+			  : !snapshot_ignores_expandable(p) ||
+				    allocator_search_rules(&w->hidden->search, (*best)->settings,
+							   &rules, NULL) ||
+				    !rules.expandable)
+		return PLIM_OK;
+	w->withheld =
+		(*best)->plan
+			? arena_text(&w->hidden->arena, err,
+				     "Plimsoll's allocator is for CUDA on Linux, and the program "
+				     "ran elsewhere (%s)",
+				     (*best)->settings)
+			: arena_text(&w->hidden->arena, err,
+				     "the program ran on Windows, where PyTorch ignores "
+				     "expandable_segments (%s)",
+				     (*best)->settings);
+	*best = NULL;
+	return w->withheld ? PLIM_OK : mem_status(err);
+}
+
 /*
  * What was reserved before the recording began was reserved for something that was not recorded: whether less would
  * have done is not known.
@@ -413,6 +442,8 @@ static enum plim_status recommend(struct plim_whatif *w, struct plim_err *err)
 
 	if (!st && !w->withheld)
 		st = allocator_search_best(w, &w->hidden->arena, &best, err);
+	if (!st)
+		st = withhold_ignored(w, &best, err);
 	if (!st)
 		st = withhold_unknown(w, &best, err);
 	if (!st)

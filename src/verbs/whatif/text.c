@@ -105,7 +105,8 @@ static void verdict(struct text *t, const struct plim_whatif *w)
 	text_hue(t, TEXT_GOOD);
 	text_puts(t, run->plan ? "Use " : "Set ");
 	text_plain(t);
-	text_puts(t, run->plan ? "" : "PYTORCH_CUDA_ALLOC_CONF=");
+	if (!run->plan)
+		text_printf(t, "%s=", w->hidden->search.platform.variable);
 	text_puts(t, run->settings);
 	text_puts(t, "\n  ");
 	compare(t, w, run);
