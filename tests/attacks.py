@@ -345,7 +345,7 @@ def test_proxies(folder):
         expect(code == 1 and r["pickle"] == "unknown", i, body, r["pickle"], r["headline"], r["globals"])
     ctor = b"cnumpy.random._pickle\n__bit_generator_ctor\n"
     plain = [b"cnumpy.random._pickle\n__randomstate_ctor\n" + text("MT19937") + ctor + b"\x86R", b"cnumpy.random._pickle\n__randomstate_ctor\n" + text("MT19937") + b"\x85R}b",
-             b"cnumpy.random._pickle\n__generator_ctor\n" + ctor + b"cnumpy.random._pcg64\nPCG64\n\x85R\x85R", ctor + b"cnumpy.random._mt19937\nMT19937\n\x85R(}ttb"[:-4] + b"}b",
+             b"cnumpy.random._pickle\n__generator_ctor\n" + ctor + b"cnumpy.random._pcg64\nPCG64\n\x85R\x85R", ctor + b"cnumpy.random._mt19937\nMT19937\n\x85R}b",
              b"cpandas.core.indexes.base\n_new_Index\ncpandas.core.indexes.base\nIndex\n}\x86R", scalar, b"}" + scalar + scalar + b"s",
              partial + layer + b"\x85R", partial + layer + b"\x85\x81(" + layer + b")}Ntb", partial + b"ctorch.nn.init\nxavier_uniform_\n\x85R",
              odict + b")R(" + text("a") + b"K\1u}" + text("_metadata") + odict + b")Rsb", odict + b"]" + text("append") + tensor() + b"\x86a\x85R",
@@ -356,6 +356,30 @@ def test_proxies(folder):
     for i, body in enumerate(plain):
         r, code = verify(put(folder, "plain.pt", torch_zip({"data.pkl": b"\x80\x04" + body + b".", "version": "3\n", "data/0": bytes(16)})))
         expect(r["pickle"] == ("plain" if names(r, "plain") == {g["name"] for g in r["globals"]} else "listed"), i, body, r["pickle"], r["headline"], r["globals"], r["findings"])
+
+
+def test_differences(folder):
+    """What tests/pickle_differential.py found: a call of what is not a name (a crash); names that only Python's unpicklers read, in
+    files that were called plain or listed because of the names before them."""
+    r, code = verify(put(folder, "called.pkl", b"\x80\x02cio\nBytesIO\n(U\x01a)o\x85R."))
+    expect(code == 1 and r["pickle"] in ("unknown", "dangerous"), r["headline"])
+    for name, called in (("posix\nsystem", "posix.syste"), ("os\nx", "os."), ("osx", "os.")):
+        for opcode in "ci":
+            r, code = verify(put(folder, "cut.pkl", PLAIN_PICKLE[:-1] + opcode.encode() + name.encode()))
+            expect(code == 1 and called in {g["name"] for g in r["globals"]} and r["pickle"] in ("unknown", "dangerous"), name, r["globals"], r["pickle"])
+    # Behind what is refused, Python may go on.
+    for behind in (b"\x82\1.", b"c\0os\nsystem\n.", b"cos\0\nsystem\n."):
+        r, code = verify(put(folder, "refused.pkl", b"\x80\x02K\1q\0Q0" + behind))
+        expect(code == 1 and r["pickle"] == "dangerous", behind, r["pickle"], r["globals"])
+    r, code = verify(put(folder, "refused.pkl", b"\x80\x02(ccollections\nOrderedDict\n0]K\1b\x85."))
+    expect(code == 1 and r["pickle"] == "unknown", r["pickle"])
+    r, code = verify(put(folder, "frame.pkl", b"\x80\x04\x95\3\0\0\0\0\0\0\0c__builtin__\nset\n."))
+    expect(code == 1 and r["pickle"] == "unknown" and "form" in kinds(r), r["pickle"], r["findings"])
+    r, code = verify(put(folder, "nul.pkl", b"\x80\x02X\x0c\0\0\0collections\0X\x0b\0\0\0OrderedDict\x93."))
+    expect(code == 1 and r["pickle"] == "dangerous", r["pickle"], r["globals"])
+    # What was cut elsewhere keeps its word: nothing stands behind it.
+    r, code = verify(put(folder, "cut.pkl", b"\x80\x02ccollections\nOrderedDict\n)R(U\x20abc"))
+    expect(code == 1 and r["verdict"] == "truncated" and r["pickle"] == "listed", r["verdict"], r["pickle"])
 
 
 def test_allow(folder):
@@ -778,7 +802,7 @@ def test_safetensors(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_unchecked, test_words, test_notes, test_gguf, test_safetensors]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_differences, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_unchecked, test_words, test_notes, test_gguf, test_safetensors]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

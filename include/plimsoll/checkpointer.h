@@ -63,7 +63,8 @@ PLIM_API void plim_checkpointer_options_init(struct plim_checkpointer_options *o
 
 /*
  * A folder of checkpoints, which is made if it is not there.  What a killed job of the same folder left half-written is
- * removed by rank 0.  PLIM_E_IO.
+ * removed by rank 0.  PLIM_E_IO, also if another one that is open, of this or any process, holds the folder; what was killed
+ * holds nothing.
  */
 PLIM_API enum plim_status plim_checkpointer_open(const char *folder,
 						 const struct plim_checkpointer_options *options,

@@ -221,7 +221,8 @@ class Checkpointer:
     staging_bytes: page-locked memory; None: a quarter of the room that this machine has, shared by its ranks.
     per_rank: names in save() whose state differs by rank, beside loaders and samplers.
     on_signal: what preempted() tells of; grace_s: from then until the machine is taken away.
-    Raises NotFoundError: the folder cannot be used.  With torch.distributed all ranks make one, together.
+    Raises NotFoundError: the folder cannot be used, or another Checkpointer that is open holds it.  StorageError: the disk is
+    full, over quota or read-only.  With torch.distributed all ranks make one, together.
     """
 
     def __init__(self, dir: PathLike, *, keep_last: int = 3, keep_best: int = 1, keep_every: int | None = None,

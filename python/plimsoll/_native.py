@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable
 
 from . import _abi
 from ._version import __version__
-from .errors import BY_STATUS, PlimsollError, UnsupportedError
+from .errors import UnsupportedError, kind_of
 
 UNKNOWN = _abi.UNKNOWN
 SHOW_AFTER_S = 0.5  # a call that ends sooner shows no progress
@@ -77,7 +77,7 @@ def check(status: int, error: Any, path: str | None = None) -> None:
     if not status:
         return
     message = re.sub(r"\boptions\.([a-z])", r"\1", error.message.decode("utf-8", "replace"))
-    kind = BY_STATUS.get(status, PlimsollError)
+    kind = kind_of(status, error.native)
     raise kind(message, path=path, offset=None if error.offset == UNKNOWN else error.offset, errno=error.native or None)
 
 

@@ -4,8 +4,10 @@ Each error carries what the C library told: a one-line message, the status, errn
 """
 from __future__ import annotations
 
+import errno as _errno
+
 __all__ = ["PlimsollError", "NotFoundError", "FormatError", "LimitError", "ArgumentError", "Cancelled", "UnsupportedError",
-           "NonFiniteError"]
+           "NonFiniteError", "StorageError"]
 
 
 class PlimsollError(Exception):
@@ -28,6 +30,19 @@ class PlimsollError(Exception):
 
 class NotFoundError(PlimsollError, OSError):
     """A file cannot be opened, read or written."""
+
+    status = -3
+
+    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None,
+                 errno: int | None = None, remedy: str | None = None) -> None:
+        PlimsollError.__init__(self, message, path=path, offset=offset, errno=errno, remedy=remedy)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class StorageError(PlimsollError, OSError):
+    """The file system takes no more: it is full, over a quota, or read-only, or the file is too large for it (see errno)."""
 
     status = -3
 
@@ -81,3 +96,10 @@ BY_STATUS: dict[int, type[PlimsollError]] = {
     kind.status: kind for kind in (LimitError, NotFoundError, FormatError, ArgumentError, Cancelled, UnsupportedError)
 }
 BY_STATUS[-1] = LimitError  # the system refused memory
+# What becomes a StorageError instead.
+STORAGE = frozenset({_errno.ENOSPC, _errno.EFBIG, _errno.EROFS, _errno.EDQUOT})
+
+
+def kind_of(status: int, native: int | None) -> type[PlimsollError]:
+    """The class of a status of the C library, with the errno that it told."""
+    return StorageError if status == StorageError.status and native in STORAGE else BY_STATUS.get(status, PlimsollError)

@@ -31,6 +31,22 @@ class Package(unittest.TestCase):
 
         self.assertLess(least("plimsoll"), max(0.050, least("inspect")))
 
+    def test_full_disk_is_no_missing_file(self):
+        # A full disk raised NotFoundError.
+        import errno
+
+        from plimsoll import _abi, _native
+        from plimsoll.errors import NotFoundError, StorageError
+
+        for number in (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EDQUOT):
+            with self.assertRaises(StorageError) as caught:
+                _native.check(-3, _abi.plim_err(native=number, message=b"cannot get room"))
+            self.assertEqual(caught.exception.errno, number)
+            self.assertIsInstance(caught.exception, OSError)
+            self.assertNotIsInstance(caught.exception, NotFoundError)
+        with self.assertRaises(NotFoundError):
+            _native.check(-3, _abi.plim_err(native=errno.ENOENT, message=b"cannot open"))
+
     def test_every_name_is_there(self):
         import plimsoll
 

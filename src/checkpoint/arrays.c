@@ -235,6 +235,7 @@ static enum plim_status array_check_frame(struct globals_log *log, size_t end, s
 	size_t at;
 	const char *doubt = opcodes_doubt(log->bytes + log->begin, end - log->begin, &at);
 
+	log->ckpt->many_globals |= doubt != NULL;
 	return doubt ? ckpt_model_find(log->ckpt, CKPT_BAD_FINDING, "form", log->begin + at, err,
 				       "%.200s: %s, before an array of joblib: programs differ in "
 				       "what they read from there on",
@@ -278,6 +279,7 @@ enum plim_status arrays_skip(void *ctx, struct pickle_value v, uint64_t offset, 
 
 enum plim_status arrays_differ(struct globals_log *log, struct plim_err *err)
 {
+	log->ckpt->many_globals = true;
 	return ckpt_model_find(log->ckpt, CKPT_BAD_FINDING, "form", log->begin, err,
 			       "%.200s: joblib reads an array where Python's unpickler reads "
 			       "opcodes, and fails behind it",

@@ -249,7 +249,7 @@ struct ckpt {
 	VEC(struct ckpt_seal) seals; /* of its manifest */
 	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
-	bool many_globals; /* more names than are kept */
+	bool many_globals; /* more names than are kept, or some that were not read */
 	bool refused;      /* a pickle has opcodes that torch.load(weights_only=True) refuses */
 	bool merged;       /* c->wholes are all that ckpt_join leaves */
 	const char *apart; /* why the parts of tensors cannot be joined, static storage; or NULL */

@@ -12,6 +12,7 @@
 
 #define GLOBALS_MAX 4096 /* that are kept, and as many dangerous ones */
 #define NAME_BYTES 300
+#define GLOBALS_COMPUTED "a name that is computed"
 #define SEEK_BYTES ((size_t)1 << 20) /* where pickles are looked for between other bytes */
 #define TRIES 1000                   /* places in it */
 
@@ -25,15 +26,28 @@ struct use {
 	} known[64]; /* what was looked up last */
 };
 
-/* "module.name"; parts that are no strings make the whole a computed name. */
+/* C's texts end at a NUL, Python's do not. */
+static bool has_nul(const struct pickle_heap *h, struct pickle_value v)
+{
+	return v.kind == PICKLE_STR &&
+	       memchr(h->strings.at[v.bits].bytes, 0, h->strings.at[v.bits].n) != NULL;
+}
+
+/* A text that this file can compare. */
+static bool is_text(const struct pickle_heap *h, struct pickle_value v)
+{
+	return v.kind == PICKLE_STR && !has_nul(h, v);
+}
+
+/* "module.name"; parts that are no strings, or hold a NUL, make the whole a computed name. */
 static size_t global_name(const struct pickle_heap *h, struct pickle_value v, char *text,
 			  size_t size)
 {
 	struct pickle_value module = pickle_item(h, v, 0), name = pickle_item(h, v, 1);
 	int n;
 
-	if (module.kind != PICKLE_STR || name.kind != PICKLE_STR)
-		n = snprintf(text, size, "a name that is computed");
+	if (!is_text(h, module) || !is_text(h, name))
+		n = snprintf(text, size, GLOBALS_COMPUTED);
 	else
 		n = snprintf(text, size, "%s.%s", intern_text(&h->strings, (uint32_t)module.bits),
 			     intern_text(&h->strings, (uint32_t)name.bits));
@@ -54,6 +68,8 @@ static struct policy judge_name(const struct globals_log *log, const char *name)
 {
 	struct policy p = policy_of(name);
 
+	if (!strcmp(name, GLOBALS_COMPUTED))
+		return (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 };
 	if (log->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS)))
 		return (struct policy){ CKPT_SCRIPT, POLICY_DATA, 0 };
 	if (p.trust == CKPT_UNKNOWN && policy_is_allowed(log->ckpt->allow, name))
@@ -125,13 +141,14 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	struct policy p;
 
 	global_name(log->heap, v, name, sizeof(name));
-	if (is_of_array(log, name))
+	if (is_of_array(log, name) ||
+	    (log->arrays && (has_nul(log->heap, module) || has_nul(log->heap, member))))
 		return PLIM_OK;
 	log->stopped =
 		log->arrays && (is_no_text(log->heap, module) || is_no_text(log->heap, member));
 	if (log->stopped)
 		return err_at(err, offset, "a name that is not a text");
-	if (module.kind != PICKLE_STR || member.kind != PICKLE_STR)
+	if (!is_text(log->heap, module) || !is_text(log->heap, member))
 		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 }, offset,
 			    err);
 	p = judge_name(log, name);
@@ -177,6 +194,9 @@ static enum plim_status hear(void *ctx, const char *name, uint64_t offset, struc
 {
 	struct globals_log *log = ctx;
 
+	if (!name && log->arrays)
+		return PLIM_OK; /* see is_of_array */
+	name = name ? name : GLOBALS_COMPUTED;
 	return find(log->ckpt, name) || is_of_array(log, name)
 		       ? PLIM_OK
 		       : keep(log, name, judge_name(log, name), offset, err);
@@ -770,6 +790,7 @@ enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *b
 {
 	struct globals_log log = { .ckpt = c };
 	size_t most = n < SEEK_BYTES ? n : SEEK_BYTES, tries = 0, first = 0, step;
+	bool many;
 	enum plim_status st = globals_read(c, name, bytes, n, &first, err);
 
 	if (!st)
@@ -779,8 +800,12 @@ enum plim_status globals_seek(struct ckpt *c, const char *name, const uint8_t *b
 		if (!may_begin(bytes + at, n - at))
 			continue;
 		tries++;
+		many = c->many_globals;
 		st = globals_stacked(&log, bytes + at, n - at, &step, err);
-		st = st == PLIM_E_FORMAT ? PLIM_OK : st;
+		if (st == PLIM_E_FORMAT) { /* most of what may begin a pickle is none */
+			c->many_globals = many;
+			st = PLIM_OK;
+		}
 	}
 	c->many_globals |= tries == TRIES || (first < n && most < n);
 	if (used)

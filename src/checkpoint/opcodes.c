@@ -300,6 +300,40 @@ static void follow(struct names *k, const struct step *s)
 	}
 }
 
+/* "module.name" of two texts; false: one has a NUL, which ends a text of C. */
+static bool join(char *name, size_t size, const uint8_t *module, size_t n, const uint8_t *member,
+		 size_t member_n)
+{
+	snprintf(name, size, "%.*s.%.*s", (int)(n < 140 ? n : 140), (const char *)module,
+		 (int)(member_n < 140 ? member_n : 140), (const char *)member);
+	return !memchr(module, 0, n) && !memchr(member, 0, member_n);
+}
+
+/*
+ * What this opcode names: 1; 0: nothing; -1: what cannot be told here.  If the bytes end in a name, Python's unpicklers take
+ * it without its last letter, and the one that is written in Python takes a module alone.
+ */
+static int named(const struct names *k, const struct step *s, char *name, size_t size)
+{
+	size_t module = s->n - (s->cut && !s->second && s->n);
+	size_t member = s->second_n - (s->cut && s->second_n);
+	bool known;
+
+	if (s->opcode == 0x82 || s->opcode == 0x83 || s->opcode == 0x84)
+		return s->cut ? 0 : -1; /* a number that stands for a name */
+	if (behind[s->opcode] == GLOBAL) {
+		if (!module)
+			return 0;
+		known = join(name, size, s->text, module, s->second ? s->second : s->text, member);
+	} else {
+		if (s->opcode != 0x93 || !k->recent[0].at)
+			return 0;
+		known = join(name, size, k->recent[0].at, k->recent[0].n, k->recent[1].at,
+			     k->recent[1].n);
+	}
+	return known ? 1 : -1;
+}
+
 enum plim_status opcodes_name(const uint8_t *p, size_t n, opcodes_fn *hear, void *ctx,
 			      struct plim_err *err)
 {
@@ -312,21 +346,10 @@ enum plim_status opcodes_name(const uint8_t *p, size_t n, opcodes_fn *hear, void
 
 	while (!st && at < end && s.opcode != '.') {
 		bool right = take(&s, &at, end);
+		int names = named(&k, &s, name, sizeof(name));
 
-		if (behind[s.opcode] == GLOBAL && s.second && !s.cut)
-			snprintf(name, sizeof(name), "%.*s.%.*s", (int)(s.n < 140 ? s.n : 140),
-				 (const char *)s.text, (int)(s.second_n < 140 ? s.second_n : 140),
-				 (const char *)s.second);
-		else if (s.opcode == 0x93 && k.recent[0].at)
-			snprintf(name, sizeof(name), "%.*s.%.*s",
-				 (int)(k.recent[0].n < 140 ? k.recent[0].n : 140),
-				 (const char *)k.recent[0].at,
-				 (int)(k.recent[1].n < 140 ? k.recent[1].n : 140),
-				 (const char *)k.recent[1].at);
-		else
-			name[0] = 0;
-		if (*name)
-			st = hear(ctx, name, (uint64_t)(at - p), err);
+		if (names)
+			st = hear(ctx, names > 0 ? name : NULL, (uint64_t)(at - p), err);
 		if (!right || s.cut)
 			break;
 		follow(&k, &s);

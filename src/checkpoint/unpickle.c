@@ -516,6 +516,8 @@ static enum plim_status check_form(const struct globals_log *log, const uint8_t 
 
 	if (to < FORM_BYTES || bytes[1] >= 4)
 		doubt = opcodes_doubt(bytes + from, to - from, &at);
+	/* What the other program reads, nobody has looked at. */
+	log->ckpt->many_globals |= doubt != NULL;
 	return doubt ? ckpt_model_find(
 			       log->ckpt, CKPT_BAD_FINDING, "form", from + at, err,
 			       "%.200s: %s: programs differ in what they read from there on",
@@ -558,8 +560,10 @@ static enum plim_status decode_once(struct unpickle *u, struct globals_log *log,
 		settled = check_forms(log, bytes, *used, err);
 	u->ckpt->refused |= !st && !log->script && !opcodes_are_torchs(bytes, *used);
 	/* A loader runs what comes before the damage, and may not see any where the machine does. */
-	if (!settled && st == PLIM_E_FORMAT && !log->stopped)
+	if (!settled && st == PLIM_E_FORMAT && !log->stopped) {
+		u->ckpt->many_globals |= !err || err->offset == PLIM_UNKNOWN || err->offset < n;
 		settled = globals_name(log, bytes + log->begin, n - log->begin, NULL);
+	}
 	return st ? st : settled;
 }
 
@@ -605,6 +609,7 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 	struct globals_log log = {
 		.ckpt = u->ckpt, .heap = &u->heap, .record = u->record, .script = u->script
 	};
+	bool many = u->ckpt->many_globals;
 	enum plim_status st = PLIM_OK;
 
 	*used = 0;
@@ -615,5 +620,7 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 		st = decode_once(u, &log, name, bytes, n, root, used, err);
 	if (!log.arrays || (st && st != PLIM_E_FORMAT))
 		return st;
+	if (st) /* at an array's numbers, where every unpickler of Python fails */
+		u->ckpt->many_globals = many;
 	return decode_arrays(u, &log, name, bytes, n, st ? root : NULL, used, err);
 }

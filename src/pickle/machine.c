@@ -86,7 +86,9 @@ static enum plim_status line(struct pickle *p, const char **text, size_t *n, str
 		p->p = p->src->p;
 		p->end = p->src->end;
 		if ((size_t)(p->end - p->p) == have)
-			return damaged(p, err, "the pickle ends inside a text line");
+			return err_at_more(err, source_offset(p->src, p->end),
+					   "was it cut off while it was written or copied?",
+					   "the pickle ends inside a text line");
 		asked *= 2;
 	}
 	*text = (const char *)p->p;

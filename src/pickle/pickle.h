@@ -148,20 +148,23 @@ enum plim_status pickle_close(struct pickle *p, enum pickle_kind kind, size_t it
 			      struct plim_err *err);
 enum plim_status pickle_take(struct pickle *p, struct pickle_value *root, struct plim_err *err);
 
-/* Item i of a container; `i` below pickle_len. */
-static inline struct pickle_value pickle_item(const struct pickle_heap *h, struct pickle_value v,
-					      size_t i)
-{
-	const struct pickle_node *node = &h->nodes.at[v.bits];
-
-	if (!node->items)
-		return (struct pickle_value){ node->run + i, PICKLE_EXT };
-	return node->items[i];
-}
-
 static inline int pickle_is_container(struct pickle_value v)
 {
 	return v.kind >= PICKLE_LIST && v.kind <= PICKLE_PERSID;
+}
+
+/* Item i of a container; None of what is not one, and behind the last. */
+static inline struct pickle_value pickle_item(const struct pickle_heap *h, struct pickle_value v,
+					      size_t i)
+{
+	const struct pickle_node *node;
+
+	if (!pickle_is_container(v) || i >= h->nodes.at[v.bits].n)
+		return (struct pickle_value){ 0, PICKLE_NONE };
+	node = &h->nodes.at[v.bits];
+	if (!node->items)
+		return (struct pickle_value){ node->run + i, PICKLE_EXT };
+	return node->items[i];
 }
 
 static inline size_t pickle_len(const struct pickle_heap *h, struct pickle_value v)

@@ -24,7 +24,8 @@
 #define SAVE_SLOT_BYTES ((size_t)16 << 20)
 #define SAVE_DEVICES 16
 #define SAVE_MANIFEST "plimsoll.manifest.json"
-#define SAVE_METADATA ".metadata" /* torch.distributed.checkpoint's; no other name begins so */
+#define SAVE_OWNER ".owner.plimsoll" /* a link that leads nowhere: "PID on HOST" */
+#define SAVE_METADATA ".metadata"    /* torch.distributed.checkpoint's; no other name begins so */
 
 uint64_t save_now_ns(void);
 
@@ -157,7 +158,8 @@ struct plim_checkpointer {
 	char *folder;
 	size_t folder_bytes;
 	char run[64];
-	int fd, lock; /* the folder; locked: nobody else removes what is half-written */
+	int fd;      /* the folder; locked by rank 0 */
+	pid_t owner; /* this process, if it has the lock and said so */
 	struct pool pool;
 	struct cuda cuda;
 	char *cuda_library;

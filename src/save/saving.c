@@ -3,11 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#define HOST_BYTES 256
 
 /* ---- the folder ---- */
 
@@ -47,7 +52,60 @@ static enum plim_status check_options(const struct plim_checkpointer_options *o,
 	return PLIM_OK;
 }
 
-/* Only who has the lock removes what others left; where there are no locks nobody does. */
+/*
+ * Who holds the folder, as the link beside the checkpoints says: "PID on HOST".  false: that process is gone, and processes
+ * that it forked hold its lock.
+ */
+static bool owner_lives(const struct plim_checkpointer *c, char *who, size_t size)
+{
+	char host[HOST_BYTES] = "";
+	ssize_t n = readlinkat(c->fd, SAVE_OWNER, who, size - 1);
+	const char *on;
+	long pid;
+
+	who[n > 0 ? n : 0] = 0;
+	(void)gethostname(host, sizeof(host) - 1);
+	on = strstr(who, " on ");
+	pid = strtol(who, NULL, 10); /* 0 is no process */
+	if (!on || pid <= 0 || pid > INT_MAX) {
+		snprintf(who, size, "unknown");
+		return true;
+	}
+	return strcmp(on + 4, host) != 0 || !kill((pid_t)pid, 0) || errno != ESRCH;
+}
+
+/* For whoever finds the lock taken. */
+static void tell_owner(struct plim_checkpointer *c)
+{
+	char host[HOST_BYTES] = "", who[HOST_BYTES + 32];
+
+	(void)gethostname(host, sizeof(host) - 1);
+	snprintf(who, sizeof(who), "%ld on %s", (long)getpid(), host);
+	(void)unlinkat(c->fd, SAVE_OWNER, 0);
+	c->owner = symlinkat(who, c->fd, SAVE_OWNER) ? 0 : getpid();
+}
+
+/*
+ * The lock goes with its process, and keeps a second writer out, whose checkpoints would replace this one's.  Only who has it
+ * removes what others left; where there are no locks nobody does.
+ */
+static enum plim_status lock_folder(struct plim_checkpointer *c, struct plim_err *err)
+{
+	char who[HOST_BYTES + 32];
+
+	if (!flock(c->fd, LOCK_EX | LOCK_NB)) {
+		tell_owner(c);
+		commit_sweep(c);
+		return PLIM_OK;
+	}
+	if (errno != EWOULDBLOCK || !owner_lives(c, who, sizeof(who)))
+		return PLIM_OK;
+	return err_set(err, PLIM_E_IO,
+		       "another Checkpointer holds '%s' (process %s): close() it, or give this one "
+		       "a folder of its own",
+		       c->folder, who);
+}
+
 static enum plim_status open_folder(struct plim_checkpointer *c, struct plim_err *err)
 {
 	if (mkdir(c->folder, 0777) && errno != EEXIST)
@@ -55,11 +113,7 @@ static enum plim_status open_folder(struct plim_checkpointer *c, struct plim_err
 	c->fd = open(c->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (c->fd < 0)
 		return err_errno(err, errno, "cannot open the folder '%s'", c->folder);
-	if (c->options.rank)
-		return PLIM_OK;
-	if (!flock(c->fd, LOCK_EX | LOCK_NB))
-		commit_sweep(c);
-	return PLIM_OK;
+	return c->options.rank ? PLIM_OK : lock_folder(c, err);
 }
 
 enum plim_status save_open(const char *folder, const struct plim_checkpointer_options *o,
@@ -124,6 +178,8 @@ void plim_checkpointer_close(struct plim_checkpointer *c)
 	} else {
 		pool_release(&c->pool);
 	}
+	if (c->fd >= 0 && c->owner == getpid()) /* not a process that it forked */
+		(void)unlinkat(c->fd, SAVE_OWNER, 0);
 	if (c->fd >= 0)
 		close(c->fd);
 	pthread_cond_destroy(&c->work);

@@ -901,6 +901,44 @@ static void test_manifest(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/* Two writers of one folder replaced each other's checkpoints, each of which had been called durable. */
+static void test_owner(void **state)
+{
+	const char *folder = in_top("owned");
+	struct plim_checkpointer *first = open_it(folder, 0), *second = NULL;
+	struct plim_checkpointer_options o = {
+		.size = sizeof(o), .keep_last = 1, .world = 1, .host_ranks = 1
+	};
+	struct plim_err err = { 0 };
+	char who[32], byte;
+	int end[2];
+	pid_t child;
+
+	(void)state;
+	snprintf(who, sizeof(who), "process %ld on ", (long)getpid());
+	assert_int_equal(save_open(folder, &o, &second, &err), PLIM_E_IO);
+	assert_non_null(strstr(err.message, who));
+	assert_null(second);
+	plim_checkpointer_close(first);
+	/* What a dead process forked has its lock, and is not the writer. */
+	assert_int_equal(pipe(end), 0);
+	child = fork();
+	if (!child) {
+		if (save_open(folder, &o, &second, NULL))
+			_exit(1);
+		if (!fork()) {
+			close(end[1]);
+			(void)!read(end[0], &byte, 1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &(int){ 0 }, 0), child);
+	assert_int_equal(save_open(folder, &o, &second, &err), PLIM_OK);
+	plim_checkpointer_close(second);
+	close(end[0]);
+	close(end[1]);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -916,6 +954,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_manifest),
 		cmocka_unit_test(test_a_rank_is_killed),
+		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_torch_saves),
 		cmocka_unit_test(test_torch_killed),
 		cmocka_unit_test(test_torch_sums),
