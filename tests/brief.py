@@ -157,7 +157,7 @@ def check(path):
     if told and not died:
         head = "NO FAILURE, BUT A LEAK" if leaks else "No events" if not any(d["events"] for d in told) else "PEAK "
         lib.expect(any(line.startswith(head) for line in lines[:5]), path, "it does not begin with", head)
-        lib.expect(head != "PEAK " or any(line.startswith("  No failure.") for line in lines[:7]), path, "that nothing failed is not told")
+        lib.expect(head != "PEAK " or any(line.startswith("  No failure.") for line in lines[:7]), path, "it does not say that nothing failed")
     lib.run("report", path, "--why")
     if len(told) == 1:
         markdown_agrees(path, lines, lib.run("report", path, "--format", "markdown").stdout)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gap.py PLIMSOLL: who owns what is reserved and not asked for at the end.
 
-What was wrong: a program with 8.98 GiB reserved and 1.95 in use was told "No failure. No leak." and nothing else.  Each
+What was wrong: a program with 8.98 GiB reserved and 1.95 in use was reported with "No failure. No leak." and nothing else.  Each
 program here is made up, so that each byte has a known owner.
 """
 import os
@@ -24,7 +24,7 @@ def weights(n=4, size=256 * MIB):
 
 
 def check(name, heap, expected, kept=None, text=()):
-    """`expected`: bytes by kind; None: nothing is told."""
+    """`expected`: bytes by kind; None: nothing is reported."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "gap.pickle")
         for events in True, False:

@@ -115,7 +115,7 @@ heap = graphs(0, pools_in_events=False)
 for _ in range(2):
     heap.free(heap.segment(1024 * MIB, (512 * MIB, GRAPH), (512 * MIB, GRAPH), pool=(1, 0)), 1)
 heap.fail(768 * MIB)
-check("a pool that is not told", heap, "fragmentation", 512 * MIB)
+check("a pool that is not known", heap, "fragmentation", 512 * MIB)
 heap = graphs(5, live=True)
 heap.fail(512 * MIB)
 check("graphs in use", heap, "capacity", 0)

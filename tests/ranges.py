@@ -54,7 +54,7 @@ def check(name, program, basis, steps):
     lib.expect(device["self_check"]["exact"], name, "the recording made is none", device["self_check"])
     told = device["step_basis"], len(device["steps"])
     lib.expect(told == (basis, steps), name, told, "expected", basis, steps)
-    lib.expect(steps or "Too few steps were recorded" in text, name, "whether it leaks is told", text[:200])
+    lib.expect(steps or "Too few steps were recorded" in text, name, "it says whether it leaks", text[:200])
 
 
 # ---- steps ----

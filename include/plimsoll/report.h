@@ -332,7 +332,7 @@ struct plim_report_told {
 	struct plim_report_holder *holders; /* largest first */
 	size_t holder_count;
 	const char *peak; /* "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved" */
-	/* who owns what is reserved and not in use; null: too little, or a failure or leak is told */
+	/* who owns what is reserved and not in use; null: too little, or a failure or leak is reported */
 	const char *gap;
 	const char *
 		stop; /* where in a step the recording ends; null: between steps, or none are seen */

@@ -2007,7 +2007,7 @@ class ReportTold(Object):
     peak: str | None
     """'3.44 GiB allocated, forward of step 15; 3.97 GiB reserved'"""
     gap: str | None
-    """who owns what is reserved and not in use; null: too little, or a failure or leak is told"""
+    """who owns what is reserved and not in use; null: too little, or a failure or leak is reported"""
     stop: str | None
     """where in a step the recording ends; null: between steps, or none are seen"""
     _objects: ClassVar[dict[str, type[Object]]] = {"lines": ReportLine, "holders": ReportHolder}

@@ -32,7 +32,7 @@ const struct file_kind *file_kind_of(const uint8_t *head, size_t n);
 /* By the end of its name, which may be that of a compressed file; NULL: it tells nothing. */
 const struct file_kind *file_kind_of_name(const char *name);
 
-/* Text in UTF-8 or ASCII, but for what is cut at the end: no control character that a terminal is not sent. */
+/* Text: no byte of it is a control character, except those that terminals are sent. */
 int file_is_text(const uint8_t *head, size_t n);
 
 #endif

@@ -310,7 +310,7 @@ static bool join(char *name, size_t size, const uint8_t *module, size_t n, const
 }
 
 /*
- * What this opcode names: 1; 0: nothing; -1: what cannot be told here.  If the bytes end in a name, Python's unpicklers take
+ * What this opcode names: 1; 0: nothing; -1: what is not known here.  If the bytes end in a name, Python's unpicklers take
  * it without its last letter, and the one that is written in Python takes a module alone.
  */
 static int named(const struct names *k, const struct step *s, char *name, size_t size)

@@ -53,7 +53,7 @@ static enum plim_status check_options(const struct plim_checkpointer_options *o,
 }
 
 /*
- * Who holds the folder, as the link beside the checkpoints says: "PID on HOST".  false: that process is gone, and processes
+ * Who holds the folder, as the link in its folder says: "PID on HOST".  false: that process is gone, and processes
  * that it forked hold its lock.
  */
 static bool owner_lives(const struct plim_checkpointer *c, char *who, size_t size)

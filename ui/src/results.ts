@@ -258,7 +258,7 @@ export interface ReportTold {
 	kinds: string | null; // what that was for: "1.74 GiB activations, ..."; null: not known
 	holders: ReportHolder[]; // largest first
 	peak: string | null; // "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved"
-	gap: string | null; // who owns what is reserved and not in use; null: too little, or a failure or leak is told
+	gap: string | null; // who owns what is reserved and not in use; null: too little, or a failure or leak is reported
 	stop: string | null; // where in a step the recording ends; null: between steps, or none are seen
 }
 

@@ -181,7 +181,7 @@ static void listed_code(struct text *t, const struct plim_ckpt *c)
 		LABELLED(t, "code", "LISTED: only names that hold data");
 	else
 		LABELLED(t, "code",
-			 "LISTED: no name in it runs code on load, but it is no file that "
+			 "LISTED: no name in it runs code on load, but it is not a file that "
 			 "torch.load(weights_only=True) reads");
 	text_release(&list);
 }
