@@ -127,6 +127,9 @@ enum cmd_stdout cmd_stdout_state(void);
 /* A plim_write_fn for the standard output. */
 int cmd_to_stdout(void *ctx, const char *text, size_t n);
 
+/* printf, behind the line that shows progress. */
+void cmd_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* The terminal's width and colours; `width` OPT_NONE: as it is, or 80. */
 struct plim_text_style cmd_style(uint64_t width, bool no_color);
 

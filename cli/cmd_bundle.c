@@ -1,6 +1,7 @@
 /* plimsoll bundle: what a ticket needs of a run, in one tar archive: listed first, then written. */
 #include "cmd.h"
 #include "output.h"
+#include "progress.h"
 #include "versions.h"
 
 #include <plimsoll/doctor.h>
@@ -309,6 +310,7 @@ static int bundle_to(struct bundle *b, struct output *out, const char *path)
 	plim_doctor_free(d);
 	if (st)
 		return cmd_fail(&err);
+	cmd_progress_end();
 	list(b, out && cmd_output_is_stdout(out) ? stderr : stdout);
 	if (!out) {
 		puts("nothing was written: -o FILE.tar writes it");

@@ -1,6 +1,7 @@
 /* plimsoll ckpt: the verbs about checkpoints. */
 #include "cmd.h"
 #include "output.h"
+#include "progress.h"
 
 #include <plimsoll/ckpt.h>
 
@@ -437,6 +438,7 @@ static void tell_written(const struct output *to, const struct plim_ckpt *c,
 {
 	size_t i = 0;
 
+	cmd_progress_end();
 	fprintf(cmd_output_is_stdout(to) ? stderr : stdout,
 		"%s: %llu tensor%s, %llu bytes%s, xxh3 %016llx\n",
 		to->fd < 0 ? to->given : cmd_output_name(to->path),
@@ -618,8 +620,10 @@ static int seal_run(const void *values, int argc, char **argv)
 		} else if (plim_ckpt_seal(c, &told, &err)) {
 			code = cmd_fail(&err);
 		} else {
-			printf("%s: %llu %s, %llu bytes\n", argv[i], (unsigned long long)told.files,
-			       told.files == 1 ? "file" : "files", (unsigned long long)told.bytes);
+			cmd_print("%s: %llu %s, %llu bytes\n", argv[i],
+				  (unsigned long long)told.files,
+				  told.files == 1 ? "file" : "files",
+				  (unsigned long long)told.bytes);
 		}
 		plim_ckpt_free(c);
 		worst = code > worst ? code : worst;
@@ -678,7 +682,7 @@ static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 			cmd_say("%s: %s: %s", c->name, c->verdict, c->headline);
 	}
 	if (l->last_good)
-		printf("%s\n", l->last_good);
+		cmd_print("%s\n", l->last_good);
 	else
 		cmd_say("%s: none of %zu checkpoint%s is good", l->folder, l->candidate_count,
 			l->candidate_count == 1 ? "" : "s");

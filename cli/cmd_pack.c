@@ -72,9 +72,9 @@ static void say(const struct pack_opts *o, const char *from, const char *to)
 	double old = (double)bytes_of(from), new = (double)bytes_of(to);
 
 	if (old > 0 && new > 0 && !o->unpack)
-		printf("%s: %.0f bytes, %.1f times smaller than %s\n", to, new, old / new, from);
+		cmd_print("%s: %.0f bytes, %.1f times smaller than %s\n", to, new, old / new, from);
 	else
-		printf("%s: %.0f bytes\n", to, new);
+		cmd_print("%s: %.0f bytes\n", to, new);
 }
 
 static enum plim_status open_one(const struct pack_opts *o, const char *from,
@@ -116,8 +116,8 @@ static int append_one(const struct pack_opts *o, const char *from, const char *t
 	plim_recording_free(r);
 	if (st)
 		return cmd_fail(&err);
-	printf("%s: %.0f bytes; %llu more events, of %s\n", o->output, (double)bytes_of(to),
-	       (unsigned long long)fresh, from);
+	cmd_print("%s: %.0f bytes; %llu more events, of %s\n", o->output, (double)bytes_of(to),
+		  (unsigned long long)fresh, from);
 	return CMD_DONE;
 }
 

@@ -4,6 +4,7 @@
 #include "progress.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -27,6 +28,16 @@ int cmd_to_stdout(void *ctx, const char *text, size_t n)
 	number = errno ? errno : EIO;
 	state = number == EPIPE ? CMD_STDOUT_LEFT : CMD_STDOUT_FAILED;
 	return state == CMD_STDOUT_LEFT ? 0 : number;
+}
+
+void cmd_print(const char *fmt, ...)
+{
+	va_list ap;
+
+	cmd_progress_end();
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
 }
 
 bool cmd_is_page(const char *path)

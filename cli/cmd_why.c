@@ -1,6 +1,7 @@
 /* plimsoll why, and why --here: options, a call of the public API, an exit code. */
 #include "cmd.h"
 #include "markdown.h"
+#include "progress.h"
 
 #include <plimsoll/here.h>
 #include <plimsoll/why.h>
@@ -76,6 +77,7 @@ static void print_fixes(const struct plim_why *w)
 {
 	size_t n = 0;
 
+	cmd_progress_end();
 	for (size_t i = 0; i < w->death_count; i++)
 		for (size_t k = 0; k < w->deaths[i].fix_count; k++)
 			if (w->deaths[i].caught_line == PLIM_UNKNOWN && !told_before(w, i, k))
