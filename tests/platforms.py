@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""platform.py PLIMSOLL DATA: where a program ran decides what is advised.
+"""platforms.py PLIMSOLL DATA: where a program ran decides what is advised.
 
 What was wrong: expandable_segments, which PyTorch ignores on Windows, was the first advice for a program whose frames are
 all on C:, and nvidia-smi for any card.  A measured death by fragmentation is given frames of other platforms here.
