@@ -451,8 +451,10 @@ static _Atomic int stop;
 static void *busy(void *arg)
 {
 	(void)arg;
-	while (!stop)
+	while (!stop) {
 		give(take(3 * MIB, 7), 3 * MIB, 7);
+		fake_complete((void *)7); /* else a slow child lets the driver's queue fill up */
+	}
 	return NULL;
 }
 
