@@ -37,7 +37,7 @@ static const char *ending_of(const struct pack_opts *o)
 /* "dir/run.pickle.xz" to "dir/run.plim". */
 static int name_beside(const struct pack_opts *o, const char *path, char *out, size_t size)
 {
-	static const char *const endings[][4] = { { ".gz", ".xz", ".zst", "" },
+	static const char *const endings[][4] = { { ".gz", ".xz", ".zst", ".bz2" },
 						  { ".pickle", ".pkl", ".json", ".plim" } };
 	size_t n = strlen(path);
 	struct stat is;
@@ -46,7 +46,7 @@ static int name_beside(const struct pack_opts *o, const char *path, char *out, s
 		const char *ending = endings[i / 4][i % 4];
 		size_t m = strlen(ending);
 
-		if (m && n > m && !strncmp(path + n - m, ending, m))
+		if (n > m && !strncmp(path + n - m, ending, m))
 			n -= m;
 	}
 	if (!strcmp(path, "-"))

@@ -80,7 +80,7 @@ def headline_of_a_healthy_run():
         expect(" step " in told["headline"] and " at " in told["headline"], told["headline"])
         expect([line["text"] for line in told["lines"]] == [verdict], told["lines"])
     t.card.fail(30 * MIB, [user(20)])
-    expect(not explained(t.card)["told"]["headline"].startswith("PEAK"), "a failure is no peak")
+    expect(not explained(t.card)["told"]["headline"].startswith("PEAK"), "a failure is not headed by its peak")
 
 
 def leak_in_three_steps():

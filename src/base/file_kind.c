@@ -202,17 +202,23 @@ static size_t file_ends(const char *name, size_t n, const char *ends)
 {
 	for (size_t m; *ends; ends += m + 1) {
 		m = strcspn(ends, " ");
-		if (n >= m && !memcmp(name + n - m, ends, m))
+		if (n >= m && !strncasecmp(name + n - m, ends, m))
 			return m;
 	}
 	return 0;
 }
 
-const struct file_kind *file_kind_of_name(const char *name)
+size_t file_plain_length(const char *name)
 {
 	size_t n = strlen(name);
 
-	n -= file_ends(name, n, FILE_PACKED_ENDS);
+	return n - file_ends(name, n, ".gz .xz .zst .bz2 "); /* what base/source.h decompresses */
+}
+
+const struct file_kind *file_kind_of_name(const char *name)
+{
+	size_t n = file_plain_length(name);
+
 	for (size_t i = 0; i < COUNT(names); i++)
 		if (file_ends(name, n, names[i].ends))
 			return &names[i].kind;

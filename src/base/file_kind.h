@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends of the names of files that base/source.h decompresses, with a space behind each. */
-#define FILE_PACKED_ENDS ".gz .xz .zst .bz2 "
 #define FILE_KIND_HEAD_BYTES 4096 /* that are looked at */
 
 struct file_kind {
@@ -28,6 +26,9 @@ const struct file_kind *file_kind_of_bytes(const uint8_t *head, size_t n);
 
 /* The same, and text whose words tell what it is: JSON of known keys, YAML of Kubernetes. */
 const struct file_kind *file_kind_of(const uint8_t *head, size_t n);
+
+/* The length of a name without what says that the file is compressed. */
+size_t file_plain_length(const char *name);
 
 /* By the end of its name, which may be that of a compressed file; NULL: it tells nothing. */
 const struct file_kind *file_kind_of_name(const char *name);

@@ -538,7 +538,7 @@ static enum plim_status judge_result(struct use *u, struct pickle_value call, st
 	return keep(u->log, text, (struct policy){ CKPT_UNKNOWN, POLICY_DATA, 0 }, 0, err);
 }
 
-/* APPEND and SETITEM on what is no list or dict; and what is done to an object whose attributes are set already. */
+/* APPEND and SETITEM on what is not a list or dict; and what is done to an object whose attributes are set already. */
 static enum plim_status judge_fill(struct use *u, const struct pickle_node *node,
 				   struct pickle_value callee, struct policy p,
 				   struct plim_err *err)

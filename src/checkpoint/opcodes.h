@@ -25,7 +25,7 @@ bool opcodes_are_torchs(const uint8_t *p, size_t n);
  */
 const char *opcodes_doubt(const uint8_t *p, size_t n, size_t *at);
 
-/* "module.name" of each GLOBAL, INST and STACK_GLOBAL up to STOP, or to what is no opcode; NULL: one that is not known. */
+/* "module.name" of each GLOBAL, INST and STACK_GLOBAL up to STOP, or to what is not an opcode; NULL: one that is not known. */
 typedef enum plim_status opcodes_fn(void *ctx, const char *name, uint64_t offset,
 				    struct plim_err *err);
 enum plim_status opcodes_name(const uint8_t *p, size_t n, opcodes_fn *hear, void *ctx,

@@ -66,9 +66,8 @@ static int number_in(const char *part, uint64_t *number)
 
 size_t recording_set_stem(const char *name)
 {
-	static const char *const endings[] = { ".gz",  ".xz",   ".zst", ".pickle",
-					       ".pkl", ".json", ".plim" };
-	size_t n = strlen(name);
+	static const char *const endings[] = { ".pickle", ".pkl", ".json", ".plim" };
+	size_t n = file_plain_length(name);
 
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
 		const char *ending = endings[i];

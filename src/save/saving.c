@@ -66,7 +66,7 @@ static bool owner_lives(const struct plim_checkpointer *c, char *who, size_t siz
 	who[n > 0 ? n : 0] = 0;
 	(void)gethostname(host, sizeof(host) - 1);
 	on = strstr(who, " on ");
-	pid = strtol(who, NULL, 10); /* 0 is no process */
+	pid = strtol(who, NULL, 10); /* 0 is not a process */
 	if (!on || pid <= 0 || pid > INT_MAX) {
 		snprintf(who, size, "unknown");
 		return true;

@@ -25,17 +25,6 @@ static bool ends_with(const char *name, const char *end)
 	return n >= k && !strcmp(name + n - k, end);
 }
 
-/* The length of a name without what says that it is compressed. */
-static size_t plain_length(const char *name)
-{
-	static const char *const ends[] = { ".gz", ".xz", ".zst" };
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
-		if (ends_with(name, ends[i]))
-			return strlen(name) - strlen(ends[i]);
-	return strlen(name);
-}
-
 /* A head line of words, and a line of as many cells of which some are numbers. */
 static bool looks_like_csv(const char *head, size_t n)
 {
@@ -100,7 +89,7 @@ enum series_kind series_recognise(const uint8_t *bytes, size_t n, const char *pa
 {
 	uint8_t head[HEAD + 1];
 	char name[4096];
-	size_t length = plain_length(path);
+	size_t length = file_plain_length(path);
 
 	n = n < HEAD ? n : HEAD;
 	memcpy(head, bytes, n);
@@ -152,7 +141,7 @@ static bool may_be_log(const char *path, const char *name)
 
 static bool may_be_packed_log(const char *path, const char *name)
 {
-	size_t n = plain_length(name);
+	size_t n = file_plain_length(name);
 	char plain[256];
 
 	(void)snprintf(plain, sizeof(plain), "%.*s", (int)(n < 255 ? n : 255), name);

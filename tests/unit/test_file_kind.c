@@ -75,6 +75,8 @@ static void test_names(void **state)
 	assert_null(file_kind_of_name("log"));
 	assert_null(file_kind_of_name(""));
 	assert_null(file_kind_of_name(".gz"));
+	assert_int_equal(file_plain_length("rank0.pickle.BZ2"), 12);
+	assert_int_equal(file_plain_length("rank0.pickle"), 12);
 }
 
 static void test_text(void **state)
