@@ -2,7 +2,8 @@
 """why_labels.py PLIMSOLL TESTS [--markdown]: what `why` says of the texts in TESTS/messages beside their labels.
 
 labels.tsv tells of each text which program wrote it, what it was doing, which memory it was, what the one thing to do
-first must hold and what must not be said.  Each must be met; --markdown prints the table of docs/accuracy.md instead.
+first must hold and what must not be said.  "*" leaves a program or an activity open; "-" says that nothing in the text
+proves one, so none may be named.  Each must be met; --markdown prints the table of docs/accuracy.md instead.
 """
 import collections
 import concurrent.futures
@@ -37,6 +38,7 @@ def told(name):
 def judge(row):
     """What is right of the text: {"engine": bool ...}; what its label leaves open is not in it."""
     name, engine, activity, memory, first, never = row
+    engine, activity = (None if words == "-" else words for words in (engine, activity))
     got = told(name)
     right = {"memory": got[2] == memory}
     if engine != "*" and (got[0] or memory not in ("other", "nothing")):

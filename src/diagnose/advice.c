@@ -30,7 +30,7 @@ static int fits(uint64_t mask, unsigned value)
 
 int findings_is_pytorch(const struct messages_context *c)
 {
-	if (!c->engine && (c->program || c->is_xla || c->set[MESSAGES_TASK_NATIVE].line))
+	if (!c->engine && (c->is_xla || c->set[MESSAGES_TASK_NATIVE].line))
 		return 0;
 	return fits(CACHED | IN(UNKNOWN), c->engine);
 }
@@ -228,12 +228,6 @@ static int gives_no_layers(const struct messages_context *c)
 	return at != NULL;
 }
 
-static int is_named(const struct messages_context *c)
-{
-	return c->engine || c->program || c->script || c->named || c->project.script[0] ||
-	       c->project.name[0] || c->project.package[0];
-}
-
 static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
@@ -250,8 +244,6 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F_ONE_BUFFER;
 	if (findings_own_heap(e))
 		facts |= F_HEAP;
-	if (is_named(c))
-		facts |= F_NAMED;
 	if (facts & F_OUTSIDE || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
 		facts |= F_HELD;
 	if (c->set[MESSAGES_SET_DECODING].line)
@@ -261,8 +253,6 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
 	    e->wording->family == MESSAGES_DATALOADER)
 		facts |= F_PYTHON;
-	if (!c->engine && c->program)
-		facts &= ~(uint64_t)F_PYTHON;
 	if (e->wording->family == MESSAGES_NCCL)
 		facts |= F_NCCL;
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
@@ -320,9 +310,6 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 
 	for (size_t i = 0; i < x->told->ranked_count; i++)
 		possible |= 1u << x->told->ranked[i];
-	/* a program that is known, and of which nothing says that it is on PyTorch */
-	if (!c->engine && c->program && r->engines & IN(PYTORCH))
-		return 0;
 	if (r->unless & spent || (r->set && !(r->set & spent)))
 		return 0;
 	if (x->facts & F_HEAP && !(r->facts & F_HEAP))
@@ -332,22 +319,11 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 		return 0;
 	if (r->not_tasks & tasks || (r->tasks && !(r->tasks & tasks)))
 		return 0;
-	if (r->program && (!c->program || strcmp(r->program, c->program) != 0))
-		return 0;
 	return fits(r->kinds, x->event->wording->class) && fits(r->bounds, x->told->bound_by) &&
 	       fits(r->moments, findings_moment(x->event, c)) && fits(r->engines, c->engine) &&
 	       fits(r->doing, c->activity) && fits(r->backends, c->backend) &&
 	       (r->facts & x->facts) == r->facts && !(r->without & x->facts) &&
 	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
-}
-
-/* Has the program rows of its own for this?  Those of its kind of work are then told in others' spelling. */
-static int has_own(const struct advice_case *x)
-{
-	for (size_t i = 0; x->context->program && i < advice_row_count; i++)
-		if (advice_rows[i].program && advice_row_fits(&advice_rows[i], x))
-			return 1;
-	return 0;
 }
 
 /* How much of the row's fix the text shows to be set: 0 nothing, 1 a part, 2 all of it. */
@@ -361,19 +337,10 @@ static int tried(const struct advice_row *r, const struct messages_context *c)
 	return !told ? 0 : told == flags ? 2 : 1;
 }
 
-/* Whose card it is, where only the driver's code tells of the failure. */
-static int is_of_anybody(const struct advice_row *r)
-{
-	return !r->program && r->facts & F_BARE;
-}
-
-/* A smaller batch was tried, and did not help: what a row advises first is nothing but that. */
-static int is_in_vain(const struct advice_row *r, const struct messages_context *c);
-
 static int is_later(const struct advice_row *r, const struct findings_told *t,
 		    const struct messages_context *c)
 {
-	return r->last || tried(r, c) == 1 || is_in_vain(r, c) ||
+	return r->last || tried(r, c) == 1 ||
 	       (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
 }
 
@@ -558,46 +525,6 @@ static const char *untried(const struct advice_row *r, char *out, size_t size)
 	return out;
 }
 
-static int is_of_batches(const char *from, size_t n)
-{
-	return memmem(from, n, "batch", 5) || memmem(from, n, "BATCH", 5) ||
-	       memmem(from, n, "accumulation", 12);
-}
-
-/* What is left of a first advice where a smaller batch was tried in vain; "": nothing. */
-static const char *unbatched(const char *first, char *out, size_t size)
-{
-	const char *from = first, *carried = "";
-	size_t skip, n;
-
-	*out = 0;
-	for (; *from; from += skip) {
-		size_t had = strlen(out);
-		const char *less = less_of(from);
-		size_t joint = !strncmp(from, "and ", 4) ? 4 : 0;
-
-		n = piece_of(from, &skip);
-		if (!is_of_batches(from, n)) {
-			if (had + n + 32 < size && n > joint)
-				snprintf(out + had, size - had, "%s%s%.*s", had ? ", or " : "",
-					 carried, (int)(n - joint), from + joint);
-			carried = "";
-			continue;
-		}
-		/* "a smaller batch or picture": what is left of it is a smaller picture */
-		carried = !strncmp(from + n, " or ", 4) && !*less_of(from + skip) ? less : "";
-	}
-	return out;
-}
-
-static int is_in_vain(const struct advice_row *r, const struct messages_context *c)
-{
-	char rest[256];
-
-	return c->set[MESSAGES_TASK_IN_VAIN].line && r->list == FINDINGS_HELPS && r->first &&
-	       !*unbatched(r->first, rest, sizeof(rest));
-}
-
 /* What the text shows to be set already is not advised: what else the row has is. */
 static void advise_rest(const struct advice_row *r, struct findings_advised *out)
 {
@@ -619,13 +546,7 @@ static void advise(const struct advice_row *r, const struct messages_event *e,
 		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
 	if (r->list != FINDINGS_HELPS)
 		return;
-	if (!*out->first && r->first && c->set[MESSAGES_TASK_IN_VAIN].line &&
-	    is_of_batches(r->first, strlen(r->first))) {
-		char rest[256];
-
-		unbatched(r->first, rest, sizeof(rest));
-		filled(rest, strlen(rest), e, c, out->first, sizeof(out->first));
-	} else if (!*out->first) {
+	if (!*out->first) {
 		filled(r->first ? r->first : r->text, r->first ? strlen(r->first) : brief(r->text),
 		       e, c, out->first, sizeof(out->first));
 	}
@@ -639,17 +560,13 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 		       const struct messages_context *c, struct findings_advised *out)
 {
 	const struct advice_case x = { e, t, c, facts_of(e, t, c) };
-	int programs_own = has_own(&x);
 
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
 		for (size_t i = 0; i < advice_row_count; i++) {
 			const struct advice_row *r = &advice_rows[i];
 
-			if ((programs_own && !r->program &&
-			     (r->tasks || r->set & SET(SPLATTING) || r->facts & F_NAMED)) ||
-			    !advice_row_fits(r, &x) ||
-			    (is_later(r, t, c) || (programs_own && is_of_anybody(r))) != later)
+			if (!advice_row_fits(r, &x) || is_later(r, t, c) != later)
 				continue;
 			if (tried(r, c) == 2)
 				advise_rest(r, out);
@@ -676,7 +593,6 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 	advise_all(e, t, c, out);
 	/* who has no rows here is told what anybody is */
 	unnamed.engine = MESSAGES_ENGINE_UNKNOWN;
-	unnamed.program = c->program ? c->program : messages_engine_names[c->engine];
 	if (!*out->first)
 		advise_all(e, t, &unnamed, out);
 }

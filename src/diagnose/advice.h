@@ -18,7 +18,7 @@
 #define OWN_CARD (BY(DEVICE) | BY(LIMIT) | BY(UNKNOWN))
 #define SET(s) ((uint64_t)1 << MESSAGES_SET_##s)
 #define TASK(t) ((uint64_t)1 << (MESSAGES_TASK_##t - MESSAGES_TASKS))
-#define TRAINERS (IN(AXOLOTL) | IN(LLAMA_FACTORY) | IN(UNSLOTH) | IN(VERL) | IN(TRL) | IN(NEMO))
+#define TRAINERS (IN(AXOLOTL) | IN(LLAMA_FACTORY) | IN(UNSLOTH) | IN(VERL) | IN(TRL))
 #define TORCH (IN(PYTORCH) | IN(DEEPSPEED) | TRAINERS)
 #define WEB_PICTURES (IN(A1111) | IN(FORGE) | IN(FOOOCUS) | IN(SDNEXT))
 #define PICTURES (IN(COMFYUI) | WEB_PICTURES | IN(INVOKEAI) | IN(DIFFUSERS))
@@ -84,7 +84,6 @@ enum {
 #define F_HELD ((uint64_t)1 << 45)    /* F_OUTSIDE, or by another process that is listed */
 #define F_UNGIVEN ((uint64_t)1 << 44) /* no layers were given to the GPU by the command */
 #define F_SLOTS ((uint64_t)1 << 46)   /* a server's table of requests was full, and no memory */
-#define F_NAMED ((uint64_t)1 << 47)   /* the program is, though nothing here is known of it */
 #define F_NEARLY ((uint64_t)1 << 49)  /* nearly all that was free was asked for */
 #define F_FILLED \
 	((uint64_t)1 << 50) /* PyTorch's tensors fill the card, and little more was asked for */
@@ -109,7 +108,6 @@ struct advice_row {
 	uint64_t without;          /* ... and none of these */
 	uint64_t set, unless;      /* settings: one of them is spent; none of them is */
 	uint64_t tasks, not_tasks; /* the same of the kinds of work */
-	const char *program;       /* what is built on the engine; NULL: whatever is */
 	const char *text;
 	/* what to do first, for the first sentence; NULL: the text up to its first colon, semicolon or bracket */
 	const char *first;

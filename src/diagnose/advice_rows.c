@@ -9,16 +9,6 @@
  */
 #include "advice.h"
 
-/* work in which so much at once is what is meant */
-#define DRAWN (TASK(VIDEO) | TASK(PICTURE) | TASK(UPSCALING) | TASK(SHAPES) | TASK(MASKS))
-#define LARGE_AT_ONCE \
-	(TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES) | TASK(QUANTISING) | TASK(GRAPHS) | TASK(DENSE))
-
-#define NNUNET_PROCESSES                                                                        \
-	"fewer processes at a time: to predict -npp 1 -nps 1 (version 1: "                      \
-	"--num_threads_preprocessing 1 --num_threads_nifti_save 1), to prepare -np 2 (version " \
-	"1: -tl 2 -tf 2)"
-
 const struct advice_row advice_rows[] = {
 #define HELPS .list = FINDINGS_HELPS
 #define USELESS .list = FINDINGS_USELESS
@@ -178,15 +168,13 @@ const struct advice_row advice_rows[] = {
 		  "and "
 		  "the node's shapes (symbolic_shape_infer)",
 	  .first = "find what computes the size: an overflow, or a shape that is not meant" },
-	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .not_tasks = LARGE_AT_ONCE,
+	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD,
 	  .engines = TORCH | IN(TENSORFLOW) | IN(ULTRALYTICS), /* XLA asks for all at once */
-	  .unless = SET(SPLATTING) | SET(FOLDING),
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
 	  .first = "look at the size of the input: so much at once is seldom meant" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .engines = TORCH,
-	  .not_tasks = LARGE_AT_ONCE, .unless = SET(SPLATTING) | SET(FOLDING),
 	  .text = "where it is meant, as attention over all pairs of pixels or tokens is: a "
 		  "smaller picture or a shorter sequence, or attention that holds no such matrix "
 		  "(scaled_dot_product_attention, FlashAttention, xformers)" },
@@ -249,8 +237,7 @@ const struct advice_row advice_rows[] = {
 	  .first = "smaller tensors, or UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1",
 	  .fix = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
 	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
-	  .without = F_COPYING | F_PINNING | F_STORAGE, .moments = AT(MOMENT_UNKNOWN) | AT(LOADING),
-	  .unless = SET(SPLATTING) | SET(MMDET), .bounds = BY(UNKNOWN) | BY(DEVICE),
+	  .without = F_COPYING | F_PINNING | F_STORAGE, .moments = AT(MOMENT_UNKNOWN) | AT(LOADING), .bounds = BY(UNKNOWN) | BY(DEVICE),
 	  .backends = ON(CUDA), .not_tasks = TASK(WSL),
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
 		  "PyTorch's "
@@ -318,7 +305,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "smaller passes: --max-num-seqs {sequences}, --max-num-batched-tokens {batched}",
 	  .first = "fewer sequences at a time (--max-num-seqs {sequences})",
 	  .fix = "--max-num-seqs {sequences} --max-num-batched-tokens {batched}", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .tasks = DRAWN,
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .tasks = TASK(DRAWN),
 	  .text = "the model's parts on the host while others work: --dit-cpu-offload, "
 		  "--text-encoder-cpu-offload, --vae-cpu-offload (or --dit-layerwise-offload, "
 		  "which "
@@ -327,16 +314,16 @@ const struct advice_row advice_rows[] = {
 	  .first = "--text-encoder-cpu-offload and --vae-cpu-offload, and the transformer's "
 		   "(--dit-cpu-offload, or --dit-layerwise-offload)",
 	  .fix = "--text-encoder-cpu-offload --vae-cpu-offload" },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = DRAWN,
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN),
 	  .text = "a lower --mem-fraction-static ({static}), --chunked-prefill-size {chunk}, "
 		  "--max-running-requests {running}",
 	  .first = "lower --mem-fraction-static",
 	  .fix = "--mem-fraction-static {static} --chunked-prefill-size {chunk} "
 		 "--max-running-requests {running}",
 	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(COMPILE),
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN), .set = SET(COMPILE),
 	  .text = "without --enable-torch-compile, whose compiled graphs take memory beside it" },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(CAPTURE),
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN), .set = SET(CAPTURE),
 	  .unless = SET(GRAPHS),
 	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs {graphs}), or none "
 		  "(--disable-cuda-graph, which costs speed)",
@@ -757,19 +744,7 @@ const struct advice_row advice_rows[] = {
 		  "program, or an earlier one that still runs: nvidia-smi), or this build of XLA "
 		  "does not fit the device",
 	  .first = "see who else holds the device (nvidia-smi); no smaller batch would help" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .backends = ~ON(CUDA),
-	  .text = "a shorter sequence or fewer chains, a shallower alignment (ColabFold: --max-msa "
-		  "256:512), fewer recycles",
-	  .first = "a shorter sequence, or a shallower alignment (--max-msa)",
-	  .fix = "--max-msa 256:512", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .set = SET(FOLDING), .without = F_UNIFIED,
-	  .backends = ON(CUDA),
-	  .text = "a shorter sequence, or the host's memory beside the card's (Linux, not WSL): "
-		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0, which is slower",
-	  .first = "a shorter sequence, or unified memory (TF_FORCE_UNIFIED_MEMORY=1)",
-	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG, .without = F_UNIFIED,
-	  .unless = SET(FOLDING),
 	  .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
 		  "bfloat16, or more "
 		  "devices (jax.sharding)",
@@ -787,12 +762,11 @@ const struct advice_row advice_rows[] = {
 		  "pool is 75 % of it else",
 	  .fix = "XLA_PYTHON_CLIENT_MEM_FRACTION=.95" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED | F_TINY,
-	  .unless = SET(FOLDING),
 	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
 		  "bfloat16, or more devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = ON(CUDA), .facts = F_BIG,
-	  .without = F_UNIFIED | F_HUGE, .unless = SET(UNIFIED) | SET(FOLDING),
+	  .without = F_UNIFIED | F_HUGE, .unless = SET(UNIFIED),
 	  .text = "where time matters less, the host's memory beside the card's (Linux, not WSL): "
 		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0",
 	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
@@ -809,13 +783,6 @@ const struct advice_row advice_rows[] = {
 		  "(nvidia-smi): it was they that were copied",
 	  .first = "a smaller model or float16 weights, on a card that nobody else uses "
 		   "(nvidia-smi)" },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .set = SET(REPEATED),
-	  .text = "models that are made in a loop pile up in one graph (the text numbers its "
-		  "variables in the hundreds): tf.keras.backend.clear_session() before each, or "
-		  "one "
-		  "model that is made once",
-	  .first = "tf.keras.backend.clear_session() before each model that a loop makes",
-	  .fix = "tf.keras.backend.clear_session()" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .tasks = TASK(WEIGHTS),
 	  .backends = CUDA_LIKE,
 	  .text = "see who else holds the card (nvidia-smi), an earlier run for instance: weights "
@@ -912,8 +879,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller model or quantisation (mlx_lm.convert -q); sudo sysctl "
 		  "iogpu.wired_limit_mb=N lets the GPU have more of the machine's memory",
 	  .first = "a smaller model or quantisation", .fix = "mlx_lm.convert -q --hf-path MODEL" },
-	{ HELPS, .kinds = GPU, .engines = IN(CAFFE),
-	  .text = "a smaller batch_size in the prototxt" },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM),
 	  .doing = DOING(STARTING),
 	  .text = "a smaller pool than what is free as the executor starts: a lower "
@@ -938,14 +903,7 @@ const struct advice_row advice_rows[] = {
 		  "multiplies rows; look at the number of rows that it makes, drop duplicates "
 		  "first",
 	  .first = "look at how many rows the operation makes (a join on repeated keys)" },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .tasks = TASK(DASK),
-	  .text = "data read in parts by Dask itself (blocksize), and not all of it onto one card "
-		  "before; smaller partitions (npartitions), and workers that spill earlier "
-		  "(LocalCUDACluster(device_memory_limit=..., rmm_managed_memory=True))",
-	  .first = "data read in parts by Dask itself (blocksize), smaller partitions, or workers "
-		   "that spill earlier (device_memory_limit)",
-	  .fix = "LocalCUDACluster(device_memory_limit=0.5)", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .not_tasks = TASK(DASK),
+	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS),
 	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
 		  "True), "
 		  "rmm.reinitialize(managed_memory=True))",
@@ -970,12 +928,6 @@ const struct advice_row advice_rows[] = {
 		  "(cupy.get_default_memory_pool().free_all_blocks()) between large ones",
 	  .first = "smaller arrays at a time, or give back what the memory pool keeps",
 	  .fix = "cupy.get_default_memory_pool().free_all_blocks()" },
-	{ HELPS, .kinds = GPU, .engines = IN(NUMBA),
-	  .text = "smaller arrays at a time; what other arrays hold is given back when nothing "
-		  "refers "
-		  "to them (del, then cuda.current_context().deallocations.clear())",
-	  .first = "smaller arrays at a time",
-	  .fix = "numba.cuda.current_context().deallocations.clear()" },
 	{ HELPS, .kinds = GPU, .engines = IN(JULIA),
 	  .text = "smaller arrays at a time; give back what nobody refers to (GC.gc(true); "
 		  "CUDA.reclaim()), CUDA.unsafe_free!(a) in loops; JULIA_CUDA_HARD_MEMORY_LIMIT "
@@ -991,17 +943,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller or quantised model (GGUF), --dtype bf16 or f16, a smaller picture or "
 		  "shorter input",
 	  .first = "a smaller or quantised model, or a smaller input" },
-	{ HELPS, .kinds = GPU, .engines = IN(MINDSPORE),
-	  .text = "a smaller batch or input; nothing else on the device; "
-		  "set_context(max_device_memory=\"30GB\") decides what may be taken",
-	  .first = "a smaller batch or input, or a smaller model" },
-	{ HELPS, .kinds = GPU, .engines = IN(MXNET),
-	  .text = "a smaller batch_size or input; nothing else on the card (nvidia-smi)",
-	  .first = "a smaller batch_size or input" },
-	{ HELPS, .kinds = GPU, .engines = IN(DARKNET),
-	  .text = "in the .cfg: more subdivisions (16, 32, 64), a smaller width and height, "
-		  "random=0",
-	  .first = "more subdivisions in the .cfg", .fix = "subdivisions=64" },
 	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST), .facts = F_FREE,
 	  .text = "look for what else the driver lacked: no smaller data helps, as so little was "
 		  "refused beside so much that was free; a limit of this process (ulimit -v, a "
@@ -1015,62 +956,11 @@ const struct advice_row advice_rows[] = {
 		  "sampling_method=gradient_based, QuantileDMatrix or external memory",
 	  .first = "QuantileDMatrix, a smaller max_bin or max_depth",
 	  .fix = "xgboost.QuantileDMatrix(X, y, max_bin=128)", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST), .tasks = TASK(SEARCH),
-	  .text = "several trainings in one process: del booster, dtrain; gc.collect() before the "
-		  "next, or a process (with Dask a restarted worker) for each",
-	  .fix = "del booster, dtrain; gc.collect()" },
 	{ HELPS, .kinds = GPU, .engines = ~(CACHED | IN(PADDLE)), .facts = F_SCARCE,
 	  .backends = ON(CUDA), .last = 1,
 	  .text = "next to nothing was free: see who else holds the card (nvidia-smi), and in one "
 		  "process what earlier data sets and models still hold",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(FAISS),
-	  .text = "float16 storage (GpuClonerOptions().useFloat16), the index shared over cards "
-		  "(shard=True), an index that compresses (IVFPQ), or a smaller temporary memory "
-		  "(setTempMemory)",
-	  .first = "float16 storage, a compressed index (IVFPQ), or more cards",
-	  .fix = "co = faiss.GpuClonerOptions(); co.useFloat16 = True" },
-	{ HELPS, .kinds = GPU, .engines = IN(OPENCV),
-	  .text = "smaller pictures, or fewer GpuMat at a time (release()); see who else holds the "
-		  "card (nvidia-smi)",
-	  .first = "smaller pictures, or fewer of them on the card at a time" },
-	{ HELPS, .kinds = GPU, .engines = IN(FFMPEG),
-	  .text = "fewer transcodes at a time, a smaller picture, fewer surfaces (-surfaces, "
-		  "-extra_hw_frames); nvidia-smi shows who holds the card",
-	  .first = "fewer transcodes at a time" },
-	{ HELPS, .kinds = GPU, .engines = IN(BLENDER),
-	  .text = "a smaller scene: Simplify (texture limit, fewer subdivisions), smaller "
-		  "textures, "
-		  "fewer particles; or render on the CPU",
-	  .first = "Simplify with a texture limit, or render on the CPU",
-	  .fix = "bpy.context.scene.cycles.device = 'CPU'" },
-	{ HELPS, .kinds = GPU, .engines = IN(HASHCAT),
-	  .text = "a smaller workload (-w 1, -n, -u), a smaller --bitmap-max, fewer hashes at a "
-		  "time, "
-		  "or -O (optimised kernels)",
-	  .first = "a smaller workload (-w 1), or fewer hashes at a time", .fix = "-w 1 -O" },
-	{ HELPS, .kinds = GPU, .engines = IN(GROMACS),
-	  .text = "fewer ranks on each card (-ntmpi), part of the work on the CPU (-pme cpu, "
-		  "-bonded "
-		  "cpu), or more cards; see who else holds the card (nvidia-smi)",
-	  .first = "fewer ranks on each card, or -pme cpu", .fix = "gmx mdrun -pme cpu" },
-	{ HELPS, .kinds = GPU, .engines = IN(LAMMPS),
-	  .text = "fewer ranks on each card, more cards, a smaller neighbour list (neigh_modify "
-		  "one, "
-		  "package gpu neigh no)",
-	  .first = "fewer ranks on each card, or more cards" },
-	{ HELPS, .kinds = GPU, .engines = IN(RELION),
-	  .text = "fewer ranks on each card (--gpu and mpirun -n), a smaller box or "
-		  "--skip_padding, "
-		  "--free_gpu_memory to leave room",
-	  .first = "fewer ranks on each card, or --skip_padding", .fix = "--free_gpu_memory 500",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MATLAB),
-	  .text = "smaller arrays at a time (a smaller MiniBatchSize, single instead of double), "
-		  "clear "
-		  "what is not needed; reset(gpuDevice) gives all of it back",
-	  .first = "a smaller MiniBatchSize or smaller arrays, and clear what is not needed",
-	  .fix = "reset(gpuDevice)" },
 	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA), .set = SET(KV_CACHE),
 	  .text = "a shorter context (max_seq_len; of the examples -l), a smaller quantisation of "
 		  "the model, or more cards (gpu_split, -gs): the cache is quantised already",
@@ -1141,9 +1031,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "--gradient_checkpointing, --mixed_precision bf16",
 	  .first = "--gradient_checkpointing",
 	  .fix = "--gradient_checkpointing --mixed_precision=bf16" },
-	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .doing = DOING(TRAINING), .tasks = TASK(FULL),
-	  .text = "a LoRA (train_network.py, sdxl_train_network.py) instead of all weights: their "
-		  "gradients and the optimizer's state are what does not fit" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
 	  .moments = LOADED & ~AT(DATA),
 	  .text = "a smaller --resolution, an optimizer with less state (an 8-bit one, Adafactor)",
@@ -1197,8 +1084,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller image (imgsz{image}) or fewer at a time (stream=True), half=True",
 	  .first = "a smaller image (imgsz{image}), or fewer at a time (stream=True)",
 	  .fix = "stream=True half=True" },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
-	  .unless = SET(SMALL_WEIGHTS), .text = "a smaller model (n or s)" },
+	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .text = "a smaller model (n or s)" },
 
 /* -- trainers on PyTorch, in their own spelling -- */
 #define TRAINS                                                      \
@@ -1306,12 +1192,6 @@ const struct advice_row advice_rows[] = {
 	  .fix = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
 		 "actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
 	  .example = 1 },
-	{ HELPS, TRAINS, .engines = IN(NEMO),
-	  .text = "a smaller micro_batch_size, activation recomputation "
-		  "(activations_checkpoint_granularity=full), more tensor or pipeline parallelism; "
-		  "of speech models a smaller batch_duration or batch_size",
-	  .first = "a smaller micro_batch_size (or batch_size)",
-	  .fix = "model.micro_batch_size=1" },
 #undef TRAINS
 
 /*
@@ -1325,382 +1205,17 @@ const struct advice_row advice_rows[] = {
 	.moments = LOADED & ~(AT(FIRST_STEP) | AT(OPTIMIZER) | AT(SAVING))
 #define RUNNING WORK, .doing = ~DOING(TRAINING)
 #define TRAINING WORK, .doing = DOING(TRAINING)
-	{ HELPS, WORK, .tasks = TASK(SEARCH),
-	  .text = "several runs in one process: what a finished one held is freed before the next "
-		  "(del model, optimizer, trainer; gc.collect(); torch.cuda.empty_cache()), or "
-		  "each gets a process of its own",
-	  .first = "free what the run before it held (del, gc.collect(), empty_cache()), or a "
-		   "process for each run",
-	  .fix = "del model, optimizer; gc.collect(); torch.cuda.empty_cache()" },
-	{ HELPS, WORK, .tasks = TASK(DENSE), .facts = F_BIG,
-	  .text = "a matrix of all pairs of nodes or points grows with the square of their number: "
-		  "keep it sparse (edge_index, torch.sparse), or reckon some rows of it at a time",
-	  .first = "no dense matrix of all pairs: keep it sparse, or reckon some rows at a time" },
-	{ HELPS, WORK, .tasks = TASK(GRAPHS), .facts = F_HUGE, .not_tasks = TASK(DENSE),
-	  .text = "an index out of range makes such sizes: compare edge_index.max() with the "
-		  "number of nodes, and run it once on the CPU",
-	  .first = "look at the indices: one out of range makes such sizes" },
-	{ HELPS, RUNNING, .tasks = TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES), .facts = F_HUGE,
-	  .unless = SET(ATTENTION),
-	  .text = "so much at once is an attention matrix of all pairs, as a rule: attention that "
-		  "holds none (PyTorch 2's scaled_dot_product_attention, FlashAttention, xformers, "
-		  "SageAttention), which some cards lack in that type; or fewer frames, a smaller "
-		  "picture",
-	  .first = "attention that holds no matrix of all pairs (xformers, FlashAttention), or a "
-		   "smaller picture",
-	  .fix = "pip install xformers" },
-	{ HELPS, RUNNING, .program = "Wan2.1",
-	  .text = "a smaller --size, fewer --frame_num, and --offload_model True --t5_cpu",
-	  .first = "a smaller --size or fewer --frame_num, with --offload_model True --t5_cpu",
-	  .fix = "--offload_model True --t5_cpu --size 832*480", .example = 1 },
-	{ HELPS, RUNNING, .program = "Wan2.2",
-	  .text = "a smaller --size, fewer --frame_num, and --offload_model True "
-		  "--convert_model_dtype --t5_cpu",
-	  .first = "a smaller --size or fewer --frame_num, with --offload_model True --t5_cpu",
-	  .fix = "--offload_model True --convert_model_dtype --t5_cpu", .example = 1 },
-	{ HELPS, RUNNING, .program = "FramePack", .facts = F_HUGE,
-	  .text = "attention that holds no matrix of all pairs (xformers, FlashAttention or "
-		  "SageAttention installed), a smaller picture",
-	  .first = "xformers, FlashAttention or SageAttention installed, or a smaller picture" },
-	{ HELPS, RUNNING, .program = "FramePack", .without = F_HUGE,
-	  .text = "a larger \"GPU Inference Preserved Memory\", a shorter video; attention that "
-		  "holds no matrix of all pairs (xformers, FlashAttention or SageAttention "
-		  "installed)",
-	  .first = "a larger \"GPU Inference Preserved Memory\", and xformers or FlashAttention "
-		   "installed" },
-	{ HELPS, RUNNING, .program = "HunyuanVideo",
-	  .text = "a smaller --video-size, a shorter --video-length, and --use-cpu-offload",
-	  .first = "a smaller --video-size or --video-length, with --use-cpu-offload",
-	  .fix = "--use-cpu-offload --video-size 544 960 --video-length 61", .example = 1 },
-	{ HELPS, RUNNING, .tasks = TASK(PICTURE) | TASK(VIDEO), .facts = F_FILLED,
-	  .unless = SET(MODEL_OFFLOAD) | SET(SEQUENTIAL_OFFLOAD) | SET(DECODING),
-	  .text = "weights fill the card, as a rule, where so little more did not fit: what is not "
-		  "at work on the host (pipe.enable_model_cpu_offload() instead of "
-		  ".to(\"cuda\")), or quantised weights (fp8, nf4, GGUF), the text encoder's too",
-	  .first = "keep what is not at work on the host (pipe.enable_model_cpu_offload()), or "
-		   "quantised "
-		   "weights",
-	  .fix = "pipe.enable_model_cpu_offload()" },
-	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO), .set = SET(DECODING),
-	  .unless = SET(TILING),
-	  .text = "decode in tiles (vae.enable_tiling()), one picture at a time "
-		  "(vae.enable_slicing()), after the denoiser has left the card "
-		  "(pipe.enable_model_cpu_offload(), or its .to(\"cpu\")): the sampling was over",
-	  .first = "decode in tiles (vae.enable_tiling()), with the denoiser off the card",
-	  .fix = "pipe.vae.enable_tiling()" },
-	{ HELPS, RUNNING, .tasks = TASK(VIDEO), .set = SET(DECODING), .unless = SET(TILING),
-	  .text = "decode in tiles (vae.enable_tiling()), a few frames at a time, after the "
-		  "denoiser has left the card",
-	  .first = "decode in tiles (vae.enable_tiling()), or fewer frames",
-	  .fix = "pipe.vae.enable_tiling()" },
-	{ HELPS, RUNNING, .tasks = TASK(VIDEO),
-	  .text = "fewer frames or a smaller resolution; what is not at work on the host "
-		  "(pipe.enable_model_cpu_offload()), the VAE in tiles, fp8 or GGUF weights",
-	  .first = "fewer frames or a smaller resolution",
-	  .fix = "pipe.enable_model_cpu_offload()" },
-	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO), .program = "CompVis",
-	  .text = "a smaller picture (--H 448 --W 448), one at a time (--n_samples 1), weights in "
-		  "16 bits (model.half()); what is not at work on the host",
-	  .first = "a smaller picture, one at a time (--n_samples 1), in 16 bits",
-	  .fix = "--n_samples 1 --H 448 --W 448", .example = 1 },
-	{ HELPS, RUNNING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO),
-	  .text = "a smaller picture, one at a time, weights in 16 bits or quantised; what is not "
-		  "at work on the host",
-	  .first = "a smaller picture, one at a time, in 16 bits" },
-	{ HELPS, RUNNING, .tasks = TASK(VIDEO) | TASK(PICTURE) | TASK(SHAPES), .facts = F_HALF,
-	  .without = F_HUGE, .unless = SET(ATTENTION),
-	  .text = "so much at once is an attention matrix of all pairs, as a rule: attention that "
-		  "holds none (PyTorch 2's scaled_dot_product_attention, FlashAttention, xformers)",
-	  .fix = "pip install xformers" },
-	{ HELPS, TRAINING, .tasks = TASK(VIDEO),
-	  .text = "fewer frames or a smaller resolution, latents and text embeddings cached "
-		  "beforehand; batch 1",
-	  .first = "fewer frames or a smaller resolution" },
-	{ HELPS, TRAINING, .program = "Musubi Tuner",
-	  .text = "--blocks_to_swap 20 --fp8_base --gradient_checkpointing, smaller pictures or "
-		  "fewer frames in the data set",
-	  .first = "--blocks_to_swap 20, --fp8_base",
-	  .fix = "--blocks_to_swap 20 --fp8_base --gradient_checkpointing", .example = 1 },
-	{ HELPS, TRAINING, .program = "diffusion-pipe",
-	  .text = "blocks_to_swap = 20, activation_checkpointing = true, transformer_dtype = "
-		  "'float8', a smaller resolution or fewer frames",
-	  .first = "blocks_to_swap = 20, or a smaller resolution", .fix = "blocks_to_swap = 20",
-	  .example = 1 },
-	{ HELPS, TRAINING, .program = "ai-toolkit",
-	  .text = "low_vram: true and quantize: true of the model, a smaller resolution, "
-		  "cache_latents_to_disk: true",
-	  .first = "low_vram: true and quantize: true, or a smaller resolution",
-	  .fix = "quantize: true, low_vram: true" },
-	{ HELPS, TRAINING, .tasks = TASK(PICTURE), .not_tasks = TASK(VIDEO),
-	  .text = "a smaller resolution, LoRA in place of the whole model, 8-bit Adam, latents "
-		  "cached beforehand",
-	  .first = "a smaller resolution, or a smaller batch" },
-	{ HELPS, RUNNING, .program = "Demucs",
-	  .text = "shorter pieces at a time (--segment 7), or on the CPU (-d cpu)",
-	  .first = "--segment 7, or -d cpu", .fix = "--segment 7", .example = 1 },
-	{ HELPS, RUNNING, .program = "WhisperX",
-	  .text = "--batch_size {batch-few}, --compute_type int8, a smaller --model",
-	  .first = "--batch_size {batch-few}, or --compute_type int8",
-	  .fix = "--batch_size {batch-few} --compute_type int8", .example = 1 },
-	{ HELPS, RUNNING, .program = "insanely-fast-whisper",
-	  .text = "--batch-size {batch-few}, a smaller --model-name",
-	  .first = "a smaller --batch-size ({batch-few})", .fix = "--batch-size {batch-few}",
-	  .example = 1 },
-	{ HELPS, RUNNING, .tasks = TASK(SPEECH),
-	  .text = "shorter pieces at a time (long recordings and long texts cut), a smaller batch "
-		  "or model, 16 bits",
-	  .first = "shorter pieces of sound or text at a time, or a smaller model" },
-	{ HELPS, TRAINING, .program = "ESPnet",
-	  .text = "a smaller batch_bins with a larger accum_grad, and the longest recordings left "
-		  "out",
-	  .first = "a smaller batch_bins", .fix = "--batch_bins 2000000 --accum_grad 4",
-	  .example = 1 },
-	{ HELPS, TRAINING, .tasks = TASK(SPEECH),
-	  .text = "a smaller batch (batch_size, or its frames and tokens), and the longest "
-		  "recordings left out or cut: one long sample decides; 16 bits",
-	  .first = "a smaller batch, and leave out or cut the longest recordings" },
-	{ HELPS, RUNNING, .program = "nnU-Net", .tasks = TASK(RESULTS_OFF), .backends = ON(CUDA),
-	  .text = "see who else holds the card (nvidia-smi): the results are on the host already; "
-		  "or "
-		  "-device cpu, which is slow",
-	  .first = "see who else holds the card (nvidia-smi), or -device cpu",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, RUNNING, .program = "nnU-Net", .not_tasks = TASK(RESULTS_OFF),
-	  .text = "results on the host: nnUNetPredictor(..., perform_everything_on_device=False) "
-		  "(all_in_gpu=False in version 1), or -device cpu, which is slow",
-	  .first = "keep the results on the host (perform_everything_on_device=False)",
-	  .fix = "perform_everything_on_device=False" },
-	{ HELPS, TRAINING, .program = "nnU-Net",
-	  .text = "plans for less memory: nnUNetv2_plan_and_preprocess -gpu_memory_target 6 "
-		  "-overwrite_plans_name SMALLER, which takes smaller patches; nothing else on the "
-		  "card",
-	  .first = "plan smaller patches (nnUNetv2_plan_and_preprocess -gpu_memory_target)",
-	  .fix = "nnUNetv2_plan_and_preprocess -gpu_memory_target 6 -overwrite_plans_name SMALLER",
-	  .example = 1 },
-	{ HELPS, RUNNING, .program = "TotalSegmentator",
-	  .text = "--fast (a coarser model), --force_split (in three parts), or --device cpu",
-	  .first = "--force_split, or --fast", .fix = "--force_split" },
-	{ HELPS, RUNNING, .tasks = TASK(VOLUMES),
-	  .text = "the whole volume on the host: sliding_window_inference(..., sw_device=\"cuda\", "
-		  "device=\"cpu\"), with sw_batch_size=1 and a smaller roi_size",
-	  .first = "keep the whole volume on the host (sliding_window_inference(..., "
-		   "device=\"cpu\")), or a smaller roi_size",
-	  .fix = "sliding_window_inference(..., sw_batch_size=1, sw_device=\"cuda\", "
-		 "device=\"cpu\")" },
-	{ HELPS, TRAINING, .tasks = TASK(VOLUMES),
-	  .text = "smaller patches (roi_size, spatial_size) or fewer of each volume (num_samples), "
-		  "batch 1",
-	  .first = "smaller patches (roi_size), or a smaller batch" },
-	{ HELPS, RUNNING, .tasks = TASK(UPSCALING),
-	  .text = "a smaller picture, or one in tiles of some hundred pixels where the program "
-		  "can; "
-		  "half precision",
-	  .first = "a smaller picture, or one in tiles" },
-	{ HELPS, RUNNING, .program = "Real-ESRGAN",
-	  .text = "in tiles (--tile 400), or a smaller picture; half precision",
-	  .first = "in tiles (--tile 400), or a smaller picture", .fix = "--tile 400",
-	  .example = 1 },
-	{ HELPS, TRAINING, .tasks = TASK(UPSCALING),
-	  .text = "smaller patches (gt_size) and a smaller batch_size_per_gpu",
-	  .first = "smaller patches (gt_size), or a smaller batch_size_per_gpu",
-	  .fix = "batch_size_per_gpu: 4", .example = 1 },
-	{ HELPS, WORK, .program = "Nerfstudio", .unless = SET(SPLATTING),
-	  .text = "fewer rays at a time (--pipeline.datamanager.train-num-rays-per-batch 2048, "
-		  "--pipeline.model.eval-num-rays-per-chunk 4096), smaller pictures "
-		  "(nerfstudio-data --downscale-factor 4)",
-	  .first = "fewer rays at a time (train-num-rays-per-batch), or smaller pictures "
-		   "(--downscale-factor)",
-	  .fix = "--pipeline.datamanager.train-num-rays-per-batch 2048 "
-		 "--pipeline.model.eval-num-rays-per-chunk 4096",
-	  .example = 1 },
-	{ HELPS, WORK, .program = "Nerfstudio", .set = SET(SPLATTING),
-	  .text = "pictures on the host (--pipeline.datamanager.cache-images cpu), smaller ones "
-		  "(nerfstudio-data --downscale-factor 4), fewer gaussians "
-		  "(--pipeline.model.stop-split-at, cull-alpha-thresh)",
-	  .first = "keep the pictures on the host (--pipeline.datamanager.cache-images cpu), or "
-		   "smaller ones",
-	  .fix = "--pipeline.datamanager.cache-images cpu" },
-	{ HELPS, WORK, .tasks = TASK(RAYS), .unless = SET(SPLATTING),
-	  .text = "fewer rays and points at a time: a smaller chunk and netchunk, a smaller "
-		  "N_rand; smaller pictures (factor, downscale); what is rendered goes to the host "
-		  "(.cpu())",
-	  .first = "fewer rays at a time (chunk, N_rand), or smaller pictures",
-	  .fix = "--chunk 4096 --netchunk 16384 --N_rand 512", .example = 1 },
-	{ HELPS, WORK, .tasks = TASK(POINTS),
-	  .text = "fewer points or larger voxels, a smaller batch (BATCH_SIZE_PER_GPU, "
-		  "samples_per_gpu), fewer sweeps; spconv 2 holds less than 1",
-	  .first = "a smaller batch, fewer points or larger voxels" },
-	{ HELPS, WORK, .tasks = TASK(GRAPHS),
-	  .text = "parts of the graph at a time (NeighborLoader, ClusterLoader, smaller batches), "
-		  "fewer layers, heads or hidden channels, a sparse adjacency (SparseTensor)",
-	  .first = "parts of the graph at a time (NeighborLoader, smaller batches)" },
-	{ HELPS, WORK, .tasks = TASK(QUANTISING),
-	  .text = "fewer and shorter calibration samples, batch_size 1 and use_cache=False; the "
-		  "model on the host (device_map=\"cpu\", or max_memory), so that one layer at a "
-		  "time is on the card",
-	  .first = "fewer and shorter calibration samples, with the model on the host" },
-	{ HELPS, TRAINING, .tasks = TASK(EMBEDDING),
-	  .text = "a smaller batch or a shorter max_seq_length; of contrastive losses the cached "
-		  "one (CachedMultipleNegativesRankingLoss with a small mini_batch_size)",
-	  .first = "a smaller batch, or a shorter max_seq_length",
-	  .fix = "model.max_seq_length = 256", .example = 1 },
-	{ HELPS, RUNNING, .tasks = TASK(EMBEDDING),
-	  .text = "fewer texts at a time (encode(..., batch_size={batch})) and shorter ones "
-		  "(model.max_seq_length = 512); model.half(); results on the host "
-		  "(convert_to_numpy=True)",
-	  .first = "fewer texts at a time (batch_size={batch}), or shorter ones (max_seq_length)",
-	  .fix = "model.encode(texts, batch_size={batch}, convert_to_numpy=True)", .example = 1 },
-	{ HELPS, RUNNING, .program = "MinerU",
-	  .text = "fewer pages and workers at a time; MINERU_VIRTUAL_VRAM_SIZE=6 has it choose "
-		  "smaller batches (VIRTUAL_VRAM_SIZE before version 2)",
-	  .first = "fewer pages at a time, with MINERU_VIRTUAL_VRAM_SIZE=6",
-	  .fix = "MINERU_VIRTUAL_VRAM_SIZE=6", .example = 1 },
-	{ HELPS, RUNNING, .tasks = TASK(DOCUMENTS),
-	  .text = "fewer pages and workers at a time, smaller batches (Marker and Surya: "
-		  "RECOGNITION_BATCH_SIZE, DETECTOR_BATCH_SIZE, LAYOUT_BATCH_SIZE), smaller "
-		  "pictures of pages",
-	  .first = "fewer pages or smaller batches at a time",
-	  .fix = "RECOGNITION_BATCH_SIZE=16 DETECTOR_BATCH_SIZE=4", .example = 1 },
-	{ HELPS, RUNNING, .tasks = TASK(SHAPES),
-	  .text = "what is not at work on the host (Hunyuan3D: --low_vram_mode), a smaller "
-		  "resolution and fewer faces, the smaller model; shape and texture one after the "
-		  "other",
-	  .first = "a smaller resolution or model, with what is not at work on the host "
-		   "(--low_vram_mode)",
-	  .fix = "--low_vram_mode" },
-	{ HELPS, RUNNING, .tasks = TASK(MASKS),
-	  .text = "fewer points at a time (points_per_batch=16), a smaller picture or model "
-		  "(vit_b); of videos offload_video_to_cpu=True, offload_state_to_cpu=True",
-	  .first = "fewer points at a time (points_per_batch=16), or a smaller picture",
-	  .fix = "SamAutomaticMaskGenerator(sam, points_per_batch=16)", .example = 1 },
-	{ HELPS, WORK, .tasks = TASK(ENVIRONMENTS),
-	  .text = "fewer environments at a time (--num_envs 512), and no pictures of them "
-		  "(--headless, no cameras)",
-	  .first = "fewer environments at a time (--num_envs 512)",
-	  .fix = "--num_envs 512 --headless", .example = 1 },
-	{ HELPS, RUNNING, .set = SET(FOLDING),
-	  .text = "smaller chunks (OpenFold, FastFold: --chunk_size 4, with --inplace; ESMFold: "
-		  "set_chunk_size(64); OpenFold also --long_sequence_inference), a shorter "
-		  "sequence or fewer chains at a time, fewer samples and recycles, a shallower "
-		  "alignment",
-	  .first = "smaller chunks (--chunk_size, where the program has it), a shorter sequence, "
-		   "or fewer samples at a time" },
-	{ HELPS, TRAINING, .program = "YOLOv5", .unless = SET(BATCH),
-	  .text = "a smaller --batch-size (-1 measures what fits), or a smaller --img{image}",
-	  .first = "a smaller --batch-size (-1 measures what fits), or a smaller --img{image}",
-	  .fix = "--batch-size {batch}", .example = 1 },
-	{ HELPS, TRAINING, .program = "YOLOv5", .set = SET(BATCH),
-	  .text = "a smaller --img{image}: the batch is 1 already",
-	  .first = "a smaller --img{image}" },
-	{ HELPS, TRAINING, .program = "YOLOv5", .unless = SET(SMALL_WEIGHTS),
-	  .text = "smaller weights (yolov5s.pt, yolov5n.pt)" },
-	{ HELPS, TRAINING, .program = "YOLOv7", .unless = SET(BATCH),
-	  .text = "a smaller --batch-size, or a smaller --img-size{image}; loss_ota: 0 in the "
-		  "hyperparameters, whose loss takes less where a batch has many boxes",
-	  .first = "a smaller --batch-size, or a smaller --img-size{image}",
-	  .fix = "--batch-size {batch}", .example = 1 },
-	{ HELPS, TRAINING, .program = "YOLOv7", .unless = SET(SMALL_WEIGHTS),
-	  .text = "smaller weights (yolov7-tiny.pt)" },
-	{ HELPS, TRAINING, .program = "fairseq",
-	  .text = "a smaller --max-tokens with a larger --update-freq, --fp16",
-	  .first = "a smaller --max-tokens, with --update-freq",
-	  .fix = "--max-tokens 2048 --update-freq 4", .example = 1 },
-	{ HELPS, TRAINING, .program = "StyleGAN",
-	  .text = "a smaller --batch-gpu, which leaves --batch as it is",
-	  .first = "a smaller --batch-gpu", .fix = "--batch-gpu=4", .example = 1 },
-	{ HELPS, RUNNING, .program = "KoboldAI",
-	  .text = "fewer layers on the GPU (the slider when the model is loaded: the rest goes to "
-		  "the host or the disk), a shorter Max Tokens, or a smaller model",
-	  .first = "fewer layers on the GPU when it is loaded, a shorter Max Tokens, or a smaller "
-		   "model" },
-	{ HELPS, RUNNING, .program = "FastChat",
-	  .text = "--load-8bit, more cards (--num-gpus 2), or --cpu-offloading",
-	  .first = "--load-8bit, or more cards (--num-gpus 2)", .fix = "--load-8bit" },
-	{ HELPS, WORK, .program = "lm-evaluation-harness",
-	  .text = "--batch_size auto or 1, a shorter max_length in --model_args",
-	  .first = "--batch_size auto, or 1", .fix = "--batch_size auto" },
-	{ HELPS, TRAINING, .program = "torchtune",
-	  .text = "batch_size=1 with gradient_accumulation_steps, "
-		  "enable_activation_checkpointing=True, a paged 8-bit optimizer, "
-		  "tokenizer.max_seq_len=2048",
-	  .first = "batch_size=1, with enable_activation_checkpointing=True",
-	  .fix = "batch_size=1 enable_activation_checkpointing=True" },
-	{ HELPS, TRAINING, .program = "LitGPT",
-	  .text = "--train.micro_batch_size 1, --train.max_seq_length 512, --quantize bnb.nf4",
-	  .first = "--train.micro_batch_size 1",
-	  .fix = "--train.micro_batch_size 1 --train.max_seq_length 512", .example = 1 },
-	{ HELPS, TRAINING, .program = "ms-swift",
-	  .text = "--per_device_train_batch_size 1 with --gradient_accumulation_steps, a shorter "
-		  "--max_length, smaller pictures (MAX_PIXELS), --deepspeed zero3",
-	  .first = "--per_device_train_batch_size 1, or a shorter --max_length",
-	  .fix = "--per_device_train_batch_size 1 --max_length 2048 --deepspeed zero3",
-	  .example = 1 },
-	{ HELPS, TRAINING, .program = "OpenRLHF",
-	  .text = "--micro_train_batch_size 1 and --micro_rollout_batch_size 1, --adam_offload, "
-		  "--gradient_checkpointing; a lower --vllm_gpu_memory_utilization",
-	  .first = "--micro_train_batch_size 1, or --adam_offload",
-	  .fix = "--micro_train_batch_size 1 --micro_rollout_batch_size 1 --adam_offload" },
+
 #undef WORK
 #undef RUNNING
 #undef TRAINING
 	/* the same on other engines */
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW),
-	  .program = "TensorFlow's object detection",
-	  .text = "a smaller batch_size in train_config, smaller pictures (image_resizer)",
-	  .first = "a smaller batch_size in train_config", .fix = "batch_size: 1" },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .program = "Mask R-CNN",
-	  .text = "IMAGES_PER_GPU = 1, and a smaller IMAGE_MAX_DIM (512)",
-	  .first = "IMAGES_PER_GPU = 1, or a smaller IMAGE_MAX_DIM",
-	  .fix = "IMAGES_PER_GPU = 1; IMAGE_MAX_DIM = 512", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .program = "DeepFaceLab",
-	  .text = "a smaller batch size or resolution of the model, models and optimizer not on "
-		  "the GPU (models_opt_on_gpu: n)",
-	  .first = "a smaller batch size, or models_opt_on_gpu: n" },
-	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .tasks = TASK(FACES),
-	  .text = "fewer threads (--execution-thread-count 1), --video-memory-strategy strict, "
-		  "fewer processors at a time",
-	  .first = "fewer threads (--execution-thread-count 1), --video-memory-strategy strict",
-	  .fix = "--execution-thread-count 1 --video-memory-strategy strict" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .program = "MaxText",
-	  .text = "a smaller per_device_batch_size, remat_policy=full, more devices to share the "
-		  "weights (ici_fsdp_parallelism)",
-	  .first = "a smaller per_device_batch_size, or remat_policy=full",
-	  .fix = "per_device_batch_size=1 remat_policy=full" },
 
-/* -- kinds of programs whose batch is something else -- */
-#define STEPS                                                     \
+	/* -- kinds of programs whose batch is something else -- */
+	#define STEPS                                                     \
 	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), \
 	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(DATA),
-	  .set = SET(SPLATTING),
-	  .text = "pictures on the host (--data_device cpu), or smaller ones (-r 2): all of them "
-		  "are "
-		  "put on the card before the first step",
-	  .first = "keep the pictures on the host (--data_device cpu), or smaller ones (-r 2)",
-	  .fix = "--data_device cpu" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .moments = AT(LOADING),
-	  .set = SET(SPLATTING),
-	  .text = "a smaller point cloud to begin with, smaller pictures (-r 2), pictures on the "
-		  "host "
-		  "(--data_device cpu)",
-	  .first = "a smaller point cloud, or pictures on the host (--data_device cpu)",
-	  .fix = "--data_device cpu -r 2", .example = 1 },
-	{ HELPS, STEPS, .set = SET(SPLATTING),
-	  .text = "fewer gaussians (a higher densify_grad_threshold, an earlier "
-		  "densify_until_iter, a "
-		  "cap), smaller pictures (-r 2), pictures on the host (--data_device cpu)",
-	  .first = "fewer gaussians (densify_grad_threshold), or smaller pictures",
-	  .fix = "--data_device cpu -r 2", .example = 1 },
-	{ HELPS, STEPS, .set = SET(MMDET),
-	  .text = "a smaller batch_size of train_dataloader (samples_per_gpu), smaller pictures "
-		  "(scale of "
-		  "Resize); where a picture has very many boxes, gpu_assign_thr",
-	  .first = "a smaller batch_size (samples_per_gpu), or smaller pictures",
-	  .fix = "--cfg-options train_dataloader.batch_size=1" },
-	{ HELPS, STEPS, .set = SET(DETECTRON),
-	  .text = "a smaller SOLVER.IMS_PER_BATCH, smaller pictures (INPUT.MAX_SIZE_TRAIN)",
-	  .first = "a smaller SOLVER.IMS_PER_BATCH, or smaller pictures",
-	  .fix = "SOLVER.IMS_PER_BATCH 2", .example = 1 },
+	
 #undef STEPS
 	/* -- PyTorch: what to change where it died -- */
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
@@ -1746,7 +1261,7 @@ const struct advice_row advice_rows[] = {
 	  .fix = "load_in_4bit: true" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
-	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST) | SET(SPLATTING),
+	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST),
 	  .not_tasks = TASK(PRETRAINED),
 	  .text = "load in the type it is to run in (model.half() or .to(torch.bfloat16) on the "
 		  "host, before it goes to the card), a smaller model, or its parts over several "
@@ -1754,7 +1269,7 @@ const struct advice_row advice_rows[] = {
 	  .first = "load the model in 16 bits or quantised, or over several cards" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
-	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST) | SET(SPLATTING),
+	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST),
 	  .tasks = TASK(PRETRAINED),
 	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
 		  "several cards or the host (device_map=\"auto\")",
@@ -1804,20 +1319,17 @@ const struct advice_row advice_rows[] = {
 		  "prediction_loss_only=True",
 	  .fix = "per_device_eval_batch_size=1, eval_accumulation_steps=1" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
-	  .not_tasks = TASK(VOLUMES),
 	  .text = "smaller or shorter inputs there too: evaluation often takes whole pictures and "
 		  "the longest sequences, which training cuts" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .set = SET(MEDIA),
 	  .doing = ~DOING(TRAINING),
 	  .moments = AT(GENERATION) | AT(FORWARD) | AT(MOMENT_UNKNOWN) | AT(EVAL),
-	  .not_tasks = DRAWN,
 	  .text = "smaller or fewer pictures and frames for the model to see (max_pixels of the "
 		  "processor), attention that holds no matrix of all pairs "
 		  "(attn_implementation=\"sdpa\" or \"flash_attention_2\"), a quantised model",
 	  .first = "smaller or fewer pictures (max_pixels of the processor)",
 	  .fix = "AutoProcessor.from_pretrained(..., max_pixels=512*28*28)", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(GENERATION), .engines = TORCH,
-	  .not_tasks = DRAWN,
 	  .text = "fewer sequences at a time or shorter ones: the KV cache grows with both; "
 		  "quantise the cache, or a server with paged attention",
 	  .first = "fewer sequences at a time, or shorter ones" },
@@ -1828,7 +1340,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless = SET(BATCH) | SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),
+	  .unless = SET(BATCH),
 	  .text = "a smaller micro-batch with gradient accumulation, smaller inputs (crop, "
 		  "resolution, sequence length), and a bound on the longest",
 	  .first = "a smaller micro-batch, with gradient accumulation, or smaller inputs" },
@@ -1851,20 +1363,20 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING), .set = SET(LANGUAGE),
-	  .unless = SET(CHECKPOINTING) | SET(SPLATTING),
+	  .unless = SET(CHECKPOINTING),
 	  .text = "gradient checkpointing; a fused loss that never holds all logits, where they "
 		  "are what was asked for",
 	  .fix = "model.gradient_checkpointing_enable()" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED) | IN(TRL), .set = SET(LANGUAGE),
-	  .unless = SET(SMALL_STATE) | SET(QUANTISED) | SET(SPLATTING), .not_tasks = TASK(ADAPTERS),
+	  .unless = SET(SMALL_STATE) | SET(QUANTISED), .not_tasks = TASK(ADAPTERS),
 	  .text = "less for each parameter: LoRA or QLoRA in place of training all of them, an "
 		  "8-bit "
 		  "optimizer (optim=\"adamw_bnb_8bit\"), weights in 16 bits",
 	  .fix = "optim=\"adamw_bnb_8bit\"" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .set = SET(LANGUAGE),
-	  .doing = RUNS | DOING(EVALUATION), .facts = F_BIG, .not_tasks = DRAWN,
+	  .doing = RUNS | DOING(EVALUATION), .facts = F_BIG,
 	  .unless = SET(MEDIA), .moments = AT(GENERATION) | AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .text = "attention that holds no matrix of all pairs of tokens "
 		  "(attn_implementation=\"sdpa\" or \"flash_attention_2\"), for long prompts",
@@ -1873,12 +1385,12 @@ const struct advice_row advice_rows[] = {
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
 	  .unless =
-		  SET(CHECKPOINTING) | SET(SPLATTING) | SET(LANGUAGE) | SET(MMDET) | SET(DETECTRON),
+		  SET(CHECKPOINTING) | SET(LANGUAGE),
 	  .text = "gradient checkpointing; a part of it in 16 bits (torch.autocast)",
 	  .first = "gradient checkpointing",
 	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(CAPACITY), .facts = F_LENT,
-	  .engines = TORCH, .doing = ~DOING(TRAINING), .not_tasks = DRAWN,
+	  .engines = TORCH, .doing = ~DOING(TRAINING),
 	  .text = "a smaller or quantised model, or a card with more memory: it held far more than "
 		  "this one has",
 	  .first = "a smaller or quantised model, a smaller batch or input, or a card with more "
@@ -1900,7 +1412,6 @@ const struct advice_row advice_rows[] = {
 		  "(results to the CPU; in Java close each NDManager)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH, .doing = DOING(UNKNOWN),
-	  .unless = SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),
 	  .text = "a smaller batch or input; where nothing is trained, torch.inference_mode() "
 		  "around the model and weights in 16 bits",
 	  .first = "a smaller batch or input" },
@@ -1938,7 +1449,6 @@ const struct advice_row advice_rows[] = {
 		  "PyTorch's (Windows keeps some for itself); end what is left over",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
-	  .unless = SET(SPLATTING) | SET(MMDET),
 	  .moments = ~(AT(MOMENT_UNKNOWN) | AT(LOADING)) & ((1u << MESSAGES_MOMENTS) - 1),
 	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA), .last = 1,
 	  .text = "see who else holds the card (nvidia-smi): the driver's refusal does not tell "
@@ -2010,39 +1520,25 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = TORCH | IN(UNKNOWN) | IN(JAX), .backends = ON(TPU),
 	  .text = "a smaller batch a core, bfloat16, or the model sharded over more cores",
 	  .first = "a smaller batch a core" },
-	{ HELPS, .kinds = GPU, .program = "AMReX",
-	  .text = "see who else holds the card (nvidia-smi): its arena takes three quarters of it "
-		  "at "
-		  "the start; amrex.the_arena_init_size=0 lets it grow by need, smaller boxes "
-		  "(amr.max_grid_size) or more cards",
-	  .first = "see who else holds the card (nvidia-smi), or amrex.the_arena_init_size=0",
-	  .fix = "amrex.the_arena_init_size=0" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .tasks = TASK(MINING),
-	  .text = "a card that holds the whole table (DAG, scratchpads): it lies on each card in "
-		  "one piece and grows with time; under Windows a page file as large as the memory "
-		  "of all cards together, 16 GiB at least; a lower intensity or fewer threads a "
-		  "card",
-	  .first = "a lower intensity or fewer threads a card, under Windows a larger page file "
-		   "(16 GiB), or a card that holds the whole table" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .tasks = TASK(NO_NVIDIA),
-	  .not_tasks = TASK(MINING),
 	  .text = "see who else holds the card (radeontop, rocm-smi, intel_gpu_top; under Windows "
 		  "the Task Manager), and under Windows a larger page file",
 	  .first = "see who else holds the card" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE, .facts = F_NAMED,
-	  .not_tasks = TASK(MINING) | TASK(NO_NVIDIA),
-	  .text = "see who else holds the card (nvidia-smi): the text does not tell how much of it "
-		  "was this program's",
-	  .first = "see who holds the card (nvidia-smi)",
+	{ HELPS, .kinds = GPU, .engines = IN(OTHER),
+	  .text = "less at a time: a smaller input, batch or model, or a card with more memory",
+	  .first = "less at a time: a smaller input, batch or model" },
+	{ HELPS, .kinds = GPU, .engines = IN(OTHER), .backends = ON(CUDA),
+	  .text = "see who else holds the card (nvidia-smi)",
+	  .first = "see who else holds the card (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE,
-	  .without = F_NAMED | F_XLA, .not_tasks = TASK(MINING) | TASK(NO_NVIDIA),
+	  .without = F_XLA, .not_tasks = TASK(NO_NVIDIA),
 	  .text = "see who holds the card (nvidia-smi): the text tells neither the program nor how "
 		  "much it had",
 	  .first = "see who holds the card (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = ~(ON(NPU) | ON(HPU)),
-	  .without = F_XLA, .not_tasks = TASK(MINING),
+	  .without = F_XLA,
 	  .text = "less at a time: a smaller batch or input, a smaller or quantised model, or a "
 		  "card with more memory",
 	  .first = "a smaller batch, input or model" },
@@ -2089,12 +1585,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "a resources.requests.memory as large as what it uses, so that it is put where "
 		  "there is room and is not the first to be evicted; or a node with more memory",
 	  .first = "set resources.requests.memory to what it uses, or a node with more memory" },
-	{ HELPS, .kinds = HOSTS, .tasks = TASK(BUILDING),
-	  .text = "fewer compilers at a time (MAX_JOBS=2, make -j2, ninja -j2, cargo build -j2), "
-		  "and "
-		  "NVCC_THREADS=1: a program was being built",
-	  .first = "fewer compilers at a time (MAX_JOBS=2)", .fix = "MAX_JOBS=2 NVCC_THREADS=1",
-	  .example = 1 },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_FORK, .without = F_WINDOWS,
 	  .text = "more swap, or vm.overcommit_memory=1: a new process was refused, as a rule, "
 		  "which is promised "
@@ -2147,16 +1637,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
 		  "section), or pin_memory: false: optimizer states there are 12 bytes a parameter",
 	  .first = "offload less to the host" },
-	{ HELPS, .kinds = HOSTS, .engines = IN(PYTORCH), .program = "nnU-Net",
-	  .doing = DOING(TRAINING),
-	  .text = "fewer processes at a time that prepare batches: nnUNet_n_proc_DA=4",
-	  .first = "fewer processes that prepare batches (nnUNet_n_proc_DA=4)",
-	  .fix = "nnUNet_n_proc_DA=4", .example = 1 },
-	{ HELPS, .kinds = HOSTS, .engines = IN(PYTORCH), .program = "nnU-Net",
-	  .doing = ~DOING(TRAINING),
-	  .text = NNUNET_PROCESSES "; more memory, or smaller pictures: the whole result of one is "
-				   "held in it, a layer a class",
-	  .first = "fewer processes at a time (to predict -npp 1 -nps 1), or more host memory" },
 	{ HELPS, .kinds = KILLS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
 	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
 		  "may end with its own copy of the data set; less that is offloaded to the host",
@@ -2207,8 +1687,7 @@ const struct advice_row advice_rows[] = {
 	  .first =
 		  "more memory for the container, or a smaller --swap-space and --cpu-offload-gb" },
 	{ HELPS, .kinds = HOSTS, .without = F_PINNED,
-	  .engines = IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(ONNX_RUNTIME) | IN(RAPIDS) |
-		     IN(MLX) | IN(CAFFE) | IN(CTRANSLATE2) | IN(ULTRALYTICS) | IN(MEGATRON),
+	  .engines = IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(ONNX_RUNTIME) | IN(RAPIDS) | IN(MLX) | IN(CTRANSLATE2) | IN(ULTRALYTICS) | IN(MEGATRON),
 	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
 	  .first = "a smaller batch or input, or fewer workers" },
 	{ HELPS, .kinds = HOSTS, .engines = IN(JVM),
@@ -2251,14 +1730,9 @@ const struct advice_row advice_rows[] = {
 	  .text = "or less needed of it: fewer workers or processes, smaller inputs or a smaller "
 		  "model, data read in parts" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
-	  .unless = SET(REPLAY),
 	  .text = "a smaller batch (all of it, if it trains on the CPU), fewer data workers, and "
 		  "the data set in arrays or memory-mapped files",
 	  .first = "a smaller batch, fewer data workers, or a smaller data set in memory" },
-	{ HELPS, .kinds = HOSTS,
-	  .engines = TORCH | IN(UNKNOWN) | IN(JAX) | IN(TENSORFLOW) | IN(RAY), .set = SET(REPLAY),
-	  .text = "a smaller replay buffer, or fewer environments at a time",
-	  .first = "a smaller replay buffer" },
 	{ HELPS, .kinds = KIND(SHARED), .set = SET(WORKERS), .without = F_NCCL,
 	  .text = "without workers nothing of a batch lies in /dev/shm: a bus error is then of a "
 		  "file that is mapped and is shorter than it was, or broken (lmdb, np.memmap, a "

@@ -45,13 +45,6 @@ static const char *const means[MESSAGES_MOMENTS] = {
 /* What is generated is no text: there is no KV cache. */
 static int draws(const struct messages_context *c)
 {
-	static const enum messages_setting tasks[] = { MESSAGES_TASK_VIDEO, MESSAGES_TASK_PICTURE,
-						       MESSAGES_TASK_UPSCALING,
-						       MESSAGES_TASK_SHAPES, MESSAGES_TASK_MASKS };
-
-	for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
-		if (c->set[tasks[i]].line)
-			return 1;
 	return c->engine >= MESSAGES_ENGINE_COMFYUI && c->engine <= MESSAGES_ENGINE_DIFFUSERS;
 }
 
@@ -308,91 +301,6 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 			  e->share * 100);
 }
 
-/* Libraries: who calls them is the program. */
-static int is_library(const char *program)
-{
-	static const char *const names[] = { "Transformers", "Lightning", "MMEngine", "MMCV" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(program, names[i]))
-			return 1;
-	return 0;
-}
-
-/* Engines that are called by a program, and are none themselves. */
-static int is_called(enum messages_engine e)
-{
-	static const uint8_t called[MESSAGES_ENGINES] = {
-		[MESSAGES_ENGINE_UNKNOWN] = 1,
-		[MESSAGES_ENGINE_PYTORCH] = 1,
-		[MESSAGES_ENGINE_DEEPSPEED] = 1,
-		[MESSAGES_ENGINE_DIFFUSERS] = 1,
-		[MESSAGES_ENGINE_TENSORFLOW] = 1,
-		[MESSAGES_ENGINE_JAX] = 1,
-		[MESSAGES_ENGINE_PADDLE] = 1,
-		[MESSAGES_ENGINE_CUPY] = 1,
-		[MESSAGES_ENGINE_NUMBA] = 1,
-		[MESSAGES_ENGINE_RAPIDS] = 1,
-		[MESSAGES_ENGINE_ONNX_RUNTIME] = 1,
-		[MESSAGES_ENGINE_MXNET] = 1,
-		[MESSAGES_ENGINE_MINDSPORE] = 1,
-		[MESSAGES_ENGINE_CTRANSLATE2] = 1,
-		[MESSAGES_ENGINE_MLX] = 1,
-		[MESSAGES_ENGINE_RAY] = 1,
-		[MESSAGES_ENGINE_DASK] = 1,
-		[MESSAGES_ENGINE_CAFFE2] = 1,
-		[MESSAGES_ENGINE_FAISS] = 1,
-		[MESSAGES_ENGINE_WHISPER] = 1,
-		[MESSAGES_ENGINE_JVM] = 1,
-		[MESSAGES_ENGINE_NODE] = 1,
-		[MESSAGES_ENGINE_R] = 1,
-		[MESSAGES_ENGINE_JULIA] = 1,
-	};
-
-	return called[e];
-}
-
-/* A program that nobody knows by its name: what was started, and what that is of. */
-static int tell_project(struct lines *l, const struct messages_context *c)
-{
-	const struct messages_project *p = &c->project;
-	const char *of = p->name[0] ? p->name : p->package;
-	const char *link = p->name[0] ? " of " : ", which calls ";
-	int both = p->script[0] && *of;
-
-	if (!is_called(c->engine) || (c->program && !is_library(c->program)) ||
-	    (!p->script[0] && !*of))
-		return 0;
-	lines_add(l, "the program is %s%s%s%s%s%s%s", p->script[0] ? p->script : of,
-		  both ? link : "", both ? of : "", c->engine ? ", on " : "",
-		  c->program ? c->program : "", c->program ? " and " : "",
-		  c->engine ? messages_engine_names[c->engine] : "");
-	return 1;
-}
-
-/* "a Go program": in what it is written, and no more. */
-static int is_kind_of(const char *program)
-{
-	return program && !strncmp(program, "a", 1) && strstr(program, " program");
-}
-
-/* A program that no table knows, as the text names it. */
-static int tell_named(struct lines *l, const struct messages_context *c)
-{
-	const char *on = c->engine ? messages_engine_names[c->engine] : NULL;
-	int kind = is_kind_of(c->program), library = c->program && is_library(c->program);
-
-	if (!c->named || !is_called(c->engine) || (c->program && !kind && !library))
-		return 0;
-	lines_add(l, "the program is %s%s%s%s%s: line %llu has '%s'", c->named->name,
-		  kind            ? ", "
-		  : on || library ? ", on "
-				  : "",
-		  kind || library ? c->program : "", library && on ? " and " : "",
-		  on && !kind ? on : "", (unsigned long long)c->named->line, c->named->cue);
-	return 1;
-}
-
 /* Which program it was and what it did, with the words that tell. */
 static void tell_context(struct lines *l, const struct diagnose_text *x,
 			 const struct messages_context *c)
@@ -400,25 +308,10 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 	const struct messages_log *log = x->log;
 	int several = log->files.n > 1 && !x->redacts;
 
-	if (!x->redacts && tell_project(l, c))
-		;
-	else if (!x->redacts && !c->script && tell_named(l, c))
-		;
-	else if (is_kind_of(c->program) && c->script && !x->redacts)
-		lines_add(l, "the program is %s, %s: line %llu starts it", c->script, c->program,
-			  (unsigned long long)log->files.at[x->event->file].script_line);
-	else if (c->program)
-		lines_add(l, "the program is %s%s%s: line %llu%s%s has '%s'", c->program,
-			  c->engine ? ", on " : "",
-			  c->engine ? messages_engine_names[c->engine] : "",
-			  (unsigned long long)c->program_line, several ? " of " : "",
-			  several ? log->files.at[c->program_file].path : "", c->program_cue);
-	else if (c->script && !x->redacts && is_called(c->engine))
-		lines_add(l, "the program is %s%s%s: line %llu starts it", c->script,
-			  c->engine ? ", on " : "",
-			  c->engine ? messages_engine_names[c->engine] : "",
-			  (unsigned long long)log->files.at[x->event->file].script_line);
-	else if (c->engine && c->engine_cue)
+	if (c->script && !x->redacts)
+		lines_add(l, "line %llu starts %s",
+			  (unsigned long long)log->files.at[x->event->file].script_line, c->script);
+	if (c->engine && c->engine_cue)
 		lines_add(l, "the program is %s: line %llu%s%s has '%s'",
 			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
 			  several ? " of " : "", several ? log->files.at[c->engine_file].path : "",
@@ -586,9 +479,8 @@ static const char *own_name(const struct messages_context *c)
 {
 	if (findings_is_pytorch(c))
 		return "PyTorch";
-	if (!c->engine && c->program)
-		return c->program;
-	return messages_engine_names[c->engine];
+	return c->engine && messages_engine_names[c->engine] ? messages_engine_names[c->engine]
+							     : "the program";
 }
 
 static const char *card(const struct messages_context *c)
@@ -673,9 +565,7 @@ static void tell_little(const struct messages_event *e, const struct messages_co
 			size_t size)
 {
 	const struct messages_oom *o = &e->oom;
-	const char *who = c->engine    ? messages_engine_names[c->engine]
-			  : c->program ? c->program
-				       : "the program";
+	const char *who = own_name(c);
 	struct sizes z;
 	char more[80], device[24] = "";
 

@@ -395,9 +395,6 @@ static void rank(const struct messages_event *e, const struct messages_context *
 	const struct ranking *r = rankings;
 	enum messages_moment moment = findings_moment(e, c);
 
-	/* a volume that is put together on the card is large at once: nothing piles up */
-	if (moment == MESSAGES_EVAL && c->set[MESSAGES_TASK_VOLUMES].line)
-		moment = MESSAGES_FORWARD;
 	if (c->set[MESSAGES_TASK_EPOCHS].line && c->set[MESSAGES_TASK_EPOCHS].line <= e->line &&
 	    !(facts & BEGINNING))
 		facts |= LATE;

@@ -45,8 +45,6 @@ static const struct {
 	{ "python3 ", SCAN_COMMAND },
 	{ "torchrun ", SCAN_COMMAND },
 	{ "accelerate launch ", SCAN_COMMAND },
-	{ " Killed ", SCAN_JOB },
-	{ " Aborted ", SCAN_JOB },
 	{ "deepspeed --", SCAN_COMMAND },
 	{ "vllm serve ", SCAN_ARGUMENTS },
 	{ "sglang serve ", SCAN_ARGUMENTS },

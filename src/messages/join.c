@@ -401,13 +401,16 @@ static const struct messages_wording rmm_refused = {
 	NULL
 };
 
-/* Does the file's text name RAPIDS? */
+/* Did RAPIDS run, by its frames or by RMM's own message? */
 static int is_of_rapids(const struct messages_log *log, const struct messages_event *e)
 {
 	const struct messages_file *f = &log->files.at[e->file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
 		if (scan_cues[i].engine == MESSAGES_ENGINE_RAPIDS && log->cues.at[f->cues + i])
+			return 1;
+	for (size_t i = 0; i < log->events.n; i++)
+		if (log->events.at[i].file == e->file && strstr(log->events.at[i].text, "RMM_ERROR"))
 			return 1;
 	return 0;
 }

@@ -142,6 +142,18 @@ int scan_line_denies(const struct scan_line *l, const char *at, int titled)
 	       !strncmp(body, "from ", 5) || (*body && strchr("#-|", *body));
 }
 
+/* docker compose names the container in front of each line: "trainer-1  | ". */
+static void strip_container(struct scan_line *l)
+{
+	const char *body = l->text + l->body;
+	size_t name =
+		strspn(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+	size_t blanks = strspn(body + name, " ");
+
+	if (name && blanks && body[name + blanks] == '|' && body[name + blanks + 1] == ' ')
+		l->body += name + blanks + 2;
+}
+
 /* Marks of emphasis, of a quote and of a prompt that somebody's page puts around a line. */
 static void strip_marks(struct scan_line *l)
 {
@@ -168,11 +180,14 @@ void scan_line_clean(struct scan_line *l, const char *start, const char *end, co
 		if (skip)
 			continue;
 		skip = 1;
+		if (*p == SCAN_JOINT)
+			continue;
 		l->text[l->n++] = (char)((unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p);
 	}
 	l->text[l->n] = 0;
 	l->rank = UINT32_MAX;
 	find_rank(l);
+	strip_container(l);
 	if (l->body > l->n)
 		l->body = l->n;
 	strip_marks(l);

@@ -128,50 +128,21 @@ enum messages_engine {
 	MESSAGES_ENGINE_CTRANSLATE2,
 	MESSAGES_ENGINE_WHISPER,
 	MESSAGES_ENGINE_MLX,
-	MESSAGES_ENGINE_MINDSPORE,
 	MESSAGES_ENGINE_PADDLE,
-	MESSAGES_ENGINE_CAFFE,
-	MESSAGES_ENGINE_MXNET,
-	MESSAGES_ENGINE_DARKNET,
 	MESSAGES_ENGINE_JAX,
 	MESSAGES_ENGINE_TENSORFLOW,
 	MESSAGES_ENGINE_RAPIDS, /* cuDF, cuML, RMM */
 	MESSAGES_ENGINE_CUPY,
-	MESSAGES_ENGINE_NUMBA,
 	MESSAGES_ENGINE_XGBOOST,
-	MESSAGES_ENGINE_FAISS,
-	MESSAGES_ENGINE_OPENCV,
-	MESSAGES_ENGINE_FFMPEG,
-	MESSAGES_ENGINE_BLENDER,
-	MESSAGES_ENGINE_HASHCAT,
-	MESSAGES_ENGINE_GROMACS,
-	MESSAGES_ENGINE_LAMMPS,
-	MESSAGES_ENGINE_RELION,
-	MESSAGES_ENGINE_MATLAB,
 	MESSAGES_ENGINE_JULIA,
 	MESSAGES_ENGINE_CANDLE, /* Rust */
-	MESSAGES_ENGINE_NEMO,
 	MESSAGES_ENGINE_MEGATRON,
 	MESSAGES_ENGINE_DEEPSPEED,
 	MESSAGES_ENGINE_ULTRALYTICS,
 	MESSAGES_ENGINE_PYTORCH,
 	MESSAGES_ENGINE_RAY,
 	MESSAGES_ENGINE_JVM,
-	/* named, and advised by their wordings alone */
-	MESSAGES_ENGINE_NODE,
-	MESSAGES_ENGINE_THEANO,
-	MESSAGES_ENGINE_OPENMM,
-	MESSAGES_ENGINE_SPARK,
-	MESSAGES_ENGINE_DASK,
-	MESSAGES_ENGINE_R,
-	MESSAGES_ENGINE_LUXCORE,
-	MESSAGES_ENGINE_CAFFE2,
-	MESSAGES_ENGINE_OPENVINO,
-	MESSAGES_ENGINE_DUCKDB,
-	MESSAGES_ENGINE_CATBOOST,
-	MESSAGES_ENGINE_COLMAP,
-	MESSAGES_ENGINE_UNREAL,
-	MESSAGES_ENGINE_LIGHTGBM,
+	MESSAGES_ENGINE_OTHER, /* whose message it is, its wording tells; no row of advice is for it */
 	MESSAGES_ENGINES
 };
 extern const char *const messages_engine_names[MESSAGES_ENGINES];
@@ -240,20 +211,14 @@ enum messages_setting {
 	MESSAGES_SET_PROFILE, /* vLLM's pass before there is a KV cache */
 	MESSAGES_SET_UNIFIED,
 	MESSAGES_SET_CAPTURE, /* SGLang's CUDA graphs were being captured */
-	MESSAGES_SET_SPLATTING,
-	MESSAGES_SET_MMDET,
-	MESSAGES_SET_DETECTRON,
 	MESSAGES_SET_LANGUAGE, /* a language model: sequences and logits */
 	MESSAGES_SET_GRPO,
-	MESSAGES_SET_REPLAY, /* a buffer of past episodes is in host memory */
 	MESSAGES_SET_FLOAT32,
 	MESSAGES_SET_AUTO_BATCH,
-	MESSAGES_SET_FOLDING, /* AlphaFold and its like */
 	MESSAGES_SET_V1,      /* vLLM's engine that knows no swap space */
 	MESSAGES_SET_COMPILE, /* torch.compile */
 	MESSAGES_SET_WINDOWS,
 	MESSAGES_SET_MEDIA,    /* pictures or videos are among a server's inputs */
-	MESSAGES_SET_REPEATED, /* models are made again and again in one graph */
 	MESSAGES_SET_DECODING, /* a picture or video out of its latents */
 	/* servers' sizes: what is advised lies below what is set */
 	MESSAGES_SET_SEQUENCES,
@@ -267,37 +232,15 @@ enum messages_setting {
 	MESSAGES_SET_SMALLEST, /* Forge and Fooocus: --always-low-vram */
 	MESSAGES_SET_BUFFERS, /* of llama.cpp for its computation: they, not the weights, had no room */
 	MESSAGES_SET_IMAGE,         /* the edge of a picture, in pixels */
-	MESSAGES_SET_SMALL_WEIGHTS, /* the smallest of a family of models, or next to it */
 	MESSAGES_SET_BEST,          /* the best checkpoint was being loaded, behind the training */
 	MESSAGES_SET_UBATCH,        /* llama.cpp's physical batch, far above its default */
 	MESSAGES_SET_KV_ROOM,       /* it was the KV cache that had no room */
 	/* no settings: what kind of work it is, whoever does it; advice is chosen by a set of 64 bits of its own */
 	MESSAGES_TASKS,
-	MESSAGES_TASK_VIDEO = MESSAGES_TASKS,
-	MESSAGES_TASK_PICTURE,   /* drawn by a model of diffusion */
-	MESSAGES_TASK_SPEECH,    /* or music: sound comes in, or out */
-	MESSAGES_TASK_VOLUMES,   /* medical pictures of three dimensions */
-	MESSAGES_TASK_UPSCALING, /* pictures are made larger, or restored */
-	MESSAGES_TASK_RAYS,      /* NeRF and its like */
-	MESSAGES_TASK_POINTS,    /* clouds of points, voxels */
-	MESSAGES_TASK_GRAPHS,
-	MESSAGES_TASK_QUANTISING,
-	MESSAGES_TASK_EMBEDDING, /* texts to vectors, or ranked */
-	MESSAGES_TASK_DOCUMENTS, /* pages are read */
-	MESSAGES_TASK_SHAPES,    /* meshes out of pictures or texts */
-	MESSAGES_TASK_MASKS,     /* Segment Anything */
-	MESSAGES_TASK_FACES,
-	MESSAGES_TASK_ENVIRONMENTS, /* simulated on the card, many at a time */
-	MESSAGES_TASK_SEARCH,       /* several runs in one process */
-	MESSAGES_TASK_NOTEBOOK,
+	MESSAGES_TASK_NOTEBOOK = MESSAGES_TASKS,
 	MESSAGES_TASK_REPLICAS, /* DataParallel */
-	MESSAGES_TASK_BUILDING, /* a program is compiled */
-	MESSAGES_TASK_FULL,     /* all weights of a model of diffusion are trained */
-	MESSAGES_TASK_DASK,
-	MESSAGES_TASK_RESULTS_OFF, /* the card: nnU-Net keeps them on the host already */
+	MESSAGES_TASK_DRAWN,    /* SGLang serves a model of diffusion */
 	MESSAGES_TASK_EVALUATED,   /* the newest word of an evaluation */
-	MESSAGES_TASK_DENSE,       /* a matrix of all pairs of nodes or points is made */
-	MESSAGES_TASK_MINING,      /* of coins, with a table that lies on the card whole */
 	MESSAGES_TASK_STATES,      /* of an optimizer, which were being made */
 	MESSAGES_TASK_LOGITS,      /* of all tokens, where the loss is reckoned */
 	MESSAGES_TASK_NO_NVIDIA,   /* the cards are another maker's */
@@ -308,7 +251,6 @@ enum messages_setting {
 	MESSAGES_TASK_SHARED_RAM,  /* the GPU is a part of the processor, and has its memory */
 	MESSAGES_TASK_TF_BESIDE,   /* TensorFlow has taken the card in this process, too */
 	MESSAGES_TASK_PRETRAINED,  /* Transformers or diffusers read the model */
-	MESSAGES_TASK_IN_VAIN,     /* a smaller batch was tried, and did not help */
 	MESSAGES_TASK_NATIVE,      /* no Python: a program in C++, or on the JVM */
 	MESSAGES_TASK_JVM,
 	MESSAGES_TASK_WSL,
@@ -373,8 +315,6 @@ struct messages_trace {
 		callers[MESSAGES_CALLERS]; /* the user's own that led to it, innermost first */
 	uint32_t caller_count;
 	struct messages_frame outer; /* the outermost of the user's own */
-	/* of the outermost frame that has one: a command that pip installed, and a package that is no mere tool */
-	char command[48], package[48];
 	int semaphore;               /* one of multiprocessing was being made, in /dev/shm */
 	struct messages_frame shown; /* the frame that tells the moment */
 	enum messages_moment moment;
@@ -433,12 +373,6 @@ struct messages_set {
 };
 
 #define MESSAGES_TOLD 2048
-/* What a text says was run, as it stands there: the stronger the way, the larger `how`. */
-struct messages_named {
-	char name[64], cue[80]; /* and the words that tell */
-	uint64_t line;
-	int how; /* 0: nothing is told */
-};
 
 struct messages_file {
 	struct messages_kind kind;
@@ -449,7 +383,6 @@ struct messages_file {
 	struct messages_set set[MESSAGES_SETTINGS];
 	char script[64]; /* that a command of the text starts, the last one; "": none is shown */
 	uint64_t script_line;
-	struct messages_named named;
 	char told[MESSAGES_TOLD]; /* commands and printed arguments, as far as there is room */
 };
 
@@ -491,12 +424,6 @@ enum plim_status messages_scan_memory(struct messages_log *log, const char *name
 /* Put together what speaks of one death: ranks, what the kernel and the launcher say of one kill. */
 void messages_join(struct messages_log *log);
 
-/* What a program that has no row in cues.c is called, as its traceback tells; "": it does not. */
-struct messages_project {
-	char script[64], name[64]; /* what was started, and the project that it belongs to */
-	char package[48];          /* of others, where the project is not known */
-};
-
 /* Which program failed, what it was doing, on what and how it was set; a cue of NULL: the failure itself tells. */
 struct messages_context {
 	enum messages_engine engine;
@@ -505,14 +432,8 @@ struct messages_context {
 	uint64_t engine_line, activity_line; /* 0: not known */
 	uint32_t engine_file, activity_file;
 	const char *engine_cue, *activity_cue;
-	/* what is built on that engine ("Nerfstudio"), and the word that tells it; NULL: not known */
-	const char *program, *program_cue;
-	uint64_t program_line;
-	uint32_t program_file;
 	int is_xla;         /* its words are XLA's, and nothing tells who called it */
 	const char *script; /* that a command of its file starts; NULL: none is shown */
-	const struct messages_named *named; /* what its file says was run; NULL: it does not */
-	struct messages_project project;
 	const char *told; /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];
 };

@@ -47,7 +47,8 @@ struct scan {
 	uint64_t found_at;   /* where its line begins, in bytes of the text */
 	uint64_t flushed_at; /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
-	unsigned named;              /* failures around which it was looked for what was run */
+	char joint; /* counts as a line's end, too: SCAN_JOINT in a text that was unwrapped, else '\n' */
+	uint64_t code_line; /* below the last frame: the line of code that it shows */
 	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
 	uint64_t caught_at; /* the line that last said that the program went on; 0: none */
 	struct scan_line now, below;
@@ -72,11 +73,11 @@ static void count_to(struct scan *s, const char *to)
 		uint8_t n = 0;
 
 		for (int i = 0; i < 128; i++)
-			n = (uint8_t)(n + (p[i] == '\n'));
+			n = (uint8_t)(n + (p[i] == '\n' || p[i] == s->joint));
 		s->line += n;
 	}
 	for (; p < to; p++)
-		s->line += *p == '\n';
+		s->line += *p == '\n' || *p == s->joint;
 	s->counted = to > s->counted ? to : s->counted;
 }
 
@@ -166,39 +167,6 @@ static const char *below_end(const struct scan *s)
 	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
 }
 
-/* "ann@host:~$ ./prog -x" above a failure, where nothing else tells what was started. */
-static void prompt(struct scan *s)
-{
-	struct messages_file *file = &s->log->files.at[s->file];
-	const char *from = seen_from(s, s->start), *at;
-
-	if (file->script[0])
-		return;
-	at = scan_project_prompt(from, s->start, file->script, sizeof(file->script));
-	if (!at)
-		return;
-	file->script_line = s->line;
-	for (const char *p = at; p < s->counted; p++)
-		file->script_line -= *p == '\n';
-}
-
-#define NAMED_EVENTS 4 /* around the first of them, what was run is looked for */
-#define NAMED_BEST 9   /* a command, or what tells of its end */
-
-/* What was run, by the lines around a failure and the file's first ones, where nothing better is known of it. */
-static void name_around(struct scan *s)
-{
-	struct messages_named *named = &s->log->files.at[s->file].named;
-	const char *from = seen_from(s, s->start);
-	uint64_t line = s->line;
-
-	if (s->named++ >= NAMED_EVENTS || named->how >= NAMED_BEST)
-		return;
-	for (const char *p = from; p < s->counted; p++)
-		line -= *p == '\n';
-	scan_named(named, from, below_end(s), line);
-}
-
 /* The event's index; SCAN_NONE: it was not kept (s->status). */
 static uint32_t keep(struct scan *s, struct messages_event *e)
 {
@@ -209,8 +177,6 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 		return old;
 	if (e->traceback.step == PLIM_UNKNOWN)
 		e->traceback.step = step_before(s, s->start);
-	prompt(s);
-	name_around(s);
 	e->traceback.fresh = e->traceback.step == 0 && is_fresh(s);
 	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
 		s->kill = SCAN_NONE; /* its place is taken */
@@ -359,6 +325,33 @@ static int is_of_the_host(const char *p, const char *end)
 	return has_any(p, end, words, sizeof(words) / sizeof(words[0]));
 }
 
+/* Nothing stands right above the line. */
+static int is_alone_above(const struct scan *s)
+{
+	const char *p = s->start;
+
+	p -= p > s->from; /* the end of the line above */
+	p -= p > s->from && *p == '\n' && p[-1] == '\r';
+	return p == s->from || scan_ends_line(p[-1]);
+}
+
+/* Where the paragraph begins, or ends, that holds the line. */
+static const char *paragraph_start(const struct scan *s, const char *from)
+{
+	for (const char *p = s->start; p > from + 1; p--)
+		if (p[-1] == '\n' && (p[-2] == '\n' || (p > from + 2 && p[-3] == '\n')))
+			return p;
+	return from;
+}
+
+static const char *paragraph_end(const struct scan *s, const char *end)
+{
+	const char *p = memmem(s->stop, (size_t)(end - s->stop), "\n\n", 2);
+	const char *q = memmem(s->stop, (size_t)(end - s->stop), "\r\n\r\n", 4);
+
+	return p ? p : q ? q : end;
+}
+
 /* Words around a line that names no memory itself: 1: a card's alone, -1: the host's alone. */
 static int around(const char *p, const char *end)
 {
@@ -411,9 +404,10 @@ static void flush(struct scan *s)
 		const struct messages_wording *own = e->wording;
 		int where;
 
-		e->wording = as_told(e, &s->now, !s->found_at);
+		e->wording = as_told(e, &s->now, is_alone_above(s));
 		if (e->wording == &scan_untold_wording) {
-			where = around(seen_from(s, s->start), below_end(s));
+			where = around(paragraph_start(s, seen_from(s, s->start)),
+				       paragraph_end(s, below_end(s)));
 			e->wording = where > 0 ? own : where < 0 ? &scan_host_words : e->wording;
 		}
 		if (!s->worded.wording && e->wording) {
@@ -537,6 +531,7 @@ static void frame(struct scan *s)
 	struct open_trace *t = traceback_of(s);
 
 	t->last_line = s->line;
+	s->code_line = s->line + 1;
 	drive(s);
 	scan_trace_frame(&t->traceback, &s->now, line_below(s));
 	give_above(s, t);
@@ -682,10 +677,20 @@ static void caught(struct scan *s)
 	}
 }
 
+/* Is this the line of code that a frame shows? */
+static int is_in_code(const struct scan *s)
+{
+	return s->line == s->code_line;
+}
+
 static void setting(struct scan *s, const struct scan_setting *what, const char *at)
 {
 	struct messages_file *file = &s->log->files.at[s->file];
 
+	/* a path counts as a frame's, or where a command starts it */
+	if (what->spent == SCAN_SET_SEEN && strpbrk(what->word, "/\\") && !is_in_code(s) &&
+	    !scan_is_anchored(&s->now, what->word))
+		return;
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
 }
 
@@ -714,64 +719,11 @@ static void command(struct scan *s, const char *at)
 	scan_told(file->told, s->start, at, command_end(s));
 }
 
-/* What a shell says that ended; a script that a command named is nearer. */
-static void job(struct scan *s, const char *at)
+/* The name of a program, or of what it was doing: it counts where it proves that it ran. */
+static void cue(struct scan *s, size_t index)
 {
-	struct messages_file *file = &s->log->files.at[s->file];
-
-	if (!file->script[0] &&
-	    scan_project_job(s->start, at, s->stop, file->script, sizeof(file->script)))
-		file->script_line = s->line;
-}
-
-static int is_letter(char c)
-{
-	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
-}
-
-#define WHOLE_WORD_BYTES 12 /* longer ones stand in nothing else */
-
-/* Names of programs are whole words: "TensoRF" is not in "tensorflow". */
-static int is_whole(const struct scan *s, const struct scan_cue *cue, const char *at)
-{
-	size_t n = strlen(cue->word);
-	const char *end = at + n;
-
-	if (!cue->program || n > WHOLE_WORD_BYTES)
-		return 1;
-	return !(is_letter(*at) && at > s->from && at[-1] >= 'a' && at[-1] <= 'z') &&
-	       !(is_letter(end[-1]) && end < s->end && *end >= 'a' && *end <= 'z');
-}
-
-static int is_of_path(char c)
-{
-	return c && !strchr(" \t\"'`()<>,;=:|", c) && !scan_ends_line(c);
-}
-
-/* "/home/ann/ComfyUI/.venv/lib/python3.11/site-packages/x.py": the word stands in front of where packages lie. */
-static int is_installed(const struct scan *s, const char *behind)
-{
-	static const char *const places[] = { "/lib/python", "/site-packages", "\\site-packages",
-					      "/dist-packages", "/bin/python" };
-	const char *end = behind;
-
-	while (end < s->stop && is_of_path(*end))
-		end++;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (memmem(behind, (size_t)(end - behind), places[i], strlen(places[i])))
-			return 1;
-	return 0;
-}
-
-static void cue(struct scan *s, size_t index, const char *at)
-{
-	const struct scan_cue *c = &scan_cues[index];
-	const char *behind = at + strlen(c->word);
-
-	if (!is_whole(s, c, at))
-		return;
-	scan_cue_seen(s->log, index, s->file,
-		      is_installed(s, behind) ? s->line | SCAN_CUE_INSTALLED : s->line);
+	if (is_in_code(s) || scan_is_anchored(&s->now, scan_cues[index].word))
+		scan_cue_seen(s->log, index, s->file, s->line);
 }
 
 /* All that may begin at an anchor of the current line. */
@@ -796,7 +748,6 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
 		case SCAN_COMMAND: command(s, at); break;
-		case SCAN_JOB: job(s, at); break;
 		case SCAN_ARGUMENTS:
 			scan_told(s->log->files.at[s->file].told, s->start, at, command_end(s));
 			break;
@@ -804,7 +755,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 			if (id >= SCAN_SETTING)
 				setting(s, &scan_settings[id - SCAN_SETTING], at);
 			else if (id >= SCAN_CUE)
-				cue(s, (size_t)(id - SCAN_CUE), at);
+				cue(s, (size_t)(id - SCAN_CUE));
 			else
 				try_row(s, id, at);
 		}
@@ -868,8 +819,7 @@ static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
 	if (id < SCAN_CUE || id >= SCAN_SETTING)
 		return 0;
 	line = s->log->cues.at[s->log->files.at[s->file].cues + (size_t)(id - SCAN_CUE)];
-	return line && !(line & SCAN_CUE_INSTALLED) &&
-	       scan_anchors_next(s->anchors, entry, at, s->end) < 0;
+	return line && scan_anchors_next(s->anchors, entry, at, s->end) < 0;
 }
 
 /*
@@ -885,9 +835,6 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 	s->end = end;
 	s->counted = p;
 	s->start = s->stop = NULL;
-	if (!s->origin && p == from)
-		scan_named(&s->log->files.at[s->file].named, p,
-			   end - p > (ptrdiff_t)SCAN_HEAD_BYTES ? p + SCAN_HEAD_BYTES : end, 1);
 	while (p < safe && !s->status) {
 		int16_t entry;
 
@@ -952,6 +899,30 @@ static size_t stays(struct scan *s, const char *base, const char *done)
 	return behind;
 }
 
+/* A text that is there whole: with its broken lines joined.  *done: it had some, and was searched. */
+static enum plim_status scan_unwrapped(struct scan *s, struct source *src, int *done)
+{
+	enum plim_status st = source_need(src, src->p, WINDOW_BYTES, s->err);
+	size_t n = (size_t)(src->end - src->p), room = 2 * n + 1;
+	char *text;
+
+	*done = 0;
+	if (n >= WINDOW_BYTES)
+		return PLIM_OK;
+	text = mem_new(s->log->mem, room, 1, s->err);
+	if (!text)
+		return mem_status(s->err);
+	n = scan_unwrap((const char *)src->p, n, text);
+	if (n) {
+		s->joint = SCAN_JOINT;
+		scan_window(s, text, text, text + n, 1);
+		src->p = src->end;
+		*done = 1;
+	}
+	mem_free(s->log->mem, text, room, 1);
+	return *done ? (st ? st : s->status) : PLIM_OK;
+}
+
 static enum plim_status scan_narrow(struct scan *s, struct source *src)
 {
 	const uint8_t *keep = src->p;
@@ -1002,8 +973,12 @@ static enum plim_status scan_text(struct scan *s, struct source *src)
 	enum plim_status st;
 	char *buffer;
 
-	if (width == NARROW)
-		return scan_narrow(s, src);
+	if (width == NARROW) {
+		int done;
+
+		st = scan_unwrapped(s, src, &done);
+		return st || done ? st : scan_narrow(s, src);
+	}
 	buffer = mem_new(m, room, 1, s->err);
 	st = buffer ? scan_wide(s, src, width, buffer) : mem_status(s->err);
 	mem_free(m, buffer, room, 1);
@@ -1127,6 +1102,7 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 	s->kill = SCAN_NONE;
 	s->line = 1;
 	s->flushed_at = PLIM_UNKNOWN;
+	s->joint = '\n';
 	s->step = PLIM_UNKNOWN;
 	st = scan_cues_begin(log, file, err);
 	if (!st)

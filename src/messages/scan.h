@@ -46,6 +46,16 @@ static inline int scan_is_of_name(char c)
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 
+/* ---- lines that were broken ---- */
+
+/* A break that was taken out, behind the line that was joined; it counts as a line's end. */
+#define SCAN_JOINT '\x1e'
+/*
+ * `n` bytes of a whole text with the lines joined that a terminal, a mail or a page broke, into `to` of 2 * n + 1 bytes; how
+ * many were written, 0: none is broken.
+ */
+size_t scan_unwrap(const char *p, size_t n, char *to);
+
 /* ---- one source ---- */
 
 /* A text that holds zero bytes is none, save that of two bytes a character. */
@@ -123,18 +133,20 @@ struct scan_cue {
 	enum messages_engine engine;
 	enum messages_activity activity;
 	enum messages_backend backend;
-	const char
-		*program; /* what is built on that engine, by its name; NULL: the engine itself */
 };
+/*
+ * Does the name stand on the line where it proves that the program ran: in a frame's location, a logger's prefix or what a
+ * command starts; a name of several words also where it begins the line (place.c)?
+ */
+int scan_is_anchored(const struct scan_line *l, const char *name);
+
 extern const struct scan_cue scan_cues[];
 extern const size_t scan_cue_count;
 
 enum plim_status scan_cues_begin(struct messages_log *log, uint32_t file, struct plim_err *err);
 /* A file that tells of no failure keeps none. */
 void scan_cues_end(struct messages_log *log, uint32_t file);
-/* Of a cue's line: it was seen only where a path tells where Python is installed, which need not be what runs. */
-#define SCAN_CUE_INSTALLED ((uint64_t)1 << 63)
-/* Only the first place of each is kept, and the first that is no mere place of an installation. */
+/* Only the first place of each is kept. */
 void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t line);
 
 /* ---- what is set already ---- */
@@ -146,12 +158,10 @@ enum scan_spent {
 	SCAN_SET_OFF,   /* switched off, or 0 */
 	SCAN_SET_ONE,   /* 1 or less */
 	SCAN_SET_MOST,  /* nearly all: 0.93 and more */
-	SCAN_SET_MANY,  /* the number right behind it is large */
 	SCAN_SET_FEW,   /* 4 or less; the value counts */
 	SCAN_SET_SHORT, /* 1024 or less; the value counts */
 	SCAN_SET_MUCH,  /* more than 1024 */
-	SCAN_SET_LATE,  /* the number right behind it is that of an epoch behind many others */
-	SCAN_SET_VAIN   /* beside it stands that less of it was tried, and did not help */
+	SCAN_SET_LATE  /* the number right behind it is that of an epoch behind many others */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
@@ -187,7 +197,6 @@ enum scan_special {
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
 	SCAN_COMMAND,
-	SCAN_JOB,             /* the command behind it, as a shell tells of one that ended */
 	SCAN_ARGUMENTS,       /* of a program that is no script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
@@ -242,32 +251,6 @@ int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, 
  * MESSAGES_STEP_SOME: losses were logged, of steps without a number.
  */
 uint64_t scan_progress(const char *text, size_t n, uint64_t *most);
-
-/* ---- what a program is called (project.c) ---- */
-
-/* The package or the command that a frame's file is of, unless many are built on it. */
-void scan_project_package(char *to, size_t size, const char *file);
-void scan_project_command(char *to, size_t size, const char *file);
-/* A source file of C, C++, CUDA, Fortran or Rust that a message names: the project that it lies in. */
-void scan_project_source(char *to, size_t size, const char *text);
-/* "x.sh: line 9: 10903 Killed   prog -q": the command behind `at`, if it is no starter of others. */
-/* The newest "$ ./prog" in [from, at), and its place; NULL: there is none. */
-const char *scan_project_prompt(const char *from, const char *at, char *name, size_t size);
-int scan_project_job(const char *start, const char *at, const char *stop, char *name, size_t size);
-void scan_project_find(const struct messages_trace *t, struct messages_project *out);
-
-/* What a command line starts, behind its wrappers and interpreters (commands.c); 0: nobody's program. */
-int scan_command_program(const char *at, const char *stop, char *name, size_t size);
-/* "repo/name:tag": the name, unless many are built on it. */
-int scan_command_image(const char *at, const char *stop, char *name, size_t size);
-/* Is it a package that many are built on, or a system's part? */
-int scan_project_is_tool(const char *name, size_t n);
-/* The i-th of those names; NULL: there are no more.  None stands there twice, in whatever case. */
-const char *scan_project_tool(size_t i);
-/* The folder of a source file that is a project's, unless the file is installed; 0: none is. */
-int scan_project_folder(const char *path, char *name, size_t size);
-/* What the lines of [from, to) tell to have been run (named.c), where it is better than what is known. */
-void scan_named(struct messages_named *best, const char *from, const char *to, uint64_t line);
 
 /* ---- the kernel's process table ---- */
 

@@ -18,31 +18,31 @@ static const struct {
 	{ "alloc_req_slots", E(SGLANG) },
 	{ "Executor creation failed", E(TENSORRT_LLM) },
 	{ "dispatched on the CPU", E(PYTORCH) },
-	{ "[enforce fail at", E(CAFFE2) },
+	{ "[enforce fail at", E(OTHER) },
 	{ "Insufficient VRAM", E(EXLLAMA) },
 	{ "enough GPU video memory", E(PYTORCH) },
 	{ "DmlExecutionProvider", E(ONNX_RUNTIME) },
-	{ "[GPU] Exceeded max", E(OPENVINO) },
-	{ "[GPU] CL_OUT", E(OPENVINO) },
-	{ "NCudaLib", E(CATBOOST) },
-	{ "LightGBMError", E(LIGHTGBM) },
+	{ "[GPU] Exceeded max", E(OTHER) },
+	{ "[GPU] CL_OUT", E(OTHER) },
+	{ "NCudaLib", E(OTHER) },
+	{ "LightGBMError", E(OTHER) },
 	{ "maxTokensInPagedKvCache", E(TENSORRT_LLM) },
 	{ "Maximum pool size exceeded", E(RAPIDS) },
 	{ "out of memory (/app/tensorrt_llm", E(TENSORRT_LLM) },
 	{ "(CUDA out of memory)", E(PYTORCH) },
 	{ "memory, skipping", E(PYTORCH) },
-	{ "GPU memory to match", E(COLMAP) },
-	{ "a rendering resource", E(UNREAL) },
+	{ "GPU memory to match", E(OTHER) },
+	{ "a rendering resource", E(OTHER) },
 	{ "Model loading aborted", E(LM_STUDIO) },
 	{ ": CNMEM", E(TRITON_SERVER) },
 	{ "Decode out of memory", E(SGLANG) },
 	{ "Prefill out of memory", E(SGLANG) },
-	{ "({used}/{limit} used)", E(DUCKDB) },
+	{ "({used}/{limit} used)", E(OTHER) },
 	{ "Insufficient GPU memory error", E(MLC) },
 	{ "Memory_Allocation_Failure(EL0004)", E(UNKNOWN) },
-	{ "TotalUsedMemStatistics", E(MINDSPORE) },
-	{ "Request memory size", E(MINDSPORE) },
-	{ "Memory malloc failed", E(MINDSPORE) },
+	{ "TotalUsedMemStatistics", E(OTHER) },
+	{ "Request memory size", E(OTHER) },
+	{ "Memory malloc failed", E(OTHER) },
 	{ "Effective GPU memory usage", E(JULIA) },
 	{ "Out of GPU memory trying", E(JULIA) },
 	{ "OutOfGPUMemoryError", E(JULIA) },
@@ -50,40 +50,40 @@ static const struct {
 	{ "ErrorOutOfDeviceMemory", E(UNKNOWN) },  /* Vulkan's, whoever draws or computes */
 	{ "Workspace can't be allocated", E(DEEPSPEED) },
 	{ "ERROR: Out of GPU memory", E(JULIA) },
-	{ "Out of Memory Error: Failed to allocate block", E(DUCKDB) },
+	{ "Out of Memory Error: Failed to allocate block", E(OTHER) },
 	{ "(code #2, ERROR_OUT", E(JULIA) },
 	{ "DriverError(CUDA_ERROR", E(CANDLE) },
-	{ "Call to cuMem", E(NUMBA) },
+	{ "Call to cuMem", E(OTHER) },
 	{ "RMM_ERROR_OUT", E(RAPIDS) },
 	{ "CUDA error encountered at", E(RAPIDS) },
-	{ "GPU and shared host memory", E(BLENDER) },
-	{ "allocatable device memory", E(HASHCAT) },
-	{ "Insufficient memory available", E(HASHCAT) },
-	{ "storage/./pooled", E(MXNET) },
-	{ "StandardGpuResources", E(FAISS) },
-	{ "Gpu API call", E(OPENCV) },
-	{ "OpenEncodeSessionEx", E(FFMPEG) },
-	{ "cu->cuMemAlloc", E(FFMPEG) },
-	{ "on accelerator", E(LAMMPS) },
-	{ "CudaCustomAllocator", E(RELION) },
-	{ "Out of memory on device. To view", E(MATLAB) },
-	{ "Error allocating {tried} of device", E(THEANO) },
+	{ "GPU and shared host memory", E(OTHER) },
+	{ "allocatable device memory", E(OTHER) },
+	{ "Insufficient memory available", E(OTHER) },
+	{ "storage/./pooled", E(OTHER) },
+	{ "StandardGpuResources", E(OTHER) },
+	{ "Gpu API call", E(OTHER) },
+	{ "OpenEncodeSessionEx", E(OTHER) },
+	{ "cu->cuMemAlloc", E(OTHER) },
+	{ "on accelerator", E(OTHER) },
+	{ "CudaCustomAllocator", E(OTHER) },
+	{ "Out of memory on device. To view", E(OTHER) },
+	{ "Error allocating {tried} of device", E(OTHER) },
 	{ "Memory allocation error on worker", E(XGBOOST) },
-	{ "(-4:Insufficient memory)", E(OPENCV) },
-	{ "failed to cudaMalloc", E(FAISS) },
-	{ "cannot allocate vector", E(R) },
+	{ "(-4:Insufficient memory)", E(OTHER) },
+	{ "failed to cudaMalloc", E(OTHER) },
+	{ "cannot allocate vector", E(OTHER) },
 	{ "bytes of scratch space", E(TENSORRT) },
 	{ "Sampler Allocation on device", E(COMFYUI) },
-	{ "vector memory exhausted", E(R) },
-	{ "memory exhausted (limit reached", E(R) },
-	{ "allocate memory block of size", E(R) },
-	{ "process out of memory", E(NODE) },
-	{ "Array buffer allocation", E(NODE) },
+	{ "vector memory exhausted", E(OTHER) },
+	{ "memory exhausted (limit reached", E(OTHER) },
+	{ "allocate memory block of size", E(OTHER) },
+	{ "process out of memory", E(OTHER) },
+	{ "Array buffer allocation", E(OTHER) },
 	{ "OutOfMemory: Java heap", E(JVM) },
 	{ "GC overhead limit", E(JVM) },
-	{ "% memory budget", E(DASK) },
+	{ "% memory budget", E(OTHER) },
 	{ "ray-oom-prevention", E(RAY) },
-	{ "killed by YARN", E(SPARK) },
+	{ "killed by YARN", E(OTHER) },
 	{ "prefill tokens", E(TGI) },
 	{ "Requested amount of GPU memory", E(TENSORRT) },
 	{ "Requested amount of memory ({tried})", E(TENSORRT) },
@@ -113,7 +113,7 @@ static const struct {
 	{ "[metal::malloc]", E(MLX) },
 	{ "[malloc_or_wait]", E(MLX) },
 	{ "[METAL] Command", E(MLX) },
-	{ "vs. 0)*out of memory", E(CAFFE) },
+	{ "vs. 0)*out of memory", E(OTHER) },
 	{ "during getBestTactic", E(TENSORRT) },
 	{ "Error Code 2: OutOfMemory", E(TENSORRT) },
 	{ "OutOfMemory: no further", E(TENSORRT) },
@@ -126,7 +126,7 @@ static const struct {
 	{ "java.lang.OutOf", E(JVM) },
 	{ "os::commit_memory", E(JVM) },
 	{ "Java Runtime", E(JVM) },
-	{ "JavaScript heap", E(NODE) },
+	{ "JavaScript heap", E(OTHER) },
 	{ "RayOutOfMemory", E(RAY) },
 	{ "Workers (tasks / actors)", E(RAY) },
 	{ "node running low on memory", E(RAY) },
@@ -153,6 +153,19 @@ static enum messages_engine engine_of_wording(const struct messages_wording *w)
 		if (strstr(w->pattern, parts[i].part))
 			return parts[i].engine;
 	return (enum messages_engine)engines[w->family];
+}
+
+/* Words of PyTorch in the message of a library below it; its bridge to XLA is built of TensorFlow's files. */
+static int is_pytorchs(const struct messages_event *e)
+{
+	static const char *const words[] = { "when calling `", "xla_client/xla_util",
+					     "Exception in device=TPU",
+					     "RuntimeError: CUDA error: " };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(e->text, words[i]))
+			return 1;
+	return 0;
 }
 
 /* What the traceback shows is nearer than any word of the log. */
@@ -202,10 +215,9 @@ static const struct {
 	{ E(COMFYUI), E(FORGE) },
 	{ E(COMFYUI), E(SDNEXT) },
 	{ E(TENSORFLOW), E(JAX) },
-	{ E(NUMBA), E(RAPIDS) },
 	{ E(CUPY), E(RAPIDS) },
 	{ E(CANDLE), E(TGI) },
-	{ E(JVM), E(SPARK) },
+	{ E(JVM), E(OTHER) },
 };
 
 /* The interface's own code that loads by llama.cpp, and no mere path through its folder. */
@@ -221,13 +233,15 @@ static int is_loader(const struct scan_cue *cue, enum messages_engine engine)
 static int is_on_pytorch(enum messages_engine e)
 {
 	static const uint8_t on[MESSAGES_ENGINES] = {
-		[E(AXOLOTL)] = 1,      [E(LLAMA_FACTORY)] = 1, [E(UNSLOTH)] = 1,  [E(VERL)] = 1,
-		[E(TRL)] = 1,          [E(VLLM)] = 1,          [E(SGLANG)] = 1,   [E(TGI)] = 1,
-		[E(TENSORRT_LLM)] = 1, [E(TRITON_SERVER)] = 1, [E(LMDEPLOY)] = 1, [E(WEBUI)] = 1,
-		[E(EXLLAMA)] = 1,      [E(KOHYA)] = 1,         [E(COMFYUI)] = 1,  [E(FORGE)] = 1,
-		[E(FOOOCUS)] = 1,      [E(SDNEXT)] = 1,        [E(A1111)] = 1,    [E(INVOKEAI)] = 1,
-		[E(DIFFUSERS)] = 1,    [E(WHISPER)] = 1,       [E(NEMO)] = 1,     [E(MEGATRON)] = 1,
-		[E(DEEPSPEED)] = 1,    [E(ULTRALYTICS)] = 1,   [E(PYTORCH)] = 1,  [E(RAY)] = 1,
+		[E(AXOLOTL)] = 1,       [E(LLAMA_FACTORY)] = 1, [E(UNSLOTH)] = 1,
+		[E(VERL)] = 1,          [E(TRL)] = 1,           [E(VLLM)] = 1,
+		[E(SGLANG)] = 1,        [E(TGI)] = 1,           [E(TENSORRT_LLM)] = 1,
+		[E(TRITON_SERVER)] = 1, [E(LMDEPLOY)] = 1,      [E(WEBUI)] = 1,
+		[E(EXLLAMA)] = 1,       [E(KOHYA)] = 1,         [E(COMFYUI)] = 1,
+		[E(FORGE)] = 1,         [E(FOOOCUS)] = 1,       [E(SDNEXT)] = 1,
+		[E(A1111)] = 1,         [E(INVOKEAI)] = 1,      [E(DIFFUSERS)] = 1,
+		[E(WHISPER)] = 1,       [E(MEGATRON)] = 1,      [E(DEEPSPEED)] = 1,
+		[E(ULTRALYTICS)] = 1,   [E(PYTORCH)] = 1,       [E(RAY)] = 1,
 	};
 
 	return on[e];
@@ -291,49 +305,40 @@ static enum messages_backend own_backend(const struct messages_event *e)
 	return MESSAGES_BACKEND_CUDA;
 }
 
-/* A program that the text names, and no library that any program has. */
-static int is_of_program(const struct scan_cue *cue)
+/* Servers and programs that draw pass nothing backward and have no optimizer. */
+static int is_vetoed(enum messages_engine e, enum messages_moment moment)
 {
-	static const char *const libraries[] = { "Transformers", "Lightning", "MMEngine", "MMCV" };
+	static const uint8_t trains_never[MESSAGES_ENGINES] = {
+		[E(VLLM)] = 1,         [E(SGLANG)] = 1,
+		[E(TGI)] = 1,          [E(MLC)] = 1,
+		[E(TENSORRT_LLM)] = 1, [E(TRITON_SERVER)] = 1,
+		[E(LMDEPLOY)] = 1,     [E(WEBUI)] = 1,
+		[E(OLLAMA)] = 1,       [E(KOBOLDCPP)] = 1,
+		[E(LM_STUDIO)] = 1,    [E(LLAMA_CPP)] = 1,
+		[E(EXLLAMA)] = 1,      [E(LLAMA_CPP_PYTHON)] = 1,
+		[E(COMFYUI)] = 1,      [E(FORGE)] = 1,
+		[E(FOOOCUS)] = 1,      [E(SDNEXT)] = 1,
+		[E(INVOKEAI)] = 1,     [E(A1111)] = 1,
+		[E(WHISPER_CPP)] = 1,  [E(SD_CPP)] = 1,
+		[E(WHISPER)] = 1,      [E(CTRANSLATE2)] = 1,
+		[E(TENSORRT)] = 1,     [E(ONNX_RUNTIME)] = 1,
+	};
 
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && cue->program; i++)
-		if (!strcmp(cue->program, libraries[i]))
-			return 0;
-	return cue->program != NULL;
+	return trains_never[e] && (moment == MESSAGES_BACKWARD || moment == MESSAGES_OPTIMIZER ||
+				   moment == MESSAGES_FIRST_STEP);
 }
 
-/* Does anything else than where Python is installed tell what ran: a program's word, or a script of the user's? */
-static int tells_program(const struct messages_log *log, const struct messages_event *e)
-{
-	const struct messages_file *f = &log->files.at[e->file];
-
-	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
-		if (log->cues.at[f->cues + i] && is_of_program(&scan_cues[i]) &&
-		    !(log->cues.at[f->cues + i] & SCAN_CUE_INSTALLED))
-			return 1;
-	return e->traceback.outer.file[0] || f->script[0];
-}
-
-/* The line of a cue; 0: it was not seen, or only where Python is installed, and there are better words. */
-static uint64_t line_of(const struct messages_log *log, const struct messages_file *f, size_t cue,
-			int strict)
-{
-	uint64_t line = log->cues.at[f->cues + cue];
-
-	return line & SCAN_CUE_INSTALLED ? strict ? 0 : line & ~SCAN_CUE_INSTALLED : line;
-}
-
-/* What the words of one file tell, where nothing better is known. */
+/* What the anchored words of one file prove. */
 static void find_in(const struct messages_log *log, uint32_t file, enum messages_engine own,
-		    int backend_open, int strict, struct messages_context *out)
+		    enum messages_moment moment, int backend_open, struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++) {
 		const struct scan_cue *cue = &scan_cues[i];
-		uint64_t line = line_of(log, f, i, strict);
+		uint64_t line = log->cues.at[f->cues + i];
 
-		if (!line)
+		if (!line || is_vetoed(cue->engine, moment))
 			continue;
 		if ((is_before(cue->engine, out->engine) || is_loader(cue, out->engine)) &&
 		    may_be(own, cue->engine)) {
@@ -358,14 +363,14 @@ static int dies_loading(enum messages_engine e)
 }
 
 /* What it was doing, by words of nobody's or of this engine: another's in the log tell what that one does. */
-static void find_activity(const struct messages_log *log, uint32_t file, int strict,
+static void find_activity(const struct messages_log *log, uint32_t file,
 			  struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count && !out->activity; i++) {
 		const struct scan_cue *cue = &scan_cues[i];
-		uint64_t line = line_of(log, f, i, strict);
+		uint64_t line = log->cues.at[f->cues + i];
 
 		if (!line || !cue->activity || (cue->engine && cue->engine != out->engine))
 			continue;
@@ -388,10 +393,6 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	const char *name = strrchr(outer, '/');
 
 	out->script = f->script[0] ? f->script : NULL;
-	out->named = f->named.how ? &f->named : NULL;
-	scan_project_find(t, &out->project);
-	if (!t->frames)
-		scan_project_source(out->project.name, sizeof(out->project.name), e->text);
 	out->told = f->told;
 	if (out->activity || dies_loading(out->engine))
 		return;
@@ -415,21 +416,14 @@ static int is_training_script(const struct messages_event *e, const struct messa
 	       (c->script && scan_script_does(c->script) == A(TRAINING));
 }
 
-static int draws(enum messages_engine e)
-{
-	return e == E(DIFFUSERS) || e == E(PYTORCH);
-}
-
 #define SAMPLED_LINES 40 /* between a bar of the sampling and the death behind it */
 
 /* Pictures were sampled, by a bar that is full, and no other was begun: what is left is the VAE's. */
 static int is_sampled(const struct messages_event *e, const struct messages_context *c)
 {
 	const struct messages_set *bar = &c->set[MESSAGES_TASK_SAMPLED];
-	int drawn = c->engine == E(DIFFUSERS) || c->set[MESSAGES_TASK_PICTURE].line ||
-		    c->set[MESSAGES_TASK_VIDEO].line;
 
-	return drawn && draws(c->engine) && bar->line && bar->line < e->line &&
+	return c->engine == E(DIFFUSERS) && bar->line && bar->line < e->line &&
 	       e->line - bar->line <= SAMPLED_LINES && e->traceback.step == PLIM_UNKNOWN &&
 	       c->activity != A(TRAINING) && e->traceback.moment != MESSAGES_LOADING;
 }
@@ -445,48 +439,20 @@ static int is_evaluated(const struct messages_event *e, const struct messages_co
 	       told->line && told->line < e->line && e->line - told->line <= EVALUATED_LINES;
 }
 
-/* Engines that any program may be written in or call. */
-static int is_anybodys(enum messages_engine e)
-{
-	return !e || e == E(PYTORCH) || e == E(JVM) || e == E(NODE) || e == E(RAY) ||
-	       e == E(NUMBA) || e == E(CUPY) || e == E(TENSORFLOW) || e == E(R);
-}
-
-/* What is built on the engine: the row that stands first. */
-static void find_program(const struct messages_log *log, uint32_t file, int strict,
-			 struct messages_context *out)
-{
-	const struct messages_file *f = &log->files.at[file];
-
-	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count && !out->program; i++) {
-		const struct scan_cue *cue = &scan_cues[i];
-		uint64_t line = line_of(log, f, i, strict);
-
-		if (!line || !cue->program ||
-		    (cue->engine ? cue->engine != out->engine : !is_anybodys(out->engine)))
-			continue;
-		out->program = cue->program;
-		out->program_cue = cue->word;
-		out->program_line = line;
-		out->program_file = file;
-	}
-}
-
 /* Words of another file are told of a failure only where the two tell of one death. */
 static void find_everywhere(const struct messages_log *log, const struct messages_event *e,
 			    enum messages_engine own, struct messages_context *out)
 {
 	uint32_t index = (uint32_t)(e - log->events.at);
 	int open = !out->backend && e->wording->class <= MESSAGES_BUDGET;
-	int strict = tells_program(log, e);
+	enum messages_moment moment = e->traceback.moment;
 
-	find_in(log, e->file, own, open, strict, out);
+	find_in(log, e->file, own, moment, open, out);
 	for (size_t i = 0; i < log->events.n; i++)
 		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
-			find_in(log, log->events.at[i].file, own, open, strict, out);
-	find_activity(log, e->file, strict, out);
+			find_in(log, log->events.at[i].file, own, moment, open, out);
+	find_activity(log, e->file, out);
 	find_script(log, e, out);
-	find_program(log, e->file, strict, out);
 }
 
 /* Does a word of these stand in the file? */
@@ -496,7 +462,7 @@ static int has_word(const struct messages_log *log, uint32_t file, const char *c
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
-		for (size_t k = 0; line_of(log, f, i, 1) && k < n; k++)
+		for (size_t k = 0; log->cues.at[f->cues + i] && k < n; k++)
 			if (strcasestr(scan_cues[i].word, words[k]))
 				return 1;
 	return 0;
@@ -533,12 +499,6 @@ static int is_python(const struct messages_log *log, const struct messages_event
 	       e->wording->family == MESSAGES_PYTHON || e->wording->family == MESSAGES_DATALOADER;
 }
 
-/* A source file of C++ that the message names, and is no engine's own. */
-static int is_of_source(const struct messages_event *e, const struct messages_context *c)
-{
-	return !c->engine && c->project.name[0] && !e->traceback.frames && !c->project.script[0];
-}
-
 static void find_language(const struct messages_log *log, const struct messages_event *e,
 			  struct messages_context *out)
 {
@@ -546,8 +506,6 @@ static void find_language(const struct messages_log *log, const struct messages_
 
 	if (out->set[MESSAGES_TASK_JVM].line)
 		*native = out->set[MESSAGES_TASK_JVM];
-	else if (is_of_source(e, out))
-		*native = (struct messages_set){ e->line, 1, -1 };
 	if (is_python(log, e))
 		native->line = out->set[MESSAGES_TASK_JVM].line = 0;
 }
@@ -558,8 +516,7 @@ void messages_find_context(const struct messages_log *log, const struct messages
 {
 	enum messages_engine own = engine_of_wording(e->wording);
 
-	/* PyTorch's bridge to XLA is built of TensorFlow's files */
-	if (strstr(e->text, "xla_client/xla_util") || strstr(e->text, "Exception in device=TPU"))
+	if (is_pytorchs(e))
 		own = E(PYTORCH);
 	if (own == E(JAX))
 		own = of_xla(log, e->file);

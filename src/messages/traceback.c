@@ -320,10 +320,6 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 			(strstr(f.file, "synchronize.py") || strstr(f.source, "Lock()"));
 	if (is_users(f.file))
 		go_deeper(t, &f);
-	if (!t->command[0])
-		scan_project_command(t->command, sizeof(t->command), f.file);
-	if (!t->package[0])
-		scan_project_package(t->package, sizeof(t->package), f.file);
 	/* Lightning's step calls all of forward and backward: what is inside counts */
 	if (strstr(f.source, "closure()")) {
 		t->moment = MESSAGES_MOMENT_UNKNOWN;

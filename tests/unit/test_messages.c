@@ -620,23 +620,63 @@ static void test_kills(void **state)
 	assert_false(read_line(messages_kill_done, "Killed process 18446744073709551616 (x)", &k));
 }
 
-/* Names stood in both tables, or in one of them in two cases: which of them counts could not be seen. */
-static void test_names(void **state)
+static int is_anchored(const char *text, const char *name)
 {
-	const char *a, *b;
+	struct scan_line l;
+
+	scan_line_clean(&l, text, text + strlen(text), text);
+	return scan_is_anchored(&l, name);
+}
+
+/* A frame, a logger's prefix and a launch command prove that a program ran; everything else only names it. */
+static void test_anchors(void **state)
+{
+	static const struct {
+		const char *text, *name;
+		int is;
+	} lines[] = {
+		{ "  File \"/opt/venv/lib/python3.11/site-packages/vllm/worker/model.py\", line 3, "
+		  "in run",
+		  "/vllm/", 1 },
+		{ "/home/ann/ComfyUI/execution.py:151 in recursive_execute", "ComfyUI", 1 },
+		{ "  File \"/srv/ComfyUI/venv/lib/python3.11/site-packages/torch/nn/x.py\", line 3",
+		  "ComfyUI", 0 },
+		{ "  File \"train.py\", line 7, in train_epoch", "train_epoch", 1 },
+		{ "F0601 10:00:00.1 12 syncedmem.cpp:78] Check failed", "syncedmem.cpp", 1 },
+		{ "ERROR 05-01 10:00:00 [gpu_worker.py:99] out of memory", "[gpu_worker.py", 1 },
+		{ "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9 MiB", "ggml_backend",
+		  1 },
+		{ "[TRT-LLM] [E] out of memory", "[TRT-LLM]", 1 },
+		{ "(EngineCore_0 pid=7) ERROR: it failed", "EngineCore", 1 },
+		{ "time=2024-01-01T00:00:00 level=INFO source=sched.go:445 msg=x",
+		  "source=sched.go", 1 },
+		{ "$ python -m vllm.entrypoints.openai.api_server --model x", "vllm.entrypoints",
+		  1 },
+		{ "vllm serve org/model --max-model-len 4096", "vllm serve", 1 },
+		{ "CUDA_VISIBLE_DEVICES=1 sudo ollama run x/y", "ollama", 1 },
+		{ "docker run --rm -v /a:/b --gpus all vllm/vllm-openai:v0.6", "vllm/", 1 },
+		{ "torchrun --nproc_per_node 2 /work/axolotl/cli.py x.yml", "axolotl", 1 },
+		{ "  --gpu-memory-utilization 0.9 \\", "gpu-memory-utilization", 1 },
+		{ "got prompt", "got prompt", 1 },
+		/* names, and no proof */
+		{ "- vLLM version: not installed", "vllm", 0 },
+		{ "vLLM Version: 0.6.5", "vllm", 0 },
+		{ "vllm: 0.6.5", "vllm", 0 },
+		{ "vllm==0.6.5", "vllm==", 0 },
+		{ "[pip3] onnxruntime-gpu==1.20.0", "onnxruntime", 0 },
+		{ "sglang                            0.4.5", "sglang", 0 },
+		{ "|    7   N/A  N/A  4077  C  python -m vllm.entrypoints.openai  9120MiB |",
+		  "vllm.entrypoints", 0 },
+		{ "wandb: Run data is saved locally in /mnt/vllm/runs/exp7/wandb", "/vllm/", 0 },
+		{ "The same model works in ollama.", "ollama", 0 },
+		{ "ComfyUI runs fine on this card.", "ComfyUI", 0 },
+		{ "python train.py --output_dir /data/ollama/out", "ollama", 0 },
+	};
 
 	(void)state;
-	for (size_t i = 0; scan_project_tool(i); i++) {
-		a = scan_project_tool(i);
-		assert_true(scan_project_is_tool(a, strlen(a)));
-		for (size_t k = 0; k < i; k++) {
-			b = scan_project_tool(k);
-			if (!strcasecmp(a, b))
-				fail_msg("\"%s\" stands twice", a);
-		}
-	}
-	assert_true(scan_project_is_tool("NumPy", 5));
-	assert_false(scan_project_is_tool("numpyx", 6));
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (is_anchored(lines[i].text, lines[i].name) != lines[i].is)
+			fail_msg("'%s' in \"%s\"", lines[i].name, lines[i].text);
 }
 
 /* What is searched for by its first letters has so many: less is read past its end. */
@@ -659,7 +699,7 @@ int main(void)
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
 		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
 		cmocka_unit_test(test_refused),    cmocka_unit_test(test_kills),
-		cmocka_unit_test(test_names),      cmocka_unit_test(test_words),
+		cmocka_unit_test(test_anchors),    cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,8 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 	d->caught_line = e->caught_line ? e->caught_line : PLIM_UNKNOWN;
 	d->engine = c->engine ? messages_engine_names[c->engine] : NULL;
 	d->engine_line = c->engine_line ? c->engine_line : PLIM_UNKNOWN;
-	d->program = c->program;
+	if (!x.redacts && c->script)
+		d->program = arena_text(x.arena, err, "%s", c->script);
 	/* XLA writes TensorFlow's words */
 	if (e->wording->family == MESSAGES_TENSORFLOW && c->engine == MESSAGES_ENGINE_JAX)
 		d->family = messages_family_names[MESSAGES_JAX];

@@ -1,0 +1,341 @@
+/*
+ * Where on its line the name of a program stands.  A name proves that the program ran only at an anchor: in the location of a
+ * frame, in a logger's prefix, or as what a command line starts.  Sentences, tables of versions, lists of processes and
+ * paths of data name programs that did not run.
+ */
+#include "scan.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* A word of the line: [from, to). */
+struct word {
+	const char *from, *to;
+};
+
+/* A path in quotes may have spaces: `File "E:\\Stable Diffusion\\x.py", line 3`. */
+static struct word word_around(const char *text, const char *at)
+{
+	static const char ends[] = " \t\"'`()<>[]{},;|=*";
+	const char *file = strstr(text, "File \""), *close;
+	struct word w = { at, at };
+
+	close = file ? strchr(file + 6, '"') : NULL;
+	if (close && at >= file + 6 && at < close)
+		return (struct word){ file + 6, close };
+	while (w.from > text && !strchr(ends, w.from[-1]))
+		w.from--;
+	while (*w.to && !strchr(ends, *w.to))
+		w.to++;
+	return w;
+}
+
+static struct word next_word(const char *p)
+{
+	p += strspn(p, " \t\"'`");
+	return (struct word){ p, p + strcspn(p, " \t\"'`") };
+}
+
+/* ---- frames ---- */
+
+/* "x.py:123", "x.cc:99:": the file's end and a number behind a colon. */
+static int has_line_number(struct word w)
+{
+	const char *colon = NULL;
+
+	for (const char *p = w.from; p + 1 < w.to; p++)
+		if (*p == ':' && isdigit((unsigned char)p[1]))
+			colon = p;
+	if (!colon)
+		return 0;
+	for (const char *p = colon; p > w.from && colon - p <= 6; p--)
+		if (*p == '.' && p + 1 < colon && isalpha((unsigned char)p[1]))
+			return 1;
+	return 0;
+}
+
+/* Does the word name a place in code: `File "x.py", line 3`, "x.cc:99", "x.so(+0x12)", "at org.x.Y(Z.java:3)"? */
+static int is_location(const struct scan_line *l, struct word w)
+{
+	const char *body = l->text + l->body + strspn(l->text + l->body, " ");
+	const char *behind = w.to + strspn(w.to, "\"'");
+	size_t n = (size_t)(w.to - w.from);
+
+	if (has_line_number(w) || !strncmp(behind, ", line ", 7))
+		return 1;
+	/* the function of a frame */
+	if (w.from - l->text > 5 && !strncmp(w.from - 5, ", in ", 5) && strstr(l->text, ", line "))
+		return 1;
+	if (n > 3 && !strncmp(w.to - 3, ".py", 3))
+		return !strncmp(behind, " in ", 4) || !strncmp(behind, ", in ", 5) ||
+		       !strncmp(behind, "(", 1);
+	if (memmem(w.from, n, ".so", 3) || memmem(w.from, n, ".dll", 4))
+		return *w.to == '(' || !strncmp(w.to, " (", 2) || strstr(l->text, "(+0x") != NULL;
+	/* Java's "at org.x.Y(Z.java:3)", Go's "github.com/x/y.(*Server).load(0xc0, 0x31)" */
+	return (!strncmp(body, "at ", 3) && *w.to == '(') || strstr(w.to, "(0x") == w.to ||
+	       (strchr(body, '(') && strchr(body, '(')[1] == '*' && strstr(body, "(0x"));
+}
+
+/* "/home/ann/ComfyUI/venv/lib/python3.11/site-packages/x.py": the name stands in front of where packages lie. */
+static int is_where_installed(struct word w, const char *at)
+{
+	static const char *const places[] = { "/lib/python", "/site-packages", "\\site-packages",
+					      "/dist-packages", "/bin/python" };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (memmem(at, (size_t)(w.to - at), places[i], strlen(places[i])))
+			return 1;
+	return 0;
+}
+
+/* ---- loggers ---- */
+
+#define PREFIX_COLUMNS 160 /* of timestamps, processes, levels and the logger's name */
+
+static int is_level(struct word w)
+{
+	static const char *const levels[] = { "INFO",     "WARNING", "WARN",     "ERROR", "DEBUG",
+					      "CRITICAL", "FATAL",   "E",        "W",     "I",
+					      "info",     "warning", "error",    "debug", "-",
+					      "SEVERE",   "TRACE",   "EXCEPTION" };
+	size_t n = (size_t)(w.to - w.from);
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (n == strlen(levels[i]) && !memcmp(w.from, levels[i], n))
+			return 1;
+	return 0;
+}
+
+/* A time, a date, a number of a process. */
+static int is_number(struct word w)
+{
+	int digits = 0;
+
+	for (const char *p = w.from; p < w.to; p++)
+		digits += isdigit((unsigned char)*p) != 0;
+	return digits && 2 * digits >= (int)(w.to - w.from);
+}
+
+/* What a colon follows in "- vLLM version: 0.6" and "vllm: 0.6.5": a number, or that it is not there. */
+static int is_version(const char *behind)
+{
+	behind += strspn(behind, " ");
+	return isdigit((unsigned char)*behind) || !strncasecmp(behind, "not ", 4) ||
+	       !strncasecmp(behind, "none", 4) || !strncasecmp(behind, "n/a", 3) || !*behind;
+}
+
+/* The end of a word, whose braces may hold spaces: "batch{id=1 size=2}:prefill{id=1}:". */
+static const char *prefix_word_end(const char *p)
+{
+	for (int depth = 0; *p && (*p != ' ' || depth); p++)
+		depth += (*p == '{') - (*p == '}');
+	return p;
+}
+
+/* "ollama[1418]:", as syslog has it. */
+static int is_process(struct word w)
+{
+	return w.to - w.from > 3 && w.to[-1] == ':' && w.to[-2] == ']' &&
+	       memchr(w.from, '[', (size_t)(w.to - w.from)) != NULL;
+}
+
+/*
+ * Does `at` stand in what a logger writes in front of its message: "INFO 05-01 10:00:00 [gpu_worker.py:99]",
+ * "ggml_backend_cuda_buffer_type_alloc_buffer: ", "[TRT-LLM] [E]", "Jan 26 17:50:35 host ollama[1418]: "?  *message: where
+ * the message begins, if the prefix ends in front of `at`.
+ */
+static int is_in_prefix(const struct scan_line *l, const char *at, const char **message)
+{
+	const char *p = l->text + l->body, *start = p;
+
+	for (struct word w = { p, p }; *w.to && w.to - start < PREFIX_COLUMNS;) {
+		w.from = w.to + strspn(w.to, " ");
+		w.to = w.from + strcspn(w.from, " ");
+		if (is_process(w)) {
+			if (at >= w.from && at < w.to)
+				return 1;
+			p = at >= w.to ? w.to : p;
+		}
+	}
+	while (*p && p <= at && p - start < PREFIX_COLUMNS) {
+		struct word w, next;
+
+		p += strspn(p, " ");
+		if (*p == '[' || *p == '(') {
+			const char *close = strchr(p, *p == '[' ? ']' : ')');
+
+			if (!close)
+				return 0;
+			if (at < close)
+				return at >= p;
+			p = close + 1;
+			p += *p == ':';
+			continue;
+		}
+		*message = p;
+		w = (struct word){ p, prefix_word_end(p) };
+		if (at < w.to)
+			return w.to > w.from && w.to[-1] == ':' && !is_version(w.to);
+		/* "Iter 30: " */
+		next = next_word(w.to);
+		if (is_number(next) && next.to[-1] == ':') {
+			p = next.to;
+			continue;
+		}
+		if (!is_level(w) && !is_number(w) &&
+		    !(w.to > w.from && strchr(":]", w.to[-1]) && !is_version(w.to)))
+			return 0;
+		p = w.to;
+	}
+	return 0;
+}
+
+/* ---- commands ---- */
+
+static int is_one_of(struct word w, const char *const *names)
+{
+	size_t n = (size_t)(w.to - w.from);
+
+	for (; *names; names++)
+		if (n == strlen(*names) && !memcmp(w.from, *names, n))
+			return 1;
+	return 0;
+}
+
+static int is_flag(struct word w)
+{
+	return w.to - w.from >= 2 && *w.from == '-' &&
+	       (w.from[1] == '-' || isalpha((unsigned char)w.from[1]));
+}
+
+static int is_assignment(struct word w)
+{
+	const char *p = w.from;
+
+	while (p < w.to && (isupper((unsigned char)*p) || isdigit((unsigned char)*p) || *p == '_'))
+		p++;
+	return p > w.from && p < w.to && *p == '=';
+}
+
+/* Behind "$ ", "ann@host:~$ ", "PS C:\x> ", "+ ", "Command: "; *shown: one of these was there. */
+static const char *behind_prompt(const struct scan_line *l, int *shown)
+{
+	const char *p = l->text + l->body, *dollar = strstr(p, "$ "), *colon = strchr(p, ':');
+
+	p += strspn(p, " \t*`");
+	*shown = 1;
+	if (dollar && (dollar == p || (dollar - p < 96 && memchr(p, '@', (size_t)(dollar - p)))))
+		return dollar + 2;
+	if (!strncmp(p, "+ ", 2) || !strncmp(p, "> ", 2))
+		return p + 2;
+	if (!strncmp(p, "PS ", 3) && strstr(p, "> "))
+		return strstr(p, "> ") + 2;
+	if (colon && colon - p < 40 && memmem(p, (size_t)(colon - p), "ommand", 6))
+		return colon + 1;
+	*shown = 0;
+	return p;
+}
+
+/* The image of "docker run -v a:b --rm IMAGE": its flags but for these have a value. */
+static struct word image_of(const char *p)
+{
+	static const char *const alone[] = { "--rm",   "-d",       "-i",   "-t",
+					     "-it",    "-ti",      "-dit", "--privileged",
+					     "--init", "--detach", NULL };
+	struct word w = next_word(p);
+
+	while (w.to > w.from && is_flag(w)) {
+		int has_value =
+			!is_one_of(w, alone) && !memchr(w.from, '=', (size_t)(w.to - w.from));
+
+		w = next_word(w.to);
+		if (has_value)
+			w = next_word(w.to);
+	}
+	return w;
+}
+
+/* The script or the module that an interpreter or a launcher starts; empty: none is shown. */
+static struct word script_of(const char *p)
+{
+	struct word w = next_word(p), none = { p, p };
+
+	for (; w.to > w.from; w = next_word(w.to)) {
+		if (w.to - w.from == 2 && !memcmp(w.from, "-m", 2))
+			return next_word(w.to);
+		if (w.to - w.from > 3 && !memcmp(w.to - 3, ".py", 3))
+			return w;
+	}
+	return none;
+}
+
+/* Does a word behind the program belong to a command, and not to a sentence: a flag, a path, a setting? */
+static int has_arguments(const char *p)
+{
+	for (struct word w = next_word(p); w.to > w.from; w = next_word(w.to))
+		if (is_flag(w) || memchr(w.from, '/', (size_t)(w.to - w.from)) ||
+		    memchr(w.from, '=', (size_t)(w.to - w.from)) ||
+		    (w.to - w.from == 1 && *w.from == '\\'))
+			return 1;
+	return 0;
+}
+
+/* What the line starts as a command; empty: it is none. */
+static struct word started(const struct scan_line *l)
+{
+	static const char *const wrappers[] = { "sudo",    "nohup",   "time", "env",
+						"exec",    "numactl", "srun", "mpirun",
+						"mpiexec", "poetry",  "uv",   "run",
+						"nsys",    "profile", "&&",   NULL };
+	static const char *const interpreters[] = { "python",     "python3",   "torchrun",
+						    "accelerate", "deepspeed", "ipython",
+						    NULL };
+	static const char *const containers[] = { "docker", "podman", "nvidia-docker", NULL };
+	int shown;
+	struct word w = next_word(behind_prompt(l, &shown)), none = { l->text, l->text };
+
+	while (w.to > w.from && (is_assignment(w) || is_one_of(w, wrappers) || is_flag(w)))
+		w = next_word(w.to);
+	if (is_one_of(w, containers)) {
+		struct word run = next_word(w.to);
+
+		return run.to - run.from == 3 && !memcmp(run.from, "run", 3) ? image_of(run.to)
+									     : none;
+	}
+	if (is_one_of(w, interpreters))
+		return script_of(w.to);
+	return shown || has_arguments(w.to) ? w : none;
+}
+
+/* Is `at` the name of a flag in a command or in a list of arguments? */
+static int is_flag_name(const struct scan_line *l, const char *at, struct word program)
+{
+	const char *body = l->text + l->body + strspn(l->text + l->body, " ");
+
+	return at - l->text >= 2 && at[-1] == '-' && at[-2] == '-' &&
+	       (program.to > program.from || !strncmp(body, "-", 1));
+}
+
+int scan_is_anchored(const struct scan_line *l, const char *name)
+{
+	struct word program = started(l);
+	size_t n = strlen(name);
+
+	/* a progress bar */
+	if (strstr(l->text, "it/s") || strstr(l->text, "s/it"))
+		return 1;
+	for (const char *at = strcasestr(l->text, name); at; at = strcasestr(at + 1, name)) {
+		struct word w = word_around(l->text, at + n - 1);
+		const char *message = l->text + l->body;
+
+		if (is_where_installed(w, at))
+			continue;
+		if (is_location(l, w) || (at >= program.from && at < program.to) ||
+		    is_flag_name(l, at, program) || is_in_prefix(l, at, &message))
+			return 1;
+		/* a program's own words begin its message */
+		if (strchr(name, ' ') && at == message + strspn(message, " "))
+			return 1;
+	}
+	return 0;
+}
