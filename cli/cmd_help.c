@@ -67,7 +67,7 @@ static void number_text(const struct opt *o, uint64_t n, char *text, size_t size
 static void number_facts(const struct opt *o, char *text, size_t size)
 {
 	char def[32], low[32], high[32], range[80] = "";
-	bool ranged = o->max != OPT_NONE, has_default = o->def != OPT_NONE;
+	bool ranged = o->max != OPT_NONE, has_default = o->def != OPT_NONE && o->def >= o->min;
 
 	number_text(o, o->def, def, sizeof(def));
 	number_text(o, o->min, low, sizeof(low));

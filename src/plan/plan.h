@@ -163,6 +163,8 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 	__attribute__((format(printf, 3, 4)));
 
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
+void plan_settle_counts(
+	struct plim_plan_options *o); /* batch, accumulate and gpus: 1 unless given */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
 

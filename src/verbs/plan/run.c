@@ -3,6 +3,7 @@
 
 #include "facts/facts.h"
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/out.h"
 #include "verbs/rungs.h"
 
@@ -11,15 +12,7 @@
 
 void plim_plan_options_init(struct plim_plan_options *o)
 {
-	*o = (struct plim_plan_options){ .size = sizeof(*o),
-					 .batch = 1,
-					 .accumulate = 1,
-					 .steps = 2,
-					 .beams = 1,
-					 .gpus = 1,
-					 .memory_bytes = PLIM_UNKNOWN,
-					 .host_memory_bytes = PLIM_UNKNOWN,
-					 .allowance_bytes = PLAN_ALLOWANCE_BYTES };
+	*o = (struct plim_plan_options){ PLAN_DEFAULTS };
 }
 
 void plim_plan_free(struct plim_plan *p)
