@@ -47,11 +47,6 @@ static const struct {
 	{ PLIM_E_CANCELLED, CMD_MACHINE },
 };
 
-int cmd_torch_release(const char *text, unsigned *out)
-{
-	return opt_version(text, 201, 299, out);
-}
-
 int cmd_exit_code(enum plim_status status)
 {
 	for (size_t i = 0; i < sizeof(exit_codes) / sizeof(exit_codes[0]); i++)
@@ -97,8 +92,6 @@ int cmd_usage(const char *fmt, ...)
 static const struct {
 	const char *member, *flag;
 } renamed[] = {
-	{ "limit_bytes", "limit" },
-	{ "log_path", "log" },
 	RENAMED_OPTIONS,
 };
 

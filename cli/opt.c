@@ -198,9 +198,20 @@ void opt_bytes_text(uint64_t bytes, char *text, size_t size)
 	snprintf(text, size, "%llu", (unsigned long long)bytes);
 }
 
+static void store_number(const struct opt *row, char *values, uint64_t n)
+{
+	void *field = values + row->offset;
+
+	if (row->times && n != OPT_NONE)
+		n *= row->times;
+	if (row->narrow)
+		*(uint32_t *)field = (uint32_t)n;
+	else
+		*(uint64_t *)field = n;
+}
+
 static bool set_number(struct parse *p, const struct opt *row, const char *shown, const char *text)
 {
-	uint64_t *field = (uint64_t *)(void *)(p->values + row->offset);
 	const char *end = text;
 	uint64_t n;
 
@@ -220,7 +231,7 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 		return wrong(p, "option '%s' wants %llu to %llu, not '%s'", shown,
 			     (unsigned long long)row->min, (unsigned long long)row->max, text);
 	}
-	*field = n;
+	store_number(row, p->values, n);
 	return true;
 }
 
@@ -248,16 +259,25 @@ static bool set_bytes(struct parse *p, const struct opt *row, const char *shown,
 	return true;
 }
 
+static bool read_double(const char *text, const struct opt *row, double *out)
+{
+	char *end;
+
+	*out = strtod(text, &end);
+	return end != text && !*end && *out >= (double)row->min;
+}
+
 /* A text that is kept as numbers. */
 static bool set_numbers(struct parse *p, const struct opt *row, const char *shown, const char *text)
 {
 	void *field = p->values + row->offset, *second = p->values + row->second;
-	bool read = row->kind == OPT_KIND_COUNT   ? read_count(text, field)
-		    : row->kind == OPT_KIND_SIDES ? read_sides(text, row, field, second)
-						  : opt_version(text, row->min, row->max, field);
+	bool read = row->kind == OPT_KIND_COUNT    ? read_count(text, field)
+		    : row->kind == OPT_KIND_SIDES  ? read_sides(text, row, field, second)
+		    : row->kind == OPT_KIND_DOUBLE ? read_double(text, row, field)
+						   : opt_version(text, row->min, row->max, field);
 
 	p->message->suggests = !read;
-	return read || wrong(p, "%s takes %s, not '%s'", shown, row->text, text);
+	return read || wrong(p, "%s %s, not '%s'", shown, row->text, text);
 }
 
 static bool set_choice(struct parse *p, const struct opt *row, const char *shown, const char *text)
@@ -309,6 +329,7 @@ static bool set_value(struct parse *p, const struct opt *row, const char *shown,
 	case OPT_KIND_LIST: return add_to_list(p, row, text);
 	case OPT_KIND_COUNT:
 	case OPT_KIND_SIDES:
+	case OPT_KIND_DOUBLE:
 	case OPT_KIND_RELEASE: return set_numbers(p, row, shown, text);
 	case OPT_KIND_STRING:
 	case OPT_KIND_OPTIONAL:
@@ -663,7 +684,8 @@ void opt_defaults(const struct opt *o, void *values)
 		case OPT_KIND_SIDES: *(uint64_t *)(void *)(base + o->second) = 0; /* fall through */
 		case OPT_KIND_COUNT:
 		case OPT_KIND_U64:
-		case OPT_KIND_BYTES: *(uint64_t *)field = o->def; break;
+		case OPT_KIND_BYTES: store_number(o, base, o->def); break;
+		case OPT_KIND_DOUBLE: *(double *)field = (double)o->def; break;
 		case OPT_KIND_RELEASE: *(unsigned *)field = (unsigned)o->def; break;
 		case OPT_KIND_STRING: *(const char **)field = o->text; break;
 		case OPT_KIND_OPTIONAL: *(const char **)field = NULL; break;

@@ -29,9 +29,10 @@ enum opt_kind {
 	OPT_KIND_FLAG,    /* bool, or `bit` of a uint32_t; no value */
 	OPT_KIND_U64,     /* uint64_t within [min, max]; the unit is only shown */
 	OPT_KIND_BYTES,   /* uint64_t: 1024, 24GiB, 24G (the same), 24GB (10^9), 1.5GiB */
-	OPT_KIND_COUNT,   /* uint64_t: 8B, 350M; `text` says what is wanted */
+	OPT_KIND_COUNT,   /* uint64_t: 8B, 350M; `text` says what it takes */
 	OPT_KIND_SIDES,   /* two of them, the other at `second`: 448 (and 0), 672x448; so */
 	OPT_KIND_RELEASE, /* unsigned, 100 * major + minor; so */
+	OPT_KIND_DOUBLE,  /* double, at least `min`; so */
 	OPT_KIND_STRING,  /* const char *, borrowed from argv; NULL when not given and no default */
 	OPT_KIND_OPTIONAL, /* the same; the value may be left out; as the next argument it must be one of `names` */
 	OPT_KIND_LIST, /* const char **, their number, a size_t, at `second`: may be given again and again */
@@ -52,6 +53,9 @@ struct opt {
 	const char *name;  /* without the dashes */
 	size_t offset;     /* of the field in the command's struct */
 	size_t second;     /* of another one that the row stores into */
+	bool narrow;       /* U64: a uint32_t */
+	bool unsaid;       /* help does not say the default */
+	uint64_t times;    /* U64: of these the field counts so many for each that is given; 0: 1 */
 	uint32_t bit;      /* FLAG: of a field of flags; 0: the field is a bool */
 	const char *value; /* what help calls the value: "ms", "FILE"; NULL: has none */
 	const char *const *

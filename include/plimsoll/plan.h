@@ -201,7 +201,7 @@ struct plim_plan_options {
 	 */
 	const char *gpu;
 	/*
-	 * (--allowance BYTES, from 0, is unknown, after --memory) of --gpu, for what PyTorch does
+	 * (--allowance BYTES, from 0, else 896MiB, after --memory) of --gpu, for what PyTorch does
 	 * not allocate (896MiB)
 	 */
 	uint64_t allowance_bytes;

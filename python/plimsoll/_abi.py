@@ -1449,4 +1449,11 @@ OPTIONS = {
         "releases": ['torch', 'transformers'],
         "sides": {'image_size': 'image_width', 'image_grid': 'image_grid_width'},
     },
+    "whatif": {
+        "names": {'log': 'log_path', 'limit': 'limit_bytes', 'allowance': 'allowance_bytes', 'budget': 'search_ms', 'max_memory': 'max_memory_bytes'},
+        "flags": {'redact': PLIM_WHATIF_REDACT, 'smallest': PLIM_WHATIF_SMALLEST, 'search': PLIM_WHATIF_SEARCH, 'plan': PLIM_WHATIF_PLAN},
+        "counts": {'settings': 'settings_count'},
+        "releases": ['torch'],
+        "sides": {},
+    },
 }

@@ -112,7 +112,7 @@ uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_opti
 {
 	uint64_t copies = r->gpus / r->tp / r->pp;
 
-	if (o->allowance_bytes != PLIM_UNKNOWN)
+	if (o->allowance_bytes != PLAN_ALLOWANCE_BYTES)
 		return o->allowance_bytes;
 	return PLAN_ALLOWANCE_BYTES + ((copies > 1) + (r->tp > 1)) * COMMUNICATOR_BYTES +
 	       (r->pp > 1) * PIPELINE_BYTES;

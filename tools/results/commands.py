@@ -6,11 +6,14 @@ The first sentence is the help; what follows it is for callers from C.  In the p
 
     -s --seq tokens        the letter, the name, and what help calls the value
     1 to 2^26, from 1MiB   what a number may be
-    is 2, is unknown       what it is unless given; else 0, NULL, or not set
+    is 2, is unknown       what it is unless given, as help says; without it 0, NULL, or not set
+    else 896MiB            the same, where the sentence says it or it is nobody's business
+    times 1000             of what help calls the value, in the member
+    of plim_x              the enum whose enumerators the names are; of a member that is an enum it is that one
     alone full             what it is if the value is left out
     or full none every:    what may then stand in the next argument
     also a b=x c:y=z,v=w   names that other tools have for it; with a value that is meant; with their words for values
-    takes "a size, like 3" a text that the program turns into numbers, and what to say if it cannot
+    takes "a size, like 3" a text that the program turns into numbers, and what to say if it cannot (or: wants)
     by image_width         the member that the second number of such a text goes to
     under GROUP            the first of a group of rows: X_GROUP_OPTIONS in the command's table
     after --batch          where it stands; else it follows the one above it
@@ -27,7 +30,7 @@ from headers import HeaderError
 class Option:
     member: str
     help: str
-    kind: str = ""  # FLAG U64 BYTES STRING OPTIONAL LIST RELEASE COUNT SIDES, as cli/opt.h has them
+    kind: str = ""  # FLAG U64 BYTES STRING OPTIONAL LIST RELEASE COUNT SIDES DOUBLE CHOICE, as cli/opt.h has them
     letter: str = ""
     name: str = ""
     value: str = ""
@@ -42,6 +45,10 @@ class Option:
     group: str = ""
     after: str = ""
     bit: str = ""
+    unsaid: bool = False
+    narrow: bool = False  # a number of 32 bits
+    times: str = ""
+    of: str = ""
 
     @property
     def python(self):
@@ -68,12 +75,15 @@ def take(option, item):
     if limits and number(limits[1] or limits[2]):
         option.least = number(limits[1] or limits[2])
         option.most = number(limits[3]) if limits[3] else option.most
-    elif word == "is":
+    elif word in ("is", "else"):
+        option.unsaid = word == "else"
         option.default = "PLIM_UNKNOWN" if rest == "unknown" else number(rest)
     elif word in ("or", "also"):
         setattr(option, {"or": "words"}.get(word, word), rest.split())
-    elif word in ("alone", "under", "after", "by", "takes"):
-        setattr(option, {"under": "group", "by": "second"}.get(word, word), rest.strip('"').removeprefix("--"))
+    elif word in ("takes", "wants"):
+        option.takes = word + " " + rest.strip('"')
+    elif word in ("alone", "under", "after", "by", "times", "of"):
+        setattr(option, {"under": "group", "by": "second"}.get(word, word), rest.removeprefix("--"))
     else:
         return False
     return True
@@ -93,12 +103,20 @@ def annotation(struct, member, doc):
 
 
 def kind_of(m, option):
+    if m.kind == "enum" or option.of:
+        option.of = option.of.removeprefix("plim_") or m.of
+        return "CHOICE"
+    if m.kind == "u32" or m.type == "unsigned" and not option.takes:
+        option.narrow = True
+        return "U64"
+    if m.kind == "double":
+        return "DOUBLE"
     if m.kind == "u64":
         takes = "SIDES" if option.second else "COUNT"
         return takes if option.takes else "BYTES" if m.name.endswith("_bytes") else "U64"
     if m.kind == "string":
         return "OPTIONAL" if option.alone else "STRING"
-    return {"unsigned": "RELEASE", "const char *const *": "LIST"}.get(m.type)
+    return {"unsigned": "RELEASE", "const char *const *": "LIST", "const char **": "LIST"}.get(m.type)
 
 
 def flags_of(api, struct):
@@ -178,7 +196,7 @@ def text(value):
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def row(struct, o):
+def row(api, struct, o):
     of = f"struct plim_{struct.name}"
     parts = [f".kind = OPT_KIND_{o.kind}", f".name = {text(o.name)}", f".help = {text(o.help)}",
              f".offset = offsetof({of}, {'flags' if o.bit else o.member})", f".min = {o.least}", f".max = {o.most}",
@@ -186,10 +204,14 @@ def row(struct, o):
     parts += [f".letter = '{o.letter}'"] if o.letter else []
     parts += [f".value = {text(o.value)}"] if o.value else []
     parts += [f".bit = {o.bit}"] if o.bit else []
+    parts += [f".times = {o.times}"] if o.times else []
+    parts += [".unsaid = true"] if o.unsaid else []
+    parts += [".narrow = true"] if o.narrow else []
     parts += [f".second = offsetof({of}, {o.second})"] if o.second else []
     parts += [f".text = {text(o.alone or o.takes)}"] if o.alone or o.takes else []
-    if o.words:
-        parts.append(f".names = (const char *const[]){{ {', '.join(map(text, o.words))}, NULL }}")
+    words = [name.replace("_", "-") for name in api.enums[o.of].names().values()] if o.of else o.words
+    if words:
+        parts.append(f".names = (const char *const[]){{ {', '.join(map(text, words))}, NULL }}")
     return f"{{ {', '.join(parts)} }}"
 
 
@@ -210,19 +232,21 @@ def header(api):
     """option_rows.h: the rows of commands, and what the library says of the same options."""
     lines = ["/* Made of include/plimsoll by tools/results: change the headers. */", "#ifndef OPTION_ROWS_H",
              "#define OPTION_ROWS_H", ""]
-    renamed = []
+    renamed = {}
     for command, struct, grouped in commands(api):
         options, big = [o for rows in grouped.values() for o in rows], command.upper()
-        lines += [define(f"{big}_{group.upper()}_OPTIONS", [row(struct, o) for o in rows]) for group, rows in grouped.items()]
+        lines += [define(f"{big}_{group.upper()}_OPTIONS", [row(api, struct, o) for o in rows]) for group, rows in grouped.items()]
         aliases = [alias(o, other) for o in options for other in o.also]
         lines += [define(f"{big}_ALIASES", aliases)] if aliases else []
         lines.append(define(f"{big}_DEFAULTS", [f".size = sizeof(struct plim_{struct.name})"] +
-                            [f".{o.member} = {o.default}" for o in options if o.default != "0"]))
+                            [f".{o.member} = {' * '.join(filter(None, (o.default, o.times)))}" for o in options if o.default != "0"]))
         for o in options:
             lines.append(f"#define {big}_NAME_{o.member.upper() if o.bit else o.member} {text(o.name)}")
             lines += [f"#define {big}_MOST_{o.member} {o.most}"] if o.most != "OPT_NONE" else []
-        renamed += [(o.member, o.name) for o in options if o.python != o.member and (o.member, o.name) not in renamed]
-    lines.append(define("RENAMED_OPTIONS", [f"{{ {text(member)}, {text(name)} }}" for member, name in renamed]))
+        for o in options:
+            if o.python != o.member and renamed.setdefault(o.member, o.name) != o.name:
+                raise HeaderError(f"struct plim_{struct.name}: '{o.member}' is --{renamed[o.member]} elsewhere, here --{o.name}")
+    lines.append(define("RENAMED_OPTIONS", [f"{{ {text(member)}, {text(name)} }}" for member, name in renamed.items()]))
     return "\n".join(lines + ["", "#endif", ""])
 
 
