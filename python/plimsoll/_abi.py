@@ -1442,12 +1442,26 @@ PROTOTYPES = {
 
 # of a command: other names of members, bits of flags, what counts a list, releases, and where second sides go
 OPTIONS = {
+    "diff": {
+        "names": {'max_memory': 'max_memory_bytes', 'top': 'rows_max'},
+        "flags": {'redact': PLIM_DIFF_REDACT},
+        "counts": {},
+        "releases": [],
+        "sides": {},
+    },
     "plan": {
         "names": {'max_memory': 'max_memory_bytes', 'memory': 'memory_bytes', 'allowance': 'allowance_bytes', 'tp': 'tensor_parallel', 'pp': 'pipeline_parallel', 'max_seq': 'max_sequence', 'for': 'paste', 'offload_activations': 'activations', 'offload_optimizer': 'optimizer_on', 'offload_params': 'parameters_on', 'host_memory': 'host_memory_bytes', 'params': 'parameters', 'from': 'from_files', 'seq': 'sequence', 'lora': 'lora_rank', 'extra_tensor': 'extra_tensors', 'resident': 'residents'},
         "flags": {'redact': PLIM_PLAN_REDACT, 'sequence_parallel': PLIM_PLAN_SEQUENCE_PARALLEL, 'max_batch': PLIM_PLAN_MAX_BATCH, 'max_sequence': PLIM_PLAN_MAX_SEQUENCE, 'allow_changes': PLIM_PLAN_ALLOW_CHANGES, 'padded': PLIM_PLAN_PADDED, 'grouped': PLIM_PLAN_GROUPED, 'liger': PLIM_PLAN_LIGER, 'no_clip': PLIM_PLAN_NO_CLIP, 'optimizer_in_backward': PLIM_PLAN_OPTIMIZER_IN_BACKWARD, 'keep_outputs': PLIM_PLAN_KEEP_OUTPUTS, 'no_cache': PLIM_PLAN_NO_CACHE},
         "counts": {'from_files': 'from_count', 'extra_tensors': 'extra_tensor_count', 'calibrate': 'calibrate_count', 'recorded': 'recorded_count'},
         "releases": ['torch', 'transformers'],
         "sides": {'image_size': 'image_width', 'image_grid': 'image_grid_width'},
+    },
+    "report": {
+        "names": {'max_memory': 'max_memory_bytes', 'log': 'log_path', 'owners': 'owners_max'},
+        "flags": {'redact': PLIM_REPORT_REDACT, 'why': PLIM_REPORT_WHY},
+        "counts": {},
+        "releases": [],
+        "sides": {},
     },
     "whatif": {
         "names": {'log': 'log_path', 'limit': 'limit_bytes', 'allowance': 'allowance_bytes', 'budget': 'search_ms', 'max_memory': 'max_memory_bytes'},
