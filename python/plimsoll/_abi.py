@@ -1442,6 +1442,13 @@ PROTOTYPES = {
 
 # of a command: other names of members, bits of flags, what counts a list, releases, and where second sides go
 OPTIONS = {
+    "curves": {
+        "names": {'follow': 'grows', 'policy': 'stop_policy', 'max_memory': 'max_memory_bytes', 'patterns': 'patterns_path'},
+        "flags": {'grows': PLIM_CURVES_GROWS, 'redact': PLIM_CURVES_REDACT},
+        "counts": {'map': 'map_count'},
+        "releases": [],
+        "sides": {},
+    },
     "diff": {
         "names": {'max_memory': 'max_memory_bytes', 'top': 'rows_max'},
         "flags": {'redact': PLIM_DIFF_REDACT},
@@ -1463,11 +1470,25 @@ OPTIONS = {
         "releases": [],
         "sides": {},
     },
+    "watch": {
+        "names": {'nvml': 'nvml_path', 'log': 'log_path'},
+        "flags": {'no_gpu': PLIM_WATCH_NO_GPU, 'no_stacks': PLIM_WATCH_NO_STACKS, 'here': PLIM_WATCH_HERE, 'redact': PLIM_WATCH_REDACT},
+        "counts": {},
+        "releases": [],
+        "sides": {},
+    },
     "whatif": {
         "names": {'log': 'log_path', 'limit': 'limit_bytes', 'allowance': 'allowance_bytes', 'budget': 'search_ms', 'max_memory': 'max_memory_bytes'},
         "flags": {'redact': PLIM_WHATIF_REDACT, 'smallest': PLIM_WHATIF_SMALLEST, 'search': PLIM_WHATIF_SEARCH, 'plan': PLIM_WHATIF_PLAN},
         "counts": {'settings': 'settings_count'},
         "releases": ['torch'],
+        "sides": {},
+    },
+    "why": {
+        "names": {'max_memory': 'max_memory_bytes', 'snapshot': 'snapshot_path', 'config': 'config_path'},
+        "flags": {'redact': PLIM_WHY_REDACT},
+        "counts": {},
+        "releases": [],
         "sides": {},
     },
 }
