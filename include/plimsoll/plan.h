@@ -202,7 +202,8 @@ struct plim_plan_options {
 	const char *gpu;
 	/*
 	 * (--allowance BYTES, from 0, else 896MiB, after --memory) of --gpu, for what PyTorch does
-	 * not allocate (896MiB)
+	 * not allocate (896MiB). CUDA's
+	 * context, kernels and libraries, as in whatif.h
 	 */
 	uint64_t allowance_bytes;
 	/* (--sweep batch=1,2,4, after --allow-changes) a table over batches, or seq=512,1024 */

@@ -274,9 +274,6 @@ enum plim_status plan_show_steps(struct plim_plan *p, struct plan_result *result
 enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
 			  struct plan_trial *out, struct plim_err *err);
 
-/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
-#define PLAN_ALLOWANCE_BYTES ((uint64_t)896 << 20)
-
 /* How sure what the first `n` phases of a plan tell is; of one that recipe `r` made. */
 struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,
 			     const struct plan *plan, size_t n);

@@ -55,6 +55,11 @@ class Option:
         """The name that Python's keyword has, if it is not the member's."""
         return self.name.replace("-", "_")
 
+    @property
+    def initial(self):
+        """What the member is unless the option is given, as C."""
+        return f"({self.default} * (uint64_t){self.times})" if self.times else self.default
+
 
 def number(text):
     """2^26, 1MiB, 4.46 (a release) and plain numbers, as C."""
@@ -239,9 +244,10 @@ def header(api):
         aliases = [alias(o, other) for o in options for other in o.also]
         lines += [define(f"{big}_ALIASES", aliases)] if aliases else []
         lines.append(define(f"{big}_DEFAULTS", [f".size = sizeof(struct plim_{struct.name})"] +
-                            [f".{o.member} = {' * '.join(filter(None, (o.default, o.times)))}" for o in options if o.default != "0"]))
+                            [f".{o.member} = {o.initial}" for o in options if o.default != "0"]))
         for o in options:
             lines.append(f"#define {big}_NAME_{o.member.upper() if o.bit else o.member} {text(o.name)}")
+            lines += [f"#define {big}_DEFAULT_{o.member} {o.initial}"] if o.default != "0" else []
             lines += [f"#define {big}_MOST_{o.member} {o.most}"] if o.most != "OPT_NONE" else []
         for o in options:
             if o.python != o.member and renamed.setdefault(o.member, o.name) != o.name:
