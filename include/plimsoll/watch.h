@@ -286,7 +286,7 @@ struct plim_watch_options {
 	const char *root;
 	/* (C only) how long a tick waits for a GPU's driver; 0: 0.15 */
 	double patience_s;
-	/* (C only) 0: half of this machine's memory, or of the cgroup's */
+	/* (-m --max-memory BYTES, from 1MiB, after --root) use no more (half of this machine's) */
 	uint64_t max_memory_bytes;
 };
 PLIM_API void plim_watch_options_init(struct plim_watch_options *o);

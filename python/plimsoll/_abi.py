@@ -1471,7 +1471,7 @@ OPTIONS = {
         "sides": {},
     },
     "watch": {
-        "names": {'nvml': 'nvml_path', 'log': 'log_path'},
+        "names": {'nvml': 'nvml_path', 'max_memory': 'max_memory_bytes', 'log': 'log_path'},
         "flags": {'no_gpu': PLIM_WATCH_NO_GPU, 'no_stacks': PLIM_WATCH_NO_STACKS, 'here': PLIM_WATCH_HERE, 'redact': PLIM_WATCH_REDACT},
         "counts": {},
         "releases": [],
