@@ -85,7 +85,7 @@ check-python: tests ## the Python package with a real PyTorch, in an environment
 lint: ## formatting, clang-tidy on what changed lately and a tenth of the rest (ALL=1: on all), floors, banned functions
 	@tools/deps build check sanitizers lint
 	@CC=$(CLANG) tools/configure $(BUILD)/sanitizers -Dtests=true -Dwerror=true -Db_sanitize=address,undefined -Doptimization=1
-	$(NINJA) $(BUILD)/sanitizers result_tables.h
+	$(NINJA) $(BUILD)/sanitizers result_tables.h option_rows.h
 	@ALL=$(ALL) tools/lint $(BUILD)/sanitizers
 
 format: ## lay out all C files as .clang-format says, and the viewer as Prettier does

@@ -135,11 +135,6 @@ struct plim_text_style cmd_style(uint64_t width, bool no_color);
 
 /* The exit code of a status; one table. */
 int cmd_exit_code(enum plim_status status);
-/* PyTorch's release as the API takes it, "2.9" as 209; 0 where the text is none. */
-int cmd_torch_release(const char *text, unsigned *out);
-/* The same of anything that is released as X.Y, X from `first` to `last`. */
-int cmd_release(const char *text, unsigned first, unsigned last, unsigned *out);
-
 /*
  * The Python to run for a part of the package: the one beside this program, or python3.  Where the package lies beside
  * the program with this file in it ("lint/cli.py"), it is put in front of PYTHONPATH.  `buffer` may hold the result.

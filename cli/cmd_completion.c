@@ -125,10 +125,11 @@ static void zsh_value(const struct opt *o)
 		for (size_t i = 0; o->names[i]; i++)
 			printf("%s%s", i ? " " : "", o->names[i]);
 		printf(")");
-	} else if (o->kind == OPT_KIND_STRING || o->kind == OPT_KIND_LIST) {
-		printf(":_files");
-	} else {
+	} else if (o->kind == OPT_KIND_U64 || o->kind == OPT_KIND_BYTES ||
+		   o->kind == OPT_KIND_OPTIONAL) {
 		printf(": ");
+	} else {
+		printf(":_files");
 	}
 }
 

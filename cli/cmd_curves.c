@@ -1,5 +1,6 @@
 /* plimsoll curves: options, a call of the public API, watching a log that grows, an exit code. */
 #include "cmd.h"
+#include "option_rows.h"
 #include "progress.h"
 
 #include <plimsoll/curves.h>
@@ -14,14 +15,11 @@
 #include <unistd.h>
 
 struct curves_opts {
-	bool json, no_color, no_plot, series, brief, follow, redact;
-	const char *monitor, *patterns, *fail_on, *min_delta, *stop_file, *run, *output;
-	struct opt_list map;
-	int policy;
-	uint64_t patience, max_memory, width, interval, last;
+	struct plim_curves_options options; /* first, where the rows of its members store */
+	bool json, no_color, no_plot, series, brief;
+	const char *fail_on, *stop_file, *run, *output;
+	uint64_t width, interval, last;
 };
-
-static const char *const policies[] = { "plimsoll", "keras", "lightning", "transformers", NULL };
 
 static const struct opt curves_opt[] = {
 	OPT_FLAG('j', "json", curves_opts, json, "print JSON (schema curves/1) instead of text"),
@@ -33,25 +31,12 @@ static const struct opt curves_opt[] = {
 		0, "fail-on", curves_opts, fail_on, "ID,ID...", NULL,
 		"exit with 1 if one of these was found: nan, overfit ..., or error, warning, any"),
 	OPT_HEADING("What the series are"),
-	OPT_LIST(0, "map", curves_opts, map, "SERIES=ROLE",
-		 "take a series for train_loss, val_loss, metric, error, grad_norm, learning_rate, "
-		 "loss_scale, skipped_steps, memory, entropy or other"),
-	OPT_STRING(0, "monitor", curves_opts, monitor, "SERIES", NULL,
-		   "look here for the best step and for early stopping (the validation loss)"),
-	OPT_STRING(0, "patterns", curves_opts, patterns, "FILE", NULL,
-		   "further patterns for plain text, one a line: iter {step}: loss {loss}"),
+	CURVES_SERIES_OPTIONS,
 	OPT_FLAG(0, "series", curves_opts, series, "list every series and what it was taken for"),
 	OPT_HEADING("Early stopping"),
-	OPT_U64(0, "patience", curves_opts, patience, "N", 0, 1000000, OPT_NONE,
-		"evaluations without improvement (each program's default)"),
-	OPT_STRING(0, "min-delta", curves_opts, min_delta, "X", "0",
-		   "what an improvement has to exceed"),
-	OPT_CHOICE(0, "policy", curves_opts, policy, "RULE", policies, 0,
-		   "whose rule the advice follows: plimsoll, keras, lightning or transformers"),
+	CURVES_STOPPING_OPTIONS,
 	OPT_HEADING("A log that grows"),
-	OPT_FLAG('f', "follow", curves_opts, follow,
-		 "go on reading, and say what is found when it is found; ends with what --fail-on "
-		 "names"),
+	CURVES_GROWING_OPTIONS,
 	OPT_U64(0, "interval", curves_opts, interval, "seconds", 1, 86400, 5,
 		"between looks at the files"),
 	OPT_U64(0, "for", curves_opts, last, "seconds", 1, 100000000, OPT_NONE,
@@ -65,13 +50,10 @@ static const struct opt curves_opt[] = {
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "no-plot", curves_opts, no_plot, "no plot"),
 	OPT_FLAG('b', "brief", curves_opts, brief, "findings' titles only"),
-	OPT_FLAG(0, "redact", curves_opts, redact,
-		 "replace what names of runs, files and series have that not everybody's do; in "
-		 "the page and for --run, too"),
+	CURVES_NAMES_OPTIONS,
 	OPT_STYLE(curves_opts),
 	OPT_HEADING("Limits"),
-	OPT_BYTES('m', "max-memory", curves_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
-		  "use no more (half of this machine's)"),
+	CURVES_LIMITS_OPTIONS,
 	OPT_END
 };
 
@@ -288,7 +270,7 @@ static int follow(const struct curves_opts *o, const struct failing *failing, st
 			code = cmd_fail(&err);
 	}
 	free(told);
-	if (o->redact && !o->json && c->note_count)
+	if (o->options.flags & PLIM_CURVES_REDACT && !o->json && c->note_count)
 		cmd_say("%s", c->notes[c->note_count - 1]);
 	if (o->json && plim_curves_json(c, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
@@ -312,26 +294,14 @@ static int once(const struct curves_opts *o, const struct failing *failing, stru
 static int curves_run(const void *values, int argc, char **argv)
 {
 	const struct curves_opts *o = values;
-	struct plim_curves_options options;
+	struct plim_curves_options options = o->options;
+	bool follows = options.flags & PLIM_CURVES_GROWS;
 	struct plim_curves *c;
 	struct failing failing;
 	struct plim_err err;
-	char *end;
 	int code;
 
-	plim_curves_options_init(&options);
-	options.flags = (o->follow ? PLIM_CURVES_GROWS : 0) | (o->redact ? PLIM_CURVES_REDACT : 0);
-	options.stop_policy = (uint32_t)o->policy;
-	options.patience = o->patience == OPT_NONE ? PLIM_UNKNOWN : o->patience;
-	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
-	options.monitor = o->monitor;
-	options.patterns_path = o->patterns;
-	options.map = o->map.at;
-	options.map_count = o->map.n;
-	options.min_delta = strtod(o->min_delta, &end);
-	if (end == o->min_delta || *end || !(options.min_delta >= 0))
-		return cmd_usage("--min-delta wants a number from 0 on, not '%.200s'",
-				 o->min_delta);
+	options.size = sizeof(options);
 	code = take_failing(o->fail_on, &failing);
 	if (code)
 		return code;
@@ -339,11 +309,11 @@ static int curves_run(const void *values, int argc, char **argv)
 		return cmd_usage("-o writes a page: FILE.html, not '%.200s'", o->output);
 	if ((o->stop_file || o->run) && !o->fail_on)
 		return cmd_usage("--stop-file and --run want --fail-on: what to act on");
-	if (o->follow)
+	if (follows)
 		cmd_progress_end(); /* it waits for the log to grow */
 	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
 		return cmd_fail_on(argc == 1 ? argv[0] : NULL, "curves", &err);
-	code = o->follow ? follow(o, &failing, c) : once(o, &failing, c);
+	code = follows ? follow(o, &failing, c) : once(o, &failing, c);
 	plim_curves_free(c);
 	return code;
 }

@@ -1,6 +1,7 @@
 /* plimsoll diff: options, a call of the public API, an exit code. */
 #include "cmd.h"
 #include "markdown.h"
+#include "option_rows.h"
 #include "output.h"
 
 #include <plimsoll/diff.h>
@@ -8,18 +9,16 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char *const group_names[] = {
-	"user-frame", "stack", "category", "phase", "size", NULL
-};
 static const char *const at_names[] = { "peak", "end", "both", NULL };
 enum at { AT_PEAK, AT_END, AT_BOTH };
 
 struct diff_opts {
-	bool json, redact, no_color;
+	struct plim_diff_options options; /* first, where the rows of its members store */
+	bool json, no_color;
 	bool quiet; /* the page goes where the text would */
-	uint64_t device, max_memory, top, width;
-	const char *fail_over, *strip_prefix, *output;
-	int group_by, at, format;
+	uint64_t width;
+	const char *fail_over, *output;
+	int at, format;
 };
 
 static const struct opt diff_opt[] = {
@@ -31,20 +30,14 @@ static const struct opt diff_opt[] = {
 	OPT_STRING('o', "output", diff_opts, output, "FILE", NULL,
 		   "write FILE.html, one page that shows both beside each other, and what grew"),
 	OPT_HEADING("What to look at"),
-	OPT_U64('d', "device", diff_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
+	DIFF_DEVICE_OPTIONS,
 	OPT_CHOICE(0, "at", diff_opts, at, "MOMENT", at_names, AT_BOTH, "whose owners to compare"),
-	OPT_CHOICE('g', "group-by", diff_opts, group_by, "WHAT", group_names, 0,
-		   "put owners together by"),
-	OPT_U64('n', "top", diff_opts, top, "rows", 0, 1000000, 8, "rows to list, 0 for all"),
+	DIFF_ROWS_OPTIONS,
 	OPT_HEADING("How to show it"),
-	OPT_FLAG(0, "redact", diff_opts, redact,
-		 "replace all names that are not PyTorch's or well known"),
-	OPT_STRING(0, "strip-prefix", diff_opts, strip_prefix, "PATH", NULL,
-		   "cut this from file names"),
+	DIFF_NAMES_OPTIONS,
 	OPT_FORMAT(diff_opts),
 	OPT_HEADING("Limits"),
-	OPT_BYTES('m', "max-memory", diff_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
-		  "refuse input that needs more, both together (half of this machine's)"),
+	DIFF_LIMITS_OPTIONS,
 	OPT_END
 };
 
@@ -110,10 +103,10 @@ static enum plim_status add_side(const struct diff_opts *o, const char *path,
 	enum plim_status st;
 
 	plim_report_options_init(&options);
-	options.flags = o->redact ? PLIM_REPORT_REDACT : 0;
-	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
-	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
-	options.strip_prefix = o->strip_prefix;
+	options.flags = o->options.flags & PLIM_DIFF_REDACT ? PLIM_REPORT_REDACT : 0;
+	options.max_memory_bytes = o->options.max_memory_bytes;
+	options.device = o->options.device;
+	options.strip_prefix = o->options.strip_prefix;
 	st = plim_report_open(path, &options, &r, err);
 	if (!st)
 		st = plim_page_add(page, r, err);
@@ -125,7 +118,7 @@ static enum plim_status write_page(const struct diff_opts *o, char **paths,
 				   struct cmd_answer *answer, struct plim_err *err)
 {
 	struct plim_page *page = NULL;
-	enum plim_status st = cmd_page_new(o->max_memory, &page, err);
+	enum plim_status st = cmd_page_new(o->options.max_memory_bytes, &page, err);
 
 	for (size_t i = 0; !st && i < 2; i++)
 		st = add_side(o, paths[i], page, err);
@@ -145,8 +138,7 @@ static enum plim_status answer_of(const struct plim_diff *d, struct cmd_answer *
 	return st ? st : plim_diff_json(d, cmd_collect, &answer->json, err);
 }
 
-static int diff_show(const struct diff_opts *o, const struct plim_diff_options *options,
-		     char **argv)
+static int diff_show(const struct diff_opts *o, char **argv)
 {
 	struct cmd_answer answer = { 0 };
 	struct plim_diff *d;
@@ -154,7 +146,7 @@ static int diff_show(const struct diff_opts *o, const struct plim_diff_options *
 	int code = CMD_DONE;
 	enum plim_status st;
 
-	if (plim_diff_open(argv[0], argv[1], options, &d, &err))
+	if (plim_diff_open(argv[0], argv[1], &o->options, &d, &err))
 		return cmd_fail(&err);
 	if (d->gate && d->gate->exceeded)
 		code = CMD_FAILED;
@@ -168,47 +160,40 @@ static int diff_show(const struct diff_opts *o, const struct plim_diff_options *
 	return st ? cmd_fail(&err) : code;
 }
 
-static int diff_written(const struct diff_opts *given, const struct plim_diff_options *options,
-			char **argv)
+static int diff_written(struct diff_opts *o, char **argv)
 {
 	static const char *const pages[] = { ".html", ".htm", NULL };
-	struct diff_opts o = *given;
 	struct output out;
 	int code;
 
-	if (!o.output)
-		return diff_show(&o, options, argv);
-	code = cmd_output_begin(&out, o.output, pages, argv, 2);
+	if (!o->output)
+		return diff_show(o, argv);
+	code = cmd_output_begin(&out, o->output, pages, argv, 2);
 	if (code != CMD_DONE)
 		return code;
-	o.quiet = cmd_output_is_stdout(&out);
-	o.output = out.path;
-	code = diff_show(&o, options, argv);
+	o->quiet = cmd_output_is_stdout(&out);
+	o->output = out.path;
+	code = diff_show(o, argv);
 	return cmd_output_end(&out, code);
 }
 
 static int diff_run(const void *values, int argc, char **argv)
 {
-	const struct diff_opts *o = values;
-	struct plim_diff_options options;
+	struct diff_opts o = *(const struct diff_opts *)values;
 	int code;
 
 	(void)argc;
-	plim_diff_options_init(&options);
-	options.flags = (o->redact ? PLIM_DIFF_REDACT : 0) | (o->at == AT_PEAK  ? PLIM_DIFF_NO_END
-							      : o->at == AT_END ? PLIM_DIFF_NO_PEAK
-										: 0);
-	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
-	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
-	options.group_by = (enum plim_diff_group)o->group_by;
-	options.rows_max = (uint32_t)o->top;
-	options.strip_prefix = o->strip_prefix;
-	if (!read_gate(o->fail_over, &options))
+	o.options.size = sizeof(o.options);
+	o.options.flags |= o.at == AT_PEAK  ? PLIM_DIFF_NO_END
+			   : o.at == AT_END ? PLIM_DIFF_NO_PEAK
+					    : 0;
+	o.options.gate_bytes = PLIM_UNKNOWN;
+	if (!read_gate(o.fail_over, &o.options))
 		return cmd_usage(
 			"--fail-over takes a size with its unit, 500MiB, or a part, 2%%, not '%s'",
-			o->fail_over);
-	code = format_refuse(o->format, o->json ? "json" : NULL);
-	return code ? code : diff_written(o, &options, argv);
+			o.fail_over);
+	code = format_refuse(o.format, o.json ? "json" : NULL);
+	return code ? code : diff_written(&o, argv);
 }
 
 static const struct cmd_example diff_examples[] = {

@@ -67,7 +67,8 @@ static void number_text(const struct opt *o, uint64_t n, char *text, size_t size
 static void number_facts(const struct opt *o, char *text, size_t size)
 {
 	char def[32], low[32], high[32], range[80] = "";
-	bool ranged = o->max != OPT_NONE, has_default = o->def != OPT_NONE;
+	bool ranged = o->max != OPT_NONE,
+	     has_default = o->def != OPT_NONE && o->def >= o->min && !o->unsaid;
 
 	number_text(o, o->def, def, sizeof(def));
 	number_text(o, o->min, low, sizeof(low));
@@ -98,6 +99,8 @@ static void option_says(const struct opt *o, char *text, size_t size)
 		choice_facts(o, more, sizeof(more));
 	else if (o->kind == OPT_KIND_U64 || o->kind == OPT_KIND_BYTES)
 		number_facts(o, more, sizeof(more));
+	else if (o->kind == OPT_KIND_DOUBLE)
+		snprintf(more, sizeof(more), " (default %llu)", (unsigned long long)o->def);
 	else if (o->kind == OPT_KIND_STRING && o->text)
 		snprintf(more, sizeof(more), " (default %s)", o->text);
 	else if (o->kind == OPT_KIND_LIST)

@@ -2,6 +2,7 @@
 #include "cmd.h"
 #include "gate.h"
 #include "markdown.h"
+#include "option_rows.h"
 #include "output.h"
 #include "progress.h"
 
@@ -9,16 +10,14 @@
 
 #include <string.h>
 
-static const char *const group_names[] = { "user-frame", "stack", "size", "module", NULL };
-
 struct report_opts {
-	bool json, redact, why, no_color;
+	struct plim_report_options options; /* first, where the rows of its members store */
+	bool json, no_color;
 	bool digest;
 	bool quiet; /* the page goes where the text would */
-	uint64_t device, max_memory, owners, width, threads;
-	const char *log, *at, *events, *steps, *strip_prefix, *output;
-	const char *source, *fail_on, *baseline, *gpu, *layout;
-	int group_by, format;
+	uint64_t width, threads;
+	const char *output, *source, *fail_on, *baseline, *layout;
+	int format;
 };
 
 static const struct opt report_opt[] = {
@@ -28,33 +27,15 @@ static const struct opt report_opt[] = {
 		   "write FILE.html, one page that shows it in a browser (of several recordings "
 		   "too), or "
 		   "FILE.pickle, a snapshot that PyTorch's viewer opens"),
-	OPT_STRING('l', "log", report_opts, log, "FILE", NULL,
-		   "log file with the out-of-memory message, which has limits and other processes "
-		   "that a snapshot does not record"),
+	REPORT_LOG_OPTIONS,
 	OPT_STRING(0, "source", report_opts, source, "DIR", NULL,
 		   "the program's source: the mistake behind what stands out, as plimsoll lint "
 		   "finds it"),
-	OPT_FLAG(0, "why", report_opts, why,
-		 "the evidence too: every finding in full, all totals, the check"),
+	REPORT_WHY_OPTIONS,
 	OPT_HEADING("What to look at"),
-	OPT_U64('d', "device", report_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
-	OPT_STRING(0, "at", report_opts, at, "MOMENT", NULL,
-		   "whose owners to list: peak, oom, end or event:N (the failure, else the peak)"),
-	OPT_STRING(0, "events", report_opts, events, "A:B", NULL,
-		   "peaks and timeline of events A to B only"),
-	OPT_STRING(0, "steps", report_opts, steps, "A:B", NULL,
-		   "the same in training steps, counted from 0"),
-	OPT_CHOICE('g', "group-by", report_opts, group_by, "WHAT", group_names, 0,
-		   "add up what was held by the user's line, stack, size or module"),
-	OPT_U64('n', "owners", report_opts, owners, "rows", 0, 1000000, 12,
-		"owners to list in JSON, 0 for all"),
-	OPT_STRING(0, "gpu", report_opts, gpu, "CARD", NULL,
-		   "when a leak will have filled this card, \"RTX 4090\" (the next larger ones)"),
+	REPORT_LOOK_OPTIONS,
 	OPT_HEADING("How to show it"),
-	OPT_FLAG(0, "redact", report_opts, redact,
-		 "replace all names that are not PyTorch's or well known"),
-	OPT_STRING(0, "strip-prefix", report_opts, strip_prefix, "PATH", NULL,
-		   "cut this from file names"),
+	REPORT_NAMES_OPTIONS,
 	OPT_FORMAT(report_opts),
 	OPT_HEADING("Many ranks"),
 	OPT_FLAG(0, "digest", report_opts, digest,
@@ -70,31 +51,11 @@ static const struct opt report_opt[] = {
 	OPT_STRING(0, "baseline", report_opts, baseline, "FILE", NULL,
 		   "findings that are accepted and do not fail: a line each, ID PLACE reason "
 		   "(leak train.py:41 kept on purpose)"),
-	OPT_BYTES('m', "max-memory", report_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
-		  "refuse input that needs more (half of this machine's)"),
+	REPORT_LIMITS_OPTIONS,
 	OPT_U64(0, "threads", report_opts, threads, "n", 1, 1024, OPT_NONE,
 		"of several recordings, read this many at a time (as many as cores)"),
 	OPT_END
 };
-
-static struct plim_report_options options_of(const struct report_opts *o)
-{
-	struct plim_report_options options;
-
-	plim_report_options_init(&options);
-	options.flags = (o->redact ? PLIM_REPORT_REDACT : 0) | (o->why ? PLIM_REPORT_WHY : 0);
-	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
-	options.log_path = o->log;
-	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
-	options.at = o->at;
-	options.events = o->events;
-	options.steps = o->steps;
-	options.group_by = (enum plim_report_group)o->group_by;
-	options.strip_prefix = o->strip_prefix;
-	options.owners_max = (uint32_t)o->owners;
-	options.gpu = o->gpu;
-	return options;
-}
 
 /* ---- the page ---- */
 
@@ -110,7 +71,7 @@ static enum plim_status write_output(const struct report_opts *o, const struct p
 			cmd_say("%s: the recording", o->output);
 		return st;
 	}
-	st = cmd_page_new(o->max_memory, &page, err);
+	st = cmd_page_new(o->options.max_memory_bytes, &page, err);
 	if (!st)
 		st = plim_page_add(page, r, err);
 	if (!st)
@@ -135,12 +96,11 @@ static enum plim_status print_report(const struct report_opts *o, const struct p
 
 static int report_one(const struct report_opts *o, struct gate *gate, const char *path)
 {
-	struct plim_report_options options = options_of(o);
 	struct plim_report *r;
 	struct plim_err err;
 	int code = CMD_DONE;
 
-	if (plim_report_open(path, &options, &r, &err))
+	if (plim_report_open(path, &o->options, &r, &err))
 		return cmd_fail(&err);
 	if (!o->quiet && print_report(o, r, &err))
 		code = cmd_fail(&err);
@@ -156,12 +116,12 @@ static int report_one(const struct report_opts *o, struct gate *gate, const char
 static const char *only_of_one(const struct report_opts *o)
 {
 	return o->output && !o->digest && !cmd_is_page(o->output) ? "--output FILE.pickle"
-	       : o->log                                           ? "--log"
-	       : o->events                                        ? "--events"
-	       : o->steps                                         ? "--steps"
-	       : o->device != OPT_NONE                            ? "--device"
-	       : o->at && *o->at == 'e' && o->at[1] == 'v'        ? "--at event:N"
-								  : NULL;
+	       : o->options.log_path                              ? "--log"
+	       : o->options.events                                ? "--events"
+	       : o->options.steps                                 ? "--steps"
+	       : o->options.device != PLIM_UNKNOWN                ? "--device"
+	       : o->options.at && *o->options.at == 'e' && o->options.at[1] == 'v' ? "--at event:N"
+										   : NULL;
 }
 
 /* ---- several recordings in one page; one after the other is in memory ---- */
@@ -171,9 +131,8 @@ static const char *only_of_one(const struct report_opts *o)
 static enum plim_status add_file(const struct report_opts *o, struct gate *gate, const char *path,
 				 struct plim_page *page, int *code, struct plim_err *err)
 {
-	struct plim_report_options options = options_of(o);
 	struct plim_report *r = NULL;
-	enum plim_status st = plim_report_open(path, &options, &r, err);
+	enum plim_status st = plim_report_open(path, &o->options, &r, err);
 
 	if (!st && gate && gate_fails_report(gate, r))
 		*code = CMD_FAILED;
@@ -201,7 +160,7 @@ static struct plim_ranks_options ranks_options_of(const struct report_opts *o)
 	struct plim_ranks_options options;
 
 	plim_ranks_options_init(&options);
-	options.report = options_of(o);
+	options.report = o->options;
 	options.layout = o->layout;
 	options.rows_only = o->digest;
 	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
@@ -216,7 +175,7 @@ static int page_of_several(const struct report_opts *o, struct gate *gate, int a
 	struct plim_page *page;
 	int code = CMD_DONE;
 	struct plim_err err;
-	enum plim_status st = cmd_page_new(o->max_memory, &page, &err);
+	enum plim_status st = cmd_page_new(o->options.max_memory_bytes, &page, &err);
 
 	for (int i = 0; !st && i < argc; i++)
 		st = add_file(o, gate, argv[i], page, &code, &err);
@@ -254,7 +213,7 @@ static enum plim_status page_of_ranks(const struct report_opts *o, const struct 
 				      struct plim_err *err)
 {
 	struct plim_page *page;
-	enum plim_status st = cmd_page_new(o->max_memory, &page, err);
+	enum plim_status st = cmd_page_new(o->options.max_memory_bytes, &page, err);
 
 	if (st)
 		return st;
@@ -358,7 +317,7 @@ static int report_what(const struct report_opts *o, struct gate *gate, int argc,
 static int refuse(const struct report_opts *o, int argc, char **argv)
 {
 	bool page = o->output && cmd_is_page(o->output);
-
+	bool redacts = o->options.flags & PLIM_REPORT_REDACT;
 	int code = format_refuse(o->format, o->json ? "json" : o->digest ? "digest" : NULL);
 
 	if (code)
@@ -367,11 +326,11 @@ static int refuse(const struct report_opts *o, int argc, char **argv)
 		return cmd_usage("--digest wants -o NAME.digest");
 	if (o->digest)
 		return CMD_DONE;
-	if (o->output && o->redact && !page)
+	if (o->output && redacts && !page)
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
-	if (page && (o->events || o->steps))
+	if (page && (o->options.events || o->options.steps))
 		return cmd_usage("a page holds all events: not with --events or --steps");
-	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-") || argc > 1))
+	if (o->source && (o->json || redacts || !strcmp(argv[0], "-") || argc > 1))
 		return cmd_usage("--source adds to the text of one recording in a file; for "
 				 "JSON: plimsoll lint --json --recording FILE DIR");
 	return CMD_DONE;
@@ -400,6 +359,7 @@ static int report_run(const void *values, int argc, char **argv)
 	struct output out;
 	int code = CMD_DONE;
 
+	o.options.size = sizeof(o.options);
 	if (!o.output)
 		code = refuse(&o, argc, argv);
 	if (!o.output)

@@ -115,14 +115,14 @@ int cmd_trace(const struct plim_plan_options *o, char **what, int count,
 	struct line l = { .n = 0 };
 
 	add_named(&l, "-o", path);
-	add_number(&l, "--batch", o->batch);
+	add_number(&l, "--batch", o->batch ? o->batch : 1);
 	if (others && others->batch)
 		add_number(&l, "--grown", others->batch);
 	if (others)
 		add_named(&l, "--longer", others->sequences);
 	if (o->sequence)
 		add_number(&l, "--seq", o->sequence);
-	add_number(&l, "--accumulate", o->accumulate);
+	add_number(&l, "--accumulate", o->accumulate ? o->accumulate : 1);
 	add_number(&l, "--lora", o->lora_rank);
 	add_named(&l, "--lora-targets", o->lora_targets);
 	add_number(&l, "--steps", o->steps);

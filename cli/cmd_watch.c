@@ -1,6 +1,8 @@
 /* plimsoll watch: options, samples once a second, what is shown of them, an exit code. */
 #include "watch.h"
 
+#include "option_rows.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #ifdef __GLIBC__
@@ -15,9 +17,9 @@
 #include <unistd.h>
 
 struct watch_opts {
-	bool json, once, no_color, no_gpu, no_stacks, ask, here, redact;
-	const char *replay, *log, *nvml, *fail_on, *on, *command, *listen, *token_file, *textfile,
-		*root;
+	struct plim_watch_options options; /* first, where the rows of its members store */
+	bool json, once, no_color, ask;
+	const char *replay, *fail_on, *on, *command, *listen, *token_file, *textfile;
 	uint64_t width, interval, last;
 };
 
@@ -25,14 +27,12 @@ static const struct opt watch_opt[] = {
 	OPT_FLAG('j', "json", watch_opts, json,
 		 "print JSON (schema watch/1) instead of text: at the end, or (live) a line a "
 		 "sample"),
-	OPT_FLAG(0, "here", watch_opts, here,
-		 "only jobs where this command runs: its container, Slurm job, user, or cgroup"),
+	WATCH_WHERE_OPTIONS,
 	OPT_FLAG('1', "once", watch_opts, once,
 		 "look for two seconds, ten times a second, tell, and end"),
 	OPT_STRING(0, "replay", watch_opts, replay, "FILE", NULL,
 		   "judge recorded samples instead of this machine (\"-\": standard input)"),
-	OPT_STRING(0, "log", watch_opts, log, "FILE", NULL,
-		   "append every sample to this file, for --replay"),
+	WATCH_LOG_OPTIONS,
 	OPT_STRING(0, "fail-on", watch_opts, fail_on, "STATE,STATE...", NULL,
 		   "exit with 1 if a job ended in one of these: stalled, idle, input (all of them) "
 		   "..., or "
@@ -58,16 +58,9 @@ static const struct opt watch_opt[] = {
 	OPT_U64('i', "interval", watch_opts, interval, "seconds", 1, 3600, 1, "between samples"),
 	OPT_U64(0, "for", watch_opts, last, "seconds", 1, 100000000, OPT_NONE,
 		"look no longer than that (until it is interrupted, or the job ends)"),
-	OPT_FLAG(0, "no-gpu", watch_opts, no_gpu, "do not ask for GPUs"),
-	OPT_FLAG(0, "no-stacks", watch_opts, no_stacks,
-		 "do not look at the stacks of Python programs"),
-	OPT_STRING(0, "nvml", watch_opts, nvml, "FILE", NULL, "NVML's library (libnvidia-ml.so.1)"),
-	OPT_STRING(0, "root", watch_opts, root, "FOLDER", NULL,
-		   "look at the proc, sys and dev below it instead of this machine's"),
+	WATCH_LOOK_OPTIONS,
 	OPT_HEADING("How to show it"),
-	OPT_FLAG(0, "redact", watch_opts, redact,
-		 "replace names of programs that not everybody has; in --log, --do and what is "
-		 "served, too"),
+	WATCH_NAMES_OPTIONS,
 	OPT_STYLE(watch_opts),
 	OPT_END
 };
@@ -364,7 +357,9 @@ static void suspend_now(struct watching *x)
 
 static double glances_left(const struct watching *x)
 {
-	return x->o->no_stacks || x->o->once ? INFINITY : x->glance_time - watch_now();
+	return x->o->options.flags & PLIM_WATCH_NO_STACKS || x->o->once
+		       ? INFINITY
+		       : x->glance_time - watch_now();
 }
 
 static void glance(struct watching *x)
@@ -522,16 +517,10 @@ static int tell_end(struct watching *x)
 
 static int open_one(const struct watch_opts *o, uint64_t pid, struct plim_watch **w)
 {
-	struct plim_watch_options options;
+	struct plim_watch_options options = o->options;
 	struct plim_err err;
 
-	plim_watch_options_init(&options);
-	options.flags = (o->no_gpu ? PLIM_WATCH_NO_GPU : 0) | (o->here ? PLIM_WATCH_HERE : 0) |
-			(o->redact ? PLIM_WATCH_REDACT : 0) |
-			(o->no_stacks ? PLIM_WATCH_NO_STACKS : 0);
-	options.log_path = o->log;
-	options.nvml_path = o->nvml;
-	options.root = o->root;
+	options.size = sizeof(options);
 	options.window_s = o->once ? 2 : 0;
 	options.patience_s = o->once ? 20 : 0;
 	options.pid = pid;
@@ -569,10 +558,11 @@ static int check(const struct watch_opts *o, const struct watch_doing *doing, in
 
 	if (!code)
 		code = watch_do_check(doing);
-	if (!code && o->replay && (argc || o->once || o->log || o->listen || o->textfile || o->on))
+	if (!code && o->replay &&
+	    (argc || o->once || o->options.log_path || o->listen || o->textfile || o->on))
 		code = cmd_usage("--replay goes without a process, --once, --log, --listen, "
 				 "--textfile and --on");
-	if (!code && o->here && (argc || o->replay))
+	if (!code && o->options.flags & PLIM_WATCH_HERE && (argc || o->replay))
 		code = cmd_usage("--here goes without a process, a command and --replay");
 	if (!code && command && (o->once || o->json || argc < 2))
 		code = argc < 2 ? cmd_usage("-- wants a command")

@@ -1,6 +1,7 @@
 /* plimsoll why, and why --here: options, a call of the public API, an exit code. */
 #include "cmd.h"
 #include "markdown.h"
+#include "option_rows.h"
 #include "progress.h"
 
 #include <plimsoll/here.h>
@@ -12,11 +13,11 @@
 #include <string.h>
 
 struct why_opts {
-	bool json, redact, no_color, here, fix;
+	struct plim_why_options options; /* first, where the rows of its members store */
+	bool json, no_color, here, fix;
 	int format;
-	uint64_t max_memory, width;
-	const char *snapshot, *root, *config;
-	const char *source;
+	uint64_t width;
+	const char *root, *source;
 	void *recipe; /* of plan */
 };
 
@@ -28,11 +29,7 @@ static const char *const not_of_a_log[] = { "max-batch",  "max-seq", "sweep", "j
 static const struct opt why_opt[] = {
 	OPT_FLAG('j', "json", why_opts, json,
 		 "print JSON (schema why/2; of --here: here/2) instead of text"),
-	OPT_STRING('s', "snapshot", why_opts, snapshot, "FILE", NULL,
-		   "the recording of the same run: it decides what the text leaves open"),
-	OPT_STRING('c', "config", why_opts, config, "MODEL", NULL,
-		   "the run's model (config.json, safetensors or a folder): what plan says of the "
-		   "recipe below is shown with the death"),
+	WHY_LOG_OPTIONS,
 	OPT_STRING(
 		0, "source", why_opts, source, "DIR", NULL,
 		"the program's source: mistakes at the traceback's lines, as plimsoll lint finds "
@@ -47,21 +44,14 @@ static const struct opt why_opt[] = {
 		   "with --here: read proc, sys and dev below DIR, a tree that was recorded "
 		   "elsewhere"),
 	OPT_HEADING("How to show it"),
-	OPT_FLAG(0, "redact", why_opts, redact,
-		 "no text of the log, and no name that is not well known"),
+	WHY_NAMES_OPTIONS,
 	OPT_FORMAT(why_opts),
 	OPT_HEADING("Limits"),
-	OPT_BYTES('m', "max-memory", why_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
-		  "refuse what needs more (half of this machine's)"),
+	WHY_LIMITS_OPTIONS,
 	OPT_HEADING("The run of --config, as for plimsoll plan"),
 	OPT_TABLE(why_opts, recipe, plan_recipe, not_of_a_log),
 	OPT_END
 };
-
-static uint64_t memory_limit(const struct why_opts *o)
-{
-	return o->max_memory == OPT_NONE ? 0 : o->max_memory;
-}
 
 /* A line that several deaths want is printed once. */
 static bool told_before(const struct plim_why *w, size_t death, size_t fix)
@@ -99,12 +89,9 @@ static int explain_log(const struct why_opts *o, const char *path)
 
 	if (code)
 		return code;
-	plim_why_options_init(&options);
-	options.config_path = o->config;
+	options = o->options;
+	options.size = sizeof(options);
 	options.recipe = &recipe;
-	options.flags = o->redact ? PLIM_WHY_REDACT : 0;
-	options.max_memory_bytes = memory_limit(o);
-	options.snapshot_path = o->snapshot;
 	if (plim_why_open(path, &options, &w, &err))
 		return cmd_fail(&err);
 	format_begin(&f, o->format, o->width, o->no_color);
@@ -136,9 +123,9 @@ static int look_here(const struct why_opts *o, const char *process)
 	int code = CMD_DONE;
 
 	plim_here_options_init(&options);
-	options.flags = o->redact ? PLIM_HERE_REDACT : 0;
+	options.flags = o->options.flags & PLIM_WHY_REDACT ? PLIM_HERE_REDACT : 0;
 	options.root = o->root;
-	options.max_memory_bytes = memory_limit(o);
+	options.max_memory_bytes = o->options.max_memory_bytes;
 	if (process && !process_number(process, &options.pid))
 		return cmd_usage("'%.200s' is not the number of a process", process);
 	if (plim_here_open(&options, &h, &err))
@@ -162,7 +149,7 @@ static int why_run(const void *values, int argc, char **argv)
 
 	if (code)
 		return code;
-	if (o->here && (o->snapshot || o->config || o->fix))
+	if (o->here && (o->options.snapshot_path || o->options.config_path || o->fix))
 		return cmd_usage("--here looks at this machine; --snapshot, --config and --fix "
 				 "belong to a log");
 	if (o->here)
@@ -174,7 +161,7 @@ static int why_run(const void *values, int argc, char **argv)
 	if (!argc)
 		return cmd_usage("why wants a log, a folder, - or --here; see 'plimsoll why "
 				 "--help'");
-	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-")))
+	if (o->source && (o->json || o->options.flags & PLIM_WHY_REDACT || !strcmp(argv[0], "-")))
 		return cmd_usage("--source adds to the text of a log in a file; for JSON: "
 				 "plimsoll lint --json --log FILE DIR");
 	code = explain_log(o, argv[0]);

@@ -3,6 +3,7 @@
  * exit code.  Commands know nothing of each other; everything else is in their rows.
  */
 #include "cmd.h"
+#include "option_rows.h"
 #include "progress.h"
 
 #include <ctype.h>
@@ -45,26 +46,6 @@ static const struct {
 	{ PLIM_E_UNSUPPORTED, CMD_MACHINE },
 	{ PLIM_E_CANCELLED, CMD_MACHINE },
 };
-
-int cmd_release(const char *text, unsigned first, unsigned last, unsigned *out)
-{
-	char *end;
-	unsigned long major = strtoul(text, &end, 10), minor;
-
-	if (end == text || *end != '.')
-		return 0;
-	text = end + 1;
-	minor = strtoul(text, &end, 10);
-	if (end == text || (*end && *end != '.') || major < first || major > last || minor > 99)
-		return 0;
-	*out = (unsigned)(100 * major + minor);
-	return 1;
-}
-
-int cmd_torch_release(const char *text, unsigned *out)
-{
-	return cmd_release(text, 2, 2, out) && *out > 200;
-}
 
 int cmd_exit_code(enum plim_status status)
 {
@@ -111,11 +92,7 @@ int cmd_usage(const char *fmt, ...)
 static const struct {
 	const char *member, *flag;
 } renamed[] = {
-	{ "max_memory_bytes", "max-memory" },
-	{ "memory_bytes", "memory" },
-	{ "limit_bytes", "limit" },
-	{ "log_path", "log" },
-	{ "lora_rank", "lora" },
+	RENAMED_OPTIONS,
 };
 
 /* The flag of the member of an options struct that `word` begins with; *n: the member's length. */

@@ -1,5 +1,6 @@
 #include "opt.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,50 @@ bool opt_bytes(const char *text, uint64_t *out)
 	return false;
 }
 
+bool opt_version(const char *text, uint64_t least, uint64_t most, unsigned *out)
+{
+	uint64_t major, minor;
+
+	if (!digits(&text, &major) || *text++ != '.' || !digits(&text, &minor) ||
+	    (*text && *text != '.') || major > 99 || minor > 99)
+		return false;
+	*out = (unsigned)(100 * major + minor);
+	return *out >= least && *out <= most;
+}
+
+/* "8B", "0.5b", "350M", "8030261248"; false: none of them. */
+static bool read_count(const char *text, uint64_t *count)
+{
+	static const struct {
+		char letter;
+		double times;
+	} suffixes[] = { { 0, 1 }, { 'K', 1e3 }, { 'M', 1e6 }, { 'B', 1e9 }, { 'T', 1e12 } };
+	char *end;
+	double n = isdigit((unsigned char)*text) ? strtod(text, &end) : 0;
+
+	for (size_t i = 0; n > 0 && n < 1e15 && i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+		if (toupper((unsigned char)*end) == suffixes[i].letter && (!*end || !end[1])) {
+			*count = (uint64_t)(n * suffixes[i].times);
+			return *count > 0 && n * suffixes[i].times < 1e15;
+		}
+	return false;
+}
+
+/* "448" or "672x448". */
+static bool read_sides(const char *text, const struct opt *row, uint64_t *height, uint64_t *width)
+{
+	uint64_t *const side[] = { height, width };
+
+	*width = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		if (!digits(&text, side[i]) || *side[i] < row->min || *side[i] > row->max)
+			return false;
+		if (!*text || i || *text++ != 'x')
+			break;
+	}
+	return !*text && text[-1] != 'x';
+}
+
 void opt_bytes_text(uint64_t bytes, char *text, size_t size)
 {
 	for (size_t i = 0; i < UNITS_EXACT; i++) {
@@ -153,9 +198,20 @@ void opt_bytes_text(uint64_t bytes, char *text, size_t size)
 	snprintf(text, size, "%llu", (unsigned long long)bytes);
 }
 
+static void store_number(const struct opt *row, char *values, uint64_t n)
+{
+	void *field = values + row->offset;
+
+	if (row->times && n != OPT_NONE)
+		n *= row->times;
+	if (row->narrow)
+		*(uint32_t *)field = (uint32_t)n;
+	else
+		*(uint64_t *)field = n;
+}
+
 static bool set_number(struct parse *p, const struct opt *row, const char *shown, const char *text)
 {
-	uint64_t *field = (uint64_t *)(void *)(p->values + row->offset);
 	const char *end = text;
 	uint64_t n;
 
@@ -175,7 +231,7 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 		return wrong(p, "option '%s' wants %llu to %llu, not '%s'", shown,
 			     (unsigned long long)row->min, (unsigned long long)row->max, text);
 	}
-	*field = n;
+	store_number(row, p->values, n);
 	return true;
 }
 
@@ -203,6 +259,27 @@ static bool set_bytes(struct parse *p, const struct opt *row, const char *shown,
 	return true;
 }
 
+static bool read_double(const char *text, const struct opt *row, double *out)
+{
+	char *end;
+
+	*out = strtod(text, &end);
+	return end != text && !*end && *out >= (double)row->min;
+}
+
+/* A text that is kept as numbers. */
+static bool set_numbers(struct parse *p, const struct opt *row, const char *shown, const char *text)
+{
+	void *field = p->values + row->offset, *second = p->values + row->second;
+	bool read = row->kind == OPT_KIND_COUNT    ? read_count(text, field)
+		    : row->kind == OPT_KIND_SIDES  ? read_sides(text, row, field, second)
+		    : row->kind == OPT_KIND_DOUBLE ? read_double(text, row, field)
+						   : opt_version(text, row->min, row->max, field);
+
+	p->message->suggests = !read;
+	return read || wrong(p, "%s %s, not '%s'", shown, row->text, text);
+}
+
 static bool set_choice(struct parse *p, const struct opt *row, const char *shown, const char *text)
 {
 	int *field = (int *)(void *)(p->values + row->offset);
@@ -223,13 +300,23 @@ static bool set_choice(struct parse *p, const struct opt *row, const char *shown
 
 static bool add_to_list(struct parse *p, const struct opt *row, const char *text)
 {
-	struct opt_list *list = (struct opt_list *)(void *)(p->values + row->offset);
+	const char ***list = (const char ***)(void *)(p->values + row->offset);
+	size_t *n = (size_t *)(void *)(p->values + row->second);
 
-	if (!list->at) /* there cannot be more values than arguments */
-		list->at = calloc((size_t)p->argc + 1, sizeof(*list->at));
-	if (!list->at)
+	if (!*list) /* there cannot be more values than arguments */
+		*list = calloc((size_t)p->argc + 1, sizeof(**list));
+	if (!*list)
 		return wrong(p, "out of memory");
-	list->at[list->n++] = text;
+	(*list)[(*n)++] = text;
+	return true;
+}
+
+static bool set_flag(struct parse *p, const struct opt *row)
+{
+	if (row->bit)
+		*(uint32_t *)(void *)(p->values + row->offset) |= row->bit;
+	else
+		*(bool *)(p->values + row->offset) = true;
 	return true;
 }
 
@@ -240,11 +327,15 @@ static bool set_value(struct parse *p, const struct opt *row, const char *shown,
 	case OPT_KIND_BYTES: return set_bytes(p, row, shown, text);
 	case OPT_KIND_CHOICE: return set_choice(p, row, shown, text);
 	case OPT_KIND_LIST: return add_to_list(p, row, text);
+	case OPT_KIND_COUNT:
+	case OPT_KIND_SIDES:
+	case OPT_KIND_DOUBLE:
+	case OPT_KIND_RELEASE: return set_numbers(p, row, shown, text);
 	case OPT_KIND_STRING:
 	case OPT_KIND_OPTIONAL:
 		*(const char **)(void *)(p->values + row->offset) = text;
 		return true;
-	case OPT_KIND_FLAG: *(bool *)(p->values + row->offset) = true; return true;
+	case OPT_KIND_FLAG: return set_flag(p, row);
 	case OPT_KIND_END:
 	case OPT_KIND_TABLE:
 	case OPT_KIND_ALIAS:
@@ -576,6 +667,12 @@ enum opt_result opt_parse(const struct opt *rows, void *values, int *argc, char 
 	return result;
 }
 
+static void forget_list(const struct opt *o, void *values)
+{
+	*(const char ***)(void *)((char *)values + o->offset) = NULL;
+	*(size_t *)(void *)((char *)values + o->second) = 0;
+}
+
 void opt_defaults(const struct opt *o, void *values)
 {
 	char *base = values;
@@ -584,13 +681,22 @@ void opt_defaults(const struct opt *o, void *values)
 		void *field = base + o->offset;
 
 		switch (o->kind) {
+		case OPT_KIND_SIDES: *(uint64_t *)(void *)(base + o->second) = 0; /* fall through */
+		case OPT_KIND_COUNT:
 		case OPT_KIND_U64:
-		case OPT_KIND_BYTES: *(uint64_t *)field = o->def; break;
+		case OPT_KIND_BYTES: store_number(o, base, o->def); break;
+		case OPT_KIND_DOUBLE: *(double *)field = (double)o->def; break;
+		case OPT_KIND_RELEASE: *(unsigned *)field = (unsigned)o->def; break;
 		case OPT_KIND_STRING: *(const char **)field = o->text; break;
 		case OPT_KIND_OPTIONAL: *(const char **)field = NULL; break;
-		case OPT_KIND_LIST: *(struct opt_list *)field = (struct opt_list){ NULL, 0 }; break;
+		case OPT_KIND_LIST: forget_list(o, values); break;
 		case OPT_KIND_CHOICE: *(int *)field = (int)o->def; break;
-		case OPT_KIND_FLAG: *(bool *)field = false; break;
+		case OPT_KIND_FLAG:
+			if (o->bit)
+				*(uint32_t *)field &= ~o->bit;
+			else
+				*(bool *)field = false;
+			break;
 		case OPT_KIND_TABLE:
 			*(void **)field = calloc(1, o->table->size);
 			if (*(void **)field)
@@ -608,7 +714,6 @@ void opt_release(const struct opt *o, void *values)
 {
 	for (; o && o->kind != OPT_KIND_END; o++) {
 		void *field = (char *)values + o->offset;
-		struct opt_list *list = field;
 		void **inner = field;
 
 		if (o->kind == OPT_KIND_TABLE && *inner) {
@@ -616,8 +721,8 @@ void opt_release(const struct opt *o, void *values)
 			free(*inner);
 			*inner = NULL;
 		} else if (o->kind == OPT_KIND_LIST) {
-			free(list->at);
-			*list = (struct opt_list){ NULL, 0 };
+			free(*inner);
+			forget_list(o, values);
 		}
 	}
 }

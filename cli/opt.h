@@ -20,18 +20,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The default of a number that has none: the field holds this when the option was not given. */
+/* The default of a number that has none: the field holds this when the option was not given (or what is below `min`). */
 #define OPT_NONE UINT64_MAX
 
 enum opt_kind {
 	OPT_KIND_END,
 	OPT_KIND_HEADING, /* not an option: a title above the rows that follow */
-	OPT_KIND_FLAG,    /* bool; no value */
+	OPT_KIND_FLAG,    /* bool, or `bit` of a uint32_t; no value */
 	OPT_KIND_U64,     /* uint64_t within [min, max]; the unit is only shown */
 	OPT_KIND_BYTES,   /* uint64_t: 1024, 24GiB, 24G (the same), 24GB (10^9), 1.5GiB */
+	OPT_KIND_COUNT,   /* uint64_t: 8B, 350M; `text` says what it takes */
+	OPT_KIND_SIDES,   /* two of them, the other at `second`: 448 (and 0), 672x448; so */
+	OPT_KIND_RELEASE, /* unsigned, 100 * major + minor; so */
+	OPT_KIND_DOUBLE,  /* double, at least `min`; so */
 	OPT_KIND_STRING,  /* const char *, borrowed from argv; NULL when not given and no default */
 	OPT_KIND_OPTIONAL, /* the same; the value may be left out; as the next argument it must be one of `names` */
-	OPT_KIND_LIST,   /* struct opt_list: may be given again and again */
+	OPT_KIND_LIST, /* const char **, their number, a size_t, at `second`: may be given again and again */
 	OPT_KIND_CHOICE, /* int: index of the given name in `names` */
 	OPT_KIND_REFUSED, /* another tool's option that has no meaning here: `help` says what to do instead */
 	OPT_KIND_ALIAS, /* another tool's name of the option `value`; not in help */
@@ -48,6 +52,11 @@ struct opt {
 	char letter;       /* 0: none */
 	const char *name;  /* without the dashes */
 	size_t offset;     /* of the field in the command's struct */
+	size_t second;     /* of another one that the row stores into */
+	bool narrow;       /* U64: a uint32_t */
+	bool unsaid;       /* help does not say the default */
+	uint64_t times;    /* U64: of these the field counts so many for each that is given; 0: 1 */
+	uint32_t bit;      /* FLAG: of a field of flags; 0: the field is a bool */
 	const char *value; /* what help calls the value: "ms", "FILE"; NULL: has none */
 	const char *const *
 		names; /* CHOICE: ends with NULL; OPTIONAL: so, may be NULL; TABLE: the rows that are left out; ALIAS: OPT_ALIAS_WORDS */
@@ -131,10 +140,12 @@ struct opt_table {
 	{                                                          \
 		.kind = OPT_KIND_REFUSED, .name = (n), .help = (h) \
 	}
-#define OPT_LIST(c, n, record, field, v, h)                                                    \
-	{                                                                                      \
-		.kind = OPT_KIND_LIST, .letter = (c), .name = (n),                             \
-		.offset = OPT_FIELD(record, field, struct opt_list), .value = (v), .help = (h) \
+#define OPT_LIST(c, long_name, record, field, v, h)                                      \
+	{                                                                                \
+		.kind = OPT_KIND_LIST, .letter = (c), .name = (long_name),               \
+		.offset = OPT_FIELD(record, field, struct opt_list),                     \
+		.second = offsetof(struct record, field) + offsetof(struct opt_list, n), \
+		.value = (v), .help = (h)                                                \
 	}
 #define OPT_CHOICE(c, n, record, field, v, choices, d, h)                                  \
 	{                                                                                  \
@@ -195,6 +206,9 @@ enum opt_result opt_parse(const struct opt *rows, void *values, int *argc, char 
 
 /* Free what opt_parse took for LIST rows. */
 void opt_release(const struct opt *rows, void *values);
+
+/* "4.46" to 446, from `least` to `most`; what is behind a second point does not count. */
+bool opt_version(const char *text, uint64_t least, uint64_t most, unsigned *out);
 
 /* "24GiB" to bytes.  False: not a size, or over 2^64 - 2. */
 bool opt_bytes(const char *text, uint64_t *out);

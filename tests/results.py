@@ -10,6 +10,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
+import commands  # noqa: E402
 import docs  # noqa: E402
 import headers  # noqa: E402
 
@@ -48,6 +49,29 @@ TEMPLATE = "# JSON\n\n## @thing/N@\n\nPrinted by nobody.\n\n@thing@\n"
 WRONG_PAGES = [("", "wants one section"), (TEMPLATE.replace("@thing@", ""), "wants one section"),
                (TEMPLATE.replace("## @thing/N@", ""), "wants one section"), (TEMPLATE * 2, "wants one section"),
                (TEMPLATE + "\n## @other/N@\n\n@other@\n", "no header has a schema other")]
+
+
+# Options of a command, and what is wrong with them.
+OPTIONS = """
+enum plim_thing_flags {
+	/* (--fast, after --from) does less */
+	PLIM_THING_FAST = 1
+};
+struct plim_thing_options {
+	uint32_t size;  /* of it */
+	uint32_t flags; /* enum plim_thing_flags */
+	/*
+	 * (-n --count things, 1 to 2^4, is 3, also number num:two=2,four=4, under which) how
+	 * many, or ... none. Of those that there are
+	 */
+	uint64_t count;
+	const char *const *files; /* (--from FILE, after --count) where they stand */
+	size_t file_count;
+	void *context; /* (C only) is handed on */
+};
+"""
+WRONG_OPTIONS = [("(C only) is handed", "is handed", "'context' is not an option"), ("after --count", "after --gone", "--gone"),
+                 ("is 3", "was 3", "has no 'was 3'"), ("uint64_t count;", "float count;", "of a type that no option has")]
 
 
 def read(text):
@@ -99,8 +123,34 @@ def check_mentions():
         assert f"`plimsoll {command}" in readme, f"README.md: no row of plimsoll {command}"
 
 
+def made_of(text):
+    return commands.header(read(text)) + "\n".join(commands.python(read(text)))
+
+
+def check_options():
+    """A member with its comment is all that an option needs; no command has a row of its own for one."""
+    rows = made_of(OPTIONS)
+    for part in ('.name = "count", .help = "how many, or ... none"', ".min = 1u, .max = 16u, .def = 3u, .letter = 'n'",
+                 'OPT_ALIAS("number", "count", NULL)', '{ "two", "2", "four", "4", NULL }', ".bit = PLIM_THING_FAST",
+                 ".second = offsetof(struct plim_thing_options, file_count)", '#define THING_NAME_files "from"',
+                 ".count = 3u", "#define THING_MOST_count 16u", "'from': 'files'", "{'fast': PLIM_THING_FAST}"):
+        assert part in rows, f"{part}\n{rows}"
+    assert re.findall(r'\.name = "(\w+)"', rows) == ["count", "from", "fast"], rows
+    more = OPTIONS.replace("	void *context;", "	const char *added; /* (--added TEXT) one more */\n	void *context;")
+    assert '.name = "added"' in made_of(more)
+    for old, new, word in WRONG_OPTIONS:
+        refused(f"{old!r} as {new!r}", word, lambda: made_of(OPTIONS.replace(old, new)))
+    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for command, _, grouped in commands.commands(headers.read(glob.glob(os.path.join(top, "include/plimsoll/*.h")))):
+        with open(os.path.join(top, f"cli/cmd_{command}.c"), encoding="utf-8") as f:
+            by_hand = set(re.findall(r'\bOPT_[A-Z0-9]+\((?:[^",]+, *)?"([\w-]+)"', f.read()))
+        for option in (o for rows in grouped.values() for o in rows):
+            assert option.name not in by_hand, f"cli/cmd_{command}.c: --{option.name} is declared in the header"
+
+
 def main():
     check_mentions()
+    check_options()
     api = read(GOOD)
     text = "\n".join(docs.page(api, TEMPLATE))
     assert "## thing/3" in text and "| `parts[].a_bytes` | integer, bytes, or null | of it |" in text, text

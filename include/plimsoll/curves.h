@@ -18,23 +18,54 @@ extern "C" {
 #endif
 
 enum plim_curves_flags {
-	PLIM_CURVES_GROWS = 1, /* logs may be empty still: that is not an error */
-	/* words in place of what names of runs, files and series have that not everybody's do */
+	/*
+	 * (-f --follow, under growing) go on reading, and say what is found when it is found; ends
+	 * with what --fail-on names. Logs may be empty still: that is not an error
+	 */
+	PLIM_CURVES_GROWS = 1,
+	/*
+	 * (--redact, under names) replace what names of runs, files and series have that not
+	 * everybody's do; in the page and for --run, too
+	 */
 	PLIM_CURVES_REDACT = 2
 };
 
 struct plim_curves_options {
-	uint32_t size;        /* set by plim_curves_options_init */
-	uint32_t flags;       /* enum plim_curves_flags */
-	uint32_t stop_policy; /* enum plim_stop_policy, whose advice is the headline */
-	/* of every early stopping that is replayed; PLIM_UNKNOWN: each its own default */
+	/* set by plim_curves_options_init */
+	uint32_t size;
+	/* enum plim_curves_flags */
+	uint32_t flags;
+	/*
+	 * (--policy RULE, of plim_stop_policy, after --min-delta) whose rule the advice follows:
+	 * plimsoll, keras, lightning or transformers. Its advice is the headline
+	 */
+	uint32_t stop_policy;
+	/*
+	 * (--patience N, 0 to 1000000, else unknown, under stopping) evaluations without
+	 * improvement (each program's default). Of every early stopping that is replayed
+	 */
 	uint64_t patience;
-	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	double min_delta;          /* of every early stopping that is replayed */
-	const char *monitor;       /* series that early stopping looks at; NULL: chosen */
-	const char *patterns_path; /* file of further patterns for plain text logs; NULL: none */
-	const char **map;          /* "SERIES=ROLE" each: what a series is */
-	size_t map_count;          /* how many */
+	/* (-m --max-memory BYTES, from 1MiB, under limits) use no more (half of this machine's) */
+	uint64_t max_memory_bytes;
+	/*
+	 * (--min-delta X, wants "a number from 0 on", after --patience) what an improvement has to
+	 * exceed. Of every early stopping that is replayed
+	 */
+	double min_delta;
+	/*
+	 * (--monitor SERIES, after --map) look here for the best step and for early stopping (the
+	 * validation loss)
+	 */
+	const char *monitor;
+	/* (--patterns FILE) further patterns for plain text, one a line: iter {step}: loss {loss} */
+	const char *patterns_path;
+	/*
+	 * (--map SERIES=ROLE, under series) take a series for train_loss, val_loss, metric, error,
+	 * grad_norm, learning_rate, loss_scale, skipped_steps, memory, entropy or other
+	 */
+	const char **map;
+	/* how many */
+	size_t map_count;
 };
 PLIM_API void plim_curves_options_init(struct plim_curves_options *o);
 

@@ -17,10 +17,14 @@ extern "C" {
 #endif
 
 enum plim_diff_flags {
-	PLIM_DIFF_REDACT = 1,  /* replace all names that are not PyTorch's or well known */
-	PLIM_DIFF_NO_PEAK = 2, /* no rows of what lives at the peak */
-	PLIM_DIFF_NO_END = 4,  /* ... at the end */
-	PLIM_DIFF_GATE = 8     /* judge the growth by the two limits */
+	/* (--redact, under names) replace all names that are not PyTorch's or well known */
+	PLIM_DIFF_REDACT = 1,
+	/* (C only) no rows of what lives at the peak */
+	PLIM_DIFF_NO_PEAK = 2,
+	/* (C only) ... at the end */
+	PLIM_DIFF_NO_END = 4,
+	/* (C only) judge the growth by the two limits */
+	PLIM_DIFF_GATE = 8
 };
 
 enum plim_diff_group {
@@ -33,17 +37,26 @@ enum plim_diff_group {
 
 /* plim_diff_options_init sets the defaults; then change what is to be different. */
 struct plim_diff_options {
-	uint32_t size;  /* set by plim_diff_options_init */
-	uint32_t flags; /* enum plim_diff_flags */
-	/* for both; 0: half of this machine's memory, or the cgroup's */
+	/* set by plim_diff_options_init */
+	uint32_t size;
+	/* enum plim_diff_flags */
+	uint32_t flags;
+	/*
+	 * (-m --max-memory BYTES, from 1MiB, under limits) refuse input that needs more, both
+	 * together (half of this machine's)
+	 */
 	uint64_t max_memory_bytes;
-	uint64_t device;               /* only this one; PLIM_UNKNOWN: all */
-	enum plim_diff_group group_by; /* what a row is */
-	uint32_t rows_max;             /* of a table, 0: all */
-	const char *strip_prefix;      /* cut from file names, or NULL */
-	/* the allocated peak may grow by this; PLIM_UNKNOWN: see below */
+	/* (-d --device N, 0 to 1023, else unknown, under device) only this GPU */
+	uint64_t device;
+	/* (-g --group-by WHAT, under rows) put owners together by */
+	enum plim_diff_group group_by;
+	/* (-n --top rows, 0 to 1000000, is 8) rows to list, 0 for all. Of a table */
+	uint32_t rows_max;
+	/* (--strip-prefix PATH, after --redact) cut this from file names */
+	const char *strip_prefix;
+	/* (C only) the allocated peak may grow by this; PLIM_UNKNOWN: see below */
 	uint64_t gate_bytes;
-	/* by this many millionths of A's; used if there are no bytes */
+	/* (C only) by this many millionths of A's; used if there are no bytes */
 	uint64_t gate_ppm;
 };
 PLIM_API void plim_diff_options_init(struct plim_diff_options *o);

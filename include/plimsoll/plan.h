@@ -14,25 +14,54 @@ extern "C" {
 #endif
 
 enum plim_plan_flags {
-	PLIM_PLAN_NO_CLIP = 1,        /* gradients are not clipped */
-	PLIM_PLAN_KEEP_OUTPUTS = 2,   /* the loop keeps a step's logits until the next */
-	PLIM_PLAN_MAX_BATCH = 4,      /* find the largest batch that fits */
-	PLIM_PLAN_MAX_SEQUENCE = 8,   /* and the longest sequence */
-	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name, and no name in it */
-	PLIM_PLAN_ALLOW_CHANGES = 32, /* the ladder may change what is trained */
-	PLIM_PLAN_NO_CACHE = 64,      /* generate without keys and values kept (use_cache=False) */
-	PLIM_PLAN_PADDED = 1024,      /* samples are padded: attention is given a mask */
-	PLIM_PLAN_GROUPED = 2048,     /* samples are grouped by length: the longest come first */
-	PLIM_PLAN_SEQUENCE_PARALLEL =
-		1 << 20, /* with tensor parallelism, rows are shared between layers */
-	PLIM_PLAN_OPTIMIZER_IN_BACKWARD =
-		1 << 21,          /* each parameter is stepped on when its gradient is there */
-	PLIM_PLAN_LIGER = 1 << 22 /* Liger's kernels: norms, RoPE, gates, and its loss */
+	/* (--no-clip, after --lora-dropout) gradients are not clipped */
+	PLIM_PLAN_NO_CLIP = 1,
+	/*
+	 * (--keep-outputs, after --optimizer-in-backward) the loop keeps a step's logits until the
+	 * next
+	 */
+	PLIM_PLAN_KEEP_OUTPUTS = 2,
+	/* (--max-batch, after --stage) find the largest batch that fits */
+	PLIM_PLAN_MAX_BATCH = 4,
+	/* (--max-seq) find the longest sequence that fits */
+	PLIM_PLAN_MAX_SEQUENCE = 8,
+	/*
+	 * (--redact, under redact) nothing of the file's name, and no name that stands in it or in
+	 * a trace
+	 */
+	PLIM_PLAN_REDACT = 16,
+	/*
+	 * (--allow-changes, after --max-seq) where it does not fit, also suggest what trains
+	 * another model
+	 */
+	PLIM_PLAN_ALLOW_CHANGES = 32,
+	/*
+	 * (--no-cache, after --keep-outputs) generate without a cache of keys and values
+	 * (use_cache=False)
+	 */
+	PLIM_PLAN_NO_CACHE = 64,
+	/* (--padded, after --lengths) samples are padded: attention is given a mask */
+	PLIM_PLAN_PADDED = 1024,
+	/* (--grouped) samples are grouped by length: the longest come first */
+	PLIM_PLAN_GROUPED = 2048,
+	/* (--sequence-parallel, after --pp) with --tp, rows are shared out between layers */
+	PLIM_PLAN_SEQUENCE_PARALLEL = 1 << 20,
+	/*
+	 * (--optimizer-in-backward, after --no-clip) each parameter is stepped on as soon as its
+	 * gradient is there, which is then let go
+	 */
+	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21,
+	/*
+	 * (--liger, also use-liger-kernel=true use-liger=true, after --loss) Liger's kernels: its
+	 * loss, and norms, RoPE and gates that keep less (use_liger_kernel)
+	 */
+	PLIM_PLAN_LIGER = 1 << 22
 };
 
 /*
  * plim_plan_options_init sets the defaults; then change what is to be different.  Texts are names as the command takes
- * them ("bf16-autocast"); NULL is the default.  Borrowed for the call.
+ * them ("bf16-autocast"); NULL or 0: not given.  Borrowed for the call.  In parentheses: the option of the command, made
+ * of this (tools/results/commands.py).
  */
 struct plim_plan_options;
 
@@ -40,106 +69,276 @@ struct plim_plan_options;
 typedef int plim_trace_fn(void *ctx, const struct plim_plan_options *o, const char **path);
 
 struct plim_plan_options {
-	uint32_t size;             /* set by plim_plan_options_init */
-	uint32_t flags;            /* enum plim_plan_flags */
-	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	/* the model by numbers, where no file is given: blocks; 0: derived, as all of these */
+	uint32_t size;  /* set by plim_plan_options_init */
+	uint32_t flags; /* enum plim_plan_flags */
+	/*
+	 * (-m --max-memory BYTES, from 1MiB, under limits) refuse plans that need more of this
+	 * machine (half of it)
+	 */
+	uint64_t max_memory_bytes;
+	/*
+	 * (--layers n, 1 to 10000, also num-hidden-layers num-layers, after --params) blocks. 0:
+	 * derived, as all of these
+	 */
 	uint64_t layers;
-	uint64_t hidden;           /* width */
-	uint64_t heads;            /* attention heads */
-	uint64_t kv_heads;         /* heads of keys and values */
-	uint64_t intermediate;     /* width of the MLP */
-	uint64_t vocab;            /* tokens that the model knows */
-	const char *task;          /* "train", "infer", "generate"; NULL: train */
-	const char *precision;     /* "bf16-autocast" ... */
-	const char *optimizer;     /* "adamw" ... */
-	const char *attention;     /* "sdpa" ... */
-	const char *checkpointing; /* "none", "full" ... */
-	const char *parallel;      /* how `gpus` share the work: "ddp", "fsdp2" ... */
-	/* samples of a GPU and a step; 0: as `from_files` say, or 1 */
+	/* (--hidden n, 1 to 2^30, also hidden-size) width */
+	uint64_t hidden;
+	/* (--heads n, 1 to 2^30, also num-attention-heads) attention heads */
+	uint64_t heads;
+	/* (--kv-heads n, 1 to 2^30, also num-key-value-heads) heads of keys and values (as many) */
+	uint64_t kv_heads;
+	/* (--intermediate n, 1 to 2^30, also intermediate-size) width of the feed-forward part */
+	uint64_t intermediate;
+	/* (--vocab n, 1 to 2^30, also vocab-size) rows of the embedding (32000) */
+	uint64_t vocab;
+	/* (-t --task NAME, also inference=infer, after --steps) train, infer or generate (train) */
+	const char *task;
+	/*
+	 * (-p --precision NAME, also bf16=bf16 fp16=fp16 dtype:bf16=bfloat16,fp16=float16
+	 * torch-dtype:bf16=bfloat16,fp16=float16 mixed-precision pure-bf16=bf16-pure, after --seq)
+	 * fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights, fp16-weights or bf16-master
+	 * (bf16-autocast)
+	 */
+	const char *precision;
+	/*
+	 * (-O --optimizer NAME, also optim) adamw, adamw-fused, adamw-loop, sgd, sgd-momentum,
+	 * adafactor, ... (adamw)
+	 */
+	const char *optimizer;
+	/*
+	 * (-a --attention NAME, also attn-implementation flash-attn=flash flash-attention=flash
+	 * use-flash-attention-2=flash) sdpa, eager or flash (sdpa)
+	 */
+	const char *attention;
+	/*
+	 * (-c --checkpointing HOW, alone full, or full selective vision none every:, also
+	 * gradient-checkpointing=full activation-checkpointing=full) gradient checkpointing: full,
+	 * selective, every:N, vision or none
+	 */
+	const char *checkpointing;
+	/*
+	 * (--parallel HOW, also fsdp zero:0=ddp,1=zero1,2=zero2,3=zero3
+	 * zero-stage:0=ddp,1=zero1,2=zero2,3=zero3, after --gpus) ddp, zero1, zero2, zero3, fsdp1,
+	 * fsdp2, fsdp2-zero2, tp, pp, ... (ddp)
+	 */
+	const char *parallel;
+	/*
+	 * (-b --batch n, 1 to 2^20, also batch-size micro-batch-size per-device-batch-size
+	 * per-device-train-batch-size, after --from) samples of a micro-batch (1)
+	 */
 	uint64_t batch;
-	/* tokens of a sample; 0: 1,024, or the positions of the model if fewer */
+	/*
+	 * (-s --seq tokens, 1 to 2^26, also seq-len seq-length sequence-length sequence-len
+	 * max-seq-len max-seq-length max-length max-model-len cutoff-len block-size
+	 * context-length) tokens of a sample (1024, or the model's positions if fewer)
+	 */
 	uint64_t sequence;
-	uint64_t accumulate; /* batches of a step; 0: as `from_files` say, or 1 */
-	uint64_t steps;      /* to show; the answer does not depend on it */
-	/* side in pixels; 0: as configured, or no images for models that read too */
+	/*
+	 * (--accumulate n, 1 to 2^16, also gradient-accumulation-steps grad-accum
+	 * gradient-accumulation, after --loss-chunk) micro-batches a step (1)
+	 */
+	uint64_t accumulate;
+	/*
+	 * (--steps n, 1 to 100, is 2, after --image-grid) steps to show. The answer does not
+	 * depend on it
+	 */
+	uint64_t steps;
+	/*
+	 * (--image-size pixels, 1 to 65536, by image_width, takes "pixels, like 448 or 672x448",
+	 * after --eval-batch) side of an image, or height and width like 672x448 (as configured).
+	 * 0: as configured, or no images for models that read too
+	 */
 	uint64_t image_size;
-	uint64_t image_grid; /* the same in patches; 0: not given so */
-	/* adapters of this rank are trained instead of the weights; 0: none */
+	/*
+	 * (--image-grid patches, 1 to 65536, by image_grid_width, takes "patches, like 32 or
+	 * 48x32") the same in patches of the model. 0: not given so
+	 */
+	uint64_t image_grid;
+	/*
+	 * (--lora rank, 1 to 2^16, also lora-r lora-rank peft-lora-r, after --accumulate) train
+	 * adapters of this rank instead of the weights
+	 */
 	uint64_t lora_rank;
-	const char *lora_targets;         /* names with commas; NULL: the family's usual ones */
-	uint64_t eval_batch;              /* after training, before generating; 0: none */
-	uint64_t new_tokens;              /* generate: tokens of each sample */
-	uint64_t gpus;                    /* that train together; 0: as `from_files` say, or 1 */
-	const char *const *extra_tensors; /* tensors beside the model ("40x1024x1024:fp32") */
+	/*
+	 * (--lora-targets a,b, also lora-target lora-target-modules target-modules) names of the
+	 * modules that have adapters (the family's usual ones)
+	 */
+	const char *lora_targets;
+	/*
+	 * (--eval-batch n, 1 to 2^20, also per-device-eval-batch-size, after --no-cache) evaluate
+	 * after training, or before generating, with this batch
+	 */
+	uint64_t eval_batch;
+	/* (--new-tokens n, 1 to 2^26, also max-new-tokens, after --task) tokens to generate */
+	uint64_t new_tokens;
+	/*
+	 * (--gpus n, 1 to 2^20, also num-gpus nproc-per-node num-processes world-size, after
+	 * --allowance) GPUs that train together (1)
+	 */
+	uint64_t gpus;
+	/* (--extra-tensor 40x1024x1024:fp32, after --cache) a tensor beside the model's */
+	const char *const *extra_tensors;
 	size_t extra_tensor_count;
-	uint64_t residents;       /* components that stay on the GPU beside the model */
-	uint64_t component_bytes; /* the size of each */
-	const char *settings;     /* PYTORCH_CUDA_ALLOC_CONF */
-	unsigned torch;           /* release, 100 * major + minor; 0: the newest known */
-	uint64_t memory_bytes;    /* that the job may reserve; PLIM_UNKNOWN: see `gpu` */
-	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
-	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
-	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
-	uint64_t tensor_parallel; /* of `gpus`, how many share each layer; 0: 1 */
-	/* of `gpus`, how many share the layers, as stages; 0: 1. The rest are copies (`parallel`) */
+	/* (--resident n, 1 to 100000) components that stay on the card beside the model */
+	uint64_t residents;
+	/* (--component-bytes BYTES, from 1) the size of each */
+	uint64_t component_bytes;
+	/* (--settings CONF, after --for) a PYTORCH_CUDA_ALLOC_CONF */
+	const char *settings;
+	/*
+	 * (--torch X.Y, 2.1 to 2.99, takes "a release from 2.1 on, like 2.11") PyTorch's release
+	 * (the newest known)
+	 */
+	unsigned torch;
+	/*
+	 * (-M --memory BYTES, from 2MiB, is unknown, also gpu-memory, after --gpu) memory that
+	 * PyTorch may reserve, instead. PLIM_UNKNOWN: see `gpu`
+	 */
+	uint64_t memory_bytes;
+	/*
+	 * (-g --gpu CARD, under where) a card's name, "A100 40GB", or "2x H100". NULL: none,
+	 * nothing is judged
+	 */
+	const char *gpu;
+	/*
+	 * (--allowance BYTES, from 0, else 896MiB, after --memory) of --gpu, for what PyTorch does
+	 * not allocate (896MiB). CUDA's
+	 * context, kernels and libraries, as in whatif.h
+	 */
+	uint64_t allowance_bytes;
+	/* (--sweep batch=1,2,4, after --allow-changes) a table over batches, or seq=512,1024 */
+	const char *sweep;
+	/*
+	 * (--tp n, 1 to 2^20, also tensor-parallel-size tp-size, after --load) tensor-parallel
+	 * degree: GPUs that share each layer
+	 */
+	uint64_t tensor_parallel;
+	/*
+	 * (--pp n, 1 to 2^20, also pipeline-parallel-size) pipeline-parallel degree: stages that
+	 * share the layers. The rest are copies (`parallel`)
+	 */
 	uint64_t pipeline_parallel;
-	uint64_t micro_batches;    /* of a pipeline's step; 0: twice as many as stages */
-	const char *schedule;      /* of a pipeline: "1f1b" or "gpipe" */
-	uint64_t stage;            /* of the pipeline, from 1; 0: the one that needs most */
-	const char *activations;   /* kept in host memory: "pinned" ...; NULL: none */
-	const char *optimizer_on;  /* "cpu", "nvme"; NULL: the GPU */
-	const char *parameters_on; /* "cpu", "nvme"; NULL: the GPU */
-	/* how the model is saved after training: "torch" ...; NULL: it is not */
+	/*
+	 * (--micro-batches n, 1 to 2^12, after --sequence-parallel) of a pipeline's step (twice
+	 * its stages)
+	 */
+	uint64_t micro_batches;
+	/* (--schedule NAME) of a pipeline: 1f1b or gpipe (1f1b) */
+	const char *schedule;
+	/* (--stage n, 1 to 2^20) pipeline stage to plan, from 1 (the one with the highest peak) */
+	uint64_t stage;
+	/*
+	 * (--offload-activations HOW, alone pinned, or pinned save-on-cpu checkpoints trl none,
+	 * also activation-offloading=trl, under host) what the backward pass needs: pinned or
+	 * save-on-cpu (save_on_cpu), checkpoints (inputs of checkpointed layers), trl
+	 */
+	const char *activations;
+	/*
+	 * (--offload-optimizer WHERE, alone cpu, or cpu nvme gpu) optimizer, master weights and
+	 * gradients, as DeepSpeed does: cpu or nvme. NULL: the GPU
+	 */
+	const char *optimizer_on;
+	/*
+	 * (--offload-params WHERE, alone cpu, or cpu nvme gpu, also cpu-offload=cpu) sharded
+	 * parameters with their optimizer: cpu or nvme. NULL: the GPU
+	 */
+	const char *parameters_on;
+	/*
+	 * (--save HOW, alone pretrained, or torch pretrained state full full-gpu sharded none)
+	 * save after training: torch, pretrained, state (accelerate), full (FULL_STATE_DICT,
+	 * offloaded), full-gpu (not offloaded) or sharded. NULL: it is not
+	 */
 	const char *save;
-	const char *load; /* sharded weights: "meta" or "whole"; NULL: meta */
-	/* that the job may use of the machine; PLIM_UNKNOWN: not judged */
+	/*
+	 * (--load HOW, after --parallel) sharded weights: meta (a unit at a time) or whole (all on
+	 * each GPU first) (meta)
+	 */
+	const char *load;
+	/*
+	 * (--host-memory BYTES, from 1MiB, is unknown, after --save) memory of the machine that
+	 * the job may use. PLIM_UNKNOWN: not judged
+	 */
 	uint64_t host_memory_bytes;
-	const char *loss; /* "whole", "chunked", "liger"; NULL: whole */
-	/* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
+	/*
+	 * (--loss KIND, after --grouped) loss: whole (full logits), fused (TRL), chunked (TRL
+	 * before 1.16) or liger, which never hold all logits (whole)
+	 */
+	const char *loss;
+	/*
+	 * (--loss-chunk tokens, 1 to 2^26, after --liger) a chunked loss, of this many tokens at a
+	 * time (256)
+	 */
 	uint64_t loss_chunk;
-	/* tokens of the longest batch, others have `sequence`; 0: all are alike */
+	/*
+	 * (--longest tokens, 1 to 2^26, after --quantize) tokens of the longest batch, where --seq
+	 * is what they usually have. 0: all are alike
+	 */
 	uint64_t longest;
-	/* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
+	/*
+	 * (-q --quantize HOW, also load-in-4bit=nf4 load-in-8bit=int8 quantization use-4bit=nf4
+	 * quantization-bit double-quantization=nf4-double use-bnb-nested-quant=nf4-double, after
+	 * --checkpointing) weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the
+	 * config says)
+	 */
 	const char *quantize;
-	/* release, 100 * major + minor; 0: the newest known, in your own loop */
+	/*
+	 * (--transformers X.Y, 4.0 to 9.99, takes "a release from 4.0 on, like 4.46", after
+	 * --host-memory) Transformers' release, whose Trainer it is: sets what is not given. 0:
+	 * the newest known, in your own loop
+	 */
 	unsigned transformers;
-	/* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
+	/*
+	 * (--lengths 512,2048, after --longest) tokens of the samples of each step, instead of
+	 * --seq. NULL: `sequence`
+	 */
 	const char *lengths;
 	/* of images that are not square, whose height is image_size; 0: they are square */
 	uint64_t image_width;
-	uint64_t image_grid_width;    /* the same in patches; image_grid is the height */
-	uint64_t beams;               /* generate: sequences kept of each sample; 0 counts as 1 */
-	const char *cache;            /* generate: "dynamic" (NULL), "static" */
-	const char *const *calibrate; /* recordings of runs of this model, one or two */
-	/* what those runs were: "batch=2,seq=512"; NULL: as planned */
+	uint64_t image_grid_width; /* the same in patches; image_grid is the height */
+	/* (--beams n, 1 to 2^10, is 1, also num-beams, after --new-tokens) beams to generate with */
+	uint64_t beams;
+	/* (--cache KIND) of keys and values: dynamic or static (dynamic) */
+	const char *cache;
+	/*
+	 * (--calibrate SNAPSHOT, after --component-bytes) learn from a recording of a run of this
+	 * model (or from two)
+	 */
+	const char *const *calibrate;
+	/* (--recorded batch=2,seq=512) options in which the recorded run differed from this plan */
 	const char *const *recorded;
 	size_t calibrate_count;
 	size_t recorded_count;
 	/*
-	 * whose configuration of the run the text ends with: "trainer", "deepspeed", "accelerate", "torchrun", "axolotl",
-	 * "llama-factory", "torchtune", "trl", "training-arguments"; NULL: none, or where something has to be changed that of
-	 * a file that was read
+	 * (--for TOOL, after --sweep) end with what to paste: trainer, deepspeed, accelerate,
+	 * torchrun, axolotl, llama-factory, torchtune or trl. NULL: none, or that of a file that
+	 * was read, if something has to be changed
 	 */
 	const char *paste;
 	/*
-	 * In place of a model's numbers, how many parameters it has: it is then built like Llama, and what is not weights is a
-	 * guess.  0: not given.
+	 * (--params 8B, takes "a number of parameters, like 8B or 350M", under numbers) how many
+	 * parameters it has, where nothing else is known. It is then built like Llama, and what is
+	 * not weights is a guess
 	 */
 	uint64_t parameters;
 	/*
-	 * files of the run's configuration (TrainingArguments as JSON or YAML, Axolotl's, LLaMA-Factory's, accelerate's,
-	 * DeepSpeed's, torchtune's, PEFT's): what they say holds where it is not given here
+	 * (-f --from FILE, also deepspeed config-file deepspeed-config, under run) take what is
+	 * not given here from the run's configuration: TrainingArguments, Axolotl, LLaMA-Factory,
+	 * accelerate, DeepSpeed, torchtune or PEFT, JSON or YAML
 	 */
 	const char *const *from_files;
 	size_t from_count;
-	const char *lora_dropout; /* rate of the dropout in front of adapters, "0.05"; NULL: none */
 	/*
-	 * Of a trace: rungs of the ladder that change the recipe are traced so, and left out where that fails.  NULL: only those
-	 * of the allocator are offered.
+	 * (--lora-dropout RATE, after --lora-targets) dropout in front of adapters, like 0.05
+	 * (none)
+	 */
+	const char *lora_dropout;
+	/*
+	 * (C only) Of a trace: rungs of the ladder that change the recipe are traced so, and left
+	 * out where that fails. NULL: only those of the allocator are offered.
 	 */
 	plim_trace_fn *trace;
-	void *trace_ctx; /* that it is given */
+	/* (C only) that it is given */
+	void *trace_ctx;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

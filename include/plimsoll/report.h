@@ -23,26 +23,55 @@ enum plim_report_group {
 };
 
 enum plim_report_flags {
-	PLIM_REPORT_REDACT = 1, /* replace all names that are not PyTorch's or well known */
-	PLIM_REPORT_WHY = 2     /* of the text: all evidence, findings in full, every total */
+	/* (--redact, under names) replace all names that are not PyTorch's or well known */
+	PLIM_REPORT_REDACT = 1,
+	/*
+	 * (--why, under why) the evidence too: every finding in full, all totals, the check. Of
+	 * the text
+	 */
+	PLIM_REPORT_WHY = 2
 };
 
 /* plim_report_options_init sets the defaults; then change what is to be different. */
 struct plim_report_options {
-	uint32_t size;             /* set by plim_report_options_init */
-	uint32_t flags;            /* enum plim_report_flags */
-	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	const char *log_path;      /* a log that holds the out-of-memory text, or NULL */
-	uint64_t device;           /* only this one; PLIM_UNKNOWN: all */
-	/* whose owners: "peak", "oom", "end", "event:N"; NULL: the death, else the peak */
+	/* set by plim_report_options_init */
+	uint32_t size;
+	/* enum plim_report_flags */
+	uint32_t flags;
+	/*
+	 * (-m --max-memory BYTES, from 1MiB, under limits) refuse input that needs more (half of
+	 * this machine's)
+	 */
+	uint64_t max_memory_bytes;
+	/*
+	 * (-l --log FILE, under log) log file with the out-of-memory message, which has limits and
+	 * other processes that a snapshot does not record
+	 */
+	const char *log_path;
+	/* (-d --device N, 0 to 1023, else unknown, under look) only this GPU */
+	uint64_t device;
+	/*
+	 * (--at MOMENT, after --device) whose owners to list: peak, oom, end or event:N (the
+	 * failure, else the peak)
+	 */
 	const char *at;
-	/* "A:B": peaks and timeline of these events only; NULL: all */
+	/* (--events A:B) peaks and timeline of events A to B only */
 	const char *events;
-	const char *steps;               /* "A:B": the same, in training steps; NULL: all */
-	enum plim_report_group group_by; /* what a row of owners is */
-	const char *strip_prefix;        /* cut from file names, or NULL */
-	uint32_t owners_max;             /* rows of owners, 0: all */
-	/* the card that a leak is to fill ("RTX 4090"); NULL: the next larger ones */
+	/* (--steps A:B) the same in training steps, counted from 0 */
+	const char *steps;
+	/* (-g --group-by WHAT) add up what was held by the user's line, stack, size or module */
+	enum plim_report_group group_by;
+	/* (--strip-prefix PATH, after --redact) cut this from file names */
+	const char *strip_prefix;
+	/*
+	 * (-n --owners rows, 0 to 1000000, is 12, after --group-by) owners to list in JSON, 0 for
+	 * all
+	 */
+	uint32_t owners_max;
+	/*
+	 * (--gpu CARD, after --owners) when a leak will have filled this card, "RTX 4090" (the
+	 * next larger ones)
+	 */
 	const char *gpu;
 };
 PLIM_API void plim_report_options_init(struct plim_report_options *o);

@@ -253,23 +253,41 @@ struct plim_watch {
 };
 
 enum plim_watch_flags {
-	PLIM_WATCH_NO_GPU = 1, /* do not ask for GPUs */
-	/* of the jobs that hold a GPU those alone that are where this process is: its container, Slurm job, user or cgroup */
+	/* (--no-gpu, under look) do not ask for GPUs */
+	PLIM_WATCH_NO_GPU = 1,
+	/*
+	 * (--here, under where) only jobs where this command runs: its container, Slurm job, user,
+	 * or cgroup. Of those that hold a GPU
+	 */
 	PLIM_WATCH_HERE = 2,
-	PLIM_WATCH_REDACT = 4,   /* words in place of names of programs that not everybody has */
-	PLIM_WATCH_NO_STACKS = 8 /* do not look at the stacks of Python programs */
+	/*
+	 * (--redact, under names) replace names of programs that not everybody has; in --log, --do
+	 * and what is served, too
+	 */
+	PLIM_WATCH_REDACT = 4,
+	/* (--no-stacks, after --no-gpu) do not look at the stacks of Python programs */
+	PLIM_WATCH_NO_STACKS = 8
 };
 
 struct plim_watch_options {
-	uint32_t size;   /* set by plim_watch_options_init */
-	uint32_t flags;  /* enum plim_watch_flags */
-	uint64_t pid;    /* the job, or what started it; PLIM_UNKNOWN: every job that holds a GPU */
-	double window_s; /* of the samples that a verdict looks at; 0: 5 live, 2 of a replay */
-	const char *log_path;  /* append every sample here, as --replay reads it; NULL: nowhere */
-	const char *nvml_path; /* NVML's library; NULL: where drivers put it */
-	const char *root;      /* /proc, /sys and /dev lie below it; NULL: this machine */
-	double patience_s;     /* how long a tick waits for a GPU's driver; 0: 0.15 */
-	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
+	/* set by plim_watch_options_init */
+	uint32_t size;
+	/* enum plim_watch_flags */
+	uint32_t flags;
+	/* (C only) the job, or what started it; PLIM_UNKNOWN: every job that holds a GPU */
+	uint64_t pid;
+	/* (C only) of the samples that a verdict looks at; 0: 5 live, 2 of a replay */
+	double window_s;
+	/* (--log FILE, under log) append every sample to this file, for --replay */
+	const char *log_path;
+	/* (--nvml FILE, after --no-stacks) NVML's library (libnvidia-ml.so.1) */
+	const char *nvml_path;
+	/* (--root FOLDER) look at the proc, sys and dev below it instead of this machine's */
+	const char *root;
+	/* (C only) how long a tick waits for a GPU's driver; 0: 0.15 */
+	double patience_s;
+	/* (-m --max-memory BYTES, from 1MiB, after --root) use no more (half of this machine's) */
+	uint64_t max_memory_bytes;
 };
 PLIM_API void plim_watch_options_init(struct plim_watch_options *o);
 

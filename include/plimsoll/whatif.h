@@ -16,34 +16,79 @@ extern "C" {
 #endif
 
 enum plim_whatif_flags {
-	PLIM_WHATIF_SMALLEST = 1, /* find each setting's smallest limit however long it takes */
-	PLIM_WHATIF_REDACT = 2,   /* nothing of the file's name */
-	PLIM_WHATIF_SEARCH = 4,   /* try more settings, until `search_ms` have passed */
-	PLIM_WHATIF_PLAN =
-		8 /* also run under libplimsoll_alloc.so (docs/allocator.md), and make its plan */
+	/*
+	 * (--smallest, after --allowance) find the smallest limit of each setting, also when it
+	 * takes long
+	 */
+	PLIM_WHATIF_SMALLEST = 1,
+	/* (--redact, under redact) do not tell the file's name */
+	PLIM_WHATIF_REDACT = 2,
+	/* (--search, after --smallest) try many more settings, as long as --budget */
+	PLIM_WHATIF_SEARCH = 4,
+	/*
+	 * (-p --plan, after --budget) also run under libplimsoll_alloc.so; --output FILE.plan
+	 * writes the plan for it. See docs/allocator.md
+	 */
+	PLIM_WHATIF_PLAN = 8
 };
 
 /* plim_whatif_options_init sets the defaults; then change what is to be different. */
 struct plim_whatif_options {
-	uint32_t size;               /* set by plim_whatif_options_init */
-	uint32_t flags;              /* enum plim_whatif_flags */
-	uint64_t max_memory_bytes;   /* 0: half of this machine's memory, or of the cgroup's */
-	uint64_t device;             /* PLIM_UNKNOWN: one that died, else that reserved most */
-	const char *log_path;        /* a log that holds the out-of-memory text, or NULL */
-	const char *const *settings; /* PYTORCH_CUDA_ALLOC_CONF strings; borrowed */
-	size_t settings_count;       /* 0: a set that is worth trying */
-	/* as set_per_process_memory_fraction; PLIM_UNKNOWN: see `gpu` */
+	/* set by plim_whatif_options_init */
+	uint32_t size;
+	/* enum plim_whatif_flags */
+	uint32_t flags;
+	/*
+	 * (-m --max-memory BYTES, from 1MiB, after --threads) refuse input that needs more (half
+	 * of this machine's)
+	 */
+	uint64_t max_memory_bytes;
+	/*
+	 * (-d --device N, 0 to 1023, else unknown, after --log) this GPU (the one that died, or
+	 * reserved most)
+	 */
+	uint64_t device;
+	/*
+	 * (--log FILE, under recording) log file with the out-of-memory message, which has limits
+	 * and other processes that a snapshot does not record
+	 */
+	const char *log_path;
+	/*
+	 * (-s --settings CONF, under run) a PYTORCH_CUDA_ALLOC_CONF to try (without it: the usual
+	 * ones). Borrowed
+	 */
+	const char *const *settings;
+	/* 0: a set that is worth trying */
+	size_t settings_count;
+	/*
+	 * (-l --limit BYTES, from 2MiB, else unknown, after --settings) memory the job may reserve
+	 * (what the recording ran into, if it did). As set_per_process_memory_fraction
+	 */
 	uint64_t limit_bytes;
-	/* a card's name ("RTX 4090"); NULL: what the recording ran into, if it did */
+	/* (-g --gpu CARD) the same by a card's name, "RTX 4090" */
 	const char *gpu;
-	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
-	/* release, 100 * major + minor; 0: as the recording's keys tell */
+	/*
+	 * (--allowance BYTES, from 0, else 896MiB) of --gpu, for what PyTorch does not allocate
+	 * (896MiB). CUDA's context, kernels and libraries' workspaces were 540 to 875 MiB in the
+	 * out-of-memory texts measured on an H100 (driver 580)
+	 */
+	uint64_t allowance_bytes;
+	/*
+	 * (--torch X.Y, 2.1 to 2.99, takes "a release from 2.1 on, like 2.11", after --device)
+	 * PyTorch's release (as the recording's keys tell). 100 * major + minor
+	 */
 	unsigned torch;
-	unsigned threads; /* 0: as many as there are cores */
-	/* for PLIM_WHATIF_SEARCH: what it finds depends on the machine */
+	/* (--threads n, 1 to 1024, under limits) runs at a time (as many as cores) */
+	unsigned threads;
+	/*
+	 * (--budget seconds, 1 to 86400, is 60, times 1000, after --search) time for --search.
+	 * What it finds depends on the machine
+	 */
 	uint64_t search_ms;
-	plim_progress_fn *progress; /* may be NULL */
-	void *progress_ctx;         /* its first argument */
+	/* (C only) may be NULL */
+	plim_progress_fn *progress;
+	/* (C only) its first argument */
+	void *progress_ctx;
 };
 PLIM_API void plim_whatif_options_init(struct plim_whatif_options *o);
 

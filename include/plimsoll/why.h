@@ -15,20 +15,34 @@ extern "C" {
 #endif
 
 enum plim_why_flags {
-	PLIM_WHY_REDACT = 1 /* nothing of names and texts that are not well known */
+	/* (--redact, under names) no text of the log, and no name that is not well known */
+	PLIM_WHY_REDACT = 1
 };
 
 /* plim_why_options_init sets the defaults; then change what is to be different. */
 struct plim_why_options {
-	uint32_t size;  /* set by plim_why_options_init */
-	uint32_t flags; /* enum plim_why_flags */
-	/* 0: half of this machine's memory, or of the cgroup's */
-	uint64_t max_memory_bytes;
-	const char *snapshot_path; /* the recording of the same run, or NULL */
-	const char *config_path;   /* its model, as plim_plan_open takes it, or NULL */
+	/* set by plim_why_options_init */
+	uint32_t size;
+	/* enum plim_why_flags */
+	uint32_t flags;
 	/*
-	 * With config_path: the run's recipe; NULL: plan's defaults. Where it says neither
-	 * memory_bytes nor gpu, the limit is what the log tells.
+	 * (-m --max-memory BYTES, from 1MiB, under limits) refuse what needs more (half of this
+	 * machine's)
+	 */
+	uint64_t max_memory_bytes;
+	/*
+	 * (-s --snapshot FILE, under log) the recording of the same run: it decides what the text
+	 * leaves open
+	 */
+	const char *snapshot_path;
+	/*
+	 * (-c --config MODEL) the run's model (config.json, safetensors or a folder): what plan
+	 * says of the recipe below is shown with the death. As plim_plan_open takes it
+	 */
+	const char *config_path;
+	/*
+	 * (C only) With config_path: the run's recipe; NULL: plan's defaults. Where it says
+	 * neither memory_bytes nor gpu, the limit is what the log tells.
 	 */
 	const struct plim_plan_options *recipe;
 };

@@ -1439,3 +1439,56 @@ PROTOTYPES = {
     "plim_why_read": (c_int, [POINTER(plim_input), POINTER(plim_why_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_why_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
 }
+
+# of a command: other names of members, bits of flags, what counts a list, releases, and where second sides go
+OPTIONS = {
+    "curves": {
+        "names": {'follow': 'grows', 'policy': 'stop_policy', 'max_memory': 'max_memory_bytes', 'patterns': 'patterns_path'},
+        "flags": {'grows': PLIM_CURVES_GROWS, 'redact': PLIM_CURVES_REDACT},
+        "counts": {'map': 'map_count'},
+        "releases": [],
+        "sides": {},
+    },
+    "diff": {
+        "names": {'max_memory': 'max_memory_bytes', 'top': 'rows_max'},
+        "flags": {'redact': PLIM_DIFF_REDACT},
+        "counts": {},
+        "releases": [],
+        "sides": {},
+    },
+    "plan": {
+        "names": {'max_memory': 'max_memory_bytes', 'memory': 'memory_bytes', 'allowance': 'allowance_bytes', 'tp': 'tensor_parallel', 'pp': 'pipeline_parallel', 'max_seq': 'max_sequence', 'for': 'paste', 'offload_activations': 'activations', 'offload_optimizer': 'optimizer_on', 'offload_params': 'parameters_on', 'host_memory': 'host_memory_bytes', 'params': 'parameters', 'from': 'from_files', 'seq': 'sequence', 'lora': 'lora_rank', 'extra_tensor': 'extra_tensors', 'resident': 'residents'},
+        "flags": {'redact': PLIM_PLAN_REDACT, 'sequence_parallel': PLIM_PLAN_SEQUENCE_PARALLEL, 'max_batch': PLIM_PLAN_MAX_BATCH, 'max_sequence': PLIM_PLAN_MAX_SEQUENCE, 'allow_changes': PLIM_PLAN_ALLOW_CHANGES, 'padded': PLIM_PLAN_PADDED, 'grouped': PLIM_PLAN_GROUPED, 'liger': PLIM_PLAN_LIGER, 'no_clip': PLIM_PLAN_NO_CLIP, 'optimizer_in_backward': PLIM_PLAN_OPTIMIZER_IN_BACKWARD, 'keep_outputs': PLIM_PLAN_KEEP_OUTPUTS, 'no_cache': PLIM_PLAN_NO_CACHE},
+        "counts": {'from_files': 'from_count', 'extra_tensors': 'extra_tensor_count', 'calibrate': 'calibrate_count', 'recorded': 'recorded_count'},
+        "releases": ['torch', 'transformers'],
+        "sides": {'image_size': 'image_width', 'image_grid': 'image_grid_width'},
+    },
+    "report": {
+        "names": {'max_memory': 'max_memory_bytes', 'log': 'log_path', 'owners': 'owners_max'},
+        "flags": {'redact': PLIM_REPORT_REDACT, 'why': PLIM_REPORT_WHY},
+        "counts": {},
+        "releases": [],
+        "sides": {},
+    },
+    "watch": {
+        "names": {'nvml': 'nvml_path', 'max_memory': 'max_memory_bytes', 'log': 'log_path'},
+        "flags": {'no_gpu': PLIM_WATCH_NO_GPU, 'no_stacks': PLIM_WATCH_NO_STACKS, 'here': PLIM_WATCH_HERE, 'redact': PLIM_WATCH_REDACT},
+        "counts": {},
+        "releases": [],
+        "sides": {},
+    },
+    "whatif": {
+        "names": {'log': 'log_path', 'limit': 'limit_bytes', 'allowance': 'allowance_bytes', 'budget': 'search_ms', 'max_memory': 'max_memory_bytes'},
+        "flags": {'redact': PLIM_WHATIF_REDACT, 'smallest': PLIM_WHATIF_SMALLEST, 'search': PLIM_WHATIF_SEARCH, 'plan': PLIM_WHATIF_PLAN},
+        "counts": {'settings': 'settings_count'},
+        "releases": ['torch'],
+        "sides": {},
+    },
+    "why": {
+        "names": {'max_memory': 'max_memory_bytes', 'snapshot': 'snapshot_path', 'config': 'config_path'},
+        "flags": {'redact': PLIM_WHY_REDACT},
+        "counts": {},
+        "releases": [],
+        "sides": {},
+    },
+}

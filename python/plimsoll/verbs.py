@@ -368,24 +368,7 @@ def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), 
 
 # ---- plan ----
 
-_PLAN_FLAGS = {
-    "no_clip": _abi.PLIM_PLAN_NO_CLIP, "keep_outputs": _abi.PLIM_PLAN_KEEP_OUTPUTS, "max_batch": _abi.PLIM_PLAN_MAX_BATCH,
-    "max_sequence": _abi.PLIM_PLAN_MAX_SEQUENCE, "redact": _abi.PLIM_PLAN_REDACT,
-    "allow_changes": _abi.PLIM_PLAN_ALLOW_CHANGES, "no_cache": _abi.PLIM_PLAN_NO_CACHE, "padded": _abi.PLIM_PLAN_PADDED,
-    "grouped": _abi.PLIM_PLAN_GROUPED, "sequence_parallel": _abi.PLIM_PLAN_SEQUENCE_PARALLEL,
-    "optimizer_in_backward": _abi.PLIM_PLAN_OPTIMIZER_IN_BACKWARD, "liger": _abi.PLIM_PLAN_LIGER,
-}
-# what the command calls it -> what the struct does
-_PLAN_ALIASES = {
-    "params": "parameters", "seq": "sequence", "max_seq": "max_sequence", "lora": "lora_rank", "memory": "memory_bytes",
-    "tp": "tensor_parallel",
-    "pp": "pipeline_parallel", "allowance": "allowance_bytes", "host_memory": "host_memory_bytes", "resident": "residents",
-    "offload_activations": "activations", "offload_optimizer": "optimizer_on", "offload_params": "parameters_on",
-    "max_memory": "max_memory_bytes", "extra_tensor": "extra_tensors", "from": "from_files",
-}
-_PLAN_LISTS = {"extra_tensors": "extra_tensor_count", "calibrate": "calibrate_count", "recorded": "recorded_count",
-               "from_files": "from_count"}
-_PLAN_RELEASES = ("torch", "transformers")
+_PLAN: dict[str, Any] = _abi.OPTIONS["plan"]
 
 
 def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = None, *, step: Any = None,
@@ -486,38 +469,35 @@ class _Again:
 
 def recipe_names() -> set[str]:
     """What plan() takes as its recipe."""
-    return {field[0] for field in _abi.plim_plan_options._fields_} - {"size", "flags", "trace", "trace_ctx"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
+    return {field[0] for field in _abi.plim_plan_options._fields_} - {"size", "flags", "trace", "trace_ctx"} | {*_PLAN["flags"], *_PLAN["names"]}
 
 
 def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     options = _native.options("plan")
     known = recipe_names()
     keep: list[Any] = []
-    if recipe.get("from_files") or recipe.get("from"):  # what is not given is as files say it
-        options.batch = options.accumulate = options.gpus = 0
     for given, value in recipe.items():
         if given not in known:
             import difflib
 
             near = difflib.get_close_matches(given, known, 1)
             raise ArgumentError(f"plan has no '{given}'", remedy=f"is {near[0]} meant?" if near else None)
-        name = _PLAN_ALIASES.get(given, given)
+        name = _PLAN["names"].get(given, given)
         if value is None or value is False:
             continue
-        if name in _PLAN_FLAGS:
-            options.flags |= _PLAN_FLAGS[name]
-        elif name in _PLAN_LISTS:
+        if name in _PLAN["flags"]:
+            options.flags |= _PLAN["flags"][name]
+        elif name in _PLAN["counts"]:
             values = [value] if isinstance(value, (str, os.PathLike)) else list(value)
             keep.append(_strings([os.fspath(v) for v in values]))
             setattr(options, name, keep[-1])
-            setattr(options, _PLAN_LISTS[name], len(values))
-        elif name in _PLAN_RELEASES:
+            setattr(options, _PLAN["counts"][name], len(values))
+        elif name in _PLAN["releases"]:
             setattr(options, name, _release(str(value), name))
-        elif name in ("image_size", "image_grid"):
+        elif name in _PLAN["sides"]:
             height, width = _sides(name, value)
             setattr(options, name, height)
-            options.image_width, options.image_grid_width = (
-                (width, options.image_grid_width) if name == "image_size" else (options.image_width, width))
+            setattr(options, _PLAN["sides"][name], width)
         elif name.endswith("_bytes"):
             setattr(options, name, to_bytes(value, name))
         else:

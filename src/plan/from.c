@@ -1343,9 +1343,13 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 				const struct plan_bytes *one, struct plim_plan_options *o,
 				struct plim_err *err)
 {
-	struct reading r = { .p = p, .o = o, .given = *o, .arena = &p->hidden->arena, .err = err };
-	enum plim_status st = read_all(&r, model, one);
+	struct reading r = { .p = p, .o = o, .arena = &p->hidden->arena, .err = err };
+	enum plim_status st;
 
+	if (!o->from_count && !one) /* no file has a say */
+		plan_settle_counts(o);
+	r.given = *o;
+	st = read_all(&r, model, one);
 	if (!st)
 		st = settle_all(&r);
 	if (!st)
@@ -1355,9 +1359,7 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 	vec_release(r.arena->mem, &r.rows);
 	vec_release(r.arena->mem, &r.denials);
 	vec_release(r.arena->mem, &r.switched);
-	o->batch = o->batch ? o->batch : 1;
-	o->accumulate = o->accumulate ? o->accumulate : 1;
-	o->gpus = o->gpus ? o->gpus : 1;
+	plan_settle_counts(o);
 	return st;
 }
 

@@ -1,14 +1,16 @@
 /* Options to a recipe: names by table. */
 #include "plan/plan.h"
 
+#include "option_rows.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 /*
- * What the command line calls it, where it stands in the options and in the recipe.  `recorded` knows those that say what
- * a step is.
+ * Where an option stands in the recipe; what it is called and where it stands in the options the header says.  `recorded`
+ * knows those that say what a step is.
  */
 static const struct option {
 	const char *name;
@@ -21,82 +23,84 @@ static const struct option {
 	unsigned n;
 } options[] = {
 #define NOWHERE SIZE_MAX
-#define ONE_OF(name, of_step, field, to, what, names, n)                        \
-	{                                                                       \
-		name, TEXT, of_step, offsetof(struct plim_plan_options, field), \
-			offsetof(struct plan_recipe, to), what, names, n        \
+#define ONE_OF(of_step, field, to, what, names, n)                                             \
+	{                                                                                      \
+		PLAN_NAME_##field, TEXT, of_step, AT(field), offsetof(struct plan_recipe, to), \
+			what, names, n                                                         \
 	}
-#define COPIED(name, of_step, field, to)                                          \
-	{                                                                         \
-		name, NUMBER, of_step, offsetof(struct plim_plan_options, field), \
-			offsetof(struct plan_recipe, to), NULL, NULL, 0           \
+#define COPIED(of_step, field, to)                                                               \
+	{                                                                                        \
+		PLAN_NAME_##field, NUMBER, of_step, AT(field), offsetof(struct plan_recipe, to), \
+			NULL, NULL, 0                                                            \
 	}
-#define IS(name, bit, to)                                                              \
-	{                                                                              \
-		name, FLAG, true, bit, offsetof(struct plan_recipe, to), NULL, NULL, 0 \
+#define IS(bit, to)                                                                             \
+	{                                                                                       \
+		PLAN_NAME_##bit, FLAG, true, PLIM_PLAN_##bit, offsetof(struct plan_recipe, to), \
+			NULL, NULL, 0                                                           \
 	}
-#define ELSEWHERE(name, kind, field)                                                              \
-	{                                                                                         \
-		name, kind, true, offsetof(struct plim_plan_options, field), NOWHERE, NULL, NULL, \
-			0                                                                         \
+#define ELSEWHERE(kind, field)                                                   \
+	{                                                                        \
+		PLAN_NAME_##field, kind, true, AT(field), NOWHERE, NULL, NULL, 0 \
 	}
 /* Of the run, but not of what `recorded` says. */
-#define OF_RUN(name, kind, at)                                \
-	{                                                     \
-		name, kind, false, at, NOWHERE, NULL, NULL, 0 \
+#define OF_RUN(kind, field)                                                       \
+	{                                                                         \
+		PLAN_NAME_##field, kind, false, AT(field), NOWHERE, NULL, NULL, 0 \
 	}
 #define AT(field) offsetof(struct plim_plan_options, field)
-	COPIED("batch", true, batch, batch),
-	COPIED("seq", true, sequence, sequence),
-	ONE_OF("precision", true, precision, precision, "precision", plan_precision_names,
-	       PLAN_PRECISIONS),
-	ONE_OF("optimizer", true, optimizer, optimizer, "optimizer", plan_optimizer_names,
-	       PLAN_OPTIMIZERS),
-	ONE_OF("attention", true, attention, attention, "attention", plan_attention_names,
-	       PLAN_ATTENTIONS),
-	ELSEWHERE("checkpointing", TEXT, checkpointing),
-	ONE_OF("quantize", true, quantize, quantize, "quantization", plan_quantize_names,
-	       PLAN_QUANTIZES),
-	ONE_OF("loss", true, loss, loss, "loss", plan_loss_names, PLAN_LOSSES),
-	COPIED("loss-chunk", true, loss_chunk, loss_chunk),
-	COPIED("accumulate", true, accumulate, accumulate),
-	COPIED("lora", true, lora_rank, lora_rank),
-	COPIED("image-size", true, image_size, image_size),
-	COPIED("steps", false, steps, steps),
-	COPIED("eval-batch", false, eval_batch, eval_batch),
-	COPIED("new-tokens", false, new_tokens, new_tokens),
-	COPIED("beams", false, beams, beams),
-	ONE_OF("task", false, task, task, "task", plan_task_names, PLAN_TASKS),
-	ONE_OF("cache", true, cache, cache, "cache", plan_cache_names, PLAN_CACHES),
-	IS("padded", PLIM_PLAN_PADDED, padded),
-	IS("no-clip", PLIM_PLAN_NO_CLIP, no_clip),
-	IS("optimizer-in-backward", PLIM_PLAN_OPTIMIZER_IN_BACKWARD, in_backward),
-	IS("liger", PLIM_PLAN_LIGER, liger),
-	IS("keep-outputs", PLIM_PLAN_KEEP_OUTPUTS, keep_outputs),
-	IS("no-cache", PLIM_PLAN_NO_CACHE, no_cache),
-	ELSEWHERE("gpus", NUMBER, gpus),
-	ELSEWHERE("parallel", TEXT, parallel),
-	ELSEWHERE("tp", NUMBER, tensor_parallel),
-	ELSEWHERE("pp", NUMBER, pipeline_parallel),
-	ELSEWHERE("micro-batches", NUMBER, micro_batches),
-	ELSEWHERE("stage", NUMBER, stage),
-	ONE_OF("schedule", true, schedule, schedule, "schedule", plan_schedule_names,
-	       PLAN_SCHEDULES),
-	IS("sequence-parallel", PLIM_PLAN_SEQUENCE_PARALLEL, sequence_parallel),
-	ONE_OF("offload-activations", true, activations, activations, "offload of activations",
-	       plan_activations_names, PLAN_ACTIVATIONS),
-	ONE_OF("offload-optimizer", true, optimizer_on, optimizer_on, "place of the optimizer",
-	       plan_place_names, PLAN_PLACES),
-	ONE_OF("offload-params", true, parameters_on, parameters_on, "place of parameters",
-	       plan_place_names, PLAN_PLACES),
-	ONE_OF("load", true, load, load, "way to load", plan_load_names, PLAN_LOADS),
-	ONE_OF("save", false, save, save, "way to save", plan_save_names, PLAN_SAVES),
-	OF_RUN("lora-targets", TEXT, AT(lora_targets)),
-	OF_RUN("lora-dropout", TEXT, AT(lora_dropout)),
-	OF_RUN("longest", NUMBER, AT(longest)),
-	OF_RUN("grouped", FLAG, PLIM_PLAN_GROUPED),
+	COPIED(true, batch, batch),
+	COPIED(true, sequence, sequence),
+	ONE_OF(true, precision, precision, "precision", plan_precision_names, PLAN_PRECISIONS),
+	ONE_OF(true, optimizer, optimizer, "optimizer", plan_optimizer_names, PLAN_OPTIMIZERS),
+	ONE_OF(true, attention, attention, "attention", plan_attention_names, PLAN_ATTENTIONS),
+	ELSEWHERE(TEXT, checkpointing),
+	ONE_OF(true, quantize, quantize, "quantization", plan_quantize_names, PLAN_QUANTIZES),
+	ONE_OF(true, loss, loss, "loss", plan_loss_names, PLAN_LOSSES),
+	COPIED(true, loss_chunk, loss_chunk),
+	COPIED(true, accumulate, accumulate),
+	COPIED(true, lora_rank, lora_rank),
+	COPIED(true, image_size, image_size),
+	COPIED(false, steps, steps),
+	COPIED(false, eval_batch, eval_batch),
+	COPIED(false, new_tokens, new_tokens),
+	COPIED(false, beams, beams),
+	ONE_OF(false, task, task, "task", plan_task_names, PLAN_TASKS),
+	ONE_OF(true, cache, cache, "cache", plan_cache_names, PLAN_CACHES),
+	IS(PADDED, padded),
+	IS(NO_CLIP, no_clip),
+	IS(OPTIMIZER_IN_BACKWARD, in_backward),
+	IS(LIGER, liger),
+	IS(KEEP_OUTPUTS, keep_outputs),
+	IS(NO_CACHE, no_cache),
+	ELSEWHERE(NUMBER, gpus),
+	ELSEWHERE(TEXT, parallel),
+	ELSEWHERE(NUMBER, tensor_parallel),
+	ELSEWHERE(NUMBER, pipeline_parallel),
+	ELSEWHERE(NUMBER, micro_batches),
+	ELSEWHERE(NUMBER, stage),
+	ONE_OF(true, schedule, schedule, "schedule", plan_schedule_names, PLAN_SCHEDULES),
+	IS(SEQUENCE_PARALLEL, sequence_parallel),
+	ONE_OF(true, activations, activations, "offload of activations", plan_activations_names,
+	       PLAN_ACTIVATIONS),
+	ONE_OF(true, optimizer_on, optimizer_on, "place of the optimizer", plan_place_names,
+	       PLAN_PLACES),
+	ONE_OF(true, parameters_on, parameters_on, "place of parameters", plan_place_names,
+	       PLAN_PLACES),
+	ONE_OF(true, load, load, "way to load", plan_load_names, PLAN_LOADS),
+	ONE_OF(false, save, save, "way to save", plan_save_names, PLAN_SAVES),
+	OF_RUN(TEXT, lora_targets),
+	OF_RUN(TEXT, lora_dropout),
+	OF_RUN(NUMBER, longest),
+	{ PLAN_NAME_GROUPED, FLAG, false, PLIM_PLAN_GROUPED, NOWHERE, NULL, NULL, 0 },
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
+
+void plan_settle_counts(struct plim_plan_options *o)
+{
+	o->batch = o->batch ? o->batch : 1;
+	o->accumulate = o->accumulate ? o->accumulate : 1;
+	o->gpus = o->gpus ? o->gpus : 1;
+}
 
 static const void *field_of(const struct plim_plan_options *o, const struct option *row)
 {
@@ -477,14 +481,14 @@ static enum plim_status check_sizes(const struct plim_plan_options *o, struct pl
 		const char *name;
 		uint64_t n, least, most;
 	} sizes[] = {
-		{ "batch", o->batch, 1, 1 << 20 },
-		{ "sequence", o->sequence, 1, TOKENS_MOST },
-		{ "number of micro-batches", o->accumulate, 1, 1 << 16 },
+		{ "batch", o->batch, 1, PLAN_MOST_batch },
+		{ "sequence", o->sequence, 1, PLAN_MOST_sequence },
+		{ "number of micro-batches", o->accumulate, 1, PLAN_MOST_accumulate },
 		{ "number of steps", o->steps, 1, 1000 },
-		{ "number of GPUs", o->gpus, 1, 1 << 20 },
-		{ "rank of adapters", o->lora_rank, 0, 1 << 16 },
-		{ "chunk of the loss", o->loss_chunk, 0, TOKENS_MOST },
-		{ "side of an image", o->image_size, 0, 1 << 16 },
+		{ "number of GPUs", o->gpus, 1, PLAN_MOST_gpus },
+		{ "rank of adapters", o->lora_rank, 0, PLAN_MOST_lora_rank },
+		{ "chunk of the loss", o->loss_chunk, 0, PLAN_MOST_loss_chunk },
+		{ "side of an image", o->image_size, 0, PLAN_MOST_image_size },
 	};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -644,13 +648,14 @@ enum plim_status plan_check_asked(const struct plim_plan_options *o, const struc
 				  struct plim_err *err)
 {
 	const struct option others[] = {
-		ELSEWHERE("lengths", TEXT, lengths),
-		ELSEWHERE("resident", NUMBER, residents),
-		ELSEWHERE("extra-tensor", NUMBER, extra_tensor_count),
-		ELSEWHERE("image-grid", NUMBER, image_grid),
-		ELSEWHERE("layers", NUMBER, layers),
-		ELSEWHERE("hidden", NUMBER, hidden),
-		ELSEWHERE("heads", NUMBER, heads),
+		ELSEWHERE(TEXT, lengths),
+		ELSEWHERE(NUMBER, residents),
+		{ PLAN_NAME_extra_tensors, NUMBER, true, AT(extra_tensor_count), NOWHERE, NULL,
+		  NULL, 0 },
+		ELSEWHERE(NUMBER, image_grid),
+		ELSEWHERE(NUMBER, layers),
+		ELSEWHERE(NUMBER, hidden),
+		ELSEWHERE(NUMBER, heads),
 	};
 	const char *of_trace = asked_for(asked, "task");
 	const char *task = o->task ? plan_value("task", o->task, true) : of_trace;
@@ -659,6 +664,7 @@ enum plim_status plan_check_asked(const struct plim_plan_options *o, const struc
 	enum plim_status st = PLIM_OK;
 
 	plim_plan_options_init(&unset);
+	plan_settle_counts(&unset);
 	for (size_t i = 0; !st && i < OPTIONS; i++)
 		st = check_option(o, &unset, &options[i], asked, trains, err);
 	for (size_t i = 0; !st && i < sizeof(others) / sizeof(others[0]); i++)

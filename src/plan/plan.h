@@ -163,6 +163,8 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 	__attribute__((format(printf, 3, 4)));
 
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
+void plan_settle_counts(
+	struct plim_plan_options *o); /* batch, accumulate and gpus: 1 unless given */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
 
@@ -271,9 +273,6 @@ enum plim_status plan_show_steps(struct plim_plan *p, struct plan_result *result
 
 enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
 			  struct plan_trial *out, struct plim_err *err);
-
-/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
-#define PLAN_ALLOWANCE_BYTES ((uint64_t)896 << 20)
 
 /* How sure what the first `n` phases of a plan tell is; of one that recipe `r` made. */
 struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,

@@ -1,6 +1,8 @@
 /* Several GPUs: which share what, how sure that is, and memory outside of PyTorch (NCCL). */
 #include "plan/plan.h"
 
+#include "option_rows.h"
+
 #include <string.h>
 
 /*
@@ -112,9 +114,9 @@ uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_opti
 {
 	uint64_t copies = r->gpus / r->tp / r->pp;
 
-	if (o->allowance_bytes != PLAN_ALLOWANCE_BYTES)
+	if (o->allowance_bytes != PLAN_DEFAULT_allowance_bytes)
 		return o->allowance_bytes;
-	return PLAN_ALLOWANCE_BYTES + ((copies > 1) + (r->tp > 1)) * COMMUNICATOR_BYTES +
+	return PLAN_DEFAULT_allowance_bytes + ((copies > 1) + (r->tp > 1)) * COMMUNICATOR_BYTES +
 	       (r->pp > 1) * PIPELINE_BYTES;
 }
 

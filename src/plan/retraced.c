@@ -45,6 +45,7 @@ enum plim_status plan_recipe_of_trace(struct plim_plan *p, const struct plim_pla
 	enum plim_status st = PLIM_OK;
 
 	plim_plan_options_init(&given);
+	plan_settle_counts(&given);
 	given.settings = o->settings;
 	given.torch = o->torch;
 	given.sequence = 1; /* what has none */

@@ -356,6 +356,117 @@ static void test_table(void **state)
 	assert_null(opt_next(&w));
 }
 
+/* What the rows of public headers store: bits, numbers of 32 bits, texts that are kept as numbers. */
+struct made_opts {
+	uint32_t flags, threads;
+	uint64_t ms, count, height, width;
+	unsigned release;
+	double least;
+	const char *const *files;
+	size_t file_count;
+};
+
+static const struct opt made_opt[] = {
+	{ .kind = OPT_KIND_FLAG, .name = "fast", .bit = 4, .help = "" },
+	{ .kind = OPT_KIND_U64,
+	  .name = "threads",
+	  .offset = offsetof(struct made_opts, threads),
+	  .min = 1,
+	  .max = 9,
+	  .narrow = true,
+	  .help = "" },
+	{ .kind = OPT_KIND_U64,
+	  .name = "seconds",
+	  .offset = offsetof(struct made_opts, ms),
+	  .min = 1,
+	  .max = 9,
+	  .def = 6,
+	  .times = 1000,
+	  .help = "" },
+	{ .kind = OPT_KIND_COUNT,
+	  .name = "count",
+	  .offset = offsetof(struct made_opts, count),
+	  .text = "takes 8B",
+	  .help = "" },
+	{ .kind = OPT_KIND_SIDES,
+	  .name = "size",
+	  .offset = offsetof(struct made_opts, height),
+	  .second = offsetof(struct made_opts, width),
+	  .min = 1,
+	  .max = 100,
+	  .text = "takes 4x3",
+	  .help = "" },
+	{ .kind = OPT_KIND_RELEASE,
+	  .name = "release",
+	  .offset = offsetof(struct made_opts, release),
+	  .min = 201,
+	  .max = 299,
+	  .text = "takes 2.1",
+	  .help = "" },
+	{ .kind = OPT_KIND_DOUBLE,
+	  .name = "least",
+	  .offset = offsetof(struct made_opts, least),
+	  .max = OPT_NONE,
+	  .text = "wants 0.5",
+	  .help = "" },
+	{ .kind = OPT_KIND_LIST,
+	  .name = "file",
+	  .offset = offsetof(struct made_opts, files),
+	  .second = offsetof(struct made_opts, file_count),
+	  .help = "" },
+	OPT_END
+};
+
+static struct opt_message parse_made(struct made_opts *o, const char *option)
+{
+	char *argv[] = { NULL, (char *)(uintptr_t)option, NULL };
+	struct opt_message message;
+	int argc = 2;
+	enum opt_result result = opt_parse(made_opt, o, &argc, argv, 0, &message);
+
+	assert_int_equal(result, message.text[0] ? OPT_ERROR : OPT_OK);
+	return message;
+}
+
+static void test_made(void **state)
+{
+	static const char *const good[] = { "--fast",       "--threads=3",  "--seconds=5",
+					    "--count=1.5K", "--size=40x30", "--release=2.11.1",
+					    "--least=0.5",  "--file=a",     "--file=b" };
+	static const char *const bad[] = { "--threads=0", "--count=8Q",     "--count=0",
+					   "--size=40x",  "--size=40x30x2", "--size=101",
+					   "--size=0",    "--release=1.9",  "--release=2",
+					   "--least=-1",  "--least=x",      "--least=nan" };
+	struct made_opts o = { .flags = 7 }, before;
+
+	(void)state;
+	opt_defaults(made_opt, &o);
+	assert_int_equal(o.flags, 3);
+	assert_int_equal(o.ms, 6000);
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		assert_string_equal(parse_made(&o, good[i]).text, "");
+	assert_int_equal(o.flags, 7);
+	assert_int_equal(o.threads, 3);
+	assert_int_equal(o.ms, 5000);
+	assert_int_equal(o.count, 1500);
+	assert_int_equal(o.height, 40);
+	assert_int_equal(o.width, 30);
+	assert_int_equal(o.release, 211);
+	assert_true(o.least == 0.5);
+	assert_int_equal(o.file_count, 2);
+	assert_string_equal(o.files[1], "b");
+	assert_string_equal(parse_made(&o, "--size=7").text, "");
+	assert_int_equal(o.width, 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_string_not_equal(parse_made(&o, bad[i]).text, "");
+	assert_string_equal(parse_made(&o, "--size=x").text, "--size takes 4x3, not 'x'");
+	before = o;
+	opt_release(made_opt, &o);
+	assert_non_null(before.files);
+	assert_null(o.files);
+	assert_int_equal(o.file_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_text_reads_back),
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_made),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 
     rows, tables   the C file of the tables that JSON is emitted by, and its header
     docs           docs/json.md
+    commands       the C header of the rows of commands' options
     python-results python/plimsoll/_results.py, the results as typed classes
     schema NAME    JSON Schema of one result ("report"); schemas prints their names
     typescript     ui/src/results.ts, the types of what the viewer shows
@@ -12,6 +13,7 @@ import os
 import re
 import sys
 
+import commands
 import docs
 import headers
 import python
@@ -35,6 +37,7 @@ def version():
 WAYS = {
     "rows": rows.source,
     "tables": rows.header,
+    "commands": commands.header,
     "docs": lambda api: "\n".join(docs.page(api, template())) + "\n",
     "python-results": python.results,
     "python-abi": python.abi,

@@ -185,12 +185,15 @@ def struct_of(name, body, doc, header):
 
 
 def enum_of(name, body, doc, header):
-    values, number = [], 0
-    for line in re.findall(r"(\w+)(?:\s*=\s*([^,/\n]+?))?\s*(?:,|/\*|\n|$)(?:[ \t]*(?:/\*)?([^\n]*?)\*/)?",
-                           re.sub(r"^\s*/\*.*?\*/$", "", body, flags=re.M)):
-        number = eval(line[1], {}, {n: v for n, v, _ in values}) if line[1] else number  # 1 << 20
-        values.append((line[0], number, line[2].strip()))
-        number += 1
+    values, number, above = [], 0, ""
+    for comment, enumerator, value, behind in re.findall(
+            r"(/\*.*?\*/)|(\w+)(?:\s*=\s*([^,/\n]+?))?\s*(?:,|(?=/\*)|$)(?:[ \t]*(/\*.*?\*/))?", body, re.S):
+        if comment:
+            above = comment_text(comment)
+            continue
+        number = eval(value, {}, {n: v for n, v, _ in values}) if value else number  # 1 << 20
+        values.append((enumerator, number, comment_text(behind) if behind else above))
+        number, above = number + 1, ""
     if not values:
         raise HeaderError(f"{header}: enum plim_{name} has no enumerators")
     return Enum(name, values, doc)

@@ -2,6 +2,8 @@
 import re
 import textwrap
 
+import commands
+
 HEAD = "Made of include/plimsoll by tools/results; make docs rewrites it."
 
 
@@ -118,4 +120,4 @@ def abi(api):
     for f in sorted(api.functions, key=lambda f: f.name):
         arguments = ", ".join(ctype(api, type_, structs) for type_, _ in f.parameters)
         lines.append(f'    "{f.name}": ({ctype(api, f.returns, structs)}, [{arguments}]),')
-    return "\n".join(lines + ["}", ""])
+    return "\n".join(lines + ["}", "", *commands.python(api), ""])

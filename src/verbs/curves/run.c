@@ -1,6 +1,7 @@
 /* plimsoll curves: which logs there are, reading them, and reading on. */
 #include "base/base.h"
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/curves/curves.h"
 #include "verbs/out.h"
 
@@ -8,7 +9,7 @@
 
 void plim_curves_options_init(struct plim_curves_options *o)
 {
-	*o = (struct plim_curves_options){ .size = sizeof(*o), .patience = PLIM_UNKNOWN };
+	*o = (struct plim_curves_options){ CURVES_DEFAULTS };
 }
 
 /* ---- reading ---- */

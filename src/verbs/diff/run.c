@@ -2,6 +2,7 @@
 #include "host/host.h"
 #include "verbs/diff/diff.h"
 
+#include "option_rows.h"
 #include "verbs/out.h"
 
 #include <math.h>
@@ -12,10 +13,7 @@
 
 void plim_diff_options_init(struct plim_diff_options *o)
 {
-	*o = (struct plim_diff_options){ .size = sizeof(*o),
-					 .device = PLIM_UNKNOWN,
-					 .rows_max = 8,
-					 .gate_bytes = PLIM_UNKNOWN };
+	*o = (struct plim_diff_options){ DIFF_DEFAULTS, .gate_bytes = PLIM_UNKNOWN };
 }
 
 void plim_diff_free(struct plim_diff *d)

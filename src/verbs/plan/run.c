@@ -3,6 +3,7 @@
 
 #include "facts/facts.h"
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/out.h"
 #include "verbs/rungs.h"
 
@@ -11,15 +12,7 @@
 
 void plim_plan_options_init(struct plim_plan_options *o)
 {
-	*o = (struct plim_plan_options){ .size = sizeof(*o),
-					 .batch = 1,
-					 .accumulate = 1,
-					 .steps = 2,
-					 .beams = 1,
-					 .gpus = 1,
-					 .memory_bytes = PLIM_UNKNOWN,
-					 .host_memory_bytes = PLIM_UNKNOWN,
-					 .allowance_bytes = PLAN_ALLOWANCE_BYTES };
+	*o = (struct plim_plan_options){ PLAN_DEFAULTS };
 }
 
 void plim_plan_free(struct plim_plan *p)
@@ -370,7 +363,7 @@ static enum plim_status take_traced(struct plim_plan *p, const struct plim_plan_
 			p,
 			plan_string(p, err,
 				    "%llu MiB of the card are not PyTorch's (context, kernels)",
-				    (unsigned long long)(PLAN_ALLOWANCE_BYTES >> 20)),
+				    (unsigned long long)(PLAN_DEFAULT_allowance_bytes >> 20)),
 			err);
 	p->assumptions = p->hidden->assumptions.at;
 	p->assumption_count = p->hidden->assumptions.n;

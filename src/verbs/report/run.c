@@ -1,5 +1,6 @@
 /* plimsoll report: a recording told in full, as plain structs. */
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/out.h"
 #include "verbs/report/report.h"
 #include "verbs/told.h"
@@ -9,9 +10,7 @@
 
 void plim_report_options_init(struct plim_report_options *o)
 {
-	*o = (struct plim_report_options){ .size = sizeof(*o),
-					   .device = PLIM_UNKNOWN,
-					   .owners_max = 12 };
+	*o = (struct plim_report_options){ REPORT_DEFAULTS };
 }
 
 const char *plim_report_finding_id(size_t i)

@@ -3,6 +3,7 @@
 
 #include "host/host.h"
 
+#include "option_rows.h"
 #include "verbs/out.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 void plim_watch_options_init(struct plim_watch_options *o)
 {
-	*o = (struct plim_watch_options){ .size = sizeof(*o), .pid = PLIM_UNKNOWN };
+	*o = (struct plim_watch_options){ WATCH_DEFAULTS, .pid = PLIM_UNKNOWN };
 }
 
 /* ---- a job as the public struct ---- */

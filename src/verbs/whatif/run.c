@@ -1,24 +1,15 @@
 /* plimsoll whatif: a recording explained, then run again under other settings. */
 #include "verbs/whatif/whatif.h"
 
+#include "option_rows.h"
 #include "verbs/out.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * CUDA context, kernels and libraries' workspaces: 540 to 875 MiB beside PyTorch's own memory in the
- * out-of-memory texts measured on an H100 (driver 580).
- */
-#define ALLOWANCE_BYTES ((uint64_t)896 << 20)
-
 void plim_whatif_options_init(struct plim_whatif_options *o)
 {
-	*o = (struct plim_whatif_options){ .size = sizeof(*o),
-					   .device = PLIM_UNKNOWN,
-					   .limit_bytes = PLIM_UNKNOWN,
-					   .allowance_bytes = ALLOWANCE_BYTES,
-					   .search_ms = 60000 };
+	*o = (struct plim_whatif_options){ WHATIF_DEFAULTS };
 }
 
 void plim_whatif_free(struct plim_whatif *w)

@@ -2,6 +2,7 @@
 #include "host/host.h"
 #include "verbs/why/why.h"
 
+#include "option_rows.h"
 #include "verbs/out.h"
 #include "verbs/told.h"
 
@@ -17,7 +18,7 @@
 
 void plim_why_options_init(struct plim_why_options *o)
 {
-	*o = (struct plim_why_options){ .size = sizeof(*o) };
+	*o = (struct plim_why_options){ WHY_DEFAULTS };
 }
 
 void plim_why_free(struct plim_why *w)

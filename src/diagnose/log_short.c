@@ -1,0 +1,352 @@
+/*
+ * The short answer on a failure that only its text tells: one sentence of what ran out and how far, one of who held it, and
+ * what is not decided.  No number stands in two of them.
+ */
+#include "diagnose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int known(struct messages_bytes b)
+{
+	return b.low != PLIM_UNKNOWN;
+}
+
+/* The sizes of a sentence, each in a buffer of its own. */
+struct sizes {
+	char at[4][MESSAGES_SIZE];
+};
+
+/* "GPU 0", "GPU", "TPU". */
+static const char *gpu_name(const struct messages_event *e, const struct messages_context *c,
+			    char out[24])
+{
+	const char *kind = c->backend == MESSAGES_BACKEND_TPU ? "TPU" : "GPU";
+
+	if (e->oom.device != UINT32_MAX)
+		snprintf(out, 24, "%s %u", kind, e->oom.device);
+	else
+		snprintf(out, 24, "%s", kind);
+	return out;
+}
+
+static const char *own_name(const struct messages_context *c)
+{
+	if (findings_is_pytorch(c))
+		return "PyTorch";
+	return c->engine && messages_engine_names[c->engine] ? messages_engine_names[c->engine]
+							     : "the program";
+}
+
+/* ---- what ran out ---- */
+
+/* The GPU's memory, of which the text has numbers. */
+static void say_sizes(const struct messages_event *e, const struct messages_context *c,
+		      const char *gpu, char *out, size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	struct sizes z;
+	const char *tried = messages_size(z.at[0], o->tried);
+	const char *total = messages_size(z.at[1], o->total);
+
+	if (known(o->tried) && known(o->free) && known(o->total))
+		snprintf(out, size, "%s full: %s refused with %s of %s free", gpu, tried,
+			 messages_size(z.at[2], o->free), total);
+	else if (known(e->used) && known(o->total) && e->wording->family == MESSAGES_JAX)
+		snprintf(out, size, "%s too small: the compiled program needs %s, it has %s", gpu,
+			 messages_size(z.at[2], e->used), total);
+	else if (known(e->limit) && known(e->used) && known(o->tried))
+		snprintf(out, size, "%s: %s's pool of %s is full: %s refused, %s in use", gpu,
+			 own_name(c), messages_size(z.at[2], e->limit), tried,
+			 messages_size(z.at[3], e->used));
+	else if (known(o->tried) && known(o->total))
+		snprintf(out, size, "%s full: %s refused, it has %s", gpu, tried, total);
+	else if (known(o->tried) && known(o->free))
+		snprintf(out, size, "%s full: %s refused with %s free", gpu, tried,
+			 messages_size(z.at[2], o->free));
+	else if (known(o->tried))
+		snprintf(out, size, "%s full: %s refused", gpu, tried);
+	else if (known(e->used) && known(o->total))
+		snprintf(out, size, "%s full: a request was refused with %s of %s in use", gpu,
+			 messages_size(z.at[2], e->used), total);
+	else
+		snprintf(out, size, "%s full: a request was refused (the text has no sizes)", gpu);
+}
+
+/* A limit of this process, or of what the system grants its GPU. */
+static void say_limit(const struct messages_event *e, const char *gpu, char *out, size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	struct sizes z;
+
+	messages_size(z.at[0], o->allowed);
+	messages_size(z.at[1], o->tried);
+	if (known(o->others) && !known(o->total))
+		snprintf(out, size, "%s may use %s of this machine's memory: %s refused", gpu,
+			 z.at[0], z.at[1]);
+	else
+		snprintf(out, size, "%s: this process may use %s of it: %s refused", gpu, z.at[0],
+			 z.at[1]);
+}
+
+static void say_device(const struct messages_event *e, const struct findings_told *t,
+		       const struct messages_context *c, char *out, size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	const char *pattern = e->wording->pattern;
+	char name[24];
+	const char *gpu = gpu_name(e, c, name);
+	struct sizes z;
+	const char *tried = messages_size(z.at[0], o->tried);
+
+	if (strstr(pattern, "create cublas handle") || strstr(pattern, "CUBLAS_STATUS_ALLOC"))
+		snprintf(out, size,
+			 "%s: cuBLAS could not start: the GPU was full, or an index was out of "
+			 "range",
+			 gpu);
+	else if (findings_one_buffer(e, c) && known(o->tried))
+		snprintf(out, size, "%s: %s refused in one buffer: the driver gives none so large",
+			 gpu, tried);
+	else if (strstr(pattern, "unified memory") && known(o->tried))
+		snprintf(out, size, "%s: %s of unified memory refused, the host's and the GPU's",
+			 gpu, tried);
+	else if (known(o->tried) && known(o->total) && o->tried.low > o->total.high)
+		snprintf(out, size, "%s too small: %s was asked for at once, it has %s", gpu, tried,
+			 messages_size(z.at[1], o->total));
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && known(o->tried))
+		say_limit(e, gpu, out, size);
+	else if (t->free_enough)
+		snprintf(out, size, "%s not full: %s refused with %s free", gpu, tried,
+			 messages_size(z.at[1], o->free));
+	else
+		say_sizes(e, c, gpu, out, size);
+}
+
+static void say_budget(const struct messages_event *e, const struct messages_context *c, char *out,
+		       size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	const char *who = c->engine ? own_name(c) : "the server";
+	struct sizes z;
+
+	if (e->wording->says && strstr(e->wording->says, "not the card"))
+		snprintf(out, size, "%s", e->wording->says);
+	else if (e->tokens_wanted != PLIM_UNKNOWN && e->tokens_fit != PLIM_UNKNOWN)
+		snprintf(out, size, "%s's KV cache holds %llu tokens; one request may have %llu",
+			 who, (unsigned long long)e->tokens_fit,
+			 (unsigned long long)e->tokens_wanted);
+	else if (known(o->free) && known(o->total) && known(e->limit))
+		snprintf(out, size, "%s wants %s of the GPU's %s; %s was free", who,
+			 messages_size(z.at[0], e->limit), messages_size(z.at[1], o->total),
+			 messages_size(z.at[2], o->free));
+	else if (known(o->tried) && known(o->free))
+		snprintf(
+			out, size,
+			"%s's share of the GPU leaves %s for the KV cache; one request may need %s",
+			who, messages_size(z.at[1], o->free), messages_size(z.at[0], o->tried));
+	else
+		snprintf(out, size, "%s's share of the GPU was too small", who);
+}
+
+static void say_host(const struct messages_event *e, char *out, size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	const char *says = e->wording->says ? e->wording->says : "";
+	struct sizes z;
+
+	messages_size(z.at[0], o->tried);
+	if (strstr(says, "Windows"))
+		snprintf(out, size, "Windows' page file is too small: no more memory was promised");
+	else if (!strncmp(says, "Ray's monitor", 13) && known(e->used) && known(e->limit))
+		snprintf(out, size, "host memory: Ray stopped the task with %s of %s in use",
+			 messages_size(z.at[1], e->used), messages_size(z.at[2], e->limit));
+	else if (!strncmp(says, "Ray's monitor", 13))
+		snprintf(out, size, "host memory: Ray stopped the task, its node was nearly full");
+	else if (findings_own_heap(e) || strstr(says, "guardrail"))
+		snprintf(out, size, "host memory: %s", says);
+	else if (strstr(says, "pin host"))
+		snprintf(out, size, "host memory: %s could not be pinned",
+			 known(o->tried) ? z.at[0] : "a part");
+	else if (known(o->tried) && known(o->free))
+		snprintf(out, size, "host memory full: %s refused with %s free", z.at[0],
+			 messages_size(z.at[1], o->free));
+	else if (known(o->tried))
+		snprintf(out, size, "host memory full: %s refused", z.at[0]);
+	else
+		snprintf(out, size, "host memory full: a request was refused");
+}
+
+/* Who was killed, and at which limit. */
+static void say_victim(const struct diagnose_text *x, const struct findings_told *t, char *out,
+		       size_t size)
+{
+	const struct messages_event *e = x->event;
+	const char *who = x->process ? x->process : "the process";
+	char used[80] = "";
+	struct sizes z;
+
+	if (known(e->used) && known(e->limit))
+		snprintf(used, sizeof(used), ": %s of %s in use", messages_size(z.at[0], e->used),
+			 messages_size(z.at[1], e->limit));
+	else if (known(e->limit))
+		snprintf(used, sizeof(used), " of %s", messages_size(z.at[1], e->limit));
+	if (e->wording->class == MESSAGES_CGROUP_KILL)
+		snprintf(out, size, "host memory: %s was killed at the limit of its %s%s%s", who,
+			 e->wording->family == MESSAGES_SLURM ? "job" : "job or container", used,
+			 t->bound_certain ? "" : " (usually; the text does not prove it)");
+	else if (e->wording->class == MESSAGES_HOST_KILL)
+		snprintf(out, size, "host memory: %s was killed because the machine ran short%s%s",
+			 who, used, t->bound_certain ? "" : ", or its limit did");
+	else if (e->wording->family == MESSAGES_KUBERNETES)
+		snprintf(out, size, "the container was killed, not at its own memory limit");
+	else if (!e->wording->sure)
+		snprintf(out, size,
+			 "a process ended without a word: killed for host memory, or a "
+			 "crash");
+	else
+		snprintf(out, size, "%s was killed (SIGKILL), usually for host memory", who);
+}
+
+const char *diagnose_headline(const struct diagnose_text *x, const struct findings_told *t,
+			      const struct messages_context *c, struct plim_err *err)
+{
+	const struct messages_event *e = x->event;
+	char words[320];
+
+	switch (e->wording->class) {
+	case MESSAGES_DEVICE: say_device(e, t, c, words, sizeof(words)); break;
+	case MESSAGES_BUDGET: say_budget(e, c, words, sizeof(words)); break;
+	case MESSAGES_HOST: say_host(e, words, sizeof(words)); break;
+	case MESSAGES_SHARED:
+		snprintf(words, sizeof(words), "/dev/shm ran out, not the GPU");
+		break;
+	default:
+		if (findings_untold(e))
+			snprintf(
+				words, sizeof(words),
+				"out of memory, the GPU's or the machine's: the text does not say");
+		else
+			say_victim(x, t, words, sizeof(words));
+	}
+	if (e->caught_line)
+		return arena_text(x->arena, err, "%s; caught, it went on%s", words,
+				  e->traceback.moment == MESSAGES_SAVING ? ": check what it saved"
+									 : "");
+	return arena_text(x->arena, err, "%s%s", words,
+			  e->wording->family == MESSAGES_WORDS && !findings_untold(e)
+				  ? " (a sentence says so, no message)"
+				  : "");
+}
+
+/* ---- who held it ---- */
+
+/* ", PID 441650 30.51 GiB, PID 449657 1022 MiB" */
+static void say_holders(const struct messages_oom *o, char *out, size_t size)
+{
+	uint32_t n = o->processes < MESSAGES_HOLDERS ? o->processes : MESSAGES_HOLDERS;
+	char a[MESSAGES_SIZE];
+
+	for (uint32_t i = 0; i < n && strlen(out) + 64 < size; i++)
+		snprintf(out + strlen(out), size - strlen(out), ", PID %llu%s%s",
+			 (unsigned long long)o->holders[i].pid, o->holders[i].bytes.high ? " " : "",
+			 o->holders[i].bytes.high ? messages_size(a, o->holders[i].bytes) : "");
+	if (o->processes > n && strlen(out) + 24 < size)
+		snprintf(out + strlen(out), size - strlen(out), " and %u more", o->processes - n);
+}
+
+/* "94.2 GiB", with what of it lay outside PyTorch or was not in use. */
+static void say_own(const struct messages_event *e, const struct findings_told *t, char *out,
+		    size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	struct sizes z;
+
+	messages_size(z.at[0], o->reserved);
+	if (known(t->own_outside) && t->own_outside.low >= (uint64_t)1 << 30)
+		snprintf(out, size, "this process, %s in PyTorch and %s outside it", z.at[0],
+			 messages_size(z.at[1], t->own_outside));
+	else if (known(o->unallocated) && known(o->tried) && o->unallocated.low >= o->tried.high)
+		snprintf(out, size, "this process, %s, %s of it unused", z.at[0],
+			 messages_size(z.at[1], o->unallocated));
+	else
+		snprintf(out, size, "this process, %s%s", z.at[0],
+			 o->processes || t->bound_by == FINDINGS_BOUND_UNKNOWN ? ""
+									       : ", all PyTorch's");
+}
+
+static const char *device_held(const struct diagnose_text *x, const struct findings_told *t,
+			       struct plim_err *err)
+{
+	const struct messages_oom *o = &x->event->oom;
+	char own[160] = "", others[400] = "", a[MESSAGES_SIZE];
+
+	if (!known(o->reserved) && !known(o->allocated))
+		return NULL;
+	if (known(o->reserved))
+		say_own(x->event, t, own, sizeof(own));
+	else
+		snprintf(own, sizeof(own), "this process, %s", messages_size(a, o->allocated));
+	if (o->own_listed && !known(o->others))
+		snprintf(others, sizeof(others), "; it is one of the %u processes listed",
+			 o->processes);
+	else if (o->processes)
+		say_holders(o, others, sizeof(others));
+	else if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN)
+		snprintf(others, sizeof(others), "; %s by others or outside PyTorch",
+			 messages_size(a, t->outside));
+	else if (known(o->others) && o->others.high && !known(o->total))
+		snprintf(others, sizeof(others), "; %s by other allocations",
+			 messages_size(a, o->others));
+	return arena_text(x->arena, err, "%s%s%s", own, others,
+			  t->ranks == 2   ? ": ranks of this job on one GPU"
+			  : t->ranks == 1 ? " (maybe a rank of this job)"
+					  : "");
+}
+
+const char *diagnose_held(const struct diagnose_text *x, const struct findings_told *t,
+			  struct plim_err *err)
+{
+	const struct messages_event *e = x->event;
+	char a[MESSAGES_SIZE];
+
+	if (e->wording->class == MESSAGES_DEVICE)
+		return device_held(x, t, err);
+	if (!known(e->rss) || !e->rss.high)
+		return NULL;
+	return arena_text(x->arena, err, "%s, %s", x->process ? x->process : "that process",
+			  messages_size(a, e->rss));
+}
+
+/* ---- what is not decided ---- */
+
+static int may_be(const struct findings_told *t, enum findings_cause cause)
+{
+	for (size_t i = 0; i < t->ranked_count; i++)
+		if (t->ranked[i] == cause)
+			return 1;
+	return 0;
+}
+
+const char *diagnose_open(const struct diagnose_text *x, const struct findings_told *t,
+			  const struct messages_context *c, struct plim_err *err)
+{
+	enum messages_class class = x->event->wording->class;
+	const char *leak = may_be(t, FINDINGS_CAUSE_LEAK) ? "a leak" : NULL;
+	const char *gaps = may_be(t, FINDINGS_CAUSE_FRAGMENTATION) ? "gaps" : NULL;
+	const char *script = c->script && !x->redacts ? c->script : "train.py";
+
+	if (t->cause || (!leak && !gaps) || class > MESSAGES_CGROUP_KILL ||
+	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
+	    t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		return NULL;
+	if (class == MESSAGES_DEVICE && findings_is_pytorch(c))
+		return arena_text(x->arena, err,
+				  "%s%s%s or simply too much? plimsoll record -- python %s decides",
+				  leak ? leak : "", leak && gaps ? "," : "",
+				  gaps ? (leak ? " gaps" : gaps) : "", script);
+	if (leak)
+		return arena_text(x->arena, err, "a leak or simply too much? %s climbs if it leaks",
+				  class <= MESSAGES_BUDGET ? "nvidia-smi over time"
+							   : "resident memory");
+	return NULL;
+}
