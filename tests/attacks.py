@@ -787,7 +787,7 @@ def test_gguf(folder):
               "alignment": gguf({"a": (0, (1,), bytes(4))}, [("general.alignment", 4, struct.pack("<I", 7))]),
               "offset": gguf({"a": (0, (1,), bytes(4))}).replace(b"a" + struct.pack("<IQIQ", 1, 1, 0, 0), b"a" + struct.pack("<IQIQ", 1, 1, 0, 32)) + bytes(32)}
     # llama.cpp and gguf-py refuse a key that comes twice, whatever its values are; verify passed it.
-    broken.update({"key twice": gguf(tensors, keys + keys[:1]), "another value": gguf(tensors, keys + [("x", 4, struct.pack("<I", 2))])})
+    broken.update({"key in Latin-1": data.replace(b"tokens", b"token\xff"), "name in Latin-1": data.replace(b"t.weight", b"t.weigh\xff"), "key twice": gguf(tensors, keys + keys[:1]), "another value": gguf(tensors, keys + [("x", 4, struct.pack("<I", 2))])})
     for name, content in broken.items():
         r, code = verify(put(folder, "broken.gguf", content))
         expect(code == 1, name, r["verdict"], r["headline"])
