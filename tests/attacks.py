@@ -812,9 +812,18 @@ def test_safetensors(folder):
         expect(code == 1 and r["verdict"] in ("damaged", "truncated", "not_a_checkpoint"), header, r["verdict"], r["headline"])
 
 
+def test_common_names(folder):
+    """The table cut names from the left, and the same module looked equal in all layers."""
+    modules = [f"{layer}.self_attn.{part}_proj" for layer in range(3) for part in "qv"]
+    for size in (4, 8):
+        put(folder, f"{size}.safetensors", safetensors({f"base_model.model.model.layers.{m}.lora_A.default.weight": bytes(size) for m in modules}))
+    said = lib.run("ckpt", "diff", "--width", "80", f"{folder}/4.safetensors", f"{folder}/8.safetensors", codes=(1,)).stdout
+    expect("* in 'base_model.model.model.layers.*.lora_A.default.weight':" in said and [line.split()[-1] for line in said.splitlines() if "size mismatch" in line] == modules, said)
+
+
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_differences, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_unchecked, test_words, test_notes, test_gguf, test_safetensors]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_differences, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_unchecked, test_words, test_notes, test_gguf, test_safetensors, test_common_names]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
