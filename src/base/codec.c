@@ -103,7 +103,7 @@ static enum plim_status xz_start(struct codec *c, struct plim_err *err)
 	uint64_t limit = memory_left(c, XZ_MEMORY_BYTES);
 
 	c->u.xz = (lzma_stream)LZMA_STREAM_INIT;
-	return lzma_stream_decoder(&c->u.xz, limit, LZMA_CONCATENATED) == LZMA_OK
+	return lzma_auto_decoder(&c->u.xz, limit, LZMA_CONCATENATED) == LZMA_OK
 		       ? PLIM_OK
 		       : codec_no_memory(c, err);
 }
@@ -185,6 +185,14 @@ static const struct codec_kind kinds[] = {
 	  { 0xfd, '7', 'z', 'X', 'Z', 0 },
 	  { ALL, ALL, ALL, ALL, ALL, ALL },
 	  6,
+	  xz_start,
+	  xz_step,
+	  xz_stop },
+	/* The older form: the usual properties, any dictionary, a length that is not known (-1). */
+	{ "lzma",
+	  { ']', 0, 0, 0, 0, ALL, ALL, ALL },
+	  { ALL, ALL, ALL, 0, 0, ALL, ALL, ALL },
+	  8,
 	  xz_start,
 	  xz_step,
 	  xz_stop },

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 /* As many first bytes as codec_detect looks at. */
-#define CODEC_HEAD_BYTES 6
+#define CODEC_HEAD_BYTES 8
 
 /* Where compressed bytes come from.  Fewer than `room` may come; none means the end. */
 struct codec_input {
@@ -26,7 +26,7 @@ struct codec;
 /* The format that starts with these `n` bytes, NULL when it is none that is known here. */
 const struct codec_kind *codec_detect(const uint8_t *head, size_t n);
 
-/* "gzip", "xz", "zstd", "bzip2", "zip". */
+/* "gzip", "xz", "lzma", "zstd", "bzip2", "zip". */
 const char *codec_kind_name(const struct codec_kind *kind);
 
 enum plim_status codec_open(struct mem *m, const struct codec_kind *kind, struct codec_input input,

@@ -1,6 +1,6 @@
 /*
  * Input as one forward stream of decoded bytes seen through a window: plain files, pipes, memory,
- * and gzip, xz, zstd, bzip2 and a zip of one file of each (known by content, not by name).
+ * and gzip, xz, lzma, zstd, bzip2 and a zip of one file of each (known by content, not by name).
  *
  * A reader keeps its own cursor in [s->p, s->end) and asks for more when it runs short:
  *
@@ -56,7 +56,7 @@ struct source_options {
 struct source_info {
 	const char *path;        /* as given */
 	const char *kind;        /* "file", "pipe", "memory", "member" */
-	const char *compression; /* "none", "gzip", "xz", "zstd", "bzip2", "zip" */
+	const char *compression; /* "none", "gzip", "xz", "lzma", "zstd", "bzip2", "zip" */
 	uint64_t raw_bytes;      /* size as stored, PLIM_UNKNOWN for a pipe */
 	uint64_t raw_read_bytes; /* of these, how many were read so far (for progress) */
 	uint64_t decoded_bytes;  /* how many bytes came out so far, s->end included */

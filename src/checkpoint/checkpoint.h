@@ -250,7 +250,7 @@ struct ckpt {
 	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
 	bool many_globals; /* more names than are kept, or some that were not read */
-	bool refused;      /* a pickle has opcodes that torch.load(weights_only=True) refuses */
+	bool refused;      /* torch.load(weights_only=True) refuses an opcode or a kind of value */
 	bool merged;       /* c->wholes are all that ckpt_join leaves */
 	const char *apart; /* why the parts of tensors cannot be joined, static storage; or NULL */
 	uint32_t

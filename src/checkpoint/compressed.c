@@ -1,5 +1,5 @@
 /*
- * A pickle in compressed bytes, as joblib.dump(compress=...) and gzip.open write it: zlib, gzip, bzip2, xz, zstd.  It is
+ * A pickle in compressed bytes, as joblib.dump(compress=...) and gzip.open write it: zlib, gzip, bzip2, xz, lzma, zstd.  It is
  * decompressed to memory and read as a file of its own, whose names count as this one's.  More than is decompressed here is
  * unknown.
  */
@@ -33,6 +33,8 @@ bool compressed_is(const uint8_t *head, size_t n)
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
 		if (n > magics[i].n && !memcmp(head, magics[i].bytes, magics[i].n))
 			return true;
+	if (n > 13 && !memcmp(head, "]\0", 3) && !memcmp(head + 5, "\377\377\377", 3))
+		return true; /* lzma before xz, of a length that is not known */
 	return n > 2 && *head == 0x78 && !((*head << 8 | head[1]) % 31);
 }
 

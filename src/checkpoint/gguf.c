@@ -131,6 +131,24 @@ static enum plim_status take_string(struct reader *r, char *text, size_t size, u
 	return st ? st : skip(r, *n - kept, err);
 }
 
+/* Of a key or a tensor: UTF-8, without which gguf-py refuses the file.  Of one that is cut here, the last character may be. */
+static enum plim_status take_name(struct reader *r, char *text, size_t size, uint64_t *n,
+				  struct plim_err *err)
+{
+	uint64_t at = r->at;
+	size_t kept, sure, k = 1;
+	uint32_t code;
+	enum plim_status st = take_string(r, text, size, n, err);
+
+	if (st)
+		return st;
+	kept = *n < size ? (size_t)*n : size - 1;
+	sure = *n < size ? kept : kept - 3;
+	for (size_t i = 0; k && i < sure; i += k)
+		k = utf8_decode(text + i, kept - i, &code);
+	return k ? PLIM_OK : err_at(err, at, "a name is not UTF-8: gguf-py refuses the file");
+}
+
 /* ---- keys ---- */
 
 static void show_number(char *text, size_t size, uint32_t type, uint64_t bits)
@@ -200,7 +218,7 @@ static enum plim_status read_key(struct reader *r, struct plim_err *err)
 	struct ckpt_fact f;
 	uint32_t type = 0;
 	uint64_t n, bits = 0;
-	enum plim_status st = take_string(r, name, sizeof(name), &n, err);
+	enum plim_status st = take_name(r, name, sizeof(name), &n, err);
 
 	if (!st)
 		st = note_key(r, name, n, err);
@@ -255,7 +273,7 @@ struct info {
 static enum plim_status take_info(struct reader *r, struct info *t, struct plim_err *err)
 {
 	uint64_t innermost[DIMS];
-	enum plim_status st = take_string(r, t->name, sizeof(t->name), &t->name_n, err);
+	enum plim_status st = take_name(r, t->name, sizeof(t->name), &t->name_n, err);
 
 	if (!st)
 		st = take_u32(r, &t->rank, err);

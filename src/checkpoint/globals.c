@@ -56,10 +56,13 @@ static size_t global_name(const struct pickle_heap *h, struct pickle_value v, ch
 
 /* ---- the log ---- */
 
+/* A name that comes for the first time is not searched for: a file may hold nothing but such names. */
 static struct ckpt_global *find(const struct ckpt *c, const char *name)
 {
-	for (size_t i = 0; i < c->globals.n; i++)
-		if (!strcmp(ckpt_text(c, c->globals.at[i].name), name))
+	uint32_t id = intern_find(&c->strings, name, strlen(name));
+
+	for (size_t i = 0; id != INTERN_NONE && i < c->globals.n; i++)
+		if (c->globals.at[i].name == id)
 			return &c->globals.at[i];
 	return NULL;
 }

@@ -41,6 +41,8 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	size_t before = l->slot_count;
 	enum plim_status st = PLIM_OK;
 
+	/* torch asks the class for a dtype, which UntypedStorage has not. */
+	c->refused |= !strcmp(s->dtype->name, "bytes");
 	new.key = ckpt_model_string(c, s->key, strlen(s->key), &st, err);
 	if (st)
 		return st;
@@ -239,6 +241,8 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 	}
 	if (!st)
 		st = unpickle_walk(u, root, err);
+	/* torch computes the sizes of a nested tensor before it has read the storage that holds them. */
+	c->refused |= u->nested;
 	if (!st)
 		st = unpickle_storages(u, err);
 	if (!st)

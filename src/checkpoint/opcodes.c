@@ -167,19 +167,21 @@ bool opcodes_is_pickle(const uint8_t *p, size_t n)
 	const uint8_t *at = p, *end = p + n;
 	size_t steps = 0, made = 0, named = 0;
 	struct step s = { 0 };
+	bool right = true;
 
 	if (n >= 2 && p[0] == 0x80)
 		return p[1] <= 5;
-	while (at < end && steps < 100000) {
-		if (!take(&s, &at, end))
-			return false;
-		if (s.opcode == '.' || s.cut)
+	while (at < end && steps < 100000 && right) {
+		right = take(&s, &at, end);
+		if (!right || s.opcode == '.' || s.cut)
 			break;
 		steps++;
 		named += behind[s.opcode] == GLOBAL;
 		made += strchr("(012.aesubtpqr", s.opcode) == NULL;
 	}
 	/* A value, and the end of it; what goes on must have shown what no text has: a name, or a structure. */
+	if (!right) /* an array of joblib may stand behind a name and what is made of it */
+		return named && steps > 8 && made > 4;
 	if (s.opcode == '.' && !s.cut)
 		return made > 0;
 	return steps > 8 ? made > 4 : named && steps > 1;

@@ -359,6 +359,7 @@ struct unpickle {
 	uint64_t raw_at;
 	bool arrays; /* joblib may load it: bytes of arrays may stand between its opcodes */
 	bool cut;    /* the bytes end within what joblib would read */
+	bool nested; /* unpickle_walk met a nested tensor */
 };
 
 /* Decode a pickle of `n` bytes; *used: bytes up to its STOP.  What globals it names is logged. */

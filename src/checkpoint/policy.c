@@ -394,6 +394,8 @@ static const struct {
 	  "sklearn: an algorithm as an attribute" },
 	{ "numpy.mean", POLICY_VALUE, "sklearn: a function as an attribute" },
 	{ "scipy.interpolate._bsplines.BSpline", POLICY_NEW, "sklearn: splines" },
+	{ "scipy._lib.array_api_compat.numpy._aliases.asarray", POLICY_VALUE,
+	  "SciPy: a function as an attribute" },
 	{ "sklearn.^", POLICY_NEW, "scalers and encoders of targets beside the weights" },
 	/* Whole modules of libraries of models. */
 	{ "torchvision.models.^", POLICY_NEW, "whole modules" },

@@ -329,6 +329,7 @@ static enum plim_status nested(struct walk *w, const struct rebuild *how, struct
 	static const char *const names[] = { "buffer", "sizes", "strides", "storage_offsets" };
 
 	(void)how;
+	w->u->nested = true;
 	return parts_of(w, names, 4, args, err);
 }
 

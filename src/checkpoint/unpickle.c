@@ -568,12 +568,13 @@ static enum plim_status decode_once(struct unpickle *u, struct globals_log *log,
 }
 
 /*
- * A second time, as joblib reads it.  A pickle that Python reads to its end stays what Python reads; what joblib would read
- * then only counts for its names.
+ * A second time, as joblib reads it.  `read`: Python reads it to an end.  Then it stays what Python reads, and what joblib
+ * would read counts only for its names, except if joblib alone reads the file to its last byte: arrays of objects are whole
+ * pickles, at whose end Python's unpickler stops.
  */
 static enum plim_status decode_arrays(struct unpickle *u, struct globals_log *log, const char *name,
-				      const uint8_t *bytes, size_t n, struct pickle_value *root,
-				      size_t *used, struct plim_err *err)
+				      const uint8_t *bytes, size_t n, bool read,
+				      struct pickle_value *root, size_t *used, struct plim_err *err)
 {
 	struct pickle_heap first = u->heap;
 	struct plim_err why = { 0 };
@@ -586,7 +587,7 @@ static enum plim_status decode_arrays(struct unpickle *u, struct globals_log *lo
 	log->stopped = false;
 	pickle_heap_init(&u->heap, u->ckpt->mem);
 	st = decode_once(u, log, name, bytes, n, &v, &end, &why);
-	if (root) {
+	if (!read || (!st && end == n && *used < n)) {
 		pickle_heap_release(&first);
 		*root = v;
 		*used = end;
@@ -622,5 +623,5 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 		return st;
 	if (st) /* at an array's numbers, where every unpickler of Python fails */
 		u->ckpt->many_globals = many;
-	return decode_arrays(u, &log, name, bytes, n, st ? root : NULL, used, err);
+	return decode_arrays(u, &log, name, bytes, n, !st, root, used, err);
 }

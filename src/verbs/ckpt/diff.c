@@ -269,10 +269,64 @@ static void narrow_list(struct text *t, const struct plim_ckpt_diff *d, size_t n
 	}
 }
 
+#define COMMON_BYTES 200
+
+struct common {
+	size_t before, behind; /* bytes, up to a dot and from one on */
+};
+
+/*
+ * What all names begin and end with.  Cut from the left by the table, names of the same module in two layers would look
+ * equal; without what is common they fit.  Nothing if they are short enough as they are.
+ */
+static struct common common_parts(const struct text *t, const struct plim_ckpt_diff *d, size_t n)
+{
+	const char *first = d->tensors[0].name;
+	size_t length = strlen(first), longest = length;
+	struct common c = { length, length };
+
+	for (size_t i = 1; i < n; i++) {
+		const char *name = d->tensors[i].name;
+		size_t k = 0, m = strlen(name);
+
+		longest = m > longest ? m : longest;
+		while (k < c.before && name[k] == first[k])
+			k++;
+		c.before = k;
+		for (k = 0; k < c.behind && k < m && name[m - 1 - k] == first[length - 1 - k];)
+			k++;
+		c.behind = k;
+	}
+	while (c.before && first[c.before - 1] != '.')
+		c.before--;
+	/* Both may want the same bytes of a name that is shorter than the others. */
+	for (size_t i = 0; i < n; i++) {
+		size_t rest = strlen(d->tensors[i].name) - c.before;
+
+		c.behind = c.behind > rest ? rest : c.behind;
+	}
+	while (c.behind && first[length - c.behind] != '.')
+		c.behind--;
+	if (n < 2 || c.before + c.behind > COMMON_BYTES || longest <= t->style.width / 2U)
+		c = (struct common){ 0, 0 };
+	return c;
+}
+
 static void wide_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
 {
 	struct text_table b;
+	struct common c = common_parts(t, d, n);
+	const char *first = d->tensors[0].name;
+	char text[COMMON_BYTES + 40];
 
+	if (t->style.width && c.before + c.behind) {
+		snprintf(text, sizeof(text), "* in '%.*s*%s':", (int)c.before, first,
+			 first + strlen(first) - c.behind);
+		text_puts(t, "  ");
+		text_wrap_name(t, 2, 4, text);
+	} else {
+		c = (struct common){ 0, 0 };
+	}
 	text_table_init(&b, t, "lllrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < n; i++) {
 		const struct plim_ckpt_difference *one = &d->tensors[i];
@@ -284,7 +338,7 @@ static void wide_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
 			text_cell_printf(&b, "%s", "");
 		else
 			text_cell_printf(&b, "%.3g", one->max_difference);
-		text_cell_name(&b, one->name, strlen(one->name));
+		text_cell_name(&b, one->name + c.before, strlen(one->name) - c.before - c.behind);
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
