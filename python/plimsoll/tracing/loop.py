@@ -102,13 +102,13 @@ def modules(r: Recorder, model: torch.nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def modules_of_all(r: Recorder, first: Callable[[], None]) -> Iterator[None]:
+def modules_of_all(r: Recorder, called: Callable[[torch.nn.Module], None]) -> Iterator[None]:
     """The same where the model is a script's: names are taken from the outermost module that is called."""
     paths: dict[int, str] = {}
     module = torch.nn.modules.module
 
     def before(m: torch.nn.Module, _: Any) -> None:
-        first()
+        called(m)
         if not r.stack and id(m) not in paths:
             paths.update((id(x), name) for name, x in m.named_modules())
             r.mark(iter(m.parameters()), "parameter")

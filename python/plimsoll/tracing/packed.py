@@ -35,6 +35,7 @@ class Trace:
     places: list[str] = field(default_factory=list)
     operators: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)   # what was guessed and decides the bytes: it forbids a verdict
     asked: list[str] = field(default_factory=list)    # the options that it was made with, "precision=fp32" each
     events: list[int] = field(default_factory=list)
     place: list[int] = field(default_factory=list)
