@@ -1422,3 +1422,80 @@ def test_a_stop_names_the_line_of_the_script_and_the_first_cause(tmp_path):
         traced(tmp_path, f"import sys\nsys.path += [{str(tmp_path)!r}, {str(tmp_path / 'site-packages')!r}]\nimport library\nlibrary.work()\n")
     said = told(stopped.value)
     assert "train.py:5: (in " in said and "library.py:5" in said and "AttributeError: no such name" in said
+
+
+GUARDED = """
+import math
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+best = float("inf")
+while True:
+    loss = net(torch.randn(4, 64, device="cuda")).sum()
+    if torch.isnan(loss) or torch.isinf(loss) or not torch.isfinite(loss).all() or not torch.allclose(loss, loss):
+        raise RuntimeError("a loss that is not finite")
+    if math.isnan(loss.item()) or loss.item() != loss.item() or loss.item() == math.inf or loss.abs() == math.inf:
+        raise RuntimeError("a number that is not finite")
+    loss.backward()
+    if any(torch.isnan(p.grad).any() for p in net.parameters()):
+        raise RuntimeError("a gradient that is not finite")
+    optimizer.step(); optimizer.zero_grad()
+"""
+
+
+def test_numbers_of_a_healthy_run_are_finite(tmp_path):
+    trace = traced(tmp_path, GUARDED)
+    assert not trace.guessed and not trace.unsure
+
+
+def program(tmp_path, text):
+    """A script's trace, made by the program."""
+    script, out = tmp_path / "train.py", tmp_path / "t.json.gz"
+    script.write_text("import torch\n" + text)
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(out), "--", "python", str(script)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return packed.Trace.read(str(out))
+
+
+def test_a_branch_that_ends_the_script_before_a_step_is_tried_the_other_way(tmp_path):
+    trace = program(tmp_path, """
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(2):
+    loss = net(torch.randn(4, 64, device="cuda")).sum()
+    if loss.item() > 0.1: break
+    loss.backward(); optimizer.step(); optimizer.zero_grad()
+""")
+    assert "bwd1" in trace.phases and trace.guessed == ["train.py:7 false"]
+
+
+def test_of_two_branches_the_larger_is_planned(tmp_path):
+    trace = program(tmp_path, """
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+x = torch.randn(50000, 64, device="cuda")
+for _ in range(2):
+    for part in range(10):
+        loss = net(x) if part == 0 else loss + net(x).relu()
+        if loss.mean() > 0.1:
+            break
+    loss.sum().backward(); optimizer.step(); optimizer.zero_grad()
+""")
+    assert trace.guessed == ["train.py:9 false"] and trace.peak() > 10 * 50000 * 64 * 4
+    assert any("the condition at train.py:9 depends on values" in said for said in trace.assumed)
+
+
+def test_guesses_that_were_not_tried_forbid_a_verdict(tmp_path, monkeypatch):
+    from plimsoll.tracing import __main__ as command
+    monkeypatch.setattr(command, "BOTH_WAYS_MOST", 0)
+    script, out = tmp_path / "train.py", tmp_path / "t.json.gz"
+    script.write_text("""import torch
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(2):
+    loss = net(torch.randn(4, 64, device="cuda")).sum()
+    if loss > 1: loss = loss * 2
+    loss.backward(); optimizer.step(); optimizer.zero_grad()
+""")
+    assert command.main(["-o", str(out), "--", "python", str(script)]) == 0
+    run = subprocess.run([os.environ["PLIMSOLL_PROGRAM"], "plan", str(out), "--gpu", "H100"], capture_output=True, text=True)
+    assert "No verdict: the condition at train.py:6 depends on values" in run.stdout and "Fits" not in run.stdout, run.stdout + run.stderr

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 from . import ranks
+from .engine import Recorder
 from .loop import Options, modules_of_all, recording, tell
 from .packed import Trace
 from .steps import Enough, Steps
@@ -70,6 +71,13 @@ def _filled(command: list[str], o: Options) -> list[str]:
     return command
 
 
+def _ended(r: Recorder, what: str) -> ValueError:
+    """With the lines whose conditions were guesses, any of which may be why."""
+    e = ValueError(what + "".join(f"; {line} asks for a value that only a run knows" for line in r.guesses.asked))
+    vars(e)["asked"] = list(r.guesses.asked)
+    return e
+
+
 def trace_script(command: list[str], o: Options) -> Trace:
     """Runs the script in this process; what it prints goes to standard error."""
     if "seq" in asks(command) and not o.seq:
@@ -92,12 +100,15 @@ def trace_script(command: list[str], o: Options) -> Trace:
                 steps.is_over = True
             except Enough:
                 pass
+            except Exception as e:
+                vars(e)["asked"] = list(r.guesses.asked)
+                raise
             except SystemExit as e:
                 steps.is_over = True
                 if e.code:
-                    raise ValueError(f"the script ended with {e.code} before its second step") from None
+                    raise _ended(r, f"the script ended with {e.code} before its second step") from None
         if not steps.done:
-            raise ValueError("the script ended without a step of an optimizer: nothing to plan")
+            raise _ended(r, "the script ended without a step of an optimizer: nothing to plan")
         if not r.trace.category:
             raise ValueError("nothing of the script was on the GPU: it chose another device (a GPU is told to be there: "
                              "torch.cuda.is_available(), \"cuda\")")
