@@ -1147,7 +1147,7 @@ def test_whole_numbers_of_the_host_are_what_they_are(tmp_path):
                          capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     valid = sum(32 - n for n in range(8))
-    assert f"0.000 0.0 {[32 - n for n in range(8)]} (8, 32) {valid} ({valid},)" in run.stderr
+    assert f"0.500 0.0 {[32 - n for n in range(8)]} (8, 32) {valid} ({valid},)" in run.stderr
     trace = packed.Trace.read(str(tmp_path / "t.json.gz"))
     sizes = [e for e in trace.events if e > 0]
     assert 8 * 32 * 100 * 4 in sizes and valid * 100 * 4 in sizes and "all rows" not in trace.operators
