@@ -55,7 +55,8 @@ struct plan_traced {
 	struct plan_sizes longer, longest; /* ... the bytes with either */
 	uint64_t unknown_bytes;            /* at most, of what no table has: cuDNN's workspaces */
 	struct plan_texts phases, places, operators, assumed;
-	struct plan_texts asked; /* the options that it was made with, "precision=fp32" each */
+	struct plan_texts unsure; /* what was guessed and decides the bytes: it forbids a verdict */
+	struct plan_texts asked;  /* the options that it was made with, "precision=fp32" each */
 	struct plan_numbers place, operator, category;
 };
 

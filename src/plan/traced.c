@@ -186,6 +186,7 @@ static const struct {
 	{ "places", TEXTS, offsetof(struct plan_traced, places) },
 	{ "operators", TEXTS, offsetof(struct plan_traced, operators) },
 	{ "assumed", TEXTS, offsetof(struct plan_traced, assumed) },
+	{ "unsure", TEXTS, offsetof(struct plan_traced, unsure) },
 	{ "asked", TEXTS, offsetof(struct plan_traced, asked) },
 	{ "place", NUMBERS, offsetof(struct plan_traced, place) },
 	{ "operator", NUMBERS, offsetof(struct plan_traced, operator) },
@@ -373,6 +374,7 @@ void plan_release_trace(struct plan_traced *t)
 	vec_release(t->mem, &t->places);
 	vec_release(t->mem, &t->operators);
 	vec_release(t->mem, &t->assumed);
+	vec_release(t->mem, &t->unsure);
 	vec_release(t->mem, &t->asked);
 	vec_release(t->mem, &t->place);
 	vec_release(t->mem, &t->operator);

@@ -47,7 +47,10 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--gpus", type=int, default=1)
     p.add_argument("--parallel", default="ddp", help="ddp, fsdp2 or fsdp2-zero2")
     p.add_argument("--no-clip", action="store_true")
+    p.add_argument("--once", action="store_true", help="try no condition of a script the other way")
     p.add_argument("--keep-outputs", action="store_true")
+    p.add_argument("--otherwise", action="append", default=[], metavar="FILE:LINE", help="a line of a script whose condition is answered the "
+                                                                                        "other way, as its value is known to a run alone")
     p.add_argument("--gpu", default="", help="the card that decides kernels and workspaces (H100)")
     return p
 
@@ -62,7 +65,7 @@ def _options(args: argparse.Namespace, batch: int, sequence: int, progress: Prog
                         optimizer=OPTIMIZERS.get(args.optimizer, str(args.optimizer)), new_tokens=args.new_tokens, gpus=args.gpus, parallel=args.parallel,
                         attention=ATTENTIONS.get(args.attention, str(args.attention)), checkpointing=args.checkpointing, accumulate=args.accumulate,
                         lora=args.lora, lora_targets=args.lora_targets, steps=args.steps, task=task, clip=not args.no_clip,
-                        keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu), say=lambda stage: progress.say(which + stage))
+                        keep_outputs=args.keep_outputs, otherwise=tuple(args.otherwise), capability=tables.capability_of(args.gpu), say=lambda stage: progress.say(which + stage))
 
 
 def _once(args: argparse.Namespace, command: list[str], progress: Progress, batch: int, sequence: int = 0) -> Trace:
@@ -84,6 +87,56 @@ def _once(args: argparse.Namespace, command: list[str], progress: Progress, batc
                      "config.json of the local cache (~/.cache/huggingface/hub/models--ORG--NAME/snapshots/*)")
 
 
+BOTH_WAYS_MOST = 4  # lines of a script that are tried the other way
+
+
+def _other_way(args: argparse.Namespace, command: list[str], progress: Progress, line: str) -> Trace | None:
+    """The script with one more of its conditions answered the other way; None: it does not train so."""
+    from .packed import Trace
+    progress.say(f"the condition at {line} depends on values: tracing it the other way")
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        path = os.path.join(folder, "trace.json.gz")
+        words = [f"--{name}={getattr(args, name)}" for name in ("batch", "seq", "steps", "gpu")]
+        words += [f"--otherwise={at}" for at in (*args.otherwise, line)]
+        done = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", path, *words, "--once", "--", *command], check=False, capture_output=True)
+        return None if done.returncode else Trace.read(path)
+
+
+def _trains(args: argparse.Namespace, command: list[str], progress: Progress) -> Trace:
+    """A script's trace; if it ends without a step as values were guessed, with the last of the guesses that lets it go on turned."""
+    try:
+        return _once(args, command, progress, args.batch)
+    except Exception as e:
+        for line in reversed(vars(e).get("asked", [])[-BOTH_WAYS_MOST:]):
+            trace = None if args.once else _other_way(args, command, progress, line)
+            if trace is not None:
+                args.otherwise.append(line)
+                return trace
+        raise
+
+
+def _both_ways(args: argparse.Namespace, command: list[str], progress: Progress) -> Trace:
+    """A script whose conditions depend on values that only a run knows: whichever way takes more."""
+    trace = _trains(args, command, progress)
+    tried = set(args.otherwise)
+    while not args.once and len(tried) < BOTH_WAYS_MOST:
+        line = next((at for at in trace.guesses() if at not in tried), None)
+        if line is None:
+            break
+        tried.add(line)
+        other = _other_way(args, command, progress, line)
+        if other is not None and other.peak() > trace.peak():
+            args.otherwise.append(line)
+            trace = other
+    for line, answer in trace.guesses().items():
+        words = f"the condition at {line} depends on values that only a run knows and is taken for {answer}"
+        if line in tried:
+            trace.assumed.append(f"{words}: the other way takes no more, or does not train")
+        else:
+            trace.unsure.append(f"{words}: the other way was not tried")
+    return trace
+
+
 def _again(args: argparse.Namespace, command: list[str], progress: Progress, batch: int, sequence: int = 0) -> Trace:
     """The same at another size: a script in a process of its own, as it leaves traces in the one that it ran in."""
     if not command:
@@ -91,13 +144,18 @@ def _again(args: argparse.Namespace, command: list[str], progress: Progress, bat
     from .packed import Trace
     with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
         path = os.path.join(folder, "trace.json.gz")
-        sizes = ["--batch", str(batch), "--seq", str(sequence or args.seq), "--steps", str(args.steps), "--gpu", args.gpu]
+        sizes = ["--batch", str(batch), "--seq", str(sequence or args.seq), "--steps", str(args.steps), "--gpu", args.gpu, "--once"]
+        sizes += [f"--otherwise={line}" for line in args.otherwise]
         progress.say(f"running it again with batch {batch}" + (f" and sequence {sequence}" if sequence else ""))
         code = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", path, *sizes, "--", *command], check=False).returncode
         if code:
             raise ValueError(f"with batch {batch}{f' and sequence {sequence}' if sequence else ''} it stopped (above); with {args.batch}"
                              f"{f' and {args.seq}' if sequence else ''} it did not")
         return Trace.read(path)
+
+
+def _first(args: argparse.Namespace, command: list[str], progress: Progress) -> Trace:
+    return _both_ways(args, command, progress) if command else _once(args, command, progress, args.batch)
 
 
 def _check_takes(command: list[str], name: str) -> None:
@@ -125,7 +183,7 @@ def _lengths(wanted: str, traced: int, positions: int) -> list[int]:
 def _longer(args: argparse.Namespace, command: list[str], progress: Progress) -> Trace:
     _check_takes(command, "seq")
     from . import laws
-    trace = _once(args, command, progress, args.batch)
+    trace = _first(args, command, progress)
     others = _lengths(args.longer, trace.sequence, trace.positions) if trace.sequence else []
     if len(others) < 2:
         raise ValueError("it has no sequence whose length could be asked for (--seq)")
@@ -143,7 +201,7 @@ def _trace(args: argparse.Namespace, command: list[str], progress: Progress) -> 
     if args.longer:
         return _longer(args, command, progress)
     if not args.grown or args.grown == args.batch:
-        return _once(args, command, progress, args.batch)
+        return _first(args, command, progress)
     _check_takes(command, "batch")
     from . import laws
     # with one sample much is contiguous that is copied with more, so a line from there goes nowhere

@@ -142,6 +142,8 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             args = (self.whole(func, args, kwargs), *args[1:]) if args else args
         elif func in (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu):
             return self.move(func, args, kwargs)
+        elif func is torch.Tensor.item:
+            return self.item(*args)
         elif func is torch.Tensor.backward:
             return self.backward(*args, **kwargs)
         elif func is torch.Tensor.pin_memory:
@@ -167,6 +169,12 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         """Checkpointed blocks are computed again in it, and want the mode."""
         with self:
             torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def item(self, t: torch.Tensor) -> Any:
+        """A fraction that only a run knows stays unknown when Python has it."""
+        before = self.r.taken.get("0", 0)
+        value = torch.Tensor.item(t)
+        return self.r.guesses.unknown(t) if isinstance(value, float) and self.r.taken.get("0", 0) > before else value
 
     def heads(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """nn.MultiheadAttention: the attention within it is to be seen here, too."""

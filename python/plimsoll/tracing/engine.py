@@ -9,12 +9,13 @@ import weakref
 from typing import Any, Callable, Iterator, Sequence
 
 import torch
-from torch._subclasses.fake_tensor import DynamicOutputShapeException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from . import fused, recurrent, tables
 from .dynamic import Dynamic
+from .guesses import Guesses
 from .known import Known
 from .packed import CATEGORIES, Trace
 
@@ -90,6 +91,7 @@ class Recorder:
         self.asked = 0                           # how many of them in this phase
         self.known = Known()
         self.dynamic = Dynamic(self.known)
+        self.guesses = Guesses()
         self.gate = Gate()
         self.properties: Callable[[], Any] = lambda: None  # of the planned card (device.py)
 
@@ -249,6 +251,7 @@ VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.
 
 GROUPED: Any = getattr(getattr(aten, "_grouped_mm", None), "default", None)  # from 2.8 on
 EFFICIENT_BACKWARD = aten._scaled_dot_product_efficient_attention_backward.default
+NON_FINITE = aten._amp_foreach_non_finite_check_and_unscale_.default
 DRAWS = {aten.rand.default}
 SPLIT = aten.split_with_sizes.default
 RULES = {**fused.RULES, **recurrent.RULES}
@@ -296,6 +299,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             result = self.run(func, args, kwargs, inputs)
             if not gate.compiling:
                 r.known.follow(func, args, kwargs, inputs, result, on_gpu)
+                r.guesses.follow(func, args, kwargs, inputs, result)
+                if func is NON_FINITE:
+                    r.guesses.healthy(args[1])
         finally:
             gate.inside -= 1
         if on_gpu:
@@ -315,6 +321,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             return torch.empty_strided(like.shape, like.stride(), dtype=args[0].dtype)
         try:
             result = func(*args, **kwargs)
+        except DataDependentOutputException:
+            return self.recorder.guesses.predicate(func, args, kwargs, inputs)
         except DynamicOutputShapeException:
             real = self.recorder.known.run(func, args, kwargs, inputs)
             if real is None:
@@ -396,12 +404,17 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         finally:
             gate.inside -= 1
         dtype = args[0].dtype
+        number = self.recorder.guesses.number(args[0]) if func is aten._local_scalar_dense.default else None
+        if number is not None:
+            return number
         kind = "true" if dtype is torch.bool or func is not aten._local_scalar_dense.default else "0"
         self.recorder.taken[kind] = self.recorder.taken.get(kind, 0) + 1
         self.recorder.asked += 1
         if self.recorder.asked > VALUES_MOST:
             raise ValueError(f"the program asked for the values of tensors {VALUES_MOST} times in one phase ({self.recorder.phase}): "
                              "it seems to wait for one, and here they stay what they are")
-        if dtype is torch.bool or func is not aten._local_scalar_dense.default:
+        if func is aten.equal.default:
             return True
+        if dtype is torch.bool or func is aten.is_nonzero.default:
+            return self.recorder.guesses.condition(args[0])
         return 0.0 if dtype.is_floating_point else 0

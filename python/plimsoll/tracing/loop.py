@@ -44,6 +44,7 @@ class Options:
     gpus: int = 1
     parallel: str = "ddp"  # how they share the work (ranks.py)
     capability: int = 90
+    otherwise: tuple[str, ...] = ()  # lines of a script whose conditions are answered the other way (guesses.py)
     say: Callable[[str], None] = lambda stage: None  # what is being done, for whoever waits
 
     def asked(self) -> list[str]:
@@ -76,6 +77,7 @@ def recording(o: Options, model: str) -> Iterator[tuple[Recorder, Any]]:
             raise ValueError("with several GPUs only training is traced")
         trace.assumed.append(f"rank 0 of {o.gpus} ({o.parallel}), as if its streams were one; what NCCL takes is not PyTorch's")
     r = Recorder(trace, tables.card_of(o.capability))
+    r.guesses.otherwise = frozenset(o.otherwise)
     with ranks.job(o.gpus), stand_in(r) as fake:
         yield r, fake
 
@@ -102,13 +104,13 @@ def modules(r: Recorder, model: torch.nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def modules_of_all(r: Recorder, first: Callable[[], None]) -> Iterator[None]:
+def modules_of_all(r: Recorder, called: Callable[[torch.nn.Module], None]) -> Iterator[None]:
     """The same where the model is a script's: names are taken from the outermost module that is called."""
     paths: dict[int, str] = {}
     module = torch.nn.modules.module
 
     def before(m: torch.nn.Module, _: Any) -> None:
-        first()
+        called(m)
         if not r.stack and id(m) not in paths:
             paths.update((id(x), name) for name, x in m.named_modules())
             r.mark(iter(m.parameters()), "parameter")
@@ -483,8 +485,8 @@ def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, t
 
 
 def tell(r: Recorder) -> None:
-    words = {"0": "numbers of tensors that only a run knows are taken for 0",
-             "true": "conditions on tensors that only a run knows are taken for true",
+    words = {"0": "numbers of tensors that only a run knows are taken for 0, fractions for 0.5",
+             "true": "conditions on tensors that only a run knows are answered as with finite numbers",
              "lowered": "torch.compile: graphs lowered by Inductor itself, of the installed release; what it tries out on the card is not known",
              "graphed": "torch.compile: AOTAutograd's graphs, with elementwise operations fused; Inductor did not lower them here",
              "tuned": "torch.compile with options: what they take (graphs' pools, other kernels) is not traced",
@@ -493,6 +495,8 @@ def tell(r: Recorder) -> None:
         r.operators.of("all rows")  # the planner's range depends on it (src/plan/traced.c)
         r.trace.assumed.append("results that have as many rows as values say are as large as they can be, where only a run knows the "
                                f"values ({r.dynamic.guessed} times)")
+    for line, answer in r.guesses.asked.items():
+        r.trace.guessed.append(f"{line} {str(answer).lower()}")
     for kind, n in sorted(r.taken.items()):
         r.trace.assumed.append(f"{words[kind]} ({n} times)")
 

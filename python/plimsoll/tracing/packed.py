@@ -35,6 +35,8 @@ class Trace:
     places: list[str] = field(default_factory=list)
     operators: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)   # what was guessed and decides the bytes: it forbids a verdict
+    guessed: list[str] = field(default_factory=list)  # lines of a script that ask for values: "train.py:12 true"
     asked: list[str] = field(default_factory=list)    # the options that it was made with, "precision=fp32" each
     events: list[int] = field(default_factory=list)
     place: list[int] = field(default_factory=list)
@@ -46,6 +48,23 @@ class Trace:
     sequences: list[int] = field(default_factory=list)  # two others that were traced as well
     longer: list[int] = field(default_factory=list)   # ... and the requests' bytes with the first
     longest: list[int] = field(default_factory=list)  # ... and with the second
+
+    def guesses(self) -> dict[str, str]:
+        """Lines of the script that asked for values, and how they were answered."""
+        return dict(said.split(" ", 1) for said in self.guessed)
+
+    def peak(self) -> int:
+        """The most bytes that live at once."""
+        sizes: list[int] = []
+        live = most = 0
+        for event in self.events:
+            if event > 0:
+                sizes.append(-(-event // 512) * 512)
+                live += sizes[-1]
+                most = max(most, live)
+            elif event < 0:
+                live -= sizes[-event - 1]
+        return most
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": "trace/1", **{name: getattr(self, name) for name in self.__slots__}}

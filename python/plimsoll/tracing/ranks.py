@@ -95,6 +95,8 @@ class Reducer:
         self.static = find_unused  # then they are never made anew
         self.order: list[int] = []
         self.active = self.rebuilt = False
+        self.replaced: list[torch.Tensor] = []  # buckets that NCCL's process group still holds,
+        self.holds = 0                          # for so many more passes
         self.make([list(b) for b in buckets])
         for i, p in enumerate(self.parameters):
             hooked: Any = p
@@ -138,7 +140,10 @@ class Reducer:
                 buckets.append([])
                 size, cap = 0, self.caps[1]
         grads = {i: p.grad for i, p in enumerate(self.parameters) if self.views and p.grad is not None}
-        self.flat, self.view = [], {}
+        # What was reduced is let go of when another reduction begins after NCCL's watchdog has looked, every 100 ms: with
+        # short steps that is the pass after the next (measured, H200, PyTorch 2.11).
+        self.replaced, self.flat, self.view = self.flat, [], {}
+        self.holds = 2
         self.make([b for b in buckets if b])
         for i in grads:
             self.parameters[i].grad = self.view[i]
@@ -149,6 +154,9 @@ class Reducer:
 
     def prepare_for_backward(self, _: Any) -> None:
         self.active = True
+        self.holds -= 1
+        if self.holds <= 0:
+            self.replaced = []
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):

@@ -1,24 +1,17 @@
-"""An unmodified training script under fakes, until its second step has ended: plimsoll plan -- python train.py."""
+"""An unmodified training script under fakes, until its steps repeat: plimsoll plan -- python train.py."""
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import runpy
 import sys
 from dataclasses import replace
-from typing import Any, Callable, Iterator
-
-import torch
 
 from . import ranks
 from .engine import Recorder
 from .loop import Options, modules_of_all, recording, tell
 from .packed import Trace
-
-
-class Enough(BaseException):
-    """The second step has ended: what comes is like it.  No Exception, so that no script takes it for one."""
+from .steps import Enough, Steps
 
 
 LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "accelerate.commands.launch")
@@ -78,86 +71,11 @@ def _filled(command: list[str], o: Options) -> list[str]:
     return command
 
 
-class Steps:
-    """Phases from what a script calls: backward, and the optimizers' steps."""
-
-    def __init__(self, r: Recorder, steps: int, say: Callable[[str], None]) -> None:
-        self.r = r
-        self.say = say
-        self.most = steps
-        self.done = 0
-        self.passes = 0
-        r.phase = "load"
-
-    def first(self) -> None:
-        """Ends the load when the first module with parameters runs."""
-        if self.r.phase == "load":
-            self.r.end_phase("fwd0")
-
-    def backward(self, run: Any, *args: Any, **kwargs: Any) -> Any:
-        r = self.r
-        r.end_phase(f"bwd{self.done}" + (f".{self.passes}" if self.passes else ""))
-        r.backward = True
-        try:
-            with torch.autograd.set_multithreading_enabled(False):
-                return run(*args, **kwargs)
-        finally:
-            r.backward = False
-            self.passes += 1
-            r.end_phase(f"fwd{self.done}.{self.passes}")
-
-    def zeroed(self, plain: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-        """Gradients that go although no optimizer took them: the script updates its parameters itself, and a step begins."""
-        if self.passes:
-            parameters = list(module.parameters())
-            self.r.mark(iter(parameters), "parameter")
-            self.r.mark((p.grad for p in parameters if p.grad is not None), "gradient")
-            self.r.trace.trainable = self.r.trace.trainable or sum(p.numel() for p in parameters if p.requires_grad)
-        plain(module, *args, **kwargs)
-        if self.passes:
-            self.ended()
-
-    def before_step(self, optimizer: Any, *_: Any) -> None:
-        parameters = [p for g in optimizer.param_groups for p in g["params"]]
-        self.r.mark(iter(parameters), "parameter")
-        self.r.mark((p.grad for p in parameters if p.grad is not None), "gradient")
-        if not self.r.trace.trainable:
-            self.r.trace.trainable = sum(p.numel() for p in parameters)
-        self.r.end_phase(f"opt{self.done}")
-
-    def after_step(self, optimizer: Any, *_: Any) -> None:
-        self.r.mark((t for s in optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)),
-                    "optimizer_state")
-        self.ended()
-
-    def ended(self) -> None:
-        self.done += 1
-        self.passes = 0
-        self.r.end_phase(f"fwd{self.done}")
-        if self.done >= self.most:
-            raise Enough
-        self.say(f"its step {self.done} of {self.most} has ended, the next is traced")
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        optimizer: Any = importlib.import_module("torch.optim.optimizer")
-        engine: Any = importlib.import_module("torch.autograd")
-        plain, zero_grad = engine.backward, torch.nn.Module.zero_grad
-        steps = self
-
-        def zeroed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-            steps.zeroed(zero_grad, module, *args, **kwargs)
-        setattr(torch.nn.Module, "zero_grad", zeroed)
-        engine.backward = lambda *a, **k: self.backward(plain, *a, **k)
-        handles = [optimizer.register_optimizer_step_pre_hook(self.before_step),
-                   optimizer.register_optimizer_step_post_hook(self.after_step)]
-        try:
-            yield
-        finally:
-            engine.backward = plain
-            setattr(torch.nn.Module, "zero_grad", zero_grad)
-            for handle in handles:
-                handle.remove()
+def _ended(r: Recorder, what: str) -> ValueError:
+    """With the lines whose conditions were guesses, any of which may be why."""
+    e = ValueError(what + "".join(f"; {line} asks for a value that only a run knows" for line in r.guesses.asked))
+    vars(e)["asked"] = list(r.guesses.asked)
+    return e
 
 
 def trace_script(command: list[str], o: Options) -> Trace:
@@ -170,7 +88,7 @@ def trace_script(command: list[str], o: Options) -> Trace:
         steps = Steps(r, max(2, o.steps), o.say)
         o.say(f"running {r.trace.model} until its step {steps.most} has ended")
         sys.argv = words[1:] if words[0] in ("-m", "-c") else words
-        with modules_of_all(r, steps.first), steps.watched(), contextlib.redirect_stdout(sys.stderr):
+        with modules_of_all(r, steps.called), steps.watched(), contextlib.redirect_stdout(sys.stderr):
             try:
                 if words[0] == "-m":
                     runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -179,21 +97,28 @@ def trace_script(command: list[str], o: Options) -> Trace:
                 else:
                     sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
                     runpy.run_path(words[0], run_name="__main__")
+                steps.is_over = True
             except Enough:
                 pass
+            except Exception as e:
+                vars(e)["asked"] = list(r.guesses.asked)
+                raise
             except SystemExit as e:
+                steps.is_over = True
                 if e.code:
-                    raise ValueError(f"the script ended with {e.code} before its second step") from None
+                    raise _ended(r, f"the script ended with {e.code} before its second step") from None
         if not steps.done:
-            raise ValueError("the script ended without a step of an optimizer: nothing to plan")
+            raise _ended(r, "the script ended without a step of an optimizer: nothing to plan")
         if not r.trace.category:
             raise ValueError("nothing of the script was on the GPU: it chose another device (a GPU is told to be there: "
                              "torch.cuda.is_available(), \"cuda\")")
         taken = asks(command)
-        r.trace.parameters, r.trace.recipe = r.trace.trainable, ""
+        r.trace.recipe = ""
+        r.trace.transformers = getattr(sys.modules.get("transformers"), "__version__", "")
         r.trace.batch, r.trace.sequence = o.batch if "batch" in taken else 0, o.seq if "seq" in taken else 0
         r.trace.asked = [a for a in o.asked() if a.partition("=")[0] in taken]
         r.end_phase("end")
         tell(r)
-        r.trace.assumed.append(f"the script's first {steps.done} steps; later ones take the same")
+        r.trace.assumed.append(steps.told())
+        r.trace.unsure += steps.unsure()
         return r.trace

@@ -217,6 +217,19 @@ def reduce_bytes(rows: int, outputs: int, card: Card) -> int:
     return 4 * outputs * blocks * width * vector if blocks > 1 else 0
 
 
+def _whole(*tensors: Any) -> list[int]:
+    """Copies in one piece of those that are not, for kernels that know no strides."""
+    return [_count(t) * int(t.element_size()) for t in tensors if not t.is_contiguous()]
+
+
+def _softmax(call: Call, card: Card) -> list[int]:
+    return _whole(call.args[0])
+
+
+def _log_softmax_backward(call: Call, card: Card) -> list[int]:
+    return _whole(*call.args[:2])
+
+
 def _softmax_backward(call: Call, card: Card) -> list[int]:
     """The gradient times the result."""
     return [_count(call.args[0]) * call.args[0].element_size()]
@@ -290,6 +303,8 @@ ROWS: tuple[Row, ...] = (
     Row(("convolution",), _convolution, "measured, H100, cuDNN 9.19: 51 convolutions of 1 to 3 dimensions (tests/data/convolutions.json)"),
     Row(("convolution_backward",), _convolution_backward, "the same; of the weight's gradient up to 21 partial sums more, which are in the range", apart=True),
     Row(("_softmax_backward_data",), _softmax_backward, "measured, H100, PyTorch 2.11 (8 models); SoftMax.cu, softmax_backward_cuda_out"),
+    Row(("_softmax", "_log_softmax"), _softmax, "read: SoftMax.cu, host_softmax; logits without their last row (measured, H200, PyTorch 2.11)"),
+    Row(("_log_softmax_backward_data",), _log_softmax_backward, "read: SoftMax.cu, host_softmax_backward"),
     Row(("_scaled_dot_product_efficient_attention_backward",), _efficient_backward, "measured, H100, PyTorch 2.11"),
     Row(("embedding_dense_backward",), _embedding_backward, "measured, H100: nothing up to 3,072 indices (29 models), padded or not; "
                                                              "EmbeddingBackwardKernel.cu"),

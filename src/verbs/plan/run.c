@@ -351,6 +351,13 @@ static enum plim_status take_traced(struct plim_plan *p, const struct plim_plan_
 				 err);
 	for (size_t i = 0; !st && !p->hidden->redacts && i < t->assumed.n; i++)
 		st = plan_assume(p, t->assumed.at[i], err);
+	for (size_t i = 0; !st && i < t->unsure.n; i++)
+		st = vec_push(&p->hidden->mem, &p->hidden->doubts,
+			      p->hidden->redacts ? "a condition of the script was guessed"
+						 : t->unsure.at[i],
+			      err);
+	p->model.doubts = p->hidden->doubts.at;
+	p->model.doubt_count = p->hidden->doubts.n;
 	if (!st && p->hidden->redacts && t->assumed.n)
 		st = plan_assume(p,
 				 plan_string(p, err,

@@ -242,7 +242,7 @@ static void doubts(struct text *t, const struct plim_plan *p)
 	else
 		text_wrap(t, 2, 2, "what is counted needs %s (%s); the rest is unknown",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes));
-	if (p->model.doubt_count > p->hidden->partly_read) {
+	if (p->model.doubt_count > p->hidden->partly_read && !p->hidden->traced.unsure.n) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2, "exact parameters: plan the folder with its .safetensors files");
 	}
