@@ -28,7 +28,7 @@ static const char *const not_of_a_log[] = { "max-batch",  "max-seq", "sweep", "j
 
 static const struct opt why_opt[] = {
 	OPT_FLAG('j', "json", why_opts, json,
-		 "print JSON (schema why/2; of --here: here/2) instead of text"),
+		 "print JSON (schema why/3; of --here: here/2) instead of text"),
 	WHY_LOG_OPTIONS,
 	OPT_STRING(
 		0, "source", why_opts, source, "DIR", NULL,
@@ -63,17 +63,31 @@ static bool told_before(const struct plim_why *w, size_t death, size_t fix)
 	return false;
 }
 
+/* The lines of one failure; a first action that cannot be typed is named, so that no other line is taken for it. */
+static bool print_fixes_of(const struct plim_why *w, size_t death)
+{
+	const struct plim_why_death *d = &w->deaths[death];
+	bool any = false;
+
+	if (d->fix_count && d->first && !d->first_is_typed)
+		printf("# first: %s (nothing to type); then\n", d->first);
+	for (size_t k = 0; k < d->fix_count; k++)
+		if (!told_before(w, death, k))
+			any |= puts(d->fixes[k]) >= 0;
+	return any;
+}
+
 static void print_fixes(const struct plim_why *w)
 {
-	size_t n = 0;
+	bool any = false;
 
 	cmd_progress_end();
 	for (size_t i = 0; i < w->death_count; i++)
-		for (size_t k = 0; k < w->deaths[i].fix_count; k++)
-			if (w->deaths[i].caught_line == PLIM_UNKNOWN && !told_before(w, i, k))
-				n += puts(w->deaths[i].fixes[k]) >= 0;
-	if (!n)
-		fputs(w->death_count ? "plimsoll: no command or line to change is known for this\n"
+		if (w->deaths[i].caught_line == PLIM_UNKNOWN)
+			any |= print_fixes_of(w, i);
+	if (!any)
+		fputs(w->death_count ? "plimsoll: nothing can be typed against this; plimsoll why "
+				       "without --fix says what to do\n"
 				     : "plimsoll: no failure of memory was found\n",
 		      stderr);
 }

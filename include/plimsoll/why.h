@@ -16,7 +16,9 @@ extern "C" {
 
 enum plim_why_flags {
 	/* (--redact, under names) no text of the log, and no name that is not well known */
-	PLIM_WHY_REDACT = 1
+	PLIM_WHY_REDACT = 1,
+	/* (--more, under names) all that is known: the evidence, what else helps, and what does not */
+	PLIM_WHY_MORE = 2
 };
 
 /* plim_why_options_init sets the defaults; then change what is to be different. */
@@ -154,8 +156,7 @@ struct plim_why_death {
 	/* the program: "PyTorch", "vLLM", "llama.cpp", ...; null: no word of the log tells */
 	const char *engine;
 	uint64_t engine_line; /* of the log, that tells the engine */
-	/* what is built on that engine: "Nerfstudio", "MMDetection", "AlphaFold"; null: not told */
-	const char *program;
+	const char *program; /* the script that a launch command of the log starts; null: none is shown */
 	/*
 	 * what it was doing: training, evaluation, generating, serving, loading, converting,
 	 * compiling, starting; null: not told
@@ -195,9 +196,14 @@ struct plim_why_death {
 	const char **also;             /* other lines that say more of this death */
 	size_t also_count;
 	uint64_t caught_line; /* where the log says that the program went on; null: it does not */
-	const char *first;    /* the one thing to do first; null: nothing is known */
-	const char **fixes;   /* of what helps, the commands and lines to change, alone */
+	const char *held;     /* who held the memory, in words; null: the log does not say */
+	const char *first;    /* the first of the actions; null: nothing is known */
+	const char **actions; /* what to do, the first first; at most 3 */
+	size_t action_count;
+	const char **fixes; /* the commands and lines that the actions change, alone, in their order */
 	size_t fix_count;
+	bool first_is_typed; /* is the first of them the first action's */
+	const char *open; /* what is not decided, and what decides it; null: nothing */
 	struct plim_verdict verdict; /* why it happened */
 	/* from --snapshot; null: none was given, or it shows no death */
 	struct plim_why_recorded *recorded;
@@ -248,7 +254,7 @@ PLIM_API enum plim_status plim_why_read(const struct plim_input *input,
 					struct plim_why **out, struct plim_err *err);
 PLIM_API void plim_why_free(struct plim_why *why);
 
-/* As JSON, schema why/2 (docs/json.md); as text for a person. */
+/* As JSON, schema why/3 (docs/json.md); as text for a person. */
 PLIM_API enum plim_status plim_why_json(const struct plim_why *why, plim_write_fn *write, void *ctx,
 					struct plim_err *err);
 PLIM_API enum plim_status plim_why_text(const struct plim_why *why,

@@ -261,6 +261,7 @@ PLIM_WHATIF_PLAN = 8
 PLIM_WHATIF_OK = 0
 PLIM_WHATIF_OOM = 1
 PLIM_WHY_REDACT = 1
+PLIM_WHY_MORE = 2
 PLIM_WHY_NOTHING = 0
 PLIM_WHY_OTHER = 1
 PLIM_WHY_MEMORY = 2
@@ -1486,7 +1487,7 @@ OPTIONS = {
     },
     "why": {
         "names": {'max_memory': 'max_memory_bytes', 'snapshot': 'snapshot_path', 'config': 'config_path'},
-        "flags": {'redact': PLIM_WHY_REDACT},
+        "flags": {'redact': PLIM_WHY_REDACT, 'more': PLIM_WHY_MORE},
         "counts": {},
         "releases": [],
         "sides": {},

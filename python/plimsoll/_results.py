@@ -2731,7 +2731,7 @@ class WhyDeath(Object):
     engine_line: int | None
     """of the log, that tells the engine"""
     program: str | None
-    """what is built on that engine: 'Nerfstudio', 'MMDetection', 'AlphaFold'; null: not told"""
+    """the script that a launch command of the log starts; null: none is shown"""
     activity: str | None
     """what it was doing: training, evaluation, generating, serving, loading, converting, compiling, starting; null:
     not told"""
@@ -2784,10 +2784,18 @@ class WhyDeath(Object):
     """other lines that say more of this death"""
     caught_line: int | None
     """where the log says that the program went on; null: it does not"""
+    held: str | None
+    """who held the memory, in words; null: the log does not say"""
     first: str | None
-    """the one thing to do first; null: nothing is known"""
+    """the first of the actions; null: nothing is known"""
+    actions: list[str]
+    """what to do, the first first; at most 3"""
     fixes: list[str]
-    """of what helps, the commands and lines to change, alone"""
+    """the commands and lines that the actions change, alone, in their order"""
+    first_is_typed: bool
+    """is the first of them the first action's"""
+    open: str | None
+    """what is not decided, and what decides it; null: nothing"""
     verdict: Verdict
     """why it happened"""
     recorded: WhyRecorded | None
@@ -2818,10 +2826,10 @@ class WhyOther(Object):
 
 
 class WhyFields(Object):
-    """The fields of why/2 (docs/json.md)."""
+    """The fields of why/3 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["why/2"]
+    schema: Literal["why/3"]
     version: str
     """of the library"""
     outcome: Literal["nothing", "other", "memory"]

@@ -144,7 +144,7 @@ class Plan(Result, PlanFields):
 
 
 class Why(Result, WhyFields):
-    """What a log says a job died of (why/2)."""
+    """What a log says a job died of (why/3)."""
 
     __slots__ = ()
 
@@ -549,14 +549,16 @@ def to_bytes(value: int | str, what: str = "a size") -> int:
 
 def why(log: PathLike | str | bytes | IO[bytes] | BaseException, *, recording: PathLike | None = None,
         config: PathLike | None = None, recipe: Mapping[str, Any] | None = None, redact: bool = False,
-        max_memory_bytes: int = 0, progress: bool | None = None) -> Why:
+        more: bool = False, max_memory_bytes: int = 0, progress: bool | None = None) -> Why:
     """Every failure of memory that a log tells of, explained.
 
     log: a path (of a log, or of a folder of them), text with a line break in it, bytes, an open file, an exception.
-    recording: of the same run.  config, recipe: its model, as plan takes them.  Nothing found is no error (.outcome).
+    recording: of the same run.  config, recipe: its model, as plan takes them.  more: the text has the evidence and all
+    that helps.  Nothing found is no error (.outcome).
     """
     plan_options, keep = _recipe(recipe or {})
-    options = _native.options("why", flags=_abi.PLIM_WHY_REDACT if redact else 0, max_memory_bytes=max_memory_bytes,
+    options = _native.options("why", flags=(_abi.PLIM_WHY_REDACT if redact else 0) | (_abi.PLIM_WHY_MORE if more else 0),
+                              max_memory_bytes=max_memory_bytes,
                               snapshot_path=None if recording is None else os.fspath(recording),
                               config_path=None if config is None else os.fspath(config))
     if recipe is not None:

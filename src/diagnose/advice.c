@@ -101,7 +101,7 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		facts |= F_SIBLINGS;
-	if (o->processes >= 2 && (e->rank_count || strcasestr(e->text, "rank")))
+	if (t->ranks)
 		facts |= F_RANKS;
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
@@ -143,6 +143,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_UNSEEN;
 	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
 		facts |= F_FEW_TOKENS;
+	if (strstr(words, "total tokens"))
+		facts |= F_TOTAL;
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F_SMALL;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
@@ -346,7 +348,6 @@ static int is_later(const struct advice_row *r, const struct findings_told *t,
 
 /* ---- what a row says of this failure ---- */
 
-#define EXAMPLE "  # an example: the amount is yours to choose"
 #define MORE_NUM 3 /* of a limit that did not do: half as much again, in whole GiB */
 #define MORE_DEN 2
 
@@ -435,6 +436,8 @@ static void value_of(const char *name, const struct messages_event *e,
 		snprintf(out, size, "%.2f", lower(c, MESSAGES_SET_SHARE, 0.8));
 	} else if (!strncmp(name, "raise}", 6)) {
 		snprintf(out, size, "%.2f", (double)(int)(share_wanted(e) * 100 + 0.99) / 100);
+	} else if (!strncmp(name, "half}", 5)) {
+		snprintf(out, size, "%llu", (unsigned long long)e->code / 2);
 	} else if (!strncmp(name, "tokens}", 7)) {
 		snprintf(out, size, "%llu", (unsigned long long)e->tokens_fit);
 	} else {
@@ -525,6 +528,23 @@ static const char *untried(const struct advice_row *r, char *out, size_t size)
 	return out;
 }
 
+/* One more thing to do, if there is room and it is not there yet. */
+static struct findings_action *add_action(struct findings_advised *out, const char *what)
+{
+	struct findings_action *to = &out->actions[out->action_count];
+
+	for (size_t i = 0; i < out->action_count; i++)
+		if (!strcmp(out->actions[i].what, what))
+			return NULL;
+	if (out->action_count == FINDINGS_ACTIONS || !*what)
+		return NULL;
+	snprintf(to->what, sizeof(to->what), "%s", what);
+	*to->fix = 0;
+	to->example = 0;
+	out->action_count++;
+	return to;
+}
+
 /* What the text shows to be set already is not advised: what else the row has is. */
 static void advise_rest(const struct advice_row *r, struct findings_advised *out)
 {
@@ -533,27 +553,26 @@ static void advise_rest(const struct advice_row *r, struct findings_advised *out
 	if (r->list != FINDINGS_HELPS || !*untried(r, rest, sizeof(rest)))
 		return;
 	lines_add(&out->lists[r->list], "%s", rest);
-	if (!*out->first)
-		snprintf(out->first, sizeof(out->first), "%s", rest);
+	add_action(out, rest);
 }
 
 static void advise(const struct advice_row *r, const struct messages_event *e,
 		   const struct messages_context *c, struct findings_advised *out)
 {
 	char text[512];
+	struct findings_action *action;
 
 	lines_add(&out->lists[r->list], "%s",
 		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
 	if (r->list != FINDINGS_HELPS)
 		return;
-	if (!*out->first) {
-		filled(r->first ? r->first : r->text, r->first ? strlen(r->first) : brief(r->text),
-		       e, c, out->first, sizeof(out->first));
+	action = add_action(out, filled(r->first ? r->first : r->text,
+					r->first ? strlen(r->first) : brief(r->text), e, c, text,
+					sizeof(text)));
+	if (action && r->fix) {
+		filled(r->fix, strlen(r->fix), e, c, action->fix, sizeof(action->fix));
+		action->example = r->example;
 	}
-	if (r->fix)
-		lines_add(&out->fixes, "%s%s",
-			  filled(r->fix, strlen(r->fix), e, c, text, sizeof(text)),
-			  r->example ? EXAMPLE : "");
 }
 
 static void advise_all(const struct messages_event *e, const struct findings_told *t,
@@ -583,16 +602,18 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 				  : e->wording->advice;
 	struct messages_context unnamed = *c;
 
-	*out->first = 0;
+	char text[512];
+
+	out->action_count = 0;
 	if (own) {
 		lines_add(&out->lists[FINDINGS_HELPS], "%s", own);
-		filled(own, brief(own), e, c, out->first, sizeof(out->first));
+		add_action(out, filled(own, brief(own), e, c, text, sizeof(text)));
 	}
 	if (findings_untold(e))
 		return;
 	advise_all(e, t, c, out);
 	/* who has no rows here is told what anybody is */
 	unnamed.engine = MESSAGES_ENGINE_UNKNOWN;
-	if (!*out->first)
+	if (!out->action_count)
 		advise_all(e, t, &unnamed, out);
 }

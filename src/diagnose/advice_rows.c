@@ -17,48 +17,53 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .engines = IN(VLLM),
 	  .facts = F_SHARE,
 	  .text = "a share that what is free allows: --gpu-memory-utilization {share}",
-	  .first = "end what else holds the card (nvidia-smi), or --gpu-memory-utilization {share}",
+	  .first = "end what else holds the GPU, or --gpu-memory-utilization {share}",
 	  .fix = "--gpu-memory-utilization {share}" },
-	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS), .facts = F_RANKS,
-	  .text = "several processes are on this card, and this one is a rank: if the others are "
-		  "ranks "
-		  "of the same job, give each its own card (CUDA_VISIBLE_DEVICES by local rank); "
+	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN), .facts = F_RANKS,
+	  .engines = TORCH | IN(MEGATRON) | IN(UNKNOWN),
+	  .text = "the other processes on this GPU may be ranks of this job: give each rank its own "
+		  "GPU (torch.cuda.set_device(local_rank) before anything else); nvidia-smi shows whose "
+		  "they are",
+	  .first = "give each rank its own GPU",
+	  .fix = "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))" },
+	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN), .facts = F_RANKS,
+	  .engines = ~(TORCH | IN(MEGATRON) | IN(UNKNOWN)),
+	  .text = "the other processes on this GPU may be ranks of this job: give each rank its own GPU; "
 		  "nvidia-smi shows whose they are",
-	  .first = "give each rank its own card (CUDA_VISIBLE_DEVICES by local rank); nvidia-smi "
-		   "shows whose the others are",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
+	  .first = "give each rank its own GPU" },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(CUDA),
 	  .without = F_RANKS,
 	  .text = "see who holds the card (nvidia-smi, fuser -v /dev/nvidia*) and end what is left "
 		  "over, or take another card: CUDA_VISIBLE_DEVICES",
-	  .first = "end the other program that holds the card (nvidia-smi shows it), or take "
-		   "another card",
+	  .first = "end the other program on the GPU (nvidia-smi), or take another GPU",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(NON_PYTORCH), .engines = TORCH,
 	  .last = 1,
 	  .text = "where that has to stay: less of this program's own (a smaller batch or input, "
-		  "16 bits, a smaller or quantised model)" },
+		  "16 bits, a smaller or quantised model)",
+	  .first = "a smaller batch or input, 16 bits, a smaller or quantised model"},
 	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(NON_PYTORCH), .engines = CACHED,
 	  .facts = F_AMONG, .without = F_FIXED, .backends = CUDA_LIKE, .unless = SET(EXPANDABLE),
 	  .last = 1,
 	  .text = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which may join what PyTorch "
 		  "keeps in pieces: that is more than was asked for",
+	  .first = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 	  .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" },
 	{ HELPS, .kinds = GPU, .facts = F_OUTSIDE, .engines = TORCH, .tasks = TASK(TF_BESIDE),
 	  .text = "keep TensorFlow off the card: tf.config.set_visible_devices([], \"GPU\") before "
 		  "it is used; in this process it has taken nearly all of it at its start",
-	  .first = "keep TensorFlow off the card: tf.config.set_visible_devices([], \"GPU\")",
+	  .first = "keep TensorFlow off the GPU: tf.config.set_visible_devices([], \"GPU\")",
 	  .fix = "tf.config.set_visible_devices([], \"GPU\")" },
 	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
-	  .facts = F_OUTSIDE | F_ELSEWHERE,
+	  .facts = F_OUTSIDE | F_ELSEWHERE, .without = F_RANKS,
 	  .text = "see who else holds the card (nvidia-smi): a large part of it is neither free "
 		  "nor this program's; end what is left over",
-	  .first = "see who else holds the card (nvidia-smi), and end it",
+	  .first = "see who else holds the GPU (nvidia-smi), and end it",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN),
 	  .backends = ON(ROCM), .facts = F_HELD,
 	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
-	  .first = "see who holds the card (rocm-smi --showpids), and end it",
+	  .first = "see who holds the GPU (rocm-smi --showpids), and end it",
 	  .fix = "rocm-smi --showpids" },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(NPU),
 	  .text = "see who holds the device (npu-smi info) and end what is left over",
@@ -72,8 +77,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = BY(NON_PYTORCH), .engines = TORCH,
 	  .text = "look for what in this process takes memory past PyTorch: another framework, a "
 		  "CUDA extension, NCCL's buffers, CuPy or RAPIDS pools",
-	  .first = "find what else in this process takes the card's memory" },
-	{ HELPS, .kinds = GPU, .bounds = BY(LIMIT), .engines = TORCH | PICTURES,
+	  .first = "find what else in this process takes the GPU's memory"},
+	{ HELPS, .kinds = GPU, .bounds = BY(LIMIT), .engines = TORCH | PICTURES, .last = 1,
 	  .backends = CUDA_LIKE,
 	  .text = "raise the process's own limit (set_per_process_memory_fraction, or "
 		  "per_process_memory_fraction), if the card may be used further",
@@ -84,8 +89,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "let the program see all of the memory that is set apart for the GPU: a newer "
 		  "ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer; what it sees is less "
 		  "than was asked for at once",
-	  .first = "let the program see all of the GPU's memory (a newer ROCm, the UMA frame "
-		   "buffer)" },
+	  .first = "let it see all of the GPU's memory: a newer ROCm, UMA frame buffer"},
 	{ HELPS, .kinds = GPU, .facts = F_SMALL, .engines = CACHED | GGML, .backends = ON(ROCM),
 	  .text = "more memory for the graphics in the BIOS (UMA frame buffer size): it is part of "
 		  "the processor and takes the machine's memory, of which so little was set apart",
@@ -93,19 +97,19 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = ON(ROCM),
 	  .text = "another release of the driver and of PyTorch for ROCm (a stable one in place of "
 		  "a nightly build): the card was not full, and the driver refused so little",
-	  .first = "another release of the driver and of PyTorch for ROCm: the card was not full" },
+	  .first = "another release of the driver and of PyTorch for ROCm"},
 	{ HELPS, .kinds = GPU, .facts = F_FREE | F_WINDOWS, .engines = TORCH | PICTURES,
 	  .backends = CUDA_LIKE,
 	  .text = "a larger page file, and fewer other programs: the card was not full, and "
 		  "Windows "
 		  "refuses the card's memory too when it can promise no more of its own",
-	  .first = "a larger page file (the card was not full), and start it anew" },
+	  .first = "a larger page file (the GPU was not full), and start it anew"},
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = ON(CUDA),
 	  .without = F_WINDOWS,
 	  .text = "start it anew, and look for who else used the card at that moment (nvidia-smi): "
 		  "it was not full; under Windows a larger page file, without which it is refused "
 		  "too",
-	  .first = "start it anew: the card was not full" },
+	  .first = "start it anew: the GPU was not full"},
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH | PICTURES, .backends = ON(XPU),
 	  .text = "smaller tensors (a smaller batch, picture or context, attention in slices): "
 		  "Intel's "
@@ -119,12 +123,12 @@ const struct advice_row advice_rows[] = {
 		  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF, MIG, a container's "
 		  "share): the card was not full; under Windows or WSL a larger page file or more "
 		  "memory for WSL, and a newer driver",
-	  .first = "look for a limit of this process (a memory fraction, MIG, a container's "
-		   "share; under Windows the page file)" },
+	  .first = "look for a limit of this process: memory fraction, MIG, page file"},
 
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = ON(ROCM),
 	  .text = "another release of the driver and of PyTorch for ROCm, where no limit is set: "
-		  "the driver refused what it had" },
+		  "the driver refused what it had",
+	  .first = "another release of the driver and of PyTorch for ROCm"},
 	{ HELPS, .kinds = GPU, .backends = ON(MPS), .facts = F_BESIDE,
 	  .engines = CACHED | IN(UNKNOWN),
 	  .text = "start the program anew, and hold fewer models at a time: most of what the GPU "
@@ -137,37 +141,36 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = IN(JAX) | IN(TENSORFLOW),
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value that is not finite, or a shape that is not meant",
-	  .first = "find what computes the size: an overflow, or a shape that is not meant" },
+	  .first = "find what computes the size: an overflow, or an unmeant shape"},
 	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = TORCH | IN(ULTRALYTICS) | PICTURES,
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value "
 		  "that is not finite, or a CUDA extension built for another toolkit than "
 		  "PyTorch's "
 		  "(nvcc --version, torch.version.cuda): build it anew",
-	  .first = "find what computes the size: an overflow, or an extension built for another "
-		   "CUDA" },
+	  .first = "find what computes the size: an overflow, another CUDA's extension"},
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .engines = TORCH | PICTURES,
 	  .backends = ON(ROCM),
 	  .text = "if the GPU is a part of the processor, and the machine set more apart for it "
 		  "than "
 		  "PyTorch sees: a newer ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer",
+	  .first = "let it see all of the GPU's memory: a newer ROCm, UMA frame buffer",
 	  .last = 1 },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_ABSURD, .tasks = TASK(ARRAYS),
 	  .text = "find what computes the shape: no machine has so much, so it is an overflow, an "
 		  "outer product or a broadcast that is not meant (a column beside a row), or a "
 		  "value that is not set",
-	  .first = "find what computes the shape: an outer product or a broadcast that is not "
-		   "meant, or an overflow" },
+	  .first = "find what computes the shape: an unmeant broadcast, an overflow"},
 	{ HELPS, .kinds = KIND(HOST), .facts = F_ABSURD, .not_tasks = TASK(ARRAYS),
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value that is not set, or libraries of different releases in one program",
-	  .first = "find what computes the size: an overflow, or libraries of different releases" },
+	  .first = "find what computes the size: an overflow, or mixed releases"},
 	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = IN(ONNX_RUNTIME),
 	  .text = "find what computes the size: no machine has so much, so it is an overflow or a "
 		  "shape that is not meant; one session for each process, made behind the fork, "
 		  "and "
 		  "the node's shapes (symbolic_shape_infer)",
-	  .first = "find what computes the size: an overflow, or a shape that is not meant" },
+	  .first = "find what computes the size: an overflow, or an unmeant shape"},
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD,
 	  .engines = TORCH | IN(TENSORFLOW) | IN(ULTRALYTICS), /* XLA asks for all at once */
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
@@ -177,17 +180,19 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .engines = TORCH,
 	  .text = "where it is meant, as attention over all pairs of pixels or tokens is: a "
 		  "smaller picture or a shorter sequence, or attention that holds no such matrix "
-		  "(scaled_dot_product_attention, FlashAttention, xformers)" },
+		  "(scaled_dot_product_attention, FlashAttention, xformers)",
+	  .first = "if it is meant: attention without the matrix of all pairs (SDPA)" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
-	  .text = "where there is no such limit: a smaller batch or model, which asks for less" },
-	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS, .engines = TORCH | IN(MEGATRON),
+	  .text = "where there is no such limit: a smaller batch or model, which asks for less",
+	  .first = "a smaller batch or model, if there is no such limit"},
+	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS | F_RANKS, .engines = TORCH | IN(MEGATRON),
 	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(STARTING),
 	  .bounds = BY(DEVICE),
 	  .text = "other processes hold more of this card than was asked for: if they are ranks of "
 		  "this job, torch.cuda.set_device(local_rank) before anything else keeps them off "
 		  "it; "
 		  "map_location=\"cpu\" where each rank loads a checkpoint",
-	  .first = "keep the other ranks off this card (torch.cuda.set_device(local_rank) first)",
+	  .first = "keep the other ranks off: torch.cuda.set_device(local_rank) first",
 	  .fix = "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))" },
 	{ HELPS, .kinds = GPU, .facts = F_HANDLE, .engines = TORCH | IN(UNKNOWN),
 	  .text = "a smaller batch or input, if the card was full; if that fails too, run it once "
@@ -195,23 +200,21 @@ const struct advice_row advice_rows[] = {
 		  "the CPU: a label or a token id out of range shows its line there "
 		  "(compare labels with the number of classes, ids with the embedding's rows); if "
 		  "it runs, the card was full",
-	  .first = "a smaller batch or input; if that fails too, run it once on the CPU, where a "
-		   "label or token id out of range shows its line",
+	  .first = "a smaller batch; if it fails too, run once on the CPU (bad index?)",
 	  .fix = "CUDA_LAUNCH_BLOCKING=1" },
 	{ HELPS, .kinds = GPU, .facts = F_COPYING, .engines = TORCH | PICTURES,
 	  .text = "less pinned memory: a copy with non_blocking=True pins host memory, and the "
 		  "driver "
 		  "has a limit of it (under WSL a low one: more memory in .wslconfig); or copy "
 		  "without it",
-	  .first = "less pinned host memory (copy without non_blocking; under WSL more memory)",
+	  .first = "less pinned host memory: copy without non_blocking",
 	  .fix = "x.to(device)" },
 	{ HELPS, .kinds = GPU, .facts = F_PINNING, .engines = IN(ULTRALYTICS),
 	  .text = "fewer workers (workers=2) or a smaller batch: batches were being put into "
 		  "pinned "
 		  "host memory (PIN_MEMORY=False switches that off), which the driver refuses in "
 		  "the same words; it may have been full already, or the card",
-	  .first = "fewer workers or a smaller batch: it may be pinned host memory "
-		   "(PIN_MEMORY=False)",
+	  .first = "fewer workers or a smaller batch; PIN_MEMORY=False",
 	  .fix = "PIN_MEMORY=False" },
 	{ HELPS, .kinds = GPU, .facts = F_PINNING, .engines = TORCH,
 	  .text = "pin_memory=False in the DataLoader: batches were being put into pinned host "
@@ -226,8 +229,7 @@ const struct advice_row advice_rows[] = {
 		  "where it is not, more memory for WSL (memory= in .wslconfig, wsl --shutdown), "
 		  "and less that is pinned or paged (pin_memory=False, no paged optimizer, no "
 		  "offload)",
-	  .first = "see whether the card is full (nvidia-smi); if it is not, more memory for WSL "
-		   "(.wslconfig), and less that is pinned",
+	  .first = "is the GPU full (nvidia-smi)? If not, more memory for WSL",
 	  .fix = "nvidia-smi" },
 	{ HELPS, .kinds = GPU, .facts = F_UNSEEN, .engines = TORCH | PICTURES, .backends = ON(XPU),
 	  .text = "smaller tensors (a smaller batch, picture or context, attention in slices): "
@@ -242,7 +244,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
 		  "PyTorch's "
 		  "allocator, so the card was full already, or another program has it",
-	  .first = "see who holds the card (nvidia-smi)",
+	  .first = "see who holds the GPU (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 
 	/* -- servers: vllm/config, sglang/srt/server_args.py, TGI's launcher, TensorRT-LLM's LlmArgs -- */
@@ -252,23 +254,23 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .facts = F_WEIGHTS, .moments = LOADED,
 	  .text = "what it holds is more than its share already: weights that fit (a quantised "
 		  "checkpoint: AWQ, GPTQ, FP8), or more cards (--tensor-parallel-size)",
-	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
+	  .first = "a smaller or quantised model, or --tensor-parallel-size"},
 	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .moments = AT(LOADING),
 	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), more cards "
 		  "(--tensor-parallel-size), or a part of them on the host (--cpu-offload-gb)",
-	  .first = "a quantised checkpoint of the model, or more cards (--tensor-parallel-size)" },
+	  .first = "a quantised checkpoint, or more GPUs (--tensor-parallel-size)"},
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = AT(LOADING),
 	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), or more cards (--tp)",
-	  .first = "a quantised checkpoint of the model, or more cards (--tp)" },
+	  .first = "a quantised checkpoint of the model, or more GPUs (--tp)"},
 	{ HELPS, .kinds = GPU, .engines = IN(TGI), .moments = AT(LOADING),
 	  .text = "weights that fit: --quantize (bitsandbytes-nf4, awq, fp8), or more cards "
 		  "(--num-shard)",
-	  .first = "quantised weights (--quantize), or more cards (--num-shard)",
+	  .first = "quantised weights (--quantize), or more GPUs (--num-shard)",
 	  .fix = "--quantize bitsandbytes-nf4" },
 	{ HELPS, .kinds = GPU, .engines = IN(LMDEPLOY), .moments = AT(LOADING),
 	  .text = "weights that fit: a 4-bit checkpoint (lmdeploy lite auto_awq), or more cards "
 		  "(--tp)",
-	  .first = "a 4-bit checkpoint of the model, or more cards (--tp)" },
+	  .first = "a 4-bit checkpoint of the model, or more GPUs (--tp)"},
 	/* the profiling pass comes before any KV cache: its size is not the share's */
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_RAISE,
 	  .text = "a share that holds what is lacking: --gpu-memory-utilization {raise}, if nobody "
@@ -278,14 +280,14 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_LACKS,
 	  .text = "a smaller or quantised model, or more cards (--tensor-parallel-size): the whole "
 		  "card would not hold weights and activations",
-	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
+	  .first = "a smaller or quantised model, or --tensor-parallel-size"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .set = SET(PROFILE), .without = F_WEIGHTS,
 	  .text = "a smaller profiling pass, which comes before any KV cache: --max-num-seqs "
 		  "{few}, "
 		  "--max-num-batched-tokens {batched}, a shorter --max-model-len",
 	  .first =
-		  "fewer sequences at a time (--max-num-seqs {few}), and a shorter --max-model-len",
+		  "--max-num-seqs {few}, and a shorter --max-model-len",
 	  .fix = "--max-num-seqs {few} --max-num-batched-tokens {batched}", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .set = SET(MEDIA), .without = F_WEIGHTS,
@@ -311,8 +313,7 @@ const struct advice_row advice_rows[] = {
 		  "which "
 		  "holds a layer at a time); a smaller picture, fewer frames, or more cards "
 		  "(--num-gpus)",
-	  .first = "--text-encoder-cpu-offload and --vae-cpu-offload, and the transformer's "
-		   "(--dit-cpu-offload, or --dit-layerwise-offload)",
+	  .first = "--text-encoder-cpu-offload, --vae-cpu-offload, --dit-cpu-offload",
 	  .fix = "--text-encoder-cpu-offload --vae-cpu-offload" },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN),
 	  .text = "a lower --mem-fraction-static ({static}), --chunked-prefill-size {chunk}, "
@@ -322,7 +323,8 @@ const struct advice_row advice_rows[] = {
 		 "--max-running-requests {running}",
 	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN), .set = SET(COMPILE),
-	  .text = "without --enable-torch-compile, whose compiled graphs take memory beside it" },
+	  .text = "without --enable-torch-compile, whose compiled graphs take memory beside it",
+	  .first = "without --enable-torch-compile"},
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN), .set = SET(CAPTURE),
 	  .unless = SET(GRAPHS),
 	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs {graphs}), or none "
@@ -332,8 +334,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "weights that leave room, since so few tokens did not fit beside them: "
 		  "--quantize "
 		  "(bitsandbytes-nf4, awq, fp8), or more cards (--num-shard)",
-	  .first = "quantised weights (--quantize), or more cards (--num-shard)",
+	  .first = "quantised weights (--quantize), or more GPUs (--num-shard)",
 	  .fix = "--quantize bitsandbytes-nf4" },
+	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(TGI), .facts = F_TOTAL,
+	  .text = "a lower --max-batch-total-tokens: {half} is half of what did not fit",
+	  .first = "a lower --max-batch-total-tokens: {half}",
+	  .fix = "--max-batch-total-tokens {half}" },
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(TGI), .without = F_FEW_TOKENS,
 	  .text = "lower --max-batch-prefill-tokens; where it is small already, quantised weights "
 		  "(--quantize) or more cards (--num-shard)",
@@ -370,17 +376,17 @@ const struct advice_row advice_rows[] = {
 	  .backends = ON(CUDA), .without = F_TOKENS | F_RAISE,
 	  .text = "see who else holds the card (nvidia-smi): the model is small, and what others "
 		  "hold counts into vLLM's share",
-	  .first = "see who else holds the card (nvidia-smi): the model itself is small",
+	  .first = "see who else holds the GPU (nvidia-smi): the model itself is small",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
 	  .without = F_TOKENS | F_RAISE | F_LACKS, .unless = SET(SHARE),
 	  .text = "a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
 		  "needs it",
-	  .first = "a larger --gpu-memory-utilization (0.95), or a smaller or quantised model",
+	  .first = "--gpu-memory-utilization 0.95, or a smaller or quantised model",
 	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .facts = F_TOKENS,
 	  .unless = SET(SHARE),
-	  .text = "or a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
+	  .text = "a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
 		  "needs it: it holds more tokens",
 	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
@@ -392,8 +398,7 @@ const struct advice_row advice_rows[] = {
 	  .without = F_TOKENS | F_RAISE | F_LACKS,
 	  .text = "weights that leave room: a smaller or quantised model, or more cards "
 		  "(--tensor-parallel-size)",
-	  .first = "a smaller or quantised model, or more cards: the share is nearly the whole "
-		   "card" },
+	  .first = "a smaller or quantised model, or more GPUs"},
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
 	  .without = F_TOKENS,
 	  .text = "less to hold: a shorter context (--max-model-len {length}), fewer sequences "
@@ -421,7 +426,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "less to hold: a quantised model or more cards (--tp), a shorter "
 		  "--context-length, "
 		  "fewer --max-running-requests ({running})",
-	  .first = "a quantised model or more cards (--tp)",
+	  .first = "a quantised model or more GPUs (--tp)",
 	  .fix = "--context-length {length} --max-running-requests {running}", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT),
 	  .engines = IN(UNKNOWN) | IN(TGI) | TORCH,
@@ -473,7 +478,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "see who else holds the card (nvidia-smi): the command gives no layers to it "
 		  "(-ngl), and what it takes without them is little; CUDA_VISIBLE_DEVICES=\"\" "
 		  "does without it",
-	  .first = "see who else holds the card (nvidia-smi): the command gives it no layers",
+	  .first = "see who else holds the GPU: nvidia-smi (it was given no layers)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .without = F_ONE_BUFFER | F_UNGIVEN,
 	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
@@ -523,7 +528,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "in the model's load settings: a smaller GPU Offload, a shorter Context Length, "
 		  "K "
 		  "and V cache quantisation; unload other models",
-	  .first = "a smaller GPU Offload or Context Length in the model's load settings" },
+	  .first = "a smaller GPU Offload or Context Length at the load"},
 	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(WHISPER_CPP),
 	  .text = "a smaller or quantised model file (ggml-medium-q5_0.bin), or without the GPU "
 		  "(-ng)",
@@ -558,7 +563,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "a shorter context (num_ctx, or OLLAMA_CONTEXT_LENGTH) with "
 		  "OLLAMA_NUM_PARALLEL=1: "
 		  "the KV cache of all of it counts into what the model requires",
-	  .first = "a shorter context (num_ctx), or a smaller model or quantisation of it",
+	  .first = "a shorter context (num_ctx), or a smaller quantisation",
 	  .fix = "OLLAMA_CONTEXT_LENGTH={short} OLLAMA_NUM_PARALLEL=1", .example = 1 },
 	{ HELPS, .kinds = KIND(HOST), .engines = IN(OLLAMA),
 	  .text = "unload what is loaded still: ollama ps shows it, ollama stop MODEL ends it "
@@ -609,6 +614,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .facts = F_DRIVER, .backends = ON(CUDA),
 	  .text = "where the card was not full: start it with --disable-pinned-memory, since the "
 		  "driver refuses pinned memory in the same words",
+	  .first = "--disable-pinned-memory, if the GPU was not full",
 	  .fix = "--disable-pinned-memory" },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = AT(LOADING),
 	  .text = "a smaller model file (fp8 or GGUF weights), or less of it on the card: start it "
@@ -624,7 +630,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .moments = LOADED,
 	  .unless = SET(DECODING) | SET(TILING),
 	  .text = "where it is the decoding that fails: VAE Decode (Tiled) in place of VAE "
-		  "Decode" },
+		  "Decode",
+	  .first = "VAE Decode (Tiled), if decoding fails"},
 	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = DOING(TRAINING),
 	  .text = "train less: LoRA instead of the whole model, 8-bit Adam, gradient "
 		  "checkpointing, a "
@@ -635,7 +642,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "start it with --medvram, then --lowvram, which keep parts of the model on the "
 		  "host; "
 		  "a smaller checkpoint (fp16, pruned); one model at a time in its settings",
-	  .first = "start it with --medvram, then --lowvram, or take a smaller checkpoint (fp16)",
+	  .first = "--medvram, then --lowvram, or a smaller checkpoint (fp16)",
 	  .fix = "--medvram" },
 	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT) | IN(FORGE), .moments = LOADED,
 	  .set = SET(DECODING), .unless = SET(TILING),
@@ -708,8 +715,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "load the parts to the host, without .to(\"cuda\") and device_map=\"cuda\", and "
 		  "let "
 		  "pipe.enable_model_cpu_offload() bring each to the card when it works",
-	  .first = "load to the host, then pipe.enable_model_cpu_offload(), without "
-		   ".to(\"cuda\") or device_map=\"cuda\"",
+	  .first = "pipe.enable_model_cpu_offload() instead of .to(\"cuda\")",
 	  .fix = "pipe.enable_model_cpu_offload()" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .moments = AT(LOADING),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
@@ -743,7 +749,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "so little was refused that no smaller batch helps: nothing was left (another "
 		  "program, or an earlier one that still runs: nvidia-smi), or this build of XLA "
 		  "does not fit the device",
-	  .first = "see who else holds the device (nvidia-smi); no smaller batch would help" },
+	  .first = "see who else holds the GPU: nvidia-smi"},
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG, .without = F_UNIFIED,
 	  .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
 		  "bfloat16, or more "
@@ -754,12 +760,13 @@ const struct advice_row advice_rows[] = {
 	  .text = "see who else holds the card (nvidia-smi): JAX takes 75 % of it at the start; "
 		  "XLA_PYTHON_CLIENT_PREALLOCATE=false or XLA_PYTHON_CLIENT_MEM_FRACTION=.50 where "
 		  "it is shared",
-	  .first = "see who else holds the card (nvidia-smi); JAX takes 75 % of it at the start",
+	  .first = "see who else holds the GPU: nvidia-smi (JAX takes 75 % at start)",
 	  .fix = "XLA_PYTHON_CLIENT_PREALLOCATE=false" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = CUDA_LIKE,
 	  .without = F_HUGE | F_UNIFIED, .unless = SET(PREALLOCATE) | SET(UNIFIED), .last = 1,
 	  .text = "where nobody else uses the card: XLA_PYTHON_CLIENT_MEM_FRACTION=.95, since its "
 		  "pool is 75 % of it else",
+	  .first = "XLA_PYTHON_CLIENT_MEM_FRACTION=.95, if the GPU is free otherwise",
 	  .fix = "XLA_PYTHON_CLIENT_MEM_FRACTION=.95" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG | F_UNIFIED | F_TINY,
 	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
@@ -769,6 +776,7 @@ const struct advice_row advice_rows[] = {
 	  .without = F_UNIFIED | F_HUGE, .unless = SET(UNIFIED),
 	  .text = "where time matters less, the host's memory beside the card's (Linux, not WSL): "
 		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0",
+	  .first = "TF_FORCE_UNIFIED_MEMORY=1: the host's memory too, slower",
 	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .doing = DOING(TRAINING),
 	  .text = "donated buffers (jax.jit(step, donate_argnums=0)), jax.checkpoint around the "
@@ -781,14 +789,12 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_COPIED, .moments = AT(LOADING),
 	  .text = "weights that fit (a smaller model, float16), on a card that nobody else uses "
 		  "(nvidia-smi): it was they that were copied",
-	  .first = "a smaller model or float16 weights, on a card that nobody else uses "
-		   "(nvidia-smi)" },
+	  .first = "a smaller model or float16 weights, on a GPU of its own"},
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .tasks = TASK(WEIGHTS),
 	  .backends = CUDA_LIKE,
 	  .text = "see who else holds the card (nvidia-smi), an earlier run for instance: weights "
 		  "were being made, before any batch; else a smaller model",
-	  .first = "see who else holds the card (nvidia-smi), or a smaller model: no batch was "
-		   "there yet",
+	  .first = "see who else holds the GPU (nvidia-smi), or a smaller model",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN) | IN(TENSORFLOW), .facts = F_XLA,
 	  .without = F_TINY, .backends = ~ON(TPU),
@@ -803,7 +809,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "where other programs use the card: "
 		  "tf.config.experimental.set_memory_growth(gpu, True), before anything runs; "
 		  "TensorFlow takes the whole card else",
-	  .first = "see who else holds the card (nvidia-smi); TensorFlow takes the whole card",
+	  .first = "see who else holds the GPU: nvidia-smi (TensorFlow takes it whole)",
 	  .fix = "TF_FORCE_GPU_ALLOW_GROWTH=true" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW),
 	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
@@ -813,7 +819,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .facts = F_OUTSIDE,
 	  .text = "end what else runs on the card (nvidia-smi): PaddlePaddle holds little of it "
 		  "itself",
-	  .first = "see who else holds the card (nvidia-smi), and end it",
+	  .first = "see who else holds the GPU (nvidia-smi), and end it",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .moments = AT(LOADING),
 	  .text = "weights that fit: a smaller model, or float16 (paddle.set_default_dtype, amp); "
@@ -824,7 +830,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "see who else holds the card (nvidia-smi), other workers of the same server "
 		  "among "
 		  "them: next to nothing was free",
-	  .first = "see who else holds the card (nvidia-smi), or a smaller batch or picture",
+	  .first = "see who else holds the GPU (nvidia-smi), or a smaller batch",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .moments = LOADED,
 	  .text = "a smaller batch or picture (PaddleOCR: det_limit_side_len=960 with "
@@ -836,8 +842,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .facts = F_TINY, .backends = ON(CUDA),
 	  .text = "so little was refused that no smaller batch helps: see who else holds the card "
 		  "(nvidia-smi); fewer threads and sessions at a time",
-	  .first = "see who else holds the card (nvidia-smi), and fewer threads and sessions at a "
-		   "time",
+	  .first = "see who else holds the GPU (nvidia-smi); fewer sessions at a time",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .backends = CUDA_LIKE,
 	  .text = "a smaller batch or input; of the provider's options "
@@ -845,15 +850,14 @@ const struct advice_row advice_rows[] = {
 		  "which "
 		  "take no more than is asked for (gpu_mem_limit makes nothing fit: it leaves room "
 		  "for others)",
-	  .first = "a smaller batch or input, with arena_extend_strategy=kSameAsRequested",
+	  .first = "a smaller batch; arena_extend_strategy=kSameAsRequested",
 	  .fix = "provider_options=[{\"arena_extend_strategy\": \"kSameAsRequested\", "
 		 "\"cudnn_conv_use_max_workspace\": \"0\"}]" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT_LLM), .facts = F_VAST,
 	  .text = "weights that fit: so much at once is the engine's weights, and no workspace or "
 		  "cache; fewer bits (int8, fp8 or 4-bit weights), a smaller model, or more cards "
 		  "(--tp_size), on cards that nothing else uses",
-	  .first = "weights of fewer bits, or more cards (--tp_size), and nothing else on the "
-		   "card" },
+	  .first = "weights of fewer bits, or more GPUs (--tp_size)"},
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT),
 	  .text = "a smaller workspace (config.set_memory_pool_limit, trtexec "
 		  "--memPoolSize=workspace:2048), smaller shapes in the profile; nothing else on "
@@ -863,7 +867,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT), .facts = F_VAST, .last = 1,
 	  .text = "where it is the engine's weights that are so large: fewer bits (int8, fp8, "
 		  "4-bit "
-		  "weights), or more cards (tensor parallelism)" },
+		  "weights), or more cards (tensor parallelism)",
+	  .first = "weights of fewer bits (int8, fp8), or more GPUs"},
 	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
 	  .unless = SET(CHECKPOINTING) | SET(BATCH),
 	  .text = "a smaller --batch-size, and --grad-checkpoint",
@@ -875,7 +880,12 @@ const struct advice_row advice_rows[] = {
 		  "of --fine-tune-type full",
 	  .first = "a shorter --max-seq-length, or fewer --num-layers",
 	  .fix = "--max-seq-length 1024 --num-layers 8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MLX),
+	{ HELPS, .kinds = GPU, .engines = IN(MLX), .facts = F_ONE_BUFFER,
+	  .text = "a shorter prompt or context, or a smaller --prefill-step-size: one buffer was too "
+		  "large, and no setting of the system raises that limit",
+	  .first = "a shorter prompt or context, or a smaller --prefill-step-size",
+	  .fix = "--prefill-step-size 512", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(MLX), .without = F_ONE_BUFFER,
 	  .text = "a smaller model or quantisation (mlx_lm.convert -q); sudo sysctl "
 		  "iogpu.wired_limit_mb=N lets the GPU have more of the machine's memory",
 	  .first = "a smaller model or quantisation", .fix = "mlx_lm.convert -q --hf-path MODEL" },
@@ -885,15 +895,14 @@ const struct advice_row advice_rows[] = {
 		  "spark.rapids.memory.gpu.allocFraction and maxAllocFraction, a larger "
 		  "spark.rapids.memory.gpu.reserve; one executor a card, and nothing else on it "
 		  "(nvidia-smi)",
-	  .first = "a lower spark.rapids.memory.gpu.allocFraction: the pool was larger than what "
-		   "was free",
+	  .first = "a lower spark.rapids.memory.gpu.allocFraction",
 	  .fix = "--conf spark.rapids.memory.gpu.allocFraction=0.7", .example = 1 },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM),
 	  .doing = ~DOING(STARTING),
 	  .text = "less at a time: a lower spark.rapids.sql.concurrentGpuTasks, a smaller "
 		  "spark.rapids.sql.batchSizeBytes, more partitions (spark.sql.shuffle.partitions, "
 		  "a smaller spark.sql.files.maxPartitionBytes)",
-	  .first = "fewer tasks on the card at a time (spark.rapids.sql.concurrentGpuTasks)",
+	  .first = "fewer GPU tasks at a time: spark.rapids.sql.concurrentGpuTasks",
 	  .fix = "--conf spark.rapids.sql.concurrentGpuTasks=1", .example = 1 },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM), .last = 1,
 	  .text = "see what else holds the card (nvidia-smi): two executors on one card each take "
@@ -907,8 +916,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
 		  "True), "
 		  "rmm.reinitialize(managed_memory=True))",
-	  .first = "work in parts (dask_cudf) or spill to the host, or, where little is made, see "
-		   "who else holds the card (nvidia-smi)",
+	  .first = "work in parts (dask_cudf), or spill to the host",
 	  .fix = "rmm.reinitialize(managed_memory=True)" },
 	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .backends = ON(CUDA), .without = F_HUGE,
 	  .last = 1,
@@ -918,8 +926,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .bounds = BY(LIMIT),
 	  .text = "a higher limit of the pool (set_limit, or CUPY_GPU_MEMORY_LIMIT), or give back "
 		  "what the pool keeps (free_all_blocks()) before large arrays: it counts as used",
-	  .first = "a higher limit of CuPy's pool (set_limit), or free_all_blocks() before large "
-		   "arrays",
+	  .first = "a higher limit of CuPy's pool (set_limit), or free_all_blocks()",
 	  .fix = "cupy.get_default_memory_pool().free_all_blocks()" },
 	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .doing = DOING(TRAINING),
 	  .text = "a smaller batch", .first = "a smaller batch" },
@@ -933,7 +940,7 @@ const struct advice_row advice_rows[] = {
 		  "CUDA.reclaim()), CUDA.unsafe_free!(a) in loops; JULIA_CUDA_HARD_MEMORY_LIMIT "
 		  "bounds "
 		  "the pool",
-	  .first = "smaller arrays at a time, or GC.gc(true); CUDA.reclaim() between large ones",
+	  .first = "smaller arrays at a time, or GC.gc(true); CUDA.reclaim()",
 	  .fix = "GC.gc(true); CUDA.reclaim()" },
 	{ HELPS, .kinds = GPU, .engines = IN(CANDLE), .doing = DOING(TRAINING),
 	  .text = "a smaller batch or input; detach() what is kept over a step, and what is not "
@@ -948,8 +955,7 @@ const struct advice_row advice_rows[] = {
 		  "refused beside so much that was free; a limit of this process (ulimit -v, a "
 		  "container's, MIG), too many contexts on the card (nvidia-smi), a fork() behind "
 		  "the first use of the card; then start it anew",
-	  .first = "look for a limit other than the card (ulimit -v, the container's, other "
-		   "contexts: nvidia-smi), and start it anew",
+	  .first = "look for another limit: ulimit -v, the container's, other contexts",
 	  .fix = "ulimit -v unlimited" },
 	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST), .without = F_FREE,
 	  .text = "less on the card: a smaller max_bin and max_depth, subsample with "
@@ -964,7 +970,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA), .set = SET(KV_CACHE),
 	  .text = "a shorter context (max_seq_len; of the examples -l), a smaller quantisation of "
 		  "the model, or more cards (gpu_split, -gs): the cache is quantised already",
-	  .first = "a shorter context (max_seq_len, -l), or a smaller quantisation of the model",
+	  .first = "a shorter context (max_seq_len, -l), or a smaller quantisation",
 	  .fix = "max_seq_len: 8192", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA), .unless = SET(KV_CACHE),
 	  .text = "a shorter context (max_seq_len) or a quantised cache (cache_mode Q4), a smaller "
@@ -988,19 +994,18 @@ const struct advice_row advice_rows[] = {
 		  "(--tp); "
 		  "less KV cache (--cache-max-entry-count 0.5), a shorter context (--session-len), "
 		  "--quant-policy 8",
-	  .first = "less KV cache (--cache-max-entry-count 0.5), or, where weights alone fill the "
-		   "card, a 4-bit checkpoint or more cards (--tp)",
+	  .first = "less KV cache: --cache-max-entry-count 0.5, or a 4-bit checkpoint",
 	  .fix = "--cache-max-entry-count 0.5 --session-len 8192", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = AT(LOADING),
 	  .text = "a smaller quantisation of the model, or a smaller model; of GGUF files fewer "
 		  "gpu-layers, of Transformers models load-in-4bit, of ExLlama's a shorter "
 		  "max_seq_len (its cache is taken at the load) or gpu-split over cards",
-	  .first = "a smaller quantisation of the model", .fix = "--load-in-4bit" },
+	  .first = "a smaller quantisation, or a shorter context (its cache is there)"},
 	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = LOADED,
 	  .text = "a shorter context (ctx-size) or fewer layers on the GPU (gpu-layers) for GGUF "
 		  "files; "
 		  "load-in-4bit or cpu offload for Transformers models; a smaller quantisation",
-	  .first = "a shorter context, fewer layers on the GPU, or a smaller quantisation",
+	  .first = "a shorter context, fewer GPU layers, or a smaller quantisation",
 	  .fix = "--ctx-size {short} --gpu-layers 20", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(DATA),
 	  .text = "it was caching latents, one batch of pictures at a time: --vae_batch_size 1, a "
@@ -1018,8 +1023,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "less on the card while it trains: --mixed_precision bf16, a quantised base "
 		  "model, text encoders and VAE on the host once their outputs are cached "
 		  "(--cache_latents), and --gradient_checkpointing for what the steps then need",
-	  .first = "weights that are not trained in 16 bits or quantised, and text encoders and "
-		   "VAE on the host; then --gradient_checkpointing",
+	  .first = "frozen weights in 16 bits or quantised; --gradient_checkpointing",
 	  .fix = "--mixed_precision=bf16 --cache_latents --gradient_checkpointing" },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
 	  .moments = LOADED & ~AT(DATA), .unless = SET(BATCH),
@@ -1052,7 +1056,7 @@ const struct advice_row advice_rows[] = {
 		  "ZeRO), more tensor or pipeline parallelism, or that state on the host: a "
 		  "smaller batch "
 		  "does nothing for it",
-	  .first = "share the optimizer's state over more cards, or keep it on the host",
+	  .first = "share the optimizer's state over more GPUs, or keep it on the host",
 	  .fix = "--use-distributed-optimizer" },
 	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .text = "more tensor or pipeline parallelism: the weights alone fill the card",
@@ -1078,7 +1082,7 @@ const struct advice_row advice_rows[] = {
 	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
 	  .text = "a smaller batch (batch={batch}; batch=-1 measures what fits) or image "
 		  "(imgsz{image})",
-	  .first = "a smaller batch (batch={batch}, or batch=-1) or image (imgsz{image})",
+	  .first = "a smaller batch (batch={batch}) or image (imgsz{image})",
 	  .fix = "batch={batch}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .doing = RUNS,
 	  .text = "a smaller image (imgsz{image}) or fewer at a time (stream=True), half=True",
@@ -1099,36 +1103,31 @@ const struct advice_row advice_rows[] = {
 	  .text = "a loss that never holds the logits of all tokens, where it died: the Liger "
 		  "plugin (plugins: axolotl.integrations.liger.LigerPlugin, "
 		  "liger_fused_linear_cross_entropy: true), or cut_cross_entropy: true",
-	  .first = "a loss that holds no logits of all tokens (liger_fused_linear_cross_entropy: "
-		   "true), or a smaller micro_batch_size",
+	  .first = "a loss without all logits: liger_fused_linear_cross_entropy: true",
 	  .fix = "liger_fused_linear_cross_entropy: true" },
 	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .tasks = TASK(LOGITS),
 	  .text = "a loss that never holds the logits of all tokens, where it died: "
 		  "enable_liger_kernel: true",
-	  .first = "a loss that holds no logits of all tokens (enable_liger_kernel: true), or a "
-		   "smaller per_device_train_batch_size",
+	  .first = "a loss without the logits of all tokens: enable_liger_kernel: true",
 	  .fix = "enable_liger_kernel: true" },
 	{ HELPS, TRAINS, .engines = IN(TRL), .tasks = TASK(LOGITS),
 	  .text = "a loss that never holds the logits of all tokens, where it died: "
 		  "use_liger_kernel=True (of GRPO use_liger_loss=True)",
-	  .first = "a loss that holds no logits of all tokens (use_liger_kernel=True), or a "
-		   "smaller per_device_train_batch_size",
+	  .first = "a loss without the logits of all tokens: use_liger_kernel=True",
 	  .fix = "use_liger_kernel=True" },
 	{ HELPS, TRAINS, .engines = IN(PYTORCH) | IN(DEEPSPEED), .tasks = TASK(LOGITS),
 	  .set = SET(HF_TRAINER),
 	  .text = "a loss that never holds the logits of all tokens (tokens x vocabulary), where "
 		  "it "
 		  "died: use_liger_kernel=True of TrainingArguments",
-	  .first = "a loss that holds no logits of all tokens (use_liger_kernel=True), or a "
-		   "smaller micro-batch or shorter sequences",
+	  .first = "a loss without the logits of all tokens: use_liger_kernel=True",
 	  .fix = "use_liger_kernel=True" },
 	{ HELPS, TRAINS, .engines = IN(PYTORCH) | IN(DEEPSPEED), .tasks = TASK(LOGITS),
 	  .unless = SET(HF_TRAINER),
 	  .text = "a loss that never holds the logits of all tokens (tokens x vocabulary), where "
 		  "it "
 		  "died: Liger's fused linear cross entropy, or the loss in chunks of tokens",
-	  .first = "a loss that holds no logits of all tokens (Liger's, or in chunks), or a "
-		   "smaller micro-batch or shorter sequences",
+	  .first = "a loss without the logits of all tokens: Liger's, or in chunks",
 	  .fix = "liger_kernel.transformers.LigerFusedLinearCrossEntropyLoss()" },
 	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(BATCH),
 	  .text = "a smaller micro-batch: micro_batch_size: 1 with a larger "
@@ -1187,8 +1186,7 @@ const struct advice_row advice_rows[] = {
 		  "rollout.log_prob_micro_batch_size_per_gpu), a lower "
 		  "rollout.gpu_memory_utilization, fsdp_config.param_offload=True and "
 		  "optimizer_offload=True",
-	  .first = "a smaller ppo_micro_batch_size_per_gpu, or a lower "
-		   "rollout.gpu_memory_utilization",
+	  .first = "ppo_micro_batch_size_per_gpu, rollout.gpu_memory_utilization lower",
 	  .fix = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
 		 "actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
 	  .example = 1 },
@@ -1222,7 +1220,7 @@ const struct advice_row advice_rows[] = {
 	  .engines = IN(DEEPSPEED), .unless = SET(OFFLOADED),
 	  .text = "the optimizer's state on the host (offload_optimizer in the ZeRO section), or "
 		  "more cards to share it",
-	  .first = "the optimizer's state on the host (offload_optimizer), or more cards",
+	  .first = "the optimizer's state on the host: offload_optimizer",
 	  .fix = "\"offload_optimizer\": {\"device\": \"cpu\"}" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
 	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
@@ -1234,7 +1232,7 @@ const struct advice_row advice_rows[] = {
 	  .engines = TORCH, .set = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "fewer parameters to train (LoRA), or optimizer and gradients sharded over more "
 		  "cards",
-	  .first = "fewer parameters to train (LoRA), or more cards" },
+	  .first = "fewer parameters to train (LoRA), or more GPUs"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
 	  .engines = TORCH & ~IN(DEEPSPEED), .unless = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "fused=True in torch's own optimizers: it avoids the lists that foreach makes at "
@@ -1244,20 +1242,20 @@ const struct advice_row advice_rows[] = {
 	  .set = SET(BEST),
 	  .text = "load_best_model_at_end=False, and the best checkpoint loaded in a process of "
 		  "its own: the trained model, and its optimizer, are on the card still",
-	  .first = "load_best_model_at_end=False, and load the best checkpoint in a new process",
+	  .first = "load_best_model_at_end=False, and load it in a new process",
 	  .fix = "load_best_model_at_end=False" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
 	  .text = "quantised weights (quantization_bit: 4), or the model over several cards "
 		  "(DeepSpeed's ZeRO 3 to train, infer_backend: vllm to generate)",
-	  .first = "quantise the model (quantization_bit: 4), or spread it over several cards",
+	  .first = "quantise the model (quantization_bit: 4), or use several GPUs",
 	  .fix = "quantization_bit: 4" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = IN(AXOLOTL),
 	  .unless = SET(QUANTISED),
 	  .text = "quantised weights (adapter: qlora, load_in_4bit: true), or the model over "
 		  "several "
 		  "cards (fsdp, or DeepSpeed's ZeRO 3)",
-	  .first = "quantise the model (load_in_4bit: true), or spread it over several cards",
+	  .first = "quantise the model (load_in_4bit: true), or use several GPUs",
 	  .fix = "load_in_4bit: true" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
@@ -1266,35 +1264,35 @@ const struct advice_row advice_rows[] = {
 	  .text = "load in the type it is to run in (model.half() or .to(torch.bfloat16) on the "
 		  "host, before it goes to the card), a smaller model, or its parts over several "
 		  "cards",
-	  .first = "load the model in 16 bits or quantised, or over several cards" },
+	  .first = "load the model in 16 bits or quantised, or over several GPUs"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
 	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST),
 	  .tasks = TASK(PRETRAINED),
 	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
 		  "several cards or the host (device_map=\"auto\")",
-	  .first = "load the model in 16 bits or quantised, or over several cards",
+	  .first = "load the model in 16 bits or quantised, or over several GPUs",
 	  .fix = "from_pretrained(..., dtype=torch.bfloat16, device_map=\"auto\")" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)), .set = SET(HALF),
 	  .unless = SET(QUANTISED), .not_tasks = TASK(PRETRAINED),
 	  .text = "a smaller or quantised model, its parts over several cards, or a card with "
 		  "more memory",
-	  .first = "quantise the model, or spread it over several cards" },
+	  .first = "quantise the model, or spread it over several GPUs"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)), .set = SET(HALF),
 	  .unless = SET(QUANTISED), .tasks = TASK(PRETRAINED),
 	  .text = "quantised weights (BitsAndBytesConfig(load_in_4bit=True)), or over several "
 		  "cards or "
 		  "the host (device_map=\"auto\")",
-	  .first = "quantise the model, or spread it over several cards",
+	  .first = "quantise the model, or spread it over several GPUs",
 	  .fix = "quantization_config=BitsAndBytesConfig(load_in_4bit=True)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = TORCH,
 	  .set = SET(QUANTISED),
 	  .text = "a smaller model, or the same over several cards or the host "
 		  "(device_map=\"auto\"): "
 		  "it is quantised already",
-	  .first = "a smaller model, or more cards" },
+	  .first = "a smaller model, or more GPUs"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(TORCH_LOAD),
 	  .text = "load a checkpoint to the host (map_location=\"cpu\"), and drop the old model "
@@ -1302,22 +1300,33 @@ const struct advice_row advice_rows[] = {
 	  .first = "load the checkpoint to the host first",
 	  .fix = "torch.load(..., map_location=\"cpu\")" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .causes = OF(LEAK),
-	  .engines = TORCH,
+	  .engines = TORCH, .set = SET(HF_TRAINER),
+	  .text = "move predictions to the host as they are made: eval_accumulation_steps=1; keep "
+		  "predictions in place of logits: preprocess_logits_for_metrics",
+	  .first = "predictions to the host as they are made: eval_accumulation_steps=1",
+	  .fix = "eval_accumulation_steps=1" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .causes = OF(LEAK),
+	  .engines = TORCH, .set = SET(HF_TRAINER),
+	  .text = "predictions in place of logits: preprocess_logits_for_metrics",
+	  .first = "predictions in place of logits: preprocess_logits_for_metrics",
+	  .fix = "preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1)" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
+	  .set = SET(HF_TRAINER), .unless = SET(EVAL_BATCH),
+	  .text = "with the Trainer: per_device_eval_batch_size=1, prediction_loss_only=True",
+	  .first = "a smaller evaluation batch: per_device_eval_batch_size=1",
+	  .fix = "per_device_eval_batch_size=1" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .causes = OF(LEAK),
+	  .engines = TORCH, .unless = SET(HF_TRAINER),
 	  .text = "move what evaluation keeps to the host at once (.cpu(), "
 		  "eval_accumulation_steps), and keep predictions instead of logits "
 		  "(preprocess_logits_for_metrics)",
 	  .first = "move what evaluation keeps to the host at once (.cpu())",
 	  .fix = "outputs.append(out.detach().cpu())" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL),
-	  .engines = TORCH | IN(UNKNOWN), .unless = SET(EVAL_BATCH),
+	  .engines = TORCH | IN(UNKNOWN), .unless = SET(EVAL_BATCH) | SET(HF_TRAINER),
 	  .text = "torch.inference_mode() around it, and a smaller evaluation batch",
 	  .first = "a smaller evaluation batch, under torch.inference_mode()",
 	  .fix = "with torch.inference_mode():" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
-	  .set = SET(HF_TRAINER), .unless = SET(EVAL_BATCH),
-	  .text = "with the Trainer: per_device_eval_batch_size=1, eval_accumulation_steps=1, "
-		  "prediction_loss_only=True",
-	  .fix = "per_device_eval_batch_size=1, eval_accumulation_steps=1" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
 	  .text = "smaller or shorter inputs there too: evaluation often takes whole pictures and "
 		  "the longest sequences, which training cuts" },
@@ -1343,7 +1352,7 @@ const struct advice_row advice_rows[] = {
 	  .unless = SET(BATCH),
 	  .text = "a smaller micro-batch with gradient accumulation, smaller inputs (crop, "
 		  "resolution, sequence length), and a bound on the longest",
-	  .first = "a smaller micro-batch, with gradient accumulation, or smaller inputs" },
+	  .first = "a smaller micro-batch with more accumulation, or smaller inputs"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(BATCH),
@@ -1354,11 +1363,13 @@ const struct advice_row advice_rows[] = {
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(HF_TRAINER), .unless = SET(BATCH),
 	  .text = "with the Trainer: per_device_train_batch_size=1, gradient_accumulation_steps=8",
+	  .first = "per_device_train_batch_size=1, gradient_accumulation_steps=8",
 	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH), .set = SET(LIGHTNING),
 	  .text = "with Lightning: Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")",
+	  .first = "Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")",
 	  .fix = "Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
@@ -1393,8 +1404,7 @@ const struct advice_row advice_rows[] = {
 	  .engines = TORCH, .doing = ~DOING(TRAINING),
 	  .text = "a smaller or quantised model, or a card with more memory: it held far more than "
 		  "this one has",
-	  .first = "a smaller or quantised model, a smaller batch or input, or a card with more "
-		   "memory: it held far more than this one has" },
+	  .first = "a smaller or quantised model, or idle parts on the host"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH,
 	  .doing = DOING(GENERATING) | DOING(SERVING) | DOING(EVALUATION),
@@ -1409,7 +1419,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .tasks = TASK(NATIVE),
 	  .causes = OF(LEAK),
 	  .text = "if memory grows from call to call: keep no tensors on the card beyond a call "
-		  "(results to the CPU; in Java close each NDManager)" },
+		  "(results to the CPU; in Java close each NDManager)",
+	  .first = "keep no tensors on the GPU beyond a call, if memory grows"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH, .doing = DOING(UNKNOWN),
 	  .text = "a smaller batch or input; where nothing is trained, torch.inference_mode() "
@@ -1458,6 +1469,7 @@ const struct advice_row advice_rows[] = {
 	  .doing = DOING(TRAINING), .last = 1,
 	  .text = "DistributedDataParallel in place of DataParallel, which collects outputs and "
 		  "gradients on the first card",
+	  .first = "DistributedDataParallel in place of DataParallel",
 	  .fix = "torchrun --nproc-per-node=2 train.py", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH | IN(DIFFUSERS),
 	  .tasks = TASK(NOTEBOOK), .last = 1,
@@ -1468,21 +1480,21 @@ const struct advice_row advice_rows[] = {
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .text = "if it is 1 at a time already: a smaller model, the model shared over several "
 		  "cards (FSDP, DeepSpeed's ZeRO 3), or a card with more memory",
-	  .first = "a smaller model, or a card with more memory" },
+	  .first = "a smaller model, or a GPU with more memory"},
 	{ HELPS, .kinds = GPU, .bounds = BY(DEVICE) | BY(UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = TORCH, .doing = RUNS | DOING(EVALUATION) | DOING(UNKNOWN), .without = F_HUGE,
 	  .moments = AT(FORWARD) | AT(GENERATION) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .not_tasks = TASK(PRETRAINED),
 	  .text = "if it is 1 at a time already: a smaller or quantised model, several cards, or "
 		  "a card with more memory",
-	  .first = "a smaller or quantised model, or a card with more memory" },
+	  .first = "a smaller or quantised model, or a GPU with more memory"},
 	{ HELPS, .kinds = GPU, .bounds = BY(DEVICE) | BY(UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = TORCH, .doing = RUNS | DOING(EVALUATION) | DOING(UNKNOWN), .without = F_HUGE,
 	  .moments = AT(FORWARD) | AT(GENERATION) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .tasks = TASK(PRETRAINED),
 	  .text = "if it is 1 at a time already: a smaller or quantised model, several cards "
 		  "(device_map=\"auto\"), or a card with more memory",
-	  .first = "a smaller or quantised model, or a card with more memory" },
+	  .first = "a smaller or quantised model, or a GPU with more memory"},
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
 	  .backends = CUDA_LIKE, .facts = F_FIXED | F_GAPS, .last = 1,
 	  .text = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512, which is cheap: it helps if "
@@ -1523,19 +1535,19 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .tasks = TASK(NO_NVIDIA),
 	  .text = "see who else holds the card (radeontop, rocm-smi, intel_gpu_top; under Windows "
 		  "the Task Manager), and under Windows a larger page file",
-	  .first = "see who else holds the card" },
+	  .first = "see who else holds the GPU"},
 	{ HELPS, .kinds = GPU, .engines = IN(OTHER),
 	  .text = "less at a time: a smaller input, batch or model, or a card with more memory",
 	  .first = "less at a time: a smaller input, batch or model" },
 	{ HELPS, .kinds = GPU, .engines = IN(OTHER), .backends = ON(CUDA),
-	  .text = "see who else holds the card (nvidia-smi)",
-	  .first = "see who else holds the card (nvidia-smi)",
+	  .text = "see what else holds the GPU (nvidia-smi)",
+	  .first = "see who else holds the GPU (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE,
 	  .without = F_XLA, .not_tasks = TASK(NO_NVIDIA),
 	  .text = "see who holds the card (nvidia-smi): the text tells neither the program nor how "
 		  "much it had",
-	  .first = "see who holds the card (nvidia-smi)",
+	  .first = "see who holds the GPU (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = ~(ON(NPU) | ON(HPU)),
 	  .without = F_XLA,
@@ -1573,25 +1585,23 @@ const struct advice_row advice_rows[] = {
 	  .text = "ask for more memory than it had, {more}: Slurm --mem, Kubernetes "
 		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
 		  "tmpfs count into it",
-	  .first = "ask for more memory ({more}: Slurm --mem, Kubernetes limits.memory, docker "
-		   "--memory)" },
+	  .first = "more memory, {more}: --mem, limits.memory, docker --memory"},
 	{ HELPS, .kinds = KIND(CGROUP_KILL),
 	  .without = F_SLURM | F_KUBERNETES | F_DOCKER | F_OWN_LIMIT | F_LIMIT,
 	  .text = "ask for more memory: Slurm --mem or --mem-per-cpu, Kubernetes "
 		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
 		  "tmpfs count into it",
-	  .first = "ask for more memory (Slurm --mem, Kubernetes limits.memory, docker --memory)" },
+	  .first = "more memory: Slurm --mem, Kubernetes limits.memory, docker -m"},
 	{ HELPS, .kinds = KIND(HOST_KILL), .facts = F_KUBERNETES,
 	  .text = "a resources.requests.memory as large as what it uses, so that it is put where "
 		  "there is room and is not the first to be evicted; or a node with more memory",
-	  .first = "set resources.requests.memory to what it uses, or a node with more memory" },
+	  .first = "resources.requests.memory as large as its use, or a larger node"},
 	{ HELPS, .kinds = KIND(HOST), .facts = F_FORK, .without = F_WINDOWS,
 	  .text = "more swap, or vm.overcommit_memory=1: a new process was refused, as a rule, "
 		  "which is promised "
 		  "as much as the one that starts it holds, though it will use little of it; or "
 		  "less held at that moment, and helpers started before the program grows",
-	  .first = "more swap (or sysctl vm.overcommit_memory=1), or less held when it starts "
-		   "another process",
+	  .first = "more swap, or sysctl vm.overcommit_memory=1",
 	  .fix = "sysctl vm.overcommit_memory=1" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE, .not_tasks = TASK(ARRAYS),
 	  .engines = (TORCH & ~IN(DEEPSPEED)) | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) |
@@ -1614,7 +1624,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "do not hold the checkpoint twice: safetensors, low_cpu_mem_usage=True, "
 		  "mmap=True; of several ranks let one load (accelerate: "
 		  "fsdp_cpu_ram_efficient_loading: true; with ZeRO 3 zero3_init_flag: true)",
-	  .first = "do not hold the checkpoint twice (safetensors, low_cpu_mem_usage=True)",
+	  .first = "hold the checkpoint once: safetensors, low_cpu_mem_usage=True",
 	  .fix = "from_pretrained(..., low_cpu_mem_usage=True)" },
 	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
 	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | IN(WEBUI) | PICTURES,
@@ -1640,8 +1650,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = KILLS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
 	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
 		  "may end with its own copy of the data set; less that is offloaded to the host",
-	  .first = "more host memory, or less needed of it (fewer DataLoader workers, less "
-		   "offloaded)",
+	  .first = "more host memory, fewer DataLoader workers, or less offloaded",
 	  .fix = "num_workers=2, prefetch_factor=1", .unless = SET(WORKERS), .example = 1 },
 	{ HELPS, .kinds = KILLS, .tasks = TASK(SHARDS), .last = 1,
 	  .engines = TORCH | IN(UNKNOWN) | IN(MEGATRON), .moments = LOADED,
@@ -1678,14 +1687,14 @@ const struct advice_row advice_rows[] = {
 		  "videos, fewer of them kept (--mm-processor-cache-gb 1, --limit-mm-per-prompt), "
 		  "a "
 		  "smaller --cpu-offload-gb; or more memory for the container",
-	  .first = "fewer requests with pictures at a time, or more memory for the container",
+	  .first = "fewer requests with pictures at a time, or more container memory",
 	  .fix = "--mm-processor-cache-gb 1", .example = 1 },
 	{ HELPS, .kinds = HOSTS, .engines = IN(VLLM), .unless = SET(V1),
 	  .text = "less on the host: a smaller --swap-space and --cpu-offload-gb, fewer loaders at "
 		  "a time "
 		  "(--max-parallel-loading-workers), or more memory for the container",
 	  .first =
-		  "more memory for the container, or a smaller --swap-space and --cpu-offload-gb" },
+		  "more container memory, or a smaller --swap-space, --cpu-offload-gb"},
 	{ HELPS, .kinds = HOSTS, .without = F_PINNED,
 	  .engines = IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(ONNX_RUNTIME) | IN(RAPIDS) | IN(MLX) | IN(CTRANSLATE2) | IN(ULTRALYTICS) | IN(MEGATRON),
 	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
@@ -1713,17 +1722,17 @@ const struct advice_row advice_rows[] = {
 	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
 		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
 		  "inputs",
-	  .first = "less in host memory: fewer DataLoader workers, a smaller model or inputs" },
+	  .first = "fewer DataLoader workers, a smaller model or smaller inputs"},
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST), .facts = F_WINDOWS,
 	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
 		  "inputs, fewer workers or programs at a time",
-	  .first = "more host memory, or less needed of it (less data, fewer programs)" },
+	  .first = "more host memory, or less data and fewer programs"},
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST),
 	  .without = F_WINDOWS | F_KUBERNETES,
 	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
 		  "inputs, fewer workers or processes at a time, more swap (under WSL memory= and "
 		  "swap= in .wslconfig)",
-	  .first = "more host memory, or less needed of it (less data, fewer workers)" },
+	  .first = "more host memory, or less data and fewer workers"},
 	{ HELPS, .kinds = KIND(CGROUP_KILL),
 	  .doing = DOING(UNKNOWN) | RUNS | DOING(LOADING) | DOING(STARTING),
 	  .without = F_OWN_LIMIT | F_PYTHON, .last = 1, .engines = TORCH | IN(UNKNOWN),
@@ -1732,12 +1741,12 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
 	  .text = "a smaller batch (all of it, if it trains on the CPU), fewer data workers, and "
 		  "the data set in arrays or memory-mapped files",
-	  .first = "a smaller batch, fewer data workers, or a smaller data set in memory" },
+	  .first = "a smaller batch, fewer data workers, or less data in memory"},
 	{ HELPS, .kinds = KIND(SHARED), .set = SET(WORKERS), .without = F_NCCL,
 	  .text = "without workers nothing of a batch lies in /dev/shm: a bus error is then of a "
 		  "file that is mapped and is shorter than it was, or broken (lmdb, np.memmap, a "
 		  "network's disk): make it anew",
-	  .first = "make the mapped data file anew (lmdb, np.memmap): no worker needs /dev/shm" },
+	  .first = "make the mapped data file anew (lmdb, np.memmap)"},
 	{ HELPS, .kinds = KIND(SHARED),
 	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
 		  "with medium: Memory at /dev/shm",

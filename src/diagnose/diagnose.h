@@ -288,6 +288,7 @@ struct findings_told {
 	struct messages_bytes outside;     /* on the card, in neither PyTorch's hands nor free */
 	int no_room; /* the request is larger than all the room together: no gaps are to blame */
 	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
+	int ranks;  /* the others on the GPU may be ranks of this job: 2, and they look like it */
 	int nearly; /* it was asked for nearly all that was free, which it seldom gives in one piece */
 	int elsewhere; /* most of the card is neither free nor this program's: its own causes are not the question */
 };
@@ -312,10 +313,16 @@ int findings_is_pytorch(const struct messages_context *c);
 enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FINDINGS_LISTS };
 
 #define FINDINGS_FIRST 200 /* bytes of what to do first */
+#define FINDINGS_ACTIONS 3
+struct findings_action {
+	char what[FINDINGS_FIRST];
+	char fix[FINDINGS_FIRST]; /* the command or line to change; "": nothing can be typed */
+	int example;              /* its value is an example: the amount is the reader's to choose */
+};
 struct findings_advised {
 	struct lines lists[FINDINGS_LISTS];
-	struct lines fixes;         /* of what helps, the commands and lines to change alone */
-	char first[FINDINGS_FIRST]; /* the one thing to do first, "": nothing is known */
+	struct findings_action actions[FINDINGS_ACTIONS]; /* what to do, the first first */
+	size_t action_count;
 };
 
 /* What helps, what does not, what would give certainty, for this program and what it was doing; added to the lists. */
@@ -331,13 +338,26 @@ struct diagnose_text {
 	int redacts;                        /* names of files are not told */
 };
 
-/* What it is told beside its verdict. */
+/* What is said of it besides its verdict. */
 struct diagnose_told {
 	struct messages_context context; /* the program that it was */
-	const char *first;  /* the one thing to do first; NULL: nothing is known, or needed */
-	const char **fixes; /* commands and lines to change, alone */
-	size_t fix_count;
+	const char **actions;            /* what to do, the first first */
+	const char **fixes; /* of each action the command or line to change; "": nothing can be typed */
+	size_t action_count;
+	const char *held; /* who held the memory; NULL: the text does not say */
+	const char *open; /* what is not decided, and what decides it; NULL: nothing */
 };
+
+/*
+ * The short answer (log_short.c): what ran out and how far, who held it, what is not decided; texts of x->arena.  The last
+ * two are NULL if there is nothing to say.
+ */
+const char *diagnose_headline(const struct diagnose_text *x, const struct findings_told *t,
+			      const struct messages_context *c, struct plim_err *err);
+const char *diagnose_held(const struct diagnose_text *x, const struct findings_told *t,
+			  struct plim_err *err);
+const char *diagnose_open(const struct diagnose_text *x, const struct findings_told *t,
+			  const struct messages_context *c, struct plim_err *err);
 
 /* Its verdict, with the sentences and the advice. */
 enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdict *v,

@@ -468,386 +468,38 @@ static enum plim_status fill_causes(const struct diagnose_text *x, const struct 
 	return PLIM_OK;
 }
 
-/* ---- headline: what ran out, of how much, who had it ---- */
+#define EXAMPLE "  # an example: the amount is yours to choose"
 
-/* The sizes of a sentence, each in a buffer of its own. */
-struct sizes {
-	char at[4][MESSAGES_SIZE];
-};
-
-static const char *own_name(const struct messages_context *c)
+/* What to do, and of each the command or line to change. */
+static enum plim_status keep_actions(const struct diagnose_text *x, struct findings_advised *a,
+				     struct diagnose_told *out, struct plim_err *err)
 {
-	if (findings_is_pytorch(c))
-		return "PyTorch";
-	return c->engine && messages_engine_names[c->engine] ? messages_engine_names[c->engine]
-							     : "the program";
-}
+	out->actions = arena_take(x->arena, a->action_count, sizeof(*out->actions), err);
+	out->fixes = arena_take(x->arena, a->action_count, sizeof(*out->fixes), err);
+	if (!out->actions || !out->fixes)
+		return mem_status(err);
+	for (size_t i = 0; i < a->action_count; i++) {
+		const struct findings_action *one = &a->actions[i];
 
-static const char *card(const struct messages_context *c)
-{
-	return c->backend == MESSAGES_BACKEND_TPU   ? "the TPU"
-	       : c->backend == MESSAGES_BACKEND_MPS ? "the GPU"
-						    : "the card";
-}
-
-/* "and 226.00 MiB more did not fit", or less where the text does not tell how much. */
-static const char *refused(const struct messages_oom *o, char *out, size_t size)
-{
-	char a[MESSAGES_SIZE];
-
-	if (known(o->tried))
-		snprintf(out, size, "%s more did not fit", messages_size(a, o->tried));
-	else
-		snprintf(out, size, "more did not fit");
-	return out;
-}
-
-/* Who has a card whose size is known. */
-static void tell_full(const struct messages_event *e, const struct findings_told *t, char *out,
-		      size_t size)
-{
-	const struct messages_oom *o = &e->oom;
-	struct sizes z;
-	char more[80];
-
-	refused(o, more, sizeof(more));
-	messages_size(z.at[0], o->total);
-	messages_size(z.at[1], o->reserved);
-	if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		snprintf(out, size, "other programs hold %s of the card's %s, this one %s; %s",
-			 messages_size(z.at[2], o->others), z.at[0],
-			 known(o->this_process) ? messages_size(z.at[3], o->this_process) : z.at[1],
-			 more);
-	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
-		snprintf(out, size,
-			 "this program holds %s of the card's %s outside PyTorch, and %s in it; %s",
-			 messages_size(z.at[2], t->own_outside), z.at[0], z.at[1], more);
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
-		snprintf(out, size,
-			 "%s of the card's %s is held by somebody else, or by this program outside "
-			 "PyTorch; PyTorch had %s, and %s",
-			 messages_size(z.at[2], t->outside), z.at[0], z.at[1], more);
-	else if (known(o->free) && !is_full(o))
-		snprintf(out, size, "of the card's %s PyTorch held %s, %s was free, and %s at once",
-			 z.at[0], z.at[1], messages_size(z.at[2], o->free), more);
-	else if (known(o->free))
-		snprintf(out, size, "the card's %s were full: PyTorch held %s, %s was free, and %s",
-			 z.at[0], z.at[1], messages_size(z.at[2], o->free), more);
-	else
-		snprintf(out, size, "PyTorch held %s of the card's %s, and %s", z.at[1], z.at[0],
-			 more);
-}
-
-/* Of a share of the card: this program's own, or what the system grants its GPU. */
-static void tell_share(const struct messages_event *e, const struct messages_context *c, char *out,
-		       size_t size)
-{
-	const struct messages_oom *o = &e->oom;
-	struct sizes z;
-	char more[80];
-
-	refused(o, more, sizeof(more));
-	messages_size(z.at[0], o->allowed);
-	messages_size(z.at[1], known(o->reserved) ? o->reserved : o->allocated);
-	if (known(o->others) && !known(o->total))
-		snprintf(out, size,
-			 "the GPU may use %s of this machine's memory: PyTorch had %s, other "
-			 "allocations %s, and %s",
-			 z.at[0], z.at[1], messages_size(z.at[2], o->others), more);
-	else
-		snprintf(out, size, "%s may use %s of %s and had %s; %s",
-			 findings_is_pytorch(c) ? "this program" : own_name(c), z.at[0], card(c),
-			 z.at[1], more);
-}
-
-/* Engines that tell little: what they had, what was free, what they asked for. */
-static void tell_little(const struct messages_event *e, const struct messages_context *c, char *out,
-			size_t size)
-{
-	const struct messages_oom *o = &e->oom;
-	const char *who = own_name(c);
-	struct sizes z;
-	char more[80], device[24] = "";
-
-	refused(o, more, sizeof(more));
-	messages_size(z.at[0], o->tried);
-	if (o->device != UINT32_MAX)
-		snprintf(device, sizeof(device), " (GPU %u)", o->device);
-	if (findings_one_buffer(e, c) && known(o->tried))
-		snprintf(out, size,
-			 "%s asked for %s in one buffer, and the driver gives none so large, "
-			 "however "
-			 "much is free",
-			 who, z.at[0]);
-	else if (strstr(e->wording->pattern, "unified memory") && known(o->tried))
-		snprintf(out, size,
-			 "%s asked for %s of unified memory, which is the card's and the machine's "
-			 "together, and the driver had none",
-			 who, z.at[0]);
-	else if (known(e->limit) && known(e->used) && e->wording->family == MESSAGES_TENSORFLOW)
-		snprintf(out, size, "TensorFlow may use %s of the card and had %s of it; %s",
-			 messages_size(z.at[1], e->limit), messages_size(z.at[2], e->used), more);
-	else if (known(e->used) && known(o->total) && e->wording->family != MESSAGES_JAX)
-		snprintf(out, size, "%s had %s of %s's %s, and %s", who,
-			 messages_size(z.at[1], e->used), card(c), messages_size(z.at[2], o->total),
-			 more);
-	else if (known(e->used) && known(o->total))
-		snprintf(out, size, "what %s compiled needs %s, and %s has %s", who,
-			 messages_size(z.at[1], e->used), card(c),
-			 messages_size(z.at[2], o->total));
-	else if (known(o->allocated) && known(o->free))
-		snprintf(out, size, "%s had %s of the card, %s was free, and %s", who,
-			 messages_size(z.at[1], o->allocated), messages_size(z.at[2], o->free),
-			 more);
-	else if (known(o->tried) && known(o->free))
-		snprintf(out, size, "%s asked for %s, and %s had %s free", who, z.at[0], card(c),
-			 messages_size(z.at[1], o->free));
-	else if (known(o->tried) && known(o->allocated))
-		snprintf(out, size, "%s had %s of %s, and %s", who,
-			 messages_size(z.at[1], o->allocated), card(c), more);
-	else if (known(o->tried))
-		snprintf(out, size, "%s asked for %s, and %s%s had not so much left", who, z.at[0],
-			 card(c), device);
-	else
-		snprintf(out, size, "%s%s had no room left for what %s asked for", card(c), device,
-			 who);
-}
-
-static void tell_device(const struct messages_event *e, const struct findings_told *t,
-			const struct messages_context *c, char *out, size_t size)
-{
-	const struct messages_oom *o = &e->oom;
-	struct sizes z;
-
-	if (strstr(e->wording->pattern, "create cublas handle"))
-		snprintf(out, size,
-			 "cuBLAS could not start: TensorFlow, or another program, had taken the "
-			 "whole card");
-	else if (strstr(e->wording->pattern, "CUBLAS_STATUS_ALLOC"))
-		snprintf(out, size,
-			 "cuBLAS could not start: the card was full, or an index was out of its "
-			 "range "
-			 "before it");
-	else if (known(o->tried) && known(o->total) && o->tried.low > o->total.high)
-		snprintf(out, size, "%s was asked for at once, of a card of %s",
-			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->total));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && known(o->allocated))
-		tell_share(e, c, out, size);
-	else if (findings_one_buffer(e, c) && known(o->tried))
-		tell_little(e, c, out, size);
-	else if (t->nearly)
-		snprintf(out, size,
-			 "%s was asked for in one piece, nearly all of the %s that was free",
-			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->free));
-	else if (t->free_enough)
-		snprintf(
-			out, size,
-			"%s was refused, though the card had %s free: something else than its size "
-			"set the limit",
-			messages_size(z.at[0], o->tried), messages_size(z.at[1], o->free));
-	else if (known(o->total) && known(o->reserved))
-		tell_full(e, t, out, size);
-	else if (known(o->total) && known(o->free) && known(o->tried))
-		snprintf(out, size,
-			 is_full(o)
-				 ? "the card's %s were full: %s was free, and %s more did not fit"
-				 : "of the card's %s %s was free, and %s at once did not fit",
-			 messages_size(z.at[0], o->total), messages_size(z.at[1], o->free),
-			 messages_size(z.at[2], o->tried));
-	else
-		tell_little(e, c, out, size);
-}
-
-static void tell_budget(const struct messages_event *e, const struct messages_context *c, char *out,
-			size_t size)
-{
-	const struct messages_oom *o = &e->oom;
-	struct sizes z;
-	char tokens[40] = "";
-	const char *who = c->engine ? messages_engine_names[c->engine] : "the server";
-
-	if (e->wording->says && strstr(e->wording->says, "not the card"))
-		snprintf(out, size, "%s", e->wording->says);
-	else if (e->tokens_wanted != PLIM_UNKNOWN && e->tokens_fit != PLIM_UNKNOWN)
-		snprintf(out, size,
-			 "%s's share of the card holds the KV cache of %llu tokens, and one "
-			 "request may have %llu",
-			 who, (unsigned long long)e->tokens_fit,
-			 (unsigned long long)e->tokens_wanted);
-	else if (known(o->free) && known(o->total) && known(e->limit))
-		snprintf(out, size,
-			 "%s wants %s of the card's %s, and %s was free: somebody else holds "
-			 "the rest",
-			 who, messages_size(z.at[0], e->limit), messages_size(z.at[1], o->total),
-			 messages_size(z.at[2], o->free));
-	else if (known(o->tried) && known(o->free)) {
-		if (e->tokens_fit != PLIM_UNKNOWN)
-			snprintf(tokens, sizeof(tokens), " (%llu tokens)",
-				 (unsigned long long)e->tokens_fit);
-		snprintf(out, size,
-			 "one request may need %s of KV cache, and %s's share of the card leaves "
-			 "%s%s",
-			 messages_size(z.at[0], o->tried), who, messages_size(z.at[1], o->free),
-			 tokens);
-	} else if (c->engine == MESSAGES_ENGINE_RAPIDS)
-		snprintf(out, size, "RMM's own pool of the card's memory was at its maximum");
-	else
-		snprintf(out, size, "what %s needs did not fit into its share of the card", who);
-}
-
-static void tell_host(const struct messages_event *e, char *out, size_t size)
-{
-	const struct messages_oom *o = &e->oom;
-	const char *says = e->wording->says ? e->wording->says : "";
-	struct sizes z;
-
-	messages_size(z.at[0], o->tried);
-	if (findings_own_heap(e) || strstr(says, "guardrail"))
-		snprintf(out, size, "%s", says);
-	else if (strstr(says, "Windows"))
-		snprintf(out, size,
-			 "Windows could promise no more memory: its page file is too small "
-			 "(not the GPU)");
-	else if (!strncmp(says, "Ray's monitor", 13) && known(e->used) && known(e->limit))
-		snprintf(out, size,
-			 "Ray stopped the task: %s of its node's %s of memory were in use (not the "
-			 "GPU's)",
-			 messages_size(z.at[1], e->used), messages_size(z.at[2], e->limit));
-	else if (!strncmp(says, "Ray's monitor", 13))
-		snprintf(out, size,
-			 "Ray stopped the task: its node was nearly out of memory (not the GPU's)");
-	else if (strstr(says, "pin host"))
-		snprintf(out, size,
-			 "%s of the machine's memory could not be pinned (not the card's)",
-			 known(o->tried) ? z.at[0] : "a part");
-	else if (known(o->tried) && known(o->free))
-		snprintf(out, size, "%s was asked for, and the machine had %s left (not the GPU)",
-			 z.at[0], messages_size(z.at[1], o->free));
-	else if (known(o->tried))
-		snprintf(out, size, "the machine refused %s of its own memory, not the GPU's",
-			 z.at[0]);
-	else
-		snprintf(out, size,
-			 "the machine refused a request for its own memory, not the GPU's");
-}
-
-static void tell_victim(const struct diagnose_text *x, const struct findings_told *t, char *out,
-			size_t size)
-{
-	const struct messages_event *e = x->event;
-	const char *who = x->process ? x->process : "the program";
-	struct sizes z;
-	char held[64] = "", used[96] = "";
-
-	if (known(e->rss) && e->rss.high)
-		snprintf(held, sizeof(held), " (%s of its own)", messages_size(z.at[0], e->rss));
-	if (known(e->used) && known(e->limit))
-		snprintf(used, sizeof(used), ": %s of %s was in use",
-			 messages_size(z.at[1], e->used), messages_size(z.at[2], e->limit));
-	else if (known(e->limit))
-		snprintf(used, sizeof(used), ": %s", messages_size(z.at[2], e->limit));
-	if (e->wording->class == MESSAGES_CGROUP_KILL && t->bound_certain)
-		snprintf(out, size, "%s%s ran into the host-memory limit of its job or container%s",
-			 who, held, used);
-	else if (e->wording->class == MESSAGES_CGROUP_KILL)
-		snprintf(out, size,
-			 "%s%s was killed at the limit of its job or container as a rule, not for "
-			 "the "
-			 "GPU%s",
-			 who, held, used);
-	else if (e->wording->class == MESSAGES_HOST_KILL && !t->bound_certain)
-		snprintf(out, size,
-			 "%s%s was killed for want of host memory, the machine's or a limit's, not "
-			 "the GPU's%s",
-			 who, held, used);
-	else if (e->wording->class == MESSAGES_HOST_KILL)
-		snprintf(out, size,
-			 "%s%s was killed because the machine ran short of memory, not the "
-			 "GPU%s",
-			 who, held, used);
-	else if (e->wording->family == MESSAGES_KUBERNETES)
-		snprintf(out, size, "the container was killed, and not at its own memory limit");
-	else if (!e->wording->sure)
-		snprintf(out, size,
-			 "a process ended without a word: killed for want of host memory as a "
-			 "rule, or it crashed; the log does not tell");
-	else
-		snprintf(out, size,
-			 "%s was ended by SIGKILL: for host memory as a rule, not the GPU's; by "
-			 "whom, "
-			 "the log does not tell",
-			 who);
-}
-
-/* What ran out, in capitals. */
-static const char *const kinds[] = {
-	[MESSAGES_DEVICE] = "GPU MEMORY",
-	[MESSAGES_BUDGET] = "GPU SHARE",
-	[MESSAGES_HOST] = "HOST MEMORY",
-	[MESSAGES_CGROUP_KILL] = "KILLED AT A MEMORY LIMIT",
-	[MESSAGES_HOST_KILL] = "KILLED FOR HOST MEMORY",
-	[MESSAGES_KILLED] = "KILLED",
-	[MESSAGES_SHARED] = "SHARED MEMORY",
-};
-
-static const char *headline(const struct diagnose_text *x, const struct findings_told *t,
-			    const struct messages_context *c, const char *first,
-			    struct plim_err *err)
-{
-	const struct messages_event *e = x->event;
-	enum messages_class class = e->wording->class;
-	const char *what = e->wording->family == MESSAGES_WORDS && class == MESSAGES_DEVICE
-				   ? "GPU MEMORY, BY THE WORDS OF THE TEXT"
-			   : findings_untold(e) ? "OUT OF MEMORY, BY THE WORDS OF THE TEXT"
-			   : class == MESSAGES_KILLED && !e->wording->sure ? "KILLED, AS A RULE"
-			   : class == MESSAGES_CGROUP_KILL && !t->bound_certain
-				   ? kinds[MESSAGES_HOST_KILL]
-				   : kinds[class];
-	char words[320];
-
-	switch (class) {
-	case MESSAGES_DEVICE: tell_device(e, t, c, words, sizeof(words)); break;
-	case MESSAGES_BUDGET: tell_budget(e, c, words, sizeof(words)); break;
-	case MESSAGES_HOST: tell_host(e, words, sizeof(words)); break;
-	case MESSAGES_SHARED:
-		snprintf(words, sizeof(words), "/dev/shm ran out, not the GPU");
-		break;
-	default:
-		if (findings_untold(e))
-			snprintf(words, sizeof(words),
-				 "of the card or of the machine, the text "
-				 "does not tell");
-		else
-			tell_victim(x, t, words, sizeof(words));
+		out->actions[i] = arena_text(x->arena, err, "%s", one->what);
+		out->fixes[i] = arena_text(x->arena, err, "%s%s", one->fix,
+					   *one->fix && one->example ? EXAMPLE : "");
+		if (!out->actions[i] || !out->fixes[i])
+			return mem_status(err);
 	}
-	if (e->caught_line)
-		return arena_text(
-			x->arena, err, "%s, CAUGHT: %s; the program went on (line %llu)%s", what,
-			words, (unsigned long long)e->caught_line,
-			e->traceback.moment == MESSAGES_SAVING
-				? ", and what it saved may be broken: check it before the state is "
-				  "gone"
-				: "");
-	return arena_text(x->arena, err, "%s: %s%s%s", what, words, *first ? ". First: " : "",
-			  first);
+	out->action_count = a->action_count;
+	return PLIM_OK;
 }
 
 /* What helps, what does not, and how to be certain. */
-static enum plim_status keep_advice(struct findings_advised *a, struct plim_verdict *v,
-				    struct diagnose_told *out, struct plim_err *err)
+static enum plim_status keep_advice(struct findings_advised *a, struct plim_verdict *v)
 {
 	enum plim_status st = lines_keep(&a->lists[FINDINGS_HELPS], &v->helps, &v->helps_count);
 
 	if (!st)
 		st = lines_keep(&a->lists[FINDINGS_USELESS], &v->useless, &v->useless_count);
-	if (!st)
-		st = lines_keep(&a->lists[FINDINGS_CERTAINTY], &v->certainty, &v->certainty_count);
-	if (!st)
-		st = lines_keep(&a->fixes, &out->fixes, &out->fix_count);
-	if (st || !*a->first)
-		return st;
-	out->first = arena_text(a->fixes.arena, err, "%s", a->first);
-	return out->first ? PLIM_OK : mem_status(err);
+	return st ? st
+		  : lines_keep(&a->lists[FINDINGS_CERTAINTY], &v->certainty, &v->certainty_count);
 }
 
 static void tell_evidence(struct lines *l, const struct diagnose_text *x,
@@ -871,11 +523,11 @@ enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdic
 {
 	const struct messages_event *e = x->event;
 	struct lines evidence = { .arena = x->arena, .err = err };
-	struct findings_advised advised = { .fixes = evidence };
+	struct findings_advised advised = { .action_count = 0 };
 	struct findings_told t;
 	enum plim_status st;
 
-	*out = (struct diagnose_told){ .first = NULL };
+	*out = (struct diagnose_told){ .action_count = 0 };
 	for (int i = 0; i < FINDINGS_LISTS; i++)
 		advised.lists[i] = evidence;
 	messages_find_context(x->log, e, &out->context);
@@ -893,10 +545,14 @@ enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdic
 	};
 	tell_evidence(&evidence, x, &t, &out->context);
 	findings_advise(e, &t, &out->context, &advised);
-	v->headline = headline(x, &t, &out->context, advised.first, err);
+	v->headline = diagnose_headline(x, &t, &out->context, err);
+	out->held = diagnose_held(x, &t, err);
+	out->open = diagnose_open(x, &t, &out->context, err);
 	st = v->headline ? lines_keep(&evidence, &v->evidence, &v->evidence_count)
 			 : mem_status(err);
 	if (!st)
 		st = fill_causes(x, &t, &out->context, v, err);
-	return st ? st : keep_advice(&advised, v, out, err);
+	if (!st)
+		st = keep_advice(&advised, v);
+	return st ? st : keep_actions(x, &advised, out, err);
 }

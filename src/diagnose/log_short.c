@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A GPU with less free than this part of it is full: the driver's own pieces are some MiB. */
+#define FULL_PART 20
+
 static int known(struct messages_bytes b)
 {
 	return b.low != PLIM_UNKNOWN;
@@ -50,7 +53,8 @@ static void say_sizes(const struct messages_event *e, const struct messages_cont
 	const char *total = messages_size(z.at[1], o->total);
 
 	if (known(o->tried) && known(o->free) && known(o->total))
-		snprintf(out, size, "%s full: %s refused with %s of %s free", gpu, tried,
+		snprintf(out, size, "%s%s: %s refused with %s of %s free", gpu,
+			 o->free.low < o->total.low / FULL_PART ? " full" : "", tried,
 			 messages_size(z.at[2], o->free), total);
 	else if (known(e->used) && known(o->total) && e->wording->family == MESSAGES_JAX)
 		snprintf(out, size, "%s too small: the compiled program needs %s, it has %s", gpu,
@@ -126,7 +130,8 @@ static void say_budget(const struct messages_event *e, const struct messages_con
 		       size_t size)
 {
 	const struct messages_oom *o = &e->oom;
-	const char *who = c->engine ? own_name(c) : "the server";
+	const char *named = messages_engine_names[c->engine];
+	const char *who = c->engine && named ? named : "the server";
 	struct sizes z;
 
 	if (e->wording->says && strstr(e->wording->says, "not the card"))
@@ -240,10 +245,12 @@ const char *diagnose_headline(const struct diagnose_text *x, const struct findin
 
 /* ---- who held it ---- */
 
+#define HOLDERS_NAMED 3
+
 /* ", PID 441650 30.51 GiB, PID 449657 1022 MiB" */
 static void say_holders(const struct messages_oom *o, char *out, size_t size)
 {
-	uint32_t n = o->processes < MESSAGES_HOLDERS ? o->processes : MESSAGES_HOLDERS;
+	uint32_t n = o->processes < HOLDERS_NAMED ? o->processes : HOLDERS_NAMED;
 	char a[MESSAGES_SIZE];
 
 	for (uint32_t i = 0; i < n && strlen(out) + 64 < size; i++)
@@ -266,7 +273,7 @@ static void say_own(const struct messages_event *e, const struct findings_told *
 		snprintf(out, size, "this process, %s in PyTorch and %s outside it", z.at[0],
 			 messages_size(z.at[1], t->own_outside));
 	else if (known(o->unallocated) && known(o->tried) && o->unallocated.low >= o->tried.high)
-		snprintf(out, size, "this process, %s, %s of it unused", z.at[0],
+		snprintf(out, size, "this process, %s (%s unused)", z.at[0],
 			 messages_size(z.at[1], o->unallocated));
 	else
 		snprintf(out, size, "this process, %s%s", z.at[0],
@@ -341,11 +348,11 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 		return NULL;
 	if (class == MESSAGES_DEVICE && findings_is_pytorch(c))
 		return arena_text(x->arena, err,
-				  "%s%s%s or simply too much? plimsoll record -- python %s decides",
+				  "%s%s%s or too much? plimsoll record -- python %s decides",
 				  leak ? leak : "", leak && gaps ? "," : "",
 				  gaps ? (leak ? " gaps" : gaps) : "", script);
 	if (leak)
-		return arena_text(x->arena, err, "a leak or simply too much? %s climbs if it leaks",
+		return arena_text(x->arena, err, "a leak or too much? %s climbs if it leaks",
 				  class <= MESSAGES_BUDGET ? "nvidia-smi over time"
 							   : "resident memory");
 	return NULL;

@@ -27,6 +27,8 @@
 /* A full card of which the engine holds no more than this is in other hands. */
 #define LITTLE_BYTES (1u << 28)
 
+#define ALIKE_PART 10 /* of a rank's memory: ranks of one job differ by less */
+
 #define MIB ((uint64_t)1 << 20)
 
 static int known(struct messages_bytes b)
@@ -86,6 +88,7 @@ int findings_own_heap(const struct messages_event *e)
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c)
 {
 	return strstr(e->wording->pattern, "exceeds device") != NULL ||
+	       strstr(e->text, "maximum allowed buffer size") != NULL ||
 	       (c->backend == MESSAGES_BACKEND_VULKAN && known(e->oom.tried) &&
 		e->oom.tried.low > VULKAN_BUFFER);
 }
@@ -160,7 +163,9 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 	t->own_outside = (struct messages_bytes){ 0, 0 };
 	if (known(o->this_process))
 		t->own_outside = less(o->this_process, o->reserved);
-	if (o->others.low >= decides(o) && o->others.low >= t->own_outside.low)
+	/* whoever holds more of the GPU comes first */
+	if (o->others.low >= decides(o) && o->others.low >= t->own_outside.low &&
+	    o->others.high >= (known(o->this_process) ? o->this_process : o->reserved).low)
 		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
 	else if (t->own_outside.low >= decides(o))
 		t->bound_by = FINDINGS_BOUND_NON_PYTORCH;
@@ -446,6 +451,26 @@ static int may_be_others(const struct messages_event *e, const struct findings_t
 		(e->wording->family == MESSAGES_CUDA && !known(e->oom.tried)));
 }
 
+/* Do the others on the GPU look like this process's ranks: of one size, or of a size that the driver does not show? */
+static int are_alike(const struct messages_oom *o)
+{
+	uint32_t n = o->processes < MESSAGES_HOLDERS ? o->processes : MESSAGES_HOLDERS;
+	uint64_t least = PLIM_UNKNOWN, most = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		least = o->holders[i].bytes.low < least ? o->holders[i].bytes.low : least;
+		most = o->holders[i].bytes.high > most ? o->holders[i].bytes.high : most;
+	}
+	return !least || (n > 1 && most - least <= most / ALIKE_PART);
+}
+
+static int ranks_of(const struct messages_event *e, const struct messages_context *c)
+{
+	if (!e->oom.processes || (!e->rank_count && !c->set[MESSAGES_SET_LAUNCHER].line))
+		return 0;
+	return are_alike(&e->oom) ? 2 : 1;
+}
+
 void findings_judge_message(const struct messages_event *e, const struct messages_context *c,
 			    struct findings_told *t)
 {
@@ -455,6 +480,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 	*t = (struct findings_told){
 		.request = unknown, .bound = unknown, .room = unknown, .outside = unknown
 	};
+	t->ranks = ranks_of(e, c);
 	judge_bound(e, t);
 	if (known(t->room) && known(t->request) && e->wording->class == MESSAGES_DEVICE) {
 		slack = e->oom.allocated.high / FINDINGS_SLACK_PART;

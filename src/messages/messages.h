@@ -17,6 +17,13 @@ struct messages_bytes {
 #define MESSAGES_SIZE 32
 const char *messages_size(char *buffer, struct messages_bytes b);
 
+/* A process that the text lists with what it holds of the GPU. */
+#define MESSAGES_HOLDERS 8
+struct messages_holder {
+	uint64_t pid;
+	struct messages_bytes bytes;
+};
+
 struct messages_oom {
 	struct messages_bytes tried, total, free, allowed, allocated, unallocated, private_pools;
 	struct messages_bytes reserved; /* of PyTorch: allocated and unallocated together */
@@ -27,6 +34,7 @@ struct messages_oom {
 	uint32_t processes;           /* clauses about other processes */
 	uint32_t own_listed;          /* one of the clauses was about this process itself */
 	uint32_t old_format;          /* the words of PyTorch up to 2.0 */
+	struct messages_holder holders[MESSAGES_HOLDERS]; /* the first of the clauses */
 	uint64_t line;                /* of the text, from 1 */
 };
 
@@ -235,6 +243,7 @@ enum messages_setting {
 	MESSAGES_SET_BEST,          /* the best checkpoint was being loaded, behind the training */
 	MESSAGES_SET_UBATCH,        /* llama.cpp's physical batch, far above its default */
 	MESSAGES_SET_KV_ROOM,       /* it was the KV cache that had no room */
+	MESSAGES_SET_LAUNCHER,      /* several ranks were started: torchrun, mpirun, a rank's number */
 	/* no settings: what kind of work it is, whoever does it; advice is chosen by a set of 64 bits of its own */
 	MESSAGES_TASKS,
 	MESSAGES_TASK_NOTEBOOK = MESSAGES_TASKS,

@@ -107,12 +107,13 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 	const char *at = text, *end = text + n;
 	struct messages_bytes one, own = UNKNOWN;
 	uint32_t candidates = 0;
+	uint64_t pid;
 
 	out->others = (struct messages_bytes){ 0, 0 };
 	while ((at = memmem(at, (size_t)(end - at), label, sizeof(label) - 1))) {
 		at += sizeof(label) - 1;
-		while (at < end && *at >= '0' && *at <= '9')
-			at++;
+		for (pid = 0; at < end && *at >= '0' && *at <= '9' && pid < UINT32_MAX; at++)
+			pid = 10 * pid + (uint64_t)(*at - '0');
 		if ((size_t)(end - at) < sizeof(has) || memcmp(at, has, sizeof(has) - 1))
 			continue;
 		at += sizeof(has) - 1;
@@ -120,6 +121,8 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 			continue;
 		out->others.low = add(out->others.low, one.low);
 		out->others.high = add(out->others.high, one.high);
+		if (out->processes < MESSAGES_HOLDERS)
+			out->holders[out->processes] = (struct messages_holder){ pid, one };
 		out->processes++;
 		if (out->reserved.low != PLIM_UNKNOWN && one.high >= out->reserved.low) {
 			own = one;
@@ -169,7 +172,7 @@ static void find_device(const char *text, size_t n, struct messages_oom *out)
 
 static int is_blank(char c)
 {
-	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == SCAN_JOINT;
 }
 
 #define NAME_MOST 64
@@ -270,9 +273,17 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	char flat[MESSAGE_MAX_BYTES];
 	const char *trigger, *body, *next, *lead; /* behind a progress bar on its line */
 
-	*out = (struct messages_oom){ UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-				      UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-				      UINT32_MAX, 0,       0,       0,       0 };
+	*out = (struct messages_oom){ UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      UNKNOWN,
+				      .device = UINT32_MAX };
 	n = flatten(text, n, flat);
 	trigger = find_trigger(flat, n);
 	if (!trigger)

@@ -912,7 +912,7 @@ static enum plim_status scan_unwrapped(struct scan *s, struct source *src, int *
 	text = mem_new(s->log->mem, room, 1, s->err);
 	if (!text)
 		return mem_status(s->err);
-	n = scan_unwrap((const char *)src->p, n, text);
+	n = scan_unwrap(s->anchors, (const char *)src->p, n, text);
 	if (n) {
 		s->joint = SCAN_JOINT;
 		scan_window(s, text, text, text + n, 1);

@@ -46,16 +46,6 @@ static inline int scan_is_of_name(char c)
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 
-/* ---- lines that were broken ---- */
-
-/* A break that was taken out, behind the line that was joined; it counts as a line's end. */
-#define SCAN_JOINT '\x1e'
-/*
- * `n` bytes of a whole text with the lines joined that a terminal, a mail or a page broke, into `to` of 2 * n + 1 bytes; how
- * many were written, 0: none is broken.
- */
-size_t scan_unwrap(const char *p, size_t n, char *to);
-
 /* ---- one source ---- */
 
 /* A text that holds zero bytes is none, save that of two bytes a character. */
@@ -228,6 +218,16 @@ const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const
 /* The next entry that begins there too, or -1. */
 int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const char *at,
 			  const char *end);
+
+/* ---- lines that were broken ---- */
+
+/* A break that was taken out, behind the line that was joined; it counts as a line's end. */
+#define SCAN_JOINT '\x1e'
+/*
+ * `n` bytes of a whole text with the lines joined that a terminal, a mail or a page broke, and those of a wording, into `to` of 2 * n + 1 bytes; how
+ * many were written, 0: none is broken.
+ */
+size_t scan_unwrap(const struct scan_anchors *a, const char *p, size_t n, char *to);
 
 /* ---- tracebacks ---- */
 

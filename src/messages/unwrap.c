@@ -213,7 +213,36 @@ static int is_broken(struct piece l, struct piece next, struct piece head, const
 	return s->by_words ? is_filled(l, next, s) : is_cut(l, next, head, s);
 }
 
-size_t scan_unwrap(const char *p, size_t n, char *to)
+#define AROUND 64 /* bytes on either side of a break, in which a wording may go on */
+
+/* Does a wording begin in the line and go on in the next one? */
+static int is_inside_wording(const struct scan_anchors *a, struct piece l, struct piece next)
+{
+	char text[2 * AROUND + 2];
+	size_t left = (size_t)(l.to - l.from), right = (size_t)(next.to - next.from);
+	const char *at = text, *end;
+	int16_t entry;
+
+	left = left < AROUND ? left : AROUND;
+	right = right < AROUND ? right : AROUND;
+	if (!left || !right || is_start(next, l))
+		return 0;
+	memcpy(text, l.to - left, left);
+	text[left] = ' ';
+	memcpy(text + left + 1, next.from, right);
+	for (end = text + left + 1 + right; at < text + left; at++) {
+		at = scan_anchors_find(a, at, end, &entry);
+		if (at >= text + left)
+			return 0;
+		for (; entry >= 0; entry = scan_anchors_next(a, entry, at, end))
+			if (a->entries[entry].id < SCAN_FRAME &&
+			    at + a->entries[entry].n > text + left + 1)
+				return 1;
+	}
+	return 0;
+}
+
+size_t scan_unwrap(const struct scan_anchors *a, const char *p, size_t n, char *to)
 {
 	const char *end = p + n, *next = p;
 	struct shape s = shape_of(p, end);
@@ -221,11 +250,10 @@ size_t scan_unwrap(const char *p, size_t n, char *to)
 	size_t written = 0, joints = 0, joined = 0;
 	struct piece head = { p, p, 0 };
 
-	if (!may_be_broken && !s.marked)
-		return 0;
 	s.by_words = is_by_words(p, end, &s);
 	while (next && next < end) {
 		const char *behind;
+		int by_width;
 		struct piece l = piece_at(next, end, s.marked, &next), below = { next, next, 0 };
 
 		if (next && next < end)
@@ -233,8 +261,9 @@ size_t scan_unwrap(const char *p, size_t n, char *to)
 		head = joints ? head : l;
 		for (const char *c = l.from; c < l.to; c++)
 			to[written++] = *c == SCAN_JOINT ? ' ' : *c;
-		if (may_be_broken && is_broken(l, below, head, &s)) {
-			if (s.by_words)
+		by_width = may_be_broken && is_broken(l, below, head, &s);
+		if (by_width || is_inside_wording(a, l, below)) {
+			if (s.by_words || !by_width)
 				to[written++] = ' ';
 			joints++;
 			joined++;

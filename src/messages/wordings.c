@@ -359,8 +359,7 @@ const struct messages_wording scan_wordings[] = {
 	  "fewer requests at a time (a smaller --max-running-requests), or another release: with "
 	  "few requests it is a slot that was not given back" },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, /* TGI */
-	  "Not enough memory to handle {code} total tokens", NULL,
-	  "lower --max-batch-total-tokens, or --max-batch-prefill-tokens" },
+	  "Not enough memory to handle {code} total tokens", NULL, NULL },
 	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
 	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA Error: out of memory at *cumem_allocator.cpp",

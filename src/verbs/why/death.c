@@ -25,9 +25,18 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 	if (st)
 		return st;
 	c = &told.context;
-	d->first = told.first;
-	d->fixes = told.fixes;
-	d->fix_count = told.fix_count;
+	d->held = told.held;
+	d->open = told.open;
+	d->actions = told.actions;
+	d->action_count = told.action_count;
+	d->first = told.action_count ? told.actions[0] : NULL;
+	d->fixes = arena_take(x.arena, told.action_count, sizeof(*d->fixes), err);
+	if (!d->fixes)
+		return mem_status(err);
+	d->first_is_typed = told.action_count && *told.fixes[0];
+	for (size_t i = 0; i < told.action_count; i++)
+		if (*told.fixes[i])
+			d->fixes[d->fix_count++] = told.fixes[i];
 	d->caught_line = e->caught_line ? e->caught_line : PLIM_UNKNOWN;
 	d->engine = c->engine ? messages_engine_names[c->engine] : NULL;
 	d->engine_line = c->engine_line ? c->engine_line : PLIM_UNKNOWN;

@@ -1,4 +1,4 @@
-/* The answer for a person: what died, why, what helps and what does not. */
+/* The long answer (--more): what died, why, what helps and what does not. */
 #include "verbs/out.h"
 #include "verbs/rungs.h"
 #include "verbs/told.h"
@@ -112,7 +112,7 @@ static void where_line(struct text *t, const struct plim_why *w, const struct pl
 }
 
 /* "0-3, 6", from sorted ranks. */
-static void put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out)
+void why_put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out)
 {
 	for (size_t i = 0, last; i < n; i = last + 1) {
 		last = i;
@@ -133,7 +133,7 @@ static void ranks_line(struct text *t, const struct plim_why_death *d)
 	if (!d->rank_count)
 		return;
 	text_init(&words, t->mem, &t->style);
-	put_ranks(&words, d->ranks, d->rank_count, d->ranks_left_out);
+	why_put_ranks(&words, d->ranks, d->rank_count, d->ranks_left_out);
 	label_line(t, d->rank_count > 1 ? "ranks" : "rank", text_get(&words));
 	text_release(&words);
 }
@@ -218,7 +218,7 @@ static void causes(struct text *t, const struct plim_verdict *v)
 }
 
 /* What plan says of it; where they differ nothing is recommended. */
-static void planned(struct text *t, const struct plim_why_planned *p)
+void why_put_planned(struct text *t, const struct plim_why_planned *p)
 {
 	if (!p)
 		return;
@@ -242,9 +242,9 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 static const struct told_limits all_of_it = { SIZE_MAX, 3, 4, 3, 1 };
 
 /* A death that the recording shows: as report tells it, then what the log alone has. */
-static void recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
-		     const struct plim_report_device *told)
+void why_put_recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
 {
+	const struct plim_report_device *told = &w->hidden->told[d - w->deaths];
 	const struct plim_verdict *v = &d->verdict;
 
 	told_put_verdict(t, told);
@@ -253,7 +253,7 @@ static void recorded(struct text *t, const struct plim_why *w, const struct plim
 	ranks_line(t, d);
 	told_put_rest(t, told, &all_of_it);
 	out_list(t, "Why", v->evidence, v->evidence_count);
-	planned(t, d->planned);
+	why_put_planned(t, d->planned);
 	processes(t, d);
 	out_list(t, "What else the text says of it", d->also, d->also_count);
 }
@@ -263,7 +263,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	const struct plim_verdict *v = &d->verdict;
 
 	if (d->recorded && d->recorded->same_death) {
-		recorded(t, w, d, &w->hidden->told[d - w->deaths]);
+		why_put_recorded(t, w, d);
 		return;
 	}
 	headline(t, d);
@@ -277,7 +277,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	where_line(t, w, d, "told in", LABEL_COLUMNS);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	causes(t, v);
-	planned(t, d->planned);
+	why_put_planned(t, d->planned);
 	processes(t, d);
 	out_list(t, "What helps", v->helps, v->helps_count);
 	out_list(t, "What does not", v->useless, v->useless_count);
@@ -367,6 +367,10 @@ enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_
 	struct text t;
 
 	text_init(&t, &w->hidden->mem, &s);
+	if (!(w->hidden->options.flags & PLIM_WHY_MORE)) {
+		why_put_short(&t, w);
+		return out_text(&t, write, ctx, err);
+	}
 	title(&t, w);
 	for (size_t i = 0; i < w->death_count; i++) {
 		text_puts(&t, "\n");

@@ -21,6 +21,13 @@ struct plim_why_hidden {
 
 extern const char *const why_moment_names[]; /* for people */
 
+/* The short answer (short.c); parts of the long one that it has, too (text.c). */
+struct text;
+void why_put_short(struct text *t, const struct plim_why *w);
+void why_put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out);
+void why_put_recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d);
+void why_put_planned(struct text *t, const struct plim_why_planned *p);
+
 /* A name of the log, or with --redact a word for it ("process-3"); NULL for "". */
 const char *why_name(struct plim_why *w, const char *kind, const char *name, struct plim_err *err);
 
