@@ -41,7 +41,7 @@ def ranks(death, want):
 
 
 # Advice that is wrong wherever it is not for this program: who is told it must be one of these.
-PYTORCH = {None, "PyTorch", "DeepSpeed", "axolotl", "LLaMA-Factory", "Unsloth", "verl", "TRL", "NeMo"}
+PYTORCH = {None, "PyTorch", "DeepSpeed", "axolotl", "LLaMA-Factory", "Unsloth", "verl", "TRL", "Megatron-LM", "Ultralytics"}
 OF_PYTORCH = ["torch.cuda.", "train.py", "DataLoader", "expandable_segments", "torch.inference_mode"]
 OF_TRAINING = ["gradient accumulation", "micro-batch", "gradient checkpointing;"]
 
@@ -58,8 +58,7 @@ def sentences(d):
 
 def of_another(d):
     """Advice in a verdict that is for another engine or activity than its own."""
-    said = [] if d["engine"] in PYTORCH or d["engine"] in ("vLLM", "SGLang", "TGI", "ComfyUI", "A1111", "Forge", "Fooocus",
-                                                     "SD.Next", "InvokeAI", "diffusers") \
+    said = [] if d["engine"] in PYTORCH or d["engine"] in ("vLLM", "SGLang", "TGI", "ComfyUI", "A1111", "Forge", "diffusers") \
         else [a for a in OF_PYTORCH if a in advice(d)]
     return said + ([] if d["activity"] == "training" else [a for a in OF_TRAINING if a in " ".join(d["verdict"]["helps"])])
 

@@ -12,14 +12,10 @@
 #define ABSURD_BYTES ((uint64_t)64 << 40)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
-#define VAST_BYTES ((uint64_t)8 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
 #define BLOCK_BYTES ((uint64_t)4 << 30)  /* what Intel's driver gives in one piece, at most */
 #define FEW_TOKENS 1024 /* what hardly any server can be asked to do with less of */
 #define SMALL_BYTES ((uint64_t)2 << 30)
-#define FILLED_NUM 9 /* of FILLED_DEN: a card's tensors that leave room for next to no more */
-#define FILLED_DEN 10
-#define FILLED_MORE 64
 #define SCARCE_BYTES ((uint64_t)512 << 20)
 
 /* Engines from 64 on are in no set. */
@@ -66,7 +62,7 @@ static int is_fork(const struct messages_event *e)
 static uint64_t facts_of_sizes(const struct messages_event *e, const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
-	uint64_t facts = t->nearly ? F_NEARLY : 0;
+	uint64_t facts = 0;
 
 	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
 		facts |= F_HALF;
@@ -75,10 +71,6 @@ static uint64_t facts_of_sizes(const struct messages_event *e, const struct find
 	if (e->wording->class == MESSAGES_BUDGET && known(o->allocated) &&
 	    o->allocated.high <= SMALL_BYTES)
 		facts |= F_LITTLE;
-	if (known(o->tried) && known(o->total) && known(o->allocated) &&
-	    o->allocated.low >= o->total.high / FILLED_DEN * FILLED_NUM &&
-	    o->tried.high <= o->total.low / FILLED_MORE)
-		facts |= F_FILLED;
 	if (known(t->request) && known(o->unallocated) && o->unallocated.low >= t->request.high)
 		facts |= F_AMONG;
 	if (is_fork(e))
@@ -124,8 +116,6 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_COPIED;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
-	if (known(o->tried) && o->tried.low >= VAST_BYTES)
-		facts |= F_VAST;
 	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
 		facts |= F_COPYING;
 	if (findings_bare(e) && (strstr(e->traceback.shown.function, "pin_memory") ||

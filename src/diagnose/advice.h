@@ -19,14 +19,16 @@
 #define SET(s) ((uint64_t)1 << MESSAGES_SET_##s)
 #define TASK(t) ((uint64_t)1 << (MESSAGES_TASK_##t - MESSAGES_TASKS))
 #define TRAINERS (IN(AXOLOTL) | IN(LLAMA_FACTORY) | IN(UNSLOTH) | IN(VERL) | IN(TRL))
-#define TORCH (IN(PYTORCH) | IN(DEEPSPEED) | TRAINERS)
-#define WEB_PICTURES (IN(A1111) | IN(FORGE) | IN(FOOOCUS) | IN(SDNEXT))
-#define PICTURES (IN(COMFYUI) | WEB_PICTURES | IN(INVOKEAI) | IN(DIFFUSERS))
-#define GGML_TEXT \
-	(IN(OLLAMA) | IN(LLAMA_CPP) | IN(KOBOLDCPP) | IN(LM_STUDIO) | IN(LLAMA_CPP_PYTHON))
-#define GGML (GGML_TEXT | IN(WHISPER_CPP) | IN(SD_CPP))
+#define OTHER_TRAINERS (IN(MEGATRON) | IN(ULTRALYTICS)) /* on PyTorch, with flags of their own */
+#define TORCH (IN(PYTORCH) | IN(DEEPSPEED) | TRAINERS | OTHER_TRAINERS)
+#define WEB_PICTURES (IN(A1111) | IN(FORGE))
+#define PICTURES (IN(COMFYUI) | WEB_PICTURES | IN(DIFFUSERS))
+#define GGML_TEXT (IN(OLLAMA) | IN(LLAMA_CPP) | IN(LLAMA_CPP_PYTHON))
 /* whose tensors PyTorch's caching allocator holds */
 #define CACHED (TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(TGI))
+/* of whose flags no list is kept */
+#define OTHERS                                                                            \
+	(~(IN(UNKNOWN) | TORCH | CACHED | GGML_TEXT | PICTURES | IN(KOHYA) | IN(JAX) | IN(TENSORFLOW)))
 #define RUNS (DOING(GENERATING) | DOING(SERVING))
 #define CUDA_LIKE (ON(CUDA) | ON(ROCM))
 #define LOADED \
@@ -84,14 +86,10 @@ enum {
 #define F_HELD ((uint64_t)1 << 45)    /* F_OUTSIDE, or by another process that is listed */
 #define F_UNGIVEN ((uint64_t)1 << 44) /* no layers were given to the GPU by the command */
 #define F_SLOTS ((uint64_t)1 << 46)   /* a server's table of requests was full, and no memory */
-#define F_NEARLY ((uint64_t)1 << 49)  /* nearly all that was free was asked for */
-#define F_FILLED \
-	((uint64_t)1 << 50) /* PyTorch's tensors fill the card, and little more was asked for */
 #define F_AMONG ((uint64_t)1 << 51)  /* gaps that would have served it, whoever else has the rest */
 #define F_XLA ((uint64_t)1 << 56)    /* XLA's words, whoever calls it */
 #define F_TEXTS ((uint64_t)1 << 57)  /* an array of texts of one width */
 #define F_DRIVER ((uint64_t)1 << 58) /* refused by the driver, not by PyTorch's allocator */
-#define F_VAST ((uint64_t)1 << 53)   /* one request of 8 GiB or more: weights, as a rule */
 #define F_LENT ((uint64_t)1 << 54)   /* it holds far more than the card has */
 #define F_LITTLE ((uint64_t)1 << 55) /* a server's weights are next to nothing */
 #define F_TOTAL ((uint64_t)1 << 59)  /* tokens of all requests together did not fit */

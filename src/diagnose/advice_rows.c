@@ -20,14 +20,14 @@ const struct advice_row advice_rows[] = {
 	  .first = "end what else holds the GPU, or --gpu-memory-utilization {share}",
 	  .fix = "--gpu-memory-utilization {share}" },
 	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN), .facts = F_RANKS,
-	  .engines = TORCH | IN(MEGATRON) | IN(UNKNOWN),
+	  .engines = TORCH | IN(UNKNOWN),
 	  .text = "the other processes on this GPU may be ranks of this job: give each rank its own "
 		  "GPU (torch.cuda.set_device(local_rank) before anything else); nvidia-smi shows whose "
 		  "they are",
 	  .first = "give each rank its own GPU",
 	  .fix = "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))" },
 	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN), .facts = F_RANKS,
-	  .engines = ~(TORCH | IN(MEGATRON) | IN(UNKNOWN)),
+	  .engines = ~(TORCH | IN(UNKNOWN)),
 	  .text = "the other processes on this GPU may be ranks of this job: give each rank its own GPU; "
 		  "nvidia-smi shows whose they are",
 	  .first = "give each rank its own GPU" },
@@ -84,13 +84,13 @@ const struct advice_row advice_rows[] = {
 		  "per_process_memory_fraction), if the card may be used further",
 	  .first = "raise this process's own limit",
 	  .fix = "torch.cuda.set_per_process_memory_fraction(1.0)" },
-	{ HELPS, .kinds = GPU, .facts = F_HUGE, .engines = CACHED | GGML | IN(UNKNOWN),
+	{ HELPS, .kinds = GPU, .facts = F_HUGE, .engines = CACHED | GGML_TEXT | IN(UNKNOWN),
 	  .backends = ON(ROCM), .tasks = TASK(SHARED_RAM),
 	  .text = "let the program see all of the memory that is set apart for the GPU: a newer "
 		  "ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer; what it sees is less "
 		  "than was asked for at once",
 	  .first = "let it see all of the GPU's memory: a newer ROCm, UMA frame buffer"},
-	{ HELPS, .kinds = GPU, .facts = F_SMALL, .engines = CACHED | GGML, .backends = ON(ROCM),
+	{ HELPS, .kinds = GPU, .facts = F_SMALL, .engines = CACHED | GGML_TEXT, .backends = ON(ROCM),
 	  .text = "more memory for the graphics in the BIOS (UMA frame buffer size): it is part of "
 		  "the processor and takes the machine's memory, of which so little was set apart",
 	  .first = "more memory for the graphics in the BIOS (UMA frame buffer size)" },
@@ -142,7 +142,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value that is not finite, or a shape that is not meant",
 	  .first = "find what computes the size: an overflow, or an unmeant shape"},
-	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = TORCH | IN(ULTRALYTICS) | PICTURES,
+	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = TORCH | PICTURES,
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value "
 		  "that is not finite, or a CUDA extension built for another toolkit than "
@@ -165,12 +165,6 @@ const struct advice_row advice_rows[] = {
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value that is not set, or libraries of different releases in one program",
 	  .first = "find what computes the size: an overflow, or mixed releases"},
-	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = IN(ONNX_RUNTIME),
-	  .text = "find what computes the size: no machine has so much, so it is an overflow or a "
-		  "shape that is not meant; one session for each process, made behind the fork, "
-		  "and "
-		  "the node's shapes (symbolic_shape_infer)",
-	  .first = "find what computes the size: an overflow, or an unmeant shape"},
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD,
 	  .engines = TORCH | IN(TENSORFLOW) | IN(ULTRALYTICS), /* XLA asks for all at once */
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
@@ -185,7 +179,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
 	  .text = "where there is no such limit: a smaller batch or model, which asks for less",
 	  .first = "a smaller batch or model, if there is no such limit"},
-	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS | F_RANKS, .engines = TORCH | IN(MEGATRON),
+	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS | F_RANKS, .engines = TORCH,
 	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(STARTING),
 	  .bounds = BY(DEVICE),
 	  .text = "other processes hold more of this card than was asked for: if they are ranks of "
@@ -209,13 +203,6 @@ const struct advice_row advice_rows[] = {
 		  "without it",
 	  .first = "less pinned host memory: copy without non_blocking",
 	  .fix = "x.to(device)" },
-	{ HELPS, .kinds = GPU, .facts = F_PINNING, .engines = IN(ULTRALYTICS),
-	  .text = "fewer workers (workers=2) or a smaller batch: batches were being put into "
-		  "pinned "
-		  "host memory (PIN_MEMORY=False switches that off), which the driver refuses in "
-		  "the same words; it may have been full already, or the card",
-	  .first = "fewer workers or a smaller batch; PIN_MEMORY=False",
-	  .fix = "PIN_MEMORY=False" },
 	{ HELPS, .kinds = GPU, .facts = F_PINNING, .engines = TORCH,
 	  .text = "pin_memory=False in the DataLoader: batches were being put into pinned host "
 		  "memory, which the driver refuses in the same words; it may have been full "
@@ -267,10 +254,6 @@ const struct advice_row advice_rows[] = {
 		  "(--num-shard)",
 	  .first = "quantised weights (--quantize), or more GPUs (--num-shard)",
 	  .fix = "--quantize bitsandbytes-nf4" },
-	{ HELPS, .kinds = GPU, .engines = IN(LMDEPLOY), .moments = AT(LOADING),
-	  .text = "weights that fit: a 4-bit checkpoint (lmdeploy lite auto_awq), or more cards "
-		  "(--tp)",
-	  .first = "a 4-bit checkpoint of the model, or more GPUs (--tp)"},
 	/* the profiling pass comes before any KV cache: its size is not the share's */
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_RAISE,
 	  .text = "a share that holds what is lacking: --gpu-memory-utilization {raise}, if nobody "
@@ -350,22 +333,6 @@ const struct advice_row advice_rows[] = {
 		  "--cuda-memory-fraction 0.9",
 	  .first = "lower --max-batch-prefill-tokens",
 	  .fix = "--max-batch-prefill-tokens 2048 --cuda-memory-fraction 0.9", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT_LLM), .doing = DOING(CONVERTING),
-	  .text = "a smaller max_batch_size, max_num_tokens and max_seq_len to build for; nothing "
-		  "else on the card while it builds",
-	  .first = "build for a smaller max_batch_size and max_num_tokens",
-	  .fix = "trtllm-build --max_batch_size 8 --max_num_tokens 4096", .example = 1 },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(TENSORRT_LLM), .without = F_VAST,
-	  .doing = ~DOING(CONVERTING),
-	  .text = "a lower kv_cache_config.free_gpu_memory_fraction, max_batch_size and "
-		  "max_num_tokens",
-	  .first = "lower kv_cache_config.free_gpu_memory_fraction",
-	  .fix = "kv_cache_config.free_gpu_memory_fraction: 0.8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TRITON_SERVER),
-	  .text = "fewer instances a model (instance_group count), a smaller max_batch_size; "
-		  "models that are not used unloaded (--model-control-mode=explicit)",
-	  .first = "fewer instances of each model (instance_group count)",
-	  .fix = "instance_group [ { count: 1 } ]" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .engines = IN(VLLM),
 	  .without = F_SHARE, .text = "a --gpu-memory-utilization that what is free allows" },
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_TOKENS,
@@ -518,27 +485,6 @@ const struct advice_row advice_rows[] = {
 		  "full "
 		  "left out (CUDA_VISIBLE_DEVICES), if it is the small one",
 	  .fix = "Llama(..., tensor_split=[3, 1])", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(KOBOLDCPP),
-	  .text = "fewer layers on the GPU (--gpulayers 20), a shorter --contextsize, a quantised "
-		  "KV "
-		  "cache (--flashattention --quantkv 1)",
-	  .first = "fewer layers on the GPU (--gpulayers) or a shorter --contextsize",
-	  .fix = "--gpulayers 20 --contextsize {short}", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(LM_STUDIO),
-	  .text = "in the model's load settings: a smaller GPU Offload, a shorter Context Length, "
-		  "K "
-		  "and V cache quantisation; unload other models",
-	  .first = "a smaller GPU Offload or Context Length at the load"},
-	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(WHISPER_CPP),
-	  .text = "a smaller or quantised model file (ggml-medium-q5_0.bin), or without the GPU "
-		  "(-ng)",
-	  .first = "a smaller or quantised model file", .fix = "--no-gpu" },
-	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(SD_CPP),
-	  .text = "--vae-tiling, --diffusion-fa, --offload-to-cpu, --clip-on-cpu; a smaller "
-		  "picture or "
-		  "a smaller quantisation (--type q4_0)",
-	  .first = "a smaller picture, or --vae-tiling --offload-to-cpu",
-	  .fix = "--vae-tiling --diffusion-fa --offload-to-cpu" },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .facts = F_NOT_FIRST,
 	  .without = F_ONE_BUFFER,
 	  .text = "of several cards, another division (-ts 3,1): the one that is named was full",
@@ -637,28 +583,28 @@ const struct advice_row advice_rows[] = {
 		  "checkpointing, a "
 		  "smaller resolution, no text encoder; 4 GB are too few for DreamBooth",
 	  .first = "train less (LoRA, 8-bit Adam, gradient checkpointing)" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .moments = AT(LOADING),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .moments = AT(LOADING),
 	  .unless = SET(LOWVRAM),
 	  .text = "start it with --medvram, then --lowvram, which keep parts of the model on the "
 		  "host; "
 		  "a smaller checkpoint (fp16, pruned); one model at a time in its settings",
 	  .first = "--medvram, then --lowvram, or a smaller checkpoint (fp16)",
 	  .fix = "--medvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT) | IN(FORGE), .moments = LOADED,
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(FORGE), .moments = LOADED,
 	  .set = SET(DECODING), .unless = SET(TILING),
 	  .text = "decode in tiles (the Tiled VAE extension, or its own setting), or a smaller "
 		  "picture: "
 		  "it was decoding the picture",
 	  .first = "a smaller picture, or decode it in tiles (Tiled VAE)" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
 	  .moments = LOADED, .unless = SET(MEDVRAM) | SET(LOWVRAM),
 	  .text = "a smaller picture or batch; start it with --medvram, then --lowvram",
 	  .first = "a smaller picture, or start it with --medvram", .fix = "--medvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
 	  .set = SET(MEDVRAM), .unless = SET(LOWVRAM),
 	  .text = "a smaller picture or batch; --lowvram instead of --medvram",
 	  .first = "a smaller picture, or --lowvram", .fix = "--lowvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .doing = ~DOING(TRAINING),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
 	  .set = SET(LOWVRAM),
 	  .text = "a smaller picture or batch, fewer extensions (ControlNet, hires fix): it runs "
 		  "with "
@@ -682,21 +628,6 @@ const struct advice_row advice_rows[] = {
 		  "left for the computation; a smaller model file (NF4, GGUF, fp8); "
 		  "--always-low-vram",
 	  .first = "a smaller picture, or lower GPU Weights", .fix = "--always-low-vram" },
-	{ HELPS, .kinds = GPU, .engines = IN(FOOOCUS),
-	  .text = "a smaller picture, no upscaling or face swap; --always-low-vram, then "
-		  "--always-no-vram",
-	  .first = "a smaller picture, or --always-low-vram", .fix = "--always-low-vram" },
-	{ HELPS, .kinds = GPU, .engines = IN(INVOKEAI), .set = SET(PARTIAL),
-	  .text = "a smaller picture or a smaller (quantised) model, and in invokeai.yaml a "
-		  "smaller max_cache_vram_gb, a larger device_working_mem_gb",
-	  .first = "a smaller picture or a quantised model", .fix = "device_working_mem_gb: 4",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(INVOKEAI), .unless = SET(PARTIAL),
-	  .text = "a smaller picture or a smaller (quantised) model; in invokeai.yaml "
-		  "enable_partial_loading: true and a smaller "
-		  "max_cache_vram_gb",
-	  .first = "a smaller picture, or enable_partial_loading: true",
-	  .fix = "enable_partial_loading: true" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .set = SET(DECODING),
 	  .unless = SET(TILING), .doing = ~DOING(TRAINING), .moments = LOADED,
 	  .text = "decode in tiles (pipe.vae.enable_tiling()), of several pictures one at a time "
@@ -816,197 +747,11 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller batch and half the precision: "
 		  "keras.mixed_precision.set_global_policy(\"mixed_float16\")",
 	  .fix = "keras.mixed_precision.set_global_policy(\"mixed_float16\")" },
-	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .facts = F_OUTSIDE,
-	  .text = "end what else runs on the card (nvidia-smi): PaddlePaddle holds little of it "
-		  "itself",
-	  .first = "see who else holds the GPU (nvidia-smi), and end it",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .moments = AT(LOADING),
-	  .text = "weights that fit: a smaller model, or float16 (paddle.set_default_dtype, amp); "
-		  "nothing else on the card (nvidia-smi)",
-	  .first = "a smaller model, or its weights in 16 bits" },
-	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .facts = F_SCARCE, .without = F_OUTSIDE,
-	  .backends = ON(CUDA), .moments = LOADED,
-	  .text = "see who else holds the card (nvidia-smi), other workers of the same server "
-		  "among "
-		  "them: next to nothing was free",
-	  .first = "see who else holds the GPU (nvidia-smi), or a smaller batch",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(PADDLE), .moments = LOADED,
-	  .text = "a smaller batch or picture (PaddleOCR: det_limit_side_len=960 with "
-		  "det_limit_type=max, rec_batch_num=1), or end what else runs on the card "
-		  "(nvidia-smi); "
-		  "FLAGS_fraction_of_gpu_memory_to_use and FLAGS_allocator_strategy=auto_growth "
-		  "decide what is taken",
-	  .first = "a smaller batch or picture", .fix = "FLAGS_allocator_strategy=auto_growth" },
-	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .facts = F_TINY, .backends = ON(CUDA),
-	  .text = "so little was refused that no smaller batch helps: see who else holds the card "
-		  "(nvidia-smi); fewer threads and sessions at a time",
-	  .first = "see who else holds the GPU (nvidia-smi); fewer sessions at a time",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(ONNX_RUNTIME), .backends = CUDA_LIKE,
-	  .text = "a smaller batch or input; of the provider's options "
-		  "arena_extend_strategy=kSameAsRequested and cudnn_conv_use_max_workspace=0, "
-		  "which "
-		  "take no more than is asked for (gpu_mem_limit makes nothing fit: it leaves room "
-		  "for others)",
-	  .first = "a smaller batch; arena_extend_strategy=kSameAsRequested",
-	  .fix = "provider_options=[{\"arena_extend_strategy\": \"kSameAsRequested\", "
-		 "\"cudnn_conv_use_max_workspace\": \"0\"}]" },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT_LLM), .facts = F_VAST,
-	  .text = "weights that fit: so much at once is the engine's weights, and no workspace or "
-		  "cache; fewer bits (int8, fp8 or 4-bit weights), a smaller model, or more cards "
-		  "(--tp_size), on cards that nothing else uses",
-	  .first = "weights of fewer bits, or more GPUs (--tp_size)"},
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT),
-	  .text = "a smaller workspace (config.set_memory_pool_limit, trtexec "
-		  "--memPoolSize=workspace:2048), smaller shapes in the profile; nothing else on "
-		  "the card while it builds",
-	  .first = "a smaller workspace", .fix = "trtexec --memPoolSize=workspace:2048",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT), .facts = F_VAST, .last = 1,
-	  .text = "where it is the engine's weights that are so large: fewer bits (int8, fp8, "
-		  "4-bit "
-		  "weights), or more cards (tensor parallelism)",
-	  .first = "weights of fewer bits (int8, fp8), or more GPUs"},
-	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
-	  .unless = SET(CHECKPOINTING) | SET(BATCH),
-	  .text = "a smaller --batch-size, and --grad-checkpoint",
-	  .first = "a smaller --batch-size, and --grad-checkpoint",
-	  .fix = "--batch-size 1 --grad-checkpoint", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
-	  .text = "a shorter --max-seq-length (long samples split), fewer --num-layers, LoRA "
-		  "instead "
-		  "of --fine-tune-type full",
-	  .first = "a shorter --max-seq-length, or fewer --num-layers",
-	  .fix = "--max-seq-length 1024 --num-layers 8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MLX), .facts = F_ONE_BUFFER,
-	  .text = "a shorter prompt or context, or a smaller --prefill-step-size: one buffer was too "
-		  "large, and no setting of the system raises that limit",
-	  .first = "a shorter prompt or context, or a smaller --prefill-step-size",
-	  .fix = "--prefill-step-size 512", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MLX), .without = F_ONE_BUFFER,
-	  .text = "a smaller model or quantisation (mlx_lm.convert -q); sudo sysctl "
-		  "iogpu.wired_limit_mb=N lets the GPU have more of the machine's memory",
-	  .first = "a smaller model or quantisation", .fix = "mlx_lm.convert -q --hf-path MODEL" },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM),
-	  .doing = DOING(STARTING),
-	  .text = "a smaller pool than what is free as the executor starts: a lower "
-		  "spark.rapids.memory.gpu.allocFraction and maxAllocFraction, a larger "
-		  "spark.rapids.memory.gpu.reserve; one executor a card, and nothing else on it "
-		  "(nvidia-smi)",
-	  .first = "a lower spark.rapids.memory.gpu.allocFraction",
-	  .fix = "--conf spark.rapids.memory.gpu.allocFraction=0.7", .example = 1 },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM),
-	  .doing = ~DOING(STARTING),
-	  .text = "less at a time: a lower spark.rapids.sql.concurrentGpuTasks, a smaller "
-		  "spark.rapids.sql.batchSizeBytes, more partitions (spark.sql.shuffle.partitions, "
-		  "a smaller spark.sql.files.maxPartitionBytes)",
-	  .first = "fewer GPU tasks at a time: spark.rapids.sql.concurrentGpuTasks",
-	  .fix = "--conf spark.rapids.sql.concurrentGpuTasks=1", .example = 1 },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(RAPIDS), .tasks = TASK(JVM), .last = 1,
-	  .text = "see what else holds the card (nvidia-smi): two executors on one card each take "
-		  "their share of it" },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .facts = F_HUGE,
-	  .text = "so much at once is seldom meant: a join on keys that repeat on both sides "
-		  "multiplies rows; look at the number of rows that it makes, drop duplicates "
-		  "first",
-	  .first = "look at how many rows the operation makes (a join on repeated keys)" },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS),
-	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
-		  "True), "
-		  "rmm.reinitialize(managed_memory=True))",
-	  .first = "work in parts (dask_cudf), or spill to the host",
-	  .fix = "rmm.reinitialize(managed_memory=True)" },
-	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS), .backends = ON(CUDA), .without = F_HUGE,
-	  .last = 1,
-	  .text = "see who else holds the card (nvidia-smi), another notebook's kernel for "
-		  "instance: where even little is refused, nothing was left",
-	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .bounds = BY(LIMIT),
-	  .text = "a higher limit of the pool (set_limit, or CUPY_GPU_MEMORY_LIMIT), or give back "
-		  "what the pool keeps (free_all_blocks()) before large arrays: it counts as used",
-	  .first = "a higher limit of CuPy's pool (set_limit), or free_all_blocks()",
-	  .fix = "cupy.get_default_memory_pool().free_all_blocks()" },
-	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .doing = DOING(TRAINING),
-	  .text = "a smaller batch", .first = "a smaller batch" },
-	{ HELPS, .kinds = GPU, .engines = IN(CUPY),
-	  .text = "smaller arrays at a time; give back what the pool keeps "
-		  "(cupy.get_default_memory_pool().free_all_blocks()) between large ones",
-	  .first = "smaller arrays at a time, or give back what the memory pool keeps",
-	  .fix = "cupy.get_default_memory_pool().free_all_blocks()" },
-	{ HELPS, .kinds = GPU, .engines = IN(JULIA),
-	  .text = "smaller arrays at a time; give back what nobody refers to (GC.gc(true); "
-		  "CUDA.reclaim()), CUDA.unsafe_free!(a) in loops; JULIA_CUDA_HARD_MEMORY_LIMIT "
-		  "bounds "
-		  "the pool",
-	  .first = "smaller arrays at a time, or GC.gc(true); CUDA.reclaim()",
-	  .fix = "GC.gc(true); CUDA.reclaim()" },
-	{ HELPS, .kinds = GPU, .engines = IN(CANDLE), .doing = DOING(TRAINING),
-	  .text = "a smaller batch or input; detach() what is kept over a step, and what is not "
-		  "trained; nothing else on the card (nvidia-smi)",
-	  .first = "a smaller batch or input" },
-	{ HELPS, .kinds = GPU, .engines = IN(CANDLE), .doing = ~DOING(TRAINING),
-	  .text = "a smaller or quantised model (GGUF), --dtype bf16 or f16, a smaller picture or "
-		  "shorter input",
-	  .first = "a smaller or quantised model, or a smaller input" },
-	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST), .facts = F_FREE,
-	  .text = "look for what else the driver lacked: no smaller data helps, as so little was "
-		  "refused beside so much that was free; a limit of this process (ulimit -v, a "
-		  "container's, MIG), too many contexts on the card (nvidia-smi), a fork() behind "
-		  "the first use of the card; then start it anew",
-	  .first = "look for another limit: ulimit -v, the container's, other contexts",
-	  .fix = "ulimit -v unlimited" },
-	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST), .without = F_FREE,
-	  .text = "less on the card: a smaller max_bin and max_depth, subsample with "
-		  "sampling_method=gradient_based, QuantileDMatrix or external memory",
-	  .first = "QuantileDMatrix, a smaller max_bin or max_depth",
-	  .fix = "xgboost.QuantileDMatrix(X, y, max_bin=128)", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = ~(CACHED | IN(PADDLE)), .facts = F_SCARCE,
 	  .backends = ON(CUDA), .last = 1,
 	  .text = "next to nothing was free: see who else holds the card (nvidia-smi), and in one "
 		  "process what earlier data sets and models still hold",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA), .set = SET(KV_CACHE),
-	  .text = "a shorter context (max_seq_len; of the examples -l), a smaller quantisation of "
-		  "the model, or more cards (gpu_split, -gs): the cache is quantised already",
-	  .first = "a shorter context (max_seq_len, -l), or a smaller quantisation",
-	  .fix = "max_seq_len: 8192", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA), .unless = SET(KV_CACHE),
-	  .text = "a shorter context (max_seq_len) or a quantised cache (cache_mode Q4), a smaller "
-		  "quantisation of the model, or more cards (gpu_split)",
-	  .first = "a shorter context (max_seq_len), or a quantised cache",
-	  .fix = "max_seq_len: 8192, cache_mode: Q4", .example = 1 },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(MLC),
-	  .text = "a smaller or quantised model (q4f16_1), a smaller --overrides "
-		  "context_window_size=, prefill_chunk_size= or max_num_sequence=, or more cards",
-	  .first = "a smaller or quantised model, or a smaller context_window_size",
-	  .fix = "--overrides \"context_window_size=4096;prefill_chunk_size=1024\"", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(WHISPER),
-	  .text = "a smaller model (medium, small, turbo), or without the GPU (--device cpu)",
-	  .first = "a smaller Whisper model", .fix = "whisper --model turbo" },
-	{ HELPS, .kinds = KIND(BUDGET) | GPU, .engines = IN(WEBUI) | IN(EXLLAMA),
-	  .backends = ON(CUDA), .bounds = BY(UNKNOWN),
-	  .text = "see who else holds the card (nvidia-smi)" },
-
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(LMDEPLOY),
-	  .text = "where weights alone fill the card, a 4-bit checkpoint (AWQ) or more cards "
-		  "(--tp); "
-		  "less KV cache (--cache-max-entry-count 0.5), a shorter context (--session-len), "
-		  "--quant-policy 8",
-	  .first = "less KV cache: --cache-max-entry-count 0.5, or a 4-bit checkpoint",
-	  .fix = "--cache-max-entry-count 0.5 --session-len 8192", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = AT(LOADING),
-	  .text = "a smaller quantisation of the model, or a smaller model; of GGUF files fewer "
-		  "gpu-layers, of Transformers models load-in-4bit, of ExLlama's a shorter "
-		  "max_seq_len (its cache is taken at the load) or gpu-split over cards",
-	  .first = "a smaller quantisation, or a shorter context (its cache is there)"},
-	{ HELPS, .kinds = GPU, .engines = IN(WEBUI), .moments = LOADED,
-	  .text = "a shorter context (ctx-size) or fewer layers on the GPU (gpu-layers) for GGUF "
-		  "files; "
-		  "load-in-4bit or cpu offload for Transformers models; a smaller quantisation",
-	  .first = "a shorter context, fewer GPU layers, or a smaller quantisation",
-	  .fix = "--ctx-size {short} --gpu-layers 20", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .moments = AT(DATA),
 	  .text = "it was caching latents, one batch of pictures at a time: --vae_batch_size 1, a "
 		  "smaller --resolution, --xformers",
@@ -1046,51 +791,6 @@ const struct advice_row advice_rows[] = {
 		  "18",
 	  .unless = SET(CACHED_LATENTS) | SET(FP8_BASE),
 	  .fix = "--cache_latents --cache_text_encoder_outputs --fp8_base" },
-	{ HELPS, .kinds = GPU, .engines = IN(CTRANSLATE2),
-	  .text = "8-bit weights (compute_type=\"int8_float16\"), a smaller model or batch_size",
-	  .first = "compute_type=\"int8_float16\", or a smaller model",
-	  .fix = "compute_type=\"int8_float16\"" },
-	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD,
-	  .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .text = "more cards to share the optimizer's state (--use-distributed-optimizer, or "
-		  "ZeRO), more tensor or pipeline parallelism, or that state on the host: a "
-		  "smaller batch "
-		  "does nothing for it",
-	  .first = "share the optimizer's state over more GPUs, or keep it on the host",
-	  .fix = "--use-distributed-optimizer" },
-	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD, .moments = AT(LOADING),
-	  .text = "more tensor or pipeline parallelism: the weights alone fill the card",
-	  .first = "more tensor or pipeline parallelism", .fix = "--tensor-model-parallel-size 2",
-	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(MEGATRON), .bounds = OWN_CARD,
-	  .moments =
-		  ~(AT(FIRST_STEP) | AT(OPTIMIZER) | AT(LOADING)) & ((1u << MESSAGES_MOMENTS) - 1),
-	  .text = "a smaller --micro-batch-size, --recompute-activations, more tensor or pipeline "
-		  "parallelism; --use-distributed-optimizer shares the optimizer's state",
-	  .first = "a smaller --micro-batch-size, or --recompute-activations",
-	  .fix = "--micro-batch-size 1 --recompute-activations --use-distributed-optimizer" },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
-	  .set = SET(AUTO_BATCH),
-	  .text = "a fixed batch below what batch=-1 chose: it reckons from a few batches of "
-		  "made-up pictures, and real ones with many objects need more",
-	  .first = "a fixed, smaller batch instead of batch=-1", .fix = "batch=8", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .set = SET(BATCH),
-	  .text = "a smaller image (imgsz{image}): the batch is 1 already",
-	  .first = "a smaller image (imgsz{image})" },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD,
-	  .unless = SET(BATCH) | SET(AUTO_BATCH),
-	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
-	  .text = "a smaller batch (batch={batch}; batch=-1 measures what fits) or image "
-		  "(imgsz{image})",
-	  .first = "a smaller batch (batch={batch}) or image (imgsz{image})",
-	  .fix = "batch={batch}", .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .doing = RUNS,
-	  .text = "a smaller image (imgsz{image}) or fewer at a time (stream=True), half=True",
-	  .first = "a smaller image (imgsz{image}), or fewer at a time (stream=True)",
-	  .fix = "stream=True half=True" },
-	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .text = "a smaller model (n or s)" },
-
-/* -- trainers on PyTorch, in their own spelling -- */
 #define TRAINS                                                      \
 	.kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING), \
 	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
@@ -1181,32 +881,6 @@ const struct advice_row advice_rows[] = {
 	  .first = "a shorter max_length", .fix = "max_length=1024", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(TRL) | IN(LLAMA_FACTORY), .unless = SET(CHECKPOINTING),
 	  .text = "gradient_checkpointing=True", .fix = "gradient_checkpointing=True" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(VERL),
-	  .text = "smaller micro-batches (actor.ppo_micro_batch_size_per_gpu, "
-		  "rollout.log_prob_micro_batch_size_per_gpu), a lower "
-		  "rollout.gpu_memory_utilization, fsdp_config.param_offload=True and "
-		  "optimizer_offload=True",
-	  .first = "ppo_micro_batch_size_per_gpu, rollout.gpu_memory_utilization lower",
-	  .fix = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
-		 "actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
-	  .example = 1 },
-#undef TRAINS
-
-/*
-	 * -- kinds of work on PyTorch, whoever does it, and programs in their own spelling: Wan's generate.py, FramePack's
-	 * demo_gradio.py, nnU-Net's plan_and_preprocess, MONAI's sliding_window_inference, Real-ESRGAN's inference script,
-	 * Nerfstudio's ns-train, Sentence Transformers' encode(), Surya's settings.py, MinerU's environment, Segment
-	 * Anything's generator, YOLOv5's and v7's train.py, fairseq-train, lm_eval, torchtune's and LitGPT's recipes --
-	 */
-#define WORK                                                      \
-	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), \
-	.moments = LOADED & ~(AT(FIRST_STEP) | AT(OPTIMIZER) | AT(SAVING))
-#define RUNNING WORK, .doing = ~DOING(TRAINING)
-#define TRAINING WORK, .doing = DOING(TRAINING)
-
-#undef WORK
-#undef RUNNING
-#undef TRAINING
 	/* the same on other engines */
 
 	/* -- kinds of programs whose batch is something else -- */
@@ -1536,10 +1210,16 @@ const struct advice_row advice_rows[] = {
 	  .text = "see who else holds the card (radeontop, rocm-smi, intel_gpu_top; under Windows "
 		  "the Task Manager), and under Windows a larger page file",
 	  .first = "see who else holds the GPU"},
-	{ HELPS, .kinds = GPU, .engines = IN(OTHER),
+	{ HELPS, .kinds = GPU | KIND(BUDGET) | KIND(HOST), .engines = OTHERS, .moments = AT(LOADING),
+	  .text = "a smaller or quantised model, or a machine with more memory",
+	  .first = "a smaller or quantised model" },
+	{ HELPS, .kinds = KIND(BUDGET), .engines = OTHERS, .moments = LOADED,
+	  .text = "less at a time: a smaller input, batch or model, or a larger share of the GPU for it",
+	  .first = "less at a time, or a larger share of the GPU for it" },
+	{ HELPS, .kinds = GPU, .engines = OTHERS, .moments = LOADED,
 	  .text = "less at a time: a smaller input, batch or model, or a card with more memory",
 	  .first = "less at a time: a smaller input, batch or model" },
-	{ HELPS, .kinds = GPU, .engines = IN(OTHER), .backends = ON(CUDA),
+	{ HELPS, .kinds = GPU, .engines = OTHERS, .backends = ON(CUDA),
 	  .text = "see what else holds the GPU (nvidia-smi)",
 	  .first = "see who else holds the GPU (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
@@ -1610,8 +1290,7 @@ const struct advice_row advice_rows[] = {
 		  "made, or work in parts",
 	  .first = "check whether so much memory was meant (shape, type)" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE, .tasks = TASK(ARRAYS),
-	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
-		     IN(ULTRALYTICS),
+	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX),
 	  .text = "one array of that size is seldom meant: check its shape and dtype, or work in "
 		  "parts (chunks, np.memmap, a generator)",
 	  .first = "check whether so much memory was meant (shape, dtype)" },
@@ -1620,28 +1299,23 @@ const struct advice_row advice_rows[] = {
 		  "managed): Windows promises no more than memory and page file together",
 	  .first = "a larger page file" },
 	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
-	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | IN(WEBUI) | PICTURES,
+	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | PICTURES,
 	  .text = "do not hold the checkpoint twice: safetensors, low_cpu_mem_usage=True, "
 		  "mmap=True; of several ranks let one load (accelerate: "
 		  "fsdp_cpu_ram_efficient_loading: true; with ZeRO 3 zero3_init_flag: true)",
 	  .first = "hold the checkpoint once: safetensors, low_cpu_mem_usage=True",
 	  .fix = "from_pretrained(..., low_cpu_mem_usage=True)" },
 	{ HELPS, .kinds = HOSTS, .moments = AT(LOADING),
-	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | IN(WEBUI) | PICTURES,
+	  .engines = TORCH | IN(UNKNOWN) | IN(VLLM) | PICTURES,
 	  .text = "a smaller model, or one in 16 bits or quantised: its weights pass through host "
 		  "memory" },
 	{ HELPS, .kinds = KILLS, .moments = AT(SAVING), .engines = TORCH | IN(UNKNOWN),
 	  .text = "save sharded, or one rank at a time: gathering the whole state costs host "
 		  "memory" },
-	{ HELPS, .kinds = HOSTS, .engines = TORCH | IN(MEGATRON), .set = SET(OFFLOADED),
+	{ HELPS, .kinds = HOSTS, .engines = TORCH, .set = SET(OFFLOADED),
 	  .text = "more memory of the machine, or offload less to it (the optimizer's state on the "
 		  "host is 12 bytes a parameter), or offload to a disk (offload_optimizer: nvme)",
 	  .first = "more host memory, or offload less to the host" },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(MEGATRON),
-	  .set = SET(DEEPSPEED),
-	  .text = "offload less to the host, if anything is (--cpu-optimizer, offload_optimizer: "
-		  "12 bytes a parameter), fewer ranks that load at a time, or more memory",
-	  .first = "offload less to the host, or more host memory" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(DEEPSPEED),
 	  .unless = SET(OFFLOADED),
 	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
@@ -1653,7 +1327,7 @@ const struct advice_row advice_rows[] = {
 	  .first = "more host memory, fewer DataLoader workers, or less offloaded",
 	  .fix = "num_workers=2, prefetch_factor=1", .unless = SET(WORKERS), .example = 1 },
 	{ HELPS, .kinds = KILLS, .tasks = TASK(SHARDS), .last = 1,
-	  .engines = TORCH | IN(UNKNOWN) | IN(MEGATRON), .moments = LOADED,
+	  .engines = TORCH | IN(UNKNOWN), .moments = LOADED,
 	  .text = "not the whole checkpoint in every rank, if it died at the load: "
 		  "low_cpu_mem_usage=True, accelerate's fsdp_cpu_ram_efficient_loading: true, with "
 		  "ZeRO 3 zero3_init_flag: true" },
@@ -1696,12 +1370,9 @@ const struct advice_row advice_rows[] = {
 	  .first =
 		  "more container memory, or a smaller --swap-space, --cpu-offload-gb"},
 	{ HELPS, .kinds = HOSTS, .without = F_PINNED,
-	  .engines = IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(ONNX_RUNTIME) | IN(RAPIDS) | IN(MLX) | IN(CTRANSLATE2) | IN(ULTRALYTICS) | IN(MEGATRON),
+	  .engines = IN(TENSORFLOW) | IN(JAX),
 	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
 	  .first = "a smaller batch or input, or fewer workers" },
-	{ HELPS, .kinds = HOSTS, .engines = IN(JVM),
-	  .text = "a smaller heap (-Xmx), so that Java asks the machine for less, or more memory",
-	  .first = "a smaller -Xmx, or more memory", .fix = "-Xmx4g", .example = 1 },
 	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
 	  .without = F_LARGE, .engines = IN(UNKNOWN), .not_tasks = TASK(ARRAYS),
 	  .text = "less at a time: smaller inputs, or the same read in parts; drop what is no "
@@ -1718,7 +1389,7 @@ const struct advice_row advice_rows[] = {
 		  "files; if it runs a model: a smaller one, or smaller inputs",
 	  .first = "less in host memory: fewer data workers, a smaller model or inputs" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(UNKNOWN), .facts = F_PYTHON, .without = F_LARGE,
-	  .engines = TORCH | IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(RAY) | IN(RAPIDS),
+	  .engines = TORCH | IN(TENSORFLOW) | IN(JAX),
 	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
 		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
 		  "inputs",

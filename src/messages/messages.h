@@ -222,7 +222,6 @@ enum messages_setting {
 	MESSAGES_SET_LANGUAGE, /* a language model: sequences and logits */
 	MESSAGES_SET_GRPO,
 	MESSAGES_SET_FLOAT32,
-	MESSAGES_SET_AUTO_BATCH,
 	MESSAGES_SET_V1,      /* vLLM's engine that knows no swap space */
 	MESSAGES_SET_COMPILE, /* torch.compile */
 	MESSAGES_SET_WINDOWS,
@@ -236,8 +235,6 @@ enum messages_setting {
 	MESSAGES_SET_RUNNING,
 	MESSAGES_SET_GRAPHS,   /* CUDA graphs: none */
 	MESSAGES_SET_CONTEXT,  /* of llama.cpp and what is built on it */
-	MESSAGES_SET_PARTIAL,  /* InvokeAI's partial loading */
-	MESSAGES_SET_SMALLEST, /* Forge and Fooocus: --always-low-vram */
 	MESSAGES_SET_BUFFERS, /* of llama.cpp for its computation: they, not the weights, had no room */
 	MESSAGES_SET_IMAGE,         /* the edge of a picture, in pixels */
 	MESSAGES_SET_BEST,          /* the best checkpoint was being loaded, behind the training */

@@ -84,7 +84,7 @@ static void test_no_others(void **state)
 	int good = 1;
 
 	(void)state;
-	assert_true(advice_row_count > 300);
+	assert_true(advice_row_count > 200);
 	for (size_t i = 0; i < advice_row_count; i++) {
 		const struct advice_row *r = &advice_rows[i];
 		struct failure f;

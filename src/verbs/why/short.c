@@ -118,18 +118,22 @@ static void put_moment(struct text *words, const struct plim_why_death *d)
 /* When it was and who held the memory, in one line if both fit. */
 static void moment_and_holder(struct text *t, const struct plim_why_death *d)
 {
+	static const char own[] = "this process, ";
+	const char *held = d->held;
 	struct text words;
 
 	text_init(&words, t->mem, &t->style);
 	put_moment(&words, d);
-	if (d->held && words.n &&
-	    LABEL_COLUMNS + words.n + strlen("; held by ") + strlen(d->held) < width_of(t)) {
-		text_printf(&words, "; held by %s", d->held);
+	if (held && !strncmp(held, own, sizeof(own) - 1))
+		held += sizeof(own) - 1;
+	if (held && words.n &&
+	    LABEL_COLUMNS + words.n + strlen("; held ") + strlen(held) <= width_of(t)) {
+		text_printf(&words, "; held %s%s", held == d->held ? "by " : "", held);
 		row(t, "moment", text_get(&words));
 	} else {
 		if (words.n)
 			row(t, "moment", text_get(&words));
-		if (d->held)
+		if (held)
 			row(t, "held by", d->held);
 	}
 	text_release(&words);
