@@ -139,25 +139,29 @@ static int is_process(struct word w)
 	       memchr(w.from, '[', (size_t)(w.to - w.from)) != NULL;
 }
 
-/*
- * Does `at` stand in what a logger writes in front of its message: "INFO 05-01 10:00:00 [gpu_worker.py:99]",
- * "ggml_backend_cuda_buffer_type_alloc_buffer: ", "[TRT-LLM] [E]", "Jan 26 17:50:35 host ollama[1418]: "?  *message: where
- * the message begins, if the prefix ends in front of `at`.
- */
-static int is_in_prefix(const struct scan_line *l, const char *at, const char **message)
+/* The last "ollama[1418]:" among the first words; empty: there is none. */
+static struct word process_of(const char *body)
 {
-	const char *p = l->text + l->body, *start = p;
+	struct word found = { body, body };
 
-	for (struct word w = { p, p }; *w.to && w.to - start < PREFIX_COLUMNS;) {
+	for (struct word w = { body, body }; *w.to && w.to - body < PREFIX_COLUMNS;) {
 		w.from = w.to + strspn(w.to, " ");
 		w.to = w.from + strcspn(w.from, " ");
-		if (is_process(w)) {
-			if (at >= w.from && at < w.to)
-				return 1;
-			p = at >= w.to ? w.to : p;
-		}
+		if (is_process(w))
+			found = w;
 	}
-	while (*p && p <= at && p - start < PREFIX_COLUMNS) {
+	return found;
+}
+
+/*
+ * Where the message begins behind what a logger writes in front of it: "INFO 05-01 10:00:00 [gpu_worker.py:99] ",
+ * "ggml_backend_cuda_buffer_type_alloc_buffer: ", "[TRT-LLM] [E] ".
+ */
+static const char *message_of(const char *body)
+{
+	const char *p = body;
+
+	while (*p && p - body < PREFIX_COLUMNS) {
 		struct word w, next;
 
 		p += strspn(p, " ");
@@ -165,29 +169,24 @@ static int is_in_prefix(const struct scan_line *l, const char *at, const char **
 			const char *close = strchr(p, *p == '[' ? ']' : ')');
 
 			if (!close)
-				return 0;
-			if (at < close)
-				return at >= p;
+				return p;
 			p = close + 1;
 			p += *p == ':';
 			continue;
 		}
-		*message = p;
 		w = (struct word){ p, prefix_word_end(p) };
-		if (at < w.to)
-			return w.to > w.from && w.to[-1] == ':' && !is_version(w.to);
-		/* "Iter 30: " */
 		next = next_word(w.to);
+		/* "Iter 30: " */
 		if (is_number(next) && next.to[-1] == ':') {
 			p = next.to;
 			continue;
 		}
-		if (!is_level(w) && !is_number(w) &&
-		    !(w.to > w.from && strchr(":]", w.to[-1]) && !is_version(w.to)))
-			return 0;
+		if (w.to == w.from || (!is_level(w) && !is_number(w) &&
+				       !(strchr(":]", w.to[-1]) && !is_version(w.to))))
+			return p;
 		p = w.to;
 	}
-	return 0;
+	return p;
 }
 
 /* ---- commands ---- */
@@ -308,33 +307,44 @@ static struct word started(const struct scan_line *l)
 }
 
 /* Is `at` the name of a flag in a command or in a list of arguments? */
-static int is_flag_name(const struct scan_line *l, const char *at, struct word program)
+static int is_flag_name(const struct scan_line *l, const char *at, int is_command)
 {
 	const char *body = l->text + l->body + strspn(l->text + l->body, " ");
 
 	return at - l->text >= 2 && at[-1] == '-' && at[-2] == '-' &&
-	       (program.to > program.from || !strncmp(body, "-", 1));
+	       (is_command || !strncmp(body, "-", 1));
 }
 
-int scan_is_anchored(const struct scan_line *l, const char *name)
+void scan_places_of(const struct scan_line *l, struct scan_places *out)
 {
-	struct word program = started(l);
+	const char *body = l->text + l->body;
+	struct word process = process_of(body), program = started(l);
+
+	out->prefix = process.to > process.from ? process.from : body;
+	out->message = message_of(process.to > process.from ? process.to : body);
+	out->message += strspn(out->message, " ");
+	out->program = program.from;
+	out->program_end = program.to;
+	out->is_bar = strstr(l->text, "it/s") || strstr(l->text, "s/it");
+}
+
+int scan_is_anchored(const struct scan_line *l, const struct scan_places *places, const char *name)
+{
 	size_t n = strlen(name);
 
-	/* a progress bar */
-	if (strstr(l->text, "it/s") || strstr(l->text, "s/it"))
-		return 1;
 	for (const char *at = strcasestr(l->text, name); at; at = strcasestr(at + 1, name)) {
 		struct word w = word_around(l->text, at + n - 1);
-		const char *message = l->text + l->body;
 
+		if (places->is_bar)
+			return 1;
 		if (is_where_installed(w, at))
 			continue;
-		if (is_location(l, w) || (at >= program.from && at < program.to) ||
-		    is_flag_name(l, at, program) || is_in_prefix(l, at, &message))
+		if (is_location(l, w) || (at >= places->program && at < places->program_end) ||
+		    is_flag_name(l, at, places->program_end > places->program) ||
+		    (at >= places->prefix && at < places->message))
 			return 1;
 		/* a program's own words begin its message */
-		if (strchr(name, ' ') && at == message + strspn(message, " "))
+		if (strchr(name, ' ') && at == places->message)
 			return 1;
 	}
 	return 0;

@@ -48,6 +48,8 @@ struct scan {
 	uint64_t flushed_at; /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
 	char joint; /* counts as a line's end, too: SCAN_JOINT in a text that was unwrapped, else '\n' */
+	struct scan_places places; /* of the line, if `placed` is where it starts */
+	const char *placed;
 	uint64_t code_line; /* below the last frame: the line of code that it shows */
 	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
 	uint64_t caught_at; /* the line that last said that the program went on; 0: none */
@@ -677,6 +679,15 @@ static void caught(struct scan *s)
 	}
 }
 
+/* The line's places are found once, for all the names in it. */
+static int is_anchored(struct scan *s, const char *name)
+{
+	if (s->placed != s->start)
+		scan_places_of(&s->now, &s->places);
+	s->placed = s->start;
+	return scan_is_anchored(&s->now, &s->places, name);
+}
+
 /* Is this the line of code that a frame shows? */
 static int is_in_code(const struct scan *s)
 {
@@ -689,7 +700,7 @@ static void setting(struct scan *s, const struct scan_setting *what, const char 
 
 	/* a path counts as a frame's, or where a command starts it */
 	if (what->spent == SCAN_SET_SEEN && strpbrk(what->word, "/\\") && !is_in_code(s) &&
-	    !scan_is_anchored(&s->now, what->word))
+	    !is_anchored(s, what->word))
 		return;
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
 }
@@ -722,7 +733,7 @@ static void command(struct scan *s, const char *at)
 /* The name of a program, or of what it was doing: it counts where it proves that it ran. */
 static void cue(struct scan *s, size_t index)
 {
-	if (is_in_code(s) || scan_is_anchored(&s->now, scan_cues[index].word))
+	if (is_in_code(s) || is_anchored(s, scan_cues[index].word))
 		scan_cue_seen(s->log, index, s->file, s->line);
 }
 
@@ -783,6 +794,7 @@ static void open_line(struct scan *s, const char *at)
 
 	flush(s);
 	count_to(s, at);
+	s->placed = NULL;
 	s->start = scan_line_start(from, at);
 	s->stop = scan_line_end(at, end);
 	if (s->stop - s->start >= SCAN_LINE_BYTES && at - s->start > SCAN_LINE_BYTES / 4)

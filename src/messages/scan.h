@@ -124,11 +124,15 @@ struct scan_cue {
 	enum messages_activity activity;
 	enum messages_backend backend;
 };
-/*
- * Does the name stand on the line where it proves that the program ran: in a frame's location, a logger's prefix or what a
- * command starts; a name of several words also where it begins the line (place.c)?
- */
-int scan_is_anchored(const struct scan_line *l, const char *name);
+/* Where on a line a name proves that its program ran (place.c): a logger's prefix, and what a command starts. */
+struct scan_places {
+	const char *prefix, *message;      /* the prefix, and where the message begins behind it */
+	const char *program, *program_end; /* equal: the line is no command */
+	int is_bar;                        /* a progress bar is the program's own */
+};
+void scan_places_of(const struct scan_line *l, struct scan_places *out);
+/* Does the name stand at one of them, or in a frame's location; a name of several words where the message begins? */
+int scan_is_anchored(const struct scan_line *l, const struct scan_places *places, const char *name);
 
 extern const struct scan_cue scan_cues[];
 extern const size_t scan_cue_count;

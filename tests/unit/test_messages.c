@@ -623,9 +623,11 @@ static void test_kills(void **state)
 static int is_anchored(const char *text, const char *name)
 {
 	struct scan_line l;
+	struct scan_places places;
 
 	scan_line_clean(&l, text, text + strlen(text), text);
-	return scan_is_anchored(&l, name);
+	scan_places_of(&l, &places);
+	return scan_is_anchored(&l, &places, name);
 }
 
 /* A frame, a logger's prefix and a launch command prove that a program ran; everything else only names it. */
