@@ -282,6 +282,12 @@ PLIM_WHY_EVAL = 6
 PLIM_WHY_GENERATION = 7
 PLIM_WHY_SAVING = 8
 PLIM_WHY_DATA = 9
+PLIM_WHY_MEMORY_SUMMARY = 0
+PLIM_WHY_MEMORY_STATS = 1
+PLIM_WHY_MEM_GET_INFO = 2
+PLIM_WHY_SEE_MEMORY_USAGE = 3
+PLIM_WHY_NVIDIA_SMI = 4
+PLIM_WHY_NVIDIA_PROCESS = 5
 
 
 class plim_checkpointer_options(Structure):
@@ -1438,6 +1444,7 @@ PROTOTYPES = {
     "plim_why_options_init": (None, [POINTER(plim_why_options)]),
     "plim_why_outcome_name": (c_char_p, [c_int]),
     "plim_why_read": (c_int, [POINTER(plim_input), POINTER(plim_why_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_why_state_kind_name": (c_char_p, [c_int]),
     "plim_why_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
 }
 

@@ -2825,6 +2825,45 @@ class WhyOther(Object):
     """that told it"""
 
 
+class WhyState(Object):
+    __slots__ = ()
+    kind: Literal["memory_summary", "memory_stats", "mem_get_info", "see_memory_usage", "nvidia_smi", "nvidia_process"]
+    """memory_summary, memory_stats, mem_get_info, see_memory_usage, nvidia_smi (a GPU), nvidia_process"""
+    file: str | None
+    """where it stands"""
+    line: int | None
+    """where it begins"""
+    device: int | None
+    """ordinal of the GPU; null: not shown"""
+    pid: int | None
+    """of a process"""
+    ooms: int | None
+    """out-of-memory errors that PyTorch counted"""
+    retries: int | None
+    """how often PyTorch gave its cache back and asked again"""
+    allocated_bytes: Interval
+    """by PyTorch"""
+    allocated_peak_bytes: Interval
+    """the most of it"""
+    reserved_bytes: Interval
+    """by PyTorch, with its cache"""
+    reserved_peak_bytes: Interval
+    """the most of it"""
+    unreleasable_bytes: Interval
+    """free, in segments that hold live blocks"""
+    used_bytes: Interval
+    """of the GPU, or by the process"""
+    free_bytes: Interval
+    """of the GPU"""
+    total_bytes: Interval
+    """of the GPU"""
+    says: str | None
+    """what the numbers mean together"""
+    action: str | None
+    """what to do; null: nothing"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"allocated_bytes": Interval, "allocated_peak_bytes": Interval, "reserved_bytes": Interval, "reserved_peak_bytes": Interval, "unreleasable_bytes": Interval, "used_bytes": Interval, "free_bytes": Interval, "total_bytes": Interval}
+
+
 class WhyFields(Object):
     """The fields of why/3 (docs/json.md)."""
 
@@ -2844,6 +2883,8 @@ class WhyFields(Object):
     """failures of memory, in the order of the log; those that were caught come last"""
     others: list[WhyOther]
     """failures that are not memory"""
+    states: list[WhyState]
+    """a GPU's memory that the log shows without a failure"""
     notes: list[str]
     """what limits this answer"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"files": WhyFile, "deaths": WhyDeath, "others": WhyOther}
+    _objects: ClassVar[dict[str, type[Object]]] = {"files": WhyFile, "deaths": WhyDeath, "others": WhyOther, "states": WhyState}

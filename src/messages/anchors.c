@@ -14,7 +14,7 @@
 
 static const struct {
 	const char *anchor;
-	enum scan_special id;
+	int id; /* enum scan_special */
 } specials[] = {
 	{ "File \"", SCAN_FRAME },
 	{ "File \033[", SCAN_FRAME }, /* Python 3.13 colours names */
@@ -41,6 +41,12 @@ static const struct {
 	{ "model loaded", SCAN_LOADED },
 	{ "loading took", SCAN_LOADED },
 	{ "loaded in", SCAN_LOADED },
+	{ "CUDA memory summary, device", SCAN_STATE + MESSAGES_STATE_SUMMARY },
+	{ "allocated_bytes.all.current", SCAN_STATE + MESSAGES_STATE_STATS },
+	{ "mem_get_info", SCAN_STATE + MESSAGES_STATE_INFO },
+	{ "Max_MA ", SCAN_STATE + MESSAGES_STATE_DEEPSPEED },
+	{ "MiB / ", SCAN_STATE + MESSAGES_STATE_SMI },
+	{ "| Processes:", SCAN_STATE + MESSAGES_STATE_PROCESS },
 	{ "python ", SCAN_COMMAND },
 	{ "python3 ", SCAN_COMMAND },
 	{ "torchrun ", SCAN_COMMAND },
@@ -52,17 +58,9 @@ static const struct {
 	{ "llama-cli ", SCAN_ARGUMENTS },
 	{ "llama-bench ", SCAN_ARGUMENTS },
 	{ "/main -m ", SCAN_ARGUMENTS }, /* llama.cpp, before its programs had names of their own */
-	{ "koboldcpp", SCAN_ARGUMENTS },
 	{ "text-generation-launcher ", SCAN_ARGUMENTS },
-	{ "trtllm-", SCAN_ARGUMENTS },
-	{ "lmdeploy serve ", SCAN_ARGUMENTS },
 	{ "llamafactory-cli ", SCAN_ARGUMENTS },
-	{ "swift sft ", SCAN_ARGUMENTS },
 	{ "axolotl train ", SCAN_ARGUMENTS },
-	{ "yolo detect ", SCAN_ARGUMENTS },
-	{ "yolo train ", SCAN_ARGUMENTS },
-	{ "fairseq-train ", SCAN_ARGUMENTS },
-	{ "ns-train ", SCAN_ARGUMENTS },
 	{ "docker run ", SCAN_ARGUMENTS },
 	{ "COMMANDLINE_ARGS", SCAN_ARGUMENTS },
 	{ "with arguments: ", SCAN_ARGUMENTS },

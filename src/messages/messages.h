@@ -35,7 +35,7 @@ struct messages_oom {
 	uint32_t own_listed;          /* one of the clauses was about this process itself */
 	uint32_t old_format;          /* the words of PyTorch up to 2.0 */
 	struct messages_holder holders[MESSAGES_HOLDERS]; /* the first of the clauses */
-	uint64_t line;                /* of the text, from 1 */
+	uint64_t line;                                    /* of the text, from 1 */
 };
 
 /* The first one in a text of a few KiB; 0 when there is none. */
@@ -218,7 +218,7 @@ enum messages_setting {
 	MESSAGES_SET_VLLM,
 	MESSAGES_SET_PROFILE, /* vLLM's pass before there is a KV cache */
 	MESSAGES_SET_UNIFIED,
-	MESSAGES_SET_CAPTURE, /* SGLang's CUDA graphs were being captured */
+	MESSAGES_SET_CAPTURE,  /* SGLang's CUDA graphs were being captured */
 	MESSAGES_SET_LANGUAGE, /* a language model: sequences and logits */
 	MESSAGES_SET_GRPO,
 	MESSAGES_SET_FLOAT32,
@@ -233,31 +233,31 @@ enum messages_setting {
 	MESSAGES_SET_LENGTH,
 	MESSAGES_SET_CHUNK,
 	MESSAGES_SET_RUNNING,
-	MESSAGES_SET_GRAPHS,   /* CUDA graphs: none */
-	MESSAGES_SET_CONTEXT,  /* of llama.cpp and what is built on it */
+	MESSAGES_SET_GRAPHS,  /* CUDA graphs: none */
+	MESSAGES_SET_CONTEXT, /* of llama.cpp and what is built on it */
 	MESSAGES_SET_BUFFERS, /* of llama.cpp for its computation: they, not the weights, had no room */
-	MESSAGES_SET_IMAGE,         /* the edge of a picture, in pixels */
-	MESSAGES_SET_BEST,          /* the best checkpoint was being loaded, behind the training */
-	MESSAGES_SET_UBATCH,        /* llama.cpp's physical batch, far above its default */
-	MESSAGES_SET_KV_ROOM,       /* it was the KV cache that had no room */
-	MESSAGES_SET_LAUNCHER,      /* several ranks were started: torchrun, mpirun, a rank's number */
+	MESSAGES_SET_IMAGE,    /* the edge of a picture, in pixels */
+	MESSAGES_SET_BEST,     /* the best checkpoint was being loaded, behind the training */
+	MESSAGES_SET_UBATCH,   /* llama.cpp's physical batch, far above its default */
+	MESSAGES_SET_KV_ROOM,  /* it was the KV cache that had no room */
+	MESSAGES_SET_LAUNCHER, /* several ranks were started: torchrun, mpirun, a rank's number */
 	/* no settings: what kind of work it is, whoever does it; advice is chosen by a set of 64 bits of its own */
 	MESSAGES_TASKS,
 	MESSAGES_TASK_NOTEBOOK = MESSAGES_TASKS,
-	MESSAGES_TASK_REPLICAS, /* DataParallel */
-	MESSAGES_TASK_DRAWN,    /* SGLang serves a model of diffusion */
-	MESSAGES_TASK_EVALUATED,   /* the newest word of an evaluation */
-	MESSAGES_TASK_STATES,      /* of an optimizer, which were being made */
-	MESSAGES_TASK_LOGITS,      /* of all tokens, where the loss is reckoned */
-	MESSAGES_TASK_NO_NVIDIA,   /* the cards are another maker's */
-	MESSAGES_TASK_WEIGHTS,     /* were being made, before anything ran */
-	MESSAGES_TASK_SHARDS,      /* of a checkpoint were loaded */
-	MESSAGES_TASK_ADAPTERS,    /* LoRA and its like */
-	MESSAGES_TASK_ARRAYS,      /* of numpy, pandas or their kind */
-	MESSAGES_TASK_SHARED_RAM,  /* the GPU is a part of the processor, and has its memory */
-	MESSAGES_TASK_TF_BESIDE,   /* TensorFlow has taken the card in this process, too */
-	MESSAGES_TASK_PRETRAINED,  /* Transformers or diffusers read the model */
-	MESSAGES_TASK_NATIVE,      /* no Python: a program in C++, or on the JVM */
+	MESSAGES_TASK_REPLICAS,   /* DataParallel */
+	MESSAGES_TASK_DRAWN,      /* SGLang serves a model of diffusion */
+	MESSAGES_TASK_EVALUATED,  /* the newest word of an evaluation */
+	MESSAGES_TASK_STATES,     /* of an optimizer, which were being made */
+	MESSAGES_TASK_LOGITS,     /* of all tokens, where the loss is reckoned */
+	MESSAGES_TASK_NO_NVIDIA,  /* the cards are another maker's */
+	MESSAGES_TASK_WEIGHTS,    /* were being made, before anything ran */
+	MESSAGES_TASK_SHARDS,     /* of a checkpoint were loaded */
+	MESSAGES_TASK_ADAPTERS,   /* LoRA and its like */
+	MESSAGES_TASK_ARRAYS,     /* of numpy, pandas or their kind */
+	MESSAGES_TASK_SHARED_RAM, /* the GPU is a part of the processor, and has its memory */
+	MESSAGES_TASK_TF_BESIDE,  /* TensorFlow has taken the card in this process, too */
+	MESSAGES_TASK_PRETRAINED, /* Transformers or diffusers read the model */
+	MESSAGES_TASK_NATIVE,     /* no Python: a program in C++, or on the JVM */
 	MESSAGES_TASK_JVM,
 	MESSAGES_TASK_WSL,
 	/* how far it had come */
@@ -364,6 +364,30 @@ struct messages_event {
 	uint32_t joined; /* into the event with this index; itself: into none */
 };
 
+/* ---- a GPU's memory shown, and no failure (states.c) ---- */
+
+enum messages_state_kind {
+	MESSAGES_STATE_SUMMARY,   /* torch.cuda.memory_summary() */
+	MESSAGES_STATE_STATS,     /* torch.cuda.memory_stats() */
+	MESSAGES_STATE_INFO,      /* torch.cuda.mem_get_info() */
+	MESSAGES_STATE_DEEPSPEED, /* see_memory_usage */
+	MESSAGES_STATE_SMI,       /* nvidia-smi: a GPU */
+	MESSAGES_STATE_PROCESS,   /* nvidia-smi: a process on a GPU */
+	MESSAGES_STATE_KINDS
+};
+struct messages_state {
+	enum messages_state_kind kind;
+	uint32_t file;
+	uint64_t line;
+	uint32_t device;        /* UINT32_MAX: not known */
+	uint64_t pid;           /* PROCESS */
+	uint64_t ooms, retries; /* of PyTorch's allocator; PLIM_UNKNOWN: not shown */
+	struct messages_bytes allocated, allocated_peak, reserved, reserved_peak;
+	struct messages_bytes unreleasable; /* reserved, free, in segments that hold live blocks */
+	struct messages_bytes used, free, total;
+};
+#define MESSAGES_STATES 64 /* kept of a log: the first one and the newest */
+
 /* A file that is no log (kinds.c). */
 struct messages_kind {
 	const char *is;   /* "a recording of GPU memory"; NULL: it may be a log */
@@ -397,6 +421,8 @@ struct messages_file {
 struct messages_log {
 	struct mem *mem;
 	VEC(struct messages_event) events;
+	VEC(struct messages_state)
+	states; /* at most MESSAGES_STATES; the newest takes the last place */
 	VEC(struct messages_file) files;
 	/* The line where each word of cues.c stood first, 0: nowhere; of each file that tells of a failure. */
 	VEC(uint64_t) cues;
@@ -440,7 +466,7 @@ struct messages_context {
 	const char *engine_cue, *activity_cue;
 	int is_xla;         /* its words are XLA's, and nothing tells who called it */
 	const char *script; /* that a command of its file starts; NULL: none is shown */
-	const char *told; /* commands and arguments that its file shows */
+	const char *told;   /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];
 };
 /*

@@ -116,6 +116,12 @@ extern const struct messages_wording scan_untold_wording, scan_host_words;
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
 
+/* ---- states ---- */
+
+/* What [start, end), from the start of its line, shows of a GPU's memory; 0: nothing that can be read. */
+int scan_state(enum messages_state_kind kind, const char *start, const char *end,
+	       struct messages_state *out);
+
 /* ---- words that tell the engine and the activity ---- */
 
 struct scan_cue {
@@ -191,6 +197,8 @@ enum scan_special {
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
 	SCAN_COMMAND,
+	SCAN_STATE,           /* and as many behind it as there are kinds */
+	SCAN_STATES_END = SCAN_STATE + MESSAGES_STATE_KINDS,
 	SCAN_ARGUMENTS,       /* of a program that is no script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */

@@ -460,6 +460,8 @@ static enum plim_status answer(struct plim_why *w, const struct plim_input *inpu
 	if (!st)
 		st = fill_events(w, err);
 	if (!st)
+		st = why_states(w, err);
+	if (!st)
 		st = refuse_other(w, input->path, err);
 	if (!st)
 		st = join_recording(w, input->path, &notes, err);

@@ -208,6 +208,12 @@ static void others(struct text *t, const struct plim_why *w)
 		text_wrap(t, w->death_count ? LABEL_COLUMNS : 0, w->death_count ? LABEL_COLUMNS : 2,
 			  "%s, line %llu: %s", o->family, (unsigned long long)o->line,
 			  o->says ? o->says : "a failure that is not memory");
+		if (o->text && !w->death_count) {
+			text_printf(t, "%-*s", LABEL_COLUMNS, "text");
+			text_name_fit(t, o->text, strlen(o->text), width_of(t) - LABEL_COLUMNS,
+				      TEXT_CUT_RIGHT);
+			text_puts(t, "\n");
+		}
 		if (o->advice && !w->death_count) {
 			text_printf(t, "%-*s", LABEL_COLUMNS, "do");
 			code(t, LABEL_COLUMNS, o->advice);
@@ -215,6 +221,37 @@ static void others(struct text *t, const struct plim_why *w)
 	}
 	if (w->other_count > OTHERS_MOST)
 		text_printf(t, "and %zu more that are not memory\n", w->other_count - OTHERS_MOST);
+}
+
+#define STATES_MOST 4
+
+/* What the log shows of a GPU's memory: the newest of each kind and GPU. */
+static void states(struct text *t, const struct plim_why *w)
+{
+	size_t put = 0;
+
+	for (size_t i = w->state_count; i-- && put < STATES_MOST;) {
+		const struct plim_why_state *s = &w->states[i];
+		size_t newer = i + 1;
+		char gpu[24] = "GPU";
+
+		while (newer < w->state_count &&
+		       (w->states[newer].kind != s->kind || w->states[newer].device != s->device ||
+			w->states[newer].pid != s->pid))
+			newer++;
+		if (newer < w->state_count)
+			continue;
+		if (s->device != PLIM_UNKNOWN)
+			snprintf(gpu, sizeof(gpu), "GPU %llu", (unsigned long long)s->device);
+		text_puts(t, gpu);
+		text_wrap(t, (unsigned)strlen(gpu), 2, ": %s  (%s, line %llu)", s->says,
+			  plim_why_state_kind_name(s->kind), (unsigned long long)s->line);
+		if (s->action) {
+			text_printf(t, "%-*s", LABEL_COLUMNS, "do");
+			code(t, LABEL_COLUMNS, s->action);
+		}
+		put++;
+	}
 }
 
 static void nothing(struct text *t, const struct plim_why *w)
@@ -237,7 +274,9 @@ void why_put_short(struct text *t, const struct plim_why *w)
 {
 	size_t put = 0, left = 0;
 
-	if (!w->death_count)
+	if (!w->death_count && w->state_count)
+		states(t, w);
+	else if (!w->death_count)
 		nothing(t, w);
 	for (size_t i = 0; i < w->death_count; i++) {
 		if (cause_of(w, i) != i)
