@@ -104,53 +104,76 @@ static enum plim_status take_stored(struct plim_plan *p, const struct plim_plan_
 	return PLIM_OK;
 }
 
+static void load_halves(struct plan_recipe *r)
+{
+	r->precision = r->precision == PLAN_FP16_AUTOCAST ? PLAN_FP16_LOADED : PLAN_BF16_LOADED;
+}
+
+/* The dtype of weights under autocast is not given: what decides it, and how that is told. */
+static const char *settle_weights(struct plim_plan *p, const struct plim_plan_options *o)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+	bool fifth = o->transformers >= RELEASE(5, 0) && is_half_file(p);
+	/* a GradScaler does not unscale gradients of 16 bits */
+	bool refused = r->precision == PLAN_FP16_AUTOCAST && !r->lora_rank;
+
+	if (r->quantize && plan_is_sharded(r)) {
+		load_halves(r);
+		return "FSDP shares out codes as numbers of 16 bits "
+		       "(bnb_4bit_quant_storage=torch.bfloat16), beside weights of that dtype";
+	}
+	if (fifth && plan_is_fsdp1(r))
+		return "accelerate makes weights of 16 bits fp32 again for FSDP 1";
+	if (fifth && refused)
+		return "over fp32 weights (dtype=torch.float32): loaded in 16 bits the run stops "
+		       "at its first step (a GradScaler does not unscale gradients of 16 bits)";
+	if (fifth) {
+		load_halves(r);
+		return r->precision == PLAN_FP16_LOADED
+			       ? "Transformers 5 loads this checkpoint in its own 16 bits, under "
+				 "fp16 autocast"
+			       : "Transformers 5 loads this checkpoint in its own 16 bits, under "
+				 "bf16 autocast";
+	}
+	if (o->transformers || !is_half_file(p))
+		return "over fp32 weights";
+	if (r->lora_rank && !plan_is_fsdp1(r) && !plan_is_zero(r)) {
+		load_halves(r);
+		return r->precision == PLAN_FP16_LOADED
+			       ? "what is frozen stays in the file's own 16 bits, under fp16 "
+				 "autocast (--precision fp16-autocast: in fp32)"
+			       : "what is frozen stays in the file's own 16 bits, under bf16 "
+				 "autocast (--precision bf16-autocast: in fp32)";
+	}
+	return "over fp32 weights (dtype=torch.float32); without a dtype Transformers 5 loads the "
+	       "file's 16 bits (--transformers 5.0)";
+}
+
 /* from_pretrained loads what the file holds since Transformers 5, and fp32 before. */
 static enum plim_status take_precision(struct plim_plan *p, const struct plim_plan_options *o,
 				       struct plim_err *err)
 {
 	struct plan_recipe *r = &p->hidden->recipe;
+	bool trains = r->task == PLAN_TRAIN;
+	const char *words;
 
-	if (o->precision)
+	if ((o->precision && !plan_says_autocast_alone(o->precision, trains)) ||
+	    (p->hidden->loads_stored && !r->quantize))
 		return take_stored(p, o, err);
-	if (r->task != PLAN_TRAIN)
+	if (!trains)
 		return take_loaded(p, err);
-	if (r->quantize && plan_is_sharded(r)) {
-		r->precision = PLAN_BF16_LOADED;
+	if (r->quantize && !plan_is_sharded(r))
 		return tell(p,
-			    "precision bf16-weights: FSDP shares out codes as numbers of 16 bits "
-			    "(bnb_4bit_quant_storage=torch.bfloat16), beside weights of that dtype",
+			    r->precision == PLAN_FP16_AUTOCAST
+				    ? "what is not quantized is trained on in fp32, under fp16 "
+				      "autocast (prepare_model_for_kbit_training)"
+				    : "what is not quantized is trained on in fp32, under bf16 "
+				      "autocast (prepare_model_for_kbit_training)",
 			    err);
-	}
-	if (r->quantize)
-		return tell(p,
-			    "what is not quantized is trained on in fp32, under bf16 autocast "
-			    "(prepare_model_for_kbit_training)",
-			    err);
-	if (o->transformers >= RELEASE(5, 0) && is_half_file(p) && plan_is_fsdp1(r))
-		return tell(
-			p,
-			"precision bf16-autocast: accelerate makes weights of 16 bits fp32 again "
-			"for FSDP 1",
-			err);
-	if (o->transformers >= RELEASE(5, 0) && is_half_file(p)) {
-		r->precision = PLAN_BF16_LOADED;
-		return tell(p,
-			    "precision bf16-weights: Transformers 5 loads this checkpoint in its "
-			    "own 16 bits, under bf16 autocast",
-			    err);
-	}
-	if (o->transformers || !is_half_file(p))
-		return tell(p, "precision bf16-autocast over fp32 weights", err);
-	if (r->lora_rank && !plan_is_fsdp1(r) && !plan_is_zero(r)) {
-		r->precision = PLAN_BF16_LOADED;
-		return tell(p,
-			    "precision bf16-weights: what is frozen stays in the file's own 16 "
-			    "bits, under bf16 autocast (--precision bf16-autocast: in fp32)",
-			    err);
-	}
+	words = settle_weights(p, o);
 	return tell(p,
-		    "precision bf16-autocast over fp32 weights (dtype=torch.float32); without "
-		    "a dtype Transformers 5 loads the file's 16 bits (--transformers 5.0)",
+		    plan_string(p, err, "precision %s%s%s", plan_precision_names[r->precision],
+				strncmp(words, "over ", 5) ? ": " : " ", words),
 		    err);
 }
 

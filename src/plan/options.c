@@ -173,6 +173,16 @@ const char *plan_value(const char *option, const char *given, bool trains)
 	return given;
 }
 
+bool plan_says_autocast_alone(const char *precision, bool trains)
+{
+	static const char *const words[] = { "bf16", "fp16", "bf16-mixed", "16-mixed" };
+
+	for (size_t i = 0; trains && precision && i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcasecmp(words[i], precision))
+			return true;
+	return false;
+}
+
 static enum plim_status choose(const struct option *row, const char *given, unsigned *out,
 			       struct plim_err *err)
 {
