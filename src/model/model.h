@@ -120,6 +120,9 @@ struct model_numbers {
 	uint64_t key_heads, key_dim, value_heads; /* of linear attention; value_dim is above */
 	uint64_t index_heads, index_dim;
 
+	/* before that release of Transformers (448: 4.48) its class gives the loss logits in their own dtype */
+	uint64_t narrow_loss_before;
+
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;         /* side of the square of patches that becomes one token */
 	uint64_t patches;       /* of an image of image_size; 0: any image */
@@ -310,11 +313,14 @@ struct model {
 	const char *adapters; /* static storage: the modules that PEFT adapts by default */
 	char declared[64];    /* model_type as the file says it, "" without */
 	bool guessed;         /* the family is not known: it was read as though it were `family` */
+	bool from_header;     /* ... off the shapes of its tensors, which its parameters are */
 	bool encoder_decoder;
 	const char *strip; /* no prefix begins with it, though the family's do; NULL: nothing */
 	const struct ckpt_dtype *dtype; /* of the file; NULL: it does not say */
 	char release[32];               /* transformers_version in the file, "" without */
 	char quantizer[32];             /* quant_method in the file, "" without */
+	char unmet
+		[MODEL_NAME_BYTES]; /* a rule of quantization_config that names no module here; "": none */
 	unsigned
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */

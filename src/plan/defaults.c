@@ -4,6 +4,7 @@
  */
 #include "plan/plan.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define RELEASE(major, minor) (100u * (major) + (minor))
@@ -232,14 +233,13 @@ static const struct {
 } habits[] = {
 	{ RELEASE(4, 46), false, offsetof(struct plan_recipe, wide_logits),
 	  "Transformers before 4.46 gives logits back in fp32" },
-	{ RELEASE(4, 47), false, offsetof(struct plan_recipe, copies_logits),
-	  "Transformers before 4.47 copies all logits to shift them" },
+	{ RELEASE(4, 49), false, offsetof(struct plan_recipe, copies_logits),
+	  "Transformers before 4.49 copies all logits to shift them" },
 	{ RELEASE(2, 5), true, offsetof(struct plan_recipe, repeats_heads),
 	  "before PyTorch 2.5 shared heads are copied for each head that shares them" },
 };
 
 #define SDPA_FROM RELEASE(4, 36)
-#define BANKS_FROM RELEASE(5, 0)
 
 static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
@@ -256,9 +256,21 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 			continue;
 		if (habits[i].of_torch && n->heads == n->kv_heads)
 			continue;
+		if (habits[i].field == offsetof(struct plan_recipe, wide_logits) &&
+		    n->narrow_loss_before)
+			continue;
 		*(bool *)((char *)r + habits[i].field) = true;
 		st = tell(p, habits[i].text, err);
 	}
+	r->narrow_loss = r->copies_logits && o->transformers < n->narrow_loss_before;
+	if (!st && r->narrow_loss)
+		st = tell(
+			p,
+			plan_string(p, err,
+				    "the loss of this class takes logits in their own dtype before "
+				    "Transformers %" PRIu64 ".%" PRIu64,
+				    n->narrow_loss_before / 100, n->narrow_loss_before % 100),
+			err);
 	if (!st && !o->attention && o->transformers && o->transformers < SDPA_FROM) {
 		r->attention = PLAN_EAGER;
 		st = tell(p, "attention eager, the default before Transformers 4.36", err);
@@ -268,7 +280,7 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		r->eager_only = true;
 		st = tell(p, "attention eager: this class has no fused one", err);
 	}
-	if (!st && o->transformers && o->transformers < BANKS_FROM && n->experts)
+	if (!st && o->transformers && o->transformers < PLAN_EXPERT_BANKS_FROM && n->experts)
 		st = tell(
 			p,
 			"experts as Transformers 5 keeps them, in two tensors a block; before they "

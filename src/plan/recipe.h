@@ -214,7 +214,7 @@ struct plan_recipe {
 	bool partly_read; /* of the run's own configuration some keys were not understood */
 	bool needs_less;  /* ... some take less than is planned without them */
 	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
-	bool wide_logits, copies_logits, repeats_heads;
+	bool wide_logits, copies_logits, narrow_loss, repeats_heads;
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
 	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
 	uint64_t loss_chunk;       /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
@@ -252,6 +252,8 @@ struct plan_recipe {
 void plan_recipe_init(struct plan_recipe *r);
 
 /* Transformers' release from which gradient_checkpointing_kwargs have every_n_layers and offload. */
+#define PLAN_EXPERT_BANKS_FROM \
+	500 /* Transformers' release with one parameter for all experts of a block */
 #define PLAN_CHECKPOINT_KEYS_FROM 517
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
 int plan_is_deepspeed(const struct plan_recipe *r);

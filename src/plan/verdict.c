@@ -113,8 +113,12 @@ enum plim_status plan_take_peak(struct plim_plan *p, const struct plan_result *r
 
 enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err)
 {
-	return text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
-		    : mem_status(err);
+	enum plim_status st = text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
+				   : mem_status(err);
+
+	p->assumptions = p->hidden->assumptions.at;
+	p->assumption_count = p->hidden->assumptions.n;
+	return st;
 }
 
 static const char *samples_of(const struct plan_recipe *r)
@@ -221,8 +225,6 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 		st = plan_assume_host(p, err);
 	if (!st)
 		st = plan_assume_parallel(p, err);
-	p->assumptions = p->hidden->assumptions.at;
-	p->assumption_count = p->hidden->assumptions.n;
 	return st;
 }
 

@@ -275,7 +275,7 @@ static enum plim_status take_otherwise(struct plim_plan *p, const struct plim_pl
 		"they are fp32 and the run needs %s%s%s",
 		plan_stored_words, text_size(size, needed), p->fits ? " of " : "",
 		p->fits ? text_size(limit, p->limit_bytes) : "");
-	return h->otherwise ? plan_assume(p, h->otherwise, err) : mem_status(err);
+	return h->otherwise ? PLIM_OK : mem_status(err);
 }
 
 static enum plim_status plan_all(struct plim_plan *p, const char *path, struct plim_plan_options *o,
