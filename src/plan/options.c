@@ -195,6 +195,12 @@ static enum plim_status choose(const struct option *row, const char *given, unsi
 		}
 		plan_add_known(known, row->names[i]);
 	}
+	if (given && row->to == offsetof(struct plan_recipe, optimizer))
+		return err_set(
+			err, PLIM_E_ARG,
+			"optimizer '%s' is not planned; planned are %s; a script with another "
+			"is traced (plan -- python train.py)",
+			given, known);
 	return given ? err_set(err, PLIM_E_ARG, "unknown %s '%s'; known are %s", row->what, given,
 			       known)
 		     : PLIM_OK;

@@ -114,8 +114,10 @@ static enum plim_status load_from_hub(struct plim_plan *p, const char *name, str
 		model_hub_folder(folder, sizeof(folder));
 		return err_set(err, PLIM_E_IO,
 			       "'%.200s' is no file here; nothing is fetched from the hub, and its "
-			       "cache (%s) does not have it: give its config.json, or --params 8B",
-			       name, folder);
+			       "cache (%s) does not have it: give its config.json "
+			       "(https://huggingface.co/%.200s/resolve/main/config.json), or "
+			       "--params 8B",
+			       name, folder, name);
 	}
 	st = model_load(&p->hidden->model, path, err);
 	note = st ? NULL
