@@ -307,13 +307,22 @@ struct model_inexact {
 	unsigned below, above; /* thousandths */
 };
 
+/* What the loss of a class is a mean of, which decides what a batch in parts comes to. */
+enum model_loss {
+	MODEL_LOSS_OF_ALL_TOKENS, /* of a whole step, which the Trainer counts (num_items_in_batch); or there is none */
+	MODEL_LOSS_OF_SAMPLES, /* of a micro-batch, a label each; the count is dropped */
+	MODEL_LOSS_OF_TOKENS, /* of those of a micro-batch that have a label; the count is dropped */
+	MODEL_LOSS_OF_PAIRS   /* samples of a micro-batch are compared with each other */
+};
+
 struct model {
 	struct mem *mem;
 	const char *family;   /* static storage: "llama", "safetensors", "transformer" */
 	const char *adapters; /* static storage: the modules that PEFT adapts by default */
 	char declared[64];    /* model_type as the file says it, "" without */
 	bool guessed;         /* the family is not known: it was read as though it were `family` */
-	bool from_header;     /* ... off the shapes of its tensors, which its parameters are */
+	enum model_loss loss;
+	bool from_header; /* ... off the shapes of its tensors, which its parameters are */
 	bool encoder_decoder;
 	const char *strip; /* no prefix begins with it, though the family's do; NULL: nothing */
 	const struct ckpt_dtype *dtype; /* of the file; NULL: it does not say */

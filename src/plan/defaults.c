@@ -384,13 +384,40 @@ static enum plim_status take_untested(struct plim_plan *p, const struct plim_pla
 	return st;
 }
 
+const char plan_scaled_words[] =
+	"with model.accepts_loss_kwargs = False: without it Transformers 5 multiplies the gradient "
+	"by the accumulation (huggingface/transformers#47688)";
+
+/* What accumulation trains, of a class that does not hand the count of labels to its loss. */
+static enum plim_status take_parts(struct plim_plan *p, const struct plim_plan_options *o,
+				   struct plim_err *err)
+{
+	static const enum plan_parts of_loss[] = {
+		[MODEL_LOSS_OF_ALL_TOKENS] = PLAN_PARTS_ALIKE,
+		[MODEL_LOSS_OF_SAMPLES] = PLAN_PARTS_SCALED,
+		[MODEL_LOSS_OF_TOKENS] = PLAN_PARTS_MEANS,
+		[MODEL_LOSS_OF_PAIRS] = PLAN_PARTS_COMPARED,
+	};
+	struct plan_recipe *r = &p->hidden->recipe;
+	bool counts = !o->transformers || o->transformers >= PLAN_COUNTS_FROM;
+
+	r->parts = of_loss[p->hidden->model.loss];
+	if (r->parts == PLAN_PARTS_SCALED && !counts)
+		r->parts = PLAN_PARTS_ALIKE;
+	if (r->task != PLAN_TRAIN || r->accumulate < 2 || !counts ||
+	    (r->parts != PLAN_PARTS_SCALED && r->parts != PLAN_PARTS_MEANS))
+		return PLIM_OK;
+	return tell(p, plan_string(p, err, "accumulation %s", plan_scaled_words), err);
+}
+
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
 {
 	static enum plim_status (*const take[])(
 		struct plim_plan *, const struct plim_plan_options *,
 		struct plim_err *) = { take_quantization, take_precision, take_halves,
-				       take_optimizer,    take_habits,    take_untested };
+				       take_optimizer,    take_habits,    take_untested,
+				       take_parts };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;

@@ -89,6 +89,24 @@ static const char *name_of(struct climb *c, const struct plan_rung *rung,
 	return rung->name;
 }
 
+/* What a change costs, and what it does to training. */
+static const char *cost_of(struct climb *c, const struct plan_rung *rung,
+			   const struct plan_choice *choice, struct plim_err *err)
+{
+	static const char *const trained[] = {
+		[PLAN_PARTS_SCALED] = plan_scaled_words,
+		[PLAN_PARTS_MEANS] = "another training: a mean of each micro-batch's mean over its "
+				     "labels, not of all labels",
+		[PLAN_PARTS_COMPARED] =
+			"another training: the loss compares samples within a micro-batch",
+	};
+	const char *words = choice->recipe.accumulate > c->best.recipe.accumulate
+				    ? trained[choice->recipe.parts]
+				    : NULL;
+
+	return words ? plan_string(c->plan, err, "%s; %s", rung->cost, words) : rung->cost;
+}
+
 /* A row of the ladder, if the choice is worth one. */
 static enum plim_status take_choice(struct climb *c, const struct plan_rung *rung, const char *name,
 				    const struct plan_choice *choice, int stays, int *helps,
@@ -99,11 +117,12 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 				       ? "PYTORCH_CUDA_ALLOC_CONF"
 				       : "PYTORCH_ALLOC_CONF";
 	struct plim_plan_rung row = { .rung = name,
-				      .cost = rung->cost,
+				      .cost = cost_of(c, rung, choice, err),
 				      .changes_results = rung->changes_results };
 	struct plan_goal goal = { .most_bytes = c->needed - c->needed / 1000 * WORTH_PERMILLE - 1,
 				  .fits = c->alone || rung->enough_only };
-	enum plim_status st = name ? measure(c, choice, &goal, &row, err) : mem_status(err);
+	enum plim_status st =
+		name && row.cost ? measure(c, choice, &goal, &row, err) : mem_status(err);
 
 	*helps = 0;
 	if (st == PLIM_E_ARG || st == PLIM_E_UNSUPPORTED)

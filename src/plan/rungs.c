@@ -127,6 +127,11 @@ static bool share_layers(struct plan_choice *c)
 	return true;
 }
 
+static bool trains_another(const struct plan_choice *c)
+{
+	return c->recipe.parts == PLAN_PARTS_MEANS || c->recipe.parts == PLAN_PARTS_COMPARED;
+}
+
 static bool halve(struct plan_choice *c, bool sharded)
 {
 	if (!trains(c) || c->recipe.batch < 2 || c->recipe.batch % 2 ||
@@ -139,13 +144,19 @@ static bool halve(struct plan_choice *c, bool sharded)
 
 static bool half_batch(struct plan_choice *c)
 {
-	return halve(c, false);
+	return !trains_another(c) && halve(c, false);
 }
 
 /* Each micro-batch gathers all weights again. */
 static bool half_batch_sharded(struct plan_choice *c)
 {
-	return halve(c, true);
+	return !trains_another(c) && halve(c, true);
+}
+
+/* Of a loss that is no sum over samples. */
+static bool half_batch_changed(struct plan_choice *c)
+{
+	return trains_another(c) && halve(c, plan_is_sharded(&c->recipe));
 }
 
 /* Without gradients the rest of the samples waits for the next pass. */
@@ -445,6 +456,8 @@ const struct plan_rung plan_rungs[] = {
 	  false, true, false, offload_parameters },
 	{ "parameters and optimizer in host memory, ZeRO-3", "2 to 10 times slower", false, false,
 	  false, true, false, offload_all },
+	{ "smaller micro-batch", "0 to 50 % slower", true, true, false, false, false,
+	  half_batch_changed },
 	{ "8-bit optimizer", "about none; states are rounded", true, false, false, false, false,
 	  optimizer_8_bit },
 	{ "weights in bf16", "faster; small updates are lost", true, false, false, false, false,
