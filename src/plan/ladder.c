@@ -253,12 +253,34 @@ static bool fits_with(struct climb *c, const struct plan_rung *const *path, cons
 	return !measure(c, &choice, &fits, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
 }
 
+/*
+ * Those rungs of a path that it does not fit without, the dearest first; again after each that went, as one may stand in the way of
+ * doing without another (what FSDP shares out DeepSpeed does not offload).
+ */
+static bool keep_fewer(struct climb *c, bool *kept, size_t n, struct plim_err *err)
+{
+	bool fewer = false, gone = true;
+
+	while (gone) {
+		gone = false;
+		for (size_t i = n - 1; i-- > 0;) {
+			if (!kept[i])
+				continue;
+			kept[i] = false;
+			kept[i] = !fits_with(c, c->path, kept, n, err);
+			gone |= !kept[i];
+		}
+		fewer |= gone;
+	}
+	return fewer;
+}
+
 /* Climb again by those rungs alone that it does not fit without. */
 static enum plim_status take_back(struct climb *c, struct plim_err *err)
 {
 	struct plim_plan *p = c->plan;
 	struct climb before = *c;
-	bool kept[PLAN_LADDER_STEPS], fewer = false;
+	bool kept[PLAN_LADDER_STEPS], fewer;
 	size_t n = c->path_length;
 	struct plim_plan_rung *rows;
 	enum plim_status st = PLIM_OK;
@@ -267,11 +289,7 @@ static enum plim_status take_back(struct climb *c, struct plim_err *err)
 	if (!c->fits || n < 2 || n != p->ladder_count || c->several)
 		return PLIM_OK;
 	memset(kept, true, sizeof(kept));
-	for (size_t i = n - 1; i-- > 0;) {
-		kept[i] = false;
-		kept[i] = !fits_with(c, c->path, kept, n, err);
-		fewer |= !kept[i];
-	}
+	fewer = keep_fewer(c, kept, n, err);
 	rows = fewer ? mem_new(&p->hidden->mem, n, sizeof(*rows), err) : NULL;
 	if (!rows)
 		return fewer ? mem_status(err) : PLIM_OK;

@@ -528,6 +528,13 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 	    (r->optimizer == PLAN_ADAMW_8BIT || plan_is_torchao(r) || plan_is_paged(r)))
 		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
 			       plan_optimizer_names[r->optimizer]);
+	if (r->task == PLAN_TRAIN && plan_refuses_shards(r))
+		return err_set(
+			err, PLIM_E_ARG,
+			"optimizer %s does not step on what FSDP 2 shards: bitsandbytes has no "
+			"rule for DTensors; options.parallel fsdp1, or options.optimizer "
+			"adamw-ao-8bit",
+			plan_optimizer_names[r->optimizer]);
 	if (plan_is_torchao(r) && (r->in_backward || plan_is_zero(r) || plan_is_deepspeed(r)))
 		return err_set(err, PLIM_E_ARG, "optimizer %s is not planned %s",
 			       plan_optimizer_names[r->optimizer],

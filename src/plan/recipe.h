@@ -282,6 +282,8 @@ bool plan_is_zero(const struct plan_recipe *r);
 /* Does the optimizer keep its states in 8 bits? */
 bool plan_is_8_bit(const struct plan_recipe *r);
 /* Do the optimizer's states live in bitsandbytes' paged memory? */
+/* An optimizer of bitsandbytes, over shards of FSDP 2: the run stops at its first step. */
+bool plan_refuses_shards(const struct plan_recipe *r);
 bool plan_is_torchao(const struct plan_recipe *r);
 bool plan_is_paged(const struct plan_recipe *r);
 

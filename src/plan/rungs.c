@@ -78,7 +78,7 @@ static bool share(struct plan_choice *c, enum plan_parallel parallel)
 	    shared[c->recipe.parallel] >= shared[parallel])
 		return false;
 	c->recipe.parallel = parallel;
-	return true;
+	return !plan_refuses_shards(&c->recipe);
 }
 
 static bool share_states(struct plan_choice *c)
@@ -216,7 +216,7 @@ static bool paged_optimizer(struct plan_choice *c)
 	if (!is_adamw(c) || c->recipe.optimizer_on || c->recipe.parameters_on)
 		return false;
 	c->recipe.optimizer = PLAN_ADAMW_PAGED;
-	return true;
+	return !plan_refuses_shards(&c->recipe);
 }
 
 static bool offload_checkpoints(struct plan_choice *c)
@@ -280,7 +280,7 @@ static bool optimizer_8_bit(struct plan_choice *c)
 	if (c->recipe.optimizer_on || c->recipe.parameters_on)
 		return false; /* bitsandbytes steps on the GPU */
 	c->recipe.optimizer = PLAN_ADAMW_8BIT;
-	return true;
+	return !plan_refuses_shards(&c->recipe);
 }
 
 /* Adapters stay fp32 (PEFT's autocast_adapter_dtype); what is frozen loses no update. */
