@@ -219,8 +219,9 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 		end = strchr(text, '=');
 		p->message->suggests = end && digits(&(const char *){ end + 1 }, &n);
 		if (p->message->suggests)
-			return wrong(p, "option '%s' wants a whole number, not '%s': %llu?", shown,
-				     text, (unsigned long long)n);
+			return wrong(p,
+				     "option '%s' wants a whole number, not '%s': is '%llu' meant?",
+				     shown, text, (unsigned long long)n);
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
 	}
 	if (*end && n > UINT64_MAX / 1024)
