@@ -25,6 +25,15 @@ _Static_assert(offsetof(struct plan_opts, options) == 0, "rows store at offsets 
 #define PACKED                                                                          \
 	"rows are planned as long as --seq, as packed ones are: leave it out; without " \
 	"FlashAttention they have a mask: --padded"
+#define CONTEXT_PARALLEL                                                                         \
+	"context parallelism is not planned: --tp with --sequence-parallel is, and a script is " \
+	"traced with plan -- python train.py"
+#define EXPERT_PARALLEL                                                                   \
+	"expert parallelism is not planned: --parallel fsdp2 shares experts out, as all " \
+	"weights"
+#define DORA                                                                                 \
+	"DoRA is not planned: --lora is, which needs less; a script is traced with plan -- " \
+	"python train.py"
 
 static const struct opt plan_opt[] = {
 	PLAN_RUN_OPTIONS,
@@ -76,6 +85,16 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("compile",
 		    "torch.compile is not planned: without it, what is said is of the eager run; a "
 		    "script that compiles is traced with plan -- python train.py"),
+	OPT_REFUSED("cp", CONTEXT_PARALLEL),
+	OPT_REFUSED("context-parallel-size", CONTEXT_PARALLEL),
+	OPT_REFUSED("sequence-parallel-size", CONTEXT_PARALLEL),
+	OPT_REFUSED("ep", EXPERT_PARALLEL),
+	OPT_REFUSED("expert-parallel-size", EXPERT_PARALLEL),
+	OPT_REFUSED("hsdp",
+		    "sharding inside groups that are copies of each other is not planned: a group "
+		    "of 8 alone is --parallel fsdp2 --gpus 8, which needs as much"),
+	OPT_REFUSED("dora", DORA),
+	OPT_REFUSED("use-dora", DORA),
 	OPT_REFUSED("use-unsloth",
 		    "Unsloth's kernels are not planned: without it, what is said is of "
 		    "Transformers' modules, which need more"),

@@ -215,8 +215,15 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 	const char *end = text;
 	uint64_t n;
 
-	if (!digits(&end, &n) || (*end && strcasecmp(end, "k") != 0))
+	if (!digits(&end, &n) || (*end && strcasecmp(end, "k") != 0)) {
+		end = strchr(text, '=');
+		p->message->suggests = end && digits(&(const char *){ end + 1 }, &n);
+		if (p->message->suggests)
+			return wrong(p,
+				     "option '%s' wants a whole number, not '%s': is '%llu' meant?",
+				     shown, text, (unsigned long long)n);
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
+	}
 	if (*end && n > UINT64_MAX / 1024)
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
 	if (*end) {
@@ -542,7 +549,8 @@ static bool take(struct parse *p, const struct opt *row, const char *shown, cons
 		value = row->text;
 	if (row->kind != OPT_KIND_FLAG && !value) {
 		if (p->at >= p->argc)
-			return wrong(p, "option '%s' wants a value (%s)", shown, row->value);
+			return wrong(p, "option '%s' wants a value (%s): %s", shown, row->value,
+				     row->help);
 		value = p->argv[p->at++];
 	}
 	return set_found(p, row, shown, value);

@@ -140,6 +140,32 @@ def own_allocator():
     return wrong + any(r["rung"] == "Plimsoll's allocator" for r in settings)
 
 
+QWEN_7B = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_size": 3584, "intermediate_size": 18944,
+           "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "max_position_embeddings": 32768,
+           "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+
+
+def minimal(folder):
+    """What another rung made needless is taken back: tensor parallelism stayed beside ZeRO-Offload, and made it dearer and larger."""
+    path = os.path.join(folder, "qwen.json")
+    json.dump(QWEN_7B, open(path, "w", encoding="utf-8"))
+    given = ["--batch", 2, "--seq", 2048, "--gpu", "2x A100 40GB", "--parallel", "zero2"]
+    told = plan(path, *given)["ladder"]
+    again = plan(path, *given, "--checkpointing", "full", "--offload-optimizer", "cpu")
+    wrong = ("tp_plan" in told[-1]["config"]["from_pretrained"]) + (told[-1]["needed_bytes"] > again["peak"]["needed_bytes"])
+    # bitsandbytes' optimizers stop at the first step over shards of FSDP 2: never pasted, and refused where they are asked for
+    for tool in ("axolotl", "llama-factory", "torchtune", "trl", "trainer"):
+        for rung in plan(path, *given, "--for", tool, "--allow-changes")["ladder"]:
+            pasted = str(rung["config"]["tool_config"]) + rung["config"]["training_arguments"]
+            wrong += bool(rung["config"]["fsdp"]) and ("paged" in pasted or "bnb_8bit" in pasted or "bitsandbytes" in pasted)
+    for optimizer in ("adamw-paged", "adamw-8bit", "paged_adamw_8bit"):
+        wrong += "FSDP 2" not in lib.run("plan", path, "--parallel", "fsdp2", "--gpus", 2, "--optimizer", optimizer, codes=(2,)).stderr
+    # the Trainer refuses FSDP in a process that no launcher started
+    alone = plan(path, "--gpu", "RTX 4090")["ladder"][-1]["config"]
+    wrong += not alone["fsdp"] or "torchrun --nproc-per-node 1" not in alone["training_arguments"]
+    return wrong
+
+
 def main():
     lib.start(sys.argv[1])
     failed = 0
@@ -178,6 +204,7 @@ def main():
         failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
         failed += frozen(config) + quantized(config)
         failed += stages(config)
+        failed += minimal(folder)
         failed += own_allocator()
     lib.expect(not failed, "the ladder", "%d wrong" % failed)
     lib.finish("0 wrong", least=20)

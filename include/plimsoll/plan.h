@@ -89,7 +89,7 @@ struct plim_plan_options {
 	uint64_t kv_heads;
 	/* (--intermediate n, 1 to 2^30, also intermediate-size) width of the feed-forward part */
 	uint64_t intermediate;
-	/* (--vocab n, 1 to 2^30, also vocab-size) rows of the embedding (32000) */
+	/* (--vocab n, 1 to 2^30, also vocab-size) rows of the embedding (32000, or as --params has it) */
 	uint64_t vocab;
 	/* (-t --task NAME, also inference=infer, after --steps) train, infer or generate (train) */
 	const char *task;
@@ -117,7 +117,8 @@ struct plim_plan_options {
 	 */
 	const char *checkpointing;
 	/*
-	 * (--parallel HOW, also fsdp zero:0=ddp,1=zero1,2=zero2,3=zero3
+	 * (--parallel HOW, also fsdp ddp=ddp zero1=zero1 zero2=zero2 zero3=zero3 fsdp1=fsdp1
+	 * fsdp2=fsdp2 zero:0=ddp,1=zero1,2=zero2,3=zero3
 	 * zero-stage:0=ddp,1=zero1,2=zero2,3=zero3, after --gpus) ddp, zero1, zero2, zero3, fsdp1,
 	 * fsdp2, fsdp2-zero2, tp, pp, ... (ddp)
 	 */
@@ -316,8 +317,8 @@ struct plim_plan_options {
 	const char *paste;
 	/*
 	 * (--params 8B, takes "a number of parameters, like 8B or 350M", under numbers) how many
-	 * parameters it has, where nothing else is known. It is then built like Llama, and what is
-	 * not weights is a guess
+	 * parameters it has, where nothing else is known. It is then shaped like the published
+	 * model of about that size, and what is not weights is a guess
 	 */
 	uint64_t parameters;
 	/*

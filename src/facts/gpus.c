@@ -2,7 +2,9 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /*
  * Totals in units of 0.01 GiB: the lowest and the highest that were seen (drivers, ECC and hosts
@@ -167,12 +169,47 @@ static void propose(const char *asked, char *out, size_t room)
 		(void)snprintf(out + used, room - used, "?");
 }
 
+/* "24GB" is no name: cards that have as much. */
+static bool is_size(const char *name, uint64_t *gib)
+{
+	char *unit = NULL;
+
+	*gib = isdigit((unsigned char)*name) ? strtoull(name, &unit, 10) : 0;
+	return *gib &&
+	       (!strcasecmp(unit, "g") || !strcasecmp(unit, "gb") || !strcasecmp(unit, "gib"));
+}
+
+static enum plim_status refuse_size(const char *name, uint64_t gib, const char *instead,
+				    struct plim_err *err)
+{
+	char cards[600] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < facts_gpu_count && used < sizeof(cards); i++) {
+		const struct facts_gpu *g = &facts_gpus[i];
+		uint64_t nominal = (g->total_high_bytes + g->total_high_bytes / 10) >> 30;
+
+		/* a card shows a little less than its name has */
+		if (g->total_high_bytes >> 30 <= gib && nominal >= gib)
+			used += (size_t)snprintf(cards + used, sizeof(cards) - used, "%s%s",
+						 used ? ", " : "", g->name);
+	}
+	return err_set(err, PLIM_E_ARG,
+		       "'%.60s' is a size, and a card has less for PyTorch than its own: name the "
+		       "card%s%s, or give %s",
+		       name, used ? ", one of " : "", cards, instead);
+}
+
 enum plim_status facts_find_gpu(const char *name, const char *instead, const struct facts_gpu **out,
 				struct plim_err *err)
 {
 	char asked[NAME_BYTES], known[NAME_BYTES], several[200];
 	size_t used = 0, found = 0;
+	uint64_t gib;
 
+	*out = NULL;
+	if (is_size(name, &gib))
+		return refuse_size(name, gib, instead, err);
 	simplify(name, asked);
 	for (size_t i = 0; i < facts_gpu_count; i++) {
 		const struct facts_gpu *g = &facts_gpus[i];

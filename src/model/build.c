@@ -335,12 +335,28 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 	return st;
 }
 
+static enum model_loss loss_of(const struct model *m, uint64_t has)
+{
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+
+	if (has & IF_PAIR || n->router_loss)
+		return MODEL_LOSS_OF_PAIRS;
+	if (!n->layers)
+		return MODEL_LOSS_OF_ALL_TOKENS; /* classes of images hand the count on */
+	if (has & (IF_CLASS | IF_ANSWER))
+		return MODEL_LOSS_OF_SAMPLES;
+	if (has & IF_TOKEN_CLASS || (has & IF_LM && (!n->causal || m->encoder_decoder)))
+		return MODEL_LOSS_OF_TOKENS;
+	return MODEL_LOSS_OF_ALL_TOKENS;
+}
+
 enum plim_status model_build(struct model *m, const struct model_family *f, uint64_t has,
 			     struct plim_err *err)
 {
 	uint64_t sum = 0;
 	enum plim_status st = PLIM_OK;
 
+	m->loss = loss_of(m, has);
 	for (const struct model_section *s = f->sections; !st && s->prefix; s++)
 		st = add_section(m, s, has, err);
 	for (size_t i = 0; !st && i < m->tensors.n; i++) {

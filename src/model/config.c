@@ -953,49 +953,91 @@ enum plim_status model_by_numbers(struct model *m, const struct model_numbers *n
 		  : model_build(m, &model_family_decoder, model_family_decoder.heads->has, err);
 }
 
-/* How models of about that many parameters are usually built: those of Llama 2 and 3, Qwen 2.5 and Mistral. */
-static const struct {
-	double parameters;
-	uint64_t layers, hidden, heads, kv_heads;
-} usual_sizes[] = {
-	{ 1.5e8, 12, 768, 12, 12 },      { 5e8, 24, 896, 14, 2 },   { 1.3e9, 16, 2048, 32, 8 },
-	{ 3.2e9, 28, 3072, 24, 8 },      { 8e9, 32, 4096, 32, 8 },  { 1.3e10, 40, 5120, 40, 40 },
-	{ 3.2e10, 64, 5120, 40, 8 },     { 7e10, 80, 8192, 64, 8 }, { 1.23e11, 88, 12288, 96, 8 },
-	{ 4.05e11, 126, 16384, 128, 8 },
+/* Shapes of published models (their config.json): SmolLM2, Qwen 2.5, TinyLlama, Llama 2, 3.1 and 3.2, Mistral 7B and Large. */
+static const struct published {
+	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
+	bool tied;
+} published[] = {
+	{ 30, 576, 9, 3, 1536, 49152, true },         { 32, 960, 15, 5, 2560, 49152, true },
+	{ 24, 896, 14, 2, 4864, 151936, true },       { 22, 2048, 32, 4, 5632, 32000, false },
+	{ 16, 2048, 32, 8, 8192, 128256, true },      { 28, 3072, 24, 8, 8192, 128256, true },
+	{ 32, 4096, 32, 32, 11008, 32000, false },    { 32, 4096, 32, 8, 14336, 32000, false },
+	{ 32, 4096, 32, 8, 14336, 128256, false },    { 40, 5120, 40, 40, 13824, 32000, false },
+	{ 64, 5120, 40, 8, 27648, 152064, false },    { 80, 8192, 64, 8, 28672, 32000, false },
+	{ 80, 8192, 64, 8, 28672, 128256, false },    { 88, 12288, 96, 8, 28672, 32768, false },
+	{ 126, 16384, 128, 8, 53248, 128256, false },
 };
 
 #define COUNT_MOST ((uint64_t)1 << 42)
+#define AS_PUBLISHED_PERCENT 1
+#define WIDTH_MULTIPLE 64 /* of an MLP: kernels and tensor parallelism divide it */
 
-/* The widest MLP with which it has no more. */
+static uint64_t outside_mlps(const struct model_numbers *n)
+{
+	uint64_t block =
+		2 * n->hidden * n->hidden / n->heads * (n->heads + n->kv_heads) + 2 * n->hidden;
+
+	return (n->tied ? 1 : 2) * n->vocab * n->hidden + n->layers * block + n->hidden;
+}
+
+static uint64_t parameters_of(const struct model_numbers *n)
+{
+	return outside_mlps(n) + 3 * n->layers * n->hidden * n->intermediate;
+}
+
+/* The published shape of the nearest size, by ratio. */
+static struct model_numbers nearest_published(uint64_t parameters, uint64_t vocab)
+{
+	struct model_numbers nearest = { 0 };
+	double least = 0;
+
+	for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++) {
+		const struct published *row = &published[i];
+		struct model_numbers n = { .layers = row->layers,
+					   .hidden = row->hidden,
+					   .heads = row->heads,
+					   .kv_heads = row->kv_heads,
+					   .intermediate = row->intermediate,
+					   .vocab = vocab ? vocab : row->vocab,
+					   .tied = row->tied };
+		double ratio = (double)parameters_of(&n) / (double)parameters;
+
+		ratio = ratio < 1 ? 1 / ratio : ratio;
+		if (!i || ratio < least) {
+			least = ratio;
+			nearest = n;
+		}
+	}
+	return nearest;
+}
+
+/* As many blocks of the nearest published shape as come nearest, their MLPs as wide as the rest asks for. */
 enum plim_status model_by_count(struct model *m, uint64_t parameters, uint64_t vocab,
 				struct plim_err *err)
 {
-	struct model_numbers n = { .vocab = vocab ? vocab : MODEL_USUAL_VOCAB };
-	size_t count = sizeof(usual_sizes) / sizeof(usual_sizes[0]), at = 0;
-	uint64_t fixed, block;
+	struct model_numbers n;
+	uint64_t count, block, ends;
 	enum plim_status st;
 
-	if (parameters > COUNT_MOST || n.vocab > COUNT_MOST)
+	if (!parameters || parameters > COUNT_MOST || vocab > COUNT_MOST)
 		return err_set(err, PLIM_E_ARG, "no model has so many parameters");
-	while (at + 1 < count && usual_sizes[at + 1].parameters <= 1.05 * (double)parameters)
-		at++;
-	for (;; at--) {
-		n.layers = usual_sizes[at].layers;
-		n.hidden = usual_sizes[at].hidden;
-		n.heads = usual_sizes[at].heads;
-		n.kv_heads = usual_sizes[at].kv_heads;
-		block = 2 * n.hidden * n.hidden * (n.heads + n.kv_heads) / n.heads + 2 * n.hidden;
-		fixed = 2 * n.vocab * n.hidden + n.layers * block + n.hidden;
-		if (parameters > fixed + 3 * n.layers * n.hidden * n.hidden || !at)
-			break;
+	n = nearest_published(parameters, vocab);
+	count = parameters_of(&n);
+	if (count > parameters + parameters / 100 * AS_PUBLISHED_PERCENT ||
+	    count < parameters - parameters / 100 * AS_PUBLISHED_PERCENT) {
+		ends = (n.tied ? 1 : 2) * n.vocab * n.hidden + n.hidden;
+		block = (count - ends) / n.layers;
+		n.layers = parameters > ends ? (parameters - ends + block / 2) / block : 0;
+		if (!n.layers || parameters <= outside_mlps(&n))
+			return err_set(err, PLIM_E_ARG,
+				       "a language model of %llu parameters is smaller than any: "
+				       "give --layers, --hidden and --heads",
+				       (unsigned long long)parameters);
+		n.intermediate = (parameters - outside_mlps(&n)) / (3 * n.layers * n.hidden);
+		n.intermediate = (n.intermediate / WIDTH_MULTIPLE + 1) * WIDTH_MULTIPLE;
 	}
-	if (parameters <= fixed + 3 * n.layers * n.hidden)
-		return err_set(err, PLIM_E_ARG,
-			       "a language model of %llu parameters is smaller than any: give "
-			       "--layers, --hidden and --heads",
-			       (unsigned long long)parameters);
-	n.intermediate = (parameters - fixed) / (3 * n.layers * n.hidden);
 	st = model_by_numbers(m, &n, err);
+	m->dtype = ckpt_dtype_of_torch("bfloat16"); /* as all of these are published */
 	m->counted = true;
 	return st;
 }

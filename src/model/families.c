@@ -396,8 +396,8 @@ const struct model_family model_decoders[] = {
 	  .sections = gpt2_sections,
 	  .heads = gpt2_heads,
 	  .adapters = "c_attn",
-	  TEXT(gpt2_keys, .layers = 12, .hidden = 768, .heads = 12, .vocab = 50257,
-	       .positions = 1024, .attention_dropout = 0.1, .hidden_dropout = 0.1,
+	  TEXT(gpt2_keys, .narrow_loss_before = 448, .layers = 12, .hidden = 768, .heads = 12,
+	       .vocab = 50257, .positions = 1024, .attention_dropout = 0.1, .hidden_dropout = 0.1,
 	       .embedding_dropout = 0.1, .norm = MODEL_LAYER_NORM, .activation = MODEL_GELU_NEW,
 	       .position = MODEL_POSITION_LEARNED, .causal = true, .tied = true, .labels = 2) },
 };

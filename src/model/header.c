@@ -238,7 +238,7 @@ static enum plim_status read_header(struct header *h, struct model *m, const cha
 	m->family = f->name;
 	m->adapters = f->adapters;
 	m->forward = f->forward;
-	m->guessed = true;
+	m->guessed = m->from_header = true;
 	take_numbers(h, f, &m->towers[MODEL_TEXT]);
 	st = model_derive(&m->towers[MODEL_TEXT], path, err);
 	if (!st)

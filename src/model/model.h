@@ -120,6 +120,9 @@ struct model_numbers {
 	uint64_t key_heads, key_dim, value_heads; /* of linear attention; value_dim is above */
 	uint64_t index_heads, index_dim;
 
+	/* before that release of Transformers (448: 4.48) its class gives the loss logits in their own dtype */
+	uint64_t narrow_loss_before;
+
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;         /* side of the square of patches that becomes one token */
 	uint64_t patches;       /* of an image of image_size; 0: any image */
@@ -304,17 +307,29 @@ struct model_inexact {
 	unsigned below, above; /* thousandths */
 };
 
+/* What the loss of a class is a mean of, which decides what a batch in parts comes to. */
+enum model_loss {
+	MODEL_LOSS_OF_ALL_TOKENS, /* of a whole step, which the Trainer counts (num_items_in_batch); or there is none */
+	MODEL_LOSS_OF_SAMPLES, /* of a micro-batch, a label each; the count is dropped */
+	MODEL_LOSS_OF_TOKENS, /* of those of a micro-batch that have a label; the count is dropped */
+	MODEL_LOSS_OF_PAIRS   /* samples of a micro-batch are compared with each other */
+};
+
 struct model {
 	struct mem *mem;
 	const char *family;   /* static storage: "llama", "safetensors", "transformer" */
 	const char *adapters; /* static storage: the modules that PEFT adapts by default */
 	char declared[64];    /* model_type as the file says it, "" without */
 	bool guessed;         /* the family is not known: it was read as though it were `family` */
+	enum model_loss loss;
+	bool from_header; /* ... off the shapes of its tensors, which its parameters are */
 	bool encoder_decoder;
 	const char *strip; /* no prefix begins with it, though the family's do; NULL: nothing */
 	const struct ckpt_dtype *dtype; /* of the file; NULL: it does not say */
 	char release[32];               /* transformers_version in the file, "" without */
 	char quantizer[32];             /* quant_method in the file, "" without */
+	char unmet
+		[MODEL_NAME_BYTES]; /* a rule of quantization_config that names no module here; "": none */
 	unsigned
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */

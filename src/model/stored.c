@@ -173,16 +173,27 @@ static const struct method *find_method(const struct model_stored *s, const char
 	return found;
 }
 
-/* Experts are one parameter a block here, and a name each in the file. */
-static bool is_rule_of(const struct model_stored_rule *rule, const struct model_module *module,
-		       const char *name)
-{
-	const char *own = of_text(name), *of = of_text(rule->name), *bank = strstr(own, ".experts");
-	size_t n = bank ? (size_t)(bank - own) + strlen(".experts") : 0;
+/* What a rule of the file may name: experts are one parameter a block here, and a name each in the file. */
+struct named {
+	const char *name;
+	size_t length; /* up to the experts' own names; 0: it is all of it */
+};
 
-	if (module->kind != MODEL_EXPERTS || !bank)
-		return !strcmp(own, of);
-	return !strncmp(own, of, n) && (!of[n] || of[n] == '.');
+static bool is_rule_of(const struct model_stored_rule *rule, const struct named *own)
+{
+	const char *of = of_text(rule->name);
+	size_t n = own->length;
+
+	return n ? !strncmp(own->name, of, n) && (!of[n] || of[n] == '.') : !strcmp(own->name, of);
+}
+
+/* Blocks behind the last one predict further tokens: they do not run, and are not built. */
+static bool is_beyond(const struct model *m, const char *name)
+{
+	const char *layers = strstr(name, "layers.");
+
+	return layers &&
+	       strtoull(layers + strlen("layers."), NULL, 10) >= m->towers[MODEL_TEXT].layers;
 }
 
 /* Each layer as it is named, in two ways at most. */
@@ -202,19 +213,30 @@ static bool store_by_rules(struct model *m, const struct model_stored *s)
 	}
 	for (size_t i = 0; i < m->modules.n; i++) {
 		struct model_module *module = &m->modules.at[i];
+		struct model_tensor *weight = &m->tensors.at[module->tensors];
+		struct named own = { 0 };
+		bool found = false;
 
 		if (!module->n || (module->kind != MODEL_EXPERTS && module->kind != MODEL_LINEAR))
 			continue;
 		model_module_name(m, module, name);
+		own.name = of_text(name);
+		if (module->kind == MODEL_EXPERTS && strstr(own.name, ".experts"))
+			own.length = (size_t)(strstr(own.name, ".experts") - own.name) +
+				     strlen(".experts");
 		for (size_t k = 0; k < s->rule_count; k++) {
-			if (!is_rule_of(&s->rules[k], module, name))
+			if (!is_rule_of(&s->rules[k], &own))
 				continue;
-			m->tensors.at[module->tensors].dtype =
-				both[strcmp(names[0], s->rules[k].method) != 0];
-			m->tensors.at[module->tensors].flags |= MODEL_IS_FROZEN;
-			break;
+			s->rules[k].met = true;
+			if (!found)
+				weight->dtype = both[strcmp(names[0], s->rules[k].method) != 0];
+			weight->flags |= MODEL_IS_FROZEN;
+			found = true;
 		}
 	}
+	for (size_t i = 0; i < s->rule_count && !*m->unmet; i++)
+		if (!s->rules[i].met && !is_beyond(m, s->rules[i].name))
+			snprintf(m->unmet, sizeof(m->unmet), "%s", s->rules[i].name);
 	return true;
 }
 

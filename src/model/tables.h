@@ -246,13 +246,14 @@ bool model_key_is_neutral(const char *key);
 /* A layer by its name in the file, and how it is quantized. */
 struct model_stored_rule {
 	const char *name, *method;
+	bool met; /* a module is named so */
 };
 
 /* stored.c: weights as quantization_config says; false: a method whose sizes are not known here. */
 struct model_stored {
 	const char *method, *format; /* "" where the file does not say */
 	uint64_t bits, group;
-	const struct model_stored_rule *rules; /* where each layer is named; else all are alike */
+	struct model_stored_rule *rules; /* where each layer is named; else all are alike */
 	size_t rule_count;
 	bool symmetric;          /* groups have no zero point */
 	const char *experts;     /* the method of experts, where it is another; "" */

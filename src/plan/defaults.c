@@ -4,6 +4,7 @@
  */
 #include "plan/plan.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define RELEASE(major, minor) (100u * (major) + (minor))
@@ -104,53 +105,76 @@ static enum plim_status take_stored(struct plim_plan *p, const struct plim_plan_
 	return PLIM_OK;
 }
 
+static void load_halves(struct plan_recipe *r)
+{
+	r->precision = r->precision == PLAN_FP16_AUTOCAST ? PLAN_FP16_LOADED : PLAN_BF16_LOADED;
+}
+
+/* The dtype of weights under autocast is not given: what decides it, and how that is told. */
+static const char *settle_weights(struct plim_plan *p, const struct plim_plan_options *o)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+	bool fifth = o->transformers >= RELEASE(5, 0) && is_half_file(p);
+	/* a GradScaler does not unscale gradients of 16 bits */
+	bool refused = r->precision == PLAN_FP16_AUTOCAST && !r->lora_rank;
+
+	if (r->quantize && plan_is_sharded(r)) {
+		load_halves(r);
+		return "FSDP shares out codes as numbers of 16 bits "
+		       "(bnb_4bit_quant_storage=torch.bfloat16), beside weights of that dtype";
+	}
+	if (fifth && plan_is_fsdp1(r))
+		return "accelerate makes weights of 16 bits fp32 again for FSDP 1";
+	if (fifth && refused)
+		return "over fp32 weights (dtype=torch.float32): loaded in 16 bits the run stops "
+		       "at its first step (a GradScaler does not unscale gradients of 16 bits)";
+	if (fifth) {
+		load_halves(r);
+		return r->precision == PLAN_FP16_LOADED
+			       ? "Transformers 5 loads this checkpoint in its own 16 bits, under "
+				 "fp16 autocast"
+			       : "Transformers 5 loads this checkpoint in its own 16 bits, under "
+				 "bf16 autocast";
+	}
+	if (o->transformers || !is_half_file(p))
+		return "over fp32 weights";
+	if (r->lora_rank && !plan_is_fsdp1(r) && !plan_is_zero(r)) {
+		load_halves(r);
+		return r->precision == PLAN_FP16_LOADED
+			       ? "what is frozen stays in the file's own 16 bits, under fp16 "
+				 "autocast (--precision fp16-autocast: in fp32)"
+			       : "what is frozen stays in the file's own 16 bits, under bf16 "
+				 "autocast (--precision bf16-autocast: in fp32)";
+	}
+	return "over fp32 weights (dtype=torch.float32); without a dtype Transformers 5 loads the "
+	       "file's 16 bits (--transformers 5.0)";
+}
+
 /* from_pretrained loads what the file holds since Transformers 5, and fp32 before. */
 static enum plim_status take_precision(struct plim_plan *p, const struct plim_plan_options *o,
 				       struct plim_err *err)
 {
 	struct plan_recipe *r = &p->hidden->recipe;
+	bool trains = r->task == PLAN_TRAIN;
+	const char *words;
 
-	if (o->precision)
+	if ((o->precision && !plan_says_autocast_alone(o->precision, trains)) ||
+	    (p->hidden->loads_stored && !r->quantize))
 		return take_stored(p, o, err);
-	if (r->task != PLAN_TRAIN)
+	if (!trains)
 		return take_loaded(p, err);
-	if (r->quantize && plan_is_sharded(r)) {
-		r->precision = PLAN_BF16_LOADED;
+	if (r->quantize && !plan_is_sharded(r))
 		return tell(p,
-			    "precision bf16-weights: FSDP shares out codes as numbers of 16 bits "
-			    "(bnb_4bit_quant_storage=torch.bfloat16), beside weights of that dtype",
+			    r->precision == PLAN_FP16_AUTOCAST
+				    ? "what is not quantized is trained on in fp32, under fp16 "
+				      "autocast (prepare_model_for_kbit_training)"
+				    : "what is not quantized is trained on in fp32, under bf16 "
+				      "autocast (prepare_model_for_kbit_training)",
 			    err);
-	}
-	if (r->quantize)
-		return tell(p,
-			    "what is not quantized is trained on in fp32, under bf16 autocast "
-			    "(prepare_model_for_kbit_training)",
-			    err);
-	if (o->transformers >= RELEASE(5, 0) && is_half_file(p) && plan_is_fsdp1(r))
-		return tell(
-			p,
-			"precision bf16-autocast: accelerate makes weights of 16 bits fp32 again "
-			"for FSDP 1",
-			err);
-	if (o->transformers >= RELEASE(5, 0) && is_half_file(p)) {
-		r->precision = PLAN_BF16_LOADED;
-		return tell(p,
-			    "precision bf16-weights: Transformers 5 loads this checkpoint in its "
-			    "own 16 bits, under bf16 autocast",
-			    err);
-	}
-	if (o->transformers || !is_half_file(p))
-		return tell(p, "precision bf16-autocast over fp32 weights", err);
-	if (r->lora_rank && !plan_is_fsdp1(r) && !plan_is_zero(r)) {
-		r->precision = PLAN_BF16_LOADED;
-		return tell(p,
-			    "precision bf16-weights: what is frozen stays in the file's own 16 "
-			    "bits, under bf16 autocast (--precision bf16-autocast: in fp32)",
-			    err);
-	}
+	words = settle_weights(p, o);
 	return tell(p,
-		    "precision bf16-autocast over fp32 weights (dtype=torch.float32); without "
-		    "a dtype Transformers 5 loads the file's 16 bits (--transformers 5.0)",
+		    plan_string(p, err, "precision %s%s%s", plan_precision_names[r->precision],
+				strncmp(words, "over ", 5) ? ": " : " ", words),
 		    err);
 }
 
@@ -209,14 +233,13 @@ static const struct {
 } habits[] = {
 	{ RELEASE(4, 46), false, offsetof(struct plan_recipe, wide_logits),
 	  "Transformers before 4.46 gives logits back in fp32" },
-	{ RELEASE(4, 47), false, offsetof(struct plan_recipe, copies_logits),
-	  "Transformers before 4.47 copies all logits to shift them" },
+	{ RELEASE(4, 49), false, offsetof(struct plan_recipe, copies_logits),
+	  "Transformers before 4.49 copies all logits to shift them" },
 	{ RELEASE(2, 5), true, offsetof(struct plan_recipe, repeats_heads),
 	  "before PyTorch 2.5 shared heads are copied for each head that shares them" },
 };
 
 #define SDPA_FROM RELEASE(4, 36)
-#define BANKS_FROM RELEASE(5, 0)
 
 static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
@@ -233,9 +256,21 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 			continue;
 		if (habits[i].of_torch && n->heads == n->kv_heads)
 			continue;
+		if (habits[i].field == offsetof(struct plan_recipe, wide_logits) &&
+		    n->narrow_loss_before)
+			continue;
 		*(bool *)((char *)r + habits[i].field) = true;
 		st = tell(p, habits[i].text, err);
 	}
+	r->narrow_loss = r->copies_logits && o->transformers < n->narrow_loss_before;
+	if (!st && r->narrow_loss)
+		st = tell(
+			p,
+			plan_string(p, err,
+				    "the loss of this class takes logits in their own dtype before "
+				    "Transformers %" PRIu64 ".%" PRIu64,
+				    n->narrow_loss_before / 100, n->narrow_loss_before % 100),
+			err);
 	if (!st && !o->attention && o->transformers && o->transformers < SDPA_FROM) {
 		r->attention = PLAN_EAGER;
 		st = tell(p, "attention eager, the default before Transformers 4.36", err);
@@ -245,7 +280,7 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		r->eager_only = true;
 		st = tell(p, "attention eager: this class has no fused one", err);
 	}
-	if (!st && o->transformers && o->transformers < BANKS_FROM && n->experts)
+	if (!st && o->transformers && o->transformers < PLAN_EXPERT_BANKS_FROM && n->experts)
 		st = tell(
 			p,
 			"experts as Transformers 5 keeps them, in two tensors a block; before they "
@@ -349,13 +384,40 @@ static enum plim_status take_untested(struct plim_plan *p, const struct plim_pla
 	return st;
 }
 
+const char plan_scaled_words[] =
+	"with model.accepts_loss_kwargs = False: without it Transformers 5 multiplies the gradient "
+	"by the accumulation (huggingface/transformers#47688)";
+
+/* What accumulation trains, of a class that does not hand the count of labels to its loss. */
+static enum plim_status take_parts(struct plim_plan *p, const struct plim_plan_options *o,
+				   struct plim_err *err)
+{
+	static const enum plan_parts of_loss[] = {
+		[MODEL_LOSS_OF_ALL_TOKENS] = PLAN_PARTS_ALIKE,
+		[MODEL_LOSS_OF_SAMPLES] = PLAN_PARTS_SCALED,
+		[MODEL_LOSS_OF_TOKENS] = PLAN_PARTS_MEANS,
+		[MODEL_LOSS_OF_PAIRS] = PLAN_PARTS_COMPARED,
+	};
+	struct plan_recipe *r = &p->hidden->recipe;
+	bool counts = !o->transformers || o->transformers >= PLAN_COUNTS_FROM;
+
+	r->parts = of_loss[p->hidden->model.loss];
+	if (r->parts == PLAN_PARTS_SCALED && !counts)
+		r->parts = PLAN_PARTS_ALIKE;
+	if (r->task != PLAN_TRAIN || r->accumulate < 2 || !counts ||
+	    (r->parts != PLAN_PARTS_SCALED && r->parts != PLAN_PARTS_MEANS))
+		return PLIM_OK;
+	return tell(p, plan_string(p, err, "accumulation %s", plan_scaled_words), err);
+}
+
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
 {
 	static enum plim_status (*const take[])(
 		struct plim_plan *, const struct plim_plan_options *,
 		struct plim_err *) = { take_quantization, take_precision, take_halves,
-				       take_optimizer,    take_habits,    take_untested };
+				       take_optimizer,    take_habits,    take_untested,
+				       take_parts };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;

@@ -47,8 +47,10 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 			p,
 			plan_string(
 				p, err,
-				"architecture '%s' is not known here: the numbers are those of a "
-				"decoder like Llama; `--trace` plans it",
+				m->from_header
+					? "architecture '%s' is not known here: the numbers are "
+					  "those of a decoder like Llama; `--trace` plans it"
+					: "architecture '%s' is not known here: `--trace` plans it",
 				!*m->declared        ? "(no model_type)"
 				: p->hidden->redacts ? "(redacted)"
 						     : m->declared),
@@ -61,6 +63,14 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 				"the class in 'architectures' is not one of %s: `--trace` plans it",
 				m->family),
 			err);
+	if (!st && p->hidden->recipe.quantize && m->towers[MODEL_TEXT].experts &&
+	    p->hidden->recipe.transformers &&
+	    p->hidden->recipe.transformers < PLAN_EXPERT_BANKS_FROM)
+		st = doubt(
+			p,
+			"before Transformers 5 experts were linear layers, which bitsandbytes "
+			"quantizes: they are counted at 16 bits here, as Transformers 5 has them",
+			err);
 	if (!st && *m->quantizer && !m->quantized && !m->stored.name)
 		st = doubt(
 			p,
@@ -69,6 +79,16 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 				"the weights are quantized by %s, and are counted at 16 bits here: "
 				"plan the original, or with --quantize",
 				p->hidden->redacts ? "a library" : m->quantizer),
+			err);
+	if (!st && *m->unmet)
+		st = doubt(
+			p,
+			plan_string(p, err,
+				    "'quantized_layers' names %s%s%s, which is no module here: its "
+				    "weights are counted at 16 bits",
+				    p->hidden->redacts ? "" : "'",
+				    p->hidden->redacts ? "a layer" : m->unmet,
+				    p->hidden->redacts ? "" : "'"),
 			err);
 	if (!st && m->unplanned)
 		st = doubt(p,

@@ -123,6 +123,7 @@ struct reading {
 	struct plim_plan *p;
 	struct plim_plan_options *o;
 	struct plim_plan_options given; /* as the caller had them */
+	bool autocast_given; /* by the caller, who leaves open what weights are loaded in */
 	struct arena *arena;
 	struct plim_err *err;
 	VEC(struct row_read) rows;
@@ -238,6 +239,8 @@ static enum plim_status give(struct reading *r, const char *key, const char *sho
 	enum plan_given given;
 	const char *text;
 
+	if (own == OWN_AUTOCAST && r->autocast_given && strcmp(r->own[own], value) != 0)
+		return tell(r, key, shown, "--precision was given, and stays", NOT_OWN);
 	if (own != NOT_OWN) {
 		if (r->own[own] && strcmp(r->own[own], value) != 0)
 			return tell_unknown(r, key, shown); /* two files disagree */
@@ -951,6 +954,8 @@ static enum plim_status settle_precision(struct reading *r)
 			"run stops at its first step (a GradScaler does not unscale gradients "
 			"of 16 bits)",
 			r->err);
+	else if (!r->p->hidden->loads_stored)
+		autocast = plan_value("precision", autocast, true);
 	if (st)
 		return st;
 	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS, OWN_TORCH_AUTOCAST);
@@ -1348,6 +1353,13 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 
 	if (!o->from_count && !one) /* no file has a say */
 		plan_settle_counts(o);
+	if ((o->from_count || one) && plan_says_autocast_alone(o->precision, trains(o))) {
+		bool halves = !strcmp(plan_value("precision", o->precision, true), "fp16-autocast");
+
+		r.own[OWN_AUTOCAST] = halves ? "fp16" : "bf16";
+		r.autocast_given = true;
+		o->precision = NULL;
+	}
 	r.given = *o;
 	st = read_all(&r, model, one);
 	if (!st)

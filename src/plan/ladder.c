@@ -89,6 +89,24 @@ static const char *name_of(struct climb *c, const struct plan_rung *rung,
 	return rung->name;
 }
 
+/* What a change costs, and what it does to training. */
+static const char *cost_of(struct climb *c, const struct plan_rung *rung,
+			   const struct plan_choice *choice, struct plim_err *err)
+{
+	static const char *const trained[] = {
+		[PLAN_PARTS_SCALED] = plan_scaled_words,
+		[PLAN_PARTS_MEANS] = "another training: a mean of each micro-batch's mean over its "
+				     "labels, not of all labels",
+		[PLAN_PARTS_COMPARED] =
+			"another training: the loss compares samples within a micro-batch",
+	};
+	const char *words = choice->recipe.accumulate > c->best.recipe.accumulate
+				    ? trained[choice->recipe.parts]
+				    : NULL;
+
+	return words ? plan_string(c->plan, err, "%s; %s", rung->cost, words) : rung->cost;
+}
+
 /* A row of the ladder, if the choice is worth one. */
 static enum plim_status take_choice(struct climb *c, const struct plan_rung *rung, const char *name,
 				    const struct plan_choice *choice, int stays, int *helps,
@@ -99,11 +117,12 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 				       ? "PYTORCH_CUDA_ALLOC_CONF"
 				       : "PYTORCH_ALLOC_CONF";
 	struct plim_plan_rung row = { .rung = name,
-				      .cost = rung->cost,
+				      .cost = cost_of(c, rung, choice, err),
 				      .changes_results = rung->changes_results };
 	struct plan_goal goal = { .most_bytes = c->needed - c->needed / 1000 * WORTH_PERMILLE - 1,
 				  .fits = c->alone || rung->enough_only };
-	enum plim_status st = name ? measure(c, choice, &goal, &row, err) : mem_status(err);
+	enum plim_status st =
+		name && row.cost ? measure(c, choice, &goal, &row, err) : mem_status(err);
 
 	*helps = 0;
 	if (st == PLIM_E_ARG || st == PLIM_E_UNSUPPORTED)
@@ -234,12 +253,34 @@ static bool fits_with(struct climb *c, const struct plan_rung *const *path, cons
 	return !measure(c, &choice, &fits, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
 }
 
+/*
+ * Those rungs of a path that it does not fit without, the dearest first; again after each that went, as one may stand in the way of
+ * doing without another (what FSDP shares out DeepSpeed does not offload).
+ */
+static bool keep_fewer(struct climb *c, bool *kept, size_t n, struct plim_err *err)
+{
+	bool fewer = false, gone = true;
+
+	while (gone) {
+		gone = false;
+		for (size_t i = n - 1; i-- > 0;) {
+			if (!kept[i])
+				continue;
+			kept[i] = false;
+			kept[i] = !fits_with(c, c->path, kept, n, err);
+			gone |= !kept[i];
+		}
+		fewer |= gone;
+	}
+	return fewer;
+}
+
 /* Climb again by those rungs alone that it does not fit without. */
 static enum plim_status take_back(struct climb *c, struct plim_err *err)
 {
 	struct plim_plan *p = c->plan;
 	struct climb before = *c;
-	bool kept[PLAN_LADDER_STEPS], fewer = false;
+	bool kept[PLAN_LADDER_STEPS], fewer;
 	size_t n = c->path_length;
 	struct plim_plan_rung *rows;
 	enum plim_status st = PLIM_OK;
@@ -248,11 +289,7 @@ static enum plim_status take_back(struct climb *c, struct plim_err *err)
 	if (!c->fits || n < 2 || n != p->ladder_count || c->several)
 		return PLIM_OK;
 	memset(kept, true, sizeof(kept));
-	for (size_t i = n - 1; i-- > 0;) {
-		kept[i] = false;
-		kept[i] = !fits_with(c, c->path, kept, n, err);
-		fewer |= !kept[i];
-	}
+	fewer = keep_fewer(c, kept, n, err);
 	rows = fewer ? mem_new(&p->hidden->mem, n, sizeof(*rows), err) : NULL;
 	if (!rows)
 		return fewer ? mem_status(err) : PLIM_OK;

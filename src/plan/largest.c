@@ -116,6 +116,22 @@ static enum plim_status tell_unproven(struct plim_plan *p, const char *what, str
 			   err);
 }
 
+/* What fits is not what the model was made for. */
+static enum plim_status tell_beyond(struct plim_plan *p, struct plim_err *err)
+{
+	uint64_t positions = p->hidden->model.towers[MODEL_TEXT].positions;
+	uint64_t most = p->max_sequence_range.high;
+
+	if (!positions || most == PLIM_UNKNOWN || most <= positions)
+		return PLIM_OK;
+	return plan_assume(p,
+			   plan_string(p, err,
+				       "the longest sequence is what memory allows: the model was "
+				       "made for %llu tokens (max_position_embeddings)",
+				       (unsigned long long)positions),
+			   err);
+}
+
 enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
@@ -147,6 +163,8 @@ enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_o
 		st = largest_range(p, &sequence, &p->max_sequence_range, &p->max_sequence, err);
 		if (!st && p->max_sequence == PLIM_UNKNOWN)
 			st = tell_unproven(p, "sequence", err);
+		if (!st)
+			st = tell_beyond(p, err);
 	}
 	return st;
 }

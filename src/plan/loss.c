@@ -15,11 +15,15 @@ static uint64_t at_least(uint64_t step, uint64_t rows)
 	return step > least ? step : least;
 }
 
-/* Older releases copy the logits but the last of each sample; newer ones pad the labels instead. */
+/*
+ * Older releases copy the logits but the last of each sample; newer ones pad the labels instead.  Classes with a loss of their
+ * own (narrow_loss) do not make them fp32.
+ */
 static struct value whole(struct builder *b, struct value logits, struct value labels)
 {
 	struct tape *t = &b->t;
-	struct value f = op_cast(t, logits, TAPE_F32), loss, seen;
+	struct value f = b->r->narrow_loss ? tape_keep(t, logits) : op_cast(t, logits, TAPE_F32);
+	struct value loss, seen;
 	struct value padded = tape_new(t, b->r->copies_logits ? 0 : labels.n + b->batch, TAPE_I64,
 				       TIMELINE_TEMPORARY);
 	struct value shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);

@@ -173,6 +173,16 @@ const char *plan_value(const char *option, const char *given, bool trains)
 	return given;
 }
 
+bool plan_says_autocast_alone(const char *precision, bool trains)
+{
+	static const char *const words[] = { "bf16", "fp16", "bf16-mixed", "16-mixed" };
+
+	for (size_t i = 0; trains && precision && i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcasecmp(words[i], precision))
+			return true;
+	return false;
+}
+
 static enum plim_status choose(const struct option *row, const char *given, unsigned *out,
 			       struct plim_err *err)
 {
@@ -185,6 +195,12 @@ static enum plim_status choose(const struct option *row, const char *given, unsi
 		}
 		plan_add_known(known, row->names[i]);
 	}
+	if (given && row->to == offsetof(struct plan_recipe, optimizer))
+		return err_set(
+			err, PLIM_E_ARG,
+			"optimizer '%s' is not planned; planned are %s; a script with another "
+			"is traced (plan -- python train.py)",
+			given, known);
 	return given ? err_set(err, PLIM_E_ARG, "unknown %s '%s'; known are %s", row->what, given,
 			       known)
 		     : PLIM_OK;
@@ -512,6 +528,13 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 	    (r->optimizer == PLAN_ADAMW_8BIT || plan_is_torchao(r) || plan_is_paged(r)))
 		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
 			       plan_optimizer_names[r->optimizer]);
+	if (r->task == PLAN_TRAIN && plan_refuses_shards(r))
+		return err_set(
+			err, PLIM_E_ARG,
+			"optimizer %s does not step on what FSDP 2 shards: bitsandbytes has no "
+			"rule for DTensors; options.parallel fsdp1, or options.optimizer "
+			"adamw-ao-8bit",
+			plan_optimizer_names[r->optimizer]);
 	if (plan_is_torchao(r) && (r->in_backward || plan_is_zero(r) || plan_is_deepspeed(r)))
 		return err_set(err, PLIM_E_ARG, "optimizer %s is not planned %s",
 			       plan_optimizer_names[r->optimizer],

@@ -170,6 +170,12 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 						   "AdamW, {..., \"foreach\": False}))" },
 		{ r->optimizer == PLAN_SGD_MOMENTUM,
 		  "Trainer(optimizer_cls_and_kwargs=(torch.optim.SGD, {..., \"momentum\": 0.9}))" },
+		{ r->accumulate > 1 &&
+			  (r->parts == PLAN_PARTS_SCALED ||
+			   (r->parts == PLAN_PARTS_MEANS && !is_before(r, PLAN_COUNTS_FROM))),
+		  "model.accepts_loss_kwargs = False before the Trainer is made" },
+		{ fsdp_version(r) && r->gpus == 1,
+		  "started by torchrun --nproc-per-node 1 train.py: FSDP needs a process group" },
 		{ r->loss == PLAN_LOSS_FUSED, "TRL 1.16 or later" },
 		{ r->in_backward, "one optimizer a parameter, stepped on and zeroed in its "
 				  "register_post_accumulate_grad_hook()" },

@@ -52,6 +52,14 @@ bool plan_is_8_bit(const struct plan_recipe *r)
 	return r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED_8BIT;
 }
 
+/* Its kernels take whole tensors (0.50: no sharding strategy is registered, or Tensor and DTensor are mixed). */
+bool plan_refuses_shards(const struct plan_recipe *r)
+{
+	bool shards = r->parallel == PLAN_FSDP2 || r->parallel == PLAN_FSDP2_ZERO2;
+
+	return shards && (plan_is_8_bit(r) || plan_is_paged(r));
+}
+
 bool plan_is_torchao(const struct plan_recipe *r)
 {
 	return r->optimizer == PLAN_ADAMW_AO_8BIT || r->optimizer == PLAN_ADAMW_AO_4BIT;

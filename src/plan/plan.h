@@ -172,6 +172,9 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 /* The value of an option as this project calls it, of what other tools do; `given` itself where none does. */
 const char *plan_value(const char *option, const char *given, bool trains);
 
+/* Does a precision say what products are computed in, and leave open what weights are loaded in, as the Trainer's bf16 does? */
+bool plan_says_autocast_alone(const char *precision, bool trains);
+
 /*
  * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
  * says what a step is, or no number.

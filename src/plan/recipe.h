@@ -181,6 +181,13 @@ struct plan_learned {
 	struct plan_line forward, backward, optimizer; /* for a moment, when the phase takes most */
 };
 
+enum plan_parts {
+	PLAN_PARTS_ALIKE,
+	PLAN_PARTS_SCALED, /* the same, if model.accepts_loss_kwargs is False */
+	PLAN_PARTS_MEANS, /* another: a mean of means over labels, of which parts have more or fewer */
+	PLAN_PARTS_COMPARED /* another: what is compared within a micro-batch */
+};
+
 struct plan_recipe {
 	/* what is run, and how */
 	enum plan_task task;
@@ -214,7 +221,8 @@ struct plan_recipe {
 	bool partly_read; /* of the run's own configuration some keys were not understood */
 	bool needs_less;  /* ... some take less than is planned without them */
 	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
-	bool wide_logits, copies_logits, repeats_heads;
+	bool wide_logits, copies_logits, narrow_loss, repeats_heads;
+	enum plan_parts parts;     /* what a smaller micro-batch with more accumulation trains */
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
 	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
 	uint64_t loss_chunk;       /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
@@ -252,6 +260,13 @@ struct plan_recipe {
 void plan_recipe_init(struct plan_recipe *r);
 
 /* Transformers' release from which gradient_checkpointing_kwargs have every_n_layers and offload. */
+/*
+ * From this release all classes take the Trainer's count of labels (**kwargs); where one drops it the gradient is multiplied by
+ * the accumulation (huggingface/transformers#47688), unless model.accepts_loss_kwargs is False.
+ */
+#define PLAN_COUNTS_FROM 500
+#define PLAN_EXPERT_BANKS_FROM \
+	500 /* Transformers' release with one parameter for all experts of a block */
 #define PLAN_CHECKPOINT_KEYS_FROM 517
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
 int plan_is_deepspeed(const struct plan_recipe *r);
@@ -267,6 +282,8 @@ bool plan_is_zero(const struct plan_recipe *r);
 /* Does the optimizer keep its states in 8 bits? */
 bool plan_is_8_bit(const struct plan_recipe *r);
 /* Do the optimizer's states live in bitsandbytes' paged memory? */
+/* An optimizer of bitsandbytes, over shards of FSDP 2: the run stops at its first step. */
+bool plan_refuses_shards(const struct plan_recipe *r);
 bool plan_is_torchao(const struct plan_recipe *r);
 bool plan_is_paged(const struct plan_recipe *r);
 
@@ -474,6 +491,7 @@ struct plan_rung {
 	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
 };
 
+extern const char plan_scaled_words[]; /* how accumulation is right of PLAN_PARTS_SCALED */
 extern const struct plan_rung plan_rungs[];
 extern const size_t plan_rung_count;
 

@@ -78,7 +78,7 @@ static bool share(struct plan_choice *c, enum plan_parallel parallel)
 	    shared[c->recipe.parallel] >= shared[parallel])
 		return false;
 	c->recipe.parallel = parallel;
-	return true;
+	return !plan_refuses_shards(&c->recipe);
 }
 
 static bool share_states(struct plan_choice *c)
@@ -127,6 +127,11 @@ static bool share_layers(struct plan_choice *c)
 	return true;
 }
 
+static bool trains_another(const struct plan_choice *c)
+{
+	return c->recipe.parts == PLAN_PARTS_MEANS || c->recipe.parts == PLAN_PARTS_COMPARED;
+}
+
 static bool halve(struct plan_choice *c, bool sharded)
 {
 	if (!trains(c) || c->recipe.batch < 2 || c->recipe.batch % 2 ||
@@ -139,13 +144,19 @@ static bool halve(struct plan_choice *c, bool sharded)
 
 static bool half_batch(struct plan_choice *c)
 {
-	return halve(c, false);
+	return !trains_another(c) && halve(c, false);
 }
 
 /* Each micro-batch gathers all weights again. */
 static bool half_batch_sharded(struct plan_choice *c)
 {
-	return halve(c, true);
+	return !trains_another(c) && halve(c, true);
+}
+
+/* Of a loss that is no sum over samples. */
+static bool half_batch_changed(struct plan_choice *c)
+{
+	return trains_another(c) && halve(c, plan_is_sharded(&c->recipe));
 }
 
 /* Without gradients the rest of the samples waits for the next pass. */
@@ -205,7 +216,7 @@ static bool paged_optimizer(struct plan_choice *c)
 	if (!is_adamw(c) || c->recipe.optimizer_on || c->recipe.parameters_on)
 		return false;
 	c->recipe.optimizer = PLAN_ADAMW_PAGED;
-	return true;
+	return !plan_refuses_shards(&c->recipe);
 }
 
 static bool offload_checkpoints(struct plan_choice *c)
@@ -269,7 +280,7 @@ static bool optimizer_8_bit(struct plan_choice *c)
 	if (c->recipe.optimizer_on || c->recipe.parameters_on)
 		return false; /* bitsandbytes steps on the GPU */
 	c->recipe.optimizer = PLAN_ADAMW_8BIT;
-	return true;
+	return !plan_refuses_shards(&c->recipe);
 }
 
 /* Adapters stay fp32 (PEFT's autocast_adapter_dtype); what is frozen loses no update. */
@@ -445,6 +456,8 @@ const struct plan_rung plan_rungs[] = {
 	  false, true, false, offload_parameters },
 	{ "parameters and optimizer in host memory, ZeRO-3", "2 to 10 times slower", false, false,
 	  false, true, false, offload_all },
+	{ "smaller micro-batch", "0 to 50 % slower", true, true, false, false, false,
+	  half_batch_changed },
 	{ "8-bit optimizer", "about none; states are rounded", true, false, false, false, false,
 	  optimizer_8_bit },
 	{ "weights in bf16", "faster; small updates are lost", true, false, false, false, false,

@@ -113,8 +113,12 @@ enum plim_status plan_take_peak(struct plim_plan *p, const struct plan_result *r
 
 enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err)
 {
-	return text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
-		    : mem_status(err);
+	enum plim_status st = text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
+				   : mem_status(err);
+
+	p->assumptions = p->hidden->assumptions.at;
+	p->assumption_count = p->hidden->assumptions.n;
+	return st;
 }
 
 static const char *samples_of(const struct plan_recipe *r)
@@ -172,6 +176,25 @@ static enum plim_status assume_card(struct plim_plan *p, const struct plim_plan_
 		err);
 }
 
+/* Tensor cores take bf16 from Ampere on; 0 is AMD's. */
+#define BF16_FROM 80
+
+static enum plim_status assume_bf16(struct plim_plan *p, struct plim_err *err)
+{
+	const struct facts_gpu *gpu = p->hidden->gpu;
+	enum plan_precision precision = p->hidden->recipe.precision;
+
+	if (!gpu || !gpu->capability || gpu->capability >= BF16_FROM || precision == PLAN_FP32 ||
+	    precision == PLAN_FP16_AUTOCAST || precision == PLAN_FP16_LOADED)
+		return PLIM_OK;
+	return plan_assume(p,
+			   plan_string(p, err,
+				       "the %s has no arithmetic in bf16: PyTorch emulates it, "
+				       "slowly, and some kernels refuse it (--fp16)",
+				       gpu->name),
+			   err);
+}
+
 enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_plan_options *o,
 				       struct plim_err *err)
 {
@@ -188,6 +211,8 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 			err);
 	if (!st)
 		st = assume_card(p, o, err);
+	if (!st)
+		st = assume_bf16(p, err);
 	if (!st && r->keep_cache &&
 	    !(r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_FULL))
 		st = plan_assume(
@@ -221,8 +246,6 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 		st = plan_assume_host(p, err);
 	if (!st)
 		st = plan_assume_parallel(p, err);
-	p->assumptions = p->hidden->assumptions.at;
-	p->assumption_count = p->hidden->assumptions.n;
 	return st;
 }
 

@@ -114,8 +114,10 @@ static enum plim_status load_from_hub(struct plim_plan *p, const char *name, str
 		model_hub_folder(folder, sizeof(folder));
 		return err_set(err, PLIM_E_IO,
 			       "'%.200s' is no file here; nothing is fetched from the hub, and its "
-			       "cache (%s) does not have it: give its config.json, or --params 8B",
-			       name, folder);
+			       "cache (%s) does not have it: give its config.json "
+			       "(https://huggingface.co/%.200s/resolve/main/config.json), or "
+			       "--params 8B",
+			       name, folder, name);
 	}
 	st = model_load(&p->hidden->model, path, err);
 	note = st ? NULL
@@ -275,7 +277,7 @@ static enum plim_status take_otherwise(struct plim_plan *p, const struct plim_pl
 		"they are fp32 and the run needs %s%s%s",
 		plan_stored_words, text_size(size, needed), p->fits ? " of " : "",
 		p->fits ? text_size(limit, p->limit_bytes) : "");
-	return h->otherwise ? plan_assume(p, h->otherwise, err) : mem_status(err);
+	return h->otherwise ? PLIM_OK : mem_status(err);
 }
 
 static enum plim_status plan_all(struct plim_plan *p, const char *path, struct plim_plan_options *o,

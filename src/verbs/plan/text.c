@@ -125,7 +125,23 @@ static void traced(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
-static void head(struct text *t, const struct plim_plan *p)
+/* Of an architecture that is not known nothing is known to be right: what another one would need is not shown. */
+static bool is_unlike(const struct plim_plan *p)
+{
+	return p->model.guessed && !p->hidden->model.from_header;
+}
+
+static void head_unlike(struct text *t, const struct plim_plan *p)
+{
+	const char *declared = p->hidden->model.declared;
+
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, *declared && !p->hidden->redacts ? declared : "a model");
+	text_plain(t);
+	text_puts(t, ": an architecture that is not known here\n");
+}
+
+static void head_known(struct text *t, const struct plim_plan *p)
 {
 	bool halved = !p->hidden->traced.mem && is_halved(&p->hidden->recipe);
 	char a[32], b[32], c[32];
@@ -137,6 +153,14 @@ static void head(struct text *t, const struct plim_plan *p)
 		  p->model.guessed ? "?" : "", text_number(a, p->model.parameters),
 		  text_size(b, p->model.parameter_bytes / (halved ? 2 : 1)), halved ? " (" : "",
 		  halved ? text_size(c, p->model.parameter_bytes) : "", halved ? " loaded)" : "");
+}
+
+static void head(struct text *t, const struct plim_plan *p)
+{
+	if (is_unlike(p))
+		head_unlike(t, p);
+	else
+		head_known(t, p);
 	if (p->hidden->traced.mem) {
 		traced(t, p);
 	} else {
@@ -234,6 +258,8 @@ static void doubts(struct text *t, const struct plim_plan *p)
 			text_puts(t, "  ");
 		text_wrap(t, i || p->hidden->floor_bytes ? 2 : 12, 2, "%s", p->model.doubts[i]);
 	}
+	if (is_unlike(p))
+		return;
 	text_puts(t, "  ");
 	if (p->hidden->bounded)
 		text_wrap(t, 2, 2, "what is counted needs %s (%s) of %s; the rest is unknown",
@@ -638,12 +664,14 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	text_init(&t, &p->hidden->mem, &s);
 	head(&t, p);
 	verdict(&t, p);
-	basis(&t, p);
-	composition(&t, p);
-	phases(&t, p);
-	learned(&t, p);
-	host(&t, p);
-	sweep(&t, p);
+	if (!is_unlike(p)) {
+		basis(&t, p);
+		composition(&t, p);
+		phases(&t, p);
+		learned(&t, p);
+		host(&t, p);
+		sweep(&t, p);
+	}
 	if (p->ladder_count)
 		out_title(&t, "What would make it fit, step by step");
 	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes,
@@ -653,7 +681,8 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 			    p->host.bytes);
 	pasted(&t, p);
 	read_from(&t, p);
-	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
+	if (!is_unlike(p))
+		out_list(&t, "Assumed", p->assumptions, p->assumption_count);
 	if (p->hidden->redacts) {
 		text_puts(&t, "\n");
 		text_wrap(&t, 0, 2,
