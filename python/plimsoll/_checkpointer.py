@@ -492,7 +492,9 @@ class Checkpointer:
         self.wait()
         found, skipped, missing = _from_first(self._find(path) if self.rank == 0 else None)
         if missing:
-            raise NotFoundError(f"there is no checkpoint of a Checkpointer at '{missing[0]}'", path=missing[0])
+            there = os.path.exists(missing[0])
+            raise NotFoundError(f"there is no checkpoint of a Checkpointer at '{missing[0]}'", path=missing[0],
+                                remedy="plimsoll.checkpoint.load(path, model=model) loads what others wrote" if there else None)
         if found is None:
             raise NotFoundError(f"'{self.dir}' has no checkpoint that is whole" + (f" ({', '.join(skipped)} damaged)" if skipped else ""),
                                 path=self.dir)
@@ -515,7 +517,7 @@ class Checkpointer:
             return [_folder(self.dir, path)]
         name = os.fspath(path)
         if name not in ("latest", "best"):
-            return [name if os.path.isdir(name) else os.path.join(self.dir, name)]
+            return [name if os.path.exists(name) else os.path.join(self.dir, name)]
         known = self.checkpoints()
         if name == "best":
             return [one.path for one in known if one.best]
