@@ -147,24 +147,6 @@ def unwrapped(name: str) -> str:
     return name
 
 
-def prefix_of(mine: Iterable[str], theirs: Iterable[str]) -> tuple[str, int]:
-    """The prefix with which the most names are the same, as LoadedFile.prefix has it; and how many are."""
-    here, there = set(mine), set(theirs)
-    counts = {"": len(here & there)}
-    for sign, short, long in (("", here, there), ("+", there, here)):
-        by_end: dict[str, list[str]] = {}
-        for name in long:
-            by_end.setdefault(name.rpartition(".")[2], []).append(name)
-        # A name that ends as few others do shows the prefix; a few of them are enough.
-        for name in sorted(short, key=lambda one: (len(by_end.get(one.rpartition(".")[2], ())), one))[:8]:
-            for other in by_end.get(name.rpartition(".")[2], ()):
-                if other.endswith("." + name):
-                    prefix = other[:-len(name)]
-                    counts.setdefault(sign + prefix, sum(prefix + one in long for one in short))
-    best = max(counts, key=lambda one: (counts[one], -len(one)))
-    return best, counts[best]
-
-
 @dataclass
 class ModelPart:
     """A model beside the part of the file that is its state."""
@@ -186,7 +168,7 @@ def find_model(tree: Tree, own: Mapping[str, Any], model_key: str | None) -> tup
     for key, node in nodes(tree.value):
         tensors = {name: one for name, one in node.items() if isinstance(name, str) and isinstance(one, torch.Tensor)}
         if tensors and (model_key is None or key == model_key):
-            prefix, count = prefix_of(names, map(unwrapped, tensors))
+            prefix, count = _state.prefix_of(names, map(unwrapped, tensors))
             found.append((count, key, node, prefix))
     best = max((count for count, *_ in found), default=0)
     if not best:
