@@ -280,6 +280,29 @@ def rest_of(value: Any, taken: Sequence[str]) -> dict[str, Any]:
     return {str(key): one for key, one in value.items() if not any(at == str(key) or at.startswith(f"{key}.") for at in taken)}
 
 
+def compare(tree: Tree, model: Any, optimizer: Any, scheduler: Any, strict: bool,
+            model_key: str | None) -> tuple[ModelPart, dict[str, tuple[str, Mapping[str, Any]]]]:
+    """What of the file goes where: the model's part, and (key, state) of the others.  Raises FormatError with all differences."""
+    lines: list[str] = []
+    taken: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    part = ModelPart("", "")
+    if model is not None:
+        part = compare_model(tree, model, model_key)
+        lines += left_out(part.missing, part.unexpected, part.other_shapes) if strict else []
+    if optimizer is not None:
+        taken["optimizer"] = find_optimizer(tree, optimizer)
+        lines += optimizer_lines(optimizer, taken["optimizer"][1])
+    if scheduler is not None:
+        taken["scheduler"] = find_scheduler(tree, scheduler)
+    for what, (_, state) in taken.items():
+        lines += opaque_in(state, what)
+    if lines:
+        shown = lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
+        hint = "strict=False loads what fits" if model is not None and strict else None
+        raise FormatError(f"'{tree.path}' does not fit, nothing was loaded:\n  " + "\n  ".join(shown), path=tree.path, remedy=hint)
+    return part, taken
+
+
 def load(path: PathLike, *, model: Any = None, optimizer: Any = None, scheduler: Any = None, strict: bool = True,
          map_location: Any = "cpu", model_key: str | None = None) -> LoadedFile:
     """Load a checkpoint that something else wrote: verify it, compare all that is given, and only then change anything.
@@ -303,24 +326,9 @@ def load(path: PathLike, *, model: Any = None, optimizer: Any = None, scheduler:
     name = os.fspath(path)
     others = [one for one, target in (("optimizer", optimizer), ("scheduler", scheduler)) if target is not None]
     tree = read_tree(name, map_location, model is not None, others)
-    lines: list[str] = []
-    taken: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    part = ModelPart("", "")
     if model is not None:
         model = _state.bare(model)
-        part = compare_model(tree, model, model_key)
-        lines += left_out(part.missing, part.unexpected, part.other_shapes) if strict else []
-    if optimizer is not None:
-        taken["optimizer"] = find_optimizer(tree, optimizer)
-        lines += optimizer_lines(optimizer, taken["optimizer"][1])
-    if scheduler is not None:
-        taken["scheduler"] = find_scheduler(tree, scheduler)
-    for what, (_, state) in taken.items():
-        lines += opaque_in(state, what)
-    if lines:
-        shown = lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
-        hint = "strict=False loads what fits" if model is not None and strict else None
-        raise FormatError(f"'{name}' does not fit, nothing was loaded:\n  " + "\n  ".join(shown), path=name, remedy=hint)
+    part, taken = compare(tree, model, optimizer, scheduler, strict, model_key)
     if model is not None:
         model.load_state_dict(part.state, strict=False)
     for target, what in ((optimizer, "optimizer"), (scheduler, "scheduler")):
