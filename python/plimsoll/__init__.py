@@ -34,6 +34,7 @@ _WHERE = {
     "check": "_check",
     "checkpoint": "checkpoint",
     "data": "data",
+    "diagnose": "_diagnose",
     "gradients": "gradients",
     "gauge": "gauge",
     "memory": "memory",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from ._version import __version__ as __version__
     from ._attach import attach
     from ._check import check
+    from ._diagnose import diagnose
     from ._guard import is_oom, oom_guard
     from ._owners import free_last_exception
     from .errors import Cancelled, FormatError, LimitError, NotFoundError, PlimsollError

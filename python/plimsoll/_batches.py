@@ -26,7 +26,7 @@ class _Engine:
         library = _native.load()
         _native.check(library.plim_batches_new(samples.handle, ctypes.byref(options), ctypes.byref(handle), ctypes.byref(error)), error)
         self.handle, self.device, self.forks = handle, device, _torch.forks
-        self.waiting = deque[tuple[list[Any], list[Any]]]()  # bytes and views of what is on the way
+        self.waiting = deque[tuple[list[Any], list[Any], list[int]]]()  # bytes, views and samples of what is on the way
         # What threads write into lives until they have ended.
         weakref.finalize(self, _free, handle, _torch.forks, samples, self.waiting).atexit = device == _loader.HOST
 
@@ -111,6 +111,9 @@ class Batches:
         self._number = _loader.device_number(self._device)
         self._normalize = None if normalize is None else _Normalize(self._samples, normalize, self._device)
         self._dtypes = [_samples.dtype_of(field) for field in self._samples.fields]
+        kinds = _samples.kinds_of(self._node)
+        self._texts = {field: kind for field, kind in enumerate(kinds) if kind in _samples.BYTES}
+        self._pictures = [kind.startswith(_samples.PICTURE) for kind in kinds]
         self._host = [_Host(ahead + 2) for _ in self._dtypes]
         self._idle: _Engine | None = None
         self._epoch = self._start = self._done = 0
@@ -164,10 +167,26 @@ class Batches:
         for row in rows:
             _samples.put_apart(self._node, row, values)
         views = []
-        for field, dtype, column in zip(self._samples.fields, self._dtypes, values):
-            moved = [torch.as_tensor(one, dtype=dtype).to(self._device) for one in column]
+        for i, (field, dtype, column) in enumerate(zip(self._samples.fields, self._dtypes, values)):
+            if i in self._texts:
+                views.append(column)
+                continue
+            moved = [(_pixels(one, dtype) if self._pictures[i] else torch.as_tensor(one, dtype=dtype)).to(self._device) for one in column]
             views.append(moved if field.ragged else torch.stack(moved))
         return self._tree(views)
+
+    def _read_texts(self, samples: Sequence[int], views: list[Any]) -> None:
+        """Texts and bytes are Python's own objects.  Of a GPU's batch they come out of the file, which was just read: a copy back
+        from the GPU would wait for all that it is to do before.
+        """
+        if self._number == _loader.HOST:
+            for field, kind in self._texts.items():
+                views[field] = [_samples.of_bytes(kind, ctypes.string_at(one.data_ptr(), one.numel()) if one.numel() else b"")
+                                for one in views[field]]
+        elif self._texts:
+            rows = [self._samples.rows_of_bytes(number, self._texts) for number in samples]
+            for field in self._texts:
+                views[field] = [row[field] for row in rows]
 
     def _tree(self, views: list[Any]) -> Any:
         if self._normalize is not None:
@@ -232,6 +251,14 @@ class Batches:
         return out
 
 
+def _pixels(picture: Any, dtype: Any) -> Any:
+    """A picture of PIL as a tensor: height, width, channels."""
+    torch, channels = _torch.torch(), len(picture.getbands())
+    shape = (picture.height, picture.width) + ((channels,) if channels > 1 else ())
+    data = bytearray(picture.tobytes())
+    return torch.frombuffer(data, dtype=dtype).reshape(shape) if data else torch.empty(shape, dtype=dtype)
+
+
 def _product(shape: tuple[int, ...]) -> int:
     n = 1
     for size in shape:
@@ -253,7 +280,7 @@ class _Iteration:
             if not batch.count:
                 return
             flat = self.of._tensors(batch)
-            self.waiting.append((flat, self.of._views(batch, flat)))
+            self.waiting.append((flat, self.of._views(batch, flat), batch.samples[:batch.count] if self.of._texts else []))
             self.engine.push([one.data_ptr() for one in flat])
 
     def __iter__(self) -> _Iteration:
@@ -270,7 +297,8 @@ class _Iteration:
                 of._ended(self.engine)
             raise StopIteration
         self.engine.next()
-        views = self.waiting.popleft()[1]
+        _, views, samples = self.waiting.popleft()
+        of._read_texts(samples, views)
         of._done += 1
         self.push()
         return of._tree(views)

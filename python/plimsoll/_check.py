@@ -107,10 +107,13 @@ def dtypes(parameters: list[tuple[str, Any]], inputs: list[tuple[str, Any]]) -> 
 
 
 def autocasts(parameters: list[tuple[str, Any]]) -> bool:
-    """Is autocast on for the model's device?"""
+    """Is autocast on for the model's device?  A parameter on the meta device does not say where it will be."""
     enabled = getattr(_torch.torch(), "is_autocast_enabled", lambda *a: False)
+    device = next((p.device.type for _, p in parameters if p.device.type != "meta"), None)
+    if device is None:
+        return False
     try:
-        return bool(enabled(parameters[0][1].device.type))
+        return bool(enabled(device))
     except TypeError:  # before PyTorch 2.4 it was CUDA's
         return bool(enabled())
 

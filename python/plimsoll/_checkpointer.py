@@ -17,9 +17,10 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
-from . import _abi, _native, _state, _torch
+from . import _abi, _architecture, _native, _state, _torch
 from ._load import Compared, Loaded, optimizer_file, read
 from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError, UnsupportedError
 from .training import _any_rank
@@ -298,7 +299,7 @@ class Checkpointer:
 
         optimizer: one, or several by name.  stateful: what has state_dict() (a scheduler, a GradScaler, an EMA model, a
         StatefulDataLoader), generators, or plain values; its name is what load() finds it by.  Random generators of Python,
-        NumPy and torch, the commit and versions are always saved.  With torch.distributed all ranks call it.
+        NumPy and torch, the model's class and config, the commit, versions, time, host and GPU are always saved.  With torch.distributed all ranks call it.
         """
         self._check()
         step = _step(step)
@@ -477,23 +478,28 @@ class Checkpointer:
         return bool(found) and _is_good(found[0])
 
     def load(self, path: PathLike | int = "latest", *, model: Any = None, optimizer: Any = None, partial: Sequence[str] = (),
-             rename: Mapping[str, str] | Callable[[str], str] | None = None, rng: bool = True, **stateful: Any) -> Loaded:
+             rename: Mapping[str, str] | Callable[[str], str] | None = None, rng: bool = True, strict_architecture: bool = True,
+             **stateful: Any) -> Loaded:
         """Verify a checkpoint, compare all that it holds with all that is given, and only then copy.
 
         path: "latest", "best", a step's number, its folder, or that one's name.  Of "latest" one that is damaged is passed over (Loaded.skipped).
         partial: patterns of names of the model that may differ.  rename: beginnings of names -> what they become, or a function.
-        rng: put the generators back as well.  Nothing is changed when it raises FormatError, which names all differences;
+        rng: put the generators back as well.  strict_architecture: another class or configuration of the model is a difference;
+        False, or with partial or rename, it is one of Loaded.notes.  Nothing is changed when it raises FormatError, which names all differences;
         NotFoundError: there is none.
         """
         self._check()
         self.wait()
         found, skipped, missing = _from_first(self._find(path) if self.rank == 0 else None)
         if missing:
-            raise NotFoundError(f"there is no checkpoint of a Checkpointer at '{missing[0]}'", path=missing[0])
+            there = os.path.exists(missing[0])
+            raise NotFoundError(f"there is no checkpoint of a Checkpointer at '{missing[0]}'", path=missing[0],
+                                remedy="plimsoll.checkpoint.load(path, model=model) loads what others wrote" if there else None)
         if found is None:
             raise NotFoundError(f"'{self.dir}' has no checkpoint that is whole" + (f" ({', '.join(skipped)} damaged)" if skipped else ""),
                                 path=self.dir)
-        return read(Compared(found, self.rank, self.world, model, _optimizers(optimizer), stateful, partial, rename), rng, skipped)
+        return read(Compared(found, self.rank, self.world, model, _optimizers(optimizer), stateful, partial, rename,
+                             strict_architecture), rng, skipped)
 
     def _find(self, path: PathLike | int) -> tuple[str | None, list[str], list[str]]:
         """The checkpoint; those that are damaged ahead of it; those that are named and are none."""
@@ -511,7 +517,7 @@ class Checkpointer:
             return [_folder(self.dir, path)]
         name = os.fspath(path)
         if name not in ("latest", "best"):
-            return [name if os.path.isdir(name) else os.path.join(self.dir, name)]
+            return [name if os.path.exists(name) else os.path.join(self.dir, name)]
         known = self.checkpoints()
         if name == "best":
             return [one.path for one in known if one.best]
@@ -583,7 +589,7 @@ class _Collected:
         try:
             self._own({key: stateful[key] for key in sorted(own)})
             if self.owner.rank == 0:
-                self._shared(None if sharded else model, {} if sharded else optimizers, whole)
+                self._shared(None if sharded else model, {} if sharded else optimizers, whole, model)
                 if not self.shards and not any(one.tensors for one in self.files.values()):
                     raise ArgumentError("there is no tensor in what is to be saved: give model=")
         except Exception as why:
@@ -603,10 +609,12 @@ class _Collected:
         for state in optimizer.state.values():
             self.guarded.update(_state.local(v).data_ptr() for v in state.values() if hasattr(v, "data_ptr"))
 
-    def _shared(self, model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any]) -> None:
+    def _shared(self, model: Any, optimizers: Mapping[str, Any], stateful: Mapping[str, Any], whole_model: Any) -> None:
         torch = self.owner.format == "torch"
         packer = _state.Packer(torch)
         state: dict[str, Any] = {"schema": "state/1", "step": self.step, "world": self.owner.world,
+                                 "time": datetime.now(timezone.utc).isoformat(timespec="seconds"), "host": socket.gethostname(),
+                                 "architecture": None if whole_model is None else _architecture.of(whole_model),
                                  "metrics": _state.Packer().pack(dict(self.metrics), "metrics"),
                                  "commit": self.owner._commit, "versions": _state.versions(), "model": None, "optimizers": {},
                                  "stateful": {}, "sharded": sorted(self.shards)}

@@ -7,7 +7,7 @@ import zipfile
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from . import _loader, _state, _torch
+from . import _architecture, _loader, _state, _torch
 from ._loader import Opened, Row
 from .errors import ArgumentError, FormatError, NotFoundError
 
@@ -26,6 +26,8 @@ class Loaded:
     values: dict[str, Any]  # plain values that were saved, by name
     skipped: tuple[str, ...] = ()  # newer ones that are damaged
     notes: tuple[str, ...] = ()  # what keeps the run from being exactly the same
+    time: str | None = None  # when it was saved, as ISO 8601 in UTC; None: an older version saved it
+    host: str | None = None  # where
 
 
 class TensorFile:
@@ -148,6 +150,8 @@ class Compared:
     stateful: Mapping[str, Any]
     partial: Sequence[str]
     rename: Mapping[str, str] | Callable[[str], str] | None
+    strict_architecture: bool = True
+    notes: list[str] = field(default_factory=list)  # differences that were allowed
     lines: list[str] = field(default_factory=list)
     copies: list[tuple[Any, str]] = field(default_factory=list)  # a tensor of the model, a name in the file
 
@@ -158,6 +162,7 @@ class Compared:
         self.own_file = TensorFile(self.path, f"rank-{rank:05d}")
         sharded = self.state.get("sharded", [])
         self.shards = self._compare_shards(sharded) if sharded else None
+        self._compare_architecture()
         if self.model is not None and "model" not in sharded:
             self._compare_model()
         for name, optimizer in self.optimizers.items():
@@ -191,6 +196,18 @@ class Compared:
             if name in sharded:
                 self.lines += shards.stateful(name, target)
         return shards
+
+    def _compare_architecture(self) -> None:
+        saved = self.state.get("architecture")  # older checkpoints have none
+        if self.model is None or saved is None:
+            return
+        found = _architecture.differences(saved, _architecture.of(self.model))
+        if not found:
+            return
+        if self.strict_architecture and not self.partial and self.rename is None:
+            self.lines += [*found, "strict_architecture=False loads it all the same, and notes this"]
+        else:
+            self.notes += found
 
     def _compare_model(self) -> None:
         saved = self.state["model"]
@@ -323,8 +340,9 @@ def read(compared: Compared, rng: bool, skipped: Sequence[str]) -> Loaded:
     for name, target in compared.stateful.items():
         if name not in sharded:
             _load_stateful(compared, name, target)
-    notes = _notes(compared.state, compared.world)
+    notes = compared.notes + _notes(compared.state, compared.world)
     if rng:
         notes += [f"the generator of {one} was not restored" for one in
                   _state.set_rng_state(_state.unpack(compared.own["rng"], compared.own_file))]
-    return Loaded(compared.path, int(compared.state["step"]), dict(_state.unpack(compared.state["metrics"], {})), values, tuple(skipped), tuple(notes))
+    return Loaded(compared.path, int(compared.state["step"]), dict(_state.unpack(compared.state["metrics"], {})), values, tuple(skipped), tuple(notes),
+                  compared.state.get("time"), compared.state.get("host"))

@@ -1,6 +1,7 @@
 """Whose tensors these are: by the names that reach them; giving memory back, and who still holds it."""
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -78,11 +79,13 @@ def tensors_of(value: Any, name: str, depth: int = DEPTH, budget: list[int] | No
             if grad is not None:
                 yield at + ".grad", grad
             continue
-        if more == 0 or id(item) in seen or isinstance(item, (str, bytes, int, float, type, ModuleType, FrameType)):
+        if more == 0 or id(item) in seen or issubclass(type(item), (str, bytes, int, float, type, ModuleType, FrameType)):
             continue
         seen.add(id(item))
-        for part, inner in parts(item):
-            queue.append((at + part, inner, more - 1))
+        # A look at an object can run its own code: a proxy of a request that is over raises at __dict__ and at __class__.
+        with contextlib.suppress(Exception):
+            for part, inner in parts(item):
+                queue.append((at + part, inner, more - 1))
 
 
 def parts(item: Any) -> Iterator[tuple[str, Any]]:
@@ -97,7 +100,7 @@ def parts(item: Any) -> Iterator[tuple[str, Any]]:
         held = getattr(item, "__dict__", None)
         if isinstance(held, dict):
             for key, inner in list(held.items()):
-                if key == "_parameters" or key == "_buffers" or key == "_modules":  # of an nn.Module
+                if key in ("_parameters", "_buffers", "_modules") and isinstance(inner, dict):  # of an nn.Module
                     for name, part in list(inner.items()):
                         yield f".{name}", part
                 else:
@@ -122,12 +125,15 @@ def roots(skip: FrameType | None = None) -> Iterator[tuple[str, Any]]:
                     yield f"{where}: {name}", value
             frame = frame.f_back
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
-        if name == "__main__" or file and not library_file(file):
-            short = os.path.basename(file) or name
-            for variable, value in list(vars(module).items()):
-                if not variable.startswith("__"):
-                    yield f"{short}: {variable}", value
+        try:  # A module that imports itself lazily raises what its import raises.
+            file = getattr(module, "__file__", None) or ""
+            variables = list(vars(module).items()) if name == "__main__" or file and not library_file(file) else []
+        except Exception:
+            continue
+        short = os.path.basename(file) or name
+        for variable, value in variables:
+            if not variable.startswith("__"):
+                yield f"{short}: {variable}", value
 
 
 def library_file(path: str) -> bool:

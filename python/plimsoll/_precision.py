@@ -1,12 +1,14 @@
 """Weights and activations looked at as gradients are; values and gradients in fp32 beside a lower precision."""
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator
 
 from . import _torch
+from ._randomness import own_randomness, seed_all
 from ._gradients import GradStats, Watched, dtype_codes, lies_together, tell
 from .errors import ArgumentError, UnsupportedError
 
@@ -105,11 +107,16 @@ class Difference:
     inf: int
     underflow: float | None  # part of the values other than 0 that became 0
     own: float | None  # a module: the relative difference that it makes of the float32 inputs; the rest came from before it
+    largest: float | None = None  # difference of a value, in the value's own units
+    mean: float | None = None  # of the differences' sizes, in the same units
+    values: int = 0
+    outside: int | None = None  # values that differ by more than the tolerances allow; None: none were given
 
     def __str__(self) -> str:
         said = f"{self.kind} '{self.name}' ({self.dtype})"
         if self.relative is not None:
-            said += f": differs by {self.relative:.2e} of its norm, {self.largest_ulp:.3g} ulp at most, cosine {self.cosine:.6f}"
+            said += (f": differs by {self.largest:.3g} at most, {self.mean:.3g} on average, {self.relative:.2e} of its norm, "
+                     f"{self.largest_ulp:.3g} ulp at most" + ("" if self.cosine is None else f", cosine {self.cosine:.6f}"))
         if self.own is not None:
             said += f"; of its own {self.own:.2e}"
         if self.nan or self.inf:
@@ -130,6 +137,29 @@ class PrecisionResult:
     outputs: tuple[Difference, ...]
     modules: tuple[Difference, ...]  # in the order in which they ran
     gradients: tuple[Difference, ...]  # in the model's order
+    atol: float | None = None
+    rtol: float | None = None
+
+    @property
+    def ok(self) -> bool | None:
+        """Does every value of every output lie within atol + rtol * |float32 value|?  None: no tolerance was given, or nothing was
+        tested.
+        """
+        if self.atol is None or self.rtol is None or not self.exercised or not self.outputs:
+            return None
+        return not any(d.outside for d in self.outputs)
+
+    def __bool__(self) -> bool:
+        if self.atol is None:
+            raise ArgumentError("whether that is close enough is a question of tolerances", remedy="precision_test(..., atol=, rtol=)")
+        return self.ok is True
+
+    def _verdict(self) -> str:
+        within = f"within {self.atol:g} + {self.rtol:g} * |value| of float32"
+        outside, values = sum(d.outside or 0 for d in self.outputs), sum(d.values for d in self.outputs)
+        if self.ok is None:
+            return "unknown: there is no output to compare"
+        return f"yes: all {values:,} values are {within}" if self.ok else f"no: {outside:,} of {values:,} values are not {within}"
 
     @property
     def worst(self) -> Difference | None:
@@ -147,7 +177,8 @@ class PrecisionResult:
         if not self.exercised:
             return (f"not exercised: nothing was computed in {self.dtype}; the function neither follows its inputs' dtype nor has "
                     "operations that autocast lowers")
-        lines = [f"{self.dtype}, {self.seeds} seeds, {len(self.operations)} kinds of operations in it"]
+        lines = [] if self.atol is None else [self._verdict()]
+        lines += [f"{self.dtype}, {self.seeds} seeds, {len(self.operations)} kinds of operations in it"]
         lines += [str(d) for d in self.outputs]
         if self.worst is not None and self.worst not in self.outputs:
             lines.append(f"worst: {self.worst}")
@@ -155,13 +186,19 @@ class PrecisionResult:
 
 
 def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads: bool = True, seeds: int = 3, cast: bool = True,
-                   **kwargs: Any) -> PrecisionResult:
+                   atol: float | None = None, rtol: float | None = None, **kwargs: Any) -> PrecisionResult:
     """Run fn in float32 and in a lower dtype, and compare values and gradients: outputs, each module, each parameter.
+
+    >>> if not precision_test(model, batch, atol=0.01, rtol=0.01): ...   # doctest: +SKIP
 
     fn: a module, or a function; it is called on copies, never changed.  dtype: torch.bfloat16 unless given, or float16.
     The lower run is under autocast and, with cast, has its parameters and inputs in the lower dtype as well; without it
-    only what autocast lowers is.  seeds: how often, each time with other random numbers within fn, the same in both runs.
+    only what autocast lowers is.  seeds: how often, each time with other random numbers within fn, the same in both runs: dropout drops
+    the same values, whatever the dtype.  atol, rtol: the result is true or false: does every value of every output lie within
+    atol + rtol * |float32 value| (the one that is not given is 0)?  False also if nothing was computed in the lower dtype.
     grads: also backpropagate the sum of squares of the outputs.  Inputs of floats are tested as they are given.
+
+    Raises ArgumentError: another dtype, a tolerance below 0, or fn returns no floats; UnsupportedError: parameters on "meta".
     """
     t = _torch.torch()
     dtype = t.bfloat16 if dtype is None else dtype
@@ -169,6 +206,9 @@ def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads:
         raise ArgumentError(f"dtype is torch.bfloat16 or torch.float16, not {dtype}")
     if seeds < 1:
         raise ArgumentError("seeds is at least 1")
+    tolerances = None if atol is None and rtol is None else (float(atol or 0.0), float(rtol or 0.0))
+    if tolerances is not None and not all(one >= 0 for one in tolerances):
+        raise ArgumentError(f"atol and rtol are 0 or more, not {tolerances[0]} and {tolerances[1]}")
     module: Any = fn if isinstance(fn, t.nn.Module) else None
     if module is not None and any(p.device.type == "meta" for p in module.parameters()):
         raise UnsupportedError("parameters on 'meta' have no values")
@@ -183,7 +223,7 @@ def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads:
                 other = low.values[kind].get(name)
                 if other is None or other.shape != value.shape:
                     continue
-                one = _difference(name, kind, value, other, dtype, low.own.get(name) if kind == "module" else None)
+                one = _difference(name, kind, value, other, dtype, low.own.get(name) if kind == "module" else None, tolerances)
                 key = (kind, name)
                 found[key] = one if key not in found else _worse(found[key], one)
         if not found:
@@ -192,7 +232,8 @@ def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads:
         dtype=str(dtype).removeprefix("torch."), seeds=seeds, exercised=bool(operations), operations=tuple(sorted(operations)),
         outputs=tuple(d for (kind, _), d in found.items() if kind == "output"),
         modules=tuple(d for (kind, _), d in found.items() if kind == "module"),
-        gradients=tuple(d for (kind, _), d in found.items() if kind == "gradient"))
+        gradients=tuple(d for (kind, _), d in found.items() if kind == "gradient"),
+        atol=None if tolerances is None else tolerances[0], rtol=None if tolerances is None else tolerances[1])
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -215,6 +256,8 @@ class _Run:
         self.values: dict[str, dict[str, Any]] = {"output": {}, "module": {}, "gradient": {}}
         self.inputs: dict[str, tuple[Any, Any]] = {}  # of modules, where fn is to be compared with itself
         self.own: dict[str, float] = {}
+        self.draws: _Draws = _Draws(None if high is None else high.draws.drawn, lower)
+        self.begun: dict[str, int] = {}  # of modules: how often random numbers had been drawn
         self.operations: set[str] = set()
         to = dtype if lower is None or cast else t.float32
 
@@ -229,7 +272,8 @@ class _Run:
         inputs = [x for x in _tensors((args, kwargs)) if x.requires_grad]
         devices = {x.device.type for x in (*_tensors((args, kwargs)), *(module.parameters() if module is not None else ()))}
         devices = devices or {"cpu"}
-        with t.random.fork_rng(), _Watching(self.operations, lower):
+        with t.random.fork_rng(), own_randomness(), _Watching(self.operations, lower, self.draws):
+            seed_all(seed)
             t.manual_seed(seed)
             with t.autocast(device_type=sorted(devices)[-1], dtype=lower or t.bfloat16, enabled=lower is not None), \
                     t.set_grad_enabled(grads):
@@ -273,6 +317,15 @@ class _Run:
 
             return note
 
+        def begins(name: str) -> Callable[..., None]:
+            def note(*_: Any) -> None:
+                self.begun.setdefault(name, self.draws.at)
+
+            return note
+
+        if high is None:
+            for name, one in module.named_modules():
+                one.register_forward_pre_hook(begins(name))  # of a copy, which nobody else sees
         return [one.register_forward_hook(listener(name), with_kwargs=True) for name, one in module.named_modules()
                 if name and not any(True for _ in one.children())]
 
@@ -281,7 +334,7 @@ class _Run:
         lowered = next((x.dtype for x in _tensors(args)), t.float32)
         given = [_mapped(part, lambda x: x.to(lowered) if x.is_floating_point() else x) for part in high.inputs[name]]
         statistics = [(buffer, buffer.detach().clone()) for buffer in one.buffers()]
-        with t.no_grad(), t.random.fork_rng():
+        with t.no_grad(), t.random.fork_rng(), self.draws.again_from(high.begun[name]):
             output = next(_tensors(one(*given[0], **given[1])), None)
         for buffer, before in statistics:
             buffer.data.copy_(before)
@@ -292,32 +345,90 @@ def _kept(tensor: Any) -> Any:
     return tensor.detach().clone()
 
 
-class _Watching:
-    """Names of operations that give tensors of a dtype."""
+class _Draws:
+    """The operations that draw random numbers: in a first run the states of their generators are noted, in a second one each gets
+    the state that it had, and works in float32, since a kernel of another dtype draws other numbers from the same state.
+    """
 
-    def __init__(self, found: set[str], dtype: Any) -> None:
-        self.mode: Any = None
-        if dtype is None:
-            return
+    def __init__(self, before: list[tuple[str, Any]] | None, lower: Any) -> None:
+        self.drawn: list[tuple[str, Any]] = [] if before is None else before
+        self.again, self.lower, self.at = before is not None, lower, 0
+
+    @contextlib.contextmanager
+    def again_from(self, at: int) -> Iterator[None]:
+        kept, self.at = self.at, at
+        try:
+            yield
+        finally:
+            self.at = kept
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        generator, name = _generator(args, kwargs), str(func)
+        number, self.at = self.at, self.at + 1
+        if not self.again:
+            self.drawn.append((name, generator.get_state()))
+            return func(*args, **kwargs)
+        if number >= len(self.drawn) or self.drawn[number][0] != name:
+            return func(*args, **kwargs)  # fn went another way than in float32
+        generator.set_state(self.drawn[number][1])
+        return self._in_float32(func, args, kwargs)
+
+    def _in_float32(self, func: Any, args: Any, kwargs: Any) -> Any:
+        t = _torch.torch()
+        raised: dict[int, tuple[Any, Any]] = {}
+
+        def higher(x: Any) -> Any:
+            if x.dtype is not self.lower:
+                return x
+            return raised.setdefault(id(x), (x, x.to(t.float32)))[1]
+
+        made = kwargs.get("dtype") is self.lower
+        result = func(*_mapped(args, higher), **{**_mapped(kwargs, higher), **({"dtype": t.float32} if made else {})})
+        if not raised and not made:
+            return result
+        for x, high in raised.values():
+            if func._schema.is_mutable:
+                x.copy_(high)
+        back = {id(high): x for x, high in raised.values()}
+        return _mapped(result, lambda x: back[id(x)] if id(x) in back else x.to(self.lower) if x.dtype is t.float32 else x)
+
+
+def _generator(args: Any, kwargs: Any) -> Any:
+    """Whose numbers an operation draws: the one that it is given, or its device's."""
+    t = _torch.torch()
+    given = next((x for x in (*args, *kwargs.values()) if isinstance(x, t.Generator)), None)
+    if given is not None:
+        return given
+    device = next((x.device for x in (*args, *kwargs.values()) if isinstance(x, t.Tensor)), None) or t.device(kwargs.get("device") or "cpu")
+    if device.type == "cuda":
+        return t.cuda.default_generators[t.cuda.current_device() if device.index is None else device.index]
+    return t.default_generator
+
+
+class _Watching:
+    """Names of operations that give tensors of a dtype, if there is one; and what draws random numbers."""
+
+    def __init__(self, found: set[str], dtype: Any, draws: _Draws) -> None:
+        seeded = _torch.torch().Tag.nondeterministic_seeded
         from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found,unused-ignore]
 
         class Mode(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                result = func(*args, **(kwargs or {}))
+                result = draws.run(func, args, kwargs or {}) if seeded in func.tags else func(*args, **(kwargs or {}))
+                if dtype is None:
+                    return result
                 name = str(func).removeprefix("aten.").split(".")[0]
                 if name not in COPIES and any(x.dtype is dtype for x in _tensors(result)):
                     found.add(name)
                 return result
 
-        self.mode = Mode()
+        self.mode: Any = Mode()
 
     def __enter__(self) -> None:
-        if self.mode is not None:
-            self.mode.__enter__()
+        self.mode.__enter__()
 
     def __exit__(self, *why: Any) -> None:
-        if self.mode is not None:
-            self.mode.__exit__(*why)
+        self.mode.__exit__(*why)
 
 
 # What gives a tensor of a dtype but computes nothing in it.
@@ -333,7 +444,8 @@ def _relative(value: Any, other: Any) -> float:
     return apart / norm if norm else (0.0 if not apart else math.inf)
 
 
-def _difference(name: str, kind: str, value: Any, other: Any, dtype: Any, own: float | None) -> Difference:
+def _difference(name: str, kind: str, value: Any, other: Any, dtype: Any, own: float | None,
+                tolerances: tuple[float, float] | None) -> Difference:
     was = str(other.dtype).removeprefix("torch.")
     value, other = value.detach().double().flatten(), other.detach().double().flatten().to(value.device)
     fine = value.isfinite()
@@ -343,19 +455,27 @@ def _difference(name: str, kind: str, value: Any, other: Any, dtype: Any, own: f
     top = 0.0 if empty else float(a.abs().max())
     bits = DIGITS[str(dtype).removeprefix("torch.")]
     ulp = 2.0 ** (math.floor(math.log2(top)) - bits + 1) if top else 0.0
-    apart = 0.0 if empty else float((a - b).abs().max())
+    differences = (a - b).abs()
+    apart = 0.0 if empty else float(differences.max())
+    outside = None
+    if tolerances is not None:
+        # What only one of them has that is infinite or no number is outside; what both have is not a difference.
+        alike = both | (value == other) | (value.isnan() & other.isnan())
+        outside = int((differences > tolerances[0] + tolerances[1] * a.abs()).sum() + (~alike).sum())
     norms = 0.0 if empty else float(a.norm() * b.norm())
     there = (value != 0) & fine
     return Difference(
         name=name, kind=kind, dtype=was, relative=None if empty else _relative(a, b),
         largest_ulp=None if empty else apart / ulp if ulp else (0.0 if not apart else math.inf),
         cosine=float(a @ b) / norms if norms else None, nan=int((other.isnan() & fine).sum()), inf=int((other.isinf() & fine).sum()),
-        underflow=float((there & (other == 0)).sum() / there.sum()) if bool(there.any()) else None, own=own)
+        underflow=float((there & (other == 0)).sum() / there.sum()) if bool(there.any()) else None, own=own,
+        largest=None if empty else apart, mean=None if empty else float(differences.mean()), values=value.numel(), outside=outside)
 
 
 def _worse(a: Difference, b: Difference) -> Difference:
-    def most(x: float | None, y: float | None, of: Callable[..., float] = max) -> float | None:
+    def most(x: Any, y: Any, of: Callable[..., Any] = max) -> Any:
         return y if x is None else x if y is None else of(x, y)
 
     return Difference(a.name, a.kind, a.dtype, most(a.relative, b.relative), most(a.largest_ulp, b.largest_ulp),
-                      most(a.cosine, b.cosine, min), max(a.nan, b.nan), max(a.inf, b.inf), most(a.underflow, b.underflow), most(a.own, b.own))
+                      most(a.cosine, b.cosine, min), max(a.nan, b.nan), max(a.inf, b.inf), most(a.underflow, b.underflow), most(a.own, b.own),
+                      most(a.largest, b.largest), most(a.mean, b.mean), a.values, most(a.outside, b.outside))

@@ -9,13 +9,13 @@ import random
 import sys
 import time
 import traceback
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import _fingerprint, _samples, _torch
 from ._batches import Batches
 from ._input import PathLike
+from ._randomness import own_randomness, seed_all
 from ._samples import Field, Filling, Node, Samples, Value
 from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError
 
@@ -66,31 +66,6 @@ def _states() -> tuple[Any, ...]:
             None if torch is None else bytes(torch.random.get_rng_state().tolist()))
 
 
-def _seed(seed: int) -> None:
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    random.seed(seed)
-    if numpy is not None:
-        numpy.random.seed(seed % 2**32)
-    if torch is not None:
-        torch.random.default_generator.manual_seed(seed)
-
-
-@contextmanager
-def _own_randomness() -> Iterator[None]:
-    """The process's generators are afterwards as they were."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    states = (random.getstate(), numpy.random.get_state() if numpy is not None else None,
-              torch.random.get_rng_state() if torch is not None else None)
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        if numpy is not None and states[1] is not None:
-            numpy.random.set_state(states[1])
-        if torch is not None and states[2] is not None:
-            torch.random.set_rng_state(states[2])
-
-
 # ---- what is made ----
 
 
@@ -101,11 +76,11 @@ def _spread(samples: int, most: int) -> list[int]:
 
 def _make_twice(source: Source, number: int) -> tuple[Node, list[Value], bool]:
     """A sample, and whether making it drew random numbers.  Raises ArgumentError: it is another one each time."""
-    _seed(number)
+    seed_all(number)
     before = _states()
     node, values = source.values(number)
     drew = _states() != before
-    _seed(number + 0x9E3779B9)
+    seed_all(number + 0x9E3779B9)
     again, others = source.values(number)
     found = "its tree" if again != node else _samples.difference(values, others)
     if found is not None:
@@ -117,7 +92,7 @@ def _make_twice(source: Source, number: int) -> tuple[Node, list[Value], bool]:
 def _probe(source: Source, samples: int, ragged: bool) -> tuple[Node, list[Field]]:
     """The tree and the fields of the data set's samples, seen on some of them, each made twice."""
     node, seen, drawn = None, [], False
-    with _own_randomness():
+    with own_randomness():
         for number in _spread(samples, REMADE):
             this, values, drew = _make_twice(source, number)
             drawn |= drew
@@ -231,7 +206,7 @@ class _Workers:
 
 
 def _fill(job: Job, workers: int, start_method: str | None) -> None:
-    with _own_randomness():
+    with own_randomness():
         if not workers:
             job.run(lambda: None)
             return
@@ -312,7 +287,7 @@ class SampleCache:
         if found:
             more = f", and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
             self._stale("its samples were made otherwise: " + "; ".join(found[:MOST_TOLD]) + more, found)
-        with _own_randomness():
+        with own_randomness():
             for number in random.SystemRandom().sample(range(len(self)), min(REMADE, len(self))):
                 node, values = source.values(number)
                 what = "its tree" if node != self._node else _samples.difference(self._samples.values(number), values)

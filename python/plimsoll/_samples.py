@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import sys
 import weakref
@@ -11,12 +12,18 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 from . import _abi, _native, _torch
 from .errors import ArgumentError, FormatError, UnsupportedError
 
-# A sample is a tree; a node is {"leaf": kind, "field": number}, {"tuple": [nodes]}, {"list": [nodes]} or {"dict": [[key, node]]}.
+# A sample is a tree; a node is {"leaf": kind, "field": number}, {"tuple": [nodes]}, {"list": [nodes]}, {"dict": [[key, node]]}, or
+# {"none": true}, which has no field.
 Node = dict[str, Any]
 MOST_FIELDS = 64
 MOST_RANK = 8
 _SCALARS: dict[str, tuple[type, Any, str]] = {"bool": (bool, ctypes.c_bool, "bool"), "int": (int, ctypes.c_int64, "int64"),
                                               "float": (float, ctypes.c_double, "float64")}
+BYTES = ("text", "bytes")  # kinds of leaves whose field is a row of bytes, as many as each sample's has
+PICTURE = "pil:"  # with the mode behind it
+# mode of a picture of PIL -> dtype, bytes of an element, channels; the others have a palette, or packed bits
+_MODES = {**{mode: ("uint8", 1, len(mode)) for mode in ("L", "LA", "RGB", "RGBA", "CMYK", "HSV", "LAB")}, "YCbCr": ("uint8", 1, 3),
+          "I": ("int32", 4, 1), "F": ("float32", 4, 1), "I;16": ("uint16", 2, 1)}
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,7 @@ class Value:
     shape: tuple[int, ...]
     address: int
     held: Any  # what owns the bytes
+    any_size: bool = False  # another one in each sample
 
     @property
     def size(self) -> int:
@@ -54,10 +62,12 @@ def _node(x: Any, name: str, values: list[Value]) -> Node:
         if not all(isinstance(key, (str, int)) for key in x):
             raise UnsupportedError(f"{_say(name)} has keys that are neither texts nor numbers")
         return {"dict": [[key, _node(one, f"{name}.{key}" if name else str(key), values)] for key, one in x.items()]}
+    if x is None:
+        return {"none": True}
     kind, dtype, item, shape, address, held = _leaf(x, name)
     if len(values) == MOST_FIELDS or len(shape) > MOST_RANK:
         raise UnsupportedError(f"a sample has at most {MOST_FIELDS} tensors, of at most {MOST_RANK} dimensions")
-    values.append(Value(name[:60] or "sample", dtype, item, shape, address, held))
+    values.append(Value(name[:60] or "sample", dtype, item, shape, address, held, kind in BYTES))
     return {"leaf": kind, "field": len(values) - 1}
 
 
@@ -72,7 +82,12 @@ def _leaf(x: Any, name: str) -> tuple[str, str, int, tuple[int, ...], int, Any]:
             if held.value != x and x == x:
                 raise UnsupportedError(f"{_say(name)} is {x}, which 64 bits do not hold")
             return kind, dtype, ctypes.sizeof(c), (), ctypes.addressof(held), held
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if type(x) in (str, bytes):
+        return ("text" if type(x) is str else "bytes", "uint8", 1,
+                *_row_of_bytes(x.encode("utf-8", "surrogatepass") if type(x) is str else x))
+    torch, numpy, pil = sys.modules.get("torch"), sys.modules.get("numpy"), sys.modules.get("PIL.Image")
+    if pil is not None and isinstance(x, pil.Image):
+        return _picture(x, name)
     if torch is not None and isinstance(x, torch.Tensor):
         if x.layout != torch.strided or x.is_quantized:
             raise UnsupportedError(f"{_say(name)} is a {x.layout} tensor", remedy="make it a plain one in transform=")
@@ -84,14 +99,41 @@ def _leaf(x: Any, name: str) -> tuple[str, str, int, tuple[int, ...], int, Any]:
         held = numpy.asarray(x, order="C")
         return ("scalar" if isinstance(x, numpy.generic) else "array", held.dtype.name, held.dtype.itemsize, tuple(held.shape),
                 held.ctypes.data, held)
-    raise UnsupportedError(f"{_say(name)} is a {type(x).__module__}.{type(x).__qualname__}; a file holds tensors, arrays, numbers, and "
-                           f"tuples, lists and dicts of them", remedy="make it one of these in transform=")
+    raise UnsupportedError(f"{_say(name)} is a {type(x).__module__}.{type(x).__qualname__}; a file holds tensors, arrays, numbers, "
+                           f"texts, bytes, None, pictures of PIL, and tuples, lists and dicts of them", remedy="make it one of these in transform=")
+
+
+def _row_of_bytes(data: bytes) -> tuple[tuple[int, ...], int, Any]:
+    held = ctypes.create_string_buffer(data, max(len(data), 1))
+    return (len(data),), ctypes.addressof(held), held
+
+
+def _picture(x: Any, name: str) -> tuple[str, str, int, tuple[int, ...], int, Any]:
+    if x.mode not in _MODES:
+        raise UnsupportedError(f"{_say(name)} is a picture of mode {x.mode}", remedy="x.convert('RGB') in transform=")
+    dtype, item, channels = _MODES[x.mode]
+    _, address, held = _row_of_bytes(x.tobytes())
+    return PICTURE + x.mode, dtype, item, (x.height, x.width) + ((channels,) if channels > 1 else ()), address, held
+
+
+def of_bytes(kind: str, data: bytes) -> str | bytes:
+    """A leaf of BYTES again."""
+    return data.decode("utf-8", "surrogatepass") if kind == "text" else data
+
+
+def kinds_of(node: Node) -> list[str]:
+    """Of the leaves, by field."""
+    kinds: list[str] = []
+    put_together(node, lambda kind, field: kinds.append(kind))
+    return kinds
 
 
 def put_together(node: Node, leaf: Callable[[str, int], Any], tuples: type = tuple) -> Any:
     """The tree again, of what leaf(kind, field) gives; tuples: what is made of them."""
     if "leaf" in node:
         return leaf(node["leaf"], node["field"])
+    if "none" in node:
+        return None
     if "dict" in node:
         return {key: put_together(one, leaf, tuples) for key, one in node["dict"]}
     if "tuple" in node:
@@ -103,6 +145,8 @@ def put_apart(node: Node, sample: Any, values: list[list[Any]]) -> None:
     """A sample's leaves, each to the values of its field."""
     if "leaf" in node:
         values[node["field"]].append(sample)
+        return
+    if "none" in node:
         return
     items: Any = node["dict"] if "dict" in node else enumerate(node["tuple"] if "tuple" in node else node["list"])
     for key, one in items:
@@ -117,9 +161,11 @@ def check_node(node: Any, fields: int) -> None:
         if not isinstance(x, dict) or depth > 32:
             raise FormatError("the tree of a sample is damaged")
         if "leaf" in x:
-            if x["leaf"] not in ("tensor", "array", "scalar", *_SCALARS):
+            if x["leaf"] not in ("tensor", "array", "scalar", *_SCALARS, *BYTES, *(PICTURE + mode for mode in _MODES)):
                 raise FormatError(f"a sample has a leaf of kind {x['leaf']!r}, which is not known here")
             found.append(x["field"])
+            return
+        if "none" in x:
             return
         items = x.get("dict", x.get("tuple", x.get("list")))
         if not isinstance(items, list):
@@ -152,7 +198,7 @@ def fields_of(samples: Sequence[Sequence[Value]], ragged: bool) -> list[Field]:
     fields = []
     for values in zip(*samples):
         first = values[0]
-        shape = tuple(None if ragged or any(v.shape[d] != size for v in values) else size for d, size in enumerate(first.shape))
+        shape = tuple(None if ragged or first.any_size or any(v.shape[d] != size for v in values) else size for d, size in enumerate(first.shape))
         fields.append(Field(first.name, first.dtype, first.item_bytes, shape))
     return fields
 
@@ -270,8 +316,25 @@ class Samples:
 
         put_together(node, leaf)
         self.read(number, places)
-        return put_together(node, lambda kind, field: made[field].value if kind in _SCALARS else
-                            made[field][()] if kind == "scalar" else made[field])
+        return put_together(node, lambda kind, field: self._finished(kind, made[field], number, field))
+
+    def _finished(self, kind: str, made: Any, number: int, field: int) -> Any:
+        if kind in _SCALARS:
+            return made.value
+        if kind in BYTES:
+            return of_bytes(kind, made.raw[:self.shape(number, field)[0]])
+        if kind.startswith(PICTURE):
+            from PIL import Image
+
+            height, width = self.shape(number, field)[:2]
+            return Image.frombytes(kind[len(PICTURE):], (width, height), made.raw[:len(made) if height and width else 0])
+        return made[()] if kind == "scalar" else made
+
+    def rows_of_bytes(self, number: int, kinds: Mapping[int, str]) -> dict[int, str | bytes]:
+        """The leaves of BYTES of one sample, by field."""
+        room = {field: ctypes.create_string_buffer(max(self.shape(number, field)[0], 1)) for field in kinds}
+        self.read(number, [ctypes.addressof(room[i]) if i in room else 0 for i in range(len(self.fields))])
+        return {field: of_bytes(kind, room[field].raw[:self.shape(number, field)[0]]) for field, kind in kinds.items()}
 
     def _empty(self, kind: str, field: int, number: int) -> tuple[Any, int]:
         told = self.fields[field]
@@ -281,6 +344,9 @@ class Samples:
                 raise FormatError(f"'{told.name}' is no {kind}", path=self.path)
             return value, ctypes.addressof(value)
         shape = self.shape(number, field)
+        if kind in BYTES or kind.startswith(PICTURE):
+            made = self._room(kind, told, shape)
+            return made, ctypes.addressof(made)
         if kind == "tensor":
             made = _torch.torch().empty(shape, dtype=dtype_of(told))
             return made, made.data_ptr()
@@ -290,6 +356,14 @@ class Samples:
         if array.itemsize != told.item_bytes:
             raise FormatError(f"'{told.name}' is no {told.dtype}", path=self.path)
         return array, array.ctypes.data
+
+    def _room(self, kind: str, told: Field, shape: tuple[int, ...]) -> Any:
+        """For the bytes of a text or a picture."""
+        dtype, item, channels = ("uint8", 1, 0) if kind in BYTES else _MODES[kind[len(PICTURE):]]
+        dimensions = {0: 1, 1: 2}.get(channels, 3)
+        if (told.dtype, told.item_bytes, len(shape)) != (dtype, item, dimensions) or dimensions == 3 and shape[2] != channels:
+            raise FormatError(f"'{told.name}' is no {kind}", path=self.path)
+        return ctypes.create_string_buffer(max(item * math.prod(shape), 1))
 
     def values(self, number: int) -> list[Value]:
         """The bytes of one sample."""

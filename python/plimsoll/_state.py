@@ -16,6 +16,7 @@ from .errors import ArgumentError, FormatError
 
 STATELESS = {"DataLoader": "; torchdata's StatefulDataLoader and SampleCache.batches() know their place"}
 Tensors = dict[str, Any]  # name -> tensor
+PREFIX_NAMES = 32  # names that are looked at to find what others begin with
 
 
 class Source(Protocol):
@@ -322,14 +323,33 @@ def differences(wanted: Mapping[str, tuple[str, list[int]]], found: Mapping[str,
     return lines
 
 
+def prefix_of(mine: Iterable[str], theirs: Iterable[str]) -> tuple[str, int]:
+    """The prefix with which the most names are the same, and how many are: one that only theirs have, or after a "+" only mine.
+
+    Names of all lengths are tried, PREFIX_NAMES of them at most; a long name has few others that end as it does.
+    """
+    here, there = set(mine), set(theirs)
+    counts = {"": len(here & there)}
+    for sign, short, long in (("", here, there), ("+", there, here)):
+        by_end: dict[str, list[str]] = {}
+        for name in long:
+            by_end.setdefault(name.rpartition(".")[2], []).append(name)
+        names = sorted(short, key=lambda one: (-len(one), one))
+        for name in names[::1 + len(names) // PREFIX_NAMES]:
+            prefixes = {other[:-len(name)] for other in by_end.get(name.rpartition(".")[2], ()) if other.endswith("." + name)}
+            for prefix in sorted(prefixes, key=len)[:PREFIX_NAMES]:
+                if sign + prefix not in counts:
+                    counts[sign + prefix] = sum(prefix + one in long for one in short)
+    best = max(counts, key=lambda one: (counts[one], -len(one)))
+    return best, counts[best]
+
+
 def suggest(wanted: Iterable[str], found: Iterable[str]) -> str:
     """What renames would explain the difference, or ''."""
     mine, theirs = set(wanted), set(found)
-    if not mine or not theirs or mine == theirs:
+    prefix, count = prefix_of(mine, theirs)
+    if not prefix:
         return ""
-    for one in ("module.", "_orig_mod.", "model.", "base_model.model."):
-        if {one + name for name in mine} == theirs:
-            return f"rename={{'{one}': ''}} takes off what all names of the checkpoint begin with"
-        if {one + name for name in theirs} == mine:
-            return f"rename={{'': '{one}'}} puts it before all names of the checkpoint"
-    return ""
+    if prefix.startswith("+"):
+        return f"rename={{'': '{prefix[1:]}'}} puts it before the names of the checkpoint: then {count} of the model's {len(mine)} are there"
+    return f"rename={{'{prefix}': ''}} takes it off the names of the checkpoint: then {count} of the model's {len(mine)} are there"

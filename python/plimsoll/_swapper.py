@@ -355,7 +355,11 @@ class WeightSwapper:
         if not plan.pairs:
             lines.append("no tensor of it is in the model")
         if lines:
+            prefix, count = _state.prefix_of(self._by_name, rows)
             hint = _state.suggest(self._by_name, rows)
+            if prefix and not prefix.startswith("+"):
+                taken = self.cache.registered(name).prefix + prefix
+                hint = f"register('{name}', path, prefix='{taken}') would find {count} of the model's {len(self._by_name)} tensors"
             shown = lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []) + ([hint] if hint else [])
             raise FormatError(f"'{name}' does not fit, nothing was changed:\n  " + "\n  ".join(shown),
                               path=self.cache.registered(name).path)

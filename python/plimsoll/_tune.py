@@ -3,13 +3,17 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
-from typing import Any, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Iterator, Mapping
 
 from . import _torch
+from ._owners import tensors_of
 from .errors import ArgumentError, PlimsollError
 
 CLOSE = 0.05  # settings within so much of the best are equal: the one with fewest workers is taken
+SWEEP = 0.5  # part of the budget that finds the workers; the rest tries the other options
+LEAST_S = 0.8  # of a trial: four runs, of which each has to come to an even pace
+PREFETCH = (4, 8)  # the second one only if the first one was better
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,23 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """One option beside the workers, with what it brought; None: that is not its unit, or it was not tried."""
+
+    option: str
+    value: Any
+    taken: bool
+    gain: float | None = None  # samples/s, as a multiple of those without it
+    saved_s: float | None = None  # at the start of each epoch
+    note: str = ""  # why it was not tried
+
+    def __str__(self) -> str:
+        told = self.note or (f"each epoch begins {self.saved_s:.2f} s earlier" if self.saved_s is not None else
+                             f"{100 * ((self.gain or 1.0) - 1):+.0f} % samples/s")
+        return f"{self.option}={self.value}: {told}" + ("" if self.taken or self.note else ", not more than two runs of one setting differ")
+
+
+@dataclass(frozen=True)
 class LoaderAdvice:
     """kwargs for DataLoader, why, and what was measured."""
 
@@ -31,23 +52,32 @@ class LoaderAdvice:
     why: str
     measured: tuple[Measured, ...]
     cores: float
+    tried: tuple[Tried, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """To paste."""
+        return "DataLoader(..., " + ", ".join(f"{name}={value!r}" for name, value in self.kwargs.items()) + ")"
 
     def __str__(self) -> str:
         rows = [f"  {m.workers:3} workers  {m.samples_per_s:10,.0f} samples/s  first batch {m.first_batch_s:.2f} s"
                 for m in self.measured]
-        return "\n".join([self.why, *rows])
+        return "\n".join([self.line, self.why, *rows, *(f"  {one}" for one in self.tried)])
 
 
 def tune_loader(loader: Any, *, step_s: float | None = None, budget_s: float = 10.0,
                 max_workers: int | None = None) -> LoaderAdvice:
-    """Measure a DataLoader with 0, 1, 2, 4 ... workers on this machine, and say which to take.
+    """Measure a DataLoader with 0, 1, 2, 4 ... workers on this machine, then with other prefetch_factor, pin_memory and
+    persistent_workers, and say which to take: LoaderAdvice.line is to be pasted, LoaderAdvice.tried has the gain of each.
 
     step_s: how long a training step takes; what makes batches faster than that is fast enough, and the fewest workers that do
     are taken.  budget_s: time it may take.  max_workers: at most; None: one and a half times the cores that the cgroup and the
-    affinity leave, on this rank.  The loader itself is left alone: others like it are made of its dataset, sampler and collate_fn.
+    affinity leave, on this rank.  pin_memory is tried if PyTorch sees a GPU, by copies to it.  The loader itself is left alone: others like it are made of its dataset, sampler and collate_fn.
 
-    >>> tune_loader(loader).kwargs                                     # doctest: +SKIP
-    {'num_workers': 8, 'persistent_workers': True, 'prefetch_factor': 2}
+    >>> print(tune_loader(loader).line)                                # doctest: +SKIP
+    DataLoader(..., num_workers=8, persistent_workers=True, prefetch_factor=2)
+
+    Raises ArgumentError: it is not a DataLoader; PlimsollError: it made no batch.
     """
     for name in ("dataset", "batch_size", "collate_fn"):
         if not hasattr(loader, name):
@@ -59,7 +89,7 @@ def tune_loader(loader: Any, *, step_s: float | None = None, budget_s: float = 1
     notes: list[str] = []
     order = candidates(most)
     for i, workers in enumerate(order):
-        left = ends - time.monotonic()
+        left = ends - (1 - SWEEP) * budget_s - time.monotonic()
         if measured and left < 0.3:
             notes.append(f"not tried in {budget_s:g} s: {', '.join(map(str, order[i:]))} workers")
             break
@@ -72,7 +102,81 @@ def tune_loader(loader: Any, *, step_s: float | None = None, budget_s: float = 1
             break
     if not measured:
         raise PlimsollError("the loader made no batch: " + "; ".join(notes))
-    return advise(loader, measured, step_s, cores, notes)
+    advice = advise(loader, measured, step_s, cores, notes)
+    tried = tuple(try_options(loader, advice.kwargs, ends))
+    return replace(advice, kwargs={**advice.kwargs, **{one.option: one.value for one in tried if one.taken}}, tried=tried)
+
+
+# ---- the other options ----
+
+
+def try_options(loader: Any, kwargs: Mapping[str, Any], ends: float) -> Iterator[Tried]:
+    """Each with those workers, next to the same loader without it."""
+    workers = int(kwargs["num_workers"])
+    options: list[tuple[str, Any]] = [("persistent_workers", True)] if workers else []
+    options += [("prefetch_factor", n) for n in PREFETCH if workers and n > kwargs["prefetch_factor"]]
+    gpu = _torch.torch().cuda.is_available()
+    options += [("pin_memory", True)] if gpu else []
+    taken: dict[str, Any] = {}
+    failed: set[str] = set()
+    for i, (option, value) in enumerate(options):
+        if option in failed:  # a value below it was not better
+            continue
+        one = try_option(loader, workers, option, value, (ends - time.monotonic()) / (len(options) - i), taken)
+        if not one.taken:
+            failed.add(option)
+        elif option == "prefetch_factor":
+            taken[option] = value
+        yield one
+    if not gpu:
+        yield Tried("pin_memory", True, False, note="not tried: PyTorch sees no GPU here")
+
+
+def try_option(loader: Any, workers: int, option: str, value: Any, seconds: float, taken: Mapping[str, Any]) -> Tried:
+    stays = option == "persistent_workers"
+    if seconds < (0 if stays else LEAST_S):
+        return Tried(option, value, stays, note=f"not tried in the time that budget_s leaves ({max(seconds, 0):.1f} s)")
+    try:
+        if stays:
+            stay, anew = (later_epoch_s(like(loader, workers, persistent_workers=keep)) for keep in (True, False))
+            return Tried(option, value, True, saved_s=max(0.0, anew - stay))
+        without, rates, copied = [], [], option == "pin_memory"
+        for _ in range(2):  # in turn, as other work on the machine comes and goes
+            without.append(measure(loader, workers, seconds / 4, copied, **taken).batches_per_s)
+            rates.append(measure(loader, workers, seconds / 4, copied, **{**taken, option: value}).batches_per_s)
+    except (OSError, RuntimeError) as why:
+        return Tried(option, value, False, note=f"fails: {str(why).splitlines()[0]}")
+    return Tried(option, value, min(rates) > (1 + CLOSE) * max(without), gain=sum(rates) / sum(without))
+
+
+def later_epoch_s(made: Any) -> float:
+    """Until the first batch of an epoch that is not the first one."""
+    iterator = None
+    try:
+        for _ in range(2):
+            began = time.monotonic()
+            iterator = iter(made)
+            next(iterator)
+        return time.monotonic() - began
+    finally:
+        shut_down(iterator)
+
+
+def shut_down(iterator: Any) -> None:
+    shutdown = getattr(iterator, "_shutdown_workers", None)
+    if shutdown is not None:
+        shutdown()
+
+
+def copy_to_gpu(batch: Any) -> None:
+    """As a training loop does it."""
+    torch = _torch.torch()
+    for _, tensor in tensors_of(batch, "batch"):
+        tensor.to("cuda", non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+
+
+# ---- workers ----
 
 
 def candidates(most: int) -> list[int]:
@@ -92,20 +196,20 @@ def enough(measured: list[Measured], step_s: float | None) -> bool:
     return len(rates) > 3 and rates[-1] < 0.95 * max(rates) and rates[-2] < 0.95 * max(rates)
 
 
-def measure(loader: Any, workers: int, seconds: float) -> Measured:
-    """Batches a second, with nothing done with them.
+def measure(loader: Any, workers: int, seconds: float, copied: bool = False, **options: Any) -> Measured:
+    """Batches a second, with nothing done with them, or copied to the GPU.
 
     Workers begin together, so batches come in bursts of as many: what counts is whole rounds after the first one.  Goes on
     for up to twice the `seconds` until there is one; else the start counts too, and the rate is a lower bound.
     """
-    made = like(loader, workers)
+    made = like(loader, workers, **options)
     began = time.monotonic()
     iterator = iter(made)
     try:
         times: list[float] = []
         while True:
             try:
-                next(iterator)
+                batch = next(iterator)
             except StopIteration:
                 if not times:
                     raise RuntimeError("the dataset has no batch") from None
@@ -113,6 +217,8 @@ def measure(loader: Any, workers: int, seconds: float) -> Measured:
                     break
                 iterator = iter(made)  # a short data set: once more from its beginning
                 continue
+            if copied:
+                copy_to_gpu(batch)
             times.append(time.monotonic())
             took = times[-1] - began
             if took > seconds and len(times) >= 2 * max(1, workers) or took > 2 * seconds:
@@ -120,9 +226,7 @@ def measure(loader: Any, workers: int, seconds: float) -> Measured:
         rate = steady(times, max(1, workers), began)
         return Measured(workers, rate, rate * (loader.batch_size or 1), times[0] - began, len(times))
     finally:
-        shutdown = getattr(iterator, "_shutdown_workers", None)
-        if shutdown is not None:
-            shutdown()
+        shut_down(iterator)
 
 
 def steady(times: list[float], burst: int, began: float) -> float:
@@ -133,8 +237,8 @@ def steady(times: list[float], burst: int, began: float) -> float:
     return len(times) / max(times[-1] - began, 1e-9)
 
 
-def like(loader: Any, workers: int) -> Any:
-    """Another DataLoader over the same data."""
+def like(loader: Any, workers: int, **options: Any) -> Any:
+    """Another DataLoader over the same data, with these options."""
     kind: Callable[..., Any] = _torch.torch().utils.data.DataLoader
     more: dict[str, Any] = {}
     if workers:
@@ -145,7 +249,7 @@ def like(loader: Any, workers: int) -> Any:
         more["batch_sampler"] = loader.batch_sampler
     else:
         more["batch_size"] = loader.batch_size
-    return kind(loader.dataset, num_workers=workers, collate_fn=loader.collate_fn, pin_memory=False, **more)
+    return kind(loader.dataset, num_workers=workers, collate_fn=loader.collate_fn, **{"pin_memory": False, **more, **options})
 
 
 def advise(loader: Any, measured: list[Measured], step_s: float | None, cores: float, notes: list[str]) -> LoaderAdvice:

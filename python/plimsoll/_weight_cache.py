@@ -16,6 +16,7 @@ from . import _abi, _native, _torch
 from ._input import PathLike
 from ._load import _renamed
 from ._loader import HOST, Loader, Opened, Row, device_number, dtype_of
+from ._size import bytes_of, bytes_or_percent
 from .errors import ArgumentError, LimitError, PlimsollError
 
 logger = logging.getLogger("plimsoll")
@@ -133,12 +134,12 @@ class Blocks:
 class Tier:
     """One C cache: of host memory, or with `gpu` of torch's memory on the GPU."""
 
-    def __init__(self, loader: Loader, max_bytes: int, percent: int, gpu: bool) -> None:
+    def __init__(self, loader: Loader, max_bytes: int, percent: int, max_loaded: int, gpu: bool) -> None:
         self.loader, self.max_bytes = loader, max_bytes or None
         self.place = f"cuda:{loader.device}" if gpu else "cpu"
         self.known: dict[str, tuple[int, dict[str, Row], dict[str, int]]] = {}  # by name: of its last load
         self.blocks = Blocks(loader.device) if gpu else None
-        options = _native.options("weights", max_bytes=max_bytes, percent=percent)
+        options = _native.options("weights", max_bytes=max_bytes, percent=percent, max_sets=max_loaded)
         options.loader = loader.handle
         if self.blocks is not None:
             options.place = ctypes.pointer(self.blocks.as_place)
@@ -187,39 +188,33 @@ def _pattern(prefix: str, patterns: Sequence[str]) -> str:
     return "|".join(taken + one for one in patterns)
 
 
-def _size(value: int | str) -> tuple[int, int]:
-    """(bytes, percent): one of them is 0."""
-    if isinstance(value, str):
-        number = value[:-1].strip() if value.endswith("%") else ""
-        if not number.isdigit() or not 0 < int(number) <= 100:
-            raise ArgumentError(f"pinned_bytes is a number of bytes or '10%', not '{value}'")
-        return 0, int(number)
-    if value <= 0:
-        raise ArgumentError(f"pinned_bytes is more than 0, not {value}")
-    return value, 0
-
-
 class WeightCache:
     """Checkpoints by name, held within a budget of bytes, the least recently used going first; what is in use stays.
 
-    pinned_bytes: of host memory, page-locked where there is a GPU: bytes, or a share of this machine's or container's memory.
-    gpu_bytes: of the GPU's memory, for those that are to be there in milliseconds; 0: none.
+    budget: of host memory, page-locked if there is a GPU: "20 GiB", a number of bytes, or "10%" of this machine's or container's
+    memory.  max_loaded: how many checkpoints at most are held, in each kind of memory; None: any number.
+    gpu_bytes: of the GPU's memory, as budget, for those that are to be there in milliseconds; 0: none.
     device: None: the current GPU, or the host where there is none.  threads: that read; None: three quarters of the processors, 8 to 16.
     Threads may share one; of those that want the same checkpoint one reads it.  A file that was rewritten is read anew.
+    Raises ArgumentError: a size or a number that is none; UnsupportedError: the CUDA driver cannot be used.
     """
 
-    def __init__(self, *, pinned_bytes: int | str = "10%", gpu_bytes: int = 0, device: Any = None, threads: int | None = None) -> None:
+    def __init__(self, *, budget: int | str = "10%", max_loaded: int | None = None, gpu_bytes: int | str = 0, device: Any = None,
+                 threads: int | None = None) -> None:
         torch = _torch.torch()
+        if max_loaded is not None and max_loaded < 1:
+            raise ArgumentError(f"max_loaded is 1 or more, not {max_loaded}")
+        sizes, on_gpu = bytes_or_percent(budget, "budget"), bytes_of(gpu_bytes, "gpu_bytes") if gpu_bytes else 0
         number = device_number(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
-        if gpu_bytes and number == HOST:
+        if on_gpu and number == HOST:
             raise ArgumentError("gpu_bytes needs a GPU")
         self.device = number
         self.threads = threads
         self._loader = Loader(number, threads)
         self._lock = threading.Lock()
         self._names: dict[str, Registered] = {}
-        self._host = Tier(self._loader, *_size(pinned_bytes), gpu=False)
-        self._gpu = Tier(self._loader, gpu_bytes, 0, gpu=True) if gpu_bytes else None
+        self._host = Tier(self._loader, *sizes, max_loaded or 0, gpu=False)
+        self._gpu = Tier(self._loader, on_gpu, 0, max_loaded or 0, gpu=True) if on_gpu else None
         self._ahead: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         weakref.finalize(self, self._ahead.put, None)

@@ -13,12 +13,19 @@
             if checkpointer.preempted():
                 checkpointer.save_and_exit(step, model=model, optimizer=optimizer, scheduler=scheduler)
 
+Files that something else wrote (torch.save, Lightning, Transformers):
+
+    from plimsoll import checkpoint
+
+    checkpoint.load("last.pt", model=model, optimizer=optimizer, scheduler=scheduler)
+
 What is written, and what is promised: docs/checkpointer.md.
 """
 from __future__ import annotations
 
 from ._checkpointer import Checkpointer, Saved, Saving
+from ._foreign_checkpoint import LoadedFile, load
 from ._load import Loaded
 from ._state import rng_state, set_rng_state
 
-__all__ = ["Checkpointer", "Saving", "Saved", "Loaded", "rng_state", "set_rng_state"]
+__all__ = ["Checkpointer", "Saving", "Saved", "Loaded", "LoadedFile", "load", "rng_state", "set_rng_state"]

@@ -4,7 +4,7 @@
 
     state = load_file("model.safetensors")           # on the GPU, without page-locking the file
 
-    cache = WeightCache(pinned_bytes="20%")
+    cache = WeightCache(budget="20%")
     cache.register("a", "run1/model.safetensors")
     cache.register("b", "run2/checkpoint.pt", prefix="model.")
     swapper = WeightSwapper(model, cache)

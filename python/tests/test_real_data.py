@@ -176,7 +176,7 @@ class Kept(Folder):
         self.assertEqual([cache[i].shape[0] for i in (0, 333)], [3, 4])
 
     def test_what_no_file_holds(self):
-        for wrong, said in (("text", "'[0]' of a sample is a builtins.str"), ({1.5: 3}, "keys"), (2**63, "64 bits"), (None, "NoneType"),
+        for wrong, said in (({1}, "'[0]' of a sample is a builtins.set"), ({1.5: 3}, "keys"), (2**63, "64 bits"), (object, "builtins.type"),
                             (torch.eye(3).to_sparse(), "sparse")):
             with self.subTest(said), self.assertRaises(UnsupportedError) as told:
                 SampleCache([(wrong, 1)], self.path())

@@ -165,7 +165,7 @@ X = torch.arange(32).reshape(8, 4)
 
 class Swaps(Folder):
     def cache(self, kind="plain", names="abc", **options):
-        cache = WeightCache(**{"pinned_bytes": 1 << 24, "device": "cpu", **options})
+        cache = WeightCache(**{"budget": 1 << 24, "device": "cpu", **options})
         self.addCleanup(cache.close)
         for name in names:
             torch.save(made(kind, ord(name)).state_dict(), self.path(name))
@@ -185,7 +185,7 @@ class Swaps(Folder):
                 model = made("plain", 1)
                 own = model(X)
                 addresses = [p.data_ptr() for p in model.parameters()]
-                cache = self.cache(pinned_bytes=limit)
+                cache = self.cache(budget=limit)
                 with WeightSwapper(model, cache) as swapper:
                     for name in "abacbbca":
                         self.expect(swapper, name)
@@ -217,7 +217,7 @@ class Swaps(Folder):
 
     def test_adapters_move_alone(self):
         model = made("lora", 1)
-        cache = WeightCache(pinned_bytes=1 << 20, device="cpu")
+        cache = WeightCache(budget=1 << 20, device="cpu")
         adapters = {}
         for name in "ab":
             torch.manual_seed(ord(name))
@@ -286,7 +286,7 @@ class Swaps(Folder):
             for i in range(6):
                 setattr(model, f"p{i}", nn.Parameter(torch.randn(rng.choice([1, 30, 200]))))
             model.register_buffer("b", torch.zeros(5))
-            cache = WeightCache(pinned_bytes=limit, device="cpu")
+            cache = WeightCache(budget=limit, device="cpu")
             own = {name: tensor.clone() for name, tensor in model.state_dict().items()}
             files = {}
             for k in range(5):
@@ -353,7 +353,7 @@ class Swaps(Folder):
         with self.assertRaises(FormatError):
             WeightSwapper(model, cache).load("a")
         for limit in (1 << 24, 100):
-            swapper = WeightSwapper(model, self.cache(pinned_bytes=limit), cast=True)
+            swapper = WeightSwapper(model, self.cache(budget=limit), cast=True)
             for name in "ab":
                 fresh = made("plain", 2).bfloat16()
                 fresh.load_state_dict(made("plain", ord(name)).state_dict())
@@ -365,7 +365,7 @@ class Swaps(Folder):
         other = nn.Conv2d(3, 8, 3)
         own = model.weight.detach().clone()
         torch.save(other.state_dict(), self.path("conv"))
-        cache = WeightCache(pinned_bytes=1 << 20, device="cpu")
+        cache = WeightCache(budget=1 << 20, device="cpu")
         cache.register("conv", self.path("conv"))
         swapper = WeightSwapper(model, cache)
         with swapper.use("conv"):
@@ -389,7 +389,7 @@ class Swaps(Folder):
             swapper.load("z")
 
     def test_threads(self):
-        cache = self.cache(pinned_bytes=60000)  # two of three
+        cache = self.cache(budget=60000)  # two of three
         swapper = WeightSwapper(made("plain", 1), cache)
         expected = {name: made("plain", ord(name))(X) for name in "abc"}
         wrong = []
@@ -456,7 +456,7 @@ class Swaps(Folder):
 
 class Caches(Folder):
     def test_leases_and_budget(self):
-        cache = WeightCache(pinned_bytes=3000, device="cpu")
+        cache = WeightCache(budget=3000, device="cpu")
         for i, name in enumerate("abc"):
             torch.save({"w": torch.full((300,), float(i))}, self.path(name))
             cache.register(name, self.path(name))
@@ -473,7 +473,7 @@ class Caches(Folder):
         self.assertLessEqual(cache.stats().host.bytes, 3000)
 
     def test_a_rewritten_file_is_not_served_stale(self):
-        with WeightCache(pinned_bytes=1 << 20, device="cpu") as cache:
+        with WeightCache(budget=1 << 20, device="cpu") as cache:
             torch.save({"w": torch.zeros(3)}, self.path("a"))
             cache.register("a", self.path("a"))
             model = nn.Module()
@@ -492,7 +492,7 @@ class Caches(Folder):
             swapper.close()
 
     def test_prefetch(self):
-        with WeightCache(pinned_bytes=1 << 20, device="cpu") as cache:
+        with WeightCache(budget=1 << 20, device="cpu") as cache:
             torch.save({"w": torch.zeros(3)}, self.path("a"))
             cache.register("a", self.path("a"))
             cache.register("gone", self.path("gone"))
@@ -506,9 +506,9 @@ class Caches(Folder):
                 pass
 
     def test_arguments(self):
-        for size in ("10", "0%", "101%", "x%", 0, -1):
+        for size in ("ten", "0%", "101%", "x%", 0, -1):
             with self.assertRaises(ArgumentError):
-                WeightCache(pinned_bytes=size, device="cpu")
+                WeightCache(budget=size, device="cpu")
         with self.assertRaises(ArgumentError):
             WeightCache(gpu_bytes=1, device="cpu")
         with WeightCache(device="cpu") as cache, self.assertRaises(ArgumentError):
@@ -516,7 +516,7 @@ class Caches(Folder):
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_after_a_fork(self):
-        cache = WeightCache(pinned_bytes=1 << 20, device="cpu")
+        cache = WeightCache(budget=1 << 20, device="cpu")
         pid = os.fork()
         if not pid:
             try:
@@ -575,7 +575,7 @@ class OnAGpu(Swaps):
     test_compiled = test_freezing_is_refused = test_quantized_and_subclasses = None  # nothing else there
 
     def test_leases_last_until_copies_are_over(self):
-        cache = self.cache(pinned_bytes=30000)  # one of three
+        cache = self.cache(budget=30000)  # one of three
         model = made("plain", 1)
         swapper = WeightSwapper(model, cache)
         with mock.patch.object(WeightSwapper, "_swap", WeightSwapper._swap.__closure__[0].cell_contents):

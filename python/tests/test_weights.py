@@ -11,7 +11,7 @@ from unittest import mock
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake"))
 import torch  # noqa: E402  the fake one
 
-from plimsoll import _abi, _loader, _torch, _weight_cache  # noqa: E402
+from plimsoll import _abi, _loader, _size, _torch, _weight_cache  # noqa: E402
 from plimsoll._loader import HOST, Loader, Memory, Opened  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, LimitError, NotFoundError  # noqa: E402
 from plimsoll.weights import WeightCache  # noqa: E402
@@ -103,7 +103,7 @@ class Cache(Folder):
 
     def test_names(self):
         make(self.path("a"), **{"model.x": 5, "model.lora_A": 7, "other": 9})
-        cache = self.cache(pinned_bytes=1 << 20)
+        cache = self.cache(budget=1 << 20)
         cache.register("all", self.path("a"))
         cache.register("x", self.path("a"), prefix="model.", include=["x"])
         cache.register("new", self.path("a"), include=["model.*"], rename={"model.": "net."})
@@ -127,7 +127,7 @@ class Cache(Folder):
             cache.take("none")
 
     def test_budget(self):
-        cache = self.cache(pinned_bytes=1024)
+        cache = self.cache(budget=1024)
         for name in "abc":
             make(self.path(name), **{name: 500})
             cache.register(name, self.path(name))
@@ -143,7 +143,7 @@ class Cache(Folder):
         c.release()
 
     def test_closed(self):
-        cache = self.cache(pinned_bytes=1024)
+        cache = self.cache(budget=1024)
         make(self.path("a"), a=1)
         cache.register("a", self.path("a"))
         lease = cache.take("a")
@@ -157,13 +157,13 @@ class Cache(Folder):
 
     def test_percent(self):
         options = _abi.plim_weights_options
-        self.assertEqual(_weight_cache._size("10%"), (0, 10))
-        self.assertEqual(_weight_cache._size(5), (5, 0))
+        self.assertEqual(_size.bytes_or_percent("10%", "budget"), (0, 10))
+        self.assertEqual(_size.bytes_or_percent(5, "budget"), (5, 0))
         self.assertIn("percent", [name for name, _ in options._fields_])
-        self.cache(pinned_bytes="1%")
+        self.cache(budget="1%")
 
     def test_after_a_fork(self):
-        cache = self.cache(pinned_bytes=1024)
+        cache = self.cache(budget=1024)
         with mock.patch.object(_torch, "forks", _torch.forks + 1), self.assertRaisesRegex(Exception, "forked"):
             cache.stats()
 

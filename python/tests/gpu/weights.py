@@ -102,9 +102,9 @@ def swaps(model, files, wanted, x, size):
     host = torch.empty(1 << 30, dtype=torch.uint8).pin_memory()
     tell("anchor: a copy of 1 GiB", rate(1 << 30, [seconds(lambda: at.copy_(host, non_blocking=True))[0] for _ in range(5)]))
     del at, host
-    for what, options in (("page-locked", {"pinned_bytes": 10 << 30}), ("through the ring", {"pinned_bytes": 1 << 20}),
-                          ("through the ring, 8 threads", {"pinned_bytes": 1 << 20, "threads": 8}),
-                          ("on the GPU", {"pinned_bytes": 1 << 20, "gpu_bytes": 10 << 30})):
+    for what, options in (("page-locked", {"budget": 10 << 30}), ("through the ring", {"budget": 1 << 20}),
+                          ("through the ring, 8 threads", {"budget": 1 << 20, "threads": 8}),
+                          ("on the GPU", {"budget": 1 << 20, "gpu_bytes": 10 << 30})):
         with WeightCache(**options) as cache, torch.no_grad():
             for name in "ab":
                 cache.register(name, files[name])
@@ -132,7 +132,7 @@ def overlap(model, files, wanted, x, size):
     with torch.no_grad():
         alone = min(seconds(work)[0] for _ in range(3))
         for ahead in (False, True):
-            with WeightCache(pinned_bytes=int(size * 2.1)) as cache:  # two of three
+            with WeightCache(budget=int(size * 2.1)) as cache:  # two of three
                 for name, path in files.items():
                     cache.register(name, path)
                 with WeightSwapper(model, cache, missing="error", keep_base=False) as swapper:
@@ -152,7 +152,7 @@ def overlap(model, files, wanted, x, size):
 
 def swapped(fresh, model, folder, run):
     """Is what run() gives with each checkpoint what it gave with a model of its own?"""
-    with WeightCache(pinned_bytes=2 << 30) as cache:
+    with WeightCache(budget=2 << 30) as cache:
         for name in fresh:
             cache.register(name, os.path.join(folder, name))
         with WeightSwapper(model, cache) as swapper:
