@@ -404,13 +404,30 @@ struct plim_report_device {
 	/* largest allocated bytes in equal parts of the events */
 	uint64_t *timeline_bytes;
 	size_t timeline_count;
+	/* smallest allocated bytes in the same parts */
+	uint64_t *timeline_low_bytes;
+	size_t timeline_low_count;
 	struct plim_report_told told; /* what a person is told first */
+};
+
+/* What the device that held most has beyond another of the same program, each at its peak or last failure. */
+struct plim_report_uneven {
+	uint64_t device;        /* that held most */
+	uint64_t other_device;  /* the one in the middle, the lower of two */
+	uint64_t bytes;         /* the difference */
+	const char *category;   /* that makes at least half of it, and most; null: none does */
+	int64_t category_bytes; /* what it has more of that */
+	const char *meaning;    /* what makes it differ; null: nothing is known */
+	const char *frame;      /* the line that has most more; null: none has */
+	int64_t frame_bytes;    /* what it has more there */
 };
 
 struct plim_report {
 	struct plim_report_source source;   /* what was read */
 	struct plim_report_device *devices; /* those with memory or events */
 	size_t device_count;
+	struct plim_report_uneven
+		*uneven; /* null: one device, or they differ by less than a twentieth */
 	struct plim_report_hidden *hidden; /* what owns the memory */
 };
 

@@ -2056,9 +2056,31 @@ class ReportDevice(Object):
     """last event that they cover; null without events"""
     timeline_bytes: list[int]
     """largest allocated bytes in equal parts of the events"""
+    timeline_low_bytes: list[int]
+    """smallest allocated bytes in the same parts"""
     told: ReportTold
     """what a person is told first"""
     _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "gap": ReportGap, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
+
+
+class ReportUneven(Object):
+    __slots__ = ()
+    device: int | None
+    """that held most"""
+    other_device: int | None
+    """the one in the middle, the lower of two"""
+    bytes: int | None
+    """the difference"""
+    category: str | None
+    """that makes at least half of it, and most; null: none does"""
+    category_bytes: int
+    """what it has more of that"""
+    meaning: str | None
+    """what makes it differ; null: nothing is known"""
+    frame: str | None
+    """the line that has most more; null: none has"""
+    frame_bytes: int
+    """what it has more there"""
 
 
 class ReportFields(Object):
@@ -2072,7 +2094,9 @@ class ReportFields(Object):
     """what was read"""
     devices: list[ReportDevice]
     """those with memory or events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevice}
+    uneven: ReportUneven | None
+    """null: one device, or they differ by less than a twentieth"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevice, "uneven": ReportUneven}
 
 
 class RanksTold(Object):

@@ -31,6 +31,7 @@ struct timeline {
 	uint64_t peak[TIMELINE_MEASURES];
 	uint32_t peak_event[TIMELINE_MEASURES]; /* the first event after which it was reached */
 	uint64_t allocated[TIMELINE_SAMPLES];   /* timeline_sample of TIMELINE_ALLOCATED */
+	uint64_t lowest[TIMELINE_SAMPLES];      /* the same, of the smallest */
 };
 
 /* Walk all events once.  Borrows what it is given. */

@@ -168,9 +168,11 @@ void told_put_chart(struct text *t, const struct plim_report_device *d, unsigned
 {
 	const struct plim_report_oom *last = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
 	uint64_t first = d->timeline_first_event, end = d->timeline_last_event;
-	struct text_chart c = {
-		.y = d->timeline_bytes, .n = d->timeline_count, .rows = rows, .mark = SIZE_MAX
-	};
+	struct text_chart c = { .y = d->timeline_bytes,
+				.low = d->timeline_low_bytes,
+				.n = d->timeline_count,
+				.rows = rows,
+				.mark = SIZE_MAX };
 	struct text left, right;
 
 	if (!d->timeline_count || d->events < CHART_EVENTS_MIN)
@@ -186,7 +188,7 @@ void told_put_chart(struct text *t, const struct plim_report_device *d, unsigned
 	c.left = text_get(&left);
 	c.right = text_get(&right);
 	if (headed)
-		out_head(t, "Allocated memory over the events");
+		out_head(t, "Allocated memory over the events; light: at times");
 	if (headed)
 		text_puts(t, c.mark == SIZE_MAX ? "\n"
 			     : told_narrow(t)   ? "\n  ^ the last failure\n"

@@ -283,12 +283,25 @@ export interface ReportDevice {
 	timeline_first_event: number | null; // first event that the timeline and the peaks cover
 	timeline_last_event: number | null; // last event that they cover; null without events
 	timeline_bytes: number[]; // largest allocated bytes in equal parts of the events
+	timeline_low_bytes: number[]; // smallest allocated bytes in the same parts
 	told: ReportTold; // what a person is told first
+}
+
+export interface ReportUneven {
+	device: number | null; // that held most
+	other_device: number | null; // the one in the middle, the lower of two
+	bytes: number | null; // the difference
+	category: string | null; // that makes at least half of it, and most; null: none does
+	category_bytes: number; // what it has more of that
+	meaning: string | null; // what makes it differ; null: nothing is known
+	frame: string | null; // the line that has most more; null: none has
+	frame_bytes: number; // what it has more there
 }
 
 export interface Report {
 	source: ReportSource; // what was read
 	devices: ReportDevice[]; // those with memory or events
+	uneven: ReportUneven | null; // null: one device, or they differ by less than a twentieth
 }
 
 export interface CurvesBest {

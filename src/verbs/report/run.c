@@ -225,10 +225,13 @@ static enum plim_status fill_timeline(struct plim_report *r, struct report_devic
 		return st;
 	out->timeline_bytes =
 		arena_take(&r->hidden->arena, TIMELINE_SAMPLES, sizeof(*out->timeline_bytes), err);
-	if (!out->timeline_bytes)
+	out->timeline_low_bytes = arena_take(&r->hidden->arena, TIMELINE_SAMPLES,
+					     sizeof(*out->timeline_low_bytes), err);
+	if (!out->timeline_bytes || !out->timeline_low_bytes)
 		return mem_status(err);
-	out->timeline_count = TIMELINE_SAMPLES;
+	out->timeline_count = out->timeline_low_count = TIMELINE_SAMPLES;
 	memcpy(out->timeline_bytes, one->timeline.allocated, sizeof(one->timeline.allocated));
+	memcpy(out->timeline_low_bytes, one->timeline.lowest, sizeof(one->timeline.lowest));
 	return PLIM_OK;
 }
 
@@ -334,7 +337,7 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 				 err);
 		r->device_count++;
 	}
-	return st;
+	return st ? st : report_compare_devices(r, err);
 }
 
 /* ---- together ---- */

@@ -435,6 +435,36 @@ static const struct plim_report_device *main_device(const struct plim_report *r)
 	return best;
 }
 
+/* "GPU 1 has 9.00 GiB more than GPU 0, each when it held most: 8.90 GiB more activations (its batch was larger ...); ..." */
+static void uneven(struct text *t, const struct plim_report_uneven *u)
+{
+	struct text words;
+
+	if (!u)
+		return;
+	text_init(&words, t->mem, &t->style);
+	text_printf(&words, "GPU %llu has ", (unsigned long long)u->device);
+	text_bytes(&words, u->bytes);
+	text_printf(&words, " more than GPU %llu, each when it held most",
+		    (unsigned long long)u->other_device);
+	if (u->category) {
+		text_puts(&words, ": ");
+		text_bytes(&words, (uint64_t)u->category_bytes);
+		text_printf(&words, " more %s", recording_category_words(u->category));
+	}
+	if (u->meaning)
+		text_printf(&words, " (%s)", u->meaning);
+	if (u->frame) {
+		text_puts(&words, "; ");
+		text_bytes(&words, (uint64_t)u->frame_bytes);
+		text_puts(&words, " more at ");
+		text_name(&words, u->frame, strlen(u->frame));
+	}
+	text_puts(t, "\n");
+	text_wrap(t, 0, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
 /* The others, in a few lines. */
 static void in_short(struct text *t, const struct plim_report_device *d)
 {
@@ -542,6 +572,7 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 	head(&t, r);
 	for (size_t i = 0; i < r->device_count; i++)
 		device(&t, r, &r->devices[i]);
+	uneven(&t, r->uneven);
 	for (size_t i = 0; !(r->hidden->options.flags & PLIM_REPORT_WHY) && i < r->device_count;
 	     i++)
 		if (&r->devices[i] != main_device(r))
