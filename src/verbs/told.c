@@ -393,13 +393,18 @@ static const char *peak_headline(struct telling *x)
 	struct text words = words_new(x);
 	const char *code = most ? (most->code_frame ? most->code_frame : most->frame) : NULL;
 	int is_peak = !strcmp(o->what, "peak") && !strcmp(o->measure, "allocated");
+	const struct plim_finding *attention = told_finding(d, "materialised_attention");
 
 	text_puts(&words, d->peak.lower_bound ? "PEAK SEEN " : "PEAK ");
 	text_bytes(&words, d->peak.allocated_bytes);
 	told_place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
 	if (is_peak && o->categories)
 		put_largest_kind(&words, o->categories);
-	if (is_peak && code && x->group_by != PLIM_GROUP_MODULE) {
+	if (is_peak && attention && most && attention->bytes >= most->bytes) {
+		text_puts(&words, "; ");
+		text_bytes(&words, attention->bytes);
+		text_puts(&words, " of softmax and scores (SDPA would not keep them)");
+	} else if (is_peak && code && x->group_by != PLIM_GROUP_MODULE) {
 		text_puts(&words, "; ");
 		text_bytes(&words, most->bytes);
 		text_printf(&words, " at %s", frames(x, most->inferred, code, most->frame, 0));
