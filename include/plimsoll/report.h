@@ -198,6 +198,13 @@ struct plim_report_owner {
 	const char *module;
 };
 
+/* What the program called its allocations (user_metadata of their events, PyTorch 2.10 and later). */
+struct plim_report_tag {
+	const char *name; /* null: those that have none */
+	uint64_t bytes;   /* what they hold together */
+	uint64_t count; /* of allocations */
+};
+
 struct plim_report_owners {
 	const char *measure;              /* which of the four totals is divided among the owners */
 	const char *what;                 /* the moment: peak, oom, end or event */
@@ -214,6 +221,8 @@ struct plim_report_owners {
 	/* the same memory by code_frame instead: where in a model, if one line calls it; largest first */
 	struct plim_report_owner *by_code;
 	size_t by_code_count;
+	struct plim_report_tag *tags; /* the same memory by tag, largest first; none: nothing that lives has one */
+	size_t tag_count;
 };
 
 struct plim_report_leak {

@@ -1704,6 +1704,16 @@ class ReportOwner(Object):
     name; null: its stack shows no call of a module"""
 
 
+class ReportTag(Object):
+    __slots__ = ()
+    name: str | None
+    """null: those that have none"""
+    bytes: int | None
+    """what they hold together"""
+    count: int | None
+    """of allocations"""
+
+
 class ReportOwners(Object):
     __slots__ = ()
     measure: str | None
@@ -1726,7 +1736,9 @@ class ReportOwners(Object):
     """as in oom[].annotations"""
     by_code: list[ReportOwner]
     """the same memory by code_frame instead: where in a model, if one line calls it; largest first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories, "by_code": ReportOwner}
+    tags: list[ReportTag]
+    """the same memory by tag, largest first; none: nothing that lives has one"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories, "by_code": ReportOwner, "tags": ReportTag}
 
 
 class ReportGapPart(Object):

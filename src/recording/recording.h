@@ -210,6 +210,11 @@ enum plim_status recording_ranges_at(const struct recording_device *d, uint32_t 
 				     struct recording_names *n, const char ***out, size_t *count,
 				     struct plim_err *err);
 
+/* What lives after `event` by user_metadata of its allocation, largest first; none: nothing that lives has one. */
+enum plim_status recording_tags_at(const struct recording_device *d, uint32_t event,
+				   struct recording_names *n, struct plim_report_tag **out,
+				   size_t *count, struct plim_err *err);
+
 /* Each repetition with its peaks; what follows the last one that ended is one more.  STEPS, CATEGORIES. */
 enum plim_status recording_steps(const struct recording_device *d, struct arena *a,
 				 struct plim_report_step **out, size_t *count,

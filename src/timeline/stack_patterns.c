@@ -23,7 +23,7 @@ static const struct cue {
 	{ "/torch/utils/checkpoint.py", "unpack_hook", CUE_BACKWARD },
 	{ "/torch/utils/checkpoint.py", "recompute_fn", CUE_BACKWARD },
 	{ NULL, "__init__", CUE_CLASS },
-	{ "/torch/nn/", "__init__", CUE_BUILD },
+	{ "/torch/", "__init__", CUE_BUILD },
 	{ NULL, "_apply", CUE_BUILD },
 	{ NULL, "__deepcopy__", CUE_BUILD },
 	{ "/torch/nn/parameter.py", "materialize", CUE_LAZY },

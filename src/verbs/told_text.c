@@ -110,6 +110,34 @@ static void others(struct text *t, const struct plim_report_device *d, const str
 	}
 }
 
+#define TAGS_SHOWN 4
+
+/* "by tag: 2.34 GiB fwd, 768.00 MiB without" */
+void told_put_tags(struct text *t, const struct plim_report_owners *o)
+{
+	struct text words;
+
+	if (!o->tag_count)
+		return;
+	text_init(&words, t->mem, &t->style);
+	for (size_t i = 0; i < o->tag_count && i < TAGS_SHOWN; i++) {
+		const struct plim_report_tag *tag = &o->tags[i];
+
+		text_puts(&words, i ? ", " : "by tag: ");
+		text_bytes(&words, tag->bytes);
+		text_puts(&words, " ");
+		if (tag->name)
+			text_name(&words, tag->name, strlen(tag->name));
+		else
+			text_puts(&words, "without");
+	}
+	if (o->tag_count > TAGS_SHOWN)
+		text_printf(&words, " and %zu more", o->tag_count - TAGS_SHOWN);
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
 static void holders(struct text *t, const struct plim_report_device *d, size_t most)
 {
 	const struct plim_report_told *told = &d->told;
@@ -126,6 +154,7 @@ static void holders(struct text *t, const struct plim_report_device *d, size_t m
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2, "%s", told->kinds);
 	}
+	told_put_tags(t, &d->at_peak);
 	text_table_init(&b, t, "rl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < told->holder_count && i < most; i++) {
 		const struct plim_report_holder *one = &told->holders[i];

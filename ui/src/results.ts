@@ -71,6 +71,12 @@ export interface ReportOwner {
 	module: string | null; // where modules were called from, outermost first, "modeling_llama.py:402 > 308 > 240"; of a plan the module's name; null: its stack shows no call of a module
 }
 
+export interface ReportTag {
+	name: string | null; // null: those that have none
+	bytes: number | null; // what they hold together
+	count: number | null; // of allocations
+}
+
 export interface ReportOwners {
 	measure: string | null; // which of the four totals is divided among the owners
 	what: string | null; // the moment: peak, oom, end or event
@@ -82,6 +88,7 @@ export interface ReportOwners {
 	categories: ReportCategories | null; // total_bytes by what they are for; null: no stacks were recorded
 	annotations: string[]; // as in oom[].annotations
 	by_code: ReportOwner[]; // the same memory by code_frame instead: where in a model, if one line calls it; largest first
+	tags: ReportTag[]; // the same memory by tag, largest first; none: nothing that lives has one
 }
 
 export interface ReportGapPart {

@@ -192,6 +192,8 @@ static enum plim_status fill_owners(struct plim_report *r, const struct report_d
 	if (event != TIMELINE_BEFORE)
 		st = recording_ranges_at(d, event, &h->names, &out->annotations,
 					 &out->annotation_count, err);
+	if (!st)
+		st = recording_tags_at(d, event, &h->names, &out->tags, &out->tag_count, err);
 	n = o->owners_max && list.n > o->owners_max ? o->owners_max : list.n;
 	out->owners = arena_take(&h->arena, n, sizeof(*out->owners), err);
 	if (!st && !out->owners)

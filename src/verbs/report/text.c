@@ -302,6 +302,7 @@ static void owners(struct text *t, const struct plim_report *r, const struct pli
 		within(t, "within", o->annotations, o->annotation_count);
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories);
+	told_put_tags(t, o);
 	text_table_init(&b, t, by_size ? "rrrl" : "rrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < shown; i++)
 		owner_cells(&b, owner_name(t, r, &o->owners[i]), &o->owners[i], by_size);
