@@ -372,6 +372,7 @@ struct plim_report_told {
 	const char *peak; /* "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved" */
 	/* who owns what is reserved and not in use; null: too little, or a failure or leak is reported */
 	const char *gap;
+	const char *gap_at_peak; /* the same at the peak */
 	const char *
 		stop; /* where in a step the recording ends; null: between steps, or none are seen */
 };
@@ -387,6 +388,8 @@ struct plim_report_device {
 	struct plim_report_totals end;     /* when the snapshot was taken */
 	/* at the end; null: a tenth of what is allocated or less, or nobody looked at the end */
 	struct plim_report_gap *gap;
+	/* the same at the allocated peak; null: a tenth of what is reserved then, or less, or it is not known */
+	struct plim_report_gap *gap_at_peak;
 	struct plim_report_oom *oom; /* deaths, in turn */
 	size_t oom_count;
 	struct plim_finding *findings; /* worst first */

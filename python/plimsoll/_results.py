@@ -2020,6 +2020,8 @@ class ReportTold(Object):
     """'3.44 GiB allocated, forward of step 15; 3.97 GiB reserved'"""
     gap: str | None
     """who owns what is reserved and not in use; null: too little, or a failure or leak is reported"""
+    gap_at_peak: str | None
+    """the same at the peak"""
     stop: str | None
     """where in a step the recording ends; null: between steps, or none are seen"""
     _objects: ClassVar[dict[str, type[Object]]] = {"lines": ReportLine, "holders": ReportHolder}
@@ -2045,6 +2047,8 @@ class ReportDevice(Object):
     """when the snapshot was taken"""
     gap: ReportGap | None
     """at the end; null: a tenth of what is allocated or less, or nobody looked at the end"""
+    gap_at_peak: ReportGap | None
+    """the same at the allocated peak; null: a tenth of what is reserved then, or less, or it is not known"""
     oom: list[ReportOom]
     """deaths, in turn"""
     findings: list[Finding]
@@ -2072,7 +2076,7 @@ class ReportDevice(Object):
     """smallest allocated bytes in the same parts"""
     told: ReportTold
     """what a person is told first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "gap": ReportGap, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "gap": ReportGap, "gap_at_peak": ReportGap, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
 
 
 class ReportUneven(Object):

@@ -308,4 +308,28 @@ enum plim_status timeline_match(struct mem *m, const struct snapshot *a, const s
 				struct timeline_matching *out, struct plim_err *err);
 void timeline_matching_release(struct timeline_matching *x);
 
+/* ---- reserved memory over the recording ---- */
+
+/* A moment is the state after so many events: what event e does is seen from moment e + 1 on. */
+#define MOMENT_OF(event) ((uint64_t)(event) + 1)
+
+/* Reserved memory as rectangles of addresses and moments. */
+struct segment {
+	uint64_t addr, bytes;
+	uint32_t born, gone; /* moments; 0: from before, never */
+	uint32_t stream;
+	uint32_t pool; /* into trace.pools, or SEGMENT_POOL_UNKNOWN */
+	uint8_t large, expandable;
+};
+#define SEGMENT_POOL_UNKNOWN UINT32_MAX
+
+struct segments {
+	struct mem *mem;
+	VEC(struct segment) rows; /* by born, then address */
+};
+
+enum plim_status segments_find(struct segments *s, struct mem *m, const struct snapshot *t,
+			       const struct snapshot_device *d, struct plim_err *err);
+void segments_release(struct segments *s);
+
 #endif

@@ -183,6 +183,8 @@ void told_put_peak(struct text *t, const struct plim_report_device *d)
 	text_puts(t, label);
 	text_plain(t);
 	text_wrap(t, (unsigned)strlen(label), 2, "%s", d->told.peak);
+	if (d->told.gap_at_peak)
+		text_wrap_name(t, 0, 2, d->told.gap_at_peak);
 	if (d->told.gap)
 		text_wrap_name(t, 0, 2, d->told.gap);
 }

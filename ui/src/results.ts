@@ -266,6 +266,7 @@ export interface ReportTold {
 	holders: ReportHolder[]; // largest first
 	peak: string | null; // "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved"
 	gap: string | null; // who owns what is reserved and not in use; null: too little, or a failure or leak is reported
+	gap_at_peak: string | null; // the same at the peak
 	stop: string | null; // where in a step the recording ends; null: between steps, or none are seen
 }
 
@@ -279,6 +280,7 @@ export interface ReportDevice {
 	at_peak: ReportOwners; // who held the memory at a moment
 	end: ReportTotals; // when the snapshot was taken
 	gap: ReportGap | null; // at the end; null: a tenth of what is allocated or less, or nobody looked at the end
+	gap_at_peak: ReportGap | null; // the same at the allocated peak; null: a tenth of what is reserved then, or less, or it is not known
 	oom: ReportOom[]; // deaths, in turn
 	findings: Finding[]; // worst first
 	leaks: ReportLeak[]; // those of the findings that are leaks

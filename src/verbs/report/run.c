@@ -283,6 +283,8 @@ static enum plim_status diagnose(struct plim_report *r, struct report_device *on
 				    err);
 	if (!st)
 		st = diagnose_gap(&x, &out->gap, err);
+	if (!st)
+		st = diagnose_gap_at_peak(&x, &out->gap_at_peak, err);
 	return st || (last && !last->survived) ? st
 					       : diagnose_fills(&x, &one->findings, h->options.gpu,
 								&out->fills, &out->fill_count, err);

@@ -211,11 +211,11 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 }
 
 /* Who owns what is reserved and not asked for. */
-static void gap(struct text *t, const struct plim_report_gap *g)
+static void gap(struct text *t, const char *title, const struct plim_report_gap *g)
 {
 	if (!g)
 		return;
-	out_title(t, "Reserved at the end, but not asked for");
+	out_title(t, title);
 	for (size_t i = 0; i < g->part_count; i++) {
 		const struct plim_report_gap_part *part = &g->parts[i];
 		char kept[32], line[600] = "";
@@ -497,7 +497,8 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
-	gap(t, d->gap);
+	gap(t, "Reserved at the peak, but not asked for", d->gap_at_peak);
+	gap(t, "Reserved at the end, but not asked for", d->gap);
 	told_put_stop(t, d);
 	owners(t, r, d);
 	told_put_chart(t, d, CHART_ROWS, 1);
