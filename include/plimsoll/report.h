@@ -202,7 +202,7 @@ struct plim_report_owner {
 struct plim_report_tag {
 	const char *name; /* null: those that have none */
 	uint64_t bytes;   /* what they hold together */
-	uint64_t count; /* of allocations */
+	uint64_t count;   /* of allocations */
 };
 
 struct plim_report_owners {
@@ -221,7 +221,8 @@ struct plim_report_owners {
 	/* the same memory by code_frame instead: where in a model, if one line calls it; largest first */
 	struct plim_report_owner *by_code;
 	size_t by_code_count;
-	struct plim_report_tag *tags; /* the same memory by tag, largest first; none: nothing that lives has one */
+	struct plim_report_tag
+		*tags; /* the same memory by tag, largest first; none: nothing that lives has one */
 	size_t tag_count;
 };
 

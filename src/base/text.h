@@ -137,7 +137,7 @@ void text_bar(struct text *t, uint64_t value, uint64_t most, unsigned columns);
  */
 struct text_chart {
 	const uint64_t *y;
-	const uint64_t *low;      /* `n` values as well; NULL: dense up to the largest */
+	const uint64_t *low; /* `n` values as well; NULL: dense up to the largest */
 	size_t n;
 	uint64_t most;            /* value of the upper edge; 0: the largest of y */
 	unsigned columns;         /* of the whole, labels included; 0: the width */

@@ -4,7 +4,6 @@
 
 #include "page.h"
 
-
 /* How a column's values become the numbers that are stored; docs/page.md. */
 enum coding {
 	CODING_PLAIN,
