@@ -38,6 +38,7 @@ EXPECTED = {
     # logits of the whole prompt: 3,000 tokens in serve; and a vocabulary of 256,000
     "serve": {"kv_cache_growth": "info", "logits_dominate": "warning", "longest_batch": "info"}, "infer_qwen2": {"logits_dominate": "warning"},
     "gemma2_s": {"logits_dominate": "warning"},
+    "qwen2_s_eager": {"materialised_attention": "warning"},
     "healthy_train": {"longest_batch": "info"},
     # batches of varying length that are kept in a list: a few MiB of 2.7 GiB
     "accum_cache": {"leak": "error", "longest_batch": "warning"},

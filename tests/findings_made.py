@@ -365,6 +365,51 @@ def keep_and_release(kept, released):
     return "leak" in findings(t.card)
 
 
+def softmax_in(t, caller, layers, size, softmax=True, outer=2):
+    """A pass in which `caller` makes scores and their softmax, in modules `outer` deep; what it saves."""
+    saved = []
+    for _ in range(layers):
+        below = [caller, *[CALL] * outer, user(20)]
+        saved += [t.card.alloc(size, below), t.card.alloc(size // 2, below)]
+        if softmax:
+            saved.append(t.card.alloc(size, [frame(TORCH + "nn/functional.py", 2161, "softmax"), *below]))
+    return saved
+
+
+def attention(caller, size=24 * MIB, **how):
+    """What is found of three steps of a model with such a function, and the report's headline."""
+    t = Trainer(4)
+    for _ in range(3):
+        t.step()
+        t.backward(t.forward() + softmax_in(t, caller, size=size, **{"layers": 4, **how}))
+        t.optimize()
+        t.zero()
+    device = explained(t.card)
+    return {f["id"]: f for f in device["findings"]}, device["told"]["headline"]
+
+
+def materialised_attention():
+    """9 GiB of softmax and scores were a line of the model like any other."""
+    for name, file in ("forward", "/home/me/model.py"), ("attention", "/home/me/nn.py"):
+        found, headline = attention(frame(file, 60, name))
+        f = found.get("materialised_attention", {"bytes": 0, "fix": [""]})
+        expect(f["bytes"] == 4 * 60 * MIB and "scaled_dot_product" in f["fix"][0], f"{name}: {f}")
+        expect("240.00 MiB of softmax and scores (SDPA would not keep them)" in headline, headline)
+    found, _ = attention(frame("/home/me/nn.py", 60, "attention"), layers=1)
+    expect("materialised_attention" in found, "one layer, recomputed by a checkpoint")
+
+
+def softmax_that_is_no_attention():
+    """Of classes, of a loss, of experts; a fused attention; a project whose folder is named attention."""
+    for what, found in (("classes", attention(frame("/home/me/model.py", 60, "forward"), layers=1, outer=1)),
+                        ("a loss", attention(frame("/home/me/loss.py", 60, "cross_entropy"))),
+                        ("a loss in parts", attention(frame("/home/me/train.py", 60, "train"), outer=0)),
+                        ("experts", attention(frame("/home/me/model.py", 60, "forward"), size=MIB)),
+                        ("fused", attention(frame("/home/me/model.py", 60, "sdpa_attention_forward"), softmax=False)),
+                        ("a folder", attention(frame("/home/me/attention/model.py", 60, "forward"), layers=1, outer=1))):
+        expect("materialised_attention" not in found[0], what)
+
+
 def what_is_given_back_is_no_leak():
     """Up to a quarter of what still stands may have been freed meanwhile; with more it is a cache that evicts.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gap.py PLIMSOLL: who owns what is reserved and not asked for at the end.
+"""gap.py PLIMSOLL: who owns what is reserved and not asked for, at the end and at the peak.
 
 What was wrong: a program with 8.98 GiB reserved and 1.95 in use was reported with "No failure. No leak." and nothing else.  Each
 program here is made up, so that each byte has a known owner.
@@ -88,5 +88,44 @@ check("full", weights(), None)
 heap = weights()
 heap.free(heap.segment(100 * MIB, (100 * MIB, CACHE)))
 check("less than a tenth", heap, None)
+
+def at_peak(name, heap, then, expected):
+    """What owns the gap at a peak that is gone at the end: `then` frees what was in use."""
+    told = heap.snapshot()
+    before = len(told["device_traces"][0])
+    then()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "peak.pickle")
+        with open(path, "wb") as f:
+            pickle.dump(heap.snapshot(), f, 4)
+        device = lib.result("report", path)["devices"][0]
+        said = " ".join(lib.run("report", path).stdout.split())
+        with open(path, "wb") as f:  # the same, if the recording stops there: both moments are one
+            pickle.dump(dict(told, device_traces=[told["device_traces"][0][:before]]), f, 4)
+        stopped = lib.result("report", path)["devices"][0]
+    gap = device["gap_at_peak"]
+    parts = {p["kind"]: p["bytes"] for p in gap["parts"]} if gap else {}
+    lib.expect(parts == expected, name, {k: v / MIB for k, v in parts.items()})
+    lib.expect(bool(gap) == ("reserved at the peak is unused" in said), name, said)
+    lib.expect(not gap or stopped["gap"] == gap, name, "stopped at the peak:", stopped["gap"], gap)
+
+
+heap = weights()
+cache = heap.segment(512 * MIB, (512 * MIB, CACHE))
+heap.free(cache)
+shard = heap.segment(256 * MIB, (32 * MIB, SHARD), (224 * MIB, SHARD), stream=7)
+heap.free(shard, 1)
+pool = heap.segment(512 * MIB, (128 * MIB, GRAPH), (384 * MIB, GRAPH), pool=(1, 0))
+heap.free(pool, 1)
+pages = heap.segment(400 * MIB, (30 * MIB, CACHE), (350 * MIB, CACHE), (20 * MIB, CACHE), expandable=True)
+heap.free(pages, 1)
+big = heap.segment(3072 * MIB, (3072 * MIB, BUILD))
+at_peak("all kinds", heap, lambda: [heap.free(s) for s in (big, shard, pool, pages)],
+        {"wholly_free": 852 * MIB, "other_streams": 224 * MIB, "private_pools": 384 * MIB, "splits": 10 * MIB})
+
+heap = weights()
+big = heap.segment(3072 * MIB, (3072 * MIB, BUILD))
+at_peak("no gap at the peak", heap, lambda: heap.free(big), {})
+
 
 lib.finish("gaps between reserved and asked for: each byte has its owner")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 import lib
-from made import MIB, STEP, Trainer, user
+from made import MIB, STEP, Trainer, module, user
 
 lib.start(sys.argv[1])
 
@@ -31,13 +31,16 @@ def finished(t):
     return t
 
 
-def check(name, t, first, **expected):
-    snapshot = t.card.snapshot(last=len(t.card.events) - first)
+def report(snapshot):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "step.pickle")
         with open(path, "wb") as f:
             pickle.dump(snapshot, f, 4)
-        device = lib.result("report", path)["devices"][0]
+        return lib.result("report", path)["devices"][0]
+
+
+def check(name, t, first, **expected):
+    device = report(t.card.snapshot(last=len(t.card.events) - first))
     lib.expect(device["self_check"]["exact"], name, "the recording made is none", device["self_check"])
     told = {k: (v or 0) // MIB for k, v in device["at_peak"]["categories"].items()}
     expected = {"gradient": 0, "autograd_detail": 0, "workspace": 0, "unknown": 0, **expected}
@@ -119,8 +122,21 @@ def penalty():
     check("penalty", finished(t), first, gradient=72, autograd_detail=12, unknown=72)
 
 
+def data_sets():
+    """An object that holds the data is built by __init__ as a module is; only a module's file runs a forward pass."""
+    for file, data in (("/home/me/data.py", True), ("/home/me/model.py", False)):
+        t = Trainer(4, 12 * MIB)
+        held = [t.card.alloc(6 * MIB, [user(8, "__init__", file), user(5)]) for _ in range(40)]
+        for _ in range(4):
+            saved = [t.card.alloc(12 * MIB, [*module(20, n, 0)[:2], user(50, "forward", "/home/me/model.py"), user(20)]) for n in range(4)]
+            t.card.drop(*saved)
+        device = report(t.card.snapshot())
+        told = {k: (v or 0) // MIB for k, v in device["at_peak"]["categories"].items()}
+        lib.expect(told["parameter"] == 48 + (0 if data else 240) and told["input"] == (240 if data else 0), file, told, len(held))
+
+
 programs = (training_step, without_the_optimizer, frozen_weights, dies_in_backward, temporaries_alone, workspace, kept_by_the_program,
-            penalty)
+            penalty, data_sets)
 for program in programs:
     program()
 lib.finish("gradients, temporaries and workspaces of one step are told apart", least=15)

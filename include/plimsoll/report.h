@@ -198,6 +198,13 @@ struct plim_report_owner {
 	const char *module;
 };
 
+/* What the program called its allocations (user_metadata of their events, PyTorch 2.10 and later). */
+struct plim_report_tag {
+	const char *name; /* null: those that have none */
+	uint64_t bytes;   /* what they hold together */
+	uint64_t count;   /* of allocations */
+};
+
 struct plim_report_owners {
 	const char *measure;              /* which of the four totals is divided among the owners */
 	const char *what;                 /* the moment: peak, oom, end or event */
@@ -214,6 +221,9 @@ struct plim_report_owners {
 	/* the same memory by code_frame instead: where in a model, if one line calls it; largest first */
 	struct plim_report_owner *by_code;
 	size_t by_code_count;
+	struct plim_report_tag
+		*tags; /* the same memory by tag, largest first; none: nothing that lives has one */
+	size_t tag_count;
 };
 
 struct plim_report_leak {
@@ -363,6 +373,7 @@ struct plim_report_told {
 	const char *peak; /* "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved" */
 	/* who owns what is reserved and not in use; null: too little, or a failure or leak is reported */
 	const char *gap;
+	const char *gap_at_peak; /* the same at the peak */
 	const char *
 		stop; /* where in a step the recording ends; null: between steps, or none are seen */
 };
@@ -378,6 +389,8 @@ struct plim_report_device {
 	struct plim_report_totals end;     /* when the snapshot was taken */
 	/* at the end; null: a tenth of what is allocated or less, or nobody looked at the end */
 	struct plim_report_gap *gap;
+	/* the same at the allocated peak; null: a tenth of what is reserved then, or less, or it is not known */
+	struct plim_report_gap *gap_at_peak;
 	struct plim_report_oom *oom; /* deaths, in turn */
 	size_t oom_count;
 	struct plim_finding *findings; /* worst first */
@@ -404,13 +417,30 @@ struct plim_report_device {
 	/* largest allocated bytes in equal parts of the events */
 	uint64_t *timeline_bytes;
 	size_t timeline_count;
+	/* smallest allocated bytes in the same parts */
+	uint64_t *timeline_low_bytes;
+	size_t timeline_low_count;
 	struct plim_report_told told; /* what a person is told first */
+};
+
+/* What the device that held most has beyond another of the same program, each at its peak or last failure. */
+struct plim_report_uneven {
+	uint64_t device;        /* that held most */
+	uint64_t other_device;  /* the one in the middle, the lower of two */
+	uint64_t bytes;         /* the difference */
+	const char *category;   /* that makes at least half of it, and most; null: none does */
+	int64_t category_bytes; /* what it has more of that */
+	const char *meaning;    /* what makes it differ; null: nothing is known */
+	const char *frame;      /* the line that has most more; null: none has */
+	int64_t frame_bytes;    /* what it has more there */
 };
 
 struct plim_report {
 	struct plim_report_source source;   /* what was read */
 	struct plim_report_device *devices; /* those with memory or events */
 	size_t device_count;
+	struct plim_report_uneven
+		*uneven; /* null: one device, or they differ by less than a twentieth */
 	struct plim_report_hidden *hidden; /* what owns the memory */
 };
 

@@ -1704,6 +1704,16 @@ class ReportOwner(Object):
     name; null: its stack shows no call of a module"""
 
 
+class ReportTag(Object):
+    __slots__ = ()
+    name: str | None
+    """null: those that have none"""
+    bytes: int | None
+    """what they hold together"""
+    count: int | None
+    """of allocations"""
+
+
 class ReportOwners(Object):
     __slots__ = ()
     measure: str | None
@@ -1726,7 +1736,9 @@ class ReportOwners(Object):
     """as in oom[].annotations"""
     by_code: list[ReportOwner]
     """the same memory by code_frame instead: where in a model, if one line calls it; largest first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories, "by_code": ReportOwner}
+    tags: list[ReportTag]
+    """the same memory by tag, largest first; none: nothing that lives has one"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories, "by_code": ReportOwner, "tags": ReportTag}
 
 
 class ReportGapPart(Object):
@@ -2008,6 +2020,8 @@ class ReportTold(Object):
     """'3.44 GiB allocated, forward of step 15; 3.97 GiB reserved'"""
     gap: str | None
     """who owns what is reserved and not in use; null: too little, or a failure or leak is reported"""
+    gap_at_peak: str | None
+    """the same at the peak"""
     stop: str | None
     """where in a step the recording ends; null: between steps, or none are seen"""
     _objects: ClassVar[dict[str, type[Object]]] = {"lines": ReportLine, "holders": ReportHolder}
@@ -2033,6 +2047,8 @@ class ReportDevice(Object):
     """when the snapshot was taken"""
     gap: ReportGap | None
     """at the end; null: a tenth of what is allocated or less, or nobody looked at the end"""
+    gap_at_peak: ReportGap | None
+    """the same at the allocated peak; null: a tenth of what is reserved then, or less, or it is not known"""
     oom: list[ReportOom]
     """deaths, in turn"""
     findings: list[Finding]
@@ -2056,9 +2072,31 @@ class ReportDevice(Object):
     """last event that they cover; null without events"""
     timeline_bytes: list[int]
     """largest allocated bytes in equal parts of the events"""
+    timeline_low_bytes: list[int]
+    """smallest allocated bytes in the same parts"""
     told: ReportTold
     """what a person is told first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "gap": ReportGap, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "gap": ReportGap, "gap_at_peak": ReportGap, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "fills": ReportFill, "steps": ReportStep, "stop": ReportStop, "self_check": ReportCheck, "told": ReportTold}
+
+
+class ReportUneven(Object):
+    __slots__ = ()
+    device: int | None
+    """that held most"""
+    other_device: int | None
+    """the one in the middle, the lower of two"""
+    bytes: int | None
+    """the difference"""
+    category: str | None
+    """that makes at least half of it, and most; null: none does"""
+    category_bytes: int
+    """what it has more of that"""
+    meaning: str | None
+    """what makes it differ; null: nothing is known"""
+    frame: str | None
+    """the line that has most more; null: none has"""
+    frame_bytes: int
+    """what it has more there"""
 
 
 class ReportFields(Object):
@@ -2072,7 +2110,9 @@ class ReportFields(Object):
     """what was read"""
     devices: list[ReportDevice]
     """those with memory or events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevice}
+    uneven: ReportUneven | None
+    """null: one device, or they differ by less than a twentieth"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevice, "uneven": ReportUneven}
 
 
 class RanksTold(Object):

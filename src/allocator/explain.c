@@ -345,7 +345,7 @@ static enum plim_status one(struct explaining *x, uint32_t number)
 		st = free_op(x, op);
 	for (; x->next < x->end; x->next++)
 		x->wrong |= is_segment_event(x->d->events.action[x->next]);
-	x->check->events++;
+	x->check->events += x->next <= op->event; /* one event may stand for two ops */
 	x->next = op->event + 1;
 	return st;
 }

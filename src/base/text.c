@@ -540,6 +540,16 @@ void text_bar(struct text *t, uint64_t value, uint64_t most, unsigned columns)
 		text_puts(t, parts[part - 1]);
 }
 
+static uint64_t smallest(const uint64_t *y, size_t from, size_t to)
+{
+	uint64_t m = UINT64_MAX;
+
+	for (; from < to; from++)
+		if (y[from] < m)
+			m = y[from];
+	return m;
+}
+
 static uint64_t largest(const uint64_t *y, size_t from, size_t to)
 {
 	uint64_t m = 0;
@@ -550,29 +560,48 @@ static uint64_t largest(const uint64_t *y, size_t from, size_t to)
 	return m;
 }
 
-/* How many eighths of a cell, of `rows` cells, column `x` of `w` fills. */
-static uint64_t column_height(const struct text_chart *c, uint64_t most, unsigned x, unsigned w)
+/* A column of a chart in eighths of a cell: how high it is, and how far up it is dense. */
+struct chart_column {
+	uint64_t high, dense;
+};
+
+static struct chart_column chart_column(const struct text_chart *c, uint64_t most, unsigned x,
+					unsigned w)
 {
 	size_t from = (size_t)scale(x, c->n, w), to = (size_t)scale(x + 1ull, c->n, w);
-	uint64_t v = largest(c->y, from, to > from ? to : from + 1), h;
+	struct chart_column column;
+	uint64_t v, low;
 
+	to = to > from ? to : from + 1;
+	v = largest(c->y, from, to);
 	v = v < most ? v : most;
-	h = scale(v, 8ull * c->rows, most);
-	return v && !h ? 1 : h;
+	column.high = scale(v, 8ull * c->rows, most);
+	if (v && !column.high)
+		column.high = 1;
+	low = c->low ? smallest(c->low, from, to) : v;
+	column.dense = low < v ? scale(low, 8ull * c->rows, most) : column.high;
+	return column;
 }
 
-static void chart_row(struct text *t, const uint64_t *heights, unsigned w, uint64_t floor)
+/* A cell that is light is whole: there are no light blocks of parts of a cell. */
+static const char *chart_cell(const struct chart_column *c, uint64_t floor, bool utf8)
 {
 	static const char *const blocks[] = { " ",      "\u2581", "\u2582", "\u2583", "\u2584",
 					      "\u2585", "\u2586", "\u2587", "\u2588" };
 	static const char *const ascii[] = { " ", ".", ".", ".", ":", ":", ":", ":", "#" };
+	uint64_t h = c->high > floor ? c->high - floor : 0;
 
-	for (unsigned x = 0; x < w; x++) {
-		uint64_t h = heights[x] > floor ? heights[x] - floor : 0;
+	if (h >= 8 && c->dense < floor + 4)
+		return utf8 ? "\u2591" : ":";
+	h = h < 8 ? h : 8;
+	return utf8 ? blocks[h] : ascii[h];
+}
 
-		h = h < 8 ? h : 8;
-		text_puts(t, t->style.utf8 ? blocks[h] : ascii[h]);
-	}
+static void chart_row(struct text *t, const struct chart_column *columns, unsigned w,
+		      uint64_t floor)
+{
+	for (unsigned x = 0; x < w; x++)
+		text_puts(t, chart_cell(&columns[x], floor, t->style.utf8));
 	while (t->n && t->at[t->n - 1] == ' ') /* nothing to see at the right edge */
 		t->n--;
 	if (t->at)
@@ -605,7 +634,8 @@ static void chart_foot(struct text *t, const struct text_chart *c, unsigned gutt
 void text_chart(struct text *t, const struct text_chart *c)
 {
 	unsigned columns = c->columns ? c->columns : t->style.width, gutter, w;
-	uint64_t heights[512], most = c->most ? c->most : largest(c->y, 0, c->n);
+	struct chart_column shown[512];
+	uint64_t most = c->most ? c->most : largest(c->y, 0, c->n);
 	struct text label;
 
 	if (!c->n || !c->rows)
@@ -615,13 +645,13 @@ void text_chart(struct text *t, const struct text_chart *c)
 	text_bytes(&label, most);
 	gutter = (unsigned)label.n + 1;
 	w = columns > gutter + 8 ? columns - gutter : 8;
-	w = w < LENGTH(heights) ? w : LENGTH(heights);
+	w = w < LENGTH(shown) ? w : LENGTH(shown);
 	for (unsigned x = 0; x < w; x++)
-		heights[x] = column_height(c, most, x, w);
+		shown[x] = chart_column(c, most, x, w);
 	for (unsigned r = c->rows; r-- > 0;) {
 		text_printf(t, "%*s", (int)gutter - 1, r + 1 == c->rows ? text_get(&label) : "");
 		text_puts(t, t->style.utf8 ? (r + 1 == c->rows ? "\u2524" : "\u2502") : "|");
-		chart_row(t, heights, w, 8ull * r);
+		chart_row(t, shown, w, 8ull * r);
 	}
 	chart_foot(t, c, gutter, w);
 	text_release(&label);

@@ -131,9 +131,13 @@ void text_table_write(struct text *t, const struct text_table *b, unsigned inden
 /* A bar of `value` of `most`, which would have `columns` columns.  It stands last in its line: nothing is filled up. */
 void text_bar(struct text *t, uint64_t value, uint64_t most, unsigned columns);
 
-/* An area chart: `n` values, each column shows the largest of those that fall into it. */
+/*
+ * An area chart: `n` values, each column shows the largest of those that fall into it.  With `low` it is dense up to
+ * the smallest, and light from there on.
+ */
 struct text_chart {
 	const uint64_t *y;
+	const uint64_t *low; /* `n` values as well; NULL: dense up to the largest */
 	size_t n;
 	uint64_t most;            /* value of the upper edge; 0: the largest of y */
 	unsigned columns;         /* of the whole, labels included; 0: the width */

@@ -22,7 +22,7 @@ static const char *const loss_words[] = { "cross_entropy", "CrossEntropy",  "log
 					  "nll_loss",      "loss_function", "LMLoss",
 					  "lm_head",       "logits",        NULL };
 
-static int is_family(uint64_t bytes, uint64_t logits)
+int detect_is_family(uint64_t bytes, uint64_t logits)
 {
 	const uint64_t kin[] = { logits / 2, logits, 2 * logits };
 
@@ -33,8 +33,7 @@ static int is_family(uint64_t bytes, uint64_t logits)
 	return 0;
 }
 
-/* Where the pass that made an allocation begins: what was kept from passes before is another story. */
-static uint32_t start_of_pass(const struct detecting *x, uint32_t alloc)
+uint32_t detect_start_of_pass(const struct detecting *x, uint32_t alloc)
 {
 	uint32_t born = x->device->allocs[alloc].born, start = 0;
 
@@ -43,21 +42,27 @@ static uint32_t start_of_pass(const struct detecting *x, uint32_t alloc)
 	return start;
 }
 
-static int is_passing(enum timeline_category c)
+int detect_is_passing(enum timeline_category c)
 {
 	return c == TIMELINE_ACTIVATION || c == TIMELINE_TEMPORARY ||
 	       c == TIMELINE_AUTOGRAD_DETAIL || c == TIMELINE_UNKNOWN;
 }
 
-/* How many modules deep a stack is. */
-static uint32_t depth(const struct detecting *x, uint32_t stack, uint32_t call)
+uint32_t detect_depth(const struct detecting *x, uint32_t stack)
 {
+	static const char name[] = "_call_impl"; /* torch/nn/modules/module.py, since 1.9 */
+	uint32_t call = intern_find(&x->snapshot->heap.strings, name, sizeof(name) - 1);
 	uint32_t n, deep = 0;
 	const uint32_t *frames = snapshot_python_stack(x->snapshot, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++)
-		deep += snapshot_frame(x->snapshot, frames[i])->name == call;
+		deep += call != INTERN_NONE && snapshot_frame(x->snapshot, frames[i])->name == call;
 	return deep;
+}
+
+int detect_is_of_loss(const struct detecting *x, uint32_t stack)
+{
+	return detect_mentions(x, stack, loss_words);
 }
 
 /*
@@ -66,23 +71,21 @@ static uint32_t depth(const struct detecting *x, uint32_t stack, uint32_t call)
  */
 static int is_of_head(const struct detecting *x, uint32_t alloc)
 {
-	static const char name[] = "_call_impl"; /* torch/nn/modules/module.py, since 1.9 */
 	const struct snapshot_events *ev = &x->device->events;
 	const struct snapshot_alloc *a = &x->device->allocs[alloc];
-	uint32_t call = intern_find(&x->snapshot->heap.strings, name, sizeof(name) - 1), n, deep;
+	uint32_t n, deep = detect_depth(x, a->stack);
 	const uint32_t *frames = snapshot_python_stack(x->snapshot, a->stack, &n);
 
-	if (!n || call == INTERN_NONE || a->born == TRACE_NONE ||
+	if (!deep || a->born == TRACE_NONE ||
 	    !strstr(snapshot_text(x->snapshot, snapshot_frame(x->snapshot, frames[0])->filename),
 		    "/nn/modules/linear.py"))
 		return 0;
-	deep = depth(x, a->stack, call);
 	for (uint32_t e = a->born + 1; e <= x->last && e < ev->n; e++) {
 		uint32_t now = ev->stack[e];
 
 		if (ev->action[e] != TRACE_ALLOC || snapshot_stackless(x->snapshot, now))
 			continue;
-		now = depth(x, now, call);
+		now = detect_depth(x, now);
 		if (!now || now >= deep)
 			return !now;
 	}
@@ -100,8 +103,8 @@ static uint32_t find_logits(const struct detecting *x)
 		uint32_t a = x->at_peak.at[i];
 		uint64_t bytes = x->device->allocs[a].requested_bytes;
 
-		if (bytes >= most && is_passing(detect_category(x, a)) &&
-		    (detect_mentions(x, detect_stack(x, a, &inferred), loss_words) ||
+		if (bytes >= most && detect_is_passing(detect_category(x, a)) &&
+		    (detect_is_of_loss(x, detect_stack(x, a, &inferred)) ||
 		     (bytes >= x->peak / LOGITS_PART && is_of_head(x, a)))) {
 			best = a;
 			most = bytes;
@@ -123,8 +126,8 @@ static int is_member(const struct detecting *x, uint32_t alloc, uint64_t size, u
 {
 	const struct snapshot_alloc *one = &x->device->allocs[alloc];
 
-	return is_family(one->requested_bytes, size) && one->born != TRACE_NONE &&
-	       one->born >= start && is_passing(detect_category(x, alloc));
+	return detect_is_family(one->requested_bytes, size) && one->born != TRACE_NONE &&
+	       one->born >= start && detect_is_passing(detect_category(x, alloc));
 }
 
 static void tell_logits(struct detecting *x, const struct family *l, uint64_t size, uint32_t start)
@@ -179,7 +182,7 @@ void detect_logits(struct detecting *x)
 		phase == TIMELINE_BACKWARD ||
 		(phase == TIMELINE_FORWARD && x->in_phase[TIMELINE_BACKWARD].event != TRACE_NONE);
 	size = x->device->allocs[l.logits].requested_bytes;
-	start = start_of_pass(x, l.logits);
+	start = detect_start_of_pass(x, l.logits);
 	for (size_t i = 0; i < x->at_peak.n; i++) {
 		const struct snapshot_alloc *one = &x->device->allocs[x->at_peak.at[i]];
 

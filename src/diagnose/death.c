@@ -375,10 +375,14 @@ static enum plim_status look_at_optimizer(struct mem *m, const struct findings_i
 /* A point that stands higher each time, so often in a row, belongs to a run that keeps growing. */
 #define CLIMBS_MIN 4
 
-/* Is what piled up a good part of what was live, and would the request have fitted without it? */
-static int leak_decides(const struct findings_death *d, uint64_t need)
+/*
+ * Is what piled up a good part of what was live, and would the request have fitted without it?  All are bytes of blocks:
+ * what piled up may be more than what was asked for of all that was live.
+ */
+static int leak_decides(const struct findings_death *d)
 {
 	const struct findings_leak *l = &d->leak;
+	uint64_t need = d->live_bytes + d->request_bytes;
 
 	return l->repetitions && l->grown_bytes >= d->live_bytes / 10 && l->grown_bytes <= need &&
 	       need - l->grown_bytes + l->per_repetition_bytes <= d->bound_low_bytes;
@@ -418,10 +422,10 @@ static void find_cause(struct findings_death *d)
 	uint64_t most = death_most(d, apart);
 
 	d->confidence = 0.95;
-	if (leak_decides(d, need) && d->leak.repetitions >= CLIMBS_MIN) {
+	if (leak_decides(d) && d->leak.repetitions >= CLIMBS_MIN) {
 		d->cause = FINDINGS_CAUSE_LEAK;
 		d->confidence = d->leak.confidence;
-	} else if (leak_decides(d, need)) {
+	} else if (leak_decides(d)) {
 		d->likelier =
 			FINDINGS_CAUSE_LEAK; /* a cache that was being filled looks the same */
 		d->confidence = 0.5;

@@ -19,6 +19,7 @@ static const struct detector {
 	{ "gradients_live_in_forward", detect_gradients_in_forward, 1 },
 	{ "eval_heavier_than_train", detect_eval_heavier, 1 },
 	{ "logits_dominate", detect_logits, 1 },
+	{ "materialised_attention", detect_attention, 1 },
 	{ "kv_cache_growth", detect_kv_cache, 1 },
 	{ "foreach_temporaries", detect_foreach, 1 },
 	{ "allocation_in_loop", detect_allocation_in_loop, 1 },

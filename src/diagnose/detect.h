@@ -96,6 +96,21 @@ uint32_t detect_stack(const struct detecting *x, uint32_t alloc, int *inferred);
 /* Does a file or function on the stack contain one of `words` (which NULL ends)? */
 int detect_mentions(const struct detecting *x, uint32_t stack, const char *const *words);
 
+/* How many modules deep a stack is. */
+uint32_t detect_depth(const struct detecting *x, uint32_t stack);
+
+/* Does a stack name a loss, or the layer in front of it? */
+int detect_is_of_loss(const struct detecting *x, uint32_t stack);
+
+/* Where the pass that made an allocation begins: what was kept from passes before is another story. */
+uint32_t detect_start_of_pass(const struct detecting *x, uint32_t alloc);
+
+/* What passes make and end. */
+int detect_is_passing(enum timeline_category c);
+
+/* The same tensor, or in half or twice the precision? */
+int detect_is_family(uint64_t bytes, uint64_t of);
+
 /* Did the program die at an event of this phase? */
 int detect_died_in(const struct detecting *x, enum timeline_phase phase);
 
@@ -118,6 +133,7 @@ void detect_longest_batch(struct detecting *x);
 void detect_optimizer_first_step(struct detecting *x);
 void detect_eval_heavier(struct detecting *x);
 void detect_logits(struct detecting *x);
+void detect_attention(struct detecting *x);
 void detect_kv_cache(struct detecting *x);
 void detect_foreach(struct detecting *x);
 void detect_allocation_in_loop(struct detecting *x);

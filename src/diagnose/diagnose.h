@@ -256,6 +256,10 @@ enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings
 enum plim_status diagnose_gap(const struct diagnosis *x, struct plim_report_gap **out,
 			      struct plim_err *err);
 
+/* The same at the peak of what is allocated; *out NULL: a tenth of what is reserved then, or less, or not known. */
+enum plim_status diagnose_gap_at_peak(const struct diagnosis *x, struct plim_report_gap **out,
+				      struct plim_err *err);
+
 /* What a part of it is called, for a person. */
 const char *diagnose_gap_words(const struct plim_report_gap_part *part);
 

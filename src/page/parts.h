@@ -4,9 +4,6 @@
 
 #include "page.h"
 
-/* A moment is the state after so many events: what event e does is seen from moment e + 1 on. */
-#define MOMENT_OF(event) ((uint64_t)(event) + 1)
-
 /* How a column's values become the numbers that are stored; docs/page.md. */
 enum coding {
 	CODING_PLAIN,
@@ -46,25 +43,6 @@ enum plim_status planes_add(struct planes *c, struct plane_values v, enum coding
 
 /* The member "columns". */
 void planes_emit(const struct planes *c, struct json_out *j);
-
-/* Reserved memory as rectangles of addresses and moments. */
-struct segment {
-	uint64_t addr, bytes;
-	uint32_t born, gone; /* moments; 0: from before, never */
-	uint32_t stream;
-	uint32_t pool; /* into trace.pools, or SEGMENT_POOL_UNKNOWN */
-	uint8_t large, expandable;
-};
-#define SEGMENT_POOL_UNKNOWN UINT32_MAX
-
-struct segments {
-	struct mem *mem;
-	VEC(struct segment) rows; /* by born, then address */
-};
-
-enum plim_status segments_find(struct segments *s, struct mem *m, const struct snapshot *t,
-			       const struct snapshot_device *d, struct plim_err *err);
-void segments_release(struct segments *s);
 
 /*
  * The stacks, frames and texts that a device's allocations and findings refer to, numbered anew in the

@@ -149,10 +149,11 @@ static int is_workspace(const struct pools *p, uint32_t e, int *convolves)
 {
 	static const char *const names[] = { "_conv_forward", "convolution", "conv_transpose" };
 	const struct snapshot_events *ev = &p->d->events;
+	uint8_t freed = p->d->no_free_requested ? TRACE_FREE_COMPLETED : TRACE_FREE_REQUESTED;
 	int named = 0;
 
 	if (ev->size[e] < WORKSPACE_MIN || e + 1 >= ev->n || ev->alloc[e + 1] != ev->alloc[e] ||
-	    ev->action[e + 1] != TRACE_FREE_REQUESTED)
+	    ev->action[e + 1] != freed)
 		return 0;
 	if (snapshot_stackless(p->t, ev->stack[e]))
 		return *convolves;
@@ -160,6 +161,20 @@ static int is_workspace(const struct pools *p, uint32_t e, int *convolves)
 		named = snapshot_stack_names(p->t, ev->stack[e], names[i]);
 	*convolves |= named;
 	return named;
+}
+
+/* One free stands for both if the other kind was not recorded. */
+static enum plim_status free_ops(struct program *p, const struct snapshot_device *d,
+				 uint32_t number, uint32_t e, struct plim_err *err)
+{
+	int requests = d->events.action[e] == TRACE_FREE_REQUESTED;
+	enum plim_status st = PLIM_OK;
+
+	if (requests || d->no_free_requested)
+		st = op(p, number, PROGRAM_FREE, e, err);
+	if (!st && (!requests || d->no_free_completed))
+		st = op(p, number, PROGRAM_FREE_DONE, e, err);
+	return st;
 }
 
 static enum plim_status follow(struct program *p, const struct pools *pools, uint32_t *number,
@@ -187,8 +202,8 @@ static enum plim_status follow(struct program *p, const struct pools *pools, uin
 			st = request(p, &rq, kind, e, err);
 			break;
 		}
-		case TRACE_FREE_REQUESTED: st = op(p, number[a], PROGRAM_FREE, e, err); break;
-		case TRACE_FREE_COMPLETED: st = op(p, number[a], PROGRAM_FREE_DONE, e, err); break;
+		case TRACE_FREE_REQUESTED:
+		case TRACE_FREE_COMPLETED: st = free_ops(p, pools->d, number[a], e, err); break;
 		default: break; /* segments are the allocator's doing, not the program's */
 		}
 	}

@@ -191,6 +191,8 @@ uint64_t recording_events(const struct recording *r)
 
 int recording_is_complete(const struct recording *r)
 {
+	if (snapshot_overflowed(r->snapshot) == 1)
+		return 0;
 	for (size_t i = 0; i < r->device_count; i++) {
 		const struct snapshot_device *d = r->devices[i].device;
 

@@ -210,6 +210,11 @@ enum plim_status recording_ranges_at(const struct recording_device *d, uint32_t 
 				     struct recording_names *n, const char ***out, size_t *count,
 				     struct plim_err *err);
 
+/* What lives after `event` by user_metadata of its allocation, largest first; none: nothing that lives has one. */
+enum plim_status recording_tags_at(const struct recording_device *d, uint32_t event,
+				   struct recording_names *n, struct plim_report_tag **out,
+				   size_t *count, struct plim_err *err);
+
 /* Each repetition with its peaks; what follows the last one that ended is one more.  STEPS, CATEGORIES. */
 enum plim_status recording_steps(const struct recording_device *d, struct arena *a,
 				 struct plim_report_step **out, size_t *count,
@@ -392,5 +397,26 @@ enum plim_status recording_set_reopen(const struct recording_set *s, uint64_t ro
 
 /* Length of a file's name without ".pickle.xz" and the like. */
 size_t recording_set_stem(const char *name);
+
+/*
+ * The category that makes at least half of x->difference_bytes, and most, and what that means: of two peaks with their
+ * phases and categories.  `other_model` is said if their weights differ.
+ */
+void recording_explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_row *row,
+			      const struct plim_ranks_row *median, const char *other_model);
+
+/* What a recording of a set is called: the member of an archive, or the file's path; NULL if it is redacted. */
+static inline const char *recording_row_name(const struct plim_ranks_row *row)
+{
+	return row->member ? row->member : row->path;
+}
+
+/* Bytes that the stems of all names of a set begin and end with, up to the edges of words. */
+struct recording_name_cut {
+	size_t front, back;
+};
+
+/* Folders' names are cut first; words of the file's name only if what is left has more than so many columns. */
+struct recording_name_cut recording_set_cut(const struct plim_ranks *k, size_t columns);
 
 #endif

@@ -290,13 +290,14 @@ static int same_model(const struct plim_ranks_row *a, const struct plim_ranks_ro
 	return more <= (x > y ? x : y) / MODEL_PART;
 }
 
-/* The category that makes at least half of the difference, and most. */
-static void explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_row *row,
-			   const struct plim_ranks_row *median)
+void recording_explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_row *row,
+			      const struct plim_ranks_row *median, const char *other_model)
 {
 	int same_phase = row->peak_phase && median->peak_phase &&
 			 !strcmp(row->peak_phase, median->peak_phase);
+	int same = same_model(row, median);
 
+	x->meaning = same ? NULL : other_model;
 	for (size_t i = 0; i < sizeof(categories) / sizeof(*categories); i++) {
 		int64_t more =
 			category_difference(i, row->peak_categories, median->peak_categories);
@@ -305,10 +306,10 @@ static void explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_
 			continue;
 		x->category = categories[i].name;
 		x->category_bytes = more;
-		x->meaning = !same_model(row, median)
-				     ? "another program, or another model: their weights differ"
-			     : categories[i].of_a_phase && !same_phase ? NULL
-								       : categories[i].meaning;
+		if (same)
+			x->meaning = categories[i].of_a_phase && !same_phase
+					     ? NULL
+					     : categories[i].meaning;
 	}
 }
 
@@ -333,7 +334,8 @@ static enum plim_status find_excess(struct recording_set *s, struct plim_err *er
 	x->median_row = s->out->allocated->median.row;
 	x->difference_bytes = (int64_t)(row->allocated_peak_bytes - median->allocated_peak_bytes);
 	if (is_more(row, median))
-		explain_excess(x, row, median);
+		recording_explain_excess(x, row, median,
+					 "another program, or another model: their weights differ");
 	return PLIM_OK;
 }
 

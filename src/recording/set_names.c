@@ -1,7 +1,8 @@
-/* Which rank a file is of, as its name tells, and the order of names. */
+/* Which rank a file is of, as its name tells, the order of names, and the part that differs. */
 #include "set.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 
 #define DIGITS_MAX 9
@@ -129,4 +130,76 @@ int set_compare_names(const char *a, const char *b)
 		}
 	}
 	return *x != *y ? (unsigned char)*x - (unsigned char)*y : strcmp(a, b);
+}
+
+/* ---- what a name has that others have not ---- */
+
+/* Bytes that both begin with, or end with. */
+static size_t common_bytes(const char *a, size_t n, const char *b, size_t m, int at_end)
+{
+	size_t same = 0;
+
+	while (same < n && same < m &&
+	       (at_end ? a[n - 1 - same] == b[m - 1 - same] : a[same] == b[same]))
+		same++;
+	return same;
+}
+
+static int is_edge(char c, int folders_only)
+{
+	return c == '/' || (!folders_only && is_separator(c));
+}
+
+/* A cut in the middle of a word leaves what nobody knows: it goes back to where the word begins, or ends. */
+static void cut_at_words(const char *name, size_t stem, int folders_only,
+			 struct recording_name_cut *cut)
+{
+	while (cut->front && !is_edge(name[cut->front - 1], folders_only))
+		cut->front--;
+	while (cut->back && !is_edge(name[stem - cut->back], 0))
+		cut->back--;
+}
+
+/* Of no name is nothing left. */
+static struct recording_name_cut leave_some(struct recording_name_cut cut, size_t shortest)
+{
+	if (cut.front + cut.back >= shortest)
+		cut.back = 0;
+	if (cut.front >= shortest)
+		cut.front = 0;
+	return cut;
+}
+
+struct recording_name_cut recording_set_cut(const struct plim_ranks *k, size_t columns)
+{
+	struct recording_name_cut cut = { 0 }, folders;
+	const char *first = NULL;
+	size_t stem = 0, longest = 0, shortest = SIZE_MAX, names = 0;
+
+	for (size_t i = 0; i < k->row_count; i++) {
+		const char *name = recording_row_name(&k->rows[i]);
+		size_t n = name ? recording_set_stem(name) : 0, front, back;
+
+		if (!name)
+			continue;
+		if (!names++) {
+			first = name;
+			stem = cut.front = cut.back = n;
+		}
+		front = common_bytes(first, stem, name, n, 0);
+		back = common_bytes(first, stem, name, n, 1);
+		cut.front = front < cut.front ? front : cut.front;
+		cut.back = back < cut.back ? back : cut.back;
+		longest = n > longest ? n : longest;
+		shortest = n < shortest ? n : shortest;
+	}
+	if (names < 2)
+		return (struct recording_name_cut){ 0 };
+	folders = cut;
+	cut_at_words(first, stem, 1, &folders);
+	folders = leave_some(folders, shortest);
+	if (longest - folders.front - folders.back <= columns)
+		return folders;
+	cut_at_words(first, stem, 0, &cut);
+	return leave_some(cut, shortest);
 }

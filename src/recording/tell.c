@@ -5,11 +5,33 @@
 
 /* ---- the file ---- */
 
+static void note_beginning(struct lines *notes, const struct recording_device *one)
+{
+	static const char *const why[] = { "the ring was full, or it was switched on late",
+					   "it was switched on late", "the ring was full" };
+	const struct snapshot_device *d = one->device;
+	int overflowed = snapshot_overflowed(one->of->snapshot);
+	char a[32], b[32];
+
+	if (d->events.n && (d->allocs_before || d->reserved_before_bytes))
+		lines_add(notes,
+			  "device %u: the recording does not begin with the run (%s): %s "
+			  "allocation%s and %s reserved were there before; peaks are those of the "
+			  "recorded part",
+			  d->ordinal, why[1 + overflowed], text_number(b, d->allocs_before),
+			  text_s(d->allocs_before), text_size(a, d->reserved_before_bytes));
+	else if (d->events.n && overflowed == 1)
+		lines_add(notes,
+			  "device %u: the ring was full: nothing that was there before it is left, "
+			  "but peaks are those of the recorded part",
+			  d->ordinal);
+}
+
 static void note_device(struct lines *notes, const struct recording_device *one)
 {
 	const struct snapshot_device *d = one->device;
 	const struct allocator_replay *replay = one->replay;
-	char a[32], b[32];
+	char a[32];
 
 	if (!d->events.n && d->segments)
 		lines_add(notes,
@@ -23,15 +45,7 @@ static void note_device(struct lines *notes, const struct recording_device *one)
 			  "before a hole %s left out",
 			  d->ordinal, d->stale_events, text_s(d->stale_events),
 			  d->stale_events == 1 ? "was" : "were");
-	if (d->events.n && (d->allocs_before || d->reserved_before_bytes))
-		lines_add(notes,
-			  "device %u: the recording does not begin with the run (the ring "
-			  "was full, or it was "
-			  "switched on late): %s allocation%s and %s reserved were there "
-			  "before; peaks are "
-			  "those of the recorded part",
-			  d->ordinal, text_number(b, d->allocs_before), text_s(d->allocs_before),
-			  text_size(a, d->reserved_before_bytes));
+	note_beginning(notes, one);
 	if (replay->range_bytes)
 		lines_add(notes,
 			  "device %u: allocated and active bytes may be higher by up to %s: "
@@ -127,6 +141,87 @@ enum plim_status recording_ranges_at(const struct recording_device *d, uint32_t 
 			return mem_status(err);
 	}
 	return PLIM_OK;
+}
+
+/* ---- what the program itself called its allocations ---- */
+
+static int larger_tag_first(const void *a, const void *b)
+{
+	const struct plim_report_tag *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	return x->name && y->name ? strcmp(x->name, y->name) : !x->name - !y->name;
+}
+
+/* By string, what lives after `event`; [0] is what has none. */
+static void sum_tags(const struct recording_device *d, uint32_t event, struct plim_report_tag *of)
+{
+	const struct snapshot *t = d->of->snapshot;
+	const struct snapshot_events *ev = &d->device->events;
+	size_t first = snapshot_first_row(t, d->device);
+
+	for (uint32_t a = 0; a < d->device->alloc_count; a++) {
+		if (!timeline_lives(&d->device->allocs[a], TIMELINE_ALLOCATED, event))
+			continue;
+		of->bytes += timeline_bytes(&d->timeline, a, TIMELINE_ALLOCATED);
+		of->count++;
+	}
+	for (size_t i = 0; i < t->labels.n; i++) {
+		const struct snapshot_label *l = &t->labels.at[i];
+		uint32_t a = l->row >= first && l->row - first < ev->n ? ev->alloc[l->row - first]
+								       : TRACE_NONE;
+		uint64_t bytes;
+
+		if (l->is_compile_context || a == TRACE_NONE ||
+		    ev->action[l->row - first] != TRACE_ALLOC ||
+		    !timeline_lives(&d->device->allocs[a], TIMELINE_ALLOCATED, event))
+			continue;
+		bytes = timeline_bytes(&d->timeline, a, TIMELINE_ALLOCATED);
+		of[1 + l->string].bytes += bytes;
+		of[1 + l->string].count++;
+		of->bytes -= bytes;
+		of->count--;
+	}
+}
+
+enum plim_status recording_tags_at(const struct recording_device *d, uint32_t event,
+				   struct recording_names *n, struct plim_report_tag **out,
+				   size_t *count, struct plim_err *err)
+{
+	const struct snapshot *t = d->of->snapshot;
+	size_t strings = 1 + (size_t)t->heap.strings.n, found = 0;
+	struct plim_report_tag *of;
+	enum plim_status st = PLIM_OK;
+	char word[32];
+
+	/* a plan's are its categories; what stale events were cut from has lost its place */
+	if (!t->labels.n || recording_is_plan(d->of) || d->device->stale_events)
+		return PLIM_OK;
+	of = mem_new(d->of->mem, strings, sizeof(*of), err);
+	if (!of)
+		return mem_status(err);
+	sum_tags(d, event, of);
+	for (size_t i = 0; i < strings; i++)
+		found += of[i].count != 0;
+	*out = found > (of->count != 0) ? arena_take(n->arena, found, sizeof(**out), err) : NULL;
+	if (!*out && found > (of->count != 0))
+		st = mem_status(err);
+	for (size_t i = 0; *out && !st && i < strings; i++) {
+		if (!of[i].count)
+			continue;
+		if (i)
+			of[i].name = arena_text(
+				n->arena, err, "%.900s",
+				recording_name(n, (uint32_t)(i - 1), "label", word, sizeof(word)));
+		if (i && !of[i].name)
+			st = mem_status(err);
+		(*out)[(*count)++] = of[i];
+	}
+	mem_free(d->of->mem, of, strings, sizeof(*of));
+	if (!st)
+		sort_items(*out, *count, sizeof(**out), larger_tag_first);
+	return st;
 }
 
 enum plim_status recording_categories_at(const struct recording_device *d, uint32_t event,

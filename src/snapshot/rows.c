@@ -39,10 +39,12 @@ enum event_field {
 	E_POOL,
 	E_COMPILE,
 	E_META,
-	E_DEVICE
+	E_DEVICE,
+	E_FORWARD,
+	E_INTERNAL
 };
-enum frame_field { F_NAME, F_FILE, F_LINE };
-enum block_field { B_ADDR, B_SIZE, B_REQUESTED, B_STATE, B_FRAMES, B_HISTORY };
+enum frame_field { F_NAME, F_FILE, F_LINE, F_TRACE, F_OP, F_NODE, F_TARGET, F_INFO };
+enum block_field { B_ADDR, B_SIZE, B_REQUESTED, B_STATE, B_FRAMES, B_HISTORY, B_META };
 enum segment_field {
 	S_DEVICE,
 	S_ADDR,
@@ -65,13 +67,14 @@ static const struct row_kind {
 } row_kinds[TRACE_ROWS] = {
 	[TRACE_ROW_EVENT] = { 1u << E_ACTION,
 			      { "action", "addr", "device_free", "size", "stream", "time_us",
-				"frames", "pool_id", "compile_context", "user_metadata",
-				"device" } },
+				"frames", "pool_id", "compile_context", "user_metadata", "device",
+				"forward_frames", "internal_metadata" } },
 	[TRACE_ROW_FRAME] = { 1u << F_NAME | 1u << F_FILE | 1u << F_LINE,
-			      { "name", "filename", "line" } },
+			      { "name", "filename", "line", "fx_original_trace", "fx_node_op",
+				"fx_node_name", "fx_node_target", "fx_node_info" } },
 	[TRACE_ROW_BLOCK] = { 1u << B_SIZE | 1u << B_STATE,
-			      { "address", "size", "requested_size", "state", "frames",
-				"history" } },
+			      { "address", "size", "requested_size", "state", "frames", "history",
+				"user_metadata" } },
 	[TRACE_ROW_SEGMENT] = { 1u << S_ADDR | 1u << S_TOTAL | 1u << S_BLOCKS,
 				{ "device", "address", "total_size", "allocated_size",
 				  "active_size", "requested_size", "stream", "segment_type",
@@ -459,6 +462,36 @@ static uint32_t with_slashes(struct row *w, uint32_t file)
 	return file;
 }
 
+/*
+ * A frame of a compiled graph says which line of the model it was made of (augment_with_fx_traces):
+ * File "model.py", line 50, in forward.  The innermost of several stands last.
+ */
+static void take_original(struct row *w, struct snapshot_frame *f)
+{
+	static const char before[] = "File \"", behind[] = "\", line ", in[] = ", in ";
+	struct pickle_value v = field(w, F_TRACE);
+	const char *at = v.kind == PICKLE_STR ? text_of(w->r, (uint32_t)v.bits) : "", *file = NULL;
+	const char *end, *name;
+	uint64_t line = 0;
+
+	while ((at = strstr(at, before)) != NULL)
+		file = at += sizeof(before) - 1;
+	end = file ? strstr(file, behind) : NULL;
+	if (!end)
+		return;
+	for (name = end + sizeof(behind) - 1; *name >= '0' && *name <= '9'; name++)
+		line = line < UINT32_MAX / 10 - 1 ? 10 * line + (uint64_t)(*name - '0') : line;
+	if (!line || strncmp(name, in, sizeof(in) - 1) != 0)
+		return;
+	name += sizeof(in) - 1;
+	w->status = intern_add(&w->r->t->heap.strings, file, (size_t)(end - file), &f->filename,
+			       w->err);
+	if (!w->status)
+		w->status = intern_add(&w->r->t->heap.strings, name, strcspn(name, "\r\n"),
+				       &f->name, w->err);
+	f->line = (uint32_t)line;
+}
+
 static void frame_row(struct row *w, uint64_t *taken)
 {
 	struct snapshot_frame f = { get_str(w, F_NAME), get_str(w, F_FILE), TRACE_NONE };
@@ -468,6 +501,8 @@ static void frame_row(struct row *w, uint64_t *taken)
 	/* 2^64 - 1 and -1 are what PyTorch writes when it does not know the line */
 	if ((line.kind == PICKLE_INT || line.kind == PICKLE_UINT) && line.bits < UINT32_MAX)
 		f.line = (uint32_t)line.bits;
+	if (!w->status)
+		take_original(w, &f);
 	f.filename = with_slashes(w, f.filename);
 	if (w->status)
 		return;

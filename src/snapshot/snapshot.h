@@ -401,6 +401,12 @@ uint32_t snapshot_find_end(const struct snapshot_device *d);
 /* The most that was reserved, as the segments' events tell. */
 uint64_t snapshot_reserved_peak(const struct snapshot_device *d);
 
+/* The row of a device's first event, as rows of labels count. */
+size_t snapshot_first_row(const struct snapshot *t, const struct snapshot_device *d);
+
+/* Did the ring of events overflow (trace_alloc_overflowed, after 2.11)?  1, 0; -1: the file does not say. */
+int snapshot_overflowed(const struct snapshot *t);
+
 /* Does the name of a function in the stack contain that? */
 int snapshot_stack_names(const struct snapshot *t, uint32_t stack, const char *part);
 

@@ -45,3 +45,22 @@ void window_settle(struct snapshot_device *d, struct snapshot_columns *c, size_t
 	remove_rows(c, *first + old, *first + back, *first + *n);
 	*n -= back - old;
 }
+
+int snapshot_overflowed(const struct snapshot *t)
+{
+	static const char key[] = "trace_alloc_overflowed";
+	uint32_t name = intern_find(&t->heap.strings, key, sizeof(key) - 1);
+
+	for (size_t i = 0; name != INTERN_NONE && i + 1 < t->settings_values.n; i++) {
+		const struct pickle_value *v = &t->settings_values.at[i];
+
+		if (v->kind == PICKLE_STR && v->bits == name && v[1].kind == PICKLE_BOOL)
+			return v[1].bits != 0;
+	}
+	return -1;
+}
+
+size_t snapshot_first_row(const struct snapshot *t, const struct snapshot_device *d)
+{
+	return (size_t)(d->events.action - t->columns->action);
+}

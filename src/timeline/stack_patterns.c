@@ -22,7 +22,8 @@ static const struct cue {
 	{ "/torch/autograd/graph.py", NULL, CUE_BACKWARD },
 	{ "/torch/utils/checkpoint.py", "unpack_hook", CUE_BACKWARD },
 	{ "/torch/utils/checkpoint.py", "recompute_fn", CUE_BACKWARD },
-	{ NULL, "__init__", CUE_BUILD },
+	{ NULL, "__init__", CUE_CLASS },
+	{ "/torch/", "__init__", CUE_BUILD },
 	{ NULL, "_apply", CUE_BUILD },
 	{ NULL, "__deepcopy__", CUE_BUILD },
 	{ "/torch/nn/parameter.py", "materialize", CUE_LAZY },
@@ -75,22 +76,44 @@ static unsigned cues_of_stack(const struct snapshot *t, const uint16_t *of_frame
 	return bits;
 }
 
+/*
+ * Data sets and banks of features are built by __init__ as modules are.  A module's file runs forward passes as well.
+ * If only files of PyTorch itself are seen to (a compiled model has no frames of its own), nothing tells them apart.
+ */
+static void find_modules(const struct snapshot *t, uint16_t *of_frame, uint8_t *runs)
+{
+	unsigned seen = 0;
+
+	for (uint32_t i = 0; i < t->frames.n; i++) {
+		uint32_t file = snapshot_frame(t, i)->filename;
+
+		if (!(of_frame[i] & CUE_FORWARD))
+			continue;
+		runs[file] = 1;
+		seen |= !strstr(snapshot_text(t, file), "/torch/");
+	}
+	for (uint32_t i = 0; i < t->frames.n; i++)
+		if (of_frame[i] & CUE_CLASS && (!seen || runs[snapshot_frame(t, i)->filename]))
+			of_frame[i] |= CUE_BUILD;
+}
+
 enum plim_status cues_find(struct mem *m, const struct snapshot *t, uint16_t **of_stack,
 			   struct plim_err *err)
 {
+	size_t strings = t->heap.strings.n;
 	uint16_t *frames = mem_new(m, t->frames.n, sizeof(*frames), err);
+	uint8_t *runs = frames ? mem_new(m, strings, sizeof(*runs), err) : NULL;
 
-	*of_stack = frames ? mem_new(m, t->stacks.n, sizeof(**of_stack), err) : NULL;
-	if (!*of_stack) {
-		mem_free(m, frames, t->frames.n, sizeof(*frames));
-		return mem_status(err);
-	}
-	for (uint32_t i = 0; i < t->frames.n; i++)
+	*of_stack = runs ? mem_new(m, t->stacks.n, sizeof(**of_stack), err) : NULL;
+	for (uint32_t i = 0; *of_stack && i < t->frames.n; i++)
 		frames[i] = (uint16_t)cues_of_frame(t, i);
-	for (uint32_t i = 0; i < t->stacks.n; i++)
+	if (*of_stack)
+		find_modules(t, frames, runs);
+	for (uint32_t i = 0; *of_stack && i < t->stacks.n; i++)
 		(*of_stack)[i] = (uint16_t)cues_of_stack(t, frames, i);
+	mem_free(m, runs, strings, sizeof(*runs));
 	mem_free(m, frames, t->frames.n, sizeof(*frames));
-	return PLIM_OK;
+	return *of_stack ? PLIM_OK : mem_status(err);
 }
 
 static int has_cue(const struct snapshot *t, uint32_t stack, unsigned cue)

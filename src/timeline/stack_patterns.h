@@ -16,6 +16,7 @@ enum {
 	CUE_GENERATE = 256,
 	CUE_LAZY = 1024,  /* a parameter that gets its shape in the first forward pass */
 	CUE_BUCKET = 512, /* innermost frame: DistributedDataParallel's own */
+	CUE_CLASS = 2048, /* an object of any class is built */
 };
 
 /* Bits for each stack of the trace; free with mem_free(m, of_stack, t->stacks.n, sizeof(uint16_t)). */

@@ -37,10 +37,11 @@ static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIME
 	}
 }
 
-/* Walk events [e, end) from the totals `now`; the largest allocated total after one of them. */
-static uint64_t walk(struct timeline *tl, uint32_t e, uint64_t end, uint64_t now[TIMELINE_MEASURES])
+/* Walk events [e, end) from the totals `now`; the largest and the smallest allocated total after one of them. */
+static void walk(struct timeline *tl, uint32_t e, uint64_t end, uint64_t now[TIMELINE_MEASURES],
+		 size_t sample)
 {
-	uint64_t allocated = 0;
+	uint64_t allocated = 0, lowest = UINT64_MAX;
 
 	for (; e < end; e++) {
 		step(tl, e, now);
@@ -52,8 +53,11 @@ static uint64_t walk(struct timeline *tl, uint32_t e, uint64_t end, uint64_t now
 		}
 		if (now[TIMELINE_ALLOCATED] > allocated)
 			allocated = now[TIMELINE_ALLOCATED];
+		if (now[TIMELINE_ALLOCATED] < lowest)
+			lowest = now[TIMELINE_ALLOCATED];
 	}
-	return allocated;
+	tl->allocated[sample] = allocated;
+	tl->lowest[sample] = lowest;
 }
 
 /* The event behind sample i of n over `count` events. */
@@ -75,9 +79,10 @@ static void walk_samples(struct timeline *tl, uint32_t first, uint64_t count,
 	for (size_t i = 0; count && i < TIMELINE_SAMPLES; i++) {
 		uint64_t end = first + sample_end(i, TIMELINE_SAMPLES, count);
 
-		tl->allocated[i] =
-			e < end ? walk(tl, (uint32_t)e, end, now)
-				: now[TIMELINE_ALLOCATED]; /* few events: one fills several */
+		if (e < end)
+			walk(tl, (uint32_t)e, end, now, i);
+		else /* few events: one fills several */
+			tl->allocated[i] = tl->lowest[i] = now[TIMELINE_ALLOCATED];
 		e = end;
 	}
 }

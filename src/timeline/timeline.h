@@ -31,6 +31,7 @@ struct timeline {
 	uint64_t peak[TIMELINE_MEASURES];
 	uint32_t peak_event[TIMELINE_MEASURES]; /* the first event after which it was reached */
 	uint64_t allocated[TIMELINE_SAMPLES];   /* timeline_sample of TIMELINE_ALLOCATED */
+	uint64_t lowest[TIMELINE_SAMPLES];      /* the same, of the smallest */
 };
 
 /* Walk all events once.  Borrows what it is given. */
@@ -306,5 +307,29 @@ struct timeline_matching {
 enum plim_status timeline_match(struct mem *m, const struct snapshot *a, const struct snapshot *b,
 				struct timeline_matching *out, struct plim_err *err);
 void timeline_matching_release(struct timeline_matching *x);
+
+/* ---- reserved memory over the recording ---- */
+
+/* A moment is the state after so many events: what event e does is seen from moment e + 1 on. */
+#define MOMENT_OF(event) ((uint64_t)(event) + 1)
+
+/* Reserved memory as rectangles of addresses and moments. */
+struct segment {
+	uint64_t addr, bytes;
+	uint32_t born, gone; /* moments; 0: from before, never */
+	uint32_t stream;
+	uint32_t pool; /* into trace.pools, or SEGMENT_POOL_UNKNOWN */
+	uint8_t large, expandable;
+};
+#define SEGMENT_POOL_UNKNOWN UINT32_MAX
+
+struct segments {
+	struct mem *mem;
+	VEC(struct segment) rows; /* by born, then address */
+};
+
+enum plim_status segments_find(struct segments *s, struct mem *m, const struct snapshot *t,
+			       const struct snapshot_device *d, struct plim_err *err);
+void segments_release(struct segments *s);
 
 #endif

@@ -393,13 +393,18 @@ static const char *peak_headline(struct telling *x)
 	struct text words = words_new(x);
 	const char *code = most ? (most->code_frame ? most->code_frame : most->frame) : NULL;
 	int is_peak = !strcmp(o->what, "peak") && !strcmp(o->measure, "allocated");
+	const struct plim_finding *attention = told_finding(d, "materialised_attention");
 
 	text_puts(&words, d->peak.lower_bound ? "PEAK SEEN " : "PEAK ");
 	text_bytes(&words, d->peak.allocated_bytes);
 	told_place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
 	if (is_peak && o->categories)
 		put_largest_kind(&words, o->categories);
-	if (is_peak && code && x->group_by != PLIM_GROUP_MODULE) {
+	if (is_peak && attention && most && attention->bytes >= most->bytes) {
+		text_puts(&words, "; ");
+		text_bytes(&words, attention->bytes);
+		text_puts(&words, " of softmax and scores (SDPA would not keep them)");
+	} else if (is_peak && code && x->group_by != PLIM_GROUP_MODULE) {
 		text_puts(&words, "; ");
 		text_bytes(&words, most->bytes);
 		text_printf(&words, " at %s", frames(x, most->inferred, code, most->frame, 0));
@@ -576,23 +581,24 @@ static void tell_gap_part(struct telling *x, const struct plim_report_gap_part *
 		text_printf(words, " (%s)", part->gives_back);
 }
 
-static void tell_gap(struct telling *x)
+/* A line of each moment; a failure or a leak is worth more. */
+static const char *tell_gap(struct telling *x, const char *moment,
+			    const struct plim_report_gap *gap)
 {
-	const struct plim_report_gap *gap = x->d->gap;
 	struct text words;
 
 	if (!gap || told_last_oom(x->d) || told_finding(x->d, "leak"))
-		return;
+		return NULL;
 	words = words_new(x);
 	text_bytes(&words, gap->bytes);
-	text_puts(&words, " reserved at the end is unused: ");
+	text_printf(&words, " reserved at the %s is unused: ", moment);
 	for (size_t i = 0; i < gap->part_count; i++) {
 		if (i && gap->parts[i].bytes < gap->bytes / GAP_SHOWN)
 			break;
 		text_puts(&words, i ? ", " : "");
 		tell_gap_part(x, &gap->parts[i], &words);
 	}
-	x->out->gap = words_take(x, &words);
+	return words_take(x, &words);
 }
 
 enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, struct arena *a,
@@ -618,7 +624,8 @@ enum plim_status told_fill(unsigned flags, enum plim_report_group group_by, stru
 	tell_remedies(&x);
 	tell_holders(&x);
 	tell_peak(&x);
-	tell_gap(&x);
+	d->told.gap_at_peak = tell_gap(&x, "peak", d->gap_at_peak);
+	d->told.gap = tell_gap(&x, "end", d->gap);
 	if (!err->status && x.lines.n)
 		d->told.lines = arena_take(a, x.lines.n, sizeof(*d->told.lines), err);
 	if (d->told.lines) {

@@ -60,6 +60,7 @@ void told_put_rest(struct text *t, const struct plim_report_device *d, const str
 void told_put_remedies(struct text *t, const struct plim_report_device *d, size_t most);
 void told_put_peak(struct text *t, const struct plim_report_device *d);
 void told_put_stop(struct text *t, const struct plim_report_device *d);
+void told_put_tags(struct text *t, const struct plim_report_owners *o);
 void told_put_chart(struct text *t, const struct plim_report_device *d, unsigned rows, int headed);
 
 #endif

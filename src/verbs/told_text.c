@@ -110,6 +110,34 @@ static void others(struct text *t, const struct plim_report_device *d, const str
 	}
 }
 
+#define TAGS_SHOWN 4
+
+/* "by tag: 2.34 GiB fwd, 768.00 MiB without" */
+void told_put_tags(struct text *t, const struct plim_report_owners *o)
+{
+	struct text words;
+
+	if (!o->tag_count)
+		return;
+	text_init(&words, t->mem, &t->style);
+	for (size_t i = 0; i < o->tag_count && i < TAGS_SHOWN; i++) {
+		const struct plim_report_tag *tag = &o->tags[i];
+
+		text_puts(&words, i ? ", " : "by tag: ");
+		text_bytes(&words, tag->bytes);
+		text_puts(&words, " ");
+		if (tag->name)
+			text_name(&words, tag->name, strlen(tag->name));
+		else
+			text_puts(&words, "without");
+	}
+	if (o->tag_count > TAGS_SHOWN)
+		text_printf(&words, " and %zu more", o->tag_count - TAGS_SHOWN);
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
 static void holders(struct text *t, const struct plim_report_device *d, size_t most)
 {
 	const struct plim_report_told *told = &d->told;
@@ -126,6 +154,7 @@ static void holders(struct text *t, const struct plim_report_device *d, size_t m
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2, "%s", told->kinds);
 	}
+	told_put_tags(t, &d->at_peak);
 	text_table_init(&b, t, "rl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < told->holder_count && i < most; i++) {
 		const struct plim_report_holder *one = &told->holders[i];
@@ -154,6 +183,8 @@ void told_put_peak(struct text *t, const struct plim_report_device *d)
 	text_puts(t, label);
 	text_plain(t);
 	text_wrap(t, (unsigned)strlen(label), 2, "%s", d->told.peak);
+	if (d->told.gap_at_peak)
+		text_wrap_name(t, 0, 2, d->told.gap_at_peak);
 	if (d->told.gap)
 		text_wrap_name(t, 0, 2, d->told.gap);
 }
@@ -168,9 +199,11 @@ void told_put_chart(struct text *t, const struct plim_report_device *d, unsigned
 {
 	const struct plim_report_oom *last = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
 	uint64_t first = d->timeline_first_event, end = d->timeline_last_event;
-	struct text_chart c = {
-		.y = d->timeline_bytes, .n = d->timeline_count, .rows = rows, .mark = SIZE_MAX
-	};
+	struct text_chart c = { .y = d->timeline_bytes,
+				.low = d->timeline_low_bytes,
+				.n = d->timeline_count,
+				.rows = rows,
+				.mark = SIZE_MAX };
 	struct text left, right;
 
 	if (!d->timeline_count || d->events < CHART_EVENTS_MIN)
@@ -186,7 +219,7 @@ void told_put_chart(struct text *t, const struct plim_report_device *d, unsigned
 	c.left = text_get(&left);
 	c.right = text_get(&right);
 	if (headed)
-		out_head(t, "Allocated memory over the events");
+		out_head(t, "Allocated memory over the events; light: at times");
 	if (headed)
 		text_puts(t, c.mark == SIZE_MAX ? "\n"
 			     : told_narrow(t)   ? "\n  ^ the last failure\n"

@@ -229,6 +229,32 @@ static void test_chart(void **state)
 	text_release(&t);
 }
 
+/* A run that sways was a slab: each column showed its largest value alone. */
+static void test_chart_low(void **state)
+{
+	static const uint64_t y[] = { 1024, 2048, 2048, 2048, 2048, 2048, 2048, 512 };
+	static const uint64_t low[] = { 1024, 0, 512, 1024, 1536, 1792, 2048, 0 };
+	struct text_chart c = {
+		.y = y, .low = low, .n = 8, .columns = 17, .rows = 2, .mark = SIZE_MAX
+	};
+	struct text t;
+
+	(void)state;
+	text_init(&t, &mem, &utf8);
+	text_chart(&t, &c);
+	assert_string_equal(text_get(&t),
+			    "2.00 KiB\u2524 \u2591\u2591\u2591\u2588\u2588\u2588\n"
+			    "        \u2502\u2588\u2591\u2588\u2588\u2588\u2588\u2588\u2584\n"
+			    "       0\u2514\u2500\u2500\u2500\u2500\u2500\u2500\u2500\u2500\n");
+	text_release(&t);
+	text_init(&t, &mem, &ascii);
+	text_chart(&t, &c);
+	assert_string_equal(text_get(&t), "2.00 KiB| :::###\n"
+					  "        |#:#####:\n"
+					  "       0+--------\n");
+	text_release(&t);
+}
+
 /* A failed allocation sticks and nothing is written behind it. */
 static void test_memory(void **state)
 {
@@ -257,7 +283,8 @@ int main(void)
 		cmocka_unit_test(test_numbers), cmocka_unit_test(test_names),
 		cmocka_unit_test(test_fit),     cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_table),   cmocka_unit_test(test_bar),
-		cmocka_unit_test(test_chart),   cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_chart),   cmocka_unit_test(test_chart_low),
+		cmocka_unit_test(test_memory),
 	};
 
 	mem_init(&mem, 0);

@@ -71,6 +71,12 @@ export interface ReportOwner {
 	module: string | null; // where modules were called from, outermost first, "modeling_llama.py:402 > 308 > 240"; of a plan the module's name; null: its stack shows no call of a module
 }
 
+export interface ReportTag {
+	name: string | null; // null: those that have none
+	bytes: number | null; // what they hold together
+	count: number | null; // of allocations
+}
+
 export interface ReportOwners {
 	measure: string | null; // which of the four totals is divided among the owners
 	what: string | null; // the moment: peak, oom, end or event
@@ -82,6 +88,7 @@ export interface ReportOwners {
 	categories: ReportCategories | null; // total_bytes by what they are for; null: no stacks were recorded
 	annotations: string[]; // as in oom[].annotations
 	by_code: ReportOwner[]; // the same memory by code_frame instead: where in a model, if one line calls it; largest first
+	tags: ReportTag[]; // the same memory by tag, largest first; none: nothing that lives has one
 }
 
 export interface ReportGapPart {
@@ -259,6 +266,7 @@ export interface ReportTold {
 	holders: ReportHolder[]; // largest first
 	peak: string | null; // "3.44 GiB allocated, forward of step 15; 3.97 GiB reserved"
 	gap: string | null; // who owns what is reserved and not in use; null: too little, or a failure or leak is reported
+	gap_at_peak: string | null; // the same at the peak
 	stop: string | null; // where in a step the recording ends; null: between steps, or none are seen
 }
 
@@ -272,6 +280,7 @@ export interface ReportDevice {
 	at_peak: ReportOwners; // who held the memory at a moment
 	end: ReportTotals; // when the snapshot was taken
 	gap: ReportGap | null; // at the end; null: a tenth of what is allocated or less, or nobody looked at the end
+	gap_at_peak: ReportGap | null; // the same at the allocated peak; null: a tenth of what is reserved then, or less, or it is not known
 	oom: ReportOom[]; // deaths, in turn
 	findings: Finding[]; // worst first
 	leaks: ReportLeak[]; // those of the findings that are leaks
@@ -283,12 +292,25 @@ export interface ReportDevice {
 	timeline_first_event: number | null; // first event that the timeline and the peaks cover
 	timeline_last_event: number | null; // last event that they cover; null without events
 	timeline_bytes: number[]; // largest allocated bytes in equal parts of the events
+	timeline_low_bytes: number[]; // smallest allocated bytes in the same parts
 	told: ReportTold; // what a person is told first
+}
+
+export interface ReportUneven {
+	device: number | null; // that held most
+	other_device: number | null; // the one in the middle, the lower of two
+	bytes: number | null; // the difference
+	category: string | null; // that makes at least half of it, and most; null: none does
+	category_bytes: number; // what it has more of that
+	meaning: string | null; // what makes it differ; null: nothing is known
+	frame: string | null; // the line that has most more; null: none has
+	frame_bytes: number; // what it has more there
 }
 
 export interface Report {
 	source: ReportSource; // what was read
 	devices: ReportDevice[]; // those with memory or events
+	uneven: ReportUneven | null; // null: one device, or they differ by less than a twentieth
 }
 
 export interface CurvesBest {

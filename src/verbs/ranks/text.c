@@ -23,11 +23,6 @@
 
 /* ---- names ---- */
 
-static const char *name_of(const struct plim_ranks_row *row)
-{
-	return row->member ? row->member : row->path;
-}
-
 /* Does the name say the rank?  Else it is only its place in the order of names. */
 static int says_rank(const char *name, uint64_t rank)
 {
@@ -45,9 +40,9 @@ static int says_rank(const char *name, uint64_t rank)
 static int numbered_by_order(const struct plim_ranks *k)
 {
 	for (size_t i = 0; i < k->row_count && i < LISTED_MAX; i++)
-		if (name_of(&k->rows[i]) && k->rows[i].rank != PLIM_UNKNOWN &&
+		if (recording_row_name(&k->rows[i]) && k->rows[i].rank != PLIM_UNKNOWN &&
 		    k->rows[i].rank_from && !strcmp(k->rows[i].rank_from, RECORDING_RANK_ORDER) &&
-		    !says_rank(name_of(&k->rows[i]), k->rows[i].rank))
+		    !says_rank(recording_row_name(&k->rows[i]), k->rows[i].rank))
 			return 1;
 	return 0;
 }
@@ -70,23 +65,27 @@ static int all_plain(const struct plim_ranks *k)
 	return 1;
 }
 
-/* "12", or where that says too little the name. */
+/* "12", or if that says too little the part of the name that others have not. */
 static void label(struct text *t, const struct plim_ranks *k, size_t i)
 {
-	const char *name = name_of(&k->rows[i]);
+	const char *name = recording_row_name(&k->rows[i]);
+	struct recording_name_cut cut;
 
-	if (!name && k->rows[i].rank == PLIM_UNKNOWN)
+	if (!name && k->rows[i].rank == PLIM_UNKNOWN) {
 		text_puts(t, "-");
-	else if (is_plain(k, i) || !name)
+	} else if (is_plain(k, i) || !name) {
 		text_printf(t, "%llu", (unsigned long long)k->rows[i].rank);
-	else
-		text_name_fit(t, name, recording_set_stem(name), LABEL_COLUMNS, TEXT_CUT_LEFT);
+	} else {
+		cut = recording_set_cut(k, LABEL_COLUMNS);
+		text_name_fit(t, name + cut.front, recording_set_stem(name) - cut.front - cut.back,
+			      LABEL_COLUMNS, TEXT_CUT_LEFT);
+	}
 }
 
 /* "rank 12", "Rank 12" */
 static void who(struct text *t, const struct plim_ranks *k, size_t i, const char *rank)
 {
-	if (is_plain(k, i) || !name_of(&k->rows[i]))
+	if (is_plain(k, i) || !recording_row_name(&k->rows[i]))
 		text_puts(t, rank);
 	label(t, k, i);
 }
@@ -653,7 +652,7 @@ static void lists(struct text *t, const struct plim_ranks *k)
 	for (size_t i = 0; i < k->row_count && n < LISTED_MAX; i++) {
 		if (!k->rows[i].error)
 			continue;
-		item(t, name_of(&k->rows[i]), k->rows[i].error);
+		item(t, recording_row_name(&k->rows[i]), k->rows[i].error);
 		n++;
 	}
 	more(t, k->failed);

@@ -27,4 +27,7 @@ struct plim_report_hidden {
 	int has_message;
 };
 
+/* How the devices of one program differ, where they do: r->uneven. */
+enum plim_status report_compare_devices(struct plim_report *r, struct plim_err *err);
+
 #endif

@@ -192,6 +192,8 @@ static enum plim_status fill_owners(struct plim_report *r, const struct report_d
 	if (event != TIMELINE_BEFORE)
 		st = recording_ranges_at(d, event, &h->names, &out->annotations,
 					 &out->annotation_count, err);
+	if (!st)
+		st = recording_tags_at(d, event, &h->names, &out->tags, &out->tag_count, err);
 	n = o->owners_max && list.n > o->owners_max ? o->owners_max : list.n;
 	out->owners = arena_take(&h->arena, n, sizeof(*out->owners), err);
 	if (!st && !out->owners)
@@ -225,10 +227,13 @@ static enum plim_status fill_timeline(struct plim_report *r, struct report_devic
 		return st;
 	out->timeline_bytes =
 		arena_take(&r->hidden->arena, TIMELINE_SAMPLES, sizeof(*out->timeline_bytes), err);
-	if (!out->timeline_bytes)
+	out->timeline_low_bytes = arena_take(&r->hidden->arena, TIMELINE_SAMPLES,
+					     sizeof(*out->timeline_low_bytes), err);
+	if (!out->timeline_bytes || !out->timeline_low_bytes)
 		return mem_status(err);
-	out->timeline_count = TIMELINE_SAMPLES;
+	out->timeline_count = out->timeline_low_count = TIMELINE_SAMPLES;
 	memcpy(out->timeline_bytes, one->timeline.allocated, sizeof(one->timeline.allocated));
+	memcpy(out->timeline_low_bytes, one->timeline.lowest, sizeof(one->timeline.lowest));
 	return PLIM_OK;
 }
 
@@ -278,6 +283,8 @@ static enum plim_status diagnose(struct plim_report *r, struct report_device *on
 				    err);
 	if (!st)
 		st = diagnose_gap(&x, &out->gap, err);
+	if (!st)
+		st = diagnose_gap_at_peak(&x, &out->gap_at_peak, err);
 	return st || (last && !last->survived) ? st
 					       : diagnose_fills(&x, &one->findings, h->options.gpu,
 								&out->fills, &out->fill_count, err);
@@ -334,7 +341,7 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 				 err);
 		r->device_count++;
 	}
-	return st;
+	return st ? st : report_compare_devices(r, err);
 }
 
 /* ---- together ---- */

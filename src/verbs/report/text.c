@@ -211,11 +211,11 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 }
 
 /* Who owns what is reserved and not asked for. */
-static void gap(struct text *t, const struct plim_report_gap *g)
+static void gap(struct text *t, const char *title, const struct plim_report_gap *g)
 {
 	if (!g)
 		return;
-	out_title(t, "Reserved at the end, but not asked for");
+	out_title(t, title);
 	for (size_t i = 0; i < g->part_count; i++) {
 		const struct plim_report_gap_part *part = &g->parts[i];
 		char kept[32], line[600] = "";
@@ -302,6 +302,7 @@ static void owners(struct text *t, const struct plim_report *r, const struct pli
 		within(t, "within", o->annotations, o->annotation_count);
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories);
+	told_put_tags(t, o);
 	text_table_init(&b, t, by_size ? "rrrl" : "rrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < shown; i++)
 		owner_cells(&b, owner_name(t, r, &o->owners[i]), &o->owners[i], by_size);
@@ -435,6 +436,36 @@ static const struct plim_report_device *main_device(const struct plim_report *r)
 	return best;
 }
 
+/* "GPU 1 has 9.00 GiB more than GPU 0, each when it held most: 8.90 GiB more activations (its batch was larger ...); ..." */
+static void uneven(struct text *t, const struct plim_report_uneven *u)
+{
+	struct text words;
+
+	if (!u)
+		return;
+	text_init(&words, t->mem, &t->style);
+	text_printf(&words, "GPU %llu has ", (unsigned long long)u->device);
+	text_bytes(&words, u->bytes);
+	text_printf(&words, " more than GPU %llu, each when it held most",
+		    (unsigned long long)u->other_device);
+	if (u->category) {
+		text_puts(&words, ": ");
+		text_bytes(&words, (uint64_t)u->category_bytes);
+		text_printf(&words, " more %s", recording_category_words(u->category));
+	}
+	if (u->meaning)
+		text_printf(&words, " (%s)", u->meaning);
+	if (u->frame) {
+		text_puts(&words, "; ");
+		text_bytes(&words, (uint64_t)u->frame_bytes);
+		text_puts(&words, " more at ");
+		text_name(&words, u->frame, strlen(u->frame));
+	}
+	text_puts(t, "\n");
+	text_wrap(t, 0, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
 /* The others, in a few lines. */
 static void in_short(struct text *t, const struct plim_report_device *d)
 {
@@ -466,7 +497,8 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
-	gap(t, d->gap);
+	gap(t, "Reserved at the peak, but not asked for", d->gap_at_peak);
+	gap(t, "Reserved at the end, but not asked for", d->gap);
 	told_put_stop(t, d);
 	owners(t, r, d);
 	told_put_chart(t, d, CHART_ROWS, 1);
@@ -542,6 +574,7 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 	head(&t, r);
 	for (size_t i = 0; i < r->device_count; i++)
 		device(&t, r, &r->devices[i]);
+	uneven(&t, r->uneven);
 	for (size_t i = 0; !(r->hidden->options.flags & PLIM_REPORT_WHY) && i < r->device_count;
 	     i++)
 		if (&r->devices[i] != main_device(r))

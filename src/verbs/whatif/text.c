@@ -255,9 +255,11 @@ static void bound(struct text *t, const struct plim_whatif *w)
 	else if (!strcmp(b->basis, "gpu"))
 		text_wrap(t, 17, 2, ", card %s: %s, after %s for what PyTorch does not allocate",
 			  b->gpu, text_size(x, b->limit_bytes), text_size(y, b->allowance_bytes));
+	else if (recording_is_plan(w->hidden->recording->recording))
+		text_printf(t, ", limit %s, as in the plan\n", text_size(x, b->limit_bytes));
 	else
 		text_wrap(t, 17, 2,
-			  ", limit %s: what was certainly allowed when it died (%s was refused)",
+			  ", limit %s: certainly allowed when it died (%s in sum was not)",
 			  text_size(x, b->limit_bytes), text_size(y, b->recorded_bytes.high));
 }
 

@@ -3,7 +3,7 @@
  * backwards, because what stood before the first event is only known from there: what is freed begins to live,
  * what is taken from the driver ends.  Pages that were mapped as one and unmapped in parts come apart.
  */
-#include "parts.h"
+#include "timeline.h"
 
 #include <string.h>
 
