@@ -49,14 +49,14 @@ struct opt_list {
 
 struct opt {
 	enum opt_kind kind;
+	uint32_t bit;      /* FLAG: of a field of flags; 0: the field is a bool */
 	char letter;       /* 0: none */
+	bool narrow;       /* U64: a uint32_t */
+	bool unsaid;       /* help does not say the default */
 	const char *name;  /* without the dashes */
 	size_t offset;     /* of the field in the command's struct */
 	size_t second;     /* of another one that the row stores into */
-	bool narrow;       /* U64: a uint32_t */
-	bool unsaid;       /* help does not say the default */
 	uint64_t times;    /* U64: of these the field counts so many for each that is given; 0: 1 */
-	uint32_t bit;      /* FLAG: of a field of flags; 0: the field is a bool */
 	const char *value; /* what help calls the value: "ms", "FILE"; NULL: has none */
 	const char *const *
 		names; /* CHOICE: ends with NULL; OPTIONAL: so, may be NULL; TABLE: the rows that are left out; ALIAS: OPT_ALIAS_WORDS */

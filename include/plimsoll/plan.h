@@ -349,7 +349,7 @@ struct plim_plan_model {
 	uint64_t parameters;      /* elements of all parameters, tied ones once */
 	uint64_t parameter_bytes; /* the same in the dtype that they are loaded in */
 	uint64_t trainable;       /* elements that take gradients */
-	/* what of the model is not known, a sentence each; with any, nothing is said to fit */
+	/* what of the model is not known, a sentence each; with any, no plan is said to fit */
 	const char **doubts;
 	size_t doubt_count;
 };

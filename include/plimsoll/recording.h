@@ -95,7 +95,7 @@ struct plim_events {
 
 /*
  * Append events, all of them or, on failure, none.  PLIM_E_ARG names the row: an unknown kind, a request that lives
- * already or does not, a site or phase that is none, addresses where there were none before; or reports of the recording
+ * already or does not, a site or phase that does not exist, addresses where there were none before; or reports of the recording
  * that were not freed.  PLIM_E_LIMIT; PLIM_E_NOMEM.
  */
 PLIM_API enum plim_status plim_recording_append(struct plim_recording *r,

@@ -27,8 +27,9 @@
 /* whose tensors PyTorch's caching allocator holds */
 #define CACHED (TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(TGI))
 /* of whose flags no list is kept */
-#define OTHERS                                                                            \
-	(~(IN(UNKNOWN) | TORCH | CACHED | GGML_TEXT | PICTURES | IN(KOHYA) | IN(JAX) | IN(TENSORFLOW)))
+#define OTHERS                                                                         \
+	(~(IN(UNKNOWN) | TORCH | CACHED | GGML_TEXT | PICTURES | IN(KOHYA) | IN(JAX) | \
+	   IN(TENSORFLOW)))
 #define RUNS (DOING(GENERATING) | DOING(SERVING))
 #define CUDA_LIKE (ON(CUDA) | ON(ROCM))
 #define LOADED \

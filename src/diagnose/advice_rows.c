@@ -21,14 +21,17 @@ const struct advice_row advice_rows[] = {
 	  .fix = "--gpu-memory-utilization {share}" },
 	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN), .facts = F_RANKS,
 	  .engines = TORCH | IN(UNKNOWN),
-	  .text = "the other processes on this GPU may be ranks of this job: give each rank its own "
-		  "GPU (torch.cuda.set_device(local_rank) before anything else); nvidia-smi shows whose "
+	  .text = "the other processes on this GPU may be ranks of this job: give each rank its "
+		  "own "
+		  "GPU (torch.cuda.set_device(local_rank) before anything else); nvidia-smi shows "
+		  "whose "
 		  "they are",
 	  .first = "give each rank its own GPU",
 	  .fix = "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))" },
 	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN), .facts = F_RANKS,
 	  .engines = ~(TORCH | IN(UNKNOWN)),
-	  .text = "the other processes on this GPU may be ranks of this job: give each rank its own GPU; "
+	  .text = "the other processes on this GPU may be ranks of this job: give each rank its "
+		  "own GPU; "
 		  "nvidia-smi shows whose they are",
 	  .first = "give each rank its own GPU" },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(CUDA),
@@ -41,7 +44,7 @@ const struct advice_row advice_rows[] = {
 	  .last = 1,
 	  .text = "where that has to stay: less of this program's own (a smaller batch or input, "
 		  "16 bits, a smaller or quantised model)",
-	  .first = "a smaller batch or input, 16 bits, a smaller or quantised model"},
+	  .first = "a smaller batch or input, 16 bits, a smaller or quantised model" },
 	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS) | BY(NON_PYTORCH), .engines = CACHED,
 	  .facts = F_AMONG, .without = F_FIXED, .backends = CUDA_LIKE, .unless = SET(EXPANDABLE),
 	  .last = 1,
@@ -77,7 +80,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .bounds = BY(NON_PYTORCH), .engines = TORCH,
 	  .text = "look for what in this process takes memory past PyTorch: another framework, a "
 		  "CUDA extension, NCCL's buffers, CuPy or RAPIDS pools",
-	  .first = "find what else in this process takes the GPU's memory"},
+	  .first = "find what else in this process takes the GPU's memory" },
 	{ HELPS, .kinds = GPU, .bounds = BY(LIMIT), .engines = TORCH | PICTURES, .last = 1,
 	  .backends = CUDA_LIKE,
 	  .text = "raise the process's own limit (set_per_process_memory_fraction, or "
@@ -89,27 +92,28 @@ const struct advice_row advice_rows[] = {
 	  .text = "let the program see all of the memory that is set apart for the GPU: a newer "
 		  "ROCm, a larger amdgpu ttm.pages_limit or UMA frame buffer; what it sees is less "
 		  "than was asked for at once",
-	  .first = "let it see all of the GPU's memory: a newer ROCm, UMA frame buffer"},
-	{ HELPS, .kinds = GPU, .facts = F_SMALL, .engines = CACHED | GGML_TEXT, .backends = ON(ROCM),
+	  .first = "let it see all of the GPU's memory: a newer ROCm, UMA frame buffer" },
+	{ HELPS, .kinds = GPU, .facts = F_SMALL, .engines = CACHED | GGML_TEXT,
+	  .backends = ON(ROCM),
 	  .text = "more memory for the graphics in the BIOS (UMA frame buffer size): it is part of "
 		  "the processor and takes the machine's memory, of which so little was set apart",
 	  .first = "more memory for the graphics in the BIOS (UMA frame buffer size)" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = ON(ROCM),
 	  .text = "another release of the driver and of PyTorch for ROCm (a stable one in place of "
 		  "a nightly build): the card was not full, and the driver refused so little",
-	  .first = "another release of the driver and of PyTorch for ROCm"},
+	  .first = "another release of the driver and of PyTorch for ROCm" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE | F_WINDOWS, .engines = TORCH | PICTURES,
 	  .backends = CUDA_LIKE,
 	  .text = "a larger page file, and fewer other programs: the card was not full, and "
 		  "Windows "
 		  "refuses the card's memory too when it can promise no more of its own",
-	  .first = "a larger page file (the GPU was not full), and start it anew"},
+	  .first = "a larger page file (the GPU was not full), and start it anew" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = PICTURES, .backends = ON(CUDA),
 	  .without = F_WINDOWS,
 	  .text = "start it anew, and look for who else used the card at that moment (nvidia-smi): "
 		  "it was not full; under Windows a larger page file, without which it is refused "
 		  "too",
-	  .first = "start it anew: the GPU was not full"},
+	  .first = "start it anew: the GPU was not full" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH | PICTURES, .backends = ON(XPU),
 	  .text = "smaller tensors (a smaller batch, picture or context, attention in slices): "
 		  "Intel's "
@@ -123,12 +127,12 @@ const struct advice_row advice_rows[] = {
 		  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF, MIG, a container's "
 		  "share): the card was not full; under Windows or WSL a larger page file or more "
 		  "memory for WSL, and a newer driver",
-	  .first = "look for a limit of this process: memory fraction, MIG, page file"},
+	  .first = "look for a limit of this process: memory fraction, MIG, page file" },
 
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = ON(ROCM),
 	  .text = "another release of the driver and of PyTorch for ROCm, where no limit is set: "
 		  "the driver refused what it had",
-	  .first = "another release of the driver and of PyTorch for ROCm"},
+	  .first = "another release of the driver and of PyTorch for ROCm" },
 	{ HELPS, .kinds = GPU, .backends = ON(MPS), .facts = F_BESIDE,
 	  .engines = CACHED | IN(UNKNOWN),
 	  .text = "start the program anew, and hold fewer models at a time: most of what the GPU "
@@ -141,14 +145,14 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = IN(JAX) | IN(TENSORFLOW),
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value that is not finite, or a shape that is not meant",
-	  .first = "find what computes the size: an overflow, or an unmeant shape"},
+	  .first = "find what computes the size: an overflow, or an unmeant shape" },
 	{ HELPS, .kinds = GPU, .facts = F_ABSURD, .engines = TORCH | PICTURES,
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value "
 		  "that is not finite, or a CUDA extension built for another toolkit than "
 		  "PyTorch's "
 		  "(nvcc --version, torch.version.cuda): build it anew",
-	  .first = "find what computes the size: an overflow, another CUDA's extension"},
+	  .first = "find what computes the size: an overflow, another CUDA's extension" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD, .engines = TORCH | PICTURES,
 	  .backends = ON(ROCM),
 	  .text = "if the GPU is a part of the processor, and the machine set more apart for it "
@@ -160,13 +164,13 @@ const struct advice_row advice_rows[] = {
 	  .text = "find what computes the shape: no machine has so much, so it is an overflow, an "
 		  "outer product or a broadcast that is not meant (a column beside a row), or a "
 		  "value that is not set",
-	  .first = "find what computes the shape: an unmeant broadcast, an overflow"},
+	  .first = "find what computes the shape: an unmeant broadcast, an overflow" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_ABSURD, .not_tasks = TASK(ARRAYS),
 	  .text = "find what computes the size: no machine has so much, so it is an overflow, a "
 		  "value that is not set, or libraries of different releases in one program",
-	  .first = "find what computes the size: an overflow, or mixed releases"},
+	  .first = "find what computes the size: an overflow, or mixed releases" },
 	{ HELPS, .kinds = GPU, .facts = F_HUGE, .without = F_ABSURD,
-	  .engines = TORCH | IN(TENSORFLOW) | IN(ULTRALYTICS), /* XLA asks for all at once */
+	  .engines = TORCH | IN(TENSORFLOW), /* XLA asks for all at once */
 	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
 		  "image "
 		  "that was not resized, a sequence that was not cut, a dimension too many)",
@@ -178,7 +182,7 @@ const struct advice_row advice_rows[] = {
 	  .first = "if it is meant: attention without the matrix of all pairs (SDPA)" },
 	{ HELPS, .kinds = GPU, .facts = F_FREE, .engines = TORCH, .backends = CUDA_LIKE,
 	  .text = "where there is no such limit: a smaller batch or model, which asks for less",
-	  .first = "a smaller batch or model, if there is no such limit"},
+	  .first = "a smaller batch or model, if there is no such limit" },
 	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS | F_RANKS, .engines = TORCH,
 	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(STARTING),
 	  .bounds = BY(DEVICE),
@@ -201,8 +205,7 @@ const struct advice_row advice_rows[] = {
 		  "driver "
 		  "has a limit of it (under WSL a low one: more memory in .wslconfig); or copy "
 		  "without it",
-	  .first = "less pinned host memory: copy without non_blocking",
-	  .fix = "x.to(device)" },
+	  .first = "less pinned host memory: copy without non_blocking", .fix = "x.to(device)" },
 	{ HELPS, .kinds = GPU, .facts = F_PINNING, .engines = TORCH,
 	  .text = "pin_memory=False in the DataLoader: batches were being put into pinned host "
 		  "memory, which the driver refuses in the same words; it may have been full "
@@ -226,8 +229,8 @@ const struct advice_row advice_rows[] = {
 	  .first = "smaller tensors, or UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1",
 	  .fix = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
 	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
-	  .without = F_COPYING | F_PINNING | F_STORAGE, .moments = AT(MOMENT_UNKNOWN) | AT(LOADING), .bounds = BY(UNKNOWN) | BY(DEVICE),
-	  .backends = ON(CUDA), .not_tasks = TASK(WSL),
+	  .without = F_COPYING | F_PINNING | F_STORAGE, .moments = AT(MOMENT_UNKNOWN) | AT(LOADING),
+	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA), .not_tasks = TASK(WSL),
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
 		  "PyTorch's "
 		  "allocator, so the card was full already, or another program has it",
@@ -241,14 +244,14 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .facts = F_WEIGHTS, .moments = LOADED,
 	  .text = "what it holds is more than its share already: weights that fit (a quantised "
 		  "checkpoint: AWQ, GPTQ, FP8), or more cards (--tensor-parallel-size)",
-	  .first = "a smaller or quantised model, or --tensor-parallel-size"},
+	  .first = "a smaller or quantised model, or --tensor-parallel-size" },
 	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .moments = AT(LOADING),
 	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), more cards "
 		  "(--tensor-parallel-size), or a part of them on the host (--cpu-offload-gb)",
-	  .first = "a quantised checkpoint, or more GPUs (--tensor-parallel-size)"},
+	  .first = "a quantised checkpoint, or more GPUs (--tensor-parallel-size)" },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = AT(LOADING),
 	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), or more cards (--tp)",
-	  .first = "a quantised checkpoint of the model, or more GPUs (--tp)"},
+	  .first = "a quantised checkpoint of the model, or more GPUs (--tp)" },
 	{ HELPS, .kinds = GPU, .engines = IN(TGI), .moments = AT(LOADING),
 	  .text = "weights that fit: --quantize (bitsandbytes-nf4, awq, fp8), or more cards "
 		  "(--num-shard)",
@@ -263,14 +266,13 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_LACKS,
 	  .text = "a smaller or quantised model, or more cards (--tensor-parallel-size): the whole "
 		  "card would not hold weights and activations",
-	  .first = "a smaller or quantised model, or --tensor-parallel-size"},
+	  .first = "a smaller or quantised model, or --tensor-parallel-size" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .set = SET(PROFILE), .without = F_WEIGHTS,
 	  .text = "a smaller profiling pass, which comes before any KV cache: --max-num-seqs "
 		  "{few}, "
 		  "--max-num-batched-tokens {batched}, a shorter --max-model-len",
-	  .first =
-		  "--max-num-seqs {few}, and a shorter --max-model-len",
+	  .first = "--max-num-seqs {few}, and a shorter --max-model-len",
 	  .fix = "--max-num-seqs {few} --max-num-batched-tokens {batched}", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .set = SET(MEDIA), .without = F_WEIGHTS,
@@ -305,11 +307,12 @@ const struct advice_row advice_rows[] = {
 	  .fix = "--mem-fraction-static {static} --chunked-prefill-size {chunk} "
 		 "--max-running-requests {running}",
 	  .example = 1 },
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN), .set = SET(COMPILE),
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN),
+	  .set = SET(COMPILE),
 	  .text = "without --enable-torch-compile, whose compiled graphs take memory beside it",
-	  .first = "without --enable-torch-compile"},
-	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN), .set = SET(CAPTURE),
-	  .unless = SET(GRAPHS),
+	  .first = "without --enable-torch-compile" },
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN),
+	  .set = SET(CAPTURE), .unless = SET(GRAPHS),
 	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs {graphs}), or none "
 		  "(--disable-cuda-graph, which costs speed)",
 	  .fix = "--cuda-graph-max-bs {graphs}", .example = 1 },
@@ -365,7 +368,7 @@ const struct advice_row advice_rows[] = {
 	  .without = F_TOKENS | F_RAISE | F_LACKS,
 	  .text = "weights that leave room: a smaller or quantised model, or more cards "
 		  "(--tensor-parallel-size)",
-	  .first = "a smaller or quantised model, or more GPUs"},
+	  .first = "a smaller or quantised model, or more GPUs" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
 	  .without = F_TOKENS,
 	  .text = "less to hold: a shorter context (--max-model-len {length}), fewer sequences "
@@ -577,14 +580,13 @@ const struct advice_row advice_rows[] = {
 	  .unless = SET(DECODING) | SET(TILING),
 	  .text = "where it is the decoding that fails: VAE Decode (Tiled) in place of VAE "
 		  "Decode",
-	  .first = "VAE Decode (Tiled), if decoding fails"},
+	  .first = "VAE Decode (Tiled), if decoding fails" },
 	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = DOING(TRAINING),
 	  .text = "train less: LoRA instead of the whole model, 8-bit Adam, gradient "
 		  "checkpointing, a "
 		  "smaller resolution, no text encoder; 4 GB are too few for DreamBooth",
 	  .first = "train less (LoRA, 8-bit Adam, gradient checkpointing)" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111), .moments = AT(LOADING),
-	  .unless = SET(LOWVRAM),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .moments = AT(LOADING), .unless = SET(LOWVRAM),
 	  .text = "start it with --medvram, then --lowvram, which keep parts of the model on the "
 		  "host; "
 		  "a smaller checkpoint (fp16, pruned); one model at a time in its settings",
@@ -596,16 +598,15 @@ const struct advice_row advice_rows[] = {
 		  "picture: "
 		  "it was decoding the picture",
 	  .first = "a smaller picture, or decode it in tiles (Tiled VAE)" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
-	  .moments = LOADED, .unless = SET(MEDVRAM) | SET(LOWVRAM),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING), .moments = LOADED,
+	  .unless = SET(MEDVRAM) | SET(LOWVRAM),
 	  .text = "a smaller picture or batch; start it with --medvram, then --lowvram",
 	  .first = "a smaller picture, or start it with --medvram", .fix = "--medvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
-	  .set = SET(MEDVRAM), .unless = SET(LOWVRAM),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING), .set = SET(MEDVRAM),
+	  .unless = SET(LOWVRAM),
 	  .text = "a smaller picture or batch; --lowvram instead of --medvram",
 	  .first = "a smaller picture, or --lowvram", .fix = "--lowvram" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING),
-	  .set = SET(LOWVRAM),
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .doing = ~DOING(TRAINING), .set = SET(LOWVRAM),
 	  .text = "a smaller picture or batch, fewer extensions (ControlNet, hires fix): it runs "
 		  "with "
 		  "the least memory already",
@@ -680,7 +681,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "so little was refused that no smaller batch helps: nothing was left (another "
 		  "program, or an earlier one that still runs: nvidia-smi), or this build of XLA "
 		  "does not fit the device",
-	  .first = "see who else holds the GPU: nvidia-smi"},
+	  .first = "see who else holds the GPU: nvidia-smi" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG, .without = F_UNIFIED,
 	  .text = "smaller arrays at a time: a smaller batch, jax.lax.map with batch_size, "
 		  "bfloat16, or more "
@@ -720,7 +721,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_COPIED, .moments = AT(LOADING),
 	  .text = "weights that fit (a smaller model, float16), on a card that nobody else uses "
 		  "(nvidia-smi): it was they that were copied",
-	  .first = "a smaller model or float16 weights, on a GPU of its own"},
+	  .first = "a smaller model or float16 weights, on a GPU of its own" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .tasks = TASK(WEIGHTS),
 	  .backends = CUDA_LIKE,
 	  .text = "see who else holds the card (nvidia-smi), an earlier run for instance: weights "
@@ -881,13 +882,13 @@ const struct advice_row advice_rows[] = {
 	  .first = "a shorter max_length", .fix = "max_length=1024", .example = 1 },
 	{ HELPS, TRAINS, .engines = IN(TRL) | IN(LLAMA_FACTORY), .unless = SET(CHECKPOINTING),
 	  .text = "gradient_checkpointing=True", .fix = "gradient_checkpointing=True" },
-	/* the same on other engines */
+/* the same on other engines */
 
-	/* -- kinds of programs whose batch is something else -- */
-	#define STEPS                                                     \
+/* -- kinds of programs whose batch is something else -- */
+#define STEPS                                                     \
 	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), \
 	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
-	
+
 #undef STEPS
 	/* -- PyTorch: what to change where it died -- */
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
@@ -906,7 +907,7 @@ const struct advice_row advice_rows[] = {
 	  .engines = TORCH, .set = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "fewer parameters to train (LoRA), or optimizer and gradients sharded over more "
 		  "cards",
-	  .first = "fewer parameters to train (LoRA), or more GPUs"},
+	  .first = "fewer parameters to train (LoRA), or more GPUs" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
 	  .engines = TORCH & ~IN(DEEPSPEED), .unless = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "fused=True in torch's own optimizers: it avoids the lists that foreach makes at "
@@ -933,16 +934,14 @@ const struct advice_row advice_rows[] = {
 	  .fix = "load_in_4bit: true" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
-	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST),
-	  .not_tasks = TASK(PRETRAINED),
+	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST), .not_tasks = TASK(PRETRAINED),
 	  .text = "load in the type it is to run in (model.half() or .to(torch.bfloat16) on the "
 		  "host, before it goes to the card), a smaller model, or its parts over several "
 		  "cards",
-	  .first = "load the model in 16 bits or quantised, or over several GPUs"},
+	  .first = "load the model in 16 bits or quantised, or over several GPUs" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
-	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST),
-	  .tasks = TASK(PRETRAINED),
+	  .unless = SET(HALF) | SET(QUANTISED) | SET(BEST), .tasks = TASK(PRETRAINED),
 	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
 		  "several cards or the host (device_map=\"auto\")",
 	  .first = "load the model in 16 bits or quantised, or over several GPUs",
@@ -952,7 +951,7 @@ const struct advice_row advice_rows[] = {
 	  .unless = SET(QUANTISED), .not_tasks = TASK(PRETRAINED),
 	  .text = "a smaller or quantised model, its parts over several cards, or a card with "
 		  "more memory",
-	  .first = "quantise the model, or spread it over several GPUs"},
+	  .first = "quantise the model, or spread it over several GPUs" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)), .set = SET(HALF),
 	  .unless = SET(QUANTISED), .tasks = TASK(PRETRAINED),
@@ -966,7 +965,7 @@ const struct advice_row advice_rows[] = {
 	  .text = "a smaller model, or the same over several cards or the host "
 		  "(device_map=\"auto\"): "
 		  "it is quantised already",
-	  .first = "a smaller model, or more GPUs"},
+	  .first = "a smaller model, or more GPUs" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(TORCH_LOAD),
 	  .text = "load a checkpoint to the host (map_location=\"cpu\"), and drop the old model "
@@ -1022,11 +1021,10 @@ const struct advice_row advice_rows[] = {
 	  .first = "save the state sharded, or gather it on the host" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless = SET(BATCH),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING), .unless = SET(BATCH),
 	  .text = "a smaller micro-batch with gradient accumulation, smaller inputs (crop, "
 		  "resolution, sequence length), and a bound on the longest",
-	  .first = "a smaller micro-batch with more accumulation, or smaller inputs"},
+	  .first = "a smaller micro-batch with more accumulation, or smaller inputs" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(BATCH),
@@ -1061,16 +1059,15 @@ const struct advice_row advice_rows[] = {
 		  "optimizer (optim=\"adamw_bnb_8bit\"), weights in 16 bits",
 	  .fix = "optim=\"adamw_bnb_8bit\"" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH), .set = SET(LANGUAGE),
-	  .doing = RUNS | DOING(EVALUATION), .facts = F_BIG,
-	  .unless = SET(MEDIA), .moments = AT(GENERATION) | AT(FORWARD) | AT(MOMENT_UNKNOWN),
+	  .doing = RUNS | DOING(EVALUATION), .facts = F_BIG, .unless = SET(MEDIA),
+	  .moments = AT(GENERATION) | AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .text = "attention that holds no matrix of all pairs of tokens "
 		  "(attn_implementation=\"sdpa\" or \"flash_attention_2\"), for long prompts",
 	  .fix = "from_pretrained(..., attn_implementation=\"sdpa\")" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless =
-		  SET(CHECKPOINTING) | SET(LANGUAGE),
+	  .unless = SET(CHECKPOINTING) | SET(LANGUAGE),
 	  .text = "gradient checkpointing; a part of it in 16 bits (torch.autocast)",
 	  .first = "gradient checkpointing",
 	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
@@ -1078,7 +1075,7 @@ const struct advice_row advice_rows[] = {
 	  .engines = TORCH, .doing = ~DOING(TRAINING),
 	  .text = "a smaller or quantised model, or a card with more memory: it held far more than "
 		  "this one has",
-	  .first = "a smaller or quantised model, or idle parts on the host"},
+	  .first = "a smaller or quantised model, or idle parts on the host" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH,
 	  .doing = DOING(GENERATING) | DOING(SERVING) | DOING(EVALUATION),
@@ -1094,7 +1091,7 @@ const struct advice_row advice_rows[] = {
 	  .causes = OF(LEAK),
 	  .text = "if memory grows from call to call: keep no tensors on the card beyond a call "
 		  "(results to the CPU; in Java close each NDManager)",
-	  .first = "keep no tensors on the GPU beyond a call, if memory grows"},
+	  .first = "keep no tensors on the GPU beyond a call, if memory grows" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH, .doing = DOING(UNKNOWN),
 	  .text = "a smaller batch or input; where nothing is trained, torch.inference_mode() "
@@ -1154,21 +1151,21 @@ const struct advice_row advice_rows[] = {
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .text = "if it is 1 at a time already: a smaller model, the model shared over several "
 		  "cards (FSDP, DeepSpeed's ZeRO 3), or a card with more memory",
-	  .first = "a smaller model, or a GPU with more memory"},
+	  .first = "a smaller model, or a GPU with more memory" },
 	{ HELPS, .kinds = GPU, .bounds = BY(DEVICE) | BY(UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = TORCH, .doing = RUNS | DOING(EVALUATION) | DOING(UNKNOWN), .without = F_HUGE,
 	  .moments = AT(FORWARD) | AT(GENERATION) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .not_tasks = TASK(PRETRAINED),
 	  .text = "if it is 1 at a time already: a smaller or quantised model, several cards, or "
 		  "a card with more memory",
-	  .first = "a smaller or quantised model, or a GPU with more memory"},
+	  .first = "a smaller or quantised model, or a GPU with more memory" },
 	{ HELPS, .kinds = GPU, .bounds = BY(DEVICE) | BY(UNKNOWN), .causes = OF(CAPACITY),
 	  .engines = TORCH, .doing = RUNS | DOING(EVALUATION) | DOING(UNKNOWN), .without = F_HUGE,
 	  .moments = AT(FORWARD) | AT(GENERATION) | AT(MOMENT_UNKNOWN), .last = 1,
 	  .tasks = TASK(PRETRAINED),
 	  .text = "if it is 1 at a time already: a smaller or quantised model, several cards "
 		  "(device_map=\"auto\"), or a card with more memory",
-	  .first = "a smaller or quantised model, or a GPU with more memory"},
+	  .first = "a smaller or quantised model, or a GPU with more memory" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
 	  .backends = CUDA_LIKE, .facts = F_FIXED | F_GAPS, .last = 1,
 	  .text = "try PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512, which is cheap: it helps if "
@@ -1209,12 +1206,14 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .tasks = TASK(NO_NVIDIA),
 	  .text = "see who else holds the card (radeontop, rocm-smi, intel_gpu_top; under Windows "
 		  "the Task Manager), and under Windows a larger page file",
-	  .first = "see who else holds the GPU"},
-	{ HELPS, .kinds = GPU | KIND(BUDGET) | KIND(HOST), .engines = OTHERS, .moments = AT(LOADING),
+	  .first = "see who else holds the GPU" },
+	{ HELPS, .kinds = GPU | KIND(BUDGET) | KIND(HOST), .engines = OTHERS,
+	  .moments = AT(LOADING),
 	  .text = "a smaller or quantised model, or a machine with more memory",
 	  .first = "a smaller or quantised model" },
 	{ HELPS, .kinds = KIND(BUDGET), .engines = OTHERS, .moments = LOADED,
-	  .text = "less at a time: a smaller input, batch or model, or a larger share of the GPU for it",
+	  .text = "less at a time: a smaller input, batch or model, or a larger share of the GPU "
+		  "for it",
 	  .first = "less at a time, or a larger share of the GPU for it" },
 	{ HELPS, .kinds = GPU, .engines = OTHERS, .moments = LOADED,
 	  .text = "less at a time: a smaller input, batch or model, or a card with more memory",
@@ -1223,8 +1222,8 @@ const struct advice_row advice_rows[] = {
 	  .text = "see what else holds the GPU (nvidia-smi)",
 	  .first = "see who else holds the GPU (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE,
-	  .without = F_XLA, .not_tasks = TASK(NO_NVIDIA),
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = CUDA_LIKE, .without = F_XLA,
+	  .not_tasks = TASK(NO_NVIDIA),
 	  .text = "see who holds the card (nvidia-smi): the text tells neither the program nor how "
 		  "much it had",
 	  .first = "see who holds the GPU (nvidia-smi)",
@@ -1265,17 +1264,17 @@ const struct advice_row advice_rows[] = {
 	  .text = "ask for more memory than it had, {more}: Slurm --mem, Kubernetes "
 		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
 		  "tmpfs count into it",
-	  .first = "more memory, {more}: --mem, limits.memory, docker --memory"},
+	  .first = "more memory, {more}: --mem, limits.memory, docker --memory" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL),
 	  .without = F_SLURM | F_KUBERNETES | F_DOCKER | F_OWN_LIMIT | F_LIMIT,
 	  .text = "ask for more memory: Slurm --mem or --mem-per-cpu, Kubernetes "
 		  "resources.limits.memory, docker --memory, systemd's MemoryMax; /dev/shm and "
 		  "tmpfs count into it",
-	  .first = "more memory: Slurm --mem, Kubernetes limits.memory, docker -m"},
+	  .first = "more memory: Slurm --mem, Kubernetes limits.memory, docker -m" },
 	{ HELPS, .kinds = KIND(HOST_KILL), .facts = F_KUBERNETES,
 	  .text = "a resources.requests.memory as large as what it uses, so that it is put where "
 		  "there is room and is not the first to be evicted; or a node with more memory",
-	  .first = "resources.requests.memory as large as its use, or a larger node"},
+	  .first = "resources.requests.memory as large as its use, or a larger node" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_FORK, .without = F_WINDOWS,
 	  .text = "more swap, or vm.overcommit_memory=1: a new process was refused, as a rule, "
 		  "which is promised "
@@ -1326,8 +1325,8 @@ const struct advice_row advice_rows[] = {
 		  "may end with its own copy of the data set; less that is offloaded to the host",
 	  .first = "more host memory, fewer DataLoader workers, or less offloaded",
 	  .fix = "num_workers=2, prefetch_factor=1", .unless = SET(WORKERS), .example = 1 },
-	{ HELPS, .kinds = KILLS, .tasks = TASK(SHARDS), .last = 1,
-	  .engines = TORCH | IN(UNKNOWN), .moments = LOADED,
+	{ HELPS, .kinds = KILLS, .tasks = TASK(SHARDS), .last = 1, .engines = TORCH | IN(UNKNOWN),
+	  .moments = LOADED,
 	  .text = "not the whole checkpoint in every rank, if it died at the load: "
 		  "low_cpu_mem_usage=True, accelerate's fsdp_cpu_ram_efficient_loading: true, with "
 		  "ZeRO 3 zero3_init_flag: true" },
@@ -1367,10 +1366,8 @@ const struct advice_row advice_rows[] = {
 	  .text = "less on the host: a smaller --swap-space and --cpu-offload-gb, fewer loaders at "
 		  "a time "
 		  "(--max-parallel-loading-workers), or more memory for the container",
-	  .first =
-		  "more container memory, or a smaller --swap-space, --cpu-offload-gb"},
-	{ HELPS, .kinds = HOSTS, .without = F_PINNED,
-	  .engines = IN(TENSORFLOW) | IN(JAX),
+	  .first = "more container memory, or a smaller --swap-space, --cpu-offload-gb" },
+	{ HELPS, .kinds = HOSTS, .without = F_PINNED, .engines = IN(TENSORFLOW) | IN(JAX),
 	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
 	  .first = "a smaller batch or input, or fewer workers" },
 	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
@@ -1393,17 +1390,17 @@ const struct advice_row advice_rows[] = {
 	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
 		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
 		  "inputs",
-	  .first = "fewer DataLoader workers, a smaller model or smaller inputs"},
+	  .first = "fewer DataLoader workers, a smaller model or smaller inputs" },
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST), .facts = F_WINDOWS,
 	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
 		  "inputs, fewer workers or programs at a time",
-	  .first = "more host memory, or less data and fewer programs"},
+	  .first = "more host memory, or less data and fewer programs" },
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST),
 	  .without = F_WINDOWS | F_KUBERNETES,
 	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
 		  "inputs, fewer workers or processes at a time, more swap (under WSL memory= and "
 		  "swap= in .wslconfig)",
-	  .first = "more host memory, or less data and fewer workers"},
+	  .first = "more host memory, or less data and fewer workers" },
 	{ HELPS, .kinds = KIND(CGROUP_KILL),
 	  .doing = DOING(UNKNOWN) | RUNS | DOING(LOADING) | DOING(STARTING),
 	  .without = F_OWN_LIMIT | F_PYTHON, .last = 1, .engines = TORCH | IN(UNKNOWN),
@@ -1412,12 +1409,12 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(UNKNOWN),
 	  .text = "a smaller batch (all of it, if it trains on the CPU), fewer data workers, and "
 		  "the data set in arrays or memory-mapped files",
-	  .first = "a smaller batch, fewer data workers, or less data in memory"},
+	  .first = "a smaller batch, fewer data workers, or less data in memory" },
 	{ HELPS, .kinds = KIND(SHARED), .set = SET(WORKERS), .without = F_NCCL,
 	  .text = "without workers nothing of a batch lies in /dev/shm: a bus error is then of a "
 		  "file that is mapped and is shorter than it was, or broken (lmdb, np.memmap, a "
 		  "network's disk): make it anew",
-	  .first = "make the mapped data file anew (lmdb, np.memmap)"},
+	  .first = "make the mapped data file anew (lmdb, np.memmap)" },
 	{ HELPS, .kinds = KIND(SHARED),
 	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
 		  "with medium: Memory at /dev/shm",

@@ -21,8 +21,8 @@ static const char *const attention_words[] = { "attention", "Attention", "attn",
 /* One function of the model, as it was called: what it makes of these sizes are scores or their softmax. */
 struct caller {
 	const uint32_t *frames; /* the softmax's stack, from the caller on */
+	uint64_t bytes;         /* of its largest softmax at the peak */
 	uint32_t n;
-	uint64_t bytes; /* of its largest softmax at the peak */
 	uint32_t alloc;
 };
 

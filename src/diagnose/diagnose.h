@@ -292,7 +292,7 @@ struct findings_told {
 	struct messages_bytes outside;     /* on the card, in neither PyTorch's hands nor free */
 	int no_room; /* the request is larger than all the room together: no gaps are to blame */
 	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
-	int ranks;  /* the others on the GPU may be ranks of this job: 2, and they look like it */
+	int ranks; /* the others on the GPU may be ranks of this job: 2, and they look like it */
 	int nearly; /* it was asked for nearly all that was free, which it seldom gives in one piece */
 	int elsewhere; /* most of the card is neither free nor this program's: its own causes are not the question */
 };
@@ -321,7 +321,7 @@ enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FIN
 struct findings_action {
 	char what[FINDINGS_FIRST];
 	char fix[FINDINGS_FIRST]; /* the command or line to change; "": nothing can be typed */
-	int example;              /* its value is an example: the amount is the reader's to choose */
+	int example; /* its value is an example: the amount is the reader's to choose */
 };
 struct findings_advised {
 	struct lines lists[FINDINGS_LISTS];
@@ -346,7 +346,8 @@ struct diagnose_text {
 struct diagnose_told {
 	struct messages_context context; /* the program that it was */
 	const char **actions;            /* what to do, the first first */
-	const char **fixes; /* of each action the command or line to change; "": nothing can be typed */
+	const char *
+		*fixes; /* of each action the command or line to change; "": nothing can be typed */
 	size_t action_count;
 	const char *held; /* who held the memory; NULL: the text does not say */
 	const char *open; /* what is not decided, and what decides it; NULL: nothing */

@@ -410,7 +410,8 @@ static int is_of_rapids(const struct messages_log *log, const struct messages_ev
 		if (scan_cues[i].engine == MESSAGES_ENGINE_RAPIDS && log->cues.at[f->cues + i])
 			return 1;
 	for (size_t i = 0; i < log->events.n; i++)
-		if (log->events.at[i].file == e->file && strstr(log->events.at[i].text, "RMM_ERROR"))
+		if (log->events.at[i].file == e->file &&
+		    strstr(log->events.at[i].text, "RMM_ERROR"))
 			return 1;
 	return 0;
 }

@@ -161,7 +161,7 @@ enum scan_spent {
 	SCAN_SET_FEW,   /* 4 or less; the value counts */
 	SCAN_SET_SHORT, /* 1024 or less; the value counts */
 	SCAN_SET_MUCH,  /* more than 1024 */
-	SCAN_SET_LATE  /* the number right behind it is that of an epoch behind many others */
+	SCAN_SET_LATE   /* the number right behind it is that of an epoch behind many others */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
@@ -197,7 +197,7 @@ enum scan_special {
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
 	SCAN_COMMAND,
-	SCAN_STATE,           /* and as many behind it as there are kinds */
+	SCAN_STATE, /* and as many behind it as there are kinds */
 	SCAN_STATES_END = SCAN_STATE + MESSAGES_STATE_KINDS,
 	SCAN_ARGUMENTS,       /* of a program that is no script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */

@@ -1372,15 +1372,18 @@ const struct messages_wording scan_wordings[] = {
 	  "a process crashed: not memory that ran out",
 	  "a core dump or a debugger shows where; of Python, python -X faulthandler" },
 	/* torch/nn/modules/module.py: load_state_dict */
-	{ MESSAGES_PYTORCH, MESSAGES_OTHER, 1, "size mismatch for {process}: copying a param with shape",
+	{ MESSAGES_PYTORCH, MESSAGES_OTHER, 1,
+	  "size mismatch for {process}: copying a param with shape",
 	  "a layer of the checkpoint has another shape than the model's: not memory",
 	  "plimsoll ckpt diff CHECKPOINT OTHER shows which layers differ" },
 	{ MESSAGES_PYTORCH, MESSAGES_OTHER, 1, "Missing key(s) in state_dict: ",
 	  "the model has layers that the checkpoint lacks: not memory",
-	  "plimsoll ckpt diff CHECKPOINT OTHER shows which layers differ; a prefix (module.) may be it" },
+	  "plimsoll ckpt diff CHECKPOINT OTHER shows which layers differ; a prefix (module.) may "
+	  "be it" },
 	{ MESSAGES_PYTORCH, MESSAGES_OTHER, 1, "Unexpected key(s) in state_dict: ",
 	  "the checkpoint has layers that the model lacks: not memory",
-	  "plimsoll ckpt diff CHECKPOINT OTHER shows which layers differ; a prefix (module.) may be it" },
+	  "plimsoll ckpt diff CHECKPOINT OTHER shows which layers differ; a prefix (module.) may "
+	  "be it" },
 	{ MESSAGES_PYTHON, MESSAGES_SHARED, 1, "joblib will operate in serial mode",
 	  "semaphores lie in /dev/shm, and it is full or too small: no disk", NULL },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "No space left on device",
