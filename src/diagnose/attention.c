@@ -110,8 +110,10 @@ static int caller_of(const struct detecting *x, uint32_t alloc, struct caller *o
 	at = find_caller(x->snapshot, frames, n);
 	if (at == n || !is_of_attention(x, alloc, frames, at))
 		return 0;
-	*out = (struct caller){ frames + at, n - at, x->device->allocs[alloc].requested_bytes,
-				alloc };
+	*out = (struct caller){ .frames = frames + at,
+				.n = n - at,
+				.alloc = alloc,
+				.bytes = x->device->allocs[alloc].requested_bytes };
 	return 1;
 }
 
