@@ -1112,7 +1112,7 @@ class PlanModel(Object):
     trainable: int | None
     """elements that take gradients"""
     doubts: list[str]
-    """what of the model is not known, a sentence each; with any, nothing is said to fit"""
+    """what of the model is not known, a sentence each; with any, no plan is said to fit"""
 
 
 class Interval(Object):

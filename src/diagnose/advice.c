@@ -546,6 +546,40 @@ static void advise_rest(const struct advice_row *r, struct findings_advised *out
 	add_action(out, rest);
 }
 
+/* The value that the text shows to be set of the first {size} in the words; < 0: none. */
+static double value_set(const char *words, const struct messages_context *c)
+{
+	static const struct {
+		const char *name;
+		enum messages_setting set;
+	} shares[] = { { "static}", MESSAGES_SET_STATIC }, { "utilization}", MESSAGES_SET_SHARE } };
+	const char *at = strchr(words, '{');
+	const struct messages_set *set = NULL;
+
+	for (size_t i = 0; at && i < sizeof(shares) / sizeof(shares[0]); i++)
+		if (!strncmp(at + 1, shares[i].name, strlen(shares[i].name)))
+			set = &c->set[shares[i].set];
+	for (size_t i = 0; at && !set && i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (!strncmp(at + 1, sizes[i].name, strlen(sizes[i].name)))
+			set = &c->set[sizes[i].set];
+	return set && set->line && set->value > 0 ? set->value : -1;
+}
+
+/* What the row says to do, with the value that is set: "--gpu-memory-utilization 0.80 (0.9 now)". */
+static const char *action_of(const struct advice_row *r, const struct messages_event *e,
+			     const struct messages_context *c, char *out, size_t size)
+{
+	const char *words = r->first ? r->first : r->text;
+	double now = value_set(words, c);
+	size_t n;
+
+	filled(words, r->first ? strlen(words) : brief(words), e, c, out, size);
+	n = strlen(out);
+	if (now > 0)
+		snprintf(out + n, size - n, " (%g now)", now);
+	return out;
+}
+
 static void advise(const struct advice_row *r, const struct messages_event *e,
 		   const struct messages_context *c, struct findings_advised *out)
 {
@@ -556,9 +590,7 @@ static void advise(const struct advice_row *r, const struct messages_event *e,
 		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
 	if (r->list != FINDINGS_HELPS)
 		return;
-	action = add_action(out, filled(r->first ? r->first : r->text,
-					r->first ? strlen(r->first) : brief(r->text), e, c, text,
-					sizeof(text)));
+	action = add_action(out, action_of(r, e, c, text, sizeof(text)));
 	if (action && r->fix) {
 		filled(r->fix, strlen(r->fix), e, c, action->fix, sizeof(action->fix));
 		action->example = r->example;

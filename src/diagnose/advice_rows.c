@@ -285,12 +285,12 @@ const struct advice_row advice_rows[] = {
 	  .text = "a lower --gpu-memory-utilization ({utilization}): vLLM fills its share with KV "
 		  "cache, "
 		  "and what runs beside it needs room",
-	  .first = "lower --gpu-memory-utilization",
+	  .first = "a lower --gpu-memory-utilization: {utilization}",
 	  .fix = "--gpu-memory-utilization {utilization}", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .unless = SET(PROFILE) | SET(SEQUENCES),
 	  .text = "smaller passes: --max-num-seqs {sequences}, --max-num-batched-tokens {batched}",
-	  .first = "fewer sequences at a time (--max-num-seqs {sequences})",
+	  .first = "fewer sequences at a time: --max-num-seqs {sequences}",
 	  .fix = "--max-num-seqs {sequences} --max-num-batched-tokens {batched}", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .tasks = TASK(DRAWN),
 	  .text = "the model's parts on the host while others work: --dit-cpu-offload, "
@@ -303,7 +303,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .not_tasks = TASK(DRAWN),
 	  .text = "a lower --mem-fraction-static ({static}), --chunked-prefill-size {chunk}, "
 		  "--max-running-requests {running}",
-	  .first = "lower --mem-fraction-static",
+	  .first = "a lower --mem-fraction-static: {static}",
 	  .fix = "--mem-fraction-static {static} --chunked-prefill-size {chunk} "
 		 "--max-running-requests {running}",
 	  .example = 1 },
@@ -329,12 +329,12 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(TGI), .without = F_FEW_TOKENS,
 	  .text = "lower --max-batch-prefill-tokens; where it is small already, quantised weights "
 		  "(--quantize) or more cards (--num-shard)",
-	  .first = "lower --max-batch-prefill-tokens", .fix = "--max-batch-prefill-tokens 2048",
+	  .first = "a lower --max-batch-prefill-tokens: 2048", .fix = "--max-batch-prefill-tokens 2048",
 	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TGI),
 	  .text = "lower --max-batch-prefill-tokens and --max-total-tokens, or "
 		  "--cuda-memory-fraction 0.9",
-	  .first = "lower --max-batch-prefill-tokens",
+	  .first = "a lower --max-batch-prefill-tokens: 2048",
 	  .fix = "--max-batch-prefill-tokens 2048 --cuda-memory-fraction 0.9", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .engines = IN(VLLM),
 	  .without = F_SHARE, .text = "a --gpu-memory-utilization that what is free allows" },

@@ -340,7 +340,7 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 	enum messages_class class = x->event->wording->class;
 	const char *leak = may_be(t, FINDINGS_CAUSE_LEAK) ? "a leak" : NULL;
 	const char *gaps = may_be(t, FINDINGS_CAUSE_FRAGMENTATION) ? "gaps" : NULL;
-	const char *script = c->script && !x->redacts ? c->script : "train.py";
+	int shown = c->script && !x->redacts;
 
 	if (t->cause || (!leak && !gaps) || class > MESSAGES_CGROUP_KILL ||
 	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
@@ -348,9 +348,10 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 		return NULL;
 	if (class == MESSAGES_DEVICE && findings_is_pytorch(c))
 		return arena_text(x->arena, err,
-				  "%s%s%s or too much? plimsoll record -- python %s decides",
+				  "%s%s%s or too much? plimsoll record -- %s%s decides",
 				  leak ? leak : "", leak && gaps ? "," : "",
-				  gaps ? (leak ? " gaps" : gaps) : "", script);
+				  gaps ? (leak ? " gaps" : gaps) : "", shown ? "python " : "",
+				  shown ? c->script : "COMMAND");
 	if (leak)
 		return arena_text(x->arena, err, "a leak or too much? %s climbs if it leaks",
 				  class <= MESSAGES_BUDGET ? "nvidia-smi over time"
