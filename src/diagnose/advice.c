@@ -135,6 +135,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_FEW_TOKENS;
 	if (strstr(words, "total tokens"))
 		facts |= F_TOTAL;
+	if (strcasestr(e->text, "cuda"))
+		facts |= F_CUDA;
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F_SMALL;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&

@@ -93,6 +93,7 @@ enum {
 #define F_DRIVER ((uint64_t)1 << 58) /* refused by the driver, not by PyTorch's allocator */
 #define F_LENT ((uint64_t)1 << 54)   /* it holds far more than the card has */
 #define F_LITTLE ((uint64_t)1 << 55) /* a server's weights are next to nothing */
+#define F_CUDA ((uint64_t)1 << 60)   /* the message itself says so */
 #define F_TOTAL ((uint64_t)1 << 59)  /* tokens of all requests together did not fit */
 #define F_FORK ((uint64_t)1 << 52)   /* a process was refused */
 #define F_NCCL ((uint64_t)1 << 48)   /* its own segments in /dev/shm */

@@ -329,8 +329,8 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(TGI), .without = F_FEW_TOKENS,
 	  .text = "lower --max-batch-prefill-tokens; where it is small already, quantised weights "
 		  "(--quantize) or more cards (--num-shard)",
-	  .first = "a lower --max-batch-prefill-tokens: 2048", .fix = "--max-batch-prefill-tokens 2048",
-	  .example = 1 },
+	  .first = "a lower --max-batch-prefill-tokens: 2048",
+	  .fix = "--max-batch-prefill-tokens 2048", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TGI),
 	  .text = "lower --max-batch-prefill-tokens and --max-total-tokens, or "
 		  "--cuda-memory-fraction 0.9",
@@ -1218,7 +1218,7 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = GPU, .engines = OTHERS, .moments = LOADED,
 	  .text = "less at a time: a smaller input, batch or model, or a card with more memory",
 	  .first = "less at a time: a smaller input, batch or model" },
-	{ HELPS, .kinds = GPU, .engines = OTHERS, .backends = ON(CUDA),
+	{ HELPS, .kinds = GPU, .engines = OTHERS, .backends = ON(CUDA), .facts = F_CUDA,
 	  .text = "see what else holds the GPU (nvidia-smi)",
 	  .first = "see who else holds the GPU (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },

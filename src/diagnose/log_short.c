@@ -301,6 +301,12 @@ static const char *device_held(const struct diagnose_text *x, const struct findi
 	else if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN)
 		snprintf(others, sizeof(others), "; %s by others or outside PyTorch",
 			 messages_size(a, t->outside));
+	else if (known(o->total) && known(o->allocated) && !known(o->reserved) &&
+		 o->total.low > o->allocated.high)
+		snprintf(others, sizeof(others), "; %s cached, free or held by others",
+			 messages_size(
+				 a, (struct messages_bytes){ o->total.low - o->allocated.high,
+							     o->total.high - o->allocated.low }));
 	else if (known(o->others) && o->others.high && !known(o->total))
 		snprintf(others, sizeof(others), "; %s by other allocations",
 			 messages_size(a, o->others));

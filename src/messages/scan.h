@@ -37,12 +37,6 @@ int scan_line_quotes(const struct scan_line *l);
  * to have; nor what stands in a comment, a list or a table, but `titled` says that a "# " is that of a title.
  */
 int scan_line_denies(const struct scan_line *l, const char *at, int titled);
-/* Letters, digits and the signs that names of programs are made of. */
-static inline int scan_is_of_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '-' || c == '.' || c == '+';
-}
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 

@@ -358,7 +358,24 @@ static const char *const not_steps[] = {
 	"Convert", "Capturing", "Saving",     "Resolving", "Uploading", "Creating",
 };
 
-/* What stands in front of a bar, on its line. */
+#define LABEL_WORDS \
+	3 /* "Epoch 3:", "Training:", a table of numbers: a loop of steps has no sentence in front */
+
+/* Words of letters in [from, to). */
+static int words_in(const char *from, const char *to)
+{
+	int words = 0, letters = 0;
+
+	for (const char *p = from; p <= to; p++) {
+		int is_letter = p < to && (*p | 0x20) >= 'a' && (*p | 0x20) <= 'z';
+
+		words += !is_letter && letters >= 3;
+		letters = is_letter ? letters + 1 : 0;
+	}
+	return words;
+}
+
+/* Is the bar that of a loop of steps, by what is in front of it on its line? */
 static int is_of_steps(const char *text, const char *bar)
 {
 	const char *from = bar - text > 160 ? bar - 160 : text;
@@ -369,7 +386,7 @@ static int is_of_steps(const char *text, const char *bar)
 	for (size_t i = 0; i < sizeof(not_steps) / sizeof(not_steps[0]); i++)
 		if (memmem(from, (size_t)(bar - from), not_steps[i], strlen(not_steps[i])))
 			return 0;
-	return 1;
+	return words_in(from, bar) <= LABEL_WORDS;
 }
 
 #define NEAR_BYTES 200 /* of a line, around a bar or a word of steps */
