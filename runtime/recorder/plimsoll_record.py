@@ -1,7 +1,7 @@
 """Records the GPU memory of this process for `plimsoll report`.
 
-Written by `plimsoll record` as sitecustomize.py into a folder of its own in front of PYTHONPATH.  It
-changes nothing of the job: torch is not imported here, every step is guarded, and whatever goes wrong is
+Written by `plimsoll record` as sitecustomize.py into a folder of its own in front of PYTHONPATH; or imported by the
+installed package if PLIMSOLL_RECORD names a folder (plimsoll/_record_env.py).  It changes nothing of the job: torch is not imported here, every step is guarded, and whatever goes wrong is
 one line on stderr.  Python 3.8 and later, standard library only.
 
 With a plan, Plimsoll's allocator takes the place of PyTorch's before the first CUDA use.
@@ -51,6 +51,7 @@ class Recorder:
         self.users_own = False
         self.gauge = None
         self.born = time.time()
+        self.deaths_only = False  # nothing is written of a job that does not run out of memory
         try:
             from plimsoll_in_job import _job  # files of the package; they lie beside, as long as the run does
 
@@ -73,6 +74,8 @@ class Recorder:
 
     def status(self, text):
         """A word for `plimsoll record`, which tells at the end what became of each process."""
+        if self.deaths_only:
+            return  # nobody reads it
         try:
             with open(os.path.join(HERE, "status-%d" % self.pid), "w") as f:
                 f.write(text)
@@ -254,7 +257,7 @@ class Recorder:
             self.gauge.close()
         memory = self.error and "out of memory" in self.error
         why = "oom%d" % self.ooms if memory and 0 < self.ooms <= OOM_DUMPS_MAX else "end"
-        if why == "end":
+        if why == "end" and (memory or not self.deaths_only):
             self.dump(why)
         if memory:
             try:
@@ -402,14 +405,20 @@ def chain():
             return
 
 
-def main():
+def main(folder=None):
+    """folder: of recordings at deaths alone, without `plimsoll record`."""
     try:
         recorder = Recorder()
+        if folder is not None:
+            recorder.deaths_only = True
+            recorder.folder = folder
+            recorder.run = time.strftime("%m%d-%H%M%S")
         recorder.status("python")
         sys.meta_path.insert(0, Finder(recorder))
     except Exception as e:
         say("cannot record: %s" % e)
 
 
-main()
-chain()
+if __name__ == "sitecustomize":
+    main()
+    chain()

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,24 @@ void plim_record_options_init(struct plim_record_options *o)
 	*o = (struct plim_record_options){ .size = sizeof(*o) };
 }
 
+/* The folder and those above it, as far as they are not there. */
+static void make_folders(const char *path)
+{
+	char part[PATH_MAX];
+
+	if (strlen(path) >= sizeof(part))
+		return; /* realpath says so */
+	for (size_t i = 0; path[i]; i++) {
+		if (i && path[i] == '/') {
+			part[i] = 0;
+			mkdir(part, 0777);
+		}
+		part[i] = path[i];
+		part[i + 1] = 0;
+	}
+	mkdir(part, 0777);
+}
+
 enum plim_status plim_record_prepare(const struct plim_record_options *options,
 				     struct plim_record **out, struct plim_err *err)
 {
@@ -173,6 +192,8 @@ enum plim_status plim_record_prepare(const struct plim_record_options *options,
 	localtime_r(&t, &now);
 	strftime(r->run, sizeof(r->run), "%m%d-%H%M%S", &now);
 	snprintf(r->run + strlen(r->run), sizeof(r->run) - strlen(r->run), "-%d", (int)getpid());
+	if (o.dir && *o.dir)
+		make_folders(o.dir);
 	r->dir = realpath(o.dir ? o.dir : ".", NULL); /* the job may change its folder */
 	if (!r->dir || access(r->dir, W_OK))
 		st = err_errno(err, errno, "cannot write recordings to '%s'", o.dir ? o.dir : ".");
