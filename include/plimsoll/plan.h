@@ -25,6 +25,8 @@ enum plim_plan_flags {
 	PLIM_PLAN_MAX_BATCH = 4,
 	/* (--max-seq) find the longest sequence that fits */
 	PLIM_PLAN_MAX_SEQUENCE = 8,
+	/* (--max-resident) find how many components of --component-bytes fit with the model */
+	PLIM_PLAN_MAX_RESIDENT = 1 << 23,
 	/*
 	 * (--redact, under redact) nothing of the file's name, and no name that stands in it or in
 	 * a trace
@@ -526,6 +528,8 @@ struct plim_plan {
 	 */
 	struct plim_interval max_batch_range;
 	struct plim_interval max_sequence_range; /* the same of max_sequence */
+	uint64_t max_resident; /* components that surely fit with the model; null: not looked for */
+	struct plim_interval max_resident_range; /* the same, and how many perhaps do */
 	const char *max_basis;                   /* of max_batch and max_sequence, as of peak */
 	uint64_t dies_allocated_bytes;           /* what is allocated when it runs out */
 	/* with --calibrate: what the recordings show beyond the plan */

@@ -1381,6 +1381,10 @@ class PlanFields(Object):
     perhaps does; null: not looked for"""
     max_sequence_range: Interval
     """the same of max_sequence"""
+    max_resident: int | None
+    """components that surely fit with the model; null: not looked for"""
+    max_resident_range: Interval
+    """the same, and how many perhaps do"""
     max_basis: str | None
     """of max_batch and max_sequence, as of peak"""
     dies_allocated_bytes: int | None
@@ -1393,7 +1397,7 @@ class PlanFields(Object):
     """the planned run itself, ready to be pasted"""
     settings_read: list[PlanSetting]
     """what was read from files of the run's configuration"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "max_batch_range": Interval, "max_sequence_range": Interval, "learned": PlanLearned, "config": PlanConfig, "settings_read": PlanSetting}
+    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "max_batch_range": Interval, "max_sequence_range": Interval, "max_resident_range": Interval, "learned": PlanLearned, "config": PlanConfig, "settings_read": PlanSetting}
 
 
 class RanksFirst(Object):

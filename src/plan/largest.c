@@ -132,6 +132,26 @@ static enum plim_status tell_beyond(struct plim_plan *p, struct plim_err *err)
 			   err);
 }
 
+/* Components of one size that stay with the model: the recipe's own tensors are the first ones. */
+static enum plim_status find_residents(struct plim_plan *p, struct plim_err *err)
+{
+	uint64_t own = p->hidden->extra_used;
+	struct search search = { p->hidden->recipe, NULL, p->hidden->extra.n, 1 };
+	struct plim_interval *range = &p->max_resident_range;
+	enum plim_status st;
+
+	_Static_assert(sizeof(search.r.extra_count) == sizeof(uint64_t), "the search sets it");
+	search.size = (uint64_t *)&search.r.extra_count;
+	st = largest_range(p, &search, range, &p->max_resident, err);
+	if (st)
+		return st;
+	/* what does not fit without any of them fits with none */
+	range->low = range->low > own ? range->low - own : 0;
+	range->high = range->high > own ? range->high - own : 0;
+	p->max_resident = p->max_resident == PLIM_UNKNOWN ? PLIM_UNKNOWN : range->low;
+	return PLIM_OK;
+}
+
 enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
@@ -139,9 +159,10 @@ enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_o
 	struct search sequence = { p->hidden->recipe, &sequence.r.sequence, MOST_SEQUENCE, 1 };
 	enum plim_status st = PLIM_OK;
 
-	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
-	p->max_batch_range = p->max_sequence_range = INTERVAL_UNKNOWN;
-	if (!(o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE)) || p->model.doubt_count)
+	p->max_batch = p->max_sequence = p->max_resident = PLIM_UNKNOWN;
+	p->max_batch_range = p->max_sequence_range = p->max_resident_range = INTERVAL_UNKNOWN;
+	if (!(o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE | PLIM_PLAN_MAX_RESIDENT)) ||
+	    p->model.doubt_count)
 		return PLIM_OK;
 	if (!p->hidden->bounded)
 		return err_set(err, PLIM_E_ARG,
@@ -166,6 +187,8 @@ enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_o
 		if (!st)
 			st = tell_beyond(p, err);
 	}
+	if (!st && o->flags & PLIM_PLAN_MAX_RESIDENT)
+		st = find_residents(p, err);
 	return st;
 }
 

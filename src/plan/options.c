@@ -430,12 +430,17 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	}
 	if (!st && o->residents > RESIDENTS_MOST)
 		st = err_set(err, PLIM_E_ARG, "more than %d components", RESIDENTS_MOST);
-	if (!st && o->residents && (!o->component_bytes || o->component_bytes > MODEL_SIZE * 8))
+	if (!st && (o->residents || o->flags & PLIM_PLAN_MAX_RESIDENT) &&
+	    (!o->component_bytes || o->component_bytes > MODEL_SIZE * 8))
 		st = err_set(err, PLIM_E_ARG, "resident components need their size");
 	for (uint64_t i = 0; !st && i < o->residents; i++)
 		st = vec_push(&h->mem, &h->extra, o->component_bytes, err);
+	h->extra_used = h->extra.n;
+	/* as many as the search may try */
+	for (uint64_t i = 0; !st && o->flags & PLIM_PLAN_MAX_RESIDENT && i < RESIDENTS_MOST; i++)
+		st = vec_push(&h->mem, &h->extra, o->component_bytes, err);
 	h->recipe.extra_bytes = h->extra.at;
-	h->recipe.extra_count = h->extra.n;
+	h->recipe.extra_count = h->extra_used;
 	return st;
 }
 

@@ -122,6 +122,7 @@ struct plim_plan_hidden {
 	struct text lora_targets; /* the option, cut at its commas */
 	VEC(const char *) lora_names;
 	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
+	size_t extra_used;     /* of the recipe; the rest is for the search of what fits */
 	VEC(uint64_t) lengths; /* tokens, step by step */
 	VEC(char *) strings;   /* that the result points to */
 	VEC(const char *) assumptions, defaults, doubts, from_notes;

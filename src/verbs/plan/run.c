@@ -445,8 +445,8 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 		st = plan_judge(p, err);
 	if (!st && p->fits == PLIM_TRI_NO)
 		st = climb_traced(p, o, err);
-	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
-	p->max_batch_range = p->max_sequence_range = INTERVAL_UNKNOWN;
+	p->max_batch = p->max_sequence = p->max_resident = PLIM_UNKNOWN;
+	p->max_batch_range = p->max_sequence_range = p->max_resident_range = INTERVAL_UNKNOWN;
 	if (!st)
 		st = plan_find_largest(p, o, err);
 	if (!st)

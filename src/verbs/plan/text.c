@@ -317,6 +317,7 @@ static void verdict(struct text *t, const struct plim_plan *p)
 		  text_size(a, p->peak.allocated_bytes), text_size(b, p->peak.reserved_bytes));
 	largest(t, p, "batch", p->max_batch, p->max_batch_range);
 	largest(t, p, "sequence", p->max_sequence, p->max_sequence_range);
+	largest(t, p, "number of components", p->max_resident, p->max_resident_range);
 }
 
 /* What these numbers are worth, and why no more. */
