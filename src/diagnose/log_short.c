@@ -340,7 +340,12 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 	enum messages_class class = x->event->wording->class;
 	const char *leak = may_be(t, FINDINGS_CAUSE_LEAK) ? "a leak" : NULL;
 	const char *gaps = may_be(t, FINDINGS_CAUSE_FRAGMENTATION) ? "gaps" : NULL;
-	const char *script = c->script && !x->redacts ? c->script : "train.py";
+	/* a program that does not train has no train.py */
+	int trains = c->activity == MESSAGES_DOING_UNKNOWN ||
+		     c->activity == MESSAGES_DOING_TRAINING ||
+		     c->activity == MESSAGES_DOING_EVALUATION;
+	const char *script = c->script && !x->redacts ? c->script : trains ? "train.py" : NULL;
+	enum messages_family family = x->event->wording->family;
 
 	if (t->cause || (!leak && !gaps) || class > MESSAGES_CGROUP_KILL ||
 	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
@@ -348,9 +353,13 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 		return NULL;
 	if (class == MESSAGES_DEVICE && findings_is_pytorch(c))
 		return arena_text(x->arena, err,
-				  "%s%s%s or too much? plimsoll record -- python %s decides",
+				  "%s%s%s or too much? plimsoll record -- %s%s decides",
 				  leak ? leak : "", leak && gaps ? "," : "",
-				  gaps ? (leak ? " gaps" : gaps) : "", script);
+				  gaps ? (leak ? " gaps" : gaps) : "", script ? "python " : "",
+				  script ? script : "COMMAND");
+	/* they take the card whole: nvidia-smi shows the same all the time */
+	if (class <= MESSAGES_BUDGET && (family == MESSAGES_JAX || family == MESSAGES_TENSORFLOW))
+		return NULL;
 	if (leak)
 		return arena_text(x->arena, err, "a leak or too much? %s climbs if it leaks",
 				  class <= MESSAGES_BUDGET ? "nvidia-smi over time"

@@ -203,18 +203,19 @@ static void join_details(struct messages_log *log)
 
 /* ---- what names another reason ---- */
 
-#define REASON_LINES 4 /* of kubectl describe, between the reason and the exit code */
+#define REASON_LINES 4 /* of a container's state, between the reason and the exit code */
 
 static const struct messages_wording reason_error = {
 	MESSAGES_KUBERNETES,
 	MESSAGES_KILLED,
 	1,
 	"Reason: Error",
-	"Kubernetes gives the reason Error, not OOMKilled: the container was not killed at its own "
+	"its state gives another reason than OOMKilled: the container was not killed at its own "
 	"memory limit; a failed liveness probe, an eviction, a node that had run out, or somebody "
 	"who "
 	"stopped it end with 137 as well",
-	"kubectl describe pod: its Events tell of a failed probe, an eviction or a deletion; then "
+	"kubectl describe pod (or docker events): its Events tell of a failed probe, an eviction "
+	"or a deletion; then "
 	"dmesg -T on the node"
 };
 
@@ -410,7 +411,8 @@ static int is_of_rapids(const struct messages_log *log, const struct messages_ev
 		if (scan_cues[i].engine == MESSAGES_ENGINE_RAPIDS && log->cues.at[f->cues + i])
 			return 1;
 	for (size_t i = 0; i < log->events.n; i++)
-		if (log->events.at[i].file == e->file && strstr(log->events.at[i].text, "RMM_ERROR"))
+		if (log->events.at[i].file == e->file &&
+		    strstr(log->events.at[i].text, "RMM_ERROR"))
 			return 1;
 	return 0;
 }
