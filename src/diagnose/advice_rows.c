@@ -1373,6 +1373,11 @@ const struct advice_row advice_rows[] = {
 	  .engines = IN(TENSORFLOW) | IN(JAX),
 	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
 	  .first = "a smaller batch or input, or fewer workers" },
+	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON | F_FILLED,
+	  .without = F_FORK | F_WINDOWS, .engines = TORCH | IN(UNKNOWN),
+	  .text = "see what fills the machine's memory, since so little was refused: lists and "
+		  "buffers that grow, workers, other programs",
+	  .first = "see what fills the host's memory: little was asked for" },
 	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
 	  .without = F_LARGE, .engines = IN(UNKNOWN), .not_tasks = TASK(ARRAYS),
 	  .text = "less at a time: smaller inputs, or the same read in parts; drop what is no "
