@@ -137,7 +137,7 @@ static const struct file_word {
 	{ '{', "\"schema\": \"plimsoll", { "answer", "an answer of plimsoll in JSON", NULL, NULL, 1, 0 } },
 	{ '{', "\"device_traces\"", { "recording_json", "a recording of GPU memory (JSON)", "report", NULL, 1, 0 } },
 	{ '{', "\"segments\"", { "recording_json", "a recording of GPU memory (JSON)", "report", NULL, 1, 0 } },
-	{ '{', "\"traceEvents\"", { "profile", "a profiler's trace", NULL, "it has no events of the allocator", 1, 0 } },
+	{ '{', "\"traceEvents\"", { "profile", "a profiler's trace", NULL, "its memory events, if it has any, are not read: they have no segments", 1, 0 } },
 	{ '{', "\"log_history\"", { "trainer_state", HISTORY, "curves", NULL, 1, 0 } },
 	{ '{', "\"weight_map\"", { "weight_index", "an index of a model's weights", "ckpt verify", NULL, 1, 0 } },
 	{ '{', "\"peft_type\"", { "adapter_config", "an adapter's configuration", NULL, NULL, 1, 0 } },

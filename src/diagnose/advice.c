@@ -13,6 +13,7 @@
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
+#define LITTLE_BYTES ((uint64_t)128 << 20) /* every host has as much, unless it is full */
 #define BLOCK_BYTES ((uint64_t)4 << 30)  /* what Intel's driver gives in one piece, at most */
 #define FEW_TOKENS 1024 /* what hardly any server can be asked to do with less of */
 #define SMALL_BYTES ((uint64_t)2 << 30)
@@ -155,7 +156,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		return facts | (t->elsewhere && would_serve(e, t) ? F_OUTSIDE : 0);
 	if (known(t->request) && known(t->room)
 		    ? !known(o->unallocated) || o->unallocated.high >= t->request.low
-		    : !known(o->tried) || !known(o->free))
+		    : (!known(o->tried) || !known(o->free)) &&
+			      e->wording->family != MESSAGES_LIBRARY)
 		facts |= F_GAPS;
 	if (known(e->limit) && e->limit.high)
 		facts |= F_LIMIT;
@@ -251,6 +253,9 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F_NCCL;
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
 		facts |= F_LARGE;
+	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
+	    known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
+		facts |= F_FILLED;
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
 	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
 	    strstr(e->traceback.user.file, ":\\") || c->set[MESSAGES_SET_WINDOWS].line)

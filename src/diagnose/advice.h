@@ -96,6 +96,7 @@ enum {
 #define F_CUDA ((uint64_t)1 << 60)   /* the message itself says so */
 #define F_TOTAL ((uint64_t)1 << 59)  /* tokens of all requests together did not fit */
 #define F_FORK ((uint64_t)1 << 52)   /* a process was refused */
+#define F_FILLED ((uint64_t)1 << 49) /* little of a host that was full already */
 #define F_NCCL ((uint64_t)1 << 48)   /* its own segments in /dev/shm */
 #define F_PINNING ((uint64_t)1 << 35) /* batches were being put into pinned memory */
 

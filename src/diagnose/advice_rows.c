@@ -1287,12 +1287,12 @@ const struct advice_row advice_rows[] = {
 		     IN(RAPIDS) | IN(ULTRALYTICS),
 	  .text = "one piece of that size is seldom meant: check the shape and type of what is "
 		  "made, or work in parts",
-	  .first = "check whether so much memory was meant (shape, type)" },
+	  .first = "check whether so much memory was meant, or work in parts" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE, .tasks = TASK(ARRAYS),
 	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX),
 	  .text = "one array of that size is seldom meant: check its shape and dtype, or work in "
 		  "parts (chunks, np.memmap, a generator)",
-	  .first = "check whether so much memory was meant (shape, dtype)" },
+	  .first = "check whether so much memory was meant, or work in parts" },
 	{ HELPS, .kinds = HOSTS, .facts = F_WINDOWS,
 	  .text = "a larger page file (System, Advanced, Performance, Virtual memory: system "
 		  "managed): Windows promises no more than memory and page file together",
@@ -1370,6 +1370,11 @@ const struct advice_row advice_rows[] = {
 	{ HELPS, .kinds = HOSTS, .without = F_PINNED, .engines = IN(TENSORFLOW) | IN(JAX),
 	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
 	  .first = "a smaller batch or input, or fewer workers" },
+	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON | F_FILLED,
+	  .without = F_FORK | F_WINDOWS, .engines = TORCH | IN(UNKNOWN),
+	  .text = "see what fills the machine's memory, since so little was refused: lists and "
+		  "buffers that grow, workers, other programs",
+	  .first = "see what fills the host's memory: little was asked for" },
 	{ HELPS, .kinds = KIND(HOST), .doing = DOING(UNKNOWN), .facts = F_PYTHON,
 	  .without = F_LARGE, .engines = IN(UNKNOWN), .not_tasks = TASK(ARRAYS),
 	  .text = "less at a time: smaller inputs, or the same read in parts; drop what is no "
@@ -1387,10 +1392,10 @@ const struct advice_row advice_rows[] = {
 	  .first = "less in host memory: fewer data workers, a smaller model or inputs" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(UNKNOWN), .facts = F_PYTHON, .without = F_LARGE,
 	  .engines = TORCH | IN(TENSORFLOW) | IN(JAX),
-	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
-		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
-		  "inputs",
-	  .first = "fewer DataLoader workers, a smaller model or smaller inputs" },
+	  .text = "less at a time: smaller inputs or a smaller model; if it trains: fewer "
+		  "DataLoader workers (num_workers), and the data set in arrays or memory-mapped "
+		  "files",
+	  .first = "smaller inputs or model, or fewer DataLoader workers" },
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST), .facts = F_WINDOWS,
 	  .text = "more host memory, or less needed of it: less data held at a time, smaller "
 		  "inputs, fewer workers or programs at a time",

@@ -347,6 +347,7 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 	const char *leak = may_be(t, FINDINGS_CAUSE_LEAK) ? "a leak" : NULL;
 	const char *gaps = may_be(t, FINDINGS_CAUSE_FRAGMENTATION) ? "gaps" : NULL;
 	int shown = c->script && !x->redacts;
+	enum messages_family family = x->event->wording->family;
 
 	if (t->cause || (!leak && !gaps) || class > MESSAGES_CGROUP_KILL ||
 	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
@@ -358,6 +359,9 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 				  leak ? leak : "", leak && gaps ? "," : "",
 				  gaps ? (leak ? " gaps" : gaps) : "", shown ? "python " : "",
 				  shown ? c->script : "COMMAND");
+	/* they take the GPU whole: nvidia-smi shows the same all the time */
+	if (class <= MESSAGES_BUDGET && (family == MESSAGES_JAX || family == MESSAGES_TENSORFLOW))
+		return NULL;
 	if (leak)
 		return arena_text(x->arena, err, "a leak or too much? %s climbs if it leaks",
 				  class <= MESSAGES_BUDGET ? "nvidia-smi over time"

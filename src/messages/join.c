@@ -203,18 +203,19 @@ static void join_details(struct messages_log *log)
 
 /* ---- what names another reason ---- */
 
-#define REASON_LINES 4 /* of kubectl describe, between the reason and the exit code */
+#define REASON_LINES 4 /* of a container's state, between the reason and the exit code */
 
 static const struct messages_wording reason_error = {
 	MESSAGES_KUBERNETES,
 	MESSAGES_KILLED,
 	1,
 	"Reason: Error",
-	"Kubernetes gives the reason Error, not OOMKilled: the container was not killed at its own "
+	"its state gives another reason than OOMKilled: the container was not killed at its own "
 	"memory limit; a failed liveness probe, an eviction, a node that had run out, or somebody "
 	"who "
 	"stopped it end with 137 as well",
-	"kubectl describe pod: its Events tell of a failed probe, an eviction or a deletion; then "
+	"kubectl describe pod (or docker events): its Events tell of a failed probe, an eviction "
+	"or a deletion; then "
 	"dmesg -T on the node"
 };
 

@@ -34,7 +34,7 @@ struct messages_oom {
 	uint32_t processes;           /* clauses about other processes */
 	uint32_t own_listed;          /* one of the clauses was about this process itself */
 	uint32_t old_format;          /* the words of PyTorch up to 2.0 */
-	struct messages_holder holders[MESSAGES_HOLDERS]; /* the first of the clauses */
+	struct messages_holder holders[MESSAGES_HOLDERS + 1]; /* the first; one may be its own */
 	uint64_t line;                                    /* of the text, from 1 */
 };
 

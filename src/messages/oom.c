@@ -72,6 +72,17 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return a < PLIM_UNKNOWN - 1 - b ? a + b : PLIM_UNKNOWN - 1;
 }
 
+/* This process is no other one that holds memory. */
+static void forget_holder(struct messages_oom *o, const struct messages_bytes *own)
+{
+	uint32_t n = o->processes <= MESSAGES_HOLDERS ? o->processes : MESSAGES_HOLDERS + 1, i = 0;
+
+	while (i < n && memcmp(&o->holders[i].bytes, own, sizeof(*own)))
+		i++;
+	for (; i + 1 < n; i++)
+		o->holders[i] = o->holders[i + 1];
+}
+
 /*
  * In a container NVML numbers processes as the machine does, so PyTorch lists this very process as
  * another one.  It must be among them when what they hold and what it has reserved itself are more
@@ -92,6 +103,7 @@ static void find_own(struct messages_oom *o, const struct messages_bytes *own, u
 		return;
 	}
 	o->this_process = *own;
+	forget_holder(o, own);
 	if (o->processes-- == 1)
 		o->others = (struct messages_bytes){ 0, 0 };
 	else
@@ -121,7 +133,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 			continue;
 		out->others.low = add(out->others.low, one.low);
 		out->others.high = add(out->others.high, one.high);
-		if (out->processes < MESSAGES_HOLDERS)
+		if (out->processes <= MESSAGES_HOLDERS)
 			out->holders[out->processes] = (struct messages_holder){ pid, one };
 		out->processes++;
 		if (out->reserved.low != PLIM_UNKNOWN && one.high >= out->reserved.low) {

@@ -322,7 +322,7 @@ void scan_places_of(const struct scan_line *l, struct scan_places *out)
 
 	out->prefix = process.to > process.from ? process.from : body;
 	out->message = message_of(process.to > process.from ? process.to : body);
-	out->message += strspn(out->message, " ");
+	out->message += strspn(out->message, " \"'`"); /* as somebody cites it */
 	out->program = program.from;
 	out->program_end = program.to;
 	out->is_bar = strstr(l->text, "it/s") || strstr(l->text, "s/it");

@@ -87,9 +87,8 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 	"a kernel checked an index and it was out of its range (a label, a token id, a " \
 	"position): "                                                                    \
 	"not memory"
-#define FIND_INDEX                                                                                 \
-	"run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1: the traceback then shows the lookup; " \
-	"compare labels with the number of classes, and token ids with the embedding's rows"
+#define FIND_INDEX \
+	"run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1: the traceback then shows the lookup"
 #define PROGRAMS_FAULT \
 	"a program's kernel did what it must not: a bug of that program, not memory that ran out"
 #define RESET_CARD                                                                             \
@@ -190,6 +189,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, "OOM when allocating tensor", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
+	  "ResourceExhaustedError: failed to allocate memory", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
 	  "Allocator (GPU_{device}_bfc) ran out of memory trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_HOST, 1,
 	  "Allocator (cpu) ran out of memory trying to allocate {tried}", NULL, NULL },
@@ -241,6 +242,12 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "requested buffer size exceeds device*limit",
 	  ONE_BUFFER, NULL },
+	/* memory of the host that the card reads */
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "unable to allocate CUDA_Host buffer", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "unable to allocate ROCm_Host buffer", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "unable to allocate Vulkan_Host buffer", NULL,
+	  NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "unable to allocate SYCL_Host buffer", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate CUDA{device} buffer", NULL,
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate CUDA{device} buffer", NULL,
@@ -501,6 +508,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Insufficient VRAM in split for model and cache",
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "torch_memory_saver.cpp] CUresult error*result=2 ",
+	  "the driver refused memory (its code 2: out of memory)",
+	  "leave more of the card free for what is resumed: a lower memory share of the inference "
+	  "engine" },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "CUresult error: 2 (out of memory)",
 	  "the driver refused memory (its code 2: out of memory)",
 	  "leave more of the card free for what is resumed: a lower memory share of the inference "
 	  "engine" },
@@ -1116,10 +1127,10 @@ const struct messages_wording scan_wordings[] = {
 	  "the step was ended: by scancel, or by srun because another task had died", OTHER_RANK },
 	{ MESSAGES_SLURM, MESSAGES_KILLED, 1, "srun: error: *task*: Killed", NULL, NULL },
 	/* -- Kubernetes, Docker -- */
-	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled\": false", NULL, NULL },
-	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled\":false", NULL, NULL },
-	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled: false", NULL, NULL },
-	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled=false", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "OOMKilled\": false", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "OOMKilled\":false", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "OOMKilled: false", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "OOMKilled=false", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "no OOMKilled", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "not OOMKilled", NULL, NULL },
 	/* as Kubernetes and container runtimes show it; alone it is somebody's word (below) */
