@@ -448,6 +448,25 @@ def made():
     assert "_scaled_dot_product_cudnn_attention" in operators and "logical_not" not in operators  # no mask is made
 
 
+def test_a_library_that_looks_for_cuda_when_it_is_imported_does_not_stop_the_trace(tmp_path):
+    (tmp_path / "kernels_of_cuda.py").write_text("import torch\nstream = torch._C._cuda_getCurrentRawStream\n")  # as bitsandbytes 0.50
+    (tmp_path / "train.py").write_text("""
+import torch
+import kernels_of_cuda
+m = torch.nn.Linear(64, 64).cuda()
+o = torch.optim.SGD(m.parameters(), 0.1)
+for _ in range(3):
+    m(torch.randn(8, 64, device="cuda")).sum().backward()
+    o.step()
+    o.zero_grad()
+print(kernels_of_cuda.stream(0))
+""")
+    out = tmp_path / "t.json.gz"
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(out), "--", "python", str(tmp_path / "train.py")],
+                         capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and out.exists(), run.stderr
+
+
 def test_a_loss_under_autocast_stays_in_the_dtype_of_the_logits():
     def made():
         with torch.device("cuda"):

@@ -203,7 +203,7 @@ static bool is_padded(const struct model *m, const struct plan_recipe *r)
 static bool is_old(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->wide_logits || r->copies_logits || r->repeats_heads;
+	return r->wide_logits || r->copies_logits || r->repeats_heads || r->outer_checkpoints;
 }
 
 static bool is_narrow(const struct model *m, const struct plan_recipe *r)
@@ -263,7 +263,7 @@ static const struct doubt {
 	  "the machine takes" },
 	{ is_gathered, "save", PLAN_ASSUMED, 50, 50,
 	  "no run that gathers its shards to save them was measured" },
-	{ is_quantized_and_shared, NULL, PLAN_ASSUMED, 50, 50,
+	{ is_quantized_and_shared, NULL, PLAN_ASSUMED, 100, 100,
 	  "no run that shares weights quantized by bitsandbytes out was measured, but one of FSDP "
 	  "2 on one GPU" },
 	{ is_stored, NULL, PLAN_ASSUMED, 30, 50,

@@ -237,7 +237,16 @@ static const struct {
 	  "Transformers before 4.49 copies all logits to shift them" },
 	{ RELEASE(2, 5), true, offsetof(struct plan_recipe, repeats_heads),
 	  "before PyTorch 2.5 shared heads are copied for each head that shares them" },
+	{ RELEASE(4, 53), false, offsetof(struct plan_recipe, outer_checkpoints),
+	  "Transformers before 4.53 checkpoints around FSDP's units, reentrant: inputs of frozen "
+	  "layers and their gradients live as long as the backward pass" },
 };
+
+/* A unit that trains goes another way. */
+static bool holds_frozen_units(const struct plan_recipe *r)
+{
+	return plan_is_fsdp1(r) && r->lora_rank && r->checkpointing == PLAN_CHECKPOINT_FULL;
+}
 
 #define SDPA_FROM RELEASE(4, 36)
 
@@ -258,6 +267,9 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 			continue;
 		if (habits[i].field == offsetof(struct plan_recipe, wide_logits) &&
 		    n->narrow_loss_before)
+			continue;
+		if (habits[i].field == offsetof(struct plan_recipe, outer_checkpoints) &&
+		    !holds_frozen_units(r))
 			continue;
 		*(bool *)((char *)r + habits[i].field) = true;
 		st = tell(p, habits[i].text, err);

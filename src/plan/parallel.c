@@ -131,6 +131,7 @@ struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x)
 	if (!b->parallel || !b->parallel->way->enter)
 		return x;
 	b->parallel->way->enter(b, unit);
+	b->parallel->input = x.n * tape_dtype_bytes[x.dtype];
 	return op_mark(&b->t, x, unit, 1);
 }
 
@@ -165,21 +166,23 @@ void parallel_put_back(struct builder *b)
 	}
 }
 
-void parallel_keep_shares(struct builder *b, const struct unit *u, uint32_t shares)
+void parallel_keep_share(struct builder *b, uint32_t param, uint32_t share)
 {
 	struct parallel *p = b->parallel;
+	struct tape_param *x = &b->t.params.at[param];
 
-	for (uint32_t i = 0; i < u->n; i++) {
-		uint32_t param = p->members.at[u->first + i];
-		struct tape_param *x = &b->t.params.at[param];
+	if (x->grad == TAPE_NONE)
+		return;
+	tape_let(&b->t, x->grad);
+	x->grad = p->kept.at[param];
+	p->kept.at[param] = TAPE_NONE;
+	build_keep_gradient(b, x, share);
+}
 
-		if (x->grad == TAPE_NONE)
-			continue;
-		tape_let(&b->t, x->grad);
-		x->grad = p->kept.at[param];
-		p->kept.at[param] = TAPE_NONE;
-		build_keep_gradient(b, x, shares);
-	}
+void parallel_keep_shares(struct builder *b, const struct unit *u, uint32_t shares)
+{
+	for (uint32_t i = 0; i < u->n; i++)
+		parallel_keep_share(b, b->parallel->members.at[u->first + i], shares);
 }
 
 /* ---- the loop ---- */
@@ -297,6 +300,7 @@ void build_end_parallel(struct builder *b)
 		return;
 	vec_release(mem, &p->buckets);
 	vec_release(mem, &p->old);
+	vec_release(mem, &p->held);
 	vec_release(mem, &p->members);
 	vec_release(mem, &p->full);
 	vec_release(mem, &p->kept);

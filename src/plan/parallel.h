@@ -42,8 +42,11 @@ struct parallel {
 	uint32_t root;          /* number of the last unit */
 	uint32_t gathered;      /* buffers that the next collective of their kind releases */
 	uint32_t scattered;
-	uint32_t late[2];         /* dropped, but used until the next but one is gathered: FSDP 1 */
-	uint32_t twin;            /* ZeRO: the second bucket */
+	uint64_t input; /* bytes of what the last block took in */
+	VEC(uint32_t)
+	held;             /* inputs and their gradients, until the backward pass is over: FSDP 1 */
+	uint32_t late[2]; /* dropped, but used until the next but one is gathered: FSDP 1 */
+	uint32_t twin;    /* ZeRO: the second bucket */
 	uint32_t gradients;       /* ... store of their gradients */
 	uint32_t ahead, ahead_at; /* ZeRO-3: the next visit to look at, and its parameter */
 	bool stale; /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
@@ -94,7 +97,8 @@ void zero_take_bucket(struct builder *b, uint32_t *bucket);
 void zero_reduce(struct builder *b, uint32_t unit);
 void zero_after_step(struct builder *b);
 
-/* Shares of a unit's new gradients, which are one store; they are added to what is there. */
+/* A share of a new gradient is added to what is there; the shares of a unit's gradients can be one store. */
+void parallel_keep_share(struct builder *b, uint32_t param, uint32_t share);
 void parallel_keep_shares(struct builder *b, const struct unit *u, uint32_t shares);
 
 #endif

@@ -9,7 +9,8 @@
  *
  * FSDP 1 (torch/distributed/fsdp/_runtime_utils.py, _flat_param.py): a unit is one flat parameter, which is gathered in
  * place.  What other streams use is let go when they are through: the limiter waits for all but the last two units.
- * With use_orig_params, as accelerate sets it, zeroed gradients live until the next forward pass.
+ * With use_orig_params, as accelerate sets it, zeroed gradients live until the next forward pass.  Each matrix of an
+ * adapter is a unit of its own (PEFT's fsdp_auto_wrap_policy), so frozen weights are never reduced.
  */
 #include "parallel.h"
 
@@ -283,24 +284,61 @@ const struct way parallel_fsdp2_zero2 = {
 
 /* ---- flat parameters ---- */
 
+static bool is_adapter(const struct builder *b, uint32_t param)
+{
+	return param >= b->m->tensors.n;
+}
+
 /* This is the first rank: of a flat parameter it has the first elements, so some parameters whole and others not at all. */
-static void share_flat(struct builder *b, const struct unit *u, uint32_t store)
+static void share_flat(struct builder *b, const struct unit *u, uint32_t store, uint64_t own)
 {
 	struct tape *t = &b->t;
-	uint64_t left = u->own;
 
 	for (uint32_t i = 0; i < u->n; i++) {
-		struct tape_param *x = &t->params.at[b->parallel->members.at[u->first + i]];
+		uint32_t param = b->parallel->members.at[u->first + i];
+		struct tape_param *x = &t->params.at[param];
 
+		if (is_adapter(b, param))
+			continue;
 		tape_let(t, x->store);
 		x->store = store;
 		tape_hold(t, store);
-		x->own_n = x->n < left ? x->n : left;
-		left -= x->own_n;
+		x->own_n = x->n < own ? x->n : own;
+		own -= x->own_n;
 		x->own_dtype = x->dtype;
 		x->dtype = (uint8_t)b->compute;
 	}
 	tape_let(t, store);
+}
+
+static void share_adapter(struct builder *b, struct tape_param *x)
+{
+	struct tape *t = &b->t;
+	uint32_t whole = x->store;
+
+	x->own_n = (x->n + b->copies - 1) / b->copies;
+	x->own_dtype = x->dtype;
+	x->store = build_flat_shard(b, x->own_n * tape_dtype_bytes[x->own_dtype]);
+	x->dtype = (uint8_t)b->compute;
+	tape_let(t, whole);
+}
+
+/* Adapters are wrapped before the block that they are in, and gathered while it is. */
+static uint64_t wrap_adapters(struct builder *b, const struct unit *u)
+{
+	struct parallel *p = b->parallel;
+	uint64_t whole = 0;
+
+	for (uint32_t i = 0; i < u->n && !b->t.failed; i++) {
+		uint32_t param = p->members.at[u->first + i];
+		struct tape_param *x = &b->t.params.at[param];
+
+		if (!is_adapter(b, param))
+			continue;
+		share_adapter(b, x);
+		whole += x->own_n * b->copies;
+	}
+	return whole;
 }
 
 static void wrap_fsdp1(struct builder *b)
@@ -311,11 +349,15 @@ static void wrap_fsdp1(struct builder *b)
 	for (uint32_t k = 0; k <= p->root && !t->failed; k++) {
 		struct unit *u = &p->units[k];
 		unsigned width = tape_dtype_bytes[b->weights];
+		uint64_t adapters = wrap_adapters(b, u);
 		uint32_t flat, store;
 
 		for (uint32_t i = 0; i < u->n; i++) {
-			struct tape_param *x = &t->params.at[p->members.at[u->first + i]];
+			uint32_t param = p->members.at[u->first + i];
+			struct tape_param *x = &t->params.at[param];
 
+			if (is_adapter(b, param))
+				continue;
 			u->whole += x->n;
 			if (build_is_meta(b)) { /* to_empty(), or the first rank's weights */
 				tape_let(t, x->store);
@@ -327,7 +369,8 @@ static void wrap_fsdp1(struct builder *b)
 		flat = tape_store(t, u->whole * width, TIMELINE_PARAMETER);
 		store = build_flat_shard(b, u->own * width);
 		tape_let(t, flat);
-		share_flat(b, u, store);
+		share_flat(b, u, store, u->own);
+		u->whole += adapters;
 	}
 }
 
@@ -364,6 +407,8 @@ static void gather_flat(struct builder *b, uint32_t unit)
 		return;
 	cast = take_flat(b, u);
 	settle(b, 0); /* the limiter: two units at most are on their way */
+	if (b->lora)  /* adapters are units, too: enough of them came in between */
+		settle(b, 1);
 	p->late[0] = p->late[1];
 	p->late[1] = TAPE_NONE;
 	u->full = tape_store_on(t, ON_GATHER, u->whole * width_of(b), TIMELINE_PARAMETER);
@@ -413,8 +458,27 @@ static void back_flat_zero2(struct builder *b)
 static void back_enter_flat(struct builder *b, uint32_t unit)
 {
 	gather_flat(b, unit);
-	if (unit)
+	if (unit && !b->lora)
 		gather_flat(b, unit - 1);
+}
+
+/* The gradients of adapters, each by itself. */
+static void reduce_adapters(struct builder *b, const struct unit *u)
+{
+	struct parallel *p = b->parallel;
+	struct tape *t = &b->t;
+
+	for (uint32_t i = 0; i < u->n; i++) {
+		uint32_t param = p->members.at[u->first + i], share;
+		const struct tape_param *x = &t->params.at[param];
+
+		if (x->grad == TAPE_NONE)
+			continue;
+		share = tape_store_on(t, ON_REDUCE, x->own_n * tape_dtype_bytes[x->own_dtype],
+				      TIMELINE_GRADIENT);
+		parallel_keep_share(b, param, share);
+		tape_let(t, share);
+	}
 }
 
 /* The unit's gradients are joined where it was gathered, cast, and reduced. */
@@ -426,7 +490,9 @@ static void reduce_flat(struct builder *b, uint32_t unit)
 	unsigned width = tape_dtype_bytes[b->weights];
 	uint32_t flat, cast = TAPE_NONE, shares;
 
-	if (!reduced(b, u))
+	if (b->lora) /* all else is frozen */
+		reduce_adapters(b, u);
+	if (b->lora || !reduced(b, u))
 		return;
 	flat = tape_store_on(t, ON_GATHER, u->whole * width_of(b), TIMELINE_AUTOGRAD_DETAIL);
 	for (uint32_t i = 0; i < u->n; i++) {
@@ -448,16 +514,48 @@ static void reduce_flat(struct builder *b, uint32_t unit)
 	tape_let(t, flat);
 }
 
+/*
+ * The hook that shares a frozen unit out again (_register_post_backward_reshard_only_hook) has its inputs and their
+ * gradients until the whole backward pass is over.  If the checkpoint is around the unit, these are the unit's alone.
+ */
+static void hold_input(struct builder *b, uint32_t unit)
+{
+	struct parallel *p = b->parallel;
+	struct tape *t = &b->t;
+
+	if (!b->r->outer_checkpoints || unit == p->root)
+		return;
+	for (unsigned i = 0; i < 2 && !t->failed; i++)
+		tape_fail(t, vec_push(t->mem, &p->held,
+				      tape_store(t, p->input, TIMELINE_AUTOGRAD_DETAIL), t->err));
+}
+
+static void let_inputs(struct builder *b)
+{
+	struct parallel *p = b->parallel;
+
+	for (size_t i = 0; i < p->held.n; i++)
+		tape_let(&b->t, p->held.at[i]);
+	p->held.n = 0;
+}
+
+/* Ahead of a block come its adapters, and the block before it when the first of them is reached. */
 static void back_leave_flat(struct builder *b, uint32_t unit)
 {
+	if (unit && b->lora && b->parallel->way->back_enter)
+		gather_flat(b, unit - 1);
 	reduce_flat(b, unit);
 	reshard_flat(b, unit);
+	hold_input(b, unit);
 }
 
 static void done_flat(struct builder *b)
 {
-	for (uint32_t u = 0; u <= b->parallel->root; u++)
-		back_leave_flat(b, u);
+	for (uint32_t u = 0; u <= b->parallel->root; u++) {
+		reduce_flat(b, u);
+		reshard_flat(b, u);
+	}
+	let_inputs(b);
 	settle(b, 0);
 	settle(b, 1);
 	parallel_put_back(b);

@@ -42,6 +42,18 @@ struct value build_param(struct builder *b, enum model_tower tower, uint32_t blo
 #define LORA_DROPOUT 0.1 /* any rate takes the same */
 
 /*
+ * What PEFT casts the input to.  Under FSDP 1 the adapter is a unit of its own that is not gathered yet: PEFT sees the
+ * share's dtype, FSDP casts the copy again, and so each adapter keeps an input of its own.  On quantized weights
+ * under autocast PEFT does not cast.
+ */
+static enum tape_dtype adapter_dtype(const struct builder *b, uint32_t a, bool quantized)
+{
+	const struct tape_param *down = &b->t.params.at[a];
+
+	return plan_is_fsdp1(b->r) && !quantized ? down->own_dtype : down->dtype;
+}
+
+/*
  * peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype.  On quantized weights
  * the sum stays as it is, and what comes of 4 bits is cloned first.
  */
@@ -58,9 +70,10 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 
 	if (quantized && b->r->quantize != PLAN_INT8)
 		tape_set(t, &y, op_contiguous(t, y));
-	in = op_cast(t, x, down.dtype);
+	in = op_cast(t, x, adapter_dtype(b, a, quantized));
 	if (b->r->lora_dropout)
 		tape_set(t, &in, op_dropout(t, in, LORA_DROPOUT));
+	tape_set(t, &in, op_cast(t, in, down.dtype));
 	low = op_linear(t, in, down, none, b->r->lora_rank);
 	high = op_linear(t, low, up, none, out);
 	tape_drop(t, &low);

@@ -41,6 +41,7 @@ struct tool {
 	const struct key *keys[2];
 	unsigned leaves;      /* aspects that are given elsewhere, a bit each */
 	const char *adapters; /* what else training adapters takes; NULL: nothing */
+	const char *alone;    /* how it makes a process group of one GPU; NULL: it always does */
 };
 
 /* ---- what holds ---- */
@@ -674,15 +675,26 @@ static const struct key torchtune[] = {
 #define IN_CODE (1u << SEQUENCE | 1u << ADAPTERS | 1u << BITS | 1u << ATTENTION)
 
 static const struct tool tools[] = {
-	{ "Axolotl", "axolotl", { axolotl, NULL }, 0, NULL },
-	{ "LLaMA-Factory", "llama-factory", { trainer, factory }, 0, NULL },
+	{ "Axolotl",
+	  "axolotl",
+	  { axolotl, NULL },
+	  0,
+	  NULL,
+	  "--launcher torchrun -- --nproc-per-node 1" },
+	{ "LLaMA-Factory", "llama-factory", { trainer, factory }, 0, NULL, "FORCE_TORCHRUN=1" },
 	{ "torchtune",
 	  "torchtune",
 	  { torchtune, NULL },
 	  0,
-	  "with a LoRA recipe, and a lora_ or qlora_ model" },
-	{ "TRL", "trl", { trainer, trl }, 0, NULL },
-	{ "TrainingArguments", "training-arguments", { trainer, arguments }, IN_CODE, NULL },
+	  "with a LoRA recipe, and a lora_ or qlora_ model",
+	  NULL },
+	{ "TRL", "trl", { trainer, trl }, 0, NULL, "torchrun --nproc-per-node 1" },
+	{ "TrainingArguments",
+	  "training-arguments",
+	  { trainer, arguments },
+	  IN_CODE,
+	  NULL,
+	  "torchrun --nproc-per-node 1" },
 };
 
 /* ---- what has no key ---- */
@@ -840,6 +852,8 @@ void plan_write_keys(struct text *t, const char *name, const struct plan_recipe 
 	write_keys(t, tool->keys[1], r);
 	if (tool->adapters && r->lora_rank)
 		text_printf(t, "# %s\n", tool->adapters);
+	if (tool->alone && r->gpus == 1 && is_fsdp2(r))
+		text_printf(t, "# started with %s: FSDP needs a process group\n", tool->alone);
 	for (unsigned i = 0; i < ASPECTS; i++)
 		if (missing & 1u << i)
 			text_printf(t, "# %s has no key for %s: set it elsewhere\n", tool->name,

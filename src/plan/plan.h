@@ -326,7 +326,6 @@ enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_pla
 				    struct plim_err *err);
 /* What of a card is not PyTorch's: with several GPUs, NCCL's buffers beside what is usual; or what the caller says. */
 uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o);
-bool plan_is_fsdp1(const struct plan_recipe *r);
 enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err);
 /* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
 enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,

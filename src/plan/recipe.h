@@ -220,8 +220,11 @@ struct plan_recipe {
 	bool foreign;     /* run by another library than Transformers, with modules of its own */
 	bool partly_read; /* of the run's own configuration some keys were not understood */
 	bool needs_less;  /* ... some take less than is planned without them */
-	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
-	bool wide_logits, copies_logits, narrow_loss, repeats_heads;
+	/*
+	 * as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention;
+	 * checkpoints around what FSDP 1 wraps, with their backward pass inside of the other
+	 */
+	bool wide_logits, copies_logits, narrow_loss, repeats_heads, outer_checkpoints;
 	enum plan_parts parts;     /* what a smaller micro-batch with more accumulation trains */
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
 	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
@@ -272,6 +275,7 @@ void plan_recipe_init(struct plan_recipe *r);
 int plan_is_deepspeed(const struct plan_recipe *r);
 /* Has each process its share of the parameters only? */
 bool plan_is_sharded(const struct plan_recipe *r);
+bool plan_is_fsdp1(const struct plan_recipe *r);
 /* Elements: DeepSpeed's sub_group_size, of a share that is stepped on at once. */
 #define PLAN_DEEPSPEED_SUB_GROUP 1000000000u
 #define PLAN_DEEPSPEED_BUCKET \

@@ -478,6 +478,8 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
 
     found: list[tuple[Any, str, Any]] = [
         (cuda, "is_available", lambda: True), (cuda, "device_count", lambda: 1), (cuda, "current_device", lambda: 0),
+        # bitsandbytes takes this name when it is imported, and builds of PyTorch without CUDA have none
+        (torch._C, "_cuda_getCurrentRawStream", lambda *a: 0),
         (cuda, "set_device", nothing), (cuda, "synchronize", nothing), (cuda, "empty_cache", nothing),
         (cuda, "manual_seed", nothing), (cuda, "manual_seed_all", nothing), (cuda, "_lazy_init", nothing), (cuda, "_DeviceGuard", contextlib.nullcontext),
         (cuda, "is_bf16_supported", lambda *a, **k: r.card.capability >= (8, 0)),
