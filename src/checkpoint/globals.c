@@ -509,9 +509,9 @@ static enum ckpt_trust judge_use(struct use *u, const struct pickle_node *node,
 	case POLICY_DATA: break;
 	case POLICY_VALUE: ok = false; break;
 	case POLICY_FAMILY: ok = is_family(u, call[PICKLE_CALL_CALLEE], args); break;
-	case POLICY_NEW: ok = node->is_new || !n; break;
+	case POLICY_NEW: ok = node->is_new; break;
 	case POLICY_NEW_OR_ENUM:
-		ok = node->is_new || !n ||
+		ok = node->is_new ||
 		     (n == 1 && (first.kind == PICKLE_STR || first.kind == PICKLE_INT));
 		break;
 	case POLICY_RECONSTRUCT: ok = is_known(u, first) && is_builtin(u, arg(u, args, 1)); break;
