@@ -554,6 +554,10 @@ def test_arrays(folder):
     for name, data in (("cut", joblib_file(wrapper(FLOATS))[:-20]), ("far", joblib_file(wrapper(FLOATS, shape=b"\x8a\x07\xff\xff\xff\xff\xff\xff\x7f\x85")))):
         r, code = verify(put(folder, name, data))
         expect(code == 1 and r["verdict"] == "truncated", name, r["verdict"], r["headline"])
+    # Protocol 4 numbers its memo by itself: what joblib reads as numpy.dtype, pickle.load imports from a module NumpyArrayWrapper.
+    inner = b"\x80\x04" + text("numpy") + b"\x94" + text("dtype") + b"\x94h\0h\1\x93."
+    r, code = verify(put(folder, "memo", b"\x80\x02" + text("mine") + b"\x940" + wrapper(inner, objects, padded=False) + b"."))
+    expect(code == 1 and names(r, "unknown") == {"mine.numpy"} and "unlisted_use" in kinds(r), "memo", r["globals"], r["findings"])
     # joblib reads an array from the file, not from the frame that goes on behind its wrapper.
     one = b"](" + wrapper(FLOATS)
     r, code = verify(put(folder, "frame", b"\x80\4\x95" + struct.pack("<Q", len(one) + 2) + one + b"e."))

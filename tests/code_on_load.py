@@ -11,14 +11,12 @@ import builtins
 import contextlib
 import functools
 import importlib
-import importlib.machinery
 import importlib.util
 import inspect
 import io
 import os
 import pkgutil
 import re
-import struct
 import sys
 import tempfile
 import textwrap

@@ -153,6 +153,7 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	char name[NAME_BYTES];
 	struct pickle_value module = pickle_item(log->heap, v, 0),
 			    member = pickle_item(log->heap, v, 1);
+	enum plim_status st = PLIM_OK;
 	struct policy p;
 
 	global_name(log->heap, v, name, sizeof(name));
@@ -171,7 +172,12 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	if (p.trust < CKPT_SCRIPT &&
 	    strchr(intern_text(&log->heap->strings, (uint32_t)member.bits), '.'))
 		p.trust = CKPT_UNKNOWN;
-	return keep(log, name, p, offset, err);
+	if (log->arrays && !log->bytes && p.trust == CKPT_UNKNOWN)
+		st = ckpt_model_find(log->ckpt, CKPT_NOTE, "unlisted_use", offset, err,
+				     "%.200s is what pickle.load imports behind an array; "
+				     "joblib.load reads the array there",
+				     name);
+	return st ? st : keep(log, name, p, offset, err);
 }
 
 enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
