@@ -270,11 +270,17 @@ def test_names(folder):
         r, code = named(module, name)
         expect(code == 1 and r["verdict"] == "dangerous", module, name, r["verdict"])
     for module, name in (("mine", "Model"), ("__main__", "Args"), ("torch.nn", "functional.relu"), ("torch.nn.functional", "relu"),
-                         ("torch.optim.sgd", "SGD"), ("collections", "namedtuple")):
+                         ("torch.optim.sgd", "SGD"), ("collections", "namedtuple"), ("accelerate.utils.dataclasses", "DeepSpeedPlugin"),
+                         ("torch.distributed._tensor.placement_types", "DeviceMesh")):
         rest = b"K\1\x85R"
         r, code = named(module, name, rest)
         expect(code == 1 and r["verdict"] == "unknown_code" and f"{module}.{name}" in names(r, "unknown"), module, name, r["verdict"], r["globals"])
-    for module, name, rest in (("argparse", "Namespace", b")\x81}b"), ("torch.nn.modules.linear", "Linear", b")\x81}b"),
+    # Without arguments, too: AcceleratorState() asks nvidia-smi.  What listens on a socket when it is loaded is on no list.
+    for module, name, rest in (("accelerate.state", "AcceleratorState", b")R"), ("sklearn.callback", "ScoringMonitor", b")\x81}b"),
+                               ("sklearn.datasets._base", "NamedTemporaryFile", b"0(isklearn.datasets._base\nNamedTemporaryFile\n")):
+        r, code = named(module, name, rest)
+        expect(code == 1 and f"{module}.{name}" in names(r, "unknown"), module, name, r["verdict"], r["globals"])
+    for module, name, rest in (("argparse", "Namespace", b")\x81}b"), ("argparse", "Namespace", b"0(iargparse\nNamespace\n}b"), ("torch.nn.modules.linear", "Linear", b")\x81}b"),
                                ("torch.nn.functional", "relu", b""), ("scipy._lib.array_api_compat.numpy._aliases", "asarray", b""),
                                ("collections", "OrderedDict", b")R"),
                                ("transformers.trainer_utils", "IntervalStrategy", text("no") + b"\x85R")):
@@ -305,7 +311,7 @@ def test_uses(folder):
 
 
 CSV = b"cstable_baselines3.common.running_mean_std\nRunningMeanStd\n"  # a class of the list, which is not to be called with arguments
-NAMESPACE = b"cargparse\nNamespace\n)R"
+NAMESPACE = b"cargparse\nNamespace\n)\x81"
 
 
 def test_proxies(folder):
@@ -548,6 +554,10 @@ def test_arrays(folder):
     for name, data in (("cut", joblib_file(wrapper(FLOATS))[:-20]), ("far", joblib_file(wrapper(FLOATS, shape=b"\x8a\x07\xff\xff\xff\xff\xff\xff\x7f\x85")))):
         r, code = verify(put(folder, name, data))
         expect(code == 1 and r["verdict"] == "truncated", name, r["verdict"], r["headline"])
+    # Protocol 4 numbers its memo by itself: what joblib reads as numpy.dtype, pickle.load imports from a module NumpyArrayWrapper.
+    inner = b"\x80\x04" + text("numpy") + b"\x94" + text("dtype") + b"\x94h\0h\1\x93."
+    r, code = verify(put(folder, "memo", b"\x80\x02" + text("mine") + b"\x940" + wrapper(inner, objects, padded=False) + b"."))
+    expect(code == 1 and names(r, "unknown") == {"mine.numpy"} and "unlisted_use" in kinds(r), "memo", r["globals"], r["findings"])
     # joblib reads an array from the file, not from the frame that goes on behind its wrapper.
     one = b"](" + wrapper(FLOATS)
     r, code = verify(put(folder, "frame", b"\x80\4\x95" + struct.pack("<Q", len(one) + 2) + one + b"e."))

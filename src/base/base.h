@@ -11,6 +11,7 @@
 #include "addr_map.h"
 #include "arena.h"
 #include "check.h"
+#include "crc.h"
 #include "durable.h"
 #include "error.h"
 #include "fields.h"

@@ -243,6 +243,8 @@ struct ckpt {
 	VEC(uint64_t) dims;
 	VEC(struct ckpt_finding) findings;
 	VEC(struct ckpt_global) globals;
+	VEC(uint32_t)
+	global_of; /* by the id of a string: where in globals it may be, see globals.c */
 	VEC(struct ckpt_key) keys;
 	VEC(struct ckpt_optimizer) optimizers;
 	VEC(struct ckpt_fact) facts;
@@ -585,8 +587,6 @@ void torch_record_list(struct text *t, const struct torch_record *r);
 #define TORCH_LIST_CRC 16
 /* Behind the directory of `bytes` at `from`, of n records. */
 void torch_directory_end(struct text *t, uint64_t from, uint64_t bytes, uint64_t n);
-/* Of what was summed before, or 0, with this behind it. */
-uint32_t torch_crc(uint32_t crc, const void *at, size_t n);
 
 struct torch_tensor {
 	const struct ckpt_dtype *dtype;

@@ -6,7 +6,6 @@
 #include "parts.h"
 
 #include <fnmatch.h>
-#include <libdeflate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@ enum plim_status ckpt_out_put(struct ckpt_out *o, const void *at, size_t n, stru
 	uint64_t from = o->at;
 
 	o->at += n;
-	o->crc = libdeflate_crc32(o->crc, at, n);
+	o->crc = crc_add(o->crc, at, n);
 	return o->to ? durable_write(o->to, at, n, err) : o->sink(o->ctx, from, at, n, err);
 }
 

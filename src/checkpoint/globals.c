@@ -56,15 +56,27 @@ static size_t global_name(const struct pickle_heap *h, struct pickle_value v, ch
 
 /* ---- the log ---- */
 
-/* A name that comes for the first time is not searched for: a file may hold nothing but such names. */
+/* Two looks, however many names there are.  What global_of says is true only if the global says so, too. */
 static struct ckpt_global *find(const struct ckpt *c, const char *name)
 {
-	uint32_t id = intern_find(&c->strings, name, strlen(name));
+	uint32_t id = intern_find(&c->strings, name, strlen(name)), at;
 
-	for (size_t i = 0; id != INTERN_NONE && i < c->globals.n; i++)
-		if (c->globals.at[i].name == id)
-			return &c->globals.at[i];
-	return NULL;
+	if (id == INTERN_NONE || id >= c->global_of.n)
+		return NULL;
+	at = c->global_of.at[id];
+	return at < c->globals.n && c->globals.at[at].name == id ? &c->globals.at[at] : NULL;
+}
+
+static enum plim_status add_global(struct ckpt *c, struct ckpt_global g, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	while (!st && c->global_of.n <= g.name)
+		st = vec_push(c->mem, &c->global_of, 0, err);
+	if (st)
+		return st;
+	c->global_of.at[g.name] = (uint32_t)c->globals.n;
+	return vec_push(c->mem, &c->globals, g, err);
 }
 
 static struct policy judge_name(const struct globals_log *log, const char *name)
@@ -112,12 +124,12 @@ static enum plim_status keep(struct globals_log *log, const char *name, struct p
 		return PLIM_OK;
 	}
 	g.name = ckpt_model_string(c, name, strlen(name), &st, err);
-	/* A file made of nothing but names would make the search above slow; what is dangerous is told even so. */
+	/* Nobody reads more; what is dangerous is told even so. */
 	if (c->globals.n >= (g.trust == CKPT_DANGEROUS ? 2 * GLOBALS_MAX : GLOBALS_MAX)) {
 		c->many_globals = true;
 		return st;
 	}
-	return st ? st : vec_push(c->mem, &c->globals, g, err);
+	return st ? st : add_global(c, g, err);
 }
 
 /* Certainly not a str?  Python's unpicklers want one, and no other object will do. */
@@ -141,6 +153,7 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	char name[NAME_BYTES];
 	struct pickle_value module = pickle_item(log->heap, v, 0),
 			    member = pickle_item(log->heap, v, 1);
+	enum plim_status st = PLIM_OK;
 	struct policy p;
 
 	global_name(log->heap, v, name, sizeof(name));
@@ -159,7 +172,12 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	if (p.trust < CKPT_SCRIPT &&
 	    strchr(intern_text(&log->heap->strings, (uint32_t)member.bits), '.'))
 		p.trust = CKPT_UNKNOWN;
-	return keep(log, name, p, offset, err);
+	if (log->arrays && !log->bytes && p.trust == CKPT_UNKNOWN)
+		st = ckpt_model_find(log->ckpt, CKPT_NOTE, "unlisted_use", offset, err,
+				     "%.200s is what pickle.load imports behind an array; "
+				     "joblib.load reads the array there",
+				     name);
+	return st ? st : keep(log, name, p, offset, err);
 }
 
 enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
@@ -497,9 +515,9 @@ static enum ckpt_trust judge_use(struct use *u, const struct pickle_node *node,
 	case POLICY_DATA: break;
 	case POLICY_VALUE: ok = false; break;
 	case POLICY_FAMILY: ok = is_family(u, call[PICKLE_CALL_CALLEE], args); break;
-	case POLICY_NEW: ok = node->is_new || !n; break;
+	case POLICY_NEW: ok = node->is_new; break;
 	case POLICY_NEW_OR_ENUM:
-		ok = node->is_new || !n ||
+		ok = node->is_new ||
 		     (n == 1 && (first.kind == PICKLE_STR || first.kind == PICKLE_INT));
 		break;
 	case POLICY_RECONSTRUCT: ok = is_known(u, first) && is_builtin(u, arg(u, args, 1)); break;

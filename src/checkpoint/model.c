@@ -33,6 +33,7 @@ void ckpt_close(struct ckpt *c)
 	vec_release(c->mem, &c->dims);
 	vec_release(c->mem, &c->findings);
 	vec_release(c->mem, &c->globals);
+	vec_release(c->mem, &c->global_of);
 	vec_release(c->mem, &c->keys);
 	vec_release(c->mem, &c->optimizers);
 	vec_release(c->mem, &c->facts);

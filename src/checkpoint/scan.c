@@ -6,7 +6,6 @@
 #include "parts.h"
 
 #include <fcntl.h>
-#include <libdeflate.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -62,7 +61,7 @@ static void look(struct scan *s, uint32_t extent, uint64_t at, const uint8_t *p,
 
 static void take(struct scan *s, struct part *part, uint64_t at, const uint8_t *p, size_t n)
 {
-	part->crc = libdeflate_crc32(part->crc, p, n);
+	part->crc = crc_add(part->crc, p, n);
 	if (part->values)
 		look(s, part->extent, at, p, n);
 }

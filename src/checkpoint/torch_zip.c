@@ -14,7 +14,6 @@
  */
 #include "write_pickle.h"
 
-#include <libdeflate.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -112,11 +111,6 @@ void torch_directory_end(struct text *t, uint64_t from, uint64_t bytes, uint64_t
 	ckpt_pickle_put_le(t, bytes < WIDE ? bytes : WIDE, 4);
 	ckpt_pickle_put_le(t, from < WIDE ? from : WIDE, 4);
 	ckpt_pickle_put_le(t, 0, 2);
-}
-
-uint32_t torch_crc(uint32_t crc, const void *at, size_t n)
-{
-	return libdeflate_crc32(crc, at, n);
 }
 
 /* ---- tensors ---- */

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libdeflate.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -519,7 +518,7 @@ enum plim_status plim_samples_put(struct plim_samples_filling *f, uint64_t sampl
 			       (unsigned long long)sample);
 	for (size_t i = 0; i < f->layout.front.field_count; i++)
 		if (bytes[i])
-			e->crc = libdeflate_crc32(e->crc, parts[i].where, (size_t)bytes[i]);
+			e->crc = crc_add(e->crc, parts[i].where, (size_t)bytes[i]);
 	st = place(f, sample, e->bytes, &e->at, err);
 	if (!st)
 		st = write_record(f, parts, bytes, e->at, err);

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libdeflate.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -58,7 +57,7 @@ enum plim_status data_read(int fd, const struct data_layout *x, const struct dat
 		st = read_rest(fd, list, n, e->at, got < 0 ? 0 : (size_t)got, err);
 	for (size_t f = 0; !st && crc && f < x->front.field_count; f++)
 		if (bytes[f])
-			*crc = libdeflate_crc32(*crc, where[f], (size_t)bytes[f]);
+			*crc = crc_add(*crc, where[f], (size_t)bytes[f]);
 	return st;
 }
 

@@ -5,7 +5,6 @@
  */
 #include "parts.h"
 
-#include <libdeflate.h>
 
 struct reading {
 	struct plim_loader *loader;
@@ -46,10 +45,10 @@ static enum plim_status check_sum(const struct reading *g, struct load_piece *x,
 	if (!r->checked)
 		return PLIM_OK;
 	if (x->count == 1) {
-		x->crc = libdeflate_crc32(0, at, (size_t)x->bytes);
+		x->crc = crc_add(0, at, (size_t)x->bytes);
 		return PLIM_OK;
 	}
-	return libdeflate_crc32(0, at, (size_t)r->bytes) == r->crc
+	return crc_add(0, at, (size_t)r->bytes) == r->crc
 		       ? PLIM_OK
 		       : load_damaged(g->job->ckpt, r, err);
 }

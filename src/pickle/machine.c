@@ -890,7 +890,7 @@ static enum plim_status op_new(struct pickle *p, const struct op *op, struct pli
 	return st;
 }
 
-/* INST names its class, OBJ has it as the first value above the mark. */
+/* INST names its class, OBJ has it as the first value above the mark; without arguments a class is not called. */
 static enum plim_status op_object(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	struct pickle_value callee = { 0, PICKLE_NONE }, args;
@@ -917,7 +917,10 @@ static enum plim_status op_object(struct pickle *p, const struct op *op, struct 
 	args = pop(p);
 	if (op->arg == 'o')
 		p->stack.n--;
-	return push_call(p, callee, args, (struct pickle_value){ 0, PICKLE_NONE }, err);
+	st = push_call(p, callee, args, (struct pickle_value){ 0, PICKLE_NONE }, err);
+	if (!st && !pickle_len(p->heap, args))
+		p->heap->nodes.at[top(p)->bits].is_new = 1;
+	return st;
 }
 
 static enum plim_status op_build(struct pickle *p, const struct op *op, struct plim_err *err)

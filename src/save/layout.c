@@ -181,7 +181,7 @@ static enum plim_status put_record(struct zip_out *z, const char *name, const vo
 {
 	struct torch_record r = { .header = place_in_zip(z),
 				  .bytes = n,
-				  .crc = torch_crc(0, at, n) };
+				  .crc = crc_add(0, at, n) };
 
 	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "%s", name);
 	torch_record_begin(&z->file->text, &r);
@@ -371,7 +371,7 @@ void layout_sum(struct save_file *f, uint8_t *at, size_t n)
 		uint64_t end = t->at + t->bytes < to ? t->at + t->bytes : to;
 
 		if (begin < end)
-			t->crc = torch_crc(t->crc, at + (begin - from), (size_t)(end - begin));
+			t->crc = crc_add(t->crc, at + (begin - from), (size_t)(end - begin));
 		if (t->at + t->bytes > to)
 			break;
 	}
