@@ -365,7 +365,7 @@ class Recording(WithCard):
             self.assertTrue(all("-packages" not in name for name in known))
             text = (Path(__file__).parents[2] / "runtime/recorder/plimsoll_record.py").read_text()
             alone = {"__file__": __file__, "__name__": "alone"}
-            exec(text.rpartition("\nmain()")[0], alone)
+            exec(text, alone)
             snapshot = torch.cuda.memory._snapshot()
             stand_in = types.SimpleNamespace(born=recorder._born, job=_job)
             self.assertEqual(alone["Recorder"].sources(stand_in, snapshot), _sources.sources(_native._files(snapshot), recorder._born))
