@@ -12,9 +12,9 @@
 #define ABSURD_BYTES ((uint64_t)64 << 40)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
-#define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
+#define LARGE_BYTES ((uint64_t)16 << 30)   /* of one array in host memory: seldom meant */
 #define LITTLE_BYTES ((uint64_t)128 << 20) /* every host has as much, unless it is full */
-#define BLOCK_BYTES ((uint64_t)4 << 30)  /* what Intel's driver gives in one piece, at most */
+#define BLOCK_BYTES ((uint64_t)4 << 30)    /* what Intel's driver gives in one piece, at most */
 #define FEW_TOKENS 1024 /* what hardly any server can be asked to do with less of */
 #define SMALL_BYTES ((uint64_t)2 << 30)
 #define SCARCE_BYTES ((uint64_t)512 << 20)

@@ -5,7 +5,6 @@
  */
 #include "parts.h"
 
-
 struct reading {
 	struct plim_loader *loader;
 	const struct load_job *job;
@@ -48,9 +47,8 @@ static enum plim_status check_sum(const struct reading *g, struct load_piece *x,
 		x->crc = crc_add(0, at, (size_t)x->bytes);
 		return PLIM_OK;
 	}
-	return crc_add(0, at, (size_t)r->bytes) == r->crc
-		       ? PLIM_OK
-		       : load_damaged(g->job->ckpt, r, err);
+	return crc_add(0, at, (size_t)r->bytes) == r->crc ? PLIM_OK
+							  : load_damaged(g->job->ckpt, r, err);
 }
 
 static enum plim_status through_slot(struct reading *g, struct load_reader *reader,

@@ -35,7 +35,7 @@ struct messages_oom {
 	uint32_t own_listed;          /* one of the clauses was about this process itself */
 	uint32_t old_format;          /* the words of PyTorch up to 2.0 */
 	struct messages_holder holders[MESSAGES_HOLDERS + 1]; /* the first; one may be its own */
-	uint64_t line;                                    /* of the text, from 1 */
+	uint64_t line;                                        /* of the text, from 1 */
 };
 
 /* The first one in a text of a few KiB; 0 when there is none. */

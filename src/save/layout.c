@@ -179,9 +179,7 @@ static enum plim_status put_pickle(struct zip_out *z, struct text *t, struct pli
 static enum plim_status put_record(struct zip_out *z, const char *name, const void *at, size_t n,
 				   struct plim_err *err)
 {
-	struct torch_record r = { .header = place_in_zip(z),
-				  .bytes = n,
-				  .crc = crc_add(0, at, n) };
+	struct torch_record r = { .header = place_in_zip(z), .bytes = n, .crc = crc_add(0, at, n) };
 
 	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "%s", name);
 	torch_record_begin(&z->file->text, &r);
