@@ -79,11 +79,51 @@ static uint64_t facts_of_sizes(const struct messages_event *e, const struct find
 	return facts;
 }
 
+/* What the words tell, whatever the numbers are. */
+static uint64_t facts_of_words(const struct messages_event *e)
+{
+	const char *words = e->wording->pattern;
+	uint64_t facts = 0;
+
+	if (!strncmp(words, "OOM when allocating", 19) ||
+	    strcasestr(words, "ran out of memory trying"))
+		facts |= F_POOL;
+	if (findings_bare(e))
+		facts |= F_DRIVER;
+	if (e->wording->family == MESSAGES_JAX)
+		facts |= F_XLA;
+	if (strstr(words, "data type <U") || strstr(words, "data type |S"))
+		facts |= F_TEXTS;
+	if (!known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
+		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
+	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
+		facts |= F_STORAGE;
+	if (strstr(words, "alloc_req_slots"))
+		facts |= F_SLOTS;
+	if (strstr(words, "Dst tensor"))
+		facts |= F_COPIED;
+	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
+		facts |= F_COPYING;
+	if (findings_bare(e) && (strstr(e->traceback.shown.function, "pin_memory") ||
+				 strstr(e->traceback.shown.file, "pin_memory.py")))
+		facts |= F_PINNING;
+	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
+		facts |= F_FEW_TOKENS;
+	if (strstr(words, "total tokens"))
+		facts |= F_TOTAL;
+	if (strcasestr(e->text, "cuda"))
+		facts |= F_CUDA;
+	if (e->wording->says && strstr(e->wording->says, "pin host"))
+		facts |= F_PINNED;
+	if (strstr(words, "unified memory"))
+		facts |= F_UNIFIED;
+	return facts;
+}
+
 /* What the numbers tell, and what they let a row say. */
 static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
-	const char *words = e->wording->pattern;
 	int is_alone = !known(o->total) && e->wording->family == MESSAGES_PYTORCH;
 	uint64_t facts = 0;
 
@@ -96,32 +136,10 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_SIBLINGS;
 	if (t->ranks)
 		facts |= F_RANKS;
-	if (!strncmp(words, "OOM when allocating", 19) ||
-	    strcasestr(words, "ran out of memory trying"))
-		facts |= F_POOL;
-	if (findings_bare(e))
-		facts |= F_DRIVER;
-	if (e->wording->family == MESSAGES_JAX)
-		facts |= F_XLA;
-	if (strstr(words, "data type <U") || strstr(words, "data type |S"))
-		facts |= F_TEXTS;
-	if (!known(o->tried) && e->wording->family == MESSAGES_CUDA)
-		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
 	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
 		facts |= F_ABSURD;
-	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
-		facts |= F_STORAGE;
-	if (strstr(words, "alloc_req_slots"))
-		facts |= F_SLOTS;
-	if (strstr(words, "Dst tensor"))
-		facts |= F_COPIED;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
-	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
-		facts |= F_COPYING;
-	if (findings_bare(e) && (strstr(e->traceback.shown.function, "pin_memory") ||
-				 strstr(e->traceback.shown.file, "pin_memory.py")))
-		facts |= F_PINNING;
 	if (known(o->tried) && o->tried.high < TINY_BYTES)
 		facts |= F_TINY;
 	if (known(o->free) && !known(o->total) && !known(o->allocated) &&
@@ -132,12 +150,6 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	    (o->total.low > o->reserved.high + 2 * o->tried.high ||
 	     (o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high)))
 		facts |= F_UNSEEN;
-	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
-		facts |= F_FEW_TOKENS;
-	if (strstr(words, "total tokens"))
-		facts |= F_TOTAL;
-	if (strcasestr(e->text, "cuda"))
-		facts |= F_CUDA;
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F_SMALL;
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
@@ -148,10 +160,6 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	if (known(o->tried) && (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
 				(known(o->total) && o->tried.low > o->total.high)))
 		facts |= F_HUGE;
-	if (e->wording->says && strstr(e->wording->says, "pin host"))
-		facts |= F_PINNED;
-	if (strstr(words, "unified memory"))
-		facts |= F_UNIFIED;
 	if (findings_async(e) || findings_bare(e))
 		return facts | (t->elsewhere && would_serve(e, t) ? F_OUTSIDE : 0);
 	if (known(t->request) && known(t->room)
@@ -231,8 +239,8 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 
 	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
 		facts |= F_OUTSIDE;
-	facts |= facts_of_numbers(e, t) | facts_of_sizes(e, t) | facts_of_share(e, c) |
-		 facts_of_limit(e);
+	facts |= facts_of_words(e) | facts_of_numbers(e, t) | facts_of_sizes(e, t) |
+		 facts_of_share(e, c) | facts_of_limit(e);
 	if (t->elsewhere || !known(e->oom.reserved) ||
 	    (known(t->outside) && t->outside.low > e->oom.reserved.high))
 		facts |= F_ELSEWHERE;
