@@ -21,9 +21,10 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define NO_ALGORITHM                                                                         \
 	"cuDNN found no algorithm whose workspace it could get: a full card, as a rule; an " \
 	"unsupported shape or type says the same"
-#define LEAVE_ROOM                                                       \
-	"leave room beside PyTorch: its cache can take the whole card; " \
-	"torch.cuda.set_per_process_memory_fraction(0.9) keeps some back"
+#define LEAVE_ROOM                                                                             \
+	"leave room on the GPU for libraries: a smaller batch; in PyTorch, whose cache takes " \
+	"all, "                                                                                \
+	"torch.cuda.set_per_process_memory_fraction(0.9)"
 #define NCCL_BUFFERS                                                                            \
 	"NCCL could not get memory for its buffers, outside PyTorch's allocator: the card was " \
 	"full"
