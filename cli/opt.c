@@ -689,7 +689,10 @@ void opt_defaults(const struct opt *o, void *values)
 		void *field = base + o->offset;
 
 		switch (o->kind) {
-		case OPT_KIND_SIDES: *(uint64_t *)(void *)(base + o->second) = 0; /* fall through */
+		case OPT_KIND_SIDES:
+			*(uint64_t *)(void *)(base + o->second) = 0;
+			store_number(o, base, o->def);
+			break;
 		case OPT_KIND_COUNT:
 		case OPT_KIND_U64:
 		case OPT_KIND_BYTES: store_number(o, base, o->def); break;
