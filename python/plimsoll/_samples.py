@@ -82,9 +82,10 @@ def _leaf(x: Any, name: str) -> tuple[str, str, int, tuple[int, ...], int, Any]:
             if held.value != x and x == x:
                 raise UnsupportedError(f"{_say(name)} is {x}, which 64 bits do not hold")
             return kind, dtype, ctypes.sizeof(c), (), ctypes.addressof(held), held
-    if type(x) in (str, bytes):
-        return ("text" if type(x) is str else "bytes", "uint8", 1,
-                *_row_of_bytes(x.encode("utf-8", "surrogatepass") if type(x) is str else x))
+    if type(x) is str:
+        return "text", "uint8", 1, *_row_of_bytes(x.encode("utf-8", "surrogatepass"))
+    if type(x) is bytes:
+        return "bytes", "uint8", 1, *_row_of_bytes(x)
     torch, numpy, pil = sys.modules.get("torch"), sys.modules.get("numpy"), sys.modules.get("PIL.Image")
     if pil is not None and isinstance(x, pil.Image):
         return _picture(x, name)

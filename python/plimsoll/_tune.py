@@ -151,7 +151,7 @@ def try_option(loader: Any, workers: int, option: str, value: Any, seconds: floa
 
 def later_epoch_s(made: Any) -> float:
     """Until the first batch of an epoch that is not the first one."""
-    iterator = None
+    iterator, began = None, 0.0
     try:
         for _ in range(2):
             began = time.monotonic()

@@ -233,15 +233,13 @@ enum plim_status diagnose_gap(const struct diagnosis *x, struct plim_report_gap 
 {
 	const struct snapshot *t = x->device->of->snapshot;
 	const struct snapshot_device *d = x->device->device;
-	struct gap g = { .snapshot = t,
-			 .segments = t->segments.at + (d->segments ? d->first_segment : 0),
-			 .blocks = t->blocks.at,
-			 .segment_count = d->segments };
+	struct gap g = { .snapshot = t, .blocks = t->blocks.at, .segment_count = d->segments };
 	enum plim_status st;
 
 	*out = NULL;
 	if (t->end_unknown || !d->segments)
 		return PLIM_OK;
+	g.segments = t->segments.at + d->first_segment;
 	st = gap_add_all(&g, x->device->of->mem, err);
 	if (st || g.reserved - g.allocated <= g.allocated / GAP_PART)
 		return st;
