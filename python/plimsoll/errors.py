@@ -28,30 +28,23 @@ class PlimsollError(Exception):
         self.remedy = remedy
 
 
-class NotFoundError(PlimsollError, OSError):
+class _FileError(PlimsollError, OSError):
+    status = -3
+
+    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None,
+                 errno: int | None = None, remedy: str | None = None) -> None:
+        PlimsollError.__init__(self, message, path=path, offset=offset, errno=errno, remedy=remedy)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NotFoundError(_FileError):
     """A file cannot be opened, read or written."""
 
-    status = -3
 
-    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None,
-                 errno: int | None = None, remedy: str | None = None) -> None:
-        PlimsollError.__init__(self, message, path=path, offset=offset, errno=errno, remedy=remedy)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-class StorageError(PlimsollError, OSError):
+class StorageError(_FileError):
     """The file system takes no more: it is full, over a quota, or read-only, or the file is too large for it (see errno)."""
-
-    status = -3
-
-    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None,
-                 errno: int | None = None, remedy: str | None = None) -> None:
-        PlimsollError.__init__(self, message, path=path, offset=offset, errno=errno, remedy=remedy)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class FormatError(PlimsollError, ValueError):

@@ -19,10 +19,11 @@
 #define SMALL_BYTES ((uint64_t)2 << 30)
 #define SCARCE_BYTES ((uint64_t)512 << 20)
 
-/* Engines from 64 on are in no set. */
+_Static_assert(MESSAGES_ENGINES <= 64, "a bit for each engine");
+
 static int fits(uint64_t mask, unsigned value)
 {
-	return !mask || (value < 64 && mask >> value & 1);
+	return !mask || (mask >> value & 1);
 }
 
 int findings_is_pytorch(const struct messages_context *c)

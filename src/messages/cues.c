@@ -1,7 +1,7 @@
 /*
- * Which program wrote a log, and what it was doing: words that only this program, or only this activity, writes.  Advice
- * is chosen by both (diagnose/advice.c), so a cue must not fit another program: names of packages in paths, of commands,
- * of classes in messages.  Of several engines the one whose row stands first counts: what serves or draws stands in front
+ * Which program wrote a log, and what it was doing: words that only this program, or only this activity, writes.  They count
+ * only where they prove that it ran (place.c).  Advice is chosen by both (diagnose/advice.c), so a cue must not fit another
+ * program.  Of several engines the one whose row stands first counts: what serves or draws stands in front
  * of the libraries it is built on.  No cue is an answer, too.
  */
 #include "scan.h"

@@ -97,8 +97,8 @@ enum messages_family {
 extern const char *const messages_family_names[MESSAGES_FAMILIES];
 
 /*
- * Which program it was, as words of its own tell (cues.c).  The order decides between several: what trains, serves or draws
- * in front of the libraries that it is built on.  Advice is chosen by a set of 64 bits; what stands behind is named only.
+ * Which program it was, as anchored words of its own prove (cues.c, place.c).  The order decides between several: what
+ * trains, serves or draws stands in front of the libraries that it is built on.
  */
 enum messages_engine {
 	MESSAGES_ENGINE_UNKNOWN,
