@@ -3,11 +3,12 @@
  *
  * A ring of events keeps the last ones alone.  Where a stack leaks in them, the blocks that were there before and have
  * its stack and its sizes belong to the leak.  What is freed of these sizes speaks against it: a cache that was full
- * before the ring began frees an old entry for each new one.
+ * before the ring began frees an old entry for each new one.  Sizes are as requested: blocks that grow by less than what
+ * the allocator rounds to have one size for several steps.
  */
 #include "leaks.h"
 
-/* From fewer repetitions nothing is concluded about those that were not recorded. */
+/* From fewer repetitions nothing is concluded about those that were not recorded; one less is enough at equal distances. */
 #define REGULAR_PERIODS_MIN 5
 /* A leak goes on as it did: at every third repetition at least, or at distances that are about equal. */
 #define OFTEN_DISTANCE 4
@@ -37,7 +38,6 @@ void leaks_before_find(struct detecting *x, uint32_t outlived, uint32_t end,
 	out->live.n = out->freed.n = 0;
 	for (uint32_t a = 0; a < d->alloc_count && !x->status; a++) {
 		const struct snapshot_alloc *one = &d->allocs[a];
-		uint64_t bytes = x->tl->replay->block_bytes[a];
 		struct leak_block block = { one->stack, a };
 
 		if (one->born != TRACE_NONE || leak_on_purpose(detect_category(x, a)))
@@ -46,7 +46,7 @@ void leaks_before_find(struct detecting *x, uint32_t outlived, uint32_t end,
 			x->status = vec_push(x->mem, &out->live, block, x->err);
 		else if (one->free_requested > outlived && one->free_requested < end &&
 			 detect_category(x, a) == TIMELINE_PRIOR)
-			x->status = vec_push(x->mem, &out->freed, bytes, x->err);
+			x->status = vec_push(x->mem, &out->freed, one->requested_bytes, x->err);
 	}
 	sort_items(out->live.at, out->live.n, sizeof(*out->live.at), before_by_stack);
 	sort_items(out->freed.at, out->freed.n, sizeof(*out->freed.at), before_by_bytes);
@@ -70,7 +70,7 @@ void leaks_before_learn(struct detecting *x, struct leaks_before *b, struct leak
 	b->grows = 1;
 	for (uint32_t a = rows.first; a != TRACE_NONE && !x->status;
 	     a = a == rows.last ? TRACE_NONE : next[a]) {
-		uint64_t bytes = x->tl->replay->block_bytes[a];
+		uint64_t bytes = x->device->allocs[a].requested_bytes;
 
 		b->grows &= bytes >= newest;
 		newest = bytes;
@@ -128,7 +128,7 @@ static uint64_t before_least_freed(const struct detecting *x, const struct leaks
 		return least;
 	for (size_t i = leaks_before_next(x, b, stack, 0); i < b->live.n;
 	     i = leaks_before_next(x, b, stack, i + 1)) {
-		uint64_t bytes = x->tl->replay->block_bytes[b->live.at[i].alloc];
+		uint64_t bytes = x->device->allocs[b->live.at[i].alloc].requested_bytes;
 
 		least = bytes < least ? bytes : least;
 	}
@@ -151,8 +151,9 @@ uint64_t leaks_before_freed(const struct detecting *x, const struct leaks_before
 
 int leaks_before_regular(uint32_t periods, uint32_t usual, uint32_t least_gap, uint32_t most_gap)
 {
-	return periods >= REGULAR_PERIODS_MIN &&
-	       (usual <= OFTEN_DISTANCE || most_gap <= GAP_FACTOR * least_gap);
+	if (periods < REGULAR_PERIODS_MIN)
+		return periods + 1 == REGULAR_PERIODS_MIN && most_gap == least_gap;
+	return usual <= OFTEN_DISTANCE || most_gap <= GAP_FACTOR * least_gap;
 }
 
 size_t leaks_before_next(const struct detecting *x, const struct leaks_before *b, uint32_t stack,
@@ -169,7 +170,7 @@ size_t leaks_before_next(const struct detecting *x, const struct leaks_before *b
 			high = mid;
 	}
 	while (low < b->live.n && b->live.at[low].stack == stack &&
-	       !before_fits(b, x->tl->replay->block_bytes[b->live.at[low].alloc]))
+	       !before_fits(b, x->device->allocs[b->live.at[low].alloc].requested_bytes))
 		low++;
 	return low < b->live.n && b->live.at[low].stack == stack ? low : b->live.n;
 }
