@@ -600,6 +600,57 @@ def test_script(folder):
         expect(code == 1 and r["pickle"] == want, call, r["verdict"], r["globals"])
 
 
+def exported(graph="{}", weights=None, more=None):
+    """An archive of torch.export.save; weights: {name: changes of its entry}, `more`: further records."""
+    def meta(sizes):
+        return {"dtype": 7, "sizes": [{"as_int": n} for n in sizes], "requires_grad": False, "device": {"type": "cpu", "index": None},
+                "strides": [{"as_int": n} for n in (3, 1)[-len(sizes):]], "storage_offset": {"as_int": 0}, "layout": 7}
+    entries = {"w": {"path_name": "weight_0", "is_param": True, "use_pickle": False, "tensor_meta": meta((2, 3))},
+               "tied": {"path_name": "weight_0", "is_param": True, "use_pickle": False, "tensor_meta": meta((3,))}}
+    for name, changes in (weights or {}).items():
+        entries[name] = {**entries["w"], **changes}
+    return torch_zip({"archive_format": "pt2", "models/model.json": graph, "data/weights/model_weights_config.json": json.dumps({"config": entries}),
+                      "data/weights/weight_0": struct.pack("<6f", *range(6)), "data/sample_inputs/model.pt": torch_zip({"data.pkl": PLAIN_PICKLE, "version": "3"}),
+                      ".data/version": "6", "byteorder": "little", **(more or {})})
+
+
+def expression(text):
+    return json.dumps({"graph": {"sizes": [{"as_expr": {"expr_str": text, "hint": None}}]}})
+
+
+def test_exported(folder):
+    """torch.export.load unpickles without weights_only, and sympy evaluates expressions: what either would run is found."""
+    r, code = verify(put(folder, "m.pt2", exported(expression("Mod(Mul(Integer(2), Symbol('s77', positive=True)), 1.5) + Max(s0, -s1)"))), "--values")
+    expect(not code and r["kind"] == "exported" and r["verdict"] == "whole" and r["pickle"] == "listed", r["headline"], r["globals"])
+    listed = json.loads(lib.run("ckpt", "show", "--json", put(folder, "m.pt2", exported())).stdout)["tensors"]
+    expect({t["name"]: t["shape"] for t in listed} == {"w": [2, 3], "tied": [3]}, listed)
+    for text in ("__import__('os').system('x')", "exit()", "open (x)", "open  (x)", "(exec)(x)", "x.y", "eval('x')", "f'{x}'", "[x][0]", "s0.__class__", "Max(s0)(s1)", "a:=b", "'a", "x\n(y)", "print(chr(1))"):
+        r, code = verify(put(folder, "m.pt2", exported(expression(text))))
+        expect(code == 1 and r["pickle"] == "unknown" and f"sympy.sympify({text})" in names(r, "unknown"), text, r["headline"], r["globals"])
+    evil = torch_zip({"data.pkl": b"\x80\x02" + EVIL + b".", "version": "3"})
+    dangerous(folder, "m.pt2", exported(more={"data/sample_inputs/model.pt": evil}))
+    dangerous(folder, "m.pt2", exported(weights={"x": {"use_pickle": True, "path_name": "weight_1"}}, more={"data/weights/weight_1": evil}))
+    dangerous(folder, "m.pt2", exported(weights={"x": {"tensor_meta": None, "path_name": "opaque_obj_0"}}, more={"data/weights/opaque_obj_0": EVIL + b"."}))
+    dangerous(folder, "m.pt2", exported(more={"data/weights/model.pt": evil}))
+    for data in (exported(more={"data/aotinductor/model/a.so": b"\x7fELF"}), exported("{"), exported(more={"data/sample_inputs/model.pt": b"PK\3\4"})):
+        r, code = verify(put(folder, "m.pt2", data))
+        expect(code == 1 and r["pickle"] == "unknown", r["headline"], r["globals"])
+    # Weights that are saved as files of their own are read.
+    inner = torch_zip({"data.pkl": state_dict(), "data/0": struct.pack("<4f", *range(4)), "version": "3"})
+    path = put(folder, "m.pt2", exported(more={"data/weights/model.pt": inner}))
+    expect("[4]" in str([t["shape"] for t in json.loads(lib.run("ckpt", "show", "--json", path).stdout)["tensors"]]), path)
+    # What the bytes do not hold is not called whole.
+    for changes, kind in (({"path_name": "weight_9"}, "missing_record"), ({"tensor_meta": {"dtype": 7, "sizes": [7], "strides": [1], "storage_offset": 0}}, "storage_size"),
+                          ({"tensor_meta": {"dtype": 99, "sizes": [1], "strides": [1], "storage_offset": 0}}, "exported"), ({"tensor_meta": 3}, "exported")):
+        r, code = verify(put(folder, "m.pt2", exported(weights={"x": changes})))
+        expect(code == 1 and r["verdict"] == "damaged" and kind in kinds(r), changes, r["headline"])
+    deep = exported()
+    for _ in range(40):
+        deep = exported(more={"data/weights/model.pt": deep})
+    r, code = verify(put(folder, "m.pt2", deep))
+    expect(code == 1 and r["pickle"] == "unknown", r["headline"])
+
+
 def safetensors(tensors):
     header, at = {}, 0
     for name, data in tensors.items():
@@ -833,7 +884,7 @@ def test_common_names(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_differences, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_folders, test_unchecked, test_words, test_notes, test_gguf, test_safetensors, test_common_names]
+    tests = [test_spellings, test_protocols, test_stacked, test_inside, test_behind, test_tar, test_names, test_uses, test_proxies, test_differences, test_allow, test_zip, test_unnamed, test_arrays, test_compiled, test_script, test_exported, test_folders, test_unchecked, test_words, test_notes, test_gguf, test_safetensors, test_common_names]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

@@ -22,7 +22,7 @@ from lib import expect
 SKIPPED = 77
 LEAST = 150  # files that are made if the libraries are here
 DAMAGED = ("damaged", "truncated", "unreadable")
-OTHERS = (".npy", ".npz", ".pt2")  # not checkpoints, or not read yet: exit code 1, and their own words
+OTHERS = (".npy", ".npz")  # not checkpoints: exit code 1, and their own words
 
 
 def arrays():
@@ -114,6 +114,18 @@ def tensors():
     yield "torch-pickle.pkl", lambda path: dump({"a": torch.ones(3)}, path)
     yield "torch-script.pt", lambda path: torch.jit.trace(nn.Linear(4, 3), torch.ones(1, 4)).save(path)
     yield "torch-export.pt2", lambda path: torch.export.save(torch.export.export(nn.Linear(4, 3), (torch.ones(1, 4),)), path)
+    sizes = ({0: torch.export.Dim("batch", min=4, max=4096)},)
+    yield "torch-export-sizes.pt2", lambda path: torch.export.save(torch.export.export(exported(), (torch.ones(12, 4),), dynamic_shapes=sizes), path)
+
+
+def exported():
+    """Not at the top: torch may not be here."""
+    import torch
+
+    class Halves(torch.nn.Module):
+        def forward(self, x):
+            return torch.cat([x, x])[::2].reshape(-1).sum() + x.shape[0] // 3 % 5
+    return Halves()
 
 
 def models():

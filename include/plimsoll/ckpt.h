@@ -118,8 +118,8 @@ struct plim_ckpt_global {
 struct plim_ckpt {
 	const char *path; /* as given */
 	/*
-	 * torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder,
-	 * tar, gguf, config; unknown: nothing that is read here
+	 * torch, torch_legacy, torchscript, exported, zip, pickle, safetensors, sharded, distributed,
+	 * folder, tar, gguf, config; unknown: nothing that is read here
 	 */
 	const char *kind;
 	/*

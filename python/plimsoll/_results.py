@@ -177,8 +177,8 @@ class CkptFields(Object):
     path: str | None
     """as given"""
     kind: str | None
-    """torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder, tar, gguf, config;
-    unknown: nothing that is read here"""
+    """torch, torch_legacy, torchscript, exported, zip, pickle, safetensors, sharded, distributed, folder, tar, gguf,
+    config; unknown: nothing that is read here"""
     verdict: Literal["not_verified", "whole", "unproven", "damaged", "truncated", "not_a_checkpoint", "unknown_code", "dangerous"]
     """not_verified: only its structure was looked at; whole: every byte has a checksum and all are right; unproven:
     nothing is wrong, but some bytes have none; damaged; truncated; not_a_checkpoint; unknown_code: a pickle names

@@ -32,6 +32,7 @@
 	ROW(TORCH, "torch")             /* torch.save, zip */                    \
 	ROW(LEGACY, "torch_legacy")     /* torch.save before 1.6 */              \
 	ROW(SCRIPT, "torchscript")      /* TorchScript */                        \
+	ROW(EXPORTED, "exported")       /* torch.export.save (.pt2) */           \
 	ROW(ZIP, "zip")                 /* a zip of something else */            \
 	ROW(PICKLE, "pickle")           /* a bare pickle */                      \
 	ROW(SAFETENSORS, "safetensors") /* one file */                           \

@@ -246,7 +246,7 @@ static const char *why_tensors_only(const struct ckpt *c, unsigned flags)
 		return "safetensors holds nothing else";
 	if (c->pieces.n)
 		return "they were put together from parts";
-	if (c->kind == CKPT_KIND_SCRIPT)
+	if (c->kind == CKPT_KIND_SCRIPT || c->kind == CKPT_KIND_EXPORTED)
 		return "code is not written anew";
 	if (!c->root_bytes)
 		return "they come from several files or from another format";

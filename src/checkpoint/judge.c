@@ -83,7 +83,7 @@ static void tell_unknown(const struct ckpt *c, struct ckpt_judgement *j)
 		}
 	if (!first)
 		snprintf(j->room, sizeof(j->room), "it holds more than can be looked at");
-	else if (n == 1 && ckpt_text_ends(record, ".json"))
+	else if (n == 1 && (ckpt_text_ends(record, ".json") || ckpt_text_ends(record, ".so")))
 		snprintf(j->room, sizeof(j->room),
 			 "'%.200s' names '%.200s', code that is loaded with the checkpoint", record,
 			 first);

@@ -332,6 +332,17 @@ enum plim_status compressed_read(struct ckpt *c, uint32_t file, bool *known, str
 enum plim_status script_judge(struct ckpt *c, const char *record, const char *code, size_t n,
 			      struct plim_err *err);
 
+/* ---- exported.c ---- */
+
+bool exported_is(const struct ckpt *c, const struct zip *zip);
+/*
+ * An archive of torch.export.  by_name: a string's number -> record + 1, for the first `names` strings; `folder`: of the
+ * records, with the slash; `prefix`: of the tensors' names.
+ */
+enum plim_status exported_read(struct ckpt *c, const struct zip *zip, const uint32_t *by_name,
+			       size_t names, const char *folder, const char *prefix,
+			       struct plim_err *err);
+
 /* ---- unpickle.c ---- */
 
 /* A storage as a pickle names it. */

@@ -437,8 +437,6 @@ static const struct {
 	const char *ending, *is;
 } other_zips[] = {
 	{ ".npy", "a zip of NumPy arrays (.npz)" },
-	{ "/archive_format", "a program of torch.export (.pt2), whose weights are not read yet" },
-	{ "exported_program.json", "a program of torch.export, whose weights are not read yet" },
 	{ "/extern_modules", "a package of torch.package, which is code" },
 	{ ".weights.h5", "a model of Keras" },
 	{ "/MANIFEST.MF", "a Java archive" },
@@ -493,7 +491,7 @@ static enum plim_status judge_others(struct archive *a, struct plim_err *err)
 		uint8_t *bytes;
 		size_t n;
 
-		if (c->extents.at[i].state == CKPT_CUT)
+		if (c->extents.at[i].state == CKPT_CUT || c->extents.at[i].tensors)
 			continue;
 		if (c->extents.at[i].bytes > JUDGED_BYTES) {
 			st = judge_large(c, i, err);
@@ -617,6 +615,19 @@ static enum plim_status read_script(struct archive *a, const char *prefix, struc
 			    files, text_s(files), (unsigned long long)bytes);
 }
 
+/* ---- torch.export ---- */
+
+static enum plim_status read_exported(struct archive *a, const char *prefix, struct plim_err *err)
+{
+	size_t first = a->ckpt->tensors.n;
+	enum plim_status st =
+		exported_read(a->ckpt, &a->zip, a->by_name, a->names, a->prefix, prefix, err);
+
+	if (!st)
+		st = judge_others(a, err);
+	return st ? st : check_records(a, first, err);
+}
+
 /* ---- all ---- */
 
 /* A file of torch, `root` its pickle: all that is in it, and what must agree with it. */
@@ -679,7 +690,9 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 	if (!st)
 		st = index_records(a, err);
 	root = record(a, "data.pkl");
-	if (!st && (root == CKPT_NONE || (a->cut && c->extents.at[root].state == CKPT_CUT)))
+	if (!st && root == CKPT_NONE && !a->cut && exported_is(c, &a->zip))
+		st = read_exported(a, prefix, err);
+	else if (!st && (root == CKPT_NONE || (a->cut && c->extents.at[root].state == CKPT_CUT)))
 		st = refuse_zip(a, err);
 	else if (!st)
 		st = read_archive(a, root, prefix, err);
