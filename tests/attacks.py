@@ -576,9 +576,11 @@ def test_compiled(folder):
     """sklearn's trees are made by calls: they were unknown.  A function of its that calls a class is given its own only."""
     trees = b"csklearn.tree._tree\nTree\nK\1cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85C\1b\x87RK\1\x87R}b"
     new = b"csklearn.neighbors._kd_tree\nnewObj\n"
-    for name, data in (("tree", trees), ("kd", new + b"csklearn.neighbors._kd_tree\nKDTree\n\x85R")):
+    for name, data in (("tree", trees), ("kd", new + b"csklearn.neighbors._kd_tree\nKDTree\n\x85R"), ("loss", b"c_loss\nCyHalfBinomialLoss\n)R")):
         r, code = verify(put(folder, name, b"\x80\3" + data + b"."))
         expect(code == 0 and not names(r, "unknown"), name, r["globals"])
+    r, code = verify(put(folder, "other", b"\x80\3c_loss\nOther\n)R."))
+    expect(code == 1 and names(r, "unknown") == {"_loss.Other"}, r["globals"])
     dangerous(folder, "system", b"\x80\3" + new + b"cposix\nsystem\n\x85R.")
     for name in ("stable_baselines3.common.buffers\nReplayBuffer", "torch.nn.modules.linear\nLinear"):
         r, code = verify(put(folder, "other", b"\x80\3" + new + b"c" + name.encode() + b"\n\x85R."))

@@ -431,6 +431,18 @@ static const struct {
 	/* sklearn's compiled classes are called with numbers and arrays; newObj(cls) is cls.__new__(cls). */
 	{ "sklearn.tree._tree.Tree", POLICY_DATA, "sklearn: trees and forests" },
 	{ "sklearn._loss._loss.^", POLICY_DATA, "sklearn: losses" },
+	/* The same classes as 1.1 to 1.5 name them: Cython left the package out (sklearn/_loss/_loss.pyx.tp). */
+	{ "_loss.CyHalfSquaredError", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyAbsoluteError", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyPinballLoss", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyHuberLoss", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyHalfPoissonLoss", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyHalfGammaLoss", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyHalfTweedieLoss", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyHalfTweedieLossIdentity", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyHalfBinomialLoss", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyHalfMultinomialLoss", POLICY_DATA, "sklearn: losses" },
+	{ "_loss.CyExponentialLoss", POLICY_DATA, "sklearn: losses" },
 	{ "sklearn.linear_model._sgd_fast.^", POLICY_DATA, "sklearn: losses" },
 	{ "sklearn.neighbors._kd_tree.newObj", POLICY_FAMILY, "sklearn: neighbours" },
 	{ "sklearn.neighbors._ball_tree.newObj", POLICY_FAMILY, "sklearn: neighbours" },
