@@ -894,11 +894,12 @@ class Trainers(Folder):
         """) + textwrap.dedent(body) + textwrap.dedent("""
             with open(sys.argv[2] + ".rank" + os.environ["RANK"], "w") as f:
                 json.dump(seen, f)
-            torch.distributed.destroy_process_group()
+            torch.distributed.barrier()  # gloo aborts a rank whose peer left while it was at work
+            os._exit(0)  # and whichever of its threads is still at work when Python ends
         """)
         jobs = [subprocess.Popen([sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__)), self.path(), self.path("store")],
                                  env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-                                      "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+                                      "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
         while all(job.poll() is None for job in jobs) or all(job.poll() in (None, 0) for job in jobs) and any(job.poll() is None for job in jobs):
             time.sleep(0.05)
         for job in jobs:  # of one that failed the other would wait
