@@ -93,6 +93,7 @@ class Context:
     _steps: dict[Trace, list[Loop]] = field(default_factory=dict)
     _direct: dict[Trace, list[Loop]] = field(default_factory=dict)
     _evals: dict[Trace, list[Loop]] = field(default_factory=dict)
+    _inference: dict[Trace, list[Loop]] = field(default_factory=dict)
     in_benchmark: bool = False
 
     def __post_init__(self) -> None:
@@ -154,6 +155,43 @@ class Context:
         steps = self.steps(self.trace(event))
         while loop is not None:
             if loop in steps:
+                return loop
+            loop = loop.outer
+        return None
+
+    def inference(self, trace: Trace) -> list[Loop]:
+        """Loops that call a model, of whose results none goes backward: over a loader, or as `_is_inference` finds."""
+        found = self._inference.get(trace)
+        if found is None:
+            found = self._inference[trace] = [l for l in self.program.passes(trace) if self._is_inference(trace, l)]
+        return found
+
+    def _is_inference(self, trace: Trace, loop: Loop) -> bool:
+        """Over a loader; else the model is in eval mode, or what it returns can reach no backward pass: it leaves a script's
+        main body nowhere, a function neither by its result nor by an object."""
+        if loop.source is not None and loop.source.kind == values.LOADER:
+            return True
+        if any(loop is not outer and outer.around(loop) for outer in self.training(trace)):
+            return False  # a part of a training step
+        if self.quiet(trace, loop):
+            return True
+        if trace.function.cls is not None or trace.return_nodes or self.any_backward(trace):
+            return False
+        return all(e.of is not None and e.of.strong for e in trace.inside(loop) if self.program.is_model_call(e))
+
+    def quiet(self, trace: Trace, loop: Loop) -> bool:
+        """Was a model put into eval mode before the loop, or in it, and no model into training mode since?"""
+        modes = [e for e in trace.events[:loop.end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
+        return bool(modes) and modes[-1].attr == "eval" and not modes[-1].call.args
+
+    def any_backward(self, trace: Trace) -> bool:
+        return any(self.feeds(e) for e in trace.events)
+
+    def inference_of(self, event: Event) -> Loop | None:
+        loop = event.loop
+        found = self.inference(self.trace(event))
+        while loop is not None:
+            if loop in found:
                 return loop
             loop = loop.outer
         return None

@@ -96,7 +96,8 @@ class Evaluator:
         if found is not None:
             if found.kind or found.qual or found.function or found.cls or found.node:
                 return found
-        return _FOR_NAME[names.kind_of_name(name)]
+        hinted = _FOR_NAME[names.kind_of_name(name)]
+        return found if found is not None and not hinted.kind else hinted
 
     def _name(self, node: ast.expr) -> Value:
         assert isinstance(node, ast.Name)
@@ -390,7 +391,7 @@ def kind_of_uses(uses: set[str] | frozenset[str]) -> str:
     """What only that kind of object is asked."""
     if "zero_grad" in uses and "step" in uses or "param_groups" in uses:
         return values.ENGINE if "backward" in uses else values.OPTIMIZER
-    if "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
+    if "eval()" in uses or "load_state_dict" in uses and "()" in uses or "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
             "train" in uses and "eval" in uses) or "requires_grad_" in uses and ("eval" in uses or "train" in uses) or (
             "load_state_dict" in uses and "eval" in uses):
         return values.MODULE

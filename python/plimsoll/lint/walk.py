@@ -13,6 +13,7 @@ from .trace import Autocast, Loop, Path
 from .values import UNKNOWN_VALUE, Value
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_OF_TENSORS = frozenset("backward detach grad_fn requires_grad requires_grad_ argmax unsqueeze softmax".split())  #: what only a tensor is asked
 _EXITS = frozenset(["sys.exit", "exit", "quit", "os._exit", "parser.error"])
 
 
@@ -87,8 +88,9 @@ class Walker(Calls):
             elif value.kind == values.BATCH:
                 item = Value(values.TENSOR, value.strong, device="cpu", qual="batch")
             elif value.kind == values.OUTPUT:
-                # A second result may be a ratio or a length; the first is what the model is for.
-                item = replace(value, kind=values.TENSOR, node=None) if i == 0 else Value(graph=values.MAYBE if value.graph else values.NO)
+                # A second result may be a ratio or a length; how it is used decides.
+                item = replace(value, kind=values.TENSOR, node=None) if i == 0 or self.used_as_tensor(element) else Value(
+                    graph=values.MAYBE if value.graph else values.NO)
             elif value.kind == values.TENSOR:
                 item = Value(values.TENSOR, False, value.graph, value.device)
             elif value.kind == values.DATASET:
@@ -96,6 +98,13 @@ class Walker(Calls):
             else:
                 item = UNKNOWN_VALUE
             self.assign(element, item, source, quiet)
+
+    def used_as_tensor(self, target: ast.expr) -> bool:
+        """Is it, or the list that it is put into, given to a function of torch, or asked what only a tensor has?"""
+        name = dotted(target)
+        if name in self.function.tensors or self.function.uses.get(name, set()) & _OF_TENSORS:
+            return True
+        return any(name == dotted(given) and container in self.function.tensors for container, given in self.function.put)
 
     def store(self, target: ast.Subscript, value: Value, source: ast.expr | None) -> None:
         of = self.eval(target.value)

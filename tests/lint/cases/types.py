@@ -1,0 +1,149 @@
+# What a module's call returns carries a graph, whatever the names of models, loops and lists are.
+#: bad 103 no loader, a second result
+def score(scorer, graphs):
+    scorer.eval()
+    kept = []
+    for g in graphs:
+        first, second = scorer([g])  # PLM110
+        kept.append(second)  # PLM103
+    return torch.cat(kept, 0)
+#: good 103 a second result that nothing shows to be a tensor
+def score(scorer, graphs):
+    scorer.eval()
+    kept = []
+    with torch.no_grad():
+        for g in graphs:
+            first, second = scorer([g])
+            print(first)
+    for g in graphs:
+        kept.append(len(g))
+    return kept
+#: bad 103 a script over a list
+results = []
+for picture in [torch.zeros(1, 8) for _ in range(40)]:
+    results.append(model(picture))  # PLM103 PLM110
+#: bad 110 inference for ever
+def main(source):
+    net = nn.Sequential(nn.Linear(8, 8)).cuda()
+    net.eval()
+    while True:
+        frame = source.read()
+        if frame is None:
+            break
+        print(net(frame).argmax())  # PLM110
+#: good 110 a function whose caller may go backward
+def unrolled(cell: nn.Module, x, n):
+    outs = []
+    for t in range(n):
+        x = cell(x)
+        outs.append(x)
+    return outs
+#: good 110 a warm-up
+model.eval()
+for _ in range(10):
+    model(x)
+#: good 110 part of a training step
+for x, y in loader:
+    outs = []
+    for part in x:
+        outs.append(model(part))
+    loss = criterion(torch.cat(outs), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+#: good 110 back in training mode before the loop
+model.eval()
+check(model)
+model.train()
+def objective(parts):
+    return sum(model(part).sum() for part in parts)
+#: bad 104 a running mean on a buffer
+class Norm(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.var = torch.ones(n)
+        self.register_buffer("top", torch.zeros(n))
+    def forward(self, x):
+        m = x.mean(0)
+        self.mean = 0.9 * self.mean + 0.1 * m  # PLM104
+        self.var += x.var(0)  # PLM104
+        self.top.mul_(0.9).add_(x.amax(0))  # PLM104
+        return x - m
+#: good 104 running statistics without a graph, counters, and what is made anew
+class Norm(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("var", torch.zeros(n))
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("sum", torch.zeros(n))
+    def reset(self):
+        self.sum = torch.zeros_like(self.sum)
+    def forward(self, x):
+        with torch.no_grad():
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        self.var.mul_(0.9).add_(x.var(0).detach())
+        self.seen = self.seen + x.shape[0]
+        self.sum = self.sum + x.mean(0)
+        return x
+#: bad 106 forward hooks that fill lists
+class Watch:
+    def __init__(self, net):
+        self.seen = []
+        self.by_name = {}
+        for part in net.modules():
+            part.register_forward_hook(self.keep)
+    def keep(self, part, inputs, output):
+        self.seen.append(output)  # PLM106
+features = []
+def named(name):
+    def hook(part, inputs, output):
+        features.append(output.detach())  # PLM106
+    return hook
+model.register_forward_hook(named("a"))
+kept = []
+model.register_forward_hook(lambda part, inputs, output: kept.append(output))  # PLM106
+with torch.no_grad():
+    for x, y in loader:
+        print(model(x).argmax())
+#: good 106 hooks that are removed, and a list that is emptied
+features = []
+def hook(part, inputs, output):
+    features.append(output)
+handle = model.register_forward_hook(hook)
+with torch.no_grad():
+    for x, y in loader:
+        print(model(x).argmax())
+handle.remove()
+#: bad 104 any callable whose state goes back into it
+def train(step_of, batches):
+    hidden = None
+    for x, y in batches:
+        out, hidden = step_of(x, hidden)  # PLM104
+        loss = criterion(out, y)
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+#: bad 115 copies of the model in a list
+snapshots = []
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    snapshots.append(copy.deepcopy(model))  # PLM115
+#: good 115 the last few, and a copy that is made once
+from collections import deque
+snapshots = deque(maxlen=3)
+ensemble = []
+for i in range(4):
+    ensemble.append(copy.deepcopy(model))
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    snapshots.append(copy.deepcopy(model))
