@@ -199,6 +199,27 @@ for x, y in loader:
             self.assertIn(".detach()", after)
             self.assertLessEqual({f.id for f in lint(after).findings}, {f.id for f in before} - {rule})
 
+    def test_no_fix_only_silences(self) -> None:
+        """Outputs that are detached still pile up on the GPU: no safe fix of theirs, and none without .cpu()."""
+        for head in ("", "model.eval()\n"):
+            for kept in ("model(x)", "model(x.cuda())", "model(x)[0]"):
+                text = catalogue.PREAMBLE + head + f"outputs = []\nfor x, y in loader:\n    out = {kept}\n    outputs.append(out)\nprint(len(outputs))\n"
+                found = lint(text).findings
+                self.assertIn("PLM103", [f.id for f in found])
+                safe = fixes.fix("x.py", text, found, ALL, False)
+                self.assertIn("PLM103", [f.id for f in lint(safe.after).findings])
+                self.assertIn("outputs.append(out.detach().cpu())", fixes.fix("x.py", text, found, ALL, True).after)
+                by_hand = text.replace("append(out)", "append(out.detach())")
+                self.assertIn("PLM111", [f.id for f in lint(by_hand).findings])
+
+    def test_memory_is_of_files_with_findings(self) -> None:
+        """The parsed source of a file without findings is let go, unless a recording may point at it."""
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "a.py").write_text(catalogue.PREAMBLE)
+            Path(folder, "b.py").write_text(catalogue.PREAMBLE + "model.eval\n")
+            names = [[Path(r.path).name for r in cli.lint_paths([folder], [], ALL, "", every=every)[1]] for every in (False, True)]
+        self.assertEqual(names, [["b.py"], ["a.py", "b.py"]])
+
     def test_whose_cost_it_is(self) -> None:
         """What was measured in another program does not read as this program's."""
         with tempfile.TemporaryDirectory() as folder:

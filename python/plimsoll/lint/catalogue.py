@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
          "what is moved to the CPU", "512 bytes a step in `leak_losses`", 512, _CLAIMS, "Appending `loss` keeps the graph"),
     Rule("PLM103", "graph-in-container", "error", "safe",
          "A list or dict keeps every iteration's tensors with their graph",
-         "A tensor that is appended without `.detach()` holds all that its forward pass saved.",
+         "A tensor that is appended without `.detach()` holds all that its forward pass saved. `.detach()` alone leaves whole outputs on the GPU, so their fix adds `.cpu()` and is with `--unsafe-fixes`; of a loss `--fix` takes the graph.",
          "outputs = []\nfor x, y in loader:\n    outputs.append(model(x))\nprint(len(outputs))\n",
          "outputs = []\nfor x, y in loader:\n    outputs.append(model(x).detach().cpu())\nprint(len(outputs))\n",
          "containers whose sum or concatenation goes backward, that are cleared in the loop, or have a largest length; code of models", "57 MiB a step in `leak_graph`, 125 MiB a batch in evaluation",

@@ -101,14 +101,16 @@ def settings_of(options: argparse.Namespace, found: config.Config) -> Settings:
         per_file_ignores=tuple((p, codes(c, where)) for p, c in found.per_file_ignores.items()))
 
 
-def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_name: str) -> tuple[output.Report, list[Result]]:
-    """Lint files and folders.  What cannot be read is told in the report; the others are still linted."""
+def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_name: str, *, every: bool = False) -> tuple[output.Report, list[Result]]:
+    """Lint files and folders.  What cannot be read is named in the report; the others are still linted.
+
+    The results hold the parsed source of files with findings; with `every`, of all files."""
     report, results = output.Report(), []
 
     def one(name: str, data: bytes, named: bool = False) -> None:
         result = lint_data(name, data, settings, named=named)
         report.add(result)
-        if result.source is not None:
+        if result.source is not None and (result.findings or every):
             results.append(result)
 
     for given in paths:
@@ -204,8 +206,8 @@ def run(options: argparse.Namespace) -> int:
     report, results = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
     if options.recording or options.log:
         # All rules may explain a measurement, also those that are not shown without one.
-        every = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
-        _, everything = lint_paths([p for p in paths if p != "-"], options.exclude + found.exclude, every, options.stdin_filename)
+        widest = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
+        _, everything = lint_paths([p for p in paths if p != "-"], options.exclude + found.exclude, widest, options.stdin_filename, every=True)
         recordings = [join.read_recording(p, options.plimsoll) for p in options.recording] + [join.read_log(p, options.plimsoll) for p in options.log]
         join.join(report, everything, recordings, options.joined_only)
     if options.write_baseline:

@@ -180,11 +180,13 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
         return
     if not grad_fn and not _born_in(ctx, trace, loop, what):
         return
+    # A whole output that is only detached still piles up on the GPU.  To move it may change what reads it: not a safe fix.
+    small = value.scalar or _scalar_text(what) or value.device == "cpu"
     ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
                confidence=HIGH if value.strong or grad_fn else MEDIUM,
-               edits=[source.after(what, ".detach()")] if wrapped and not grad_fn and value.kind in values.TENSORS else [], safe=True,
+               edits=[source.after(what, ".detach()" if small else ".detach().cpu()")] if wrapped and not grad_fn and value.kind in values.TENSORS else [], safe=small,
                evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"],
-               fix=[] if grad_fn or trains or value.device == "cpu" else ["read after the loop only: .detach().cpu(), which frees the GPU too (--unsafe-fixes)"])
+               fix=[] if grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
 
 
 def _born_in(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
