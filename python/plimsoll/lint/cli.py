@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from . import __version__, baseline, config, fixes, join, output, redact
-from .catalogue import BY_ID
+from .catalogue import BY_ID, RETIRED
 from .engine import Result, Settings, lint_data
 from .finding import SEVERITIES
 from .source import LARGEST_BYTES, LARGEST_NOTEBOOK
@@ -69,7 +69,7 @@ class Usage(Exception):
 def codes(values: list[str], where: str) -> tuple[str, ...]:
     found = tuple(c.strip().upper() for v in values for c in v.replace(",", " ").split())
     for code in found:
-        if not any(rule.startswith(code) for rule in BY_ID):
+        if code not in RETIRED and not any(rule.startswith(code) for rule in BY_ID):
             raise Usage(f"{where}: no rule begins with '{code}' (plimsoll lint --rules lists them)")
     return found
 
@@ -187,6 +187,9 @@ def run(options: argparse.Namespace) -> int:
     width = options.width or (shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80)
     if options.explain:
         rule = options.explain.upper()
+        if rule in RETIRED:
+            sys.stdout.write(f"{rule} is retired and finds nothing: {RETIRED[rule]}.\n")
+            return DONE
         if rule not in BY_ID:
             raise Usage(f"--explain: there is no rule '{options.explain}' (plimsoll lint --rules lists them)")
         sys.stdout.write(output.explain(rule, min(width, 100)))
@@ -199,6 +202,9 @@ def run(options: argparse.Namespace) -> int:
         file = Path(options.config) if options.config else config.find(Path(paths[0] if paths[0] != "-" else ".").parent if Path(paths[0]).is_file() else Path(paths[0] if paths[0] != "-" else "."))
         found = config.read(file) if file else found
     settings = settings_of(options, found)
+    chosen = {*settings.select, *settings.extend_select, *settings.ignore, *(c for _, codes_ in settings.per_file_ignores for c in codes_)}
+    for code in sorted(chosen & RETIRED.keys()):
+        say(f"{code} is retired and finds nothing: {RETIRED[code]}")
     fail_on = options.fail_on or found.fail_on or "warning"
     if fail_on not in (*SEVERITIES, "never"):
         raise Usage(f"{found.path}: fail-on '{fail_on}' is none of {', '.join(SEVERITIES)}, never")

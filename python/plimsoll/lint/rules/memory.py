@@ -727,17 +727,6 @@ def _is_memory(handler: ast.ExceptHandler) -> bool:
                                           for s in handler.body for n in ast.walk(s))
 
 
-@checks("PLM108")
-def cached_on_self(ctx: Context) -> None:
-    for trace in ctx.traces:
-        cls = trace.function.cls
-        if cls is None or not cls.module or trace.function.name != "forward":
-            continue
-        for event in trace.events:
-            if event.kind == "bind" and event.name.startswith("self.") and event.value is not None and event.value.kind in values.TENSORS and event.value.graph:
-                ctx.report("PLM108", event.stmt, "one graph's worth of memory stays until the next forward pass", confidence=MEDIUM)
-
-
 # ---- evaluation ----
 
 @checks("PLM110")
@@ -753,7 +742,7 @@ def evaluated_with_gradients(ctx: Context) -> None:
 
 def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     inside = trace.inside(loop)
-    called = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad]
+    called = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad and e.loop is not None and not _only_counts(e.loop.node)]
     if not called or ctx.program.no_grad(trace.function) or called[0].handler is not None:  # a handler: it was tried without gradients
         return
     event = called[0]
@@ -766,8 +755,6 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     over = ctx.program.source.segment(node.iter) if isinstance(node, (ast.For, ast.AsyncFor)) else ""
     if not quiet and not names.EVALUATION.search(function.name) and not re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over) and not (
             _counts_hits(inside) or _kept_within(ctx, inside)):
-        return
-    if _only_counts(node):
         return
     cls = function.cls
     if cls is not None and cls.module and not cls.lightning and not (quiet and names.EVALUATION.search(function.name)) or function.name in (
@@ -908,26 +895,6 @@ def hook_stays(ctx: Context) -> None:
         loop = ctx.step_of(event) or ctx.evaluation_of(event) or ctx.epoch_of(event)
         if forward and event.every(None) or loop is not None and event.every(loop):
             ctx.report("PLM113", event.node, "each iteration adds another hook", evidence=["the handle that could remove it is thrown away"])
-
-
-@checks("PLM114")
-def cache_without_bound(ctx: Context) -> None:
-    for trace in ctx.traces:
-        node = trace.function.node
-        if isinstance(node, ast.Module):
-            continue
-        for decorator in node.decorator_list:
-            name = ctx.program.symbols.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator)
-            if name not in ("functools.cache", "functools.lru_cache"):
-                continue
-            unbounded = name == "functools.cache" or isinstance(decorator, ast.Call) and any(
-                constant(n) is None for n in decorator.args + [k.value for k in decorator.keywords if k.arg == "maxsize"])
-            tensors = any(v.kind in values.TENSORS and v.strong or v.kind == values.MODULE for v in trace.returns)
-            if not node.args.args and not node.args.kwonlyargs:
-                continue
-            if unbounded and tensors:
-                ctx.report("PLM114", node, "the cache keeps every tensor it ever returned",
-                           confidence=HIGH if tensors else MEDIUM, evidence=[f"line {decorator.lineno}: {ast.unparse(decorator)}"])
 
 
 @checks("PLM115")

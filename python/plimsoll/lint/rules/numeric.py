@@ -78,16 +78,6 @@ def _made_in(trace: Trace, loop: Loop, step: Event) -> bool:
     return any(e.kind == "bind" and e.name == step.receiver for e in trace.inside(loop))
 
 
-def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
-    found = []
-    for part in ast.walk(node):
-        for name in ("body", "orelse"):
-            body = getattr(part, name, None)
-            if isinstance(body, list):
-                found.append(body)
-    return found
-
-
 @checks("PLM802")
 def cleared_before_step(ctx: Context) -> None:
     for event in ctx.calls("zero_grad"):
@@ -252,55 +242,6 @@ def not_averaged(ctx: Context) -> None:
             divided = any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.left) & names_ or isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.target) & names_ for n in ast.walk(loop.node))
             if not divided:
                 ctx.report("PLM806", back[0].node, f"gradients are {ast.unparse(mod.right)} times as large: the loss is not divided", evidence=[f"line {steps[0].node.lineno}: one step for {ast.unparse(mod.right)} backward passes"], confidence=MEDIUM)
-
-
-@checks("PLM807")
-def graph_broken(ctx: Context) -> None:
-    for event in ctx.calls("backward"):
-        func = event.call.func
-        if not isinstance(func, ast.Attribute) or event.call.args or event.of is None or event.receiver.startswith("self") and not event.receiver.count("."):
-            continue
-        trace = ctx.trace(event)
-        value = func.value
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale" and value.args:
-            value = value.args[0]
-        found = _broken(ctx, event, value, trace)
-        if found is not None:
-            ctx.report("PLM807", event.node, "backward cannot reach the model from here", evidence=[f"line {found.lineno}: {ctx.program.source.segment(found)[:60]} ends the graph"])
-
-
-def _broken(ctx: Context, event: Event, node: ast.expr, trace: Trace) -> ast.expr | None:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "numpy"):
-        return node
-    if isinstance(node, ast.Attribute) and node.attr == "data":
-        return node
-    if not isinstance(node, ast.Name):
-        return None
-    binds = [e for e in trace.events[:event.index] if e.name == node.id and e.kind in ("bind", "augment")]
-    if not binds or any(e.kind == "augment" for e in binds) or any(e.kind == "call" and e.receiver == node.id and e.attr == "requires_grad_" for e in trace.events):
-        return None
-    last = binds[-1]
-    if any(isinstance(n, ast.keyword) and n.arg == "requires_grad" for n in (ast.walk(last.source) if last.source is not None else ())) or last.loop is not event.loop or apart(last.path, event.path) or len(last.path) > len(event.path):
-        return None
-    source = last.source
-    if isinstance(source, ast.Call):
-        called = ctx.program.symbols.qualified(source.func)
-        if called in ("torch.tensor", "torch.FloatTensor", "torch.Tensor") and source.args and isinstance(source.args[0], (ast.Name, ast.Call)):
-            return source
-        if isinstance(source.func, ast.Attribute) and source.func.attr in ("item", "detach"):
-            return source
-        if isinstance(source.func, ast.Name) and source.func.id == "float" and source.args:
-            return source
-        if last.no_grad and not event.no_grad and last.value is not None and last.value.kind in values.TENSORS and not _switched(ctx, last):
-            return source
-    return None
-
-
-def _switched(ctx: Context, event: Event) -> bool:
-    """Does a condition decide whether gradients are off there, as in `set_grad_enabled(phase == "train")`?"""
-    return any(constant(e.argument(0, "mode")) is ... for e in ctx.calls("set_grad_enabled") if e.function is event.function) or any(
-        isinstance(item.context_expr, (ast.IfExp, ast.Name, ast.Attribute)) for stmt in ast.walk(ctx.trace(event).function.node)
-        if isinstance(stmt, ast.With) and stmt.lineno <= event.node.lineno <= (stmt.end_lineno or 0) for item in stmt.items)
 
 
 @checks("PLM808")

@@ -74,18 +74,6 @@ def forked_after_cuda(ctx: Context) -> None:
                 f"line {started[0].node.lineno} starts CUDA in the parent", f"{function.name}() uses it in the child"], fix=["multiprocessing.set_start_method('spawn') first"])
 
 
-@checks("PLM603")
-def recording_too_late(ctx: Context) -> None:
-    for event in ctx.calls("_record_memory_history"):
-        first = event.argument(0, "enabled")
-        if constant(first) is None or event.loop is not None or any(e.index < event.index for e in ctx.calls("_record_memory_history") if e.function is event.function):
-            continue  # switched off, or started once more
-        moved = [e for e in ctx.trace(event).events[:event.index] if e.kind == "call" and e.of is not None and e.of.kind == values.MODULE and _starts_cuda(e) and always(e, event)]
-        if moved:
-            ctx.report("PLM603", event.node, "the recording lacks the weights", evidence=[f"line {moved[0].node.lineno} moves them to the GPU before it starts"],
-                       fix=["call it first, or run: plimsoll record -- python ..."])
-
-
 @checks("PLM604")
 def changed_after_compile(ctx: Context) -> None:
     for event in ctx.calls("half", "to", "bfloat16", "requires_grad_"):

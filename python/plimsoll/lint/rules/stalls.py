@@ -164,24 +164,6 @@ def _body_of(ctx: Context, stmt: ast.stmt) -> list[ast.stmt] | None:
     return None
 
 
-@checks("PLM205")
-def synchronized_every_step(ctx: Context) -> None:
-    if ctx.in_benchmark or ctx.mentions("torch.cuda.Event", "elapsed_time"):
-        return
-    for event in ctx.calls("synchronize"):
-        if event.name not in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):
-            continue
-        loop = _innermost(ctx, event)
-        if loop is None or not event.every(loop) or loop not in ctx.training(ctx.trace(event)) or not _per_batch(ctx, loop):
-            continue
-        trace = ctx.trace(event)
-        if names.BENCHMARK.search(trace.function.name) or any(e.kind == "call" and re.search(
-                r"time|perf_counter|monotonic|clock|timer|timeit|tick|toc|start|stop|Timer", e.attr) and e.attr != "timedelta" for e in trace.inside(loop)):
-            continue
-        ctx.report("PLM205", event.node, "the CPU cannot run ahead of the GPU", edits=[_removed(ctx, event)],
-                   evidence=[f"line {loop.node.lineno}: the loop"])
-
-
 @checks("PLM206")
 def made_on_cpu(ctx: Context) -> None:
     for event in ctx.calls("to", "cuda"):
@@ -340,35 +322,3 @@ def debugging_left_on(ctx: Context) -> None:
                     event.target.slice) == "CUDA_LAUNCH_BLOCKING" and constant(event.source) == "1" and not event.path and not re.search(
                     r"determin|seed|debug|reproduc", trace.function.name):
                 ctx.report("PLM210", event.stmt, "CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel of the run")
-
-
-@checks("PLM211")
-def clock_without_sync(ctx: Context) -> None:
-    if not ctx.mentions("cuda") or ctx.mentions("torch.cuda.Event"):
-        return
-    for trace in ctx.traces:
-        starts = [e for e in trace.events if e.kind == "bind" and isinstance(e.source, ast.Call) and _clock(ctx, e.source)]
-        for start in starts:
-            stop = next((e for e in trace.after(start) if e.kind in ("bind", "augment") and isinstance(e.source, ast.BinOp) and isinstance(e.source.op, ast.Sub) and
-                         isinstance(e.source.left, ast.Call) and _clock(ctx, e.source.left) and dotted(e.source.right) == start.name), None)
-            if stop is None or stop.loop is not start.loop:
-                continue
-            between = trace.events[start.index:stop.index]
-            if not any(ctx.program.is_model_call(e) for e in between) or any(e.loop is not start.loop for e in between):
-                continue
-            if any(e.kind == "call" and (e.attr in ("synchronize", "item", "cpu", "numpy", "tolist", "elapsed_time", "step", "wait") or e.name in ("float", "int", "print") or
-                                         e.attr == "barrier" or _waits(ctx, e)) for e in between) or any(e.kind == "test" for e in between):
-                continue
-            ctx.report("PLM211", stop.stmt, "measures the launch, not the work", confidence=MEDIUM,
-                       evidence=[f"line {start.node.lineno}: the clock starts; nothing waits for the GPU before it stops"])
-
-
-def _waits(ctx: Context, event: Event) -> bool:
-    """A function of the file that synchronises, or one that is called so."""
-    called = ctx.program.called_function(event)
-    inside = ctx.program.traces.get(called) if called is not None else None
-    return "sync" in event.attr or inside is not None and any(e.kind == "call" and "synchronize" in e.attr for e in inside.events)
-
-
-def _clock(ctx: Context, call: ast.Call) -> bool:
-    return ctx.program.symbols.qualified(call.func) in ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "time.process_time")
