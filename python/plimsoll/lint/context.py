@@ -228,6 +228,11 @@ class Context:
         node = loop.node
         return isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and dotted(node.iter.func) in ("range", "trange", "tqdm.trange")
 
+    @staticmethod
+    def loop_names(loop: Loop) -> set[str]:
+        """The names that a `for` hands out."""
+        return {dotted(n) for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)} if isinstance(loop.node, (ast.For, ast.AsyncFor)) else set()
+
     def bound_in(self, trace: Trace, name: str, loop: Loop) -> bool:
         """Does a name get a new value in the loop?"""
         return any(e.name == name and e.kind in ("bind", "delete") for e in trace.inside(loop))

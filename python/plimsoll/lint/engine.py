@@ -75,6 +75,8 @@ def lint_parsed(source: Source, settings: Settings) -> Result:
     sys.setrecursionlimit(max(limit, FRAMES))
     try:
         context = Context(analyse(source))
+        if not context.program.symbols.torch:
+            return result  # the word stands in a comment, or in a text
         for ids, check in CHECKS:
             if not settings.select or any(settings.wants(rule) for rule in ids):  # without a choice, to count what is off
                 check(context)

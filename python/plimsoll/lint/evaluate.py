@@ -339,7 +339,10 @@ class Evaluator:
 
     def _formatted(self, node: ast.expr) -> Value:
         assert isinstance(node, ast.FormattedValue)
-        self.eval(node.value)
+        value = self.eval(node.value)
+        made = self.event("format", node.value)
+        if made is not None:
+            made.value = value
         return TEXT_VALUE
 
     # ---- what a loop, or an unpacking, hands out ----

@@ -56,6 +56,11 @@ class Symbols:
     text: str = ""
     hooks: list[tuple[ast.expr, Function]] = field(default_factory=list)  #: what register_forward_hook() is given, where
 
+    @property
+    def torch(self) -> bool:
+        """Does the file import PyTorch, a library on it, or what may hold it (everything of another file)?"""
+        return self.star or any("torch" in q or q.partition(".")[0] in names.TORCH_ROOTS or q.startswith(".") for q in self.imports.values())
+
     def imported(self, *roots: str) -> bool:
         return any(q == r or q.startswith(r + ".") for q in self.imports.values() for r in roots)
 

@@ -160,10 +160,7 @@ class Walker(Calls):
 
     def _branch(self, stmt: ast.stmt) -> None:
         assert isinstance(stmt, ast.If)
-        self.eval(stmt.test)
-        test = self.event("test", stmt.test)
-        if test is not None:
-            test.target = stmt.test
+        self.test(stmt.test)
         before, path = self.env, self.path
         grad = self.no_grad
         self.env, self.path = dict(before), path + ((stmt, 0, False),)
@@ -262,10 +259,7 @@ class Walker(Calls):
         self.stmt = stmt  # not the last one of the round before
         grad = self.no_grad
         if isinstance(stmt, ast.While):
-            self.eval(stmt.test)
-            test = self.event("test", stmt.test)
-            if test is not None:
-                test.target = stmt.test
+            self.test(stmt.test)
         else:
             self.assign(stmt.target, self.element(loop.source or UNKNOWN_VALUE), stmt.iter)
         self.body(stmt.body)
@@ -286,6 +280,7 @@ class Walker(Calls):
                 self.no_grad = False
             found = self.autocast_of(node, value)
             if found is not None:
+                found.outer = self.autocast
                 self.autocast = found if found.enabled != "False" else None
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value, node)
@@ -398,10 +393,13 @@ class Walker(Calls):
 
     def _assert(self, stmt: ast.stmt) -> None:
         assert isinstance(stmt, ast.Assert)
-        self.eval(stmt.test)
-        made = self.event("test", stmt.test)
+        self.test(stmt.test)
+
+    def test(self, node: ast.expr) -> None:
+        value = self.eval(node)
+        made = self.event("test", node)
         if made is not None:
-            made.target = stmt.test
+            made.target, made.value = node, value
 
     def _define(self, stmt: ast.stmt) -> None:
         if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -147,3 +147,80 @@ for epoch in range(9):
         optimizer.step()
         optimizer.zero_grad()
     snapshots.append(copy.deepcopy(model))
+#: good 110 a function's name says nothing of a loop that is over no loader
+def test_variants():
+    for kind in ("sum", "mean"):
+        net = nn.Linear(8, 8)
+        out = net(x)
+        assert out.shape == (4, 8)
+#: bad 806 a number that is written out
+for i, (x, y) in enumerate(loader):
+    criterion(model(x), y).backward()  # PLM806
+    if (i + 1) % 8 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+#: bad 201 a text, a test and an assertion need the number
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x.to(device)), y.to(device))
+    assert torch.isfinite(loss).all()  # PLM201
+    loss.backward()
+    optimizer.step()
+    print(f"{loss:.3f}")
+#: good 201 a test of None, and of what is on the CPU
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x.to(device)), y.to(device))
+    if y is not None and (y > 0).any():
+        loss.backward()
+    optimizer.step()
+#: bad 118 in the loop itself
+from transformers import AutoModel
+for text in texts:
+    net = AutoModel.from_pretrained("a")  # PLM118
+    print(net(text))
+#: good 118 other weights each time, and a cached load
+import functools
+from transformers import AutoModel
+@functools.lru_cache(maxsize=1)
+def load():
+    return AutoModel.from_pretrained("a")
+for name in names:
+    net = AutoModel.from_pretrained(name)
+    print(net(x), load())
+#: good 212 numbers, and no workers
+class Rows(Dataset):
+    def __init__(self, n):
+        self.rows = [torch.zeros(3) for _ in range(n)]
+        self.names = [str(i) for i in range(n)]
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, i):
+        return self.rows[i]
+class Tensors(Dataset):
+    def __init__(self, n):
+        self.rows = [torch.zeros(3) for _ in range(n)]
+    def __getitem__(self, i):
+        return self.rows[i]
+batches = DataLoader(Rows(8), batch_size=8)
+batches = DataLoader(Tensors(8), batch_size=8, num_workers=8)
+#: good 213 samples in memory
+class Rows(Dataset):
+    def __init__(self, n):
+        self.rows = torch.zeros(n, 3)
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, i):
+        return self.rows[i]
+batches = DataLoader(Rows(8), batch_size=8)
+for x, y in batches:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 812 a new value, and a leaf under no_grad
+w = torch.zeros(3, requires_grad=True)
+w = w * 2
+w += 1
+v = torch.zeros(3, requires_grad=True)
+v.data.add_(1)

@@ -189,3 +189,10 @@ def skipped_on_one_rank(ctx: Context) -> None:
                     continue
                 ctx.report("PLM507", event.node, "one rank skips its backward pass, the others wait for it", confidence=MEDIUM,
                            evidence=[f"line {arm.lineno}: if {test[:60]}, which only this rank knows", f"line {backward[0].node.lineno}: the backward pass that reduces gradients"])
+
+
+@checks("PLM508")
+def data_parallel(ctx: Context) -> None:
+    for event in ctx.calls("DataParallel"):
+        if event.name == "torch.nn.DataParallel" and event.args and event.args[0].kind in values.MODULES:
+            ctx.report("PLM508", event.node, "DataParallel copies the model to each GPU in every step and gathers all outputs on the first GPU")

@@ -753,8 +753,9 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     quiet = ctx.quiet(trace, loop)
     node = loop.node
     over = ctx.program.source.segment(node.iter) if isinstance(node, (ast.For, ast.AsyncFor)) else ""
-    if not quiet and not names.EVALUATION.search(function.name) and not re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over) and not (
-            _counts_hits(inside) or _kept_within(ctx, inside)):
+    loads = loop.source is not None and loop.source.kind == values.LOADER
+    named = loads and (names.EVALUATION.search(function.name) or re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over))
+    if not quiet and not named and not _counts_hits(inside) and not _kept_within(ctx, inside):
         return
     cls = function.cls
     if cls is not None and cls.module and not cls.lightning and not (quiet and names.EVALUATION.search(function.name)) or function.name in (
@@ -919,6 +920,28 @@ def models_pile_up(ctx: Context) -> None:
                            evidence=[f"line {loop.node.lineno}: the loop; {name} is not deleted in it"], fix=[f"del {name} at the end of the loop's body"])
         elif isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Subscript) or in_place(stmt, event.call) and ".append(" in text:
             ctx.report("PLM115", stmt, "every compared model stays loaded", confidence=MEDIUM)
+
+
+@checks("PLM118")
+def loaded_again(ctx: Context) -> None:
+    """The same weights in each iteration: from_pretrained() in the loop, or in a function of the file that it calls."""
+    for event in ctx.program.events():
+        if event.kind != "call" or event.loop is None or event.loop.framework or not event.every(event.loop):
+            continue
+        called = ctx.program.called_function(event)
+        trace = ctx.program.traces.get(called) if called is not None and not getattr(called.node, "decorator_list", ()) else None
+        loads = [event] if trace is None else [e for e in trace.events if e.loop is None and e.every() and not ctx.program.called_function(e)]
+        for load in loads:
+            if load.attr != "from_pretrained" or load.value is None or load.value.kind != values.MODULE or not load.value.strong or load.open_ended:
+                continue
+            given = set().union(*(names_in(a, cut=False) for a in [*load.call.args, *(k.value for k in load.call.keywords)]))
+            if trace is None and (any(ctx.bound_in(ctx.trace(event), name, event.loop) for name in given) or load.receiver in ctx.loop_names(event.loop)):
+                continue
+            if trace is not None and given & {a.arg for a in _parameters(load)} or not load.call.args:
+                continue
+            ctx.report("PLM118", event.node, "the same model is loaded in every iteration", evidence=[f"line {event.loop.node.lineno}: the loop"] + (
+                [f"line {load.node.lineno}: from_pretrained()"] if load is not event else []), fix=["load it once, before the loop"])
+            break
 
 
 @checks("PLM115")

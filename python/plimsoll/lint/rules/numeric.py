@@ -236,7 +236,7 @@ def not_averaged(ctx: Context) -> None:
             arm = steps[0].path[-1][0]
             mod = next((n for n in ast.walk(arm.test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None) if isinstance(arm, ast.If) else None
             back = [e for e in inside if ctx.program.is_backward(e) and e.loop is loop and e.every(loop)]
-            if mod is None or len(back) != 1 or re.search(r"accum", ast.unparse(mod.right)) is None or not any(_zeroes(e) and e.path and e.path[-1][0] is arm for e in inside):
+            if mod is None or len(back) != 1 or not any(_zeroes(e) and e.path and e.path[-1][0] is arm for e in inside):
                 continue
             names_ = ctx.fed(trace, loop)
             divided = any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.left) & names_ or isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.target) & names_ for n in ast.walk(loop.node))
@@ -315,3 +315,19 @@ def checkpointing_arguments(ctx: Context) -> None:
         text = ctx.program.source.text[:end - 1].rstrip()
         ctx.report("PLM811", event.node, "use_reentrant is not given: the reentrant form drops gradients where no input requires them, and PyTorch warns",
                    edits=[Edit(len(text), end - 1, ("" if text.endswith(",") else ",") + " use_reentrant=False")], safe=True)
+
+
+@checks("PLM812")
+def leaf_in_place(ctx: Context) -> None:
+    for event in ctx.program.events():
+        if event.kind == "augment" and isinstance(event.target, ast.Name):
+            of = event.of
+        elif event.kind == "call" and event.attr.endswith("_") and event.attr not in ("requires_grad_", "detach_") and event.receiver.isidentifier():
+            of = event.of
+        else:
+            continue
+        if of is None or of.kind != values.TENSOR or of.graph != values.YES or not of.strong or not isinstance(of.node, ast.Call) or ctx.program.off(event):
+            continue
+        if of.qual.startswith("torch.") and constant(next((k.value for k in of.node.keywords if k.arg == "requires_grad"), None)) is True:
+            ctx.report("PLM812", event.node, "an in-place operation on a leaf that requires gradients raises RuntimeError",
+                       evidence=[f"line {of.node.lineno}: requires_grad=True"], fix=["do it under torch.no_grad()"])

@@ -7,7 +7,7 @@ import re
 from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
-from ..symbols import dotted
+from ..symbols import Class, dotted
 from ..trace import Event, Loop, Trace
 
 _READS = frozenset("item tolist cpu numpy".split())
@@ -51,17 +51,16 @@ def read_every_step(ctx: Context) -> None:
 
 
 def _reads(event: Event) -> bool:
-    if event.kind == "call":
-        if event.attr in _READS and event.receiver + event.name and event.of is not None and event.of.kind in values.TENSORS:
-            return event.of.device != "cpu"
-        if event.name in ("float", "int", "bool") and len(event.args) == 1:
-            return event.args[0].kind == values.TENSOR and event.args[0].graph == values.YES
-        if event.attr == "item" and event.receiver and names.kind_of_name(event.receiver) == "loss":
-            return True
+    """Does it need a number of the GPU: a read, a text, a test?"""
+    if event.kind in ("format", "test"):
+        return event.value is not None and event.value.kind == values.TENSOR and event.value.device != "cpu"
+    if event.kind != "call":
         return False
-    return event.kind == "test" and isinstance(event.node, ast.Compare) and any(
-        isinstance(n, ast.Name) and names.kind_of_name(n.id) == "loss" for n in [event.node.left]) and not isinstance(
-        event.node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+    if event.attr in _READS and event.receiver + event.name and event.of is not None and event.of.kind in values.TENSORS:
+        return event.of.device != "cpu"
+    if event.name in ("float", "int", "bool", "print"):
+        return any(a.kind == values.TENSOR and a.graph == values.YES for a in event.args)
+    return event.attr == "item" and bool(event.receiver) and names.kind_of_name(event.receiver) == "loss"
 
 
 @checks("PLM202")
@@ -212,6 +211,65 @@ def round_trip(ctx: Context) -> None:
         if direct and ".cpu()" in ast.unparse(argument) or source:
             ctx.report("PLM207", event.node, "goes to the CPU and back in one iteration", confidence=MEDIUM,
                        evidence=[f"line {(source[-1].node if source else argument).lineno}: .cpu().numpy()"])
+
+
+_OPENS = frozenset("open imread load read_image".split())  #: what reads a file, of any library
+
+
+def _of_dataset(ctx: Context, event: Event) -> Class | None:
+    """The class in this file of the data set that a DataLoader is given."""
+    if event.value is None or event.value.kind != values.LOADER or event.open_ended:
+        return None
+    given = event.argument(0, "dataset")
+    value = next((a for a in event.args if a.cls is not None and a.cls.dataset), None) if given is not None else None
+    return value.cls if value is not None else None
+
+
+@checks("PLM212")
+def objects_in_workers(ctx: Context) -> None:
+    for event in ctx.calls("DataLoader"):
+        cls, workers = _of_dataset(ctx, event), constant(event.keyword("num_workers"))
+        if cls is None or not isinstance(workers, int) or workers < 1:
+            continue
+        for name, places in cls.assigned.items():
+            found = ctx.program.attribute(cls, name)
+            made = next((node for node, function in places if function.name == "__init__" and isinstance(node, (ast.ListComp, ast.DictComp))), None)
+            if made is None or found is None or any(i.kind in values.TENSORS + (values.NUMBER,) for i in found.items or ()):
+                continue
+            ctx.report("PLM212", made, f"each of {workers} workers comes to hold its own copy of {name}",
+                       evidence=[f"line {event.node.lineno}: the loader", "reading a Python object writes its reference count, and the forked page is copied"],
+                       fix=["numpy arrays or tensors in place of many Python objects (strings: one array of bytes and one of offsets)"])
+
+
+@checks("PLM213")
+def decoded_in_the_loop(ctx: Context) -> None:
+    for event in ctx.calls("DataLoader"):
+        cls, workers = _of_dataset(ctx, event), event.argument(5, "num_workers")
+        get = cls.methods.get("__getitem__") if cls is not None else None
+        trace = ctx.program.traces.get(get) if get is not None else None
+        if trace is None or workers is not None and constant(workers) != 0 or isinstance(event.stmt, ast.Assign) is False:
+            continue
+        reads = next((e for e in trace.events if e.kind == "call" and e.attr in _OPENS and (e.name == "open" or e.name.partition(".")[0] in ctx.program.roots())), None)
+        name = dotted(event.stmt.targets[0]) if isinstance(event.stmt, ast.Assign) else ""
+        trains = any(l.source is not None and l.source.node is event.node for t in ctx.traces for l in ctx.training(t))
+        if reads is not None and name and trains:
+            ctx.report("PLM213", event.node, "the training loop waits for each file that the data set reads: num_workers is 0",
+                       evidence=[f"line {reads.node.lineno}: __getitem__ reads a file"], fix=["num_workers=4 or more, pin_memory=True, persistent_workers=True; plimsoll.tune_loader measures how many"])
+
+
+@checks("PLM214")
+def emptied_before_deleted(ctx: Context) -> None:
+    for event in ctx.calls("empty_cache"):
+        trace = ctx.trace(event)
+        following = trace.after(event)[:1]
+        if not event.name.startswith("torch.") or not in_place(event.stmt, event.call) or not following or following[0].kind != "delete" or following[0].path != event.path:
+            continue
+        deleted = following[0]
+        held = next((e.value for e in reversed(trace.events[:event.index]) if e.kind == "bind" and e.name == deleted.name and e.value is not None), None)
+        if held is None or held.kind not in values.MODULES + values.TENSORS or any(e.kind == "call" and e.attr == "empty_cache" for e in trace.after(deleted)):
+            continue
+        ctx.report("PLM214", event.node, f"{deleted.name} is deleted only afterwards: its memory stays in PyTorch's cache",
+                   evidence=[f"line {deleted.node.lineno}: del {deleted.name}"], fix=[f"del {deleted.name} first"])
 
 
 @checks("PLM208")
