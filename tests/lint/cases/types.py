@@ -224,3 +224,49 @@ w = w * 2
 w += 1
 v = torch.zeros(3, requires_grad=True)
 v.data.add_(1)
+#: good 110 what is compiled is a function, and turns gradients off itself
+def one(batch):
+    with torch.no_grad():
+        return model(batch)
+
+def run(batches):
+    fast = torch.compile(one)
+    model.eval()
+    for batch in batches:
+        print(fast(batch))
+#: good 810 parameters() of another object gives a list
+def check(bucket):
+    ps = bucket.parameters()
+    if len(ps) == 0:
+        return
+    nn.utils.clip_grad_norm_(ps, 1.0)
+    print(sum(p.numel() for p in ps), list(ps))
+    torch.optim.SGD(ps)
+#: good 105 parts of one graph, one after the other; and a graph from before the loop
+def gradients(fn, inputs):
+    outs = fn(*inputs)
+    for out in leaves(outs):
+        out.sum().backward(retain_graph=True)
+
+def again(work, a, b):
+    loss = work(torch.mul, a, b).sum()
+    for _ in range(10):
+        loss.backward(retain_graph=True)
+#: good 501 another name for a rank
+import torch.distributed as dist
+from elsewhere import Base
+
+class Test(Base):
+    def setUp(self):
+        if self.rank != self.MAIN_PROCESS_RANK:
+            dist.barrier()
+#: good 502 a sampler that no loader has
+from torch.utils.data.distributed import DistributedSampler
+shares = DistributedSampler(dataset)
+print(len(shares))
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()

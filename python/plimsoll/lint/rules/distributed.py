@@ -29,6 +29,8 @@ def one_sided(ctx: Context) -> None:
             guard = next((a for a, _, implied in event.path if not implied and isinstance(a, ast.If) and ctx.program.rank_test(a.test)), None)
             if guard is None or event.keyword("group") is not None or event.keyword("async_op") is not None:
                 continue
+            if any(isinstance(n, ast.Compare) and not any(isinstance(part, ast.Constant) for part in (n.left, *n.comparators)) for n in ast.walk(guard.test)):
+                continue  # which rank a name means is not seen
             test = ast.unparse(guard.test)
             if re.search(r"world_size|is_initialized|is_available|== ?-1|!= ?-1|>= ?0|> ?-1|size\(|local|node|group|mesh|num_processes|src|dst|(tp|dp|pp|cp|ep|sp|model|data|tensor|pipeline)_|parallel", test) or len(event.call.args) > 2:
                 continue
@@ -67,6 +69,8 @@ def set_epoch_missing(ctx: Context) -> None:
         if not name or re.search(r"val|test|eval|dev\b", name + ast.unparse(event.call.args[0] if event.call.args else event.call), re.IGNORECASE):
             continue
         trace = ctx.trace(event)
+        if name != "sampler" and not any(dotted(k.value) == name for e in ctx.program.events() if e.kind == "call" for k in e.call.keywords if k.arg == "sampler"):
+            continue  # no loader of this file has it
         if any(name in names_in(n) for n in trace.return_nodes) and not ctx.program.callers.get(event.function):
             continue
         if ctx.epoch_of(event) is not None or name.startswith("self.") and not _epochs(ctx):

@@ -576,7 +576,10 @@ def _needed_again(ctx: Context, event: Event, trace: Trace, loop: Loop) -> bool:
     graph = {e.name for e in inside if e.kind in ("bind", "augment", "store") and (e.value is None or e.value.graph or e.value.kind == "")}
     if isinstance(loop.node, (ast.For, ast.AsyncFor)):
         graph -= {dotted(n) for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)}
-    # What was computed before the loop and carries a graph is gone through in every iteration.
+    # What was computed before the loop and carries a graph is gone through in every iteration: so are its parts.
+    loader = loop.source is not None and loop.source.kind == values.LOADER
+    if not mine & bound or mine & ctx.loop_names(loop) and not loader and not _forwards(ctx, trace, loop):
+        return True
     for name in mine - bound:
         for other in trace.events[:loop.start] + (ctx.program.traces[ctx.program.symbols.module].events if ctx.program.symbols.module else []):
             if other.kind == "bind" and other.name == name and other.value is not None and other.value.graph and other.value.kind not in values.MODULES:

@@ -294,6 +294,9 @@ def iterator_used_up(ctx: Context) -> None:
             if not plain or isinstance(text.func, ast.Attribute) and event.value.node is not text:
                 continue
             uses = [n for n in ast.walk(trace.function.node) if isinstance(n, ast.Name) and n.id == event.name and isinstance(n.ctx, ast.Load) and n.lineno > event.node.lineno]
+            if any(isinstance(n, ast.Subscript) and dotted(n.value) == event.name or isinstance(n, ast.Call) and dotted(n.func) == "len" and n.args and
+                   dotted(n.args[0]) == event.name for n in ast.walk(trace.function.node)):
+                continue  # a list: an iterator has no length
             again = [e for e in trace.events if e.kind == "bind" and e.name == event.name]
             consumers = [e for e in trace.after(event) if e.kind == "call" and any(dotted(a) == event.name for a in e.call.args) and e.name not in ("len", "print", "isinstance", "type")]
             iterated = [l for l in trace.loops if isinstance(l.node, ast.For) and dotted(l.node.iter) == event.name]
