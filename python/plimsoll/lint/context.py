@@ -10,6 +10,7 @@ from .finding import Edit, Finding
 from .program import Program
 from .symbols import Function, dotted
 from .trace import Event, Loop, Trace
+from .walk import parameters
 
 HIGH, MEDIUM, LOW = 0.9, 0.7, 0.5
 
@@ -180,9 +181,18 @@ class Context:
         return all(e.of is not None and e.of.strong for e in trace.inside(loop) if self.program.is_model_call(e))
 
     def quiet(self, trace: Trace, loop: Loop) -> bool:
-        """Was a model put into eval mode before the loop, or in it, and no model into training mode since?"""
-        modes = [e for e in trace.events[:loop.end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
-        return bool(modes) and modes[-1].attr == "eval" and not modes[-1].call.args
+        """Do the models that a loop calls run in eval mode?"""
+        return self.quiet_at(trace, loop.end, [e for e in trace.inside(loop) if self.program.is_model_call(e)])
+
+    def quiet_at(self, trace: Trace, end: int, called: list[Event]) -> bool:
+        """Was a model put into eval mode before, and none into training mode since?  Or, for a member or a global, elsewhere in
+        the file, and that one never into training mode?"""
+        modes = [e for e in trace.events[:end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
+        if modes:
+            return modes[-1].attr == "eval" and not modes[-1].call.args
+        own = {a.arg for a in parameters(trace.function)} | trace.function.bound
+        names_ = {e.receiver or dotted(e.call.func) for e in called}
+        return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
 
     def any_backward(self, trace: Trace) -> bool:
         return any(self.feeds(e) for e in trace.events)

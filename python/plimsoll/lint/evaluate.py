@@ -298,6 +298,9 @@ class Evaluator:
         saved = self._generators(node.generators)
         item = self.eval(node.elt)
         self.env = saved
+        made = self.event("comprehension", node) if not isinstance(node, ast.GeneratorExp) else None
+        if made is not None:
+            made.value, made.source = item, node.elt
         return Value(values.LIST, True, item.graph, items=(item,), node=node)
 
     def _dict_comprehension(self, node: ast.expr) -> Value:
@@ -306,6 +309,9 @@ class Evaluator:
         self.eval(node.key)
         item = self.eval(node.value)
         self.env = saved
+        made = self.event("comprehension", node)
+        if made is not None:
+            made.value, made.source = item, node.value
         return Value(values.DICT, True, item.graph, items=(item,), node=node)
 
     def _walrus(self, node: ast.expr) -> Value:

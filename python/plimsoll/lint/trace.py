@@ -39,7 +39,7 @@ class Loop:
 
 @dataclass(slots=True, eq=False)
 class Event:
-    kind: str  #: call, bind, augment, store, expression, leave, delete, format (into text), test
+    kind: str  #: call, bind, augment, store, expression, leave, delete, comprehension, format (into text), test
     node: ast.expr | ast.stmt
     stmt: ast.stmt
     loop: Loop | None

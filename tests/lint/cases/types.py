@@ -270,3 +270,30 @@ for epoch in range(9):
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+#: bad 103 eval mode is set where the model is loaded
+from elsewhere import build
+
+class Tester:
+    def __init__(self, path):
+        self.detector = build(path)
+        self.detector.eval()
+        self.results = []
+    def run(self, images):
+        for image in images:
+            out = self.detector(image)  # PLM110
+            self.results.append(out)  # PLM103
+#: bad 103 a comprehension keeps what it makes
+def embed(encoder, texts):
+    encoder.eval()
+    return [encoder(t) for t in texts]  # PLM103
+#: good 103 a comprehension without gradients, of numbers, or trained on
+def embed(encoder, texts):
+    encoder.eval()
+    with torch.no_grad():
+        first = [encoder(t) for t in texts]
+    return first, [encoder(t).argmax().item() for t in texts]
+
+def adapt(encoder, texts, y):
+    encoder.eval()
+    outs = [encoder(t) for t in texts]
+    criterion(torch.cat(outs), y).backward()

@@ -189,6 +189,26 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
                fix=[] if grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
 
 
+@checks("PLM103")
+def comprehended(ctx: Context) -> None:
+    """`[model(x) for x in data]` in eval mode: a loop that keeps what it makes."""
+    for trace in ctx.traces:
+        for event in trace.events:
+            value = event.value
+            if event.kind != "comprehension" or value is None or value.kind not in values.TENSORS or value.graph != values.YES or ctx.program.off(event):
+                continue
+            parts = {n for n in ast.walk(event.node) if isinstance(n, ast.Call)}
+            called = [e for e in trace.events[:event.index] if e.node in parts and ctx.program.is_model_call(e)]
+            if not called or _own_model_code(event) or event.handler is not None or not ctx.quiet_at(trace, event.index, called):
+                continue
+            if ctx.any_backward(trace) or ctx.result_is_fed(event.function) or _frozen(ctx, {e.receiver or e.attr for e in called}, trace):
+                continue
+            source, what = ctx.program.source, event.source
+            ctx.report("PLM103", event.node, "the comprehension keeps every output with its graph: model.eval() does not stop that", confidence=HIGH if value.strong else MEDIUM,
+                       edits=[source.after(what, ".detach().cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
+                       evidence=[f"line {called[0].node.lineno}: {source.segment(called[0].call.func)}() is called for each, and no torch.no_grad() is around it"])
+
+
 def _born_in(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
     """Does something that carries a graph here come from this loop?  What was made before it is kept once, not every time."""
     inside = trace.inside(loop)
