@@ -297,3 +297,29 @@ def adapt(encoder, texts, y):
     encoder.eval()
     outs = [encoder(t) for t in texts]
     criterion(torch.cat(outs), y).backward()
+#: bad 103 a list in a dict, and a tensor that grows by itself
+def collect(net, items):
+    net.eval()
+    found = {"out": []}
+    whole = torch.empty(0)
+    for item in items:
+        out = net(item)  # PLM110
+        found["out"].append(out)  # PLM103
+        whole = torch.cat((whole, out))  # PLM103
+    return found, whole
+#: good 103 a sequence that grows by indices, and one that goes backward
+def generate(net, tokens):
+    net.eval()
+    for _ in range(20):
+        with torch.no_grad():
+            tokens = torch.cat((tokens, net(tokens).argmax(-1)), dim=1)
+    return tokens
+
+for x, y in loader:
+    outs = torch.empty(0)
+    for part in x:
+        outs = torch.cat((outs, model(part)))
+    loss = criterion(outs, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()

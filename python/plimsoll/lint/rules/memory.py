@@ -127,8 +127,10 @@ def collected(ctx: Context) -> None:
     for event in ctx.calls(*_GROWS):
         if event.attr == "add" and (event.of is None or event.of.kind != values.LIST):
             continue  # a meter's method, more often than a set's
-        if event.receiver and event.call.args and not isinstance(event.stmt, ast.Return):
-            _contained(ctx, event, event.receiver, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
+        of = event.call.func.value if isinstance(event.call.func, ast.Attribute) else event.call.func
+        container = event.receiver or (dotted(of.value) if isinstance(of, ast.Subscript) else "")  # stats["loss"].append(loss)
+        if container and event.call.args and not isinstance(event.stmt, ast.Return):
+            _contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
         for event in trace.events:
             if event.kind == "store" and event.name and event.source is not None and event.value is not None and isinstance(event.target, ast.Subscript):
@@ -137,9 +139,20 @@ def collected(ctx: Context) -> None:
                     continue
                 if event.of is not None and event.of.kind in (values.DICT, values.LIST):
                     _contained(ctx, event, event.name, event.source, event.value)
+            elif event.kind == "bind" and (joined := _joined(ctx, event)) is not None and event.value is not None:
+                _contained(ctx, event, event.name, joined, event.value)
             elif event.kind == "augment" and event.of is not None and event.of.kind == values.LIST and isinstance(event.source, ast.List) and event.name:
                 if event.value is not None and event.value.items:
                     _contained(ctx, event, event.name, event.source.elts[0], event.value.items[0])
+
+
+def _joined(ctx: Context, event: Event) -> ast.expr | None:
+    """What `kept = torch.cat((kept, out))` adds."""
+    source = event.source
+    if not isinstance(source, ast.Call) or ctx.program.symbols.qualified(source.func) not in ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"):
+        return None
+    parts = source.args[0].elts if source.args and isinstance(source.args[0], (ast.Tuple, ast.List)) else []
+    return next((p for p in parts if dotted(p) != event.name), None) if any(dotted(p) == event.name for p in parts) else None
 
 
 def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value: values.Value) -> None:
@@ -149,6 +162,8 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     if loop is None:
         return
     trace = ctx.trace(event)
+    if event.kind == "bind" and not any(e.name == container and e.kind == "bind" for e in trace.events[:loop.start]):
+        return
     holder = event.of
     if holder is not None and holder.bound is not None or holder is not None and holder.kind in (values.MODULE, values.DATASET):
         return
@@ -184,7 +199,7 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     small = value.scalar or _scalar_text(what) or value.device == "cpu"
     ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
                confidence=HIGH if value.strong or grad_fn else MEDIUM,
-               edits=[source.after(what, ".detach()" if small else ".detach().cpu()")] if wrapped and not grad_fn and value.kind in values.TENSORS else [], safe=small,
+               edits=[source.after(what, ".detach()" if small else ".detach().cpu()")] if wrapped and not grad_fn and event.kind != "bind" and value.kind in values.TENSORS else [], safe=small,
                evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"],
                fix=[] if grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
 
