@@ -323,3 +323,10 @@ for x, y in loader:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+#: good 103 an unrolled recurrence
+def unroll(step: nn.Module, start, n):
+    step.eval()
+    states = [start]
+    for _ in range(n):
+        states.append(step(states[-1]))
+    return torch.stack(states)

@@ -99,9 +99,16 @@ def accumulated(ctx: Context) -> None:
                 continue
             if trains and not value.strong and value.kind not in values.TENSORS:
                 continue
+            unseen = _caller_unseen(ctx, event, loop, event.name)
             ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
-                       confidence=HIGH if value.strong else MEDIUM, edits=[edit], safe=scalar,
+                       confidence=HIGH if value.strong and not unseen else MEDIUM, edits=[edit], safe=scalar,
                        evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+
+
+def _caller_unseen(ctx: Context, event: Event, loop: Loop, name: str) -> bool:
+    """Is it returned to another file, which may go backward?  An evaluation over a loader is none of that."""
+    loads = loop.source is not None and loop.source.kind == values.LOADER
+    return not loads and name in ctx.returned_directly(ctx.trace(event)) and not ctx.program.callers.get(event.function)
 
 
 def _goes_backward(ctx: Context, trace: Trace, loop: Loop, node: ast.expr) -> bool:
@@ -195,10 +202,13 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
         return
     if not grad_fn and not _born_in(ctx, trace, loop, what):
         return
+    if any(container in names_in(a) for e in trace.inside(loop) if ctx.program.is_model_call(e) for a in e.call.args):
+        return  # each pass goes on from the ones before: an unrolled recurrence
+    unseen = _caller_unseen(ctx, event, loop, container)
     # A whole output that is only detached still piles up on the GPU.  To move it may change what reads it: not a safe fix.
     small = value.scalar or _scalar_text(what) or value.device == "cpu"
     ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
-               confidence=HIGH if value.strong or grad_fn else MEDIUM,
+               confidence=HIGH if (value.strong or grad_fn) and not unseen else MEDIUM,
                edits=[source.after(what, ".detach()" if small else ".detach().cpu()")] if wrapped and not grad_fn and event.kind != "bind" and value.kind in values.TENSORS else [], safe=small,
                evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"],
                fix=[] if grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
@@ -219,7 +229,8 @@ def comprehended(ctx: Context) -> None:
             if ctx.any_backward(trace) or ctx.result_is_fed(event.function) or _frozen(ctx, {e.receiver or e.attr for e in called}, trace):
                 continue
             source, what = ctx.program.source, event.source
-            ctx.report("PLM103", event.node, "the comprehension keeps every output with its graph: model.eval() does not stop that", confidence=HIGH if value.strong else MEDIUM,
+            ctx.report("PLM103", event.node, "the comprehension keeps every output with its graph: model.eval() does not stop that",
+                       confidence=HIGH if value.strong and (ctx.program.callers.get(event.function) or not isinstance(event.stmt, ast.Return)) else MEDIUM,
                        edits=[source.after(what, ".detach().cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
                        evidence=[f"line {called[0].node.lineno}: {source.segment(called[0].call.func)}() is called for each, and no torch.no_grad() is around it"])
 
