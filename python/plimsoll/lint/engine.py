@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
-from .catalogue import BY_ID, RULES
+from .catalogue import BY_ID
 from .context import CHECKS, HIGH, MEDIUM, Context
 from .finding import Finding
 from .program import ROOTS, analyse, uses_torch

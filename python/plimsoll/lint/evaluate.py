@@ -12,9 +12,8 @@ from .values import NUMBER_VALUE, TEXT_VALUE, UNKNOWN_VALUE, Value
 _FOR_NAME = {
     "module": Value(values.MODULE), "criterion": Value(values.CRITERION), "optimizer": Value(values.OPTIMIZER),
     "scheduler": Value(values.SCHEDULER), "scaler": Value(values.SCALER), "loader": Value(values.LOADER),
-    "loss": Value(values.TENSOR, graph=values.MAYBE, scalar=True), "result": UNKNOWN_VALUE, "": UNKNOWN_VALUE,
+    "loss": Value(values.TENSOR, graph=values.MAYBE, scalar=True), "": UNKNOWN_VALUE,
 }
-_WRAPPERS = frozenset("enumerate tqdm trange list tuple iter reversed islice track progress_bar cycle Progbar auto_tqdm".split())
 _TENSOR_FIELDS = frozenset("grad data T mT H real imag".split())
 _FIELDS_OF_OUTPUT = frozenset("loss logits last_hidden_state hidden_states sample pooler_output prediction_logits".split())
 DEPTH = 60  #: of nested expressions; deeper is generated code

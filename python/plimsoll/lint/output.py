@@ -13,7 +13,6 @@ from .catalogue import BY_ID, FOLDED, RULES
 from .engine import Result
 from .finding import SEVERITIES, Finding
 
-DOCS = "docs/lint.md"
 _SARIF_LEVEL = {"error": "error", "warning": "warning", "info": "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "info": "\033[1;34m", "dim": "\033[2m", "off": "\033[0m"}

@@ -227,12 +227,9 @@ class Program(Owner):
         """Training loops: innermost ones that hold a backward pass, here or in a function they call."""
         found: list[Loop] = []
         for event in trace.events:
-            if event.loop is not None and event.loop not in found and self.trains(event) and not self.over_parts(event):
+            if event.loop is not None and event.loop not in found and self.trains(event):
                 found.append(event.loop)
         return [l for l in found if not any(l.around(o) and o is not l for o in found)]
-
-    def over_parts(self, event: Event) -> bool:
-        return False
 
     def direct_steps(self, trace: Trace) -> list[Loop]:
         """Those whose backward stands in the loop itself."""

@@ -449,10 +449,6 @@ def kind_of_annotation(node: ast.expr | None) -> Value:
     return _ANNOTATIONS.get(last_name(node), UNKNOWN_VALUE) if isinstance(node, (ast.Name, ast.Attribute)) else UNKNOWN_VALUE
 
 
-def path_of(events_path: Path, loop: Loop | None) -> Path:
-    return events_path[loop.depth if loop else 0:]
-
-
 def parameters(function: Function) -> list[ast.arg]:
     node = function.node
     if isinstance(node, ast.Module):

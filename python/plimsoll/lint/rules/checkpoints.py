@@ -5,10 +5,10 @@ import ast
 import re
 
 from .. import values
-from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, names_in
 from ..finding import Edit
-from ..symbols import Function, dotted
-from ..trace import Event, Loop, Trace
+from ..symbols import dotted
+from ..trace import Event, Trace
 
 
 @checks("PLM401")

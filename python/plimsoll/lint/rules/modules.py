@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place
 from ..finding import Edit
 from ..symbols import Class, dotted
 from ..trace import Event

@@ -257,12 +257,8 @@ def train_not_restored(ctx: Context) -> None:
         called = [c for c in ctx.program.callers.get(event.function, ()) if ctx.epoch_of(c) is not None and any(
             (ctx.epoch_of(c) or c.loop).around(l) for l in ctx.training(ctx.trace(c)))]  # type: ignore[union-attr]
         trained = any(e.receiver == event.receiver and e.attr == "parameters" for e in ctx.calls("parameters")) or called
-        if (epoch is not None and loops and _trains_model(ctx, loops, event.receiver) or called and not trace.function.cls) and trained and not ctx.program.symbols.imported("lightning", "pytorch_lightning"):
+        if (epoch is not None and loops or called and not trace.function.cls) and trained and not ctx.program.symbols.imported("lightning", "pytorch_lightning"):
             ctx.report("PLM808", event.node, f"from the second epoch on {event.receiver} trains without dropout and with frozen batch statistics: .train() is never called", confidence=MEDIUM)
-
-
-def _trains_model(ctx: Context, loops: list[Loop], name: str) -> bool:
-    return True
 
 
 _FROZEN = re.compile(r"teacher|ref|target|vae|text_encoder|frozen|ema|vgg|clip|pretrained|inception|lpips|encoder_k|momentum|critic_target", re.IGNORECASE)

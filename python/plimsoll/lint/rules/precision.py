@@ -5,9 +5,9 @@ import ast
 import re
 
 from .. import values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import MEDIUM, Context, checks, constant, in_place
 from ..symbols import dotted
-from ..trace import Event, Trace, apart, leads_to
+from ..trace import Event, apart, leads_to
 
 _FP16 = re.compile(r"float16$|\.half$|^half$")
 _FRAMEWORKS = ("accelerate", "lightning", "pytorch_lightning", "deepspeed", "colossalai", "apex", "fairscale", "ignite", "transformers.Trainer")

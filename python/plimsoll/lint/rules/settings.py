@@ -5,9 +5,9 @@ import ast
 import re
 
 from .. import values
-from ..context import HIGH, MEDIUM, Context, checks, constant
+from ..context import Context, checks, constant
 from ..symbols import dotted
-from ..trace import Event, Trace, always
+from ..trace import Event, always
 
 _READ_AT_START = re.compile(r"^(PYTORCH_(CUDA_|HIP_)?ALLOC_CONF|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS_WORKSPACE_CONFIG|NCCL_\w+)$")
 _STARTS = frozenset("init set_device mem_get_info get_device_properties memory_reserved current_stream Stream get_device_capability get_device_name synchronize".split())
