@@ -330,3 +330,11 @@ def unroll(step: nn.Module, start, n):
     for _ in range(n):
         states.append(step(states[-1]))
     return torch.stack(states)
+#: good 501 a test that wants the failure
+import torch.distributed as dist
+import pytest
+
+def test_barrier():
+    if dist.get_rank() == 0:
+        with pytest.raises(RuntimeError):
+            dist.monitored_barrier()
