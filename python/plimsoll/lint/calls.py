@@ -236,6 +236,8 @@ class Calls(Evaluator):
                 return tensor
             if last in names.FLAT_FUNCTIONS:
                 return Value(values.TENSOR, True, device=first.device, scalar=last in ("any", "all", "equal"))
+            if last == "compile" and first.function is not None:
+                return first
             if last == "compile":
                 return replace(first, kind=first.kind or values.MODULE, of="compile", node=None) if args else Value(qual=qualified)
             if last == "load":

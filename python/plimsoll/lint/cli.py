@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from . import __version__, baseline, config, fixes, join, output, redact
-from .catalogue import BY_ID
+from .catalogue import BY_ID, RETIRED
 from .engine import Result, Settings, lint_data
 from .finding import SEVERITIES
 from .source import LARGEST_BYTES, LARGEST_NOTEBOOK
@@ -69,7 +69,7 @@ class Usage(Exception):
 def codes(values: list[str], where: str) -> tuple[str, ...]:
     found = tuple(c.strip().upper() for v in values for c in v.replace(",", " ").split())
     for code in found:
-        if not any(rule.startswith(code) for rule in BY_ID):
+        if code not in RETIRED and not any(rule.startswith(code) for rule in BY_ID):
             raise Usage(f"{where}: no rule begins with '{code}' (plimsoll lint --rules lists them)")
     return found
 
@@ -101,14 +101,16 @@ def settings_of(options: argparse.Namespace, found: config.Config) -> Settings:
         per_file_ignores=tuple((p, codes(c, where)) for p, c in found.per_file_ignores.items()))
 
 
-def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_name: str) -> tuple[output.Report, list[Result]]:
-    """Lint files and folders.  What cannot be read is told in the report; the others are still linted."""
+def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_name: str, *, every: bool = False) -> tuple[output.Report, list[Result]]:
+    """Lint files and folders.  What cannot be read is named in the report; the others are still linted.
+
+    The results hold the parsed source of files with findings; with `every`, of all files."""
     report, results = output.Report(), []
 
     def one(name: str, data: bytes, named: bool = False) -> None:
         result = lint_data(name, data, settings, named=named)
         report.add(result)
-        if result.source is not None:
+        if result.source is not None and (result.findings or every):
             results.append(result)
 
     for given in paths:
@@ -185,6 +187,9 @@ def run(options: argparse.Namespace) -> int:
     width = options.width or (shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80)
     if options.explain:
         rule = options.explain.upper()
+        if rule in RETIRED:
+            sys.stdout.write(f"{rule} is retired and finds nothing: {RETIRED[rule]}.\n")
+            return DONE
         if rule not in BY_ID:
             raise Usage(f"--explain: there is no rule '{options.explain}' (plimsoll lint --rules lists them)")
         sys.stdout.write(output.explain(rule, min(width, 100)))
@@ -197,6 +202,9 @@ def run(options: argparse.Namespace) -> int:
         file = Path(options.config) if options.config else config.find(Path(paths[0] if paths[0] != "-" else ".").parent if Path(paths[0]).is_file() else Path(paths[0] if paths[0] != "-" else "."))
         found = config.read(file) if file else found
     settings = settings_of(options, found)
+    chosen = {*settings.select, *settings.extend_select, *settings.ignore, *(c for _, codes_ in settings.per_file_ignores for c in codes_)}
+    for code in sorted(chosen & RETIRED.keys()):
+        say(f"{code} is retired and finds nothing: {RETIRED[code]}")
     fail_on = options.fail_on or found.fail_on or "warning"
     if fail_on not in (*SEVERITIES, "never"):
         raise Usage(f"{found.path}: fail-on '{fail_on}' is none of {', '.join(SEVERITIES)}, never")
@@ -204,8 +212,8 @@ def run(options: argparse.Namespace) -> int:
     report, results = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
     if options.recording or options.log:
         # All rules may explain a measurement, also those that are not shown without one.
-        every = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
-        _, everything = lint_paths([p for p in paths if p != "-"], options.exclude + found.exclude, every, options.stdin_filename)
+        widest = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
+        _, everything = lint_paths([p for p in paths if p != "-"], options.exclude + found.exclude, widest, options.stdin_filename, every=True)
         recordings = [join.read_recording(p, options.plimsoll) for p in options.recording] + [join.read_log(p, options.plimsoll) for p in options.log]
         join.join(report, everything, recordings, options.joined_only)
     if options.write_baseline:

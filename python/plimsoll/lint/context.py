@@ -10,6 +10,7 @@ from .finding import Edit, Finding
 from .program import Program
 from .symbols import Function, dotted
 from .trace import Event, Loop, Trace
+from .walk import parameters
 
 HIGH, MEDIUM, LOW = 0.9, 0.7, 0.5
 
@@ -93,6 +94,7 @@ class Context:
     _steps: dict[Trace, list[Loop]] = field(default_factory=dict)
     _direct: dict[Trace, list[Loop]] = field(default_factory=dict)
     _evals: dict[Trace, list[Loop]] = field(default_factory=dict)
+    _inference: dict[Trace, list[Loop]] = field(default_factory=dict)
     in_benchmark: bool = False
 
     def __post_init__(self) -> None:
@@ -158,6 +160,52 @@ class Context:
             loop = loop.outer
         return None
 
+    def inference(self, trace: Trace) -> list[Loop]:
+        """Loops that call a model, of whose results none goes backward: over a loader, or as `_is_inference` finds."""
+        found = self._inference.get(trace)
+        if found is None:
+            found = self._inference[trace] = [l for l in self.program.passes(trace) if self._is_inference(trace, l)]
+        return found
+
+    def _is_inference(self, trace: Trace, loop: Loop) -> bool:
+        """Over a loader; else the model is in eval mode, or what it returns can reach no backward pass: it leaves a script's
+        main body nowhere, a function neither by its result nor by an object."""
+        if loop.source is not None and loop.source.kind == values.LOADER:
+            return True
+        if any(loop is not outer and outer.around(loop) for outer in self.training(trace)):
+            return False  # a part of a training step
+        if self.quiet(trace, loop):
+            return True
+        if trace.function.cls is not None or trace.return_nodes or self.any_backward(trace):
+            return False
+        return all(e.of is not None and e.of.strong for e in trace.inside(loop) if self.program.is_model_call(e))
+
+    def quiet(self, trace: Trace, loop: Loop) -> bool:
+        """Do the models that a loop calls run in eval mode?"""
+        return self.quiet_at(trace, loop.end, [e for e in trace.inside(loop) if self.program.is_model_call(e)])
+
+    def quiet_at(self, trace: Trace, end: int, called: list[Event]) -> bool:
+        """Was a model put into eval mode before, and none into training mode since?  Or, for a member or a global, elsewhere in
+        the file, and that one never into training mode?"""
+        modes = [e for e in trace.events[:end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
+        if modes:
+            return modes[-1].attr == "eval" and not modes[-1].call.args
+        own = {a.arg for a in parameters(trace.function)} | trace.function.bound
+        names_ = {e.receiver or dotted(e.call.func) for e in called}
+        return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
+
+    def any_backward(self, trace: Trace) -> bool:
+        return any(self.feeds(e) for e in trace.events)
+
+    def inference_of(self, event: Event) -> Loop | None:
+        loop = event.loop
+        found = self.inference(self.trace(event))
+        while loop is not None:
+            if loop in found:
+                return loop
+            loop = loop.outer
+        return None
+
     def evaluation_of(self, event: Event) -> Loop | None:
         loop = event.loop
         found = self.evaluations(self.trace(event))
@@ -189,6 +237,11 @@ class Context:
     def counted(loop: Loop) -> bool:
         node = loop.node
         return isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and dotted(node.iter.func) in ("range", "trange", "tqdm.trange")
+
+    @staticmethod
+    def loop_names(loop: Loop) -> set[str]:
+        """The names that a `for` hands out."""
+        return {dotted(n) for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)} if isinstance(loop.node, (ast.For, ast.AsyncFor)) else set()
 
     def bound_in(self, trace: Trace, name: str, loop: Loop) -> bool:
         """Does a name get a new value in the loop?"""

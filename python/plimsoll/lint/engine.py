@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
-from .catalogue import BY_ID, RULES
+from .catalogue import BY_ID
 from .context import CHECKS, HIGH, MEDIUM, Context
 from .finding import Finding
 from .program import ROOTS, analyse, uses_torch
@@ -36,6 +36,8 @@ class Result:
     path: str
     findings: list[Finding] = field(default_factory=list)
     suppressed: int = 0
+    off: int = 0  #: findings of rules that are off by default
+    unsure: int = 0  #: findings below the confidence that was asked for
     lines: int = 0
     source: Source | None = None
     skipped: bool = False  #: no word of PyTorch in it: no rule has anything to say
@@ -73,8 +75,10 @@ def lint_parsed(source: Source, settings: Settings) -> Result:
     sys.setrecursionlimit(max(limit, FRAMES))
     try:
         context = Context(analyse(source))
+        if not context.program.symbols.torch:
+            return result  # the word stands in a comment, or in a text
         for ids, check in CHECKS:
-            if any(settings.wants(rule) for rule in ids):
+            if not settings.select or any(settings.wants(rule) for rule in ids):  # without a choice, to count what is off
                 check(context)
     except RecursionError:
         result.error = "nested too deeply: not analysed"
@@ -85,11 +89,15 @@ def lint_parsed(source: Source, settings: Settings) -> Result:
         for finding in context.findings:  # what would make it right may stand in a cell that was not read
             finding.confidence = min(finding.confidence, MEDIUM)
     for finding in _settled(context.findings):
-        if not settings.wants(finding.id) or finding.confidence < settings.confidence or _ignored(settings, finding):
-            continue
+        wanted = settings.wants(finding.id)
+        if not wanted and (settings.select or finding.id.startswith(settings.ignore)) or _ignored(settings, finding):
+            continue  # by the user's own choice
         line, last = _lines(source, finding)
-        if source.silenced(finding.id, line, last):
-            result.suppressed += 1
+        silenced, unsure = source.silenced(finding.id, line, last), finding.confidence < settings.confidence
+        if silenced or unsure or not wanted:
+            result.suppressed += silenced and wanted and not unsure
+            result.unsure += unsure and not silenced
+            result.off += not wanted and not silenced and not unsure
             continue
         result.findings.append(finding)
     result.findings.sort(key=Finding.order)

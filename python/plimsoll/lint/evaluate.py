@@ -12,9 +12,8 @@ from .values import NUMBER_VALUE, TEXT_VALUE, UNKNOWN_VALUE, Value
 _FOR_NAME = {
     "module": Value(values.MODULE), "criterion": Value(values.CRITERION), "optimizer": Value(values.OPTIMIZER),
     "scheduler": Value(values.SCHEDULER), "scaler": Value(values.SCALER), "loader": Value(values.LOADER),
-    "loss": Value(values.TENSOR, graph=values.MAYBE, scalar=True), "result": UNKNOWN_VALUE, "": UNKNOWN_VALUE,
+    "loss": Value(values.TENSOR, graph=values.MAYBE, scalar=True), "": UNKNOWN_VALUE,
 }
-_WRAPPERS = frozenset("enumerate tqdm trange list tuple iter reversed islice track progress_bar cycle Progbar auto_tqdm".split())
 _TENSOR_FIELDS = frozenset("grad data T mT H real imag".split())
 _FIELDS_OF_OUTPUT = frozenset("loss logits last_hidden_state hidden_states sample pooler_output prediction_logits".split())
 DEPTH = 60  #: of nested expressions; deeper is generated code
@@ -96,7 +95,8 @@ class Evaluator:
         if found is not None:
             if found.kind or found.qual or found.function or found.cls or found.node:
                 return found
-        return _FOR_NAME[names.kind_of_name(name)]
+        hinted = _FOR_NAME[names.kind_of_name(name)]
+        return found if found is not None and not hinted.kind else hinted
 
     def _name(self, node: ast.expr) -> Value:
         assert isinstance(node, ast.Name)
@@ -297,6 +297,9 @@ class Evaluator:
         saved = self._generators(node.generators)
         item = self.eval(node.elt)
         self.env = saved
+        made = self.event("comprehension", node) if not isinstance(node, ast.GeneratorExp) else None
+        if made is not None:
+            made.value, made.source = item, node.elt
         return Value(values.LIST, True, item.graph, items=(item,), node=node)
 
     def _dict_comprehension(self, node: ast.expr) -> Value:
@@ -305,6 +308,9 @@ class Evaluator:
         self.eval(node.key)
         item = self.eval(node.value)
         self.env = saved
+        made = self.event("comprehension", node)
+        if made is not None:
+            made.value, made.source = item, node.value
         return Value(values.DICT, True, item.graph, items=(item,), node=node)
 
     def _walrus(self, node: ast.expr) -> Value:
@@ -338,7 +344,10 @@ class Evaluator:
 
     def _formatted(self, node: ast.expr) -> Value:
         assert isinstance(node, ast.FormattedValue)
-        self.eval(node.value)
+        value = self.eval(node.value)
+        made = self.event("format", node.value)
+        if made is not None:
+            made.value = value
         return TEXT_VALUE
 
     # ---- what a loop, or an unpacking, hands out ----
@@ -390,7 +399,7 @@ def kind_of_uses(uses: set[str] | frozenset[str]) -> str:
     """What only that kind of object is asked."""
     if "zero_grad" in uses and "step" in uses or "param_groups" in uses:
         return values.ENGINE if "backward" in uses else values.OPTIMIZER
-    if "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
+    if "eval()" in uses or "load_state_dict" in uses and "()" in uses or "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
             "train" in uses and "eval" in uses) or "requires_grad_" in uses and ("eval" in uses or "train" in uses) or (
             "load_state_dict" in uses and "eval" in uses):
         return values.MODULE

@@ -24,7 +24,7 @@ from .output import Report
 
 #: Which rules explain a finding of a recording, the most telling first.
 EXPLAINS: dict[str, tuple[str, ...]] = {
-    "leak": ("PLM104", "PLM101", "PLM103", "PLM106", "PLM111", "PLM112", "PLM102", "PLM113", "PLM114", "PLM105"),
+    "leak": ("PLM104", "PLM101", "PLM103", "PLM106", "PLM111", "PLM112", "PLM102", "PLM113", "PLM105"),
     "gradients_live_in_forward": ("PLM116", "PLM801"),
     "eval_heavier_than_train": ("PLM110", "PLM111", "PLM103", "PLM101"),
     "duplicate_weights": ("PLM115", "PLM401", "PLM403"),
@@ -33,9 +33,9 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
 #: A leak of a known kind, by the words of its evidence, has an order of its own.
 KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("hidden state", ("PLM104", "PLM105")), ("numbers", ("PLM102",)), ("scalar", ("PLM102",)),
-    ("outputs", ("PLM111", "PLM103", "PLM112")), ("graph", ("PLM101", "PLM103", "PLM104", "PLM106")), ("cache", ("PLM114",)),
+    ("outputs", ("PLM111", "PLM103", "PLM112")), ("graph", ("PLM101", "PLM103", "PLM104", "PLM106")),
 )
-OF_A_LOG = ("PLM104", "PLM101", "PLM103", "PLM106", "PLM111", "PLM110", "PLM112", "PLM115", "PLM107", "PLM801", "PLM105", "PLM116", "PLM102", "PLM114",
+OF_A_LOG = ("PLM104", "PLM101", "PLM103", "PLM106", "PLM111", "PLM110", "PLM112", "PLM115", "PLM107", "PLM801", "PLM105", "PLM116", "PLM102",
             "PLM113", "PLM117", "PLM401")
 _FRAME = re.compile(r"^(?P<file>.+?):(?P<line>\d+) in (?P<function>.+)$")
 _SOURCES = b'{"schema": "plimsoll-sources/1"'

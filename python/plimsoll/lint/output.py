@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import __version__
-from .catalogue import BY_ID, RULES
+from .catalogue import BY_ID, FOLDED, RULES
 from .engine import Result
 from .finding import SEVERITIES, Finding
 
-DOCS = "docs/lint.md"
 _SARIF_LEVEL = {"error": "error", "warning": "warning", "info": "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "info": "\033[1;34m", "dim": "\033[2m", "off": "\033[0m"}
@@ -29,6 +28,8 @@ class Report:
     skipped: int = 0  #: of these, without a word of PyTorch: not parsed, or with nothing to look for
     lines: int = 0
     suppressed: int = 0
+    off: int = 0  #: findings of rules that are off by default
+    unsure: int = 0  #: findings below the confidence that was asked for
     in_baseline: int = 0
     recordings: list[dict[str, Any]] = field(default_factory=list)  #: what was joined, and what was not
     notes: list[str] = field(default_factory=list)
@@ -38,6 +39,8 @@ class Report:
         self.skipped += result.skipped
         self.lines += result.lines
         self.suppressed += result.suppressed
+        self.off += result.off
+        self.unsure += result.unsure
         self.findings += result.findings
         if result.error:
             self.errors.append((result.path, result.error_line, result.error))
@@ -102,6 +105,10 @@ def summary(report: Report) -> str:
         extra.append(f"{report.skipped} without a word of PyTorch")
     if report.suppressed:
         extra.append(f"{report.suppressed} silenced by comments")
+    if report.off:
+        extra.append(f"{report.off} hidden by rules that are off (--select PLM shows {'it' if report.off == 1 else 'them'})")
+    if report.unsure:
+        extra.append(f"{report.unsure} hidden as less sure (--confidence low shows {'it' if report.unsure == 1 else 'them'})")
     if report.in_baseline:
         extra.append(f"{report.in_baseline} in the baseline")
     if report.errors:
@@ -109,8 +116,26 @@ def summary(report: Report) -> str:
     return text + ("; " + ", ".join(extra) if extra else "")
 
 
+def folded(findings: list[Finding]) -> list[list[Finding]]:
+    """Findings one by one, but infos of little weight of one file together, at the place of the first."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        light = finding.id in FOLDED and finding.severity == "info" and not finding.joined
+        groups.setdefault(finding.place.file if light else id(finding), []).append(finding)
+    return list(groups.values())
+
+
+def _spots(findings: list[Finding]) -> str:
+    """`PLM206 made-on-cpu at 12, 40; PLM201 sync-every-step at 33`."""
+    parts = []
+    for rule in dict.fromkeys(f.id for f in findings):
+        places = [(f"cell{f.place.cell}:" if f.place.cell is not None else "") + str(f.place.line) for f in findings if f.id == rule]
+        parts.append(f"{rule} {BY_ID[rule].name} at {', '.join(places[:8])}" + (f" and {len(places) - 8} more" if len(places) > 8 else ""))
+    return "; ".join(parts)
+
+
 def as_text(report: Report, width: int = 80, colour: bool = False) -> str:
-    blocks = [finding_text(f, width, colour) for f in report.findings]
+    blocks = [finding_text(g[0], width, colour) if len(g) == 1 else f"{_where(g[0])}: info {len(g)} of little weight: {_spots(g)}" for g in folded(report.findings)]
     notes = [line for recording in report.recordings for line in recording["notes"]]
     return "\n".join(blocks + notes + [summary(report)] + report.notes) + "\n"
 
@@ -135,7 +160,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 def as_json(report: Report) -> dict[str, Any]:
     return {
         "schema": "lint/1", "version": __version__, "files": report.files, "skipped": report.skipped, "lines": report.lines,
-        "suppressed": report.suppressed, "in_baseline": report.in_baseline,
+        "suppressed": report.suppressed, "off": report.off, "unsure": report.unsure, "in_baseline": report.in_baseline,
         "findings": [finding_json(f) for f in report.findings],
         "errors": [{"file": f, "line": line or None, "message": why} for f, line, why in report.errors],
         "recordings": [{k: v for k, v in r.items() if k != "notes"} | {"notes": r["notes"]} for r in report.recordings],
@@ -230,11 +255,12 @@ def _property(text: str) -> str:
 def as_github(report: Report) -> str:
     level = {"error": "error", "warning": "warning", "info": "notice"}
     lines = []
-    for finding in sorted(report.findings, key=lambda f: (SEVERITIES.index(f.severity), f.order())):
+    for group in folded(sorted(report.findings, key=lambda f: (SEVERITIES.index(f.severity), f.order()))):
+        finding = group[0]
         place = finding.place
         where = "line=1" if place.cell is not None else f"line={place.line},col={place.column},endLine={place.end_line},endColumn={place.end_column}"
         lines.append(f"::{level[finding.severity]} file={_property(_from_root(place.file))},{where},title={finding.id} {BY_ID[finding.id].name}::"
-                     f"{_data(_in_cell(finding) + finding.title)}")
+                     f"{_data(_in_cell(finding) + finding.title if len(group) == 1 else f'{len(group)} of little weight: {_spots(group)}')}")
     lines += [f"::error file={_property(_from_root(file))},line={line or 1},title=plimsoll lint::{_data(why)}" for file, line, why in report.errors]
     return "".join(line + "\n" for line in lines)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from . import names, values
 from .evaluate import Owner
 from .source import Source
-from .symbols import Class, Function, Symbols, collect, dotted
+from .symbols import Class, Function, Symbols, collect, dotted, find
 from .trace import Event, Loop, Trace
 from .values import UNKNOWN_VALUE, Value
 from .walk import Walker, kind_of_annotation, parameters
@@ -77,6 +77,8 @@ class Program(Owner):
             elif value.kind in values.TENSORS:
                 value = replace(value, graph=values.MAYBE, node=None)
             walker.env[parameter.arg] = replace(value, node=None) if value.node is not None else value
+        if function.hook and len(given) == 3 + bool(method):
+            walker.env[given[-1].arg] = Value(values.OUTPUT, True, values.YES)
         if method:
             assert function.cls is not None
             kind = values.MODULE if function.cls.module else values.INSTANCE
@@ -121,12 +123,7 @@ class Program(Owner):
         return found
 
     def find(self, name: str, within: Function) -> Function | None:
-        at: Function | None = within
-        while at is not None:
-            if name in at.local:
-                return at.local[name]
-            at = at.outer
-        return None
+        return find(name, within) if "." not in name else None
 
     def result(self, function: Function, args: tuple[Value, ...], named: dict[str | None, Value], of: Value | None) -> Value:
         trace = self.traces.get(function)
@@ -230,12 +227,9 @@ class Program(Owner):
         """Training loops: innermost ones that hold a backward pass, here or in a function they call."""
         found: list[Loop] = []
         for event in trace.events:
-            if event.loop is not None and event.loop not in found and self.trains(event) and not self.over_parts(event):
+            if event.loop is not None and event.loop not in found and self.trains(event):
                 found.append(event.loop)
         return [l for l in found if not any(l.around(o) and o is not l for o in found)]
-
-    def over_parts(self, event: Event) -> bool:
-        return False
 
     def direct_steps(self, trace: Trace) -> list[Loop]:
         """Those whose backward stands in the loop itself."""
@@ -250,17 +244,15 @@ class Program(Owner):
 
     def evaluations(self, trace: Trace) -> list[Loop]:
         """Loops over a loader that call a model and never train."""
+        return [l for l in self.passes(trace) if l.source is not None and l.source.kind == values.LOADER]
+
+    def passes(self, trace: Trace) -> list[Loop]:
+        """Loops of any kind that call a model and never train."""
         found = []
         for loop in trace.loops:
-            if loop.framework:
-                continue
-            source = loop.source
-            if source is None or source.kind != values.LOADER:
-                continue
             inside = trace.inside(loop)
-            if any(self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" for e in inside):
-                continue
-            if any(self.is_model_call(e) for e in inside):
+            if not loop.framework and any(self.is_model_call(e) for e in inside) and not any(
+                    self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" for e in inside):
                 found.append(loop)
         return found
 

@@ -18,9 +18,12 @@ class Function:
     node: Scope
     cls: "Class | None" = None
     outer: "Function | None" = None
-    uses: dict[str, set[str]] = field(default_factory=dict)  #: dotted name -> attributes asked of it here
+    uses: dict[str, set[str]] = field(default_factory=dict)  #: dotted name -> attributes asked of it here; "()" if it is called
+    tensors: set[str] = field(default_factory=set)  #: names given to a function of torch: tensors, or containers of tensors
+    put: list[tuple[str, ast.expr]] = field(default_factory=list)  #: (container, what is appended to it)
     local: dict[str, "Function"] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)  #: names that are assigned here
+    hook: bool = False  #: registered to run after each forward pass of a module: (module, inputs, output)
 
     @property
     def path(self) -> str:
@@ -51,6 +54,12 @@ class Symbols:
     module: Function | None = None
     star: bool = False
     text: str = ""
+    hooks: list[tuple[ast.expr, Function]] = field(default_factory=list)  #: what register_forward_hook() is given, where
+
+    @property
+    def torch(self) -> bool:
+        """Does the file import PyTorch, a library on it, or what may hold it (everything of another file)?"""
+        return self.star or any("torch" in q or q.partition(".")[0] in names.TORCH_ROOTS or q.startswith(".") for q in self.imports.values())
 
     def imported(self, *roots: str) -> bool:
         return any(q == r or q.startswith(r + ".") for q in self.imports.values() for r in roots)
@@ -168,6 +177,9 @@ class _Collector:
                     if kind is ast.Assign or kind is ast.AnnAssign:
                         assert isinstance(child, (ast.Assign, ast.AnnAssign))
                         self.assign(child, function)
+                    elif kind is ast.Call:
+                        assert isinstance(child, ast.Call)
+                        self.call(child, function)
                     stack.append((child, function, cls))
         for node_, made in later:
             made.bases = [symbols.qualified(b) or dotted(b) for b in node_.bases]
@@ -184,12 +196,28 @@ class _Collector:
         return made
 
     def attribute(self, node: ast.Attribute, function: Function) -> None:
-        of = dotted(node.value)
+        self.use(dotted(node.value), node.attr, function)
+
+    def use(self, of: str, attr: str, function: Function) -> None:
         if not of:
             return
-        function.uses.setdefault(of, set()).add(node.attr)
+        function.uses.setdefault(of, set()).add(attr)
         if of.startswith("self.") and function.cls is not None:
-            function.cls.uses.setdefault(of, set()).add(node.attr)
+            function.cls.uses.setdefault(of, set()).add(attr)
+
+    def call(self, node: ast.Call, function: Function) -> None:
+        func = node.func
+        self.use(dotted(func), "()", function)
+        if isinstance(func, ast.Attribute) and func.attr == "eval" and not node.args and not node.keywords:
+            self.use(dotted(func.value), "eval()", function)
+        if isinstance(func, ast.Attribute) and func.attr in ("append", "extend") and node.args:
+            function.put.append((dotted(func.value), node.args[-1]))
+        if isinstance(func, ast.Attribute) and func.attr == "register_forward_hook" and node.args:
+            self.symbols.hooks.append((node.args[0], function))
+        head, _, last = self.symbols.qualified(func).rpartition(".")
+        if node.args and (head == "torch" and last in names.FUNCTIONS or head == "torch.nn.functional"):
+            given = node.args[0]
+            function.tensors.update(dotted(n) for n in (given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]))
 
     def assign(self, node: ast.Assign | ast.AnnAssign, function: Function) -> None:
         if function.cls is None or node.value is None:
@@ -200,8 +228,30 @@ class _Collector:
                 function.cls.assigned.setdefault(name, []).append((node.value, function))
 
 
+def find(name: str, within: Function) -> Function | None:
+    """A function of the file by its name: here, or in a function around, or a method `self.x`."""
+    if name.startswith("self.") and within.cls is not None:
+        return within.cls.methods.get(name.removeprefix("self."))
+    at: Function | None = within
+    while at is not None and name not in at.local:
+        at = at.outer
+    return at.local[name] if at is not None else None
+
+
+def _mark_hooks(symbols: Symbols) -> None:
+    """Functions that run after each forward pass: by name, or made by a function of the file that returns one of its own."""
+    for given, where in symbols.hooks:
+        function = find(dotted(given.func if isinstance(given, ast.Call) else given), where)
+        if function is not None and isinstance(given, ast.Call):
+            returned = {dotted(n.value) for n in ast.walk(function.node) if isinstance(n, ast.Return) and n.value is not None}
+            function = next((f for name, f in function.local.items() if name in returned), None)
+        if function is not None:
+            function.hook = True
+
+
 def collect(tree: ast.Module, text: str) -> Symbols:
     symbols = Symbols(text=text)
     _Collector(tree, symbols)
     _bases(symbols)
+    _mark_hooks(symbols)
     return symbols

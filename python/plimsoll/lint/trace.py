@@ -39,7 +39,7 @@ class Loop:
 
 @dataclass(slots=True, eq=False)
 class Event:
-    kind: str  #: call, bind, augment, store, expression, leave, delete, compare, test
+    kind: str  #: call, bind, augment, store, expression, leave, delete, comprehension, format (into text), test
     node: ast.expr | ast.stmt
     stmt: ast.stmt
     loop: Loop | None
@@ -101,6 +101,7 @@ class Autocast:
     dtype: str = ""  #: as written, "" for the default
     enabled: str = ""  #: as written, "" for the default
     cpu: bool = False
+    outer: "Autocast | None" = None  #: the one around it
 
 
 @dataclass(slots=True, eq=False)

@@ -30,9 +30,7 @@ TEXT = "text"
 PARAMS = "parameters"  #: iterator over a module's parameters
 ACCEL = "accelerator"  #: accelerate's or fabric's object
 ENGINE = "engine"  #: DeepSpeed's or another wrapper that owns backward and step
-TRAINER = "trainer"
 CONTEXT = "context"
-HANDLE = "handle"
 CHECKPOINT = "checkpoint"
 INSTANCE = "instance"
 NONE = "none"
@@ -66,14 +64,6 @@ UNKNOWN_VALUE = Value()
 NUMBER_VALUE = Value(NUMBER, True)
 TEXT_VALUE = Value(TEXT, True)
 NONE_VALUE = Value(NONE, True)
-
-
-def is_tensor(value: Value) -> bool:
-    return value.kind in TENSORS
-
-
-def is_module(value: Value) -> bool:
-    return value.kind in MODULES
 
 
 def join(a: Value, b: Value) -> Value:

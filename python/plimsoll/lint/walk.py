@@ -13,6 +13,7 @@ from .trace import Autocast, Loop, Path
 from .values import UNKNOWN_VALUE, Value
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_OF_TENSORS = frozenset("backward detach grad_fn requires_grad requires_grad_ argmax unsqueeze softmax".split())  #: what only a tensor is asked
 _EXITS = frozenset(["sys.exit", "exit", "quit", "os._exit", "parser.error"])
 
 
@@ -87,8 +88,9 @@ class Walker(Calls):
             elif value.kind == values.BATCH:
                 item = Value(values.TENSOR, value.strong, device="cpu", qual="batch")
             elif value.kind == values.OUTPUT:
-                # A second result may be a ratio or a length; the first is what the model is for.
-                item = replace(value, kind=values.TENSOR, node=None) if i == 0 else Value(graph=values.MAYBE if value.graph else values.NO)
+                # A second result may be a ratio or a length; how it is used decides.
+                item = replace(value, kind=values.TENSOR, node=None) if i == 0 or self.used_as_tensor(element) else Value(
+                    graph=values.MAYBE if value.graph else values.NO)
             elif value.kind == values.TENSOR:
                 item = Value(values.TENSOR, False, value.graph, value.device)
             elif value.kind == values.DATASET:
@@ -96,6 +98,13 @@ class Walker(Calls):
             else:
                 item = UNKNOWN_VALUE
             self.assign(element, item, source, quiet)
+
+    def used_as_tensor(self, target: ast.expr) -> bool:
+        """Is it, or the list that it is put into, given to a function of torch, or asked what only a tensor has?"""
+        name = dotted(target)
+        if name in self.function.tensors or self.function.uses.get(name, set()) & _OF_TENSORS:
+            return True
+        return any(name == dotted(given) and container in self.function.tensors for container, given in self.function.put)
 
     def store(self, target: ast.Subscript, value: Value, source: ast.expr | None) -> None:
         of = self.eval(target.value)
@@ -151,10 +160,7 @@ class Walker(Calls):
 
     def _branch(self, stmt: ast.stmt) -> None:
         assert isinstance(stmt, ast.If)
-        self.eval(stmt.test)
-        test = self.event("test", stmt.test)
-        if test is not None:
-            test.target = stmt.test
+        self.test(stmt.test)
         before, path = self.env, self.path
         grad = self.no_grad
         self.env, self.path = dict(before), path + ((stmt, 0, False),)
@@ -253,10 +259,7 @@ class Walker(Calls):
         self.stmt = stmt  # not the last one of the round before
         grad = self.no_grad
         if isinstance(stmt, ast.While):
-            self.eval(stmt.test)
-            test = self.event("test", stmt.test)
-            if test is not None:
-                test.target = stmt.test
+            self.test(stmt.test)
         else:
             self.assign(stmt.target, self.element(loop.source or UNKNOWN_VALUE), stmt.iter)
         self.body(stmt.body)
@@ -277,6 +280,7 @@ class Walker(Calls):
                 self.no_grad = False
             found = self.autocast_of(node, value)
             if found is not None:
+                found.outer = self.autocast
                 self.autocast = found if found.enabled != "False" else None
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value, node)
@@ -389,10 +393,13 @@ class Walker(Calls):
 
     def _assert(self, stmt: ast.stmt) -> None:
         assert isinstance(stmt, ast.Assert)
-        self.eval(stmt.test)
-        made = self.event("test", stmt.test)
+        self.test(stmt.test)
+
+    def test(self, node: ast.expr) -> None:
+        value = self.eval(node)
+        made = self.event("test", node)
         if made is not None:
-            made.target = stmt.test
+            made.target, made.value = node, value
 
     def _define(self, stmt: ast.stmt) -> None:
         if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -440,10 +447,6 @@ def kind_of_annotation(node: ast.expr | None) -> Value:
     if isinstance(node, ast.BinOp):
         return kind_of_annotation(node.left)
     return _ANNOTATIONS.get(last_name(node), UNKNOWN_VALUE) if isinstance(node, (ast.Name, ast.Attribute)) else UNKNOWN_VALUE
-
-
-def path_of(events_path: Path, loop: Loop | None) -> Path:
-    return events_path[loop.depth if loop else 0:]
 
 
 def parameters(function: Function) -> list[ast.arg]:

@@ -176,14 +176,6 @@ for epoch in range(9):
         optimizer.step()
         optimizer.zero_grad()
     schedule.step()
-#: good 807 an attack
-for x, y in loader:
-    adversarial = x.detach()
-    adversarial.requires_grad_()
-    loss = criterion(model(adversarial), y)
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
 #: good 808 train mode comes back
 def check(model):
     model.eval()

@@ -1,24 +1,5 @@
 # What strangers' code taught: each case is in our own words what a rule said falsely there, or did not see.
 
-#: good 807 a condition decides whether gradients are on
-for phase in ("train", "val"):
-    for x, y in loader:
-        optimizer.zero_grad()
-        with torch.set_grad_enabled(phase == "train"):
-            out = model(x)
-            loss = criterion(out, y)
-        if phase == "train":
-            loss.backward()
-            optimizer.step()
-
-#: bad 807 gradients are off for certain
-for x, y in loader:
-    with torch.no_grad():
-        loss = criterion(model(x), y)
-    loss.backward()  # PLM807
-    optimizer.step()
-    optimizer.zero_grad()
-
 #: good 101 another result of the same call goes backward, and frees the graph
 def parts(out, y):
     first = F.cross_entropy(out, y)
@@ -58,12 +39,6 @@ class Decoder(BaseNetwork):
     def forward(self, x):
         return self.heads[0](self.first(x))
 
-#: good 404 the optimizer is made anew in each epoch
-start_epoch = torch.load('a.pt')['epoch']
-for epoch in range(start_epoch, 9):
-    solver = torch.optim.Adam(model.parameters())
-    torch.save({'epoch': epoch, 'model': model.state_dict()}, 'a.pt')
-
 #: good 401 a scheduler's state is numbers
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 9)
 scheduler.load_state_dict(torch.load('scheduler.pt'))
@@ -75,22 +50,6 @@ for x, y in loader:
     inner.zero_grad()
     loss.backward()
     inner.step()
-
-#: good 603 stopped, and started once more
-torch.cuda.memory._record_memory_history()
-model.cuda()
-torch.cuda.memory._record_memory_history(enabled=None)
-torch.cuda.memory._record_memory_history()
-
-#: good 211 a function of the file waits
-def settle(device):
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-start = time.time()
-out = model(x)
-settle(device)
-took = time.time() - start
 
 #: good 110 the retry of what failed without gradients
 def encode(model, loader):
@@ -117,14 +76,6 @@ def validate(model, val_loader, losses, confmat):
 
 validate(model, loader, meter, matrix)
 
-#: good 703 a tensor of one number may meet others on any device
-class Focal(nn.Module):
-    def __init__(self, gamma=0.75):
-        super().__init__()
-        self.gamma = torch.tensor(gamma)
-    def forward(self, x):
-        return x ** self.gamma
-
 #: bad 105 what a parameter iterates over is data
 def fit(train_source_iter, model, optimizer, steps, trade_off):
     for i in range(steps):
@@ -137,17 +88,6 @@ def fit(train_source_iter, model, optimizer, steps, trade_off):
 #: bad 804 by what the name was bound to
 m = nn.Linear(8, 8)
 m.eval  # PLM804
-
-#: good 407 the caller tests the rank under another name
-import torch.distributed as dist
-
-def save_checkpoint(path, model):
-    torch.save(model.state_dict(), path)
-
-dist.init_process_group('nccl')
-for epoch in range(9):
-    if opt.is_master_node:
-        save_checkpoint('last.pt', model)
 
 #: good 102 a method of the class called backward is not autograd's
 class Perceptron:

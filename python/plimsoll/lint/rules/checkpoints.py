@@ -5,10 +5,10 @@ import ast
 import re
 
 from .. import values
-from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, names_in
 from ..finding import Edit
-from ..symbols import Function, dotted
-from ..trace import Event, Loop, Trace
+from ..symbols import dotted
+from ..trace import Event, Trace
 
 
 @checks("PLM401")
@@ -157,30 +157,6 @@ def _saved(ctx: Context) -> list[tuple[Event, ast.Dict]]:
     return found
 
 
-@checks("PLM404")
-def resume_incomplete(ctx: Context) -> None:
-    loads = [e for e in ctx.calls("load") if e.name == "torch.load"]
-    text = ctx.program.source.text
-    if not loads or not re.search(r"start_epoch\s*=|start_step\s*=|resume|global_step\s*=\s*\w*(ckpt|checkpoint)", text):
-        return
-    optimizers = [e for n in ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad") for e in ctx.calls(n) if e.name.startswith("torch.optim") and (
-        not n == "SGD" or e.keyword("momentum") is not None)]
-    for event, given in _saved(ctx):
-        keys = _keys(given)
-        if len(keys) != len(given.keys) or not any(re.search(r"epoch|step|iter", k) for k in keys):
-            continue
-        if not any(re.search(r"model|state_dict|net|generator|weights", k) for k in keys) or any(re.search(r"best", k) for k in keys):
-            continue
-        path = ast.unparse(event.call.args[1]) if len(event.call.args) > 1 else ""
-        if "best" in path or "final" in path:
-            continue
-        if any(o.loop is not None and o.loop.around(event.loop) for o in optimizers):
-            continue  # one that is made anew each epoch starts from zero anyway
-        if optimizers and not any(re.search(r"opt|solver", k) or re.search(r"opt\w*\.state_dict|optimizer", ast.unparse(v)) for k, v in keys.items()):
-            ctx.report("PLM404", event.node, "resuming starts the optimizer from zero: its state is not saved", confidence=MEDIUM,
-                       evidence=[f"line {optimizers[0].node.lineno}: the optimizer", f"line {loads[0].node.lineno}: the load"])
-
-
 @checks("PLM405")
 def saved_and_loaded_differ(ctx: Context) -> None:
     saves = _saved(ctx)
@@ -226,43 +202,6 @@ def overwritten(ctx: Context) -> None:
                    evidence=[f"{text} is loaded in this file too"])
 
 
-def _rank_guard(ctx: Context, event: Event) -> bool:
-    return any(isinstance(getattr(arm, "test", None), ast.expr) and ctx.program.rank_test(arm.test) for arm, _, _ in event.path)  # type: ignore[attr-defined]
-
-
-@checks("PLM407")
-def saved_by_all(ctx: Context) -> None:
-    started = any(True for e in ctx.calls("init_process_group"))
-    if started and not ctx.program.hidden_loops():
-        for event in ctx.calls("save", "save_pretrained"):
-            if event.name != "torch.save" and event.attr != "save_pretrained" or event.attr == "save_pretrained" and (event.of is None or event.of.kind != values.MODULE):
-                continue
-            if _rank_guard(ctx, event) or re.search(r"rank", ast.unparse(event.node)) or re.search(r"FSDP|FullyShardedDataParallel|rank0_only", ctx.program.source.text):
-                continue
-            callers = ctx.program.callers.get(event.function, [])
-            if callers and any(_rank_guard(ctx, c) for c in callers) or not callers and event.function.name:
-                continue
-            if _main_only(ctx, event) or _own_path(ctx, event):
-                continue
-            ctx.report("PLM407", event.node, "all ranks write the same file", evidence=["init_process_group() in this file, and no test of the rank around the save"])
-    for event in ctx.calls("get_state_dict"):
-        if event.of is not None and event.of.kind == values.ACCEL and _rank_guard(ctx, event) and not any(i for _, _, i in event.path):
-            ctx.report("PLM407", event.node, "under ZeRO-3 and FSDP the other ranks never join: get_state_dict() gathers from all of them", confidence=MEDIUM)
-
-
-def _own_path(ctx: Context, event: Event) -> bool:
-    """A path that is made anew for each item of a loop: the ranks have different items."""
-    path = event.call.args[1] if len(event.call.args) > 1 else event.keyword("f")
-    loop = event.loop
-    return loop is not None and path is not None and not ctx.program.epoch(loop, ctx.trace(event)) and any(
-        ctx.bound_in(ctx.trace(event), name, loop) for name in names_in(path, cut=False))
-
-
-def _main_only(ctx: Context, event: Event) -> bool:
-    return any(isinstance(d, ast.expr) and re.search(r"rank|main|master", ast.unparse(d)) for d in getattr(event.function.node, "decorator_list", ())) or bool(
-        re.search(r"save_on_master|is_main|only_rank", event.function.name))
-
-
 @checks("PLM408")
 def wrapped_prefix(ctx: Context) -> None:
     prefix = {"DistributedDataParallel": "module.", "DataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
@@ -279,19 +218,6 @@ def wrapped_prefix(ctx: Context) -> None:
                     if re.search(r"module\.|_orig_mod|load_state_dict", ctx.program.source.text) and not ctx.mentions("_orig_mod", "'module.'", '"module."'):
                         pass
                     ctx.report("PLM408", part, f"the keys get the prefix {prefix[binds[-1].value.of]}", evidence=[f"line {binds[-1].node.lineno} wraps {name}"])
-
-
-@checks("PLM409")
-def strict_false_unread(ctx: Context) -> None:
-    for event in ctx.calls("load_state_dict"):
-        if constant(event.argument(1, "strict")) is not False or not in_place(event.stmt, event.call):
-            continue
-        if event.of is not None and event.of.kind in (values.OPTIMIZER, values.SCHEDULER):
-            continue
-        if re.search(r"lora|adapter|peft|ema|filter", ast.unparse(event.node)) or event.open_ended:
-            continue
-        ctx.report("PLM409", event.node, "missing keys keep their random values and nobody is told", confidence=HIGH if event.of is not None and event.of.strong else MEDIUM,
-                   evidence=["strict=False, and what load_state_dict() returns is thrown away"])
 
 
 @checks("PLM410")

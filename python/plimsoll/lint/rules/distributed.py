@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, MEDIUM, Context, checks, constant, names_in
 from ..symbols import dotted
 from ..trace import Event, Loop, Trace, apart
 
@@ -29,6 +29,11 @@ def one_sided(ctx: Context) -> None:
             guard = next((a for a, _, implied in event.path if not implied and isinstance(a, ast.If) and ctx.program.rank_test(a.test)), None)
             if guard is None or event.keyword("group") is not None or event.keyword("async_op") is not None:
                 continue
+            if any(isinstance(n, ast.Compare) and not any(isinstance(part, ast.Constant) for part in (n.left, *n.comparators)) for n in ast.walk(guard.test)):
+                continue  # which rank a name means is not seen
+            if any(isinstance(n, ast.With) and n.lineno <= event.node.lineno <= (n.end_lineno or 0) and any("raises" in ast.unparse(i.context_expr).lower() for i in n.items)
+                   for n in ast.walk(trace.function.node)):
+                continue  # a test that wants the failure
             test = ast.unparse(guard.test)
             if re.search(r"world_size|is_initialized|is_available|== ?-1|!= ?-1|>= ?0|> ?-1|size\(|local|node|group|mesh|num_processes|src|dst|(tp|dp|pp|cp|ep|sp|model|data|tensor|pipeline)_|parallel", test) or len(event.call.args) > 2:
                 continue
@@ -67,6 +72,8 @@ def set_epoch_missing(ctx: Context) -> None:
         if not name or re.search(r"val|test|eval|dev\b", name + ast.unparse(event.call.args[0] if event.call.args else event.call), re.IGNORECASE):
             continue
         trace = ctx.trace(event)
+        if name != "sampler" and not any(dotted(k.value) == name for e in ctx.program.events() if e.kind == "call" for k in e.call.keywords if k.arg == "sampler"):
+            continue  # no loader of this file has it
         if any(name in names_in(n) for n in trace.return_nodes) and not ctx.program.callers.get(event.function):
             continue
         if ctx.epoch_of(event) is not None or name.startswith("self.") and not _epochs(ctx):
@@ -189,3 +196,10 @@ def skipped_on_one_rank(ctx: Context) -> None:
                     continue
                 ctx.report("PLM507", event.node, "one rank skips its backward pass, the others wait for it", confidence=MEDIUM,
                            evidence=[f"line {arm.lineno}: if {test[:60]}, which only this rank knows", f"line {backward[0].node.lineno}: the backward pass that reduces gradients"])
+
+
+@checks("PLM508")
+def data_parallel(ctx: Context) -> None:
+    for event in ctx.calls("DataParallel"):
+        if event.name == "torch.nn.DataParallel" and event.args and event.args[0].kind in values.MODULES:
+            ctx.report("PLM508", event.node, "DataParallel copies the model to each GPU in every step and gathers all outputs on the first GPU")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .. import names, values
 from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in, pick
 from ..finding import Edit
-from ..symbols import Class, dotted
+from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace, apart
 
 _GROWS = ("append", "extend", "appendleft", "add")
@@ -43,7 +43,7 @@ def _loop_of(ctx: Context, event: Event) -> tuple[Loop | None, bool]:
     step = ctx.step_of(event)
     if step is not None and not step.framework:
         return step, True
-    return ctx.evaluation_of(event), False
+    return ctx.inference_of(event), False
 
 
 def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -> bool:
@@ -54,7 +54,7 @@ def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -
     return not ctx.cleared_in(trace, name, loop)
 
 
-@checks("PLM101", "PLM102")
+@checks("PLM101", "PLM102", "PLM110")  # PLM110 reads what these two find
 def accumulated(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
@@ -99,9 +99,16 @@ def accumulated(ctx: Context) -> None:
                 continue
             if trains and not value.strong and value.kind not in values.TENSORS:
                 continue
+            unseen = _caller_unseen(ctx, event, loop, event.name)
             ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
-                       confidence=HIGH if value.strong else MEDIUM, edits=[edit], safe=scalar,
+                       confidence=HIGH if value.strong and not unseen else MEDIUM, edits=[edit], safe=scalar,
                        evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+
+
+def _caller_unseen(ctx: Context, event: Event, loop: Loop, name: str) -> bool:
+    """Is it returned to another file, which may go backward?  An evaluation over a loader is none of that."""
+    loads = loop.source is not None and loop.source.kind == values.LOADER
+    return not loads and name in ctx.returned_directly(ctx.trace(event)) and not ctx.program.callers.get(event.function)
 
 
 def _goes_backward(ctx: Context, trace: Trace, loop: Loop, node: ast.expr) -> bool:
@@ -122,13 +129,15 @@ def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:
     return any(e.kind == "bind" and e.name in fed and e.stmt in calls for e in trace.inside(loop))
 
 
-@checks("PLM102", "PLM103")
+@checks("PLM102", "PLM103", "PLM110")
 def collected(ctx: Context) -> None:
     for event in ctx.calls(*_GROWS):
         if event.attr == "add" and (event.of is None or event.of.kind != values.LIST):
             continue  # a meter's method, more often than a set's
-        if event.receiver and event.call.args and not isinstance(event.stmt, ast.Return):
-            _contained(ctx, event, event.receiver, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
+        of = event.call.func.value if isinstance(event.call.func, ast.Attribute) else event.call.func
+        container = event.receiver or (dotted(of.value) if isinstance(of, ast.Subscript) else "")  # stats["loss"].append(loss)
+        if container and event.call.args and not isinstance(event.stmt, ast.Return):
+            _contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
         for event in trace.events:
             if event.kind == "store" and event.name and event.source is not None and event.value is not None and isinstance(event.target, ast.Subscript):
@@ -137,9 +146,20 @@ def collected(ctx: Context) -> None:
                     continue
                 if event.of is not None and event.of.kind in (values.DICT, values.LIST):
                     _contained(ctx, event, event.name, event.source, event.value)
+            elif event.kind == "bind" and (joined := _joined(ctx, event)) is not None and event.value is not None:
+                _contained(ctx, event, event.name, joined, event.value)
             elif event.kind == "augment" and event.of is not None and event.of.kind == values.LIST and isinstance(event.source, ast.List) and event.name:
                 if event.value is not None and event.value.items:
                     _contained(ctx, event, event.name, event.source.elts[0], event.value.items[0])
+
+
+def _joined(ctx: Context, event: Event) -> ast.expr | None:
+    """What `kept = torch.cat((kept, out))` adds."""
+    source = event.source
+    if not isinstance(source, ast.Call) or ctx.program.symbols.qualified(source.func) not in ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"):
+        return None
+    parts = source.args[0].elts if source.args and isinstance(source.args[0], (ast.Tuple, ast.List)) else []
+    return next((p for p in parts if dotted(p) != event.name), None) if any(dotted(p) == event.name for p in parts) else None
 
 
 def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value: values.Value) -> None:
@@ -149,6 +169,8 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     if loop is None:
         return
     trace = ctx.trace(event)
+    if event.kind == "bind" and not any(e.name == container and e.kind == "bind" for e in trace.events[:loop.start]):
+        return
     holder = event.of
     if holder is not None and holder.bound is not None or holder is not None and holder.kind in (values.MODULE, values.DATASET):
         return
@@ -180,11 +202,37 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
         return
     if not grad_fn and not _born_in(ctx, trace, loop, what):
         return
+    if any(container in names_in(a) for e in trace.inside(loop) if ctx.program.is_model_call(e) for a in e.call.args):
+        return  # each pass goes on from the ones before: an unrolled recurrence
+    unseen = _caller_unseen(ctx, event, loop, container)
+    # A whole output that is only detached still piles up on the GPU.  To move it may change what reads it: not a safe fix.
+    small = value.scalar or _scalar_text(what) or value.device == "cpu"
     ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
-               confidence=HIGH if value.strong or grad_fn else MEDIUM,
-               edits=[source.after(what, ".detach()")] if wrapped and not grad_fn and value.kind in values.TENSORS else [], safe=True,
+               confidence=HIGH if (value.strong or grad_fn) and not unseen else MEDIUM,
+               edits=[source.after(what, ".detach()" if small else ".detach().cpu()")] if wrapped and not grad_fn and event.kind != "bind" and value.kind in values.TENSORS else [], safe=small,
                evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"],
-               fix=[] if grad_fn or trains or value.device == "cpu" else ["read after the loop only: .detach().cpu(), which frees the GPU too (--unsafe-fixes)"])
+               fix=[] if grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
+
+
+@checks("PLM103")
+def comprehended(ctx: Context) -> None:
+    """`[model(x) for x in data]` in eval mode: a loop that keeps what it makes."""
+    for trace in ctx.traces:
+        for event in trace.events:
+            value = event.value
+            if event.kind != "comprehension" or value is None or value.kind not in values.TENSORS or value.graph != values.YES or ctx.program.off(event):
+                continue
+            parts = {n for n in ast.walk(event.node) if isinstance(n, ast.Call)}
+            called = [e for e in trace.events[:event.index] if e.node in parts and ctx.program.is_model_call(e)]
+            if not called or _own_model_code(event) or event.handler is not None or not ctx.quiet_at(trace, event.index, called):
+                continue
+            if ctx.any_backward(trace) or ctx.result_is_fed(event.function) or _frozen(ctx, {e.receiver or e.attr for e in called}, trace):
+                continue
+            source, what = ctx.program.source, event.source
+            ctx.report("PLM103", event.node, "the comprehension keeps every output with its graph: model.eval() does not stop that",
+                       confidence=HIGH if value.strong and (ctx.program.callers.get(event.function) or not isinstance(event.stmt, ast.Return)) else MEDIUM,
+                       edits=[source.after(what, ".detach().cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
+                       evidence=[f"line {called[0].node.lineno}: {source.segment(called[0].call.func)}() is called for each, and no torch.no_grad() is around it"])
 
 
 def _born_in(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
@@ -267,8 +315,9 @@ def carried(ctx: Context) -> None:
             for event in inside:
                 if event.kind != "call" or event.no_grad or event.of is None or not isinstance(event.stmt, ast.Assign):
                     continue
+                unknown = event.of.kind == values.UNKNOWN and event.of.function is None and not event.of.qual and not event.receiver
                 if not (ctx.program.is_model_call(event) or event.of.kind == values.MODULE and event.attr == "forward" or
-                        event.receiver == "self" and event.attr.startswith(("model", "net", "rnn", "lstm", "gru"))):
+                        unknown and any(constant(e.keyword("retain_graph")) is True for e in inside if ctx.program.is_backward(e))):
                     continue
                 if _stepped_inside(ctx, event, loop, trace):
                     continue
@@ -396,6 +445,71 @@ def _tell_kept(ctx: Context, kept: _Kept, loop: Loop, trace: Trace, inside: list
                edits=[ctx.program.source.line_before(event.stmt, line)] if known else [])
 
 
+@checks("PLM104")
+def chained_buffers(ctx: Context) -> None:
+    """`self.mean = 0.9 * self.mean + 0.1 * x.mean()` in forward: each value hangs on the graph of the one before."""
+    for trace in ctx.traces:
+        cls = trace.function.cls
+        if cls is None or not cls.module or trace.function.name != "forward":
+            continue
+        for event in trace.events:
+            name, source = _updated(event)
+            if name.count(".") != 1 or not name.startswith("self.") or source is None or event.no_grad or ctx.program.off(event):
+                continue
+            added = event.value if event.kind != "call" else max(event.args, key=lambda a: a.graph, default=values.UNKNOWN_VALUE)
+            if added is None or not added.graph or not (names_in(source) - {name, "self"}):
+                continue
+            if not _starts_as_tensor(ctx, cls, name) or _written_elsewhere(ctx, trace, event, name):
+                continue
+            ctx.report("PLM104", event.stmt, f"{name} hangs on the graphs of all earlier passes: it is made from itself and from what carries a graph", confidence=HIGH,
+                       evidence=[f"nothing in the file detaches {name} or makes it anew"], fix=["compute it under torch.no_grad(), or from x.detach()"])
+
+
+def _updated(event: Event) -> tuple[str, ast.expr | None]:
+    """A name that gets a value made from its own, and from what."""
+    if event.kind == "augment" and not isinstance(event.target, ast.Subscript):
+        return event.name, event.source
+    if event.kind == "bind" and event.source is not None and event.name in names_in(event.source):
+        return event.name, event.source
+    if event.kind == "call" and event.attr.endswith("_") and event.attr not in _OVERWRITES and event.call.args:
+        of: ast.expr = event.call.func
+        while isinstance(of, ast.Attribute) and of.attr.endswith("_") or isinstance(of, ast.Call):  # self.mean.mul_(0.9).add_(m)
+            of = of.value if isinstance(of, ast.Attribute) else of.func
+        return dotted(of), event.call.args[0]
+    return "", None
+
+
+_OVERWRITES = frozenset("copy_ zero_ fill_ detach_".split())  #: in-place methods that leave nothing of the old value
+
+
+def _starts_as_tensor(ctx: Context, cls: Class, name: str) -> bool:
+    """A buffer, or a member that __init__ makes as a tensor without gradients."""
+    found = ctx.program.attribute(cls, name)
+    made = [node for node, function in cls.assigned.get(name, ()) if function.name == "__init__"]
+    if any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "register_buffer" and n.args and constant(n.args[0]) == name.removeprefix("self.")
+           for n in ast.walk(cls.node)):
+        return True
+    return bool(made) and found is not None and found.kind == values.TENSOR and all(
+        isinstance(m, ast.Call) and ctx.program.symbols.qualified(m.func).rpartition(".")[2] in names.CONSTRUCTORS for m in made)
+
+
+def _written_elsewhere(ctx: Context, trace: Trace, event: Event, name: str) -> bool:
+    """Does anything else that this file says of the member give it another value, or cut its graph off?"""
+    cls, member = trace.function.cls, name.removeprefix("self.")
+    assert cls is not None
+    mine = {part for part in ast.walk(event.stmt)} | ({part for part in ast.walk(cls.methods["__init__"].node)} if "__init__" in cls.methods else set())
+    related = [c for c in ctx.program.symbols.classes.values() if c is cls or cls.name in c.bases or c.name in cls.bases]
+    own = {part for c in related for part in ast.walk(c.node)}
+    for node in ast.walk(ctx.program.source.tree):
+        if not isinstance(node, ast.Attribute) or dotted(node).startswith("self.") and node not in own:
+            continue
+        if node.attr == member and isinstance(node.ctx, (ast.Store, ast.Del)) and node not in mine:
+            return True
+        if node.attr in _OVERWRITES | {"data"} and isinstance(node.value, ast.Attribute) and node.value.attr == member:
+            return True
+    return False
+
+
 _RECURRENT = frozenset(f"torch.nn.{kind}{cell}" for kind in ("LSTM", "GRU", "RNN") for cell in ("", "Cell"))
 
 
@@ -508,7 +622,10 @@ def _needed_again(ctx: Context, event: Event, trace: Trace, loop: Loop) -> bool:
     graph = {e.name for e in inside if e.kind in ("bind", "augment", "store") and (e.value is None or e.value.graph or e.value.kind == "")}
     if isinstance(loop.node, (ast.For, ast.AsyncFor)):
         graph -= {dotted(n) for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)}
-    # What was computed before the loop and carries a graph is gone through in every iteration.
+    # What was computed before the loop and carries a graph is gone through in every iteration: so are its parts.
+    loader = loop.source is not None and loop.source.kind == values.LOADER
+    if not mine & bound or mine & ctx.loop_names(loop) and not loader and not _forwards(ctx, trace, loop):
+        return True
     for name in mine - bound:
         for other in trace.events[:loop.start] + (ctx.program.traces[ctx.program.symbols.module].events if ctx.program.symbols.module else []):
             if other.kind == "bind" and other.name == name and other.value is not None and other.value.graph and other.value.kind not in values.MODULES:
@@ -566,33 +683,64 @@ def _known_member(ctx: Context, event: Event, name: str) -> bool:
 @checks("PLM106")
 def grows_on_self(ctx: Context) -> None:
     for event in ctx.calls("append", "extend"):
-        cls = event.function.cls
-        if cls is None or not event.receiver.startswith("self.") or event.receiver.count(".") != 1 or not event.args:
+        cls, function = event.function.cls, event.function
+        if not event.args or not event.every():
+            continue  # behind a flag: it was asked for
+        if function.hook:
+            _grows_by_hook(ctx, event)
             continue
-        if event.function.name not in ("forward", "training_step", "validation_step", "__call__") or not (cls.module or cls.lightning):
+        if cls is None or not event.receiver.startswith("self.") or event.receiver.count(".") != 1:
+            continue
+        if function.name not in ("forward", "training_step", "validation_step", "__call__") or not (cls.module or cls.lightning):
             continue
         value = event.args[-1]
         if value.kind not in values.TENSORS or _cleared_in_class(cls, event.receiver) or event.of is not None and event.of.bound is not None:
             continue
-        if event.of is not None and event.of.kind != values.LIST or not _list_member(cls, event.receiver) or _read_and_made_anew(ctx, event):
+        if event.of is not None and event.of.kind != values.LIST or not _list_member(cls, event.receiver) or _read_and_made_anew(ctx, event.receiver):
             continue
-        if not event.every():
-            continue  # behind a flag: somebody asked for it
-        graph = bool(value.graph) and not ctx.program.off(event)
-        ctx.report("PLM106", event.node, f"{event.receiver} grows at every forward pass and is never cleared",
-                   severity="error" if graph and value.strong else "warning",
-                   confidence=HIGH if value.strong else MEDIUM,
-                   evidence=[f"no method of {cls.name} clears {event.receiver} or gives it a new list"])
+        _tell_growth(ctx, event, event.receiver, value, f"no method of {cls.name} clears {event.receiver} or gives it a new list")
+    for given, where in ctx.program.symbols.hooks:
+        if isinstance(given, ast.Lambda) and isinstance(given.body, ast.Call) and isinstance(given.body.func, ast.Attribute) and given.body.func.attr == "append" and given.body.args:
+            container, output = dotted(given.body.func.value), given.args.args[-1].arg if given.args.args else ""
+            if container and output in names_in(given.body.args[0]) and _stays(ctx, container, where):
+                ctx.report("PLM106", given, f"{container} grows at every forward pass and is never cleared", confidence=HIGH, evidence=[_HOOK])
+
+
+_HOOK = "it is filled by a forward hook that nothing in this file removes"
+
+
+def _grows_by_hook(ctx: Context, event: Event) -> None:
+    of = event.call.func.value if isinstance(event.call.func, ast.Attribute) else event.call
+    container = dotted(of.value if isinstance(of, ast.Subscript) else of)  # kept[name].append(output)
+    if container and event.args[-1].kind in values.TENSORS and container not in event.function.bound and _stays(ctx, container, event.function):
+        _tell_growth(ctx, event, container, event.args[-1], _HOOK)
+
+
+def _stays(ctx: Context, container: str, function: Function) -> bool:
+    """Does the hook stay and nothing empty its list?  What is not an object's must be filled in a loop of this file."""
+    if any(not e.call.args for e in ctx.calls("remove")) or any(e.receiver == container for e in ctx.calls("clear", "pop", "popleft")):
+        return False
+    if container.startswith("self."):
+        return not _cleared_in_class(function.cls, container) and not _read_and_made_anew(ctx, container)
+    if sum(e.kind in ("bind", "delete") and e.name == container for e in ctx.program.events()) > 1:
+        return False
+    return any(ctx.program.passes(t) or ctx.steps(t) for t in ctx.traces)
+
+
+def _tell_growth(ctx: Context, event: Event, container: str, value: values.Value, why: str) -> None:
+    graph = bool(value.graph) and not ctx.program.off(event)
+    ctx.report("PLM106", event.node, f"{container} grows at every forward pass and is never cleared", severity="error" if graph and value.strong else "warning",
+               confidence=HIGH if value.strong else MEDIUM, evidence=[why])
 
 
 def _list_member(cls: Class, name: str) -> bool:
     return any(isinstance(node, (ast.List, ast.Call)) for node, _ in cls.assigned.get(name, ()))
 
 
-def _read_and_made_anew(ctx: Context, event: Event) -> bool:
-    member = event.receiver.removeprefix("self.")
-    return bool(re.search(rf"\.{member}\s*=\s*(\[\]|list\(\))", ctx.program.source.text.replace("self." + member + " = []", "", 1))) or bool(
-        re.search(rf"\.{member}\.clear\(", ctx.program.source.text)) or bool(re.search(rf"del self\.{member}\b", ctx.program.source.text))
+def _read_and_made_anew(ctx: Context, container: str) -> bool:
+    member, text = container.removeprefix("self."), ctx.program.source.text
+    return bool(re.search(rf"\.{member}\s*=\s*(\[\]|list\(\))", text.replace(f"self.{member} = []", "", 1))) or bool(
+        re.search(rf"\.{member}\.clear\(|del self\.{member}\b", text))
 
 
 @checks("PLM107")
@@ -628,17 +776,6 @@ def _is_memory(handler: ast.ExceptHandler) -> bool:
                                           for s in handler.body for n in ast.walk(s))
 
 
-@checks("PLM108")
-def cached_on_self(ctx: Context) -> None:
-    for trace in ctx.traces:
-        cls = trace.function.cls
-        if cls is None or not cls.module or trace.function.name != "forward":
-            continue
-        for event in trace.events:
-            if event.kind == "bind" and event.name.startswith("self.") and event.value is not None and event.value.kind in values.TENSORS and event.value.graph:
-                ctx.report("PLM108", event.stmt, "one graph's worth of memory stays until the next forward pass", confidence=MEDIUM)
-
-
 # ---- evaluation ----
 
 @checks("PLM110")
@@ -647,22 +784,27 @@ def evaluated_with_gradients(ctx: Context) -> None:
             constant(e.call.args[0] if e.call.args else None) is True for e in ctx.calls("set_grad_enabled")):
         return
     for trace in ctx.traces:
-        for loop in ctx.evaluations(trace):
-            _evaluation(ctx, trace, loop)
+        told: set[int] = set()
+        for loop in ctx.inference(trace):
+            _evaluation(ctx, trace, loop, told)
 
 
-def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
+def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     inside = trace.inside(loop)
-    called = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad]
+    called = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad and e.loop is not None and not _only_counts(e.loop.node)]
     if not called or ctx.program.no_grad(trace.function) or called[0].handler is not None:  # a handler: it was tried without gradients
         return
     event = called[0]
     function = trace.function
     models = {e.receiver or e.attr for e in called}
-    quiet = any(e.kind == "call" and e.attr == "eval" and e.index < loop.end for e in trace.events)
+    if event.index in told:
+        return
+    quiet = ctx.quiet(trace, loop)
     node = loop.node
     over = ctx.program.source.segment(node.iter) if isinstance(node, (ast.For, ast.AsyncFor)) else ""
-    if not quiet and not names.EVALUATION.search(function.name) and not re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over) and not _counts_hits(inside):
+    loads = loop.source is not None and loop.source.kind == values.LOADER
+    named = loads and (names.EVALUATION.search(function.name) or re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over))
+    if not quiet and not named and not _counts_hits(inside) and not _kept_within(ctx, inside):
         return
     cls = function.cls
     if cls is not None and cls.module and not cls.lightning and not (quiet and names.EVALUATION.search(function.name)) or function.name in (
@@ -675,7 +817,8 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
     if _frozen(ctx, models, trace):
         return
     source = loop.source
-    strong = source is not None and source.strong and (event.of is not None and event.of.strong)
+    strong = (quiet or source is not None and source.strong) and event.of is not None and event.of.strong
+    told.add(event.index)
     edits: list[Edit | None] = []
     definition = function.node
     if isinstance(definition, ast.FunctionDef) and not ctx.training(trace) and not definition.decorator_list:
@@ -684,6 +827,19 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
                confidence=HIGH if strong else MEDIUM, edits=edits,
                evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"],
                fix=["torch.inference_mode(), or torch.no_grad() where what comes out is trained on later: tensors of inference mode cannot be"] if trace.return_nodes else [])
+
+
+def _kept_within(ctx: Context, inside: list[Event]) -> bool:
+    """Does a rule above say that results of this loop pile up with their graphs?"""
+    lines = {e.node.lineno for e in inside}
+    return any(f.id in ("PLM101", "PLM103") and f.place.line in lines for f in ctx.findings)
+
+
+def _only_counts(node: ast.AST) -> bool:
+    """`for _ in range(n)` that uses its number for nothing: a warm-up, or a clock's loop."""
+    if not isinstance(node, ast.For) or not Context.counted(Loop(node, None, 0)) or not isinstance(node.target, ast.Name):
+        return False
+    return not any(isinstance(n, ast.Name) and n.id == node.target.id for stmt in node.body for n in ast.walk(stmt))
 
 
 def _counts_hits(inside: list[Event]) -> bool:
@@ -714,7 +870,7 @@ def _frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
 @checks("PLM111")
 def outputs_stay(ctx: Context) -> None:
     for event in ctx.calls("append", "extend"):
-        loop = ctx.evaluation_of(event)
+        loop = ctx.inference_of(event)
         if loop is None or not event.receiver or not event.args or event.handler is not None:
             continue
         trace = ctx.trace(event)
@@ -791,26 +947,6 @@ def hook_stays(ctx: Context) -> None:
             ctx.report("PLM113", event.node, "each iteration adds another hook", evidence=["the handle that could remove it is thrown away"])
 
 
-@checks("PLM114")
-def cache_without_bound(ctx: Context) -> None:
-    for trace in ctx.traces:
-        node = trace.function.node
-        if isinstance(node, ast.Module):
-            continue
-        for decorator in node.decorator_list:
-            name = ctx.program.symbols.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator)
-            if name not in ("functools.cache", "functools.lru_cache"):
-                continue
-            unbounded = name == "functools.cache" or isinstance(decorator, ast.Call) and any(
-                constant(n) is None for n in decorator.args + [k.value for k in decorator.keywords if k.arg == "maxsize"])
-            tensors = any(v.kind in values.TENSORS and v.strong or v.kind == values.MODULE for v in trace.returns)
-            if not node.args.args and not node.args.kwonlyargs:
-                continue
-            if unbounded and tensors:
-                ctx.report("PLM114", node, "the cache keeps every tensor it ever returned",
-                           confidence=HIGH if tensors else MEDIUM, evidence=[f"line {decorator.lineno}: {ast.unparse(decorator)}"])
-
-
 @checks("PLM115")
 def models_pile_up(ctx: Context) -> None:
     for event in ctx.calls("from_pretrained", "from_single_file"):
@@ -833,6 +969,46 @@ def models_pile_up(ctx: Context) -> None:
                            evidence=[f"line {loop.node.lineno}: the loop; {name} is not deleted in it"], fix=[f"del {name} at the end of the loop's body"])
         elif isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Subscript) or in_place(stmt, event.call) and ".append(" in text:
             ctx.report("PLM115", stmt, "every compared model stays loaded", confidence=MEDIUM)
+
+
+@checks("PLM118")
+def loaded_again(ctx: Context) -> None:
+    """The same weights in each iteration: from_pretrained() in the loop, or in a function of the file that it calls."""
+    for event in ctx.program.events():
+        if event.kind != "call" or event.loop is None or event.loop.framework or not event.every(event.loop):
+            continue
+        called = ctx.program.called_function(event)
+        trace = ctx.program.traces.get(called) if called is not None and not getattr(called.node, "decorator_list", ()) else None
+        loads = [event] if trace is None else [e for e in trace.events if e.loop is None and e.every() and not ctx.program.called_function(e)]
+        for load in loads:
+            if load.attr != "from_pretrained" or load.value is None or load.value.kind != values.MODULE or not load.value.strong or load.open_ended:
+                continue
+            given = set().union(*(names_in(a, cut=False) for a in [*load.call.args, *(k.value for k in load.call.keywords)]))
+            if trace is None and (any(ctx.bound_in(ctx.trace(event), name, event.loop) for name in given) or load.receiver in ctx.loop_names(event.loop)):
+                continue
+            if trace is not None and given & {a.arg for a in _parameters(load)} or not load.call.args:
+                continue
+            ctx.report("PLM118", event.node, "the same model is loaded in every iteration", evidence=[f"line {event.loop.node.lineno}: the loop"] + (
+                [f"line {load.node.lineno}: from_pretrained()"] if load is not event else []), fix=["load it once, before the loop"])
+            break
+
+
+@checks("PLM115")
+def copies_pile_up(ctx: Context) -> None:
+    """`snapshots.append(copy.deepcopy(model))` around a training loop: one more model on the GPU each time."""
+    for event in ctx.calls("append"):
+        what = event.call.args[0] if len(event.call.args) == 1 else None
+        if not isinstance(what, ast.Call) or ctx.program.symbols.qualified(what.func) != "copy.deepcopy" or not what.args or event.handler is not None:
+            continue
+        trace, loop = ctx.trace(event), event.loop
+        if event.args[0].kind not in values.MODULES or loop is None or not any(loop.around(l) for l in ctx.training(trace)):
+            continue
+        if not event.receiver or event.of is not None and event.of.bound is not None or not _outlives(ctx, event, trace, event.receiver, loop) or not event.every(loop):
+            continue
+        copied = ctx.program.source.segment(what.args[0])
+        ctx.report("PLM115", event.stmt, f"{event.receiver} keeps one more copy of {copied} each time, on the device of {copied}", confidence=HIGH if event.args[0].strong else MEDIUM,
+                   evidence=[f"line {loop.node.lineno}: the loop; nothing in it empties {event.receiver}"],
+                   fix=["keep {k: v.cpu() for k, v in " + copied + ".state_dict().items()}"])
 
 
 @checks("PLM116")

@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place
 from ..finding import Edit
 from ..symbols import Class, dotted
 from ..trace import Event
@@ -56,47 +56,6 @@ def device_hard_coded(ctx: Context) -> None:
             text = '"cuda:0"'
         if text and not event.path and event.of is not None or text and event.name == "torch.device" and not event.path:
             ctx.report("PLM702", event.node, "ranks above 0 put this on GPU 0", evidence=[f"{text} in a file that is started with LOCAL_RANK"], confidence=MEDIUM)
-
-
-_MADE = frozenset("zeros ones tensor randn rand full arange eye linspace empty triu tril".split())
-
-
-@checks("PLM703")
-def left_behind(ctx: Context) -> None:
-    for cls in ctx.program.symbols.classes.values():
-        init, forward = cls.methods.get("__init__"), cls.methods.get("forward")
-        if not cls.module or init is None or forward is None or cls.lightning:
-            continue
-        trace = ctx.program.traces.get(init)
-        if trace is None:
-            continue
-        for event in trace.events:
-            if event.kind != "bind" or not event.name.startswith("self.") or event.name.count(".") != 1 or not isinstance(event.source, ast.Call):
-                continue
-            name = ctx.program.symbols.qualified(event.source.func)
-            if not name.startswith("torch.") or name.removeprefix("torch.") not in _MADE or event.value is None or event.value.kind != values.TENSOR:
-                continue
-            if any(k.arg == "device" for k in event.source.keywords) or event.value.device not in ("cpu", ""):
-                continue
-            if name == "torch.tensor" and event.source.args and not isinstance(event.source.args[0], (ast.List, ast.Tuple, ast.ListComp, ast.Call)):
-                continue  # of one number: such a tensor may meet others on any device
-            attr = event.name.removeprefix("self.")
-            if _computed_with(ctx, cls, forward.node, event.name) and not re.search(
-                    rf"self\.{attr}\s*=\s*self\.{attr}\.(to|cuda|type_as)|self\.{attr}\.(to|cuda|type_as|tolist|item|device|numpy|shape|size|expand_as)\b|self\.{attr}\[", ctx.program.source.text) and not re.search(
-                    rf"register_buffer\(\s*['\"]{attr}['\"]|\.{attr}\s*=.*(cuda|device)|def _apply|set_default_(device|tensor_type)|self\.{attr}\s*=\s*nn\.Parameter", ctx.program.source.text):
-                ctx.report("PLM703", event.stmt, f"{event.name} stays on the CPU when the model moves", confidence=MEDIUM,
-                           evidence=["forward() computes with it; it is no Parameter and no buffer"], fix=[f'self.register_buffer("{attr}", ...)'])
-
-
-def _computed_with(ctx: Context, cls: Class, node: ast.AST, name: str) -> bool:
-    """Does forward use it in tensor arithmetic, directly?"""
-    for part in ast.walk(node):
-        if isinstance(part, ast.BinOp) and any(dotted(side) == name for side in (part.left, part.right)):
-            other = part.right if dotted(part.left) == name else part.left
-            return not isinstance(other, ast.Constant)
-        if isinstance(part, ast.Call) and any(dotted(a) == name for a in part.args) and ctx.program.symbols.qualified(part.func).startswith("torch."):
-            return True
-    return False
 
 
 _LAYERS = re.compile(r"^torch\.nn\.(modules\.\w+\.)?(Linear|Conv\d?d?|ConvTranspose\dd|Embedding|BatchNorm\dd|LayerNorm|LSTM|GRU|RNN|LSTMCell|GRUCell|MultiheadAttention|Transformer\w*|Bilinear|GroupNorm|InstanceNorm\dd|Conv1d|Conv2d|Conv3d|PReLU)$")

@@ -78,16 +78,6 @@ def _made_in(trace: Trace, loop: Loop, step: Event) -> bool:
     return any(e.kind == "bind" and e.name == step.receiver for e in trace.inside(loop))
 
 
-def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
-    found = []
-    for part in ast.walk(node):
-        for name in ("body", "orelse"):
-            body = getattr(part, name, None)
-            if isinstance(body, list):
-                found.append(body)
-    return found
-
-
 @checks("PLM802")
 def cleared_before_step(ctx: Context) -> None:
     for event in ctx.calls("zero_grad"):
@@ -246,61 +236,12 @@ def not_averaged(ctx: Context) -> None:
             arm = steps[0].path[-1][0]
             mod = next((n for n in ast.walk(arm.test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None) if isinstance(arm, ast.If) else None
             back = [e for e in inside if ctx.program.is_backward(e) and e.loop is loop and e.every(loop)]
-            if mod is None or len(back) != 1 or re.search(r"accum", ast.unparse(mod.right)) is None or not any(_zeroes(e) and e.path and e.path[-1][0] is arm for e in inside):
+            if mod is None or len(back) != 1 or not any(_zeroes(e) and e.path and e.path[-1][0] is arm for e in inside):
                 continue
             names_ = ctx.fed(trace, loop)
             divided = any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.left) & names_ or isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.target) & names_ for n in ast.walk(loop.node))
             if not divided:
                 ctx.report("PLM806", back[0].node, f"gradients are {ast.unparse(mod.right)} times as large: the loss is not divided", evidence=[f"line {steps[0].node.lineno}: one step for {ast.unparse(mod.right)} backward passes"], confidence=MEDIUM)
-
-
-@checks("PLM807")
-def graph_broken(ctx: Context) -> None:
-    for event in ctx.calls("backward"):
-        func = event.call.func
-        if not isinstance(func, ast.Attribute) or event.call.args or event.of is None or event.receiver.startswith("self") and not event.receiver.count("."):
-            continue
-        trace = ctx.trace(event)
-        value = func.value
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale" and value.args:
-            value = value.args[0]
-        found = _broken(ctx, event, value, trace)
-        if found is not None:
-            ctx.report("PLM807", event.node, "backward cannot reach the model from here", evidence=[f"line {found.lineno}: {ctx.program.source.segment(found)[:60]} ends the graph"])
-
-
-def _broken(ctx: Context, event: Event, node: ast.expr, trace: Trace) -> ast.expr | None:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "numpy"):
-        return node
-    if isinstance(node, ast.Attribute) and node.attr == "data":
-        return node
-    if not isinstance(node, ast.Name):
-        return None
-    binds = [e for e in trace.events[:event.index] if e.name == node.id and e.kind in ("bind", "augment")]
-    if not binds or any(e.kind == "augment" for e in binds) or any(e.kind == "call" and e.receiver == node.id and e.attr == "requires_grad_" for e in trace.events):
-        return None
-    last = binds[-1]
-    if any(isinstance(n, ast.keyword) and n.arg == "requires_grad" for n in (ast.walk(last.source) if last.source is not None else ())) or last.loop is not event.loop or apart(last.path, event.path) or len(last.path) > len(event.path):
-        return None
-    source = last.source
-    if isinstance(source, ast.Call):
-        called = ctx.program.symbols.qualified(source.func)
-        if called in ("torch.tensor", "torch.FloatTensor", "torch.Tensor") and source.args and isinstance(source.args[0], (ast.Name, ast.Call)):
-            return source
-        if isinstance(source.func, ast.Attribute) and source.func.attr in ("item", "detach"):
-            return source
-        if isinstance(source.func, ast.Name) and source.func.id == "float" and source.args:
-            return source
-        if last.no_grad and not event.no_grad and last.value is not None and last.value.kind in values.TENSORS and not _switched(ctx, last):
-            return source
-    return None
-
-
-def _switched(ctx: Context, event: Event) -> bool:
-    """Does a condition decide whether gradients are off there, as in `set_grad_enabled(phase == "train")`?"""
-    return any(constant(e.argument(0, "mode")) is ... for e in ctx.calls("set_grad_enabled") if e.function is event.function) or any(
-        isinstance(item.context_expr, (ast.IfExp, ast.Name, ast.Attribute)) for stmt in ast.walk(ctx.trace(event).function.node)
-        if isinstance(stmt, ast.With) and stmt.lineno <= event.node.lineno <= (stmt.end_lineno or 0) for item in stmt.items)
 
 
 @checks("PLM808")
@@ -316,12 +257,8 @@ def train_not_restored(ctx: Context) -> None:
         called = [c for c in ctx.program.callers.get(event.function, ()) if ctx.epoch_of(c) is not None and any(
             (ctx.epoch_of(c) or c.loop).around(l) for l in ctx.training(ctx.trace(c)))]  # type: ignore[union-attr]
         trained = any(e.receiver == event.receiver and e.attr == "parameters" for e in ctx.calls("parameters")) or called
-        if (epoch is not None and loops and _trains_model(ctx, loops, event.receiver) or called and not trace.function.cls) and trained and not ctx.program.symbols.imported("lightning", "pytorch_lightning"):
+        if (epoch is not None and loops or called and not trace.function.cls) and trained and not ctx.program.symbols.imported("lightning", "pytorch_lightning"):
             ctx.report("PLM808", event.node, f"from the second epoch on {event.receiver} trains without dropout and with frozen batch statistics: .train() is never called", confidence=MEDIUM)
-
-
-def _trains_model(ctx: Context, loops: list[Loop], name: str) -> bool:
-    return True
 
 
 _FROZEN = re.compile(r"teacher|ref|target|vae|text_encoder|frozen|ema|vgg|clip|pretrained|inception|lpips|encoder_k|momentum|critic_target", re.IGNORECASE)
@@ -353,6 +290,9 @@ def iterator_used_up(ctx: Context) -> None:
             if not plain or isinstance(text.func, ast.Attribute) and event.value.node is not text:
                 continue
             uses = [n for n in ast.walk(trace.function.node) if isinstance(n, ast.Name) and n.id == event.name and isinstance(n.ctx, ast.Load) and n.lineno > event.node.lineno]
+            if any(isinstance(n, ast.Subscript) and dotted(n.value) == event.name or isinstance(n, ast.Call) and dotted(n.func) == "len" and n.args and
+                   dotted(n.args[0]) == event.name for n in ast.walk(trace.function.node)):
+                continue  # a list: an iterator has no length
             again = [e for e in trace.events if e.kind == "bind" and e.name == event.name]
             consumers = [e for e in trace.after(event) if e.kind == "call" and any(dotted(a) == event.name for a in e.call.args) and e.name not in ("len", "print", "isinstance", "type")]
             iterated = [l for l in trace.loops if isinstance(l.node, ast.For) and dotted(l.node.iter) == event.name]
@@ -374,3 +314,19 @@ def checkpointing_arguments(ctx: Context) -> None:
         text = ctx.program.source.text[:end - 1].rstrip()
         ctx.report("PLM811", event.node, "use_reentrant is not given: the reentrant form drops gradients where no input requires them, and PyTorch warns",
                    edits=[Edit(len(text), end - 1, ("" if text.endswith(",") else ",") + " use_reentrant=False")], safe=True)
+
+
+@checks("PLM812")
+def leaf_in_place(ctx: Context) -> None:
+    for event in ctx.program.events():
+        if event.kind == "augment" and isinstance(event.target, ast.Name):
+            of = event.of
+        elif event.kind == "call" and event.attr.endswith("_") and event.attr not in ("requires_grad_", "detach_") and event.receiver.isidentifier():
+            of = event.of
+        else:
+            continue
+        if of is None or of.kind != values.TENSOR or of.graph != values.YES or not of.strong or not isinstance(of.node, ast.Call) or ctx.program.off(event):
+            continue
+        if of.qual.startswith("torch.") and constant(next((k.value for k in of.node.keywords if k.arg == "requires_grad"), None)) is True:
+            ctx.report("PLM812", event.node, "an in-place operation on a leaf that requires gradients raises RuntimeError",
+                       evidence=[f"line {of.node.lineno}: requires_grad=True"], fix=["do it under torch.no_grad()"])

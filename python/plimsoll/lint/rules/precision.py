@@ -5,9 +5,9 @@ import ast
 import re
 
 from .. import values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import MEDIUM, Context, checks, constant, in_place
 from ..symbols import dotted
-from ..trace import Event, Trace, apart, leads_to
+from ..trace import Event, apart, leads_to
 
 _FP16 = re.compile(r"float16$|\.half$|^half$")
 _FRAMEWORKS = ("accelerate", "lightning", "pytorch_lightning", "deepspeed", "colossalai", "apex", "fairscale", "ignite", "transformers.Trainer")
@@ -167,3 +167,16 @@ def pure_half_training(ctx: Context) -> None:
         if optimizers and not undone and any(ctx.program.is_step(e) for e in ctx.calls("step")):
             ctx.report("PLM307", event.node, "an update of 0.001 to a weight of 1.0 is lost in " + ("bfloat16" if bf16 else "float16"),
                        severity="info" if bf16 else "warning", evidence=[f"line {optimizers[0].node.lineno}: the optimizer holds these half-precision weights"])
+
+
+@checks("PLM308")
+def autocast_in_autocast(ctx: Context) -> None:
+    for event in ctx.program.events():
+        inner = event.autocast
+        outer = inner.outer if inner is not None else None
+        if inner is None or outer is None or event.kind != "call" or not inner.dtype or not outer.dtype or inner.cpu != outer.cpu:
+            continue
+        kinds = [d.rpartition(".")[2] for d in (outer.dtype, inner.dtype)]
+        if sorted(kinds) == ["bfloat16", "float16"] and {inner.enabled, outer.enabled} <= {"", "True"}:
+            ctx.report("PLM308", inner.node, f"{kinds[1]} inside an autocast of {kinds[0]}: what was cast there is cast again, and kept twice",
+                       evidence=[f"line {outer.node.lineno}: the context around"])

@@ -5,9 +5,9 @@ import ast
 import re
 
 from .. import values
-from ..context import HIGH, MEDIUM, Context, checks, constant
+from ..context import Context, checks, constant
 from ..symbols import dotted
-from ..trace import Event, Trace, always
+from ..trace import Event, always
 
 _READ_AT_START = re.compile(r"^(PYTORCH_(CUDA_|HIP_)?ALLOC_CONF|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS_WORKSPACE_CONFIG|NCCL_\w+)$")
 _STARTS = frozenset("init set_device mem_get_info get_device_properties memory_reserved current_stream Stream get_device_capability get_device_name synchronize".split())
@@ -72,18 +72,6 @@ def forked_after_cuda(ctx: Context) -> None:
         if inside is not None and any(_starts_cuda(e) or e.kind == "call" and e.attr in ("cuda",) for e in inside.events):
             ctx.report("PLM602", event.node, "CUDA cannot be used in a forked child", evidence=[
                 f"line {started[0].node.lineno} starts CUDA in the parent", f"{function.name}() uses it in the child"], fix=["multiprocessing.set_start_method('spawn') first"])
-
-
-@checks("PLM603")
-def recording_too_late(ctx: Context) -> None:
-    for event in ctx.calls("_record_memory_history"):
-        first = event.argument(0, "enabled")
-        if constant(first) is None or event.loop is not None or any(e.index < event.index for e in ctx.calls("_record_memory_history") if e.function is event.function):
-            continue  # switched off, or started once more
-        moved = [e for e in ctx.trace(event).events[:event.index] if e.kind == "call" and e.of is not None and e.of.kind == values.MODULE and _starts_cuda(e) and always(e, event)]
-        if moved:
-            ctx.report("PLM603", event.node, "the recording lacks the weights", evidence=[f"line {moved[0].node.lineno} moves them to the GPU before it starts"],
-                       fix=["call it first, or run: plimsoll record -- python ..."])
 
 
 @checks("PLM604")

@@ -7,7 +7,7 @@ import re
 from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
-from ..symbols import dotted
+from ..symbols import Class, dotted
 from ..trace import Event, Loop, Trace
 
 _READS = frozenset("item tolist cpu numpy".split())
@@ -51,17 +51,16 @@ def read_every_step(ctx: Context) -> None:
 
 
 def _reads(event: Event) -> bool:
-    if event.kind == "call":
-        if event.attr in _READS and event.receiver + event.name and event.of is not None and event.of.kind in values.TENSORS:
-            return event.of.device != "cpu"
-        if event.name in ("float", "int", "bool") and len(event.args) == 1:
-            return event.args[0].kind == values.TENSOR and event.args[0].graph == values.YES
-        if event.attr == "item" and event.receiver and names.kind_of_name(event.receiver) == "loss":
-            return True
+    """Does it need a number of the GPU: a read, a text, a test?"""
+    if event.kind in ("format", "test"):
+        return event.value is not None and event.value.kind == values.TENSOR and event.value.device != "cpu"
+    if event.kind != "call":
         return False
-    return event.kind == "test" and isinstance(event.node, ast.Compare) and any(
-        isinstance(n, ast.Name) and names.kind_of_name(n.id) == "loss" for n in [event.node.left]) and not isinstance(
-        event.node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+    if event.attr in _READS and event.receiver + event.name and event.of is not None and event.of.kind in values.TENSORS:
+        return event.of.device != "cpu"
+    if event.name in ("float", "int", "bool", "print"):
+        return any(a.kind == values.TENSOR and a.graph == values.YES for a in event.args)
+    return event.attr == "item" and bool(event.receiver) and names.kind_of_name(event.receiver) == "loss"
 
 
 @checks("PLM202")
@@ -164,24 +163,6 @@ def _body_of(ctx: Context, stmt: ast.stmt) -> list[ast.stmt] | None:
     return None
 
 
-@checks("PLM205")
-def synchronized_every_step(ctx: Context) -> None:
-    if ctx.in_benchmark or ctx.mentions("torch.cuda.Event", "elapsed_time"):
-        return
-    for event in ctx.calls("synchronize"):
-        if event.name not in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):
-            continue
-        loop = _innermost(ctx, event)
-        if loop is None or not event.every(loop) or loop not in ctx.training(ctx.trace(event)) or not _per_batch(ctx, loop):
-            continue
-        trace = ctx.trace(event)
-        if names.BENCHMARK.search(trace.function.name) or any(e.kind == "call" and re.search(
-                r"time|perf_counter|monotonic|clock|timer|timeit|tick|toc|start|stop|Timer", e.attr) and e.attr != "timedelta" for e in trace.inside(loop)):
-            continue
-        ctx.report("PLM205", event.node, "the CPU cannot run ahead of the GPU", edits=[_removed(ctx, event)],
-                   evidence=[f"line {loop.node.lineno}: the loop"])
-
-
 @checks("PLM206")
 def made_on_cpu(ctx: Context) -> None:
     for event in ctx.calls("to", "cuda"):
@@ -230,6 +211,65 @@ def round_trip(ctx: Context) -> None:
         if direct and ".cpu()" in ast.unparse(argument) or source:
             ctx.report("PLM207", event.node, "goes to the CPU and back in one iteration", confidence=MEDIUM,
                        evidence=[f"line {(source[-1].node if source else argument).lineno}: .cpu().numpy()"])
+
+
+_OPENS = frozenset("open imread load read_image".split())  #: what reads a file, of any library
+
+
+def _of_dataset(ctx: Context, event: Event) -> Class | None:
+    """The class in this file of the data set that a DataLoader is given."""
+    if event.value is None or event.value.kind != values.LOADER or event.open_ended:
+        return None
+    given = event.argument(0, "dataset")
+    value = next((a for a in event.args if a.cls is not None and a.cls.dataset), None) if given is not None else None
+    return value.cls if value is not None else None
+
+
+@checks("PLM212")
+def objects_in_workers(ctx: Context) -> None:
+    for event in ctx.calls("DataLoader"):
+        cls, workers = _of_dataset(ctx, event), constant(event.keyword("num_workers"))
+        if cls is None or not isinstance(workers, int) or workers < 1:
+            continue
+        for name, places in cls.assigned.items():
+            found = ctx.program.attribute(cls, name)
+            made = next((node for node, function in places if function.name == "__init__" and isinstance(node, (ast.ListComp, ast.DictComp))), None)
+            if made is None or found is None or any(i.kind in values.TENSORS + (values.NUMBER,) for i in found.items or ()):
+                continue
+            ctx.report("PLM212", made, f"each of {workers} workers comes to hold its own copy of {name}",
+                       evidence=[f"line {event.node.lineno}: the loader", "reading a Python object writes its reference count, and the forked page is copied"],
+                       fix=["numpy arrays or tensors in place of many Python objects (strings: one array of bytes and one of offsets)"])
+
+
+@checks("PLM213")
+def decoded_in_the_loop(ctx: Context) -> None:
+    for event in ctx.calls("DataLoader"):
+        cls, workers = _of_dataset(ctx, event), event.argument(5, "num_workers")
+        get = cls.methods.get("__getitem__") if cls is not None else None
+        trace = ctx.program.traces.get(get) if get is not None else None
+        if trace is None or workers is not None and constant(workers) != 0 or isinstance(event.stmt, ast.Assign) is False:
+            continue
+        reads = next((e for e in trace.events if e.kind == "call" and e.attr in _OPENS and (e.name == "open" or e.name.partition(".")[0] in ctx.program.roots())), None)
+        name = dotted(event.stmt.targets[0]) if isinstance(event.stmt, ast.Assign) else ""
+        trains = any(l.source is not None and l.source.node is event.node for t in ctx.traces for l in ctx.training(t))
+        if reads is not None and name and trains:
+            ctx.report("PLM213", event.node, "the training loop waits for each file that the data set reads: num_workers is 0",
+                       evidence=[f"line {reads.node.lineno}: __getitem__ reads a file"], fix=["num_workers=4 or more, pin_memory=True, persistent_workers=True; plimsoll.tune_loader measures how many"])
+
+
+@checks("PLM214")
+def emptied_before_deleted(ctx: Context) -> None:
+    for event in ctx.calls("empty_cache"):
+        trace = ctx.trace(event)
+        following = trace.after(event)[:1]
+        if not event.name.startswith("torch.") or not in_place(event.stmt, event.call) or not following or following[0].kind != "delete" or following[0].path != event.path:
+            continue
+        deleted = following[0]
+        held = next((e.value for e in reversed(trace.events[:event.index]) if e.kind == "bind" and e.name == deleted.name and e.value is not None), None)
+        if held is None or held.kind not in values.MODULES + values.TENSORS or any(e.kind == "call" and e.attr == "empty_cache" for e in trace.after(deleted)):
+            continue
+        ctx.report("PLM214", event.node, f"{deleted.name} is deleted only afterwards: its memory stays in PyTorch's cache",
+                   evidence=[f"line {deleted.node.lineno}: del {deleted.name}"], fix=[f"del {deleted.name} first"])
 
 
 @checks("PLM208")
@@ -340,35 +380,3 @@ def debugging_left_on(ctx: Context) -> None:
                     event.target.slice) == "CUDA_LAUNCH_BLOCKING" and constant(event.source) == "1" and not event.path and not re.search(
                     r"determin|seed|debug|reproduc", trace.function.name):
                 ctx.report("PLM210", event.stmt, "CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel of the run")
-
-
-@checks("PLM211")
-def clock_without_sync(ctx: Context) -> None:
-    if not ctx.mentions("cuda") or ctx.mentions("torch.cuda.Event"):
-        return
-    for trace in ctx.traces:
-        starts = [e for e in trace.events if e.kind == "bind" and isinstance(e.source, ast.Call) and _clock(ctx, e.source)]
-        for start in starts:
-            stop = next((e for e in trace.after(start) if e.kind in ("bind", "augment") and isinstance(e.source, ast.BinOp) and isinstance(e.source.op, ast.Sub) and
-                         isinstance(e.source.left, ast.Call) and _clock(ctx, e.source.left) and dotted(e.source.right) == start.name), None)
-            if stop is None or stop.loop is not start.loop:
-                continue
-            between = trace.events[start.index:stop.index]
-            if not any(ctx.program.is_model_call(e) for e in between) or any(e.loop is not start.loop for e in between):
-                continue
-            if any(e.kind == "call" and (e.attr in ("synchronize", "item", "cpu", "numpy", "tolist", "elapsed_time", "step", "wait") or e.name in ("float", "int", "print") or
-                                         e.attr == "barrier" or _waits(ctx, e)) for e in between) or any(e.kind == "test" for e in between):
-                continue
-            ctx.report("PLM211", stop.stmt, "measures the launch, not the work", confidence=MEDIUM,
-                       evidence=[f"line {start.node.lineno}: the clock starts; nothing waits for the GPU before it stops"])
-
-
-def _waits(ctx: Context, event: Event) -> bool:
-    """A function of the file that synchronises, or one that is called so."""
-    called = ctx.program.called_function(event)
-    inside = ctx.program.traces.get(called) if called is not None else None
-    return "sync" in event.attr or inside is not None and any(e.kind == "call" and "synchronize" in e.attr for e in inside.events)
-
-
-def _clock(ctx: Context, call: ast.Call) -> bool:
-    return ctx.program.symbols.qualified(call.func) in ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "time.process_time")
