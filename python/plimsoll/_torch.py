@@ -57,6 +57,7 @@ class Memory(Protocol):
 
     def numbers(self) -> Numbers: ...
     def free(self) -> tuple[int, int] | None: ...
+    def limit(self) -> int | None: ...
     def reset_peak(self) -> None: ...
 
     def calls(self) -> Calls:
@@ -86,6 +87,11 @@ class CudaMemory:
     def free(self) -> tuple[int, int] | None:
         return self._info(self.index)
 
+    def limit(self) -> int:
+        """Bytes that PyTorch can take: those it has and those that are free, at most the fraction that the process set itself."""
+        free, total = self._info(self.index)
+        return min(free + self.numbers()[1], int(total * memory_fraction(self.index)))
+
     def reset_peak(self) -> None:
         (self._reset if own is None else own[1])(self.index)
 
@@ -114,6 +120,9 @@ class HostMemory:
     def free(self) -> tuple[int, int] | None:
         return None
 
+    def limit(self) -> int | None:
+        return None
+
     def reset_peak(self) -> None:
         try:
             with open("/proc/self/clear_refs", "w") as f:
@@ -123,6 +132,12 @@ class HostMemory:
 
     def calls(self) -> Calls:
         return self.numbers, self.reset_peak, (), False
+
+
+def memory_fraction(index: int) -> float:
+    """What set_per_process_memory_fraction set; 1.0: nothing, or a PyTorch that does not say (before 2.6)."""
+    read = getattr(torch().cuda, "get_per_process_memory_fraction", None)
+    return 1.0 if read is None else float(read(index))
 
 
 def memory_of(device: Any = None) -> Memory:
