@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tempfile
+import weakref
 from types import TracebackType
 from typing import IO, Any, Mapping, Union
 
@@ -21,6 +22,8 @@ class Input:
 
     def __init__(self, path: str, shown: str | None = None, file: IO[bytes] | None = None) -> None:
         self.path, self.shown, self._file = path, shown, file
+        if file is not None:
+            weakref.finalize(self, file.close).atexit = False
 
     @classmethod
     def of_bytes(cls, content: bytes | bytearray | memoryview | io.BufferedIOBase | IO[bytes], shown: str) -> Input:
@@ -42,10 +45,6 @@ class Input:
     def rename(self, text: str) -> str:
         """Text of the library with our name for the file."""
         return text if self.shown is None else text.replace(self.path, self.shown)
-
-    def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
     def __enter__(self) -> Input:
         return self

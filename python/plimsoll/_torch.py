@@ -54,6 +54,7 @@ class Memory(Protocol):
     """Where memory is read from."""
 
     name: str
+    noise_bytes: int  # growth that says nothing
 
     def numbers(self) -> Numbers: ...
     def free(self) -> tuple[int, int] | None: ...
@@ -67,6 +68,8 @@ class Memory(Protocol):
 
 class CudaMemory:
     """One GPU's caching allocator.  numbers() is one call (22 us on an H100); memory_allocated() and others take 150 each."""
+
+    noise_bytes = 0
 
     def __init__(self, index: int) -> None:
         t = torch()
@@ -105,6 +108,7 @@ class HostMemory:
     """This process's own memory, where there is no GPU: allocated is anonymous and shared memory, reserved all of the resident."""
 
     name = "host"
+    noise_bytes = 1 << 20  # pages come singly, and the heap and Python's arenas keep some
     _fields = {b"VmHWM": "peak", b"VmRSS": "resident", b"RssFile": "file"}
 
     def numbers(self) -> Numbers:

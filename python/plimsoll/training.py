@@ -18,6 +18,7 @@ import ctypes
 import math
 import numbers
 import sys
+import weakref
 from dataclasses import dataclass
 from typing import Any, Mapping
 
@@ -198,6 +199,7 @@ class TrainingMonitor:
                                   # A bit that no finding has, so that 0 is not taken for the default.
                                   stop_on=sum(1 << self.IDS.index(word) for word in set(stop_on)) or 1 << 31)
         self._call("plim_monitor_new", ctypes.byref(options), ctypes.byref(self._core), core=False)
+        weakref.finalize(self, _native.load().plim_monitor_free, self._core).atexit = False
         for name, role in (roles or {}).items():
             if role not in self.ROLES:
                 raise ArgumentError(f"a role is one of {', '.join(self.ROLES)}, not '{role}'")
@@ -207,11 +209,6 @@ class TrainingMonitor:
         error = _abi.plim_err()
         function = getattr(_native.load(), name)
         _native.check(function(*((self._core,) if core else ()), *arguments, ctypes.byref(error)), error)
-
-    def __del__(self) -> None:
-        core = getattr(self, "_core", None)
-        if core:
-            _native.load().plim_monitor_free(core)
 
     def log(self, step: float, values: Mapping[str, Any] | None = None, **more: Any) -> list[Finding]:
         """Values of a step by name; what is new.  Names tell what they are: loss, val_loss, grad_norm, lr, loss_scale ...
