@@ -245,6 +245,17 @@ class Recorder:
         return verbs.report(_torch.snapshot(), **options)
 
 
+def started(dir: PathLike | None) -> Recorder | None:
+    """A Recorder that runs, for a trainer's callback; None: none is wanted, or none can be had here, which a warning says."""
+    if dir is None:
+        return None
+    try:
+        return Recorder(dir).start()
+    except UnsupportedError as why:
+        _torch.logger.warning("%s", why)
+        return None
+
+
 def write_pickle(path: Path, value: Any, last: Any = None) -> None:
     """Into a file beside it, then renamed: the name never stands for half a recording."""
     part = path.with_name(path.name + ".part")
