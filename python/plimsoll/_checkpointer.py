@@ -424,6 +424,10 @@ class Checkpointer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        how = "closed" if self._handle is None else f"{sum(not saving.durable for saving in self._savings)} saves under way"
+        return f"<Checkpointer of {self.dir}: {how}>"
+
     def _end_quietly(self) -> None:
         try:
             self.close()
@@ -433,7 +437,7 @@ class Checkpointer:
     __del__ = _end_quietly
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Checkpointer belongs to its process; it cannot be pickled")
+        raise UnsupportedError("a Checkpointer belongs to its process; it cannot be pickled")
 
     def _check(self) -> None:
         if self._handle is None:

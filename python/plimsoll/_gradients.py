@@ -676,6 +676,10 @@ class GradientMonitor:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        how = f"{len(self._watched.named)} tensors, {self.steps} steps" if self._watched.cores else "closed"
+        return f"<GradientMonitor: {how}, on_bad={self.on_bad!r}>"
+
     def __reduce__(self) -> Any:
         raise UnsupportedError("a GradientMonitor belongs to its process; it cannot be pickled")
 

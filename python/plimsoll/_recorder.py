@@ -138,6 +138,9 @@ class Recorder:
                  trace: TracebackType | None) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<Recorder in {self.dir}: {'running' if self.running else 'off'}, {len(self.files)} recordings>"
+
     def __getstate__(self) -> dict[str, Any]:
         return {"dir": self.dir}  # a worker's copy records nothing
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Generic, TypeVar
 from . import _torch
 from ._guard import OutOfMemory, is_oom
 from ._owners import forget
-from .errors import ArgumentError
+from .errors import ArgumentError, UnsupportedError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,6 +67,13 @@ class Restore:
                        if optimizer is not None and self.state is not None else None)
         self.cpu_random = torch.get_rng_state()
         self.cuda_random = torch.cuda.get_rng_state_all() if _torch.cuda_started() else None
+
+    def __repr__(self) -> str:
+        of = [kind for kind, kept in (("weights", self.tensors), ("gradients", self.gradients), ("optimizer", self.state is not None)) if kept]
+        return f"<Restore of {', '.join([*of, 'random states'])}>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a Restore belongs to the tensors of its process; it cannot be pickled")
 
     def _keep_state(self) -> dict[Any, dict[str, Any]]:
         torch = _torch.torch()

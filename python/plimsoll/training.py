@@ -72,6 +72,12 @@ def _any_rank(stop: bool) -> bool:
     return bool(flag.item())
 
 
+def _restored(kind: Any, options: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+    made = kind(**options)
+    made.load_state_dict(state)
+    return made
+
+
 def _names(state: Any) -> list[str]:
     return [field[0] for field in state._fields_ if field[0] not in ("size", "unused")]
 
@@ -115,6 +121,13 @@ class EarlyStopping:
                 setattr(self._state, name, value)
         self._stopped = False
         self.all_ranks = all_ranks
+
+    def __repr__(self) -> str:
+        best = "none yet" if self.best is None else f"{self.best:.6g} at step {self.best_step:g}"
+        return f"<EarlyStopping: {'stop' if self._stopped else 'go on'}; best {best}; waited {self.wait} of {self.patience}>"
+
+    def __reduce__(self) -> Any:
+        return _restored, (EarlyStopping, {"all_ranks": self.all_ranks}, self.state_dict())
 
     def step(self, value: Any, step: float | None = None) -> bool:
         """One evaluation; True: stop.  step None: evaluations are counted from 0."""
@@ -216,6 +229,8 @@ class TrainingMonitor:
         if unknown:
             raise ArgumentError(f"stop_on knows {', '.join(self.IDS)}, not '{unknown[0]}'")
         self.all_ranks = all_ranks
+        self._options = {"patience": patience, "min_delta": min_delta, "stop_on": stop_on, "roles": dict(roles or {}),
+                         "all_ranks": all_ranks}
         self._told = 0
         self._core = ctypes.c_void_p()
         options = _native.options("monitor", min_delta=min_delta,
@@ -228,6 +243,13 @@ class TrainingMonitor:
             if role not in self.ROLES:
                 raise ArgumentError(f"a role is one of {', '.join(self.ROLES)}, not '{role}'")
             self._call("plim_monitor_set_role", name.encode(), self.ROLES.index(role))
+
+    def __repr__(self) -> str:
+        best = "" if self.best is None else f"; best {self.best[1]:.6g} at step {self.best[0]:g}"
+        return f"<TrainingMonitor: {len(self.findings)} findings; {self.why_stop or 'go on'}{best}>"
+
+    def __reduce__(self) -> Any:
+        return _restored, (TrainingMonitor, self._options, self.state_dict())
 
     def _call(self, name: str, *arguments: Any, core: bool = True) -> None:
         error = _abi.plim_err()
