@@ -352,6 +352,19 @@ class Retry(WithCard):
 
         self.assertEqual(other(), 4)
 
+    def test_the_size_that_worked_is_remembered(self):
+        # Each call failed three times again.
+        tried = []
+
+        @auto_batch_size(64)
+        def train(batch_size):
+            tried.append(batch_size)
+            plain(batch_size * 40)
+            return batch_size
+
+        self.assertEqual((train(), train(), train()), (8, 8, 8))
+        self.assertEqual(tried, [64, 32, 16, 8, 8, 8])
+
     def test_nothing_of_torch_is_needed(self):
         # A step that fails in host memory: no GPU, no torch call.
         def step(n):
