@@ -10,7 +10,10 @@ Importing it loads neither torch nor numpy nor the C library: each name below is
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # checkers take it for true; importing it from typing takes longer than all the rest
+if TYPE_CHECKING:
+    from typing import Any
 
 # name -> module it lives in; a name that is a module of its own is listed with itself.  tests/test_package.py walks it.
 _WHERE = {

@@ -6,6 +6,7 @@ from typing import Any
 
 from ._guard import oom_guard
 from ._input_watch import InputVerdict, InputWatch
+from .errors import UnsupportedError
 from ._monitor import Leak, MemoryMonitor, MemorySummary, Peaks
 
 
@@ -56,6 +57,12 @@ class Attached:
         """Numbers for the gauge, plain floats: once a step, or when you have them anyway."""
         if self.gauge is not None:
             self.gauge.step(self.monitor.steps, loss=loss, lr=lr, grad_norm=grad_norm, epoch=epoch)
+
+    def __repr__(self) -> str:
+        return f"<Attached: {self.monitor!r}{'' if self.loader is None else f', {self.loader!r}'}>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("what attach gives belongs to the loop of its process; it cannot be pickled", remedy="pickle summary()")
 
     def remove(self) -> None:
         self._handle.remove()

@@ -121,6 +121,12 @@ class Batches:
         self._now: _Iteration | None = None
         self._order(0)  # raises what is wrong with its arguments
 
+    def __repr__(self) -> str:
+        return f"<Batches of {self.dataset!r}: {self.batch_size} each, epoch {self._epoch}, {self._done} samples done>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("Batches hold threads and memory of their process; pickle the SampleCache and state_dict()")
+
     def ranks(self) -> tuple[int, int]:
         """The rank and how many there are: as given, or those of torch.distributed."""
         if self._rank is not None and self._world is not None:

@@ -1,6 +1,7 @@
 """Checkpoints of a job that goes on meanwhile: see plimsoll.checkpoint."""
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import json
@@ -264,6 +265,14 @@ class Checkpointer:
         _native.check(_native.load().plim_checkpointer_open(os.fsencode(self.dir), ctypes.byref(options), ctypes.byref(handle),
                                                             ctypes.byref(error)), error, self.dir)
         self._handle = handle
+        me = weakref.ref(self)
+
+        def end() -> None:
+            one = me()
+            if one is not None:
+                one._end_quietly()
+
+        self._at_exit = atexit.register(end)  # modules are still whole then, which they need not be when it is collected
         for name in (on_signal,) if isinstance(on_signal, str) else on_signal:
             self._listen(name)
 
@@ -399,6 +408,7 @@ class Checkpointer:
         try:
             self.wait()
         finally:
+            atexit.unregister(self._at_exit)
             for number, handler in self._handlers:
                 signal.signal(number, handler)
             self._handlers.clear()
@@ -414,14 +424,20 @@ class Checkpointer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
+    def __repr__(self) -> str:
+        how = "closed" if self._handle is None else f"{sum(not saving.durable for saving in self._savings)} saves under way"
+        return f"<Checkpointer of {self.dir}: {how}>"
+
+    def _end_quietly(self) -> None:
         try:
             self.close()
         except Exception as why:  # nobody is there to hear it
             logger.error("%s", why)
 
+    __del__ = _end_quietly
+
     def __reduce__(self) -> Any:
-        raise TypeError("a Checkpointer belongs to its process; it cannot be pickled")
+        raise UnsupportedError("a Checkpointer belongs to its process; it cannot be pickled")
 
     def _check(self) -> None:
         if self._handle is None:

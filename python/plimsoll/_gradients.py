@@ -8,6 +8,7 @@ import operator
 import os
 import struct
 import sys
+import weakref
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Sequence
@@ -411,6 +412,7 @@ class GradientMonitor:
         self.history: deque[GradStats] = deque(maxlen=history)
         self._forks = _torch.forks
         self._watched = Watched(_named(model), min(history, PAST + 1), operator.attrgetter("grad"))
+        weakref.finalize(self, _release, self._watched, _torch.forks).atexit = False
         self._mesh = self._watched.mesh
         self._joined = self._mesh is not None or len(self._watched.cores) > 1
         self._handles: list[Handle] = []
@@ -674,13 +676,17 @@ class GradientMonitor:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        watched = getattr(self, "_watched", None)
-        if watched is not None and self._forks == _torch.forks and not sys.is_finalizing():
-            watched.close()
+    def __repr__(self) -> str:
+        how = f"{len(self._watched.named)} tensors, {self.steps} steps" if self._watched.cores else "closed"
+        return f"<GradientMonitor: {how}, on_bad={self.on_bad!r}>"
 
     def __reduce__(self) -> Any:
         raise UnsupportedError("a GradientMonitor belongs to its process; it cannot be pickled")
+
+
+def _release(watched: Watched, forks: int) -> None:
+    if forks == _torch.forks:
+        watched.close()
 
 
 def _as_joined(one: GradStats, all_of: Any) -> GradStats:

@@ -131,6 +131,9 @@ class oom_guard:
             _torch.observe_failures(self)
         return self
 
+    def __repr__(self) -> str:
+        return f"<oom_guard: {'nothing happened' if self.error is None else self.error.text.splitlines()[-1]}>"
+
     def on_oom(self, device: int, requested: int, limit: int, free: int) -> None:
         """Tensors are live as at the failure: the only place for true numbers."""
         now = _torch.CudaMemory(device).numbers()

@@ -58,6 +58,9 @@ class InputWatch(Generic[T]):
         self._idle: list[tuple[float, float]] = []
         self.gauge: Any = None
 
+    def __repr__(self) -> str:
+        return f"<InputWatch of {type(self.loader).__name__}: {self.batches} batches>"
+
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
 

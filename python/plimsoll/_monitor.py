@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import statistics
 import struct
+import sys
 import sysconfig
 import threading
 import time
@@ -294,12 +295,21 @@ class MemoryMonitor:
         """Does memory that outlives steps grow?  None: it does not, or fewer than 12 steps were seen.
 
         The floor of allocated bytes over parts of the steps, a Theil-Sen slope with Sen's 95 % interval; warm-up (the first
-        quarter) is left out, and growth that dies away is none.  With a Recorder running the line that allocates is told.
+        quarter) is left out, and growth that dies away is none.  Of the host's memory, whose pages come and go, growth of less
+        than 1 MiB in all is none either, and the monitor's own records are left out.  With a Recorder running the line that allocates is told.
         """
-        found = trend([_PACKED_END.unpack(end) if isinstance(end, bytes) else end for end in list(self._step_ends)])
-        if found is None:
+        ends = [_PACKED_END.unpack(end) if isinstance(end, bytes) else end for end in list(self._step_ends)]
+        found = trend([(step, held - self._own_bytes(step)) for step, held in ends])
+        if found is None or found.slope * found.steps < self.memory.noise_bytes:
             return None
         return Leak(found.slope, found.low, found.high, found.since, found.steps, _leaking_line(), self._full_in(found))
+
+    def _own_bytes(self, step: int) -> int:
+        """Of the host's memory, what this monitor's records took at the end of a step."""
+        if not self.memory.noise_bytes or not self._ring:
+            return 0
+        kept = min(self._ring.maxlen or 0, self._counts[_KEPT] * (step + 1) // max(1, self.steps))
+        return kept * _size_of(self._ring[-1]) + min(self._step_ends.maxlen or 0, step + 1) * _size_of(self._step_ends[-1])
 
     def _full_in(self, found: Trend) -> tuple[int, int] | None:
         free = self.memory.free()
@@ -482,6 +492,12 @@ def _hooks_in_c(phases: _Phases) -> tuple[Callable[..., None], ...] | None:
     except ValueError:  # there is no Python to be found by name
         return None
     return made
+
+
+def _size_of(record: Any) -> int:
+    """Of a record in a ring: itself, what it holds, and its place."""
+    held = record if isinstance(record, tuple) else ()
+    return sys.getsizeof(record) + 8 + sum(_size_of(one) for one in held)
 
 
 def _after_mark() -> None:

@@ -54,6 +54,9 @@ class Released(int):
         self.held_by = held_by
         return self
 
+    def __reduce__(self) -> Any:
+        return Released, (int(self), self.held_by)
+
     def __repr__(self) -> str:
         text = f"{int(self):,} bytes freed"
         return text + ("; still held by " + "; ".join(self.held_by) if self.held_by else "")

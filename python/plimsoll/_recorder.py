@@ -138,6 +138,9 @@ class Recorder:
                  trace: TracebackType | None) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<Recorder in {self.dir}: {'running' if self.running else 'off'}, {len(self.files)} recordings>"
+
     def __getstate__(self) -> dict[str, Any]:
         return {"dir": self.dir}  # a worker's copy records nothing
 
@@ -243,6 +246,17 @@ class Recorder:
         if self.files and not self.running:
             return verbs.report(self.files[-1], **options)
         return verbs.report(_torch.snapshot(), **options)
+
+
+def started(dir: PathLike | None) -> Recorder | None:
+    """A Recorder that runs, for a trainer's callback; None: none is wanted, or none can be had here, which a warning says."""
+    if dir is None:
+        return None
+    try:
+        return Recorder(dir).start()
+    except UnsupportedError as why:
+        _torch.logger.warning("%s", why)
+        return None
 
 
 def write_pickle(path: Path, value: Any, last: Any = None) -> None:

@@ -5,15 +5,15 @@ import functools
 import gc
 import inspect
 from dataclasses import dataclass
-from typing import Any, Callable, Generic, TypeVar
+from typing import Any, Callable, Concatenate, Generic, ParamSpec, TypeVar
 
 from . import _torch
 from ._guard import OutOfMemory, is_oom
 from ._owners import forget
-from .errors import ArgumentError
+from .errors import ArgumentError, UnsupportedError
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,13 @@ class Restore:
                        if optimizer is not None and self.state is not None else None)
         self.cpu_random = torch.get_rng_state()
         self.cuda_random = torch.cuda.get_rng_state_all() if _torch.cuda_started() else None
+
+    def __repr__(self) -> str:
+        of = [kind for kind, kept in (("weights", self.tensors), ("gradients", self.gradients), ("optimizer", self.state is not None)) if kept]
+        return f"<Restore of {', '.join([*of, 'random states'])}>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a Restore belongs to the tensors of its process; it cannot be pickled")
 
     def _keep_state(self) -> dict[Any, dict[str, Any]]:
         torch = _torch.torch()
@@ -196,8 +203,10 @@ def _clean(before: int | None) -> int | None:
 
 
 def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5, group: Any = None,
-                    starting_batch_size: int | None = None) -> Callable[[F], F]:
+                    starting_batch_size: int | None = None) -> Callable[[Callable[Concatenate[int, P], T]], Callable[P, T]]:
     """In place of accelerate's find_executable_batch_size: the function's first argument is the batch size.
+
+    The size that worked is remembered for the process: later calls begin with it, and fail no more than they have to.
 
     >>> @auto_batch_size(64)
     ... def train(batch_size, epochs):
@@ -207,19 +216,22 @@ def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5,
     """
     first = start if starting_batch_size is None else starting_batch_size
 
-    def decorate(function: F) -> F:
+    def decorate(function: Callable[Concatenate[int, P], T]) -> Callable[P, T]:
+        begin = first
         names = list(inspect.signature(function).parameters)
         if not names:
             raise ArgumentError(f"{function.__name__} takes no argument: its first one is to be the batch size")
 
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            nonlocal begin
             if names[0] in kwargs or len(args) >= len(names) and not _takes_more(function):
                 raise ArgumentError(f"{function.__name__} is given its {names[0]} by auto_batch_size: leave it out")
-            return retry_on_oom(lambda size: function(size, *args, **kwargs), first, min_size=min_size, shrink=shrink,
-                                group=group).value
+            done = retry_on_oom(lambda size: function(size, *args, **kwargs), begin, min_size=min_size, shrink=shrink, group=group)
+            begin = done.size
+            return done.value
 
-        return run  # type: ignore[return-value]
+        return run
 
     return decorate
 

@@ -316,6 +316,9 @@ class SampleCache:
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
+    def __repr__(self) -> str:
+        return f"<SampleCache {self._samples.path}: {len(self)} samples>"
+
     def __reduce__(self) -> Any:
         return _reopen, (self._samples.path, self._samples.mark, self._checksums)
 

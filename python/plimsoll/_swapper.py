@@ -193,6 +193,12 @@ class WeightSwapper:
         self._over: list[tuple[int, Lease]] = []  # copies that may go on, and what they read
         self._current: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<WeightSwapper of {type(self.model).__name__}: {self._current or 'its own weights'}>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a WeightSwapper belongs to the model of its process; it cannot be pickled")
+
     @property
     def current(self) -> str | None:
         """Whose weights the model holds; None: its own."""

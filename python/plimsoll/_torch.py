@@ -54,9 +54,11 @@ class Memory(Protocol):
     """Where memory is read from."""
 
     name: str
+    noise_bytes: int  # growth that says nothing
 
     def numbers(self) -> Numbers: ...
     def free(self) -> tuple[int, int] | None: ...
+    def limit(self) -> int | None: ...
     def reset_peak(self) -> None: ...
 
     def calls(self) -> Calls:
@@ -66,6 +68,8 @@ class Memory(Protocol):
 
 class CudaMemory:
     """One GPU's caching allocator.  numbers() is one call (22 us on an H100); memory_allocated() and others take 150 each."""
+
+    noise_bytes = 0
 
     def __init__(self, index: int) -> None:
         t = torch()
@@ -86,6 +90,11 @@ class CudaMemory:
     def free(self) -> tuple[int, int] | None:
         return self._info(self.index)
 
+    def limit(self) -> int:
+        """Bytes that PyTorch can take: those it has and those that are free, at most the fraction that the process set itself."""
+        free, total = self._info(self.index)
+        return min(free + self.numbers()[1], int(total * memory_fraction(self.index)))
+
     def reset_peak(self) -> None:
         (self._reset if own is None else own[1])(self.index)
 
@@ -99,6 +108,7 @@ class HostMemory:
     """This process's own memory, where there is no GPU: allocated is anonymous and shared memory, reserved all of the resident."""
 
     name = "host"
+    noise_bytes = 1 << 20  # pages come singly, and the heap and Python's arenas keep some
     _fields = {b"VmHWM": "peak", b"VmRSS": "resident", b"RssFile": "file"}
 
     def numbers(self) -> Numbers:
@@ -114,6 +124,9 @@ class HostMemory:
     def free(self) -> tuple[int, int] | None:
         return None
 
+    def limit(self) -> int | None:
+        return None
+
     def reset_peak(self) -> None:
         try:
             with open("/proc/self/clear_refs", "w") as f:
@@ -123,6 +136,12 @@ class HostMemory:
 
     def calls(self) -> Calls:
         return self.numbers, self.reset_peak, (), False
+
+
+def memory_fraction(index: int) -> float:
+    """What set_per_process_memory_fraction set; 1.0: nothing, or a PyTorch that does not say (before 2.6)."""
+    read = getattr(torch().cuda, "get_per_process_memory_fraction", None)
+    return 1.0 if read is None else float(read(index))
 
 
 def memory_of(device: Any = None) -> Memory:

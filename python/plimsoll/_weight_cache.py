@@ -17,7 +17,7 @@ from ._input import PathLike
 from ._load import _renamed
 from ._loader import HOST, Loader, Opened, Row, device_number, dtype_of
 from ._size import bytes_of, bytes_or_percent
-from .errors import ArgumentError, LimitError, PlimsollError
+from .errors import ArgumentError, LimitError, PlimsollError, UnsupportedError
 
 logger = logging.getLogger("plimsoll")
 Rename = Mapping[str, str] | Callable[[str], str] | None
@@ -218,6 +218,12 @@ class WeightCache:
         self._ahead: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         weakref.finalize(self, self._ahead.put, None)
+
+    def __repr__(self) -> str:
+        return f"<WeightCache: {'closed' if self._host.handle is None else f'{len(self._names)} sets registered'}>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a WeightCache holds memory of its process; it cannot be pickled")
 
     def _tiers(self) -> list[Tier]:
         self._loader.check()

@@ -107,6 +107,9 @@ class Gauge:
                  trace: TracebackType | None) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<Gauge {self.path}: {self.monitors} monitors>"
+
     def __reduce__(self) -> Any:
         return _nothing, ()  # a worker has no page
 

@@ -18,10 +18,12 @@ import ctypes
 import math
 import numbers
 import sys
+import weakref
 from dataclasses import dataclass
 from typing import Any, Mapping
 
 from . import _abi, _native
+from ._trainer_callbacks import Look, lightning_callback, transformers_callback
 from .errors import ArgumentError, FormatError
 
 __all__ = ["EarlyStopping", "Finding", "TrainingMonitor"]
@@ -70,6 +72,12 @@ def _any_rank(stop: bool) -> bool:
     return bool(flag.item())
 
 
+def _restored(kind: Any, options: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+    made = kind(**options)
+    made.load_state_dict(state)
+    return made
+
+
 def _names(state: Any) -> list[str]:
     return [field[0] for field in state._fields_ if field[0] not in ("size", "unused")]
 
@@ -113,6 +121,13 @@ class EarlyStopping:
                 setattr(self._state, name, value)
         self._stopped = False
         self.all_ranks = all_ranks
+
+    def __repr__(self) -> str:
+        best = "none yet" if self.best is None else f"{self.best:.6g} at step {self.best_step:g}"
+        return f"<EarlyStopping: {'stop' if self._stopped else 'go on'}; best {best}; waited {self.wait} of {self.patience}>"
+
+    def __reduce__(self) -> Any:
+        return _restored, (EarlyStopping, {"all_ranks": self.all_ranks}, self.state_dict())
 
     def step(self, value: Any, step: float | None = None) -> bool:
         """One evaluation; True: stop.  step None: evaluations are counted from 0."""
@@ -163,6 +178,29 @@ class EarlyStopping:
         self._state, self._stopped = fresh, stopped
 
 
+    # ---- trainers ----
+
+    def transformers_callback(self, metric: str = "eval_loss") -> Any:
+        """A TrainerCallback: step() with this metric at each evaluation, and stops the Trainer.
+
+        Its state is in each checkpoint; TrainingArguments(restore_callback_states_from_checkpoint=True) goes on with it.
+        Raises ArgumentError at the first evaluation that has no such metric.
+        """
+        return transformers_callback(self, "EarlyStoppingOfPlimsoll", on_evaluate=self._evaluated(metric))
+
+    def lightning_callback(self, metric: str = "val_loss") -> Any:
+        """A Lightning Callback: step() with this metric after each validation, and stops the trainer.  Errors as above."""
+        return lightning_callback(self, f"plimsoll.EarlyStopping.{metric}", None, self._evaluated(metric))
+
+    def _evaluated(self, metric: str) -> Look:
+        def evaluated(step: int, values: Mapping[str, Any], first_rank: bool) -> bool:
+            if metric not in values:
+                raise ArgumentError(f"no '{metric}' was evaluated; there is {', '.join(sorted(values)) or 'nothing'}")
+            return self.step(values[metric], step)
+
+        return evaluated
+
+
 class TrainingMonitor:
     """Finds NaN (also hidden ones), spikes, divergence, exploding gradients, overfitting and more as values come.
 
@@ -191,6 +229,8 @@ class TrainingMonitor:
         if unknown:
             raise ArgumentError(f"stop_on knows {', '.join(self.IDS)}, not '{unknown[0]}'")
         self.all_ranks = all_ranks
+        self._options = {"patience": patience, "min_delta": min_delta, "stop_on": stop_on, "roles": dict(roles or {}),
+                         "all_ranks": all_ranks}
         self._told = 0
         self._core = ctypes.c_void_p()
         options = _native.options("monitor", min_delta=min_delta,
@@ -198,20 +238,23 @@ class TrainingMonitor:
                                   # A bit that no finding has, so that 0 is not taken for the default.
                                   stop_on=sum(1 << self.IDS.index(word) for word in set(stop_on)) or 1 << 31)
         self._call("plim_monitor_new", ctypes.byref(options), ctypes.byref(self._core), core=False)
+        weakref.finalize(self, _native.load().plim_monitor_free, self._core).atexit = False
         for name, role in (roles or {}).items():
             if role not in self.ROLES:
                 raise ArgumentError(f"a role is one of {', '.join(self.ROLES)}, not '{role}'")
             self._call("plim_monitor_set_role", name.encode(), self.ROLES.index(role))
 
+    def __repr__(self) -> str:
+        best = "" if self.best is None else f"; best {self.best[1]:.6g} at step {self.best[0]:g}"
+        return f"<TrainingMonitor: {len(self.findings)} findings; {self.why_stop or 'go on'}{best}>"
+
+    def __reduce__(self) -> Any:
+        return _restored, (TrainingMonitor, self._options, self.state_dict())
+
     def _call(self, name: str, *arguments: Any, core: bool = True) -> None:
         error = _abi.plim_err()
         function = getattr(_native.load(), name)
         _native.check(function(*((self._core,) if core else ()), *arguments, ctypes.byref(error)), error)
-
-    def __del__(self) -> None:
-        core = getattr(self, "_core", None)
-        if core:
-            _native.load().plim_monitor_free(core)
 
     def log(self, step: float, values: Mapping[str, Any] | None = None, **more: Any) -> list[Finding]:
         """Values of a step by name; what is new.  Names tell what they are: loss, val_loss, grad_norm, lr, loss_scale ...
@@ -286,69 +329,25 @@ class TrainingMonitor:
 
     # ---- trainers ----
 
+    def _watch(self, step: int, values: Mapping[str, Any], first_rank: bool) -> bool:
+        for finding in self.log(step, values):
+            if first_rank:
+                print(f"plimsoll: {finding}", file=sys.stderr)
+        return self.should_stop
+
     def transformers_callback(self) -> Any:
         """A TrainerCallback: logs everything the Trainer logs, stops it, and prints findings once, on rank 0.
 
         Its state is in each checkpoint; TrainingArguments(restore_callback_states_from_checkpoint=True) goes on with it.
         """
-        from transformers import TrainerCallback  # type: ignore[import-not-found,unused-ignore]
-        from transformers.trainer_callback import ExportableState  # type: ignore[import-not-found,unused-ignore]
-
-        monitor = self
-
-        class Callback(TrainerCallback, ExportableState):  # type: ignore[misc,unused-ignore]
-            @property
-            def monitor_state(self) -> dict[str, Any]:
-                return monitor.state_dict()
-
-            @monitor_state.setter
-            def monitor_state(self, state: dict[str, Any]) -> None:
-                monitor.load_state_dict(state)
-
-            def state(self) -> dict[str, Any]:
-                return {"args": {}, "attributes": {"monitor_state": self.monitor_state}}
-
-            def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-                if "train_runtime" in (logs or {}):
-                    return
-                for finding in monitor.log(state.global_step, logs or {}):
-                    if state.is_world_process_zero:
-                        print(f"plimsoll: {finding}", file=sys.stderr)
-                if monitor.should_stop:
-                    control.should_training_stop = True
-
-        return Callback()
+        return transformers_callback(self, "Callback", on_log=self._watch)
 
     def lightning_callback(self) -> Any:
         """A Lightning Callback: watches trainer.callback_metrics after batches and validations, and stops the trainer."""
-        try:
-            from lightning.pytorch.callbacks import Callback as Base  # type: ignore[import-not-found,unused-ignore]
-        except ImportError:
-            from pytorch_lightning.callbacks import Callback as Base  # type: ignore[import-not-found,no-redef,unused-ignore]
+        def after_batch(step: int, values: Mapping[str, Any], first_rank: bool) -> bool:
+            return self._watch(step, {k: v for k, v in values.items() if not k.startswith(("val", "test"))}, first_rank)
 
-        monitor = self
+        def after_validation(step: int, values: Mapping[str, Any], first_rank: bool) -> bool:
+            return self._watch(step, {k: v for k, v in values.items() if k.startswith("val")}, first_rank)
 
-        class Callback(Base):  # type: ignore[misc,unused-ignore]
-            def _look(self, trainer: Any, names: Any) -> None:
-                metrics = {k: v for k, v in trainer.callback_metrics.items() if names(k)}
-                for finding in monitor.log(trainer.global_step, metrics):
-                    if trainer.is_global_zero:
-                        print(f"plimsoll: {finding}", file=sys.stderr)
-                if monitor.should_stop:
-                    trainer.should_stop = True
-
-            def on_train_batch_end(self, trainer: Any, *arguments: Any, **kwargs: Any) -> None:
-                if trainer.global_step % trainer.log_every_n_steps == 0:
-                    self._look(trainer, lambda name: not name.startswith(("val", "test")))
-
-            def on_validation_end(self, trainer: Any, *arguments: Any, **kwargs: Any) -> None:
-                if not trainer.sanity_checking:
-                    self._look(trainer, lambda name: name.startswith("val"))
-
-            def state_dict(self) -> dict[str, Any]:
-                return monitor.state_dict()
-
-            def load_state_dict(self, state: dict[str, Any]) -> None:
-                monitor.load_state_dict(state)
-
-        return Callback()
+        return lightning_callback(self, "plimsoll.TrainingMonitor", after_batch, after_validation)

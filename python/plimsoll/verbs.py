@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Callable, Mapping, Sequence, Union, overload
 
 from . import _abi, _input, _native
-from ._input import Input, PathLike
+from ._input import Input, Log, PathLike
 from ._result import Result, Source
 from ._results import (CkptDiffFields, CkptFields, DiffFields, HereFields, PlanFields, RanksFields, ReportDevice,
                        ReportFields, Finding, ReportPeak, Verdict, WhatifFields, WhyFields)
@@ -226,37 +226,37 @@ _REPORT_GROUPS = {"user_frame": _abi.PLIM_GROUP_USER_FRAME, "stack": _abi.PLIM_G
                   "module": _abi.PLIM_GROUP_MODULE}
 
 
-def _report_options(device: int | None, redact: bool, at: str | None, log: PathLike | None, events: str | None,
+def _report_options(device: int | None, redact: bool, at: str | None, log: Input | None, events: str | None,
                     steps: str | None, group_by: str, strip_prefix: str | None, owners: int | None, gpu: str | None,
                     max_memory_bytes: int) -> Any:
     return _native.options("report", flags=_abi.PLIM_REPORT_REDACT if redact else 0, device=device, at=at,
-                           log_path=None if log is None else os.fspath(log), events=events, steps=steps,
+                           log_path=None if log is None else log.path, events=events, steps=steps,
                            group_by=_group(group_by, _REPORT_GROUPS), strip_prefix=strip_prefix, owners_max=owners,
                            gpu=gpu, max_memory_bytes=max_memory_bytes)
 
 
 @overload
 def report(recording: list[PathLike] | tuple[PathLike, ...], *, device: int | None = ..., redact: bool = ..., at: str | None = ...,
-           log: PathLike | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
+           log: Log | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
            strip_prefix: str | None = ..., owners: int | None = ..., gpu: str | None = ..., layout: str | None = ...,
            threads: int = ..., max_memory_bytes: int = ..., progress: bool | None = ...) -> Ranks: ...
 
 
 @overload
 def report(recording: Recording | None = ..., *, device: int | None = ..., redact: bool = ..., at: str | None = ...,
-           log: PathLike | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
+           log: Log | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
            strip_prefix: str | None = ..., owners: int | None = ..., gpu: str | None = ..., layout: str | None = ...,
            threads: int = ..., max_memory_bytes: int = ..., progress: bool | None = ...) -> Report: ...
 
 
 def report(recording: Any = None, *, device: int | None = None, redact: bool = False, at: str | None = None,
-           log: PathLike | None = None, events: str | None = None, steps: str | None = None,
+           log: Log | None = None, events: str | None = None, steps: str | None = None,
            group_by: str = "user_frame", strip_prefix: str | None = None, owners: int | None = None, gpu: str | None = None,
            layout: str | None = None, threads: int = 0, max_memory_bytes: int = 0, progress: bool | None = None) -> Report | Ranks:
     """Explain a recording of GPU memory: what filled it, who kept it, why it ran out.
 
     recording: a path, bytes, an open file, or what torch.cuda.memory._snapshot() gave; None: this process, now;
-    a list of paths, or a folder or tar archive of recordings: the ranks of a job (gives Ranks).
+    a list of paths, or a folder or tar archive of recordings: the ranks of a job (gives Ranks).  log: as why takes it.
     at: whose owners are listed ("peak", "oom", "end", "event:N").  events, steps: "A:B", only these.
     owners: rows at most, 0: all.  gpu: the card that a leak is to fill.  Of a job's ranks, layout: how they are laid out, the
     innermost first ("tp=8,dp=32"), threads: recordings read at a time, 0: as many as cores.  redact: no name that is not
@@ -269,27 +269,32 @@ def report(recording: Any = None, *, device: int | None = None, redact: bool = F
     >>> died.verdict.cause
     'fragmentation'
     """
-    options = _report_options(device, redact, at, log, events, steps, group_by, strip_prefix, owners, gpu,
+    told = None if log is None else _input.log(log)
+    options = _report_options(device, redact, at, told, events, steps, group_by, strip_prefix, owners, gpu,
                               max_memory_bytes)
     ranks = {"layout": layout, "threads": threads}
     if recording is None:
         recording = snapshot()
     if isinstance(recording, (list, tuple)):
-        return _ranks([os.fspath(path) for path in recording], options, ranks, progress)
+        return _ranks([os.fspath(path) for path in recording], options, told, ranks, progress)
     given = _input.recording(recording)
     path = os.fsencode(given.path)
     if given.shown is None and _native.load().plim_ranks_several(path):
-        return _ranks([given.path], options, ranks, progress)
+        return _ranks([given.path], options, told, ranks, progress)
     with given:
-        result: Report = _open("report", Report, [given], [path], options, _title("explaining", given), progress)
+        result: Report = _open("report", Report, [given, *_those(told)], [path], options, _title("explaining", given), progress)
         return result
+
+
+def _those(*given: Input | None) -> list[Input]:
+    return [one for one in given if one is not None]
 
 
 def _title(doing: str, given: Input) -> str:
     return f"{doing} {given.shown or os.path.basename(given.path)}"
 
 
-def _ranks(paths: list[str], report_options: Any, more: Mapping[str, Any], progress: bool | None) -> Ranks:
+def _ranks(paths: list[str], report_options: Any, log: Input | None, more: Mapping[str, Any], progress: bool | None) -> Ranks:
     if not paths:
         raise ArgumentError("no recording was given")
     options = _native.options("ranks", **more)
@@ -297,7 +302,7 @@ def _ranks(paths: list[str], report_options: Any, more: Mapping[str, Any], progr
     inputs = [Input(path) for path in paths]
     strings = _strings(paths)
     result: Ranks = _open("ranks", Ranks, inputs, [strings, len(paths)], options, "explaining the ranks", progress,
-                          keep=(strings, report_options))
+                          keep=(strings, report_options, log))
     return result
 
 
@@ -341,7 +346,7 @@ def diff(a: Recording, b: Recording, *, device: int | None = None, group_by: str
 
 
 def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), gpu: str | None = None,
-           limit_bytes: int | None = None, device: int | None = None, log: PathLike | None = None,
+           limit_bytes: int | None = None, device: int | None = None, log: Log | None = None,
            smallest: bool = False, search_s: float | None = None, plan: bool = False, redact: bool = False, torch: str | None = None,
            allowance_bytes: int | None = None, threads: int = 0, max_memory_bytes: int = 0, progress: bool | None = None) -> Whatif:
     """A recording's requests once more: under other PYTORCH_CUDA_ALLOC_CONF settings, another limit, another card.
@@ -350,9 +355,10 @@ def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), 
     plan: also under Plimsoll's own allocator (docs/allocator.md).  threads: runs at a time, 0: as many as cores.  Errors as report's.
     """
     strings = _strings(list(settings))
+    told = None if log is None else _input.log(log)
     options = _native.options(
         "whatif", device=device, limit_bytes=limit_bytes, gpu=gpu, allowance_bytes=allowance_bytes,
-        log_path=None if log is None else os.fspath(log), torch=_release(torch, "torch"), max_memory_bytes=max_memory_bytes,
+        log_path=None if told is None else told.path, torch=_release(torch, "torch"), max_memory_bytes=max_memory_bytes,
         search_ms=None if search_s is None else round(search_s * 1e3), threads=threads,
         flags=_flags(smallest=(smallest, _abi.PLIM_WHATIF_SMALLEST), redact=(redact, _abi.PLIM_WHATIF_REDACT),
                      plan=(plan, _abi.PLIM_WHATIF_PLAN),
@@ -361,7 +367,7 @@ def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), 
         options.settings = strings
         options.settings_count = len(settings)
     given = _input.recording(snapshot() if recording is None else recording)  # stays open: the page reads it again
-    result: Whatif = _open("whatif", Whatif, [given], [os.fsencode(given.path)], options, _title("replaying", given), progress,
+    result: Whatif = _open("whatif", Whatif, [given, *_those(told)], [os.fsencode(given.path)], options, _title("replaying", given), progress,
                            keep=(strings,))
     return result
 
@@ -375,7 +381,7 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = 
          progress: bool | None = None, **recipe: Any) -> Plan:
     """The memory of a run before it runs: does it fit, and if not what is the cheapest change that makes it fit.
 
-    config: a config.json, a safetensors file or a folder of either; the config as a dict; a model of transformers;
+    config: a config.json, a safetensors file or a folder of either; the config as a dict or as text; a model of transformers;
     None: by numbers (layers=, hidden=, heads=, or parameters= alone).  recipe: the options of `plimsoll plan` by name, with underscores
     (batch=2, seq=512, precision="bf16-autocast", optimizer="adamw", lora=16, gpu="RTX 4090", max_batch=True, ...).
 
@@ -547,24 +553,26 @@ def to_bytes(value: int | str, what: str = "a size") -> int:
 # ---- why, here, verify ----
 
 
-def why(log: PathLike | str | bytes | IO[bytes] | BaseException, *, recording: PathLike | None = None,
-        config: PathLike | None = None, recipe: Mapping[str, Any] | None = None, redact: bool = False,
+def why(log: Log, *, recording: Recording | None = None, config: PathLike | Mapping[str, Any] | Any | None = None,
+        recipe: Mapping[str, Any] | None = None, redact: bool = False,
         more: bool = False, max_memory_bytes: int = 0, progress: bool | None = None) -> Why:
     """Every failure of memory that a log tells of, explained.
 
-    log: a path (of a log, or of a folder of them), text with a line break in it, bytes, an open file, an exception.
-    recording: of the same run.  config, recipe: its model, as plan takes them.  more: the text has the evidence and all
-    that helps.  Nothing found is no error (.outcome).
+    log: a path (of a log, or of a folder of them), text, bytes, an open file, an exception.  A string that names no file and
+    reads like a message is text.  recording: of the same run, as report takes it.  config, recipe: its model, as plan takes
+    them.  more: the text has the evidence and all that helps.  Nothing found is not an error (.outcome).
     """
     plan_options, keep = _recipe(recipe or {})
+    of_run = None if recording is None else _input.recording(recording)
+    of_model = _input.model(config)
     options = _native.options("why", flags=(_abi.PLIM_WHY_REDACT if redact else 0) | (_abi.PLIM_WHY_MORE if more else 0),
                               max_memory_bytes=max_memory_bytes,
-                              snapshot_path=None if recording is None else os.fspath(recording),
-                              config_path=None if config is None else os.fspath(config))
+                              snapshot_path=None if of_run is None else of_run.path,
+                              config_path=None if of_model is None else of_model.path)
     if recipe is not None:
         options.recipe = ctypes.addressof(plan_options) if _is_void(options, "recipe") else ctypes.pointer(plan_options)
     with _input.log(log) as given:
-        result: Why = _open("why", Why, [given], [os.fsencode(given.path)], options, _title("reading", given), progress,
+        result: Why = _open("why", Why, [given, *_those(of_run, of_model)], [os.fsencode(given.path)], options, _title("reading", given), progress,
                             keep=(plan_options, *keep))
         return result
 

@@ -269,6 +269,27 @@ class Leaks(WithCard):
         self.assertIn("a step", str(leak))
         self.assertGreater(leak.full_in_steps[1], leak.full_in_steps[0] - 1)
 
+    def test_a_healthy_loop_on_the_host(self):
+        # The monitor's own records were a leak of half a KiB per step.
+        for grows, steps, found in ((0, 400, False), (0, 6000, False), (1 << 10, 400, False), (10 << 10, 400, True)):
+            with self.subTest(grows=grows, steps=steps):
+                monitor = MemoryMonitor("cpu")
+                held = 100 * MIB
+
+                def numbers():
+                    own = sum(len(ring) * _monitor._size_of(ring[0]) for ring in (monitor._ring, monitor._step_ends) if ring)
+                    return held + own, held + own, held + own, held + own, 0, 0
+
+                monitor.memory.numbers, monitor.memory.reset_peak = numbers, lambda: None
+                phases = _monitor._Phases(monitor, "phase")
+                for _ in range(steps):
+                    held += grows
+                    for phase in ("forward", "backward", "optimizer"):
+                        phases.turn(phase)
+                    phases.turn("between", step=True)
+                self.assertEqual(monitor.leak() is not None, found, monitor.leak())
+                phases.remove()
+
     def test_what_only_looks_like_growth_is_none(self):
         shapes = {
             "flat": [100] * 60,

@@ -352,6 +352,19 @@ class Retry(WithCard):
 
         self.assertEqual(other(), 4)
 
+    def test_the_size_that_worked_is_remembered(self):
+        # Each call failed three times again.
+        tried = []
+
+        @auto_batch_size(64)
+        def train(batch_size):
+            tried.append(batch_size)
+            plain(batch_size * 40)
+            return batch_size
+
+        self.assertEqual((train(), train(), train()), (8, 8, 8))
+        self.assertEqual(tried, [64, 32, 16, 8, 8, 8])
+
     def test_nothing_of_torch_is_needed(self):
         # A step that fails in host memory: no GPU, no torch call.
         def step(n):
@@ -364,8 +377,8 @@ class Retry(WithCard):
 
 
 class Find(WithCard):
-    def loop(self, fixed, each, rounding=1, extra_from=None):
-        """A training step of fixed + each * n MiB, rounded up, more from a size on."""
+    def loop(self, fixed, each, rounding=1, extra_from=None, layers=1):
+        """A training step of fixed + each * n MiB, rounded up, more from a size on, in so many requests."""
         model = torch.nn.Module()
         model.weight = torch.nn.Parameter((fixed << 18,), device="cuda")
         model.forward = lambda tokens: None
@@ -375,7 +388,7 @@ class Find(WithCard):
             mib = -(-n * each // rounding) * rounding
             if extra_from and n >= extra_from:
                 mib += 40
-            activations = cuda(int(mib))
+            activations = [torch.empty(int(mib / layers * 2**18), device="cuda") for _ in range(layers)]
             model.weight.grad = cuda(fixed)
             del activations
             optimizer.step()
@@ -407,16 +420,20 @@ class Find(WithCard):
                 self.assertEqual(found.size, self.exact(step))
 
     def test_where_an_allocator_loses_little_what_fits_is_near_the_line(self):
-        for lost, runs in ((0.0, 5), (0.01, 8), (0.03, 8), (0.2, 14)):
-            with self.subTest(lost=lost):
+        # A failure says what was allocated and refused: with lost memory that is the limit that counts.
+        for lost, runs, learns in ((0.0, 5, True), (0.01, 6, True), (0.03, 6, True), (0.2, 7, True), (0.01, 14, False),
+                                   (0.03, 14, False), (0.2, 14, False)):
+            with self.subTest(lost=lost, learns=learns):
                 search, taken = Search(1, 65536, 2 << 30), 0
                 while not search.done():
                     size, taken = search.next(None), taken + 1
                     peak = (60 << 20) + size * (46 << 20)
-                    if peak * (1 + lost) <= search.limit:
-                        search.fits[size], search.lost = peak, lost
+                    room = int((2 << 30) / (1 + lost))
+                    if peak <= room:
+                        search.fits[size] = peak
                     else:
-                        search.fails, search.ooms = min(size, search.fails or size), search.ooms + 1
+                        search.failed(size, *((room - (5 << 20), 10 << 20) if learns else ()))
+                        search.ooms += 1
                 self.assertEqual(search.best(), int(((2 << 30) / (1 + lost) - (60 << 20)) / (46 << 20)))
                 self.assertLessEqual(taken, runs)
                 self.assertLessEqual(search.ooms, 3)
@@ -432,6 +449,39 @@ class Find(WithCard):
         self.assertLess(limited.size, free.size)
         self.assertEqual(torch.card.limit, torch.card.total)
         self.assertEqual(find_batch_size(step, model=model, optimizer=optimizer, max_size=7).size, 7)
+
+    def test_a_limit_that_is_not_free_memory(self):
+        # With a fraction, a neighbour or MIG it climbed by one and gave up after 64 runs.
+        def fraction(share):
+            torch.cuda.set_per_process_memory_fraction(share)
+
+        def silent(share):  # a PyTorch that does not say it, or somebody else's limit
+            torch.card.limit = int(torch.card.total * share)
+
+        def mute(share):  # failures that PyTorch's observer does not see
+            silent(share)
+            torch._C._cuda_attach_out_of_memory_observer = lambda observer: None
+
+        # Failures of one request of nearly all of it, and those that the observer does not see, say little: then it bisects.
+        for limit, layers, runs in ((fraction, 1, 11), (fraction, 8, 14), (silent, 8, 16), (silent, 1, 20), (mute, 1, 20)):
+            for share in (0.08, 0.23, 0.5, 0.97):
+                with self.subTest(limit=limit.__name__, layers=layers, share=share):
+                    self.setUp()
+                    limit(share)
+                    at = torch.card.limit
+                    model, optimizer, step = self.loop(20, 0.25, layers=layers)
+                    found = find_batch_size(step, model=model, optimizer=optimizer)
+                    self.assertEqual(found.size, self.exact(step))
+                    self.assertTrue(found.exact)
+                    self.assertLessEqual(found.runs, runs, found)
+                    self.assertEqual(torch.card.limit, at)
+
+    def test_limit_bytes_is_no_more_than_the_limit_in_force(self):
+        torch.cuda.set_per_process_memory_fraction(0.25)
+        model, optimizer, step = self.loop(10, 3)
+        found = find_batch_size(step, model=model, optimizer=optimizer, limit_bytes=512 * MIB)
+        self.assertEqual((found.size, found.limit_bytes), (self.exact(step), 256 * MIB))
+        self.assertEqual(torch.card.limit, 256 * MIB)
 
     def test_it_begins_where_the_plan_ends(self):
         # A model of transformers: sequence, precision and optimizer are seen in its first step.

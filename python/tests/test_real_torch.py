@@ -3,6 +3,7 @@
 Skipped, loudly, where it cannot be imported; tools/venv makes an environment that can.
 """
 import gc
+import contextlib
 import importlib.util
 import logging
 import os
@@ -265,8 +266,51 @@ class Transformers(unittest.TestCase):
             trainer.train()
         self.assertEqual(callback.attached.monitor.steps, 6)
         self.assertEqual({p.label for p in callback.summary().phases}, {"forward", "backward", "optimizer"})
-        self.assertTrue(any("memory/allocated_bytes" in row for row in trainer.state.log_history))
+        where = "memory" if torch.cuda.is_available() else "host_memory"
+        rows = [{key for key in row if "memory" in key} for row in trainer.state.log_history if "loss" in row]
+        self.assertEqual(rows, [{f"{where}/peak_gib", f"{where}/reserved_gib"}] * 3)
         self.assertFalse(os.path.exists(f"/dev/shm/plimsoll.{os.getpid()}"))
+
+    def test_a_failure_anywhere(self):
+        # The exception had no verdict, and two hooks stayed on the model.
+        from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+        from plimsoll.integrations.hf import PlimsollCallback
+
+        class Dies(Trainer):
+            def training_step(self, *arguments, **named):
+                if dies == "step" and self.state.global_step == 2:
+                    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+                return super().training_step(*arguments, **named)
+
+        class Optimizer(torch.optim.SGD):
+            def step(self, *arguments, **named):
+                if dies == "optimizer":
+                    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+                return super().step(*arguments, **named)
+
+        data = [{"input_ids": torch.arange(16) % 64, "labels": torch.arange(16) % 64} for _ in range(24)]
+        for dies, later in (("step", False), ("optimizer", False), ("step", True)):
+            with self.subTest(dies=dies, later=later), tempfile.TemporaryDirectory() as folder:
+                net = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=32, n_head=2, vocab_size=64, n_positions=16))
+                optimizer = Optimizer(net.parameters(), 0.1)
+                callback = PlimsollCallback(record_dir=None if torch.cuda.is_available() else folder, log="all")
+                args = TrainingArguments(folder, max_steps=6, logging_steps=1, report_to=[], use_cpu=not torch.cuda.is_available(),
+                                         save_strategy="no", disable_tqdm=True)
+                trainer = Dies(net, args, train_dataset=data, callbacks=[] if later else [callback], optimizers=(optimizer, None))
+                if later:
+                    trainer.add_callback(callback)
+                with self.assertLogs("plimsoll", "WARNING") if not torch.cuda.is_available() else contextlib.nullcontext():
+                    with self.assertRaises(torch.OutOfMemoryError) as raised:
+                        trainer.train()
+                notes = [note for note in getattr(raised.exception, "__notes__", []) if note.startswith("plimsoll: ")]
+                self.assertEqual(len(notes), 1 if sys.version_info >= (3, 11) else len(notes))
+                hooks = [hook for module in net.modules() for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())]
+                hooks += [*optimizer._optimizer_step_pre_hooks.values(), *optimizer._optimizer_step_post_hooks.values()]
+                self.assertEqual([hook for hook in hooks if "plimsoll" in str(getattr(hook, "__module__", hook))], [])
+                self.assertEqual(len(net._forward_hooks) + len(net._forward_pre_hooks), 0)
+                if dies == "step":
+                    self.assertIn("memory/allocated_bytes", trainer.state.log_history[-1])
 
     def test_plan_takes_the_model(self):
         from transformers import GPT2Config, GPT2LMHeadModel

@@ -18,7 +18,8 @@ if importlib.util.find_spec("torch") is None:
 
 import torch  # noqa: E402
 
-from plimsoll.training import TrainingMonitor  # noqa: E402
+from plimsoll.errors import ArgumentError  # noqa: E402
+from plimsoll.training import EarlyStopping, TrainingMonitor  # noqa: E402
 
 DIES_AT = 30  # the step whose loss is the first NaN
 STEPS = 80
@@ -65,7 +66,7 @@ class Transformers(unittest.TestCase):
         args = TrainingArguments(folder, per_device_train_batch_size=4, max_steps=STEPS, logging_steps=1, report_to=[],
                                  use_cpu=True, disable_tqdm=True, save_steps=20, learning_rate=0.01,
                                  logging_nan_inf_filter=False, **more)
-        trainer = Trainer(model, args, train_dataset=Rows(), callbacks=[monitor.transformers_callback()])
+        trainer = Trainer(model, args, train_dataset=Rows(), eval_dataset=Rows(), callbacks=[monitor.transformers_callback()])
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
         return trainer
@@ -89,6 +90,22 @@ class Transformers(unittest.TestCase):
         # As if nothing had been between: what came before step 40 is known, each step once.
         self.assertEqual(trainer.state.global_step, STEPS)
         self.assertEqual(again.state_dict(), monitor.state_dict())
+
+    def test_early_stopping(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stopping = EarlyStopping(patience=2, min_delta=1e9)
+            trainer = self.trainer(folder, Model(dies_at=10 ** 9), stopping, eval_strategy="steps", eval_steps=10)
+            trainer.train()
+            self.assertEqual((trainer.state.global_step, stopping.best_step, stopping.wait), (30, 10, 2))
+            again = EarlyStopping(patience=2, min_delta=1e9)
+            trainer = self.trainer(folder, Model(dies_at=10 ** 9), again, eval_strategy="steps", eval_steps=10,
+                                   restore_callback_states_from_checkpoint=True)
+            trainer.train(resume_from_checkpoint=os.path.join(folder, "checkpoint-20"))
+            self.assertEqual(repr(again.state_dict()), repr(stopping.state_dict()))  # NaN is not equal to itself
+            trainer.remove_callback(trainer.callback_handler.callbacks[-1])
+            trainer.add_callback(EarlyStopping().transformers_callback("eval_wer"))
+            with self.assertRaisesRegex(ArgumentError, "no 'eval_wer' was evaluated; there is .*eval_loss"):
+                trainer.evaluate()
 
 
 @has("lightning")
@@ -144,6 +161,16 @@ class Lightning(unittest.TestCase):
             trainer.save_checkpoint(path)
             states = torch.load(path, weights_only=True)["callbacks"]
         self.assertIn(monitor.state_dict(), list(states.values()))
+
+    def test_early_stopping(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stopping = EarlyStopping(patience=2, min_delta=1e9)
+            trainer, _ = self.fit(stopping, Model(dies_at=10 ** 9), folder)
+            path = os.path.join(folder, "saved.ckpt")
+            trainer.save_checkpoint(path)
+            states = torch.load(path, weights_only=True)["callbacks"]
+        self.assertEqual((trainer.global_step, stopping.best_step), (30, 10))
+        self.assertEqual(repr(states["plimsoll.EarlyStopping.val_loss"]), repr(stopping.state_dict()))
 
 
 RANK = textwrap.dedent("""

@@ -1,6 +1,7 @@
 """The verbs as objects: equal to the program's output, errors as exceptions, interruptible, without the GIL."""
 import ctypes
 import inspect
+import io
 import json
 import os
 import pickle
@@ -12,10 +13,11 @@ import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
 
 import plimsoll
 import plimsoll._doctor
-from plimsoll import _abi, _native
+from plimsoll import _abi, _input, _native
 from plimsoll.errors import ArgumentError, Cancelled, FormatError, LimitError, NotFoundError
 
 SOURCE = os.environ["PLIMSOLL_SOURCE"]
@@ -212,6 +214,32 @@ class Objects(unittest.TestCase):
                         with self.assertRaisesRegex(ArgumentError, "has no page; .txt and .json it has"):
                             result.save(os.path.join(folder, "a.html"))
         self.assertEqual(pages, 5)
+
+    def test_text_or_path(self):
+        # "CUDA out of memory ..." without a line break was a path that cannot be opened.
+        message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+        with tempfile.TemporaryDirectory() as folder:
+            odd = os.path.join(folder, "error: a log")
+            with open(odd, "w", encoding="utf-8") as file:
+                file.write(message)
+            texts = [message, "CUDA out of memory", "CUDA error: out of memory", "RuntimeError: cannot read model.safetensors",
+                     '{"model_type":"gpt2"}', "a\nb"]
+            paths = [odd, "train.log", "my run.log", "./a b", f"{folder}/no such", "", "runs", "x.json", os.path.join(folder, "y")]
+            for text in texts:
+                self.assertFalse(_input.is_path(text), text)
+            for path in paths:
+                self.assertTrue(_input.is_path(path), path)
+            for log in (message, message.encode(), RuntimeError(message), odd, Path(odd)):
+                self.assertEqual(plimsoll.why(log).outcome, "memory", log)
+                self.assertEqual(plimsoll.report(DIED, log=log).verdict.cause, "fragmentation")
+                plimsoll.whatif(DIED, log=log, settings=["expandable_segments:True"])
+            self.assertEqual(plimsoll.report(DIED, log=io.BytesIO(message.encode())).verdict.cause, "fragmentation")
+            for log in ("train.log", Path(message)):
+                with self.assertRaises(NotFoundError):
+                    plimsoll.why(log)
+        config = '{"model_type":"gpt2","n_embd":64,"n_layer":2,"n_head":2,"vocab_size":512}'
+        self.assertEqual(plimsoll.plan(config, batch=1, seq=16).to_dict(), plimsoll.plan(json.loads(config), batch=1, seq=16).to_dict())
+        self.assertEqual(plimsoll.why(message, config=config).outcome, "memory")
 
     def test_live_objects(self):
         with open(DIED, "rb") as f:

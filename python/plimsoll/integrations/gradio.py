@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterator, TypeVar
 
 from .._guard import explain, is_oom
 from .._owners import forget
+from ..errors import UnsupportedError
 
 __all__ = ["GpuQueue", "gpu_queue", "Names"]
 
@@ -28,6 +29,12 @@ class GpuQueue:
         self.event: dict[str, Any] = {"concurrency_id": name, "concurrency_limit": limit}
         self._slots = threading.BoundedSemaphore(limit)
         self.running = 0
+
+    def __repr__(self) -> str:
+        return f"<GpuQueue {self.event['concurrency_id']}: {self.running} of {self.event['concurrency_limit']} running>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a GpuQueue holds a lock of its process; it cannot be pickled")
 
     def __call__(self, handler: F) -> F:
         """The handler, one at a time; out of memory becomes a message, and its tensors are let go."""

@@ -8,7 +8,7 @@ from .._attach import Attached
 from .._monitor import Peaks
 from .._guard import oom_guard
 from .._input import PathLike
-from .._recorder import Recorder
+from .._recorder import Recorder, started
 
 
 def _base() -> Any:
@@ -27,7 +27,7 @@ __all__ = ["PlimsollCallback"]
 class PlimsollCallback(Base):  # type: ignore[misc]
     """Memory by phase and step logged with the metrics, leaks, the gauge; on a failure its verdict is added to the exception.
 
-    record_dir: also record, and dump where memory is refused.  log: put the numbers into the logger.
+    record_dir: also record, and dump if memory is refused; without a GPU a warning says that nothing is recorded.  log: put the numbers into the logger.
     """
 
     def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None,
@@ -40,8 +40,7 @@ class PlimsollCallback(Base):  # type: ignore[misc]
         self._guard: oom_guard | None = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.record_dir is not None:
-            self.recorder = Recorder(self.record_dir).start()
+        self.recorder = started(self.record_dir)
         self._guard = oom_guard()
         self._guard.__enter__()
 

@@ -54,6 +54,7 @@ class Card:
     def reset(self):
         self.allocated = self.reserved = self.peak = self.reserved_peak = self.retries = self.ooms = 0
         self.observers, self.history, self.next, self.live = [], None, 0x7F0000000000, {}
+        self.fraction = self.limit / self.total
         self.trace = []
 
     def alloc(self, n):
@@ -410,9 +411,10 @@ def _empty_cache():
 
 def _set_fraction(fraction, device=None):
     calls.append(("fraction", fraction))
-    card.limit = int(card.total * fraction)
+    card.fraction, card.limit = fraction, int(card.total * fraction)
 
 
+cuda.get_per_process_memory_fraction = lambda device=None: card.fraction
 cuda._lazy_call, cuda.empty_cache, cuda.set_per_process_memory_fraction = _lazy_call, _empty_cache, _set_fraction
 
 
