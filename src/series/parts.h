@@ -26,6 +26,10 @@ bool series_line(struct source *s, const uint8_t **p, const char **line, size_t 
 /* A number as programs print it: 1, -2.5e-3, nan, NaN, inf, -Infinity.  0: none stands here; else its length. */
 size_t series_number(const char *at, size_t n, double *out);
 
+/* Of a line of cells: what parts them; how many there are, and (not NULL) how many more of them are numbers. */
+char series_delimiter(const char *line, size_t n);
+size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers);
+
 /* Count what could not be understood. */
 void series_bad_record(struct series_run *r, uint64_t offset);
 

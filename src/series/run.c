@@ -23,7 +23,7 @@ static void forget(struct series_run *r)
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	r->last_epoch = r->last_row_step = NAN;
 	r->step_base = 0;
-	r->rows = r->rows_no_step = r->counted_on = 0;
+	r->rows = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
@@ -358,15 +358,17 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	return st ? st : vec_push(r->mem, &r->row, v, err);
 }
 
-/* Steps that begin anew with every epoch go on counting. */
-static double row_step(struct series_run *r)
+/* Steps that begin anew with every epoch go on counting.  A row without a step stands at the step before it. */
+double series_row_step(struct series_run *r)
 {
 	double step = r->row_step;
 
-	if (isnan(step))
+	if (isnan(step)) {
 		r->rows_no_step++;
-	if (isnan(step))
+		if (!isnan(r->last_row_step))
+			return r->step_base + r->last_row_step;
 		return isnan(r->row_epoch) ? (double)r->rows : r->row_epoch;
+	}
 	if (step < r->last_row_step && r->row_epoch > r->last_epoch) {
 		r->step_base += r->last_row_step + (step == 0);
 		r->counted_on++;
@@ -382,7 +384,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
-	step = row_step(r);
+	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
 		r->last_epoch = r->row_epoch;
 	r->rows++;
@@ -412,7 +414,7 @@ static enum plim_status read_kind(struct series_input *in, struct plim_err *err)
 static enum series_kind kind_of_source(struct source *s, const char *path, struct plim_err *err)
 {
 	/* Of damaged compressed data what came out before it is there. */
-	if (source_need(s, s->p, 4096, err) && s->end == s->p)
+	if (source_need(s, s->p, SERIES_HEAD, err) && s->end == s->p)
 		return SERIES_KIND_UNKNOWN;
 	return series_recognise(s->p, (size_t)(s->end - s->p), path);
 }
@@ -528,6 +530,33 @@ static enum plim_status read_again(struct series_run *r, struct plim_err *err)
 	return st ? st : read_files(r, true, err);
 }
 
+/*
+ * The kind of a log is that of most of its lines.  Where the reader that its first lines asked for understood
+ * fewer lines than not, it is read as text; where text holds nothing either, what comes yet may tell.
+ */
+static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
+{
+	struct series_file *f = &r->files.at[0];
+	enum series_kind as = f->kind;
+	enum plim_status st = PLIM_OK;
+	bool pipe = !strcmp(f->path, "-"), none;
+
+	if (r->files.n > 1 || pipe || (as != SERIES_KIND_CSV && as != SERIES_KIND_JSON) ||
+	    r->bad_records < r->rows || (r->points && !r->bad_records))
+		return st;
+	none = !r->points;
+	for (int i = 0; !st && i < 2; i++) {
+		r->obey.n = 0;
+		r->kind = f->kind = i ? as : SERIES_KIND_TEXT;
+		st = read_again(r, err);
+		if (r->points)
+			return st;
+	}
+	if (none)
+		r->kind = f->kind = SERIES_KIND_UNKNOWN;
+	return st;
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -541,6 +570,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	} else {
 		st = read_files(r, false, err);
 	}
+	if (!st)
+		st = read_as_text(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);
@@ -577,7 +608,12 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "steps begin anew with each epoch and were counted on "
 				     "(%llu times)",
 				     (unsigned long long)r->counted_on);
-	if (!st && r->rows_no_step)
+	if (!st && r->within)
+		st = series_run_note(r, err,
+				     "%llu lines from within an evaluation were left out: its last "
+				     "line counts",
+				     (unsigned long long)r->within);
+	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s stand for it",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");
 	if (!st && r->bad_records)

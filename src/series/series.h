@@ -35,6 +35,9 @@ struct series_name {
 /* What a name says. */
 struct series_name series_name_of(const char *name, size_t n);
 
+/* What side a whole word of a line tells: "test", "Validation", "training". */
+enum series_side series_side_of(const char *word, size_t n);
+
 /* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
 unsigned series_is_step(const char *name, size_t n);
 bool series_is_epoch(const char *name, size_t n);
@@ -262,6 +265,7 @@ struct series_run {
 	double row_step, row_epoch, row_time, row_rank;
 	double last_epoch, last_row_step, step_base; /* of rows */
 	uint64_t rows, rows_no_step, counted_on;
+	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
 	uint64_t
@@ -294,6 +298,8 @@ void series_row_begin(struct series_run *r);
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err);
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err);
+/* The step that the row stands for; to be asked once. */
+double series_row_step(struct series_run *r);
 enum plim_status series_run_note(struct series_run *r, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -342,6 +348,8 @@ enum plim_status series_patterns_new(struct mem *m, const char *path, struct ser
 void series_patterns_free(struct series_patterns *p);
 
 /* ---- finding logs, and checkpoints ---- */
+
+#define SERIES_HEAD 16384 /* bytes of a file that tell its kind */
 
 /* The kind of a file by its first bytes; UNKNOWN: no log. */
 enum series_kind series_recognise(const uint8_t *head, size_t n, const char *name);
