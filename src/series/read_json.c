@@ -73,6 +73,7 @@ static enum plim_status row(struct reading *g, struct plim_err *err)
 	enum plim_status st;
 
 	g->prefix_n = 0;
+	r->splits = false; /* rows of one document */
 	series_row_begin(r);
 	st = object(g, err);
 	g->prefix_n = before;
@@ -200,7 +201,7 @@ static enum plim_status value(struct reading *g, const struct json_token *t, str
 	if (t->kind != JSON_OBJECT)
 		return st;
 	series_row_begin(g->in->run);
-	g->in->run->row.n = 0;
+	g->in->run->splits = true;
 	st = object(g, err);
 	g->lines = true;
 	if (!st && g->document)
@@ -242,6 +243,8 @@ enum plim_status series_read_json(struct series_input *in, struct plim_err *err)
 			break;
 		if (!st)
 			st = value(&g, &t, &why);
+		if (!st && in->run->over)
+			break; /* the offset stays before the line */
 		if (!st) {
 			in->file->offset = source_offset(s, g.json.p);
 			continue;

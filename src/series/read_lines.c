@@ -220,17 +220,20 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 	delimiter = series_delimiter(in->file->header, strlen(in->file->header));
 	columns = series_cells(in->file->header, strlen(in->file->header), delimiter, NULL);
 	/* A last line without an end is one that is being written: its last number may be cut. */
-	while (!st && series_line(s, &p, &line, &n, false, &st, err)) {
+	r->splits = true;
+	while (!st && !r->over && series_line(s, &p, &line, &n, false, &st, err)) {
 		from = in->file->offset;
 		in->file->offset = source_offset(s, p);
-		if (!n)
-			continue;
+		if (!n || (n == strlen(in->file->header) && !memcmp(line, in->file->header, n)))
+			continue; /* a log that is written on may repeat its head */
 		if (series_cells(line, n, delimiter, NULL) != columns)
 			series_bad_record(r, from);
 		else
 			st = take_line(r, in->file->header, delimiter, line, n, err);
+		if (r->over)
+			in->file->offset = from;
 	}
-	r->torn |= !st && s->end > p;
+	r->torn |= !st && !r->over && s->end > p;
 	return st;
 }
 

@@ -294,8 +294,9 @@ struct line_reading {
 	enum series_side heading; /* "Test Error:" is about the line that follows */
 	char heading_word[16];
 	struct columns table;
-	bool block;                         /* within a table of "| name | number |" lines */
-	char section[NAME_BYTES];           /* of it */
+	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
+	bool block;               /* within a table of "| name | number |" lines */
+	char section[NAME_BYTES]; /* of it */
 	struct series_row_value held[HELD]; /* the last line of an evaluation that goes on */
 	size_t held_n;
 	double held_step;
@@ -888,6 +889,7 @@ static bool take_block(struct line_reading *g, const char *line, size_t n)
 		if (took == number.n && (took || name.at[name.n - 1] == '/')) {
 			if (!g->block) {
 				series_row_begin(g->run);
+				g->row_at = g->line_at;
 				g->known = 0;
 				g->section[0] = 0;
 			}
@@ -980,13 +982,14 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		n = clean(g->clean, line, n);
 		line = g->clean;
 	}
-	if (take_block(g, line, n) || is_part_of_bar(line, n))
+	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
 	if (!byte_set_has_any(&has, "0123456789") || !byte_set_has_any(&has, ":= |,\t")) {
 		take_words(g, line, n);
 		return;
 	}
 	series_row_begin(g->run);
+	g->row_at = g->line_at;
 	g->known = 0;
 	g->inside = g->plain_values = false;
 	g->side = g->heading;
@@ -1020,17 +1023,21 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 	intern_init(&g->words, in->run->mem);
 	if (head)
 		take_header(g, head, strlen(head));
-	while (!g->status && series_line(s, &p, &line, &n, false, &st, err)) {
+	in->run->splits = true;
+	while (!g->status && !in->run->over && series_line(s, &p, &line, &n, false, &st, err)) {
 		/* A progress bar is drawn again and again on one line. */
 		do {
 			const char *back = memchr(line, '\r', n);
 			size_t k = back ? (size_t)(back - line) : n;
 
+			g->line_at = source_offset(s, (const uint8_t *)line);
 			take_line(g, line, k);
 			line += k + (back != NULL);
 			n -= k + (back != NULL);
-		} while (n);
-		if (!g->block)
+		} while (n && !in->run->over);
+		if (in->run->over)
+			in->file->offset = g->row_at;
+		else if (!g->block)
 			in->file->offset = source_offset(s, p);
 	}
 	if (!g->status)

@@ -29,6 +29,8 @@ static void forget(struct series_run *r)
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = NULL;
+	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->splits = r->over = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
 
@@ -67,9 +69,11 @@ void series_run_clear(struct series_run *r)
 	series_monitor_init(&r->monitor, r->mem);
 	forget(r);
 	for (size_t i = 0; i < r->files.n; i++) {
-		r->files.at[i].offset = r->files.at[i].bytes = 0;
+		r->files.at[i].offset = r->files.at[i].start;
+		r->files.at[i].bytes = 0;
 		r->files.at[i].mtime_ns = -1;
-		r->files.at[i].header = NULL;
+		if (!r->files.at[i].start)
+			r->files.at[i].header = NULL;
 	}
 }
 
@@ -358,6 +362,59 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	return st ? st : vec_push(r->mem, &r->row, v, err);
 }
 
+/* Is the row the first of another run: does its loss go back to where the run's began?  *known: can that be told? */
+static bool begins_anew(const struct series_run *r, bool *known)
+{
+	*known = false;
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+		double v = r->row.at[i].value, first = w->first, last = w->last;
+
+		if ((w->role != PLIM_ROLE_TRAIN_LOSS && w->role != PLIM_ROLE_VAL_LOSS) ||
+		    w->finite < 2 || !isfinite(v))
+			continue;
+		*known = true;
+		if (v > 0 && first > 0 && last > 0) {
+			v = log(v);
+			first = log(first);
+			last = log(last);
+		}
+		return fabs(v - first) < fabs(v - last);
+	}
+	return false;
+}
+
+#define RUNS_MAX 256   /* of one file */
+#define BEGINNING 0.02 /* of a run's steps */
+
+/*
+ * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
+ * a beginning, and else only the count does.  True: the row belongs to another run.
+ */
+static bool look_at_clock(struct series_run *r)
+{
+	double clock = isnan(r->row_step) && isnan(r->last_row_step) ? r->row_epoch : r->row_step;
+	bool fell = clock < r->clock_last &&
+		    clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first) &&
+		    !(r->row_epoch > r->last_epoch);
+	bool known = false;
+
+	if (isnan(clock))
+		return false;
+	if (fell && begins_anew(r, &known) && r->splits && r->part + 1 < RUNS_MAX)
+		return true;
+	if (fell && known) {
+		r->step_base += r->clock_most + (clock == 0) - (clock > 1 ? clock - 1 : 0);
+		r->counted_on++;
+		r->clock_most = clock;
+		r->last_row_step = isnan(r->row_step) ? r->last_row_step : clock;
+	}
+	r->clock_last = clock;
+	r->clock_first = r->clock_first <= clock ? r->clock_first : clock;
+	r->clock_most = r->clock_most >= clock ? r->clock_most : clock;
+	return false;
+}
+
 /* Steps that begin anew with every epoch go on counting.  A row without a step stands at the step before it. */
 double series_row_step(struct series_run *r)
 {
@@ -367,7 +424,7 @@ double series_row_step(struct series_run *r)
 		r->rows_no_step++;
 		if (!isnan(r->last_row_step))
 			return r->step_base + r->last_row_step;
-		return isnan(r->row_epoch) ? (double)r->rows : r->row_epoch;
+		return isnan(r->row_epoch) ? (double)r->rows : r->step_base + r->row_epoch;
 	}
 	if (step < r->last_row_step && r->row_epoch > r->last_epoch) {
 		r->step_base += r->last_row_step + (step == 0);
@@ -384,6 +441,11 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
+	if (look_at_clock(r)) {
+		r->over = true;
+		r->row.n = 0;
+		return PLIM_OK;
+	}
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
 		r->last_epoch = r->row_epoch;
@@ -501,7 +563,7 @@ static enum plim_status read_files(struct series_run *r, bool all, struct plim_e
 		r->bytes += f->bytes;
 		if (!all && f->mtime_ns > -2)
 			continue;
-		if (f->bytes || !strcmp(f->path, "-"))
+		if ((f->bytes > f->start || !strcmp(f->path, "-")) && !r->over)
 			st = read_file(r, f, err);
 		if (f->mtime_ns < -1)
 			f->mtime_ns = -2 - f->mtime_ns;
@@ -541,8 +603,9 @@ static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 	bool pipe = !strcmp(f->path, "-"), none;
 
-	if (r->files.n > 1 || pipe || (as != SERIES_KIND_CSV && as != SERIES_KIND_JSON) ||
-	    r->bad_records < r->rows || (r->points && !r->bad_records))
+	if (r->files.n > 1 || r->part || pipe ||
+	    (as != SERIES_KIND_CSV && as != SERIES_KIND_JSON) || r->bad_records < r->rows ||
+	    (r->points && !r->bad_records))
 		return st;
 	none = !r->points;
 	for (int i = 0; !st && i < 2; i++) {
@@ -603,16 +666,22 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 			"resumed %zu time%s, the earliest at step %.15g: %llu values of the "
 			"attempts before were set aside",
 			resumes, text_s(resumes), from, (unsigned long long)r->set_aside);
-	if (!st && r->counted_on)
-		st = series_run_note(r, err,
-				     "steps begin anew with each epoch and were counted on "
-				     "(%llu times)",
-				     (unsigned long long)r->counted_on);
 	if (!st && r->within)
 		st = series_run_note(r, err,
 				     "%llu lines from within an evaluation were left out: its last "
 				     "line counts",
 				     (unsigned long long)r->within);
+	if (!st && r->over && !r->followed)
+		st = series_run_note(r, err,
+				     "another run begins at byte %llu and was not read: the input "
+				     "cannot be read twice, name a file",
+				     (unsigned long long)r->files.at[0].offset);
+	r->asides = r->notes.n;
+	if (!st && r->counted_on)
+		st = series_run_note(r, err,
+				     "steps begin anew and were counted on "
+				     "(%llu times)",
+				     (unsigned long long)r->counted_on);
 	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s stand for it",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");

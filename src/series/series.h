@@ -226,6 +226,7 @@ struct series_file {
 	const char *path; /* interned by the run */
 	enum series_kind kind;
 	uint64_t offset; /* of the first byte that is not understood yet */
+	uint64_t start;  /* of the run's first byte: others may stand before it */
 	uint64_t bytes;  /* when it was read last */
 	int64_t mtime_ns;
 	double rows;        /* of a text: lines that held values */
@@ -257,6 +258,7 @@ struct series_run {
 	VEC(struct series_row_value) row; /* that is being read */
 	struct intern texts;
 	VEC(const char *) notes;
+	size_t asides; /* notes of them, the first, that say which values do not count */
 	enum series_kind kind;
 	const char *folder; /* where its checkpoints may be */
 	const char *name;
@@ -264,6 +266,12 @@ struct series_run {
 	double first_step, last_step, first_time, last_time;
 	double row_step, row_epoch, row_time, row_rank;
 	double last_epoch, last_row_step, step_base; /* of rows */
+	/* The rows' clock: their steps, or epochs if they have none. */
+	double clock_first, clock_most, clock_last;
+	unsigned part; /* of its file: 0 is the first run of it */
+	bool splits;   /* where a run begins anew, another may be read from there */
+	bool over;     /* another begins at the file's offset */
+	bool followed; /* which was added to the set */
 	uint64_t rows, rows_no_step, counted_on;
 	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
