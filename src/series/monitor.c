@@ -174,7 +174,7 @@ static void keep(struct series_monitor *m, struct series_watch *w, double step, 
 	w->ring_at = (w->ring_at + 1) % SERIES_RING;
 	w->ring_n += w->ring_n < SERIES_RING;
 	w->stale++;
-	if (w->role == PLIM_ROLE_VAL_LOSS && w->pair != SERIES_NONE) {
+	if (1u << w->role & SERIES_EVALUATED && w->pair != SERIES_NONE) {
 		const struct series_watch *train = &m->watches.at[w->pair];
 
 		/* What was trained since the last evaluation; if nothing was logged, the last value. */
@@ -261,6 +261,41 @@ void series_end(struct series_monitor *m, enum plim_curves_id id, uint32_t serie
 	if (f)
 		f->end = step;
 	m->watches.at[series].open[id] = 0;
+}
+
+void series_take_back(struct series_monitor *m, struct series_finding *f)
+{
+	if (!f)
+		return;
+	f->taken_back = 1;
+	m->watches.at[f->series].open[f->id] = 0;
+}
+
+static enum series_side side_of(const struct series_monitor *m, uint32_t series)
+{
+	const char *name = intern_text(&m->names, series);
+
+	return series_name_of(name, strlen(name)).side;
+}
+
+bool series_is_evaluated(const struct series_monitor *m, uint32_t series)
+{
+	uint32_t role = m->watches.at[series].role;
+	enum series_side side;
+
+	if (role == PLIM_ROLE_VAL_LOSS || !(1u << role & SERIES_EVALUATED))
+		return role == PLIM_ROLE_VAL_LOSS;
+	side = side_of(m, series);
+	if (side != SERIES_NO_SIDE)
+		return side == SERIES_EVALUATION;
+	/* Of "accuracy" beside "val_accuracy" the first is the training's, and so is one beside "loss" and "val_loss". */
+	for (uint32_t i = 0; i < m->watches.n; i++)
+		if (m->watches.at[i].role == role &&
+		    m->watches.at[i].key == m->watches.at[series].key &&
+		    side_of(m, i) == SERIES_EVALUATION)
+			return false;
+	return m->train == SERIES_NONE || m->val == SERIES_NONE ||
+	       side_of(m, m->train) != SERIES_NO_SIDE || side_of(m, m->val) != SERIES_EVALUATION;
 }
 
 /* Parts of a loss are watched as it is, but only what is not finite in them is told. */

@@ -272,8 +272,6 @@ static void keep_time(struct series_run *r, struct series_curve *c, double time)
 	r->last_time = time > r->last_time || isnan(r->last_time) ? time : r->last_time;
 }
 
-#define EVALUATED (1u << PLIM_ROLE_VAL_LOSS | 1u << PLIM_ROLE_METRIC | 1u << PLIM_ROLE_ERROR)
-
 /* Each policy goes on after its first stop, which is the one that counts, with the best value of then. */
 static void replay_stops(struct series_curve *c, double step, double time, double value)
 {
@@ -319,7 +317,7 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	if (!(r->last_step >= step))
 		r->last_step = step;
 	st = series_monitor_feed(&r->monitor, series, step, value, err);
-	if (!st && (1u << w->role) & EVALUATED)
+	if (!st && (1u << w->role) & SERIES_EVALUATED)
 		replay_stops(c, step, time, value);
 	return st ? st : plot(r, c, step, value, err);
 }

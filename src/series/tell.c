@@ -173,45 +173,31 @@ static void tell_explosion(const struct series_monitor *m, const struct series_f
 	FIX("keep the batches of these steps: one of them may be the cause");
 }
 
-static struct series_name name_of(const struct series_monitor *m, uint32_t series)
+/* Of metrics and errors of the evaluations, the one that is best after a step; SERIES_NONE: none is. */
+static uint32_t better_later(const struct series_monitor *m, uint32_t series, double step,
+			     double *best_step)
 {
-	const char *name = intern_text(&m->names, series);
-
-	return series_name_of(name, strlen(name));
-}
-
-/*
- * The metric of the evaluations.  Of "accuracy" beside "val_accuracy" the first is the training's, and a name without
- * a side is not known to be an evaluation's where a loss without one is the training's and "val_loss" the evaluation's.
- */
-static uint32_t evaluated_metric(const struct series_monitor *m)
-{
-	uint32_t plain = SERIES_NONE;
-	bool sided = m->train != SERIES_NONE && m->val != SERIES_NONE &&
-		     name_of(m, m->train).side == SERIES_NO_SIDE &&
-		     name_of(m, m->val).side == SERIES_EVALUATION;
-
+	*best_step = NAN;
 	for (uint32_t i = 0; i < m->watches.n; i++) {
 		const struct series_watch *w = &m->watches.at[i];
 
-		if (w->role != PLIM_ROLE_METRIC || !w->finite)
-			continue;
-		if (name_of(m, i).side == SERIES_EVALUATION)
+		*best_step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
+		if (i != series && w->finite > 1 && series_is_evaluated(m, i) && *best_step > step)
 			return i;
-		if (plain == SERIES_NONE && !sided)
-			plain = i;
 	}
-	return plain;
+	return SERIES_NONE;
 }
 
 static void tell_overfit(const struct series_monitor *m, const struct series_finding *f,
 			 struct series_words *w)
 {
-	uint32_t metric = evaluated_metric(m);
+	bool falls = m->watches.at[f->series].role == PLIM_ROLE_METRIC;
+	double best_step;
+	uint32_t other = better_later(m, f->series, f->step, &best_step);
 
-	TITLE("'%.80s' is best at step %s (%s) and %s %s since", series_told_name(m, f->series),
-	      S(f->step), V(f->number[1]), isnan(f->end) ? "has risen to" : "had risen to",
-	      V(f->number[0]));
+	TITLE("'%.80s' is best at step %s (%s) and %s %s to %s since",
+	      series_told_name(m, f->series), S(f->step), V(f->number[1]),
+	      isnan(f->end) ? "has" : "had", falls ? "fallen" : "risen", V(f->number[0]));
 	SHOW("it could be said at step %s, %s evaluations behind the best", S(f->detected),
 	     S(f->number[3]));
 	if (f->kind == 0 && f->other != SERIES_NONE)
@@ -223,11 +209,15 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 	else
 		SHOW("no training loss is logged beside it, so this may also be divergence");
 	if (!isnan(f->end))
-		SHOW("at step %s it reached a new minimum", S(f->end));
-	if (metric != SERIES_NONE && m->watches.at[metric].max_step > f->step)
+		SHOW("at step %s it came back", S(f->end));
+	if (other != SERIES_NONE)
 		SHOW("'%.80s' is best later, at step %s: if that is what counts, go by it",
-		     series_told_name(m, metric), S(m->watches.at[metric].max_step));
-	FIX("keep the weights of step %s", S(f->step));
+		     series_told_name(m, other), S(best_step));
+	if (other != SERIES_NONE)
+		FIX("keep the weights of step %s, or those of step %s if '%.80s' counts",
+		    S(f->step), S(best_step), series_told_name(m, other));
+	else
+		FIX("keep the weights of step %s", S(f->step));
 	FIX("stop there next time: early stopping with a patience of 3 to 5 evaluations");
 	FIX("more data or augmentation, weight decay, dropout, a smaller model, or fewer epochs");
 }
