@@ -1260,7 +1260,89 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 
 #define COLLAPSE_TIMES 2.0 /* validation loss over training loss */
 
-enum { COLLAPSE_RATIO, COLLAPSE_METRIC, COLLAPSE_CONSTANT, COLLAPSE_ENTROPY };
+enum {
+	COLLAPSE_RATIO,
+	COLLAPSE_METRIC,
+	COLLAPSE_CONSTANT,
+	COLLAPSE_ENTROPY,
+	COLLAPSE_ZERO,
+	COLLAPSE_MULTIPLE
+};
+
+#define ZEROS_LEAST 20
+#define ZEROS_SHARE 0.5 /* of all values */
+
+/* A loss that is exactly 0 in most values: nothing is left to learn from, or it is not the loss. */
+static void look_zero(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_COLLAPSE, series);
+
+	if (value == 0 && w->zeros == 1)
+		w->zero_first = step;
+	if (f && f->kind == COLLAPSE_ZERO) {
+		f->number[0] = (double)w->zeros;
+		f->number[1] = (double)w->points;
+		if ((double)w->zeros < 0.8 * ZEROS_SHARE * (double)w->points) {
+			f->severity = PLIM_SEVERITY_INFO;
+			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		}
+		return;
+	}
+	if (value != 0 || w->zeros < ZEROS_LEAST || series_open(m, PLIM_CURVES_NAN, series) ||
+	    (double)w->zeros < ZEROS_SHARE * (double)w->points)
+		return;
+	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->zero_first, step);
+	if (!f)
+		return;
+	f->kind = COLLAPSE_ZERO;
+	f->confidence = 0.7;
+	f->number[0] = (double)w->zeros;
+	f->number[1] = (double)w->points;
+}
+
+#define MULTIPLE_NEAR 0.06    /* of the multiple */
+#define MULTIPLE_CLASSES 64.0 /* of more the logarithms lie too close */
+#define MULTIPLE_MOST 64.0
+
+/*
+ * The training loss is k times the validation loss from the first evaluations on, and was k ln(classes) at first:
+ * gradient accumulation over k batches that is not divided by k.
+ */
+static void look_multiple(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	const struct series_watch *train = w->pair != SERIES_NONE ? &m->watches.at[w->pair] : NULL;
+	struct series_finding *f;
+	struct evaluations e;
+	double k, classes;
+
+	if (!isfinite(value) || w->finite != 2 || !train || w->negative || !(train->first > 0))
+		return;
+	gather(m, w, step, value, 1, &e);
+	if (e.n != 2)
+		return;
+	k = exp2(round(log2(e.t[0] / e.y[0])));
+	if (!(k >= 2 && k <= MULTIPLE_MOST))
+		return;
+	for (size_t i = 0; i < 2; i++)
+		if (!(fabs(e.t[i] / e.y[i] / k - 1) < 4 * MULTIPLE_NEAR))
+			return;
+	classes = round(exp(train->first / k));
+	if (!(classes >= 2 && classes <= MULTIPLE_CLASSES) ||
+	    !(fabs(train->first / (k * log(classes)) - 1) < MULTIPLE_NEAR))
+		return;
+	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->first_step, step);
+	if (!f)
+		return;
+	f->kind = COLLAPSE_MULTIPLE;
+	f->confidence = 0.7;
+	f->number[0] = train->first;
+	f->number[1] = k;
+	f->number[2] = classes;
+	f->number[3] = e.t[1] / e.y[1];
+	f->other = w->pair;
+}
 
 /* Over twice the training loss, much more so than at the best evaluation, and not because both still fall. */
 static void look_ratio(struct series_monitor *m, uint32_t series, double step, double value)
@@ -1276,8 +1358,10 @@ static void look_ratio(struct series_monitor *m, uint32_t series, double step, d
 	if (e.n < 4)
 		return;
 	if (f) {
-		if (value < f->number[1] - 0.5 * e.sigma)
+		if (f->kind == COLLAPSE_RATIO && value < f->number[1] - 0.5 * e.sigma) {
+			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		}
 		return;
 	}
 	if (e.n - 1 - e.best < 2 || !(e.t[e.best] > 0))
@@ -1312,8 +1396,10 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 	gather(m, w, step, value, 1, &e);
 	if (f) {
 		if ((f->kind == COLLAPSE_CONSTANT && value != w->first) ||
-		    (f->kind == COLLAPSE_METRIC && value > f->number[2]))
+		    (f->kind == COLLAPSE_METRIC && value > f->number[2])) {
+			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		}
 		return;
 	}
 	if (w->finite >= METRIC_SAME && w->min == w->max && value < 0.99 && value > -0.99) {
@@ -1674,6 +1760,14 @@ const struct series_detector series_detectors[] = {
 	  "a metric that loses 60 % of what it gained for three evaluations, or is the same number "
 	  "in five from the first",
 	  "common practice" },
+	{ BIT(TRAIN_LOSS), look_zero, "collapse",
+	  "a training loss of exactly 0 in half of 20 values or more",
+	  "nothing is left to learn from, or another number is logged" },
+	{ BIT(VAL_LOSS), look_multiple, "collapse",
+	  "the training loss is 2, 4, 8 ... times the validation loss in the first two "
+	  "evaluations, and "
+	  "was as many times ln(classes) at first",
+	  "huggingface/transformers#47688: accumulation that multiplies the gradient" },
 	{ BIT(ENTROPY), look_entropy, "collapse", "entropy of a policy below a tenth of its start",
 	  "common practice" },
 	{ BIT(TRAIN_LOSS), look_plateau, "plateau",

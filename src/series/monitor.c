@@ -163,6 +163,7 @@ static void summarise(struct series_watch *w, double step, double value)
 	}
 	if (value <= 0)
 		w->negative = 1;
+	w->zeros += value == 0;
 }
 
 static void keep(struct series_monitor *m, struct series_watch *w, double step, double value)
@@ -190,11 +191,40 @@ static void keep(struct series_monitor *m, struct series_watch *w, double step, 
 	series_push_history(&w->history, step, value, other);
 }
 
+unsigned series_player(const struct series_monitor *m, uint32_t series)
+{
+	const char *name = intern_text(&m->names, series);
+
+	return m->watches.at[series].role == PLIM_ROLE_TRAIN_LOSS
+		       ? series_name_of(name, strlen(name)).player
+		       : 0;
+}
+
+/* Of two losses that play against each other one rises because the other falls: that is information. */
+static void temper(struct series_monitor *m, size_t from)
+{
+	for (; from < m->findings.n; from++) {
+		struct series_finding *f = &m->findings.at[from];
+		unsigned player = series_player(m, f->series);
+
+		if (!player || f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF)
+			continue;
+		for (uint32_t i = 0; i < m->watches.n; i++)
+			if (series_player(m, i) == 3 - player) {
+				f->severity = PLIM_SEVERITY_INFO;
+				f->other = i;
+				f->against = 1;
+				break;
+			}
+	}
+}
+
 enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, double step,
 				     double value, struct plim_err *err)
 {
 	struct series_watch *w = &m->watches.at[series];
 	uint32_t bit = 1u << w->role;
+	size_t before = m->findings.n;
 	/* Room for what detectors may raise, so that they need not fail. */
 	enum plim_status st = vec_need(m->mem, &m->findings, 8, err);
 
@@ -209,6 +239,8 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 	for (size_t i = 0; i < series_detector_count; i++)
 		if (series_detectors[i].roles & bit)
 			series_detectors[i].look(m, series, step, value);
+	if (m->findings.n > before)
+		temper(m, before);
 	if (isfinite(value))
 		keep(m, w, step, value);
 	if (series == m->val && m->stop.patience != PLIM_UNKNOWN) {

@@ -132,6 +132,9 @@ struct series_name series_name_of(const char *name, size_t n)
 	train = has_any(&w, training);
 	out.role = role_of(&w, eval, train);
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
+	out.player = has_any(&w, "g gen generator")               ? 1
+		     : has_any(&w, "d disc discriminator critic") ? 2
+								  : 0;
 	for (size_t i = 0; i < w.n; i++) {
 		struct words one = { .n = 1 };
 

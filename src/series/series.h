@@ -29,7 +29,9 @@ struct series_name {
 	enum series_side side; /* as the name says it */
 	uint32_t rank; /* of a loss: 0 is the one that training minimises; parts of it are higher */
 	uint64_t key;  /* the same for a quantity in training and in validation */
-	bool summary;  /* one number of the whole run, not a curve */
+	unsigned
+		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
+	bool summary;   /* one number of the whole run, not a curve */
 };
 
 /* What a name says. */
@@ -68,7 +70,7 @@ struct series_watch {
 	uint64_t key;
 	uint32_t pair;     /* of a validation loss: its training loss */
 	uint32_t negative; /* a value of 0 or less was seen: no logarithm */
-	uint64_t points, non_finite, finite;
+	uint64_t points, non_finite, finite, zeros;
 	double first_step, last_step, first, last;
 	double min, min_step, max, max_step;
 
@@ -78,6 +80,7 @@ struct series_watch {
 	uint32_t measured;          /* values that it was measured from */
 	double median, spread, tie; /* the baseline: of ring (or its logarithm); autocorrelation */
 
+	double zero_first;                     /* step of the first value of exactly 0 */
 	double bad_step, zero_step, jump_step; /* where what is counted below began */
 	uint32_t bad_run, zero_run;            /* values in a row: not finite; exactly 0 */
 	uint32_t same_run, jumps;              /* equal to the one before; far above the baseline */
@@ -104,6 +107,8 @@ struct series_finding {
 	double number[SERIES_NUMBERS];
 	uint32_t other;      /* another series that it is about, or SERIES_NONE */
 	uint32_t taken_back; /* a resume went back before it */
+	uint32_t against;    /* `other` plays against the series */
+	uint32_t unused;
 };
 
 struct series_monitor {

@@ -60,10 +60,13 @@ static void fix_nan(const struct series_monitor *m, const struct series_finding 
 	if (with_role(m, PLIM_ROLE_LOSS_SCALE))
 		FIX("train in bf16 if the card can: its range is that of fp32, and no loss scale "
 		    "is needed");
-	FIX("go back to a checkpoint before step %s and skip the batches around it; weights that "
-	    "have met NaN "
-	    "do not recover",
-	    S(f->step));
+	if (f->step > m->watches.at[f->series].first_step)
+		FIX("go back to a checkpoint before step %s and skip the batches around it; "
+		    "weights that have met NaN do not recover",
+		    S(f->step));
+	else
+		FIX("look at the first batch, at the loss that is computed of it, and at the "
+		    "weights that were loaded: there was no finite loss to go back to");
 	FIX(early ? "lower the learning rate or warm up longer: it died within its first steps"
 		  : "clip gradients (max_norm=1.0) with error_if_nonfinite=True, so that the first "
 		    "bad step "
@@ -251,6 +254,27 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 		     S((double)m->watches.at[f->series].finite));
 		FIX("count the predicted classes, and check labels and learning rate");
 		break;
+	case 4:
+		TITLE("'%.80s' is exactly 0 in %s of %s values", name, S(f->number[0]),
+		      S(f->number[1]));
+		SHOW("the first is at step %s; a loss of 0 has no gradient", S(f->step));
+		FIX("look at what is learned: the data may be known by heart, or all labels masked "
+		    "(-100)");
+		FIX("log more digits if it was rounded, and see that it is the loss that is "
+		    "logged");
+		break;
+	case 5:
+		TITLE("'%.80s' is %.1f times '%.80s' from the start", series_told_name(m, f->other),
+		      f->number[3], name);
+		SHOW("the first training loss, %s, is %s times ln(%s): that of %s classes before "
+		     "anything is learned, added up over %s batches",
+		     V(f->number[0]), S(f->number[1]), S(f->number[2]), S(f->number[2]),
+		     S(f->number[1]));
+		FIX("see that the loss of each batch is divided by the accumulation steps (%s): "
+		    "else "
+		    "the gradient is as many times too large",
+		    S(f->number[1]));
+		break;
 	default:
 		TITLE("'%.80s' fell below a tenth of its start at step %s", name, S(f->step));
 		SHOW("%s, from %s", V(f->number[0]), V(f->number[1]));
@@ -367,4 +391,8 @@ void series_tell(const struct series_monitor *m, const struct series_finding *f,
 	out->evidence_count = out->fix_count = 0;
 	out->title[0] = 0;
 	tellers[f->id](m, f, out);
+	if (f->against && out->evidence_count < SERIES_LINES)
+		snprintf(out->evidence[out->evidence_count++], sizeof(out->evidence[0]),
+			 "'%.80s' plays against it: one rises because the other falls",
+			 series_told_name(m, f->other));
 }
