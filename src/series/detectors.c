@@ -918,8 +918,9 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 #define RISE_FEW 6              /* evaluations; of fewer the noise is not known at all */
 #define TAIL_TIMES 1.5          /* the noise of few values is not well known */
 #define FALL_LEAST 0.01         /* of the training loss: it goes on falling */
-#define METRIC_ERRORS 3.0       /* standard deviations that three falls of a metric are worth */
-#define RISE_SHARED 0.4 /* of the rise: where the training loss rises by more, both diverge */
+#define METRIC_TIMES 1.6  /* the errors that a loss is asked for: a metric's noise is not known */
+#define METRIC_ERRORS 4.0 /* standard deviations that three falls of a metric are worth */
+#define RISE_SHARED 0.4   /* of the rise: where the training loss rises by more, both diverge */
 
 /*
  * What is known of the noise of evaluations before there are enough of them: half of what the training loss varies by
@@ -1090,7 +1091,8 @@ static double errors_asked(size_t n, size_t behind)
 }
 
 /* How sure it is that the last evaluations are over the minimum; 0: not. */
-static double risen(const struct evaluations *e, double train_noise, struct stretch *out)
+static double risen(const struct evaluations *e, double train_noise, double times,
+		    struct stretch *out)
 {
 	double prior =
 		fmin(isnan(train_noise) ? INFINITY : PRIOR_OF_TRAIN * train_noise, PRIOR_MOST);
@@ -1115,7 +1117,7 @@ static double risen(const struct evaluations *e, double train_noise, struct stre
 	for (size_t behind = 2; behind < e->n; behind += behind < 16 ? 1 : behind / 4) {
 		size_t from = e->n - 1 - behind;
 		struct stretch s = fit_stretch(e, from, prior, lowest[from]);
-		double over = s.errors / errors_asked(e->n, behind);
+		double over = s.errors / (times * errors_asked(e->n, behind));
 
 		if (over > most) {
 			most = over;
@@ -1190,6 +1192,12 @@ static bool told_by_other(struct series_monitor *m, bool is_loss)
 	return told;
 }
 
+/* Is the training loss no number any more?  Then no evaluation tells of overfitting. */
+static bool lost(const struct series_monitor *m)
+{
+	return m->train != SERIES_NONE && m->watches.at[m->train].bad_run;
+}
+
 static void raise_overfit(struct series_monitor *m, uint32_t series, double step, double value,
 			  const struct evaluations *e, const struct stretch *s, double sure)
 {
@@ -1234,7 +1242,7 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	sure = risen(&e,
 		     w->pair == SERIES_NONE || !is_loss ? NAN
 							: noise_of_train(&m->watches.at[w->pair]),
-		     &s);
+		     is_loss ? 1 : METRIC_TIMES, &s);
 	fell = trained(&e);
 	if (!is_loss && !(sure > 0)) {
 		sure = fell_thrice(&e, fell);
@@ -1253,7 +1261,7 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	}
 	if (sure <= 0 || fell < -RISE_SHARED * s.rise / e.scale)
 		return;
-	if (is_loss || (fell >= FALL_LEAST && series_is_evaluated(m, series) &&
+	if (is_loss || (fell >= FALL_LEAST && series_is_evaluated(m, series) && !lost(m) &&
 			!series_open(m, PLIM_CURVES_COLLAPSE, series)))
 		raise_overfit(m, series, step, value, &e, &s, sure);
 }

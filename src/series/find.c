@@ -96,6 +96,11 @@ static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 		return SERIES_KIND_TEXT; /* UTF-16, which its reader takes */
 	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3;
+	/* A log that was emptied while a program wrote to it begins with NULs. */
+	while (p < head + n && !*p)
+		p++;
+	if (n && p == head + n)
+		return SERIES_KIND_TEXT;
 	for (const uint8_t *c = p; c < head + n; c++)
 		text += *c >= 0x20 || *c == '\n' || *c == '\t' || *c == '\r' || *c == 0x1b ||
 			*c == '\b';

@@ -435,7 +435,7 @@ static void find_side(const char *text, size_t n, struct told *t)
 		const char *word = p;
 		enum series_side side;
 
-		while (p < end && is_word((unsigned char)*p))
+		while (p < end && is_word((unsigned char)*p) && *p != '-')
 			p++;
 		if (p > word) {
 			side = series_side_of(word, (size_t)(p - word));
@@ -975,6 +975,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	struct byte_set has = { 0 };
 	bool only_epoch;
 
+	for (; n && !*line; n--)
+		line++;
 	n = n < LINE_LONGEST ? n : LINE_LONGEST;
 	for (size_t i = 0; i < n; i++)
 		byte_set_add(&has, (unsigned char)line[i]);
@@ -1005,6 +1007,20 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	end_row(g);
 }
 
+/* A progress bar is drawn again and again on one line. */
+static void take_pieces(struct line_reading *g, struct source *s, const char *line, size_t n)
+{
+	do {
+		const char *back = memchr(line, '\r', n);
+		size_t k = back ? (size_t)(back - line) : n;
+
+		g->line_at = source_offset(s, (const uint8_t *)line);
+		take_line(g, line, k);
+		line += k + (back != NULL);
+		n -= k + (back != NULL);
+	} while (n && !g->run->over && !g->status);
+}
+
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 {
 	struct line_reading *g = mem_new(in->run->mem, 1, sizeof(*g), err);
@@ -1025,20 +1041,20 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 		take_header(g, head, strlen(head));
 	in->run->splits = true;
 	while (!g->status && !in->run->over && series_line(s, &p, &line, &n, false, &st, err)) {
-		/* A progress bar is drawn again and again on one line. */
-		do {
-			const char *back = memchr(line, '\r', n);
-			size_t k = back ? (size_t)(back - line) : n;
-
-			g->line_at = source_offset(s, (const uint8_t *)line);
-			take_line(g, line, k);
-			line += k + (back != NULL);
-			n -= k + (back != NULL);
-		} while (n && !in->run->over);
+		take_pieces(g, s, line, n);
 		if (in->run->over)
 			in->file->offset = g->row_at;
 		else if (!g->block)
 			in->file->offset = source_offset(s, p);
+	}
+	/* A line that is still being drawn, or a file whose lines end as those of old Macintoshes. */
+	if (!g->status && !in->run->over && s->end > p && memrchr(p, '\r', (size_t)(s->end - p))) {
+		const uint8_t *last = memrchr(p, '\r', (size_t)(s->end - p));
+
+		take_pieces(g, s, (const char *)p, (size_t)(last - p));
+		in->file->offset = in->run->over ? g->row_at
+				   : g->block    ? in->file->offset
+						 : source_offset(s, last + 1);
 	}
 	if (!g->status)
 		give_held(g);

@@ -360,24 +360,26 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	return st ? st : vec_push(r->mem, &r->row, v, err);
 }
 
-/* Is the row the first of another run: does its loss go back to where the run's began?  *known: can that be told? */
+#define RECENT 16 /* values that tell where a loss was */
+
+/*
+ * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?
+ * *known: can that be told?
+ */
 static bool begins_anew(const struct series_run *r, bool *known)
 {
 	*known = false;
 	for (size_t i = 0; i < r->row.n; i++) {
 		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
-		double v = r->row.at[i].value, first = w->first, last = w->last;
+		double v = r->row.at[i].value, most = -INFINITY;
 
 		if ((w->role != PLIM_ROLE_TRAIN_LOSS && w->role != PLIM_ROLE_VAL_LOSS) ||
 		    w->finite < 2 || !isfinite(v))
 			continue;
 		*known = true;
-		if (v > 0 && first > 0 && last > 0) {
-			v = log(v);
-			first = log(first);
-			last = log(last);
-		}
-		return fabs(v - first) < fabs(v - last);
+		for (uint32_t k = 1; k <= RECENT && k <= w->ring_n && 2 * k <= w->finite; k++)
+			most = fmax(most, w->ring[(w->ring_at + SERIES_RING - k) % SERIES_RING]);
+		return v > most && fabs(v - w->first) < fabs(v - w->last);
 	}
 	return false;
 }
