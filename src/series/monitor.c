@@ -191,13 +191,17 @@ static void keep(struct series_monitor *m, struct series_watch *w, double step, 
 	series_push_history(&w->history, step, value, other);
 }
 
-unsigned series_player(const struct series_monitor *m, uint32_t series)
+static enum series_player player_of(const struct series_monitor *m, uint32_t series)
 {
 	const char *name = intern_text(&m->names, series);
 
-	return m->watches.at[series].role == PLIM_ROLE_TRAIN_LOSS
-		       ? series_name_of(name, strlen(name)).player
-		       : 0;
+	return series_name_of(name, strlen(name)).player;
+}
+
+static bool plays_against(enum series_player a, enum series_player b)
+{
+	return (a == SERIES_JUDGES_ALL && b != SERIES_JUDGES_ALL) ||
+	       (a == SERIES_JUDGES && b == SERIES_GENERATES);
 }
 
 /* Of two losses that play against each other one rises because the other falls: that is information. */
@@ -205,12 +209,15 @@ static void temper(struct series_monitor *m, size_t from)
 {
 	for (; from < m->findings.n; from++) {
 		struct series_finding *f = &m->findings.at[from];
-		unsigned player = series_player(m, f->series);
+		enum series_player player = player_of(m, f->series);
 
-		if (!player || f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF)
+		if (m->watches.at[f->series].role != PLIM_ROLE_TRAIN_LOSS ||
+		    f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF)
 			continue;
 		for (uint32_t i = 0; i < m->watches.n; i++)
-			if (series_player(m, i) == 3 - player) {
+			if (m->watches.at[i].role == PLIM_ROLE_TRAIN_LOSS &&
+			    (plays_against(player, player_of(m, i)) ||
+			     plays_against(player_of(m, i), player))) {
 				f->severity = PLIM_SEVERITY_INFO;
 				f->other = i;
 				f->against = 1;

@@ -90,7 +90,7 @@ static const struct {
 	{ "gnorm gradnorm", NULL, ANY, PLIM_ROLE_GRAD_NORM },
 	{ "lr", NULL, ANY, PLIM_ROLE_LEARNING_RATE },
 	{ "learning", "rate", ANY, PLIM_ROLE_LEARNING_RATE },
-	{ "scale scaler", "loss grad amp scaler scale", ANY, PLIM_ROLE_LOSS_SCALE },
+	{ "scale scaler", "loss grad amp scaler", ANY, PLIM_ROLE_LOSS_SCALE },
 	{ "skipped skip overflow overflows", NULL, ANY, PLIM_ROLE_SKIPPED_STEPS },
 	{ "memory mem vram", NULL, ANY, PLIM_ROLE_MEMORY },
 	{ "entropy", "policy actor", ANY, PLIM_ROLE_ENTROPY },
@@ -132,9 +132,10 @@ struct series_name series_name_of(const char *name, size_t n)
 	train = has_any(&w, training);
 	out.role = role_of(&w, eval, train);
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
-	out.player = has_any(&w, "g gen generator")               ? 1
-		     : has_any(&w, "d disc discriminator critic") ? 2
-								  : 0;
+	out.player = has_any(&w, "discriminator disc") ? SERIES_JUDGES_ALL
+		     : has_any(&w, "d critic")         ? SERIES_JUDGES
+		     : has_any(&w, "g gen generator")  ? SERIES_GENERATES
+						       : SERIES_NO_PLAYER;
 	for (size_t i = 0; i < w.n; i++) {
 		struct words one = { .n = 1 };
 

@@ -38,9 +38,6 @@ void series_bad_record(struct series_run *r, uint64_t offset);
 /* Is the series one of evaluations, by its name and by what is logged beside it? */
 bool series_is_evaluated(const struct series_monitor *m, uint32_t series);
 
-/* Which of two losses that play against each other it is, as struct series_name says. */
-unsigned series_player(const struct series_monitor *m, uint32_t series);
-
 /* ---- statistics ---- */
 double series_median(double *at, size_t n); /* reorders */
 

@@ -673,6 +673,16 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		if (is_bar(p, end) && value > 0)
 			put(g, "step", 4, value, true);
 		g->inside |= says > line && is_inside(line, says, end);
+		/* "step:12K" is rounded, and all that is told. */
+		if (p + 1 < end && (*p == 'K' || *p == 'M') && !is_word((unsigned char)p[1])) {
+			struct told room, *t = told_of(g, gap, (size_t)(says - gap), &room);
+
+			if (!g->status && t->step) {
+				put_named(g, t, value * (*p == 'K' ? 1e3 : 1e6));
+				gap = ++p;
+				continue;
+			}
+		}
 		/* "30ms", "nanosecond", "70%|###": no number that stands for itself. */
 		if (p < end && (isalpha((unsigned char)*p) || *p == '_' ||
 				(*p == '%' && p + 1 < end && p[1] == '|'))) {

@@ -23,7 +23,7 @@ static void forget(struct series_run *r)
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	r->last_epoch = r->last_row_step = NAN;
 	r->step_base = 0;
-	r->rows = r->rows_no_step = r->counted_on = r->within = 0;
+	r->rows = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
@@ -338,7 +338,7 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	enum plim_status st;
 
 	if (rank && isfinite(value)) {
-		if (!(r->row_rank <= rank)) {
+		if (!r->no_steps && !(r->row_rank <= rank)) {
 			r->row_step = value;
 			r->row_rank = rank;
 		}
@@ -426,7 +426,9 @@ double series_row_step(struct series_run *r)
 			return r->step_base + r->last_row_step;
 		return isnan(r->row_epoch) ? (double)r->rows : r->step_base + r->row_epoch;
 	}
-	if (step < r->last_row_step && r->row_epoch > r->last_epoch) {
+	r->rows_step++;
+	if ((step < r->last_row_step && r->row_epoch > r->last_epoch) ||
+	    (step == r->last_row_step && r->row_epoch >= r->last_epoch + 1)) {
 		r->step_base += r->last_row_step + (step == 0);
 		r->counted_on++;
 	}
@@ -620,6 +622,19 @@ static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
 	return st;
 }
 
+#define STRAY_ROWS 8 /* and four times as many as rows with a step */
+
+/* Where hardly a row has a step and epochs are logged, what looked like a step is none: "31/1330" of a bar. */
+static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
+{
+	if (r->no_steps || !r->rows_step || isnan(r->last_epoch) || r->rows_no_step < STRAY_ROWS ||
+	    r->rows_no_step < 4 * r->rows_step || !strcmp(r->files.at[0].path, "-"))
+		return PLIM_OK;
+	r->no_steps = true;
+	r->obey.n = 0;
+	return read_again(r, err);
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -635,6 +650,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	}
 	if (!st)
 		st = read_as_text(r, err);
+	if (!st)
+		st = drop_strays(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);
@@ -661,11 +678,12 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "counted instead",
 				     ordered);
 	else if (resumes)
-		st = series_run_note(
-			r, err,
-			"resumed %zu time%s, the earliest at step %.15g: %llu values of the "
-			"attempts before were set aside",
-			resumes, text_s(resumes), from, (unsigned long long)r->set_aside);
+		st = series_run_note(r, err,
+				     "resumed %zu time%s, the earliest at step %.15g: %llu value%s "
+				     "of the attempts before "
+				     "do not count",
+				     resumes, text_s(resumes), from,
+				     (unsigned long long)r->set_aside, text_s(r->set_aside));
 	if (!st && r->within)
 		st = series_run_note(r, err,
 				     "%llu lines from within an evaluation were left out: its last "
@@ -678,10 +696,8 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     (unsigned long long)r->files.at[0].offset);
 	r->asides = r->notes.n;
 	if (!st && r->counted_on)
-		st = series_run_note(r, err,
-				     "steps begin anew and were counted on "
-				     "(%llu times)",
-				     (unsigned long long)r->counted_on);
+		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
+				     (unsigned long long)r->counted_on, text_s(r->counted_on));
 	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s stand for it",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");

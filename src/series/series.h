@@ -24,6 +24,9 @@
 
 enum series_side { SERIES_NO_SIDE, SERIES_TRAINING, SERIES_EVALUATION };
 
+/* Of losses that play against each other: a discriminator does against any other, a critic against a generator only. */
+enum series_player { SERIES_NO_PLAYER, SERIES_GENERATES, SERIES_JUDGES, SERIES_JUDGES_ALL };
+
 struct series_name {
 	enum plim_role role;
 	enum series_side side; /* as the name says it */
@@ -277,6 +280,8 @@ struct series_run {
 	bool splits;   /* where a run begins anew, another may be read from there */
 	bool over;     /* another begins at the file's offset */
 	bool followed; /* which was added to the set */
+	bool no_steps; /* steps are strays: epochs count */
+	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
 	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
