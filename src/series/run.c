@@ -622,13 +622,13 @@ static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
 	return st;
 }
 
-#define STRAY_ROWS 8 /* and four times as many as rows with a step */
+#define STRAY_ROWS 20 /* without a step, for each with one */
 
 /* Where hardly a row has a step and epochs are logged, what looked like a step is none: "31/1330" of a bar. */
 static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
 {
-	if (r->no_steps || !r->rows_step || isnan(r->last_epoch) || r->rows_no_step < STRAY_ROWS ||
-	    r->rows_no_step < 4 * r->rows_step || !strcmp(r->files.at[0].path, "-"))
+	if (r->no_steps || !r->rows_step || isnan(r->last_epoch) ||
+	    r->rows_no_step < STRAY_ROWS * r->rows_step || !strcmp(r->files.at[0].path, "-"))
 		return PLIM_OK;
 	r->no_steps = true;
 	r->obey.n = 0;
@@ -679,9 +679,9 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     ordered);
 	else if (resumes)
 		st = series_run_note(r, err,
-				     "resumed %zu time%s, the earliest at step %.15g: %llu value%s "
-				     "of the attempts before "
-				     "do not count",
+				     "resumed %zu time%s, the earliest at step %.15g; set aside: "
+				     "%llu value%s of the "
+				     "attempts before",
 				     resumes, text_s(resumes), from,
 				     (unsigned long long)r->set_aside, text_s(r->set_aside));
 	if (!st && r->within)
