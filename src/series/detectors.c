@@ -918,7 +918,9 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 #define RISE_FEW 6              /* evaluations; of fewer the noise is not known at all */
 #define TAIL_TIMES 1.5          /* the noise of few values is not well known */
 #define FALL_LEAST 0.01         /* of the training loss: it goes on falling */
-#define RISE_SHARED 0.4 /* of the rise: where the training loss rises by more, both diverge */
+#define METRIC_TIMES 1.6  /* the errors that a loss is asked for: a metric's noise is not known */
+#define METRIC_ERRORS 4.0 /* standard deviations that three falls of a metric are worth */
+#define RISE_SHARED 0.4   /* of the rise: where the training loss rises by more, both diverge */
 
 /*
  * What is known of the noise of evaluations before there are enough of them: half of what the training loss varies by
@@ -937,11 +939,12 @@ struct evaluations {
 	double y[SERIES_CELLS + 1], t[SERIES_CELLS + 1], step[SERIES_CELLS + 1];
 	size_t n, best;
 	double base, sigma, scale;
+	double sign; /* of y: -1 where more is better, so that less is better in y */
 };
 
 static void push_eval(struct evaluations *e, double step, double value, double train)
 {
-	e->y[e->n] = value;
+	e->y[e->n] = e->sign * value;
 	e->t[e->n] = train;
 	e->step[e->n++] = step;
 }
@@ -970,14 +973,15 @@ static double noise_behind(const struct evaluations *e)
 	return sqrt(rest / (double)(n - 2));
 }
 
-/* The evaluations so far with this one, their noise and their minimum. */
+/* The evaluations so far with this one, times `sign`, their noise and their minimum. */
 static void gather(const struct series_monitor *m, const struct series_watch *w, double step,
-		   double value, struct evaluations *e)
+		   double value, double sign, struct evaluations *e)
 {
 	const struct series_history *h = &w->history;
 	size_t from;
 
 	e->n = 0;
+	e->sign = sign;
 	for (uint32_t i = 0; i < h->n; i++)
 		push_eval(e, h->at[i].step, h->at[i].mean, h->at[i].other);
 	if (h->stride == 1) {
@@ -1087,7 +1091,8 @@ static double errors_asked(size_t n, size_t behind)
 }
 
 /* How sure it is that the last evaluations are over the minimum; 0: not. */
-static double risen(const struct evaluations *e, double train_noise, struct stretch *out)
+static double risen(const struct evaluations *e, double train_noise, double times,
+		    struct stretch *out)
 {
 	double prior =
 		fmin(isnan(train_noise) ? INFINITY : PRIOR_OF_TRAIN * train_noise, PRIOR_MOST);
@@ -1112,7 +1117,7 @@ static double risen(const struct evaluations *e, double train_noise, struct stre
 	for (size_t behind = 2; behind < e->n; behind += behind < 16 ? 1 : behind / 4) {
 		size_t from = e->n - 1 - behind;
 		struct stretch s = fit_stretch(e, from, prior, lowest[from]);
-		double over = s.errors / errors_asked(e->n, behind);
+		double over = s.errors / (times * errors_asked(e->n, behind));
 
 		if (over > most) {
 			most = over;
@@ -1140,27 +1145,115 @@ static double sure_of_overfit(double sure, double fell)
 	return isnan(fell) ? fmin(sure, 0.6) : fell < FALL_LEAST ? fmin(sure, 0.75) : sure;
 }
 
+/* Three evaluations in a row, each worse than the one before, the first of them worse than the best of all. */
+static double fell_thrice(const struct evaluations *e, double fell)
+{
+	const double *y = e->y + e->n - 1;
+	double rise = e->n > 3 ? *y - e->base : 0;
+
+	if (e->n < 4 || e->n - 1 - e->best < 3 || !(fell >= FALL_LEAST) || !(y[0] > y[-1]) ||
+	    !(y[-1] > y[-2]) || !(y[-2] > y[-3]))
+		return 0;
+	return rise >= RISE_LEAST * e->scale && rise >= METRIC_ERRORS * e->sigma
+		       ? fmin(0.9, 0.6 + rise / e->scale)
+		       : 0;
+}
+
+/* Did another evaluation get better after the step?  Then this one is traded for it, as precision is for recall. */
+static bool other_is_better(const struct series_monitor *m, uint32_t series, double since)
+{
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		const struct series_watch *w = &m->watches.at[i];
+		bool most = w->role == PLIM_ROLE_METRIC;
+
+		if (i != series && w->finite > 1 && series_is_evaluated(m, i) &&
+		    (most ? w->max_step : w->min_step) > since)
+			return true;
+	}
+	return false;
+}
+
+/* One overfitting is one finding: the validation loss tells it, a metric only where that does not. */
+static bool told_by_other(struct series_monitor *m, bool is_loss)
+{
+	bool told = false;
+
+	for (size_t i = 0; i < m->findings.n; i++) {
+		struct series_finding *f = &m->findings.at[i];
+		bool metric = m->watches.at[f->series].role != PLIM_ROLE_VAL_LOSS;
+
+		if (f->id != PLIM_CURVES_OVERFIT || f->taken_back || !isnan(f->end))
+			continue;
+		if (is_loss && metric)
+			series_take_back(m, f);
+		else
+			told = true;
+	}
+	return told;
+}
+
+/* Is the training loss no number any more?  Then no evaluation tells of overfitting. */
+static bool lost(const struct series_monitor *m)
+{
+	return m->train != SERIES_NONE && m->watches.at[m->train].bad_run;
+}
+
+static void raise_overfit(struct series_monitor *m, uint32_t series, double step, double value,
+			  const struct evaluations *e, const struct stretch *s, double sure)
+{
+	struct series_watch *w = &m->watches.at[series];
+	double fell = trained(e);
+	struct series_finding *f;
+
+	if (told_by_other(m, w->role == PLIM_ROLE_VAL_LOSS) && w->role != PLIM_ROLE_VAL_LOSS)
+		return;
+	f = series_raise(m, PLIM_CURVES_OVERFIT, series, e->step[e->best], step);
+	if (!f)
+		return;
+	if (w->role != PLIM_ROLE_VAL_LOSS && other_is_better(m, series, e->step[e->best]))
+		f->severity = PLIM_SEVERITY_INFO;
+	f->confidence = sure_of_overfit(sure, fell);
+	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : fell < FALL_LEAST ? OVERFIT_GAP : OVERFIT_BOTH;
+	f->number[0] = value;
+	f->number[1] = e->sign * e->y[e->best];
+	f->number[2] = step;
+	f->number[3] = (double)(e->n - 1 - e->best) * w->history.stride;
+	f->number[4] = e->t[e->best];
+	f->number[5] = e->t[e->n - 1];
+	f->number[6] = s->start + RISE_KEPT * s->rise;
+	f->other = w->pair;
+}
+
 static void look_overfit(struct series_monitor *m, uint32_t series, double step, double value)
 {
 	struct series_watch *w = &m->watches.at[series];
 	struct series_finding *f = series_open(m, PLIM_CURVES_OVERFIT, series);
+	bool is_loss = w->role == PLIM_ROLE_VAL_LOSS;
 	struct evaluations e;
 	struct stretch s;
 	double sure, fell;
 
 	if (!isfinite(value) || (w->history.stride > 1 && w->history.open.n))
 		return;
-	gather(m, w, step, value, &e);
+	gather(m, w, step, value, w->role == PLIM_ROLE_METRIC ? -1 : 1, &e);
 	if (e.n < 3)
 		return;
-	sure = risen(&e, noise_of_train(w->pair == SERIES_NONE ? NULL : &m->watches.at[w->pair]),
-		     &s);
+	/* What a training loss varies by says nothing of a metric. */
+	sure = risen(&e,
+		     w->pair == SERIES_NONE || !is_loss ? NAN
+							: noise_of_train(&m->watches.at[w->pair]),
+		     is_loss ? 1 : METRIC_TIMES, &s);
 	fell = trained(&e);
+	if (!is_loss && !(sure > 0)) {
+		sure = fell_thrice(&e, fell);
+		s.start = e.base;
+		s.rise = e.y[e.n - 1] - e.base;
+	}
 	if (f) {
 		f->number[0] = value;
 		f->number[2] = step;
 		f->confidence = fmax(f->confidence, sure_of_overfit(sure, fell));
-		if (value < f->number[1] - 0.5 * e.sigma || come_back(&e, f)) {
+		if (e.sign * value < e.sign * f->number[1] - 0.5 * e.sigma || come_back(&e, f)) {
 			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_OVERFIT, series, step);
 		}
@@ -1168,24 +1261,96 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	}
 	if (sure <= 0 || fell < -RISE_SHARED * s.rise / e.scale)
 		return;
-	f = series_raise(m, PLIM_CURVES_OVERFIT, series, e.step[e.best], step);
-	if (!f)
-		return;
-	f->confidence = sure_of_overfit(sure, fell);
-	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : fell < FALL_LEAST ? OVERFIT_GAP : OVERFIT_BOTH;
-	f->number[0] = value;
-	f->number[1] = e.y[e.best];
-	f->number[2] = step;
-	f->number[3] = (double)(e.n - 1 - e.best) * w->history.stride;
-	f->number[4] = e.t[e.best];
-	f->number[5] = e.t[e.n - 1];
-	f->number[6] = s.start + RISE_KEPT * s.rise;
-	f->other = w->pair;
+	if (is_loss || (fell >= FALL_LEAST && series_is_evaluated(m, series) && !lost(m) &&
+			!series_open(m, PLIM_CURVES_COLLAPSE, series)))
+		raise_overfit(m, series, step, value, &e, &s, sure);
 }
 
 #define COLLAPSE_TIMES 2.0 /* validation loss over training loss */
 
-enum { COLLAPSE_RATIO, COLLAPSE_METRIC, COLLAPSE_CONSTANT, COLLAPSE_ENTROPY };
+enum {
+	COLLAPSE_RATIO,
+	COLLAPSE_METRIC,
+	COLLAPSE_CONSTANT,
+	COLLAPSE_ENTROPY,
+	COLLAPSE_ZERO,
+	COLLAPSE_MULTIPLE
+};
+
+#define ZEROS_LEAST 20
+#define ZEROS_SHARE 0.5 /* of all values */
+
+/* A loss that is exactly 0 in most values: nothing is left to learn from, or it is not the loss. */
+static void look_zero(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_COLLAPSE, series);
+
+	if (value == 0 && w->zeros == 1)
+		w->zero_first = step;
+	if (f && f->kind == COLLAPSE_ZERO) {
+		f->number[0] = (double)w->zeros;
+		f->number[1] = (double)w->points;
+		if ((double)w->zeros < 0.8 * ZEROS_SHARE * (double)w->points) {
+			f->severity = PLIM_SEVERITY_INFO;
+			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		}
+		return;
+	}
+	if (value != 0 || w->zeros < ZEROS_LEAST || series_open(m, PLIM_CURVES_NAN, series) ||
+	    (double)w->zeros < ZEROS_SHARE * (double)w->points)
+		return;
+	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->zero_first, step);
+	if (!f)
+		return;
+	f->kind = COLLAPSE_ZERO;
+	f->confidence = 0.7;
+	f->number[0] = (double)w->zeros;
+	f->number[1] = (double)w->points;
+}
+
+#define MULTIPLE_NEAR 0.06    /* of the multiple */
+#define MULTIPLE_CLASSES 64.0 /* of more the logarithms lie too close */
+#define MULTIPLE_MOST 64.0
+
+/*
+ * The training loss is k times the validation loss from the first evaluations on, and was k ln(classes) at first:
+ * gradient accumulation over k batches that is not divided by k.
+ */
+static void look_multiple(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	const struct series_watch *train = w->pair != SERIES_NONE ? &m->watches.at[w->pair] : NULL;
+	struct series_finding *f;
+	struct evaluations e;
+	double k, classes;
+
+	if (!isfinite(value) || w->finite != 2 || !train || w->negative || !(train->first > 0))
+		return;
+	gather(m, w, step, value, 1, &e);
+	if (e.n != 2)
+		return;
+	k = exp2(round(log2(e.t[0] / e.y[0])));
+	if (!(k >= 2 && k <= MULTIPLE_MOST))
+		return;
+	for (size_t i = 0; i < 2; i++)
+		if (!(fabs(e.t[i] / e.y[i] / k - 1) < 4 * MULTIPLE_NEAR))
+			return;
+	classes = round(exp(train->first / k));
+	if (!(classes >= 2 && classes <= MULTIPLE_CLASSES) ||
+	    !(fabs(train->first / (k * log(classes)) - 1) < MULTIPLE_NEAR))
+		return;
+	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->first_step, step);
+	if (!f)
+		return;
+	f->kind = COLLAPSE_MULTIPLE;
+	f->confidence = 0.7;
+	f->number[0] = train->first;
+	f->number[1] = k;
+	f->number[2] = classes;
+	f->number[3] = e.t[1] / e.y[1];
+	f->other = w->pair;
+}
 
 /* Over twice the training loss, much more so than at the best evaluation, and not because both still fall. */
 static void look_ratio(struct series_monitor *m, uint32_t series, double step, double value)
@@ -1197,12 +1362,14 @@ static void look_ratio(struct series_monitor *m, uint32_t series, double step, d
 
 	if (!isfinite(value) || w->negative || (w->history.stride > 1 && w->history.open.n))
 		return;
-	gather(m, w, step, value, &e);
+	gather(m, w, step, value, 1, &e);
 	if (e.n < 4)
 		return;
 	if (f) {
-		if (value < f->number[1] - 0.5 * e.sigma)
+		if (f->kind == COLLAPSE_RATIO && value < f->number[1] - 0.5 * e.sigma) {
+			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		}
 		return;
 	}
 	if (e.n - 1 - e.best < 2 || !(e.t[e.best] > 0))
@@ -1234,11 +1401,13 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 
 	if (!isfinite(value) || (w->history.stride > 1 && w->history.open.n))
 		return;
-	gather(m, w, step, value, &e);
+	gather(m, w, step, value, 1, &e);
 	if (f) {
 		if ((f->kind == COLLAPSE_CONSTANT && value != w->first) ||
-		    (f->kind == COLLAPSE_METRIC && value > f->number[2]))
+		    (f->kind == COLLAPSE_METRIC && value > f->number[2])) {
+			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		}
 		return;
 	}
 	if (w->finite >= METRIC_SAME && w->min == w->max && value < 0.99 && value > -0.99) {
@@ -1263,6 +1432,7 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, e.step[e.n - 3], step);
 	if (!f)
 		return;
+	series_take_back(m, series_open(m, PLIM_CURVES_OVERFIT, series));
 	f->kind = COLLAPSE_METRIC;
 	f->severity = PLIM_SEVERITY_ERROR;
 	f->confidence = 0.85;
@@ -1584,10 +1754,10 @@ const struct series_detector series_detectors[] = {
 	{ BIT(TRAIN_LOSS), look_before, "explosion",
 	  "norms over three times the median and 6 spreads in the five logs before a spike or NaN",
 	  "PaLM section 5.1" },
-	{ BIT(VAL_LOSS), look_overfit, "overfit",
-	  "behind its minimum the validation loss rises by 2 % along a line with 2.5 standard "
-	  "errors "
-	  "(more of many evaluations), and the training loss does not rise with it",
+	{ BIT(VAL_LOSS) | BIT(METRIC) | BIT(ERROR), look_overfit, "overfit",
+	  "behind its best the validation loss or metric worsens by 2 % along a line with 2.5 "
+	  "standard errors (more of many evaluations), and the training loss does not rise with "
+	  "it; or a metric worsens three times in a row while the training loss falls",
 	  "generalised likelihood ratio (Willsky and Jones 1976); Prechelt, Early Stopping - But "
 	  "When? (1998)" },
 	{ BIT(VAL_LOSS), look_ratio, "collapse",
@@ -1598,6 +1768,14 @@ const struct series_detector series_detectors[] = {
 	  "a metric that loses 60 % of what it gained for three evaluations, or is the same number "
 	  "in five from the first",
 	  "common practice" },
+	{ BIT(TRAIN_LOSS), look_zero, "collapse",
+	  "a training loss of exactly 0 in half of 20 values or more",
+	  "nothing is left to learn from, or another number is logged" },
+	{ BIT(VAL_LOSS), look_multiple, "collapse",
+	  "the training loss is 2, 4, 8 ... times the validation loss in the first two "
+	  "evaluations, and "
+	  "was as many times ln(classes) at first",
+	  "huggingface/transformers#47688: accumulation that multiplies the gradient" },
 	{ BIT(ENTROPY), look_entropy, "collapse", "entropy of a policy below a tenth of its start",
 	  "common practice" },
 	{ BIT(TRAIN_LOSS), look_plateau, "plateau",

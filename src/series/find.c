@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 
 #define DEPTH_MAX 12
-#define HEAD 4096
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -25,26 +24,59 @@ static bool ends_with(const char *name, const char *end)
 	return n >= k && !strcmp(name + n - k, end);
 }
 
-/* A head line of words, and a line of as many cells of which some are numbers. */
+/*
+ * A head line of words, and behind it lines of which most have as many cells, one a whole number.  In prose such as
+ * "epoch: 0, loss: 4.17" no cell is a number.
+ */
 static bool looks_like_csv(const char *head, size_t n)
 {
-	const char *end = memchr(head, '\n', n);
-	size_t first = 0, second = 0, letters = 0;
-	const char *p;
+	const char *line = head, *end = memchr(head, '\n', n);
+	size_t columns, letters = 0, rows = 0, others = 0, numbers = 0;
+	char delimiter;
 
-	if (!end)
+	if (!end || isdigit((unsigned char)head[0]) || head[0] == '[')
 		return false;
-	for (p = head; p < end; p++) {
-		first += *p == ',' || *p == '\t' || *p == ';';
+	for (const char *p = head; p < end; p++)
 		letters += isalpha((unsigned char)*p) != 0;
-	}
-	for (p = end + 1; p < head + n && *p != '\n'; p++)
-		second += *p == ',' || *p == '\t' || *p == ';';
-	if (!first || !letters || isdigit((unsigned char)head[0]) || head[0] == '[')
+	delimiter = series_delimiter(head, (size_t)(end - head));
+	columns = series_cells(head, (size_t)(end - head), delimiter, &numbers);
+	if (columns < 2 || !letters || numbers)
 		return false;
-	/* Only the head so far: it is being written. */
-	return end + 1 == head + n ||
-	       (second == first && strcspn(end + 1, "0123456789") < (size_t)(p - end - 1));
+	while ((line = end + 1) < head + n) {
+		numbers = 0;
+		end = memchr(line, '\n', (size_t)(head + n - line));
+		if (!end && rows + others)
+			break; /* it may be cut */
+		end = end ? end : head + n;
+		if (end > line + 1 &&
+		    series_cells(line, (size_t)(end - line), delimiter, &numbers) == columns &&
+		    numbers)
+			rows++;
+		else if (end > line + 1)
+			others++;
+	}
+	/* Only the head so far: it is being written, and read as text if it is none after all. */
+	return rows > others || rows + others == 0;
+}
+
+/* Of lines that begin with a whole object, do most? */
+static bool looks_like_json(const char *head, size_t n)
+{
+	const char *line = head, *end;
+	size_t objects = 0, others = 0;
+
+	while ((end = memchr(line, '\n', (size_t)(head + n - line)))) {
+		size_t k = (size_t)(end - line);
+
+		while (k && isspace((unsigned char)line[k - 1]))
+			k--;
+		if (line == head && line[k - 1] != '}')
+			return true; /* one document of many lines */
+		objects += k && line[0] == '{' && line[k - 1] == '}';
+		others += k && line[0] != '{';
+		line = end + 1;
+	}
+	return objects >= others;
 }
 
 /* `head` has a NUL behind its n bytes. */
@@ -60,8 +92,15 @@ static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 	if (strstr(name, "/metrics/") && n && isdigit(head[0]) &&
 	    !strchr(strstr(name, "/metrics/") + 9, '.'))
 		return SERIES_KIND_MLFLOW;
+	if (n >= 2 && (!memcmp(p, "\xff\xfe", 2) || !memcmp(p, "\xfe\xff", 2)))
+		return SERIES_KIND_TEXT; /* UTF-16, which its reader takes */
 	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3;
+	/* A log that was emptied while a program wrote to it begins with NULs. */
+	while (p < head + n && !*p)
+		p++;
+	if (n && p == head + n)
+		return SERIES_KIND_TEXT;
 	for (const uint8_t *c = p; c < head + n; c++)
 		text += *c >= 0x20 || *c == '\n' || *c == '\t' || *c == '\r' || *c == 0x1b ||
 			*c == '\b';
@@ -76,7 +115,8 @@ static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 		while (q < head + n && isspace(*q))
 			q++;
 		/* A dict that Python printed has single quotes: text. */
-		if (q < head + n && *q != '\'')
+		if (q < head + n && *q != '\'' &&
+		    looks_like_json((const char *)p, (size_t)(head + n - p)))
 			return ends_with(name, "trainer_state.json") ? SERIES_KIND_TRAINER_STATE
 								     : SERIES_KIND_JSON;
 	}
@@ -87,11 +127,11 @@ static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 
 enum series_kind series_recognise(const uint8_t *bytes, size_t n, const char *path)
 {
-	uint8_t head[HEAD + 1];
+	uint8_t head[SERIES_HEAD + 1];
 	char name[4096];
 	size_t length = file_plain_length(path);
 
-	n = n < HEAD ? n : HEAD;
+	n = n < SERIES_HEAD ? n : SERIES_HEAD;
 	memcpy(head, bytes, n);
 	head[n] = 0;
 	(void)snprintf(name, sizeof(name), "%.*s", (int)(length < 4000 ? length : 4000), path);
@@ -158,7 +198,7 @@ static enum series_kind look_at(struct mem *m, const char *path)
 
 	if (source_open(m, path, &options, &s, &ignored))
 		return kind;
-	if (!source_need(s, s->p, HEAD, &ignored) || s->end > s->p)
+	if (!source_need(s, s->p, SERIES_HEAD, &ignored) || s->end > s->p)
 		kind = series_recognise(s->p, (size_t)(s->end - s->p), path);
 	source_close(s);
 	return kind;

@@ -26,6 +26,12 @@ uint32_t series_run_monitored(const struct series_run *r, const char *asked)
 		if (usable(&m->watches.at[i]) &&
 		    series_best_value(&m->watches.at[i]) == r->best_metric)
 			return i;
+	if (m->val != SERIES_NONE && m->watches.at[m->val].finite > 1)
+		return m->val;
+	/* One value is a setting, or a result, sooner than a curve. */
+	for (uint32_t i = 0; i < m->watches.n; i++)
+		if (usable(&m->watches.at[i]) && m->watches.at[i].finite > 1)
+			return i;
 	return m->val != SERIES_NONE && m->watches.at[m->val].finite ? m->val : SERIES_NONE;
 }
 

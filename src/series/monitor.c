@@ -163,6 +163,7 @@ static void summarise(struct series_watch *w, double step, double value)
 	}
 	if (value <= 0)
 		w->negative = 1;
+	w->zeros += value == 0;
 }
 
 static void keep(struct series_monitor *m, struct series_watch *w, double step, double value)
@@ -174,7 +175,7 @@ static void keep(struct series_monitor *m, struct series_watch *w, double step, 
 	w->ring_at = (w->ring_at + 1) % SERIES_RING;
 	w->ring_n += w->ring_n < SERIES_RING;
 	w->stale++;
-	if (w->role == PLIM_ROLE_VAL_LOSS && w->pair != SERIES_NONE) {
+	if (1u << w->role & SERIES_EVALUATED && w->pair != SERIES_NONE) {
 		const struct series_watch *train = &m->watches.at[w->pair];
 
 		/* What was trained since the last evaluation; if nothing was logged, the last value. */
@@ -190,11 +191,47 @@ static void keep(struct series_monitor *m, struct series_watch *w, double step, 
 	series_push_history(&w->history, step, value, other);
 }
 
+static enum series_player player_of(const struct series_monitor *m, uint32_t series)
+{
+	const char *name = intern_text(&m->names, series);
+
+	return series_name_of(name, strlen(name)).player;
+}
+
+static bool plays_against(enum series_player a, enum series_player b)
+{
+	return (a == SERIES_JUDGES_ALL && b != SERIES_JUDGES_ALL) ||
+	       (a == SERIES_JUDGES && b == SERIES_GENERATES);
+}
+
+/* Of two losses that play against each other one rises because the other falls: that is information. */
+static void temper(struct series_monitor *m, size_t from)
+{
+	for (; from < m->findings.n; from++) {
+		struct series_finding *f = &m->findings.at[from];
+		enum series_player player = player_of(m, f->series);
+
+		if (m->watches.at[f->series].role != PLIM_ROLE_TRAIN_LOSS ||
+		    f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF)
+			continue;
+		for (uint32_t i = 0; i < m->watches.n; i++)
+			if (m->watches.at[i].role == PLIM_ROLE_TRAIN_LOSS &&
+			    (plays_against(player, player_of(m, i)) ||
+			     plays_against(player_of(m, i), player))) {
+				f->severity = PLIM_SEVERITY_INFO;
+				f->other = i;
+				f->against = 1;
+				break;
+			}
+	}
+}
+
 enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, double step,
 				     double value, struct plim_err *err)
 {
 	struct series_watch *w = &m->watches.at[series];
 	uint32_t bit = 1u << w->role;
+	size_t before = m->findings.n;
 	/* Room for what detectors may raise, so that they need not fail. */
 	enum plim_status st = vec_need(m->mem, &m->findings, 8, err);
 
@@ -209,6 +246,8 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 	for (size_t i = 0; i < series_detector_count; i++)
 		if (series_detectors[i].roles & bit)
 			series_detectors[i].look(m, series, step, value);
+	if (m->findings.n > before)
+		temper(m, before);
 	if (isfinite(value))
 		keep(m, w, step, value);
 	if (series == m->val && m->stop.patience != PLIM_UNKNOWN) {
@@ -261,6 +300,41 @@ void series_end(struct series_monitor *m, enum plim_curves_id id, uint32_t serie
 	if (f)
 		f->end = step;
 	m->watches.at[series].open[id] = 0;
+}
+
+void series_take_back(struct series_monitor *m, struct series_finding *f)
+{
+	if (!f)
+		return;
+	f->taken_back = 1;
+	m->watches.at[f->series].open[f->id] = 0;
+}
+
+static enum series_side side_of(const struct series_monitor *m, uint32_t series)
+{
+	const char *name = intern_text(&m->names, series);
+
+	return series_name_of(name, strlen(name)).side;
+}
+
+bool series_is_evaluated(const struct series_monitor *m, uint32_t series)
+{
+	uint32_t role = m->watches.at[series].role;
+	enum series_side side;
+
+	if (role == PLIM_ROLE_VAL_LOSS || !(1u << role & SERIES_EVALUATED))
+		return role == PLIM_ROLE_VAL_LOSS;
+	side = side_of(m, series);
+	if (side != SERIES_NO_SIDE)
+		return side == SERIES_EVALUATION;
+	/* Of "accuracy" beside "val_accuracy" the first is the training's, and so is one beside "loss" and "val_loss". */
+	for (uint32_t i = 0; i < m->watches.n; i++)
+		if (m->watches.at[i].role == role &&
+		    m->watches.at[i].key == m->watches.at[series].key &&
+		    side_of(m, i) == SERIES_EVALUATION)
+			return false;
+	return m->train == SERIES_NONE || m->val == SERIES_NONE ||
+	       side_of(m, m->train) != SERIES_NO_SIDE || side_of(m, m->val) != SERIES_EVALUATION;
 }
 
 /* Parts of a loss are watched as it is, but only what is not finite in them is told. */

@@ -69,6 +69,7 @@ static bool in_list(const char *word, const char *list)
 }
 
 static const char evaluation[] = "val valid validation eval evaluation evaluate dev test heldout";
+static const char evaluating[] = "evaluating testing validating tested evaluated";
 static const char training[] = "train training tr";
 
 enum side { ANY, EVALUATION };
@@ -83,11 +84,13 @@ static const struct {
 	  "utilization "
 	  "temperature power temp watts watt elapsed timestamp remaining",
 	  NULL, ANY, PLIM_ROLE_OTHER },
+	{ "every interval freq patience", NULL, ANY, PLIM_ROLE_OTHER }, /* settings */
+	{ "max clip clipping", "norm gnorm", ANY, PLIM_ROLE_OTHER },
 	{ "grad gradient gradients gnorm g", "norm gnorm total", ANY, PLIM_ROLE_GRAD_NORM },
 	{ "gnorm gradnorm", NULL, ANY, PLIM_ROLE_GRAD_NORM },
 	{ "lr", NULL, ANY, PLIM_ROLE_LEARNING_RATE },
 	{ "learning", "rate", ANY, PLIM_ROLE_LEARNING_RATE },
-	{ "scale scaler", "loss grad amp scaler scale", ANY, PLIM_ROLE_LOSS_SCALE },
+	{ "scale scaler", "loss grad amp scaler", ANY, PLIM_ROLE_LOSS_SCALE },
 	{ "skipped skip overflow overflows", NULL, ANY, PLIM_ROLE_SKIPPED_STEPS },
 	{ "memory mem vram", NULL, ANY, PLIM_ROLE_MEMORY },
 	{ "entropy", "policy actor", ANY, PLIM_ROLE_ENTROPY },
@@ -129,6 +132,10 @@ struct series_name series_name_of(const char *name, size_t n)
 	train = has_any(&w, training);
 	out.role = role_of(&w, eval, train);
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
+	out.player = has_any(&w, "discriminator disc") ? SERIES_JUDGES_ALL
+		     : has_any(&w, "d critic")         ? SERIES_JUDGES
+		     : has_any(&w, "g gen generator")  ? SERIES_GENERATES
+						       : SERIES_NO_PLAYER;
 	for (size_t i = 0; i < w.n; i++) {
 		struct words one = { .n = 1 };
 
@@ -142,6 +149,19 @@ struct series_name series_name_of(const char *name, size_t n)
 	/* Of two that mean the same, the one by epochs is the coarser one. */
 	out.rank = 4 * out.rank + (has(&w, "epoch") ? 1 : 0);
 	return out;
+}
+
+enum series_side series_side_of(const char *word, size_t n)
+{
+	char low[WORD_BYTES];
+
+	if (n >= sizeof(low))
+		return SERIES_NO_SIDE;
+	for (size_t i = 0; i <= n; i++)
+		low[i] = (char)(i < n ? tolower((unsigned char)word[i]) : 0);
+	return in_list(low, evaluation) || in_list(low, evaluating) ? SERIES_EVALUATION
+	       : in_list(low, training)                             ? SERIES_TRAINING
+								    : SERIES_NO_SIDE;
 }
 
 static bool is_word(const char *name, size_t n, const char *const *list)
@@ -170,6 +190,8 @@ unsigned series_is_step(const char *name, size_t n)
 					     "n_iter",
 					     "global step",
 					     "training_step",
+					     "time/total_timesteps",
+					     "total_timesteps",
 					     NULL };
 
 	for (unsigned i = 0; steps[i]; i++)

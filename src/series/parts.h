@@ -26,8 +26,17 @@ bool series_line(struct source *s, const uint8_t **p, const char **line, size_t 
 /* A number as programs print it: 1, -2.5e-3, nan, NaN, inf, -Infinity.  0: none stands here; else its length. */
 size_t series_number(const char *at, size_t n, double *out);
 
+/* Of a line of cells: what parts them; how many there are, and (not NULL) how many more of them are numbers. */
+char series_delimiter(const char *line, size_t n);
+size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers);
+
 /* Count what could not be understood. */
 void series_bad_record(struct series_run *r, uint64_t offset);
+
+#define SERIES_EVALUATED (1u << PLIM_ROLE_VAL_LOSS | 1u << PLIM_ROLE_METRIC | 1u << PLIM_ROLE_ERROR)
+
+/* Is the series one of evaluations, by its name and by what is logged beside it? */
+bool series_is_evaluated(const struct series_monitor *m, uint32_t series);
 
 /* ---- statistics ---- */
 double series_median(double *at, size_t n); /* reorders */
@@ -39,6 +48,8 @@ struct series_finding *series_raise(struct series_monitor *m, enum plim_curves_i
 				    uint32_t series, double step, double detected);
 struct series_finding *series_open(struct series_monitor *m, enum plim_curves_id id,
 				   uint32_t series);
+/* As if it had never been said; NULL is none. */
+void series_take_back(struct series_monitor *m, struct series_finding *f);
 void series_end(struct series_monitor *m, enum plim_curves_id id, uint32_t series, double step);
 
 void series_push_history(struct series_history *h, double step, double value, double other);

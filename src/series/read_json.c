@@ -7,8 +7,11 @@
  */
 #include "parts.h"
 
+#include <stdio.h>
+
 #define NESTING 4
 #define PREFIX 256
+#define LIST_MOST 16 /* numbers of a list in a row */
 
 struct reading {
 	struct series_input *in;
@@ -16,6 +19,7 @@ struct reading {
 	char prefix[PREFIX];
 	size_t prefix_n;
 	unsigned depth;
+	bool lines;    /* an object or a number came before: arrays of numbers are no series */
 	bool document; /* rows stand inside of this object: it is none itself */
 };
 
@@ -69,6 +73,7 @@ static enum plim_status row(struct reading *g, struct plim_err *err)
 	enum plim_status st;
 
 	g->prefix_n = 0;
+	r->splits = false; /* rows of one document */
 	series_row_begin(r);
 	st = object(g, err);
 	g->prefix_n = before;
@@ -81,6 +86,21 @@ static enum plim_status row(struct reading *g, struct plim_err *err)
 	return st ? st : series_row_end(r, err);
 }
 
+/* One of the numbers of a list in a row: "bbox/0". */
+static enum plim_status element(struct reading *g, unsigned at, double number, struct plim_err *err)
+{
+	char name[8];
+	size_t before;
+	enum plim_status st = PLIM_OK;
+	int n = snprintf(name, sizeof(name), "%u", at);
+
+	if (at < LIST_MOST && enter(g, name, (size_t)n, &before)) {
+		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
+		g->prefix_n = before;
+	}
+	return st;
+}
+
 /* An array behind a key: rows, or one series. */
 static enum plim_status array(struct reading *g, struct plim_err *err)
 {
@@ -88,6 +108,7 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 	struct json_token t;
 	uint32_t series = SERIES_NONE;
 	double at = 0;
+	unsigned list = 0;
 	enum plim_status st = json_next(&g->json, &t, err);
 
 	for (; !st && t.kind != JSON_ARRAY_END; st = st ? st : json_next(&g->json, &t, err)) {
@@ -97,8 +118,9 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 		} else if (t.kind == JSON_ARRAY) {
 			st = json_skip(&g->json, &t, err);
 		} else if (t.kind == JSON_INTEGER || t.kind == JSON_DOUBLE) {
-			/* A short list in a row is no curve. */
-			if (series == SERIES_NONE && g->depth == 1)
+			if (g->lines && g->depth == 1)
+				st = element(g, list++, t.number, err);
+			else if (series == SERIES_NONE && g->depth == 1)
 				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
 			if (!st && series != SERIES_NONE)
 				st = series_run_point(r, series, ++at, NAN, t.number, err);
@@ -131,8 +153,10 @@ static enum plim_status member(struct reading *g, const char *key, const struct 
 	if (t->kind == JSON_OBJECT)
 		return json_skip(&g->json, t, err);
 	st = take_fact(g, key, t, err);
-	if (!st && number_of(t, &number))
+	if (!st && number_of(t, &number)) {
+		g->lines |= g->depth == 1;
 		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
+	}
 	return st;
 }
 
@@ -177,8 +201,9 @@ static enum plim_status value(struct reading *g, const struct json_token *t, str
 	if (t->kind != JSON_OBJECT)
 		return st;
 	series_row_begin(g->in->run);
-	g->in->run->row.n = 0;
+	g->in->run->splits = true;
 	st = object(g, err);
+	g->lines = true;
 	if (!st && g->document)
 		g->in->run->row.n = 0;
 	return st ? st : series_row_end(g->in->run, err);
@@ -218,6 +243,8 @@ enum plim_status series_read_json(struct series_input *in, struct plim_err *err)
 			break;
 		if (!st)
 			st = value(&g, &t, &why);
+		if (!st && in->run->over)
+			break; /* the offset stays before the line */
 		if (!st) {
 			in->file->offset = source_offset(s, g.json.p);
 			continue;

@@ -131,7 +131,7 @@ static bool next_cell(const char **p, const char *end, char delimiter, struct ce
 	return true;
 }
 
-static char delimiter_of(const char *line, size_t n)
+char series_delimiter(const char *line, size_t n)
 {
 	static const char marks[] = ",\t;";
 	char best = ',';
@@ -150,14 +150,16 @@ static char delimiter_of(const char *line, size_t n)
 	return best;
 }
 
-static size_t cells_in(const char *line, size_t n, char delimiter)
+size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers)
 {
 	const char *p = line;
 	struct cell c;
+	double value;
 	size_t k = 0;
 
-	while (next_cell(&p, line + n, delimiter, &c))
-		k++;
+	for (; next_cell(&p, line + n, delimiter, &c); k++)
+		if (numbers && c.n && series_number(c.at, c.n, &value) == c.n)
+			++*numbers;
 	return k;
 }
 
@@ -215,20 +217,23 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 		in->file->header = intern_text(&r->texts, id);
 		in->file->offset = source_offset(s, p);
 	}
-	delimiter = delimiter_of(in->file->header, strlen(in->file->header));
-	columns = cells_in(in->file->header, strlen(in->file->header), delimiter);
+	delimiter = series_delimiter(in->file->header, strlen(in->file->header));
+	columns = series_cells(in->file->header, strlen(in->file->header), delimiter, NULL);
 	/* A last line without an end is one that is being written: its last number may be cut. */
-	while (!st && series_line(s, &p, &line, &n, false, &st, err)) {
+	r->splits = true;
+	while (!st && !r->over && series_line(s, &p, &line, &n, false, &st, err)) {
 		from = in->file->offset;
 		in->file->offset = source_offset(s, p);
-		if (!n)
-			continue;
-		if (cells_in(line, n, delimiter) != columns)
+		if (!n || (n == strlen(in->file->header) && !memcmp(line, in->file->header, n)))
+			continue; /* a log that is written on may repeat its head */
+		if (series_cells(line, n, delimiter, NULL) != columns)
 			series_bad_record(r, from);
 		else
 			st = take_line(r, in->file->header, delimiter, line, n, err);
+		if (r->over)
+			in->file->offset = from;
 	}
-	r->torn |= !st && s->end > p;
+	r->torn |= !st && !r->over && s->end > p;
 	return st;
 }
 

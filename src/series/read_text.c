@@ -25,9 +25,38 @@ struct token {
 	size_t n;
 };
 
+/* Which bytes there are, capitals as small letters. */
+struct byte_set {
+	uint64_t bits[4];
+};
+
+static void byte_set_add(struct byte_set *set, unsigned char c)
+{
+	c = c >= 'A' && c <= 'Z' ? c | 0x20 : c;
+	set->bits[c >> 6] |= 1ull << (c & 63);
+}
+
+static bool byte_set_has_any(const struct byte_set *set, const char *list)
+{
+	for (; *list; list++)
+		if (set->bits[(unsigned char)*list >> 6] >> ((unsigned char)*list & 63) & 1)
+			return true;
+	return false;
+}
+
+static bool byte_set_has_all(const struct byte_set *set, const struct byte_set *of)
+{
+	uint64_t lack = 0;
+
+	for (int i = 0; i < 4; i++)
+		lack |= of->bits[i] & ~set->bits[i];
+	return !lack;
+}
+
 struct pattern {
 	struct token at[TOKENS];
 	size_t n;
+	struct byte_set wants; /* bytes without which no line fits */
 };
 
 struct series_patterns {
@@ -44,7 +73,9 @@ static const char *const built_in[] = {
 	"Iter(train) [{step}/{*}]{*}loss: {loss}",               /* MMEngine */
 	"Epoch(val) [{epoch}][{*}]{*}loss: {val loss}",          /* MMEngine */
 	"epoch {epoch}{*}train loss {train loss}{*}valid loss {val loss}",
-	"| {step}/{*} batches |{*}| loss {loss} |", /* PyTorch's word language model */
+	"| {step}/{*} batches |{*}| loss {loss} |",           /* PyTorch's word language model */
+	"s:{step} trl:{train loss} lr:{lr} norm:{grad norm}", /* llm.c */
+	"s:{step} tel:{val loss}",
 };
 
 /* ---- patterns ---- */
@@ -52,6 +83,7 @@ static const char *const built_in[] = {
 static bool compile(const char *text, struct pattern *p)
 {
 	p->n = 0;
+	p->wants = (struct byte_set){ 0 };
 	while (*text && p->n < TOKENS) {
 		struct token *t = &p->at[p->n++];
 		size_t n = strcspn(text, " {");
@@ -69,6 +101,8 @@ static bool compile(const char *text, struct pattern *p)
 			text = end + 1;
 		} else {
 			*t = (struct token){ TOKEN_TEXT, text, n };
+			for (size_t i = 0; i < n; i++)
+				byte_set_add(&p->wants, (unsigned char)text[i]);
 			text += n;
 		}
 	}
@@ -213,13 +247,35 @@ void series_patterns_free(struct series_patterns *p)
 
 /* ---- numbers with the words before them ---- */
 
-/* What the words before a number tell; a log has the same ones in each line. */
+/* What the text between two numbers tells of the second; a log has the same texts in each line. */
 struct told {
-	size_t skip, n; /* of the words: which of them are the name */
-	bool kept, known;
+	char name[NAME_BYTES]; /* of the number; kept: it is worth keeping */
+	char loose
+		[NAME_BYTES]; /* a loss or metric that is named before: "loss at epoch 3 is 2.9" */
+	char word[16];        /* that says whether it is about evaluation */
+	size_t n;
+	enum series_side side; /* what follows is about */
+	uint32_t series;       /* that its values go to; SERIES_NONE: none yet */
+	bool kept, known, link, metric, step;
+	bool average;           /* "(0.66)" behind a value: the mean so far */
+	bool sided, evaluation; /* the name tells it itself */
 };
 
-#define TOLD_MOST 4096 /* different words that are remembered */
+#define TOLD_MOST 4096 /* different texts that are remembered */
+#define COLUMNS 64
+#define HELD 16
+
+struct span {
+	const char *at;
+	size_t n;
+};
+
+/* The head line of a table; names parted by single spaces, and by wider gaps. */
+struct columns {
+	char line[1024];
+	struct span narrow[COLUMNS], wide[COLUMNS];
+	size_t narrow_n, wide_n;
+};
 
 struct line_reading {
 	struct series_run *run;
@@ -229,11 +285,46 @@ struct line_reading {
 	enum plim_status status;
 	double epoch; /* of a line "Epoch 3/10", for the lines that follow */
 	unsigned known;
+	/* of a line */
+	enum series_side side; /* as it was told last, and by which word */
+	char word[16];
+	char loose[NAME_BYTES];    /* a name that waits for its number */
+	bool inside, plain_values; /* "[3/10]" of an evaluation; values of training */
+	/* of several lines */
+	enum series_side heading; /* "Test Error:" is about the line that follows */
+	char heading_word[16];
+	struct columns table;
+	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
+	bool block;               /* within a table of "| name | number |" lines */
+	char section[NAME_BYTES]; /* of it */
+	struct series_row_value held[HELD]; /* the last line of an evaluation that goes on */
+	size_t held_n;
+	double held_step;
+	char clean[LINE_LONGEST]; /* the line without escape sequences and NULs */
 };
 
 static bool is_word(int c)
 {
 	return isalnum(c) || c == '_' || c == '/' || c == '.' || c == '@' || c == '-';
+}
+
+/* Before a number: ':', '=', '(' and quotes, and "tensor(" of a value that was printed as it is. */
+static const char *skip_marks(const char *line, const char *p)
+{
+	const char *word;
+
+	while (p > line && strchr(" \t:='\"[", p[-1]))
+		p--;
+	if (p <= line + 1 || p[-1] != '(')
+		return p;
+	word = p - 1;
+	while (word > line && is_word((unsigned char)word[-1]))
+		word--;
+	if (word == p - 1 || word == line || !strchr(" :='\"[", word[-1]))
+		return p;
+	while (word > line && strchr(" \t:='\"[", word[-1]))
+		word--;
+	return word;
 }
 
 /*
@@ -242,12 +333,10 @@ static bool is_word(int c)
  */
 static size_t words_before(const char *line, const char *at, char *name)
 {
-	const char *end, *p = at;
+	const char *end, *p = skip_marks(line, at);
 	size_t n = 0;
 	double number;
 
-	while (p > line && strchr(" \t:='\"", p[-1]))
-		p--;
 	if (p < line + 1 || p == at)
 		return 0;
 	end = p;
@@ -305,46 +394,169 @@ static const char *telling(const char *name, size_t *n)
 	return name;
 }
 
-static struct told tell(const char *words, size_t n)
-{
-	size_t named = n;
-	const char *name = telling(words, &named);
-	enum plim_role role = series_name_of(name, named).role;
+#define VALUED                                                                            \
+	(1u << PLIM_ROLE_TRAIN_LOSS | 1u << PLIM_ROLE_VAL_LOSS | 1u << PLIM_ROLE_METRIC | \
+	 1u << PLIM_ROLE_ERROR)
 
-	return (struct told){ .skip = (size_t)(name - words),
-			      .n = named,
-			      .kept = role != PLIM_ROLE_OTHER || series_is_step(name, named) ||
-				      series_is_epoch(name, named),
-			      .known = role != PLIM_ROLE_OTHER && role != PLIM_ROLE_MEMORY &&
-				       role != PLIM_ROLE_LEARNING_RATE };
+/* The last name of a loss or metric in a text; the words next to it say which. */
+static void find_loose(const char *text, size_t n, char *loose)
+{
+	const char *end = text + n, *p = end;
+	char name[NAME_BYTES];
+
+	while (p > text) {
+		const char *word;
+		size_t named;
+
+		while (p > text && !is_word((unsigned char)p[-1]))
+			p--;
+		word = p;
+		while (word > text && is_word((unsigned char)word[-1]))
+			word--;
+		if (word < p && 1u << series_name_of(word, (size_t)(p - word)).role & VALUED) {
+			named = p < end ? words_before(text, p + 1, name) : 0;
+			if (named) {
+				const char *says = telling(name, &named);
+
+				(void)snprintf(loose, NAME_BYTES, "%.*s", (int)named, says);
+				return;
+			}
+		}
+		p = word;
+	}
 }
 
-/* The same from what was told before. */
-static struct told told_of(struct line_reading *g, const char *words, size_t n)
+/* Whole words of a text that tell whether it is about training or evaluation: "test epoch:", "Epoch(val)". */
+static void find_side(const char *text, size_t n, struct told *t)
 {
-	uint32_t id = intern_find(&g->words, words, n);
-	struct told t;
+	const char *end = text + n;
 
-	if (id != INTERN_NONE)
-		return g->told.at[id];
-	t = tell(words, n);
-	if (g->told.n < TOLD_MOST)
-		g->status = vec_push(g->run->mem, &g->told, t, g->err);
-	if (!g->status && g->told.n > g->words.n)
-		g->status = intern_add(&g->words, words, n, &id, g->err);
+	for (const char *p = text; p < end;) {
+		const char *word = p;
+		enum series_side side;
+
+		while (p < end && is_word((unsigned char)*p) && *p != '-')
+			p++;
+		if (p > word) {
+			side = series_side_of(word, (size_t)(p - word));
+			if (side) {
+				t->side = side;
+				(void)snprintf(t->word, sizeof(t->word), "%.*s", (int)(p - word),
+					       word);
+				for (char *c = t->word; *c; c++)
+					*c = (char)tolower((unsigned char)*c);
+			}
+		} else {
+			p++;
+		}
+	}
+}
+
+/* Does a text only join what is before it to the number behind it: " is ", ": "? */
+static bool is_link(const char *text, size_t n)
+{
+	bool space = false, mark = false;
+
+	for (size_t i = 0; i < n; i++) {
+		space |= text[i] == ' ';
+		mark |= text[i] == ':' || text[i] == '=';
+		if (!strchr(" :=)]%", text[i]))
+			return n - i >= 3 && space && !strncasecmp(text + i, "is ", 3);
+	}
+	return space && mark;
+}
+
+/* What the name itself tells. */
+static void weigh(struct told *t)
+{
+	struct series_name says = series_name_of(t->name, t->n);
+
+	t->step = series_is_step(t->name, t->n) || series_is_epoch(t->name, t->n);
+	t->kept = says.role != PLIM_ROLE_OTHER || t->step;
+	t->known = says.role != PLIM_ROLE_OTHER && says.role != PLIM_ROLE_MEMORY &&
+		   says.role != PLIM_ROLE_LEARNING_RATE;
+	t->metric = says.role == PLIM_ROLE_METRIC;
+	t->sided = !(1u << says.role & VALUED) || says.side != SERIES_NO_SIDE;
+	t->evaluation = says.side == SERIES_EVALUATION;
+}
+
+static struct told tell(const char *text, size_t n)
+{
+	char words[NAME_BYTES];
+	size_t named = words_before(text, text + n, words);
+	const char *name = telling(words, &named);
+	enum plim_role role = series_name_of(name, named).role;
+	struct told t = { .n = named,
+			  .series = SERIES_NONE,
+			  .link = is_link(text, n),
+			  .average = n >= 2 && n < 16 && text[0] == ' ' && text[1] == '(' };
+	bool verb = (named >= 2 && !strncasecmp(name + named - 2, "is", 2)) ||
+		    (named >= 3 && !strncasecmp(name + named - 3, "was", 3));
+
+	memcpy(t.name, name, named);
+	find_side(text, n, &t);
+	if (!(1u << role & VALUED) || verb)
+		find_loose(text, n, t.loose);
+	if (verb && t.loose[0]) {
+		t.n = strlen(t.loose);
+		memcpy(t.name, t.loose, sizeof(t.name));
+		t.loose[0] = 0;
+	} else if (verb) {
+		t.link = true;
+	}
+	weigh(&t);
 	return t;
 }
 
-static void put(struct line_reading *g, const char *words, size_t n, double value)
+/* The same from what was told before; *room is for what is not remembered. */
+static struct told *told_of(struct line_reading *g, const char *text, size_t n, struct told *room)
 {
-	struct told t;
+	uint32_t id = n < 200 ? intern_find(&g->words, text, n) : INTERN_NONE;
 
-	if (g->status)
+	if (id != INTERN_NONE)
+		return &g->told.at[id];
+	*room = tell(text, n);
+	if (n >= 200 || g->told.n >= TOLD_MOST)
+		return room;
+	g->status = vec_push(g->run->mem, &g->told, *room, g->err);
+	if (!g->status)
+		g->status = intern_add(&g->words, text, n, &id, g->err);
+	return room;
+}
+
+/* A value of the name; one that tells no side is what the line is about. */
+static void put_named(struct line_reading *g, struct told *t, double value)
+{
+	struct series_run *r = g->run;
+	struct series_row_value v = { t->series, value };
+	char name[NAME_BYTES + 17];
+	size_t before = r->row.n;
+
+	g->known += t->known;
+	if (g->status || !t->kept)
 		return;
-	t = told_of(g, words, n);
-	g->known += t.known;
-	if (!g->status && t.kept)
-		g->status = series_row_put(g->run, words + t.skip, t.n, value, g->err);
+	if (!t->sided && g->side == SERIES_EVALUATION) {
+		int n = snprintf(name, sizeof(name), "%s %.*s", g->word, (int)t->n, t->name);
+
+		g->status = series_row_put(r, name, (size_t)n, value, g->err);
+		return;
+	}
+	g->plain_values |= t->known && !(t->sided && t->evaluation);
+	g->status = t->series == SERIES_NONE ? series_row_put(r, t->name, t->n, value, g->err)
+					     : vec_push(r->mem, &r->row, v, g->err);
+	if (r->row.n > before)
+		t->series = r->row.at[before].series;
+}
+
+/* A value of a name that stands by itself; one of a column may be "3/100". */
+static void put(struct line_reading *g, const char *name, size_t n, double value, bool whole)
+{
+	struct told t = { .n = n < NAME_BYTES ? n : NAME_BYTES - 1, .series = SERIES_NONE };
+
+	memcpy(t.name, name, t.n);
+	weigh(&t);
+	if (whole || t.step)
+		put_named(g, &t, value);
 }
 
 /* "100/1000 [00:10<..." of a progress bar. */
@@ -360,14 +572,94 @@ static bool is_bar(const char *at, const char *end)
 	       (p[2] == '0' || p[2] == '=' || p[2] == '>');
 }
 
+/* Digits, a comma and more digits: "12,800" where steps are counted or a point follows, else "0,43". */
+static size_t with_commas(const char *at, size_t n, size_t took, bool counts, double *value)
+{
+	char copy[48];
+	size_t groups = 0, first = 0, i = took, k = 0;
+
+	for (size_t digits; i < n && at[i] == ','; i += 1 + digits) {
+		for (digits = 0; i + 1 + digits < n && isdigit((unsigned char)at[i + 1 + digits]);)
+			digits++;
+		if (!digits || (groups && digits != 3))
+			break;
+		first = groups++ ? first : digits;
+	}
+	counts = first == 3 && (counts || groups > 1 ||
+				(i + 1 < n && at[i] == '.' && isdigit((unsigned char)at[i + 1])));
+	if (memchr(at, '.', took) || !groups || (!counts && groups > 1))
+		return took;
+	for (size_t j = 0; j < n && k < sizeof(copy); j++)
+		if (at[j] != ',' || j > i)
+			copy[k++] = at[j];
+		else if (!counts && j < i)
+			copy[k++] = '.';
+		else if (j == i)
+			break;
+	return series_number(copy, k, value) + (counts ? groups : 0);
+}
+
+/* "[ 10/196]": is it within something that goes on? */
+static bool is_inside(const char *line, const char *at, const char *end)
+{
+	const char *p = at;
+	double first, last;
+	size_t took;
+
+	while (p > line && p[-1] == ' ')
+		p--;
+	if (p == line || p[-1] != '[')
+		return false;
+	took = series_number(at, (size_t)(end - at), &first);
+	if (!took || at + took >= end || at[took] != '/')
+		return false;
+	return series_number(at + took + 1, (size_t)(end - at - took - 1), &last) > 0 &&
+	       first < last;
+}
+
+static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
+			const char **behind, const char *end, double value)
+{
+	struct told room;
+	struct told *t = told_of(g, gap, (size_t)(says - gap), &room);
+	const char *p = *behind;
+	double of;
+
+	if (g->status)
+		return;
+	if (t->side) {
+		g->side = t->side;
+		memcpy(g->word, t->word, sizeof(g->word));
+	}
+	if (p < end && *p == ',' && says > line && says[-1] != '[' && says[-1] != ',')
+		*behind = says + with_commas(says, (size_t)(end - says), (size_t)(p - says),
+					     t->step, &value);
+	p = *behind;
+	/* "9413/10000" of a metric. */
+	if (t->metric && p < end && *p == '/' && p > says &&
+	    !memchr(says, '.', (size_t)(p - says)) &&
+	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value && of > 1)
+		value /= of;
+	if (!t->kept && g->loose[0] && t->link) {
+		put(g, g->loose, strlen(g->loose), value, true);
+		g->loose[0] = 0;
+		return;
+	}
+	if (t->average && g->inside && g->side == SERIES_EVALUATION && g->run->row.n)
+		g->run->row.at[g->run->row.n - 1].value = value;
+	if (t->loose[0])
+		memcpy(g->loose, t->loose, sizeof(g->loose));
+	put_named(g, t, value);
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
-	const char *end = line + n, *p = line;
-	char name[NAME_BYTES];
+	const char *end = line + n, *p = line, *gap = line;
 
+	g->loose[0] = 0;
 	while (p < end) {
 		double value;
-		size_t took, named;
+		size_t took;
 		const char *says;
 		bool starts = p == line || !is_word((unsigned char)p[-1]) || p[-1] == '-';
 
@@ -379,25 +671,46 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		says = p;
 		p += took;
 		if (is_bar(p, end) && value > 0)
-			put(g, "step", 4, value);
-		/* "30ms", "3s", "nanosecond": no number that stands for itself. */
-		if (p < end && (isalpha((unsigned char)*p) || *p == '_'))
+			put(g, "step", 4, value, true);
+		g->inside |= says > line && is_inside(line, says, end);
+		/* "step:12K" is rounded, and all that is told. */
+		if (p + 1 < end && (*p == 'K' || *p == 'M') && !is_word((unsigned char)p[1])) {
+			struct told room, *t = told_of(g, gap, (size_t)(says - gap), &room);
+
+			if (!g->status && t->step) {
+				put_named(g, t, value * (*p == 'K' ? 1e3 : 1e6));
+				gap = ++p;
+				continue;
+			}
+		}
+		/* "30ms", "nanosecond", "70%|###": no number that stands for itself. */
+		if (p < end && (isalpha((unsigned char)*p) || *p == '_' ||
+				(*p == '%' && p + 1 < end && p[1] == '|'))) {
+			while (p < end && is_word((unsigned char)*p))
+				p++;
+			gap = isdigit((unsigned char)*says) ? p : gap;
 			continue;
-		named = words_before(line, says, name);
-		if (named)
-			put(g, name, named, value);
+		}
+		take_number(g, line, gap, says, &p, end, value);
+		gap = p;
+		/* "top-1 acc": a part of a name. */
+		if (says > line + 1 && says[-1] == '-' && isalpha((unsigned char)says[-2]))
+			for (gap = says; gap > line && is_word((unsigned char)gap[-1]);)
+				gap--;
 	}
 }
 
 /* ---- lines ---- */
 
-static bool by_pattern(struct line_reading *g, const char *line, size_t n)
+static bool by_pattern(struct line_reading *g, const char *line, size_t n,
+		       const struct byte_set *bytes)
 {
 	const struct series_patterns *patterns = g->run->options->patterns;
 	struct match m;
 
 	for (size_t i = 0; patterns && i < patterns->rows.n; i++) {
-		if (!matches(&patterns->rows.at[i], line, n, &m))
+		if (!byte_set_has_all(bytes, &patterns->rows.at[i].wants) ||
+		    !matches(&patterns->rows.at[i], line, n, &m))
 			continue;
 		for (size_t j = 0; j < m.n; j++)
 			if (!g->status)
@@ -426,66 +739,343 @@ static bool is_part_of_bar(const char *line, size_t n)
 	       (line[k + took + 1] == '[' || !strncmp(line + k + took + 1, "\xe2\x94", 2));
 }
 
-static bool may_hold_numbers(const char *line, size_t n)
+/* Without the escape sequences of a terminal, the NULs of UTF-16, and with plain bars for drawn ones. */
+static size_t clean(char *to, const char *line, size_t n)
 {
-	bool digit = false, sign = false;
+	size_t k = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		digit |= isdigit((unsigned char)line[i]) != 0;
-		sign |= line[i] == ':' || line[i] == '=' || line[i] == ' ' || line[i] == '|';
+		if (line[i] == 0x1b) {
+			i++;
+			while (i < n && ((line[i] >= 0x20 && line[i] < 0x40) || line[i] == '['))
+				i++;
+		} else if (i + 2 < n && !memcmp(line + i, "\xe2\x94", 2) &&
+			   (line[i + 2] == '\x82' || line[i + 2] == '\x83')) {
+			to[k++] = '|';
+			i += 2;
+		} else if (line[i]) {
+			to[k++] = line[i];
+		}
 	}
-	return digit && sign;
+	return k;
+}
+
+/* ---- tables ---- */
+
+static bool is_gap(char c)
+{
+	return c == ' ' || c == '\t' || c == '|' || c == ',' || c == ';';
+}
+
+/* Cells of a line, parted by white space (`wide`: by two or more), bars, commas. */
+static size_t split(const char *line, size_t n, bool wide, struct span *out)
+{
+	size_t k = 0, i = 0;
+
+	while (i < n && k < COLUMNS) {
+		size_t from;
+
+		while (i < n && is_gap(line[i]))
+			i++;
+		from = i;
+		while (i < n && !(is_gap(line[i]) &&
+				  (!wide || line[i] != ' ' || i + 1 == n || is_gap(line[i + 1]))))
+			i++;
+		if (i > from)
+			out[k++] = (struct span){ line + from, i - from };
+	}
+	return k;
+}
+
+/* The names that a line of names begins with; one of them is of a training. */
+static size_t names_of(const char *line, size_t n, bool wide, struct span *out, bool *known)
+{
+	size_t k = split(line, n, wide, out), names = 0;
+
+	*known = false;
+	for (; names < k && !isdigit((unsigned char)out[names].at[0]); names++) {
+		struct span *s = &out[names];
+
+		while (s->n && !isalnum((unsigned char)s->at[0]) && s->at[0] != '_') {
+			s->at++;
+			s->n--;
+		}
+		while (s->n && !isalnum((unsigned char)s->at[s->n - 1]))
+			s->n--;
+		if (!s->n || s->n >= NAME_BYTES)
+			return 0;
+		*known |= (1u << series_name_of(s->at, s->n).role & VALUED) != 0;
+	}
+	return names;
+}
+
+static void take_header(struct line_reading *g, const char *line, size_t n)
+{
+	struct columns *t = &g->table;
+	bool known, wide_known;
+	struct span probe[COLUMNS];
+
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	if (!n || n >= sizeof(t->line) || line[n - 1] == ':' || line[n - 1] == '.' ||
+	    memchr(line, '=', n) || names_of(line, n, false, probe, &known) < 2 || !known)
+		return;
+	memcpy(t->line, line, n);
+	t->line[n] = 0;
+	t->narrow_n = names_of(t->line, n, false, t->narrow, &known);
+	t->wide_n = names_of(t->line, n, true, t->wide, &wide_known);
+	t->wide_n = wide_known ? t->wide_n : 0;
+}
+
+/* A line that is a row of the table: all its cells but one are numbers, or begin as such ("00:12", "10.1G", "640:"). */
+static bool take_table_row(struct line_reading *g, const char *line, size_t n)
+{
+	const struct columns *t = &g->table;
+	struct span cell[COLUMNS];
+	const struct span *names = t->narrow;
+	size_t k = split(line, n, false, cell), columns = t->narrow_n, words = 0;
+	double value;
+
+	if (k != columns && k == t->wide_n) {
+		names = t->wide;
+		columns = k;
+	}
+	if (k < columns || columns < 2)
+		return false;
+	for (size_t i = 0; i < columns; i++)
+		words += !isdigit((unsigned char)cell[i].at[0]) &&
+			 !series_number(cell[i].at, cell[i].n, &value);
+	if (words > (k == columns && k > 2) || isalpha((unsigned char)cell[columns - 1].at[0]))
+		return false;
+	for (size_t i = 0; i < columns && !g->status; i++) {
+		size_t took = series_number(cell[i].at, cell[i].n, &value);
+
+		if (took && (took == cell[i].n || cell[i].at[took] == '/'))
+			put(g, names[i].at, names[i].n, value, took == cell[i].n);
+	}
+	return g->known > 0;
+}
+
+/* ---- blocks: "| train/loss | 2.9 |", a line a value ---- */
+
+static bool block_cells(const char *line, size_t n, struct span *name, struct span *number)
+{
+	const char *end = line + n, *bar, *last;
+
+	while (end > line && end[-1] == ' ')
+		end--;
+	if (end - line < 5 || line[0] != '|' || end[-1] != '|')
+		return false;
+	bar = memchr(line + 1, '|', (size_t)(end - line - 1));
+	last = end - 1;
+	if (bar == last || memchr(bar + 1, '|', (size_t)(last - bar - 1)))
+		return false;
+	*name = (struct span){ line + 1, (size_t)(bar - line - 1) };
+	*number = (struct span){ bar + 1, (size_t)(last - bar - 1) };
+	for (struct span *s = name; s; s = s == name ? number : NULL) {
+		while (s->n && s->at[0] == ' ') {
+			s->at++;
+			s->n--;
+		}
+		while (s->n && s->at[s->n - 1] == ' ')
+			s->n--;
+	}
+	return name->n && name->n < NAME_BYTES / 2 && isalpha((unsigned char)name->at[0]);
+}
+
+static void end_row(struct line_reading *g);
+
+/* Is the line one of a block, or the end of one? */
+static bool take_block(struct line_reading *g, const char *line, size_t n)
+{
+	struct span name, number;
+	char full[NAME_BYTES];
+	double value;
+	size_t took;
+	int k;
+
+	if (n && line[0] == '|' && block_cells(line, n, &name, &number)) {
+		took = series_number(number.at, number.n, &value);
+		if (took == number.n && (took || name.at[name.n - 1] == '/')) {
+			if (!g->block) {
+				series_row_begin(g->run);
+				g->row_at = g->line_at;
+				g->known = 0;
+				g->section[0] = 0;
+			}
+			g->block = true;
+			if (!took)
+				(void)snprintf(g->section, sizeof(g->section) / 2, "%.*s",
+					       (int)name.n, name.at);
+			k = snprintf(full, sizeof(full), "%s%.*s", g->section, (int)name.n,
+				     name.at);
+			g->side = SERIES_NO_SIDE;
+			if (took && k > 0 && (size_t)k < sizeof(full))
+				put(g, full, (size_t)k, value, true);
+			return true;
+		}
+	}
+	if (!g->block)
+		return false;
+	g->block = false;
+	end_row(g);
+	return false;
+}
+
+/* ---- rows ---- */
+
+/* The last line of an evaluation is its result, at the step that training had reached. */
+static void give_held(struct line_reading *g)
+{
+	struct series_run *r = g->run;
+
+	for (size_t i = 0; i < g->held_n && !g->status; i++)
+		g->status = series_run_point(r, g->held[i].series, g->held_step, NAN,
+					     g->held[i].value, g->err);
+	g->held_n = 0;
+}
+
+static void end_row(struct line_reading *g)
+{
+	struct series_run *r = g->run;
+	bool evaluation = !g->plain_values && g->side == SERIES_EVALUATION;
+
+	if (g->status || !g->known || !r->row.n) {
+		r->row.n = 0;
+		return;
+	}
+	if (!isnan(r->row_epoch))
+		g->epoch = r->row_epoch;
+	else
+		r->row_epoch = g->epoch;
+	/* Batches of an evaluation are counted anew: no steps of the training. */
+	if (evaluation && (g->inside || r->row_step < r->last_row_step))
+		r->row_step = NAN;
+	r->files.at[0].rows++;
+	if (evaluation && g->inside && r->row.n <= HELD) {
+		r->within += g->held_n > 0;
+		memcpy(g->held, r->row.at, r->row.n * sizeof(*g->held));
+		g->held_n = r->row.n;
+		g->held_step = series_row_step(r);
+		r->row.n = 0;
+		return;
+	}
+	give_held(g);
+	if (!g->status)
+		g->status = series_row_end(r, g->err);
+}
+
+/* A line of words only: the head of a table, or a heading. */
+static void take_words(struct line_reading *g, const char *line, size_t n)
+{
+	struct told says = { 0 };
+
+	take_header(g, line, n);
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	if (!n || line[n - 1] != ':')
+		return;
+	find_side(line, n, &says);
+	g->heading = says.side;
+	memcpy(g->heading_word, says.word, sizeof(g->heading_word));
 }
 
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
+	struct byte_set has = { 0 };
 	bool only_epoch;
 
+	for (; n && !*line; n--)
+		line++;
 	n = n < LINE_LONGEST ? n : LINE_LONGEST;
-	if (!may_hold_numbers(line, n) || is_part_of_bar(line, n))
+	for (size_t i = 0; i < n; i++)
+		byte_set_add(&has, (unsigned char)line[i]);
+	if (has.bits[0] & 1 || byte_set_has_any(&has, "\x1b\xe2")) {
+		n = clean(g->clean, line, n);
+		line = g->clean;
+	}
+	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
+	if (!byte_set_has_any(&has, "0123456789") || !byte_set_has_any(&has, ":= |,\t")) {
+		take_words(g, line, n);
+		return;
+	}
 	series_row_begin(g->run);
-	g->run->row.n = 0;
+	g->row_at = g->line_at;
 	g->known = 0;
-	if (!by_pattern(g, line, n))
+	g->inside = g->plain_values = false;
+	g->side = g->heading;
+	memcpy(g->word, g->heading_word, sizeof(g->word));
+	g->heading = SERIES_NO_SIDE;
+	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
 		take_numbers(g, line, n);
 	only_epoch = !g->run->row.n && !isnan(g->run->row_epoch) && isnan(g->run->row_step);
 	if (only_epoch)
 		g->epoch = g->run->row_epoch;
-	if (g->status || !g->known || !g->run->row.n) {
-		g->run->row.n = 0;
-		return;
-	}
-	if (isnan(g->run->row_epoch))
-		g->run->row_epoch = g->epoch;
-	g->status = series_row_end(g->run, g->err);
-	g->run->files.at[0].rows++;
+	if (!g->known)
+		take_header(g, line, n);
+	end_row(g);
+}
+
+/* A progress bar is drawn again and again on one line. */
+static void take_pieces(struct line_reading *g, struct source *s, const char *line, size_t n)
+{
+	do {
+		const char *back = memchr(line, '\r', n);
+		size_t k = back ? (size_t)(back - line) : n;
+
+		g->line_at = source_offset(s, (const uint8_t *)line);
+		take_line(g, line, k);
+		line += k + (back != NULL);
+		n -= k + (back != NULL);
+	} while (n && !g->run->over && !g->status);
 }
 
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 {
-	struct line_reading g = { .run = in->run, .err = err, .epoch = in->file->clock };
+	struct line_reading *g = mem_new(in->run->mem, 1, sizeof(*g), err);
 	struct source *s = in->source;
 	const uint8_t *p = s->p;
-	const char *line;
+	const char *line, *head = in->file->header;
 	size_t n;
+	uint32_t id;
 	enum plim_status st = PLIM_OK;
 
-	intern_init(&g.words, in->run->mem);
-	while (!g.status && series_line(s, &p, &line, &n, false, &st, err)) {
-		/* A progress bar is drawn again and again on one line. */
-		while (n) {
-			const char *back = memchr(line, '\r', n);
-			size_t k = back ? (size_t)(back - line) : n;
-
-			take_line(&g, line, k);
-			line += k + (back != NULL);
-			n -= k + (back != NULL);
-		}
-		in->file->offset = source_offset(s, p);
+	if (!g)
+		return mem_status(err);
+	g->run = in->run;
+	g->err = err;
+	g->epoch = in->file->clock;
+	intern_init(&g->words, in->run->mem);
+	if (head)
+		take_header(g, head, strlen(head));
+	in->run->splits = true;
+	while (!g->status && !in->run->over && series_line(s, &p, &line, &n, false, &st, err)) {
+		take_pieces(g, s, line, n);
+		if (in->run->over)
+			in->file->offset = g->row_at;
+		else if (!g->block)
+			in->file->offset = source_offset(s, p);
 	}
-	in->file->clock = g.epoch;
-	intern_release(&g.words);
-	vec_release(in->run->mem, &g.told);
-	return g.status ? g.status : st;
+	/* A line that is still being drawn, or a file whose lines end as those of old Macintoshes. */
+	if (!g->status && !in->run->over && s->end > p && memrchr(p, '\r', (size_t)(s->end - p))) {
+		const uint8_t *last = memrchr(p, '\r', (size_t)(s->end - p));
+
+		take_pieces(g, s, (const char *)p, (size_t)(last - p));
+		in->file->offset = in->run->over ? g->row_at
+				   : g->block    ? in->file->offset
+						 : source_offset(s, last + 1);
+	}
+	if (!g->status)
+		give_held(g);
+	in->file->clock = g->epoch;
+	st = g->status ? g->status : st;
+	if (!st && g->table.narrow_n) {
+		st = intern_add(&in->run->texts, g->table.line, strlen(g->table.line), &id, err);
+		in->file->header = st ? NULL : intern_text(&in->run->texts, id);
+	}
+	intern_release(&g->words);
+	vec_release(in->run->mem, &g->told);
+	mem_free(in->run->mem, g, 1, sizeof(*g));
+	return st;
 }

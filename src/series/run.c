@@ -23,12 +23,14 @@ static void forget(struct series_run *r)
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	r->last_epoch = r->last_row_step = NAN;
 	r->step_base = 0;
-	r->rows = r->rows_no_step = r->counted_on = 0;
+	r->rows = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = NULL;
+	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->splits = r->over = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
 
@@ -67,9 +69,11 @@ void series_run_clear(struct series_run *r)
 	series_monitor_init(&r->monitor, r->mem);
 	forget(r);
 	for (size_t i = 0; i < r->files.n; i++) {
-		r->files.at[i].offset = r->files.at[i].bytes = 0;
+		r->files.at[i].offset = r->files.at[i].start;
+		r->files.at[i].bytes = 0;
 		r->files.at[i].mtime_ns = -1;
-		r->files.at[i].header = NULL;
+		if (!r->files.at[i].start)
+			r->files.at[i].header = NULL;
 	}
 }
 
@@ -268,8 +272,6 @@ static void keep_time(struct series_run *r, struct series_curve *c, double time)
 	r->last_time = time > r->last_time || isnan(r->last_time) ? time : r->last_time;
 }
 
-#define EVALUATED (1u << PLIM_ROLE_VAL_LOSS | 1u << PLIM_ROLE_METRIC | 1u << PLIM_ROLE_ERROR)
-
 /* Each policy goes on after its first stop, which is the one that counts, with the best value of then. */
 static void replay_stops(struct series_curve *c, double step, double time, double value)
 {
@@ -315,7 +317,7 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	if (!(r->last_step >= step))
 		r->last_step = step;
 	st = series_monitor_feed(&r->monitor, series, step, value, err);
-	if (!st && (1u << w->role) & EVALUATED)
+	if (!st && (1u << w->role) & SERIES_EVALUATED)
 		replay_stops(c, step, time, value);
 	return st ? st : plot(r, c, step, value, err);
 }
@@ -336,7 +338,7 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	enum plim_status st;
 
 	if (rank && isfinite(value)) {
-		if (!(r->row_rank <= rank)) {
+		if (!r->no_steps && !(r->row_rank <= rank)) {
 			r->row_step = value;
 			r->row_rank = rank;
 		}
@@ -358,16 +360,75 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	return st ? st : vec_push(r->mem, &r->row, v, err);
 }
 
-/* Steps that begin anew with every epoch go on counting. */
-static double row_step(struct series_run *r)
+#define RECENT 16 /* values that tell where a loss was */
+
+/*
+ * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?
+ * *known: can that be told?
+ */
+static bool begins_anew(const struct series_run *r, bool *known)
+{
+	*known = false;
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+		double v = r->row.at[i].value, most = -INFINITY;
+
+		if ((w->role != PLIM_ROLE_TRAIN_LOSS && w->role != PLIM_ROLE_VAL_LOSS) ||
+		    w->finite < 2 || !isfinite(v))
+			continue;
+		*known = true;
+		for (uint32_t k = 1; k <= RECENT && k <= w->ring_n && 2 * k <= w->finite; k++)
+			most = fmax(most, w->ring[(w->ring_at + SERIES_RING - k) % SERIES_RING]);
+		return v > most && fabs(v - w->first) < fabs(v - w->last);
+	}
+	return false;
+}
+
+#define RUNS_MAX 256   /* of one file */
+#define BEGINNING 0.02 /* of a run's steps */
+
+/*
+ * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
+ * a beginning, and else only the count does.  True: the row belongs to another run.
+ */
+static bool look_at_clock(struct series_run *r)
+{
+	double clock = isnan(r->row_step) && isnan(r->last_row_step) ? r->row_epoch : r->row_step;
+	bool fell = clock < r->clock_last &&
+		    clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first) &&
+		    !(r->row_epoch > r->last_epoch);
+	bool known = false;
+
+	if (isnan(clock))
+		return false;
+	if (fell && begins_anew(r, &known) && r->splits && r->part + 1 < RUNS_MAX)
+		return true;
+	if (fell && known) {
+		r->step_base += r->clock_most + (clock == 0) - (clock > 1 ? clock - 1 : 0);
+		r->counted_on++;
+		r->clock_most = clock;
+		r->last_row_step = isnan(r->row_step) ? r->last_row_step : clock;
+	}
+	r->clock_last = clock;
+	r->clock_first = r->clock_first <= clock ? r->clock_first : clock;
+	r->clock_most = r->clock_most >= clock ? r->clock_most : clock;
+	return false;
+}
+
+/* Steps that begin anew with every epoch go on counting.  A row without a step stands at the step before it. */
+double series_row_step(struct series_run *r)
 {
 	double step = r->row_step;
 
-	if (isnan(step))
+	if (isnan(step)) {
 		r->rows_no_step++;
-	if (isnan(step))
-		return isnan(r->row_epoch) ? (double)r->rows : r->row_epoch;
-	if (step < r->last_row_step && r->row_epoch > r->last_epoch) {
+		if (!isnan(r->last_row_step))
+			return r->step_base + r->last_row_step;
+		return isnan(r->row_epoch) ? (double)r->rows : r->step_base + r->row_epoch;
+	}
+	r->rows_step++;
+	if ((step < r->last_row_step && r->row_epoch > r->last_epoch) ||
+	    (step == r->last_row_step && r->row_epoch >= r->last_epoch + 1)) {
 		r->step_base += r->last_row_step + (step == 0);
 		r->counted_on++;
 	}
@@ -382,7 +443,12 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
-	step = row_step(r);
+	if (look_at_clock(r)) {
+		r->over = true;
+		r->row.n = 0;
+		return PLIM_OK;
+	}
+	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
 		r->last_epoch = r->row_epoch;
 	r->rows++;
@@ -412,7 +478,7 @@ static enum plim_status read_kind(struct series_input *in, struct plim_err *err)
 static enum series_kind kind_of_source(struct source *s, const char *path, struct plim_err *err)
 {
 	/* Of damaged compressed data what came out before it is there. */
-	if (source_need(s, s->p, 4096, err) && s->end == s->p)
+	if (source_need(s, s->p, SERIES_HEAD, err) && s->end == s->p)
 		return SERIES_KIND_UNKNOWN;
 	return series_recognise(s->p, (size_t)(s->end - s->p), path);
 }
@@ -499,7 +565,7 @@ static enum plim_status read_files(struct series_run *r, bool all, struct plim_e
 		r->bytes += f->bytes;
 		if (!all && f->mtime_ns > -2)
 			continue;
-		if (f->bytes || !strcmp(f->path, "-"))
+		if ((f->bytes > f->start || !strcmp(f->path, "-")) && !r->over)
 			st = read_file(r, f, err);
 		if (f->mtime_ns < -1)
 			f->mtime_ns = -2 - f->mtime_ns;
@@ -528,6 +594,47 @@ static enum plim_status read_again(struct series_run *r, struct plim_err *err)
 	return st ? st : read_files(r, true, err);
 }
 
+/*
+ * The kind of a log is that of most of its lines.  Where the reader that its first lines asked for understood
+ * fewer lines than not, it is read as text; where text holds nothing either, what comes yet may tell.
+ */
+static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
+{
+	struct series_file *f = &r->files.at[0];
+	enum series_kind as = f->kind;
+	enum plim_status st = PLIM_OK;
+	bool pipe = !strcmp(f->path, "-"), none;
+
+	if (r->files.n > 1 || r->part || pipe ||
+	    (as != SERIES_KIND_CSV && as != SERIES_KIND_JSON) || r->bad_records < r->rows ||
+	    (r->points && !r->bad_records))
+		return st;
+	none = !r->points;
+	for (int i = 0; !st && i < 2; i++) {
+		r->obey.n = 0;
+		r->kind = f->kind = i ? as : SERIES_KIND_TEXT;
+		st = read_again(r, err);
+		if (r->points)
+			return st;
+	}
+	if (none)
+		r->kind = f->kind = SERIES_KIND_UNKNOWN;
+	return st;
+}
+
+#define STRAY_ROWS 20 /* without a step, for each with one */
+
+/* Where hardly a row has a step and epochs are logged, what looked like a step is none: "31/1330" of a bar. */
+static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
+{
+	if (r->no_steps || !r->rows_step || isnan(r->last_epoch) ||
+	    r->rows_no_step < STRAY_ROWS * r->rows_step || !strcmp(r->files.at[0].path, "-"))
+		return PLIM_OK;
+	r->no_steps = true;
+	r->obey.n = 0;
+	return read_again(r, err);
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -541,6 +648,10 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	} else {
 		st = read_files(r, false, err);
 	}
+	if (!st)
+		st = read_as_text(r, err);
+	if (!st)
+		st = drop_strays(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);
@@ -567,17 +678,27 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "counted instead",
 				     ordered);
 	else if (resumes)
-		st = series_run_note(
-			r, err,
-			"resumed %zu time%s, the earliest at step %.15g: %llu values of the "
-			"attempts before were set aside",
-			resumes, text_s(resumes), from, (unsigned long long)r->set_aside);
-	if (!st && r->counted_on)
 		st = series_run_note(r, err,
-				     "steps begin anew with each epoch and were counted on "
-				     "(%llu times)",
-				     (unsigned long long)r->counted_on);
-	if (!st && r->rows_no_step)
+				     "resumed %zu time%s, the earliest at step %.15g; set aside: "
+				     "%llu value%s of the "
+				     "attempts before",
+				     resumes, text_s(resumes), from,
+				     (unsigned long long)r->set_aside, text_s(r->set_aside));
+	if (!st && r->within)
+		st = series_run_note(r, err,
+				     "%llu lines from within an evaluation were left out: its last "
+				     "line counts",
+				     (unsigned long long)r->within);
+	if (!st && r->over && !r->followed)
+		st = series_run_note(r, err,
+				     "another run begins at byte %llu and was not read: the input "
+				     "cannot be read twice, name a file",
+				     (unsigned long long)r->files.at[0].offset);
+	r->asides = r->notes.n;
+	if (!st && r->counted_on)
+		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
+				     (unsigned long long)r->counted_on, text_s(r->counted_on));
+	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s stand for it",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");
 	if (!st && r->bad_records)

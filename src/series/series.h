@@ -24,16 +24,24 @@
 
 enum series_side { SERIES_NO_SIDE, SERIES_TRAINING, SERIES_EVALUATION };
 
+/* Of losses that play against each other: a discriminator does against any other, a critic against a generator only. */
+enum series_player { SERIES_NO_PLAYER, SERIES_GENERATES, SERIES_JUDGES, SERIES_JUDGES_ALL };
+
 struct series_name {
 	enum plim_role role;
 	enum series_side side; /* as the name says it */
 	uint32_t rank; /* of a loss: 0 is the one that training minimises; parts of it are higher */
 	uint64_t key;  /* the same for a quantity in training and in validation */
-	bool summary;  /* one number of the whole run, not a curve */
+	unsigned
+		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
+	bool summary;   /* one number of the whole run, not a curve */
 };
 
 /* What a name says. */
 struct series_name series_name_of(const char *name, size_t n);
+
+/* What side a whole word of a line tells: "test", "Validation", "training". */
+enum series_side series_side_of(const char *word, size_t n);
 
 /* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
 unsigned series_is_step(const char *name, size_t n);
@@ -65,7 +73,7 @@ struct series_watch {
 	uint64_t key;
 	uint32_t pair;     /* of a validation loss: its training loss */
 	uint32_t negative; /* a value of 0 or less was seen: no logarithm */
-	uint64_t points, non_finite, finite;
+	uint64_t points, non_finite, finite, zeros;
 	double first_step, last_step, first, last;
 	double min, min_step, max, max_step;
 
@@ -75,6 +83,7 @@ struct series_watch {
 	uint32_t measured;          /* values that it was measured from */
 	double median, spread, tie; /* the baseline: of ring (or its logarithm); autocorrelation */
 
+	double zero_first;                     /* step of the first value of exactly 0 */
 	double bad_step, zero_step, jump_step; /* where what is counted below began */
 	uint32_t bad_run, zero_run;            /* values in a row: not finite; exactly 0 */
 	uint32_t same_run, jumps;              /* equal to the one before; far above the baseline */
@@ -101,6 +110,8 @@ struct series_finding {
 	double number[SERIES_NUMBERS];
 	uint32_t other;      /* another series that it is about, or SERIES_NONE */
 	uint32_t taken_back; /* a resume went back before it */
+	uint32_t against;    /* `other` plays against the series */
+	uint32_t unused;
 };
 
 struct series_monitor {
@@ -223,6 +234,7 @@ struct series_file {
 	const char *path; /* interned by the run */
 	enum series_kind kind;
 	uint64_t offset; /* of the first byte that is not understood yet */
+	uint64_t start;  /* of the run's first byte: others may stand before it */
 	uint64_t bytes;  /* when it was read last */
 	int64_t mtime_ns;
 	double rows;        /* of a text: lines that held values */
@@ -254,6 +266,7 @@ struct series_run {
 	VEC(struct series_row_value) row; /* that is being read */
 	struct intern texts;
 	VEC(const char *) notes;
+	size_t asides; /* notes of them, the first, that say which values do not count */
 	enum series_kind kind;
 	const char *folder; /* where its checkpoints may be */
 	const char *name;
@@ -261,7 +274,16 @@ struct series_run {
 	double first_step, last_step, first_time, last_time;
 	double row_step, row_epoch, row_time, row_rank;
 	double last_epoch, last_row_step, step_base; /* of rows */
+	/* The rows' clock: their steps, or epochs if they have none. */
+	double clock_first, clock_most, clock_last;
+	unsigned part; /* of its file: 0 is the first run of it */
+	bool splits;   /* where a run begins anew, another may be read from there */
+	bool over;     /* another begins at the file's offset */
+	bool followed; /* which was added to the set */
+	bool no_steps; /* steps are strays: epochs count */
+	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
+	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
 	uint64_t
@@ -294,6 +316,8 @@ void series_row_begin(struct series_run *r);
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err);
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err);
+/* The step that the row stands for; to be asked once. */
+double series_row_step(struct series_run *r);
 enum plim_status series_run_note(struct series_run *r, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -342,6 +366,8 @@ enum plim_status series_patterns_new(struct mem *m, const char *path, struct ser
 void series_patterns_free(struct series_patterns *p);
 
 /* ---- finding logs, and checkpoints ---- */
+
+#define SERIES_HEAD 16384 /* bytes of a file that tell its kind */
 
 /* The kind of a file by its first bytes; UNKNOWN: no log. */
 enum series_kind series_recognise(const uint8_t *head, size_t n, const char *name);

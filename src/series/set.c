@@ -87,6 +87,30 @@ static enum plim_status add_run(struct series_set *s, const char *folder, const 
 	return st;
 }
 
+/* Another run begins in the file of *r, where that one was read to. */
+static enum plim_status follow(struct series_set *s, struct series_run *r, struct plim_err *err)
+{
+	const struct series_file *f = &r->files.at[0];
+	struct series_run *next;
+	enum plim_status st = add_run(s, r->folder, f->path, f->kind, err);
+	uint32_t id;
+
+	if (st)
+		return st;
+	r->followed = true;
+	next = s->runs.at[s->runs.n - 1];
+	next->part = r->part + 1;
+	next->files.at[0].start = next->files.at[0].offset = f->offset;
+	next->name = arena_text(&s->kept, err, "%s, run %u", short_name(f->path), next->part + 1);
+	if (!next->name)
+		return mem_status(err);
+	if (!f->header)
+		return PLIM_OK;
+	st = intern_add(&next->texts, f->header, strlen(f->header), &id, err);
+	next->files.at[0].header = st ? NULL : intern_text(&next->texts, id);
+	return st;
+}
+
 static enum plim_status found(void *ctx, const char *folder, const char *path,
 			      enum series_kind kind, struct plim_err *err)
 {
@@ -171,6 +195,9 @@ enum plim_status series_set_read(struct series_set *s, const char *const *named,
 	for (size_t i = 0; !st && i < s->runs.n; i++) {
 		st = series_run_read(s->runs.at[i], &here, err);
 		*changed |= here;
+		if (!st && s->runs.at[i]->over && !s->runs.at[i]->followed &&
+		    strcmp(s->runs.at[i]->files.at[0].path, "-") != 0)
+			st = follow(s, s->runs.at[i], err);
 		if (!st && !s->runs.at[i]->points && !grows)
 			st = drop_empty(s, i--, named, named_count, err);
 	}

@@ -60,10 +60,13 @@ static void fix_nan(const struct series_monitor *m, const struct series_finding 
 	if (with_role(m, PLIM_ROLE_LOSS_SCALE))
 		FIX("train in bf16 if the card can: its range is that of fp32, and no loss scale "
 		    "is needed");
-	FIX("go back to a checkpoint before step %s and skip the batches around it; weights that "
-	    "have met NaN "
-	    "do not recover",
-	    S(f->step));
+	if (f->step > m->watches.at[f->series].first_step)
+		FIX("go back to a checkpoint before step %s and skip the batches around it; "
+		    "weights that have met NaN do not recover",
+		    S(f->step));
+	else
+		FIX("look at the first batch, at the loss that is computed of it, and at the "
+		    "weights that were loaded: there was no finite loss to go back to");
 	FIX(early ? "lower the learning rate or warm up longer: it died within its first steps"
 		  : "clip gradients (max_norm=1.0) with error_if_nonfinite=True, so that the first "
 		    "bad step "
@@ -173,45 +176,31 @@ static void tell_explosion(const struct series_monitor *m, const struct series_f
 	FIX("keep the batches of these steps: one of them may be the cause");
 }
 
-static struct series_name name_of(const struct series_monitor *m, uint32_t series)
+/* Of metrics and errors of the evaluations, the one that is best after a step; SERIES_NONE: none is. */
+static uint32_t better_later(const struct series_monitor *m, uint32_t series, double step,
+			     double *best_step)
 {
-	const char *name = intern_text(&m->names, series);
-
-	return series_name_of(name, strlen(name));
-}
-
-/*
- * The metric of the evaluations.  Of "accuracy" beside "val_accuracy" the first is the training's, and a name without
- * a side is not known to be an evaluation's where a loss without one is the training's and "val_loss" the evaluation's.
- */
-static uint32_t evaluated_metric(const struct series_monitor *m)
-{
-	uint32_t plain = SERIES_NONE;
-	bool sided = m->train != SERIES_NONE && m->val != SERIES_NONE &&
-		     name_of(m, m->train).side == SERIES_NO_SIDE &&
-		     name_of(m, m->val).side == SERIES_EVALUATION;
-
+	*best_step = NAN;
 	for (uint32_t i = 0; i < m->watches.n; i++) {
 		const struct series_watch *w = &m->watches.at[i];
 
-		if (w->role != PLIM_ROLE_METRIC || !w->finite)
-			continue;
-		if (name_of(m, i).side == SERIES_EVALUATION)
+		*best_step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
+		if (i != series && w->finite > 1 && series_is_evaluated(m, i) && *best_step > step)
 			return i;
-		if (plain == SERIES_NONE && !sided)
-			plain = i;
 	}
-	return plain;
+	return SERIES_NONE;
 }
 
 static void tell_overfit(const struct series_monitor *m, const struct series_finding *f,
 			 struct series_words *w)
 {
-	uint32_t metric = evaluated_metric(m);
+	bool falls = m->watches.at[f->series].role == PLIM_ROLE_METRIC;
+	double best_step;
+	uint32_t other = better_later(m, f->series, f->step, &best_step);
 
-	TITLE("'%.80s' is best at step %s (%s) and %s %s since", series_told_name(m, f->series),
-	      S(f->step), V(f->number[1]), isnan(f->end) ? "has risen to" : "had risen to",
-	      V(f->number[0]));
+	TITLE("'%.80s' is best at step %s (%s) and %s %s to %s since",
+	      series_told_name(m, f->series), S(f->step), V(f->number[1]),
+	      isnan(f->end) ? "has" : "had", falls ? "fallen" : "risen", V(f->number[0]));
 	SHOW("it could be said at step %s, %s evaluations behind the best", S(f->detected),
 	     S(f->number[3]));
 	if (f->kind == 0 && f->other != SERIES_NONE)
@@ -223,11 +212,15 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 	else
 		SHOW("no training loss is logged beside it, so this may also be divergence");
 	if (!isnan(f->end))
-		SHOW("at step %s it reached a new minimum", S(f->end));
-	if (metric != SERIES_NONE && m->watches.at[metric].max_step > f->step)
+		SHOW("at step %s it came back", S(f->end));
+	if (other != SERIES_NONE)
 		SHOW("'%.80s' is best later, at step %s: if that is what counts, go by it",
-		     series_told_name(m, metric), S(m->watches.at[metric].max_step));
-	FIX("keep the weights of step %s", S(f->step));
+		     series_told_name(m, other), S(best_step));
+	if (other != SERIES_NONE)
+		FIX("keep the weights of step %s, or those of step %s if '%.80s' counts",
+		    S(f->step), S(best_step), series_told_name(m, other));
+	else
+		FIX("keep the weights of step %s", S(f->step));
 	FIX("stop there next time: early stopping with a patience of 3 to 5 evaluations");
 	FIX("more data or augmentation, weight decay, dropout, a smaller model, or fewer epochs");
 }
@@ -260,6 +253,27 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 		SHOW("%s evaluations; a model that always predicts one class does that",
 		     S((double)m->watches.at[f->series].finite));
 		FIX("count the predicted classes, and check labels and learning rate");
+		break;
+	case 4:
+		TITLE("'%.80s' is exactly 0 in %s of %s values", name, S(f->number[0]),
+		      S(f->number[1]));
+		SHOW("the first is at step %s; a loss of 0 has no gradient", S(f->step));
+		FIX("look at what is learned: the data may be known by heart, or all labels masked "
+		    "(-100)");
+		FIX("log more digits if it was rounded, and see that it is the loss that is "
+		    "logged");
+		break;
+	case 5:
+		TITLE("'%.80s' is %.1f times '%.80s' from the start", series_told_name(m, f->other),
+		      f->number[3], name);
+		SHOW("the first training loss, %s, is %s times ln(%s): that of %s classes before "
+		     "anything is learned, added up over %s batches",
+		     V(f->number[0]), S(f->number[1]), S(f->number[2]), S(f->number[2]),
+		     S(f->number[1]));
+		FIX("see that the loss of each batch is divided by the accumulation steps (%s): "
+		    "else "
+		    "the gradient is as many times too large",
+		    S(f->number[1]));
 		break;
 	default:
 		TITLE("'%.80s' fell below a tenth of its start at step %s", name, S(f->step));
@@ -377,4 +391,8 @@ void series_tell(const struct series_monitor *m, const struct series_finding *f,
 	out->evidence_count = out->fix_count = 0;
 	out->title[0] = 0;
 	tellers[f->id](m, f, out);
+	if (f->against && out->evidence_count < SERIES_LINES)
+		snprintf(out->evidence[out->evidence_count++], sizeof(out->evidence[0]),
+			 "'%.80s' plays against it: one rises because the other falls",
+			 series_told_name(m, f->other));
 }

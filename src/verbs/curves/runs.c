@@ -228,9 +228,13 @@ static enum plim_status fill_back(struct filling *f)
 	for (size_t i = 0; i < f->out->finding_count; i++) {
 		const struct plim_finding *x = &f->out->findings[i];
 		bool lasts = isnan(x->end_step) && x->severity != PLIM_SEVERITY_INFO;
-		double to = lasts ? series_back_for(id_of(x), x->step, f->out->best.step) : NAN;
+		bool first = (id_of(x) == PLIM_CURVES_NAN || id_of(x) == PLIM_CURVES_INF) &&
+			     !(x->step > f->out->first_step);
+		double to = lasts && !first ? series_back_for(id_of(x), x->step, f->out->best.step)
+					    : NAN;
 
-		if (to >= 0 && !(b->step <= to)) {
+		/* What began before that step is not undone by going back to it. */
+		if (to >= 0 && to <= x->step && !(b->step <= to)) {
 			b->step = to;
 			why = x;
 		}

@@ -394,6 +394,10 @@ static void put_run(struct text *t, const struct series_run *r, const struct pli
 	text_printf(t, "\n  log     %s, %s values, steps %s to %s\n", o->kind,
 		    text_number(number, o->points), series_step_text(a, o->first_step),
 		    series_step_text(b, o->last_step));
+	for (size_t i = 0; i < r->asides && i < o->note_count; i++) {
+		text_puts(t, "  aside   ");
+		text_wrap_name(t, 10, 10, o->notes[i]);
+	}
 	put_mapping(t, o);
 	if (o->best.series && !isnan(o->best.step)) {
 		text_puts(t, "  best    ");
@@ -419,7 +423,8 @@ static void put_run(struct text *t, const struct series_run *r, const struct pli
 	}
 	if (flags & PLIM_CURVES_TEXT_SERIES)
 		put_series(t, o);
-	out_list(t, "Notes", o->notes, o->note_count);
+	if (o->note_count > r->asides)
+		out_list(t, "Notes", o->notes + r->asides, o->note_count - r->asides);
 }
 
 /* "nan, explosion": what is wrong, as one looks for it below. */
