@@ -1192,10 +1192,11 @@ static bool told_by_other(struct series_monitor *m, bool is_loss)
 	return told;
 }
 
-/* Is the training loss no number any more?  Then no evaluation tells of overfitting. */
-static bool lost(const struct series_monitor *m)
+/* Is the training loss not a number any more?  Then no evaluation tells of overfitting. */
+static bool lost(struct series_monitor *m)
 {
-	return m->train != SERIES_NONE && m->watches.at[m->train].bad_run;
+	return m->train != SERIES_NONE &&
+	       (m->watches.at[m->train].bad_run || series_open(m, PLIM_CURVES_NAN, m->train));
 }
 
 static void raise_overfit(struct series_monitor *m, uint32_t series, double step, double value,
@@ -1311,6 +1312,7 @@ static void look_zero(struct series_monitor *m, uint32_t series, double step, do
 
 #define MULTIPLE_NEAR 0.06    /* of the multiple */
 #define MULTIPLE_CLASSES 64.0 /* of more the logarithms lie too close */
+#define MULTIPLE_LEAST 4.0 /* a training loss that stays behind is twice the validation loss, too */
 #define MULTIPLE_MOST 64.0
 
 /*
@@ -1331,7 +1333,7 @@ static void look_multiple(struct series_monitor *m, uint32_t series, double step
 	if (e.n != 2)
 		return;
 	k = exp2(round(log2(e.t[0] / e.y[0])));
-	if (!(k >= 2 && k <= MULTIPLE_MOST))
+	if (!(k >= MULTIPLE_LEAST && k <= MULTIPLE_MOST))
 		return;
 	for (size_t i = 0; i < 2; i++)
 		if (!(fabs(e.t[i] / e.y[i] / k - 1) < 4 * MULTIPLE_NEAR))
