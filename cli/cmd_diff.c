@@ -160,20 +160,21 @@ static int diff_show(const struct diff_opts *o, char **argv)
 	return st ? cmd_fail(&err) : code;
 }
 
-static int diff_written(struct diff_opts *o, char **argv)
+static int diff_written(const struct diff_opts *given, char **argv)
 {
 	static const char *const pages[] = { ".html", ".htm", NULL };
+	struct diff_opts o = *given;
 	struct output out;
 	int code;
 
-	if (!o->output)
-		return diff_show(o, argv);
-	code = cmd_output_begin(&out, o->output, pages, argv, 2);
+	if (!o.output)
+		return diff_show(&o, argv);
+	code = cmd_output_begin(&out, o.output, pages, argv, 2);
 	if (code != CMD_DONE)
 		return code;
-	o->quiet = cmd_output_is_stdout(&out);
-	o->output = out.path;
-	code = diff_show(o, argv);
+	o.quiet = cmd_output_is_stdout(&out);
+	o.output = out.path;
+	code = diff_show(&o, argv);
 	return cmd_output_end(&out, code);
 }
 
