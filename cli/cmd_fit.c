@@ -1,0 +1,93 @@
+/*
+ * plimsoll fit: an unchanged training command, each of its batches in parts.  It is Python itself (python/plimsoll/fit); this
+ * finds it and becomes it.  The rows are for help, man page and completion: what is typed goes on as it is.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fit_opts {
+	const char *text;
+	uint64_t number;
+	bool flag;
+};
+
+static const struct opt fit_opt[] = {
+	OPT_U64(0, "parts", fit_opts, number, "N", 1, 1u << 20, OPT_NONE,
+		"cut each batch into N parts (the fewest that fit: 1, 2, 4 ...)"),
+	OPT_STRING(0, "memory", fit_opts, text, "SIZE", NULL,
+		   "of GPU memory the job may use: 15.1GiB (all of the GPU)"),
+	OPT_FLAG(0, "probe-only", fit_opts, flag, "measure and print, do not run"),
+	OPT_FLAG('j', "json", fit_opts, flag,
+		 "print JSON (schema fit/1) instead of text; with --probe-only"),
+	OPT_END
+};
+
+static const char start[] = "import sys\n"
+			    "try:\n"
+			    "    from plimsoll.fit.__main__ import main\n"
+			    "except ImportError as e:\n"
+			    "    sys.stderr.write(f'plimsoll: fit is the Python package\\'s part: "
+			    "{e} ({sys.executable}); '\n"
+			    "                     'in a checkout of Plimsoll: pip install .\\n')\n"
+			    "    sys.exit(4)\n"
+			    "sys.exit(main())\n";
+
+/* Becomes the Python part; returns only if it cannot. */
+static int fit_run(const void *values, int argc, char **argv)
+{
+	char buffer[4200];
+	const char *python = cmd_python("fit/__main__.py", buffer, sizeof(buffer));
+	char **line = calloc((size_t)argc + 4, sizeof(*line));
+
+	(void)values;
+	if (!line) {
+		cmd_say("out of memory");
+		return CMD_MACHINE;
+	}
+	line[0] = (char *)(uintptr_t)python;
+	line[1] = (char *)(uintptr_t) "-c";
+	line[2] = (char *)(uintptr_t)start;
+	for (int i = 0; i < argc; i++)
+		line[3 + i] = argv[i];
+	fflush(stdout);
+	execvp(python, line);
+	cmd_say("fit needs Python: cannot run '%s': %s", python, strerror(errno));
+	free(line);
+	return CMD_MACHINE;
+}
+
+static const struct cmd_example fit_examples[] = {
+	{ "plimsoll fit -- python train.py",
+	  "run it in as few parts as fit, if that is proven to train the same" },
+	{ "plimsoll fit --memory 15GiB --probe-only -- python train.py",
+	  "what each number of parts takes, without the run" },
+	{ "plimsoll fit --parts 4 -- python train.py", "in four parts" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_fit = {
+	.name = "fit",
+	.summary = "run an unchanged training command so that it fits, and trains the same",
+	.args = "-- COMMAND...",
+	.about =
+		"Cuts each batch into parts inside the training step of transformers.Trainer (TRL, "
+		"Axolotl and LLaMA-Factory call it). Loader, accumulation, schedule and seeds stay "
+		"untouched, so the samples, their order and the number of steps stay.\n\n"
+		"First a process of its own starts the command and measures at its first step: the "
+		"gradient of whole batches and of parts, in fp32 and without dropout, then the "
+		"peak "
+		"of whole steps, on the longest samples. If the parts have another gradient, the "
+		"command is refused with exit code 4. That process writes nothing of its own.\n\n"
+		"One GPU, transformers.Trainer. Needs the Python package where the command runs.",
+	.examples = fit_examples,
+	.opts = fit_opt,
+	.opts_size = sizeof(struct fit_opts),
+	.min_args = 0,
+	.max_args = -1,
+	.flags = CMD_PASSES,
+	.run = fit_run,
+};

@@ -1,0 +1,101 @@
+"""In the job: `plimsoll fit` starts the user's command with PLIMSOLL_FIT, and this comes in as Python starts.
+
+PLIMSOLL_FIT is JSON: {"parts", "way"} of a run; with "probe": the file that the answer goes to, of a probe.
+"""
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from types import ModuleType
+from typing import Any, Callable
+
+EXIT = 4  # of a job that stops because it cannot be cut as was asked
+
+
+def stop(why: str) -> None:
+    """One line, and the end of the process."""
+    sys.stderr.write(f"plimsoll fit: {why}\n")
+    sys.stderr.flush()
+    os._exit(EXIT)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Calls a function with a module once that is loaded, and imports nothing by itself."""
+
+    def __init__(self, wanted: dict[str, Callable[[ModuleType], None]]) -> None:
+        self.wanted = wanted
+        self.busy = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in self.wanted or self.busy:
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.busy = False
+        if spec is None or spec.loader is None:
+            return None
+        execute, then = spec.loader.exec_module, self.wanted[name]
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            try:
+                then(module)
+            except Exception as error:
+                stop(f"the job is not cut: {error}")
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _run(parts: int, way: str) -> dict[str, Callable[[ModuleType], None]]:
+    """Every training step in parts."""
+    def patch(module: ModuleType) -> None:
+        from . import _trainer
+        from ._parts import samples_of
+        said: list[int] = []
+
+        def around(step: _trainer.Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Any:
+            if not said:
+                said.append(samples_of(inputs) or 0)
+                if not said[0]:
+                    stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
+                sys.stderr.write(f"plimsoll fit: each step's {said[0]} samples in {min(parts, said[0])} parts\n")
+            return _trainer.cut_step(step, trainer, model, inputs, items, parts, way)
+
+        _trainer.patch(module, around)
+
+    return {"transformers.trainer": patch}
+
+
+def _probe(path: str, parts: int | None, limit_bytes: int | None) -> dict[str, Callable[[ModuleType], None]]:
+    folder = os.path.dirname(path)
+
+    def arguments(module: ModuleType) -> None:
+        from . import _probe
+        _probe.quieten(module, tempfile.mkdtemp(prefix="output-", dir=folder))
+
+    def patch(module: ModuleType) -> None:
+        from . import _probe, _trainer
+        _trainer.patch(module, _probe.trainer_probe(path, parts, limit_bytes))
+
+    def optimizers(module: ModuleType) -> None:
+        from . import _probe
+        _probe.refuse_other_loops(module, path)
+
+    return {"transformers.training_args": arguments, "transformers.trainer": patch, "torch.optim.optimizer": optimizers}
+
+
+def enter(text: str) -> None:
+    """Of the variable's text."""
+    asked = json.loads(text)
+    wanted = _probe(asked["probe"], asked.get("parts"), asked.get("limit_bytes")) if "probe" in asked else _run(asked["parts"], asked["way"])
+    late = [name for name in wanted if name in sys.modules]
+    if late:
+        stop(f"{late[0]} was imported before this could come in")
+    sys.meta_path.insert(0, Finder(wanted))

@@ -1,0 +1,109 @@
+"""Starting the user's command with the cut, or with the probe, in it."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+from ..errors import UnsupportedError
+from ._probe import QUIET
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+#: Python runs this as it starts, in front of what else has its name.
+_ENTRY = '''import importlib.util, os, sys
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, {root!r})
+try:
+    from plimsoll.fit._job import enter
+finally:
+    sys.path.remove({root!r})
+enter(os.environ["PLIMSOLL_FIT"])
+for folder in sys.path:
+    path = os.path.join(folder or ".", "sitecustomize.py")
+    if os.path.abspath(folder or ".") != HERE and os.path.isfile(path):
+        spec = importlib.util.spec_from_file_location("sitecustomize", path)
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        break
+'''
+LAST_LINES = 12
+
+
+def environment(folder: str, asked: dict[str, Any]) -> dict[str, str]:
+    """Of a process that this comes into; `folder` has to be there as long as it starts Pythons."""
+    with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as f:
+        f.write(_ENTRY.format(root=_ROOT))
+    path = os.pathsep.join(p for p in (folder, os.environ.get("PYTHONPATH", "")) if p)
+    return {**os.environ, "PYTHONPATH": path, "PLIMSOLL_FIT": json.dumps(asked)}
+
+
+def check(command: Sequence[str]) -> None:
+    """UnsupportedError if Python would not look at PYTHONPATH."""
+    for word in command[1:] if "python" in os.path.basename(command[0]) else ():
+        if not word.startswith("-") or word in ("-c", "-m", "-"):
+            break
+        if not word.startswith("--") and set("IES") & set(word[1:]):
+            raise UnsupportedError(f"under 'python {word}' nothing can come into the job")
+
+
+@dataclass
+class Probed:
+    """answer: None if the command ended without a training step; code: its exit code then, last: what it printed last."""
+
+    answer: dict[str, Any] | None
+    code: int
+    last: list[str]
+    seconds: float
+
+
+def probe(command: Sequence[str], parts: int | None, limit_bytes: int | None, say: Callable[[str], None]) -> Probed:
+    """Start the command, wait until it has measured, and remove what it wrote."""
+    check(command)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:
+        path = os.path.join(folder, "answer.json")
+        asked = {"probe": path, "parts": parts, "limit_bytes": limit_bytes}
+        with open(os.path.join(folder, "output"), "w+b") as output:
+            job = subprocess.Popen(list(command), env={**environment(folder, asked), **QUIET}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            try:
+                while job.poll() is None:
+                    say(f"probe: {time.monotonic() - began:.0f} s")
+                    try:
+                        job.wait(1)
+                    except subprocess.TimeoutExpired:
+                        continue
+            finally:
+                if job.poll() is None:
+                    job.kill()
+                    job.wait()
+                say("")
+            output.seek(max(0, os.path.getsize(output.name) - 16384))
+            last = output.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+        answer = None
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as f:
+                answer = json.load(f)
+        return Probed(answer, job.returncode, last, time.monotonic() - began)
+
+
+def run(command: Sequence[str], parts: int, way: str) -> int:
+    """The command with each step in parts; its exit code.  The folder that lets it in is removed when it ends."""
+    with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:
+        job = subprocess.Popen(list(command), env=environment(folder, {"parts": parts, "way": way}))
+        while True:
+            try:
+                code = job.wait()
+                return code if code >= 0 else 128 - code
+            except KeyboardInterrupt:  # the job has got it, too
+                continue
+
+
+def become(command: Sequence[str]) -> None:
+    """Run the command in place of this process, with nothing in it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execvp(command[0], list(command))

@@ -1,0 +1,91 @@
+"""A batch as parts of it: the same samples, in the same order, each once."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Callable, Iterator
+
+#: How the loss of a part is weighed so that the parts' gradients add up to the whole batch's.
+WAYS = {
+    "own": "as the Trainer scales it",
+    "samples": "by samples",
+    "tokens": "by labelled tokens",
+}
+IGNORED = -100  # torch.nn.CrossEntropyLoss's ignore_index
+
+
+def _tensors(batch: Any) -> Iterator[Any]:
+    import torch
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, Mapping):
+        for value in batch.values():
+            yield from _tensors(value)
+    elif isinstance(batch, (list, tuple)):
+        for value in batch:
+            yield from _tensors(value)
+
+
+def samples_of(batch: Any) -> int | None:
+    """The samples of a batch: the first dimension of each of its tensors; None if they do not agree, or are not tensors."""
+    sizes = {int(tensor.shape[0]) for tensor in _tensors(batch) if tensor.dim()}
+    return sizes.pop() if len(sizes) == 1 and not _is_listed(batch) else None
+
+
+def _is_listed(batch: Any) -> bool:
+    """Does it hold lists of what are not tensors?  Whether such a list goes by samples is not known."""
+    import torch
+    if isinstance(batch, Mapping):
+        return any(_is_listed(value) for value in batch.values())
+    if isinstance(batch, (list, tuple)):
+        return any(not isinstance(value, (torch.Tensor, Mapping)) or _is_listed(value) for value in batch)
+    return False
+
+
+def _each(batch: Any, change: Callable[[Any], Any]) -> Any:
+    import torch
+    if isinstance(batch, torch.Tensor):
+        return change(batch) if batch.dim() else batch
+    if isinstance(batch, Mapping):
+        changed = {key: _each(value, change) for key, value in batch.items()}
+        return changed if type(batch) is dict else type(batch)(changed)  # type: ignore[call-arg]
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(_each(value, change) for value in batch)
+    return batch
+
+
+def take(batch: Any, begin: int, end: int) -> Any:
+    """Samples from `begin` to before `end`."""
+    return _each(batch, lambda tensor: tensor[begin:end])
+
+
+def permute(batch: Any, order: Any) -> Any:
+    """The samples in another order, a tensor of indices."""
+    return _each(batch, lambda tensor: tensor[order.to(tensor.device)])
+
+
+def bounds(samples: int, parts: int) -> list[tuple[int, int]]:
+    """Where parts begin and end: as many as are asked for, or one for each sample, none larger than another by more than one."""
+    parts = max(1, min(parts, samples))
+    return [(samples * i // parts, samples * (i + 1) // parts) for i in range(parts)]
+
+
+def labelled(batch: Any) -> int | None:
+    """The labels of a batch that count; None: it has none."""
+    labels = batch.get("labels") if isinstance(batch, Mapping) else None
+    return None if labels is None or not hasattr(labels, "ne") else int(labels.ne(IGNORED).sum())
+
+
+def weight(part: Any, whole: Any, way: str, shifted: bool = False) -> float:
+    """The share of a part in the loss of the whole batch.  shifted: labels are compared with the token before them."""
+    if way == "tokens":
+        if shifted:
+            part, whole = _shifted(part), _shifted(whole)
+        of_part, of_whole = labelled(part), labelled(whole)
+        if of_part is not None and of_whole:
+            return of_part / of_whole
+    return (samples_of(part) or 1) / (samples_of(whole) or 1)
+
+
+def _shifted(batch: Any) -> Any:
+    labels = batch.get("labels") if isinstance(batch, Mapping) else None
+    return {"labels": labels[..., 1:]} if labels is not None and labels.dim() > 1 else batch
