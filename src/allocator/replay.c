@@ -461,6 +461,15 @@ enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 		st = mem_status(err);
 	else
 		memset(r.block_of, 0xff, d->alloc_count * sizeof(*r.block_of));
+	if (!st && t->profile.kind) { /* sizes are the blocks', and there are no segments to follow */
+		for (size_t a = 0; a < d->alloc_count; a++)
+			r.out->block_bytes[a] = d->allocs[a].requested_bytes;
+		sum_before(&r);
+		mem_free(m, r.block_of, d->alloc_count, sizeof(*r.block_of));
+		heap_release(&r.heap);
+		*out = r.out;
+		return PLIM_OK;
+	}
 	if (!st && !d->events.pool && t->pools.n > 1)
 		st = pools_find(&r.pools, m, t, d, err);
 	if (!st && (d->reserved_before_bytes || d->allocs_before))
