@@ -461,7 +461,8 @@ enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 		st = mem_status(err);
 	else
 		memset(r.block_of, 0xff, d->alloc_count * sizeof(*r.block_of));
-	if (!st && t->profile.kind) { /* sizes are the blocks', and there are no segments to follow */
+	if (!st &&
+	    t->profile.kind) { /* sizes are the blocks', and there are no segments to follow */
 		for (size_t a = 0; a < d->alloc_count; a++)
 			r.out->block_bytes[a] = d->allocs[a].requested_bytes;
 		sum_before(&r);

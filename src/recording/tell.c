@@ -32,10 +32,11 @@ static void note_profile_of(struct lines *notes, const struct recording_device *
 	char a[32];
 
 	if (one->replay->allocated_before_bytes)
-		lines_add(notes,
-			  "device %u: %s were allocated before the trace began: it shows what of it "
-			  "was freed, and not for what it was",
-			  one->device->ordinal, text_size(a, one->replay->allocated_before_bytes));
+		lines_add(
+			notes,
+			"device %u: %s were allocated before the trace began: it shows what of it "
+			"was freed, and not for what it was",
+			one->device->ordinal, text_size(a, one->replay->allocated_before_bytes));
 	if (one->device->contradictions)
 		lines_add(notes,
 			  "device %u: %llu time%s memory is allocated where something lives: the "
@@ -110,9 +111,9 @@ static void note_profile(struct lines *notes, const struct snapshot *t)
 		[SNAPSHOT_PROFILE_DEVICE] =
 			"this is a profiler's trace: it shows blocks and no segments, so that "
 			"fragmentation and other settings are not known; plimsoll record has them",
-		[SNAPSHOT_PROFILE_CPU] =
-			"this is the memory of the CPU, from when the profiler began: its trace has no "
-			"memory events of a GPU",
+		[SNAPSHOT_PROFILE_CPU] = "this is the memory of the CPU, from when the profiler "
+					 "began: its trace has no "
+					 "memory events of a GPU",
 		[SNAPSHOT_PROFILE_TOTALS] =
 			"this is a memory timeline: categories are those of PyTorch's profiler, of "
 			"the device that it was exported for; it has no allocations and no stacks",
@@ -123,24 +124,26 @@ static void note_profile(struct lines *notes, const struct snapshot *t)
 	lines_add(notes, "%s", is[p->kind]);
 	if (p->kind != SNAPSHOT_PROFILE_TOTALS)
 		lines_add(notes, "%s",
-			  p->python ? "lines of functions that were called after the profiler "
-				      "began are those of their def"
-				    : "the trace has no Python stacks (with_stack=True): owners are "
-				      "operations and the ranges around them");
+			  p->python
+				  ? "lines of functions that were called after the profiler "
+				    "began are those of their def"
+				  : "the trace has no Python stacks (with_stack=True): owners are "
+				    "operations and the ranges around them");
 	if (p->left_out)
 		lines_add(notes,
 			  "left out: %s memory event%s of the CPU, or of another type of device",
 			  text_number(a, p->left_out), text_s(p->left_out));
 	if (p->incomplete)
 		lines_add(notes,
-			  "left out: %s memory event%s without a time, an address, a size or a device",
+			  "left out: %s memory event%s without a time, an address, a size or a "
+			  "device",
 			  text_number(a, p->incomplete), text_s(p->incomplete));
 	if (p->differ)
-		lines_add(notes,
-			  "Total Allocated of %s event%s is not what the bytes add up to (events are "
-			  "missing, or threads raced); its largest is %s",
-			  text_number(a, p->differ), text_s(p->differ),
-			  text_size(b, p->peak_bytes));
+		lines_add(
+			notes,
+			"Total Allocated of %s event%s is not what the bytes add up to (events are "
+			"missing, or threads raced); its largest is %s",
+			text_number(a, p->differ), text_s(p->differ), text_size(b, p->peak_bytes));
 	if (p->failures)
 		lines_add(notes, "%s allocation%s failed ([OutOfMemory]), the last one of %s",
 			  text_number(a, p->failures), text_s(p->failures),

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define DEVICES_MAX 1024
-#define FRAMES_MAX 512      /* of a stack, the innermost; deeper ones are not told apart */
-#define TIME_MAX_US 4e15    /* the year 2096, and room for sums */
-#define CPU_TYPE 0          /* c10::DeviceType::CPU */
+#define FRAMES_MAX 512   /* of a stack, the innermost; deeper ones are not told apart */
+#define TIME_MAX_US 4e15 /* the year 2096, and room for sums */
+#define CPU_TYPE 0       /* c10::DeviceType::CPU */
 #define STEP_MARK "ProfilerStep#"
 
 enum range_kind { RANGE_OPERATION, RANGE_PYTHON, RANGE_NOTE };
@@ -260,7 +260,8 @@ static enum plim_status traced_event(struct profile *p, struct json *j, const st
 	}
 	while (k < RANGE_KINDS && strcmp(e.category, range_kinds[k].category))
 		k++;
-	if (strcmp(p->name.at, "[memory]") && (k == RANGE_KINDS || e.phase != 'X' || !(e.have & HAS_TIME)))
+	if (strcmp(p->name.at, "[memory]") &&
+	    (k == RANGE_KINDS || e.phase != 'X' || !(e.have & HAS_TIME)))
 		return PLIM_OK;
 	st = intern_add(&p->threads, e.thread, sizeof(e.thread), &thread, err);
 	if (st)
@@ -413,7 +414,9 @@ static enum plim_status find_stacks(struct profile *p, struct plim_err *err)
 				break;
 			if (at->thread < r->thread)
 				continue;
-			close_before(&w, at->from_ns + 1); /* of two that touch none is inside the other */
+			close_before(&w,
+				     at->from_ns +
+					     1); /* of two that touch none is inside the other */
 			w.known = 0;
 			st = vec_push(p->mem, &w.open, (uint32_t)next, err);
 		}
@@ -521,7 +524,8 @@ static enum plim_status put_rows(struct profile *p, const struct profile_row *r,
 		if (r->allocated == PLIM_UNKNOWN)
 			continue;
 		told->differ += now != r->allocated;
-		told->peak_bytes = r->allocated > told->peak_bytes ? r->allocated : told->peak_bytes;
+		told->peak_bytes =
+			r->allocated > told->peak_bytes ? r->allocated : told->peak_bytes;
 	}
 	return st;
 }
@@ -535,6 +539,12 @@ static enum plim_status make_devices(struct snapshot *t, size_t n, struct plim_e
 		t->devices[d].ordinal = (uint32_t)d;
 	t->has_time = t->has_traces = t->end_unknown = 1;
 	return t->devices ? vec_push(t->mem, &t->streams, 0, err) : mem_status(err);
+}
+
+static enum plim_status finish_columns(struct profile *p, struct plim_err *err)
+{
+	(void)follow_end(p->t->columns->follower); /* it reads the columns, which move now */
+	return columns_finish(p->mem, p->t->columns, err);
 }
 
 static enum plim_status put_devices(struct profile *p, int64_t base_us, struct plim_err *err)
@@ -555,7 +565,7 @@ static enum plim_status put_devices(struct profile *p, int64_t base_us, struct p
 	if (st)
 		return st;
 	firsts[t->device_count] = t->columns->n;
-	st = columns_finish(p->mem, t->columns, err);
+	st = finish_columns(p, err);
 	t->first_action = t->columns->action;
 	for (size_t d = 0; !st && d < t->device_count; d++)
 		t->devices[d].events =
@@ -594,7 +604,7 @@ static int64_t base_of(const struct snapshot *t, struct pickle_value root)
 static enum plim_status one_device(struct profile *p, struct plim_err *err)
 {
 	struct snapshot *t = p->t;
-	enum plim_status st = columns_finish(p->mem, t->columns, err);
+	enum plim_status st = finish_columns(p, err);
 
 	t->has_frames = 1;
 	t->first_action = t->columns->action;

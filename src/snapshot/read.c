@@ -243,7 +243,7 @@ static enum plim_status assemble_profile(struct reader *r, struct profile *p,
 
 	r->is_other = st == PLIM_E_FORMAT; /* a trace without memory events */
 	pickle_heap_forget_values(&t->heap);
-	return st ? st : settle(t, NULL, err);
+	return st ? st : settle(t, follow_end(t->columns->follower), err);
 }
 
 /* ---- reading ---- */

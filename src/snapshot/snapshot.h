@@ -179,9 +179,9 @@ struct snapshot_python {
 };
 
 enum snapshot_profile_kind {
-	SNAPSHOT_PROFILE_NONE,   /* a recording */
+	SNAPSHOT_PROFILE_NONE, /* a recording */
 	SNAPSHOT_PROFILE_DEVICE, /* a trace of torch.profiler: sizes are the blocks', nothing is said of segments */
-	SNAPSHOT_PROFILE_CPU,    /* the same, of the CPU's memory */
+	SNAPSHOT_PROFILE_CPU, /* the same, of the CPU's memory */
 	SNAPSHOT_PROFILE_TOTALS, /* a memory timeline: a block is all of a category, which its frame names */
 	SNAPSHOT_PROFILE_KINDS
 };

@@ -269,7 +269,7 @@ static void hide_unknown(enum snapshot_profile_kind kind, struct plim_report_dev
 							 .step = PLIM_UNKNOWN };
 
 	out->peak.lower_bound |= kind != SNAPSHOT_PROFILE_NONE; /* it is switched on within a run */
-	if (kind == SNAPSHOT_PROFILE_DEVICE) { /* sizes are the blocks' */
+	if (kind == SNAPSHOT_PROFILE_DEVICE) {                  /* sizes are the blocks' */
 		out->before.requested_bytes = out->end.requested_bytes = PLIM_UNKNOWN;
 		out->peak.requested_bytes = PLIM_UNKNOWN;
 		out->peak.requested = never;
