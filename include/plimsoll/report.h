@@ -78,7 +78,7 @@ PLIM_API void plim_report_options_init(struct plim_report_options *o);
 
 struct plim_report_source {
 	const char *path;        /* the file as given, "-" for standard input */
-	const char *kind;        /* pickle, json or plim */
+	const char *kind;        /* pickle, json, plim, profile or timeline (PyTorch's profiler) */
 	const char *compression; /* gzip, xz, zstd, bzip2 or zip; null: none */
 	uint64_t bytes;          /* size as stored; null for a pipe */
 	uint64_t decoded_bytes;  /* size when decompressed */

@@ -494,7 +494,7 @@ class ReportSource(Object):
     path: str | None
     """the file as given, '-' for standard input"""
     kind: str | None
-    """pickle, json or plim"""
+    """pickle, json, plim, profile or timeline (PyTorch's profiler)"""
     compression: str | None
     """gzip, xz, zstd, bzip2 or zip; null: none"""
     bytes: int | None

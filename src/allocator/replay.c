@@ -433,6 +433,37 @@ static void sum_before(struct replay *r)
 	}
 }
 
+/* What the profiler wrote has the blocks' sizes, and no segments to follow. */
+static enum plim_status take_profile(struct replay *r)
+{
+	const struct snapshot_events *ev = &r->d->events;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t a = 0; a < r->d->alloc_count; a++)
+		r->out->block_bytes[a] = r->d->allocs[a].requested_bytes;
+	for (uint32_t e = 0; !st && e < ev->n; e++)
+		if (ev->action[e] == TRACE_OOM) /* packed by others: each failure has its account */
+			st = on_oom(r, e);
+	return st;
+}
+
+static enum plim_status follow(struct replay *r)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (r->d->reserved_before_bytes || r->d->allocs_before)
+		st = ranges_before(r);
+	if (!st && r->d->allocs_before)
+		st = residents_before(r);
+	if (!st)
+		st = events(r);
+	if (!st) {
+		CHECKED(heap_check(&r->heap));
+		check_end(r);
+	}
+	return st;
+}
+
 enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 				      const struct snapshot_device *d,
 				      struct allocator_replay **out, struct plim_err *err)
@@ -463,17 +494,10 @@ enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 		memset(r.block_of, 0xff, d->alloc_count * sizeof(*r.block_of));
 	if (!st && !d->events.pool && t->pools.n > 1)
 		st = pools_find(&r.pools, m, t, d, err);
-	if (!st && (d->reserved_before_bytes || d->allocs_before))
-		st = ranges_before(&r);
-	if (!st && d->allocs_before)
-		st = residents_before(&r);
 	if (!st)
-		st = events(&r);
-	if (!st) {
-		CHECKED(heap_check(&r.heap));
-		check_end(&r);
+		st = t->profile.kind ? take_profile(&r) : follow(&r);
+	if (!st)
 		sum_before(&r);
-	}
 	mem_free(m, r.block_of, d->alloc_count, sizeof(*r.block_of));
 	if (r.pools.mem)
 		pools_release(&r.pools);

@@ -76,6 +76,14 @@ static int file_is_our_page(const uint8_t *p, size_t n)
 	return file_is_web_page(p, n) && memmem(p, n, "plimsoll", 8);
 }
 
+/* torch/profiler/_memory_profiler.py, export_memory_timeline_html */
+static int file_is_memory_timeline(const uint8_t *p, size_t n)
+{
+	static const char title[] = "<title>GPU Memory Timeline HTML</title>";
+
+	return file_is_web_page(p, n) && memmem(p, n, title, sizeof(title) - 1);
+}
+
 /* One row a line. */
 /* clang-format off */
 #define BYTES(text) text, sizeof(text) - 1
@@ -125,6 +133,7 @@ static const struct file_row {
 	{ 0, NULL, 0, file_is_pickle, { "pickle", "a pickle", "ckpt verify", NULL, 0, 0 } },
 	{ 0, NULL, 0, file_is_onnx, { "onnx", "an ONNX model", NULL, NULL, 0, 0 } },
 	{ 0, NULL, 0, file_is_our_page, { "page", "a page that plimsoll made", NULL, "open it in a browser", 1, 0 } },
+	{ 0, NULL, 0, file_is_memory_timeline, { "memory_timeline_page", "a picture that export_memory_timeline drew", NULL, "it has no numbers: export_memory_timeline('timeline.json') writes what 'plimsoll report' reads", 1, 0 } },
 	{ 0, NULL, 0, file_is_web_page, { "html", "a web page", NULL, "give the file that it was made from (a download that failed leaves an error page)", 1, 0 } },
 };
 
@@ -137,7 +146,8 @@ static const struct file_word {
 	{ '{', "\"schema\": \"plimsoll", { "answer", "an answer of plimsoll in JSON", NULL, NULL, 1, 0 } },
 	{ '{', "\"device_traces\"", { "recording_json", "a recording of GPU memory (JSON)", "report", NULL, 1, 0 } },
 	{ '{', "\"segments\"", { "recording_json", "a recording of GPU memory (JSON)", "report", NULL, 1, 0 } },
-	{ '{', "\"traceEvents\"", { "profile", "a profiler's trace", NULL, "its memory events, if it has any, are not read: they have no segments", 1, 0 } },
+	{ '{', "\"traceEvents\"", { "profile", "a profiler's trace", "report", NULL, 1, 0 } },
+	{ '{', "\"deviceProperties\"", { "profile", "a profiler's trace", "report", NULL, 1, 0 } }, /* "traceEvents" stands behind those of all GPUs */
 	{ '{', "\"log_history\"", { "trainer_state", HISTORY, "curves", NULL, 1, 0 } },
 	{ '{', "\"weight_map\"", { "weight_index", "an index of a model's weights", "ckpt verify", NULL, 1, 0 } },
 	{ '{', "\"peft_type\"", { "adapter_config", "an adapter's configuration", NULL, NULL, 1, 0 } },

@@ -116,6 +116,8 @@ static enum plim_status read_recording(struct calibration *c, size_t i)
 	if (!st)
 		st = recording_open(&m, path, NULL, &r, c->err);
 	if (!st)
+		st = recording_has_segments(r, path, c->err);
+	if (!st)
 		st = measure(c, i, path, busiest(r));
 	recording_free(r);
 	return st;

@@ -253,6 +253,8 @@ const char *recording_frame(struct recording_names *n, uint32_t frame, struct pl
 		return NULL;
 	recording_place(n, frame, &at);
 	line = snapshot_frame(n->of->snapshot, frame)->line;
+	if (!*at.file || !*at.name) /* of a profiler's trace: an operation, or a range */
+		return arena_text(n->arena, err, "%.900s", *at.file ? at.file : at.name);
 	if (line == TRACE_NONE)
 		return arena_text(n->arena, err, "%.900s in %.900s", at.file, at.name);
 	return arena_text(n->arena, err, "%.900s:%u in %.900s", at.file, line, at.name);

@@ -180,6 +180,18 @@ uint64_t recording_planned_peak(const struct recording *r)
 	return strncmp(mark, RECORDING_PLAN_PEAK, n) ? 0 : strtoull(mark + n, NULL, 10);
 }
 
+enum plim_status recording_has_segments(const struct recording *r, const char *path,
+					struct plim_err *err)
+{
+	return r->snapshot->profile.kind
+		       ? err_set(err, PLIM_E_FORMAT,
+				 "'%s' is of PyTorch's profiler, which shows no segments: "
+				 "'plimsoll report' reads it; for this record one with: plimsoll "
+				 "record -- python train.py",
+				 path)
+		       : PLIM_OK;
+}
+
 uint64_t recording_events(const struct recording *r)
 {
 	uint64_t n = 0;
@@ -191,7 +203,7 @@ uint64_t recording_events(const struct recording *r)
 
 int recording_is_complete(const struct recording *r)
 {
-	if (snapshot_overflowed(r->snapshot) == 1)
+	if (snapshot_overflowed(r->snapshot) == 1 || r->snapshot->profile.kind)
 		return 0;
 	for (size_t i = 0; i < r->device_count; i++) {
 		const struct snapshot_device *d = r->devices[i].device;

@@ -89,6 +89,10 @@ int recording_is_plan(const struct recording *r);
 /* A plan's peak of allocated bytes, had it not died; 0: it is not known. */
 uint64_t recording_planned_peak(const struct recording *r);
 
+/* PLIM_E_FORMAT: what the profiler wrote, of which the allocator's work is not known. */
+enum plim_status recording_has_segments(const struct recording *r, const char *path,
+					struct plim_err *err);
+
 /* Does it begin later than the run, so that its peaks are lower bounds? */
 static inline int recording_is_cut(const struct snapshot_device *d)
 {

@@ -27,12 +27,34 @@ static void note_beginning(struct lines *notes, const struct recording_device *o
 			  d->ordinal);
 }
 
+static void note_profile_of(struct lines *notes, const struct recording_device *one)
+{
+	char a[32];
+
+	if (one->replay->allocated_before_bytes)
+		lines_add(
+			notes,
+			"device %u: %s were allocated before the trace began: it shows what of it "
+			"was freed, and not for what it was",
+			one->device->ordinal, text_size(a, one->replay->allocated_before_bytes));
+	if (one->device->contradictions)
+		lines_add(notes,
+			  "device %u: %llu time%s memory is allocated where something lives: the "
+			  "trace has lost its end",
+			  one->device->ordinal, (unsigned long long)one->device->contradictions,
+			  text_s(one->device->contradictions));
+}
+
 static void note_device(struct lines *notes, const struct recording_device *one)
 {
 	const struct snapshot_device *d = one->device;
 	const struct allocator_replay *replay = one->replay;
 	char a[32];
 
+	if (one->of->snapshot->profile.kind) {
+		note_profile_of(notes, one);
+		return;
+	}
 	if (!d->events.n && d->segments)
 		lines_add(notes,
 			  "device %u: no events were recorded, only what stood at the end "
@@ -82,6 +104,52 @@ static void note_unknown(struct lines *notes, const struct snapshot_unknown *u,
 			  u->where == TRACE_STACK ? "events" : snapshot_row_names[u->where]);
 }
 
+/* What a file of the profiler cannot show, and what is not whole in it. */
+static void note_profile(struct lines *notes, const struct snapshot *t)
+{
+	static const char *const is[SNAPSHOT_PROFILE_KINDS] = {
+		[SNAPSHOT_PROFILE_DEVICE] =
+			"this is a profiler's trace: it shows blocks and no segments, so that "
+			"fragmentation and other settings are not known; plimsoll record has them",
+		[SNAPSHOT_PROFILE_CPU] = "this is the memory of the CPU, from when the profiler "
+					 "began: its trace has no "
+					 "memory events of a GPU",
+		[SNAPSHOT_PROFILE_TOTALS] =
+			"this is a memory timeline: categories are those of PyTorch's profiler, of "
+			"the device that it was exported for; it has no allocations and no stacks",
+	};
+	const struct snapshot_profile *p = &t->profile;
+	char a[32], b[32];
+
+	lines_add(notes, "%s", is[p->kind]);
+	if (p->kind != SNAPSHOT_PROFILE_TOTALS)
+		lines_add(notes, "%s",
+			  p->python
+				  ? "lines of functions that were called after the profiler "
+				    "began are those of their def"
+				  : "the trace has no Python stacks (with_stack=True): owners are "
+				    "operations and the ranges around them");
+	if (p->left_out)
+		lines_add(notes,
+			  "left out: %s memory event%s of the CPU, or of another type of device",
+			  text_number(a, p->left_out), text_s(p->left_out));
+	if (p->incomplete)
+		lines_add(notes,
+			  "left out: %s memory event%s without a time, an address, a size or a "
+			  "device",
+			  text_number(a, p->incomplete), text_s(p->incomplete));
+	if (p->differ)
+		lines_add(
+			notes,
+			"Total Allocated of %s event%s is not what the bytes add up to (events are "
+			"missing, or threads raced); its largest is %s",
+			text_number(a, p->differ), text_s(p->differ), text_size(b, p->peak_bytes));
+	if (p->failures)
+		lines_add(notes, "%s allocation%s failed ([OutOfMemory]), the last one of %s",
+			  text_number(a, p->failures), text_s(p->failures),
+			  text_size(b, p->failed_bytes));
+}
+
 enum plim_status recording_describe(struct recording *r, struct recording_names *n,
 				    const char *path, struct plim_report_source *out,
 				    struct plim_err *err)
@@ -105,9 +173,11 @@ enum plim_status recording_describe(struct recording *r, struct recording_names 
 		return mem_status(err);
 	for (size_t i = 0; i < r->device_count; i++)
 		note_device(&notes, &r->devices[i]);
+	if (t->profile.kind)
+		note_profile(&notes, t);
 	if (recording_is_plan(r))
 		lines_add(&notes, "this is a plan and no recording: nothing of it was run");
-	if (out->events && !t->has_frames && !t->has_block_frames)
+	if (out->events && !t->has_frames && !t->has_block_frames && !t->profile.kind)
 		lines_add(&notes, "no stacks were recorded: owners are not known (record with "
 				  "stacks=\"python\")");
 	if (n->redact)

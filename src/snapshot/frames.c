@@ -77,7 +77,7 @@ enum plim_status snapshot_find_python(struct snapshot *t, struct plim_err *err)
 
 	for (uint32_t f = 0; !st && f < t->frames.n; f++)
 		any |= native[f] = (uint8_t)is_native(t, f);
-	if (any)
+	if (any && (!t->profile.kind || t->profile.python)) /* else operations are all there is */
 		st = keep_python(t, native, err);
 	mem_free(t->mem, native, t->frames.n, 1);
 	return st;

@@ -345,6 +345,7 @@ static void flags(struct joining *j)
 	t->times_made |= b->times_made;
 	t->has_block_frames = b->has_block_frames;
 	t->end_unknown = b->end_unknown;
+	t->profile = b->profile;
 }
 
 /* ---- all of it ---- */

@@ -1,5 +1,8 @@
-/* A snapshot that somebody wrote as JSON: the same dicts and lists, so the same values and rows. */
-#include "reader.h"
+/*
+ * A snapshot that somebody wrote as JSON: the same dicts and lists, so the same values and rows.  What the profiler wrote is
+ * read by profile*.c, from where it shows itself.
+ */
+#include "profile.h"
 
 #include <string.h>
 
@@ -60,23 +63,48 @@ static enum plim_status take_token(struct pickle *p, const struct json_token *t,
 	return st;
 }
 
+/* "[[1": a memory timeline; `lists` counts the lists that it begins with. */
+static int is_timeline(const struct json_token *t, int *lists)
+{
+	int number = t->kind == JSON_INTEGER && *lists == 2;
+
+	*lists = t->kind == JSON_ARRAY && *lists >= 0 ? *lists + 1 : -1;
+	return number;
+}
+
+static enum plim_status take_profile(struct profile *profile, struct pickle *p, struct json *j,
+				     struct levels *open, struct plim_err *err)
+{
+	static const struct json_token null = { .kind = JSON_NULL };
+	enum plim_status st = profile_read_events(profile, j, err);
+
+	return st ? st : take_token(p, &null, open, err);
+}
+
 enum plim_status json_dump_read(struct snapshot *t, struct source *src,
-				const struct pickle_hooks *hooks, struct pickle_value *root,
-				struct plim_err *err)
+				const struct pickle_hooks *hooks, struct profile *profile,
+				struct pickle_value *root, struct plim_err *err)
 {
 	struct pickle *p = pickle_builder_new(&t->heap, hooks, err);
 	struct levels open = { .n = 0 };
 	struct json_token token = { .kind = JSON_NULL };
 	struct json j = { 0 };
+	int lists = 0;
 	enum plim_status st = p ? json_init(&j, t->mem, src, JSON_ONE, err) : mem_status(err);
 
 	while (!st) {
 		st = json_next(&j, &token, err);
 		if (st || token.kind == JSON_END)
 			break;
+		if (is_timeline(&token, &lists)) {
+			st = profile_read_timeline(profile, &j, &token, err);
+			continue;
+		}
 		st = take_token(p, &token, &open, err);
+		if (!st && open.n == 1 && token.kind == JSON_KEY && json_is(&token, "traceEvents"))
+			st = take_profile(profile, p, &j, &open, err);
 	}
-	if (!st)
+	if (!st && t->profile.kind != SNAPSHOT_PROFILE_TOTALS)
 		st = pickle_take(p, root, err);
 	if (p)
 		json_release(&j);

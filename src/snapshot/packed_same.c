@@ -182,7 +182,8 @@ static int same_flags(const struct snapshot *a, const struct snapshot *b)
 	       a->has_compile_context == b->has_compile_context &&
 	       a->has_user_metadata == b->has_user_metadata &&
 	       a->has_annotations == b->has_annotations && a->times_made == b->times_made &&
-	       a->end_unknown == b->end_unknown;
+	       a->end_unknown == b->end_unknown && a->profile.kind == b->profile.kind &&
+	       a->profile.python == b->profile.python;
 }
 
 const char *snapshot_differs(const struct snapshot *a, const struct snapshot *b)

@@ -606,7 +606,9 @@ enum {
 	TIMES_MADE = 128,
 	END_UNKNOWN = 256,
 	HAS_POOL = 512,
-	FLAGS = 1024
+	PROFILE_PYTHON = 1024,
+	PROFILE_KIND = 2048, /* two bits */
+	FLAGS = 8192
 };
 
 static int has_pool(const struct snapshot *t)
@@ -630,11 +632,15 @@ static void flags(struct packing *p)
 	for (unsigned i = 0; i < sizeof(of) / sizeof(*of); i++)
 		bits |= *of[i] ? 1u << i : 0;
 	bits |= has_pool(t) ? HAS_POOL : 0;
+	bits |= t->profile.python ? PROFILE_PYTHON : 0;
+	bits |= t->profile.kind * (unsigned)PROFILE_KIND;
 	bits = (unsigned)packed_below(p, PACKED_NUMBERS, bits, FLAGS);
 	if (p->writing)
 		return;
 	for (unsigned i = 0; i < sizeof(of) / sizeof(*of); i++)
 		*of[i] = (uint8_t)(bits >> i & 1);
+	t->profile.python = (bits & PROFILE_PYTHON) != 0;
+	t->profile.kind = (uint8_t)(bits / PROFILE_KIND);
 	if (!p->status && bits & HAS_POOL)
 		p->status = columns_add_pool(p->mem, t->columns, p->err);
 }

@@ -185,7 +185,7 @@ static int is_pending_at_end(const struct snapshot *t, const struct snapshot_dev
  */
 static void settle_kinds(struct pairing *p, const struct snapshot *t, struct snapshot_device *d)
 {
-	d->no_free_requested = p->unrequested > 1 && !p->requested;
+	d->no_free_requested = (p->unrequested > 1 || t->profile.kind) && !p->requested;
 	d->no_free_completed =
 		p->requested && !p->completed && d->segments && !is_pending_at_end(t, d);
 	p->contradictions += d->no_free_requested ? 0 : p->unrequested;
@@ -245,6 +245,37 @@ static void find_reserved_before(const struct pairing *p, const struct snapshot 
 	d->reserved_before_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
+/* A profiler's first row has what lived before; what of it was not freed since stays one allocation. */
+static enum plim_status settle_profile(struct pairing *p, struct snapshot_device *d,
+				       struct plim_err *err)
+{
+	const struct snapshot_events *ev = &d->events;
+	struct snapshot_alloc rest = { .born = TRACE_NONE,
+				       .free_requested = TRACE_NONE,
+				       .free_completed = TRACE_NONE,
+				       .stack = TRACE_NONE,
+				       .flags = TRACE_BEFORE };
+	uint32_t index;
+
+	if (!ev->n || ev->action[0] != TRACE_SNAPSHOT)
+		return PLIM_OK;
+	d->reserved_before_bytes = ev->size[0];
+	rest.requested_bytes = ev->addr[0];
+	for (size_t a = 0; a < p->allocs.n; a++) {
+		const struct snapshot_alloc *one = &p->allocs.at[a];
+
+		if (!(one->flags & TRACE_BEFORE))
+			continue;
+		if (one->requested_bytes >= rest.requested_bytes)
+			return PLIM_OK;
+		rest.requested_bytes -= one->requested_bytes;
+	}
+	if (!rest.requested_bytes)
+		return PLIM_OK;
+	p->before++;
+	return add(p, &rest, NULL, &index, err);
+}
+
 void pairs_init(struct pairing *p, struct mem *m)
 {
 	*p = (struct pairing){ .mem = m, .live = { .mem = m } };
@@ -276,6 +307,10 @@ enum plim_status pairs_find(struct snapshot *t, struct snapshot_device *d, struc
 		settle_kinds(&p, t, d);
 	if (!st)
 		st = settle_end(&p, t, d, err);
+	if (!st)
+		find_reserved_before(&p, t, d);
+	if (!st && t->profile.kind)
+		st = settle_profile(&p, d, err);
 	if (!st) {
 		mem_trim(t->mem, &p.allocs.at, &p.allocs.cap, p.allocs.n, sizeof(*p.allocs.at));
 		d->allocs = p.allocs.at;
@@ -283,7 +318,6 @@ enum plim_status pairs_find(struct snapshot *t, struct snapshot_device *d, struc
 		d->alloc_room = p.allocs.cap;
 		d->allocs_before = p.before;
 		d->contradictions += p.contradictions;
-		find_reserved_before(&p, t, d);
 		p.allocs.at = NULL;
 		p.allocs.cap = 0;
 	}

@@ -1,5 +1,6 @@
 /* From a file to a trace: what the file is, its values, and the columns put in order. */
 #include "packed.h"
+#include "profile.h"
 
 #include "base/base.h"
 
@@ -234,6 +235,17 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	return st ? st : settle(t, ahead, err);
 }
 
+static enum plim_status assemble_profile(struct reader *r, struct profile *p,
+					 struct pickle_value root, struct plim_err *err)
+{
+	struct snapshot *t = r->t;
+	enum plim_status st = profile_assemble(p, root, err);
+
+	r->is_other = st == PLIM_E_FORMAT; /* a trace without memory events */
+	pickle_heap_forget_values(&t->heap);
+	return st ? st : settle(t, follow_end(t->columns->follower), err);
+}
+
 /* ---- reading ---- */
 
 #define AFTERLIFE 16 /* allocations after a failure that was the last: messages, a closing report */
@@ -385,15 +397,17 @@ static enum plim_status decode_values(struct snapshot *t, struct source *src,
 {
 	unsigned flags = opt ? opt->flags : 0;
 	struct reader r;
+	struct profile profile;
 	struct pickle_hooks hooks;
-	struct pickle_value root;
+	struct pickle_value root = { 0, PICKLE_NONE };
 	enum plim_status st;
 
 	reader_init(&r, t);
+	profile_init(&profile, t);
 	hooks = reader_hooks(&r);
 	if (looks_like_json(src->p, (size_t)(src->end - src->p))) {
 		t->kind = "json";
-		st = json_dump_read(t, src, &hooks, &root, err);
+		st = json_dump_read(t, src, &hooks, &profile, &root, err);
 	} else {
 		t->kind = "pickle";
 		st = pickle_read(&t->heap, src,
@@ -403,9 +417,11 @@ static enum plim_status decode_values(struct snapshot *t, struct source *src,
 	}
 	st = read_to_end(t, src, st, err);
 	if (!st)
-		st = reader_assemble(&r, root, err);
+		st = t->profile.kind ? assemble_profile(&r, &profile, root, err)
+				     : reader_assemble(&r, root, err);
 	if (opt && opt->is_other && r.is_other)
 		*opt->is_other = 1;
+	profile_release(&profile);
 	reader_release(&r);
 	return st;
 }

@@ -87,10 +87,12 @@ struct pickle_hooks reader_hooks(struct reader *r);
 /* The columns, segments and settings from the decoded root. */
 enum plim_status reader_assemble(struct reader *r, struct pickle_value root, struct plim_err *err);
 
-/* JSON tokens to the same values. */
+struct profile;
+
+/* JSON tokens to the same values, and what is the profiler's to `profile`: t->profile tells that it was. */
 enum plim_status json_dump_read(struct snapshot *t, struct source *src,
-				const struct pickle_hooks *hooks, struct pickle_value *root,
-				struct plim_err *err);
+				const struct pickle_hooks *hooks, struct profile *profile,
+				struct pickle_value *root, struct plim_err *err);
 
 /* Drop what is older than a hole, when the ring was re-armed smaller: device.stale_events. */
 void window_settle(struct snapshot_device *d, struct snapshot_columns *c, size_t *first, size_t *n);

@@ -64,8 +64,6 @@ enum plim_status recognise_bytes(const uint8_t *p, size_t n, int *lost, struct p
 static const struct {
 	const char *key, *is;
 } dicts[] = {
-	{ "traceEvents", "a profiler trace (Chrome format), whose memory events are not read: they "
-			 "have no segments; " HOW_TO_RECORD },
 	{ "state_dict", "a checkpoint, not a memory snapshot; " HOW_TO_RECORD },
 	{ "model_state_dict", "a checkpoint, not a memory snapshot; " HOW_TO_RECORD },
 	{ "architectures", "a model's config.json, not a memory snapshot; " HOW_TO_RECORD },

@@ -178,8 +178,28 @@ struct snapshot_python {
 	size_t stacks, kept; /* stacks 0: no C++ frames were recorded */
 };
 
+enum snapshot_profile_kind {
+	SNAPSHOT_PROFILE_NONE, /* a recording */
+	SNAPSHOT_PROFILE_DEVICE, /* a trace of torch.profiler: sizes are the blocks', nothing is said of segments */
+	SNAPSHOT_PROFILE_CPU, /* the same, of the CPU's memory */
+	SNAPSHOT_PROFILE_TOTALS, /* a memory timeline: a block is all of a category, which its frame names */
+	SNAPSHOT_PROFILE_KINDS
+};
+
+/* What the profiler wrote in place of a recording.  Only `kind` and `python` are kept when it is packed. */
+struct snapshot_profile {
+	uint8_t kind;
+	uint8_t python;      /* its stacks have Python functions */
+	uint64_t left_out;   /* memory events of another type of device */
+	uint64_t incomplete; /* memory events without an address, a size, a time or a device */
+	uint64_t differ;     /* whose own total is not the sum up to there */
+	uint64_t peak_bytes; /* the largest of these totals, over all devices */
+	uint64_t failures, failed_bytes; /* allocations that failed; of the last one */
+};
+
 struct snapshot {
 	struct mem *mem;
+	struct snapshot_profile profile;
 	struct pickle_heap heap; /* its strings are the trace's */
 	struct intern frames;    /* struct snapshot_frame */
 	struct intern stacks;    /* uint32_t frame ids, innermost first */

@@ -14,6 +14,8 @@ const char *const timeline_category_names[TIMELINE_CATEGORIES] = {
 	"kv_cache",  "buffer",    "unknown",         "before_recording"
 };
 
+#define TOLD "PyTorch's profiler says so"
+
 const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_UNKNOWN, 0, "no rule applies" },
 	{ TIMELINE_OPTIMIZER_STATE, 99, "born in an optimizer's step, outlives it" },
@@ -54,6 +56,15 @@ const struct timeline_rule timeline_rules[] = {
 	  "the recording and stays" },
 	{ TIMELINE_UNKNOWN, 50, "born in a backward pass, outlives it" },
 	{ TIMELINE_AUTOGRAD_DETAIL, 60, "born in a backward pass that never ended" },
+	/* a memory timeline's, in the order of categories */
+	{ TIMELINE_PARAMETER, 90, TOLD },
+	{ TIMELINE_GRADIENT, 90, TOLD },
+	{ TIMELINE_OPTIMIZER_STATE, 90, TOLD },
+	{ TIMELINE_ACTIVATION, 90, TOLD },
+	{ TIMELINE_INPUT, 90, TOLD },
+	{ TIMELINE_WORKSPACE, 90, TOLD },
+	{ TIMELINE_TEMPORARY, 90, TOLD },
+	{ TIMELINE_AUTOGRAD_DETAIL, 90, TOLD },
 };
 const size_t timeline_rule_count = sizeof(timeline_rules) / sizeof(*timeline_rules);
 
@@ -88,6 +99,7 @@ enum rule {
 	RULE_GRADIENT_OF_PRIOR,
 	RULE_OUTLIVES_BACKWARD,
 	RULE_DETAIL_UNFINISHED,
+	RULE_TOLD, /* and what follows */
 };
 
 /*
@@ -931,6 +943,23 @@ static uint32_t find_unfinished_backward(const struct deciding *x)
 	return e;
 }
 
+/* Of a memory timeline: a stack is a frame that has the category's name. */
+static void take_told(const struct timeline *tl, struct timeline_categories *c)
+{
+	const struct snapshot *t = tl->snapshot;
+
+	memset(c->phase, TIMELINE_OTHER, c->events);
+	for (size_t a = 0; a < c->allocs; a++) {
+		uint32_t frame = timeline_user_frame(t, tl->device->allocs[a].stack);
+		const char *name =
+			frame == TRACE_NONE ? "" : snapshot_text(t, snapshot_frame(t, frame)->name);
+
+		for (int k = 0; k <= TIMELINE_AUTOGRAD_DETAIL; k++)
+			if (!strcmp(name, timeline_category_names[k]))
+				c->rule[a] = (uint8_t)(RULE_TOLD + k);
+	}
+}
+
 enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 				     struct timeline_categories *out, struct plim_err *err)
 {
@@ -949,7 +978,10 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	out->rule = out->phase ? mem_new(m, allocs, sizeof(*out->rule), err) : NULL;
 	out->stack = out->rule ? mem_new(m, allocs, sizeof(*out->stack), err) : NULL;
 	st = out->stack ? PLIM_OK : mem_status(err);
-	if (!st) {
+	if (!st && tl->snapshot->profile.kind == SNAPSHOT_PROFILE_TOTALS) {
+		memset(out->stack, 0xff, allocs * sizeof(*out->stack));
+		take_told(tl, out);
+	} else if (!st) {
 		x.cues = cues;
 		x.death = snapshot_find_end(tl->device);
 		x.phase = out->phase;
@@ -961,7 +993,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 		x.unfinished_backward = find_unfinished_backward(&x);
 		st = decide_all(&x);
 	}
-	if (!st)
+	if (!st && x.cues)
 		infer_owners(&x, out->stack);
 	vec_release(m, &x.forwards);
 	vec_release(m, &x.steps);

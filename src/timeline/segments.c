@@ -272,6 +272,8 @@ enum plim_status segments_find(struct segments *s, struct mem *m, const struct s
 	enum plim_status st;
 
 	*s = (struct segments){ .mem = m };
+	if (t->profile.kind) /* it has totals, and no addresses of segments */
+		return PLIM_OK;
 	st = stand_at_end(&w, t, d);
 	for (size_t e = d->events.n; !st && e-- > 0;)
 		if (d->events.action[e] >= TRACE_SEGMENT_ALLOC &&

@@ -35,6 +35,9 @@ static const struct cue {
 	{ "/torch/nn/parallel/distributed.py", NULL, CUE_BUCKET },
 	{ "/transformers/generation/", NULL, CUE_GENERATE },
 	{ NULL, "generate", CUE_GENERATE },
+	/* ranges that PyTorch itself names, of a profiler's trace without Python: they stand for files there */
+	{ "Optimizer.step#", NULL, CUE_OPTIMIZER },
+	{ "Optimizer.zero_grad#", NULL, CUE_ZERO_GRAD },
 };
 
 int timeline_is_cue(const char *name)
@@ -50,7 +53,11 @@ static unsigned cues_of_frame(const struct snapshot *t, uint32_t frame)
 	const struct snapshot_frame *f = snapshot_frame(t, frame);
 	const char *file = snapshot_text(t, f->filename), *name = snapshot_text(t, f->name);
 	/* C++ frames, where they were recorded */
-	unsigned bits = strstr(name, "torch::autograd::Engine") ? CUE_BACKWARD : 0;
+	unsigned bits =
+		strstr(name, "torch::autograd::Engine") ||
+				strstr(name, "autograd::engine::") /* as the profiler says it */
+			? CUE_BACKWARD
+			: 0;
 
 	for (size_t i = 0; i < sizeof(cues) / sizeof(*cues); i++)
 		if ((!cues[i].file || strstr(file, cues[i].file)) &&

@@ -138,16 +138,24 @@ static const char *base_of(const char *frame)
 	return at;
 }
 
+/* "swiglu.py:32" of "swiglu.py:32 in forward": names of ranges, which stand for files in a profiler's trace, have spaces. */
+static size_t place_of(const char *frame)
+{
+	const char *in = strstr(frame, " in ");
+
+	return in ? (size_t)(in - frame) : strlen(frame);
+}
+
 /* The line of the model's code, and the user's line that called it, whose function is the less telling one. */
 static const char *frames(struct telling *x, int inferred, const char *code, const char *own,
 			  int with_function)
 {
 	const char *at = base_of(code ? code : own), *line = own ? base_of(own) : at;
-	size_t n = with_function ? strlen(at) : strcspn(at, " ");
+	size_t n = with_function ? strlen(at) : place_of(at);
 	int both = strcmp(at, line) != 0;
 
 	return arena_text(x->arena, x->err, "%s%.*s%s%.*s", inferred ? "backward of " : "", (int)n,
-			  at, both ? " < " : "", both ? (int)strcspn(line, " ") : 0, line);
+			  at, both ? " < " : "", both ? (int)place_of(line) : 0, line);
 }
 
 static void add_place(struct telling *x, const char *label, int inferred, const char *code,
@@ -556,9 +564,11 @@ static void tell_peak(struct telling *x)
 	text_bytes(&words, d->peak.allocated_bytes);
 	text_puts(&words, " allocated");
 	told_place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
-	text_puts(&words, "; ");
-	text_bytes(&words, d->peak.reserved_bytes);
-	text_puts(&words, " reserved");
+	if (d->peak.reserved_bytes != PLIM_UNKNOWN) {
+		text_puts(&words, "; ");
+		text_bytes(&words, d->peak.reserved_bytes);
+		text_puts(&words, " reserved");
+	}
 	x->out->peak = words_take(x, &words);
 	if (d->stop)
 		x->out->stop =

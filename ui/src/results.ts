@@ -2,7 +2,7 @@
 
 export interface ReportSource {
 	path: string | null; // the file as given, "-" for standard input
-	kind: string | null; // pickle, json or plim
+	kind: string | null; // pickle, json, plim, profile or timeline (PyTorch's profiler)
 	compression: string | null; // gzip, xz, zstd, bzip2 or zip; null: none
 	bytes: number | null; // size as stored; null for a pipe
 	decoded_bytes: number | null; // size when decompressed

@@ -254,8 +254,30 @@ static void fill_numbers(const struct report_device *one, struct plim_report_dev
 					    .end_faults = replay->end_faults,
 					    .contradictions = d->device->contradictions,
 					    .exact = !replay->faults && !replay->end_faults &&
-						     !d->device->contradictions };
+						     !d->device->contradictions &&
+						     !d->of->snapshot->profile.kind };
 	fill_peak(one, out);
+}
+
+/* What the profiler does not tell, although its events have been added up. */
+static void hide_unknown(enum snapshot_profile_kind kind, struct plim_report_device *out)
+{
+	static const struct plim_report_moment never = { .event = PLIM_UNKNOWN,
+							 .time_us = PLIM_UNKNOWN,
+							 .range_bytes = { PLIM_UNKNOWN,
+									  PLIM_UNKNOWN },
+							 .step = PLIM_UNKNOWN };
+
+	out->peak.lower_bound |= kind != SNAPSHOT_PROFILE_NONE; /* it is switched on within a run */
+	if (kind == SNAPSHOT_PROFILE_DEVICE) {                  /* sizes are the blocks' */
+		out->before.requested_bytes = out->end.requested_bytes = PLIM_UNKNOWN;
+		out->peak.requested_bytes = PLIM_UNKNOWN;
+		out->peak.requested = never;
+	} else if (kind) {
+		out->before.reserved_bytes = out->end.reserved_bytes = PLIM_UNKNOWN;
+		out->peak.reserved_bytes = PLIM_UNKNOWN;
+		out->peak.reserved = never;
+	}
 }
 
 /* Failures with their verdicts, and the other findings: these know of the last failure. */
@@ -305,6 +327,7 @@ static enum plim_status fill_device(struct plim_report *r, struct report_device 
 	if (st)
 		return st;
 	fill_numbers(one, out);
+	hide_unknown((enum snapshot_profile_kind)h->recording->snapshot->profile.kind, out);
 	st = recording_categories_at(d, end, &h->arena, &out->end.categories, err);
 	if (!st)
 		st = fill_owners(r, one, &out->at_peak, err);

@@ -558,9 +558,10 @@ static void foot(struct text *t, const struct plim_report *r)
 		text_wrap_name(t, 6, 2, r->source.notes[i]);
 	}
 	text_puts(t, "\n");
-	text_wrap(
-		t, 0, 2,
-		"Evidence: --why.  In a browser: -o page.html.  Other settings: plimsoll whatif.");
+	text_wrap(t, 0, 2, "Evidence: --why.  In a browser: -o page.html.%s",
+		  r->hidden->recording->snapshot->profile.kind
+			  ? ""
+			  : "  Other settings: plimsoll whatif.");
 }
 
 enum plim_status plim_report_text(const struct plim_report *r, const struct plim_text_style *style,

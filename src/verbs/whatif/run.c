@@ -559,6 +559,8 @@ static enum plim_status begin(struct plim_whatif *w, struct plim_recording *of,
 	struct recording *r;
 	enum plim_status st = recording_ready(of, err);
 
+	if (!st)
+		st = recording_has_segments(of->recording, of->path, err);
 	if (st)
 		return st;
 	h->recording = of;
