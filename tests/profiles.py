@@ -181,6 +181,17 @@ def test_other_verbs_and_pages_take_it():
     lib.expect("PEAK SEEN 2.00 MiB" in text and "whatif" not in text, "by its name alone", text)
 
 
+def test_what_is_not_told_is_not_zero():
+    """Of the CPU nothing is said of reserved memory: it was 0 bytes in comparisons."""
+    a, b = (write({"traceEvents": [memory(1, 4096, size, size, device=(0, -1))]}, name) for size, name in ((MIB, "a.json"), (2 * MIB, "b.json")))
+    peak = lib.result("diff", a, b)["devices"][0]["peak"]
+    lib.expect(peak["reserved"]["a_bytes"] is None and peak["allocated"]["b_bytes"] == 2 * MIB, "diff", peak)
+    lib.expect("peak reserved" not in lib.run("diff", a, b).stdout, "diff")
+    lib.expect("0 bytes" not in lib.run("report", a, b).stdout.split("Notes")[0], "the table of several")
+    rows = lib.result("report", a, b)["rows"]
+    lib.expect([row["reserved_peak_bytes"] for row in rows] == [None, None], "ranks", rows)
+
+
 def test_memory_timelines():
     times = [1000, 1000, 2000, 3000]
     sizes = [[0, 0, 0, 0, 0, 0, 0, 0, 0], [0, 100, 0, 0, 0, 40, 0, 0, 0], [0, 100, 60, 0, 40, 0, 0, 0, 7], [0, 100, 60, 0, 0, 0, 0, 0, 0]]

@@ -207,7 +207,7 @@ struct plim_ranks {
 	const char *order_unknown;            /* why it is not known which of several died first */
 	/* allocated peaks over all recordings; null: nothing was read */
 	struct plim_ranks_spread *allocated;
-	struct plim_ranks_spread *reserved; /* reserved peaks */
+	struct plim_ranks_spread *reserved; /* reserved peaks; null: no recording tells them */
 	/* what one has beyond the median; null: fewer than two, or no categories */
 	struct plim_ranks_excess *excess;
 	const char *

@@ -2157,7 +2157,7 @@ class RanksFields(Object):
     allocated: RanksSpread | None
     """allocated peaks over all recordings; null: nothing was read"""
     reserved: RanksSpread | None
-    """reserved peaks"""
+    """reserved peaks; null: no recording tells them"""
     excess: RanksExcess | None
     """what one has beyond the median; null: fewer than two, or no categories"""
     sentence: str | None

@@ -189,6 +189,20 @@ static struct plim_diff_totals totals(const uint64_t a[TIMELINE_MEASURES],
 	};
 }
 
+/* What a profiler's file does not tell of a side is unknown, and so nothing is said of its change. */
+static void hide_unknown(const struct recording_device *one, int side, struct plim_diff_totals *t)
+{
+	uint8_t kind = one ? one->of->snapshot->profile.kind : SNAPSHOT_PROFILE_NONE;
+	struct plim_diff_amount *hidden = kind == SNAPSHOT_PROFILE_DEVICE ? &t->requested
+					  : kind                          ? &t->reserved
+									  : NULL;
+
+	if (!hidden)
+		return;
+	*(side == COMPARED_A ? &hidden->a_bytes : &hidden->b_bytes) = PLIM_UNKNOWN;
+	hidden->change_bytes = 0;
+}
+
 static void fill_totals(const struct diff_side side[2], struct plim_diff_device *out)
 {
 	static const uint64_t nothing[TIMELINE_MEASURES];
@@ -200,6 +214,10 @@ static void fill_totals(const struct diff_side side[2], struct plim_diff_device 
 	}
 	out->peak = totals(peak[COMPARED_A], peak[COMPARED_B]);
 	out->end = totals(end[COMPARED_A], end[COMPARED_B]);
+	for (int s = 0; s < 2; s++) {
+		hide_unknown(side[s].one, s, &out->peak);
+		hide_unknown(side[s].one, s, &out->end);
+	}
 }
 
 /* Why the run's peak may be higher than the recording's. */

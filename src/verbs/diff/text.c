@@ -138,9 +138,12 @@ static void sums(struct text *t, const struct plim_diff_device *d)
 
 	text_puts(t, "\n");
 	sum_head(t, "");
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		sum_line(t, rows[i].name, rows[i].amount->a_bytes, rows[i].amount->b_bytes,
-			 rows[i].amount->change_bytes);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct plim_diff_amount *one = rows[i].amount;
+
+		if (one->a_bytes != PLIM_UNKNOWN && one->b_bytes != PLIM_UNKNOWN)
+			sum_line(t, rows[i].name, one->a_bytes, one->b_bytes, one->change_bytes);
+	}
 }
 
 /* ---- a moment ---- */

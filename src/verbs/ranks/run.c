@@ -72,10 +72,14 @@ static enum plim_status summarise_peak(const struct recording_device *d, const s
 				       struct plim_err *err)
 {
 	uint32_t event = tl->peak_event[TIMELINE_ALLOCATED];
+	uint8_t kind =
+		d->of->snapshot->profile.kind; /* what its file does not tell stays unknown */
 
-	row->requested_peak_bytes = tl->peak[TIMELINE_REQUESTED];
+	if (kind != SNAPSHOT_PROFILE_DEVICE)
+		row->requested_peak_bytes = tl->peak[TIMELINE_REQUESTED];
 	row->allocated_peak_bytes = tl->peak[TIMELINE_ALLOCATED];
-	row->reserved_peak_bytes = tl->peak[TIMELINE_RESERVED];
+	if (kind == SNAPSHOT_PROFILE_NONE || kind == SNAPSHOT_PROFILE_DEVICE)
+		row->reserved_peak_bytes = tl->peak[TIMELINE_RESERVED];
 	row->allocated_peak_range_bytes.low = row->allocated_peak_bytes;
 	row->allocated_peak_range_bytes.high = row->allocated_peak_bytes + d->replay->range_bytes;
 	row->lower_bound = recording_is_cut(d->device);

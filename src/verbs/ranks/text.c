@@ -565,7 +565,7 @@ static void outliers(struct text *t, const struct plim_ranks *k)
 static int is_capped(const struct plim_ranks *k, size_t i)
 {
 	const struct plim_ranks_row *row = &k->rows[i];
-	uint64_t most = k->reserved->max.bytes;
+	uint64_t most = k->reserved ? k->reserved->max.bytes : 0;
 
 	return row->died && row->died->bound_by == PLIM_BOUND_LIMIT &&
 	       row->reserved_peak_bytes < most - most / CAPPED_PART;
@@ -611,7 +611,8 @@ static void skew(struct text *t, const struct plim_ranks *k)
 		return;
 	out_title(t, "How they differ");
 	spread_line(t, k, "allocated", k->allocated);
-	spread_line(t, k, "reserved", k->reserved);
+	if (k->reserved) /* of the profiler's files it is not known */
+		spread_line(t, k, "reserved", k->reserved);
 	groups(t, k);
 	outliers(t, k);
 	excess(t, k);
