@@ -408,9 +408,10 @@ export function forget_colours(): void {
 	colours.clear();
 }
 
-export function swatch(name: string): HTMLElement {
-	const mark = el("span", { class: "swatch", "aria-hidden": "true" });
-	mark.style.background = `var(${name})`;
+export function swatch(name: string, pattern: "" | "hatch" | "hatch back" = ""): HTMLElement {
+	const mark = el("span", { class: `swatch ${pattern}`, "aria-hidden": "true" });
+	if (pattern) mark.style.color = `var(${name})`;
+	else mark.style.background = `var(${name})`;
 	return mark;
 }
 

@@ -2,6 +2,7 @@
 // lies in it.  Segments follow each other by address and wrap like words; each pool has its own scale.
 
 import { Picture, FONT_SMALL, button, code, colour, el, fill, table } from "./dom";
+import { PRIVATE } from "./recording";
 import type { Segment } from "./recording";
 import { ROW, lay_out } from "./segment_layout";
 import type { Layout, Piece, Pool } from "./segment_layout";
@@ -206,6 +207,10 @@ export class Segments {
 			c.textBaseline = "alphabetic";
 			c.fillText(pool.name, 0, y + 15);
 			const wide = c.measureText(pool.name).width;
+			if (pool.name.startsWith(PRIVATE)) {
+				c.fillStyle = colour("--pool-private");
+				c.fillRect(0, y + 17, wide, 2);
+			}
 			c.font = FONT_SMALL;
 			c.fillStyle = colour("--soft");
 			const used = `${text.bytes(pool.used)} of ${text.bytes(pool.size)} in use`;

@@ -193,6 +193,9 @@ export function reasons_of(
 		list("What to do, best first", helps.length ? helps : device.told.remedies, "ol"),
 		holders(device),
 		device.told.lines.length ? el("p", {}, peak(device)) : null,
+		...[device.told.gap, device.told.gap_at_peak].map((gap) =>
+			gap ? el("p", {}, text.plain(gap)) : null,
+		),
 		device.told.stop === null ? null : el("p", {}, text.plain(device.told.stop)),
 		list("Why", finding?.evidence ?? oom?.verdict?.evidence ?? []),
 		oom?.stack?.length
