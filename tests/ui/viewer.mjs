@@ -567,7 +567,12 @@ const tests = {
 		const legend = page.locator(".legend .gap-band");
 		assert.deepEqual(
 			(await legend.allTextContents()).map((words) => words.trim()),
-			["remainders of splits512.00 MiB", "free in private pool (0, 3)1.00 GiB"],
+			[
+				"remainders of splits512.00 MiB",
+
+				"waiting for another stream-",
+				"free in private pool (0, 3)1.00 GiB",
+			],
 			"as they lie on each other",
 		);
 		// Part of a band is drawn: more of it when it is chosen.
@@ -587,9 +592,9 @@ const tests = {
 		await rows.nth(0).locator("button").click();
 		await settle(page);
 		assert.equal(await rows.nth(0).getAttribute("aria-current"), "true");
-		assert.equal(await legend.nth(1).locator("button").getAttribute("aria-pressed"), "true");
+		assert.equal(await legend.last().locator("button").getAttribute("aria-pressed"), "true");
 		assert.ok((await drawn("--pool-private", 2.4 * GIB)) > before, "the chosen one stands out");
-		await legend.nth(1).locator("button").click();
+		await legend.last().locator("button").click();
 		await settle(page);
 		assert.equal(await rows.nth(0).getAttribute("aria-current"), null, "the legend lets it go");
 		await press(page, "1");
@@ -774,6 +779,34 @@ const tests = {
 		assert.match(await moment(page), /event 3,/);
 		await page.locator(".events").getByRole("button", { name: "bytes" }).click();
 		assert.match(await page.locator(".events tbody tr").first().textContent(), /2\.00 GiB/);
+	},
+
+	async "events: marked at the cursor, in step with the picture, the rare ones by a press"(page) {
+		await press(page, "6");
+		const current = page.locator('.events tbody tr[aria-current="true"]');
+		assert.match(await current.textContent(), /^62.*oom2\.00 GiB/, "opens at the cursor");
+		await page.locator("canvas.over").focus();
+		await press(page, "ArrowLeft");
+		assert.match(await current.textContent(), /^61/, "follows the picture");
+		const rows = page.locator(".events tbody tr");
+		const chip = (name) => page.locator(".events").getByRole("button", { name });
+		await chip("failures").click();
+		await settle(page);
+		assert.deepEqual(await rows.count(), 1);
+		await chip("driver calls").click();
+		await settle(page);
+		assert.match((await rows.allTextContents()).join(), /segment_alloc.*segment_map.*segment_map.*oom/);
+		await chip("failures").click();
+		await chip("driver calls").click();
+		await chip("frees that wait").click();
+		await settle(page);
+		assert.match(
+			(await rows.allTextContents()).join(),
+			/^4\S* .*free_requested.*,6\S* .*free_completed[^,]*$/,
+		);
+		await rows.first().click();
+		assert.match(await moment(page), /event 4,/, "and the picture follows");
+		assert.match(await current.textContent(), /free_requested/);
 	},
 
 	async "segments: what lay in a hole, who asked the driver, over time, more rows"(page) {
@@ -1549,6 +1582,16 @@ for (const file of pages)
 			ckpt: ckpt_page,
 			ckpt_diff: ckpt_diff_page,
 		};
+		if (/moe|leak_rnn/.test(path.basename(file))) {
+			// The list began 778 rows above the failure.
+			await press(page, "6");
+			const row = page.locator('.events tbody tr[aria-current="true"]');
+			await row.waitFor();
+			const { y, height } = await row.boundingBox();
+			const box = await page.locator(".places").first().boundingBox();
+			assert.ok(y >= box.y && y + height <= box.y + box.height + 1, `${y} in ${box.y} + ${box.height}`);
+			await press(page, "1");
+		}
 		await answers[path.basename(file, ".html")]?.(page);
 		if (is_recording && !plan && !answers[path.basename(file, ".html")]) await gap_agrees(page);
 		assert.deepEqual(await unexplained(page), []);

@@ -206,9 +206,8 @@ export class Gap {
 		const { events, born, freed, block, flags, segment_size } = recording;
 		const { first, bytes, used, there } = units;
 		const pending = Uint8Array.from(flags, (f) => (f & FLAG_PENDING ? 1 : 0));
-		// The very next event completes most frees: these wait for nobody.
 		const done = Uint32Array.from(recording.done, (m, a) =>
-			m === freed[a] + 1 && !pending[a] ? freed[a] : m,
+			pending[a] || recording.waits(a) ? m : freed[a],
 		);
 		const [done_head, done_next] = by_moment(done, events, true);
 		const [born_head, born_next] = by_moment(born, events, false);

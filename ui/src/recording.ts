@@ -543,6 +543,12 @@ export class Recording {
 		return s < 0 ? 0 : 1 + 2 * this.segment_pool[s] + (this.segment_flags[s] & SEGMENT_LARGE);
 	}
 
+	// Was it freed while another stream still used it?  The very next event completes most frees.
+	waits(a: number): boolean {
+		const { freed, done } = this;
+		return freed[a] !== 0 && done[a] !== freed[a] && done[a] !== freed[a] + 1;
+	}
+
 	// The row of the segment that it was placed in; -1: none.
 	segment_of(a: number): number {
 		this.in_segment ??= this.find_segments();

@@ -93,6 +93,12 @@ const words: Record<string, string> = {
 	"collects at": "garbage_collection_threshold: unused segments go back to the driver from there on",
 	"rounds up by": "roundup_power2_divisions: parts of a power of two that a request is rounded up to",
 
+	// kinds of events
+	failures: "requests that were refused",
+	"driver calls": "memory that was taken from the driver, or given back",
+	"frees that wait":
+		"freed while another stream still used the block (record_stream): its reuse came later",
+
 	// the gap: what is reserved and not allocated
 	"idle segments": "nothing is in them: empty_cache() gives them back to the driver",
 	"remainders of splits":
