@@ -781,6 +781,42 @@ const tests = {
 		assert.match(await page.locator(".events tbody tr").first().textContent(), /2\.00 GiB/);
 	},
 
+	async "advice is a card with a button that copies; red is the failure's alone"(page) {
+		const cards = page.locator(".advice > li");
+		assert.equal(await cards.count(), 2);
+		assert.equal(await cards.first().getByRole("button", { name: "Copy" }).count(), 1);
+		const shown = await page.evaluate(() => {
+			const style = (selector) => getComputedStyle(document.querySelector(selector));
+			return [style(".cause").color, style('[role=tab][aria-selected="true"]').borderBottomColor];
+		});
+		const rgb = async (name) => `rgb(${(await colour(page, name)).join(", ")})`;
+		assert.deepEqual(shown, [await rgb("--fail"), await rgb("--accent")]);
+		await press(page, "2");
+		assert.equal(
+			await page.locator(".owners select").inputValue(),
+			"module",
+			"as the text report has it",
+		);
+	},
+
+	async "a band that is high enough has its name in it"(page) {
+		const at = await page.evaluate(() => {
+			window.said = [];
+			const { fillText } = CanvasRenderingContext2D.prototype;
+			CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+				window.said.push([words, x, y]);
+				return fillText.call(this, words, x, y);
+			};
+		});
+		assert.equal(at, undefined);
+		await press(page, "0", "y");
+		const said = await page.evaluate(() => window.said);
+		const { y } = await point(page, 36, 0.5 * GIB);
+		const label = said.filter(([words]) => words === "parameters").pop();
+		assert.ok(label && Math.abs(label[2] - y) < 8, `${label} near ${y}`);
+		assert.ok(!said.some(([words]) => words === "temporaries"), "64 MiB are too flat");
+	},
+
 	async "events: marked at the cursor, in step with the picture, the rare ones by a press"(page) {
 		await press(page, "6");
 		const current = page.locator('.events tbody tr[aria-current="true"]');
@@ -1099,7 +1135,8 @@ async function colours(theme) {
 		["--soft", "--paper"],
 		["--soft", "--sheet"],
 		["--accent", "--paper"],
-		["--on-accent", "--accent"],
+		["--fail", "--paper"],
+		["--on-fail", "--fail"],
 	])
 		assert.ok((await ratio(ink, back)) >= 4.5, `${theme}: ${ink} on ${back}`);
 	const names = await page.evaluate(() =>
@@ -1582,6 +1619,19 @@ for (const file of pages)
 			ckpt: ckpt_page,
 			ckpt_diff: ckpt_diff_page,
 		};
+		if (path.basename(file) === "died-moe.html") {
+			const code = page.locator(".advice code").first();
+			const words = (await code.textContent()).split(/(?<==)/);
+			assert.deepEqual(words, ["PYTORCH_CUDA_ALLOC_CONF=", "expandable_segments:True"]);
+			const lines = await code.evaluate(
+				(e) => new Set([...e.getClientRects()].map((box) => Math.round(box.top))).size,
+			);
+			assert.ok(lines <= words.length, "is broken behind = alone");
+			const phone = await open(file, { viewport: { width: 390, height: 844 }, hasTouch: true });
+			const box = await phone.locator(".first-advice").boundingBox();
+			assert.ok(box.y + box.height < 844, "the first advice is on the first screen");
+			await phone.context().close();
+		}
 		if (/moe|leak_rnn/.test(path.basename(file))) {
 			// The list began 778 rows above the failure.
 			await press(page, "6");

@@ -253,6 +253,43 @@ function draw_outlines(chart: Chart, c: CanvasRenderingContext2D): void {
 		else c.fillRect(rects[k], rects[k + 1], rects[k + 2], pixel);
 }
 
+const LABEL_LEAST = 18; // pixels that a band is high for its name to stand in it
+
+// A band's name where it is highest: as far as it is high enough on both sides.
+function draw_labels(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { cells } = chart;
+	const { bands } = chart.state.groups;
+	const bottom_of_plot = TOP + chart.plot_height();
+	c.font = FONT_SMALL;
+	c.textAlign = "center";
+	c.textBaseline = "middle";
+	for (let b = 0; b < bands.length; b++) {
+		const top = (i: number) => Math.max(TOP, chart.y_of(cells.top[i * bands.length + b]));
+		const bottom = (i: number) =>
+			Math.min(bottom_of_plot, chart.y_of(cells.bottom[i * bands.length + b]));
+		let best = 0;
+		for (let i = 1; i < cells.n; i++) if (bottom(i) - top(i) > bottom(best) - top(best)) best = i;
+		if (!cells.n || bottom(best) - top(best) < LABEL_LEAST) continue;
+		let [high, low] = [top(best), bottom(best)];
+		const fits = (i: number) => Math.min(low, bottom(i)) - Math.max(high, top(i)) >= LABEL_LEAST;
+		let [from, to] = [best, best];
+		for (let way = 1; way; ) {
+			way = 0;
+			for (const i of [from - 1, to + 1]) {
+				if (i < 0 || i >= cells.n || !fits(i)) continue;
+				[high, low] = [Math.max(high, top(i)), Math.min(low, bottom(i))];
+				[from, to] = [Math.min(from, i), Math.max(to, i)];
+				way = 1;
+			}
+		}
+		const words = text.plain(bands[b].name, 60);
+		const [left, right] = [cells.x[from], cells.x[to + 1]];
+		if (c.measureText(words).width + 12 > right - left) continue;
+		c.fillStyle = ink_on(colour(bands[b].colour));
+		c.fillText(words, (left + right) / 2, (high + low) / 2);
+	}
+}
+
 function draw_reserved(chart: Chart, c: CanvasRenderingContext2D): void {
 	const { recording, from, to } = chart.state;
 	const { reserved_from, reserved_bytes } = recording;
@@ -321,16 +358,16 @@ function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 		? `limit ${text.bytes(limit.bytes)}`
 		: `limit: between ${text.bytes(limit.bytes)} and ${text.bytes(limit.high)}`;
 	if (limit.bytes > chart.scale) {
-		label(chart, c, words + ", above this picture", TOP + 6, "--accent", true);
+		label(chart, c, words + ", above this picture", TOP + 6, "--fail", true);
 		return;
 	}
 	const y = Math.round(chart.y_of(limit.bytes)) + 0.5;
 	if (!exact) {
 		const top = Math.max(TOP, chart.y_of(limit.high!));
-		c.fillStyle = colour("--accent-veil");
+		c.fillStyle = colour("--fail-veil");
 		c.fillRect(LEFT, top, chart.plot_width(), y - top);
 	}
-	c.strokeStyle = colour("--accent");
+	c.strokeStyle = colour("--fail");
 	c.lineWidth = 1;
 	c.setLineDash([6, 4]);
 	c.beginPath();
@@ -343,7 +380,7 @@ function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 		c,
 		words,
 		y - 9,
-		"--accent",
+		"--fail",
 		chart.x_of(chart.state.recording.death_moment ?? chart.state.to) < LEFT + chart.plot_width() * 0.6,
 	);
 }
@@ -358,7 +395,7 @@ function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
 		const live = recording.allocated.total(oom.event + 1);
 		const low = chart.y_of(live);
 		const high = Math.max(TOP - 4, chart.y_of(live + (oom.requested_bytes ?? 0)));
-		c.strokeStyle = c.fillStyle = colour("--accent");
+		c.strokeStyle = c.fillStyle = colour("--fail");
 		c.lineWidth = last ? 1.5 : 1;
 		c.globalAlpha = last ? 1 : 0.6;
 		c.beginPath();
@@ -367,7 +404,7 @@ function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
 		c.stroke();
 		const wide = Math.min(26, Math.max(10, chart.plot_width() / 40));
 		const left = x + wide > LEFT + chart.plot_width() ? x - wide : x;
-		c.fillStyle = colour("--accent-veil");
+		c.fillStyle = colour("--fail-veil");
 		c.fillRect(left, high, wide, low - high);
 		c.strokeRect(left, high, wide, low - high);
 		c.globalAlpha = 1;
@@ -381,9 +418,9 @@ function death_label(chart: Chart, c: CanvasRenderingContext2D, x: number, reque
 	c.font = "600 " + FONT;
 	const width = c.measureText(words).width + 12;
 	const left = Math.max(LEFT, Math.min(x - width / 2, LEFT + chart.plot_width() - width));
-	c.fillStyle = colour("--accent");
+	c.fillStyle = colour("--fail");
 	c.fillRect(left, 0, width, TOP - 3);
-	c.fillStyle = colour("--on-accent");
+	c.fillStyle = colour("--on-fail");
 	c.textAlign = "left";
 	c.textBaseline = "middle";
 	c.fillText(words, left + 6, (TOP - 3) / 2 + 0.5);
@@ -546,6 +583,7 @@ export function draw_chart(chart: Chart, c: CanvasRenderingContext2D): void {
 		draw_gap(chart, c);
 	}
 	draw_outlines(chart, c);
+	draw_labels(chart, c);
 	c.restore();
 	c.save();
 	c.beginPath();

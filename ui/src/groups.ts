@@ -155,7 +155,7 @@ export const groupings: Grouping[] = [
 	{
 		id: "module",
 		name: "model code",
-		column: "innermost line that is not PyTorch's",
+		column: "model code",
 		key: (r, a) => {
 			const frame = r.code_frame(r.stack[a]);
 			return frame ? 2 * frame + (r.flags[a] & FLAG_INFERRED) : r.nobody(a);
