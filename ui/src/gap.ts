@@ -9,7 +9,7 @@ import * as text from "./text";
 const LARGE_PAGE = 20 * 2 ** 20; // of expandable segments, as the allocator maps them
 const SMALL_PAGE = 2 * 2 ** 20;
 const MOST_ALIKE = 6; // pools, and streams, with a band each; the others share one
-const SLICE = 2 ** 16; // moments, after which the browser may answer
+const SLICE = 2 ** 14; // moments, after which the browser may answer
 
 export type GapKind = "idle" | "pool" | "stream" | "waiting" | "rest";
 
@@ -99,7 +99,10 @@ export class Gap {
 		if (!recording.segment_size.length) return null;
 		const gap = new Gap(recording);
 		await rest();
+		if (recording.rows) recording.segment_of(0); // finds all of them
+		await rest();
 		gap.name_bands();
+		await rest();
 		await gap.walk(rest);
 		return gap;
 	}
@@ -210,6 +213,7 @@ export class Gap {
 			pending[a] || recording.waits(a) ? m : freed[a],
 		);
 		const [done_head, done_next] = by_moment(done, events, true);
+		await rest();
 		const [born_head, born_next] = by_moment(born, events, false);
 		const [taken, taken_next] = by_moment(recording.segment_born, events, false);
 		const [given, given_next] = by_moment(recording.segment_gone, events, true);
@@ -218,6 +222,7 @@ export class Gap {
 			events,
 			true,
 		);
+		await rest();
 		let waiting = 0;
 		const begin = (u: number, owner: Owner): void => {
 			if (there[u] && !used[u]) owner.idle -= bytes[u];
