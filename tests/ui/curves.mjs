@@ -58,6 +58,9 @@ log("sweep/fine", fine);
 log("sweep/overfit", overfit);
 for (let i = 0; i < 12; i++) log(`sweep/more-${i}`, fine);
 const many = page_of("many", path.join(folder, "sweep"));
+log("ends/dies", dies.slice(0, 32));
+log("ends/fine", fine);
+const ends = page_of("ends", path.join(folder, "ends"));
 const thinned = page_of("thinned", log("long", long));
 const broken = path.join(folder, "broken.html");
 fs.writeFileSync(
@@ -267,6 +270,37 @@ const tests = {
 		await settle(page);
 		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
 		assert.ok((await painted(page, "--training")) > 300);
+		return page;
+	},
+
+	// Bars of a NaN and of an open finding went on to the end of the longest run.
+	async "draws nothing behind a run's end"() {
+		const page = await open(ends);
+		const [last, end] = await page.evaluate(() => {
+			const canvas = document.querySelector(".chart.main canvas");
+			const hex = getComputedStyle(document.documentElement).getPropertyValue("--error").trim();
+			const wanted = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+			const copy = Object.assign(document.createElement("canvas"), {
+				width: canvas.width,
+				height: canvas.height,
+			});
+			const context = copy.getContext("2d", { willReadFrequently: true });
+			context.drawImage(canvas, 0, 0);
+			const over = document.querySelector(".chart.main .u-over").getBoundingClientRect();
+			const left = over.left - canvas.getBoundingClientRect().left;
+			const top = Math.round(over.top - canvas.getBoundingClientRect().top);
+			const high = Math.round(over.height);
+			let last = 0;
+			// The bars at the two edges; names of findings may stand further right.
+			for (const y of [top + 1, top + high - 2])
+				for (let x = 0; x < canvas.width; x++) {
+					const seen = context.getImageData(x, y, 1, 1).data;
+					const near = wanted.every((v, k) => Math.abs(seen[k] - v) < 40);
+					if (near && seen[3] > 100) last = Math.max(last, x);
+				}
+			return [last, left + (over.width * (320 - 10)) / (400 - 10)];
+		});
+		assert.ok(last > 0 && last <= end + 2, `${last} of ${end}`);
 		return page;
 	},
 

@@ -32,7 +32,7 @@ def recording(title="made.pickle", names=None, scale=1, number=0):
     event = 1
     for step in range(STEPS):
         first = event
-        rows.append([event + 1, event + 4, event + 5, BASE + GIB * scale, 512 * MIB * scale - 100, 512 * MIB * scale, 2, 1, 0])
+        rows.append([event + 1, event + 4, event + (5 if step else 6), BASE + GIB * scale, 512 * MIB * scale - 100, 512 * MIB * scale, 2, 1, 0])
         rows.append([event + 2, event + 3, event + 3, BASE + 2 * GIB * scale, 64 * MIB * scale, 64 * MIB * scale, 3 if step else 2, 2, 1 if step else 0])
         event += 6
         steps.append({"index": step, "start_event": first, "end_event": event - 1, "requested_peak_bytes": None,

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
+import { inflateRawSync } from "node:zlib";
 import { createRequire } from "node:module";
 
 import { contrast, delta_e, eyes, lab } from "./colours.mjs";
@@ -233,6 +234,11 @@ async function fingers(page, box) {
 
 const GIB = 2 ** 30,
 	MIB = 2 ** 20;
+
+function bytes_text(bytes) {
+	const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+	return `${(bytes / 1024 ** power).toFixed(2)} ${["bytes", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}
 const tests = {
 	async "says the verdict first"(page) {
 		assert.match(
@@ -281,16 +287,15 @@ const tests = {
 			"nothing above the total",
 		);
 		const between = await point(page, 36.2, 1.2 * GIB);
-		const corner = await point(page, 0.5, 1.2 * GIB);
-		assert.deepEqual(
+		assert.notDeepEqual(
 			await pixel(page, "canvas.base", between.x, between.y),
-			await pixel(page, "canvas.base", corner.x, corner.y),
+			await colour(page, "--cat-activation"),
 			"what was freed is gone",
 		);
 	},
 
 	async "marks the death and what was asked for"(page) {
-		const { x, y } = await point(page, made.death + 1, 2.5 * GIB);
+		const { x, y } = await point(page, made.death + 1, 3.25 * GIB);
 		const paper = await pixel(page, "canvas.base", x - 60, y);
 		assert.notDeepEqual(
 			await pixel(page, "canvas.base", x - 8, y),
@@ -548,6 +553,67 @@ const tests = {
 		assert.equal((await view(page)).top, top);
 	},
 
+	// Free memory stood white between allocated and reserved: nobody saw whose it was.
+	async "who owns the gap: bands, a legend row and a table row each"(page) {
+		await page.getByRole("tab", { name: "Gap" }).click();
+		await settle(page);
+		const rows = page.locator(".gap-table tbody tr");
+		assert.match(await text_of(page, ".gap-table caption"), /^Who owns the gap: 1\.50 GiB reserved/);
+		assert.match(await rows.nth(0).textContent(), /free in private pool \(0, 3\)1\.00 GiB1\.00 GiB-$/);
+		assert.match(
+			await rows.nth(1).textContent(),
+			/remainders of splits512\.00 MiB1\.00 GiB1\.50 GiB\/home\/user\/train\.py:10 in build$/,
+		);
+		const legend = page.locator(".legend .gap-band");
+		assert.deepEqual(
+			(await legend.allTextContents()).map((words) => words.trim()),
+			[
+				"remainders of splits512.00 MiB",
+
+				"waiting for another stream-",
+				"free in private pool (0, 3)1.00 GiB",
+			],
+			"as they lie on each other",
+		);
+		// Part of a band is drawn: more of it when it is chosen.
+		const drawn = async (name, bytes) => {
+			const wanted = await colour(page, name);
+			let n = 0;
+			for (let k = 0; k < 24; k++) {
+				const { x, y } = await point(page, 60.5, bytes - k * 0.02 * GIB);
+				const seen = await pixel(page, "canvas.base", x, y);
+				if (seen.every((part, i) => Math.abs(part - wanted[i]) < 24)) n++;
+			}
+			return n;
+		};
+		const before = await drawn("--pool-private", 2.4 * GIB);
+		assert.ok(before > 0 && before < 24, `hatched: ${before} of 24`);
+		assert.ok((await drawn("--gap-rest", 2.98 * GIB)) > 0, "above it");
+		await rows.nth(0).locator("button").click();
+		await settle(page);
+		assert.equal(await rows.nth(0).getAttribute("aria-current"), "true");
+		assert.equal(await legend.last().locator("button").getAttribute("aria-pressed"), "true");
+		assert.ok((await drawn("--pool-private", 2.4 * GIB)) > before, "the chosen one stands out");
+		await legend.last().locator("button").click();
+		await settle(page);
+		assert.equal(await rows.nth(0).getAttribute("aria-current"), null, "the legend lets it go");
+		await press(page, "1");
+		await click_at(page, 60.5, 2.9 * GIB);
+		assert.equal(await page.locator('[role="tab"][aria-selected="true"]').textContent(), "Gap");
+		assert.equal(
+			await rows.nth(1).getAttribute("aria-current"),
+			"true",
+			"a press on a band opens its row",
+		);
+	},
+
+	async "private pools have a colour of their own"(page) {
+		await page.locator(".choose select").first().selectOption("pool");
+		await settle(page);
+		const band = page.locator(".legend li").filter({ hasText: "private pools" });
+		assert.match(await band.locator(".swatch").getAttribute("style"), /--pool-private/);
+	},
+
 	async "colours by any grouping, and groups owners by it"(page) {
 		// What the death's 1.50 GiB are, and who has 1.00 GiB of it.
 		const expected = {
@@ -713,6 +779,70 @@ const tests = {
 		assert.match(await moment(page), /event 3,/);
 		await page.locator(".events").getByRole("button", { name: "bytes" }).click();
 		assert.match(await page.locator(".events tbody tr").first().textContent(), /2\.00 GiB/);
+	},
+
+	async "advice is a card with a button that copies; red is the failure's alone"(page) {
+		const cards = page.locator(".advice > li");
+		assert.equal(await cards.count(), 2);
+		assert.equal(await cards.first().getByRole("button", { name: "Copy" }).count(), 1);
+		const shown = await page.evaluate(() => {
+			const style = (selector) => getComputedStyle(document.querySelector(selector));
+			return [style(".cause").color, style('[role=tab][aria-selected="true"]').borderBottomColor];
+		});
+		const rgb = async (name) => `rgb(${(await colour(page, name)).join(", ")})`;
+		assert.deepEqual(shown, [await rgb("--fail"), await rgb("--accent")]);
+		await press(page, "2");
+		assert.equal(
+			await page.locator(".owners select").inputValue(),
+			"module",
+			"as the text report has it",
+		);
+	},
+
+	async "a band that is high enough has its name in it"(page) {
+		const at = await page.evaluate(() => {
+			window.said = [];
+			const { fillText } = CanvasRenderingContext2D.prototype;
+			CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+				window.said.push([words, x, y]);
+				return fillText.call(this, words, x, y);
+			};
+		});
+		assert.equal(at, undefined);
+		await press(page, "0", "y");
+		const said = await page.evaluate(() => window.said);
+		const { y } = await point(page, 36, 0.5 * GIB);
+		const label = said.filter(([words]) => words === "parameters").pop();
+		assert.ok(label && Math.abs(label[2] - y) < 8, `${label} near ${y}`);
+		assert.ok(!said.some(([words]) => words === "temporaries"), "64 MiB are too flat");
+	},
+
+	async "events: marked at the cursor, in step with the picture, the rare ones by a press"(page) {
+		await press(page, "6");
+		const current = page.locator('.events tbody tr[aria-current="true"]');
+		assert.match(await current.textContent(), /^62.*oom2\.00 GiB/, "opens at the cursor");
+		await page.locator("canvas.over").focus();
+		await press(page, "ArrowLeft");
+		assert.match(await current.textContent(), /^61/, "follows the picture");
+		const rows = page.locator(".events tbody tr");
+		const chip = (name) => page.locator(".events").getByRole("button", { name });
+		await chip("failures").click();
+		await settle(page);
+		assert.deepEqual(await rows.count(), 1);
+		await chip("driver calls").click();
+		await settle(page);
+		assert.match((await rows.allTextContents()).join(), /segment_alloc.*segment_map.*segment_map.*oom/);
+		await chip("failures").click();
+		await chip("driver calls").click();
+		await chip("frees that wait").click();
+		await settle(page);
+		assert.match(
+			(await rows.allTextContents()).join(),
+			/^4\S* .*free_requested.*,6\S* .*free_completed[^,]*$/,
+		);
+		await rows.first().click();
+		assert.match(await moment(page), /event 4,/, "and the picture follows");
+		assert.match(await current.textContent(), /free_requested/);
 	},
 
 	async "segments: what lay in a hole, who asked the driver, over time, more rows"(page) {
@@ -1005,7 +1135,8 @@ async function colours(theme) {
 		["--soft", "--paper"],
 		["--soft", "--sheet"],
 		["--accent", "--paper"],
-		["--on-accent", "--accent"],
+		["--fail", "--paper"],
+		["--on-fail", "--fail"],
 	])
 		assert.ok((await ratio(ink, back)) >= 4.5, `${theme}: ${ink} on ${back}`);
 	const names = await page.evaluate(() =>
@@ -1018,6 +1149,8 @@ async function colours(theme) {
 	for (const name of ["--edge", "--cursor", "--accent-band", "--grew", "--shrank"])
 		assert.ok((await ratio(name, "--paper")) >= 3, `${theme}: ${name}`);
 	assert.deepEqual([set("--cat-").length, set("--owner-").length], [13, 10]);
+	for (const name of ["--pool-private", ...set("--gap-")])
+		assert.ok((await ratio(name, "--paper")) >= 3, `${theme}: ${name}`);
 	for (const prefix of ["--cat-", "--owner-"]) {
 		const bands = prefix === "--owner-" ? [...set(prefix), "--cat-unknown"] : set(prefix);
 		for (const name of bands) assert.ok((await ratio(name, "--paper")) >= 3, `${theme}: ${name}`);
@@ -1062,6 +1195,42 @@ async function violations(page) {
 	return found.violations.map(
 		(v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`,
 	);
+}
+
+// The recording's own report, as its page holds it.
+async function head_of(page, at = 0) {
+	const packed = await page.locator(`#plim-${at}-head`).evaluate((section) => section.textContent);
+	return JSON.parse(inflateRawSync(Buffer.from(packed, "base64")).toString());
+}
+
+// What the viewer sums from columns is what the report says of the end, to the byte.
+async function gap_agrees(page) {
+	const { gap } = (await head_of(page)).report.devices[0];
+	if (!gap) return;
+	await press(page, "e");
+	await page.locator(".lower:not([hidden])").getByRole("tab", { name: "Gap" }).click();
+	await settle(page);
+	const cells = await page
+		.locator(".lower:not([hidden]) .gap-table tbody tr")
+		.evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent.trim())));
+	const words = {
+		wholly_free: /^idle/,
+		private_pools: /private pool/,
+		other_streams: /free in .*stream/,
+		waiting: /^waiting/,
+		splits: /^remainders/,
+	};
+	for (const part of gap.parts.filter((one) => one.kind in words)) {
+		const mine = cells.filter(([name]) => words[part.kind].test(name));
+		assert.ok(
+			mine.some((row) => row[1] !== "-"),
+			part.kind,
+		);
+		if (mine.length > 1) continue;
+		assert.equal(mine[0][1], bytes_text(part.bytes), part.kind);
+		if (part.kept_by_bytes) assert.equal(mine[0][3], bytes_text(part.kept_by_bytes), part.kind);
+		if (part.frame) assert.equal(mine[0][4], part.frame);
+	}
 }
 
 const others = {
@@ -1450,7 +1619,31 @@ for (const file of pages)
 			ckpt: ckpt_page,
 			ckpt_diff: ckpt_diff_page,
 		};
+		if (path.basename(file) === "died-moe.html") {
+			const code = page.locator(".advice code").first();
+			const words = (await code.textContent()).split(/(?<==)/);
+			assert.deepEqual(words, ["PYTORCH_CUDA_ALLOC_CONF=", "expandable_segments:True"]);
+			const lines = await code.evaluate(
+				(e) => new Set([...e.getClientRects()].map((box) => Math.round(box.top))).size,
+			);
+			assert.ok(lines <= words.length, "is broken behind = alone");
+			const phone = await open(file, { viewport: { width: 390, height: 844 }, hasTouch: true });
+			const box = await phone.locator(".first-advice").boundingBox();
+			assert.ok(box.y + box.height < 844, "the first advice is on the first screen");
+			await phone.context().close();
+		}
+		if (/moe|leak_rnn/.test(path.basename(file))) {
+			// The list began 778 rows above the failure.
+			await press(page, "6");
+			const row = page.locator('.events tbody tr[aria-current="true"]');
+			await row.waitFor();
+			const { y, height } = await row.boundingBox();
+			const box = await page.locator(".places").first().boundingBox();
+			assert.ok(y >= box.y && y + height <= box.y + box.height + 1, `${y} in ${box.y} + ${box.height}`);
+			await press(page, "1");
+		}
 		await answers[path.basename(file, ".html")]?.(page);
+		if (is_recording && !plan && !answers[path.basename(file, ".html")]) await gap_agrees(page);
 		assert.deepEqual(await unexplained(page), []);
 		for (const key of ["2", "3", "4", "5", "6", "7", "p", "+", "+", "+", "c", "c", "ArrowLeft", "0"]) {
 			await page.keyboard.press(key);

@@ -19,6 +19,7 @@ export interface Cells {
 	moment: Uint32Array;
 	bottom: Float64Array; // of band b in cell i at i * bands + b; bytes
 	top: Float64Array;
+	gap: Float64Array; // tops of what is reserved and not allocated, as bands of the gap; the first begins at the total
 }
 
 // The largest number that should be on the picture.
@@ -52,6 +53,7 @@ export class Chart {
 		moment: new Uint32Array(0),
 		bottom: new Float64Array(0),
 		top: new Float64Array(0),
+		gap: new Float64Array(0),
 	};
 	width = 1; // of the canvas, in CSS pixels
 	height = 1;
@@ -128,11 +130,13 @@ export class Chart {
 		const first = Math.floor(state.from);
 		const last = Math.min(recording.events, Math.ceil(state.to));
 		const columns = Math.max(1, Math.min(2400, Math.round(this.plot_width() * this.ratio)));
-		const { drawn, hidden } = state;
+		const { drawn, hidden, drawn_gap } = state;
+		const gaps = drawn_gap?.bands.length ?? 0;
+		const gap_bytes = new Float64Array(gaps);
 		const span = state.to - state.from;
 		const each = last - first + 1 <= columns;
 		const n = each ? last - first + 1 : columns;
-		const cells = this.room_for(n, bands);
+		const cells = this.room_for(n, bands, gaps);
 		cells.dense = !each;
 		for (let i = 0; i < n; i++) {
 			if (each) {
@@ -154,6 +158,9 @@ export class Chart {
 				if (!hidden.has(b)) sum += sums[b];
 				cells.top[i * bands + b] = sum;
 			}
+			if (!drawn_gap) continue;
+			drawn_gap.at(cells.moment[i], gap_bytes);
+			for (let g = 0; g < gaps; g++) cells.gap[i * gaps + g] = sum += gap_bytes[g];
 		}
 		cells.x[n] = each
 			? Math.min(LEFT + this.plot_width(), this.x_of(last + 1))
@@ -166,7 +173,7 @@ export class Chart {
 	}
 
 	// Frames of one size draw into the same arrays.
-	private room_for(n: number, bands: number): Cells {
+	private room_for(n: number, bands: number, gaps: number): Cells {
 		const { cells } = this;
 		cells.n = n;
 		if (cells.moment.length < n) {
@@ -177,6 +184,7 @@ export class Chart {
 			cells.bottom = new Float64Array(n * bands);
 			cells.top = new Float64Array(n * bands);
 		}
+		if (cells.gap.length < n * gaps) cells.gap = new Float64Array(n * gaps);
 		return cells;
 	}
 
@@ -225,7 +233,7 @@ export class Chart {
 	}
 
 	// The band at a height, and the allocation in it.
-	pick(x: number, y: number): { m: number; band: number; a: number | null } {
+	pick(x: number, y: number): { m: number; band: number; a: number | null; gap: number } {
 		const m = this.moment_at(x);
 		const sums = this.state.groups.at(m);
 		const wanted = this.bytes_of(y);
@@ -234,10 +242,15 @@ export class Chart {
 		for (let b = 0; inside && b < sums.length; b++) {
 			if (this.state.hidden.has(b)) continue;
 			if (wanted >= bottom && wanted < bottom + sums[b])
-				return { m, band: b, a: this.pick_in_band(m, b, wanted - bottom) };
+				return { m, band: b, a: this.pick_in_band(m, b, wanted - bottom), gap: -1 };
 			bottom += sums[b];
 		}
-		return { m, band: -1, a: null };
+		const gaps = inside ? this.state.drawn_gap?.at(m) : null;
+		for (let g = 0; gaps && g < gaps.length; g++) {
+			if (wanted >= bottom && wanted < bottom + gaps[g]) return { m, band: -1, a: null, gap: g };
+			bottom += gaps[g];
+		}
+		return { m, band: -1, a: null, gap: -1 };
 	}
 
 	pick_in_band(m: number, band: number, height: number): number | null {

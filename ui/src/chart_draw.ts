@@ -3,6 +3,7 @@
 import { FONT, FONT_SMALL, colour, el, ink_on, packed } from "./dom";
 import { AXIS, LEFT, RIGHT, STRIP, TOP, limit_of } from "./chart";
 import type { Chart } from "./chart";
+import type { GapBand } from "./gap";
 import * as text from "./text";
 import { last_at_or_before } from "./recording";
 
@@ -50,9 +51,135 @@ function draw_dense(chart: Chart, c: CanvasRenderingContext2D): void {
 			for (let at = (from - 1) * cells.n + i; from > to; from--, at -= cells.n) pixels[at] = colours[b];
 		}
 	}
+	draw_dense_gap(chart, pixels, high);
 	context.putImageData(image, 0, 0);
 	c.imageSmoothingEnabled = false;
 	c.drawImage(dense, LEFT, TOP, chart.plot_width(), chart.plot_height());
+}
+
+const HATCH = 7; // CSS pixels from line to line
+
+// Of the gap: lines in the owner's colour, thinner where another one is chosen.
+function hatch_width(chart: Chart, g: number): number {
+	const { gap_band } = chart.state;
+	return gap_band === g ? 4.5 : gap_band === null ? 2 : 0.75;
+}
+
+function draw_dense_gap(chart: Chart, pixels: Uint32Array, high: number): void {
+	const { cells, state, ratio } = chart;
+	const gap = state.drawn_gap;
+	if (!gap) return;
+	const n = gap.bands.length;
+	const bands = state.groups.bands.length;
+	const scale = high / (chart.scale - chart.floor);
+	const row = (bytes: number) =>
+		Math.max(0, Math.min(high, high - Math.round((bytes - chart.floor) * scale)));
+	const colours = gap.bands.map((band) => packed(colour(band.colour)));
+	const step = Math.round(HATCH * ratio);
+	const leans = gap.bands.map((band) => (band.kind === "idle" ? -1 : 1)); // the other way
+	const widths = gap.bands.map((_, g) => Math.max(1, Math.round(hatch_width(chart, g) * ratio)));
+	for (let i = 0; i < cells.n; i++) {
+		let from = row(cells.top[i * bands + bands - 1]);
+		for (let g = 0; g < n; g++) {
+			const to = row(cells.gap[i * n + g]);
+			// A line is where (column + lean * row) mod step is less than its width.
+			for (let k = 0; k < widths[g]; k++) {
+				const wanted = leans[g] * (k - i) - (from - 1);
+				let y = from - 1 + (((wanted % step) + step) % step) - step;
+				if (y + step === from - 1) y = from - 1;
+				for (let at = y * cells.n + i; y >= to; y -= step, at -= step * cells.n)
+					pixels[at] = colours[g];
+			}
+			if (to < from) pixels[to * cells.n + i] = colours[g];
+			from = Math.min(from, to);
+		}
+	}
+}
+
+function draw_gap(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { cells, state } = chart;
+	const gap = state.drawn_gap;
+	if (!gap) return;
+	const n = gap.bands.length;
+	const bands = state.groups.bands.length;
+	const bottom = (i: number, g: number) =>
+		chart.y_of(g ? cells.gap[i * n + g - 1] : cells.top[i * bands + bands - 1]);
+	const top = (i: number, g: number) => chart.y_of(cells.gap[i * n + g]);
+	for (let g = 0; g < n; g++) {
+		const band = gap.bands[g];
+		const width = hatch_width(chart, g);
+		const rects: [number, number, number, number][] = [];
+		for (let i = 0; i < cells.n; i++) {
+			const [y, base] = [top(i, g), bottom(i, g)];
+			if (base - y < 0.25) continue;
+			let end = i;
+			while (end + 1 < cells.n && top(end + 1, g) === y && bottom(end + 1, g) === base) end++;
+			rects.push([cells.x[i], y, cells.x[end + 1] - cells.x[i], base - y]);
+			i = end;
+		}
+		// One by one: a path of so many spikes takes a browser without a GPU 50 ms and more.
+		const pattern = "createPattern" in c ? hatch_pattern(c, band, width, chart.ratio) : null;
+		if (pattern) {
+			c.fillStyle = pattern;
+			for (const rect of rects) c.fillRect(...rect);
+		} else if (rects.length) draw_hatch(chart, c, rects, band, width);
+		c.fillStyle = colour(band.colour);
+		for (const [x, y, wide] of rects) c.fillRect(x, y, wide, 1);
+	}
+}
+
+const tiles = new Map<string, HTMLCanvasElement>();
+
+// A tile with one line from corner to corner.
+function hatch_pattern(
+	c: CanvasRenderingContext2D,
+	band: GapBand,
+	width: number,
+	ratio: number,
+): CanvasPattern | null {
+	const ink = colour(band.colour);
+	const lean = band.kind === "idle" ? -1 : 1;
+	const key = `${ink} ${width} ${ratio} ${lean}`;
+	let tile = tiles.get(key);
+	if (!tile) {
+		const size = Math.round(HATCH * ratio);
+		tile = el("canvas", { width: size, height: size });
+		const context = tile.getContext("2d")!;
+		context.fillStyle = ink;
+		const wide = Math.max(1, Math.round(width * ratio));
+		for (let y = 0; y < size; y++)
+			for (let k = 0; k < wide; k++) context.fillRect((((k - lean * y) % size) + size) % size, y, 1, 1);
+		tiles.set(key, tile);
+	}
+	const pattern = c.createPattern(tile, "repeat");
+	pattern?.setTransform(new DOMMatrix().scale(1 / ratio));
+	return pattern;
+}
+
+// The same as lines, where there are no patterns.
+function draw_hatch(
+	chart: Chart,
+	c: CanvasRenderingContext2D,
+	rects: [number, number, number, number][],
+	band: GapBand,
+	width: number,
+): void {
+	c.save();
+	c.beginPath();
+	for (const rect of rects) c.rect(...rect);
+	c.clip();
+	const from = Math.max(TOP, Math.min(...rects.map(([, y]) => y)));
+	const to = Math.min(TOP + chart.plot_height(), Math.max(...rects.map(([, y, , high]) => y + high)));
+	const [first, last] = band.kind === "idle" ? [to, from] : [from, to];
+	c.strokeStyle = colour(band.colour);
+	c.lineWidth = width / Math.SQRT2;
+	c.beginPath();
+	for (let x = LEFT - ((LEFT + from) % HATCH) - (to - from); x < LEFT + chart.plot_width(); x += HATCH) {
+		c.moveTo(x, last);
+		c.lineTo(x + to - from, first);
+	}
+	c.stroke();
+	c.restore();
 }
 
 function draw_bands(chart: Chart, c: CanvasRenderingContext2D): void {
@@ -126,6 +253,43 @@ function draw_outlines(chart: Chart, c: CanvasRenderingContext2D): void {
 		else c.fillRect(rects[k], rects[k + 1], rects[k + 2], pixel);
 }
 
+const LABEL_LEAST = 18; // pixels that a band is high for its name to stand in it
+
+// A band's name where it is highest: as far as it is high enough on both sides.
+function draw_labels(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { cells } = chart;
+	const { bands } = chart.state.groups;
+	const bottom_of_plot = TOP + chart.plot_height();
+	c.font = FONT_SMALL;
+	c.textAlign = "center";
+	c.textBaseline = "middle";
+	for (let b = 0; b < bands.length; b++) {
+		const top = (i: number) => Math.max(TOP, chart.y_of(cells.top[i * bands.length + b]));
+		const bottom = (i: number) =>
+			Math.min(bottom_of_plot, chart.y_of(cells.bottom[i * bands.length + b]));
+		let best = 0;
+		for (let i = 1; i < cells.n; i++) if (bottom(i) - top(i) > bottom(best) - top(best)) best = i;
+		if (!cells.n || bottom(best) - top(best) < LABEL_LEAST) continue;
+		let [high, low] = [top(best), bottom(best)];
+		const fits = (i: number) => Math.min(low, bottom(i)) - Math.max(high, top(i)) >= LABEL_LEAST;
+		let [from, to] = [best, best];
+		for (let way = 1; way; ) {
+			way = 0;
+			for (const i of [from - 1, to + 1]) {
+				if (i < 0 || i >= cells.n || !fits(i)) continue;
+				[high, low] = [Math.max(high, top(i)), Math.min(low, bottom(i))];
+				[from, to] = [Math.min(from, i), Math.max(to, i)];
+				way = 1;
+			}
+		}
+		const words = text.plain(bands[b].name, 60);
+		const [left, right] = [cells.x[from], cells.x[to + 1]];
+		if (c.measureText(words).width + 12 > right - left) continue;
+		c.fillStyle = ink_on(colour(bands[b].colour));
+		c.fillText(words, (left + right) / 2, (high + low) / 2);
+	}
+}
+
 function draw_reserved(chart: Chart, c: CanvasRenderingContext2D): void {
 	const { recording, from, to } = chart.state;
 	const { reserved_from, reserved_bytes } = recording;
@@ -194,16 +358,16 @@ function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 		? `limit ${text.bytes(limit.bytes)}`
 		: `limit: between ${text.bytes(limit.bytes)} and ${text.bytes(limit.high)}`;
 	if (limit.bytes > chart.scale) {
-		label(chart, c, words + ", above this picture", TOP + 6, "--accent", true);
+		label(chart, c, words + ", above this picture", TOP + 6, "--fail", true);
 		return;
 	}
 	const y = Math.round(chart.y_of(limit.bytes)) + 0.5;
 	if (!exact) {
 		const top = Math.max(TOP, chart.y_of(limit.high!));
-		c.fillStyle = colour("--accent-veil");
+		c.fillStyle = colour("--fail-veil");
 		c.fillRect(LEFT, top, chart.plot_width(), y - top);
 	}
-	c.strokeStyle = colour("--accent");
+	c.strokeStyle = colour("--fail");
 	c.lineWidth = 1;
 	c.setLineDash([6, 4]);
 	c.beginPath();
@@ -216,7 +380,7 @@ function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 		c,
 		words,
 		y - 9,
-		"--accent",
+		"--fail",
 		chart.x_of(chart.state.recording.death_moment ?? chart.state.to) < LEFT + chart.plot_width() * 0.6,
 	);
 }
@@ -231,7 +395,7 @@ function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
 		const live = recording.allocated.total(oom.event + 1);
 		const low = chart.y_of(live);
 		const high = Math.max(TOP - 4, chart.y_of(live + (oom.requested_bytes ?? 0)));
-		c.strokeStyle = c.fillStyle = colour("--accent");
+		c.strokeStyle = c.fillStyle = colour("--fail");
 		c.lineWidth = last ? 1.5 : 1;
 		c.globalAlpha = last ? 1 : 0.6;
 		c.beginPath();
@@ -240,7 +404,7 @@ function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
 		c.stroke();
 		const wide = Math.min(26, Math.max(10, chart.plot_width() / 40));
 		const left = x + wide > LEFT + chart.plot_width() ? x - wide : x;
-		c.fillStyle = colour("--accent-veil");
+		c.fillStyle = colour("--fail-veil");
 		c.fillRect(left, high, wide, low - high);
 		c.strokeRect(left, high, wide, low - high);
 		c.globalAlpha = 1;
@@ -254,9 +418,9 @@ function death_label(chart: Chart, c: CanvasRenderingContext2D, x: number, reque
 	c.font = "600 " + FONT;
 	const width = c.measureText(words).width + 12;
 	const left = Math.max(LEFT, Math.min(x - width / 2, LEFT + chart.plot_width() - width));
-	c.fillStyle = colour("--accent");
+	c.fillStyle = colour("--fail");
 	c.fillRect(left, 0, width, TOP - 3);
-	c.fillStyle = colour("--on-accent");
+	c.fillStyle = colour("--on-fail");
 	c.textAlign = "left";
 	c.textBaseline = "middle";
 	c.fillText(words, left + 6, (TOP - 3) / 2 + 0.5);
@@ -414,8 +578,12 @@ export function draw_chart(chart: Chart, c: CanvasRenderingContext2D): void {
 	c.rect(LEFT, TOP, chart.plot_width(), chart.plot_height());
 	c.clip();
 	if (chart.cells.dense) draw_dense(chart, c);
-	else draw_bands(chart, c);
+	else {
+		draw_bands(chart, c);
+		draw_gap(chart, c);
+	}
 	draw_outlines(chart, c);
+	draw_labels(chart, c);
 	c.restore();
 	c.save();
 	c.beginPath();

@@ -144,7 +144,7 @@ function tall(element: HTMLElement, pixels: number): HTMLElement {
 	return element;
 }
 
-class Table<T> {
+export class Table<T> {
 	readonly root: HTMLElement;
 	private body = el("tbody");
 	private order: T[];
@@ -230,6 +230,28 @@ class Table<T> {
 		fill(this.body, gap(this.first), ...lines, gap(this.rows.length - this.end));
 		const [one] = lines;
 		if (this.is_window && one?.offsetHeight) this.height = one.offsetHeight;
+	}
+
+	// Rows are marked anew, as `chosen` has them now.
+	mark(): void {
+		this.make(this.first, this.end);
+	}
+
+	// To the middle of what scrolls around the table, unless it is seen already; the page itself stays.
+	reveal(row: T): void {
+		const at = this.order.indexOf(row);
+		let box = this.root.parentElement;
+		while (box && !["auto", "scroll"].includes(getComputedStyle(box).overflowY)) box = box.parentElement;
+		if (at < 0 || !box) return;
+		const { top: from, bottom: to } = box.getBoundingClientRect();
+		const room = 3 * this.height; // for what stays on top
+		const top = () => at * this.height + this.body.getBoundingClientRect().top;
+		if (top() >= from + room && top() + this.height <= to) return;
+		// Once more with the height of rows that are there.
+		for (let k = 0; k < 2; k++) {
+			box.scrollTop += top() - (from + to) / 2;
+			if (this.is_window) this.update();
+		}
 	}
 
 	private line(row: T, at: number): HTMLTableRowElement {
@@ -408,9 +430,10 @@ export function forget_colours(): void {
 	colours.clear();
 }
 
-export function swatch(name: string): HTMLElement {
-	const mark = el("span", { class: "swatch", "aria-hidden": "true" });
-	mark.style.background = `var(${name})`;
+export function swatch(name: string, pattern: "" | "hatch" | "hatch back" = ""): HTMLElement {
+	const mark = el("span", { class: `swatch ${pattern}`, "aria-hidden": "true" });
+	if (pattern) mark.style.color = `var(${name})`;
+	else mark.style.background = `var(${name})`;
 	return mark;
 }
 

@@ -126,6 +126,7 @@ export interface Grouping {
 	column: string; // what stands over its names in a table
 	key(recording: Recording, a: number): number;
 	label(recording: Recording, key: number): string;
+	apart?(recording: Recording, key: number): Band | null; // in the picture these keys are one band of this name
 	ordered?: boolean; // bands lie in the order of keys, not of what stays longest
 }
 
@@ -154,7 +155,7 @@ export const groupings: Grouping[] = [
 	{
 		id: "module",
 		name: "model code",
-		column: "innermost line that is not PyTorch's",
+		column: "model code",
 		key: (r, a) => {
 			const frame = r.code_frame(r.stack[a]);
 			return frame ? 2 * frame + (r.flags[a] & FLAG_INFERRED) : r.nobody(a);
@@ -222,6 +223,7 @@ export const groupings: Grouping[] = [
 		column: "pool",
 		key: (r, a) => r.pool(a),
 		label: (r, key) => r.pool_name(key),
+		apart: (r, key) => (r.is_private(key) ? { name: "private pools", colour: "--pool-private" } : null),
 	},
 ];
 
@@ -298,13 +300,15 @@ export function category_colour(id: string | undefined): string {
 // The largest groups where memory was highest and where the run died; all others are one band.  What still
 // lives where memory is lowest lies lowest.
 function by_grouping(recording: Recording, by: Grouping): Groups {
+	const apart = (key: number) => by.apart?.(recording, key) ?? null;
 	const keys: number[] = [];
 	const moments = [recording.peak_moment, recording.death_moment ?? recording.events];
 	const lists = moments.map((m) => sum_groups(recording, by, recording.live(m)));
 	for (let i = 0; keys.length < OWNER_BANDS && i < Math.max(...lists.map((l) => l.length)); i++)
 		for (const list of lists) {
 			const key = list[i]?.key;
-			if (key !== undefined && !keys.includes(key) && keys.length < OWNER_BANDS) keys.push(key);
+			if (key === undefined || keys.includes(key) || apart(key)) continue;
+			if (keys.length < OWNER_BANDS) keys.push(key);
 		}
 	if (by.ordered) keys.sort((a, b) => b - a);
 	else {
@@ -316,12 +320,21 @@ function by_grouping(recording: Recording, by: Grouping): Groups {
 	}
 	const band = new Map(keys.map((key, i) => [key, i]));
 	const of = new Uint8Array(recording.rows);
-	for (let a = 0; a < recording.rows; a++) of[a] = band.get(by.key(recording, a)) ?? keys.length;
+	let own: Band | null = null;
+	for (let a = 0; a < recording.rows; a++) {
+		const key = by.key(recording, a);
+		of[a] = band.get(key) ?? keys.length;
+		const one = of[a] === keys.length ? apart(key) : null;
+		if (!one) continue;
+		own = one;
+		of[a] = keys.length + 1;
+	}
 	const bands: Band[] = keys.map((key, i) => {
 		const title = by.label(recording, key);
 		return { name: text.short_place(title), title, colour: `--owner-${i}` };
 	});
 	bands.push({ name: "all others", colour: "--cat-unknown" });
+	if (own) bands.push(own);
 	return new Groups(recording, bands, of);
 }
 

@@ -93,8 +93,8 @@ const table_of_keys: Key[] = [
 		does: (app) => app.pane.set_fit(!app.pane.state.fit),
 	},
 	{
-		keys: ["1", "2", "3", "4", "5", "6", "7", "8"],
-		shown: "1 to 8",
+		keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
+		shown: "1 to 9",
 		words: "the views below the picture, in turn",
 		does: (app, event) => app.pane.open_nth(Number(event.key) - 1),
 	},
@@ -220,7 +220,7 @@ class App {
 	// What the first picture does not need.
 	async complete(): Promise<void> {
 		await Delay.during(async () => {
-			for (const pane of this.panes) await pane.recording.complete(breath);
+			for (const pane of this.panes) await pane.complete(breath);
 		});
 	}
 

@@ -101,7 +101,7 @@ export class Overview {
 			c.strokeRect(Math.round(left) + 0.5, 0.5, Math.max(2, Math.round(right - left)), height - 1);
 		}
 		if (recording.death) {
-			c.fillStyle = colour("--accent");
+			c.fillStyle = colour("--fail");
 			c.fillRect(LEFT + recording.death_moment! * scale - 0.75, 0, 1.5, height);
 		}
 		c.font = FONT_SMALL;

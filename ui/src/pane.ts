@@ -5,6 +5,8 @@ import { Delay, button, choice, code, colour, el, explained, fill, swatch } from
 import { phase_colour } from "./chart_draw";
 import { Events } from "./events";
 import { Flame } from "./flame";
+import { Gap } from "./gap";
+import { GapTable, gap_swatch, gap_title } from "./gap_table";
 import { Found } from "./found";
 import { band_title, groupings } from "./groups";
 import * as moments from "./moments";
@@ -40,6 +42,7 @@ export class Pane {
 	private tabs: Tab[] = [];
 	readonly legend = el("ul", { class: "legend", "aria-label": "Bands at the cursor's moment" });
 	private legend_bytes: HTMLElement[] = [];
+	private gap_bytes: HTMLElement[] = [];
 	private moment = el("div", { class: "moment", role: "status" });
 	private tools: Record<string, HTMLButtonElement> = {};
 	private bands: { root: HTMLElement; list: HTMLSelectElement };
@@ -57,8 +60,12 @@ export class Pane {
 		const state = (this.state = new State(recording));
 		this.timeline = new Timeline(
 			state,
-			(a, band, m) => this.tip(a, band, m),
+			(a, band, m, gap) => this.tip(a, band, m, gap),
 			(i) => this.open_finding(i),
+			(band) => {
+				state.choose_gap(band);
+				this.open("gap");
+			},
 		);
 		this.found = new Found(state, () => this.find(""));
 		this.bands = choice("colour by", [...groupings, { id: MATCH, name: "what was found" }], (id) =>
@@ -122,10 +129,18 @@ export class Pane {
 			["allocations", "Allocations", new Allocations(state)],
 			["events", "Events", new Events(state)],
 			["steps", `Steps (${recording.steps.length})`, new Steps(state)],
+			["gap", "Gap", new GapTable(state)],
 			["found", "Found", this.found],
 		];
 		for (const [id, name, panel] of tabs) this.add_tab(list, places, id, name, panel);
 		this.tab_of("found").button.hidden = true;
+	}
+
+	// What needs all of the page: who owns what is reserved and not in use.
+	async complete(rest: () => Promise<void>): Promise<void> {
+		const { recording, state } = this;
+		await recording.complete(rest);
+		if (!recording.head.plan) state.set_gap(await Gap.find(recording, rest));
 	}
 
 	// The opening view, once the picture has a size.
@@ -454,6 +469,8 @@ export class Pane {
 			const words = sums[b] ? text.bytes(sums[b]) : "-";
 			if (place.textContent !== words) place.textContent = words;
 		});
+		const gap = state.gap?.at(state.cursor);
+		this.gap_bytes.forEach((place, g) => (place.textContent = gap?.[g] ? text.bytes(gap[g]) : "-"));
 	}
 
 	// As the bands lie on each other: the topmost first.  A name shows its band alone, a colour hides it.
@@ -500,6 +517,7 @@ export class Pane {
 		const phases = [...new Set(Array.from(recording.phase))].map((p) => recording.head.phases[p]);
 		fill(
 			this.legend,
+			...this.gap_legend(),
 			...items.filter((_, b) => state.groups.used[b]).reverse(),
 			phases.length
 				? el(
@@ -512,6 +530,34 @@ export class Pane {
 					)
 				: null,
 		);
+	}
+
+	// Bands of the gap that are ever there, the topmost first; a press chooses one, or none.
+	private gap_legend(): HTMLElement[] {
+		const { state } = this;
+		this.gap_bytes = [];
+		if (!state.drawn_gap) return [];
+		const rows = state.drawn_gap.bands.map((band, g) =>
+			el(
+				"li",
+				{ class: "gap-band" },
+				el(
+					"button",
+					{
+						type: "button",
+						class: "row",
+						title: gap_title(band),
+						"aria-pressed": String(state.gap_band === g),
+						click: () => state.choose_gap(state.gap_band === g ? null : g),
+					},
+					gap_swatch(band),
+					" ",
+					text.plain(band.name, 60),
+				),
+				(this.gap_bytes[g] = el("span", { class: "soft" })),
+			),
+		);
+		return rows.filter((_, g) => state.drawn_gap!.bands[g].most > 0).reverse();
 	}
 
 	// The bands that are drawn, the topmost first, as an export has them.
@@ -535,7 +581,7 @@ export class Pane {
 		this.recording.when_whole(() => this.state.set_mode(id));
 	}
 
-	private tip(a: number | null, band: number, m: number): Node[] {
+	private tip(a: number | null, band: number, m: number, gap: number): Node[] {
 		const { recording, state } = this;
 		const total = recording.allocated.total(m);
 		const out: Node[] = [el("div", { class: "soft" }, recording.moment_text(m))];
@@ -560,7 +606,8 @@ export class Pane {
 						el("div", { class: "soft" }, code(text.short_place(recording.frame_text(f)), 160)),
 					),
 			);
-		} else if (band < 0) out.push(el("div", {}, this.empty_at(m)));
+		} else if (gap >= 0) out.push(...this.gap_tip(m, gap));
+		else if (band < 0) out.push(el("div", {}, this.empty_at(m)));
 		const sums = band >= 0 ? state.groups.at(m)[band] : 0;
 		if (band >= 0)
 			out.push(
@@ -579,6 +626,15 @@ export class Pane {
 				),
 			);
 		return out;
+	}
+
+	private gap_tip(m: number, gap: number): Node[] {
+		const band = this.state.gap!.bands[gap];
+		const bytes = el("strong", {}, text.bytes(this.state.gap!.at(m)[gap]));
+		return [
+			el("div", {}, gap_swatch(band), " ", bytes, ` ${text.plain(band.name, 80)}`),
+			el("div", {}, gap_title(band)),
+		];
 	}
 
 	// Above the bands: what is reserved is either in use or free.

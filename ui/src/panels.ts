@@ -80,7 +80,6 @@ export class Findings implements Panel {
 					? el("p", {}, code((finding.place.inferred ? "(backward of) " : "") + place))
 					: null,
 				grows ? el("p", {}, grows) : null,
-				own ? null : el("p", { class: "soft" }, "Why, and what to do: with the verdict."),
 				definitions(
 					[
 						...(own ? [...lines("why", finding.evidence), ...lines("fix", finding.fix)] : []),
@@ -110,7 +109,7 @@ export class Findings implements Panel {
 export class Owners implements Panel {
 	readonly root = el("div", { class: "owners" });
 	private place = el("div");
-	private by = "line";
+	private by = "module"; // as the text report has it
 	private at = "";
 
 	constructor(private state: State) {

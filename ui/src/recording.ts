@@ -18,6 +18,7 @@ export function nobody_words(key: number): string {
 }
 const SEGMENT_EXPANDABLE = 2;
 const SEGMENT_LARGE = 1;
+export const PRIVATE = "private"; // how the names of CUDA graphs' and MemPools' pools begin
 const LIVED = 4; // answers that are kept
 
 export interface Frame {
@@ -164,7 +165,8 @@ export class Recording {
 	private stack_code: Column;
 	private shown_first: Column;
 	private shown_rows: Column;
-	private pools: Uint16Array | null = null;
+	private in_segment: Int32Array | null = null; // of each allocation: the row of its segment
+	private segments_at: Map<number, number[]> | null = null; // by address
 	private frame_name: Column;
 	private frame_file: Column;
 	private frame_line: Column;
@@ -510,6 +512,11 @@ export class Recording {
 		return join_ranges(out.sort((a, b) => a.addr - b.addr));
 	}
 
+	segment_kind(s: number): { large: boolean; expandable: boolean } {
+		const flags = this.segment_flags[s];
+		return { large: (flags & SEGMENT_LARGE) !== 0, expandable: (flags & SEGMENT_EXPANDABLE) !== 0 };
+	}
+
 	segment(s: number): Segment {
 		return {
 			row: s,
@@ -517,8 +524,7 @@ export class Recording {
 			addr: this.segment_addr[s],
 			size: this.segment_size[s],
 			pool: this.pool_label(this.segment_pool[s]),
-			large: (this.segment_flags[s] & SEGMENT_LARGE) !== 0,
-			expandable: (this.segment_flags[s] & SEGMENT_EXPANDABLE) !== 0,
+			...this.segment_kind(s),
 			stream: this.head.streams[this.segment_stream[s]] ?? "0",
 		};
 	}
@@ -528,13 +534,44 @@ export class Recording {
 		const { pools } = this.head;
 		const name = pools[pool]?.name;
 		if (name) return name;
-		return pools.some((p) => p.name?.startsWith("private")) ? "pool not recorded" : "default";
+		return pools.some((p) => p.name?.startsWith(PRIVATE)) ? "pool not recorded" : "default";
 	}
 
 	// The pool of an allocation: 1 + 2 * pool + is it of large blocks?  0: it lies in no segment.
 	pool(a: number): number {
-		this.pools ??= this.find_pools();
-		return this.pools[a];
+		const s = this.segment_of(a);
+		return s < 0 ? 0 : 1 + 2 * this.segment_pool[s] + (this.segment_flags[s] & SEGMENT_LARGE);
+	}
+
+	// Was it freed while another stream still used it?  The very next event completes most frees.
+	waits(a: number): boolean {
+		const { freed, done } = this;
+		return freed[a] !== 0 && done[a] !== freed[a] && done[a] !== freed[a] + 1;
+	}
+
+	// The row of the segment that it was placed in; -1: none.
+	segment_of(a: number): number {
+		this.in_segment ??= this.find_segments();
+		return this.in_segment[a];
+	}
+
+	// The mapped range that follows a range at m; -1: none.
+	segment_behind(s: number, m: number): number {
+		if (!this.segments_at) {
+			this.segments_at = new Map();
+			this.segment_addr.forEach((addr, row) => {
+				const rows = this.segments_at!.get(addr);
+				if (rows) rows.push(row);
+				else this.segments_at!.set(addr, [row]);
+			});
+		}
+		const { segment_born: born, segment_gone: gone } = this;
+		const rows = this.segments_at.get(this.segment_addr[s] + this.segment_size[s]) ?? [];
+		return rows.find((row) => born[row] <= m && (!gone[row] || m < gone[row])) ?? -1;
+	}
+
+	is_private(pool: number): boolean {
+		return this.pool_name(pool).startsWith(PRIVATE);
 	}
 
 	pool_name(key: number): string {
@@ -543,8 +580,8 @@ export class Recording {
 	}
 
 	// Segments and allocations in the order of their births; `live` holds segments by address.
-	private find_pools(): Uint16Array {
-		const out = new Uint16Array(this.rows);
+	private find_segments(): Int32Array {
+		const out = new Int32Array(this.rows).fill(-1);
 		const live: number[] = [];
 		const ends = Array.from(this.segment_gone.keys())
 			.filter((s) => this.segment_gone[s])
@@ -571,8 +608,7 @@ export class Recording {
 				if (!this.segment_gone[born] || this.segment_gone[born] > m)
 					live.splice(at_or_before(this.segment_addr[born]) + 1, 0, born);
 			const s = live[at_or_before(this.addr[a])];
-			if (s !== undefined && this.addr[a] < this.segment_addr[s] + this.segment_size[s])
-				out[a] = 1 + 2 * this.segment_pool[s] + (this.segment_flags[s] & SEGMENT_LARGE);
+			if (s !== undefined && this.addr[a] < this.segment_addr[s] + this.segment_size[s]) out[a] = s;
 		}
 		return out;
 	}

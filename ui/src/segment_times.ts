@@ -3,7 +3,7 @@
 
 import { FONT_SMALL, Picture, colour, fit } from "./dom";
 import { LEFT, RIGHT } from "./chart";
-import { last_at_or_before } from "./recording";
+import { PRIVATE, last_at_or_before } from "./recording";
 import type { State } from "./state";
 import * as text from "./text";
 
@@ -89,7 +89,11 @@ export class SegmentTimes {
 			const y = r * height;
 			const left = x_of(recording.segment_born[s]);
 			const right = recording.segment_gone[s] ? x_of(recording.segment_gone[s]) : LEFT + wide;
-			c.fillStyle = colour("--cat-parameter");
+			const is_private = recording.segment(s).pool.startsWith(PRIVATE);
+			c.fillStyle = colour(is_private ? "--pool-private" : "--gap-idle");
+			c.globalAlpha = 0.22;
+			c.fillRect(left, y + 0.5, Math.max(1, right - left), height - 1);
+			c.fillStyle = colour(is_private ? "--pool-private" : "--cat-parameter");
 			for (let k = 0; k < SAMPLES; k++) {
 				const full = this.full[r * SAMPLES + k];
 				if (full <= 0) continue;

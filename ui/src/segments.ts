@@ -2,6 +2,7 @@
 // lies in it.  Segments follow each other by address and wrap like words; each pool has its own scale.
 
 import { Picture, FONT_SMALL, button, code, colour, el, fill, table } from "./dom";
+import { PRIVATE } from "./recording";
 import type { Segment } from "./recording";
 import { ROW, lay_out } from "./segment_layout";
 import type { Layout, Piece, Pool } from "./segment_layout";
@@ -206,6 +207,10 @@ export class Segments {
 			c.textBaseline = "alphabetic";
 			c.fillText(pool.name, 0, y + 15);
 			const wide = c.measureText(pool.name).width;
+			if (pool.name.startsWith(PRIVATE)) {
+				c.fillStyle = colour("--pool-private");
+				c.fillRect(0, y + 17, wide, 2);
+			}
 			c.font = FONT_SMALL;
 			c.fillStyle = colour("--soft");
 			const used = `${text.bytes(pool.used)} of ${text.bytes(pool.size)} in use`;
@@ -229,7 +234,7 @@ export class Segments {
 			const { size, block } = recording;
 			const lost = width * (1 - size[alloc] / Math.max(1, block[alloc]));
 			if (lost > 1.5) {
-				c.fillStyle = colour("--accent-band"); // what rounding up wastes
+				c.fillStyle = colour("--ink"); // what rounding up wastes
 				c.fillRect(x + width - lost, y + ROW - 4, lost, 4);
 			}
 			if (width > 3) {
@@ -276,9 +281,9 @@ export class Segments {
 		y: number,
 	): void {
 		const wide = Math.min(width, (request / per_row) * width);
-		c.fillStyle = colour("--accent-veil");
+		c.fillStyle = colour("--fail-veil");
 		c.fillRect(0, y, wide, ROW - 2);
-		c.strokeStyle = c.fillStyle = colour("--accent");
+		c.strokeStyle = c.fillStyle = colour("--fail");
 		c.lineWidth = 1.5;
 		c.strokeRect(0.75, y + 0.75, Math.max(2, wide - 1.5), ROW - 3.5);
 		c.font = FONT_SMALL;

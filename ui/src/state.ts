@@ -1,6 +1,7 @@
 // What the views of one recording share, and who is told when it changes.
 
 import { bands_of, by_match } from "./groups";
+import type { Gap } from "./gap";
 import type { Groups } from "./groups";
 import { Recording, Series } from "./recording";
 
@@ -42,6 +43,8 @@ export class State {
 	hover: number | null = null; // that of a linked recording
 	groups: Groups;
 	match_name = "";
+	gap: Gap | null = null; // as soon as it is known
+	gap_band: number | null = null; // the one that is chosen
 	found: Uint8Array | null = null; // of each allocation: was it found?
 	private kept = new Map<string, Groups>();
 	private told: ((change: Change) => void)[] = [];
@@ -151,6 +154,21 @@ export class State {
 		const others = this.groups.bands.map((_, b) => b).filter((b) => b !== band);
 		const is_alone = this.hidden.size === others.length && !this.hidden.has(band);
 		this.hide(is_alone ? [] : others);
+	}
+
+	set_gap(gap: Gap | null): void {
+		this.gap = gap;
+		this.tell("groups");
+	}
+
+	choose_gap(band: number | null): void {
+		this.gap_band = band;
+		this.tell("groups");
+	}
+
+	// What stands on the bands only where none of them is left out.
+	get drawn_gap(): Gap | null {
+		return this.hidden.size ? null : this.gap;
 	}
 
 	// The total that the picture draws, of all bands that are not hidden.

@@ -44,8 +44,9 @@ export class Timeline {
 
 	constructor(
 		private state: State,
-		private describe: (a: number | null, band: number, m: number) => Node[],
+		private describe: (a: number | null, band: number, m: number, gap: number) => Node[],
 		private open_finding: (index: number) => void,
+		private open_gap: (band: number) => void,
 	) {
 		this.chart = new Chart(state);
 		this.base = new Picture({ class: "base", "aria-hidden": "true" }, (c, w, h) => this.draw(c, w, h));
@@ -288,13 +289,13 @@ export class Timeline {
 			this.tip.hidden = true;
 			return;
 		}
-		const { m, band, a } = this.chart.pick(hover.x, hover.y);
+		const { m, band, a, gap } = this.chart.pick(hover.x, hover.y);
 		if (this.hovered !== a) {
 			this.hovered = a;
 			this.over.later();
 		}
-		const key = `${m} ${band} ${a}`;
-		if (key !== this.tip_text) fill(this.tip, ...this.describe(a, band, m));
+		const key = `${m} ${band} ${a} ${gap}`;
+		if (key !== this.tip_text) fill(this.tip, ...this.describe(a, band, m, gap));
 		this.tip_text = key;
 		this.tip.hidden = false;
 		const { offsetWidth: wide, offsetHeight: high } = this.tip;
@@ -401,13 +402,15 @@ export class Timeline {
 			return;
 		}
 		if (at.x < LEFT) return;
-		const { m, a } = this.chart.pick(at.x, at.y);
+		const { m, a, gap } = this.chart.pick(at.x, at.y);
 		if (event.shiftKey) {
 			this.state.set_mark(m);
 			return;
 		}
 		this.state.go(m);
 		this.state.choose(a);
+		if (gap >= 0) this.open_gap(gap);
+		else if (this.state.gap_band !== null) this.state.choose_gap(null);
 	}
 
 	// With Ctrl it zooms, with Alt it stretches, with Shift or sideways it pans; alone it moves what is stretched.

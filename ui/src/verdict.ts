@@ -1,6 +1,6 @@
 // What is to be said first: did it die, of what, and what to do.
 
-import { definitions, el, explained, table } from "./dom";
+import { copy, definitions, el, explained, table } from "./dom";
 import type { Measure } from "./page";
 import type { ReportDevice as Device, ReportOom as Oom } from "./results";
 import type { Recording } from "./recording";
@@ -51,23 +51,51 @@ function holders({ told }: Device): HTMLElement | null {
 	);
 }
 
+// Settings, calls and options are set as code, which breaks behind "=" alone.
+function advice(line: string): Node[] {
+	return text
+		.plain(line)
+		.split(/(\s+)/)
+		.flatMap((word): Node[] => {
+			const [, inner, tail] = /^(.*?)([.,:;]?)$/.exec(word) ?? ["", word, ""];
+			if (!/\w[=(/]|^--?\w|_\w/.test(inner)) return [document.createTextNode(word)];
+			const parts = inner.split(/(?<==)/).flatMap((part, i) => [i ? el("wbr") : null, part]);
+			return [el("code", {}, ...parts), document.createTextNode(tail)];
+		});
+}
+
+// What can be pasted: the setting that a sentence names, or else all of it.
+function pasted(line: string): string {
+	return /\b[A-Z][A-Z_]+=[\w:.,[\]]*\w\]?/.exec(line)?.[0] ?? line;
+}
+
+function advised(line: string): HTMLElement {
+	return el(
+		"li",
+		{},
+		el("span", {}, ...advice(line)),
+		copy("Copy", () => pasted(text.plain(line))),
+	);
+}
+
 const SHOWN = 3; // sentences; more are a press away
 
 function list(title: string, lines: string[], kind: "ul" | "ol" = "ul"): HTMLElement | null {
 	if (!lines.length) return null;
-	const items = lines.map((line) => el("li", {}, text.plain(line)));
+	const cards = kind === "ol" ? { class: "advice" } : {};
+	const items = lines.map((line) => (kind === "ol" ? advised(line) : el("li", {}, text.plain(line))));
 	const more = items.slice(SHOWN);
 	return el(
 		"div",
 		{},
 		el("h2", {}, title),
-		el(kind, {}, ...items.slice(0, SHOWN)),
+		el(kind, cards, ...items.slice(0, SHOWN)),
 		more.length
 			? el(
 					"details",
 					{ class: "more" },
 					el("summary", {}, `${more.length} more`),
-					el(kind, kind === "ol" ? { start: String(SHOWN + 1) } : {}, ...more),
+					el(kind, kind === "ol" ? { ...cards, start: String(SHOWN + 1) } : {}, ...more),
 				)
 			: null,
 	);
@@ -169,6 +197,10 @@ export function verdict_of({ device }: Recording, which: string): HTMLElement {
 		{ class: "verdict", "aria-label": `Verdict${which}` },
 		headline(device),
 		el("p", { class: "sum" }, summary(device)),
+		// On a phone all else is below the picture.
+		device.told.remedies.length
+			? el("p", { class: "first-advice" }, "Do first: ", ...advice(device.told.remedies[0]))
+			: null,
 	);
 }
 
@@ -193,6 +225,9 @@ export function reasons_of(
 		list("What to do, best first", helps.length ? helps : device.told.remedies, "ol"),
 		holders(device),
 		device.told.lines.length ? el("p", {}, peak(device)) : null,
+		...[device.told.gap, device.told.gap_at_peak].map((gap) =>
+			gap ? el("p", {}, text.plain(gap)) : null,
+		),
 		device.told.stop === null ? null : el("p", {}, text.plain(device.told.stop)),
 		list("Why", finding?.evidence ?? oom?.verdict?.evidence ?? []),
 		oom?.stack?.length

@@ -93,6 +93,31 @@ const words: Record<string, string> = {
 	"collects at": "garbage_collection_threshold: unused segments go back to the driver from there on",
 	"rounds up by": "roundup_power2_divisions: parts of a power of two that a request is rounded up to",
 
+	// kinds of events
+	failures: "requests that were refused",
+	"driver calls": "memory that was taken from the driver, or given back",
+	"frees that wait":
+		"freed while another stream still used the block (record_stream): its reuse came later",
+
+	// the gap: what is reserved and not allocated
+	"idle segments": "nothing is in them: empty_cache() gives them back to the driver",
+	"remainders of splits":
+		"free beside what is in use in the same segment: given back when all of that is freed",
+	"waiting for another stream":
+		"freed, but another stream may still use it: free when that has done its work",
+	"free in private":
+		"serves only its CUDA graph or MemPool; given back when those that own the pool are gone",
+	"free in stream":
+		"serves only that stream; empty_cache() gives it back when what is in the same segments is freed",
+	"free in other": "serves only its own pool or stream",
+	"pool not recorded": "of segments that are gone older versions of PyTorch do not tell the pool",
+	"private pools": "memory that CUDA graphs or a MemPool keep for themselves",
+	owner: "who could use it, or give it back",
+	"at the cursor": "at the moment that is looked at",
+	most: "the most that it ever was",
+	"kept by": "in use in the same segments, so that they cannot be given back",
+	"most of that from": "the line that made most of what keeps it",
+
 	// the verdict
 	limit: "what refused the memory: the card, this process's share, a cgroup",
 	because: "what made this moment need more than others",
@@ -108,6 +133,7 @@ const words: Record<string, string> = {
 	Findings: "what stands out in this recording",
 	Owners: "who holds what lives at the cursor",
 	"Flame graph": "what lives at the cursor, by calls; with a mark, what changed",
+	Gap: "who owns what is reserved and not allocated, at the cursor",
 	Segments: "how blocks lie in the memory that was taken from the driver, at the cursor",
 	Allocations: "all that lives at the cursor",
 	Events: "what happened in what the picture shows",

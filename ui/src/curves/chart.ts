@@ -332,10 +332,10 @@ export class Chart {
 		ctx.beginPath();
 		ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
 		ctx.clip();
-		for (const { finding } of this.visible_marks()) {
+		for (const { finding, line } of this.visible_marks()) {
 			if (finding.severity === "info") continue;
 			const from = u.valToPos(finding.step!, "x", true);
-			const to = u.valToPos(finding.end_step ?? this.state.full[1], "x", true);
+			const to = u.valToPos(finding.end_step ?? line.series.last_step ?? this.state.full[1], "x", true);
 			const wide = Math.max(2, to - from);
 			ctx.fillStyle = this.tone(finding);
 			if (finding.end_step !== null) {
@@ -401,7 +401,8 @@ export class Chart {
 				const next = curve.step[Math.min(i + 1, curve.step.length - 1)];
 				const from = Math.max(bbox.left, Math.floor(u.valToPos(curve.step[i], "x", true)));
 				const to = Math.min(bbox.left + bbox.width, Math.ceil(u.valToPos(next, "x", true)));
-				if (to >= from) ctx.fillRect(from, bbox.top, Math.max(2 * ratio, to - from), 4 * ratio);
+				const wide = Math.max(2 * ratio, to - from); // a run's last value has its bar before its end
+				if (to >= from) ctx.fillRect(to - wide, bbox.top, wide, 4 * ratio);
 			}
 	}
 
