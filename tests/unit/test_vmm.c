@@ -460,6 +460,24 @@ static void generate(struct nest *n)
 	nest_free(n, cache);
 }
 
+/* Nothing repeats: any size, small and large, on two streams, now more and now less. */
+static void churn(struct nest *n)
+{
+	uint64_t at[200] = { 0 };
+
+	for (unsigned i = 0; i < 3000; i++) {
+		unsigned k = next_random(&n->x) % (i / 500 % 2 ? 40 : 200);
+		uint64_t most = next_random(&n->x) % 3 ? 24 * MIB : MIB / 8;
+
+		if (at[k])
+			nest_free(n, at[k]);
+		at[k] = at[k] ? 0 : nest_take(n, k % 2, 1 + next_random(&n->x) % most);
+	}
+	for (unsigned k = 0; k < 200; k++)
+		if (at[k])
+			nest_free(n, at[k]);
+}
+
 static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t wait_ns)
 {
 	static const int64_t streams[2] = { 0, 1 };
@@ -486,6 +504,8 @@ static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t 
 	n->every = 2 + next_random(&n->x) % 5;
 	n->unit = (1 + next_random(&n->x) % 4) * MIB / 2 + next_random(&n->x) % 1000 * 512;
 	nest_take(n, 0, 300 * MIB);
+	if (seed % 5 == 0)
+		churn(n);
 	for (unsigned i = 0; i < 40; i++) {
 		for (unsigned k = 0; k < n->micro; k++)
 			micro_step(n, n->unit);
@@ -496,6 +516,8 @@ static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t 
 			generate(n);
 		f->card.ns += 50 * MS; /* of the step */
 	}
+	if (seed % 3 == 0)
+		churn(n);
 	check(f);
 	assert_int_equal(f->v.counts.expandable_peak_bytes,
 			 n->theirs.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak);
