@@ -56,6 +56,11 @@ def check(path, folder):
     # size of some block before is not known
     done = lib.run("whatif", "--json", "--settings", "", cut, codes=range(256))
     model = json.loads(done.stdout)["self_check"] if not done.returncode else {"exact": False, "diverged_at": done.stderr}
+    if not done.returncode:
+        said = "cannot be known from this recording"
+        told = [said in " ".join(lib.run("whatif", "--plan", "--settings", "", one, codes=range(256)).stdout.split()) for one in (cut, path)]
+        if told != [any(got["before"][m + "_bytes"] for m in MEASURES), not report(path)["source"]["complete"]]:
+            failures.append(f"{path}: whatif --plan says {told} that a whole run is not known, of the cut recording and the whole one")
     known = not width(got["peak"]["allocated"]["range_bytes"])
     if known and not model["exact"]:
         failures.append(f"{path}: the model differs at event {model['diverged_at']}")

@@ -10,6 +10,7 @@ refuses.  `plimsoll whatif run.pickle --plan` says beforehand what it would rese
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sysconfig
@@ -26,6 +27,7 @@ _STATES = ("inactive", "active_allocated", "active_pending_free")
 _ACTIONS = ("alloc", "free_requested", "free_completed", "segment_map", "segment_unmap", "oom")
 _NO_LIMIT = 2**64 - 1
 _ENTRIES_MAX = 1 << 24
+_BOUND = 32 << 20  # that it may reserve more than expandable segments while moves are quick
 
 # setter of PyTorch's, by release -> our function; what a release does not have is left out
 _HOOKS = (
@@ -47,7 +49,8 @@ _HOOKS = (
 
 # struct plimsoll_alloc_stats: counts by statistic, half and _COUNTS; then these
 _AFTER = ("retries", "ooms", "device_allocs", "device_frees", "moved_bytes", "limit_bytes", "plan_hits", "plan_misses",
-          "plan_conflicts", "plan_lost", "plan_found", "plan_learned", "plan_hit_bytes")
+          "plan_conflicts", "plan_lost", "plan_found", "plan_learned", "plan_hit_bytes", "reserved_most_bytes",
+          "expandable_most_bytes", "moved_ns")
 _WORDS = len(_STATS) * len(_HALVES) * len(_COUNTS) + len(_AFTER)
 _Words = ctypes.c_uint64 * _WORDS
 
@@ -175,6 +178,7 @@ def use(*, plan: str | os.PathLike[str] | None = None, limit_bytes: int | None =
     if limit_bytes is not None:
         limit(limit_bytes)
     _answer(torch)
+    atexit.register(_say_what_it_was_worth, torch.cuda.device_count())
 
 
 def limit(bytes_: int | None, device: int = 0) -> None:
@@ -185,6 +189,25 @@ def limit(bytes_: int | None, device: int = 0) -> None:
 def throws() -> str:
     """What is raised where memory is refused: torch.OutOfMemoryError, or RuntimeError in a PyTorch whose C++ names are not known."""
     return str(_lib().plimsoll_alloc_throws().decode())
+
+
+def _worth(device: int) -> str | None:
+    """What was reserved at most, compared with expandable segments; None for a device that was not used."""
+    now = dict(zip(_AFTER, list(_raw(device))[-len(_AFTER):]))
+    reserved, expandable = now["reserved_most_bytes"], now["expandable_most_bytes"]
+    if not expandable:
+        return None
+    over = reserved - expandable
+    text = f"{reserved / 2**30:.2f} GiB reserved at most, {abs(over) / 2**30:.2f} {'less' if over <= 0 else 'more'} than with expandable segments"
+    text += f"; moving memory took {now['moved_ns'] / 1e9:.1f} s"
+    return text + (", all that it may take" if over > _BOUND else "")
+
+
+def _say_what_it_was_worth(devices: int) -> None:
+    for device in range(devices):
+        text = _worth(device)
+        if text:
+            _torch.logger.warning("plimsoll.allocator, GPU %d: %s", device, text)
 
 
 # ---- what PyTorch asks ----

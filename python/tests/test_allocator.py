@@ -302,6 +302,22 @@ json.dump([stats.get("plan"), torch.cuda.memory.get_allocator_backend()], open("
             with self.assertRaisesRegex(plimsoll.errors.NotFoundError, "none.plan"):
                 run(job, plan=Path(folder) / "none.plan")
 
+    def test_it_says_at_exit_what_it_was_worth(self):
+        a = cuda(100)
+        del a
+        allocator.reset_peak_memory_stats(0)
+        torch.cuda.empty_cache()
+        allocator.reset_peak_memory_stats(0)  # what it was worth is of the whole process
+        self.assertRegex(allocator._worth(0), r"^\d+\.\d\d GiB reserved at most, \d+\.\d\d (less|more) than with expandable segments; "
+                                              r"moving memory took \d+\.\d s")
+        self.assertGreaterEqual(dict(zip(allocator._AFTER, list(allocator._raw(0))[-len(allocator._AFTER):]))["reserved_most_bytes"], 100 * MIB)
+        self.assertIsNone(allocator._worth(1))
+        job = ("import sys; sys.path.insert(0, sys.argv[1]); import torch; torch.card.available = True\n"
+               "import plimsoll; plimsoll.allocator.use(); a = torch.empty(40 << 18, device='cuda')")
+        fake = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake")
+        done = subprocess.run([sys.executable, "-c", job, fake], capture_output=True, text=True)
+        self.assertRegex(done.stderr.splitlines()[-1], "^plimsoll.allocator, GPU 0: 0.04 GiB reserved at most, 0.00 less than")
+
     def test_a_child_has_none(self):
         a = cuda(3)
         child = os.fork()

@@ -58,6 +58,9 @@ struct plimsoll_alloc_stats {
 	/* requests above 1 MiB: at the place that a plan gives, beside it, planned places that were taken */
 	uint64_t plan_hits, plan_misses, plan_conflicts, plan_lost, plan_found, plan_learned;
 	uint64_t plan_hit_bytes;
+	/* since the beginning: the most that was mapped, and that expandable segments would have reserved (0: not known) */
+	uint64_t reserved_most_bytes, expandable_most_bytes;
+	uint64_t moved_ns; /* that moves of memory took */
 };
 
 /* Zeros for a device that was not used. */

@@ -152,6 +152,15 @@ static int wait(void *self, uint64_t stream)
 	return 1;
 }
 
+static uint64_t now_ns(void *self)
+{
+	struct timespec t;
+
+	(void)self;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* ---- a device ---- */
 
 void device_set_limit(struct device *d)
@@ -210,7 +219,7 @@ static void meet_others(struct device *d)
 
 static const char *open_device(struct device *d)
 {
-	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, wait },
+	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, wait, now_ns },
 				   .limit_bytes = UINT64_MAX,
 				   .learns = process.learns,
 				   .plan = process.has_plan ? &process.plan : NULL };

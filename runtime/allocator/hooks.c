@@ -275,6 +275,14 @@ void plimsoll_release(int device, struct plimsoll_pool pool)
 
 /* ---- what Python asks ---- */
 
+/* Whatever peaks were reset. */
+static uint64_t reserved_most(const struct device *d)
+{
+	uint64_t before = d->stats.reserved_most_bytes, peak = d->vmm.counts.mapped_peak_bytes;
+
+	return before > peak ? before : peak;
+}
+
 void plimsoll_alloc_stats(int device, struct plimsoll_alloc_stats *out)
 {
 	struct device *d = device_lock(device);
@@ -285,6 +293,9 @@ void plimsoll_alloc_stats(int device, struct plimsoll_alloc_stats *out)
 	*out = d->stats;
 	out->retries = d->vmm.counts.moves;
 	out->moved_bytes = d->vmm.counts.moved_bytes;
+	out->moved_ns = d->vmm.counts.moved_ns;
+	out->reserved_most_bytes = reserved_most(d);
+	out->expandable_most_bytes = d->vmm.counts.expandable_peak_bytes;
 	out->plan_conflicts = d->vmm.counts.conflicts;
 	for (uint32_t i = 0; i < d->vmm.lanes.n; i++) {
 		const struct cycle_counts *c = &d->vmm.lanes.at[i].cycles.counts;
@@ -314,8 +325,10 @@ static void reset(int device, int accumulated)
 			else
 				c->peak = c->current;
 		}
-	if (!accumulated)
+	if (!accumulated) {
+		d->stats.reserved_most_bytes = reserved_most(d);
 		d->vmm.counts.mapped_peak_bytes = d->vmm.counts.mapped_bytes;
+	}
 	pthread_mutex_unlock(&d->lock);
 }
 

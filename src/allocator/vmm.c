@@ -154,6 +154,7 @@ static uint32_t new_lane(struct vmm *a, uint64_t stream, uint64_t pool)
 	}
 	a->lanes.at[a->lanes.n++] = lane;
 	cycle_lane_init(&a->lanes.at[a->lanes.n - 1].cycles, a->mem, a->learns && !pool);
+	vmm_beside_init(a, &a->lanes.at[a->lanes.n - 1]);
 	/* what of a plan cannot be had is done without */
 	if (!pool && a->plan)
 		cycles_give_lane(a->plan, a->streams, &a->lanes.at[a->lanes.n - 1].cycles, &a->err);
@@ -179,6 +180,9 @@ void vmm_init(struct vmm *a, struct mem *m, const struct vmm_setup *setup)
 			   .device_bytes = setup->device_bytes,
 			   .learns = setup->learns != 0,
 			   .plan = setup->plan,
+			   .compares = 1,
+			   .beside_next = (uint64_t)1 << 40,
+			   .began_ns = setup->driver.now_ns(setup->driver.self),
 			   .spare_node = VMM_NONE,
 			   .spare_handle = VMM_NONE,
 			   .blocks = { .mem = m } };
@@ -196,8 +200,10 @@ void vmm_release(struct vmm *a)
 		freeset_release(a->mem, &r->vacant);
 		vec_release(a->mem, &r->handle_of);
 	}
-	for (uint32_t i = 0; i < a->lanes.n; i++)
+	for (uint32_t i = 0; i < a->lanes.n; i++) {
 		cycle_lane_release(&a->lanes.at[i].cycles);
+		caching_release(&a->lanes.at[i].beside);
+	}
 	vec_release(a->mem, &a->lanes);
 	vec_release(a->mem, &a->regions);
 	vec_release(a->mem, &a->nodes);
@@ -377,6 +383,8 @@ static void count_block(struct vmm *a, const struct vmm_node *b)
 	c->requested_peak_bytes = c->requested_bytes > c->requested_peak_bytes
 					  ? c->requested_bytes
 					  : c->requested_peak_bytes;
+	if (c->expandable_bytes > c->expandable_peak_bytes)
+		c->expandable_peak_bytes = c->expandable_bytes;
 	c->blocks_peak = c->blocks > c->blocks_peak ? c->blocks : c->blocks_peak;
 }
 
@@ -395,7 +403,7 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 {
 	uint64_t rounded = (bytes + VMM_UNIT - 1) & ~(uint64_t)(VMM_UNIT - 1);
 	int large = rounded > VMM_SMALL, room = 1, any = 0;
-	uint32_t offset = CYCLE_NONE, node = VMM_NONE;
+	uint32_t offset = CYCLE_NONE, node = VMM_NONE, beside;
 	struct vmm_place p = { .need_bytes = UINT64_MAX };
 	enum plim_status st;
 
@@ -404,7 +412,7 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 		a->counts.ooms++;
 		return PLIM_OK;
 	}
-	a->requests++;
+	beside = vmm_beside_malloc(a, &a->lanes.at[lane], bytes);
 	if (large)
 		offset = cycle_next(&a->lanes.at[lane].cycles, (uint32_t)(rounded / VMM_UNIT));
 	st = open_regions(a, lane, large);
@@ -415,7 +423,7 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 		room = !st && find_place(a, lane, rounded, offset, any, &p);
 		if (!room || !p.need_bytes)
 			break;
-		room = vmm_make_room(a, &p, rounded);
+		room = vmm_make_room(a, &p, rounded, any);
 		if (!room && !any) {
 			room = any = 1;
 			offset = CYCLE_NONE;
@@ -425,12 +433,15 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 		st = take(a, &p, rounded, bytes, &node);
 	if (st || !room) {
 		a->counts.ooms += !st;
+		vmm_beside_free(a, &a->lanes.at[lane], beside);
+		vmm_beside_empty(a); /* as PyTorch does before it refuses */
 		if (large) /* it takes its place in the cycle all the same, and lives no longer */
 			cycle_freed(&a->lanes.at[lane].cycles, a->lanes.at[lane].cycles.position,
 				    (uint32_t)(rounded / VMM_UNIT));
 		return st;
 	}
 	*addr = p.addr;
+	node_at(a, node)->beside = beside;
 	node_at(a, node)->position = large ? a->lanes.at[lane].cycles.position : 0;
 	addr_map_put(&a->blocks, addr_map_find(&a->blocks, p.addr), p.addr, node + 1);
 	count_block(a, node_at(a, node));
@@ -457,6 +468,7 @@ int vmm_free(struct vmm *a, uint64_t addr)
 	a->counts.used_bytes -= b->bytes;
 	a->counts.requested_bytes -= b->requested_bytes;
 	a->counts.blocks--;
+	vmm_beside_free(a, &a->lanes.at[a->regions.at[b->region].lane], b->beside);
 	if (b->position)
 		cycle_freed(&a->lanes.at[a->regions.at[b->region].lane].cycles, b->position,
 			    (uint32_t)(b->bytes / VMM_UNIT));

@@ -5,14 +5,18 @@
  * 1 MiB, one for larger ones, one for what a plan places), so that memory freed on a stream is used again by that stream alone,
  * in its order.  Physical memory (handles, whole slots of 2 MiB) is mapped where a request needs it.  Where more would be
  * mapped than the program ever had live, and a little, handles that lie wholly in free ranges are given back first, after
- * their streams are done: so memory moves between addresses and streams, and reserved stays near live.  It costs a wait, hence a
- * budget; a cycle that is known (cycle.h) needs none.
+ * their streams are done: so memory moves between addresses and streams, and reserved stays near live.  It costs a wait, and the time
+ * that waits may take is bounded; a cycle that is known (cycle.h) needs none.
+ *
+ * A model of PyTorch's expandable segments serves the same requests beside it.  Once reserved memory exceeds what they would reserve
+ * and 32 MiB, more time may go into moves, places of plans are not insisted on, and memory that plans have free serves everybody.
  *
  * No lock is taken here.  The driver's `wait` may release the caller's lock and take it again.
  */
 #ifndef ALLOCATOR_VMM_H
 #define ALLOCATOR_VMM_H
 
+#include "caching.h"
 #include "cycle.h"
 #include "cycles_file.h"
 #include "freeset.h"
@@ -32,6 +36,7 @@ struct vmm_driver {
 	void (*unmap)(void *self, uint64_t addr, uint64_t bytes, uint64_t handle);
 	/* until what was queued on the stream is done; false: that cannot be waited for now (a capture) */
 	int (*wait)(void *self, uint64_t stream);
+	uint64_t (*now_ns)(void *self); /* from any beginning; never less than before */
 };
 
 struct vmm_setup {
@@ -52,6 +57,7 @@ struct vmm_node {
 	uint32_t prev, next;      /* by address; VMM_NONE */
 	uint32_t region;
 	uint8_t state;
+	uint32_t beside; /* block of the lane's model of expandable segments, while used */
 };
 
 struct vmm_handle {
@@ -79,6 +85,7 @@ struct vmm_lane {
 	uint8_t dropped; /* the pool was */
 	uint32_t region[VMM_KINDS];
 	struct cycle_lane cycles;
+	struct caching beside; /* what expandable segments would do */
 };
 
 struct vmm_counts {
@@ -87,8 +94,11 @@ struct vmm_counts {
 	uint64_t mapped_bytes, mapped_peak_bytes;
 	uint64_t blocks, blocks_peak;
 	uint64_t moves, moved_bytes; /* waits that a request led to, and what they gave back */
+	uint64_t moved_ns;           /* that they took */
 	uint64_t maps, unmaps;       /* handles */
-	uint64_t ooms, conflicts;    /* planned places that were taken */
+	uint64_t expandable_bytes,
+		expandable_peak_bytes; /* that expandable segments would reserve; 0: not known */
+	uint64_t ooms, conflicts;      /* planned places that were taken */
 };
 
 struct vmm {
@@ -104,7 +114,9 @@ struct vmm {
 	VEC(struct vmm_lane) lanes;
 	uint32_t spare_node, spare_handle;
 	struct addr_map blocks; /* address -> node + 1 */
-	uint64_t requests;      /* so far */
+	uint64_t began_ns;
+	uint64_t beside_next; /* addresses of the models */
+	uint8_t compares;     /* the models of expandable segments run */
 	struct vmm_counts counts;
 	struct plim_err err;
 };

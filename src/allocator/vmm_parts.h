@@ -30,10 +30,18 @@ enum plim_status vmm_settle(struct vmm *a, uint32_t n, enum vmm_state state);
 
 /*
  * Map what a place of `bytes` lacks, or give something back so that it can be.  True: look for a place again (the one found is
- * mapped now, or others may have taken it meanwhile); false: out of memory.
+ * mapped now, or others may have taken it meanwhile); false: out of memory, or, unless `any`, what plans have free is to be looked
+ * through first.
  */
-int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes);
+int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int any);
 
 void vmm_unmap_all(struct vmm *a, struct vmm_region *r);
+
+/* What expandable segments would do with the same requests; counts.expandable_bytes follows. */
+void vmm_beside_init(struct vmm *a, struct vmm_lane *l);
+/* Its block, or VMM_NONE. */
+uint32_t vmm_beside_malloc(struct vmm *a, struct vmm_lane *l, uint64_t bytes);
+void vmm_beside_free(struct vmm *a, struct vmm_lane *l, uint32_t block);
+void vmm_beside_empty(struct vmm *a);
 
 #endif

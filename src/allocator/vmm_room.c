@@ -9,17 +9,18 @@
 #define COARSE_HANDLE ((uint64_t)8 << 20)
 #define COARSE_FROM ((uint64_t)16 << 30) /* mapped bytes; and below half of the limit */
 #define PLANNED_HANDLE ((uint64_t)16 << 20)
+#define PLANNED_PART 512u /* of what is mapped, at most */
 
 /* Mapped memory may exceed the most that was live by this part and so much before handles are moved. */
 #define TIDY_PART 128u
 #define TIDY_BYTES ((uint64_t)32 << 20)
 
 /*
- * Waits for the GPU, and the calls behind them, are paid from a credit: so many at first, and one more for so many requests.  A
- * move took 8 ms on an H100 (92 handles); so many requests of a program that the host holds up, a second: under 1 %.
+ * Waits for the GPU, and the calls behind them, may take this long at first (what is learned is moved to its place once), and this
+ * part of the time that passes: two thirds to be tidy, all of it to need no more than expandable segments.
  */
-#define MOVES_AT_FIRST 256u
-#define REQUESTS_A_MOVE 131072u
+#define MOVE_NS ((uint64_t)3000000000)
+#define MOVE_PART_OF_TIME 100u
 
 /* Given back at once at least, so that waits are few: this, or this part of what is mapped. */
 #define MOVE_BYTES ((uint64_t)64 << 20)
@@ -102,10 +103,12 @@ void vmm_unmap_all(struct vmm *a, struct vmm_region *r)
 
 static uint64_t largest_handle(const struct vmm *a, const struct vmm_region *r)
 {
-	uint64_t mapped = a->counts.mapped_bytes;
+	uint64_t mapped = a->counts.mapped_bytes, planned = PLANNED_HANDLE;
 
+	while (planned > VMM_SLOT && planned > mapped / PLANNED_PART)
+		planned /= 2;
 	if (r->kind == VMM_PLANNED && mapped < a->limit_bytes - a->limit_bytes / 16)
-		return PLANNED_HANDLE;
+		return planned;
 	return mapped >= COARSE_FROM && mapped < a->limit_bytes / 2 ? COARSE_HANDLE : VMM_SLOT;
 }
 
@@ -305,20 +308,21 @@ static void gather(const struct vmm *a, uint64_t want, int must, const struct vm
 				choose(a, &a->regions.at[i], want, must, p, bytes, out);
 }
 
-/* Give at least `want` bytes back, if there are so many; `must`: also what a plan will need again.  What was given. */
+/* Give `want` bytes back, if there are so many, and `must` of them also if a plan will need them again.  What was given. */
 static uint64_t give_back(struct vmm *a, uint64_t want, const struct vmm_place *p, uint64_t bytes,
-			  int must)
+			  uint64_t must)
 {
 	struct leaving out = { .n = 0 };
-	int waited;
+	int waited, all;
 
 	gather(a, want, 0, p, bytes, &out);
-	must = must && out.bytes < want;
-	if (must) {
+	all = out.bytes < must;
+	if (all) {
+		want = must;
 		out = (struct leaving){ .n = 0 };
 		gather(a, want, 1, p, bytes, &out);
 	}
-	take_out(a, &out, must, want);
+	take_out(a, &out, all, want);
 	if (!out.n)
 		return 0;
 	waited = wait_for(a, &out);
@@ -343,34 +347,66 @@ static uint64_t tidy_bytes(const struct vmm *a, uint64_t bytes)
 	return live + live / TIDY_PART + TIDY_BYTES;
 }
 
-int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes)
+/* What expandable segments would have reserved by now, and a little. */
+static uint64_t bound_bytes(const struct vmm *a)
+{
+	const struct vmm_counts *c = &a->counts;
+
+	if (!a->compares)
+		return UINT64_MAX;
+	return (c->expandable_bytes > c->expandable_peak_bytes ? c->expandable_bytes
+							       : c->expandable_peak_bytes) +
+	       TIDY_BYTES;
+}
+
+/* May time be spent on moves?  `thirds` of what may be spent at all. */
+static int may_move(const struct vmm *a, unsigned thirds)
+{
+	uint64_t passed = a->driver.now_ns(a->driver.self) - a->began_ns;
+
+	return 3 * a->counts.moved_ns < thirds * (MOVE_NS + passed / MOVE_PART_OF_TIME);
+}
+
+static int move(struct vmm *a, uint64_t want, const struct vmm_place *p, uint64_t bytes,
+		uint64_t must)
+{
+	uint64_t began = a->driver.now_ns(a->driver.self),
+		 batch = a->counts.mapped_bytes / MOVE_PART;
+	int moved;
+
+	batch = batch > MOVE_BYTES ? batch : MOVE_BYTES;
+	moved = give_back(a, want > batch ? want : batch, p, bytes, must) != 0;
+	a->counts.moves += moved;
+	a->counts.moved_ns += a->driver.now_ns(a->driver.self) - began;
+	return moved;
+}
+
+int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int any)
 {
 	uint64_t after = a->counts.mapped_bytes + p->need_bytes, tidy = tidy_bytes(a, bytes);
+	uint64_t bound = bound_bytes(a), least = tidy < bound ? tidy : bound;
+	uint64_t most = bound < a->limit_bytes ? bound : a->limit_bytes;
 	int must = after > a->limit_bytes;
-	int may = a->counts.moves < MOVES_AT_FIRST + a->requests / REQUESTS_A_MOVE;
 
-	if (must || (after > tidy && may)) {
-		uint64_t want = after - (must && a->limit_bytes < tidy ? a->limit_bytes : tidy);
-		uint64_t batch = a->counts.mapped_bytes / MOVE_PART;
-
-		batch = batch > MOVE_BYTES ? batch : MOVE_BYTES;
-		a->counts.moves++;
-		if (give_back(a, want > batch ? want : batch, p, bytes, must))
+	if (must || (after > least && may_move(a, after > bound ? 3 : 2))) {
+		least = must && most < least ? most : least;
+		if (move(a, after - least, p, bytes, after > most ? after - most : 0))
 			return 1;
-		a->counts.moves--;
 	}
-	if (must)
+	if (must || (after > bound && !any))
 		return 0;
 	if (place_map(a, p, p->addr + bytes))
 		return 1;
-	a->counts.moves++; /* the device has no more: of what is mapped, then */
-	return give_back(a, p->need_bytes, p, bytes, 1) != 0;
+	/* the device has no more: of what is mapped, then */
+	a->counts.moves++;
+	return give_back(a, p->need_bytes, p, bytes, p->need_bytes) != 0;
 }
 
 void vmm_empty(struct vmm *a)
 {
-	while (give_back(a, UINT64_MAX, NULL, 0, 1))
+	while (give_back(a, UINT64_MAX, NULL, 0, UINT64_MAX))
 		;
+	vmm_beside_empty(a);
 }
 
 void vmm_drop_pool(struct vmm *a, uint64_t pool)

@@ -2,10 +2,17 @@
 #include "allocator.h"
 #include "vmm.h"
 
+/* As on an H100; a request of a program that the host holds up: 131,072 in a second. */
+#define REQUEST_NS 7600u
+#define MAP_NS 45000u
+#define UNMAP_NS 35000u
+#define WAIT_NS 4000000u
+
 struct planned_run {
 	struct vmm vmm;
 	uint64_t next_addr;
 	uint64_t *addr_of; /* of each request; 0: it is not there */
+	uint64_t ns;       /* that the process would have taken so far */
 };
 
 static uint64_t reserve(void *self, uint64_t bytes)
@@ -24,20 +31,36 @@ static void unreserve(void *self, uint64_t addr, uint64_t bytes)
 
 static int map(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
 {
-	(void)self, (void)bytes;
+	struct planned_run *r = self;
+
+	(void)bytes;
 	*handle = addr;
+	r->ns += MAP_NS;
 	return 1;
 }
 
 static void unmap(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
 {
-	(void)self, (void)addr, (void)bytes, (void)handle;
+	struct planned_run *r = self;
+
+	(void)addr, (void)bytes, (void)handle;
+	r->ns += UNMAP_NS;
 }
 
 static int wait(void *self, uint64_t stream)
 {
-	(void)self, (void)stream;
+	struct planned_run *r = self;
+
+	(void)stream;
+	r->ns += WAIT_NS;
 	return 1;
+}
+
+static uint64_t now_ns(void *self)
+{
+	const struct planned_run *r = self;
+
+	return r->ns;
 }
 
 static enum plim_status malloc_op(struct planned_run *r, const struct program *p,
@@ -53,6 +76,7 @@ static enum plim_status malloc_op(struct planned_run *r, const struct program *p
 		return r->vmm.err.status;
 	if (!rq->bytes)
 		return PLIM_OK;
+	r->ns += REQUEST_NS;
 	st = vmm_malloc(&r->vmm, lane, rq->bytes, addr);
 	if (st)
 		return st;
@@ -134,7 +158,7 @@ static enum plim_status run(struct mem *m, const struct program *p, const struct
 			    struct plim_err *err)
 {
 	struct planned_run r = { .next_addr = (uint64_t)1 << 40 };
-	struct vmm_setup setup = { .driver = { &r, reserve, unreserve, map, unmap, wait },
+	struct vmm_setup setup = { .driver = { &r, reserve, unreserve, map, unmap, wait, now_ns },
 				   .limit_bytes =
 					   how->bounds.limit_bytes < how->bounds.capacity_bytes
 						   ? how->bounds.limit_bytes

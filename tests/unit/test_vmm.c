@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #define MIB ((uint64_t)1 << 20)
+#define MS ((uint64_t)1000000)
 #define SPACE_SLOTS ((size_t)1 << 20) /* 2 TiB of addresses */
 #define SPACE_BASE ((uint64_t)1 << 40)
 
@@ -17,6 +18,7 @@
 struct card {
 	uint8_t *mapped;
 	uint64_t next, bytes, mapped_bytes, waits;
+	uint64_t ns, wait_ns; /* the time; what each wait takes */
 	int refuses_to_wait;
 };
 
@@ -72,7 +74,15 @@ static int wait(void *self, uint64_t stream)
 
 	(void)stream;
 	c->waits++;
+	c->ns += c->wait_ns;
 	return !c->refuses_to_wait;
+}
+
+static uint64_t now_ns(void *self)
+{
+	const struct card *c = self;
+
+	return c->ns;
 }
 
 struct fixture {
@@ -84,7 +94,8 @@ struct fixture {
 static void begin(struct fixture *f, uint64_t card_bytes, uint64_t limit,
 		  const struct cycles_plan *plan)
 {
-	struct vmm_setup setup = { .driver = { &f->card, reserve, unreserve, map, unmap, wait },
+	struct vmm_setup setup = { .driver = { &f->card, reserve, unreserve, map, unmap, wait,
+					       now_ns },
 				   .limit_bytes = limit,
 				   .device_bytes = card_bytes < 80 * MIB ? 80 * MIB : card_bytes,
 				   .learns = 1,
@@ -349,6 +360,225 @@ static void anything_goes(void **state)
 	}
 }
 
+/* ---- beside expandable segments ---- */
+
+/* Programs of cycles within cycles: what some seed makes of micro-steps, an optimizer, evaluations and growing caches. */
+struct nest {
+	struct fixture *f;
+	uint32_t x;
+	unsigned layers, micro, every;
+	uint64_t unit, live[96], grads[96];
+	struct caching theirs; /* expandable segments: all streams in one model */
+	uint32_t their_block[4096];
+	uint64_t addr_of[4096];
+};
+
+static uint64_t their_reserve(void *self, uint64_t bytes)
+{
+	uint64_t *next = self, addr = *next;
+
+	*next += bytes;
+	return addr;
+}
+
+static int their_map(void *self, uint64_t addr, uint64_t bytes)
+{
+	(void)self, (void)addr, (void)bytes;
+	return 1;
+}
+
+static void their_unmap(void *self, uint64_t addr, uint64_t bytes)
+{
+	(void)self, (void)addr, (void)bytes;
+}
+
+static uint64_t nest_take(struct nest *n, uint64_t stream, uint64_t bytes)
+{
+	struct caching_request rq = { .bytes = bytes, .stream = (uint16_t)stream };
+	uint64_t addr = take(n->f, stream, bytes);
+	uint32_t i = 0;
+
+	assert_true(addr);
+	while (n->addr_of[i])
+		i++;
+	assert_true(i < 4096);
+	n->addr_of[i] = addr;
+	assert_int_equal(caching_malloc(&n->theirs, &rq, &n->their_block[i]), 0);
+	return addr;
+}
+
+static void nest_free(struct nest *n, uint64_t addr)
+{
+	uint32_t i = 0;
+
+	while (n->addr_of[i] != addr)
+		i++;
+	n->addr_of[i] = 0;
+	caching_free(&n->theirs, n->their_block[i]);
+	assert_true(vmm_free(&n->f->v, addr));
+}
+
+static void micro_step(struct nest *n, uint64_t unit)
+{
+	for (unsigned i = 0; i < n->layers; i++) {
+		uint64_t t = nest_take(n, 0, (3 + i % 5) * unit);
+
+		n->live[i] = nest_take(n, 0, (2 + i * 7 % 11) * unit);
+		nest_free(n, t);
+	}
+	for (unsigned i = n->layers; i--;) {
+		uint64_t t = nest_take(n, 0, (4 + i % 3) * unit);
+
+		nest_free(n, n->live[i]);
+		if (!n->grads[i])
+			n->grads[i] = nest_take(n, 0, (1 + i % 4) * n->unit);
+		nest_free(n, t);
+	}
+}
+
+static void update(struct nest *n)
+{
+	for (unsigned i = 0; i < n->layers; i++) {
+		uint64_t t = nest_take(n, i % 2, (1 + i % 4) * n->unit);
+
+		nest_free(n, n->grads[i]);
+		n->grads[i] = 0;
+		nest_free(n, t);
+	}
+}
+
+/* A cache that grows: each time a new one, then the old one goes. */
+static void generate(struct nest *n)
+{
+	uint64_t cache = nest_take(n, 0, n->unit), next;
+
+	for (unsigned i = 2; i < 24; i++) {
+		next = nest_take(n, 0, i * n->unit + i * 4096);
+		nest_free(n, cache);
+		cache = next;
+	}
+	nest_free(n, cache);
+}
+
+/* Nothing repeats: any size, small and large, on two streams, now more and now less. */
+static void churn(struct nest *n)
+{
+	uint64_t at[200] = { 0 };
+
+	for (unsigned i = 0; i < 3000; i++) {
+		unsigned k = next_random(&n->x) % (i / 500 % 2 ? 40 : 200);
+		uint64_t most = next_random(&n->x) % 3 ? 24 * MIB : MIB / 8;
+
+		if (at[k])
+			nest_free(n, at[k]);
+		at[k] = at[k] ? 0 : nest_take(n, k % 2, 1 + next_random(&n->x) % most);
+	}
+	for (unsigned k = 0; k < 200; k++)
+		if (at[k])
+			nest_free(n, at[k]);
+}
+
+static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t wait_ns)
+{
+	static const int64_t streams[2] = { 0, 1 };
+	uint64_t next = (uint64_t)1 << 40;
+	struct caching_setup setup = { .rules = allocator_rules_default(0),
+				       .driver = { .self = &next,
+						   .reserve = their_reserve,
+						   .unreserve = their_unmap,
+						   .map = their_map,
+						   .unmap = their_unmap },
+				       .stream_values = streams,
+				       .streams = 2,
+				       .pools = 1,
+				       .limit_bytes = UINT64_MAX,
+				       .device_bytes = (uint64_t)64 << 30 };
+
+	*n = (struct nest){ .f = f, .x = seed * 7919 };
+	begin(f, (uint64_t)64 << 30, UINT64_MAX, NULL);
+	f->card.wait_ns = wait_ns;
+	setup.rules.expandable = 1;
+	assert_int_equal(caching_init(&n->theirs, &f->m, &setup, NULL), 0);
+	n->layers = 8 + next_random(&n->x) % 56;
+	n->micro = 1 + next_random(&n->x) % 8;
+	n->every = 2 + next_random(&n->x) % 5;
+	n->unit = (1 + next_random(&n->x) % 4) * MIB / 2 + next_random(&n->x) % 1000 * 512;
+	nest_take(n, 0, 300 * MIB);
+	if (seed % 5 == 0)
+		churn(n);
+	for (unsigned i = 0; i < 40; i++) {
+		for (unsigned k = 0; k < n->micro; k++)
+			micro_step(n, n->unit);
+		update(n);
+		if (i % n->every == 0)
+			micro_step(n, n->unit + next_random(&n->x) % 2 * n->unit / 3);
+		if (seed % 2 && i % n->every == 1)
+			generate(n);
+		f->card.ns += 50 * MS; /* of the step */
+	}
+	if (seed % 3 == 0)
+		churn(n);
+	check(f);
+	assert_int_equal(f->v.counts.expandable_peak_bytes,
+			 n->theirs.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak);
+}
+
+static void nest_end(struct nest *n)
+{
+	caching_release(&n->theirs);
+	end(n->f);
+}
+
+/* While waits are cheap, never more than expandable segments would reserve, and a little. */
+static void expandable_segments_are_the_bound(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 30; seed++) {
+		struct fixture f;
+		struct nest n;
+
+		nest_run(&n, &f, seed, MS);
+		assert_true(f.v.counts.mapped_peak_bytes <=
+			    f.v.counts.expandable_peak_bytes + 32 * MIB);
+		nest_end(&n);
+	}
+}
+
+/* If a wait takes half a second, few are made, and memory grows about as expandable segments do. */
+static void no_cliff_without_moves(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 30; seed++) {
+		struct fixture f;
+		struct nest n;
+
+		nest_run(&n, &f, seed, 500 * MS);
+		/* what is allowed, and the last move: a wait for each stream */
+		assert_true(f.v.counts.moved_ns <= 4000 * MS + f.card.ns / 100);
+		assert_true(f.v.counts.mapped_peak_bytes <=
+			    f.v.counts.expandable_peak_bytes / 5 * 6 + 32 * MIB);
+		nest_end(&n);
+	}
+}
+
+/* What is refused by the limit does not count as what expandable segments would have reserved. */
+static void refusals_do_not_raise_the_bound(void **state)
+{
+	struct fixture f;
+	uint64_t a;
+
+	(void)state;
+	begin(&f, 4096 * MIB, 1024 * MIB, NULL);
+	a = take(&f, 0, 500 * MIB);
+	assert_int_equal(take(&f, 0, 3000 * MIB), 0);
+	assert_true(vmm_free(&f.v, a));
+	assert_int_equal(f.v.counts.expandable_peak_bytes, 500 * MIB);
+	assert_int_equal(f.v.counts.expandable_bytes, 500 * MIB);
+	vmm_empty(&f.v);
+	assert_int_equal(f.v.counts.expandable_bytes, 0);
+	end(&f);
+}
+
 /* ---- files ---- */
 
 static void write_plan(struct fixture *f, cycles_bytes *out)
@@ -458,6 +688,9 @@ int main(void)
 		cmocka_unit_test(hands_out_and_takes_back),
 		cmocka_unit_test(memory_moves_at_the_limit),
 		cmocka_unit_test(nothing_moves_without_a_wait),
+		cmocka_unit_test(expandable_segments_are_the_bound),
+		cmocka_unit_test(no_cliff_without_moves),
+		cmocka_unit_test(refusals_do_not_raise_the_bound),
 		cmocka_unit_test(a_full_card_is_a_limit),
 		cmocka_unit_test(private_pools_keep_what_they_have),
 		cmocka_unit_test(steps_are_learned),

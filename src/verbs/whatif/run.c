@@ -506,16 +506,24 @@ static void note_recorded(const struct plim_whatif *w, struct lines *l)
 
 static void note_before(const struct plim_whatif *w, struct lines *l)
 {
-	int at_once = whatif_fails_at_once(w->as_recorded);
+	int at_once = whatif_fails_at_once(w->as_recorded), plans = 0;
 
-	for (size_t i = 0; i < w->run_count; i++)
+	for (size_t i = 0; i < w->run_count; i++) {
 		at_once |= whatif_fails_at_once(&w->runs[i]);
+		plans |= w->runs[i].plan;
+	}
 	if (w->hidden->program->requests_before)
 		lines_add(l,
 			  "the recording lost its beginning: %u allocations were there before, and "
 			  "are placed afresh; what led to them is not known, so the run may have "
 			  "reserved and needed more",
 			  w->hidden->program->requests_before);
+	if (w->hidden->program->requests_before && plans)
+		lines_add(
+			l,
+			"plimsoll.allocator.use() begins afresh there too: what it has learned and "
+			"moved by then decides what a whole run reserves, and cannot be known from "
+			"this recording; record from the beginning");
 	if (at_once)
 		lines_add(l,
 			  "\"does not fit\": the limit has no room for the allocations that were "
