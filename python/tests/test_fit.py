@@ -76,6 +76,44 @@ trainer.train()
 end = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
 torch.save({"begin": begin, "end": end, "steps": trainer.state.global_step, "losses": [h["loss"] for h in trainer.state.log_history if "loss" in h]}, "weights.pt")
 """
+LOOP = """
+import sys
+import torch
+torch.set_num_threads(1)
+from accelerate import Accelerator
+torch.manual_seed(0)
+kind = sys.argv[1]
+accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2 if kind == "accumulate" else 1)
+model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.BatchNorm1d(16) if kind == "norm" else torch.nn.Tanh(), torch.nn.Dropout(0.0), torch.nn.Linear(16, 4))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+data = [{"x": torch.randn(6), "y": torch.randint(0, 4, ())} for _ in range(61)]
+shuffled = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+evaluated = accelerator.prepare(torch.utils.data.DataLoader(data, batch_size=8))
+model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, shuffled, scheduler)
+begin = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
+seen = sum(len(batch["y"]) for batch in evaluated if model(batch["x"]) is not None), len([1 for _ in evaluated])
+steps = 0
+for epoch in range(2):
+    for number, batch in enumerate(loader):
+        if kind == "accumulate":
+            with accelerator.accumulate(model):
+                accelerator.backward(torch.nn.functional.cross_entropy(model(batch["x"]), batch["y"]))
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+            steps += accelerator.sync_gradients
+        else:
+            accelerator.backward(torch.nn.functional.cross_entropy(model(batch["x"]), batch["y"]))
+            if kind != "own" or number % 2:
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+                steps += accelerator.sync_gradients
+end = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
+torch.save({"begin": begin, "end": end, "steps": steps, "seen": seen, "rate": scheduler.get_last_lr()}, "weights.pt")
+"""
 PLAIN_LOOP = """
 import torch
 model = torch.nn.Linear(2, 2)
@@ -118,6 +156,30 @@ class Fit(unittest.TestCase):
                 for a, b in zip(map(float, cut["losses"]), map(float, whole["losses"])):
                     self.assertAlmostEqual(a, b, 3)
 
+    def test_loops_of_accelerate(self):
+        """With accumulate() and without; a loader that evaluates with gradients on stays whole."""
+        for kind, parts in (("accumulate", 3), ("plain", 8)):
+            with self.subTest(kind):
+                with open(os.path.join(self.folder, "train.py"), "w") as f:
+                    f.write(LOOP)
+                done = subprocess.run([sys.executable, "train.py", kind], cwd=self.folder, capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                whole = self.weights()
+                os.remove(os.path.join(self.folder, "weights.pt"))
+                done = self.start([kind], options=["--parts", str(parts)])
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                self.assertIn(f"in {parts} parts", done.stderr)
+                cut = self.weights()
+                self.assertEqual({key: cut[key] for key in ("steps", "seen", "rate")}, {key: whole[key] for key in ("steps", "seen", "rate")})
+                self.assertLess(float((cut["end"] - whole["end"]).norm() / (whole["end"] - whole["begin"]).norm()), 1e-4)
+        for kind, said in (("norm", "not the gradient"), ("own", "accumulates gradients by itself")):
+            with self.subTest(kind):
+                os.path.exists(os.path.join(self.folder, "weights.pt")) and os.remove(os.path.join(self.folder, "weights.pt"))
+                done = self.start([kind], options=["--parts", "2"])
+                self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
+                self.assertIn(said, " ".join(done.stderr.split()))
+                self.assertEqual(os.listdir(self.folder), ["train.py"])
+
     def test_what_is_not_the_same_is_refused(self):
         for kind in ("norm", "pairs", "mixtral"):
             with self.subTest(kind):
@@ -136,7 +198,7 @@ class Fit(unittest.TestCase):
 
     def test_other_commands(self):
         python = sys.executable
-        for command, said in (([python, "-c", PLAIN_LOOP], "outside of transformers.Trainer"), ([python, "-c", "raise SystemExit('no data')"], "no data"),
+        for command, said in (([python, "-c", PLAIN_LOOP], "outside of the loops"), ([python, "-c", "raise SystemExit('no data')"], "no data"),
                               ([python, "-I", "train.py", "own", "1"], "nothing can come into"), (["./nosuch"], "No such file")):
             with self.subTest(said):
                 done = self.start((), command)
@@ -179,24 +241,19 @@ class Parts(unittest.TestCase):
         torch.manual_seed(0)
         model, x, y = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 4)), torch.randn(8, 6), torch.randint(0, 4, (8,))
 
-        def back(a, b, share=1.0):
-            (torch.nn.functional.cross_entropy(model(x[a:b]), y[a:b]) * share).backward()
-
-        def cut(parts, way):
-            for a, b in _parts.bounds(8, parts):
+        def take(one):
+            order = torch.randperm(8) if one.permuted else torch.arange(8)
+            for a, b in _parts.bounds(8, one.parts):
                 share = (b - a) / 8
-                back(a, b, {"right": share, "sum": 1.0, "mean twice": share / 2}.get(way, share)) if way != "lost" or a else None
-                if way == "doubled" and not a:
-                    back(a, b, share)
-
-        def permuted():
-            order = torch.randperm(8)
-            torch.nn.functional.cross_entropy(model(x[order]), y[order]).backward()
+                if one.way == "lost" and one.parts > 1 and not a:
+                    continue
+                for _ in range(2 if one.way == "doubled" and one.parts > 1 and not a else 1):
+                    (torch.nn.functional.cross_entropy(model(x[order[a:b]]), y[order[a:b]]) * ({"sum": 1.0, "mean twice": share * share}.get(one.way, share))).backward()
 
         ways = ("sum", "mean twice", "lost", "doubled", "right")
-        proof = _certificate.certify(model, 8, lambda: back(0, 8), permuted, cut, ways)
+        proof = _certificate.certify(model, 8, take, ways)
         self.assertEqual(proof.way, "right", textwrap.shorten(str(proof), 300))
-        self.assertFalse(_certificate.certify(model, 8, lambda: back(0, 8), permuted, cut, ways[:-1]))
+        self.assertFalse(_certificate.certify(model, 8, take, ways[:-1]))
 
 
 if __name__ == "__main__":

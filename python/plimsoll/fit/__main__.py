@@ -89,9 +89,28 @@ def choose(answer: dict[str, Any], asked: int | None) -> tuple[int | None, str]:
     return fitting[0], ""
 
 
+def _probed(command: list[str], parts: int | None, limit: int | None) -> Probed:
+    """A loop of accelerate runs out of memory in the script's own frames, which ends the process: the next number of parts needs another."""
+    runs: list[dict[str, Any]] = []
+    while True:
+        probed = probe(command, parts, limit, Line())
+        answer = probed.answer
+        if answer is None or answer.get("loop") != "accelerate" or "refused" in answer or not answer["runs"]:
+            return probed
+        last = answer["runs"][-1]
+        if not last["fits"] and not any("out of memory" in line.lower() for line in probed.last):
+            probed.answer = None  # it died of something else
+            return probed
+        runs.append(last)
+        answer["runs"] = runs
+        if last["fits"] or parts is not None and not runs[:-1] or 2 * last["parts"] > answer["samples"] or not answer["certificate"]["way"]:
+            return probed
+        parts = 2 * last["parts"]
+
+
 def _without_answer(probed: Probed) -> int:
-    fail(f"the command ended without a training step of transformers.Trainer (exit code {probed.code}); its last lines:" if probed.last else
-         f"the command ended without a training step of transformers.Trainer (exit code {probed.code})")
+    fail(f"the command ended without a training step that is known here (exit code {probed.code}); its last lines:" if probed.last else
+         f"the command ended without a training step that is known here (exit code {probed.code})")
     for line in probed.last:
         print(f"  {line}", file=sys.stderr)
     return REFUSED
@@ -112,7 +131,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return USAGE
     try:
         limit = _size.bytes_of(options.memory, "--memory") if options.memory else None
-        probed = probe(command, options.parts, limit, Line())
+        probed = _probed(command, options.parts, limit)
     except ArgumentError as error:
         fail(str(error))
         return USAGE
@@ -153,7 +172,7 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed) -> 
         return 0
     if parts == 1:
         become(command)
-    return run(command, parts, answer["certificate"]["way"])
+    return run(command, {"loop": answer["loop"], "parts": parts, "way": answer["certificate"]["way"], "loader": answer.get("loader")})
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Generator, Iterator, Mapping
 
 #: A right cut in fp32 differs by 2e-7 to 4e-6 (kernels of other shapes round otherwise), a wrong one by 6e-4 or more: measured on an H200 with PyTorch 2.11.
 FLOOR = 1e-5
@@ -112,32 +111,54 @@ def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any
     return now, (far / size) ** 0.5 if size else float("inf") if far else 0.0
 
 
-def certify(model: Any, samples: int, whole: Callable[[], Any], permuted: Callable[[], Any], cut: Callable[[int, str], Any],
-            ways: tuple[str, ...]) -> Certificate:
-    """Take the gradient of the batch whole, in another order, and in parts.
+@dataclass(frozen=True)
+class Variant:
+    """One gradient to take: of the batch as it is, in another order, or in parts that are weighed in a way."""
 
-    Each function goes backward through its batch; gradients are cleared before.  The first way that is right for every number
-    of parts is the certificate's.
+    permuted: bool = False
+    parts: int = 1
+    way: str = "own"
+
+
+def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int, ...] = PARTS) -> Generator[Variant, bool, Certificate]:
+    """Yields what to go backward through; send(True) once its gradient is there, send(False) if it failed.  Returns the certificate.
+
+    Gradients are cleared before each.  The first way that is right for every number of parts is the certificate's.
     """
-    import torch
-    parts = tuple(k for k in PARTS if k <= samples)
+    parts = tuple(k for k in counts if k <= samples)
+    reference: Mapping[Any, Any] | None = None
+    noise, differences = 0.0, dict.fromkeys(ways, 0.0)
     with _without_dropout(), _in_fp32(model):
-        def gradient(run: Callable[[], Any], reference: Mapping[Any, Any] | None = None) -> tuple[dict[Any, Any], float]:
+        for one in (Variant(), Variant(permuted=True), *(Variant(parts=k, way=way) for way in ways for k in parts)):
             model.zero_grad(set_to_none=True)
-            run()
-            return _distance(model, reference)
-
-        def far(way: str, count: int) -> float:
-            try:
-                return gradient(functools.partial(cut, count, way), reference)[1]
-            except torch.OutOfMemoryError:
-                raise
-            except Exception:  # BatchNorm of one sample, for one
-                return float("inf")
-
-        reference, _ = gradient(whole)
-        noise = gradient(permuted, reference)[1]
-        differences = {way: max(far(way, count) for count in parts) for way in ways}
+            there = yield one
+            now, far = _distance(model, reference) if there else ({}, float("inf"))
+            if reference is None:
+                reference = now
+            elif one.permuted:
+                noise = far
+            else:
+                differences[one.way] = max(differences[one.way], far)
     limit = max(NOISE_TIMES * noise, FLOOR)
     right = [way for way, difference in differences.items() if difference <= limit]
-    return Certificate(right[0] if right and noise < 0.01 else None, samples, parts, noise, differences)
+    return Certificate(right[0] if right and parts and noise < 0.01 else None, samples, parts, noise, differences)
+
+
+def certify(model: Any, samples: int, take: Callable[[Variant], Any], ways: tuple[str, ...]) -> Certificate:
+    """The certificate, if each variant can be had by a call, which goes backward through it."""
+    import torch
+    running = variants(model, samples, ways)
+    asked = next(running)
+    try:
+        while True:
+            try:
+                take(asked)
+                there = True
+            except torch.OutOfMemoryError:
+                running.close()
+                raise
+            except Exception:  # BatchNorm of one sample, for one
+                there = False
+            asked = running.send(there)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
 """In the job: `plimsoll fit` starts the user's command with PLIMSOLL_FIT, and this comes in as Python starts.
 
-PLIMSOLL_FIT is JSON: {"parts", "way"} of a run; with "probe": the file that the answer goes to, of a probe.
+PLIMSOLL_FIT is JSON: {"loop", "parts", "way", "loader"} of a run; with "probe": the file that the answer goes to, of a probe.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 EXIT = 4  # of a job that stops because it cannot be cut as was asked
 
@@ -53,6 +53,30 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _run_accelerate(parts: int, way: str, number: int | None) -> dict[str, Callable[[ModuleType], None]]:
+    """Every batch of a prepared loader in parts."""
+    def patch(_: ModuleType) -> None:
+        from . import _accelerate
+        from ._parts import samples_of
+        said: list[int] = []
+
+        def batches(loop: _accelerate.Loop, loader: Any, accelerator: Any, own: Iterator[Any]) -> Iterator[Any]:
+            if getattr(loader, "plimsoll_number", number) != number:  # a loader that begins later has none
+                yield from own
+                return
+            for batch in own:
+                if not said:
+                    said.append(samples_of(batch) or 0)
+                    if not said[0]:
+                        stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
+                    sys.stderr.write(f"plimsoll fit: each batch of {said[0]} samples in {min(parts, said[0])} parts; what the script prints of a batch is a part's\n")
+                yield from loop.parts(batch, parts, way)
+
+        _accelerate.patch(batches)
+
+    return {"accelerate.accelerator": patch}
+
+
 def _run(parts: int, way: str) -> dict[str, Callable[[ModuleType], None]]:
     """Every training step in parts."""
     def patch(module: ModuleType) -> None:
@@ -80,21 +104,41 @@ def _probe(path: str, parts: int | None, limit_bytes: int | None) -> dict[str, C
         from . import _probe
         _probe.quieten(module, tempfile.mkdtemp(prefix="output-", dir=folder))
 
+    trainers: list[object] = []
+
     def patch(module: ModuleType) -> None:
         from . import _probe, _trainer
         _trainer.patch(module, _probe.trainer_probe(path, parts, limit_bytes))
+        made = module.Trainer.__init__
+
+        def __init__(self: Any, *words: Any, **named: Any) -> None:
+            trainers.append(self)
+            made(self, *words, **named)
+
+        module.Trainer.__init__ = __init__
+
+    def loops(module: ModuleType) -> None:
+        from . import _accelerate, _probe
+        module.Accelerator.init_trackers = lambda *_, **__: None
+        _accelerate.patch(_probe.accelerate_probe(path, parts, limit_bytes), lambda: bool(trainers))
 
     def optimizers(module: ModuleType) -> None:
         from . import _probe
         _probe.refuse_other_loops(module, path)
 
-    return {"transformers.training_args": arguments, "transformers.trainer": patch, "torch.optim.optimizer": optimizers}
+    return {"transformers.training_args": arguments, "transformers.trainer": patch, "torch.optim.optimizer": optimizers,
+            "accelerate.accelerator": loops}
 
 
 def enter(text: str) -> None:
     """Of the variable's text."""
     asked = json.loads(text)
-    wanted = _probe(asked["probe"], asked.get("parts"), asked.get("limit_bytes")) if "probe" in asked else _run(asked["parts"], asked["way"])
+    if "probe" in asked:
+        wanted = _probe(asked["probe"], asked.get("parts"), asked.get("limit_bytes"))
+    elif asked["loop"] == "accelerate":
+        wanted = _run_accelerate(asked["parts"], asked["way"], asked["loader"])
+    else:
+        wanted = _run(asked["parts"], asked["way"])
     late = [name for name in wanted if name in sys.modules]
     if late:
         stop(f"{late[0]} was imported before this could come in")

@@ -90,10 +90,10 @@ def probe(command: Sequence[str], parts: int | None, limit_bytes: int | None, sa
         return Probed(answer, job.returncode, last, time.monotonic() - began)
 
 
-def run(command: Sequence[str], parts: int, way: str) -> int:
-    """The command with each step in parts; its exit code.  The folder that lets it in is removed when it ends."""
+def run(command: Sequence[str], asked: dict[str, Any]) -> int:
+    """The command with each step in parts, as PLIMSOLL_FIT says it (_job.py); its exit code.  The folder that lets it in is removed when it ends."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:
-        job = subprocess.Popen(list(command), env=environment(folder, {"parts": parts, "way": way}))
+        job = subprocess.Popen(list(command), env=environment(folder, asked))
         while True:
             try:
                 code = job.wait()

@@ -12,9 +12,10 @@ import math
 import os
 import sys
 import time
-from typing import Any, Iterator
+from typing import Any, Generator, Iterator
 
-from ._certificate import SAMPLES, Certificate, certify
+from ._accelerate import Loop
+from ._certificate import PARTS, SAMPLES, Certificate, Variant, certify, variants
 from ._parts import WAYS, permute, samples_of, take
 from ._trainer import Step, cut_step
 
@@ -44,12 +45,16 @@ def quieten(module: Any, folder: str) -> None:
     module.TrainingArguments.__post_init__ = __post_init__
 
 
-def finish(path: str, answer: dict[str, Any]) -> None:
-    """Write the answer and end the process: whatever the script does at its end would be a trace."""
+def write(path: str, answer: dict[str, Any]) -> None:
     part = path + ".part"
     with open(part, "w", encoding="utf-8") as f:
         json.dump(answer, f)
     os.replace(part, path)
+
+
+def finish(path: str, answer: dict[str, Any]) -> None:
+    """Write the answer and end the process: whatever the script does at its end would be a trace."""
+    write(path, answer)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -106,9 +111,30 @@ def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -
     few = take(inputs, 0, count)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
     items = _items(trainer, few, items)
+    def take_variant(one: Variant) -> None:
+        cut_step(step, trainer, model, permute(few, order) if one.permuted else few, items, one.parts, one.way)
+
     with _plain_context(trainer):
-        return certify(model, count, lambda: step(trainer, model, few, items), lambda: step(trainer, model, permute(few, order), items),
-                       lambda parts, way: cut_step(step, trainer, model, few, items, parts, way), tuple(WAYS))
+        return certify(model, count, take_variant, tuple(WAYS))
+
+
+def shown(proof: Certificate) -> dict[str, Any]:
+    """As JSON."""
+    return {"way": proof.way, "samples": proof.samples, "parts": list(proof.parts), "noise": proof.noise, "limit": proof.limit,
+            "differences": {way: far if math.isfinite(far) else None for way, far in proof.differences.items()}}
+
+
+def hold(limit_bytes: int) -> None:
+    """PyTorch takes no more of the GPU."""
+    import torch
+    torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / torch.cuda.get_device_properties(0).total_memory))
+
+
+def _peaks(retries: int, parts: int, times: list[float]) -> dict[str, Any]:
+    import torch
+    stats = torch.cuda.memory_stats()
+    return {"parts": parts, "fits": True, "allocated_bytes": stats["allocated_bytes.all.peak"], "reserved_bytes": stats["reserved_bytes.all.peak"],
+            "retries": stats.get("num_alloc_retries", 0) - retries, "step_s": min(times[1:])}
 
 
 def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, parts: int, way: str) -> dict[str, Any]:
@@ -136,16 +162,14 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, par
         return {"parts": parts, "fits": False}
     finally:
         _own_steps.clear()
-    stats = torch.cuda.memory_stats()
-    return {"parts": parts, "fits": True, "allocated_bytes": stats["allocated_bytes.all.peak"], "reserved_bytes": stats["reserved_bytes.all.peak"],
-            "retries": stats.get("num_alloc_retries", 0) - retries, "step_s": min(times[1:])}
+    return _peaks(retries, parts, times)
 
 
 def refuse_other_loops(module: Any, path: str) -> None:
     """torch.optim.optimizer: a step that no Trainer took ends the probe."""
     def another(*_: Any) -> None:
         if not _own_steps:
-            finish(path, {"refused": "it steps an optimizer outside of transformers.Trainer, the only loop that is known here"})
+            finish(path, {"refused": "it steps an optimizer outside of the loops that are known here: transformers.Trainer's, and accelerate's with a prepared loader, accelerator.backward and a prepared optimizer"})
 
     module.register_optimizer_step_pre_hook(another)
 
@@ -163,15 +187,14 @@ def trainer_probe(path: str, asked: int | None, limit_bytes: int | None) -> Any:
                           "the tensors of a batch do not agree in their first dimension, so it is not known which of their rows are one sample"})
         gpu = torch.cuda.is_initialized() and next(model.parameters()).is_cuda
         if gpu and limit_bytes:
-            torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / torch.cuda.get_device_properties(0).total_memory))
+            hold(limit_bytes)
         try:
             proof = certificate(step, trainer, model, inputs, items)
         except RuntimeError as error:
             if not isinstance(error, torch.OutOfMemoryError):
                 raise
             finish(path, {**answer, "refused": f"{min(SAMPLES, samples or 0)} samples in fp32 do not fit, so nothing is proven"})
-        answer["certificate"] = {"way": proof.way, "samples": proof.samples, "parts": list(proof.parts), "noise": proof.noise, "limit": proof.limit,
-                                 "differences": {way: far if math.isfinite(far) else None for way, far in proof.differences.items()}}
+        answer["certificate"] = shown(proof)
         answer["accumulation"] = trainer.current_gradient_accumulation_steps
         if gpu:
             batch, answer["lengths"] = longest(trainer, samples or 0)
@@ -187,3 +210,74 @@ def trainer_probe(path: str, asked: int | None, limit_bytes: int | None) -> Any:
         finish(path, {**answer, "gpu": gpu, "runs": runs})
 
     return around
+
+
+def _gradients(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Generator[Any, None, Certificate | None]:
+    """Gives the loop samples, whole and in parts, while steps are still; None: it does not train with this loader."""
+    import torch
+    count = min(SAMPLES, samples_of(batch) or 0)
+    few = take(batch, 0, count)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
+    running = variants(model, count, tuple(way for way in WAYS if way != "own"), tuple(k for k in PARTS if 2 * k <= count))
+    loop.still = True
+    try:
+        asked, before = next(running), (loop.steps, loop.synced)
+        while True:
+            began = loop.backwards
+            yield from loop.parts(permute(few, order) if asked.permuted else few, asked.parts, asked.way)
+            if loop.backwards == began:
+                running.close()
+                return None
+            if asked == Variant() and loop.steps == before[0] and loop.synced == before[1]:
+                running.close()
+                answer["refused"] = "it accumulates gradients by itself, without accelerator.accumulate()"
+                return None
+            asked = running.send(True)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    finally:
+        loop.still = False
+
+
+def accelerate_probe(path: str, asked: int | None, limit_bytes: int | None) -> Any:
+    """What a prepared loader gives in a probe: samples to compare gradients with, then whole batches to measure; then the process ends."""
+    def batches(loop: Loop, loader: Any, accelerator: Any, own: Iterator[Any]) -> Iterator[Any]:
+        import torch
+        for batch in own:
+            samples = samples_of(batch)
+            answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(accelerator._models[0])).__name__ if accelerator._models else "?",
+                                      "samples": samples, "loader": getattr(loader, "plimsoll_number", None)}
+            if accelerator.num_processes > 1:
+                finish(path, {**answer, "refused": f"it runs in {accelerator.num_processes} processes; one GPU is what is known here"})
+            if len(accelerator._models) != 1 or samples is None or samples < 4:
+                finish(path, {**answer, "refused": "it prepared several models" if len(accelerator._models) > 1 else "it prepared no model" if not accelerator._models else
+                              "the first batch has fewer than 4 samples" if samples else "the tensors of a batch do not agree in their first dimension"})
+            model = accelerator._models[0]
+            gpu = torch.cuda.is_initialized() and next(model.parameters()).is_cuda
+            if gpu and limit_bytes:
+                hold(limit_bytes)
+            proof = yield from _gradients(loop, model, batch, answer)
+            if proof is None:
+                if "refused" in answer:
+                    finish(path, answer)
+                yield from own  # it evaluates with gradients on
+                return
+            parts = asked or 1
+            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "gpu": gpu, "runs": []}
+            if not gpu:
+                finish(path, answer)
+            write(path, {**answer, "runs": [{"parts": parts, "fits": False}]})  # what stands if it dies now
+            retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
+            times = []
+            _own_steps.append(True)
+            for number in range(STEPS):
+                if number == 1:
+                    torch.cuda.reset_peak_memory_stats()
+                torch.cuda.synchronize()
+                began = time.perf_counter()
+                yield from loop.parts(batch, parts, proof.way or "samples")
+                torch.cuda.synchronize()
+                times.append(time.perf_counter() - began)
+            finish(path, {**answer, "runs": [_peaks(retries, parts, times)]})
+
+    return batches

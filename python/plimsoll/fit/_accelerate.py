@@ -1,0 +1,117 @@
+"""Batches cut into parts in loops of accelerate: the prepared loader gives parts, backward weighs them, and only the last one steps.
+
+Nothing that a script reads (the accumulation, the length of the loader) changes.  A script that counts batches by itself
+counts parts; one that prints the loss of a batch prints that of a part.
+"""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator
+
+from ..errors import UnsupportedError
+from ._parts import bounds, samples_of, take, weight
+
+#: What the cut relies on: (module, class, attribute).
+NEEDED = (("accelerate.accelerator", "Accelerator", ("backward", "prepare_data_loader", "_do_sync", "autocast", "clip_grad_norm_", "clip_grad_value_")),
+          ("accelerate.data_loader", "DataLoaderShard", ("__iter__",)),
+          ("accelerate.optimizer", "AcceleratedOptimizer", ("step", "zero_grad")),
+          ("accelerate.scheduler", "AcceleratedScheduler", ("step",)))
+
+Batches = Callable[["Loop", Any, Any, Iterator[Any]], Iterator[Any]]
+
+
+class Loop:
+    """How a loop of one process stands between two batches."""
+
+    def __init__(self) -> None:
+        self.share = 1.0      # of the batch's loss, of the part that is out
+        self.last = True      # of its batch
+        self.still = False    # steps change nothing: gradients are being compared
+        self.backwards = 0    # so far
+        self.steps = 0
+        self.synced = 0       # accelerator.accumulate() was entered
+        self.accelerator: Any = None
+        self.loaders = 0
+
+    def parts(self, batch: Any, parts: int, way: str) -> Iterator[Any]:
+        """The batch in parts; what the loop does with each counts its share."""
+        samples = samples_of(batch)
+        if samples is None or samples < 2 or parts < 2:
+            yield batch
+            return
+        state = self.accelerator.gradient_state
+        try:
+            for begin, end in bounds(samples, parts):
+                part = take(batch, begin, end)
+                self.share, self.last = weight(part, batch, way), end == samples
+                state._set_sync_gradients(self.last)  # for a loop without accumulate(); that sets it anew
+                yield part
+        finally:
+            self.share, self.last = 1.0, True
+
+
+def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
+    """From now on prepared loaders give what `batches` makes of theirs.  owned(): loaders are a Trainer's, which cuts by itself."""
+    import importlib
+    for module, name, attributes in NEEDED:
+        missing = [a for a in attributes if not hasattr(getattr(importlib.import_module(module), name, None), a)]
+        if missing:
+            raise UnsupportedError(f"this release of accelerate has no {name}.{missing[0]}")
+    from accelerate.accelerator import Accelerator
+    from accelerate.data_loader import DataLoaderShard
+    from accelerate.optimizer import AcceleratedOptimizer
+    from accelerate.scheduler import AcceleratedScheduler
+    loop = Loop()
+
+    def around(owner: Any, name: str, changed: Callable[..., Any]) -> None:
+        own = getattr(owner, name)
+        setattr(owner, name, lambda self, *words, **named: changed(own, self, *words, **named))
+
+    def backward(own: Any, self: Any, loss: Any, **named: Any) -> None:
+        loop.backwards += 1
+        own(self, loss if loop.share == 1.0 else loss * loop.share, **named)
+
+    def prepare(own: Any, self: Any, *words: Any, **named: Any) -> Any:
+        loader = own(self, *words, **named)
+        loop.accelerator = self
+        loader.plimsoll_number, loop.loaders = loop.loaders, loop.loaders + 1
+        return loader
+
+    def sync(own: Any, self: Any) -> None:
+        loop.synced += 1
+        if loop.last:
+            own(self)
+        else:  # the batch is not counted yet
+            self.gradient_state._set_sync_gradients(False)
+
+    def step(own: Any, self: Any, *words: Any, **named: Any) -> Any:
+        loop.steps += 1
+        return None if loop.still else own(self, *words, **named)
+
+    def quiet(own: Any, self: Any, *words: Any, **named: Any) -> Any:
+        return None if loop.still else own(self, *words, **named)
+
+    def clip(own: Any, self: Any, parameters: Any, *words: Any, **named: Any) -> Any:
+        import torch
+        return torch.zeros(()) if loop.still else own(self, parameters, *words, **named)
+
+    def autocast(own: Any, self: Any, *words: Any, **named: Any) -> Any:
+        return contextlib.nullcontext() if loop.still else own(self, *words, **named)
+
+    def iterate(own: Any, self: Any) -> Iterator[Any]:
+        import torch
+        if owned() or loop.accelerator is None or not torch.is_grad_enabled():
+            yield from own(self)
+        else:
+            yield from batches(loop, self, loop.accelerator, own(self))
+
+    around(Accelerator, "backward", backward)
+    around(Accelerator, "prepare_data_loader", prepare)
+    around(Accelerator, "_do_sync", sync)
+    around(Accelerator, "autocast", autocast)
+    around(Accelerator, "clip_grad_norm_", clip)
+    around(Accelerator, "clip_grad_value_", clip)
+    around(AcceleratedOptimizer, "step", step)
+    around(AcceleratedOptimizer, "zero_grad", quiet)
+    around(AcceleratedScheduler, "step", quiet)
+    around(DataLoaderShard, "__iter__", iterate)
