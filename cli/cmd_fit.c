@@ -75,14 +75,17 @@ const struct cmd cmd_fit = {
 	.args = "-- COMMAND...",
 	.about =
 		"Cuts each batch into parts inside the training step of transformers.Trainer (TRL, "
-		"Axolotl and LLaMA-Factory call it). Loader, accumulation, schedule and seeds stay "
-		"untouched, so the samples, their order and the number of steps stay.\n\n"
+		"Axolotl and LLaMA-Factory call it) or in a loop of accelerate. Loader, "
+		"accumulation, "
+		"schedule and seeds stay untouched, so the samples, their order and the number of "
+		"steps stay.\n\n"
 		"First a process of its own starts the command and measures at its first step: the "
 		"gradient of whole batches and of parts, in fp32 and without dropout, then the "
 		"peak "
-		"of whole steps, on the longest samples. If the parts have another gradient, the "
-		"command is refused with exit code 4. That process writes nothing of its own.\n\n"
-		"One GPU, transformers.Trainer. Needs the Python package where the command runs.",
+		"of whole steps. If the parts have another gradient, the command is refused with "
+		"exit "
+		"code 4. That process writes nothing of its own.\n\n"
+		"One GPU. Needs the Python package where the command runs.",
 	.examples = fit_examples,
 	.opts = fit_opt,
 	.opts_size = sizeof(struct fit_opts),

@@ -11,12 +11,12 @@ import os
 import sys
 import tempfile
 from types import ModuleType
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, NoReturn
 
 EXIT = 4  # of a job that stops because it cannot be cut as was asked
 
 
-def stop(why: str) -> None:
+def stop(why: str) -> NoReturn:
     """One line, and the end of the process."""
     sys.stderr.write(f"plimsoll fit: {why}\n")
     sys.stderr.flush()

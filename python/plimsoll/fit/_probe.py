@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from typing import Any, Generator, Iterator
+from typing import Any, Generator, Iterator, NoReturn
 
 from ._accelerate import Loop
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, certify, variants
@@ -23,6 +23,7 @@ from ._trainer import Step, cut_step
 QUIET = {"WANDB_MODE": "disabled", "WANDB_DISABLED": "true", "MLFLOW_TRACKING_URI": "", "COMET_MODE": "disabled", "CLEARML_OFFLINE_MODE": "1",
          "DISABLE_MLFLOW_INTEGRATION": "TRUE", "HF_HUB_DISABLE_TELEMETRY": "1", "NEPTUNE_MODE": "debug", "SWANLAB_MODE": "disabled"}
 STEPS = 3  # the optimizer's states are there from the second on
+SEVERAL = "it runs on {} GPUs or under a strategy of its own ({}); one GPU without is what is known here"
 READ_MOST = 2000  # samples whose lengths are looked at
 READ_S = 10.0     # or as long as that takes
 _own_steps: list[bool] = []  # not empty: the probe itself steps the optimizer
@@ -52,7 +53,7 @@ def write(path: str, answer: dict[str, Any]) -> None:
     os.replace(part, path)
 
 
-def finish(path: str, answer: dict[str, Any]) -> None:
+def finish(path: str, answer: dict[str, Any]) -> NoReturn:
     """Write the answer and end the process: whatever the script does at its end would be a trace."""
     write(path, answer)
     sys.stdout.flush()
@@ -180,8 +181,9 @@ def trainer_probe(path: str, asked: int | None, limit_bytes: int | None) -> Any:
         import torch
         samples = samples_of(inputs)
         answer: dict[str, Any] = {"loop": "transformers.Trainer", "model": type(trainer.accelerator.unwrap_model(model)).__name__, "samples": samples}
-        if trainer.args.world_size > 1:
-            finish(path, {**answer, "refused": f"it runs in {trainer.args.world_size} processes; one GPU is what is known here"})
+        kind = str(trainer.accelerator.distributed_type.value)
+        if trainer.args.world_size > 1 or trainer.args.n_gpu > 1 or kind != "NO":
+            finish(path, {**answer, "refused": SEVERAL.format(max(trainer.args.world_size, trainer.args.n_gpu), kind)})
         if samples is None or samples < 2:
             finish(path, {**answer, "refused": "the first batch is one sample" if samples else
                           "the tensors of a batch do not agree in their first dimension, so it is not known which of their rows are one sample"})
@@ -247,8 +249,9 @@ def accelerate_probe(path: str, asked: int | None, limit_bytes: int | None) -> A
             samples = samples_of(batch)
             answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(accelerator._models[0])).__name__ if accelerator._models else "?",
                                       "samples": samples, "loader": getattr(loader, "plimsoll_number", None)}
-            if accelerator.num_processes > 1:
-                finish(path, {**answer, "refused": f"it runs in {accelerator.num_processes} processes; one GPU is what is known here"})
+            kind = str(accelerator.distributed_type.value)
+            if accelerator.num_processes > 1 or kind != "NO":
+                finish(path, {**answer, "refused": SEVERAL.format(accelerator.num_processes, kind)})
             if len(accelerator._models) != 1 or samples is None or samples < 4:
                 finish(path, {**answer, "refused": "it prepared several models" if len(accelerator._models) > 1 else "it prepared no model" if not accelerator._models else
                               "the first batch has fewer than 4 samples" if samples else "the tensors of a batch do not agree in their first dimension"})
