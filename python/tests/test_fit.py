@@ -211,6 +211,18 @@ class Fit(unittest.TestCase):
         self.assertEqual(done.returncode, 4)
         self.assertIn("give --parts", done.stderr)
 
+    def test_signals_reach_the_job(self):
+        with open(os.path.join(self.folder, "train.py"), "a") as f:
+            f.write("\nimport signal, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nprint('waits', flush=True)\ntime.sleep(600)\n")
+        with subprocess.Popen([sys.executable, "-m", "plimsoll.fit", "--parts", "2", "--", sys.executable, "train.py", "own", "1"], cwd=self.folder, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
+            for line in job.stdout:
+                if line == "waits\n":
+                    break
+            job.terminate()
+            job.stdout.read()
+            self.assertEqual(job.wait(), 7)
+
     def test_another_sitecustomize_runs_too(self):
         with open(os.path.join(self.folder, "sitecustomize.py"), "w") as f:
             f.write("import builtins\nbuiltins.here_first = 1\n")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,8 @@ def run(command: Sequence[str], asked: dict[str, Any]) -> int:
     """The command with each step in parts, as PLIMSOLL_FIT says it (_job.py); its exit code.  The folder that lets it in is removed when it ends."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:
         job = subprocess.Popen(list(command), env=environment(folder, asked))
+        for number in (signal.SIGTERM, signal.SIGHUP):  # a scheduler's; a terminal's Ctrl-C reaches the job by itself
+            signal.signal(number, lambda got, _: job.send_signal(got))
         while True:
             try:
                 code = job.wait()
