@@ -967,8 +967,6 @@ def models_pile_up(ctx: Context) -> None:
                        e.attr in ("cpu", "to") and e.stmt is not stmt for e in trace.inside(loop)):
                 ctx.report("PLM115", stmt, f"two models are alive while the next one loads: {name} still holds the one before",
                            evidence=[f"line {loop.node.lineno}: the loop; {name} is not deleted in it"], fix=[f"del {name} at the end of the loop's body"])
-        elif isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Subscript) or in_place(stmt, event.call) and ".append(" in text:
-            ctx.report("PLM115", stmt, "every compared model stays loaded", confidence=MEDIUM)
 
 
 @checks("PLM118")
