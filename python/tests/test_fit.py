@@ -189,8 +189,13 @@ class Fit(unittest.TestCase):
                 self.assertEqual(os.listdir(self.folder), ["train.py"])
 
     def test_a_probe_leaves_nothing(self):
-        """No file, and weights of 16 bits are proven in 32."""
-        done = self.start(["llama16", "1"], options=["--parts", "4", "--probe-only", "--json"])
+        """No file in the folder or at home, no connection; and weights of 16 bits are proven in 32."""
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write("import socket\ndef connect(*_):\n    raise AssertionError('a connection')\nsocket.socket.connect = socket.socket.connect_ex = connect\n" + TRAIN)
+        home = tempfile.TemporaryDirectory()
+        self.addCleanup(home.cleanup)
+        done = self.start(["llama16", "1"], options=["--parts", "4", "--probe-only", "--json"], HOME=home.name)
+        self.assertEqual(os.listdir(home.name), [])
         answer = json.loads(done.stdout)
         self.assertEqual((done.returncode, answer["schema"], answer["parts"], answer["certificate"]["way"]), (0, "fit/1", 4, "own"), done.stderr)
         self.assertLess(answer["certificate"]["differences"]["own"], 1e-5)
