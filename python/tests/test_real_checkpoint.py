@@ -21,6 +21,7 @@ from torch import nn  # noqa: E402
 import plimsoll  # noqa: E402
 from plimsoll.checkpoint import Checkpointer, rng_state, set_rng_state  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, NotFoundError, UnsupportedError  # noqa: E402
+from ranks import LEAVE  # noqa: E402
 
 
 END_S = 1800  # of a process that is not to hang: on a busy machine a start takes a minute
@@ -432,9 +433,7 @@ with Checkpointer(sys.argv[1], on_signal=("SIGUSR2",)) as checkpointer:
 _checkpointer._machine = lambda: f"machine {rank}"
 with Checkpointer(sys.argv[1]) as checkpointer:
     assert checkpointer.host_ranks == 1
-dist.barrier()  # gloo aborts a rank whose peer left while it was at work
-dist.destroy_process_group()
-"""
+""" + LEAVE
 
 
 SHARDED = """
@@ -515,9 +514,7 @@ with Checkpointer(folder) as checkpointer:
     assert [one.step for one in checkpointer.checkpoints()] == [2]
 if rank == 0:
     torch.save(saved, folder + ".saved")
-dist.barrier()
-dist.destroy_process_group()
-"""
+""" + LEAVE
 
 
 MANY = """
@@ -581,8 +578,7 @@ if world == 4:  # one dies while it hands its part over: the others are told, an
         print(rank, type(why).__name__, str(why)[:100], file=sys.stderr)
     assert [one.step for one in checkpointer.checkpoints()] == [2]
     os._exit(0)  # nobody can be waited for any more
-dist.destroy_process_group()
-"""
+""" + LEAVE
 
 
 class Ranks(Folder):

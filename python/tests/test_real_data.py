@@ -29,6 +29,7 @@ if importlib.util.find_spec("torch") is None:
 import torch  # noqa: E402
 
 from plimsoll import _batches, _fingerprint, _sample_cache  # noqa: E402
+from ranks import LEAVE  # noqa: E402
 from plimsoll.data import SampleCache, StaleCacheError  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, PlimsollError, UnsupportedError  # noqa: E402
 
@@ -894,9 +895,7 @@ class Trainers(Folder):
         """) + textwrap.dedent(body) + textwrap.dedent("""
             with open(sys.argv[2] + ".rank" + os.environ["RANK"], "w") as f:
                 json.dump(seen, f)
-            torch.distributed.barrier()  # gloo aborts a rank whose peer left while it was at work
-            os._exit(0)  # and whichever of its threads is still at work when Python ends
-        """)
+        """) + LEAVE
         jobs = [subprocess.Popen([sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__)), self.path(), self.path("store")],
                                  env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
                                       "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
