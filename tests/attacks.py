@@ -629,8 +629,21 @@ def test_exported(folder):
     for text in ("__import__('os').system('x')", "exit()", "open (x)", "open  (x)", "(exec)(x)", "x.y", "eval('x')", "f'{x}'", "[x][0]", "s0.__class__", "Max(s0)(s1)", "a:=b", "'a", "x\n(y)", "print(chr(1))"):
         r, code = verify(put(folder, "m.pt2", exported(expression(text))))
         expect(code == 1 and r["pickle"] == "unknown" and f"sympy.sympify({text})" in names(r, "unknown"), text, r["headline"], r["globals"])
+    for inside in ({"__enum__": True, "fqn": "this:s", "name": "x"}, {"default_factory_module": "this", "default_factory_name": "s", "dict_context": []}):
+        tree = json.dumps([1, {"type": "builtins.dict", "context": json.dumps(inside), "children_spec": []}])
+        for text in (tree, tree.replace("_", "\\u005f")):
+            r, code = verify(put(folder, "m.pt2", exported(json.dumps({"in_spec": text}))))
+            expect(code == 1 and r["pickle"] == "unknown", text, r["headline"])
     evil = torch_zip({"data.pkl": b"\x80\x02" + EVIL + b".", "version": "3"})
-    dangerous(folder, "m.pt2", exported(more={"data/sample_inputs/model.pt": evil}))
+    for name in ("data/sample_inputs/model.pt", "data/sample_inputs/MODEL.PT", "DATA/weights/model.pt", "data/weights/WEIGHT_1", "data/x"):
+        dangerous(folder, "m.pt2", exported(more={name: evil}))
+    for name in ("models/model_json", "MODELS/model.json"):
+        r, code = verify(put(folder, "m.pt2", exported(more={name: expression("exit()")})))
+        expect(code == 1 and r["pickle"] == "unknown", name, r["headline"])
+    # The loader goes by the name of a constant's record alone.
+    constants = {"config": {"c": {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": False,
+                                  "tensor_meta": {"dtype": 1, "sizes": [{"as_int": 4}], "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7}}}}
+    dangerous(folder, "m.pt2", exported(more={"data/constants/model_constants_config.json": json.dumps(constants), "data/constants/opaque_obj_0": EVIL + b"."}))
     dangerous(folder, "m.pt2", exported(weights={"x": {"use_pickle": True, "path_name": "weight_1"}}, more={"data/weights/weight_1": evil}))
     dangerous(folder, "m.pt2", exported(weights={"x": {"tensor_meta": None, "path_name": "opaque_obj_0"}}, more={"data/weights/opaque_obj_0": EVIL + b"."}))
     dangerous(folder, "m.pt2", exported(more={"data/weights/model.pt": evil}))

@@ -3,14 +3,16 @@
  * pickles.  The layout is that of torch/export/pt2_archive/_package.py and torch/_export/serde (PyTorch 2.13); releases
  * before 2.9 kept the weights of a model in one file of torch.save.
  *
- * torch.export.load runs code of the file in three ways.  It unpickles example inputs, some weights and constants without
- * weights_only; it hands expressions of sizes to sympy, which evaluates them; and a package of AOTInductor is native code.
+ * torch.export.load runs code of the file in four ways.  It unpickles example inputs, some weights and constants without
+ * weights_only; it hands expressions of sizes to sympy, which evaluates them; trees of inputs name modules, which are
+ * imported (torch/utils/_pytree.py); and a package of AOTInductor is native code.
  */
 #include "parts.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define RECORD_BYTES ((uint64_t)512 << 20) /* of a record that is read whole */
 #define NESTED 4                           /* archives inside each other */
@@ -45,11 +47,17 @@ static const char *name_of(const struct exported *x, uint32_t record)
 	return strncmp(name, x->folder, n) != 0 ? name : name + n;
 }
 
+/* As torch finds records: the case of letters does not matter. */
 static bool begins(const char *name, const char *with)
 {
-	while (*with && *name == *with)
-		name++, with++;
-	return !*with;
+	return !strncasecmp(name, with, strlen(with));
+}
+
+static bool ends(const char *name, const char *with)
+{
+	size_t n = strlen(name), k = strlen(with);
+
+	return n >= k && !strcasecmp(name + n - k, with);
 }
 
 /* ---- JSON ---- */
@@ -123,25 +131,42 @@ static bool is_harmless(const char *text, size_t n)
 	return !quoted;
 }
 
-/* Every expression of a graph. */
+/*
+ * A tree of inputs or outputs is JSON in a text, whose contexts are JSON in texts again: an enumeration and a default
+ * factory name a module, which is imported.  An escaped letter could hide such a key.
+ */
+static bool is_plain_tree(const char *text)
+{
+	return !strstr(text, "__enum__") && !strstr(text, "default_factory") &&
+	       !strstr(text, "\\u");
+}
+
+/* Every expression and every tree of a graph. */
 static enum plim_status judge_graph(struct exported *x, uint32_t record, struct plim_err *err)
 {
 	struct ckpt *c = x->ckpt;
 	struct json_token t;
-	bool expression = false;
+	enum { OTHER, EXPRESSION, TREE } follows = OTHER;
 	enum plim_status st;
 
 	while (!(st = json_next(&x->json, &t, err)) && t.kind != JSON_END) {
+		bool expression = follows == EXPRESSION && t.kind == JSON_STRING;
+		bool tree = follows == TREE && t.kind == JSON_STRING;
 		char what[120];
 
-		if (expression && t.kind == JSON_STRING && !is_harmless(t.string, t.n)) {
-			snprintf(what, sizeof(what), "sympy.sympify(%.100s)", t.string);
+		if ((expression && !is_harmless(t.string, t.n)) ||
+		    (tree && (strlen(t.string) < t.n || !is_plain_tree(t.string)))) {
+			snprintf(what, sizeof(what), "%s(%.80s)",
+				 tree ? "torch.utils._pytree.treespec_loads" : "sympy.sympify",
+				 t.string);
 			c->pickled = true;
 			st = globals_tell(c, name_of(x, record), what, t.offset, CKPT_UNKNOWN, err);
 			if (st)
 				return st;
 		}
-		expression = json_is(&t, "expr_str");
+		follows = json_is(&t, "expr_str")                             ? EXPRESSION
+			  : json_is(&t, "in_spec") || json_is(&t, "out_spec") ? TREE
+									      : OTHER;
 	}
 	return st;
 }
@@ -372,8 +397,9 @@ static enum plim_status add_payload(struct exported *x, struct payload *p, struc
 		return ckpt_model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
 				       "record '%s%.200s' is missing: weight '%.200s' is lost",
 				       x->payloads, p->path, name);
-	/* A constant that is not a tensor is an object that is unpickled. */
-	if (p->pickled || !p->described)
+	/* A constant is unpickled if its record's name does not begin as a tensor's, whatever else is said of it. */
+	if (p->pickled || !p->described ||
+	    (begins(x->payloads, "data/constants/") && !begins(p->path, "tensor_")))
 		return read_loaded(x, record, name, err);
 	return add_tensor(x, p, record, err);
 }
@@ -417,33 +443,63 @@ static const char *payloads_of(const char *name)
 	static const char *const folders[] = { "data/weights/", "data/constants/" };
 
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-		if (begins(name, folders[i]) && ckpt_text_ends(name, "_config.json"))
+		if (begins(name, folders[i]) && ends(name, "_config.json"))
 			return folders[i];
 	return NULL;
 }
 
-static enum plim_status read_record(struct exported *x, uint32_t record, struct plim_err *err)
+/* What JSON describes: graphs, and which records are raw bytes. */
+static enum plim_status read_described(struct exported *x, uint32_t record, struct plim_err *err)
 {
-	struct ckpt *c = x->ckpt;
 	const char *name = name_of(x, record);
-	bool old = ckpt_text_ends(name, "serialized_state_dict.pt") ||
-		   ckpt_text_ends(name, "serialized_state_dict.json");
 
 	x->payloads = payloads_of(name);
 	if (x->payloads)
 		return read_json(x, record, read_payloads, err);
-	if (ckpt_text_ends(name, ".json") && !old && !begins(name, "extra/"))
+	if (begins(name, "models/") || ends(name, "exported_program.json"))
 		return read_json(x, record, judge_graph, err);
-	if (old || ((begins(name, "data/weights/") || begins(name, "data/constants/")) &&
-		    ckpt_text_ends(name, ".pt")))
-		return read_loaded(x, record, x->prefix, err);
-	if (ckpt_text_ends(name, ".pt"))
-		return judge_loaded(x, record, err);
-	if (!ckpt_text_ends(name, ".so"))
+	return PLIM_OK;
+}
+
+#define TAR_BYTES 512 /* of the shortest tar */
+
+/* May a loader find a file in these bytes that is more than a pickle?  Pickles are looked for in every record. */
+static enum plim_status may_hold_file(struct exported *x, uint32_t record, bool *may,
+				      struct plim_err *err)
+{
+	const struct ckpt_extent *e = &x->ckpt->extents.at[record];
+	char head[4] = "";
+	size_t got = 0;
+	enum plim_status st = PLIM_OK;
+
+	*may = e->bytes >= TAR_BYTES || ends(name_of(x, record), ".pt");
+	if (!*may && e->state != CKPT_CUT && !e->deflated)
+		st = ckpt_pread(x->ckpt, e->file, e->offset, head, sizeof(head), &got, err);
+	*may |= e->deflated || (got == sizeof(head) && !memcmp(head, "PK\3\4", sizeof(head)));
+	return st;
+}
+
+/* Any other record: a loader may take it for a file of its own. */
+static enum plim_status read_other(struct exported *x, uint32_t record, struct plim_err *err)
+{
+	struct ckpt *c = x->ckpt;
+	const struct ckpt_extent *e = &c->extents.at[record];
+	const char *name = name_of(x, record);
+	bool in_payloads = begins(name, "data/weights/") || begins(name, "data/constants/"), may;
+	enum plim_status st;
+
+	if (ends(name, ".so")) {
+		c->pickled = true;
+		return globals_tell(c, name, "native code", e->offset, CKPT_UNKNOWN, err);
+	}
+	if (e->tensors || x->loaded[record - x->zip->first] || begins(name, "extra/") ||
+	    begins(name, "models/") || ends(name, "exported_program.json") || payloads_of(name))
 		return PLIM_OK;
-	c->pickled = true;
-	return globals_tell(c, name, "native code", c->extents.at[record].offset, CKPT_UNKNOWN,
-			    err);
+	if ((in_payloads && ends(name, ".pt")) || ends(name, "serialized_state_dict.pt") ||
+	    ends(name, "serialized_state_dict.json"))
+		return read_loaded(x, record, x->prefix, err);
+	st = may_hold_file(x, record, &may, err);
+	return !st && may ? judge_loaded(x, record, err) : st;
 }
 
 bool exported_is(const struct ckpt *c, const struct zip *zip)
@@ -451,8 +507,7 @@ bool exported_is(const struct ckpt *c, const struct zip *zip)
 	for (uint32_t i = zip->first; i < zip->first + zip->n; i++) {
 		const char *name = ckpt_text(c, c->extents.at[i].name);
 
-		if (ckpt_text_ends(name, "/archive_format") ||
-		    ckpt_text_ends(name, "exported_program.json"))
+		if (ends(name, "/archive_format") || ends(name, "exported_program.json"))
 			return true;
 	}
 	return false;
@@ -476,7 +531,9 @@ enum plim_status exported_read(struct ckpt *c, const struct zip *zip, const uint
 	if (!c->kind)
 		c->kind = CKPT_KIND_EXPORTED;
 	for (uint32_t i = zip->first; !st && i < zip->first + zip->n; i++)
-		st = read_record(&x, i, err);
+		st = read_described(&x, i, err);
+	for (uint32_t i = zip->first; !st && i < zip->first + zip->n; i++)
+		st = read_other(&x, i, err);
 	mem_free(c->mem, x.loaded, zip->n, 1);
 	return st ? st
 		  : ckpt_model_find(
