@@ -1,6 +1,6 @@
 /*
  * Nanoseconds of processor time for a free and a request of libplimsoll_alloc.so's allocator, over a driver that does nothing: with
- * the model of expandable segments beside it, and without.
+ * the model of expandable segments, and without it.
  */
 #include "allocator/vmm.h"
 

@@ -296,7 +296,7 @@ class MemoryMonitor:
 
         The floor of allocated bytes over parts of the steps, a Theil-Sen slope with Sen's 95 % interval; warm-up (the first
         quarter) is left out, and growth that dies away is none.  Of the host's memory, whose pages come and go, growth of less
-        than 1 MiB in all is none either, and the monitor's own records are left out.  With a Recorder running the line that allocates is told.
+        than 1 MiB in all is none either, and the monitor's own records are left out.  With a Recorder running, the line that allocates is reported.
         """
         ends = [_PACKED_END.unpack(end) if isinstance(end, bytes) else end for end in list(self._step_ends)]
         found = trend([(step, held - self._own_bytes(step)) for step, held in ends])

@@ -35,7 +35,7 @@ def start(folder: str) -> None:
     """Record at deaths into the folder, which is made."""
     try:
         os.makedirs(folder, exist_ok=True)
-        # what the recorder needs of the package, under the name that it has beside a program
+        # what the recorder needs of the package, under the name that it has in a folder of its own
         sys.modules.setdefault("plimsoll_in_job", sys.modules["plimsoll"])
         _recorder().main(os.path.abspath(folder))
     except Exception as error:

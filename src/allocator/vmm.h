@@ -8,7 +8,7 @@
  * their streams are done: so memory moves between addresses and streams, and reserved stays near live.  It costs a wait, and the time
  * that waits may take is bounded; a cycle that is known (cycle.h) needs none.
  *
- * A model of PyTorch's expandable segments serves the same requests beside it.  Once reserved memory exceeds what they would reserve
+ * A model of PyTorch's expandable segments serves the same requests.  Once reserved memory exceeds what they would reserve
  * and 32 MiB, more time may go into moves, places of plans are not insisted on, and memory that plans have free serves everybody.
  *
  * No lock is taken here.  The driver's `wait` may release the caller's lock and take it again.

@@ -1,5 +1,5 @@
 /*
- * What expandable segments would reserve for the same requests: PyTorch's allocator as caching.h models it runs beside ours, one model
+ * What expandable segments would reserve for the same requests: PyTorch's allocator as caching.h models it runs along with ours, one model
  * for each lane, since they give no memory from one stream or pool to another.  No limit is on it.
  */
 #include "vmm_parts.h"

@@ -124,7 +124,7 @@ static enum plim_status keep(struct globals_log *log, const char *name, struct p
 		return PLIM_OK;
 	}
 	g.name = ckpt_model_string(c, name, strlen(name), &st, err);
-	/* Nobody reads more; what is dangerous is told even so. */
+	/* Nobody reads more; what is dangerous is reported even so. */
 	if (c->globals.n >= (g.trust == CKPT_DANGEROUS ? 2 * GLOBALS_MAX : GLOBALS_MAX)) {
 		c->many_globals = true;
 		return st;

@@ -72,7 +72,7 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return a < PLIM_UNKNOWN - 1 - b ? a + b : PLIM_UNKNOWN - 1;
 }
 
-/* This process is no other one that holds memory. */
+/* This process is not another one that holds memory. */
 static void forget_holder(struct messages_oom *o, const struct messages_bytes *own)
 {
 	uint32_t n = o->processes <= MESSAGES_HOLDERS ? o->processes : MESSAGES_HOLDERS + 1, i = 0;

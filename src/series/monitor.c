@@ -327,7 +327,7 @@ bool series_is_evaluated(const struct series_monitor *m, uint32_t series)
 	side = side_of(m, series);
 	if (side != SERIES_NO_SIDE)
 		return side == SERIES_EVALUATION;
-	/* Of "accuracy" beside "val_accuracy" the first is the training's, and so is one beside "loss" and "val_loss". */
+	/* Of "accuracy" and "val_accuracy" the first is the training's, and so is one with "loss" and "val_loss". */
 	for (uint32_t i = 0; i < m->watches.n; i++)
 		if (m->watches.at[i].role == role &&
 		    m->watches.at[i].key == m->watches.at[series].key &&

@@ -286,7 +286,7 @@ struct line_reading {
 	double epoch; /* of a line "Epoch 3/10", for the lines that follow */
 	unsigned known;
 	/* of a line */
-	enum series_side side; /* as it was told last, and by which word */
+	enum series_side side; /* as the log said last, and by which word */
 	char word[16];
 	char loose[NAME_BYTES];    /* a name that waits for its number */
 	bool inside, plain_values; /* "[3/10]" of an evaluation; values of training */
@@ -508,7 +508,7 @@ static struct told tell(const char *text, size_t n)
 	return t;
 }
 
-/* The same from what was told before; *room is for what is not remembered. */
+/* The same from what was read before; *room is for what is not remembered. */
 static struct told *told_of(struct line_reading *g, const char *text, size_t n, struct told *room)
 {
 	uint32_t id = n < 200 ? intern_find(&g->words, text, n) : INTERN_NONE;
@@ -673,7 +673,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		if (is_bar(p, end) && value > 0)
 			put(g, "step", 4, value, true);
 		g->inside |= says > line && is_inside(line, says, end);
-		/* "step:12K" is rounded, and all that is told. */
+		/* "step:12K" is rounded, and all that the log says. */
 		if (p + 1 < end && (*p == 'K' || *p == 'M') && !is_word((unsigned char)p[1])) {
 			struct told room, *t = told_of(g, gap, (size_t)(says - gap), &room);
 

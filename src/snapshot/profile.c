@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define DEVICES_MAX 1024
-#define FRAMES_MAX 512   /* of a stack, the innermost; deeper ones are not told apart */
+#define FRAMES_MAX 512   /* of a stack, the innermost; deeper ones count as one */
 #define TIME_MAX_US 4e15 /* the year 2096, and room for sums */
 #define CPU_TYPE 0       /* c10::DeviceType::CPU */
 #define STEP_MARK "ProfilerStep#"

@@ -52,7 +52,7 @@ enum plim_status profile_read_events(struct profile *p, struct json *j, struct p
 enum plim_status profile_read_timeline(struct profile *p, struct json *j,
 				       const struct json_token *first, struct plim_err *err);
 
-/* The columns of what was read; `root`: what stands in the trace beside its events. */
+/* The columns of what was read; `root`: what stands in the trace around its events. */
 enum plim_status profile_assemble(struct profile *p, struct pickle_value root,
 				  struct plim_err *err);
 

@@ -360,7 +360,7 @@ static void anything_goes(void **state)
 	}
 }
 
-/* ---- beside expandable segments ---- */
+/* ---- compared with expandable segments ---- */
 
 /* Programs of cycles within cycles: what some seed makes of micro-steps, an optimizer, evaluations and growing caches. */
 struct nest {

@@ -102,7 +102,7 @@ class PlimsollCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
 
 def calling(callback: Any) -> Any:
-    """The Trainer among the callers whose callback this is; callbacks are not told it.  None: there is none."""
+    """The Trainer among the callers whose callback this is; callbacks do not get it.  None: it is not among them."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back
