@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 import unittest
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
@@ -269,7 +268,7 @@ class Parts(unittest.TestCase):
 
         ways = ("sum", "mean twice", "lost", "doubled", "right")
         proof = _certificate.certify(model, 8, take, ways)
-        self.assertEqual(proof.way, "right", textwrap.shorten(str(proof), 300))
+        self.assertEqual(proof.way, "right", proof)
         self.assertFalse(_certificate.certify(model, 8, take, ways[:-1]))
 
 

@@ -37,7 +37,6 @@ def zero_grad_missing(ctx: Context) -> None:
                 continue
             if _zero_somewhere(ctx, trace, loop) or _made_in(trace, loop, steps[0]):
                 continue
-            around = ctx.steps(trace)
             strong = steps[0].of is not None and steps[0].of.strong
             ctx.report("PLM801", steps[0].node, "gradients of all former steps are added up: zero_grad() is missing", 
                        confidence=HIGH if strong else LOW if _own_loss(ctx, backward[0], inside) else MEDIUM,
@@ -289,7 +288,6 @@ def iterator_used_up(ctx: Context) -> None:
             plain = isinstance(text.func, ast.Attribute) and text.func.attr in ("parameters", "named_parameters") or isinstance(text.func, ast.Name) and text.func.id in ("filter", "map")
             if not plain or isinstance(text.func, ast.Attribute) and event.value.node is not text:
                 continue
-            uses = [n for n in ast.walk(trace.function.node) if isinstance(n, ast.Name) and n.id == event.name and isinstance(n.ctx, ast.Load) and n.lineno > event.node.lineno]
             if any(isinstance(n, ast.Subscript) and dotted(n.value) == event.name or isinstance(n, ast.Call) and dotted(n.func) == "len" and n.args and
                    dotted(n.args[0]) == event.name for n in ast.walk(trace.function.node)):
                 continue  # a list: an iterator has no length
