@@ -140,6 +140,9 @@ int cmd_exit_code(enum plim_status status);
  * the program with this file in it ("lint/cli.py"), it is put in front of PYTHONPATH.  `buffer` may hold the result.
  */
 const char *cmd_python(const char *file, char *buffer, size_t size);
+/* Becomes this program, a text, in that Python.  needs: "lint needs Python 3.10", for the line if it cannot; gives its exit code then. */
+int cmd_become_python(const char *needs, const char *file, const char *program, int argc,
+		      char **argv);
 
 /*
  * Print what the linter finds in `source` (a file or folder) at the lines that a recording or a log points at.

@@ -4,11 +4,6 @@
  */
 #include "cmd.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 struct fit_opts {
 	const char *text;
 	uint64_t number;
@@ -36,28 +31,10 @@ static const char start[] = "import sys\n"
 			    "    sys.exit(4)\n"
 			    "sys.exit(main())\n";
 
-/* Becomes the Python part; returns only if it cannot. */
 static int fit_run(const void *values, int argc, char **argv)
 {
-	char buffer[4200];
-	const char *python = cmd_python("fit/__main__.py", buffer, sizeof(buffer));
-	char **line = calloc((size_t)argc + 4, sizeof(*line));
-
 	(void)values;
-	if (!line) {
-		cmd_say("out of memory");
-		return CMD_MACHINE;
-	}
-	line[0] = (char *)(uintptr_t)python;
-	line[1] = (char *)(uintptr_t) "-c";
-	line[2] = (char *)(uintptr_t)start;
-	for (int i = 0; i < argc; i++)
-		line[3 + i] = argv[i];
-	fflush(stdout);
-	execvp(python, line);
-	cmd_say("fit needs Python: cannot run '%s': %s", python, strerror(errno));
-	free(line);
-	return CMD_MACHINE;
+	return cmd_become_python("fit needs Python", "fit/__main__.py", start, argc, argv);
 }
 
 static const struct cmd_example fit_examples[] = {

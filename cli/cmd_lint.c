@@ -147,33 +147,40 @@ const char *cmd_python(const char *file, char *buffer, size_t size)
 	return access(buffer, X_OK) ? "python3" : buffer;
 }
 
-/* Becomes the linter; returns only when it cannot. */
-static int become_linter(int argc, char **argv)
+int cmd_become_python(const char *needs, const char *file, const char *program, int argc,
+		      char **argv)
 {
-	char folder[4096], python[4200], self[4200];
-	const char *interpreter;
+	char buffer[4200];
+	const char *python = cmd_python(file, buffer, sizeof(buffer));
 	char **line = calloc((size_t)argc + 4, sizeof(*line));
 
 	if (!line) {
 		cmd_say("out of memory");
 		return CMD_MACHINE;
 	}
-	interpreter = cmd_python("lint/cli.py", python, sizeof(python));
+	line[0] = (char *)(uintptr_t)python;
+	line[1] = (char *)(uintptr_t) "-c";
+	line[2] = (char *)(uintptr_t)program;
+	for (int i = 0; i < argc; i++)
+		line[3 + i] = argv[i];
+	fflush(stdout);
+	execvp(python, line);
+	cmd_say("%s: cannot run '%s': %s", needs, python, strerror(errno));
+	free(line);
+	return CMD_MACHINE;
+}
+
+/* Becomes the linter; returns only when it cannot. */
+static int become_linter(int argc, char **argv)
+{
+	char folder[4096], self[4200];
+
 	if (own_folder(folder, sizeof(folder))) {
 		snprintf(self, sizeof(self), "%s/plimsoll", folder);
 		if (!access(self, X_OK))
 			setenv("PLIMSOLL", self, 0);
 	}
-	line[0] = (char *)(uintptr_t)interpreter;
-	line[1] = (char *)(uintptr_t) "-c";
-	line[2] = (char *)(uintptr_t)start;
-	for (int i = 0; i < argc; i++)
-		line[3 + i] = argv[i];
-	fflush(stdout);
-	execvp(interpreter, line);
-	cmd_say("lint needs Python 3.10: cannot run '%s': %s", interpreter, strerror(errno));
-	free(line);
-	return CMD_MACHINE;
+	return cmd_become_python("lint needs Python 3.10", "lint/cli.py", start, argc, argv);
 }
 
 int cmd_lint_beside(const char *kind, const char *file, const char *source, uint64_t width)
