@@ -166,7 +166,7 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed) -> 
     samples = answer["samples"]
     if not options.json:
         sizes = sorted({end - begin for begin, end in bounds(samples, parts)}, reverse=True)
-        print(f"Chosen: {min(parts, samples)} parts of {' and '.join(map(str, sizes))}. The batch stays {samples}; samples, order, steps and schedule stay"
+        print(f"Chosen: {min(parts, samples)} parts of {' and '.join(map(str, sizes))}. Batch, samples, order, steps and schedule stay"
               if parts > 1 else "It fits as it is: nothing is changed", flush=True)
     if options.probe_only:
         return 0

@@ -69,7 +69,7 @@ def _run_accelerate(parts: int, way: str, number: int | None) -> dict[str, Calla
                     said.append(samples_of(batch) or 0)
                     if not said[0]:
                         stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
-                    sys.stderr.write(f"plimsoll fit: each batch of {said[0]} samples in {min(parts, said[0])} parts; what the script prints of a batch is a part's\n")
+                    sys.stderr.write(f"plimsoll fit: each batch of {said[0]} samples in {min(parts, said[0])} parts;\n  what the script prints of a batch is a part's\n")
                 yield from loop.parts(batch, parts, way)
 
         _accelerate.patch(batches)
