@@ -640,6 +640,10 @@ def test_exported(folder):
     for name in ("models/model_json", "MODELS/model.json"):
         r, code = verify(put(folder, "m.pt2", exported(more={name: expression("exit()")})))
         expect(code == 1 and r["pickle"] == "unknown", name, r["headline"])
+    # torch.load takes it for its own, and torch.export.load all the same.
+    for graph, record in ((expression("exit()"), b"\x80\x02}."), ("{}", b"\x80\x02" + EVIL + b".")):
+        r, code = verify(put(folder, "m.pt2", exported(graph, more={"data.pkl": record})))
+        expect(code == 1 and r["pickle"] in ("unknown", "dangerous"), record, r["headline"], r["globals"])
     # The loader goes by the name of a constant's record alone.
     constants = {"config": {"c": {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": False,
                                   "tensor_meta": {"dtype": 1, "sizes": [{"as_int": 4}], "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7}}}}

@@ -690,7 +690,7 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 	if (!st)
 		st = index_records(a, err);
 	root = record(a, "data.pkl");
-	if (!st && root == CKPT_NONE && !a->cut && exported_is(c, &a->zip))
+	if (!st && !a->cut && exported_is(c, &a->zip))
 		st = read_exported(a, prefix, err);
 	else if (!st && (root == CKPT_NONE || (a->cut && c->extents.at[root].state == CKPT_CUT)))
 		st = refuse_zip(a, err);
