@@ -1,11 +1,13 @@
 /*
- * Which of the rows of advice (advice_rows.c) are for a failure that only its text tells, and what they say of it: by its
+ * Which of the rows of advice (data/advice.rows) are for a failure that only its text tells, and what they say of it: by its
  * kind, bound, moment and causes, by engine, activity and driver, by what is set already and what kind of work it is.
  */
 #include "advice.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define F(fact) (1ULL << ADVICE_##fact)
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
 #define HUGE_ALONE_BYTES ((uint64_t)32 << 30) /* of a card that the text does not tell */
@@ -30,7 +32,7 @@ int findings_is_pytorch(const struct messages_context *c)
 {
 	if (!c->engine && (c->is_xla || c->set[MESSAGES_TASK_NATIVE].line))
 		return 0;
-	return fits(CACHED | IN(UNKNOWN), c->engine);
+	return fits(advice_cached | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine);
 }
 
 static int known(struct messages_bytes b)
@@ -67,16 +69,16 @@ static uint64_t facts_of_sizes(const struct messages_event *e, const struct find
 	uint64_t facts = 0;
 
 	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
-		facts |= F_HALF;
+		facts |= F(HALF);
 	if (known(o->total) && known(o->reserved) && o->reserved.low / 3 > o->total.high / 2)
-		facts |= F_LENT;
+		facts |= F(LENT);
 	if (e->wording->class == MESSAGES_BUDGET && known(o->allocated) &&
 	    o->allocated.high <= SMALL_BYTES)
-		facts |= F_LITTLE;
+		facts |= F(LITTLE);
 	if (known(t->request) && known(o->unallocated) && o->unallocated.low >= t->request.high)
-		facts |= F_AMONG;
+		facts |= F(AMONG);
 	if (is_fork(e))
-		facts |= F_FORK;
+		facts |= F(FORK);
 	return facts;
 }
 
@@ -88,36 +90,36 @@ static uint64_t facts_of_words(const struct messages_event *e)
 
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
-		facts |= F_POOL;
+		facts |= F(POOL);
 	if (findings_bare(e))
-		facts |= F_DRIVER;
+		facts |= F(DRIVER);
 	if (e->wording->family == MESSAGES_JAX)
-		facts |= F_XLA;
+		facts |= F(XLA);
 	if (strstr(words, "data type <U") || strstr(words, "data type |S"))
-		facts |= F_TEXTS;
+		facts |= F(TEXTS);
 	if (!known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
-		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
+		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F(BARE) | F(HANDLE) : F(BARE);
 	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
-		facts |= F_STORAGE;
+		facts |= F(STORAGE);
 	if (strstr(words, "alloc_req_slots"))
-		facts |= F_SLOTS;
+		facts |= F(SLOTS);
 	if (strstr(words, "Dst tensor"))
-		facts |= F_COPIED;
+		facts |= F(COPIED);
 	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
-		facts |= F_COPYING;
+		facts |= F(COPYING);
 	if (findings_bare(e) && (strstr(e->traceback.shown.function, "pin_memory") ||
 				 strstr(e->traceback.shown.file, "pin_memory.py")))
-		facts |= F_PINNING;
+		facts |= F(PINNING);
 	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
-		facts |= F_FEW_TOKENS;
+		facts |= F(FEW_TOKENS);
 	if (strstr(words, "total tokens"))
-		facts |= F_TOTAL;
+		facts |= F(TOTAL);
 	if (strcasestr(e->text, "cuda"))
-		facts |= F_CUDA;
+		facts |= F(CUDA);
 	if (e->wording->says && strstr(e->wording->says, "pin host"))
-		facts |= F_PINNED;
+		facts |= F(PINNED);
 	if (strstr(words, "unified memory"))
-		facts |= F_UNIFIED;
+		facts |= F(UNIFIED);
 	return facts;
 }
 
@@ -129,49 +131,49 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	uint64_t facts = 0;
 
 	if (known(o->free) && known(o->total) && e->wording->class == MESSAGES_BUDGET)
-		facts |= F_SHARE;
+		facts |= F(SHARE);
 	if (e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit)
-		facts |= F_TOKENS;
+		facts |= F(TOKENS);
 	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
 	    o->others.low >= o->tried.high)
-		facts |= F_SIBLINGS;
+		facts |= F(SIBLINGS);
 	if (t->ranks)
-		facts |= F_RANKS;
+		facts |= F(RANKS);
 	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
-		facts |= F_ABSURD;
+		facts |= F(ABSURD);
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
-		facts |= F_BIG;
+		facts |= F(BIG);
 	if (known(o->tried) && o->tried.high < TINY_BYTES)
-		facts |= F_TINY;
+		facts |= F(TINY);
 	if (known(o->free) && !known(o->total) && !known(o->allocated) &&
 	    o->free.high < SCARCE_BYTES)
-		facts |= F_SCARCE;
+		facts |= F(SCARCE);
 	if (known(o->tried) && known(o->total) && known(o->reserved) && !known(o->free) &&
 	    t->bound_by == FINDINGS_BOUND_UNKNOWN &&
 	    (o->total.low > o->reserved.high + 2 * o->tried.high ||
 	     (o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high)))
-		facts |= F_UNSEEN;
+		facts |= F(UNSEEN);
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
-		facts |= F_SMALL;
+		facts |= F(SMALL);
 	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
 	    o->others.low > o->allowed.high / 5 * 3)
-		facts |= F_BESIDE;
+		facts |= F(BESIDE);
 	if (o->device != UINT32_MAX && o->device)
-		facts |= F_NOT_FIRST;
+		facts |= F(NOT_FIRST);
 	if (known(o->tried) && (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
 				(known(o->total) && o->tried.low > o->total.high)))
-		facts |= F_HUGE;
+		facts |= F(HUGE);
 	if (findings_async(e) || findings_bare(e))
-		return facts | (t->elsewhere && would_serve(e, t) ? F_OUTSIDE : 0);
+		return facts | (t->elsewhere && would_serve(e, t) ? F(OUTSIDE) : 0);
 	if (known(t->request) && known(t->room)
 		    ? !known(o->unallocated) || o->unallocated.high >= t->request.low
 		    : (!known(o->tried) || !known(o->free)) &&
 			      e->wording->family != MESSAGES_LIBRARY)
-		facts |= F_GAPS;
+		facts |= F(GAPS);
 	if (known(e->limit) && e->limit.high)
-		facts |= F_LIMIT;
+		facts |= F(LIMIT);
 	if (t->elsewhere && would_serve(e, t))
-		facts |= F_OUTSIDE;
+		facts |= F(OUTSIDE);
 	return facts;
 }
 
@@ -193,7 +195,7 @@ static unsigned facts_of_share(const struct messages_event *e, const struct mess
 {
 	const struct messages_set *set = &c->set[MESSAGES_SET_SHARE];
 	double wanted = share_wanted(e);
-	unsigned facts = wanted > SHARE_MOST ? F_LACKS : wanted > 0 ? F_RAISE : 0;
+	unsigned facts = wanted > SHARE_MOST ? F(LACKS) : wanted > 0 ? F(RAISE) : 0;
 
 	/* the KV cache fills no more than the share: what is far above it is weights and activations */
 	if (e->wording->class == MESSAGES_DEVICE && known(e->oom.allocated) &&
@@ -201,7 +203,7 @@ static unsigned facts_of_share(const struct messages_event *e, const struct mess
 	    (double)e->oom.allocated.low >
 		    (set->line && set->value > 0 ? set->value + SHARE_FAR : SHARE_ALL) *
 			    (double)e->oom.total.high)
-		facts |= F_WEIGHTS;
+		facts |= F(WEIGHTS);
 	return facts;
 }
 
@@ -209,15 +211,15 @@ static unsigned facts_of_share(const struct messages_event *e, const struct mess
 static unsigned facts_of_limit(const struct messages_event *e)
 {
 	if (e->wording->family == MESSAGES_SLURM || strstr(e->group, "slurm"))
-		return F_SLURM;
+		return F(SLURM);
 	if (e->wording->family == MESSAGES_KUBERNETES || strstr(e->group, "kubepods"))
-		return F_KUBERNETES;
+		return F(KUBERNETES);
 	if (strstr(e->group, "docker"))
-		return F_DOCKER;
+		return F(DOCKER);
 	/* who has words of his own has a setting of his own */
 	return findings_own_limit(e) || (e->wording->class == MESSAGES_CGROUP_KILL &&
 					 e->wording->family == MESSAGES_LAUNCHER)
-		       ? F_OWN_LIMIT
+		       ? F(OWN_LIMIT)
 		       : 0;
 }
 
@@ -236,42 +238,42 @@ static int gives_no_layers(const struct messages_context *c)
 static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
-	uint64_t facts = t->free_enough ? F_FREE : 0;
+	uint64_t facts = t->free_enough ? F(FREE) : 0;
 
 	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
-		facts |= F_OUTSIDE;
+		facts |= F(OUTSIDE);
 	facts |= facts_of_words(e) | facts_of_numbers(e, t) | facts_of_sizes(e, t) |
 		 facts_of_share(e, c) | facts_of_limit(e);
 	if (t->elsewhere || !known(e->oom.reserved) ||
 	    (known(t->outside) && t->outside.low > e->oom.reserved.high))
-		facts |= F_ELSEWHERE;
+		facts |= F(ELSEWHERE);
 	if (findings_one_buffer(e, c))
-		facts |= F_ONE_BUFFER;
+		facts |= F(ONE_BUFFER);
 	if (findings_own_heap(e))
-		facts |= F_HEAP;
-	if (facts & F_OUTSIDE || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		facts |= F_HELD;
+		facts |= F(HEAP);
+	if (facts & F(OUTSIDE) || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		facts |= F(HELD);
 	if (c->set[MESSAGES_SET_DECODING].line)
-		facts |= F_DECODING;
+		facts |= F(DECODING);
 	if (gives_no_layers(c))
-		facts |= F_UNGIVEN;
+		facts |= F(UNGIVEN);
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
 	    e->wording->family == MESSAGES_DATALOADER)
-		facts |= F_PYTHON;
+		facts |= F(PYTHON);
 	if (e->wording->family == MESSAGES_NCCL)
-		facts |= F_NCCL;
+		facts |= F(NCCL);
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
-		facts |= F_LARGE;
+		facts |= F(LARGE);
 	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
 	    known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
-		facts |= F_FILLED;
+		facts |= F(FILLED);
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
 	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
 	    strstr(e->traceback.user.file, ":\\") || c->set[MESSAGES_SET_WINDOWS].line)
-		facts |= F_WINDOWS;
+		facts |= F(WINDOWS);
 	/* the words of up to 2.0 */
-	if (facts & F_WINDOWS || e->oom.old_format || strstr(e->text, "already allocated;"))
-		facts |= F_FIXED;
+	if (facts & F(WINDOWS) || e->oom.old_format || strstr(e->text, "already allocated;"))
+		facts |= F(FIXED);
 	return facts;
 }
 
@@ -320,9 +322,9 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 		possible |= 1u << x->told->ranked[i];
 	if (r->unless & spent || (r->set && !(r->set & spent)))
 		return 0;
-	if (x->facts & F_HEAP && !(r->facts & F_HEAP))
+	if (x->facts & F(HEAP) && !(r->facts & F(HEAP)))
 		return 0;
-	if (tasks & TASK(NATIVE) &&
+	if (tasks & 1ULL << (MESSAGES_TASK_NATIVE - MESSAGES_TASKS) &&
 	    (is_pythons(r->text) || is_pythons(r->first) || is_pythons(r->fix)))
 		return 0;
 	if (r->not_tasks & tasks || (r->tasks && !(r->tasks & tasks)))

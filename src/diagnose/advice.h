@@ -1,111 +1,76 @@
-/* The rows of advice on a failure that only its text tells (advice_rows.c), and whom each is for. */
+/* The rows of advice on a failure that only its text tells (data/advice.rows), and whom each is for. */
 #ifndef PLIMSOLL_DIAGNOSE_ADVICE_H
 #define PLIMSOLL_DIAGNOSE_ADVICE_H
 
 #include "diagnose.h"
 
-#define KIND(k) (1u << MESSAGES_##k)
-#define AT(m) (1u << MESSAGES_##m)
-#define BY(b) (1u << FINDINGS_BOUND_##b)
-#define OF(c) (1u << FINDINGS_CAUSE_##c)
-#define IN(e) ((uint64_t)1 << MESSAGES_ENGINE_##e)
-#define DOING(a) (1u << MESSAGES_DOING_##a)
-#define ON(b) (1u << MESSAGES_BACKEND_##b)
-
-#define GPU KIND(DEVICE)
-#define KILLS (KIND(CGROUP_KILL) | KIND(HOST_KILL) | KIND(KILLED))
-#define HOSTS (KILLS | KIND(HOST))
-#define OWN_CARD (BY(DEVICE) | BY(LIMIT) | BY(UNKNOWN))
-#define SET(s) ((uint64_t)1 << MESSAGES_SET_##s)
-#define TASK(t) ((uint64_t)1 << (MESSAGES_TASK_##t - MESSAGES_TASKS))
-#define TRAINERS (IN(AXOLOTL) | IN(LLAMA_FACTORY) | IN(UNSLOTH) | IN(VERL) | IN(TRL))
-#define OTHER_TRAINERS (IN(MEGATRON) | IN(ULTRALYTICS)) /* on PyTorch, with flags of their own */
-#define TORCH (IN(PYTORCH) | IN(DEEPSPEED) | TRAINERS | OTHER_TRAINERS)
-#define WEB_PICTURES (IN(A1111) | IN(FORGE))
-#define PICTURES (IN(COMFYUI) | WEB_PICTURES | IN(DIFFUSERS))
-#define GGML_TEXT (IN(OLLAMA) | IN(LLAMA_CPP) | IN(LLAMA_CPP_PYTHON))
-/* whose tensors PyTorch's caching allocator holds */
-#define CACHED (TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(TGI))
-/* of whose flags no list is kept */
-#define OTHERS                                                                         \
-	(~(IN(UNKNOWN) | TORCH | CACHED | GGML_TEXT | PICTURES | IN(KOHYA) | IN(JAX) | \
-	   IN(TENSORFLOW)))
-#define RUNS (DOING(GENERATING) | DOING(SERVING))
-#define CUDA_LIKE (ON(CUDA) | ON(ROCM))
-#define LOADED \
-	(~AT(LOADING) & ((1u << MESSAGES_MOMENTS) - 1)) /* weights are there, or it is not known */
-
-/* What is known beside the context. */
-enum {
-	F_OUTSIDE = 1, /* a large part of the card is neither free nor this program's */
-	F_FREE = 2,    /* the driver had more than it was asked for */
-	F_WINDOWS = 4,
-	F_LARGE = 8, /* one request, of host memory */
-	F_PYTHON = 16,
-	F_SHARE = 32,          /* what is free of how much: {share} */
-	F_TOKENS = 64,         /* how many fit into the KV cache: {tokens} */
-	F_SIBLINGS = 128,      /* several other processes hold more than was asked for */
-	F_POOL = 256,          /* the engine's own pool was full, not the driver's memory */
-	F_BARE = 512,          /* the driver's code alone: no allocator tells what it holds */
-	F_BIG = 1024,          /* one request of the card's memory: no other program is to blame */
-	F_PINNED = 4096,       /* host memory that the driver pins */
-	F_HANDLE = 8192,       /* cuBLAS made no handle: a full card, or a bad index before it */
-	F_HUGE = 16384,        /* one request that no card has, or few do */
-	F_RAISE = 32768,       /* a larger share would hold what the server lacks: {raise} */
-	F_LACKS = 65536,       /* a whole card would not */
-	F_ONE_BUFFER = 524288, /* the driver gives no single buffer of that size */
-	F_RANKS = 262144,      /* the others on the card may be ranks of this job */
-	F_WEIGHTS = 131072,    /* a server's weights alone are more than its share */
-	F_FIXED = 1048576,     /* no expandable segments: PyTorch up to 2.0, or Windows */
-	F_LIMIT = 2048,        /* of the group's host memory: {more} */
-	F_SLURM = 1 << 21,     /* whose limit it was */
-	F_KUBERNETES = 1 << 22,
-	F_DOCKER = 1 << 23,
-	F_OWN_LIMIT = 1 << 24, /* no cgroup's: the program's own (Dask, YARN) */
-	F_UNIFIED = 1 << 25,   /* memory that lies in the host's and the card's together */
-	F_COPYING = 1 << 30,   /* a copy that does not wait, which pins host memory */
-	F_TINY = 1 << 27,      /* next to nothing was asked for */
-	F_BESIDE = 1 << 28,    /* of the GPU's share, others hold more than this program */
-	F_NOT_FIRST = 1 << 29, /* not the first card */
-	F_GAPS = 1 << 26 /* as much lay in gaps as was asked for, or the text has no numbers */
+/* What is known with the context: a bit each of advice_row's and advice_case's `facts`. */
+enum advice_fact {
+	ADVICE_OUTSIDE, /* a large part of the card is neither free nor this program's */
+	ADVICE_FREE,    /* the driver had more than it was asked for */
+	ADVICE_WINDOWS,
+	ADVICE_LARGE, /* one request, of host memory */
+	ADVICE_PYTHON,
+	ADVICE_SHARE,      /* what is free of how much: {share} */
+	ADVICE_TOKENS,     /* how many fit into the KV cache: {tokens} */
+	ADVICE_SIBLINGS,   /* several other processes hold more than was asked for */
+	ADVICE_POOL,       /* the engine's own pool was full, not the driver's memory */
+	ADVICE_BARE,       /* the driver's code alone: no allocator tells what it holds */
+	ADVICE_BIG,        /* one request of the card's memory: no other program is to blame */
+	ADVICE_PINNED,     /* host memory that the driver pins */
+	ADVICE_HANDLE,     /* cuBLAS made no handle: a full card, or a bad index before it */
+	ADVICE_HUGE,       /* one request that no card has, or few do */
+	ADVICE_RAISE,      /* a larger share would hold what the server lacks: {raise} */
+	ADVICE_LACKS,      /* a whole card would not */
+	ADVICE_ONE_BUFFER, /* the driver gives no single buffer of that size */
+	ADVICE_RANKS,      /* the others on the card may be ranks of this job */
+	ADVICE_WEIGHTS,    /* a server's weights alone are more than its share */
+	ADVICE_FIXED,      /* no expandable segments: PyTorch up to 2.0, or Windows */
+	ADVICE_LIMIT,      /* of the group's host memory: {more} */
+	ADVICE_SLURM,      /* whose limit it was */
+	ADVICE_KUBERNETES,
+	ADVICE_DOCKER,
+	ADVICE_OWN_LIMIT, /* no cgroup's: the program's own (Dask, YARN) */
+	ADVICE_UNIFIED,   /* memory that lies in the host's and the card's together */
+	ADVICE_COPYING,   /* a copy that does not wait, which pins host memory */
+	ADVICE_TINY,      /* next to nothing was asked for */
+	ADVICE_BESIDE,    /* of the GPU's share, others hold more than this program */
+	ADVICE_NOT_FIRST, /* not the first card */
+	ADVICE_GAPS,      /* as much lay in gaps as was asked for, or the text has no numbers */
+	ADVICE_SCARCE, /* next to nothing was free, and the text does not tell who has the rest */
+	ADVICE_UNSEEN, /* what was free is not told, and far more than was asked for is not this program's */
+	ADVICE_HALF,       /* one request of half the card, or more */
+	ADVICE_ELSEWHERE,  /* ... and more of it than PyTorch holds */
+	ADVICE_SMALL,      /* a card of 2 GiB or less */
+	ADVICE_FEW_TOKENS, /* so small a batch did not fit */
+	ADVICE_ABSURD,     /* more than any machine has */
+	ADVICE_DECODING,   /* a picture or video out of its latents */
+	ADVICE_STORAGE,    /* the driver's code, for tensors of PyTorch before 1.0 */
+	ADVICE_HEAP,       /* a heap with a limit of its own: no other row is for it */
+	ADVICE_COPIED,     /* a tensor that TensorFlow copied to the card */
+	ADVICE_HELD,       /* F_OUTSIDE, or by another process that is listed */
+	ADVICE_UNGIVEN,    /* no layers were given to the GPU by the command */
+	ADVICE_SLOTS,      /* a server's table of requests was full, and no memory */
+	ADVICE_AMONG,      /* gaps that would have served it, whoever else has the rest */
+	ADVICE_XLA,        /* XLA's words, whoever calls it */
+	ADVICE_TEXTS,      /* an array of texts of one width */
+	ADVICE_DRIVER,     /* refused by the driver, not by PyTorch's allocator */
+	ADVICE_LENT,       /* it holds far more than the card has */
+	ADVICE_LITTLE,     /* a server's weights are next to nothing */
+	ADVICE_CUDA,       /* the message itself says so */
+	ADVICE_TOTAL,      /* tokens of all requests together did not fit */
+	ADVICE_FORK,       /* a process was refused */
+	ADVICE_FILLED,     /* little of a host that was full already */
+	ADVICE_NCCL,       /* its own segments in /dev/shm */
+	ADVICE_PINNING,    /* batches were being put into pinned memory */
+	ADVICE_FACTS
 };
-#define F_SCARCE     \
-	((uint64_t)1 \
-	 << 32) /* next to nothing was free, and the text does not tell who has the rest */
-#define F_UNSEEN     \
-	((uint64_t)1 \
-	 << 33) /* what was free is not told, and far more than was asked for is not this program's */
-#define F_HALF ((uint64_t)1 << 34)       /* one request of half the card, or more */
-#define F_ELSEWHERE ((uint64_t)1 << 36)  /* ... and more of it than PyTorch holds */
-#define F_SMALL ((uint64_t)1 << 37)      /* a card of 2 GiB or less */
-#define F_FEW_TOKENS ((uint64_t)1 << 38) /* so small a batch did not fit */
-#define F_ABSURD ((uint64_t)1 << 39)     /* more than any machine has */
-#define F_DECODING ((uint64_t)1 << 40)   /* a picture or video out of its latents */
-#define F_STORAGE ((uint64_t)1 << 41)    /* the driver's code, for tensors of PyTorch before 1.0 */
-#define F_HEAP ((uint64_t)1 << 42)    /* a heap with a limit of its own: no other row is for it */
-#define F_COPIED ((uint64_t)1 << 43)  /* a tensor that TensorFlow copied to the card */
-#define F_HELD ((uint64_t)1 << 45)    /* F_OUTSIDE, or by another process that is listed */
-#define F_UNGIVEN ((uint64_t)1 << 44) /* no layers were given to the GPU by the command */
-#define F_SLOTS ((uint64_t)1 << 46)   /* a server's table of requests was full, and no memory */
-#define F_AMONG ((uint64_t)1 << 51)  /* gaps that would have served it, whoever else has the rest */
-#define F_XLA ((uint64_t)1 << 56)    /* XLA's words, whoever calls it */
-#define F_TEXTS ((uint64_t)1 << 57)  /* an array of texts of one width */
-#define F_DRIVER ((uint64_t)1 << 58) /* refused by the driver, not by PyTorch's allocator */
-#define F_LENT ((uint64_t)1 << 54)   /* it holds far more than the card has */
-#define F_LITTLE ((uint64_t)1 << 55) /* a server's weights are next to nothing */
-#define F_CUDA ((uint64_t)1 << 60)   /* the message itself says so */
-#define F_TOTAL ((uint64_t)1 << 59)  /* tokens of all requests together did not fit */
-#define F_FORK ((uint64_t)1 << 52)   /* a process was refused */
-#define F_FILLED ((uint64_t)1 << 49) /* little of a host that was full already */
-#define F_NCCL ((uint64_t)1 << 48)   /* its own segments in /dev/shm */
-#define F_PINNING ((uint64_t)1 << 35) /* batches were being put into pinned memory */
+_Static_assert(ADVICE_FACTS <= 64, "a bit for each fact");
 
 struct advice_row {
 	enum findings_advice list;
-	unsigned kinds, bounds, moments, causes,
-		only;              /* 0: any; `only`: no other cause is possible */
-	uint64_t engines;          /* 0: any */
-	unsigned doing, backends;  /* 0: any */
+	/* Sets, a bit for each enumerator; 0: any.  `only`: no other cause is possible. */
+	uint64_t kinds, bounds, moments, causes, only, engines, doing, backends;
 	uint64_t facts;            /* all of them ... */
 	uint64_t without;          /* ... and none of these */
 	uint64_t set, unless;      /* settings: one of them is spent; none of them is */
@@ -117,8 +82,9 @@ struct advice_row {
 	int example;     /* its values are examples: the amount is the reader's to choose */
 	int last;        /* behind all others, whatever is likeliest */
 };
-extern const struct advice_row advice_rows[];
+extern const struct advice_row advice_rows[]; /* data/advice.rows */
 extern const size_t advice_row_count;
+extern const uint64_t advice_cached; /* engines whose tensors PyTorch's caching allocator holds */
 
 /* A failure, and what is known of it. */
 struct advice_case {

@@ -250,10 +250,9 @@ static void tell_kill(struct lines *l, const struct diagnose_text *x)
 			"copy",
 			alike + 1);
 	if (e->wording->class == MESSAGES_KILLED && e->wording->sure)
-		lines_add(l,
-			  "it was ended by SIGKILL and could say nothing itself; nothing here "
-			  "tells by whom: the kernel for want of memory as a rule, but a person, "
-			  "a time limit or preemption look the same");
+		lines_add(l, "it was ended by SIGKILL and could say nothing itself; nothing here "
+			     "tells by whom: usually the kernel for want of memory, but a person, "
+			     "a time limit or preemption look the same");
 }
 
 /* What back ends and schedulers tell that PyTorch's message does not have. */
@@ -284,8 +283,8 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 		lines_add(
 			l,
 			"%s of the %s that the GPU may use are neither PyTorch's tensors nor free: "
-			"Metal's other allocations, of compiled graphs and of libraries of this "
-			"program as a rule",
+			"usually Metal's other allocations, of this program's compiled graphs and "
+			"libraries",
 			messages_size(a, o->others), messages_size(b, o->allowed));
 	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
 	    o->others.low >= o->tried.high)

@@ -11,16 +11,6 @@
 #define ROWS_MAX 64
 #define BLOCK_LINES 6 /* "Limits:" has cpu, memory, ephemeral-storage, GPUs */
 
-static const struct messages_wording sacct_states[] = {
-	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "OUT_OF_ME", NULL, NULL },
-	{ MESSAGES_SLURM, MESSAGES_STOPPED, 1, "TIMEOUT", "the job's time was over: not memory",
-	  "ask for more time, or save and resume" },
-	{ MESSAGES_SLURM, MESSAGES_STOPPED, 1, "PREEMPTED",
-	  "a job of higher priority took the node: not memory", "save and resume" },
-	{ MESSAGES_SLURM, MESSAGES_STOPPED, 1, "NODE_FAIL",
-	  "the node failed: not memory of this job", "save and resume" },
-};
-
 /* ---- lines below ---- */
 
 struct below {
@@ -138,11 +128,11 @@ static struct messages_bytes amount(struct cell c)
 
 static const struct messages_wording *state_of(struct cell c)
 {
-	for (size_t i = 0; i < sizeof(sacct_states) / sizeof(sacct_states[0]); i++) {
-		size_t n = strlen(sacct_states[i].pattern);
+	for (size_t i = 0; i < scan_sacct_state_count; i++) {
+		size_t n = strlen(scan_sacct_states[i].pattern);
 
-		if (c.n >= n && !memcmp(c.at, sacct_states[i].pattern, n))
-			return &sacct_states[i];
+		if (c.n >= n && !memcmp(c.at, scan_sacct_states[i].pattern, n))
+			return &scan_sacct_states[i];
 	}
 	return NULL;
 }

@@ -153,17 +153,6 @@ static uint64_t lines_between(const struct messages_event *a, const struct messa
 	return a->line < b->line ? b->line - a->line : a->line - b->line;
 }
 
-static const struct messages_wording pinned_refused = {
-	MESSAGES_LLAMA_CPP,
-	MESSAGES_HOST,
-	1,
-	"ggml_vulkan: Failed to allocate pinned memory",
-	"the driver could not pin host memory, not the card's; ggml takes plain memory instead, "
-	"which "
-	"is slower",
-	"less of the machine's memory in use; GGML_VK_NO_PINNED=1 does without pinned memory"
-};
-
 #define PINNED_LINES 2 /* between ggml's word and the driver's error that it is about */
 
 /* ggml says that it could not pin memory, and then the driver's error: it goes on without. */
@@ -172,7 +161,7 @@ static void judge_pinned(struct messages_event *head, const struct messages_even
 	if (!strstr(detail->wording->pattern, "allocate pinned memory") ||
 	    lines_between(head, detail) > PINNED_LINES || head->wording->class != MESSAGES_DEVICE)
 		return;
-	head->wording = &pinned_refused;
+	head->wording = scan_pinned_by_ggml;
 	head->caught_line = detail->line;
 }
 
@@ -205,20 +194,6 @@ static void join_details(struct messages_log *log)
 
 #define REASON_LINES 4 /* of a container's state, between the reason and the exit code */
 
-static const struct messages_wording reason_error = {
-	MESSAGES_KUBERNETES,
-	MESSAGES_KILLED,
-	1,
-	"Reason: Error",
-	"its state gives another reason than OOMKilled: the container was not killed at its own "
-	"memory limit; a failed liveness probe, an eviction, a node that had run out, or somebody "
-	"who "
-	"stopped it end with 137 as well",
-	"kubectl describe pod (or docker events): its Events tell of a failed probe, an eviction "
-	"or a deletion; then "
-	"dmesg -T on the node"
-};
-
 static void judge_reasons(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
@@ -230,20 +205,9 @@ static void judge_reasons(struct messages_log *log)
 		for (size_t k = 0; k < log->events.n; k++)
 			if (at[k].wording->class == MESSAGES_KILLED && at[k].file == at[i].file &&
 			    lines_between(&at[i], &at[k]) <= REASON_LINES)
-				at[k].wording = &reason_error;
+				at[k].wording = scan_reason_error;
 	}
 }
-
-static const struct messages_wording killer_called = {
-	MESSAGES_KERNEL,
-	MESSAGES_HOST_KILL,
-	0,
-	"invoked oom-killer",
-	"the kernel's oom-killer was called; whom it killed, this text does not tell any more",
-	"read the kernel's lines behind these (dmesg -T | grep -i -E 'killed process|oom-kill'): "
-	"they "
-	"name the process, what it held, and whether a limit or the whole machine ran out"
-};
 
 /* A log that is cut behind the oom-killer's first lines: something was killed, and who asked is not who died. */
 static void judge_cut_kills(struct messages_log *log)
@@ -255,7 +219,7 @@ static void judge_cut_kills(struct messages_log *log)
 		    e->wording->class != MESSAGES_DETAIL ||
 		    !strstr(e->wording->pattern, "invoked oom-killer"))
 			continue;
-		e->wording = &killer_called;
+		e->wording = scan_killer_called;
 		e->process[0] = 0;
 	}
 }
@@ -392,16 +356,6 @@ static void join_buffers(struct messages_log *log)
 	}
 }
 
-static const struct messages_wording rmm_refused = {
-	MESSAGES_LIBRARY,
-	MESSAGES_DEVICE,
-	0,
-	"std::bad_alloc: out_of_memory: ",
-	"RAPIDS raises MemoryError where the card refuses: the card's memory as a rule, not the "
-	"machine's",
-	NULL
-};
-
 /* Did RAPIDS run, by its frames or by RMM's own message? */
 static int is_of_rapids(const struct messages_log *log, const struct messages_event *e)
 {
@@ -428,7 +382,7 @@ static void judge_allocs(struct messages_log *log)
 		if (at[i].joined != i || at[i].wording->class != MESSAGES_HOST ||
 		    !strstr(at[i].text, "std::bad_alloc") || !is_of_rapids(log, &at[i]))
 			continue;
-		at[i].wording = &rmm_refused;
+		at[i].wording = scan_rmm_refused;
 		for (size_t k = 0; k < log->events.n; k++)
 			if (k != i && at[k].joined == k && at[k].file == at[i].file &&
 			    at[k].wording->class == MESSAGES_DEVICE &&
@@ -491,26 +445,6 @@ static void join_stopped(struct messages_log *log)
 
 #define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */
 
-static const struct messages_wording impossible = {
-	MESSAGES_PYTORCH,
-	MESSAGES_OTHER,
-	1,
-	"Tried to allocate more than any machine has",
-	"no machine has so much: the size was computed wrongly, and no memory was short",
-	"find what computes the size: an overflow, a value that is not finite, a shape that is not "
-	"meant, or a CUDA extension built for another toolkit than PyTorch's (nvcc --version, "
-	"torch.version.cuda)"
-};
-static const struct messages_wording impossible_behind = {
-	MESSAGES_PYTORCH,
-	MESSAGES_OTHER,
-	1,
-	"Tried to allocate more than any machine has",
-	"no machine has so much: a size that was read or computed wrongly once the collective had "
-	"failed; no memory was short",
-	"look at the failure in front of it first: this one followed from it"
-};
-
 /* A collective that gave up leaves its buffers unwritten: what is read of them is no size. */
 static int is_behind_timeout(const struct messages_log *log, const struct messages_event *e)
 {
@@ -534,14 +468,10 @@ static void judge_impossible(struct messages_log *log)
 		if (e->wording->class == MESSAGES_DEVICE &&
 		    e->wording->family == MESSAGES_PYTORCH && e->oom.tried.low != PLIM_UNKNOWN &&
 		    e->oom.tried.low >= IMPOSSIBLE)
-			e->wording = is_behind_timeout(log, e) ? &impossible_behind : &impossible;
+			e->wording = is_behind_timeout(log, e) ? scan_impossible_behind
+							       : scan_impossible;
 	}
 }
-
-static const struct messages_wording pinning_refused = {
-	MESSAGES_CUDA, MESSAGES_HOST, 0, "pinned: CUDA error: out of memory",
-	PINNED_SAYS,   PINNED_HELPS
-};
 
 /* The driver's refusal at a line of code that pins host memory: it is not the card's. */
 static void judge_pinning(struct messages_log *log)
@@ -559,7 +489,7 @@ static void judge_pinning(struct messages_log *log)
 			continue;
 		for (size_t k = 0; k < sizeof(code) / sizeof(code[0]); k++)
 			if (strstr(source, code[k]))
-				e->wording = &pinning_refused;
+				e->wording = scan_pinning_refused;
 	}
 }
 

@@ -97,7 +97,7 @@ enum messages_family {
 extern const char *const messages_family_names[MESSAGES_FAMILIES];
 
 /*
- * Which program it was, as anchored words of its own prove (cues.c, place.c).  The order decides between several: what
+ * Which program it was, as anchored words of its own prove (data/cues.rows, place.c).  The order decides between several: what
  * trains, serves or draws stands in front of the libraries that it is built on.
  */
 enum messages_engine {
@@ -424,7 +424,7 @@ struct messages_log {
 	VEC(struct messages_state)
 	states; /* at most MESSAGES_STATES; the newest takes the last place */
 	VEC(struct messages_file) files;
-	/* The line where each word of cues.c stood first, 0: nowhere; of each file that tells of a failure. */
+	/* The line where each word of data/cues.rows stood first, 0: nowhere; of each file that tells of a failure. */
 	VEC(uint64_t) cues;
 	uint64_t lines, bytes;
 	uint64_t left_out;          /* events beyond those that are kept */

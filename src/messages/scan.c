@@ -240,16 +240,6 @@ static void take_moment(const struct scan *s, struct messages_event *e)
 		e->traceback.moment = MESSAGES_LOADING;
 }
 
-/* What a full disk is called, too. */
-static const struct messages_wording semaphore = {
-	MESSAGES_PYTHON,
-	MESSAGES_SHARED,
-	1,
-	"No space left on device",
-	"semaphores lie in /dev/shm, and it is full or too small: no disk",
-	NULL
-};
-
 static void event_place(struct scan *s, struct messages_event *e)
 {
 	e->file = s->file;
@@ -260,7 +250,7 @@ static void event_place(struct scan *s, struct messages_event *e)
 	if (has_trace(e))
 		take_trace(s, e);
 	if (e->traceback.semaphore && strstr(e->wording->pattern, "No space left"))
-		e->wording = &semaphore;
+		e->wording = scan_semaphore;
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
 	take_moment(s, e);
 }
@@ -387,7 +377,7 @@ static const struct messages_wording *as_told(const struct messages_event *e,
 		return is_of_a_card(l) ? NULL : e->wording;
 	if (class != MESSAGES_DEVICE || is_of_a_card(l))
 		return e->wording;
-	return is_of_the_host(l->text, l->text + l->n) ? &scan_host_words : &scan_untold_wording;
+	return is_of_the_host(l->text, l->text + l->n) ? scan_host_words : scan_untold_wording;
 }
 
 /* The line is done: what fitted it best is an event. */
@@ -407,10 +397,10 @@ static void flush(struct scan *s)
 		int where;
 
 		e->wording = as_told(e, &s->now, is_alone_above(s));
-		if (e->wording == &scan_untold_wording) {
+		if (e->wording == scan_untold_wording) {
 			where = around(paragraph_start(s, seen_from(s, s->start)),
 				       paragraph_end(s, below_end(s)));
-			e->wording = where > 0 ? own : where < 0 ? &scan_host_words : e->wording;
+			e->wording = where > 0 ? own : where < 0 ? scan_host_words : e->wording;
 		}
 		if (!s->worded.wording && e->wording) {
 			event_place(s, e);
@@ -614,7 +604,7 @@ static void table(struct scan *s)
 	if (!scan_table_head(&s->now, &columns))
 		return;
 	scan_event_start(&e);
-	e.wording = &scan_table_wording;
+	e.wording = scan_table_wording;
 	event_place(s, &e);
 	if (kill_of(s, &e))
 		s->columns = columns;
@@ -1087,16 +1077,6 @@ static int has_failure(const struct scan *s)
 
 #define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */
 
-static const struct messages_wording ended_full = {
-	MESSAGES_LAUNCHER,
-	MESSAGES_KILLED,
-	0,
-	"sigkill_handler] Killing subprocess {pid}",
-	"DeepSpeed ended its processes because one of them was gone, and tells not why; nearly all "
-	"of the machine's memory was in use right before",
-	NULL
-};
-
 /* DeepSpeed's last words of the machine's memory, and its launcher's that it ends the ranks: by whom, nothing tells. */
 static void end_nearly_full(struct scan *s)
 {
@@ -1110,7 +1090,7 @@ static void end_nearly_full(struct scan *s)
 		if (strstr(e->wording->pattern, "CPU Virtual Memory"))
 			share = e->share;
 		else if (share >= NEARLY_FULL && strstr(e->wording->pattern, "Killing subprocess"))
-			e->wording = &ended_full;
+			e->wording = scan_ended_full;
 	}
 }
 

@@ -87,25 +87,19 @@ int scan_match(const char *pattern, const struct scan_line *line, struct message
 /* The literal part that is searched for; *n 0: the pattern has none that is long enough. */
 const char *scan_anchor(const char *pattern, size_t *n);
 
-/* ---- the table ---- */
+/* ---- the tables: data/wordings.rows ---- */
 
 extern const struct messages_wording scan_wordings[];
 extern const size_t scan_wording_count;
 
-/* What a process table is before it is known whom the kernel killed. */
-extern const struct messages_wording scan_table_wording;
-
-/* What somebody's words tell that name no memory, and that name the host's. */
-extern const struct messages_wording scan_untold_wording, scan_host_words;
-
-/* Of host memory that the driver was to pin. */
-#define PINNED_SAYS                                                                     \
-	"the driver could not pin host memory: a limit of it (ulimit -l, WSL's or the " \
-	"container's), "                                                                \
-	"not the card"
-#define PINNED_HELPS                                                                           \
-	"less pinned memory: pin_memory=False, fewer workers or offloaded weights; under WSL " \
-	"more memory in .wslconfig"
+/* Words that the scanner gives to a failure, by what stands around it; one each. */
+extern const struct messages_wording scan_ended_full[], scan_host_words[], scan_impossible[],
+	scan_impossible_behind[], scan_killer_called[], scan_pinned_by_ggml[],
+	scan_pinning_refused[], scan_reason_error[], scan_rmm_refused[], scan_semaphore[],
+	scan_table_wording[], scan_untold_wording[];
+/* States of a job as sacct prints them. */
+extern const struct messages_wording scan_sacct_states[];
+extern const size_t scan_sacct_state_count;
 
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
@@ -134,7 +128,7 @@ void scan_places_of(const struct scan_line *l, struct scan_places *out);
 /* Does the name stand at one of them, or in a frame's location; a name of several words where the message begins? */
 int scan_is_anchored(const struct scan_line *l, const struct scan_places *places, const char *name);
 
-extern const struct scan_cue scan_cues[];
+extern const struct scan_cue scan_cues[]; /* data/cues.rows */
 extern const size_t scan_cue_count;
 
 enum plim_status scan_cues_begin(struct messages_log *log, uint32_t file, struct plim_err *err);
@@ -162,7 +156,7 @@ struct scan_setting {
 	enum messages_setting setting;
 	enum scan_spent spent;
 };
-extern const struct scan_setting scan_settings[];
+extern const struct scan_setting scan_settings[]; /* data/settings.rows */
 extern const size_t scan_setting_count;
 /* What [at, stop) tells to be set, if it is no advice: kept as far as there is room. */
 void scan_told(char *told, const char *start, const char *at, const char *stop);

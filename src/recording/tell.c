@@ -359,7 +359,7 @@ const char *recording_nobody(int has_frames, int before, int brief)
 	return before        ? category_words[TIMELINE_PRIOR]
 	       : !has_frames ? "no stacks were recorded"
 	       : brief       ? "no Python stack"
-			     : "no Python stack (autograd's backward, as a rule)";
+			     : "no Python stack (usually autograd's backward)";
 }
 
 /* ---- steps ---- */

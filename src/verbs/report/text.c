@@ -120,7 +120,7 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 		name_line(t, "backward", oom->backward_of);
 	else if (r->hidden->recording->snapshot->has_frames)
 		words_line(t, "at",
-			   "code without a Python stack (autograd's backward thread, as a rule)");
+			   "code without a Python stack (usually autograd's backward thread)");
 	words_line(t, "in sum", v->arithmetic);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	told_put_remedies(t, d, d->told.remedy_count);

@@ -76,7 +76,7 @@ static void bound_line(struct text *t, const struct plim_why_death *d)
 	text_init(&words, t->mem, &t->style);
 	text_puts(&words, bound_names[v->bound_by]);
 	if (!v->bound_certain && v->bound_by)
-		text_puts(&words, ", as a rule");
+		text_puts(&words, ", usually");
 	if (v->bound_by == PLIM_BOUND_LIMIT)
 		put_range(&words, ": ",
 			  d->numbers.allowed_bytes.low != PLIM_UNKNOWN ? d->numbers.allowed_bytes
