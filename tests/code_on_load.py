@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Code of listed names that runs when a pickle is loaded: code_on_load.py PROGRAM.
 
-Each class and function that src/checkpoint/policy.c lists, and whose library can be imported here, is looked up as an
+Each class and function that data/pickled.rows lists, and whose library can be imported here, is looked up as an
 unpickler would, by every name that leads to it.  What pickle calls of it is read, with what that calls in turn inside the
 same library: what unpickles, imports by name, compiles, opens files or starts processes must be a row of
 tests/code_on_load.tsv, which says why it does no harm.  A row that meets nothing any more fails, too, if its library is here.
@@ -26,9 +26,12 @@ import warnings
 import lib
 from attacks import verify
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+import rows  # noqa: E402
+
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
-POLICY = os.path.join(HERE, "..", "src", "checkpoint", "policy.c")
+POLICY = os.path.join(HERE, "..", "data", "pickled.rows")
 REVIEWED = os.path.join(HERE, "code_on_load.tsv")
 NEEDED = ("torch", "numpy")
 DEEP = 4  # calls of calls
@@ -47,10 +50,9 @@ UNRESOLVED = ("loads", "load_module", "import_module", "exec_module", "system", 
 
 
 def table(name):
-    """The texts of one of policy.c's arrays."""
-    source = open(POLICY, encoding="utf-8").read()
-    body = re.search(rf"\b{name}\[\] = \{{(.*?)\n\}};", source, re.S).group(1)
-    return re.findall(r'\{ "([^"]+)",\s*(POLICY_\w+)', body) if name == "harmless" else re.findall(r'"([^"]+)"', body)
+    """The names of one of the tables; of harmless ones with their rule."""
+    found = rows.File(POLICY).read().tables["policy_" + name].rows
+    return [(row["name"], "POLICY_" + row["rule"]) for row in found] if name == "harmless" else [row["name"] for row in found]
 
 
 @functools.cache

@@ -24,6 +24,7 @@ The kinds of columns, and what stands in their cells ("-": nothing, the member s
     number          a number
     table           the name of another table of the file
     member STRUCT   the offset of a member of that struct
+    note            words for the reader: the C has no such member
 
 The compiler checks names and types: its errors have the line of the row, because the C says where each is from.
 """
@@ -31,7 +32,7 @@ import os
 import re
 import sys
 
-KINDS = {"text": 0, "name": 1, "set": 1, "flag": 0, "number": 0, "table": 0, "member": 1}
+KINDS = {"text": 0, "name": 1, "set": 1, "flag": 0, "number": 0, "table": 0, "member": 1, "note": 0}
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -58,11 +59,12 @@ class Table:
         self.static, self.end = "static" in words, "end" in words
         self.count = words[words.index("count") + 1] if "count" in words else ""
         self.lines, self.seen = [], {}
+        self.rows = []  # each {column: cell}, for other programs
 
     def code(self, external):
         head = f"{'static ' if self.static else ''}const struct {self.struct} {self.name}[]"
         tail = ["\t{ 0 },"] if self.end else []
-        count = [f"const size_t {self.count} = {len(self.lines) // 2};"] if self.count else []
+        count = [f"const size_t {self.count} = {len(self.rows)};"] if self.count else []
         return [head + " = {"] + self.lines + tail + ["};", f'#line 1 "{external}"'] + count
 
 
@@ -131,7 +133,8 @@ class File:
         if key in self.table.seen:
             raise RowsError(f"the same as line {self.table.seen[key]}: {' '.join(key)}")
         self.table.seen[key] = at
-        members = [f".{c.name} = {self.value(c, cell)}" for c, cell in cells]
+        self.table.rows.append({c.name: cell for c, cell in cells})
+        members = [f".{c.name} = {self.value(c, cell)}" for c, cell in cells if c.kind != "note"]
         self.table.lines += [f'#line {at} "{self.path}"', "\t{ " + ", ".join(members) + " },"]
 
     def say(self, word, line):

@@ -1,4 +1,4 @@
-/* What a name in a pickle may do: tables.  How it is used is looked at by globals.c. */
+/* What a name in a pickle may do.  How it is used is looked at by globals.c. */
 #ifndef CHECKPOINT_POLICY_H
 #define CHECKPOINT_POLICY_H
 
@@ -28,6 +28,23 @@ enum policy_fills {
 	POLICY_SEQUENCE = 1 /* append to it */,
 	POLICY_MAPPING = 2 /* set items in it */
 };
+
+/* The tables: data/pickled.rows. */
+struct policy_name {
+	const char *name;
+	enum policy_rule rule; /* of policy_harmless */
+};
+#define POLICY_TABLE(of)                               \
+	extern const struct policy_name policy_##of[]; \
+	extern const size_t policy_##of##_count
+POLICY_TABLE(plain);
+POLICY_TABLE(harmless);
+POLICY_TABLE(functions);
+POLICY_TABLE(unpickling);
+POLICY_TABLE(sequences);
+POLICY_TABLE(mappings);
+POLICY_TABLE(dangerous);
+POLICY_TABLE(modules);
 
 struct policy policy_of(const char *name);
 /* Python 3's name of what Python 2 named otherwise. */
