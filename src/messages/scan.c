@@ -876,6 +876,80 @@ static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
 	return line && scan_anchors_next(s->anchors, entry, at, s->end) < 0;
 }
 
+static int has_failure(const struct scan *s)
+{
+	for (size_t i = s->log->events.n; i--;)
+		if (s->log->events.at[i].file == s->file &&
+		    s->log->events.at[i].wording->class < MESSAGES_DETAIL)
+			return 1;
+	return 0;
+}
+
+/* A line is looked at only if it has one of these. */
+static int may_speak(const char *p, const char *end)
+{
+	static const char *const parts[] = { "llocat", "emory", "EMORY", "VRAM",  "OOM",
+					     "xhaust", "vram",  "RAM",   "alloc", "XHAUSTED" };
+
+	return has_any(p, end, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* Is the line a row's, of a detail or of what fails nothing? */
+static int is_known(const struct scan *s, uint64_t line)
+{
+	struct messages_event e;
+
+	for (size_t i = 0; i < s->log->events.n; i++)
+		if (s->log->events.at[i].file == s->file && s->log->events.at[i].line == line)
+			return 1;
+	for (size_t i = 0; i < scan_wording_count; i++) {
+		scan_event_start(&e);
+		if (scan_wordings[i].class == MESSAGES_NOTHING &&
+		    scan_match(scan_wordings[i].pattern, &s->now, &e))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * No row fits in the text that ends here: the first line of the window in which a program says in its own words that
+ * memory was refused.  `p` is where its lines are counted from, `line` that line's number.
+ */
+static void speak(struct scan *s, const char *p, uint64_t line)
+{
+	for (const char *next; p < s->end; p = next) {
+		const char *stop = scan_line_end(p, s->end);
+		enum scan_memory memory = SCAN_MEMORY_NONE;
+		struct messages_event *e = &s->worded;
+		int where;
+
+		next = stop + (stop < s->end);
+		if (may_speak(p, stop)) {
+			scan_event_start(e);
+			scan_line_clean(&s->now, p, stop, p);
+			memory = scan_line_quotes(&s->now) ? SCAN_MEMORY_NONE
+							   : scan_spoken(&s->now, &e->oom.tried);
+		}
+		if (memory == SCAN_MEMORY_NONE || is_known(s, line)) {
+			line += stop < s->end && (*stop == '\n' || *stop == s->joint);
+			continue;
+		}
+		s->start = p;
+		s->stop = stop;
+		s->line = line;
+		where = memory == SCAN_MEMORY_UNTOLD ? around(paragraph_start(s, seen_from(s, p)),
+							      paragraph_end(s, below_end(s)))
+						     : 0;
+		if (where)
+			memory = where > 0 ? SCAN_MEMORY_CARD : SCAN_MEMORY_HOST;
+		e->wording = memory == SCAN_MEMORY_UNTOLD
+				     ? scan_untold_wording
+				     : &scan_spoken_wordings[memory - SCAN_MEMORY_CARD];
+		event_place(s, e);
+		return;
+	}
+}
+
 /*
  * Look for anchors in [p, end); `from` is the start of what is still there before p.  Returns where
  * to go on: what is behind is too near to the end to be judged.
@@ -883,7 +957,8 @@ static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
 static const char *scan_window(struct scan *s, const char *from, const char *p, const char *end,
 			       int last)
 {
-	const char *safe = last ? end : end - AHEAD_BYTES;
+	const char *safe = last ? end : end - AHEAD_BYTES, *first = p;
+	uint64_t line = s->line;
 
 	s->from = from;
 	s->end = end;
@@ -913,6 +988,12 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 	flush(s);
 	p = p < safe ? safe : p;
 	count_to(s, p);
+	if (last && !s->worded.wording && !has_failure(s)) {
+		uint64_t lines = s->line;
+
+		speak(s, first, line);
+		s->line = lines;
+	}
 	return p;
 }
 
@@ -1065,15 +1146,6 @@ static const struct {
 	{ "reserved for KV Cache is -",
 	  { MESSAGES_SERVING, MESSAGES_BUDGET, 1, "reserved for KV Cache is -", NULL, NULL } },
 };
-
-static int has_failure(const struct scan *s)
-{
-	for (size_t i = s->log->events.n; i--;)
-		if (s->log->events.at[i].file == s->file &&
-		    s->log->events.at[i].wording->class < MESSAGES_DETAIL)
-			return 1;
-	return 0;
-}
 
 #define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */
 

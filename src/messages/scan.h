@@ -96,13 +96,25 @@ extern const size_t scan_wording_count;
 extern const struct messages_wording scan_ended_full[], scan_host_words[], scan_impossible[],
 	scan_impossible_behind[], scan_killer_called[], scan_pinned_by_ggml[],
 	scan_pinning_refused[], scan_reason_error[], scan_rmm_refused[], scan_semaphore[],
-	scan_table_wording[], scan_untold_wording[];
+	scan_spoken_wordings[], scan_table_wording[], scan_untold_wording[];
 /* States of a job as sacct prints them. */
 extern const struct messages_wording scan_sacct_states[];
 extern const size_t scan_sacct_state_count;
 
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
+
+/* ---- words of programs that no row knows ---- */
+
+enum scan_memory {
+	SCAN_MEMORY_NONE, /* the line tells of no refusal */
+	SCAN_MEMORY_UNTOLD,
+	SCAN_MEMORY_CARD,
+	SCAN_MEMORY_HOST,
+	SCAN_MEMORY_SHARED
+};
+/* Which memory a program's line says that it was refused; *tried is set if the line has its size. */
+enum scan_memory scan_spoken(const struct scan_line *l, struct messages_bytes *tried);
 
 /* ---- states ---- */
 
