@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""families.py MODEL_DUMP CLI [TYPE ...]: families of model/families*.c have the parameters of Transformers' own classes.
+"""families.py MODEL_DUMP CLI [TYPE ...]: families of data/models/ have the parameters of Transformers' own classes.
 
 Each model_type that Transformers and this program both know is built on the meta device, where tensors have sizes alone:
 from its configuration class's defaults, once with all keys and once with those that a file would have, and from small

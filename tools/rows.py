@@ -5,19 +5,24 @@ A file of rows has one row a line; its cells are separated by tabs (several coun
 comment.  Lines that begin with @ say what becomes of the rows:
 
     @include "diagnose/advice.h"        what the C needs
-    @column NAME KIND [PREFIX [FIRST]]  the columns of the tables below, in order
+    @read FILE                          the @ lines of a file beside this one
+    @columns STRUCT                     the columns of its tables follow; without it those of all tables
+    @column NAME KIND [PREFIX [FIRST]]  a column: they stand in this order
     @rest                               from here on a cell says its column: NAME=VALUE
+    @under NAME MEMBER PREFIX           NAME.X=VALUE is X of that member: a number, or an enumerator with PREFIX
+    @cells NAME X=VALUE X=VALUE         a name for several such, in cells NAME of that @under: under=NAME
     @key NAME [NAME]                    no two rows of a table have the same cells there
     @set NAME MEMBER|MEMBER             a name for several members, in cells of sets
     @text NAME WORDS                    a name for words that several cells have, written $NAME there
     @value TYPE NAME COLUMN SET         a set that C code uses, too
+    @extern NAME                        a table that another file has
     @table STRUCT NAME [static] [count COUNT] [end]
                                         rows below go here; COUNT is their number, "end" adds a row of zeros
     @source WORDS                       where the rows below are from; a row without a source is an error
 
 The kinds of columns, and what stands in their cells ("-": nothing, the member stays 0):
 
-    text            words with the escapes of C (\\040: a space at an end, \\043: a # in front), where " needs no backslash
+    text            words ("": none, but not nothing) with the escapes of C (\\040: a space at an end, \\043: a # in front), where " needs no backslash
     name PREFIX     one enumerator, without its prefix
     set PREFIX      enumerators, a bit each: A|B, or !A|B for all others; with FIRST the bits count from there
     flag            the column's name alone, in a cell behind @rest; elsewhere 1
@@ -41,6 +46,8 @@ class RowsError(Exception):
 
 
 def c_text(words):
+    if words == '""':
+        return words
     return '"' + re.sub(r'(?<!\\)"', r'\\"', words) + '"'
 
 
@@ -48,11 +55,21 @@ class Column:
     def __init__(self, name, kind, prefix="", first=""):
         if kind not in KINDS or bool(prefix) != bool(KINDS[kind]):
             raise RowsError(f"column {name}: '{kind}' is not a kind, or lacks its prefix")
-        self.name, self.kind, self.prefix, self.first = name, kind, prefix, first
+        # text.keys>towers[MODEL_TEXT].keys: what the file calls it, and what C does
+        self.name, _, member = name.partition(">")
+        self.member = member or self.name
+        self.kind, self.prefix, self.first = kind, prefix, first
+
+
+class Layout:
+    """The columns of a struct's tables."""
+
+    def __init__(self):
+        self.columns, self.rest, self.key, self.under = [], None, [], {}
 
 
 class Table:
-    """Rows as C; `texts` and `sets` are names that cells may use."""
+    """Rows as C."""
 
     def __init__(self, struct, name, words):
         self.struct, self.name = struct, name
@@ -70,8 +87,8 @@ class Table:
 
 class File:
     def __init__(self, path):
-        self.path, self.columns, self.rest, self.key = path, [], None, []
-        self.sets, self.texts, self.used = {}, {}, set()
+        self.path, self.layouts, self.layout = path, {}, Layout()
+        self.sets, self.texts, self.bundles, self.externs, self.used = {}, {}, {}, set(), set()
         self.tables, self.includes, self.values = {}, [], []
         self.table, self.source = None, ""
 
@@ -101,7 +118,7 @@ class File:
         if column.kind == "set":
             return self.set_of(column, cell)
         if column.kind == "table":
-            if cell not in self.tables:
+            if cell not in self.tables and cell not in self.externs:
                 raise RowsError(f"'{cell}': no table above has this name")
             self.used.add(cell)
             return cell
@@ -109,19 +126,32 @@ class File:
             return f"offsetof(struct {column.prefix}, {cell})"
         return {"name": column.prefix + cell, "number": cell, "flag": "1"}[column.kind]
 
+    def below(self, name, value):
+        """The C of NAME.X=VALUE, or of all cells that NAME=BUNDLE stands for."""
+        under, _, member = name.partition(".")
+        place, prefix = self.layout.under[under]
+        if not member:
+            self.used.add(value)
+            return [made for cell in self.bundles[value] for made in self.below(f"{under}.{cell[0]}", cell[1])]
+        return [f".{place}.{member} = {prefix + value if value[:1].isupper() else value}"]
+
     def cells(self, line):
-        """(column, cell) of a row."""
+        """(column, cell) of a row; the column is a text if it is below an @under."""
+        layout = self.layout
         cells = re.split(r"\t+", line.rstrip("\t"))
-        places = self.columns if self.rest is None else self.columns[:self.rest]
-        named = {c.name: c for c in self.columns[len(places):]}
-        if len(cells) > len(places) and self.rest is None:
+        places = layout.columns if layout.rest is None else layout.columns[:layout.rest]
+        named = {c.name: c for c in layout.columns[len(places):]}
+        if len(cells) > len(places) and layout.rest is None:
             raise RowsError(f"{len(cells)} cells, and {len(places)} columns")
         yield from zip(places, cells)
         for cell in cells[len(places):]:
             name, _, value = cell.partition("=")
-            if name not in named:
+            if name not in named and name.partition(".")[0] in layout.under:
+                yield name, value
+            elif name not in named:
                 raise RowsError(f"'{name}' is not a column, or is there twice")
-            yield named.pop(name), value
+            else:
+                yield named.pop(name), value
 
     def row(self, line, at):
         if not self.table:
@@ -129,26 +159,47 @@ class File:
         if not self.source:
             raise RowsError("a row without a source: @source above it says where it is from")
         cells = [(c, cell) for c, cell in self.cells(line) if cell != "-"]
-        key = tuple(cell for c, cell in cells if c.name in self.key) or line
+        named = {c if isinstance(c, str) else c.name: cell for c, cell in cells}
+        key = tuple(cell for name, cell in named.items() if name in self.layout.key) or line
         if key in self.table.seen:
             raise RowsError(f"the same as line {self.table.seen[key]}: {' '.join(key)}")
         self.table.seen[key] = at
-        self.table.rows.append({c.name: cell for c, cell in cells})
-        members = [f".{c.name} = {self.value(c, cell)}" for c, cell in cells if c.kind != "note"]
+        self.table.rows.append(named)
+        members = []
+        for column, cell in cells:
+            if isinstance(column, str):
+                members += self.below(column, cell)
+            elif column.kind != "note":
+                members.append(f".{column.member} = {self.value(column, cell)}")
         self.table.lines += [f'#line {at} "{self.path}"', "\t{ " + ", ".join(members) + " },"]
 
     def say(self, word, line):
         words = line.split()
         if word == "include":
             self.includes.append(line)
-        elif word == "column":
-            self.columns.append(Column(*words))
+        elif word == "read":
+            other = File(os.path.join(os.path.dirname(self.path), line)).read_lines()
+            self.layouts.update(other.layouts)
+            self.includes += other.includes
+            self.texts.update(other.texts)
+            self.sets.update(other.sets)
+            self.bundles.update(other.bundles)
+            self.externs |= other.externs
+            self.used |= other.texts.keys() | other.sets.keys() | other.bundles.keys()
         elif word == "columns":
-            self.columns, self.rest, self.key = [], None, []
+            self.layout = self.layouts[line] = Layout()
+        elif word == "column":
+            self.layout.columns.append(Column(*words))
         elif word == "rest":
-            self.rest = len(self.columns)
+            self.layout.rest = len(self.layout.columns)
+        elif word == "under":
+            self.layout.under[words[0]] = words[1:]
+        elif word == "cells":
+            self.bundles[words[0]] = [w.split("=", 1) for w in words[1:]]
+        elif word == "extern":
+            self.externs.update(words)
         elif word == "key":
-            self.key = words
+            self.layout.key = words
         elif word == "set":
             self.sets[words[0]] = [n for m in words[1].split("|") for n in self.sets.get(m, [m])]
             self.used.update(words[1].split("|"))
@@ -156,18 +207,19 @@ class File:
             name, text = line.split(None, 1)
             self.texts[name] = text
         elif word == "value":
-            column = next(c for c in self.columns if c.name == words[2])
+            column = next(c for c in self.layout.columns if c.name == words[2])
             self.values.append(f"const {words[0]} {words[1]} = {self.set_of(column, words[3])};")
         elif word == "table":
             if words[1] in self.tables:
                 raise RowsError(f"table {words[1]} is there twice")
+            self.layout = self.layouts.get(words[0], self.layout)
             self.table = self.tables[words[1]] = Table(words[0], words[1], words[2:])
         elif word == "source":
             self.source = line
         else:
             raise RowsError(f"'@{word}' is not known")
 
-    def read(self):
+    def read_lines(self):
         with open(self.path, encoding="utf-8") as f:
             for at, line in enumerate(f.read().split("\n"), 1):
                 try:
@@ -176,10 +228,14 @@ class File:
                         self.say(word, rest.strip())
                     elif line.strip() and not line.startswith("#"):
                         self.row(line, at)
-                except (RowsError, IndexError, StopIteration, ValueError, TypeError) as e:
+                except (RowsError, KeyError, IndexError, StopIteration, ValueError, TypeError) as e:
                     raise RowsError(f"{self.path}:{at}: {e}") from None
+        return self
+
+    def read(self):
+        self.read_lines()
         tables = {t.name for t in self.tables.values() if t.static}
-        idle = (self.sets.keys() | self.texts.keys() | tables) - self.used
+        idle = (self.sets.keys() | self.texts.keys() | self.bundles.keys() | tables) - self.used
         if idle:
             raise RowsError(f"{self.path}: nothing uses {', '.join(sorted(idle))}")
         return self

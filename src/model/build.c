@@ -218,50 +218,50 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 static uint64_t tower_conditions(const struct model *m, enum model_tower tower)
 {
 	const struct model_numbers *n = &m->towers[tower];
-	uint64_t has = IF_TRUE;
+	uint64_t has = IF(TRUE);
 	unsigned sliding = 0, full = 0;
 
 	for (uint32_t i = 0; n->two_ropes && i < n->layers; i++)
 		*(model_sees_all(m, tower, i) ? &full : &sliding) = 1;
-	has |= n->tied ? IF_TIED : IF_UNTIED;
-	has |= n->qkv_bias ? IF_QKV_BIAS : 0u;
-	has |= n->output_bias ? IF_OUTPUT_BIAS : 0u;
-	has |= n->mlp_bias ? IF_MLP_BIAS : 0u;
-	has |= n->head_bias ? IF_HEAD_BIAS : 0u;
-	has |= n->qk_norm ? IF_QK_NORM : 0u;
-	has |= n->norm_place == MODEL_NORM_AROUND ? IF_AROUND : IF_BEFORE;
-	has |= n->gated ? IF_GATED : IF_PLAIN;
-	has |= n->cross_attention ? IF_CROSS : IF_ALONE;
-	has |= n->embed_scale ? IF_EMBED_SCALE : 0u;
-	has |= n->two_ropes ? 0u : IF_ONE_ROPE;
-	has |= sliding ? IF_SLIDING_ROPE : 0u;
-	has |= full ? IF_FULL_ROPE : 0u;
-	has |= n->shared_intermediate ? IF_SHARED : 0u;
-	has |= n->expert_hidden ? IF_LATENT : 0u;
-	has |= n->pool_head ? IF_POOL_HEAD : 0u;
-	has |= n->q_rank ? IF_QUERY_RANK : IF_QUERY;
-	has |= n->projection != n->hidden ? IF_NARROW : 0u;
-	has |= n->parallel ? IF_PARALLEL : IF_SERIAL;
-	has |= n->new_decoder && !n->one_norm ? IF_TWO_NORMS : IF_ONE_NORM;
-	has |= n->types ? IF_TYPES : 0u;
-	has |= n->position_input ? IF_POSITION_INPUT : 0u;
-	has |= n->relative ? IF_RELATIVE : 0u;
-	has |= n->norm_bias ? IF_NORM_BIAS : 0u;
-	has |= n->conv_bias ? IF_CONV_BIAS : 0u;
-	has |= n->state_bias ? IF_STATE_BIAS : 0u;
-	has |= n->alibi ? 0u : IF_ROPE;
-	has |= n->layer_input ? IF_LAYER_INPUT : 0u;
+	has |= n->tied ? IF(TIED) : IF(UNTIED);
+	has |= n->qkv_bias ? IF(QKV_BIAS) : 0u;
+	has |= n->output_bias ? IF(OUTPUT_BIAS) : 0u;
+	has |= n->mlp_bias ? IF(MLP_BIAS) : 0u;
+	has |= n->head_bias ? IF(HEAD_BIAS) : 0u;
+	has |= n->qk_norm ? IF(QK_NORM) : 0u;
+	has |= n->norm_place == MODEL_NORM_AROUND ? IF(AROUND) : IF(BEFORE);
+	has |= n->gated ? IF(GATED) : IF(PLAIN);
+	has |= n->cross_attention ? IF(CROSS) : IF(ALONE);
+	has |= n->embed_scale ? IF(EMBED_SCALE) : 0u;
+	has |= n->two_ropes ? 0u : IF(ONE_ROPE);
+	has |= sliding ? IF(SLIDING_ROPE) : 0u;
+	has |= full ? IF(FULL_ROPE) : 0u;
+	has |= n->shared_intermediate ? IF(SHARED) : 0u;
+	has |= n->expert_hidden ? IF(LATENT) : 0u;
+	has |= n->pool_head ? IF(POOL_HEAD) : 0u;
+	has |= n->q_rank ? IF(QUERY_RANK) : IF(QUERY);
+	has |= n->projection != n->hidden ? IF(NARROW) : 0u;
+	has |= n->parallel ? IF(PARALLEL) : IF(SERIAL);
+	has |= n->new_decoder && !n->one_norm ? IF(TWO_NORMS) : IF(ONE_NORM);
+	has |= n->types ? IF(TYPES) : 0u;
+	has |= n->position_input ? IF(POSITION_INPUT) : 0u;
+	has |= n->relative ? IF(RELATIVE) : 0u;
+	has |= n->norm_bias ? IF(NORM_BIAS) : 0u;
+	has |= n->conv_bias ? IF(CONV_BIAS) : 0u;
+	has |= n->state_bias ? IF(STATE_BIAS) : 0u;
+	has |= n->alibi ? 0u : IF(ROPE);
+	has |= n->layer_input ? IF(LAYER_INPUT) : 0u;
 	return has;
 }
 
 static uint64_t kind_conditions(const struct model *m, uint32_t block)
 {
 	static const uint64_t has[] = {
-		[MODEL_BLOCK_ATTENDS] = IF_ATTENDS,
-		[MODEL_BLOCK_INDEXED] = IF_ATTENDS | IF_INDEXED,
-		[MODEL_BLOCK_COMPRESSED] = IF_ATTENDS | IF_COMPRESSED,
-		[MODEL_BLOCK_MIXES] = IF_MIXES,
-		[MODEL_BLOCK_MLP] = IF_MLP_ONLY,
+		[MODEL_BLOCK_ATTENDS] = IF(ATTENDS),
+		[MODEL_BLOCK_INDEXED] = IF(ATTENDS) | IF(INDEXED),
+		[MODEL_BLOCK_COMPRESSED] = IF(ATTENDS) | IF(COMPRESSED),
+		[MODEL_BLOCK_MIXES] = IF(MIXES),
+		[MODEL_BLOCK_MLP] = IF(MLP_ONLY),
 		[MODEL_BLOCK_EXPERTS] = 0,
 	};
 
@@ -276,24 +276,24 @@ static uint64_t own_conditions(const struct model *m, uint32_t block, struct mod
 	bool all = model_sees_all(m, MODEL_TEXT, block);
 
 	if (!sizes.attends)
-		has &= ~IF_ATTENDS;
-	has |= sizes.feeds ? IF_FEEDS : 0;
-	has |= all ? IF_SEES_ALL : IF_SLIDES;
-	has |= block < n->hash_blocks ? IF_HASHED : IF_SCORED;
+		has &= ~IF(ATTENDS);
+	has |= sizes.feeds ? IF(FEEDS) : 0;
+	has |= all ? IF(SEES_ALL) : IF(SLIDES);
+	has |= block < n->hash_blocks ? IF(HASHED) : IF(SCORED);
 	if (model_shares_keys(m, block))
 		return has;
-	return has | IF_OWN_KEYS | (all && n->keys_are_values ? 0 : IF_OWN_VALUES);
+	return has | IF(OWN_KEYS) | (all && n->keys_are_values ? 0 : IF(OWN_VALUES));
 }
 
 static uint64_t block_conditions(const struct model *m, enum model_tower tower, uint32_t block,
 				 struct model_sizes sizes)
 {
-	uint64_t has = block ? IF_LATER : IF_FIRST;
+	uint64_t has = block ? IF(LATER) : IF(FIRST);
 
-	has |= tower == MODEL_TEXT ? own_conditions(m, block, sizes) : IF_ATTENDS;
+	has |= tower == MODEL_TEXT ? own_conditions(m, block, sizes) : IF(ATTENDS);
 	if (!model_is_sparse(m, tower, block))
-		return has | IF_DENSE;
-	return has | IF_SPARSE | (m->towers[tower].router_last ? IF_ROUTED_LAST : IF_ROUTED);
+		return has | IF(DENSE);
+	return has | IF(SPARSE) | (m->towers[tower].router_last ? IF(ROUTED_LAST) : IF(ROUTED));
 }
 
 /* The tower's numbers as this block has them. */
@@ -339,13 +339,13 @@ static enum model_loss loss_of(const struct model *m, uint64_t has)
 {
 	const struct model_numbers *n = &m->towers[MODEL_TEXT];
 
-	if (has & IF_PAIR || n->router_loss)
+	if (has & IF(PAIR) || n->router_loss)
 		return MODEL_LOSS_OF_PAIRS;
 	if (!n->layers)
 		return MODEL_LOSS_OF_ALL_TOKENS; /* classes of images hand the count on */
-	if (has & (IF_CLASS | IF_ANSWER))
+	if (has & (IF(CLASS) | IF(ANSWER)))
 		return MODEL_LOSS_OF_SAMPLES;
-	if (has & IF_TOKEN_CLASS || (has & IF_LM && (!n->causal || m->encoder_decoder)))
+	if (has & IF(TOKEN_CLASS) || (has & IF(LM) && (!n->causal || m->encoder_decoder)))
 		return MODEL_LOSS_OF_TOKENS;
 	return MODEL_LOSS_OF_ALL_TOKENS;
 }

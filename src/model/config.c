@@ -745,7 +745,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 		f = nested_family(c, &nested);
 	m->guessed = !f;
 	if (!f)
-		f = &model_family_decoder;
+		f = model_family_decoder;
 	m->family = f->name;
 	m->adapters = f->adapters;
 	m->forward = f->forward;
@@ -935,11 +935,11 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
 				  struct plim_err *err)
 {
-	const struct model_numbers *style = &model_family_decoder.towers[MODEL_TEXT].defaults;
+	const struct model_numbers *style = &model_family_decoder->towers[MODEL_TEXT].defaults;
 	struct model_numbers *n = &m->towers[MODEL_TEXT];
 	enum plim_status st;
 
-	m->family = model_family_decoder.name;
+	m->family = model_family_decoder->name;
 	*n = *numbers;
 	if (!n->vocab)
 		n->vocab = MODEL_USUAL_VOCAB;
@@ -950,7 +950,7 @@ enum plim_status model_by_numbers(struct model *m, const struct model_numbers *n
 	n->gated = n->causal = n->use_window = true;
 	st = model_derive(n, "the model", err);
 	return st ? st
-		  : model_build(m, &model_family_decoder, model_family_decoder.heads->has, err);
+		  : model_build(m, model_family_decoder, model_family_decoder->heads->has, err);
 }
 
 /* Shapes of published models (their config.json): SmolLM2, Qwen 2.5, TinyLlama, Llama 2, 3.1 and 3.2, Mistral 7B and Large. */

@@ -75,11 +75,11 @@ static const struct {
 	unsigned condition;
 	uint16_t offset;
 } switches[] = {
-	{ IF_QKV_BIAS, offsetof(struct model_numbers, qkv_bias) },
-	{ IF_OUTPUT_BIAS, offsetof(struct model_numbers, output_bias) },
-	{ IF_MLP_BIAS, offsetof(struct model_numbers, mlp_bias) },
-	{ IF_HEAD_BIAS, offsetof(struct model_numbers, head_bias) },
-	{ IF_QK_NORM, offsetof(struct model_numbers, qk_norm) },
+	{ IF(QKV_BIAS), offsetof(struct model_numbers, qkv_bias) },
+	{ IF(OUTPUT_BIAS), offsetof(struct model_numbers, output_bias) },
+	{ IF(MLP_BIAS), offsetof(struct model_numbers, mlp_bias) },
+	{ IF(HEAD_BIAS), offsetof(struct model_numbers, head_bias) },
+	{ IF(QK_NORM), offsetof(struct model_numbers, qk_norm) },
 };
 
 static void set_switch(struct model_numbers *n, uint64_t condition, bool is)
@@ -115,7 +115,7 @@ static void read_rows(struct header *h, const struct model_family *f, struct mod
 			set_switch(n, row->when, t);
 			if (t && row->role == MODEL_ROLE_NORM2_OUT)
 				n->norm_place = MODEL_NORM_AROUND;
-			if (row->role == MODEL_ROLE_HEAD && row->when & IF_LM)
+			if (row->role == MODEL_ROLE_HEAD && row->when & IF(LM))
 				n->tied = !t;
 			if (t)
 				read_shape(h, row, t);

@@ -2,7 +2,7 @@
  * A model as its tensors: what a config.json of Hugging Face, the header of safetensors files, or numbers by hand
  * say, as modules that hold named parameters and buffers of exact shapes, in the order of PyTorch's nn.Module.
  *
- * Families are tables (families*.c): a new architecture is rows there, and no code.  Nothing here knows of a
+ * Families are tables (data/models/): a new architecture is rows there, and no code.  Nothing here knows of a
  * recipe: a tensor without a dtype of its own takes the one that the recipe gives the model's weights.
  */
 #ifndef MODEL_MODEL_H

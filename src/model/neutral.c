@@ -3,7 +3,7 @@
  * plan then names the key instead of giving a verdict.  A pattern ends or begins with a star.
  *
  * Sources: the attributes of Transformers' PretrainedConfig and GenerationConfig (5.17), and the configuration classes of
- * the families in families*.c.
+ * the families in data/models/.
  */
 #include "tables.h"
 

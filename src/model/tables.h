@@ -23,76 +23,79 @@
 #include "model.h"
 
 /* Conditions.  Some a tower's numbers decide, some the head that `architectures` names, some the block. */
-enum {
-	IF_TRUE = 1 << 0, /* where 0 stands for never: of biases and ties */
+enum model_if {
+	MODEL_IF_TRUE, /* where 0 stands for never: of biases and ties */
 	/* numbers of the tower */
-	IF_TIED = 1 << 1,
-	IF_QKV_BIAS = 1 << 2,
-	IF_OUTPUT_BIAS = 1 << 3,
-	IF_MLP_BIAS = 1 << 4,
-	IF_HEAD_BIAS = 1 << 5,
-	IF_QK_NORM = 1 << 6,
-	IF_BEFORE = 1 << 7, /* MODEL_NORM_BEFORE */
-	IF_AROUND = 1 << 8, /* MODEL_NORM_AROUND */
-	IF_GATED = 1 << 9,
-	IF_PLAIN = 1 << 10, /* not gated */
-	IF_CROSS = 1 << 11, /* attends to an encoder */
-	IF_ALONE = 1 << 12, /* does not */
-	IF_EMBED_SCALE = 1 << 13,
-	IF_ONE_ROPE = 1 << 14,
-	IF_SLIDING_ROPE = 1 << 15, /* has a RoPE of its own for blocks that slide */
-	IF_FULL_ROPE = 1 << 16,    /* and for those that do not */
-	IF_SHARED = 1 << 17,       /* an expert that all tokens take */
-	IF_POOL_HEAD = 1 << 18,    /* pools by attention */
+	MODEL_IF_TIED,
+	MODEL_IF_QKV_BIAS,
+	MODEL_IF_OUTPUT_BIAS,
+	MODEL_IF_MLP_BIAS,
+	MODEL_IF_HEAD_BIAS,
+	MODEL_IF_QK_NORM,
+	MODEL_IF_BEFORE, /* MODEL_NORM_BEFORE */
+	MODEL_IF_AROUND, /* MODEL_NORM_AROUND */
+	MODEL_IF_GATED,
+	MODEL_IF_PLAIN, /* not gated */
+	MODEL_IF_CROSS, /* attends to an encoder */
+	MODEL_IF_ALONE, /* does not */
+	MODEL_IF_EMBED_SCALE,
+	MODEL_IF_ONE_ROPE,
+	MODEL_IF_SLIDING_ROPE, /* has a RoPE of its own for blocks that slide */
+	MODEL_IF_FULL_ROPE,    /* and for those that do not */
+	MODEL_IF_SHARED,       /* an expert that all tokens take */
+	MODEL_IF_POOL_HEAD,    /* pools by attention */
 	/* the block */
-	IF_FIRST = 1 << 19,
-	IF_ROUTED = 1 << 20,      /* has experts, the router comes first */
-	IF_ROUTED_LAST = 1 << 21, /* has experts, the router comes last */
-	IF_SPARSE = 1 << 22,      /* either */
-	IF_DENSE = 1 << 23,       /* neither */
+	MODEL_IF_FIRST,
+	MODEL_IF_ROUTED,      /* has experts, the router comes first */
+	MODEL_IF_ROUTED_LAST, /* has experts, the router comes last */
+	MODEL_IF_SPARSE,      /* either */
+	MODEL_IF_DENSE,       /* neither */
 	/* the head */
-	IF_LM = 1 << 24, /* over the vocabulary */
-	IF_CLASS = 1 << 25,
-	IF_TOKEN_CLASS = 1 << 26,
-	IF_ANSWER = 1 << 27, /* where a text answers a question */
-	IF_POOLER = 1 << 28,
-	IF_PAIR = 1 << 29,     /* an image and a text are compared */
-	IF_PROJECTED = 1 << 30 /* into the space where they are compared */
+	MODEL_IF_LM, /* over the vocabulary */
+	MODEL_IF_CLASS,
+	MODEL_IF_TOKEN_CLASS,
+	MODEL_IF_ANSWER, /* where a text answers a question */
+	MODEL_IF_POOLER,
+	MODEL_IF_PAIR,      /* an image and a text are compared */
+	MODEL_IF_PROJECTED, /* into the space where they are compared */
+	/* of latent attention: queries go through a rank, or do not */
+	MODEL_IF_QUERY_RANK,
+	MODEL_IF_QUERY,
+	/* more numbers of the tower */
+	MODEL_IF_NARROW, /* embeddings of another width */
+	MODEL_IF_PARALLEL,
+	MODEL_IF_SERIAL,
+	MODEL_IF_TWO_NORMS, /* Falcon's later layout, a norm for each half */
+	MODEL_IF_ONE_NORM,
+	MODEL_IF_TYPES,
+	MODEL_IF_POSITION_INPUT,
+	MODEL_IF_RELATIVE,
+	MODEL_IF_NORM_BIAS,
+	MODEL_IF_CONV_BIAS,
+	MODEL_IF_STATE_BIAS,
+	MODEL_IF_ROPE, /* not alibi */
+	MODEL_IF_UNTIED,
+	MODEL_IF_LATENT, /* experts see another width than the rest */
+	/* of the block */
+	MODEL_IF_LATER, /* not the first */
+	MODEL_IF_ATTENDS,
+	MODEL_IF_MIXES,    /* a state space or linear attention in its place */
+	MODEL_IF_MLP_ONLY, /* neither */
+	MODEL_IF_SLIDES,
+	MODEL_IF_SEES_ALL,
+	MODEL_IF_INDEXED,
+	MODEL_IF_COMPRESSED,
+	MODEL_IF_OWN_KEYS,
+	MODEL_IF_OWN_VALUES,
+	MODEL_IF_HASHED, /* experts are chosen by the token */
+	MODEL_IF_SCORED, /* by scores */
+	MODEL_IF_FEEDS,  /* has an MLP */
+	/* numbers of the tower again */
+	MODEL_IF_LAYER_INPUT,
+	MODEL_IFS
 };
-/* of latent attention: queries go through a rank, or do not */
-#define IF_QUERY_RANK ((uint64_t)1 << 31)
-#define IF_QUERY ((uint64_t)1 << 32)
-/* more numbers of the tower */
-#define IF_NARROW ((uint64_t)1 << 33) /* embeddings of another width */
-#define IF_PARALLEL ((uint64_t)1 << 34)
-#define IF_SERIAL ((uint64_t)1 << 35)
-#define IF_TWO_NORMS ((uint64_t)1 << 36) /* Falcon's later layout, a norm for each half */
-#define IF_ONE_NORM ((uint64_t)1 << 37)
-#define IF_TYPES ((uint64_t)1 << 38)
-#define IF_POSITION_INPUT ((uint64_t)1 << 39)
-#define IF_RELATIVE ((uint64_t)1 << 40)
-#define IF_NORM_BIAS ((uint64_t)1 << 41)
-#define IF_CONV_BIAS ((uint64_t)1 << 42)
-#define IF_STATE_BIAS ((uint64_t)1 << 43)
-#define IF_ROPE ((uint64_t)1 << 44) /* not alibi */
-#define IF_UNTIED ((uint64_t)1 << 49)
-#define IF_LATENT ((uint64_t)1 << 50) /* experts see another width than the rest */
-/* of the block */
-#define IF_LATER ((uint64_t)1 << 45) /* not the first */
-#define IF_ATTENDS ((uint64_t)1 << 46)
-#define IF_MIXES ((uint64_t)1 << 47)    /* a state space or linear attention in its place */
-#define IF_MLP_ONLY ((uint64_t)1 << 48) /* neither */
-#define IF_SLIDES ((uint64_t)1 << 51)
-#define IF_SEES_ALL ((uint64_t)1 << 52)
-#define IF_INDEXED ((uint64_t)1 << 53)
-#define IF_COMPRESSED ((uint64_t)1 << 54)
-#define IF_OWN_KEYS ((uint64_t)1 << 55)
-#define IF_OWN_VALUES ((uint64_t)1 << 56)
-#define IF_HASHED ((uint64_t)1 << 57) /* experts are chosen by the token */
-#define IF_SCORED ((uint64_t)1 << 58) /* by scores */
-#define IF_FEEDS ((uint64_t)1 << 59)  /* has an MLP */
-/* numbers of the tower again */
-#define IF_LAYER_INPUT ((uint64_t)1 << 60)
+_Static_assert(MODEL_IFS <= 64, "a bit for each condition");
+#define IF(condition) (1ULL << MODEL_IF_##condition)
 
 struct model_row {
 	const char *name;
@@ -191,9 +194,17 @@ extern const size_t model_decoder_count, model_later_count, model_mixed_count,
 	model_reference_count;
 
 /* What a decoder that is not known is read as. */
-extern const struct model_family model_family_decoder;
+extern const struct model_family model_family_decoder[];
 
 /* Parts that families of other files have, too. */
+extern const struct model_head model_causal_heads[];
+extern const struct model_row model_phi3_block[], model_gemma4_block[], model_gemma4_back[];
+extern const struct model_row model_mla_block[], model_llama4_block[], model_llama4_back[];
+extern const struct model_key model_mla_keys[], model_llama4_keys[];
+extern const struct model_row model_minimax_m3_block[], model_step3_block[];
+extern const struct model_key model_gemma4_keys[], model_minimax_m3_keys[], model_step3_keys[];
+extern const struct model_row model_qwen3_5_block[];
+extern const struct model_key model_qwen3_5_keys[];
 extern const struct model_row model_llama_front[], model_llama_block[], model_llama_back[];
 extern const struct model_row model_lm_head[];
 extern const struct model_row model_bert_block[];
@@ -205,37 +216,6 @@ extern const struct model_key model_tied_outside[];
 /* build.c: the family's modules for the numbers that stand in m->towers; `has`: conditions of its head. */
 enum plim_status model_build(struct model *m, const struct model_family *f, uint64_t has,
 			     struct plim_err *err);
-
-/* How tables are written. */
-#define ROWS_END                                \
-	{                                       \
-		NULL, 0, 0, NULL, 0, 0, 0, NULL \
-	}
-#define SECTIONS_END             \
-	{                        \
-		NULL, NULL, 0, 0 \
-	}
-#define HEADS_END                \
-	{                        \
-		NULL, 0, 0, NULL \
-	}
-#define KEYS_END           \
-	{                  \
-		NULL, 0, 0 \
-	}
-/* What decoders of today share. */
-#define DECODER(norm_, place_, activation_)                                            \
-	.norm = norm_, .norm_place = place_, .activation = activation_, .gated = true, \
-	.causal = true, .labels = 2
-#define KEY(name, member, type)                                    \
-	{                                                          \
-		name, offsetof(struct model_numbers, member), type \
-	}
-#define SIZE(name, member) KEY(name, member, KEY_SIZE)
-#define RATE(name, member) KEY(name, member, KEY_RATE)
-#define SWITCH(name, member) KEY(name, member, KEY_SWITCH)
-#define IGNORED(name) KEY(name, layers, KEY_IGNORED)
-#define ACTIVATION(name) KEY(name, activation, KEY_ACTIVATION)
 
 /* config.c: what follows from other numbers where nothing says it; `path` for messages. */
 enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err);
