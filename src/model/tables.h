@@ -220,6 +220,11 @@ enum plim_status model_build(struct model *m, const struct model_family *f, uint
 /* config.c: what follows from other numbers where nothing says it; `path` for messages. */
 enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err);
 
+struct model_neutral {
+	const char *pattern;
+};
+extern const struct model_neutral model_neutral_keys[];
+extern const size_t model_neutral_count;
 /* neutral.c: does a key of a config.json change no byte of memory, whatever its value? */
 bool model_key_is_neutral(const char *key);
 

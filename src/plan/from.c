@@ -1,6 +1,6 @@
 /*
  * What other tools' configurations say of a run, as options of plan.  Files are read key by key against the tables of
- * from_rows.c: a key that is in none of them, and is on, may change memory; it is named, and forbids a verdict.  What is
+ * data/tools.rows: a key that is in none of them, and is on, may change memory; it is named, and forbids a verdict.  What is
  * given by the caller stays.  Several keys that make one option (whether FSDP shards again, and in which version) are
  * collected, and settled when all files were read.
  */
@@ -17,7 +17,7 @@
 #define LIST_MOST 1000 /* elements of one that is taken */
 #define SHOWN 80       /* columns of a key, a value */
 
-/* Options of from_rows.c's that are not plan's: of which several make one. */
+/* Options of data/tools.rows's that are not plan's: of which several make one. */
 enum own {
 	OWN_ADAPTER,
 	OWN_RANK,
@@ -260,33 +260,25 @@ static enum plim_status give(struct reading *r, const char *key, const char *sho
 
 /* ---- rows of a tool ---- */
 
-static bool is_neutral(const char *keys, const char *key)
+static bool begins(const char *key, const char *pattern)
 {
-	size_t n = strlen(key);
+	size_t n = strlen(pattern);
 
-	while (*keys) {
-		size_t length = strcspn(keys, " ");
-
-		if (length && keys[length - 1] == '*'
-			    ? n >= length - 1 && !strncmp(keys, key, length - 1)
-			    : n == length && !strncmp(keys, key, n))
-			return true;
-		keys += length;
-		keys += *keys == ' ';
-	}
-	return false;
+	return n && pattern[n - 1] == '*' && !strncmp(key, pattern, n - 1);
 }
 
-static const struct from_row *row_of(const struct from_tool *tool, const char *key, bool *neutral)
+static const struct from_row *row_of(const struct from_tool *tool, const char *key)
 {
-	*neutral = false;
-	for (unsigned i = 0; i < 2 && tool->keys[i]; i++) {
-		for (const struct from_row *row = tool->keys[i]->rows; row->key; row++)
+	const struct from_row *found = NULL;
+
+	for (unsigned i = 0; i < 2 && tool->rows[i]; i++)
+		for (const struct from_row *row = tool->rows[i]; row->key; row++) {
 			if (!strcmp(row->key, key))
 				return row;
-		*neutral |= is_neutral(tool->keys[i]->neutral, key);
-	}
-	return NULL;
+			if (row->how == FROM_NEUTRAL && begins(key, row->key))
+				found = row;
+		}
+	return found;
 }
 
 static bool is_auto(const struct nested_value *v)
@@ -546,8 +538,8 @@ static const char *inner_key(const struct from_tool *tool, const char *path,
 			     const struct from_tool **inner)
 {
 	*inner = NULL;
-	for (unsigned i = 0; i < 2 && tool->keys[i]; i++)
-		for (const struct from_row *row = tool->keys[i]->rows; row->key; row++) {
+	for (unsigned i = 0; i < 2 && tool->rows[i]; i++)
+		for (const struct from_row *row = tool->rows[i]; row->key; row++) {
 			size_t n = strlen(row->key);
 
 			if (row->how == FROM_FILE && !strncmp(path, row->key, n) &&
@@ -563,13 +555,12 @@ static enum plim_status take_value(struct reading *r, const struct nested_value 
 {
 	const struct from_tool *inner;
 	const char *key = inner_key(r->tool, v->path, &inner);
-	const struct from_row *row;
-	bool neutral;
+	const struct from_row *row = row_of(inner ? inner : r->tool, key);
+	bool neutral = row && row->how == FROM_NEUTRAL;
 
-	row = row_of(inner ? inner : r->tool, key, &neutral);
 	if (row && (inner ? inner : r->tool) == &from_tools[0])
 		note_said(r, row, v);
-	if (row)
+	if (row && !neutral)
 		return take_row(r, row, v);
 	if (neutral || nested_is_off(v) || v->kind == NESTED_LIST || v->kind == NESTED_OBJECT)
 		return PLIM_OK;
@@ -591,12 +582,16 @@ static enum plim_status take_alpha(struct reading *r, const struct nested_value 
 	return r->alpha ? PLIM_OK : mem_status(r->err);
 }
 
-static bool says(const struct nested *n, const char *const *keys)
+/* Does the file have one of the keys, which have spaces between them? */
+static bool says(const struct nested *n, const char *keys)
 {
-	for (; *keys; keys++)
+	for (size_t length; *keys; keys += length + (keys[length] == ' ')) {
+		length = strcspn(keys, " ");
 		for (size_t i = 0; i < n->values.n; i++)
-			if (!n->values.at[i].index && !strcmp(n->values.at[i].path, *keys))
+			if (!n->values.at[i].index && strlen(n->values.at[i].path) == length &&
+			    !memcmp(n->values.at[i].path, keys, length))
 				return true;
+	}
 	return false;
 }
 
@@ -804,8 +799,8 @@ static const char *adapter_key(const char *tool)
 
 	while (strcmp(t->name, tool) != 0)
 		t++;
-	for (unsigned k = 0; k < 2 && t->keys[k]; k++)
-		for (const struct from_row *row = t->keys[k]->rows; row->key; row++)
+	for (unsigned k = 0; k < 2 && t->rows[k]; k++)
+		for (const struct from_row *row = t->rows[k]; row->key; row++)
 			if (makes(row, OWN_ADAPTER))
 				return row->key;
 	return NULL;

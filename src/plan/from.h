@@ -1,4 +1,4 @@
-/* Keys of other tools' configurations of a run, as rows (from_rows.c); from.c reads files by them. */
+/* Keys of other tools' configurations of a run, as rows (data/tools.rows); from.c reads files by them. */
 #ifndef PLAN_FROM_H
 #define PLAN_FROM_H
 
@@ -16,7 +16,8 @@ enum from_how {
 	FROM_LESS,   /* where it is on, less is needed than is planned without it */
 	FROM_WORD,   /* one of the words of the row, or several in a list */
 	FROM_FILE,   /* DeepSpeed's configuration: its file, or all of it */
-	FROM_MODEL   /* the model: a folder, a file or a name of the hub */
+	FROM_MODEL,  /* the model: a folder, a file or a name of the hub */
+	FROM_NEUTRAL /* changes no memory; a key that ends with a star: all that begin so */
 };
 
 /* What a word means; option NULL: no memory. */
@@ -30,12 +31,6 @@ struct from_row {
 	enum from_how how;
 	const char *option, *value;
 	const struct from_word *words; /* ends with NULL */
-};
-
-struct from_keys {
-	const struct from_row *rows; /* ends with NULL */
-	const char *
-		neutral; /* keys that change no memory, with spaces between them; one that ends with * begins so */
 };
 
 /* What holds where no key of the file says otherwise. */
@@ -53,9 +48,9 @@ enum from_loads {
 
 struct from_tool {
 	const char *name;
-	const char *const *marks;  /* keys of which one is in each of its files; ends with NULL */
-	const char *const *others; /* keys that none of its files has; ends with NULL */
-	const struct from_keys *keys[2];
+	/* Keys with spaces between them: one is in each of its files, none of the others is. */
+	const char *marks, *others;
+	const struct from_row *rows[2];      /* each ends with NULL */
 	const struct from_default *defaults; /* ends with NULL; may be NULL */
 	const char *assumed;  /* a sentence on what is planned in place of it; NULL: nothing is */
 	const char *rank;     /* of adapters, where nothing is said; NULL: PEFT's */

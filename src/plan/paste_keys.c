@@ -1,5 +1,5 @@
 /*
- * A recipe in the keys of the tools whose files from_rows.c reads, the way back: what is written here and read there is the
+ * A recipe in the keys of the tools whose files data/tools.rows reads, the way back: what is written here and read there is the
  * same run.  What a tool has no key for is said so behind a #.
  */
 #include "plan/plan.h"
@@ -36,7 +36,7 @@ struct key {
 };
 
 struct tool {
-	const char *name;   /* as from_rows.c has it */
+	const char *name;   /* as data/tools.rows has it */
 	const char *option; /* of --for */
 	const struct key *keys[2];
 	unsigned leaves;      /* aspects that are given elsewhere, a bit each */

@@ -8,7 +8,7 @@
  * largest.c, ladder.c			what would fit, what to change
  * paste.c, paste_keys.c		what to paste, also in the keys of other tools' files
  * phases.c				phases as one table
- * from.c, from_rows.c			what other tools' configurations of the run say
+ * from.c, data/tools.rows			what other tools' configurations of the run say
  * traced.c, retraced.c			requests that PyTorch made on fake tensors, instead of a model and a recipe
  */
 #ifndef PLAN_PLAN_H
