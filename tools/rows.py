@@ -16,8 +16,9 @@ comment.  Lines that begin with @ say what becomes of the rows:
     @text NAME WORDS                    a name for words that several cells have, written $NAME there
     @value TYPE NAME COLUMN SET         a set that C code uses, too
     @extern NAME                        a table that another file has
-    @table STRUCT NAME [static] [count COUNT] [end]
-                                        rows below go here; COUNT is their number, "end" adds a row of zeros
+    @table STRUCT NAME [static] [count COUNT] [end] [by PREFIX]
+                                        rows below go here; COUNT is their number, "end" adds a row of zeros; "by": a
+                                        cell in front is the enumerator, without PREFIX, whose place the row has
     @source WORDS                       where the rows below are from; a row without a source is an error
 
 The kinds of columns, and what stands in their cells ("-": nothing, the member stays 0):
@@ -75,6 +76,7 @@ class Table:
         self.struct, self.name = struct, name
         self.static, self.end = "static" in words, "end" in words
         self.count = words[words.index("count") + 1] if "count" in words else ""
+        self.by = words[words.index("by") + 1] if "by" in words else ""
         self.lines, self.seen = [], {}
         self.rows = []  # each {column: cell}, for other programs
 
@@ -158,6 +160,10 @@ class File:
             raise RowsError("a row before any @table")
         if not self.source:
             raise RowsError("a row without a source: @source above it says where it is from")
+        place = ""
+        if self.table.by:
+            name, _, line = line.partition("\t")
+            place = f"[{self.table.by}{name}] = "
         cells = [(c, cell) for c, cell in self.cells(line) if cell != "-"]
         named = {c if isinstance(c, str) else c.name: cell for c, cell in cells}
         key = tuple(cell for name, cell in named.items() if name in self.layout.key) or line
@@ -171,7 +177,7 @@ class File:
                 members += self.below(column, cell)
             elif column.kind != "note":
                 members.append(f".{column.member} = {self.value(column, cell)}")
-        self.table.lines += [f'#line {at} "{self.path}"', "\t{ " + ", ".join(members) + " },"]
+        self.table.lines += [f'#line {at} "{self.path}"', f"\t{place}{{ {', '.join(members) or '0'} }},"]
 
     def say(self, word, line):
         words = line.split()

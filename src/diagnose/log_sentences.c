@@ -312,11 +312,11 @@ static void tell_context(struct lines *l, const struct diagnose_text *x,
 			  (unsigned long long)log->files.at[x->event->file].script_line, c->script);
 	if (c->engine && c->engine_cue)
 		lines_add(l, "the program is %s: line %llu%s%s has '%s'",
-			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
+			  messages_engines[c->engine].name, (unsigned long long)c->engine_line,
 			  several ? " of " : "", several ? log->files.at[c->engine_file].path : "",
 			  c->engine_cue);
 	else if (c->engine && x->event->wording->class >= MESSAGES_BUDGET)
-		lines_add(l, "the message is one of %s's own", messages_engine_names[c->engine]);
+		lines_add(l, "the message is one of %s's own", messages_engines[c->engine].name);
 	if (c->activity && c->activity_cue && !(x->redacts && c->activity_cue == c->script))
 		lines_add(l, "it was %s: line %llu%s%s has '%s'",
 			  messages_activity_names[c->activity],

@@ -37,7 +37,7 @@ static const char *own_name(const struct messages_context *c)
 {
 	if (findings_is_pytorch(c))
 		return "PyTorch";
-	return c->engine && messages_engine_names[c->engine] ? messages_engine_names[c->engine]
+	return c->engine && messages_engines[c->engine].name ? messages_engines[c->engine].name
 							     : "the program";
 }
 
@@ -130,7 +130,7 @@ static void say_budget(const struct messages_event *e, const struct messages_con
 		       size_t size)
 {
 	const struct messages_oom *o = &e->oom;
-	const char *named = messages_engine_names[c->engine];
+	const char *named = messages_engines[c->engine].name;
 	const char *who = c->engine && named ? named : "the server";
 	struct sizes z;
 

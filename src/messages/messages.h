@@ -153,7 +153,13 @@ enum messages_engine {
 	MESSAGES_ENGINE_OTHER, /* whose message it is, its wording tells; no row of advice is for it */
 	MESSAGES_ENGINES
 };
-extern const char *const messages_engine_names[MESSAGES_ENGINES];
+/* Of each engine (data/engines.rows). */
+struct messages_engine_facts {
+	const char *name;
+	bool on_pytorch;   /* PyTorch is inside */
+	bool trains_never; /* it passes nothing backward and has no optimizer */
+};
+extern const struct messages_engine_facts messages_engines[]; /* by enum messages_engine */
 
 enum messages_activity {
 	MESSAGES_DOING_UNKNOWN,
@@ -285,7 +291,8 @@ enum messages_class {
 struct messages_wording {
 	enum messages_family family;
 	enum messages_class class;
-	int sure; /* 0: the same words are also written for other reasons */
+	enum messages_engine engine; /* the only one that writes it; 0: several do */
+	int sure;                    /* 0: the same words are also written for other reasons */
 	const char *pattern;
 	const char *says;   /* what it means, for a person; NULL: its class says it */
 	const char *advice; /* NULL: that of its class */

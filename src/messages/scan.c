@@ -1127,26 +1127,6 @@ int scan_is_text(const struct source *src)
 	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
 }
 
-/* Details that tell of a failure by themselves, where the log shows no line that says so: it was cut, or searched. */
-static const struct {
-	const char *part;
-	struct messages_wording wording;
-} alone[] = {
-	{ "oom-kill:constraint=CONSTRAINT_MEMCG",
-	  { MESSAGES_KERNEL, MESSAGES_CGROUP_KILL, 1, "oom-kill:constraint=CONSTRAINT_MEMCG", NULL,
-	    NULL } },
-	{ "oom-kill:constraint=",
-	  { MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "oom-kill:constraint=", NULL, NULL } },
-	{ "of pinned memory: ", /* with the driver's reason */
-	  { MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "failed to allocate {tried} of pinned memory",
-	    "the driver could not pin host memory, not the card's; ggml takes plain memory "
-	    "instead, which is slower",
-	    "less of the machine's memory in use; GGML_CUDA_NO_PINNED=1 does without pinned "
-	    "memory" } },
-	{ "reserved for KV Cache is -",
-	  { MESSAGES_SERVING, MESSAGES_BUDGET, 1, "reserved for KV Cache is -", NULL, NULL } },
-};
-
 #define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */
 
 /* DeepSpeed's last words of the machine's memory, and its launcher's that it ends the ranks: by whom, nothing tells. */
@@ -1166,6 +1146,7 @@ static void end_nearly_full(struct scan *s)
 	}
 }
 
+/* Details that tell of a failure by themselves (scan_alone), if the log has no line that says so: it was cut, or searched. */
 static void end_details(struct scan *s)
 {
 	if (has_failure(s))
@@ -1173,10 +1154,10 @@ static void end_details(struct scan *s)
 	for (size_t i = 0; i < s->log->events.n; i++) {
 		struct messages_event *e = &s->log->events.at[i];
 
-		for (size_t k = 0; k < sizeof(alone) / sizeof(alone[0]); k++)
+		for (size_t k = 0; k < scan_alone_count; k++)
 			if (e->file == s->file && e->wording->class == MESSAGES_DETAIL &&
-			    strstr(e->text, alone[k].part)) {
-				e->wording = &alone[k].wording;
+			    strstr(e->text, scan_alone[k].pattern)) {
+				e->wording = &scan_alone[k];
 				if (e->wording->family == MESSAGES_LLAMA_CPP) /* it goes on */
 					e->caught_line = e->line;
 			}

@@ -97,6 +97,9 @@ extern const struct messages_wording scan_ended_full[], scan_host_words[], scan_
 	scan_impossible_behind[], scan_killer_called[], scan_pinned_by_ggml[],
 	scan_pinning_refused[], scan_reason_error[], scan_rmm_refused[], scan_semaphore[],
 	scan_spoken_wordings[], scan_table_wording[], scan_untold_wording[];
+/* Parts of a detail's text that tell of a failure by themselves. */
+extern const struct messages_wording scan_alone[];
+extern const size_t scan_alone_count;
 /* States of a job as sacct prints them. */
 extern const struct messages_wording scan_sacct_states[];
 extern const size_t scan_sacct_state_count;

@@ -9,152 +9,6 @@
 #define E(engine) MESSAGES_ENGINE_##engine
 #define A(activity) MESSAGES_DOING_##activity
 
-/* Wordings that only one engine writes: a whole family, or parts of a pattern. */
-static const struct {
-	const char *part;
-	enum messages_engine engine;
-} parts[] = {
-	{ "mem-fraction-static", E(SGLANG) },
-	{ "alloc_req_slots", E(SGLANG) },
-	{ "Executor creation failed", E(TENSORRT_LLM) },
-	{ "dispatched on the CPU", E(PYTORCH) },
-	{ "[enforce fail at", E(OTHER) },
-	{ "Insufficient VRAM", E(EXLLAMA) },
-	{ "enough GPU video memory", E(PYTORCH) },
-	{ "DmlExecutionProvider", E(ONNX_RUNTIME) },
-	{ "[GPU] Exceeded max", E(OTHER) },
-	{ "[GPU] CL_OUT", E(OTHER) },
-	{ "NCudaLib", E(OTHER) },
-	{ "LightGBMError", E(OTHER) },
-	{ "maxTokensInPagedKvCache", E(TENSORRT_LLM) },
-	{ "Maximum pool size exceeded", E(RAPIDS) },
-	{ "out of memory (/app/tensorrt_llm", E(TENSORRT_LLM) },
-	{ "(CUDA out of memory)", E(PYTORCH) },
-	{ "memory, skipping", E(PYTORCH) },
-	{ "GPU memory to match", E(OTHER) },
-	{ "a rendering resource", E(OTHER) },
-	{ "Model loading aborted", E(LM_STUDIO) },
-	{ ": CNMEM", E(TRITON_SERVER) },
-	{ "Decode out of memory", E(SGLANG) },
-	{ "Prefill out of memory", E(SGLANG) },
-	{ "({used}/{limit} used)", E(OTHER) },
-	{ "Insufficient GPU memory error", E(MLC) },
-	{ "Memory_Allocation_Failure(EL0004)", E(UNKNOWN) },
-	{ "TotalUsedMemStatistics", E(OTHER) },
-	{ "Request memory size", E(OTHER) },
-	{ "Memory malloc failed", E(OTHER) },
-	{ "Effective GPU memory usage", E(JULIA) },
-	{ "Out of GPU memory trying", E(JULIA) },
-	{ "OutOfGPUMemoryError", E(JULIA) },
-	{ "at the bottom of memory", E(UNKNOWN) }, /* XLA's, by JAX or PyTorch */
-	{ "ErrorOutOfDeviceMemory", E(UNKNOWN) },  /* Vulkan's, whoever draws or computes */
-	{ "Workspace can't be allocated", E(DEEPSPEED) },
-	{ "ERROR: Out of GPU memory", E(JULIA) },
-	{ "Out of Memory Error: Failed to allocate block", E(OTHER) },
-	{ "(code #2, ERROR_OUT", E(JULIA) },
-	{ "DriverError(CUDA_ERROR", E(CANDLE) },
-	{ "Call to cuMem", E(OTHER) },
-	{ "RMM_ERROR_OUT", E(RAPIDS) },
-	{ "CUDA error encountered at", E(RAPIDS) },
-	{ "GPU and shared host memory", E(OTHER) },
-	{ "allocatable device memory", E(OTHER) },
-	{ "Insufficient memory available", E(OTHER) },
-	{ "storage/./pooled", E(OTHER) },
-	{ "StandardGpuResources", E(OTHER) },
-	{ "Gpu API call", E(OTHER) },
-	{ "OpenEncodeSessionEx", E(OTHER) },
-	{ "cu->cuMemAlloc", E(OTHER) },
-	{ "on accelerator", E(OTHER) },
-	{ "CudaCustomAllocator", E(OTHER) },
-	{ "Out of memory on device. To view", E(OTHER) },
-	{ "Error allocating {tried} of device", E(OTHER) },
-	{ "Memory allocation error on worker", E(XGBOOST) },
-	{ "(-4:Insufficient memory)", E(OTHER) },
-	{ "failed to cudaMalloc", E(OTHER) },
-	{ "cannot allocate vector", E(OTHER) },
-	{ "bytes of scratch space", E(TENSORRT) },
-	{ "Sampler Allocation on device", E(COMFYUI) },
-	{ "vector memory exhausted", E(OTHER) },
-	{ "memory exhausted (limit reached", E(OTHER) },
-	{ "allocate memory block of size", E(OTHER) },
-	{ "process out of memory", E(OTHER) },
-	{ "Array buffer allocation", E(OTHER) },
-	{ "OutOfMemory: Java heap", E(JVM) },
-	{ "GC overhead limit", E(JVM) },
-	{ "% memory budget", E(OTHER) },
-	{ "ray-oom-prevention", E(RAY) },
-	{ "killed by YARN", E(OTHER) },
-	{ "prefill tokens", E(TGI) },
-	{ "Requested amount of GPU memory", E(TENSORRT) },
-	{ "Requested amount of memory ({tried})", E(TENSORRT) },
-	{ "OutOfMemory Error in allocate", E(TENSORRT) },
-	{ "of memory, and continuing to load it", E(LM_STUDIO) },
-	{ "Not enough resources to load the model", E(LM_STUDIO) },
-	{ "BFCArena::", E(ONNX_RUNTIME) },
-	{ "is smaller than requested bytes", E(ONNX_RUNTIME) },
-	{ "(allocated so far", E(CUPY) },
-	{ "std::bad_alloc: out_of_memory", E(RAPIDS) },
-	{ "out of memory to allocate", E(CUPY) },
-	{ "Out of memory error on GPU", E(PADDLE) },
-	{ "memory on GPU {device}, ", E(PADDLE) },
-	{ "Cannot malloc", E(PADDLE) },
-	{ "PaddleCheckError", E(PADDLE) },
-	{ "Fail to alloc memory of", E(PADDLE) },
-	{ "CUDA failed with error", E(CTRANSLATE2) },
-	{ "Error out of memory at line", E(PYTORCH) },
-	{ "total tokens", E(TGI) },
-	{ "cuDNN algorithm", E(PYTORCH) },
-	{ "unable to find an engine", E(PYTORCH) },
-	{ "PT_DEVMEM", E(PYTORCH) },
-	{ "requires more system memory", E(OLLAMA) },
-	{ "may not have enough", E(OLLAMA) },
-	{ "local_client.cc", E(JAX) },
-	{ "*allocate: 2", E(TENSORRT) },
-	{ "[metal::malloc]", E(MLX) },
-	{ "[malloc_or_wait]", E(MLX) },
-	{ "[METAL] Command", E(MLX) },
-	{ "vs. 0)*out of memory", E(OTHER) },
-	{ "during getBestTactic", E(TENSORRT) },
-	{ "Error Code 2: OutOfMemory", E(TENSORRT) },
-	{ "OutOfMemory: no further", E(TENSORRT) },
-	{ "Tactic Device request", E(TENSORRT) },
-	{ "use lower resolution", E(A1111) },
-	{ "regular VAE", E(COMFYUI) },
-	{ "Loading weights failed because", E(SGLANG) },
-	{ "No enough gpu memory for runtime", E(LMDEPLOY) },
-	{ "memory to allocate KV cache", E(TENSORRT_LLM) },
-	{ "java.lang.OutOf", E(JVM) },
-	{ "os::commit_memory", E(JVM) },
-	{ "Java Runtime", E(JVM) },
-	{ "JavaScript heap", E(OTHER) },
-	{ "RayOutOfMemory", E(RAY) },
-	{ "Workers (tasks / actors)", E(RAY) },
-	{ "node running low on memory", E(RAY) },
-	{ "in object store because", E(RAY) },
-	{ "No executable batch size", E(PYTORCH) },
-	{ "quantized model", E(PYTORCH) },
-	{ "DefaultCPUAllocator", E(PYTORCH) },
-	{ "Buy new", E(PYTORCH) },
-	{ "posix_memalign", E(PYTORCH) },
-};
-
-static enum messages_engine engine_of_wording(const struct messages_wording *w)
-{
-	static const uint8_t engines[MESSAGES_FAMILIES] = {
-		[MESSAGES_PYTORCH] = E(PYTORCH),
-		[MESSAGES_DATALOADER] = E(PYTORCH),
-		[MESSAGES_JAX] = E(JAX),
-		[MESSAGES_TENSORFLOW] = E(TENSORFLOW),
-		[MESSAGES_LLAMA_CPP] = E(LLAMA_CPP),
-		[MESSAGES_SERVING] = E(VLLM),
-	};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strstr(w->pattern, parts[i].part))
-			return parts[i].engine;
-	return (enum messages_engine)engines[w->family];
-}
-
 /* Words of PyTorch in the message of a library below it; its bridge to XLA is built of TensorFlow's files. */
 static int is_pytorchs(const struct messages_event *e)
 {
@@ -227,32 +81,12 @@ static int is_loader(const struct scan_cue *cue, enum messages_engine engine)
 	       strcasestr(cue->word, "llamacpp");
 }
 
-/*
- * PyTorch is inside of many; a line of TensorFlow's in a log of PyTorch's is of a library that was imported beside it.
- */
-static int is_on_pytorch(enum messages_engine e)
-{
-	static const uint8_t on[MESSAGES_ENGINES] = {
-		[E(AXOLOTL)] = 1,       [E(LLAMA_FACTORY)] = 1, [E(UNSLOTH)] = 1,
-		[E(VERL)] = 1,          [E(TRL)] = 1,           [E(VLLM)] = 1,
-		[E(SGLANG)] = 1,        [E(TGI)] = 1,           [E(TENSORRT_LLM)] = 1,
-		[E(TRITON_SERVER)] = 1, [E(LMDEPLOY)] = 1,      [E(WEBUI)] = 1,
-		[E(EXLLAMA)] = 1,       [E(KOHYA)] = 1,         [E(COMFYUI)] = 1,
-		[E(FORGE)] = 1,         [E(FOOOCUS)] = 1,       [E(SDNEXT)] = 1,
-		[E(A1111)] = 1,         [E(INVOKEAI)] = 1,      [E(DIFFUSERS)] = 1,
-		[E(WHISPER)] = 1,       [E(MEGATRON)] = 1,      [E(DEEPSPEED)] = 1,
-		[E(ULTRALYTICS)] = 1,   [E(PYTORCH)] = 1,       [E(RAY)] = 1,
-	};
-
-	return on[e];
-}
-
 static int may_be(enum messages_engine own, enum messages_engine other)
 {
 	if (!own)
 		return 1;
 	if (own == E(PYTORCH))
-		return is_on_pytorch(other);
+		return messages_engines[other].on_pytorch;
 	for (size_t i = 0; i < sizeof(builders) / sizeof(builders[0]); i++)
 		if (builders[i].own == own && builders[i].other == other)
 			return 1;
@@ -308,24 +142,9 @@ static enum messages_backend own_backend(const struct messages_event *e)
 /* Servers and programs that draw pass nothing backward and have no optimizer. */
 static int is_vetoed(enum messages_engine e, enum messages_moment moment)
 {
-	static const uint8_t trains_never[MESSAGES_ENGINES] = {
-		[E(VLLM)] = 1,         [E(SGLANG)] = 1,
-		[E(TGI)] = 1,          [E(MLC)] = 1,
-		[E(TENSORRT_LLM)] = 1, [E(TRITON_SERVER)] = 1,
-		[E(LMDEPLOY)] = 1,     [E(WEBUI)] = 1,
-		[E(OLLAMA)] = 1,       [E(KOBOLDCPP)] = 1,
-		[E(LM_STUDIO)] = 1,    [E(LLAMA_CPP)] = 1,
-		[E(EXLLAMA)] = 1,      [E(LLAMA_CPP_PYTHON)] = 1,
-		[E(COMFYUI)] = 1,      [E(FORGE)] = 1,
-		[E(FOOOCUS)] = 1,      [E(SDNEXT)] = 1,
-		[E(INVOKEAI)] = 1,     [E(A1111)] = 1,
-		[E(WHISPER_CPP)] = 1,  [E(SD_CPP)] = 1,
-		[E(WHISPER)] = 1,      [E(CTRANSLATE2)] = 1,
-		[E(TENSORRT)] = 1,     [E(ONNX_RUNTIME)] = 1,
-	};
-
-	return trains_never[e] && (moment == MESSAGES_BACKWARD || moment == MESSAGES_OPTIMIZER ||
-				   moment == MESSAGES_FIRST_STEP);
+	return messages_engines[e].trains_never &&
+	       (moment == MESSAGES_BACKWARD || moment == MESSAGES_OPTIMIZER ||
+		moment == MESSAGES_FIRST_STEP);
 }
 
 /* What the anchored words of one file prove. */
@@ -514,7 +333,7 @@ static void find_language(const struct messages_log *log, const struct messages_
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
 {
-	enum messages_engine own = engine_of_wording(e->wording);
+	enum messages_engine own = e->wording->engine;
 
 	if (is_pytorchs(e))
 		own = E(PYTORCH);

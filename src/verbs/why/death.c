@@ -38,7 +38,7 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 		if (*told.fixes[i])
 			d->fixes[d->fix_count++] = told.fixes[i];
 	d->caught_line = e->caught_line ? e->caught_line : PLIM_UNKNOWN;
-	d->engine = c->engine ? messages_engine_names[c->engine] : NULL;
+	d->engine = c->engine ? messages_engines[c->engine].name : NULL;
 	d->engine_line = c->engine_line ? c->engine_line : PLIM_UNKNOWN;
 	if (!x.redacts && c->script)
 		d->program = arena_text(x.arena, err, "%s", c->script);
