@@ -27,7 +27,7 @@ The kinds of columns, and what stands in their cells ("-": nothing, the member s
     name PREFIX     one enumerator, without its prefix
     set PREFIX      enumerators, a bit each: A|B, or !A|B for all others; with FIRST the bits count from there
     flag            the column's name alone, in a cell behind @rest; elsewhere 1
-    number          a number
+    number [UNIT]   a number, of that unit in C
     table           the name of another table of the file
     member STRUCT   the offset of a member of that struct
     note            words for the reader: the C has no such member
@@ -38,7 +38,7 @@ import os
 import re
 import sys
 
-KINDS = {"text": 0, "name": 1, "set": 1, "flag": 0, "number": 0, "table": 0, "member": 1, "note": 0}
+KINDS = {"text": 0, "name": 1, "set": 1, "flag": 0, "number": None, "table": 0, "member": 1, "note": 0}
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -54,7 +54,7 @@ def c_text(words):
 
 class Column:
     def __init__(self, name, kind, prefix="", first=""):
-        if kind not in KINDS or bool(prefix) != bool(KINDS[kind]):
+        if kind not in KINDS or KINDS[kind] not in (None, int(bool(prefix))):
             raise RowsError(f"column {name}: '{kind}' is not a kind, or lacks its prefix")
         # text.keys>towers[MODEL_TEXT].keys: what the file calls it, and what C does
         self.name, _, member = name.partition(">")
@@ -126,7 +126,8 @@ class File:
             return cell
         if column.kind == "member":
             return f"offsetof(struct {column.prefix}, {cell})"
-        return {"name": column.prefix + cell, "number": cell, "flag": "1"}[column.kind]
+        number = f"{cell} * {column.prefix}" if column.prefix else cell
+        return {"name": column.prefix + cell, "number": number, "flag": "1"}[column.kind]
 
     def below(self, name, value):
         """The C of NAME.X=VALUE, or of all cells that NAME=BUNDLE stands for."""

@@ -6,53 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-/*
- * Totals in units of 0.01 GiB: the lowest and the highest that were seen (drivers, ECC and hosts
- * differ).  M: measured here with driver 580; T: total capacity in public out-of-memory texts and
- * torch.cuda.get_device_properties dumps, collected 2026-11.  Then compute capability and
- * multiprocessors (of the SXM card where there are several), from the makers' data sheets; H100 and
- * H200 measured.
- */
-#define GPU(gpu, low, high, from, capability, multiprocessors)                                  \
-	{                                                                                       \
-		gpu, (low) * (1ull << 30) / 100, (high) * (1ull << 30) / 100, from, capability, \
-			multiprocessors                                                         \
-	}
-
-const struct facts_gpu facts_gpus[] = {
-	GPU("RTX 3080", 964, 964, "T", 86, 68),
-	GPU("RTX 2080 Ti", 1075, 1075, "T", 75, 68),
-	GPU("RTX 3060", 1163, 1166, "T", 86, 28),
-	GPU("T4", 1456, 1474, "T", 75, 40),
-	GPU("RTX 5060 Ti", 1547, 1547, "T", 120, 36),
-	GPU("RTX 4070 Ti SUPER", 1556, 1556, "T", 89, 66),
-	GPU("V100 16GB", 1577, 1590, "T", 70, 80),
-	GPU("P100", 1590, 1590, "T", 60, 56),
-	GPU("A10G", 2203, 2206, "T", 86, 80),
-	GPU("L4", 2203, 2205, "T", 89, 58),
-	GPU("RTX 4090", 2352, 2364, "T", 89, 128),
-	GPU("RTX 3090", 2355, 2369, "T", 86, 82),
-	GPU("RTX 5090", 3136, 3140, "T", 120, 170),
-	GPU("V100 32GB", 3173, 3174, "T", 70, 80),
-	GPU("A100 40GB", 3938, 3956, "T", 80, 108),
-	GPU("A40", 4434, 4452, "T", 86, 84),
-	GPU("L40S", 4434, 4452, "T", 89, 142),
-	GPU("RTX A6000", 4743, 4754, "T", 86, 84),
-	GPU("RTX 6000 Ada", 4743, 4754, "T", 89, 142),
-	GPU("A100 80GB", 7915, 7933, "T", 80, 108),
-	GPU("H100 80GB", 7910, 7925, "M", 90, 132),
-	GPU("H100 NVL", 9309, 9310, "T", 90, 132),
-	GPU("GH200 96GB", 9450, 9500, "T", 90, 132),
-	GPU("RTX PRO 6000", 9497, 9497, "T", 120, 188),
-	GPU("H20", 9500, 9510, "T", 90, 78),
-	GPU("H200", 13972, 13983, "M", 90, 132),
-	GPU("B200", 17835, 17836, "T", 100, 148),
-	GPU("GB200", 18431, 18431, "T", 100, 152),
-	GPU("MI300X", 19145, 19198, "T", 0, 304),
-	GPU("B300", 26769, 26769, "T", 103, 148),
-};
-const size_t facts_gpu_count = sizeof(facts_gpus) / sizeof(facts_gpus[0]);
-
 /* ---- names ---- */
 
 #define NAME_BYTES 64

@@ -246,6 +246,14 @@ size_t scan_unwrap(const struct scan_anchors *a, const char *p, size_t n, char *
 
 /* ---- tracebacks ---- */
 
+/* A frame that tells what was being done: data/moments.rows.  NULL: any. */
+struct scan_moment_cue {
+	enum messages_moment moment;
+	const char *file, *function, *source;
+};
+extern const struct scan_moment_cue scan_moment_cues[];
+extern const size_t scan_moment_cue_count;
+
 void scan_trace_start(struct messages_trace *t);
 /* A line `File "x.py", line 3, in f` and the line of code below it (may be NULL). */
 void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,

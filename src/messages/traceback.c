@@ -18,130 +18,7 @@ static const char *const foreign_files[] = {
 	"threading.py", "runpy.py",
 };
 
-/*
- * Frames that tell what was being done.  A traceback holds many: the moment whose row stands first
- * counts.  A NULL part fits everything; all of a row must fit.
- */
-static const struct cue {
-	enum messages_moment moment;
-	const char *file, *function, *source;
-} cues[] = {
-	{ MESSAGES_FIRST_STEP, "torch/optim/", "_init_group", NULL },
-	{ MESSAGES_FIRST_STEP, NULL, NULL, "state[\"exp_avg" },
-	{ MESSAGES_FIRST_STEP, NULL, NULL, "state['exp_avg" },
-	{ MESSAGES_FIRST_STEP, "optim", "init_state", NULL },
-	{ MESSAGES_FIRST_STEP, NULL, "initialize_optimizer_states", NULL },
-	{ MESSAGES_FIRST_STEP, NULL, NULL, "initialize_optimizer_states(" },
-	{ MESSAGES_FIRST_STEP, NULL, "_configure_zero_optimizer", NULL },
-	{ MESSAGES_FIRST_STEP, NULL, NULL, "_configure_zero_optimizer(" },
-	{ MESSAGES_FIRST_STEP, "runtime/zero/stage", "__init__", NULL },
-	{ MESSAGES_FIRST_STEP, NULL, NULL, "DeepSpeedZeroOptimizer" },
-	{ MESSAGES_FIRST_STEP, "runtime/zero/", "_create_fp32_partitions", NULL },
-	{ MESSAGES_FIRST_STEP, "runtime/zero/", "_setup_for_real_optimizer", NULL },
-	{ MESSAGES_OPTIMIZER, "torch/optim/", "step", NULL },
-	{ MESSAGES_OPTIMIZER, "torch/optim/", "_foreach", NULL },
-	{ MESSAGES_OPTIMIZER, "torch/optim/", "_multi_tensor", NULL },
-	{ MESSAGES_OPTIMIZER, "torch/optim/", "_single_tensor", NULL },
-	{ MESSAGES_OPTIMIZER, "bitsandbytes/optim/", NULL, NULL },
-	{ MESSAGES_OPTIMIZER, "/zero/", "step", NULL },
-	{ MESSAGES_OPTIMIZER, NULL, NULL, "optimizer.step(" },
-	{ MESSAGES_SAVING, NULL, "_save_checkpoint", NULL },
-	{ MESSAGES_SAVING, NULL, "save_checkpoint", NULL },
-	{ MESSAGES_SAVING, NULL, "save_pretrained", NULL },
-	{ MESSAGES_SAVING, NULL, "save_model", NULL },
-	{ MESSAGES_SAVING, NULL, "post_state_dict_hook", NULL },
-	{ MESSAGES_SAVING, NULL, "_pre_state_dict_hook", NULL },
-	{ MESSAGES_SAVING, NULL, "fsdp_save", NULL },
-	{ MESSAGES_SAVING, NULL, "save_ckpt", NULL },
-	{ MESSAGES_SAVING, NULL, "get_fsdp_state", NULL },
-	{ MESSAGES_SAVING, NULL, "get_model_state_dict", NULL },
-	{ MESSAGES_SAVING, NULL, "consolidated_16bit_state_dict", NULL },
-	{ MESSAGES_SAVING, NULL, "save_fsdp_model", NULL },
-	{ MESSAGES_SAVING, NULL, "save_16bit_model", NULL },
-	{ MESSAGES_SAVING, NULL, NULL, "torch.save(" },
-	{ MESSAGES_SAVING, "torch/serialization.py", "save", NULL },
-	{ MESSAGES_SAVING, "distributed/checkpoint", "save", NULL },
-	{ MESSAGES_LOADING, NULL, "from_pretrained", NULL },
-	{ MESSAGES_LOADING, NULL, "load_state_dict", NULL },
-	{ MESSAGES_LOADING, NULL, "load_checkpoint", NULL },
-	{ MESSAGES_LOADING, "torch/serialization.py", "load", NULL },
-	{ MESSAGES_LOADING, "safetensors", "load_file", NULL },
-	{ MESSAGES_LOADING, NULL, "create_from_pcd", NULL }, /* Gaussian splatting */
-	{ MESSAGES_LOADING, NULL, NULL, "create_from_pcd(" },
-	{ MESSAGES_LOADING, "paddle/framework/io.py", "load", NULL },
-	{ MESSAGES_LOADING, NULL, "set_state_dict", NULL },
-	{ MESSAGES_LOADING, "saved_model/load", "load", NULL },
-	{ MESSAGES_LOADING, "keras/saving", "load", NULL },
-	{ MESSAGES_LOADING, "orbax/checkpoint", "restore", NULL },
-	{ MESSAGES_LOADING, NULL, "load_model", NULL },
-	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
-	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
-	{ MESSAGES_LOADING, NULL, "_configure_distributed_model", NULL },
-	{ MESSAGES_LOADING, "accelerate", "prepare_model", NULL },
-	{ MESSAGES_LOADING, "/trainer.py", "=__init__", NULL }, /* puts the model onto the card */
-	{ MESSAGES_LOADING, NULL, "from_single_file", NULL },
-	{ MESSAGES_LOADING, NULL, "load_models_gpu", NULL }, /* ComfyUI */
-	{ MESSAGES_LOADING, "model_patcher.py", "=load", NULL },
-	{ MESSAGES_LOADING, NULL, "patch_weight_to_device", NULL },
-	{ MESSAGES_LOADING, "exllamav2/cache.py", "__init__", NULL },
-	{ MESSAGES_LOADING, "exllamav2/", "=load", NULL },
-	{ MESSAGES_LOADING, NULL, "_load_best_model", NULL },
-	{ MESSAGES_LOADING, NULL, "load_torch_file", NULL },
-	{ MESSAGES_LOADING, NULL, "load_pipeline", NULL },
-	{ MESSAGES_LOADING, NULL, "load_unet", NULL },
-	{ MESSAGES_LOADING, NULL, "load_diffusion_model", NULL },
-	{ MESSAGES_LOADING, NULL, "load_checkpoint_guess", NULL },
-	{ MESSAGES_LOADING, NULL, "_init_param_handle", NULL }, /* FSDP */
-	{ MESSAGES_LOADING, NULL, "_sync_module_params", NULL },
-	{ MESSAGES_LOADING, "faster_whisper", "__init__", NULL },
-	{ MESSAGES_LOADING, NULL, NULL, "ctranslate2.models." },
-	{ MESSAGES_LOADING, "vllm/", "initialize_model", NULL },
-	{ MESSAGES_LOADING, "vllm/model_executor/", "__init__", NULL },
-	{ MESSAGES_LOADING, "vllm/model_executor/", "create_weights", NULL },
-	{ MESSAGES_LOADING, NULL, "set_module_tensor_to_device", NULL },
-	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "=to", NULL },
-	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "_apply", NULL },
-	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "convert", NULL },
-	{ MESSAGES_LOADING, "torch/nn/modules/module.py", NULL, "t.cuda(" },
-	{ MESSAGES_LOADING, NULL, NULL, "loader.load(" },
-	{ MESSAGES_LOADING, NULL, NULL, ".from_pretrained(" },
-	{ MESSAGES_LOADING, NULL, NULL, ".from_single_file(" },
-	{ MESSAGES_LOADING, NULL, NULL, "load_model(" },
-	{ MESSAGES_LOADING, NULL, NULL, "load_checkpoint(" },
-	{ MESSAGES_LOADING, NULL, NULL, ".load_weights(" },
-	{ MESSAGES_BACKWARD, "torch/autograd/", "backward", NULL },
-	{ MESSAGES_BACKWARD, "torch/_tensor.py", "backward", NULL },
-	{ MESSAGES_BACKWARD, NULL, "_engine_run_backward", NULL },
-	{ MESSAGES_BACKWARD, NULL, NULL, ".backward(" },
-	{ MESSAGES_GENERATION, NULL, "=generate", NULL },
-	{ MESSAGES_GENERATION, NULL, "=_generate", NULL },
-	{ MESSAGES_GENERATION, NULL, NULL, ".generate(" },
-	{ MESSAGES_GENERATION, "transformers/generation/", NULL, NULL },
-	{ MESSAGES_GENERATION, "vllm/", "execute_model", NULL },
-	{ MESSAGES_EVAL, "transformers/trainer_pt_utils.py", NULL, NULL },
-	{ MESSAGES_EVAL, NULL, "evaluat", NULL },
-	{ MESSAGES_EVAL, NULL, "evaluation_loop", NULL },
-	{ MESSAGES_EVAL, NULL, "prediction_step", NULL },
-	{ MESSAGES_EVAL, NULL, "validat", NULL },
-	{ MESSAGES_EVAL, NULL, "test_step", NULL },
-	{ MESSAGES_EVAL, NULL, "eval_", NULL },
-	{ MESSAGES_EVAL, NULL, "val_epoch", NULL },
-	{ MESSAGES_EVAL, NULL, "val_one", NULL },
-	{ MESSAGES_EVAL, NULL, "val_step", NULL },
-	{ MESSAGES_EVAL, NULL, "test_epoch", NULL },
-	{ MESSAGES_EVAL, NULL, NULL, "model.test()" },
-	{ MESSAGES_EVAL, NULL, NULL, "trainer.test(" },
-	{ MESSAGES_EVAL, NULL, NULL, "trainer.validate(" },
-	{ MESSAGES_FORWARD, NULL, "forward", NULL },
-	{ MESSAGES_FORWARD, NULL, "training_step", NULL },
-	{ MESSAGES_FORWARD, "torch/nn/modules/module.py", "_call_impl", NULL },
-	{ MESSAGES_DATA, "torch/utils/data/", NULL, NULL },
-	{ MESSAGES_DATA, NULL, "cache_latents", NULL }, /* of all pictures, before the first step */
-	{ MESSAGES_DATA, NULL, "collate", NULL },
-	{ MESSAGES_DATA, NULL, "loadCam", NULL }, /* Gaussian splatting */
-	{ MESSAGES_DATA, NULL, "cameraList_from", NULL },
-};
-#define CUES (sizeof(cues) / sizeof(cues[0]))
+#define CUES scan_moment_cue_count
 
 void scan_trace_start(struct messages_trace *t)
 {
@@ -275,9 +152,10 @@ static size_t find_cue(const struct messages_frame *f)
 	slashes(f->file, file);
 
 	for (; c < CUES; c++) {
-		if ((!cues[c].file || strstr(file, cues[c].file)) &&
-		    (!cues[c].function || is_function(f->function, cues[c].function)) &&
-		    (!cues[c].source || strstr(f->source, cues[c].source)))
+		if ((!scan_moment_cues[c].file || strstr(file, scan_moment_cues[c].file)) &&
+		    (!scan_moment_cues[c].function ||
+		     is_function(f->function, scan_moment_cues[c].function)) &&
+		    (!scan_moment_cues[c].source || strstr(f->source, scan_moment_cues[c].source)))
 			break;
 	}
 	return c;
@@ -287,7 +165,7 @@ static size_t rank_of(enum messages_moment moment)
 {
 	size_t c = 0;
 
-	while (c < CUES && cues[c].moment != moment)
+	while (c < CUES && scan_moment_cues[c].moment != moment)
 		c++;
 	return c;
 }
@@ -326,8 +204,8 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 		return;
 	}
 	cue = find_cue(&f);
-	if (cue < CUES && rank_of(cues[cue].moment) < rank_of(t->moment)) {
-		t->moment = cues[cue].moment;
+	if (cue < CUES && rank_of(scan_moment_cues[cue].moment) < rank_of(t->moment)) {
+		t->moment = scan_moment_cues[cue].moment;
 		t->shown = f;
 	}
 }
