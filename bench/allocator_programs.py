@@ -33,7 +33,37 @@ TINY = bool(os.environ.get("PLIM_TINY"))
 DEVICE = "cpu" if TINY else "cuda"
 RUN_S = {"compiled": 120}  # after which a process is ended; others 60
 RANKS = 2
+ON_TWO = ("fsdp2", "ddp")
 MODES = gpu.MODES
+
+
+def on_two(mode, name):
+    """Both ranks' rows as one: the most of each figure."""
+    with tempfile.TemporaryDirectory() as folder:
+        me = [sys.executable, os.path.abspath(__file__), "rank", mode, name]
+        runs = []
+        for k in range(RANKS):
+            env = dict(os.environ) if k == 0 else {n: v for n, v in os.environ.items() if n != "RECORD"}
+            runs.append(subprocess.Popen([*me, str(k), os.path.join(folder, "store")], stdout=subprocess.PIPE, text=True, env=env))
+        while any(r.poll() is None for r in runs) and not any(r.poll() for r in runs):
+            time.sleep(0.1)
+        if any(r.poll() for r in runs):  # the other one would wait for it
+            for r in runs:
+                r.kill()
+            sys.exit("a rank failed")
+        said = [r.communicate()[0].strip().splitlines() for r in runs]
+    rows = [json.loads(lines[-1]) for lines in said]
+    if "skipped" in rows[0]:
+        return rows[0]
+    most = {k: max(r[k] for r in rows) for k in rows[0] if k.endswith(("_bytes", "_ns", "ms_per_step", "ms_last_half"))}
+    worst = max(rows, key=lambda r: r["reserved_max_bytes"] - r["live_max_bytes"])
+    return {**rows[0], **most, "live_max_bytes": worst["live_max_bytes"], "reserved_max_bytes": worst["reserved_max_bytes"],
+            "losses": "+".join(r["losses"] for r in rows), "ranks": rows}
+
+
+if sys.argv[1:2] == ["run"] and sys.argv[3:4] and sys.argv[3] in ON_TWO:
+    print(json.dumps(on_two(*sys.argv[2:4])))  # this process needs no PyTorch, whose import takes seconds
+    sys.exit()
 # the mode has to be set before PyTorch starts
 if sys.argv[1:2] in (["run"], ["rank"]) and not TINY:
     torch = gpu.start(sys.argv[2])
@@ -631,7 +661,6 @@ PROGRAMS = {
     "rnn": (rnn, 4, 50, 10), "gnn": (gnn, 3, 30, 6), "lora": (lora, 4, 48, 8), "speculative": (speculative, 10, 150, 40),
     "fsdp2": (fsdp2, 4, 24, 4), "ddp": (ddp, 4, 24, 4), "offload": (offload, 4, 28, 4), "compiled": (compiled, 10, 40, 10),
     "scaled": (scaled, 4, 36, 6), "notebook": (notebook, 0, 48, 16), "replay": (replay, 2, 30, 10)}
-ON_TWO = ("fsdp2", "ddp")
 
 
 # ---- one program ----
@@ -713,30 +742,6 @@ def rank(mode, name, number, store):
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
     return row
-
-
-def on_two(mode, name):
-    """Both ranks' rows as one: the most of each figure."""
-    with tempfile.TemporaryDirectory() as folder:
-        me = [sys.executable, os.path.abspath(__file__), "rank", mode, name]
-        runs = []
-        for k in range(RANKS):
-            env = dict(os.environ) if k == 0 else {n: v for n, v in os.environ.items() if n != "RECORD"}
-            runs.append(subprocess.Popen([*me, str(k), os.path.join(folder, "store")], stdout=subprocess.PIPE, text=True, env=env))
-        while any(r.poll() is None for r in runs) and not any(r.poll() for r in runs):
-            time.sleep(0.1)
-        if any(r.poll() for r in runs):  # the other one would wait for it
-            for r in runs:
-                r.kill()
-            sys.exit("a rank failed")
-        said = [r.communicate()[0].strip().splitlines() for r in runs]
-    rows = [json.loads(lines[-1]) for lines in said]
-    if "skipped" in rows[0]:
-        return rows[0]
-    most = {k: max(r[k] for r in rows) for k in rows[0] if k.endswith(("_bytes", "_ns", "ms_per_step", "ms_last_half"))}
-    worst = max(rows, key=lambda r: r["reserved_max_bytes"] - r["live_max_bytes"])
-    return {**rows[0], **most, "live_max_bytes": worst["live_max_bytes"], "reserved_max_bytes": worst["reserved_max_bytes"],
-            "losses": "+".join(r["losses"] for r in rows), "ranks": rows}
 
 
 # ---- all programs ----
@@ -842,9 +847,12 @@ def all_(out, names, modes, rounds, recorded=False):
 
 
 def main(verb, *rest):
+    named = rest[1:2] if verb in ("run", "rank") else rest[1:]
+    if set(named) - set(PROGRAMS) or verb in ("run", "rank") and rest[0] not in MODES:
+        sys.exit("programs: %s; modes: %s" % (" ".join(PROGRAMS), " ".join(MODES)))
     if verb == "run":
         mode, name = rest
-        print(json.dumps(on_two(mode, name) if name in ON_TWO else measure(mode, name)))
+        print(json.dumps(measure(mode, name)))
     elif verb == "rank":
         print(json.dumps(rank(*rest)))
     elif verb == "all":
