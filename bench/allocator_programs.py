@@ -394,7 +394,7 @@ def diffusion(rng):
 
 
 def rnn(rng):
-    """11: an LSTM of two layers, then a GRU cell token by token; 64 sequences of any length from 32 to 160, float32."""
+    """11: an LSTM of two layers, then a GRU cell token by token; 64 sequences of any length from 32 to 224, float32."""
     n, vocab = size((1024, 20000), (16, 50))
     with torch.device(DEVICE):
         embed, lstm, cell, head = nn.Embedding(vocab, n), nn.LSTM(n, n, 2, batch_first=True), nn.GRUCell(n, n), nn.Linear(n, vocab)
@@ -402,7 +402,7 @@ def rnn(rng):
     optimizer, kept = adamw(parameters), [None]
 
     def step(i):
-        tokens = torch.randint(vocab, (size(64, 2), rng.randint(*size((32, 160), (3, 9)))), device=DEVICE)
+        tokens = torch.randint(vocab, (size(64, 2), rng.randint(*size((32, 224), (3, 9)))), device=DEVICE)
         out, state = lstm(embed(tokens), kept[0])
         kept[0] = tuple(s.detach() for s in state)
         h, hidden = torch.zeros_like(out[:, 0]), []
@@ -658,7 +658,7 @@ PROGRAMS = {
     "transformer": (transformer, 4, 40, 5), "varying": (varying, 4, 50, 10), "checkpointing": (checkpointing, 2, 30, 10),
     "convolutions": (convolutions, 4, 50, 10), "serving": (serving, 10, 100, 20), "accumulation": (accumulation, 2, 25, 5),
     "gan": (gan, 3, 30, 5), "generate_train": (generate_train, 2, 14, 2), "moe": (moe, 4, 36, 6), "diffusion": (diffusion, 4, 50, 10),
-    "rnn": (rnn, 4, 50, 10), "gnn": (gnn, 3, 30, 6), "lora": (lora, 4, 48, 8), "speculative": (speculative, 10, 150, 40),
+    "rnn": (rnn, 4, 40, 10), "gnn": (gnn, 3, 30, 6), "lora": (lora, 4, 48, 8), "speculative": (speculative, 10, 150, 40),
     "fsdp2": (fsdp2, 4, 24, 4), "ddp": (ddp, 4, 24, 4), "offload": (offload, 4, 28, 4), "compiled": (compiled, 10, 40, 10),
     "scaled": (scaled, 4, 36, 6), "notebook": (notebook, 0, 48, 16), "replay": (replay, 2, 30, 10)}
 
@@ -688,7 +688,7 @@ def memory(mode, name):
 def record_from_here():
     if os.environ.get("RECORD") and not TINY:
         torch.cuda.init()
-        torch.cuda.memory._record_memory_history("all", context=None, stacks="python", max_entries=2_000_000)
+        torch.cuda.memory._record_memory_history("all", context=None, stacks="python", max_entries=4_000_000)
 
 
 def measure(mode, name, seed=0):
