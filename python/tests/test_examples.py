@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 
 SOURCE = os.environ["PLIMSOLL_SOURCE"]
 TORCH = importlib.util.find_spec("torch") is not None
+PYTEST = importlib.util.find_spec("pytest") is not None
 NEEDS_TORCH = re.compile(r"\b(model|loader|batch|optimizer|train_step)\b")
 
 
@@ -45,7 +46,7 @@ class Examples(unittest.TestCase):
         os.chdir(SOURCE)
         space, ran = names(), 0
         for line, code in blocks("docs/python.md"):
-            if code.startswith("# GPU") or NEEDS_TORCH.search(code) and not TORCH:
+            if code.startswith("# GPU") or NEEDS_TORCH.search(code) and not TORCH or "import pytest" in code and not PYTEST:
                 continue
             with self.subTest(line=line), tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
                 code = code.replace('"died.html"', repr(os.path.join(folder, "died.html")))
