@@ -194,7 +194,7 @@ class Plugin:
             self.measure = _Measure(limits)
         outcome = yield
         if wrong and outcome.excinfo is None:
-            outcome.force_exception(pytest.fail.Exception(wrong, pytrace=False))
+            _fail(outcome, wrong)
 
     @pytest.hookimpl(hookwrapper=True)  # type: ignore[untyped-decorator,unused-ignore]
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:
@@ -216,8 +216,9 @@ class Plugin:
         wrong = self.wrong(result, measure) if result.passed else None
         if wrong:
             result.passed = False
-            outcome.force_exception(pytest.fail.Exception(wrong, pytrace=False))
         item.user_properties.append((_RESULT, asdict(result)))
+        if wrong:
+            _fail(outcome, wrong)
 
     @pytest.hookimpl(hookwrapper=True)  # type: ignore[untyped-decorator,unused-ignore]
     def pytest_runtest_teardown(self, item: Any) -> Any:
@@ -259,7 +260,7 @@ class Plugin:
         if not self.results:
             return
         highest = sorted(self.results.values(), key=lambda result: -result.peak_bytes)
-        shown = highest if self.most == 0 else highest[:self.most]
+        shown = highest if self.most <= 0 else highest[:self.most]
         terminalreporter.section("GPU memory" if any(r.device != "host" for r in highest) else "memory of the host: PyTorch sees no GPU")
         if shown:
             terminalreporter.write_line(f"{'peak':>11} {'left':>11} {'limit':>11} {'baseline':>11}  test")
@@ -285,6 +286,14 @@ class Plugin:
         said = [f"{n} {why}" for n, why in ((len(results) - lacks - other, f"compared with {baseline.path}, which allows {baseline.fail_over.text}"),
                                             (lacks, "not in it"), (other, "not compared: measured on another kind of device")) if n]
         return "; ".join(said) + ("; --gpu-memory-update adds them" if lacks else "")
+
+
+def _fail(outcome: Any, text: str) -> None:
+    """The last that an outermost wrapper does."""
+    error = pytest.fail.Exception(text, pytrace=False)
+    if not hasattr(outcome, "force_exception"):  # pluggy before 1.1
+        raise error
+    outcome.force_exception(error)
 
 
 def _memray() -> bool:
