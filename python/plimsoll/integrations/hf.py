@@ -30,7 +30,8 @@ class PlimsollCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None,
                  log: bool | Literal["all"] = True) -> None:
-        self.record_dir, self.run, self.log = record_dir, run, log
+        self.record_dir, self.run = record_dir, run
+        self.log: bool | Literal["all"] = log
         self.peaks: Peaks = peaks
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None

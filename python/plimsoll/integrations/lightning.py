@@ -36,7 +36,7 @@ class PlimsollCallback(Base):  # type: ignore[misc]
                  log: bool | Literal["all"] = True) -> None:
         super().__init__()
         self.record_dir, self.run = record_dir, run
-        self.logged = log  # Lightning puts a method of the model into .log
+        self.logged: bool | Literal["all"] = log  # Lightning puts a method of the model into .log
         self.peaks: Peaks = peaks
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None
