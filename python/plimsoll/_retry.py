@@ -268,7 +268,8 @@ def _clean(before: int | None) -> int | None:
 
 
 def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5, group: Any = None,
-                    starting_batch_size: int | None = None, repeat_s: float = 60.0) -> Callable[[Callable[Concatenate[int, P], T]], Callable[P, T]]:
+                    starting_batch_size: int | None = None,
+                    repeat_s: float = 60.0) -> Callable[[Callable[Concatenate[int, P], T]], Callable[P, T]]:
     """In place of accelerate's find_executable_batch_size: the function's first argument is the batch size, the largest that fits.
 
     Sizes are tried as by retry_on_oom, which see for the arguments: a function that fits in less than repeat_s seconds is called

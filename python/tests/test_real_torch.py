@@ -349,7 +349,8 @@ class Lightning(unittest.TestCase):
         def fit(module, folder, log=True):
             callback = PlimsollCallback(log=log)
             trainer = L.Trainer(max_epochs=1, accelerator="cpu", callbacks=[callback], log_every_n_steps=1,
-                                logger=CSVLogger(os.path.join(folder, str(log))), enable_progress_bar=False, enable_checkpointing=False, enable_model_summary=False)
+                                logger=CSVLogger(os.path.join(folder, str(log))), enable_progress_bar=False,
+                                enable_checkpointing=False, enable_model_summary=False)
             trainer.fit(module, loader)
             path = os.path.join(trainer.logger.log_dir, "metrics.csv")
             columns.append(set(open(path).readline().strip().split(",")) if os.path.exists(path) else set())

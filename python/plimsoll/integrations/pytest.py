@@ -175,8 +175,8 @@ class Plugin:
             given = dict(mark.kwargs)
             given.update(zip((LIMITS[name],), mark.args))
             if len(mark.args) > 1 or set(given) - ({"limit", "leak"} if name == MARKER else {LIMITS[name]}):
-                raise ArgumentError(f'@pytest.mark.{name} takes {"limit= and leak=" if name == MARKER else "one size"}, '
-                                    f"not {', '.join([*map(repr, mark.args), *(f'{key}={value!r}' for key, value in mark.kwargs.items())])}")
+                had = ", ".join([*map(repr, mark.args), *(f"{key}={value!r}" for key, value in mark.kwargs.items())])
+                raise ArgumentError(f'@pytest.mark.{name} takes {"limit= and leak=" if name == MARKER else "one size"}, not {had}')
             found.update((what, _size(value, f"{what} of @pytest.mark.{name}")) for what, value in given.items())
         return found if marks or self.every else None
 
@@ -283,9 +283,10 @@ class Plugin:
             return f"{len(passed)} peaks of tests that passed were written into {baseline.path}"
         lacks = sum(result.test not in baseline.peaks for result in results)
         other = sum(result.test in baseline.peaks and baseline.peaks[result.test][0] != result.device for result in results)
-        said = [f"{n} {why}" for n, why in ((len(results) - lacks - other, f"compared with {baseline.path}, which allows {baseline.fail_over.text}"),
-                                            (lacks, "not in it"), (other, "not compared: measured on another kind of device")) if n]
-        return "; ".join(said) + ("; --gpu-memory-update adds them" if lacks else "")
+        said = [f"{len(results) - lacks - other} compared with {baseline.path}, which allows {baseline.fail_over.text}"]
+        said += [f"{n} {why}" for n, why in ((other, "not compared: measured on another kind of device"),
+                                             (lacks, "not in it; --gpu-memory-update adds them")) if n]
+        return "; ".join(said)
 
 
 def _fail(outcome: Any, text: str) -> None:
