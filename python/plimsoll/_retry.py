@@ -156,8 +156,9 @@ _known: weakref.WeakKeyDictionary[Any, dict[Any, _Sizes]] = weakref.WeakKeyDicti
 
 def _sizes_of(fn: Any) -> _Sizes:
     """Of a function object, or of a method of one object.  A lambda that is written in the call is a new one each time."""
+    owner, method = (fn.__self__, fn.__func__) if inspect.ismethod(fn) else (fn, None)
     try:
-        return _known.setdefault(getattr(fn, "__self__", fn), {}).setdefault(getattr(fn, "__func__", None), _Sizes())
+        return _known.setdefault(owner, {}).setdefault(method, _Sizes())
     except TypeError:  # it cannot be a key, or not be held weakly
         return _Sizes()
 
@@ -208,13 +209,12 @@ def _retry(fn: Callable[[int], T], most: int, known: _Sizes, min_size: int, shri
             events.append(event)
             if size <= min_size:
                 raise failed[1]
-            failed = None
-            if on_retry is not None:
-                on_retry(event)
             _torch.logger.info("out of memory at %d, trying %d", size, following)
         if state is not None:
             state.restore()
-        size = following
+        if failed is not None and on_retry is not None:
+            on_retry(event)
+        failed, size = None, following
 
 
 def _attempt(fn: Callable[[int], T], size: int, agreement: Any) -> tuple[T, tuple[OutOfMemory, BaseException] | None]:

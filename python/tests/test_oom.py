@@ -352,6 +352,20 @@ class Retry(WithCard):
         self.assertEqual(retry_on_oom(job.step, 64).size, 7)
         self.assertEqual(retry_on_oom(job.step, 8).size, 7)
 
+    def test_what_cannot_be_held_weakly_is_not_remembered(self):
+        class Step:
+            __slots__ = ("most",)
+
+            def __call__(self, n):
+                if n > self.most:
+                    raise MemoryError
+                return n
+
+        step = Step()
+        for step.most in (12, 30):
+            self.assertEqual(retry_on_oom(step, 64).size, step.most)
+        self.assertEqual(retry_on_oom(abs, 9).size, 9)
+
     def test_long_runs_are_not_repeated(self):
         tried = []
 
