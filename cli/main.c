@@ -357,6 +357,12 @@ static int dispatch(int argc, char **argv)
 	return cmd->verbs ? run_family(cmd, argc, argv) : run_command(cmd, argc, argv);
 }
 
+/* In a wheel all this is part of the library (cli/wheel.c). */
+#ifdef PLIM_IN_LIBRARY
+PLIM_API int plim_program_main(int argc, char **argv);
+#define main plim_program_main
+#endif
+
 int main(int argc, char **argv)
 {
 	if (!fill_standard_files())

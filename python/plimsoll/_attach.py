@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from ._guard import oom_guard
 from ._input_watch import InputVerdict, InputWatch
@@ -82,6 +82,18 @@ class Attached:
         if self._guard is not None:
             self._guard.__exit__(kind, error, trace)
         self.remove()
+
+
+def logged(attached: Attached, log: bool | Literal["all"]) -> dict[str, float]:
+    """For a framework's logs: the peak since training began and what is reserved, in GiB; "all": everything, in bytes; False: nothing."""
+    if not log:
+        return {}
+    if log == "all":
+        return {name: value for name, value in attached.scalars().items() if name.startswith("memory/")}
+    _, reserved, peak = attached.monitor.memory.numbers()[:3]
+    peaks = [phase.max_peak_bytes for phase in attached.summary().phases]
+    where = "host_memory" if attached.monitor.memory.name == "host" else "memory"
+    return {f"{where}/peak_gib": round(max(peak, *peaks, 0) / 2**30, 3), f"{where}/reserved_gib": round(reserved / 2**30, 3)}
 
 
 def attach(model: Any, optimizer: Any = None, loader: Any = None, *, run: str | None = None, peaks: Peaks = "phase",

@@ -199,13 +199,15 @@ def _give(loader: Loader, address: int, size: int, forks: int) -> None:
 
 
 def device_number(device: Any) -> int:
-    """HOST, or the ordinal of a GPU, which is in use from then on."""
+    """HOST, or the ordinal of a GPU, which is in use from then on.  Raises UnsupportedError if PyTorch sees no GPU."""
     torch = _torch.torch()
     target = torch.device(device)
     if target.type == "cpu":
         return HOST
     if target.type != "cuda":
         raise ArgumentError(f"device is the host or a CUDA GPU, not '{target}'")
+    if not torch.cuda.is_available():
+        raise UnsupportedError(f"device '{target}' is not there: PyTorch sees no GPU", remedy="give device='cpu'")
     torch.cuda.init()
     return int(torch.cuda.current_device() if target.index is None else target.index)
 

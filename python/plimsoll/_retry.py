@@ -4,6 +4,9 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import sys
+import time
+import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -114,10 +117,61 @@ class Restore:
         return value
 
 
-def retry_on_oom(fn: Callable[[int], T], size: int, *, min_size: int = 1, shrink: float = 0.5, restore: Restore | None = None,
-                 group: Any = None, on_retry: Callable[[OomEvent], None] | None = None, timeout_s: float = 10.0) -> Retried[T]:
-    """fn(size), and where memory is refused fn of a smaller size, until one works or min_size fails too.
+class _Sizes:
+    """What is known of one function in this process: the largest size that fits (0: none yet) and the least that does not."""
 
+    __slots__ = ("fits", "fails")
+
+    def __init__(self) -> None:
+        self.fits = 0
+        self.fails: int | None = None
+
+    def fitted(self, size: int) -> None:
+        self.fits = max(self.fits, size)
+        if self.fails is not None and self.fails <= size:  # another process has given memory back
+            self.fails = None
+
+    def failed(self, size: int) -> None:
+        self.fails = size if self.fails is None else min(self.fails, size)
+        if self.fits >= size:
+            self.fits = 0
+
+    def first(self, size: int) -> int:
+        return size if self.fails is None or self.fails > size else self.fits or size
+
+    def smaller(self, size: int, min_size: int, shrink: float) -> int:
+        """After `size` failed: between what fits and what does not, what fits if nothing lies between, else a part of it."""
+        if self.fits:
+            return (self.fits + size) // 2
+        return max(min_size, min(size - 1, int(size * shrink)))
+
+    def larger(self, size: int, most: int) -> int | None:
+        """After `size` fitted; None: it is the largest up to `most`."""
+        end = min(most + 1, self.fails or most + 1)
+        return (size + end) // 2 if end - size > 1 else None
+
+
+_known: weakref.WeakKeyDictionary[Any, dict[Any, _Sizes]] = weakref.WeakKeyDictionary()  # by function, or object and method
+
+
+def _sizes_of(fn: Any) -> _Sizes:
+    """Of a function object, or of a method of one object.  A lambda that is written in the call is a new one each time."""
+    owner, method = (fn.__self__, fn.__func__) if inspect.ismethod(fn) else (fn, None)
+    try:
+        return _known.setdefault(owner, {}).setdefault(method, _Sizes())
+    except TypeError:  # it cannot be a key, or not be held weakly
+        return _Sizes()
+
+
+def retry_on_oom(fn: Callable[[int], T], size: int, *, min_size: int = 1, shrink: float = 0.5, restore: Restore | None = None,
+                 group: Any = None, on_retry: Callable[[OomEvent], None] | None = None, timeout_s: float = 10.0,
+                 repeat_s: float = 60.0) -> Retried[T]:
+    """fn(size), and where memory is refused fn of the largest smaller size that fits; raises the failure if min_size fails too.
+
+    After a failure the size shrinks until it fits, then sizes between one that fits and one that fails are bisected: fn runs
+    again after it worked, and last of all with the largest size.  The size is remembered for the function object (not for a
+    lambda written in the call): later calls begin with it.  repeat_s: a run that fits and took longer is the last one, 0: the
+    first that fits is, as it is with a group.
     The next attempt begins after the except block was left and the exception's frames were cleared: before, they hold every
     tensor of the failed one.  restore: makes weights, gradients, optimizer and random states as they were; None: random
     states only.  group: a torch.distributed process group (True: the default one) whose ranks agree on each attempt: where
@@ -128,28 +182,39 @@ def retry_on_oom(fn: Callable[[int], T], size: int, *, min_size: int = 1, shrink
     """
     if not 0 < shrink < 1 or min_size < 1 or size < min_size:
         raise ArgumentError("retry_on_oom takes min_size >= 1, size >= min_size and 0 < shrink < 1")
-    agreement = _agreement(group, timeout_s)
-    state = restore or (Restore() if "torch" in __import__("sys").modules else None)
+    return _retry(fn, size, _sizes_of(fn), min_size, shrink, restore, _agreement(group, timeout_s), on_retry, repeat_s)
+
+
+def _retry(fn: Callable[[int], T], most: int, known: _Sizes, min_size: int, shrink: float, restore: Restore | None, agreement: Any,
+           on_retry: Callable[[OomEvent], None] | None, repeat_s: float) -> Retried[T]:
+    state = restore or (Restore() if "torch" in sys.modules else None)
     events: list[OomEvent] = []
+    size = max(min_size, known.first(most))
     while True:
-        before = allocated()
+        before, began = allocated(), time.monotonic()
         value, failed = _attempt(fn, size, agreement)
         if failed is None:
-            return Retried(value, size, tuple(events))
-        value = None  # type: ignore[assignment]  # of a rank whose own attempt worked
+            known.fitted(size)
+            larger = known.larger(size, most)
+            if larger is None or agreement is not None or time.monotonic() - began > repeat_s:
+                return Retried(value, size, tuple(events))
+            following = larger
+        else:
+            known.failed(size)
+            following = known.smaller(size, min_size, shrink)
+        value = None  # type: ignore[assignment]  # it may hold memory; of a rank whose own attempt worked, too
         after = _clean(before)
-        smaller = max(min_size, min(size - 1, int(size * shrink)))
-        event = OomEvent(size, smaller, failed[0], before, after)
-        events.append(event)
-        if size <= min_size:
-            raise failed[1]
-        failed = None
+        if failed is not None:
+            event = OomEvent(size, following, failed[0], before, after)
+            events.append(event)
+            if size <= min_size:
+                raise failed[1]
+            _torch.logger.info("out of memory at %d, trying %d", size, following)
         if state is not None:
             state.restore()
-        if on_retry is not None:
+        if failed is not None and on_retry is not None:
             on_retry(event)
-        _torch.logger.info("out of memory at %d, trying %d", size, smaller)
-        size = smaller
+        failed, size = None, following
 
 
 def _attempt(fn: Callable[[int], T], size: int, agreement: Any) -> tuple[T, tuple[OutOfMemory, BaseException] | None]:
@@ -203,10 +268,12 @@ def _clean(before: int | None) -> int | None:
 
 
 def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5, group: Any = None,
-                    starting_batch_size: int | None = None) -> Callable[[Callable[Concatenate[int, P], T]], Callable[P, T]]:
-    """In place of accelerate's find_executable_batch_size: the function's first argument is the batch size.
+                    starting_batch_size: int | None = None,
+                    repeat_s: float = 60.0) -> Callable[[Callable[Concatenate[int, P], T]], Callable[P, T]]:
+    """In place of accelerate's find_executable_batch_size: the function's first argument is the batch size, the largest that fits.
 
-    The size that worked is remembered for the process: later calls begin with it, and fail no more than they have to.
+    Sizes are tried as by retry_on_oom, which see for the arguments: a function that fits in less than repeat_s seconds is called
+    again with larger sizes.  The size is remembered for the process: later calls begin with it.
 
     >>> @auto_batch_size(64)
     ... def train(batch_size, epochs):
@@ -215,21 +282,21 @@ def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5,
     128
     """
     first = start if starting_batch_size is None else starting_batch_size
+    if not 0 < shrink < 1 or min_size < 1 or first < min_size:
+        raise ArgumentError("auto_batch_size takes min_size >= 1, start >= min_size and 0 < shrink < 1")
 
     def decorate(function: Callable[Concatenate[int, P], T]) -> Callable[P, T]:
-        begin = first
+        known = _Sizes()
         names = list(inspect.signature(function).parameters)
         if not names:
             raise ArgumentError(f"{function.__name__} takes no argument: its first one is to be the batch size")
 
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
-            nonlocal begin
             if names[0] in kwargs or len(args) >= len(names) and not _takes_more(function):
                 raise ArgumentError(f"{function.__name__} is given its {names[0]} by auto_batch_size: leave it out")
-            done = retry_on_oom(lambda size: function(size, *args, **kwargs), begin, min_size=min_size, shrink=shrink, group=group)
-            begin = done.size
-            return done.value
+            return _retry(lambda size: function(size, *args, **kwargs), first, known, min_size, shrink, None, _agreement(group, 10.0),
+                          None, repeat_s).value
 
         return run
 

@@ -4,13 +4,17 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
 
+import plimsoll
+
 SOURCE = os.environ["PLIMSOLL_SOURCE"]
 TORCH = importlib.util.find_spec("torch") is not None
+PYTEST = importlib.util.find_spec("pytest") is not None
 NEEDS_TORCH = re.compile(r"\b(model|loader|batch|optimizer|train_step)\b")
 
 
@@ -45,13 +49,28 @@ class Examples(unittest.TestCase):
         os.chdir(SOURCE)
         space, ran = names(), 0
         for line, code in blocks("docs/python.md"):
-            if code.startswith("# GPU") or NEEDS_TORCH.search(code) and not TORCH:
+            if code.startswith("# GPU") or NEEDS_TORCH.search(code) and not TORCH or "import pytest" in code and not PYTEST:
                 continue
             with self.subTest(line=line), tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
                 code = code.replace('"died.html"', repr(os.path.join(folder, "died.html")))
                 exec(compile("\n" * (line - 1) + code, "docs/python.md", "exec"), space)
                 ran += 1
         self.assertGreaterEqual(ran, 7 if TORCH else 2)
+
+    @unittest.skipUnless(TORCH and importlib.util.find_spec("mypy"), "mypy or PyTorch is not there")
+    def test_types(self):
+        # `report(...).verdict.cause`: verdict may be None.
+        given = "from typing import Any\nimport plimsoll\n" + "".join(f"{name}: Any = None\n" for name in sorted(
+            set(names()) | {"train_size"}) if name != "__name__")
+        for path in ("docs/python.md", "README.md"):
+            with self.subTest(path), tempfile.TemporaryDirectory() as folder:
+                file = os.path.join(folder, "examples.py")
+                with open(file, "w") as f:
+                    f.write(given + "\n".join(code for _, code in blocks(path)))
+                package = os.path.dirname(os.path.dirname(os.path.abspath(plimsoll.__file__)))
+                done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", folder, "--follow-imports", "silent", file], cwd=folder,
+                                      capture_output=True, text=True, env={**os.environ, "MYPYPATH": package}, timeout=600)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_readme(self):
         os.chdir(SOURCE)

@@ -4,6 +4,7 @@ Run by tools/check-python; a fake torch with a card stands in for a GPU.
 """
 import importlib.metadata
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -66,12 +67,7 @@ class Fixture(unittest.TestCase):
 
     def pytest(self, available):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "test_budget.py")
-            with open(path, "w") as f:
-                f.write(textwrap.dedent(self.TESTS.format(available=available)))
-            installed = any(entry.name == "plimsoll" for entry in importlib.metadata.entry_points(group="pytest11"))
-            plugin = [] if installed else ["-p", "plimsoll.integrations.pytest"]
-            return run("", "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, path, cwd=folder)
+            return pytest_of(folder, self.TESTS.format(available=available))
 
     def test_a_budget(self):
         done = self.pytest(True)
@@ -80,10 +76,175 @@ class Fixture(unittest.TestCase):
         self.assertIn("the peak was 101.00 MiB (105,906,176 bytes), 1.00 MiB above the budget of 100.00 MiB", done.stdout)
         self.assertIn("3.00 MiB (3,145,728 bytes) more is allocated than before", done.stdout)
 
-    def test_without_a_gpu_they_are_skipped(self):
-        done = self.pytest(False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("5 skipped", done.stdout)
+    def test_without_a_gpu_the_host_is_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = pytest_of(folder, """
+                def test_within(gpu_memory):
+                    with gpu_memory.peak_below("100 MiB") as use:
+                        b"x" * (50 << 20)
+
+                def test_above(gpu_memory):
+                    with gpu_memory.peak_below("100 MiB"):
+                        b"x" * (150 << 20)
+
+                def test_leak(gpu_memory):
+                    global left
+                    with gpu_memory.no_leak("2 MiB"):
+                        left = b"x" * (50 << 20)
+                """)
+        self.assertIn("2 failed, 1 passed", done.stdout, done.stderr)
+        self.assertIn("above the budget of 100.00 MiB", done.stdout)
+        self.assertIn("more is allocated than before", done.stdout)
+
+
+def pytest_of(folder, tests, *options):
+    with open(os.path.join(folder, "test_budget.py"), "w") as f:
+        f.write(textwrap.dedent(tests))
+    installed = any(entry.name == "plimsoll" for entry in importlib.metadata.entry_points(group="pytest11"))
+    plugin = [] if installed else ["-p", "plimsoll.integrations.pytest"]
+    return run("", "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options, "test_budget.py", cwd=folder)
+
+
+@unittest.skipUnless(has("pytest"), "pytest is not there")
+class Marker(unittest.TestCase):
+    """@pytest.mark.gpu_memory, the table and the baseline: on a card whose bytes are known, and on the host."""
+
+    HEAD = """
+        import pytest, torch
+        torch.card.available = {available}
+        kept = []
+
+        def take(mib):
+            return torch.empty(mib << 18, device="cuda") if {available} else b"x" * (mib << 20)
+
+        @pytest.fixture(scope="module")
+        def shared():
+            return take(300)
+
+        @pytest.fixture
+        def own():
+            return take(60)
+        """
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def pytest(self, tests, *options, available=True):
+        return pytest_of(self.folder, textwrap.dedent(self.HEAD.format(available=available)) + textwrap.dedent(tests), *options)
+
+    def test_limits(self):
+        tests = """
+            @pytest.mark.gpu_memory(limit="100 MiB")
+            def test_within(shared, own):
+                take(30)
+
+            @pytest.mark.gpu_memory(limit="100 MiB")
+            def test_above(shared, own):
+                take(50)
+
+            @pytest.mark.gpu_memory("100 MiB", leak="40 MiB")
+            def test_leak():
+                kept.append(take(50))
+
+            @pytest.mark.gpu_memory(leak="60 MiB")
+            def test_small_leak():
+                kept.append(take(50))
+
+            @pytest.mark.gpu_memory(limit="1 MiB")
+            class TestAll:
+                def test_own_failure(self):
+                    take(50)
+                    raise KeyError("mine")
+
+                @pytest.mark.gpu_memory(limit="1 GiB")
+                def test_nearest_marker(self):
+                    take(50)
+
+            def test_not_measured():
+                take(50)
+            """
+        for available in (True, False):
+            done = self.pytest(tests, available=available)
+            self.assertIn("3 failed, 4 passed", done.stdout, done.stderr)
+            self.assertIn("above its limit of 100.00 MiB", done.stdout)
+            self.assertIn("its limit is 40.00 MiB", done.stdout)
+            self.assertIn("KeyError: 'mine'", done.stdout)
+            if available:  # to the byte
+                self.assertIn("the test's peak was 110.00 MiB (115,343,360 bytes), 10.00 MiB above", done.stdout)
+                self.assertIn(" 110.00 MiB    0.00 MiB  100.00 MiB           -  test_budget.py::test_above", done.stdout)
+            self.assertEqual(not available, "memory of the host" in done.stdout)
+            self.assertIn("1 tests more; --gpu-memory-most=0 shows all", done.stdout)
+
+    def test_arguments_that_are_wrong(self):
+        for given, told in (('limit="abc"', "or a number of bytes, not 'abc'"), ("limit=True", "not True"), ("limit=-1", "not -1"),
+                            ('limt="2 GiB"', "takes limit= and leak=, not limt='2 GiB'"), ("1, 2", "takes limit= and leak=, not 1, 2")):
+            done = self.pytest(f"""
+                @pytest.mark.gpu_memory({given})
+                def test_a():
+                    pass
+
+                def test_b():
+                    pass
+                """)
+            self.assertIn("1 passed, 1 error", done.stdout, done.stderr)
+            self.assertRegex(done.stdout, r"test_budget.py:\d+, test_a: .*" + told)
+
+    def test_a_baseline(self):
+        tests = "def test_a():\n    take({})\ndef test_b():\n    take({})\n"
+        path = os.path.join(self.folder, "memory.json")
+        baseline = "--gpu-memory-baseline=memory.json"
+        done = self.pytest(tests.format(100, 50), baseline)
+        self.assertIn(f"'{path}' cannot be read: No such file or directory; --gpu-memory-update writes it", done.stderr)
+        done = self.pytest(tests.format(100, 50), baseline, "--gpu-memory-update")
+        self.assertIn("2 peaks of tests that passed were written", done.stdout)
+        with open(path) as f:
+            self.assertEqual(json.load(f), {"schema": "plimsoll-baseline/1", "fail_over": "2%", "peaks": {
+                f"test_budget.py::test_{name}": {"device": "cuda", "peak_bytes": n << 20} for name, n in (("a", 100), ("b", 50))}})
+        for a, options, told in ((102, (), "2 passed"), (103, (), "1 failed, 1 passed"), (103, ("--gpu-memory-fail-over=3%",), "2 passed"),
+                                 (103, ("--gpu-memory-fail-over=2.9999%",), "1 failed"), (101, ("--gpu-memory-fail-over=0",), "1 failed"),
+                                 (150, ("--gpu-memory-fail-over=50MiB",), "2 passed"), (151, ("--gpu-memory-fail-over=50MiB",), "1 failed"),
+                                 (300, ("-o", "gpu_memory_fail_over=1GiB"), "2 passed")):
+            done = self.pytest(tests.format(a, 1), baseline, *options)
+            self.assertIn(told, done.stdout, (a, options, done.stderr))
+        self.assertIn("the test's peak was 103.00 MiB (108,003,328 bytes), 3.00 MiB above the 100.00 MiB in memory.json, which allows 2%",
+                      self.pytest(tests.format(103, 1), baseline).stdout)
+        done = self.pytest(tests.format(500, 1), baseline, available=False)
+        self.assertIn("2 not compared: measured on another kind of device", done.stdout)
+        done = self.pytest("def test_c():\n    take(1)\n", baseline, "--gpu-memory-update")
+        with open(path) as f:
+            self.assertEqual(len(json.load(f)["peaks"]), 3, "what was not run stays")
+        done = self.pytest("", baseline, "--gpu-memory-fail-over=5")
+        self.assertIn("takes a part, 2%, or a size with its unit, 500MiB, not '5'", done.stderr)
+        self.assertIn("need --gpu-memory-baseline=FILE", self.pytest("", "--gpu-memory-update").stderr)
+        for content in ("", "[]", "{}", '{"schema": "plimsoll-baseline/1", "peaks": {"a": 3}}', "[" * 100000, "\0\xff",
+                        '{"schema": "plimsoll-baseline/1", "fail_over": "2", "peaks": {}}'):
+            with open(path, "w") as f:
+                f.write(content)
+            done = self.pytest("", baseline)
+            self.assertIn("'" + path + "' is not a baseline of Plimsoll", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
+    @unittest.skipIf(has("pytest_memray"), "pytest-memray has these names")
+    def test_the_names_of_pytest_memray(self):
+        tests = """
+            @pytest.mark.limit_memory("40 MiB")
+            def test_a():
+                take(50)
+
+            @pytest.mark.limit_leaks("40 MiB")
+            def test_b():
+                kept.append(take(60))
+
+            def test_c():
+                take(10)
+            """
+        done = self.pytest(tests, "--gpu-memory", "--most-allocations=1", "--strict-markers")
+        self.assertIn("2 failed, 1 passed", done.stdout, done.stderr)
+        self.assertIn("60.00 MiB   60.00 MiB           -           -  test_budget.py::test_b", done.stdout)
+        self.assertNotIn("-  test_budget.py::test_a", done.stdout)
+        self.assertIn("3 passed", self.pytest(tests, "--strict-markers").stdout, "they are pytest-memray's unless asked for")
 
 
 @unittest.skipUnless(has("IPython"), "IPython is not there")

@@ -346,18 +346,28 @@ class Lightning(unittest.TestCase):
         loader = torch.utils.data.DataLoader(torch.randn(48, 64), batch_size=8)
         logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
-        def fit(module, folder):
-            callback = PlimsollCallback()
-            trainer = L.Trainer(max_epochs=1, accelerator="cpu", callbacks=[callback], logger=CSVLogger(folder), log_every_n_steps=1,
-                                enable_progress_bar=False, enable_checkpointing=False, enable_model_summary=False)
+        def fit(module, folder, log=True):
+            callback = PlimsollCallback(log=log)
+            trainer = L.Trainer(max_epochs=1, accelerator="cpu", callbacks=[callback], log_every_n_steps=1,
+                                logger=CSVLogger(os.path.join(folder, str(log))), enable_progress_bar=False,
+                                enable_checkpointing=False, enable_model_summary=False)
             trainer.fit(module, loader)
+            path = os.path.join(trainer.logger.log_dir, "metrics.csv")
+            columns.append(set(open(path).readline().strip().split(",")) if os.path.exists(path) else set())
             return callback
 
+        columns = []
         with tempfile.TemporaryDirectory() as folder:
             callback = fit(Module(), folder)
             self.assertEqual(callback.attached.monitor.steps, 6)
             phases = {p.label: p.count for p in callback.summary().phases}
             self.assertEqual((phases["forward"], phases["backward"], phases["optimizer"]), (6, 6, 6))
+            fit(Module(), folder, log="all")
+            fit(Module(), folder, log=False)
+            # it has run on the CPU
+            self.assertEqual([{one for one in row if "memory" in one} for row in (columns[0], columns[2])],
+                             [{"host_memory/peak_gib", "host_memory/reserved_gib"}, set()])
+            self.assertIn("memory/forward/peak_allocated_bytes", columns[1])
             with self.assertRaises(RuntimeError) as raised:
                 fit(Module(fails=True), folder)
             self.assertTrue(any("plimsoll:" in note for note in getattr(raised.exception, "__notes__", [])))

@@ -81,6 +81,15 @@ class LoadFile(Folder):
         self.assertEqual(found["last"].stride(), state["last"].stride())
         self.assertEqual(found["tied"].data_ptr(), found["again"].data_ptr())
 
+    @unittest.skipIf(torch.cuda.is_available(), "there is a GPU")
+    def test_without_a_gpu_it_says_so(self):
+        # "AssertionError: Torch not compiled with CUDA enabled"
+        path = self.path("there.pt")
+        torch.save({"a": torch.ones(3)}, path)
+        for call in (lambda: load_file(path), lambda: WeightCache(device="cuda:1"), lambda: load_file(path, "cuda:0")):
+            with self.assertRaisesRegex(UnsupportedError, "is not there: PyTorch sees no GPU"):
+                call()
+
     def test_what_is_not_loaded(self):
         class Evil:
             def __reduce__(self):

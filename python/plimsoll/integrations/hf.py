@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from transformers import TrainerCallback
 
-from .._attach import Attached
+from .._attach import Attached, logged
 from .._monitor import Peaks
 from .._guard import is_oom as is_oom
 from .._input import PathLike
@@ -30,7 +30,8 @@ class PlimsollCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None,
                  log: bool | Literal["all"] = True) -> None:
-        self.record_dir, self.run, self.log = record_dir, run, log
+        self.record_dir, self.run = record_dir, run
+        self.log: bool | Literal["all"] = log
         self.peaks: Peaks = peaks
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None
@@ -72,20 +73,12 @@ class PlimsollCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         if self.attached is None or logs is None:
             return
         if self.log and ("loss" in logs or "eval_loss" in logs):
-            told = self._numbers(self.attached)
+            told = logged(self.attached, self.log)
             logs.update(told)  # for callbacks that come after this one
             if state.log_history:
                 state.log_history[-1].update(told)
         self.attached.log(loss=number(logs.get("loss")), lr=number(logs.get("learning_rate")),
                           grad_norm=number(logs.get("grad_norm")), epoch=int(state.epoch or 0))
-
-    def _numbers(self, attached: Attached) -> dict[str, float]:
-        if self.log == "all":
-            return {name: value for name, value in attached.scalars().items() if name.startswith("memory/")}
-        _, reserved, peak = attached.monitor.memory.numbers()[:3]
-        peaks = [phase.max_peak_bytes for phase in attached.summary().phases]
-        where = "host_memory" if attached.monitor.memory.name == "host" else "memory"
-        return {f"{where}/peak_gib": round(max(peak, *peaks, 0) / 2**30, 3), f"{where}/reserved_gib": round(reserved / 2**30, 3)}
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._end()

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, Literal
 
-from .._attach import Attached
+from .._attach import Attached, logged
 from .._monitor import Peaks
 from .._guard import oom_guard
 from .._input import PathLike
@@ -25,15 +25,18 @@ __all__ = ["PlimsollCallback"]
 
 
 class PlimsollCallback(Base):  # type: ignore[misc]
-    """Memory by phase and step logged with the metrics, leaks, the gauge; on a failure its verdict is added to the exception.
+    """Memory by phase and step, leaks, the gauge; on a failure its verdict is added to the exception, and all hooks go.
 
-    record_dir: also record, and dump if memory is refused; without a GPU a warning says that nothing is recorded.  log: put the numbers into the logger.
+    record_dir: also record, and dump if memory is refused; without a GPU a warning says that nothing is recorded.  log: two
+    numbers for the Trainer's logger, in GiB ("memory/peak_gib" since training began and "memory/reserved_gib"; "host_memory/..."
+    without a GPU), "all": each in bytes as MemoryMonitor.scalars gives them, False: none.
     """
 
     def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None,
-                 log: bool = True) -> None:
+                 log: bool | Literal["all"] = True) -> None:
         super().__init__()
-        self.record_dir, self.run, self.log = record_dir, run, log
+        self.record_dir, self.run = record_dir, run
+        self.logged: bool | Literal["all"] = log  # Lightning puts a method of the model into .log
         self.peaks: Peaks = peaks
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None
@@ -74,8 +77,10 @@ class PlimsollCallback(Base):  # type: ignore[misc]
             self.recorder.step()
         if self.attached is None:
             return
-        if self.log and trainer.logger is not None and trainer.global_step % max(1, trainer.log_every_n_steps) == 0:
-            trainer.logger.log_metrics(self.attached.scalars(), step=trainer.global_step)
+        if self.logged and trainer.loggers and trainer.global_step % max(1, trainer.log_every_n_steps) == 0:
+            told = logged(self.attached, self.logged)
+            for logger in trainer.loggers:
+                logger.log_metrics(told, step=trainer.global_step)
         self.attached.log(epoch=trainer.current_epoch)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
