@@ -337,8 +337,7 @@ static int doctor_run(const void *values, int argc, char **argv)
 static const struct cmd_example doctor_examples[] = {
 	{ "plimsoll doctor --redact", "what works here, to paste into a ticket" },
 	{ "plimsoll doctor --gpu H100 train.py --lr 1e-4",
-	  "before a run: this machine, the script's mistakes, its loaders, the memory it will "
-	  "need" },
+	  "before a run: machine, mistakes, loaders, and the memory it will need" },
 	{ "plimsoll doctor venv/bin/python train.py", "the same, with another Python" },
 	{ NULL, NULL },
 };

@@ -555,7 +555,7 @@ static const struct {
 	[PLIM_WATCH_IDLE] = { "it holds memory and does nothing", idle },
 	[PLIM_WATCH_THROTTLED] = { "it is not given the processors it wants", throttled },
 	[PLIM_WATCH_STALLED] = { "it has stopped making steps", stalled },
-	[PLIM_WATCH_DEADLOCK] = { "it is a deadlock: the workers wait for a lock that nobody "
+	[PLIM_WATCH_DEADLOCK] = { "the workers wait for a lock that nobody "
 				  "releases",
 				  deadlock },
 };
