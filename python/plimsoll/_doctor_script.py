@@ -103,6 +103,11 @@ def traced(command: list[str], path: str, gpu: str, redact: bool, tell: Callable
     from .tracing.progress import Progress
 
     try:
+        import torch  # noqa: F401
+    except ImportError as why:
+        tell(Check("no", "plan", f"tracing needs {why.name or why}, which this Python does not have", "pip install torch"))
+        return
+    try:
         with loaders(redact, tell):
             args = tracing._parser().parse_args(["-o", path, "--gpu", gpu])
             trace = tracing._trace(args, command, Progress(own_line=True, stream=io.StringIO()))

@@ -52,7 +52,7 @@ static const struct row rows[] = {
 	  PLIM_WATCH_MEDIUM,
 	  { { WATCH_WORKER_LOCKS, AT_LEAST, 1, 1, 0 },
 	    { WATCH_DOES + WATCH_DOES_QUEUE, AT_LEAST, 0.9, 0.9, 0 },
-	    { WATCH_PROCESS, BELOW, 0.1, 0.1, 0 },
+	    { WATCH_MAIN, BELOW, 0.1, 0.1, 0 },
 	    { WATCH_WORKERS_SUM, BELOW, 0.02, 0.02, 0 } } },
 	{ PLIM_WATCH_SAVING,
 	  PLIM_WATCH_HIGH,

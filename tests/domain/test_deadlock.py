@@ -42,6 +42,8 @@ TAIL = "for batch in DataLoader(Data(), batch_size=4, num_workers=2, multiproces
 DEADLOCKS = {
     "a lock of a thread": ("def here(i):\n    with lock:\n        pass\n", "held(lock)\n", ""),
     "acquire(), in persistent workers": ("def here(i):\n    lock.acquire()\n", "held(lock)\n", ", persistent_workers=True, timeout=0"),
+    "while another thread computes": ("def here(i):\n    lock.acquire()\n", "held(lock)\ndef spin():\n    while True:\n        pass\n"
+                                      "threading.Thread(target=spin, daemon=True).start()\n", ""),
     "of two processes, left locked": ("def here(i):\n    gate.acquire()\n", "gate.acquire()\n", ""),
     "one worker's alone": ("def here(i):\n    if i == 5:\n        lock.acquire()\n", "held(lock)\n", ""),
     "with other threads": ("import queue\ndef here(i):\n    threading.Thread(target=queue.Queue().get, daemon=True).start()\n    with lock:\n        pass\n",
