@@ -35,9 +35,10 @@ enum plim_watch_state {
 	PLIM_WATCH_SLEEPING, /* the main thread sleeps of its own will */
 	PLIM_WATCH_IDLE,     /* holds memory and does nothing */
 	PLIM_WATCH_THROTTLED,
-	PLIM_WATCH_STALLED
+	PLIM_WATCH_STALLED,
+	PLIM_WATCH_DEADLOCK /* waits for workers that wait for locks */
 };
-#define PLIM_WATCH_STATE_COUNT 20
+#define PLIM_WATCH_STATE_COUNT 21
 PLIM_API const char *plim_watch_state_name(enum plim_watch_state value);
 
 enum plim_watch_confidence {

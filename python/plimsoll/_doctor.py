@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Iterable, Literal
 
 from . import __version__, _torch
 from ._result import Result, Source
@@ -63,10 +63,15 @@ def encode(text: str | None) -> bytes | None:
 
 
 def tell(redact: bool) -> None:
-    """For the program: a line a row, its parts between tabs."""
-    for check in python_rows(redact):
+    """For the program: what Python sees."""
+    show(python_rows(redact))
+
+
+def show(rows: Iterable[Check]) -> None:
+    """A line a row, its parts between tabs."""
+    for check in rows:
         parts = (check.state, check.what, check.says, check.remedy or "")
-        print("\t".join(" ".join(part.split()) for part in parts))
+        print("\t".join(" ".join(part.split())[:600] for part in parts))
 
 
 def python_rows(redact: bool) -> list[Check]:

@@ -2276,7 +2276,7 @@ class WatchPlace(Object):
 
 class WatchVerdict(Object):
     __slots__ = ()
-    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
+    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled", "deadlock"]
     """what holds the job back"""
     confidence: Literal["low", "medium", "high"]
     """how sure that is"""
@@ -2319,7 +2319,7 @@ class WatchForecast(Object):
 
 class WatchShare(Object):
     __slots__ = ()
-    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
+    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled", "deadlock"]
     """that was said"""
     seconds: float | None
     """in total"""
@@ -2329,7 +2329,7 @@ class WatchWindow(Object):
     __slots__ = ()
     time: float | None
     """its end"""
-    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
+    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled", "deadlock"]
     """what it alone tells"""
     confidence: Literal["low", "medium", "high"]
     """how sure that is"""

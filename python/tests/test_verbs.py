@@ -102,6 +102,7 @@ class Keywords(unittest.TestCase):
         ("whatif", "keep"): "save(path, settings=...)", ("why", "fix"): ".deaths[0].advice has the lines",
         ("why", "here"): "plimsoll.here()", ("why", "root"): "plimsoll.here(root=...)",
         ("record", "print"): "lines to paste into a script: plimsoll.memory.Recorder", ("doctor", "no_python"): "it is Python that asks",
+        **dict.fromkeys((("doctor", "gpu"), ("doctor", "time_limit")), "a script is looked at before its Python runs: the program does"),
         ("plan", "trace"): "plan(module, batch)", ("plan", "for"): "a word of Python: paste=",
     }
 

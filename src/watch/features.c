@@ -403,13 +403,32 @@ static void count_workers(const struct watch_sample *const *samples, size_t n,
 	f->at[WATCH_WORKER_READS] = reads.n ? reads.sum : NAN;
 }
 
+/*
+ * Do workers wait for locks, and none does anything else but wait for work?  Whether one waits for work its stack tells, which was
+ * looked at by the newest sample.
+ */
+static bool only_locks(const struct watch_sample *s, const struct watch_sample *newest)
+{
+	size_t locked = 0, workless = 0;
+
+	for (size_t i = 0; i < s->workers.n; i++) {
+		const struct watch_process *w = &s->workers.at[i];
+		const struct watch_process *now = same_worker(newest, w->pid, w->start_time);
+
+		locked += w->locked != 0;
+		workless += !w->locked && now && now->workless && sleep_of(w) == SLEEP_POLL;
+	}
+	return locked && locked + workless == s->workers.n;
+}
+
 static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 			    struct watch_features *f)
 {
 	struct mean disk = { 0 }, queue = { 0 }, polls = { 0 }, source = { 0 }, ready = { 0 };
-	unsigned named = 0;
+	unsigned named = 0, locked = 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		locked += only_locks(samples[i], samples[n - 1]);
 		for (size_t j = 0; j < samples[i]->workers.n; j++) {
 			const struct watch_process *w = &samples[i]->workers.at[j];
 			enum sleep_kind kind = sleep_of(w);
@@ -423,6 +442,8 @@ static void look_at_workers(const struct watch_sample *const *samples, size_t n,
 			if (kind > SLEEP_POLL && name_is_told(w) && !named++)
 				memcpy(f->worker_sleeps_in, w->sleeps_in, sizeof(w->sleeps_in));
 		}
+	}
+	f->at[WATCH_WORKER_LOCKS] = (double)locked / (double)n;
 	f->at[WATCH_WORKER_DISK] = mean_of(&disk);
 	f->at[WATCH_WORKER_QUEUE] = mean_of(&queue);
 	f->at[WATCH_WORKER_POLLS] = mean_of(&polls);

@@ -83,16 +83,20 @@ static size_t put_stack(struct stacks *s, uint32_t pid, const struct stacks_look
 }
 
 int watch_glance(struct stacks *s, struct mem *m, uint32_t pid, uint64_t start_time,
-		 uint32_t parent, struct watch_stacks *to, struct plim_err *err)
+		 uint32_t parent, struct watch_stacks *to, enum watch_does *does,
+		 struct plim_err *err)
 {
 	struct stacks_look look;
 	char text[WATCH_STACK_TEXT];
 	enum stacks_status status = stacks_look(s, pid, start_time, parent, &look);
 	size_t n;
 
+	*does = WATCH_DOES_COUNT;
 	if (status != STACKS_SEEN)
 		return (int)status;
 	n = put_stack(s, pid, &look, text, sizeof(text));
+	if (n)
+		*does = watch_does_judge(text, n);
 	/* Without memory there is one look less. */
 	if (n && watch_stacks_add(m, to, parent != 0, 1, WATCH_DOES_COUNT, text, n, err))
 		return STACKS_NOT_NOW;

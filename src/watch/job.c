@@ -193,7 +193,7 @@ const struct watch_features *watch_job_window(struct watch_job *j)
 
 static bool is_episode(enum plim_watch_state s)
 {
-	return s == PLIM_WATCH_SAVING || s == PLIM_WATCH_STALLED;
+	return s == PLIM_WATCH_SAVING || s == PLIM_WATCH_STALLED || s == PLIM_WATCH_DEADLOCK;
 }
 
 /* How many windows in a row a state must hold before it is said. */
@@ -258,7 +258,8 @@ static enum plim_status judge_window(struct watch_job *j, struct plim_err *err)
 	if (!f)
 		return PLIM_OK;
 	now = watch_judge(f);
-	if (is_stalled(j, j->last_time) && now.state != PLIM_WATCH_SAVING) {
+	if (is_stalled(j, j->last_time) && now.state != PLIM_WATCH_SAVING &&
+	    now.state != PLIM_WATCH_DEADLOCK) {
 		now.state = PLIM_WATCH_STALLED;
 		now.confidence =
 			steps_are_due(watch_job_last(j)) ? PLIM_WATCH_HIGH : PLIM_WATCH_MEDIUM;

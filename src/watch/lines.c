@@ -210,6 +210,8 @@ static const struct member process_members[] = {
 	{ "state", PART, offsetof(struct read_process, p), 0, 0, take_state, NULL },
 	{ "utime", DOUBLE, offsetof(struct read_process, p.user_s), 0, 1 / TICKS, NULL, NULL },
 	{ "stime", DOUBLE, offsetof(struct read_process, p.system_s), 0, 1 / TICKS, NULL, NULL },
+	{ "locked", U64, offsetof(struct read_process, p.locked), 0, 0, NULL, NULL },
+	{ "workless", U64, offsetof(struct read_process, p.workless), 0, 0, NULL, NULL },
 	{ "rss", U64, offsetof(struct read_process, pages), 0, 0, NULL, NULL },
 	{ "io", INNER, offsetof(struct read_process, p), 0, 0, NULL, io_members },
 	{ "sched", PART, offsetof(struct read_process, p), 0, 0, take_sched, NULL },
@@ -548,6 +550,10 @@ static void put_process(struct json_out *o, const struct watch_process *p, uint6
 		snprintf(call, sizeof(call), "%lld", (long long)p->call);
 		json_string(o, "syscall", call);
 	}
+	if (p->locked)
+		json_u64(o, "locked", 1);
+	if (p->workless)
+		json_u64(o, "workless", 1);
 	put_double(o, "utime", round(p->user_s * TICKS));
 	put_double(o, "stime", round(p->system_s * TICKS));
 	if (p->resident_bytes != PLIM_UNKNOWN)

@@ -26,6 +26,8 @@
 #define JOBS 64
 #define KEPT (2 * JOBS) /* beside jobs, processes with a card that are none of ours */
 
+#define WORKLESS 64 /* places, by the number of the process */
+
 /* What is looked at now and then. */
 struct kept {
 	uint64_t pid, start_time;
@@ -45,6 +47,7 @@ struct kept {
 	struct watch_stacks glances; /* since the sample before */
 	enum stacks_status glanced;  /* of the newest */
 	unsigned worker_turn;
+	uint32_t workless[WORKLESS]; /* workers whose newest stack waits for work; 0: nobody */
 };
 
 struct watch_look {
@@ -214,6 +217,7 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 		k->here = !l->only_here || proc_is_here(l->root, (uint32_t)pid, &l->here);
 		k->glances.stack.n = k->glances.text.n = 0;
 		k->glanced = STACKS_NOT_NOW;
+		memset(k->workless, 0, sizeof(k->workless));
 	}
 	k->turn = l->turn;
 	return k;
@@ -410,6 +414,7 @@ void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 		       const struct watch_sample *last)
 {
 	struct kept *k = met_before(l, pid, start_time);
+	enum watch_does does;
 	struct plim_err err;
 
 	if (l->no_stacks || !k)
@@ -419,13 +424,14 @@ void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 	if (!l->stacks)
 		return; /* without memory nothing is looked at */
 	k->glanced = (enum stacks_status)watch_glance(l->stacks, l->mem, (uint32_t)pid, start_time,
-						      0, &k->glances, &err);
+						      0, &k->glances, &does, &err);
 	if (last && last->workers.n && k->glanced == STACKS_SEEN && k->worker_turn++ % 2) {
 		const struct watch_process *w =
 			&last->workers.at[k->worker_turn / 2 % last->workers.n];
 
 		(void)watch_glance(l->stacks, l->mem, w->pid, w->start_time, (uint32_t)pid,
-				   &k->glances, &err);
+				   &k->glances, &does, &err);
+		k->workless[w->pid % WORKLESS] = does == WATCH_DOES_QUEUE ? w->pid : 0;
 	}
 }
 
@@ -619,6 +625,9 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 		return PLIM_OK;
 	if (!proc_sample(&l->files, l->root, &k->children, l->mem, s, err))
 		return PLIM_OK; /* gone since: a sample without a time is not taken */
+	for (size_t i = 0; i < s->workers.n; i++)
+		s->workers.at[i].workless =
+			k->workless[s->workers.at[i].pid % WORKLESS] == s->workers.at[i].pid;
 	s->time = now(CLOCK_REALTIME);
 	if (!*l->root)
 		s->age_s = now(CLOCK_BOOTTIME) -

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define TICKS 100.0 /* of the processes' clock, a second: USER_HZ */
@@ -176,6 +177,37 @@ static void look_closer(struct proc_files *f, const char *root, struct watch_pro
 
 /* ---- its workers ---- */
 
+/* Is that thread in futex() without a time limit?  Then nothing but another thread wakes it. */
+static bool waits_for_lock(const char *root, uint32_t pid, uint32_t thread)
+{
+	unsigned long long limit;
+	char text[1024];
+	long call;
+
+	return small_file(text, sizeof(text), "%s/proc/%u/task/%u/syscall", root, pid, thread) &&
+	       sscanf(text, "%ld %*x %*x %*x %llx", &call, &limit) == 2 && call == SYS_futex &&
+	       !limit;
+}
+
+/* Each of its threads does: none sleeps for a while, reads, or waits for a network, and would wake the others then. */
+static bool all_wait_for_locks(const char *root, uint32_t pid)
+{
+	char path[400];
+	struct dirent *e;
+	bool all = true;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "%s/proc/%u/task", root, pid);
+	d = opendir(path);
+	if (!d)
+		return false;
+	while (all && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			all = waits_for_lock(root, pid, (uint32_t)strtoul(e->d_name, NULL, 10));
+	(void)closedir(d);
+	return all;
+}
+
 static void add_children(struct proc_children *c, const char *list)
 {
 	for (char *end; c->n < PROC_CHILDREN; list = end) {
@@ -262,6 +294,8 @@ static enum plim_status add_worker(struct proc_files *f, const char *root, uint3
 	if (!proc_met(f, root, pid, w) || !watch_is_worker(w, &s->main))
 		return PLIM_OK;
 	look_closer(f, root, w);
+	w->locked =
+		w->state == 'S' && waits_for_lock(root, pid, pid) && all_wait_for_locks(root, pid);
 	return vec_push(m, &s->workers, *w, err);
 }
 

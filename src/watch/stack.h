@@ -25,8 +25,12 @@ void watch_tell_stacks(const struct watch_features *f, struct lines *evidence);
 
 struct stacks;
 
-/* Look at a process and add it (parent: its main one, if it is a worker; else 0); the status of stacks.h. */
+/*
+ * Look at a process and add it (parent: its main one, if it is a worker; else 0); the status of stacks.h.  *does: what it
+ * did, WATCH_DOES_COUNT if it was not seen.
+ */
 int watch_glance(struct stacks *s, struct mem *m, uint32_t pid, uint64_t start_time,
-		 uint32_t parent, struct watch_stacks *to, struct plim_err *err);
+		 uint32_t parent, struct watch_stacks *to, enum watch_does *does,
+		 struct plim_err *err);
 
 #endif

@@ -413,6 +413,25 @@ static void stalled(struct telling *t)
 		t, "py-spy dump --pid PID shows where it stands; with several ranks, look at each");
 }
 
+static void deadlock(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(&t->evidence,
+		  "for %.0f s the main thread waited for a batch, and of the %.0f worker%s each "
+		  "waited "
+		  "for a lock without a time limit, or for work, at %.0f %% of a core",
+		  t->f->seconds, at[WATCH_WORKERS], at[WATCH_WORKERS] == 1 ? "" : "s",
+		  percent(at[WATCH_WORKER_CORES]));
+	lines_add(&t->advice, "a lock that another thread held when the workers were forked stays "
+			      "locked in them: make locks, thread pools, clients and loggers in "
+			      "__getitem__ or worker_init_fn, not before the loop");
+	lines_add(&t->advice,
+		  "DataLoader(multiprocessing_context=\"spawn\") starts workers without "
+		  "the parent's locks");
+	advise_looking(t, "DataLoader(timeout=60) makes it an error with a stack");
+}
+
 /* What a rule asks for; in percent where it is a share. */
 static const struct {
 	const char *what;
@@ -536,6 +555,9 @@ static const struct {
 	[PLIM_WATCH_IDLE] = { "it holds memory and does nothing", idle },
 	[PLIM_WATCH_THROTTLED] = { "it is not given the processors it wants", throttled },
 	[PLIM_WATCH_STALLED] = { "it has stopped making steps", stalled },
+	[PLIM_WATCH_DEADLOCK] = { "the workers wait for a lock that nobody "
+				  "releases",
+				  deadlock },
 };
 
 static const char *title_of(enum plim_watch_state state)

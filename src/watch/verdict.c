@@ -47,6 +47,13 @@ struct row {
 static const struct row rows[] = {
 	/* Ctrl-Z, SIGSTOP, a debugger: the kernel says so. */
 	{ PLIM_WATCH_IDLE, PLIM_WATCH_HIGH, { { WATCH_STOPPED, AT_LEAST, 0.75, 0.9, 0 } } },
+	/* The main thread is in the DataLoader's queue, and nothing there moves. */
+	{ PLIM_WATCH_DEADLOCK,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_WORKER_LOCKS, AT_LEAST, 1, 1, 0 },
+	    { WATCH_DOES + WATCH_DOES_QUEUE, AT_LEAST, 0.9, 0.9, 0 },
+	    { WATCH_MAIN, BELOW, 0.1, 0.1, 0 },
+	    { WATCH_WORKERS_SUM, BELOW, 0.02, 0.02, 0 } } },
 	{ PLIM_WATCH_SAVING,
 	  PLIM_WATCH_HIGH,
 	  { { WATCH_SEEN, AT_LEAST, 1, 1, 1 },

@@ -30,6 +30,10 @@ struct watch_process {
 	uint64_t written_chars; /* by write() and its like, to sockets and pipes, too */
 	uint64_t stored_bytes;  /* of these, what went to files on disks and networks */
 	uint64_t read_bytes;    /* from block devices */
+	/* of a worker, 1: yes */
+	uint64_t locked; /* each of its threads waits for a lock, without a time limit */
+	uint64_t
+		workless; /* its stack was in the queue of the DataLoader when it was looked at last */
 };
 #define WATCH_NO_CALL INT64_MIN
 
@@ -191,8 +195,9 @@ enum watch_feature {
 	WATCH_WORKER_QUEUE, /* in poll, futex, pipe: nothing to do */
 	WATCH_WORKER_POLLS, /* in poll: nothing to do, or for a socket */
 	WATCH_WORKER_SOURCE, /* asleep elsewhere */
-	WATCH_WORKER_READS,  /* MB a second, all */
-	WATCH_WORKER_LACKS,  /* share of the time that each was ready and had no processor */
+	WATCH_WORKER_LOCKS, /* share of the samples in which workers wait for locks, and none does anything else but wait for work */
+	WATCH_WORKER_READS, /* MB a second, all */
+	WATCH_WORKER_LACKS, /* share of the time that each was ready and had no processor */
 	WATCH_DELAY, /* share of the time that the main process was ready and had no processor */
 	WATCH_THROTTLED,         /* share of the time that the cgroup was not let run */
 	WATCH_THROTTLED_PERIODS, /* share of its periods */

@@ -123,6 +123,28 @@ def who_waits_for_what(data):
     expect(verdict_of(nothing)[0] != "input_disk", "in state D, and reads nothing", verdict_of(nothing)[:2])
 
 
+def deadlocks():
+    """Nothing moves in a DataLoader: samples as of tests/domain/test_deadlock.py, where the processes are real."""
+    queue = [["python3.11/selectors.py:415 select", "site-packages/torch/utils/data/dataloader.py:1291 _Iterator._try_get_data", "train.py:14 <module>"]]
+    elsewhere = [["train.py:20 main"]]
+    locked, idle, reads = {"wchan": "futex_do_wait", "locked": 1}, {"wchan": "poll_schedule_timeout", "workless": 1}, {"wchan": "poll_schedule_timeout"}
+
+    def rows(workers, stacks, cores=0.0):
+        def process(pid, i, name, more):
+            return dict({"pid": pid, "ppid": 1 if pid == 9 else 9, "start": pid, "comm": name, "state": "S", "utime": i * 10 * cores, "stime": 0, "rss": 9, "io": {}}, **more)
+
+        return [{"t": 100 + i / 10, "age": 60 + i / 10, "tree": [process(9, i, "python", reads)] + [process(10 + n, i, "pt_data_worker", w) for n, w in enumerate(workers)],
+                 "threads": [[9, "python", "S", i * 10 * cores, 0]], "stacks": [{"n": 1, "frames": frames} for frames in stacks]} for i in range(100)]
+
+    for what, found, is_one in (
+            ("all wait for a lock", rows([locked, locked], queue), True), ("one does, one has no work", rows([locked, idle], queue), True),
+            ("one reads", rows([locked, reads], queue), False), ("a lock with a limit", rows([dict(locked, locked=0)] * 2, queue), False),
+            ("nobody has work", rows([idle, idle], queue), False), ("the main thread is elsewhere", rows([locked, locked], elsewhere), False),
+            ("they compute", rows([locked, locked], queue, 0.5), False)):
+        state = verdict_of(found)[0]
+        expect((state == "deadlock") == is_one, "deadlock", what, state)
+
+
 def network_files(data):
     """Who waits for a network's file system is in state D as who waits for a disk; the kernel's function tells."""
     for sleeps_in, state in ("folio_wait_bit_common", "input_disk"), ("rpc_wait_bit_killable", "input_source"), ("nfs4_handle_exception", "input_source"):
@@ -482,6 +504,7 @@ def main():
     stopped(data)
     near_to(data)
     stalls()
+    deadlocks()
     alerts()
     with tempfile.TemporaryDirectory() as scratch:
         made_driver(fake, scratch)

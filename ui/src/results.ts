@@ -431,7 +431,7 @@ export interface WatchPlace {
 }
 
 export interface WatchVerdict {
-	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled"; // what holds the job back
+	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled" | "deadlock"; // what holds the job back
 	confidence: "low" | "medium" | "high"; // how sure that is
 	since: number | null; // when it began
 	until: number | null; // when it was over; null: it goes on
@@ -454,13 +454,13 @@ export interface WatchForecast {
 }
 
 export interface WatchShare {
-	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled"; // that was said
+	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled" | "deadlock"; // that was said
 	seconds: number | null; // in total
 }
 
 export interface WatchWindow {
 	time: number | null; // its end
-	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled"; // what it alone tells
+	state: "undecided" | "starting" | "compute_bound" | "busy_thin" | "input_cpu" | "input_disk" | "input_source" | "input_main" | "input_unknown" | "main_system" | "main_python" | "launch_bound" | "sync_bound" | "host_paced" | "copy_bound" | "saving" | "sleeping" | "idle" | "throttled" | "stalled" | "deadlock"; // what it alone tells
 	confidence: "low" | "medium" | "high"; // how sure that is
 }
 

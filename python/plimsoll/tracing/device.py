@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.machinery
+import inspect
 import os
 import re
 import sys
@@ -442,6 +443,7 @@ def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], re
 def _here(init: Callable[..., None]) -> Callable[..., None]:
     """A DataLoader's, whose workers would be processes that know nothing of fakes; on the GPU it makes no difference."""
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        vars(self)["_plimsoll_asked"] = inspect.signature(init).bind_partial(self, *args, **kwargs).arguments
         args = (*args[:5], 0, *args[6:]) if len(args) > 5 else args
         kwargs.update({"num_workers": 0} if len(args) <= 5 else {}, prefetch_factor=None, persistent_workers=False,
                       multiprocessing_context=None, timeout=0)

@@ -68,7 +68,7 @@ static void look_at_state(struct raising *r, const struct plim_watch_job *j)
 		return;
 	if (v->state == PLIM_WATCH_IDLE)
 		raise_it(r, PLIM_WATCH_IDLE_LONG, j->pid, v->since, "%s", v->title);
-	if (v->state == PLIM_WATCH_STALLED)
+	if (v->state == PLIM_WATCH_STALLED || v->state == PLIM_WATCH_DEADLOCK)
 		raise_it(r, PLIM_WATCH_STALL, j->pid, v->since, "%s", v->title);
 	if (is_input(v->state))
 		raise_it(r, PLIM_WATCH_INPUT_BOUND, j->pid, v->since, "%s", v->title);

@@ -262,6 +262,8 @@ def train_not_restored(ctx: Context) -> None:
 
 _FROZEN = re.compile(r"teacher|ref|target|vae|text_encoder|frozen|ema|vgg|clip|pretrained|inception|lpips|encoder_k|momentum|critic_target", re.IGNORECASE)
 
+_SWITCHES = re.compile(r"\.eval\(|\.train\(\s*[^\s)]")  # .train() alone is no evaluation mode; .train(mode) may be
+
 
 @checks("PLM809")
 def eval_missing(ctx: Context) -> None:
@@ -269,7 +271,7 @@ def eval_missing(ctx: Context) -> None:
         for loop in ctx.evaluations(trace):
             function = trace.function
             calls = [e for e in trace.inside(loop) if ctx.program.is_model_call(e)]
-            if not calls or not ctx.program.off(calls[0]) or not re.search(r"(^|_)(eval\w*|valid\w*|test|val)(_|$)", function.name) or ".eval(" in ctx.program.source.text or ".train(" in ctx.program.source.text:
+            if not calls or not ctx.program.off(calls[0]) or not re.search(r"(^|_)(eval\w*|valid\w*|test|val)(_|$)", function.name) or _SWITCHES.search(ctx.program.source.text):
                 continue
             if function.name and not ctx.program.callers.get(function):
                 continue  # its callers, elsewhere, may have called .eval()

@@ -247,12 +247,11 @@ def decoded_in_the_loop(ctx: Context) -> None:
         cls, workers = _of_dataset(ctx, event), event.argument(5, "num_workers")
         get = cls.methods.get("__getitem__") if cls is not None else None
         trace = ctx.program.traces.get(get) if get is not None else None
-        if trace is None or workers is not None and constant(workers) != 0 or isinstance(event.stmt, ast.Assign) is False:
+        if trace is None or workers is not None and constant(workers) != 0:
             continue
         reads = next((e for e in trace.events if e.kind == "call" and e.attr in _OPENS and (e.name == "open" or e.name.partition(".")[0] in ctx.program.roots())), None)
-        name = dotted(event.stmt.targets[0]) if isinstance(event.stmt, ast.Assign) else ""
         trains = any(l.source is not None and l.source.node is event.node for t in ctx.traces for l in ctx.training(t))
-        if reads is not None and name and trains:
+        if reads is not None and trains:
             ctx.report("PLM213", event.node, "the training loop waits for each file that the data set reads: num_workers is 0",
                        evidence=[f"line {reads.node.lineno}: __getitem__ reads a file"], fix=["num_workers=4 or more, pin_memory=True, persistent_workers=True; plimsoll.tune_loader measures how many"])
 
