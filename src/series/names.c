@@ -106,14 +106,16 @@ static const struct {
 
 static const char losses[] = "loss losses nll xent crossentropy bpb bpc";
 
-static enum plim_role role_of(const struct words *w, bool eval, bool train)
+static enum plim_role role_of(const struct words *w, bool eval, bool train, bool *known)
 {
+	*known = true;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (has_any(w, rows[i].one) && (!rows[i].two || has_any(w, rows[i].two)) &&
 		    (rows[i].side == ANY || eval || !train))
 			return rows[i].role;
 	if (has_any(w, losses))
 		return eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
+	*known = false;
 	return PLIM_ROLE_OTHER;
 }
 
@@ -125,12 +127,13 @@ struct series_name series_name_of(const char *name, size_t n)
 {
 	struct series_name out = { .key = 1469598103934665603u };
 	struct words w;
-	bool eval, train;
+	bool eval, train, known;
 
 	cut(name, n, &w);
 	eval = has_any(&w, evaluation);
 	train = has_any(&w, training);
-	out.role = role_of(&w, eval, train);
+	out.role = role_of(&w, eval, train, &known);
+	out.unknown = !known;
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
 	out.player = has_any(&w, "discriminator disc") ? SERIES_JUDGES_ALL
 		     : has_any(&w, "d critic")         ? SERIES_JUDGES

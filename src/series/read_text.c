@@ -472,7 +472,10 @@ static void weigh(struct told *t)
 	struct series_name says = series_name_of(t->name, t->n);
 
 	t->step = series_is_step(t->name, t->n) || series_is_epoch(t->name, t->n);
-	t->kept = says.role != PLIM_ROLE_OTHER || t->step;
+	/* "val_score=0.7": a name that programs use, of evaluations. */
+	t->kept = says.role != PLIM_ROLE_OTHER || t->step ||
+		  (says.unknown && says.side == SERIES_EVALUATION && !memchr(t->name, ' ', t->n) &&
+		   (memchr(t->name, '_', t->n) || memchr(t->name, '/', t->n)));
 	t->known = says.role != PLIM_ROLE_OTHER && says.role != PLIM_ROLE_MEMORY &&
 		   says.role != PLIM_ROLE_LEARNING_RATE;
 	t->metric = says.role == PLIM_ROLE_METRIC;

@@ -295,6 +295,7 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	struct series_curve *c = &r->curves.at[series];
 	struct series_watch *w = &r->monitor.watches.at[series];
 	uint64_t ordinal = c->ordinal++;
+	bool untold = w->course == SERIES_UNTOLD;
 	enum plim_status st = PLIM_OK;
 
 	r->points++;
@@ -317,7 +318,10 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	if (!(r->last_step >= step))
 		r->last_step = step;
 	st = series_monitor_feed(&r->monitor, series, step, value, err);
-	if (!st && (1u << w->role) & SERIES_EVALUATED)
+	if (!st && untold && w->course == SERIES_BY_COURSE)
+		for (unsigned i = 0; i < 4; i++)
+			series_replay_stop(w, &c->stop[i]);
+	else if (!st && (1u << w->role) & SERIES_EVALUATED)
 		replay_stops(c, step, time, value);
 	return st ? st : plot(r, c, step, value, err);
 }
