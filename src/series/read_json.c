@@ -8,13 +8,22 @@
 #include "parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define NESTING 4
+#define HELD_MOST (1u << 18) /* numbers of arrays that wait for their document's end */
 #define PREFIX 256
 #define LIST_MOST 16 /* numbers of a list in a row */
 
+/* A number of an array of an object: arrays stand one after the other, but their values belong together. */
+struct held {
+	double at, value;
+	uint32_t series, order;
+};
+
 struct reading {
 	struct series_input *in;
+	VEC(struct held) held;
 	struct json json;
 	char prefix[PREFIX];
 	size_t prefix_n;
@@ -101,6 +110,37 @@ static enum plim_status element(struct reading *g, unsigned at, double number, s
 	return st;
 }
 
+static int by_place(const void *a, const void *b)
+{
+	const struct held *x = a, *y = b;
+
+	return x->at != y->at ? (x->at > y->at ? 1 : -1) : x->order > y->order ? 1 : -1;
+}
+
+/* The first values of all arrays, then the second ones. */
+static enum plim_status give_held(struct reading *g, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (g->held.n)
+		qsort(g->held.at, g->held.n, sizeof(*g->held.at), by_place);
+	for (size_t i = 0; !st && i < g->held.n; i++)
+		st = series_run_point(g->in->run, g->held.at[i].series, g->held.at[i].at, NAN,
+				      g->held.at[i].value, err);
+	g->held.n = 0;
+	return st;
+}
+
+static enum plim_status hold(struct reading *g, uint32_t series, double at, double value,
+			     struct plim_err *err)
+{
+	struct held one = { at, value, series, (uint32_t)g->held.n };
+
+	if (g->held.n < HELD_MOST)
+		return vec_push(g->in->run->mem, &g->held, one, err);
+	return series_run_point(g->in->run, series, at, NAN, value, err);
+}
+
 /* An array behind a key: rows, or one series. */
 static enum plim_status array(struct reading *g, struct plim_err *err)
 {
@@ -123,7 +163,7 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 			else if (series == SERIES_NONE && g->depth == 1)
 				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
 			if (!st && series != SERIES_NONE)
-				st = series_run_point(r, series, ++at, NAN, t.number, err);
+				st = hold(g, series, ++at, t.number, err);
 		}
 	}
 	return st;
@@ -204,6 +244,11 @@ static enum plim_status value(struct reading *g, const struct json_token *t, str
 	g->in->run->splits = true;
 	st = object(g, err);
 	g->lines = true;
+	if (!st || st == PLIM_E_FORMAT) { /* what came before the damage counts */
+		enum plim_status gave = give_held(g, err);
+
+		st = gave ? gave : st;
+	}
 	if (!st && g->document)
 		g->in->run->row.n = 0;
 	return st ? st : series_row_end(g->in->run, err);
@@ -264,10 +309,12 @@ enum plim_status series_read_json(struct series_input *in, struct plim_err *err)
 			in->file->offset = source_offset(s, p);
 		} else {
 			in->run->torn = true;
+			vec_release(in->run->mem, &g.held);
 			return st;
 		}
 		st = json_init(&g.json, in->run->mem, s, JSON_MANY, err);
 	}
 	json_release(&g.json);
+	vec_release(in->run->mem, &g.held);
 	return st;
 }

@@ -327,6 +327,12 @@ static const char *skip_marks(const char *line, const char *p)
 	return word;
 }
 
+/* ", NER loss: 3", not "12:00 INFO loss: 3". */
+static bool begins_clause(const char *line, const char *word)
+{
+	return word > line + 1 && word[-1] == ' ' && strchr(",;", word[-2]);
+}
+
 /*
  * The words before a number, back from `at`, with ':', '=', '(' and quotes between: "lm loss: ", "'loss': ".
  * At most three, all on one side of a comma or bar.
@@ -345,9 +351,12 @@ static size_t words_before(const char *line, const char *at, char *name)
 
 		while (word > line && is_word((unsigned char)word[-1]))
 			word--;
+		if (*word == '/' && word + 1 < p && isdigit((unsigned char)word[1]))
+			break; /* "3/10" */
 		if (word == p || isdigit((unsigned char)*word) ||
 		    series_number(word, (size_t)(p - word), &number) == (size_t)(p - word) ||
-		    (words && (isupper((unsigned char)word[0]) && isupper((unsigned char)word[1]))))
+		    (words && isupper((unsigned char)word[0]) && isupper((unsigned char)word[1]) &&
+		     !begins_clause(line, word)))
 			break;
 		p = word;
 		if (p == line || p[-1] != ' ' || (p > line + 1 && p[-2] == ' '))
@@ -620,6 +629,16 @@ static bool is_inside(const char *line, const char *at, const char *end)
 	       first < last;
 }
 
+/* "iteration:14 step:228/1044": the steps of a round, and how many it has; rounds are counted from 1, unless one is 0. */
+static double within(struct series_run *r, double step, double of)
+{
+	double round = r->row_step;
+
+	r->rounds_from_0 |= round == 0;
+	r->row_step = r->row_rank = NAN;
+	return (round - !r->rounds_from_0) * of + step;
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -652,6 +671,9 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 		g->run->row.at[g->run->row.n - 1].value = value;
 	if (t->loose[0])
 		memcpy(g->loose, t->loose, sizeof(g->loose));
+	if (t->step && !isnan(g->run->row_step) && p < end && *p == '/' &&
+	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value)
+		value = within(g->run, value, of);
 	put_named(g, t, value);
 }
 
@@ -986,7 +1008,6 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has = { 0 };
-	bool only_epoch;
 
 	for (; n && !*line; n--)
 		line++;
@@ -1012,8 +1033,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->heading = SERIES_NO_SIDE;
 	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
 		take_numbers(g, line, n);
-	only_epoch = !g->run->row.n && !isnan(g->run->row_epoch) && isnan(g->run->row_step);
-	if (only_epoch)
+	if (!g->run->row.n && !isnan(g->run->row_epoch))
 		g->epoch = g->run->row_epoch;
 	if (!g->known)
 		take_header(g, line, n);

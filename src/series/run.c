@@ -30,7 +30,7 @@ static void forget(struct series_run *r)
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = NULL;
 	r->clock_first = r->clock_most = r->clock_last = NAN;
-	r->splits = r->over = false;
+	r->splits = r->over = r->rounds_from_0 = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
 
@@ -341,6 +341,8 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	unsigned rank = series_is_step(name, n);
 	enum plim_status st;
 
+	if ((rank || series_is_epoch(name, n)) && value < 0)
+		return PLIM_OK; /* "-1": none yet */
 	if (rank && isfinite(value)) {
 		if (!r->no_steps && !(r->row_rank <= rank)) {
 			r->row_step = value;

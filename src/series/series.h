@@ -294,6 +294,7 @@ struct series_run {
 	bool over;     /* another begins at the file's offset */
 	bool followed; /* which was added to the set */
 	bool no_steps; /* steps are strays: epochs count */
+	bool rounds_from_0; /* of steps within rounds */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
 	uint64_t within; /* lines of an evaluation that went on */
