@@ -33,25 +33,25 @@ struct reading {
 };
 
 /* Members of a state that are no row. */
-static enum plim_status take_fact(struct reading *g, const char *key, const struct json_token *t,
-				  struct plim_err *err)
+static enum plim_status take_fact(struct reading *g, const char *key, size_t n,
+				  const struct json_token *t, struct plim_err *err)
 {
+#define FACT(name, member) { name, sizeof(name) - 1, offsetof(struct series_run, member) }
 	static const struct {
 		const char *key;
-		size_t offset;
-	} numbers[] = { { "best_metric", offsetof(struct series_run, best_metric) },
-			{ "best_global_step", offsetof(struct series_run, best_step) },
-			{ "max_steps", offsetof(struct series_run, total_steps) },
-			{ "train_runtime", offsetof(struct series_run, runtime) } };
+		size_t n, offset;
+	} numbers[] = { FACT("best_metric", best_metric), FACT("best_global_step", best_step),
+			FACT("max_steps", total_steps), FACT("train_runtime", runtime) };
+#undef FACT
 	struct series_run *r = g->in->run;
 	uint32_t id;
 	enum plim_status st;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		if (!strcmp(key, numbers[i].key) &&
+		if (n == numbers[i].n && !memcmp(key, numbers[i].key, n) &&
 		    (t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE))
 			memcpy((char *)r + numbers[i].offset, &t->number, sizeof(double));
-	if (strcmp(key, "best_model_checkpoint") || t->kind != JSON_STRING)
+	if (t->kind != JSON_STRING || strcmp(key, "best_model_checkpoint") != 0)
 		return PLIM_OK;
 	st = intern_add(&r->texts, t->string, t->n, &id, err);
 	r->best_checkpoint = st ? NULL : intern_text(&r->texts, id);
@@ -179,9 +179,10 @@ static bool number_of(const struct json_token *t, double *out)
 	return t->kind == JSON_STRING && t->n && series_number(t->string, t->n, out) == t->n;
 }
 
-static enum plim_status member(struct reading *g, const char *key, const struct json_token *t,
+static enum plim_status member(struct reading *g, size_t before, const struct json_token *t,
 			       struct plim_err *err)
 {
+	const char *key = g->prefix + before + (before > 0);
 	double number;
 	enum plim_status st = PLIM_OK;
 
@@ -192,7 +193,7 @@ static enum plim_status member(struct reading *g, const char *key, const struct 
 		return object(g, err);
 	if (t->kind == JSON_OBJECT)
 		return json_skip(&g->json, t, err);
-	st = take_fact(g, key, t, err);
+	st = take_fact(g, key, (size_t)(g->prefix + g->prefix_n - key), t, err);
 	if (!st && number_of(t, &number)) {
 		g->lines |= g->depth == 1;
 		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
@@ -203,25 +204,21 @@ static enum plim_status member(struct reading *g, const char *key, const struct 
 /* Behind its opening brace. */
 static enum plim_status object(struct reading *g, struct plim_err *err)
 {
-	char key[PREFIX];
 	struct json_token t;
-	size_t before, n;
+	size_t before;
 	enum plim_status st = json_next(&g->json, &t, err);
 
 	g->depth++;
 	for (; !st && t.kind != JSON_OBJECT_END; st = st ? st : json_next(&g->json, &t, err)) {
-		n = t.n < PREFIX - 1 ? t.n : PREFIX - 1;
-		memcpy(key, t.string, n);
-		key[n] = 0;
-		if (!strcmp(key, "log_history"))
+		if (!strcmp(t.string, "log_history"))
 			g->in->file->kind = g->in->run->kind = SERIES_KIND_TRAINER_STATE;
-		if (!enter(g, key, n, &before)) {
+		if (!enter(g, t.string, t.n, &before)) {
 			st = json_skip(&g->json, &t, err);
 			continue;
 		}
 		st = json_next(&g->json, &t, err);
 		if (!st)
-			st = member(g, key, &t, err);
+			st = member(g, before, &t, err);
 		g->prefix_n = before;
 	}
 	g->depth--;

@@ -25,32 +25,36 @@ struct token {
 	size_t n;
 };
 
-/* Which bytes there are, capitals as small letters. */
+/* Which bytes a text has: one bit for each below 64, digits among them, and one for two or more of the others, "a" and "A". */
 struct byte_set {
-	uint64_t bits[4];
+	uint64_t low, high;
+	bool ascii;
 };
 
-static void byte_set_add(struct byte_set *set, unsigned char c)
+static struct byte_set bytes_of(const char *text, size_t n)
 {
-	c = c >= 'A' && c <= 'Z' ? c | 0x20 : c;
-	set->bits[c >> 6] |= 1ull << (c & 63);
+	uint64_t low = 0, high = 0;
+	unsigned char all = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)text[i];
+		uint64_t above = c > 63;
+
+		low |= (1 - above) << (c & 63);
+		high |= above << (c & 31);
+		all |= c;
+	}
+	return (struct byte_set){ low, high, all < 128 };
 }
 
-static bool byte_set_has_any(const struct byte_set *set, const char *list)
-{
-	for (; *list; list++)
-		if (set->bits[(unsigned char)*list >> 6] >> ((unsigned char)*list & 63) & 1)
-			return true;
-	return false;
-}
+#define LOW(c) (1ull << (c))
+#define HIGH(c) (1ull << ((c) & 31))
+#define DIGITS (0x3ffull << '0')
 
-static bool byte_set_has_all(const struct byte_set *set, const struct byte_set *of)
+/* Is there a byte of another text that is not there? */
+static bool lacks(const struct byte_set *set, const struct byte_set *of)
 {
-	uint64_t lack = 0;
-
-	for (int i = 0; i < 4; i++)
-		lack |= of->bits[i] & ~set->bits[i];
-	return !lack;
+	return of->low & ~set->low || of->high & ~set->high;
 }
 
 struct pattern {
@@ -87,6 +91,7 @@ static bool compile(const char *text, struct pattern *p)
 	while (*text && p->n < TOKENS) {
 		struct token *t = &p->at[p->n++];
 		size_t n = strcspn(text, " {");
+		struct byte_set of;
 
 		if (*text == ' ') {
 			*t = (struct token){ TOKEN_SPACE, NULL, 0 };
@@ -101,8 +106,9 @@ static bool compile(const char *text, struct pattern *p)
 			text = end + 1;
 		} else {
 			*t = (struct token){ TOKEN_TEXT, text, n };
-			for (size_t i = 0; i < n; i++)
-				byte_set_add(&p->wants, (unsigned char)text[i]);
+			of = bytes_of(text, n);
+			p->wants.low |= of.low;
+			p->wants.high |= of.high;
 			text += n;
 		}
 	}
@@ -677,6 +683,12 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	put_named(g, t, value);
 }
 
+static bool may_be_number(char c)
+{
+	return isdigit((unsigned char)c) || c == '-' || c == '+' || c == '.' || (c | 0x20) == 'n' ||
+	       (c | 0x20) == 'i';
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -686,9 +698,8 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		double value;
 		size_t took;
 		const char *says;
-		bool starts = p == line || !is_word((unsigned char)p[-1]) || p[-1] == '-';
 
-		if (!starts || (!isdigit((unsigned char)*p) && !strchr("+-.nNiI", *p)) ||
+		if (!may_be_number(*p) || (p > line && is_word((unsigned char)p[-1]) && p[-1] != '-') ||
 		    !(took = series_number(p, (size_t)(end - p), &value))) {
 			p++;
 			continue;
@@ -734,7 +745,7 @@ static bool by_pattern(struct line_reading *g, const char *line, size_t n,
 	struct match m;
 
 	for (size_t i = 0; patterns && i < patterns->rows.n; i++) {
-		if (!byte_set_has_all(bytes, &patterns->rows.at[i].wants) ||
+		if (lacks(bytes, &patterns->rows.at[i].wants) ||
 		    !matches(&patterns->rows.at[i], line, n, &m))
 			continue;
 		for (size_t j = 0; j < m.n; j++)
@@ -1007,20 +1018,21 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
-	struct byte_set has = { 0 };
+	struct byte_set has;
 
 	for (; n && !*line; n--)
 		line++;
 	n = n < LINE_LONGEST ? n : LINE_LONGEST;
-	for (size_t i = 0; i < n; i++)
-		byte_set_add(&has, (unsigned char)line[i]);
-	if (has.bits[0] & 1 || byte_set_has_any(&has, "\x1b\xe2")) {
+	has = bytes_of(line, n);
+	if (!has.ascii || has.low & (LOW(0) | LOW(0x1b))) {
 		n = clean(g->clean, line, n);
 		line = g->clean;
 	}
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
-	if (!byte_set_has_any(&has, "0123456789") || !byte_set_has_any(&has, ":= |,\t")) {
+	if (!(has.low & DIGITS) ||
+	    !(has.low & (LOW(':') | LOW('=') | LOW(' ') | LOW(',') | LOW('\t')) ||
+	      has.high & HIGH('|'))) {
 		take_words(g, line, n);
 		return;
 	}

@@ -334,13 +334,27 @@ void series_row_begin(struct series_run *r)
 	r->row_step = r->row_epoch = r->row_time = r->row_rank = NAN;
 }
 
+/* The series of a name; rows name them in one order, so it is mostly the one behind that of the value before. */
+static uint32_t find_series(const struct series_run *r, const char *name, size_t n)
+{
+	const struct intern *names = &r->monitor.names;
+	uint32_t next = r->row.n ? r->row.at[r->row.n - 1].series + 1 : 0;
+
+	if (next < names->n && names->at[next].n == n && !memcmp(names->at[next].bytes, name, n))
+		return next;
+	return intern_find(names, name, n);
+}
+
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err)
 {
-	struct series_row_value v = { 0, value };
-	unsigned rank = series_is_step(name, n);
+	struct series_row_value v = { find_series(r, name, n), value };
+	unsigned rank;
 	enum plim_status st;
 
+	if (v.series != INTERN_NONE) /* what is a series is no step, epoch or time */
+		return vec_push(r->mem, &r->row, v, err);
+	rank = series_is_step(name, n);
 	if ((rank || series_is_epoch(name, n)) && value < 0)
 		return PLIM_OK; /* "-1": none yet */
 	if (rank && isfinite(value)) {
