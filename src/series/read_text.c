@@ -680,6 +680,9 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	if (t->step && !isnan(g->run->row_step) && p < end && *p == '/' &&
 	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value)
 		value = within(g->run, value, of);
+	if (series_is_epoch(t->name, t->n) && p < end && *p == '/' &&
+	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value)
+		g->run->epochs = of;
 	put_named(g, t, value);
 }
 
@@ -775,6 +778,15 @@ static bool is_part_of_bar(const char *line, size_t n)
 	       (line[k + took + 1] == '[' || !strncmp(line + k + took + 1, "\xe2\x94", 2));
 }
 
+static bool has_word(const char *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && !isalnum((unsigned char)text[i]))
+		i++;
+	return i < n;
+}
+
 /* Without the escape sequences of a terminal, the NULs of UTF-16, and with plain bars for drawn ones. */
 static size_t clean(char *to, const char *line, size_t n)
 {
@@ -785,6 +797,9 @@ static size_t clean(char *to, const char *line, size_t n)
 			i++;
 			while (i < n && ((line[i] >= 0x20 && line[i] < 0x40) || line[i] == '['))
 				i++;
+			/* One line up: a bar ends there, and what follows is another line. */
+			if (i < n && line[i] == 'A' && has_word(line + i + 1, n - i - 1))
+				k = 0;
 		} else if (i + 2 < n && !memcmp(line + i, "\xe2\x94", 2) &&
 			   (line[i + 2] == '\x82' || line[i + 2] == '\x83')) {
 			to[k++] = '|';

@@ -29,7 +29,7 @@ static void forget(struct series_run *r)
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = NULL;
-	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->clock_first = r->clock_most = r->clock_last = r->epochs = NAN;
 	r->splits = r->over = r->rounds_from_0 = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
@@ -421,6 +421,10 @@ static bool look_at_clock(struct series_run *r)
 
 	if (isnan(clock))
 		return false;
+	/* "Epoch 20/20", then "Epoch 1/20". */
+	if (r->last_epoch >= r->epochs && r->row_epoch <= 1 && r->row_epoch < r->last_epoch &&
+	    r->splits && r->part + 1 < RUNS_MAX)
+		return true;
 	if (fell && begins_anew(r, &known) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {

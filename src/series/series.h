@@ -295,6 +295,7 @@ struct series_run {
 	bool followed; /* which was added to the set */
 	bool no_steps; /* steps are strays: epochs count */
 	bool rounds_from_0; /* of steps within rounds */
+	double epochs;      /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
 	uint64_t within; /* lines of an evaluation that went on */
