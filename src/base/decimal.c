@@ -28,10 +28,9 @@ static int exponent(const char *at, size_t n, size_t *i)
 
 bool decimal_read(const char *at, size_t n, size_t *took, double *out)
 {
-	static const double tens[POWER_MOST + 1] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,
-						     1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-						     1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
-						     1e18, 1e19, 1e20, 1e21, 1e22 };
+	static const double tens[POWER_MOST + 1] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+						     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+						     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 	bool minus = n && at[0] == '-';
 	size_t i = n && (at[0] == '-' || at[0] == '+'), from = i, point = 0, digits, fraction;
 	uint64_t whole = 0; /* of too many digits it is not used */

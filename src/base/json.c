@@ -1,5 +1,5 @@
-#include "decimal.h"
 #include "json.h"
+#include "decimal.h"
 
 #include "utf8.h"
 

@@ -72,20 +72,21 @@ enum plim_status series_monitor_add(struct series_monitor *m, const char *name, 
 		st = intern_add(&m->names, name, n, out, err);
 	if (st)
 		return st;
-	m->watches.at[m->watches.n++] = (struct series_watch){ .role = says.role,
-							       .rank = says.rank,
-							       .key = says.key,
-							       .course = says.unknown ? SERIES_UNTOLD : SERIES_NAMED,
-							       .pair = SERIES_NONE,
-							       .first = NAN,
-							       .last = NAN,
-							       .min = NAN,
-							       .max = NAN,
-							       .min_step = NAN,
-							       .max_step = NAN,
-							       .first_step = NAN,
-							       .last_step = NAN,
-							       .history = { .stride = 1 } };
+	m->watches.at[m->watches.n++] =
+		(struct series_watch){ .role = says.role,
+				       .rank = says.rank,
+				       .key = says.key,
+				       .course = says.unknown ? SERIES_UNTOLD : SERIES_NAMED,
+				       .pair = SERIES_NONE,
+				       .first = NAN,
+				       .last = NAN,
+				       .min = NAN,
+				       .max = NAN,
+				       .min_step = NAN,
+				       .max_step = NAN,
+				       .first_step = NAN,
+				       .last_step = NAN,
+				       .history = { .stride = 1 } };
 	choose(m);
 	return PLIM_OK;
 }
@@ -260,7 +261,7 @@ static bool may_be_evaluated(const struct series_monitor *m, uint32_t series)
 	       m->watches.at[m->train].points >= SELDOM * m->watches.at[series].points;
 }
 
-#define COURSE_WAITS 16  /* values, after which a series that cannot be one of evaluations is none */
+#define COURSE_WAITS 16 /* values, after which a series that cannot be one of evaluations is none */
 #define COURSE_TURNS 4.0 /* times what was won */
 
 /* Take a role from the course, and give it back where the series falls so far behind its beginning: that was a dip. */
@@ -569,9 +570,10 @@ static bool is_sane(const struct series_monitor *m)
 	for (size_t i = 0; i < n; i++) {
 		const struct series_watch *w = &m->watches.at[i];
 
-		if (w->role >= PLIM_ROLE_COUNT || w->course > SERIES_BY_COURSE || w->ring_n > SERIES_RING ||
-		    w->ring_at >= SERIES_RING || w->history.n >= SERIES_CELLS ||
-		    !w->history.stride || w->skips > 8 || (w->pair != SERIES_NONE && w->pair >= n))
+		if (w->role >= PLIM_ROLE_COUNT || w->course > SERIES_BY_COURSE ||
+		    w->ring_n > SERIES_RING || w->ring_at >= SERIES_RING ||
+		    w->history.n >= SERIES_CELLS || !w->history.stride || w->skips > 8 ||
+		    (w->pair != SERIES_NONE && w->pair >= n))
 			return false;
 		for (size_t j = 0; j < PLIM_CURVES_ID_COUNT; j++)
 			if (w->open[j] > m->findings.n || w->level > m->findings.n)

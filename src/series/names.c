@@ -172,7 +172,10 @@ struct known_name {
 	const char *at;
 	size_t n;
 };
-#define NAME(text) { text, sizeof(text) - 1 }
+#define NAME(text)                     \
+	{                              \
+		text, sizeof(text) - 1 \
+	}
 
 static unsigned place_in(const struct known_name *list, size_t count, const char *name, size_t n)
 {
@@ -185,15 +188,24 @@ static unsigned place_in(const struct known_name *list, size_t count, const char
 unsigned series_is_step(const char *name, size_t n)
 {
 	static const struct known_name steps[] = {
-		NAME("global_step"), NAME("trainer/global_step"),
-		NAME("train/global_step"), NAME("_step"),
-		NAME("step"), NAME("steps"),
-		NAME("global_steps"), NAME("iteration"),
-		NAME("iter"), NAME("iters"),
-		NAME("num_updates"), NAME("update"),
-		NAME("updates"), NAME("n_iter"),
-		NAME("global step"), NAME("training_step"),
-		NAME("time/total_timesteps"), NAME("total_timesteps"),
+		NAME("global_step"),
+		NAME("trainer/global_step"),
+		NAME("train/global_step"),
+		NAME("_step"),
+		NAME("step"),
+		NAME("steps"),
+		NAME("global_steps"),
+		NAME("iteration"),
+		NAME("iter"),
+		NAME("iters"),
+		NAME("num_updates"),
+		NAME("update"),
+		NAME("updates"),
+		NAME("n_iter"),
+		NAME("global step"),
+		NAME("training_step"),
+		NAME("time/total_timesteps"),
+		NAME("total_timesteps"),
 	};
 
 	return place_in(steps, sizeof(steps) / sizeof(*steps), name, n);

@@ -36,7 +36,10 @@ struct reading {
 static enum plim_status take_fact(struct reading *g, const char *key, size_t n,
 				  const struct json_token *t, struct plim_err *err)
 {
-#define FACT(name, member) { name, sizeof(name) - 1, offsetof(struct series_run, member) }
+#define FACT(name, member)                                                  \
+	{                                                                   \
+		name, sizeof(name) - 1, offsetof(struct series_run, member) \
+	}
 	static const struct {
 		const char *key;
 		size_t n, offset;

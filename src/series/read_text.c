@@ -48,7 +48,7 @@ static struct byte_set bytes_of(const char *text, size_t n)
 }
 
 #define LOW(c) (1ull << (c))
-#define HIGH(c) (1ull << ((c) & 31))
+#define HIGH(c) (1ull << ((c)&31))
 #define DIGITS (0x3ffull << '0')
 
 /* Is there a byte of another text that is not there? */
@@ -702,7 +702,8 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		size_t took;
 		const char *says;
 
-		if (!may_be_number(*p) || (p > line && is_word((unsigned char)p[-1]) && p[-1] != '-') ||
+		if (!may_be_number(*p) ||
+		    (p > line && is_word((unsigned char)p[-1]) && p[-1] != '-') ||
 		    !(took = series_number(p, (size_t)(end - p), &value))) {
 			p++;
 			continue;

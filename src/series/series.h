@@ -79,7 +79,7 @@ enum series_course {
 struct series_watch {
 	uint32_t role, rank;
 	uint64_t key;
-	uint32_t course;   /* enum series_course */
+	uint32_t course; /* enum series_course */
 	uint32_t unused;
 	uint32_t pair;     /* of a validation loss: its training loss */
 	uint32_t negative; /* a value of 0 or less was seen: no logarithm */
@@ -289,11 +289,11 @@ struct series_run {
 	double last_epoch, last_row_step, step_base; /* of rows */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
-	unsigned part; /* of its file: 0 is the first run of it */
-	bool splits;   /* where a run begins anew, another may be read from there */
-	bool over;     /* another begins at the file's offset */
-	bool followed; /* which was added to the set */
-	bool no_steps; /* steps are strays: epochs count */
+	unsigned part;      /* of its file: 0 is the first run of it */
+	bool splits;        /* where a run begins anew, another may be read from there */
+	bool over;          /* another begins at the file's offset */
+	bool followed;      /* which was added to the set */
+	bool no_steps;      /* steps are strays: epochs count */
 	bool rounds_from_0; /* of steps within rounds */
 	double epochs;      /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	uint64_t rows_step;
