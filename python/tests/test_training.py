@@ -81,6 +81,23 @@ class Monitor(unittest.TestCase):
             if fault:
                 self.assertIn(fault, {f.id for f in monitor.findings})
 
+    def test_metric_by_its_course(self):
+        """A name that says nothing: which way is better shows while the training loss falls; noise shows nothing."""
+        accuracy = [0.50, 0.58, 0.64, 0.68, 0.70, 0.71, 0.69, 0.67, 0.65, 0.63, 0.61, 0.59, 0.58]
+        noise = random.Random(3)
+        for values, role in ((accuracy, "metric"), ([1 - a for a in accuracy], "error"),
+                             ([0.6] * 13, None), ([0.6 + noise.gauss(0, 0.02) for _ in accuracy], None)):
+            monitor = TrainingMonitor(patience=4)
+            for step in range(130):
+                monitor.log(step, loss=2 * math.exp(-step / 60))
+                if step % 10 == 9:
+                    monitor.log(step, my_metric=values[step // 10])
+            with self.subTest(role=role):
+                found = [(f.id, f.severity, f.step) for f in monitor.findings if f.id != "early_stop"]
+                self.assertEqual(found, [("overfit", "warning", 59.0)] if role else [])
+                self.assertEqual(monitor.best, (59.0, values[5]) if role else None)
+                self.assertEqual(bool(monitor.why_stop), bool(role))
+
     def test_resume_goes_on(self):
         rows = list(noisy_run(fault="nan"))
         whole = TrainingMonitor(patience=3)

@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "check.h"
 #include "crc.h"
+#include "decimal.h"
 #include "durable.h"
 #include "error.h"
 #include "fields.h"

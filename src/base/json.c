@@ -1,4 +1,5 @@
 #include "json.h"
+#include "decimal.h"
 
 #include "utf8.h"
 
@@ -158,7 +159,11 @@ static enum plim_status read_string(struct json *j, struct json_token *t, struct
 
 static size_t digits(const char *s)
 {
-	return strspn(s, "0123456789");
+	size_t n = 0;
+
+	while (s[n] >= '0' && s[n] <= '9')
+		n++;
+	return n;
 }
 
 /* The grammar of RFC 8259; *integer: neither fraction nor exponent. */
@@ -201,6 +206,11 @@ static void integer_value(struct json_token *t, const char *s)
 	}
 }
 
+static bool is_of_number(uint8_t c)
+{
+	return (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+' || (c | 0x20) == 'e';
+}
+
 static enum plim_status read_number(struct json *j, struct json_token *t, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
@@ -212,7 +222,7 @@ static enum plim_status read_number(struct json *j, struct json_token *t, struct
 
 		st = more(j, n + 32, err);
 		end = j->source->end;
-		while (j->p + n < end && j->p[n] && strchr("+-.0123456789Ee", j->p[n]))
+		while (j->p + n < end && is_of_number(j->p[n]))
 			n++;
 		if (j->p + n < end || j->source->eof)
 			break;
@@ -234,7 +244,7 @@ static enum plim_status read_number(struct json *j, struct json_token *t, struct
 		integer_value(t, j->buffer.at);
 	if (integer && !t->big)
 		t->number = t->negative ? -(double)t->magnitude : (double)t->magnitude;
-	else
+	else if (!decimal_read(j->buffer.at, n, &n, &t->number))
 		t->number = strtod_l(j->buffer.at, NULL, j->locale);
 	return PLIM_OK;
 }

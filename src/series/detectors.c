@@ -1139,9 +1139,11 @@ static bool come_back(const struct evaluations *e, const struct series_finding *
 	return k && mean(e->y + e->n - k, k) < f->number[6];
 }
 
-/* Without a training loss that falls, it may be anything that rises. */
-static double sure_of_overfit(double sure, double fell)
+/* Without a training loss that falls, it may be anything that rises; without a name that tells what is better, too. */
+static double sure_of_overfit(const struct series_watch *w, double sure, double fell)
 {
+	if (w->course == SERIES_BY_COURSE)
+		sure = fmin(sure, 0.7);
 	return isnan(fell) ? fmin(sure, 0.6) : fell < FALL_LEAST ? fmin(sure, 0.75) : sure;
 }
 
@@ -1159,37 +1161,38 @@ static double fell_thrice(const struct evaluations *e, double fell)
 		       : 0;
 }
 
-/* Did another evaluation get better after the step?  Then this one is traded for it, as precision is for recall. */
-static bool other_is_better(const struct series_monitor *m, uint32_t series, double since)
+/* How well an evaluation tells of overfitting: a loss best, one whose direction only its course tells least. */
+static int weight(const struct series_watch *w)
 {
-	for (uint32_t i = 0; i < m->watches.n; i++) {
-		const struct series_watch *w = &m->watches.at[i];
-		bool most = w->role == PLIM_ROLE_METRIC;
-
-		if (i != series && w->finite > 1 && series_is_evaluated(m, i) &&
-		    (most ? w->max_step : w->min_step) > since)
-			return true;
-	}
-	return false;
+	return w->role == PLIM_ROLE_VAL_LOSS ? 2 : w->course != SERIES_BY_COURSE;
 }
 
-/* One overfitting is one finding: the validation loss tells it, a metric only where that does not. */
-static bool told_by_other(struct series_monitor *m, bool is_loss)
+/* One overfitting is one finding: of the evaluation that tells it best. */
+static bool told_by_other(struct series_monitor *m, const struct series_watch *w)
 {
 	bool told = false;
 
 	for (size_t i = 0; i < m->findings.n; i++) {
 		struct series_finding *f = &m->findings.at[i];
-		bool metric = m->watches.at[f->series].role != PLIM_ROLE_VAL_LOSS;
 
 		if (f->id != PLIM_CURVES_OVERFIT || f->taken_back || !isnan(f->end))
 			continue;
-		if (is_loss && metric)
+		if (weight(&m->watches.at[f->series]) < weight(w))
 			series_take_back(m, f);
 		else
 			told = true;
 	}
-	return told;
+	return told && w->role != PLIM_ROLE_VAL_LOSS;
+}
+
+/* Is there an evaluation whose name tells which way is better?  Then one whose name does not is information. */
+static bool is_information(const struct series_monitor *m, const struct series_watch *w)
+{
+	for (uint32_t i = 0; w->course == SERIES_BY_COURSE && i < m->watches.n; i++)
+		if (m->watches.at[i].finite > 1 && weight(&m->watches.at[i]) > weight(w) &&
+		    series_is_evaluated(m, i))
+			return true;
+	return false;
 }
 
 /* Is the training loss not a number any more?  Then no evaluation tells of overfitting. */
@@ -1203,17 +1206,20 @@ static void raise_overfit(struct series_monitor *m, uint32_t series, double step
 			  const struct evaluations *e, const struct stretch *s, double sure)
 {
 	struct series_watch *w = &m->watches.at[series];
-	double fell = trained(e);
+	double fell = trained(e), later;
 	struct series_finding *f;
 
-	if (told_by_other(m, w->role == PLIM_ROLE_VAL_LOSS) && w->role != PLIM_ROLE_VAL_LOSS)
+	if (told_by_other(m, w))
 		return;
 	f = series_raise(m, PLIM_CURVES_OVERFIT, series, e->step[e->best], step);
 	if (!f)
 		return;
-	if (w->role != PLIM_ROLE_VAL_LOSS && other_is_better(m, series, e->step[e->best]))
+	/* A metric is traded for another, as precision is for recall. */
+	if (w->role != PLIM_ROLE_VAL_LOSS &&
+	    (series_better_later(m, series, e->step[e->best], &later) != SERIES_NONE ||
+	     is_information(m, w)))
 		f->severity = PLIM_SEVERITY_INFO;
-	f->confidence = sure_of_overfit(sure, fell);
+	f->confidence = sure_of_overfit(w, sure, fell);
 	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : fell < FALL_LEAST ? OVERFIT_GAP : OVERFIT_BOTH;
 	f->number[0] = value;
 	f->number[1] = e->sign * e->y[e->best];
@@ -1253,7 +1259,7 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	if (f) {
 		f->number[0] = value;
 		f->number[2] = step;
-		f->confidence = fmax(f->confidence, sure_of_overfit(sure, fell));
+		f->confidence = fmax(f->confidence, sure_of_overfit(w, sure, fell));
 		if (e.sign * value < e.sign * f->number[1] - 0.5 * e.sigma || come_back(&e, f)) {
 			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_OVERFIT, series, step);
@@ -1265,6 +1271,58 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	if (is_loss || (fell >= FALL_LEAST && series_is_evaluated(m, series) && !lost(m) &&
 			!series_open(m, PLIM_CURVES_COLLAPSE, series)))
 		raise_overfit(m, series, step, value, &e, &s, sure);
+}
+
+/* ---- which way is better, by the course ---- */
+
+/*
+ * As the training loss fell from the first evaluation to the highest (or lowest) one, did the values go with it?  The
+ * extreme that comes first counts: what follows it may be overfitting.
+ */
+#define COURSE_FEW 4   /* evaluations */
+#define COURSE_TIE 0.9 /* correlation with the training loss */
+
+/* Pearson's correlation with the training loss over the evaluations up to `last`; 0: there are too few. */
+static double follows(const struct series_history *h, uint32_t last)
+{
+	double x = 0, y = 0, xx = 0, yy = 0, xy = 0, n = 0, first = NAN, end = NAN;
+
+	for (uint32_t i = 0; i <= last; i++) {
+		double u = h->at[i].other - h->at[last].other, v = h->at[i].mean - h->at[0].mean;
+
+		if (!isfinite(u))
+			continue;
+		first = isnan(first) ? h->at[i].other : first;
+		end = h->at[i].other;
+		x += u;
+		y += v;
+		xx += u * u;
+		yy += v * v;
+		xy += u * v;
+		n++;
+	}
+	xx -= x * x / n;
+	yy -= y * y / n;
+	if (n < COURSE_FEW || !(first - end >= FALL_LEAST * fabs(first)) || !(xx > 0 && yy > 0))
+		return 0;
+	return (xy - x * y / n) / sqrt(xx * yy);
+}
+
+enum plim_role series_course(const struct series_watch *w)
+{
+	const struct series_history *h = &w->history;
+	uint32_t most = 0, least = 0;
+	bool rises, falls;
+
+	for (uint32_t i = 1; i < h->n; i++) {
+		most = h->at[i].mean > h->at[most].mean ? i : most;
+		least = h->at[i].mean < h->at[least].mean ? i : least;
+	}
+	rises = most && follows(h, most) < -COURSE_TIE;
+	falls = least && follows(h, least) > COURSE_TIE;
+	if (!rises && !falls)
+		return PLIM_ROLE_OTHER;
+	return rises && (!falls || most < least) ? PLIM_ROLE_METRIC : PLIM_ROLE_ERROR;
 }
 
 #define COLLAPSE_TIMES 2.0 /* validation loss over training loss */
@@ -1401,7 +1459,8 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 	struct evaluations e;
 	double gain, late, best;
 
-	if (!isfinite(value) || (w->history.stride > 1 && w->history.open.n))
+	if (!isfinite(value) || w->course != SERIES_NAMED ||
+	    (w->history.stride > 1 && w->history.open.n))
 		return;
 	gather(m, w, step, value, 1, &e);
 	if (f) {

@@ -72,19 +72,21 @@ enum plim_status series_monitor_add(struct series_monitor *m, const char *name, 
 		st = intern_add(&m->names, name, n, out, err);
 	if (st)
 		return st;
-	m->watches.at[m->watches.n++] = (struct series_watch){ .role = says.role,
-							       .rank = says.rank,
-							       .key = says.key,
-							       .pair = SERIES_NONE,
-							       .first = NAN,
-							       .last = NAN,
-							       .min = NAN,
-							       .max = NAN,
-							       .min_step = NAN,
-							       .max_step = NAN,
-							       .first_step = NAN,
-							       .last_step = NAN,
-							       .history = { .stride = 1 } };
+	m->watches.at[m->watches.n++] =
+		(struct series_watch){ .role = says.role,
+				       .rank = says.rank,
+				       .key = says.key,
+				       .course = says.unknown ? SERIES_UNTOLD : SERIES_NAMED,
+				       .pair = SERIES_NONE,
+				       .first = NAN,
+				       .last = NAN,
+				       .min = NAN,
+				       .max = NAN,
+				       .min_step = NAN,
+				       .max_step = NAN,
+				       .first_step = NAN,
+				       .last_step = NAN,
+				       .history = { .stride = 1 } };
 	choose(m);
 	return PLIM_OK;
 }
@@ -92,6 +94,7 @@ enum plim_status series_monitor_add(struct series_monitor *m, const char *name, 
 void series_monitor_set_role(struct series_monitor *m, uint32_t series, enum plim_role role)
 {
 	m->watches.at[series].role = role;
+	m->watches.at[series].course = SERIES_NAMED;
 	m->watches.at[series].rank = 0; /* whoever says so means this one */
 	choose(m);
 }
@@ -175,7 +178,7 @@ static void keep(struct series_monitor *m, struct series_watch *w, double step, 
 	w->ring_at = (w->ring_at + 1) % SERIES_RING;
 	w->ring_n += w->ring_n < SERIES_RING;
 	w->stale++;
-	if (1u << w->role & SERIES_EVALUATED && w->pair != SERIES_NONE) {
+	if ((1u << w->role & SERIES_EVALUATED || w->course) && w->pair != SERIES_NONE) {
 		const struct series_watch *train = &m->watches.at[w->pair];
 
 		/* What was trained since the last evaluation; if nothing was logged, the last value. */
@@ -226,6 +229,81 @@ static void temper(struct series_monitor *m, size_t from)
 	}
 }
 
+static enum series_side side_of(const struct series_monitor *m, uint32_t series)
+{
+	const char *name = intern_text(&m->names, series);
+
+	return series_name_of(name, strlen(name)).side;
+}
+
+/* Of "accuracy" and "val_accuracy" the first is the training's. */
+static bool has_evaluated_twin(const struct series_monitor *m, uint32_t series)
+{
+	const struct series_watch *w = &m->watches.at[series];
+
+	for (uint32_t i = 0; i < m->watches.n; i++)
+		if (m->watches.at[i].role == w->role && m->watches.at[i].key == w->key &&
+		    side_of(m, i) == SERIES_EVALUATION)
+			return true;
+	return false;
+}
+
+#define SELDOM 4 /* times as many values of the training loss */
+
+/* Is a series without a word that tells what it is one of evaluations?  It says so, or is logged far more seldom than the training loss. */
+static bool may_be_evaluated(const struct series_monitor *m, uint32_t series)
+{
+	enum series_side side = side_of(m, series);
+
+	if (side != SERIES_NO_SIDE || m->train == SERIES_NONE)
+		return side == SERIES_EVALUATION;
+	return !has_evaluated_twin(m, series) &&
+	       m->watches.at[m->train].points >= SELDOM * m->watches.at[series].points;
+}
+
+#define COURSE_WAITS 16 /* values, after which a series that cannot be one of evaluations is none */
+#define COURSE_TURNS 4.0 /* times what was won */
+
+/* Take a role from the course, and give it back where the series falls so far behind its beginning: that was a dip. */
+static void look_course(struct series_monitor *m, uint32_t series, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	enum plim_role role;
+
+	if (w->course == SERIES_BY_COURSE) {
+		double won = w->role == PLIM_ROLE_METRIC ? w->max - w->first : w->first - w->min;
+		double lost = w->role == PLIM_ROLE_METRIC ? w->first - value : value - w->first;
+
+		if (!(lost > COURSE_TURNS * won))
+			return;
+		series_take_back(m, series_open(m, PLIM_CURVES_OVERFIT, series));
+		w->course = SERIES_NAMED;
+		w->role = PLIM_ROLE_OTHER;
+		choose(m);
+		return;
+	}
+	if (w->history.open.n || (w->points < COURSE_WAITS && w->history.n < 4))
+		return;
+	if (!may_be_evaluated(m, series)) {
+		if (w->points >= COURSE_WAITS)
+			w->course = SERIES_NAMED;
+		return;
+	}
+	role = series_course(w);
+	if (role == PLIM_ROLE_OTHER)
+		return;
+	w->course = SERIES_BY_COURSE;
+	w->role = role;
+	choose(m);
+}
+
+void series_replay_stop(const struct series_watch *w, struct plim_early_stop *stop)
+{
+	stop->maximize = w->role == PLIM_ROLE_METRIC;
+	for (uint32_t i = 0; i < w->history.n; i++)
+		plim_early_stop_feed(stop, w->history.at[i].step, w->history.at[i].mean);
+}
+
 enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, double step,
 				     double value, struct plim_err *err)
 {
@@ -238,7 +316,7 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 	if (st)
 		return st;
 	summarise(w, step, value);
-	if (w->role == PLIM_ROLE_OTHER)
+	if (w->role == PLIM_ROLE_OTHER && !w->course)
 		return PLIM_OK;
 	if (w->role == PLIM_ROLE_TRAIN_LOSS && m->train != SERIES_NONE &&
 	    is_rather(w, &m->watches.at[m->train]))
@@ -250,6 +328,16 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 		temper(m, before);
 	if (isfinite(value))
 		keep(m, w, step, value);
+	if (w->course && isfinite(value)) {
+		bool untold = w->course == SERIES_UNTOLD;
+
+		look_course(m, series, value);
+		if (untold && w->course == SERIES_BY_COURSE && series == m->val &&
+		    m->stop.patience != PLIM_UNKNOWN) {
+			series_replay_stop(w, &m->stop);
+			return PLIM_OK;
+		}
+	}
 	if (series == m->val && m->stop.patience != PLIM_UNKNOWN) {
 		m->stop.maximize = w->role == PLIM_ROLE_METRIC;
 		plim_early_stop_feed(&m->stop, step, value);
@@ -310,13 +398,6 @@ void series_take_back(struct series_monitor *m, struct series_finding *f)
 	m->watches.at[f->series].open[f->id] = 0;
 }
 
-static enum series_side side_of(const struct series_monitor *m, uint32_t series)
-{
-	const char *name = intern_text(&m->names, series);
-
-	return series_name_of(name, strlen(name)).side;
-}
-
 bool series_is_evaluated(const struct series_monitor *m, uint32_t series)
 {
 	uint32_t role = m->watches.at[series].role;
@@ -327,14 +408,30 @@ bool series_is_evaluated(const struct series_monitor *m, uint32_t series)
 	side = side_of(m, series);
 	if (side != SERIES_NO_SIDE)
 		return side == SERIES_EVALUATION;
-	/* Of "accuracy" and "val_accuracy" the first is the training's, and so is one with "loss" and "val_loss". */
-	for (uint32_t i = 0; i < m->watches.n; i++)
-		if (m->watches.at[i].role == role &&
-		    m->watches.at[i].key == m->watches.at[series].key &&
-		    side_of(m, i) == SERIES_EVALUATION)
-			return false;
+	if (m->watches.at[series].course == SERIES_BY_COURSE)
+		return true;
+	if (has_evaluated_twin(m, series))
+		return false;
+	/* Beside "loss" and "val_loss" one without a side is the training's. */
 	return m->train == SERIES_NONE || m->val == SERIES_NONE ||
 	       side_of(m, m->train) != SERIES_NO_SIDE || side_of(m, m->val) != SERIES_EVALUATION;
+}
+
+uint32_t series_better_later(const struct series_monitor *m, uint32_t series, double since,
+			     double *best_step)
+{
+	bool by_course = m->watches.at[series].course == SERIES_BY_COURSE;
+
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		const struct series_watch *w = &m->watches.at[i];
+
+		*best_step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
+		if (i != series && w->finite > 1 && *best_step > since &&
+		    (by_course || w->course != SERIES_BY_COURSE) && series_is_evaluated(m, i))
+			return i;
+	}
+	*best_step = NAN;
+	return SERIES_NONE;
 }
 
 /* Parts of a loss are watched as it is, but only what is not finite in them is told. */
@@ -473,9 +570,10 @@ static bool is_sane(const struct series_monitor *m)
 	for (size_t i = 0; i < n; i++) {
 		const struct series_watch *w = &m->watches.at[i];
 
-		if (w->role >= PLIM_ROLE_COUNT || w->ring_n > SERIES_RING ||
-		    w->ring_at >= SERIES_RING || w->history.n >= SERIES_CELLS ||
-		    !w->history.stride || w->skips > 8 || (w->pair != SERIES_NONE && w->pair >= n))
+		if (w->role >= PLIM_ROLE_COUNT || w->course > SERIES_BY_COURSE ||
+		    w->ring_n > SERIES_RING || w->ring_at >= SERIES_RING ||
+		    w->history.n >= SERIES_CELLS || !w->history.stride || w->skips > 8 ||
+		    (w->pair != SERIES_NONE && w->pair >= n))
 			return false;
 		for (size_t j = 0; j < PLIM_CURVES_ID_COUNT; j++)
 			if (w->open[j] > m->findings.n || w->level > m->findings.n)

@@ -106,14 +106,16 @@ static const struct {
 
 static const char losses[] = "loss losses nll xent crossentropy bpb bpc";
 
-static enum plim_role role_of(const struct words *w, bool eval, bool train)
+static enum plim_role role_of(const struct words *w, bool eval, bool train, bool *known)
 {
+	*known = true;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (has_any(w, rows[i].one) && (!rows[i].two || has_any(w, rows[i].two)) &&
 		    (rows[i].side == ANY || eval || !train))
 			return rows[i].role;
 	if (has_any(w, losses))
 		return eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
+	*known = false;
 	return PLIM_ROLE_OTHER;
 }
 
@@ -125,12 +127,13 @@ struct series_name series_name_of(const char *name, size_t n)
 {
 	struct series_name out = { .key = 1469598103934665603u };
 	struct words w;
-	bool eval, train;
+	bool eval, train, known;
 
 	cut(name, n, &w);
 	eval = has_any(&w, evaluation);
 	train = has_any(&w, training);
-	out.role = role_of(&w, eval, train);
+	out.role = role_of(&w, eval, train, &known);
+	out.unknown = !known;
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
 	out.player = has_any(&w, "discriminator disc") ? SERIES_JUDGES_ALL
 		     : has_any(&w, "d critic")         ? SERIES_JUDGES
@@ -164,48 +167,56 @@ enum series_side series_side_of(const char *word, size_t n)
 								    : SERIES_NO_SIDE;
 }
 
-static bool is_word(const char *name, size_t n, const char *const *list)
-{
-	for (; *list; list++)
-		if (strlen(*list) == n && !strncasecmp(name, *list, n))
-			return true;
-	return false;
-}
+/* One of a list of names, which is asked for each value of a log. */
+struct known_name {
+	const char *at;
+	size_t n;
+};
+#define NAME(text)                     \
+	{                              \
+		text, sizeof(text) - 1 \
+	}
 
-unsigned series_is_step(const char *name, size_t n)
+static unsigned place_in(const struct known_name *list, size_t count, const char *name, size_t n)
 {
-	static const char *const steps[] = { "global_step",
-					     "trainer/global_step",
-					     "train/global_step",
-					     "_step",
-					     "step",
-					     "steps",
-					     "global_steps",
-					     "iteration",
-					     "iter",
-					     "iters",
-					     "num_updates",
-					     "update",
-					     "updates",
-					     "n_iter",
-					     "global step",
-					     "training_step",
-					     "time/total_timesteps",
-					     "total_timesteps",
-					     NULL };
-
-	for (unsigned i = 0; steps[i]; i++)
-		if (strlen(steps[i]) == n && !strncasecmp(name, steps[i], n))
+	for (unsigned i = 0; i < count; i++)
+		if (list[i].n == n && !strncasecmp(name, list[i].at, n))
 			return i + 1;
 	return 0;
 }
 
+unsigned series_is_step(const char *name, size_t n)
+{
+	static const struct known_name steps[] = {
+		NAME("global_step"),
+		NAME("trainer/global_step"),
+		NAME("train/global_step"),
+		NAME("_step"),
+		NAME("step"),
+		NAME("steps"),
+		NAME("global_steps"),
+		NAME("iteration"),
+		NAME("iter"),
+		NAME("iters"),
+		NAME("num_updates"),
+		NAME("update"),
+		NAME("updates"),
+		NAME("n_iter"),
+		NAME("global step"),
+		NAME("training_step"),
+		NAME("time/total_timesteps"),
+		NAME("total_timesteps"),
+	};
+
+	return place_in(steps, sizeof(steps) / sizeof(*steps), name, n);
+}
+
 bool series_is_epoch(const char *name, size_t n)
 {
-	static const char *const epochs[] = { "epoch", "epochs", "train/epoch", "current_epoch",
-					      NULL };
+	static const struct known_name epochs[] = { NAME("epoch"), NAME("epochs"),
+						    NAME("train/epoch"), NAME("current_epoch") };
 
-	return is_word(name, n, epochs);
+	return place_in(epochs, sizeof(epochs) / sizeof(*epochs), name, n);
 }
 
 /* Further words of names that many programs log, and of the files and folders that they log to. */
@@ -253,10 +264,11 @@ bool series_is_public_word(const char *word, size_t n)
 
 bool series_is_time(const char *name, size_t n)
 {
-	static const char *const times[] = { "_timestamp", "timestamp", "wall_time", "walltime",
-					     "created_at", "time_unix", NULL };
+	static const struct known_name times[] = { NAME("_timestamp"), NAME("timestamp"),
+						   NAME("wall_time"),  NAME("walltime"),
+						   NAME("created_at"), NAME("time_unix") };
 
-	return is_word(name, n, times);
+	return place_in(times, sizeof(times) / sizeof(*times), name, n);
 }
 
 enum plim_role plim_role_of(const char *name)

@@ -38,6 +38,13 @@ void series_bad_record(struct series_run *r, uint64_t offset);
 /* Is the series one of evaluations, by its name and by what is logged with it? */
 bool series_is_evaluated(const struct series_monitor *m, uint32_t series);
 
+/* Of the other evaluations whose direction is as well known, one that is best after `since`; SERIES_NONE: none is. */
+uint32_t series_better_later(const struct series_monitor *m, uint32_t series, double since,
+			     double *best_step);
+
+/* Which way an evaluation of an untold direction went as the training improved: METRIC, ERROR; OTHER: unclear. */
+enum plim_role series_course(const struct series_watch *w);
+
 /* ---- statistics ---- */
 double series_median(double *at, size_t n); /* reorders */
 

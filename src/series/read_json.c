@@ -8,13 +8,22 @@
 #include "parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define NESTING 4
+#define HELD_MOST (1u << 18) /* numbers of arrays that wait for their document's end */
 #define PREFIX 256
 #define LIST_MOST 16 /* numbers of a list in a row */
 
+/* A number of an array of an object: arrays stand one after the other, but their values belong together. */
+struct held {
+	double at, value;
+	uint32_t series, order;
+};
+
 struct reading {
 	struct series_input *in;
+	VEC(struct held) held;
 	struct json json;
 	char prefix[PREFIX];
 	size_t prefix_n;
@@ -24,25 +33,28 @@ struct reading {
 };
 
 /* Members of a state that are no row. */
-static enum plim_status take_fact(struct reading *g, const char *key, const struct json_token *t,
-				  struct plim_err *err)
+static enum plim_status take_fact(struct reading *g, const char *key, size_t n,
+				  const struct json_token *t, struct plim_err *err)
 {
+#define FACT(name, member)                                                  \
+	{                                                                   \
+		name, sizeof(name) - 1, offsetof(struct series_run, member) \
+	}
 	static const struct {
 		const char *key;
-		size_t offset;
-	} numbers[] = { { "best_metric", offsetof(struct series_run, best_metric) },
-			{ "best_global_step", offsetof(struct series_run, best_step) },
-			{ "max_steps", offsetof(struct series_run, total_steps) },
-			{ "train_runtime", offsetof(struct series_run, runtime) } };
+		size_t n, offset;
+	} numbers[] = { FACT("best_metric", best_metric), FACT("best_global_step", best_step),
+			FACT("max_steps", total_steps), FACT("train_runtime", runtime) };
+#undef FACT
 	struct series_run *r = g->in->run;
 	uint32_t id;
 	enum plim_status st;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		if (!strcmp(key, numbers[i].key) &&
+		if (n == numbers[i].n && !memcmp(key, numbers[i].key, n) &&
 		    (t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE))
 			memcpy((char *)r + numbers[i].offset, &t->number, sizeof(double));
-	if (strcmp(key, "best_model_checkpoint") || t->kind != JSON_STRING)
+	if (t->kind != JSON_STRING || strcmp(key, "best_model_checkpoint") != 0)
 		return PLIM_OK;
 	st = intern_add(&r->texts, t->string, t->n, &id, err);
 	r->best_checkpoint = st ? NULL : intern_text(&r->texts, id);
@@ -101,6 +113,37 @@ static enum plim_status element(struct reading *g, unsigned at, double number, s
 	return st;
 }
 
+static int by_place(const void *a, const void *b)
+{
+	const struct held *x = a, *y = b;
+
+	return x->at != y->at ? (x->at > y->at ? 1 : -1) : x->order > y->order ? 1 : -1;
+}
+
+/* The first values of all arrays, then the second ones. */
+static enum plim_status give_held(struct reading *g, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (g->held.n)
+		qsort(g->held.at, g->held.n, sizeof(*g->held.at), by_place);
+	for (size_t i = 0; !st && i < g->held.n; i++)
+		st = series_run_point(g->in->run, g->held.at[i].series, g->held.at[i].at, NAN,
+				      g->held.at[i].value, err);
+	g->held.n = 0;
+	return st;
+}
+
+static enum plim_status hold(struct reading *g, uint32_t series, double at, double value,
+			     struct plim_err *err)
+{
+	struct held one = { at, value, series, (uint32_t)g->held.n };
+
+	if (g->held.n < HELD_MOST)
+		return vec_push(g->in->run->mem, &g->held, one, err);
+	return series_run_point(g->in->run, series, at, NAN, value, err);
+}
+
 /* An array behind a key: rows, or one series. */
 static enum plim_status array(struct reading *g, struct plim_err *err)
 {
@@ -123,7 +166,7 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 			else if (series == SERIES_NONE && g->depth == 1)
 				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
 			if (!st && series != SERIES_NONE)
-				st = series_run_point(r, series, ++at, NAN, t.number, err);
+				st = hold(g, series, ++at, t.number, err);
 		}
 	}
 	return st;
@@ -139,9 +182,10 @@ static bool number_of(const struct json_token *t, double *out)
 	return t->kind == JSON_STRING && t->n && series_number(t->string, t->n, out) == t->n;
 }
 
-static enum plim_status member(struct reading *g, const char *key, const struct json_token *t,
+static enum plim_status member(struct reading *g, size_t before, const struct json_token *t,
 			       struct plim_err *err)
 {
+	const char *key = g->prefix + before + (before > 0);
 	double number;
 	enum plim_status st = PLIM_OK;
 
@@ -152,7 +196,7 @@ static enum plim_status member(struct reading *g, const char *key, const struct 
 		return object(g, err);
 	if (t->kind == JSON_OBJECT)
 		return json_skip(&g->json, t, err);
-	st = take_fact(g, key, t, err);
+	st = take_fact(g, key, (size_t)(g->prefix + g->prefix_n - key), t, err);
 	if (!st && number_of(t, &number)) {
 		g->lines |= g->depth == 1;
 		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
@@ -163,25 +207,21 @@ static enum plim_status member(struct reading *g, const char *key, const struct 
 /* Behind its opening brace. */
 static enum plim_status object(struct reading *g, struct plim_err *err)
 {
-	char key[PREFIX];
 	struct json_token t;
-	size_t before, n;
+	size_t before;
 	enum plim_status st = json_next(&g->json, &t, err);
 
 	g->depth++;
 	for (; !st && t.kind != JSON_OBJECT_END; st = st ? st : json_next(&g->json, &t, err)) {
-		n = t.n < PREFIX - 1 ? t.n : PREFIX - 1;
-		memcpy(key, t.string, n);
-		key[n] = 0;
-		if (!strcmp(key, "log_history"))
+		if (!strcmp(t.string, "log_history"))
 			g->in->file->kind = g->in->run->kind = SERIES_KIND_TRAINER_STATE;
-		if (!enter(g, key, n, &before)) {
+		if (!enter(g, t.string, t.n, &before)) {
 			st = json_skip(&g->json, &t, err);
 			continue;
 		}
 		st = json_next(&g->json, &t, err);
 		if (!st)
-			st = member(g, key, &t, err);
+			st = member(g, before, &t, err);
 		g->prefix_n = before;
 	}
 	g->depth--;
@@ -204,6 +244,11 @@ static enum plim_status value(struct reading *g, const struct json_token *t, str
 	g->in->run->splits = true;
 	st = object(g, err);
 	g->lines = true;
+	if (!st || st == PLIM_E_FORMAT) { /* what came before the damage counts */
+		enum plim_status gave = give_held(g, err);
+
+		st = gave ? gave : st;
+	}
 	if (!st && g->document)
 		g->in->run->row.n = 0;
 	return st ? st : series_row_end(g->in->run, err);
@@ -264,10 +309,12 @@ enum plim_status series_read_json(struct series_input *in, struct plim_err *err)
 			in->file->offset = source_offset(s, p);
 		} else {
 			in->run->torn = true;
+			vec_release(in->run->mem, &g.held);
 			return st;
 		}
 		st = json_init(&g.json, in->run->mem, s, JSON_MANY, err);
 	}
 	json_release(&g.json);
+	vec_release(in->run->mem, &g.held);
 	return st;
 }

@@ -39,51 +39,21 @@ bool series_line(struct source *s, const uint8_t **p, const char **line, size_t 
 	return true;
 }
 
-/* The decimal digits of a number are exact in a double up to 15 of them; else strtod reads it. */
 size_t series_number(const char *at, size_t n, double *out)
 {
-	static const double tens[] = { 1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-				       1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15 };
 	char copy[64];
-	size_t i = 0, digits = 0, fraction = 0;
-	uint64_t whole = 0;
-	bool minus = n && at[0] == '-', plain = true;
+	size_t i = n && (at[0] == '-' || at[0] == '+');
 
-	i = n && (at[0] == '-' || at[0] == '+');
-	if (n - i >= 3 && !strncasecmp(at + i, "nan", 3)) {
+	if (n - i >= 3 && (at[i] | 0x20) == 'n' && !strncasecmp(at + i, "nan", 3)) {
 		*out = NAN;
 		return i + 3;
 	}
-	if (n - i >= 3 && !strncasecmp(at + i, "inf", 3)) {
-		*out = minus ? -INFINITY : INFINITY;
+	if (n - i >= 3 && (at[i] | 0x20) == 'i' && !strncasecmp(at + i, "inf", 3)) {
+		*out = at[0] == '-' ? -INFINITY : INFINITY;
 		return i + (n - i >= 8 && !strncasecmp(at + i, "infinity", 8) ? 8 : 3);
 	}
-	for (bool dot = false; i < n && (isdigit((unsigned char)at[i]) || (at[i] == '.' && !dot));
-	     i++) {
-		if (at[i] == '.') {
-			dot = true;
-			continue;
-		}
-		whole = whole * 10 + (uint64_t)(at[i] - '0');
-		plain &= ++digits <= 15;
-		fraction += dot;
-	}
-	if (!digits)
-		return 0;
-	if (i < n && (at[i] == 'e' || at[i] == 'E')) {
-		size_t e = i + 1 + (i + 1 < n && (at[i + 1] == '-' || at[i + 1] == '+'));
-
-		if (e < n && isdigit((unsigned char)at[e])) {
-			plain = false;
-			for (i = e; i < n && isdigit((unsigned char)at[i]);)
-				i++;
-		}
-	}
-	if (plain) {
-		*out = (double)whole / tens[fraction];
-		*out = minus ? -*out : *out;
+	if (decimal_read(at, n, &i, out) || !i)
 		return i;
-	}
 	if (i >= sizeof(copy))
 		return 0;
 	memcpy(copy, at, i);
@@ -173,23 +143,69 @@ static bool is_missing(const struct cell *c)
 	return !c->n;
 }
 
-static enum plim_status take_line(struct series_run *r, const char *header, char delimiter,
-				  const char *line, size_t n, struct plim_err *err)
+struct column {
+	struct cell name, cell; /* of the head, and of the line */
+	uint32_t series;        /* NONE: not known yet, or no series */
+};
+
+struct table {
+	const char *header;
+	size_t header_n;
+	char delimiter;
+	VEC(struct column) columns;
+};
+
+static enum plim_status read_header(struct series_run *r, const char *header, struct table *t,
+				    struct plim_err *err)
 {
-	const char *names = header, *p = line;
-	struct cell name, c;
-	double value;
+	const char *p = header;
+	struct column c = { .series = SERIES_NONE };
+	enum plim_status st = PLIM_OK;
+
+	*t = (struct table){ .header = header,
+			     .header_n = strlen(header),
+			     .delimiter = series_delimiter(header, strlen(header)) };
+	while (!st && next_cell(&p, header + t->header_n, t->delimiter, &c.name))
+		st = vec_push(r->mem, &t->columns, c, err);
+	return st;
+}
+
+/* Are there as many cells in the line as in the head? */
+static bool split_line(struct table *t, const char *line, size_t n)
+{
+	const char *p = line;
+	struct cell more;
+
+	for (size_t i = 0; i < t->columns.n; i++)
+		if (!next_cell(&p, line + n, t->delimiter, &t->columns.at[i].cell))
+			return false;
+	return !next_cell(&p, line + n, t->delimiter, &more);
+}
+
+static enum plim_status take_line(struct series_run *r, struct table *t, struct plim_err *err)
+{
 	enum plim_status st = PLIM_OK;
 
 	series_row_begin(r);
-	while (!st && next_cell(&names, header + strlen(header), delimiter, &name) &&
-	       next_cell(&p, line + n, delimiter, &c)) {
-		if (is_missing(&c) || !name.n)
+	for (size_t i = 0; !st && i < t->columns.n; i++) {
+		struct column *c = &t->columns.at[i];
+		struct series_row_value v = { c->series, 0 };
+		size_t before = r->row.n;
+
+		if (!c->name.n || !c->cell.n)
 			continue;
-		if (series_number(c.at, c.n, &value) == c.n)
-			st = series_row_put(r, name.at, name.n, value, err);
-		else if (intern_find(&r->monitor.names, name.at, name.n) != INTERN_NONE)
-			r->bad_cells++; /* text where numbers were */
+		if (series_number(c->cell.at, c->cell.n, &v.value) != c->cell.n) {
+			/* Text where numbers were. */
+			r->bad_cells += !is_missing(&c->cell) &&
+					intern_find(&r->monitor.names, c->name.at, c->name.n) !=
+						INTERN_NONE;
+			continue;
+		}
+		st = c->series == SERIES_NONE
+			     ? series_row_put(r, c->name.at, c->name.n, v.value, err)
+			     : vec_push(r->mem, &r->row, v, err);
+		if (r->row.n > before)
+			c->series = r->row.at[before].series;
 	}
 	return st ? st : series_row_end(r, err);
 }
@@ -200,10 +216,10 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 	struct source *s = in->source;
 	const uint8_t *p = s->p;
 	const char *line;
-	size_t n, columns;
+	struct table t;
+	size_t n;
 	uint64_t from;
 	uint32_t id;
-	char delimiter;
 	enum plim_status st = PLIM_OK;
 
 	if (s->end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) && !in->file->offset)
@@ -217,23 +233,23 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 		in->file->header = intern_text(&r->texts, id);
 		in->file->offset = source_offset(s, p);
 	}
-	delimiter = series_delimiter(in->file->header, strlen(in->file->header));
-	columns = series_cells(in->file->header, strlen(in->file->header), delimiter, NULL);
+	st = read_header(r, in->file->header, &t, err);
 	/* A last line without an end is one that is being written: its last number may be cut. */
 	r->splits = true;
 	while (!st && !r->over && series_line(s, &p, &line, &n, false, &st, err)) {
 		from = in->file->offset;
 		in->file->offset = source_offset(s, p);
-		if (!n || (n == strlen(in->file->header) && !memcmp(line, in->file->header, n)))
+		if (!n || (n == t.header_n && !memcmp(line, t.header, n)))
 			continue; /* a log that is written on may repeat its head */
-		if (series_cells(line, n, delimiter, NULL) != columns)
-			series_bad_record(r, from);
+		if (split_line(&t, line, n))
+			st = take_line(r, &t, err);
 		else
-			st = take_line(r, in->file->header, delimiter, line, n, err);
+			series_bad_record(r, from);
 		if (r->over)
 			in->file->offset = from;
 	}
 	r->torn |= !st && !r->over && s->end > p;
+	vec_release(r->mem, &t.columns);
 	return st;
 }
 

@@ -25,32 +25,36 @@ struct token {
 	size_t n;
 };
 
-/* Which bytes there are, capitals as small letters. */
+/* Which bytes a text has: one bit for each below 64, digits among them, and one for two or more of the others, "a" and "A". */
 struct byte_set {
-	uint64_t bits[4];
+	uint64_t low, high;
+	bool ascii;
 };
 
-static void byte_set_add(struct byte_set *set, unsigned char c)
+static struct byte_set bytes_of(const char *text, size_t n)
 {
-	c = c >= 'A' && c <= 'Z' ? c | 0x20 : c;
-	set->bits[c >> 6] |= 1ull << (c & 63);
+	uint64_t low = 0, high = 0;
+	unsigned char all = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)text[i];
+		uint64_t above = c > 63;
+
+		low |= (1 - above) << (c & 63);
+		high |= above << (c & 31);
+		all |= c;
+	}
+	return (struct byte_set){ low, high, all < 128 };
 }
 
-static bool byte_set_has_any(const struct byte_set *set, const char *list)
-{
-	for (; *list; list++)
-		if (set->bits[(unsigned char)*list >> 6] >> ((unsigned char)*list & 63) & 1)
-			return true;
-	return false;
-}
+#define LOW(c) (1ull << (c))
+#define HIGH(c) (1ull << ((c)&31))
+#define DIGITS (0x3ffull << '0')
 
-static bool byte_set_has_all(const struct byte_set *set, const struct byte_set *of)
+/* Is there a byte of another text that is not there? */
+static bool lacks(const struct byte_set *set, const struct byte_set *of)
 {
-	uint64_t lack = 0;
-
-	for (int i = 0; i < 4; i++)
-		lack |= of->bits[i] & ~set->bits[i];
-	return !lack;
+	return of->low & ~set->low || of->high & ~set->high;
 }
 
 struct pattern {
@@ -87,6 +91,7 @@ static bool compile(const char *text, struct pattern *p)
 	while (*text && p->n < TOKENS) {
 		struct token *t = &p->at[p->n++];
 		size_t n = strcspn(text, " {");
+		struct byte_set of;
 
 		if (*text == ' ') {
 			*t = (struct token){ TOKEN_SPACE, NULL, 0 };
@@ -101,8 +106,9 @@ static bool compile(const char *text, struct pattern *p)
 			text = end + 1;
 		} else {
 			*t = (struct token){ TOKEN_TEXT, text, n };
-			for (size_t i = 0; i < n; i++)
-				byte_set_add(&p->wants, (unsigned char)text[i]);
+			of = bytes_of(text, n);
+			p->wants.low |= of.low;
+			p->wants.high |= of.high;
 			text += n;
 		}
 	}
@@ -327,6 +333,12 @@ static const char *skip_marks(const char *line, const char *p)
 	return word;
 }
 
+/* ", NER loss: 3", not "12:00 INFO loss: 3". */
+static bool begins_clause(const char *line, const char *word)
+{
+	return word > line + 1 && word[-1] == ' ' && strchr(",;", word[-2]);
+}
+
 /*
  * The words before a number, back from `at`, with ':', '=', '(' and quotes between: "lm loss: ", "'loss': ".
  * At most three, all on one side of a comma or bar.
@@ -345,9 +357,12 @@ static size_t words_before(const char *line, const char *at, char *name)
 
 		while (word > line && is_word((unsigned char)word[-1]))
 			word--;
+		if (*word == '/' && word + 1 < p && isdigit((unsigned char)word[1]))
+			break; /* "3/10" */
 		if (word == p || isdigit((unsigned char)*word) ||
 		    series_number(word, (size_t)(p - word), &number) == (size_t)(p - word) ||
-		    (words && (isupper((unsigned char)word[0]) && isupper((unsigned char)word[1]))))
+		    (words && isupper((unsigned char)word[0]) && isupper((unsigned char)word[1]) &&
+		     !begins_clause(line, word)))
 			break;
 		p = word;
 		if (p == line || p[-1] != ' ' || (p > line + 1 && p[-2] == ' '))
@@ -472,7 +487,10 @@ static void weigh(struct told *t)
 	struct series_name says = series_name_of(t->name, t->n);
 
 	t->step = series_is_step(t->name, t->n) || series_is_epoch(t->name, t->n);
-	t->kept = says.role != PLIM_ROLE_OTHER || t->step;
+	/* "val_score=0.7": a name that programs use, of evaluations. */
+	t->kept = says.role != PLIM_ROLE_OTHER || t->step ||
+		  (says.unknown && says.side == SERIES_EVALUATION && !memchr(t->name, ' ', t->n) &&
+		   (memchr(t->name, '_', t->n) || memchr(t->name, '/', t->n)));
 	t->known = says.role != PLIM_ROLE_OTHER && says.role != PLIM_ROLE_MEMORY &&
 		   says.role != PLIM_ROLE_LEARNING_RATE;
 	t->metric = says.role == PLIM_ROLE_METRIC;
@@ -617,6 +635,16 @@ static bool is_inside(const char *line, const char *at, const char *end)
 	       first < last;
 }
 
+/* "iteration:14 step:228/1044": the steps of a round, and how many it has; rounds are counted from 1, unless one is 0. */
+static double within(struct series_run *r, double step, double of)
+{
+	double round = r->row_step;
+
+	r->rounds_from_0 |= round == 0;
+	r->row_step = r->row_rank = NAN;
+	return (round - !r->rounds_from_0) * of + step;
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -649,7 +677,19 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 		g->run->row.at[g->run->row.n - 1].value = value;
 	if (t->loose[0])
 		memcpy(g->loose, t->loose, sizeof(g->loose));
+	if (t->step && !isnan(g->run->row_step) && p < end && *p == '/' &&
+	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value)
+		value = within(g->run, value, of);
+	if (series_is_epoch(t->name, t->n) && p < end && *p == '/' &&
+	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value)
+		g->run->epochs = of;
 	put_named(g, t, value);
+}
+
+static bool may_be_number(char c)
+{
+	return isdigit((unsigned char)c) || c == '-' || c == '+' || c == '.' || (c | 0x20) == 'n' ||
+	       (c | 0x20) == 'i';
 }
 
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
@@ -661,9 +701,9 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		double value;
 		size_t took;
 		const char *says;
-		bool starts = p == line || !is_word((unsigned char)p[-1]) || p[-1] == '-';
 
-		if (!starts || (!isdigit((unsigned char)*p) && !strchr("+-.nNiI", *p)) ||
+		if (!may_be_number(*p) ||
+		    (p > line && is_word((unsigned char)p[-1]) && p[-1] != '-') ||
 		    !(took = series_number(p, (size_t)(end - p), &value))) {
 			p++;
 			continue;
@@ -709,7 +749,7 @@ static bool by_pattern(struct line_reading *g, const char *line, size_t n,
 	struct match m;
 
 	for (size_t i = 0; patterns && i < patterns->rows.n; i++) {
-		if (!byte_set_has_all(bytes, &patterns->rows.at[i].wants) ||
+		if (lacks(bytes, &patterns->rows.at[i].wants) ||
 		    !matches(&patterns->rows.at[i], line, n, &m))
 			continue;
 		for (size_t j = 0; j < m.n; j++)
@@ -739,6 +779,15 @@ static bool is_part_of_bar(const char *line, size_t n)
 	       (line[k + took + 1] == '[' || !strncmp(line + k + took + 1, "\xe2\x94", 2));
 }
 
+static bool has_word(const char *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && !isalnum((unsigned char)text[i]))
+		i++;
+	return i < n;
+}
+
 /* Without the escape sequences of a terminal, the NULs of UTF-16, and with plain bars for drawn ones. */
 static size_t clean(char *to, const char *line, size_t n)
 {
@@ -749,6 +798,9 @@ static size_t clean(char *to, const char *line, size_t n)
 			i++;
 			while (i < n && ((line[i] >= 0x20 && line[i] < 0x40) || line[i] == '['))
 				i++;
+			/* One line up: a bar ends there, and what follows is another line. */
+			if (i < n && line[i] == 'A' && has_word(line + i + 1, n - i - 1))
+				k = 0;
 		} else if (i + 2 < n && !memcmp(line + i, "\xe2\x94", 2) &&
 			   (line[i + 2] == '\x82' || line[i + 2] == '\x83')) {
 			to[k++] = '|';
@@ -982,21 +1034,21 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
-	struct byte_set has = { 0 };
-	bool only_epoch;
+	struct byte_set has;
 
 	for (; n && !*line; n--)
 		line++;
 	n = n < LINE_LONGEST ? n : LINE_LONGEST;
-	for (size_t i = 0; i < n; i++)
-		byte_set_add(&has, (unsigned char)line[i]);
-	if (has.bits[0] & 1 || byte_set_has_any(&has, "\x1b\xe2")) {
+	has = bytes_of(line, n);
+	if (!has.ascii || has.low & (LOW(0) | LOW(0x1b))) {
 		n = clean(g->clean, line, n);
 		line = g->clean;
 	}
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
-	if (!byte_set_has_any(&has, "0123456789") || !byte_set_has_any(&has, ":= |,\t")) {
+	if (!(has.low & DIGITS) ||
+	    !(has.low & (LOW(':') | LOW('=') | LOW(' ') | LOW(',') | LOW('\t')) ||
+	      has.high & HIGH('|'))) {
 		take_words(g, line, n);
 		return;
 	}
@@ -1009,8 +1061,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->heading = SERIES_NO_SIDE;
 	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
 		take_numbers(g, line, n);
-	only_epoch = !g->run->row.n && !isnan(g->run->row_epoch) && isnan(g->run->row_step);
-	if (only_epoch)
+	if (!g->run->row.n && !isnan(g->run->row_epoch))
 		g->epoch = g->run->row_epoch;
 	if (!g->known)
 		take_header(g, line, n);

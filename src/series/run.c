@@ -29,8 +29,8 @@ static void forget(struct series_run *r)
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = NULL;
-	r->clock_first = r->clock_most = r->clock_last = NAN;
-	r->splits = r->over = false;
+	r->clock_first = r->clock_most = r->clock_last = r->epochs = NAN;
+	r->splits = r->over = r->rounds_from_0 = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
 
@@ -295,6 +295,7 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	struct series_curve *c = &r->curves.at[series];
 	struct series_watch *w = &r->monitor.watches.at[series];
 	uint64_t ordinal = c->ordinal++;
+	bool untold = w->course == SERIES_UNTOLD;
 	enum plim_status st = PLIM_OK;
 
 	r->points++;
@@ -317,7 +318,10 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	if (!(r->last_step >= step))
 		r->last_step = step;
 	st = series_monitor_feed(&r->monitor, series, step, value, err);
-	if (!st && (1u << w->role) & SERIES_EVALUATED)
+	if (!st && untold && w->course == SERIES_BY_COURSE)
+		for (unsigned i = 0; i < 4; i++)
+			series_replay_stop(w, &c->stop[i]);
+	else if (!st && (1u << w->role) & SERIES_EVALUATED)
 		replay_stops(c, step, time, value);
 	return st ? st : plot(r, c, step, value, err);
 }
@@ -330,13 +334,29 @@ void series_row_begin(struct series_run *r)
 	r->row_step = r->row_epoch = r->row_time = r->row_rank = NAN;
 }
 
+/* The series of a name; rows name them in one order, so it is mostly the one behind that of the value before. */
+static uint32_t find_series(const struct series_run *r, const char *name, size_t n)
+{
+	const struct intern *names = &r->monitor.names;
+	uint32_t next = r->row.n ? r->row.at[r->row.n - 1].series + 1 : 0;
+
+	if (next < names->n && names->at[next].n == n && !memcmp(names->at[next].bytes, name, n))
+		return next;
+	return intern_find(names, name, n);
+}
+
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err)
 {
-	struct series_row_value v = { 0, value };
-	unsigned rank = series_is_step(name, n);
+	struct series_row_value v = { find_series(r, name, n), value };
+	unsigned rank;
 	enum plim_status st;
 
+	if (v.series != INTERN_NONE) /* what is a series is no step, epoch or time */
+		return vec_push(r->mem, &r->row, v, err);
+	rank = series_is_step(name, n);
+	if ((rank || series_is_epoch(name, n)) && value < 0)
+		return PLIM_OK; /* "-1": none yet */
 	if (rank && isfinite(value)) {
 		if (!r->no_steps && !(r->row_rank <= rank)) {
 			r->row_step = value;
@@ -401,6 +421,10 @@ static bool look_at_clock(struct series_run *r)
 
 	if (isnan(clock))
 		return false;
+	/* "Epoch 20/20", then "Epoch 1/20". */
+	if (r->last_epoch >= r->epochs && r->row_epoch <= 1 && r->row_epoch < r->last_epoch &&
+	    r->splits && r->part + 1 < RUNS_MAX)
+		return true;
 	if (fell && begins_anew(r, &known) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {

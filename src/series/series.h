@@ -35,6 +35,7 @@ struct series_name {
 	unsigned
 		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
 	bool summary;   /* one number of the whole run, not a curve */
+	bool unknown;   /* no word tells what it is */
 };
 
 /* What a name says. */
@@ -68,9 +69,18 @@ struct series_history {
 	struct series_cell open;
 };
 
+/* Of an evaluation whose name does not tell which way is better. */
+enum series_course {
+	SERIES_NAMED,    /* it tells, or the series is none */
+	SERIES_UNTOLD,   /* it may turn out yet */
+	SERIES_BY_COURSE /* its role was taken from how it moved */
+};
+
 struct series_watch {
 	uint32_t role, rank;
 	uint64_t key;
+	uint32_t course; /* enum series_course */
+	uint32_t unused;
 	uint32_t pair;     /* of a validation loss: its training loss */
 	uint32_t negative; /* a value of 0 or less was seen: no logarithm */
 	uint64_t points, non_finite, finite, zeros;
@@ -135,6 +145,9 @@ void series_monitor_release(struct series_monitor *m);
 enum plim_status series_monitor_add(struct series_monitor *m, const char *name, size_t n,
 				    uint32_t *out, struct plim_err *err);
 void series_monitor_set_role(struct series_monitor *m, uint32_t series, enum plim_role role);
+
+/* Show an early stop, anew, what is kept of a series. */
+void series_replay_stop(const struct series_watch *w, struct plim_early_stop *stop);
 
 /* One value of one series; the step is finite and not below the last one. */
 enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, double step,
@@ -276,11 +289,13 @@ struct series_run {
 	double last_epoch, last_row_step, step_base; /* of rows */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
-	unsigned part; /* of its file: 0 is the first run of it */
-	bool splits;   /* where a run begins anew, another may be read from there */
-	bool over;     /* another begins at the file's offset */
-	bool followed; /* which was added to the set */
-	bool no_steps; /* steps are strays: epochs count */
+	unsigned part;      /* of its file: 0 is the first run of it */
+	bool splits;        /* where a run begins anew, another may be read from there */
+	bool over;          /* another begins at the file's offset */
+	bool followed;      /* which was added to the set */
+	bool no_steps;      /* steps are strays: epochs count */
+	bool rounds_from_0; /* of steps within rounds */
+	double epochs;      /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
 	uint64_t within; /* lines of an evaluation that went on */

@@ -176,27 +176,12 @@ static void tell_explosion(const struct series_monitor *m, const struct series_f
 	FIX("keep the batches of these steps: one of them may be the cause");
 }
 
-/* Of metrics and errors of the evaluations, the one that is best after a step; SERIES_NONE: none is. */
-static uint32_t better_later(const struct series_monitor *m, uint32_t series, double step,
-			     double *best_step)
-{
-	*best_step = NAN;
-	for (uint32_t i = 0; i < m->watches.n; i++) {
-		const struct series_watch *w = &m->watches.at[i];
-
-		*best_step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
-		if (i != series && w->finite > 1 && series_is_evaluated(m, i) && *best_step > step)
-			return i;
-	}
-	return SERIES_NONE;
-}
-
 static void tell_overfit(const struct series_monitor *m, const struct series_finding *f,
 			 struct series_words *w)
 {
 	bool falls = m->watches.at[f->series].role == PLIM_ROLE_METRIC;
 	double best_step;
-	uint32_t other = better_later(m, f->series, f->step, &best_step);
+	uint32_t other = series_better_later(m, f->series, f->step, &best_step);
 
 	TITLE("'%.80s' is best at step %s (%s) and %s %s to %s since",
 	      series_told_name(m, f->series), S(f->step), V(f->number[1]),
@@ -211,6 +196,10 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else
 		SHOW("no training loss is logged beside it, so this may also be divergence");
+	if (m->watches.at[f->series].course == SERIES_BY_COURSE)
+		SHOW("its name does not say which way is better: it %s while the training loss "
+		     "fell at first",
+		     falls ? "rose" : "fell");
 	if (!isnan(f->end))
 		SHOW("at step %s it came back", S(f->end));
 	if (other != SERIES_NONE)
