@@ -329,6 +329,14 @@ static void find_language(const struct messages_log *log, const struct messages_
 		native->line = out->set[MESSAGES_TASK_JVM].line = 0;
 }
 
+/* A server shares out the GPU when it starts; what runs out or is put off later says so. */
+static int is_starting(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_BUDGET &&
+	       !strstr(e->wording->pattern, "out of memory") &&
+	       !strstr(e->wording->pattern, "preempted");
+}
+
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
@@ -352,6 +360,8 @@ void messages_find_context(const struct messages_log *log, const struct messages
 		out->activity_line = e->line;
 	find_everywhere(log, e, own, out);
 	find_language(log, e, out);
+	if (out->activity == A(SERVING) && is_starting(e))
+		out->activity = A(STARTING);
 	/* who is there to train, and shows nothing else */
 	if (!out->activity && (out->engine == E(LLAMA_FACTORY) || out->engine == E(AXOLOTL) ||
 			       out->engine == E(TRL) || out->engine == E(VERL) ||
