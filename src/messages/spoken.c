@@ -102,7 +102,7 @@ static size_t lacks(const struct words *w, size_t i)
 	return 0;
 }
 
-/* "failed to allocate 3 GiB", "could not reserve a buffer", "memory allocation failed", "could not be allocated". */
+/* "failed to allocate 3 GiB", "could not reserve a buffer", "memory allocation failed", "allocation of 9 bytes failed". */
 static size_t refuses(const struct words *w, size_t i)
 {
 	size_t verb;
@@ -115,6 +115,10 @@ static size_t refuses(const struct words *w, size_t i)
 	}
 	if (is_one(w, i, " allocation alloc ") && is_one(w, i + 1, " failed failure error "))
 		return next_one(w, i > 4 ? i - 4 : 0, 10, HOLDS) ? i + 2 : 0;
+	if (is_one(w, i, " allocation ") && is_one(w, i + 1, " of ")) {
+		verb = next_one(w, i + 2, 6, " failed fails ");
+		return verb && next_one(w, i + 2, verb - i - 2, HOLDS) ? verb : 0;
+	}
 	return 0;
 }
 
