@@ -359,7 +359,7 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 	enum messages_family family = x->event->wording->family;
 
 	if (t->cause || (!leak && !gaps) || class > MESSAGES_CGROUP_KILL ||
-	    held_little(&x->event->oom) ||
+	    held_little(&x->event->oom) || c->activity == MESSAGES_DOING_STARTING ||
 	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
 	    t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		return NULL;

@@ -163,8 +163,10 @@ static int is_error(const struct words *w, size_t at)
 		return 1;
 	if (!strncmp(phrase, "OUT_OF_", 7))
 		return 1;
-	/* a message of its own, perhaps behind who says it */
-	return at == 0 || (phrase >= text + 2 && phrase[-1] == ' ' && strchr(":]", phrase[-2]));
+	/* a message of its own, perhaps behind who says it, or in brackets behind what failed */
+	return at == 0 || (phrase >= text + 2 && phrase[-1] == ' ' && strchr(":]", phrase[-2])) ||
+	       (phrase >= text + 2 && phrase[-1] == '(' && phrase[strcspn(phrase, ")\n")] == ')' &&
+		!phrase[strcspn(phrase, ")\n") + 1]);
 }
 
 static enum scan_memory which(const struct words *w)
