@@ -206,8 +206,9 @@ static void say_victim(const struct diagnose_text *x, const struct findings_told
 		snprintf(out, size, "the container was killed, not at its own memory limit");
 	else if (!e->wording->sure)
 		snprintf(out, size, "%s",
-			 e->wording->says ? e->wording->says
-					  : "a process ended without a word: killed for host "
+			 e->wording->says && e->wording->family != MESSAGES_WORDS
+				 ? e->wording->says
+				 : "a process ended without a word: killed for host "
 					    "memory, or a crash");
 	else
 		snprintf(out, size, "%s was killed (SIGKILL), usually for host memory", who);
