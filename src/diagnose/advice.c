@@ -141,7 +141,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F(RANKS);
 	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
 		facts |= F(ABSURD);
-	if (known(o->tried) && o->tried.low >= BIG_BYTES)
+	if ((known(o->tried) && o->tried.low >= BIG_BYTES) ||
+	    (known(e->used) && known(o->total) && e->used.low > o->total.high))
 		facts |= F(BIG);
 	if (known(o->tried) && o->tried.high < TINY_BYTES)
 		facts |= F(TINY);
