@@ -74,7 +74,8 @@ static void say_sizes(const struct messages_event *e, const struct messages_cont
 		snprintf(out, size, "%s full: a request was refused with %s of %s in use", gpu,
 			 messages_size(z.at[2], e->used), total);
 	else
-		snprintf(out, size, "%s out of memory: a request was refused (the text has no sizes)", gpu);
+		snprintf(out, size,
+			 "%s out of memory: a request was refused (the text has no sizes)", gpu);
 }
 
 /* A limit of this process, or of what the system grants its GPU. */
@@ -209,7 +210,7 @@ static void say_victim(const struct diagnose_text *x, const struct findings_told
 			 e->wording->says && e->wording->family != MESSAGES_WORDS
 				 ? e->wording->says
 				 : "a process ended without a word: killed for host "
-					    "memory, or a crash");
+				   "memory, or a crash");
 	else
 		snprintf(out, size, "%s was killed (SIGKILL), usually for host memory", who);
 }

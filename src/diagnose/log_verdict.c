@@ -104,11 +104,9 @@ int findings_async(const struct messages_event *e)
 enum messages_moment findings_moment(const struct messages_event *e,
 				     const struct messages_context *c)
 {
-	if (e->traceback.moment != MESSAGES_MOMENT_UNKNOWN)
-		return e->traceback.moment;
-	if (c->activity == MESSAGES_DOING_LOADING)
-		return MESSAGES_LOADING;
-	return c->set[MESSAGES_TASK_STATES].line ? MESSAGES_FIRST_STEP : MESSAGES_MOMENT_UNKNOWN;
+	return e->traceback.moment == MESSAGES_MOMENT_UNKNOWN && c->set[MESSAGES_TASK_STATES].line
+		       ? MESSAGES_FIRST_STEP
+		       : e->traceback.moment;
 }
 
 /* The driver's code alone: PyTorch's allocator, which may have gaps, tells numbers when it is refused. */

@@ -101,8 +101,7 @@ static void find_own(struct messages_oom *o, const struct messages_bytes *own, u
 
 	if (!o->processes || o->this_process.low != PLIM_UNKNOWN || held == PLIM_UNKNOWN ||
 	    o->total.low == PLIM_UNKNOWN || o->free.low == PLIM_UNKNOWN ||
-	    o->total.high < o->free.low ||
-	    add(o->others.low, held) <= o->total.high - o->free.low)
+	    o->total.high < o->free.low || add(o->others.low, held) <= o->total.high - o->free.low)
 		return;
 	o->own_listed = 1;
 	if (candidates != 1 || o->others.high < own->low) {

@@ -332,9 +332,9 @@ static void find_language(const struct messages_log *log, const struct messages_
 /* Does the failing line itself say that something was being made or loaded? */
 static int says_start(const char *line)
 {
-	static const char *const words[] = { "loading failed", "failed to load", "failed to create",
-					     "creating model", "failed to start",
-					     "initialization failed" };
+	static const char *const words[] = { "loading failed",   "failed to load",
+					     "failed to create", "creating model",
+					     "failed to start",  "initialization failed" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcasestr(line, words[i]))
