@@ -73,6 +73,7 @@ CHECKS = {
     "activity": lambda w, d, v: d["activity"] in v.split("|"),
     "never": lambda w, d, v: v.replace("_", " ") not in sentences(d),
     "helps": lambda w, d, v: v.replace("_", " ") in " ".join(d["verdict"]["helps"]),
+    "first": lambda w, d, v: v.replace("_", " ") in (d["first"] or ""),
     "causes": lambda w, d, v: v != "none" or not d["verdict"]["causes"],
     "line": lambda w, d, v: d["line"] == int(v),
     "pid": lambda w, d, v: d["pid"] == int(v),

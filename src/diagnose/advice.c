@@ -141,7 +141,8 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F(RANKS);
 	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
 		facts |= F(ABSURD);
-	if (known(o->tried) && o->tried.low >= BIG_BYTES)
+	if ((known(o->tried) && o->tried.low >= BIG_BYTES) ||
+	    (known(e->used) && known(o->total) && e->used.low > o->total.high))
 		facts |= F(BIG);
 	if (known(o->tried) && o->tried.high < TINY_BYTES)
 		facts |= F(TINY);
@@ -262,10 +263,15 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F(PYTHON);
 	if (e->wording->family == MESSAGES_NCCL)
 		facts |= F(NCCL);
+	if (e->wording->family == MESSAGES_DATALOADER || strstr(e->text, "/torch_"))
+		facts |= F(WORKERS);
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
 		facts |= F(LARGE);
 	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
 	    known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
+		facts |= F(FILLED);
+	if (e->wording->class == MESSAGES_HOST_KILL && known(e->rss) && e->rss.high &&
+	    e->rss.high < LITTLE_BYTES)
 		facts |= F(FILLED);
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
 	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||

@@ -60,9 +60,10 @@ enum advice_fact {
 	ADVICE_CUDA,       /* the message itself says so */
 	ADVICE_TOTAL,      /* tokens of all requests together did not fit */
 	ADVICE_FORK,       /* a process was refused */
-	ADVICE_FILLED,     /* little of a host that was full already */
-	ADVICE_NCCL,       /* its own segments in /dev/shm */
-	ADVICE_PINNING,    /* batches were being put into pinned memory */
+	ADVICE_FILLED, /* a host that was full already: little was refused, or held by who was killed */
+	ADVICE_NCCL,    /* its own segments in /dev/shm */
+	ADVICE_WORKERS, /* a DataLoader's worker died, or a tensor that processes share had no room */
+	ADVICE_PINNING, /* batches were being put into pinned memory */
 	ADVICE_FACTS
 };
 _Static_assert(ADVICE_FACTS <= 64, "a bit for each fact");

@@ -64,17 +64,18 @@ static void say_sizes(const struct messages_event *e, const struct messages_cont
 			 own_name(c), messages_size(z.at[2], e->limit), tried,
 			 messages_size(z.at[3], e->used));
 	else if (known(o->tried) && known(o->total))
-		snprintf(out, size, "%s full: %s refused, it has %s", gpu, tried, total);
+		snprintf(out, size, "%s out of memory: %s refused, it has %s", gpu, tried, total);
 	else if (known(o->tried) && known(o->free))
 		snprintf(out, size, "%s full: %s refused with %s free", gpu, tried,
 			 messages_size(z.at[2], o->free));
 	else if (known(o->tried))
-		snprintf(out, size, "%s full: %s refused", gpu, tried);
+		snprintf(out, size, "%s out of memory: %s refused", gpu, tried);
 	else if (known(e->used) && known(o->total))
 		snprintf(out, size, "%s full: a request was refused with %s of %s in use", gpu,
 			 messages_size(z.at[2], e->used), total);
 	else
-		snprintf(out, size, "%s full: a request was refused (the text has no sizes)", gpu);
+		snprintf(out, size,
+			 "%s out of memory: a request was refused (the text has no sizes)", gpu);
 }
 
 /* A limit of this process, or of what the system grants its GPU. */
@@ -205,9 +206,11 @@ static void say_victim(const struct diagnose_text *x, const struct findings_told
 	else if (e->wording->family == MESSAGES_KUBERNETES)
 		snprintf(out, size, "the container was killed, not at its own memory limit");
 	else if (!e->wording->sure)
-		snprintf(out, size,
-			 "a process ended without a word: killed for host memory, or a "
-			 "crash");
+		snprintf(out, size, "%s",
+			 e->wording->says && e->wording->family != MESSAGES_WORDS
+				 ? e->wording->says
+				 : "a process ended without a word: killed for host "
+				   "memory, or a crash");
 	else
 		snprintf(out, size, "%s was killed (SIGKILL), usually for host memory", who);
 }
@@ -340,6 +343,14 @@ static int may_be(const struct findings_told *t, enum findings_cause cause)
 	return 0;
 }
 
+/* Much more was asked for at once than this process holds: neither what it kept nor its gaps are in question. */
+static int held_little(const struct messages_oom *o)
+{
+	struct messages_bytes own = known(o->reserved) ? o->reserved : o->allocated;
+
+	return known(own) && known(o->tried) && own.high < o->tried.low / 4;
+}
+
 const char *diagnose_open(const struct diagnose_text *x, const struct findings_told *t,
 			  const struct messages_context *c, struct plim_err *err)
 {
@@ -350,6 +361,7 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 	enum messages_family family = x->event->wording->family;
 
 	if (t->cause || (!leak && !gaps) || class > MESSAGES_CGROUP_KILL ||
+	    held_little(&x->event->oom) || c->activity == MESSAGES_DOING_STARTING ||
 	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
 	    t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		return NULL;

@@ -194,7 +194,7 @@ static int is_whole(const struct messages_oom *o)
 	return known(o->total) && o->allowed.high >= o->total.low;
 }
 
-#define NEARLY_PART 8 /* of a request: what is left beside it, if that is less */
+#define NEARLY_PART 16 /* of a request: what is left beside it, if that is less */
 
 /* Nearly all that was free, in one piece: simply too little. */
 static int is_nearly(const struct messages_oom *o)
@@ -451,11 +451,14 @@ static int may_be_others(const struct messages_event *e, const struct findings_t
 		(e->wording->family == MESSAGES_CUDA && !known(e->oom.tried)));
 }
 
-/* Do the others on the GPU look like this process's ranks: of one size, or of a size that the driver does not show? */
-static int are_alike(const struct messages_oom *o)
+/*
+ * Do the others on the GPU look like this process's ranks: of one size, or of a size that the driver does not show?  "own": this
+ * process is of that size, too.
+ */
+static int are_alike(const struct messages_oom *o, struct messages_bytes own)
 {
 	uint32_t n = o->processes < MESSAGES_HOLDERS ? o->processes : MESSAGES_HOLDERS;
-	uint64_t least = PLIM_UNKNOWN, most = 0;
+	uint64_t least = own.low, most = known(own) ? own.high : 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		least = o->holders[i].bytes.low < least ? o->holders[i].bytes.low : least;
@@ -466,9 +469,14 @@ static int are_alike(const struct messages_oom *o)
 
 static int ranks_of(const struct messages_event *e, const struct messages_context *c)
 {
-	if (!e->oom.processes || (!e->rank_count && !c->set[MESSAGES_SET_LAUNCHER].line))
-		return 0;
-	return are_alike(&e->oom) ? 2 : 1;
+	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
+	const struct messages_oom *o = &e->oom;
+
+	if (o->processes && (e->rank_count || c->set[MESSAGES_SET_LAUNCHER].line))
+		return are_alike(o, unknown) ? 2 : 1;
+	/* several of one size, as copies of one program are */
+	return o->processes > 1 && known(o->this_process) && o->this_process.low &&
+	       are_alike(o, o->this_process);
 }
 
 void findings_judge_message(const struct messages_event *e, const struct messages_context *c,

@@ -83,6 +83,12 @@ static void forget_holder(struct messages_oom *o, const struct messages_bytes *o
 		o->holders[i] = o->holders[i + 1];
 }
 
+/* What this process held at least: a message that is cut tells no more than what was allocated. */
+static uint64_t own_least(const struct messages_oom *o)
+{
+	return o->reserved.low != PLIM_UNKNOWN ? o->reserved.low : o->allocated.low;
+}
+
 /*
  * In a container NVML numbers processes as the machine does, so PyTorch lists this very process as
  * another one.  It must be among them when what they hold and what it has reserved itself are more
@@ -91,11 +97,11 @@ static void forget_holder(struct messages_oom *o, const struct messages_bytes *o
 static void find_own(struct messages_oom *o, const struct messages_bytes *own, uint32_t candidates)
 {
 	const struct messages_bytes unknown = UNKNOWN;
+	uint64_t held = own_least(o);
 
-	if (!o->processes || o->this_process.low != PLIM_UNKNOWN ||
-	    o->reserved.low == PLIM_UNKNOWN || o->total.low == PLIM_UNKNOWN ||
-	    o->free.low == PLIM_UNKNOWN || o->total.high < o->free.low ||
-	    add(o->others.low, o->reserved.low) <= o->total.high - o->free.low)
+	if (!o->processes || o->this_process.low != PLIM_UNKNOWN || held == PLIM_UNKNOWN ||
+	    o->total.low == PLIM_UNKNOWN || o->free.low == PLIM_UNKNOWN ||
+	    o->total.high < o->free.low || add(o->others.low, held) <= o->total.high - o->free.low)
 		return;
 	o->own_listed = 1;
 	if (candidates != 1 || o->others.high < own->low) {
@@ -136,7 +142,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 		if (out->processes <= MESSAGES_HOLDERS)
 			out->holders[out->processes] = (struct messages_holder){ pid, one };
 		out->processes++;
-		if (out->reserved.low != PLIM_UNKNOWN && one.high >= out->reserved.low) {
+		if (own_least(out) != PLIM_UNKNOWN && one.high >= own_least(out)) {
 			own = one;
 			candidates++;
 		}

@@ -52,6 +52,7 @@ struct scan {
 	const char *placed;
 	uint64_t code_line; /* below the last frame: the line of code that it shows */
 	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
+	int has_event;      /* a row fitted: maybe a repeat of what another file tells */
 	uint64_t caught_at; /* the line that last said that the program went on; 0: none */
 	struct scan_line now, below;
 	const char *from, *end;   /* the window, `origin` bytes into the text */
@@ -271,6 +272,7 @@ static void take(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
 
+	s->has_event |= e->wording->class < MESSAGES_DETAIL;
 	if (e->wording->class == MESSAGES_DETAIL && scan_event_is_kernels(e)) {
 		k = kill_of(s, e);
 		if (k)
@@ -878,6 +880,8 @@ static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
 
 static int has_failure(const struct scan *s)
 {
+	if (s->has_event)
+		return 1;
 	for (size_t i = s->log->events.n; i--;)
 		if (s->log->events.at[i].file == s->file &&
 		    s->log->events.at[i].wording->class < MESSAGES_DETAIL)

@@ -329,6 +329,27 @@ static void find_language(const struct messages_log *log, const struct messages_
 		native->line = out->set[MESSAGES_TASK_JVM].line = 0;
 }
 
+/* Does the failing line itself say that something was being made or loaded? */
+static int says_start(const char *line)
+{
+	static const char *const words[] = { "loading failed",   "failed to load",
+					     "failed to create", "creating model",
+					     "failed to start",  "initialization failed" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasestr(line, words[i]))
+			return 1;
+	return 0;
+}
+
+/* A server shares out the GPU when it starts; what runs out or is put off later says so. */
+static int is_starting(const struct messages_event *e)
+{
+	return says_start(e->text) || (e->wording->class == MESSAGES_BUDGET &&
+				       !strstr(e->wording->pattern, "out of memory") &&
+				       !strstr(e->wording->pattern, "preempted"));
+}
+
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
@@ -352,6 +373,11 @@ void messages_find_context(const struct messages_log *log, const struct messages
 		out->activity_line = e->line;
 	find_everywhere(log, e, own, out);
 	find_language(log, e, out);
+	if ((out->activity == A(SERVING) ||
+	     (!out->activity && messages_engines[out->engine].trains_never)) &&
+	    (is_starting(e) || out->set[MESSAGES_SET_KV_ROOM].line ||
+	     out->set[MESSAGES_SET_BUFFERS].line))
+		out->activity = A(STARTING);
 	/* who is there to train, and shows nothing else */
 	if (!out->activity && (out->engine == E(LLAMA_FACTORY) || out->engine == E(AXOLOTL) ||
 			       out->engine == E(TRL) || out->engine == E(VERL) ||

@@ -102,7 +102,7 @@ static size_t lacks(const struct words *w, size_t i)
 	return 0;
 }
 
-/* "failed to allocate 3 GiB", "could not reserve a buffer", "memory allocation failed", "could not be allocated". */
+/* "failed to allocate 3 GiB", "could not reserve a buffer", "memory allocation failed", "allocation of 9 bytes failed". */
 static size_t refuses(const struct words *w, size_t i)
 {
 	size_t verb;
@@ -115,6 +115,10 @@ static size_t refuses(const struct words *w, size_t i)
 	}
 	if (is_one(w, i, " allocation alloc ") && is_one(w, i + 1, " failed failure error "))
 		return next_one(w, i > 4 ? i - 4 : 0, 10, HOLDS) ? i + 2 : 0;
+	if (is_one(w, i, " allocation ") && is_one(w, i + 1, " of ")) {
+		verb = next_one(w, i + 2, 6, " failed fails ");
+		return verb && next_one(w, i + 2, verb - i - 2, HOLDS) ? verb : 0;
+	}
 	return 0;
 }
 
@@ -159,8 +163,10 @@ static int is_error(const struct words *w, size_t at)
 		return 1;
 	if (!strncmp(phrase, "OUT_OF_", 7))
 		return 1;
-	/* a message of its own, perhaps behind who says it */
-	return at == 0 || (phrase >= text + 2 && phrase[-1] == ' ' && strchr(":]", phrase[-2]));
+	/* a message of its own, perhaps behind who says it, or in brackets behind what failed */
+	return at == 0 || (phrase >= text + 2 && phrase[-1] == ' ' && strchr(":]", phrase[-2])) ||
+	       (phrase >= text + 2 && phrase[-1] == '(' && phrase[strcspn(phrase, ")\n")] == ')' &&
+		!phrase[strcspn(phrase, ")\n") + 1]);
 }
 
 static enum scan_memory which(const struct words *w)
