@@ -203,13 +203,19 @@ static bool is_padded(const struct model *m, const struct plan_recipe *r)
 static bool is_old(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->wide_logits || r->copies_logits || r->repeats_heads || r->outer_checkpoints;
+	return r->wide_logits || r->copies_logits || r->keeps_keys || r->repeats_heads ||
+	       r->outer_checkpoints;
 }
 
 static bool is_narrow(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
 	return r->narrow_loss;
+}
+
+static bool is_looped(const struct model *m, const struct plan_recipe *r)
+{
+	return r->quantize && plan_has_linear_experts(m, r->transformers);
 }
 
 static bool is_other_card(const struct model *m, const struct plan_recipe *r)
@@ -276,8 +282,10 @@ static const struct doubt {
 	  "no run with 16-bit weights and fp32 copies was measured" },
 	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },
 	{ is_old, "fwd", PLAN_ASSUMED, 50, 50, "no run of this release was measured" },
-	{ is_narrow, "fwd", PLAN_ASSUMED, 50, 150,
-	  "of the losses of this class's own in old releases one published run needed 13 % more" },
+	{ is_narrow, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run with a loss of the class's own, as old releases have it, was measured" },
+	{ is_looped, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run of experts that are called one after the other was measured" },
 	{ is_flash, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run with the flash-attn package was measured" },
 	{ is_checkpointed_where_it_sees, "fwd", PLAN_ASSUMED, 20, 20,

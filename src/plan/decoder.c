@@ -80,6 +80,7 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_QKV, x);
 
 		op_split(t, all, (uint64_t[3]){ q, kv, kv }, out);
+		build_keep_projected(b, block, all);
 		tape_drop(t, &all);
 		return;
 	}

@@ -29,6 +29,7 @@ enum op {
 	OP_FIRST,
 	OP_GATHER,
 	OP_FILL,
+	OP_ADD_ROWS,
 	OP_SUM,
 	OP_READY,
 	OP_PACKED,
@@ -832,6 +833,23 @@ static void gather_backward(struct tape *t, const struct tape_node *node, struct
 	tape_let(t, copy);
 }
 
+struct value op_add_rows(struct tape *t, struct value x, struct value rows, struct value ids)
+{
+	struct tape_node *node = tape_node(t, OP_ADD_ROWS, (struct value[]){ x, rows }, 2);
+
+	tape_save(t, node, ids);
+	return tape_view(t, node, x, x.n);
+}
+
+/* The gradient goes on as it is; its rows are picked out. */
+static void add_rows_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	if (wants(node, 1))
+		out[1] = make(t, node->in[1].n, node->grad[0].dtype);
+	if (wants(node, 0))
+		out[0] = pass(t, &node->grad[0]);
+}
+
 struct value op_fill(struct tape *t, struct value x, struct value mask, int inplace)
 {
 	struct tape_node *node = tape_node(t, OP_FILL, &x, 1);
@@ -990,6 +1008,7 @@ static const char *const names[OPS] = {
 	[OP_FIRST] = "select",
 	[OP_GATHER] = "index",
 	[OP_FILL] = "masked_fill",
+	[OP_ADD_ROWS] = "index_add",
 	[OP_SUM] = "sum",
 	[OP_MARK] = "hook",
 	[OP_LIGER_NORM] = "LigerRMSNormFunction",
@@ -1222,6 +1241,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_FIRST] = whole_backward,
 	[OP_GATHER] = gather_backward,
 	[OP_FILL] = same_backward,
+	[OP_ADD_ROWS] = add_rows_backward,
 	[OP_SUM] = sum_backward,
 	[OP_READY] = ready_backward,
 	[OP_PACKED] = packed_backward,

@@ -121,6 +121,25 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 	return y;
 }
 
+bool build_has_linear_experts(const struct builder *b, uint32_t block)
+{
+	const struct model_module *up = module(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP);
+
+	return up && build_is_quantized(b, up);
+}
+
+struct value build_expert(struct builder *b, uint32_t block, enum model_role role, struct value x)
+{
+	const struct model_module *of = module(b, MODEL_TEXT, block, role);
+	uint32_t home = b->t.home;
+	struct value y;
+
+	b->t.home = PLAN_IN_MODULE(of - b->m->modules.at);
+	y = build_quantized(b, of, x, tape_param(&b->t, TAPE_NONE));
+	b->t.home = home;
+	return y;
+}
+
 /* x / sqrt(mean(x^2) + eps) in fp32; *variance lives as long as the function that computes it. */
 static struct value normalized(struct tape *t, struct value h, uint64_t rows,
 			       struct value *variance)

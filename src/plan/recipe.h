@@ -209,6 +209,7 @@ struct plan_recipe {
 		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
 	bool no_clip, keep_outputs, no_cache;
 	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
+	bool keeps_keys;      /* views of what projects them, also where blocks are checkpointed */
 	bool wide_embeddings; /* the Trainer runs bitsandbytes: states of embeddings are not of 8 bits */
 	bool in_backward; /* each parameter is stepped on when its gradient is there, which goes then */
 	bool liger;       /* Liger's kernels are norms, RoPE and gates of the text tower */
@@ -270,6 +271,8 @@ void plan_recipe_init(struct plan_recipe *r);
 #define PLAN_COUNTS_FROM 500
 #define PLAN_EXPERT_BANKS_FROM \
 	500 /* Transformers' release with one parameter for all experts of a block */
+/* Is each expert a few linear layers, as before then (release as in the recipe; 0: the newest)? */
+bool plan_has_linear_experts(const struct model *m, unsigned transformers);
 #define PLAN_CHECKPOINT_KEYS_FROM 517
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
 int plan_is_deepspeed(const struct plan_recipe *r);
