@@ -20,7 +20,7 @@ OF_8_BITS = {"torchtune": ["adamw-8bit", "adamw-paged-8bit"]}
 ADAPTERS = [[], ["--lora", 8, "--lora-targets", "all-linear"], ["--lora", 8, "--lora-targets", "q_proj,o_proj", "--lora-dropout", 0.1],
             ["--lora", 4, "--lora-targets", "q_proj,v_proj,gate_proj,up_proj,down_proj"]]
 PRECISIONS = ["fp32", "bf16-autocast", "bf16-weights", "bf16-pure", "fp16-autocast"]
-LOSSES = [[], ["--loss", "liger"], ["--liger"], ["--loss", "chunked"], ["--grouped"], ["--no-clip"], ["--eval-batch", 3], ["--attention", "eager"],
+LOSSES = [[], ["--loss", "liger"], ["--liger"], ["--liger=norm,rope"], ["--liger=loss,swiglu"], ["--liger=swiglu", "--loss", "liger"], ["--loss", "chunked"], ["--grouped"], ["--no-clip"], ["--eval-batch", 3], ["--attention", "eager"],
           ["--attention", "flash"]]
 GPUS = [[], ["--gpus", 4], ["--gpus", 4, "--parallel", "fsdp2"], ["--gpus", 4, "--parallel", "fsdp2-zero2"],
         ["--gpus", 4, "--parallel", "fsdp2", "--offload-params"], ["--gpus", 2, "--parallel", "zero3"], ["--gpus", 2, "--parallel", "fsdp1"]]
@@ -37,7 +37,7 @@ def recipes(tool):
         plain += ["--precision", "bf16-pure"]
     optimizers = OPTIMIZERS + OF_8_BITS.get(tool, ["adamw_bnb_8bit", "paged_adamw_8bit"])
     for one in itertools.chain(STEPS, ([("--optimizer"), o] for o in optimizers), (["--precision", p] for p in PRECISIONS), LOSSES, GPUS):
-        yield [*plain, *one, *(["--loss", "fused"] if tool == "trl" and "--loss" not in one and "--liger" not in one else [])]
+        yield [*plain, *one, *(["--loss", "fused"] if tool == "trl" and not {"--loss", "--liger"} & {str(word).partition("=")[0] for word in one} else [])]
     if tool == "trl":
         plain += ["--loss", "fused"]
     for adapters in ADAPTERS[1:]:

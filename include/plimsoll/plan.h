@@ -52,12 +52,7 @@ enum plim_plan_flags {
 	 * (--optimizer-in-backward, after --no-clip) each parameter is stepped on as soon as its
 	 * gradient is there, which is then let go
 	 */
-	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21,
-	/*
-	 * (--liger, also use-liger-kernel=true use-liger=true, after --loss) Liger's kernels: its
-	 * loss, and norms, RoPE and gates that keep less (use_liger_kernel)
-	 */
-	PLIM_PLAN_LIGER = 1 << 22
+	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21
 };
 
 /*
@@ -342,6 +337,11 @@ struct plim_plan_options {
 	plim_trace_fn *trace;
 	/* (C only) that it is given */
 	void *trace_ctx;
+	/*
+	 * (--liger KERNELS, alone all, or all, also use-liger-kernel=all use-liger=all, after
+	 * --loss) Liger's kernels: all, or some of loss, norm, rope, swiglu (use_liger_kernel)
+	 */
+	const char *liger;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

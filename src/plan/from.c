@@ -48,7 +48,10 @@ enum own {
 	OWN_IF_WRAPPED,
 	OWN_OVERLAP,
 	OWN_LIGER,
-	OWN_LIGER_LESS,
+	OWN_LIGER_LOSS,
+	OWN_LIGER_NORM,
+	OWN_LIGER_ROPE,
+	OWN_LIGER_GATE,
 	OWN_ZERO_BUCKET,
 	OWN_ZERO_PREFETCH,
 	OWN_ZERO_PERSISTENT,
@@ -88,7 +91,10 @@ static const char *const own_names[OWNS] = {
 	[OWN_IF_WRAPPED] = "@fsdp-if-wrapped",
 	[OWN_OVERLAP] = "@overlap",
 	[OWN_LIGER] = "@liger",
-	[OWN_LIGER_LESS] = "@liger-less",
+	[OWN_LIGER_LOSS] = "@liger-loss",
+	[OWN_LIGER_NORM] = "@liger-norm",
+	[OWN_LIGER_ROPE] = "@liger-rope",
+	[OWN_LIGER_GATE] = "@liger-gate",
 	[OWN_ZERO_BUCKET] = "@zero-bucket",
 	[OWN_ZERO_PREFETCH] = "@zero-prefetch",
 	[OWN_ZERO_PERSISTENT] = "@zero-persistent",
@@ -623,8 +629,8 @@ static enum plim_status take_defaults(struct reading *r)
 			continue;
 		/* another key said all of it */
 		if ((own == OWN_AUTOCAST && r->o->precision && !r->given.precision) ||
-		    (!strcmp(d->option, "loss") &&
-		     ((r->o->loss && !r->given.loss) || r->own[OWN_LIGER])))
+		    (!strcmp(d->option, "loss") && ((r->o->loss && !r->given.loss) ||
+						    r->own[OWN_LIGER] || r->own[OWN_LIGER_LOSS])))
 			continue;
 		st = give(r, d->key, "not said: its default", d->option, d->value);
 		if (!st && r->rows.n)
@@ -997,16 +1003,38 @@ static enum plim_status settle_rows(struct reading *r)
 	return PLIM_OK;
 }
 
-/* All of Liger's kernels, or its loss alone where some of them are off. */
+/* All of Liger's kernels but those that are switched off; or, where no key has all, those that are switched on. */
 static enum plim_status settle_liger(struct reading *r)
 {
-	if (!r->own[OWN_LIGER]) {
-		r->settled[OWN_LIGER_LESS] = "nothing: no kernels of Liger's";
+	static const struct {
+		enum own own;
+		const char *name;
+	} kernels[] = { { OWN_LIGER_LOSS, "loss" },
+			{ OWN_LIGER_NORM, "norm" },
+			{ OWN_LIGER_ROPE, "rope" },
+			{ OWN_LIGER_GATE, "swiglu" } };
+	const char *all = r->own[OWN_LIGER], *names = "";
+	bool each = true;
+
+	for (size_t i = 0; names && i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		const char *own = r->own[kernels[i].own];
+
+		if (own ? *own != '1' : !all) {
+			each = false;
+			r->settled[kernels[i].own] = "nothing: no such kernel of Liger's";
+		} else {
+			names = arena_text(r->arena, r->err, "%s%s%s", names, *names ? "," : "",
+					   kernels[i].name);
+		}
+	}
+	if (!names)
+		return mem_status(r->err);
+	if (!*names) {
+		r->settled[OWN_LIGER] = "nothing: all of Liger's kernels are off";
 		return PLIM_OK;
 	}
-	if (!r->own[OWN_LIGER_LESS])
-		return SETTLE(r, "liger", "1", OWN_LIGER);
-	return SETTLE(r, "loss", "liger", OWN_LIGER, OWN_LIGER_LESS);
+	return SETTLE(r, "liger", each ? "all" : names, OWN_LIGER, OWN_LIGER_LOSS, OWN_LIGER_NORM,
+		      OWN_LIGER_ROPE, OWN_LIGER_GATE);
 }
 
 static enum plim_status settle_step(struct reading *r)

@@ -200,7 +200,7 @@ struct value build_norm(struct builder *b, enum model_tower tower, uint32_t bloc
 	b->t.home = PLAN_IN_MODULE(n - b->m->modules.at);
 	if (n->kind == MODEL_NORM_LAYER)
 		y = op_layer_norm(&b->t, x, weight, param_of(b, n, MODEL_BIAS), x.n / weight.n);
-	else if (b->r->liger && tower == MODEL_TEXT)
+	else if (b->r->liger & PLAN_LIGER_NORM && tower == MODEL_TEXT)
 		/* where a norm follows a norm, what comes is wanted by others as well */
 		y = op_liger_norm(&b->t, x, weight, !build_has(b, tower, 0, MODEL_ROLE_NORM1_OUT));
 	else if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA)

@@ -111,6 +111,16 @@ static bool by_trl(const struct plan_recipe *r)
 	return r->loss == PLAN_LOSS_CHUNKED || r->loss == PLAN_LOSS_FUSED;
 }
 
+bool plan_has_liger(const struct plan_recipe *r)
+{
+	return r->liger || r->loss == PLAN_LOSS_LIGER;
+}
+
+static const char *python(bool is)
+{
+	return is ? "True" : "False";
+}
+
 /* TRL's own arguments checkpoint, and cut samples to 1024 tokens, unless told otherwise. */
 static void loss(struct text *t, const struct plan_recipe *r)
 {
@@ -121,12 +131,18 @@ static void loss(struct text *t, const struct plan_recipe *r)
 				    : ", gradient_checkpointing=False",
 			    (unsigned long long)(r->longest ? r->longest : r->sequence),
 			    r->loss == PLAN_LOSS_FUSED ? "nll" : "chunked_nll");
-	if (r->liger)
-		text_puts(t, ", use_liger_kernel=True");
-	else if (r->loss == PLAN_LOSS_LIGER)
-		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
-			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "
-			     "\"fused_linear_cross_entropy\": True}");
+	if (!plan_has_liger(r))
+		return;
+	text_puts(t, ", use_liger_kernel=True");
+	if (r->liger == PLAN_LIGER_ALL && r->loss == PLAN_LOSS_LIGER)
+		return;
+	text_printf(t,
+		    ", liger_kernel_config={\"rope\": %s, \"rms_norm\": %s, \"swiglu\": %s, "
+		    "\"geglu\": %s, \"cross_entropy\": False, "
+		    "\"fused_linear_cross_entropy\": %s}",
+		    python(r->liger & PLAN_LIGER_ROPE), python(r->liger & PLAN_LIGER_NORM),
+		    python(r->liger & PLAN_LIGER_GATE), python(r->liger & PLAN_LIGER_GATE),
+		    python(r->loss == PLAN_LOSS_LIGER));
 }
 
 /* The Trainer takes both keys out of the others; releases before hand them to the layers, which ignore them. */

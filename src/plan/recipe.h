@@ -188,6 +188,15 @@ enum plan_parts {
 	PLAN_PARTS_COMPARED /* another: what is compared within a micro-batch */
 };
 
+/* Liger's kernels, a bit each; its loss is a loss (PLAN_LOSS_LIGER). */
+enum plan_liger {
+	PLAN_LIGER_NORM = 1,
+	PLAN_LIGER_ROPE = 2,
+	PLAN_LIGER_GATE = 4, /* SwiGLU, GeGLU */
+	PLAN_LIGER_ALL = 7,
+	PLAN_LIGER_LOSS = 8
+};
+
 struct plan_recipe {
 	/* what is run, and how */
 	enum plan_task task;
@@ -212,7 +221,7 @@ struct plan_recipe {
 	bool keeps_keys;      /* views of what projects them, also where blocks are checkpointed */
 	bool wide_embeddings; /* the Trainer runs bitsandbytes: states of embeddings are not of 8 bits */
 	bool in_backward; /* each parameter is stepped on when its gradient is there, which goes then */
-	bool liger;       /* Liger's kernels are norms, RoPE and gates of the text tower */
+	unsigned liger; /* which of Liger's kernels the text tower has: enum plan_liger */
 	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
 	bool padded;                   /* attention is given a mask of what is padding */
 	bool lora_dropout;             /* in front of adapters */
@@ -283,6 +292,9 @@ bool plan_is_fsdp1(const struct plan_recipe *r);
 #define PLAN_DEEPSPEED_SUB_GROUP 1000000000u
 #define PLAN_DEEPSPEED_BUCKET \
 	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
+
+/* Any of Liger's kernels, its loss among them? */
+bool plan_has_liger(const struct plan_recipe *r);
 
 /* ZeRO-2 or 3, as DeepSpeed does it? */
 bool plan_is_zero(const struct plan_recipe *r);
