@@ -126,6 +126,7 @@ struct switched {
 };
 
 struct reading {
+	bool unwritten; /* there is no file: --for */
 	struct plim_plan *p;
 	struct plim_plan_options *o;
 	struct plim_plan_options given; /* as the caller had them */
@@ -618,6 +619,16 @@ static bool is_said(const struct nested *n, const char *key)
 	return false;
 }
 
+/* Did the caller give it, or lengths in place of one? */
+static bool is_given(const struct reading *r, const struct from_default *d)
+{
+	struct plim_plan_options trial = r->given;
+
+	return (r->given.lengths && !strcmp(d->option, "seq")) ||
+	       (own_of(d->option) == NOT_OWN &&
+		plan_give_option(&trial, d->option, d->value) == PLAN_TAKEN_BEFORE);
+}
+
 static enum plim_status take_defaults(struct reading *r)
 {
 	enum plim_status st = PLIM_OK;
@@ -632,7 +643,10 @@ static enum plim_status take_defaults(struct reading *r)
 		    (!strcmp(d->option, "loss") && ((r->o->loss && !r->given.loss) ||
 						    r->own[OWN_LIGER] || r->own[OWN_LIGER_LOSS])))
 			continue;
-		st = give(r, d->key, "not said: its default", d->option, d->value);
+		if (r->unwritten && is_given(r, d))
+			continue;
+		st = give(r, d->key, r->unwritten ? "its default" : "not said: its default",
+			  d->option, d->value);
 		if (!st && r->rows.n)
 			r->rows.at[r->rows.n - 1].is_default = true;
 	}
@@ -648,6 +662,35 @@ static bool is_quiet(const struct from_tool *tool, const struct nested *n)
 		if (!strcmp(n->values.at[i].path, "bf16"))
 			return nested_is_off(&n->values.at[i]);
 	return false;
+}
+
+/* All that a configuration of r->tool says, and its defaults for what it does not say. */
+static enum plim_status take_values(struct reading *r, const struct nested *values)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (is_quiet(r->tool, values)) {
+		r->quiet = r->tool;
+		r->quiet_file = r->file;
+		r->quiet_number = r->number;
+	}
+	if (r->tool->loads || r->tool->rank || r->tool->parallel) {
+		r->runs = r->tool;
+		r->runs_file = r->file;
+		r->runs_number = r->number;
+	}
+	for (size_t i = 0; !st && i < values->values.n; i++)
+		st = take_alpha(r, &values->values.at[i]);
+	for (size_t i = 0; !st && i < values->values.n; i++)
+		st = take_value(r, &values->values.at[i]);
+	if (!st)
+		st = take_defaults(r);
+	if (!st && r->tool->assumed)
+		r->p->hidden->foreign = true;
+	if (!st && r->tool->assumed)
+		st = vec_push(&r->p->hidden->mem, &r->p->hidden->from_notes, r->tool->assumed,
+			      r->err);
+	return st;
 }
 
 static enum plim_status read_source(struct reading *r, struct source *s)
@@ -666,27 +709,8 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 				     "LLaMA-Factory, accelerate, DeepSpeed, torchtune and PEFT",
 				     r->file);
 	}
-	if (!st && is_quiet(r->tool, &values)) {
-		r->quiet = r->tool;
-		r->quiet_file = r->file;
-		r->quiet_number = r->number;
-	}
-	if (!st && (r->tool->loads || r->tool->rank || r->tool->parallel)) {
-		r->runs = r->tool;
-		r->runs_file = r->file;
-		r->runs_number = r->number;
-	}
-	for (size_t i = 0; !st && i < values.values.n; i++)
-		st = take_alpha(r, &values.values.at[i]);
-	for (size_t i = 0; !st && i < values.values.n; i++)
-		st = take_value(r, &values.values.at[i]);
 	if (!st)
-		st = take_defaults(r);
-	if (!st && r->tool->assumed)
-		r->p->hidden->foreign = true;
-	if (!st && r->tool->assumed)
-		st = vec_push(&r->p->hidden->mem, &r->p->hidden->from_notes, r->tool->assumed,
-			      r->err);
+		st = take_values(r, &values);
 	r->values = before;
 	nested_release(&values);
 	return st;
@@ -1331,6 +1355,21 @@ static bool trains(const struct plim_plan_options *o)
 	return !task || !strcmp(task, "train");
 }
 
+/* --for: the run is that tool's, as though a configuration of its own said nothing. */
+static enum plim_status read_tool(struct reading *r, const char *name)
+{
+	struct nested nothing = { .arena = r->arena };
+
+	for (size_t i = 0; i < from_tool_count; i++)
+		if (!strcmp(from_tools[i].name, name))
+			r->tool = &from_tools[i];
+	r->file = arena_text(r->arena, r->err, "--for %s", r->o->paste);
+	r->number = ++r->files;
+	r->values = &nothing;
+	r->unwritten = true;
+	return r->file ? take_values(r, &nothing) : mem_status(r->err);
+}
+
 /* What nobody named: told as not understood where it cannot be read. */
 static enum plim_status read_adapters(struct reading *r, const char *path)
 {
@@ -1341,6 +1380,13 @@ static enum plim_status read_adapters(struct reading *r, const char *path)
 	*r->err = (struct plim_err){ 0 };
 	r->tool = &from_tools[1]; /* PEFT */
 	return tell_unknown(r, ADAPTERS, "not readable");
+}
+
+/* A traced run has a recipe of its own. */
+static bool starts_from_tool(const struct reading *r, const char *model)
+{
+	return r->o->paste && plan_keys_tool(r->o->paste) && trains(r->o) &&
+	       !(model && plan_is_trace(r->arena->mem, model));
 }
 
 /* Files of the caller's, or one that is in memory. */
@@ -1361,6 +1407,8 @@ static enum plim_status read_all(struct reading *r, const char *model, const str
 	}
 	for (size_t i = 0; !st && i < r->o->from_count; i++)
 		st = read_file(r, r->o->from_files[i], SOURCE_ANY);
+	if (!st && !r->runs && starts_from_tool(r, model))
+		st = read_tool(r, plan_keys_tool(r->o->paste));
 	if (!st && r->o->from_count && trains(r->o) && !r->o->lora_rank && !r->own[OWN_ADAPTER])
 		adapters =
 			adapters_beside(r->arena, model ? model : r->p->hidden->from_model, r->err);
@@ -1374,9 +1422,9 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 	struct reading r = { .p = p, .o = o, .arena = &p->hidden->arena, .err = err };
 	enum plim_status st;
 
-	if (!o->from_count && !one) /* no file has a say */
+	if (!o->from_count && !one && !starts_from_tool(&r, model)) /* no file has a say */
 		plan_settle_counts(o);
-	if ((o->from_count || one) && plan_says_autocast_alone(o->precision, trains(o))) {
+	if ((o->from_count || one || starts_from_tool(&r, model)) && plan_says_autocast_alone(o->precision, trains(o))) {
 		bool halves = !strcmp(plan_value("precision", o->precision, true), "fp16-autocast");
 
 		r.own[OWN_AUTOCAST] = halves ? "fp16" : "bf16";
