@@ -19,7 +19,8 @@ OPTIMIZERS = ["adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw
 # the Trainer runs bitsandbytes with states of embeddings in fp32, a loop of one's own does not
 OF_8_BITS = {"torchtune": ["adamw-8bit", "adamw-paged-8bit"]}
 ADAPTERS = [[], ["--lora", 8, "--lora-targets", "all-linear"], ["--lora", 8, "--lora-targets", "q_proj,o_proj", "--lora-dropout", 0.1],
-            ["--lora", 4, "--lora-targets", "q_proj,v_proj,gate_proj,up_proj,down_proj"]]
+            ["--lora", 4, "--lora-targets", "q_proj,v_proj,gate_proj,up_proj,down_proj"],
+            ["--lora", 4, "--lora-targets", "all-linear", "--dora"]]
 PRECISIONS = ["fp32", "bf16-autocast", "bf16-weights", "bf16-pure", "fp16-autocast"]
 LOSSES = [[], ["--loss", "liger"], ["--liger"], ["--liger=norm,rope"], ["--liger=loss,swiglu"], ["--liger=swiglu", "--loss", "liger"], ["--loss", "chunked"], ["--grouped"], ["--no-clip"], ["--eval-batch", 3], ["--attention", "eager"],
           ["--attention", "flash"]]

@@ -52,7 +52,9 @@ enum plim_plan_flags {
 	 * (--optimizer-in-backward, after --no-clip) each parameter is stepped on as soon as its
 	 * gradient is there, which is then let go
 	 */
-	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21
+	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21,
+	/* (--dora, also use-dora=true, after --lora-dropout) adapters with magnitudes: DoRA */
+	PLIM_PLAN_DORA = 1 << 22
 };
 
 /*

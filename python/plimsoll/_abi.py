@@ -149,6 +149,7 @@ PLIM_PLAN_PADDED = 1024
 PLIM_PLAN_GROUPED = 2048
 PLIM_PLAN_SEQUENCE_PARALLEL = 1048576
 PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 2097152
+PLIM_PLAN_DORA = 4194304
 PLIM_RECORD_NO_PYTHON = 0
 PLIM_RECORD_NO_TORCH = 1
 PLIM_RECORD_NO_CUDA = 2
@@ -1470,7 +1471,7 @@ OPTIONS = {
     },
     "plan": {
         "names": {'max_memory': 'max_memory_bytes', 'memory': 'memory_bytes', 'allowance': 'allowance_bytes', 'tp': 'tensor_parallel', 'pp': 'pipeline_parallel', 'max_seq': 'max_sequence', 'for': 'paste', 'offload_activations': 'activations', 'offload_optimizer': 'optimizer_on', 'offload_params': 'parameters_on', 'host_memory': 'host_memory_bytes', 'params': 'parameters', 'from': 'from_files', 'seq': 'sequence', 'lora': 'lora_rank', 'extra_tensor': 'extra_tensors', 'resident': 'residents'},
-        "flags": {'redact': PLIM_PLAN_REDACT, 'sequence_parallel': PLIM_PLAN_SEQUENCE_PARALLEL, 'max_batch': PLIM_PLAN_MAX_BATCH, 'max_sequence': PLIM_PLAN_MAX_SEQUENCE, 'allow_changes': PLIM_PLAN_ALLOW_CHANGES, 'max_resident': PLIM_PLAN_MAX_RESIDENT, 'padded': PLIM_PLAN_PADDED, 'grouped': PLIM_PLAN_GROUPED, 'no_clip': PLIM_PLAN_NO_CLIP, 'optimizer_in_backward': PLIM_PLAN_OPTIMIZER_IN_BACKWARD, 'keep_outputs': PLIM_PLAN_KEEP_OUTPUTS, 'no_cache': PLIM_PLAN_NO_CACHE},
+        "flags": {'redact': PLIM_PLAN_REDACT, 'sequence_parallel': PLIM_PLAN_SEQUENCE_PARALLEL, 'max_batch': PLIM_PLAN_MAX_BATCH, 'max_sequence': PLIM_PLAN_MAX_SEQUENCE, 'allow_changes': PLIM_PLAN_ALLOW_CHANGES, 'max_resident': PLIM_PLAN_MAX_RESIDENT, 'padded': PLIM_PLAN_PADDED, 'grouped': PLIM_PLAN_GROUPED, 'dora': PLIM_PLAN_DORA, 'no_clip': PLIM_PLAN_NO_CLIP, 'optimizer_in_backward': PLIM_PLAN_OPTIMIZER_IN_BACKWARD, 'keep_outputs': PLIM_PLAN_KEEP_OUTPUTS, 'no_cache': PLIM_PLAN_NO_CACHE},
         "alone": {'activations': 'pinned', 'optimizer_on': 'cpu', 'parameters_on': 'cpu', 'save': 'pretrained', 'checkpointing': 'full', 'liger': 'all'},
         "counts": {'from_files': 'from_count', 'extra_tensors': 'extra_tensor_count', 'calibrate': 'calibrate_count', 'recorded': 'recorded_count'},
         "releases": ['torch', 'transformers'],

@@ -66,6 +66,9 @@ struct builder {
 	struct value targets; /* the labels that a loss in parts compares with */
 };
 
+/* How many parameters an adapter has. */
+unsigned build_adapter_params(const struct builder *b);
+
 /* The parameter of a module, store TAPE_NONE if there is none; borrowed. */
 struct value build_param(struct builder *b, enum model_tower tower, uint32_t block,
 			 enum model_role role, enum model_part part);

@@ -1424,7 +1424,8 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 
 	if (!o->from_count && !one && !starts_from_tool(&r, model)) /* no file has a say */
 		plan_settle_counts(o);
-	if ((o->from_count || one || starts_from_tool(&r, model)) && plan_says_autocast_alone(o->precision, trains(o))) {
+	if ((o->from_count || one || starts_from_tool(&r, model)) &&
+	    plan_says_autocast_alone(o->precision, trains(o))) {
 		bool halves = !strcmp(plan_value("precision", o->precision, true), "fp16-autocast");
 
 		r.own[OWN_AUTOCAST] = halves ? "fp16" : "bf16";
@@ -1435,6 +1436,9 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 	st = read_all(&r, model, one);
 	if (!st)
 		st = settle_all(&r);
+	if (!o->lora_rank && !(r.given.flags & PLIM_PLAN_DORA))
+		o->flags &=
+			~(unsigned)PLIM_PLAN_DORA; /* of adapters that the file does not train */
 	if (!st)
 		st = keep(&r);
 	p->hidden->lora_alpha = r.alpha_unclear ? NULL : r.alpha;

@@ -68,6 +68,7 @@ static const struct option {
 	ONE_OF(true, cache, cache, "cache", plan_cache_names, PLAN_CACHES),
 	IS(PADDED, padded),
 	IS(NO_CLIP, no_clip),
+	IS(DORA, dora),
 	IS(OPTIMIZER_IN_BACKWARD, in_backward),
 	ELSEWHERE(TEXT, liger),
 	IS(KEEP_OUTPUTS, keep_outputs),
@@ -630,6 +631,9 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->zero = h->zero;
 	r->image_width = o->image_width;
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
+	if (!st && r->dora && !r->lora_rank)
+		st = err_set(err, PLIM_E_ARG,
+			     "DoRA is a kind of adapters: options.lora_rank RANK beside it");
 	if (liger_loss && !o->loss)
 		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)

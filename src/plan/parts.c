@@ -53,6 +53,100 @@ static enum tape_dtype adapter_dtype(const struct builder *b, uint32_t a, bool q
 	return plan_is_fsdp1(b->r) && !quantized ? down->own_dtype : down->dtype;
 }
 
+unsigned build_adapter_params(const struct builder *b)
+{
+	return b->r->dora ? 3 : 2;
+}
+
+/* W + scaling * BA as a whole, of which each row's norm is left; nothing of it takes a gradient. */
+static struct value row_norms(struct tape *t, struct value weight, struct value product,
+			      uint64_t out)
+{
+	uint8_t grad = t->grad;
+	struct value scaled, sum, norms;
+
+	t->grad = 0;
+	scaled = op_apply(t, OP_SCALE, product);
+	sum = op_add(t, weight, scaled);
+	tape_drop(t, &scaled);
+	norms = tape_new(t, out, sum.dtype, t->category);
+	tape_drop(t, &sum);
+	t->grad = grad;
+	return norms;
+}
+
+/* The frozen weight in x's dtype; from codes it is made whole first. */
+static struct value whole_weight(struct builder *b, const struct model_module *module,
+				 enum tape_dtype dtype)
+{
+	struct tape *t = &b->t;
+	struct value weight = param_of(b, module, MODEL_WEIGHT), cast;
+
+	if (!build_is_quantized(b, module))
+		return op_cast(t, weight, dtype);
+	weight = tape_new(t, module->in * module->out, TAPE_BF16, TIMELINE_TEMPORARY);
+	cast = op_cast(t, weight, dtype);
+	tape_drop(t, &weight);
+	return cast;
+}
+
+/*
+ * peft's DoraLinearLayer (tuners/lora/dora.py): BA is made whole from an identity, W + BA gives norms, and
+ * (m / norms - 1) * W(x) + m / norms * B(A(x)) is what comes to the result.  With dropout W(x) is made again.
+ */
+static struct value dora(struct builder *b, uint32_t a, struct value in, struct value y,
+			 const struct model_module *module)
+{
+	struct tape *t = &b->t;
+	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
+		     none = tape_param(t, TAPE_NONE);
+	struct value eye = tape_new(t, module->in * module->in, down.dtype, t->category);
+	struct value whole, weight, norms, m, low, ends[2], high, base, part[3], sum;
+	uint8_t grad = t->grad;
+
+	/* the graph of BA ends with the name of its result, and with it what it saved */
+	for (unsigned i = 0; i < 2; i++)
+		ends[i] = op_operand(t, i ? up : down);
+	t->grad = 0;
+	tape_set(t, &eye, op_operand(t, eye));
+	low = op_linear(t, eye, ends[0], none, b->r->lora_rank);
+	whole = op_linear(t, low, ends[1], none, module->out);
+	t->grad = grad;
+	for (unsigned i = 0; i < 2; i++)
+		tape_drop(t, &ends[i]);
+	tape_set(t, &whole, op_cast(t, whole, in.dtype));
+	weight = whole_weight(b, module, in.dtype);
+	norms = row_norms(t, weight, whole, module->out);
+	m = op_mul(t, tape_param(t, a + 2), norms);
+	part[0] = op_linear(t, in, down, none, b->r->lora_rank);
+	high = op_linear(t, part[0], up, none, module->out);
+	tape_drop(t, &part[0]);
+	if (b->r->lora_dropout && t->grad)
+		base = op_linear(t, in, weight, none, module->out);
+	else
+		base = param_of(b, module, MODEL_BIAS).store == TAPE_NONE
+			       ? tape_keep(t, y)
+			       : op_add(t, y, param_of(b, module, MODEL_BIAS));
+	part[0] = op_apply(t, OP_SHIFT, m);
+	part[1] = op_mul(t, part[0], base);
+	tape_drop(t, &part[0]);
+	part[0] = op_mul(t, m, high);
+	part[2] = op_apply(t, OP_SCALE, part[0]);
+	tape_drop(t, &part[0]);
+	sum = op_add(t, part[1], part[2]);
+	tape_drop(t, &part[1]);
+	tape_drop(t, &part[2]);
+	tape_drop(t, &base);
+	tape_drop(t, &high);
+	tape_drop(t, &m);
+	tape_drop(t, &norms);
+	tape_drop(t, &weight);
+	tape_drop(t, &whole);
+	tape_drop(t, &low);
+	tape_drop(t, &eye);
+	return sum;
+}
+
 /*
  * peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype.  On quantized weights
  * the sum stays as it is, and what comes of 4 bits is cloned first.
@@ -66,19 +160,25 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	struct tape *t = &b->t;
 	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
 		     none = tape_param(t, TAPE_NONE);
-	struct value in, low, high, scaled, sum, result;
+	struct value in, whole, low, high, scaled, sum, result;
 
 	if (quantized && b->r->quantize != PLAN_INT8)
 		tape_set(t, &y, op_contiguous(t, y));
 	in = op_cast(t, x, adapter_dtype(b, a, quantized));
+	whole = b->r->dora ? tape_keep(t, in) : none; /* before dropout: a name of the caller's */
 	if (b->r->lora_dropout)
 		tape_set(t, &in, op_dropout(t, in, LORA_DROPOUT));
 	tape_set(t, &in, op_cast(t, in, down.dtype));
-	low = op_linear(t, in, down, none, b->r->lora_rank);
-	high = op_linear(t, low, up, none, out);
-	tape_drop(t, &low);
-	scaled = op_apply(t, OP_SCALE, high);
-	tape_drop(t, &high);
+	if (b->r->dora) {
+		scaled = dora(b, a, in, y, module);
+		tape_drop(t, &whole);
+	} else {
+		low = op_linear(t, in, down, none, b->r->lora_rank);
+		high = op_linear(t, low, up, none, out);
+		tape_drop(t, &low);
+		scaled = op_apply(t, OP_SCALE, high);
+		tape_drop(t, &high);
+	}
 	if (quantized && !t->autocast)
 		tape_set(t, &scaled, op_cast(t, scaled, y.dtype));
 	sum = op_add(t, y, scaled);

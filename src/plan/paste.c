@@ -295,6 +295,8 @@ static void peft(struct text *t, const struct plan_recipe *r)
 		text_printf(t, ", lora_alpha=%s", r->lora_alpha);
 	if (r->lora_dropout)
 		text_printf(t, ", lora_dropout=%s", r->lora_dropout_rate);
+	if (r->dora)
+		text_puts(t, ", use_dora=True");
 	/* PEFT's shorthand is a text; in a list it would be a module's name */
 	if (r->lora_target_count == 1 && !strcmp(r->lora_targets[0], "all-linear")) {
 		text_puts(t, ", target_modules=\"all-linear\")");

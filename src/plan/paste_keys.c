@@ -87,6 +87,11 @@ static bool is_qlora(const struct plan_recipe *r)
 	return r->lora_rank && is_4bit(r);
 }
 
+static bool has_dora(const struct plan_recipe *r)
+{
+	return r->dora;
+}
+
 static bool has_alpha(const struct plan_recipe *r)
 {
 	return r->lora_rank && r->lora_alpha;
@@ -475,6 +480,11 @@ static bool is_tuned(const struct plan_recipe *r)
 	       attention + mlp == r->lora_target_count;
 }
 
+static bool has_tuned_dora(const struct plan_recipe *r)
+{
+	return is_tuned(r) && r->dora;
+}
+
 static bool has_tuned_alpha(const struct plan_recipe *r)
 {
 	return is_tuned(r) && r->lora_alpha;
@@ -594,6 +604,7 @@ static const struct key trl[] = {
 	{ ADAPTERS, "lora_r", is_adapted, NULL, rank },
 	{ ADAPTERS, "lora_alpha", has_alpha, NULL, alpha },
 	{ ADAPTERS, "lora_dropout", is_adapted, NULL, dropout },
+	{ ADAPTERS, "use_dora", has_dora, "true", NULL },
 	{ ADAPTERS, "lora_target_modules", is_all_linear, "all-linear", NULL },
 	{ ADAPTERS, "lora_target_modules", is_targeted, NULL, targets },
 	{ BITS, "load_in_4bit", is_4bit, "true", NULL },
@@ -625,6 +636,7 @@ static const struct key factory[] = {
 	{ ADAPTERS, "lora_rank", is_adapted, NULL, rank },
 	{ ADAPTERS, "lora_alpha", has_alpha, NULL, alpha },
 	{ ADAPTERS, "lora_dropout", is_adapted, NULL, dropout },
+	{ ADAPTERS, "use_dora", has_dora, "true", NULL },
 	{ ADAPTERS, "lora_target", is_all_linear, "all", NULL },
 	{ ADAPTERS, "lora_target", is_targeted, NULL, targets_text },
 	{ BITS, "quantization_bit", is_4bit, "4", NULL },
@@ -656,6 +668,7 @@ static const struct key axolotl[] = {
 	{ ADAPTERS, "lora_r", is_adapted, NULL, rank },
 	{ ADAPTERS, "lora_alpha", has_alpha, NULL, alpha },
 	{ ADAPTERS, "lora_dropout", is_adapted, NULL, dropout },
+	{ ADAPTERS, "peft_use_dora", has_dora, "true", NULL },
 	{ ADAPTERS, "lora_target_linear", is_all_linear, "true", NULL },
 	{ ADAPTERS, "lora_target_modules", is_targeted, NULL, targets },
 	{ BITS, "load_in_4bit", is_double, "true", NULL },
@@ -704,6 +717,7 @@ static const struct key torchtune[] = {
 	{ ADAPTERS, "model.lora_rank", is_tuned, NULL, rank },
 	{ ADAPTERS, "model.lora_alpha", has_tuned_alpha, NULL, alpha },
 	{ ADAPTERS, "model.lora_dropout", is_tuned, NULL, dropout },
+	{ ADAPTERS, "model.use_dora", has_tuned_dora, "true", NULL },
 	{ BITS, "model.quantize_base", is_nf4, "true", NULL },
 	{ PRECISION, "dtype", is_pure, "bf16", NULL },
 	{ PRECISION, "dtype", is_fp32, "fp32", NULL },

@@ -225,6 +225,7 @@ struct plan_recipe {
 	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
 	bool padded;                   /* attention is given a mask of what is padding */
 	bool lora_dropout;             /* in front of adapters */
+	bool dora;                     /* adapters have a vector of magnitudes each */
 	const char *lora_dropout_rate; /* where it is on, as it was given; borrowed */
 	const char *lora_alpha;        /* changes no memory; NULL: not said; borrowed */
 	bool foreign;     /* run by another library than Transformers, with modules of its own */
