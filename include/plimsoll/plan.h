@@ -110,9 +110,9 @@ struct plim_plan_options {
 	 */
 	const char *attention;
 	/*
-	 * (-c --checkpointing HOW, alone full, or full selective vision none every:, also
-	 * gradient-checkpointing=full activation-checkpointing=full) gradient checkpointing: full,
-	 * selective, every:N, vision or none
+	 * (-c --checkpointing HOW, alone full, or full selective vision none every: selective:,
+	 * also gradient-checkpointing=full activation-checkpointing=full) gradient checkpointing:
+	 * full, selective, every:N, selective:N, selective:op, vision or none
 	 */
 	const char *checkpointing;
 	/*

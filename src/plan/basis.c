@@ -194,6 +194,12 @@ static bool is_liger_in_part(const struct model *m, const struct plan_recipe *r)
 	return r->liger && (r->liger != PLAN_LIGER_ALL || r->loss != PLAN_LOSS_LIGER);
 }
 
+static bool selects_ops(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->selects_ops;
+}
+
 static bool is_dora(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -292,6 +298,8 @@ static const struct doubt {
 	  "no run of this architecture with Liger's kernels was measured" },
 	{ is_liger_in_part, "fwd", PLAN_ASSUMED, 30, 30,
 	  "no run with some of Liger's kernels, and not all, was measured" },
+	{ selects_ops, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run that keeps every second product was measured" },
 	{ is_dora, "fwd", PLAN_ASSUMED, 50, 50, "no run with DoRA was measured" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with 16-bit weights and fp32 copies was measured" },

@@ -244,7 +244,7 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 		tape_save_turned(t, node, w);
 	if (w.grad)
 		tape_save(t, node, c[0]);
-	y = tape_product(t, node, rows * out, c[0].dtype);
+	y = tape_product(t, node, rows * out, c[0].dtype, biased ? TAPE_OTHER_PRODUCT : TAPE_MM);
 	tape_blas(t, biased);
 	tape_drop(t, &b);
 	tape_drop(t, &c[0]);
@@ -287,7 +287,7 @@ struct value op_matmul(struct tape *t, struct value a, struct value b, struct ma
 		tape_save(t, node, in[1]);
 	if (in[1].grad)
 		tape_save(t, node, in[0]);
-	y = tape_product(t, node, size.batch * size.n * size.m, in[0].dtype);
+	y = tape_product(t, node, size.batch * size.n * size.m, in[0].dtype, TAPE_OTHER_PRODUCT);
 	tape_blas(t, 0);
 	tape_drop(t, &in[0]);
 	tape_drop(t, &in[1]);
@@ -327,7 +327,7 @@ static struct value product_4_bits(struct tape *t, struct tape_node *node, struc
 		tape_touch(t, w->scales * 4);
 	else
 		weight = unpack(t, w->in * w->out, w->scales, x.dtype);
-	y = tape_product(t, node, x.n / w->in * w->out, x.dtype);
+	y = tape_product(t, node, x.n / w->in * w->out, x.dtype, TAPE_OTHER_PRODUCT);
 	tape_blas(t, 0);
 	tape_let(t, weight);
 	return y;
@@ -748,12 +748,14 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 		tape_save(t, node, mask);
 	tape_drop(t, &mask);
 	if (a->kernel == OP_CUDNN) {
-		seed = tape_product(t, NULL, 1, TAPE_I64);
-		offset = tape_product(t, NULL, 1, TAPE_I64);
+		seed = tape_product(t, NULL, 1, TAPE_I64, TAPE_ATTENTION);
+		offset = tape_product(t, NULL, 1, TAPE_I64, TAPE_ATTENTION);
 	}
-	y = tape_product(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
+	y = tape_product(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype,
+			 TAPE_ATTENTION);
 	if (t->grad) {
-		lse = tape_product(t, NULL, a->batch * a->heads * a->queries, TAPE_F32);
+		lse = tape_product(t, NULL, a->batch * a->heads * a->queries, TAPE_F32,
+				   TAPE_ATTENTION);
 		tape_save(t, node, lse);
 		tape_drop(t, &lse);
 	}

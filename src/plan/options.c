@@ -332,7 +332,7 @@ enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name,
 	return PLIM_OK;
 }
 
-/* none, full, every:N, vision, selective */
+/* none, full, every:N, vision, selective; torchtitan counts every Nth from the Nth (selective:N) */
 static enum plim_status read_checkpointing(struct plan_recipe *r, const char *text,
 					   struct plim_err *err)
 {
@@ -348,6 +348,19 @@ static enum plim_status read_checkpointing(struct plan_recipe *r, const char *te
 		if (r->checkpoint_every && !*end && isdigit((unsigned char)text[6]))
 			return PLIM_OK;
 	}
+	if (!strcmp(text, "selective:op")) {
+		r->checkpointing = PLAN_CHECKPOINT_SELECTIVE;
+		r->selects_ops = true;
+		return PLIM_OK;
+	}
+	if (!strncmp(text, "selective:", 10) && isdigit((unsigned char)text[10])) {
+		r->checkpointing = PLAN_CHECKPOINT_FULL;
+		r->checkpoint_every = strtoull(text + 10, &end, 10);
+		if (r->checkpoint_every && !*end) {
+			r->checkpoint_from = r->checkpoint_every - 1;
+			return PLIM_OK;
+		}
+	}
 	for (unsigned i = 0; i < PLAN_CHECKPOINTINGS; i++)
 		if (!strcmp(text, names[i])) {
 			r->checkpointing = (enum plan_checkpointing)i;
@@ -355,7 +368,7 @@ static enum plim_status read_checkpointing(struct plan_recipe *r, const char *te
 		}
 	return err_set(err, PLIM_E_ARG,
 		       "unknown checkpointing '%s'; known are none, full, every:N, vision, "
-		       "selective",
+		       "selective, selective:N, selective:op",
 		       text);
 }
 

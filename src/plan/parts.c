@@ -618,7 +618,7 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 
 	t->again = run_block;
 	t->again_self = b;
-	t->selective = (uint8_t)selective;
+	t->selective = (uint8_t)(selective && b->r->selects_ops ? TAPE_SELECTS_OPS : selective);
 	b->blocks[tower] = block;
 	if (tower == MODEL_TEXT && b->pipe) {
 		begin = b->first_block;
@@ -630,7 +630,8 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 		if (tower == MODEL_TEXT)
 			x = build_unit_begin(b, i, x);
 		tape_set(t, &x,
-			 again && i % every == 0 ? tape_checkpoint(t, at, x) : run_block(b, at, x));
+			 again && i % every == b->r->checkpoint_from ? tape_checkpoint(t, at, x)
+								     : run_block(b, at, x));
 		if (tower == MODEL_TEXT)
 			x = build_deepen(b, i, build_unit_end(b, i, x));
 		else if (tower == MODEL_VISION)

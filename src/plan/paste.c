@@ -167,6 +167,11 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 		bool needed;
 		const char *what;
 	} notes[] = {
+		{ r->checkpoint_from > 0,
+		  "torchtitan counts from there: activation_checkpoint.mode = \"selective\", "
+		  "selective_ac_option = that number; every_n_layers counts from the first block" },
+		{ r->selects_ops, "torchtitan's activation_checkpoint.mode = \"selective\", "
+				  "selective_ac_option = \"op\"" },
 		{ r->activations == PLAN_SAVE_ON_CPU,
 		  "torch.autograd.graph.save_on_cpu() around the forward pass" },
 		{ r->activations == PLAN_SAVE_ON_CPU_PINNED,
@@ -276,13 +281,13 @@ static void from_pretrained(struct text *t, const struct plan_recipe *r)
 			    "; model = prepare_model_for_kbit_training(model, "
 			    "use_gradient_checkpointing=%s)",
 			    r->checkpointing == PLAN_CHECKPOINT_FULL ? "True" : "False");
-	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE && !r->selects_ops)
 		text_puts(t, "; model.gradient_checkpointing_enable("
 			     "gradient_checkpointing_kwargs={\"use_reentrant\": False, "
 			     "\"context_fn\": functools.partial("
 			     "torch.utils.checkpoint.create_selective_checkpoint_contexts, " KEPT
 			     ")}");
-	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE && !r->selects_ops)
 		text_puts(t, r->activations == PLAN_OFFLOAD_CHECKPOINTS ? ", offload=True)" : ")");
 }
 

@@ -199,7 +199,8 @@ static bool is_each(const struct plan_recipe *r)
 
 static bool is_checkpointed(const struct plan_recipe *r)
 {
-	return r->checkpointing == PLAN_CHECKPOINT_FULL;
+	/* Transformers counts from the first block */
+	return r->checkpointing == PLAN_CHECKPOINT_FULL && !r->checkpoint_from;
 }
 
 static bool moves_checkpoints(const struct plan_recipe *r)

@@ -239,7 +239,9 @@ struct plan_recipe {
 	enum plan_parts parts;     /* what a smaller micro-batch with more accumulation trains */
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
 	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
-	uint64_t loss_chunk;       /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
+	uint64_t checkpoint_from;  /* which of so many, from 0 */
+	bool selects_ops;    /* selective as torchtitan's "op": every second mm, and attention */
+	uint64_t loss_chunk; /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
 	/* its sizes */
 	uint64_t batch, sequence;
 	uint64_t image_size;  /* of models that see: height in pixels; 0: as configured */
