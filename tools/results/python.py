@@ -4,7 +4,7 @@ import textwrap
 
 import commands
 
-HEAD = "Made of include/plimsoll by tools/results; make docs rewrites it."
+HEAD = "Made of include/plimsoll by tools/results in each build; git does not have it."
 
 
 def camel(name):
