@@ -45,6 +45,19 @@ class Package(unittest.TestCase):
                 self.assertEqual(said, f"ImportError: '{folder}/plimsoll' is not built: run `make` in this checkout of Plimsoll", code)
             python("import plimsoll.lint.cli", PYTHONPATH=folder)
 
+    def test_an_editable_install_finds_its_library(self):
+        # meson-python serves _abi.py from the build folder, in which the library lies, too.
+        from unittest import mock
+
+        from plimsoll import _abi, _native
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(_abi, "__file__", folder + "/_abi.py"), \
+                mock.patch.dict(os.environ):
+            os.environ.pop("PLIMSOLL_LIBRARY", None)
+            self.assertNotIn(folder + "/libplimsoll.so", _native.places())
+            open(folder + "/libplimsoll.so", "wb").close()
+            self.assertIn(folder + "/libplimsoll.so", _native.places())
+
     def test_full_disk_is_no_missing_file(self):
         # A full disk raised NotFoundError.
         import errno
