@@ -1,6 +1,7 @@
 /* ckpt diff: two checkpoints beside each other, as JSON and as text. */
 #include "base/base.h"
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/ckpt/ckpt.h"
 #include "verbs/out.h"
 
@@ -136,7 +137,7 @@ static enum plim_status hide(struct plim_ckpt_diff *d, struct plim_err *err)
 
 void plim_ckpt_diff_options_init(struct plim_ckpt_diff_options *o)
 {
-	*o = (struct plim_ckpt_diff_options){ .size = sizeof(*o), .threshold = 0.01 };
+	*o = (struct plim_ckpt_diff_options){ CKPT_DIFF_DEFAULTS };
 }
 
 enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim_ckpt *second,

@@ -1,6 +1,7 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "base/base.h"
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/ckpt/ckpt.h"
 #include "verbs/out.h"
 
@@ -151,7 +152,7 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 
 void plim_ckpt_last_options_init(struct plim_ckpt_last_options *o)
 {
-	*o = (struct plim_ckpt_last_options){ .size = sizeof(*o) };
+	*o = (struct plim_ckpt_last_options){ CKPT_LAST_DEFAULTS };
 }
 
 enum plim_status plim_ckpt_last_good(const char *folder,

@@ -1,5 +1,6 @@
 /* The ckpt verbs: reads a checkpoint and composes what is to be told of it. */
 #include "host/host.h"
+#include "option_rows.h"
 #include "result_tables.h"
 #include "verbs/ckpt/ckpt.h"
 
@@ -367,7 +368,7 @@ static enum plim_status give(struct plim_ckpt *r, enum plim_status st, struct pl
 
 void plim_ckpt_options_init(struct plim_ckpt_options *o)
 {
-	*o = (struct plim_ckpt_options){ .size = sizeof(*o) };
+	*o = (struct plim_ckpt_options){ CKPT_DEFAULTS };
 }
 
 enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
