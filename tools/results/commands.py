@@ -22,6 +22,8 @@ Structs that share an enum have the bits in the comment of `flags`: PLIM_X_A (--
 
 A struct with such a member has them all; the others are "(C only)", counts, or named behind "by".
 """
+import ast
+import os
 import re
 from dataclasses import dataclass, field
 
@@ -250,6 +252,39 @@ def define(name, rows):
     return f"#define {name} \\\n\t" + ", \\\n\t".join(rows)
 
 
+LINTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python/plimsoll/lint/cli.py")
+
+
+def linter_options():
+    """OPTIONS of the linter, which is Python alone and as such a package of its own; read, not imported."""
+    with open(LINTER, encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    return next(ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "OPTIONS")
+
+
+def linter_row(names, kind, value, help_):
+    """For help, man page and completion: the words go on as they were typed."""
+    *letter, name = names.split()
+    head = f"{letter[0][1:]!r}" if letter else "0"
+    head += f", {text(name[2:])}, lint_opts, "
+    if kind == "choice":
+        value, default, *words = value.split()
+        choices = f"((const char *const[]){{ {', '.join(map(text, words))}, NULL }})"
+        return f"OPT_CHOICE({head}choice, {text(value)}, {choices}, {words.index(default)}, {text(help_)})"
+    if kind == "columns":
+        return f"OPT_U64({head}width, {text(value)}, 40, 500, OPT_NONE, {text(help_)})"
+    return {"flag": f"OPT_FLAG({head}flag, {text(help_)})", "list": f"OPT_LIST({head}list, {text(value)}, {text(help_)})",
+            "text": f"OPT_STRING({head}text, {text(value)}, NULL, {text(help_)})"}[kind]
+
+
+def linter():
+    rows = []
+    for heading, group in linter_options():
+        rows += [f"OPT_HEADING({text(heading)})"] if heading else []
+        rows += [linter_row(*row) for row in group]
+    return define("LINT_OPTIONS", rows)
+
+
 def header(api):
     """option_rows.h: the rows of commands, and what the library says of the same options."""
     lines = ["/* Made of include/plimsoll by tools/results: change the headers. */", "#ifndef OPTION_ROWS_H",
@@ -271,13 +306,14 @@ def header(api):
             if o.python != o.member and renamed.setdefault(o.member, o.name) != o.name:
                 raise HeaderError(f"struct plim_{struct.name}: '{o.member}' is --{renamed[o.member]} elsewhere, here --{o.name}")
     lines.append(define("RENAMED_OPTIONS", [f"{{ {text(member)}, {text(name)} }}" for member, name in renamed.items()]))
+    lines.append(linter())
     return "\n".join(lines + ["", "#endif", ""])
 
 
 def python(api):
     """OPTIONS of _abi.py: what Python's keywords are made of."""
     yield "# of a command: other names of members, bits of flags, what counts a list, releases, and where second sides go"
-    yield "OPTIONS = {"
+    yield "OPTIONS: dict[str, dict[str, Any]] = {"
     for command, _, grouped in commands(api):
         options = [o for rows in grouped.values() for o in rows]
         yield f'    "{command}": {{'
