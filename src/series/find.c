@@ -82,17 +82,19 @@ static bool looks_like_json(const char *head, size_t n)
 /* `head` has a NUL behind its n bytes. */
 static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 {
+	const struct file_kind *kind = file_kind_of_bytes(head, n);
+	const char *slug = kind ? kind->slug : "";
 	const uint8_t *p = head;
 	size_t text = 0;
 
-	if (n >= 4 && !memcmp(head, ":W&B", 4))
+	if (!strcmp(slug, "wandb"))
 		return SERIES_KIND_WANDB;
 	if (wire_is_event_file(head, n))
 		return SERIES_KIND_TENSORBOARD;
 	if (strstr(name, "/metrics/") && n && isdigit(head[0]) &&
 	    !strchr(strstr(name, "/metrics/") + 9, '.'))
 		return SERIES_KIND_MLFLOW;
-	if (n >= 2 && (!memcmp(p, "\xff\xfe", 2) || !memcmp(p, "\xfe\xff", 2)))
+	if (!strcmp(slug, "utf16"))
 		return SERIES_KIND_TEXT; /* UTF-16, which its reader takes */
 	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3;
