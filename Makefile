@@ -41,11 +41,13 @@ tests: ## build the tests, beside the program
 check: tests ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
 	@tools/run-tests $(MAIN) $(TEST_OPTIONS)
 
+# that show runs of the program
+TASKS = $(filter-out %/slow.md %/in-python.md,$(wildcard docs/tasks/*.md))
 docs: tests ## rewrite what is generated and committed: docs/json.md, output in README and docs, types of Python and of the viewer, tests/abi.txt
 	@python3 tools/results docs >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
 	@tools/readme $(MAIN)/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
-	@for page in diff why here; do tools/readme $(MAIN)/plimsoll docs/$$page.md >$(BUILD)/$$page.md && \
-		mv $(BUILD)/$$page.md docs/$$page.md || exit 1; done
+	@for page in diff why here $(TASKS:docs/%.md=%); do tools/readme $(MAIN)/plimsoll docs/$$page.md >$(BUILD)/page.md && \
+		mv $(BUILD)/page.md docs/$$page.md || exit 1; done
 	@for module in _abi _results _version lint/_version; do python3 tools/results python-$${module##*_} >$(BUILD)/made.py && \
 		mv $(BUILD)/made.py python/plimsoll/$$module.py || exit 1; done
 	@python3 -B tools/python-api >$(BUILD)/python_api.txt && mv $(BUILD)/python_api.txt tests/python_api.txt

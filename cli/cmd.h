@@ -53,11 +53,13 @@ struct cmd {
 	const char *about;   /* paragraphs, parted by an empty line; not wrapped by hand */
 	const struct cmd_example *examples; /* ends with .line NULL; may be NULL */
 	const struct opt *opts;             /* may be NULL */
-	size_t opts_size;                   /* sizeof the struct that the rows store into */
-	int min_args, max_args;             /* operands; max_args -1: any number */
-	unsigned flags;                     /* enum cmd_flags */
-	unsigned needs;                     /* enum cmd_needs */
-	const struct cmd *const *verbs;     /* of a command that is a family; ends with NULL */
+	const char *
+		common; /* names of its commonest options, with spaces between them; NULL: --help shows all */
+	size_t opts_size;               /* sizeof the struct that the rows store into */
+	int min_args, max_args;         /* operands; max_args -1: any number */
+	unsigned flags;                 /* enum cmd_flags */
+	unsigned needs;                 /* enum cmd_needs */
+	const struct cmd *const *verbs; /* of a command that is a family; ends with NULL */
 	/* Returns an enum cmd_exit.  argv[0..argc) are the operands, argv[argc] is NULL. */
 	int (*run)(const void *values, int argc, char **argv);
 };
@@ -168,7 +170,8 @@ extern const struct opt_table plan_recipe;
 int plan_recipe_take(const void *values, struct plim_plan_options *out);
 
 /* The help of a command, and the overview of all. */
-void cmd_print_help(FILE *to, const struct cmd *cmd);
+/* `all`: every option, also of a command that has `common` ones. */
+void cmd_print_help(FILE *to, const struct cmd *cmd, bool all);
 void cmd_print_overview(FILE *to);
 
 extern const struct cmd cmd_ckpt, cmd_curves, cmd_doctor, cmd_watch, cmd_record, cmd_pack,

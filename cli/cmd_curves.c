@@ -345,6 +345,7 @@ const struct cmd cmd_curves = {
 		 "which checkpoint to go back to.\n\nExits with 1 when something that --fail-on "
 		 "names was found.",
 	.examples = examples,
+	.common = "follow output fail-on map monitor series patience brief json",
 	.opts = curves_opt,
 	.opts_size = sizeof(struct curves_opts),
 	.min_args = 1,

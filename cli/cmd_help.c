@@ -1,8 +1,11 @@
 /* Help, the overview and the man pages: all printed from the rows of commands and options. */
 #include "cmd.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+
+#define EXAMPLES_FEW 4 /* if only the commonest options are shown */
 
 enum { WIDTH = 80, HELP_COLUMN = 26 };
 
@@ -120,24 +123,59 @@ static void entry(FILE *to, const char *left, const char *right)
 	wrap(to, right, HELP_COLUMN, HELP_COLUMN);
 }
 
+static void print_option(FILE *to, const struct opt *o)
+{
+	char left[100], right[700];
+
+	snprintf(left, sizeof(left), "%c%c%s --%s%s%s", o->letter ? '-' : ' ',
+		 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name, o->value ? "=" : "",
+		 o->value ? o->value : "");
+	option_says(o, right, sizeof(right));
+	entry(to, left, right);
+}
+
 static void print_options(FILE *to, const struct opt *rows)
 {
 	struct opt_walk w = { .at = rows };
-	char left[100], right[700];
 
 	fprintf(to, "\nOptions:\n");
 	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
-		if (o->kind == OPT_KIND_HEADING) {
+		if (o->kind == OPT_KIND_HEADING)
 			fprintf(to, "\n%s:\n", o->help);
-			continue;
-		}
-		snprintf(left, sizeof(left), "%c%c%s --%s%s%s", o->letter ? '-' : ' ',
-			 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name,
-			 o->value ? "=" : "", o->value ? o->value : "");
-		option_says(o, right, sizeof(right));
-		entry(to, left, right);
+		else
+			print_option(to, o);
 	}
 	entry(to, "-h, --help", "show this help");
+}
+
+/* The options that cmd->common names, in its order, and how to see the others. */
+static void print_common(FILE *to, const struct cmd *cmd)
+{
+	char right[120];
+	unsigned shown = 0, all = 0;
+
+	fprintf(to, "\nThe commonest options:\n");
+	for (const char *name = cmd->common; *name; name += strspn(name, " ")) {
+		size_t n = strcspn(name, " ");
+		struct opt_walk w = { .at = cmd->opts };
+		unsigned before = shown;
+
+		all = 0;
+		for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
+			all += o->kind != OPT_KIND_HEADING;
+			if (o->kind == OPT_KIND_HEADING || strlen(o->name) != n ||
+			    memcmp(o->name, name, n) != 0)
+				continue;
+			print_option(to, o);
+			shown++;
+		}
+		if (shown == before)
+			fprintf(to, "  --%.*s is not an option\n", (int)n, name);
+		name += n;
+	}
+	snprintf(right, sizeof(right), "show %u more; 'man plimsoll-%s' has them, too", all - shown,
+		 cmd->name);
+	entry(to, "    --help-all", right);
 }
 
 static void print_usage(FILE *to, const struct cmd *cmd)
@@ -154,19 +192,24 @@ static void print_verbs(FILE *to, const struct cmd *family)
 	fprintf(to, "\n'plimsoll %s VERB --help' shows a verb's options.\n", family->name);
 }
 
-void cmd_print_help(FILE *to, const struct cmd *cmd)
+void cmd_print_help(FILE *to, const struct cmd *cmd, bool all)
 {
+	bool common = cmd->common && !all;
+	unsigned left = common ? EXAMPLES_FEW : UINT_MAX;
+
 	fprintf(to, "Usage: ");
 	print_usage(to, cmd);
 	fprintf(to, "\n\n");
 	wrap(to, cmd->about ? cmd->about : cmd->summary, 0, 0);
 	if (cmd->verbs)
 		print_verbs(to, cmd);
+	else if (common)
+		print_common(to, cmd);
 	else
 		print_options(to, cmd->opts);
 	if (cmd->examples)
 		fprintf(to, "\nExamples:\n");
-	for (const struct cmd_example *e = cmd->examples; e && e->line; e++)
+	for (const struct cmd_example *e = cmd->examples; e && e->line && left; e++, left--)
 		fprintf(to, "  %s\n      %s\n", e->line, e->says);
 }
 
@@ -354,7 +397,7 @@ static int help_run(const void *values, int argc, char **argv)
 	if (cmd && argc > 1 && !cmd_find_verb(cmd, argv[1]))
 		return cmd_usage("%s has no verb '%.200s'", cmd->name, argv[1]);
 	if (cmd)
-		cmd_print_help(stdout, argc > 1 ? cmd_find_verb(cmd, argv[1]) : cmd);
+		cmd_print_help(stdout, argc > 1 ? cmd_find_verb(cmd, argv[1]) : cmd, false);
 	else
 		cmd_print_overview(stdout);
 	return CMD_DONE;

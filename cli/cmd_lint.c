@@ -247,6 +247,7 @@ const struct cmd cmd_lint = {
 		 "select, extend-select, ignore, exclude, per-file-ignores, fail-on, confidence, "
 		 "baseline.",
 	.examples = lint_examples,
+	.common = "select ignore fail-on fix unsafe-fixes diff baseline recording format rules",
 	.opts = lint_opt,
 	.opts_size = sizeof(struct lint_opts),
 	.min_args = 0,

@@ -505,6 +505,8 @@ const struct cmd cmd_plan = {
 		 "--trace "
 		 "(docs/trace.md).",
 	.examples = plan_examples,
+	.common = "gpu memory batch seq from precision optimizer checkpointing lora quantize "
+		  "parallel max-batch for json",
 	.opts = plan_opt,
 	.opts_size = sizeof(struct plan_opts),
 	.min_args = 0,

@@ -413,6 +413,7 @@ const struct cmd cmd_report = {
 		"that the "
 		"snapshot's blocks came out exactly.",
 	.examples = report_examples,
+	.common = "output log why at group-by owners fail-on redact json format",
 	.opts = report_opt,
 	.opts_size = sizeof(struct report_opts),
 	.min_args = 1,

@@ -690,6 +690,7 @@ const struct cmd cmd_watch = {
 		"changes.\n\nWith -- COMMAND the exit code is the command's, or 128 and the signal "
 		"that ended it; what is told goes to the standard error.",
 	.examples = examples,
+	.common = "once fail-on on do log replay interval for json",
 	.opts = watch_opt,
 	.opts_size = sizeof(struct watch_opts),
 	.min_args = 0,

@@ -152,6 +152,7 @@ const struct cmd cmd_whatif = {
 		 "is tried with several placements; JSON has the range.  \"survives\" means up to "
 		 "the end of the recording: what would have come next was not recorded.",
 	.examples = whatif_examples,
+	.common = "settings limit gpu smallest search plan keep output json",
 	.opts = whatif_opt,
 	.opts_size = sizeof(struct whatif_opts),
 	.min_args = 1,

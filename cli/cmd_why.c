@@ -226,6 +226,7 @@ const struct cmd cmd_why = {
 		"/proc, /sys/fs/cgroup, /dev/shm and the kernel log once, needs no privileges, and "
 		"says what it could not see.",
 	.examples = why_examples,
+	.common = "more fix json snapshot config here redact format",
 	.opts = why_opt,
 	.opts_size = sizeof(struct why_opts),
 	.max_args = 1,

@@ -209,7 +209,8 @@ static int run_parsed(const struct cmd *cmd, int argc, char **argv)
 	if (cmd->flags & CMD_WRAPS)
 		signal(SIGPIPE, inherited_sigpipe);
 	switch (opt_parse(cmd->opts, values, &argc, argv, flags, &message)) {
-	case OPT_HELP: cmd_print_help(stdout, cmd); break;
+	case OPT_HELP: cmd_print_help(stdout, cmd, false); break;
+	case OPT_HELP_ALL: cmd_print_help(stdout, cmd, true); break;
 	case OPT_ERROR:
 		code = message.suggests
 			       ? cmd_usage("%s", message.text)
@@ -232,7 +233,7 @@ static int run_parsed(const struct cmd *cmd, int argc, char **argv)
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
 	if (cmd->flags & CMD_PASSES &&
-	    !(argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))))
+	    !(argc > 1 && (!strncmp(argv[1], "--help", 6) || !strcmp(argv[1], "-h"))))
 		return cmd->run(NULL, argc - 1, argv + 1);
 	return run_parsed(cmd, argc, argv);
 }
@@ -245,7 +246,7 @@ static int run_family(const struct cmd *family, int argc, char **argv)
 	if (verb)
 		return run_command(verb, argc - 1, argv + 1);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		cmd_print_help(stdout, family);
+		cmd_print_help(stdout, family, true);
 		return CMD_DONE;
 	}
 	if (argc > 1)
@@ -339,7 +340,8 @@ static int dispatch(int argc, char **argv)
 
 	opt_defaults(main_opt, &o);
 	switch (opt_parse(main_opt, &o, &argc, argv, OPT_STOP_AT_OPERAND, &message)) {
-	case OPT_HELP: cmd_print_overview(stdout); return CMD_DONE;
+	case OPT_HELP:
+	case OPT_HELP_ALL: cmd_print_overview(stdout); return CMD_DONE;
 	case OPT_ERROR: return cmd_usage("%s", message.text);
 	case OPT_OK: break;
 	}

@@ -605,6 +605,8 @@ static enum opt_result long_option(struct parse *p, const char *arg)
 
 	if (!row && n == 4 && !memcmp(arg, "help", 4))
 		return OPT_HELP;
+	if (!row && n == 8 && !memcmp(arg, "help-all", 8))
+		return OPT_HELP_ALL;
 	if (!row)
 		return unknown_option(p, arg, n) ? OPT_OK : OPT_ERROR;
 	if (row->kind == OPT_KIND_REFUSED)

@@ -177,8 +177,9 @@ const struct opt *opt_next(struct opt_walk *w);
 
 enum opt_result {
 	OPT_OK,
-	OPT_HELP, /* -h or --help was given; nothing after it was read */
-	OPT_ERROR /* *message says what is wrong */
+	OPT_HELP,     /* -h or --help was given; nothing after it was read */
+	OPT_HELP_ALL, /* --help-all */
+	OPT_ERROR     /* *message says what is wrong */
 };
 
 enum opt_flags {

@@ -15,6 +15,7 @@ import plimsoll
 SOURCE = os.environ["PLIMSOLL_SOURCE"]
 TORCH = importlib.util.find_spec("torch") is not None
 PYTEST = importlib.util.find_spec("pytest") is not None
+TASKS = sorted("docs/tasks/" + name for name in os.listdir(os.path.join(SOURCE, "docs", "tasks")))
 NEEDS_TORCH = re.compile(r"\b(model|loader|batch|optimizer|train_step)\b")
 
 
@@ -62,21 +63,25 @@ class Examples(unittest.TestCase):
         # `report(...).verdict.cause`: verdict may be None.
         given = "from typing import Any\nimport plimsoll\n" + "".join(f"{name}: Any = None\n" for name in sorted(
             set(names()) | {"train_size"}) if name != "__name__")
-        for path in ("docs/python.md", "README.md"):
-            with self.subTest(path), tempfile.TemporaryDirectory() as folder:
-                file = os.path.join(folder, "examples.py")
-                with open(file, "w") as f:
+        package = os.path.dirname(os.path.dirname(os.path.abspath(plimsoll.__file__)))
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for path in ("docs/python.md", "README.md", *TASKS):
+                files.append(os.path.join(folder, re.sub(r"\W", "_", path) + ".py"))
+                with open(files[-1], "w") as f:
                     f.write(given + "\n".join(code for _, code in blocks(path)))
-                package = os.path.dirname(os.path.dirname(os.path.abspath(plimsoll.__file__)))
-                done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", folder, "--follow-imports", "silent", file], cwd=folder,
-                                      capture_output=True, text=True, env={**os.environ, "MYPYPATH": package}, timeout=600)
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", folder, "--follow-imports", "silent", *files], cwd=folder,
+                                  capture_output=True, text=True, env={**os.environ, "MYPYPATH": package}, timeout=600)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_readme(self):
+    def test_readme_and_tasks(self):
         os.chdir(SOURCE)
-        for line, code in blocks("README.md"):
-            with self.subTest(line=line), redirect_stdout(io.StringIO()):
-                exec(compile("\n" * (line - 1) + code, "README.md", "exec"), names())
+        for path in ("README.md", *TASKS):
+            for line, code in blocks(path):
+                if NEEDS_TORCH.search(code) and not TORCH:
+                    continue
+                with self.subTest(path, line=line), redirect_stdout(io.StringIO()):
+                    exec(compile("\n" * (line - 1) + code, path, "exec"), names())
 
     def test_notebook(self):
         # Cell by cell, as a kernel would; check-python runs it in a real one too.
