@@ -444,6 +444,23 @@ static enum plim_status judge_ties(struct ckpt_compare *d, struct plim_err *err)
 	return st;
 }
 
+/* What no rule explained, or that nothing differs. */
+static enum plim_status judge_rest(struct ckpt_compare *d, size_t left, size_t common,
+				   struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (left && !common)
+		st = conclude(d, "architecture", err, "another architecture: no name is in both");
+	else if (left)
+		st = conclude(d, "names", err, "%zu name%s %s in one only, and no rule explains %s",
+			      left, text_s(left), text_are(left), left == 1 ? "it" : "them");
+	if (!st && !d->conclusions.n)
+		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensor%s",
+			      common, text_s(common));
+	return st;
+}
+
 static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 {
 	size_t *n = d->counts, left = n[CKPT_CHANGE_ONLY_A] + n[CKPT_CHANGE_ONLY_B], explained = 0;
@@ -473,15 +490,8 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 	if (!st && n[CKPT_CHANGE_DTYPE])
 		st = conclude(d, "dtype", err, "another dtype: %zu of %zu tensor%s",
 			      n[CKPT_CHANGE_DTYPE], common, text_s(common));
-	if (!st && left > explained && !common)
-		st = conclude(d, "architecture", err, "another architecture: no name is in both");
-	else if (!st && left > explained)
-		st = conclude(d, "names", err, "%zu name%s %s in one only, and no rule explains %s",
-			      left - explained, text_s(left - explained),
-			      text_are(left - explained), left - explained == 1 ? "it" : "them");
-	if (!st && !d->conclusions.n)
-		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensor%s",
-			      common, text_s(common));
+	if (!st)
+		st = judge_rest(d, left > explained ? left - explained : 0, common, err);
 	return st || d->b->kind == CKPT_KIND_CONFIG ? st : judge_ties(d, err);
 }
 

@@ -77,6 +77,12 @@ static bool take_line(const uint8_t **p, const uint8_t *end, const uint8_t **tex
  * A number as one of Python's unpicklers reads it: spaces around it, underscores, 0x1f, an L behind it; the C unpickler
  * stops at a NUL, and reads nothing before it as 0.
  */
+static bool is_no_digits(const char *p, size_t n)
+{
+	return (n == 3 && (!strncasecmp(p, "nan", n) || !strncasecmp(p, "inf", n))) ||
+	       (n == 8 && !strncasecmp(p, "infinity", n));
+}
+
 static bool is_number(const uint8_t *p, size_t n, bool real)
 {
 	const uint8_t *nul = n ? memchr(p, 0, n) : NULL;
@@ -90,9 +96,7 @@ static bool is_number(const uint8_t *p, size_t n, bool real)
 		n--;
 	if (n && (*p == '+' || *p == '-'))
 		p++, n--;
-	if (real && ((n == 3 && (!strncasecmp((const char *)p, "nan", 3) ||
-				 !strncasecmp((const char *)p, "inf", 3))) ||
-		     (n == 8 && !strncasecmp((const char *)p, "infinity", 8))))
+	if (real && is_no_digits((const char *)p, n))
 		return true;
 	hex = !real && n > 2 && *p == '0' && (p[1] | 32) == 'x';
 	for (size_t i = !real && n > 2 && *p == '0' && strchr("xob", p[1] | 32) ? 2 : 0; i < n;

@@ -123,36 +123,52 @@ static uint64_t facts_of_words(const struct messages_event *e)
 	return facts;
 }
 
-/* What the numbers tell, and what they let a row say. */
-static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
+/* How large the request was, by itself. */
+static uint64_t facts_of_request(const struct messages_event *e)
 {
 	const struct messages_oom *o = &e->oom;
 	int is_alone = !known(o->total) && e->wording->family == MESSAGES_PYTORCH;
 	uint64_t facts = 0;
 
+	if (known(e->used) && known(o->total) && e->used.low > o->total.high)
+		facts |= F(BIG);
+	if (!known(o->tried))
+		return facts;
+	if (o->tried.low >= ABSURD_BYTES)
+		facts |= F(ABSURD);
+	if (o->tried.low >= BIG_BYTES)
+		facts |= F(BIG);
+	if (o->tried.high < TINY_BYTES)
+		facts |= F(TINY);
+	if (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
+	    (known(o->total) && o->tried.low > o->total.high))
+		facts |= F(HUGE);
+	return facts;
+}
+
+/* Is far more than was asked for neither PyTorch's nor known to be free? */
+static int is_unseen(const struct messages_oom *o)
+{
+	return known(o->tried) && known(o->total) && known(o->reserved) && !known(o->free) &&
+	       (o->total.low > o->reserved.high + 2 * o->tried.high ||
+		(o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high));
+}
+
+/* Who has the card's memory, and how much there is of it. */
+static uint64_t facts_of_card(const struct messages_event *e, const struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+	uint64_t facts = t->ranks ? F(RANKS) : 0;
+
 	if (known(o->free) && known(o->total) && e->wording->class == MESSAGES_BUDGET)
 		facts |= F(SHARE);
-	if (e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit)
-		facts |= F(TOKENS);
 	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		facts |= F(SIBLINGS);
-	if (t->ranks)
-		facts |= F(RANKS);
-	if (known(o->tried) && o->tried.low >= ABSURD_BYTES)
-		facts |= F(ABSURD);
-	if ((known(o->tried) && o->tried.low >= BIG_BYTES) ||
-	    (known(e->used) && known(o->total) && e->used.low > o->total.high))
-		facts |= F(BIG);
-	if (known(o->tried) && o->tried.high < TINY_BYTES)
-		facts |= F(TINY);
 	if (known(o->free) && !known(o->total) && !known(o->allocated) &&
 	    o->free.high < SCARCE_BYTES)
 		facts |= F(SCARCE);
-	if (known(o->tried) && known(o->total) && known(o->reserved) && !known(o->free) &&
-	    t->bound_by == FINDINGS_BOUND_UNKNOWN &&
-	    (o->total.low > o->reserved.high + 2 * o->tried.high ||
-	     (o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high)))
+	if (t->bound_by == FINDINGS_BOUND_UNKNOWN && is_unseen(o))
 		facts |= F(UNSEEN);
 	if (known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F(SMALL);
@@ -161,20 +177,34 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F(BESIDE);
 	if (o->device != UINT32_MAX && o->device)
 		facts |= F(NOT_FIRST);
-	if (known(o->tried) && (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
-				(known(o->total) && o->tried.low > o->total.high)))
-		facts |= F(HUGE);
+	return facts;
+}
+
+/* Would the gaps have served the request, or does the text not say? */
+static int may_have_gaps(const struct messages_event *e, const struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+
+	if (known(t->request) && known(t->room))
+		return !known(o->unallocated) || o->unallocated.high >= t->request.low;
+	return (!known(o->tried) || !known(o->free)) && e->wording->family != MESSAGES_LIBRARY;
+}
+
+/* What the numbers tell, and what they let a row say. */
+static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
+{
+	uint64_t facts = facts_of_request(e) | facts_of_card(e, t);
+
+	if (e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit)
+		facts |= F(TOKENS);
+	if (t->elsewhere && would_serve(e, t))
+		facts |= F(OUTSIDE);
 	if (findings_async(e) || findings_bare(e))
-		return facts | (t->elsewhere && would_serve(e, t) ? F(OUTSIDE) : 0);
-	if (known(t->request) && known(t->room)
-		    ? !known(o->unallocated) || o->unallocated.high >= t->request.low
-		    : (!known(o->tried) || !known(o->free)) &&
-			      e->wording->family != MESSAGES_LIBRARY)
+		return facts;
+	if (may_have_gaps(e, t))
 		facts |= F(GAPS);
 	if (known(e->limit) && e->limit.high)
 		facts |= F(LIMIT);
-	if (t->elsewhere && would_serve(e, t))
-		facts |= F(OUTSIDE);
 	return facts;
 }
 
@@ -192,11 +222,11 @@ static double share_wanted(const struct messages_event *e)
 	return e->share + 0.02 + (double)e->lacks.high / (double)o->total.low;
 }
 
-static unsigned facts_of_share(const struct messages_event *e, const struct messages_context *c)
+static uint64_t facts_of_share(const struct messages_event *e, const struct messages_context *c)
 {
 	const struct messages_set *set = &c->set[MESSAGES_SET_SHARE];
 	double wanted = share_wanted(e);
-	unsigned facts = wanted > SHARE_MOST ? F(LACKS) : wanted > 0 ? F(RAISE) : 0;
+	uint64_t facts = wanted > SHARE_MOST ? F(LACKS) : wanted > 0 ? F(RAISE) : 0;
 
 	/* the KV cache fills no more than the share: what is far above it is weights and activations */
 	if (e->wording->class == MESSAGES_DEVICE && known(e->oom.allocated) &&
@@ -209,7 +239,7 @@ static unsigned facts_of_share(const struct messages_event *e, const struct mess
 }
 
 /* Whose limit of host memory it was. */
-static unsigned facts_of_limit(const struct messages_event *e)
+static uint64_t facts_of_limit(const struct messages_event *e)
 {
 	if (e->wording->family == MESSAGES_SLURM || strstr(e->group, "slurm"))
 		return F(SLURM);
@@ -236,6 +266,33 @@ static int gives_no_layers(const struct messages_context *c)
 	return at != NULL;
 }
 
+/* Which system and which of its programs it was. */
+static uint64_t facts_of_program(const struct messages_event *e, const struct messages_context *c)
+{
+	uint64_t facts = 0;
+
+	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
+	    e->wording->family == MESSAGES_DATALOADER)
+		facts |= F(PYTHON);
+	if (e->wording->family == MESSAGES_NCCL)
+		facts |= F(NCCL);
+	if (e->wording->family == MESSAGES_DATALOADER || strstr(e->text, "/torch_"))
+		facts |= F(WORKERS);
+	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
+		facts |= F(LARGE);
+	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
+	    known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
+		facts |= F(FILLED);
+	if (e->wording->class == MESSAGES_HOST_KILL && known(e->rss) && e->rss.high &&
+	    e->rss.high < LITTLE_BYTES)
+		facts |= F(FILLED);
+	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
+	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
+	    strstr(e->traceback.user.file, ":\\") || c->set[MESSAGES_SET_WINDOWS].line)
+		facts |= F(WINDOWS);
+	return facts;
+}
+
 static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
@@ -258,25 +315,7 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F(DECODING);
 	if (gives_no_layers(c))
 		facts |= F(UNGIVEN);
-	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
-	    e->wording->family == MESSAGES_DATALOADER)
-		facts |= F(PYTHON);
-	if (e->wording->family == MESSAGES_NCCL)
-		facts |= F(NCCL);
-	if (e->wording->family == MESSAGES_DATALOADER || strstr(e->text, "/torch_"))
-		facts |= F(WORKERS);
-	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
-		facts |= F(LARGE);
-	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
-	    known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
-		facts |= F(FILLED);
-	if (e->wording->class == MESSAGES_HOST_KILL && known(e->rss) && e->rss.high &&
-	    e->rss.high < LITTLE_BYTES)
-		facts |= F(FILLED);
-	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
-	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
-	    strstr(e->traceback.user.file, ":\\") || c->set[MESSAGES_SET_WINDOWS].line)
-		facts |= F(WINDOWS);
+	facts |= facts_of_program(e, c);
 	/* the words of up to 2.0 */
 	if (facts & F(WINDOWS) || e->oom.old_format || strstr(e->text, "already allocated;"))
 		facts |= F(FIXED);

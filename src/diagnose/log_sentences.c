@@ -151,6 +151,23 @@ static int is_full(const struct messages_oom *o)
 	return known(o->free) && (!known(o->total) || o->free.low < o->total.low / FULL_PART);
 }
 
+/* What is odd in the numbers of a card. */
+static void tell_odd(struct lines *l, const struct messages_oom *o)
+{
+	char a[32];
+
+	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
+		lines_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
+			     "memory to "
+			     "it, which is slow, and had no more of that either");
+	if (o->own_listed && known(o->this_process))
+		lines_add(l,
+			  "one of the processes in the text is this one, under the number that it "
+			  "has outside of its container: only so does %s of PyTorch's fit on the "
+			  "card beside what they hold",
+			  messages_size(a, o->reserved));
+}
+
 static void tell_card(struct lines *l, const struct messages_event *e,
 		      const struct findings_told *t, int is_pytorch)
 {
@@ -209,16 +226,7 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 				     : "less was free than was asked for: %s of %s",
 			  messages_size(a, o->free),
 			  known(o->total) ? messages_size(b, o->total) : "it");
-	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
-		lines_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
-			     "memory to "
-			     "it, which is slow, and had no more of that either");
-	if (o->own_listed && known(o->this_process))
-		lines_add(l,
-			  "one of the processes in the text is this one, under the number that it "
-			  "has outside of its container: only so does %s of PyTorch's fit on the "
-			  "card beside what they hold",
-			  messages_size(a, o->reserved));
+	tell_odd(l, o);
 }
 
 static void tell_kill(struct lines *l, const struct diagnose_text *x)

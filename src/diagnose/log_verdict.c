@@ -211,6 +211,17 @@ static int is_plenty(const struct messages_oom *o)
 	return o->free.low >= OUTSIDE_BYTES && o->free.low / PLENTY >= o->tried.high;
 }
 
+/* Next to nothing of a full card is the program's: somebody else has the rest. */
+static void judge_little(const struct messages_oom *o, struct findings_told *t)
+{
+	if (known(o->free) && known(o->allocated) && !known(o->total) && !known(o->allowed) &&
+	    o->allocated.high < LITTLE_BYTES && t->bound_by == FINDINGS_BOUND_DEVICE) {
+		t->elsewhere = 1;
+		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
+		t->bound_certain = 0;
+	}
+}
+
 static void judge_device(const struct messages_event *e, struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
@@ -244,12 +255,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	/* what the figures exclude is not ranked: somebody else has most of the card */
 	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside) &&
 		       known(o->reserved) && t->outside.low > o->reserved.high;
-	if (known(o->free) && known(o->allocated) && !known(o->total) && !known(o->allowed) &&
-	    o->allocated.high < LITTLE_BYTES && t->bound_by == FINDINGS_BOUND_DEVICE) {
-		t->elsewhere = 1;
-		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
-		t->bound_certain = 0;
-	}
+	judge_little(o, t);
 }
 
 static void judge_bound(const struct messages_event *e, struct findings_told *t)

@@ -350,6 +350,33 @@ static int is_starting(const struct messages_event *e)
 				       !strstr(e->wording->pattern, "preempted"));
 }
 
+/* What the engine and the other words make of the activity. */
+static void settle_activity(const struct messages_event *e, struct messages_context *out)
+{
+	if ((out->activity == A(SERVING) ||
+	     (!out->activity && messages_engines[out->engine].trains_never)) &&
+	    (is_starting(e) || out->set[MESSAGES_SET_KV_ROOM].line ||
+	     out->set[MESSAGES_SET_BUFFERS].line))
+		out->activity = A(STARTING);
+	/* who is there to train, and shows nothing else */
+	if (!out->activity && (out->engine == E(LLAMA_FACTORY) || out->engine == E(AXOLOTL) ||
+			       out->engine == E(TRL) || out->engine == E(VERL) ||
+			       out->engine == E(KOHYA) || out->engine == E(MEGATRON)))
+		out->activity = A(TRAINING);
+	/* who trains by what another engine generates trains: TRL and verl, with vLLM inside */
+	if (out->activity == A(SERVING) &&
+	    (out->engine == E(TRL) || out->engine == E(VERL) || out->engine == E(UNSLOTH)))
+		out->activity = A(TRAINING);
+	/* a training script that loads or draws by a pipeline trains */
+	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
+	    out->engine == E(DIFFUSERS) && is_training_script(e, out))
+		out->activity = A(TRAINING);
+	/* what a server generates, it serves */
+	if (out->activity == A(GENERATING) &&
+	    (out->engine == E(TGI) || out->engine == E(SGLANG) || out->engine == E(TRITON_SERVER)))
+		out->activity = A(SERVING);
+}
+
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
@@ -373,24 +400,7 @@ void messages_find_context(const struct messages_log *log, const struct messages
 		out->activity_line = e->line;
 	find_everywhere(log, e, own, out);
 	find_language(log, e, out);
-	if ((out->activity == A(SERVING) ||
-	     (!out->activity && messages_engines[out->engine].trains_never)) &&
-	    (is_starting(e) || out->set[MESSAGES_SET_KV_ROOM].line ||
-	     out->set[MESSAGES_SET_BUFFERS].line))
-		out->activity = A(STARTING);
-	/* who is there to train, and shows nothing else */
-	if (!out->activity && (out->engine == E(LLAMA_FACTORY) || out->engine == E(AXOLOTL) ||
-			       out->engine == E(TRL) || out->engine == E(VERL) ||
-			       out->engine == E(KOHYA) || out->engine == E(MEGATRON)))
-		out->activity = A(TRAINING);
-	/* who trains by what another engine generates trains: TRL and verl, with vLLM inside */
-	if (out->activity == A(SERVING) &&
-	    (out->engine == E(TRL) || out->engine == E(VERL) || out->engine == E(UNSLOTH)))
-		out->activity = A(TRAINING);
-	/* a training script that loads or draws by a pipeline trains */
-	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
-	    out->engine == E(DIFFUSERS) && is_training_script(e, out))
-		out->activity = A(TRAINING);
+	settle_activity(e, out);
 	if (is_evaluated(e, out)) {
 		out->activity = A(EVALUATION);
 		out->activity_line = out->set[MESSAGES_TASK_EVALUATED].line;
@@ -399,8 +409,4 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	if (is_sampled(e, out) && !out->set[MESSAGES_SET_DECODING].line)
 		out->set[MESSAGES_SET_DECODING] =
 			(struct messages_set){ out->set[MESSAGES_TASK_SAMPLED].line, 1, -1 };
-	/* what a server generates, it serves */
-	if (out->activity == A(GENERATING) &&
-	    (out->engine == E(TGI) || out->engine == E(SGLANG) || out->engine == E(TRITON_SERVER)))
-		out->activity = A(SERVING);
 }

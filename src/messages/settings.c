@@ -176,6 +176,18 @@ static void see_epoch(struct messages_set *set, const char *p, const char *stop,
 		*set = (struct messages_set){ line, 1, number };
 }
 
+/* A value that judge() does not know: a section of DeepSpeed's that opens, a flag alone ("--enforce-eager --port 80"). */
+static int is_switched(const struct scan_setting *s, const char *start, const char *at,
+		       const char *behind, const char *stop, const char *value)
+{
+	if (!*value && s->setting == MESSAGES_SET_OFFLOADED &&
+	    memchr(behind, '{', (size_t)(stop - behind)) &&
+	    !memmem(behind, (size_t)(stop - behind), "none", 4))
+		return 1;
+	return s->spent == SCAN_SET_ON && at - start >= 2 && at[-1] == '-' && at[-2] == '-' &&
+	       (!*value || value[0] == '-');
+}
+
 void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
 		       const char *at, const char *stop, uint64_t line)
 {
@@ -207,14 +219,7 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	if (!n || *end || value[0] == '-')
 		number = -1;
 	spent = is_named(s, value) ? 1 : judge(s->spent, value, number);
-	/* a section of DeepSpeed's that opens */
-	if (spent < 0 && !n && s->setting == MESSAGES_SET_OFFLOADED &&
-	    memchr(behind, '{', (size_t)(stop - behind)) &&
-	    !memmem(behind, (size_t)(stop - behind), "none", 4))
-		spent = 1;
-	/* a flag alone: "--enforce-eager --port 80" */
-	if (spent < 0 && s->spent == SCAN_SET_ON && at - start >= 2 && at[-1] == '-' &&
-	    at[-2] == '-' && (!n || value[0] == '-'))
+	if (spent < 0 && is_switched(s, start, at, behind, stop, n ? value : ""))
 		spent = 1;
 	if (spent >= 0)
 		*set = (struct messages_set){ line, spent, number };

@@ -93,6 +93,19 @@ static const struct unit *find_unit(const char *text, size_t n, enum scan_units 
 	return NULL;
 }
 
+/* Digits behind a point, or numpy's "926. GiB": where they end. */
+static size_t parse_part(const char *text, size_t n, size_t i, enum scan_units which, double *whole,
+			 double *scale)
+{
+	if (i + 1 < n && (text[i] == '.' || (text[i] == ',' && which != SCAN_UNITS_PYTORCH)) &&
+	    text[i + 1] >= '0' && text[i + 1] <= '9') {
+		for (i++; i < n && text[i] >= '0' && text[i] <= '9' && *scale < 1e6; *scale *= 10)
+			*whole = 10 * *whole + (text[i++] - '0');
+		return i;
+	}
+	return i + (i + 1 < n && text[i] == '.' && text[i + 1] == ' ');
+}
+
 size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out)
 {
 	double whole = 0, scale = 1, low, high, slack;
@@ -101,12 +114,7 @@ size_t scan_size(const char *text, size_t n, enum scan_units which, struct messa
 
 	if (!i)
 		return 0;
-	if (i + 1 < n && (text[i] == '.' || (text[i] == ',' && which != SCAN_UNITS_PYTORCH)) &&
-	    text[i + 1] >= '0' && text[i + 1] <= '9')
-		for (i++; i < n && text[i] >= '0' && text[i] <= '9' && scale < 1e6; scale *= 10)
-			whole = 10 * whole + (text[i++] - '0');
-	else if (i + 1 < n && text[i] == '.' && text[i + 1] == ' ')
-		i++; /* numpy's "926. GiB" */
+	i = parse_part(text, n, i, which, &whole, &scale);
 	at = i < n && text[i] == ' ' ? i + 1 : i;
 	unit = find_unit(text + at, n - at, which);
 	if (!unit || (!*unit->name && scale > 1)) /* a part of a byte is another number */

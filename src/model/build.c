@@ -21,74 +21,106 @@ static uint64_t sum(uint64_t many, uint64_t a, uint64_t b)
 	return __builtin_add_overflow(times(many, a), b, &all) ? UINT64_MAX : all;
 }
 
-static uint64_t letter_size(const struct model *m, const struct model_numbers *n, char letter)
+/* A letter of a shape that is a number of the tower, or the product of two. */
+#define ONE(letter, a)                                       \
+	{                                                    \
+		letter, offsetof(struct model_numbers, a), 0 \
+	}
+#define TWO(letter, a, b)                                                                    \
+	{                                                                                    \
+		letter, offsetof(struct model_numbers, a), offsetof(struct model_numbers, b) \
+	}
+static const struct {
+	char letter;
+	uint16_t one, other; /* 0: there is no other */
+} plain_letters[] = {
+	ONE('V', vocab),
+	ONE('H', hidden),
+	ONE('F', intermediate),
+	ONE('L', labels),
+	ONE('P', positions),
+	ONE('Y', types),
+	ONE('J', projection),
+	ONE('A', heads),
+	ONE('D', head_dim),
+	ONE('G', kv_heads),
+	ONE('B', buckets),
+	ONE('E', experts),
+	ONE('M', expert_intermediate),
+	ONE('S', shared_intermediate),
+	ONE('q', q_rank),
+	ONE('r', kv_rank),
+	ONE('s', state),
+	ONE('c', conv),
+	ONE('d', dt_rank),
+	ONE('h', state_heads),
+	ONE('e', value_heads),
+	ONE('f', value_dim),
+	ONE('g', index_heads),
+	ONE('n', index_dim),
+	ONE('U', layer_input),
+	ONE('~', layer_vocab),
+	ONE('^', rows),
+	ONE('_', columns),
+	ONE('$', experts_per_token),
+	ONE('#', streams),
+	ONE('C', channels),
+	ONE('p', patch),
+	ONE('t', temporal_patch),
+	ONE('N', patches),
+	TWO('Q', heads, head_dim),
+	TWO('K', kv_heads, head_dim),
+	TWO('z', heads, value_dim),
+	TWO('k', key_heads, key_dim),
+	TWO('v', value_heads, value_dim),
+	TWO('o', index_heads, index_dim),
+	TWO('%', layers, layer_input),
+	TWO('O', o_rank, o_groups),
+	TWO('m', merge, merge),
+};
+#undef ONE
+#undef TWO
+
+static uint64_t number_at(const struct model_numbers *n, uint16_t offset)
 {
-	/* RoPE turns pairs; in images half of them by rows and half by columns. */
+	return *(const uint64_t *)(const void *)((const char *)n + offset);
+}
+
+/* RoPE turns pairs; in images half of them by rows and half by columns. */
+static uint64_t frequencies(const struct model_numbers *n)
+{
 	uint64_t turned =
 		(uint64_t)((double)n->head_dim * (n->partial_rotary > 0 ? n->partial_rotary : 1.0));
 
+	return turned / (n->position == MODEL_POSITION_ROPE_2D ? 4 : 2);
+}
+
+static uint64_t letter_size(const struct model *m, const struct model_numbers *n, char letter)
+{
+	for (size_t i = 0; i < sizeof(plain_letters) / sizeof(plain_letters[0]); i++)
+		if (plain_letters[i].letter == letter)
+			return times(number_at(n, plain_letters[i].one),
+				     plain_letters[i].other ? number_at(n, plain_letters[i].other)
+							    : 1);
 	switch (letter) {
-	case 'V': return n->vocab;
-	case 'H': return n->hidden;
-	case 'F': return n->intermediate;
-	case 'L': return n->labels;
-	case 'P': return n->positions;
-	case 'Y': return n->types;
-	case 'J': return n->projection;
-	case 'A': return n->heads;
-	case 'D': return n->head_dim;
-	case 'G': return n->kv_heads;
-	case 'Q': return times(n->heads, n->head_dim);
-	case 'K': return times(n->kv_heads, n->head_dim);
 	case 'W': return times(n->heads + 2 * n->kv_heads, n->head_dim);
-	case 'B': return n->buckets;
-	case 'R': return turned / (n->position == MODEL_POSITION_ROPE_2D ? 4 : 2);
-	case 'E': return n->experts;
-	case 'M': return n->expert_intermediate;
+	case 'R': return frequencies(n);
 	case 'X': return n->expert_hidden ? n->expert_hidden : n->hidden;
-	case 'S': return n->shared_intermediate;
-	case 'q': return n->q_rank;
-	case 'r': return n->kv_rank;
 	case 'l': return n->kv_rank + n->rope_dim;
 	case 'x': return times(n->heads, n->nope_dim + n->rope_dim);
 	case 'y': return times(n->heads, n->nope_dim + n->value_dim);
-	case 'z': return times(n->heads, n->value_dim);
-	case 's': return n->state;
-	case 'c': return n->conv;
-	case 'd': return n->dt_rank;
-	case 'h': return n->state_heads;
-	case 'e': return n->value_heads;
-	case 'f': return n->value_dim;
-	case 'g': return n->index_heads;
-	case 'n': return n->index_dim;
 	case 'u': return n->dt_rank + 2 * n->state;
 	case 'i':
 		return n->state_heads && n->state_dim ? times(n->state_heads, n->state_dim)
 						      : times(n->expand, n->hidden);
-	case 'k': return times(n->key_heads, n->key_dim);
-	case 'v': return times(n->value_heads, n->value_dim);
-	case 'o': return times(n->index_heads, n->index_dim);
 	case 'a': return sum(2, letter_size(m, n, 'k'), letter_size(m, n, 'v'));
 	case 'b': return sum(2, letter_size(m, n, 'k'), times(2, letter_size(m, n, 'v')));
 	case 'j': return sum(2, times(n->groups, n->state), letter_size(m, n, 'i'));
 	case 'w':
 		return sum(1, letter_size(m, n, 'i'),
 			   sum(1, letter_size(m, n, 'j'), n->state_heads));
-	case 'U': return n->layer_input;
-	case '%': return times(n->layers, n->layer_input);
-	case '~': return n->layer_vocab;
-	case '^': return n->rows;
-	case '_': return n->columns;
-	case '$': return n->experts_per_token;
-	case '#': return n->streams;
 	case '@': return times(n->streams, n->streams + 2);
-	case 'O': return times(n->o_rank, n->o_groups);
 	case 'Z': return n->o_groups ? times(n->heads, n->head_dim) / n->o_groups : 0;
-	case 'C': return n->channels;
-	case 'p': return n->patch;
-	case 't': return n->temporal_patch;
-	case 'N': return n->patches;
-	case 'm': return times(n->merge, n->merge);
 	case 'T': return m->towers[MODEL_TEXT].hidden;
 	default: return 0;
 	}
@@ -214,42 +246,46 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 	return model_push_tensor(m, at, t, err);
 }
 
+/* Of the numbers that say what attention is. */
+static uint64_t attention_conditions(const struct model_numbers *n)
+{
+	uint64_t has = n->qkv_bias ? IF(QKV_BIAS) : 0u;
+
+	has |= n->output_bias ? IF(OUTPUT_BIAS) : 0u;
+	has |= n->qk_norm ? IF(QK_NORM) : 0u;
+	has |= n->cross_attention ? IF(CROSS) : IF(ALONE);
+	has |= n->two_ropes ? 0u : IF(ONE_ROPE);
+	has |= n->q_rank ? IF(QUERY_RANK) : IF(QUERY);
+	has |= n->relative ? IF(RELATIVE) : 0u;
+	has |= n->alibi ? 0u : IF(ROPE);
+	has |= n->position_input ? IF(POSITION_INPUT) : 0u;
+	has |= n->new_decoder && !n->one_norm ? IF(TWO_NORMS) : IF(ONE_NORM);
+	return has;
+}
+
 /* What holds in all blocks of a tower. */
 static uint64_t tower_conditions(const struct model *m, enum model_tower tower)
 {
 	const struct model_numbers *n = &m->towers[tower];
-	uint64_t has = IF(TRUE);
-	unsigned sliding = 0, full = 0;
+	uint64_t has = IF(TRUE) | attention_conditions(n);
 
 	for (uint32_t i = 0; n->two_ropes && i < n->layers; i++)
-		*(model_sees_all(m, tower, i) ? &full : &sliding) = 1;
+		has |= model_sees_all(m, tower, i) ? IF(FULL_ROPE) : IF(SLIDING_ROPE);
 	has |= n->tied ? IF(TIED) : IF(UNTIED);
-	has |= n->qkv_bias ? IF(QKV_BIAS) : 0u;
-	has |= n->output_bias ? IF(OUTPUT_BIAS) : 0u;
 	has |= n->mlp_bias ? IF(MLP_BIAS) : 0u;
 	has |= n->head_bias ? IF(HEAD_BIAS) : 0u;
-	has |= n->qk_norm ? IF(QK_NORM) : 0u;
 	has |= n->norm_place == MODEL_NORM_AROUND ? IF(AROUND) : IF(BEFORE);
 	has |= n->gated ? IF(GATED) : IF(PLAIN);
-	has |= n->cross_attention ? IF(CROSS) : IF(ALONE);
 	has |= n->embed_scale ? IF(EMBED_SCALE) : 0u;
-	has |= n->two_ropes ? 0u : IF(ONE_ROPE);
-	has |= sliding ? IF(SLIDING_ROPE) : 0u;
-	has |= full ? IF(FULL_ROPE) : 0u;
 	has |= n->shared_intermediate ? IF(SHARED) : 0u;
 	has |= n->expert_hidden ? IF(LATENT) : 0u;
 	has |= n->pool_head ? IF(POOL_HEAD) : 0u;
-	has |= n->q_rank ? IF(QUERY_RANK) : IF(QUERY);
 	has |= n->projection != n->hidden ? IF(NARROW) : 0u;
 	has |= n->parallel ? IF(PARALLEL) : IF(SERIAL);
-	has |= n->new_decoder && !n->one_norm ? IF(TWO_NORMS) : IF(ONE_NORM);
 	has |= n->types ? IF(TYPES) : 0u;
-	has |= n->position_input ? IF(POSITION_INPUT) : 0u;
-	has |= n->relative ? IF(RELATIVE) : 0u;
 	has |= n->norm_bias ? IF(NORM_BIAS) : 0u;
 	has |= n->conv_bias ? IF(CONV_BIAS) : 0u;
 	has |= n->state_bias ? IF(STATE_BIAS) : 0u;
-	has |= n->alibi ? 0u : IF(ROPE);
 	has |= n->layer_input ? IF(LAYER_INPUT) : 0u;
 	return has;
 }

@@ -44,6 +44,34 @@ static enum plim_status refuse(const struct config *c, const struct model_key *k
 		       k->key);
 }
 
+static enum plim_status take_size(const struct config *c, uint64_t *at, const struct model_key *k,
+				  const struct config_value *v, struct plim_err *err)
+{
+	if (k->type == KEY_SIZE_IF &&
+	    (v->kind == JSON_NULL || v->kind == JSON_STRING || v->negative)) /* "auto" */
+		return PLIM_OK;
+	if (config_element(c, v, 1)) /* height and width, say */
+		v = config_element(c, v, 1);
+	if (v->kind != JSON_NULL &&
+	    (v->kind != JSON_INTEGER || (v->negative && v->number) || v->number > MODEL_SIZE))
+		return refuse(c, k, err);
+	*at = v->kind == JSON_NULL ? 0 : v->number;
+	*at += k->type == KEY_NEXT;
+	if (k->type == KEY_HALVES)
+		*at /= 2;
+	return PLIM_OK;
+}
+
+static enum plim_status take_rate(const struct config *c, double *at, const struct model_key *k,
+				  const struct config_value *v, struct plim_err *err)
+{
+	if (v->kind != JSON_NULL && v->kind != JSON_INTEGER &&
+	    (v->kind != JSON_DOUBLE || !(v->real >= 0 && v->real <= 1e6)))
+		return refuse(c, k, err);
+	*at = v->kind == JSON_NULL ? 0 : v->real;
+	return v->real < 0 ? refuse(c, k, err) : PLIM_OK;
+}
+
 static enum plim_status take(const struct config *c, struct model_numbers *n,
 			     const struct model_key *k, const struct config_value *v,
 			     struct plim_err *err)
@@ -66,38 +94,16 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 		if (v && v->kind == JSON_INTEGER && v->number <= MODEL_SIZE)
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
-	case KEY_OFF:
-		if (v->kind == JSON_TRUE || v->kind == JSON_FALSE)
-			*(bool *)at = v->kind == JSON_FALSE;
-		return PLIM_OK;
 	case KEY_SIZE_IF:
 	case KEY_NEXT:
 	case KEY_HALVES:
-	case KEY_SIZE:
-		if (k->type == KEY_SIZE_IF &&
-		    (v->kind == JSON_NULL || v->kind == JSON_STRING || v->negative)) /* "auto" */
-			return PLIM_OK;
-		if (config_element(c, v, 1)) /* height and width, say */
-			v = config_element(c, v, 1);
-		if (v->kind != JSON_NULL && (v->kind != JSON_INTEGER ||
-					     (v->negative && v->number) || v->number > MODEL_SIZE))
-			return refuse(c, k, err);
-		*(uint64_t *)(void *)at = v->kind == JSON_NULL ? 0 : v->number;
-		if (k->type == KEY_NEXT)
-			++*(uint64_t *)(void *)at;
-		if (k->type == KEY_HALVES)
-			*(uint64_t *)(void *)at /= 2;
-		return PLIM_OK;
-	case KEY_RATE:
-		if (v->kind != JSON_NULL && v->kind != JSON_INTEGER &&
-		    (v->kind != JSON_DOUBLE || !(v->real >= 0 && v->real <= 1e6)))
-			return refuse(c, k, err);
-		*(double *)(void *)at = v->kind == JSON_NULL ? 0 : v->real;
-		return v->real < 0 ? refuse(c, k, err) : PLIM_OK;
+	case KEY_SIZE: return take_size(c, (uint64_t *)(void *)at, k, v, err);
+	case KEY_RATE: return take_rate(c, (double *)(void *)at, k, v, err);
 	case KEY_IS_ONE: *(bool *)at = v->kind == JSON_INTEGER && v->number == 1; return PLIM_OK;
+	case KEY_OFF:
 	case KEY_SWITCH:
 		if (v->kind == JSON_TRUE || v->kind == JSON_FALSE)
-			*(bool *)at = v->kind == JSON_TRUE;
+			*(bool *)at = (v->kind == JSON_TRUE) == (k->type == KEY_SWITCH);
 		return PLIM_OK;
 	case KEY_ACTIVATION:
 	case KEY_GATED_ACTIVATION:
@@ -147,18 +153,8 @@ static enum plim_status derive_patches(struct model_numbers *n, const char *path
 	return PLIM_OK;
 }
 
-/* What follows from other numbers where the file does not say it. */
-enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err)
+static void derive_widths(struct model_numbers *n)
 {
-	if (!n->layers)
-		return PLIM_OK;
-	if (n->layers > MODEL_BLOCKS)
-		return err_set(err, PLIM_E_LIMIT, "'%.200s' has %llu layers: more than %u", path,
-			       (unsigned long long)n->layers, MODEL_BLOCKS);
-	if (!n->hidden || !n->heads)
-		return err_set(err, PLIM_E_FORMAT,
-			       "'%.200s' tells no %s; `--trace` plans what Transformers has", path,
-			       n->hidden ? "number of attention heads" : "hidden size");
 	if (n->attend_every && n->attend_at >= n->attend_every)
 		n->attend_at = n->attend_every - 1;
 	if (n->multi_query && !n->new_decoder)
@@ -181,6 +177,21 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 	if (!n->intermediate)
 		n->intermediate = n->mlp_ratio > 0 ? (uint64_t)((double)n->hidden * n->mlp_ratio)
 						   : 4 * n->hidden;
+}
+
+/* What follows from other numbers where the file does not say it. */
+enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err)
+{
+	if (!n->layers)
+		return PLIM_OK;
+	if (n->layers > MODEL_BLOCKS)
+		return err_set(err, PLIM_E_LIMIT, "'%.200s' has %llu layers: more than %u", path,
+			       (unsigned long long)n->layers, MODEL_BLOCKS);
+	if (!n->hidden || !n->heads)
+		return err_set(err, PLIM_E_FORMAT,
+			       "'%.200s' tells no %s; `--trace` plans what Transformers has", path,
+			       n->hidden ? "number of attention heads" : "hidden size");
+	derive_widths(n);
 	if (n->experts_off)
 		n->experts = 0;
 	if (n->experts && !n->experts_per_token) /* each takes every token */
@@ -726,6 +737,23 @@ static const struct model_family *nested_family(const struct config *c, struct m
 	return copy;
 }
 
+/* No family is known, and the numbers of a decoder are not there either. */
+static enum plim_status refuse_unknown(const struct config *c, struct plim_err *err)
+{
+	const char *diffusers = config_text(c, config_find(c, NULL, "_class_name"));
+	const struct model *m = c->model;
+
+	return err_set(err, PLIM_E_FORMAT,
+		       "'%.200s' is no config of a model that is known here: %s%.60s%s, without "
+		       "hidden_size, num_hidden_layers and vocab_size; %s",
+		       c->path, *diffusers ? "diffusers' '" : "'",
+		       *diffusers     ? diffusers
+		       : *m->declared ? m->declared
+				      : "no model_type",
+		       "'",
+		       *diffusers ? "`--trace` plans it" : "`--trace` plans what Transformers has");
+}
+
 static enum plim_status take_all(struct config *c, struct plim_err *err)
 {
 	struct model *m = c->model;
@@ -734,10 +762,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	const struct model_head *head;
 	enum plim_status st = PLIM_OK;
 
-	const char *diffusers;
-
 	take_facts(c);
-	diffusers = config_text(c, config_find(c, NULL, "_class_name"));
 	f = *m->declared ? family_of(m->declared) : unnamed_family(c);
 	if (f && *m->declared)
 		f = whole_family(c, f);
@@ -757,17 +782,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 		if (f->towers[i].defaults.layers || (m->guessed && i == MODEL_TEXT))
 			st = take_tower(c, f, i, err);
 	if (!st && m->guessed && (!m->towers[MODEL_TEXT].layers || !m->towers[MODEL_TEXT].vocab))
-		st = err_set(
-			err, PLIM_E_FORMAT,
-			"'%.200s' is no config of a model that is known here: %s%.60s%s, without "
-			"hidden_size, num_hidden_layers and vocab_size; %s",
-			c->path, *diffusers ? "diffusers' '" : "'",
-			*diffusers     ? diffusers
-			: *m->declared ? m->declared
-				       : "no model_type",
-			"'",
-			*diffusers ? "`--trace` plans it"
-				   : "`--trace` plans what Transformers has");
+		st = refuse_unknown(c, err);
 	if (!st)
 		st = take_unread(c, f, err);
 	if (!st)

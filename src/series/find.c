@@ -79,50 +79,60 @@ static bool looks_like_json(const char *head, size_t n)
 	return objects >= others;
 }
 
-/* `head` has a NUL behind its n bytes. */
-static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
+/* Letters, colours and what a log that was emptied while a program wrote to it begins with: where it begins; NULL: no text. */
+static const uint8_t *text_of(const uint8_t *head, size_t n)
 {
 	const uint8_t *p = head;
 	size_t text = 0;
+
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < head + n && !*p)
+		p++;
+	for (const uint8_t *c = p; c < head + n; c++)
+		text += *c >= 0x20 || *c == '\n' || *c == '\t' || *c == '\r' || *c == 0x1b ||
+			*c == '\b';
+	if (!n || text < (size_t)(head + n - p))
+		return NULL;
+	while (p < head + n && isspace(*p))
+		p++;
+	return p;
+}
+
+/* An object, or a list of them; a dict that Python printed has single quotes: text. */
+static bool is_json(const uint8_t *p, const uint8_t *end)
+{
+	const uint8_t *q = p + 1;
+
+	if (p >= end || (*p != '{' && (*p != '[' || q >= end || !strchr("{ \n\t\r", *q))))
+		return false;
+	while (q < end && isspace(*q))
+		q++;
+	return q < end && *q != '\'' && looks_like_json((const char *)p, (size_t)(end - p));
+}
+
+/* `head` has a NUL behind its n bytes. */
+static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
+{
+	const char *metrics = strstr(name, "/metrics/");
+	const uint8_t *p;
 
 	if (n >= 4 && !memcmp(head, ":W&B", 4))
 		return SERIES_KIND_WANDB;
 	if (wire_is_event_file(head, n))
 		return SERIES_KIND_TENSORBOARD;
-	if (strstr(name, "/metrics/") && n && isdigit(head[0]) &&
-	    !strchr(strstr(name, "/metrics/") + 9, '.'))
+	if (metrics && n && isdigit(head[0]) && !strchr(metrics + 9, '.'))
 		return SERIES_KIND_MLFLOW;
-	if (n >= 2 && (!memcmp(p, "\xff\xfe", 2) || !memcmp(p, "\xfe\xff", 2)))
+	if (n >= 2 && (!memcmp(head, "\xff\xfe", 2) || !memcmp(head, "\xfe\xff", 2)))
 		return SERIES_KIND_TEXT; /* UTF-16, which its reader takes */
-	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
-		p += 3;
-	/* A log that was emptied while a program wrote to it begins with NULs. */
-	while (p < head + n && !*p)
-		p++;
-	if (n && p == head + n)
-		return SERIES_KIND_TEXT;
-	for (const uint8_t *c = p; c < head + n; c++)
-		text += *c >= 0x20 || *c == '\n' || *c == '\t' || *c == '\r' || *c == 0x1b ||
-			*c == '\b';
-	if (!n || text < (size_t)(head + n - p))
+	p = text_of(head, n);
+	if (!p)
 		return SERIES_KIND_UNKNOWN;
-	while (p < head + n && isspace(*p))
-		p++;
-	if (p < head + n &&
-	    (*p == '{' || (*p == '[' && p + 1 < head + n && strchr("{ \n\t\r", p[1])))) {
-		const uint8_t *q = p + 1;
-
-		while (q < head + n && isspace(*q))
-			q++;
-		/* A dict that Python printed has single quotes: text. */
-		if (q < head + n && *q != '\'' &&
-		    looks_like_json((const char *)p, (size_t)(head + n - p)))
-			return ends_with(name, "trainer_state.json") ? SERIES_KIND_TRAINER_STATE
-								     : SERIES_KIND_JSON;
-	}
-	if (looks_like_csv((const char *)p, (size_t)(head + n - p)))
-		return SERIES_KIND_CSV;
-	return SERIES_KIND_TEXT;
+	if (is_json(p, head + n))
+		return ends_with(name, "trainer_state.json") ? SERIES_KIND_TRAINER_STATE
+							     : SERIES_KIND_JSON;
+	return looks_like_csv((const char *)p, (size_t)(head + n - p)) ? SERIES_KIND_CSV
+								       : SERIES_KIND_TEXT;
 }
 
 enum series_kind series_recognise(const uint8_t *bytes, size_t n, const char *path)

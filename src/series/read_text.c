@@ -645,6 +645,22 @@ static double within(struct series_run *r, double step, double of)
 	return (round - !r->rounds_from_0) * of + step;
 }
 
+/* "3/100" of a step within a round, "5/20" of an epoch: the value, and what it says of the run. */
+static double of_whole(struct line_reading *g, const struct told *t, const char *p, const char *end,
+		       double value)
+{
+	double of;
+
+	if (p >= end || *p != '/' || !series_number(p + 1, (size_t)(end - p - 1), &of) ||
+	    of < value)
+		return value;
+	if (t->step && !isnan(g->run->row_step))
+		value = within(g->run, value, of);
+	if (series_is_epoch(t->name, t->n) && of >= value)
+		g->run->epochs = of;
+	return value;
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -677,19 +693,28 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 		g->run->row.at[g->run->row.n - 1].value = value;
 	if (t->loose[0])
 		memcpy(g->loose, t->loose, sizeof(g->loose));
-	if (t->step && !isnan(g->run->row_step) && p < end && *p == '/' &&
-	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value)
-		value = within(g->run, value, of);
-	if (series_is_epoch(t->name, t->n) && p < end && *p == '/' &&
-	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value)
-		g->run->epochs = of;
-	put_named(g, t, value);
+	put_named(g, t, of_whole(g, t, p, end, value));
 }
 
 static bool may_be_number(char c)
 {
 	return isdigit((unsigned char)c) || c == '-' || c == '+' || c == '.' || (c | 0x20) == 'n' ||
 	       (c | 0x20) == 'i';
+}
+
+/* "step:12K" is rounded, and all that the log says. */
+static bool take_rounded(struct line_reading *g, const char *gap, const char *says, const char *p,
+			 const char *end, double value)
+{
+	struct told room, *t;
+
+	if (p + 1 >= end || (*p != 'K' && *p != 'M') || is_word((unsigned char)p[1]))
+		return false;
+	t = told_of(g, gap, (size_t)(says - gap), &room);
+	if (g->status || !t->step)
+		return false;
+	put_named(g, t, value * (*p == 'K' ? 1e3 : 1e6));
+	return true;
 }
 
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
@@ -713,15 +738,9 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		if (is_bar(p, end) && value > 0)
 			put(g, "step", 4, value, true);
 		g->inside |= says > line && is_inside(line, says, end);
-		/* "step:12K" is rounded, and all that the log says. */
-		if (p + 1 < end && (*p == 'K' || *p == 'M') && !is_word((unsigned char)p[1])) {
-			struct told room, *t = told_of(g, gap, (size_t)(says - gap), &room);
-
-			if (!g->status && t->step) {
-				put_named(g, t, value * (*p == 'K' ? 1e3 : 1e6));
-				gap = ++p;
-				continue;
-			}
+		if (take_rounded(g, gap, says, p, end, value)) {
+			gap = ++p;
+			continue;
 		}
 		/* "30ms", "nanosecond", "70%|###": no number that stands for itself. */
 		if (p < end && (isalpha((unsigned char)*p) || *p == '_' ||
