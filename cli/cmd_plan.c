@@ -31,9 +31,6 @@ _Static_assert(offsetof(struct plan_opts, options) == 0, "rows store at offsets 
 #define EXPERT_PARALLEL                                                                   \
 	"expert parallelism is not planned: --parallel fsdp2 shares experts out, as all " \
 	"weights"
-#define DORA                                                                                 \
-	"DoRA is not planned: --lora is, which needs less; a script is traced with plan -- " \
-	"python train.py"
 
 static const struct opt plan_opt[] = {
 	PLAN_RUN_OPTIONS,
@@ -93,8 +90,6 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("hsdp",
 		    "sharding inside groups that are copies of each other is not planned: a group "
 		    "of 8 alone is --parallel fsdp2 --gpus 8, which needs as much"),
-	OPT_REFUSED("dora", DORA),
-	OPT_REFUSED("use-dora", DORA),
 	OPT_REFUSED("use-unsloth",
 		    "Unsloth's kernels are not planned: without it, what is said is of "
 		    "Transformers' modules, which need more"),

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 			abort();
 	} else {
 		check(&m);
-		if (!model_quantize(&m, MODEL_NF4_DOUBLE, &err))
+		if (!model_quantize(&m, MODEL_NF4_DOUBLE, false, &err))
 			check(&m);
 		if (!model_add_lora(&m, &lora, &err))
 			check(&m);

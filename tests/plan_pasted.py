@@ -6,6 +6,7 @@ same bytes in each phase, no key that is not understood; what a tool has no key 
 """
 import itertools
 import os
+import random
 import sys
 import tempfile
 
@@ -18,10 +19,14 @@ OPTIMIZERS = ["adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw
 # the Trainer runs bitsandbytes with states of embeddings in fp32, a loop of one's own does not
 OF_8_BITS = {"torchtune": ["adamw-8bit", "adamw-paged-8bit"]}
 ADAPTERS = [[], ["--lora", 8, "--lora-targets", "all-linear"], ["--lora", 8, "--lora-targets", "q_proj,o_proj", "--lora-dropout", 0.1],
-            ["--lora", 4, "--lora-targets", "q_proj,v_proj,gate_proj,up_proj,down_proj"]]
+            ["--lora", 4, "--lora-targets", "q_proj,v_proj,gate_proj,up_proj,down_proj"],
+            ["--lora", 4, "--lora-targets", "all-linear", "--dora"]]
 PRECISIONS = ["fp32", "bf16-autocast", "bf16-weights", "bf16-pure", "fp16-autocast"]
-LOSSES = [[], ["--loss", "liger"], ["--liger"], ["--loss", "chunked"], ["--grouped"], ["--no-clip"], ["--eval-batch", 3], ["--attention", "eager"],
+LOSSES = [[], ["--loss", "liger"], ["--liger"], ["--liger=norm,rope"], ["--liger=loss,swiglu"], ["--liger=swiglu", "--loss", "liger"], ["--loss", "chunked"], ["--grouped"], ["--no-clip"], ["--eval-batch", 3], ["--attention", "eager"],
           ["--attention", "flash"]]
+OPTIMIZED = [["--optimizer", name] for name in OPTIMIZERS]
+PRECISED = [["--precision", name] for name in PRECISIONS]
+DRAWN = 40  # recipes of several changes
 GPUS = [[], ["--gpus", 4], ["--gpus", 4, "--parallel", "fsdp2"], ["--gpus", 4, "--parallel", "fsdp2-zero2"],
         ["--gpus", 4, "--parallel", "fsdp2", "--offload-params"], ["--gpus", 2, "--parallel", "zero3"], ["--gpus", 2, "--parallel", "fsdp1"]]
 TOOLS = {"axolotl": "base_model: x\n", "llama-factory": "", "torchtune": "checkpointer:\n  _component_: a\n", "trl": ""}
@@ -31,20 +36,20 @@ EVALUATES = {"axolotl": "val_set_size: 0.1\n", "llama-factory": "eval_strategy: 
 
 
 def recipes(tool):
-    """One thing changed at a time, and adapters by how weights are kept.  torchtune has no autocast, TRL one loss."""
+    """One thing changed at a time, and adapters by how weights are kept; what is not changed is the tool's own default."""
     plain = ["--batch", 3, "--accumulate", 2, "--seq", 384]
-    if tool == "torchtune":
-        plain += ["--precision", "bf16-pure"]
     optimizers = OPTIMIZERS + OF_8_BITS.get(tool, ["adamw_bnb_8bit", "paged_adamw_8bit"])
     for one in itertools.chain(STEPS, ([("--optimizer"), o] for o in optimizers), (["--precision", p] for p in PRECISIONS), LOSSES, GPUS):
-        yield [*plain, *one, *(["--loss", "fused"] if tool == "trl" and "--loss" not in one and "--liger" not in one else [])]
-    if tool == "trl":
-        plain += ["--loss", "fused"]
+        yield [*plain, *one]
     for adapters in ADAPTERS[1:]:
         for precision in [*PRECISIONS, "fp16-weights"]:
             yield [*plain, *adapters, "--precision", precision]
         for bits in ("nf4", "nf4-double", "int8"):
             yield [*plain, *adapters, "--quantize", bits, "--checkpointing", "full"]
+    draw = random.Random(tool)
+    for _ in range(DRAWN):
+        yield [word for some in ([[], ["--batch", 2]], [[], ["--accumulate", 3]], [[], ["--seq", 200]], [[], *STEPS], [[], *OPTIMIZED],
+                                 [[], *PRECISED], LOSSES, ADAPTERS) for word in draw.choice(some)]
 
 
 def phases(told):

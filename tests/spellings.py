@@ -26,6 +26,9 @@ OPTIMIZERS = {"adamw": "adamw_torch", "adamw-fused": "adamw_torch_fused", "adafa
               "paged_adamw_8bit": "paged_adamw_8bit", "adamw_bnb_8bit": "adamw_bnb_8bit"}
 
 
+KERNELS = {"loss": "fused_linear_cross_entropy", "norm": "rms_norm", "rope": "rope", "swiglu": "swiglu"}
+
+
 @dataclasses.dataclass
 class Recipe:
     stored: str | None
@@ -38,7 +41,7 @@ class Recipe:
     checkpointed: bool
     rank: int  # of adapters, 0: none
     dropout: bool
-    liger: bool
+    liger: str  # of Liger's kernels: all, some, "": none
     clips: bool
 
 
@@ -46,7 +49,8 @@ def drawn(rng):
     return Recipe(stored=rng.choice(["bfloat16", "float16", "float32", None]), release=rng.choice(["4.44", "4.57", "5.0", "5.20"]),
                   batch=rng.randint(1, 6), accumulate=rng.randint(1, 3), seq=rng.choice([128, 384, 1000]),
                   word=rng.choice(["bf16", "bf16", "fp16"]), optimizer=rng.choice(list(OPTIMIZERS)), checkpointed=rng.random() < 0.5,
-                  rank=rng.choice([0, 0, 8, 16]), dropout=rng.random() < 0.5, liger=rng.random() < 0.3, clips=rng.random() < 0.8)
+                  rank=rng.choice([0, 0, 8, 16]), dropout=rng.random() < 0.5, liger=rng.choice(["", "", "all", *KERNELS, ",".join(rng.sample(list(KERNELS), 2))]),
+                  clips=rng.random() < 0.8)
 
 
 def flags(names):
@@ -60,7 +64,8 @@ def as_options(r):
     given += ["--checkpointing", "full"] if r.checkpointed else []
     given += ["--lora", r.rank, "--lora-targets", "q_proj,v_proj"] if r.rank else []
     given += ["--lora-dropout", "0.1"] if r.rank and r.dropout else []
-    return given + flags({"liger": r.liger, "no-clip": not r.clips})
+    given += [f"--liger={r.liger}"] if r.liger else []
+    return given + flags({"no-clip": not r.clips})
 
 
 def as_words(r):
@@ -70,13 +75,16 @@ def as_words(r):
     given += ["--gradient_checkpointing", "True"] if r.checkpointed else []
     given += ["--lora_r", r.rank, "--lora_target_modules", "q_proj,v_proj"] if r.rank else []
     given += ["--lora_dropout", "0.1"] if r.rank and r.dropout else []
-    return given + flags({"use_liger_kernel": r.liger, "no-clip": not r.clips})
+    given += ["--use_liger_kernel", "True"] if r.liger == "all" else [f"--liger={r.liger}"] if r.liger else []
+    return given + flags({"no-clip": not r.clips})
 
 
 def as_files(r, folder):
     arguments = {"output_dir": "out", "per_device_train_batch_size": r.batch, "gradient_accumulation_steps": r.accumulate, r.word: True,
-                 "optim": OPTIMIZERS[r.optimizer], "gradient_checkpointing": r.checkpointed, "use_liger_kernel": r.liger,
+                 "optim": OPTIMIZERS[r.optimizer], "gradient_checkpointing": r.checkpointed, "use_liger_kernel": bool(r.liger),
                  "max_grad_norm": 1.0 if r.clips else 0.0}
+    if r.liger and r.liger != "all":
+        arguments["liger_kernel_config"] = {key: name in r.liger.split(",") for name, key in KERNELS.items()}
     adapters = {"peft_type": "LORA", "r": r.rank, "target_modules": ["q_proj", "v_proj"], "lora_dropout": 0.1 if r.dropout else 0.0}
     given = ["--seq", r.seq, "--transformers", r.release]
     for name, values in {"arguments.json": arguments, "adapters.json": adapters if r.rank else None}.items():
@@ -90,7 +98,7 @@ def as_files(r, folder):
 
 def as_keywords(r):
     given = {"batch": r.batch, "accumulate": r.accumulate, "seq": r.seq, "optimizer": r.optimizer, "transformers": r.release,
-             "precision": r.word, "liger": r.liger, "no_clip": not r.clips}
+             "precision": r.word, "liger": r.liger == "all" or r.liger or None, "no_clip": not r.clips}
     if r.checkpointed:
         given["checkpointing"] = "full"
     if r.rank:

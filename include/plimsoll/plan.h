@@ -53,11 +53,8 @@ enum plim_plan_flags {
 	 * gradient is there, which is then let go
 	 */
 	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21,
-	/*
-	 * (--liger, also use-liger-kernel=true use-liger=true, after --loss) Liger's kernels: its
-	 * loss, and norms, RoPE and gates that keep less (use_liger_kernel)
-	 */
-	PLIM_PLAN_LIGER = 1 << 22
+	/* (--dora, also use-dora=true, after --lora-dropout) adapters with magnitudes: DoRA */
+	PLIM_PLAN_DORA = 1 << 22
 };
 
 /*
@@ -113,9 +110,9 @@ struct plim_plan_options {
 	 */
 	const char *attention;
 	/*
-	 * (-c --checkpointing HOW, alone full, or full selective vision none every:, also
-	 * gradient-checkpointing=full activation-checkpointing=full) gradient checkpointing: full,
-	 * selective, every:N, vision or none
+	 * (-c --checkpointing HOW, alone full, or full selective vision none every: selective:,
+	 * also gradient-checkpointing=full activation-checkpointing=full) gradient checkpointing:
+	 * full, selective, every:N, selective:N, selective:op, vision or none
 	 */
 	const char *checkpointing;
 	/*
@@ -342,6 +339,11 @@ struct plim_plan_options {
 	plim_trace_fn *trace;
 	/* (C only) that it is given */
 	void *trace_ctx;
+	/*
+	 * (--liger KERNELS, alone all, or all, also use-liger-kernel=all use-liger=all, after
+	 * --loss) Liger's kernels: all, or some of loss, norm, rope, swiglu (use_liger_kernel)
+	 */
+	const char *liger;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

@@ -149,7 +149,7 @@ PLIM_PLAN_PADDED = 1024
 PLIM_PLAN_GROUPED = 2048
 PLIM_PLAN_SEQUENCE_PARALLEL = 1048576
 PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 2097152
-PLIM_PLAN_LIGER = 4194304
+PLIM_PLAN_DORA = 4194304
 PLIM_RECORD_NO_PYTHON = 0
 PLIM_RECORD_NO_TORCH = 1
 PLIM_RECORD_NO_CUDA = 2
@@ -900,6 +900,7 @@ class plim_plan_options(Structure):
         ("lora_dropout", c_char_p),
         ("trace", c_void_p),
         ("trace_ctx", c_void_p),
+        ("liger", c_char_p),
     ]
 
 
@@ -1455,6 +1456,7 @@ OPTIONS = {
     "curves": {
         "names": {'follow': 'grows', 'policy': 'stop_policy', 'max_memory': 'max_memory_bytes', 'patterns': 'patterns_path'},
         "flags": {'grows': PLIM_CURVES_GROWS, 'redact': PLIM_CURVES_REDACT},
+        "alone": {},
         "counts": {'map': 'map_count'},
         "releases": [],
         "sides": {},
@@ -1462,13 +1464,15 @@ OPTIONS = {
     "diff": {
         "names": {'max_memory': 'max_memory_bytes', 'top': 'rows_max'},
         "flags": {'redact': PLIM_DIFF_REDACT},
+        "alone": {},
         "counts": {},
         "releases": [],
         "sides": {},
     },
     "plan": {
         "names": {'max_memory': 'max_memory_bytes', 'memory': 'memory_bytes', 'allowance': 'allowance_bytes', 'tp': 'tensor_parallel', 'pp': 'pipeline_parallel', 'max_seq': 'max_sequence', 'for': 'paste', 'offload_activations': 'activations', 'offload_optimizer': 'optimizer_on', 'offload_params': 'parameters_on', 'host_memory': 'host_memory_bytes', 'params': 'parameters', 'from': 'from_files', 'seq': 'sequence', 'lora': 'lora_rank', 'extra_tensor': 'extra_tensors', 'resident': 'residents'},
-        "flags": {'redact': PLIM_PLAN_REDACT, 'sequence_parallel': PLIM_PLAN_SEQUENCE_PARALLEL, 'max_batch': PLIM_PLAN_MAX_BATCH, 'max_sequence': PLIM_PLAN_MAX_SEQUENCE, 'allow_changes': PLIM_PLAN_ALLOW_CHANGES, 'max_resident': PLIM_PLAN_MAX_RESIDENT, 'padded': PLIM_PLAN_PADDED, 'grouped': PLIM_PLAN_GROUPED, 'liger': PLIM_PLAN_LIGER, 'no_clip': PLIM_PLAN_NO_CLIP, 'optimizer_in_backward': PLIM_PLAN_OPTIMIZER_IN_BACKWARD, 'keep_outputs': PLIM_PLAN_KEEP_OUTPUTS, 'no_cache': PLIM_PLAN_NO_CACHE},
+        "flags": {'redact': PLIM_PLAN_REDACT, 'sequence_parallel': PLIM_PLAN_SEQUENCE_PARALLEL, 'max_batch': PLIM_PLAN_MAX_BATCH, 'max_sequence': PLIM_PLAN_MAX_SEQUENCE, 'allow_changes': PLIM_PLAN_ALLOW_CHANGES, 'max_resident': PLIM_PLAN_MAX_RESIDENT, 'padded': PLIM_PLAN_PADDED, 'grouped': PLIM_PLAN_GROUPED, 'dora': PLIM_PLAN_DORA, 'no_clip': PLIM_PLAN_NO_CLIP, 'optimizer_in_backward': PLIM_PLAN_OPTIMIZER_IN_BACKWARD, 'keep_outputs': PLIM_PLAN_KEEP_OUTPUTS, 'no_cache': PLIM_PLAN_NO_CACHE},
+        "alone": {'activations': 'pinned', 'optimizer_on': 'cpu', 'parameters_on': 'cpu', 'save': 'pretrained', 'checkpointing': 'full', 'liger': 'all'},
         "counts": {'from_files': 'from_count', 'extra_tensors': 'extra_tensor_count', 'calibrate': 'calibrate_count', 'recorded': 'recorded_count'},
         "releases": ['torch', 'transformers'],
         "sides": {'image_size': 'image_width', 'image_grid': 'image_grid_width'},
@@ -1476,6 +1480,7 @@ OPTIONS = {
     "report": {
         "names": {'max_memory': 'max_memory_bytes', 'log': 'log_path', 'owners': 'owners_max'},
         "flags": {'redact': PLIM_REPORT_REDACT, 'why': PLIM_REPORT_WHY},
+        "alone": {},
         "counts": {},
         "releases": [],
         "sides": {},
@@ -1483,6 +1488,7 @@ OPTIONS = {
     "watch": {
         "names": {'nvml': 'nvml_path', 'max_memory': 'max_memory_bytes', 'log': 'log_path'},
         "flags": {'no_gpu': PLIM_WATCH_NO_GPU, 'no_stacks': PLIM_WATCH_NO_STACKS, 'here': PLIM_WATCH_HERE, 'redact': PLIM_WATCH_REDACT},
+        "alone": {},
         "counts": {},
         "releases": [],
         "sides": {},
@@ -1490,6 +1496,7 @@ OPTIONS = {
     "whatif": {
         "names": {'log': 'log_path', 'limit': 'limit_bytes', 'allowance': 'allowance_bytes', 'budget': 'search_ms', 'max_memory': 'max_memory_bytes'},
         "flags": {'redact': PLIM_WHATIF_REDACT, 'smallest': PLIM_WHATIF_SMALLEST, 'search': PLIM_WHATIF_SEARCH, 'plan': PLIM_WHATIF_PLAN},
+        "alone": {},
         "counts": {'settings': 'settings_count'},
         "releases": ['torch'],
         "sides": {},
@@ -1497,6 +1504,7 @@ OPTIONS = {
     "why": {
         "names": {'max_memory': 'max_memory_bytes', 'snapshot': 'snapshot_path', 'config': 'config_path'},
         "flags": {'redact': PLIM_WHY_REDACT, 'more': PLIM_WHY_MORE},
+        "alone": {},
         "counts": {},
         "releases": [],
         "sides": {},

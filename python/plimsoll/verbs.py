@@ -493,6 +493,8 @@ def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
             continue
         if name in _PLAN["flags"]:
             options.flags |= _PLAN["flags"][name]
+        elif name in _PLAN["alone"] and value is True:
+            setattr(options, name, _PLAN["alone"][name].encode())
         elif name in _PLAN["counts"]:
             values = [value] if isinstance(value, (str, os.PathLike)) else list(value)
             keep.append(_strings([os.fspath(v) for v in values]))

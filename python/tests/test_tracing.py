@@ -1503,6 +1503,63 @@ for _ in range(2):
     assert any("the condition at train.py:9 depends on values" in said for said in trace.assumed)
 
 
+LIBRARY = """
+def loss_of(net, x):
+    for part in range(10):
+        loss = net(x) if part == 0 else loss + net(x).relu()
+        if loss.mean() > 0.1:
+            break
+    return loss.sum()
+"""
+CALLS = """
+import sys
+sys.path.insert(0, {folder!r})
+from early.exit import loss_of
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+x = torch.randn(50000, 64, device="cuda")
+for _ in range(2):
+    loss_of(net, x).backward(); optimizer.step(); optimizer.zero_grad()
+"""
+
+
+def library(tmp_path):
+    """The text of a script that calls a library with a condition of its own."""
+    folder = tmp_path / "site-packages" / "early"
+    folder.mkdir(parents=True)
+    (folder / "exit.py").write_text(LIBRARY)
+    return CALLS.format(folder=str(folder.parent))
+
+
+def test_of_two_branches_of_a_library_the_larger_is_planned(tmp_path):
+    trace = program(tmp_path, library(tmp_path))
+    assert trace.guesses() == {"train.py:10 (in early/exit.py:5)": "false"} and trace.peak() > 10 * 50000 * 64 * 4
+    assert any("the condition at train.py:10 (in early/exit.py:5) depends on values" in said for said in trace.assumed)
+
+
+def test_numbers_that_are_known_are_no_guesses(tmp_path):
+    trace = program(tmp_path, """
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(2):
+    labels = torch.tensor([3, -100, 5, 7])
+    loss = net(torch.randn(4, 64, device="cuda")).sum() / (labels != -100).sum().cuda()
+    if torch.isnan(loss) or torch.isinf(loss): raise ValueError("not finite")
+    loss.backward(); optimizer.step(); optimizer.zero_grad()
+""")
+    assert trace.guessed == [] and "bwd1" in trace.phases
+
+
+def test_guesses_in_libraries_that_were_not_tried_forbid_a_verdict(tmp_path, monkeypatch):
+    from plimsoll.tracing import __main__ as command
+    monkeypatch.setattr(command, "BOTH_WAYS_MOST", 0)
+    script, out = tmp_path / "train.py", tmp_path / "t.json.gz"
+    script.write_text("import torch\n" + library(tmp_path))
+    assert command.main(["-o", str(out), "--", "python", str(script)]) == 0
+    run = subprocess.run([os.environ["PLIMSOLL_PROGRAM"], "plan", str(out), "--gpu", "H100", "-w", "200"], capture_output=True, text=True)
+    assert "No verdict: the condition at train.py:10 (in early/exit.py:5) depends on values" in run.stdout and "Fits" not in run.stdout, run.stdout
+
+
 def test_guesses_that_were_not_tried_forbid_a_verdict(tmp_path, monkeypatch):
     from plimsoll.tracing import __main__ as command
     monkeypatch.setattr(command, "BOTH_WAYS_MOST", 0)

@@ -122,6 +122,8 @@ struct model_numbers {
 
 	/* before that release of Transformers (448: 4.48) its class gives the loss logits in their own dtype */
 	uint64_t narrow_loss_before;
+	/* before that release it keeps keys and values of a pass (use_cache) though its blocks are checkpointed */
+	uint64_t keeps_keys_before;
 
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;         /* side of the square of patches that becomes one token */
@@ -160,6 +162,8 @@ struct model_numbers {
 	bool keys_are_values; /* in blocks that see all: Gemma 4 */
 	bool wide_sharers;    /* blocks that share keys have an MLP of twice the width */
 	bool experts_off;     /* though their number stands in the file */
+	bool expert_banks;    /* one parameter for all of a block, before Transformers 5, too */
+	bool keeps_keys;      /* of gpt_bigcode: keys are kept though blocks are checkpointed */
 	bool indexes_named;   /* only blocks whose kind says so have an index: MiniMax M3 */
 	bool one_norm;        /* ... with one norm for both halves of a block */
 	bool mixes; /* blocks have a state space in attention's place, where nothing says otherwise */
@@ -410,8 +414,12 @@ enum model_quantization {
 /* A second model of the same tensors; its names are the first one's, which must outlive it. */
 enum plim_status model_copy(struct model *to, const struct model *from, struct plim_err *err);
 
-/* Weights of linear layers as bitsandbytes keeps them; heads stay as they are.  Before model_add_lora. */
-enum plim_status model_quantize(struct model *m, enum model_quantization how, struct plim_err *err);
+/*
+ * Weights of linear layers as bitsandbytes keeps them; heads stay as they are, and `experts` says whether those are linear
+ * layers: a module of experts then holds a matrix of each after the other.  Before model_add_lora.
+ */
+enum plim_status model_quantize(struct model *m, enum model_quantization how, bool experts,
+				struct plim_err *err);
 
 /* Of models by numbers that do not tell theirs. */
 #define MODEL_USUAL_VOCAB 32000

@@ -2,6 +2,7 @@
  * Weights as bitsandbytes keeps them on the GPU.  4 bits: two numbers a byte, an fp32 scale for each block of 64 and the
  * 16 values that the codes stand for; with double quantization the scales are bytes, with an fp32 scale for 256 of
  * them and an fp32 offset.  8 bits: a byte a number and an fp32 scale a row.  (bitsandbytes functional.py, nn/modules.py)
+ * Experts that are linear layers are quantized matrix by matrix; those in one parameter a block stay as they are.
  */
 #include "tables.h"
 
@@ -29,20 +30,21 @@ static enum plim_status add_state(struct model *m, uint32_t module, const char *
 	return model_push_tensor(m, module, t, err);
 }
 
-static enum plim_status to_8_bits(struct model *m, struct model_module *module, bool unused,
-				  struct plim_err *err)
+/* The module's tensor of that number, whose states are put behind all that the module has so far. */
+static enum plim_status to_8_bits(struct model *m, struct model_module *module, uint32_t number,
+				  bool unused, struct plim_err *err)
 {
-	struct model_tensor *w = &m->tensors.at[module->tensors];
+	struct model_tensor *w = &m->tensors.at[module->tensors + number];
 
 	(void)unused;
 	w->dtype = ckpt_dtype_of_torch("int8");
 	return add_state(m, (uint32_t)(module - m->modules.at), "float32", module->out, err);
 }
 
-static enum plim_status to_4_bits(struct model *m, struct model_module *module, bool twice,
-				  struct plim_err *err)
+static enum plim_status to_4_bits(struct model *m, struct model_module *module, uint32_t number,
+				  bool twice, struct plim_err *err)
 {
-	struct model_tensor *w = &m->tensors.at[module->tensors];
+	struct model_tensor *w = &m->tensors.at[module->tensors + number];
 	uint32_t at = (uint32_t)(module - m->modules.at);
 	uint64_t blocks = (w->count + BLOCK - 1) / BLOCK;
 	enum plim_status st;
@@ -61,30 +63,65 @@ static enum plim_status to_4_bits(struct model *m, struct model_module *module, 
 	return st;
 }
 
-static const struct quantizer {
-	enum plim_status (*weight)(struct model *m, struct model_module *module, bool twice,
-				   struct plim_err *err);
+struct quantizer {
+	enum plim_status (*weight)(struct model *m, struct model_module *module, uint32_t number,
+				   bool twice, struct plim_err *err);
 	bool twice;
-} quantizers[MODEL_QUANTIZATIONS] = {
-	[MODEL_NF4] = { to_4_bits, false },
-	[MODEL_NF4_DOUBLE] = { to_4_bits, true },
-	[MODEL_INT8] = { to_8_bits, false },
+	bool experts;
 };
+
+static const struct quantizer quantizers[MODEL_QUANTIZATIONS] = {
+	[MODEL_NF4] = { to_4_bits, false, false },
+	[MODEL_NF4_DOUBLE] = { to_4_bits, true, false },
+	[MODEL_INT8] = { to_8_bits, false, false },
+};
+
+/* A parameter [experts, out, in] becomes as many matrices; gates and what they are multiplied with are two. */
+static enum plim_status change_experts(struct model *m, struct model_module *module,
+				       const struct quantizer *q, struct plim_err *err)
+{
+	const struct model_numbers *n = &m->towers[module->tower];
+	uint64_t halves = module->role == MODEL_ROLE_EXPERTS_UP && n->gated ? 2 : 1;
+	struct model_tensor bank = m->tensors.at[--m->tensors.n];
+	uint32_t at = (uint32_t)(module - m->modules.at);
+	enum plim_status st = PLIM_OK;
+
+	module->n--;
+	module->out /= halves;
+	bank.dims[0] = module->out;
+	bank.dims[1] = module->in;
+	bank.dims[2] = 1;
+	bank.rank = 2;
+	bank.part = MODEL_WEIGHT;
+	bank.flags |= MODEL_IS_FROZEN;
+	for (uint64_t i = 0; !st && i < n->experts * halves; i++) {
+		uint32_t number = module->n;
+
+		st = model_push_tensor(m, at, bank, err);
+		if (!st)
+			st = q->weight(m, module, number, q->twice, err);
+	}
+	return st;
+}
 
 static enum plim_status change_module(struct model *m, struct model_module *module, void *ctx,
 				      struct plim_err *err)
 {
 	const struct quantizer *q = ctx;
 
+	if (q->experts && module->kind == MODEL_EXPERTS && module->n == 1)
+		return change_experts(m, module, q, err);
 	if (!is_quantized(module) || !module->n || module->n > 2)
 		return PLIM_OK;
 	m->tensors.at[module->tensors].flags |= MODEL_IS_FROZEN;
-	return q->weight(m, module, q->twice, err);
+	return q->weight(m, module, 0, q->twice, err);
 }
 
-enum plim_status model_quantize(struct model *m, enum model_quantization how, struct plim_err *err)
+enum plim_status model_quantize(struct model *m, enum model_quantization how, bool experts,
+				struct plim_err *err)
 {
 	struct quantizer q = quantizers[how];
 
+	q.experts = experts;
 	return model_rebuild(m, change_module, &q, err);
 }

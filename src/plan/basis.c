@@ -188,6 +188,24 @@ static bool is_liger_unseen(const struct model *m, const struct plan_recipe *r)
 	return r->task == PLAN_TRAIN && r->liger;
 }
 
+static bool is_liger_in_part(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->liger && (r->liger != PLAN_LIGER_ALL || r->loss != PLAN_LOSS_LIGER);
+}
+
+static bool selects_ops(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->selects_ops;
+}
+
+static bool is_dora(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->dora;
+}
+
 static bool is_mixed_by_hand(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -203,13 +221,19 @@ static bool is_padded(const struct model *m, const struct plan_recipe *r)
 static bool is_old(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->wide_logits || r->copies_logits || r->repeats_heads || r->outer_checkpoints;
+	return r->wide_logits || r->copies_logits || r->keeps_keys || r->repeats_heads ||
+	       r->outer_checkpoints;
 }
 
 static bool is_narrow(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
 	return r->narrow_loss;
+}
+
+static bool is_looped(const struct model *m, const struct plan_recipe *r)
+{
+	return r->quantize && plan_has_linear_experts(m, r->transformers);
 }
 
 static bool is_other_card(const struct model *m, const struct plan_recipe *r)
@@ -272,12 +296,19 @@ static const struct doubt {
 	  "kernels are taken to read them as they are" },
 	{ is_liger_unseen, "fwd", PLAN_ASSUMED, 30, 30,
 	  "no run of this architecture with Liger's kernels was measured" },
+	{ is_liger_in_part, "fwd", PLAN_ASSUMED, 30, 30,
+	  "no run with some of Liger's kernels, and not all, was measured" },
+	{ selects_ops, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run that keeps every second product was measured" },
+	{ is_dora, "fwd", PLAN_ASSUMED, 50, 50, "no run with DoRA was measured" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with 16-bit weights and fp32 copies was measured" },
 	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },
 	{ is_old, "fwd", PLAN_ASSUMED, 50, 50, "no run of this release was measured" },
-	{ is_narrow, "fwd", PLAN_ASSUMED, 50, 150,
-	  "of the losses of this class's own in old releases one published run needed 13 % more" },
+	{ is_narrow, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run with a loss of the class's own, as old releases have it, was measured" },
+	{ is_looped, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run of experts that are called one after the other was measured" },
 	{ is_flash, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run with the flash-attn package was measured" },
 	{ is_checkpointed_where_it_sees, "fwd", PLAN_ASSUMED, 20, 20,

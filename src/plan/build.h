@@ -66,6 +66,9 @@ struct builder {
 	struct value targets; /* the labels that a loss in parts compares with */
 };
 
+/* How many parameters an adapter has. */
+unsigned build_adapter_params(const struct builder *b);
+
 /* The parameter of a module, store TAPE_NONE if there is none; borrowed. */
 struct value build_param(struct builder *b, enum model_tower tower, uint32_t block,
 			 enum model_role role, enum model_part part);
@@ -99,6 +102,9 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 struct value build_unfused(struct builder *b, struct value q, struct value k, struct value v,
 			   const struct attention *a, struct value bias);
 
+/* One expert's linear layer, where experts are such and quantized: all are of one size. */
+bool build_has_linear_experts(const struct builder *b, uint32_t block);
+struct value build_expert(struct builder *b, uint32_t block, enum model_role role, struct value x);
 /* The experts of a block (Mixtral, Qwen MoE) on what the norm before them gives. */
 struct value build_experts(struct builder *b, uint32_t block, struct value x);
 
@@ -126,6 +132,8 @@ void build_cache_keep(struct builder *b);
 int build_masks_all(const struct builder *b, int windowed);
 /* p[1] and p[2], keys and values of this pass's tokens, become what is attended to: so many tokens. */
 uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3]);
+/* Keys and values are kept as views: what they are projected with lives as long as the outputs. */
+void build_keep_projected(struct builder *b, uint32_t block, struct value all);
 /* The outputs hold this, too (which: below BUILD_STATES); x is taken. */
 void build_hold_state(struct builder *b, unsigned which, struct value x);
 /* Beams were chosen: each tensor is copied in their order. */

@@ -159,6 +159,12 @@ uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3])
 	return tokens;
 }
 
+void build_keep_projected(struct builder *b, uint32_t block, struct value all)
+{
+	if (b->r->keeps_keys && !b->generating && !b->cache && !b->t.refilling)
+		tape_set(&b->t, &b->caches[0][2 * block], tape_keep(&b->t, all));
+}
+
 void build_hold_state(struct builder *b, unsigned which, struct value x)
 {
 	tape_set(&b->t, &b->caches[0][cached_entries(b) + which], x);

@@ -80,6 +80,7 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_QKV, x);
 
 		op_split(t, all, (uint64_t[3]){ q, kv, kv }, out);
+		build_keep_projected(b, block, all);
 		tape_drop(t, &all);
 		return;
 	}
@@ -120,7 +121,7 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 	project(b, block, x, p);
 	if (b->m->unplanned && p[0].n > queries)
 		p[0].n = queries; /* the rest are gates */
-	if (b->cos.store != TAPE_NONE && b->r->liger) {
+	if (b->cos.store != TAPE_NONE && b->r->liger & PLAN_LIGER_ROPE) {
 		op_liger_turn(t, p, b->cos, b->sin, turned);
 		tape_set(t, &p[0], turned[0]);
 		tape_set(t, &p[1], turned[1]);
@@ -148,7 +149,7 @@ static struct value gated(struct builder *b, struct value gate, struct value up)
 {
 	struct value h, y;
 
-	if (b->r->liger)
+	if (b->r->liger & PLAN_LIGER_GATE)
 		return op_liger_gate(&b->t, gate, up);
 	h = build_activation(b, MODEL_TEXT, gate);
 	y = op_mul(&b->t, up, h);
@@ -159,11 +160,12 @@ static struct value gated(struct builder *b, struct value gate, struct value up)
 static struct value gate_and_up(struct builder *b, uint32_t block, struct value x)
 {
 	struct value h = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE, x), up, y;
+	bool fused = b->r->liger & PLAN_LIGER_GATE;
 
-	if (!b->r->liger)
+	if (!fused)
 		tape_set(&b->t, &h, build_activation(b, MODEL_TEXT, h));
 	up = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_UP, x);
-	y = b->r->liger ? op_liger_gate(&b->t, h, up) : op_mul(&b->t, h, up);
+	y = fused ? op_liger_gate(&b->t, h, up) : op_mul(&b->t, h, up);
 	tape_drop(&b->t, &h);
 	tape_drop(&b->t, &up);
 	return y;

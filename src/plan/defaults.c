@@ -283,6 +283,28 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 				    "Transformers %" PRIu64 ".%" PRIu64,
 				    n->narrow_loss_before / 100, n->narrow_loss_before % 100),
 			err);
+	if (!st && n->narrow_loss_before && o->transformers == n->narrow_loss_before)
+		st = tell(p,
+			  plan_string(p, err,
+				      "the loss of this class takes logits in fp32; %" PRIu64
+				      ".%" PRIu64
+				      ".0 and .1 took them in their own dtype, as --transformers "
+				      "%" PRIu64 ".%" PRIu64 " plans it",
+				      n->narrow_loss_before / 100, n->narrow_loss_before % 100,
+				      (n->narrow_loss_before - 1) / 100,
+				      (n->narrow_loss_before - 1) % 100),
+			  err);
+	r->keeps_keys = o->transformers && o->transformers < n->keeps_keys_before &&
+			n->keeps_keys && !r->no_cache && r->task == PLAN_TRAIN;
+	if (!st && r->keeps_keys && r->checkpointing == PLAN_CHECKPOINT_FULL)
+		st = tell(p,
+			  plan_string(
+				  p, err,
+				  "each pass keeps keys and values though blocks are checkpointed, "
+				  "as this class does before Transformers %" PRIu64 ".%" PRIu64
+				  " (use_cache=False: none)",
+				  n->keeps_keys_before / 100, n->keeps_keys_before % 100),
+			  err);
 	if (!st && !o->attention && o->transformers && o->transformers < SDPA_FROM) {
 		r->attention = PLAN_EAGER;
 		st = tell(p, "attention eager, the default before Transformers 4.36", err);
@@ -292,13 +314,21 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		r->eager_only = true;
 		st = tell(p, "attention eager: this class has no fused one", err);
 	}
-	if (!st && o->transformers && o->transformers < PLAN_EXPERT_BANKS_FROM && n->experts)
+	if (!st && plan_has_linear_experts(&p->hidden->model, o->transformers) && !r->quantize)
 		st = tell(
 			p,
 			"experts as Transformers 5 keeps them, in two tensors a block; before they "
 			"were modules of their own",
 			err);
 	return st;
+}
+
+bool plan_has_linear_experts(const struct model *m, unsigned transformers)
+{
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+
+	return n->experts && !n->expert_banks && transformers &&
+	       transformers < PLAN_EXPERT_BANKS_FROM;
 }
 
 /* Numbers that lie in one parameter for all experts of a layer. */
@@ -323,6 +353,11 @@ static enum plim_status tell_bitsandbytes(struct plim_plan *p, struct plim_err *
 
 	if (st || !experts)
 		return st;
+	if (plan_has_linear_experts(&p->hidden->model, p->hidden->recipe.transformers))
+		return tell(p,
+			    "experts are linear layers before Transformers 5, each of which "
+			    "bitsandbytes quantizes; tokens go to them in equal parts",
+			    err);
 	return tell(p,
 		    plan_string(p, err,
 				"bitsandbytes quantizes linear layers alone: the %.1f billion "

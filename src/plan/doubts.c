@@ -1,6 +1,8 @@
 /* The model as it is told, and what of it forbids a verdict. */
 #include "plan/plan.h"
 
+#include <string.h>
+
 #define UNREAD_SHOWN 6
 
 /* The keys that were not read, in one sentence. */
@@ -36,6 +38,14 @@ static enum plim_status doubt(struct plim_plan *p, const char *sentence, struct 
 			: mem_status(err);
 }
 
+static bool adapts_all(const struct plan_recipe *r)
+{
+	for (size_t i = 0; r->lora_rank && i < r->lora_target_count; i++)
+		if (!strcmp(r->lora_targets[i], "all-linear"))
+			return true;
+	return false;
+}
+
 /* What forbids a verdict: a number below a limit says nothing where part of the model was not counted. */
 static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 {
@@ -63,14 +73,12 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 				"the class in 'architectures' is not one of %s: `--trace` plans it",
 				m->family),
 			err);
-	if (!st && p->hidden->recipe.quantize && m->towers[MODEL_TEXT].experts &&
-	    p->hidden->recipe.transformers &&
-	    p->hidden->recipe.transformers < PLAN_EXPERT_BANKS_FROM)
-		st = doubt(
-			p,
-			"before Transformers 5 experts were linear layers, which bitsandbytes "
-			"quantizes: they are counted at 16 bits here, as Transformers 5 has them",
-			err);
+	if (!st && adapts_all(&p->hidden->recipe) &&
+	    plan_has_linear_experts(m, p->hidden->recipe.transformers))
+		st = doubt(p,
+			   "before Transformers 5 experts were linear layers, which all-linear "
+			   "adapts: their adapters are not counted here",
+			   err);
 	if (!st && *m->quantizer && !m->quantized && !m->stored.name)
 		st = doubt(
 			p,

@@ -1,7 +1,7 @@
 /*
  * Experts as Transformers 5 runs them where grouped_mm is there (integrations/moe.py): tokens sorted by expert, two
  * grouped products in the dtype of the weights, then each token's results weighted and added.  How tokens spread over
- * experts changes no size.
+ * experts changes no size.  Before, experts were linear layers, called one after the other with their tokens.
  */
 #include "build.h"
 
@@ -122,13 +122,64 @@ static struct value grouped(struct builder *b, const struct experts *e, struct v
 	return y;
 }
 
+/* One expert on some tokens: act(gate) * up, and down. */
+static struct value fed(struct builder *b, uint32_t block, struct value x)
+{
+	struct tape *t = &b->t;
+	struct value h = build_expert(b, block, MODEL_ROLE_EXPERTS_UP, x), up;
+
+	tape_set(t, &h, build_activation(b, MODEL_TEXT, h));
+	if (b->m->towers[MODEL_TEXT].gated) {
+		up = build_expert(b, block, MODEL_ROLE_EXPERTS_UP, x);
+		tape_set(t, &h, op_mul(t, h, up));
+		tape_drop(t, &up);
+	}
+	tape_set(t, &h, build_expert(b, block, MODEL_ROLE_EXPERTS_DOWN, h));
+	return h;
+}
+
+/* Where tokens of an expert are is looked up in a mask of all choices (one_hot); each name lives until the next expert's. */
+static struct value looped(struct builder *b, uint32_t block, struct value x, struct value weights)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct tape *t = &b->t;
+	uint64_t slots = x.n / n->hidden * n->experts_per_token;
+	uint64_t some = slots / n->experts ? slots / n->experts : 1;
+	struct value y = tape_new(t, x.n, x.dtype, TIMELINE_TEMPORARY),
+		     none = tape_param(t, TAPE_NONE);
+	struct value mask = tape_new(t, slots * n->experts, TAPE_I64, TIMELINE_TEMPORARY);
+	struct value at = none, state = none, given = none;
+
+	for (uint64_t i = 0; i < n->experts && !t->failed; i++) {
+		struct value part, weight;
+
+		tape_set(t, &at, tape_new(t, some * 2, TAPE_I64, TIMELINE_TEMPORARY));
+		tape_set(t, &state, op_gather(t, x, at, some * n->hidden));
+		part = fed(b, block, state);
+		weight = op_gather(t, weights, at, some);
+		tape_set(t, &given, op_mul(t, part, weight));
+		tape_drop(t, &weight);
+		tape_drop(t, &part);
+		part = op_cast(t, given, x.dtype);
+		tape_set(t, &y, op_add_rows(t, y, part, at));
+		tape_drop(t, &part);
+	}
+	tape_drop(t, &given);
+	tape_drop(t, &state);
+	tape_drop(t, &at);
+	tape_drop(t, &mask);
+	return y;
+}
+
 struct value build_experts(struct builder *b, uint32_t block, struct value x)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
+	bool linear = build_has_linear_experts(b, block);
+	enum model_part part = linear ? MODEL_WEIGHT : MODEL_WHOLE;
 	struct experts e = {
-		.up = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP, MODEL_WHOLE),
-		.down = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_DOWN, MODEL_WHOLE),
+		.up = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP, part),
+		.down = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_DOWN, part),
 		.slots = x.n / n->hidden * n->experts_per_token,
 		.inner = n->expert_intermediate ? n->expert_intermediate : n->intermediate,
 	};
@@ -137,7 +188,10 @@ struct value build_experts(struct builder *b, uint32_t block, struct value x)
 	extra = build_has(b, MODEL_TEXT, block, MODEL_ROLE_SHARED_UP) ? shared(b, block, x)
 								      : tape_param(t, TAPE_NONE);
 	route(b, block, x, &logits, &weights, &chosen);
-	y = b->decoding ? batched(b, &e, x, weights, chosen) : grouped(b, &e, x, &weights);
+	if (linear)
+		y = looped(b, block, x, weights);
+	else
+		y = b->decoding ? batched(b, &e, x, weights, chosen) : grouped(b, &e, x, &weights);
 	tape_set(t, &y, op_cast(t, y, x.dtype));
 	tape_drop(t, &weights);
 	tape_drop(t, &chosen);

@@ -48,7 +48,10 @@ enum own {
 	OWN_IF_WRAPPED,
 	OWN_OVERLAP,
 	OWN_LIGER,
-	OWN_LIGER_LESS,
+	OWN_LIGER_LOSS,
+	OWN_LIGER_NORM,
+	OWN_LIGER_ROPE,
+	OWN_LIGER_GATE,
 	OWN_ZERO_BUCKET,
 	OWN_ZERO_PREFETCH,
 	OWN_ZERO_PERSISTENT,
@@ -88,7 +91,10 @@ static const char *const own_names[OWNS] = {
 	[OWN_IF_WRAPPED] = "@fsdp-if-wrapped",
 	[OWN_OVERLAP] = "@overlap",
 	[OWN_LIGER] = "@liger",
-	[OWN_LIGER_LESS] = "@liger-less",
+	[OWN_LIGER_LOSS] = "@liger-loss",
+	[OWN_LIGER_NORM] = "@liger-norm",
+	[OWN_LIGER_ROPE] = "@liger-rope",
+	[OWN_LIGER_GATE] = "@liger-gate",
 	[OWN_ZERO_BUCKET] = "@zero-bucket",
 	[OWN_ZERO_PREFETCH] = "@zero-prefetch",
 	[OWN_ZERO_PERSISTENT] = "@zero-persistent",
@@ -120,6 +126,7 @@ struct switched {
 };
 
 struct reading {
+	bool unwritten; /* there is no file: --for */
 	struct plim_plan *p;
 	struct plim_plan_options *o;
 	struct plim_plan_options given; /* as the caller had them */
@@ -612,6 +619,16 @@ static bool is_said(const struct nested *n, const char *key)
 	return false;
 }
 
+/* Did the caller give it, or lengths in place of one? */
+static bool is_given(const struct reading *r, const struct from_default *d)
+{
+	struct plim_plan_options trial = r->given;
+
+	return (r->given.lengths && !strcmp(d->option, "seq")) ||
+	       (own_of(d->option) == NOT_OWN &&
+		plan_give_option(&trial, d->option, d->value) == PLAN_TAKEN_BEFORE);
+}
+
 static enum plim_status take_defaults(struct reading *r)
 {
 	enum plim_status st = PLIM_OK;
@@ -623,10 +640,13 @@ static enum plim_status take_defaults(struct reading *r)
 			continue;
 		/* another key said all of it */
 		if ((own == OWN_AUTOCAST && r->o->precision && !r->given.precision) ||
-		    (!strcmp(d->option, "loss") &&
-		     ((r->o->loss && !r->given.loss) || r->own[OWN_LIGER])))
+		    (!strcmp(d->option, "loss") && ((r->o->loss && !r->given.loss) ||
+						    r->own[OWN_LIGER] || r->own[OWN_LIGER_LOSS])))
 			continue;
-		st = give(r, d->key, "not said: its default", d->option, d->value);
+		if (r->unwritten && is_given(r, d))
+			continue;
+		st = give(r, d->key, r->unwritten ? "its default" : "not said: its default",
+			  d->option, d->value);
 		if (!st && r->rows.n)
 			r->rows.at[r->rows.n - 1].is_default = true;
 	}
@@ -642,6 +662,35 @@ static bool is_quiet(const struct from_tool *tool, const struct nested *n)
 		if (!strcmp(n->values.at[i].path, "bf16"))
 			return nested_is_off(&n->values.at[i]);
 	return false;
+}
+
+/* All that a configuration of r->tool says, and its defaults for what it does not say. */
+static enum plim_status take_values(struct reading *r, const struct nested *values)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (is_quiet(r->tool, values)) {
+		r->quiet = r->tool;
+		r->quiet_file = r->file;
+		r->quiet_number = r->number;
+	}
+	if (r->tool->loads || r->tool->rank || r->tool->parallel) {
+		r->runs = r->tool;
+		r->runs_file = r->file;
+		r->runs_number = r->number;
+	}
+	for (size_t i = 0; !st && i < values->values.n; i++)
+		st = take_alpha(r, &values->values.at[i]);
+	for (size_t i = 0; !st && i < values->values.n; i++)
+		st = take_value(r, &values->values.at[i]);
+	if (!st)
+		st = take_defaults(r);
+	if (!st && r->tool->assumed)
+		r->p->hidden->foreign = true;
+	if (!st && r->tool->assumed)
+		st = vec_push(&r->p->hidden->mem, &r->p->hidden->from_notes, r->tool->assumed,
+			      r->err);
+	return st;
 }
 
 static enum plim_status read_source(struct reading *r, struct source *s)
@@ -660,27 +709,8 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 				     "LLaMA-Factory, accelerate, DeepSpeed, torchtune and PEFT",
 				     r->file);
 	}
-	if (!st && is_quiet(r->tool, &values)) {
-		r->quiet = r->tool;
-		r->quiet_file = r->file;
-		r->quiet_number = r->number;
-	}
-	if (!st && (r->tool->loads || r->tool->rank || r->tool->parallel)) {
-		r->runs = r->tool;
-		r->runs_file = r->file;
-		r->runs_number = r->number;
-	}
-	for (size_t i = 0; !st && i < values.values.n; i++)
-		st = take_alpha(r, &values.values.at[i]);
-	for (size_t i = 0; !st && i < values.values.n; i++)
-		st = take_value(r, &values.values.at[i]);
 	if (!st)
-		st = take_defaults(r);
-	if (!st && r->tool->assumed)
-		r->p->hidden->foreign = true;
-	if (!st && r->tool->assumed)
-		st = vec_push(&r->p->hidden->mem, &r->p->hidden->from_notes, r->tool->assumed,
-			      r->err);
+		st = take_values(r, &values);
 	r->values = before;
 	nested_release(&values);
 	return st;
@@ -997,16 +1027,38 @@ static enum plim_status settle_rows(struct reading *r)
 	return PLIM_OK;
 }
 
-/* All of Liger's kernels, or its loss alone where some of them are off. */
+/* All of Liger's kernels but those that are switched off; or, where no key has all, those that are switched on. */
 static enum plim_status settle_liger(struct reading *r)
 {
-	if (!r->own[OWN_LIGER]) {
-		r->settled[OWN_LIGER_LESS] = "nothing: no kernels of Liger's";
+	static const struct {
+		enum own own;
+		const char *name;
+	} kernels[] = { { OWN_LIGER_LOSS, "loss" },
+			{ OWN_LIGER_NORM, "norm" },
+			{ OWN_LIGER_ROPE, "rope" },
+			{ OWN_LIGER_GATE, "swiglu" } };
+	const char *all = r->own[OWN_LIGER], *names = "";
+	bool each = true;
+
+	for (size_t i = 0; names && i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		const char *own = r->own[kernels[i].own];
+
+		if (own ? *own != '1' : !all) {
+			each = false;
+			r->settled[kernels[i].own] = "nothing: no such kernel of Liger's";
+		} else {
+			names = arena_text(r->arena, r->err, "%s%s%s", names, *names ? "," : "",
+					   kernels[i].name);
+		}
+	}
+	if (!names)
+		return mem_status(r->err);
+	if (!*names) {
+		r->settled[OWN_LIGER] = "nothing: all of Liger's kernels are off";
 		return PLIM_OK;
 	}
-	if (!r->own[OWN_LIGER_LESS])
-		return SETTLE(r, "liger", "1", OWN_LIGER);
-	return SETTLE(r, "loss", "liger", OWN_LIGER, OWN_LIGER_LESS);
+	return SETTLE(r, "liger", each ? "all" : names, OWN_LIGER, OWN_LIGER_LOSS, OWN_LIGER_NORM,
+		      OWN_LIGER_ROPE, OWN_LIGER_GATE);
 }
 
 static enum plim_status settle_step(struct reading *r)
@@ -1303,6 +1355,21 @@ static bool trains(const struct plim_plan_options *o)
 	return !task || !strcmp(task, "train");
 }
 
+/* --for: the run is that tool's, as though a configuration of its own said nothing. */
+static enum plim_status read_tool(struct reading *r, const char *name)
+{
+	struct nested nothing = { .arena = r->arena };
+
+	for (size_t i = 0; i < from_tool_count; i++)
+		if (!strcmp(from_tools[i].name, name))
+			r->tool = &from_tools[i];
+	r->file = arena_text(r->arena, r->err, "--for %s", r->o->paste);
+	r->number = ++r->files;
+	r->values = &nothing;
+	r->unwritten = true;
+	return r->file ? take_values(r, &nothing) : mem_status(r->err);
+}
+
 /* What nobody named: told as not understood where it cannot be read. */
 static enum plim_status read_adapters(struct reading *r, const char *path)
 {
@@ -1313,6 +1380,13 @@ static enum plim_status read_adapters(struct reading *r, const char *path)
 	*r->err = (struct plim_err){ 0 };
 	r->tool = &from_tools[1]; /* PEFT */
 	return tell_unknown(r, ADAPTERS, "not readable");
+}
+
+/* A traced run has a recipe of its own. */
+static bool starts_from_tool(const struct reading *r, const char *model)
+{
+	return r->o->paste && plan_keys_tool(r->o->paste) && trains(r->o) &&
+	       !(model && plan_is_trace(r->arena->mem, model));
 }
 
 /* Files of the caller's, or one that is in memory. */
@@ -1333,6 +1407,8 @@ static enum plim_status read_all(struct reading *r, const char *model, const str
 	}
 	for (size_t i = 0; !st && i < r->o->from_count; i++)
 		st = read_file(r, r->o->from_files[i], SOURCE_ANY);
+	if (!st && !r->runs && starts_from_tool(r, model))
+		st = read_tool(r, plan_keys_tool(r->o->paste));
 	if (!st && r->o->from_count && trains(r->o) && !r->o->lora_rank && !r->own[OWN_ADAPTER])
 		adapters =
 			adapters_beside(r->arena, model ? model : r->p->hidden->from_model, r->err);
@@ -1346,9 +1422,10 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 	struct reading r = { .p = p, .o = o, .arena = &p->hidden->arena, .err = err };
 	enum plim_status st;
 
-	if (!o->from_count && !one) /* no file has a say */
+	if (!o->from_count && !one && !starts_from_tool(&r, model)) /* no file has a say */
 		plan_settle_counts(o);
-	if ((o->from_count || one) && plan_says_autocast_alone(o->precision, trains(o))) {
+	if ((o->from_count || one || starts_from_tool(&r, model)) &&
+	    plan_says_autocast_alone(o->precision, trains(o))) {
 		bool halves = !strcmp(plan_value("precision", o->precision, true), "fp16-autocast");
 
 		r.own[OWN_AUTOCAST] = halves ? "fp16" : "bf16";
@@ -1359,6 +1436,9 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 	st = read_all(&r, model, one);
 	if (!st)
 		st = settle_all(&r);
+	if (!o->lora_rank && !(r.given.flags & PLIM_PLAN_DORA))
+		o->flags &=
+			~(unsigned)PLIM_PLAN_DORA; /* of adapters that the file does not train */
 	if (!st)
 		st = keep(&r);
 	p->hidden->lora_alpha = r.alpha_unclear ? NULL : r.alpha;

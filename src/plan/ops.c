@@ -29,6 +29,7 @@ enum op {
 	OP_FIRST,
 	OP_GATHER,
 	OP_FILL,
+	OP_ADD_ROWS,
 	OP_SUM,
 	OP_READY,
 	OP_PACKED,
@@ -243,7 +244,7 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 		tape_save_turned(t, node, w);
 	if (w.grad)
 		tape_save(t, node, c[0]);
-	y = tape_product(t, node, rows * out, c[0].dtype);
+	y = tape_product(t, node, rows * out, c[0].dtype, biased ? TAPE_OTHER_PRODUCT : TAPE_MM);
 	tape_blas(t, biased);
 	tape_drop(t, &b);
 	tape_drop(t, &c[0]);
@@ -286,7 +287,7 @@ struct value op_matmul(struct tape *t, struct value a, struct value b, struct ma
 		tape_save(t, node, in[1]);
 	if (in[1].grad)
 		tape_save(t, node, in[0]);
-	y = tape_product(t, node, size.batch * size.n * size.m, in[0].dtype);
+	y = tape_product(t, node, size.batch * size.n * size.m, in[0].dtype, TAPE_OTHER_PRODUCT);
 	tape_blas(t, 0);
 	tape_drop(t, &in[0]);
 	tape_drop(t, &in[1]);
@@ -326,7 +327,7 @@ static struct value product_4_bits(struct tape *t, struct tape_node *node, struc
 		tape_touch(t, w->scales * 4);
 	else
 		weight = unpack(t, w->in * w->out, w->scales, x.dtype);
-	y = tape_product(t, node, x.n / w->in * w->out, x.dtype);
+	y = tape_product(t, node, x.n / w->in * w->out, x.dtype, TAPE_OTHER_PRODUCT);
 	tape_blas(t, 0);
 	tape_let(t, weight);
 	return y;
@@ -747,12 +748,14 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 		tape_save(t, node, mask);
 	tape_drop(t, &mask);
 	if (a->kernel == OP_CUDNN) {
-		seed = tape_product(t, NULL, 1, TAPE_I64);
-		offset = tape_product(t, NULL, 1, TAPE_I64);
+		seed = tape_product(t, NULL, 1, TAPE_I64, TAPE_ATTENTION);
+		offset = tape_product(t, NULL, 1, TAPE_I64, TAPE_ATTENTION);
 	}
-	y = tape_product(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
+	y = tape_product(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype,
+			 TAPE_ATTENTION);
 	if (t->grad) {
-		lse = tape_product(t, NULL, a->batch * a->heads * a->queries, TAPE_F32);
+		lse = tape_product(t, NULL, a->batch * a->heads * a->queries, TAPE_F32,
+				   TAPE_ATTENTION);
 		tape_save(t, node, lse);
 		tape_drop(t, &lse);
 	}
@@ -830,6 +833,23 @@ static void gather_backward(struct tape *t, const struct tape_node *node, struct
 	for (unsigned i = 4; i--;)
 		tape_let(t, sorted[i]);
 	tape_let(t, copy);
+}
+
+struct value op_add_rows(struct tape *t, struct value x, struct value rows, struct value ids)
+{
+	struct tape_node *node = tape_node(t, OP_ADD_ROWS, (struct value[]){ x, rows }, 2);
+
+	tape_save(t, node, ids);
+	return tape_view(t, node, x, x.n);
+}
+
+/* The gradient goes on as it is; its rows are picked out. */
+static void add_rows_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	if (wants(node, 1))
+		out[1] = make(t, node->in[1].n, node->grad[0].dtype);
+	if (wants(node, 0))
+		out[0] = pass(t, &node->grad[0]);
 }
 
 struct value op_fill(struct tape *t, struct value x, struct value mask, int inplace)
@@ -990,6 +1010,7 @@ static const char *const names[OPS] = {
 	[OP_FIRST] = "select",
 	[OP_GATHER] = "index",
 	[OP_FILL] = "masked_fill",
+	[OP_ADD_ROWS] = "index_add",
 	[OP_SUM] = "sum",
 	[OP_MARK] = "hook",
 	[OP_LIGER_NORM] = "LigerRMSNormFunction",
@@ -1222,6 +1243,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_FIRST] = whole_backward,
 	[OP_GATHER] = gather_backward,
 	[OP_FILL] = same_backward,
+	[OP_ADD_ROWS] = add_rows_backward,
 	[OP_SUM] = sum_backward,
 	[OP_READY] = ready_backward,
 	[OP_PACKED] = packed_backward,

@@ -104,6 +104,8 @@ struct value op_grouped(struct tape *t, struct value x, struct value weight, uin
 			uint64_t out);
 /* x[ids] along the rows: n elements. */
 struct value op_gather(struct tape *t, struct value x, struct value ids, uint64_t n);
+/* index_add_: rows are added to those of x that ids name */
+struct value op_add_rows(struct tape *t, struct value x, struct value rows, struct value ids);
 /* masked_fill, or masked_fill_ where `inplace` */
 struct value op_fill(struct tape *t, struct value x, struct value mask, int inplace);
 /* The sum of groups of rows: n elements are left, the gradient is spread as a view. */

@@ -68,8 +68,9 @@ static const struct option {
 	ONE_OF(true, cache, cache, "cache", plan_cache_names, PLAN_CACHES),
 	IS(PADDED, padded),
 	IS(NO_CLIP, no_clip),
+	IS(DORA, dora),
 	IS(OPTIMIZER_IN_BACKWARD, in_backward),
-	IS(LIGER, liger),
+	ELSEWHERE(TEXT, liger),
 	IS(KEEP_OUTPUTS, keep_outputs),
 	IS(NO_CACHE, no_cache),
 	ELSEWHERE(NUMBER, gpus),
@@ -331,7 +332,7 @@ enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name,
 	return PLIM_OK;
 }
 
-/* none, full, every:N, vision, selective */
+/* none, full, every:N, vision, selective; torchtitan counts every Nth from the Nth (selective:N) */
 static enum plim_status read_checkpointing(struct plan_recipe *r, const char *text,
 					   struct plim_err *err)
 {
@@ -347,6 +348,19 @@ static enum plim_status read_checkpointing(struct plan_recipe *r, const char *te
 		if (r->checkpoint_every && !*end && isdigit((unsigned char)text[6]))
 			return PLIM_OK;
 	}
+	if (!strcmp(text, "selective:op")) {
+		r->checkpointing = PLAN_CHECKPOINT_SELECTIVE;
+		r->selects_ops = true;
+		return PLIM_OK;
+	}
+	if (!strncmp(text, "selective:", 10) && isdigit((unsigned char)text[10])) {
+		r->checkpointing = PLAN_CHECKPOINT_FULL;
+		r->checkpoint_every = strtoull(text + 10, &end, 10);
+		if (r->checkpoint_every && !*end) {
+			r->checkpoint_from = r->checkpoint_every - 1;
+			return PLIM_OK;
+		}
+	}
 	for (unsigned i = 0; i < PLAN_CHECKPOINTINGS; i++)
 		if (!strcmp(text, names[i])) {
 			r->checkpointing = (enum plan_checkpointing)i;
@@ -354,8 +368,43 @@ static enum plim_status read_checkpointing(struct plan_recipe *r, const char *te
 		}
 	return err_set(err, PLIM_E_ARG,
 		       "unknown checkpointing '%s'; known are none, full, every:N, vision, "
-		       "selective",
+		       "selective, selective:N, selective:op",
 		       text);
+}
+
+/* Liger's kernels: all of them, or a list. */
+static enum plim_status read_liger(struct plan_recipe *r, const char *text, bool *loss,
+				   struct plim_err *err)
+{
+	static const struct {
+		const char *name;
+		unsigned bits;
+	} kernels[] = { { "all", PLAN_LIGER_ALL | PLAN_LIGER_LOSS },
+			{ "loss", PLAN_LIGER_LOSS },
+			{ "norm", PLAN_LIGER_NORM },
+			{ "rope", PLAN_LIGER_ROPE },
+			{ "swiglu", PLAN_LIGER_GATE } };
+	unsigned bits = 0, before;
+
+	for (const char *at = text; at; at = *at ? at + 1 : NULL) {
+		size_t n = strcspn(at, ",");
+
+		before = bits;
+		for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+			if (strlen(kernels[i].name) == n && !strncmp(kernels[i].name, at, n))
+				bits |= kernels[i].bits;
+		if (bits == before)
+			return err_set(err, PLIM_E_ARG,
+				       "unknown kernel of Liger's '%.*s'; known are all, or some "
+				       "of loss, norm, rope, swiglu",
+				       (int)n, at);
+		at += n;
+		if (!*at)
+			break;
+	}
+	r->liger = bits & PLAN_LIGER_ALL;
+	*loss = bits & PLAN_LIGER_LOSS;
+	return PLIM_OK;
 }
 
 static enum plim_status read_targets(struct plim_plan_hidden *h, const char *text,
@@ -571,6 +620,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
 	enum plim_status st = check_sizes(o, err);
+	bool liger_loss = false;
 
 	plan_recipe_init(r);
 	r->precision = PLAN_BF16_AUTOCAST;
@@ -582,6 +632,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
 	if (!st)
+		st = read_liger(r, o->liger, &liger_loss, err);
+	if (!st)
 		st = read_targets(h, o->lora_targets, err);
 	if (!st)
 		st = read_dropout(r, o->lora_dropout, err);
@@ -592,7 +644,10 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->zero = h->zero;
 	r->image_width = o->image_width;
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
-	if (r->liger && !o->loss)
+	if (!st && r->dora && !r->lora_rank)
+		st = err_set(err, PLIM_E_ARG,
+			     "DoRA is a kind of adapters: options.lora_rank RANK beside it");
+	if (liger_loss && !o->loss)
 		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)
 		r->loss = PLAN_LOSS_CHUNKED;

@@ -57,7 +57,7 @@ static const struct model_module *module_of(const struct builder *b, uint32_t pa
 	if (param < b->m->tensors.n)
 		return &b->m->modules.at[b->m->tensors.at[param].module];
 	for (size_t i = 0; b->lora && i < b->m->modules.n; i++)
-		if (b->lora[i] && param - (b->lora[i] - 1) < 2)
+		if (b->lora[i] && param - (b->lora[i] - 1) < build_adapter_params(b))
 			return &b->m->modules.at[i];
 	return NULL;
 }

@@ -53,6 +53,100 @@ static enum tape_dtype adapter_dtype(const struct builder *b, uint32_t a, bool q
 	return plan_is_fsdp1(b->r) && !quantized ? down->own_dtype : down->dtype;
 }
 
+unsigned build_adapter_params(const struct builder *b)
+{
+	return b->r->dora ? 3 : 2;
+}
+
+/* W + scaling * BA as a whole, of which each row's norm is left; nothing of it takes a gradient. */
+static struct value row_norms(struct tape *t, struct value weight, struct value product,
+			      uint64_t out)
+{
+	uint8_t grad = t->grad;
+	struct value scaled, sum, norms;
+
+	t->grad = 0;
+	scaled = op_apply(t, OP_SCALE, product);
+	sum = op_add(t, weight, scaled);
+	tape_drop(t, &scaled);
+	norms = tape_new(t, out, sum.dtype, t->category);
+	tape_drop(t, &sum);
+	t->grad = grad;
+	return norms;
+}
+
+/* The frozen weight in x's dtype; from codes it is made whole first. */
+static struct value whole_weight(struct builder *b, const struct model_module *module,
+				 enum tape_dtype dtype)
+{
+	struct tape *t = &b->t;
+	struct value weight = param_of(b, module, MODEL_WEIGHT), cast;
+
+	if (!build_is_quantized(b, module))
+		return op_cast(t, weight, dtype);
+	weight = tape_new(t, module->in * module->out, TAPE_BF16, TIMELINE_TEMPORARY);
+	cast = op_cast(t, weight, dtype);
+	tape_drop(t, &weight);
+	return cast;
+}
+
+/*
+ * peft's DoraLinearLayer (tuners/lora/dora.py): BA is made whole from an identity, W + BA gives norms, and
+ * (m / norms - 1) * W(x) + m / norms * B(A(x)) is what comes to the result.  With dropout W(x) is made again.
+ */
+static struct value dora(struct builder *b, uint32_t a, struct value in, struct value y,
+			 const struct model_module *module)
+{
+	struct tape *t = &b->t;
+	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
+		     none = tape_param(t, TAPE_NONE);
+	struct value eye = tape_new(t, module->in * module->in, down.dtype, t->category);
+	struct value whole, weight, norms, m, low, ends[2], high, base, part[3], sum;
+	uint8_t grad = t->grad;
+
+	/* the graph of BA ends with the name of its result, and with it what it saved */
+	for (unsigned i = 0; i < 2; i++)
+		ends[i] = op_operand(t, i ? up : down);
+	t->grad = 0;
+	tape_set(t, &eye, op_operand(t, eye));
+	low = op_linear(t, eye, ends[0], none, b->r->lora_rank);
+	whole = op_linear(t, low, ends[1], none, module->out);
+	t->grad = grad;
+	for (unsigned i = 0; i < 2; i++)
+		tape_drop(t, &ends[i]);
+	tape_set(t, &whole, op_cast(t, whole, in.dtype));
+	weight = whole_weight(b, module, in.dtype);
+	norms = row_norms(t, weight, whole, module->out);
+	m = op_mul(t, tape_param(t, a + 2), norms);
+	part[0] = op_linear(t, in, down, none, b->r->lora_rank);
+	high = op_linear(t, part[0], up, none, module->out);
+	tape_drop(t, &part[0]);
+	if (b->r->lora_dropout && t->grad)
+		base = op_linear(t, in, weight, none, module->out);
+	else
+		base = param_of(b, module, MODEL_BIAS).store == TAPE_NONE
+			       ? tape_keep(t, y)
+			       : op_add(t, y, param_of(b, module, MODEL_BIAS));
+	part[0] = op_apply(t, OP_SHIFT, m);
+	part[1] = op_mul(t, part[0], base);
+	tape_drop(t, &part[0]);
+	part[0] = op_mul(t, m, high);
+	part[2] = op_apply(t, OP_SCALE, part[0]);
+	tape_drop(t, &part[0]);
+	sum = op_add(t, part[1], part[2]);
+	tape_drop(t, &part[1]);
+	tape_drop(t, &part[2]);
+	tape_drop(t, &base);
+	tape_drop(t, &high);
+	tape_drop(t, &m);
+	tape_drop(t, &norms);
+	tape_drop(t, &weight);
+	tape_drop(t, &whole);
+	tape_drop(t, &low);
+	tape_drop(t, &eye);
+	return sum;
+}
+
 /*
  * peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype.  On quantized weights
  * the sum stays as it is, and what comes of 4 bits is cloned first.
@@ -66,19 +160,25 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	struct tape *t = &b->t;
 	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
 		     none = tape_param(t, TAPE_NONE);
-	struct value in, low, high, scaled, sum, result;
+	struct value in, whole, low, high, scaled, sum, result;
 
 	if (quantized && b->r->quantize != PLAN_INT8)
 		tape_set(t, &y, op_contiguous(t, y));
 	in = op_cast(t, x, adapter_dtype(b, a, quantized));
+	whole = b->r->dora ? tape_keep(t, in) : none; /* before dropout: a name of the caller's */
 	if (b->r->lora_dropout)
 		tape_set(t, &in, op_dropout(t, in, LORA_DROPOUT));
 	tape_set(t, &in, op_cast(t, in, down.dtype));
-	low = op_linear(t, in, down, none, b->r->lora_rank);
-	high = op_linear(t, low, up, none, out);
-	tape_drop(t, &low);
-	scaled = op_apply(t, OP_SCALE, high);
-	tape_drop(t, &high);
+	if (b->r->dora) {
+		scaled = dora(b, a, in, y, module);
+		tape_drop(t, &whole);
+	} else {
+		low = op_linear(t, in, down, none, b->r->lora_rank);
+		high = op_linear(t, low, up, none, out);
+		tape_drop(t, &low);
+		scaled = op_apply(t, OP_SCALE, high);
+		tape_drop(t, &high);
+	}
 	if (quantized && !t->autocast)
 		tape_set(t, &scaled, op_cast(t, scaled, y.dtype));
 	sum = op_add(t, y, scaled);
@@ -117,6 +217,25 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 	b->t.stays = 0;
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
 	y = a ? adapt(b, a - 1, x, y, x_module) : y;
+	b->t.home = home;
+	return y;
+}
+
+bool build_has_linear_experts(const struct builder *b, uint32_t block)
+{
+	const struct model_module *up = module(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP);
+
+	return up && build_is_quantized(b, up);
+}
+
+struct value build_expert(struct builder *b, uint32_t block, enum model_role role, struct value x)
+{
+	const struct model_module *of = module(b, MODEL_TEXT, block, role);
+	uint32_t home = b->t.home;
+	struct value y;
+
+	b->t.home = PLAN_IN_MODULE(of - b->m->modules.at);
+	y = build_quantized(b, of, x, tape_param(&b->t, TAPE_NONE));
 	b->t.home = home;
 	return y;
 }
@@ -181,7 +300,7 @@ struct value build_norm(struct builder *b, enum model_tower tower, uint32_t bloc
 	b->t.home = PLAN_IN_MODULE(n - b->m->modules.at);
 	if (n->kind == MODEL_NORM_LAYER)
 		y = op_layer_norm(&b->t, x, weight, param_of(b, n, MODEL_BIAS), x.n / weight.n);
-	else if (b->r->liger && tower == MODEL_TEXT)
+	else if (b->r->liger & PLAN_LIGER_NORM && tower == MODEL_TEXT)
 		/* where a norm follows a norm, what comes is wanted by others as well */
 		y = op_liger_norm(&b->t, x, weight, !build_has(b, tower, 0, MODEL_ROLE_NORM1_OUT));
 	else if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA)
@@ -499,7 +618,7 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 
 	t->again = run_block;
 	t->again_self = b;
-	t->selective = (uint8_t)selective;
+	t->selective = (uint8_t)(selective && b->r->selects_ops ? TAPE_SELECTS_OPS : selective);
 	b->blocks[tower] = block;
 	if (tower == MODEL_TEXT && b->pipe) {
 		begin = b->first_block;
@@ -511,7 +630,8 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 		if (tower == MODEL_TEXT)
 			x = build_unit_begin(b, i, x);
 		tape_set(t, &x,
-			 again && i % every == 0 ? tape_checkpoint(t, at, x) : run_block(b, at, x));
+			 again && i % every == b->r->checkpoint_from ? tape_checkpoint(t, at, x)
+								     : run_block(b, at, x));
 		if (tower == MODEL_TEXT)
 			x = build_deepen(b, i, build_unit_end(b, i, x));
 		else if (tower == MODEL_VISION)

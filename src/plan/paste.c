@@ -111,6 +111,16 @@ static bool by_trl(const struct plan_recipe *r)
 	return r->loss == PLAN_LOSS_CHUNKED || r->loss == PLAN_LOSS_FUSED;
 }
 
+bool plan_has_liger(const struct plan_recipe *r)
+{
+	return r->liger || r->loss == PLAN_LOSS_LIGER;
+}
+
+static const char *python(bool is)
+{
+	return is ? "True" : "False";
+}
+
 /* TRL's own arguments checkpoint, and cut samples to 1024 tokens, unless told otherwise. */
 static void loss(struct text *t, const struct plan_recipe *r)
 {
@@ -121,12 +131,18 @@ static void loss(struct text *t, const struct plan_recipe *r)
 				    : ", gradient_checkpointing=False",
 			    (unsigned long long)(r->longest ? r->longest : r->sequence),
 			    r->loss == PLAN_LOSS_FUSED ? "nll" : "chunked_nll");
-	if (r->liger)
-		text_puts(t, ", use_liger_kernel=True");
-	else if (r->loss == PLAN_LOSS_LIGER)
-		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
-			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "
-			     "\"fused_linear_cross_entropy\": True}");
+	if (!plan_has_liger(r))
+		return;
+	text_puts(t, ", use_liger_kernel=True");
+	if (r->liger == PLAN_LIGER_ALL && r->loss == PLAN_LOSS_LIGER)
+		return;
+	text_printf(t,
+		    ", liger_kernel_config={\"rope\": %s, \"rms_norm\": %s, \"swiglu\": %s, "
+		    "\"geglu\": %s, \"cross_entropy\": False, "
+		    "\"fused_linear_cross_entropy\": %s}",
+		    python(r->liger & PLAN_LIGER_ROPE), python(r->liger & PLAN_LIGER_NORM),
+		    python(r->liger & PLAN_LIGER_GATE), python(r->liger & PLAN_LIGER_GATE),
+		    python(r->loss == PLAN_LOSS_LIGER));
 }
 
 /* The Trainer takes both keys out of the others; releases before hand them to the layers, which ignore them. */
@@ -151,6 +167,11 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 		bool needed;
 		const char *what;
 	} notes[] = {
+		{ r->checkpoint_from > 0,
+		  "torchtitan counts from there: activation_checkpoint.mode = \"selective\", "
+		  "selective_ac_option = that number; every_n_layers counts from the first block" },
+		{ r->selects_ops, "torchtitan's activation_checkpoint.mode = \"selective\", "
+				  "selective_ac_option = \"op\"" },
 		{ r->activations == PLAN_SAVE_ON_CPU,
 		  "torch.autograd.graph.save_on_cpu() around the forward pass" },
 		{ r->activations == PLAN_SAVE_ON_CPU_PINNED,
@@ -260,13 +281,13 @@ static void from_pretrained(struct text *t, const struct plan_recipe *r)
 			    "; model = prepare_model_for_kbit_training(model, "
 			    "use_gradient_checkpointing=%s)",
 			    r->checkpointing == PLAN_CHECKPOINT_FULL ? "True" : "False");
-	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE && !r->selects_ops)
 		text_puts(t, "; model.gradient_checkpointing_enable("
 			     "gradient_checkpointing_kwargs={\"use_reentrant\": False, "
 			     "\"context_fn\": functools.partial("
 			     "torch.utils.checkpoint.create_selective_checkpoint_contexts, " KEPT
 			     ")}");
-	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE && !r->selects_ops)
 		text_puts(t, r->activations == PLAN_OFFLOAD_CHECKPOINTS ? ", offload=True)" : ")");
 }
 
@@ -279,6 +300,8 @@ static void peft(struct text *t, const struct plan_recipe *r)
 		text_printf(t, ", lora_alpha=%s", r->lora_alpha);
 	if (r->lora_dropout)
 		text_printf(t, ", lora_dropout=%s", r->lora_dropout_rate);
+	if (r->dora)
+		text_puts(t, ", use_dora=True");
 	/* PEFT's shorthand is a text; in a list it would be a module's name */
 	if (r->lora_target_count == 1 && !strcmp(r->lora_targets[0], "all-linear")) {
 		text_puts(t, ", target_modules=\"all-linear\")");

@@ -17,6 +17,7 @@ enum aspect {
 	CHECKPOINTS,
 	ATTENTION,
 	LOSS,
+	KERNELS,
 	ACTIVATIONS,
 	GROUPED,
 	EVALUATION,
@@ -84,6 +85,11 @@ static bool is_lora(const struct plan_recipe *r)
 static bool is_qlora(const struct plan_recipe *r)
 {
 	return r->lora_rank && is_4bit(r);
+}
+
+static bool has_dora(const struct plan_recipe *r)
+{
+	return r->dora;
 }
 
 static bool has_alpha(const struct plan_recipe *r)
@@ -193,7 +199,8 @@ static bool is_each(const struct plan_recipe *r)
 
 static bool is_checkpointed(const struct plan_recipe *r)
 {
-	return r->checkpointing == PLAN_CHECKPOINT_FULL;
+	/* Transformers counts from the first block */
+	return r->checkpointing == PLAN_CHECKPOINT_FULL && !r->checkpoint_from;
 }
 
 static bool moves_checkpoints(const struct plan_recipe *r)
@@ -241,19 +248,60 @@ static bool is_eager(const struct plan_recipe *r)
 	return r->attention == PLAN_EAGER;
 }
 
-static bool is_liger(const struct plan_recipe *r)
-{
-	return r->loss == PLAN_LOSS_LIGER;
-}
-
 static bool is_liger_whole(const struct plan_recipe *r)
 {
-	return is_liger(r) && r->liger;
+	return r->loss == PLAN_LOSS_LIGER && r->liger == PLAN_LIGER_ALL;
 }
 
 static bool is_liger_loss(const struct plan_recipe *r)
 {
-	return is_liger(r) && !r->liger;
+	return r->loss == PLAN_LOSS_LIGER;
+}
+
+static bool has_no_kernels(const struct plan_recipe *r)
+{
+	return !r->liger;
+}
+
+static bool has_kernels(const struct plan_recipe *r)
+{
+	return r->liger != 0;
+}
+
+static bool has_norm(const struct plan_recipe *r)
+{
+	return r->liger & PLAN_LIGER_NORM;
+}
+
+static bool has_rope(const struct plan_recipe *r)
+{
+	return r->liger & PLAN_LIGER_ROPE;
+}
+
+static bool has_gate(const struct plan_recipe *r)
+{
+	return r->liger & PLAN_LIGER_GATE;
+}
+
+/* Where Liger is on, all of its kernels are, but for those that are switched off. */
+static bool lacks_loss(const struct plan_recipe *r)
+{
+	return plan_has_liger(r) && !is_liger_loss(r);
+}
+
+static bool lacks_norm(const struct plan_recipe *r)
+{
+	return plan_has_liger(r) && !has_norm(r);
+}
+
+static bool lacks_rope(const struct plan_recipe *r)
+{
+	return plan_has_liger(r) && !has_rope(r);
+}
+
+static bool lacks_gate(const struct plan_recipe *r)
+{
+	return plan_has_liger(r) && !has_gate(r);
 }
 
 static bool is_chunked(const struct plan_recipe *r)
@@ -433,6 +481,11 @@ static bool is_tuned(const struct plan_recipe *r)
 	       attention + mlp == r->lora_target_count;
 }
 
+static bool has_tuned_dora(const struct plan_recipe *r)
+{
+	return is_tuned(r) && r->dora;
+}
+
 static bool has_tuned_alpha(const struct plan_recipe *r)
 {
 	return is_tuned(r) && r->lora_alpha;
@@ -522,12 +575,18 @@ static const struct key trainer[] = {
 		CHECKPOINTS, "gradient_checkpointing_kwargs", has_kwargs, NULL, kwargs    \
 	}
 
-/* Of Liger's kernels the loss alone. */
-#define LIGER_LOSS                                                                      \
-	{ LOSS, "liger_kernel_config.rope", is_liger_loss, "false", NULL },             \
-		{ LOSS, "liger_kernel_config.rms_norm", is_liger_loss, "false", NULL }, \
-	{                                                                               \
-		LOSS, "liger_kernel_config.swiglu", is_liger_loss, "false", NULL        \
+/* Some of Liger's kernels: the others are switched off; a class takes no notice of those that it has not. */
+#define LIGER_KEYS                                                                             \
+	{ LOSS, NULL, lacks_loss, NULL, NULL }, { KERNELS, NULL, has_no_kernels, NULL, NULL }, \
+		{ KERNELS, "use_liger_kernel", plan_has_liger, "true", NULL },                 \
+		{ LOSS, "liger_kernel_config.fused_linear_cross_entropy", lacks_loss, "false", \
+		  NULL },                                                                      \
+		{ LOSS, NULL, is_liger_loss, NULL, NULL },                                     \
+		{ KERNELS, "liger_kernel_config.rope", lacks_rope, "false", NULL },            \
+		{ KERNELS, "liger_kernel_config.rms_norm", lacks_norm, "false", NULL },        \
+		{ KERNELS, "liger_kernel_config.swiglu", lacks_gate, "false", NULL },          \
+	{                                                                                      \
+		KERNELS, "liger_kernel_config.geglu", lacks_gate, "false", NULL                \
 	}
 
 static const struct key arguments[] = { { PRECISION, "bf16", is_autocast, "true", NULL },
@@ -537,8 +596,7 @@ static const struct key arguments[] = { { PRECISION, "bf16", is_autocast, "true"
 					TRAINER_STEP,
 					{ ACTIVATIONS, NULL, moves_checkpoints, NULL, NULL },
 					{ LOSS, NULL, is_whole_loss, NULL, NULL },
-					{ LOSS, "use_liger_kernel", is_liger, "true", NULL },
-					LIGER_LOSS,
+					LIGER_KEYS,
 					END };
 
 static const struct key trl[] = {
@@ -547,6 +605,7 @@ static const struct key trl[] = {
 	{ ADAPTERS, "lora_r", is_adapted, NULL, rank },
 	{ ADAPTERS, "lora_alpha", has_alpha, NULL, alpha },
 	{ ADAPTERS, "lora_dropout", is_adapted, NULL, dropout },
+	{ ADAPTERS, "use_dora", has_dora, "true", NULL },
 	{ ADAPTERS, "lora_target_modules", is_all_linear, "all-linear", NULL },
 	{ ADAPTERS, "lora_target_modules", is_targeted, NULL, targets },
 	{ BITS, "load_in_4bit", is_4bit, "true", NULL },
@@ -565,8 +624,7 @@ static const struct key trl[] = {
 	{ ATTENTION, "attn_implementation", is_eager, "eager", NULL },
 	{ ATTENTION, "attn_implementation", is_flash, "flash_attention_2", NULL },
 	{ LOSS, "loss_type", is_fused_loss, "nll", NULL },
-	{ LOSS, "use_liger_kernel", is_liger, "true", NULL },
-	LIGER_LOSS,
+	LIGER_KEYS,
 	{ ACTIVATIONS, "activation_offloading", streams, "true", NULL },
 	{ ACTIVATIONS, NULL, moves_checkpoints, NULL, NULL },
 	END
@@ -579,6 +637,7 @@ static const struct key factory[] = {
 	{ ADAPTERS, "lora_rank", is_adapted, NULL, rank },
 	{ ADAPTERS, "lora_alpha", has_alpha, NULL, alpha },
 	{ ADAPTERS, "lora_dropout", is_adapted, NULL, dropout },
+	{ ADAPTERS, "use_dora", has_dora, "true", NULL },
 	{ ADAPTERS, "lora_target", is_all_linear, "all", NULL },
 	{ ADAPTERS, "lora_target", is_targeted, NULL, targets_text },
 	{ BITS, "quantization_bit", is_4bit, "4", NULL },
@@ -595,7 +654,9 @@ static const struct key factory[] = {
 	{ ATTENTION, "flash_attn", is_eager, "disabled", NULL },
 	{ ATTENTION, "flash_attn", is_flash, "fa2", NULL },
 	{ LOSS, NULL, is_whole_loss, NULL, NULL },
-	{ LOSS, "enable_liger_kernel", is_liger_whole, "true", NULL },
+	{ LOSS, NULL, is_liger_whole, NULL, NULL },
+	{ KERNELS, NULL, has_no_kernels, NULL, NULL },
+	{ KERNELS, "enable_liger_kernel", is_liger_whole, "true", NULL },
 	END
 };
 
@@ -608,6 +669,7 @@ static const struct key axolotl[] = {
 	{ ADAPTERS, "lora_r", is_adapted, NULL, rank },
 	{ ADAPTERS, "lora_alpha", has_alpha, NULL, alpha },
 	{ ADAPTERS, "lora_dropout", is_adapted, NULL, dropout },
+	{ ADAPTERS, "peft_use_dora", has_dora, "true", NULL },
 	{ ADAPTERS, "lora_target_linear", is_all_linear, "true", NULL },
 	{ ADAPTERS, "lora_target_modules", is_targeted, NULL, targets },
 	{ BITS, "load_in_4bit", is_double, "true", NULL },
@@ -628,8 +690,12 @@ static const struct key axolotl[] = {
 	{ ATTENTION, "eager_attention", is_eager, "true", NULL },
 	{ ATTENTION, "flash_attention", is_flash, "true", NULL },
 	{ LOSS, NULL, is_whole_loss, NULL, NULL },
-	{ LOSS, "plugins", is_liger_loss, "[axolotl.integrations.liger.LigerPlugin]", NULL },
+	{ KERNELS, NULL, has_no_kernels, NULL, NULL },
+	{ KERNELS, "plugins", plan_has_liger, "[axolotl.integrations.liger.LigerPlugin]", NULL },
 	{ LOSS, "liger_fused_linear_cross_entropy", is_liger_loss, "true", NULL },
+	{ KERNELS, "liger_rms_norm", has_norm, "true", NULL },
+	{ KERNELS, "liger_rope", has_rope, "true", NULL },
+	{ KERNELS, "liger_glu_activation", has_gate, "true", NULL },
 	{ LOSS, "chunked_cross_entropy", is_chunked, "true", NULL },
 	{ GROUPED, "group_by_length", is_grouped, "true", NULL },
 	{ EVALUATION, "eval_batch_size", evaluates, NULL, eval_batch },
@@ -652,6 +718,7 @@ static const struct key torchtune[] = {
 	{ ADAPTERS, "model.lora_rank", is_tuned, NULL, rank },
 	{ ADAPTERS, "model.lora_alpha", has_tuned_alpha, NULL, alpha },
 	{ ADAPTERS, "model.lora_dropout", is_tuned, NULL, dropout },
+	{ ADAPTERS, "model.use_dora", has_tuned_dora, "true", NULL },
 	{ BITS, "model.quantize_base", is_nf4, "true", NULL },
 	{ PRECISION, "dtype", is_pure, "bf16", NULL },
 	{ PRECISION, "dtype", is_fp32, "fp32", NULL },
@@ -739,6 +806,7 @@ static const struct {
 	[CHECKPOINTS] = { is_any, "this checkpointing" },
 	[ATTENTION] = { is_any, "this attention" },
 	[LOSS] = { is_any, "this loss" },
+	[KERNELS] = { has_kernels, "these kernels of Liger's" },
 	[ACTIVATIONS] = { is_moved, "activations in host memory" },
 	[GROUPED] = { is_grouped, "samples grouped by length" },
 	[EVALUATION] = { evaluates, "the batch of evaluations" },

@@ -250,7 +250,7 @@ static enum plim_status add_leaves(struct builder *b, struct plim_err *err)
 	return st;
 }
 
-/* Two matrices a target, in fp32 (peft's autocast_adapter_dtype). */
+/* Two matrices a target, in fp32 (peft's autocast_adapter_dtype); DoRA's magnitudes behind them. */
 static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 {
 	struct tape *t = &b->t;
@@ -261,12 +261,12 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < b->m->modules.n; i++) {
 		const struct model_module *x = &b->m->modules.at[i];
-		uint64_t n[2] = { x->in * b->r->lora_rank, x->out * b->r->lora_rank };
+		uint64_t n[3] = { x->in * b->r->lora_rank, x->out * b->r->lora_rank, x->out };
 
 		if (!targeted(b, x))
 			continue;
 		b->lora[i] = (uint32_t)t->params.n + 1;
-		for (unsigned k = 0; !st && k < 2; k++) {
+		for (unsigned k = 0; !st && k < build_adapter_params(b); k++) {
 			struct tape_param p = empty_param(TAPE_F32);
 
 			p.n = p.own_n = n[k];

@@ -59,6 +59,7 @@ enum plim_status plan_model_for(struct plim_plan *p, enum plan_quantize how,
 				const struct model **out, struct plim_err *err)
 {
 	struct plim_plan_hidden *h = p->hidden;
+	bool experts = plan_has_linear_experts(&h->model, h->recipe.transformers);
 	enum plim_status st = PLIM_OK;
 
 	*out = how ? &h->quantized : &h->model;
@@ -68,7 +69,8 @@ enum plim_status plan_model_for(struct plim_plan *p, enum plan_quantize how,
 	h->quantize = PLAN_NOT_QUANTIZED;
 	st = model_copy(&h->quantized, &h->model, err);
 	if (!st)
-		st = model_quantize(&h->quantized, (enum model_quantization)(how - 1), err);
+		st = model_quantize(&h->quantized, (enum model_quantization)(how - 1), experts,
+				    err);
 	if (!st)
 		h->quantize = how;
 	return st;

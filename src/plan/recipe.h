@@ -188,6 +188,15 @@ enum plan_parts {
 	PLAN_PARTS_COMPARED /* another: what is compared within a micro-batch */
 };
 
+/* Liger's kernels, a bit each; its loss is a loss (PLAN_LOSS_LIGER). */
+enum plan_liger {
+	PLAN_LIGER_NORM = 1,
+	PLAN_LIGER_ROPE = 2,
+	PLAN_LIGER_GATE = 4, /* SwiGLU, GeGLU */
+	PLAN_LIGER_ALL = 7,
+	PLAN_LIGER_LOSS = 8
+};
+
 struct plan_recipe {
 	/* what is run, and how */
 	enum plan_task task;
@@ -209,12 +218,14 @@ struct plan_recipe {
 		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
 	bool no_clip, keep_outputs, no_cache;
 	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
+	bool keeps_keys;      /* views of what projects them, also where blocks are checkpointed */
 	bool wide_embeddings; /* the Trainer runs bitsandbytes: states of embeddings are not of 8 bits */
 	bool in_backward; /* each parameter is stepped on when its gradient is there, which goes then */
-	bool liger;       /* Liger's kernels are norms, RoPE and gates of the text tower */
+	unsigned liger; /* which of Liger's kernels the text tower has: enum plan_liger */
 	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
 	bool padded;                   /* attention is given a mask of what is padding */
 	bool lora_dropout;             /* in front of adapters */
+	bool dora;                     /* adapters have a vector of magnitudes each */
 	const char *lora_dropout_rate; /* where it is on, as it was given; borrowed */
 	const char *lora_alpha;        /* changes no memory; NULL: not said; borrowed */
 	bool foreign;     /* run by another library than Transformers, with modules of its own */
@@ -228,7 +239,9 @@ struct plan_recipe {
 	enum plan_parts parts;     /* what a smaller micro-batch with more accumulation trains */
 	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
 	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
-	uint64_t loss_chunk;       /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
+	uint64_t checkpoint_from;  /* which of so many, from 0 */
+	bool selects_ops;    /* selective as torchtitan's "op": every second mm, and attention */
+	uint64_t loss_chunk; /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
 	/* its sizes */
 	uint64_t batch, sequence;
 	uint64_t image_size;  /* of models that see: height in pixels; 0: as configured */
@@ -270,6 +283,8 @@ void plan_recipe_init(struct plan_recipe *r);
 #define PLAN_COUNTS_FROM 500
 #define PLAN_EXPERT_BANKS_FROM \
 	500 /* Transformers' release with one parameter for all experts of a block */
+/* Is each expert a few linear layers, as before then (release as in the recipe; 0: the newest)? */
+bool plan_has_linear_experts(const struct model *m, unsigned transformers);
 #define PLAN_CHECKPOINT_KEYS_FROM 517
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
 int plan_is_deepspeed(const struct plan_recipe *r);
@@ -280,6 +295,9 @@ bool plan_is_fsdp1(const struct plan_recipe *r);
 #define PLAN_DEEPSPEED_SUB_GROUP 1000000000u
 #define PLAN_DEEPSPEED_BUCKET \
 	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
+
+/* Any of Liger's kernels, its loss among them? */
+bool plan_has_liger(const struct plan_recipe *r);
 
 /* ZeRO-2 or 3, as DeepSpeed does it? */
 bool plan_is_zero(const struct plan_recipe *r);

@@ -250,7 +250,8 @@ static uint64_t carry(uint64_t bytes, uint64_t from, uint64_t to)
 static bool is_other_recipe(const struct plan_recipe *a, const struct plan_recipe *b)
 {
 	return a->precision != b->precision || a->attention != b->attention ||
-	       a->checkpointing != b->checkpointing || a->checkpoint_every != b->checkpoint_every;
+	       a->checkpointing != b->checkpointing || a->checkpoint_every != b->checkpoint_every ||
+	       a->checkpoint_from != b->checkpoint_from || a->selects_ops != b->selects_ops;
 }
 
 /* What a run computes in another precision, or again, is larger or smaller by as much as it is itself. */

@@ -372,13 +372,23 @@ struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t 
 	return v;
 }
 
+/* torchtitan's "op": attention and the first, third, ... mm of a block, which it counts anew each time. */
+static bool keeps(struct tape *t, const struct tape_region *r, enum tape_product kind)
+{
+	if (r->selective != TAPE_SELECTS_OPS)
+		return true;
+	if (kind == TAPE_MM)
+		return ++t->products % 2 != 0;
+	return kind == TAPE_ATTENTION;
+}
+
 struct value tape_product(struct tape *t, const struct tape_node *node, uint64_t n,
-			  enum tape_dtype dtype)
+			  enum tape_dtype dtype, enum tape_product kind)
 {
 	struct tape_region *r = t->packing || t->refilling ? &t->regions.at[t->region] : NULL;
 	struct value v = nothing;
 
-	if (!r || !r->selective || t->stopped || t->failed)
+	if (!r || !r->selective || t->stopped || t->failed || !keeps(t, r, kind))
 		return tape_result(t, node, n, dtype);
 	if (t->packing) {
 		v = tape_result(t, node, n, dtype);
@@ -427,6 +437,7 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 		return nothing;
 	t->region = (uint32_t)t->regions.n - 1;
 	t->packing = 1;
+	t->products = 0;
 	v = t->again(t->again_self, block, input);
 	t->packing = 0;
 	t->regions.at[t->region].end = (uint32_t)t->nodes.n;
@@ -448,6 +459,7 @@ static void refill(struct tape *t, uint32_t region)
 	t->refill_slot = 0;
 	t->refill_saves = 0;
 	t->refilling = 1;
+	t->products = 0;
 	t->grad = 1;
 	v = r->again(t->again_self, r->block, input);
 	t->stopped = 0;

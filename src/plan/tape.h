@@ -153,7 +153,8 @@ struct tape {
 	VEC(struct tape_piece) pieces; /* gradients that await the others of their node */
 	uint8_t packing, refilling, stopped;
 	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */
-	uint8_t selective; /* checkpointing keeps results of products and attention */
+	uint8_t selective; /* checkpointing keeps results of products and attention; 2: of every second mm alone */
+	uint32_t products; /* mm of the block that runs */
 	struct tape_node
 		again_node; /* stands for all operations of a block that is computed again */
 	uint32_t region, refill_node, refill_slot, refill_saves;
@@ -253,8 +254,10 @@ struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t 
  * The same of a product or of attention: selective checkpointing keeps it, and a block that is computed again takes what
  * was kept instead.
  */
+#define TAPE_SELECTS_OPS 2
+enum tape_product { TAPE_MM, TAPE_OTHER_PRODUCT, TAPE_ATTENTION };
 struct value tape_product(struct tape *t, const struct tape_node *node, uint64_t n,
-			  enum tape_dtype dtype);
+			  enum tape_dtype dtype, enum tape_product kind);
 /* A view of `of` that `node` (or NULL) made. */
 struct value tape_view(struct tape *t, const struct tape_node *node, struct value of, uint64_t n);
 

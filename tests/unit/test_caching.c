@@ -267,6 +267,51 @@ static void test_max_split(void **state)
 	end(&f);
 }
 
+static void take_and_drop(struct fixture *f, const uint64_t *mib, unsigned n)
+{
+	uint32_t taken[4];
+
+	for (unsigned i = 0; i < n; i++)
+		taken[i] = take(f, mib[i] * MIB);
+	for (unsigned i = 0; i < n; i++)
+		drop(f, taken[i]);
+}
+
+/* No oversize block is large enough: they are given back from the largest on, until it is enough. */
+static void test_max_split_order(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, "max_split_size_mb:64", 300 * MIB);
+	take_and_drop(&f, (const uint64_t[]){ 70, 90, 100 }, 3);
+	assert_int_not_equal(take(&f, 150 * MIB), CACHING_NONE);
+	assert_int_equal(f.c.stats.device_frees, 2);
+	assert_int_equal(reserved(&f), 220 * MIB); /* the smallest is still there */
+	assert_int_equal(f.c.stats.retries, 0);
+	end(&f);
+}
+
+/* What is no oversize block is not given back for one; of exactly max_split it is one. */
+static void test_max_split_least(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, "max_split_size_mb:64", 110 * MIB);
+	take_and_drop(&f, (const uint64_t[]){ 70, 30 }, 2);
+	assert_int_not_equal(take(&f, 100 * MIB), CACHING_NONE);
+	assert_int_equal(f.c.stats.retries,
+			 1); /* everything was given back, as nothing less was enough */
+	end(&f);
+	begin(&f, "max_split_size_mb:64", 140 * MIB);
+	take_and_drop(&f, (const uint64_t[]){ 64, 70 }, 2);
+	assert_int_not_equal(take(&f, 130 * MIB), CACHING_NONE);
+	assert_int_equal(f.c.stats.retries, 0);
+	assert_int_equal(f.c.stats.device_frees, 2);
+	end(&f);
+}
+
 /* An oversize block with exactly the slack (20 MiB) left over stays free; with less it is taken whole. */
 static void test_oversize_slack(void **state)
 {
@@ -687,6 +732,8 @@ int main(void)
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_driver_is_full),
 		cmocka_unit_test(test_max_split),
+		cmocka_unit_test(test_max_split_order),
+		cmocka_unit_test(test_max_split_least),
 		cmocka_unit_test(test_garbage_collection),
 		cmocka_unit_test(test_expandable),
 		cmocka_unit_test(test_expandable_prefers_holes),

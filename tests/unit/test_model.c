@@ -158,7 +158,7 @@ static void test_quantized(void **state)
 		struct model m;
 
 		assert_int_equal(read_text(&m, "{\"model_type\":\"llama\"," SMALL "1}", &err), 0);
-		assert_int_equal(model_quantize(&m, rows[i].how, &err), PLIM_OK);
+		assert_int_equal(model_quantize(&m, rows[i].how, false, &err), PLIM_OK);
 		q = model_module_at(&m, MODEL_TEXT, 0, MODEL_ROLE_Q);
 		assert_int_equal(model_tensor_bytes(&m.tensors.at[q->tensors], NULL),
 				 rows[i].weight_bytes);
@@ -168,6 +168,39 @@ static void test_quantized(void **state)
 		q = model_module_at(&m, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD);
 		assert_int_equal(q->n, 1);
 		assert_null(m.tensors.at[q->tensors].dtype);
+		model_release(&m);
+	}
+}
+
+/* Experts that are linear layers: of each a gate and an up, and a down, with scales of their own. */
+static void test_quantized_experts(void **state)
+{
+	static const struct {
+		bool experts;
+		uint32_t tensors;
+		uint64_t bytes;
+	} rows[] = { { false, 1, 4 * 2 * 64 * 64 * 2 },
+		     { true, 4 * 2 * 3, 4 * 2 * (2048 + 64 * 4 + 16 * 4) } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct plim_err err = { 0 };
+		const struct model_module *up;
+		uint64_t bytes = 0;
+		struct model m;
+
+		assert_int_equal(read_text(&m,
+					   "{\"model_type\":\"mixtral\",\"num_local_experts\":4,"
+					   "\"intermediate_size\":64," SMALL "1}",
+					   &err),
+				 0);
+		assert_int_equal(model_quantize(&m, MODEL_NF4, rows[i].experts, &err), PLIM_OK);
+		up = model_module_at(&m, MODEL_TEXT, 0, MODEL_ROLE_EXPERTS_UP);
+		assert_int_equal(up->n, rows[i].tensors);
+		for (uint32_t k = 0; k < up->n; k++)
+			bytes += model_tensor_bytes(&m.tensors.at[up->tensors + k],
+						    ckpt_dtype_of_torch("bfloat16"));
+		assert_int_equal(bytes, rows[i].bytes);
 		model_release(&m);
 	}
 }
@@ -205,7 +238,7 @@ static void test_says_quantized(void **state)
 		assert_string_equal(m.quantizer, rows[i].quantizer);
 		assert_int_equal(m.quantized, rows[i].quantized);
 		assert_int_equal(model_copy(&copy, &m, &err), PLIM_OK);
-		assert_int_equal(model_quantize(&copy, MODEL_NF4, &err), PLIM_OK);
+		assert_int_equal(model_quantize(&copy, MODEL_NF4, false, &err), PLIM_OK);
 		assert_int_equal(m.modules.n, copy.modules.n);
 		assert_true(copy.tensors.n > m.tensors.n);
 		for (size_t k = 0; k < m.tensors.n; k++)
@@ -259,6 +292,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_keys, start, finish),
 		cmocka_unit_test_setup_teardown(test_numbers, start, finish),
 		cmocka_unit_test_setup_teardown(test_quantized, start, finish),
+		cmocka_unit_test_setup_teardown(test_quantized_experts, start, finish),
 		cmocka_unit_test_setup_teardown(test_says_quantized, start, finish),
 		cmocka_unit_test_setup_teardown(test_adapters, start, finish),
 	};

@@ -272,7 +272,7 @@ static void test_quantized_weights(void **state)
 	uint64_t codes = LINEAR / 2 + LINEAR / 64 * 4 + 14 * 16 * 4;
 	struct fixture *f = *state;
 
-	assert_int_equal(model_quantize(&f->model, MODEL_NF4, &f->err), PLIM_OK);
+	assert_int_equal(model_quantize(&f->model, MODEL_NF4, false, &f->err), PLIM_OK);
 	f->recipe.quantize = PLAN_NF4;
 	f->recipe.precision = PLAN_BF16_AUTOCAST;
 	assert_int_equal(plan_build(&f->mem, &f->model, &f->recipe, &f->plan, &f->err), PLIM_E_ARG);
@@ -302,7 +302,7 @@ static void test_gemv(void **state)
 	model_release(&f->model);
 	model_init(&f->model, &f->mem);
 	assert_int_equal(model_by_numbers(&f->model, &n, &f->err), PLIM_OK);
-	assert_int_equal(model_quantize(&f->model, MODEL_NF4, &f->err), PLIM_OK);
+	assert_int_equal(model_quantize(&f->model, MODEL_NF4, false, &f->err), PLIM_OK);
 	f->recipe.quantize = PLAN_NF4;
 	f->recipe.task = PLAN_INFER;
 	f->recipe.precision = PLAN_BF16_PURE;
@@ -470,7 +470,7 @@ static void test_out_of_memory(void **state)
 					      { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } };
 	struct fixture *f = *state;
 
-	assert_int_equal(model_quantize(&f->model, MODEL_NF4_DOUBLE, &f->err), PLIM_OK);
+	assert_int_equal(model_quantize(&f->model, MODEL_NF4_DOUBLE, false, &f->err), PLIM_OK);
 	f->recipe.steps = 1;
 	f->recipe.lora_rank = 4;
 	for (unsigned i = 0; i < 2; i++) {

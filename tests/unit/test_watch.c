@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -486,6 +487,9 @@ static void a_main_thread_ends(void **state)
 	if (!child) {
 		pthread_t other;
 
+		/* a test that fails leaves no process behind */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+			_exit(1);
 		if (pthread_create(&other, NULL, runs_on, NULL))
 			_exit(1);
 		pthread_exit(NULL);

@@ -265,6 +265,7 @@ def python(api):
         yield f'    "{command}": {{'
         yield f'        "names": {({o.python: o.member for o in options if o.python != o.member})!r},'
         yield f'        "flags": {{{", ".join(f"{o.member!r}: {o.bit}" for o in options if o.bit)}}},'
+        yield f'        "alone": {({o.member: o.alone for o in options if o.alone})!r},'
         yield f'        "counts": {({o.member: o.second for o in options if o.kind == "LIST"})!r},'
         yield f'        "releases": {[o.member for o in options if o.kind == "RELEASE"]!r},'
         yield f'        "sides": {({o.member: o.second for o in options if o.kind == "SIDES"})!r},'

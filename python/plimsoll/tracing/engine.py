@@ -91,7 +91,7 @@ class Recorder:
         self.asked = 0                           # how many of them in this phase
         self.known = Known()
         self.dynamic = Dynamic(self.known)
-        self.guesses = Guesses()
+        self.guesses = Guesses(self.known)
         self.gate = Gate()
         self.properties: Callable[[], Any] = lambda: None  # of the planned card (device.py)
 

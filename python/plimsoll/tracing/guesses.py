@@ -6,6 +6,7 @@ is infinite) the answer is known of every healthy run; else it is a guess, and t
 from __future__ import annotations
 
 import operator
+import re
 import sys
 from typing import Any, Callable
 
@@ -15,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .errors import HERE, is_the_scripts
+from .known import Known
 
 __all__ = ["Guesses", "Unknown"]
 
@@ -27,28 +29,41 @@ AROUND = (1, 0, -1, 2)  # whole numbers, from the one that they are compared wit
 BETWEEN = tuple(f"/torch/{name}" for name in ("_tensor.py", "_compile.py", "_dynamo/", "_ops.py", "overrides.py", "utils/_stats.py"))
 
 
+def _line(frame: Any) -> str:
+    """A script's line by its file's name, a library's by its path in the library."""
+    path = frame.f_code.co_filename
+    name = path.rpartition("/")[2] if is_the_scripts(path) else re.split("(?:site|dist)-packages/", path)[-1]
+    return f"{name}:{frame.f_lineno}"
+
+
 def place() -> str:
-    """"train.py:12": who asks, if the script itself does; else ""."""
+    """"train.py:12": who asks; of a library "train.py:12 (in transformers/generation/utils.py:2841)", the script's line that calls it."""
     frame: Any = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename.startswith(HERE) or any(name in frame.f_code.co_filename for name in BETWEEN)):
         frame = frame.f_back
-    if frame is None or not is_the_scripts(frame.f_code.co_filename):
-        return ""
-    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+    asks = frame
+    while frame is not None and not is_the_scripts(frame.f_code.co_filename):
+        frame = frame.f_back
+    if asks is None or frame is asks:
+        return _line(asks) if asks is not None else ""
+    return f"{_line(frame)} (in {_line(asks)})" if frame is not None else _line(asks)
 
 
 class Guesses:
     """What such values may be, and which lines depend on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known) -> None:
+        self.known = known
         self.samples: Any = WeakIdKeyDictionary()  # of tensors that predicates gave: one of each size 1 for each number
         self.numbers: Any = WeakIdKeyDictionary()  # what Python has of tensors of one element
         self.otherwise: frozenset[str] = frozenset()  # lines that are answered the other way
-        self.asked: dict[str, bool] = {}              # lines of the script whose answer is a guess
-        self.elsewhere = 0                            # guesses that libraries asked for
+        self.asked: dict[str, bool] = {}              # lines whose answer is a guess
 
     def _sample(self, t: torch.Tensor, n: int, number: int, beside: int) -> torch.Tensor:
         """`number`: which of the operation's operands; `beside`: the whole number that whole numbers are compared with."""
+        known = self.known.of(t)
+        if known is not None and known.numel() == 1:
+            return known.detach().clone()
         found = self.samples.get(t)
         if found is not None:
             made: torch.Tensor = found[n].clone()
@@ -105,9 +120,6 @@ class Guesses:
         if all(a == answers[0] for a in answers):
             return answers[0]
         where = place()
-        if not where:
-            self.elsewhere += 1
-            return answers[0]
         answer = answers[0] != (where in self.otherwise)
         self.asked[where] = answer
         return answer

@@ -50,8 +50,9 @@ class Trace:
     longest: list[int] = field(default_factory=list)  # ... and with the second
 
     def guesses(self) -> dict[str, str]:
-        """Lines of the script that asked for values, and how they were answered."""
-        return dict(said.split(" ", 1) for said in self.guessed)
+        """Lines that asked for values, and how they were answered."""
+        said = (line.rpartition(" ") for line in self.guessed)
+        return {line: answer for line, _, answer in said}
 
     def peak(self) -> int:
         """The most bytes that live at once."""

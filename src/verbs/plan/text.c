@@ -23,7 +23,7 @@ static void recipe(struct text *t, const struct plim_plan *p)
 		[PLAN_CHECKPOINT_NONE] = "",
 		[PLAN_CHECKPOINT_FULL] = ", checkpointed",
 		[PLAN_CHECKPOINT_VISION] = ", vision tower checkpointed",
-		[PLAN_CHECKPOINT_SELECTIVE] = ", checkpointed but for products and attention",
+		[PLAN_CHECKPOINT_SELECTIVE] = ", checkpointed but for attention and products",
 	};
 	const struct plan_recipe *r = &p->hidden->recipe;
 	const struct model *m = &p->hidden->model;
@@ -55,6 +55,8 @@ static void recipe(struct text *t, const struct plim_plan *p)
 		text_printf(&words, ", %s new tokens", text_number(a, r->new_tokens));
 	text_printf(&words, ", attention %s%s%s", plan_attention_names[r->attention],
 		    r->lora_rank ? ", adapters (LoRA) alone" : "", checkpointed[r->checkpointing]);
+	if (r->selects_ops)
+		text_puts(&words, " but every second one");
 	if (r->checkpointing && r->checkpoint_every > 1)
 		text_printf(&words, " (one block of %s)", text_number(a, r->checkpoint_every));
 	if (r->gpus > 1)
