@@ -43,16 +43,15 @@ check: tests ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
 
 # that show runs of the program
 TASKS = $(filter-out %/slow.md %/in-python.md,$(wildcard docs/tasks/*.md))
-docs: tests ## rewrite what is generated and committed: docs/json.md, output in README and docs, types of Python and of the viewer, tests/abi.txt
+docs: tests ## rewrite what is generated and committed: docs/json.md, output in README and docs, tests/abi.txt
 	@python3 tools/results docs >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
 	@tools/readme $(MAIN)/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
 	@for page in diff why here $(TASKS:docs/%.md=%); do tools/readme $(MAIN)/plimsoll docs/$$page.md >$(BUILD)/page.md && \
 		mv $(BUILD)/page.md docs/$$page.md || exit 1; done
-	@for module in _abi _results _version lint/_version; do python3 tools/results python-$${module##*_} >$(BUILD)/made.py && \
+	@for module in _version lint/_version; do python3 tools/results python-version >$(BUILD)/made.py && \
 		mv $(BUILD)/made.py python/plimsoll/$$module.py || exit 1; done
 	@python3 -B tools/python-api >$(BUILD)/python_api.txt && mv $(BUILD)/python_api.txt tests/python_api.txt
 	@tools/lint-page >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
-	@python3 tools/results typescript >$(BUILD)/results.ts && mv $(BUILD)/results.ts ui/src/results.ts
 	@tools/abi $(MAIN)/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
 check-sanitizers: ## the tests of foreign bytes and of memory, under clang's AddressSanitizer and UndefinedBehaviorSanitizer

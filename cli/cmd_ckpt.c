@@ -1,5 +1,9 @@
 /* plimsoll ckpt: the verbs about checkpoints. */
+#define CKPT_DIFF_AT offsetof(struct ckpt_opts, diff)
+#define CKPT_LAST_AT offsetof(struct ckpt_opts, last)
+
 #include "cmd.h"
+#include "option_rows.h"
 #include "output.h"
 #include "progress.h"
 
@@ -11,12 +15,13 @@
 #include <string.h>
 
 struct ckpt_opts {
-	bool redact;
-	bool json, values, no_color, tensors, no_manifest, dry_run, quiet;
+	struct plim_ckpt_options options; /* first, where the rows of its members store */
+	struct plim_ckpt_diff_options diff;
+	struct plim_ckpt_last_options last;
+	bool json, no_color, tensors, no_manifest, quiet;
 	bool silent; /* the page goes where the text would */
-	const char *threshold, *keys, *output, *config;
-	uint64_t max_memory, width, threads, keep;
-	const char *require, *allow_file;
+	const char *keys, *output, *config, *allow_file;
+	uint64_t width;
 	struct opt_list allow;
 };
 
@@ -26,27 +31,19 @@ struct ckpt_opts {
 		OPT_STRING(0, "allow-file", ckpt_opts, allow_file, "FILE", NULL, \
 			   "the same, one a line")
 
-#define OPT_LOOK                                                                                 \
-	OPT_HEADING("How to show it"),                                                           \
-		OPT_FLAG('j', "json", ckpt_opts, json,                                           \
-			 "print JSON (schema ckpt/3) instead of text"),                          \
-		OPT_FLAG(0, "redact", ckpt_opts, redact,                                         \
-			 "words in place of names that public checkpoints do not have"),         \
-		OPT_STYLE(ckpt_opts), OPT_HEADING("Limits"),                                     \
-		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
-			  "use no more (half of this machine's)")
+#define OPT_LOOK(names)                                                 \
+	OPT_HEADING("How to show it"),                                  \
+		OPT_FLAG('j', "json", ckpt_opts, json,                  \
+			 "print JSON (schema ckpt/3) instead of text"), \
+		names, OPT_STYLE(ckpt_opts), OPT_HEADING("Limits"), CKPT_LIMITS_OPTIONS
 
-static const struct opt verify_opt[] = {
-	OPT_FLAG('v', "values", ckpt_opts, values,
-		 "look at the numbers too: NaN, infinities, tensors of zeros"),
-	OPT_STRING('r', "require", ckpt_opts, require, "KEY,KEY...", NULL,
-		   "fail unless these keys are there"),
-	OPT_ALLOW,
-	OPT_FLAG('q', "quiet", ckpt_opts, quiet, "one line a path"),
-	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
-	OPT_LOOK,
-	OPT_END
-};
+static const struct opt verify_opt[] = { CKPT_NUMBERS_OPTIONS,
+					 OPT_ALLOW,
+					 OPT_FLAG('q', "quiet", ckpt_opts, quiet,
+						  "one line a path"),
+					 CKPT_READING_OPTIONS,
+					 OPT_LOOK(CKPT_NAMES_OPTIONS),
+					 OPT_END };
 
 #define OPT_PAGE                                                   \
 	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL, \
@@ -54,7 +51,7 @@ static const struct opt verify_opt[] = {
 
 static const struct opt show_opt[] = { OPT_FLAG('t', "tensors", ckpt_opts, tensors,
 						"list every tensor"),
-				       OPT_PAGE, OPT_ALLOW, OPT_LOOK, OPT_END };
+				       OPT_PAGE, OPT_ALLOW, OPT_LOOK(CKPT_NAMES_OPTIONS), OPT_END };
 
 #define ALLOW_BYTES ((size_t)1 << 20) /* of a list */
 
@@ -105,7 +102,7 @@ static int page_written(const struct ckpt_opts *o, struct cmd_answer *answer, en
 	struct plim_page *page = NULL;
 
 	if (!st)
-		st = cmd_page_new(o->max_memory, &page, err);
+		st = cmd_page_new(o->options.max_memory_bytes, &page, err);
 	st = cmd_answer_end(answer, page, st, err);
 	if (!st)
 		st = cmd_page_end(page, o->output, err);
@@ -161,19 +158,15 @@ static int with_page(const struct ckpt_opts *given, int argc, char **argv,
 static int one(const struct ckpt_opts *o, const char *path, const char *allow, unsigned flags,
 	       enum plim_ckpt_text what)
 {
-	struct plim_ckpt_options options = {
-		.size = sizeof(options),
-		.flags = flags | (o->redact ? PLIM_CKPT_REDACT : 0),
-		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
-		.require = o->require,
-		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
-		.allow = allow,
-	};
+	struct plim_ckpt_options options = o->options;
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_ckpt *c;
 	struct plim_err err;
 	int code;
 
+	options.size = sizeof(options);
+	options.flags |= flags;
+	options.allow = allow;
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
 	code = c->verdict >= PLIM_CKPT_DAMAGED ? CMD_FAILED : CMD_DONE;
@@ -209,9 +202,9 @@ static int each(const struct ckpt_opts *o, int argc, char **argv, unsigned flags
 static int verify_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
-	unsigned flags = PLIM_CKPT_VERIFY | (o->values ? PLIM_CKPT_VALUES : 0);
 
-	return each(o, argc, argv, flags, o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
+	return each(o, argc, argv, PLIM_CKPT_VERIFY,
+		    o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
 }
 
 static int show_all(const struct ckpt_opts *o, int argc, char **argv)
@@ -286,32 +279,26 @@ static const struct cmd ckpt_show = {
 };
 
 static const struct opt diff_opt[] = {
-	OPT_FLAG('v', "values", ckpt_opts, values, "compare the numbers too"),
-	OPT_STRING(0, "threshold", ckpt_opts, threshold, "X", "0.01",
-		   "differences below it are within what bf16 loses"),
+	CKPT_DIFF_NUMBERS_OPTIONS,
 	OPT_STRING('c', "config", ckpt_opts, config, "config.json", NULL,
 		   "in place of SECOND: would FIRST load into a model of it?"),
-	OPT_PAGE,
-	OPT_LOOK,
-	OPT_END
+	OPT_PAGE, OPT_LOOK(CKPT_DIFF_NAMES_OPTIONS), OPT_END
 };
 
-static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const struct plim_ckpt *b,
-		    double threshold)
+static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const struct plim_ckpt *b)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
-	struct plim_ckpt_diff_options options;
+	struct plim_ckpt_diff_options options = o->diff;
 	struct plim_ckpt_diff *d;
 	struct plim_err err;
 	int code;
 
-	plim_ckpt_diff_options_init(&options);
-	options.flags = (o->values ? PLIM_CKPT_VALUES : 0) | (o->redact ? PLIM_CKPT_REDACT : 0);
-	options.threshold = threshold;
+	options.size = sizeof(options);
 	if (plim_ckpt_diff(a, b, &options, &d, &err))
 		return cmd_fail(&err);
 	code = d->against_config ? d->loads == PLIM_TRI_NO
-				 : !d->same || (o->values && (d->changed || d->not_compared));
+				 : !d->same || (options.flags & PLIM_CKPT_VALUES &&
+						(d->changed || d->not_compared));
 	code = code ? CMD_FAILED : CMD_DONE;
 	if (!o->silent && (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
 				   : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err)))
@@ -328,13 +315,11 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 /* A checkpoint to compare; what holds no tensors because it is damaged is no side of a comparison. */
 static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ckpt **side)
 {
-	struct plim_ckpt_options options = { .size = sizeof(options),
-					     .max_memory_bytes = o->max_memory == OPT_NONE
-									 ? 0
-									 : o->max_memory };
+	struct plim_ckpt_options options = o->options;
 	struct plim_err err;
 
-	options.flags = o->redact ? PLIM_CKPT_REDACT : 0;
+	options.size = sizeof(options);
+	options.flags = o->diff.flags & PLIM_CKPT_REDACT;
 	if (plim_ckpt_open(path, &options, side, &err))
 		return cmd_fail(&err);
 	if ((*side)->tensor_count || (*side)->verdict < PLIM_CKPT_DAMAGED)
@@ -354,7 +339,7 @@ static int diff_opened(const struct ckpt_opts *o, int argc, char **argv)
 	if (!code && o->config && plim_ckpt_open_config(o->config, &side[1], &err))
 		code = cmd_fail(&err);
 	if (!code)
-		code = diff_two(o, side[0], side[1], strtod(o->threshold, NULL));
+		code = diff_two(o, side[0], side[1]);
 	plim_ckpt_free(side[0]);
 	plim_ckpt_free(side[1]);
 	return code;
@@ -363,13 +348,8 @@ static int diff_opened(const struct ckpt_opts *o, int argc, char **argv)
 static int diff_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
-	char *end;
-	double threshold = strtod(o->threshold, &end);
 
-	if (end == o->threshold || *end || !(threshold >= 0))
-		return cmd_usage("--threshold wants a number from 0 on, not '%.200s'",
-				 o->threshold);
-	if (o->config ? argc != 1 || o->values : argc != 2)
+	if (o->config ? argc != 1 || o->diff.flags & PLIM_CKPT_VALUES : argc != 2)
 		return cmd_usage(
 			o->config ? "with --config one checkpoint is compared, without --values"
 				  : "two checkpoints are compared, or one with --config");
@@ -406,16 +386,13 @@ static const struct cmd ckpt_diff = {
 	.run = diff_run,
 };
 
-#define OPT_MEMORY                                                                       \
-	OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
-		  "use no more (half of this machine's)")
 #define OPT_OUTPUT                                                                              \
 	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                              \
 		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load; - " \
 		   "is the standard output"),                                                   \
 		OPT_FLAG(0, "no-manifest", ckpt_opts, no_manifest,                              \
 			 "write no FILE.manifest.json with its size and sum"),                  \
-		OPT_MEMORY
+		CKPT_LIMITS_OPTIONS
 
 static const struct opt extract_opt[] = { OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...",
 						     NULL,
@@ -460,16 +437,14 @@ static void tell_written(const struct output *to, const struct plim_ckpt *c,
 static int write_to(const struct ckpt_opts *o, const char *path, const char *patterns,
 		    unsigned flags, const struct output *to)
 {
-	struct plim_ckpt_options options = { .size = sizeof(options),
-					     .flags = PLIM_CKPT_VERIFY,
-					     .max_memory_bytes = o->max_memory == OPT_NONE
-									 ? 0
-									 : o->max_memory };
+	struct plim_ckpt_options options = o->options;
 	struct plim_ckpt_extracted told;
 	struct plim_ckpt *c;
 	struct plim_err err;
 	int code = CMD_DONE;
 
+	options.size = sizeof(options);
+	options.flags = PLIM_CKPT_VERIFY;
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
 	/* Tensors that are whole may be taken from a file that is not, but nobody should miss that. */
@@ -594,18 +569,16 @@ static const struct cmd ckpt_repair = {
 	.run = repair_run,
 };
 
-static const struct opt seal_opt[] = { OPT_MEMORY, OPT_END };
+static const struct opt seal_opt[] = { CKPT_LIMITS_OPTIONS, OPT_END };
 
 static int seal_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
-	struct plim_ckpt_options options = { .size = sizeof(options),
-					     .flags = PLIM_CKPT_VERIFY,
-					     .max_memory_bytes = o->max_memory == OPT_NONE
-									 ? 0
-									 : o->max_memory };
+	struct plim_ckpt_options options = o->options;
 	int worst = CMD_DONE;
 
+	options.size = sizeof(options);
+	options.flags = PLIM_CKPT_VERIFY;
 	for (int i = 0; i < argc; i++) {
 		struct plim_ckpt_sealed told;
 		struct plim_ckpt *c = NULL;
@@ -654,19 +627,10 @@ static const struct cmd ckpt_seal = {
 };
 
 static const struct opt last_opt[] = {
-	OPT_U64('k', "keep", ckpt_opts, keep, "N", 1, 1000000, OPT_NONE,
-		"of the newest numbered series, remove what is older than N good ones"),
-	OPT_FLAG('n', "dry-run", ckpt_opts, dry_run,
-		 "with --keep: remove nothing, tell what would be removed"),
-	OPT_FLAG('v', "values", ckpt_opts, values, "NaN and infinities in it make it no good"),
-	OPT_ALLOW,
+	CKPT_LAST_KEEP_OPTIONS, OPT_ALLOW,
 	OPT_FLAG('j', "json", ckpt_opts, json,
 		 "print JSON (schema ckpt_last/2) instead of the path"),
-	OPT_FLAG(0, "redact", ckpt_opts, redact,
-		 "words in place of names that public checkpoints do not have"),
-	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
-	OPT_MEMORY,
-	OPT_END
+	CKPT_LAST_READING_OPTIONS, OPT_END
 };
 
 /* The path for scripts on stdout; what happened for people on stderr. */
@@ -693,24 +657,17 @@ static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 static int last_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
-	struct plim_ckpt_last_options options = {
-		.size = sizeof(options),
-		.flags = (o->values ? PLIM_CKPT_VALUES : 0u) |
-			 (o->dry_run ? PLIM_CKPT_DRY_RUN : 0u) |
-			 (o->redact ? PLIM_CKPT_REDACT : 0u),
-		.keep = o->keep == OPT_NONE ? 0 : o->keep,
-		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
-		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
-	};
+	struct plim_ckpt_last_options options = o->last;
 	struct plim_ckpt_last *l;
 	struct plim_err err;
 	char *allow;
 	int code;
 
 	(void)argc;
-	if (o->dry_run && o->keep == OPT_NONE)
+	if (options.flags & PLIM_CKPT_DRY_RUN && !options.keep)
 		return cmd_usage("--dry-run is only for --keep");
 	code = allowed(o, &allow);
+	options.size = sizeof(options);
 	options.allow = allow;
 	if (!code && plim_ckpt_last_good(argv[0], &options, &l, &err))
 		code = cmd_fail(&err);
@@ -719,7 +676,7 @@ static int last_run(const void *values, int argc, char **argv)
 		return code;
 	code = l->last_good ? CMD_DONE : CMD_FAILED;
 	if (!o->json)
-		tell_last(l, o->redact);
+		tell_last(l, options.flags & PLIM_CKPT_REDACT);
 	else if (plim_ckpt_last_json(l, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	plim_ckpt_last_free(l);

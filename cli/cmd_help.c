@@ -103,7 +103,7 @@ static void option_says(const struct opt *o, char *text, size_t size)
 	else if (o->kind == OPT_KIND_U64 || o->kind == OPT_KIND_BYTES)
 		number_facts(o, more, sizeof(more));
 	else if (o->kind == OPT_KIND_DOUBLE)
-		snprintf(more, sizeof(more), " (default %llu)", (unsigned long long)o->def);
+		snprintf(more, sizeof(more), " (default %g)", o->real);
 	else if (o->kind == OPT_KIND_STRING && o->text)
 		snprintf(more, sizeof(more), " (default %s)", o->text);
 	else if (o->kind == OPT_KIND_LIST)

@@ -1,9 +1,10 @@
 /*
  * plimsoll lint: mistakes in Python source.  The linter is Python itself (python/plimsoll/lint, standard
  * library only); this finds it and becomes it.  The rows are for help, man page and completion: what is typed
- * goes on as it is, and tests/lint compares the two lists.
+ * goes on as it is.
  */
 #include "cmd.h"
+#include "option_rows.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,60 +21,7 @@ struct lint_opts {
 	bool flag;
 };
 
-static const char *const formats[] = { "text", "json", "sarif", "github", NULL };
-static const char *const severities[] = { "error", "warning", "info", "never", NULL };
-static const char *const confidences[] = { "high", "medium", "low", NULL };
-
-static const struct opt lint_opt[] = {
-	OPT_FLAG('j', "json", lint_opts, flag, "print JSON (schema lint/1) instead of text"),
-	OPT_CHOICE(0, "format", lint_opts, choice, "FORM", formats, 0,
-		   "what is printed; github: annotations, by itself where GITHUB_ACTIONS is set"),
-	OPT_LIST(0, "select", lint_opts, list, "CODES",
-		 "only these rules, by prefix: PLM1,PLM701 (PLM: all, also those that are off)"),
-	OPT_LIST(0, "extend-select", lint_opts, list, "CODES", "these too"),
-	OPT_LIST(0, "ignore", lint_opts, list, "CODES", "not these"),
-	OPT_LIST(0, "exclude", lint_opts, list, "PATTERN",
-		 "leave out files and folders whose name or path fits"),
-	OPT_CHOICE(0, "fail-on", lint_opts, choice, "SEVERITY", severities, 1,
-		   "lightest finding that makes the exit code 1"),
-	OPT_CHOICE(0, "confidence", lint_opts, choice, "LEVEL", confidences, 1,
-		   "show findings at least so sure"),
-	OPT_HEADING("A code base that exists"),
-	OPT_STRING(0, "baseline", lint_opts, text, "FILE", NULL,
-		   "leave out findings that the file has"),
-	OPT_STRING(0, "write-baseline", lint_opts, text, "FILE", NULL,
-		   "write all findings there, and exit 0"),
-	OPT_STRING(0, "diff", lint_opts, text, "REF", NULL,
-		   "only findings on lines that differ from this commit"),
-	OPT_HEADING("Mending"),
-	OPT_FLAG(0, "fix", lint_opts, flag,
-		 "show what can be mended safely as a diff, and do it after a yes"),
-	OPT_FLAG(0, "unsafe-fixes", lint_opts, flag,
-		 "with --fix: also what may change what the program does"),
-	OPT_FLAG(0, "yes", lint_opts, flag, "with --fix: do not ask"),
-	OPT_HEADING("With a recording, or a log"),
-	OPT_LIST(0, "recording", lint_opts, list, "FILE",
-		 "rank findings by what a recording of this program measured"),
-	OPT_LIST(0, "log", lint_opts, list, "FILE", "findings in the lines of a log's tracebacks"),
-	OPT_FLAG(0, "joined-only", lint_opts, flag, "only what the recording or the log points at"),
-	OPT_STRING(0, "plimsoll", lint_opts, text, "PROGRAM", NULL,
-		   "the program that reads them (this one)"),
-	OPT_HEADING("Rules"),
-	OPT_STRING(0, "explain", lint_opts, text, "RULE", NULL,
-		   "cause, cost and examples of one rule"),
-	OPT_FLAG(0, "rules", lint_opts, flag, "list all rules"),
-	OPT_HEADING("Where settings come from, and how to show it"),
-	OPT_STRING(0, "config", lint_opts, text, "FILE", NULL,
-		   "a pyproject.toml (the nearest one)"),
-	OPT_FLAG(0, "no-config", lint_opts, flag, "read no pyproject.toml"),
-	OPT_STRING(0, "stdin-filename", lint_opts, text, "PATH", NULL, "name of standard input"),
-	OPT_FLAG(0, "redact", lint_opts, flag,
-		 "no names of files or of the program, and none of its lines; says what it kept"),
-	OPT_U64('w', "width", lint_opts, width, "columns", 40, 500, OPT_NONE,
-		"of the text (the terminal's, or 80)"),
-	OPT_FLAG(0, "no-color", lint_opts, flag, "no colours (also NO_COLOR)"),
-	OPT_END
-};
+static const struct opt lint_opt[] = { LINT_OPTIONS, OPT_END };
 
 /* Folders that may hold plimsoll/lint, seen from the folder of this program: a checkout's build, an installation. */
 static const char *const beside[] = { "../../python", "../share/plimsoll/python", "../python",

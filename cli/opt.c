@@ -698,7 +698,7 @@ void opt_defaults(const struct opt *o, void *values)
 		case OPT_KIND_COUNT:
 		case OPT_KIND_U64:
 		case OPT_KIND_BYTES: store_number(o, base, o->def); break;
-		case OPT_KIND_DOUBLE: *(double *)field = (double)o->def; break;
+		case OPT_KIND_DOUBLE: *(double *)field = o->real; break;
 		case OPT_KIND_RELEASE: *(unsigned *)field = (unsigned)o->def; break;
 		case OPT_KIND_STRING: *(const char **)field = o->text; break;
 		case OPT_KIND_OPTIONAL: *(const char **)field = NULL; break;

@@ -63,6 +63,7 @@ struct opt {
 	/* STRING: the default, may be NULL; OPTIONAL: what it is without a value; ALIAS: what it stands for, NULL: its value */
 	const char *text;
 	uint64_t min, max, def; /* numbers; CHOICE uses def */
+	double real;            /* DOUBLE: in place of def */
 	const char *help;
 	const struct opt_table *table; /* TABLE */
 };

@@ -132,17 +132,23 @@ def check_options():
     rows = made_of(OPTIONS)
     for part in ('.name = "count", .help = "how many, or ... none"', ".min = 1u, .max = 16u, .def = 3u, .letter = 'n'",
                  'OPT_ALIAS("number", "count", NULL)', '{ "two", "2", "four", "4", NULL }', ".bit = PLIM_THING_FAST",
-                 ".second = offsetof(struct plim_thing_options, file_count)", '#define THING_NAME_files "from"',
+                 ".second = THING_AT + offsetof(struct plim_thing_options, file_count)", '#define THING_NAME_files "from"',
                  ".count = 3u", "#define THING_MOST_count 16u", "'from': 'files'", "{'fast': PLIM_THING_FAST}"):
         assert part in rows, f"{part}\n{rows}"
     assert re.findall(r'\.name = "(\w+)"', rows) == ["count", "from", "fast"], rows
+    shared = OPTIONS.replace("	uint32_t flags; /* enum plim_thing_flags */",
+                             "	/* PLIM_THING_FAST (--quick, after --from) does less. PLIM_THING_SLOW (--slow) does more */\n	uint32_t flags;")
+    shared = made_of(shared.replace("void *context; /* (C only)", "double share; /* (--share X, is 0.5, wants \"a part\")"))
+    for part in ('.name = "quick", .help = "does less"', '.name = "slow", .help = "does more"', ".bit = PLIM_THING_SLOW", ".real = 0.5",
+                 ".share = 0.5"):
+        assert part in shared, f"{part}\n{shared}"
     more = OPTIONS.replace("	void *context;", "	const char *added; /* (--added TEXT) one more */\n	void *context;")
     assert '.name = "added"' in made_of(more)
     for old, new, word in WRONG_OPTIONS:
         refused(f"{old!r} as {new!r}", word, lambda: made_of(OPTIONS.replace(old, new)))
     top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for command, _, grouped in commands.commands(headers.read(glob.glob(os.path.join(top, "include/plimsoll/*.h")))):
-        with open(os.path.join(top, f"cli/cmd_{command}.c"), encoding="utf-8") as f:
+        with open(os.path.join(top, f"cli/cmd_{command.partition('_')[0]}.c"), encoding="utf-8") as f:
             by_hand = set(re.findall(r'\bOPT_[A-Z0-9]+\((?:[^",]+, *)?"([\w-]+)"', f.read()))
         for option in (o for rows in grouped.values() for o in rows):
             assert option.name not in by_hand, f"cli/cmd_{command}.c: --{option.name} is declared in the header"

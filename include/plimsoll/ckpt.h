@@ -14,22 +14,28 @@ extern "C" {
 #endif
 
 enum plim_ckpt_flags {
-	PLIM_CKPT_VERIFY = 1,  /* read all bytes and compare them with their checksums */
-	PLIM_CKPT_VALUES = 2,  /* look at the numbers too: NaN, infinities, zeros */
-	PLIM_CKPT_DRY_RUN = 4, /* of plim_ckpt_last_good: remove nothing, tell what would be */
-	PLIM_CKPT_REDACT = 8   /* words in place of names that are not public ones */
+	/* (C only) read all bytes and compare them with their checksums */
+	PLIM_CKPT_VERIFY = 1,
+	/* (-v --values, under numbers) look at the numbers too: NaN, infinities, tensors of zeros */
+	PLIM_CKPT_VALUES = 2,
+	/* (C only) of plim_ckpt_last_good: remove nothing, tell what would be */
+	PLIM_CKPT_DRY_RUN = 4,
+	/* (--redact, under names) words in place of names that public checkpoints do not have */
+	PLIM_CKPT_REDACT = 8
 };
 
 struct plim_ckpt_options {
-	uint32_t size;             /* set by plim_ckpt_options_init */
-	uint32_t flags;            /* enum plim_ckpt_flags */
-	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	/* "model_state_dict,epoch": keys that must be there; NULL: none */
+	uint32_t size;  /* set by plim_ckpt_options_init */
+	uint32_t flags; /* enum plim_ckpt_flags */
+	/* (-m --max-memory BYTES, from 1MiB, under limits) use no more (half of this machine's) */
+	uint64_t max_memory_bytes;
+	/* (-r --require KEY,KEY..., after --values) fail unless these keys are there */
 	const char *require;
-	uint32_t threads; /* 0: one a core */
-	uint32_t unused;  /* 0 */
+	/* (-t --threads N, 1 to 64, under reading) that read (one a core) */
+	uint32_t threads;
+	uint32_t unused; /* 0 */
 	/*
-	 * Names in pickles that the caller knows: "models.yolo.Model, mine.*", separated by commas or line breaks; "mine.*"
+	 * (C only) names in pickles that the caller knows: "models.yolo.Model, mine.*", separated by commas or line breaks; "mine.*"
 	 * is all below it, '#' begins a comment that ends with the line.  What is dangerous stays so.  NULL: none.
 	 */
 	const char *allow;
@@ -247,13 +253,25 @@ PLIM_API enum plim_status plim_ckpt_seal(struct plim_ckpt *ckpt, struct plim_ckp
 /* ---- a folder of checkpoints ---- */
 
 struct plim_ckpt_last_options {
-	uint32_t size;             /* set by plim_ckpt_last_options_init */
-	uint32_t flags;            /* PLIM_CKPT_VALUES, PLIM_CKPT_DRY_RUN, PLIM_CKPT_REDACT */
-	uint64_t keep;             /* good ones of the newest series; 0: remove nothing */
-	uint64_t max_memory_bytes; /* as in struct plim_ckpt_options */
-	uint32_t threads;          /* 0: one a core */
-	uint32_t unused;           /* 0 */
-	const char *allow;         /* as in struct plim_ckpt_options */
+	uint32_t size; /* set by plim_ckpt_last_options_init */
+	/*
+	 * PLIM_CKPT_VALUES (-v --values, after --dry-run) NaN and infinities in it make it no good.
+	 * PLIM_CKPT_DRY_RUN (-n --dry-run, after --keep) with --keep: remove nothing, tell what
+	 * would be removed. PLIM_CKPT_REDACT (--redact, under reading) words in place of names that
+	 * public checkpoints do not have
+	 */
+	uint32_t flags;
+	/*
+	 * (-k --keep N, 1 to 1000000, under keep) of the newest numbered series, remove what is
+	 * older than N good ones. 0: remove nothing
+	 */
+	uint64_t keep;
+	/* (-m --max-memory BYTES, from 1MiB, after --threads) use no more (half of this machine's) */
+	uint64_t max_memory_bytes;
+	/* (-t --threads N, 1 to 64, after --redact) that read (one a core) */
+	uint32_t threads;
+	uint32_t unused;   /* 0 */
+	const char *allow; /* (C only) as in struct plim_ckpt_options */
 };
 PLIM_API void plim_ckpt_last_options_init(struct plim_ckpt_last_options *o);
 
@@ -346,9 +364,17 @@ struct plim_ckpt_diff {
 };
 
 struct plim_ckpt_diff_options {
-	uint32_t size;    /* set by plim_ckpt_diff_options_init */
-	uint32_t flags;   /* PLIM_CKPT_VALUES, PLIM_CKPT_REDACT */
-	double threshold; /* differences below it are within what bf16 loses; 0.01 */
+	uint32_t size; /* set by plim_ckpt_diff_options_init */
+	/*
+	 * PLIM_CKPT_VALUES (-v --values, under numbers) compare the numbers too. PLIM_CKPT_REDACT
+	 * (--redact, under names) words in place of names that public checkpoints do not have
+	 */
+	uint32_t flags;
+	/*
+	 * (--threshold X, is 0.01, wants "a number from 0 on", after --values) differences below it
+	 * are within what bf16 loses
+	 */
+	double threshold;
 };
 PLIM_API void plim_ckpt_diff_options_init(struct plim_ckpt_diff_options *o);
 

@@ -75,6 +75,11 @@ __all__ = [*_WHERE]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_abi":  # all that calls the C library imports it first
+        try:
+            return importlib.import_module("._abi", __name__)
+        except ModuleNotFoundError:
+            raise ImportError(f"'{__path__[0]}' is not built: run `make` in this checkout of Plimsoll", name=name) from None
     home = _WHERE.get(name)
     if home is None:
         raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")

@@ -38,6 +38,7 @@ def places() -> list[str]:
     beside = [os.path.join(root, folder, name) for root in roots
               for folder in (".plimsoll_gpu.mesonpy.libs", ".plimsoll-gpu.mesonpy.libs")
               for name in ("libplimsoll.so", "libplimsoll.dylib")]
+    beside.append(os.path.join(os.path.dirname(str(_abi.__file__)), "libplimsoll.so"))  # of an editable install, in its build folder
     return [path for path in beside if os.path.exists(path)] + ["libplimsoll.so.0"]
 
 

@@ -3,8 +3,10 @@ import ctypes
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE = os.environ["PLIMSOLL_SOURCE"]
@@ -30,6 +32,31 @@ class Package(unittest.TestCase):
                        for _ in range(3))
 
         self.assertLess(least("plimsoll"), max(0.050, least("inspect")))
+
+    def test_checkout_without_a_build_says_make(self):
+        # What the build makes of the headers is not in git; the linter needs none of it.
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(os.path.join(SOURCE, "python/plimsoll"), os.path.join(folder, "plimsoll"),
+                            ignore=shutil.ignore_patterns("_abi.py", "_results.py", "__pycache__"))
+            for code in ("import plimsoll; plimsoll.report('x')", "from plimsoll.verbs import report", "import plimsoll.data",
+                         "import plimsoll; plimsoll.doctor()", "from plimsoll.training import EarlyStopping"):
+                said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                                      env=dict(os.environ, PYTHONPATH=folder)).stderr.splitlines()[-1]
+                self.assertEqual(said, f"ImportError: '{folder}/plimsoll' is not built: run `make` in this checkout of Plimsoll", code)
+            python("import plimsoll.lint.cli", PYTHONPATH=folder)
+
+    def test_an_editable_install_finds_its_library(self):
+        # meson-python serves _abi.py from the build folder, in which the library lies, too.
+        from unittest import mock
+
+        from plimsoll import _abi, _native
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(_abi, "__file__", folder + "/_abi.py"), \
+                mock.patch.dict(os.environ):
+            os.environ.pop("PLIMSOLL_LIBRARY", None)
+            self.assertNotIn(folder + "/libplimsoll.so", _native.places())
+            open(folder + "/libplimsoll.so", "wb").close()
+            self.assertIn(folder + "/libplimsoll.so", _native.places())
 
     def test_full_disk_is_no_missing_file(self):
         # A full disk raised NotFoundError.

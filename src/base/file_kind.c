@@ -105,6 +105,7 @@ static const struct file_row {
 	{ 0, NULL, 0, file_is_safetensors, { "safetensors", "a model's weights (safetensors)", "ckpt verify", NULL, 0, 0 } },
 	{ 0, NULL, 0, file_is_events, { "events", "a training log (TensorBoard)", "curves", NULL, 0, 0 } },
 	{ 0, BYTES("version https://git-lfs"), NULL, { "lfs_pointer", "a Git LFS pointer", NULL, "the file itself was not fetched (git lfs pull)", 1, 1 } },
+	{ 0, BYTES("{\"schema\":\"trace/"), NULL, { "plan_trace", "a trace by plimsoll plan", "plan", NULL, 1, 0 } },
 	{ 0, BYTES("PLIM\211"), NULL, { "packed_recording", "a recording of GPU memory (packed)", "report", NULL, 0, 0 } },
 	{ 0, BYTES("\200\002\212\012l\374\234F\371 j\250P"), NULL, { "torch_legacy", "a checkpoint (torch.save before 1.6)", "ckpt verify", NULL, 0, 0 } },
 	{ 0, BYTES("PK\3\4"), NULL, { "zip", "a checkpoint or another zip file", "ckpt verify", NULL, 0, 0 } },

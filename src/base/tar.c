@@ -10,8 +10,6 @@
 #define NAME_N 100
 #define SIZE_AT 124
 #define SIZE_N 12
-#define SUM_AT 148
-#define SUM_N 8
 #define TYPE_AT 156
 #define MAGIC_AT 257
 #define PREFIX_AT 345
@@ -49,20 +47,25 @@ static bool number(const uint8_t *field, size_t n, uint64_t *out)
 	return true;
 }
 
-/* The sum of all bytes, those of the sum itself as blanks; old programs added signed ones. */
-static bool sum_is_right(const uint8_t *header)
+bool tar_sum_is(const uint8_t *header, uint64_t sum)
 {
-	uint64_t told, plain = 0;
+	uint64_t plain = 0;
 	int64_t with_sign = 0;
 
 	for (size_t i = 0; i < TAR_BLOCK_BYTES; i++) {
-		uint8_t b = i >= SUM_AT && i < SUM_AT + SUM_N ? ' ' : header[i];
+		uint8_t b = i >= TAR_SUM_AT && i < TAR_SUM_AT + TAR_SUM_BYTES ? ' ' : header[i];
 
 		plain += b;
 		with_sign += (int8_t)b;
 	}
-	return octal(header + SUM_AT, SUM_N, &told) &&
-	       (told == plain || (int64_t)told == with_sign);
+	return sum == plain || (int64_t)sum == with_sign;
+}
+
+static bool sum_is_right(const uint8_t *header)
+{
+	uint64_t sum;
+
+	return octal(header + TAR_SUM_AT, TAR_SUM_BYTES, &sum) && tar_sum_is(header, sum);
 }
 
 bool tar_is(const uint8_t *bytes, size_t n)

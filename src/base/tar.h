@@ -15,6 +15,8 @@
 #include "source.h"
 
 #define TAR_BLOCK_BYTES 512
+#define TAR_SUM_AT 148 /* in a header */
+#define TAR_SUM_BYTES 8
 #define TAR_NAME_MAX 1023 /* bytes of a name that are kept: its end */
 
 enum tar_type {
@@ -38,6 +40,9 @@ struct tar {
 	bool sparse;
 	uint64_t bytes;
 };
+
+/* Is this the sum of the header's bytes, those of the sum itself as blanks?  Old programs added signed ones. */
+bool tar_sum_is(const uint8_t *header, uint64_t sum);
 
 /* Do these first bytes of a file begin an archive?  Goes by the header's check sum. */
 bool tar_is(const uint8_t *bytes, size_t n);

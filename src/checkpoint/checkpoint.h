@@ -629,4 +629,30 @@ struct ckpt_bulk {
 enum plim_status ckpt_cache_new(const struct plim_weights_options *o, const struct ckpt_bulk *bulk,
 				struct plim_weights **out, struct plim_err *err);
 
+/* ---- the files of a manifest: of a file, of a folder, and of a checkpoint that was saved with its step ---- */
+
+#define MANIFEST_ROWS 100000
+#define MANIFEST_NAME 256 /* of a file in a folder, with its NUL */
+
+struct manifest_row {
+	char name[MANIFEST_NAME];
+	uint64_t bytes, xxh3;
+};
+
+/* The object that `first` begins.  PLIM_E_FORMAT: it has no name of a file, size or sum. */
+enum plim_status manifest_row_read(struct json *j, const struct json_token *first,
+				   struct manifest_row *out, struct plim_err *err);
+
+/* A manifest that is being written; between the two, members of its own. */
+struct manifest_out {
+	struct text text;
+	struct json_out json;
+};
+void manifest_begin(struct manifest_out *o, struct mem *m);
+void manifest_files(struct manifest_out *o);
+void manifest_file(struct manifest_out *o, const char *name, uint64_t bytes, uint64_t xxh3);
+/* Durably, or not at all; what it took is given back in every case. */
+enum plim_status manifest_end(struct manifest_out *o, struct mem *m, const char *path,
+			      struct plim_err *err);
+
 #endif

@@ -23,7 +23,6 @@
 #define INSIDE "plimsoll.manifest.json"
 #define TEMPORARY ".plimsoll." /* begins names that a durable write uses */
 #define READ_BYTES ((size_t)1 << 20)
-#define FILES 100000
 #define VERSIONS 8 /* of one file, in a manifest beside it */
 
 struct sum {
@@ -45,35 +44,56 @@ static enum plim_status join(struct mem *m, const char *path, const char *more, 
 
 /* ---- writing ---- */
 
+void manifest_begin(struct manifest_out *o, struct mem *m)
+{
+	text_init(&o->text, m, NULL);
+	json_out_init(&o->json, &o->text, JSON_PRETTY, NULL);
+	json_object(&o->json, NULL, JSON_LINES);
+	json_string(&o->json, "schema", "manifest/1");
+	json_string(&o->json, "version", plim_version());
+}
+
+void manifest_files(struct manifest_out *o)
+{
+	json_array(&o->json, "files", JSON_LINES);
+}
+
+void manifest_file(struct manifest_out *o, const char *name, uint64_t bytes, uint64_t xxh3)
+{
+	char hex[17];
+
+	snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)xxh3);
+	json_object(&o->json, NULL, JSON_LINE);
+	json_string(&o->json, "name", name);
+	json_u64(&o->json, "bytes", bytes);
+	json_string(&o->json, "xxh3", hex);
+	json_object_end(&o->json);
+}
+
+enum plim_status manifest_end(struct manifest_out *o, struct mem *m, const char *path,
+			      struct plim_err *err)
+{
+	enum plim_status st;
+
+	json_array_end(&o->json);
+	json_object_end(&o->json);
+	st = json_out_finish(&o->json, err);
+	if (!st)
+		st = durable_put(m, path, text_get(&o->text), o->text.n, err);
+	text_release(&o->text);
+	return st;
+}
+
 static enum plim_status write_sums(struct mem *m, const char *path, const struct sum *at, size_t n,
 				   struct plim_err *err)
 {
-	struct json_out j;
-	struct text t;
-	char hex[17];
-	enum plim_status st;
+	struct manifest_out o;
 
-	text_init(&t, m, NULL);
-	json_out_init(&j, &t, JSON_PRETTY, NULL);
-	json_object(&j, NULL, JSON_LINES);
-	json_string(&j, "schema", "manifest/1");
-	json_string(&j, "version", plim_version());
-	json_array(&j, "files", JSON_LINES);
-	for (size_t i = 0; i < n; i++) {
-		snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)at[i].xxh3);
-		json_object(&j, NULL, JSON_LINE);
-		json_string(&j, "name", at[i].name);
-		json_u64(&j, "bytes", at[i].bytes);
-		json_string(&j, "xxh3", hex);
-		json_object_end(&j);
-	}
-	json_array_end(&j);
-	json_object_end(&j);
-	st = json_out_finish(&j, err);
-	if (!st)
-		st = durable_put(m, path, text_get(&t), t.n, err);
-	text_release(&t);
-	return st;
+	manifest_begin(&o, m);
+	manifest_files(&o);
+	for (size_t i = 0; i < n; i++)
+		manifest_file(&o, at[i].name, at[i].bytes, at[i].xxh3);
+	return manifest_end(&o, m, path, err);
 }
 
 static const char *base_name(const char *path)
@@ -200,21 +220,9 @@ static enum plim_status find_file(struct ckpt *c, int dir, const char *name, uin
 			       name);
 }
 
-static bool get_hex(const char *text, uint64_t *v)
-{
-	char *end;
-
-	if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
-		return false;
-	*v = strtoull(text, &end, 16);
-	return true;
-}
-
 struct row {
-	struct ckpt *ckpt;
-	struct ckpt_seal seal;
-	uint32_t name;
-	bool bytes, sum;
+	struct manifest_row *to;
+	unsigned seen;
 };
 
 static enum plim_status row_member(void *ctx, struct json *j, const char *key, struct plim_err *err)
@@ -225,14 +233,31 @@ static enum plim_status row_member(void *ctx, struct json *j, const char *key, s
 
 	if (st)
 		return st;
-	if (!strcmp(key, "name") && t.kind == JSON_STRING)
-		row->name = ckpt_model_string(row->ckpt, t.string, t.n, &st, err);
-	else if (!strcmp(key, "bytes") && t.kind == JSON_INTEGER)
-		row->bytes = json_get_u64(&t, &row->seal.bytes);
-	else if (!strcmp(key, "xxh3") && t.kind == JSON_STRING)
-		row->sum = get_hex(t.string, &row->seal.xxh3);
-	else
+	if (!strcmp(key, "name") && t.kind == JSON_STRING && t.n < MANIFEST_NAME &&
+	    strlen(t.string) == t.n) {
+		memcpy(row->to->name, t.string, t.n + 1);
+		row->seen |= 1;
+	} else if (!strcmp(key, "bytes") && json_get_u64(&t, &row->to->bytes)) {
+		row->seen |= 2;
+	} else if (!strcmp(key, "xxh3") && t.kind == JSON_STRING && t.n == 16 &&
+		   strspn(t.string, "0123456789abcdef") == 16) {
+		row->to->xxh3 = strtoull(t.string, NULL, 16);
+		row->seen |= 4;
+	} else {
 		st = json_skip(j, &t, err);
+	}
+	return st;
+}
+
+enum plim_status manifest_row_read(struct json *j, const struct json_token *first,
+				   struct manifest_row *out, struct plim_err *err)
+{
+	struct row row = { .to = out };
+	uint64_t at = first->offset;
+	enum plim_status st = json_members(j, first, row_member, &row, err);
+
+	if (!st && row.seen != 7)
+		st = err_at(err, at, "a file without name, bytes or xxh3");
 	return st;
 }
 
@@ -240,18 +265,19 @@ static enum plim_status row_member(void *ctx, struct json *j, const char *key, s
 static enum plim_status read_row(struct ckpt *c, int dir, struct json *j,
 				 const struct json_token *first, struct plim_err *err)
 {
-	struct row row = { .ckpt = c, .seal.file = CKPT_NONE, .name = CKPT_NONE };
-	enum plim_status st = json_members(j, first, row_member, &row, err);
+	struct manifest_row row;
+	struct ckpt_seal seal = {
+		.file = 0
+	}; /* it stands beside this one, whatever that was named then */
+	enum plim_status st = manifest_row_read(j, first, &row, err);
 
-	if (!st && (row.name == CKPT_NONE || !row.bytes || !row.sum))
-		return err_at(err, first->offset, "a file without name, bytes or xxh3");
-	if (st)
+	if (!st && dir != AT_FDCWD)
+		st = find_file(c, dir, row.name, &seal.file, err);
+	if (st || seal.file == CKPT_NONE)
 		return st;
-	if (dir == AT_FDCWD)
-		row.seal.file = 0; /* it stands beside this one, whatever that was named then */
-	else
-		st = find_file(c, dir, ckpt_text(c, row.name), &row.seal.file, err);
-	return st || row.seal.file == CKPT_NONE ? st : vec_push(c->mem, &c->seals, row.seal, err);
+	seal.bytes = row.bytes;
+	seal.xxh3 = row.xxh3;
+	return vec_push(c->mem, &c->seals, seal, err);
 }
 
 static enum plim_status manifest_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
@@ -268,7 +294,8 @@ static enum plim_status manifest_key(struct ckpt *c, struct json *j, const char 
 		st = json_next(j, &t, err);
 		if (st || t.kind == JSON_ARRAY_END)
 			break;
-		if (t.kind != JSON_OBJECT || n++ == FILES || (*dir == AT_FDCWD && n > VERSIONS))
+		if (t.kind != JSON_OBJECT || n++ == MANIFEST_ROWS ||
+		    (*dir == AT_FDCWD && n > VERSIONS))
 			return err_at(err, t.offset, "files must be a list of objects, one a file");
 		st = read_row(c, *dir, j, &t, err);
 	}

@@ -11,9 +11,6 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#define BLOCK 512
-#define SUM_AT 148
-#define SUM_BYTES 8
 #define MEMBERS 10000
 #define MEMBER_BYTES ((uint64_t)64 << 20) /* of a pickle in it */
 
@@ -41,19 +38,10 @@ static bool read_number(const uint8_t *p, size_t n, uint64_t *v)
 
 bool tarred_is(const uint8_t *head, size_t n)
 {
-	uint64_t told, plain = 0;
-	int64_t with_sign = 0;
+	uint64_t sum;
 
-	if (n < BLOCK)
-		return false;
-	for (size_t i = 0; i < BLOCK; i++) {
-		uint8_t b = i >= SUM_AT && i < SUM_AT + SUM_BYTES ? ' ' : head[i];
-
-		plain += b;
-		with_sign += (int8_t)b;
-	}
-	return read_number(head + SUM_AT, SUM_BYTES, &told) &&
-	       (told == plain || (int64_t)told == with_sign);
+	return n >= TAR_BLOCK_BYTES && read_number(head + TAR_SUM_AT, TAR_SUM_BYTES, &sum) &&
+	       tar_sum_is(head, sum);
 }
 
 struct tarred {

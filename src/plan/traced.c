@@ -351,21 +351,19 @@ enum plim_status plan_read_trace(struct plan_traced *t, const char *path, struct
 	return st;
 }
 
-static const char sign[] = "{\"schema\":\"trace/";
-
 bool plan_is_trace(struct mem *m, const char *path)
 {
 	struct source *s = NULL;
 	struct plim_err err;
 	struct stat info;
-	bool is = !stat(path, &info) && S_ISREG(info.st_mode) && /* a pipe can be read once alone */
-		  !source_open(m, path, NULL, &s, &err) &&
-		  !source_need(s, s->p, sizeof(sign) - 1, &err) && s->p &&
-		  (size_t)(s->end - s->p) >= sizeof(sign) - 1 &&
-		  !memcmp(s->p, sign, sizeof(sign) - 1);
+	const struct file_kind *kind = NULL;
 
+	if (!stat(path, &info) && S_ISREG(info.st_mode) && /* a pipe can be read once alone */
+	    !source_open(m, path, NULL, &s, &err) &&
+	    !source_need(s, s->p, FILE_KIND_HEAD_BYTES, &err))
+		kind = file_kind_of_bytes(s->p, (size_t)(s->end - s->p));
 	source_close(s);
-	return is;
+	return kind && !strcmp(kind->slug, "plan_trace");
 }
 
 void plan_release_trace(struct plan_traced *t)

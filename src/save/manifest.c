@@ -17,43 +17,14 @@
 #include <unistd.h>
 
 #define MANIFEST_BYTES ((off_t)64 << 20)
-#define MANIFEST_ROWS 100000
 #define FIRST "step-"
 
 /* ---- reading ---- */
 
 static bool is_plain(const char *name)
 {
-	return !strcmp(name, SAVE_METADATA) || (*name && *name != '.' && !strchr(name, '/'));
-}
-
-struct row {
-	struct manifest_row is;
-	unsigned seen;
-};
-
-static enum plim_status row_member(void *ctx, struct json *j, const char *key, struct plim_err *err)
-{
-	struct row *row = ctx;
-	struct json_token t;
-	enum plim_status st = json_next(j, &t, err);
-
-	if (st)
-		return st;
-	if (!strcmp(key, "name") && t.kind == JSON_STRING && t.n < SAVE_NAME &&
-	    strlen(t.string) == t.n && is_plain(t.string)) {
-		memcpy(row->is.name, t.string, t.n + 1);
-		row->seen |= 1;
-	} else if (!strcmp(key, "bytes") && json_get_u64(&t, &row->is.bytes)) {
-		row->seen |= 2;
-	} else if (!strcmp(key, "xxh3") && t.kind == JSON_STRING && t.n == 16 &&
-		   strspn(t.string, "0123456789abcdef") == 16) {
-		row->is.xxh3 = strtoull(t.string, NULL, 16);
-		row->seen |= 4;
-	} else {
-		st = json_skip(j, &t, err);
-	}
-	return st;
+	return strlen(name) < SAVE_NAME &&
+	       (!strcmp(name, SAVE_METADATA) || (*name && *name != '.' && !strchr(name, '/')));
 }
 
 static enum plim_status read_rows(struct mem *m, struct json *j, struct manifest *x,
@@ -63,15 +34,15 @@ static enum plim_status read_rows(struct mem *m, struct json *j, struct manifest
 	enum plim_status st = json_next(j, &t, err);
 
 	while (!st && t.kind == JSON_OBJECT) {
-		struct row row = { 0 };
+		struct manifest_row row;
 
-		st = json_members(j, &t, row_member, &row, err);
-		if (!st && row.seen != 7)
-			st = err_at(err, t.offset, "a file without name, bytes or xxh3");
+		st = manifest_row_read(j, &t, &row, err);
+		if (!st && !is_plain(row.name))
+			st = err_at(err, t.offset, "'%.200s' is not the name of a file", row.name);
 		if (!st && x->rows.n == MANIFEST_ROWS)
 			st = err_at(err, t.offset, "more than %d files", MANIFEST_ROWS);
 		if (!st)
-			st = vec_push(m, &x->rows, row.is, err);
+			st = vec_push(m, &x->rows, row, err);
 		if (!st)
 			st = json_next(j, &t, err);
 	}
@@ -182,36 +153,17 @@ void manifest_release(struct mem *m, struct manifest *x)
 enum plim_status manifest_store(struct mem *m, const char *path, const struct manifest *x,
 				struct plim_err *err)
 {
-	struct json_out j;
-	struct text t;
-	char hex[17];
-	enum plim_status st;
+	struct manifest_out o;
 
-	text_init(&t, m, NULL);
-	json_out_init(&j, &t, JSON_PRETTY, NULL);
-	json_object(&j, NULL, JSON_LINES);
-	json_string(&j, "schema", "manifest/1");
-	json_string(&j, "version", plim_version());
-	json_u64(&j, "step", x->step);
-	json_u64(&j, "order", x->order);
-	json_double(&j, "metric", x->metric);
-	json_u64(&j, "world", x->world);
-	json_array(&j, "files", JSON_LINES);
-	for (size_t i = 0; i < x->rows.n; i++) {
-		snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)x->rows.at[i].xxh3);
-		json_object(&j, NULL, JSON_LINE);
-		json_string(&j, "name", x->rows.at[i].name);
-		json_u64(&j, "bytes", x->rows.at[i].bytes);
-		json_string(&j, "xxh3", hex);
-		json_object_end(&j);
-	}
-	json_array_end(&j);
-	json_object_end(&j);
-	st = json_out_finish(&j, err);
-	if (!st)
-		st = durable_put(m, path, text_get(&t), t.n, err);
-	text_release(&t);
-	return st;
+	manifest_begin(&o, m);
+	json_u64(&o.json, "step", x->step);
+	json_u64(&o.json, "order", x->order);
+	json_double(&o.json, "metric", x->metric);
+	json_u64(&o.json, "world", x->world);
+	manifest_files(&o);
+	for (size_t i = 0; i < x->rows.n; i++)
+		manifest_file(&o, x->rows.at[i].name, x->rows.at[i].bytes, x->rows.at[i].xxh3);
+	return manifest_end(&o, m, path, err);
 }
 
 /* ---- the checkpoints of a folder ---- */

@@ -218,11 +218,6 @@ void commit_sweep(struct plim_checkpointer *c);
 
 /* ---- manifest.c ---- */
 
-struct manifest_row {
-	char name[SAVE_NAME];
-	uint64_t bytes, xxh3;
-};
-
 struct manifest {
 	uint64_t step, order, world;
 	double metric;

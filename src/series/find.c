@@ -114,16 +114,17 @@ static bool is_json(const uint8_t *p, const uint8_t *end)
 /* `head` has a NUL behind its n bytes. */
 static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 {
-	const char *metrics = strstr(name, "/metrics/");
+	const struct file_kind *kind = file_kind_of_bytes(head, n);
+	const char *slug = kind ? kind->slug : "", *metrics = strstr(name, "/metrics/");
 	const uint8_t *p;
 
-	if (n >= 4 && !memcmp(head, ":W&B", 4))
+	if (!strcmp(slug, "wandb"))
 		return SERIES_KIND_WANDB;
 	if (wire_is_event_file(head, n))
 		return SERIES_KIND_TENSORBOARD;
 	if (metrics && n && isdigit(head[0]) && !strchr(metrics + 9, '.'))
 		return SERIES_KIND_MLFLOW;
-	if (n >= 2 && (!memcmp(head, "\xff\xfe", 2) || !memcmp(head, "\xfe\xff", 2)))
+	if (!strcmp(slug, "utf16"))
 		return SERIES_KIND_TEXT; /* UTF-16, which its reader takes */
 	p = text_of(head, n);
 	if (!p)

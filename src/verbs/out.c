@@ -1,6 +1,27 @@
 #include "verbs/out.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+void *out_new(size_t size, size_t hidden_at, size_t hidden_size)
+{
+	size_t behind = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+	char *made = calloc(1, behind + hidden_size);
+
+	if (made)
+		memcpy(made + hidden_at, &(char *){ made + behind }, sizeof(char *));
+	return made;
+}
+
+enum plim_status out_take(void *result, const struct options_table *table, void *to,
+			  const void *given, struct plim_err *err)
+{
+	enum plim_status st = options_take(table, to, given, err);
+
+	if (st)
+		free(result);
+	return st;
+}
 
 struct out {
 	plim_write_fn *write;

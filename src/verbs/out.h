@@ -7,6 +7,25 @@
 
 #include <plimsoll/report.h>
 
+/*
+ * A result of zeros, and behind it in the same memory what it hides; the verb's free() frees both at once.
+ *
+ *	st = OUT_NEW(report, r, &r->hidden->options, options, err);
+ *
+ * sets `r` and puts the caller's options over the defaults; with a status there is no result.
+ */
+void *out_new(size_t size, size_t hidden_at, size_t hidden_size);
+enum plim_status out_take(void *result, const struct options_table *table, void *to,
+			  const void *given, struct plim_err *err);
+#define OUT_BARE(verb)                                                            \
+	out_new(sizeof(struct plim_##verb), offsetof(struct plim_##verb, hidden), \
+		sizeof(struct plim_##verb##_hidden))
+#define OUT_NEW(verb, result, to, given, err)                                        \
+	(((result) = OUT_BARE(verb))                                                 \
+		 ? (plim_##verb##_options_init(to),                                  \
+		    out_take((result), &verb##_options_table, (to), (given), (err))) \
+		 : err_set((err), PLIM_E_NOMEM, "out of memory"))
+
 /* `what` as a JSON object that begins with its schema and the program's version. */
 enum plim_status out_json(struct mem *m, const struct field_table *table, const void *what,
 			  plim_write_fn *write, void *ctx, struct plim_err *err);

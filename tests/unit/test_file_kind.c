@@ -44,6 +44,8 @@ static void test_bytes(void **state)
 		CASE("PLIM\211\r\n\032", "packed_recording"),
 		CASE("\x80\4\x95\1\0\0\0\0\0\0\0}\x8c\xdsegments", "recording"),
 		CASE("\x80\4K\1.", "pickle"),
+		CASE("{\"schema\":\"trace/3\",\"loss\": 1}", "plan_trace"),
+		CASE(":W&B\xe1\xbe", "wandb"),
 		CASE("\x80\7K\1.", ""),
 		CASE("PK\3\4\0\0", "zip"),
 		CASE("\xef\xbb\xbf\n <!DOCTYPE html>", "html"),

@@ -3,15 +3,19 @@
     rows, tables   the C file of the tables that JSON is emitted by, and its header
     docs           docs/json.md
     commands       the C header of the rows of commands' options
-    python-results python/plimsoll/_results.py, the results as typed classes
+    python-results plimsoll/_results.py, the results as typed classes
     schema NAME    JSON Schema of one result ("report"); schemas prints their names
     typescript     ui/src/results.ts, the types of what the viewer shows
-    python-abi     python/plimsoll/_abi.py, the library as ctypes
+    python-abi     plimsoll/_abi.py, the library as ctypes
+
+results write: the files of CHECKOUT, which git does not have, written into this source tree (or $MESON_DIST_ROOT) if
+they are missing or changed.
 """
 import glob
 import os
 import re
 import sys
+import tempfile
 
 import commands
 import docs
@@ -46,6 +50,30 @@ WAYS = {
     "schema": schema.source,
     "schemas": lambda api: "\n".join(api.schemas) + "\n",
 }
+
+# What Python and the viewer's type checker import from the source tree itself.
+CHECKOUT = {"python/plimsoll/_abi.py": python.abi, "python/plimsoll/_results.py": python.results, "ui/src/results.ts": typescript.source}
+
+
+def write(api):
+    top = os.environ.get("MESON_DIST_ROOT", TOP)
+    for name, way in CHECKOUT.items():
+        path, made = os.path.join(top, name), way(api)
+        try:
+            with open(path, encoding="utf-8") as f:
+                if f.read() == made:
+                    continue
+        except (FileNotFoundError, UnicodeDecodeError):
+            pass
+        # Several build folders may write it at once, and a program may be reading it.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(path), suffix=".made", delete=False) as f:
+            f.write(made)
+        os.chmod(f.name, 0o644)
+        os.replace(f.name, path)
+    return ""
+
+
+WAYS["write"] = write
 
 
 def main():

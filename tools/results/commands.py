@@ -6,7 +6,7 @@ The first sentence is the help; what follows it is for callers from C.  In the p
 
     -s --seq tokens        the letter, the name, and what help calls the value
     1 to 2^26, from 1MiB   what a number may be
-    is 2, is unknown       what it is unless given, as help says; without it 0, NULL, or not set
+    is 2, is unknown       what it is unless given, as help says; without it 0, NULL, or not set; is 0.5 of a double
     else 896MiB            the same, where the sentence says it or it is nobody's business
     times 1000             of what help calls the value, in the member
     of plim_x              the enum whose enumerators the names are; of a member that is an enum it is that one
@@ -18,8 +18,12 @@ The first sentence is the help; what follows it is for callers from C.  In the p
     under GROUP            the first of a group of rows: X_GROUP_OPTIONS in the command's table
     after --batch          where it stands; else it follows the one above it
 
+Structs that share an enum have the bits in the comment of `flags`: PLIM_X_A (--a, under GROUP) help. PLIM_X_B (--b) help
+
 A struct with such a member has them all; the others are "(C only)", counts, or named behind "by".
 """
+import ast
+import os
 import re
 from dataclasses import dataclass, field
 
@@ -37,6 +41,7 @@ class Option:
     least: str = "0"
     most: str = "OPT_NONE"
     default: str = "0"
+    said: str = "0"  # the default as it stands in the header
     alone: str = ""
     words: list = field(default_factory=list)
     also: list = field(default_factory=list)
@@ -82,7 +87,7 @@ def take(option, item):
         option.most = number(limits[3]) if limits[3] else option.most
     elif word in ("is", "else"):
         option.unsaid = word == "else"
-        option.default = "PLIM_UNKNOWN" if rest == "unknown" else number(rest)
+        option.default, option.said = "PLIM_UNKNOWN" if rest == "unknown" else number(rest), rest
     elif word in ("or", "also"):
         setattr(option, {"or": "words"}.get(word, word), rest.split())
     elif word in ("takes", "wants"):
@@ -133,6 +138,12 @@ def flags_of(api, struct):
             if option:
                 option.kind, option.bit = "FLAG", name
             yield name, text, option
+    for name, text in re.findall(r"(PLIM_\w+) (\(.*?)(?=\. PLIM_|$)", doc):
+        begin = f"PLIM_{struct.name.partition('_')[0].upper()}_"
+        option = annotation(struct.name, name.removeprefix(begin).lower(), text)
+        if option:
+            option.kind, option.bit = "FLAG", name
+        yield name, text, option
 
 
 def members_of(struct):
@@ -143,6 +154,8 @@ def members_of(struct):
             option.kind = kind_of(m, option)
             if not option.kind:
                 raise HeaderError(f"struct plim_{struct.name}: '{m.name}' is of a type that no option has")
+            if option.kind == "DOUBLE":
+                option.default = option.said
             if option.kind == "LIST":
                 option.second = m.name + "_count" if m.name + "_count" in names else m.count
         yield m.name, m.doc, option
@@ -197,22 +210,28 @@ def commands(api):
             yield struct.name.removesuffix("_options"), struct, groups(api, struct)
 
 
+def big_of(struct):
+    return struct.name.removesuffix("_options").upper()
+
+
 def text(value):
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def row(api, struct, o):
-    of = f"struct plim_{struct.name}"
+    def at(member):
+        return f"{big_of(struct)}_AT + offsetof(struct plim_{struct.name}, {member})"
+
     parts = [f".kind = OPT_KIND_{o.kind}", f".name = {text(o.name)}", f".help = {text(o.help)}",
-             f".offset = offsetof({of}, {'flags' if o.bit else o.member})", f".min = {o.least}", f".max = {o.most}",
-             f".def = {o.default}"]
+             f".offset = {at('flags' if o.bit else o.member)}", f".min = {o.least}", f".max = {o.most}",
+             f".{'real' if o.kind == 'DOUBLE' else 'def'} = {o.default}"]
     parts += [f".letter = '{o.letter}'"] if o.letter else []
     parts += [f".value = {text(o.value)}"] if o.value else []
     parts += [f".bit = {o.bit}"] if o.bit else []
     parts += [f".times = {o.times}"] if o.times else []
     parts += [".unsaid = true"] if o.unsaid else []
     parts += [".narrow = true"] if o.narrow else []
-    parts += [f".second = offsetof({of}, {o.second})"] if o.second else []
+    parts += [f".second = {at(o.second)}"] if o.second else []
     parts += [f".text = {text(o.alone or o.takes)}"] if o.alone or o.takes else []
     words = [name.replace("_", "-") for name in api.enums[o.of].names().values()] if o.of else o.words
     if words:
@@ -233,13 +252,47 @@ def define(name, rows):
     return f"#define {name} \\\n\t" + ", \\\n\t".join(rows)
 
 
+LINTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python/plimsoll/lint/cli.py")
+
+
+def linter_options():
+    """OPTIONS of the linter, which is Python alone and as such a package of its own; read, not imported."""
+    with open(LINTER, encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    return next(ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "OPTIONS")
+
+
+def linter_row(names, kind, value, help_):
+    """For help, man page and completion: the words go on as they were typed."""
+    *letter, name = names.split()
+    head = f"{letter[0][1:]!r}" if letter else "0"
+    head += f", {text(name[2:])}, lint_opts, "
+    if kind == "choice":
+        value, default, *words = value.split()
+        choices = f"((const char *const[]){{ {', '.join(map(text, words))}, NULL }})"
+        return f"OPT_CHOICE({head}choice, {text(value)}, {choices}, {words.index(default)}, {text(help_)})"
+    if kind == "columns":
+        return f"OPT_U64({head}width, {text(value)}, 40, 500, OPT_NONE, {text(help_)})"
+    return {"flag": f"OPT_FLAG({head}flag, {text(help_)})", "list": f"OPT_LIST({head}list, {text(value)}, {text(help_)})",
+            "text": f"OPT_STRING({head}text, {text(value)}, NULL, {text(help_)})"}[kind]
+
+
+def linter():
+    rows = []
+    for heading, group in linter_options():
+        rows += [f"OPT_HEADING({text(heading)})"] if heading else []
+        rows += [linter_row(*row) for row in group]
+    return define("LINT_OPTIONS", rows)
+
+
 def header(api):
     """option_rows.h: the rows of commands, and what the library says of the same options."""
     lines = ["/* Made of include/plimsoll by tools/results: change the headers. */", "#ifndef OPTION_ROWS_H",
              "#define OPTION_ROWS_H", ""]
     renamed = {}
     for command, struct, grouped in commands(api):
-        options, big = [o for rows in grouped.values() for o in rows], command.upper()
+        options, big = [o for rows in grouped.values() for o in rows], big_of(struct)
+        lines += ["/* Where the struct lies in the command's own. */", f"#ifndef {big}_AT", f"#define {big}_AT 0", "#endif"]
         lines += [define(f"{big}_{group.upper()}_OPTIONS", [row(api, struct, o) for o in rows]) for group, rows in grouped.items()]
         aliases = [alias(o, other) for o in options for other in o.also]
         lines += [define(f"{big}_ALIASES", aliases)] if aliases else []
@@ -253,13 +306,14 @@ def header(api):
             if o.python != o.member and renamed.setdefault(o.member, o.name) != o.name:
                 raise HeaderError(f"struct plim_{struct.name}: '{o.member}' is --{renamed[o.member]} elsewhere, here --{o.name}")
     lines.append(define("RENAMED_OPTIONS", [f"{{ {text(member)}, {text(name)} }}" for member, name in renamed.items()]))
+    lines.append(linter())
     return "\n".join(lines + ["", "#endif", ""])
 
 
 def python(api):
     """OPTIONS of _abi.py: what Python's keywords are made of."""
     yield "# of a command: other names of members, bits of flags, what counts a list, releases, and where second sides go"
-    yield "OPTIONS = {"
+    yield "OPTIONS: dict[str, dict[str, Any]] = {"
     for command, _, grouped in commands(api):
         options = [o for rows in grouped.values() for o in rows]
         yield f'    "{command}": {{'

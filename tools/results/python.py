@@ -4,7 +4,7 @@ import textwrap
 
 import commands
 
-HEAD = "Made of include/plimsoll by tools/results; make docs rewrites it."
+HEAD = "Made of include/plimsoll by tools/results in each build; git does not have it."
 
 
 def camel(name):
@@ -110,7 +110,8 @@ def structure(api, struct, structs):
 
 
 def abi(api):
-    lines = [f'"""The C library as ctypes.  {HEAD}"""', "# ruff: noqa", "# mypy: ignore-errors", "from ctypes import *", "",
+    lines = [f'"""The C library as ctypes.  {HEAD}"""', "# ruff: noqa", "# mypy: ignore-errors", "from ctypes import *",
+             "from typing import Any", "",
              "UNKNOWN = 2**64 - 1", ""]
     lines += [f"{name} = {number}" for enum in api.enums.values() for name, number, _ in enum.values]
     structs = {f"plim_{s.name}" for s in inputs(api)}

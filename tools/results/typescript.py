@@ -17,7 +17,7 @@ def type_of(api, m):
 
 
 def interfaces(api, roots):
-    yield "// Made of include/plimsoll by tools/results; make docs rewrites it.\n"
+    yield "// Made of include/plimsoll by tools/results in each build; git does not have it.\n"
     structs = {struct.name: struct for root in roots for struct in api.reachable(root)}
     for struct in structs.values():
         yield f"export interface {name_of(struct.name)} {{"

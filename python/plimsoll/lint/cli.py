@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from . import __version__, baseline, config, fixes, join, output, redact
 from .catalogue import BY_ID, RETIRED
@@ -25,6 +26,49 @@ def say(text: str) -> None:
     clean = "".join(c if c.isprintable() else "?" for c in text)
     print(f"plimsoll lint: {clean}", file=sys.stderr)
 
+# (heading, ((names, what it takes, its value in help, help), ...)): a literal, of which tools/results makes the help, man page and
+# completion of the program `plimsoll lint`, too.  The value of a choice: VALUE DEFAULT and its words.
+OPTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
+    ("", (
+        ("-j --json", "flag", "", "print JSON (schema lint/1) instead of text"),
+        ("--format", "choice", "FORM text text json sarif github", "what is printed; github: annotations, by itself where GITHUB_ACTIONS is set"),
+        ("--select", "list", "CODES", "only these rules, by prefix: PLM1,PLM701 (PLM: all, also those that are off)"),
+        ("--extend-select", "list", "CODES", "these too"),
+        ("--ignore", "list", "CODES", "not these"),
+        ("--exclude", "list", "PATTERN", "leave out files and folders whose name or path fits"),
+        ("--fail-on", "choice", "SEVERITY warning error warning info never", "lightest finding that makes the exit code 1"),
+        ("--confidence", "choice", "LEVEL medium high medium low", "show findings at least so sure"),
+    )),
+    ("A code base that exists", (
+        ("--baseline", "text", "FILE", "leave out findings that the file has"),
+        ("--write-baseline", "text", "FILE", "write all findings there, and exit 0"),
+        ("--diff", "text", "REF", "only findings on lines that differ from this commit"),
+    )),
+    ("Mending", (
+        ("--fix", "flag", "", "show what can be mended safely as a diff, and do it after a yes"),
+        ("--unsafe-fixes", "flag", "", "with --fix: also what may change what the program does"),
+        ("--yes", "flag", "", "with --fix: do not ask"),
+    )),
+    ("With a recording, or a log", (
+        ("--recording", "list", "FILE", "rank findings by what a recording of this program measured"),
+        ("--log", "list", "FILE", "findings in the lines of a log's tracebacks"),
+        ("--joined-only", "flag", "", "only what the recording or the log points at"),
+        ("--plimsoll", "text", "PROGRAM", "the program that reads them (this one)"),
+    )),
+    ("Rules", (
+        ("--explain", "text", "RULE", "cause, cost and examples of one rule"),
+        ("--rules", "flag", "", "list all rules"),
+    )),
+    ("Where settings come from, and how to show it", (
+        ("--config", "text", "FILE", "a pyproject.toml (the nearest one)"),
+        ("--no-config", "flag", "", "read no pyproject.toml"),
+        ("--stdin-filename", "text", "PATH", "name of standard input"),
+        ("--redact", "flag", "", "no names of files or of the program, and none of its lines; says what it kept"),
+        ("-w --width", "columns", "columns", "of the text (the terminal's, or 80)"),
+        ("--no-color", "flag", "", "no colours (also NO_COLOR)"),
+    )),
+)
+
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
@@ -32,32 +76,15 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 nothing found, 1 found (--fail-on), 2 usage, 3 a file cannot be read or parsed, 4 this machine cannot.")
     add = made.add_argument
     add("paths", nargs="*", metavar="PATH", help="files, notebooks and folders; - reads standard input")
-    add("-j", "--json", action="store_true", help="print JSON (schema lint/1) instead of text")
-    add("--format", choices=("text", "json", "sarif", "github"), help="github: annotations (the default where GITHUB_ACTIONS is set)")
-    add("--select", action="append", default=[], metavar="CODES", help="only these rules, by prefix: PLM1,PLM701 (PLM: all, also those that are off)")
-    add("--extend-select", action="append", default=[], metavar="CODES", help="these too")
-    add("--ignore", action="append", default=[], metavar="CODES", help="not these")
-    add("--exclude", action="append", default=[], metavar="PATTERN", help="leave out files and folders whose name or path fits")
-    add("--fail-on", choices=(*SEVERITIES, "never"), help="lightest finding that makes the exit code 1 (warning)")
-    add("--confidence", choices=tuple(CONFIDENCES), help="show findings at least so sure (medium)")
-    add("--baseline", metavar="FILE", help="leave out findings that the file has")
-    add("--write-baseline", metavar="FILE", help="write all findings there, and exit 0")
-    add("--diff", metavar="REF", help="only findings on lines that differ from this commit")
-    add("--fix", action="store_true", help="show what can be mended safely as a diff, and do it after a yes")
-    add("--unsafe-fixes", action="store_true", help="with --fix: also changes that may change what the program does")
-    add("--yes", action="store_true", help="with --fix: do not ask")
-    add("--explain", metavar="RULE", help="cause, cost, examples of one rule")
-    add("--rules", action="store_true", help="list all rules")
-    add("--recording", action="append", default=[], metavar="FILE", help="rank findings by what a recording measured (plimsoll report --json is run, or its output read)")
-    add("--log", action="append", default=[], metavar="FILE", help="findings in the lines of a log's tracebacks")
-    add("--joined-only", action="store_true", help="only what a recording or a log points at")
-    add("--plimsoll", default=os.environ.get("PLIMSOLL", "plimsoll"), metavar="PROGRAM", help="with --recording and --log: the program that reads them")
-    add("--stdin-filename", default="-", metavar="PATH", help="name of standard input")
-    add("--config", metavar="FILE", help="a pyproject.toml (the nearest one)")
-    add("--no-config", action="store_true", help="read no pyproject.toml")
-    add("--redact", action="store_true", help="no names of files or of the program, and none of its lines; says what it kept")
-    add("-w", "--width", type=int, metavar="COLUMNS", help="of the text (the terminal's, or 80)")
-    add("--no-color", action="store_true", help="no colours (also NO_COLOR)")
+    for _, rows in OPTIONS:
+        for names, kind, value, text in rows:
+            if kind == "choice":
+                text = f"{text} ({value.split()[1]})"
+            kinds: dict[str, dict[str, Any]] = {
+                "flag": {"action": "store_true"}, "text": {"metavar": value}, "list": {"metavar": value, "action": "append", "default": []},
+                "choice": {"choices": value.split()[2:]}, "columns": {"metavar": value.upper(), "type": int}}
+            add(*names.split(), help=text, **kinds[kind])
+    made.set_defaults(plimsoll=os.environ.get("PLIMSOLL", "plimsoll"), stdin_filename="-")
     add("-V", "--version", action="version", version=f"plimsoll lint {__version__}")
     return made
 

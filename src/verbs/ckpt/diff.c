@@ -1,6 +1,7 @@
 /* ckpt diff: two checkpoints beside each other, as JSON and as text. */
 #include "base/base.h"
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/ckpt/ckpt.h"
 #include "verbs/out.h"
 
@@ -136,7 +137,7 @@ static enum plim_status hide(struct plim_ckpt_diff *d, struct plim_err *err)
 
 void plim_ckpt_diff_options_init(struct plim_ckpt_diff_options *o)
 {
-	*o = (struct plim_ckpt_diff_options){ .size = sizeof(*o), .threshold = 0.01 };
+	*o = (struct plim_ckpt_diff_options){ CKPT_DIFF_DEFAULTS };
 }
 
 enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim_ckpt *second,
@@ -144,28 +145,19 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 				struct plim_ckpt_diff **out, struct plim_err *err)
 {
 	struct plim_ckpt_diff_options o;
-	struct plim_ckpt_diff *d = calloc(1, sizeof(*d));
-	struct plim_ckpt_diff_hidden *h = calloc(1, sizeof(*h));
+	struct plim_ckpt_diff *d;
+	struct plim_ckpt_diff_hidden *h;
 	struct plim_err own;
 	enum plim_status st;
 	bool values;
 
 	*out = NULL;
 	err = err ? err : &own; /* inner floors read the status back from it */
-	if (!d || !h) {
-		free(d);
-		free(h);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	plim_ckpt_diff_options_init(&o);
-	st = options_take(&ckpt_diff_options_table, &o, options, err);
-	if (st) {
-		free(d);
-		free(h);
+	st = OUT_NEW(ckpt_diff, d, &o, options, err);
+	if (st)
 		return st;
-	}
 	values = o.flags & PLIM_CKPT_VALUES;
-	d->hidden = h;
+	h = d->hidden;
 	host_mem_init(&h->mem, 0);
 	arena_init(&h->arena, &h->mem);
 	d->first = first->path;
@@ -191,7 +183,6 @@ void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
 	h = d->hidden;
 	ckpt_compare_release(&h->compare);
 	arena_release(&h->arena);
-	free(h);
 	free(d);
 }
 

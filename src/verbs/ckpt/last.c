@@ -1,6 +1,7 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "base/base.h"
 #include "host/host.h"
+#include "option_rows.h"
 #include "verbs/ckpt/ckpt.h"
 #include "verbs/out.h"
 
@@ -151,31 +152,22 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 
 void plim_ckpt_last_options_init(struct plim_ckpt_last_options *o)
 {
-	*o = (struct plim_ckpt_last_options){ .size = sizeof(*o) };
+	*o = (struct plim_ckpt_last_options){ CKPT_LAST_DEFAULTS };
 }
 
 enum plim_status plim_ckpt_last_good(const char *folder,
 				     const struct plim_ckpt_last_options *options,
 				     struct plim_ckpt_last **out, struct plim_err *err)
 {
-	struct plim_ckpt_last_options o = { .size = sizeof(o) };
-	struct plim_ckpt_last *l = calloc(1, sizeof(*l));
-	struct plim_ckpt_last_hidden *h = calloc(1, sizeof(*h));
-	enum plim_status st;
+	struct plim_ckpt_last_options o;
+	struct plim_ckpt_last *l;
+	struct plim_ckpt_last_hidden *h;
+	enum plim_status st = OUT_NEW(ckpt_last, l, &o, options, err);
 
 	*out = NULL;
-	if (!l || !h) {
-		free(l);
-		free(h);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	st = options_take(&ckpt_last_options_table, &o, options, err);
-	if (st) {
-		free(l);
-		free(h);
+	if (st)
 		return st;
-	}
-	l->hidden = h;
+	h = l->hidden;
 	host_mem_init(&h->mem, o.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	st = ckpt_series_open(&h->series, &h->mem, folder, err);
@@ -200,7 +192,6 @@ void plim_ckpt_last_free(struct plim_ckpt_last *l)
 	h = l->hidden;
 	ckpt_series_close(&h->series);
 	arena_release(&h->arena);
-	free(h);
 	free(l);
 }
 

@@ -1,7 +1,8 @@
 /* The ckpt verbs: reads a checkpoint and composes what is to be told of it. */
 #include "host/host.h"
-#include "result_tables.h"
+#include "option_rows.h"
 #include "verbs/ckpt/ckpt.h"
+#include "verbs/out.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -339,16 +340,13 @@ static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_opti
 static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt **out,
 				   struct plim_err *err)
 {
-	struct plim_ckpt *r = calloc(1, sizeof(*r));
-	struct plim_ckpt_hidden *h = calloc(1, sizeof(*h));
+	struct plim_ckpt *r = OUT_BARE(ckpt);
+	struct plim_ckpt_hidden *h;
 
 	*out = NULL;
-	if (!r || !h) {
-		free(r);
-		free(h);
+	if (!r)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	r->hidden = h;
+	h = r->hidden;
 	host_mem_init(&h->mem, max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	ckpt_init(&h->ckpt, &h->mem);
@@ -367,7 +365,7 @@ static enum plim_status give(struct plim_ckpt *r, enum plim_status st, struct pl
 
 void plim_ckpt_options_init(struct plim_ckpt_options *o)
 {
-	*o = (struct plim_ckpt_options){ .size = sizeof(*o) };
+	*o = (struct plim_ckpt_options){ CKPT_DEFAULTS };
 }
 
 enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
@@ -428,6 +426,5 @@ void plim_ckpt_free(struct plim_ckpt *r)
 	h = r->hidden;
 	arena_release(&h->arena);
 	ckpt_close(&h->ckpt);
-	free(h);
 	free(r);
 }

@@ -149,24 +149,14 @@ enum plim_status plim_curves_open(const char *const *paths, size_t n,
 				  const struct plim_curves_options *options,
 				  struct plim_curves **out, struct plim_err *err)
 {
-	struct plim_curves *c = calloc(1, sizeof(*c));
-	struct plim_curves_hidden *h = calloc(1, sizeof(*h));
-	enum plim_status st;
+	struct plim_curves *c;
+	struct plim_curves_hidden *h;
+	enum plim_status st = OUT_NEW(curves, c, &c->hidden->given, options, err);
 
 	*out = NULL;
-	if (!c || !h) {
-		free(c);
-		free(h);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	c->hidden = h;
-	plim_curves_options_init(&h->given);
-	st = options_take(&curves_options_table, &h->given, options, err);
-	if (st) {
-		free(h);
-		free(c);
+	if (st)
 		return st;
-	}
+	h = c->hidden;
 	host_mem_init(&h->mem, h->given.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	arena_init(&h->kept, &h->mem);
@@ -194,7 +184,6 @@ void plim_curves_free(struct plim_curves *c)
 	arena_release(&h->arena);
 	arena_release(&h->kept);
 	intern_release(&h->words);
-	free(h);
 	free(c);
 }
 

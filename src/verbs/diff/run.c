@@ -28,7 +28,6 @@ void plim_diff_free(struct plim_diff *d)
 		else
 			recording_free(d->hidden->recording[s]);
 	}
-	free(d->hidden);
 	free(d);
 }
 
@@ -482,23 +481,12 @@ static enum plim_status compare(struct plim_diff *d, struct plim_err *err)
 static enum plim_status diff_new(const struct plim_diff_options *options, struct plim_diff **out,
 				 struct plim_err *err)
 {
-	struct plim_diff *d = calloc(1, sizeof(*d));
-	enum plim_status st;
+	struct plim_diff *d;
+	enum plim_status st = OUT_NEW(diff, d, &d->hidden->options, options, err);
 
 	*out = NULL;
-	if (d)
-		d->hidden = calloc(1, sizeof(*d->hidden));
-	if (!d || !d->hidden) {
-		free(d);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	plim_diff_options_init(&d->hidden->options);
-	st = options_take(&diff_options_table, &d->hidden->options, options, err);
-	if (st) {
-		free(d->hidden);
-		free(d);
+	if (st)
 		return st;
-	}
 	host_mem_init(&d->hidden->mem, d->hidden->options.max_memory_bytes);
 	arena_init(&d->hidden->arena, &d->hidden->mem);
 	*out = d;

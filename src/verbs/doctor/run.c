@@ -139,7 +139,6 @@ void plim_doctor_free(struct plim_doctor *d)
 		return;
 	arena_release(&d->hidden->words);
 	vec_release(&d->hidden->mem, &d->hidden->checks);
-	free(d->hidden);
 	free(d);
 }
 
@@ -195,26 +194,20 @@ static enum plim_status look_around(struct plim_doctor *d, const struct plim_doc
 enum plim_status plim_doctor_open(const struct plim_doctor_options *options,
 				  struct plim_doctor **out, struct plim_err *err)
 {
-	struct plim_doctor *d = calloc(1, sizeof(*d));
+	struct plim_doctor *d;
 	struct plim_doctor_options o;
 	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
 	err = err ? err : &own;
-	if (d)
-		d->hidden = calloc(1, sizeof(*d->hidden));
-	if (!d || !d->hidden) {
-		free(d);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
+	st = OUT_NEW(doctor, d, &o, options, err);
+	if (st)
+		return st;
 	mem_init(&d->hidden->mem, MEMORY_BYTES);
 	arena_init(&d->hidden->words, &d->hidden->mem);
 	d->works = true;
-	plim_doctor_options_init(&o);
-	st = options_take(&doctor_options_table, &o, options, err);
-	if (!st)
-		st = look_around(d, &o, err);
+	st = look_around(d, &o, err);
 	if (st)
 		plim_doctor_free(d);
 	else

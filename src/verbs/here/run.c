@@ -15,33 +15,22 @@ void plim_here_free(struct plim_here *h)
 	if (!h)
 		return;
 	host_release(&h->hidden->host);
-	free(h->hidden);
 	free(h);
 }
 
 enum plim_status plim_here_open(const struct plim_here_options *options, struct plim_here **out,
 				struct plim_err *err)
 {
-	struct plim_here *h = calloc(1, sizeof(*h));
+	struct plim_here *h;
 	struct plim_here_options o;
 	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
 	err = err ? err : &own; /* inner floors read the status back from it */
-	if (h)
-		h->hidden = calloc(1, sizeof(*h->hidden));
-	if (!h || !h->hidden) {
-		free(h);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	plim_here_options_init(&o);
-	st = options_take(&here_options_table, &o, options, err);
-	if (st) {
-		free(h->hidden);
-		free(h);
+	st = OUT_NEW(here, h, &o, options, err);
+	if (st)
 		return st;
-	}
 	host_mem_init(&h->hidden->mem, o.max_memory_bytes);
 	st = host_look(&h->hidden->host, &h->hidden->mem,
 		       &(struct host_options){ .root = o.root, .pid = o.pid }, h, err);

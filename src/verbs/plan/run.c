@@ -46,7 +46,6 @@ void plim_plan_free(struct plim_plan *p)
 	mem_free(&h->mem, p->sweep, p->sweep_count, sizeof(*p->sweep));
 	model_release(&h->quantized);
 	model_release(&h->model);
-	free(h);
 	free(p);
 }
 
@@ -461,24 +460,15 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 				struct plim_plan **out, struct plim_err *err)
 {
 	struct plim_plan_options o;
-	struct plim_plan *p = calloc(1, sizeof(*p));
+	struct plim_plan *p;
 	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
 	err = err ? err : &own; /* inner floors read the status back from it */
-	plim_plan_options_init(&o);
-	st = options_take(&plan_options_table, &o, options, err);
-	if (st) {
-		free(p);
+	st = OUT_NEW(plan, p, &o, options, err);
+	if (st)
 		return st;
-	}
-	if (p)
-		p->hidden = calloc(1, sizeof(*p->hidden));
-	if (!p || !p->hidden) {
-		free(p);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
 	if (!o.max_memory_bytes)
 		o.max_memory_bytes = host_memory_limit();
 	mem_init(&p->hidden->mem, o.max_memory_bytes);

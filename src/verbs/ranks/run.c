@@ -31,7 +31,6 @@ void plim_ranks_free(struct plim_ranks *k)
 		plim_recording_free(h->also[i]);
 	vec_release(&h->mem, &h->set.items);
 	arena_release(&h->arena);
-	free(h);
 	free(k);
 }
 
@@ -441,7 +440,7 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 				 const struct plim_ranks_options *options, struct plim_ranks **out,
 				 struct plim_err *err)
 {
-	struct plim_ranks *k = calloc(1, sizeof(*k));
+	struct plim_ranks *k;
 	struct plim_ranks_hidden *h;
 	struct plim_err own;
 	enum plim_status st;
@@ -449,20 +448,10 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 
 	*out = NULL;
 	err = err ? err : &own; /* inner floors read the status back from it */
-	if (k)
-		k->hidden = calloc(1, sizeof(*k->hidden));
-	if (!k || !k->hidden) {
-		free(k);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	h = k->hidden;
-	plim_ranks_options_init(&h->options);
-	st = options_take(&ranks_options_table, &h->options, options, err);
-	if (st) {
-		free(k->hidden);
-		free(k);
+	st = OUT_NEW(ranks, k, &k->hidden->options, options, err);
+	if (st)
 		return st;
-	}
+	h = k->hidden;
 	limit = h->options.report.max_memory_bytes;
 	if (!limit)
 		limit = host_memory_limit();

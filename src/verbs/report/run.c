@@ -31,7 +31,6 @@ void plim_report_free(struct plim_report *r)
 	if (h->borrowed)
 		h->borrowed->reports--;
 	plim_recording_free(h->owned);
-	free(h);
 	free(r);
 }
 
@@ -369,30 +368,6 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 
 /* ---- together ---- */
 
-static enum plim_status report_new(const struct plim_report_options *options,
-				   struct plim_report **out, struct plim_err *err)
-{
-	struct plim_report *r = calloc(1, sizeof(*r));
-	enum plim_status st;
-
-	*out = NULL;
-	if (r)
-		r->hidden = calloc(1, sizeof(*r->hidden));
-	if (!r || !r->hidden) {
-		free(r);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	plim_report_options_init(&r->hidden->options);
-	st = options_take(&report_options_table, &r->hidden->options, options, err);
-	if (st) {
-		free(r->hidden);
-		free(r);
-		return st;
-	}
-	*out = r;
-	return PLIM_OK;
-}
-
 static enum plim_status tell(struct plim_report *r, struct plim_recording *of, struct plim_err *err)
 {
 	struct plim_report_hidden *h = r->hidden;
@@ -426,22 +401,26 @@ static enum plim_status read_log(struct plim_report_hidden *h, struct plim_err *
 	return diagnose_read_message(&m, h->options.log_path, &h->message, err);
 }
 
-enum plim_status plim_report_of(struct plim_recording *recording,
-				const struct plim_report_options *options, struct plim_report **out,
-				struct plim_err *err)
+/* Of a recording that is open, or of a path. */
+static enum plim_status about(struct plim_recording *recording, const char *path,
+			      const struct plim_report_options *options, struct plim_report **out,
+			      struct plim_err *err)
 {
 	struct plim_report *r;
 	struct plim_err own;
 	enum plim_status st;
 
-	err = err ? err : &own; /* inner floors read the status back from it */
-	st = report_new(options, &r, err);
 	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
+	st = OUT_NEW(report, r, &r->hidden->options, options, err);
 	if (st)
 		return st;
 	st = read_log(r->hidden, err);
+	if (!st && path)
+		st = recording_new(path, NULL, r->hidden->options.max_memory_bytes,
+				   &r->hidden->owned, err);
 	if (!st)
-		st = tell(r, recording, err);
+		st = tell(r, path ? r->hidden->owned : recording, err);
 	if (st)
 		plim_report_free(r);
 	else
@@ -449,29 +428,17 @@ enum plim_status plim_report_of(struct plim_recording *recording,
 	return st;
 }
 
+enum plim_status plim_report_of(struct plim_recording *recording,
+				const struct plim_report_options *options, struct plim_report **out,
+				struct plim_err *err)
+{
+	return about(recording, NULL, options, out, err);
+}
+
 enum plim_status plim_report_open(const char *path, const struct plim_report_options *options,
 				  struct plim_report **out, struct plim_err *err)
 {
-	struct plim_report *r;
-	struct plim_err own;
-	enum plim_status st;
-
-	err = err ? err : &own;
-	st = report_new(options, &r, err);
-	*out = NULL;
-	if (st)
-		return st;
-	st = read_log(r->hidden, err);
-	if (!st)
-		st = recording_new(path, NULL, r->hidden->options.max_memory_bytes,
-				   &r->hidden->owned, err);
-	if (!st)
-		st = tell(r, r->hidden->owned, err);
-	if (st)
-		plim_report_free(r);
-	else
-		*out = r;
-	return st;
+	return about(NULL, path, options, out, err);
 }
 
 /* ---- out ---- */

@@ -203,27 +203,20 @@ static enum plim_status add_job(struct plim_watch_hidden *h, struct watch_known 
 static enum plim_status begin(const struct plim_watch_options *options, double window_s,
 			      struct plim_watch **out, struct plim_err *err)
 {
-	struct plim_watch *w = calloc(1, sizeof(*w));
-	struct plim_watch_hidden *h = calloc(1, sizeof(*h));
-	enum plim_status st;
+	struct plim_watch *w;
+	struct plim_watch_hidden *h;
+	enum plim_status st = OUT_NEW(watch, w, &w->hidden->options, options, err);
 
 	*out = NULL;
-	if (!w || !h) {
-		free(w);
-		free(h);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	w->hidden = h;
-	plim_watch_options_init(&h->options);
-	st = options_take(&watch_options_table, &h->options, options, err);
-	if (!st && h->options.window_s != 0 &&
-	    !(h->options.window_s >= 1 && h->options.window_s <= 60))
+	if (st)
+		return st;
+	h = w->hidden;
+	if (h->options.window_s != 0 && !(h->options.window_s >= 1 && h->options.window_s <= 60))
 		st = err_set(err, PLIM_E_ARG, "window_s is 1 to 60 seconds, or 0");
 	if (!st && h->options.flags & PLIM_WATCH_HERE && h->options.pid != PLIM_UNKNOWN)
 		st = err_set(err, PLIM_E_ARG,
 			     "options.flags: PLIM_WATCH_HERE goes without options.pid");
 	if (st) {
-		free(h);
 		free(w);
 		return st;
 	}
@@ -527,7 +520,6 @@ void plim_watch_free(struct plim_watch *w)
 		close(h->log);
 	arena_release(&h->arena);
 	intern_release(&h->words);
-	free(h);
 	free(w);
 }
 

@@ -23,7 +23,6 @@ void plim_whatif_free(struct plim_whatif *w)
 	if (w->hidden->recording)
 		w->hidden->recording->reports--;
 	plim_recording_free(w->hidden->owned);
-	free(w->hidden);
 	free(w);
 }
 
@@ -629,43 +628,31 @@ static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
 	return st ? st : tell_notes(w, err);
 }
 
-/* One without an answer. */
-static enum plim_status whatif_new(const struct plim_whatif_options *options,
-				   struct plim_whatif **out, struct plim_err *err)
+/* Of a recording that is open, or of a path. */
+static enum plim_status about(struct plim_recording *recording, const char *path,
+			      const struct plim_whatif_options *options, struct plim_whatif **out,
+			      struct plim_err *err)
 {
-	struct plim_whatif *w = calloc(1, sizeof(*w));
+	struct plim_whatif *w;
+	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
-	if (w)
-		w->hidden = calloc(1, sizeof(*w->hidden));
-	if (!w || !w->hidden) {
-		free(w);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
-	plim_whatif_options_init(&w->hidden->options);
-	st = options_take(&whatif_options_table, &w->hidden->options, options, err);
-	if (st) {
-		free(w->hidden);
-		free(w);
+	err = err ? err : &own; /* inner floors read the status back from it */
+	st = OUT_NEW(whatif, w, &w->hidden->options, options, err);
+	if (st)
 		return st;
-	}
-	*out = w;
-	return PLIM_OK;
-}
-
-/* The answer, or nothing. */
-static enum plim_status complete(struct plim_whatif **w, struct plim_recording *of,
-				 struct plim_err *err)
-{
-	enum plim_status st = begin(*w, of, err);
-
+	if (path)
+		st = recording_new(path, NULL, w->hidden->options.max_memory_bytes,
+				   &w->hidden->owned, err);
 	if (!st)
-		st = answer(*w, err);
-	if (st) {
-		plim_whatif_free(*w);
-		*w = NULL;
-	}
+		st = begin(w, path ? w->hidden->owned : recording, err);
+	if (!st)
+		st = answer(w, err);
+	if (st)
+		plim_whatif_free(w);
+	else
+		*out = w;
 	return st;
 }
 
@@ -673,32 +660,13 @@ enum plim_status plim_whatif_of(struct plim_recording *recording,
 				const struct plim_whatif_options *options, struct plim_whatif **out,
 				struct plim_err *err)
 {
-	struct plim_err own;
-	enum plim_status st;
-
-	err = err ? err : &own; /* inner floors read the status back from it */
-	st = whatif_new(options, out, err);
-	return st ? st : complete(out, recording, err);
+	return about(recording, NULL, options, out, err);
 }
 
 enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_options *options,
 				  struct plim_whatif **out, struct plim_err *err)
 {
-	struct plim_err own;
-	struct plim_whatif_hidden *h;
-	enum plim_status st;
-
-	err = err ? err : &own;
-	st = whatif_new(options, out, err);
-	if (st)
-		return st;
-	h = (*out)->hidden;
-	st = recording_new(path, NULL, h->options.max_memory_bytes, &h->owned, err);
-	if (!st)
-		return complete(out, h->owned, err);
-	plim_whatif_free(*out);
-	*out = NULL;
-	return st;
+	return about(NULL, path, options, out, err);
 }
 
 enum plim_status plim_whatif_json(const struct plim_whatif *w, plim_write_fn *write, void *ctx,

@@ -32,7 +32,6 @@ void plim_why_free(struct plim_why *w)
 	arena_release(&w->hidden->arena);
 	plim_report_free(w->hidden->recorded);
 	intern_release(&w->hidden->names);
-	free(w->hidden);
 	free(w);
 }
 
@@ -485,28 +484,18 @@ enum plim_status plim_why_read(const struct plim_input *input,
 			       const struct plim_why_options *options, struct plim_why **out,
 			       struct plim_err *err)
 {
-	struct plim_why *w = calloc(1, sizeof(*w));
+	struct plim_why *w;
 	struct plim_why_hidden *h;
 	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
 	err = err ? err : &own; /* inner floors read the status back from it */
-	if (w)
-		w->hidden = calloc(1, sizeof(*w->hidden));
-	if (!w || !w->hidden) {
-		free(w);
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	}
+	st = OUT_NEW(why, w, &w->hidden->options, options, err);
+	if (st)
+		return st;
 	err->status = PLIM_OK;
 	h = w->hidden;
-	plim_why_options_init(&h->options);
-	st = options_take(&why_options_table, &h->options, options, err);
-	if (st) {
-		free(w->hidden);
-		free(w);
-		return st;
-	}
 	host_mem_init(&h->mem, h->options.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	intern_init(&h->names, &h->mem);
