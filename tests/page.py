@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """page.py PLIMSOLL DATA [SNAPSHOT...]: what is in a page is what is in the recording.
 
-Pages are unpacked as docs/page.md says.  Each recording is read by Python's pickle and its allocations are paired here
+Pages are unpacked as docs/formats/page.md says.  Each recording is read by Python's pickle and its allocations are paired here
 anew, by a few lines that share nothing with the program; every row must be equal.  The four totals follow from the rows at
 every event, the segments too.  Also: names that want to be markup, names that are too long, --redact, --strip-prefix,
 the same bytes each time, several recordings in a page, a disk that is full.  With SNAPSHOTs only these are compared.

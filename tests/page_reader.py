@@ -1,4 +1,4 @@
-"""A page, unpacked as docs/page.md says."""
+"""A page, unpacked as docs/formats/page.md says."""
 import base64
 import hashlib
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A reader of packed recordings (.plim) that was written from docs/packed.md and shares nothing with Plimsoll's own.
+"""A reader of packed recordings (.plim) that was written from docs/formats/packed.md and shares nothing with Plimsoll's own.
 
     plim_reader.py RUN.plim          counts what is in it
     plim_reader.read(bytes)          a snapshot as torch.cuda.memory._snapshot() gives it

@@ -57,7 +57,7 @@ def check(what, got, expected, most):
 
 
 def blind(name):
-    """Models that were planned before they were measured (docs/trace.md): the table's numbers."""
+    """Models that were planned before they were measured (docs/evidence/trace.md): the table's numbers."""
     rows = lines(name)
     for convolutions in (False, True):
         off = sorted(abs(r["planned_peak"] / r["measured_peak"] - 1) for r in rows if r["convolutions"] is convolutions)

@@ -292,7 +292,7 @@ struct plim_watch_options {
 };
 PLIM_API void plim_watch_options_init(struct plim_watch_options *o);
 
-/* Judge recorded samples: JSON lines (docs/watch.md), "-" is standard input. */
+/* Judge recorded samples: JSON lines (docs/formats/watch-samples.md), "-" is standard input. */
 PLIM_API enum plim_status plim_watch_replay(const char *path,
 					    const struct plim_watch_options *options,
 					    struct plim_watch **out, struct plim_err *err);

@@ -1,6 +1,6 @@
 /*
  * The page: recordings packed into sections and written as one HTML file with the viewer.
- * docs/page.md has the format; a section is compressed when it is packed, so that a page of several
+ * docs/formats/page.md has the format; a section is compressed when it is packed, so that a page of several
  * recordings never holds more than one of them as it is.
  */
 #ifndef PAGE_PAGE_H

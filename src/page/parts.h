@@ -4,7 +4,7 @@
 
 #include "page.h"
 
-/* How a column's values become the numbers that are stored; docs/page.md. */
+/* How a column's values become the numbers that are stored; docs/formats/page.md. */
 enum coding {
 	CODING_PLAIN,
 	CODING_DELTA, /* differences between neighbours, wrapping in the column's width */

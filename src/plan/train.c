@@ -257,7 +257,7 @@ static bool is_first_of_shape(const struct builder *b, size_t i)
 
 /*
  * torchao's single_param_adam as Inductor compiles it: new scales and moments in fp32 of both states; of 4 bits the codes are
- * in 64 bits before they are packed.  Measured on an H100 with torchao 0.18 and PyTorch 2.11 (docs/plan.md).
+ * in 64 bits before they are packed.  Measured on an H100 with torchao 0.18 and PyTorch 2.11 (docs/evidence/plan.md).
  */
 static void step_compiled(struct builder *b, const struct rule *rule, size_t i, bool first)
 {

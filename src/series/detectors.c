@@ -904,7 +904,7 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
  * loss does not rise with it.  It is a sequential test of a generalised likelihood ratio (Willsky and Jones 1976; of
  * Page's kind): at each evaluation a line is fitted to each stretch that ends with it, and the slope with the most
  * standard errors counts, if the stretch begins where the loss was lowest.  The more evaluations, the more chances for
- * noise: what is asked for grows with their number.  docs/curves.md shows what other thresholds cost.
+ * noise: what is asked for grows with their number.  docs/evidence/curves.md shows what other thresholds cost.
  */
 #define RISE_LEAST 0.02
 #ifndef RISE_ERRORS

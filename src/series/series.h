@@ -3,7 +3,7 @@
  * and what it found in words.
  *
  * A log is read once, value by value, into a monitor and into thinned curves for plots, so memory is
- * bounded by the number of series, not by the length of the log.  docs/curves.md has the rules.
+ * bounded by the number of series, not by the length of the log.  docs/evidence/curves.md has the rules.
  */
 #ifndef SERIES_SERIES_H
 #define SERIES_SERIES_H

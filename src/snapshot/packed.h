@@ -1,6 +1,6 @@
 /*
  * Packed recordings (.plim): what the parts of their writer and reader share.  Nobody else includes this.
- * The format is described in docs/packed.md.
+ * The format is described in docs/formats/packed.md.
  *
  * A table is written and read by one function: packed_code() puts a value down when it writes, and when it reads
  * gives the one that stands there.  So there is one place that says what comes after what.

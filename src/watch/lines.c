@@ -1,5 +1,5 @@
 /*
- * Samples as JSON lines: one object a moment, {"t": seconds, ...}; docs/watch.md has the members.  A first object without "t" tells
+ * Samples as JSON lines: one object a moment, {"t": seconds, ...}; docs/formats/watch-samples.md has the members.  A first object without "t" tells
  * what was recorded.  Members that are not known are skipped, those that are missing are unknown.
  */
 #include "watch/stack.h"

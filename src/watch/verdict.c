@@ -1,7 +1,7 @@
 /*
  * What holds a job back: the first row whose clauses all hold.
  *
- * The thresholds come from jobs with one known bottleneck each, recorded on an H100 (docs/watch.md has the table and how often
+ * The thresholds come from jobs with one known bottleneck each, recorded on an H100 (docs/evidence/watch.md has the table and how often
  * it is right).  A clause has a limit and a value beyond it from which it is sure; a verdict is as sure as its weakest clause.  A
  * number that is not seen fails its clause, except where the clause may do without it.  A row that fewer than two kinds of recorded
  * jobs have shown to be right is never sure, and nothing is that rests on work of a card which others hold, too: it may be theirs.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.

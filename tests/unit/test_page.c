@@ -17,7 +17,7 @@
 
 /* ---- columns ---- */
 
-/* A column back from its planes, as docs/page.md says; at most 8 rows. */
+/* A column back from its planes, as docs/formats/page.md says; at most 8 rows. */
 static void unpack(const struct planes *p, size_t number, const uint64_t *other, uint64_t *out)
 {
 	const struct column *c = &p->list.at[number];

@@ -2,7 +2,7 @@
 """run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
 
 _run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 to _run10 are jobs that
-had worked before, on two cards and on one; their truth was written down before they were run (docs/watch.md says what was said of them
+had worked before, on two cards and on one; their truth was written down before they were run (docs/evidence/watch.md says what was said of them
 blind); those of _run9 and _run10 have looks at stacks.
 """
 import collections

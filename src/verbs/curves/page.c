@@ -1,6 +1,6 @@
 /*
  * plimsoll curves -o page.html: each run as one JSON text, its findings and its thinned curves, for the
- * viewer in ui/src/curves.  docs/curves.md has the format.
+ * viewer in ui/src/curves.  docs/formats/page.md has the format.
  */
 #include "page/page.h"
 #include "base/base.h"
