@@ -75,7 +75,7 @@ static const struct opt plan_opt[] = {
 		    "noise in the embeddings is not planned: a script that adds it is traced with "
 		    "plan -- python train.py"),
 	OPT_REFUSED("gpu-memory-utilization",
-		    "a server's own share of the card is --memory: 0.9 of 80GiB is 72GiB"),
+		    "a server's own share of the GPU is --memory: 0.9 of 80GiB is 72GiB"),
 	OPT_REFUSED("torch-compile",
 		    "torch.compile is not planned: without it, what is said is of the eager run; a "
 		    "script that compiles is traced with plan -- python train.py"),

@@ -130,7 +130,7 @@ static int whatif_run(const void *values, int argc, char **argv)
 
 static const struct cmd_example whatif_examples[] = {
 	{ "plimsoll whatif oom.pickle", "would other allocator settings have saved this run" },
-	{ "plimsoll whatif run.pickle --gpu \"RTX 4090\"", "would it run on that card" },
+	{ "plimsoll whatif run.pickle --gpu \"RTX 4090\"", "would it run on that GPU" },
 	{ "plimsoll whatif run.pickle -s expandable_segments:True --limit 24GiB --json",
 	  "one setting, one limit, for a script" },
 	{ "plimsoll whatif run.pickle --plan -o run.plan",
@@ -142,7 +142,7 @@ static const struct cmd_example whatif_examples[] = {
 
 const struct cmd cmd_whatif = {
 	.name = "whatif",
-	.summary = "replay a recording under other allocator settings, or on another card",
+	.summary = "replay a recording under other allocator settings, or on another GPU",
 	.args = "RECORDING",
 	.about = "Takes every request for memory out of a PyTorch memory snapshot and serves it "
 		 "again with a model of PyTorch's caching allocator, under the settings that you "

@@ -276,7 +276,7 @@ static bool press(struct watch_screen *s, const struct plim_watch *w, int key)
 		s->view.order = (enum plim_watch_order)((s->view.order + 1) % 4);
 		say(s, s->view.order == PLIM_WATCH_BY_PID      ? "by process"
 		       : s->view.order == PLIM_WATCH_BY_MEMORY ? "by memory"
-		       : s->view.order == PLIM_WATCH_BY_USE    ? "by use of the card"
+		       : s->view.order == PLIM_WATCH_BY_USE    ? "by use of the GPU"
 							       : "by state");
 		break;
 	case 'T': ask_to_end(s, w); break;

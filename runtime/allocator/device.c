@@ -626,11 +626,11 @@ uint64_t device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n)
 	process.cuda.memory_info(&device_free, &total);
 	leave(d, was);
 	if (live + bytes > d->vmm.limit_bytes)
-		why = d->vmm.limit_bytes < d->total_bytes ? "the limit" : "the card";
+		why = d->vmm.limit_bytes < d->total_bytes ? "the limit" : "the GPU";
 	else if (graphs + live + bytes > d->vmm.limit_bytes)
 		why = "memory kept for CUDA graphs";
 	else if (device_free < bytes && c->mapped_bytes + bytes <= d->vmm.limit_bytes)
-		why = "others use the card";
+		why = "others use the GPU";
 	snprintf(text, n,
 		 "CUDA out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of "
 		 "which "

@@ -157,14 +157,14 @@ static void tell_odd(struct lines *l, const struct messages_oom *o)
 	char a[32];
 
 	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
-		lines_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
+		lines_add(l, "PyTorch holds more than the GPU has: Windows' driver lends host "
 			     "memory to "
 			     "it, which is slow, and had no more of that either");
 	if (o->own_listed && known(o->this_process))
 		lines_add(l,
 			  "one of the processes in the text is this one, under the number that it "
 			  "has outside of its container: only so does %s of PyTorch's fit on the "
-			  "card beside what they hold",
+			  "GPU beside what they hold",
 			  messages_size(a, o->reserved));
 }
 
@@ -186,18 +186,18 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  messages_size(a, o->allowed));
 	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed))
 		lines_add(l,
-			  "a limit of this process stopped it (%s allowed), not the card%s%s: "
+			  "a limit of this process stopped it (%s allowed), not the GPU%s%s: "
 			  "set_per_process_memory_fraction, or per_process_memory_fraction",
 			  messages_size(a, o->allowed), known(o->free) ? ", which had free " : "",
 			  known(o->free) ? messages_size(b, o->free) : "");
 	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && known(o->others))
-		lines_add(l, "other processes hold %s of the card's %s; %s was free",
+		lines_add(l, "other processes hold %s of the GPU's %s; %s was free",
 			  messages_size(a, o->others), messages_size(b, o->total),
 			  messages_size(c, o->free));
 	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		lines_add(
 			l,
-			"this process holds %s on the card, and PyTorch only %s of it: the rest is "
+			"this process holds %s on the GPU, and PyTorch only %s of it: the rest is "
 			"CUDA's context, NCCL or another library",
 			messages_size(a, o->this_process), messages_size(b, o->reserved));
 	else if (t->free_enough)
@@ -206,14 +206,13 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  "does not print, or somebody who held memory only for that moment",
 			  messages_size(a, o->free), messages_size(b, o->tried));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
-		lines_add(
-			l,
-			"PyTorch held %s of the card's %s, and what was free of the rest the text "
-			"does not tell: other processes, or a driver that gives no such block",
-			messages_size(a, o->reserved), messages_size(b, o->total));
+		lines_add(l,
+			  "PyTorch held %s of the GPU's %s, and what was free of the rest the text "
+			  "does not tell: other processes, or a driver that gives no such block",
+			  messages_size(a, o->reserved), messages_size(b, o->total));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
 		lines_add(l,
-			  "%s of the card is neither free nor PyTorch's: another process's, or of "
+			  "%s of the GPU is neither free nor PyTorch's: another process's, or of "
 			  "this one outside PyTorch; this text does not tell whose (%s)",
 			  messages_size(a, t->outside),
 			  o->own_listed ? "it was written in a container, whose processes have "
@@ -222,7 +221,7 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free) &&
 		 (is_full(o) || !t->nearly))
 		lines_add(l,
-			  is_full(o) ? "the card was full: %s free of %s"
+			  is_full(o) ? "the GPU was full: %s free of %s"
 				     : "less was free than was asked for: %s of %s",
 			  messages_size(a, o->free),
 			  known(o->total) ? messages_size(b, o->total) : "it");
@@ -298,7 +297,7 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 	    o->others.low >= o->tried.high)
 		lines_add(
 			l,
-			"%u other processes hold %s of this card together, more than was asked for",
+			"%u other processes hold %s of this GPU together, more than was asked for",
 			o->processes, messages_size(a, o->others));
 	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
 		lines_add(l,
@@ -415,8 +414,8 @@ static const struct {
 	/* of engines that keep no cache of blocks */
 	[ON_GPU_ALONE] = {
 		[FINDINGS_CAUSE_CAPACITY] = {
-			"what it holds and what it asked for are more than the card had left",
-			"nvidia-smi just before: what else was on the card" },
+			"what it holds and what it asked for are more than the GPU had left",
+			"nvidia-smi just before: what else was on the GPU" },
 		[FINDINGS_CAUSE_FRAGMENTATION] = {
 			"what was free lay in pieces that were each too small",
 			"the same run with the program's memory pool switched off" },

@@ -135,7 +135,7 @@ static void say_budget(const struct messages_event *e, const struct messages_con
 	const char *who = c->engine && named ? named : "the server";
 	struct sizes z;
 
-	if (e->wording->says && strstr(e->wording->says, "not the card"))
+	if (e->wording->says && strstr(e->wording->says, "not the GPU"))
 		snprintf(out, size, "%s", e->wording->says);
 	else if (e->tokens_wanted != PLIM_UNKNOWN && e->tokens_fit != PLIM_UNKNOWN)
 		snprintf(out, size, "%s's KV cache holds %llu tokens; one request may have %llu",

@@ -363,7 +363,7 @@ void detect_outside(struct detecting *x)
 		return;
 	f = detect_add(x, "outside_allocator", FINDINGS_BAD, 0.9);
 	f->bytes = bytes;
-	detect_title(x, f, "%s of the card's %s is held outside PyTorch's allocator%s",
+	detect_title(x, f, "%s of the GPU's %s is held outside PyTorch's allocator%s",
 		     text_size(a, bytes), text_size(b, m->total.low),
 		     others ? ", by other processes" : ", by this process");
 	detect_say(x, &f->evidence, "from the error's text; PyTorch itself had %s reserved",

@@ -12,7 +12,7 @@ static void tell_limit(struct lines *l, const struct recording_names *n,
 	char a[32], b[32];
 
 	lines_add(l,
-		  "a memory limit of this process stopped it, not the card: the driver had "
+		  "a memory limit of this process stopped it, not the GPU: the driver had "
 		  "%s "
 		  "free, more than the %s "
 		  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
@@ -41,7 +41,7 @@ static void tell_bound(struct lines *l, const struct recording_names *n,
 	case FINDINGS_BOUND_LIMIT: tell_limit(l, n, d); break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
 		lines_add(l,
-			  "other processes hold %s of the card's %s; the driver had %s left for a "
+			  "other processes hold %s of the GPU's %s; the driver had %s left for a "
 			  "request of %s",
 			  text_size(a, d->message->others.low), text_size(b, d->message->total.low),
 			  text_size(c, d->device_free_bytes),
@@ -49,7 +49,7 @@ static void tell_bound(struct lines *l, const struct recording_names *n,
 		break;
 	case FINDINGS_BOUND_NON_PYTORCH:
 		lines_add(l,
-			  "this process holds %s on the card and PyTorch's allocator only %s of "
+			  "this process holds %s on the GPU and PyTorch's allocator only %s of "
 			  "it: the "
 			  "rest is "
 			  "CUDA's context, NCCL or another library",
@@ -58,14 +58,14 @@ static void tell_bound(struct lines *l, const struct recording_names *n,
 		break;
 	case FINDINGS_BOUND_DEVICE:
 		lines_add(l,
-			  "the card was full: PyTorch held %s, and the driver had %s left for a "
+			  "the GPU was full: PyTorch held %s, and the driver had %s left for a "
 			  "request "
 			  "of %s",
 			  text_size(a, d->reserved_bytes), text_size(b, d->device_free_bytes),
 			  text_size(c, d->segment_bytes));
 		if (d->card)
 			lines_add(l,
-				  "together that is what a card such as the %s has for one "
+				  "together that is what a GPU such as the %s has for one "
 				  "process: so "
 				  "nobody else was on it, it seems (the error's text would tell: "
 				  "--log)",
@@ -332,10 +332,10 @@ static const struct advice {
 	  "use batches of one length, or run the longest batch first: both leave fewer gaps" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_RUNNING,
 	  "use less memory: fewer or shorter sequences at once, or weights in bfloat16 or "
-	  "quantized; or take a larger card" },
+	  "quantized; or take a larger GPU" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_TRAINING,
 	  "use less memory: a smaller micro-batch with gradient accumulation, or gradient "
-	  "checkpointing; or take a larger card" },
+	  "checkpointing; or take a larger GPU" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_CERTAIN,
 	  "no allocator setting and no empty_cache() helps: the memory is in use" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_LIKELY, "empty_cache() does not help: the memory is in use" },
@@ -403,15 +403,15 @@ static void advise_bound(struct lines *l, const struct recording_names *n,
 	const struct snapshot_platform platform = snapshot_platform_of(n->of->snapshot);
 
 	if (d->bound_by == FINDINGS_BOUND_LIMIT)
-		lines_add(l, "raise this process's limit, if it may use more of the card");
+		lines_add(l, "raise this process's limit, if it may use more of the GPU");
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		lines_add(l, "see who holds the card: %s; end what is left over", platform.holders);
+		lines_add(l, "see who holds the GPU: %s; end what is left over", platform.holders);
 	if (d->bound_by == FINDINGS_BOUND_UNKNOWN && !findings_apart(d))
-		lines_add(l, "see with %s whether something else holds a part of the card",
+		lines_add(l, "see with %s whether something else holds a part of the GPU",
 			  platform.monitor);
 	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		lines_add(l,
-			  "see what else this process runs on the card: a second framework (JAX, "
+			  "see what else this process runs on the GPU: a second framework (JAX, "
 			  "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
 }
 
@@ -637,10 +637,10 @@ static const char *beside(const struct findings_death *d, uint64_t need, char ou
 
 	*out = 0;
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		snprintf(out, 128, "; other processes hold %s of the card's %s",
+		snprintf(out, 128, "; other processes hold %s of the GPU's %s",
 			 text_size(a, d->message->others.low), text_size(b, d->message->total.low));
 	else if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
-		snprintf(out, 128, "; this process holds %s of the card outside PyTorch",
+		snprintf(out, 128, "; this process holds %s of the GPU outside PyTorch",
 			 text_size(a, d->message->this_process.low - d->reserved_bytes));
 	else if (d->cause == FINDINGS_CAUSE_CAPACITY && need >= d->bound_high_bytes)
 		snprintf(out, 128, " and can have less than %s", text_size(a, d->bound_high_bytes));

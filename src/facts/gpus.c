@@ -148,8 +148,8 @@ static enum plim_status refuse_size(const char *name, uint64_t gib, const char *
 						 used ? ", " : "", g->name);
 	}
 	return err_set(err, PLIM_E_ARG,
-		       "'%.60s' is a size, and a card has less for PyTorch than its own: name the "
-		       "card%s%s, or give %s",
+		       "'%.60s' is a size, and a GPU has less for PyTorch than its own: name the "
+		       "GPU%s%s, or give %s",
 		       name, used ? ", one of " : "", cards, instead);
 }
 

@@ -300,7 +300,7 @@ static enum plim_status open_backend(const struct gpu_options *options, void **o
 	find_cards(self);
 	if (!self->n) {
 		free(self);
-		return err_set(err, PLIM_E_UNSUPPORTED, "no card of AMD or Intel here");
+		return err_set(err, PLIM_E_UNSUPPORTED, "no GPU of AMD or Intel here");
 	}
 	find_kfd(self);
 	*out = self;

@@ -87,7 +87,7 @@ static unsigned open_drivers(struct gpu_looker *l, char *reason, size_t room)
 	if (n)
 		*reason = 0;
 	else if (!*reason)
-		(void)snprintf(reason, room, "the driver has no card");
+		(void)snprintf(reason, room, "the driver has no GPU");
 	return n;
 }
 

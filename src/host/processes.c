@@ -315,11 +315,11 @@ static void tell_denied(struct host *h, const struct scan *s)
 			    processes(s->pss_denied));
 	if (unread)
 		host_unseen(h, "not permitted",
-			    "the open files of %llu %s, a card may be among them",
+			    "the open files of %llu %s, a GPU may be among them",
 			    (unsigned long long)unread, processes(unread));
 	if (h->alone)
 		host_unseen(h, "this is a container with a pid namespace",
-			    "processes outside, and what they hold of a card");
+			    "processes outside, and what they hold of a GPU");
 }
 
 void host_look_processes(struct host *h, uint64_t root_pid)

@@ -313,7 +313,7 @@ static const struct doubt {
 	  "no run with the flash-attn package was measured" },
 	{ is_checkpointed_where_it_sees, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run that checkpoints the vision tower alone was measured" },
-	{ is_other_card, "fwd", PLAN_DERIVED, 30, 30, "only Hopper cards were measured" },
+	{ is_other_card, "fwd", PLAN_DERIVED, 30, 30, "only Hopper GPUs were measured" },
 };
 
 /* What is told of a run that was measured like it; half of it is how segments are placed. */

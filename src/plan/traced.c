@@ -587,7 +587,7 @@ static const struct likeness {
 	  "traced through AOTAutograd's graphs, which Inductor did not lower here, or compiled "
 	  "with options: what kernels of its own and graphs' pools take is not known" },
 	{ "inductor", 100, 100,
-	  "traced in Inductor's own code: what it tries out on the card while it compiles is not "
+	  "traced in Inductor's own code: what it tries out on the GPU while it compiles is not "
 	  "known" },
 	{ "_cudnn_rnn", 50, 250, "traced: cuDNN's workspace of recurrent layers is not known" },
 	{ "mkldnn_rnn_layer", 50, 250,

@@ -164,7 +164,7 @@ static enum plim_status assume_card(struct plim_plan *p, const struct plim_plan_
 		return plan_assume(p,
 				   plan_string(p, err,
 					       "%s on an H100: workspaces and attention kernels "
-					       "differ on other cards",
+					       "differ on other GPUs",
 					       of),
 				   err);
 	return plan_assume(
@@ -238,7 +238,7 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 		st = plan_assume(
 			p,
 			plan_string(p, err,
-				    "%llu MiB of the card are not PyTorch's (context, kernels%s)",
+				    "%llu MiB of the GPU are not PyTorch's (context, kernels%s)",
 				    (unsigned long long)(plan_allowance(r, o) >> 20),
 				    r->gpus > 1 ? ", NCCL" : ""),
 			err);

@@ -58,7 +58,7 @@ static void fix_nan(const struct series_monitor *m, const struct series_finding 
 	bool early = m->watches.at[f->series].finite < 20;
 
 	if (with_role(m, PLIM_ROLE_LOSS_SCALE))
-		FIX("train in bf16 if the card can: its range is that of fp32, and no loss scale "
+		FIX("train in bf16 if the GPU can: its range is that of fp32, and no loss scale "
 		    "is needed");
 	if (f->step > m->watches.at[f->series].first_step)
 		FIX("go back to a checkpoint before step %s and skip the batches around it; "

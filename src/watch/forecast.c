@@ -53,7 +53,7 @@ static const struct {
 	uint64_t (*left)(const struct watch_sample *s);
 } kinds[WATCH_MEM_COUNT] = {
 	[WATCH_MEM_GPU] = { PLIM_WATCH_BOUND_GPU,
-			    "GPU memory that the job has taken from the driver", "left on the card",
+			    "GPU memory that the job has taken from the driver", "left on the GPU",
 			    "from outside it cannot be told whether tensors leak or the "
 			    "allocator's cache grows; plimsoll.attach() in the job tells",
 			    card_room },

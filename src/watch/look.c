@@ -724,7 +724,7 @@ enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, con
 			  l->foreign, l->foreign == 1 ? "" : "es");
 	else if (l->foreign)
 		lines_add(&notes,
-			  "%zu process%s on the cards cannot be seen from here (another container, "
+			  "%zu process%s on the GPUs cannot be seen from here (another container, "
 			  "or another user's); outside of the container they can",
 			  l->foreign, l->foreign == 1 ? "" : "es");
 	return lines_keep(&notes, out, n);

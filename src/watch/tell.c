@@ -25,7 +25,7 @@ static void tell_gpu(struct telling *t)
 	else if (isnan(at[WATCH_SM]))
 		lines_add(&t->evidence,
 			  "the GPU has work %.0f %% of the time (how much of it works is not seen: "
-			  "no GPM on this card)",
+			  "no GPM on this GPU)",
 			  at[WATCH_BUSY]);
 	else
 		lines_add(&t->evidence,
@@ -34,7 +34,7 @@ static void tell_gpu(struct telling *t)
 			  at[WATCH_BUSY], at[WATCH_SM], at[WATCH_TENSOR]);
 	if (at[WATCH_OTHERS] >= WATCH_A_CONTEXT)
 		lines_add(&t->evidence,
-			  "other processes hold %.1f GiB of this card: its work may be theirs",
+			  "other processes hold %.1f GiB of this GPU: its work may be theirs",
 			  at[WATCH_OTHERS]);
 }
 
@@ -248,9 +248,9 @@ static void thin(struct telling *t)
 	lines_add(&t->evidence,
 		  t->f->at[WATCH_BUSY] >= 85
 			  ? "kernels follow each other without a gap, but each fills a small part "
-			    "of the card"
+			    "of the GPU"
 			  : "kernels last much longer than their launches, but each fills a small "
-			    "part of the card");
+			    "part of the GPU");
 	lines_add(&t->advice, "a larger batch, if memory allows");
 	lines_add(&t->advice,
 		  "torch.compile, fused optimizers and attention: fewer, larger kernels");
@@ -260,7 +260,7 @@ static void copies(struct telling *t)
 {
 	const double *at = t->f->at;
 
-	lines_add(&t->evidence, "%.1f GiB/s to the card and %.1f GiB/s from it",
+	lines_add(&t->evidence, "%.1f GiB/s to the GPU and %.1f GiB/s from it",
 		  at[WATCH_RECEIVE] / 1024, at[WATCH_TRANSMIT] / 1024);
 	tell_gpu(t);
 	lines_add(&t->advice, "pin_memory=True and .to(device, non_blocking=True): pinned memory "
@@ -301,7 +301,7 @@ static void launches(struct telling *t)
 	tell_gpu(t);
 	if (t->f->at[WATCH_DENSITY] >= 0)
 		lines_add(&t->evidence,
-			  "while kernels run, they fill %.0f %% of the card; the host sends work "
+			  "while kernels run, they fill %.0f %% of the GPU; the host sends work "
 			  "without a pause",
 			  percent(t->f->at[WATCH_DENSITY]));
 	tell_most(t);
@@ -315,7 +315,7 @@ static void syncs(struct telling *t)
 	tell_gpu(t);
 	if (t->f->at[WATCH_DENSITY] >= 0.6)
 		lines_add(&t->evidence,
-			  "kernels fill the card while they run, with gaps between: the host "
+			  "kernels fill the GPU while they run, with gaps between: the host "
 			  "waits behind each, or sends the next one late");
 	if (t->j->confidence == PLIM_WATCH_LOW)
 		lines_add(
@@ -367,9 +367,8 @@ static void idle(struct telling *t)
 		  percent(at[WATCH_PROCESS]), t->seconds);
 	if (at[WATCH_BUSY] >= 0.1)
 		tell_gpu(t);
-	lines_add(
-		&t->advice,
-		"if nobody needs it, end it: its memory is taken from everyone else on this card");
+	lines_add(&t->advice,
+		  "if nobody needs it, end it: its memory is taken from everyone else on this GPU");
 }
 
 static void throttled(struct telling *t)
@@ -441,7 +440,7 @@ static const struct {
 	[WATCH_BUSY] = { "the GPU had work", 1, " % of the time" },
 	[WATCH_GRAPHICS] = { "the GPU had work", 1, " % of the time" },
 	[WATCH_SM] = { "SM activity were", 1, " %" },
-	[WATCH_DENSITY] = { "kernels filled the card by", 100, " %" },
+	[WATCH_DENSITY] = { "kernels filled the GPU by", 100, " %" },
 	[WATCH_FEED] = { "kernels were shorter: PCIe brought", 1, " MiB/s for a percent of work" },
 	[WATCH_DATA_SHARE] = { "of what PCIe brings, data were", 100, " %" },
 	[WATCH_RECEIVE] = { "PCIe brought", 1, " MiB/s" },
@@ -515,11 +514,10 @@ static void undecided(struct telling *t)
 			at[WATCH_RANKS]);
 	tell_near(t);
 	if (isnan(at[WATCH_SEEN]) && !isnan(at[WATCH_BUSY]))
-		lines_add(&t->evidence, "it held the card before it was looked at: whether it has "
+		lines_add(&t->evidence, "it held the GPU before it was looked at: whether it has "
 					"run a kernel is not known");
 	if (isnan(at[WATCH_SM]))
-		lines_add(&t->evidence,
-			  "SM activity is missing: the card or its driver has no GPM");
+		lines_add(&t->evidence, "SM activity is missing: the GPU or its driver has no GPM");
 	if (t->f->sleeps_hidden)
 		lines_add(&t->evidence,
 			  "what processes sleep in is missing: not permitted, or hidden");

@@ -564,7 +564,7 @@ static void cards(struct text *t, const struct plim_here *h)
 {
 	if (!h->holder_count)
 		return;
-	out_title(t, "Who has a card open");
+	out_title(t, "Who has a GPU open");
 	TABLE(t, holder_columns, h->holders, h->holder_count);
 }
 

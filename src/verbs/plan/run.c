@@ -370,7 +370,7 @@ static enum plim_status take_traced(struct plim_plan *p, const struct plim_plan_
 		st = plan_assume(
 			p,
 			plan_string(p, err,
-				    "%llu MiB of the card are not PyTorch's (context, kernels)",
+				    "%llu MiB of the GPU are not PyTorch's (context, kernels)",
 				    (unsigned long long)(PLAN_DEFAULT_allowance_bytes >> 20)),
 			err);
 	p->assumptions = p->hidden->assumptions.at;

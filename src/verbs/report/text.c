@@ -32,9 +32,9 @@ static void bound_line(struct text *t, const struct plim_verdict *v)
 {
 	static const char *const words[] = {
 		[PLIM_BOUND_UNKNOWN] = "unknown",
-		[PLIM_BOUND_DEVICE] = "the card's memory",
+		[PLIM_BOUND_DEVICE] = "the GPU's memory",
 		[PLIM_BOUND_LIMIT] = "a limit of this process",
-		[PLIM_BOUND_OTHER_PROCESS] = "other processes on the card",
+		[PLIM_BOUND_OTHER_PROCESS] = "other processes on the GPU",
 		[PLIM_BOUND_NON_PYTORCH] = "this process, outside PyTorch's allocator",
 	};
 	char low[32], high[32];

@@ -40,18 +40,18 @@ static const struct {
 	const char *name, *help;
 	double (*value)(const struct plim_watch_card *c);
 } card_rows[] = {
-	{ "gpu_memory_total_bytes", "Memory of the card.", card_total },
+	{ "gpu_memory_total_bytes", "Memory of the GPU.", card_total },
 	{ "gpu_memory_used_bytes", "Memory in use by everyone.", card_used },
 	{ "gpu_memory_reserved_bytes", "Memory that the driver keeps.", card_reserved },
 	{ "gpu_busy_ratio", "Share of the time with any kernel at all.", card_busy },
 	{ "gpu_sm_active_ratio", "Share of the multiprocessors that work (GPM).", card_sm },
 	{ "gpu_power_watts", "Power drawn.", card_power },
-	{ "gpu_power_limit_watts", "Power that the card keeps below.", card_limit },
+	{ "gpu_power_limit_watts", "Power that the GPU keeps below.", card_limit },
 	{ "gpu_temperature_celsius", "Temperature of the chip.", card_heat },
 	{ "gpu_slowed", "1: clocks are down for heat or power.", card_slowed },
-	{ "gpu_lost", "1: the card has fallen off the bus.", card_lost },
+	{ "gpu_lost", "1: the GPU has fallen off the bus.", card_lost },
 	{ "gpu_last_xid", "The newest error of the driver since watch began; 0: none.", card_xid },
-	{ "gpu_processes", "Processes that hold the card.", card_processes },
+	{ "gpu_processes", "Processes that hold the GPU.", card_processes },
 };
 
 /* ---- of jobs ---- */
@@ -77,7 +77,7 @@ static const struct {
 	const char *name, *help;
 	double (*value)(const struct plim_watch_job *j);
 } job_rows[] = {
-	{ "job_gpu_memory_bytes", "Memory of its card that the job holds.", job_gpu },
+	{ "job_gpu_memory_bytes", "Memory of its GPU that the job holds.", job_gpu },
 	{ "job_allocated_bytes", "What PyTorch has allocated, by the job's gauge.", job_allocated },
 	{ "job_reserved_bytes", "What PyTorch has reserved, by the job's gauge.", job_reserved },
 	{ "job_resident_bytes", "Host memory of the main process and its workers.", job_resident },
@@ -164,7 +164,7 @@ static void put_job_label(struct metrics *m, size_t i)
 static void put_cards(struct metrics *m, const struct plim_watch *w)
 {
 	struct text *t = &m->t;
-	put_family(m, "gpu", "info", "Which cards there are.");
+	put_family(m, "gpu", "info", "Which GPUs there are.");
 	for (size_t i = 0; i < w->card_count; i++) {
 		text_printf(t, "plimsoll_gpu_info{gpu=\"%llu\",uuid=\"",
 			    (unsigned long long)w->cards[i].index);

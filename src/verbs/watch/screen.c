@@ -459,7 +459,7 @@ static void put_help(struct text *t)
 		     "  q               quit\n\n");
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2,
-		  "busy is the share of time with any kernel at all; SM is the share of the card's "
+		  "busy is the share of time with any kernel at all; SM is the share of the GPU's "
 		  "multiprocessors that work, which only Hopper and later tell.");
 }
 

@@ -253,7 +253,7 @@ static void bound(struct text *t, const struct plim_whatif *w)
 	else if (!strcmp(b->basis, "given"))
 		text_printf(t, ", limit %s\n", text_size(x, b->limit_bytes));
 	else if (!strcmp(b->basis, "gpu"))
-		text_wrap(t, 17, 2, ", card %s: %s, after %s for what PyTorch does not allocate",
+		text_wrap(t, 17, 2, ", GPU %s: %s, after %s for what PyTorch does not allocate",
 			  b->gpu, text_size(x, b->limit_bytes), text_size(y, b->allowance_bytes));
 	else if (recording_is_plan(w->hidden->recording->recording))
 		text_printf(t, ", limit %s, as in the plan\n", text_size(x, b->limit_bytes));

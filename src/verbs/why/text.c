@@ -84,7 +84,7 @@ static void bound_line(struct text *t, const struct plim_why_death *d)
 	else if (v->bound_by == PLIM_BOUND_CGROUP)
 		put_range(&words, ": ", d->numbers.limit_bytes);
 	else if (v->bound_by == PLIM_BOUND_DEVICE)
-		put_range(&words, ": a card of ", d->numbers.total_bytes);
+		put_range(&words, ": a GPU of ", d->numbers.total_bytes);
 	label_line(t, "bound by", text_get(&words));
 	text_release(&words);
 }
@@ -162,7 +162,7 @@ static void tried_line(struct text *t, const struct plim_why_death *d)
 	put_range(&words, "", d->numbers.tried_bytes);
 	put_range(&words, "; allocated ", d->numbers.allocated_bytes);
 	put_range(&words, ", reserved but free ", d->numbers.unallocated_bytes);
-	put_range(&words, d->kind == PLIM_WHY_DEVICE ? "; free on the card " : "; available ",
+	put_range(&words, d->kind == PLIM_WHY_DEVICE ? "; free on the GPU " : "; available ",
 		  d->numbers.free_bytes);
 	label_line(t, "asked for", text_get(&words));
 	text_release(&words);
