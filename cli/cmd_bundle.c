@@ -174,7 +174,7 @@ static enum plim_status add_log(struct bundle *b, const char *packed, struct pli
 	if (st)
 		return st;
 	st = plim_why_text(w, &plain, cmd_collect,
-			   &add(b, "why.txt", "what plimsoll why tells of the log")->words, err);
+			   &add(b, "why.txt", "what plimsoll why says of the log")->words, err);
 	plim_why_free(w);
 	if (!st && b->o->names) {
 		struct part *tail = add(b, "log-tail.txt", "the log's last lines as they are");
@@ -355,7 +355,7 @@ const struct cmd cmd_bundle = {
 	.args = "RECORDING",
 	.about = "Lists what will be in the archive, and how large it is, then writes it: the "
 		 "recording, packed, with words in place of all names that are not of public "
-		 "packages; its report as text and JSON, made of that; what plimsoll why tells of "
+		 "packages; its report as text and JSON, made of that; what plimsoll why says of "
 		 "the log; the versions of the run, as far as its recording and log tell them, and "
 		 "those of this machine.  Nothing is sent anywhere.\n\n"
 		 "The log itself is not in it: its lines can hold anything.  With --names its last "

@@ -69,7 +69,7 @@ static int read_list(const char *path, char *text)
 	text[n == ALLOW_BYTES ? 0 : n] = 0;
 	if (strlen(text) == n)
 		return CMD_DONE;
-	cmd_say("'%s' is no list of names, one a line", path);
+	cmd_say("'%s' is not a list of names, one a line", path);
 	return CMD_INPUT;
 }
 
@@ -546,7 +546,7 @@ static const struct cmd ckpt_convert = {
 	.args = "PATH",
 	.about = "Reads whatever ckpt verify reads and writes all of its tensors, by their names; "
 		 "the ending of the "
-		 "new file tells the format.  What it cannot carry is an error that names "
+		 "new file shows the format.  What it cannot carry is an error that names "
 		 "it." WRITES,
 	.examples = convert_examples,
 	.opts = all_opt,
@@ -561,7 +561,7 @@ static const struct cmd ckpt_repair = {
 	.summary = "what is whole of a cut or damaged file, as a new file",
 	.args = "PATH",
 	.about = "Writes every tensor whose bytes are all there and match their checksum to a new "
-		 "file, and tells how many are not." WRITES,
+		 "file, and shows how many are not." WRITES,
 	.opts = all_opt,
 	.opts_size = sizeof(struct ckpt_opts),
 	.min_args = 1,

@@ -214,7 +214,7 @@ const struct cmd cmd_diff = {
 		 "program: before and after a change of batch, library or code.  A change is B's "
 		 "less A's.\n\n"
 		 "The same stack with other sizes is one row.  Places are matched when lines were "
-		 "moved by edits and when the program is in another folder; a row tells how it "
+		 "moved by edits and when the program is in another folder; a row shows how it "
 		 "was matched where that is not exact.  Rows, the rest and what is "
 		 "unchanged add up to the total.",
 	.examples = diff_examples,

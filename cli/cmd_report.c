@@ -378,7 +378,7 @@ static int report_run(const void *values, int argc, char **argv)
 static const struct cmd_example report_examples[] = {
 	{ "plimsoll report run.pickle", "what filled the memory, and why it ran out" },
 	{ "plimsoll report oom.pickle --log train.log",
-	  "the same, with what only the error's text tells" },
+	  "the same, with what only the error's text shows" },
 	{ "plimsoll report run.pickle.xz --json --at event:1200",
 	  "who held the memory after event 1200" },
 	{ "plimsoll report run.pickle -o page.html",

@@ -574,7 +574,7 @@ static int check(const struct watch_opts *o, const struct watch_doing *doing, in
 		(void)strtoull(argv[0], &rest, 10);
 		if (*rest || rest == argv[0] || argv[0][0] == '-' || errno)
 			code = cmd_usage(
-				"'%.200s' is no process: a number is expected, or -- and a "
+				"'%.200s' is not a process: a number is expected, or -- and a "
 				"command",
 				argv[0]);
 		else if (argc > 1)
@@ -688,7 +688,7 @@ const struct cmd cmd_watch = {
 		"Looks from outside: the GPU's driver, /proc and control groups.  On a terminal it "
 		"is a screen ('?' shows its keys), else a line is printed when something "
 		"changes.\n\nWith -- COMMAND the exit code is the command's, or 128 and the signal "
-		"that ended it; what is told goes to the standard error.",
+		"that ended it; what is reported goes to the standard error.",
 	.examples = examples,
 	.common = "once fail-on on do log replay interval for json",
 	.opts = watch_opt,

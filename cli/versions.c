@@ -121,7 +121,7 @@ enum plim_status versions_add(struct plim_doctor *d, struct plim_recording *r, c
 {
 	static const struct plim_doctor_check none = {
 		"of the run", PLIM_DOCTOR_NOTE,
-		"neither the recording nor the log tells with which versions it was made",
+		"neither the recording nor the log shows with which versions it was made",
 		"add the output of: python -m torch.utils.collect_env"
 	};
 	struct versions v = { .n = 0 };

@@ -106,7 +106,8 @@ static int open_socket(struct watch_server *s, const char *host, const char *por
 	struct addrinfo *all = NULL;
 
 	if (getaddrinfo(strcmp(host, "localhost") != 0 ? host : "127.0.0.1", port, &hints, &all))
-		return cmd_usage("--listen: '%.200s' is no address (a number is expected)", host);
+		return cmd_usage("--listen: '%.200s' is not an address (a number is expected)",
+				 host);
 	s->fd = listen_at(all);
 	s->loopback = is_loopback(all->ai_addr);
 	freeaddrinfo(all);

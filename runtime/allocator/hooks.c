@@ -416,7 +416,7 @@ static uint64_t number_of(const char *name, uint64_t none)
 	value = strtoull(text, &end, 10);
 	if (!errno && !*end && *text >= '0' && *text <= '9')
 		return value;
-	fprintf(stderr, "plimsoll: %s=%s is no number; going on without it\n", name, text);
+	fprintf(stderr, "plimsoll: %s=%s is not a number; going on without it\n", name, text);
 	return none;
 }
 

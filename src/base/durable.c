@@ -190,7 +190,7 @@ static enum plim_status open_temporary(struct durable *d, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	if (replaces && !S_ISREG(old.st_mode))
-		return err_set(err, PLIM_E_IO, "'%s' is no regular file: not replaced", d->path);
+		return err_set(err, PLIM_E_IO, "'%s' is not a regular file: not replaced", d->path);
 	sweep(d->folder);
 	d->fd = open_nameless(d->folder);
 	if (d->fd < 0)

@@ -31,7 +31,7 @@ struct builder {
 
 static enum plim_status refuse(const struct builder *b, const char *why)
 {
-	return err_set(b->err, PLIM_E_FORMAT, "'%.200s' is no configuration: %s", b->name, why);
+	return err_set(b->err, PLIM_E_FORMAT, "'%.200s' is not a configuration: %s", b->name, why);
 }
 
 static struct level *top(struct builder *b)
@@ -50,7 +50,7 @@ static enum plim_status see_key(struct builder *b, const char *key, size_t n)
 	n += sizeof(uint64_t);
 	if (intern_find(&b->seen, bytes, n) != INTERN_NONE)
 		return err_set(b->err, PLIM_E_FORMAT,
-			       "'%.200s' is no configuration: the key '%.80s' is there a second "
+			       "'%.200s' is not a configuration: the key '%.80s' is there a second "
 			       "time at %s %llu",
 			       b->name, key, b->out->yaml ? "line" : "byte",
 			       (unsigned long long)b->at);
@@ -85,7 +85,7 @@ static enum plim_status put_value(struct builder *b, enum nested_kind kind, cons
 	char *copy;
 
 	if (!at)
-		return refuse(b, "the outermost value is no object");
+		return refuse(b, "the outermost value is not an object");
 	if (memchr(text, 0, n))
 		return refuse(b, "a text holds a zero");
 	if (at->is_list) {
@@ -272,7 +272,7 @@ static enum plim_status take_event(struct builder *b, const yaml_event_t *e)
 			      : put_value(b, NESTED_UNRESOLVED, "an alias", 8);
 	case YAML_SEQUENCE_START_EVENT:
 	case YAML_MAPPING_START_EVENT:
-		return is_key ? refuse(b, "a key is no word")
+		return is_key ? refuse(b, "a key is not a word")
 			      : open_container(b, e->type == YAML_SEQUENCE_START_EVENT);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT: close_container(b); return PLIM_OK;

@@ -272,10 +272,11 @@ enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err 
 	if (!st && c->findings.n)
 		st = err_set(err, PLIM_E_FORMAT, "%s", ckpt_text(c, c->findings.at[0].text));
 	if (!st && !x.numbers[HIDDEN] && !x.numbers[LAYER_COUNT])
-		st = err_set(err, PLIM_E_FORMAT,
-			     "'%.200s' is no config of a model: hidden_size and num_hidden_layers "
-			     "are missing",
-			     path);
+		st = err_set(
+			err, PLIM_E_FORMAT,
+			"'%.200s' is not a config of a model: hidden_size and num_hidden_layers "
+			"are missing",
+			path);
 	if (!st && x.numbers[LAYER_COUNT] > LAYERS)
 		st = err_set(err, PLIM_E_LIMIT, "'%.200s' has more than %d layers", path, LAYERS);
 	if (!st)

@@ -373,7 +373,7 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 	    m->storage.kind != PICKLE_DICT)
 		return ckpt_model_find(
 			c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
-			"'.metadata' is no metadata of torch.distributed.checkpoint");
+			"'.metadata' is not metadata of torch.distributed.checkpoint");
 	for (size_t i = 0; !st && i + 1 < pickle_len(h, m->storage); i += 2)
 		st = read_item(m, pickle_item(h, m->storage, i), pickle_item(h, m->storage, i + 1),
 			       err);

@@ -315,7 +315,7 @@ static enum plim_status map_row(struct ckpt *c, struct index *x, struct json *j,
 	if (!st)
 		st = json_next(j, &t, err);
 	if (!st && t.kind != JSON_STRING)
-		return err_at(err, t.offset, "a shard's name is no text");
+		return err_at(err, t.offset, "a shard's name is not text");
 	p.file = st ? CKPT_NONE : ckpt_model_string(c, t.string, t.n, &st, err);
 	for (size_t i = x->files.n; !st && !known && i--;)
 		known = x->files.at[i] == p.file;
@@ -389,10 +389,10 @@ static enum plim_status open_shards(struct folder *f, struct index *x, struct pl
 		uint32_t file;
 
 		if (!*name || strchr(name, '/') || !strcmp(name, "..") || !strcmp(name, ".")) {
-			st = ckpt_model_find(
-				c, CKPT_BAD_FINDING, "unsafe_name", PLIM_UNKNOWN, err,
-				"the index names '%.200s', which is no plain file name: not opened",
-				name);
+			st = ckpt_model_find(c, CKPT_BAD_FINDING, "unsafe_name", PLIM_UNKNOWN, err,
+					     "the index names '%.200s', which is not a plain file "
+					     "name: not opened",
+					     name);
 			continue;
 		}
 		st = open_file(c, f->dir, name, &file, &why);

@@ -396,7 +396,7 @@ static enum plim_status read_header(struct reader *r, uint64_t *tensors, struct 
 	for (uint64_t i = 0; !st && i < keys; i++)
 		st = read_key(r, err);
 	if (!st && (!r->alignment || r->alignment & (r->alignment - 1)))
-		st = err_set(err, PLIM_E_FORMAT, "general.alignment is no power of two");
+		st = err_set(err, PLIM_E_FORMAT, "general.alignment is not a power of two");
 	return st;
 }
 

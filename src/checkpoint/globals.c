@@ -163,7 +163,7 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	log->stopped =
 		log->arrays && (is_no_text(log->heap, module) || is_no_text(log->heap, member));
 	if (log->stopped)
-		return err_at(err, offset, "a name that is not a text");
+		return err_at(err, offset, "a name that is not text");
 	if (!is_text(log->heap, module) || !is_text(log->heap, member))
 		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 }, offset,
 			    err);

@@ -62,7 +62,7 @@ static enum plim_status read_numbers(struct reader *r, uint64_t *out, size_t roo
 			return wrong(r, &t, "a list has too many numbers", err);
 		/* the reference reader reads -0 as a float */
 		if (!json_get_u64(&t, &out[(*n)++]) || t.negative)
-			return wrong(r, &t, "a size is no whole number from 0 on", err);
+			return wrong(r, &t, "a size is not a whole number from 0 on", err);
 	}
 	return st;
 }
@@ -90,7 +90,7 @@ static enum plim_status read_row(struct reader *r, struct tensor_row *row, struc
 	enum plim_status st = json_next(&r->json, &t, err);
 
 	if (!st && t.kind != JSON_OBJECT)
-		return wrong(r, &t, "a tensor's entry is no object", err);
+		return wrong(r, &t, "a tensor's entry is not an object", err);
 	while (!st) {
 		st = json_next(&r->json, &t, err);
 		if (st || t.kind == JSON_OBJECT_END)
@@ -167,7 +167,7 @@ static enum plim_status read_metadata(struct reader *r, struct plim_err *err)
 	enum plim_status st = json_next(&r->json, &t, err);
 
 	if (!st && t.kind != JSON_OBJECT)
-		return wrong(r, &t, "__metadata__ is no object", err);
+		return wrong(r, &t, "__metadata__ is not an object", err);
 	while (!st) {
 		struct ckpt_fact f;
 
@@ -178,7 +178,7 @@ static enum plim_status read_metadata(struct reader *r, struct plim_err *err)
 		if (!st)
 			st = json_next(&r->json, &t, err);
 		if (!st && t.kind != JSON_STRING)
-			return wrong(r, &t, "__metadata__ holds something that is no text", err);
+			return wrong(r, &t, "__metadata__ holds something that is not text", err);
 		f.value = ckpt_model_printf(c, &st, err, "%.900s", st ? "" : t.string);
 		if (!st)
 			st = ckpt_model_fact(c, f, err);
@@ -193,7 +193,7 @@ static enum plim_status read_header(struct reader *r, struct plim_err *err)
 	enum plim_status st = json_next(&r->json, &t, err);
 
 	if (!st && t.kind != JSON_OBJECT)
-		return wrong(r, &t, "the header is no object", err);
+		return wrong(r, &t, "the header is not an object", err);
 	while (!st) {
 		struct tensor_row row = { 0 };
 		size_t n = strlen(r->prefix);

@@ -288,7 +288,7 @@ static void write_storage(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 	    (n == 6 && item(w, id, 5).kind != PICKLE_NONE) ||
 	    !strcmp(intern_text(&w->heap->strings, location), "meta") ||
 	    !number_storage(w, key, item(w, id, 4).bits, &number))
-		return refuse(w, "it refers to what is no storage of its own");
+		return refuse(w, "it refers to what is not a storage of its own");
 	text_puts(w->out, "(");
 	write(w, item(w, id, 0));
 	write(w, item(w, id, 1));

@@ -120,7 +120,7 @@ static enum plim_status put_odd_float(struct tree *w, struct plim_err *err)
 		return st;
 	if (strcmp(t.string, "nan") != 0 && strcmp(t.string, "inf") != 0 &&
 	    strcmp(t.string, "-inf") != 0)
-		return err_set(err, PLIM_E_ARG, "'%.40s' is no $float", t.string);
+		return err_set(err, PLIM_E_ARG, "'%.40s' is not a $float", t.string);
 	put_double(w->out, *t.string == 'n'   ? __builtin_nan("")
 			   : *t.string == '-' ? -__builtin_inf()
 					      : __builtin_inf());
@@ -179,7 +179,7 @@ static enum plim_status put_special(struct tree *w, const char *key, struct plim
 
 			return st ? st : expect(w, JSON_OBJECT_END, &t, err);
 		}
-	return err_set(err, PLIM_E_ARG, "'%.40s' is no kind of value of a tree", key);
+	return err_set(err, PLIM_E_ARG, "'%.40s' is not a kind of value of a tree", key);
 }
 
 /* ---- values ---- */
@@ -230,7 +230,7 @@ static enum plim_status put_value(struct tree *w, const struct json_token *t, st
 	case JSON_TRUE: text_puts(w->out, "\x88"); return PLIM_OK;
 	case JSON_FALSE: text_puts(w->out, "\x89"); return PLIM_OK;
 	case JSON_NULL: text_puts(w->out, "N"); return PLIM_OK;
-	default: return err_set(err, PLIM_E_ARG, "the tree is no value");
+	default: return err_set(err, PLIM_E_ARG, "the tree is not a value");
 	}
 }
 

@@ -106,7 +106,7 @@ static void tell_room(struct lines *l, const struct messages_event *e,
 			l,
 			"%s was asked for and %s was not allocated: in one piece that would have "
 			"served this request and left %s; what the step had still to allocate, the "
-			"text does not tell",
+			"text does not say",
 			messages_size(a, e->oom.tried), messages_size(b, t->room),
 			messages_size(c, left));
 	else if (t->room.high < e->oom.tried.low)
@@ -208,12 +208,12 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
 		lines_add(l,
 			  "PyTorch held %s of the GPU's %s, and what was free of the rest the text "
-			  "does not tell: other processes, or a driver that gives no such block",
+			  "does not say: other processes, or a driver that gives no such block",
 			  messages_size(a, o->reserved), messages_size(b, o->total));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
 		lines_add(l,
 			  "%s of the GPU is neither free nor PyTorch's: another process's, or of "
-			  "this one outside PyTorch; this text does not tell whose (%s)",
+			  "this one outside PyTorch; this text does not say whose (%s)",
 			  messages_size(a, t->outside),
 			  o->own_listed ? "it was written in a container, whose processes have "
 					  "other numbers outside"
@@ -258,7 +258,7 @@ static void tell_kill(struct lines *l, const struct diagnose_text *x)
 			alike + 1);
 	if (e->wording->class == MESSAGES_KILLED && e->wording->sure)
 		lines_add(l, "it was ended by SIGKILL and could say nothing itself; nothing here "
-			     "tells by whom: usually the kernel for want of memory, but a person, "
+			     "shows by whom: usually the kernel for want of memory, but a person, "
 			     "a time limit or preemption look the same");
 }
 
@@ -369,7 +369,7 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 				  "then",
 			(unsigned long long)e->traceback.step);
 	if (e->rank_count + e->ranks_left_out > 1)
-		lines_add(l, "%u ranks tell of it: the numbers are those of the first",
+		lines_add(l, "%u ranks report it: the numbers are those of the first",
 			  e->rank_count + e->ranks_left_out);
 	if (file->lines > e->last_line + 500)
 		lines_add(l,
@@ -408,7 +408,7 @@ static const struct {
 			"the same step in a new process: gaps come with time" },
 		[FINDINGS_CAUSE_LEAK] = {
 			"something was kept from step to step",
-			"the memory in use that the back end tells, at the same line of each step: "
+			"the memory in use that the back end shows, at the same line of each step: "
 			"climbing is a leak" },
 	},
 	/* of engines that keep no cache of blocks */

@@ -150,8 +150,8 @@ static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t pe
 		   "(%.2f times)",
 		   text_size(a, g->bytes), what, g->step, text_size(b, usual_bytes), what,
 		   (double)g->bytes / (double)usual_bytes);
-	detect_say(x, &f->evidence, "that is no leak: %ss with shorter batches need less%s", what,
-		   g->died ? "" : ", before and after it");
+	detect_say(x, &f->evidence, "that is not a leak: %ss with shorter batches need less%s",
+		   what, g->died ? "" : ", before and after it");
 	detect_say(x, &f->fix,
 		   "bound what one batch can hold: a length limit, or batches of so many tokens "
 		   "instead of so many samples");

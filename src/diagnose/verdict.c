@@ -76,7 +76,7 @@ static void tell_bound(struct lines *l, const struct recording_names *n,
 			  "the driver had %s left for a request of %s, while this process's "
 			  "allocator "
 			  "held %s; the "
-			  "recording does not tell who held the rest (give the error's text with "
+			  "recording does not say who held the rest (give the error's text with "
 			  "--log)",
 			  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes),
 			  text_size(c, d->reserved_bytes));
@@ -426,7 +426,7 @@ static void advise(struct lines *l, struct recording_names *n, const struct find
 	if (d->future == FINDINGS_FUTURE_PLANNED) {
 		lines_add(
 			l,
-			"plimsoll plan tells which changes would make it fit, and what each saves");
+			"plimsoll plan shows which changes would make it fit, and what each saves");
 		return;
 	}
 	if (findings_is_leak(d)) {

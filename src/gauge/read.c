@@ -53,7 +53,7 @@ static void judge_device(struct plim_gauge_device *d)
 const char *gauge_judge(struct plim_gauge_page *p, uint32_t pid, uint64_t start_time)
 {
 	if (memcmp(p->magic, "PLIMGAGE", 8))
-		return "it is no gauge";
+		return "it is not a gauge";
 	if (p->version != PLIM_GAUGE_VERSION || p->bytes != PLIM_GAUGE_BYTES)
 		return "it is of another version";
 	if (pid && start_time && p->start_time != start_time)
@@ -82,7 +82,7 @@ static enum plim_status judge_file(int fd, uint32_t pid, const char *path, struc
 	if (fstat(fd, &file))
 		return err_errno(err, errno, "cannot read '%s'", path);
 	if (!S_ISREG(file.st_mode) || file.st_nlink != 1 || file.st_size < PLIM_GAUGE_BYTES)
-		return err_set(err, PLIM_E_FORMAT, "'%s' is no gauge", path);
+		return err_set(err, PLIM_E_FORMAT, "'%s' is not a gauge", path);
 	snprintf(proc, sizeof(proc), "/proc/%u", pid);
 	if (pid && !stat(proc, &process) && process.st_uid != file.st_uid)
 		return err_set(err, PLIM_E_FORMAT, "'%s' belongs to another user than process %u",

@@ -163,8 +163,8 @@ static bool take_value(struct host *h, const char *path, const struct one_value 
 			memcpy(at, &number, sizeof(number));
 	}
 	if (!good)
-		host_unseen(h, v->limit ? "is neither a number nor \"max\"" : "is no number", "/%s",
-			    path);
+		host_unseen(h, v->limit ? "is neither a number nor \"max\"" : "is not a number",
+			    "/%s", path);
 	return true;
 }
 

@@ -301,7 +301,7 @@ static void note_kills(struct host *host)
 			continue;
 		host_note(host,
 			  "the kernel has killed %llu %s in cgroup %s since it was made; which, "
-			  "only the kernel log of the machine tells",
+			  "only the kernel log of the machine shows",
 			  (unsigned long long)n, n == 1 ? "process" : "processes",
 			  h->cgroups[i].path);
 		return;
@@ -326,7 +326,7 @@ static void note_killers(struct host *host)
 		if (h->processes[i].name && host_is_killer(h->processes[i].name))
 			host_note(host,
 				  "%s runs here: it kills before the kernel does, and only its own "
-				  "log tells",
+				  "log shows",
 				  h->processes[i].name);
 }
 

@@ -53,7 +53,7 @@ static enum plim_status find_process(struct host *h, uint64_t pid, struct plim_e
 	h->out->pid = pid == PLIM_UNKNOWN ? host_own_pid(h) : pid;
 	if (h->out->pid == PLIM_UNKNOWN)
 		return err_set(err, PLIM_E_ARG,
-			       "the tree does not tell which process it is of: "
+			       "the tree does not say which process it is of: "
 			       "give a process");
 	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)h->out->pid);
 	error = host_read(h, path, &text);

@@ -189,7 +189,7 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 			       (unsigned long long)n->layers, MODEL_BLOCKS);
 	if (!n->hidden || !n->heads)
 		return err_set(err, PLIM_E_FORMAT,
-			       "'%.200s' tells no %s; `--trace` plans what Transformers has", path,
+			       "'%.200s' has no %s; `--trace` plans what Transformers has", path,
 			       n->hidden ? "number of attention heads" : "hidden size");
 	derive_widths(n);
 	if (n->experts_off)
@@ -744,7 +744,7 @@ static enum plim_status refuse_unknown(const struct config *c, struct plim_err *
 	const struct model *m = c->model;
 
 	return err_set(err, PLIM_E_FORMAT,
-		       "'%.200s' is no config of a model that is known here: %s%.60s%s, without "
+		       "'%.200s' is not a config of a model that is known here: %s%.60s%s, without "
 		       "hidden_size, num_hidden_layers and vocab_size; %s",
 		       c->path, *diffusers ? "diffusers' '" : "'",
 		       *diffusers     ? diffusers

@@ -226,7 +226,7 @@ enum plim_status config_read(struct config *c, struct source *s, struct plim_err
 	if (!st)
 		st = json_next(&c->json, &t, err);
 	if (!st && t.kind != JSON_OBJECT)
-		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is no config of a model: no object",
+		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not a config of a model: no object",
 			     c->path);
 	if (!st)
 		st = read_object(c, INTERN_NONE, INTERN_NONE, 0, 0, err);

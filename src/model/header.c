@@ -226,9 +226,10 @@ static enum plim_status read_header(struct header *h, struct model *m, const cha
 	if (st)
 		return st;
 	if (!h->ckpt.tensors.n)
-		return err_set(err, PLIM_E_FORMAT,
-			       "'%.200s' is no config.json and no checkpoint, and has none in it",
-			       path);
+		return err_set(
+			err, PLIM_E_FORMAT,
+			"'%.200s' is neither a config.json nor a checkpoint, and has none in it",
+			path);
 	f = family_of(h);
 	if (!f)
 		return err_set(err, PLIM_E_UNSUPPORTED,

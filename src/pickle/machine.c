@@ -517,7 +517,7 @@ static enum plim_status fill_list(struct pickle *p, struct pickle_value target, 
 	if (target.kind == PICKLE_CALL)
 		st = part_of_call(p, &target, PICKLE_LIST, err);
 	else if (target.kind != kind)
-		st = damaged(p, err, "the pickle appends to something that is no list");
+		st = damaged(p, err, "the pickle appends to something that is not a list");
 	for (size_t i = base; !st && i < p->stack.n; i++)
 		st = rows_settle(p, &p->stack.at[i], err);
 	if (!st)
@@ -538,7 +538,7 @@ static enum plim_status fill_dict(struct pickle *p, struct pickle_value target, 
 	if (target.kind == PICKLE_CALL)
 		st = part_of_call(p, &target, PICKLE_DICT, err);
 	else if (target.kind != PICKLE_DICT)
-		st = damaged(p, err, "the pickle sets items of something that is no dict");
+		st = damaged(p, err, "the pickle sets items of something that is not a dict");
 	for (size_t i = base + 1; !st && i < p->stack.n; i += 2)
 		st = rows_settle(p, &p->stack.at[i], err);
 	if (st)
@@ -605,7 +605,7 @@ static enum plim_status op_setitem(struct pickle *p, const struct op *op, struct
 	if (target.kind == PICKLE_CALL)
 		st = part_of_call(p, &target, PICKLE_DICT, err);
 	else if (target.kind != PICKLE_DICT)
-		st = damaged(p, err, "the pickle sets items of something that is no dict");
+		st = damaged(p, err, "the pickle sets items of something that is not a dict");
 	if (!st)
 		st = rows_settle(p, top(p), err);
 	if (!st)
@@ -937,7 +937,8 @@ static enum plim_status op_build(struct pickle *p, const struct op *op, struct p
 		return st;
 	state = pop(p);
 	if (top(p)->kind != PICKLE_CALL)
-		return damaged(p, err, "the pickle sets the state of something that is no object");
+		return damaged(p, err,
+			       "the pickle sets the state of something that is not an object");
 	object = &p->heap->nodes.at[top(p)->bits];
 	object->changed |= object->is_built;
 	object->is_built = 1;

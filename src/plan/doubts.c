@@ -91,12 +91,13 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 	if (!st && *m->unmet)
 		st = doubt(
 			p,
-			plan_string(p, err,
-				    "'quantized_layers' names %s%s%s, which is no module here: its "
-				    "weights are counted at 16 bits",
-				    p->hidden->redacts ? "" : "'",
-				    p->hidden->redacts ? "a layer" : m->unmet,
-				    p->hidden->redacts ? "" : "'"),
+			plan_string(
+				p, err,
+				"'quantized_layers' names %s%s%s, which is not a module here: its "
+				"weights are counted at 16 bits",
+				p->hidden->redacts ? "" : "'",
+				p->hidden->redacts ? "a layer" : m->unmet,
+				p->hidden->redacts ? "" : "'"),
 			err);
 	if (!st && m->unplanned)
 		st = doubt(p,

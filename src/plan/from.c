@@ -704,7 +704,7 @@ static enum plim_status read_source(struct reading *r, struct source *s)
 		r->tool = tool_of(&values);
 		if (!r->tool)
 			st = err_set(r->err, PLIM_E_FORMAT,
-				     "'%.200s' is no configuration of a run that is known here: "
+				     "'%.200s' is not a configuration of a run that is known here: "
 				     "known are those of TrainingArguments, TRL, Axolotl, "
 				     "LLaMA-Factory, accelerate, DeepSpeed, torchtune and PEFT",
 				     r->file);

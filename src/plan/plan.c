@@ -380,7 +380,7 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 		return err_set(err, PLIM_E_ARG, "a model of family %s generates no tokens",
 			       b->m->family);
 	if (n->layers && (!n->patch || (n->position == MODEL_POSITION_ROPE_2D && !n->merge)))
-		return err_set(err, PLIM_E_ARG, "the vision tower tells no size of %s",
+		return err_set(err, PLIM_E_ARG, "the vision tower has no size of %s",
 			       n->patch ? "its merged patches" : "a patch");
 	if (n->layers && n->image_tokens && b->r->image_size &&
 	    !model_module_at(b->m, MODEL_VISION, MODEL_NONE, MODEL_ROLE_MERGE_NORM))

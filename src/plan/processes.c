@@ -52,10 +52,11 @@ static enum plim_status check(const struct plan_recipe *r, const struct plim_pla
 	if (r->gpus > MOST_GPUS || r->tp > MOST_GPUS || r->pp > MOST_GPUS)
 		return err_set(err, PLIM_E_ARG, "more than %u GPUs", MOST_GPUS);
 	if (r->gpus % (r->tp * r->pp))
-		return err_set(err, PLIM_E_ARG,
-			       "%llu GPUs are no whole number of copies on %llu (tp %llu, pp %llu)",
-			       (unsigned long long)r->gpus, (unsigned long long)(r->tp * r->pp),
-			       (unsigned long long)r->tp, (unsigned long long)r->pp);
+		return err_set(
+			err, PLIM_E_ARG,
+			"%llu GPUs are not a whole number of copies on %llu (tp %llu, pp %llu)",
+			(unsigned long long)r->gpus, (unsigned long long)(r->tp * r->pp),
+			(unsigned long long)r->tp, (unsigned long long)r->pp);
 	if (r->micro_batches > MOST_MICRO_BATCHES)
 		return err_set(err, PLIM_E_ARG, "more than %u micro-batches", MOST_MICRO_BATCHES);
 	if (o->stage > r->pp)

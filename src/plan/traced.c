@@ -28,7 +28,7 @@ struct reading {
 
 static enum plim_status broken(const struct reading *r, const char *what)
 {
-	return err_set(r->err, PLIM_E_FORMAT, "'%.200s': %s; it is no trace of plan --trace",
+	return err_set(r->err, PLIM_E_FORMAT, "'%.200s': %s; it is not a trace of plan --trace",
 		       r->path, what);
 }
 
@@ -82,13 +82,13 @@ static enum plim_status read_events(struct reading *r)
 	enum plim_status st = next(r, &t);
 
 	if (!st && t.kind != JSON_ARRAY)
-		return broken(r, "its events are no list");
+		return broken(r, "its events are not a list");
 	while (!st) {
 		st = next(r, &t);
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
 		if (t.kind != JSON_INTEGER || t.big)
-			return broken(r, "an event is no whole number");
+			return broken(r, "an event is not a whole number");
 		if (r->plan->program->ops.n >= EVENTS_MOST)
 			return err_set(r->err, PLIM_E_LIMIT, "'%.200s' has more than %zu events",
 				       r->path, EVENTS_MOST);
@@ -108,15 +108,15 @@ static enum plim_status read_column(struct reading *r, uint64_t most, struct pla
 	enum plim_status st = next(r, &t);
 
 	if (!st && t.kind != JSON_ARRAY)
-		return broken(r, "a column is no list");
+		return broken(r, "a column is not a list");
 	for (; !st; n++) {
 		st = next(r, &t);
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
 		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > most ||
 		    n >= EVENTS_MOST)
-			return broken(r, small ? "a column holds what is no small number"
-					       : "a column holds what is no number of bytes");
+			return broken(r, small ? "a column holds what is not a small number"
+					       : "a column holds what is not a number of bytes");
 		st = small ? vec_push(r->t->mem, small, (uint32_t)t.magnitude, r->err)
 			   : vec_push(r->t->mem, sizes, t.magnitude, r->err);
 	}
@@ -143,7 +143,7 @@ static enum plim_status read_texts(struct reading *r, struct plan_texts *out)
 	enum plim_status st = next(r, &t);
 
 	if (!st && t.kind != JSON_ARRAY)
-		return broken(r, "its names are no list");
+		return broken(r, "its names are not a list");
 	while (!st) {
 		const char *text;
 
@@ -151,7 +151,7 @@ static enum plim_status read_texts(struct reading *r, struct plan_texts *out)
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
 		if (t.kind != JSON_STRING || out->n >= TEXTS_MOST)
-			return broken(r, "a name is no text");
+			return broken(r, "a name is not text");
 		text = keep_text(r, &t);
 		st = text ? vec_push(r->t->mem, out, text, r->err) : mem_status(r->err);
 	}

@@ -218,12 +218,12 @@ static enum plim_status read_row(struct appended *a, const struct plim_events *e
 			   .site = ev->site ? ev->site[i] : PLIM_NO_SITE,
 			   .phase = ev->phase ? ev->phase[i] : PLIM_NO_PHASE };
 	if (r->kind > PLIM_EVENT_OOM || (!ev->address && r->kind > PLIM_EVENT_FREE_COMPLETED))
-		return err_set(err, PLIM_E_ARG, "row %zu: %u is no kind of event%s", i, r->kind,
+		return err_set(err, PLIM_E_ARG, "row %zu: %u is not a kind of event%s", i, r->kind,
 			       r->kind > PLIM_EVENT_OOM ? "" : " without an address");
 	if (r->site != PLIM_NO_SITE && r->site >= a->names->stacks.n)
-		return err_set(err, PLIM_E_ARG, "row %zu: %u is no site", i, r->site);
+		return err_set(err, PLIM_E_ARG, "row %zu: %u is not a site", i, r->site);
 	if (r->phase != PLIM_NO_PHASE && r->phase >= a->phases.n)
-		return err_set(err, PLIM_E_ARG, "row %zu: %u is no phase", i, r->phase);
+		return err_set(err, PLIM_E_ARG, "row %zu: %u is not a phase", i, r->phase);
 	if (!ev->address && ev->request[i] >= REQUESTS_MAX)
 		return err_set(err, PLIM_E_ARG, "row %zu: requests are numbered below 2^32", i);
 	st = stream_number(a, ev->stream ? ev->stream[i] : 0, &r->stream, err);

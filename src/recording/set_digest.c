@@ -78,17 +78,18 @@ static enum plim_status read_row(struct recording_set *s, struct json *json,
 	enum plim_status st = t->kind == JSON_OBJECT ? json_next(json, &key, err) : PLIM_E_FORMAT;
 
 	if (t->kind != JSON_OBJECT || (!st && (key.kind != JSON_KEY || !json_is(&key, "schema"))))
-		return err_at(err, t->offset, "this is no digest of recordings");
+		return err_at(err, t->offset, "this is not a digest of recordings");
 	if (!st)
 		st = json_next(json, &value, err);
 	if (!st && (value.kind != JSON_STRING || !json_is(&value, DIGEST_SCHEMA)))
-		st = err_at(err, value.offset,
-			    "this is no digest that this release of Plimsoll reads (" DIGEST_SCHEMA
-			    ")");
+		st = err_at(
+			err, value.offset,
+			"this is not a digest that this release of Plimsoll reads (" DIGEST_SCHEMA
+			")");
 	if (!st)
 		st = fields_read_json(json, s->arena, s->row_table, row, err);
 	if (!st && row->allocated_peak_bytes == PLIM_UNKNOWN)
-		st = err_at(err, t->offset, "this row of a digest tells no peak");
+		st = err_at(err, t->offset, "this row of a digest has no peak");
 	return st;
 }
 

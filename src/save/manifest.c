@@ -128,7 +128,7 @@ enum plim_status manifest_load(struct mem *m, int dir, const char *name, struct 
 	if (fd < 0 || fstat(fd, &info))
 		st = err_errno(err, errno, "cannot open '%s'", name);
 	else if (!S_ISREG(info.st_mode) || info.st_size < 1 || info.st_size > MANIFEST_BYTES)
-		st = err_set(err, PLIM_E_FORMAT, "'%s' is no manifest", name);
+		st = err_set(err, PLIM_E_FORMAT, "'%s' is not a manifest", name);
 	if (!st) {
 		bytes = mem_new(m, (size_t)info.st_size, 1, err);
 		st = bytes ? PLIM_OK : mem_status(err);

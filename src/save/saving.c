@@ -264,7 +264,7 @@ static enum plim_status file_of(struct plim_saving *s, const char *name, const c
 		return err_set(err, PLIM_E_ARG, "the saving was started already");
 	if (!*name || (*name == '.' && strcmp(full, SAVE_METADATA) != 0) || n >= SAVE_NAME - 1 ||
 	    !is_word(name, "-_.") || !strcmp(full, SAVE_MANIFEST))
-		return err_set(err, PLIM_E_ARG, "'%.200s' is no name for a file of a checkpoint",
+		return err_set(err, PLIM_E_ARG, "'%.200s' is not a name for a file of a checkpoint",
 			       name);
 	for (size_t i = 0; i < s->files.n; i++)
 		if (!strcmp(s->files.at[i]->name, full)) {
@@ -355,7 +355,7 @@ static enum plim_status add_tensor(struct plim_saving *s, struct save_file *f,
 			       f->form ? "this version" : "safetensors");
 	if (tensor->rank > CKPT_DIMS || tensor->device < -1 ||
 	    !strcmp(tensor->name, "__metadata__"))
-		return err_set(err, PLIM_E_ARG, "'%.200s' is no tensor that can be saved",
+		return err_set(err, PLIM_E_ARG, "'%.200s' is not a tensor that can be saved",
 			       tensor->name);
 	if (t.device >= 0)
 		st = add_device(s, t.device, err);

@@ -657,10 +657,10 @@ enum plim_status series_monitor_restore(struct series_monitor *m, const void *at
 	enum plim_status st;
 
 	if (n < sizeof(front) + sizeof(struct head))
-		return err_set(err, PLIM_E_FORMAT, "these %zu bytes are no monitor's state", n);
+		return err_set(err, PLIM_E_FORMAT, "these %zu bytes are not a monitor's state", n);
 	memcpy(front, at, sizeof(front));
 	if (front[0] != MAGIC || front[1] != n)
-		return err_set(err, PLIM_E_FORMAT, "these %zu bytes are no monitor's state", n);
+		return err_set(err, PLIM_E_FORMAT, "these %zu bytes are not a monitor's state", n);
 	if (front[2] != XXH3_64bits((const uint8_t *)at + sizeof(front), n - sizeof(front)))
 		return err_set(err, PLIM_E_FORMAT,
 			       "the monitor's state is damaged: its checksum is wrong");

@@ -186,7 +186,7 @@ static enum plim_status add_pattern(struct series_patterns *p, const char *text,
 		return st;
 	if (!compile(intern_text(&p->texts, id), &one))
 		return err_set(err, PLIM_E_FORMAT,
-			       "'%.*s' is no pattern: {name} stands for a number, "
+			       "'%.*s' is not a pattern: {name} stands for a number, "
 			       "{*} for anything",
 			       (int)(n < 200 ? n : 200), text);
 	for (size_t i = 0; i < one.n; i++)

@@ -201,7 +201,8 @@ enum plim_status series_read_wandb(struct series_input *in, struct plim_err *err
 		return st;
 	if (!in->file->offset) {
 		if (in->source->end - g.p < HEADER || memcmp(g.p, ":W&B", 4))
-			return err_set(err, PLIM_E_FORMAT, "'%s' is no log of W&B", in->file->path);
+			return err_set(err, PLIM_E_FORMAT, "'%s' is not a log of W&B",
+				       in->file->path);
 		g.p += HEADER;
 	}
 	st = read_chunks(&g, err);

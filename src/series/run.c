@@ -529,7 +529,7 @@ static enum plim_status read_file(struct series_run *r, struct series_file *f, s
 	if (!f->kind)
 		f->kind = kind_of_source(in.source, f->path, err);
 	if (!f->kind)
-		st = err_set(err, PLIM_E_FORMAT, "'%s' is no training log that is known here",
+		st = err_set(err, PLIM_E_FORMAT, "'%s' is not a training log that is known here",
 			     f->path);
 	if (!r->kind)
 		r->kind = f->kind;

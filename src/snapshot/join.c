@@ -585,7 +585,7 @@ enum plim_status snapshot_follows(const struct snapshot *a, const struct snapsho
 		return mem_status(err);
 	if (!a->has_time || !b->has_time)
 		st = err_set(err, PLIM_E_ARG,
-			     "where it goes on is told by times, and there are none (before "
+			     "where it goes on is reported by times, and there are none (before "
 			     "PyTorch 2.2)");
 	for (size_t d = 0; !st && (d < a->device_count || d < b->device_count); d++) {
 		static const struct snapshot_device none = { .events = { .n = 0 } };

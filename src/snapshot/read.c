@@ -22,7 +22,7 @@ static enum plim_status take_events(struct reader *r, struct pickle_value list, 
 	if (list.kind == PICKLE_EXT && pickle_ext_sort(list.bits) == TRACE_STACK)
 		return PLIM_OK; /* an empty list */
 	if (list.kind != PICKLE_LIST)
-		return err_set(err, PLIM_E_FORMAT, "device_traces[%zu] is no list of events",
+		return err_set(err, PLIM_E_FORMAT, "device_traces[%zu] is not a list of events",
 			       device);
 	node = &h->nodes.at[list.bits];
 	if (!node->n)
@@ -221,9 +221,9 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	if ((segments.kind != PICKLE_LIST && segments.kind != PICKLE_NONE) ||
 	    pickle_len(h, segments) != t->segments.n)
 		return err_set(err, PLIM_E_FORMAT,
-			       "'segments' is no list of the snapshot's segments");
+			       "'segments' is not a list of the snapshot's segments");
 	if (traces.kind != PICKLE_LIST && traces.kind != PICKLE_TUPLE && traces.kind != PICKLE_NONE)
-		return err_set(err, PLIM_E_FORMAT, "'device_traces' is no list");
+		return err_set(err, PLIM_E_FORMAT, "'device_traces' is not a list");
 	st = take_settings(t, settings, err);
 	ahead = follow_end(t->columns->follower);
 	if (!st)

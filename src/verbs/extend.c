@@ -30,7 +30,7 @@ static enum plim_status read_all(struct extending *x, const char *path)
 	}
 	source_close(s);
 	if (!st && !snapshot_is_packed(x->was.at.at, x->was.at.n))
-		st = err_set(x->err, PLIM_E_ARG, "'%s' is no packed recording", path);
+		st = err_set(x->err, PLIM_E_ARG, "'%s' is not a packed recording", path);
 	if (!st)
 		st = snapshot_read_bytes(x->mem, x->was.at.at, x->was.at.n, NULL, &x->old, x->err);
 	return st;

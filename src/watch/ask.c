@@ -39,7 +39,7 @@ static const char *refusal(uint64_t pid, const struct watch_host *h)
 	if (plim_gauge_read((uint32_t)pid, NULL, &page, &err))
 		return "it has no gauge (plimsoll record keeps one)";
 	if (!(page.flags & PLIM_GAUGE_RECORDS))
-		return "its gauge tells of no recordings";
+		return "its gauge reports no recordings";
 	(void)snprintf(path, sizeof(path), "/dev/shm/plimsoll.%llu", (unsigned long long)pid);
 	if (!watch_maps((uint32_t)pid, path))
 		return "another program runs there now than made its gauge";

@@ -54,8 +54,8 @@ static const struct {
 } kinds[WATCH_MEM_COUNT] = {
 	[WATCH_MEM_GPU] = { PLIM_WATCH_BOUND_GPU,
 			    "GPU memory that the job has taken from the driver", "left on the GPU",
-			    "from outside it cannot be told whether tensors leak or the "
-			    "allocator's cache grows; plimsoll.attach() in the job tells",
+			    "from outside it cannot be known whether tensors leak or the "
+			    "allocator's cache grows; plimsoll.attach() in the job shows",
 			    card_room },
 	[WATCH_MEM_GAUGE] = { PLIM_WATCH_BOUND_PROCESS, "GPU memory allocated by PyTorch",
 			      "that PyTorch can still have",
@@ -124,12 +124,13 @@ static enum plim_status put_words(struct plim_watch_forecast *f, const struct wa
 		snprintf(steps, sizeof(steps), " (step %s to %s)",
 			 text_number(low, f->step_range.low),
 			 text_number(high, f->step_range.high));
-	f->title = f->confidence == PLIM_WATCH_LOW
-			   ? arena_text(arena, err,
-					"%s grows by %s a minute; where it ends cannot be told yet",
-					kinds[kind].what, growth)
-			   : arena_text(arena, err, "%s grows: full in %s%s", kinds[kind].what,
-					when, steps);
+	f->title =
+		f->confidence == PLIM_WATCH_LOW
+			? arena_text(arena, err,
+				     "%s grows by %s a minute; where it ends cannot be known yet",
+				     kinds[kind].what, growth)
+			: arena_text(arena, err, "%s grows: full in %s%s", kinds[kind].what, when,
+				     steps);
 	lines_add(&evidence, "its lowest points climb by %s a minute, %u rises in %.0f min", growth,
 		  slope->rises, slope->seconds / 60);
 	lines_add(&evidence, "%s %s", room, kinds[kind].room);

@@ -718,7 +718,7 @@ enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, con
 		lines_add(&notes, "this process is in no cgroup of its own: every job is shown");
 	if (l->foreign && l->holders.n)
 		lines_add(&notes,
-			  "GPUs: the driver tells %zu process%s by numbers of another namespace; "
+			  "GPUs: the driver shows %zu process%s by numbers of another namespace; "
 			  "jobs "
 			  "are found by the device files that they have open",
 			  l->foreign, l->foreign == 1 ? "" : "es");

@@ -109,7 +109,7 @@ static void input_disk(struct telling *t)
 		lines_add(&t->evidence,
 			  "the main thread waits %.0f %% of its time for a disk and reads %.0f "
 			  "MB/s; there "
-			  "are no DataLoader workers",
+			  "are not a DataLoader workers",
 			  percent(at[WATCH_BLOCKED]), at[WATCH_READS]);
 		tell_gpu(t);
 		lines_add(&t->advice,
@@ -322,7 +322,7 @@ static void syncs(struct telling *t)
 			&t->evidence,
 			"they are about as short as a launch takes: that it launches too many of "
 			"them (launch-bound) looks the same; py-spy dump --native in a wait or in "
-			"a launch tells which");
+			"a launch shows which");
 	tell_most(t);
 	lines_add(&t->advice, "no .item(), .cpu(), print(loss) or boolean masks each step: every "
 			      "tenth or hundredth will do");
@@ -335,7 +335,7 @@ static void paced(struct telling *t)
 	tell_gpu(t);
 	lines_add(&t->evidence, "one of: many small kernels, a wait behind each, Python between "
 				"them, batches made by the main process");
-	advise_looking(t, "py-spy dump --pid PID, or torch.profiler over ten steps, tells which");
+	advise_looking(t, "py-spy dump --pid PID, or torch.profiler over ten steps, shows which");
 }
 
 static void saving(struct telling *t)
@@ -521,7 +521,7 @@ static void undecided(struct telling *t)
 	if (t->f->sleeps_hidden)
 		lines_add(&t->evidence,
 			  "what processes sleep in is missing: not permitted, or hidden");
-	lines_add(&t->advice, "plimsoll.attach(model, optimizer, loader) in the job tells the time "
+	lines_add(&t->advice, "plimsoll.attach(model, optimizer, loader) in the job shows the time "
 			      "in each phase, which decides it");
 }
 

@@ -16,7 +16,7 @@ static const char *const kinds[CKPT_KINDS] = {
 };
 _Static_assert((int)PLIM_CKPT_DANGEROUS == (int)CKPT_RUNS_CODE &&
 		       (int)PLIM_CKPT_UNPROVEN == (int)CKPT_UNPROVEN,
-	       "verdicts are told by their numbers");
+	       "verdicts are reported by their numbers");
 static const char *const trusts[] = { "plain",   "data",    "class",    "torchscript",
 				      "allowed", "unknown", "dangerous" };
 

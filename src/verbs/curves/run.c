@@ -105,7 +105,7 @@ static enum plim_status check_map(const struct plim_curves_options *o, struct pl
 		if (!known)
 			return err_set(
 				err, PLIM_E_ARG,
-				"'%.200s' is no SERIES=ROLE; roles are train_loss, val_loss, "
+				"'%.200s' is not a SERIES=ROLE; roles are train_loss, val_loss, "
 				"metric, error, grad_norm, learning_rate, loss_scale, "
 				"skipped_steps, memory, entropy, other",
 				o->map[i]);

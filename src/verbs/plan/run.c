@@ -111,12 +111,13 @@ static enum plim_status load_from_hub(struct plim_plan *p, const char *name, str
 
 	if (!model_find_in_hub(name, path, sizeof(path))) {
 		model_hub_folder(folder, sizeof(folder));
-		return err_set(err, PLIM_E_IO,
-			       "'%.200s' is no file here; nothing is fetched from the hub, and its "
-			       "cache (%s) does not have it: give its config.json "
-			       "(https://huggingface.co/%.200s/resolve/main/config.json), or "
-			       "--params 8B",
-			       name, folder, name);
+		return err_set(
+			err, PLIM_E_IO,
+			"'%.200s' is not a file here; nothing is fetched from the hub, and its "
+			"cache (%s) does not have it: give its config.json "
+			"(https://huggingface.co/%.200s/resolve/main/config.json), or "
+			"--params 8B",
+			name, folder, name);
 	}
 	st = model_load(&p->hidden->model, path, err);
 	note = st ? NULL

@@ -206,7 +206,7 @@ static void looked_under(struct text *t, const struct plim_plan *p)
 			    r->lora_rank ? "adapters alone trained" : "all weights trained");
 	if (p->hidden->model.towers[MODEL_TEXT].layers)
 		text_printf(&words, ", sequence %s", text_number(a, p->sequence));
-	text_printf(&words, ", %s; what is told below needs less",
+	text_printf(&words, ", %s; what is reported below needs less",
 		    r->checkpointing ? "checkpointed" : "not checkpointed");
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "%s", text_get(&words));

@@ -341,7 +341,7 @@ static enum plim_status explain_worst(struct plim_ranks *k, struct lines *notes,
 
 	if (!st || st == PLIM_E_ARG)
 		return st;
-	lines_add(notes, "the worst is not told in full: %s",
+	lines_add(notes, "the worst is not reported in full: %s",
 		  k->hidden->options.report.flags & PLIM_REPORT_REDACT ? plim_status_name(st)
 								       : err->message);
 	return PLIM_OK;

@@ -468,7 +468,7 @@ static void note_device(const struct plim_whatif *w, struct lines *l)
 								  : "it reserved most";
 
 	if (whatif_devices(w) > 1 && w->hidden->options.device == PLIM_UNKNOWN)
-		lines_add(l, "GPU %llu of %zu is told, as %s; --device tells of another",
+		lines_add(l, "GPU %llu of %zu is reported, as %s; --device reports another",
 			  (unsigned long long)w->device, whatif_devices(w), why);
 }
 

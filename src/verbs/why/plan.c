@@ -102,9 +102,8 @@ static void compare_moment(struct comparing *c)
 			  c->p->dies_at);
 	} else {
 		c->other++;
-		lines_add(&c->lines,
-			  "another moment: the plan dies in %s (%s), the log tells of %s", words,
-			  c->p->dies_at, told ? told : why_moment_names[c->d->moment]);
+		lines_add(&c->lines, "another moment: the plan dies in %s (%s), the log reports %s",
+			  words, c->p->dies_at, told ? told : why_moment_names[c->d->moment]);
 	}
 }
 
@@ -202,13 +201,13 @@ static const char *sentence(struct plim_why *w, const struct comparing *c, const
 	if (c->other)
 		return arena_text(h, err,
 				  "they do not agree: by the plan of %s it dies under %s too, but "
-				  "otherwise than the log tells; the plan may be of another recipe "
+				  "otherwise than the log shows; the plan may be of another recipe "
 				  "than the run, so nothing is concluded from it",
 				  name, limit);
 	if (!c->same)
 		return arena_text(h, err,
 				  "by the plan of %s it dies under %s, in %s; it needs %s. The log "
-				  "tells too little to say whether that is this death",
+				  "shows too little to say whether that is this death",
 				  name, limit, words, needed);
 	return arena_text(
 		h, err, "the plan of %s agrees: under %s it dies in %s; it needs %s (%s to %s, %s)",
@@ -286,7 +285,7 @@ enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_e
 			left_out += !st;
 	}
 	if (unknown)
-		lines_add(notes, "the log does not tell how much memory there was: give --gpu or "
+		lines_add(notes, "the log does not say how much memory there was: give --gpu or "
 				 "--memory, and the run is planned for that");
 	if (elsewhere)
 		lines_add(notes, "a plan is of the GPU's memory, and has nothing to say of what is "

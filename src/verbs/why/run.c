@@ -378,7 +378,7 @@ static enum plim_status take_found(struct plim_why *w, const struct plim_why_rec
 			take_over(d, found[i].verdict);
 	}
 	if (!any)
-		lines_add(notes, "the recording does not show a death of which this log tells: the "
+		lines_add(notes, "the recording does not show a death of which this log shows: the "
 				 "answer is from the text alone");
 	return PLIM_OK;
 }
