@@ -67,6 +67,8 @@ static const struct opt lint_opt[] = {
 		   "a pyproject.toml (the nearest one)"),
 	OPT_FLAG(0, "no-config", lint_opts, flag, "read no pyproject.toml"),
 	OPT_STRING(0, "stdin-filename", lint_opts, text, "PATH", NULL, "name of standard input"),
+	OPT_FLAG(0, "lsp", lint_opts, flag,
+		 "serve an editor on standard input and output (needs pygls)"),
 	OPT_FLAG(0, "redact", lint_opts, flag,
 		 "no names of files or of the program, and none of its lines; says what it kept"),
 	OPT_U64('w', "width", lint_opts, width, "columns", 40, 500, OPT_NONE,

@@ -550,13 +550,13 @@ class Command(unittest.TestCase):
                 self.assertNotIn("hidden", command("--ignore", "PLM1", str(path)).stdout)
 
     def test_infos_of_little_weight_are_one_line(self) -> None:
-        text = catalogue.PREAMBLE + catalogue.BY_ID["PLM206"].bad * 3 + catalogue.BY_ID["PLM402"].bad
+        text = catalogue.PREAMBLE + catalogue.BY_ID["PLM206"].bad * 3 + catalogue.BY_ID["PLM201"].bad
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "x.py")
             path.write_text(text)
-            light = [line for line in command(str(path)).stdout.splitlines() if "PLM206" in line or "PLM402" in line]
+            light = [line for line in command(str(path)).stdout.splitlines() if "PLM206" in line or "PLM201" in line]
             self.assertEqual(len(light), 1)
-            self.assertRegex(light[0], r"^.*x\.py:\d+:\d+: info \d+ of little weight: PLM206 made-on-cpu at \d+, \d+, \d+; PLM402 ")
+            self.assertRegex(light[0], r"^.*x\.py:\d+:\d+: info \d+ of little weight: PLM206 made-on-cpu at \d+, \d+, \d+; PLM201 ")
             self.assertEqual(command("--format", "github", str(path)).stdout.count("of little weight"), 1)
             self.assertEqual([f["id"] for f in json.loads(command("--json", str(path)).stdout)["findings"]].count("PLM206"), 3)
 

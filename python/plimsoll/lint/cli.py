@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--log", action="append", default=[], metavar="FILE", help="findings in the lines of a log's tracebacks")
     add("--joined-only", action="store_true", help="only what a recording or a log points at")
     add("--plimsoll", default=os.environ.get("PLIMSOLL", "plimsoll"), metavar="PROGRAM", help="with --recording and --log: the program that reads them")
+    add("--lsp", action="store_true", help="serve an editor on standard input and output (needs pygls: pip install 'plimsoll-gpu[lsp]')")
     add("--stdin-filename", default="-", metavar="PATH", help="name of standard input")
     add("--config", metavar="FILE", help="a pyproject.toml (the nearest one)")
     add("--no-config", action="store_true", help="read no pyproject.toml")
@@ -180,6 +181,24 @@ def show(report: output.Report, form: str, width: int, colour: bool) -> None:
             say(f"{path}{f':{line}' if line else ''}: {why}")
 
 
+def serve(options: argparse.Namespace) -> int:
+    settings_of(options, config.Config())  # a wrong option is told before an editor waits
+    try:
+        from . import lsp
+    except ImportError as why:
+        say(f"--lsp needs pygls 2 (no module '{why.name}'): pip install 'plimsoll-gpu[lsp]', or 'plimsoll-lint[lsp]'")
+        return MACHINE
+
+    def settings(found: config.Config) -> Settings:
+        try:
+            return settings_of(options, config.Config() if options.no_config else found)
+        except Usage as why:
+            raise config.BadConfig(str(why)) from None
+
+    lsp.serve(settings)
+    return DONE
+
+
 def run(options: argparse.Namespace) -> int:
     if options.rules:
         sys.stdout.write(output.list_rules())
@@ -194,6 +213,8 @@ def run(options: argparse.Namespace) -> int:
             raise Usage(f"--explain: there is no rule '{options.explain}' (plimsoll lint --rules lists them)")
         sys.stdout.write(output.explain(rule, min(width, 100)))
         return DONE
+    if options.lsp:
+        return serve(options)
     if options.redact and (options.fix or options.write_baseline or options.format in ("sarif", "github")):
         raise Usage("--redact is for text and JSON; not with --fix, --write-baseline, --format sarif or github, whose reader needs the names")
     paths = options.paths or ["."]

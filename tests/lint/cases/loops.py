@@ -3,10 +3,19 @@
 for x, y in loader:
     out = model(x.to(device))
     loss = criterion(out, y)
+    a = loss.item()  # PLM201
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-    a = loss.item()  # PLM201
+    b = float(out.sum())
+#: good 201 the log waits once
+for x, y in loader:
+    out = model(x.to(device))
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    a = loss.item()
     b = float(out.sum())
 #: good 202 another dataset each epoch
 for epoch in range(9):

@@ -928,6 +928,9 @@ def _from_model(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
                 if isinstance(part.func, ast.Attribute) and called == "to" and part.args and constant(part.args[0]) == "cpu":
                     return False
                 found = found or any(e.node is part and ctx.program.is_model_call(e) for e in events)
+            elif isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Tuple) and isinstance(part.slice.elts[-1], ast.Constant) and any(
+                    isinstance(n, ast.Call) and dotted(n.func).rpartition(".")[2] in ("softmax", "sigmoid") for n in ast.walk(part.value)):
+                return False  # the probability of one class: a number per row
             elif isinstance(part, ast.Compare) or isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub):
                 return False  # a measure of the output, not the output
             elif isinstance(part, ast.Name) and part.id not in seen:
@@ -950,9 +953,16 @@ def logits_pile_up(ctx: Context) -> None:
         return
     for event in ctx.calls("Trainer"):
         if event.keyword("compute_metrics") is not None and constant(event.keyword("compute_metrics")) is not None and (
-                event.keyword("preprocess_logits_for_metrics") is None and not event.open_ended):
+                event.keyword("preprocess_logits_for_metrics") is None and not event.open_ended) and not _of_whole_samples(ctx, event):
             ctx.report("PLM112", event.node, "all evaluation logits are gathered on the GPU before metrics are computed",
                        evidence=["compute_metrics without preprocess_logits_for_metrics or eval_accumulation_steps"])
+
+
+def _of_whole_samples(ctx: Context, event: Event) -> bool:
+    """Is the model a classifier of whole samples, whose logits are one row per sample?"""
+    given = dotted(event.keyword("model") or (event.call.args[0] if event.call.args else ast.Constant(None)))
+    made = [e.value.qual for e in ctx.program.events() if e.kind == "bind" and e.name == given and e.value is not None]
+    return bool(made) and all(re.search(r"For(Sequence|Image|Audio|Video)Classification$", q.removesuffix(".from_pretrained")) for q in made)
 
 
 @checks("PLM113")
