@@ -168,8 +168,8 @@ class Context:
         return found
 
     def _is_inference(self, trace: Trace, loop: Loop) -> bool:
-        """Over a loader; else the model is in eval mode, or what it returns can reach no backward pass: nothing goes backward in
-        the function, and nothing with a graph leaves it, by its result or on an object."""
+        """Over a loader; else the model is in eval mode, or what it returns can reach no backward pass: none in the function goes
+        through it, and nothing with a graph leaves that, by its result or on an object."""
         if loop.source is not None and loop.source.kind == values.LOADER:
             return True
         if any(loop is not outer and outer.around(loop) for outer in self.training(trace)):
@@ -181,7 +181,7 @@ class Context:
     def ends_here(self, trace: Trace, loop: Loop) -> bool:
         """Can nothing go backward through what the loop computes?"""
         cls = trace.function.cls
-        return not (cls is not None and (cls.module or cls.lightning or cls.trainer) or self.any_backward(trace) or self._leaves(trace, loop))
+        return not (cls is not None and (cls.module or cls.lightning or cls.trainer) or self._leaves(trace, loop))
 
     def _leaves(self, trace: Trace, loop: Loop) -> bool:
         """Does anything that the loop computes with a graph leave the function: returned, yielded, kept on an object, given to a call
@@ -190,7 +190,7 @@ class Context:
         last = {e.name: e for e in inside if e.kind in ("bind", "augment", "store") and e.value is not None}
         made = {name for name, e in last.items() if e.value is not None and (e.value.graph or e.value.kind == values.OUTPUT)}
         made |= {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.args and e.args[-1].graph == values.YES}
-        if made & self.returned(trace) or any(self.program.runs_model(e) and any(e.node is n for r in trace.return_nodes for n in ast.walk(r)) for e in inside):
+        if made & (self.returned(trace) | self.fed(trace)) or any(self.program.runs_model(e) and any(e.node is n for r in trace.return_nodes for n in ast.walk(r)) for e in inside):
             return True
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(loop.node)):
             return True
@@ -218,7 +218,9 @@ class Context:
         return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
 
     def set_to_train(self, trace: Trace, loop: Loop) -> bool:
-        """Was a model put into training mode last: before the loop, or before a call of its function?"""
+        """Was a model put into training mode last, before the loop or before a call of its function, and trained by another function?"""
+        if self.any_backward(trace):
+            return False
         ways = [trace.events[:loop.start]] + [self.program.traces[c.function].events[:c.index] for c in self.program.callers.get(trace.function, ())]
         modes = [[e.attr for e in way if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords] for way in ways]
         return any(way and way[-1] == "train" for way in modes)

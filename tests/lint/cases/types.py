@@ -333,6 +333,25 @@ def write(net, ids, n):
         logits = net(ids)  # PLM110
         ids = torch.cat((ids, logits[:, -1].argmax(-1, keepdim=True)), 1)
     return ids
+#: bad 110 a test within the training loop, in training mode
+model.train()
+for step, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    out = model(x)
+    criterion(out, y).backward()
+    optimizer.step()
+    if step % 100 == 0:
+        for a, b in DataLoader(dataset):
+            out = model(a).data.cpu().numpy()  # PLM110
+            print(out.argmax())
+#: good 110 a pass within the training loop that goes backward later
+for x, y in loader:
+    optimizer.zero_grad()
+    total = 0
+    for part in DataLoader(x):
+        total = total + model(part).sum()
+    total.backward()
+    optimizer.step()
 #: good 110 a loss for a function of another file, frozen weights, a test of shapes, and training elsewhere
 from engine import go_back
 for x, y in loader:

@@ -809,7 +809,7 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     if not quiet and not _kept_within(ctx, inside) and (not ctx.ends_here(trace, loop) or ctx.set_to_train(trace, loop)):
         return
     cls = function.cls
-    if cls is not None and cls.module and not cls.lightning and not (quiet and names.EVALUATION.search(function.name)) or function.name in (
+    if cls is not None and cls.module and not cls.lightning and not quiet or function.name in (
             "forward", "training_step"):
         return
     if _own_gradients(ctx, trace, inside, loop) or not quiet and all(_untrained(trace, name) for name in models):
@@ -1067,61 +1067,3 @@ def _moved(ctx: Context, what: ast.stmt, behind: ast.stmt) -> list[Edit | None]:
     if not isinstance(what, ast.Expr):
         return []
     return [source.without(what), source.line_after(behind, source.segment(what))]
-
-
-_FROZEN_NAMES = re.compile(r"(^|_|\.)(teacher|ref|reference|target|vae|text_encoder|frozen|ema|old|momentum|pretrained|vgg|lpips|clip)(_|$|\w*model|\w*net)", re.IGNORECASE)
-
-
-@checks("PLM117")
-def graph_for_nothing(ctx: Context) -> None:
-    for trace in ctx.traces:
-        for loop in ctx.steps(trace):
-            for event in trace.inside(loop):
-                if event.kind == "call" and ctx.program.is_model_call(event) and not ctx.program.off(event):
-                    _teacher(ctx, event, trace)
-                    _generator(ctx, event, trace, loop)
-
-
-def _teacher(ctx: Context, event: Event, trace: Trace) -> None:
-    name = dotted(event.call.func)
-    if not _FROZEN_NAMES.search(name) or event.of is None or not event.of.strong:
-        return
-    if any(a.graph == values.YES for a in event.args) or not any(a.kind in values.TENSORS + (values.BATCH,) for a in event.args):
-        return
-    evaled = any(e.receiver == name and e.attr == "eval" for e in ctx.calls("eval"))
-    frozen = any(e.receiver.split(".")[0] == name.split(".")[0] for e in ctx.calls("requires_grad_")) or ctx.mentions(
-        "requires_grad = False", "requires_grad=False", "requires_grad_(False)", "freeze")
-    in_optimizer = any(e.receiver == name for e in ctx.calls("parameters", "named_parameters"))
-    detached = ".detach(" in ast.unparse(event.stmt)
-    if evaled and not frozen and not in_optimizer and not detached:
-        ctx.report("PLM117", event.node, f"a graph is built through {name} and nothing uses it", confidence=MEDIUM,
-                   evidence=[f"{name}.eval() stops dropout, not gradients; its parameters are in no optimizer"])
-
-
-def _generator(ctx: Context, event: Event, trace: Trace, loop: Loop) -> None:
-    """D(fake) without detach in a loss whose optimizer holds D only."""
-    name = dotted(event.call.func)
-    if len(event.call.args) != 1 or not isinstance(event.call.args[0], ast.Name) or event.of is None or event.of.kind != values.MODULE:
-        return
-    fake = event.call.args[0].id
-    inside = trace.inside(loop)
-    makers = [e for e in inside if e.kind == "bind" and e.name == fake and e.index < event.index]
-    made = [e for e in inside if ctx.program.is_model_call(e) and makers and e.stmt is makers[-1].stmt and dotted(e.call.func) != name]
-    if not made or made[-1].no_grad or ".detach" in ast.unparse(makers[-1].stmt):
-        return
-    if any(e.kind == "call" and e.receiver == fake and e.attr in ("detach_", "requires_grad_") and e.index < event.index for e in inside):
-        return
-    after = [e for e in inside if e.index > event.index]
-    backward = next((e for e in after if ctx.program.is_backward(e)), None)
-    step = next((e for e in after if ctx.program.is_step(e) and backward is not None and e.index > backward.index), None)
-    if backward is None or step is None or constant(backward.keyword("retain_graph")) is True or step.of is None or step.of.of != name or not step.receiver:
-        return  # no receiver: `optimizers[key]`, one of several
-    result = next((e.name for e in inside if e.kind == "bind" and e.stmt is event.stmt), "")
-    if not result or result not in ctx.ancestors(ctx.roots_of_backward(backward), [e for e in inside if e.index < backward.index]):
-        return
-    if any(e.index > step.index and e.kind == "call" and ctx.feeds(e) and fake in ctx.ancestors(
-            ctx.roots_of_backward(e), [x for x in inside if step.index < x.index < e.index]) for e in after):
-        return
-    ctx.report("PLM117", event.node, f"a graph is built and walked through {ctx.program.source.segment(made[-1].call.func)}, whose gradients nothing uses: {fake} is not detached",
-               confidence=MEDIUM, edits=[ctx.program.source.after(event.call.args[0], ".detach()")],
-               evidence=[f"line {step.node.lineno}: {step.receiver} holds {name}'s parameters only"])
