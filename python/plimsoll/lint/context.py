@@ -189,6 +189,9 @@ class Context:
         inside = trace.inside(loop)
         last = {e.name: e for e in inside if e.kind in ("bind", "augment", "store") and e.value is not None}
         made = {name for name, e in last.items() if e.value is not None and (e.value.graph or e.value.kind == values.OUTPUT)}
+        calls = {e.node for e in inside if self.program.runs_model(e)}
+        made |= {e.name for e in inside if e.kind in ("bind", "augment", "store") and e.source is not None and (e.value is None or not e.value.kind) and any(
+            n in calls for n in ast.walk(e.source))}  # a part of what the model returned, of which nothing is known
         made |= {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.args and e.args[-1].graph == values.YES}
         if made & (self.returned(trace) | self.fed(trace)) or any(self.program.runs_model(e) and any(e.node is n for r in trace.return_nodes for n in ast.walk(r)) for e in inside):
             return True
