@@ -193,7 +193,7 @@ class Context:
         made |= {e.name for e in inside if e.kind in ("bind", "augment", "store") and e.source is not None and (e.value is None or not e.value.kind) and any(
             n in calls for n in ast.walk(e.source))}  # a part of what the model returned, of which nothing is known
         made |= {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.args and e.args[-1].graph == values.YES}
-        if made & (self.returned(trace) | self.fed(trace)) or any(self.program.runs_model(e) and any(e.node is n for r in trace.return_nodes for n in ast.walk(r)) for e in inside):
+        if made & self.returned(trace) or any(self.escapes(trace, name, loop) for name in made & self.fed(trace)) or any(self.program.runs_model(e) and any(e.node is n for r in trace.return_nodes for n in ast.walk(r)) for e in inside):
             return True
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(loop.node)):
             return True

@@ -344,6 +344,31 @@ for step, (x, y) in enumerate(loader):
         for a, b in DataLoader(dataset):
             out = model(a).data.cpu().numpy()  # PLM110
             print(out.argmax())
+#: bad 110 the names of the training loop, used again
+held_out = DataLoader(dataset)
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+    for x, y in held_out:
+        out = model(x)  # PLM110
+        loss = criterion(out, y)
+        print(loss.item())
+#: bad 102 outputs of a model of another file, kept in each step
+from elsewhere import Net
+net = Net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+kept = []
+for x, y in loader:
+    out = net(x)
+    kept.append(out)  # PLM102
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 #: good 110 a pass within the training loop that goes backward later
 for x, y in loader:
     optimizer.zero_grad()

@@ -196,7 +196,7 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
             ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
                        confidence=HIGH if _goes_backward(ctx, trace, loop, what) else LOW, edits=[source.after(what, ".detach()")] if wrapped else [], safe=True,
                        evidence=[f"the backward pass of the same iteration frees what {text} saved"])
-        elif value.device != "cpu" and value.kind == values.TENSOR:
+        elif value.device != "cpu" and value.kind in values.TENSORS:
             ctx.report("PLM102", event.stmt, f"{container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
                        edits=[source.after(what, ".detach().cpu()")] if wrapped else [])
         return
