@@ -44,8 +44,8 @@ OPTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         ("--write-baseline", "text", "FILE", "write all findings there, and exit 0"),
         ("--diff", "text", "REF", "only findings on lines that differ from this commit"),
     )),
-    ("Mending", (
-        ("--fix", "flag", "", "show what can be mended safely as a diff, and do it after a yes"),
+    ("Fixing", (
+        ("--fix", "flag", "", "show what can be fixed safely as a diff, and do it after a yes"),
         ("--unsafe-fixes", "flag", "", "with --fix: also what may change what the program does"),
         ("--yes", "flag", "", "with --fix: do not ask"),
     )),
@@ -63,6 +63,7 @@ OPTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         ("--config", "text", "FILE", "a pyproject.toml (the nearest one)"),
         ("--no-config", "flag", "", "read no pyproject.toml"),
         ("--stdin-filename", "text", "PATH", "name of standard input"),
+        ("--lsp", "flag", "", "serve an editor on standard input and output (needs pygls)"),
         ("--redact", "flag", "", "no names of files or of the program, and none of its lines; says what it kept"),
         ("-w --width", "columns", "columns", "of the text (the terminal's, or 80)"),
         ("--no-color", "flag", "", "no colours (also NO_COLOR)"),
@@ -207,6 +208,24 @@ def show(report: output.Report, form: str, width: int, colour: bool) -> None:
             say(f"{path}{f':{line}' if line else ''}: {why}")
 
 
+def serve(options: argparse.Namespace) -> int:
+    settings_of(options, config.Config())  # a wrong option is told before an editor waits
+    try:
+        from . import lsp
+    except ImportError as why:
+        say(f"--lsp needs pygls 2 (no module '{why.name}'): pip install 'plimsoll-gpu[lsp]', or 'plimsoll-lint[lsp]'")
+        return MACHINE
+
+    def settings(found: config.Config) -> Settings:
+        try:
+            return settings_of(options, config.Config() if options.no_config else found)
+        except Usage as why:
+            raise config.BadConfig(str(why)) from None
+
+    lsp.serve(settings)
+    return DONE
+
+
 def run(options: argparse.Namespace) -> int:
     if options.rules:
         sys.stdout.write(output.list_rules())
@@ -221,6 +240,8 @@ def run(options: argparse.Namespace) -> int:
             raise Usage(f"--explain: there is no rule '{options.explain}' (plimsoll lint --rules lists them)")
         sys.stdout.write(output.explain(rule, min(width, 100)))
         return DONE
+    if options.lsp:
+        return serve(options)
     if options.redact and (options.fix or options.write_baseline or options.format in ("sarif", "github")):
         raise Usage("--redact is for text and JSON; not with --fix, --write-baseline, --format sarif or github, whose reader needs the names")
     paths = options.paths or ["."]

@@ -168,21 +168,47 @@ class Context:
         return found
 
     def _is_inference(self, trace: Trace, loop: Loop) -> bool:
-        """Over a loader; else the model is in eval mode, or what it returns can reach no backward pass: it leaves a script's
-        main body nowhere, a function neither by its result nor by an object."""
+        """Over a loader; else the model is in eval mode, or what it returns can reach no backward pass: none in the function goes
+        through it, and nothing with a graph leaves that, by its result or on an object."""
         if loop.source is not None and loop.source.kind == values.LOADER:
             return True
         if any(loop is not outer and outer.around(loop) for outer in self.training(trace)):
             return False  # a part of a training step
         if self.quiet(trace, loop):
             return True
-        if trace.function.cls is not None or trace.return_nodes or self.any_backward(trace):
-            return False
-        return all(e.of is not None and e.of.strong for e in trace.inside(loop) if self.program.is_model_call(e))
+        return self.ends_here(trace, loop) and all(e.of is not None and e.of.strong for e in trace.inside(loop) if self.program.is_model_call(e))
+
+    def ends_here(self, trace: Trace, loop: Loop) -> bool:
+        """Can nothing go backward through what the loop computes?"""
+        cls = trace.function.cls
+        return not (cls is not None and (cls.module or cls.lightning or cls.trainer) or self._leaves(trace, loop))
+
+    def _leaves(self, trace: Trace, loop: Loop) -> bool:
+        """Does anything that the loop computes with a graph leave the function: returned, yielded, kept on an object, given to a call
+        of the file?  Numbers (`.item()`, `.tolist()`) carry none."""
+        inside = trace.inside(loop)
+        last = {e.name: e for e in inside if e.kind in ("bind", "augment", "store") and e.value is not None}
+        made = {name for name, e in last.items() if e.value is not None and (e.value.graph or e.value.kind == values.OUTPUT)}
+        calls = {e.node for e in inside if self.program.runs_model(e)}
+        made |= {e.name for e in inside if e.kind in ("bind", "augment", "store") and e.source is not None and (e.value is None or not e.value.kind) and any(
+            n in calls for n in ast.walk(e.source))}  # a part of what the model returned, of which nothing is known
+        made |= {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.args and e.args[-1].graph == values.YES}
+        if made & self.returned(trace) or any(self.escapes(trace, name, loop) for name in made & self.fed(trace)) or any(self.program.runs_model(e) and any(e.node is n for r in trace.return_nodes for n in ast.walk(r)) for e in inside):
+            return True
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(loop.node)):
+            return True
+        for event in inside:
+            if event.kind in ("bind", "augment", "store") and "." in event.name and (event.name in made or event.source is not None and names_in(event.source) & made):
+                return True
+            if event.kind == "call" and in_place(event.stmt, event.call) and any(names_in(a) & made for a in event.call.args) and (
+                    "." in event.receiver if event.attr in ("append", "extend") else event.name != "print" and (
+                        event.of is None or event.of.kind in (values.UNKNOWN, values.INSTANCE) or event.of.kind in values.MODULES and bool(event.receiver))):
+                return True  # kept on an object, or given to a function that may do anything
+        return False
 
     def quiet(self, trace: Trace, loop: Loop) -> bool:
         """Do the models that a loop calls run in eval mode?"""
-        return self.quiet_at(trace, loop.end, [e for e in trace.inside(loop) if self.program.is_model_call(e)])
+        return self.quiet_at(trace, loop.end, [e for e in trace.inside(loop) if self.program.runs_model(e)])
 
     def quiet_at(self, trace: Trace, end: int, called: list[Event]) -> bool:
         """Was a model put into eval mode before, and none into training mode since?  Or, for a member or a global, elsewhere in
@@ -193,6 +219,14 @@ class Context:
         own = {a.arg for a in parameters(trace.function)} | trace.function.bound
         names_ = {e.receiver or dotted(e.call.func) for e in called}
         return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
+
+    def set_to_train(self, trace: Trace, loop: Loop) -> bool:
+        """Was a model put into training mode last, before the loop or before a call of its function, and trained by another function?"""
+        if self.any_backward(trace):
+            return False
+        ways = [trace.events[:loop.start]] + [self.program.traces[c.function].events[:c.index] for c in self.program.callers.get(trace.function, ())]
+        modes = [[e.attr for e in way if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords] for way in ways]
+        return any(way and way[-1] == "train" for way in modes)
 
     def any_backward(self, trace: Trace) -> bool:
         return any(self.feeds(e) for e in trace.events)

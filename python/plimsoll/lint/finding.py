@@ -1,4 +1,4 @@
-"""What the linter says: a finding, its place in a file, and the edits that would mend it."""
+"""What the linter says: a finding, its place in a file, and the edits that would fix it."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field

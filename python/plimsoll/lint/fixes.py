@@ -49,7 +49,7 @@ def choose(findings: list[Finding], unsafe: bool) -> list[Finding]:
 
 
 def fix(path: str, text: str, findings: list[Finding], settings: Settings, unsafe: bool) -> Fixed:
-    """All that can be mended in one file.  The result parses, or that round is not made."""
+    """All that can be fixed in one file.  The result parses, or that round is not made."""
     fixed = Fixed(path, text, text)
     for _ in range(ROUNDS):
         chosen = choose(findings, unsafe)

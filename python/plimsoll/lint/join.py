@@ -36,7 +36,7 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("outputs", ("PLM111", "PLM103", "PLM112")), ("graph", ("PLM101", "PLM103", "PLM104", "PLM106")),
 )
 OF_A_LOG = ("PLM104", "PLM101", "PLM103", "PLM106", "PLM111", "PLM110", "PLM112", "PLM115", "PLM107", "PLM801", "PLM105", "PLM116", "PLM102",
-            "PLM113", "PLM117", "PLM401")
+            "PLM113", "PLM401")
 _FRAME = re.compile(r"^(?P<file>.+?):(?P<line>\d+) in (?P<function>.+)$")
 _SOURCES = b'{"schema": "plimsoll-sources/1"'
 TAIL = 8 << 20  #: bytes at a recording's end in which its list of sources is looked for

@@ -67,7 +67,6 @@ NAME_KINDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^(\w*loader\w*|(train|val|valid|test|eval)_dl|\w*_dataloader)$"), "loader"),
     (re.compile(r"^(loss|losses|\w+_loss|loss_(?!scale|weight|coef|factor|fn|func|type|kwargs|mask|dict|list|cfg|config|name|fct|avg|sum|meter)\w+|loss[A-Z]\w*|\w*Loss|err[GD]\w*)$"), "loss"),
 )
-EVALUATION = re.compile(r"(^|_)(eval\w*|valid\w*|val|test\w*|predict\w*|infer\w*|extract\w*|embed\w*|score|inference)(_|$)", re.IGNORECASE)
 BENCHMARK = re.compile(r"bench|profil|nsys|speed|throughput|latency|timing|perf", re.IGNORECASE)
 EPOCH = re.compile(r"epoch", re.IGNORECASE)
 RANK_TEST = re.compile(

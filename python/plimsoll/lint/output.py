@@ -90,7 +90,7 @@ def finding_text(finding: Finding, width: int = 80, colour: bool = False) -> str
     for fix in finding.fix:
         lines += _wrapped("+", fix, width)
     if finding.edits:
-        lines += _wrapped("+", "--fix mends it" if finding.fix_is_safe else "--fix --unsafe-fixes mends it", width)
+        lines += _wrapped("+", "--fix fixes it" if finding.fix_is_safe else "--fix --unsafe-fixes fixes it", width)
     return "\n".join(lines)
 
 
@@ -277,7 +277,7 @@ def explain(rule_id: str, width: int = 80) -> str:
     def block(text: str) -> str:
         return "".join(f"    {line}\n" for line in text.rstrip().split("\n"))
 
-    fix = {"safe": "--fix mends it", "unsafe": "--fix --unsafe-fixes mends it", "none": "no automatic fix"}[rule.fix]
+    fix = {"safe": "--fix fixes it", "unsafe": "--fix --unsafe-fixes fixes it", "none": "no automatic fix"}[rule.fix]
     parts = [fold(f"{rule.id} {rule.name}: {rule.severity}, {fix}" + ("" if rule.default else f"; off by default ({rule.off_because})")),
              fold(rule.title + "."), fold(rule.cause)]
     if rule.cost:

@@ -27,6 +27,8 @@ class Program(Owner):
     traces: dict[Function, Trace] = field(default_factory=dict)
     envs: dict[Function, dict[str, Value]] = field(default_factory=dict)
     callers: dict[Function, list[Event]] = field(default_factory=dict)
+    given: dict[Function, list[Value]] = field(default_factory=dict)  #: what the walk of a function took its parameters for
+    again: set[Function] = field(default_factory=set)  #: functions that were walked a second time
     walking: int = 0
 
     # ---- walking ----
@@ -77,6 +79,7 @@ class Program(Owner):
             elif value.kind in values.TENSORS:
                 value = replace(value, graph=values.MAYBE, node=None)
             walker.env[parameter.arg] = replace(value, node=None) if value.node is not None else value
+            self.given.setdefault(function, []).append(value)
         if function.hook and len(given) == 3 + bool(method):
             walker.env[given[-1].arg] = Value(values.OUTPUT, True, values.YES)
         if method:
@@ -127,6 +130,10 @@ class Program(Owner):
 
     def result(self, function: Function, args: tuple[Value, ...], named: dict[str | None, Value], of: Value | None) -> Value:
         trace = self.traces.get(function)
+        if trace is not None and trace.done and function not in self.again and self.tells_more(function, args, named):
+            self.again.add(function)
+            del self.traces[function], self.given[function]
+            trace = None
         if trace is None and self.walking < CHAIN:
             trace = self.walk(function, args, named, of)
         if trace is None or not trace.done or not trace.returns:
@@ -134,11 +141,26 @@ class Program(Owner):
         if isinstance(function.node, ast.AsyncFunctionDef) or any("contextmanager" in dotted(d) for d in
                                                                    getattr(function.node, "decorator_list", ())):
             return UNKNOWN_VALUE
+        kinds = {value.kind for value in trace.returns}
+        same = [a for a in args if a.kind in values.MODULES and a.kind in kinds]
+        if len(kinds) > 1 and same:
+            return same[0]  # `return x.to(device)`, and a list of such for a list: what it was given
         found = trace.returns[0]
         for value in trace.returns[1:]:
             found = values.join(found, value)
         given = max([a.graph for a in args] + [v.graph for v in named.values()], default=values.NO)
         return replace(self.lifted(found, given), node=None)
+
+    def tells_more(self, function: Function, args: tuple[Value, ...], named: dict[str | None, Value]) -> bool:
+        """Does this call show a module where the walk of the function saw none?"""
+        own = parameters(function)
+        skip = int(function.cls is not None and bool(own) and own[0].arg in ("self", "cls"))
+        known = self.given.get(function, [])
+        for i, (parameter, before) in enumerate(zip(own, known)):
+            value = named.get(parameter.arg) or (args[i - skip] if 0 <= i - skip < len(args) else UNKNOWN_VALUE)
+            if value.strong and value.kind in values.MODULES and not before.strong:
+                return True
+        return False
 
     def lifted(self, value: Value, given: int) -> Value:
         """A graph that depends on the arguments is theirs."""
@@ -167,7 +189,7 @@ class Program(Owner):
                             return above.methods[event.attr]
                 return found
         if of.cls is not None and of.kind in values.MODULES and not event.receiver:
-            return of.cls.methods.get("forward")
+            return of.cls.methods.get(event.attr if event.method else "forward")
         return None
 
     def events(self) -> "list[Event]":
@@ -207,9 +229,18 @@ class Program(Owner):
     def is_model_call(self, event: Event) -> bool:
         if event.kind != "call" or event.of is None:
             return False
-        if event.receiver:
+        if event.receiver or event.method:
             return event.of.kind in (values.MODULE, values.ENGINE) and event.attr == "forward"
         return event.of.kind in (values.MODULE, values.ENGINE)
+
+    def runs_model(self, event: Event) -> bool:
+        """A call of a module, or of a module's method in this file that calls a module with gradients on."""
+        if self.is_model_call(event):
+            return True
+        called = self.called_function(event)
+        trace = self.traces.get(called) if called is not None else None
+        return trace is not None and trace.function.cls is not None and trace.function.cls.module and not trace.no_grad and any(
+            self.is_model_call(e) and not e.no_grad for e in trace.events)
 
     def trains(self, event: Event) -> bool:
         """Does this event go backward: by itself, or by the function of the file that it calls?"""
@@ -247,11 +278,11 @@ class Program(Owner):
         return [l for l in self.passes(trace) if l.source is not None and l.source.kind == values.LOADER]
 
     def passes(self, trace: Trace) -> list[Loop]:
-        """Loops of any kind that call a model and never train."""
+        """Loops of any kind that run a model and never train."""
         found = []
         for loop in trace.loops:
             inside = trace.inside(loop)
-            if not loop.framework and any(self.is_model_call(e) for e in inside) and not any(
+            if not loop.framework and any(self.runs_model(e) for e in inside) and not any(
                     self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" for e in inside):
                 found.append(loop)
         return found

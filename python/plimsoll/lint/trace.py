@@ -81,12 +81,24 @@ class Event:
         return self.keyword(name)
 
     @property
+    def method(self) -> bool:
+        """A method of an object without a name: `nets[0].to(x)`, `make().to(x)`."""
+        return isinstance(self.call.func, ast.Attribute) and not self.receiver and not self.name.startswith("torch.") and not isinstance(
+            _root(self.call.func), ast.Name)
+
+    @property
     def open_ended(self) -> bool:
         """Has *args or **kwargs: what is not seen may be there."""
         return any(k.arg is None for k in self.call.keywords) or any(isinstance(a, ast.Starred) for a in self.call.args)
 
     def within(self, loop: Loop) -> bool:
         return loop.around(self.loop)
+
+
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
 
 
 def _counts(arm: ast.AST) -> bool:

@@ -249,7 +249,7 @@ for x, y in loader:
 def train(dataloaders, model):
     for x, y in dataloaders["train"]:
         x.to(device)  # PLM701
-        print(model(x))
+        print(model(x))  # PLM110
 
 #: bad 102 the loss itself, that went backward
 total = 0

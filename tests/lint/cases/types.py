@@ -178,16 +178,17 @@ for x, y in loader:
 from transformers import AutoModel
 for text in texts:
     net = AutoModel.from_pretrained("a")  # PLM118
-    print(net(text))
+    print(net(text))  # PLM110
 #: good 118 other weights each time, and a cached load
 import functools
 from transformers import AutoModel
 @functools.lru_cache(maxsize=1)
 def load():
     return AutoModel.from_pretrained("a")
-for name in names:
-    net = AutoModel.from_pretrained(name)
-    print(net(x), load())
+with torch.no_grad():
+    for name in names:
+        net = AutoModel.from_pretrained(name)
+        print(net(x), load())
 #: good 212 numbers, and no workers
 class Rows(Dataset):
     def __init__(self, n):
@@ -286,12 +287,148 @@ class Tester:
 def embed(encoder, texts):
     encoder.eval()
     return [encoder(t) for t in texts]  # PLM103
-#: good 103 a comprehension without gradients, of numbers, or trained on
+#: bad 110 a comprehension of numbers, whose graphs nobody needs
+def classes(encoder, texts):
+    encoder.eval()
+    return [encoder(t).argmax().item() for t in texts]  # PLM110
+#: bad 110 a method of the module that calls it, once for each batch
+class Base(nn.Module):
+    def validation_step(self, batch):
+        x, y = batch
+        loss = nn.functional.cross_entropy(self(x), y)
+        return {"loss": loss.detach()}
+class Net(Base):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.layer(x)
+def to_device(data, device):
+    if isinstance(data, (list, tuple)):
+        return [to_device(x, device) for x in data]
+    return data.to(device)
+def evaluate(net, batches):
+    net.eval()
+    return [net.validation_step(b) for b in batches]  # PLM110
+def sizes(net, batches):
+    net.eval()
+    for b in batches:
+        print(net.validation_step(b))  # PLM110
+net = to_device(Net(), device)
+torch.optim.SGD(net.parameters(), 0.1)
+evaluate(net, loader)
+sizes(net, loader)
+#: bad 110 a function of the file that is given a module, numbers come out
+def scores(scorer, rows, size):
+    found = []
+    for i in range(0, len(rows), size):
+        out = scorer(rows[i:i + size].to("cuda"))  # PLM110
+        found.extend(out.tolist())
+    return found
+scores(model, rows, 8)
+#: bad 110 text that grows: each pass goes on from the one before
+def write(net, ids, n):
+    net.eval()
+    for step in range(n):
+        logits = net(ids)  # PLM110
+        ids = torch.cat((ids, logits[:, -1].argmax(-1, keepdim=True)), 1)
+    return ids
+#: bad 110 a test within the training loop, in training mode
+model.train()
+for step, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    out = model(x)
+    criterion(out, y).backward()
+    optimizer.step()
+    if step % 100 == 0:
+        for a, b in DataLoader(dataset):
+            out = model(a).data.cpu().numpy()  # PLM110
+            print(out.argmax())
+#: bad 110 the names of the training loop, used again
+held_out = DataLoader(dataset)
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+    for x, y in held_out:
+        out = model(x)  # PLM110
+        loss = criterion(out, y)
+        print(loss.item())
+#: bad 102 outputs of a model of another file, kept in each step
+from elsewhere import Net
+net = Net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+kept = []
+for x, y in loader:
+    out = net(x)
+    kept.append(out)  # PLM102
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+#: good 110 a pass within the training loop that goes backward later
+for x, y in loader:
+    optimizer.zero_grad()
+    total = 0
+    for part in DataLoader(x):
+        total = total + model(part).sum()
+    total.backward()
+    optimizer.step()
+#: good 110 parts of results that go backward after the loop, and results that nobody looks at
+class Parts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.layer(x), elsewhere(x)
+parts = Parts()
+torch.optim.SGD(parts.parameters(), 0.1)
+def train():
+    total = 0.
+    for x in DataLoader(dataset):
+        total += parts(x)[1]
+    total.backward()
+def clock(inputs):
+    for i in range(9):
+        model(inputs[i])
+    for x, y in loader:
+        _ = model(x)
+        break
+clock(torch.zeros(9, 1, 8))
+#: good 110 a loss for a function of another file, frozen weights, a test of shapes, and training elsewhere
+from engine import go_back
+for x, y in loader:
+    loss = criterion(model(x), y)
+    go_back(loss)
+def shapes(sizes):
+    for size in sizes:
+        net = nn.Sequential(nn.Linear(size, size))
+        print(net(torch.zeros(1, size)).shape, sum(p.numel() for p in net.parameters()))
+def stack(sizes):
+    layers, widths = [], []
+    for size in sizes:
+        layers.append(nn.Linear(size, size).to(device))
+        widths.append(layers[-1].weight.shape[0] + layers[-1].extra_repr().count("a"))
+    return widths
+def infer(net, rows):
+    for p in net.parameters():
+        p.requires_grad = False
+    for row in rows:
+        print(net(row).argmax())
+def local_updates(net: nn.Module, rows):
+    for row in rows:
+        print(net(row).sum().item())
+model.train()
+local_updates(model, loader)
+#: good 103 a comprehension without gradients, or trained on
 def embed(encoder, texts):
     encoder.eval()
     with torch.no_grad():
         first = [encoder(t) for t in texts]
-    return first, [encoder(t).argmax().item() for t in texts]
+    return first
 
 def adapt(encoder, texts, y):
     encoder.eval()

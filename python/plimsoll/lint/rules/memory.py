@@ -196,7 +196,7 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
             ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
                        confidence=HIGH if _goes_backward(ctx, trace, loop, what) else LOW, edits=[source.after(what, ".detach()")] if wrapped else [], safe=True,
                        evidence=[f"the backward pass of the same iteration frees what {text} saved"])
-        elif value.device != "cpu" and value.kind == values.TENSOR:
+        elif value.device != "cpu" and value.kind in values.TENSORS:
             ctx.report("PLM102", event.stmt, f"{container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
                        edits=[source.after(what, ".detach().cpu()")] if wrapped else [])
         return
@@ -214,21 +214,27 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
                fix=[] if grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
 
 
-@checks("PLM103")
+@checks("PLM103", "PLM110")
 def comprehended(ctx: Context) -> None:
-    """`[model(x) for x in data]` in eval mode: a loop that keeps what it makes."""
+    """`[model(x) for x in data]` in eval mode: a loop that keeps what it makes, or makes a graph for each."""
     for trace in ctx.traces:
         for event in trace.events:
             value = event.value
-            if event.kind != "comprehension" or value is None or value.kind not in values.TENSORS or value.graph != values.YES or ctx.program.off(event):
+            if event.kind != "comprehension" or value is None or ctx.program.off(event):
                 continue
             parts = {n for n in ast.walk(event.node) if isinstance(n, ast.Call)}
-            called = [e for e in trace.events[:event.index] if e.node in parts and ctx.program.is_model_call(e)]
+            called = [e for e in trace.events[:event.index] if e.node in parts and ctx.program.runs_model(e)]
             if not called or _own_model_code(event) or event.handler is not None or not ctx.quiet_at(trace, event.index, called):
                 continue
             if ctx.any_backward(trace) or ctx.result_is_fed(event.function) or _frozen(ctx, {e.receiver or e.attr for e in called}, trace):
                 continue
             source, what = ctx.program.source, event.source
+            if value.kind not in values.TENSORS or value.graph != values.YES:
+                if not value.graph:
+                    ctx.report("PLM110", called[0].node, "the model builds a graph for every batch here: model.eval() does not stop that",
+                               confidence=HIGH if called[0].of is not None and called[0].of.strong else MEDIUM,
+                               evidence=["the comprehension keeps no graph, and none is needed to make what it keeps; no torch.no_grad() is around it"])
+                continue
             ctx.report("PLM103", event.node, "the comprehension keeps every output with its graph: model.eval() does not stop that",
                        confidence=HIGH if value.strong and (ctx.program.callers.get(event.function) or not isinstance(event.stmt, ast.Return)) else MEDIUM,
                        edits=[source.after(what, ".detach().cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
@@ -791,7 +797,7 @@ def evaluated_with_gradients(ctx: Context) -> None:
 
 def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     inside = trace.inside(loop)
-    called = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad and e.loop is not None and not _only_counts(e.loop.node)]
+    called = [e for e in inside if ctx.program.runs_model(e) and not e.no_grad and e.loop is not None and not _only_counts(ctx, e, inside)]
     if not called or ctx.program.no_grad(trace.function) or called[0].handler is not None:  # a handler: it was tried without gradients
         return
     event = called[0]
@@ -800,17 +806,15 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     if event.index in told:
         return
     quiet = ctx.quiet(trace, loop)
-    node = loop.node
-    over = ctx.program.source.segment(node.iter) if isinstance(node, (ast.For, ast.AsyncFor)) else ""
-    loads = loop.source is not None and loop.source.kind == values.LOADER
-    named = loads and (names.EVALUATION.search(function.name) or re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over))
-    if not quiet and not named and not _counts_hits(inside) and not _kept_within(ctx, inside):
+    if not quiet and all(in_place(e.stmt, e.call) or isinstance(e.stmt, ast.Assign) and dotted(e.stmt.targets[0]) == "_" for e in called):
+        return  # nobody looks at what comes out: a warm-up, a clock's loop
+    if not quiet and not _kept_within(ctx, inside) and (not ctx.ends_here(trace, loop) or ctx.set_to_train(trace, loop)):
         return
     cls = function.cls
-    if cls is not None and cls.module and not cls.lightning and not (quiet and names.EVALUATION.search(function.name)) or function.name in (
+    if cls is not None and cls.module and not cls.lightning and not quiet or function.name in (
             "forward", "training_step"):
         return
-    if _own_gradients(ctx, trace, inside, loop):
+    if _own_gradients(ctx, trace, inside, loop) or not quiet and all(_untrained(trace, name) for name in models):
         return
     if any(e.kind == "call" and e.attr == "requires_grad_" and not e.call.args for e in trace.events):
         return
@@ -829,23 +833,37 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
                fix=["torch.inference_mode(), or torch.no_grad() where what comes out is trained on later: tensors of inference mode cannot be"] if trace.return_nodes else [])
 
 
+def _untrained(trace: Trace, name: str) -> bool:
+    """Is the model made here, and given no weights, to no optimizer and to no function?  Then this is a test of its shapes."""
+    made = [e for e in trace.events if e.kind == "bind" and e.name == name and isinstance(e.source, ast.Call) and e.value is not None and e.value.kind in values.MODULES and (
+        e.value.cls is not None or e.value.qual.startswith("torch.nn.") or dotted(e.source.func).rpartition(".")[2][:1].isupper())]
+    return bool(made) and not any(e.kind == "call" and _gives_weights(e, name) for e in trace.events)
+
+
+def _gives_weights(event: Event, name: str) -> bool:
+    if event.receiver == name:
+        return event.attr.startswith("load")
+    given = any(name in names_in(a) for a in (*event.call.args, *(k.value for k in event.call.keywords)))
+    return given and (event.value is not None and event.value.kind == values.OPTIMIZER or event.value is not None and event.value.kind == values.UNKNOWN and event.name not in (
+        "print", "sum", "str", "len", "type"))
+
+
 def _kept_within(ctx: Context, inside: list[Event]) -> bool:
     """Does a rule above say that results of this loop pile up with their graphs?"""
     lines = {e.node.lineno for e in inside}
     return any(f.id in ("PLM101", "PLM103") and f.place.line in lines for f in ctx.findings)
 
 
-def _only_counts(node: ast.AST) -> bool:
-    """`for _ in range(n)` that uses its number for nothing: a warm-up, or a clock's loop."""
+def _only_counts(ctx: Context, event: Event, inside: list[Event]) -> bool:
+    """`for _ in range(n)` that uses its number for nothing, and in which no pass goes on from the one before: a warm-up, or a clock's loop."""
+    node = event.loop.node if event.loop is not None else None
+    made = {e.name for e in inside if e.kind == "bind" and e.stmt is event.stmt and e.name}
+    given = set().union(*(names_in(a) for a in event.call.args), *(names_in(k.value) for k in event.call.keywords))
+    if made & ctx.ancestors(given, inside):
+        return False
     if not isinstance(node, ast.For) or not Context.counted(Loop(node, None, 0)) or not isinstance(node.target, ast.Name):
         return False
     return not any(isinstance(n, ast.Name) and n.id == node.target.id for stmt in node.body for n in ast.walk(stmt))
-
-
-def _counts_hits(inside: list[Event]) -> bool:
-    """`correct += (predicted == labels).sum()`: what comes out is only counted."""
-    return any(e.kind == "augment" and re.search(r"(^|_)(correct|hits|accuracy|acc)(_|$)", e.name) and any(
-        isinstance(n, ast.Compare) or isinstance(n, ast.Attribute) and n.attr == "eq" for n in ast.walk(e.stmt)) for e in inside)
 
 
 def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) -> bool:
@@ -864,7 +882,10 @@ def _frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     for event in ctx.calls("requires_grad_"):
         if event.receiver in models and event.call.args and constant(event.call.args[0]) is False:
             return True
-    return False
+    roots = {m.split(".")[0] if not m.startswith("self.") else ".".join(m.split(".")[:2]) for m in models}
+    return any(e.attr in ("parameters", "named_parameters") and e.receiver in models | roots and isinstance(e.stmt, ast.For) and any(
+        isinstance(n, ast.Assign) and constant(n.value) is False and isinstance(n.targets[0], ast.Attribute) and n.targets[0].attr == "requires_grad"
+        for part in e.stmt.body for n in ast.walk(part)) for e in ctx.calls("parameters", "named_parameters"))
 
 
 @checks("PLM111")
@@ -909,6 +930,9 @@ def _from_model(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
                 if isinstance(part.func, ast.Attribute) and called == "to" and part.args and constant(part.args[0]) == "cpu":
                     return False
                 found = found or any(e.node is part and ctx.program.is_model_call(e) for e in events)
+            elif isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Tuple) and isinstance(part.slice.elts[-1], ast.Constant) and any(
+                    isinstance(n, ast.Call) and dotted(n.func).rpartition(".")[2] in ("softmax", "sigmoid") for n in ast.walk(part.value)):
+                return False  # the probability of one class: a number per row
             elif isinstance(part, ast.Compare) or isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub):
                 return False  # a measure of the output, not the output
             elif isinstance(part, ast.Name) and part.id not in seen:
@@ -931,9 +955,16 @@ def logits_pile_up(ctx: Context) -> None:
         return
     for event in ctx.calls("Trainer"):
         if event.keyword("compute_metrics") is not None and constant(event.keyword("compute_metrics")) is not None and (
-                event.keyword("preprocess_logits_for_metrics") is None and not event.open_ended):
+                event.keyword("preprocess_logits_for_metrics") is None and not event.open_ended) and not _of_whole_samples(ctx, event):
             ctx.report("PLM112", event.node, "all evaluation logits are gathered on the GPU before metrics are computed",
                        evidence=["compute_metrics without preprocess_logits_for_metrics or eval_accumulation_steps"])
+
+
+def _of_whole_samples(ctx: Context, event: Event) -> bool:
+    """Is the model a classifier of whole samples, whose logits are one row per sample?"""
+    given = dotted(event.keyword("model") or (event.call.args[0] if event.call.args else ast.Constant(None)))
+    made = [e.value.qual for e in ctx.program.events() if e.kind == "bind" and e.name == given and e.value is not None]
+    return bool(made) and all(re.search(r"For(Sequence|Image|Audio|Video)Classification$", q.removesuffix(".from_pretrained")) for q in made)
 
 
 @checks("PLM113")
@@ -1038,61 +1069,3 @@ def _moved(ctx: Context, what: ast.stmt, behind: ast.stmt) -> list[Edit | None]:
     if not isinstance(what, ast.Expr):
         return []
     return [source.without(what), source.line_after(behind, source.segment(what))]
-
-
-_FROZEN_NAMES = re.compile(r"(^|_|\.)(teacher|ref|reference|target|vae|text_encoder|frozen|ema|old|momentum|pretrained|vgg|lpips|clip)(_|$|\w*model|\w*net)", re.IGNORECASE)
-
-
-@checks("PLM117")
-def graph_for_nothing(ctx: Context) -> None:
-    for trace in ctx.traces:
-        for loop in ctx.steps(trace):
-            for event in trace.inside(loop):
-                if event.kind == "call" and ctx.program.is_model_call(event) and not ctx.program.off(event):
-                    _teacher(ctx, event, trace)
-                    _generator(ctx, event, trace, loop)
-
-
-def _teacher(ctx: Context, event: Event, trace: Trace) -> None:
-    name = dotted(event.call.func)
-    if not _FROZEN_NAMES.search(name) or event.of is None or not event.of.strong:
-        return
-    if any(a.graph == values.YES for a in event.args) or not any(a.kind in values.TENSORS + (values.BATCH,) for a in event.args):
-        return
-    evaled = any(e.receiver == name and e.attr == "eval" for e in ctx.calls("eval"))
-    frozen = any(e.receiver.split(".")[0] == name.split(".")[0] for e in ctx.calls("requires_grad_")) or ctx.mentions(
-        "requires_grad = False", "requires_grad=False", "requires_grad_(False)", "freeze")
-    in_optimizer = any(e.receiver == name for e in ctx.calls("parameters", "named_parameters"))
-    detached = ".detach(" in ast.unparse(event.stmt)
-    if evaled and not frozen and not in_optimizer and not detached:
-        ctx.report("PLM117", event.node, f"a graph is built through {name} and nothing uses it", confidence=MEDIUM,
-                   evidence=[f"{name}.eval() stops dropout, not gradients; its parameters are in no optimizer"])
-
-
-def _generator(ctx: Context, event: Event, trace: Trace, loop: Loop) -> None:
-    """D(fake) without detach in a loss whose optimizer holds D only."""
-    name = dotted(event.call.func)
-    if len(event.call.args) != 1 or not isinstance(event.call.args[0], ast.Name) or event.of is None or event.of.kind != values.MODULE:
-        return
-    fake = event.call.args[0].id
-    inside = trace.inside(loop)
-    makers = [e for e in inside if e.kind == "bind" and e.name == fake and e.index < event.index]
-    made = [e for e in inside if ctx.program.is_model_call(e) and makers and e.stmt is makers[-1].stmt and dotted(e.call.func) != name]
-    if not made or made[-1].no_grad or ".detach" in ast.unparse(makers[-1].stmt):
-        return
-    if any(e.kind == "call" and e.receiver == fake and e.attr in ("detach_", "requires_grad_") and e.index < event.index for e in inside):
-        return
-    after = [e for e in inside if e.index > event.index]
-    backward = next((e for e in after if ctx.program.is_backward(e)), None)
-    step = next((e for e in after if ctx.program.is_step(e) and backward is not None and e.index > backward.index), None)
-    if backward is None or step is None or constant(backward.keyword("retain_graph")) is True or step.of is None or step.of.of != name or not step.receiver:
-        return  # no receiver: `optimizers[key]`, one of several
-    result = next((e.name for e in inside if e.kind == "bind" and e.stmt is event.stmt), "")
-    if not result or result not in ctx.ancestors(ctx.roots_of_backward(backward), [e for e in inside if e.index < backward.index]):
-        return
-    if any(e.index > step.index and e.kind == "call" and ctx.feeds(e) and fake in ctx.ancestors(
-            ctx.roots_of_backward(e), [x for x in inside if step.index < x.index < e.index]) for e in after):
-        return
-    ctx.report("PLM117", event.node, f"a graph is built and walked through {ctx.program.source.segment(made[-1].call.func)}, whose gradients nothing uses: {fake} is not detached",
-               confidence=MEDIUM, edits=[ctx.program.source.after(event.call.args[0], ".detach()")],
-               evidence=[f"line {step.node.lineno}: {step.receiver} holds {name}'s parameters only"])

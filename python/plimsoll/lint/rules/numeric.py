@@ -248,7 +248,7 @@ def train_not_restored(ctx: Context) -> None:
     for event in ctx.calls("eval"):
         if event.of is None or event.of.kind != values.MODULE or not event.receiver or not in_place(event.stmt, event.call):
             continue
-        if _FROZEN.search(event.receiver) or re.search(rf"{re.escape(event.receiver.rpartition('.')[2])}\.train\(", ctx.program.source.text) or ".train(" in ctx.program.source.text:
+        if re.search(rf"{re.escape(event.receiver.rpartition('.')[2])}\.train\(", ctx.program.source.text) or ".train(" in ctx.program.source.text:
             continue
         trace = ctx.trace(event)
         loops = [l for l in ctx.training(trace) if l.around(event.loop) or event.loop is not None and event.loop.around(l)]
@@ -260,8 +260,6 @@ def train_not_restored(ctx: Context) -> None:
             ctx.report("PLM808", event.node, f"from the second epoch on {event.receiver} trains without dropout and with frozen batch statistics: .train() is never called", confidence=MEDIUM)
 
 
-_FROZEN = re.compile(r"teacher|ref|target|vae|text_encoder|frozen|ema|vgg|clip|pretrained|inception|lpips|encoder_k|momentum|critic_target", re.IGNORECASE)
-
 _SWITCHES = re.compile(r"\.eval\(|\.train\(\s*[^\s)]")  # .train() alone is no evaluation mode; .train(mode) may be
 
 
@@ -271,10 +269,12 @@ def eval_missing(ctx: Context) -> None:
         for loop in ctx.evaluations(trace):
             function = trace.function
             calls = [e for e in trace.inside(loop) if ctx.program.is_model_call(e)]
-            if not calls or not ctx.program.off(calls[0]) or not re.search(r"(^|_)(eval\w*|valid\w*|test|val)(_|$)", function.name) or _SWITCHES.search(ctx.program.source.text):
+            if not calls or not ctx.program.off(calls[0]) or _SWITCHES.search(ctx.program.source.text):
                 continue
             if function.name and not ctx.program.callers.get(function):
                 continue  # its callers, elsewhere, may have called .eval()
+            if not any(e.value is not None and e.value.kind == values.OPTIMIZER for e in ctx.program.events()) or calls[0].of is not None and (calls[0].of.cls is not None or calls[0].of.qual.startswith("torch.nn.")) and not ctx.mentions("Dropout", "dropout", "BatchNorm"):
+                continue  # nothing here trains it, or nothing in it differs there
             if function.cls is not None and function.cls.lightning or ctx.program.symbols.imported("lightning", "pytorch_lightning"):
                 continue
             ctx.report("PLM809", calls[0].node, "dropout and batch norm act as in training: .eval() is never called", confidence=MEDIUM)

@@ -41,13 +41,18 @@ def read_every_step(ctx: Context) -> None:
             if loop.framework or any(e.kind == "call" and e.attr == "synchronize" for e in trace.inside(loop)):
                 continue
             reads = [e for e in trace.inside(loop) if e.loop is loop and e.every(loop) and _reads(e)]
-            if not reads:
-                continue
+            if _waits(ctx, trace.inside(loop), reads) < 2:
+                continue  # one is what a number for the log takes
             lines = sorted({e.node.lineno for e in reads})
-            what = "1 read waits" if len(lines) == 1 else f"{len(lines)} reads wait"
-            ctx.report("PLM201", reads[0].node, f"{what} for the GPU in every step", lines=lines,
+            ctx.report("PLM201", reads[0].node, f"{len(lines)} reads wait for the GPU in every step, with work for it between them", lines=lines,
                        confidence=HIGH if reads[0].of is not None and reads[0].of.strong else MEDIUM,
                        evidence=[f"line {', '.join(map(str, lines[:8]))}" + (" and more" if len(lines) > 8 else "") + f"; the loop begins at line {loop.node.lineno}"])
+
+
+def _waits(ctx: Context, inside: list[Event], reads: list[Event]) -> int:
+    """How often the GPU runs dry in an iteration: reads with work for it (a pass, backward, a step) between them."""
+    work = [e.index for e in inside if ctx.program.runs_model(e) or ctx.program.is_backward(e) or ctx.program.is_step(e)]
+    return sum(not i or any(reads[i - 1].index < at < read.index for at in work) for i, read in enumerate(reads))
 
 
 def _reads(event: Event) -> bool:
@@ -325,7 +330,7 @@ def pinned_for_nothing(ctx: Context) -> None:
                 if moved and not any(e.keyword("non_blocking") is not None for e in moved):
                     ctx.report("PLM209", moved[0].node, "the batch is pinned, but copied with the CPU waiting", lines=[e.node.lineno for e in moved],
                                edits=[_non_blocking(ctx, e) for e in moved], safe=True,
-                               evidence=["pin_memory=True pays off with non_blocking=True only"])
+                               evidence=["with non_blocking=True the CPU goes on while the batch is copied"])
         _unfinished_copy(ctx, trace)
     for event in ctx.calls("to", "cuda"):
         func = event.call.func
