@@ -107,7 +107,7 @@ class Keywords(unittest.TestCase):
     }
 
     def options(self, verb):
-        text = program(verb, "--help")
+        text = program(verb, "--help-all")
         found = re.findall(r"^ {2,6}(?:-\w, )?--([a-z-]+)", text, re.M)
         self.assertIn("help", found)
         return [name.replace("-", "_") for name in found]
