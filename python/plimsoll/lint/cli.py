@@ -213,7 +213,7 @@ def serve(options: argparse.Namespace) -> int:
     try:
         from . import lsp
     except ImportError as why:
-        say(f"--lsp needs pygls 2 (no module '{why.name}'): pip install 'plimsoll-gpu[lsp]', or 'plimsoll-lint[lsp]'")
+        say(f"--lsp needs pygls 2 (no module '{why.name}'): pip install pygls")
         return MACHINE
 
     def settings(found: config.Config) -> Settings:
