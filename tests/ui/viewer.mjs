@@ -906,7 +906,10 @@ const tests = {
 		for (const query of Object.keys(expected)) seen[query] = await found(query);
 		assert.deepEqual(seen, expected);
 		assert.equal(await found("size>=much"), 0);
-		assert.match(await page.locator(".search").textContent(), /cannot be read: "much" is no number/);
+		assert.match(
+			await page.locator(".search").textContent(),
+			/cannot be read: column 7: "much" is not a number/,
+		);
 		assert.equal(await found("softmax"), 9);
 		const { x, y } = await point(page, 9.5, 0.03 * GIB);
 		assert.deepEqual(
@@ -917,6 +920,59 @@ const tests = {
 		await page.locator(".search tbody button").nth(1).click();
 		await settle(page);
 		assert.match(await page.locator(".details").textContent(), /64\.00 MiB, temporaries/);
+	},
+
+	async "filters by the keys of the report: and, or, not, ~, brackets, units; an error names its column"(
+		page,
+	) {
+		const find = async (query) => {
+			await page.locator("#search").fill(query);
+			await page.keyboard.press("Enter");
+			await settle(page);
+			return Number(/\((\d+)\)/.exec(await page.getByRole("tab", { name: /^Found/ }).textContent())[1]);
+		};
+		const expected = {
+			"requested_bytes > 512 MiB": 1,
+			"allocated_bytes = 64 MiB": 10,
+			"bytes >= 0.5 GiB and category = activation": 11,
+			"bytes >= 0.5 GiB and not category ~ PARAM": 11,
+			"category = activ": 0,
+			"frame ~ train.py:42": 21,
+			"code_frame ~ model.py": 12,
+			"stack ~ softmax": 9,
+			"function = soft": 0,
+			"inferred = true": 9,
+			"before_recording = false": 22,
+			"(step = 3 or step = 4) and not bytes < 100 MiB": 2,
+			"freed_event = never and born_event > 1": 1,
+		};
+		const seen = {};
+		for (const query of Object.keys(expected)) seen[query] = await find(query);
+		assert.deepEqual(seen, expected);
+		assert.match(await text_of(page, ".search"), /512\.00 MiB of them live.*512\.00 MiB over all time/);
+		const [name, csv] = await saved(page, () =>
+			page.locator(".search").getByRole("button", { name: "CSV" }).click(),
+		);
+		assert.equal(name, "made.csv");
+		assert.equal(csv.toString().trim().split("\r\n").length, 2, "a head and what was found");
+		for (const [query, words] of [
+			[
+				"bytes > 1 MiB and sise > 3",
+				/column 19: there is no field "sise"; fields are size, requested_/,
+			],
+			["(bytes > 1 MiB", /column 1: a bracket is not closed/],
+			["bytes > 1 MiB)", /column 14: a bracket is closed that was not opened/],
+			["step = 3 or", /column 12: something is missing/],
+			["step = 3 or and step = 4", /column 13: a condition is missing/],
+			["bytes ~ 12", /column 9: ~ asks for a part of a name/],
+			["category > 3", /column 12: < and > compare numbers/],
+			['file ~ "model', /column 8: a quote is not closed/],
+		]) {
+			assert.equal(await find(query), 0, query);
+			assert.match(await text_of(page, ".search"), words);
+		}
+		await page.locator("#search").fill("bytes > 3 and alloc");
+		assert.match(await page.locator("#offers li").first().textContent(), /^allocated_bytes:/);
 	},
 
 	async "offers what could come next while a filter is typed"(page) {
@@ -1272,6 +1328,47 @@ const others = {
 		const page = await open(path.join(folder, "two.html"));
 		assert.deepEqual(await violations(page), []);
 		await page.context().close();
+	},
+
+	async "named ranges: lanes below the picture, totals by name, a press chooses one"() {
+		const page = await open(path.join(folder, "ranges.html"));
+		await page.getByRole("tab", { name: "Ranges" }).click();
+		await settle(page);
+		const rows = page.locator(".ranges tbody tr");
+		assert.deepEqual(await rows.allTextContents(), [
+			"trainrecord_function17.13 GiB1.56 GiB",
+			"ProfilerStep#*record_function105.63 GiB1.56 GiB",
+			"forward_partrecord_function105.63 GiB1.56 GiB",
+			"weightsuser_metadata11.00 GiB1.00 GiB",
+		]);
+		await rows.nth(2).locator("button").click();
+		assert.match(await moment(page), /event 3,.* since the mark at event 0/);
+		assert.equal(await rows.nth(2).getAttribute("aria-current"), "true");
+		await press(page, "0");
+		const box = await page.locator("canvas.over").boundingBox();
+		const { from, to } = await view(page);
+		const at = (m) => box.x + LEFT + ((m - from) / (to - from)) * (box.width - LEFT - RIGHT);
+		const lane = (n) => box.y + box.height - 4 - 13 * (3 - n) + 6;
+		await page.mouse.move(at(9), lane(1));
+		await settle(page);
+		assert.match(
+			await text_of(page, ".tip"),
+			/^ProfilerStep#1 record_function576\.00 MiB allocated within; peak 1\.56 GiB6 events$/,
+		);
+		await page.mouse.move(at(9), lane(0));
+		await settle(page);
+		assert.match(await text_of(page, ".tip"), /^train .*its end was not recorded/);
+		await page.mouse.click(at(9), lane(1));
+		assert.match(await moment(page), /event 12,.* since the mark at event 6/);
+		const close = await view(page);
+		assert.ok(close.from < 7 && close.to > 13 && close.to - close.from < 30, JSON.stringify(close));
+		assert.deepEqual(await violations(page), []);
+		assert.deepEqual(await unexplained(page), []);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+		const made = await open(path.join(folder, "made.html"));
+		assert.equal(await made.getByRole("tab", { name: "Ranges" }).isVisible(), false, "none, no tab");
+		await made.context().close();
 	},
 
 	async "of several GPUs of a recording the one that died is shown first"() {

@@ -4,6 +4,7 @@ import { Details } from "./details";
 import { Delay, button, choice, code, colour, el, explained, fill, swatch } from "./dom";
 import { phase_colour } from "./chart_draw";
 import { Events } from "./events";
+import { save_csv } from "./export";
 import { Flame } from "./flame";
 import { Gap } from "./gap";
 import { GapTable, gap_swatch, gap_title } from "./gap_table";
@@ -13,6 +14,7 @@ import * as moments from "./moments";
 import type { Place } from "./moments";
 import { Allocations, Findings, Owners, Steps, band_of } from "./panels";
 import type { Panel } from "./panels";
+import { RangeTable, choose_range } from "./ranges";
 import type { Recording } from "./recording";
 import { Segments } from "./segments";
 import { MATCH, State } from "./state";
@@ -66,8 +68,16 @@ export class Pane {
 				state.choose_gap(band);
 				this.open("gap");
 			},
+			(i) => {
+				choose_range(state, i);
+				this.open("ranges");
+			},
 		);
-		this.found = new Found(state, () => this.find(""));
+		this.found = new Found(
+			state,
+			() => this.find(""),
+			() => save_csv(this),
+		);
 		this.bands = choice("colour by", [...groupings, { id: MATCH, name: "what was found" }], (id) =>
 			recording.when_whole(() => state.set_mode(id)),
 		);
@@ -130,9 +140,11 @@ export class Pane {
 			["events", "Events", new Events(state)],
 			["steps", `Steps (${recording.steps.length})`, new Steps(state)],
 			["gap", "Gap", new GapTable(state)],
+			["ranges", "Ranges", new RangeTable(state)],
 			["found", "Found", this.found],
 		];
 		for (const [id, name, panel] of tabs) this.add_tab(list, places, id, name, panel);
+		this.tab_of("ranges").button.hidden = !recording.ranges.count;
 		this.tab_of("found").button.hidden = true;
 	}
 

@@ -5,6 +5,7 @@ import { Page } from "./page";
 import type { Column, Head, Sections } from "./page";
 import type { ReportDevice as Device, ReportOom as Oom, ReportStep as Step } from "./results";
 import { ModulePaths } from "./paths";
+import { Ranges } from "./ranges";
 import * as text from "./text";
 
 export const FLAG_INFERRED = 1;
@@ -184,6 +185,7 @@ export class Recording {
 	readonly reserved_peak: number;
 	readonly phase_from: Column;
 	readonly phase: Column;
+	readonly ranges: Ranges;
 	private times: Column;
 	private module_paths: ModulePaths | null = null;
 	private lived: { m: number; active: boolean; rows: Uint32Array }[] = [];
@@ -234,6 +236,7 @@ export class Recording {
 		this.phase_from = page.column("phases.from", page.rows("phases"));
 		this.phase = page.column("phases.phase", this.phase_from.length);
 		this.times = page.column("time.us");
+		this.ranges = new Ranges(page, head.strings);
 		this.category_of_rule = Uint8Array.from(head.rules, (r) => r.category);
 		this.tell_kept_apart();
 		const ooms = this.device.oom;

@@ -6,6 +6,7 @@ import { Chart, LEFT, TOP, limit_of } from "./chart";
 import { draw_chart } from "./chart_draw";
 import { Delay, FONT_SMALL, Picture, colour, el, fill, table } from "./dom";
 import { Overview } from "./overview";
+import { range_tip } from "./ranges";
 import type { State } from "./state";
 import { band_title } from "./groups";
 import * as text from "./text";
@@ -47,6 +48,7 @@ export class Timeline {
 		private describe: (a: number | null, band: number, m: number, gap: number) => Node[],
 		private open_finding: (index: number) => void,
 		private open_gap: (band: number) => void,
+		private open_range: (i: number) => void,
 	) {
 		this.chart = new Chart(state);
 		this.base = new Picture({ class: "base", "aria-hidden": "true" }, (c, w, h) => this.draw(c, w, h));
@@ -290,12 +292,17 @@ export class Timeline {
 			return;
 		}
 		const { m, band, a, gap } = this.chart.pick(hover.x, hover.y);
+		const range = this.chart.range_at(hover.x, hover.y);
 		if (this.hovered !== a) {
 			this.hovered = a;
 			this.over.later();
 		}
-		const key = `${m} ${band} ${a} ${gap}`;
-		if (key !== this.tip_text) fill(this.tip, ...this.describe(a, band, m, gap));
+		const key = `${m} ${band} ${a} ${gap} ${range}`;
+		if (key !== this.tip_text)
+			fill(
+				this.tip,
+				...(range === null ? this.describe(a, band, m, gap) : range_tip(this.state.recording, range)),
+			);
 		this.tip_text = key;
 		this.tip.hidden = false;
 		const { offsetWidth: wide, offsetHeight: high } = this.tip;
@@ -402,6 +409,11 @@ export class Timeline {
 			return;
 		}
 		if (at.x < LEFT) return;
+		const range = this.chart.range_at(at.x, at.y);
+		if (range !== null) {
+			this.open_range(range);
+			return;
+		}
 		const { m, a, gap } = this.chart.pick(at.x, at.y);
 		if (event.shiftKey) {
 			this.state.set_mark(m);
