@@ -171,6 +171,7 @@ def main(folder):
            "allocated_peak_bytes": None, "reserved_peak_bytes": None, "peak_phase": None, "died": None, "leak_bytes": None}
     answer = (hostile("2 recordings") + "\n\n" + hostile("Rank 0 died"), {"schema": "ranks/2", "rows": [row], "worst_row": 0})
     (out / "hostile.html").write_text(pack.page([ranged("made.pickle", hostile)], answer))
+    (out / "bare.html").write_text(pack.page([]))
     (out / "ranges.html").write_text(pack.page([ranged()]))
     (out / "flat.html").write_text(pack.page([flat()]))
     (out / "tiny.html").write_text(pack.page([flat(size=1, reserved=1)]))

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { inflateRawSync } from "node:zlib";
+import { gzipSync, inflateRawSync } from "node:zlib";
 import { createRequire } from "node:module";
 
 import { contrast, delta_e, eyes, lab } from "./colours.mjs";
@@ -192,6 +192,19 @@ async function saved(page, action) {
 		Array.from(new Uint8Array(await window.handed.blob.arrayBuffer())),
 	]);
 	return [name, Buffer.from(bytes)];
+}
+
+async function drop(page, name, bytes) {
+	await page.evaluate(
+		([name, base64]) => {
+			const data = new DataTransfer();
+			data.items.add(new File([Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))], name));
+			document.body.dispatchEvent(
+				new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }),
+			);
+		},
+		[name, Buffer.from(bytes).toString("base64")],
+	);
 }
 
 // Fingers on the picture, at so many pixels from its left.
@@ -1369,6 +1382,126 @@ const others = {
 		const made = await open(path.join(folder, "made.html"));
 		assert.equal(await made.getByRole("tab", { name: "Ranges" }).isVisible(), false, "none, no tab");
 		await made.context().close();
+	},
+
+	async "a dropped .plim is read without the program: the same allocations, also of gzip"() {
+		const file = path.join(folder, "leak_rnn.plim");
+		if (!fs.existsSync(file)) return; // the program was not there to pack it
+		const bytes = fs.readFileSync(file);
+		// Blocks are the program's to find out; all else is the same.
+		const told = async (page) => {
+			const out = [];
+			for (const key of ["e", "p"]) {
+				await press(page, key);
+				out.push(
+					/event [\d,]+/.exec(await moment(page))[0],
+					/[\d.]+ \w+ reserved/.exec(await moment(page))[0],
+				);
+			}
+			await page.locator("#search").fill("size >= 0");
+			await page.keyboard.press("Enter");
+			await settle(page);
+			const [, csv] = await saved(page, () =>
+				page.locator(".search").getByRole("button", { name: "CSV" }).click(),
+			);
+			await page.keyboard.press("Escape");
+			const rows = csv
+				.toString()
+				.trim()
+				.split("\r\n")
+				.slice(1)
+				.map((row) => {
+					const [, addr, size, , , born, freed, , , stream] = row.split(",");
+					return [addr, size, born, freed, stream, ...row.matchAll(/:\d+ in [^,<"]+/g)].join();
+				});
+			return [...out, ...rows.sort()];
+		};
+		const own = await open(path.join(folder, "leak_rnn.html"));
+		const wanted = await told(own);
+		assert.ok(wanted.length > 900);
+		await own.context().close();
+		for (const [name, content] of [
+			["leak_rnn.plim", bytes],
+			["leak_rnn.plim.gz", gzipSync(bytes)],
+		]) {
+			const page = await open(path.join(folder, "bare.html"));
+			assert.deepEqual(await violations(page), []);
+			await drop(page, name, content);
+			await page.locator(".pane").waitFor();
+			await settle(page);
+			assert.match(await page.locator("h1").textContent(), /events of leak_rnn\.plim$/);
+			assert.match(await text_of(page, ".reasons"), /plimsoll report leak_rnn\.plim -o page\.html/);
+			assert.deepEqual(await told(page), wanted, name);
+			assert.deepEqual(await violations(page), []);
+			assert.deepEqual(page.bad, []);
+			await page.context().close();
+		}
+		const page = await open(path.join(folder, "made.html"), { viewport: { width: 390, height: 844 } });
+		await drop(page, "leak_rnn.plim", bytes);
+		await page.locator(".pane").nth(1).waitFor();
+		await settle(page);
+		assert.match(await page.locator("header.top .file").textContent(), /2 recordings/);
+		await page.context().close();
+	},
+
+	async "what cannot be shown says why in one line, and which command helps"() {
+		const page = await open(path.join(folder, "bare.html"));
+		const said = async (name, content) => {
+			await drop(page, name, Buffer.from(content, "latin1"));
+			const line = page.locator(".said").last();
+			await line.filter({ hasText: name }).waitFor();
+			const words = await line.textContent();
+			await page.evaluate(() => document.querySelectorAll(".said").forEach((one) => one.remove()));
+			return words;
+		};
+		assert.match(
+			await said("run.pickle", "\x80\x04\x95"),
+			/it is a pickle.*plimsoll pack run\.pickle Copy/,
+		);
+		assert.match(await said("my run.pickle", "\x80\x04\x95"), /plimsoll pack '\.\/my run\.pickle'/);
+		assert.match(
+			await said("run.pickle.xz", [0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]),
+			/packed with xz.*plimsoll pack/,
+		);
+		assert.match(await said("notes.txt", "nothing"), /neither a packed recording/);
+		assert.match(await said("none.plim", ""), /it is empty/);
+		assert.match(await said("other.html", "<!doctype html><p>"), /it holds no recording/);
+		assert.match(
+			await said("cut.plim.gz", gzipSync(Buffer.alloc(9999, 1)).subarray(0, 20)),
+			/gzip data is cut off/,
+		);
+		const file = path.join(folder, "leak_rnn.plim");
+		if (fs.existsSync(file)) {
+			const bytes = fs.readFileSync(file);
+			assert.match(
+				await said("cut.plim", bytes.subarray(0, 2000)),
+				/damaged or cut off: it ends early, in the chunk at byte 16 of 2000/,
+			);
+			for (const at of [30, 1000, bytes.length - 3]) {
+				const wrong = Buffer.from(bytes);
+				wrong[at] ^= 4;
+				assert.match(await said(`bit${at}.plim`, wrong), /damaged or cut off: /);
+			}
+		}
+		// Of a file of 4 GiB nothing is read: its size is what it says.
+		await page.evaluate(() => {
+			const large = new File(["PLIM\x89\r\n\x1a".split("").map((c) => c)], "large.plim");
+			const start = Uint8Array.from("PLIM\x89\r\n\x1a", (c) => c.charCodeAt(0));
+			Object.defineProperty(large, "size", { value: 4 * 2 ** 30 });
+			Object.defineProperty(large, "slice", { value: () => new Blob([start]) });
+			Object.defineProperty(large, "arrayBuffer", {
+				value: () => Promise.reject(new Error("was read")),
+			});
+			const event = new DragEvent("drop", { bubbles: true, cancelable: true });
+			Object.defineProperty(event, "dataTransfer", { value: { files: [large] } });
+			document.body.dispatchEvent(event);
+		});
+		await page
+			.locator(".said", { hasText: "it has 4.00 GiB, and a browser reads 1 GiB at most" })
+			.waitFor();
+		assert.deepEqual(await violations(page), []);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
 	},
 
 	async "of several GPUs of a recording the one that died is shown first"() {

@@ -2,7 +2,7 @@
 // none overlaps another, the outer ones first.
 
 import { code, el, fill, table } from "./dom";
-import type { Column, Page } from "./page";
+import type { Column, Source } from "./page";
 import type { Panel } from "./panels";
 import { type Recording, last_at_or_before } from "./recording";
 import type { State } from "./state";
@@ -33,7 +33,7 @@ export class Ranges {
 	private all: RangeTotal[] | null = null;
 
 	constructor(
-		page: Page,
+		page: Source,
 		private strings: string[],
 	) {
 		const n = page.rows("ranges");

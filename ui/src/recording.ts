@@ -2,7 +2,7 @@
 // events; allocations are known by their row.
 
 import { Page } from "./page";
-import type { Column, Head, Sections } from "./page";
+import type { Column, Head, Sections, Source } from "./page";
 import type { ReportDevice as Device, ReportOom as Oom, ReportStep as Step } from "./results";
 import { ModulePaths } from "./paths";
 import { Ranges } from "./ranges";
@@ -192,7 +192,10 @@ export class Recording {
 
 	// Columns first, a slice at a time, then the totals.
 	static async open(at: number, rest: () => Promise<void>, sections?: Sections): Promise<Recording> {
-		const page = await Page.open(at, rest, sections);
+		return Recording.of(await Page.open(at, rest, sections), rest);
+	}
+
+	static async of(page: Source, rest: () => Promise<void>): Promise<Recording> {
 		for (const name of ["born", "freed", "block", "rule"]) {
 			await rest();
 			page.column("allocs." + name, page.rows("allocs"));
@@ -201,7 +204,7 @@ export class Recording {
 		return new Recording(page);
 	}
 
-	private constructor(private page: Page) {
+	private constructor(private page: Source) {
 		const head = (this.head = page.head);
 		this.device = head.report.devices[0];
 		this.events = head.events;
