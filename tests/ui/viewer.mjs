@@ -476,6 +476,48 @@ const tests = {
 		assert.match(await moment(page), /event 63/, "what does not fit is left out");
 	},
 
+	async "a note is pinned to a moment or a block, is part of the link, and can be removed"(page) {
+		await press(page, "p", "i");
+		await page.keyboard.type("why so high?");
+		await page.keyboard.press("Enter");
+		await settle(page);
+		await click_at(page, 9.2, 1.2 * GIB);
+		await press(page, "i");
+		await page.keyboard.type("<b>kept</b> & freed");
+		await page.keyboard.press("Enter");
+		await settle(page);
+		const notes = (of) =>
+			of.locator(".notes li").evaluateAll((all) => all.map((one) => one.textContent.trim()));
+		const expected = ["event 2 why so high? Remove", "512.00 MiB at event 8 <b>kept</b> & freed Remove"];
+		assert.deepEqual(await notes(page), expected);
+		const { x, box } = await point(page, 3, 0);
+		assert.deepEqual(await pixel(page, "canvas.over", x - 5, TOP - 15), await colour(page, "--accent"));
+		await page.mouse.click(box.x + x, box.y + TOP - 10);
+		assert.match(await moment(page), /^At the peak: event 2,/, "a press on its pin leads there");
+		await press(page, "e");
+		const link = await address(page);
+		const other = await page.context().newPage();
+		await other.goto(link);
+		await other.waitForFunction(() => document.documentElement.dataset.ready);
+		await settle(other);
+		assert.deepEqual(await notes(other), expected, "in the link");
+		await other.locator(".notes li button").nth(2).click();
+		await settle(other);
+		assert.match(await other.locator(".details").textContent(), /512\.00 MiB, activations/);
+		assert.match(await moment(other), /event 8,/);
+		assert.deepEqual(await violations(other), []);
+		await other.getByRole("button", { name: "remove note 1" }).click();
+		await settle(other);
+		assert.deepEqual(await notes(other), expected.slice(1));
+		assert.doesNotMatch(await address(other), /why/);
+		await other.close();
+		await page.goto(
+			link.replace(/#.*/, "#note=99999999+x&note=3.9999+x&note=nothing&note=3+%E2%80%AEabc&note=1e9"),
+		);
+		await settle(page);
+		assert.deepEqual(await notes(page), ["event 2 \\u202eabc Remove"], "what does not fit is left out");
+	},
+
 	async "a finding's show me zooms there and paints its very rows"(page) {
 		await page.getByRole("button", { name: "show me finding 2" }).click();
 		await settle(page);

@@ -78,6 +78,11 @@ const table_of_keys: Key[] = [
 	{ keys: ["B"], words: "go to where it is freed", does: (app) => app.to_end_of_life() },
 	{ keys: ["m"], words: "set or clear the mark: what grew since", does: (app) => app.pane.set_mark() },
 	{
+		keys: ["i"],
+		words: "pin a note to the cursor's moment, or to what is chosen",
+		does: (app) => app.pane.notes.write(),
+	},
+	{
 		keys: ["c"],
 		words: "colour by the next of category, line, model code ...",
 		does: (app) => app.pane.next_bands(1),

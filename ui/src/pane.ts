@@ -12,6 +12,7 @@ import { Found } from "./found";
 import { band_title, groupings } from "./groups";
 import * as moments from "./moments";
 import type { Place } from "./moments";
+import { Notes } from "./notes";
 import { Allocations, Findings, Owners, Steps, band_of } from "./panels";
 import type { Panel } from "./panels";
 import { RangeTable, choose_range } from "./ranges";
@@ -39,6 +40,7 @@ export class Pane {
 	readonly state: State;
 	readonly timeline: Timeline;
 	tab = "";
+	readonly notes: Notes;
 	query = ""; // what is looked for; "finding:N" after "show me"
 	opened: () => void = () => undefined; // told when another tab is looked at
 	private tabs: Tab[] = [];
@@ -86,8 +88,9 @@ export class Pane {
 			(query) => this.find(query),
 			() => this.zoom_to_choice(),
 		);
+		this.notes = new Notes(state);
 		const reasons = reasons_of(recording, (m) => this.jump(m), answer?.helps ?? []);
-		this.side = el("div", { class: "side" }, details.root, reasons);
+		this.side = el("div", { class: "side" }, this.notes.root, details.root, reasons);
 		const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment" });
 		const places = el("div", { class: "places" });
 		if (answer) this.add_tab(list, places, "answer", answer.name, answer.panel);
@@ -343,6 +346,9 @@ export class Pane {
 				"Mark",
 				"mark the cursor's moment; the flame graph and owners show what grew since (m)",
 				() => this.set_mark(),
+			),
+			this.tool("note", "Note", "pin a text to the cursor's moment, or to the chosen block (i)", () =>
+				this.notes.write(),
 			),
 			el(
 				"span",

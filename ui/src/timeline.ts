@@ -6,6 +6,7 @@ import { Chart, LEFT, TOP, limit_of } from "./chart";
 import { draw_chart } from "./chart_draw";
 import { Delay, FONT_SMALL, Picture, colour, el, fill, table } from "./dom";
 import { Overview } from "./overview";
+import { draw_notes, note_at, show_note } from "./notes";
 import { range_tip } from "./ranges";
 import type { State } from "./state";
 import { band_title } from "./groups";
@@ -203,6 +204,7 @@ export class Timeline {
 			this.draw_line(c, state.mark, "from", true);
 		}
 		this.draw_line(c, state.cursor, "", false);
+		draw_notes(c, state.notes, (m) => this.chart.x_of(m));
 		if (state.hover !== null && !this.hover) this.draw_pointer(c, this.chart.x_of(state.hover), bottom);
 		if (state.chosen !== null) this.draw_life(c, state.chosen, "--ink", 2);
 		if (this.hovered !== null && this.hovered !== state.chosen)
@@ -406,6 +408,11 @@ export class Timeline {
 			.find((f) => Math.hypot(f.x - at.x, TOP + this.chart.plot_height() - 10 - at.y) < 11);
 		if (mark) {
 			this.open_finding(mark.index);
+			return;
+		}
+		const note = note_at(this.state.notes, (m) => this.chart.x_of(m), at);
+		if (note) {
+			show_note(this.state, note);
 			return;
 		}
 		if (at.x < LEFT) return;
