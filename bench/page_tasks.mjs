@@ -27,20 +27,34 @@ const browser = await chromium.launch({
 const tab = (name) => (page) => page.getByRole("tab", { name }).click();
 const button = (name) => (page) => page.getByRole("button", { name, exact: true }).click();
 
-// In the upper part of the picture's middle, which is a band wherever something lives.
+const scroll_to = (place) => (page) => page.locator(place).first().scrollIntoViewIfNeeded();
+
+// Of the death's last allocations, in the band of activations.
 const on_a_band = async (page) => {
 	const box = await page.locator("canvas.over").boundingBox();
-	await page.mouse.click(box.x + box.width / 2, box.y + 0.75 * box.height);
+	await page.mouse.click(box.x + 0.94 * box.width, box.y + box.height - 120);
 };
 const tasks = [
-	["most at the peak", died, [button("Peak"), tab("Owners")], ".owners", /live at .*event [\d,]+.*GiB\d+ %/],
+	[
+		"most at the peak",
+		died,
+		[button("Peak"), tab("Owners")],
+		".owners",
+		/live at .*event [\d,]+.*[MG]iB\d+ %/,
+	],
 	["before the death", died, [tab("Events")], '.events tr[aria-current="true"]', /oom/],
-	["this block's history", died, [on_a_band], ".details", /bornevent .*freed.*here (before|after)/],
+	[
+		"this block's history",
+		died,
+		[on_a_band, scroll_to(".details dl >> nth=-1")],
+		".details dl >> nth=-1",
+		/here before.*freed at.*here after/,
+	],
 	[
 		"compare two runs",
 		both,
-		[(page) => page.locator(".answer tbody button.row").first().click()],
-		".answer table",
+		[(page) => page.locator(".told tbody button.row").first().click()],
+		".told table",
 		/[+-][\d.]+ [KMG]iB/,
 	],
 	[
@@ -62,9 +76,19 @@ for (const [i, [name, html, actions, place, answer]] of tasks.entries()) {
 		await act(page);
 		await page.waitForFunction(() => document.documentElement.dataset.waiting === "0");
 	}
-	await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-	const words = await page.locator(place).first().innerText({ timeout: 5000 }).catch(() => "");
-	const box = await page.locator(place).first().boundingBox().catch(() => null);
+	await page.evaluate(
+		() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+	);
+	const words = await page
+		.locator(place)
+		.first()
+		.innerText({ timeout: 5000 })
+		.catch(() => "");
+	const box = await page
+		.locator(place)
+		.first()
+		.boundingBox()
+		.catch(() => null);
 	const seen = !!box && box.y >= 0 && box.y < 800;
 	await page.screenshot({ path: path.join(out, `page-${i + 1}.png`) });
 	await page.evaluate(axe);
@@ -74,7 +98,9 @@ for (const [i, [name, html, actions, place, answer]] of tasks.entries()) {
 		failed = 1;
 		console.log(words.slice(0, 400), box);
 	}
-	console.log(`${ok ? "ok  " : "FAIL"} ${name}: ${actions.length} actions, axe ${found.length} ${found.join()}`);
+	console.log(
+		`${ok ? "ok  " : "FAIL"} ${name}: ${actions.length} actions, axe ${found.length} ${found.join()}`,
+	);
 	await page.close();
 }
 await browser.close();

@@ -1358,7 +1358,7 @@ const others = {
 			{ colorScheme: "dark" },
 			{ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
 		]) {
-			const page = await open(path.join(folder, "made.html"), options);
+			const page = await open(path.join(folder, "ranges.html"), options);
 			const seen = [];
 			const look = async (what) => seen.push(...(await violations(page)).map((v) => `${what}: ${v}`));
 			await look("opened");
@@ -1372,6 +1372,12 @@ const others = {
 			await look("shown");
 			await page.locator(".menu summary").click();
 			await look("menu");
+			await page.keyboard.press("Escape");
+			await page.locator(".tools").getByRole("button", { name: "Note" }).click();
+			await page.keyboard.type("a note");
+			await look("writing");
+			await page.keyboard.press("Enter");
+			await look("noted");
 			await page.locator(".menu summary").click();
 			await page.locator("#search").fill("cat");
 			await look("finding");

@@ -1,6 +1,6 @@
 // The picture of memory over time itself: bands, what was reserved, the limit, the death, the axes.
 
-import { FONT, FONT_SMALL, colour, el, ink_on, packed } from "./dom";
+import { FONT, FONT_SMALL, colour, el, fit, ink_on, packed } from "./dom";
 import { AXIS, LEFT, RIGHT, STRIP, TOP, limit_of } from "./chart";
 import type { Chart } from "./chart";
 import type { GapBand } from "./gap";
@@ -576,18 +576,10 @@ function draw_ranges(chart: Chart, c: CanvasRenderingContext2D, y: number, lane:
 			c.strokeStyle = colour("--soft");
 			c.lineWidth = 1;
 			c.strokeRect(left + 0.5, y + 1.5, Math.max(1, right - left - 1), STRIP - 3);
-			const words = text.plain(ranges.name_of(i), 60);
-			if (
-				c.measureText(words).width + 6 >=
-				Math.min(right, LEFT + chart.plot_width()) - Math.max(left, LEFT)
-			)
-				continue;
+			const [seen_from, seen_to] = [Math.max(left, LEFT), Math.min(right, LEFT + chart.plot_width())];
 			c.fillStyle = colour("--ink");
-			c.fillText(
-				words,
-				(Math.max(left, LEFT) + Math.min(right, LEFT + chart.plot_width())) / 2,
-				y + STRIP / 2,
-			);
+			const words = fit(c, text.plain(ranges.name_of(i), 60), seen_to - seen_from - 6);
+			c.fillText(words, (seen_from + seen_to) / 2, y + STRIP / 2);
 		}
 	c.restore();
 }
