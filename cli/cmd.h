@@ -174,7 +174,7 @@ int plan_recipe_take(const void *values, struct plim_plan_options *out);
 void cmd_print_help(FILE *to, const struct cmd *cmd, bool all);
 void cmd_print_overview(FILE *to);
 
-extern const struct cmd cmd_ckpt, cmd_curves, cmd_doctor, cmd_watch, cmd_record, cmd_pack,
+extern const struct cmd cmd_ckpt, cmd_curves, cmd_doctor, cmd_watch, cmd_record, cmd_pack, cmd_page,
 	cmd_bundle, cmd_report, cmd_diff, cmd_whatif, cmd_plan, cmd_why, cmd_lint, cmd_fit,
 	cmd_help, cmd_completion, cmd_man, cmd_live;
 

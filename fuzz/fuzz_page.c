@@ -20,6 +20,12 @@ static void place(void *self, uint32_t frame, struct page_place *out)
 				    snapshot_text(t, snapshot_frame(t, frame)->filename) };
 }
 
+static const char *text(void *self, uint32_t string, const char *kind)
+{
+	(void)kind;
+	return snapshot_text(self, string);
+}
+
 static void report(void *self, struct json_out *j)
 {
 	(void)self;
@@ -66,6 +72,7 @@ static void one_device(struct mem *m, struct page *p, const struct snapshot *t,
 	struct timeline_categories categories = { .mem = NULL };
 	struct page_show show = { TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE };
 	struct allocator_replay *replay;
+	struct timeline_ranges ranges;
 	struct timeline tl;
 	struct plim_err err;
 	struct page_input in = { .mem = m,
@@ -76,13 +83,17 @@ static void one_device(struct mem *m, struct page *p, const struct snapshot *t,
 				 .show = &show,
 				 .show_count = 1,
 				 .self = (void *)(uintptr_t)t,
+				 .ranges = &ranges,
 				 .place = place,
+				 .text = text,
 				 .report = report };
 
 	if (allocator_replay_own(m, t, d, &replay, &err))
 		return;
 	timeline_walk(&tl, t, d, replay);
 	check_segments(m, t, d);
+	if (timeline_find_ranges(m, &tl, &ranges, &err))
+		in.ranges = NULL;
 	if (!t->has_frames || !d->events.n || !timeline_categorize(m, &tl, &categories, &err)) {
 		size_t first = p->parts.n;
 
@@ -91,6 +102,7 @@ static void one_device(struct mem *m, struct page *p, const struct snapshot *t,
 			check_section(&p->parts.at[first].columns, &p->parts.at[first + 1].columns);
 		}
 	}
+	timeline_ranges_release(&ranges);
 	timeline_categories_release(&categories);
 	allocator_replay_free(replay);
 }

@@ -3,8 +3,9 @@
 
 Pages are unpacked as docs/formats/page.md says.  Each recording is read by Python's pickle and its allocations are paired here
 anew, by a few lines that share nothing with the program; every row must be equal.  The four totals follow from the rows at
-every event, the segments too.  Also: names that want to be markup, names that are too long, --redact, --strip-prefix,
-the same bytes each time, several recordings in a page, a disk that is full.  With SNAPSHOTs only these are compared.
+every event, the segments too.  Also: named ranges, names that want to be markup, names that are too long, --redact,
+--strip-prefix, the same bytes each time, several recordings in a page, a disk that is full.  With SNAPSHOTs only these are
+compared.
 """
 import json
 import lzma
@@ -17,6 +18,7 @@ import sys
 import tempfile
 
 import lib
+import made
 import page_reader
 
 lib.start(sys.argv[1])
@@ -400,6 +402,45 @@ def check_whatif():
           [pair for pair in zip(made[0][:n], made[1][:n]) if pair[0] != pair[1]][:3])
 
 
+def check_ranges():
+    """record_function's ranges, whole and with an end that the ring dropped, and runs of user_metadata; redacted, too."""
+    card = made.Card()
+    card.mark("END", "lost")
+    card.mark("START", "train")
+    want = {("lost", 0, 0, 1)}
+    weights = [card.alloc(12 * made.MIB, made.BUILD) for _ in range(3)]
+    for event in card.events:
+        event["user_metadata"] = "tagged-w" if event["action"] == "alloc" else ""
+    first = next(e for e, event in enumerate(card.events) if event["action"] == "alloc")
+    want.add(("tagged-w", first, len(card.events), 4))
+    for step in range(4):
+        start = len(card.events)
+        card.mark("START", f"step#{step}")
+        card.mark("START", "inner-part")
+        blocks = [card.alloc((4 + i) * made.MIB, made.module(20, i)) for i in range(3)]
+        card.mark("END", "inner-part")
+        want.add(("inner-part", start, len(card.events), 0))
+        card.drop(*blocks)
+        card.mark("END", f"step#{step}")
+        want.add((f"step#{step}", start, len(card.events), 0))
+    card.drop(*weights)
+    want.add(("train", 0, len(card.events), 2))
+    for event in card.events:
+        event.setdefault("user_metadata", "")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ranges.pickle")
+        with open(path, "wb") as f:
+            pickle.dump(card.snapshot(), f)
+        (part,), _ = page_reader.read(write_page(path))
+        (hidden,), _ = page_reader.read(write_page(path, "--redact"))
+    columns = ["name", "from", "to", "flags"]
+    rows = part.rows("ranges", columns)
+    got = {(part.head["strings"][name], *rest) for name, *rest in rows}
+    check(got == want and len(rows) == len(want), "ranges", got ^ want)
+    check([rest for _, *rest in hidden.rows("ranges", columns)] == [rest for _, *rest in rows], "ranges are redacted away")
+    check(not hidden.has("inner-part") and not hidden.has("tagged-w"), "names of ranges are not redacted")
+
+
 def check_prefix():
     path = os.path.join(data, "gpt2_s.pickle.xz")
     whole, _ = page_reader.read(write_page(path))
@@ -445,6 +486,7 @@ def main():
     check_mapping()
     check_devices()
     check_whatif()
+    check_ranges()
     check_prefix()
     check_failures()
     lib.finish(seen, least=50)

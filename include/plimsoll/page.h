@@ -59,6 +59,9 @@ PLIM_API enum plim_status plim_page_answer(struct plim_page *page, const char *t
 PLIM_API enum plim_status plim_page_write(struct plim_page *page, const char *path,
 					  struct plim_err *err);
 
+/* Write the viewer alone: recordings are dropped on it.  *bytes (may be NULL): its size.  PLIM_E_IO. */
+PLIM_API enum plim_status plim_page_viewer(const char *path, uint64_t *bytes, struct plim_err *err);
+
 PLIM_API void plim_page_get_size(const struct plim_page *page, struct plim_page_size *out);
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 struct asking {
 	const struct page_device *of;
 	struct recording_place place;
+	char word[32];
 };
 
 static void place(void *self, uint32_t frame, struct page_place *out)
@@ -13,6 +14,13 @@ static void place(void *self, uint32_t frame, struct page_place *out)
 
 	recording_place(a->of->names, frame, &a->place);
 	*out = (struct page_place){ a->place.name, a->place.file };
+}
+
+static const char *text(void *self, uint32_t string, const char *kind)
+{
+	struct asking *a = self;
+
+	return recording_name(a->of->names, string, kind, a->word, sizeof(a->word));
 }
 
 static void emit_report(void *self, struct json_out *j)
@@ -81,8 +89,10 @@ enum plim_status page_add_device(struct page *p, const struct page_device *d, st
 				 .recording = d->recording,
 				 .show = show,
 				 .show_count = n,
+				 .ranges = &d->device->ranges,
 				 .self = &asking,
 				 .place = place,
+				 .text = text,
 				 .report = emit_report };
 	enum plim_status st;
 

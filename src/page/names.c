@@ -44,6 +44,12 @@ static enum plim_status add_text(struct names *x, const char *text, uint32_t *id
 	return intern_add(&x->texts, cut, n, id, err);
 }
 
+enum plim_status names_string(struct names *x, uint32_t string, const char *kind, uint32_t *out,
+			      struct plim_err *err)
+{
+	return add_text(x, x->in->text(x->in->self, string, kind), out, err);
+}
+
 enum plim_status names_frame(struct names *x, uint32_t frame, uint32_t *out, struct plim_err *err)
 {
 	struct page_place place;

@@ -18,6 +18,7 @@ struct packing {
 	struct planes columns;
 	struct segments segments;
 	struct names names;
+	struct ranges ranges;
 	uint32_t *row;         /* allocations by birth, those from before first */
 	uint32_t *row_of;      /* of each allocation: where it is in `row` */
 	uint32_t *stack;       /* of each allocation: 1 + number, or 0 */
@@ -381,6 +382,8 @@ static enum plim_status pack_rest(struct packing *x)
 		st = pack_phases(x);
 	if (!st)
 		st = pack_times(x);
+	if (!st)
+		st = ranges_pack(&x->ranges, &x->columns, x->err);
 	return st ? st : names_pack(&x->names, &x->columns, x->err);
 }
 
@@ -590,6 +593,8 @@ static enum plim_status name_shown(struct packing *x)
 		if (born)
 			st = names_stack(&x->names, x->d->events.stack[born - 1], &number, x->err);
 	}
+	if (!st)
+		st = ranges_find(&x->ranges, &x->names, x->err);
 	for (size_t i = 0; !st && i < x->in->show_count; i++) {
 		st = names_stack(&x->names, x->in->show[i].stack, &number, x->err);
 		if (!st)
@@ -632,6 +637,7 @@ static void end(struct packing *x)
 	mem_free(m, x->v, x->room, sizeof(*x->v));
 	mem_free(m, x->other_v, x->room, sizeof(*x->other_v));
 	segments_release(&x->segments);
+	ranges_release(&x->ranges);
 	names_release(&x->names);
 	planes_release(&x->columns);
 }
@@ -643,6 +649,7 @@ enum plim_status page_pack(struct page *p, const struct page_input *in, struct p
 			     .t = in->tl->snapshot,
 			     .d = in->tl->device,
 			     .segments.mem = in->mem,
+			     .ranges.mem = in->mem,
 			     .err = err };
 	struct page_part part = { 0 };
 	enum plim_status st = begin(&x);

@@ -66,11 +66,27 @@ void names_release(struct names *x);
 enum plim_status names_stack(struct names *x, uint32_t stack, uint32_t *out, struct plim_err *err);
 enum plim_status names_frame(struct names *x, uint32_t frame, uint32_t *out, struct plim_err *err);
 
+/* The number of a text of the recording's, as it may be shown; `kind`: what it is called where it may not. */
+enum plim_status names_string(struct names *x, uint32_t string, const char *kind, uint32_t *out,
+			      struct plim_err *err);
+
 /* The columns of stacks and frames. */
 enum plim_status names_pack(struct names *x, struct planes *c, struct plim_err *err);
 
 /* The member "strings". */
 void names_emit(const struct names *x, struct json_out *j);
+
+/* A range that the program named, in moments: what is allocated in it is born in (from, to]. */
+struct range {
+	uint32_t from, to, name, flags; /* as in docs/page.md */
+};
+struct ranges {
+	struct mem *mem;
+	VEC(struct range) rows;
+};
+enum plim_status ranges_find(struct ranges *x, struct names *n, struct plim_err *err);
+enum plim_status ranges_pack(const struct ranges *x, struct planes *c, struct plim_err *err);
+void ranges_release(struct ranges *x);
 
 /* Where a frame is, as people shall read it; valid until the next one is asked for. */
 struct page_place {
@@ -99,9 +115,11 @@ struct page_input {
 	uint32_t recording;
 	const struct page_show *show; /* of each finding in the report */
 	size_t show_count;
+	const struct timeline_ranges *ranges; /* NULL: not known */
 	void *self;
 	/* Names from the file come only from here, shortened and redacted. */
 	void (*place)(void *self, uint32_t frame, struct page_place *out);
+	const char *(*text)(void *self, uint32_t string, const char *kind);
 	void (*report)(void *self, struct json_out *j); /* emits the member "report" */
 };
 

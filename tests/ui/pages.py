@@ -133,6 +133,24 @@ def flat(events=0, size=MIB, reserved=20 * MIB):
     return head, columns
 
 
+def ranged(title="ranges.pickle", names=None):
+    """As recording(), with a range around all, one in each step, and user_metadata of the weights."""
+    head, columns = recording(title, names)
+    name = names or (lambda plain: plain)
+    rows = [(0, head["events"], "train", 2), (0, 1, "weights", 4)]
+    for step in head["report"]["devices"][0]["steps"]:
+        first = step["start_event"]
+        rows += [(first, first + 6, f"ProfilerStep#{step['index']}", 0), (first, first + 3, "forward_part", 0)]
+    rows.sort(key=lambda row: (row[0], -row[1]))
+    strings = sorted({name(row[2]) for row in rows})
+    columns.add("ranges.from", [row[0] for row in rows], delta=True)
+    columns.add("ranges.to", [row[1] for row in rows])
+    columns.add("ranges.name", [len(head["strings"]) + strings.index(name(row[2])) for row in rows])
+    columns.add("ranges.flags", [row[3] for row in rows])
+    head["strings"] = head["strings"] + strings
+    return head, columns
+
+
 def hostile(plain):
     if plain.startswith("/home"):
         return plain + MARKUP + "x" * 1_000_000
@@ -152,7 +170,9 @@ def main(folder):
     row = {"rank": 0, "path": hostile("a.pickle"), "member": None, "error": hostile("unreadable"), "events": None,
            "allocated_peak_bytes": None, "reserved_peak_bytes": None, "peak_phase": None, "died": None, "leak_bytes": None}
     answer = (hostile("2 recordings") + "\n\n" + hostile("Rank 0 died"), {"schema": "ranks/2", "rows": [row], "worst_row": 0})
-    (out / "hostile.html").write_text(pack.page([recording("made.pickle", hostile)], answer))
+    (out / "hostile.html").write_text(pack.page([ranged("made.pickle", hostile)], answer))
+    (out / "bare.html").write_text(pack.page([]))
+    (out / "ranges.html").write_text(pack.page([ranged()]))
     (out / "flat.html").write_text(pack.page([flat()]))
     (out / "tiny.html").write_text(pack.page([flat(size=1, reserved=1)]))
     head, columns = recording()

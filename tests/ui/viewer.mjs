@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { inflateRawSync } from "node:zlib";
+import { gzipSync, inflateRawSync } from "node:zlib";
 import { createRequire } from "node:module";
 
 import { contrast, delta_e, eyes, lab } from "./colours.mjs";
@@ -192,6 +192,19 @@ async function saved(page, action) {
 		Array.from(new Uint8Array(await window.handed.blob.arrayBuffer())),
 	]);
 	return [name, Buffer.from(bytes)];
+}
+
+async function drop(page, name, bytes) {
+	await page.evaluate(
+		([name, base64]) => {
+			const data = new DataTransfer();
+			data.items.add(new File([Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))], name));
+			document.body.dispatchEvent(
+				new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }),
+			);
+		},
+		[name, Buffer.from(bytes).toString("base64")],
+	);
 }
 
 // Fingers on the picture, at so many pixels from its left.
@@ -461,6 +474,48 @@ const tests = {
 		);
 		await settle(page);
 		assert.match(await moment(page), /event 63/, "what does not fit is left out");
+	},
+
+	async "a note is pinned to a moment or a block, is part of the link, and can be removed"(page) {
+		await press(page, "p", "i");
+		await page.keyboard.type("why so high?");
+		await page.keyboard.press("Enter");
+		await settle(page);
+		await click_at(page, 9.2, 1.2 * GIB);
+		await press(page, "i");
+		await page.keyboard.type("<b>kept</b> & freed");
+		await page.keyboard.press("Enter");
+		await settle(page);
+		const notes = (of) =>
+			of.locator(".notes li").evaluateAll((all) => all.map((one) => one.textContent.trim()));
+		const expected = ["event 2 why so high? Remove", "512.00 MiB at event 8 <b>kept</b> & freed Remove"];
+		assert.deepEqual(await notes(page), expected);
+		const { x, box } = await point(page, 3, 0);
+		assert.deepEqual(await pixel(page, "canvas.over", x - 5, TOP - 15), await colour(page, "--accent"));
+		await page.mouse.click(box.x + x, box.y + TOP - 10);
+		assert.match(await moment(page), /^At the peak: event 2,/, "a press on its pin leads there");
+		await press(page, "e");
+		const link = await address(page);
+		const other = await page.context().newPage();
+		await other.goto(link);
+		await other.waitForFunction(() => document.documentElement.dataset.ready);
+		await settle(other);
+		assert.deepEqual(await notes(other), expected, "in the link");
+		await other.locator(".notes li button").nth(2).click();
+		await settle(other);
+		assert.match(await other.locator(".details").textContent(), /512\.00 MiB, activations/);
+		assert.match(await moment(other), /event 8,/);
+		assert.deepEqual(await violations(other), []);
+		await other.getByRole("button", { name: "remove note 1" }).click();
+		await settle(other);
+		assert.deepEqual(await notes(other), expected.slice(1));
+		assert.doesNotMatch(await address(other), /why/);
+		await other.close();
+		await page.goto(
+			link.replace(/#.*/, "#note=99999999+x&note=3.9999+x&note=nothing&note=3+%E2%80%AEabc&note=1e9"),
+		);
+		await settle(page);
+		assert.deepEqual(await notes(page), ["event 2 \\u202eabc Remove"], "what does not fit is left out");
 	},
 
 	async "a finding's show me zooms there and paints its very rows"(page) {
@@ -906,7 +961,10 @@ const tests = {
 		for (const query of Object.keys(expected)) seen[query] = await found(query);
 		assert.deepEqual(seen, expected);
 		assert.equal(await found("size>=much"), 0);
-		assert.match(await page.locator(".search").textContent(), /cannot be read: "much" is no number/);
+		assert.match(
+			await page.locator(".search").textContent(),
+			/cannot be read: column 7: "much" is not a number/,
+		);
 		assert.equal(await found("softmax"), 9);
 		const { x, y } = await point(page, 9.5, 0.03 * GIB);
 		assert.deepEqual(
@@ -917,6 +975,59 @@ const tests = {
 		await page.locator(".search tbody button").nth(1).click();
 		await settle(page);
 		assert.match(await page.locator(".details").textContent(), /64\.00 MiB, temporaries/);
+	},
+
+	async "filters by the keys of the report: and, or, not, ~, brackets, units; an error names its column"(
+		page,
+	) {
+		const find = async (query) => {
+			await page.locator("#search").fill(query);
+			await page.keyboard.press("Enter");
+			await settle(page);
+			return Number(/\((\d+)\)/.exec(await page.getByRole("tab", { name: /^Found/ }).textContent())[1]);
+		};
+		const expected = {
+			"requested_bytes > 512 MiB": 1,
+			"allocated_bytes = 64 MiB": 10,
+			"bytes >= 0.5 GiB and category = activation": 11,
+			"bytes >= 0.5 GiB and not category ~ PARAM": 11,
+			"category = activ": 0,
+			"frame ~ train.py:42": 21,
+			"code_frame ~ model.py": 12,
+			"stack ~ softmax": 9,
+			"function = soft": 0,
+			"inferred = true": 9,
+			"before_recording = false": 22,
+			"(step = 3 or step = 4) and not bytes < 100 MiB": 2,
+			"freed_event = never and born_event > 1": 1,
+		};
+		const seen = {};
+		for (const query of Object.keys(expected)) seen[query] = await find(query);
+		assert.deepEqual(seen, expected);
+		assert.match(await text_of(page, ".search"), /512\.00 MiB of them live.*512\.00 MiB over all time/);
+		const [name, csv] = await saved(page, () =>
+			page.locator(".search").getByRole("button", { name: "CSV" }).click(),
+		);
+		assert.equal(name, "made.csv");
+		assert.equal(csv.toString().trim().split("\r\n").length, 2, "a head and what was found");
+		for (const [query, words] of [
+			[
+				"bytes > 1 MiB and sise > 3",
+				/column 19: there is no field "sise"; fields are size, requested_/,
+			],
+			["(bytes > 1 MiB", /column 1: a bracket is not closed/],
+			["bytes > 1 MiB)", /column 14: a bracket is closed that was not opened/],
+			["step = 3 or", /column 12: something is missing/],
+			["step = 3 or and step = 4", /column 13: a condition is missing/],
+			["bytes ~ 12", /column 9: ~ asks for a part of a name/],
+			["category > 3", /column 12: < and > compare numbers/],
+			['file ~ "model', /column 8: a quote is not closed/],
+		]) {
+			assert.equal(await find(query), 0, query);
+			assert.match(await text_of(page, ".search"), words);
+		}
+		await page.locator("#search").fill("bytes > 3 and alloc");
+		assert.match(await page.locator("#offers li").first().textContent(), /^allocated_bytes:/);
 	},
 
 	async "offers what could come next while a filter is typed"(page) {
@@ -1247,7 +1358,7 @@ const others = {
 			{ colorScheme: "dark" },
 			{ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
 		]) {
-			const page = await open(path.join(folder, "made.html"), options);
+			const page = await open(path.join(folder, "ranges.html"), options);
 			const seen = [];
 			const look = async (what) => seen.push(...(await violations(page)).map((v) => `${what}: ${v}`));
 			await look("opened");
@@ -1261,6 +1372,12 @@ const others = {
 			await look("shown");
 			await page.locator(".menu summary").click();
 			await look("menu");
+			await page.keyboard.press("Escape");
+			await page.locator(".tools").getByRole("button", { name: "Note" }).click();
+			await page.keyboard.type("a note");
+			await look("writing");
+			await page.keyboard.press("Enter");
+			await look("noted");
 			await page.locator(".menu summary").click();
 			await page.locator("#search").fill("cat");
 			await look("finding");
@@ -1271,6 +1388,167 @@ const others = {
 		}
 		const page = await open(path.join(folder, "two.html"));
 		assert.deepEqual(await violations(page), []);
+		await page.context().close();
+	},
+
+	async "named ranges: lanes below the picture, totals by name, a press chooses one"() {
+		const page = await open(path.join(folder, "ranges.html"));
+		await page.getByRole("tab", { name: "Ranges" }).click();
+		await settle(page);
+		const rows = page.locator(".ranges tbody tr");
+		assert.deepEqual(await rows.allTextContents(), [
+			"trainrecord_function17.13 GiB1.56 GiB",
+			"ProfilerStep#*record_function105.63 GiB1.56 GiB",
+			"forward_partrecord_function105.63 GiB1.56 GiB",
+			"weightsuser_metadata11.00 GiB1.00 GiB",
+		]);
+		await rows.nth(2).locator("button").click();
+		assert.match(await moment(page), /event 3,.* since the mark at event 0/);
+		assert.equal(await rows.nth(2).getAttribute("aria-current"), "true");
+		await press(page, "0");
+		const box = await page.locator("canvas.over").boundingBox();
+		const { from, to } = await view(page);
+		const at = (m) => box.x + LEFT + ((m - from) / (to - from)) * (box.width - LEFT - RIGHT);
+		const lane = (n) => box.y + box.height - 4 - 13 * (3 - n) + 6;
+		await page.mouse.move(at(9), lane(1));
+		await settle(page);
+		assert.match(
+			await text_of(page, ".tip"),
+			/^ProfilerStep#1 record_function576\.00 MiB allocated within; peak 1\.56 GiB6 events$/,
+		);
+		await page.mouse.move(at(9), lane(0));
+		await settle(page);
+		assert.match(await text_of(page, ".tip"), /^train .*its end was not recorded/);
+		await page.mouse.click(at(9), lane(1));
+		assert.match(await moment(page), /event 12,.* since the mark at event 6/);
+		const close = await view(page);
+		assert.ok(close.from < 7 && close.to > 13 && close.to - close.from < 30, JSON.stringify(close));
+		assert.deepEqual(await violations(page), []);
+		assert.deepEqual(await unexplained(page), []);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+		const made = await open(path.join(folder, "made.html"));
+		assert.equal(await made.getByRole("tab", { name: "Ranges" }).isVisible(), false, "none, no tab");
+		await made.context().close();
+	},
+
+	async "a dropped .plim is read without the program: the same allocations, also of gzip"() {
+		const file = path.join(folder, "leak_rnn.plim");
+		if (!fs.existsSync(file)) return; // the program was not there to pack it
+		const bytes = fs.readFileSync(file);
+		// Blocks are the program's to find out; all else is the same.
+		const told = async (page) => {
+			const out = [];
+			for (const key of ["e", "p"]) {
+				await press(page, key);
+				out.push(
+					/event [\d,]+/.exec(await moment(page))[0],
+					/[\d.]+ \w+ reserved/.exec(await moment(page))[0],
+				);
+			}
+			await page.locator("#search").fill("size >= 0");
+			await page.keyboard.press("Enter");
+			await settle(page);
+			const [, csv] = await saved(page, () =>
+				page.locator(".search").getByRole("button", { name: "CSV" }).click(),
+			);
+			await page.keyboard.press("Escape");
+			const rows = csv
+				.toString()
+				.trim()
+				.split("\r\n")
+				.slice(1)
+				.map((row) => {
+					const [, addr, size, , , born, freed, , , stream] = row.split(",");
+					return [addr, size, born, freed, stream, ...row.matchAll(/:\d+ in [^,<"]+/g)].join();
+				});
+			return [...out, ...rows.sort()];
+		};
+		const own = await open(path.join(folder, "leak_rnn.html"));
+		const wanted = await told(own);
+		assert.ok(wanted.length > 900);
+		await own.context().close();
+		for (const [name, content] of [
+			["leak_rnn.plim", bytes],
+			["leak_rnn.plim.gz", gzipSync(bytes)],
+		]) {
+			const page = await open(path.join(folder, "bare.html"));
+			assert.deepEqual(await violations(page), []);
+			await drop(page, name, content);
+			await page.locator(".pane").waitFor();
+			await settle(page);
+			assert.match(await page.locator("h1").textContent(), /events of leak_rnn\.plim$/);
+			assert.match(await text_of(page, ".reasons"), /plimsoll report leak_rnn\.plim -o page\.html/);
+			assert.deepEqual(await told(page), wanted, name);
+			assert.deepEqual(await violations(page), []);
+			assert.deepEqual(page.bad, []);
+			await page.context().close();
+		}
+		const page = await open(path.join(folder, "made.html"), { viewport: { width: 390, height: 844 } });
+		await drop(page, "leak_rnn.plim", bytes);
+		await page.locator(".pane").nth(1).waitFor();
+		await settle(page);
+		assert.match(await page.locator("header.top .file").textContent(), /2 recordings/);
+		await page.context().close();
+	},
+
+	async "what cannot be shown says why in one line, and which command helps"() {
+		const page = await open(path.join(folder, "bare.html"));
+		const said = async (name, content) => {
+			await drop(page, name, Buffer.from(content, "latin1"));
+			const line = page.locator(".said").last();
+			await line.filter({ hasText: name }).waitFor();
+			const words = await line.textContent();
+			await page.evaluate(() => document.querySelectorAll(".said").forEach((one) => one.remove()));
+			return words;
+		};
+		assert.match(
+			await said("run.pickle", "\x80\x04\x95"),
+			/it is a pickle.*plimsoll pack run\.pickle Copy/,
+		);
+		assert.match(await said("my run.pickle", "\x80\x04\x95"), /plimsoll pack '\.\/my run\.pickle'/);
+		assert.match(
+			await said("run.pickle.xz", [0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]),
+			/packed with xz.*plimsoll pack/,
+		);
+		assert.match(await said("notes.txt", "nothing"), /neither a packed recording/);
+		assert.match(await said("none.plim", ""), /it is empty/);
+		assert.match(await said("other.html", "<!doctype html><p>"), /it holds no recording/);
+		assert.match(
+			await said("cut.plim.gz", gzipSync(Buffer.alloc(9999, 1)).subarray(0, 20)),
+			/gzip data is cut off/,
+		);
+		const file = path.join(folder, "leak_rnn.plim");
+		if (fs.existsSync(file)) {
+			const bytes = fs.readFileSync(file);
+			assert.match(
+				await said("cut.plim", bytes.subarray(0, 2000)),
+				/damaged or cut off: it ends early, in the chunk at byte 16 of 2000/,
+			);
+			for (const at of [30, 1000, bytes.length - 3]) {
+				const wrong = Buffer.from(bytes);
+				wrong[at] ^= 4;
+				assert.match(await said(`bit${at}.plim`, wrong), /damaged or cut off: /);
+			}
+		}
+		// Of a file of 4 GiB nothing is read: its size is what it says.
+		await page.evaluate(() => {
+			const large = new File(["PLIM\x89\r\n\x1a".split("").map((c) => c)], "large.plim");
+			const start = Uint8Array.from("PLIM\x89\r\n\x1a", (c) => c.charCodeAt(0));
+			Object.defineProperty(large, "size", { value: 4 * 2 ** 30 });
+			Object.defineProperty(large, "slice", { value: () => new Blob([start]) });
+			Object.defineProperty(large, "arrayBuffer", {
+				value: () => Promise.reject(new Error("was read")),
+			});
+			const event = new DragEvent("drop", { bubbles: true, cancelable: true });
+			Object.defineProperty(event, "dataTransfer", { value: { files: [large] } });
+			document.body.dispatchEvent(event);
+		});
+		await page
+			.locator(".said", { hasText: "it has 4.00 GiB, and a browser reads 1 GiB at most" })
+			.waitFor();
+		assert.deepEqual(await violations(page), []);
+		assert.deepEqual(page.bad, []);
 		await page.context().close();
 	},
 

@@ -293,7 +293,7 @@ export class AnswerPanel implements Panel {
 	private moment(device: DiffDevice, moment: DiffMoment | null, when: string): HTMLElement | null {
 		if (!moment?.rows.length) return null;
 		const many = this.answer.devices.length > 1 ? `, device ${device.device}` : "";
-		const of_name = (name: string | null) => (name && / in |:\d/.test(name) ? `frame:"${name}"` : null);
+		const of_name = (name: string | null) => (name && / in |:\d/.test(name) ? `stack:"${name}"` : null);
 		const open = (r: DiffRow) =>
 			this.opens.place({
 				device: device.device,

@@ -8,7 +8,7 @@ export const LEFT = 64;
 export const RIGHT = 14;
 export const TOP = 20;
 export const AXIS = 20;
-export const STRIP = 13; // times, steps, phases
+export const STRIP = 13; // times, steps, phases, lanes of ranges
 const BIG = 600; // an allocation of at least this part of the peak has its own outline
 
 // What a column of pixels shows.
@@ -104,7 +104,17 @@ export class Chart {
 
 	strips(): number {
 		const { recording } = this.state;
-		return [recording.timed, recording.phase_from.length, recording.steps.length].filter(Boolean).length;
+		const once = [recording.timed, recording.phase_from.length, recording.steps.length];
+		return once.filter(Boolean).length + recording.ranges.lanes.length;
+	}
+
+	// Below all other strips: the named range at a point, or null.
+	range_at(x: number, y: number): number | null {
+		const { ranges } = this.state.recording;
+		const bottom = TOP + this.plot_height() + AXIS + this.strips() * STRIP;
+		const lane = ranges.lanes.length - Math.ceil((bottom - y) / STRIP);
+		if (x < LEFT || lane < 0 || lane >= ranges.lanes.length) return null;
+		return ranges.at(lane, Math.round(this.m_of(x)));
 	}
 
 	y_of(n: number): number {

@@ -1,6 +1,6 @@
 // The picture of memory over time itself: bands, what was reserved, the limit, the death, the axes.
 
-import { FONT, FONT_SMALL, colour, el, ink_on, packed } from "./dom";
+import { FONT, FONT_SMALL, colour, el, fit, ink_on, packed } from "./dom";
 import { AXIS, LEFT, RIGHT, STRIP, TOP, limit_of } from "./chart";
 import type { Chart } from "./chart";
 import type { GapBand } from "./gap";
@@ -454,7 +454,11 @@ function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
 		draw_steps(chart, c, y);
 		y += STRIP;
 	}
-	if (recording.phase_from.length) draw_phases(chart, c, y);
+	if (recording.phase_from.length) {
+		draw_phases(chart, c, y);
+		y += STRIP;
+	}
+	recording.ranges.lanes.forEach((_, lane) => draw_ranges(chart, c, y + lane * STRIP, lane));
 	c.textAlign = "right";
 	c.textBaseline = "top";
 	c.fillStyle = colour("--soft");
@@ -553,6 +557,30 @@ function draw_phases(chart: Chart, c: CanvasRenderingContext2D, y: number): void
 			c.fillText(words, (seen_from + seen_to) / 2, y + STRIP / 2);
 		}
 	}
+	c.restore();
+}
+
+// Frames with names: a colour has one meaning in the picture, and it is not theirs.
+function draw_ranges(chart: Chart, c: CanvasRenderingContext2D, y: number, lane: number): void {
+	const { from, to, recording } = chart.state;
+	const { ranges } = recording;
+	begin_strip(chart, c, y, lane ? "" : "range");
+	const seen = ranges.seen(lane, Math.floor(from), Math.ceil(to));
+	if (seen.length > chart.plot_width() / 3) {
+		c.fillStyle = colour("--soft");
+		c.fillText("zoom in to see ranges", LEFT + chart.plot_width() / 2, y + STRIP / 2);
+	} else
+		for (const i of seen) {
+			const left = Math.max(Math.round(chart.x_of(ranges.from[i])), LEFT - 2);
+			const right = Math.min(Math.round(chart.x_of(ranges.to[i])), LEFT + chart.plot_width() + 2);
+			c.strokeStyle = colour("--soft");
+			c.lineWidth = 1;
+			c.strokeRect(left + 0.5, y + 1.5, Math.max(1, right - left - 1), STRIP - 3);
+			const [seen_from, seen_to] = [Math.max(left, LEFT), Math.min(right, LEFT + chart.plot_width())];
+			c.fillStyle = colour("--ink");
+			const words = fit(c, text.plain(ranges.name_of(i), 60), seen_to - seen_from - 6);
+			c.fillText(words, (seen_from + seen_to) / 2, y + STRIP / 2);
+		}
 	c.restore();
 }
 

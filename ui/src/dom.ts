@@ -92,10 +92,10 @@ export class Delay {
 	}
 
 	// Other work that is waited for.
-	static async during(work: () => Promise<void>): Promise<void> {
+	static async during<T>(work: () => Promise<T>): Promise<T> {
 		Delay.count(1);
 		try {
-			await work();
+			return await work();
 		} finally {
 			Delay.count(-1);
 		}

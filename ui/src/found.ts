@@ -1,7 +1,7 @@
 // What a filter found, as tables; the picture and the flame graph show it in colour.
 
 import { button, code, el, fill, table } from "./dom";
-import { Unreadable, read_filter } from "./filter";
+import { Unreadable, field_names, read_filter } from "./filter";
 import { type Group, grouping_of, sum_groups } from "./groups";
 import { allocation_table } from "./panels";
 import type { Panel } from "./panels";
@@ -20,6 +20,7 @@ export class Found implements Panel {
 	constructor(
 		private state: State,
 		private close: () => void,
+		private save: () => void,
 	) {}
 
 	// How many allocations were found; null: nothing is looked for.
@@ -87,9 +88,12 @@ export class Found implements Panel {
 						? `This cannot be read: ${this.fault}.`
 						: rows.length
 							? `${text.bytes(live_bytes)} of them live at the cursor; ${text.bytes(this.total)} over all time`
-							: "No size, address, category, function or file is like that. Fields: size, life, step, phase, category, stream, pool, file, function, address, born, freed, live.",
+							: `No size, address, category, function or file is like that. Fields: ${field_names().join(", ")}.`,
 				),
 				el("span", { class: "gap" }),
+				rows.length
+					? button("CSV", this.save, { title: "what was found, a row for each allocation" })
+					: null,
 				button("Clear", this.close),
 			),
 			rows.length

@@ -15,7 +15,8 @@ import {
 	sentence_of,
 } from "./answer";
 import { CheckpointView } from "./ckpt";
-import { Page, sections_here, sections_in } from "./page";
+import { Unusable, open_file } from "./dropped";
+import { Page, sections_here } from "./page";
 import { Pane } from "./pane";
 import { load_plot } from "./panels";
 import { Recording } from "./recording";
@@ -77,6 +78,11 @@ const table_of_keys: Key[] = [
 	{ keys: ["B"], words: "go to where it is freed", does: (app) => app.to_end_of_life() },
 	{ keys: ["m"], words: "set or clear the mark: what grew since", does: (app) => app.pane.set_mark() },
 	{
+		keys: ["i"],
+		words: "pin a note to the cursor's moment, or to what is chosen",
+		does: (app) => app.pane.notes.write(),
+	},
+	{
 		keys: ["c"],
 		words: "colour by the next of category, line, model code ...",
 		does: (app) => app.pane.next_bands(1),
@@ -126,7 +132,7 @@ const pointers: Keys = [
 	["fingers", "one pans, two zoom"],
 	["strip below", "drag to move through the recording"],
 	["name in the legend", "only this band, or all again; its colour hides it"],
-	["drop a page", "another recording's page, beside this one"],
+	["drop a file", "a packed recording (.plim) or another page, beside this one"],
 ];
 
 class App {
@@ -194,7 +200,8 @@ class App {
 		this.choose_theme(null);
 		this.answer = await read_answer(sections_here);
 		if (!n) {
-			this.show_checkpoint();
+			if (this.answer) this.show_checkpoint();
+			else this.show_nothing();
 			return;
 		}
 		const [first, worst] = await this.choose_first(n);
@@ -356,20 +363,25 @@ class App {
 		this.dock.append(pane.side);
 	}
 
-	// Another page, beside this one.
+	// Another page or a packed recording, beside what is there.
 	private async take(file: File): Promise<void> {
-		const sections = sections_in(await file.text());
 		const first = this.panes.length;
 		try {
-			const n = Page.count(sections);
-			if (!n) throw new Error("it holds no recording");
-			for (let i = 0; i < n; i++) this.add(await Recording.open(i, breath, sections));
+			const at = Math.max(-1, ...this.panes.map((p) => p.recording.head.recording)) + 1;
+			for (const source of await Delay.during(() => open_file(file, at, breath)))
+				this.add(await Recording.of(source, breath));
 		} catch (why) {
+			const words = why instanceof Error ? text.plain(why.message) : "";
 			this.say(
-				`${text.plain(file.name, 80)} cannot be shown: ${why instanceof Error ? text.plain(why.message) : ""}`,
+				`${text.plain(file.name, 80)} cannot be shown: ${words}`,
+				why instanceof Unusable ? why.command : null,
 			);
 		}
 		if (this.panes.length === first) return;
+		if (!first) {
+			this.build();
+			this.trail.begin();
+		}
 		void this.complete();
 		this.describe();
 		this.share_scale();
@@ -380,10 +392,51 @@ class App {
 		this.activate(first);
 	}
 
-	private say(words: string): void {
+	// A page without anything: what is dropped on it is shown.
+	private show_nothing(): void {
+		const pick = el("input", { type: "file", id: "pick", multiple: true });
+		pick.addEventListener("change", () => {
+			for (const file of pick.files ?? []) void this.take(file);
+		});
+		document.title = "plimsoll";
+		fill(
+			this.root,
+			el(
+				"div",
+				{ class: "empty" },
+				el("h1", {}, "plimsoll"),
+				el(
+					"p",
+					{},
+					"Drop packed recordings (.plim, .plim.gz) or pages here. Nothing is sent anywhere.",
+				),
+				el("p", {}, el("label", { for: "pick" }, "Or choose files: "), pick),
+				el(
+					"p",
+					{ class: "soft" },
+					"A snapshot (.pickle) becomes one by ",
+					el("code", {}, "plimsoll pack FILE"),
+					".",
+				),
+				this.pictures,
+			),
+		);
+		this.listen();
+	}
+
+	// With a command it stays until it is closed.
+	private say(words: string, command: string | null = null): void {
 		const line = el("p", { class: "said", role: "status" }, words);
 		this.pictures.before(line);
-		setTimeout(() => line.remove(), 8000);
+		if (!command) setTimeout(() => line.remove(), 8000);
+		else
+			line.append(
+				" ",
+				el("code", {}, command),
+				" ",
+				copy("Copy", () => command),
+				button("Close", () => line.remove()),
+			);
 	}
 
 	private describe(): void {

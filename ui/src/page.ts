@@ -47,7 +47,17 @@ export interface Head {
 	} | null)[];
 	merged: string[];
 	time_stride: number | null;
+	read_here?: boolean; // of a packed recording: the program has not looked at it
 	columns: Record<string, ColumnEntry>;
+}
+
+// What a recording is made of.
+export interface Source {
+	readonly head: Head;
+	rows(table: string): number;
+	column(name: string, rows?: number): Column;
+	when_whole(act: () => void): void;
+	complete(rest: () => Promise<void>): Promise<void>;
 }
 
 const sextets = new Uint8Array(128);
@@ -250,7 +260,7 @@ const end_of = (entry: ColumnEntry) => entry.at + entry.rows * entry.bytes;
 // No picture shows these at first.
 const LATE = ["allocs.addr", "allocs.done"];
 
-export class Page {
+export class Page implements Source {
 	private done = new Map<string, Column>();
 	private waiting: (() => void)[] = [];
 	whole = false; // or only what is not LATE

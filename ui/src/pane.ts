@@ -4,6 +4,7 @@ import { Details } from "./details";
 import { Delay, button, choice, code, colour, el, explained, fill, swatch } from "./dom";
 import { phase_colour } from "./chart_draw";
 import { Events } from "./events";
+import { save_csv } from "./export";
 import { Flame } from "./flame";
 import { Gap } from "./gap";
 import { GapTable, gap_swatch, gap_title } from "./gap_table";
@@ -11,8 +12,10 @@ import { Found } from "./found";
 import { band_title, groupings } from "./groups";
 import * as moments from "./moments";
 import type { Place } from "./moments";
+import { Notes } from "./notes";
 import { Allocations, Findings, Owners, Steps, band_of } from "./panels";
 import type { Panel } from "./panels";
+import { RangeTable, choose_range } from "./ranges";
 import type { Recording } from "./recording";
 import { Segments } from "./segments";
 import { MATCH, State } from "./state";
@@ -37,6 +40,7 @@ export class Pane {
 	readonly state: State;
 	readonly timeline: Timeline;
 	tab = "";
+	readonly notes: Notes;
 	query = ""; // what is looked for; "finding:N" after "show me"
 	opened: () => void = () => undefined; // told when another tab is looked at
 	private tabs: Tab[] = [];
@@ -66,8 +70,16 @@ export class Pane {
 				state.choose_gap(band);
 				this.open("gap");
 			},
+			(i) => {
+				choose_range(state, i);
+				this.open("ranges");
+			},
 		);
-		this.found = new Found(state, () => this.find(""));
+		this.found = new Found(
+			state,
+			() => this.find(""),
+			() => save_csv(this),
+		);
 		this.bands = choice("colour by", [...groupings, { id: MATCH, name: "what was found" }], (id) =>
 			recording.when_whole(() => state.set_mode(id)),
 		);
@@ -76,8 +88,9 @@ export class Pane {
 			(query) => this.find(query),
 			() => this.zoom_to_choice(),
 		);
+		this.notes = new Notes(state);
 		const reasons = reasons_of(recording, (m) => this.jump(m), answer?.helps ?? []);
-		this.side = el("div", { class: "side" }, details.root, reasons);
+		this.side = el("div", { class: "side" }, this.notes.root, details.root, reasons);
 		const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment" });
 		const places = el("div", { class: "places" });
 		if (answer) this.add_tab(list, places, "answer", answer.name, answer.panel);
@@ -130,9 +143,11 @@ export class Pane {
 			["events", "Events", new Events(state)],
 			["steps", `Steps (${recording.steps.length})`, new Steps(state)],
 			["gap", "Gap", new GapTable(state)],
+			["ranges", "Ranges", new RangeTable(state)],
 			["found", "Found", this.found],
 		];
 		for (const [id, name, panel] of tabs) this.add_tab(list, places, id, name, panel);
+		this.tab_of("ranges").button.hidden = !recording.ranges.count;
 		this.tab_of("found").button.hidden = true;
 	}
 
@@ -331,6 +346,9 @@ export class Pane {
 				"Mark",
 				"mark the cursor's moment; the flame graph and owners show what grew since (m)",
 				() => this.set_mark(),
+			),
+			this.tool("note", "Note", "pin a text to the cursor's moment, or to the chosen block (i)", () =>
+				this.notes.write(),
 			),
 			el(
 				"span",

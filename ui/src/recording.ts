@@ -2,9 +2,10 @@
 // events; allocations are known by their row.
 
 import { Page } from "./page";
-import type { Column, Head, Sections } from "./page";
+import type { Column, Head, Sections, Source } from "./page";
 import type { ReportDevice as Device, ReportOom as Oom, ReportStep as Step } from "./results";
 import { ModulePaths } from "./paths";
+import { Ranges } from "./ranges";
 import * as text from "./text";
 
 export const FLAG_INFERRED = 1;
@@ -184,13 +185,17 @@ export class Recording {
 	readonly reserved_peak: number;
 	readonly phase_from: Column;
 	readonly phase: Column;
+	readonly ranges: Ranges;
 	private times: Column;
 	private module_paths: ModulePaths | null = null;
 	private lived: { m: number; active: boolean; rows: Uint32Array }[] = [];
 
 	// Columns first, a slice at a time, then the totals.
 	static async open(at: number, rest: () => Promise<void>, sections?: Sections): Promise<Recording> {
-		const page = await Page.open(at, rest, sections);
+		return Recording.of(await Page.open(at, rest, sections), rest);
+	}
+
+	static async of(page: Source, rest: () => Promise<void>): Promise<Recording> {
 		for (const name of ["born", "freed", "block", "rule"]) {
 			await rest();
 			page.column("allocs." + name, page.rows("allocs"));
@@ -199,7 +204,7 @@ export class Recording {
 		return new Recording(page);
 	}
 
-	private constructor(private page: Page) {
+	private constructor(private page: Source) {
 		const head = (this.head = page.head);
 		this.device = head.report.devices[0];
 		this.events = head.events;
@@ -234,6 +239,7 @@ export class Recording {
 		this.phase_from = page.column("phases.from", page.rows("phases"));
 		this.phase = page.column("phases.phase", this.phase_from.length);
 		this.times = page.column("time.us");
+		this.ranges = new Ranges(page, head.strings);
 		this.category_of_rule = Uint8Array.from(head.rules, (r) => r.category);
 		this.tell_kept_apart();
 		const ooms = this.device.oom;

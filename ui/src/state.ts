@@ -3,9 +3,10 @@
 import { bands_of, by_match } from "./groups";
 import type { Gap } from "./gap";
 import type { Groups } from "./groups";
+import type { Note } from "./notes";
 import { Recording, Series } from "./recording";
 
-export type Change = "view" | "cursor" | "chosen" | "groups" | "theme" | "pointer";
+export type Change = "view" | "cursor" | "chosen" | "groups" | "theme" | "pointer" | "notes";
 
 export const MATCH = "match";
 const LEAST_MOMENTS = 16;
@@ -24,6 +25,7 @@ export interface Look {
 	hidden: number[];
 	lowest: boolean;
 	fit: boolean;
+	notes: Note[];
 }
 
 export class State {
@@ -45,6 +47,7 @@ export class State {
 	match_name = "";
 	gap: Gap | null = null; // as soon as it is known
 	gap_band: number | null = null; // the one that is chosen
+	notes: Note[] = [];
 	found: Uint8Array | null = null; // of each allocation: was it found?
 	private kept = new Map<string, Groups>();
 	private told: ((change: Change) => void)[] = [];
@@ -110,6 +113,11 @@ export class State {
 	choose(a: number | null): void {
 		this.chosen = a;
 		this.tell("chosen");
+	}
+
+	set_notes(notes: Note[]): void {
+		this.notes = notes;
+		this.tell("notes");
 	}
 
 	// Show a span with some room around it.
@@ -195,8 +203,21 @@ export class State {
 	// ---- what a link holds ----
 
 	get now(): Look {
-		const { from, to, low, high, cursor, mark, chosen, mode, lowest, fit } = this;
-		return { from, to, low, high, cursor, mark, chosen, mode, lowest, fit, hidden: [...this.hidden] };
+		const { from, to, low, high, cursor, mark, chosen, mode, lowest, fit, notes } = this;
+		return {
+			from,
+			to,
+			low,
+			high,
+			cursor,
+			mark,
+			chosen,
+			mode,
+			lowest,
+			fit,
+			notes,
+			hidden: [...this.hidden],
+		};
 	}
 
 	// What a link says may be of another recording: what does not fit this one is left out.
@@ -211,9 +232,12 @@ export class State {
 		this.mark = look.mark === null ? null : moment(look.mark);
 		this.cursor = moment(look.cursor);
 		this.chosen = look.chosen !== null && look.chosen < recording.rows ? look.chosen : null;
+		this.notes = look.notes.filter(
+			({ moment, row }) => moment <= recording.events && (row === null || row < recording.rows),
+		);
 		this.set_mode(look.mode);
 		this.hidden = new Set(look.hidden.filter((b) => b < this.groups.bands.length));
 		this.look(look.from, look.to);
-		for (const change of ["groups", "cursor", "chosen"] as const) this.tell(change);
+		for (const change of ["groups", "cursor", "chosen", "notes"] as const) this.tell(change);
 	}
 }

@@ -6,6 +6,8 @@ import { Chart, LEFT, TOP, limit_of } from "./chart";
 import { draw_chart } from "./chart_draw";
 import { Delay, FONT_SMALL, Picture, colour, el, fill, table } from "./dom";
 import { Overview } from "./overview";
+import { draw_notes, note_at, show_note } from "./notes";
+import { range_tip } from "./ranges";
 import type { State } from "./state";
 import { band_title } from "./groups";
 import * as text from "./text";
@@ -47,6 +49,7 @@ export class Timeline {
 		private describe: (a: number | null, band: number, m: number, gap: number) => Node[],
 		private open_finding: (index: number) => void,
 		private open_gap: (band: number) => void,
+		private open_range: (i: number) => void,
 	) {
 		this.chart = new Chart(state);
 		this.base = new Picture({ class: "base", "aria-hidden": "true" }, (c, w, h) => this.draw(c, w, h));
@@ -201,6 +204,7 @@ export class Timeline {
 			this.draw_line(c, state.mark, "from", true);
 		}
 		this.draw_line(c, state.cursor, "", false);
+		draw_notes(c, state.notes, (m) => this.chart.x_of(m));
 		if (state.hover !== null && !this.hover) this.draw_pointer(c, this.chart.x_of(state.hover), bottom);
 		if (state.chosen !== null) this.draw_life(c, state.chosen, "--ink", 2);
 		if (this.hovered !== null && this.hovered !== state.chosen)
@@ -290,12 +294,17 @@ export class Timeline {
 			return;
 		}
 		const { m, band, a, gap } = this.chart.pick(hover.x, hover.y);
+		const range = this.chart.range_at(hover.x, hover.y);
 		if (this.hovered !== a) {
 			this.hovered = a;
 			this.over.later();
 		}
-		const key = `${m} ${band} ${a} ${gap}`;
-		if (key !== this.tip_text) fill(this.tip, ...this.describe(a, band, m, gap));
+		const key = `${m} ${band} ${a} ${gap} ${range}`;
+		if (key !== this.tip_text)
+			fill(
+				this.tip,
+				...(range === null ? this.describe(a, band, m, gap) : range_tip(this.state.recording, range)),
+			);
 		this.tip_text = key;
 		this.tip.hidden = false;
 		const { offsetWidth: wide, offsetHeight: high } = this.tip;
@@ -401,7 +410,17 @@ export class Timeline {
 			this.open_finding(mark.index);
 			return;
 		}
+		const note = note_at(this.state.notes, (m) => this.chart.x_of(m), at);
+		if (note) {
+			show_note(this.state, note);
+			return;
+		}
 		if (at.x < LEFT) return;
+		const range = this.chart.range_at(at.x, at.y);
+		if (range !== null) {
+			this.open_range(range);
+			return;
+		}
 		const { m, a, gap } = this.chart.pick(at.x, at.y);
 		if (event.shiftKey) {
 			this.state.set_mark(m);

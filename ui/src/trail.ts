@@ -2,6 +2,7 @@
 // back and on.  Undo and redo are its back and forward.
 
 import { Delay } from "./dom";
+import { note_words, read_notes } from "./notes";
 import type { Pane } from "./pane";
 import type { Look } from "./state";
 
@@ -28,6 +29,7 @@ function write_one(pane: Pane, out: URLSearchParams, suffix: string): void {
 	put("hide", now.hidden.length ? now.hidden.join("_") : null);
 	put("show", now.lowest ? "lowest" : null);
 	put("fit", now.fit ? "1" : null);
+	for (const note of now.notes) out.append("note" + suffix, note_words(note));
 	put("tab", pane.tab === pane.first_tab ? null : pane.tab);
 }
 
@@ -62,6 +64,7 @@ function read_one(pane: Pane, from: URLSearchParams, suffix: string): void {
 		hidden: (get("hide") ?? "").split("_").filter(Boolean).map(Number),
 		lowest: get("show") === "lowest",
 		fit: get("fit") === "1",
+		notes: read_notes(from.getAll("note" + suffix)),
 	};
 	pane.state.restore(look);
 	pane.open(get("tab") ?? pane.first_tab);

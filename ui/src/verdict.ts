@@ -165,6 +165,11 @@ export function checked(recording: Recording): { ok: boolean; words: string } {
 	const own = recording.allocated.total(recording.peak_moment);
 	const said = device.peak?.allocated_bytes ?? device.before.allocated_bytes;
 	const reserved = device.peak?.reserved_bytes ?? device.before.reserved_bytes;
+	if (recording.head.read_here)
+		return {
+			ok: true,
+			words: `${text.plural(recording.rows, "allocation")}, not compared with the program's sums.`,
+		};
 	const ok = (said === null || said === own) && (reserved === null || reserved === recording.reserved_peak);
 	const { low, high } = device.peak?.allocated?.range_bytes ?? { low: null, high: null };
 	const slack = low !== null && high !== null ? high - low : 0;
@@ -253,7 +258,9 @@ export function reasons_of(
 			el(
 				"p",
 				{},
-				`Written by plimsoll ${text.plain(recording.head.version, 40)}. This file holds everything it shows and loads nothing.`,
+				recording.head.read_here
+					? "Read in this browser, as docs/packed.md says. Nothing was sent anywhere."
+					: `Written by plimsoll ${text.plain(recording.head.version, 40)}. This file holds everything it shows and loads nothing.`,
 			),
 		),
 	);

@@ -118,6 +118,13 @@ const words: Record<string, string> = {
 	"kept by": "in use in the same segments, so that they cannot be given back",
 	"most of that from": "the line that made most of what keeps it",
 
+	// ranges that the program named
+	range: "what the program named: record_function, or user_metadata of its allocations",
+	kind: "how it was named",
+	times: "how many ranges have this name",
+	"allocated within": "blocks that were allocated from its start to its end, freed or not",
+	"peak within": "the most that was allocated in it, whoever allocated it",
+
 	// the verdict
 	limit: "what refused the memory: the card, this process's share, a cgroup",
 	because: "what made this moment need more than others",
@@ -134,6 +141,7 @@ const words: Record<string, string> = {
 	Owners: "who holds what lives at the cursor",
 	"Flame graph": "what lives at the cursor, by calls; with a mark, what changed",
 	Gap: "who owns what is reserved and not allocated, at the cursor",
+	Ranges: "what the program named, with totals by name",
 	Segments: "how blocks lie in the memory that was taken from the driver, at the cursor",
 	Allocations: "all that lives at the cursor",
 	Events: "what happened in what the picture shows",

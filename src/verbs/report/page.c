@@ -194,6 +194,20 @@ enum plim_status plim_page_write(struct plim_page *p, const char *path, struct p
 	return page_write(&p->page, path, &p->size.file_bytes, err ? err : &own);
 }
 
+enum plim_status plim_page_viewer(const char *path, uint64_t *bytes, struct plim_err *err)
+{
+	struct plim_err own;
+	struct page page;
+	enum plim_status st;
+	struct mem m;
+
+	host_mem_init(&m, 0);
+	page_init(&page, &m);
+	st = page_write(&page, path, bytes, err ? err : &own);
+	page_release(&page);
+	return st;
+}
+
 void plim_page_get_size(const struct plim_page *p, struct plim_page_size *out)
 {
 	*out = p->size;
