@@ -142,7 +142,7 @@ int cmd_exit_code(enum plim_status status);
  * the program with this file in it ("lint/cli.py"), it is put in front of PYTHONPATH.  `buffer` may hold the result.
  */
 const char *cmd_python(const char *file, char *buffer, size_t size);
-/* Becomes this program, a text, in that Python.  needs: "lint needs Python 3.10", for the line if it cannot; gives its exit code then. */
+/* Becomes this program, a text, in that Python; PLIMSOLL, if it is not set, says where this one is.  needs: "lint needs Python 3.10", for the line if it cannot; gives its exit code then. */
 int cmd_become_python(const char *needs, const char *file, const char *program, int argc,
 		      char **argv);
 
@@ -176,6 +176,6 @@ void cmd_print_overview(FILE *to);
 
 extern const struct cmd cmd_ckpt, cmd_curves, cmd_doctor, cmd_watch, cmd_record, cmd_pack, cmd_page,
 	cmd_bundle, cmd_report, cmd_diff, cmd_whatif, cmd_plan, cmd_why, cmd_lint, cmd_fit,
-	cmd_help, cmd_completion, cmd_man, cmd_live;
+	cmd_gate, cmd_help, cmd_completion, cmd_man, cmd_live;
 
 #endif

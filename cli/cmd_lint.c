@@ -98,7 +98,7 @@ const char *cmd_python(const char *file, char *buffer, size_t size)
 int cmd_become_python(const char *needs, const char *file, const char *program, int argc,
 		      char **argv)
 {
-	char buffer[4200];
+	char folder[4096], self[4200], buffer[4200];
 	const char *python = cmd_python(file, buffer, sizeof(buffer));
 	char **line = calloc((size_t)argc + 4, sizeof(*line));
 
@@ -111,6 +111,11 @@ int cmd_become_python(const char *needs, const char *file, const char *program, 
 	line[2] = (char *)(uintptr_t)program;
 	for (int i = 0; i < argc; i++)
 		line[3 + i] = argv[i];
+	if (own_folder(folder, sizeof(folder))) {
+		snprintf(self, sizeof(self), "%s/plimsoll", folder);
+		if (!access(self, X_OK))
+			setenv("PLIMSOLL", self, 0);
+	}
 	fflush(stdout);
 	execvp(python, line);
 	cmd_say("%s: cannot run '%s': %s", needs, python, strerror(errno));
@@ -121,13 +126,6 @@ int cmd_become_python(const char *needs, const char *file, const char *program, 
 /* Becomes the linter; returns only when it cannot. */
 static int become_linter(int argc, char **argv)
 {
-	char folder[4096], self[4200];
-
-	if (own_folder(folder, sizeof(folder))) {
-		snprintf(self, sizeof(self), "%s/plimsoll", folder);
-		if (!access(self, X_OK))
-			setenv("PLIMSOLL", self, 0);
-	}
 	return cmd_become_python("lint needs Python 3.10", "lint/cli.py", start, argc, argv);
 }
 

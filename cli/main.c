@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 const struct cmd *const cmd_all[] = {
-	&cmd_report, &cmd_why,  &cmd_whatif,     &cmd_plan, &cmd_fit,  &cmd_diff, &cmd_record,
-	&cmd_watch,  &cmd_ckpt, &cmd_curves,     &cmd_lint, &cmd_pack, &cmd_page, &cmd_bundle,
-	&cmd_doctor, &cmd_help, &cmd_completion, &cmd_man,  &cmd_live, NULL,
+	&cmd_report, &cmd_why,    &cmd_whatif, &cmd_plan,       &cmd_fit,  &cmd_gate, &cmd_diff,
+	&cmd_record, &cmd_watch,  &cmd_ckpt,   &cmd_curves,     &cmd_lint, &cmd_pack, &cmd_page,
+	&cmd_bundle, &cmd_doctor, &cmd_help,   &cmd_completion, &cmd_man,  &cmd_live, NULL,
 };
 
 #define CMD_FILE_ARGS 256 /* of a command line that begins with a file */

@@ -1,7 +1,7 @@
 """Peaks by name in a file, and whether newer ones grew by more than a tolerance: a gate for CI.
 
 The file is JSON (docs/python.md): {"schema": "plimsoll-baseline/1", "fail_over": "2%", "peaks": {NAME: {"device": "cuda",
-"peak_bytes": N}}}.  fail_over is written as `plimsoll diff --fail-over` takes it.  Peaks of another kind of device are not
+"peak_bytes": N, "modules": {MODULE: N}}}}.  modules, bytes at the peak, are in those of `plimsoll gate`.  fail_over is written as `plimsoll diff --fail-over` takes it.  Peaks of another kind of device are not
 compared: bytes of a GPU say nothing about those of a process.
 """
 from __future__ import annotations
@@ -49,11 +49,12 @@ def fail_over(text: str, what: str) -> FailOver:
 
 @dataclass
 class Baseline:
-    """peaks: by name, the kind of device ("cuda" or "host") and its peak in bytes."""
+    """peaks: by name, the kind of device ("cuda", "host" or "plan L4") and its peak in bytes.  modules: by name, bytes at the peak by module, if they are known."""
 
     path: str
     fail_over: FailOver = field(default_factory=lambda: fail_over(FAIL_OVER, "fail_over"))
     peaks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    modules: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: str) -> Baseline:
@@ -78,8 +79,10 @@ class Baseline:
 
     def write(self) -> None:
         """Whole or not at all; names are sorted, so that a change is a small difference."""
-        content = {"schema": SCHEMA, "fail_over": self.fail_over.text,
-                   "peaks": {name: {"device": device, "peak_bytes": peak} for name, (device, peak) in sorted(self.peaks.items())}}
+        peaks: dict[str, dict[str, Any]] = {name: {"device": device, "peak_bytes": peak} for name, (device, peak) in sorted(self.peaks.items())}
+        for name in self.modules.keys() & peaks.keys():
+            peaks[name]["modules"] = dict(sorted(self.modules[name].items()))
+        content = {"schema": SCHEMA, "fail_over": self.fail_over.text, "peaks": peaks}
         folder = os.path.dirname(os.path.abspath(self.path))
         os.makedirs(folder, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".baseline-", delete=False) as file:
@@ -91,16 +94,20 @@ class Baseline:
         os.replace(file.name, self.path)
 
 
-def _content(content: Any) -> tuple[FailOver, dict[str, tuple[str, int]]]:
+def _content(content: Any) -> tuple[FailOver, dict[str, tuple[str, int]], dict[str, dict[str, int]]]:
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise ValueError(f'"schema" is not "{SCHEMA}"')
     peaks = content.get("peaks")
     if not isinstance(peaks, dict):
         raise ValueError('"peaks" is not an object')
-    found = {}
+    found, modules = {}, {}
     for name, row in peaks.items():
         device, peak = (row.get("device"), row.get("peak_bytes")) if isinstance(row, dict) else (None, None)
         if not isinstance(device, str) or type(peak) is not int or peak < 0:
             raise ValueError(f'"{name}" needs a "device" and "peak_bytes", a number that is not negative')
         found[name] = (device, peak)
-    return fail_over(str(content.get("fail_over", FAIL_OVER)), "fail_over"), found
+        if "modules" in row:
+            modules[name] = row["modules"]
+            if not isinstance(modules[name], dict) or not all(type(held) is int for held in modules[name].values()):
+                raise ValueError(f'"modules" of "{name}" is not an object of whole numbers')
+    return fail_over(str(content.get("fail_over", FAIL_OVER)), "fail_over"), found, modules
