@@ -1479,6 +1479,12 @@ const others = {
 			await settle(page);
 			assert.match(await page.locator("h1").textContent(), /events of leak_rnn\.plim$/);
 			assert.match(await text_of(page, ".reasons"), /plimsoll report leak_rnn\.plim -o page\.html/);
+			assert.match(await text_of(page, ".findings"), /Nobody looked for findings/);
+			assert.match(
+				await text_of(page, ".legend"),
+				/workloads\.py:\d+ in rnn/,
+				"coloured by model code",
+			);
 			assert.deepEqual(await told(page), wanted, name);
 			assert.deepEqual(await violations(page), []);
 			assert.deepEqual(page.bad, []);

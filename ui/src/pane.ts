@@ -121,6 +121,7 @@ export class Pane {
 			if (change === "cursor" || change === "groups" || change === "chosen") this.refresh();
 			if (change === "chosen") this.side.classList.toggle("with-choice", state.chosen !== null);
 		});
+		if (recording.head.read_here) state.set_mode("module"); // nothing tells categories apart
 		this.open(this.tabs[0].id);
 		this.buttons();
 		this.make_legend();

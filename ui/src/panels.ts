@@ -31,7 +31,9 @@ export class Findings implements Panel {
 	show(): void {
 		const { findings } = this.state.recording.device;
 		if (this.root.childElementCount) return;
-		if (!findings.length) fill(this.root, el("p", {}, "Nothing stands out."));
+		const { read_here } = this.state.recording.head;
+		const none = read_here ? "Nobody looked for findings: plimsoll report does." : "Nothing stands out.";
+		if (!findings.length) fill(this.root, el("p", {}, none));
 		else fill(this.root, ...findings.map((_, i) => this.one(i)));
 	}
 
@@ -286,7 +288,10 @@ export class Steps implements Panel {
 		const { steps } = recording;
 		if (!this.root.childElementCount) {
 			if (!steps.length) {
-				fill(this.root, el("p", {}, "No training steps were seen in this recording."));
+				const none = recording.head.read_here
+					? "Nobody looked for steps: plimsoll report does."
+					: "No training steps were seen in this recording.";
+				fill(this.root, el("p", {}, none));
 				return;
 			}
 			for (const step of steps) {

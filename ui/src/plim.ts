@@ -7,6 +7,7 @@ const COLUMNS = 41;
 const TIME = 30;
 const CHUNKS_MOST = 65;
 const PLAIN_MOST = 2 ** 30; // bytes that a browser is asked for at once
+const STACKED_MOST = 2 ** 27; // frames of all stacks
 const EVENTS_MOST = 2 ** 28;
 const NAMED = 128; // kinds of chunks from here on may be passed over
 
@@ -240,6 +241,7 @@ export class Part {
 		const called = new Int32Array(this.frames.length + 1).fill(-1);
 		let before: number[] = [];
 		let following = 0;
+		let held = 0;
 		for (let s = 0; s < count; s++) {
 			before.length -= this.columns[6].below(before.length + 1);
 			for (let n = this.columns[7].next(); n > 0; n--) {
@@ -251,6 +253,8 @@ export class Part {
 				called[caller] = frame;
 				before.push(frame);
 			}
+			held += before.length;
+			need(held <= STACKED_MOST, "its stacks are too long");
 			this.stacks.push(Uint32Array.from(before).reverse());
 			before = before.slice();
 		}
@@ -274,7 +278,8 @@ export class Part {
 		const numbers = this.columns[0];
 		const count = numbers.below(EVENTS_MOST);
 		const dropped = numbers.next();
-		need(count <= this.columns[19].data.length, "it has fewer events than it says");
+		const { data, at } = this.columns[19];
+		need(count <= data.length - at, "it has fewer events than it says");
 		const events = new Events(this, count).read(dropped);
 		let before = 0;
 		for (let n = numbers.below(PLAIN_MOST); n > 0; n--) {
@@ -575,7 +580,7 @@ export function is_plim(bytes: Uint8Array): boolean {
 	return bytes.length >= MAGIC.length && [...MAGIC].every((c, i) => bytes[i] === c.charCodeAt(0));
 }
 
-function unpacked(frame: Uint8Array, size: number): Uint8Array {
+export function unpacked(frame: Uint8Array, size: number): Uint8Array {
 	try {
 		return decompress(frame, new Uint8Array(size));
 	} catch {

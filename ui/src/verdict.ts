@@ -229,7 +229,7 @@ export function reasons_of(
 		facts(device),
 		list("What to do, best first", helps.length ? helps : device.told.remedies, "ol"),
 		holders(device),
-		device.told.lines.length ? el("p", {}, peak(device)) : null,
+		device.told.lines.length && device.told.peak ? el("p", {}, peak(device)) : null,
 		...[device.told.gap, device.told.gap_at_peak].map((gap) =>
 			gap ? el("p", {}, text.plain(gap)) : null,
 		),
@@ -247,7 +247,7 @@ export function reasons_of(
 					),
 				)
 			: null,
-		totals(recording, jump),
+		recording.head.read_here ? null : totals(recording, jump),
 		settings(recording),
 		...notes.map((n) => el("p", { class: "note" }, "Note: " + text.plain(n))),
 		el(
