@@ -186,6 +186,37 @@ class Runs(unittest.TestCase):
             self.assertFalse(os.path.exists(os.path.join(folder, "gate.baseline.json")))
 
 
+@unittest.skipUnless(TOML and importlib.util.find_spec("yaml"), "there is no reader of TOML or of YAML")
+class Pipelines(unittest.TestCase):
+    """The exit code is the gate's, and its table is kept."""
+
+    def run_of(self, lines, folder, **env):
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", lines]  # as GitHub's `shell: bash`, and GitLab's
+        path = f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}"
+        return subprocess.run(words, cwd=folder, env={**os.environ, "PATH": path, **env}, capture_output=True, check=False, encoding="utf-8")
+
+    def test_github_and_gitlab(self):
+        import yaml
+        with scratch() as folder:
+            self.assertEqual(ended(start(folder_of(folder, traced=False), "--update"))[0], 0)
+            templates = os.path.join(os.environ["PLIMSOLL_SOURCE"], "examples", "gate")
+            with open(os.path.join(templates, "action.yml"), encoding="utf-8") as file:
+                action = yaml.safe_load(file)
+            with open(os.path.join(templates, "gitlab-ci.yml"), encoding="utf-8") as file:
+                job = yaml.safe_load(file)["plimsoll-gate"]
+            step = action["runs"]["steps"][-1]
+            self.assertEqual((step["env"], step["shell"], job["artifacts"]["paths"]), ({"FILE": "${{ inputs.file }}"}, "bash", ["gate.md"]))
+            for batch, code in ((4, 0), (5, 1)):
+                folder_of(folder, batch=batch, traced=False)
+                summary = os.path.join(folder, f"summary{batch}")
+                github = self.run_of(step["run"], folder, FILE="gate.toml", GITHUB_STEP_SUMMARY=summary)
+                gitlab = self.run_of("\n".join(job["script"]), folder, PLIMSOLL_GATE="gate.toml")
+                with open(summary, encoding="utf-8") as file, open(os.path.join(folder, "gate.md"), encoding="utf-8") as kept:
+                    tables = {file.read(), kept.read(), github.stdout, gitlab.stdout}
+                self.assertEqual((github.returncode, gitlab.returncode, len(tables)), (code, code, 1), (github, gitlab))
+                self.assertIn("| `größe", tables.pop())
+
+
 class Command(unittest.TestCase):
     def test_options(self):
         with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended_with:
