@@ -218,6 +218,11 @@ class Pipelines(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
+    def test_a_program_by_a_relative_path_is_found_from_the_folder_of_the_file(self):
+        for given, found in (("build/plimsoll", os.path.abspath("build/plimsoll")), ("plimsoll", "plimsoll")):
+            with mock.patch.dict(os.environ, {"PLIMSOLL": given}):
+                self.assertEqual(_gate.program(), found)
+
     def test_options(self):
         with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended_with:
             _gate.main(["a.toml", "--format", "html"])
