@@ -200,9 +200,9 @@ class Pipelines(unittest.TestCase):
         with scratch() as folder:
             self.assertEqual(ended(start(folder_of(folder, traced=False), "--update"))[0], 0)
             templates = os.path.join(os.environ["PLIMSOLL_SOURCE"], "examples", "gate")
-            with open(os.path.join(templates, "action.yml"), encoding="utf-8") as file:
+            with open(os.path.join(templates, "action.yaml"), encoding="utf-8") as file:
                 action = yaml.safe_load(file)
-            with open(os.path.join(templates, "gitlab-ci.yml"), encoding="utf-8") as file:
+            with open(os.path.join(templates, "gitlab-ci.yaml"), encoding="utf-8") as file:
                 job = yaml.safe_load(file)["plimsoll-gate"]
             step = action["runs"]["steps"][-1]
             self.assertEqual((step["env"], step["shell"], job["artifacts"]["paths"]), ({"FILE": "${{ inputs.file }}"}, "bash", ["gate.md"]))
