@@ -141,7 +141,7 @@ def program() -> str:
     path = os.environ.get("PLIMSOLL") or own.program()
     if path is None:
         raise UnsupportedError("the program plimsoll is not there; pip install . builds it")
-    return path
+    return os.path.abspath(path) if os.sep in path else path  # it is run in another folder
 
 
 def planned(one: Configuration, folder: str) -> Planned:

@@ -200,9 +200,9 @@ class Pipelines(unittest.TestCase):
         with scratch() as folder:
             self.assertEqual(ended(start(folder_of(folder, traced=False), "--update"))[0], 0)
             templates = os.path.join(os.environ["PLIMSOLL_SOURCE"], "examples", "gate")
-            with open(os.path.join(templates, "action.yml"), encoding="utf-8") as file:
+            with open(os.path.join(templates, "action.yaml"), encoding="utf-8") as file:
                 action = yaml.safe_load(file)
-            with open(os.path.join(templates, "gitlab-ci.yml"), encoding="utf-8") as file:
+            with open(os.path.join(templates, "gitlab-ci.yaml"), encoding="utf-8") as file:
                 job = yaml.safe_load(file)["plimsoll-gate"]
             step = action["runs"]["steps"][-1]
             self.assertEqual((step["env"], step["shell"], job["artifacts"]["paths"]), ({"FILE": "${{ inputs.file }}"}, "bash", ["gate.md"]))
@@ -218,6 +218,11 @@ class Pipelines(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
+    def test_a_program_by_a_relative_path_is_found_from_the_folder_of_the_file(self):
+        for given, found in (("build/plimsoll", os.path.abspath("build/plimsoll")), ("plimsoll", "plimsoll")):
+            with mock.patch.dict(os.environ, {"PLIMSOLL": given}):
+                self.assertEqual(_gate.program(), found)
+
     def test_options(self):
         with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended_with:
             _gate.main(["a.toml", "--format", "html"])
