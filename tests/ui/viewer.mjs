@@ -1822,7 +1822,7 @@ async function diff_page(page) {
 	for (const pane of [0, 1])
 		assert.match(
 			await page.locator(".pane").nth(pane).locator(".legend").textContent(),
-			/frame:.*workloads\.py:202 in rnn/,
+			/stack:.*workloads\.py:202 in rnn/,
 		);
 }
 
