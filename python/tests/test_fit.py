@@ -13,7 +13,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transf
 
 import torch  # noqa: E402
 
-from plimsoll.fit import _certificate, _parts  # noqa: E402
+from plimsoll.fit import _certificate, _checkpointing, _ladder, _parts  # noqa: E402
 
 TRAIN = """
 import os, sys
@@ -67,7 +67,7 @@ elif kind == "pairs":
 else:
     model = Own(kind == "norm")
     data = [{"x": torch.randn(6), "labels": torch.randint(0, 5, ())} for _ in range(29)]
-trainer = Trainer(model=model, train_dataset=data, args=TrainingArguments(
+trainer = Trainer(model=model, train_dataset=data, eval_dataset=data if "EVAL" in os.environ else None, args=TrainingArguments(
     output_dir="out", report_to=[], use_cpu=True, num_train_epochs=2, per_device_train_batch_size=8, gradient_accumulation_steps=accumulate, learning_rate=1e-2,
     optim=os.environ.get("OPTIM", "adamw_torch"), disable_tqdm=True, save_strategy="steps", save_steps=1))
 begin = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
@@ -112,6 +112,51 @@ for epoch in range(2):
                 steps += accelerator.sync_gradients
 end = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
 torch.save({"begin": begin, "end": end, "steps": steps, "seen": seen, "rate": scheduler.get_last_lr()}, "weights.pt")
+"""
+#: In front of a script: a GPU of LIMIT bytes that holds what autograd keeps, and a clock of CALL seconds for each call of a layer and ROW for each sample in it.
+GAUGE = """
+import os, torch
+from plimsoll.fit import _gauge
+class Modelled(_gauge.Gauge):
+    live = most = 0
+    clock = 0.0
+    def is_used_by(self, model):
+        return True
+    def hold(self, limit_bytes):
+        self.limit_bytes = limit_bytes
+    def begin(self):
+        self.most = 0
+    reset = begin
+    def seconds(self):
+        return self.clock
+    def peak(self):
+        return self.most, self.most, 0
+    def device(self):
+        return {"gpu": os.environ.get("GPU", "modelled"), "gpu_bytes": 1 << 34}
+    def need(self, size):
+        self.most = max(self.most, size)
+        if self.limit_bytes and size > self.limit_bytes:
+            raise torch.OutOfMemoryError("CUDA out of memory (modelled)")
+modelled = _gauge.gauge = Modelled()
+class Held:
+    def __init__(self, tensor):
+        self.tensor, self.size = tensor.detach(), 0 if isinstance(tensor, torch.nn.Parameter) else tensor.numel() * tensor.element_size()
+        modelled.live += self.size
+        modelled.need(modelled.live)
+    def __del__(self):
+        modelled.live -= self.size
+torch.autograd.graph.saved_tensors_hooks(Held, lambda held: held.tensor).__enter__()
+def called(module, words, output):
+    if isinstance(module, torch.nn.Linear):
+        modelled.clock += float(os.environ["CALL"]) + float(os.environ["ROW"]) * words[0].shape[0]
+        if not torch.is_grad_enabled():
+            modelled.need(int(os.environ.get("EVAL", "0")) * words[0].shape[0])
+torch.nn.modules.module.register_module_forward_hook(called)
+saves = torch.save
+def save(*words, **named):
+    modelled.need(int(os.environ.get("SAVE", "0")))
+    saves(*words, **named)
+torch.save = save
 """
 PLAIN_LOOP = """
 import torch
@@ -179,6 +224,55 @@ class Fit(unittest.TestCase):
                 self.assertIn(said, " ".join(done.stderr.split()))
                 self.assertEqual(os.listdir(self.folder), ["train.py"])
 
+    def test_checkpointing(self):
+        """By the model's own call, bitwise the same; a model without one is refused."""
+        done = subprocess.run([sys.executable, "train.py", "llama", "1"], cwd=self.folder, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        whole = self.weights()
+        done = self.start(["llama", "1"], options=["--checkpoint"])
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        self.assertIn("8 samples with checkpointing", done.stderr)
+        self.assertTrue(torch.equal(self.weights()["end"], whole["end"]))
+        done = self.start(["own", "1"], options=["--checkpoint"])
+        self.assertEqual(done.returncode, 4, done.stderr[-2000:])
+        self.assertIn("gradient_checkpointing_enable", done.stderr)
+
+    def modelled(self, script, words, options, **more):
+        """The answer of a probe on the modelled GPU."""
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write(GAUGE + script)
+        done = self.start(words, options=["--probe-only", "--json", *options], **{"CALL": "1", "ROW": "0", **more})
+        self.assertTrue(done.stdout, done.stderr)
+        return done, json.loads(done.stdout)
+
+    def test_the_cheapest_change_is_first(self):
+        """The same model and limit: calls that cost make checkpointing the cheaper change, samples that cost make parts."""
+        _, free = self.modelled(TRAIN, ["llama", "1"], ["--memory", "1GiB"])
+        self.assertEqual((free["parts"], free["checkpointing"], free["checkpointing_bitwise"]), (1, False, True))
+        limit = ["--memory", str(int(free["runs"][0]["allocated_bytes"] * 0.8))]
+        for call, row, chosen in (("1", "0", (1, True)), ("0", "1", (2, False))):
+            with self.subTest(chosen):
+                _, answer = self.modelled(TRAIN, ["llama", "1"], limit, CALL=call, ROW=row)
+                self.assertEqual((answer["parts"], answer["checkpointing"]), chosen)
+                costs = answer["cost_ms_per_gib"]
+                self.assertEqual(costs["checkpointing"] < costs["parts"], chosen[1])
+                self.assertLessEqual(len(answer["runs"]), _ladder.PROBES)
+        loop = LOOP.replace("DataLoader(data, batch_size=8))", "DataLoader(data, batch_size=2))")  # it evaluates first, with gradients on
+        done, answer = self.modelled(loop, ["plain"], ["--memory", "1GiB"])
+        done, answer = self.modelled(loop, ["plain"], ["--memory", str(int(answer["runs"][0]["allocated_bytes"] * 0.6))])
+        self.assertEqual((answer["loop"], answer["parts"]), ("accelerate", 2), done.stderr)
+
+    def test_evaluation_and_saving_count(self):
+        """Each is done once in the probe; one that does not fit is said before step 1."""
+        for more, said, row in (({"EVAL": "1"}, "", ("evaluation", True)), ({"EVAL": str(1 << 30)}, "evaluation does not fit in batches of 8", ("evaluation", False)),
+                                ({"SAVE": str(1 << 31)}, "save does not fit", ("save", False))):
+            with self.subTest(said):
+                done, answer = self.modelled(TRAIN, ["llama", "1"], ["--memory", "1GiB"], **more)
+                self.assertEqual(done.returncode, 1 if said else 0, done.stderr)
+                self.assertIn(said, " ".join(done.stderr.split()))
+                self.assertIn(row, [(r["what"], r["fits"]) for r in answer["later"]])
+                self.assertEqual(os.listdir(self.folder), ["train.py"])
+
     def test_what_is_not_the_same_is_refused(self):
         for kind in ("norm", "pairs", "mixtral"):
             with self.subTest(kind):
@@ -234,6 +328,86 @@ class Fit(unittest.TestCase):
             f.write("assert here_first\n" + TRAIN)
         done = self.start(["own", "1"], options=["--parts", "2"], PYTHONPATH=os.pathsep.join([self.folder, os.environ.get("PYTHONPATH", "")]))
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+
+
+class Ladder(unittest.TestCase):
+    """Of a search, without a model: needs are straight lines in samples, seconds per call and per sample."""
+
+    def searched(self, samples, limit, call, row, may_cut=True, may_checkpoint=True, bend=1.0):
+        asked = []
+
+        def take(trial):
+            each = -(-trial.samples // trial.parts)
+            need = (10 + each * (2 if trial.checkpointing else 10)) * (bend if trial.samples == samples else 1) + (5 if trial.parts > 1 else 0)
+            times = trial.parts * call + trial.samples * row
+            return _ladder.Run(trial, need <= limit, int(need), int(need), 0, times * (1.3 if trial.checkpointing else 1))
+
+        running = _ladder.search(samples, limit, may_cut, may_checkpoint)
+        try:
+            trial = next(running)
+            while True:
+                asked.append(take(trial))
+                trial = running.send(asked[-1])
+        except StopIteration as done:
+            return done.value, asked
+
+    def test_search(self):
+        for limit, call, row, chosen in ((1000, 1, 1, (1, False)), (200, 10, 0.1, (1, True)), (200, 0.1, 10, (2, False)), (40, 0.1, 10, (16, False)), (30, 10, 1, (8, True))):
+            found, asked = self.searched(32, limit, call, row)
+            self.assertEqual((found.chosen.trial.parts, found.chosen.trial.checkpointing), chosen, limit)
+            self.assertEqual(len(found.runs), 1)  # the estimate was right
+        self.assertEqual(self.searched(32, 200, 1, 1, may_cut=False)[0].chosen.trial.checkpointing, True)
+        self.assertIsNone(self.searched(32, 200, 1, 1, False, False)[0].chosen)
+        self.assertIsNone(self.searched(32, 14, 1, 1)[0].chosen)
+
+    def test_no_more_than_three_whole_batches(self):
+        for bend in (1.0, 1.3, 2.0, 5.0):
+            for limit in (30, 60, 100, 200, 300):
+                found, asked = self.searched(32, limit, 1, 1, bend=bend)
+                self.assertLessEqual(len([run for run in asked if run.trial.samples == 32]), _ladder.PROBES)
+                self.assertEqual(len(set(run.trial for run in asked)), len(asked))  # nothing twice
+                for run in asked:
+                    self.assertEqual(_ladder.Run.of(json.loads(json.dumps(run.json()))), run if run.fits else _ladder.Run(run.trial, False))
+
+
+class Checkpointing(unittest.TestCase):
+    def test_planted_faults(self):
+        class Block(torch.nn.Module):
+            supports_gradient_checkpointing, is_gradient_checkpointing = True, False
+
+            def __init__(self, fault):
+                super().__init__()
+                self.fault, self.layer, self.norm = fault, torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6) if fault == "buffers" else torch.nn.Identity()
+
+            def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs=None):
+                assert gradient_checkpointing_kwargs == {"use_reentrant": False}
+                self.is_gradient_checkpointing = True
+
+            def gradient_checkpointing_disable(self):
+                self.is_gradient_checkpointing = False
+
+            def part(self, x):
+                return torch.nn.functional.dropout(self.norm(self.layer(x)).relu(), 0.5)
+
+            def forward(self, x):
+                if not self.is_gradient_checkpointing:
+                    return self.part(x) + (torch.randn(()) if self.fault == "random" else 0)
+                if self.fault == "raises":
+                    raise ValueError("no checkpointing here")
+                kept = self.fault != "dropout"
+                return torch.utils.checkpoint.checkpoint(self.part, x, use_reentrant=False, preserve_rng_state=kept) * (1.0001 if self.fault == "off" else 1)
+
+        x = torch.randn(8, 6)
+        for fault, same in ((None, True), ("off", False), ("dropout", False), ("buffers", False), ("raises", False)):
+            with self.subTest(fault):
+                model = Block(fault)
+                self.assertTrue(_checkpointing.is_able(model))
+                before, state = {k: v.clone() for k, v in model.state_dict().items()}, torch.get_rng_state()
+                self.assertEqual(_checkpointing.is_bitwise(model, lambda: model(x).square().sum().backward()), same)
+                self.assertFalse(model.is_gradient_checkpointing)
+                self.assertTrue(torch.equal(torch.get_rng_state(), state))
+                self.assertTrue(all(torch.equal(v, before[k]) for k, v in model.state_dict().items()))
+                self.assertTrue(all(p.grad is None for p in model.parameters()))
 
 
 class Parts(unittest.TestCase):

@@ -61,13 +61,13 @@ class Probed:
     seconds: float
 
 
-def probe(command: Sequence[str], parts: int | None, limit_bytes: int | None, say: Callable[[str], None]) -> Probed:
-    """Start the command, wait until it has measured, and remove what it wrote."""
+def probe(command: Sequence[str], wanted: dict[str, Any], say: Callable[[str], None]) -> Probed:
+    """Start the command, wait until it has measured, and remove what it wrote.  wanted: "parts", "checkpointing", "limit_bytes", "known" (_job.py)."""
     check(command)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:
         path = os.path.join(folder, "answer.json")
-        asked = {"probe": path, "parts": parts, "limit_bytes": limit_bytes}
+        asked = {**wanted, "probe": path}
         with open(os.path.join(folder, "output"), "w+b") as output:
             job = subprocess.Popen(list(command), env={**environment(folder, asked), **QUIET}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
             try:
