@@ -2,6 +2,7 @@
 import importlib.util
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,8 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transf
 
 import torch  # noqa: E402
 
-from plimsoll.fit import _certificate, _checkpointing, _ladder, _parts  # noqa: E402
+from plimsoll.errors import FormatError  # noqa: E402
+from plimsoll.fit import _certificate, _checkpointing, _file, _ladder, _parts  # noqa: E402
 
 TRAIN = """
 import os, sys
@@ -113,6 +115,24 @@ for epoch in range(2):
 end = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
 torch.save({"begin": begin, "end": end, "steps": steps, "seen": seen, "rate": scheduler.get_last_lr()}, "weights.pt")
 """
+#: In front of a script: a socket ends it, without an answer; a tracker as Transformers has them, and work that leaves files.
+OFFLINE = """
+import os, socket, tempfile
+class Closed(socket.socket):
+    def __init__(self, *words, **named):
+        os.write(2, b"a socket was opened\\n")
+        os._exit(99)
+    connect = connect_ex = __init__
+socket.socket = Closed
+import helper, transformers
+tempfile.mkstemp()
+import transformers.integrations.integration_utils as integrations
+class Tracker(transformers.TrainerCallback):
+    def on_train_begin(self, *words, **named):
+        open("tracked", "w").close()
+        socket.socket()
+integrations.INTEGRATION_TO_CALLBACK["mine"] = Tracker
+"""
 #: In front of a script: a GPU of LIMIT bytes that holds what autograd keeps, and a clock of CALL seconds for each call of a layer and ROW for each sample in it.
 GAUGE = """
 import os, torch
@@ -123,7 +143,7 @@ class Modelled(_gauge.Gauge):
     def is_used_by(self, model):
         return True
     def hold(self, limit_bytes):
-        self.limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes or 1 << 34
     def begin(self):
         self.most = 0
     reset = begin
@@ -257,7 +277,7 @@ class Fit(unittest.TestCase):
                 costs = answer["cost_ms_per_gib"]
                 self.assertEqual(costs["checkpointing"] < costs["parts"], chosen[1])
                 self.assertLessEqual(len(answer["runs"]), _ladder.PROBES)
-        loop = LOOP.replace("DataLoader(data, batch_size=8))", "DataLoader(data, batch_size=2))")  # it evaluates first, with gradients on
+        loop = LOOP.replace("DataLoader(data, batch_size=8))", "DataLoader(data, batch_size=4))")  # it evaluates first, with gradients on
         done, answer = self.modelled(loop, ["plain"], ["--memory", "1GiB"])
         done, answer = self.modelled(loop, ["plain"], ["--memory", str(int(answer["runs"][0]["allocated_bytes"] * 0.6))])
         self.assertEqual((answer["loop"], answer["parts"]), ("accelerate", 2), done.stderr)
@@ -273,6 +293,49 @@ class Fit(unittest.TestCase):
                 self.assertIn(row, [(r["what"], r["fits"]) for r in answer["later"]])
                 self.assertEqual(os.listdir(self.folder), ["train.py"])
 
+    def test_a_result_is_kept(self):
+        """The next start takes it from plimsoll.toml; another script, GPU or limit is measured anew, and a foreign file is left alone."""
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write(GAUGE + "open('started', 'a').write('.')\n" + TRAIN)
+        kept, started = os.path.join(self.folder, "plimsoll.toml"), os.path.join(self.folder, "started")
+
+        def starts(options=(), **more):
+            pathlib.Path(started).write_text("")
+            done = self.start(["own", "1"], options=["--parts", "2", *options], CALL="1", ROW="0", **more)
+            self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+            return len(pathlib.Path(started).read_text()), done
+
+        self.assertEqual(starts()[0], 2)  # the probe, and the run
+        text = pathlib.Path(kept).read_text()
+        try:
+            import tomllib
+            self.assertEqual([(t["parts"], t["checkpointing"]) for t in tomllib.loads(text)["fit"]], [(2, False)])
+        except ImportError:
+            pass
+        count, done = starts()
+        self.assertEqual(count, 1)
+        self.assertIn("in 2 parts", done.stderr)
+        self.assertIn("plimsoll.toml", done.stdout)
+        self.assertEqual(pathlib.Path(kept).read_text(), text)
+        count, done = starts(GPU="another")
+        self.assertEqual(count, 3)  # it began, found another GPU before its first step, was measured, and ran
+        self.assertIn("gpu another", done.stderr)
+        self.assertNotEqual(pathlib.Path(kept).read_text(), text)
+        self.assertEqual(starts(["--again"])[0], 2)
+        count, done = starts(["--diff"])
+        self.assertEqual(count, 0)
+        self.assertIn("keep `plimsoll fit --`", done.stdout)  # its loss is not one that the Trainer can scale
+        self.assertEqual(starts(["--memory", "3GiB"])[0], 2)
+        with open(os.path.join(self.folder, "train.py"), "a") as f:
+            f.write("# changed\n")
+        self.assertEqual(starts()[0], 2)
+        pathlib.Path(kept).write_text("[tool]\nmine = 1\n")
+        done = self.start(["own", "1"], options=["--parts", "2"], CALL="1", ROW="0")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("left alone", " ".join(done.stderr.split()))
+        self.assertEqual(pathlib.Path(kept).read_text(), "[tool]\nmine = 1\n")
+        self.assertEqual(self.start(["own", "1"], options=["--parts", "2", "--file", "other.toml"], CALL="1", ROW="0").returncode, 0)
+
     def test_what_is_not_the_same_is_refused(self):
         for kind in ("norm", "pairs", "mixtral"):
             with self.subTest(kind):
@@ -282,17 +345,32 @@ class Fit(unittest.TestCase):
                 self.assertEqual(os.listdir(self.folder), ["train.py"])
 
     def test_a_probe_leaves_nothing(self):
-        """No file in the folder or at home, no connection; and weights of 16 bits are proven in 32."""
+        """No file anywhere but in its own folder, which is gone, and no connection; and weights of 16 bits are proven in 32."""
         with open(os.path.join(self.folder, "train.py"), "w") as f:
-            f.write("import socket\ndef connect(*_):\n    raise AssertionError('a connection')\nsocket.socket.connect = socket.socket.connect_ex = connect\n" + TRAIN)
-        home = tempfile.TemporaryDirectory()
-        self.addCleanup(home.cleanup)
-        done = self.start(["llama16", "1"], options=["--parts", "4", "--probe-only", "--json"], HOME=home.name)
-        self.assertEqual(os.listdir(home.name), [])
+            f.write(OFFLINE + GAUGE + TRAIN.replace('report_to=[]', 'report_to="all", push_to_hub=True, hub_token="none", load_best_model_at_end=False')
+                    .replace("trainer.train()", "trainer.add_callback(Tracker())\ntrainer.train(resume_from_checkpoint=True)"))
+        with open(os.path.join(self.folder, "helper.py"), "w") as f:
+            f.write("")
+        for name in ("home", "tmp"):
+            os.mkdir(os.path.join(self.folder, name))
+        before = self.tree()
+        done = self.start(["llama16", "1"], options=["--parts", "4", "--probe-only", "--json"], CALL="1", ROW="0", EVAL="1", PYTHONDONTWRITEBYTECODE="",
+                          HOME=os.path.join(self.folder, "home"), TMPDIR=os.path.join(self.folder, "tmp"), XDG_CACHE_HOME=os.path.join(self.folder, "home"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.tree(), before)
         answer = json.loads(done.stdout)
-        self.assertEqual((done.returncode, answer["schema"], answer["parts"], answer["certificate"]["way"]), (0, "fit/1", 4, "own"), done.stderr)
+        self.assertEqual((answer["schema"], answer["parts"], answer["certificate"]["way"]), ("fit/1", 4, "own"))
+        self.assertEqual([(r["what"], r["fits"]) for r in answer["later"]], [("evaluation", True), ("save", True)])
         self.assertLess(answer["certificate"]["differences"]["own"], 1e-5)
-        self.assertEqual(os.listdir(self.folder), ["train.py"])
+
+    def tree(self):
+        """Each file of the test's, with its contents and time."""
+        found = {}
+        for root, folders, files in os.walk(self.folder):
+            for name in files + folders:
+                path = os.path.join(root, name)
+                found[path] = (os.stat(path).st_mtime_ns, pathlib.Path(path).read_bytes()) if name in files else None
+        return found
 
     def test_other_commands(self):
         python = sys.executable
@@ -368,6 +446,34 @@ class Ladder(unittest.TestCase):
                 self.assertEqual(len(set(run.trial for run in asked)), len(asked))  # nothing twice
                 for run in asked:
                     self.assertEqual(_ladder.Run.of(json.loads(json.dumps(run.json()))), run if run.fits else _ladder.Run(run.trial, False))
+
+
+class File(unittest.TestCase):
+    def test_round_trip(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plimsoll.toml")
+            self.assertEqual(_file.read(path), [])
+            table = {"command": ["python", 'a "b"\\\n\x7f\x01', "\u2028 \U0001f600"], "memory": 7, "parts": 2, "checkpointing": True, "loop": "x", "made_with": ["torch 2"]}
+            _file.write(path, [table, {**table, "memory": 8, "way": None}])
+            self.assertEqual(_file.read(path), [table, {**table, "memory": 8}])
+            self.assertEqual(_file.find(_file.read(path), {"memory": 8})["parts"], 2)
+            self.assertIsNone(_file.find([{**table, "parts": "2"}], {"memory": 7}))
+            for text in (_file.FIRST + "\n[[fit]]\nparts = {\n", _file.FIRST + "\nparts 2\n", "x"):
+                pathlib.Path(path).write_text(text)
+                self.assertRaises(FormatError, _file.read, path)
+            pathlib.Path(path).write_bytes(b"\xff")
+            self.assertRaises(FormatError, _file.read, path)
+
+    def test_diff(self):
+        answer = {"loop": "transformers.Trainer", "samples": 8, "certificate": {"way": "own"}, "arguments": {"batch": 8, "accumulation": 2, "drop_last": False}}
+        lines = _file.diff(answer, 4, True)
+        self.assertIn("-    per_device_train_batch_size=8,", lines)
+        self.assertIn("+    per_device_train_batch_size=2,", lines)
+        self.assertIn("+    gradient_accumulation_steps=8,", lines)
+        self.assertIn('+    gradient_checkpointing_kwargs={"use_reentrant": False},', lines)
+        for change in ({"certificate": {"way": "samples"}}, {"arguments": {**answer["arguments"], "drop_last": True}}, {"samples": 5}):
+            self.assertEqual([line[0] for line in _file.diff({**answer, **change}, 4, False)], ["#"])
+        self.assertEqual([line[0] for line in _file.diff(answer, 3, False)], ["#"])
 
 
 class Checkpointing(unittest.TestCase):

@@ -12,9 +12,10 @@ import textwrap
 from typing import Any, Sequence
 
 from .. import _size
-from ..errors import ArgumentError, UnsupportedError
+from ..errors import ArgumentError, FormatError, UnsupportedError
+from . import _file
 from ._ladder import PROBES
-from ._launch import Probed, become, probe, run
+from ._launch import Probed, Stale, become, probe, run
 from ._parts import WAYS, bounds
 
 MISFIT, USAGE, REFUSED = 1, 2, 4
@@ -27,9 +28,12 @@ def parser() -> argparse.ArgumentParser:
                                                              "process of its own measures whether the gradient of the parts is the gradient of the batch, in fp32; if it is "
                                                              "not, the command is refused. Steps, samples, their order and the schedule stay as they are.", 80))
     made.add_argument("--parts", type=int, metavar="N", help="cut each batch into N parts (the fewest that fit: 1, 2, 4 ...)")
-    made.add_argument("--checkpoint", action="store_true", help="checkpoint activations by the model's own call, too (if the parts alone are slower)")
+    made.add_argument("--checkpoint", action="store_true", help="checkpoint activations, too, by the model's own call")
     made.add_argument("--memory", metavar="SIZE", help="of GPU memory the job may use: 15.1GiB (all of the GPU)")
     made.add_argument("--probe-only", action="store_true", help="measure and print, do not run")
+    made.add_argument("--diff", action="store_true", help="print the result as arguments of the script, do not run")
+    made.add_argument("--again", action="store_true", help="measure, also if the file has a result for this command")
+    made.add_argument("--file", metavar="FILE", default=_file.NAME, help="that keeps results (plimsoll.toml)")
     made.add_argument("-j", "--json", action="store_true", help="print JSON (schema fit/1) instead of text; with --probe-only")
     return made
 
@@ -172,11 +176,18 @@ def main(words: Sequence[str] | None = None) -> int:
         return USAGE
     try:
         limit = _size.bytes_of(options.memory, "--memory") if options.memory else None
+        key = {"command": command, "files": _file.files(command), "memory": limit or 0, "asked": [options.parts or 0, int(options.checkpoint)]}
+        tables = [] if options.probe_only else _file.read(options.file)
+        kept = None if options.again else _file.find(tables, key)
+        if kept is not None:
+            code = _from_kept(options, command, kept)
+            if code is not None:
+                return code
         probed = _probed(command, options.parts, options.checkpoint, limit)
     except ArgumentError as error:
         fail(str(error))
         return USAGE
-    except UnsupportedError as error:
+    except (UnsupportedError, FormatError) as error:
         fail(str(error))
         return REFUSED
     except OSError as error:
@@ -184,10 +195,35 @@ def main(words: Sequence[str] | None = None) -> int:
         return REFUSED
     except KeyboardInterrupt:
         return 130
-    return _decide(options, command, probed)
+    return _decide(options, command, probed, key, tables)
 
 
-def _decide(options: argparse.Namespace, command: list[str], probed: Probed) -> int:
+def _from_kept(options: argparse.Namespace, command: list[str], kept: dict[str, Any]) -> int | None:
+    """The exit code of the command with a result of before; None: that is of something else."""
+    if options.diff:
+        print("\n".join(kept.get("diff", [])))
+        return 0
+    print(f"{options.file}: {_setting(kept['parts'], kept['checkpointing'])}, as measured before (--again measures anew)", flush=True)
+    try:
+        return run(command, kept)
+    except Stale as stale:
+        fail(f"{options.file} does not hold here: {stale}. It is measured anew")
+        return None
+
+
+def _keep(path: str, tables: list[dict[str, Any]], key: dict[str, Any], answer: dict[str, Any], parts: int, checkpointing: bool) -> dict[str, Any]:
+    """The table, written."""
+    table = {**key, "parts": parts, "checkpointing": checkpointing, "loop": answer["loop"], "way": answer["certificate"]["way"], "loader": answer.get("loader"),
+             "made_with": answer["made_with"], "diff": _file.diff(answer, parts, checkpointing)}
+    others = [other for other in tables if any(other.get(name) != value for name, value in key.items())]
+    try:
+        _file.write(path, [*others, table])
+    except OSError as error:
+        fail(f"{path} is not kept: {error.strerror}")
+    return table
+
+
+def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key: dict[str, Any], tables: list[dict[str, Any]]) -> int:
     answer = probed.answer
     if answer is None:
         return _without_answer(probed)
@@ -213,9 +249,13 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed) -> 
         print(_chosen(answer["samples"], parts, checkpointing), flush=True)
     if options.probe_only:
         return 0
+    table = _keep(options.file, tables, key, answer, parts, bool(checkpointing))
+    if options.diff:
+        print("\n".join(table["diff"]))
+        return 0
     if parts == 1 and not checkpointing:
         become(command)
-    return run(command, {"loop": answer["loop"], "parts": parts, "checkpointing": checkpointing, "way": answer["certificate"]["way"], "loader": answer.get("loader")})
+    return run(command, {name: value for name, value in table.items() if name != "made_with"})
 
 
 def _chosen(samples: int, parts: int, checkpointing: bool) -> str:

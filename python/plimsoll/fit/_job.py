@@ -1,6 +1,6 @@
 """In the job: `plimsoll fit` starts the user's command with PLIMSOLL_FIT, and this comes in as Python starts.
 
-PLIMSOLL_FIT is JSON: {"loop", "parts", "checkpointing", "way", "loader"} of a run; with "probe": the file that the answer goes to,
+PLIMSOLL_FIT is JSON: {"loop", "parts", "checkpointing", "way", "loader"} of a run, of a kept one with "made_with" and "stale"; with "probe": the file that the answer goes to,
 of a probe, with "parts", "checkpointing", "limit_bytes" as asked, and what an earlier probe left.
 """
 from __future__ import annotations
@@ -54,13 +54,28 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _check(asked: dict[str, Any], model: Any, samples: int) -> None:
+    """Ends the process, with a line in the file asked["stale"], if the result that it runs with was made with something else."""
+    from ._file import made_with
+    if "made_with" not in asked:
+        return
+    now, before = made_with(model, samples), asked["made_with"]
+    if now != before:
+        with open(asked["stale"], "w", encoding="utf-8") as f:
+            f.write(next((f"this is {a}, not {b}" for a, b in zip(now, before) if a != b), "other libraries are installed"))
+        sys.stdout.flush()
+        os._exit(EXIT)
+
+
 def _cut(samples: int, parts: int, checkpointing: bool, of: str) -> str:
-    changes = [f"in {min(parts, samples)} parts"] * (parts > 1) + ["with checkpointing"] * checkpointing
+    changes = [f"in {min(parts, samples)} parts"] * (parts > 1) + ["with checkpointing"] * checkpointing or ["whole"]
     return f"plimsoll fit: {of} {' '.join(changes)}"
 
 
-def _run_accelerate(parts: int, checkpointing: bool, way: str, number: int | None) -> dict[str, Callable[[ModuleType], None]]:
+def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
     """Every batch of a prepared loader in parts."""
+    parts, checkpointing, way, number = asked["parts"], asked["checkpointing"], asked.get("way") or "samples", asked.get("loader")
+
     def patch(_: ModuleType) -> None:
         from . import _accelerate, _checkpointing
         from ._parts import samples_of
@@ -75,8 +90,10 @@ def _run_accelerate(parts: int, checkpointing: bool, way: str, number: int | Non
                     said.append(samples_of(batch) or 0)
                     if not said[0]:
                         stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
+                    model = accelerator.unwrap_model(accelerator._models[0])
+                    _check(asked, model, said[0])
                     if checkpointing:
-                        _checkpointing.switch(accelerator.unwrap_model(accelerator._models[0]), True)
+                        _checkpointing.switch(model, True)
                     sys.stderr.write(_cut(said[0], parts, checkpointing, f"each batch of {said[0]} samples") + (";\n  what the script prints of a batch is a part's\n" if parts > 1 else "\n"))
                 yield from loop.parts(batch, parts, way)
 
@@ -85,8 +102,10 @@ def _run_accelerate(parts: int, checkpointing: bool, way: str, number: int | Non
     return {"accelerate.accelerator": patch}
 
 
-def _run(parts: int, checkpointing: bool, way: str) -> dict[str, Callable[[ModuleType], None]]:
+def _run(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
     """Every training step in parts."""
+    parts, checkpointing, way = asked["parts"], asked["checkpointing"], asked.get("way") or "own"
+
     def patch(module: ModuleType) -> None:
         from . import _checkpointing, _trainer
         from ._parts import samples_of
@@ -97,8 +116,10 @@ def _run(parts: int, checkpointing: bool, way: str) -> dict[str, Callable[[Modul
                 said.append(samples_of(inputs) or 0)
                 if not said[0]:
                     stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
+                own = trainer.accelerator.unwrap_model(model)
+                _check(asked, own, said[0])
                 if checkpointing:
-                    _checkpointing.switch(trainer.accelerator.unwrap_model(model), True)
+                    _checkpointing.switch(own, True)
                 sys.stderr.write(_cut(said[0], parts, checkpointing, f"each step's {said[0]} samples") + "\n")
             return _trainer.cut_step(step, trainer, model, inputs, items, parts, way)
 
@@ -108,17 +129,18 @@ def _run(parts: int, checkpointing: bool, way: str) -> dict[str, Callable[[Modul
 
 
 def _probe(path: str, asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
-    folder = os.path.dirname(path)
+    folder = tempfile.mkdtemp(prefix="output-", dir=os.path.dirname(path))
 
     def arguments(module: ModuleType) -> None:
         from . import _probe
-        _probe.quieten(module, tempfile.mkdtemp(prefix="output-", dir=folder))
+        _probe.quieten(module, folder)
 
     trainers: list[object] = []
 
     def patch(module: ModuleType) -> None:
         from . import _probe, _trainer
         _trainer.patch(module, _probe.trainer_probe(path, asked))
+        _probe.quieten_trainer(module, folder)
         made = module.Trainer.__init__
 
         def __init__(self: Any, *words: Any, **named: Any) -> None:
@@ -146,9 +168,9 @@ def enter(text: str) -> None:
     if "probe" in asked:
         wanted = _probe(asked["probe"], asked)
     elif asked["loop"] == "accelerate":
-        wanted = _run_accelerate(asked["parts"], asked["checkpointing"], asked["way"], asked["loader"])
+        wanted = _run_accelerate(asked)
     else:
-        wanted = _run(asked["parts"], asked["checkpointing"], asked["way"])
+        wanted = _run(asked)
     late = [name for name in wanted if name in sys.modules]
     if late:
         stop(f"{late[0]} was imported before this could come in")

@@ -18,6 +18,7 @@ from . import _gauge
 from ._accelerate import Loop
 from ._checkpointing import compare, is_able, is_bitwise, switched
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, certify, variants
+from ._file import made_with
 from ._ladder import Found, Run, Trial, only, search
 from ._later import later
 from ._parts import WAYS, permute, samples_of, take
@@ -33,20 +34,42 @@ READ_S = 10.0     # or as long as that takes
 _own_steps: list[bool] = []  # not empty: the probe itself steps the optimizer
 
 
+def _silence(arguments: Any, folder: str) -> None:
+    """Of TrainingArguments: what a Trainer writes goes into the folder, nothing is reported or pushed."""
+    arguments.output_dir = folder
+    arguments.report_to = "none"
+    arguments.push_to_hub = False
+    for name in ("logging_dir", "hub_model_id", "resume_from_checkpoint"):
+        if hasattr(arguments, name):
+            setattr(arguments, name, None)
+
+
 def quieten(module: Any, folder: str) -> None:
-    """transformers.training_args: what a Trainer writes goes into the folder, nothing is reported or pushed."""
+    """transformers.training_args: as they are made."""
     made = module.TrainingArguments.__post_init__
 
     def __post_init__(self: Any) -> None:
-        self.output_dir = folder
-        self.report_to = "none"
-        self.push_to_hub = False
-        for name in ("logging_dir", "hub_model_id", "resume_from_checkpoint"):
-            if hasattr(self, name):
-                setattr(self, name, None)
+        _silence(self, folder)
         made(self)
 
     module.TrainingArguments.__post_init__ = __post_init__
+
+
+def quieten_trainer(module: Any, folder: str) -> None:
+    """transformers.trainer: as training begins, what was set or added since; no tracker's callback stays, and nothing is resumed."""
+    trains = module.Trainer.train
+
+    def train(self: Any, resume_from_checkpoint: Any = None, *words: Any, **named: Any) -> Any:
+        from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+        _silence(self.args, folder)
+        self.args.report_to = []
+        for callback in INTEGRATION_TO_CALLBACK.values():
+            while self.pop_callback(callback) is not None:
+                pass
+        return trains(self, None, *words, **named)
+
+    module.Trainer.train = train
+    module.Trainer.init_hf_repo = module.Trainer.push_to_hub = lambda *_, **__: None
 
 
 def write(path: str, answer: dict[str, Any]) -> None:
@@ -211,7 +234,8 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
         if is_able(own):
             few = take(inputs, 0, proof.samples)
             answer["checkpointing_bitwise"] = is_bitwise(own, lambda: step(trainer, model, few, _items(trainer, few, items)))
-        answer["accumulation"] = trainer.current_gradient_accumulation_steps
+        answer |= {"accumulation": trainer.current_gradient_accumulation_steps, "made_with": made_with(own, samples), "arguments": {
+            "batch": trainer.args.per_device_train_batch_size, "accumulation": trainer.args.gradient_accumulation_steps, "drop_last": trainer.args.dataloader_drop_last}}
         if answer["gpu"]:
             _measure_all(step, trainer, model, inputs, items, answer, asked)
         finish(path, answer)
@@ -336,7 +360,8 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
                 os.remove(path)
                 yield from own  # it evaluates with gradients on
                 return
-            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "checkpointing_bitwise": None}
+            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "checkpointing_bitwise": None,
+                       "made_with": made_with(model, samples)}
             if is_able(model):
                 answer["checkpointing_bitwise"] = yield from _bitwise(loop, model, take(batch, 0, count))
             if answer["gpu"]:
