@@ -14,7 +14,8 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transf
 
 import torch  # noqa: E402
 
-from plimsoll.errors import FormatError  # noqa: E402
+import plimsoll  # noqa: E402
+from plimsoll.errors import ArgumentError, FormatError, UnsupportedError  # noqa: E402
 from plimsoll.fit import _certificate, _checkpointing, _file, _ladder, _parts  # noqa: E402
 
 TRAIN = """
@@ -446,6 +447,61 @@ class Ladder(unittest.TestCase):
                 self.assertEqual(len(set(run.trial for run in asked)), len(asked))  # nothing twice
                 for run in asked:
                     self.assertEqual(_ladder.Run.of(json.loads(json.dumps(run.json()))), run if run.fits else _ladder.Run(run.trial, False))
+
+
+class Notebook(unittest.TestCase):
+    def test_the_same_gradient(self):
+        """plimsoll.fit is a module and can be called; its step has the whole batch's gradient and loss, and leaves the model alone."""
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+        batches = [{"x": torch.randn(n, 6), "labels": torch.randint(0, 4, (n,))} for n in (8, 8, 5)]
+
+        def step(model, batch):
+            return torch.nn.functional.cross_entropy(model(batch["x"]), batch["labels"])
+
+        before, state = [p.clone() for p in model.parameters()], torch.get_rng_state()
+        fitted = plimsoll.fit(model, batches, step=step, parts=3)
+        self.assertIs(sys.modules["plimsoll.fit"], plimsoll.fit)
+        self.assertEqual((fitted.parts, fitted.checkpointing, fitted.certificate.way, fitted.peaks), (3, False, "samples", []))
+        self.assertTrue(torch.equal(torch.get_rng_state(), state))
+        self.assertTrue(all(torch.equal(a, b) and b.grad is None for a, b in zip(before, model.parameters())))
+        for batch in batches:
+            loss = step(model, batch)
+            whole = torch.autograd.grad(loss, list(model.parameters()))
+            self.assertAlmostEqual(float(fitted.step(batch)), float(loss.detach()), 5)
+            for p, gradient in zip(model.parameters(), whole):
+                self.assertLess(float((p.grad - gradient).norm() / gradient.norm()), 1e-5)
+            model.zero_grad()
+
+        def pairs(model, batch):
+            scores = model(batch["x"])
+            return torch.nn.functional.cross_entropy(scores @ scores.T, torch.arange(len(scores)))
+
+        self.assertRaisesRegex(UnsupportedError, "not the gradient", plimsoll.fit, model, batches, pairs, parts=2)
+        self.assertRaisesRegex(UnsupportedError, "give parts", plimsoll.fit, model, batches, step)
+        self.assertRaises(ArgumentError, plimsoll.fit, model, [], step, parts=2)
+        self.assertRaises(ArgumentError, plimsoll.fit, model, batches, step, parts=0)
+
+    def test_peaks(self):
+        """On the modelled GPU: the fewest parts that fit."""
+        code = GAUGE + """
+import plimsoll
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+batches = [{"x": torch.randn(16, 6), "labels": torch.randint(0, 4, (16,))}]
+step = lambda model, batch: torch.nn.functional.cross_entropy(model(batch["x"]), batch["labels"])
+all_of_it = plimsoll.fit(model, batches, step)
+assert (all_of_it.parts, all_of_it.certificate.way) == (1, "samples"), all_of_it
+most = all_of_it.peaks[0].allocated_bytes
+part = plimsoll.fit(model, batches, step, memory=most * 6 // 10)
+assert part.parts == 2 and part.peaks[-1].allocated_bytes < most * 6 // 10, part
+try:
+    plimsoll.fit(model, batches, step, memory=most // 20)
+except plimsoll.errors.UnsupportedError as error:
+    print(error)
+"""
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "CALL": "1", "ROW": "0"}, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("fit", done.stdout)
 
 
 class File(unittest.TestCase):
