@@ -22,8 +22,7 @@ static const struct opt fit_opt[] = {
 		 "print the result as arguments of the script, do not run"),
 	OPT_FLAG(0, "again", fit_opts, flag,
 		 "measure, also if the file has a result for this command"),
-	OPT_STRING(0, "file", fit_opts, text, "FILE", NULL,
-		   "that keeps results (plimsoll.toml)"),
+	OPT_STRING(0, "file", fit_opts, text, "FILE", NULL, "that keeps results (plimsoll.toml)"),
 	OPT_FLAG('j', "json", fit_opts, flag,
 		 "print JSON (schema fit/1) instead of text; with --probe-only"),
 	OPT_END

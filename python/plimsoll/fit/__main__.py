@@ -232,14 +232,16 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key
             print(json.dumps({"schema": "fit/1", **answer, "parts": None}, indent=2))
         fail(f"refused: {answer['refused']}")
         return REFUSED
+    parts: int | None = None
+    checkpointing, why, code = False, "", 0
     try:
-        (parts, checkpointing), why, code = choose(answer, options.parts, options.checkpoint), "", 0
+        parts, checkpointing = choose(answer, options.parts, options.checkpoint)
     except Misfit as misfit:
-        parts, checkpointing, why, code = None, None, str(misfit), MISFIT
+        why, code = str(misfit), MISFIT
     except Refused as refused:
-        parts, checkpointing, why, code = None, None, str(refused), REFUSED
+        why, code = str(refused), REFUSED
     if options.json:
-        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "parts": parts, "checkpointing": checkpointing}, indent=2))
+        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "parts": parts, "checkpointing": checkpointing if parts else None}, indent=2))
     else:
         print("\n".join(told(answer, probed.seconds)))
     if parts is None:
@@ -249,7 +251,7 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key
         print(_chosen(answer["samples"], parts, checkpointing), flush=True)
     if options.probe_only:
         return 0
-    table = _keep(options.file, tables, key, answer, parts, bool(checkpointing))
+    table = _keep(options.file, tables, key, answer, parts, checkpointing)
     if options.diff:
         print("\n".join(table["diff"]))
         return 0
