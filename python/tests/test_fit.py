@@ -254,6 +254,10 @@ class Fit(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         self.assertIn("8 samples with checkpointing", done.stderr)
         self.assertTrue(torch.equal(self.weights()["end"], whole["end"]))
+        os.remove(os.path.join(self.folder, "weights.pt"))
+        done = self.start(["llama", "1"], options=["--checkpoint"])
+        self.assertIn("plimsoll.toml: 1 part, checkpointed, as measured before", done.stdout)
+        self.assertTrue(torch.equal(self.weights()["end"], whole["end"]))
         done = self.start(["own", "1"], options=["--checkpoint"])
         self.assertEqual(done.returncode, 4, done.stderr[-2000:])
         self.assertIn("gradient_checkpointing_enable", done.stderr)
@@ -297,12 +301,12 @@ class Fit(unittest.TestCase):
     def test_a_result_is_kept(self):
         """The next start takes it from plimsoll.toml; another script, GPU or limit is measured anew, and a foreign file is left alone."""
         with open(os.path.join(self.folder, "train.py"), "w") as f:
-            f.write(GAUGE + "open('started', 'a').write('.')\n" + TRAIN)
+            f.write(GAUGE + "open('started', 'a').write('.')\n" + LOOP)
         kept, started = os.path.join(self.folder, "plimsoll.toml"), os.path.join(self.folder, "started")
 
         def starts(options=(), **more):
             pathlib.Path(started).write_text("")
-            done = self.start(["own", "1"], options=["--parts", "2", *options], CALL="1", ROW="0", **more)
+            done = self.start(["plain"], options=["--parts", "2", *options], CALL="1", ROW="0", **more)
             self.assertEqual(done.returncode, 0, done.stderr[-2000:])
             return len(pathlib.Path(started).read_text()), done
 
@@ -325,17 +329,17 @@ class Fit(unittest.TestCase):
         self.assertEqual(starts(["--again"])[0], 2)
         count, done = starts(["--diff"])
         self.assertEqual(count, 0)
-        self.assertIn("keep `plimsoll fit --`", done.stdout)  # its loss is not one that the Trainer can scale
+        self.assertIn("keep `plimsoll fit --`", done.stdout)
         self.assertEqual(starts(["--memory", "3GiB"])[0], 2)
         with open(os.path.join(self.folder, "train.py"), "a") as f:
             f.write("# changed\n")
         self.assertEqual(starts()[0], 2)
         pathlib.Path(kept).write_text("[tool]\nmine = 1\n")
-        done = self.start(["own", "1"], options=["--parts", "2"], CALL="1", ROW="0")
+        done = self.start(["plain"], options=["--parts", "2"], CALL="1", ROW="0")
         self.assertEqual(done.returncode, 4)
         self.assertIn("left alone", " ".join(done.stderr.split()))
         self.assertEqual(pathlib.Path(kept).read_text(), "[tool]\nmine = 1\n")
-        self.assertEqual(self.start(["own", "1"], options=["--parts", "2", "--file", "other.toml"], CALL="1", ROW="0").returncode, 0)
+        self.assertEqual(self.start(["plain"], options=["--parts", "2", "--file", "other.toml"], CALL="1", ROW="0").returncode, 0)
 
     def test_what_is_not_the_same_is_refused(self):
         for kind in ("norm", "pairs", "mixtral"):

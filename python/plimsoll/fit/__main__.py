@@ -135,7 +135,7 @@ def choose(answer: dict[str, Any], parts: int | None, checkpointing: bool) -> tu
 def _probed(command: list[str], parts: int | None, checkpointing: bool, limit: int | None) -> Probed:
     """A loop of accelerate runs out of memory in the script's own frames, which ends the process: what is left to measure needs another, at most three."""
     wanted: dict[str, Any] = {"parts": parts, "checkpointing": checkpointing, "limit_bytes": limit}
-    seconds = 0.0
+    seconds, probed = 0.0, Probed(None, 0, [], 0.0)
     for _ in range(PROBES):
         probed = probe(command, wanted, Line())
         seconds += probed.seconds
