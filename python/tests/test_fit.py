@@ -239,7 +239,8 @@ class Fit(unittest.TestCase):
                 self.assertLess(float((cut["end"] - whole["end"]).norm() / (whole["end"] - whole["begin"]).norm()), 1e-4)
         for kind, said in (("norm", "not the gradient"), ("own", "accumulates gradients by itself")):
             with self.subTest(kind):
-                os.path.exists(os.path.join(self.folder, "weights.pt")) and os.remove(os.path.join(self.folder, "weights.pt"))
+                for name in ("weights.pt", "plimsoll.toml"):  # of the runs before
+                    pathlib.Path(self.folder, name).unlink(missing_ok=True)
                 done = self.start([kind], options=["--parts", "2"])
                 self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
                 self.assertIn(said, " ".join(done.stderr.split()))
