@@ -13,9 +13,16 @@ struct fit_opts {
 static const struct opt fit_opt[] = {
 	OPT_U64(0, "parts", fit_opts, number, "N", 1, 1u << 20, OPT_NONE,
 		"cut each batch into N parts (the fewest that fit: 1, 2, 4 ...)"),
+	OPT_FLAG(0, "checkpoint", fit_opts, flag,
+		 "checkpoint activations, too, by the model's own call"),
 	OPT_STRING(0, "memory", fit_opts, text, "SIZE", NULL,
 		   "of GPU memory the job may use: 15.1GiB (all of the GPU)"),
 	OPT_FLAG(0, "probe-only", fit_opts, flag, "measure and print, do not run"),
+	OPT_FLAG(0, "diff", fit_opts, flag,
+		 "print the result as arguments of the script, do not run"),
+	OPT_FLAG(0, "again", fit_opts, flag,
+		 "measure, also if the file has a result for this command"),
+	OPT_STRING(0, "file", fit_opts, text, "FILE", NULL, "that keeps results (plimsoll.toml)"),
 	OPT_FLAG('j', "json", fit_opts, flag,
 		 "print JSON (schema fit/1) instead of text; with --probe-only"),
 	OPT_END

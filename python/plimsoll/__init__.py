@@ -39,6 +39,7 @@ _WHERE = {
     "data": "data",
     "diagnose": "_diagnose",
     "gradients": "gradients",
+    "fit": "fit",
     "gauge": "gauge",
     "memory": "memory",
     "allocator": "allocator",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from . import training as training
     from . import weights as weights
     from ._version import __version__ as __version__
+    from .fit._notebook import fit as fit
     from ._attach import attach
     from ._check import check
     from ._diagnose import diagnose

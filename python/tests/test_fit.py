@@ -2,6 +2,7 @@
 import importlib.util
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,9 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transf
 
 import torch  # noqa: E402
 
-from plimsoll.fit import _certificate, _parts  # noqa: E402
+import plimsoll  # noqa: E402
+from plimsoll.errors import ArgumentError, FormatError, UnsupportedError  # noqa: E402
+from plimsoll.fit import _certificate, _checkpointing, _file, _ladder, _parts  # noqa: E402
 
 TRAIN = """
 import os, sys
@@ -67,7 +70,7 @@ elif kind == "pairs":
 else:
     model = Own(kind == "norm")
     data = [{"x": torch.randn(6), "labels": torch.randint(0, 5, ())} for _ in range(29)]
-trainer = Trainer(model=model, train_dataset=data, args=TrainingArguments(
+trainer = Trainer(model=model, train_dataset=data, eval_dataset=data if "EVAL" in os.environ else None, args=TrainingArguments(
     output_dir="out", report_to=[], use_cpu=True, num_train_epochs=2, per_device_train_batch_size=8, gradient_accumulation_steps=accumulate, learning_rate=1e-2,
     optim=os.environ.get("OPTIM", "adamw_torch"), disable_tqdm=True, save_strategy="steps", save_steps=1))
 begin = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
@@ -112,6 +115,69 @@ for epoch in range(2):
                 steps += accelerator.sync_gradients
 end = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
 torch.save({"begin": begin, "end": end, "steps": steps, "seen": seen, "rate": scheduler.get_last_lr()}, "weights.pt")
+"""
+#: In front of a script: a socket ends it, without an answer; a tracker as Transformers has them, and work that leaves files.
+OFFLINE = """
+import os, socket, tempfile
+class Closed(socket.socket):
+    def __init__(self, *words, **named):
+        os.write(2, b"a socket was opened\\n")
+        os._exit(99)
+    connect = connect_ex = __init__
+socket.socket = Closed
+import helper, transformers
+tempfile.mkstemp()
+import transformers.integrations.integration_utils as integrations
+class Tracker(transformers.TrainerCallback):
+    def on_train_begin(self, *words, **named):
+        open("tracked", "w").close()
+        socket.socket()
+integrations.INTEGRATION_TO_CALLBACK["mine"] = Tracker
+"""
+#: In front of a script: a GPU of LIMIT bytes that holds what autograd keeps, and a clock of CALL seconds for each call of a layer and ROW for each sample in it.
+GAUGE = """
+import os, torch
+from plimsoll.fit import _gauge
+class Modelled(_gauge.Gauge):
+    live = most = 0
+    clock = 0.0
+    def is_used_by(self, model):
+        return True
+    def hold(self, limit_bytes):
+        self.limit_bytes = limit_bytes or 1 << 34
+    def begin(self):
+        self.most = 0
+    reset = begin
+    def seconds(self):
+        return self.clock
+    def peak(self):
+        return self.most, self.most, 0
+    def device(self):
+        return {"gpu": os.environ.get("GPU", "modelled"), "gpu_bytes": 1 << 34}
+    def need(self, size):
+        self.most = max(self.most, size)
+        if self.limit_bytes and size > self.limit_bytes:
+            raise torch.OutOfMemoryError("CUDA out of memory (modelled)")
+modelled = _gauge.gauge = Modelled()
+class Held:
+    def __init__(self, tensor):
+        self.tensor, self.size = tensor.detach(), 0 if isinstance(tensor, torch.nn.Parameter) else tensor.numel() * tensor.element_size()
+        modelled.live += self.size
+        modelled.need(modelled.live)
+    def __del__(self):
+        modelled.live -= self.size
+torch.autograd.graph.saved_tensors_hooks(Held, lambda held: held.tensor).__enter__()
+def called(module, words, output):
+    if isinstance(module, torch.nn.Linear):
+        modelled.clock += float(os.environ["CALL"]) + float(os.environ["ROW"]) * words[0].shape[0]
+        if not torch.is_grad_enabled():
+            modelled.need(int(os.environ.get("EVAL", "0")) * words[0].shape[0])
+torch.nn.modules.module.register_module_forward_hook(called)
+saves = torch.save
+def save(*words, **named):
+    modelled.need(int(os.environ.get("SAVE", "0")))
+    saves(*words, **named)
+torch.save = save
 """
 PLAIN_LOOP = """
 import torch
@@ -173,11 +239,108 @@ class Fit(unittest.TestCase):
                 self.assertLess(float((cut["end"] - whole["end"]).norm() / (whole["end"] - whole["begin"]).norm()), 1e-4)
         for kind, said in (("norm", "not the gradient"), ("own", "accumulates gradients by itself")):
             with self.subTest(kind):
-                os.path.exists(os.path.join(self.folder, "weights.pt")) and os.remove(os.path.join(self.folder, "weights.pt"))
+                for name in ("weights.pt", "plimsoll.toml"):  # of the runs before
+                    pathlib.Path(self.folder, name).unlink(missing_ok=True)
                 done = self.start([kind], options=["--parts", "2"])
                 self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
                 self.assertIn(said, " ".join(done.stderr.split()))
                 self.assertEqual(os.listdir(self.folder), ["train.py"])
+
+    def test_checkpointing(self):
+        """By the model's own call, bitwise the same; a model without one is refused."""
+        done = subprocess.run([sys.executable, "train.py", "llama", "1"], cwd=self.folder, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        whole = self.weights()
+        done = self.start(["llama", "1"], options=["--checkpoint"])
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        self.assertIn("8 samples with checkpointing", done.stderr)
+        self.assertTrue(torch.equal(self.weights()["end"], whole["end"]))
+        os.remove(os.path.join(self.folder, "weights.pt"))
+        done = self.start(["llama", "1"], options=["--checkpoint"])
+        self.assertIn("plimsoll.toml: 1 part, checkpointed, as measured before", done.stdout)
+        self.assertTrue(torch.equal(self.weights()["end"], whole["end"]))
+        done = self.start(["own", "1"], options=["--checkpoint"])
+        self.assertEqual(done.returncode, 4, done.stderr[-2000:])
+        self.assertIn("gradient_checkpointing_enable", done.stderr)
+
+    def modelled(self, script, words, options, **more):
+        """The answer of a probe on the modelled GPU."""
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write(GAUGE + script)
+        done = self.start(words, options=["--probe-only", "--json", *options], **{"CALL": "1", "ROW": "0", **more})
+        self.assertTrue(done.stdout, done.stderr)
+        return done, json.loads(done.stdout)
+
+    def test_the_cheapest_change_is_first(self):
+        """The same model and limit: calls that cost make checkpointing the cheaper change, samples that cost make parts."""
+        _, free = self.modelled(TRAIN, ["llama", "1"], ["--memory", "1GiB"])
+        self.assertEqual((free["parts"], free["checkpointing"], free["checkpointing_bitwise"]), (1, False, True))
+        limit = ["--memory", str(int(free["runs"][0]["allocated_bytes"] * 0.8))]
+        for call, row, chosen in (("1", "0", (1, True)), ("0", "1", (2, False))):
+            with self.subTest(chosen):
+                _, answer = self.modelled(TRAIN, ["llama", "1"], limit, CALL=call, ROW=row)
+                self.assertEqual((answer["parts"], answer["checkpointing"]), chosen)
+                costs = answer["cost_ms_per_gib"]
+                self.assertEqual(costs["checkpointing"] < costs["parts"], chosen[1])
+                self.assertLessEqual(len(answer["runs"]), _ladder.PROBES)
+        loop = LOOP.replace("DataLoader(data, batch_size=8))", "DataLoader(data, batch_size=4))")  # it evaluates first, with gradients on
+        done, answer = self.modelled(loop, ["plain"], ["--memory", "1GiB"])
+        done, answer = self.modelled(loop, ["plain"], ["--memory", str(int(answer["runs"][0]["allocated_bytes"] * 0.6))])
+        self.assertEqual((answer["loop"], answer["parts"]), ("accelerate", 2), done.stderr)
+
+    def test_evaluation_and_saving_count(self):
+        """Each is done once in the probe; one that does not fit is said before step 1."""
+        for more, said, row in (({"EVAL": "1"}, "", ("evaluation", True)), ({"EVAL": str(1 << 30)}, "evaluation does not fit in batches of 8", ("evaluation", False)),
+                                ({"SAVE": str(1 << 31)}, "save does not fit", ("save", False))):
+            with self.subTest(said):
+                done, answer = self.modelled(TRAIN, ["llama", "1"], ["--memory", "1GiB"], **more)
+                self.assertEqual(done.returncode, 1 if said else 0, done.stderr)
+                self.assertIn(said, " ".join(done.stderr.split()))
+                self.assertIn(row, [(r["what"], r["fits"]) for r in answer["later"]])
+                self.assertEqual(os.listdir(self.folder), ["train.py"])
+
+    def test_a_result_is_kept(self):
+        """The next start takes it from plimsoll.toml; another script, GPU or limit is measured anew, and a foreign file is left alone."""
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write(GAUGE + "open('started', 'a').write('.')\n" + LOOP)
+        kept, started = os.path.join(self.folder, "plimsoll.toml"), os.path.join(self.folder, "started")
+
+        def starts(options=(), **more):
+            pathlib.Path(started).write_text("")
+            done = self.start(["plain"], options=["--parts", "2", *options], CALL="1", ROW="0", **more)
+            self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+            return len(pathlib.Path(started).read_text()), done
+
+        self.assertEqual(starts()[0], 2)  # the probe, and the run
+        text = pathlib.Path(kept).read_text()
+        try:
+            import tomllib
+            self.assertEqual([(t["parts"], t["checkpointing"]) for t in tomllib.loads(text)["fit"]], [(2, False)])
+        except ImportError:
+            pass
+        count, done = starts()
+        self.assertEqual(count, 1)
+        self.assertIn("in 2 parts", done.stderr)
+        self.assertIn("plimsoll.toml", done.stdout)
+        self.assertEqual(pathlib.Path(kept).read_text(), text)
+        count, done = starts(GPU="another")
+        self.assertEqual(count, 3)  # it began, found another GPU before its first step, was measured, and ran
+        self.assertIn("gpu another", done.stderr)
+        self.assertNotEqual(pathlib.Path(kept).read_text(), text)
+        self.assertEqual(starts(["--again"])[0], 2)
+        count, done = starts(["--diff"])
+        self.assertEqual(count, 0)
+        self.assertIn("keep `plimsoll fit --`", done.stdout)
+        self.assertEqual(starts(["--memory", "3GiB"])[0], 2)
+        with open(os.path.join(self.folder, "train.py"), "a") as f:
+            f.write("# changed\n")
+        self.assertEqual(starts()[0], 2)
+        pathlib.Path(kept).write_text("[tool]\nmine = 1\n")
+        done = self.start(["plain"], options=["--parts", "2"], CALL="1", ROW="0")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("left alone", " ".join(done.stderr.split()))
+        self.assertEqual(pathlib.Path(kept).read_text(), "[tool]\nmine = 1\n")
+        self.assertEqual(self.start(["plain"], options=["--parts", "2", "--file", "other.toml"], CALL="1", ROW="0").returncode, 0)
 
     def test_what_is_not_the_same_is_refused(self):
         for kind in ("norm", "pairs", "mixtral"):
@@ -188,17 +351,32 @@ class Fit(unittest.TestCase):
                 self.assertEqual(os.listdir(self.folder), ["train.py"])
 
     def test_a_probe_leaves_nothing(self):
-        """No file in the folder or at home, no connection; and weights of 16 bits are proven in 32."""
+        """No file anywhere but in its own folder, which is gone, and no connection; and weights of 16 bits are proven in 32."""
         with open(os.path.join(self.folder, "train.py"), "w") as f:
-            f.write("import socket\ndef connect(*_):\n    raise AssertionError('a connection')\nsocket.socket.connect = socket.socket.connect_ex = connect\n" + TRAIN)
-        home = tempfile.TemporaryDirectory()
-        self.addCleanup(home.cleanup)
-        done = self.start(["llama16", "1"], options=["--parts", "4", "--probe-only", "--json"], HOME=home.name)
-        self.assertEqual(os.listdir(home.name), [])
+            f.write(OFFLINE + GAUGE + TRAIN.replace('report_to=[]', 'report_to="all", push_to_hub=True, hub_token="none", load_best_model_at_end=False')
+                    .replace("trainer.train()", "trainer.add_callback(Tracker())\ntrainer.train(resume_from_checkpoint=True)"))
+        with open(os.path.join(self.folder, "helper.py"), "w") as f:
+            f.write("")
+        for name in ("home", "tmp"):
+            os.mkdir(os.path.join(self.folder, name))
+        before = self.tree()
+        done = self.start(["llama16", "1"], options=["--parts", "4", "--probe-only", "--json"], CALL="1", ROW="0", EVAL="1", PYTHONDONTWRITEBYTECODE="",
+                          HOME=os.path.join(self.folder, "home"), TMPDIR=os.path.join(self.folder, "tmp"), XDG_CACHE_HOME=os.path.join(self.folder, "home"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.tree(), before)
         answer = json.loads(done.stdout)
-        self.assertEqual((done.returncode, answer["schema"], answer["parts"], answer["certificate"]["way"]), (0, "fit/1", 4, "own"), done.stderr)
+        self.assertEqual((answer["schema"], answer["parts"], answer["certificate"]["way"]), ("fit/1", 4, "own"))
+        self.assertEqual([(r["what"], r["fits"]) for r in answer["later"]], [("evaluation", True), ("save", True)])
         self.assertLess(answer["certificate"]["differences"]["own"], 1e-5)
-        self.assertEqual(os.listdir(self.folder), ["train.py"])
+
+    def tree(self):
+        """Each file of the test's, with its contents and time."""
+        found = {}
+        for root, folders, files in os.walk(self.folder):
+            for name in files + folders:
+                path = os.path.join(root, name)
+                found[path] = (os.stat(path).st_mtime_ns, pathlib.Path(path).read_bytes()) if name in files else None
+        return found
 
     def test_other_commands(self):
         python = sys.executable
@@ -234,6 +412,169 @@ class Fit(unittest.TestCase):
             f.write("assert here_first\n" + TRAIN)
         done = self.start(["own", "1"], options=["--parts", "2"], PYTHONPATH=os.pathsep.join([self.folder, os.environ.get("PYTHONPATH", "")]))
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+
+
+class Ladder(unittest.TestCase):
+    """Of a search, without a model: needs are straight lines in samples, seconds per call and per sample."""
+
+    def searched(self, samples, limit, call, row, may_cut=True, may_checkpoint=True, bend=1.0):
+        asked = []
+
+        def take(trial):
+            each = -(-trial.samples // trial.parts)
+            need = (10 + each * (2 if trial.checkpointing else 10)) * (bend if trial.samples == samples else 1) + (5 if trial.parts > 1 else 0)
+            times = trial.parts * call + trial.samples * row
+            return _ladder.Run(trial, need <= limit, int(need), int(need), 0, times * (1.3 if trial.checkpointing else 1))
+
+        running = _ladder.search(samples, limit, may_cut, may_checkpoint)
+        try:
+            trial = next(running)
+            while True:
+                asked.append(take(trial))
+                trial = running.send(asked[-1])
+        except StopIteration as done:
+            return done.value, asked
+
+    def test_search(self):
+        for limit, call, row, chosen in ((1000, 1, 1, (1, False)), (200, 10, 0.1, (1, True)), (200, 0.1, 10, (2, False)), (40, 0.1, 10, (16, False)), (30, 10, 1, (8, True))):
+            found, asked = self.searched(32, limit, call, row)
+            self.assertEqual((found.chosen.trial.parts, found.chosen.trial.checkpointing), chosen, limit)
+            self.assertEqual(len(found.runs), 1)  # the estimate was right
+        self.assertEqual(self.searched(32, 200, 1, 1, may_cut=False)[0].chosen.trial.checkpointing, True)
+        self.assertIsNone(self.searched(32, 200, 1, 1, False, False)[0].chosen)
+        self.assertIsNone(self.searched(32, 14, 1, 1)[0].chosen)
+
+    def test_no_more_than_three_whole_batches(self):
+        for bend in (1.0, 1.3, 2.0, 5.0):
+            for limit in (30, 60, 100, 200, 300):
+                found, asked = self.searched(32, limit, 1, 1, bend=bend)
+                self.assertLessEqual(len([run for run in asked if run.trial.samples == 32]), _ladder.PROBES)
+                self.assertEqual(len(set(run.trial for run in asked)), len(asked))  # nothing twice
+                for run in asked:
+                    self.assertEqual(_ladder.Run.of(json.loads(json.dumps(run.json()))), run if run.fits else _ladder.Run(run.trial, False))
+
+
+class Notebook(unittest.TestCase):
+    def test_the_same_gradient(self):
+        """plimsoll.fit is a module and can be called; its step has the whole batch's gradient and loss, and leaves the model alone."""
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+        batches = [{"x": torch.randn(n, 6), "labels": torch.randint(0, 4, (n,))} for n in (8, 8, 5)]
+
+        def step(model, batch):
+            return torch.nn.functional.cross_entropy(model(batch["x"]), batch["labels"])
+
+        before, state = [p.clone() for p in model.parameters()], torch.get_rng_state()
+        fitted = plimsoll.fit(model, batches, step=step, parts=3)
+        self.assertIs(sys.modules["plimsoll.fit"], plimsoll.fit)
+        self.assertEqual((fitted.parts, fitted.checkpointing, fitted.certificate.way, fitted.peaks), (3, False, "samples", []))
+        self.assertTrue(torch.equal(torch.get_rng_state(), state))
+        self.assertTrue(all(torch.equal(a, b) and b.grad is None for a, b in zip(before, model.parameters())))
+        for batch in batches:
+            loss = step(model, batch)
+            whole = torch.autograd.grad(loss, list(model.parameters()))
+            self.assertAlmostEqual(float(fitted.step(batch)), float(loss.detach()), 5)
+            for p, gradient in zip(model.parameters(), whole):
+                self.assertLess(float((p.grad - gradient).norm() / gradient.norm()), 1e-5)
+            model.zero_grad()
+
+        def pairs(model, batch):
+            scores = model(batch["x"])
+            return torch.nn.functional.cross_entropy(scores @ scores.T, torch.arange(len(scores)))
+
+        self.assertRaisesRegex(UnsupportedError, "not the gradient", plimsoll.fit, model, batches, pairs, parts=2)
+        self.assertRaisesRegex(UnsupportedError, "give parts", plimsoll.fit, model, batches, step)
+        self.assertRaises(ArgumentError, plimsoll.fit, model, [], step, parts=2)
+        self.assertRaises(ArgumentError, plimsoll.fit, model, batches, step, parts=0)
+
+    def test_peaks(self):
+        """On the modelled GPU: the fewest parts that fit."""
+        code = GAUGE + """
+import plimsoll
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+batches = [{"x": torch.randn(16, 6), "labels": torch.randint(0, 4, (16,))}]
+step = lambda model, batch: torch.nn.functional.cross_entropy(model(batch["x"]), batch["labels"])
+all_of_it = plimsoll.fit(model, batches, step)
+assert (all_of_it.parts, all_of_it.certificate.way) == (1, "samples"), all_of_it
+most = all_of_it.peaks[0].allocated_bytes
+part = plimsoll.fit(model, batches, step, memory=most * 6 // 10)
+assert part.parts == 2 and part.peaks[-1].allocated_bytes < most * 6 // 10, part
+try:
+    plimsoll.fit(model, batches, step, memory=most // 20)
+except plimsoll.errors.UnsupportedError as error:
+    print(error)
+"""
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "CALL": "1", "ROW": "0"}, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("fit", done.stdout)
+
+
+class File(unittest.TestCase):
+    def test_round_trip(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plimsoll.toml")
+            self.assertEqual(_file.read(path), [])
+            table = {"command": ["python", 'a "b"\\\n\x7f\x01', "\u2028 \U0001f600"], "memory": 7, "parts": 2, "checkpointing": True, "loop": "x", "made_with": ["torch 2"]}
+            _file.write(path, [table, {**table, "memory": 8, "way": None}])
+            self.assertEqual(_file.read(path), [table, {**table, "memory": 8}])
+            self.assertEqual(_file.find(_file.read(path), {"memory": 8})["parts"], 2)
+            self.assertIsNone(_file.find([{**table, "parts": "2"}], {"memory": 7}))
+            for text in (_file.FIRST + "\n[[fit]]\nparts = {\n", _file.FIRST + "\nparts 2\n", "x"):
+                pathlib.Path(path).write_text(text)
+                self.assertRaises(FormatError, _file.read, path)
+            pathlib.Path(path).write_bytes(b"\xff")
+            self.assertRaises(FormatError, _file.read, path)
+
+    def test_diff(self):
+        answer = {"loop": "transformers.Trainer", "samples": 8, "certificate": {"way": "own"}, "arguments": {"batch": 8, "accumulation": 2, "drop_last": False}}
+        lines = _file.diff(answer, 4, True)
+        self.assertIn("-    per_device_train_batch_size=8,", lines)
+        self.assertIn("+    per_device_train_batch_size=2,", lines)
+        self.assertIn("+    gradient_accumulation_steps=8,", lines)
+        self.assertIn('+    gradient_checkpointing_kwargs={"use_reentrant": False},', lines)
+        for change in ({"certificate": {"way": "samples"}}, {"arguments": {**answer["arguments"], "drop_last": True}}, {"samples": 5}):
+            self.assertEqual([line[0] for line in _file.diff({**answer, **change}, 4, False)], ["#"])
+        self.assertEqual([line[0] for line in _file.diff(answer, 3, False)], ["#"])
+
+
+class Checkpointing(unittest.TestCase):
+    def test_planted_faults(self):
+        class Block(torch.nn.Module):
+            supports_gradient_checkpointing, is_gradient_checkpointing = True, False
+
+            def __init__(self, fault):
+                super().__init__()
+                self.fault, self.layer, self.norm = fault, torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6) if fault == "buffers" else torch.nn.Identity()
+
+            def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs=None):
+                assert gradient_checkpointing_kwargs == {"use_reentrant": False}
+                self.is_gradient_checkpointing = True
+
+            def gradient_checkpointing_disable(self):
+                self.is_gradient_checkpointing = False
+
+            def part(self, x):
+                return torch.nn.functional.dropout(self.norm(self.layer(x)).relu(), 0.5)
+
+            def forward(self, x):
+                if not self.is_gradient_checkpointing:
+                    return self.part(x) + (torch.randn(()) if self.fault == "random" else 0)
+                if self.fault == "raises":
+                    raise ValueError("no checkpointing here")
+                kept = self.fault != "dropout"
+                return torch.utils.checkpoint.checkpoint(self.part, x, use_reentrant=False, preserve_rng_state=kept) * (1.0001 if self.fault == "off" else 1)
+
+        x = torch.randn(8, 6)
+        for fault, same in ((None, True), ("off", False), ("dropout", False), ("buffers", False), ("raises", False)):
+            with self.subTest(fault):
+                model = Block(fault)
+                self.assertTrue(_checkpointing.is_able(model))
+                before, state = {k: v.clone() for k, v in model.state_dict().items()}, torch.get_rng_state()
+                self.assertEqual(_checkpointing.is_bitwise(model, lambda: model(x).square().sum().backward()), same)
+                self.assertFalse(model.is_gradient_checkpointing)
+                self.assertTrue(torch.equal(torch.get_rng_state(), state))
+                self.assertTrue(all(torch.equal(v, before[k]) for k, v in model.state_dict().items()))
+                self.assertTrue(all(p.grad is None for p in model.parameters()))
 
 
 class Parts(unittest.TestCase):

@@ -12,8 +12,10 @@ import textwrap
 from typing import Any, Sequence
 
 from .. import _size
-from ..errors import ArgumentError, UnsupportedError
-from ._launch import Probed, become, probe, run
+from ..errors import ArgumentError, FormatError, UnsupportedError
+from . import _file
+from ._ladder import PROBES
+from ._launch import Probed, Stale, become, probe, run
 from ._parts import WAYS, bounds
 
 MISFIT, USAGE, REFUSED = 1, 2, 4
@@ -26,8 +28,12 @@ def parser() -> argparse.ArgumentParser:
                                                              "process of its own measures whether the gradient of the parts is the gradient of the batch, in fp32; if it is "
                                                              "not, the command is refused. Steps, samples, their order and the schedule stay as they are.", 80))
     made.add_argument("--parts", type=int, metavar="N", help="cut each batch into N parts (the fewest that fit: 1, 2, 4 ...)")
+    made.add_argument("--checkpoint", action="store_true", help="checkpoint activations, too, by the model's own call")
     made.add_argument("--memory", metavar="SIZE", help="of GPU memory the job may use: 15.1GiB (all of the GPU)")
     made.add_argument("--probe-only", action="store_true", help="measure and print, do not run")
+    made.add_argument("--diff", action="store_true", help="print the result as arguments of the script, do not run")
+    made.add_argument("--again", action="store_true", help="measure, also if the file has a result for this command")
+    made.add_argument("--file", metavar="FILE", default=_file.NAME, help="that keeps results (plimsoll.toml)")
     made.add_argument("-j", "--json", action="store_true", help="print JSON (schema fit/1) instead of text; with --probe-only")
     return made
 
@@ -51,10 +57,29 @@ class Line:
         sys.stderr.flush()
 
 
+def _bytes_text(size: int) -> str:
+    return f"{size / GIB:.2f} GiB" if size >= GIB else f"{size / (1 << 20):.1f} MiB"
+
+
 def _size_text(run_: dict[str, Any]) -> str:
     if not run_["fits"]:
         return "does not fit"
-    return f"{run_['allocated_bytes'] / GIB:.2f} GiB ({run_['reserved_bytes'] / GIB:.2f} reserved), {run_['step_s']:.2f} s per step"
+    return f"{_bytes_text(run_['allocated_bytes'])} ({_bytes_text(run_['reserved_bytes'])} reserved), {run_['step_s']:.2f} s per step"
+
+
+def _setting(parts: int, checkpointing: bool) -> str:
+    return f"{parts} part{'s' if parts > 1 else ''}{', checkpointed' if checkpointing else ''}"
+
+
+def _told_later(row: dict[str, Any]) -> str:
+    text = row.get("error") or ("does not fit" if "allocated_bytes" not in row else _bytes_text(row["allocated_bytes"]) + ("" if row["fits"] else ": does not fit"))
+    batch = f", batch of {row['samples']}" if row["samples"] else ""
+    return f"  {row['what']}{batch}: {text}"
+
+
+def _told_checkpointing(answer: dict[str, Any]) -> list[str]:
+    same = answer["checkpointing_bitwise"]
+    return [] if same is None else ["  checkpointing, the model's own: " + ("bitwise the same gradient" if same else "not bitwise the same, so it is not used")]
 
 
 def told(answer: dict[str, Any], seconds: float) -> list[str]:
@@ -65,47 +90,67 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
     lines = [f"Probe: {answer['model']}, {answer['loop']}, batch of {samples}, {seconds:.0f} s",
              f"  gradient  {', '.join(map(str, proof['parts']))} parts against whole: {far:.1e} off (noise {proof['noise']:.1e},",
              f"            right up to {proof['limit']:.1e}); {proof['samples']} samples, fp32, no dropout",
-             f"            weighed {WAYS[way]}" if way else "            no way to weigh the parts is right"]
-    lines += [f"  {run_['parts']:>2} part{'s' if run_['parts'] > 1 else ' '}  {_size_text(run_)}" for run_ in answer["runs"]]
+             f"            weighed {WAYS[way]}" if way else "            no way to weigh the parts is right", *_told_checkpointing(answer)]
+    lines += [f"  {name}: {cost:,.0f} ms per step for each GiB saved, on few samples" for name, cost in answer.get("cost_ms_per_gib", {}).items()]
+    lines += [f"  {_setting(run_['parts'], run_['checkpointing']):<23} {_size_text(run_)}" for run_ in answer.get("runs", ())]
+    lines += map(_told_later, answer.get("later", ()))
     lengths = answer.get("lengths")
     if lengths:
         all_read = lengths["read"] == lengths["of"]
         lines.append(f"  measured on the longest samples, {lengths['longest']:,} elements; " + ("all" if all_read else f"{lengths['read']:,} of {lengths['of']:,}") + " were read")
-    elif answer["runs"]:
+    elif answer.get("runs"):
         lines.append("  measured on the first batch: a longer one needs more")
     return lines
 
 
-def choose(answer: dict[str, Any], asked: int | None) -> tuple[int | None, str]:
-    """(parts or None, why none)."""
-    proven = answer["certificate"]["way"] is not None
-    fitting = [r["parts"] for r in answer["runs"] if r["fits"]]
-    if asked and asked > 1 and not proven or not asked and not fitting and not proven:
-        return None, "the gradient of the parts is not the gradient of the batch: the loss is not a sum over its samples (BatchNorm, in-batch negatives, a balancing loss)"
+class Misfit(Exception):
+    """It fits in no setting."""
+
+
+class Refused(Exception):
+    """It would be another training, or nothing is known."""
+
+
+def choose(answer: dict[str, Any], parts: int | None, checkpointing: bool) -> tuple[int, bool]:
+    """(parts, with checkpointing); raises Misfit, Refused."""
+    proven, bitwise, chosen = answer["certificate"]["way"] is not None, answer["checkpointing_bitwise"], answer.get("chosen")
+    if (parts or 1) > 1 and not proven or not parts and not checkpointing and not chosen and not proven and not bitwise:
+        raise Refused("the gradient of the parts is not the gradient of the batch: the loss is not a sum over its samples (BatchNorm, in-batch negatives, a balancing loss)")
+    if checkpointing and not bitwise:
+        raise Refused("the model has no gradient_checkpointing_enable() to call, or has called it" if bitwise is None else "the checkpointed gradient is not bitwise the same")
     if not answer["gpu"]:
-        return (asked, "") if asked else (None, "the model is not on a GPU, so no peak was measured: give --parts")
-    if not fitting:
-        return None, f"it does not fit in {answer['runs'][-1]['parts']} parts" + ("" if asked else ", the most that this batch has")
-    return fitting[0], ""
+        if parts or checkpointing:
+            return parts or 1, checkpointing
+        raise Refused("the model is not on a GPU, so no peak was measured: give --parts")
+    if not chosen:
+        last = answer["runs"][-1] if answer["runs"] else {"parts": answer["samples"], "checkpointing": False}
+        raise Misfit(f"it does not fit in {_setting(last['parts'], last['checkpointing'])}" + ("" if parts or checkpointing else ", of what was tried the setting that needs least"))
+    for row in answer.get("later", ()):
+        if row["fits"] is False:
+            raise Misfit(f"training fits, but {row['what']} does not fit" + (f" in batches of {row['samples']}: a smaller per_device_eval_batch_size, or eval_accumulation_steps, "
+                                                                            "does not change the training" if row["samples"] else ""))
+    return chosen["parts"], chosen["checkpointing"]
 
 
-def _probed(command: list[str], parts: int | None, limit: int | None) -> Probed:
-    """A loop of accelerate runs out of memory in the script's own frames, which ends the process: the next number of parts needs another."""
-    runs: list[dict[str, Any]] = []
-    while True:
-        probed = probe(command, parts, limit, Line())
+def _probed(command: list[str], parts: int | None, checkpointing: bool, limit: int | None) -> Probed:
+    """A loop of accelerate runs out of memory in the script's own frames, which ends the process: what is left to measure needs another, at most three."""
+    wanted: dict[str, Any] = {"parts": parts, "checkpointing": checkpointing, "limit_bytes": limit}
+    seconds, probed = 0.0, Probed(None, 0, [], 0.0)
+    for _ in range(PROBES):
+        probed = probe(command, wanted, Line())
+        seconds += probed.seconds
+        probed.seconds = seconds
         answer = probed.answer
-        if answer is None or answer.get("loop") != "accelerate" or "refused" in answer or not answer["runs"]:
-            return probed
-        last = answer["runs"][-1]
-        if not last["fits"] and not any("out of memory" in line.lower() for line in probed.last):
+        if answer is None or "again" not in answer:
+            break
+        if not any("out of memory" in line.lower() for line in probed.last):
             probed.answer = None  # it died of something else
-            return probed
-        runs.append(last)
-        answer["runs"] = runs
-        if last["fits"] or parts is not None and not runs[:-1] or 2 * last["parts"] > answer["samples"] or not answer["certificate"]["way"]:
-            return probed
-        parts = 2 * last["parts"]
+            break
+        wanted |= answer.pop("again")
+        probed.answer = answer if "certificate" in answer else {**answer, "refused": "the samples that it tried do not fit in fp32, so nothing is proven"}
+        if (parts or checkpointing) and "certificate" in answer:
+            break
+    return probed
 
 
 def _without_answer(probed: Probed) -> int:
@@ -131,11 +176,18 @@ def main(words: Sequence[str] | None = None) -> int:
         return USAGE
     try:
         limit = _size.bytes_of(options.memory, "--memory") if options.memory else None
-        probed = _probed(command, options.parts, limit)
+        key = {"command": command, "files": _file.files(command), "memory": limit or 0, "asked": [options.parts or 0, int(options.checkpoint)]}
+        tables = [] if options.probe_only else _file.read(options.file)
+        kept = None if options.again else _file.find(tables, key)
+        if kept is not None:
+            code = _from_kept(options, command, kept)
+            if code is not None:
+                return code
+        probed = _probed(command, options.parts, options.checkpoint, limit)
     except ArgumentError as error:
         fail(str(error))
         return USAGE
-    except UnsupportedError as error:
+    except (UnsupportedError, FormatError) as error:
         fail(str(error))
         return REFUSED
     except OSError as error:
@@ -143,10 +195,35 @@ def main(words: Sequence[str] | None = None) -> int:
         return REFUSED
     except KeyboardInterrupt:
         return 130
-    return _decide(options, command, probed)
+    return _decide(options, command, probed, key, tables)
 
 
-def _decide(options: argparse.Namespace, command: list[str], probed: Probed) -> int:
+def _from_kept(options: argparse.Namespace, command: list[str], kept: dict[str, Any]) -> int | None:
+    """The exit code of the command with a result of before; None: that is of something else."""
+    if options.diff:
+        print("\n".join(kept.get("diff", [])))
+        return 0
+    print(f"{options.file}: {_setting(kept['parts'], kept['checkpointing'])}, as measured before (--again measures anew)", flush=True)
+    try:
+        return run(command, kept)
+    except Stale as stale:
+        fail(f"{options.file} does not hold here: {stale}. It is measured anew")
+        return None
+
+
+def _keep(path: str, tables: list[dict[str, Any]], key: dict[str, Any], answer: dict[str, Any], parts: int, checkpointing: bool) -> dict[str, Any]:
+    """The table, written."""
+    table = {**key, "parts": parts, "checkpointing": checkpointing, "loop": answer["loop"], "way": answer["certificate"]["way"], "loader": answer.get("loader"),
+             "made_with": answer["made_with"], "diff": _file.diff(answer, parts, checkpointing)}
+    others = [other for other in tables if any(other.get(name) != value for name, value in key.items())]
+    try:
+        _file.write(path, [*others, table])
+    except OSError as error:
+        fail(f"{path} is not kept: {error.strerror}")
+    return table
+
+
+def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key: dict[str, Any], tables: list[dict[str, Any]]) -> int:
     answer = probed.answer
     if answer is None:
         return _without_answer(probed)
@@ -155,24 +232,40 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed) -> 
             print(json.dumps({"schema": "fit/1", **answer, "parts": None}, indent=2))
         fail(f"refused: {answer['refused']}")
         return REFUSED
-    parts, why = choose(answer, options.parts)
+    parts: int | None = None
+    checkpointing, why, code = False, "", 0
+    try:
+        parts, checkpointing = choose(answer, options.parts, options.checkpoint)
+    except Misfit as misfit:
+        why, code = str(misfit), MISFIT
+    except Refused as refused:
+        why, code = str(refused), REFUSED
     if options.json:
-        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "parts": parts}, indent=2))
+        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "parts": parts, "checkpointing": checkpointing if parts else None}, indent=2))
     else:
         print("\n".join(told(answer, probed.seconds)))
     if parts is None:
-        fail(f"{'refused: ' if 'gradient' in why else ''}{why}")
-        return MISFIT if why.startswith("it does not fit") else REFUSED
-    samples = answer["samples"]
+        fail(f"{'refused: ' if 'gradient ' in why else ''}{why}")
+        return code
     if not options.json:
-        sizes = sorted({end - begin for begin, end in bounds(samples, parts)}, reverse=True)
-        print(f"Chosen: {min(parts, samples)} parts of {' and '.join(map(str, sizes))}. Batch, samples, order, steps and schedule stay"
-              if parts > 1 else "It fits as it is: nothing is changed", flush=True)
+        print(_chosen(answer["samples"], parts, checkpointing), flush=True)
     if options.probe_only:
         return 0
-    if parts == 1:
+    table = _keep(options.file, tables, key, answer, parts, checkpointing)
+    if options.diff:
+        print("\n".join(table["diff"]))
+        return 0
+    if parts == 1 and not checkpointing:
         become(command)
-    return run(command, {"loop": answer["loop"], "parts": parts, "way": answer["certificate"]["way"], "loader": answer.get("loader")})
+    return run(command, {name: value for name, value in table.items() if name != "made_with"})
+
+
+def _chosen(samples: int, parts: int, checkpointing: bool) -> str:
+    if parts == 1:
+        return "Chosen: checkpointing; batch, samples, order, steps and schedule stay" if checkpointing else "It fits as it is: nothing is changed"
+    sizes = sorted({end - begin for begin, end in bounds(samples, parts)}, reverse=True)
+    return (f"Chosen: {min(parts, samples)} parts of {' and '.join(map(str, sizes))}{', checkpointed' if checkpointing else ''}. "
+            "Batch, samples, order, steps and schedule stay")
 
 
 if __name__ == "__main__":

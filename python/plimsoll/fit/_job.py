@@ -1,6 +1,7 @@
 """In the job: `plimsoll fit` starts the user's command with PLIMSOLL_FIT, and this comes in as Python starts.
 
-PLIMSOLL_FIT is JSON: {"loop", "parts", "way", "loader"} of a run; with "probe": the file that the answer goes to, of a probe.
+PLIMSOLL_FIT is JSON: {"loop", "parts", "checkpointing", "way", "loader"} of a run, of a kept one with "made_with" and "stale"; with "probe": the file that the answer goes to,
+of a probe, with "parts", "checkpointing", "limit_bytes" as asked, and what an earlier probe left.
 """
 from __future__ import annotations
 
@@ -53,10 +54,30 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _run_accelerate(parts: int, way: str, number: int | None) -> dict[str, Callable[[ModuleType], None]]:
+def _check(asked: dict[str, Any], model: Any, samples: int) -> None:
+    """Ends the process, with a line in the file asked["stale"], if the result that it runs with was made with something else."""
+    from ._file import made_with
+    if "made_with" not in asked:
+        return
+    now, before = made_with(model, samples), asked["made_with"]
+    if now != before:
+        with open(asked["stale"], "w", encoding="utf-8") as f:
+            f.write(next((f"this is {a}, not {b}" for a, b in zip(now, before) if a != b), "other libraries are installed"))
+        sys.stdout.flush()
+        os._exit(EXIT)
+
+
+def _cut(samples: int, parts: int, checkpointing: bool, of: str) -> str:
+    changes = [f"in {min(parts, samples)} parts"] * (parts > 1) + ["with checkpointing"] * checkpointing or ["whole"]
+    return f"plimsoll fit: {of} {' '.join(changes)}"
+
+
+def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
     """Every batch of a prepared loader in parts."""
+    parts, checkpointing, way, number = asked["parts"], asked["checkpointing"], asked.get("way") or "samples", asked.get("loader")
+
     def patch(_: ModuleType) -> None:
-        from . import _accelerate
+        from . import _accelerate, _checkpointing
         from ._parts import samples_of
         said: list[int] = []
 
@@ -69,7 +90,11 @@ def _run_accelerate(parts: int, way: str, number: int | None) -> dict[str, Calla
                     said.append(samples_of(batch) or 0)
                     if not said[0]:
                         stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
-                    sys.stderr.write(f"plimsoll fit: each batch of {said[0]} samples in {min(parts, said[0])} parts;\n  what the script prints of a batch is a part's\n")
+                    model = accelerator.unwrap_model(accelerator._models[0])
+                    _check(asked, model, said[0])
+                    if checkpointing:
+                        _checkpointing.switch(model, True)
+                    sys.stderr.write(_cut(said[0], parts, checkpointing, f"each batch of {said[0]} samples") + (";\n  what the script prints of a batch is a part's\n" if parts > 1 else "\n"))
                 yield from loop.parts(batch, parts, way)
 
         _accelerate.patch(batches)
@@ -77,10 +102,12 @@ def _run_accelerate(parts: int, way: str, number: int | None) -> dict[str, Calla
     return {"accelerate.accelerator": patch}
 
 
-def _run(parts: int, way: str) -> dict[str, Callable[[ModuleType], None]]:
+def _run(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
     """Every training step in parts."""
+    parts, checkpointing, way = asked["parts"], asked["checkpointing"], asked.get("way") or "own"
+
     def patch(module: ModuleType) -> None:
-        from . import _trainer
+        from . import _checkpointing, _trainer
         from ._parts import samples_of
         said: list[int] = []
 
@@ -89,7 +116,11 @@ def _run(parts: int, way: str) -> dict[str, Callable[[ModuleType], None]]:
                 said.append(samples_of(inputs) or 0)
                 if not said[0]:
                     stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
-                sys.stderr.write(f"plimsoll fit: each step's {said[0]} samples in {min(parts, said[0])} parts\n")
+                own = trainer.accelerator.unwrap_model(model)
+                _check(asked, own, said[0])
+                if checkpointing:
+                    _checkpointing.switch(own, True)
+                sys.stderr.write(_cut(said[0], parts, checkpointing, f"each step's {said[0]} samples") + "\n")
             return _trainer.cut_step(step, trainer, model, inputs, items, parts, way)
 
         _trainer.patch(module, around)
@@ -97,18 +128,19 @@ def _run(parts: int, way: str) -> dict[str, Callable[[ModuleType], None]]:
     return {"transformers.trainer": patch}
 
 
-def _probe(path: str, parts: int | None, limit_bytes: int | None) -> dict[str, Callable[[ModuleType], None]]:
-    folder = os.path.dirname(path)
+def _probe(path: str, asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
+    folder = tempfile.mkdtemp(prefix="output-", dir=os.path.dirname(path))
 
     def arguments(module: ModuleType) -> None:
         from . import _probe
-        _probe.quieten(module, tempfile.mkdtemp(prefix="output-", dir=folder))
+        _probe.quieten(module, folder)
 
     trainers: list[object] = []
 
     def patch(module: ModuleType) -> None:
         from . import _probe, _trainer
-        _trainer.patch(module, _probe.trainer_probe(path, parts, limit_bytes))
+        _trainer.patch(module, _probe.trainer_probe(path, asked))
+        _probe.quieten_trainer(module, folder)
         made = module.Trainer.__init__
 
         def __init__(self: Any, *words: Any, **named: Any) -> None:
@@ -120,7 +152,7 @@ def _probe(path: str, parts: int | None, limit_bytes: int | None) -> dict[str, C
     def loops(module: ModuleType) -> None:
         from . import _accelerate, _probe
         module.Accelerator.init_trackers = lambda *_, **__: None
-        _accelerate.patch(_probe.accelerate_probe(path, parts, limit_bytes), lambda: bool(trainers))
+        _accelerate.patch(_probe.accelerate_probe(path, asked), lambda: bool(trainers))
 
     def optimizers(module: ModuleType) -> None:
         from . import _probe
@@ -134,11 +166,11 @@ def enter(text: str) -> None:
     """Of the variable's text."""
     asked = json.loads(text)
     if "probe" in asked:
-        wanted = _probe(asked["probe"], asked.get("parts"), asked.get("limit_bytes"))
+        wanted = _probe(asked["probe"], asked)
     elif asked["loop"] == "accelerate":
-        wanted = _run_accelerate(asked["parts"], asked["way"], asked["loader"])
+        wanted = _run_accelerate(asked)
     else:
-        wanted = _run(asked["parts"], asked["way"])
+        wanted = _run(asked)
     late = [name for name in wanted if name in sys.modules]
     if late:
         stop(f"{late[0]} was imported before this could come in")

@@ -61,15 +61,17 @@ class Probed:
     seconds: float
 
 
-def probe(command: Sequence[str], parts: int | None, limit_bytes: int | None, say: Callable[[str], None]) -> Probed:
-    """Start the command, wait until it has measured, and remove what it wrote."""
+def probe(command: Sequence[str], wanted: dict[str, Any], say: Callable[[str], None]) -> Probed:
+    """Start the command, wait until it has measured, and remove what it wrote.  wanted: "parts", "checkpointing", "limit_bytes", "known" (_job.py)."""
     check(command)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:
         path = os.path.join(folder, "answer.json")
-        asked = {"probe": path, "parts": parts, "limit_bytes": limit_bytes}
+        asked = {**wanted, "probe": path}
+        os.mkdir(os.path.join(folder, "tmp"))
+        inside = {"TMPDIR": os.path.join(folder, "tmp"), "TRITON_CACHE_DIR": os.path.join(folder, "tmp", "triton"), "PYTHONDONTWRITEBYTECODE": "1"}
         with open(os.path.join(folder, "output"), "w+b") as output:
-            job = subprocess.Popen(list(command), env={**environment(folder, asked), **QUIET}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            job = subprocess.Popen(list(command), env={**environment(folder, asked), **QUIET, **inside}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
             try:
                 while job.poll() is None:
                     say(f"probe: {time.monotonic() - began:.0f} s")
@@ -91,15 +93,27 @@ def probe(command: Sequence[str], parts: int | None, limit_bytes: int | None, sa
         return Probed(answer, job.returncode, last, time.monotonic() - began)
 
 
+class Stale(Exception):
+    """The kept result was made with something else."""
+
+
 def run(command: Sequence[str], asked: dict[str, Any]) -> int:
-    """The command with each step in parts, as PLIMSOLL_FIT says it (_job.py); its exit code.  The folder that lets it in is removed when it ends."""
+    """The command with each step in parts, as PLIMSOLL_FIT says it (_job.py); its exit code.  The folder that lets it in is removed when it ends.
+
+    Raises Stale if "made_with" is not what the job found before its first step.
+    """
+    check(command)
     with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:
-        job = subprocess.Popen(list(command), env=environment(folder, asked))
+        stale = os.path.join(folder, "stale")
+        job = subprocess.Popen(list(command), env=environment(folder, {**asked, "stale": stale}))
         for number in (signal.SIGTERM, signal.SIGHUP):  # a scheduler's; a terminal's Ctrl-C reaches the job by itself
             signal.signal(number, lambda got, _: job.send_signal(got))
         while True:
             try:
                 code = job.wait()
+                if os.path.isfile(stale):
+                    with open(stale, encoding="utf-8") as f:
+                        raise Stale(f.read())
                 return code if code >= 0 else 128 - code
             except KeyboardInterrupt:  # the job has got it, too
                 continue

@@ -13,21 +13,21 @@ WAYS = {
 IGNORED = -100  # torch.nn.CrossEntropyLoss's ignore_index
 
 
-def _tensors(batch: Any) -> Iterator[Any]:
+def tensors(batch: Any) -> Iterator[Any]:
     import torch
     if isinstance(batch, torch.Tensor):
         yield batch
     elif isinstance(batch, Mapping):
         for value in batch.values():
-            yield from _tensors(value)
+            yield from tensors(value)
     elif isinstance(batch, (list, tuple)):
         for value in batch:
-            yield from _tensors(value)
+            yield from tensors(value)
 
 
 def samples_of(batch: Any) -> int | None:
     """The samples of a batch: the first dimension of each of its tensors; None if they do not agree, or are not tensors."""
-    sizes = {int(tensor.shape[0]) for tensor in _tensors(batch) if tensor.dim()}
+    sizes = {int(tensor.shape[0]) for tensor in tensors(batch) if tensor.dim()}
     return sizes.pop() if len(sizes) == 1 and not _is_listed(batch) else None
 
 

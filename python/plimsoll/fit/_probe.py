@@ -14,8 +14,13 @@ import sys
 import time
 from typing import Any, Generator, Iterator, NoReturn
 
+from . import _gauge
 from ._accelerate import Loop
+from ._checkpointing import compare, is_able, is_bitwise, switched
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, certify, variants
+from ._file import made_with
+from ._ladder import Found, Run, Trial, only, search
+from ._later import later
 from ._parts import WAYS, permute, samples_of, take
 from ._trainer import Step, cut_step
 
@@ -29,21 +34,42 @@ READ_S = 10.0     # or as long as that takes
 _own_steps: list[bool] = []  # not empty: the probe itself steps the optimizer
 
 
+def _silence(arguments: Any, folder: str) -> None:
+    """Of TrainingArguments: what a Trainer writes goes into the folder, nothing is reported or pushed."""
+    arguments.output_dir = folder
+    arguments.report_to = "none"
+    arguments.push_to_hub = False
+    for name in ("logging_dir", "hub_model_id", "resume_from_checkpoint"):
+        if hasattr(arguments, name):
+            setattr(arguments, name, None)
+
+
 def quieten(module: Any, folder: str) -> None:
-    """transformers.training_args: what a Trainer writes goes into the folder, nothing is reported or pushed."""
+    """transformers.training_args: as they are made."""
     made = module.TrainingArguments.__post_init__
 
     def __post_init__(self: Any) -> None:
-        self.output_dir = folder
-        self.report_to = "none"
-        self.push_to_hub = False
-        for name in ("logging_dir", "hub_model_id", "resume_from_checkpoint"):
-            if hasattr(self, name):
-                setattr(self, name, None)
-        self.save_strategy = "no"
+        _silence(self, folder)
         made(self)
 
     module.TrainingArguments.__post_init__ = __post_init__
+
+
+def quieten_trainer(module: Any, folder: str) -> None:
+    """transformers.trainer: as training begins, what was set or added since; no tracker's callback stays, and nothing is resumed."""
+    trains = module.Trainer.train
+
+    def train(self: Any, resume_from_checkpoint: Any = None, *words: Any, **named: Any) -> Any:
+        from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+        _silence(self.args, folder)
+        self.args.report_to = []
+        for callback in INTEGRATION_TO_CALLBACK.values():
+            while self.pop_callback(callback) is not None:
+                pass
+        return trains(self, None, *words, **named)
+
+    module.Trainer.train = train
+    module.Trainer.init_hf_repo = module.Trainer.push_to_hub = lambda *_, **__: None
 
 
 def write(path: str, answer: dict[str, Any]) -> None:
@@ -87,9 +113,8 @@ def _elements(sample: Any) -> int:
     return max((v.numel() if hasattr(v, "numel") else len(v) if hasattr(v, "__len__") else 0 for v in values), default=0)
 
 
-def longest(trainer: Any, samples: int) -> tuple[Any, dict[str, Any]]:
-    """The batch of the longest samples that were read, ready for a step, and what was read; (None, {}): the data set has no indices."""
-    loader = trainer.get_train_dataloader()
+def longest(loader: Any, samples: int) -> tuple[Any, dict[str, Any]]:
+    """The batch of the longest samples that were read, and what was read; (None, {}): the data set has no indices."""
     data: Any = getattr(loader, "dataset", None)
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__") or len(data) < samples:
         return None, {}
@@ -102,13 +127,24 @@ def longest(trainer: Any, samples: int) -> tuple[Any, dict[str, Any]]:
             break
     found.sort(key=lambda one: (-one[0], one[1]))
     batch = loader.collate_fn([data[index] for _, index in found[:samples]])
-    return trainer._prepare_inputs(batch), {"read": len(found), "of": len(data), "longest": found[0][0], "shortest": found[-1][0]}
+    return batch, {"read": len(found), "of": len(data), "longest": found[0][0], "shortest": found[-1][0]}
 
 
-def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Certificate:
-    """Of the first samples of this batch."""
+def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Certificate | None:
+    """Of the first samples of this batch, as many as fit, 8 at most; None: two do not."""
     import torch
     count = min(SAMPLES, samples_of(inputs) or 0)
+    while count > 1:
+        try:
+            return _certificate(step, trainer, model, inputs, items, count)
+        except torch.OutOfMemoryError:
+            count //= 2
+        gc.collect()  # the error's frames held its tensors
+    return None
+
+
+def _certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, count: int) -> Certificate:
+    import torch
     few = take(inputs, 0, count)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
     items = _items(trainer, few, items)
@@ -125,45 +161,30 @@ def shown(proof: Certificate) -> dict[str, Any]:
             "differences": {way: far if math.isfinite(far) else None for way, far in proof.differences.items()}}
 
 
-def hold(limit_bytes: int) -> None:
-    """PyTorch takes no more of the GPU."""
-    import torch
-    torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / torch.cuda.get_device_properties(0).total_memory))
-
-
-def _peaks(retries: int, parts: int, times: list[float]) -> dict[str, Any]:
-    import torch
-    stats = torch.cuda.memory_stats()
-    return {"parts": parts, "fits": True, "allocated_bytes": stats["allocated_bytes.all.peak"], "reserved_bytes": stats["reserved_bytes.all.peak"],
-            "retries": stats.get("num_alloc_retries", 0) - retries, "step_s": min(times[1:])}
-
-
-def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, parts: int, way: str) -> dict[str, Any]:
-    """Whole steps, the optimizer's too, of this batch in parts: the peak of allocated and reserved bytes, seconds per step."""
+def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, trial: Trial, way: str) -> Run:
+    """Whole steps, the optimizer's too, of samples in parts: the peak of allocated and reserved bytes, seconds per step."""
     import torch
     model.zero_grad(set_to_none=True)
-    gc.collect()
-    torch.cuda.empty_cache()
-    retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
+    gauge = _gauge.gauge
+    gauge.begin()
     times = []
     optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)  # accelerate's own skips steps while it accumulates
     _own_steps.append(True)
     try:
-        for number in range(STEPS):
-            if number == 1:
-                torch.cuda.reset_peak_memory_stats()
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-            cut_step(step, trainer, model, inputs, items, parts, way)
-            optimizer.step()
-            model.zero_grad(set_to_none=True)
-            torch.cuda.synchronize()
-            times.append(time.perf_counter() - began)
+        with switched(trainer.accelerator.unwrap_model(model), trial.checkpointing):
+            for number in range(STEPS):
+                if number == 1:
+                    gauge.reset()
+                began = gauge.seconds()
+                cut_step(step, trainer, model, inputs, items, trial.parts, way)
+                optimizer.step()
+                model.zero_grad(set_to_none=True)
+                times.append(gauge.seconds() - began)
     except torch.OutOfMemoryError:
-        return {"parts": parts, "fits": False}
+        return Run(trial, False)
     finally:
         _own_steps.clear()
-    return _peaks(retries, parts, times)
+    return Run(trial, True, *gauge.peak(), min(times[1:]))
 
 
 def refuse_other_loops(module: Any, path: str) -> None:
@@ -175,50 +196,76 @@ def refuse_other_loops(module: Any, path: str) -> None:
     module.register_optimizer_step_pre_hook(another)
 
 
-def trainer_probe(path: str, asked: int | None, limit_bytes: int | None) -> Any:
-    """What is done in place of the first training step: measure, write, end.  asked: a number of parts, None: find it."""
+def _searched(answer: dict[str, Any], asked: dict[str, Any]) -> Generator[Trial, Run, Found]:
+    """The setting that was asked for, or a search."""
+    samples = answer["samples"]
+    if asked.get("parts") or asked.get("checkpointing"):
+        return only(Trial(samples, asked.get("parts") or 1, bool(asked.get("checkpointing"))))
+    return search(samples, _gauge.gauge.limit_bytes or 0, answer["certificate"]["way"] is not None, bool(answer["checkpointing_bitwise"]))
+
+
+def _kept(answer: dict[str, Any], found: Found) -> None:
+    answer["runs"] = [run.json() for run in found.runs]
+    answer["cost_ms_per_gib"] = found.costs
+    answer["chosen"] = found.chosen.json() if found.chosen else None
+
+
+def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
+    """What is done in place of the first training step: measure, write, end.  asked: of a setting, as PLIMSOLL_FIT has it."""
     def around(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Any:
-        import torch
         samples = samples_of(inputs)
-        answer: dict[str, Any] = {"loop": "transformers.Trainer", "model": type(trainer.accelerator.unwrap_model(model)).__name__, "samples": samples}
+        own = trainer.accelerator.unwrap_model(model)
+        answer: dict[str, Any] = {"loop": "transformers.Trainer", "model": type(own).__name__, "samples": samples}
         kind = str(trainer.accelerator.distributed_type.value)
         if trainer.args.world_size > 1 or trainer.args.n_gpu > 1 or kind != "NO":
             finish(path, {**answer, "refused": SEVERAL.format(max(trainer.args.world_size, trainer.args.n_gpu), kind)})
         if samples is None or samples < 2:
             finish(path, {**answer, "refused": "the first batch is one sample" if samples else
                           "the tensors of a batch do not agree in their first dimension, so it is not known which of their rows are one sample"})
-        gpu = torch.cuda.is_initialized() and next(model.parameters()).is_cuda
-        if gpu and limit_bytes:
-            hold(limit_bytes)
-        try:
-            proof = certificate(step, trainer, model, inputs, items)
-        except RuntimeError as error:
-            if not isinstance(error, torch.OutOfMemoryError):
-                raise
-            finish(path, {**answer, "refused": f"{min(SAMPLES, samples or 0)} samples in fp32 do not fit, so nothing is proven"})
+        gauge = _gauge.gauge
+        answer["gpu"] = gauge.is_used_by(model)
+        if answer["gpu"]:
+            gauge.hold(asked.get("limit_bytes"))
+        proof = certificate(step, trainer, model, inputs, items)
+        if proof is None:
+            finish(path, {**answer, "refused": "two samples in fp32 do not fit, so nothing is proven"})
         answer["certificate"] = shown(proof)
-        answer["accumulation"] = trainer.current_gradient_accumulation_steps
-        if gpu:
-            batch, answer["lengths"] = longest(trainer, samples or 0)
-            if batch is not None and samples_of(batch) == samples:
+        answer["checkpointing_bitwise"] = None  # it has no call for it, or made it
+        if is_able(own):
+            few = take(inputs, 0, proof.samples)
+            answer["checkpointing_bitwise"] = is_bitwise(own, lambda: step(trainer, model, few, _items(trainer, few, items)))
+        answer |= {"accumulation": trainer.current_gradient_accumulation_steps, "made_with": made_with(own, samples), "arguments": {
+            "batch": trainer.args.per_device_train_batch_size, "accumulation": trainer.args.gradient_accumulation_steps, "drop_last": trainer.args.dataloader_drop_last}}
+        if answer["gpu"]:
+            _measure_all(step, trainer, model, inputs, items, answer, asked)
+        finish(path, answer)
+
+    def _measure_all(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, answer: dict[str, Any], asked: dict[str, Any]) -> None:
+        batch, answer["lengths"] = longest(trainer.get_train_dataloader(), answer["samples"])
+        if batch is not None:
+            batch = trainer._prepare_inputs(batch)
+            if samples_of(batch) == answer["samples"]:
                 inputs, items = batch, _items(trainer, batch, items)
-        runs: list[dict[str, Any]] = []
-        parts = asked or 1
-        while gpu and parts <= (samples or 0):
-            runs.append(_measured(step, trainer, model, inputs, items, parts, proof.way or "own"))
-            if asked or runs[-1]["fits"] or not proof:
-                break
-            parts *= 2
-        finish(path, {**answer, "gpu": gpu, "runs": runs})
+        way = answer["certificate"]["way"] or "own"
+        running = _searched(answer, asked)
+        try:
+            trial = next(running)
+            while True:
+                some = take(inputs, 0, trial.samples)
+                trial = running.send(_measured(step, trainer, model, some, _items(trainer, some, items), trial, way))
+        except StopIteration as done:
+            _kept(answer, done.value)
+        if answer["chosen"]:
+            model.zero_grad(set_to_none=True)
+            answer["later"] = later(trainer, model, longest, os.path.dirname(path))
 
     return around
 
 
-def _gradients(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Generator[Any, None, Certificate | None]:
+def _gradients(loop: Loop, model: Any, few: Any, answer: dict[str, Any]) -> Generator[Any, None, Certificate | None]:
     """Gives the loop samples, whole and in parts, while steps are still; None: it does not train with this loader."""
     import torch
-    count = min(SAMPLES, samples_of(batch) or 0)
-    few = take(batch, 0, count)
+    count = samples_of(few) or 0
     order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
     running = variants(model, count, tuple(way for way in WAYS if way != "own"), tuple(k for k in PARTS if 2 * k <= count))
     loop.still = True
@@ -241,46 +288,99 @@ def _gradients(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Ge
         loop.still = False
 
 
-def accelerate_probe(path: str, asked: int | None, limit_bytes: int | None) -> Any:
-    """What a prepared loader gives in a probe: samples to compare gradients with, then whole batches to measure; then the process ends."""
+def _bitwise(loop: Loop, model: Any, batch: Any) -> Generator[Any, None, bool]:
+    """Gives the loop the same samples as it is and checkpointed, while steps are still."""
+    running = compare(model)
+    loop.still = True
+    try:
+        next(running)
+        while True:
+            yield from loop.parts(batch, 1, "samples")
+            running.send(True)
+    except StopIteration as done:
+        return bool(done.value)
+    finally:
+        loop.still = False
+
+
+def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Generator[Any, None, Run]:
+    """Gives the loop samples in parts, for whole steps; out of memory ends the process, in the script's own frames."""
+    gauge = _gauge.gauge
+    gauge.begin()
+    times = []
+    with switched(model, trial.checkpointing):
+        for number in range(STEPS):
+            if number == 1:
+                gauge.reset()
+            began = gauge.seconds()
+            yield from loop.parts(take(batch, 0, trial.samples), trial.parts, way)
+            times.append(gauge.seconds() - began)
+    return Run(trial, True, *gauge.peak(), min(times[1:]))
+
+
+def _refusal(accelerator: Any, samples: int | None) -> str | None:
+    kind = str(accelerator.distributed_type.value)
+    if accelerator.num_processes > 1 or kind != "NO":
+        return SEVERAL.format(accelerator.num_processes, kind)
+    if len(accelerator._models) != 1:
+        return "it prepared several models" if accelerator._models else "it prepared no model"
+    if samples is None or samples < 4:
+        return "the first batch has fewer than 4 samples" if samples else "the tensors of a batch do not agree in their first dimension"
+    return None
+
+
+def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
+    """What a prepared loader gives in a probe: samples to compare gradients with, then batches to measure; then the process ends.
+
+    It runs out of memory in the script's own frames, which ends it; "again" of what stands then is asked of the next probe:
+    "known", runs that need not be measured again; "at_most", samples of a certificate.
+    """
+    known = {run.trial: run for run in map(Run.of, asked.get("known", ()))}
+
     def batches(loop: Loop, loader: Any, accelerator: Any, own: Iterator[Any]) -> Iterator[Any]:
-        import torch
         for batch in own:
             samples = samples_of(batch)
             answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(accelerator._models[0])).__name__ if accelerator._models else "?",
                                       "samples": samples, "loader": getattr(loader, "plimsoll_number", None)}
-            kind = str(accelerator.distributed_type.value)
-            if accelerator.num_processes > 1 or kind != "NO":
-                finish(path, {**answer, "refused": SEVERAL.format(accelerator.num_processes, kind)})
-            if len(accelerator._models) != 1 or samples is None or samples < 4:
-                finish(path, {**answer, "refused": "it prepared several models" if len(accelerator._models) > 1 else "it prepared no model" if not accelerator._models else
-                              "the first batch has fewer than 4 samples" if samples else "the tensors of a batch do not agree in their first dimension"})
-            model = accelerator._models[0]
-            gpu = torch.cuda.is_initialized() and next(model.parameters()).is_cuda
-            if gpu and limit_bytes:
-                hold(limit_bytes)
-            proof = yield from _gradients(loop, model, batch, answer)
+            refused = _refusal(accelerator, samples)
+            if refused:
+                finish(path, {**answer, "refused": refused})
+            gauge, model = _gauge.gauge, accelerator.unwrap_model(accelerator._models[0])
+            answer["gpu"] = gauge.is_used_by(model)
+            if answer["gpu"]:
+                gauge.hold(asked.get("limit_bytes"))
+            count = min(SAMPLES, samples or 0, asked.get("at_most", SAMPLES))
+            if count < 4:
+                finish(path, {**answer, "refused": "four samples in fp32 do not fit, so nothing is proven"})
+            write(path, {**answer, "again": {"at_most": count // 2}})
+            proof = yield from _gradients(loop, accelerator._models[0], take(batch, 0, count), answer)
             if proof is None:
                 if "refused" in answer:
                     finish(path, answer)
+                os.remove(path)
                 yield from own  # it evaluates with gradients on
                 return
-            parts = asked or 1
-            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "gpu": gpu, "runs": []}
-            if not gpu:
-                finish(path, answer)
-            write(path, {**answer, "runs": [{"parts": parts, "fits": False}]})  # what stands if it dies now
-            retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
-            times = []
-            _own_steps.append(True)
-            for number in range(STEPS):
-                if number == 1:
-                    torch.cuda.reset_peak_memory_stats()
-                torch.cuda.synchronize()
-                began = time.perf_counter()
-                yield from loop.parts(batch, parts, proof.way or "samples")
-                torch.cuda.synchronize()
-                times.append(time.perf_counter() - began)
-            finish(path, {**answer, "runs": [_peaks(retries, parts, times)]})
+            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "checkpointing_bitwise": None,
+                       "made_with": made_with(model, samples)}
+            if is_able(model):
+                answer["checkpointing_bitwise"] = yield from _bitwise(loop, model, take(batch, 0, count))
+            if answer["gpu"]:
+                _own_steps.append(True)
+                yield from measured(loop, model, batch, answer, proof.way or "samples")
+            finish(path, answer)
+
+    def measured(loop: Loop, model: Any, batch: Any, answer: dict[str, Any], way: str) -> Iterator[Any]:
+        running = _searched(answer, asked)
+        try:
+            trial = next(running)
+            while True:
+                if trial not in known:
+                    runs = [run.json() for run in [*known.values(), Run(trial, False)]]
+                    left = [run for run in runs if run["samples"] == answer["samples"]] or runs[-1:]
+                    write(path, {**answer, "runs": left, "chosen": None, "again": {"known": runs}})  # what stands if it dies now
+                    known[trial] = yield from _tried(loop, model, batch, trial, way)
+                trial = running.send(known[trial])
+        except StopIteration as done:
+            _kept(answer, done.value)
 
     return batches

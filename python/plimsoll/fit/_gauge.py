@@ -1,0 +1,60 @@
+"""The GPU as a probe reads it: peaks of PyTorch's allocator, and seconds.  A test puts another one in its place."""
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+
+class Gauge:
+    """Of the current CUDA device."""
+
+    def __init__(self) -> None:
+        self.limit_bytes: int | None = None
+        self._retries = 0
+
+    def is_used_by(self, model: Any) -> bool:
+        import torch
+        return bool(torch.cuda.is_initialized() and next(model.parameters()).is_cuda)
+
+    def hold(self, limit_bytes: int | None) -> None:
+        """PyTorch takes no more than this of the GPU; None: all of it."""
+        import torch
+        total = torch.cuda.get_device_properties(0).total_memory
+        self.limit_bytes = min(limit_bytes or total, total)
+        if limit_bytes:
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total))
+
+    def begin(self) -> None:
+        """What an earlier step left is given back."""
+        import torch
+        gc.collect()
+        torch.cuda.empty_cache()
+        self._retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
+        torch.cuda.reset_peak_memory_stats()
+
+    def reset(self) -> None:
+        """Peaks count from here on."""
+        import torch
+        torch.cuda.reset_peak_memory_stats()
+
+    def seconds(self) -> float:
+        """A clock, once the GPU has done what it was given."""
+        import torch
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def peak(self) -> tuple[int, int, int]:
+        """(allocated bytes, reserved bytes, retries of the allocator), since begin() and reset()."""
+        import torch
+        stats = torch.cuda.memory_stats()
+        return stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"], stats.get("num_alloc_retries", 0) - self._retries
+
+    def device(self) -> dict[str, Any]:
+        """What a result holds for."""
+        import torch
+        properties = torch.cuda.get_device_properties(0)
+        return {"gpu": properties.name, "gpu_bytes": properties.total_memory}
+
+
+gauge = Gauge()
