@@ -131,7 +131,7 @@ for ranks in (8, 128, 1024):
     lib.expect(leaks and (leaks[0]["frame"] or "").startswith("/home/user/train.py:20"), where, "the leak's line:", leaks)
     for part in ("rows", "first_death", "sentence", "groups", "outliers", "allocated", "reserved", "excess"):
         lib.expect(whole[part] == reduced[part], where, "from digests another", part)
-    lib.expect(reduced["worst"] is None and "not told in full" in " ".join(reduced["notes"]), where, "a recording that is not there")
+    lib.expect(reduced["worst"] is None and "not reported in full" in " ".join(reduced["notes"]), where, "a recording that is not there")
 
 # one that died of another's failure: refused a moment later, while the others stopped a step earlier; nothing else is unlike
 late = {2: {"activations": 512 * MIB, "dies": 700 * MIB}, 5: {**NORMAL, "late_us": 200, "dies": 256 * MIB}}
@@ -220,7 +220,7 @@ false = [o for n in range(CHANCE_JOBS) for o in chance(n)]
 lib.expect(not false, "chance", f"{len(false)} ranks told of {CHANCE_JOBS} jobs where there is nothing:", false[:3])
 
 # what is no digest, or is damaged
-for name, text, says in (("other", '{"schema": "report/2"}', "no digest"), ("cut", json.dumps(row)[:200], " end"),
+for name, text, says in (("other", '{"schema": "report/2"}', "not a digest"), ("cut", json.dumps(row)[:200], " end"),
                          ("odd", json.dumps({**row, "events": "many"}), "of another kind")):
     path = os.path.join(top.name, name + ".digest")
     with open(path, "w", encoding="utf-8") as f:

@@ -109,7 +109,7 @@ static void input_disk(struct telling *t)
 		lines_add(&t->evidence,
 			  "the main thread waits %.0f %% of its time for a disk and reads %.0f "
 			  "MB/s; there "
-			  "are not a DataLoader workers",
+			  "are no DataLoader workers",
 			  percent(at[WATCH_BLOCKED]), at[WATCH_READS]);
 		tell_gpu(t);
 		lines_add(&t->advice,

@@ -397,8 +397,8 @@ static void test_append_refuses(void **state)
 		{ PLIM_EVENT_FREE_COMPLETED, 1, PLIM_NO_SITE,
 		  "row 2: request 1 was not freed yet" },
 		{ PLIM_EVENT_SEGMENT_ALLOC, 1, PLIM_NO_SITE, "without an address" },
-		{ 200, 1, PLIM_NO_SITE, "row 2: 200 is no kind" },
-		{ PLIM_EVENT_ALLOC, 3, 17, "row 2: 17 is no site" },
+		{ 200, 1, PLIM_NO_SITE, "row 2: 200 is not a kind" },
+		{ PLIM_EVENT_ALLOC, 3, 17, "row 2: 17 is not a site" },
 		{ PLIM_EVENT_ALLOC, UINT64_MAX, PLIM_NO_SITE, "below 2^32" },
 	};
 	struct plim_recording *r = new_recording(NULL);

@@ -601,7 +601,7 @@ def asked(program, fake, case):
 NO_ROOM = "its memory limit has no room for one", "the machine has no memory for one"
 HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: open(GOT, 'w').close())"
 EXECS = "os.execv(sys.executable, [sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGUSR1, lambda *_: open(GOT, \"w\").close()); open(READY, \"w\").close(); time.sleep(600)'])"
-ASKED = [(True, HANDLER, "asked: the recording", True), (False, HANDLER, "its gauge tells of no recordings", False),
+ASKED = [(True, HANDLER, "asked: the recording", True), (False, HANDLER, "its gauge reports no recordings", False),
          (True, "", "it does not catch SIGUSR1", False), (True, EXECS, "another program runs there now", False)]
 
 
