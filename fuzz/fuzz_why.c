@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW_BYTES ((size_t)256 << 10) /* as in src/messages/scan.c */
+#define WINDOW_BYTES ((size_t)256 << 10) /* as in src/logs/messages/scan.c */
 #define AHEAD_BYTES ((size_t)8 << 10)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -16,7 +16,7 @@ from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, T
 
 lib.start(sys.argv[1])
 MIB = made.MIB
-H200 = 143_130 * MIB  # its memory is 139.72 to 139.83 GiB (src/facts/gpus.c)
+H200 = 143_130 * MIB  # its memory is 139.72 to 139.83 GiB (src/base/facts/gpus.c)
 
 
 shown = {}  # by finding: times that its page painted rows

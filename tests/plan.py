@@ -100,7 +100,7 @@ def compare(row):
     own = {"pp", "tp"} & {row["spec"].get("parallel")}  # a part of the model
     if p["model"]["parameters"] != row["n_params"] and not row["spec"].get("lora") and not own:
         lib.failures.append(f"{row['spec']['name']}: {p['model']['parameters']} parameters, not {row['n_params']}")
-    if p["peak"]["basis"] == "assumed":  # src/plan/basis.c has a row for what nothing was measured of
+    if p["peak"]["basis"] == "assumed":  # src/planner/plan/basis.c has a row for what nothing was measured of
         lib.failures.append(f"{row['spec']['name']}: was measured, and its plan is called assumed: {p['peak']['reasons']}")
     phases = []
     for f in row["phases"]:

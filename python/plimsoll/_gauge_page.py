@@ -26,7 +26,7 @@ AT_COUNT, AT_DONE, AT_DEVICES, AT_MARKS = 28, 144, 256, 2304
 AT_LIMIT = AT_DEVICES + 16 + 8 * 5  # of the first device
 SEQUENCE, UPDATED, PHASE, PHASE_SINCE, LAST_STEP, BEFORE_PHASES = 16, 17, 22, 23, 24, 24
 
-LIMITS_EVERY_NS = 2_000_000_000  # src/gauge/hooks.c has it too
+LIMITS_EVERY_NS = 2_000_000_000  # src/live/gauge/hooks.c has it too
 
 _pages: weakref.WeakSet[Page] = weakref.WeakSet()
 

@@ -115,7 +115,7 @@ class Leak:
 _Reading = tuple[str, _torch.Numbers, tuple[int, int], int]  # of the hooks: label, numbers, retries and failures before, step
 
 
-# What hooks in C keep (src/gauge/hooks.c): phase, six numbers, retries and failures before, step; and a step's number and bytes
+# What hooks in C keep (src/live/gauge/hooks.c): phase, six numbers, retries and failures before, step; and a step's number and bytes
 _PACKED, _PACKED_END = struct.Struct("=10Q"), struct.Struct("=2Q")
 _LABELS = ("", "between", "forward", "backward", "optimizer", "eval", "step")
 _STEPS, _KEPT, _RETRIES, _OOMS = range(4)  # what a monitor counts, where hooks in C count too
@@ -469,7 +469,7 @@ class _Phases:
 
 
 def _hooks_in_c(phases: _Phases) -> tuple[Callable[..., None], ...] | None:
-    """plim_python_hooks (src/gauge/hooks.c), which does what the methods of _Phases do; None: it cannot be had."""
+    """plim_python_hooks (src/live/gauge/hooks.c), which does what the methods of _Phases do; None: it cannot be had."""
     from . import _native
 
     if sysconfig.get_config_var("Py_GIL_DISABLED"):

@@ -12,7 +12,7 @@
  */
 #include "fake_cuda.h"
 
-#include "../../src/gpu/cuda.h"
+#include "../../src/base/gpu/cuda.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "fake_cuda.h"
 
 #include "../../runtime/allocator/alloc.h"
-#include "verbs/whatif/whatif.h"
+#include "commands/whatif/whatif.h"
 
 #include <pthread.h>
 #include <stdio.h>

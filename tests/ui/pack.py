@@ -1,4 +1,4 @@
-"""The page's sections, packed from plain lists: what src/page does in C, for tests of the viewer alone (docs/formats/page.md)."""
+"""The page's sections, packed from plain lists: what src/recordings/page does in C, for tests of the viewer alone (docs/formats/page.md)."""
 import base64
 import json
 import pathlib

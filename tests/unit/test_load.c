@@ -5,7 +5,7 @@
 #include "load/parts.h"
 
 #include "../allocator/fake_cuda.h"
-#include "verbs/ckpt/ckpt.h"
+#include "commands/ckpt/ckpt.h"
 
 #include <plimsoll/plimsoll.h>
 

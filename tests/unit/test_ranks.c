@@ -1,5 +1,5 @@
 #include "recording/set.h"
-#include "verbs/ranks/ranks.h"
+#include "commands/ranks/ranks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

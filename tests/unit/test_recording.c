@@ -1,7 +1,7 @@
 /* A recording's parts are computed when they are needed, once, and nobody computes what nobody reads. */
-#include "verbs/diff/diff.h"
-#include "verbs/report/report.h"
-#include "verbs/whatif/whatif.h"
+#include "commands/diff/diff.h"
+#include "commands/report/report.h"
+#include "commands/whatif/whatif.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * stacks say is by the table, and decides between states only where counters leave it open.
  */
 #include "../../fuzz/stacks_image.h"
-#include "verbs/watch/watch.h"
+#include "commands/watch/watch.h"
 #include "watch/stack.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * Memory that climbs, on made series: healthy ones of many shapes say nothing for hours, leaks are found with an interval that holds
  * the true rate.  Seeds are fixed; the rules were written before the shapes.
  */
-#include "verbs/watch/watch.h"
+#include "commands/watch/watch.h"
 #include "watch/look.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // Who owns what is reserved and not allocated, at any moment: each byte has one owner, and all of them add up
-// (src/diagnose/gap.c says the same of the peak and of the end).  Free memory of a private pool serves only that
+// (src/recordings/diagnose/gap.c says the same of the peak and of the end).  Free memory of a private pool serves only that
 // pool; of the default pool, what nothing is in can be given back, and the rest serves one stream.
 
 import type { Recording } from "./recording";

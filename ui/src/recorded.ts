@@ -319,7 +319,7 @@ function segment_columns({ segments }: Walk): Record<string, Column> {
 	};
 }
 
-// As src/page/ranges.c has them.
+// As src/recordings/page/ranges.c has them.
 function range_columns(walk: Walk, parts: Part[], device: number, names: Names): Record<string, Column> {
 	const rows: { from: number; to: number; name: string; flags: number; start: number; end: number }[] = [];
 	const open = new Map<string, number[]>();

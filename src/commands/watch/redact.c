@@ -1,0 +1,144 @@
+/*
+ * --redact: names of programs become words with a number, the same name always the same word, before anything is made of them, so that
+ * what is shown, logged, served and handed to commands knows no other.  What everybody has keeps its name.
+ */
+#include "commands/watch/watch.h"
+
+#include <stdio.h>
+
+static const char *const public_programs[] = {
+	WATCH_WORKER_NAME,
+	"pt_main_thread",
+	"pt_elastic",
+	"torchrun",
+	"accelerate",
+	"deepspeed",
+	"ray",
+	"vllm",
+	"jupyter",
+	"ipython",
+	"uvicorn",
+	"gunicorn",
+	"bash",
+	"sh",
+};
+
+/* Functions of the kernel's own parts and of file systems that everybody has: a module may be somebody's own. */
+static const char *const public_functions[] = {
+	"futex",
+	"poll",
+	"do_",
+	"__",
+	"ep_",
+	"pipe_",
+	"anon_pipe",
+	"unix_",
+	"hrtimer",
+	"common_",
+	"sk_",
+	"tcp_",
+	"inet_",
+	"nfs",
+	"rpc_",
+	"fuse_",
+	"request_wait_answer",
+	"ceph_",
+	"cifs_",
+	"smb2_",
+	"io_",
+	"folio_",
+	"wait_",
+	"rq_qos_",
+	"submit_",
+	"balance_",
+	"jbd2_",
+	"ext4_",
+	"xfs_",
+	"btrfs_",
+	"blk_",
+	"sigsuspend",
+	"rwsem_",
+	"down_",
+	"sys_",
+	"ptrace_",
+	"vfs_",
+	"schedule",
+};
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static bool is_public_program(const char *name)
+{
+	for (size_t i = 0; i < COUNT(public_programs); i++)
+		if (!strcmp(name, public_programs[i]))
+			return true;
+	return !strncmp(name, "python", 6) && !name[6 + strspn(name + 6, "0123456789.")];
+}
+
+static bool is_public_function(const char *name)
+{
+	for (size_t i = 0; i < COUNT(public_functions); i++)
+		if (!strncmp(name, public_functions[i], strlen(public_functions[i])))
+			return true;
+	return !name[strspn(name, "0")];
+}
+
+enum plim_status watch_hide(struct intern *words, const char *kind, char *name, size_t room,
+			    struct plim_err *err)
+{
+	uint32_t id = INTERN_NONE;
+	enum plim_status st = intern_add(words, name, strlen(name), &id, err);
+
+	if (!st)
+		(void)snprintf(name, room, "%s-%u", kind, id + 1);
+	return st;
+}
+
+enum plim_status watch_redact_name(struct plim_watch_hidden *h, char *name, size_t room,
+				   struct plim_err *err)
+{
+	if (!(h->options.flags & PLIM_WATCH_REDACT) || !*name || is_public_program(name))
+		return PLIM_OK;
+	return watch_hide(&h->words, "job", name, room, err);
+}
+
+static enum plim_status hide_process(struct intern *words, struct watch_process *p,
+				     struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (*p->name && !is_public_program(p->name))
+		st = watch_hide(words, "process", p->name, sizeof(p->name), err);
+	if (!st && *p->sleeps_in && !is_public_function(p->sleeps_in))
+		st = watch_hide(words, "function", p->sleeps_in, sizeof(p->sleeps_in), err);
+	return st;
+}
+
+enum plim_status watch_redact_sample(struct plim_watch_hidden *h, struct watch_sample *s,
+				     struct plim_err *err)
+{
+	enum plim_status st;
+
+	if (!(h->options.flags & PLIM_WATCH_REDACT))
+		return PLIM_OK;
+	st = hide_process(&h->words, &s->main, err);
+	for (size_t i = 0; !st && i < s->workers.n; i++)
+		st = hide_process(&h->words, &s->workers.at[i], err);
+	return st ? st : watch_redact_stacks(h, &s->stacks, err);
+}
+
+enum plim_status watch_redact_rest(struct plim_watch *w, struct plim_err *err)
+{
+	struct lines notes = { .arena = &w->hidden->arena, .err = err };
+
+	if (!(w->hidden->options.flags & PLIM_WATCH_REDACT))
+		return PLIM_OK;
+	for (size_t i = 0; i < w->card_count; i++)
+		w->cards[i].uuid = NULL;
+	for (size_t i = 0; i < w->note_count; i++)
+		lines_add(&notes, "%s", w->notes[i]);
+	lines_add(&notes,
+		  "redacted; kept are numbers (of processes, too), models of GPUs, functions of "
+		  "the kernel, and names of programs that everybody has");
+	return lines_keep(&notes, &w->notes, &w->note_count);
+}

@@ -1,0 +1,299 @@
+/*
+ * The short answer: of each cause what ran out and where the log says so, when and who held it, what to do, and what is not
+ * decided.  Everything else is in the long one (text.c).
+ */
+#include "commands/out.h"
+#include "commands/why/why.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LABEL_COLUMNS 10
+#define NUMBER_COLUMNS 3
+#define WHOLE 1       /* causes that are answered in full; the others have a line each */
+#define LINES_MOST 5  /* of those lines */
+#define OTHERS_MOST 2 /* failures that are not memory */
+
+static unsigned width_of(const struct text *t)
+{
+	return t->style.width ? t->style.width : 80;
+}
+
+/* ---- one cause ---- */
+
+/* Retries of one cause: the same kind of failure, of the same program, with the same cure. */
+static int is_again(const struct plim_why_death *a, const struct plim_why_death *b)
+{
+	return a->kind == b->kind && a->file == b->file && a->moment == b->moment &&
+	       (a->caught_line == PLIM_UNKNOWN) == (b->caught_line == PLIM_UNKNOWN) && a->first &&
+	       b->first && !strcmp(a->first, b->first) &&
+	       (a->device == b->device || a->device == PLIM_UNKNOWN || b->device == PLIM_UNKNOWN);
+}
+
+/* The first death of the cause that death `i` is of. */
+static size_t cause_of(const struct plim_why *w, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (is_again(&w->deaths[k], &w->deaths[i]))
+			return k;
+	return i;
+}
+
+static uint64_t times_of(const struct plim_why *w, size_t cause)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < w->death_count; i++)
+		n += cause_of(w, i) == cause ? w->deaths[i].times : 0;
+	return n;
+}
+
+/* Is the text one that its reader has in front of it: standard input, or what a program handed over? */
+static int is_handed(const char *file)
+{
+	return !strcmp(file, "-") || *file == '<' || !strncmp(file, "/proc/self/fd/", 14);
+}
+
+/* "train.log:13, 4 times", "line 13" of standard input. */
+static void place(const struct plim_why *w, size_t cause, struct text *words)
+{
+	const struct plim_why_death *d = &w->deaths[cause];
+	uint64_t times = times_of(w, cause);
+	const char *name = strrchr(d->file, '/');
+
+	if (is_handed(d->file))
+		text_puts(words, "line ");
+	else
+		text_printf(words, "%s:", w->file_count == 1 && name ? name + 1 : d->file);
+	text_printf(words, "%llu", (unsigned long long)d->line);
+	if (times > 1)
+		text_printf(words, ", %llu times", (unsigned long long)times);
+}
+
+static void headline(struct text *t, const struct plim_why *w, size_t cause)
+{
+	const char *line = w->deaths[cause].verdict.headline;
+	size_t loud = strcspn(line, ":");
+	struct text words;
+
+	/* a short beginning alone is loud: it stands in one line */
+	loud = line[loud] && loud < width_of(t) / 2 ? loud : 0;
+	text_init(&words, t->mem, &t->style);
+	text_printf(&words, "%s  (", line + loud);
+	place(w, cause, &words);
+	text_puts(&words, ")");
+	if (loud) {
+		text_hue(t, TEXT_BAD);
+		text_put(t, line, loud);
+		text_plain(t);
+	}
+	text_wrap_name(t, (unsigned)loud, 2, text_get(&words));
+	text_release(&words);
+}
+
+static void row(struct text *t, const char *label, const char *words)
+{
+	text_printf(t, "%-*s", LABEL_COLUMNS, label);
+	text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
+}
+
+/* "backward, train.py:41, after step 7", or what it was doing. */
+static void put_moment(struct text *words, const struct plim_why_death *d)
+{
+	const char *frame = d->frame ? strrchr(d->frame, '/') : NULL;
+
+	frame = frame || !d->frame ? frame : strrchr(d->frame, '\\');
+	if (d->moment)
+		text_puts(words, why_moment_names[d->moment]);
+	else if (d->activity)
+		text_puts(words, d->activity);
+	frame = frame ? frame + 1 : d->frame;
+	if (frame)
+		text_printf(words, "%s%.*s", words->n ? ", " : "", (int)strcspn(frame, " "), frame);
+	if (d->step != PLIM_UNKNOWN)
+		text_printf(words, "%safter step %llu", words->n ? ", " : "",
+			    (unsigned long long)d->step);
+}
+
+/* When it was and who held the memory, in one line if both fit. */
+static void moment_and_holder(struct text *t, const struct plim_why_death *d)
+{
+	static const char own[] = "this process, ";
+	const char *held = d->held;
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	put_moment(&words, d);
+	if (held && !strncmp(held, own, sizeof(own) - 1))
+		held += sizeof(own) - 1;
+	if (held && words.n &&
+	    LABEL_COLUMNS + words.n + strlen("; held ") + strlen(held) <= width_of(t)) {
+		text_printf(&words, "; held %s%s", held == d->held ? "by " : "", held);
+		row(t, "moment", text_get(&words));
+	} else {
+		if (words.n)
+			row(t, "moment", text_get(&words));
+		if (held)
+			row(t, "held by", d->held);
+	}
+	text_release(&words);
+}
+
+static void ranks(struct text *t, const struct plim_why_death *d)
+{
+	struct text words;
+
+	if (d->rank_count < 2)
+		return;
+	text_init(&words, t->mem, &t->style);
+	why_put_ranks(&words, d->ranks, d->rank_count, d->ranks_left_out);
+	row(t, "ranks", text_get(&words));
+	text_release(&words);
+}
+
+static size_t longest_word(const char *words)
+{
+	size_t most = 0;
+
+	for (size_t n; *words; words += n + (words[n] == ' ')) {
+		n = strcspn(words, " ");
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Words that are to be copied stay whole: those too long for what is left of the line have one of their own. */
+static void code(struct text *t, unsigned columns, const char *words)
+{
+	int fits = columns + longest_word(words) <= width_of(t);
+
+	if (!fits)
+		text_puts(t, "\n  ");
+	text_wrap_code(t, fits ? columns : 2, fits ? columns : 2, words);
+}
+
+static void actions(struct text *t, const struct plim_why_death *d)
+{
+	for (size_t i = 0; i < d->action_count && d->caught_line == PLIM_UNKNOWN; i++) {
+		text_printf(t, "%-*s%zu  ", LABEL_COLUMNS, i ? "" : "do", i + 1);
+		code(t, LABEL_COLUMNS + NUMBER_COLUMNS, d->actions[i]);
+	}
+}
+
+static void whole(struct text *t, const struct plim_why *w, size_t cause)
+{
+	const struct plim_why_death *d = &w->deaths[cause];
+
+	if (d->recorded && d->recorded->same_death) {
+		why_put_recorded(t, w, d);
+		return;
+	}
+	headline(t, w, cause);
+	moment_and_holder(t, d);
+	ranks(t, d);
+	actions(t, d);
+	if (d->open && d->caught_line == PLIM_UNKNOWN)
+		row(t, "open", d->open);
+	why_put_planned(t, d->planned);
+}
+
+/* ---- the whole ---- */
+
+static void others(struct text *t, const struct plim_why *w)
+{
+	for (size_t i = 0; i < w->other_count && i < OTHERS_MOST; i++) {
+		const struct plim_why_other *o = &w->others[i];
+
+		text_printf(t, "%s", w->death_count ? "also      " : "");
+		text_wrap(t, w->death_count ? LABEL_COLUMNS : 0, w->death_count ? LABEL_COLUMNS : 2,
+			  "%s, line %llu: %s", o->family, (unsigned long long)o->line,
+			  o->says ? o->says : "a failure that is not memory");
+		if (o->text && !w->death_count) {
+			text_printf(t, "%-*s", LABEL_COLUMNS, "text");
+			text_name_fit(t, o->text, strlen(o->text), width_of(t) - LABEL_COLUMNS,
+				      TEXT_CUT_RIGHT);
+			text_puts(t, "\n");
+		}
+		if (o->advice && !w->death_count) {
+			text_printf(t, "%-*s", LABEL_COLUMNS, "do");
+			code(t, LABEL_COLUMNS, o->advice);
+		}
+	}
+	if (w->other_count > OTHERS_MOST)
+		text_printf(t, "and %zu more that are not memory\n", w->other_count - OTHERS_MOST);
+}
+
+#define STATES_MOST 4
+
+/* What the log shows of a GPU's memory: the newest of each kind and GPU. */
+static void states(struct text *t, const struct plim_why *w)
+{
+	size_t put = 0;
+
+	for (size_t i = w->state_count; i-- && put < STATES_MOST;) {
+		const struct plim_why_state *s = &w->states[i];
+		size_t newer = i + 1;
+		char gpu[24] = "GPU";
+
+		while (newer < w->state_count &&
+		       (w->states[newer].kind != s->kind || w->states[newer].device != s->device ||
+			w->states[newer].pid != s->pid))
+			newer++;
+		if (newer < w->state_count)
+			continue;
+		if (s->device != PLIM_UNKNOWN)
+			snprintf(gpu, sizeof(gpu), "GPU %llu", (unsigned long long)s->device);
+		text_puts(t, gpu);
+		text_wrap(t, (unsigned)strlen(gpu), 2, ": %s  (%s, line %llu)", s->says,
+			  plim_why_state_kind_name(s->kind), (unsigned long long)s->line);
+		if (s->action) {
+			text_printf(t, "%-*s", LABEL_COLUMNS, "do");
+			code(t, LABEL_COLUMNS, s->action);
+		}
+		put++;
+	}
+}
+
+static void nothing(struct text *t, const struct plim_why *w)
+{
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	if (w->file_count == 1 && !is_handed(w->files[0].path))
+		text_printf(&words, "%s: ", w->files[0].path);
+	text_puts(&words, "no failure of memory in ");
+	text_count(&words, w->lines);
+	text_puts(&words, w->lines == 1 ? " line" : " lines");
+	if (w->file_count != 1)
+		text_printf(&words, " of %zu files", w->file_count);
+	text_wrap_name(t, 0, 2, text_get(&words));
+	text_release(&words);
+}
+
+void why_put_short(struct text *t, const struct plim_why *w)
+{
+	size_t put = 0, left = 0;
+
+	if (!w->death_count && w->state_count)
+		states(t, w);
+	else if (!w->death_count)
+		nothing(t, w);
+	for (size_t i = 0; i < w->death_count; i++) {
+		if (cause_of(w, i) != i)
+			continue;
+		if (put < WHOLE)
+			whole(t, w, i);
+		else if (put < WHOLE + LINES_MOST)
+			headline(t, w, i);
+		else
+			left++;
+		put++;
+	}
+	if (left)
+		text_printf(t, "and %zu more causes: --more\n", left);
+	others(t, w);
+	for (size_t i = 0; i < w->note_count; i++) {
+		text_puts(t, "note      ");
+		text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, w->notes[i]);
+	}
+}

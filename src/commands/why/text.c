@@ -1,0 +1,385 @@
+/* The long answer (--more): what died, why, what helps and what does not. */
+#include "commands/out.h"
+#include "commands/rungs.h"
+#include "commands/told.h"
+#include "commands/why/why.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const why_moment_names[] = {
+	"unknown",
+	"loading",
+	"forward",
+	"backward",
+	"the optimizer's first step",
+	"the optimizer's step",
+	"evaluation",
+	"generation",
+	"saving a checkpoint",
+	"making batches",
+};
+static const char *const bound_names[] = {
+	"unknown",
+	"device",
+	"limit",
+	"other process",
+	"outside PyTorch",
+	"host memory",
+	"memory limit of a cgroup",
+	"shared memory (/dev/shm)",
+};
+
+#define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
+#define DEATHS_WHOLE 3   /* told in full; the others in two lines each */
+#define OTHERS_SHOWN 8
+#define NAME_LEAST 24 /* columns below which a name gets a line of its own */
+#define PROCESSES_SHOWN 6
+
+static void label_line(struct text *t, const char *label, const char *words)
+{
+	if (!words)
+		return;
+	text_printf(t, "  %-10s", label);
+	text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
+}
+
+/* A frame or a name: its start may be lost, its end not. */
+static void name_line(struct text *t, const char *label, const char *name)
+{
+	unsigned width = t->style.width ? t->style.width : 80;
+
+	if (!name)
+		return;
+	text_printf(t, "  %-10s", label);
+	text_name_fit(t, name, strlen(name), width - LABEL_COLUMNS, TEXT_CUT_LEFT);
+	text_puts(t, "\n");
+}
+
+/* ---- the lines below a headline ---- */
+
+static void put_range(struct text *words, const char *before, struct plim_interval r)
+{
+	char a[32];
+
+	if (r.low == PLIM_UNKNOWN)
+		return;
+	text_puts(words, before);
+	text_puts(words, messages_size(a, (struct messages_bytes){ r.low, r.high }));
+}
+
+static void bound_line(struct text *t, const struct plim_why_death *d)
+{
+	const struct plim_verdict *v = &d->verdict;
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	text_puts(&words, bound_names[v->bound_by]);
+	if (!v->bound_certain && v->bound_by)
+		text_puts(&words, ", usually");
+	if (v->bound_by == PLIM_BOUND_LIMIT)
+		put_range(&words, ": ",
+			  d->numbers.allowed_bytes.low != PLIM_UNKNOWN ? d->numbers.allowed_bytes
+								       : d->numbers.limit_bytes);
+	else if (v->bound_by == PLIM_BOUND_CGROUP)
+		put_range(&words, ": ", d->numbers.limit_bytes);
+	else if (v->bound_by == PLIM_BOUND_DEVICE)
+		put_range(&words, ": a GPU of ", d->numbers.total_bytes);
+	label_line(t, "bound by", text_get(&words));
+	text_release(&words);
+}
+
+/* Where the log tells of it; `columns` are those of the label with what is in front. */
+static void where_line(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
+		       const char *label, unsigned columns)
+{
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	text_printf(&words, "line %llu", (unsigned long long)d->line);
+	if (w->file_count > 1) {
+		text_puts(&words, " of ");
+		text_name(&words, d->file, strlen(d->file));
+	}
+	text_printf(&words, " (%s)", d->family);
+	if (d->times > 1)
+		text_printf(&words, ", %llu times", (unsigned long long)d->times);
+	if (d->times > 1 && w->file_count == 1)
+		text_printf(&words, ", last on line %llu", (unsigned long long)d->last_line);
+	text_printf(t, "  %-*s", (int)columns - 2, label);
+	text_wrap(t, columns, columns, "%s", text_get(&words));
+	text_release(&words);
+}
+
+/* "0-3, 6", from sorted ranks. */
+void why_put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out)
+{
+	for (size_t i = 0, last; i < n; i = last + 1) {
+		last = i;
+		while (last + 1 < n && ranks[last + 1] == ranks[last] + 1)
+			last++;
+		text_printf(t, "%s%llu", i ? ", " : "", (unsigned long long)ranks[i]);
+		if (last > i)
+			text_printf(t, "-%llu", (unsigned long long)ranks[last]);
+	}
+	if (left_out)
+		text_printf(t, " and %llu more", (unsigned long long)left_out);
+}
+
+static void ranks_line(struct text *t, const struct plim_why_death *d)
+{
+	struct text words;
+
+	if (!d->rank_count)
+		return;
+	text_init(&words, t->mem, &t->style);
+	why_put_ranks(&words, d->ranks, d->rank_count, d->ranks_left_out);
+	label_line(t, d->rank_count > 1 ? "ranks" : "rank", text_get(&words));
+	text_release(&words);
+}
+
+static void moment_line(struct text *t, const struct plim_why_death *d)
+{
+	char words[96];
+
+	if (!d->moment && d->step == PLIM_UNKNOWN)
+		return;
+	snprintf(words, sizeof(words), "%s", d->moment ? why_moment_names[d->moment] : "");
+	if (d->step != PLIM_UNKNOWN)
+		snprintf(words + strlen(words), sizeof(words) - strlen(words),
+			 "%sstep %llu shown before", d->moment ? ", " : "",
+			 (unsigned long long)d->step);
+	label_line(t, "moment", words);
+}
+
+static void tried_line(struct text *t, const struct plim_why_death *d)
+{
+	struct text words;
+
+	if (d->numbers.tried_bytes.low == PLIM_UNKNOWN)
+		return;
+	text_init(&words, t->mem, &t->style);
+	put_range(&words, "", d->numbers.tried_bytes);
+	put_range(&words, "; allocated ", d->numbers.allocated_bytes);
+	put_range(&words, ", reserved but free ", d->numbers.unallocated_bytes);
+	put_range(&words, d->kind == PLIM_WHY_DEVICE ? "; free on the GPU " : "; available ",
+		  d->numbers.free_bytes);
+	label_line(t, "asked for", text_get(&words));
+	text_release(&words);
+}
+
+static void processes(struct text *t, const struct plim_why_death *d)
+{
+	struct text_table b;
+
+	if (!d->process_count)
+		return;
+	text_printf(t, "\n");
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, "Largest in the kernel's table");
+	text_plain(t);
+	text_puts(t, "\n");
+	text_table_init(&b, t, "rrl", TEXT_CUT_RIGHT);
+	for (size_t i = 0; i < d->process_count && i < PROCESSES_SHOWN; i++) {
+		text_cell_bytes(&b, d->processes[i].resident_bytes);
+		text_cell_printf(&b, "%llu", (unsigned long long)d->processes[i].pid);
+		text_cell_name(&b, d->processes[i].name ? d->processes[i].name : "?",
+			       strlen(d->processes[i].name ? d->processes[i].name : "?"));
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+}
+
+static void headline(struct text *t, const struct plim_why_death *d)
+{
+	const char *line = d->verdict.headline;
+	size_t loud = strcspn(line, ":");
+
+	text_hue(t, TEXT_BAD);
+	text_put(t, line, loud);
+	text_plain(t);
+	text_wrap_name(t, (unsigned)loud, 2, line + loud);
+}
+
+static void causes(struct text *t, const struct plim_verdict *v)
+{
+	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
+
+	/* where others hold the card, why this process wants more is not the question */
+	if (v->cause_count < 2 || v->bound_by == PLIM_BOUND_OTHER_PROCESS ||
+	    v->bound_by == PLIM_BOUND_NON_PYTORCH)
+		return;
+	out_title(t, "What it may be, likeliest first");
+	for (size_t i = 0; i < v->cause_count; i++) {
+		text_printf(t, "  %zu. ", i + 1);
+		text_wrap(t, 5, 5, "%s: %s; to decide: %s", names[v->causes[i].cause],
+			  v->causes[i].because, v->causes[i].decided_by);
+	}
+}
+
+/* What plan says of it; where they differ nothing is recommended. */
+void why_put_planned(struct text *t, const struct plim_why_planned *p)
+{
+	if (!p)
+		return;
+	out_title(t, "By the plan");
+	text_puts(t, "  ");
+	text_wrap_name(t, 2, 2, p->says);
+	for (size_t i = 0; i < p->evidence_count; i++) {
+		text_puts(t, "  - ");
+		text_wrap_name(t, 4, 4, p->evidence[i]);
+	}
+	if (!p->ladder_count || (p->agrees == PLIM_TRI_NO))
+		return;
+	out_title(t, "What would make the planned run fit");
+	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, true);
+	if (rungs_picked(p->ladder, p->ladder_count))
+		rungs_paste(t, rungs_picked(p->ladder, p->ladder_count), p->limit_bytes,
+			    PLIM_UNKNOWN);
+}
+
+/* All remedies: a log is read for them. */
+static const struct told_limits all_of_it = { SIZE_MAX, 3, 4, 3, 1 };
+
+/* A death that the recording shows: as report tells it, then what the log alone has. */
+void why_put_recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
+{
+	const struct plim_report_device *told = &w->hidden->told[d - w->deaths];
+	const struct plim_verdict *v = &d->verdict;
+
+	told_put_verdict(t, told);
+	where_line(t, w, d, "log", TOLD_COLUMNS);
+	name_line(t, "group", d->group);
+	ranks_line(t, d);
+	told_put_rest(t, told, &all_of_it);
+	out_list(t, "Why", v->evidence, v->evidence_count);
+	why_put_planned(t, d->planned);
+	processes(t, d);
+	out_list(t, "What else the text says of it", d->also, d->also_count);
+}
+
+static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
+{
+	const struct plim_verdict *v = &d->verdict;
+
+	if (d->recorded && d->recorded->same_death) {
+		why_put_recorded(t, w, d);
+		return;
+	}
+	headline(t, d);
+	bound_line(t, d);
+	tried_line(t, d);
+	moment_line(t, d);
+	name_line(t, "at", d->frame);
+	name_line(t, "", d->source);
+	name_line(t, "group", d->group);
+	ranks_line(t, d);
+	where_line(t, w, d, "told in", LABEL_COLUMNS);
+	out_list(t, "Why", v->evidence, v->evidence_count);
+	causes(t, v);
+	why_put_planned(t, d->planned);
+	processes(t, d);
+	out_list(t, "What helps", v->helps, v->helps_count);
+	out_list(t, "What does not", v->useless, v->useless_count);
+	out_list(t, "To be certain", v->certainty, v->certainty_count);
+	out_list(t, "What else the text says of it", d->also, d->also_count);
+}
+
+static void brief(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
+{
+	headline(t, d);
+	where_line(t, w, d, "told in", LABEL_COLUMNS);
+	name_line(t, "at", d->frame);
+}
+
+/* ---- what is not memory ---- */
+
+static void others(struct text *t, const struct plim_why *w)
+{
+	if (!w->other_count)
+		return;
+	out_title(t, w->death_count ? "Other failures, which are not memory"
+				    : "Failures in it, which are not memory");
+	for (size_t i = 0; i < w->other_count && i < OTHERS_SHOWN; i++) {
+		const struct plim_why_other *o = &w->others[i];
+
+		text_puts(t, "  - ");
+		text_wrap(t, 4, 4, "%s, line %llu: %s", o->family, (unsigned long long)o->line,
+			  o->says ? o->says : "");
+		if (o->text) {
+			text_puts(t, "      ");
+			text_name_fit(t, o->text, strlen(o->text),
+				      (t->style.width ? t->style.width : 80) - 6, TEXT_CUT_RIGHT);
+			text_puts(t, "\n");
+		}
+		if (o->advice) {
+			text_puts(t, "      ");
+			text_wrap(t, 6, 6, "%s", o->advice);
+		}
+	}
+	if (w->other_count > OTHERS_SHOWN)
+		text_printf(t, "  and %zu more\n", w->other_count - OTHERS_SHOWN);
+}
+
+/* ---- the whole ---- */
+
+static void put_found(struct text *t, const struct plim_why *w)
+{
+	if (w->death_count)
+		text_printf(t, "%zu %s of memory in ", w->death_count,
+			    w->death_count == 1 ? "failure" : "failures");
+	else
+		text_puts(t, "no failure of memory in ");
+	text_count(t, w->lines);
+	text_puts(t, w->lines == 1 ? " line" : " lines");
+	if (w->file_count != 1)
+		text_printf(t, " of %zu files", w->file_count);
+	text_puts(t, "\n");
+}
+
+/* "train.log: 1 failure of memory in 812 lines"; a line of its own for the name where both do not fit. */
+static void title(struct text *t, const struct plim_why *w)
+{
+	unsigned width = t->style.width ? t->style.width : 80, room = width;
+	struct text found;
+
+	text_init(&found, t->mem, &t->style);
+	put_found(&found, w);
+	if (w->file_count == 1) {
+		const char *path = w->files[0].path;
+
+		if (found.n + NAME_LEAST < width)
+			room = width - (unsigned)found.n - 1;
+		text_hue(t, TEXT_HEAD);
+		text_name_fit(t, path, strlen(path), room - 1, TEXT_CUT_LEFT);
+		text_plain(t);
+		text_puts(t, room == width ? ":\n  " : ": ");
+	}
+	text_puts(t, text_get(&found));
+	text_release(&found);
+}
+
+enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_style *style,
+			       plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
+	struct text t;
+
+	text_init(&t, &w->hidden->mem, &s);
+	if (!(w->hidden->options.flags & PLIM_WHY_MORE)) {
+		why_put_short(&t, w);
+		return out_text(&t, write, ctx, err);
+	}
+	title(&t, w);
+	for (size_t i = 0; i < w->death_count; i++) {
+		text_puts(&t, "\n");
+		if (i < DEATHS_WHOLE)
+			whole(&t, w, &w->deaths[i]);
+		else
+			brief(&t, w, &w->deaths[i]);
+	}
+	others(&t, w);
+	out_list(&t, "Notes", w->notes, w->note_count);
+	return out_text(&t, write, ctx, err);
+}
