@@ -6,7 +6,7 @@
 #include "allocator/heap.h"
 #include "allocator/placement.h"
 #include "checkpoint/checkpoint.h"
-#include "plan/tape.h"
+#include "plan/step/tape.h"
 #include "program/program.h"
 
 #include <setjmp.h>

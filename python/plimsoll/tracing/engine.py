@@ -163,7 +163,7 @@ class Recorder:
     # ---- torch.compile ----
 
     def lowered(self) -> None:
-        self.operators.of("inductor")  # the planner's range depends on all (src/planner/plan/traced.c)
+        self.operators.of("inductor")  # the planner's range depends on all (src/planner/plan/given/traced.c)
         self.taken["lowered"] = self.taken.get("lowered", 0) + 1
 
     def graphed(self) -> None:

@@ -492,7 +492,7 @@ def tell(r: Recorder) -> None:
              "tuned": "torch.compile with options: what they take (graphs' pools, other kernels) is not traced",
              "compiled": "torch.compile is left out, all runs eagerly: compiled code keeps and takes other amounts, mostly less"}
     if r.dynamic.guessed:
-        r.operators.of("all rows")  # the planner's range depends on it (src/planner/plan/traced.c)
+        r.operators.of("all rows")  # the planner's range depends on it (src/planner/plan/given/traced.c)
         r.trace.assumed.append("results that have as many rows as values say are as large as they can be, where only a run knows the "
                                f"values ({r.dynamic.guessed} times)")
     for line, answer in r.guesses.asked.items():

@@ -180,7 +180,7 @@ def _sum(call: Call, card: Card) -> list[int]:
 
 
 def _sum_rows(call: Call, card: Card) -> list[int]:
-    """The staging buffer of a sum over the rows of a matrix: Reduce.cuh's setReduceConfig (src/planner/plan/reduce.c)."""
+    """The staging buffer of a sum over the rows of a matrix: Reduce.cuh's setReduceConfig (src/planner/plan/step/reduce.c)."""
     x = call.args[0]
     shape, dims = _shape(x), call.args[1] if len(call.args) > 1 else None
     if not isinstance(dims, (list, tuple)) or not shape or not x.is_contiguous():

@@ -58,7 +58,7 @@ enum model_position {
 	MODEL_POSITION_BIAS     /* T5's relative bias, added to the scores */
 };
 
-/* What runs a family's blocks (src/planner/plan/forward.c). */
+/* What runs a family's blocks (src/planner/plan/step/forward.c). */
 enum model_forward {
 	MODEL_AS_DECODER,
 	MODEL_AS_ENCODER, /* BERT */

@@ -5,7 +5,7 @@
  * What has measured runs behind it stands in tests/data/plan*.jsonl.xz, parallel*.jsonl.xz, offload.jsonl.xz and recipes.jsonl.xz;
  * tests/plan.py finds a row here that says otherwise.  A row goes, or gets a narrower range, when runs of it were measured.
  */
-#include "recipe.h"
+#include "plan/recipe.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * guide), cuBLAS's workspace (CublasHandlePool.cpp, getChosenWorkspaceSize), the kernel that
  * scaled_dot_product_attention prefers (sdp_utils.cpp).  Measured on Hopper; the others follow the same sources.
  */
-#include "recipe.h"
+#include "plan/recipe.h"
 
 #define SMALL_WORKSPACE (2 * (4096u << 10) + 8 * (16u << 10)) /* ":4096:2:16:8" */
 #define HOPPER_WORKSPACE (32u << 20)

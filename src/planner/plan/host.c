@@ -2,7 +2,7 @@
  * The machine's own memory: what the run holds there, by what it is for.  Pageable memory comes and goes; pinned memory
  * stays with the process once PyTorch's host allocator has taken it, in blocks of powers of two (tape.h).
  */
-#include "build.h"
+#include "plan/step/build.h"
 
 static unsigned bin_of(uint64_t bytes)
 {

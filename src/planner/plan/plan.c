@@ -1,5 +1,5 @@
 /* Recipe to program, and the program through the allocator. */
-#include "build.h"
+#include "plan/step/build.h"
 
 #include <stdio.h>
 #include <string.h>

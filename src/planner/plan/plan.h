@@ -15,7 +15,7 @@
 #define PLAN_PLAN_H
 
 #include "base/base.h"
-#include "recipe.h"
+#include "plan/recipe.h"
 
 #include <plimsoll/plan.h>
 #include <plimsoll/why.h>
