@@ -46,9 +46,9 @@ _WHERE = {
     "oom": "oom",
     "training": "training",
     "weights": "weights",
-    "is_oom": "_guard",
-    "oom_guard": "_guard",
-    "free_last_exception": "_owners",
+    "is_oom": "oom._guard",
+    "oom_guard": "oom._guard",
+    "free_last_exception": "memory._owners",
 }
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from ._attach import attach
     from ._check import check
     from ._diagnose import diagnose
-    from ._guard import is_oom, oom_guard
-    from ._owners import free_last_exception
+    from .oom._guard import is_oom, oom_guard
+    from .memory._owners import free_last_exception
     from .errors import Cancelled, FormatError, LimitError, NotFoundError, PlimsollError
     from ._doctor import doctor
     from .verbs import diff, here, plan, record, report, verify, whatif, why

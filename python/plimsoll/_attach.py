@@ -4,10 +4,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Literal
 
-from ._guard import oom_guard
-from ._input_watch import InputVerdict, InputWatch
+from .oom._guard import oom_guard
+from .data._input_watch import InputVerdict, InputWatch
 from .errors import UnsupportedError
-from ._monitor import Leak, MemoryMonitor, MemorySummary, Peaks
+from .memory._monitor import Leak, MemoryMonitor, MemorySummary, Peaks
 
 
 class Attached:

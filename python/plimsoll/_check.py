@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator
 
 from . import _torch
-from ._owners import tensors_of
+from .memory._owners import tensors_of
 from .errors import ArgumentError
 
 

@@ -7,14 +7,14 @@ from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from . import _torch
 from ._check import Problem, check
-from ._guard import is_oom
-from ._input_watch import InputVerdict, InputWatch
-from ._monitor import MemoryMonitor, MemorySummary, mib
-from ._owners import Owners, by_owner, forget, key_of, tensors_of
-from ._precision import _mapped, _tensors
-from ._retry import Restore
-from ._saved import ActivationUse, saved_activations
-from ._trend import LEAST, trend
+from .oom._guard import is_oom
+from .data._input_watch import InputVerdict, InputWatch
+from .memory._monitor import MemoryMonitor, MemorySummary, mib
+from .memory._owners import Owners, by_owner, forget, key_of, tensors_of
+from .gradients._precision import _mapped, _tensors
+from .oom._retry import Restore
+from .memory._saved import ActivationUse, saved_activations
+from .memory._trend import LEAST, trend
 from .errors import ArgumentError
 
 SETTLED = 4  # steps after which what a model makes once is there

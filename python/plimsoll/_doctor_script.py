@@ -182,7 +182,7 @@ def size_of(batch: Any) -> int:
 
 def loader_row(asked: Mapping[str, Any], batch_bytes: int, line: str) -> Check:
     """What would stop this loader, or slow it down, on this machine."""
-    from ._tune import shm_room, usable_cores
+    from .data._tune import shm_room, usable_cores
 
     workers, room, cores = asked.get("num_workers", 0), shm_room(), usable_cores()
     ahead = workers * (asked.get("prefetch_factor") or 2) * batch_bytes

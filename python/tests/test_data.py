@@ -10,7 +10,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fak
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import _input_watch, _torch, _tune  # noqa: E402
+from plimsoll.data import _input_watch, _tune  # noqa: E402
+from plimsoll import _torch  # noqa: E402
 from plimsoll.data import InputWatch  # noqa: E402
 
 logging.getLogger("plimsoll").setLevel(logging.CRITICAL)

@@ -18,7 +18,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fak
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import _gauge_page, _job, _monitor, _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
+from plimsoll import _gauge_page, _job, _native, _torch, gauge  # noqa: E402
+from plimsoll.memory import _monitor, _recorder, _sources, _trend  # noqa: E402
 from plimsoll.errors import ArgumentError, NotFoundError  # noqa: E402
 from plimsoll.memory import (MemoryMonitor, Recorder, by_owner, free_last_exception, release,  # noqa: E402
                              saved_activations)

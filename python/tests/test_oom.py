@@ -16,7 +16,7 @@ import torch  # noqa: E402  the fake one
 import plimsoll  # noqa: E402
 from plimsoll import _torch  # noqa: E402
 from plimsoll.memory import Recorder  # noqa: E402
-from plimsoll._find import Search  # noqa: E402
+from plimsoll.oom._find import Search  # noqa: E402
 from plimsoll.oom import (Restore, auto_batch_size, explain, find_batch_size, is_oom, oom_guard,  # noqa: E402
                           retry_on_oom)
 

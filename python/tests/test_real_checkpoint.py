@@ -365,7 +365,7 @@ class Keeping(Folder):
 
     def test_waiting_for_staging_memory_is_told(self):
         """A state larger than staging memory goes through in rounds."""
-        from plimsoll import _checkpointer
+        from plimsoll.checkpoint import _checkpointer
 
         model = nn.Linear(3000, 3000)
         limit, _checkpointer.TOLD_WAIT_S = _checkpointer.TOLD_WAIT_S, 0.0
@@ -403,7 +403,7 @@ RANKS = """
 import os, sys, torch
 import torch.distributed as dist
 from torch import nn
-from plimsoll import _checkpointer
+from plimsoll.checkpoint import _checkpointer
 from plimsoll.checkpoint import Checkpointer
 rank = int(os.environ["RANK"])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
@@ -443,7 +443,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
 from torch.distributed.fsdp import fully_shard
-from plimsoll import _checkpointer
+from plimsoll.checkpoint import _checkpointer
 from plimsoll.checkpoint import Checkpointer
 from plimsoll.errors import ArgumentError, FormatError
 folder, meet, rank = sys.argv[1], sys.argv[2], int(os.environ["RANK"])
@@ -524,7 +524,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-from plimsoll import _sharded
+from plimsoll.checkpoint import _sharded
 from plimsoll.checkpoint import Checkpointer
 from plimsoll.errors import UnsupportedError
 folder, meet, rank, world = sys.argv[1], sys.argv[2], int(os.environ["RANK"]), int(sys.argv[3])
@@ -617,7 +617,7 @@ class Ranks(Folder):
                 f.write(b"cos\nsystem\n(S'touch " + self.top.encode() + b"/ran'\ntR.")
             with self.assertRaises((FormatError, NotFoundError)):
                 checkpointer.load(metadata, model=net)
-            from plimsoll._sharded import Shards
+            from plimsoll.checkpoint._sharded import Shards
 
             with self.assertRaises(FormatError):  # nor where its sums were made to match
                 Shards(metadata, lambda name: name, ())

@@ -28,7 +28,7 @@ if importlib.util.find_spec("torch") is None:
 
 import torch  # noqa: E402
 
-from plimsoll import _batches, _fingerprint, _sample_cache  # noqa: E402
+from plimsoll.data import _batches, _fingerprint, _sample_cache  # noqa: E402
 from ranks import LEAVE  # noqa: E402
 from plimsoll.data import SampleCache, StaleCacheError  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, PlimsollError, UnsupportedError  # noqa: E402
@@ -494,7 +494,7 @@ class Stale(Folder):
 
     def test_the_same_in_another_process(self):
         """No address and no order of a set is in it."""
-        program = ("import sys; sys.path.insert(0, {!r}); import test_real_data as t; from plimsoll import _fingerprint; "
+        program = ("import sys; sys.path.insert(0, {!r}); import test_real_data as t; from plimsoll.data import _fingerprint; "
                    "print(hash('a')); print(_fingerprint.of(t.Rows(5), t.Compose([t.Step({{'a', 'b', 'c'}}), t.twice, t.scaled(frozenset('xyz'))])))")
         program = program.format(os.path.dirname(os.path.abspath(__file__)))
         said = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,

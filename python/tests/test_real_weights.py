@@ -18,7 +18,7 @@ if importlib.util.find_spec("torch") is None:
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-from plimsoll import _swapper, _weight_cache  # noqa: E402
+from plimsoll.weights import _swapper, _weight_cache  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, LimitError, NotFoundError, UnsupportedError  # noqa: E402
 from plimsoll.weights import WeightCache, WeightSwapper, load_file  # noqa: E402
 

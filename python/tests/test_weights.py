@@ -11,7 +11,8 @@ from unittest import mock
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake"))
 import torch  # noqa: E402  the fake one
 
-from plimsoll import _abi, _loader, _size, _torch, _weight_cache  # noqa: E402
+from plimsoll import _abi, _loader, _size, _torch  # noqa: E402
+from plimsoll.weights import _weight_cache  # noqa: E402
 from plimsoll._loader import HOST, Loader, Memory, Opened  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, LimitError, NotFoundError  # noqa: E402
 from plimsoll.weights import WeightCache  # noqa: E402

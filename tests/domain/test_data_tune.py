@@ -10,7 +10,7 @@ if importlib.util.find_spec("torch") is None:
 
 import torch  # noqa: E402
 
-from plimsoll import _tune  # noqa: E402
+from plimsoll.data import _tune  # noqa: E402
 from plimsoll.data import tune_loader  # noqa: E402
 
 

@@ -13,7 +13,7 @@ if importlib.util.find_spec("torch") is None:
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-from plimsoll import _state  # noqa: E402
+from plimsoll.checkpoint import _state  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, LimitError  # noqa: E402
 from plimsoll.weights import WeightCache, WeightSwapper  # noqa: E402
 

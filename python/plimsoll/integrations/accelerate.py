@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._attach import Attached
-from .._monitor import Peaks
+from ..memory._monitor import Peaks
 
 __all__ = ["register"]
 

@@ -13,8 +13,8 @@ import inspect
 import threading
 from typing import Any, Callable, Iterator, TypeVar
 
-from .._guard import explain, is_oom
-from .._owners import forget
+from ..oom._guard import explain, is_oom
+from ..memory._owners import forget
 from ..errors import UnsupportedError
 
 __all__ = ["GpuQueue", "gpu_queue", "Names"]

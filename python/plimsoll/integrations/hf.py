@@ -9,10 +9,10 @@ from typing import Any, Literal
 from transformers import TrainerCallback
 
 from .._attach import Attached, logged
-from .._monitor import Peaks
-from .._guard import is_oom as is_oom
+from ..memory._monitor import Peaks
+from ..oom._guard import is_oom as is_oom
 from .._input import PathLike
-from .._recorder import Recorder, started
+from ..memory._recorder import Recorder, started
 
 __all__ = ["PlimsollCallback"]
 

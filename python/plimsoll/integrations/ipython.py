@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._monitor import MemoryMonitor, gib
-from .._owners import free_last_exception
+from ..memory._monitor import MemoryMonitor, gib
+from ..memory._owners import free_last_exception
 
 
 def load_ipython_extension(ipython: Any) -> None:
@@ -17,7 +17,7 @@ def memory_magic(line: str, cell: str) -> None:
     """%%memory: run the cell; its peak, what is allocated more than before, and the verdict if it failed."""
     import IPython
 
-    from .._guard import explain
+    from ..oom._guard import explain
 
     ip: Any = IPython.get_ipython()
     monitor = MemoryMonitor(line.strip() or None)

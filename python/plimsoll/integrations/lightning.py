@@ -5,10 +5,10 @@ import importlib
 from typing import Any, Literal
 
 from .._attach import Attached, logged
-from .._monitor import Peaks
-from .._guard import oom_guard
+from ..memory._monitor import Peaks
+from ..oom._guard import oom_guard
 from .._input import PathLike
-from .._recorder import Recorder, started
+from ..memory._recorder import Recorder, started
 
 
 def _base() -> Any:

@@ -16,7 +16,7 @@ import pytest
 
 from .. import _torch
 from .._baseline import Baseline, fail_over
-from .._monitor import MemoryMonitor, MemoryUse, gib
+from ..memory._monitor import MemoryMonitor, MemoryUse, gib
 from .._size import bytes_of
 from ..errors import ArgumentError, NotFoundError, PlimsollError
 

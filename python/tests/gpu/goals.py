@@ -372,7 +372,7 @@ class Images(torch.utils.data.Dataset):
 
 
 def tune():
-    from plimsoll import _tune
+    from plimsoll.data import _tune
     torch.set_num_threads(1)
     loader = torch.utils.data.DataLoader(Images(), batch_size=64)
     began = time.perf_counter()

@@ -1,5 +1,5 @@
 /*
- * The hooks of a MemoryMonitor as Python functions written in C (python/plimsoll/_monitor.py has the same in Python, for
+ * The hooks of a MemoryMonitor as Python functions written in C (python/plimsoll/memory/_monitor.py has the same in Python, for
  * where this cannot be had).  A hook in a training loop runs with cold caches: a line of Python takes some 0.5 us there,
  * and a step has four hooks.
  *

@@ -7,9 +7,10 @@ import zipfile
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from . import _architecture, _loader, _state, _torch
-from ._loader import Opened, Row
-from .errors import ArgumentError, FormatError, NotFoundError
+from . import _architecture, _state
+from .. import _loader, _torch
+from .._loader import Opened, Row
+from ..errors import ArgumentError, FormatError, NotFoundError
 
 INDEX = "archive/plimsoll.json"  # of a file of torch: what its tensors are called, and where they lie
 INDEX_BYTES = 100_000_000

@@ -13,8 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from . import _abi, _native, _torch
-from .errors import ArgumentError, NonFiniteError, UnsupportedError
+from .. import _abi, _native, _torch
+from ..errors import ArgumentError, NonFiniteError, UnsupportedError
 
 logger = logging.getLogger("plimsoll")
 TOLD = 8  # bad tensors of a step that are described; all are counted

@@ -7,10 +7,10 @@ import pickle
 import types
 from typing import Any
 
-from . import _torch
-from ._loader import _mark
-from .errors import FormatError, UnsupportedError
-from .verbs import verify
+from .. import _torch
+from .._loader import _mark
+from ..errors import FormatError, UnsupportedError
+from ..verbs import verify
 
 MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 

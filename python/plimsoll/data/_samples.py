@@ -9,8 +9,8 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from . import _abi, _native, _torch
-from .errors import ArgumentError, FormatError, UnsupportedError
+from .. import _abi, _native, _torch
+from ..errors import ArgumentError, FormatError, UnsupportedError
 
 # A sample is a tree; a node is {"leaf": kind, "field": number}, {"tuple": [nodes]}, {"list": [nodes]}, {"dict": [[key, node]]}, or
 # {"none": true}, which has no field.

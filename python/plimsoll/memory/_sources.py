@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any, Iterable
 
-from ._job import job
+from .._job import job
 
 FILES_MAX = 500
 BYTES_MAX = 4 << 20  #: of one file

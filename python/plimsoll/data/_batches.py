@@ -9,8 +9,9 @@ import weakref
 from collections import deque
 from typing import Any, Iterator, Sequence
 
-from . import _abi, _loader, _native, _samples, _torch
-from .errors import ArgumentError, UnsupportedError
+from .. import _abi, _loader, _native, _torch
+from . import _samples
+from ..errors import ArgumentError, UnsupportedError
 
 WAIT_MS = 200  # at most, before signals are looked at
 STATE_VERSION = 1

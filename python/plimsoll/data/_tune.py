@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterator, Mapping
 
-from . import _torch
-from ._owners import tensors_of
-from .errors import ArgumentError, PlimsollError
+from .. import _torch
+from ..memory._owners import tensors_of
+from ..errors import ArgumentError, PlimsollError
 
 CLOSE = 0.05  # settings within so much of the best are equal: the one with fewest workers is taken
 SWEEP = 0.5  # part of the budget that finds the workers; the rest tries the other options

@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator
 
-from . import _torch
-from ._randomness import own_randomness, seed_all
+from .. import _torch
+from ..data._randomness import own_randomness, seed_all
 from ._gradients import GradStats, Watched, dtype_codes, lies_together, tell
-from .errors import ArgumentError, UnsupportedError
+from ..errors import ArgumentError, UnsupportedError
 
 # ---- weights and activations ----
 

@@ -11,12 +11,13 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
-from . import _state, _torch, _torch_file
-from ._input import PathLike
+from . import _state, _torch_file
+from .. import _torch
+from .._input import PathLike
 from ._load import SHOWN
-from ._loader import load_file
+from .._loader import load_file
 from ._torch_file import Opaque
-from .errors import ArgumentError, FormatError, NotFoundError, UnsupportedError
+from ..errors import ArgumentError, FormatError, NotFoundError, UnsupportedError
 
 MANIFEST = "plimsoll.manifest.json"
 MOST_DEPTH = 4  # of mappings and lists in which parts are looked for
@@ -71,7 +72,7 @@ class Tree:
 
     def read(self, path: str) -> Any:
         if path.endswith((".safetensors", ".safetensors.index.json")):
-            from .verbs import verify
+            from ..verbs import verify
 
             told = verify(path, values=False)
             if told.verdict not in ("whole", "unproven"):

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _torch
-from .errors import PlimsollError
+from .. import _torch
+from ..errors import PlimsollError
 
 OPTIMIZERS = {"Adam": "adamw", "AdamW": "adamw", "Adafactor": "adafactor"}  # by class; what is not here gets no seed
 
@@ -40,7 +40,7 @@ def watch(model: Any, size: int) -> Seen | None:
 
 def largest(seen: Seen, model: Any, optimizer: Any, limit_bytes: int) -> int | None:
     """The largest batch that the plan is sure of; None: it has no verdict.  Only where to begin: the search proves its answer."""
-    from . import verbs
+    from .. import verbs
 
     kind = OPTIMIZERS.get(type(optimizer).__name__) if optimizer is not None else "adamw"
     if kind is None or not seen.sequence or not seen.precision:

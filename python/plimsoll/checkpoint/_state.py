@@ -10,9 +10,9 @@ import random
 import sys
 from typing import Any, Container, Iterable, Mapping, Protocol
 
-from . import _torch
-from ._version import __version__
-from .errors import ArgumentError, FormatError
+from .. import _torch
+from .._version import __version__
+from ..errors import ArgumentError, FormatError
 
 STATELESS = {"DataLoader": "; torchdata's StatefulDataLoader and SampleCache.batches() know their place"}
 Tensors = dict[str, Any]  # name -> tensor

@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Callable, Literal
 
-from . import _torch
+from .. import _torch
 from ._trend import Trend, trend
-from .errors import ArgumentError, UnsupportedError
+from ..errors import ArgumentError, UnsupportedError
 
 Peaks = Literal["phase", "step", "sampled"]
 SAMPLED_FIRST, SAMPLED_EACH = 32, 8  # steps read by phase: those of the beginning, and then one of so many
@@ -269,7 +269,7 @@ class MemoryMonitor:
         if peaks not in ("phase", "step", "sampled"):
             raise ArgumentError(f"peaks takes 'phase', 'step' or 'sampled', not {peaks!r}")
         if self.gauge is None:
-            from . import gauge
+            from .. import gauge
 
             self.gauge = gauge.current()
         self._phases = _Phases(self, peaks)
@@ -470,7 +470,7 @@ class _Phases:
 
 def _hooks_in_c(phases: _Phases) -> tuple[Callable[..., None], ...] | None:
     """plim_python_hooks (src/live/gauge/hooks.c), which does what the methods of _Phases do; None: it cannot be had."""
-    from . import _native
+    from .. import _native
 
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None

@@ -11,8 +11,9 @@ import pickle
 import warnings
 from typing import Any, Callable, Mapping, Sequence
 
-from . import _state, _torch
-from .errors import ArgumentError, FormatError, PlimsollError, UnsupportedError
+from . import _state
+from .. import _torch
+from ..errors import ArgumentError, FormatError, PlimsollError, UnsupportedError
 
 METADATA = ".metadata"
 Put = Callable[[str, Sequence[tuple[str, Any, str]]], Sequence[tuple[int, int]]]  # file, (name, tensor, dtype) -> (offset, bytes)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from . import _abi, _native, _torch
-from ._input import PathLike
-from ._load import _renamed
-from ._loader import HOST, Loader, Opened, Row, device_number, dtype_of
-from ._size import bytes_of, bytes_or_percent
-from .errors import ArgumentError, LimitError, PlimsollError, UnsupportedError
+from .. import _abi, _native, _torch
+from .._input import PathLike
+from ..checkpoint._load import _renamed
+from .._loader import HOST, Loader, Opened, Row, device_number, dtype_of
+from .._size import bytes_of, bytes_or_percent
+from ..errors import ArgumentError, LimitError, PlimsollError, UnsupportedError
 
 logger = logging.getLogger("plimsoll")
 Rename = Mapping[str, str] | Callable[[str], str] | None

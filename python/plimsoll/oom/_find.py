@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from . import _seed, _torch
+from . import _seed
+from .. import _torch
 from ._guard import is_oom
-from ._owners import forget
+from ..memory._owners import forget
 from ._retry import Restore
-from .errors import ArgumentError, UnsupportedError
+from ..errors import ArgumentError, UnsupportedError
 
 
 

@@ -10,10 +10,10 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Concatenate, Generic, ParamSpec, TypeVar
 
-from . import _torch
+from .. import _torch
 from ._guard import OutOfMemory, is_oom
-from ._owners import forget
-from .errors import ArgumentError, UnsupportedError
+from ..memory._owners import forget
+from ..errors import ArgumentError, UnsupportedError
 
 T = TypeVar("T")
 P = ParamSpec("P")

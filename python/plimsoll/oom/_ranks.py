@@ -5,9 +5,9 @@ import threading
 import time
 from typing import Any
 
-from . import _torch
+from .. import _torch
 from ._guard import OutOfMemory
-from .errors import PlimsollError
+from ..errors import PlimsollError
 
 LOOK_EVERY_S = 0.02
 STUCK_S = 2.0  # a rank that still works so long after another one failed waits for it in a collective

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any, Iterator
 
-from . import _torch
+from .. import _torch
 from ._saved import OUR_FOLDER, storage_key
 
 DEPTH = 5  # containers in containers that are looked into

@@ -22,9 +22,9 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from . import _abi, _native
+from .. import _abi, _native
 from ._trainer_callbacks import Look, lightning_callback, transformers_callback
-from .errors import ArgumentError, FormatError
+from ..errors import ArgumentError, FormatError
 
 __all__ = ["EarlyStopping", "Finding", "TrainingMonitor"]
 

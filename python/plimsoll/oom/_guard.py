@@ -9,13 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _torch
-from ._owners import forget as forget  # for those who keep exceptions
-from .errors import PlimsollError
+from .. import _torch
+from ..memory._owners import forget as forget  # for those who keep exceptions
+from ..errors import PlimsollError
 
 if TYPE_CHECKING:
-    from ._recorder import Recorder
-    from ._results import WhyDeath
+    from ..memory._recorder import Recorder
+    from .._results import WhyDeath
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def is_oom(error: BaseException) -> OutOfMemory | None:
 
 
 def _one(error: BaseException) -> OutOfMemory | None:
-    from . import _native, verbs
+    from .. import _native, verbs
 
     if not isinstance(error, Exception):
         return None  # KeyboardInterrupt, SystemExit
@@ -94,7 +94,7 @@ def _from_why(death: WhyDeath, text: str) -> OutOfMemory:
 
 def explain(error: BaseException) -> str:
     """The verdict on a failure of memory, with what helps and what does not; "" if it is none."""
-    from . import verbs
+    from .. import verbs
 
     if is_oom(error) is None:
         return ""
@@ -123,7 +123,7 @@ class oom_guard:
         self.at_failure: dict[str, int] | None = None
 
     def __enter__(self) -> oom_guard:
-        from . import _recorder
+        from ..memory import _recorder
 
         self.recorder = self.recorder or _recorder.active()
         self._files = len(self.recorder.files) if self.recorder else 0
@@ -160,7 +160,7 @@ class oom_guard:
             note(error, "plimsoll: " + self.verdict.rstrip())
 
     def _from_recording(self) -> str:
-        from . import verbs
+        from .. import verbs
 
         if self.recording is None:
             return ""

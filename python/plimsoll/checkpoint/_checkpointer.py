@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
-from . import _abi, _architecture, _native, _state, _torch
+from .. import _abi, _native, _torch
+from . import _architecture, _state
 from ._load import Compared, Loaded, optimizer_file, read
-from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError, UnsupportedError
-from .training import _any_rank
+from ..errors import ArgumentError, FormatError, NotFoundError, PlimsollError, UnsupportedError
+from ..training import _any_rank
 
 logger = logging.getLogger("plimsoll")
 PathLike = Union[str, "os.PathLike[str]"]
@@ -545,7 +546,7 @@ def _folder(dir: str, step: int) -> str:
 
 
 def _is_good(path: str) -> bool:
-    from .verbs import verify
+    from ..verbs import verify
 
     if not os.path.exists(os.path.join(path, MANIFEST)):
         return False

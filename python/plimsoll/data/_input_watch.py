@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Generic, Iterable, Iterator, TypeVar
 
-from . import _torch
+from .. import _torch
 
 T = TypeVar("T")
 WAITED_S = 0.1e-3  # a shorter wait is the loader's own hand-over

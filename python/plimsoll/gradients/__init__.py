@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ._gradients import BadTensor, GradientMonitor, GradStats, Healthy
 from ._precision import Difference, PrecisionResult, check_activations, check_tensors, precision_test
-from .errors import NonFiniteError
+from ..errors import NonFiniteError
 
 __all__ = ["GradientMonitor", "GradStats", "BadTensor", "Healthy", "NonFiniteError", "check_tensors", "check_activations",
            "precision_test", "PrecisionResult", "Difference"]

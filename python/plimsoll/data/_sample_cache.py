@@ -12,12 +12,13 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
-from . import _fingerprint, _samples, _torch
+from . import _fingerprint, _samples
+from .. import _torch
 from ._batches import Batches
-from ._input import PathLike
+from .._input import PathLike
 from ._randomness import own_randomness, seed_all
 from ._samples import Field, Filling, Node, Samples, Value
-from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError
+from ..errors import ArgumentError, FormatError, NotFoundError, PlimsollError
 
 ABOUT_VERSION = 1
 REMADE = 32  # samples that are made again at opening, and twice before filling

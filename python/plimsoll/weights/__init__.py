@@ -16,7 +16,7 @@ What is promised, and what it costs: docs/weights.md.
 """
 from __future__ import annotations
 
-from ._loader import load_file
+from .._loader import load_file
 from ._swapper import SwapReport, WeightSwapper
 from ._weight_cache import CacheStats, TierStats, WeightCache
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterable, Literal
 
-from . import _abi, _native, _torch
-from ._input import PathLike
+from .. import _abi, _native, _torch
+from .._input import PathLike
 from ._sources import sources
-from .errors import ArgumentError, NotFoundError, PlimsollError, UnsupportedError
+from ..errors import ArgumentError, NotFoundError, PlimsollError, UnsupportedError
 
 if TYPE_CHECKING:
-    from .verbs import Report
+    from ..verbs import Report
 
 OOM_DUMPS_MAX = 3  # of a job that catches its failures and goes on
 SIGNAL_WAIT_S = 10.0  # a dump that a signal asked for is made at the next mark, or after this
@@ -93,7 +93,7 @@ class Recorder:
             _torch.observe_failures(self)
         if self.on_signal is not None:
             self._old_handler = signal.signal(self.on_signal, self._on_signal)
-        from . import gauge
+        from .. import gauge
 
         self._gauge = gauge.current()  # a monitor's, where one is attached
         return self
@@ -241,7 +241,7 @@ class Recorder:
 
     def report(self, **options: Any) -> Report:
         """Explain the last dump, or what was recorded up to now."""
-        from . import verbs
+        from .. import verbs
 
         if self.files and not self.running:
             return verbs.report(self.files[-1], **options)

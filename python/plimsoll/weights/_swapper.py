@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar
 
-from . import _state, _torch
-from ._loader import HOST, Loader, Memory, Opened, Row, dtype_of
+from ..checkpoint import _state
+from .. import _torch
+from .._loader import HOST, Loader, Memory, Opened, Row, dtype_of
 from ._weight_cache import Lease, WeightCache
-from .errors import ArgumentError, FormatError, LimitError, UnsupportedError
+from ..errors import ArgumentError, FormatError, LimitError, UnsupportedError
 
 T = TypeVar("T")
 SHOWN = 20  # differences in one message

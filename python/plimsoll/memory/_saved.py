@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
-from . import _torch
+from .. import _torch
 
 T = TypeVar("T")
 
