@@ -185,7 +185,7 @@ def commands(_, __, scratch):
     expect(code("sh", "-c", "echo one; exit 7", codes=(7,)).stdout == "one\n", "the command's own output")
     code("sh", "-c", "kill -TERM $$", codes=(128 + signal.SIGTERM,))
     code(os.path.join(HERE, "nothing"), codes=(127,))
-    expect("no process" in run("watch", "1x", codes=(2,)).stderr, "no process")
+    expect("is not a process" in run("watch", "1x", codes=(2,)).stderr, "no process")
     run("watch", "--", codes=(2,))
     run("watch", "--on", "creep", codes=(2,))
     expect("idle-long (or idle)" in run("watch", "--on", "nonsense", "--do", "true", codes=(2,)).stderr, "what --on knows")
