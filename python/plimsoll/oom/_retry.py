@@ -205,15 +205,14 @@ def _retry(fn: Callable[[int], T], most: int, known: _Sizes, min_size: int, shri
         value = None  # type: ignore[assignment]  # it may hold memory; of a rank whose own attempt worked, too
         after = _clean(before)
         if failed is not None:
-            event = OomEvent(size, following, failed[0], before, after)
-            events.append(event)
+            events.append(OomEvent(size, following, failed[0], before, after))
             if size <= min_size:
                 raise failed[1]
             _torch.logger.info("out of memory at %d, trying %d", size, following)
         if state is not None:
             state.restore()
         if failed is not None and on_retry is not None:
-            on_retry(event)
+            on_retry(events[-1])
         failed, size = None, following
 
 
