@@ -12,8 +12,8 @@ export PLIMSOLL_UPDATE := $(UPDATE)
 
 # One folder for the program and its tests; DEV=1 has one of its own, with -Werror and checked invariants.
 MAIN = $(BUILD)/$(if $(DEV),dev,release)
-CONFIGURE = @tools/configure $(MAIN) -Dwerror=$(if $(DEV),true,false)
-NINJA = @tools/steady ninja -C
+CONFIGURE = @tools/configure.sh $(MAIN) -Dwerror=$(if $(DEV),true,false)
+NINJA = @tools/steady.py ninja -C
 
 # `make tests` is for those that need them.
 .PHONY: tests mutants wheel dist check-python help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
@@ -25,99 +25,99 @@ help: ## this list
 	@echo "  DEV=1 makes warnings errors, UPDATE=1 rewrites expected CLI output, VERBOSE=1 shows commands"
 
 build: ## the program and the library, optimised, in build/release (this is the default)
-	@tools/deps build
+	@tools/deps.sh build
 	$(CONFIGURE)
 	$(NINJA) $(MAIN) product
 	@echo "built $(MAIN)/plimsoll"
 
 demo: build ## explain two shipped recordings: a death and a leak
-	@PLIMSOLL=$(MAIN)/plimsoll tools/demo
+	@PLIMSOLL=$(MAIN)/plimsoll tools/demo.sh
 
 tests: ## build the tests, beside the program
-	@tools/deps build check
+	@tools/deps.sh build check
 	$(CONFIGURE) -Dtests=true
 	$(NINJA) $(MAIN)
 
 check: tests ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
-	@tools/run-tests $(MAIN) $(TEST_OPTIONS)
+	@tools/run-tests.py $(MAIN) $(TEST_OPTIONS)
 
 # that show runs of the program
 TASKS = $(filter-out %/slow.md %/in-python.md,$(wildcard docs/tasks/*.md))
 docs: tests ## rewrite what is generated and committed: docs/json.md, output in README and docs, tests/abi.txt
 	@python3 tools/results docs >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
-	@tools/readme $(MAIN)/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
-	@for page in diff why here $(TASKS:docs/%.md=%); do tools/readme $(MAIN)/plimsoll docs/$$page.md >$(BUILD)/page.md && \
+	@tools/readme.py $(MAIN)/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
+	@for page in diff why here $(TASKS:docs/%.md=%); do tools/readme.py $(MAIN)/plimsoll docs/$$page.md >$(BUILD)/page.md && \
 		mv $(BUILD)/page.md docs/$$page.md || exit 1; done
 	@for module in _version lint/_version; do python3 tools/results python-version >$(BUILD)/made.py && \
 		mv $(BUILD)/made.py python/plimsoll/$$module.py || exit 1; done
-	@python3 -B tools/python-api >$(BUILD)/python_api.txt && mv $(BUILD)/python_api.txt tests/python_api.txt
-	@tools/lint-page >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
-	@tools/abi $(MAIN)/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
+	@python3 -B tools/python-api.py >$(BUILD)/python_api.txt && mv $(BUILD)/python_api.txt tests/python_api.txt
+	@tools/lint-page.py >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
+	@tools/abi.py $(MAIN)/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
 check-sanitizers: ## the tests of foreign bytes and of memory, under clang's AddressSanitizer and UndefinedBehaviorSanitizer
-	@tools/deps build check sanitizers
-	@CC=$(CLANG) tools/configure $(BUILD)/sanitizers -Dtests=true -Dwerror=true -Db_sanitize=address,undefined -Doptimization=1
+	@tools/deps.sh build check sanitizers
+	@CC=$(CLANG) tools/configure.sh $(BUILD)/sanitizers -Dtests=true -Dwerror=true -Db_sanitize=address,undefined -Doptimization=1
 	$(NINJA) $(BUILD)/sanitizers
-	@$$(tools/same-addresses) tools/run-tests $(BUILD)/sanitizers --suite memory
+	@$$(tools/same-addresses.sh) tools/run-tests.py $(BUILD)/sanitizers --suite memory
 
 check-tsan: ## the tests that use threads, under ThreadSanitizer
-	@tools/deps build check
-	@tools/configure $(BUILD)/tsan -Dtests=true -Db_sanitize=thread -Doptimization=1
+	@tools/deps.sh build check
+	@tools/configure.sh $(BUILD)/tsan -Dtests=true -Db_sanitize=thread -Doptimization=1
 	$(NINJA) $(BUILD)/tsan threaded
-	@$$(tools/same-addresses) tools/run-tests $(BUILD)/tsan --suite threads
+	@$$(tools/same-addresses.sh) tools/run-tests.py $(BUILD)/tsan --suite threads
 
-mutants: tests ## break the code in known ways; the tests named in tests/mutants must fail
-	@tests/mutants $(MAIN)
+mutants: tests ## break the code in known ways; the tests named in tests/mutants.py must fail
+	@tests/mutants.py $(MAIN)
 
 viewer: ## build ui/dist from ui/src; only who changes the viewer needs it, and Node 18
 	@npm ci --prefix ui --no-audit --no-fund
 	@node ui/build.mjs
 
 check-viewer: build ## the viewer in a real browser, and that ui/dist is what ui/src makes (skips where Node, npm or chromium cannot be had)
-	@tests/ui/run $(MAIN)/plimsoll || [ $$? = 77 ]
+	@tests/ui/run.sh $(MAIN)/plimsoll || [ $$? = 77 ]
 
 picture: build ## docs/page.png, the picture in the README; needs what check-viewer needs
 	@node tools/picture.mjs $(MAIN)/plimsoll docs/page.png
 
 check-python: tests ## the Python package with a real PyTorch, in an environment that it sets up (skips if it cannot be had)
 	$(NINJA) $(MAIN) make_snapshot
-	@tools/check-python $(MAIN)
+	@tools/check-python.sh $(MAIN)
 
 lint: ## formatting, clang-tidy on what changed lately and a tenth of the rest (ALL=1: on all), floors, banned functions
-	@tools/deps build check sanitizers lint
-	@CC=$(CLANG) tools/configure $(BUILD)/sanitizers -Dtests=true -Dwerror=true -Db_sanitize=address,undefined -Doptimization=1
+	@tools/deps.sh build check sanitizers lint
+	@CC=$(CLANG) tools/configure.sh $(BUILD)/sanitizers -Dtests=true -Dwerror=true -Db_sanitize=address,undefined -Doptimization=1
 	$(NINJA) $(BUILD)/sanitizers result_tables.h option_rows.h
-	@ALL=$(ALL) tools/lint $(BUILD)/sanitizers
+	@ALL=$(ALL) tools/lint.sh $(BUILD)/sanitizers
 
 format: ## lay out all C files as .clang-format says, and the viewer as Prettier does
-	@tools/deps lint page
-	@tools/c-files | xargs clang-format-14 -i
+	@tools/deps.sh lint page
+	@tools/c-files.sh | xargs clang-format-14 -i
 	@[ -d ui/node_modules ] || npm ci --prefix ui --no-audit --no-fund
 	@npm run --prefix ui --silent format
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
-	@tools/deps build sanitizers
-	@CC=$(CLANG) tools/configure $(BUILD)/fuzz -Dfuzz=true -Db_sanitize=address,undefined
+	@tools/deps.sh build sanitizers
+	@CC=$(CLANG) tools/configure.sh $(BUILD)/fuzz -Dfuzz=true -Db_sanitize=address,undefined
 	$(NINJA) $(BUILD)/fuzz
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(BUILD)/fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz.sh $(BUILD)/fuzz
 
 bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too)
 	$(NINJA) $(MAIN) benches
 	@for program in plimsoll make_snapshot allocator_curve make_events plan_rate sum_read; do \
 		export $$(echo $$program | tr a-z A-Z)="$(abspath $(MAIN))/$$program"; done; \
-	for bench in "run $(SNAPSHOTS)" "page $(SNAPSHOTS)" "packed $(SNAPSHOTS)" "viewer $(SNAPSHOTS)" checkpoints why verbs plan curves; do \
+	for bench in "report.py $(SNAPSHOTS)" "page.py $(SNAPSHOTS)" "packed.py $(SNAPSHOTS)" "viewer.sh $(SNAPSHOTS)" checkpoints.py why.py commands.py plan.py curves.py; do \
 		bench/$$bench || exit; done
 
-wheel: ## a wheel of the Python package for every glibc from 2.28 on, in build/wheels (tools/wheel aarch64 for another machine)
-	@tools/steady tools/wheel
+wheel: ## a wheel of the Python package for every glibc from 2.28 on, in build/wheels (tools/wheel.sh aarch64 for another machine)
+	@tools/steady.py tools/wheel.sh
 
-dist: ## what a release needs, in build/dist: wheels, sdist, tar.gz, .deb, checksums, SBOM (tools/dist-check runs each in an empty root)
-	@tools/steady tools/dist
+dist: ## what a release needs, in build/dist: wheels, sdist, tar.gz, .deb, checksums, SBOM (tools/dist-check.sh runs each in an empty root)
+	@tools/steady.py tools/dist.sh
 
 install: ## what `make build` made (now, if it was not), into PREFIX (/usr/local), below DESTDIR
 	@[ -x $(MAIN)/plimsoll ] || $(MAKE) --no-print-directory build
 	$(CONFIGURE) --prefix=$(abspath $(PREFIX))
-	@tools/meson install -C $(MAIN) --no-rebuild --quiet --strip
+	@tools/meson.sh install -C $(MAIN) --no-rebuild --quiet --strip
 	@echo "installed in $(DESTDIR)$(abspath $(PREFIX))"
 
 clean: ## remove all that was built

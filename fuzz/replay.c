@@ -1,5 +1,5 @@
 /*
- * Shows every input of the given corpora (NAME.tar.zst, see tools/corpus) and every other given file to
+ * Shows every input of the given corpora (NAME.tar.zst, see tools/corpus.sh) and every other given file to
  * a fuzz target, once, in order: what the fuzzer once found stays found, with any compiler.
  */
 #include <stdbool.h>

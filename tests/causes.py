@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import lib
-from made import MIB, Heap, Trainer, user
+from made_recordings import MIB, Heap, Trainer, user
 
 lib.start(sys.argv[1])
 CASES, FIRST = [int(n) for n in (*sys.argv[2:], *("40", "0")[len(sys.argv) - 2:])]

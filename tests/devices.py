@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 import lib
-from made import MIB, Trainer
+from made_recordings import MIB, Trainer
 
 lib.start(sys.argv[1])
 

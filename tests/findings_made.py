@@ -9,10 +9,10 @@ import sys
 import tempfile
 
 import lib
-import made
+import made_recordings as made
 import page_reader
 from lib import failures
-from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, gan, module, user
+from made_recordings import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, gan, module, user
 
 lib.start(sys.argv[1])
 MIB = made.MIB

@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 import lib
-import made
-from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, gan, module, user
+import made_recordings as made
+from made_recordings import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, gan, module, user
 
 MIB = made.MIB
 SIZES = {"512 B": 512, "64 KiB": 65536, "10 MiB": 10 * MIB}

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 import lib
-from made import MIB, Trainer, user
+from made_recordings import MIB, Trainer, user
 
 lib.start(sys.argv[1])
 KEEP, CACHE, OTHER = [user(61, "loss")], [user(70, "cached")], [user(80, "log")]

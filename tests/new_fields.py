@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 import lib
-from made import MIB, Trainer, frame, user
+from made_recordings import MIB, Trainer, frame, user
 
 lib.start(sys.argv[1])
 

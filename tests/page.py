@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 import lib
-import made
+import made_recordings as made
 import page_reader
 
 lib.start(sys.argv[1])

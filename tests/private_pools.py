@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 import lib
-from made import BUILD, MIB, Heap, module, user
+from made_recordings import BUILD, MIB, Heap, module, user
 
 lib.start(sys.argv[1])
 GRAPH, SHARD, EAGER = [user(60, "capture")], [user(17, "shard")], [user(50, "forward")]

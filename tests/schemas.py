@@ -12,7 +12,7 @@ import tempfile
 try:
     import jsonschema
 except ImportError:
-    print("skipped: this needs python3-jsonschema (tools/deps check)")
+    print("skipped: this needs python3-jsonschema (tools/deps.sh check)")
     sys.exit(77)
 
 program, data, results = sys.argv[1:4]

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import lib
-from made import BUILD, MIB, Card, user
+from made_recordings import BUILD, MIB, Card, user
 
 lib.start(sys.argv[1])
 UNIT = {"MiB": 1 << 20, "GiB": 1 << 30}

@@ -1,6 +1,6 @@
 """The pytest fixture, the cell magic and forks, as their users run them; with real PyTorch, pytest and IPython where they are.
 
-Run by tools/check-python; a fake torch with a card stands in for a GPU.
+Run by tools/check-python.sh; a fake torch with a card stands in for a GPU.
 """
 import importlib.metadata
 import importlib.util

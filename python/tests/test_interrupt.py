@@ -1,4 +1,4 @@
-"""Ctrl-C 100 ms into a report of two million events raises before it is done, and the work ends; run by tools/check-python.
+"""Ctrl-C 100 ms into a report of two million events raises before it is done, and the work ends; run by tools/check-python.sh.
 Within 0.3 s on a quiet machine: it prints how long it took."""
 import os
 import signal

@@ -9,7 +9,7 @@ import textwrap
 import unittest
 
 if importlib.util.find_spec("torch") is None:
-    print("SKIPPED: there is no PyTorch here; tools/venv makes an environment with one", file=sys.stderr)
+    print("SKIPPED: there is no PyTorch here; tools/venv.sh makes an environment with one", file=sys.stderr)
     sys.exit(77)
 
 import copy  # noqa: E402

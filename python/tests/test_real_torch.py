@@ -1,6 +1,6 @@
 """With a real PyTorch on the CPU: state restored bitwise, activations, loaders, ranks that agree, frameworks' callbacks.
 
-Skipped, loudly, where it cannot be imported; tools/venv makes an environment that can.
+Skipped, loudly, where it cannot be imported; tools/venv.sh makes an environment that can.
 """
 import gc
 import contextlib
@@ -15,7 +15,7 @@ import time
 import unittest
 
 if importlib.util.find_spec("torch") is None:
-    print("SKIPPED: there is no PyTorch here; tools/venv makes an environment with one", file=sys.stderr)
+    print("SKIPPED: there is no PyTorch here; tools/venv.sh makes an environment with one", file=sys.stderr)
     sys.exit(77)
 
 import torch  # noqa: E402

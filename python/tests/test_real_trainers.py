@@ -1,6 +1,6 @@
 """TrainingMonitor and EarlyStopping inside real trainers: transformers' Trainer, Lightning's Trainer, and two processes of gloo.
 
-Skipped, loudly, what cannot be imported; tools/venv makes an environment that can.
+Skipped, loudly, what cannot be imported; tools/venv.sh makes an environment that can.
 """
 import contextlib
 import importlib.util
@@ -13,7 +13,7 @@ import textwrap
 import unittest
 
 if importlib.util.find_spec("torch") is None:
-    print("SKIPPED: there is no PyTorch here; tools/venv makes an environment with one", file=sys.stderr)
+    print("SKIPPED: there is no PyTorch here; tools/venv.sh makes an environment with one", file=sys.stderr)
     sys.exit(77)
 
 import torch  # noqa: E402

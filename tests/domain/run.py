@@ -143,7 +143,7 @@ def check(item, program):
 
 def main():
     if any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
-        print("SKIPPED: there is no PyTorch with Transformers here; tools/venv makes an environment with both", file=sys.stderr)
+        print("SKIPPED: there is no PyTorch with Transformers here; tools/venv.sh makes an environment with both", file=sys.stderr)
         sys.exit(77)
     program, chosen = os.path.abspath(sys.argv[1]), [int(n) for n in sys.argv[2:]]
     table = items()

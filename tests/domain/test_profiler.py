@@ -10,7 +10,7 @@ import unittest
 import warnings
 
 if importlib.util.find_spec("torch") is None:
-    print("SKIPPED: PyTorch is not installed; tools/venv makes an environment with one", file=sys.stderr)
+    print("SKIPPED: PyTorch is not installed; tools/venv.sh makes an environment with one", file=sys.stderr)
     sys.exit(77)
 
 import torch  # noqa: E402

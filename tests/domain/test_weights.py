@@ -7,7 +7,7 @@ import time
 import unittest
 
 if importlib.util.find_spec("torch") is None:
-    print("SKIPPED: there is no PyTorch here; tools/venv makes an environment with one", file=sys.stderr)
+    print("SKIPPED: there is no PyTorch here; tools/venv.sh makes an environment with one", file=sys.stderr)
     sys.exit(77)
 
 import torch  # noqa: E402

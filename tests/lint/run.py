@@ -145,7 +145,7 @@ class Rules(unittest.TestCase):
                 self.assertTrue(rule.claim, rule.id)
 
     def test_page_is_the_table(self) -> None:
-        made = subprocess.run([sys.executable, "-B", ROOT / "tools/lint-page"], capture_output=True, text=True, check=True).stdout
+        made = subprocess.run([sys.executable, "-B", ROOT / "tools/lint-page.py"], capture_output=True, text=True, check=True).stdout
         self.assertEqual(made, (ROOT / "docs/lint.md").read_text(), "make docs writes docs/lint.md")
 
     def test_version(self) -> None:

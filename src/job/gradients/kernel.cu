@@ -10,7 +10,7 @@
  * A chunk is summed in fp32, 64 or 128 values a thread, and in double from there on.  Where that cannot be exact (a value
  * that is not finite, squares that would overflow or vanish) the chunk is read once more, value by value, in double.
  *
- * kernel.ptx is made of this by src/job/gradients/make-ptx; nothing of CUDA's headers is used.
+ * kernel.ptx is made of this by src/job/gradients/make-ptx.sh; nothing of CUDA's headers is used.
  */
 typedef unsigned short u16;
 typedef unsigned int u32;

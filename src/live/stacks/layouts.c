@@ -1,7 +1,7 @@
 /*
  * Where CPython's objects have their members.  From 3.13 on _PyRuntime begins with a table of them (Include/internal/
  * pycore_debug_offsets.h, bpo gh-100987), and the rows say where in that; before, these are the members themselves.  Made by
- * tools/python-layouts from the headers of the releases named; all releases of a minor version have the same.
+ * tools/python-layouts.sh from the headers of the releases named; all releases of a minor version have the same.
  */
 #include "parts.h"
 

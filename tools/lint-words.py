@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""lint-words.py [--count]: idioms that are not English, in what people read: README, NEWS, docs, public headers, CLI help.
+
+The older texts have many.  Each row allows as many as there are; a new one fails, and whoever removes some lowers the row
+(--count prints the rows as they would be).  docs/glossary.md and the style in CONTRIBUTING.md say what to write instead.
+"""
+import glob
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Idiom, how often it may still be there, what to write.
+WORDS = [
+    (r"(?<!there )\b(?:is|are) none\b", 2, "is not, there is no"),
+    (r"\bas a rule\b", 1, "usually"),
+    (r"\btold?\b(?= of| what| as| that)", 3, "said, given, reported"),
+    (r"\bstands? (?:in|at|for|beside|behind)\b", 7, "is in, is listed"),
+    (r"\bso many\b", 3, "a number"),
+    (r"\bof one.s own\b", 1, "your own"),
+    (r"\bis no (?:error|fault|leak|reason|snapshot|checkpoint)\b", 2, "is not a"),
+    (r"\bnothing is (?:said|told)\b", 1, "does not say"),
+]
+# Made from others, or about the words themselves.
+SKIPPED = {"docs/json.md", "docs/lint.md", "docs/glossary.md"}
+
+
+def texts():
+    paths = ["README.md", "NEWS.md", "CONTRIBUTING.md"]
+    for pattern in ("docs/*.md", "docs/*.md.in", "include/plimsoll/*.h", "cli/cmd_*.c", "data/*.*"):
+        paths += sorted(os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, pattern)))
+    for path in paths:
+        if path not in SKIPPED:
+            with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+                yield path, f.read()
+
+
+def prose(path, text):
+    """Without the program's output in Markdown, which its own tests read; of C, comments and strings."""
+    if path.endswith((".md", ".in", ".rows")):
+        return re.sub(r"^(    |\t).*$", "", text, flags=re.M)
+    return " ".join(re.findall(r"/\*.*?\*/|\"(?:\\.|[^\"\\])*\"", text, flags=re.S))
+
+
+def main():
+    found = {idiom: [] for idiom, *_ in WORDS}
+    for path, text in texts():
+        whole = re.sub(r"[\s*]+", " ", prose(path, text))
+        for idiom in found:
+            found[idiom] += [(path, whole[max(m.start() - 30, 0):m.end() + 30]) for m in re.finditer(idiom, whole, flags=re.I)]
+    # Proof that it sees one.
+    if not any(re.search(idiom, "that is none, as a rule") for idiom in found):
+        sys.exit("lint-words sees nothing")
+    wrong = 0
+    for idiom, most, instead in WORDS:
+        if "--count" in sys.argv:
+            print(f'    (r"{idiom}", {len(found[idiom])}, "{instead}"),')
+        elif len(found[idiom]) > most:
+            wrong += 1
+            print(f"error: '{idiom}' is there {len(found[idiom])} times, {most} are allowed; write {instead}:")
+            print("\n".join(f"  {path}: ...{at}..." for path, at in found[idiom][-5:]))
+    return bool(wrong)
+
+
+sys.exit(main())

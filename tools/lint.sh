@@ -1,0 +1,81 @@
+#!/bin/bash
+# lint.sh FOLDER: formatting, clang-tidy with the compile commands there, floors, banned functions, idioms, prose that cannot
+# be diffed.  Prints what is wrong; a tool that is missing, dies or finds nothing wrong with what is known to be wrong is
+# a failure.  clang-tidy checks the files that the last 20 commits changed, those that are not committed, and every tenth
+# other file, another tenth with each commit; all of them with ALL=1, or if there is no history.
+set -u -o pipefail
+cd "$(dirname "$0")/.."
+build=$1
+failed=0
+check() { # NAME COMMAND...
+	local name=$1 said
+	shift
+	if said=$("$@" 2>&1); then
+		echo "lint $name: ok"
+	else
+		echo "$said"
+		echo "lint $name: FAILED"
+		failed=$((failed + 1))
+	fi
+}
+refuses() { # WHAT COMMAND...: the command must find something wrong with its input, and say so
+	local what=$1 said
+	shift
+	said=$("$@" 2>&1) && echo "$what found nothing wrong with what is wrong" && return 1
+	grep -q 'error:' <<<"$said" || { echo "$said" && return 1; }
+}
+format() {
+	refuses clang-format-14 clang-format-14 --dry-run -Werror --assume-filename=src/x.c <<<'int  x ;' &&
+		tools/c-files.sh | xargs clang-format-14 --dry-run -Werror
+}
+# The files that clang-tidy checks, one a line.
+tidied() {
+	local changed at=0
+	if [ -n "${ALL:-}" ] || ! changed=$(git diff --name-only "$(git rev-list --max-count=21 HEAD | tail -n 1)" -- && git ls-files -o --exclude-standard); then
+		changed=.
+		at=all
+	fi
+	tools/c-files.sh | grep -E '^(src|cli|runtime)/.*\.c$' | if [ $at = all ]; then cat; else
+		awk -v changed="$changed" -v at="$(git rev-list --count HEAD)" '
+			BEGIN { n = split(changed, list, "\n"); for (i = 1; i <= n; i++) is_changed[list[i]] = 1 }
+			($0 in is_changed) || NR % 10 == at % 10'
+	fi
+}
+tidy() {
+	local scratch
+	scratch=$(mktemp -d) || return 1
+	echo 'int f(int a); int f(int a) { return a == a; }' >"$scratch/x.c"
+	# One file a process, and again where clang-tidy 14 itself dies of a signal, which it does now and then.
+	# shellcheck disable=SC2016 # of the inner shell
+	local again='for try in 1 2 3 4 5; do clang-tidy-14 "$@"; code=$?; [ $code -ge 128 ] || break; done; exit $code'
+	tidied >"$scratch/files" && [ -s "$scratch/files" ] || { echo "clang-tidy: no file to check" && return 1; }
+	echo "lint: clang-tidy checks $(wc -l <"$scratch/files") files" >&2
+	refuses clang-tidy-14 clang-tidy-14 --quiet --config-file=.clang-tidy "$scratch/x.c" -- &&
+		xargs -P "$(nproc)" -n 1 sh -c "$again" sh -p "$build" --quiet <"$scratch/files"
+	local code=$?
+	rm -r "$scratch"
+	return $code
+}
+floors() { /usr/bin/python3 tests/layering.py .; }
+words() { tools/lint-words.py; }
+# docs/json.md and docs/lint.md are made from others.
+prose() {
+	git ls-files README.md NEWS.md CONTRIBUTING.md 'docs/*.md' | grep -vE '^docs/(json|lint)\.md$' |
+		xargs tools/wrap-prose.py --check
+}
+# The build bans them in src/ and cli/; here is proof that the ban holds.
+banned() {
+	local call
+	for call in 'strcpy(a, a)' 'sprintf(a, "b")' 'atoi(a)' 'strtok(a, a)' 'alloca(8)'; do
+		refuses "the ban of $call" cc -x c -fsyntax-only -include src/base/banned.h - \
+			<<<"void f(char *a); void f(char *a) { (void)$call; }" || return 1
+	done
+	cc -x c -fsyntax-only -include src/base/banned.h - <<<'void f(void);'
+}
+check format format
+check clang-tidy tidy
+check floors floors
+check banned banned
+check words words
+check prose prose
+[ $failed = 0 ]
