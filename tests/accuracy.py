@@ -3,7 +3,7 @@
 
 NAME.live.json.xz beside a recording lists [address, bytes, category, name] of tensors that were live when it
 ended.  Several tensors can lie in one block, so they are matched by address ranges.  --markdown prints the table
-of docs/accuracy.md.
+of docs/evidence/accuracy.md.
 """
 import bisect
 import collections

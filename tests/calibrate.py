@@ -3,7 +3,7 @@
 
 A model is planned as what it is, and as an architecture that is not known (its model_type is another word).  DATA is
 tests/data; recordings that only the full set TRUTH has are used where it is at hand.  --markdown prints the section of
-docs/accuracy.md.
+docs/evidence/accuracy.md.
 """
 import os
 import statistics

@@ -4,7 +4,7 @@
 Honest programs are made up here: whatever climbs in them comes back, or is bounded by what the program is.  In each of
 them, and in each recording that is given and has no leak of its own, a leak of three sizes is planted: so many bytes more
 after each step (or request), at a line of its own.  Where at least eight repetitions kept something it must be found.
-With --table it prints what docs/accuracy.md shows.
+With --table it prints what docs/evidence/accuracy.md shows.
 """
 import os
 import pickle

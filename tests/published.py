@@ -3,7 +3,7 @@
 
 DATA is tests/data: published_memory.jsonl has a published number a row with the command's options, published.jsonl the
 models' configurations.  A row that can be expressed stays within 5 %; of the others it is said why they cannot.
---markdown prints the table of docs/accuracy.md.
+--markdown prints the table of docs/evidence/accuracy.md.
 """
 import json
 import os

@@ -3,7 +3,7 @@
 
 DATA is tests/data; TRUTH the full set of measured runs, where it is at hand.  Each row of whatif.jsonl is
 one run of the program that `snapshot` recorded, under other settings or another limit.  --markdown prints
-the tables of docs/accuracy.md instead of failing on a row.
+the tables of docs/evidence/accuracy.md instead of failing on a row.
 """
 import collections
 import glob

@@ -3,7 +3,7 @@
 
 labels.tsv tells of each text which program wrote it, what it was doing, which memory it was, what the one thing to do
 first must hold and what must not be said.  "*" leaves a program or an activity open; "-" says that nothing in the text
-proves one, so none may be named.  Each must be met; --markdown prints the table of docs/accuracy.md instead.
+proves one, so none may be named.  Each must be met; --markdown prints the table of docs/evidence/accuracy.md instead.
 """
 import collections
 import concurrent.futures

@@ -1,5 +1,5 @@
 #!/bin/sh
-# accuracy.sh PROGRAM TRUTH: print docs/accuracy.md from what was measured (TRUTH: the full set of recordings).
+# accuracy.sh PROGRAM TRUTH: print docs/evidence/accuracy.md from what was measured (TRUTH: the full set of recordings).
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 cat <<'END'

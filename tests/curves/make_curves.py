@@ -11,7 +11,7 @@ its tip (it lasts 8 to 20 logs if it is below 10), for divergence of the new lev
 evaluations.  The noise is that of lasting change: autocorrelation counts.  A validation loss that turns has at least five
 evaluations behind the turn: what is not in the log cannot be found.  One log in five has a gap, one in five was resumed: its
 steps go back and some rows stand there twice.  In logs with a fault both lie before the fault.
-Seeds below 1,000,000 are for setting thresholds; what docs/accuracy.md reports is made of seeds above.
+Seeds below 1,000,000 are for setting thresholds; what docs/evidence/accuracy.md reports is made of seeds above.
 """
 import math
 import random

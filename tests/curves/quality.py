@@ -3,7 +3,7 @@
 
 Prints a table by fault, sound kinds first: found, how long after the onset it was said (median and nine of ten) in logs and in intervals between
 evaluations, and in how many runs something else was said that is not true at the end of the log; "ever" what was taken back, too.  Delays below 0 count as found too early: the finding
-began before the fault and is no finding of it.  Several programs (of other thresholds) are asked about the same logs.  --check fails below what docs/accuracy.md promises; it uses few runs.
+began before the fault and is no finding of it.  Several programs (of other thresholds) are asked about the same logs.  --check fails below what docs/evidence/accuracy.md promises; it uses few runs.
 """
 import argparse
 import json

@@ -1,7 +1,7 @@
 """What operators take beside their results: inside of kernels and libraries, where no dispatch is seen.
 
 A row is {operators, bytes, source}.  `bytes` gets the call and the card, and gives the requests that live for the call,
-in order.  Constants were measured on an H100 with PyTorch 2.11 (docs/accuracy.md), the rest read in the source named.
+in order.  Constants were measured on an H100 with PyTorch 2.11 (docs/evidence/accuracy.md), the rest read in the source named.
 """
 from __future__ import annotations
 

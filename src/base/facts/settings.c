@@ -22,7 +22,7 @@ const struct facts_setting_cost facts_setting_costs[] = {
 	{ "max_split_size_mb",
 	  "a request above it takes a segment of its own: where there is room more may be reserved "
 	  "than without",
-	  "docs/accuracy.md, serve" },
+	  "docs/evidence/accuracy.md, serve" },
 	{ "roundup_power2_divisions",
 	  "every request above 1 MiB may grow by up to its share of a power of two",
 	  "c10/cuda/CUDACachingAllocator.cpp" },

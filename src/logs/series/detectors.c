@@ -1,7 +1,7 @@
 /*
  * The detectors.  Each is shown every value of the roles that it looks at, before the value is kept,
  * and raises or ends findings.  All numbers that decide stand here, with their reason;
- * docs/accuracy.md says how often they are right, tests/curves/quality.py measures it.
+ * docs/evidence/accuracy.md says how often they are right, tests/curves/quality.py measures it.
  */
 #include "parts.h"
 
