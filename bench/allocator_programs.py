@@ -198,7 +198,7 @@ def checkpointing(rng):
 
 
 class Res(nn.Module):
-    """Two convolutions beside their input; cond is added in between."""
+    """Two convolutions next to their input; cond is added in between."""
 
     def __init__(self, channels, norm, cond=0):
         super().__init__()
@@ -441,7 +441,7 @@ def gnn(rng):
 
 
 class Lora(nn.Module):
-    """A frozen linear layer and a low-rank one beside it, which is changed as a whole."""
+    """A frozen linear layer and a low-rank one next to it, which is changed as a whole."""
 
     def __init__(self, inputs, outputs):
         super().__init__()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""checkpoints.py [BYTES]: measure ckpt verify beside a plain summing read and zipfile.testzip, interleaved in one run.
+"""checkpoints.py [BYTES]: measure ckpt verify next to a plain summing read and zipfile.testzip, interleaved in one run.
 
 PLIMSOLL is the program, SUM_READ the summing read.  A file of 2 GB is made in TMPDIR.  Warm: all of it is in the
 page cache; medians.  Cold: it was dropped from the cache before (posix_fadvise; a virtual machine's host may still hold

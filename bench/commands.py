@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""commands.py [NAME...]: what each verb costs that has no bench of its own; medians of three, of the whole process.
+"""commands.py [NAME...]: what each command costs that has no bench of its own; medians of three, of the whole process.
 
 PLIMSOLL is the program, MAKE_SNAPSHOT makes recordings of EVENTS events (1,000,000; a smaller number tries the script).
 Figures are of this machine in this minute: compare them with others of the same run, or processor time with processor time.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """curves.py: 10 million values as a TensorBoard event file, CSV, JSON lines and plain text, read by `plimsoll curves --json`; medians of the
-whole process on two cores and on one, its peak memory, and beside them, in the same run, TensorBoard's own reader of the same file
+whole process on two cores and on one, its peak memory, and next to them, in the same run, TensorBoard's own reader of the same file
 (EventFileLoader, its fastest: values are decoded and nothing is kept) where PYTHON_LOGS, or build/venv, has tensorboard.
 
 PLIMSOLL is the program, MAKE_EVENTS makes the file.  Figures are of this machine in this minute: quote the ratios.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""data.py [--samples N] [--seconds S] [--folder DIR] [--json FILE]: samples a second out of a SampleCache and out of torch's DataLoader, on the same samples.
+"""data.py [--samples N] [--seconds S] [--folder DIR] [--json FILE]: samples per second out of a SampleCache and out of torch's DataLoader, on the same samples.
 
 Samples are of 3 x 224 x 224 uint8 with a label, 150,536 bytes.  Each row is measured for S seconds after a first batch, in turn with
 the others.  With a GPU: copied there too, and normalised; each batch of an epoch is compared with what was put.
@@ -100,7 +100,7 @@ def normalised(batch):
 
 
 def step(batch):
-    """A step of 3 ms, and a loop that waits for it: 85,000 samples a second are wanted."""
+    """A step of 3 ms, and a loop that waits for it: 85,000 samples per second are wanted."""
     torch.cuda._sleep(step.cycles)
     torch.cuda.synchronize()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How many seeded mistakes `plimsoll lint` finds: lint_mutations.py FOLDER... [--count 200] [--seed 24] [--missed]
 
-Walks folders of training code (somebody else's: fetch what you like), looks for places where one change makes a known
+Walks folders of training code (someone else's: fetch what you like), looks for places where one change makes a known
 mistake, makes it, lints the changed text, and asks whether a rule for it speaks that did not speak before.  Places are
 chosen by their text alone, not by what the linter understands, and evenly over the kinds of change.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""packed.py [RECORDING...]: packing beside its peers, and a job's digests; processor seconds, median of 5.
+"""packed.py [RECORDING...]: packing next to its peers, and a job's digests; processor seconds, median of 5.
 
 PLIMSOLL is the program; MAKE_SNAPSHOT makes a recording where none is given.
 """

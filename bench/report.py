@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""report.py [SNAPSHOT...]: measure reading beside Python's pickle.load, interleaved in one run; medians and ratios.
+"""report.py [SNAPSHOT...]: measure reading next to Python's pickle.load, interleaved in one run; medians and ratios.
 
 PLIMSOLL is the program, MAKE_SNAPSHOT what makes files of several sizes from a recording; snapshots
 that are named are measured too, as they are (uncompressed: pickle.load must read them).  Figures are

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """saves.py [FOLDER]: what saving 4 GB costs a loop of steps of 75 ms on a GPU, and what loading takes; exit 77 without a GPU.
 
-A loop of --steps steps with one save, beside the same loop without, in turn, --pairs times; FOLDER is on the disk to be saved
+A loop of --steps steps with one save, next to the same loop without, in turn, --pairs times; FOLDER is on the disk to be saved
 to.  The anchors are what that disk takes, written and synced, and torch.load with load_state_dict() out of /dev/shm.
 """
 import argparse

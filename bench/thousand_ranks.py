@@ -3,7 +3,7 @@
 do it, then reduced to one answer and to a page.  Processor seconds and resident memory of each.
 
 PLIMSOLL is the program; MAKE_SNAPSHOT makes recordings of real ones.  Ranks that are alike are copies of one file; what is planted
-is told in the end.
+is reported in the end.
 """
 import json
 import multiprocessing

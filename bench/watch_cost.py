@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""watch_cost.py PLIMSOLL FAKE_NVML [SECONDS [JOBS]]: what `plimsoll watch` itself takes, beside made jobs and a made driver.
+"""watch_cost.py PLIMSOLL FAKE_NVML [SECONDS [JOBS]]: what `plimsoll watch` itself takes, next to made jobs and a made driver.
 
-8 cards, 8 jobs with 8 DataLoader workers each; or so many jobs on one card, with 64 workers among them and 20 threads each.  The driver
+8 GPUs, 8 jobs with 8 DataLoader workers each; or so many jobs on one GPU, with 64 workers among them and 20 threads each.  The driver
 answers at once, so what is measured is Plimsoll's own.  Prints the share of a core and the resident memory, without a screen, and with
 --listen and a scrape a second.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""why.py [GIGABYTES]: how fast a log is read, and in how much memory, beside cat and grep; medians of three.
+"""why.py [GIGABYTES]: how fast a log is read, and in how much memory, next to cat and grep; medians of three.
 
 The log is made on the spot: lines of a training run, of NCCL and of warnings that hold the words that are searched
 for, and one death at its end.  PLIMSOLL is the program.

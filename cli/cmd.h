@@ -77,8 +77,8 @@ int cmd_of_file(const char *path, const char **command);
 const struct cmd *cmd_find(const char *name);
 
 /*
- * A family ("ckpt") has verbs, commands of their own with names of two words ("ckpt verify"), and does
- * nothing itself.  The second word, and the verb of that word: NULL if there is none.
+ * A family ("ckpt") has commands, commands of their own with names of two words ("ckpt verify"), and does
+ * nothing itself.  The second word, and the command of that word: NULL if there is none.
  */
 const char *cmd_verb_word(const struct cmd *verb);
 const struct cmd *cmd_find_verb(const struct cmd *family, const char *word);
@@ -109,20 +109,20 @@ struct cmd_words {
 /* A plim_write_fn that appends; ctx is the struct cmd_words. */
 int cmd_collect(void *ctx, const char *text, size_t n);
 
-/* What a verb says, collected for its page. */
+/* What a command says, collected for its page. */
 struct cmd_answer {
 	struct cmd_words text, json;
 };
 struct plim_text_style cmd_answer_style(void);
 
-/* Give it to the page, if `st` is no failure.  Frees it. */
+/* Give it to the page, if `st` is not a failure.  Frees it. */
 enum plim_status cmd_answer_end(struct cmd_answer *answer, struct plim_page *page,
 				enum plim_status st, struct plim_err *err);
 
 /* Write what was added, and say how much that is.  Frees it. */
 enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct plim_err *err);
 
-/* What became of the standard output: a reader that left (head) is no failure; a failure was told. */
+/* What became of the standard output: a reader that left (head) is not a failure; a failure was reported. */
 enum cmd_stdout { CMD_STDOUT_GOOD, CMD_STDOUT_LEFT, CMD_STDOUT_FAILED };
 enum cmd_stdout cmd_stdout_state(void);
 
@@ -138,7 +138,7 @@ struct plim_text_style cmd_style(uint64_t width, bool no_color);
 /* The exit code of a status; one table. */
 int cmd_exit_code(enum plim_status status);
 /*
- * The Python to run for a part of the package: the one beside this program, or python3.  Where the package lies beside
+ * The Python to run for a part of the package: the one next to this program, or python3.  Where the package lies next to
  * the program with this file in it ("lint/cli.py"), it is put in front of PYTHONPATH.  `buffer` may hold the result.
  */
 const char *cmd_python(const char *file, char *buffer, size_t size);
@@ -152,7 +152,7 @@ int cmd_become_python(const char *needs, const char *file, const char *program, 
  */
 int cmd_lint_beside(const char *kind, const char *file, const char *source, uint64_t width);
 
-/* In a child: the package that lies beside this program comes first in PYTHONPATH. */
+/* In a child: the package that lies next to this program comes first in PYTHONPATH. */
 void cmd_show_python(void);
 
 /* Trace a model (count 1), or a command, as the options say into a file; an exit code of the program. */

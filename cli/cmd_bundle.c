@@ -160,7 +160,7 @@ static void keep_tail(struct part *p)
 	p->words.n -= from;
 }
 
-/* What why tells of the log; its own lines are somebody's words, which no rule makes public. */
+/* What why says of the log; its own lines are someone's words, which no rule makes public. */
 static enum plim_status add_log(struct bundle *b, const char *packed, struct plim_err *err)
 {
 	struct plim_why_options options;
@@ -258,7 +258,7 @@ static enum plim_status write_archive(const struct bundle *b, const char *path,
 	return st;
 }
 
-/* ---- the verb ---- */
+/* ---- the command ---- */
 
 /* To the terminal before anything is written, or to the error stream where the archive goes there. */
 static void list(const struct bundle *b, FILE *to)

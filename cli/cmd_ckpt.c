@@ -1,4 +1,4 @@
-/* plimsoll ckpt: the verbs about checkpoints. */
+/* plimsoll ckpt: the commands about checkpoints. */
 #define CKPT_DIFF_AT offsetof(struct ckpt_opts, diff)
 #define CKPT_LAST_AT offsetof(struct ckpt_opts, last)
 
@@ -136,7 +136,7 @@ static int page_of_diff(const struct ckpt_opts *o, const struct plim_ckpt_diff *
 	return page_written(o, &answer, st, &err);
 }
 
-/* Runs a verb that writes a page where one is asked for. */
+/* Runs a command that writes a page where one is asked for. */
 static int with_page(const struct ckpt_opts *given, int argc, char **argv,
 		     int (*run)(const struct ckpt_opts *o, int argc, char **argv))
 {
@@ -312,7 +312,7 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 	return code;
 }
 
-/* A checkpoint to compare; what holds no tensors because it is damaged is no side of a comparison. */
+/* A checkpoint to compare; what holds no tensors because it is damaged is not a side of a comparison. */
 static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ckpt **side)
 {
 	struct plim_ckpt_options options = o->options;
@@ -400,7 +400,7 @@ static const struct opt extract_opt[] = { OPT_STRING('k', "keys", ckpt_opts, key
 					  OPT_OUTPUT, OPT_END };
 static const struct opt all_opt[] = { OPT_OUTPUT, OPT_END };
 
-/* The ending tells the format; the first is that of a pipe. */
+/* The ending shows the format; the first is that of a pipe. */
 static const char *const endings[] = { ".safetensors", ".pt", ".pth", ".bin", ".ckpt", NULL };
 
 static unsigned format_of(const char *path)
@@ -447,7 +447,7 @@ static int write_to(const struct ckpt_opts *o, const char *path, const char *pat
 	options.flags = PLIM_CKPT_VERIFY;
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
-	/* Tensors that are whole may be taken from a file that is not, but nobody should miss that. */
+	/* Tensors that are whole may be taken from a file that is not, but no one should miss that. */
 	if (c->verdict >= PLIM_CKPT_DAMAGED)
 		cmd_say("%s: %s", path, c->headline);
 	if (plim_ckpt_extract(c, patterns, flags, to->path, &told, &err))

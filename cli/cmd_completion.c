@@ -6,7 +6,7 @@
 
 /* ---- bash ---- */
 
-/* Options, or a family's verbs; the options of its verbs are completed behind them. */
+/* Options, or a family's commands; the options of its commands are completed behind them. */
 static void bash_words(const struct cmd *cmd)
 {
 	struct opt_walk w = { .at = cmd->opts };

@@ -100,7 +100,7 @@ static int take_failing(const char *list, struct failing *out)
 	return CMD_DONE;
 }
 
-/* What was over again is no failure, but a spike that was asked for by name. */
+/* What was over again is not a failure, but a spike that was asked for by name. */
 static bool fails(const struct failing *f, const struct plim_finding *x)
 {
 	bool over = !isnan(x->end_step);

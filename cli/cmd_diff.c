@@ -73,7 +73,7 @@ static bool read_gate(const char *text, struct plim_diff_options *options)
 	options->flags |= PLIM_DIFF_GATE;
 	if (percentage(text, &options->gate_ppm))
 		return true;
-	/* of a bare number nobody knows whether it was to be per cent, MiB or bytes */
+	/* of a bare number no one knows whether it was to be per cent, MiB or bytes */
 	if (text[strspn(text, "0123456789")] == 0 && strspn(text, "0") != strlen(text))
 		return false;
 	return opt_bytes(text, &options->gate_bytes);

@@ -32,7 +32,7 @@ static const struct opt doctor_opt[] = {
 	OPT_END
 };
 
-/* What Python sees: a line a row, its parts between tabs.  An old one, or one without the package, is a row, too. */
+/* What Python sees: a line per row, its parts between tabs.  An old one, or one without the package, is a row, too. */
 static const char ask[] = "import sys\n"
 			  "version = 'Python %d.%d.%d' % sys.version_info[:3]\n"
 			  "try:\n"
@@ -79,7 +79,7 @@ static bool is_started(const char *path)
 }
 
 /*
- * The machine's rows are of the Python beside this program; with a script all are of the one that will run it: which its
+ * The machine's rows are of the Python next to this program; with a script all are of the one that will run it: which its
  * command names, or python3 of the PATH.
  */
 static char **python_line(bool redact, const struct script *s, char *buffer, size_t size)
@@ -269,7 +269,7 @@ static enum plim_status plan_script(struct plim_doctor *d, const struct doctor_o
 					 err);
 }
 
-/* The file to trace must be there: a misspelt name is no finding. */
+/* The file to trace must be there: a misspelt name is not a finding. */
 static int begin_script(struct script *s, const struct doctor_opts *o, int argc, char **argv)
 {
 	const char *folder = getenv("TMPDIR");

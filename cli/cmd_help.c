@@ -325,7 +325,7 @@ static void man_end(const char *see_also)
 	printf("%s\n", see_also);
 }
 
-/* A verb has a section of its family's page. */
+/* A command has a section of its family's page. */
 static void man_verb(const struct cmd *verb)
 {
 	printf("\n.SH ");

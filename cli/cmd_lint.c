@@ -55,7 +55,7 @@ static bool own_folder(char *out, size_t size)
 	return true;
 }
 
-/* Where the package lies beside this program, in front of PYTHONPATH. */
+/* Where the package lies next to this program, in front of PYTHONPATH. */
 static void show_the_way(const char *folder, const char *file)
 {
 	char path[8192], probe[8192];

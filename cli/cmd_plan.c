@@ -165,7 +165,7 @@ static bool is_trace(const char *path)
 	return n > 8 && !strcmp(path + n - 8, ".json.gz");
 }
 
-/* A file for a trace that nobody keeps. */
+/* A file for a trace that no one keeps. */
 static int spare_file(char path[4096])
 {
 	const char *folder = getenv("TMPDIR");

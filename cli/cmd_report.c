@@ -126,7 +126,8 @@ static const char *only_of_one(const struct report_opts *o)
 
 /* ---- several recordings in one page; one after the other is in memory ---- */
 
-#define PAGE_RANKS_MOST 64 /* of more those are drawn that are told in full; the table has all */
+#define PAGE_RANKS_MOST \
+	64 /* of more those are drawn that are reported in full; the table has all */
 
 static enum plim_status add_file(const struct report_opts *o, struct gate *gate, const char *path,
 				 struct plim_page *page, int *code, struct plim_err *err)
@@ -192,7 +193,7 @@ static int page_of_several(const struct report_opts *o, struct gate *gate, int a
 	return st ? cmd_fail(&err) : code;
 }
 
-/* A recording that lies in an archive is told in the table. */
+/* A recording that lies in an archive is reported in the table. */
 static enum plim_status add_row(const struct report_opts *o, const struct plim_ranks *k, size_t i,
 				struct plim_page *page, struct plim_err *err)
 {

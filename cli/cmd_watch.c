@@ -173,7 +173,7 @@ struct watching {
 	struct watch_screen screen;
 	struct watch_server *server;
 	struct watch_doing doing;
-	FILE *talk;         /* where changes are told; NULL: they are not */
+	FILE *talk;         /* where changes are reported; NULL: they are not */
 	pid_t child;        /* of -- COMMAND; 0: none, or it was waited for */
 	int gate;           /* the command waits for it to be opened; -1: it was */
 	int status;         /* of the child */
@@ -244,7 +244,7 @@ static void look_at_child(struct watching *x)
 	}
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 /* A line for each job whose state is another than before, and for each alert. */
 static void say_changes(struct watching *x)
@@ -305,7 +305,7 @@ static int to_fd(void *ctx, const char *text, size_t n)
 	return write(*(int *)ctx, text, n) == (ssize_t)n ? 0 : -1;
 }
 
-/* Whole or not at all: written beside and renamed, as node_exporter wants it. */
+/* Whole or not at all: written next to and renamed, as node_exporter wants it. */
 static int write_textfile(const struct watch_opts *o, const struct plim_watch *w)
 {
 	char beside[4200];
@@ -480,7 +480,7 @@ static int look(struct watching *x)
 
 /* ---- the end ---- */
 
-/* Hours in which the job had a card and something else held it back. */
+/* Hours in which the job had a GPU and something else held it back. */
 static double waited_hours(const struct plim_watch *w)
 {
 	double seconds = 0;

@@ -88,7 +88,7 @@ int cmd_usage(const char *fmt, ...)
 	return CMD_USAGE;
 }
 
-/* Options that the library and the command line do not call the same, but for _ and -. */
+/* Options that the library and the command line do not call the same, except for _ and -. */
 static const struct {
 	const char *member, *flag;
 } renamed[] = {
@@ -238,7 +238,7 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	return run_parsed(cmd, argc, argv);
 }
 
-/* The second word of the command line is a verb of the family. */
+/* The second word of the command line is a command of the family. */
 static int run_family(const struct cmd *family, int argc, char **argv)
 {
 	const struct cmd *verb = cmd_find_verb(family, argc > 1 ? argv[1] : NULL);
@@ -291,7 +291,7 @@ static int close_stdout(int code)
 	return CMD_INPUT;
 }
 
-/* A command, or a verb of a family by both its words. */
+/* A command, or a command of a family by both its words. */
 static const struct cmd *find_full(const char *name)
 {
 	for (size_t i = 0; cmd_all[i]; i++) {

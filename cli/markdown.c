@@ -47,7 +47,7 @@ static void puts_out(const char *text)
 	put(text, strlen(text));
 }
 
-/* Words that Markdown must show as they are; a name with an @ must call nobody. */
+/* Words that Markdown must show as they are; a name with an @ must call no one. */
 static void put_words(const char *text, size_t n)
 {
 	while (n && isspace((unsigned char)*text)) {

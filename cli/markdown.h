@@ -1,5 +1,5 @@
 /*
- * A verb's text as Markdown, for a comment on a pull request: the same sentences in the same order.  Headings become
+ * A command's text as Markdown, for a comment on a pull request: the same sentences in the same order.  Headings become
  * headings, numbered lines a list, and what is laid out in columns stays so in a block of code.
  */
 #ifndef CLI_MARKDOWN_H
@@ -17,7 +17,7 @@ enum format { FORMAT_TEXT, FORMAT_MARKDOWN };
 		   "the text as it is, or as Markdown for a pull request"),        \
 		OPT_STYLE(record)
 
-/* How a verb's text is asked for, and where it goes. */
+/* How a command's text is asked for, and where it goes. */
 struct formatted {
 	struct plim_text_style style; /* of Markdown: no colours, as wide as a comment is */
 	plim_write_fn *write;         /* with &words */

@@ -121,7 +121,7 @@ struct opt_table {
 		.offset = OPT_FIELD(record, field, const char *), .value = (v), .text = (alone), \
 		.names = (known), .help = (h)                                                    \
 	}
-/* How wide a verb's text is, and its colours; fields `width` and `no_color`. */
+/* How wide a command's text is, and its colours; fields `width` and `no_color`. */
 #define OPT_STYLE(record)                                                  \
 	OPT_U64('w', "width", record, width, "columns", 40, 500, OPT_NONE, \
 		"of the text (the terminal's, or 80)"),                    \
@@ -155,7 +155,7 @@ struct opt_table {
 		.def = (d), .help = (h)                                                    \
 	}
 
-/* The rows of `t` but for those of the names `except`; they have no letters here.  The field holds their struct. */
+/* The rows of `t` except for those of the names `except`; they have no letters here.  The field holds their struct. */
 #define OPT_TABLE(record, field, t, except)                                                        \
 	{                                                                                          \
 		.kind = OPT_KIND_TABLE, .offset = OPT_FIELD(record, field, void *), .table = &(t), \

@@ -1,6 +1,6 @@
 /*
  * Versions of the run that a ticket is about, which need not be those of the machine that the ticket is written on.  Only
- * numbers leave a file: what stands around them is somebody's words.
+ * numbers leave a file: what stands around them is someone's words.
  */
 #include "versions.h"
 

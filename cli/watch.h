@@ -50,7 +50,7 @@ int watch_server_begin(const char *where, const char *token_file, struct watch_s
 size_t watch_server_wants(const struct watch_server *s, struct pollfd *out);
 /* A new sample: those that follow /events get it. */
 void watch_server_sample(struct watch_server *s, const struct plim_watch *w);
-/* Accept, read, answer, write, as far as nobody has to be waited for. */
+/* Accept, read, answer, write, as far as no one has to be waited for. */
 void watch_server_turn(struct watch_server *s, const struct plim_watch *w);
 void watch_server_end(struct watch_server *s);
 

@@ -32,7 +32,7 @@ const char *watch_event_word(enum plim_watch_event e, char out[32])
 	return out;
 }
 
-/* What a state is called tells its event, too. */
+/* What a state is called shows its event, too. */
 static const struct {
 	const char *word;
 	enum plim_watch_event event;

@@ -49,7 +49,7 @@ struct watch_server {
 	struct client clients[WATCH_CLIENTS];
 	struct event events[KEPT]; /* the oldest first */
 	size_t event_count, event_bytes;
-	double followed; /* when somebody last did */
+	double followed; /* when someone last did */
 };
 
 /* ---- where ---- */
@@ -350,7 +350,7 @@ static bool follow(struct watch_server *s, struct client *c, uint64_t after)
 
 /* ---- one client ---- */
 
-/* false: there is nobody any more. */
+/* false: there is no one any more. */
 static bool read_request(struct watch_server *s, struct client *c, const struct plim_watch *w)
 {
 	static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"

@@ -1,5 +1,5 @@
 /*
- * Requests over HTTP: whatever comes, there is one whole answer or a wait for more; what is known is told only to who may ask.  The first
+ * Requests over HTTP: whatever comes, there is one whole answer or a wait for more; what is known is reported only to who may ask.  The first
  * byte says whether a token is asked for, and whether any name of the host will do.
  */
 #include "must.h"

@@ -104,7 +104,7 @@ static void check_tensors(const struct ckpt *c)
 }
 
 /*
- * What was written must be whole, as it was told to be; of a storage that is lost nothing is left, not even a view
+ * What was written must be whole, as it was reported to be; of a storage that is lost nothing is left, not even a view
  * of nothing.
  */
 static void check_written(const struct ckpt *from, const char *path,
@@ -174,7 +174,7 @@ static void compare(const struct ckpt *a, const struct ckpt *b)
 	ckpt_compare_release(&d);
 }
 
-/* A folder beside its own config, and beside each of its files. */
+/* A folder next to its own config, and next to each of its files. */
 static void compare_inside(struct ckpt *c)
 {
 	struct ckpt b;

@@ -1,4 +1,4 @@
-/* A digest of recordings: rows that are told, compared and written again whatever they say. */
+/* A digest of recordings: rows that are reported, compared and written again whatever they say. */
 #include "must.h"
 #include "recording/set.h"
 #include "result_tables.h"

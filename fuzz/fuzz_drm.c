@@ -1,4 +1,4 @@
-/* fdinfo of a card: any text is read; what is told of a card has a name that ends, and never half of a number. */
+/* fdinfo of a GPU: any text is read; what is reported a GPU has a name that ends, and never half of a number. */
 #include "gpu/drm.h"
 
 #include "must.h"

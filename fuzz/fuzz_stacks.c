@@ -1,4 +1,4 @@
-/* Memory of another process: whatever it holds, a look at its stack ends, and the names that come of it harm nobody. */
+/* Memory of another process: whatever it holds, a look at its stack ends, and the names that come of it harm no one. */
 #include "must.h"
 #include "stacks_image.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""accuracy.py PLIMSOLL DATA [TRUTH] [--markdown]: categories beside what was known to be live at the end.
+"""accuracy.py PLIMSOLL DATA [TRUTH] [--markdown]: categories next to what was known to be live at the end.
 
-NAME.live.json.xz beside a recording lists [address, bytes, category, name] of tensors that were live when it
+NAME.live.json.xz next to a recording lists [address, bytes, category, name] of tensors that were live when it
 ended.  Several tensors can lie in one block, so they are matched by address ranges.  --markdown prints the table
 of docs/evidence/accuracy.md.
 """
@@ -104,7 +104,7 @@ def check_laws(path):
 
 
 def check_cut(path, folder):
-    """Of a recording whose beginning is lost less is known, but nothing else: what is told must be so."""
+    """Of a recording whose beginning is lost less is known, but nothing else: what is reported must be so."""
     whole = load(path)
     events = whole["device_traces"][0]
     cut = os.path.join(folder, os.path.basename(path)[:-len(".xz")])
@@ -138,7 +138,7 @@ def check_steps(path):
         seen = steps[k]["phase_peaks"][PHASES[kind]] if k < len(steps) and kind in PHASES else row["requested_peak"]
         if seen != row["requested_peak"] and told["spec"]["kind"] == "lm":
             failures.append(f"{path}: {row['phase']} peaks at {row['requested_peak']}, told {seen}")
-    # a run that died tells nothing of its last phase
+    # a run that died shows nothing of its last phase
     for k, peak in list(most.items())[:None if told.get("outcome") == "ok" else -1]:
         if k >= len(steps) or steps[k]["requested_peak_bytes"] != peak:
             failures.append(f"{path}: step {k} of {len(steps)} peaks at {steps[k]['requested_peak_bytes'] if k < len(steps) else '-'}, not {peak}")

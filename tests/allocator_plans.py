@@ -2,7 +2,7 @@
 """allocator_plans.py PLIMSOLL REPLAY FAKECUDA DATA [SHARED] [--markdown]: plans of runs that never happened, under recordings of real ones.
 
 `plimsoll plan -o RUN.pickle`, `whatif RUN.pickle --plan -o RUN.plan`, and the recording's requests through the library's hooks
-with that plan: how many of its places are hit is told; no gain is demanded, but never worse: at most 2 % and 32 MiB more
+with that plan: how many of its places are hit is reported; no gain is demanded, but never worse: at most 2 % and 32 MiB more
 than the better of default settings and expandable segments.  The same of each recording here with the plan of another one,
 which must also survive the smallest limit that one of those two survives.
 """

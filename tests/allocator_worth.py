@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""allocator_worth.py PLIMSOLL DIR... [--markdown]: libplimsoll_alloc.so's allocator beside PyTorch's, over all recordings in DIR.
+"""allocator_worth.py PLIMSOLL DIR... [--markdown]: libplimsoll_alloc.so's allocator next to PyTorch's, over all recordings in DIR.
 
 Never worse: with and without a plan it reserves at most 32 MiB more than expandable segments, at most 2 % and 32 MiB more than the
 better of them and default settings, and survives every limit that one of them survives.  --markdown prints the table of docs/evidence/allocator.md.

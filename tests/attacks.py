@@ -299,7 +299,7 @@ def test_uses(folder):
              (partial + relu + b"\x85R)R", "unknown"),
              (get + b"cargparse\nNamespace\n" + text("RED") + b"\x86R", "listed"),
              (get + b"cargparse\nNamespace\n" + text("mro") + b"\x86R", "unknown"),
-             (b"(" + get + b"NNNNNt", "dangerous"),  # six values are no call
+             (b"(" + get + b"NNNNNt", "dangerous"),  # six values are not a call
              (reconstruct + b"cargparse\nNamespace\nc__builtin__\nobject\nN\x87R", "listed"),
              (reconstruct + b"cmine\nX\nc__builtin__\nobject\nN\x87R", "unknown"),
              (reconstruct + b"cargparse\nNamespace\ncmine\nX\nN\x87R", "unknown"),
@@ -339,7 +339,7 @@ def test_proxies(folder):
         unknown.append(start + b"}" + scalar + CSV + b"sb")
     unknown += [b"cmunch\nMunch\n)\x81" + setstate + CSV + b"s", b"cmunch\nMunch\n" + b"}" + text("a") + CSV + b"s\x85R", odict + b"]" + setstate + CSV + b"\x86a\x85R",
                 b"ctorch._utils\n_rebuild_parameter_with_state\n(" + tensor() + b"\x89" + odict + b")R}" + setstate + relu + b"stR"]
-    # Neither a list nor a dict; arguments that nobody reads here; what a row for classes must not have; modules.
+    # Neither a list nor a dict; arguments that no one reads here; what a row for classes must not have; modules.
     unknown += [NAMESPACE + path + b"a", NAMESPACE + b"(" + path + b"e", NAMESPACE + b"(" + path + b"\x90", NAMESPACE + path + path + b"s", odict + b")R" + path + b"a",
                 b"ctorch.storage\nUntypedStorage\nK\x08\x85RK\1K\2s", tensor() + b"K\1a", b"cnumpy\nndarray\n)RK\1K\2s",
                 CSV + b"cbuiltins\ntuple\n](" + path + b"e\x85RR", CSV + path + b"\x85R", CSV + path + b"\x85o"[:-1] + b"R",
@@ -390,7 +390,7 @@ def test_differences(folder):
 
 
 def test_allow(folder):
-    """The lines that the text tells are those that let a checkpoint through; what is dangerous stays so."""
+    """The lines that the text shows are those that let a checkpoint through; what is dangerous stays so."""
     body = b"\x80\x02](cmine\nModel\n)\x81}bcmine.other\nThing\n)Re."
     path = put(folder, "mine.pt", torch_zip({"data.pkl": body, "version": "3\n"}))
     done = lib.run("ckpt", "verify", path, codes=(1,))
@@ -409,7 +409,7 @@ def test_allow(folder):
     evil = put(folder, "evil.pkl", b"\x80\x02" + EVIL + b".")
     lib.run("ckpt", "verify", "--allow", "posix.system", "--allow", "posix.*", evil, codes=(1,))
     os.unlink(evil)
-    # Unknown code is no reason not to take the tensors.
+    # Unknown code is not a reason not to take the tensors.
     path = put(folder, "whole.pt", torch_zip({"data.pkl": state_dict(text("m") + b"cmine\nModel\n)\x81"), "version": "3\n", "data/0": bytes(16)}))
     done = lib.run("ckpt", "convert", path, "-o", folder + "/out.safetensors")
     expect("mine.Model" in done.stderr and verify(folder + "/out.safetensors")[1] == 0, done.stderr)

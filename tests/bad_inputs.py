@@ -155,7 +155,7 @@ INPUTS = {
     "truncated_gzip": lambda: truncated(gzip_bytes(good()), 0.5),
     "truncated_zstd": lambda: truncated(zstd_raw(good()), 0.5),
     "corrupt_xz": lambda: flipped(xz_stored(good()), 0.5),
-    # a letter of a name: the pickle makes sense, only the checksum behind it tells
+    # a letter of a name: the pickle makes sense, only the checksum behind it shows
     "corrupt_xz_name": lambda: xz_stored(good()).replace(b"train.py", b"brain.py"),
     "corrupt_gzip_name": lambda: gzip_bytes(good()).replace(b"train.py", b"brain.py"),
     "corrupt_xz_header": lambda: flipped(xz_stored(good()), 0.002),

@@ -49,7 +49,7 @@ def planned(config, *options):
 
 
 def hidden(config):
-    """The same numbers under a name that nobody knows."""
+    """The same numbers under a name that no one knows."""
     return {**{k: v for k, v in config.items() if k != "architectures"}, "model_type": "never_heard_of"}
 
 
@@ -99,7 +99,7 @@ def compare(name, model, spec, hide):
 
 
 def refuses(why, model, name, *options):
-    """What cannot be of this model or recipe is told, not fitted."""
+    """What cannot be of this model or recipe is reported, not fitted."""
     path = lib.recording(name, data, truth)
     config = rows_of(*model)[0]["config"]
     try:
@@ -110,7 +110,7 @@ def refuses(why, model, name, *options):
 
 
 def says_the_same(model, name, *options):
-    """What is told of the recorded run as it would be anyway changes nothing."""
+    """What is reported the recorded run as it would be anyway changes nothing."""
     config = rows_of(*model)[0]["config"]
     plain, told_all = (planned(config, *options, "--calibrate", lib.recording(name, data, truth), "--recorded", "batch=8,seq=1024" + more)
                        for more in ("", ",checkpointing=none,attention=sdpa,no-clip=0"))

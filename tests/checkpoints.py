@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checkpoints beside their truth: checkpoints.py PROGRAM DATA [TRUTH].
+"""Checkpoints next to their truth: checkpoints.py PROGRAM DATA [TRUTH].
 
 Good files raise no alarm; every single-bit flip of a zip is found or is on the list of what cannot do
 harm; every mutation that torch loads without a word gets its verdict; truncations tell what is whole;
@@ -198,7 +198,7 @@ def test_mutations():
 # ---- cut files ----
 
 def test_truncation():
-    """At every length of a small file, and at steps of larger ones; whole tensors are told."""
+    """At every length of a small file, and at steps of larger ones; whole tensors are reported."""
     n = 0
     for name, step in (("tensor.pt", 1), ("more/train.pt", 13), ("legacy.pt", 37), ("model.safetensors", 41)):
         with open(os.path.join(HERE, name), "rb") as f:
@@ -286,7 +286,7 @@ def test_shards():
 
 
 def test_folders():
-    """Folders as they are found on disks: what was told of them did not help, or was wrong."""
+    """Folders as they are found on disks: what was reported them did not help, or was wrong."""
     def write(path, data):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as f:
@@ -695,7 +695,7 @@ def write_torch(path, value, keys=("0",), method=zipfile.ZIP_STORED, data=None):
 
 
 def test_made():
-    """What no torch at hand writes, or only at a size that nobody commits."""
+    """What no torch at hand writes, or only at a size that no one commits."""
     with tempfile.TemporaryDirectory() as folder:
         path, out = folder + "/x.pt", folder + "/out.safetensors"
         # One storage under two types: torch reads both as the first, and it was called whole.
@@ -857,7 +857,7 @@ json.dump(out, open(at + "truth.json", "w"))
                 assert {n.split("/")[0] for n in got} == {"constants"}, got
             elif "script" in path:
                 assert "1.kept.x" in got and got["0.tied"] == got["0.weight"], got
-        # The same names mean nothing where no code is beside them.
+        # The same names mean nothing where no code is next to them.
         with zipfile.ZipFile(folder + "/script.pt") as z, zipfile.ZipFile(folder + "/plain.pt", "w") as p:
             for name in ("script/data.pkl", "script/version", *(n for n in z.namelist() if "/data/" in n)):
                 p.writestr(name, z.read(name))
@@ -870,7 +870,7 @@ json.dump(out, open(at + "truth.json", "w"))
 
 
 def test_odd():
-    """What torch saves seldom, and was told wrongly once."""
+    """What torch saves seldom, and was reported wrongly once."""
     script = r"""
 import pickle, sys, torch, numpy as np
 from torch import nn
@@ -925,7 +925,7 @@ except ValueError: pass
             "m": "storage", "betas": "(0.9, 0.999)", "epoch": "-300", "loss": "0.25", "done": "True", "big": str(2**63)}
         # pickle.dump of a tensor: it was called damaged.
         assert not bad_kinds(results["plain.pkl"]) and shapes["plain.pkl"] == {"w": [3]}, results["plain.pkl"]["findings"]
-        # Two numbers a byte, five in a row of three bytes: they were told to reach beyond their storage.
+        # Two numbers a byte, five in a row of three bytes: they were reported to reach beyond their storage.
         assert results["packed.pt"]["verdict"] == "whole" and shapes["packed.pt"]["packed"] == [4, 3], results["packed.pt"]
         assert results["packed.pt"]["pickle"] == "plain", results["packed.pt"]["globals"]
         # "All 0 records match their checksums" was said of what has none.
@@ -992,7 +992,7 @@ def test_getattr():
              (get + text("x") + text("RED") + b"\x86R", "dangerous"),           # of a value
              (get + of + text("__subclasses__") + b"\x86R", "dangerous"),
              (get + b"cos\nsystem\n" + text("x") + b"\x86R", "dangerous"),
-             # names are kept up to a number; a dangerous one behind them was not told
+             # names are kept up to a number; a dangerous one behind them was not given
              (b"".join(b"cmine\nC%d\n0" % i for i in range(5000)) + b"cos\nsystem\n", "dangerous")]
     with tempfile.TemporaryDirectory() as folder:
         for i, (body, want) in enumerate(cases):
@@ -1021,7 +1021,7 @@ def test_decimals():
 
 
 def test_directory():
-    """One bit in a zip's directory: no tensor is told to be lost, and where the directory cannot be followed all are found."""
+    """One bit in a zip's directory: no tensor is reported to be lost, and where the directory cannot be followed all are found."""
     with open(os.path.join(HERE, "tensor.pt"), "rb") as f:
         data = f.read()
     start = struct.unpack_from("<I", data, data.rindex(b"PK\5\6") + 16)[0]
@@ -1054,7 +1054,7 @@ def test_directory():
 
 
 def test_others():
-    """What is no checkpoint is called by its name; half a surrogate pair is no name."""
+    """What is not a checkpoint is called by its name; half a surrogate pair is not a name."""
     kinds = {"bzip2": b"BZh91AY&SY", "rar": b"Rar!\x1a\x07\x00", "sqlite": b"SQLite format 3\0", "lz4": b"\x04\"M\x18",
              "tflite": b"\x1c\0\0\0TFL3"}
     with tempfile.TemporaryDirectory() as folder:
@@ -1245,7 +1245,7 @@ def test_config():
     qwen3 = base | {"model_type": "qwen3", "head_dim": 8}
     tied = base | {"model_type": "mistral", "tie_word_embeddings": True}
     other = base | {"model_type": "deepthought"}
-    cases = [  # the model's config, what is done to its tensors, the config beside it, the verdict, a conclusion
+    cases = [  # the model's config, what is done to its tensors, the config next to it, the verdict, a conclusion
         (base, {}, base, True, "loads"), (qwen3, {}, qwen3, True, "loads"), (tied, {}, tied, True, "loads"),
         (base | {"model_type": "qwen2"}, {}, base | {"model_type": "qwen2"}, True, "loads"),
         (base, {}, base | {"model_type": "qwen2"}, False, "does_not_load"), (base, {"prefix": ""}, base, True, "loads"),
@@ -1586,7 +1586,7 @@ def test_deflated():
 
 
 def test_nothing():
-    """Models of scalars, of tensors without elements, of none at all: every verb has an answer."""
+    """Models of scalars, of tensors without elements, of none at all: every command has an answer."""
     cases = {
         "scalars": {"a": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}, "b": {"dtype": "I64", "shape": [], "data_offsets": [4, 12]}},
         "without elements": {"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}, "b": {"dtype": "BF16", "shape": [3, 0, 5], "data_offsets": [0, 0]}},
@@ -1658,7 +1658,7 @@ def test_manifest():
                 f.write(text)
             (r,), code = verify(path)
             assert r["verdict"] in ("damaged", "unproven"), (text, r["verdict"])
-        mixed = os.path.join(folder, "mixed")  # an adapter of rank 4 beside the config of one of rank 8
+        mixed = os.path.join(folder, "mixed")  # an adapter of rank 4 next to the config of one of rank 8
         shutil.copytree(os.path.join(HERE, "lora_r4"), mixed)
         with open(os.path.join(mixed, "adapter_config.json"), "r+") as f:
             config = json.load(f)
@@ -1742,7 +1742,7 @@ def test_last_good():
         os.symlink(names[0], folder + "/best")
         assert not last_good(folder, "--keep", "1")[1]
         assert sorted(os.listdir(folder)) == sorted(["best", names[0], names[3], names[7]]), os.listdir(folder)
-        # What is called otherwise may be anything that somebody saved: it is neither counted nor removed.
+        # What is called otherwise may be anything that someone saved: it is neither counted nor removed.
         fill(folder, ["train_data.pt", "step_1.pt", "step_2.pt", "step_3.pt", "last.ckpt"])
         assert last_good(folder, "--keep", "2")[:2] == ("last.ckpt", 0)
         assert sorted(os.listdir(folder)) == ["last.ckpt", "step_2.pt", "step_3.pt", "train_data.pt"], os.listdir(folder)
@@ -1761,11 +1761,11 @@ def test_last_good():
             json.dump({"best_model_checkpoint": "somewhere/else/out/checkpoint-2"}, f)
         assert last_good(folder, "--keep", "1")[:2] == ("checkpoint-3", 0)
         assert sorted(os.listdir(folder)) == ["checkpoint-2", "checkpoint-3"] and os.listdir(top + "/other") == ["file"]
-        # What a word does not call progress tells runs apart: the last of the other fold is no old one.
+        # What a word does not call progress shows runs apart: the last of the other fold is not an old one.
         fill(folder, [f"fold{k}_epoch{i}.pt" for i in range(3) for k in range(2)])
         assert not last_good(folder, "--keep", "1")[1]
         assert sorted(os.listdir(folder)) == ["fold0_epoch0.pt", "fold0_epoch1.pt", "fold0_epoch2.pt", "fold1_epoch2.pt"], os.listdir(folder)
-        # A measure that nobody knows the better end of: both are kept; a fraction that never changes is none.
+        # A measure that no one knows the better end of: both are kept; a fraction that never changes is none.
         names = [f"v1.5-epoch={i}-val_mae=0.{m}1.ckpt" for i, m in enumerate((4, 7, 3, 1, 6, 5))]
         fill(folder, names)
         assert not last_good(folder, "--keep", "1")[1]
@@ -1887,7 +1887,7 @@ def named_temporaries(folder, target):
 
 
 def test_durable_order():
-    """The bytes are on the disk before the name is theirs, and the name is on the disk before anybody is told so."""
+    """The bytes are on the disk before the name is theirs, and the name is on the disk before anybody is reported so."""
     if not shutil.which("strace"):
         return "SKIP no strace"
     with tempfile.TemporaryDirectory() as top:
@@ -1943,7 +1943,7 @@ def test_durable():
                 left = [x for x in os.listdir(folder) if not x.startswith("x.safetensors")]
                 if "KILL" not in what:
                     assert not left or call in ("unlinkat", "close"), (call, what, which, left)
-                    # Whoever is told that it was written can rely on it; and is told when it was not.
+                    # Whoever is reported that it was written can rely on it; and is reported when it was not.
                     assert done.returncode == 0 or done.stderr.count(b"\n") == 1, (call, what, which, done)
                     assert done.returncode or now == new, (call, what, which)
                 (r,), code = verify(target)

@@ -171,7 +171,7 @@ class Names(ast.NodeVisitor):
         return None
 
     def names_owner(self):
-        """The class that a method's name tells."""
+        """The class that a method's name shows."""
         return member(sys.modules.get(self.function.__module__), self.function.__qualname__.partition(".")[0])
 
     def visit_Call(self, node):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """contradictions.py PLIMSOLL RECORDING|FOLDER...: report and whatif say the same of one recording and setting.
 
-When a leak fills a card is the same in both.  Every number of a report's replays (oom[].tried) is that of whatif's row; what report advises to set, whatif recommends, and
+When a leak fills a GPU is the same in both.  Every number of a report's replays (oom[].tried) is that of whatif's row; what report advises to set, whatif recommends, and
 what whatif has no advice for, report does not advise.
 """
 import re
@@ -18,7 +18,7 @@ def advised(verdict):
 
 
 def fills_agree(path, device):
-    """What report says of a card that a leak will fill, whatif says of it; and no setting is advised then."""
+    """What report says of a GPU that a leak will fill, whatif says of it; and no setting is advised then."""
     fills = {f["gpu"]: f for f in device["fills"]}
     leaks = [f for f in device["findings"] if f["id"] == "leak"]
     for card, fill in fills.items():

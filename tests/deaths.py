@@ -17,7 +17,7 @@ folder = os.path.join(data, "deaths")
 
 
 def matters(leak, device):
-    """Has it taken a hundredth of the peak?  A small one is told, and killed nobody."""
+    """Has it taken a hundredth of the peak?  A small one is shown, and killed no one."""
     return 100 * leak["bytes"] >= device["peak"]["allocated_bytes"]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """digests.py PLIMSOLL: jobs of 8, 128 and 1,024 ranks with planted differences, as recordings and as digests.
 
-What is planted must be told, and nothing else; ranks that differ by chance alone are not told at all; and the digests say what
+What is planted must be reported, and nothing else; ranks that differ by chance alone are not reported at all; and the digests say what
 the recordings say.
 """
 import json
@@ -139,7 +139,7 @@ second = told(job("second", 8, lambda rank: late.get(rank, {**NORMAL, "steps": 1
 lib.expect(unlike(second) == {2} and second["sentence"].startswith("rank 2 died first"), "second", second["sentence"], second["outliers"])
 lib.expect((second["first_death"]["next_rank"], second["first_death"]["certain"]) == (5, False), "second", second["first_death"])
 
-# digests beside their recordings: each is read once, and the worst is told in full
+# digests next to their recordings: each is read once, and the worst is reported in full
 beside = job("beside", 8, lambda rank: {"activations": 512 * MIB, "dies": 700 * MIB} if rank == 2 else NORMAL)
 alone = told(beside)
 lib.run("report", "--digest", beside, "-o", os.path.join(beside, "all.digest"))
@@ -219,7 +219,7 @@ def chance(number):
 false = [o for n in range(CHANCE_JOBS) for o in chance(n)]
 lib.expect(not false, "chance", f"{len(false)} ranks told of {CHANCE_JOBS} jobs where there is nothing:", false[:3])
 
-# what is no digest, or is damaged
+# what is not a digest, or is damaged
 for name, text, says in (("other", '{"schema": "report/2"}', "not a digest"), ("cut", json.dumps(row)[:200], " end"),
                          ("odd", json.dumps({**row, "events": "many"}), "of another kind")):
     path = os.path.join(top.name, name + ".digest")

@@ -111,7 +111,7 @@ def configurations(library, model_type):
     for name, numbers in variants(base, model_type):
         try:
             yield name, cls(**numbers)
-        except Exception:  # pylint: disable=broad-exception-caught # numbers that the class refuses are no model
+        except Exception:  # pylint: disable=broad-exception-caught # numbers that the class refuses are not a model
             continue
 
 
@@ -138,7 +138,7 @@ def check(torch, cls, where, config):
     try:
         want = [[RENAMED.get((config.model_type, name), name), *map(str, shape)]
                 for name, *shape in built(torch, cls, config)]
-    except Exception:  # pylint: disable=broad-exception-caught # numbers that the class refuses are no model
+    except Exception:  # pylint: disable=broad-exception-caught # numbers that the class refuses are not a model
         return 0
     for name, text in texts(cls, config):
         total, got = dumped(text)
@@ -154,7 +154,7 @@ def check(torch, cls, where, config):
 
 
 def check_verdicts(library, cls, model_type):
-    """A model of all defaults is planned without a doubt, but for what its family says that it does not plan."""
+    """A model of all defaults is planned without a doubt, except for what its family says that it does not plan."""
     config = next((c for name, c in configurations(library, model_type) if name == "defaults"), None)
     verdicts = 0
     for name, text in texts(cls, config) if config else ():

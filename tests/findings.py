@@ -66,12 +66,12 @@ LINES = {"leak_graph": ("workloads.py:158", "step"), "leak_evalpile": ("workload
          "oom_eval": ("workloads.py:175", "eval iteration"), "leak_rnn": ("workloads.py:202", "step"),
          "leak_losses": ("workloads.py:152", "step"), "graph_leak": ("w.py:19", "step"),
          "eval_pile": ("w.py:60", "request"),
-         # the lines that call the models, not the five or six inside them that a kept graph was born at
+         # the lines that call the models, not the five or six inside them that a kept graph was allocated at
          "own/gradeval_5": ("ver.py:62", "eval iteration"), "own/lossleak_5": ("ver.py:65", "step")}
 # What the first fix has to say.
 FIXES = {"leak_graph": "loss.item()", "leak_evalpile": ".cpu()", "oom_eval": ".cpu()", "leak_rnn": "h.detach()", "leak_losses": "loss.item()",
          "graph_leak": "loss.item()", "eval_pile": ".cpu()", "own/gradeval_5": "inference_mode", "own/lossleak_5": "loss.item()"}
-# What a healthy run may be told: what its memory goes to, and what other settings save.
+# What a healthy run may be reported: what its memory goes to, and what other settings save.
 WORTH_KNOWING = {"logits_dominate", "fragmentation"}
 SEVERITIES = {"info": 0, "warning": 1, "error": 2}
 
@@ -123,7 +123,7 @@ def check_leaks(path, name, device, truth_of_run):
     measured = growth_of(name, truth_of_run)
     if measured and measured[0]:  # leak_losses: allocated bytes are rounded up
         told = sum(f["per_period_bytes"] for f in leaks)
-        # what lies below a twentieth of the largest line is not told by itself
+        # what lies below a twentieth of the largest line is not reported by itself
         expect(path, abs(told - measured[0]) <= max(measured[0] / 20, measured[1]),
                f"{told} bytes a period, measured {measured[0]:.0f}")
 

@@ -2,7 +2,7 @@
 """findings_made.py PLIMSOLL: findings of small programs that are made up here, one fault (or none) each.
 
 They stand for what the measured recordings do not hold: three repetitions only, caches that fill up or evict,
-evaluation with gradients, loops.  Each program runs on a Card, which records what PyTorch would.
+evaluation with gradients, loops.  Each program runs on a GPU, which records what PyTorch would.
 """
 import pickle
 import sys
@@ -164,7 +164,7 @@ def cache_inside_a_module():
     for _ in range(6):
         t.card.alloc(5 * MIB, here)
         t.step()
-    # it is born before the forward pass begins in one that has no module around it: the period is a step
+    # it is allocated before the forward pass begins in one that has no module around it: the period is a step
     leak = findings(t.card).get("leak")
     expect(leak and leak["place"]["frame"] == "/home/me/model.py:70 in forward", f"leak {leak}")
     expect(leak and "self.cache" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
@@ -420,7 +420,7 @@ def what_is_given_back_is_no_leak():
 
 
 def death_of_a_whole_card():
-    """What a card has beside the allocator's is a context, of 0.2 to 1.2 GiB, or somebody else's."""
+    """What a GPU has next to the allocator's is a context, of 0.2 to 1.2 GiB, or someone else's."""
     for beside, bound in ((100, "unknown"), (250, "device"), (1100, "device"), (1300, "unknown")):
         card = Card()
         card.alloc(H200 - beside * MIB, BUILD)
@@ -509,7 +509,7 @@ def zero_grad_of_the_other_optimizer():
 
 
 def compiled_code_is_not_the_users():
-    """torch.compile writes files with names that nobody has seen."""
+    """torch.compile writes files with names that no one has seen."""
     t = Trainer()
     written = frame("/tmp/torchinductor_me/w5/cw5on4avsgqzmdj4vajvlbj63xet5vtdztupwqpejfybb2uv2crl.py", 110, "call")
     for _ in range(4):
@@ -732,7 +732,7 @@ def graph_of_a_model_of_ones_own():
 
 
 def what_is_kept_is_no_input():
-    """A tensor that is born between steps and stays was called an input, since it lives into the next forward pass."""
+    """A tensor that is allocated between steps and stays was called an input, since it lives into the next forward pass."""
     t = Trainer()
     for step in range(12):
         if step == 2:
@@ -766,7 +766,7 @@ def named_ranges():
     device = explained(card)
     expect(device["oom"][0]["annotations"] == ["image 6"], f"{device['oom'][0]['annotations']}")
 
-    # a part of a step is no step; nor is what PyTorch names
+    # a part of a step is not a step; nor is what PyTorch names
     for name in ("vae decode", "nccl:all_reduce"):
         card = Card()
         for _ in range(6):
@@ -844,7 +844,7 @@ def steps_inside_of_the_backward_pass():
 
 
 def workspace_of_the_line_that_leaks():
-    """What cuBLAS kept once for a stream is no part of a leak of the line that needed it first."""
+    """What cuBLAS kept once for a stream is not a part of a leak of the line that needed it first."""
     t = Trainer()
     for n in range(9):
         saved = t.forward()

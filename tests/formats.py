@@ -119,7 +119,7 @@ expect("C++ pickler", a["devices"][0]["peak"] == b["devices"][0]["peak"] and
        b["devices"][0]["events"] == a["devices"][0]["events"] + 1, "differs from Python's")
 
 bare = run(write("bare.pickle", pickle.dumps(x["segments"])))
-# what memory was for is told by events, which it has none of
+# what memory was for is known by events, which it has none of
 expect("bare segments", bare["devices"][0]["end"] == {**want["devices"][0]["end"], "categories": None} and not bare["source"]["complete"] and
        "no events" in bare["source"]["notes"][0], bare and bare["source"])
 

@@ -117,7 +117,7 @@ def check_text(raw, width, wide_ok=False):
 
 
 def check_diff(folder, name):
-    """A program under hostile names beside an ordinary one, beside itself moved, and beside itself without its end."""
+    """A program under hostile names next to an ordinary one, next to itself moved, and next to itself without its end."""
     a, b = (os.path.join(folder, x) for x in ("a.pickle", "b.pickle"))
     with open(a, "wb") as f:
         f.write(recording(name))

@@ -5,7 +5,7 @@ The rule: every way to call (CALLS) in every way to carry the call in a pickle (
 (CONTAINERS); the protocol of the pickle is the next of 0 to 5 from file to file.  All that a payload does is to make
 MARK in the folder where the loader runs.  `verify` must not exit with 0 for any of them.  Without --all every 11th
 file is looked at.  --run loads each file with the loader that it is meant for, in a process and a folder of its own,
-and tells how many run code; it needs torch, joblib and NumPy.  --scanners asks picklescan, modelscan and fickling
+and says how many run code; it needs torch, joblib and NumPy.  --scanners asks picklescan, modelscan and fickling
 about the same files.
 """
 import argparse

@@ -146,7 +146,7 @@ QWEN_7B = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden
 
 
 def minimal(folder):
-    """What another rung made needless is taken back: tensor parallelism stayed beside ZeRO-Offload, and made it dearer and larger."""
+    """What another rung made needless is taken back: tensor parallelism stayed next to ZeRO-Offload, and made it dearer and larger."""
     path = os.path.join(folder, "qwen.json")
     json.dump(QWEN_7B, open(path, "w", encoding="utf-8"))
     given = ["--batch", 2, "--seq", 2048, "--gpu", "2x A100 40GB", "--parallel", "zero2"]
@@ -188,7 +188,7 @@ def main():
         wrong, told = check(config, [*seq, "--batch", 4, "--accumulate", 12, "--memory", "26GiB"])
         failed += wrong + ("gradient_accumulation_steps=24" not in told["ladder"][-1]["config"]["training_arguments"])
         failed += plan(config, *seq, "--memory", "100GiB")["ladder"] != []
-        # Fused optimizer and others that were climbed by and are not needed were told as well.
+        # Fused optimizer and others that were climbed by and are not needed were reported as well.
         for memory, rungs in (("24GiB", ["expandable segments", "loss in chunks"]), ("26GiB", ["loss in chunks"])):
             wrong, told = check(config, [*seq, "--longest", 3000, "--memory", memory])
             failed += wrong + ([r["rung"] for r in told["ladder"]] != rungs)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""leak_fill_time.py PLIMSOLL [SEED]: when a leak will have filled a card is in the range that was told from its first steps.
+"""leak_fill_time.py PLIMSOLL [SEED]: when a leak will have filled a GPU is in the range that was reported from its first steps.
 
 Programs that leak are made up: training loops with leaks of several sizes and batches that vary.  Each is recorded for a
-few steps on a large card, and runs until it dies on one of the size of the card that is asked for; a card gives back what
+few steps on a large GPU, and runs until it dies on one of the size of the GPU that is asked for; a GPU gives back what
 it holds free before it refuses, as PyTorch does.
 """
 import json
@@ -27,7 +27,7 @@ class Full(Exception):
 
 
 class Limited(made.Card):
-    """A card that refuses what it has no room for, after it has given back all it holds free."""
+    """A GPU that refuses what it has no room for, after it has given back all it holds free."""
 
     def __init__(self, limit):
         super().__init__()
@@ -62,7 +62,7 @@ def program(random_of, card):
 
 
 def steps_until(seed, limit, most):
-    """How many steps end before the card is full, or `most`."""
+    """How many steps end before the GPU is full, or `most`."""
     loop, n = program(random.Random(seed), limit), -1
     try:
         for n, card in enumerate(loop):

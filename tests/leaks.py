@@ -542,7 +542,7 @@ def history_of_directions():
 
 
 def experts():
-    """State of an expert is born when it is used for the first time."""
+    """State of an expert is allocated when it is used for the first time."""
     t = Trainer()
     for n in range(16):
         t.backward(t.forward())

@@ -29,7 +29,7 @@ KINDS = {
     "tools": {"mjs", "py", "sh"},
     "ui": {"", "css", "js", "json", "mjs", "ts"},
 }
-# Facts of a recording lie beside each; two recordings may have the same.
+# Facts of a recording lie next to each; two recordings may have the same.
 SMALL_BYTES = 2048
 # What may lie in a folder whose inputs are packed, and how they come there.
 PACKED = {"fuzz/corpus": (r"\w+\.tar\.zst", "tools/corpus.sh add TARGET FILE"),

@@ -1,4 +1,4 @@
-"""Programs that are made up: a Card records what PyTorch would, a Trainer is a loop as people write it."""
+"""Programs that are made up: a GPU records what PyTorch would, a Trainer is a loop as people write it."""
 MIB = 1 << 20
 TORCH = "/usr/lib/python3/dist-packages/torch/"
 
@@ -178,7 +178,7 @@ class Trainer:
 
 
 def gan(repetitions):
-    """The card of a GAN: two models with an optimizer each, in turn."""
+    """The GPU of a GAN: two models with an optimizer each, in turn."""
     g, d = Trainer(), Trainer()
     d.card = g.card
     d.weights = [g.card.alloc(d.size, [BUILD[0], user(4)]) for _ in range(d.layers)]

@@ -40,7 +40,7 @@ def ranks(death, want):
     return death["ranks"] == [int(r) for r in want.split(",")]
 
 
-# Advice that is wrong wherever it is not for this program: who is told it must be one of these.
+# Advice that is wrong wherever it is not for this program: who is reported it must be one of these.
 PYTORCH = {None, "PyTorch", "DeepSpeed", "axolotl", "LLaMA-Factory", "Unsloth", "verl", "TRL", "Megatron-LM", "Ultralytics"}
 OF_PYTORCH = ["torch.cuda.", "train.py", "DataLoader", "expandable_segments", "torch.inference_mode"]
 OF_TRAINING = ["gradient accumulation", "micro-batch", "gradient checkpointing;"]
@@ -127,7 +127,7 @@ def judge(row):
         if not good:
             said.append(f"{name}: {check}: {json.dumps(d)[:1500]}")
     free, tried = d["numbers"]["free_bytes"]["low"], d["numbers"]["tried_bytes"]["high"]
-    # no cause of PyTorch's own is possible, or most of the card is somebody else's
+    # no cause of PyTorch's own is possible, or most of the GPU is someone else's
     had = (free is not None and tried is not None and free >= tried) or d["verdict"]["bound_by"] in ("unknown", "other_process")
     if d["verdict"]["cause"] == "unknown" and not d["verdict"]["causes"] and not had:
         said.append(f"{name}: nothing is ranked")
@@ -182,7 +182,7 @@ def judge_measured(row):
 
 
 def neighbours():
-    """What a log of one folder says is not told of another's death; a line that is cited names its file."""
+    """What a log of one folder says is not reported of another's death; a line that is cited names its file."""
     texts = {"serve.log": "vllm serve m --enforce-eager --gpu-memory-utilization 0.95\nINFO: ready\nKilled\n",
              "train.log": "{'loss': 1.2, 'learning_rate': 2e-05, 'epoch': 0.5}\n  0%|          | 0/12 [00:00<?, ?it/s]\n"
                           "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "

@@ -3,7 +3,7 @@
 
 DATA/models.jsonl.xz holds what Transformers 5.17 and PEFT 0.21 built of configs: names, shapes and order, from the full
 config and from the one that a checkpoint would have (keys at their default left out).  The totals of published
-models are beside it.  TRUTH is the full set of measured runs.
+models are next to it.  TRUTH is the full set of measured runs.
 """
 import ast
 import json

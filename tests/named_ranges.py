@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""named_ranges.py PLIMSOLL: which named ranges are steps, and what stackless frees tell of them.
+"""named_ranges.py PLIMSOLL: which named ranges are steps, and what stackless frees say of them.
 
 What was wrong: a compiler that tries kernels names a range for each one, so that a single forward pass had 11 steps and no
 leak; recorded without the stacks of frees, each temporary that a forward pass dropped was a backward pass, 61 of them.
@@ -20,7 +20,7 @@ GRAD = 16 * MIB
 
 
 class Program:
-    """A Card, whose frees have stacks or not (context="all", "alloc")."""
+    """A GPU, whose frees have stacks or not (context="all", "alloc")."""
 
     def __init__(self, stacks):
         self.card, self.stacks = Card(), stacks

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """new_fields.py PLIMSOLL: what PyTorch 2.10 to 2.13 write beyond their forerunners.
 
-What was wrong: user_metadata and fx_original_trace were read by nobody, so that memory that the program had named had no
+What was wrong: user_metadata and fx_original_trace were read by no one, so that memory that the program had named had no
 name and a compiled graph's lines were its own; whether the ring had overflowed was guessed though the file says it.
 """
 import os

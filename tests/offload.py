@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""offload.py PLIMSOLL DATA: what is kept in the machine's own memory, beside runs that were measured with it.
+"""offload.py PLIMSOLL DATA: what is kept in the machine's own memory, next to runs that were measured with it.
 
 DATA/offload.jsonl.xz has runs with saved tensors on the host, FSDP's CPU offload and a phase that saves.  `host` is what
 PyTorch had pinned in the process, `rss` the process's VmRSS, each when a phase ended.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """packed.py PLIMSOLL DATA... [--all]: recordings packed and back: every command says the same of both, and they are small.
 
-Each recording is packed; what commands say of the packed one must be byte for byte what they say of the recording, but for
+Each recording is packed; what commands say of the packed one must be byte for byte what they say of the recording, except for
 the file's own name, kind and size.  What --unpack gives, and what tests/plim_reader.py reads, are compared with the recording as
 Python reads it.  Packed in two parts (--append) it must be the same again; --redact must leave no private name, and say what
 report --redact says.
@@ -109,7 +109,7 @@ WORD = re.compile(r"(Optimizer.step#|::)?(file|function|range|key|label|settings
 
 
 def without_names(name, snapshot, plain, packed, place):
-    """No private name is left, and what is told is what report --redact tells."""
+    """No private name is left, and what is reported is what report --redact shows."""
     redacted = named(plain, place, "redacted")
     lib.run("pack", "--redact", packed, "-o", redacted)
     told = [NAMED.sub(r"word:\1 in word", WORD.sub("word", re.sub(r'\n *"notes": .*', "", "".join(said(question, path)[1]))))
@@ -130,7 +130,7 @@ CUES = {"_init_group", "zero_grad", "forward", "backward", "__init__", "_apply",
         "to_empty", "load_model", "generate"}
 
 
-# What tells C++ from Python, and a phase, is kept in a file, and not in a report.
+# What shows C++ from Python, and a phase, is kept in a file, and not in a report.
 NAMED = re.compile(rf"word:([0-9]+) in (word|{'|'.join(sorted(CUES))})\b")
 
 

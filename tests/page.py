@@ -244,14 +244,14 @@ def compare_place(name, part):
 
 
 def compare_owners(name, part):
-    """Who holds the memory at the moment that the report tells of, from rows, stacks and their lines."""
+    """Who holds the memory at the moment that the report says of, from rows, stacks and their lines."""
     told = part.device["at_peak"]
     m = 0 if told["event"] is None else told["event"] + 1
     sums = {}
     for born, freed, block, stack, flags in part.rows("allocs", ["born", "freed", "block", "stack", "flags"]):
         if born <= m and (not freed or m < freed) and not flags & 2:
             user = part.columns["stacks.user"][stack - 1] if stack else 0
-            key = user, flags & 1, not stack and not born  # what was there before the recording is told apart
+            key = user, flags & 1, not stack and not born  # what was there before the recording is distinguished
             bytes_, count = sums.get(key, (0, 0))
             sums[key] = bytes_ + block, count + 1
     check(sum(b for b, _ in sums.values()) == told["total_bytes"], name, "owners' total")

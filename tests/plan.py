@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""plan.py PLIMSOLL DATA [--markdown] [WORD...]: plans beside what PyTorch measured, row by row and phase by phase.
+"""plan.py PLIMSOLL DATA [--markdown] [WORD...]: plans next to what PyTorch measured, row by row and phase by phase.
 
 DATA is tests/data: plan*.jsonl.xz and parallel*.jsonl.xz hold a measured run a row, fits*.jsonl limits that runs survived or
 died under.  --markdown prints the section of docs/evidence/accuracy.md; words choose rows ("family=gpt2") and show their phases.

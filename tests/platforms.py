@@ -2,7 +2,7 @@
 """platforms.py PLIMSOLL DATA: where a program ran decides what is advised.
 
 What was wrong: expandable_segments, which PyTorch ignores on Windows, was the first advice for a program whose frames are
-all on C:, and nvidia-smi for any card.  A measured death by fragmentation is given frames of other platforms here.
+all on C:, and nvidia-smi for any GPU.  A measured death by fragmentation is given frames of other platforms here.
 """
 import copy
 import os

@@ -23,7 +23,7 @@ PLAIN_MOST = 1 << 31
 
 
 class Damaged(Exception):
-    """It is no packed recording, or not what its sums say."""
+    """It is not a packed recording, or not what its sums say."""
 
 
 def need(ok, what):

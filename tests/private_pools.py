@@ -2,7 +2,7 @@
 """private_pools.py PLIMSOLL: failures with enough free memory that is another pool's, or another stream's, and what only looks so.
 
 What was wrong: a free block counted for a request of any pool, so that 15 GiB idle in pools of CUDA graphs were called
-fragmentation, "in pieces of at most 512 MiB"; of another stream's memory nobody was named.  Each program here is made up.
+fragmentation, "in pieces of at most 512 MiB"; of another stream's memory no one was named.  Each program here is made up.
 """
 import os
 import pickle

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""published.py PLIMSOLL DATA [--markdown]: memory that others published of their runs, beside what plan says of them.
+"""published.py PLIMSOLL DATA [--markdown]: memory that others published of their runs, next to what plan says of them.
 
 DATA is tests/data: published_memory.jsonl has a published number a row with the command's options, published.jsonl the
 models' configurations.  A row that can be expressed stays within 5 %; of the others it is said why they cannot.

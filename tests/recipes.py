@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""recipes.py PLIMSOLL DATA [--markdown]: runs with other libraries, measured (tests/gpu/recipes.py), beside what plan says of them.
+"""recipes.py PLIMSOLL DATA [--markdown]: runs with other libraries, measured (tests/gpu/recipes.py), next to what plan says of them.
 
 A row of recipes.jsonl.xz that can be expressed (DeepSpeed's by its own file) is planned within 0.3 % of what was allocated at most and 8 % of what was
 reserved, and no part of its basis says that nothing like it was measured.  --markdown prints the table of docs/evidence/accuracy.md.

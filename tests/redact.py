@@ -199,7 +199,7 @@ def check_logs(folder):
 
 
 def said_nothing(*command):
-    """What a verb prints without the secret in it, and with it where nothing is to be hidden."""
+    """What a command prints without the secret in it, and with it where nothing is to be hidden."""
     for options in ([], ["--redact"]):
         done = lib.run(*command, *options, codes=lib.ANY)
         said = done.stdout + done.stderr
@@ -248,7 +248,7 @@ def check_checkpoints(folder):
 
 
 def check_plans(folder, data):
-    """A model that is not known, with keys that nobody reads."""
+    """A model that is not known, with keys that no one reads."""
     with open(os.path.join(data, "models", "llama_s", "config.json"), encoding="utf-8") as f:
         config = json.load(f)
     for kind in (config["model_type"], SECRET):

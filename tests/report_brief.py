@@ -125,7 +125,7 @@ def lists_agree(path, lines):
 
 
 def markdown_agrees(path, lines, text):
-    """One heading, which is the verdict; fences in pairs; the remedies as a list; nobody is called."""
+    """One heading, which is the verdict; fences in pairs; the remedies as a list; no one is called."""
     parts = re.split(r"^`{3,}$", text, flags=re.M)
     outside = "".join(parts[::2])
     lib.expect(len(parts) % 2 == 1 and "@" not in outside, path, "a fence without an end, or a name that is called")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""schemas.py PLIMSOLL DATA RESULTS: real outputs of every verb, by the JSON Schema of its result.
+"""schemas.py PLIMSOLL DATA RESULTS: real outputs of every command, by the JSON Schema of its result.
 
 Strictly: an output may have no key that its schema lacks.  Exits with 77 where python3-jsonschema is missing.
 """

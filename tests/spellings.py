@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """spellings.py PLIMSOLL [COUNT]: one run has one plan, however it is spelled.
 
-`--lora 16` fitted a card that the same with `--bf16`, the default's own word, or `--params 8B` did not fit.  Recipes are drawn at
+`--lora 16` fitted a GPU that the same with `--bf16`, the default's own word, or `--params 8B` did not fit.  Recipes are drawn at
 random and spelled in four ways: plan's options, words of Transformers' users, files of TrainingArguments and PEFT, and Python.  Each
 must need the same bytes in each phase.  PLIMSOLL_LIBRARY is the library that Python loads.
 """

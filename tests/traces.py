@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""traces.py PLIMSOLL DATA: committed traces (plan --trace on a machine without a GPU) beside runs that were measured.
+"""traces.py PLIMSOLL DATA: committed traces (plan --trace on a machine without a GPU) next to runs that were measured.
 
 DATA/traces/NAME.json.gz are traces of the rows NAME of DATA/plan.jsonl.xz, of families that have tables: each phase's peak,
 and the tables' plan of the same run; and of DATA/plan_traced.jsonl.xz, of families that have none; of DATA/plan_ranks.jsonl, of two GPUs.  They are replayed here without Python's torch; the tracer itself is tested in the second part of CI.
@@ -15,7 +15,7 @@ import sys
 plimsoll, data = sys.argv[1:3]
 PHASE, RUN, TABLES = 0.02, 0.01, 0.002  # a phase's peak, the run's; against our own tables, the run's
 CONVOLVED = 0.025  # with convolutions: cuDNN's workspaces are in the range, not in the number
-MENDED = 0.002  # of a set whose causes were mended: traced again
+MENDED = 0.002  # of a set whose causes were fixed: traced again
 failures = []
 
 

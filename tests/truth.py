@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""truth.py PLIMSOLL DATA [TRUTH]: numbers of recordings beside what PyTorch itself measured.
+"""truth.py PLIMSOLL DATA [TRUTH]: numbers of recordings next to what PyTorch itself measured.
 
 DATA is tests/data; TRUTH the full set of measured recordings, where it is at hand.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""whatif.py PLIMSOLL DATA [TRUTH] [--markdown]: replays under other settings beside what PyTorch measured.
+"""whatif.py PLIMSOLL DATA [TRUTH] [--markdown]: replays under other settings next to what PyTorch measured.
 
 DATA is tests/data; TRUTH the full set of measured runs, where it is at hand.  Each row of whatif.jsonl is
 one run of the program that `snapshot` recorded, under other settings or another limit.  --markdown prints
@@ -112,7 +112,7 @@ def check_settings(folder):
 def check_deaths(folder):
     """Runs made to die: churn lived under expandable segments, all others died under both settings.
 
-    A recording ends at its death, so surviving its recorded part is no contradiction; advice would be.
+    A recording ends at its death, so surviving its recorded part is not a contradiction; advice would be.
     """
     for path in sorted(glob.glob(os.path.join(folder, "deaths", "*.pickle.xz"))):
         name = os.path.basename(path)[:-len(".pickle.xz")]

@@ -1,6 +1,6 @@
 #!/bin/sh
 # check-python.sh BUILD: the Python package in an environment with a real PyTorch: types, tests, examples, the notebook, the
-# wheel that `pip install .` makes; and what `curves` says beside real libraries and of made logs.  Exit 77 where there is no such environment.
+# wheel that `pip install .` makes; and what `curves` says next to real libraries and of made logs.  Exit 77 where there is no such environment.
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD

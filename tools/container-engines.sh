@@ -1,7 +1,7 @@
 #!/bin/bash
 # container-engines.sh PLIMSOLL: the lines of docs/ranks.md for Slurm and MPI, the epilog, the Job for Kubernetes and the examples for Ray and
 # Dask, really run on this machine, as far as it has them: slurmctld, slurmd, munge and openmpi-bin are Debian's packages (slurm
-# needs root), kubernetes-validate, ray and dask are PyPI's (PYTHON: an interpreter that has them).  What is not run is told with
+# needs root), kubernetes-validate, ray and dask are PyPI's (PYTHON: an interpreter that has them).  What is not run is reported with
 # the reason.  The exit code is 1 if something failed, 77 if nothing could be run.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -41,7 +41,7 @@ recordings() { # FOLDER
 	done
 }
 
-# What was reduced must tell of so many ranks.
+# What was reduced must say of so many ranks.
 check() { # NAME FOLDER COUNT
 	ran=$((ran + 1))
 	if "$program" report "$2" | grep -q "^$3 recordings\?: $3 died"; then

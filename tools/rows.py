@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """rows.py DATA [DATA ...]: the tables of data/*.rows as C, to standard output.
 
-A file of rows has one row a line; its cells are separated by tabs (several count as one).  A line that begins with # is a
+A file of rows has one row per line; its cells are separated by tabs (several count as one).  A line that begins with # is a
 comment.  Lines that begin with @ say what becomes of the rows:
 
     @include "diagnose/advice.h"        what the C needs
-    @read FILE                          the @ lines of a file beside this one
+    @read FILE                          the @ lines of a file next to this one
     @columns STRUCT                     the columns of its tables follow; without it those of all tables
     @column NAME KIND [PREFIX [FIRST]]  a column: they stand in this order
     @rest                               from here on a cell says its column: NAME=VALUE

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""steady.py COMMAND...: run a command that takes long, so that nobody wonders whether it still runs.
+"""steady.py COMMAND...: run a command that takes long, so that no one wonders whether it still runs.
 
 On a terminal the command shows its own progress.  Elsewhere its lines are passed on, and after nine seconds without one
 the last is printed again with the seconds that passed.  Of ninja only a line every five seconds is shown, such as

@@ -8,7 +8,7 @@ import ray
 
 @ray.remote
 def digest(recording: str) -> str:
-    """On a worker: a digest of kilobytes for a recording of megabytes, beside it."""
+    """On a worker: a digest of kilobytes for a recording of megabytes, next to it."""
     path = str(Path(recording).with_suffix(".digest"))
     subprocess.run(["plimsoll", "report", "--digest", recording, "-o", path], check=True)
     return path

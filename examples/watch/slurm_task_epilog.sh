@@ -1,5 +1,5 @@
 #!/bin/sh
-# TaskEpilog of slurm.conf: ends what slurm_task_prolog.sh began and writes beside its log what held the job back and what it may die of.
+# TaskEpilog of slurm.conf: ends what slurm_task_prolog.sh began and writes next to its log what held the job back and what it may die of.
 [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0
 log=${PLIMSOLL_WATCH_DIR:-${SLURM_SUBMIT_DIR:-.}}/plimsoll-${SLURM_JOB_ID:-0}.${SLURM_STEP_ID:-0}-$(uname -n).jsonl
 [ -f "$log.pid" ] || exit 0

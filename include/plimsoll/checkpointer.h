@@ -97,7 +97,7 @@ struct plim_saving_tensor {
 	const void *where;     /* its first element: host memory, or memory of the GPU */
 	int32_t device;        /* ordinal of the GPU; -1: host memory */
 	/*
-	 * 1: nothing writes it before plim_saving_guard was called, so it is copied beside the work that is queued;
+	 * 1: nothing writes it before plim_saving_guard was called, so it is copied next to the work that is queued;
 	 * 0: it is copied in the stream's own order, and host memory always before plim_saving_start returns
 	 */
 	uint32_t guarded;
@@ -132,7 +132,7 @@ PLIM_API enum plim_status plim_saving_note(struct plim_saving *s, const char *fi
 
 /*
  * With PLIM_CHECKPOINTER_TORCH: the object that torch.load(weights_only=True) gets of FILE.pt, as JSON; without, it is a
- * dict of the tensors by name, and by the names that were noted.  Objects of JSON are dicts, but for those of one member:
+ * dict of the tensors by name, and by the names that were noted.  Objects of JSON are dicts, except for those of one member:
  *
  *	{"$tensor": "name"}  {"$tuple": [...]}  {"$items": [[key, value], ...]}  {"$float": "nan"}
  *	{"$torch": "torch.bfloat16"}  {"$latin1": "bytes as characters"}
@@ -156,7 +156,7 @@ struct plim_saving_stream {
 
 /*
  * Stage what was added, and let it be written.  `streams`: one for each GPU that tensors lie on.  Returns when all is
- * staged, or queued to be: at once where staging memory suffices, else it waits for the disk (blocked_ns tells).  After a
+ * staged, or queued to be: at once where staging memory suffices, else it waits for the disk (blocked_ns shows).  After a
  * failure, as after success, the saving is to be freed.
  */
 PLIM_API enum plim_status plim_saving_start(struct plim_saving *s,

@@ -159,7 +159,7 @@ struct plim_ckpt {
 	/* names that its pickles refer to, also those thrown away */
 	struct plim_ckpt_global *globals;
 	size_t global_count;
-	struct plim_ckpt_key *keys; /* what is in it beside single tensors */
+	struct plim_ckpt_key *keys; /* what is in it next to single tensors */
 	size_t key_count;
 	const char **required_missing; /* of --require */
 	size_t required_missing_count;
@@ -167,7 +167,7 @@ struct plim_ckpt {
 	size_t resume_missing_count;
 	struct plim_ckpt_optimizer *optimizers; /* found in it */
 	size_t optimizer_count;
-	struct plim_ckpt_fact *facts; /* what tells the architecture */
+	struct plim_ckpt_fact *facts; /* what shows the architecture */
 	size_t fact_count;
 	struct plim_ckpt_group *groups; /* tensors by prefix */
 	size_t group_count;
@@ -177,7 +177,7 @@ struct plim_ckpt {
 };
 
 /*
- * Read a file or a folder; "/dev/fd/N" is an open file, also one in memory (memfd_create).  What is wrong with it is told
+ * Read a file or a folder; "/dev/fd/N" is an open file, also one in memory (memfd_create).  What is wrong with it is reported
  * in *out, not as an error: PLIM_E_IO is a file that cannot be opened, PLIM_E_LIMIT one that needs more memory than
  * allowed.
  */
@@ -187,7 +187,7 @@ PLIM_API void plim_ckpt_free(struct plim_ckpt *ckpt);
 
 /*
  * The tensors that a config.json of Hugging Face promises, without bytes: the second of plim_ckpt_diff, which then
- * tells whether the first would load.  PLIM_E_FORMAT: it is no config of a model.
+ * says whether the first would load.  PLIM_E_FORMAT: it is not a config of a model.
  */
 PLIM_API enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
 						struct plim_err *err);
@@ -211,8 +211,8 @@ PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim
 enum plim_ckpt_extract_flags {
 	PLIM_CKPT_WHOLE_ONLY = 1,  /* leave out tensors that are not whole, instead of failing */
 	PLIM_CKPT_AS_TORCH = 2,    /* a file for torch.load, not safetensors */
-	PLIM_CKPT_NO_MANIFEST = 4, /* write no manifest beside it (plim_ckpt_seal) */
-	PLIM_CKPT_ALL = 8          /* what is no tensor too, where the new file can carry it */
+	PLIM_CKPT_NO_MANIFEST = 4, /* write no manifest next to it (plim_ckpt_seal) */
+	PLIM_CKPT_ALL = 8          /* what is not a tensor too, where the new file can carry it */
 };
 
 struct plim_ckpt_extracted {
@@ -221,15 +221,15 @@ struct plim_ckpt_extracted {
 	uint64_t bytes;      /* of tensors */
 	uint64_t file_bytes; /* of the file */
 	uint64_t xxh3;       /* of the file */
-	/* what is no tensor was carried too: epoch, parameter groups, random states */
+	/* what is not a tensor was carried too: epoch, parameter groups, random states */
 	bool state;
 	char left_behind[200]; /* PLIM_CKPT_ALL: why it was not; "": it was, or there was none */
 };
 
 /*
  * Write tensors whose names match one of `patterns` ("a.*|b", * and ? as in a shell) to a new file, durably (see
- * durable.h), and its manifest beside it.  flags: enum plim_ckpt_extract_flags.  With PLIM_CKPT_ALL and
- * PLIM_CKPT_AS_TORCH a file of torch keeps its form, nested and shared as it was, and all that is no tensor, if its
+ * durable.h), and its manifest next to it.  flags: enum plim_ckpt_extract_flags.  With PLIM_CKPT_ALL and
+ * PLIM_CKPT_AS_TORCH a file of torch keeps its form, nested and shared as it was, and all that is not a tensor, if its
  * pickle names nothing but constructors that are known; patterns is "*" then.  PLIM_E_ARG: none matches;
  * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one; each is named.
  */
@@ -243,7 +243,7 @@ struct plim_ckpt_sealed {
 };
 
 /*
- * Write a manifest of sizes and XXH3 sums: FILE.manifest.json beside a file, plimsoll.manifest.json in a
+ * Write a manifest of sizes and XXH3 sums: FILE.manifest.json next to a file, plimsoll.manifest.json in a
  * folder.  plim_ckpt_open with PLIM_CKPT_VERIFY compares with it, which proves bytes that have no checksum of
  * their own.  PLIM_E_FORMAT: *ckpt is damaged, or was not opened with PLIM_CKPT_VERIFY.
  */

@@ -115,7 +115,7 @@ struct plim_curves_policy {
 };
 
 struct plim_curves_run {
-	const char *name;   /* its folder or file, as short as tells it apart */
+	const char *name;   /* its folder or file, as short as distinguishes it */
 	const char *source; /* path of the log, the first one if it has several */
 	/* "trainer_state", "tensorboard", "csv", "json", "wandb", "mlflow" or "text" */
 	const char *kind;
@@ -151,7 +151,7 @@ struct plim_curves {
 
 /*
  * Read logs: files, or folders that are searched ("-": standard input).  PLIM_E_IO: a path cannot be
- * read; PLIM_E_FORMAT: it is no training log, or a folder holds none; PLIM_E_ARG: an option is wrong.
+ * read; PLIM_E_FORMAT: it is not a training log, or a folder holds none; PLIM_E_ARG: an option is wrong.
  */
 PLIM_API enum plim_status plim_curves_open(const char *const *paths, size_t n,
 					   const struct plim_curves_options *options,

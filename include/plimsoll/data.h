@@ -59,7 +59,7 @@ struct plim_samples_filling;
 
 /*
  * Begin to fill, or go on: the file is PATH.filling until it is whole.  What lies there of another schema is begun anew if
- * nobody is filling it.  If a file of that name and schema is there, all samples are.  PLIM_E_ARG: the schema; PLIM_E_IO: the disk is full, or another process fills it with another schema.
+ * no one is filling it.  If a file of that name and schema is there, all samples are.  PLIM_E_ARG: the schema; PLIM_E_IO: the disk is full, or another process fills it with another schema.
  * One thread an object; several processes, and threads, have one each.
  */
 PLIM_API enum plim_status plim_samples_fill(const char *path,
@@ -147,7 +147,7 @@ enum plim_epoch_flags {
 };
 
 /*
- * Which samples a rank's batches have.  Each sample is in one batch of one rank, and all ranks have the same number of batches,
+ * Which samples per rank's batches have.  Each sample is in one batch of one rank, and all ranks have the same number of batches,
  * none empty: where the last one would be, the one before it gives it a sample.
  */
 struct plim_epoch {

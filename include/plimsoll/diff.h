@@ -93,7 +93,7 @@ struct plim_diff_side {
 	uint64_t devices; /* with memory or events */
 };
 
-/* Something beside memory that is not as before. */
+/* Something next to memory that is not as before. */
 struct plim_diff_setting {
 	const char *name; /* what it is */
 	const char *a;    /* in A; null: its recording does not tell */
@@ -232,7 +232,7 @@ struct plim_diff {
 	struct plim_diff_gate *gate;        /* null: no --fail-over */
 	struct plim_diff_side a;            /* before */
 	struct plim_diff_side b;            /* after */
-	struct plim_diff_setting *settings; /* what changed beside memory */
+	struct plim_diff_setting *settings; /* what changed next to memory */
 	size_t setting_count;
 	struct plim_diff_device *devices; /* the largest change of the peak first */
 	size_t device_count;

@@ -1,6 +1,6 @@
 /*
  * The gauge: a page of shared memory that a job keeps for `plimsoll watch`, /dev/shm/plimsoll.PID.  What the job knows
- * and nobody sees from outside: allocated and reserved bytes, the step, its phase, the loss.
+ * and no one sees from outside: allocated and reserved bytes, the step, its phase, the loss.
  *
  * One thread writes (the job's), any process reads: it copies the page between two looks at `sequence`, which is odd while
  * something is written.  The file belongs to the process that made it: a forked child writes nothing and removes nothing.
@@ -45,7 +45,7 @@ struct plim_gauge_device {
 	uint64_t limit_bytes;          /* that this process may reserve */
 	uint64_t alloc_retries; /* times that cached blocks were given back to serve a request */
 	uint64_t ooms;          /* requests that failed */
-	uint64_t driver_free_bytes; /* of the card */
+	uint64_t driver_free_bytes; /* of the GPU */
 	uint64_t pinned_bytes;      /* page-locked host memory */
 	uint64_t unused[4];         /* 0 */
 };
@@ -113,7 +113,7 @@ PLIM_API const char *plim_gauge_path(const struct plim_gauge *gauge);
 /* Another phase begins now; some 50 ns.  In a forked child nothing happens, here and below. */
 PLIM_API void plim_gauge_set_phase(struct plim_gauge *gauge, enum plim_gauge_phase phase);
 
-/* What a training loop tells at a step's end. */
+/* What a training loop shows at a step's end. */
 struct plim_gauge_step {
 	uint64_t step;    /* steps done */
 	double loss;      /* NaN: as before; so are the others */
@@ -133,7 +133,7 @@ PLIM_API void plim_gauge_set_device(struct plim_gauge *gauge, uint32_t slot,
 /*
  * Copy the page of a file, or of process `pid` where path is NULL.  Foreign bytes: the file is read, not mapped, links are
  * not followed, its owner must be the process's, numbers that contradict each other are made PLIM_UNKNOWN, and the run's name is
- * text.  PLIM_E_IO: there is none; PLIM_E_FORMAT: it is no page, of another process, or torn 64 times.
+ * text.  PLIM_E_IO: there is none; PLIM_E_FORMAT: it is not a page, of another process, or torn 64 times.
  */
 PLIM_API enum plim_status plim_gauge_read(uint32_t pid, const char *path,
 					  struct plim_gauge_page *out, struct plim_err *err);

@@ -1,6 +1,6 @@
 /*
  * The gradients of a step looked at in one pass: NaN, infinities, the largest magnitude and the norm of each tensor and of
- * all, by one kernel behind the work that is queued on a stream.  Nobody waits: results are there a step later.
+ * all, by one kernel behind the work that is queued on a stream.  No one waits: results are there a step later.
  *
  *	plim_gradients_open(&options, &g, &err);
  *	plim_gradients_set(g, tensors, n, &err);	once, and when the list is another
@@ -56,7 +56,7 @@ PLIM_API const char *plim_gradient_dtype_name(enum plim_gradient_dtype value);
 struct plim_gradient {
 	uint64_t elements; /* may be 0 */
 	uint64_t
-		order; /* the lower, the earlier its gradient is made: of bad ones the first is told */
+		order; /* the lower, the earlier its gradient is made: of bad ones the first is reported */
 	uint32_t dtype;  /* enum plim_gradient_dtype */
 	uint32_t copies; /* ranks that hold the same values: its squares count 1 / copies; 1 */
 };
@@ -126,7 +126,7 @@ struct plim_gradients_stats {
 	uint64_t none;      /* tensors that had no gradient */
 	uint64_t bad;       /* tensors with values that are not finite */
 	uint64_t first_bad; /* the first of them by `order`; PLIM_UNKNOWN: there is none */
-	uint64_t missed;    /* checks so far whose results nobody took in time */
+	uint64_t missed;    /* checks so far whose results no one took in time */
 };
 
 /* One tensor at one step. */

@@ -1,6 +1,6 @@
 /*
  * plimsoll why --here: what bounds host memory on this machine, in this container, for this process,
- * and how near each bound is; who was killed; who holds a card.
+ * and how near each bound is; who was killed; who holds a GPU.
  *
  * All sizes are bytes.  A number that is not known is PLIM_UNKNOWN and a text that is not known is
  * NULL; JSON shows null for both.  Everything a result points to belongs to the result.  Names
@@ -170,14 +170,14 @@ struct plim_here_process {
 	struct plim_here_oom *oom; /* of the 32 largest processes */
 };
 
-/* Somebody who has a card's device file open. */
+/* Someone who has a GPU's device file open. */
 struct plim_here_holder {
 	const char *device;    /* the device file: /dev/nvidia0 */
 	uint64_t pid;          /* who has it open */
 	uint64_t parent;       /* its parent */
 	const char *name;      /* its name */
 	const char *state;     /* as of the process */
-	bool zombie;           /* its first thread has ended, another one still holds the card */
+	bool zombie;           /* its first thread has ended, another one still holds the GPU */
 	const char *container; /* first 12 digits of its container's id; null: in none that shows */
 };
 
@@ -266,7 +266,7 @@ struct plim_here {
 	/* the process and all below it, or (none was named) all; the largest first */
 	struct plim_here_process *processes;
 	size_t process_count;
-	struct plim_here_holder *holders; /* who has a card's device file open */
+	struct plim_here_holder *holders; /* who has a GPU's device file open */
 	size_t holder_count;
 	uint64_t unread_processes; /* visible processes whose open files may not be read */
 	/* by the out-of-memory killer, the newest first, at most 64 */
@@ -280,7 +280,7 @@ struct plim_here {
 };
 
 /*
- * Look around once; needs no privileges.  What cannot be seen is told in `unseen` and is not an error.
+ * Look around once; needs no privileges.  What cannot be seen is reported in `unseen` and is not an error.
  * PLIM_E_ARG: there is no process `pid`; PLIM_E_IO: `root` has no proc; PLIM_E_NOMEM, PLIM_E_LIMIT.
  */
 PLIM_API enum plim_status plim_here_open(const struct plim_here_options *options,

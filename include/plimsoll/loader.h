@@ -1,6 +1,6 @@
 /*
  * Tensors of a checkpoint into host memory or a GPU, at the speed of the hardware: threads read pieces of the files into a
- * small ring of page-locked memory, from where copies run beside the reading.  Nothing of a file is mapped, nothing in it is
+ * small ring of page-locked memory, from where copies run next to the reading.  Nothing of a file is mapped, nothing in it is
  * run, and no more is page-locked than the ring.
  *
  *	plim_ckpt_open(path, NULL, &ckpt, &err);

@@ -56,7 +56,7 @@ enum plim_curves_id {
 PLIM_API const char *plim_curves_id_name(enum plim_curves_id value);
 PLIM_API const char *plim_role_name(enum plim_role value);
 
-/* The role that the name of a series tells, "eval/loss" or "train_grad_norm"; OTHER: none. */
+/* The role that the name of a series shows, "eval/loss" or "train_grad_norm"; OTHER: none. */
 PLIM_API enum plim_role plim_role_of(const char *name);
 
 /* ---- early stopping ---- */

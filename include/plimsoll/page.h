@@ -48,8 +48,8 @@ PLIM_API enum plim_status plim_page_add(struct plim_page *page, const struct pli
 					struct plim_err *err);
 
 /*
- * What the verb that makes the page says, as its text and its JSON (of report of several, plan, whatif, diff):
- * the page shows it beside its recordings.  What `ckpt show` and `ckpt diff` say is a page without recordings.
+ * What the command that makes the page says, as its text and its JSON (of report of several, plan, whatif, diff):
+ * the page shows it next to its recordings.  What `ckpt show` and `ckpt diff` say is a page without recordings.
  * A second call replaces the first.
  */
 PLIM_API enum plim_status plim_page_answer(struct plim_page *page, const char *text,

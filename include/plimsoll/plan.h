@@ -176,10 +176,10 @@ struct plim_plan_options {
 	 * --allowance) GPUs that train together (1)
 	 */
 	uint64_t gpus;
-	/* (--extra-tensor 40x1024x1024:fp32, after --cache) a tensor beside the model's */
+	/* (--extra-tensor 40x1024x1024:fp32, after --cache) a tensor next to the model's */
 	const char *const *extra_tensors;
 	size_t extra_tensor_count;
-	/* (--resident n, 1 to 100000) components that stay on the card beside the model */
+	/* (--resident n, 1 to 100000) components that stay on the GPU next to the model */
 	uint64_t residents;
 	/* (--component-bytes BYTES, from 1) the size of each */
 	uint64_t component_bytes;
@@ -196,7 +196,7 @@ struct plim_plan_options {
 	 */
 	uint64_t memory_bytes;
 	/*
-	 * (-g --gpu CARD, under where) a card's name, "A100 40GB", or "2x H100". NULL: none,
+	 * (-g --gpu CARD, under where) a GPU's name, "A100 40GB", or "2x H100". NULL: none,
 	 * nothing is judged
 	 */
 	const char *gpu;
@@ -387,7 +387,7 @@ struct plim_plan_categories {
 	uint64_t autograd_detail_bytes; /* gradients on their way */
 	uint64_t kv_cache_bytes;        /* keys and values of generated text */
 	uint64_t buffer_bytes;          /* buffers of modules */
-	uint64_t other_bytes;           /* tensors and components beside the model */
+	uint64_t other_bytes;           /* tensors and components next to the model */
 	uint64_t rounding_bytes;        /* of blocks that were handed out whole */
 };
 
@@ -478,7 +478,7 @@ struct plim_plan_host {
 	const char *basis;
 };
 
-/* What recordings show beyond the plan; what is equal is not told. */
+/* What recordings show beyond the plan; what is equal is not reported. */
 struct plim_plan_learned {
 	const char *quantity;    /* what the recorded run takes another amount of than planned */
 	uint64_t recorded_bytes; /* in the recording */
@@ -520,7 +520,7 @@ struct plim_plan {
 	uint64_t max_sequence;         /* the same of the sequence; null: not looked for */
 	struct plim_plan_sweep *sweep; /* the sizes asked for */
 	size_t sweep_count;
-	const char **assumptions; /* what was not told and had to be taken */
+	const char **assumptions; /* what was not given and had to be taken */
 	size_t assumption_count;
 	struct plim_plan_rung *ladder; /* changes in the order of their cost */
 	size_t ladder_count;
@@ -565,7 +565,7 @@ PLIM_API enum plim_status plim_plan_text(const struct plim_plan *p,
 
 /*
  * The plan as what a recording of the run would be, up to its death if it has a limit: a snapshot that PyTorch's viewer
- * and plimsoll's own verbs read (modules and operations for stacks, categories as user_metadata, phases as annotations), or one more
+ * and plimsoll's own commands read (modules and operations for stacks, categories as user_metadata, phases as annotations), or one more
  * recording of a page.  PLIM_E_IO, PLIM_E_LIMIT.
  */
 struct plim_page;

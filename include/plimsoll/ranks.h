@@ -44,7 +44,7 @@ struct plim_ranks_death {
 	const char *frame;        /* the user's own line; null: no Python stack */
 	/* what the memory ran into: device, limit, other_process, non_pytorch, unknown */
 	enum plim_bound bound_by;
-	enum plim_cause cause;        /* as report tells it */
+	enum plim_cause cause;        /* as report shows it */
 	enum plim_cause likely_cause; /* of an unknown cause: what more speaks for */
 	const char *headline;         /* one sentence */
 };
@@ -98,7 +98,7 @@ struct plim_ranks_row {
 	struct plim_ranks_death *died; /* the last of them; null: none failed */
 	uint64_t leak_bytes;           /* that grew; null: no leak was found */
 	uint64_t steps;                /* training steps that ended; null: no optimizer ran */
-	const char *release; /* of PyTorch, as far as the recording tells: "2.9 or later" */
+	const char *release; /* of PyTorch, as far as the recording shows: "2.9 or later" */
 	/* of the lines that allocate, without their number of times: equal ones run equal programs; null: no stacks */
 	const char *program;
 	/*
@@ -138,7 +138,7 @@ struct plim_ranks_outlier {
 	const char *says;    /* the same in words */
 };
 
-/* A recording that is told in full beside the worst, for what is unlike the others there is something else. */
+/* A recording that is reported in full next to the worst, for what is unlike the others there is something else. */
 struct plim_ranks_told {
 	uint64_t rank;              /* null: not known */
 	uint64_t row;               /* the same as an index into rows */
@@ -207,7 +207,7 @@ struct plim_ranks {
 	const char *order_unknown;            /* why it is not known which of several died first */
 	/* allocated peaks over all recordings; null: nothing was read */
 	struct plim_ranks_spread *allocated;
-	struct plim_ranks_spread *reserved; /* reserved peaks; null: no recording tells them */
+	struct plim_ranks_spread *reserved; /* reserved peaks; null: no recording shows them */
 	/* what one has beyond the median; null: fewer than two, or no categories */
 	struct plim_ranks_excess *excess;
 	const char *
@@ -221,7 +221,7 @@ struct plim_ranks {
 	/* recordings by rank, then by name; without a rank last */
 	struct plim_ranks_row *rows;
 	size_t row_count;
-	struct plim_ranks_skipped *skipped; /* files that are no recordings, the first thousand */
+	struct plim_ranks_skipped *skipped; /* files that are not recordings, the first thousand */
 	size_t skipped_count;
 	uint64_t skipped_total; /* how many there were */
 	const char **notes;     /* what limits these numbers */
@@ -242,7 +242,7 @@ PLIM_API bool plim_ranks_several(const char *path);
 
 /*
  * Read `n` files, folders and tar archives.  In a folder, and the folders in it, regular files are read
- * and links are not followed; what is no recording is skipped.  A recording that cannot be read is a row with
+ * and links are not followed; what is not a recording is skipped.  A recording that cannot be read is a row with
  * its error.  PLIM_E_FORMAT: there is no recording; PLIM_E_IO: a folder or an archive cannot be read;
  * PLIM_E_LIMIT: the summaries alone need more memory than allowed; PLIM_E_CANCELLED.
  */

@@ -36,7 +36,7 @@ struct plim_record;
 
 /*
  * Prepare a run: makes the folder.  PLIM_E_IO when it or `dir` cannot be written, or the allocator or the plan cannot be
- * read; PLIM_E_ARG: a plan without an allocator; PLIM_E_FORMAT: the file is no plan, or is damaged.
+ * read; PLIM_E_ARG: a plan without an allocator; PLIM_E_FORMAT: the file is not a plan, or is damaged.
  */
 PLIM_API enum plim_status plim_record_prepare(const struct plim_record_options *options,
 					      struct plim_record **out, struct plim_err *err);

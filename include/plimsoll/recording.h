@@ -65,7 +65,7 @@ enum plim_event_kind {
 	PLIM_EVENT_SEGMENT_UNMAP, /* and unmapped */
 	PLIM_EVENT_OOM, /* a request failed: `bytes` of it, `address` is what the driver had free */
 	/* only read, never appended */
-	PLIM_EVENT_SNAPSHOT, /* somebody took a snapshot */
+	PLIM_EVENT_SNAPSHOT, /* someone took a snapshot */
 	PLIM_EVENT_ANNOTATE, /* the program named a moment */
 	PLIM_EVENT_OTHER,    /* of a newer PyTorch */
 };
@@ -176,7 +176,7 @@ struct plim_allocation_rule {
 };
 
 /*
- * The allocations of a device, each from its birth to its end.  A column's values lie `stride` bytes apart, but for those of
+ * The allocations of a device, each from its birth to its end.  A column's values lie `stride` bytes apart, except for those of
  * block_bytes (8) and rule (1).  They live as long as those of plim_event_columns.
  */
 struct plim_allocation_columns {
@@ -211,7 +211,7 @@ PLIM_API enum plim_status plim_recording_stack(struct plim_recording *r, uint32_
 /*
  * For a Python process that has loaded this library: write a Python object, what torch.cuda.memory._snapshot() gave, to a
  * descriptor as a pickle that Python, PyTorch's viewer and plim_report_open read.  The caller holds the GIL, and the
- * interpreter is no free-threaded one.  PLIM_E_UNSUPPORTED: there is no Python, or the object holds something else than
+ * interpreter is not a free-threaded one.  PLIM_E_UNSUPPORTED: there is no Python, or the object holds something else than
  * dicts, lists, tuples, text, numbers of 64 bits, booleans and None (then the pickle module does it); PLIM_E_IO.  On
  * failure the file holds a part.  `files` (may be NULL) takes the source files of the frames, a line each.  `late` (may be
  * NULL): a Python function within the object, in whose place stands what it returns when the writing gets to it.

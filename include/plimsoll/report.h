@@ -69,7 +69,7 @@ struct plim_report_options {
 	 */
 	uint32_t owners_max;
 	/*
-	 * (--gpu CARD, after --owners) when a leak will have filled this card, "RTX 4090" (the
+	 * (--gpu CARD, after --owners) when a leak will have filled this GPU, "RTX 4090" (the
 	 * next larger ones)
 	 */
 	const char *gpu;
@@ -123,10 +123,10 @@ struct plim_report_categories {
 	uint64_t activation;      /* bytes that a forward pass saved for its backward pass */
 	uint64_t input;           /* bytes of what goes into the model */
 	uint64_t workspace;       /* bytes of cuBLAS workspaces */
-	uint64_t temporary;       /* bytes that end in the phase they were born in */
+	uint64_t temporary;       /* bytes that end in the phase they were allocated in */
 	uint64_t autograd_detail; /* bytes that a backward pass needs for itself */
 	uint64_t kv_cache;        /* bytes of keys and values of attention */
-	uint64_t buffer;          /* bytes of what a module keeps beside its parameters */
+	uint64_t buffer;          /* bytes of what a module keeps next to its parameters */
 	uint64_t unknown;         /* bytes that no rule explains */
 	/* bytes that were there before the recording began: usually weights and optimizer state */
 	uint64_t before_recording;
@@ -239,12 +239,12 @@ struct plim_report_leak {
 	const char *frame;
 	const char **stack; /* its stack, innermost first */
 	size_t stack_count;
-	uint64_t part_bytes; /* what that stack allocated and nobody freed */
+	uint64_t part_bytes; /* what that stack allocated and no one freed */
 };
 
-/* When the leaks will have filled a card, if the program goes on as it did. */
+/* When the leaks will have filled a GPU, if the program goes on as it did. */
 struct plim_report_fill {
-	const char *gpu;      /* the card; null: a limit (in whatif) */
+	const char *gpu;      /* the GPU; null: a limit (in whatif) */
 	uint64_t limit_bytes; /* (never null) of its memory, what PyTorch can have */
 	const char *period;   /* (never null) as in findings[] */
 	/* how many more are served, counted from the last one that kept something */
@@ -340,7 +340,7 @@ struct plim_report_gap {
 	size_t part_count;
 };
 
-/* A line below the headline of what is told first. */
+/* A line below the headline of what is reported first. */
 struct plim_report_line {
 	/* limit, because, line, refused, since, full or cause; null: it stands alone */
 	const char *label;
@@ -387,7 +387,7 @@ struct plim_report_device {
 	struct plim_report_peak peak;      /* of the recording; null without events */
 	struct plim_report_owners at_peak; /* who held the memory at a moment */
 	struct plim_report_totals end;     /* when the snapshot was taken */
-	/* at the end; null: a tenth of what is allocated or less, or nobody looked at the end */
+	/* at the end; null: a tenth of what is allocated or less, or no one looked at the end */
 	struct plim_report_gap *gap;
 	/* the same at the allocated peak; null: a tenth of what is reserved then, or less, or it is not known */
 	struct plim_report_gap *gap_at_peak;
@@ -397,7 +397,7 @@ struct plim_report_device {
 	size_t finding_count;
 	struct plim_report_leak *leaks; /* those of the findings that are leaks */
 	size_t leak_count;
-	/* when they fill which card; of a run that did not die */
+	/* when they fill which GPU; of a run that did not die */
 	struct plim_report_fill *fills;
 	size_t fill_count;
 	/* training steps, or what else repeats; the last one may not have ended */
@@ -420,7 +420,7 @@ struct plim_report_device {
 	/* smallest allocated bytes in the same parts */
 	uint64_t *timeline_low_bytes;
 	size_t timeline_low_count;
-	struct plim_report_told told; /* what a person is told first */
+	struct plim_report_told told; /* what a person is shown first */
 };
 
 /* What the device that held most has beyond another of the same program, each at its peak or last failure. */

@@ -3,10 +3,10 @@
  *
  * Defaults for every function of the public API, stated once:
  *   - 0 (PLIM_OK) is success, errors are negative; values are never renumbered.
- *   - On failure outputs are zero or NULL, and *err (which may be NULL) tells what failed.
+ *   - On failure outputs are zero or NULL, and *err (which may be NULL) says what failed.
  *   - close/free functions take NULL.
  *   - plim_ENUM_name is the name that JSON shows for an enumerator, in static storage; NULL where it
- *     shows null, and for what is no value of the enum.
+ *     shows null, and for what is not a value of the enum.
  *   - One thread per object at a time; different objects may be used from different threads.
  *   - The library never prints, exits, changes the locale or keeps a global "last error".
  *

@@ -59,7 +59,7 @@ struct plim_place {
 	bool inferred;     /* the line was not recorded but concluded */
 };
 
-/* One thing that stands out; of every verb the same. */
+/* One thing that stands out; of every command the same. */
 struct plim_finding {
 	/* (never null) a word for programs: docs/findings.md and docs/ckpt.md list them */
 	const char *id;

@@ -29,7 +29,7 @@ enum plim_watch_state {
 	PLIM_WATCH_MAIN_PYTHON,   /* the main thread computes, the GPU waits */
 	PLIM_WATCH_LAUNCH_BOUND,  /* many kernels, each too small */
 	PLIM_WATCH_SYNC_BOUND,    /* large kernels, and the host waits behind each */
-	PLIM_WATCH_HOST_PACED, /* one of the three above, or input_main: the GPU tells too little to say which */
+	PLIM_WATCH_HOST_PACED, /* one of the three above, or input_main: the GPU shows too little to say which */
 	PLIM_WATCH_COPY_BOUND,
 	PLIM_WATCH_SAVING,
 	PLIM_WATCH_SLEEPING, /* the main thread sleeps of its own will */
@@ -63,7 +63,7 @@ struct plim_watch_verdict {
 
 /* What the memory will run into. */
 enum plim_watch_bound {
-	PLIM_WATCH_BOUND_GPU,     /* the card */
+	PLIM_WATCH_BOUND_GPU,     /* the GPU */
 	PLIM_WATCH_BOUND_PROCESS, /* the job's own limit of GPU memory */
 	PLIM_WATCH_BOUND_CGROUP,  /* the nearest memory limit of a control group on the way up */
 	PLIM_WATCH_BOUND_MACHINE, /* memory that the machine has available */
@@ -89,7 +89,7 @@ struct plim_watch_forecast {
 /* One window of samples, before it is made steady.  Of replays only. */
 struct plim_watch_window {
 	double time;                           /* its end */
-	enum plim_watch_state state;           /* what it alone tells */
+	enum plim_watch_state state;           /* what it alone shows */
 	enum plim_watch_confidence confidence; /* how sure that is */
 };
 
@@ -103,17 +103,17 @@ struct plim_watch_share {
 struct plim_watch_now {
 	double time;                      /* of the sample */
 	double gpu_busy_percent;          /* time with any kernel at all */
-	double sm_active_percent;         /* of the card's multiprocessors, by GPM */
-	double sm_occupancy_percent;      /* of the card's warps, by GPM */
+	double sm_active_percent;         /* of the GPU's multiprocessors, by GPM */
+	double sm_occupancy_percent;      /* of the GPU's warps, by GPM */
 	double tensor_active_percent;     /* by GPM */
 	double dram_active_percent;       /* by GPM */
-	double receive_bytes_per_second;  /* of the card, over PCIe */
-	double transmit_bytes_per_second; /* of the card, over PCIe */
-	double power_watts;               /* of the card */
-	uint64_t gpu_total_bytes;         /* of the card */
-	uint64_t gpu_used_bytes;          /* of the card, by everyone */
-	uint64_t gpu_reserved_bytes;      /* of the card, by the driver */
-	uint64_t gpu_job_bytes;           /* of the card, by this job */
+	double receive_bytes_per_second;  /* of the GPU, over PCIe */
+	double transmit_bytes_per_second; /* of the GPU, over PCIe */
+	double power_watts;               /* of the GPU */
+	uint64_t gpu_total_bytes;         /* of the GPU */
+	uint64_t gpu_used_bytes;          /* of the GPU, by everyone */
+	uint64_t gpu_reserved_bytes;      /* of the GPU, by the driver */
+	uint64_t gpu_job_bytes;           /* of the GPU, by this job */
 	uint64_t allocated_bytes;         /* PyTorch's, from the gauge */
 	uint64_t reserved_bytes;          /* PyTorch's, from the gauge */
 	uint64_t step;                    /* from the gauge */
@@ -135,7 +135,7 @@ struct plim_watch_process {
 	double cores;            /* that it used since the sample before */
 	uint64_t resident_bytes; /* of its memory */
 	double read_bytes_per_second; /* from disks */
-	const char *sleeps_in;        /* the kernel's function; null: it runs, or nobody may know */
+	const char *sleeps_in;        /* the kernel's function; null: it runs, or no one may know */
 };
 
 /* Where a program was in some of the looks at its Python stack, in the newest window. */
@@ -155,8 +155,8 @@ struct plim_watch_place {
 
 struct plim_watch_job {
 	uint64_t pid;              /* null: not known */
-	const char *name;          /* (never null) of the program, as short as tells it */
-	const char *gpu;           /* name and number of its card; null: it has none */
+	const char *name;          /* (never null) of the program, as short as shows it */
+	const char *gpu;           /* name and number of its GPU; null: it has none */
 	double first_time;         /* of the samples */
 	double last_time;          /* of the samples */
 	uint64_t samples;          /* that were taken */
@@ -178,7 +178,7 @@ struct plim_watch_job {
 	bool ended;                            /* the process is gone */
 };
 
-/* A card of this machine, whoever uses it.  Of a replay there is none. */
+/* A GPU of this machine, whoever uses it.  Of a replay there is none. */
 struct plim_watch_card {
 	uint64_t index;             /* as its driver counts */
 	const char *name;           /* (never null) of the product */
@@ -205,8 +205,8 @@ enum plim_watch_event {
 	PLIM_WATCH_STALL,        /* no step for ten times as long as one takes, and two minutes */
 	PLIM_WATCH_INPUT_BOUND,  /* waits for data for five minutes */
 	PLIM_WATCH_SLOWED,       /* by a CPU limit, heat or power, for a minute */
-	PLIM_WATCH_CARD_LOST,    /* a card has fallen off the bus */
-	PLIM_WATCH_XID,          /* the driver told an error of a card */
+	PLIM_WATCH_CARD_LOST,    /* a GPU has fallen off the bus */
+	PLIM_WATCH_XID,          /* the driver told an error of a GPU */
 	PLIM_WATCH_DIED,         /* the job is gone, and something killed it */
 	PLIM_WATCH_ENDED,        /* the job is gone */
 	PLIM_WATCH_TIGHT_SHM,    /* of /dev/shm 5 % are left */
@@ -216,10 +216,10 @@ enum plim_watch_event {
 #define PLIM_WATCH_EVENT_COUNT 13
 PLIM_API const char *plim_watch_event_name(enum plim_watch_event value);
 
-/* Something that somebody should know of. */
+/* Something that someone should know of. */
 struct plim_watch_alert {
 	enum plim_watch_event event; /* what */
-	uint64_t pid;                /* of the job; null: it is about a card */
+	uint64_t pid;                /* of the job; null: it is about a GPU */
 	double since;                /* when it began */
 	bool fresh;                  /* with this very sample */
 	const char *title;           /* (never null) one sentence */
@@ -310,7 +310,7 @@ PLIM_API enum plim_status plim_watch_tick(struct plim_watch *watch, struct plim_
  */
 PLIM_API void plim_watch_glance(struct plim_watch *watch);
 
-/* Of a job that is watched as options.pid's child: its wait status.  Its end is then told with its cause. */
+/* Of a job that is watched as options.pid's child: its wait status.  Its end is then reported with its cause. */
 PLIM_API void plim_watch_waited(struct plim_watch *watch, uint64_t pid, int status);
 
 /* Does not wait for a driver that hangs. */
@@ -332,7 +332,7 @@ PLIM_API enum plim_status plim_watch_ask(const struct plim_watch *watch, size_t 
 
 /* What a screen shows. */
 enum plim_watch_page {
-	PLIM_WATCH_PAGE_JOBS,     /* cards, jobs, and the one that is chosen */
+	PLIM_WATCH_PAGE_JOBS,     /* GPUs, jobs, and the one that is chosen */
 	PLIM_WATCH_PAGE_JOB,      /* the job that is chosen, with its processes */
 	PLIM_WATCH_PAGE_EVIDENCE, /* all that is said of it */
 	PLIM_WATCH_PAGE_HELP      /* the keys */
@@ -340,8 +340,8 @@ enum plim_watch_page {
 /* The order of the jobs on a screen. */
 enum plim_watch_order {
 	PLIM_WATCH_BY_PID,    /* the smallest first */
-	PLIM_WATCH_BY_MEMORY, /* the most of a card first */
-	PLIM_WATCH_BY_USE,    /* the busiest card first */
+	PLIM_WATCH_BY_MEMORY, /* the most of a GPU first */
+	PLIM_WATCH_BY_USE,    /* the busiest GPU first */
 	PLIM_WATCH_BY_STATE   /* what is held back first */
 };
 /* What a screen is to show, and how large it is. */
@@ -385,7 +385,7 @@ struct plim_watch_request {
 
 /*
  * Answer it with all headers: / the live page, /watch.json, /metrics, /healthz, /events.  *whole (on success) false: more of it is to
- * come, and nothing was written.  Behind an answer the connection is closed, but for that of plim_watch_follows.
+ * come, and nothing was written.  Behind an answer the connection is closed, except for that of plim_watch_follows.
  */
 PLIM_API enum plim_status plim_watch_answer(const struct plim_watch *watch,
 					    const struct plim_watch_request *request, bool *whole,

@@ -87,7 +87,7 @@ PLIM_API void plim_weights_options_init(struct plim_weights_options *o);
 struct plim_weights_stats {
 	uint64_t hits;   /* it was there */
 	uint64_t misses; /* it was loaded */
-	/* another thread was loading it; counted beside the hit or the failure */
+	/* another thread was loading it; counted next to the hit or the failure */
 	uint64_t waits;
 	uint64_t failures;  /* loads that ended with an error */
 	uint64_t evictions; /* sets that had to go */
@@ -118,7 +118,7 @@ PLIM_API enum plim_status plim_weights_remove(struct plim_weights *w, const char
  * The set of that name, pinned: each success is ended with plim_weights_put.  A tensor that has a checksum
  * of its own is compared with it.  A file that was written or replaced since is loaded anew.  PLIM_E_ARG: no such name, or
  * nothing matches; PLIM_E_IO, PLIM_E_FORMAT: it cannot be read or is damaged, or was changed while it is in use; PLIM_E_UNSUPPORTED: a tensor cannot be laid out (one rank's part, quantized);
- * PLIM_E_LIMIT: it does not fit beside what is in use.  A failed load may be tried again.
+ * PLIM_E_LIMIT: it does not fit next to what is in use.  A failed load may be tried again.
  */
 PLIM_API enum plim_status plim_weights_get(struct plim_weights *w, const char *name,
 					   const struct plim_weights_set **out,

@@ -1,6 +1,6 @@
 /*
  * plimsoll whatif: the requests of a recording run again under other allocator settings, or on a
- * smaller card.
+ * smaller GPU.
  *
  * All sizes are bytes.  A number that is not known is PLIM_UNKNOWN and a text that is not known is
  * NULL; JSON shows null for both.  Everything a result points to belongs to the result.
@@ -65,7 +65,7 @@ struct plim_whatif_options {
 	 * (what the recording ran into, if it did). As set_per_process_memory_fraction
 	 */
 	uint64_t limit_bytes;
-	/* (-g --gpu CARD) the same by a card's name, "RTX 4090" */
+	/* (-g --gpu CARD) the same by a GPU's name, "RTX 4090" */
 	const char *gpu;
 	/*
 	 * (--allowance BYTES, from 0, else 896MiB) of --gpu, for what PyTorch does not allocate
@@ -188,8 +188,8 @@ struct plim_whatif_bound {
 	uint64_t limit_bytes;
 	/* given (--limit), gpu (--gpu), recorded (what the recording ran into) or none */
 	const char *basis;
-	const char *gpu; /* the card; null: none was named */
-	/* of the card, for what PyTorch does not allocate; null: no card was named */
+	const char *gpu; /* the GPU; null: none was named */
+	/* of the GPU, for what PyTorch does not allocate; null: no GPU was named */
 	uint64_t allowance_bytes;
 	/* recorded: reserved memory that was certainly allowed, certainly refused; else null */
 	struct plim_interval recorded_bytes;
@@ -210,7 +210,7 @@ struct plim_whatif_floor {
 
 struct plim_whatif_death {
 	uint64_t event; /* the recording's last failed request */
-	/* as report tells it */
+	/* as report shows it */
 	enum plim_cause cause;
 	/* what the step had still to allocate after it, at least; null: not known */
 	uint64_t still_to_come_bytes;
@@ -254,7 +254,7 @@ struct plim_whatif {
 
 /*
  * Read a snapshot ("-": standard input), explain it with its own settings, and run it with others.
- * PLIM_E_ARG: settings or a card that are not known; the rest as plim_report_open.
+ * PLIM_E_ARG: settings or a GPU that are not known; the rest as plim_report_open.
  */
 PLIM_API enum plim_status plim_whatif_open(const char *path,
 					   const struct plim_whatif_options *options,
@@ -286,7 +286,7 @@ PLIM_API enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, cons
 PLIM_API enum plim_status plim_whatif_plan(const struct plim_whatif *w, const char *path,
 					   struct plim_err *err);
 
-/* Add the recording to a page, and beside it the run with these settings. */
+/* Add the recording to a page, and next to it the run with these settings. */
 PLIM_API enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *settings,
 					   struct plim_page *page, struct plim_err *err);
 

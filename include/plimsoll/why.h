@@ -1,5 +1,5 @@
 /*
- * plimsoll why: every failure of memory that a log tells of, explained.
+ * plimsoll why: every failure of memory that a log says of, explained.
  *
  * All sizes are bytes.  Numbers in logs are rounded, so each is a range.  A number that is not known
  * is PLIM_UNKNOWN and a text that is not known is NULL; JSON shows null for both.  Everything a
@@ -44,13 +44,13 @@ struct plim_why_options {
 	const char *config_path;
 	/*
 	 * (C only) With config_path: the run's recipe; NULL: plan's defaults. Where it says
-	 * neither memory_bytes nor gpu, the limit is what the log tells.
+	 * neither memory_bytes nor gpu, the limit is what the log shows.
 	 */
 	const struct plim_plan_options *recipe;
 };
 PLIM_API void plim_why_options_init(struct plim_why_options *o);
 
-/* What the log tells of, in all: enum values never change. */
+/* What the log says of, in all: enum values never change. */
 enum plim_why_outcome {
 	PLIM_WHY_NOTHING, /* no failure that is known here */
 	PLIM_WHY_OTHER,   /* failures, but not of memory */
@@ -93,15 +93,15 @@ struct plim_why_file {
 struct plim_why_numbers {
 	/* what the driver was asked for ("Tried to allocate") */
 	struct plim_interval tried_bytes;
-	struct plim_interval total_bytes;           /* of the card */
+	struct plim_interval total_bytes;           /* of the GPU */
 	struct plim_interval free_bytes;            /* that the driver had left */
 	struct plim_interval allowed_bytes;         /* to this process, by a limit of its own */
 	struct plim_interval allocated_bytes;       /* by PyTorch */
 	struct plim_interval unallocated_bytes;     /* reserved by PyTorch, in no block in use */
 	struct plim_interval private_pools_bytes;   /* of allocated, in pools of CUDA graphs */
 	struct plim_interval reserved_bytes;        /* by PyTorch, in all */
-	struct plim_interval this_process_bytes;    /* of the card, with what is outside PyTorch */
-	struct plim_interval other_processes_bytes; /* of the card */
+	struct plim_interval this_process_bytes;    /* of the GPU, with what is outside PyTorch */
+	struct plim_interval other_processes_bytes; /* of the GPU */
 	struct plim_interval used_bytes;            /* of a cgroup, a job or a node */
 	struct plim_interval limit_bytes;           /* of a cgroup, a job or a node */
 	struct plim_interval resident_bytes;        /* of the process that was killed */
@@ -118,8 +118,8 @@ struct plim_why_recorded {
 	const char *path;             /* the recording */
 	uint64_t device;              /* ordinal of the GPU */
 	uint64_t event;               /* of the recording: the request that failed */
-	bool same_death;              /* its request is what the text tells */
-	struct plim_verdict *verdict; /* as report tells it */
+	bool same_death;              /* its request is what the text shows */
+	struct plim_verdict *verdict; /* as report shows it */
 };
 
 /* What plan says of the same run, under the limit that the death ran into. */
@@ -127,7 +127,7 @@ struct plim_why_planned {
 	const char *path;     /* the model's file */
 	uint64_t limit_bytes; /* of reserved memory, under which it was planned */
 	bool limit_told;      /* the log told the limit; false: the options did */
-	/* the plan dies as the log tells; null: the log tells too little to compare */
+	/* the plan dies as the log shows; null: the log shows too little to compare */
 	enum plim_tri agrees;
 	const char *says;      /* one sentence */
 	const char **evidence; /* what they agree in, and what not */
@@ -149,13 +149,13 @@ struct plim_why_planned {
 struct plim_why_death {
 	/*
 	 * device, budget (a program's own share of it), host, cgroup_kill, host_kill, killed (by
-	 * whom is not told), shared_memory
+	 * whom is not reported), shared_memory
 	 */
 	enum plim_why_kind kind;
 	const char *family; /* who wrote it */
-	/* the program: "PyTorch", "vLLM", "llama.cpp", ...; null: no word of the log tells */
+	/* the program: "PyTorch", "vLLM", "llama.cpp", ...; null: no word of the log shows */
 	const char *engine;
-	uint64_t engine_line; /* of the log, that tells the engine */
+	uint64_t engine_line; /* of the log, that shows the engine */
 	/* the script that a launch command of the log starts; null: none is shown */
 	const char *program;
 	/*
@@ -163,7 +163,7 @@ struct plim_why_death {
 	 * compiling, starting; null: not told
 	 */
 	const char *activity;
-	uint64_t activity_line; /* of the log, that tells the activity */
+	uint64_t activity_line; /* of the log, that shows the activity */
 	const char *file;       /* where it stands */
 	uint64_t line;          /* where it stands first, from 1 */
 	uint64_t last_line;     /* where it stands last */
@@ -189,7 +189,7 @@ struct plim_why_death {
 	uint64_t pid;                       /* of the process that was killed */
 	const char *process;                /* its command */
 	const char *group;                  /* cgroup, job or unit */
-	struct plim_why_numbers numbers;    /* as the log tells them */
+	struct plim_why_numbers numbers;    /* as the log shows them */
 	struct plim_why_process *processes; /* of the kernel's table, the largest */
 	size_t process_count;
 	uint64_t table_processes;      /* rows of that table */

@@ -8,7 +8,7 @@ import sysconfig
 
 
 def program() -> str | None:
-    """The plimsoll program of this installation: beside this Python, or on the PATH."""
+    """The plimsoll program of this installation: next to this Python, or on the PATH."""
     chosen = os.environ.get("PLIMSOLL_PROGRAM")
     if chosen:
         return chosen

@@ -26,7 +26,7 @@ class Attached:
         self._handle = self.monitor.attach(model, optimizer, peaks=peaks)
         self.loader: Any = None if loader is None else InputWatch(loader)
         if self.loader is not None:
-            self.loader.gauge = None if peaks == "step" else self.gauge  # there nobody would end its phase
+            self.loader.gauge = None if peaks == "step" else self.gauge  # there no one would end its phase
         self._guard: oom_guard | None = None
 
     @property

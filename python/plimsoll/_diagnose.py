@@ -24,7 +24,7 @@ LARGE = 0.5  # share of the peak from which on one kind of memory is what to cha
 
 @dataclass(frozen=True)
 class Growth:
-    """Memory that stays after each step, in bytes a step with a 95 % interval; holder: the variable whose tensors grew the most."""
+    """Memory that stays after each step, in bytes per step with a 95 % interval; holder: the variable whose tensors grew the most."""
 
     bytes_per_step: float
     low_bytes_per_step: float

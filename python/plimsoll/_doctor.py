@@ -68,7 +68,7 @@ def tell(redact: bool) -> None:
 
 
 def show(rows: Iterable[Check]) -> None:
-    """A line a row, its parts between tabs."""
+    """A line per row, its parts between tabs."""
     for check in rows:
         parts = (check.state, check.what, check.says, check.remedy or "")
         print("\t".join(" ".join(part.split())[:600] for part in parts))

@@ -1,6 +1,6 @@
 """The page of the gauge, written by Python itself; include/plimsoll/gauge.h has its layout.
 
-Needs nothing but the standard library (3.8), since `plimsoll record` puts this file beside its recorder, too.  A hook in a
+Needs nothing but the standard library (3.8), since `plimsoll record` puts this file next to its recorder, too.  A hook in a
 training loop runs with cold caches, where each call through ctypes takes 15 to 40 us: stores into a mapping take 2.
 One thread writes at a time, as the header says; two do no harm that lasts.
 """
@@ -70,7 +70,7 @@ def place() -> str:
 
 def sweep(folder: str) -> None:
     if not start_time("self"):
-        return  # without /proc nobody is known to be gone
+        return  # without /proc no one is known to be gone
     for name in os.listdir(folder):
         head, _, pid = name.partition("plimsoll.")
         path = os.path.join(folder, name)
@@ -85,7 +85,7 @@ def sweep(folder: str) -> None:
 
 
 def new_map(path: str) -> mmap.mmap:
-    """A file of our own: what has the name already is of a process that is gone, or nobody's business."""
+    """A file of our own: what has the name already is of a process that is gone, or no one's business."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -131,7 +131,7 @@ class Page:
         words[PHASE_SINCE] = words[UPDATED] = self.last
         words[LAST_STEP] = UNKNOWN
         name = run.encode("utf-8", "replace")[:63]
-        # The magic last: before it is no page.
+        # The magic last: before it is not a page.
         HEAD.pack_into(self.map, 0, b"", 1, BYTES, start_time("self"), self.pid, 0, time.time_ns(), writer, int(records), name, rank, world,
                        total_steps)
         self.map[:8] = b"PLIMGAGE"
@@ -166,7 +166,7 @@ class Page:
         words[SEQUENCE] = odd
         if phase is not None:
             _turn(words, phase, now)
-        again = step == words[AT_DONE // 8]  # a loss is told of a step that was told already
+        again = step == words[AT_DONE // 8]  # a loss is reported a step that was reported already
         if not again:
             words[LAST_STEP], self.last = now - self.last, now
         DONE.pack_into(self.map, AT_DONE, step, self.loss, self.lr, self.grad_norm)

@@ -1,6 +1,6 @@
 """Which rank this process is, and of which stage and groups: from its environment and from what it has set up for itself.
 
-Needs nothing but the standard library (3.8), since `plimsoll record` puts this file beside its recorder, too.  Nothing is
+Needs nothing but the standard library (3.8), since `plimsoll record` puts this file next to its recorder, too.  Nothing is
 imported: what the program did not load it does not use.
 """
 from __future__ import annotations
@@ -35,7 +35,7 @@ def number(names: Tuple[str, ...]) -> Optional[int]:
 
 
 def rank() -> int:
-    """0 where nothing tells."""
+    """0 where nothing shows."""
     return number(RANK) or 0
 
 

@@ -107,7 +107,7 @@ def dtype_of(name: str, what: str) -> Any:
 
 
 class Loader:
-    """The C loader of one GPU, or with HOST of none; it lives as long as somebody holds it."""
+    """The C loader of one GPU, or with HOST of none; it lives as long as someone holds it."""
 
     def __init__(self, device: int, threads: int | None = None, ring_bytes: int | None = None) -> None:
         self.device, self._forks = device, _torch.forks

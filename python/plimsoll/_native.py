@@ -1,6 +1,6 @@
 """The C library: finding it, calling it without the GIL, turning its errors into exceptions.
 
-Looked for in $PLIMSOLL_LIBRARY, beside the package (where the wheel puts it), and where the system keeps libraries.
+Looked for in $PLIMSOLL_LIBRARY, next to the package (where the wheel puts it), and where the system keeps libraries.
 Calls that may take long run on a thread of their own, so that progress is shown and Ctrl-C is obeyed.
 """
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _open() -> ctypes.CDLL:
 
 
 def check(status: int, error: Any, path: str | None = None) -> None:
-    """Raise what *error tells, unless status is 0."""
+    """Raise what *error shows, unless status is 0."""
     if not status:
         return
     message = re.sub(r"\boptions\.([a-z])", r"\1", error.message.decode("utf-8", "replace"))
@@ -198,7 +198,7 @@ class Running:
 def run(what: str, work: Callable[[], Any], progress: bool | None = None) -> Any:
     """work() on a thread, with progress in terminals and notebooks; Ctrl-C stops it.
 
-    progress None: shown where somebody looks (a terminal, a notebook).
+    progress None: shown where someone looks (a terminal, a notebook).
     """
     running = Running(work)
     running.thread.start()

@@ -1,4 +1,4 @@
-"""What the verbs give: the JSON with attributes, its text, and ways to look at it and to keep it."""
+"""What the commands give: the JSON with attributes, its text, and ways to look at it and to keep it."""
 from __future__ import annotations
 
 import ctypes

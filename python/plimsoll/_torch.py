@@ -192,7 +192,7 @@ class Peaks:
         """Numbers whose peaks are those since `peak` was begun or cut; it begins anew, or ends."""
         with self.lock:
             now = memory.numbers()
-            if not last and len(self.open) == 1 and not peak.allocated:  # nobody else reset it: it is the allocator's own
+            if not last and len(self.open) == 1 and not peak.allocated:  # no one else reset it: it is the allocator's own
                 memory.reset_peak()
                 return now
             self._fold(now)

@@ -85,7 +85,7 @@ _recording = False
 
 
 def library_path() -> str:
-    """Where libplimsoll_alloc.so is: $PLIMSOLL_ALLOC_LIBRARY, or beside the package as the wheel puts it.
+    """Where libplimsoll_alloc.so is: $PLIMSOLL_ALLOC_LIBRARY, or next to the package as the wheel puts it.
 
     Raises UnsupportedError: it is nowhere.
     """
@@ -182,7 +182,7 @@ def use(*, plan: str | os.PathLike[str] | None = None, limit_bytes: int | None =
 
 
 def limit(bytes_: int | None, device: int = 0) -> None:
-    """Mapped memory of a device may not exceed this; None: as far as the card goes."""
+    """Mapped memory of a device may not exceed this; None: as far as the GPU goes."""
     _lib().plimsoll_alloc_limit(device, _NO_LIMIT if bytes_ is None else bytes_)
 
 

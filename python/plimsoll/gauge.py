@@ -1,4 +1,4 @@
-"""The gauge: a page of shared memory that tells `plimsoll watch` what this job is doing (plimsoll/gauge.h).
+"""The gauge: a page of shared memory that shows `plimsoll watch` what this job is doing (plimsoll/gauge.h).
 
     from plimsoll.gauge import Gauge, read
 
@@ -68,7 +68,7 @@ class Gauge:
             raise NotFoundError(f"there is no place for the gauge: {why}", path=None if path is None else os.fspath(path),
                                 errno=why.errno) from None
         self.path: str = self.page.path
-        self.monitors = 0  # that tell it steps: then nobody else does
+        self.monitors = 0  # that tell it steps: then no one else does
         self._close = weakref.finalize(self, self.page.close)
 
     @property
@@ -119,7 +119,7 @@ def _nothing() -> None:
 
 
 class GaugePage(Object):
-    """What a process tells of itself.  None: not known."""
+    """What a process says of itself.  None: not known."""
 
     __slots__ = ()
     pid: int

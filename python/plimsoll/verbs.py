@@ -1,4 +1,4 @@
-"""The verbs of the program as functions: report, diff, whatif, plan, why, here, verify, record.
+"""The commands of the program as functions: report, diff, whatif, plan, why, here, verify, record.
 
 Each returns an object that prints as the program's text, whose attributes are the keys of its JSON (docs/json.md), and
 that a notebook shows as the page.  Errors are exceptions (plimsoll.errors).  Calls run without the GIL; Ctrl-C stops them.
@@ -77,7 +77,7 @@ class Ranks(Result, RanksFields):
 
 
 def _page_of_inputs(source: Source, page: Any, error: Any) -> int:
-    """The recordings of a result, each explained again, beside each other."""
+    """The recordings of a result, each explained again, next to each other."""
     for given in source.inputs:
         explained: Report = report(given.path, progress=False)
         status = explained._page(page, error)
@@ -119,7 +119,7 @@ class Whatif(Result, WhatifFields):
         self._source.to_file("plim_whatif_snapshot", path, os.fsencode(getattr(self, "_chosen", None) or self._shown()))
 
     def save(self, path: PathLike, *, settings: str | None = None) -> Path:
-        """As other results; settings: the run that .html shows beside the recording, or that .pickle holds.  With plan=True
+        """As other results; settings: the run that .html shows next to the recording, or that .pickle holds.  With plan=True
         .plan is what libplimsoll_alloc.so begins with."""
         if Path(path).suffix == ".plan":
             self._source.to_file("plim_whatif_plan", os.fspath(path))
@@ -258,9 +258,9 @@ def report(recording: Any = None, *, device: int | None = None, redact: bool = F
     recording: a path, bytes, an open file, or what torch.cuda.memory._snapshot() gave; None: this process, now;
     a list of paths, or a folder or tar archive of recordings: the ranks of a job (gives Ranks).  log: as why takes it.
     at: whose owners are listed ("peak", "oom", "end", "event:N").  events, steps: "A:B", only these.
-    owners: rows at most, 0: all.  gpu: the card that a leak is to fill.  Of a job's ranks, layout: how they are laid out, the
+    owners: rows at most, 0: all.  gpu: the GPU that a leak is to fill.  Of a job's ranks, layout: how they are laid out, the
     innermost first ("tp=8,dp=32"), threads: recordings read at a time, 0: as many as cores.  redact: no name that is not
-    PyTorch's.  progress: None shows it where somebody looks.
+    PyTorch's.  progress: None shows it where someone looks.
 
     Raises NotFoundError, FormatError (with .offset), ArgumentError, LimitError.
 
@@ -349,7 +349,7 @@ def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), 
            limit_bytes: int | None = None, device: int | None = None, log: Log | None = None,
            smallest: bool = False, search_s: float | None = None, plan: bool = False, redact: bool = False, torch: str | None = None,
            allowance_bytes: int | None = None, threads: int = 0, max_memory_bytes: int = 0, progress: bool | None = None) -> Whatif:
-    """A recording's requests once more: under other PYTORCH_CUDA_ALLOC_CONF settings, another limit, another card.
+    """A recording's requests once more: under other PYTORCH_CUDA_ALLOC_CONF settings, another limit, another GPU.
 
     settings: those to try; none: a set that is worth trying.  recording None: this process, now (with its history).
     plan: also under Plimsoll's own allocator (docs/allocator.md).  threads: runs at a time, 0: as many as cores.  Errors as report's.
@@ -387,7 +387,7 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = 
 
     A torch.nn.Module with a batch of its inputs (a tensor, a tuple of them, or a dict) is traced: PyTorch runs two steps of
     it on fake tensors, without a GPU (docs/trace.md); step(module, batch) gives the loss, else it is the output's.  Both are
-    left as they are.  Of the recipe precision, optimizer, checkpointing, lora, accumulate, steps, task, no_clip and the card
+    left as they are.  Of the recipe precision, optimizer, checkpointing, lora, accumulate, steps, task, no_clip and the GPU
     count then.  Where it does not fit, changes that PyTorch can be asked for are traced as well, and are the ladder.
 
     Raises ArgumentError for a name that is not known, FormatError, NotFoundError.
@@ -448,7 +448,7 @@ class _Again:
         self.stopped: BaseException | None = None
 
     def trace(self, _: Any, wanted: Any, path: Any) -> int:
-        """0: the trace is in *path.  What a module does not do is no rung."""
+        """0: the trace is in *path.  What a module does not do is not a rung."""
         if self.stopped is not None:
             return 1
         try:
@@ -558,7 +558,7 @@ def to_bytes(value: int | str, what: str = "a size") -> int:
 def why(log: Log, *, recording: Recording | None = None, config: PathLike | Mapping[str, Any] | Any | None = None,
         recipe: Mapping[str, Any] | None = None, redact: bool = False,
         more: bool = False, max_memory_bytes: int = 0, progress: bool | None = None) -> Why:
-    """Every failure of memory that a log tells of, explained.
+    """Every failure of memory that a log says of, explained.
 
     log: a path (of a log, or of a folder of them), text, bytes, an open file, an exception.  A string that names no file and
     reads like a message is text.  recording: of the same run, as report takes it.  config, recipe: its model, as plan takes

@@ -266,7 +266,7 @@ json.dump([stats.get("plan"), torch.cuda.memory.get_allocator_backend()], open("
 
         with tempfile.TemporaryDirectory() as folder:
             env = {**os.environ, "PYTHONPATH": f"{stub}:{os.environ['PYTHONPATH']}", "PLIMSOLL_ALLOC_LEARN": "0", "TMPDIR": folder}
-            env.pop("PYTHONDONTWRITEBYTECODE", None)  # what Python keeps beside our files goes with them
+            env.pop("PYTHONDONTWRITEBYTECODE", None)  # what Python keeps next to our files goes with them
             plan = Path(folder) / "run.plan"
 
             def run(program, **options):

@@ -42,7 +42,7 @@ def batches(n, each_s, first_s=0.0):
 
 
 class Ahead:
-    """A loader whose batches are made beside the loop, as by workers: at most `ready` of them wait."""
+    """A loader whose batches are made next to the loop, as by workers: at most `ready` of them wait."""
 
     num_workers = 2
 

@@ -1,6 +1,6 @@
 """The pytest fixture, the cell magic and forks, as their users run them; with real PyTorch, pytest and IPython where they are.
 
-Run by tools/check-python.sh; a fake torch with a card stands in for a GPU.
+Run by tools/check-python.sh; a fake torch with a GPU stands in for a GPU.
 """
 import importlib.metadata
 import importlib.util
@@ -107,7 +107,7 @@ def pytest_of(folder, tests, *options):
 
 @unittest.skipUnless(has("pytest"), "pytest is not there")
 class Marker(unittest.TestCase):
-    """@pytest.mark.gpu_memory, the table and the baseline: on a card whose bytes are known, and on the host."""
+    """@pytest.mark.gpu_memory, the table and the baseline: on a GPU whose bytes are known, and on the host."""
 
     HEAD = """
         import pytest, torch

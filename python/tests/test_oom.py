@@ -50,7 +50,7 @@ def as_exception(line):
 
 
 def whole(death, lines):
-    """The line that a death was told in: long ones are cut in the result."""
+    """The line that a death was reported in: long ones are cut in the result."""
     line = lines[death.line - 1] if death.line and death.line <= len(lines) else ""
     at = line.find(death.text[:40])
     return line[at:] if at >= 0 and len(line) - at > len(death.text) else death.text
@@ -58,7 +58,7 @@ def whole(death, lines):
 
 class Known(WithCard):
     def test_every_wording_that_why_knows(self):
-        # Logs of the corpus of `why`: the line that tells of each failure, as the text of an exception, is the same failure.
+        # Logs of the corpus of `why`: the line that says of each failure, as the text of an exception, is the same failure.
         import plimsoll
 
         folder = os.path.join(os.environ["PLIMSOLL_SOURCE"], "tests/messages")
@@ -538,7 +538,7 @@ class Find(WithCard):
         def fraction(share):
             torch.cuda.set_per_process_memory_fraction(share)
 
-        def silent(share):  # a PyTorch that does not say it, or somebody else's limit
+        def silent(share):  # a PyTorch that does not say it, or someone else's limit
             torch.card.limit = int(torch.card.total * share)
 
         def mute(share):  # failures that PyTorch's observer does not see

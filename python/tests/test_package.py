@@ -121,7 +121,7 @@ class Package(unittest.TestCase):
         self.assertEqual([name for name in _abi.PROTOTYPES if not hasattr(library, name)], [])
 
     def test_until_it_is_published_documents_say_pip_install_dot(self):
-        # The name plimsoll on the index is somebody else's: whoever followed such a line would run a stranger's code.
+        # The name plimsoll on the index is someone else's: whoever followed such a line would run a stranger's code.
         found = []
         for folder in ("", "docs", "examples", "cli", "python", "tools", "samples"):
             for at, folders, names in os.walk(os.path.join(SOURCE, folder)):

@@ -258,7 +258,7 @@ class Refusals(Folder):
             self.assertEqual(checkpointer.checkpoints(), [])
 
     def test_arguments(self):
-        """Each is told before anything is written."""
+        """Each is reported before anything is written."""
         with Checkpointer(self.top) as checkpointer:
             for words, wrong in (("no number", {"metrics": {"loss": "low"}}), ("is a module, not a dict", {"model": {}}),
                                  ("StatefulDataLoader", {"loader": torch.utils.data.DataLoader([1])}), ("no tensor in what", {"epoch": 3})):
@@ -275,7 +275,7 @@ class Refusals(Folder):
         Checkpointer(self.top, on_signal="SIGUSR2").close()
 
     def test_kinds_are_compared(self):
-        """What is no place for what was saved is a difference, ahead of any change."""
+        """What is not a place for what was saved is a difference, ahead of any change."""
         net, generator = Net(), torch.Generator()
         with Checkpointer(self.top) as checkpointer:
             checkpointer.save(1, model=net, optimizer=torch.optim.SGD(net.parameters(), 0.1, momentum=0.9), ema=copy.deepcopy(net),

@@ -559,7 +559,7 @@ class Batches(Folder):
                 self.assertTrue(torch.equal(row, source[i][0]))
 
     def test_memory(self):
-        """What somebody holds is not written; what nobody holds is used again."""
+        """What someone holds is not written; what no one holds is used again."""
         batches = self.cache(600).batches(10, ahead=2)
         held = list(batches)
         for k, (x, y) in enumerate(held):
@@ -709,7 +709,7 @@ FAKE = os.environ.get("PLIMSOLL_FAKE_CUDA", "")
 
 @unittest.skipUnless(FAKE, "PLIMSOLL_FAKE_CUDA names no fake driver")
 class OnAGpu(Folder):
-    """With a driver whose copies run only when their stream is told to, and which ends the process when page-locked memory is changed
+    """With a driver whose copies run only when their stream is reported to, and which ends the process when page-locked memory is changed
     before: tensors of the host stand for those of the GPU.
     """
 

@@ -850,7 +850,7 @@ def test_compiled_modules_are_lowered_by_inductor():
     eager, graphs = compiled_trace(lambda net: net), compiled_trace(lambda net: torch.compile(net))
     assert not any("left out" in a for a in graphs.assumed) and any("lowered by Inductor" in a for a in graphs.assumed), graphs.assumed
     names = [graphs.operators[o] for o in graphs.operator]
-    assert "_scaled_dot_product_cudnn_attention_backward" in names and "_foreach_sqrt" in names  # the card's; the optimizer's
+    assert "_scaled_dot_product_cudnn_attention_backward" in names and "_foreach_sqrt" in names  # the GPU's; the optimizer's
     assert "empty_strided" in names and "gelu" not in names and "erf" not in names  # buffers of the code; fused: in no memory
     # fused chains keep nothing but what products need: half of eager's activations or less
     whole = 8 * 256 * 512 * 4 >> 20
@@ -894,7 +894,7 @@ def test_graphs_that_inductor_does_not_lower_run_node_by_node(monkeypatch, tmp_p
 
 @apart
 def test_a_compiled_loss_by_classes_takes_one_gradient_of_the_logits():
-    # was: the scattered ones and their product beside it, 15 to 42 % of the peaks of four compiled models on an H100
+    # was: the scattered ones and their product next to it, 15 to 42 % of the peaks of four compiled models on an H100
     def made():
         with torch.device("cuda"):
             net, x = torch.nn.Linear(64, 8192, bias=False), torch.zeros(512, 64)
@@ -946,7 +946,7 @@ def test_rms_norm_is_one_kernel_each_way():
     sizes = [e for e in trace.events if e > 0]
     made = {name: [sizes[n] for n, i in enumerate(trace.operator) if trace.operators[i] == name] for name in trace.operators}
     rows = 4 * 16
-    assert made["_fused_rms_norm"] == [rows * 512 * 4, rows * 4]  # the result, and a number a row
+    assert made["_fused_rms_norm"] == [rows * 512 * 4, rows * 4]  # the result, and a number per row
     assert made["_fused_rms_norm_backward"] == [rows * 512 * 4, 512 * 4]
     assert not {"rsqrt", "pow"} & set(made)
     kept = [n for n, i in enumerate(trace.operator) if trace.operators[i] == "_fused_rms_norm"]
@@ -1048,7 +1048,7 @@ def test_functions_of_ones_own_keep_what_they_save():
 def test_recipes_run_as_pytorch_has_them(options, phases, needs):
     trace = linear(depth=2, **options)
     assert sum(p.startswith("bwd0") for p in trace.phases) == phases
-    known = {"_fused_adamw_": lambda: "_foreach_sqrt" not in trace.operators}  # it takes nothing beside
+    known = {"_fused_adamw_": lambda: "_foreach_sqrt" not in trace.operators}  # it takes nothing next to
     for name in needs:
         assert known.get(name, lambda name=name: name in trace.operators)()
     states = sum(n for n, c in zip([e for e in trace.events if e > 0], trace.category) if c == CATEGORIES.index("optimizer_state"))
@@ -1201,7 +1201,7 @@ def test_what_is_written_into_what_is_known_is_forgotten():
         view = n[1:]
         n[2] = 5
         assert view.tolist() == [2, 5]  # a view sees it
-        n[1] = module(batch).argmax()  # nobody knows
+        n[1] = module(batch).argmax()  # no one knows
         assert view.tolist() == [0, 0]
         return module(batch).sum()
     loop.trace_module(torch.nn.Linear(8, 8), torch.empty(4, 8), loop.Options(steps=1), step)

@@ -1,4 +1,4 @@
-"""The verbs as objects: equal to the program's output, errors as exceptions, interruptible, without the GIL."""
+"""The commands as objects: equal to the program's output, errors as exceptions, interruptible, without the GIL."""
 import ctypes
 import inspect
 import io
@@ -182,7 +182,7 @@ class Objects(unittest.TestCase):
             self.assertGreater(plimsoll.report(chosen).peak.allocated_bytes, 0)
             pages = [tried.save(os.path.join(folder, "a.html"), settings=settings).read_text()
                      for settings in (None, "expandable_segments:True", "max_split_size_mb:64")]
-            self.assertTrue(all('id="plim-1-head"' in page for page in pages))  # the recording, and the run beside it
+            self.assertTrue(all('id="plim-1-head"' in page for page in pages))  # the recording, and the run next to it
             self.assertEqual(len(set(pages)), 2)  # None is one of them
             with self.assertRaises(ArgumentError):
                 tried.save(os.path.join(folder, "b.html"), settings="nonsense")
@@ -356,7 +356,7 @@ class LongCalls(unittest.TestCase):
         cls.folder.cleanup()
 
     def test_interrupted(self):
-        # A fifo that nobody closes is a report without an end; SIGINT must raise all the same.
+        # A fifo that no one closes is a report without an end; SIGINT must raise all the same.
         fifo = os.path.join(self.folder.name, "fifo")
         os.mkfifo(fifo)
         keep = os.open(fifo, os.O_RDWR)

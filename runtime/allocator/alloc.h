@@ -55,7 +55,7 @@ struct plimsoll_alloc_stats {
 	struct plimsoll_alloc_count count[PLIMSOLL_ALLOC_STATS][3];
 	uint64_t retries, ooms, device_allocs, device_frees;
 	uint64_t moved_bytes, limit_bytes;
-	/* requests above 1 MiB: at the place that a plan gives, beside it, planned places that were taken */
+	/* requests above 1 MiB: at the place that a plan gives, next to it, planned places that were taken */
 	uint64_t plan_hits, plan_misses, plan_conflicts, plan_lost, plan_found, plan_learned;
 	uint64_t plan_hit_bytes;
 	/* since the beginning: the most that was mapped, and that expandable segments would have reserved (0: not known) */
@@ -69,7 +69,7 @@ PLIMSOLL_ALLOC_API void plimsoll_alloc_stats(int device, struct plimsoll_alloc_s
 PLIMSOLL_ALLOC_API void plimsoll_alloc_reset_peaks(int device);
 PLIMSOLL_ALLOC_API void plimsoll_alloc_reset_accumulated(int device);
 
-/* Mapped memory may not exceed this; UINT64_MAX: as far as the card goes. */
+/* Mapped memory may not exceed this; UINT64_MAX: as far as the GPU goes. */
 PLIMSOLL_ALLOC_API void plimsoll_alloc_limit(int device, uint64_t bytes);
 PLIMSOLL_ALLOC_API double plimsoll_alloc_fraction(int device);
 
@@ -102,7 +102,7 @@ enum plimsoll_alloc_action {
 	PLIMSOLL_ALLOC_EVENT_OOM
 };
 struct plimsoll_alloc_event {
-	uint64_t addr, bytes, stream; /* OOM: addr is what was free on the card */
+	uint64_t addr, bytes, stream; /* OOM: addr is what was free on the GPU */
 	uint64_t time_us;             /* CLOCK_REALTIME */
 	uint32_t action, reserved;
 };
@@ -118,7 +118,7 @@ PLIMSOLL_ALLOC_API size_t plimsoll_alloc_events(int device, struct plimsoll_allo
  */
 PLIMSOLL_ALLOC_API const char *plimsoll_alloc_dump(const char *path);
 
-/* Is called in the thread whose request was refused, before the exception exists, with no lock held; NULL: nobody. */
+/* Is called in the thread whose request was refused, before the exception exists, with no lock held; NULL: no one. */
 typedef void (*plimsoll_alloc_observer)(int device, uint64_t requested, uint64_t limit,
 					uint64_t device_free);
 PLIMSOLL_ALLOC_API void plimsoll_alloc_observe(plimsoll_alloc_observer observer);

@@ -187,7 +187,7 @@ static int give_access(void *self, uint64_t addr, uint64_t bytes)
 	return process.cuda.access(addr, bytes, &p->access, 1) == CUDA_OK;
 }
 
-/* What d has, and will have, `peer` can read and write, where the cards are linked. */
+/* What d has, and will have, `peer` can read and write, where the GPUs are linked. */
 static void let_in(struct device *d, const struct device *peer)
 {
 	struct peer p = { d, { { 1, peer->handle }, 3 } };
@@ -382,7 +382,7 @@ void device_count_reserved(struct device *d)
 		      handles[large] > had ? handles[large] - had : 0,
 		      handles[large] < had ? had - handles[large] : 0);
 	}
-	/* the sum of both is told by the heap: one may have grown by what the other gave */
+	/* the sum of both is known by the heap: one may have grown by what the other gave */
 	d->stats.count[PLIMSOLL_ALLOC_RESERVED_BYTES][0].peak = v->counts.mapped_peak_bytes;
 }
 

@@ -82,7 +82,7 @@ void device_settle(struct device *d, int all);
 void device_capture_ended(struct device *d);
 void device_set_limit(struct device *d);
 
-/* The numbers of an out-of-memory text, as PyTorch begins it; what is free on the card. */
+/* The numbers of an out-of-memory text, as PyTorch begins it; what is free on the GPU. */
 uint64_t device_tell_oom(struct device *d, uint64_t bytes, char *text, size_t n);
 
 /* The device that was used already, or NULL; also in a forked child. */

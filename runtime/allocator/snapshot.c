@@ -396,7 +396,7 @@ static int copy_all(struct copy *copies)
 	return 0;
 }
 
-/* Into a file beside it, then renamed: the name never stands for half a recording. */
+/* Into a file next to it, then renamed: the name never stands for half a recording. */
 static int write_to(const char *path, const struct copy *copies)
 {
 	char part[4096];

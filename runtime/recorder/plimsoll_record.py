@@ -53,7 +53,7 @@ class Recorder:
         self.born = time.time()
         self.deaths_only = False  # nothing is written of a job that does not run out of memory
         try:
-            from plimsoll_in_job import _job  # files of the package; they lie beside, as long as the run does
+            from plimsoll_in_job import _job  # files of the package; they lie next to, as long as the run does
 
             self.job = _job
         except Exception as e:
@@ -73,9 +73,9 @@ class Recorder:
         os.replace(part, path)
 
     def status(self, text):
-        """A word for `plimsoll record`, which tells at the end what became of each process."""
+        """A word for `plimsoll record`, which shows at the end what became of each process."""
         if self.deaths_only:
-            return  # nobody reads it
+            return  # no one reads it
         try:
             with open(os.path.join(HERE, "status-%d" % self.pid), "w") as f:
                 f.write(text)
@@ -343,7 +343,7 @@ class Gauge:
                 self.told = now
                 memory = [(device, self.read(device)) for device in range(min(self.torch.cuda.device_count(), 16))]
             for device, numbers in memory or [(0, None)]:
-                if memory is None or numbers[1]:  # of the cards that this process uses
+                if memory is None or numbers[1]:  # of the GPUs that this process uses
                     self.page.step(self.steps, numbers, device)
 
     def read(self, device):

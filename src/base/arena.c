@@ -102,7 +102,7 @@ void lines_add(struct lines *l, const char *fmt, ...)
 	va_list ap;
 
 	if (l->failed)
-		return; /* the error that is told is the first */
+		return; /* the error that is reported is the first */
 	va_start(ap, fmt);
 	lines_put(l, arena_vtext(l->arena, l->err, fmt, ap));
 	va_end(ap);

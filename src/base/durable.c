@@ -89,7 +89,7 @@ static enum plim_status new_name(struct durable *d, struct plim_err *err)
 	return PLIM_OK;
 }
 
-/* Without waiting.  A file system without locks says so: then nobody gets one, and nothing is removed. */
+/* Without waiting.  A file system without locks says so: then no one gets one, and nothing is removed. */
 static bool lock(int fd)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -106,7 +106,7 @@ static bool is_named(int folder, const char *name, int fd)
 	       at.st_dev == of.st_dev && at.st_ino == of.st_ino;
 }
 
-/* What somebody left who was killed; what is in use is locked. */
+/* What someone left who was killed; what is in use is locked. */
 static void remove_left(int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -157,7 +157,7 @@ static int open_nameless(int folder)
 	return -1;
 }
 
-/* A new file with a name.  Between its creation and its lock somebody may sweep it away: then once more. */
+/* A new file with a name.  Between its creation and its lock someone may sweep it away: then once more. */
 static enum plim_status open_named(struct durable *d, struct plim_err *err)
 {
 	enum plim_status st;
@@ -182,7 +182,7 @@ static enum plim_status open_named(struct durable *d, struct plim_err *err)
 	return failed(d, err, "create a file beside");
 }
 
-/* A new file beside the old one, with the old one's mode. */
+/* A new file next to the old one, with the old one's mode. */
 static enum plim_status open_temporary(struct durable *d, struct plim_err *err)
 {
 	struct stat old;
@@ -402,7 +402,7 @@ enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_er
 		st = failed(d, err, "sync");
 	if (!st)
 		st = read_back(d, hash, err);
-	/* Network file systems tell of a failed write at the latest when one closes; the other descriptor keeps the lock. */
+	/* Network file systems report a failed write at the latest when one closes; the other descriptor keeps the lock. */
 	fd = d->fd;
 	d->fd = st ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (!st && d->fd < 0)

@@ -19,7 +19,7 @@ enum plim_status durable_write(struct durable *d, const void *at, size_t n, stru
 
 /*
  * From here on write past the page cache what is aligned for it (whole MiB from memory at a border of 4096), where the file
- * system can; it is read back that way, too.  For files that nobody reads soon.
+ * system can; it is read back that way, too.  For files that no one reads soon.
  */
 void durable_direct(struct durable *d);
 

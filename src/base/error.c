@@ -7,7 +7,7 @@
 
 /*
  * A message is one line in a log: a file name with a newline in it must not make two, nor may names
- * drive the terminal.  What is no harmless UTF-8 becomes a '?' a character.
+ * drive the terminal.  What is not harmless UTF-8 becomes a '?' a character.
  */
 static void escape_controls(char *s)
 {

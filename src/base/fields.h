@@ -143,7 +143,7 @@ enum plim_status fields_read_json(struct json *json, struct arena *arena,
 				  const struct field_table *table, void *what,
 				  struct plim_err *err);
 
-/* The same without the braces, for callers that put keys of their own beside them. */
+/* The same without the braces, for callers that put keys of their own next to them. */
 void fields_emit_members(struct json_out *o, const struct field_table *table, const void *what);
 
 #endif

@@ -15,7 +15,7 @@ struct fields_input {
 static enum plim_status read_object(struct fields_input *in, const struct field_table *table,
 				    void *what);
 
-/* Numbers and texts that no key tells are not known. */
+/* Numbers and texts that no key shows are not known. */
 static void forget(const struct field_table *table, void *what)
 {
 	for (size_t i = 0; i < table->n; i++) {

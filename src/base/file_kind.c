@@ -84,7 +84,7 @@ static int file_is_memory_timeline(const uint8_t *p, size_t n)
 	return file_is_web_page(p, n) && memmem(p, n, title, sizeof(title) - 1);
 }
 
-/* One row a line. */
+/* One row per line. */
 /* clang-format off */
 #define BYTES(text) text, sizeof(text) - 1
 #define RECORDING "a recording of GPU memory"

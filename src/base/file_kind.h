@@ -30,7 +30,7 @@ const struct file_kind *file_kind_of(const uint8_t *head, size_t n);
 /* The length of a name without what says that the file is compressed. */
 size_t file_plain_length(const char *name);
 
-/* By the end of its name, which may be that of a compressed file; NULL: it tells nothing. */
+/* By the end of its name, which may be that of a compressed file; NULL: it shows nothing. */
 const struct file_kind *file_kind_of_name(const char *name);
 
 /* Text: no byte of it is a control character, except those that terminals are sent. */

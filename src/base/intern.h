@@ -1,7 +1,7 @@
 /*
  * Interned byte sequences: the same content always has the same id, ids count up from 0.
  * Used for strings, frames and stacks.  Content is NUL-terminated, 8-byte aligned, and does not
- * move while the table lives.  Reading is safe from several threads while nobody adds.
+ * move while the table lives.  Reading is safe from several threads while no one adds.
  */
 #ifndef BASE_INTERN_H
 #define BASE_INTERN_H

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer ones are no numbers anybody meant; Python's json stops at 4300 digits as well. */
+/* Longer ones are not numbers anybody meant; Python's json stops at 4300 digits as well. */
 #define NUMBER_BYTES 4300
 
 /* What the grammar allows next. */
@@ -385,7 +385,7 @@ static enum plim_status skip_mark(struct json *j, struct plim_err *err)
 	return st;
 }
 
-/* Colons and commas are no tokens: step over them to what may follow. */
+/* Colons and commas are not tokens: step over them to what may follow. */
 static enum plim_status skip_punctuation(struct json *j, struct plim_err *err)
 {
 	enum plim_status st = j->started ? PLIM_OK : skip_mark(j, err);

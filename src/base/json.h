@@ -71,14 +71,14 @@ enum plim_status json_next(struct json *j, struct json_token *t, struct plim_err
 /* `t` was just read: skip what belongs to it (after KEY the value, after OBJECT or ARRAY its rest). */
 enum plim_status json_skip(struct json *j, const struct json_token *t, struct plim_err *err);
 
-/* The longest key that json_members tells whole, with its NUL. */
+/* The longest key that json_members shows whole, with its NUL. */
 #define JSON_MEMBER 200
 
 /* Reads a member's value, all of it.  key: terminated; of a longer one its beginning. */
 typedef enum plim_status json_member_fn(void *ctx, struct json *j, const char *key,
 					struct plim_err *err);
 
-/* `t` was just read: `member` for each member of that object.  PLIM_E_FORMAT: it is no object. */
+/* `t` was just read: `member` for each member of that object.  PLIM_E_FORMAT: it is not an object. */
 enum plim_status json_members(struct json *j, const struct json_token *t, json_member_fn *member,
 			      void *ctx, struct plim_err *err);
 
@@ -102,7 +102,7 @@ struct json_sink {
 	void *ctx;
 };
 
-/* Failures stick in `text`: text_status tells. */
+/* Failures stick in `text`: text_status shows. */
 struct json_out {
 	struct text *text;
 	enum json_form form;

@@ -110,7 +110,7 @@ static void *large_map(size_t bytes)
 	return p + before;
 }
 
-/* On failure the new place is left alone: it may be gone already, and somebody else's by now. */
+/* On failure the new place is left alone: it may be gone already, and someone else's by now. */
 static void *large_resize(void *p, size_t old, size_t bytes)
 {
 	void *to = p;

@@ -21,7 +21,7 @@ struct mem {
 	_Atomic uint64_t used_bytes; /* taken now */
 	_Atomic uint64_t peak_bytes; /* the most that was taken */
 	uint64_t
-		decoder_bytes; /* what a decompressor may take beside the limit; 0: what that leaves */
+		decoder_bytes; /* what a decompressor may take next to the limit; 0: what that leaves */
 	_Atomic int64_t fail_after; /* tests: < 0 never; else fail when it has counted down to 0 */
 };
 

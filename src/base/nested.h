@@ -1,6 +1,6 @@
 /*
  * Small configuration files, JSON or YAML: every scalar with the keys that lead to it ("fsdp_config.fsdp_version"), in the
- * order of the file.  A YAML scalar is what PyYAML makes of it (YAML 1.1: yes and off are booleans), but for aliases and
+ * order of the file.  A YAML scalar is what PyYAML makes of it (YAML 1.1: yes and off are booleans), except for aliases and
  * merged keys, which stay unresolved.
  */
 #ifndef BASE_NESTED_H
@@ -40,7 +40,7 @@ struct nested {
 
 /*
  * Read all of it into *n, whose arena is set and the rest zeros; nested_release ends it, on failure as well.
- * PLIM_E_FORMAT: it is neither, its outermost value is no object, or an object has a key twice.  PLIM_E_LIMIT.
+ * PLIM_E_FORMAT: it is neither, its outermost value is not an object, or an object has a key twice.  PLIM_E_LIMIT.
  */
 enum plim_status nested_read(struct nested *n, struct source *s, const char *name,
 			     struct plim_err *err);

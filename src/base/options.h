@@ -1,4 +1,4 @@
-/* Options of every verb, as a caller hands them in. */
+/* Options of every command, as a caller hands them in. */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 

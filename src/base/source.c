@@ -540,7 +540,7 @@ enum plim_status source_skip_to(struct source *pub, uint64_t offset, struct plim
 
 /* --- opening --- */
 
-/* What s->fd is; `given`: somebody else opened it, and it may stand somewhere in its middle. */
+/* What s->fd is; `given`: someone else opened it, and it may stand somewhere in its middle. */
 static enum plim_status look_at_file(struct state *s, bool given, enum source_kinds kinds,
 				     struct plim_err *err)
 {

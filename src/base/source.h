@@ -38,7 +38,7 @@ enum source_thread {
 	SOURCE_THREAD_ALWAYS /* tests */
 };
 
-/* What may be opened.  Names that nobody typed may lead elsewhere, or to a FIFO without a writer. */
+/* What may be opened.  Names that no one typed may lead elsewhere, or to a FIFO without a writer. */
 enum source_kinds {
 	SOURCE_ANY,         /* whatever can be read */
 	SOURCE_REGULAR,     /* regular files, also through a link */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Names and attributes are read as a whole; nobody's are longer. */
+/* Names and attributes are read as a whole; no one's are longer. */
 #define EXTENSION_MAX ((uint64_t)64 << 10)
 
 /* A header, POSIX.1-1988 (ustar) and GNU alike in these fields: offset and length. */

@@ -3,7 +3,7 @@
  * harm a terminal, wrapping, tables, bars and charts.  Nothing here knows stdout or the locale.
  *
  * Functions return nothing: the first failure (memory) sticks, later calls do nothing, and
- * text_status tells at the end.
+ * text_status shows at the end.
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H

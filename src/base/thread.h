@@ -1,4 +1,4 @@
-/* Threads of our own, beside pthread.h. */
+/* Threads of our own, next to pthread.h. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 

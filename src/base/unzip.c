@@ -33,7 +33,7 @@ struct unzip {
 	uint64_t left; /* of a stored member */
 	uint32_t crc, crc_told;
 	int zip64;
-	uint8_t held; /* the last byte: it comes out when nothing follows the member that is not told of */
+	uint8_t held; /* the last byte: it comes out when nothing follows the member that is not reported of */
 	int holds, ended;
 	size_t head_n, head_at;
 	uint8_t head[HEAD_BYTES + NAME_BYTES]; /* the first header, for STAGE_PLAIN */

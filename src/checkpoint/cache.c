@@ -12,7 +12,7 @@
 
 enum state { ABSENT, LOADING, HELD };
 
-/* What a set owns beside itself. */
+/* What a set owns next to itself. */
 struct plim_weights_hidden {
 	struct intern names;
 	uint64_t *dims;
@@ -484,7 +484,7 @@ static enum plim_status load_entry(struct plim_weights *w, struct entry *e)
 	return st;
 }
 
-/* With the lock: what is held must be what the file is.  PLIM_E_IO: it is not, and somebody uses it. */
+/* With the lock: what is held must be what the file is.  PLIM_E_IO: it is not, and someone uses it. */
 static enum plim_status renew(struct plim_weights *w, struct entry *e, struct plim_err *err)
 {
 	if (e->state != HELD || ckpt_state(e->path) == e->written)

@@ -284,7 +284,7 @@ enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, str
  */
 enum plim_status ckpt_join(struct ckpt *c, struct plim_err *err);
 
-/* ---- what is told of it ---- */
+/* ---- what is reported it ---- */
 
 /* Of the bytes, and of all; the names for people are those of enum plim_ckpt_verdict. */
 enum ckpt_verdict {
@@ -372,8 +372,8 @@ struct ckpt_sealed {
 enum ckpt_extract_flags {
 	CKPT_WHOLE_ONLY = 1,  /* leave out what is not whole, instead of failing */
 	CKPT_AS_TORCH = 2,    /* as torch.save writes it, not as safetensors */
-	CKPT_NO_MANIFEST = 4, /* beside the file */
-	CKPT_ALL = 8          /* all of it, with what is no tensor where the format carries that */
+	CKPT_NO_MANIFEST = 4, /* next to the file */
+	CKPT_ALL = 8 /* all of it, with what is not a tensor where the format carries that */
 };
 
 struct ckpt_extracted {
@@ -381,7 +381,7 @@ struct ckpt_extracted {
 	uint64_t bytes;           /* of tensors */
 	uint64_t file_bytes;
 	uint64_t xxh3; /* of the file */
-	bool state;    /* what is no tensor was carried too: as nested and shared as it was */
+	bool state;    /* what is not a tensor was carried too: as nested and shared as it was */
 	char left_behind[200]; /* CKPT_ALL: why it was not; "": it was, or there was none */
 	char repaired
 		[480]; /* what the new file says of itself under CKPT_FACT_REPAIRED; "": nothing */
@@ -397,7 +397,7 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 
 /*
  * Write the manifest of what was read: sizes and XXH3 sums of the file, or of all files of the folder.
- * FILE.manifest.json stands beside a file, plimsoll.manifest.json in a folder.
+ * FILE.manifest.json stands next to a file, plimsoll.manifest.json in a folder.
  */
 enum plim_status ckpt_seal(struct ckpt *c, struct ckpt_sealed *told, struct plim_err *err);
 
@@ -468,11 +468,11 @@ enum plim_status ckpt_series_keep(struct ckpt_series *s, struct ckpt_keep *k, st
 
 /*
  * In place of ckpt_read: the tensors that a model of the config.json at `path` has, without bytes.  Of an
- * architecture that is not known here there are none, only the facts above.  PLIM_E_FORMAT: it is no config.
+ * architecture that is not known here there are none, only the facts above.  PLIM_E_FORMAT: it is not a config.
  */
 enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err *err);
 
-/* ---- two beside each other ---- */
+/* ---- two next to each other ---- */
 
 enum ckpt_change {
 	CKPT_CHANGE_NONE,
@@ -604,7 +604,7 @@ void torch_pickle_tensor(struct text *t, const struct torch_tensor *x);
 typedef bool torch_find_fn(void *ctx, const char *name, struct torch_tensor *out);
 
 /*
- * A pickle, without its end, of a value that is written as JSON.  Objects are dicts, but for those of one member:
+ * A pickle, without its end, of a value that is written as JSON.  Objects are dicts, except for those of one member:
  *	{"$tensor": "name"}  {"$tuple": [...]}  {"$items": [[key, value], ...]}  {"$float": "nan"}
  *	{"$torch": "torch.bfloat16"}  {"$latin1": "bytes as characters"}
  *	{"$set": [...]}, which becomes a list  {"$ndarray": value}, which becomes that value

@@ -1,5 +1,5 @@
 /*
- * Two checkpoints beside each other.  Names are matched after a prefix is taken off one side (a wrapper's,
+ * Two checkpoints next to each other.  Names are matched after a prefix is taken off one side (a wrapper's,
  * or the key of a training checkpoint); conclude.c explains what is left, and numbers are compared in streams.
  */
 #include "parts.h"
@@ -103,7 +103,7 @@ static void try_prefix(struct ckpt_compare *d, int side, const char *prefix,
 	*d->prefix[!side] = 0;
 }
 
-/* A wrapper that nobody has heard of: what the first name begins with, part by part. */
+/* A wrapper that no one has heard of: what the first name begins with, part by part. */
 static void try_own_parts(struct ckpt_compare *d, int side, const struct names *other, size_t *best)
 {
 	const struct ckpt *c = side ? d->b : d->a;
@@ -220,7 +220,7 @@ static double decode(const struct ckpt_dtype *dtype, const uint8_t *p)
 	}
 }
 
-/* |a - b| of integers of 64 bits, which a double cannot tell apart. */
+/* |a - b| of integers of 64 bits, which a double cannot distinguish. */
 static double distance(const struct ckpt_dtype *dtype, const uint8_t *p, const uint8_t *q)
 {
 	int64_t a, b;
@@ -259,7 +259,7 @@ static bool has_numbers(const struct ckpt *c, const struct ckpt_tensor *t)
 struct walked {
 	const struct ckpt_dtype *dtype[2];
 	size_t width[2]; /* of a number, bytes */
-	bool exact;      /* integers that a double cannot tell apart */
+	bool exact;      /* integers that a double cannot distinguish */
 	bool bits;       /* no numbers that are known: they are equal or not */
 };
 

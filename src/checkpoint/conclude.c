@@ -1,6 +1,6 @@
 /*
  * What kind of difference it is: rules that look at shapes and at numbers in names, the most telling first; and
- * beside a config, whether it would load.
+ * next to a config, whether it would load.
  */
 #include "parts.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MIDDLE_BYTES 200 /* of what differs between two names */
-#define RENAMES 8        /* different ones that are told */
+#define RENAMES 8        /* different ones that are reported */
 
 static const char *const heads[] = { "lm_head", "classifier", "score.",  "qa_outputs",
 				     "head.",   "fc.",        "output.", "cls." };
@@ -263,7 +263,7 @@ static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how,
 			(unsigned long long)x[s->rank - 1], (unsigned long long)y[t->rank - 1]);
 }
 
-/* One width explains all other sizes; without it each kind is told. */
+/* One width explains all other sizes; without it each kind is reported. */
 static enum plim_status judge_shapes(struct ckpt_compare *d, struct plim_err *err)
 {
 	const struct ckpt_pair *example[RESHAPES] = { NULL };
@@ -317,7 +317,7 @@ struct rename {
 	size_t n; /* tensors */
 };
 
-/* Counts it with those that say the same; more than RENAMES different ones are no renaming but another model. */
+/* Counts it with those that say the same; more than RENAMES different ones are not a renaming but another model. */
 static void add_rename(struct rename *known, size_t *n, const struct rename *one)
 {
 	size_t i = 0;
@@ -478,7 +478,7 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 	if (!st && left)
 		st = judge_lora(d, &explained, err);
 	if (!st && explained && !common)
-		return PLIM_OK; /* an adapter beside a model: nothing else can be compared */
+		return PLIM_OK; /* an adapter next to a model: nothing else can be compared */
 	if (!st && left)
 		st = judge_depth(d, &explained, err);
 	if (!st && left > explained)
@@ -495,7 +495,7 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 	return st || d->b->kind == CKPT_KIND_CONFIG ? st : judge_ties(d, err);
 }
 
-/* ---- beside what a config promises ---- */
+/* ---- next to what a config promises ---- */
 
 /* The first tensor that is an embedding of words, by its name. */
 static const struct ckpt_tensor *find_embedding(const struct ckpt *c)

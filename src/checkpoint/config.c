@@ -1,6 +1,6 @@
 /*
- * The tensors that a config.json of Hugging Face promises, as a checkpoint without bytes: beside a real one it
- * tells whether that would load.  Families are tables of names and shapes; a shape is a letter a dimension:
+ * The tensors that a config.json of Hugging Face promises, as a checkpoint without bytes: next to a real one it
+ * says whether that would load.  Families are tables of names and shapes; a shape is a letter a dimension:
  *
  *	V vocabulary  H hidden  I intermediate  Q heads * head size  K key heads * head size  D head size
  *	P positions   T 3 * H (queries, keys and values in one)  Y token types

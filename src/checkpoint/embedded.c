@@ -35,7 +35,7 @@ static enum plim_status read_inside(struct pickle_heap *h, const uint8_t *p, siz
 	return st;
 }
 
-/* Where the bytes lie in the pickle that is read; false: not as they are, or nobody knows where that is. */
+/* Where the bytes lie in the pickle that is read; false: not as they are, or no one knows where that is. */
 static bool find_bytes(struct unpickle *u, const uint8_t *p, size_t n, size_t *at)
 {
 	const uint8_t *found = NULL;

@@ -226,7 +226,7 @@ static enum plim_status check_names(const struct ckpt *c, const uint32_t *at, si
 	return st;
 }
 
-/* ---- what is no tensor ---- */
+/* ---- what is not a tensor ---- */
 
 static bool has_state(const struct ckpt *c)
 {

@@ -1,5 +1,5 @@
 /*
- * Folders: shards with their index, and what Hugging Face, PEFT and Lightning put beside weights.  Names
+ * Folders: shards with their index, and what Hugging Face, PEFT and Lightning put next to weights.  Names
  * in an index are looked for in the folder itself, never as paths.
  */
 #include "layout.h"
@@ -728,7 +728,7 @@ static enum plim_status read_texts(struct folder *f, struct plim_err *err)
 	return st;
 }
 
-/* PEFT makes every adapter of the rank that the config says, but for those that rank_pattern names. */
+/* PEFT makes every adapter of the rank that the config says, except for those that rank_pattern names. */
 static enum plim_status check_rank(struct ckpt *c, struct plim_err *err)
 {
 	static const char down[] = "lora_A.weight";

@@ -1,7 +1,7 @@
 /*
- * The names that pickles refer to, and how they are used.  Nothing is ever called here; this tells what a
+ * The names that pickles refer to, and how they are used.  Nothing is ever called here; this says what a
  * loader would call.  Names are logged when their opcode is decoded, so that one which is thrown away at once
- * is told, too; what some may only be given is looked at when the pickle was read.
+ * is reported, too; what some may only be given is looked at when the pickle was read.
  */
 #include "opcodes.h"
 #include "parts.h"
@@ -39,7 +39,7 @@ static bool is_text(const struct pickle_heap *h, struct pickle_value v)
 	return v.kind == PICKLE_STR && !has_nul(h, v);
 }
 
-/* "module.name"; parts that are no strings, or hold a NUL, make the whole a computed name. */
+/* "module.name"; parts that are not strings, or hold a NUL, make the whole a computed name. */
 static size_t global_name(const struct pickle_heap *h, struct pickle_value v, char *text,
 			  size_t size)
 {
@@ -124,7 +124,7 @@ static enum plim_status keep(struct globals_log *log, const char *name, struct p
 		return PLIM_OK;
 	}
 	g.name = ckpt_model_string(c, name, strlen(name), &st, err);
-	/* Nobody reads more; what is dangerous is reported even so. */
+	/* No one reads more; what is dangerous is reported even so. */
 	if (c->globals.n >= (g.trust == CKPT_DANGEROUS ? 2 * GLOBALS_MAX : GLOBALS_MAX)) {
 		c->many_globals = true;
 		return st;
@@ -168,7 +168,7 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 }, offset,
 			    err);
 	p = judge_name(log, name);
-	/* 'torch' and 'nn.Linear': attributes of a module that nobody listed. */
+	/* 'torch' and 'nn.Linear': attributes of a module that no one listed. */
 	if (p.trust < CKPT_SCRIPT &&
 	    strchr(intern_text(&log->heap->strings, (uint32_t)member.bits), '.'))
 		p.trust = CKPT_UNKNOWN;
@@ -240,7 +240,7 @@ static void worsen(const struct use *u, struct pickle_value global, enum ckpt_tr
 	g = find(u->log->ckpt, name);
 	if (!g || g->trust >= trust)
 		return;
-	/* That it is used in a way that nobody listed, the caller may allow by its name. */
+	/* That it is used in a way that no one listed, the caller may allow by its name. */
 	if (trust == CKPT_UNKNOWN && policy_is_allowed(u->log->ckpt->allow, name))
 		trust = CKPT_ALLOWED;
 	g->trust = trust > g->trust ? trust : g->trust;
@@ -650,7 +650,7 @@ static bool is_made_number(struct use *u, struct pickle_value v, const char *mak
 	       !code[1 + strspn(code + 1, "0123456789")];
 }
 
-/* May what was made be a text that nobody reads here?  str(), numpy.str_, a text that copyreg makes anew. */
+/* May what was made be a text that no one reads here?  str(), numpy.str_, a text that copyreg makes anew. */
 static bool is_made_text(struct use *u, struct pickle_value v)
 {
 	static const char *const makers[] = { "builtins.", "__builtin__.", "numpy.",
@@ -705,7 +705,7 @@ static enum plim_status judge_dict(struct use *u, struct pickle_value dict, stru
 	return st;
 }
 
-/* What calls others is no value to hand about. */
+/* What calls others is not a value to hand about. */
 static void judge_value(struct use *u, struct pickle_value v)
 {
 	char name[NAME_BYTES];

@@ -2,7 +2,7 @@
 #include "parts.h"
 
 /*
- * The newest numbered series is what is thinned out.  A file without a number may be anything that somebody
+ * The newest numbered series is what is thinned out.  A file without a number may be anything that someone
  * saved: it can be the last good one, but it is neither counted nor removed.
  */
 static uint32_t series_to_keep(const struct ckpt_series *s)

@@ -252,7 +252,7 @@ enum plim_status layout_check(struct ckpt *c, const struct folder_names *names,
 		st = check_megatron(c, err);
 	for (size_t i = 0; i < c->findings.n; i++)
 		bad |= c->findings.at[i].severity == CKPT_BAD_FINDING;
-	if (!st && !bad && !has_weights(c)) /* what is damaged is told better */
+	if (!st && !bad && !has_weights(c)) /* what is damaged is reported better */
 		return check_weights(c, names, err);
 	if (!st)
 		st = check_trainer(c, names, err);

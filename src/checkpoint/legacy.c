@@ -174,7 +174,7 @@ struct stream {
 	size_t n, cap, at, begin; /* begin: of the pickle that was read last */
 };
 
-/* Did the pickle want more than is in memory?  *err tells where; `used` is where its last opcode began. */
+/* Did the pickle want more than is in memory?  *err says where; `used` is where its last opcode began. */
 static bool wants_more(const struct stream *s, size_t used, const struct plim_err *err)
 {
 	return s->at + used >= s->n || (err->offset != PLIM_UNKNOWN && err->offset >= s->n - s->at);

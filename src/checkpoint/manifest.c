@@ -4,7 +4,7 @@
  *	{"schema": "manifest/1", "version": "0.2.0",
  *	 "files": [{"name": "model.safetensors", "bytes": 123, "xxh3": "0123456789abcdef"}]}
  *
- * That of a file stands beside it, that of a folder in it.  A sum finds accidents, not forgery.  While a file is
+ * That of a file stands next to it, that of a folder in it.  A sum finds accidents, not forgery.  While a file is
  * replaced its manifest names both, the old one and the new one, and is right for either.
  */
 #include "parts.h"
@@ -23,7 +23,7 @@
 #define INSIDE "plimsoll.manifest.json"
 #define TEMPORARY ".plimsoll." /* begins names that a durable write uses */
 #define READ_BYTES ((size_t)1 << 20)
-#define VERSIONS 8 /* of one file, in a manifest beside it */
+#define VERSIONS 8 /* of one file, in a manifest next to it */
 
 struct sum {
 	const char *name;
@@ -126,7 +126,7 @@ static enum plim_status announce(struct mem *m, const struct ckpt *old, struct s
 	enum plim_status st;
 
 	if (!old->seals.n)
-		return PLIM_OK; /* one that nobody can read vouches for nothing */
+		return PLIM_OK; /* one that no one can read vouches for nothing */
 	if (old->seals.n == VERSIONS)
 		return manifest_remove(m, old->path, err);
 	for (; n < old->seals.n; n++)
@@ -268,7 +268,7 @@ static enum plim_status read_row(struct ckpt *c, int dir, struct json *j,
 	struct manifest_row row;
 	struct ckpt_seal seal = {
 		.file = 0
-	}; /* it stands beside this one, whatever that was named then */
+	}; /* it stands next to this one, whatever that was named then */
 	enum plim_status st = manifest_row_read(j, first, &row, err);
 
 	if (!st && dir != AT_FDCWD)
@@ -353,7 +353,7 @@ enum plim_status manifest_check(struct ckpt *c, struct plim_err *err)
 		summed = seal->file;
 		f->sealed = !st && s.bytes == seal->bytes && s.xxh3 == seal->xxh3;
 	}
-	/* Of several versions of a file one must match; the last tells. */
+	/* Of several versions of a file one must match; the last shows. */
 	for (size_t i = 0; !st && i < c->seals.n; i++)
 		if (!c->files.at[c->seals.at[i].file].sealed &&
 		    (i + 1 == c->seals.n || c->seals.at[i + 1].file != c->seals.at[i].file))

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define FACTS 1000
-#define FINDINGS 8 /* of one kind are told; the rest is counted */
+#define FINDINGS 8 /* of one kind are reported; the rest is counted */
 
 void ckpt_init(struct ckpt *c, struct mem *m)
 {

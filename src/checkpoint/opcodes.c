@@ -126,7 +126,7 @@ static bool take_text(struct step *s, const uint8_t **p, const uint8_t *end)
 	s->cut = !take_line(p, end, &s->text, &s->n);
 	if (kind == GLOBAL && !s->cut)
 		s->cut = !take_line(p, end, &s->second, &s->second_n);
-	if (s->cut) /* what is longer than any name is no text of a pickle */
+	if (s->cut) /* what is longer than any name is not a text of a pickle */
 		return s->n < 4096 && s->second_n < 4096;
 	return kind == NUMBER   ? is_number(s->text, s->n, s->opcode == 'F')
 	       : kind == QUOTED ? s->n >= 2 && strchr("'\"", s->text[0]) && s->text[0]

@@ -137,7 +137,7 @@ static void lfs_facts(const uint8_t *head, size_t n, char *text, size_t size)
 	}
 }
 
-/* A server's answer: {"error": "..."}, "Entry not found".  The length of its first line, 0 when it is no text. */
+/* A server's answer: {"error": "..."}, "Entry not found".  The length of its first line, 0 when it is not a text. */
 static size_t ckpt_text_line(const uint8_t *head, size_t n)
 {
 	size_t line = 0;
@@ -175,7 +175,7 @@ static enum plim_status open_refuse(struct ckpt *c, uint32_t file, const uint8_t
 {
 	const struct ckpt_file *f = &c->files.at[file];
 	const struct file_kind *kind = open_else(head, n);
-	/* A page or a pointer is bad whatever its name; what cannot be told may be right as it is. */
+	/* A page or a pointer is bad whatever its name; what cannot be reported may be right as it is. */
 	bool is_bad = !f->may_be_else || (kind && (!kind->text || !kind->command));
 	enum ckpt_severity severity = is_bad ? CKPT_BAD_FINDING : CKPT_WARN;
 	char facts[400] = "";

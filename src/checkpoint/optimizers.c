@@ -1,10 +1,10 @@
-/* Which optimizer wrote a state_dict: what its state and its groups hold tells. */
+/* Which optimizer wrote a state_dict: what its state and its groups hold shows. */
 #include "walk.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What a parameter's state holds tells the optimizer; the first row that fits. */
+/* What a parameter's state holds shows the optimizer; the first row that fits. */
 static const struct {
 	const char *state, *group, *kind;
 } optimizers[] = {
@@ -59,7 +59,7 @@ static size_t keys_of(const struct walk *w, struct pickle_value dict)
 	return dict.kind == PICKLE_DICT ? pickle_len(w->heap, dict) / 2 : 0;
 }
 
-/* Has it fewer keys than the fullest, and each of them there?  Adafactor's factored and plain states are no case of it. */
+/* Has it fewer keys than the fullest, and each of them there?  Adafactor's factored and plain states are not a case of it. */
 static bool is_less(const struct walk *w, struct pickle_value one, struct pickle_value fullest)
 {
 	size_t n = keys_of(w, one);

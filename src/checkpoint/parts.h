@@ -34,7 +34,7 @@ uint32_t ckpt_model_string(struct ckpt *c, const char *text, size_t n, enum plim
 uint32_t ckpt_model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err,
 			   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The name of a file of the folder that is read, as it is told: with c->inside in front. */
+/* The name of a file of the folder that is read, as it is reported: with c->inside in front. */
 uint32_t ckpt_model_path(struct ckpt *c, const char *name, enum plim_status *st,
 			 struct plim_err *err);
 
@@ -43,7 +43,7 @@ enum plim_status ckpt_model_find(struct ckpt *c, enum ckpt_severity severity, co
 				 uint64_t offset, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 
-/* What to call a file in a sentence: its name where it is one of several, else "the file". */
+/* What to call per file in a sentence: its name where it is one of several, else "the file". */
 const char *ckpt_model_file(const struct ckpt *c, uint32_t file);
 
 /* *got bytes of what is at the place, all or an error that says how much is missing. */
@@ -54,7 +54,7 @@ enum plim_status ckpt_model_read(struct ckpt *c, uint32_t file, uint64_t offset,
 /* How many of the tensors from `first` on are whole; *lost: the name of the first that is not, NULL without. */
 size_t ckpt_model_whole(const struct ckpt *c, size_t first, const char **lost);
 
-/* Bytes that are no tensor's and have no checksum: a header, a pickle. */
+/* Bytes that are not a tensor's and have no checksum: a header, a pickle. */
 enum plim_status ckpt_model_unchecked(struct ckpt *c, uint32_t file, const char *name,
 				      uint64_t offset, uint64_t bytes, struct plim_err *err);
 
@@ -74,7 +74,7 @@ enum plim_status ckpt_model_lay(struct ckpt *c, struct ckpt_tensor *t, const uin
 bool ckpt_model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
 		      uint64_t *count, uint64_t *reach);
 
-/* What tells the architecture; the same again is not kept twice. */
+/* What shows the architecture; the same again is not kept twice. */
 enum plim_status ckpt_model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err);
 const char *ckpt_model_fact_of(const struct ckpt *c, const char *name); /* "": there is none */
 
@@ -271,7 +271,7 @@ enum plim_status globals_name(struct globals_log *log, const uint8_t *bytes, siz
 enum plim_status globals_doubt(struct globals_log *log, struct pickle_value global, const char *why,
 			       struct plim_err *err);
 /*
- * The names in pickles that follow each other; *used (may be NULL): their bytes, up to what is no pickle.
+ * The names in pickles that follow each other; *used (may be NULL): their bytes, up to what is not a pickle.
  * PLIM_E_FORMAT: one does not decode; its names are logged all the same.
  */
 enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, size_t n,
@@ -361,7 +361,7 @@ struct unpickle {
 				    struct plim_err *err);
 	void *ctx;
 	bool outermost; /* its keys are the checkpoint's */
-	bool script; /* names below __torch__ are those of TorchScript, whose code is beside it */
+	bool script; /* names below __torch__ are those of TorchScript, whose code is next to it */
 	uint32_t record;    /* name of what is read, where none is given to unpickle_decode */
 	const uint8_t *raw; /* the pickle, where it lies as it is at raw_at of a file; or NULL */
 	size_t raw_bytes, raw_next, raw_first; /* for embedded.c: next place, first extent */
@@ -377,7 +377,7 @@ struct unpickle {
 enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes,
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err);
-/* u->storage is told of every storage that the pickle refers to, also where no tensor that is known does. */
+/* u->storage is reported every storage that the pickle refers to, also where no tensor that is known does. */
 enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err);
 /* All tensors below `root`, with names made of the keys that lead to them; and keys, optimizers. */
 enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err);
@@ -412,7 +412,7 @@ enum plim_status ckpt_out_tensor(struct ckpt *c, const struct ckpt_tensor *t, st
 /* An extent's bytes. */
 enum plim_status ckpt_out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
 				 struct plim_err *err);
-/* Commit to `path`, or with a status remove it; tells the file's size and sum. */
+/* Commit to `path`, or with a status remove it; shows the file's size and sum. */
 enum plim_status ckpt_out_end(struct ckpt *c, struct ckpt_out *o, const char *path,
 			      enum plim_status st, struct ckpt_extracted *told,
 			      struct plim_err *err);

@@ -371,7 +371,7 @@ static enum plim_status from_type(struct walk *w, const struct rebuild *how,
 	return st ? st : walk_value(w, state, err);
 }
 
-/* TorchScript puts lists and dicts into a call that tells their type. */
+/* TorchScript puts lists and dicts into a call that shows their type. */
 static enum plim_status typed(struct walk *w, const struct rebuild *how, struct pickle_value args,
 			      struct plim_err *err)
 {

@@ -1,4 +1,4 @@
-/* Keys that a resume needs: those that somebody asks for, and those that a resume which goes on exactly wants. */
+/* Keys that a resume needs: those that someone asks for, and those that a resume which goes on exactly wants. */
 #include "parts.h"
 
 /* Is it `key`, or what lies below it? */

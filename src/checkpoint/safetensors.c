@@ -1,6 +1,6 @@
 /*
  * safetensors: u64 length, a JSON header, data.  The rules are those of the reference reader (0.8), and
- * some that it leaves out: a key twice is refused, a length that lies is told with what is missing.
+ * some that it leaves out: a key twice is refused, a length that lies is reported with what is missing.
  * There are no checksums: what a flipped bit in the data did cannot be seen.
  */
 #include "parts.h"
@@ -143,7 +143,7 @@ static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct
 		return err_set(err, PLIM_E_FORMAT, "the size of tensor '%.200s' overflows",
 			       ckpt_text(c, x.name));
 	if (bits % 8 || bits / 8 != x.bytes) {
-		x.state = CKPT_CUT; /* which of its bytes are the tensor's, nobody knows */
+		x.state = CKPT_CUT; /* which of its bytes are the tensor's, no one knows */
 		st = BAD(r, "shape_mismatch", x.offset,
 			 "tensor '%.200s' has %llu bytes, its shape and dtype need %llu bits",
 			 ckpt_text(c, x.name), (unsigned long long)x.bytes,

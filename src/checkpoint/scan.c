@@ -128,7 +128,7 @@ static void work(struct scan *s, uint8_t *buffer)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* A helper that gets no memory is no failure: the others do its part. */
+/* A helper that gets no memory is not a failure: the others do its part. */
 static void *help(void *arg)
 {
 	struct scan *s = arg;
@@ -223,7 +223,7 @@ static enum plim_status plan(struct scan *s, struct plim_err *err)
 		bool values = has_values(s, (uint32_t)i);
 		uint64_t most = x->deflated ? UINT64_MAX : PART_BYTES;
 
-		/* With checksums off the sum is still made: only a sum of 0 is right beside a stored 0. */
+		/* With checksums off the sum is still made: only a sum of 0 is right next to a stored 0. */
 		if (x->state == CKPT_CUT || (x->check == CKPT_CHECK_NOTHING && !values))
 			continue;
 		for (uint64_t from = 0; !st && (from < x->bytes || !from); from += most) {

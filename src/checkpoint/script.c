@@ -1,7 +1,7 @@
 /*
  * The code in a TorchScript archive: torch.jit.load compiles it and runs what restores states, a call of the module
  * the rest.  It cannot reach Python, only operators; of these a few write files or map them, and those of other libraries
- * nobody knows here.  Names stand in it in full: "torch.relu(...)", "ops.quantized.linear(...)",
+ * no one knows here.  Names stand in it in full: "torch.relu(...)", "ops.quantized.linear(...)",
  * "__torch__.torch.classes.rnn.CellParamsBase".
  */
 #include "parts.h"
@@ -51,7 +51,7 @@ static bool is_part(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
-/* Behind a literal that begins at `i`; its text is no code. */
+/* Behind a literal that begins at `i`; its text is not a code. */
 static size_t skip_literal(const char *code, size_t n, size_t i)
 {
 	char quote = code[i++];

@@ -258,7 +258,7 @@ static enum plim_status add(struct ckpt_series *s, const char *name, struct plim
 	return vec_push(s->mem, &s->entries, e, err);
 }
 
-/* In a trainer's folder the checkpoints are folders, and files beside them are something else. */
+/* In a trainer's folder the checkpoints are folders, and files next to them are something else. */
 static void drop_files(struct ckpt_series *s)
 {
 	size_t n = 0;
@@ -300,7 +300,7 @@ static double lesser(double a, double b)
 
 static bool is_best(const struct ckpt_series_entry *e, const struct pattern *p)
 {
-	/* Comparisons are false where there is no measure.  A fraction may be a measure whose better end nobody knows. */
+	/* Comparisons are false where there is no measure.  A fraction may be a measure whose better end no one knows. */
 	return e->measure <= p->measure ||
 	       (p->least < -p->less_most &&
 		(e->fraction <= p->least || -e->fraction <= p->less_most));
@@ -346,7 +346,7 @@ void ckpt_series_mark_best(struct ckpt_series *s, const char *path)
 	}
 }
 
-/* What a link of the folder points to, or into, is somebody's choice: "best.pt", "latest". */
+/* What a link of the folder points to, or into, is someone's choice: "best.pt", "latest". */
 enum plim_status ckpt_series_mark_links(struct ckpt_series *s, struct plim_err *err)
 {
 	struct ckpt names_of = { 0 }; /* holds the texts of the list */

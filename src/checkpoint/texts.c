@@ -1,4 +1,4 @@
-/* JSON files beside weights: configs, indexes, manifests. */
+/* JSON files next to weights: configs, indexes, manifests. */
 #include "parts.h"
 
 #include <stdio.h>

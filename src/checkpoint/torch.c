@@ -1,6 +1,6 @@
 /*
  * torch.save since 1.6: a zip with one pickle and a record for each storage.  And TorchScript (torch.jit.save), which is
- * the same with code beside it, and with tensors in more than one pickle.
+ * the same with code next to it, and with tensors in more than one pickle.
  */
 #include "opcodes.h"
 #include "parts.h"
@@ -73,7 +73,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	x = &c->extents.at[*extent];
 	if (x->bytes == s->bytes || x->state == CKPT_CUT)
 		return PLIM_OK;
-	x->state = CKPT_CUT; /* which of its bytes are the storage's, nobody knows */
+	x->state = CKPT_CUT; /* which of its bytes are the storage's, no one knows */
 	return ckpt_model_find(c, CKPT_BAD_FINDING, "storage_size", x->offset, err,
 			       "record '%.200s' has %llu bytes, its storage needs %llu", name,
 			       (unsigned long long)x->bytes, (unsigned long long)s->bytes);
@@ -286,7 +286,7 @@ static enum plim_status check_unused(struct archive *a, uint32_t at, struct plim
 
 	if (pickle)
 		st = read_pickle(a, at, NULL, err);
-	/* TorchScript has sources, what tells their lines, the shapes of example inputs, and files of its user's. */
+	/* TorchScript has sources, what shows their lines, the shapes of example inputs, and files of its user's. */
 	if (st || a->script)
 		return st;
 	return pickle ? ckpt_model_find(c, CKPT_WARN, "extra_pickle", place, err,
@@ -462,7 +462,7 @@ static const char *other_zip(const struct archive *a)
 	return NULL;
 }
 
-#define JUDGED_BYTES ((uint64_t)64 << 20) /* of a record of a zip that is no checkpoint */
+#define JUDGED_BYTES ((uint64_t)64 << 20) /* of a record of a zip that is not a checkpoint */
 
 /* A record that is not read whole: if it begins as what may be unpickled, it is unknown. */
 static enum plim_status judge_large(struct ckpt *c, uint32_t record, struct plim_err *err)
@@ -502,7 +502,7 @@ static enum plim_status judge_others(struct archive *a, struct plim_err *err)
 			st = globals_inside(c, ckpt_text(c, c->extents.at[i].name), bytes, n, &why);
 		mem_free(c->mem, bytes, n, 1);
 		if (st == PLIM_E_FORMAT)
-			st = PLIM_OK; /* the scan tells what cannot be read */
+			st = PLIM_OK; /* the scan says what cannot be read */
 		else if (st && err)
 			*err = why;
 	}

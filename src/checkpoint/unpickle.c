@@ -213,7 +213,7 @@ static bool show(const struct walk *w, struct pickle_value v, unsigned depth, ch
 	return known;
 }
 
-/* `at`: which of its container's it is, for keys that are no text and no number. */
+/* `at`: which of its container's it is, for keys that are not a text and no number. */
 static enum plim_status walk_key(struct walk *w, struct pickle_value key, size_t at,
 				 struct pickle_value v, struct plim_err *err)
 {
@@ -516,7 +516,7 @@ static enum plim_status check_form(const struct globals_log *log, const uint8_t 
 
 	if (to < FORM_BYTES || bytes[1] >= 4)
 		doubt = opcodes_doubt(bytes + from, to - from, &at);
-	/* What the other program reads, nobody has looked at. */
+	/* What the other program reads, no one has looked at. */
 	log->ckpt->many_globals |= doubt != NULL;
 	return doubt ? ckpt_model_find(
 			       log->ckpt, CKPT_BAD_FINDING, "form", from + at, err,

@@ -1,6 +1,6 @@
 /*
  * ZeRO: the weights of a model that DeepSpeed trained lie in flat groups of fp32, cut into a partition for each rank,
- * beside the optimizer's states; the files of model states say which parameter is where.  Here they become c->wholes,
+ * next to the optimizer's states; the files of model states say which parameter is where.  Here they become c->wholes,
  * as DeepSpeed's own zero_to_fp32.py (0.19) puts them together:
  *
  *   stages 1, 2: a group's partitions one behind the other hold its parameters one behind the other, each perhaps with

@@ -1,4 +1,4 @@
-/* How every verb gives its result away: JSON from its table, a snapshot as a file. */
+/* How every command gives its result away: JSON from its table, a snapshot as a file. */
 #ifndef API_OUT_H
 #define API_OUT_H
 
@@ -8,7 +8,7 @@
 #include <plimsoll/report.h>
 
 /*
- * A result of zeros, and behind it in the same memory what it hides; the verb's free() frees both at once.
+ * A result of zeros, and behind it in the same memory what it hides; the command's free() frees both at once.
  *
  *	st = OUT_NEW(report, r, &r->hidden->options, options, err);
  *

@@ -1,4 +1,4 @@
-/* Runs of the allocator's model shown on a page, beside the recordings that it holds. */
+/* Runs of the allocator's model shown on a page, next to the recordings that it holds. */
 #ifndef VERBS_PAGE_H
 #define VERBS_PAGE_H
 
@@ -12,7 +12,7 @@ struct page_run {
 	const struct plim_report_options *options;
 	const char *title;
 	struct plim_page *page;
-	uint64_t limit_bytes; /* to be shown; 0: what a failure tells */
+	uint64_t limit_bytes; /* to be shown; 0: what a failure shows */
 	VEC(char) bytes;      /* the run as a snapshot; empty */
 };
 enum plim_status page_take_run(void *self, const struct snapshot *t, struct plim_err *err);

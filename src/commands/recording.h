@@ -1,4 +1,4 @@
-/* The public recording, for the verbs that take one: an account of memory, and what was read within it. */
+/* The public recording, for the commands that take one: an account of memory, and what was read within it. */
 #ifndef VERBS_RECORDING_H
 #define VERBS_RECORDING_H
 

@@ -1,4 +1,4 @@
-/* The rungs of a plan's ladder for a person: plan shows them, and why beside a death. */
+/* The rungs of a plan's ladder for a person: plan shows them, and why next to a death. */
 #include "commands/rungs.h"
 
 #include "commands/out.h"

@@ -19,7 +19,7 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
  */
 const struct plim_plan_rung *rungs_picked(const struct plim_plan_rung *ladder, size_t n);
 
-/* What is pasted beside each other, and where; in the order in which it is told. */
+/* What is pasted next to each other, and where; in the order in which it is reported. */
 struct rungs_line {
 	const char *where, *what;
 };

@@ -1,4 +1,4 @@
-/* The words that a person is told first, made once for every face: text, page, why. */
+/* The words that a person is shown first, made once for every face: text, page, why. */
 #include "commands/told.h"
 
 #include "diagnose/diagnose.h"
@@ -383,7 +383,7 @@ static void put_largest_kind(struct text *line, const struct plim_report_categor
 
 	kinds_sorted(c, list);
 	if (list[0].bytes == c->unknown)
-		return; /* that tells nothing */
+		return; /* that shows nothing */
 	text_puts(line, ": ");
 	text_bytes(line, list[0].bytes);
 	text_printf(line, " %s", list[0].name);
@@ -488,7 +488,7 @@ static void tell_remedies(struct telling *x)
 
 /* ---- who held it ---- */
 
-#define KIND_PART 50 /* kinds that take less are not told */
+#define KIND_PART 50 /* kinds that take less are not reported */
 
 /* "3 of 9,437,184 bytes, one: swiglu.py:32" */
 static void tell_size(struct telling *x, const struct plim_report_owner *one,

@@ -1,6 +1,6 @@
 /*
- * What a person is told of a recording first: its verdict, what to do, who held the memory, its peak.  told_fill() makes
- * the words, once; report prints them, why prints them beside a log, the page has them in its JSON.
+ * What a person is shown of a recording first: its verdict, what to do, who held the memory, its peak.  told_fill() makes
+ * the words, once; report prints them, why prints them next to a log, the page has them in its JSON.
  */
 #ifndef VERBS_TOLD_H
 #define VERBS_TOLD_H
@@ -10,7 +10,7 @@
 
 #include <plimsoll/report.h>
 
-/* Columns of the text; and are there so few that what is said beside a name is left out? */
+/* Columns of the text; and are there so few that what is said next to a name is left out? */
 unsigned told_columns(const struct text *t);
 int told_narrow(const struct text *t);
 
@@ -22,7 +22,7 @@ void told_place(struct text *t, const struct plim_report_device *d, const char *
 const struct plim_report_oom *told_last_oom(const struct plim_report_device *d);
 const struct plim_finding *told_finding(const struct plim_report_device *d, const char *id);
 
-/* Does a death's verdict tell this one with its evidence; does what is told first? */
+/* Does a death's verdict tell this one with its evidence; does what is reported first? */
 int told_in_verdict(const struct plim_report_device *d, const struct plim_finding *f);
 int told_has(const struct plim_report_device *d, const struct plim_finding *f);
 
@@ -35,7 +35,7 @@ void told_kinds(struct text *line, const struct plim_report_categories *c, uint6
 #define TOLD_STEPS 4 /* so many steps that nothing grew over is worth a line */
 
 /*
- * Fill d->told; all else of it is filled, and texts are `a`'s.  Failures behind d->oom_count are not told, and of one that is
+ * Fill d->told; all else of it is filled, and texts are `a`'s.  Failures behind d->oom_count are not reported, and of one that is
  * not the recording's last the owners are not known: d->at_peak is empty then.
  */
 enum told_flags { TOLD_PLANNED = 1, TOLD_FRAMES = 2 }; /* it is a plan's; stacks were recorded */
@@ -55,7 +55,7 @@ struct told_limits {
 /* Headline and the lines below it. */
 void told_put_verdict(struct text *t, const struct plim_report_device *d);
 void told_put_headline(struct text *t, const struct plim_report_device *d);
-/* What to do; findings that nothing else tells; who held it; the peak and its picture. */
+/* What to do; findings that nothing else shows; who held it; the peak and its picture. */
 void told_put_rest(struct text *t, const struct plim_report_device *d, const struct told_limits *l);
 void told_put_remedies(struct text *t, const struct plim_report_device *d, size_t most);
 void told_put_peak(struct text *t, const struct plim_report_device *d);

@@ -1,11 +1,11 @@
-/* What is told first, printed: in a few columns, and in as many lines as there are. */
+/* What is reported first, printed: in a few columns, and in as many lines as there are. */
 #include "commands/told.h"
 
 #include "commands/out.h"
 
 #include <string.h>
 
-#define NARROW 64 /* columns; below, what is said beside a name is left out */
+#define NARROW 64 /* columns; below, what is said next to a name is left out */
 #define OTHERS_MAX 3
 #define SIZE_COLUMNS 14 /* of a row of holders, with what is around it */
 #define CHART_EVENTS_MIN 10
@@ -84,7 +84,7 @@ void told_put_remedies(struct text *t, const struct plim_report_device *d, size_
 	}
 }
 
-/* Findings that no other part tells, a line each. */
+/* Findings that no other part shows, a line each. */
 static void others(struct text *t, const struct plim_report_device *d, const struct told_limits *l)
 {
 	const struct plim_finding *list[OTHERS_MAX];

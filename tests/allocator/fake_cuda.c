@@ -1,7 +1,7 @@
 /*
  * A CUDA driver without a GPU: libfakecuda.so has the symbols of gpu/cuda.h.
  *
- * Streams are queues that complete only when told.  fake_touch() queues work on a range; whoever unmaps a range, or is told to hand it
+ * Streams are queues that complete only when told.  fake_touch() queues work on a range; whoever unmaps a range, or is reported to hand it
  * to another stream, while work on it is queued, fails the test.  So do handles that leak, calls that are illegal in a
  * capture, and waits under the allocator's lock.
  *
@@ -39,7 +39,7 @@ struct event {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t mapped[SLOTS];    /* handle + 1 */
-static uint8_t reached_by[SLOTS]; /* a bit a device */
+static uint8_t reached_by[SLOTS]; /* a bit per device */
 static void *home[STREAMS];       /* the context of a stream; NULL: any */
 static uint64_t handle_bytes[HANDLES];
 static uint64_t next_addr = BASE, created_bytes, card_bytes = (uint64_t)8 << 30;

@@ -5,7 +5,7 @@
  * resized, or swapped with the next: then nothing may be handed out twice, and reserved must stay near what was live.  With
  * THREADS as many play it at once, each on streams of its own and with a seed of its own: only the former is checked.
  *
- * With a plan of another run in PLIMSOLL_ALLOC_PLAN its hits are told, and reserved may be 2 % and 32 MiB more than the better of PyTorch's
+ * With a plan of another run in PLIMSOLL_ALLOC_PLAN its hits are reported, and reserved may be 2 % and 32 MiB more than the better of PyTorch's
  * default settings and expandable segments.  `replay RECORDING limit`: it must survive the smallest limit that one of them does.
  */
 #include "fake_cuda.h"

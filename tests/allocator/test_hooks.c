@@ -500,7 +500,7 @@ static void children_are_refused_in_each_state(void **state)
 	plimsoll_reset();
 }
 
-/* Before the first request a child may have the card for itself. */
+/* Before the first request a child may have the GPU for itself. */
 static void a_child_of_no_state(void **state)
 {
 	pid_t child = fork();

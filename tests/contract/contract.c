@@ -294,7 +294,7 @@ static void try_output(void)
 	plim_report_free(r);
 }
 
-/* ---- input that is no path ---- */
+/* ---- input that is not a path ---- */
 
 /* The whole of a file; NULL: it cannot be read. */
 static char *slurp(const char *path, size_t *n)
@@ -445,7 +445,7 @@ static uint64_t peak_of(struct plim_recording *r)
 	return peak;
 }
 
-/* Events tell of allocations what the allocations' columns tell. */
+/* Events report allocations what the allocations' columns tell. */
 static void compare_columns(const struct plim_event_columns *e,
 			    const struct plim_allocation_columns *a)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""early_stop.py: our replay of early stopping beside Lightning's, Transformers' and Keras' own code, on random histories.
+"""early_stop.py: our replay of early stopping next to Lightning's, Transformers' and Keras' own code, on random histories.
 
 Needs PLIMSOLL_LIBRARY and python/ in PYTHONPATH, and the libraries that are to be compared; 77 where none is importable.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""follow.py PLIMSOLL: `curves --follow` beside a log that grows: it says what it finds once, acts on what --fail-on names, and reads
+"""follow.py PLIMSOLL: `curves --follow` next to a log that grows: it says what it finds once, acts on what --fail-on names, and reads
 nothing but what was appended.
 """
 import os

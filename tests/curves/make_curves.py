@@ -3,7 +3,7 @@
     make(kind, seed, snr) -> (rows, onset): rows as a trainer logs them, the onset as a step (None: healthy)
 
 Two kinds are sound: "healthy", and "level", whose validation loss stays where it is from a third of the run on while the
-training loss falls, so that nothing but noise tells it from one that turns.
+training loss falls, so that nothing but noise shows it from one that turns.
 
 The noise of a loss is a factor exp(s x), s from 0.01 to 0.2, x normal, with autocorrelation 0, 0.5 or 0.8 or with
 Student's t of 5 degrees.  `snr` is the height of a fault over the noise of single values: for a spike the height of

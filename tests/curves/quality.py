@@ -3,7 +3,7 @@
 
 Prints a table by fault, sound kinds first: found, how long after the onset it was said (median and nine of ten) in logs and in intervals between
 evaluations, and in how many runs something else was said that is not true at the end of the log; "ever" what was taken back, too.  Delays below 0 count as found too early: the finding
-began before the fault and is no finding of it.  Several programs (of other thresholds) are asked about the same logs.  --check fails below what docs/evidence/accuracy.md promises; it uses few runs.
+began before the fault and is not a finding of it.  Several programs (of other thresholds) are asked about the same logs.  --check fails below what docs/evidence/accuracy.md promises; it uses few runs.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ from make_curves import FAULTS, make  # noqa: E402
 SOUND = ("healthy", "level")
 TAKEN_BACK = {"overfit", "memory_creep", "diverged"}  # warnings when they are said; information when they were wrong
 IDS = {"hidden_nan": "nan"}
-# What may be said beside the fault, because it is also true.
+# What may be said next to the fault, because it is also true.
 ALSO = {"nan": {"explosion", "collapse"}, "inf": {"nan", "explosion", "collapse"}, "hidden_nan": {"explosion", "collapse"}, "explosion": {"nan", "spike"},
         "spike": {"diverged", "explosion"}, "diverged": {"spike", "overfit", "collapse"},
         "overfit": {"collapse", "plateau"}, "collapse": {"overfit", "plateau"}, "plateau": set(),

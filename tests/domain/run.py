@@ -44,7 +44,7 @@ loader = DataLoader(data, batch_size=8, num_workers=2, pin_memory=True)
 
 
 def items():
-    """(number, title, [[verb, rest, code, code of the exit, [(sign, words)]]])"""
+    """(number, title, [[command, rest, code, code of the exit, [(sign, words)]]])"""
     found = []
     with open(os.path.join(HERE, "items.txt"), encoding="utf-8") as f:
         for line in f.read().splitlines():

@@ -261,7 +261,7 @@ def late_reader(torch, tell):
 
 
 def graph_check(torch):
-    """What runs beside a graph, on the capture's own stream too, must not be written by it."""
+    """What runs next to a graph, on the capture's own stream too, must not be written by it."""
     x = torch.ones(1 << 20, device="cuda")
     side = torch.cuda.Stream()
     graph = torch.cuda.CUDAGraph()
@@ -548,7 +548,7 @@ def table(rows):
 
 
 def cheap_numbers(torch):
-    """Weights of both signs without a generator, whose start takes seconds, and without a byte beside them."""
+    """Weights of both signs without a generator, whose start takes seconds, and without a byte next to them."""
     def fill(tensor, *args, **kwargs):
         numbers = tensor.detach().view(-1)
         torch.arange(numbers.numel(), out=numbers)

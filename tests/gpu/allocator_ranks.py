@@ -127,7 +127,7 @@ def oom(torch, mode, rank):
     print(json.dumps(out), flush=True)
     if rank == 1:
         torch.empty(3 << 30, dtype=torch.uint8, device="cuda")
-    dist.all_reduce(t)  # nobody comes
+    dist.all_reduce(t)  # no one comes
     torch.cuda.synchronize()
     return out
 

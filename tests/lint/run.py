@@ -179,7 +179,7 @@ for x, y in loader:
             self.assertLess(after.index(f"else self.{name}.detach()"), after.index("self.cell(x"))
 
     def test_fixed_once_and_for_all(self) -> None:
-        """What a fix mends parses, is found no more, and a second fix changes nothing."""
+        """What a fix fixes parses, is found no more, and a second fix changes nothing."""
         texts = [catalogue.PREAMBLE + r.bad for r in catalogue.RULES] + [catalogue.PREAMBLE + "DataLoader(dataset, shuffle=True, sampler=mine)\nDataLoader(dataset, batch_sampler=mine, batch_size=4, drop_last=True)\n"] + [catalogue.PREAMBLE + t for _, bad, t in sections() if bad]
         mended = set()
         for text in texts:

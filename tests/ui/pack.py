@@ -46,7 +46,7 @@ def digest(text):
 
 
 def page(recordings, answer=None):
-    """recordings: [(head, Columns)]; answer: (text, result) of the verb that made the page"""
+    """recordings: [(head, Columns)]; answer: (text, result) of the command that made the page"""
     style = (UI / "viewer.css").read_text()
     script = (UI / "viewer.js").read_text()
     body = ""

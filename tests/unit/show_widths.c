@@ -63,7 +63,7 @@ static int take(void *ctx, const char *text, size_t n)
 	return 0;
 }
 
-/* What a verb opens, shows and frees; `opened` is one of these. */
+/* What a command opens, shows and frees; `opened` is one of these. */
 union opened {
 	struct plim_report *report;
 	struct plim_diff *diff;

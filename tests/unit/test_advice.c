@@ -135,7 +135,7 @@ static void test_spelling(void **state)
 {
 	const struct {
 		const char *word;
-		uint64_t engines; /* that may be told so */
+		uint64_t engines; /* that may be reported so */
 	} words[] = {
 		{ "--gpu-memory-utilization", IN(VLLM) },
 		{ "--mem-fraction-static", IN(SGLANG) },

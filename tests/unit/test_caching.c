@@ -292,7 +292,7 @@ static void test_max_split_order(void **state)
 	end(&f);
 }
 
-/* What is no oversize block is not given back for one; of exactly max_split it is one. */
+/* What is not an oversize block is not given back for one; of exactly max_split it is one. */
 static void test_max_split_least(void **state)
 {
 	struct fixture f;

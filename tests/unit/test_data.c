@@ -408,7 +408,7 @@ static void test_full_disk(void **state)
 	unlink(path);
 }
 
-/* What another schema left is begun anew, but not under somebody who fills it. */
+/* What another schema left is begun anew, but not under someone who fills it. */
 static void test_other_schema(void **state)
 {
 	const struct plim_samples_schema a = schema(fixed, 300, "a"), b = schema(fixed, 300, "b");

@@ -55,7 +55,7 @@ static void test_names(void **state)
 	}
 }
 
-/* Every card is found by the name that the table gives it. */
+/* Every GPU is found by the name that the table gives it. */
 static void test_table(void **state)
 {
 	(void)state;

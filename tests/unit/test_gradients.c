@@ -218,7 +218,7 @@ static void test_threads(void **state)
 		    x.scale == 8);
 	assert_true(x.bad == 0 && x.first_bad == PLIM_UNKNOWN && sum.found_inf == 0);
 	assert_true(isinf(sum.norm)); /* beyond a float, though every value is finite */
-	/* The first by order is told; results before are kept. */
+	/* The first by order is reported; results before are kept. */
 	at[16385] = NAN;
 	wide[3] = -INFINITY;
 	call.step = 2;
@@ -250,7 +250,7 @@ static void test_kept(void **state)
 	size_t n;
 
 	(void)state;
-	for (uint64_t i = 0; i < 20; i++) { /* of those that nobody takes eight stay */
+	for (uint64_t i = 0; i < 20; i++) { /* of those that no one takes eight stay */
 		struct plim_gradients_call call = call_of(where, i);
 
 		x = (float)i;
@@ -410,7 +410,7 @@ static void test_no_wait(void **state)
 	fake_complete(stream);
 	s = taken(g);
 	assert_int_equal(s.step, 29);
-	/* Nobody takes: beyond eight the oldest is waited for, and told as missed. */
+	/* No one takes: beyond eight the oldest is waited for, and told as missed. */
 	for (uint64_t step = 30; step < 40; step++) {
 		struct plim_gradients_call call = call_of((const void *[]){ x[0], x[1] }, step);
 

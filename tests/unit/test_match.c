@@ -245,7 +245,7 @@ static void test_many_lines(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
-/* Each allocation fails in turn: the error is told, and nothing is kept. */
+/* Each allocation fails in turn: the error is reported, and nothing is kept. */
 static void test_no_memory(void **state)
 {
 	const struct matching *c = &matchings[8];

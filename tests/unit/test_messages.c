@@ -114,7 +114,7 @@ static const struct wording {
 		  "Management and "
 		  "PYTORCH_CUDA_ALLOC_CONF",
 	  .device = 3,
-	  .processes = 0, /* it is this one: both together would not fit on the card */
+	  .processes = 0, /* it is this one: both together would not fit on the GPU */
 	  .this_process = GIB(2362),
 	  .tried = MIB(8600),
 	  .total = GIB(2369),
@@ -265,7 +265,7 @@ static void check_shown(const char *name, const char *field, struct shown want,
 	} else if (want.unit) { /* in 1/200 of the unit, so that halves are whole */
 		low = ((2 * want.hundredths - 1) * want.unit + 199) / 200;
 		high = (2 * want.hundredths + 1) * want.unit / 200;
-		/* the unit itself tells: it is left at 1024 of it, and begins above one of it */
+		/* the unit itself shows: it is left at 1024 of it, and begins above one of it */
 		if (low <= want.unit && high > want.unit)
 			low = want.unit + 1;
 		if (want.unit < 1 << 30 && high > want.unit << 10)
@@ -293,7 +293,7 @@ static void test_wordings(void **state)
 		check_shown(w->name, "allocated", w->allocated, got.allocated);
 		check_shown(w->name, "private_pools", w->private_pools, got.private_pools);
 		check_shown(w->name, "this_process", w->this_process, got.this_process);
-		/* of these two the text tells one, the other follows (test_complete) */
+		/* of these two the text shows one, the other follows (test_complete) */
 		if (w->unallocated.unit)
 			check_shown(w->name, "unallocated", w->unallocated, got.unallocated);
 		if (w->reserved.unit)
@@ -315,7 +315,7 @@ static void test_complete(void **state)
 				  "bytes of which 4 bytes is free. Of the allocated memory 100 "
 				  "bytes is allocated by "
 				  "PyTorch, and 1.00 KiB is reserved by PyTorch but unallocated.",
-			  /* what is told contradicts itself: nothing follows */
+			  /* what is reported contradicts itself: nothing follows */
 		odd[] = "CUDA out of memory. Tried to allocate 1 bytes (GPU 0; 8 bytes total "
 			"capacity; "
 			"100 bytes already allocated; 4 bytes free; 9 bytes reserved in total by "

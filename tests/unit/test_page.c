@@ -140,7 +140,7 @@ static void test_rectangles(void **state)
 {
 	const struct device in[] = {
 		{ mapped, COUNT(mapped), NULL, 0, 3 * PAGE },
-		/* the same without what stood at the end: what nobody saw ending does not end */
+		/* the same without what stood at the end: what no one saw ending does not end */
 		{ mapped, COUNT(mapped), NULL, 0, 0 },
 	};
 	struct segments s;

@@ -1,6 +1,6 @@
 /*
- * Lifetimes from hand-made lists of events: what is born, asked to end, ended; what lived before the
- * first event; what contradicts.  And a property: any recording cut anywhere tells the same lives.
+ * Lifetimes from hand-made lists of events: what is allocated, asked to end, ended; what lived before the
+ * first event; what contradicts.  And a property: any recording cut anywhere shows the same lives.
  */
 #include <setjmp.h>
 #include <stdarg.h>

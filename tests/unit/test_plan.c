@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* Reduce.cuh's staging buffer, as recordings of an H100 show it beside the bias gradients of GPT-2 and the norms of Llama. */
+/* Reduce.cuh's staging buffer, as recordings of an H100 show it next to the bias gradients of GPT-2 and the norms of Llama. */
 static void test_reduce(void **state)
 {
 	static const struct {
@@ -162,7 +162,7 @@ static void test_accumulation(void **state)
 
 #define TOKENS 32 /* of a fixture's batch */
 
-/* Selective checkpointing keeps the results of products and of attention beside the inputs, and nothing when it is over. */
+/* Selective checkpointing keeps the results of products and of attention next to the inputs, and nothing when it is over. */
 static void test_selective(void **state)
 {
 	/* q, k, v, o, gate, up and down; attention's result, its sums of rows, seed and offset */
@@ -266,7 +266,7 @@ static void test_masters(void **state)
 
 #define LINEAR (2 * (4 * 64 * 64 + 3 * 64 * 128)) /* of PARAMETERS, what is quantized */
 
-/* Codes, a scale in 64 and 16 values for each of 14 weights; the rest in fp32 to be trained beside, in bf16 to infer. */
+/* Codes, a scale in 64 and 16 values for each of 14 weights; the rest in fp32 to be trained next to, in bf16 to infer. */
 static void test_quantized_weights(void **state)
 {
 	uint64_t codes = LINEAR / 2 + LINEAR / 64 * 4 + 14 * 16 * 4;
@@ -452,7 +452,7 @@ static void refuse_each(struct fixture *f)
 
 		f->mem.fail_after = n;
 		st = plan_build(&f->mem, &f->model, &f->recipe, &f->plan, &f->err);
-		/* a refusal that nobody passed on would be a plan with something missing */
+		/* a refusal that no one passed on would be a plan with something missing */
 		assert_true(st || f->mem.fail_after >= 0);
 		f->mem.fail_after = -1;
 		if (st) {
@@ -662,7 +662,7 @@ static void test_needed_of_both(void **state)
 
 	f->recipe.batch = 48;
 	f->recipe.sequence = 500;
-	/* with evaluation the shorter one is no beginning of the longer one */
+	/* with evaluation the shorter one is not a beginning of the longer one */
 	for (size_t i = 0; i < 2 * sizeof(settings) / sizeof(*settings); i++) {
 		struct allocator_rules rules;
 		struct plan *plans[2];
@@ -693,7 +693,7 @@ static void test_needed_of_both(void **state)
 			assert_memory_equal(&last, &plans[k]->phases.at[plans[k]->phases.n - 1],
 					    sizeof(last));
 		}
-		/* what needs more than anybody has a use for is told to */
+		/* what needs more than anybody has a use for is reported to */
 		assert_int_equal(
 			plan_measure_both(plans, &rules, needed[0] - 1, both, needed, &f->err),
 			PLIM_OK);

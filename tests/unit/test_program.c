@@ -15,7 +15,7 @@
 #define C (BASE + 0x200000)
 #define D (BASE + 0x300000)
 
-/* C and D lived before (D's end was asked for), A is born twice; a failure between. */
+/* C and D lived before (D's end was asked for), A is allocated twice; a failure between. */
 static const struct event events[] = {
 	{ TRACE_SEGMENT_ALLOC, A, 20u << 20, 0 },
 	{ TRACE_ALLOC, A, 700, 1 },

@@ -1,5 +1,5 @@
-#include "recording/set.h"
 #include "commands/ranks/ranks.h"
+#include "recording/set.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -191,7 +191,7 @@ static void test_same_bytes(void **state)
 	text_release(&first);
 }
 
-/* Two archives that are read as streams beside files: all write to one list of rows. */
+/* Two archives that are read as streams next to files: all write to one list of rows. */
 static void test_streams(void **state)
 {
 	char command[400], archive[64];

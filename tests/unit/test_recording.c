@@ -1,4 +1,4 @@
-/* A recording's parts are computed when they are needed, once, and nobody computes what nobody reads. */
+/* A recording's parts are computed when they are needed, once, and no one computes what no one reads. */
 #include "commands/diff/diff.h"
 #include "commands/report/report.h"
 #include "commands/whatif/whatif.h"
@@ -227,7 +227,7 @@ static void test_diff_of(void **state)
 	plim_buffer_release(&of_read);
 }
 
-/* ... also where one of them cannot be told of: the other one is let go. */
+/* ... also where one of them cannot be reported: the other one is let go. */
 static void test_diff_of_nothing(void **state)
 {
 	struct plim_diff_options o;

@@ -545,7 +545,7 @@ static void gpu_step(size_t n, uint64_t staging)
 	assert_int_equal(plim_saving_begin(c, 1, NAN, &s, NULL), PLIM_OK);
 	assert_int_equal(plim_saving_add(s, "model", t, 2, NULL), PLIM_OK);
 	assert_int_equal(plim_saving_start(s, &stream, 1, NULL), PLIM_OK);
-	fake_kernel(COMPUTE, buffer, next, 400); /* BatchNorm's next forward pass; nobody waits */
+	fake_kernel(COMPUTE, buffer, next, 400); /* BatchNorm's next forward pass; no one waits */
 	assert_int_equal(plim_saving_guard(s, 0, COMPUTE, NULL), PLIM_OK);
 	fake_kernel(COMPUTE, parameter, next, n * 4); /* the update */
 	fake_complete(COMPUTE);

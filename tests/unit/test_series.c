@@ -548,7 +548,7 @@ static void test_events(void **state)
 	read_end(&r);
 }
 
-/* What is no row is counted, the rest is read; bare NaN is a number. */
+/* What is not a row is counted, the rest is read; bare NaN is a number. */
 static void test_damaged_text(void **state)
 {
 	static const char json[] = "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"lo\n"

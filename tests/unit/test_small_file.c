@@ -1,4 +1,4 @@
-/* One bounded read of a small file: what is too long is cut, what is missing or endless is no failure. */
+/* One bounded read of a small file: what is too long is cut, what is missing or endless is not a failure. */
 #include "base/small_file.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* A refusal in a program's own words: which memory a line tells of, and lines that tell of none. */
+/* A refusal in a program's own words: which memory a line says of, and lines that say of none. */
 #include "messages/scan.h"
 
 #include <setjmp.h>

@@ -123,7 +123,7 @@ static void main_thread_is_kept(void **state)
 	}
 }
 
-/* Whichever eight bytes are others: no look takes long, and nothing that is no text comes of it. */
+/* Whichever eight bytes are others: no look takes long, and nothing that is not a text comes of it. */
 static void torn_memory(void **state)
 {
 	static unsigned char bytes[65536], torn[65536];
@@ -328,7 +328,7 @@ static void decides_what_is_open(void **state)
 	} cases[] = {
 		{ sync_text, 7, launch_text, 40, PLIM_WATCH_SYNC_BOUND },
 		{ launch_text, 7, sync_text, 40, PLIM_WATCH_LAUNCH_BOUND },
-		/* A card that works most of the time: launching is not what takes it. */
+		/* A GPU that works most of the time: launching is not what takes it. */
 		{ launch_text, 10, "", 80, PLIM_WATCH_HOST_PACED },
 		{ own_text, 10, "", 10, PLIM_WATCH_MAIN_PYTHON },
 		/* It may be arithmetic of tensors. */
@@ -354,7 +354,7 @@ static void decides_what_is_open(void **state)
 		assert_int_equal(j.state, cases[i].is);
 		assert_true(j.confidence < PLIM_WATCH_HIGH);
 		assert_int_equal(f.at[WATCH_LOOKS], 20);
-		/* No number that was not seen is told. */
+		/* No number that was not seen is reported. */
 		arena_init(&arena, &m.mem);
 		assert_int_equal(watch_tell(&j, &f, 5, &arena, &words, &err), PLIM_OK);
 		for (size_t k = 0; k < words.evidence_count; k++)
@@ -364,7 +364,7 @@ static void decides_what_is_open(void **state)
 	}
 }
 
-/* A card that is busy, one that does nothing, and what the counters are sure of are no matter of stacks. */
+/* A GPU that is busy, one that does nothing, and what the counters are sure of are no matter of stacks. */
 static void overrules_no_counter(void **state)
 {
 	struct watch_judgement j;
@@ -405,7 +405,7 @@ static void both_are_sure(void **state)
 	watch_weigh_stacks(&f, &j);
 	assert_int_equal(j.state, PLIM_WATCH_LAUNCH_BOUND);
 	assert_int_equal(j.confidence, PLIM_WATCH_MEDIUM);
-	/* Others hold the card, too. */
+	/* Others hold the GPU, too. */
 	f.at[WATCH_OTHERS] = 8;
 	j = (struct watch_judgement){ .state = PLIM_WATCH_SYNC_BOUND,
 				      .confidence = PLIM_WATCH_MEDIUM };
@@ -418,7 +418,7 @@ static void both_are_sure(void **state)
 				      .confidence = PLIM_WATCH_MEDIUM };
 	watch_weigh_stacks(&f, &j);
 	assert_int_equal(j.confidence, PLIM_WATCH_MEDIUM);
-	/* Where no card is seen, the same calls may compute on the processor. */
+	/* Where no GPU is seen, the same calls may compute on the processor. */
 	f.at[WATCH_RANKS] = 1;
 	f.at[WATCH_BUSY] = NAN;
 	j = (struct watch_judgement){ .state = PLIM_WATCH_UNDECIDED };

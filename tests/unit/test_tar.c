@@ -236,7 +236,7 @@ static void test_skip(void **state)
 	unlink(path);
 }
 
-/* What is no file must not be waited for. */
+/* What is not a file must not be waited for. */
 static void test_regular(void **state)
 {
 	static const struct source_options regular = { .kinds = SOURCE_REGULAR },

@@ -1,4 +1,4 @@
-/* The allocator over virtual memory: what it hands out is mapped and nobody else's; what repeats is learned; plans that lie are harmless. */
+/* The allocator over virtual memory: what it hands out is mapped and no one else's; what repeats is learned; plans that lie are harmless. */
 #include "allocator/vmm.h"
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #define SPACE_SLOTS ((size_t)1 << 20) /* 2 TiB of addresses */
 #define SPACE_BASE ((uint64_t)1 << 40)
 
-/* A card: which slots of the address space are mapped. */
+/* A GPU: which slots of the address space are mapped. */
 struct card {
 	uint8_t *mapped;
 	uint64_t next, bytes, mapped_bytes, waits;

@@ -197,7 +197,7 @@ static void healthy_runs(void **state)
 	assert_true(sum <= 1);
 }
 
-/* Leaks of a rate, in MiB a second: found within so many seconds, the interval holds the end. */
+/* Leaks of a rate, in MiB per second: found within so many seconds, the interval holds the end. */
 static void leaks(void **state)
 {
 	static const struct {
@@ -322,7 +322,7 @@ static double spike(const struct run *r, double t)
 
 /*
  * Allocated memory that leaks under spikes, to its death: ten moments a second, of which the first is seen.  It dies in a spike, so
- * the moment is before the floor is full; all that was told counts, not the first alone.
+ * the moment is before the floor is full; all that was reported counts, not the first alone.
  */
 static void deaths_in_a_spike(void **state)
 {
@@ -422,7 +422,7 @@ static unsigned descriptors(const struct proc_files *f)
 	return n;
 }
 
-/* A descriptor that is kept tells of its own process alone, and is closed when nobody asks any more. */
+/* A descriptor that is kept says of its own process alone, and is closed when no one asks any more. */
 static void kept_files(void **state)
 {
 	struct proc_files f;
@@ -593,7 +593,7 @@ static void births(void **state)
 		(void)pause();
 		_exit(0);
 	}
-	/* The kernel may be believed once that nobody is new. */
+	/* The kernel may be believed once that no one is new. */
 	for (unsigned look = 0; look < 2 && !found; look++) {
 		proc_births_look(b, "");
 		for (size_t i = 0; i < b->born_count && !found; i++)
@@ -608,7 +608,7 @@ static void births(void **state)
 		assert_int_equal(above, getppid());
 	}
 	free(b);
-	/* What is not /proc tells nothing. */
+	/* What is not /proc shows nothing. */
 	b = calloc(1, sizeof(*b));
 	assert_non_null(b);
 	for (unsigned look = 0; look < 3; look++)
@@ -620,7 +620,7 @@ static void births(void **state)
 
 /* ---- the screen ---- */
 
-/* One measure a graph: what is known of the time alone goes when the multiprocessors are told. */
+/* One measure a graph: what is known of the time alone goes when the multiprocessors are reported. */
 static void histories(void **state)
 {
 	struct watch_history h = { .width = 1, .in_last = 1 };
@@ -640,7 +640,7 @@ static void histories(void **state)
 
 #define JOBS 8
 
-/* Eight jobs with long names that fill their cards. */
+/* Eight jobs with long names that fill their GPUs. */
 static void write_leaks(const char *path)
 {
 	FILE *f = fopen(path, "w");
@@ -697,7 +697,7 @@ static unsigned lines_with(const char *text, const char *words)
 	return n;
 }
 
-/* Of the table of processes there are rows, or nothing; the keys that are told fit, the last one is how to see all. */
+/* Of the table of processes there are rows, or nothing; the keys that are reported fit, the last one is how to see all. */
 static void ends_of_the_screen(const char *text, unsigned width)
 {
 	const char *head = strstr(text, "sleeps in\n"), *foot = strrchr(text, '\n');
@@ -710,7 +710,7 @@ static void ends_of_the_screen(const char *text, unsigned width)
 	assert_null(strstr(text, "-0 %"));
 }
 
-/* Whatever the size, each job's row tells its state and when its memory is full, and no line is too long. */
+/* Whatever the size, each job's row shows its state and when its memory is full, and no line is too long. */
 static void sizes_of_the_screen(void **state)
 {
 	static const struct {
@@ -817,7 +817,7 @@ static void alerts_of_cards_and_ranks(void **state)
 	arena_release(&h.arena);
 }
 
-/* A job that is gone: killed, failed, through, or without its card. */
+/* A job that is gone: killed, failed, through, or without its GPU. */
 static void alerts_of_ends(void **state)
 {
 	static const struct {
@@ -895,7 +895,7 @@ static void the_last_may_have_failed(void **state)
 	}
 }
 
-/* What has ended fills nothing any more, and is told what held it back in all. */
+/* What has ended fills nothing any more, and is reported what held it back in all. */
 static void nothing_is_foretold_of_the_ended(void **state)
 {
 	static const struct plim_text_style style = { 80, false, false };

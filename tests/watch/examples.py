@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""examples.py PLIMSOLL FAKE_NVML EXAMPLES: examples/watch beside what the program really tells.
+"""examples.py PLIMSOLL FAKE_NVML EXAMPLES: examples/watch next to what the program really shows.
 
 Every name and label that rules and board ask for is one that watch has; the Slurm scripts run.  Where Debian's prometheus, promtool,
 yamllint and shellcheck are there, they judge too: a real Prometheus scrapes a real watch and is asked each expression of the board.
@@ -68,7 +68,7 @@ def asks_what_there_is(asked, found):
 
 
 def board_is_whole(board):
-    """What Grafana's importer wants of a board, and nobody can see: panels over each other, ids twice, a data source that is nowhere."""
+    """What Grafana's importer wants of a board, and no one can see: panels over each other, ids twice, a data source that is nowhere."""
     expect(board["id"] is None and board["uid"] and board["schemaVersion"] >= 36 and board["title"], "the board's head")
     inputs = {"${" + i["name"] + "}" for i in board["__inputs"]}
     kinds = {r["id"] for r in board["__requires"] if r["type"] == "panel"}
@@ -126,7 +126,7 @@ def ask(port, path, **values):
 
 
 def scraped(port, asked, scratch):
-    """A real Prometheus: it takes what watch tells, and understands what rules and board ask."""
+    """A real Prometheus: it takes what watch shows, and understands what rules and board ask."""
     if not shutil.which("prometheus"):
         print("# prometheus is not here: nothing was scraped")
         return

@@ -1,11 +1,11 @@
 /*
  * A driver's NVML that says what the environment asks for: FAKE_NVML="name=value ..." (missing: as an H100 says it).
  *
- *	stride=24|32|16	bytes of a process's row	pid=N,N...	who holds the card	bytes=N	each of them
+ *	stride=24|32|16	bytes of a process's row	pid=N,N...	who holds the GPU	bytes=N	each of them
  *	use=N  power=mW  sm=%  graphics=%  used=N  total=N
- *	code_NAME=N	what that call answers	gpm=0	no GPM	cards=N	init=N
- *	name@I=value	the same of card I alone	xid=N	an error that is told once
- *	mig=N	each card is divided into so many slices: slice K of card I is 100 * (I + 1) + K
+ *	code_NAME=N	what that call answers	gpm=0	no GPM	GPUs=N	init=N
+ *	name@I=value	the same of GPU I alone	xid=N	an error that is reported once
+ *	mig=N	each GPU is divided into so many slices: slice K of GPU I is 100 * (I + 1) + K
  *	v2=0	no nvmlDeviceGetMemoryInfo_v2
  *	hang_NAME=FILE	that call does not return while there is such a file
  */
@@ -38,7 +38,7 @@ static double number(const char *key, double otherwise)
 	return at ? strtod(at + strlen(name), NULL) : otherwise;
 }
 
-/* Of card `d`, else of all. */
+/* Of GPU `d`, else of all. */
 static double of_card(void *d, const char *key, double otherwise)
 {
 	char name[64];
@@ -63,7 +63,7 @@ static void hang(const char *key)
 		nanosleep(&moment, NULL);
 }
 
-/* What the call answers; of card `d`, else of all. */
+/* What the call answers; of GPU `d`, else of all. */
 #define CODE_OF(d, name)                                       \
 	do {                                                   \
 		int code_ = (int)of_card(d, "code_" #name, 0); \

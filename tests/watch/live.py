@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""live.py PLIMSOLL FAKE_NVML: watch beside jobs that run, a driver that is made up and can hang, trees of made cards.
+"""live.py PLIMSOLL FAKE_NVML: watch next to jobs that run, a driver that is made up and can hang, trees of made GPUs.
 
 Nothing here is timed: each test waits for what it wants to see, and gives up after LIMIT_S.
 """
@@ -159,7 +159,7 @@ def errors(program, fake, _):
 
 
 def told_by_command(program, fake, scratch):
-    """What --on names runs --do: a lost card, a driver that does not answer, a job that is through."""
+    """What --on names runs --do: a lost GPU, a driver that does not answer, a job that is through."""
     gate = os.path.join(scratch, "silent")
     with open(gate, "w", encoding="ascii"):
         pass
@@ -217,7 +217,7 @@ rest()
 
 
 def same_place(program, fake, _):
-    """Processes whose numbers are the same but for multiples of 64: what is kept of one is not lost to the other."""
+    """Processes whose numbers are the same except for multiples of 64: what is kept of one is not lost to the other."""
     with python(SAME_PLACE, stdout=subprocess.PIPE, start_new_session=True) as job:
         try:
             pids = job.process.stdout.readline().split()
@@ -338,7 +338,7 @@ def served(program, fake, scratch):
             expect(answer.startswith(f"HTTP/1.1 {status} "), status, answer[:200])
         head, _, nothing = ask(port, b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").partition("\r\n\r\n")
         expect("200 OK" in head and not nothing, "HEAD", head, nothing)
-        # Who says nothing holds up nobody.
+        # Who says nothing holds up no one.
         with socket.create_connection(("127.0.0.1", port)):
             expect("200 OK" in get(port, "/healthz"), "beside a client that is silent")
         watch.process.send_signal(signal.SIGINT)
@@ -442,7 +442,7 @@ class Screen:
         ready = select.select([self.fd], [], [], 0.05)[0]
         try:
             self.said += os.read(self.fd, 65536).decode("utf-8", "replace") if ready else ""
-        except OSError:  # nobody has the other end any more
+        except OSError:  # no one has the other end any more
             self.process.wait()
 
     def shown(self):
@@ -526,7 +526,7 @@ def behind_a_hanging_driver(program, fake, scratch):
 
 
 def eight_cards(program, fake, size):
-    """Each card with what it does and holds, in a third of the screen; one that is lost, too."""
+    """Each GPU with what it does and holds, in a third of the screen; one that is lost, too."""
     with python(BUSY) as job:
         screen = Screen(program, fake, f"pid={job.pid} cards=8 use@5=7 code_memory@6=15", size=size)
         screen.wait(f"{job.pid} ")
@@ -619,7 +619,7 @@ def ranks(program, fake, _):
             expect(sorted(j["rank"] for j in seen["jobs"]) == [0, 1], "ranks", [j["rank"] for j in seen["jobs"]])
 
 
-# ---- cards of AMD and Intel, as trees of files ----
+# ---- GPUs of AMD and Intel, as trees of files ----
 
 def put(root, path, text):
     full = os.path.join(root, path.lstrip("/"))
@@ -675,7 +675,7 @@ def made_cards(scratch):
 
 
 def namespaces(_, fake, __):
-    """A driver that lists nobody (vGPU), or by numbers of another namespace (a container): jobs are those that have CUDA's files open."""
+    """A driver that lists no one (vGPU), or by numbers of another namespace (a container): jobs are those that have CUDA's files open."""
     def seen(root, said, *more):
         return json.loads(run("watch", "--root", root, "--nvml", fake, "--once", "--json", *more, env={"FAKE_NVML": " " + said}).stdout)
 
@@ -725,7 +725,7 @@ def quotas(*_):
 
 
 def here(*_):
-    """--here: the same container or cgroup, any step of the same Slurm job, any session of the same user; nobody else's."""
+    """--here: the same container or cgroup, any step of the same Slurm job, any session of the same user; no one else's."""
     for mine, others in (("0::/system.slice/slurmstepd.scope/job_7/step_0/user\n", {4711: "0::/system.slice/slurmstepd.scope/job_7/step_extern\n", 4712: "0::/system.slice/slurmstepd.scope/job_77/step_0\n"}),
                          ("0::/user.slice/user-10.slice/session-3.scope\n", {4711: "0::/user.slice/user-10.slice/user@10.service/tmux\n", 4712: "0::/user.slice/user-1.slice/session-3.scope\n"}),
                          ("4:cpu:/\n3:memory:/box\n0::/\n", {4711: "4:cpu:/\n3:memory:/box/sub\n0::/\n", 4712: "4:cpu:/box\n3:memory:/boxes\n0::/\n"}),

@@ -25,7 +25,7 @@ TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": 
          "features": "copy_bound", "sampler": "launch_bound", "textworkers": "input_cpu",
          "mainread": "input_disk input_main input_unknown", "ratelimit": "sleeping", "coldbuild": "starting",
          "asyncserve": "undecided sleeping", "cropmain": "input_main", "coldload": "starting", "evalcpu": "undecided",
-         # mpqueue: its producers wait a third of their time for room in the queue; coldvocab: neighbours run kernels on its card
+         # mpqueue: its producers wait a third of their time for room in the queue; coldvocab: neighbours run kernels on its GPU
          "spectra": "compute_bound", "tables": "compute_bound", "conv3d": "compute_bound", "bert1": "launch_bound",
          "gnn": "launch_bound", "perparam": "launch_bound", "beam": "sync_bound", "cpuloss": "sync_bound launch_bound",
          "uploads": "copy_bound", "swapped": "copy_bound", "jsonlog": "main_python", "copybig": "main_system",

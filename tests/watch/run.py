@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
+"""run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones next to a driver that is made up.
 
-_run1 and _run2 were recorded ten times a second, the others once a second by `plimsoll watch --log`.  _run6 to _run10 are jobs that
-had worked before, on two cards and on one; their truth was written down before they were run (docs/evidence/watch.md says what was said of them
+_run1 and _run2 were recorded ten times per second, the others once a second by `plimsoll watch --log`.  _run6 to _run10 are jobs that
+had worked before, on two GPUs and on one; their truth was written down before they were run (docs/evidence/watch.md says what was said of them
 blind); those of _run9 and _run10 have looks at stacks.
 """
 import collections
@@ -58,7 +58,7 @@ def recorded_jobs(data):
 
 
 def sockets(data):
-    """What a job writes to sockets is no checkpoint; where it is not told what went to files, bytes are bytes."""
+    """What a job writes to sockets is not a checkpoint; where it is not reported what went to files, bytes are bytes."""
     rows = samples(os.path.join(data, "watch_sockets", "gloo.jsonl.xz"))
 
     def said(stored):
@@ -146,7 +146,7 @@ def deadlocks():
 
 
 def network_files(data):
-    """Who waits for a network's file system is in state D as who waits for a disk; the kernel's function tells."""
+    """Who waits for a network's file system is in state D as who waits for a disk; the kernel's function shows."""
     for sleeps_in, state in ("folio_wait_bit_common", "input_disk"), ("rpc_wait_bit_killable", "input_source"), ("nfs4_handle_exception", "input_source"):
         rows = [dict(row, tree=row["tree"][:1] + [dict(p, wchan=sleeps_in) if p["state"] == "D" else p for p in row["tree"][1:]])
                 for row in recorded(data, "tinyfiles_run6")]
@@ -166,7 +166,7 @@ def stretched(rows, times):
 
 
 def near_a_threshold(data):
-    """What is no further beyond a threshold than numbers err is not sure."""
+    """What is not a further beyond a threshold than numbers err is not sure."""
     rows = [dict(row, util=93, gpm=dict(row.get("gpm", {}), graphics=93)) for row in recorded(data, "itemconv_run6")]
     expect({(w["state"], w["confidence"]) for w in judged(rows)} == {("compute_bound", "medium")}, "GPU busy 93 %", judged(rows))
     for held_back, confidence in (0.52, "medium"), (0.65, "high"):
@@ -176,7 +176,7 @@ def near_a_threshold(data):
 
 
 def few_kernels(data):
-    """Kernels too few for the card's use to show: that it starts is not sure without GPM, and is not said when it has held the card for long."""
+    """Kernels too few for the GPU's use to show: that it starts is not sure without GPM, and is not said when it has held the GPU for long."""
     rows = [dict({k: v for k, v in row.items() if k != "gpm"}, util=0) for row in recorded(data, "python_run3")]
     held = next(row["t"] for row in rows if row.get("procs"))
     said = [w for w in judged(rows) if w["time"] > held + 1]
@@ -227,7 +227,7 @@ def alerts():
 
 
 def met_late(data):
-    """A job with kernels too few to be seen, that held the card when it was first looked at, is not called starting unless it is young."""
+    """A job with kernels too few to be seen, that held the GPU when it was first looked at, is not called starting unless it is young."""
     rows = samples(os.path.join(data, "watch", "bincount_run6.jsonl.xz"))
     mute = {k: v for k, v in rows[0].items() if k not in ("procs", "used", "reserved", "total", "util", "gpm")}
     late = [(w["state"]) for w in judged([dict(mute, age=500), *(dict(row, age=501 + i) for i, row in enumerate(rows[1:]))])]
@@ -256,7 +256,7 @@ CARD = "util", "mem_util", "gpm", "used", "reserved", "total", "power_mw", "powe
 
 
 def no_card(data):
-    """Where no driver tells of a card, whether a kernel has run is not known; where one says that the job holds none, it has not."""
+    """Where no driver reports a GPU, whether a kernel has run is not known; where one says that the job holds none, it has not."""
     rows = [{k: v for k, v in row.items() if k not in CARD} for row in recorded(data, "coldbuild_run7")]
     state, evidence, _ = verdict_of(rows)
     expect(state == "undecided" and "use is not seen" in evidence and "held the card" not in evidence, "no driver", state, evidence)
@@ -264,7 +264,7 @@ def no_card(data):
 
 
 def neighbours(data):
-    """What a card does may be another's, who holds it, too: nothing is sure by that, and who launches nothing does nothing of it."""
+    """What a GPU does may be another's, who holds it, too: nothing is sure by that, and who launches nothing does nothing of it."""
     def beside(rows, mib):
         return [dict(row, used=row["procs"][0][1] + (mib << 20)) if row.get("procs") else row for row in rows]
 
@@ -284,14 +284,14 @@ def neighbours(data):
 
 
 def stopped(data):
-    """By a signal: whatever the card does."""
+    """By a signal: whatever the GPU does."""
     for name in "stopped_run8", "gemm16_run6":
         state, evidence, job = verdict_of(main_of(recorded(data, name), state="T"))
         expect(state == "idle" and job["verdicts"][0]["confidence"] == "high" and "state T" in evidence, name, state, evidence)
 
 
 def near_to(data):
-    """What is not decided names what it is near to, and the number that tells them apart."""
+    """What is not decided names what it is near to, and the number that distinguishes them."""
     rows = recorded(data, "threadtrain_run7")
     slow = [dict(row, tree=[dict(p, utime=p["utime"] * 0.7, stime=p["stime"] * 0.7) for p in row["tree"]],
                  threads=[t[:3] + [t[3] * 0.7, t[4] * 0.7] for t in row["threads"]]) for row in rows]
@@ -300,7 +300,7 @@ def near_to(data):
 
 
 def died(path):
-    """A job with a gauge that leaks to its death, judged every two seconds: what is told holds the end."""
+    """A job with a gauge that leaks to its death, judged every two seconds: what is reported holds the end."""
     with lzma.open(path, "rb") as f:
         lines = f.readlines()
     times = [json.loads(line)["t"] for line in lines]
@@ -312,7 +312,7 @@ def died(path):
                 continue
             left, span = times[-1] - times[n - 1], f["seconds_range"]
             told += 1
-            expect(span["low"] - 1 <= left <= span["high"] + 1, path, "dies in", left, "told", span)  # a sample a second
+            expect(span["low"] - 1 <= left <= span["high"] + 1, path, "dies in", left, "told", span)  # a sample per second
     expect(told >= 2, path, told, "forecasts")
 
 
@@ -342,7 +342,7 @@ def stride(fake, pid, bytes_):
 
 
 def divided(fake, pid, _):
-    """MIG: each slice is a card of its own, with its own memory, processes and multiprocessors; it has no use and no power."""
+    """MIG: each slice is a GPU of its own, with its own memory, processes and multiprocessors; it has no use and no power."""
     said = f"cards=2 mig=2 pid@101={pid} graphics@100=96 sm@100=80 graphics@101=12 sm@101=7 pid@100={os.getpid()} xid=31"
     seen = json.loads(live(fake, said, "--once", "--json").stdout)
     expect(len(seen["cards"]) == 4 and all(c["uuid"].startswith("MIG-") and "MIG 3g" in c["name"] for c in seen["cards"]), "slices", seen["cards"])
@@ -354,7 +354,7 @@ def divided(fake, pid, _):
 
 
 def denied(fake, pid, what):
-    """What a card does not tell is unknown; the rest is told."""
+    """What a GPU does not tell is unknown; the rest is reported."""
     seen = json.loads(live(fake, f"pid={pid} {what}", str(pid), "--once", "--json").stdout)
     expect(len(seen["jobs"]) == 1 and seen["jobs"][0]["now"]["main_cores"] is not None, what, seen["jobs"])
 
@@ -402,7 +402,7 @@ def bad_input(scratch):
 
 
 def growing(scratch):
-    """A card that fills by 24 MiB a second: full in 15 min; --fail-on fills-up."""
+    """A GPU that fills by 24 MiB per second: full in 15 min; --fail-on fills-up."""
     path = os.path.join(scratch, "leak.jsonl")
     total, base, rate = 80 << 30, 20 << 30, 24 << 20
     with open(path, "w", encoding="utf-8") as f:

@@ -25,7 +25,7 @@ counts = collections.Counter()
 
 
 def merged(rows):
-    """Samples that become one: levels are those of the last one, what GPM tells is a mean over the time between two."""
+    """Samples that become one: levels are those of the last one, what GPM shows is a mean over the time between two."""
     last = dict(rows[-1])
     told = [r["gpm"] for r in rows if "gpm" in r]
     if told:
@@ -34,7 +34,7 @@ def merged(rows):
 
 
 def thinned(rows, keeps):
-    """Those whose number is kept, with what was told in between."""
+    """Those whose number is kept, with what was reported in between."""
     out, pending = [], []
     for i, row in enumerate(rows):
         pending.append(row)

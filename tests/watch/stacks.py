@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""stacks.py PLIMSOLL: what watch tells of Python programs that run, under each CPython that is here: where they are, and the line.
+"""stacks.py PLIMSOLL: what watch says of Python programs that run, under each CPython that is here: where they are, and the line.
 
 Nothing is timed: a program says where it is, stays there until it is ended, and is looked at until that is seen.
-Where the kernel does not let one process read another's memory, the reason must be told, and the rest is skipped.
+Where the kernel does not let one process read another's memory, the reason must be reported, and the rest is skipped.
 """
 import glob
 import json
@@ -20,7 +20,7 @@ from lib import expect, finish, run, start  # noqa: E402
 LIMIT_S = float(os.environ.get("PLIMSOLL_TEST_LIMIT_S", 180))
 RELEASES = range(10, 15)
 
-# What each does, a function that stays in one place; the place as watch tells it: line, function, the expression from 3.11 on.
+# What each does, a function that stays in one place; the place as watch shows it: line, function, the expression from 3.11 on.
 PROGRAMS = {
     "sleep": ("import time\ndef rest():\n    x = 1 + (0 or\n        time.sleep(600))\nrest()\n", "sleep", 4, "rest", "time.sleep(600)"),
     "wait": ("import subprocess, sys\ndef tool():\n    subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])\ntool()\n", "wait", 3, "tool",

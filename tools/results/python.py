@@ -18,7 +18,7 @@ SCALARS = {"u64": "int | None", "i64": "int", "u32": "int", "bool": "bool", "tri
 
 
 def class_of(api, name):
-    """ReportPeak; what a schema prints is ReportFields, for the verb's own class to be named Report."""
+    """ReportPeak; what a schema prints is ReportFields, for the command's own class to be named Report."""
     return camel(name) + ("Fields" if name in {root for _, root in api.schemas.values()} else "")
 
 

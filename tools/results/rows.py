@@ -38,7 +38,7 @@ def table(api, struct):
 def source(api):
     structs = api.results()
     used = {m.of for s in structs for m in s.shown if m.kind == "enum"}
-    # Those whose name is asked for alone; plim_status_name has words of its own for what is no status.
+    # Those whose name is asked for alone; plim_status_name has words of its own for what is not a status.
     used |= {name for name in api.enums if name != "status" and f"plim_{name}_name" in {f.name for f in api.functions}}
     lines = ["/* Made of include/plimsoll by tools/results: change the headers. */", '#include "result_tables.h"', ""]
     for name in sorted(used):

@@ -31,7 +31,7 @@ def class_name(kind: type) -> str:
 
 
 def plain_config(config: Any) -> dict[str, Any] | None:
-    """A Hugging Face configuration, a dataclass, a dict or an object with attributes, without what is private or is no plain value."""
+    """A Hugging Face configuration, a dataclass, a dict or an object with attributes, without what is private or is not a plain value."""
     if config is None:
         return None
     if callable(getattr(config, "to_dict", None)):

@@ -149,7 +149,7 @@ class Saving:
             left = 0.2 if until is None else min(0.2, until - time.monotonic())
             if left <= 0:
                 break
-            # In slices, so that Ctrl-C is obeyed; the handle is freed by nobody else while its owner is in here.
+            # In slices, so that Ctrl-C is obeyed; the handle is freed by no one else while its owner is in here.
             handle = self._handle
             if handle is not None:
                 _native.load().plim_saving_wait(handle, state, int(left * 1e9), ctypes.byref(error))
@@ -185,7 +185,7 @@ class Saving:
 
     @property
     def staged_s(self) -> float | None:
-        """From the start until all was staged, as far as somebody looked; None: not yet."""
+        """From the start until all was staged, as far as someone looked; None: not yet."""
         self._look()
         return None if self._told.staged_ns == _native.UNKNOWN else float(self._told.staged_ns) / 1e9
 
@@ -219,11 +219,11 @@ class Checkpointer:
 
     keep_last, keep_best, keep_every: which checkpoints stay; the best by metrics[monitor], mode "min" or "max".
     format: "safetensors", or "torch": files that torch.load(weights_only=True) reads, the state_dict()s themselves.
-    stage: "async" lets copies run beside the work of the GPU, and the optimizer's update waits for them on the GPU;
+    stage: "async" lets copies run next to the work of the GPU, and the optimizer's update waits for them on the GPU;
     "sync": save() returns when all is staged.
     staging_bytes: page-locked memory; None: a quarter of the room that this machine has, shared by its ranks.
-    per_rank: names in save() whose state differs by rank, beside loaders and samplers.
-    on_signal: what preempted() tells of; grace_s: from then until the machine is taken away.
+    per_rank: names in save() whose state differs by rank, next to loaders and samplers.
+    on_signal: what preempted() says of; grace_s: from then until the machine is taken away.
     Raises NotFoundError: the folder cannot be used, or another Checkpointer that is open holds it.  StorageError: the disk is
     full, over quota or read-only.  With torch.distributed all ranks make one, together.
     """
@@ -305,7 +305,7 @@ class Checkpointer:
 
     def save(self, step: int, *, model: Any = None, optimizer: Any = None, metrics: Mapping[str, float] | None = None,
              **stateful: Any) -> Saving:
-        """Stage the state of this step and let it be written; returns at once (Saving.blocked_s tells).
+        """Stage the state of this step and let it be written; returns at once (Saving.blocked_s shows).
 
         optimizer: one, or several by name.  stateful: what has state_dict() (a scheduler, a GradScaler, an EMA model, a
         StatefulDataLoader), generators, or plain values; its name is what load() finds it by.  Random generators of Python,
@@ -432,7 +432,7 @@ class Checkpointer:
     def _end_quietly(self) -> None:
         try:
             self.close()
-        except Exception as why:  # nobody is there to hear it
+        except Exception as why:  # no one is there to hear it
             logger.error("%s", why)
 
     __del__ = _end_quietly
@@ -490,7 +490,7 @@ class Checkpointer:
         return _listed(self.dir, self._maximize)
 
     def validate(self, path: PathLike | int = "latest") -> bool:
-        """Does every byte of the checkpoint match its sums?  path: as load() takes it.  plimsoll.verify() tells more."""
+        """Does every byte of the checkpoint match its sums?  path: as load() takes it.  plimsoll.verify() shows more."""
         found = list(self._candidates(path))
         return bool(found) and _is_good(found[0])
 

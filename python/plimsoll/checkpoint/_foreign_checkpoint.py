@@ -150,7 +150,7 @@ def unwrapped(name: str) -> str:
 
 @dataclass
 class ModelPart:
-    """A model beside the part of the file that is its state."""
+    """A model next to the part of the file that is its state."""
 
     key: str
     prefix: str

@@ -141,7 +141,7 @@ def _renamed(name: str, rename: Mapping[str, str] | Callable[[str], str] | None)
 
 @dataclass
 class Compared:
-    """A checkpoint beside what it is to be loaded into; `lines` are all differences."""
+    """A checkpoint next to what it is to be loaded into; `lines` are all differences."""
 
     path: str
     rank: int

@@ -179,7 +179,7 @@ def _flat(state: Any, place: str = "") -> dict[str, tuple[str, list[int]]]:
 
 
 class Shards:
-    """What of a checkpoint is in parts, beside what it is to be loaded into."""
+    """What of a checkpoint is in parts, next to what it is to be loaded into."""
 
     def __init__(self, path: str, rename: Callable[[str], str], partial: Sequence[str]) -> None:
         from torch.distributed.checkpoint.metadata import TensorStorageMetadata

@@ -1,4 +1,4 @@
-"""State as plain values: what state_dict() gives becomes JSON with tensors beside it, and comes back as it was.
+"""State as plain values: what state_dict() gives becomes JSON with tensors next to it, and comes back as it was.
 
 No classes, no pickles: what is neither a plain value nor a tensor is refused by its place.
 """

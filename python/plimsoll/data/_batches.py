@@ -1,4 +1,4 @@
-"""Batches of a SampleCache: native threads gather them ahead of their use, on a GPU's side copied beside its work."""
+"""Batches of a SampleCache: native threads gather them ahead of their use, on a GPU's side copied next to its work."""
 from __future__ import annotations
 
 import ctypes
@@ -63,7 +63,7 @@ def _free(handle: Any, forks: int, *_held: Any) -> None:
 
 
 class _Host:
-    """Host memory that is used again when nobody has a tensor in it any more: the pages of a fresh one cost more than the copy."""
+    """Host memory that is used again when no one has a tensor in it any more: the pages of a fresh one cost more than the copy."""
 
     def __init__(self, most: int) -> None:
         self.most, self.spare = most, deque[Any]()
@@ -168,7 +168,7 @@ class Batches:
             self._epoch, self._start, self._done, self._begun = epoch, 0, 0, False
 
     def collate_fn(self, rows: Sequence[Any]) -> Any:
-        """A batch of samples that somebody else took out of the cache."""
+        """A batch of samples that someone else took out of the cache."""
         torch = _torch.torch()
         values: list[list[Any]] = [[] for _ in self._dtypes]
         for row in rows:
@@ -209,7 +209,7 @@ class Batches:
                 "drop_last": int(self.drop_last)}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next iteration goes on where state_dict() was.  Raises ArgumentError: that is no place here."""
+        """The next iteration goes on where state_dict() was.  Raises ArgumentError: that is not a place here."""
         mine = self.state_dict()
         for key in ("version", "samples", "shuffle"):
             if state.get(key) != mine[key]:

@@ -1,4 +1,4 @@
-"""What samples are made of, as parts by name: code, the values it uses, versions of libraries, files.  Two that differ can be told apart."""
+"""What samples are made of, as parts by name: code, the values it uses, versions of libraries, files.  Two that differ can be distinguished."""
 from __future__ import annotations
 
 import enum

@@ -43,7 +43,7 @@ class InputVerdict:
 class InputWatch(Generic[T]):
     """Iterates over a loader and measures; everything else of the loader is there as before (len, dataset, sampler, ...).
 
-    device: a GPU whose idle time beside each wait is measured by events, in one batch of 32; None: the current one if CUDA
+    device: a GPU whose idle time next to each wait is measured by events, in one batch of 32; None: the current one if CUDA
     is in use.  history: batches kept.  Costs about a microsecond a batch; nothing is synchronised.
     """
 
@@ -105,7 +105,7 @@ class InputWatch(Generic[T]):
             if close is not None and not hasattr(source, "_workers"):
                 close()
 
-    # ---- the GPU beside it ----
+    # ---- the GPU next to it ----
 
     def _before(self) -> Any:
         if not _torch.cuda_started():
@@ -155,7 +155,7 @@ def median(values: list[float]) -> float:
 
 
 def depth_of(iterator: Any) -> Any:
-    """A function that tells how many batches are ready; None: not known.  Of PyTorch's loader with workers."""
+    """A function that says how many batches are ready; None: not known.  Of PyTorch's loader with workers."""
     queue = getattr(iterator, "_data_queue", None)
     size = getattr(queue, "qsize", None)
     if size is None:

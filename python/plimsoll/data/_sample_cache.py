@@ -173,7 +173,7 @@ def _work(job: Job, parent: int, errors: Any) -> None:
 
 
 class _Workers:
-    """Processes that fill beside this one."""
+    """Processes that fill next to this one."""
 
     def __init__(self, job: Job, count: int, start_method: str | None) -> None:
         context: Any = multiprocessing.get_context(start_method or ("spawn" if _torch.cuda_started() else None))
@@ -233,7 +233,7 @@ class SampleCache:
     """The samples of a map-style data set, kept in one file: SampleCache(dataset, "train.samples", transform).
 
     Where the file is missing it is filled, by this process, `workers` others, and whoever else opens it meanwhile (the ranks of a
-    job); what is killed is gone on with.  What the samples are made of (code, values, versions, files) is kept beside them, and some
+    job); what is killed is gone on with.  What the samples are made of (code, values, versions, files) is kept next to them, and some
     samples are made again at each opening: where they differ StaleCacheError says what does, and refresh=True fills anew.
 
     fingerprint: stands in for what is found out about data set and transform.  files: further ones whose size and time count.
@@ -328,7 +328,7 @@ class SampleCache:
         """Batches as torch's DataLoader gives them, gathered by native threads `ahead` of their use.
 
         shuffle: the seed of the order, another one each epoch; None: the data set's own.  device: a GPU to which they are copied
-        on a stream beside the loop's.  normalize: mean and std of 0..1 a channel; images of uint8 become (x / 255 - mean) / std on
+        on a stream next to the loop's.  normalize: mean and std of 0..1 a channel; images of uint8 become (x / 255 - mean) / std on
         the device.  rank, world: by default those of torch.distributed; each sample is in one rank's batch.
         """
         return Batches(self, batch_size, shuffle=shuffle, drop_last=drop_last, device=device, threads=threads, ahead=ahead,

@@ -29,7 +29,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Tried:
-    """One option beside the workers, with what it brought; None: that is not its unit, or it was not tried."""
+    """One option next to the workers, with what it brought; None: that is not its unit, or it was not tried."""
 
     option: str
     value: Any

@@ -53,7 +53,7 @@ def files(command: Sequence[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """As TOML: what JSON writes of strings, numbers, lists and booleans is TOML, but for one control character."""
+    """As TOML: what JSON writes of strings, numbers, lists and booleans is TOML, except for one control character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

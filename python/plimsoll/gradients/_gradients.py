@@ -19,7 +19,7 @@ from ..errors import ArgumentError, NonFiniteError, UnsupportedError
 logger = logging.getLogger("plimsoll")
 TOLD = 8  # bad tensors of a step that are described; all are counted
 BEFORE = 2  # tensors ahead of the first bad one that are named
-PAST = 4  # steps back whose norms are told
+PAST = 4  # steps back whose norms are reported
 ON_BAD = ("report", "skip", "raise")
 
 
@@ -65,7 +65,7 @@ class GradStats:
     bad_count: int  # tensors that hold NaN or infinities
     bad: tuple[BadTensor, ...]  # the first of them, in the order in which gradients were made
     before: tuple[Healthy, ...]  # what was made right before the first, the nearest first
-    missed: int  # results so far that nobody took in time
+    missed: int  # results so far that no one took in time
 
     @property
     def finite(self) -> bool:

@@ -1,4 +1,4 @@
-"""Weights and activations looked at as gradients are; values and gradients in fp32 beside a lower precision."""
+"""Weights and activations looked at as gradients are; values and gradients in fp32 next to a lower precision."""
 from __future__ import annotations
 
 import contextlib
@@ -95,7 +95,7 @@ DIGITS = {"bfloat16": 8, "float16": 11}  # bits of a significand
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of one thing, the worst over all seeds.  None: it is no tensor there, or there was nothing to compare."""
+    """Of one thing, the worst over all seeds.  None: it is not a tensor there, or there was nothing to compare."""
 
     name: str
     kind: str  # "output", "module" or "gradient"
@@ -325,7 +325,7 @@ class _Run:
 
         if high is None:
             for name, one in module.named_modules():
-                one.register_forward_pre_hook(begins(name))  # of a copy, which nobody else sees
+                one.register_forward_pre_hook(begins(name))  # of a copy, which no one else sees
         return [one.register_forward_hook(listener(name), with_kwargs=True) for name, one in module.named_modules()
                 if name and not any(True for _ in one.children())]
 

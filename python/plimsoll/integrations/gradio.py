@@ -111,7 +111,7 @@ class Names:
         if name not in self.names:
             raise KeyError(f"there is no '{name}'; there are {', '.join(self.names)}")
         if name != self.active:
-            self.active = None  # if it fails half-way nobody takes the model for whole
+            self.active = None  # if it fails half-way no one takes the model for whole
             self.result = self.load(name)
             self.active = name
             self.loads += 1

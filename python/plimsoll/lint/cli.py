@@ -209,7 +209,7 @@ def show(report: output.Report, form: str, width: int, colour: bool) -> None:
 
 
 def serve(options: argparse.Namespace) -> int:
-    settings_of(options, config.Config())  # a wrong option is told before an editor waits
+    settings_of(options, config.Config())  # a wrong option is reported before an editor waits
     try:
         from . import lsp
     except ImportError as why:

@@ -67,7 +67,7 @@ def fix(path: str, text: str, findings: list[Finding], settings: Settings, unsaf
 
 
 def write(path: str, text: str) -> None:
-    """Replace a file: a new one beside it with the same mode, fsync, rename.  Line ends stay as they were."""
+    """Replace a file: a new one next to it with the same mode, fsync, rename.  Line ends stay as they were."""
     target = Path(os.path.realpath(path))
     old = target.read_bytes()
     newline = "\r\n" if b"\r\n" in old else "\n"

@@ -1,6 +1,6 @@
-"""A recording's findings, or a log's tracebacks, put beside the linter's: the measured bytes at the mistake's line.
+"""A recording's findings, or a log's tracebacks, put next to the linter's: the measured bytes at the mistake's line.
 
-A recording shows where memory was born (the model's call, the loss); the mistake is where it is kept.  So what
+A recording shows where memory was allocated (the model's call, the loss); the mistake is where it is kept.  So what
 joins the two is the same function, and the same loop in it, not the same line.
 """
 from __future__ import annotations
@@ -202,7 +202,7 @@ def match_file(frame: Frame, results: list[Result]) -> Result | None:
 
 
 def changed_since(result: Result, frame: Frame, sources: dict[str, dict[str, Any]]) -> str:
-    """Why this source is not the recorded one; "" where it is, as far as can be told."""
+    """Why this source is not the recorded one; "" where it is, as far as can be reported."""
     assert result.source is not None
     known = sources.get(frame.file) or next((v for k, v in sources.items() if _same_end(k, frame.file) == len(Path(frame.file).parts)), None)
     if known is not None:

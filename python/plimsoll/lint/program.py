@@ -234,7 +234,7 @@ class Program(Owner):
         return event.of.kind in (values.MODULE, values.ENGINE)
 
     def runs_model(self, event: Event) -> bool:
-        """A call of a module, or of a module's method in this file that calls a module with gradients on."""
+        """A call of a module, or of a module's method in this file that calls per module with gradients on."""
         if self.is_model_call(event):
             return True
         called = self.called_function(event)

@@ -80,7 +80,7 @@ class Symbols:
 
 
 def dotted(node: ast.expr) -> str:
-    """`self.model.x` as text; "" for what is no chain of names."""
+    """`self.model.x` as text; "" for what is not a chain of names."""
     if isinstance(node, ast.Name):
         return node.id
     parts: list[str] = []

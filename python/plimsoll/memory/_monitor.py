@@ -28,7 +28,7 @@ class MemoryUse:
     """Memory of one device; bytes.  None: not known.
 
     allocated: in tensors.  reserved: taken from the driver by PyTorch.  peak: the most inside of the block.
-    outside: of the whole card, neither free nor PyTorch's in this process (CUDA itself, NCCL, other processes).
+    outside: of the whole GPU, neither free nor PyTorch's in this process (CUDA itself, NCCL, other processes).
     alloc_retries, ooms: times that cached blocks had to be given back to serve a request, and failures, since the reading before.
     """
 
@@ -92,7 +92,7 @@ class MemorySummary:
 
 @dataclass(frozen=True)
 class Leak:
-    """Allocated memory at the ends of steps climbs: bytes a step with a 95 % interval, and since which step."""
+    """Allocated memory at the ends of steps climbs: bytes per step with a 95 % interval, and since which step."""
 
     bytes_per_step: float
     low_bytes_per_step: float
@@ -211,7 +211,7 @@ class MemoryMonitor:
         return _Track(self, label)
 
     def mark(self, label: str) -> MemoryUse:
-        """The memory now, and the peaks since somebody last reset them."""
+        """The memory now, and the peaks since someone last reset them."""
         use = MemoryUse(label, 0, 0, 0, 0, None, None, 0, 0, self.steps, None)
         self._fill(use, self.memory.numbers(), None)
         self._keep(use)
@@ -261,7 +261,7 @@ class MemoryMonitor:
     def attach(self, model: Any, optimizer: Any = None, *, peaks: Peaks = "phase") -> Handle:
         """Phases and steps of a loop, by hooks on the model and its optimizer; remove() takes them off.
 
-        peaks: "phase" reads three times a step (forward, backward, optimizer), "step" once, "sampled" by phase in the first 32
+        peaks: "phase" reads three times per step (forward, backward, optimizer), "step" once, "sampled" by phase in the first 32
         steps, in each 8th, and after each that was higher than all before, else once.  Without an optimizer a step begins
         with each forward pass that keeps a graph.  model None: nothing is hooked, integrations tell the phases.  Evaluation
         (no_grad) is a phase of its own.
@@ -360,7 +360,7 @@ class _Phases:
 
     A reading takes some 30 us in a loop, where caches are cold, and each hook some 5 before it does anything.  So a step has
     three readings: what comes before a forward pass (zero_grad, the batch) counts to it.  Around evaluation there is one
-    more.  With one reading a step there is one hook, and the gauge tells no phases.
+    more.  With one reading a step there is one hook, and the gauge shows no phases.
     """
 
     def __init__(self, monitor: MemoryMonitor, peaks: Peaks) -> None:

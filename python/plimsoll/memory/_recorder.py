@@ -260,7 +260,7 @@ def started(dir: PathLike | None) -> Recorder | None:
 
 
 def write_pickle(path: Path, value: Any, last: Any = None) -> None:
-    """Into a file beside it, then renamed: the name never stands for half a recording."""
+    """Into a file next to it, then renamed: the name never stands for half a recording."""
     part = path.with_name(path.name + ".part")
     try:
         with _torch.NoCollection(), open(part, "wb", buffering=0) as file:

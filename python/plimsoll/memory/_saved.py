@@ -41,7 +41,7 @@ class ActivationUse:
 def saved_activations(fn: Callable[[], T], *, model: Any = None) -> tuple[T, ActivationUse]:
     """fn() and what it kept for a backward pass (torch.autograd.graph.saved_tensors_hooks, for this one call).
 
-    model: its parameters and buffers are no activations; without it leaves that need gradients are taken for parameters.
+    model: its parameters and buffers are not activations; without it leaves that need gradients are taken for parameters.
 
     >>> out, use = saved_activations(lambda: model(batch))         # doctest: +SKIP
     >>> use.saved_bytes                                            # doctest: +SKIP

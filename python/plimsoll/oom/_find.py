@@ -85,7 +85,7 @@ class Search:
         if not best:
             return self.multiple
         if self.fails is None:
-            if told is None:  # a plan is sure of its size: then the line through it and the first tells the rest
+            if told is None:  # a plan is sure of its size: then the line through it and the first shows the rest
                 return self.grid(hint or 2 * best)
             # Far from the largest that was seen a line is uncertain: fixed parts and rounding are still large.
             return self.grid(self.at_least(min(told, 8 * best)))

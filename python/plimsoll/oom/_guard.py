@@ -68,7 +68,7 @@ def _one(error: BaseException) -> OutOfMemory | None:
     text = "".join(traceback.format_exception_only(kind, error))
     try:
         deaths = verbs.why(text + "\n").deaths
-    except PlimsollError:  # without the library the class still tells
+    except PlimsollError:  # without the library the class still shows
         deaths = []
     if deaths:
         return _from_why(deaths[0], text.strip())

@@ -31,7 +31,7 @@ class OomEvent:
 
     @property
     def kept_bytes(self) -> int | None:
-        """What the attempt left behind; more than a little means that somebody outside of it holds its tensors."""
+        """What the attempt left behind; more than a little means that someone outside of it holds its tensors."""
         if self.allocated_after_bytes is None or self.allocated_before_bytes is None:
             return None
         return max(0, self.allocated_after_bytes - self.allocated_before_bytes)

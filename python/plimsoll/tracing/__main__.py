@@ -168,7 +168,7 @@ def _check_takes(command: list[str], name: str) -> None:
 
 
 def _lengths(wanted: str, traced: int, positions: int) -> list[int]:
-    """Two sequences beside the one that was traced: those that are asked for, or around it, none beyond the positions."""
+    """Two sequences next to the one that was traced: those that are asked for, or around it, none beyond the positions."""
     most = positions or 1 << 26
     found: list[int] = []
     asked = [int(n) for n in wanted.split(",")]

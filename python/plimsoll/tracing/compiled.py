@@ -1,6 +1,6 @@
 """torch.compile: Dynamo, AOTAutograd and Inductor themselves, on the same fake tensors.
 
-Dynamo breaks the program where it does on the card; each graph is cut and lowered by Inductor, whose code then runs under
+Dynamo breaks the program where it does on the GPU; each graph is cut and lowered by Inductor, whose code then runs under
 the recorder (inductor.py).  A graph that Inductor does not lower here runs node by node instead: elementwise results that
 only fused kernels read are never in memory, they hold what they are made of.
 """
@@ -90,7 +90,7 @@ def fused(graph: torch.fx.Graph) -> set[Node]:
 
 
 class Run(Interpreter):  # type: ignore[misc, unused-ignore]
-    """A graph, node by node: what is fused away is no request, and keeps what it reads alive."""
+    """A graph, node by node: what is fused away is not a request, and keeps what it reads alive."""
 
     def __init__(self, module: Any, r: Recorder) -> None:
         super().__init__(module)
@@ -228,7 +228,7 @@ class Compiler:
                 accelerator.is_available = told
 
     def prepare(self) -> None:
-        """Dynamo's own calls are to see neither recorder nor card."""
+        """Dynamo's own calls are to see neither recorder nor GPU."""
         if self.patched:
             return
         frames: Any = importlib.import_module("torch._dynamo.convert_frame")
@@ -246,7 +246,7 @@ class Compiler:
             graph = inductor.on_card(joint(graph, *args, **kwargs))  # on the CPU first: constants are folded by running them
             if inductor.is_unaligned(graph):
                 with self.lowering(), inductor_config.patch({"joint_graph_constant_folding": False}):
-                    graph = joint(graph, *args, **kwargs)  # on the card products are padded
+                    graph = joint(graph, *args, **kwargs)  # on the GPU products are padded
             return graph
 
         def placed(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

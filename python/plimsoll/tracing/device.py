@@ -1,8 +1,8 @@
-"""Stands in for the GPU: "cuda" is told to be there, its tensors are fake ones of the CPU that are marked.
+"""Stands in for the GPU: "cuda" is reported to be there, its tensors are fake ones of the CPU that are marked.
 
 Fake tensors of device "cuda" run forward without a GPU, but the autograd engine then asks the driver for a stream (in
 CPU-only builds there is none at all), so they cannot be used.  What PyTorch decides by device is decided here as it
-would be on the card: the kernel of scaled_dot_product_attention, dropout's masks, autocast's lists, the optimizers'
+would be on the GPU: the kernel of scaled_dot_product_attention, dropout's masks, autocast's lists, the optimizers'
 foreach.  All of it is undone when the block ends; a trace belongs in a process of its own where others use PyTorch.
 """
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _autocast_dtype() -> torch.dtype | None:
 
 def attention_kernel(r: Recorder, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, dropout: float,
                      causal: bool, shares: bool = False) -> str:
-    """"cudnn", "flash", "efficient" or "math", in the order of sdp_utils.cpp for the card.  `shares`: enable_gqa."""
+    """"cudnn", "flash", "efficient" or "math", in the order of sdp_utils.cpp for the GPU.  `shares`: enable_gqa."""
     half = q.dtype in (torch.float16, torch.bfloat16)
     same = q.shape[-1] == v.shape[-1]
     card = r.card
@@ -125,7 +125,7 @@ def attend(r: Recorder, q: Any, k: Any, v: Any, attn_mask: Any = None,
 
 
 class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
-    """Calls as Python makes them: devices, and what the card decides."""
+    """Calls as Python makes them: devices, and what the GPU decides."""
 
     def __init__(self, recorder: Recorder, gate: Gate) -> None:
         super().__init__()
@@ -367,7 +367,7 @@ def _cross_entropy(x: torch.Tensor, target: torch.Tensor, weight: Any = None, re
 
 
 def _dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
-    """The card's: a mask of bytes is kept, not one of numbers."""
+    """The GPU's: a mask of bytes is kept, not one of numbers."""
     if not train or p == 0 or not x.numel():
         return x
     return torch.ops.aten.native_dropout(x, p, True)[0] if p < 1 else x * 0
@@ -396,7 +396,7 @@ def _autocast_lists() -> Any:
         for name in THROUGH:
             library.impl(name, _through(getattr(torch.ops.aten, name).default), "AutocastCPU", allow_override=True)
         library.impl("cross_entropy_loss", _cross_entropy, "AutocastCPU", allow_override=True)
-        for key in ("AutogradCPU", "CPU"):  # what calls it from C++, the plain attention, is to have the card's kernel as well
+        for key in ("AutogradCPU", "CPU"):  # what calls it from C++, the plain attention, is to have the GPU's kernel as well
             library.impl("dropout", _dropout, key, allow_override=True)
         fused.register(library)
         recurrent.register(library)
@@ -542,7 +542,7 @@ def _save(obj: Any, f: Any, *_: Any, **__: Any) -> None:
 
 
 class _Masks:
-    """Transformers makes masks for fake tensors that it leaves out otherwise: where a script imports it later, it is told then."""
+    """Transformers makes masks for fake tensors that it leaves out otherwise: where a script imports it later, it is reported then."""
 
     NAME = "transformers.utils.import_utils"
 
@@ -584,7 +584,7 @@ def _own(value: Any) -> Any:
 
 
 def _probe(r: Recorder) -> None:
-    """Two gradients meet: how many hold one that nobody else holds depends on the release."""
+    """Two gradients meet: how many hold one that no one else holds depends on the release."""
     x = torch.zeros(4, requires_grad=True)
     y = x * 2
     z = (y * 3 + y * 4).sum()

@@ -53,7 +53,7 @@ class Dynamic:
         return x.new_empty(x.numel()), torch.empty(x.shape, dtype=torch.long), torch.empty(x.numel(), dtype=torch.long)
 
     def make(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """None: nobody knows how large it can be."""
+        """None: no one knows how large it can be."""
         rules: dict[Any, Callable[..., Any]] = {
             _ATEN.index.Tensor: self._index, _ATEN.nonzero.default: self._nonzero, _ATEN.masked_select.default: self._masked_select,
             _ATEN._unique2.default: self._unique, _ATEN.unique_consecutive.default: self._unique}

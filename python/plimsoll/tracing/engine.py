@@ -64,7 +64,7 @@ class Gate:
         self.biased = False  # a linear layer: its bias is added in place
         self.inside = 0
         self.compiling = False  # a graph is made: nothing is recorded, all is the GPU's
-        self.lowering = False   # by Inductor, on fake tensors of the card
+        self.lowering = False   # by Inductor, on fake tensors of the GPU
 
 
 class Recorder:
@@ -74,7 +74,7 @@ class Recorder:
         self.trace = trace
         self.card = card
         self.requests: dict[int, int] = {}       # of a storage that lives, by its address
-        self.watched: dict[int, Any] = {}        # what tells its end
+        self.watched: dict[int, Any] = {}        # what shows its end
         self.emptied: set[int] = set()           # storages that live on without bytes (ranks.py)
         self.places = Numbers(trace.places)
         self.operators = Numbers(trace.operators)
@@ -85,7 +85,7 @@ class Recorder:
         self.by_sequence: dict[int, str] = {}    # of autograd's nodes: the module whose call made them
         self.backward = False
         self.workspaces: set[tuple[bool, str]] = set()
-        self.sole: tuple[int, int] | None = None  # counts of a gradient that nobody else holds (device.py probes)
+        self.sole: tuple[int, int] | None = None  # counts of a gradient that no one else holds (device.py probes)
         self.closed = False
         self.taken: dict[str, int] = {}          # values that a program asked for
         self.asked = 0                           # how many of them in this phase
@@ -93,7 +93,7 @@ class Recorder:
         self.dynamic = Dynamic(self.known)
         self.guesses = Guesses(self.known)
         self.gate = Gate()
-        self.properties: Callable[[], Any] = lambda: None  # of the planned card (device.py)
+        self.properties: Callable[[], Any] = lambda: None  # of the planned GPU (device.py)
 
     # ---- requests ----
 
@@ -137,7 +137,7 @@ class Recorder:
             self.birth(self.card.lt_bytes, name, "workspace")
 
     def forget(self) -> None:
-        """What was noted so far was no part of the run."""
+        """What was noted so far was not a part of the run."""
         for column in (self.trace.events, self.trace.place, self.trace.operator, self.trace.category):
             column.clear()
         self.requests.clear()
@@ -158,7 +158,7 @@ class Recorder:
             if request is not None:
                 self.trace.category[request] = CATEGORY[category]
             if category == "input":
-                self.known.forget(t)  # zeros that stand for what nobody knows
+                self.known.forget(t)  # zeros that stand for what no one knows
 
     # ---- torch.compile ----
 
@@ -242,7 +242,7 @@ def _is_dense(t: torch.Tensor) -> bool:
     return True
 
 
-# Derivatives that fill zeros in place, but for what is like a subclass; under a dispatch mode all tensors are.
+# Derivatives that fill zeros in place, except for what is like a subclass; under a dispatch mode all tensors are.
 INTO_ZEROS = {aten.index_put.default: aten.index_put_.default, aten.scatter_add.default: aten.scatter_add_.default,
               aten.scatter.src: aten.scatter_.src, aten.index_add.default: aten.index_add_.default}
 ZEROS = ("new_zeros", "zeros")
@@ -280,7 +280,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             return self.value(func, args)
         if func._schema.name.endswith("_") and torch.Tag.nondeterministic_seeded in func.tags:
             r.known.follow(func, args, kwargs, [args[0]], args[0], r.is_gpu(args[0]))
-            return args[0]  # filled with numbers that nobody sees
+            return args[0]  # filled with numbers that no one sees
         if func is aten.histc.default:  # whole numbers are counted on the GPU alone
             return self.empty(args[0], args[1] if len(args) > 1 else 100)
         if func in DRAWS and not gate.to_gpu and not args[0]:
@@ -309,14 +309,14 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def run(self, func: Any, args: Any, kwargs: Any, inputs: list[torch.Tensor]) -> Any:
-        """By the fake mode; but for what its rules have otherwise than the card, and where values decide how much there is."""
+        """By the fake mode; except for what its rules have otherwise than the GPU, and where values decide how much there is."""
         if func in RULES:
             return RULES[func](*args, **kwargs)
         if self.gate.biased and func in SUMS and not self.recorder.backward:
             return args[0].detach()
         if func in INTO_ZEROS and self.recorder.backward and self.recorder.is_just_made(args[0], ZEROS):
             return INTO_ZEROS[func](*args, **kwargs)
-        if func is GROUPED and args[0].dtype is not torch.bfloat16:  # the rule knows one dtype, the card all
+        if func is GROUPED and args[0].dtype is not torch.bfloat16:  # the rule knows one dtype, the GPU all
             like = func(*(torch.empty_like(t, dtype=torch.bfloat16) for t in args[:2]), *args[2:], **kwargs)
             return torch.empty_strided(like.shape, like.stride(), dtype=args[0].dtype)
         try:
@@ -362,7 +362,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
 
     def sum(self, func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         """
-        Gradients that meet are added in place by eager's engine where nobody else holds one; under a dispatch mode it makes
+        Gradients that meet are added in place by eager's engine where no one else holds one; under a dispatch mode it makes
         a third (isTensorSubclassLike is true of all tensors).  So does the plain attention with its mask.
         """
         a, b = args[0], args[1]

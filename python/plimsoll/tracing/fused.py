@@ -1,7 +1,7 @@
-"""One kernel on the card where the CPU has several operations: RMSNorm, as CUDA has it from 2.9 on.
+"""One kernel on the GPU where the CPU has several operations: RMSNorm, as CUDA has it from 2.9 on.
 
 `rms_norm` asks for `_fused_rms_norm`, which has a kernel and a derivative for CUDA alone, and is taken apart for the
-CPU: each part would be a request that the card never gets.  Here the CPU's key has the whole, and its backward.
+CPU: each part would be a request that the GPU never gets.  Here the CPU's key has the whole, and its backward.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RULES |= {_ATEN._embedding_bag.default: _bag, _ATEN._embedding_bag_forward_only.
 
 
 class _RmsNorm(torch.autograd.Function):  # type: ignore[misc]
-    """CUDA's derivative keeps the input, the weight and a number a row."""
+    """CUDA's derivative keeps the input, the weight and a number per row."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, shape: Sequence[int], eps: float | None) -> Any:

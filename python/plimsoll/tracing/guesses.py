@@ -1,6 +1,6 @@
 """Conditions of values that only a run knows, answered as a healthy run answers: its numbers are finite.
 
-A predicate is computed on a few finite numbers in place of what nobody knows.  Where they all agree (nothing is NaN, nothing
+A predicate is computed on a few finite numbers in place of what no one knows.  Where they all agree (nothing is NaN, nothing
 is infinite) the answer is known of every healthy run; else it is a guess, and the line of the script that asks is kept.
 """
 from __future__ import annotations

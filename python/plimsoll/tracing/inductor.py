@@ -28,10 +28,10 @@ def _module(name: str) -> Any:
     return importlib.import_module(name)
 
 
-# ---- the graph on the card ----
+# ---- the graph on the GPU ----
 
 def _moved(value: Any) -> Any:
-    """A fake tensor of the CPU as one of the card."""
+    """A fake tensor of the CPU as one of the GPU."""
     if not isinstance(value, FakeTensor) or value.fake_device.type != "cpu":
         return value
     with torch._C._DisableTorchDispatch():  # type: ignore[attr-defined, unused-ignore]
@@ -155,7 +155,7 @@ class Code:
         return self.call(arguments)
 
 
-# ---- what Inductor asks of a card and of Triton ----
+# ---- what Inductor asks of a GPU and of Triton ----
 
 def _item(t: torch.Tensor, at: Any) -> Any:
     aten, dim = torch.ops.aten, 0
@@ -177,7 +177,7 @@ def _item(t: torch.Tensor, at: Any) -> Any:
     return aten.index.Tensor(t, tensors) if tensors else t
 
 
-# What Python's binding asks a guard of the card for, which builds without CUDA have not.
+# What Python's binding asks a guard of the GPU for, which builds without CUDA have not.
 UNGUARDED: dict[str, Callable[..., Any]] = {
     "__getitem__": _item, "__invert__": lambda t: torch.bitwise_not(t), "copy_": lambda t, *a, **k: t,
     "contiguous": lambda t, memory_format=torch.contiguous_format: t if t.is_contiguous(memory_format=memory_format) else torch.empty_like(
@@ -209,7 +209,7 @@ def _patches(properties: Callable[[], Any]) -> list[tuple[Any, str, Any]]:
         ("torch._inductor.scheduler", "has_triton", true), ("torch._inductor.utils", "has_triton", true),
         ("torch._inductor.lowering", "has_triton", true), ("torch.utils._triton", "has_triton", true),
         ("torch.utils._triton", "triton_hash_with_backend", lambda *a, **k: "none"),
-        ("torch._inductor.fx_passes.pad_mm", "get_cached_should_pad", _pads),  # else it takes the time of both on the card
+        ("torch._inductor.fx_passes.pad_mm", "get_cached_should_pad", _pads),  # else it takes the time of both on the GPU
         ("torch._subclasses.fake_tensor", "init_gpu_context", lambda *a, **k: None),
     ]
     found: list[tuple[Any, str, Any]] = []
@@ -224,7 +224,7 @@ def _patches(properties: Callable[[], Any]) -> list[tuple[Any, str, Any]]:
 
 @contextlib.contextmanager
 def stand_in(properties: Callable[[], Any]) -> Iterator[None]:
-    """While graphs are lowered: a card with these properties, and Triton."""
+    """While graphs are lowered: a GPU with these properties, and Triton."""
     absent, undo = object(), []
     for owner, name, value in _patches(properties):
         undo.append((owner, name, owner.__dict__.get(name, absent)))

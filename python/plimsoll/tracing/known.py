@@ -1,6 +1,6 @@
 """Values that are known although tensors are fake: what the host makes of whole numbers, lengths, masks and indices decides shapes.
 
-An operation whose operands are all known is run for real beside the fake one, on the host, if it is small; on the GPU only
+An operation whose operands are all known is run for real next to the fake one, on the host, if it is small; on the GPU only
 whole numbers and conditions are followed.  Views of what is known share its memory, so what is written in place is seen by all.
 """
 from __future__ import annotations

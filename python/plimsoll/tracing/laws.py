@@ -172,7 +172,7 @@ def _merge(one: Trace, two: Trace, of: str, column: str) -> str:
 
 
 def grow(one: Trace, two: Trace) -> str:
-    """Puts what `two` has, the same program with another batch, beside what `one` has; gives why it cannot, or ""."""
+    """Puts what `two` has, the same program with another batch, next to what `one` has; gives why it cannot, or ""."""
     why = _merge(one, two, "batch", "grown")
     one.grown_batch = 0 if why else two.batch
     return why

@@ -39,7 +39,7 @@ def _latents(config: Any, batch: int, takes: set[str], dtype: torch.dtype) -> to
 
 
 def _conditions(config: Any, batch: int, tokens: int, takes: set[str], dtype: torch.dtype) -> dict[str, Any]:
-    """What is read beside the latents, by name."""
+    """What is read next to the latents, by name."""
     def zeros(*shape: int, of: torch.dtype = dtype) -> torch.Tensor:
         return torch.zeros(shape, dtype=of, device=GPU)
 

@@ -293,7 +293,7 @@ def _loss(o: Options, model: torch.nn.Module, batch: dict[str, torch.Tensor], ke
 
 
 def _positions(config: Any) -> int:
-    """0: nobody says."""
+    """0: no one says."""
     text = getattr(config, "text_config", config)
     return int(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 0)
 
@@ -445,7 +445,7 @@ def _run(r: Recorder, o: Options, config: Any, model: torch.nn.Module) -> None:
 
 @contextlib.contextmanager
 def _caches(r: Recorder) -> Iterator[None]:
-    """Keys and values that a cache keeps are told as such."""
+    """Keys and values that a cache keeps are reported as such."""
     cache: Any = importlib.import_module("transformers.cache_utils")
     undo: list[tuple[Any, Any]] = []
 
@@ -518,7 +518,7 @@ def passes(r: Recorder, o: Options, one: Callable[[], Any]) -> None:
 
 def trace_step(make: Callable[[], tuple[torch.nn.Module, Any, Callable[..., Any]]], o: Options,
                name: str = "module") -> Trace:
-    """`make`, called where a GPU is told to be, gives a module on it, a batch and step(module, batch) -> loss."""
+    """`make`, called where a GPU is reported to be, gives a module on it, a batch and step(module, batch) -> loss."""
     with recording(o, name) as (r, _):
         o.say(f"building {name}")
         model, batch, step = make()
@@ -537,7 +537,7 @@ def trace_step(make: Callable[[], tuple[torch.nn.Module, Any, Callable[..., Any]
 
 
 def trace_function(module: str, function: str, o: Options) -> Trace:
-    """MODULE:FUNCTION, which gives (module, batch, step) where a GPU is told to be; `batch` and `seq` are given if it takes them."""
+    """MODULE:FUNCTION, which gives (module, batch, step) where a GPU is reported to be; `batch` and `seq` are given if it takes them."""
     sys.path.insert(0, os.getcwd())
     sizes: dict[str, int] = {}
 
@@ -568,7 +568,7 @@ def rows_of(batch: Any) -> int:
 
 
 def _shadow(t: torch.Tensor, o: Options, rows: int = 0) -> torch.Tensor:
-    """As large as a real tensor, or as its first `rows`, on the GPU that is told to be there."""
+    """As large as a real tensor, or as its first `rows`, on the GPU that is reported to be there."""
     shape = (rows, *t.shape[1:]) if rows else tuple(t.shape)
     dtype = torch.bfloat16 if o.precision in HALF and t.dtype is torch.float32 else t.dtype
     like: torch.Tensor = torch.empty(shape, dtype=dtype, device=GPU)

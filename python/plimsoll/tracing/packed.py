@@ -44,7 +44,7 @@ class Trace:
     category: list[int] = field(default_factory=list)
     grown_batch: int = 0                              # another batch that was traced as well (laws.py)
     grown: list[int] = field(default_factory=list)    # ... and the requests' bytes with it
-    positions: int = 0                                # that the model has; 0: nobody says
+    positions: int = 0                                # that the model has; 0: no one says
     sequences: list[int] = field(default_factory=list)  # two others that were traced as well
     longer: list[int] = field(default_factory=list)   # ... and the requests' bytes with the first
     longest: list[int] = field(default_factory=list)  # ... and with the second

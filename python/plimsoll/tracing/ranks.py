@@ -1,4 +1,4 @@
-"""Several GPUs: rank 0 of a job whose other ranks nobody is.
+"""Several GPUs: rank 0 of a job whose other ranks no one is.
 
 A fake process group answers at once; streams and events are stand-ins, so all lies in one order, as the host asks for it.
 DDP's reducer, which is C++ and reads values, has its requests made here: buckets that stay, made anew in the order of gradients

@@ -107,7 +107,7 @@ def register(library: Any) -> None:
 
 def pack(lengths: torch.Tensor | None, x: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    PackedSequence.cpp: rows are copied where a sequence ends, and joined.  Lengths that nobody knows are all of them;
+    PackedSequence.cpp: rows are copied where a sequence ends, and joined.  Lengths that no one knows are all of them;
     gives also how many sequences there are at each step, on the host.
     """
     time, batch = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])

@@ -1,6 +1,6 @@
-"""What operators take beside their results: inside of kernels and libraries, where no dispatch is seen.
+"""What operators take next to their results: inside of kernels and libraries, where no dispatch is seen.
 
-A row is {operators, bytes, source}.  `bytes` gets the call and the card, and gives the requests that live for the call,
+A row is {operators, bytes, source}.  `bytes` gets the call and the GPU, and gives the requests that live for the call,
 in order.  Constants were measured on an H100 with PyTorch 2.11 (docs/evidence/accuracy.md), the rest read in the source named.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What of a card decides bytes (the planner's src/planner/plan/device.c has the same rows)."""
+    """What of a GPU decides bytes (the planner's src/planner/plan/device.c has the same rows)."""
 
     capability: tuple[int, int]
     blas_bytes: int
@@ -44,7 +44,7 @@ def card_of(capability: int) -> Card:
     return CARDS[known[-1] if known else min(CARDS)]
 
 
-# The generation in a card's name, the first that fits; what is of no row is taken for an H100.
+# The generation in a GPU's name, the first that fits; what is of no row is taken for an H100.
 NAMES: tuple[tuple[str, int], ...] = (
     (r"h100|h200|gh200|h20\b|h800", 90), (r"[gb]b?200|b300", 100), (r"rtx ?50|50[5-9]0|pro 6000", 120),
     (r"a100|a30\b|a800", 80), (r"v100|p100|titan v", 60), (r"\bt4\b|rtx ?20|20[6-8]0|quadro rtx", 75),
@@ -53,7 +53,7 @@ NAMES: tuple[tuple[str, int], ...] = (
 
 
 def capability_of(name: str) -> int:
-    """Of a card as people name it."""
+    """Of a GPU as people name it."""
     return next((c for pattern, c in NAMES if re.search(pattern, name.lower())), 90)
 
 
@@ -168,7 +168,7 @@ def _multinomial(call: Call, card: Card) -> list[int]:
 
 
 def _converted(call: Call, card: Card) -> list[int]:
-    """What is summed in another dtype is converted first, but for halves that are summed in fp32 (make_reduction)."""
+    """What is summed in another dtype is converted first, except for halves that are summed in fp32 (make_reduction)."""
     x, out = call.args[0], call.result.dtype
     if out == x.dtype or x.element_size() == 2 and out.is_floating_point and call.result.element_size() == 4 and x.dtype.is_floating_point:
         return []
@@ -280,7 +280,7 @@ PARTIAL_SUMS, PARTIAL_LEAST = 24, 10 * MIB  # of the weight's gradient: up to 21
 
 
 def convolution_most(call: Call, card: Card) -> int:
-    """What cuDNN may take beside a convolution, in its backward pass, more than the table says."""
+    """What cuDNN may take next to a convolution, in its backward pass, more than the table says."""
     x, weight, out, groups = _convolved(call, 0)
     if groups > 1 and groups == _shape(x)[1] or x.dim() < 3:
         return 0  # PyTorch's own kernels

@@ -8,7 +8,7 @@
         if monitor.should_stop:
             break
 
-The rules are those of `plimsoll curves` (docs/curves.md): one C core, so that a log read later tells the same.
+The rules are those of `plimsoll curves` (docs/curves.md): one C core, so that a log read later shows the same.
 Nothing here synchronises a GPU: what is logged must be numbers, so call .item() where you log anyway.
 """
 from __future__ import annotations

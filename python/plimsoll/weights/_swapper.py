@@ -167,7 +167,7 @@ class WeightSwapper:
     missing: what becomes of tensors that a checkpoint has not: "base": the model's own values, or "error".
     unexpected: of the checkpoint's tensors that the model has not: "error" or "ignore".
     cast: let dtypes differ, as load_state_dict() does; else they are an error.
-    keep_base: keep the model's own values of what is overwritten in host memory, beside the cache; without, restore() is refused,
+    keep_base: keep the model's own values of what is overwritten in host memory, next to the cache; without, restore() is refused,
     and so is missing="base".
     The model stays where it is and as it is: .to(), new parameters and sharding need a new WeightSwapper.
     Raises UnsupportedError: a tensor is offloaded, sharded, quantized or merged with an adapter; each is named.
@@ -221,7 +221,7 @@ class WeightSwapper:
                 self._loader.after()
 
     def load(self, name: str) -> SwapReport:
-        """As use(), without an end: the caller sees to it that nobody else swaps."""
+        """As use(), without an end: the caller sees to it that no one else swaps."""
         with self._alone():
             return self._swap(name)
 

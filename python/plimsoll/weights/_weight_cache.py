@@ -279,7 +279,7 @@ class WeightCache:
             held.release()
 
     def prefetch(self, *names: str) -> None:
-        """Read them ahead, on a thread, in this order.  What goes wrong is told when they are used."""
+        """Read them ahead, on a thread, in this order.  What goes wrong is reported when they are used."""
         for name in names:
             self.registered(name)
         self._tiers()

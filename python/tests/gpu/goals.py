@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""goals.py [FOLDER]: the package on a real GPU, its costs beside their anchors, interleaved; exit 77 without a GPU.
+"""goals.py [FOLDER]: the package on a real GPU, its costs next to their anchors, interleaved; exit 77 without a GPU.
 
 Prints one line a goal: what, ours, the anchor, the goal, and whether it is met; FOLDER/goals.json has all of it.
 """

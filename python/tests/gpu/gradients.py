@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gradients.py: GradientMonitor on a real GPU, beside torch and a summing read; exit 77 without a GPU.
+"""gradients.py: GradientMonitor on a real GPU, next to torch and a summing read; exit 77 without a GPU.
 
 Values and the same bits; policies with and without fused optimizers; GradScaler; a step captured as a CUDA graph; FSDP2
 on one rank; what a check costs.  PyTorch's own waits are errors while it runs (set_sync_debug_mode).
@@ -273,7 +273,7 @@ def median_ms(call, n=25, behind=False):
 
 
 def costs():
-    """Printed, not judged: another card has other numbers."""
+    """Printed, not judged: another GPU has other numbers."""
     for label, size, n, dtype in (("1.3 B bfloat16, 292 tensors", 1_300_000_000, 292, torch.bfloat16),
                                   ("350 M float32, 292 tensors", 350_000_000, 292, torch.float32),
                                   ("350 M float32, 1,500 tensors", 350_000_000, 1500, torch.float32),

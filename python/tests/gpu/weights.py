@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weights.py [FOLDER]: plimsoll.weights on a real GPU beside its anchors; exit 77 without a GPU.
+"""weights.py [FOLDER]: plimsoll.weights on a real GPU next to its anchors; exit 77 without a GPU.
 
 Makes three checkpoints of 4.03 GB in FOLDER (/dev/shm), loads them, and swaps them in one model: GB/s, and whether what
 arrives, and what the model computes with it, is bitwise what a fresh model computes.  One line each: what, and the numbers.
@@ -220,7 +220,7 @@ def compiled(mode):
 
 
 def graphs(folder):
-    """Captured and compiled modules: the same program on swapped weights, beside a fresh model with a program of its own."""
+    """Captured and compiled modules: the same program on swapped weights, next to a fresh model with a program of its own."""
     x = torch.randn(512, WIDTH, device="cuda", dtype=torch.bfloat16)
     for name, seed in (("p", 8), ("q", 9)):
         save_file(made(seed, 2).state_dict(), os.path.join(folder, name))

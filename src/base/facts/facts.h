@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* A GPU's memory as cudaMemGetInfo tells its total: a little below the nominal size. */
+/* A GPU's memory as cudaMemGetInfo shows its total: a little below the nominal size. */
 struct facts_gpu {
 	const char *name;
 	uint64_t total_low_bytes, total_high_bytes;

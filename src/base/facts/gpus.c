@@ -122,7 +122,7 @@ static void propose(const char *asked, char *out, size_t room)
 		(void)snprintf(out + used, room - used, "?");
 }
 
-/* "24GB" is no name: cards that have as much. */
+/* "24GB" is not a name: GPUs that have as much. */
 static bool is_size(const char *name, uint64_t *gib)
 {
 	char *unit = NULL;
@@ -142,7 +142,7 @@ static enum plim_status refuse_size(const char *name, uint64_t gib, const char *
 		const struct facts_gpu *g = &facts_gpus[i];
 		uint64_t nominal = (g->total_high_bytes + g->total_high_bytes / 10) >> 30;
 
-		/* a card shows a little less than its name has */
+		/* a GPU shows a little less than its name has */
 		if (g->total_high_bytes >> 30 <= gib && nominal >= gib)
 			used += (size_t)snprintf(cards + used, sizeof(cards) - used, "%s%s",
 						 used ? ", " : "", g->name);

@@ -1,7 +1,7 @@
 /*
- * A card at one moment, whoever made it: what its driver tells of it and of who holds its memory.
+ * A GPU at one moment, whoever made it: what its driver says of it and of who holds its memory.
  *
- * Each number that a card, a driver or a container does not tell is PLIM_UNKNOWN or NaN.
+ * Each number that a GPU, a driver or a container does not tell is PLIM_UNKNOWN or NaN.
  */
 #ifndef GPU_CARD_H
 #define GPU_CARD_H
@@ -9,7 +9,7 @@
 #include "base/base.h"
 
 #define GPU_CARDS 64
-#define GPU_PROCESSES 256 /* of a card */
+#define GPU_PROCESSES 256 /* of a GPU */
 
 struct gpu_process {
 	uint32_t pid;   /* as the driver sees it: perhaps of another namespace */
@@ -35,7 +35,7 @@ struct gpu_card {
 	bool processes_told;
 };
 
-/* Everything unknown, but for its names. */
+/* Everything unknown, except for its names. */
 void gpu_card_clear(struct gpu_card *c);
 
 #endif

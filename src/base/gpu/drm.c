@@ -1,5 +1,5 @@
 /*
- * Cards as the kernel shows them (drivers amdgpu, i915, xe), in bounded reads.  The files are those of the kernel's documentation
+ * GPUs as the kernel shows them (drivers amdgpu, i915, xe), in bounded reads.  The files are those of the kernel's documentation
  * (gpu/amdgpu/thermal, gpu/drm-usage-stats, ABI/testing/sysfs-driver-intel-*-hwmon); what is not there leaves its number unknown.
  */
 #include "gpu/drm.h"
@@ -14,7 +14,7 @@
 
 #define CLIENTS 512
 #define FDS 4096         /* of a process that are looked through */
-#define SCAN_SECONDS 5.0 /* between two looks for processes that opened a card */
+#define SCAN_SECONDS 5.0 /* between two looks for processes that opened a GPU */
 #define AMD 0x1002
 #define INTEL 0x8086
 
@@ -85,7 +85,7 @@ static bool begins(const char *key, size_t n, const char *begin, const char **re
 	return true;
 }
 
-/* A region of the card's own memory, not of the host's (gtt, system, stolen). */
+/* A region of the GPU's own memory, not of the host's (gtt, system, stolen). */
 static bool is_of_card(const char *region, size_t n)
 {
 	return (n >= 4 && !memcmp(region, "vram", 4)) || (n >= 5 && !memcmp(region, "local", 5));
@@ -193,7 +193,7 @@ bool drm_client_parse(const char *text, struct drm_client *out)
 	return *out->device != 0;
 }
 
-/* ---- which cards ---- */
+/* ---- which GPUs ---- */
 
 static void find_monitor(struct card *c)
 {
@@ -231,7 +231,7 @@ static void name_card(struct card *c)
 		memcpy(c->uuid, c->slot, sizeof(c->slot));
 }
 
-/* AMD's compute driver has numbers of its own; a node's properties tell where its card sits. */
+/* AMD's compute driver has numbers of its own; a node's properties tell where its GPU sits. */
 static void find_kfd(struct drm *self)
 {
 	char path[400], text[4096], slot[32];
@@ -280,7 +280,7 @@ static void find_cards(struct drm *self)
 		memcpy(c->folder, folder, sizeof(folder));
 		name_card(c);
 		find_monitor(c);
-		/* A processor's own graphics has no memory of its own, and nobody trains on it. */
+		/* A processor's own graphics has no memory of its own, and no one trains on it. */
 		if (vendor == INTEL && !*c->monitor)
 			continue;
 		self->n++;
@@ -357,7 +357,7 @@ static void scan(struct drm *self)
 		(void)closedir(d);
 }
 
-/* A client that several descriptors share is told by the first. */
+/* A client that several descriptors share is known by the first. */
 static void look_at_clients(struct drm *self)
 {
 	char text[4096];
@@ -376,7 +376,7 @@ static void look_at_clients(struct drm *self)
 	}
 }
 
-/* ---- a card ---- */
+/* ---- a GPU ---- */
 
 static void add_process(struct gpu_card *out, uint32_t pid, uint64_t bytes)
 {
@@ -437,7 +437,7 @@ static double gone(uint64_t *before, uint64_t value)
 	return d;
 }
 
-/* Where the driver has no figure for the card: the busier of its engines, by the clients' counters. */
+/* Where the driver has no figure for the GPU: the busier of its engines, by the clients' counters. */
 static void take_use(struct card *c, const struct drm_client *sum, double seconds,
 		     struct gpu_card *out)
 {

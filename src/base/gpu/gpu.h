@@ -1,4 +1,4 @@
-/* GPU drivers, opened at run time: CUDA's for what runs on a card; NVML and the kernel's for looking at it. */
+/* GPU drivers, opened at run time: CUDA's for what runs on a GPU; NVML and the kernel's for looking at it. */
 #ifndef GPU_GPU_H
 #define GPU_GPU_H
 

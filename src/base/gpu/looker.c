@@ -69,7 +69,7 @@ static void release(struct gpu_looker *l)
 
 /* ---- the thread ---- */
 
-/* How many cards there are; the first reason why a driver has none. */
+/* How many GPUs there are; the first reason why a driver has none. */
 static unsigned open_drivers(struct gpu_looker *l, char *reason, size_t room)
 {
 	struct plim_err err;

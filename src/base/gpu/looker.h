@@ -1,6 +1,6 @@
 /*
- * The cards of this machine, looked at by a thread of their own: a driver that hangs (a card that fell off the bus, a reset, a start
- * without persistence mode) delays nobody.
+ * The GPUs of this machine, looked at by a thread of their own: a driver that hangs (a GPU that fell off the bus, a reset, a start
+ * without persistence mode) delays no one.
  */
 #ifndef GPU_LOOKER_H
 #define GPU_LOOKER_H
@@ -13,9 +13,9 @@ struct gpu_options {
 	bool no_nvml;
 };
 
-/* Who tells of cards.  What never changes of a card is told once, by its first look. */
+/* Who reports GPUs.  What never changes of a GPU is reported once, by its first look. */
 struct gpu_backend {
-	/* PLIM_E_UNSUPPORTED with the reason: it has no cards here. */
+	/* PLIM_E_UNSUPPORTED with the reason: it has no GPUs here. */
 	enum plim_status (*open)(const struct gpu_options *options, void **out,
 				 struct plim_err *err);
 	unsigned (*count)(void *self);
@@ -30,7 +30,7 @@ struct gpu_looker;
 struct gpu_cards {
 	struct gpu_card *at;
 	unsigned n, room;
-	bool opened;      /* it has told which cards there are, or that there are none */
+	bool opened;      /* it has told which GPUs there are, or that there are none */
 	bool fresh;       /* an answer has come since the call before */
 	double silent_s;  /* that it has not answered for */
 	char reason[256]; /* why there are none; "": there are */
@@ -40,7 +40,7 @@ enum plim_status gpu_looker_start(const struct gpu_options *options, struct gpu_
 				  struct plim_err *err);
 
 /*
- * Ask for a look at every card unless one is under way, wait for it for at most so many seconds, and copy the newest answer to `out`
+ * Ask for a look at every GPU unless one is under way, wait for it for at most so many seconds, and copy the newest answer to `out`
  * (zeros at first; gpu_cards_release frees it).
  */
 enum plim_status gpu_looker_ask(struct gpu_looker *l, double patience_s, struct gpu_cards *out,

@@ -28,7 +28,7 @@ struct event {
 };
 #define EVENT_XID 8ull
 #define EVENTS_A_LOOK 16
-#define GPM_A_LOOK 2 /* cards that are asked for it */
+#define GPM_A_LOOK 2 /* GPUs that are asked for it */
 #define GPM_IDS 7
 struct gpm_support {
 	uint32_t version, supported;
@@ -93,7 +93,7 @@ struct nvml {
 	unsigned n;
 	struct {
 		device handle;
-		device whole;   /* the card that a MIG slice is of; else the same */
+		device whole;   /* the GPU that a MIG slice is of; else the same */
 		unsigned slice; /* its GPU instance */
 		bool sliced;
 		unsigned minor; /* UINT32_MAX: not told */
@@ -104,8 +104,8 @@ struct nvml {
 		unsigned stride;          /* bytes of a process's row; 0: not known yet */
 		double gpm_told[GPM_IDS]; /* NaN: not told */
 	} cards[GPU_CARDS];
-	unsigned turn; /* the first card that is asked for these */
-	void *events;  /* NULL: none are told */
+	unsigned turn; /* the first GPU that is asked for these */
+	void *events;  /* NULL: none are reported */
 	struct gpm_get get;
 	unsigned char rows[(GPU_PROCESSES + 1) * 32];
 };
@@ -138,7 +138,7 @@ static const char *why(int code)
 	}
 }
 
-/* Once a card or a slice: what never changes, and whether it has GPM. */
+/* Once a GPU or a slice: what never changes, and whether it has GPM. */
 static void meet(struct nvml *n, unsigned i)
 {
 	struct gpm_support support = { 1, 0 };
@@ -147,7 +147,7 @@ static void meet(struct nvml *n, unsigned i)
 	n->cards[i].minor = UINT32_MAX;
 	if (!d)
 		return;
-	/* Slices share their card's: that a process has it open does not tell which is its own. */
+	/* Slices share their GPU's: that a process has it open does not tell which is its own. */
 	if (!n->minor || n->cards[i].sliced || n->minor(d, &n->cards[i].minor))
 		n->cards[i].minor = UINT32_MAX;
 	if (!n->name || n->name(d, n->cards[i].name, sizeof(n->cards[i].name)))
@@ -161,7 +161,7 @@ static void meet(struct nvml *n, unsigned i)
 			!n->gpm_alloc(&n->cards[i].before) && !n->gpm_alloc(&n->cards[i].now);
 }
 
-/* The slices of a card that MIG divides: each has its own memory, processes and GPM, and stands for itself.  0: it is whole. */
+/* The slices of a GPU that MIG divides: each has its own memory, processes and GPM, and stands for itself.  0: it is whole. */
 static unsigned add_slices(struct nvml *n, device whole)
 {
 	unsigned now = 0, next, most = 0, from = n->n;
@@ -196,7 +196,7 @@ static void add_card(struct nvml *n, unsigned number)
 	meet(n, n->n++);
 }
 
-/* Only errors behind this moment are told. */
+/* Only errors behind this moment are reported. */
 static void want_events(struct nvml *n)
 {
 	unsigned long long types;
@@ -304,7 +304,7 @@ static void look_at_memory(struct nvml *n, device d, struct gpu_card *out)
 	}
 }
 
-/* A slice has no power of its own; heat and clocks are its card's. */
+/* A slice has no power of its own; heat and clocks are its GPU's. */
 static void look_at_power(struct nvml *n, unsigned i, struct gpu_card *out)
 {
 	device d = n->cards[i].handle, whole = n->cards[i].whole;
@@ -324,7 +324,7 @@ static void look_at_power(struct nvml *n, unsigned i, struct gpu_card *out)
 		out->slowed = reasons & (8 | 0x20 | 0x40 | 0x80);
 }
 
-/* ---- what the card really does ---- */
+/* ---- what the GPU really does ---- */
 
 static const uint32_t gpm_ids[GPM_IDS] = { 1, 2, 3, 5, 10, 20, 21 };
 
@@ -349,8 +349,8 @@ static void ask_gpm(struct nvml *n, unsigned i)
 }
 
 /*
- * A sample and its metrics take the driver a millisecond, more than all else together: of many cards some are asked in turn, and what the
- * others told stands.  With two cards each look has its own; with eight a number is the mean of four looks, and up to three looks old.
+ * A sample and its metrics take the driver a millisecond, more than all else together: of many GPUs some are asked in turn, and what the
+ * others told stands.  With two GPUs each look has its own; with eight a number is the mean of four looks, and up to three looks old.
  */
 static bool is_its_turn(const struct nvml *n, unsigned i)
 {
@@ -458,7 +458,7 @@ void nvml_look(struct nvml *n, unsigned i, struct gpu_card *out)
 		take_events(n);
 	out->xid = n->cards[i].xid;
 	out->minor = n->cards[i].minor;
-	if (!i) /* whatever becomes of a card, the turn goes on */
+	if (!i) /* whatever becomes of a GPU, the turn goes on */
 		n->turn = (n->turn + GPM_A_LOOK) % n->n;
 	if (!n->cards[i].handle)
 		return;

@@ -16,7 +16,7 @@ void nvml_close(struct nvml *n);
 
 unsigned nvml_count(const struct nvml *n);
 
-/* Look at card `i` now.  Never fails: what cannot be had is unknown. */
+/* Look at GPU `i` now.  Never fails: what cannot be had is unknown. */
 void nvml_look(struct nvml *n, unsigned i, struct gpu_card *out);
 
 #endif

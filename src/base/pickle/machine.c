@@ -19,7 +19,7 @@ typedef enum plim_status op_fn(struct pickle *p, const struct op *op, struct pli
 struct op {
 	const char *name;
 	op_fn *run;
-	unsigned arg; /* what tells the variants of one function apart: a width, a count, a kind */
+	unsigned arg; /* what shows the variants of one function apart: a width, a count, a kind */
 };
 extern const struct op pickle_ops[256];
 
@@ -592,7 +592,7 @@ static enum plim_status op_append(struct pickle *p, const struct op *op, struct 
 		  : fill_list(p, p->stack.at[p->stack.n - 2], p->stack.n - 1, PICKLE_LIST, err);
 }
 
-/* SETITEM, one pair: the dict stays open, so it is not offered as a row before somebody takes it. */
+/* SETITEM, one pair: the dict stays open, so it is not offered as a row before someone takes it. */
 static enum plim_status op_setitem(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	enum plim_status st = have(p, 3, err);

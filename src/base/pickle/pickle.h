@@ -97,7 +97,7 @@ struct pickle;
  *	becomes a stack); the row then sees PICKLE_EXT.  Called once for each distinct list node, and for
  *	a new list in the straight-line path once for each distinct run of memo references.
  * global: a PICKLE_GLOBAL was named at byte `offset`, also one that is thrown away afterwards.
- * built: a PICKLE_CALL's state was set by the opcode that ends at byte `offset`.  The bytes behind it that are no opcodes,
+ * built: a PICKLE_CALL's state was set by the opcode that ends at byte `offset`.  The bytes behind it that are not opcodes,
  *	*skip of them (0 before the call), are passed over.
  */
 #define PICKLE_UNTAKEN UINT64_MAX

@@ -5,7 +5,7 @@
  * nothing is looked up by type.
  *
  * The library is not linked to Python.  Where it is loaded into one, Python's functions are found by name; all of them
- * are of its stable ABI, but for the first word of an object, which counts references.
+ * are of its stable ABI, except for the first word of an object, which counts references.
  */
 #include "encode.h"
 #include "pickle.h"

@@ -432,7 +432,7 @@ static const uint8_t *line_small(const uint8_t *q, uint32_t *n)
 }
 
 /*
- * A tuple of two small integers: a pool's id.  Nobody can change a tuple, so the one that was made for
+ * A tuple of two small integers: a pool's id.  No one can change a tuple, so the one that was made for
  * the same integers before serves again.
  */
 static const uint8_t *line_pair(struct line *l, const uint8_t *q, struct pickle_value *v)

@@ -1,4 +1,4 @@
-/* What the parts of the ckpt verbs share. */
+/* What the parts of the ckpt commands share. */
 #ifndef API_CKPT_H
 #define API_CKPT_H
 

@@ -1,9 +1,9 @@
-/* ckpt diff: two checkpoints beside each other, as JSON and as text. */
+/* ckpt diff: two checkpoints next to each other, as JSON and as text. */
 #include "base/base.h"
-#include "host/host.h"
-#include "option_rows.h"
 #include "commands/ckpt/ckpt.h"
 #include "commands/out.h"
+#include "host/host.h"
+#include "option_rows.h"
 
 #include <math.h>
 #include <stdio.h>

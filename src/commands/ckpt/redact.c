@@ -515,7 +515,7 @@ void ckpt_hide_quoted(struct ckpt_hiding *h, const char **sentence)
 	text_release(&out);
 }
 
-/* Some sentences tell of a device or a class without quotation marks. */
+/* Some sentences report a device or a class without quotation marks. */
 static void hide_known(struct ckpt_hiding *h, const char **sentence, const char *name,
 		       const char *word)
 {

@@ -1,8 +1,8 @@
-/* The ckpt verbs: reads a checkpoint and composes what is to be told of it. */
-#include "host/host.h"
-#include "option_rows.h"
+/* The ckpt commands: reads a checkpoint and composes what is to be reported it. */
 #include "commands/ckpt/ckpt.h"
 #include "commands/out.h"
+#include "host/host.h"
+#include "option_rows.h"
 
 #include <math.h>
 #include <stdio.h>

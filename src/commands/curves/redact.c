@@ -1,5 +1,5 @@
 /*
- * --redact: names of runs, files and series are looked at word by word before anything is told.  Numbers and words that
+ * --redact: names of runs, files and series are looked at word by word before anything is reported.  Numbers and words that
  * everybody's logs have stay; any other becomes "name-3", in a path "file-3", the same word always the same number.
  */
 #include "commands/curves/curves.h"
@@ -11,7 +11,7 @@ static bool is_letter(char c)
 	return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
 }
 
-/* Bytes of the word that `at` begins with: up to what is no letter or digit, or to a capital behind a small one. */
+/* Bytes of the word that `at` begins with: up to what is not a letter or digit, or to a capital behind a small one. */
 static size_t word_at(const char *at)
 {
 	size_t n = 0;

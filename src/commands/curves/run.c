@@ -1,9 +1,9 @@
 /* plimsoll curves: which logs there are, reading them, and reading on. */
 #include "base/base.h"
-#include "host/host.h"
-#include "option_rows.h"
 #include "commands/curves/curves.h"
 #include "commands/out.h"
+#include "host/host.h"
+#include "option_rows.h"
 
 #include <stdio.h>
 
@@ -35,7 +35,7 @@ static size_t in_common(const struct plim_curves *c, bool tail)
 	return n;
 }
 
-/* As short as tells them apart. */
+/* As short as distinguishes them. */
 static enum plim_status shorten_names(struct plim_curves *c, struct plim_err *err)
 {
 	size_t head, tail;

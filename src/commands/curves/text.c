@@ -491,7 +491,7 @@ enum plim_status plim_curves_text(const struct plim_curves *c, unsigned flags,
 	if (c->run_count > 1)
 		put_table(&t, c);
 	for (size_t i = 0; i < c->run_count; i++) {
-		/* Of many runs only those with something to say are told in full. */
+		/* Of many runs only those with something to say are reported in full. */
 		if (c->run_count > 4 && c->runs[i].severity == PLIM_SEVERITY_INFO)
 			continue;
 		if (c->run_count > 1)

@@ -1,13 +1,13 @@
-/* What the parts of the diff verb share. */
+/* What the parts of the diff command share. */
 #ifndef API_DIFF_H
 #define API_DIFF_H
 
-#include "diagnose/diagnose.h"
 #include "commands/recording.h"
+#include "diagnose/diagnose.h"
 
 #include <plimsoll/diff.h>
 
-/* One device of one recording, and what is told of it; `one` NULL: it has no such device. */
+/* One device of one recording, and what is reported it; `one` NULL: it has no such device. */
 struct diff_side {
 	struct recording_device *one;
 	struct plim_report_step *steps; /* of the repetitions, and the unfinished one */
@@ -32,7 +32,7 @@ struct plim_diff_hidden {
 
 #define DIFF_ROWS_LEAST 16 /* for the sentences, however few are to be shown */
 
-/* A frame of one recording as recording_frame tells it; with --redact both use the same words. */
+/* A frame of one recording as recording_frame shows it; with --redact both use the same words. */
 const char *diff_frame(struct plim_diff *d, int s, uint32_t frame, struct plim_err *err);
 
 /* The rows of a moment. */
@@ -43,7 +43,7 @@ enum plim_status diff_fill_moment(struct plim_diff *d, const struct diff_side si
 /* Leave as many rows as were asked for; the others are added to the rest. */
 void diff_trim_rows(const struct plim_diff *d, struct plim_diff_moment *m);
 
-/* What changed beside memory: settings, devices, events; and what was found in only one of the recordings. */
+/* What changed next to memory: settings, devices, events; and what was found in only one of the recordings. */
 enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err);
 enum plim_status diff_findings(struct plim_diff *d, const struct diff_side side[2],
 			       struct plim_diff_device *out, struct plim_err *err);

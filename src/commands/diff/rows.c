@@ -1,4 +1,4 @@
-/* The rows of a moment: what lives in both recordings, put beside each other. */
+/* The rows of a moment: what lives in both recordings, put next to each other. */
 #include "commands/diff/diff.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* plimsoll diff: two recordings read, their places matched, their memory put beside each other. */
-#include "host/host.h"
+/* plimsoll diff: two recordings read, their places matched, their memory put next to each other. */
 #include "commands/diff/diff.h"
+#include "host/host.h"
 
-#include "option_rows.h"
 #include "commands/out.h"
+#include "option_rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static enum plim_status read_device(struct plim_diff *d, int s, struct recording
 	return st ? st : find(d, s, side, err);
 }
 
-/* What is told of a recording that has been opened. */
+/* What is reported a recording that has been opened. */
 static enum plim_status read_one(struct plim_diff *d, int s, const char *path,
 				 struct plim_diff_side *out, struct plim_err *err)
 {
@@ -188,7 +188,7 @@ static struct plim_diff_totals totals(const uint64_t a[TIMELINE_MEASURES],
 	};
 }
 
-/* What a profiler's file does not tell of a side is unknown, and so nothing is said of its change. */
+/* What a profiler's file does not say of a side is unknown, and so nothing is said of its change. */
 static void hide_unknown(const struct recording_device *one, int side, struct plim_diff_totals *t)
 {
 	uint8_t kind = one ? one->of->snapshot->profile.kind : SNAPSHOT_PROFILE_NONE;

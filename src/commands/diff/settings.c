@@ -1,4 +1,4 @@
-/* What is not as before beside memory: settings, releases, devices, events; and what was found. */
+/* What is not as before next to memory: settings, releases, devices, events; and what was found. */
 #include "commands/diff/diff.h"
 
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #define STEPS_MAX 8 /* rows; of more steps those that changed most */
 #define DETAIL 17   /* where a row's second line begins */
 
-/* Columns that a line must have so that A's and B's sizes are shown beside the change. */
+/* Columns that a line must have so that A's and B's sizes are shown next to the change. */
 #define WIDE 64
 #define MEDIUM 52
 #define SUMS_WIDE (2 + NAME + 2 * SIZE + CHANGE + 2)

@@ -1,4 +1,4 @@
-/* What the parts of the doctor verb share. */
+/* What the parts of the doctor command share. */
 #ifndef VERBS_DOCTOR_H
 #define VERBS_DOCTOR_H
 

@@ -1,4 +1,4 @@
-/* A row a line: how it stands, what was looked at, what was seen; below it what to do. */
+/* A row per line: how it stands, what was looked at, what was seen; below it what to do. */
 #include "commands/doctor/doctor.h"
 
 #include "commands/out.h"

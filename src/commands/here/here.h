@@ -1,4 +1,4 @@
-/* What the parts of the here verb share. */
+/* What the parts of the here command share. */
 #ifndef API_HERE_H
 #define API_HERE_H
 

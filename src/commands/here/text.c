@@ -62,7 +62,7 @@ static void table(struct text *t, const struct column *columns, size_t n, const 
 	{                                                                      \
 		text_count(cell, ((const struct plim_here_##S *)row)->member); \
 	}
-/* Of a process: no thousands in it, nobody can type them. */
+/* Of a process: no thousands in it, no one can type them. */
 #define NUMBER(S, member)                                                  \
 	static void S##_##member(struct text *cell, const void *row)       \
 	{                                                                  \
@@ -248,7 +248,7 @@ BYTES(kill, anon)
 BYTES(kill, shmem)
 NUMBER(kill, pid)
 
-/* The kernel's names have 15 bytes; what is longer is no name, and would push the rest away. */
+/* The kernel's names have 15 bytes; what is longer is not a name, and would push the rest away. */
 static void kill_name(struct text *cell, const void *row)
 {
 	const char *s = ((const struct plim_here_kill *)row)->name;
@@ -500,7 +500,7 @@ static void shm(struct text *t, const struct plim_here *h)
 	shm_users(t, h);
 }
 
-/* ---- processes and cards ---- */
+/* ---- processes and GPUs ---- */
 
 static const struct column process_columns[] = {
 	{ "in memory", 'r', 0, process_rss }, { "its own", 'r', 56, process_anon },

@@ -1,11 +1,11 @@
-/* plimsoll plan: composes the model, the recipe, the program and what is told of it. */
+/* plimsoll plan: composes the model, the recipe, the program and what is reported it. */
 #include "plan/plan.h"
 
+#include "commands/out.h"
+#include "commands/rungs.h"
 #include "facts/facts.h"
 #include "host/host.h"
 #include "option_rows.h"
-#include "commands/out.h"
-#include "commands/rungs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -219,7 +219,7 @@ static enum plim_status take_names(struct plim_plan *p, const char *path,
 	return h->settings && h->title ? PLIM_OK : mem_status(err);
 }
 
-/* "2x H100" is two cards. */
+/* "2x H100" is two GPUs. */
 static enum plim_status find_card(struct plim_plan *p, struct plim_plan_options *o,
 				  struct plim_err *err)
 {

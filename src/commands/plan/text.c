@@ -1,7 +1,7 @@
 /* The answer for a person: does it fit, what fills the peak, what was assumed. */
-#include "plan/plan.h"
 #include "commands/out.h"
 #include "commands/rungs.h"
+#include "plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static unsigned width_of(const struct text *t)
 	return t->style.width ? t->style.width : 80;
 }
 
-/* What is planned, so that nobody takes it for something else. */
+/* What is planned, so that no one takes it for something else. */
 static void recipe(struct text *t, const struct plim_plan *p)
 {
 	static const char *const checkpointed[PLAN_CHECKPOINTINGS] = {
@@ -524,7 +524,7 @@ static bool is_in_keys(const struct plim_plan_config *c, const char *where)
 	return false;
 }
 
-/* What the plan counts on beside the tool's own: arguments of the Trainer, how the model is loaded, adapters. */
+/* What the plan counts on next to the tool's own: arguments of the Trainer, how the model is loaded, adapters. */
 static void beside(struct text *t, const struct plim_plan_config *c, const char *pasted)
 {
 	bool keys = c->tool_config && pasted == c->tool_config;

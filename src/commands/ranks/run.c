@@ -1,8 +1,8 @@
 /* plimsoll report of several recordings: list, read, keep a row of each, judge, and the worst in full. */
 #include "commands/ranks/ranks.h"
 
-#include "host/host.h"
 #include "commands/out.h"
+#include "host/host.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -384,7 +384,7 @@ static int is_told(const struct plim_ranks *k, size_t outlier)
 	return o->row == k->worst_row;
 }
 
-/* One whose recording is not at hand is not told: its row is. */
+/* One whose recording is not at hand is not reported: its row is. */
 static enum plim_status explain_others(struct plim_ranks *k, struct plim_err *err)
 {
 	k->also = arena_take(&k->hidden->arena, RANKS_ALSO, sizeof(*k->also), err);

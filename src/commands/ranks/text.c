@@ -305,7 +305,7 @@ static void outcome(struct text *t, const struct plim_ranks_row *row, int brief)
 	}
 }
 
-/* What the width has room for beside labels of that length. */
+/* What the width has room for next to labels of that length. */
 struct columns {
 	int asked, reserved, phase, brief;
 };
@@ -682,7 +682,7 @@ static void in_full(struct text *t, const struct plim_ranks *k)
 	text_puts(t, "\n");
 }
 
-/* One that is told beside the worst, under what is unlike the others about it. */
+/* One that is reported next to the worst, under what is unlike the others about it. */
 static enum plim_status also_in_full(const struct plim_ranks *k, const struct plim_ranks_told *x,
 				     const struct text_style *s,
 				     const struct plim_text_style *style, plim_write_fn *write,

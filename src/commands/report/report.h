@@ -1,13 +1,13 @@
-/* What the parts of the report verb share. */
+/* What the parts of the report command share. */
 #ifndef API_REPORT_H
 #define API_REPORT_H
 
-#include "diagnose/diagnose.h"
 #include "commands/recording.h"
+#include "diagnose/diagnose.h"
 
 #include <plimsoll/report.h>
 
-/* One device that is told. */
+/* One device that is reported. */
 struct report_device {
 	struct recording_device *device;
 	struct timeline timeline;    /* the recording's, or of the part that was asked for */

@@ -1,9 +1,9 @@
 /* plimsoll report: a recording told in full, as plain structs. */
-#include "host/host.h"
-#include "option_rows.h"
 #include "commands/out.h"
 #include "commands/report/report.h"
 #include "commands/told.h"
+#include "host/host.h"
+#include "option_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -311,7 +311,7 @@ static enum plim_status diagnose(struct plim_report *r, struct report_device *on
 								&out->fills, &out->fill_count, err);
 }
 
-/* In this order: moments are told by steps and phases, owners by the moment, findings by the failures. */
+/* In this order: moments are known by steps and phases, owners by the moment, findings by the failures. */
 static enum plim_status fill_device(struct plim_report *r, struct report_device *one,
 				    struct plim_report_device *out, struct plim_err *err)
 {

@@ -10,7 +10,7 @@
 #define CHART_ROWS 8
 #define OWNERS_SHOWN 8
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
-#define NARROW 64        /* columns; below, what is said beside a name is left out */
+#define NARROW 64        /* columns; below, what is said next to a name is left out */
 
 static void name_line(struct text *t, const char *label, const char *name)
 {
@@ -417,7 +417,7 @@ static void brief(struct text *t, const struct plim_report *r, const struct plim
 	}
 }
 
-/* Of several devices one is told: the one that died, else that leaks, else that holds most. */
+/* Of several devices one is shown: the one that died, else that leaks, else that holds most. */
 static const struct plim_report_device *main_device(const struct plim_report *r)
 {
 	const struct plim_report_device *best = NULL;

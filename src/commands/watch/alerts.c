@@ -11,7 +11,7 @@
 #define TIGHT 0.05    /* of a host limit */
 #define EXPLAINED 5.0 /* seconds that an end waits for its reason */
 
-/* How long each condition must hold before it is told. */
+/* How long each condition must hold before it is reported. */
 static const double holds_for[PLIM_WATCH_EVENT_COUNT] = {
 	[PLIM_WATCH_CREEP] = 120,       [PLIM_WATCH_OOM_SOON] = 0,
 	[PLIM_WATCH_IDLE_LONG] = 600,   [PLIM_WATCH_STALL] = 0,
@@ -133,7 +133,7 @@ static void look_at_end(struct raising *r, const struct plim_watch *w, struct wa
 			 k->let_go ? "holds no GPU any more" : "has ended");
 }
 
-/* Cards stand where jobs have their process. */
+/* GPUs stand where jobs have their process. */
 static uint64_t key_of_card(uint64_t index)
 {
 	return PLIM_UNKNOWN - 1 - index;
@@ -167,7 +167,7 @@ static void look_at_cards(struct raising *r, const struct plim_watch *w)
 			 "the GPU's driver has not answered for 10 s");
 }
 
-/* What held and does not any more is forgotten when it may be told again. */
+/* What held and does not any more is forgotten when it may be reported again. */
 static void settle(struct plim_watch_hidden *h)
 {
 	size_t n = 0;

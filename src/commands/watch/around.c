@@ -1,9 +1,9 @@
-/* What is told beside jobs: cards, the processes of a job, ranks that belong together. */
+/* What is reported next to jobs: GPUs, the processes of a job, ranks that belong together. */
 #include "commands/watch/watch.h"
 
 #include <stdio.h>
 
-/* ---- cards ---- */
+/* ---- GPUs ---- */
 
 enum plim_status watch_fill_cards(struct plim_watch *w, struct plim_err *err)
 {
@@ -191,9 +191,9 @@ static double step_of(const struct rank *r)
 }
 
 /*
- * Whom do the others wait for?  Who waits in a collective has a kernel that spins: its card looks busy and draws little.  So the late
- * one is a step behind; or waits for data more than the others do; or its card has gaps where theirs have none; or, where all look
- * busy, it is the only one that draws power.  NULL: nobody.
+ * Whom do the others wait for?  Who waits in a collective has a kernel that spins: its GPU looks busy and draws little.  So the late
+ * one is a step behind; or waits for data more than the others do; or its GPU has gaps where theirs have none; or, where all look
+ * busy, it is the only one that draws power.  NULL: no one.
  */
 static const struct rank *late_rank(const struct ranks *r, struct lines *why)
 {

@@ -16,7 +16,7 @@ static double bytes(uint64_t v)
 	return v == PLIM_UNKNOWN ? NAN : (double)v;
 }
 
-/* ---- of cards ---- */
+/* ---- of GPUs ---- */
 
 #define CARD(name, expression)                              \
 	static double name(const struct plim_watch_card *c) \
@@ -199,7 +199,7 @@ static void put_jobs(struct metrics *m, const struct plim_watch *w, size_t n)
 		text_printf(t, ",pid=\"%llu\"", (unsigned long long)j->pid);
 		if (j->rank != PLIM_UNKNOWN)
 			text_printf(t, ",rank=\"%llu\"", (unsigned long long)j->rank);
-		if (j->gpu) /* its number stands first: the label of the cards' rows */
+		if (j->gpu) /* its number stands first: the label of the GPUs' rows */
 			text_printf(t, ",gpu=\"%.*s\"", (int)strspn(j->gpu, "0123456789"), j->gpu);
 		text_puts(t, "} 1\n");
 	}

@@ -23,7 +23,7 @@ static const char *const public_programs[] = {
 	"sh",
 };
 
-/* Functions of the kernel's own parts and of file systems that everybody has: a module may be somebody's own. */
+/* Functions of the kernel's own parts and of file systems that everybody has: a module may be someone's own. */
 static const char *const public_functions[] = {
 	"futex",
 	"poll",

@@ -3,8 +3,8 @@
 
 #include "host/host.h"
 
-#include "option_rows.h"
 #include "commands/out.h"
+#include "option_rows.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -435,7 +435,7 @@ static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watc
 	k->rank = seen->rank;
 	k->world = seen->world;
 	k->group = seen->group;
-	/* A shell becomes the program it starts, a program takes its card later. */
+	/* A shell becomes the program it starts, a program takes its GPU later. */
 	snprintf(k->name, sizeof(k->name), "%s", seen->name);
 	snprintf(k->gpu, sizeof(k->gpu), "%s", seen->gpu);
 	s = watch_job_slot(k->job);

@@ -1,5 +1,5 @@
 /*
- * A screen of text: cards, jobs, and what there is to say of the one that is chosen.  Lines are made as long as they come and cut at the
+ * A screen of text: GPUs, jobs, and what there is to say of the one that is chosen.  Lines are made as long as they come and cut at the
  * edges; nothing here knows a terminal.
  */
 #include "commands/watch/watch.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#define LEAST_WIDTH 60 /* narrower or lower: verdicts and cards alone */
+#define LEAST_WIDTH 60 /* narrower or lower: verdicts and GPUs alone */
 #define LEAST_HEIGHT 15
 #define HEAD_WIDTH 48 /* narrower: without our name */
 #define WIDE 110      /* from there on a job's row has room for its host */
@@ -85,7 +85,7 @@ static void put_percent(struct text *t, const char *what, double v)
 
 /* ---- parts ---- */
 
-/* The name of all cards; NULL: they differ. */
+/* The name of all GPUs; NULL: they differ. */
 static const char *name_of_all(const struct plim_watch *w)
 {
 	for (size_t i = 1; i < w->card_count; i++)
@@ -145,7 +145,7 @@ static void put_alerts(struct text *t, const struct plim_watch *w, size_t most)
 		text_printf(t, "! and %zu alerts more\n", w->alert_count - most);
 }
 
-/* What a card's line does without where it is too long, first to last. */
+/* What a GPU's line does without where it is too long, first to last. */
 enum { WITHOUT_NOTHING, WITHOUT_BAR, WITHOUT_HEAT };
 
 static void card_numbers(struct text *t, const struct plim_watch_card *c, unsigned without)
@@ -171,7 +171,7 @@ static void card_numbers(struct text *t, const struct plim_watch_card *c, unsign
 
 #define CARD_SHORTLY 34 /* columns: with the word, without the power */
 
-/* A card in half a line, or less. */
+/* A GPU in half a line, or less. */
 static void card_shortly(struct text *t, const struct plim_watch_card *c, unsigned without)
 {
 	put_percent(t, "", c->gpu_busy_percent);
@@ -185,7 +185,7 @@ static void card_shortly(struct text *t, const struct plim_watch_card *c, unsign
 		text_printf(t, " %3.0f W", c->power_watts);
 }
 
-/* A card in so many columns, with as much as fits; name: NULL, or of this card.  Gives the columns that it took. */
+/* A GPU in so many columns, with as much as fits; name: NULL, or of this GPU.  Gives the columns that it took. */
 static unsigned put_card(struct text *t, const struct plim_watch_card *c, bool silent,
 			 unsigned columns, bool shortly, const char *name)
 {
@@ -660,7 +660,7 @@ static void put_lines(struct text *t, const char *body, uint64_t from, size_t li
 
 static void put_foot(struct text *t, const struct plim_watch_view *v)
 {
-	/* The longest that fits; the last way out is the page that tells all keys. */
+	/* The longest that fits; the last way out is the page that shows all keys. */
 	static const char *const keys[] = {
 		"q quit  arrows choose  d job  e evidence  s sort  T end it  ? help",
 		"q quit  arrows choose  d job  e evidence  s sort  ? help",

@@ -15,7 +15,7 @@ struct watch_history {
 	bool of_sm;     /* `busy` is the share of the multiprocessors, not that of the time */
 };
 
-/* `sm` NaN: the card does not tell; what was known before it first does is another measure and goes. */
+/* `sm` NaN: the GPU does not tell; what was known before it first does is another measure and goes. */
 void watch_history_add(struct watch_history *h, double busy, double sm, double memory);
 
 /* A job that was seen once. */
@@ -30,7 +30,7 @@ struct watch_known {
 	uint64_t kills;   /* there, when it was seen first */
 	bool waited;
 	bool of_starter; /* the status is that of what started it, which may be its own */
-	bool let_go;     /* it holds no card any more, and lives */
+	bool let_go;     /* it holds no GPU any more, and lives */
 	int status;      /* if waited */
 	double ended_time;
 	bool end_told;
@@ -40,7 +40,7 @@ struct watch_known {
 /* Something that held in the sample before. */
 struct watch_raised {
 	enum plim_watch_event event;
-	uint64_t pid; /* or the card's number */
+	uint64_t pid; /* or the GPU's number */
 	double since; /* that it holds */
 	bool told, holds;
 	double told_time;
@@ -64,7 +64,7 @@ struct plim_watch_hidden {
 	uint64_t xids[GPU_CARDS]; /* told before */
 };
 
-/* Cards, ranks that belong together, and what the public struct has beside jobs. */
+/* GPUs, ranks that belong together, and what the public struct has next to jobs. */
 enum plim_status watch_fill_cards(struct plim_watch *w, struct plim_err *err);
 enum plim_status watch_fill_groups(struct plim_watch *w, struct plim_err *err);
 enum plim_status watch_fill_processes(struct plim_watch *w, const struct watch_job *j,
@@ -83,7 +83,7 @@ enum plim_status watch_redact_stacks(struct plim_watch_hidden *h, struct watch_s
 enum plim_status watch_hide(struct intern *words, const char *kind, char *name, size_t room,
 			    struct plim_err *err);
 
-/* With PLIM_WATCH_REDACT: a program's name, those in a sample, and what else a result tells (redact.c). */
+/* With PLIM_WATCH_REDACT: a program's name, those in a sample, and what else a result shows (redact.c). */
 enum plim_status watch_redact_name(struct plim_watch_hidden *h, char *name, size_t room,
 				   struct plim_err *err);
 enum plim_status watch_redact_sample(struct plim_watch_hidden *h, struct watch_sample *s,

@@ -1,4 +1,4 @@
-/* A run of whatif kept as a snapshot, or in a page beside its recording; and the plan that was made. */
+/* A run of whatif kept as a snapshot, or in a page next to its recording; and the plan that was made. */
 #include "commands/out.h"
 #include "commands/page.h"
 #include "commands/whatif/whatif.h"

@@ -1,8 +1,8 @@
 /* plimsoll whatif: a recording explained, then run again under other settings. */
 #include "commands/whatif/whatif.h"
 
-#include "option_rows.h"
 #include "commands/out.h"
+#include "option_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -258,7 +258,7 @@ static enum plim_status tell_leak(struct plim_whatif *w, const struct diagnosis 
 	return PLIM_OK;
 }
 
-/* What survives the recording dies later, if memory piles up in it.  That of a death is told with the death. */
+/* What survives the recording dies later, if memory piles up in it.  That of a death is reported with the death. */
 static enum plim_status find_leak(struct plim_whatif *w, struct plim_err *err)
 {
 	struct plim_whatif_hidden *h = w->hidden;
@@ -396,11 +396,11 @@ static enum plim_status withhold_unknown(struct plim_whatif *w, const struct pli
 }
 
 #define NEAR_PART \
-	50 /* of the limit: where the beginning of a recording is lost, less than that is no margin */
+	50 /* of the limit: where the beginning of a recording is lost, less than that is not a margin */
 
 /*
  * What was there before the recording is placed afresh, so that a run ends a little elsewhere: by less than that
- * nobody knows whether it survives.
+ * no one knows whether it survives.
  */
 static enum plim_status withhold_near(struct plim_whatif *w, const struct plim_whatif_run **best,
 				      struct plim_err *err)
@@ -579,7 +579,7 @@ static enum plim_status begin(struct plim_whatif *w, struct plim_recording *of,
 	return st ? st : recording_describe(r, &h->names, of->path, &w->source, err);
 }
 
-/* What stops it: the card, which the driver tells, or a limit of PyTorch's own? */
+/* What stops it: the GPU, which the driver shows, or a limit of PyTorch's own? */
 static int is_card(const struct plim_whatif *w)
 {
 	return !strcmp(w->bound.basis, "gpu") ||

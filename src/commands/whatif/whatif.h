@@ -1,9 +1,9 @@
-/* What the parts of the whatif verb share. */
+/* What the parts of the whatif command share. */
 #ifndef API_WHATIF_H
 #define API_WHATIF_H
 
-#include "diagnose/diagnose.h"
 #include "commands/recording.h"
+#include "diagnose/diagnose.h"
 
 #include <plimsoll/whatif.h>
 
@@ -21,7 +21,7 @@ struct plim_whatif_hidden {
 	struct allocator_search search;
 };
 
-/* GPUs that the recording tells of. */
+/* GPUs that the recording says of. */
 size_t whatif_devices(const struct plim_whatif *w);
 
 /* Was there no room for what was there before the recording began? */

@@ -1,4 +1,4 @@
-/* One death: its facts, as the log tells them, and its verdict. */
+/* One death: its facts, as the log shows them, and its verdict. */
 #include "commands/why/why.h"
 
 #include <string.h>
@@ -88,7 +88,7 @@ static enum plim_status fill_processes(struct plim_why *w, const struct messages
 	return PLIM_OK;
 }
 
-/* DeepSpeed tells of its memory again and again, on a good day as well. */
+/* DeepSpeed reports its memory again and again, on a good day as well. */
 static int is_gauge(const struct messages_event *e)
 {
 	return e->wording->class == MESSAGES_DETAIL && e->wording->family == MESSAGES_LAUNCHER &&

@@ -1,5 +1,5 @@
 /*
- * What plan says of the run that died: planned under the limit that the death ran into, and put beside the log.  It is
+ * What plan says of the run that died: planned under the limit that the death ran into, and put next to the log.  It is
  * the recipe that a person told, not the run: where phase, memory in use or step differ, that is said and nothing is
  * concluded.
  */
@@ -12,7 +12,7 @@
 
 /* ---- the limit, and the plan under it ---- */
 
-/* What PyTorch could hold when it died, as the log tells it, or the caller; PLIM_UNKNOWN. */
+/* What PyTorch could hold when it died, as the log shows it, or the caller; PLIM_UNKNOWN. */
 static uint64_t limit_of(const struct plim_why *w, const struct plim_why_death *d, bool *told)
 {
 	const struct plim_plan_options *r = w->hidden->options.recipe;
@@ -59,7 +59,7 @@ static enum plim_status plan_under(struct plim_why *w, uint64_t limit, bool told
 	return st;
 }
 
-/* ---- beside each other ---- */
+/* ---- next to each other ---- */
 
 struct comparing {
 	const struct plim_why_death *d;
@@ -81,7 +81,7 @@ static int is_same_moment(const struct comparing *c, enum plim_why_moment a)
 	/* a whole step, as that of the longest batch, has all of them */
 	if (b == PLIM_WHY_MOMENT_UNKNOWN)
 		return a >= PLIM_WHY_FORWARD && a <= PLIM_WHY_OPTIMIZER;
-	/* a traceback tells the first step only where the optimizer's state is being made */
+	/* a traceback shows the first step only where the optimizer's state is being made */
 	return (a == PLIM_WHY_FIRST_STEP && b == PLIM_WHY_OPTIMIZER) ||
 	       (b == PLIM_WHY_FIRST_STEP && a == PLIM_WHY_OPTIMIZER);
 }

@@ -1,10 +1,10 @@
 /* plimsoll why: a log or a folder of them read, put together, and explained. */
-#include "host/host.h"
 #include "commands/why/why.h"
+#include "host/host.h"
 
-#include "option_rows.h"
 #include "commands/out.h"
 #include "commands/told.h"
+#include "option_rows.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -93,7 +93,7 @@ struct folder {
 	struct plim_why *w;
 	struct lines *notes;
 	struct plim_err *err;
-	size_t root; /* length of the folder's own path: names are told without it */
+	size_t root; /* length of the folder's own path: names are reported without it */
 	size_t entries, binary, links;
 };
 
@@ -275,7 +275,7 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 	return st;
 }
 
-/* ---- what is no log ---- */
+/* ---- what is not a log ---- */
 
 /* A checkpoint is a zip file itself. */
 static int is_compressed(const char *compression)
@@ -283,7 +283,7 @@ static int is_compressed(const char *compression)
 	return strcmp(compression, "none") != 0 && strcmp(compression, "zip") != 0;
 }
 
-/* Binary files are never logs; text that looks like another file is none where it tells of nothing. */
+/* Binary files are never logs; text that looks like another file is none where it says of nothing. */
 static enum plim_status refuse_other(const struct plim_why *w, const char *path,
 				     struct plim_err *err)
 {
@@ -316,7 +316,7 @@ static int within(uint64_t bytes, struct plim_interval r)
 	return r.low != PLIM_UNKNOWN && bytes >= r.low && bytes <= r.high;
 }
 
-/* The recorded failure that the text tells of, else the last one that was explained; *told as far as it. */
+/* The recorded failure that the text says of, else the last one that was explained; *told as far as it. */
 static void find_recorded(const struct plim_report_device *all, const struct plim_why_death *d,
 			  struct plim_why_recorded *out, struct plim_report_device *told)
 {
@@ -383,7 +383,7 @@ static enum plim_status take_found(struct plim_why *w, const struct plim_why_rec
 	return PLIM_OK;
 }
 
-/* A failure that is not the last is told without what is known of the last one alone. */
+/* A failure that is not the last is reported without what is known of the last one alone. */
 static enum plim_status tell_again(struct plim_why *w, struct plim_report_device *d,
 				   size_t all_failures, struct plim_err *err)
 {
@@ -394,7 +394,7 @@ static enum plim_status tell_again(struct plim_why *w, struct plim_report_device
 	return told_fill(TOLD_FRAMES, PLIM_GROUP_USER_FRAME, &w->hidden->arena, d, err);
 }
 
-/* The failures that the recording's report explains, beside those of the log. */
+/* The failures that the recording's report explains, next to those of the log. */
 static enum plim_status look_at_report(struct plim_why *w, struct plim_why_recorded *found,
 				       struct plim_err *err)
 {
@@ -439,7 +439,7 @@ static enum plim_status join_recording(struct plim_why *w, const char *path, str
 	return st ? st : take_found(w, found, h->options.snapshot_path, notes, err);
 }
 
-/* ---- the verb ---- */
+/* ---- the command ---- */
 
 static enum plim_status answer(struct plim_why *w, const struct plim_input *input,
 			       struct plim_err *err)

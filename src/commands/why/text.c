@@ -89,7 +89,7 @@ static void bound_line(struct text *t, const struct plim_why_death *d)
 	text_release(&words);
 }
 
-/* Where the log tells of it; `columns` are those of the label with what is in front. */
+/* Where the log reports it; `columns` are those of the label with what is in front. */
 static void where_line(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
 		       const char *label, unsigned columns)
 {
@@ -205,7 +205,7 @@ static void causes(struct text *t, const struct plim_verdict *v)
 {
 	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
 
-	/* where others hold the card, why this process wants more is not the question */
+	/* where others hold the GPU, why this process wants more is not the question */
 	if (v->cause_count < 2 || v->bound_by == PLIM_BOUND_OTHER_PROCESS ||
 	    v->bound_by == PLIM_BOUND_NON_PYTORCH)
 		return;
@@ -241,7 +241,7 @@ void why_put_planned(struct text *t, const struct plim_why_planned *p)
 /* All remedies: a log is read for them. */
 static const struct told_limits all_of_it = { SIZE_MAX, 3, 4, 3, 1 };
 
-/* A death that the recording shows: as report tells it, then what the log alone has. */
+/* A death that the recording shows: as report shows it, then what the log alone has. */
 void why_put_recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
 {
 	const struct plim_report_device *told = &w->hidden->told[d - w->deaths];

@@ -1,4 +1,4 @@
-/* What the parts of the why verb share. */
+/* What the parts of the why command share. */
 #ifndef API_WHY_H
 #define API_WHY_H
 
@@ -14,7 +14,7 @@ struct plim_why_hidden {
 	struct plim_why_options options;
 	struct plim_report *recorded; /* of --snapshot, or NULL */
 	struct plim_report_device
-		*told; /* of it, beside each death: its failure, and what explains it */
+		*told; /* of it, next to each death: its failure, and what explains it */
 	VEC(struct plim_plan *) plans; /* of --config, one a limit */
 	struct intern names;           /* --redact: a name's id is its word's number */
 };
@@ -45,7 +45,7 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 /* What the log shows of a GPU's memory without a failure (states.c). */
 enum plim_status why_states(struct plim_why *w, struct plim_err *err);
 
-/* Beside each death of a GPU's memory what plan says of the run (plan.c). */
+/* Next to each death of a GPU's memory what plan says of the run (plan.c). */
 enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_err *err);
 
 #endif

@@ -67,7 +67,7 @@ static size_t fields(const struct plim_batches *b)
 
 /* ---- a piece ---- */
 
-/* With the lock: the next samples that nobody has, as many as fit. */
+/* With the lock: the next samples that no one has, as many as fit. */
 static bool take_piece(struct plim_batches *b, struct piece *out)
 {
 	for (uint64_t i = b->taken; i < b->pushed; i++) {

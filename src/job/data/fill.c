@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define LOCK_AT ((int64_t)1 << 61) /* shared: somebody fills; exclusive: it is begun anew */
+#define LOCK_AT ((int64_t)1 << 61) /* shared: someone fills; exclusive: it is begun anew */
 #define LOCK_END (LOCK_AT + 1)     /* the file grows */
 #define LOCK_SEAL (LOCK_AT + 2)    /* it is finished */
 #define LOCK_CHUNKS (LOCK_AT + 3)
@@ -110,12 +110,12 @@ static enum plim_status take_room(const struct plim_samples_filling *f, struct p
 	(void)lock(f->fd, F_UNLCK, LOCK_END, false);
 done:
 	if (r && !lock(f->fd, F_WRLCK, LOCK_AT, false))
-		(void)unlink(f->filling); /* nobody else is here: what was taken of the room goes */
+		(void)unlink(f->filling); /* no one else is here: what was taken of the room goes */
 	return r ? err_errno(err, r, "cannot make room for %llu bytes", (unsigned long long)bytes)
 		 : PLIM_OK;
 }
 
-/* A file of a head under a name of its own; then the name is `filling`, if nobody was first. */
+/* A file of a head under a name of its own; then the name is `filling`, if no one was first. */
 static enum plim_status create(struct plim_samples_filling *f, struct plim_err *err)
 {
 	char *name = text(&f->mem, f->filling, ".XXXXXX", err);
@@ -165,7 +165,7 @@ static enum found look(struct plim_samples_filling *f)
 	return is;
 }
 
-/* Not our schema's: its name goes, if nobody fills it. */
+/* Not our schema's: its name goes, if no one fills it. */
 static enum plim_status remove_other(struct plim_samples_filling *f, enum found is,
 				     struct plim_err *err)
 {
@@ -352,7 +352,7 @@ static enum plim_status missing(struct plim_samples_filling *f, struct plim_clai
 	return PLIM_OK;
 }
 
-/* The next chunk that is not full and that nobody has; *open: there are some that others have. */
+/* The next chunk that is not full and that no one has; *open: there are some that others have. */
 static enum plim_status take_chunk(struct plim_samples_filling *f, bool *open, struct plim_err *err)
 {
 	uint64_t n = chunks(f), begin = f->first, left = n > begin ? n - begin : 0;

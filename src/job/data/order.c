@@ -1,4 +1,4 @@
-/* Which samples a rank's batches have: a shuffle by seed and epoch, dealt out to the ranks in turn. */
+/* Which samples per rank's batches have: a shuffle by seed and epoch, dealt out to the ranks in turn. */
 #include "parts.h"
 
 struct random {

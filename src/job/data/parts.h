@@ -4,7 +4,7 @@
  *	format.c	how the file is laid out: head, index, records
  *	fill.c		ranges of samples are claimed, records are added, the whole file gets its name
  *	read.c		a record into places of its fields
- *	order.c		which samples a rank's batches have
+ *	order.c		which samples per rank's batches have
  *	batches.c	threads that gather batches
  *	ring.c		page-locked memory on the way to a GPU
  */

@@ -335,7 +335,7 @@ enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *s
 		code = bring(g, slot, call->stream, 0);
 	else if (!code && !captured) /* behind the copy of its rows */
 		code = d->cuda.event_record(slot->event, call->stream);
-	if (code) /* nobody uses the slot before what is queued on it is over */
+	if (code) /* no one uses the slot before what is queued on it is over */
 		settle(g, slot, call->stream);
 	leave(d, e);
 	return code ? failed(err, "check tensors on the GPU", code) : PLIM_OK;

@@ -192,7 +192,7 @@ void plim_gradients_free(struct plim_gradients *g)
 
 /* ---- checks ---- */
 
-/* The next slot, with the rows as they are; of results that nobody takes the oldest goes. */
+/* The next slot, with the rows as they are; of results that no one takes the oldest goes. */
 static enum plim_status next_slot(struct plim_gradients *g, uint64_t step,
 				  struct gradients_slot **out, struct plim_err *err)
 {

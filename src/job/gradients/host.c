@@ -67,7 +67,7 @@ static void add_value(struct gradients_sums *s, double x)
 	}
 }
 
-/* Four sums beside each other, so that none waits for the one before. */
+/* Four sums next to each other, so that none waits for the one before. */
 #define SUMS_OF(name, type, as_float)                                           \
 	static struct gradients_sums sums_of_##name(const void *at, uint64_t n) \
 	{                                                                       \

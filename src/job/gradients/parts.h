@@ -92,7 +92,7 @@ struct plim_gradients {
 	uint64_t taken;                           /* results so far */
 };
 
-/* What a result takes: a row a tensor and the summary; and with the rows that go to the GPU. */
+/* What a result takes: a row per tensor and the summary; and with the rows that go to the GPU. */
 size_t gradients_out_bytes(const struct plim_gradients *g);
 size_t gradients_slot_bytes(const struct plim_gradients *g);
 /* The slots lie in this memory, of GRADIENTS_SLOTS times that. */

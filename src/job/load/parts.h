@@ -43,7 +43,7 @@ struct load_plan {
 	struct mem *mem;
 	VEC(struct load_run) runs; /* in the order of the files' bytes */
 	VEC(struct load_piece) pieces;
-	VEC(size_t) rest; /* loads that are no runs */
+	VEC(size_t) rest; /* loads that are not runs */
 };
 
 /* The most that a piece has is `most`.  Ended with load_plan_release in every case. */

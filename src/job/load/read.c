@@ -1,6 +1,6 @@
 /*
  * Threads that read pieces.  On the way to a GPU each has slots of the ring and a stream of its own: a slot is read into when
- * the copies out of it are done, which the event behind them tells; so reading and copying go on at once, and what was just
+ * the copies out of it are done, which the event behind them shows; so reading and copying go on at once, and what was just
  * read is still in the processor's cache.
  */
 #include "parts.h"

@@ -3,7 +3,7 @@
  *
  * Files are written into ".step-00001000.RUN.plimsoll".  Each rank then adds part-00003.json, which names its files with
  * their sums; when all parts are there rank 0 writes the manifest and gives the folder its name with one rename, which the
- * others see.  A rank that fails leaves "failed", and rank 0 removes the folder.  So nobody has to talk to anybody, and a
+ * others see.  A rank that fails leaves "failed", and rank 0 removes the folder.  So no one has to talk to anybody, and a
  * folder with a name is whole.
  *
  * Where the name is taken (a step that is saved again) the folders change places in one step, and the old one goes.
@@ -50,7 +50,7 @@ static void part_of(char *name, uint32_t rank)
 
 /* ---- removing ---- */
 
-/* A folder of files, which has a name that nobody looks for. */
+/* A folder of files, which has a name that no one looks for. */
 static void remove_folder(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -283,7 +283,7 @@ static void take_away(const struct plim_checkpointer *c, const char *name)
 		remove_folder(c->fd, gone);
 }
 
-/* The checkpoint stands: what goes wrong from here on is no failure of it, and removes nothing. */
+/* The checkpoint stands: what goes wrong from here on is not a failure of it, and removes nothing. */
 static void tidy(struct plim_saving *s)
 {
 	struct plim_checkpointer *c = s->of;

@@ -1,5 +1,5 @@
 /*
- * Manifests of checkpoints: what vouches for the files of a folder, and what is told of it when folders are listed.
+ * Manifests of checkpoints: what vouches for the files of a folder, and what is reported it when folders are listed.
  *
  *	{"schema": "manifest/1", "version": "0.2.0", "step": 1000, "order": 7, "metric": 0.25, "world": 1,
  *	 "files": [{"name": "model.safetensors", "bytes": 123, "xxh3": "0123456789abcdef"}]}
@@ -200,7 +200,7 @@ static enum plim_status add(struct mem *m, struct save_list *x, const char *name
 	return PLIM_OK;
 }
 
-/* What cannot be read is no checkpoint; only memory is an error. */
+/* What cannot be read is not a checkpoint; only memory is an error. */
 static enum plim_status look_at(struct mem *m, int dir, const char *name, struct save_list *x,
 				struct plim_err *err)
 {

@@ -87,7 +87,7 @@ static void tell_owner(struct plim_checkpointer *c)
 
 /*
  * The lock goes with its process, and keeps a second writer out, whose checkpoints would replace this one's.  Only who has it
- * removes what others left; where there are no locks nobody does.
+ * removes what others left; where there are no locks no one does.
  */
 static enum plim_status lock_folder(struct plim_checkpointer *c, struct plim_err *err)
 {

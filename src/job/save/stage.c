@@ -1,7 +1,7 @@
 /*
  * Files are cut into slots of staging memory in the order in which they lie on the disk.
  *
- * What is guarded is copied by a stream of our own, beside the work that is queued; the rest by the stream that the work is
+ * What is guarded is copied by a stream of our own, next to the work that is queued; the rest by the stream that the work is
  * queued on, in its order.  Before either reads, the copy stream waits for what is queued.
  */
 #include "parts.h"

@@ -11,14 +11,14 @@ uint64_t save_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- what is told of a saving ---- */
+/* ---- what is reported a saving ---- */
 
 void saving_set(struct plim_saving *s, enum plim_saving_state state)
 {
 	pthread_mutex_lock(&s->lock);
 	if (s->told.state < state) {
 		s->told.state = state;
-		/* where nobody looked meanwhile, it is durable before it is known to be staged */
+		/* where no one looked meanwhile, it is durable before it is known to be staged */
 		if (state <= PLIM_SAVING_DURABLE && s->told.staged_ns == PLIM_UNKNOWN)
 			s->told.staged_ns = save_now_ns() - s->began_ns;
 		if (state >= PLIM_SAVING_DURABLE)

@@ -261,7 +261,7 @@ static int six_items(const struct hooks *h, void *tuple, uint64_t six[6])
 	return !h->py.error();
 }
 
-/* Did somebody else reset the allocator's peak since ours began?  -1: an error */
+/* Did someone else reset the allocator's peak since ours began?  -1: an error */
 static int shared(const struct hooks *h)
 {
 	void *peak;

@@ -147,7 +147,7 @@ static enum plim_status place(struct plim_gauge *g, const char *chosen, struct p
 		       "XDG_RUNTIME_DIR is not set");
 }
 
-/* A file of our own: what has the name already is of a process that is gone, or nobody's business. */
+/* A file of our own: what has the name already is of a process that is gone, or no one's business. */
 static enum plim_status map(struct plim_gauge *g, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
@@ -193,7 +193,7 @@ static void first(struct plim_gauge *g, const struct plim_gauge_options *o)
 	for (size_t i = 0; i < PLIM_GAUGE_STEPS; i++)
 		p->marks[i].peak_allocated_bytes = PLIM_UNKNOWN;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	memcpy(p->magic, "PLIMGAGE", 8); /* last: before it is no page */
+	memcpy(p->magic, "PLIMGAGE", 8); /* last: before it is not a page */
 }
 
 enum plim_status plim_gauge_open(const struct plim_gauge_options *options, struct plim_gauge **out,

@@ -3,7 +3,7 @@
  *
  * A cgroup's room is limit - (used - what can be dropped), at every level of the path, since each counts
  * all that is below it.  It is the most that can be had: dirty and mapped cache is dropped late, and
- * the kernel kills when reclaiming fails.  A bound without its numbers is told and never guessed.
+ * the kernel kills when reclaiming fails.  A bound without its numbers is reported and never guessed.
  */
 #include "look.h"
 
@@ -93,7 +93,7 @@ static void bound_cgroup(struct host *host, const struct plim_here_cgroup *c, ui
 }
 
 /*
- * v1 tells the smallest limit of all ancestors, also of those that a container does not show.  They
+ * v1 shows the smallest limit of all ancestors, also of those that a container does not show.  They
  * count at least what is used here.
  */
 static void bound_above(struct host *host)
@@ -181,7 +181,7 @@ static void bound_shm(struct host *host)
 							  .swap_room_bytes = PLIM_UNKNOWN });
 }
 
-/* The least room first; between equal ones those that were told first. */
+/* The least room first; between equal ones those that were reported first. */
 static void rank(struct plim_here *h)
 {
 	for (size_t i = 1; i < h->bound_count; i++) {
@@ -318,7 +318,7 @@ int host_is_killer(const char *name)
 	return 0;
 }
 
-/* Their log tells whom they killed, the kernel's does not. */
+/* Their log shows whom they killed, the kernel's does not. */
 static void note_killers(struct host *host)
 {
 	const struct plim_here *h = host->out;

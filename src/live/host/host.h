@@ -1,6 +1,6 @@
 /*
  * What this machine, or a container on it, shows of its memory: /proc, /sys/fs/cgroup, /dev/shm, the
- * kernel log.  It tells what it saw in the structs of the public API, and judges it: the bounds, the
+ * kernel log.  It says what it saw in the structs of the public API, and judges it: the bounds, the
  * nearest of which is the headroom.
  *
  * Nothing is written, started or waited for.  Every file is read in bounded pieces; one that is

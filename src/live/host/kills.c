@@ -1,4 +1,4 @@
-/* Who was killed, as the kernel log tells it where it may be read. */
+/* Who was killed, as the kernel log shows it where it may be read. */
 #include "look.h"
 
 #include "messages/messages.h"

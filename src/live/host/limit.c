@@ -1,4 +1,4 @@
-/* How much memory this process may take, when nobody says. */
+/* How much memory this process may take, when no one says. */
 #include "look.h"
 
 #include <unistd.h>

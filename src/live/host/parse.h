@@ -47,7 +47,7 @@ struct host_key {
 
 /*
  * Lines "key value", "key: value" or "key: value kB" (then times 1024) into the keys' members of
- * `into`.  Keys that are missing, are no number or overflow leave theirs alone.
+ * `into`.  Keys that are missing, are not a number or overflow leave theirs alone.
  */
 void host_keyed(struct host_span text, const struct host_key *keys, size_t n, void *into);
 

@@ -1,5 +1,5 @@
 /*
- * Processes: who holds how much, who is below whom, who has a card open.  Any of them may end while
+ * Processes: who holds how much, who is below whom, who has a GPU open.  Any of them may end while
  * it is looked at; then it was not there.
  */
 #include "look.h"
@@ -37,7 +37,7 @@ static bool denied(int error)
 
 /* ---- open files ---- */
 
-/* "/dev/nvidia0", "/dev/dri/renderD128", "/dev/kfd": what holding means holding a card. */
+/* "/dev/nvidia0", "/dev/dri/renderD128", "/dev/kfd": what holding means holding a GPU. */
 static bool is_card(const char *target)
 {
 	static const struct {
@@ -220,7 +220,7 @@ static void look_details(struct host *h, struct scan *s, struct plim_here_proces
 
 /* ---- all of them ---- */
 
-/* A folder's order is nobody's: by device, then by process. */
+/* A folder's order is no one's: by device, then by process. */
 static int by_device(const void *a, const void *b)
 {
 	const struct plim_here_holder *x = a, *y = b;

@@ -29,7 +29,7 @@ static void hide_group(struct redaction *r, const char **path)
 		hide(r, "cgroup", path);
 }
 
-/* Programs that kill are told of by name (headroom.c), and are nobody's secret. */
+/* Programs that kill are reported by name (headroom.c), and are no one's secret. */
 static void hide_process(struct redaction *r, const char **name)
 {
 	if (*name && !host_is_killer(*name))

@@ -292,7 +292,7 @@ static int by_path(const void *a, const void *b)
 		      ((const struct plim_record_file *)b)->path);
 }
 
-/* A recording of ours, packed or not; not the text of an error beside one. */
+/* A recording of ours, packed or not; not the text of an error next to one. */
 static int is_recording(const char *name)
 {
 	const char *end = strrchr(name, '.');

@@ -30,7 +30,7 @@ static size_t to_utf8(const unsigned char *from, size_t letters, unsigned width,
 	return n;
 }
 
-/* The end of a text that is too long is what tells: a file's name, a method's. */
+/* The end of a text that is too long is what shows: a file's name, a method's. */
 static void keep_end(const char *text, size_t n, char *out, size_t room)
 {
 	size_t from = 0;

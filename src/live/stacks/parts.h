@@ -44,7 +44,7 @@ uint64_t module_symbol(struct pages *p, uint64_t base, const char *name);
 /* ---- the interpreter ---- */
 
 struct interpreter {
-	uint32_t pid;         /* code objects are told apart by it */
+	uint32_t pid;         /* code objects are distinguished by it */
 	uint64_t runtime;     /* 0: not found */
 	struct layout layout; /* with the numbers themselves */
 	uint64_t code_type;   /* 0: not met yet */

@@ -62,7 +62,7 @@ enum plim_status watch_signal(uint64_t pid, uint64_t start_time, int number,
 
 	if (fd < 0)
 		return PLIM_E_ARG;
-	/* Looked at behind the descriptor: what is seen now is what gets the signal, but for an exec in this very moment. */
+	/* Looked at behind the descriptor: what is seen now is what gets the signal, except for an exec in this very moment. */
 	why = to_record ? refusal(pid, to_record) : NULL;
 	if (why)
 		st = err_set(err, PLIM_E_UNSUPPORTED, "not asked for a recording: %s", why);

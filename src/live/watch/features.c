@@ -68,7 +68,7 @@ void watch_keep_workers(struct watch_sample *s)
 /* ---- what a process sleeps in ---- */
 
 enum sleep_kind {
-	SLEEP_HIDDEN, /* it runs, or nobody may know */
+	SLEEP_HIDDEN, /* it runs, or no one may know */
 	SLEEP_QUEUE,  /* for another process or thread: futex */
 	SLEEP_POLL,   /* the same, or for a socket */
 	SLEEP_EPOLL, /* for sockets: of a main thread as the queue, of a worker a source, as its queue is polled */
@@ -192,7 +192,7 @@ static double larger(double a, double b)
 	return isnan(a) ? b : isnan(b) ? a : a > b ? a : b;
 }
 
-/* ---- the card ---- */
+/* ---- the GPU ---- */
 
 double watch_others(const struct watch_card *c)
 {
@@ -212,7 +212,7 @@ static double busy_of(const struct watch_card *c)
 	return larger(c->use, c->graphics);
 }
 
-/* Between the busiest and the laziest second: samples that are closer together are no steps of a job's own. */
+/* Between the busiest and the laziest second: samples that are closer together are not steps of a job's own. */
 static double swing(const struct watch_sample *const *samples, size_t n)
 {
 	double most = -INFINITY, least = INFINITY;
@@ -235,7 +235,7 @@ static double swing(const struct watch_sample *const *samples, size_t n)
 }
 
 /*
- * What comes over PCIe is asked for by the card: for a launch in small reads, for data in large ones, so that a MiB of launches has
+ * What comes over PCIe is asked for by the GPU: for a launch in small reads, for data in large ones, so that a MiB of launches has
  * about 1/8 MiB of requests and acknowledgements going out, one of data 1/17 (H100 and H200, 40 kinds of jobs).
  */
 static double data_share(double receive, double transmit)
@@ -404,7 +404,7 @@ static void count_workers(const struct watch_sample *const *samples, size_t n,
 }
 
 /*
- * Do workers wait for locks, and none does anything else but wait for work?  Whether one waits for work its stack tells, which was
+ * Do workers wait for locks, and none does anything else but wait for work?  Whether one waits for work its stack shows, which was
  * looked at by the newest sample.
  */
 static bool only_locks(const struct watch_sample *s, const struct watch_sample *newest)
@@ -473,7 +473,7 @@ void watch_features(const struct watch_sample *const *samples, size_t n, double 
 	f->at[WATCH_SEEN] = seen;
 	f->at[WATCH_RANKS] =
 		samples[n - 1]->world == PLIM_UNKNOWN ? 1 : (double)samples[n - 1]->world;
-	/* Where workers make the input, the other threads of the process take it over, and are no measure. */
+	/* Where workers make the input, the other threads of the process take it over, and are not a measure. */
 	f->at[WATCH_PACE] = f->at[WATCH_WORKERS] >= 1
 				    ? f->at[WATCH_MAIN]
 				    : larger(f->at[WATCH_MAIN], fmin(f->at[WATCH_PROCESS], 1));

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define DAY 86400.0
-#define SPIKE 0.05 /* of all growth that was seen: spikes below it are not told */
+#define SPIKE 0.05 /* of all growth that was seen: spikes below it are not reported */
 
 static uint64_t minus(uint64_t a, uint64_t b)
 {
@@ -21,7 +21,7 @@ static uint64_t card_room(const struct watch_sample *s)
 	return minus(used, s->card.reserved_bytes == PLIM_UNKNOWN ? 0 : s->card.reserved_bytes);
 }
 
-/* What PyTorch can still allocate: what its cache holds unused, and the card's rest. */
+/* What PyTorch can still allocate: what its cache holds unused, and the GPU's rest. */
 static uint64_t pytorch_room(const struct watch_sample *s)
 {
 	uint64_t card = card_room(s),
@@ -97,7 +97,7 @@ static void duration(char *out, size_t room, const struct plim_interval *s)
 }
 
 /*
- * What PyTorch's cache holds beside the floor: where it lies in pieces that are too small, the job dies with that much unused.
+ * What PyTorch's cache holds next to the floor: where it lies in pieces that are too small, the job dies with that much unused.
  * Whether it does cannot be seen from outside, so it counts for the early end alone.
  */
 static double scattered(unsigned kind, const struct watch_sample *now,

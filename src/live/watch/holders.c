@@ -1,6 +1,6 @@
 /*
- * Who has a card open, where its driver does not tell, or tells by the process ids of another namespace: those with the files that CUDA
- * opens.  (What only looks at cards, as this program does, has not /dev/nvidia-uvm.)
+ * Who has a GPU open, where its driver does not tell, or shows by the process ids of another namespace: those with the files that CUDA
+ * opens.  (What only looks at GPUs, as this program does, has not /dev/nvidia-uvm.)
  */
 #include "watch/look.h"
 
@@ -47,7 +47,7 @@ enum proc_held proc_holds(const char *root, uint32_t pid, uint64_t *minors)
 	return uvm && *minors ? PROC_HELD : PROC_HELD_NO;
 }
 
-/* A worker has its parent's files, and does nothing with a card. */
+/* A worker has its parent's files, and does nothing with a GPU. */
 static void mark_heirs(struct proc_files *f, const char *root, struct proc_holders *h)
 {
 	struct watch_process main = { .name = "" },

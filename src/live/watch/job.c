@@ -10,10 +10,9 @@
 #define BEYOND_A_CONTEXT \
 	((uint64_t)1 << 30) /* bytes: CUDA's context and libraries take some 0.5 to 0.8 GiB */
 #define YOUNG \
-	60 /* seconds: a process that has held the card for so long may have run kernels too few to be seen */
-#define HARDLY \
-	0.5 /* of WATCH_SEEN: none long enough for the only number there is, the card's use */
-#define FOR_SOMEBODY 0.75 /* of WATCH_SEEN: the card has, and others hold it, too */
+	60 /* seconds: a process that has held the GPU for so long may have run kernels too few to be seen */
+#define HARDLY 0.5 /* of WATCH_SEEN: none long enough for the only number there is, the GPU's use */
+#define FOR_SOMEBODY 0.75 /* of WATCH_SEEN: the GPU has, and others hold it, too */
 #define AFTER_FIRST_KERNEL \
 	0.9 /* seconds that no window of work looks at: caches are filled, libraries loaded */
 
@@ -58,7 +57,7 @@ static bool holds_card(const struct watch_sample *s)
 	return s->card.held == 1 || (s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0);
 }
 
-/* With GPM a single sample tells.  NVML's use is the card's: it lags, and shows the tail of the job before. */
+/* With GPM a single sample shows.  NVML's use is the GPU's: it lags, and shows the tail of the job before. */
 static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 {
 	bool holds = holds_card(s), works;
@@ -72,10 +71,10 @@ static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 		j->used_in_a_row = holds && s->card.use >= 1 ? j->used_in_a_row + 1 : 0;
 		works = j->used_in_a_row >= 3;
 	}
-	/* On a card that others hold, too, kernels may be theirs. */
+	/* On a GPU that others hold, too, kernels may be theirs. */
 	j->seen |= works && !others;
 	j->seen_by_card |= works;
-	/* Where the card tells little: what it has taken is not there for nothing. */
+	/* Where the GPU shows little: what it has taken is not there for nothing. */
 	if ((isnan(s->card.sm) || others) && holds && s->card.job_bytes != PLIM_UNKNOWN)
 		j->seen |= s->card.job_bytes > BEYOND_A_CONTEXT;
 	if (holds && isnan(j->held_since))
@@ -113,7 +112,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* An evaluation or a save between two steps is no step: the median. */
+/* An evaluation or a save between two steps is not a step: the median. */
 static double usual_step(const struct watch_job *j)
 {
 	double sorted[WATCH_STEPS];
@@ -311,7 +310,7 @@ enum plim_status watch_job_add(struct watch_job *j, struct plim_err *err)
 	const struct watch_sample *s = &j->ring[j->samples % WATCH_RING];
 
 	if (!isfinite(s->time) || (j->samples && s->time <= j->last_time))
-		return PLIM_OK; /* the clock went back: nothing can be told of it */
+		return PLIM_OK; /* the clock went back: nothing can be reported it */
 	j->samples++;
 	j->last_time = s->time;
 	if (isnan(j->first_time))

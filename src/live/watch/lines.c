@@ -1,5 +1,5 @@
 /*
- * Samples as JSON lines: one object a moment, {"t": seconds, ...}; docs/formats/watch-samples.md has the members.  A first object without "t" tells
+ * Samples as JSON lines: one object a moment, {"t": seconds, ...}; docs/formats/watch-samples.md has the members.  A first object without "t" shows
  * what was recorded.  Members that are not known are skipped, those that are missing are unknown.
  */
 #include "watch/stack.h"
@@ -253,7 +253,7 @@ static enum plim_status take_tree(struct watch_lines *l, struct watch_sample *s,
 	return st;
 }
 
-/* [[...], ...]: each value that is no list of its own, with the numbers of its row and column. */
+/* [[...], ...]: each value that is not a list of its own, with the numbers of its row and column. */
 static enum plim_status each_value(struct watch_lines *l, const struct json_token *t,
 				   void (*take_value)(void *to, unsigned row, unsigned column,
 						      const struct json_token *t),
@@ -309,7 +309,7 @@ static void add_bytes(void *to, unsigned row, unsigned column, const struct json
 		*sum += bytes;
 }
 
-/* [[pid, bytes], ...] of the card: all are the job's. */
+/* [[pid, bytes], ...] of the GPU: all are the job's. */
 static enum plim_status take_procs(struct watch_lines *l, struct watch_sample *s, void *to,
 				   const struct json_token *t, struct plim_err *err)
 {

@@ -16,7 +16,7 @@
 	2.0              /* at which children its main thread has, for a gauge that was not there */
 #define NAMES_EVERY 10.0 /* at how it is called, where it is still the same program */
 #define BIRTHS_EVERY 4.0 /* at which processes of the machine are new */
-#define HOLDERS_EVERY 5.0    /* at who has cards open, where a list lacks something */
+#define HOLDERS_EVERY 5.0    /* at who has GPUs open, where a list lacks something */
 #define STRANGERS_EVERY 60.0 /* the same, where it may only seem whole */
 #define THREADS_EVERY 8.0    /* at all threads for children, if it is not known who is new */
 #define KNOWN_EVERY 60.0     /* the same, if it is */
@@ -24,7 +24,7 @@
 #define FIRST_PATIENCE \
 	0.1 /* a driver that does not start at once must not delay the first picture */
 #define JOBS 64
-#define KEPT (2 * JOBS) /* beside jobs, processes with a card that are none of ours */
+#define KEPT (2 * JOBS) /* next to jobs, processes with a GPU that are none of ours */
 
 #define WORKLESS 64 /* places, by the number of the process */
 
@@ -47,7 +47,7 @@ struct kept {
 	struct watch_stacks glances; /* since the sample before */
 	enum stacks_status glanced;  /* of the newest */
 	unsigned worker_turn;
-	uint32_t workless[WORKLESS]; /* workers whose newest stack waits for work; 0: nobody */
+	uint32_t workless[WORKLESS]; /* workers whose newest stack waits for work; 0: no one */
 };
 
 struct watch_look {
@@ -55,7 +55,7 @@ struct watch_look {
 	char root[256];
 	uint64_t pid, start_time; /* PLIM_UNKNOWN: every job that holds a GPU */
 	bool only_here;           /* and is where we are */
-	bool redacts;             /* no path of a cgroup is told */
+	bool redacts;             /* no path of a cgroup is reported */
 	struct proc_here here;
 	struct gpu_looker *looker; /* NULL: GPUs are not asked for */
 	double patience_s;
@@ -103,10 +103,10 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 	(void)snprintf(l->root, sizeof(l->root), "%s", options->root ? options->root : "");
 	gpus.root = l->root;
 	proc_files_init(&l->files, !*l->root);
-	/* Another driver (a made one) tells of other cards than those files are of. */
+	/* Another driver (a made one) reports other GPUs than those files are of. */
 	l->by_files = *l->root || !options->nvml_path;
 	l->in_container = proc_in_container(l->root);
-	gpus.no_nvml = *l->root && !options->nvml_path; /* its cards would not be that tree's */
+	gpus.no_nvml = *l->root && !options->nvml_path; /* its GPUs would not be that tree's */
 	l->only_here = options->flags & PLIM_WATCH_HERE;
 	l->redacts = options->flags & PLIM_WATCH_REDACT;
 	l->no_stacks = *l->root || options->flags & PLIM_WATCH_NO_STACKS;
@@ -280,7 +280,7 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 	}
 	for (size_t i = 0; i < l->job_count; i++)
 		if (l->jobs[i].pid == pid)
-			return; /* its first card speaks for it */
+			return; /* its first GPU speaks for it */
 	if (l->job_count == JOBS)
 		return;
 	k = kept_of(l, pid, met->start_time);
@@ -306,7 +306,7 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 
 /* ---- by the files that processes have open ---- */
 
-/* Where every driver's list can be believed, nobody's files are looked at; in a container each of its numbers may be another's. */
+/* Where every driver's list can be believed, no one's files are looked at; in a container each of its numbers may be another's. */
 static void look_for_holders(struct watch_look *l, bool foreign)
 {
 	bool lacking = foreign;
@@ -330,7 +330,7 @@ static const struct proc_holder *holder(const struct watch_look *l, uint64_t pid
 	return NULL;
 }
 
-/* Another namespace's process: it has a number of one here that has no card open, while others have. */
+/* Another namespace's process: it has a number of one here that has no GPU open, while others have. */
 static bool is_another(const struct watch_look *l, uint32_t pid)
 {
 	uint64_t minors;
@@ -339,7 +339,7 @@ static bool is_another(const struct watch_look *l, uint32_t pid)
 	       proc_holds(l->root, pid, &minors) == PROC_HELD_NO;
 }
 
-/* The card with that file; UINT_MAX: several, or it is not told. */
+/* The GPU with that file; UINT_MAX: several, or it is not reported. */
 static unsigned card_of(const struct watch_look *l, const struct proc_holder *h)
 {
 	unsigned found = UINT_MAX;
@@ -365,7 +365,7 @@ static void add_holders(struct watch_look *l)
 			add_job(l, l->holders.at[i].pid, card_of(l, &l->holders.at[i]));
 }
 
-/* The only card there is: a driver may not list who holds it, or by the process ids of another namespace. */
+/* The only GPU there is: a driver may not list who holds it, or by the process ids of another namespace. */
 static unsigned only_card(const struct watch_look *l)
 {
 	return l->cards.n == 1 ? 0 : UINT_MAX;
@@ -400,7 +400,7 @@ enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen *
 				add_job(l, pid, i);
 		}
 	add_holders(l);
-	/* None of its family holds a card: then the process itself, behind the shell that started it. */
+	/* None of its family holds a GPU: then the process itself, behind the shell that started it. */
 	if (!all && !l->job_count && !watch_look_ended(l))
 		add_job(l, proc_behind_launchers(l->root, (uint32_t)l->pid), only_card(l));
 	*out = l->jobs;
@@ -468,7 +468,7 @@ static void take_card(const struct gpu_card *c, uint64_t pid, bool fresh, struct
 			out->job_bytes = c->processes[k].bytes;
 }
 
-/* The driver lists one process, by a number of another namespace, and one job here has the card: it is that. */
+/* The driver lists one process, by a number of another namespace, and one job here has the GPU: it is that. */
 static uint64_t bytes_of_the_only(struct watch_look *l, const struct watch_seen *job)
 {
 	const struct gpu_card *c = &l->cards.at[job->card];
@@ -601,7 +601,7 @@ static void take_host(struct watch_look *l, const struct kept *k, struct watch_h
 	out->quota_cores = isinf(k->quota.cores) ? NAN : k->quota.cores;
 }
 
-/* Every card's driver lists who holds it, by numbers that are good here, and the process is in none of the lists. */
+/* Every GPU's driver lists who holds it, by numbers that are good here, and the process is in none of the lists. */
 static bool holds_none(const struct watch_look *l)
 {
 	bool told = l->cards.fresh && l->cards.n && !l->foreign;
@@ -649,7 +649,7 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 	return PLIM_OK;
 }
 
-/* Why a stack is not seen: what the kernel forbids, somebody may permit. */
+/* Why a stack is not seen: what the kernel forbids, someone may permit. */
 static void note_stacks(struct watch_look *l, struct lines *notes)
 {
 	unsigned denied = 0, unknown = 0;

@@ -1,4 +1,4 @@
-/* What the two files that look at this machine share: look.c (jobs, cards) and proc.c (processes). */
+/* What the two files that look at this machine share: look.c (jobs, GPUs) and proc.c (processes). */
 #ifndef WATCH_LOOK_H
 #define WATCH_LOOK_H
 
@@ -104,7 +104,7 @@ bool proc_sample(struct proc_files *f, const char *root, const struct proc_child
 /* The machine's memory. */
 void proc_machine(const char *root, struct watch_host *out);
 
-/* The tightest limit of processor time among its cgroups, on all levels; where it is told how often that stopped them ("": there is none). */
+/* The tightest limit of processor time among its cgroups, on all levels; where it is reported how often that stopped them ("": there is none). */
 struct proc_quota {
 	double cores; /* INFINITY: none */
 	char cpu_stat[420];
@@ -136,7 +136,7 @@ uint64_t proc_cgroup_kills(const char *folder);
 
 /*
  * Where this process is, so that others can be said to be there too: in its Slurm job, in a session of its user, in its container, else in
- * its cgroup.  "": nothing tells it from others (the root of all cgroups).
+ * its cgroup.  "": nothing shows it from others (the root of all cgroups).
  */
 struct proc_here {
 	char controllers[64], path[320]; /* as a line of /proc/PID/cgroup has them */
@@ -144,11 +144,11 @@ struct proc_here {
 void proc_here(const char *root, struct proc_here *out);
 bool proc_is_here(const char *root, uint32_t pid, const struct proc_here *here);
 
-/* ---- who holds a card, by its open files ---- */
+/* ---- who holds a GPU, by its open files ---- */
 
 enum proc_held { PROC_HELD_NO, PROC_HELD, PROC_HELD_HIDDEN /* its files may not be looked at */ };
 
-/* Has it a card of NVIDIA's open, as CUDA does?  Bits of `minors`: which. */
+/* Has it a GPU of NVIDIA's open, as CUDA does?  Bits of `minors`: which. */
 enum proc_held proc_holds(const char *root, uint32_t pid, uint64_t *minors);
 
 #define PROC_HOLDERS 256
@@ -165,10 +165,10 @@ void proc_holders(struct proc_files *f, const char *root, struct proc_holders *o
 /* Are process ids here others than the machine's?  (true: perhaps) */
 bool proc_in_container(const char *root);
 
-/* What stat tells of a process; false: it is gone. */
+/* What stat says of a process; false: it is gone. */
 bool proc_met(struct proc_files *f, const char *root, uint32_t pid, struct watch_process *out);
 
-/* What people know it as: the script, or the module, or the program; at most `room` bytes.  Where that is not told, `out` stays, if it has one. */
+/* What people know it as: the script, or the module, or the program; at most `room` bytes.  Where that is not reported, `out` stays, if it has one. */
 bool proc_name(const char *root, uint32_t pid, char *out, size_t room);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#define LEAST_LOOKS 5   /* that shares are told of */
+#define LEAST_LOOKS 5   /* that shares are reported */
 #define MOST_PLACES 32u /* different ones of a window that are counted */
 #define REDACTED "file-"
 
@@ -54,7 +54,7 @@ static void copy(char *to, size_t room, const char *from, size_t n)
 	to[n - skip] = 0;
 }
 
-/* The innermost frame of the user's own; without one the innermost that is no part of Python or PyTorch; without one the innermost. */
+/* The innermost frame of the user's own; without one the innermost that is not a part of Python or PyTorch; without one the innermost. */
 static bool shown_frame(const char *text, size_t n, struct watch_frame *inner,
 			struct watch_frame *out)
 {

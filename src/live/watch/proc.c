@@ -1,6 +1,6 @@
 /*
  * Processes as /proc shows them, in bounded reads.  All of it is foreign: a file that is missing, forbidden or odd leaves its numbers
- * unknown.  A process that goes away in between is no error.
+ * unknown.  A process that goes away in between is not an error.
  */
 #include "watch/look.h"
 

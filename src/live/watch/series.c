@@ -1,6 +1,6 @@
 /*
  * Memory that climbs.  A number over time is kept as the least of each bin, so that peaks of batches, evaluations and saves vanish;
- * the bins become twice as long whenever there are too many.  The most of each bin is kept beside it: a floor that climbs is not
+ * the bins become twice as long whenever there are too many.  The most of each bin is kept next to it: a floor that climbs is not
  * what kills a job, the first spike above it that finds no room does.
  *
  * The slope is Theil and Sen's: the median of the slopes between all pairs of blocks, its interval from Kendall's variance
@@ -243,7 +243,7 @@ void watch_series_slope(const struct watch_series *s, struct watch_slope *out)
 }
 
 /*
- * A cache that fills, a tooth of a saw and warm-up climb as a leak does until they stop.  Nothing tells them apart but time: a
+ * A cache that fills, a tooth of a saw and warm-up climb as a leak does until they stop.  Nothing distinguishes them but time: a
  * forecast that reaches four times as far as what was seen is a guess.
  */
 enum plim_watch_confidence watch_slope_confidence(const struct watch_slope *slope,

@@ -472,7 +472,7 @@ static const struct {
 
 static const char *title_of(enum plim_watch_state state);
 
-/* What it would be, and what tells it apart. */
+/* What it would be, and what distinguishes it. */
 static void tell_near(struct telling *t)
 {
 	for (unsigned i = 0; i < t->j->near_count; i++) {

@@ -4,7 +4,7 @@
  * The thresholds come from jobs with one known bottleneck each, recorded on an H100 (docs/evidence/watch.md has the table and how often
  * it is right).  A clause has a limit and a value beyond it from which it is sure; a verdict is as sure as its weakest clause.  A
  * number that is not seen fails its clause, except where the clause may do without it.  A row that fewer than two kinds of recorded
- * jobs have shown to be right is never sure, and nothing is that rests on work of a card which others hold, too: it may be theirs.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.
+ * jobs have shown to be right is never sure, and nothing is that rests on work of a GPU which others hold, too: it may be theirs.  tests/watch/shaken.py moves what was recorded, and nothing wrong may become sure.
  */
 #include "watch/stack.h"
 
@@ -128,11 +128,11 @@ static const struct row rows[] = {
 	{ PLIM_WATCH_STARTING,
 	  PLIM_WATCH_MEDIUM,
 	  { { WATCH_SEEN, BELOW, 0.7, 0.25, 0 }, { WATCH_MAIN, AT_LEAST, 0.3, 0.4, 0 } } },
-	/* The job tells what it waits for.  Where the GPU is busy meanwhile it is the GPU, whatever the phase is called. */
+	/* The job says what it waits for.  Where the GPU is busy meanwhile it is the GPU, whatever the phase is called. */
 	{ PLIM_WATCH_INPUT_UNKNOWN,
 	  PLIM_WATCH_MEDIUM,
 	  { TOLD, { WATCH_WORKERS, AT_LEAST, 1, 1, 0 } } },
-	/* Without workers it tells the time between two steps, where a script may do anything. */
+	/* Without workers it shows the time between two steps, where a script may do anything. */
 	{ PLIM_WATCH_INPUT_MAIN,
 	  PLIM_WATCH_MEDIUM,
 	  { TOLD, { WATCH_MAIN, AT_LEAST, 0.75, 0.9, 0 } } },
@@ -140,13 +140,13 @@ static const struct row rows[] = {
 	  PLIM_WATCH_MEDIUM,
 	  { TOLD, { WATCH_SLEEPS, AT_LEAST, 0.4, 0.5, 0 } } },
 	{ PLIM_WATCH_INPUT_UNKNOWN, PLIM_WATCH_MEDIUM, { TOLD } },
-	/* A collective that waits has a kernel that spins on up to 32 multiprocessors: of ranks, little more than that tells nothing. */
+	/* A collective that waits has a kernel that spins on up to 32 multiprocessors: of ranks, little more than that shows nothing. */
 	{ PLIM_WATCH_UNDECIDED,
 	  PLIM_WATCH_MEDIUM,
 	  { { WATCH_RANKS, AT_LEAST, 2, 2, 0 },
 	    { WATCH_BUSY, AT_LEAST, 85, 92, 0 },
 	    { WATCH_SM, BELOW, 40, 30, 1 } } },
-	/* Who uses no processor launches nothing, and others hold the card: whose work it is, is not seen. */
+	/* Who uses no processor launches nothing, and others hold the GPU: whose work it is, is not seen. */
 	{ PLIM_WATCH_UNDECIDED,
 	  PLIM_WATCH_MEDIUM,
 	  { { WATCH_OTHERS, AT_LEAST, WATCH_A_CONTEXT, 0.5, 0 },
@@ -174,7 +174,7 @@ static const struct row rows[] = {
 	    { WATCH_SM, BELOW, 25, 18, 0 },
 	    { WATCH_FEED, BELOW, 0.6, 0.4, 0 },
 	    { WATCH_CHANGE, BELOW, 60, 45, 1 } } },
-	/* Without GPM a card that works draws power. */
+	/* Without GPM a GPU that works draws power. */
 	{ PLIM_WATCH_COMPUTE_BOUND,
 	  PLIM_WATCH_LOW,
 	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_POWER, AT_LEAST, 0.5, 0.6, 0 } } },
@@ -216,7 +216,7 @@ static const struct row rows[] = {
 	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
 	    { WATCH_GAP, AT_LEAST, 0.45, 0.6, 0 },
 	    { WATCH_RECEIVE, AT_LEAST, 15, 20, 0 } } },
-	/* At one sample a second gaps are not seen; that much of what arrives is data, and no launches. */
+	/* At one sample per second gaps are not seen; that much of what arrives is data, and no launches. */
 	{ PLIM_WATCH_INPUT_MAIN,
 	  PLIM_WATCH_MEDIUM,
 	  { PACED,
@@ -245,7 +245,7 @@ static const struct row rows[] = {
 	    { WATCH_GRAPHICS, BELOW, 5, 3.5, 0 },
 	    /* else it may be what makes the batches */
 	    { WATCH_RECEIVE, BELOW, 15, 10, 1 } } },
-	/* It launches little, copies little and does not wait long for the card: so it computes, and it does in every second. */
+	/* It launches little, copies little and does not wait long for the GPU: so it computes, and it does in every second. */
 	{ PLIM_WATCH_MAIN_PYTHON,
 	  PLIM_WATCH_MEDIUM,
 	  { PACED,
@@ -260,7 +260,7 @@ static const struct row rows[] = {
 	    { WATCH_DATA_SHARE, BELOW, 0.5, 0.35, 1 },
 	    { WATCH_DENSITY, BELOW, 0.6, 0.4, 0 } } },
 	/*
-	 * Kernels fill the card and last longer than the launch of one: who only launched would keep it busy.  Of shorter ones that is
+	 * Kernels fill the GPU and last longer than the launch of one: who only launched would keep it busy.  Of shorter ones that is
 	 * not said surely: launching them may be what takes the time.
 	 */
 	{ PLIM_WATCH_SYNC_BOUND,
@@ -281,7 +281,7 @@ static const struct row rows[] = {
 	{ PLIM_WATCH_HOST_PACED, PLIM_WATCH_LOW, { PACED, { WATCH_BUSY, BELOW, 85, 70, 0 } } },
 };
 
-/* That much is done by the card, for this job or for another one. */
+/* That much is done by the GPU, for this job or for another one. */
 static bool may_be_others(const struct clause *c, const struct watch_features *f)
 {
 	return c->what < WATCH_OTHERS && f->at[WATCH_OTHERS] >= WATCH_A_CONTEXT;
@@ -349,7 +349,7 @@ static const struct clause *only_one_fails(const struct row *r, const struct wat
 	return one;
 }
 
-#define FAR 0.5 /* of a limit: nobody would take the one for the other */
+#define FAR 0.5 /* of a limit: no one would take the one for the other */
 
 /* What it would be if one number were another: the two nearest. */
 static void find_near(const struct watch_features *f, struct watch_judgement *j)

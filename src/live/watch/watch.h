@@ -37,13 +37,13 @@ struct watch_process {
 };
 #define WATCH_NO_CALL INT64_MIN
 
-/* A card at one moment, as its driver tells. */
+/* A GPU at one moment, as its driver shows. */
 struct watch_card {
 	uint64_t total_bytes, used_bytes,
 		reserved_bytes; /* used: without what the driver reserved */
 	uint64_t job_bytes;     /* of the job's process */
 	uint64_t
-		held; /* 1: the job's process has a card open; 0: none; PLIM_UNKNOWN: not looked at */
+		held; /* 1: the job's process has a GPU open; 0: none; PLIM_UNKNOWN: not looked at */
 	double use;   /* percent of the time with any kernel */
 	double power_w, power_limit_w;
 	/* GPM, percent: */
@@ -63,7 +63,7 @@ struct watch_host {
 	double quota_cores; /* that the tightest of its cgroups is given; NaN: no limit, or not seen */
 };
 
-/* What the job itself tells in its gauge. */
+/* What the job itself shows in its gauge. */
 struct watch_gauge {
 	bool here;
 	uint64_t step, allocated_bytes, reserved_bytes, limit_bytes;
@@ -128,7 +128,7 @@ enum plim_status watch_stacks_add(struct mem *m, struct watch_stacks *to, bool w
 struct watch_sample {
 	double time;
 	double age_s;   /* since the main process began */
-	uint64_t world; /* ranks of its job; PLIM_UNKNOWN: it is alone, or that is not told */
+	uint64_t world; /* ranks of its job; PLIM_UNKNOWN: it is alone, or that is not reported */
 	struct watch_process main;         /* counters of all its threads */
 	double main_user_s, main_system_s; /* of the main thread alone */
 	VEC(struct watch_process) workers;
@@ -161,19 +161,19 @@ enum watch_feature {
 	WATCH_TENSOR,    /* GPM */
 	WATCH_DENSITY,   /* SM / graphics */
 	WATCH_FILL,      /* occupancy / SM */
-	WATCH_RECEIVE,   /* MiB a second */
+	WATCH_RECEIVE,   /* MiB per second */
 	WATCH_TRANSMIT,
 	WATCH_LINK,       /* sum of both */
 	WATCH_FEED,       /* MiB received for each percent of the time that the GPU works */
 	WATCH_DATA_SHARE, /* of what is received: 1, all is data; 0, all is launches of kernels */
-	WATCH_GAP,        /* share of samples in which the card did nothing */
+	WATCH_GAP,        /* share of samples in which the GPU did nothing */
 	WATCH_CHANGE,     /* between both halves of the window, percent of use */
 	WATCH_SWING,      /* between the most and the least of its seconds, percent of use */
 	WATCH_POWER,      /* share of the limit */
-	WATCH_OTHERS, /* GiB of the card that other processes hold: all of the above may be theirs */
+	WATCH_OTHERS, /* GiB of the GPU that other processes hold: all of the above may be theirs */
 	/*
-	 * 1: this job has run a kernel; 0: none yet; 0.5: none that the card's use would show; 0.75: the card has, for this job or for
-	 * another one that holds it; NaN: not known, it has held the card for long
+	 * 1: this job has run a kernel; 0: none yet; 0.5: none that the GPU's use would show; 0.75: the GPU has, for this job or for
+	 * another one that holds it; NaN: not known, it has held the GPU for long
 	 */
 	WATCH_SEEN,
 	WATCH_MAIN,    /* cores of the main thread */
@@ -185,9 +185,9 @@ enum watch_feature {
 	WATCH_SLEEPS,       /* share of its samples in nanosleep, select */
 	WATCH_STOPPED,      /* share of its samples in T: by a signal, or a debugger */
 	WATCH_BLOCKED,      /* share of its samples in D */
-	WATCH_WRITES,       /* MB a second, to files; by write() where no more is told */
-	WATCH_SENDS,        /* MB a second, by write() to what is no such file: sockets, pipes */
-	WATCH_READS,        /* MB a second from disks, by the main process */
+	WATCH_WRITES,       /* MB per second, to files; by write() where no more is reported */
+	WATCH_SENDS,        /* MB per second, by write() to what is no such file: sockets, pipes */
+	WATCH_READS,        /* MB per second from disks, by the main process */
 	WATCH_WORKERS,      /* how many */
 	WATCH_WORKER_CORES, /* of each */
 	WATCH_WORKERS_SUM,  /* cores of all workers together */
@@ -196,13 +196,13 @@ enum watch_feature {
 	WATCH_WORKER_POLLS, /* in poll: nothing to do, or for a socket */
 	WATCH_WORKER_SOURCE, /* asleep elsewhere */
 	WATCH_WORKER_LOCKS, /* share of the samples in which workers wait for locks, and none does anything else but wait for work */
-	WATCH_WORKER_READS, /* MB a second, all */
+	WATCH_WORKER_READS, /* MB per second, all */
 	WATCH_WORKER_LACKS, /* share of the time that each was ready and had no processor */
 	WATCH_DELAY, /* share of the time that the main process was ready and had no processor */
 	WATCH_THROTTLED,         /* share of the time that the cgroup was not let run */
 	WATCH_THROTTLED_PERIODS, /* share of its periods */
 	WATCH_DATA,  /* share of the steps' time spent waiting for data, from the gauge */
-	WATCH_RANKS, /* that its job has; 1: it is alone, or that is not told */
+	WATCH_RANKS, /* that its job has; 1: it is alone, or that is not reported */
 	WATCH_LOOKS, /* at the main thread's stack, how many; NaN: none */
 	WATCH_DOES, /* from here on: share of them that did what enum watch_does has at that place; NaN: too few */
 	WATCH_FEATURE_COUNT = WATCH_DOES + WATCH_DOES_COUNT
@@ -235,10 +235,10 @@ struct watch_features {
 	size_t place_count;
 };
 
-/* Bytes of a card that other processes hold, and the driver for them; NaN: not told. */
+/* Bytes of a GPU that other processes hold, and the driver for them; NaN: not told. */
 double watch_others(const struct watch_card *c);
 
-/* So much of others is no bookkeeping of the driver's, but a context. */
+/* So much of others is not bookkeeping of the driver's, but a context. */
 #define WATCH_A_CONTEXT 0.25 /* GiB */
 
 /* `n` samples, the oldest first; `seen`: WATCH_SEEN. */
@@ -260,7 +260,7 @@ struct watch_near {
 struct watch_judgement {
 	enum plim_watch_state state;
 	enum plim_watch_confidence confidence;
-	bool throttled; /* beside the state */
+	bool throttled; /* next to the state */
 	/* Where it is not decided: what it would be, the nearest first. */
 	struct watch_near near[WATCH_NEAR];
 	unsigned near_count;
@@ -302,7 +302,7 @@ void watch_series_spike(struct watch_series *s, uint64_t value);
 
 struct watch_slope {
 	bool climbs;              /* it does, steadily, and still does */
-	double low, middle, high; /* bytes a second, 95 % */
+	double low, middle, high; /* bytes per second, 95 % */
 	double step_seconds;      /* of a step; NaN: not told */
 	double since, seconds;    /* what it rests on */
 	double above;             /* the newest value, above the floor as it is then; bytes */
@@ -347,12 +347,12 @@ struct watch_job {
 	uint64_t samples;
 	double first_time, last_time;
 	double work_since; /* first kernel; NaN: none yet */
-	double held_since; /* it holds memory of the card; NaN: not yet */
+	double held_since; /* it holds memory of the GPU; NaN: not yet */
 	bool seen;
-	bool seen_by_card; /* the card has run kernels, for whom is not told */
-	bool carded;       /* something was told of a card, or that it holds none */
-	bool met;          /* its card was told of */
-	bool met_late;     /* it held the card then, and was no young process */
+	bool seen_by_card; /* the GPU has run kernels, for whom is not reported */
+	bool carded;       /* something was reported a GPU, or that it holds none */
+	bool met;          /* its GPU was reported */
+	bool met_late;     /* it held the GPU then, and was not a young process */
 	bool keep_windows;
 	bool ended;
 	unsigned used_in_a_row; /* samples with use, where there is no GPM */
@@ -408,7 +408,7 @@ enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options 
 				 struct watch_look **out, struct plim_err *err);
 void watch_look_close(struct watch_look *l);
 
-/* Look at the cards once; the jobs that hold them, or the one that was asked for.  Good until the next call. */
+/* Look at the GPUs once; the jobs that hold them, or the one that was asked for.  Good until the next call. */
 enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen **out, size_t *n,
 				 struct plim_err *err);
 
@@ -426,7 +426,7 @@ bool watch_look_glanced(const struct watch_look *l, uint64_t pid, uint64_t start
 enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,
 				   struct watch_sample *out, struct plim_err *err);
 
-/* The cards as they were looked at last. */
+/* The GPUs as they were looked at last. */
 const struct gpu_cards *watch_look_cards(const struct watch_look *l);
 
 /* The folder of a process's cgroup (PLIM_UNKNOWN: it stands in `folder`), and how often the kernel killed for memory in it. */

@@ -21,7 +21,7 @@ struct said {
 };
 
 static const struct said table[] = {
-	/* .item() of a tensor on the host, or behind a card that does nothing, waits for no GPU. */
+	/* .item() of a tensor on the host, or behind a GPU that does nothing, waits for no GPU. */
 	{ WATCH_DOES_SYNC,
 	  PLIM_WATCH_SYNC_BOUND,
 	  0.5,
@@ -74,7 +74,7 @@ static const struct said table[] = {
 #define SURELY 0.6     /* of them */
 #define AGAINST 0.75   /* of them, to take another state than an unsure one */
 
-/* Where no card's use is seen, nothing is said of what a GPU does: the same calls compute on the processor. */
+/* Where no GPU's use is seen, nothing is said of what a GPU does: the same calls compute on the processor. */
 static bool is_of_gpu(enum plim_watch_state s)
 {
 	return s == PLIM_WATCH_LAUNCH_BOUND || s == PLIM_WATCH_SYNC_BOUND;
@@ -123,7 +123,7 @@ void watch_weigh_stacks(const struct watch_features *f, struct watch_judgement *
 		if (share < s->least || is_excluded(s, f))
 			continue;
 		if (j->state == s->state && share >= SURELY && f->at[WATCH_LOOKS] >= SURELY_LOOKS) {
-			/* Work of a card that others hold, too, may be theirs. */
+			/* Work of a GPU that others hold, too, may be theirs. */
 			j->confidence = j->confidence == PLIM_WATCH_MEDIUM &&
 							!(f->at[WATCH_OTHERS] >= WATCH_A_CONTEXT)
 						? PLIM_WATCH_HIGH
@@ -153,7 +153,7 @@ static const char *const phrases[WATCH_DOES_COUNT] = {
 	[WATCH_DOES_WAIT] = "waits for a process, a thread or a network",
 };
 
-#define WORTH 0.2 /* share of looks that is told */
+#define WORTH 0.2 /* share of looks that is reported */
 
 static const char *base_name(const char *path)
 {

@@ -1,7 +1,7 @@
 /*
  * The search for the few places of a log that may be a wording: all anchors at once, without regard
  * to case (Wu and Manber's way: three letters tell how far the next anchor is at least).  There are
- * so many anchors that most pairs of letters stand at the end of some, so what may begin one is told
+ * so many anchors that most pairs of letters stand at the end of some, so what may begin one is shown
  * by all its first letters at once.
  */
 #include "scan.h"
@@ -182,7 +182,7 @@ static int is_seen_letters(const struct scan_anchors *a, uint64_t letters)
 	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
 }
 
-/* May an entry begin with these letters?  Nearly all that none begins with is told apart here. */
+/* May an entry begin with these letters?  Nearly all that none begins with is distinguished here. */
 static int is_seen(const struct scan_anchors *a, const char *p)
 {
 	unsigned bit = hash_of(letters_of(p), SCAN_SEEN_BITS);

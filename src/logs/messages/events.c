@@ -1,4 +1,4 @@
-/* Events as they are found: the same one told again, and the kernel's, which are told in several lines. */
+/* Events as they are found: the same one told again, and the kernel's, which are reported in several lines. */
 #include "scan.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static int is_same_failure(const struct messages_event *a, const struct messages
 		a->oom.device == b->oom.device);
 }
 
-/* Details that a program tells again and again, as its memory grows, are one. */
+/* Details that a program shows again and again, as its memory grows, are one. */
 static int is_same(const struct messages_event *a, const struct messages_event *b)
 {
 	if (a->wording->class != MESSAGES_DETAIL || a->wording->family == MESSAGES_KERNEL ||

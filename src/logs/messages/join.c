@@ -1,5 +1,5 @@
 /*
- * One death is told by many: the kernel names the process, Slurm the job, the launcher a signal, the
+ * One death is known by many: the kernel names the process, Slurm the job, the launcher a signal, the
  * shell says Killed.  What names no process joins the kill before it, else the one behind it.
  */
 #include "scan.h"
@@ -8,7 +8,7 @@
 
 #define STOPPED_LINES 200 /* a signal further away is another matter */
 
-/* Who names the process and why it died; Killed alone tells neither. */
+/* Who names the process and why it died; Killed alone shows neither. */
 static int tells_victim(const struct messages_event *e)
 {
 	return scan_event_is_kill(e) && e->wording->class != MESSAGES_KILLED &&
@@ -30,8 +30,8 @@ static int other_job(const struct messages_event *a, const struct messages_event
 }
 
 /*
- * The kill that event `i` belongs to.  Containers number their processes anew, so a pid that nobody
- * else names does not part two kills unless both were told by the kernel.
+ * The kill that event `i` belongs to.  Containers number their processes anew, so a pid that no one
+ * else names does not part two kills unless both were known by the kernel.
  */
 static size_t head_of(const struct messages_log *log, size_t i)
 {
@@ -55,7 +55,7 @@ static size_t head_of(const struct messages_log *log, size_t i)
 	return before != i ? before : behind;
 }
 
-/* A lower class tells more of a kill. */
+/* A lower class shows more of a kill. */
 static int tells_more(const struct messages_event *a, const struct messages_event *b)
 {
 	if (tells_victim(a) != tells_victim(b))
@@ -129,7 +129,7 @@ static void join_kills(struct messages_log *log)
 	}
 }
 
-/* May the detail be of such a failure?  Engines tell of the GPU, schedulers of kills; DeepSpeed of both. */
+/* May the detail be of such a failure?  Engines report the GPU, schedulers of kills; DeepSpeed of both. */
 static int is_about(const struct messages_event *detail, enum messages_class class)
 {
 	switch (detail->wording->family) {
@@ -165,7 +165,7 @@ static void judge_pinned(struct messages_event *head, const struct messages_even
 	head->caught_line = detail->line;
 }
 
-/* Details stand near the failure; those without one are no failure. */
+/* Details stand near the failure; those without one are not a failure. */
 static void join_details(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
@@ -249,9 +249,9 @@ static void join_assertions(struct messages_log *log)
 }
 
 #define HANDLE_LINES \
-	40 /* between a library's handle that failed, and the refusal of the same full card */
+	40 /* between a library's handle that failed, and the refusal of the same full GPU */
 
-/* cuBLAS and cuDNN that could not start beside a refusal did not for want of the same memory. */
+/* cuBLAS and cuDNN that could not start next to a refusal did not for want of the same memory. */
 static void join_handles(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
@@ -271,7 +271,7 @@ static void join_handles(struct messages_log *log)
 	}
 }
 
-/* The same request once more, by who leaves the numbers out: an exception that is told again. */
+/* The same request once more, by who leaves the numbers out: an exception that is reported again. */
 static int is_shorter(const struct messages_event *a, const struct messages_event *b)
 {
 	return a->oom.tried.low != PLIM_UNKNOWN && a->oom.tried.low == b->oom.tried.low &&
@@ -279,7 +279,7 @@ static int is_shorter(const struct messages_event *a, const struct messages_even
 	       b->oom.total.low == PLIM_UNKNOWN;
 }
 
-/* The same refusal in short, as a title tells it, with the numbers in what follows. */
+/* The same refusal in short, as a title shows it, with the numbers in what follows. */
 static int is_fuller(const struct messages_event *b, const struct messages_event *a)
 {
 	return b->wording->family == a->wording->family && b->wording->class == MESSAGES_DEVICE &&
@@ -288,7 +288,7 @@ static int is_fuller(const struct messages_event *b, const struct messages_event
 		 b->oom.tried.low != PLIM_UNKNOWN && b->oom.total.low != PLIM_UNKNOWN));
 }
 
-/* A title without a size, of what is told with it right below. */
+/* A title without a size, of what is reported with it right below. */
 static int is_title(const struct messages_event *a, const struct messages_event *b)
 {
 	return a->times == 1 && a->oom.tried.low == PLIM_UNKNOWN &&
@@ -325,7 +325,7 @@ static void join_devices(struct messages_log *log)
 		    b->wording->family == MESSAGES_LLAMA_CPP)
 			a->wording = b->wording;
 		if (strstr(a->wording->pattern, "OutOfMemoryError$"))
-			a->wording = b->wording; /* the class alone tells less */
+			a->wording = b->wording; /* the class alone shows less */
 		if (is_fuller(b, a))
 			a->oom = b->oom;
 		/* the last counts: caught, tried in another way, and failed again */
@@ -373,7 +373,7 @@ static int is_of_rapids(const struct messages_log *log, const struct messages_ev
 
 #define ALLOC_LINES 40 /* between RMM's own words and the exception that they become */
 
-/* "MemoryError: std::bad_alloc" of cuDF is the card's refusal, told by RMM in front of it or not at all. */
+/* "MemoryError: std::bad_alloc" of cuDF is the GPU's refusal, told by RMM in front of it or not at all. */
 static void judge_allocs(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
@@ -396,7 +396,7 @@ static void judge_allocs(struct messages_log *log)
 #define BATCH_LINES \
 	40 /* between SGLang's word that a batch was too large, and the refusal that it is about */
 
-/* SGLang's scheduler says so of its own cache, and of the card's refusal right behind it. */
+/* SGLang's scheduler says so of its own cache, and of the GPU's refusal right behind it. */
 static void join_batches(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
@@ -445,7 +445,7 @@ static void join_stopped(struct messages_log *log)
 
 #define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */
 
-/* A collective that gave up leaves its buffers unwritten: what is read of them is no size. */
+/* A collective that gave up leaves its buffers unwritten: what is read of them is not a size. */
 static int is_behind_timeout(const struct messages_log *log, const struct messages_event *e)
 {
 	for (size_t i = 0; i < log->events.n; i++) {
@@ -473,7 +473,7 @@ static void judge_impossible(struct messages_log *log)
 	}
 }
 
-/* The driver's refusal at a line of code that pins host memory: it is not the card's. */
+/* The driver's refusal at a line of code that pins host memory: it is not the GPU's. */
 static void judge_pinning(struct messages_log *log)
 {
 	static const char *const code[] = { "pin_memory=True",  "pin_memory = True",

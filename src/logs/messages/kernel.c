@@ -1,6 +1,6 @@
 /*
  * The process table that the kernel prints when it kills (mm/oom_kill.c, dump_tasks).  Columns have
- * been added over the years, so the head of the table tells where they are; numbers are pages.
+ * been added over the years, so the head of the table says where they are; numbers are pages.
  */
 #include "scan.h"
 

@@ -154,7 +154,7 @@ static void strip_container(struct scan_line *l)
 		l->body += name + blanks + 2;
 }
 
-/* Marks of emphasis, of a quote and of a prompt that somebody's page puts around a line. */
+/* Marks of emphasis, of a quote and of a prompt that someone's page puts around a line. */
 static void strip_marks(struct scan_line *l)
 {
 	const char *body = l->text + l->body;

@@ -91,7 +91,7 @@ enum messages_family {
 	MESSAGES_LLAMA_CPP,
 	MESSAGES_SERVING, /* vLLM and its like */
 	MESSAGES_LIBRARY, /* bitsandbytes, CuPy, ONNX Runtime ... */
-	MESSAGES_WORDS,   /* nobody's message: who tells of it says so */
+	MESSAGES_WORDS,   /* no one's message: who reports it says so */
 	MESSAGES_FAMILIES
 };
 extern const char *const messages_family_names[MESSAGES_FAMILIES];
@@ -150,7 +150,7 @@ enum messages_engine {
 	MESSAGES_ENGINE_PYTORCH,
 	MESSAGES_ENGINE_RAY,
 	MESSAGES_ENGINE_JVM,
-	MESSAGES_ENGINE_OTHER, /* whose message it is, its wording tells; no row of advice is for it */
+	MESSAGES_ENGINE_OTHER, /* whose message it is, its wording shows; no row of advice is for it */
 	MESSAGES_ENGINES
 };
 /* Of each engine (data/engines.rows). */
@@ -255,13 +255,13 @@ enum messages_setting {
 	MESSAGES_TASK_EVALUATED,  /* the newest word of an evaluation */
 	MESSAGES_TASK_STATES,     /* of an optimizer, which were being made */
 	MESSAGES_TASK_LOGITS,     /* of all tokens, where the loss is reckoned */
-	MESSAGES_TASK_NO_NVIDIA,  /* the cards are another maker's */
+	MESSAGES_TASK_NO_NVIDIA,  /* the GPUs are another maker's */
 	MESSAGES_TASK_WEIGHTS,    /* were being made, before anything ran */
 	MESSAGES_TASK_SHARDS,     /* of a checkpoint were loaded */
 	MESSAGES_TASK_ADAPTERS,   /* LoRA and its like */
 	MESSAGES_TASK_ARRAYS,     /* of numpy, pandas or their kind */
 	MESSAGES_TASK_SHARED_RAM, /* the GPU is a part of the processor, and has its memory */
-	MESSAGES_TASK_TF_BESIDE,  /* TensorFlow has taken the card in this process, too */
+	MESSAGES_TASK_TF_BESIDE,  /* TensorFlow has taken the GPU in this process, too */
 	MESSAGES_TASK_PRETRAINED, /* Transformers or diffusers read the model */
 	MESSAGES_TASK_NATIVE,     /* no Python: a program in C++, or on the JVM */
 	MESSAGES_TASK_JVM,
@@ -273,7 +273,7 @@ enum messages_setting {
 	MESSAGES_SETTINGS
 };
 
-/* What it says.  From DEVICE to SHARED it is memory; the order is how much it tells of a kill. */
+/* What it says.  From DEVICE to SHARED it is memory; the order is how much it reports a kill. */
 enum messages_class {
 	MESSAGES_DEVICE, /* the GPU's memory was refused */
 	MESSAGES_BUDGET, /* a program's own share of the GPU did not suffice */
@@ -282,7 +282,7 @@ enum messages_class {
 	MESSAGES_HOST_KILL,
 	MESSAGES_KILLED,  /* SIGKILL; by whom, it does not say */
 	MESSAGES_SHARED,  /* /dev/shm */
-	MESSAGES_STOPPED, /* somebody ended it, by SIGKILL in the end, for another reason */
+	MESSAGES_STOPPED, /* someone ended it, by SIGKILL in the end, for another reason */
 	MESSAGES_OTHER,   /* a failure that is not memory */
 	MESSAGES_DETAIL,  /* adds to the failure that it belongs to */
 	MESSAGES_NOTHING  /* looks like one and is none */
@@ -329,7 +329,7 @@ struct messages_trace {
 	uint32_t caller_count;
 	struct messages_frame outer; /* the outermost of the user's own */
 	int semaphore;               /* one of multiprocessing was being made, in /dev/shm */
-	struct messages_frame shown; /* the frame that tells the moment */
+	struct messages_frame shown; /* the frame that shows the moment */
 	enum messages_moment moment;
 	uint32_t frames;
 	/* of the progress in front of it; PLIM_UNKNOWN: none was shown, MESSAGES_STEP_SOME: losses without a number */
@@ -395,14 +395,14 @@ struct messages_state {
 };
 #define MESSAGES_STATES 64 /* kept of a log: the first one and the newest */
 
-/* A file that is no log (kinds.c). */
+/* A file that is not a log (kinds.c). */
 struct messages_kind {
 	const char *is;   /* "a recording of GPU memory"; NULL: it may be a log */
 	const char *verb; /* of plimsoll, that reads it; NULL: none does */
 	int text;         /* it is text, so that a log may look like it */
 };
 
-/* The newest place of a setting that tells its value. */
+/* The newest place of a setting that shows its value. */
 struct messages_set {
 	uint64_t line; /* 0: it stands nowhere */
 	int spent;     /* it is set so that no more of it can help */
@@ -431,7 +431,7 @@ struct messages_log {
 	VEC(struct messages_state)
 	states; /* at most MESSAGES_STATES; the newest takes the last place */
 	VEC(struct messages_file) files;
-	/* The line where each word of data/cues.rows stood first, 0: nowhere; of each file that tells of a failure. */
+	/* The line where each word of data/cues.rows stood first, 0: nowhere; of each file that says of a failure. */
 	VEC(uint64_t) cues;
 	uint64_t lines, bytes;
 	uint64_t left_out;          /* events beyond those that are kept */
@@ -445,7 +445,7 @@ void messages_release(struct messages_log *log);
 /*
  * Read a file ("-": standard input) to its end and add what it says, in memory that does not grow
  * with it.  `name` is what it is called in the log.  Errors of source_open and source_need; what was
- * found before one stays.  `text_only`: a file that is no text is left out; *skipped says so.
+ * found before one stays.  `text_only`: a file that is not a text is left out; *skipped says so.
  */
 struct messages_scan {
 	const char *path, *name;
@@ -463,7 +463,7 @@ enum plim_status messages_scan_memory(struct messages_log *log, const char *name
 /* Put together what speaks of one death: ranks, what the kernel and the launcher say of one kill. */
 void messages_join(struct messages_log *log);
 
-/* Which program failed, what it was doing, on what and how it was set; a cue of NULL: the failure itself tells. */
+/* Which program failed, what it was doing, on what and how it was set; a cue of NULL: the failure itself shows. */
 struct messages_context {
 	enum messages_engine engine;
 	enum messages_activity activity;
@@ -471,7 +471,7 @@ struct messages_context {
 	uint64_t engine_line, activity_line; /* 0: not known */
 	uint32_t engine_file, activity_file;
 	const char *engine_cue, *activity_cue;
-	int is_xla;         /* its words are XLA's, and nothing tells who called it */
+	int is_xla;         /* its words are XLA's, and nothing says who called it */
 	const char *script; /* that a command of its file starts; NULL: none is shown */
 	const char *told;   /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];

@@ -83,7 +83,7 @@ static void forget_holder(struct messages_oom *o, const struct messages_bytes *o
 		o->holders[i] = o->holders[i + 1];
 }
 
-/* What this process held at least: a message that is cut tells no more than what was allocated. */
+/* What this process held at least: a message that is cut shows no more than what was allocated. */
 static uint64_t own_least(const struct messages_oom *o)
 {
 	return o->reserved.low != PLIM_UNKNOWN ? o->reserved.low : o->allocated.low;
@@ -92,7 +92,7 @@ static uint64_t own_least(const struct messages_oom *o)
 /*
  * In a container NVML numbers processes as the machine does, so PyTorch lists this very process as
  * another one.  It must be among them when what they hold and what it has reserved itself are more
- * than all that is in use; which one it is, its size tells, if only one is large enough.
+ * than all that is in use; which one it is, its size shows, if only one is large enough.
  */
 static void find_own(struct messages_oom *o, const struct messages_bytes *own, uint32_t candidates)
 {
@@ -148,8 +148,8 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 		}
 	}
 	if (!out->processes && out->this_process.low == PLIM_UNKNOWN)
-		out->others = (struct messages_bytes)UNKNOWN; /* no NVML: it cannot tell */
-	/* nobody holds nothing: the driver told no sizes, as under MIG and in some containers */
+		out->others = (struct messages_bytes)UNKNOWN; /* no NVML: it cannot know */
+	/* no one holds nothing: the driver told no sizes, as under MIG and in some containers */
 	if (out->processes && !out->others.high) {
 		out->others = (struct messages_bytes)UNKNOWN;
 		out->this_process = (struct messages_bytes)UNKNOWN;
@@ -158,7 +158,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 	find_own(out, &own, candidates);
 }
 
-/* What is reserved is what is allocated and the rest; each release tells another two of the three. */
+/* What is reserved is what is allocated and the rest; each release shows another two of the three. */
 static void complete(struct messages_oom *o)
 {
 	struct messages_bytes *a = &o->allocated, *r = &o->reserved, *u = &o->unallocated;

@@ -235,7 +235,7 @@ static const char *behind_prompt(const struct scan_line *l, int *shown)
 	return p;
 }
 
-/* The image of "docker run -v a:b --rm IMAGE": its flags but for these have a value. */
+/* The image of "docker run -v a:b --rm IMAGE": its flags except for these have a value. */
 static struct word image_of(const char *p)
 {
 	static const char *const alone[] = { "--rm",   "-d",       "-i",   "-t",
@@ -322,7 +322,7 @@ void scan_places_of(const struct scan_line *l, struct scan_places *out)
 
 	out->prefix = process.to > process.from ? process.from : body;
 	out->message = message_of(process.to > process.from ? process.to : body);
-	out->message += strspn(out->message, " \"'`"); /* as somebody cites it */
+	out->message += strspn(out->message, " \"'`"); /* as someone cites it */
 	out->program = program.from;
 	out->program_end = program.to;
 	out->is_bar = strstr(l->text, "it/s") || strstr(l->text, "s/it");

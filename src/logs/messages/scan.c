@@ -14,7 +14,7 @@
 #define AHEAD_BYTES ((size_t)8 << 10)
 #define LISTED_BYTES (AHEAD_BYTES - SCAN_LINE_BYTES) /* below a line that is no longer than one */
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
-#define STEP_BYTES (64u << 10) /* a progress further back is not told */
+#define STEP_BYTES (64u << 10) /* a progress further back is not reported */
 #define LOADING_BYTES 2048     /* the same of weights that were being loaded */
 #define KILL_LINES 4           /* between the word that weights are being loaded and a kill */
 #define CONTAINER_LINES 20     /* of kubectl describe, between a state and the limits */
@@ -36,14 +36,14 @@ struct scan {
 	struct messages_log *log;
 	struct scan_anchors *anchors;
 	uint32_t file;
-	uint32_t file_rank; /* as the file's name tells, else UINT32_MAX */
+	uint32_t file_rank; /* as the file's name shows, else UINT32_MAX */
 	uint64_t line;      /* of `counted` */
 	const char *counted;
 	struct open_trace traces[TRACES];
 	int best; /* the first row that fits the line at `best_at`; -1: none */
 	struct messages_event found;
 	struct messages_event
-		worded;      /* a failure that only somebody's words tell; no wording: none does */
+		worded;      /* a failure that only someone's words tell; no wording: none does */
 	uint64_t found_at;   /* where its line begins, in bytes of the text */
 	uint64_t flushed_at; /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
@@ -52,7 +52,7 @@ struct scan {
 	const char *placed;
 	uint64_t code_line; /* below the last frame: the line of code that it shows */
 	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
-	int has_event;      /* a row fitted: maybe a repeat of what another file tells */
+	int has_event;      /* a row fitted: maybe a repeat of what another file shows */
 	uint64_t caught_at; /* the line that last said that the program went on; 0: none */
 	struct scan_line now, below;
 	const char *from, *end;   /* the window, `origin` bytes into the text */
@@ -148,7 +148,7 @@ static uint64_t step_before(struct scan *s, const char *at)
 
 /*
  * A bar that stands at 0 may be that of the second epoch or of an evaluation: only what is known
- * from the first line on tells that nothing was done before.
+ * from the first line on shows that nothing was done before.
  */
 static int is_fresh(const struct scan *s)
 {
@@ -187,7 +187,7 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 	return s->status ? SCAN_NONE : (uint32_t)log->events.n - 1;
 }
 
-/* The kernel tells a kill in several lines: who asked, usage, the table, and at last whom it killed. */
+/* The kernel shows a kill in several lines: who asked, usage, the table, and at last whom it killed. */
 static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
 {
 	if (s->kill == SCAN_NONE)
@@ -346,7 +346,7 @@ static const char *paragraph_end(const struct scan *s, const char *end)
 	return p ? p : q ? q : end;
 }
 
-/* Words around a line that names no memory itself: 1: a card's alone, -1: the host's alone. */
+/* Words around a line that names no memory itself: 1: a GPU's alone, -1: the host's alone. */
 static int around(const char *p, const char *end)
 {
 	static const char *const words[] = { "GPU",        "CUDA",    "cuda",    "VRAM", "vram",
@@ -358,7 +358,7 @@ static int around(const char *p, const char *end)
 	return card - host;
 }
 
-/* Which memory a line's words tell of; NULL: they do not tell of a failure, or of another memory. */
+/* Which memory a line's words say of; NULL: they do not report a failure, or of another memory. */
 static const struct messages_wording *as_told(const struct messages_event *e,
 					      const struct scan_line *l, int titled)
 {
@@ -423,7 +423,7 @@ static void flush(struct scan *s)
 
 /* ---- what an anchor may begin ---- */
 
-/* A message whose figure cannot be read is one still: what else it tells was kept. */
+/* A message whose figure cannot be read is one still: what else it shows was kept. */
 static int is_request(const char *at, const char *end)
 {
 	static const char label[] = "Tried to allocate ";
@@ -1012,7 +1012,7 @@ static int width_of(const uint8_t *p, size_t n)
 	return p[0] == 0xff && p[1] == 0xfe ? LITTLE : p[0] == 0xfe && p[1] == 0xff ? BIG : NARROW;
 }
 
-/* What is not ASCII is no part of a wording. */
+/* What is not ASCII is not a part of a wording. */
 static size_t narrow(const uint8_t *p, size_t n, int order, char *to)
 {
 	size_t i;
@@ -1133,7 +1133,7 @@ int scan_is_text(const struct source *src)
 
 #define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */
 
-/* DeepSpeed's last words of the machine's memory, and its launcher's that it ends the ranks: by whom, nothing tells. */
+/* DeepSpeed's last words of the machine's memory, and its launcher's that it ends the ranks: by whom, nothing shows. */
 static void end_nearly_full(struct scan *s)
 {
 	double share = -1;
@@ -1150,7 +1150,7 @@ static void end_nearly_full(struct scan *s)
 	}
 }
 
-/* Details that tell of a failure by themselves (scan_alone), if the log has no line that says so: it was cut, or searched. */
+/* Details that say of a failure by themselves (scan_alone), if the log has no line that says so: it was cut, or searched. */
 static void end_details(struct scan *s)
 {
 	if (has_failure(s))

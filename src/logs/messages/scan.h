@@ -33,7 +33,7 @@ void scan_line_clean(struct scan_line *l, const char *start, const char *end, co
 /* A compiler's "file:12:3: warning: ...", PostgreSQL's statement: text that is shown, not what happened. */
 int scan_line_quotes(const struct scan_line *l);
 /*
- * "no", "avoid", "if" in the sentence that holds `at` (NULL: in the line): what it names did not happen, or is not told
+ * "no", "avoid", "if" in the sentence that holds `at` (NULL: in the line): what it names did not happen, or is not reported
  * to have; nor what stands in a comment, a list or a table, but `titled` says that a "# " is that of a title.
  */
 int scan_line_denies(const struct scan_line *l, const char *at, int titled);
@@ -45,7 +45,7 @@ uint32_t scan_number(const char *p, const char **end);
 /* A text that holds zero bytes is none, save that of two bytes a character. */
 int scan_is_text(const struct source *src);
 #define SCAN_HEAD_BYTES 4096 /* that are there before it is asked what a file is */
-/* What a file is that is no log; 0: it may be one. */
+/* What a file is that is not a log; 0: it may be one. */
 int scan_kind(const struct source *src, struct messages_kind *out);
 /* Search all of it; events get the file's index, and its rank where their lines tell none. */
 enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
@@ -58,16 +58,16 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 /* Nothing is known of it. */
 void scan_event_start(struct messages_event *e);
 void scan_event_rank(struct messages_event *e, uint32_t rank);
-/* Count it up where it was told before: its index, or SCAN_NONE. */
+/* Count it up where it was reported before: its index, or SCAN_NONE. */
 uint32_t scan_event_repeat(struct messages_log *log, const struct messages_event *e);
 /* When no more fit, the newest takes the last place. */
 enum plim_status scan_event_add(struct messages_log *log, const struct messages_event *e,
 				struct plim_err *err);
 int scan_event_is_kernels(const struct messages_event *e);
 int scan_event_is_kill(const struct messages_event *e);
-/* What a line of the kernel tells of a kill. */
+/* What a line of the kernel says of a kill. */
 void scan_kill_numbers(struct messages_event *e, const struct scan_line *line);
-/* What a line adds to the kill that is being told. */
+/* What a line adds to the kill that is being reported. */
 void scan_kill_detail(struct messages_event *k, const struct messages_event *e);
 /* Whom it killed: completes the event that its details began (SCAN_NONE: none); 0: it is a new one. */
 int scan_kill_end(struct messages_log *log, uint32_t kill, const struct messages_event *e);
@@ -97,7 +97,7 @@ extern const struct messages_wording scan_ended_full[], scan_host_words[], scan_
 	scan_impossible_behind[], scan_killer_called[], scan_pinned_by_ggml[],
 	scan_pinning_refused[], scan_reason_error[], scan_rmm_refused[], scan_semaphore[],
 	scan_spoken_wordings[], scan_table_wording[], scan_untold_wording[];
-/* Parts of a detail's text that tell of a failure by themselves. */
+/* Parts of a detail's text that say of a failure by themselves. */
 extern const struct messages_wording scan_alone[];
 extern const size_t scan_alone_count;
 /* States of a job as sacct prints them. */
@@ -110,7 +110,7 @@ extern const size_t scan_sacct_state_count;
 /* ---- words of programs that no row knows ---- */
 
 enum scan_memory {
-	SCAN_MEMORY_NONE, /* the line tells of no refusal */
+	SCAN_MEMORY_NONE, /* the line reports no refusal */
 	SCAN_MEMORY_UNTOLD,
 	SCAN_MEMORY_CARD,
 	SCAN_MEMORY_HOST,
@@ -133,10 +133,10 @@ struct scan_cue {
 	enum messages_activity activity;
 	enum messages_backend backend;
 };
-/* Where on a line a name proves that its program ran (place.c): a logger's prefix, and what a command starts. */
+/* Where on a line per name proves that its program ran (place.c): a logger's prefix, and what a command starts. */
 struct scan_places {
 	const char *prefix, *message;      /* the prefix, and where the message begins behind it */
-	const char *program, *program_end; /* equal: the line is no command */
+	const char *program, *program_end; /* equal: the line is not a command */
 	int is_bar;                        /* a progress bar is the program's own */
 };
 void scan_places_of(const struct scan_line *l, struct scan_places *out);
@@ -147,14 +147,14 @@ extern const struct scan_cue scan_cues[]; /* data/cues.rows */
 extern const size_t scan_cue_count;
 
 enum plim_status scan_cues_begin(struct messages_log *log, uint32_t file, struct plim_err *err);
-/* A file that tells of no failure keeps none. */
+/* A file that says of no failure keeps none. */
 void scan_cues_end(struct messages_log *log, uint32_t file);
 /* Only the first place of each is kept. */
 void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t line);
 
 /* ---- what is set already ---- */
 
-/* How the word's value tells that no more of it can help. */
+/* How the word's value shows that no more of it can help. */
 enum scan_spent {
 	SCAN_SET_SEEN,  /* by the word alone */
 	SCAN_SET_ON,    /* switched on */
@@ -173,7 +173,7 @@ struct scan_setting {
 };
 extern const struct scan_setting scan_settings[]; /* data/settings.rows */
 extern const size_t scan_setting_count;
-/* What [at, stop) tells to be set, if it is no advice: kept as far as there is room. */
+/* What [at, stop) shows to be set, if it is not an advice: kept as far as there is room. */
 void scan_told(char *told, const char *start, const char *at, const char *stop);
 /* "python x/train.py --batch 8" at `at`: the script's name, without its folder; 0: it starts none. */
 int scan_command(const char *at, const char *stop, char *name, size_t size);
@@ -185,7 +185,7 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 
 /* ---- the search ---- */
 
-/* Rows and what else is searched for; ids from SCAN_FRAME on are no rows. */
+/* Rows and what else is searched for; ids from SCAN_FRAME on are not rows. */
 enum scan_special {
 	SCAN_FRAME = 0x4000,
 	SCAN_ESCAPED,
@@ -202,7 +202,7 @@ enum scan_special {
 	SCAN_COMMAND,
 	SCAN_STATE, /* and as many behind it as there are kinds */
 	SCAN_STATES_END = SCAN_STATE + MESSAGES_STATE_KINDS,
-	SCAN_ARGUMENTS,       /* of a program that is no script, or as it prints them */
+	SCAN_ARGUMENTS,       /* of a program that is not a script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };
@@ -246,7 +246,7 @@ size_t scan_unwrap(const struct scan_anchors *a, const char *p, size_t n, char *
 
 /* ---- tracebacks ---- */
 
-/* A frame that tells what was being done: data/moments.rows.  NULL: any. */
+/* A frame that says what was being done: data/moments.rows.  NULL: any. */
 struct scan_moment_cue {
 	enum messages_moment moment;
 	const char *file, *function, *source;
@@ -270,7 +270,7 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, const char *p,
 			const char *end);
 /*
- * The last training step that a progress bar or a line tells in a text, and *most of all of them.  PLIM_UNKNOWN: none;
+ * The last training step that a progress bar or a line shows in a text, and *most of all of them.  PLIM_UNKNOWN: none;
  * MESSAGES_STEP_SOME: losses were logged, of steps without a number.
  */
 uint64_t scan_progress(const char *text, size_t n, uint64_t *most);
@@ -282,7 +282,7 @@ struct scan_columns {
 	int pid, rss, name, total;
 };
 int scan_table_head(const struct scan_line *line, struct scan_columns *c);
-/* 0: the line is no row, the table has ended. */
+/* 0: the line is not a row, the table has ended. */
 int scan_table_row(const struct scan_line *line, const struct scan_columns *c,
 		   struct messages_event *e);
 

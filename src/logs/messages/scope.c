@@ -181,7 +181,7 @@ static int dies_loading(enum messages_engine e)
 	       e == E(KOBOLDCPP) || e == E(WHISPER_CPP) || e == E(SD_CPP);
 }
 
-/* What it was doing, by words of nobody's or of this engine: another's in the log tell what that one does. */
+/* What it was doing, by words of no one's or of this engine: another's in the log tell what that one does. */
 static void find_activity(const struct messages_log *log, uint32_t file,
 			  struct messages_context *out)
 {
@@ -258,7 +258,7 @@ static int is_evaluated(const struct messages_event *e, const struct messages_co
 	       told->line && told->line < e->line && e->line - told->line <= EVALUATED_LINES;
 }
 
-/* Words of another file are told of a failure only where the two tell of one death. */
+/* Words of another file are reported a failure only where the two report one death. */
 static void find_everywhere(const struct messages_log *log, const struct messages_event *e,
 			    enum messages_engine own, struct messages_context *out)
 {
@@ -287,7 +287,7 @@ static int has_word(const struct messages_log *log, uint32_t file, const char *c
 	return 0;
 }
 
-/* XLA is in JAX, in TensorFlow, beside PyTorch and under Elixir's Nx: its words are of who calls it. */
+/* XLA is in JAX, in TensorFlow, next to PyTorch and under Elixir's Nx: its words are of who calls it. */
 static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
 {
 	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
@@ -377,7 +377,7 @@ static void settle_activity(const struct messages_event *e, struct messages_cont
 		out->activity = A(SERVING);
 }
 
-/* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
+/* A word far above a failure, of another run in the same log, still shows the engine: logs are of one program as a rule. */
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
 {

@@ -20,7 +20,7 @@ static int is_name(char c)
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
 }
 
-/* "try setting X=1": a text's advice is no setting. */
+/* "try setting X=1": a text's advice is not a setting. */
 static int is_advised(const char *start, const char *at, const char *stop)
 {
 	static const char *const words[] = { "try ",        "consider",    "e.g.",     "please",
@@ -229,7 +229,7 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 
 #define WORDS_MAX 24 /* of a command, before its script */
 
-/* Scripts of which nobody's program is made. */
+/* Scripts of which no one's program is made. */
 static int is_nobodys(const char *name, size_t n)
 {
 	static const char *const names[] = { "setup.py", "manage.py", "__main__.py",
@@ -288,7 +288,7 @@ enum messages_activity scan_script_does(const char *name)
 	return MESSAGES_DOING_UNKNOWN;
 }
 
-/* ---- what a command or a dump of arguments tells ---- */
+/* ---- what a command or a dump of arguments shows ---- */
 
 void scan_told(char *told, const char *start, const char *at, const char *stop)
 {
@@ -400,7 +400,7 @@ double messages_number_told(const char *told, const char *name)
 	return end > got && number >= 0 ? number : -1;
 }
 
-/* The size that is told, if it is no larger than the one of digits at `p`; < 0: it is, or there is none. */
+/* The size that is reported, if it is no larger than the one of digits at `p`; < 0: it is, or there is none. */
 static double size_told(const char *told, const char *name, const char *p)
 {
 	double told_size =

@@ -32,7 +32,7 @@ static uint64_t digits_at(const char **at, const char *end)
 
 #define SKIP_MOST 16 /* signs and blanks between a name and its number */
 
-/* The whole number behind the words and what is no digit; PLIM_UNKNOWN: there is none near. */
+/* The whole number behind the words and what is not a digit; PLIM_UNKNOWN: there is none near. */
 static uint64_t number_behind(struct part t, const char *words)
 {
 	const char *at = find(t, words);
@@ -108,7 +108,7 @@ static int read_stats(struct part t, struct messages_state *s)
 /* ---- mem_get_info() ---- */
 
 #define NEAR_BYTES 200         /* between the call and what it printed */
-#define LEAST_TOTAL (1u << 28) /* a card has more: other pairs of numbers are none */
+#define LEAST_TOTAL (1u << 28) /* a GPU has more: other pairs of numbers are none */
 
 static int read_info(struct part t, struct messages_state *s)
 {

@@ -62,7 +62,7 @@ static int is_users(const char *name)
 	return !is_launcher(file, last);
 }
 
-/* The end of a name that is too long tells more than its start. */
+/* The end of a name that is too long shows more than its start. */
 static void copy_end(char *to, size_t size, const char *from, size_t n)
 {
 	size_t skip = n < size ? 0 : n - size + 1;
@@ -320,7 +320,7 @@ static int is_progress(const char *text, const char *at, const char *end)
 	return line_has(text, at, end, words, sizeof(words) / sizeof(words[0]));
 }
 
-/* "--batch 64", "n_ubatch = 512", "best iteration: 9" and "batch=64" are no progress. */
+/* "--batch 64", "n_ubatch = 512", "best iteration: 9" and "batch=64" are not progress. */
 static int is_word_of_steps(const char *text, const char *word)
 {
 	char before = word > text ? word[-1] : ' ';

@@ -658,7 +658,7 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 
 /*
  * The mean of the last 4, 8 or 16 cells of the history is over the smallest such mean before it by 1.2 times and by
- * so many standard errors, and does not fall.  Wider means see what is small beside the noise.
+ * so many standard errors, and does not fall.  Wider means see what is small next to the noise.
  */
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
 #define DIVERGED_CELLS 8
@@ -930,7 +930,7 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 #define PRIOR_MOST 0.015
 #define PRIOR_LEAST 0.002
 #define PRIOR_COUNTS 6.0
-#define BENDS_LAST 24   /* second differences before the stretch that tell of the noise */
+#define BENDS_LAST 24   /* second differences before the stretch that say of the noise */
 #define BENDS_COUNT 0.5 /* each of them, as they share values */
 #define BENDS_FEW 6     /* of fewer, the steep beginning may be more than the noise */
 #define BENDS_OF_PRIOR 0.8
@@ -1139,7 +1139,7 @@ static bool come_back(const struct evaluations *e, const struct series_finding *
 	return k && mean(e->y + e->n - k, k) < f->number[6];
 }
 
-/* Without a training loss that falls, it may be anything that rises; without a name that tells what is better, too. */
+/* Without a training loss that falls, it may be anything that rises; without a name that says what is better, too. */
 static double sure_of_overfit(const struct series_watch *w, double sure, double fell)
 {
 	if (w->course == SERIES_BY_COURSE)
@@ -1161,13 +1161,13 @@ static double fell_thrice(const struct evaluations *e, double fell)
 		       : 0;
 }
 
-/* How well an evaluation tells of overfitting: a loss best, one whose direction only its course tells least. */
+/* How well an evaluation reports overfitting: a loss best, one whose direction only its course shows least. */
 static int weight(const struct series_watch *w)
 {
 	return w->role == PLIM_ROLE_VAL_LOSS ? 2 : w->course != SERIES_BY_COURSE;
 }
 
-/* One overfitting is one finding: of the evaluation that tells it best. */
+/* One overfitting is one finding: of the evaluation that shows it best. */
 static bool told_by_other(struct series_monitor *m, const struct series_watch *w)
 {
 	bool told = false;
@@ -1185,7 +1185,7 @@ static bool told_by_other(struct series_monitor *m, const struct series_watch *w
 	return told && w->role != PLIM_ROLE_VAL_LOSS;
 }
 
-/* Is there an evaluation whose name tells which way is better?  Then one whose name does not is information. */
+/* Is there an evaluation whose name says which way is better?  Then one whose name does not is information. */
 static bool is_information(const struct series_monitor *m, const struct series_watch *w)
 {
 	for (uint32_t i = 0; w->course == SERIES_BY_COURSE && i < m->watches.n; i++)
@@ -1195,7 +1195,7 @@ static bool is_information(const struct series_monitor *m, const struct series_w
 	return false;
 }
 
-/* Is the training loss not a number any more?  Then no evaluation tells of overfitting. */
+/* Is the training loss not a number any more?  Then no evaluation reports overfitting. */
 static bool lost(struct series_monitor *m)
 {
 	return m->train != SERIES_NONE &&

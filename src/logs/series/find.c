@@ -344,7 +344,7 @@ enum plim_status series_search(struct mem *m, const char *folder, series_found_f
 
 /* ---- checkpoints ---- */
 
-/* The step that a name tells: checkpoint-500, epoch=3-step=32.ckpt, step_100.pt, iter_0001000, global_step500, ckpt_4000.pt. */
+/* The step that a name shows: checkpoint-500, epoch=3-step=32.ckpt, step_100.pt, iter_0001000, global_step500, ckpt_4000.pt. */
 static double step_of_name(const char *name)
 {
 	static const char *const words[] = { "step", "iter", "checkpoint", "ckpt" };

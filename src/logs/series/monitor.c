@@ -250,7 +250,7 @@ static bool has_evaluated_twin(const struct series_monitor *m, uint32_t series)
 
 #define SELDOM 4 /* times as many values of the training loss */
 
-/* Is a series without a word that tells what it is one of evaluations?  It says so, or is logged far more seldom than the training loss. */
+/* Is a series without a word that says what it is one of evaluations?  It says so, or is logged far more seldom than the training loss. */
 static bool may_be_evaluated(const struct series_monitor *m, uint32_t series)
 {
 	enum series_side side = side_of(m, series);
@@ -412,7 +412,7 @@ bool series_is_evaluated(const struct series_monitor *m, uint32_t series)
 		return true;
 	if (has_evaluated_twin(m, series))
 		return false;
-	/* Beside "loss" and "val_loss" one without a side is the training's. */
+	/* Next to "loss" and "val_loss" one without a side is the training's. */
 	return m->train == SERIES_NONE || m->val == SERIES_NONE ||
 	       side_of(m, m->train) != SERIES_NO_SIDE || side_of(m, m->val) != SERIES_EVALUATION;
 }
@@ -434,7 +434,7 @@ uint32_t series_better_later(const struct series_monitor *m, uint32_t series, do
 	return SERIES_NONE;
 }
 
-/* Parts of a loss are watched as it is, but only what is not finite in them is told. */
+/* Parts of a loss are watched as it is, but only what is not finite in them is reported. */
 bool series_finding_counts(const struct series_monitor *m, const struct series_finding *f)
 {
 	bool part = m->watches.at[f->series].role == PLIM_ROLE_TRAIN_LOSS && f->series != m->train;
@@ -560,7 +560,7 @@ enum plim_status series_monitor_save(const struct series_monitor *m, void *at, s
 	return PLIM_OK;
 }
 
-/* Every index that is followed later must be inside: the sum proves no more than that nobody erred. */
+/* Every index that is followed later must be inside: the sum proves no more than that no one erred. */
 static bool is_sane(const struct series_monitor *m)
 {
 	size_t n = m->watches.n;

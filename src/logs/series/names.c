@@ -1,7 +1,7 @@
 /*
- * What the name of a series tells: "eval/loss", "train_grad_norm", "val_acc", "lm loss".
+ * What the name of a series shows: "eval/loss", "train_grad_norm", "val_acc", "lm loss".
  *
- * A name is cut into lower-case words at everything that is no letter or digit, and where a capital
+ * A name is cut into lower-case words at everything that is not a letter or digit, and where a capital
  * follows a small letter.  The first row of the table whose words are all there gives the role; a row
  * for evaluations also needs a word for them, or no word for training.
  */

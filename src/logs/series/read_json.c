@@ -28,11 +28,11 @@ struct reading {
 	char prefix[PREFIX];
 	size_t prefix_n;
 	unsigned depth;
-	bool lines;    /* an object or a number came before: arrays of numbers are no series */
+	bool lines;    /* an object or a number came before: arrays of numbers are not series */
 	bool document; /* rows stand inside of this object: it is none itself */
 };
 
-/* Members of a state that are no row. */
+/* Members of a state that are not a row. */
 static enum plim_status take_fact(struct reading *g, const char *key, size_t n,
 				  const struct json_token *t, struct plim_err *err)
 {
@@ -235,7 +235,7 @@ static enum plim_status value(struct reading *g, const struct json_token *t, str
 	g->prefix_n = g->depth = 0;
 	g->document = false;
 	if (t->kind == JSON_ARRAY) {
-		g->depth = 2; /* numbers in it are no series */
+		g->depth = 2; /* numbers in it are not series */
 		return array(g, err);
 	}
 	if (t->kind != JSON_OBJECT)

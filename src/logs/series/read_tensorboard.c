@@ -9,7 +9,7 @@
 #include "parts.h"
 #include "wire.h"
 
-#define RECORD_MAX (64u << 20) /* more is no scalar: it is skipped unread */
+#define RECORD_MAX (64u << 20) /* more is not a scalar: it is skipped unread */
 
 static uint32_t u32_at(const uint8_t *p)
 {

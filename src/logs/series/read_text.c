@@ -253,7 +253,7 @@ void series_patterns_free(struct series_patterns *p)
 
 /* ---- numbers with the words before them ---- */
 
-/* What the text between two numbers tells of the second; a log has the same texts in each line. */
+/* What the text between two numbers says of the second; a log has the same texts in each line. */
 struct told {
 	char name[NAME_BYTES]; /* of the number; kept: it is worth keeping */
 	char loose
@@ -264,7 +264,7 @@ struct told {
 	uint32_t series;       /* that its values go to; SERIES_NONE: none yet */
 	bool kept, known, link, metric, step;
 	bool average;           /* "(0.66)" behind a value: the mean so far */
-	bool sided, evaluation; /* the name tells it itself */
+	bool sided, evaluation; /* the name shows it itself */
 };
 
 #define TOLD_MOST 4096 /* different texts that are remembered */
@@ -481,7 +481,7 @@ static bool is_link(const char *text, size_t n)
 	return space && mark;
 }
 
-/* What the name itself tells. */
+/* What the name itself shows. */
 static void weigh(struct told *t)
 {
 	struct series_name says = series_name_of(t->name, t->n);
@@ -542,7 +542,7 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	return room;
 }
 
-/* A value of the name; one that tells no side is what the line is about. */
+/* A value of the name; one that shows no side is what the line is about. */
 static void put_named(struct line_reading *g, struct told *t, double value)
 {
 	struct series_run *r = g->run;

@@ -352,7 +352,7 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 	unsigned rank;
 	enum plim_status st;
 
-	if (v.series != INTERN_NONE) /* what is a series is no step, epoch or time */
+	if (v.series != INTERN_NONE) /* what is a series is not a step, epoch or time */
 		return vec_push(r->mem, &r->row, v, err);
 	rank = series_is_step(name, n);
 	if ((rank || series_is_epoch(name, n)) && value < 0)
@@ -384,7 +384,7 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 
 /*
  * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?
- * *known: can that be told?
+ * *known: can that be reported?
  */
 static bool begins_anew(const struct series_run *r, bool *known)
 {

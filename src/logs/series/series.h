@@ -35,13 +35,13 @@ struct series_name {
 	unsigned
 		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
 	bool summary;   /* one number of the whole run, not a curve */
-	bool unknown;   /* no word tells what it is */
+	bool unknown;   /* no word says what it is */
 };
 
 /* What a name says. */
 struct series_name series_name_of(const char *name, size_t n);
 
-/* What side a whole word of a line tells: "test", "Validation", "training". */
+/* What side a whole word of a line shows: "test", "Validation", "training". */
 enum series_side series_side_of(const char *word, size_t n);
 
 /* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
@@ -71,7 +71,7 @@ struct series_history {
 
 /* Of an evaluation whose name does not tell which way is better. */
 enum series_course {
-	SERIES_NAMED,    /* it tells, or the series is none */
+	SERIES_NAMED,    /* it shows, or the series is none */
 	SERIES_UNTOLD,   /* it may turn out yet */
 	SERIES_BY_COURSE /* its role was taken from how it moved */
 };
@@ -135,7 +135,7 @@ struct series_monitor {
 	uint32_t lost;               /* findings beyond SERIES_FINDINGS */
 	struct plim_early_stop stop; /* patience PLIM_UNKNOWN: none */
 	const char *const *shown;    /* names to tell in place of the first ones of `names` */
-	size_t shown_count;          /* how many; shown is NULL: they are told as they are */
+	size_t shown_count;          /* how many; shown is NULL: they are reported as they are */
 };
 
 void series_monitor_init(struct series_monitor *m, struct mem *mem);
@@ -156,7 +156,7 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 /* A resume at `step`: what is known of steps from there on is forgotten. */
 void series_monitor_rewind(struct series_monitor *m, double step);
 
-/* The name of a series as it is told. */
+/* The name of a series as it is reported. */
 static inline const char *series_told_name(const struct series_monitor *m, uint32_t series)
 {
 	if (m->shown)
@@ -272,7 +272,7 @@ struct series_run {
 	struct mem *mem;
 	const struct series_options *options;
 	struct series_monitor monitor;
-	VEC(struct series_curve) curves; /* beside monitor.watches */
+	VEC(struct series_curve) curves; /* next to monitor.watches */
 	VEC(struct series_file) files;
 	VEC(struct series_cut) cuts;      /* found while reading */
 	VEC(struct series_cut) obey;      /* found before: values to set aside */

@@ -3,7 +3,7 @@
  *   Keras 3.15        keras/src/callbacks/early_stopping.py, monitor_callback.py
  *   Lightning 2.6     lightning/pytorch/callbacks/early_stopping.py (_evaluate_stopping_criteria)
  *   Transformers 5.23 trainer_callback.py (EarlyStoppingCallback), trainer.py (_determine_best_metric)
- * tests/curves/early_stop.py runs these beside plim_early_stop_feed where they are installed.
+ * tests/curves/early_stop.py runs these next to plim_early_stop_feed where they are installed.
  */
 #include "parts.h"
 

@@ -35,7 +35,7 @@ static inline bool wire_varint(struct wire *w, uint64_t *out)
 	return false;
 }
 
-/* The next field; false: the end, or what is no field. */
+/* The next field; false: the end, or what is not a field. */
 static inline bool wire_next(struct wire *w, struct wire_field *f)
 {
 	uint64_t key;
@@ -65,7 +65,7 @@ static inline bool wire_next(struct wire *w, struct wire_field *f)
 		memcpy(&f->value, w->p, fixed);
 		w->p += fixed;
 		return true;
-	default: return false; /* groups: nobody writes them */
+	default: return false; /* groups: no one writes them */
 	}
 }
 

@@ -802,7 +802,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	return st || m->guessed ? st : config_take_stored(c, err);
 }
 
-/* ModelOpt's files of some releases say beside the config how the weights are quantized: what stands there comes first. */
+/* ModelOpt's files of some releases say next to the config how the weights are quantized: what stands there comes first. */
 static enum plim_status read_beside(struct config *c, struct plim_err *err)
 {
 	static const char *const own_name = "config.json";
@@ -827,7 +827,7 @@ static enum plim_status read_beside(struct config *c, struct plim_err *err)
 	return st;
 }
 
-/* `file`: it lies on a disk, and others may lie beside it. */
+/* `file`: it lies on a disk, and others may lie next to it. */
 static enum plim_status read_source(struct model *m, const char *name, struct source *s, bool file,
 				    struct plim_err *err)
 {
@@ -892,7 +892,7 @@ static uint64_t count_of_index(struct model *m, const char *path)
 	return parameters ? parameters : bytes / 2;
 }
 
-/* What lies beside an index: config.json, or the files that it names, whose headers have the sizes. */
+/* What lies next to an index: config.json, or the files that it names, whose headers have the sizes. */
 static enum plim_status load_indexed(struct model *m, const char *path, struct plim_err *err)
 {
 	const char *slash = strrchr(path, '/');

@@ -1,6 +1,6 @@
 /*
  * A config.json as its scalars: all of the outermost object and of the objects in it are kept, as the family, and so what they
- * mean, may only be told at the end.
+ * mean, may only be reported at the end.
  *
  * config_values.c	reading, and finding a value again
  * config_stored.c	how the file's weights are quantized

@@ -20,7 +20,7 @@ static const char *quantization_scope(const struct config *c)
 	return scopes[0];
 }
 
-/* As Transformers writes it beside the weights. */
+/* As Transformers writes it next to the weights. */
 void config_take_quantizer(struct config *c)
 {
 	const char *scope = quantization_scope(c);

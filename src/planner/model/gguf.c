@@ -144,7 +144,7 @@ static void put_config(struct text *t, const struct gguf *g, const char *type, c
 	text_puts(t, "}");
 }
 
-/* Tables of frequencies are no parameters. */
+/* Tables of frequencies are not parameters. */
 static uint64_t elements(const struct ckpt *c)
 {
 	uint64_t sum = 0;

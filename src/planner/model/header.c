@@ -163,7 +163,7 @@ static void take_numbers(struct header *h, const struct model_family *f, struct 
 	n->kv_heads = keys / n->head_dim;
 }
 
-/* What is no parameter in spite of standing in the file. */
+/* What is not a parameter in spite of standing in the file. */
 static bool is_buffer(const char *name)
 {
 	static const char *const ends[] = { "inv_freq", "position_ids", ".attn.bias",

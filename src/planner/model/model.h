@@ -115,7 +115,7 @@ struct model_numbers {
 	/* latent attention (DeepSeek's): ranks of queries (0: none) and of keys and values, parts of a head */
 	uint64_t q_rank, kv_rank, nope_dim, rope_dim, value_dim;
 
-	/* beside those of attention: state spaces, linear attention, an index of keys */
+	/* next to those of attention: state spaces, linear attention, an index of keys */
 	uint64_t state, conv, dt_rank, groups, state_heads, state_dim, expand;
 	uint64_t key_heads, key_dim, value_heads; /* of linear attention; value_dim is above */
 	uint64_t index_heads, index_dim;
@@ -172,7 +172,7 @@ struct model_numbers {
 	bool norm_bias, conv_bias, state_bias;
 	bool position_input,
 		relative; /* DeBERTa: positions are added to words; keys and queries by distance */
-	bool counts_positions; /* from the first token that is no padding: RoBERTa */
+	bool counts_positions; /* from the first token that is not padding: RoBERTa */
 	bool alibi;            /* distances are added to the scores, in place of positions */
 	bool use_cache; /* each pass keeps keys and values; read only where Trainer does not set it */
 };
@@ -301,7 +301,7 @@ struct model_module {
 struct model_totals {
 	uint64_t parameters, trainable; /* elements, tied ones once */
 	uint64_t parameter_bytes, trainable_bytes, buffer_bytes;
-	uint64_t state_bytes;      /* of quantized weights, beside them */
+	uint64_t state_bytes;      /* of quantized weights, next to them */
 	uint64_t largest_elements; /* of one parameter */
 };
 
@@ -355,8 +355,8 @@ struct model {
 	kinds; /* enum model_block, of the text tower, by block; empty: the numbers tell */
 	VEC(struct model_sizes) sizes; /* of the text tower, by block; empty: all are alike */
 	VEC(bool)
-	full_blocks; /* of the text tower, by block: sees all; empty: window_every tells */
-	/* of the vision tower, by block; empty: window_every, or every eighth block, tells */
+	full_blocks; /* of the text tower, by block: sees all; empty: window_every shows */
+	/* of the vision tower, by block; empty: window_every, or every eighth block, shows */
 	VEC(bool) whole_blocks;           /* sees whole images though others see windows */
 	VEC(bool) deep_blocks;            /* its output goes into the language model as well */
 	VEC(struct model_module) modules; /* in the order of nn.Module.modules() */

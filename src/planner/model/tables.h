@@ -141,7 +141,7 @@ enum key_type {
 	KEY_DENSE_BLOCKS,  /* a list of blocks without experts */
 	KEY_SPARSE_BLOCKS, /* of those that have them */
 	KEY_SPARSE_FLAGS,  /* a number for each block: 0, it has none */
-	KEY_KINDS,  /* of blocks, a list or a letter each; beside layer_types, which all have */
+	KEY_KINDS,  /* of blocks, a list or a letter each; next to layer_types, which all have */
 	KEY_OFF,    /* a switch; the member is true where it is false */
 	KEY_BLOCKS, /* a list of objects, one a block: DeciLM's block_configs */
 	KEY_RATE,

@@ -316,7 +316,7 @@ static const struct doubt {
 	{ is_other_card, "fwd", PLAN_DERIVED, 30, 30, "only Hopper GPUs were measured" },
 };
 
-/* What is told of a run that was measured like it; half of it is how segments are placed. */
+/* What is reported a run that was measured like it; half of it is how segments are placed. */
 #define BELOW 10
 #define ABOVE 15
 
@@ -345,7 +345,7 @@ static void range_of(const struct doubt *d, const struct model *m, unsigned *bel
 	}
 }
 
-/* A doubt that the recorded run was under as well is settled by it, but for what another size may change. */
+/* A doubt that the recorded run was under as well is settled by it, except for what another size may change. */
 #define SETTLED 5 /* its range is divided by so much */
 
 void plan_trust_of(const struct model *m, const struct plan_recipe *r,

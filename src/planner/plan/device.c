@@ -1,5 +1,5 @@
 /*
- * What of a card decides how much PyTorch takes, by compute capability: threads of a multiprocessor (CUDA's programming
+ * What of a GPU decides how much PyTorch takes, by compute capability: threads of a multiprocessor (CUDA's programming
  * guide), cuBLAS's workspace (CublasHandlePool.cpp, getChosenWorkspaceSize), the kernel that
  * scaled_dot_product_attention prefers (sdp_utils.cpp).  Measured on Hopper; the others follow the same sources.
  */

@@ -1,4 +1,4 @@
-/* The model as it is told, and what of it forbids a verdict. */
+/* The model as it is reported, and what of it forbids a verdict. */
 #include "plan/plan.h"
 
 #include <string.h>

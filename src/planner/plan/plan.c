@@ -108,7 +108,7 @@ static uint64_t param_bytes(const struct model_tensor *x, uint64_t n, enum tape_
 	return model_block_bytes(x->dtype, n);
 }
 
-/* Of these, scales that are tensors of their own: all beside codes of whole bits, but in GGUF, where they lie among them. */
+/* Of these, scales that are tensors of their own: all next to codes of whole bits, but in GGUF, where they lie among them. */
 static uint64_t scale_bytes(const struct builder *b, const struct model_tensor *x, uint64_t n,
 			    uint64_t bytes)
 {
@@ -153,7 +153,7 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 		p.dtype = p.own_dtype = dtype = TAPE_BF16;
 	bytes = packed ? p.n * tape_dtype_bytes[dtype] : param_bytes(x, p.n, dtype);
 	scales = packed ? 0 : scale_bytes(b, x, p.n, bytes);
-	/* what belongs to codes is no parameter: it is not shared out */
+	/* what belongs to codes is not a parameter: it is not shared out */
 	if (build_is_meta(b) && !buffer && x->part != MODEL_QUANT_STATE)
 		p.store = tape_meta(t);
 	else if ((b->tp == 1 && !is_read(b)) || x->tied_to == MODEL_NONE)

@@ -1,6 +1,6 @@
 /*
  * A planned run as its parts share it (struct plim_plan is the public result): options to a recipe, the recipe to a
- * program, the program to what is told.
+ * program, the program to what is reported.
  *
  * options.c, defaults.c, processes.c	what was asked for, and what was left open
  * planner.c, recordings.c		programs of it; what recordings of such a run teach
@@ -40,7 +40,7 @@ struct plan_sizes {
 };
 
 /*
- * What a trace says beside its requests; texts are the arena's.  By request: place, operator (both numbers of names), and
+ * What a trace says next to its requests; texts are the arena's.  By request: place, operator (both numbers of names), and
  * where the run was traced with another batch as well its bytes with that.
  */
 struct plan_traced {
@@ -50,7 +50,7 @@ struct plan_traced {
 	uint64_t parameters, trainable, batch, sequence;
 	uint64_t grown_batch; /* 0: it was traced with one batch alone */
 	struct plan_sizes grown;
-	uint64_t positions;                /* of the model; 0: nobody says */
+	uint64_t positions;                /* of the model; 0: no one says */
 	struct plan_numbers sequences;     /* two others that were traced as well, or none */
 	struct plan_sizes longer, longest; /* ... the bytes with either */
 	uint64_t unknown_bytes;            /* at most, of what no table has: cuDNN's workspaces */
@@ -76,7 +76,7 @@ void plan_release_trace(struct plan_traced *t);
  */
 enum plim_status plan_scale_trace(const struct plan_traced *t, const struct plan *traced,
 				  uint64_t batch, struct plan **out, struct plim_err *err);
-/* Are both between sizes that were traced?  Beyond them laws are no proof. */
+/* Are both between sizes that were traced?  Beyond them laws are not proof. */
 bool plan_is_between_traced(const struct plan_traced *t, uint64_t batch, uint64_t sequence);
 /* The same with another sequence: a line, or a parabola where a line does not do, through the three that were traced. */
 enum plim_status plan_lengthen_trace(const struct plan_traced *t, const struct plan *traced,
@@ -87,7 +87,7 @@ enum plim_status plan_copy(const struct plan *from, struct plan **out, struct pl
 
 /* ---- a trace's other recipes (retraced.c) ---- */
 
-/* A recipe that was traced beside the run's own. */
+/* A recipe that was traced next to the run's own. */
 struct plan_retraced {
 	struct plan_recipe recipe;
 	struct plan *plan; /* NULL: it could not be */
@@ -121,7 +121,7 @@ struct plim_plan_hidden {
 	struct allocator_bounds bounds;
 	struct text lora_targets; /* the option, cut at its commas */
 	VEC(const char *) lora_names;
-	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
+	VEC(uint64_t) extra;   /* bytes of tensors next to the model's */
 	size_t extra_used;     /* of the recipe; the rest is for the search of what fits */
 	VEC(uint64_t) lengths; /* tokens, step by step */
 	VEC(char *) strings;   /* that the result points to */
@@ -140,7 +140,7 @@ struct plim_plan_hidden {
 	const char *from_model; /* that a configuration names, where the caller gives none; NULL */
 	const char *
 		lora_alpha; /* that a configuration gives adapters; NULL: none, or several differ */
-	bool redacts;       /* no word of the file goes into what is told */
+	bool redacts;       /* no word of the file goes into what is reported */
 	const char *title;  /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *paste, *pasted; /* the tool that the text ends with, and what it is given */
 	const char *
@@ -149,12 +149,12 @@ struct plim_plan_hidden {
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
 	struct plan_learned learned; /* of recordings: */
 	size_t recordings;           /* ... that were read; 0: none were given */
-	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
+	struct plan_recipe recorded; /* ... the last one's recipe, except for what it borrows */
 	struct plan_traced traced;   /* mem NULL: it was not a trace */
 	bool traced_recipe;          /* ... and says all of its recipe */
 	bool traces_rungs;           /* ... of which others were traced, too */
 	VEC(struct plan_retraced) retraced;
-	bool beyond; /* requests may be told beyond what was traced: who asks gives no verdict */
+	bool beyond; /* requests may be reported beyond what was traced: who asks gives no verdict */
 	const struct plim_plan_options *options; /* while it is planned */
 	uint64_t less_bytes,
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */
@@ -177,7 +177,7 @@ const char *plan_value(const char *option, const char *given, bool trains);
 bool plan_says_autocast_alone(const char *precision, bool trains);
 
 /*
- * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
+ * One option by its name on the command line, as --recorded shows it; `value` is borrowed.  PLIM_E_ARG: it is none that
  * says what a step is, or no number.
  */
 enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
@@ -194,7 +194,7 @@ enum plan_given plan_give_option(struct plim_plan_options *o, const char *name, 
 bool plan_option_is_flag(const char *name);
 
 /*
- * What files of the run's configuration say, into o; and the adapter_config.json that lies beside the model (from.c).
+ * What files of the run's configuration say, into o; and the adapter_config.json that lies next to the model (from.c).
  * Fills p->settings_read, and hidden->doubts with what was not understood.  `one`: a file in memory instead; NULL: none.
  */
 struct plan_bytes {
@@ -209,11 +209,11 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 /* Whose configuration a file is, where it is one of a run: "DeepSpeed"; NULL: it is none. */
 const char *plan_tool_of(struct mem *m, const char *path);
 
-/* Options, the card and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
+/* Options, the GPU and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
 enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,
 				  struct plim_err *err);
 
-/* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
+/* What the options leave open, by the releases and the model that was read; says what it took for granted. */
 extern const char plan_stored_words[]; /* a sentence without its end */
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err);
@@ -298,7 +298,7 @@ struct plan_phase_kind {
 	const char *words;                 /* for a person */
 	const char *brief;                 /* in a table; NULL: as it is called */
 	bool numbered;                     /* by steps of training */
-	enum plim_why_moment first, later; /* what a log tells of it: in step 0, and else */
+	enum plim_why_moment first, later; /* what a log says of it: in step 0, and else */
 	struct plan_frame {
 		const char *file, *name;
 	} frames[2]; /* of PyTorch's around its requests, the inner one first; NULL: none */
@@ -324,7 +324,7 @@ void plan_add_known(char known[PLAN_KNOWN], const char *name);
 /* Several GPUs (processes.c): options to a recipe, as plan_read_options. */
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
 				    struct plim_err *err);
-/* What of a card is not PyTorch's: with several GPUs, NCCL's buffers beside what is usual; or what the caller says. */
+/* What of a GPU is not PyTorch's: with several GPUs, NCCL's buffers next to what is usual; or what the caller says. */
 uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o);
 enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err);
 /* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
@@ -333,7 +333,7 @@ enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_opt
 /* Both ends of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
 enum plim_status plan_linger(struct plim_plan *p, uint64_t range[2], struct plim_err *err);
 
-/* The machine's own memory: fill p->host (machine.c); and what may be needed of it where `host` is told. */
+/* The machine's own memory: fill p->host (machine.c); and what may be needed of it where `host` is reported. */
 void plan_take_host(struct plim_plan *p, const struct plim_plan_options *o);
 uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recipe *r);
 /* A sentence on what was taken for granted, static or plan_string's (NULL: *err is set); and all on that memory. */
@@ -346,7 +346,7 @@ enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err);
 enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_options *o,
 				struct plim_err *err);
 
-#define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
+#define PLAN_LADDER_STEPS 64 /* rungs that are reported, at most */
 
 /* Fill p->ladder for a run that does not fit. */
 enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options *o,
@@ -366,7 +366,7 @@ const char *plan_optim_name(enum plan_optimizer optimizer);
  */
 const char *plan_keys_tool(const char *name);
 const char *plan_keys_option(const char *name);
-/* Are the model and its adapters loaded by code of the user's own, beside the file? */
+/* Are the model and its adapters loaded by code of the user's own, next to the file? */
 bool plan_keys_leave_model(const char *name);
 void plan_keys_known(char known[PLAN_KNOWN]);
 void plan_write_keys(struct text *t, const char *name, const struct plan_recipe *r);
@@ -377,7 +377,7 @@ unsigned plan_keys_unsaid(const char *name, const struct plan_recipe *r);
 enum plim_status plan_paste_for(const struct plim_plan_config *c, const char *tool,
 				const char **out, struct plim_err *err);
 
-/* "2x H100", "8xA100-80GB": the card's name, and how many; a name alone leaves *gpus. */
+/* "2x H100", "8xA100-80GB": the GPU's name, and how many; a name alone leaves *gpus. */
 const char *plan_card_of(const char *name, uint64_t *gpus);
 
 #endif

@@ -90,7 +90,7 @@ enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, 
 }
 
 #define STEPS_LEAST 2 /* the second has the optimizer's states from its beginning */
-#define STEPS_MOST 8  /* a run that has not settled then is told as it is */
+#define STEPS_MOST 8  /* a run that has not settled then is reported as it is */
 
 /* What a run may need to be of any use to the caller. */
 static uint64_t most_of(const struct plim_plan *p, const struct plan_recipe *r,

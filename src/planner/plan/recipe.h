@@ -132,7 +132,7 @@ extern const char *const plan_cache_names[PLAN_CACHES];
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
 
-/* What of the card decides how much operations take. */
+/* What of the GPU decides how much operations take. */
 struct plan_device {
 	unsigned capability; /* 90: Hopper; 0: AMD's */
 	unsigned multiprocessors, threads_per_multiprocessor;
@@ -177,7 +177,7 @@ struct plan_learned {
 	uint64_t resident_bytes; /* from the beginning to the end */
 	uint64_t state_bytes;    /* from the first step of the optimizer on */
 	struct plan_line kept;   /* from the forward pass to the backward pass: */
-	bool between_blocks; /* ... beside blocks, which may be computed again; else all blocks alike */
+	bool between_blocks; /* ... next to blocks, which may be computed again; else all blocks alike */
 	struct plan_line forward, backward, optimizer; /* for a moment, when the phase takes most */
 };
 
@@ -258,7 +258,7 @@ struct plan_recipe {
 	uint64_t lora_rank;              /* 0: all parameters are trained */
 	const char *const *lora_targets; /* names of modules; borrowed */
 	size_t lora_target_count;        /* 0: the family's usual ones */
-	const uint64_t *extra_bytes;     /* tensors beside the model's, made before it; borrowed */
+	const uint64_t *extra_bytes;     /* tensors next to the model's, made before it; borrowed */
 	size_t extra_count;
 	/* where */
 	struct plan_device device;
@@ -437,7 +437,7 @@ struct plan_trust {
 };
 
 /*
- * Of what is told of the first `n` phases of a plan: of all of them, the whole run.  `recorded`: the recipe of a run of the
+ * Of what is reported the first `n` phases of a plan: of all of them, the whole run.  `recorded`: the recipe of a run of the
  * model that the plan was calibrated with; NULL: none.
  */
 void plan_trust_of(const struct model *m, const struct plan_recipe *r,
@@ -445,7 +445,7 @@ void plan_trust_of(const struct model *m, const struct plan_recipe *r,
 		   struct plan_trust *out);
 void plan_trust_range(const struct plan_trust *t, uint64_t bytes, uint64_t range[2]);
 
-/* ---- calibration: a plan of a recorded run beside the recording ---- */
+/* ---- calibration: a plan of a recorded run next to the recording ---- */
 
 /*
  * What a step of training takes, at the borders of its passes, in requested bytes.  It is the second step where there is

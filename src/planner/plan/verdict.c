@@ -1,4 +1,4 @@
-/* What is told of a measured program: phases, the peak, the verdict, what was taken for granted. */
+/* What is reported a measured program: phases, the peak, the verdict, what was taken for granted. */
 #include "plan/plan.h"
 
 #include "facts/facts.h"
@@ -69,7 +69,7 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 	return PLIM_OK;
 }
 
-/* The cards that runs were measured on; also where none is named. */
+/* The GPUs that runs were measured on; also where none is named. */
 static int is_hopper(const struct plim_plan *p)
 {
 	return p->hidden->recipe.device.capability == plan_device_default.capability;

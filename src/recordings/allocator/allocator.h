@@ -192,7 +192,7 @@ enum plim_status allocator_explain(struct mem *m, const struct snapshot *t,
 struct allocator_bounds {
 	uint64_t limit_bytes;    /* set_per_process_memory_fraction; UINT64_MAX: none */
 	uint64_t capacity_bytes; /* what the driver has for this process; UINT64_MAX: enough */
-	uint64_t device_bytes;   /* size of the card, for address space; 0: 80 GiB is assumed */
+	uint64_t device_bytes;   /* size of the GPU, for address space; 0: 80 GiB is assumed */
 };
 
 struct allocator_outcome {
@@ -271,8 +271,8 @@ struct allocator_reach {
 
 /*
  * The same where memory is ample, and what is needed to go to one end or two of a program, the last of which is its own.
- * What needs more than `most_bytes` is told to need UINT64_MAX.  Of `how` the limit and the capacity count for nothing; phases
- * are told of the ample run, events and blocks are not.
+ * What needs more than `most_bytes` is reported to need UINT64_MAX.  Of `how` the limit and the capacity count for nothing; phases
+ * are reported the ample run, events and blocks are not.
  */
 enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
 				       const struct allocator_run *how,
@@ -299,7 +299,7 @@ struct allocator_trial {
 	size_t plan_n;
 };
 
-/* By a limit of PyTorch's own, or by what the card has; PLIM_UNKNOWN: by nothing. */
+/* By a limit of PyTorch's own, or by what the GPU has; PLIM_UNKNOWN: by nothing. */
 struct allocator_bounds allocator_bounds_of(uint64_t bytes, int card);
 
 /* Rules of a PYTORCH_CUDA_ALLOC_CONF string for the release that recorded, or for `torch`.  PLIM_E_ARG: it is none. */
@@ -327,7 +327,7 @@ extern const char *const allocator_own_names[2];
 
 /* ---- many settings, and which is best ---- */
 
-/* What is searched, and where it is told. */
+/* What is searched, and where it is reported. */
 struct allocator_search {
 	struct mem *mem;
 	struct arena *arena; /* of the result's texts and runs */
@@ -337,7 +337,7 @@ struct allocator_search {
 	const struct program *program;        /* what it asked for; _take does without */
 	const struct plim_whatif_options *options;
 	struct snapshot_platform platform; /* _take fills it */
-	int card;                /* the bound is the card's, not a limit of PyTorch's own */
+	int card;                /* the bound is the GPU's, not a limit of PyTorch's own */
 	struct plim_whatif *out; /* in: bound, floor; out: as_recorded, runs, plan_requests */
 	cycles_bytes plan;       /* file of what repeats; empty: _learn was not called */
 	size_t not_tried;        /* runs for which the time was over */
@@ -363,7 +363,7 @@ enum plim_status allocator_search_best(const struct plim_whatif *w, struct arena
 enum plim_status allocator_search_rules(const struct allocator_search *s, const char *settings,
 					struct allocator_rules *rules, struct plim_err *err);
 
-/* How a run is bounded: by a limit of PyTorch's own, or by what the card has. */
+/* How a run is bounded: by a limit of PyTorch's own, or by what the GPU has. */
 struct allocator_bounds allocator_search_bounds(const struct allocator_search *s,
 						uint64_t limit_bytes);
 

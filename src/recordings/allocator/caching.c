@@ -107,7 +107,7 @@ static enum plim_status insert(struct caching *c, uint32_t block)
 }
 
 /*
- * Free blocks for whose place in their pool memory was refused are a list, linked by what nobody needs of a free block:
+ * Free blocks for whose place in their pool memory was refused are a list, linked by what no one needs of a free block:
  * its request.  They are no less free, but are not found until they are in their pool.
  */
 void caching_pool_insert(struct caching *c, uint32_t block)

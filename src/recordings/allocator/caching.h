@@ -69,7 +69,7 @@ struct caching {
 	struct caching_bin *bins; /* [block_pool * streams + stream] */
 	uint64_t *searches;       /* of each block pool */
 	uint8_t *
-		is_dropped; /* of each pool: private, and nobody holds it; 2: while it is emptied */
+		is_dropped; /* of each pool: private, and no one holds it; 2: while it is emptied */
 	VEC(uint16_t)
 	dropped; /* in the order in which they give memory back; some are held again */
 	VEC(struct caching_reservation) reservations;
@@ -98,7 +98,7 @@ enum plim_status caching_init(struct caching *c, struct mem *m, const struct cac
 			      struct plim_err *err);
 void caching_release(struct caching *c);
 
-/* Become as `from` is, but for the driver; both were made with the same setup. */
+/* Become as `from` is, except for the driver; both were made with the same setup. */
 enum plim_status caching_copy(struct caching *c, const struct caching *from);
 
 /* Does what happens depend on the limit in other ways than by what it refuses? */
@@ -116,7 +116,7 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 
 /*
  * Frees cannot fail.  Where memory is refused for a block's place in its pool, the block waits for the next request, which
- * fails if it is refused again (caching_status tells at once).
+ * fails if it is refused again (caching_status shows at once).
  */
 
 /* The program drops it; it is not back before caching_free_completed. */
@@ -137,7 +137,7 @@ void caching_tell_error(const struct caching *c, enum plim_status st, struct pli
 /* torch.cuda.empty_cache(); private pools give back what they have free once they are dropped */
 enum plim_status caching_empty_cache(struct caching *c);
 
-/* Nobody holds a private pool any more, until the next request in it. */
+/* No one holds a private pool any more, until the next request in it. */
 enum plim_status caching_drop_pool(struct caching *c, uint16_t pool);
 
 /* All private pools are held again. */

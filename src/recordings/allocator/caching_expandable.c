@@ -122,7 +122,7 @@ enum plim_status caching_expand(struct caching *c, uint32_t block_pool, uint16_t
 	enum plim_status st = find(c, block_pool, stream, bytes, &at);
 
 	*block = CACHING_NONE;
-	if (st || !has_room(c, at, bytes)) /* more than the whole card */
+	if (st || !has_room(c, at, bytes)) /* more than the whole GPU */
 		return st;
 	if (c->blocks.at[at].unmapped) {
 		uint64_t room = c->blocks.at[at].bytes;

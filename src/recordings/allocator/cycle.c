@@ -10,7 +10,7 @@
 #define AMBIGUOUS (CYCLE_NONE - 1)
 #define CONFIRM_REQUESTS \
 	8u /* at so many in a row as much must be live as the cycle has it, before it is believed */
-#define CONFIRM_PART 32u /* ... but for this part */
+#define CONFIRM_PART 32u /* ... except for this part */
 #define STEADY 4u        /* hits in a row after a miss before places are given out again */
 
 void cycle_lane_init(struct cycle_lane *l, struct mem *m, int learns)

@@ -3,7 +3,7 @@
  *
  * A cycle is a sequence of requests that comes again: a training step, an evaluation, a micro-batch.  Its key is the position
  * in the sequence, checked by size: in trainings with fixed shapes every step asks for the same sizes in the same order.  A
- * cycle that was seen twice is packed once, offline: requests that are born and die within one turn get an offset in an area of
+ * cycle that was seen twice is packed once, offline: requests that are allocated and die within one turn get an offset in an area of
  * the stream's own.  The offset is advice: who places memory must see that the place is free.
  *
  *	cycle_next(lane, units, &offset)	at each large request: where it should lie, or CYCLE_NONE

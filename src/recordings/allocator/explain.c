@@ -24,7 +24,7 @@ struct explaining {
 	struct plim_err *err;
 };
 
-#define GUESSED_POOLS 32 /* private pools at a time beside those that stand at the end */
+#define GUESSED_POOLS 32 /* private pools at a time next to those that stand at the end */
 #define GUESSES_MAX 16   /* how often a recording is explained anew with other pools */
 
 struct guess {
@@ -147,7 +147,7 @@ static uint32_t first_release(const struct explaining *x)
 
 /*
  * Memory was given back before this request: by the request's own ladder, or by empty_cache() just
- * before it?  A stack tells.  Without one: a request that finds a free block needs no ladder, and one
+ * before it?  A stack shows.  Without one: a request that finds a free block needs no ladder, and one
  * for which there was room below what was reserved at another time had no limit in its way.
  */
 static int was_emptied(struct explaining *x, const struct program_op *op)
@@ -183,7 +183,7 @@ static enum plim_status empty_cache(struct explaining *x, uint32_t before_op)
 	return st ? st : caching_empty_cache(&x->model);
 }
 
-/* ---- pools that are not told ---- */
+/* ---- pools that are not reported ---- */
 
 /* Did this request pass over a free block of that pool?  A whole segment may have been released first. */
 static int passed_over(const struct explaining *x, const struct program_request *rq, uint16_t pool)
@@ -250,7 +250,7 @@ static void guess_pool(struct explaining *x, const struct program_op *op)
 	x->guess->last_pool[rq->stream] = rq->pool;
 }
 
-/* Private pools that give memory back in this gap are nobody's any more. */
+/* Private pools that give memory back in this gap are no one's any more. */
 static enum plim_status drop_pools(struct explaining *x, uint32_t before_op)
 {
 	const struct pools *p = &x->guess->pools;
@@ -474,7 +474,7 @@ static enum plim_status once(struct explaining *x, const struct allocator_replay
 					      : attempt(x, replay, UINT64_MAX);
 }
 
-/* Again and again, each time with one more segment told apart, as long as that leads further. */
+/* Again and again, each time with one more segment distinguished, as long as that leads further. */
 static enum plim_status guess_again(struct explaining *x, const struct allocator_replay *replay)
 {
 	uint32_t reached = 0;

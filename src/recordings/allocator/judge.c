@@ -1,6 +1,6 @@
 /*
- * What one setting would have done to a program.  Every verb that says so asks here: report, whatif, why and the page
- * cannot tell different numbers of one recording and setting.
+ * What one setting would have done to a program.  Every command that says so asks here: report, whatif, why and the page
+ * cannot know different numbers of one recording and setting.
  */
 #include "allocator.h"
 
@@ -12,7 +12,7 @@ const char *const allocator_first_settings[ALLOCATOR_FIRST_SETTINGS] = { "expand
 const char *const allocator_own_names[2] = { "plimsoll.allocator.use()",
 					     "plimsoll.allocator.use(plan=...)" };
 
-/* A card is met by the driver, a limit by PyTorch before it asks the driver. */
+/* A GPU is met by the driver, a limit by PyTorch before it asks the driver. */
 struct allocator_bounds allocator_bounds_of(uint64_t bytes, int card)
 {
 	return (struct allocator_bounds){
@@ -91,7 +91,7 @@ static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
 }
 
 /*
- * One setting at all placements.  A limit given as a share of the card can come out a byte lower than
+ * One setting at all placements.  A limit given as a share of the GPU can come out a byte lower than
  * it was meant (PyTorch multiplies doubles), and a byte decides where segments fill it exactly.
  */
 enum plim_status allocator_judge(struct mem *m, const struct program *p,

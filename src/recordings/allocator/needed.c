@@ -1,16 +1,16 @@
 /*
- * The smallest limit that does.  A limit only ever decides whether a segment is allowed; so a run tells the same of every
+ * The smallest limit that does.  A limit only ever decides whether a segment is allowed; so a run shows the same of every
  * limit between the most that it was allowed and the least that it was refused, and until the first segment that would
  * exceed the lowest limit in question all runs are one, which is kept and copied.
  *
- * A program and its beginning ask for the same limits, as long as both come to the same: one run tells of both.
+ * A program and its beginning ask for the same limits, as long as both come to the same: one run reports both.
  */
 #include "run.h"
 
 #define STEP ((uint64_t)2 << 20) /* the driver gives memory in such pieces */
 #define REACHES 2
 
-/* What a run under a limit tells of the program up to an end. */
+/* What a run under a limit says of the program up to an end. */
 struct told {
 	bool died;
 	uint64_t most_allowed_bytes, least_refused_bytes;
@@ -29,7 +29,7 @@ struct search {
 		common; /* how far runs under all limits from the lowest `low` on are the same */
 	struct running fork; /* ... where ranges began to differ */
 	struct running trial;
-	struct allocator_run quiet; /* the same as the ample run's, but tells of no phase */
+	struct allocator_run quiet; /* the same as the ample run's, but reports no phase */
 };
 
 /* On to the first segment that the limit `low` refuses. */

@@ -39,7 +39,7 @@ void placement_init(struct placement *p, struct mem *m, enum allocator_way way,
 enum plim_status placement_follow(struct placement *p, const struct snapshot_device *d);
 void placement_release(struct placement *p);
 
-/* Become as `from` is, but for the owner. */
+/* Become as `from` is, except for the owner. */
 enum plim_status placement_copy(struct placement *p, const struct placement *from);
 
 struct caching_driver placement_driver(struct placement *p);

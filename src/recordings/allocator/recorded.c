@@ -15,10 +15,10 @@ struct allocator_rules allocator_rules_of(const struct snapshot *t, unsigned rel
 {
 	struct allocator_rules r;
 
-	if (!release) /* nothing in a recording tells 2.9 from later ones: the newest is likelier */
+	if (!release) /* nothing in a recording shows 2.9 from later ones: the newest is likelier */
 		release = t->settings.have_reuse_key ? 0 : allocator_release_from_keys(t);
 	r = allocator_rules_default(release);
-	/* The string tells more than the keys; where both do the keys are newer. */
+	/* The string shows more than the keys; where both do the keys are newer. */
 	if (t->settings.conf != TRACE_NONE)
 		allocator_rules_parse(snapshot_text(t, t->settings.conf), release, &r, NULL);
 	if (t->settings.have) {

@@ -264,7 +264,7 @@ static int worth_bisecting(const struct allocator_search *s)
 	       s->program->ops.n * 20 * (s->out->run_count + 1) <= CHEAP_OPS;
 }
 
-/* That it was refused is no prediction: it happened. */
+/* That it was refused is not a prediction: it happened. */
 static void take_recorded(const struct allocator_search *s, struct plim_whatif_run *run)
 {
 	if (!strcmp(s->out->bound.basis, "recorded") && run->outcome == PLIM_WHATIF_OOM)

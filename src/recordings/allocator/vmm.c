@@ -112,7 +112,7 @@ enum plim_status vmm_settle(struct vmm *a, uint32_t n, enum vmm_state state)
 #define SPACE_MIN ((uint64_t)64 << 30)
 #define SPACE_SMALLS ((uint64_t)16 << 30)
 
-/* Addresses for a region, when it is first used: twice what the card has. */
+/* Addresses for a region, when it is first used: twice what the GPU has. */
 static enum plim_status open_region(struct vmm *a, uint32_t number)
 {
 	struct vmm_region *r = &a->regions.at[number];
@@ -408,7 +408,7 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 	enum plim_status st;
 
 	*addr = 0;
-	if (!bytes || rounded > (uint64_t)1 << 40) { /* more than any card has, or an overflow */
+	if (!bytes || rounded > (uint64_t)1 << 40) { /* more than any GPU has, or an overflow */
 		a->counts.ooms++;
 		return PLIM_OK;
 	}

@@ -22,7 +22,7 @@
 #include "freeset.h"
 
 #define VMM_NONE UINT32_MAX
-#define VMM_SLOT ((uint64_t)2 << 20)  /* granularity of cuMemCreate on all cards measured */
+#define VMM_SLOT ((uint64_t)2 << 20)  /* granularity of cuMemCreate on all GPUs measured */
 #define VMM_UNIT 512u                 /* every block is a multiple, as PyTorch's */
 #define VMM_SMALL ((uint64_t)1 << 20) /* rounded requests up to this lie apart */
 
@@ -42,7 +42,7 @@ struct vmm_driver {
 struct vmm_setup {
 	struct vmm_driver driver;
 	uint64_t limit_bytes;           /* mapped; UINT64_MAX: none */
-	uint64_t device_bytes;          /* of the card; 0: 80 GiB */
+	uint64_t device_bytes;          /* of the GPU; 0: 80 GiB */
 	int learns;                     /* finds cycles by itself */
 	const struct cycles_plan *plan; /* cycles to begin with; borrowed; or NULL */
 };

@@ -3,7 +3,7 @@
 
 /*
  * Growing costs by the handle (35 to 50 us on an H100 for any of these sizes), but only what is wholly free can move: handles are as
- * small as the driver has them, but for the middle of a large card, where there is room to spare, and for what a plan places, which
+ * small as the driver has them, except for the middle of a large GPU, where there is room to spare, and for what a plan places, which
  * lies close and stays.
  */
 #define COARSE_HANDLE ((uint64_t)8 << 20)
@@ -247,7 +247,7 @@ static int may_give(const struct vmm *a, const struct vmm_region *r, unsigned tu
 	return (r->kind == VMM_PLANNED) == (turn != 1);
 }
 
-/* Out of the free ones: nobody gets them while their streams are waited for. */
+/* Out of the free ones: no one gets them while their streams are waited for. */
 static void take_out(struct vmm *a, struct leaving *out, int must, uint64_t want)
 {
 	uint32_t kept = 0;

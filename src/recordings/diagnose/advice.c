@@ -1,5 +1,5 @@
 /*
- * Which of the rows of advice (data/advice.rows) are for a failure that only its text tells, and what they say of it: by its
+ * Which of the rows of advice (data/advice.rows) are for a failure that only its text shows, and what they say of it: by its
  * kind, bound, moment and causes, by engine, activity and driver, by what is set already and what kind of work it is.
  */
 #include "advice.h"
@@ -10,7 +10,7 @@
 #define F(fact) (1ULL << ADVICE_##fact)
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
-#define HUGE_ALONE_BYTES ((uint64_t)32 << 30) /* of a card that the text does not tell */
+#define HUGE_ALONE_BYTES ((uint64_t)32 << 30) /* of a GPU that the text does not tell */
 #define ABSURD_BYTES ((uint64_t)64 << 40)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
@@ -154,7 +154,7 @@ static int is_unseen(const struct messages_oom *o)
 		(o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high));
 }
 
-/* Who has the card's memory, and how much there is of it. */
+/* Who has the GPU's memory, and how much there is of it. */
 static uint64_t facts_of_card(const struct messages_event *e, const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
@@ -208,9 +208,9 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 	return facts;
 }
 
-#define SHARE_MOST 0.97 /* a card's context and the driver take the rest */
+#define SHARE_MOST 0.97 /* a GPU's context and the driver take the rest */
 #define SHARE_FAR 0.1
-#define SHARE_ALL 0.97 /* far above vLLM's own 0.9, where the text tells no share */
+#define SHARE_ALL 0.97 /* far above vLLM's own 0.9, where the text shows no share */
 
 /* The share that would hold what a server lacks; 0: the text does not tell, > SHARE_MOST: none would. */
 static double share_wanted(const struct messages_event *e)
@@ -342,7 +342,7 @@ static uint64_t tasks_of(const struct messages_context *c)
 	return tasks;
 }
 
-/* What only a program in Python can be told. */
+/* What only a program in Python can be reported. */
 static int is_pythons(const char *text)
 {
 	static const char *const words[] = { "torch.",      "tf.",         "jax.",
@@ -697,7 +697,7 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 	if (findings_untold(e))
 		return;
 	advise_all(e, t, c, out);
-	/* who has no rows here is told what anybody is */
+	/* who has no rows here is reported what anybody is */
 	unnamed.engine = MESSAGES_ENGINE_UNKNOWN;
 	if (!out->action_count)
 		advise_all(e, t, &unnamed, out);

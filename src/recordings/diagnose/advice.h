@@ -1,4 +1,4 @@
-/* The rows of advice on a failure that only its text tells (data/advice.rows), and whom each is for. */
+/* The rows of advice on a failure that only its text shows (data/advice.rows), and whom each is for. */
 #ifndef PLIMSOLL_DIAGNOSE_ADVICE_H
 #define PLIMSOLL_DIAGNOSE_ADVICE_H
 
@@ -6,7 +6,7 @@
 
 /* What is known with the context: a bit each of advice_row's and advice_case's `facts`. */
 enum advice_fact {
-	ADVICE_OUTSIDE, /* a large part of the card is neither free nor this program's */
+	ADVICE_OUTSIDE, /* a large part of the GPU is neither free nor this program's */
 	ADVICE_FREE,    /* the driver had more than it was asked for */
 	ADVICE_WINDOWS,
 	ADVICE_LARGE, /* one request, of host memory */
@@ -15,15 +15,15 @@ enum advice_fact {
 	ADVICE_TOKENS,     /* how many fit into the KV cache: {tokens} */
 	ADVICE_SIBLINGS,   /* several other processes hold more than was asked for */
 	ADVICE_POOL,       /* the engine's own pool was full, not the driver's memory */
-	ADVICE_BARE,       /* the driver's code alone: no allocator tells what it holds */
-	ADVICE_BIG,        /* one request of the card's memory: no other program is to blame */
+	ADVICE_BARE,       /* the driver's code alone: no allocator says what it holds */
+	ADVICE_BIG,        /* one request of the GPU's memory: no other program is to blame */
 	ADVICE_PINNED,     /* host memory that the driver pins */
-	ADVICE_HANDLE,     /* cuBLAS made no handle: a full card, or a bad index before it */
-	ADVICE_HUGE,       /* one request that no card has, or few do */
+	ADVICE_HANDLE,     /* cuBLAS made no handle: a full GPU, or a bad index before it */
+	ADVICE_HUGE,       /* one request that no GPU has, or few do */
 	ADVICE_RAISE,      /* a larger share would hold what the server lacks: {raise} */
-	ADVICE_LACKS,      /* a whole card would not */
+	ADVICE_LACKS,      /* a whole GPU would not */
 	ADVICE_ONE_BUFFER, /* the driver gives no single buffer of that size */
-	ADVICE_RANKS,      /* the others on the card may be ranks of this job */
+	ADVICE_RANKS,      /* the others on the GPU may be ranks of this job */
 	ADVICE_WEIGHTS,    /* a server's weights alone are more than its share */
 	ADVICE_FIXED,      /* no expandable segments: PyTorch up to 2.0, or Windows */
 	ADVICE_LIMIT,      /* of the group's host memory: {more} */
@@ -31,23 +31,23 @@ enum advice_fact {
 	ADVICE_KUBERNETES,
 	ADVICE_DOCKER,
 	ADVICE_OWN_LIMIT, /* no cgroup's: the program's own (Dask, YARN) */
-	ADVICE_UNIFIED,   /* memory that lies in the host's and the card's together */
+	ADVICE_UNIFIED,   /* memory that lies in the host's and the GPU's together */
 	ADVICE_COPYING,   /* a copy that does not wait, which pins host memory */
 	ADVICE_TINY,      /* next to nothing was asked for */
 	ADVICE_BESIDE,    /* of the GPU's share, others hold more than this program */
-	ADVICE_NOT_FIRST, /* not the first card */
+	ADVICE_NOT_FIRST, /* not the first GPU */
 	ADVICE_GAPS,      /* as much lay in gaps as was asked for, or the text has no numbers */
 	ADVICE_SCARCE, /* next to nothing was free, and the text does not tell who has the rest */
-	ADVICE_UNSEEN, /* what was free is not told, and far more than was asked for is not this program's */
-	ADVICE_HALF,       /* one request of half the card, or more */
+	ADVICE_UNSEEN, /* what was free is not reported, and far more than was asked for is not this program's */
+	ADVICE_HALF,       /* one request of half the GPU, or more */
 	ADVICE_ELSEWHERE,  /* ... and more of it than PyTorch holds */
-	ADVICE_SMALL,      /* a card of 2 GiB or less */
+	ADVICE_SMALL,      /* a GPU of 2 GiB or less */
 	ADVICE_FEW_TOKENS, /* so small a batch did not fit */
 	ADVICE_ABSURD,     /* more than any machine has */
 	ADVICE_DECODING,   /* a picture or video out of its latents */
 	ADVICE_STORAGE,    /* the driver's code, for tensors of PyTorch before 1.0 */
 	ADVICE_HEAP,       /* a heap with a limit of its own: no other row is for it */
-	ADVICE_COPIED,     /* a tensor that TensorFlow copied to the card */
+	ADVICE_COPIED,     /* a tensor that TensorFlow copied to the GPU */
 	ADVICE_HELD,       /* F_OUTSIDE, or by another process that is listed */
 	ADVICE_UNGIVEN,    /* no layers were given to the GPU by the command */
 	ADVICE_SLOTS,      /* a server's table of requests was full, and no memory */
@@ -55,7 +55,7 @@ enum advice_fact {
 	ADVICE_XLA,        /* XLA's words, whoever calls it */
 	ADVICE_TEXTS,      /* an array of texts of one width */
 	ADVICE_DRIVER,     /* refused by the driver, not by PyTorch's allocator */
-	ADVICE_LENT,       /* it holds far more than the card has */
+	ADVICE_LENT,       /* it holds far more than the GPU has */
 	ADVICE_LITTLE,     /* a server's weights are next to nothing */
 	ADVICE_CUDA,       /* the message itself says so */
 	ADVICE_TOTAL,      /* tokens of all requests together did not fit */

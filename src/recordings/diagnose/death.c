@@ -21,8 +21,8 @@
 /* ---- the bound ---- */
 
 /*
- * Is this what a known card offers to a process that has it for itself?  Its context takes 0.3 to
- * 1.2 GiB.  NULL: no such card, or somebody else has a part of it.
+ * Is this what a known GPU offers to a process that has it for itself?  Its context takes 0.3 to
+ * 1.2 GiB.  NULL: no such GPU, or someone else has a part of it.
  */
 static const struct facts_gpu *whole_card(uint64_t usable, enum snapshot_backend backend)
 {
@@ -313,7 +313,7 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 	}
 	o->list = bytes[death_stack];
 	for (uint32_t s = 0; s < t->stacks.n; s++) {
-		/* counters and the like are no line of their own */
+		/* counters and the like are not a line of their own */
 		if (s != death_stack && bytes[s] < o->gradients / 64)
 			continue;
 		if (!makes_state(t, s))

@@ -157,7 +157,7 @@ int detect_died_in(const struct detecting *x, enum timeline_phase phase)
 
 enum findings_severity detect_severity(const struct detecting *x, uint64_t bytes)
 {
-	/* a twentieth of the peak: a larger batch, or the next smaller card */
+	/* a twentieth of the peak: a larger batch, or the next smaller GPU */
 	return bytes >= x->peak / 20 ? FINDINGS_WARN : FINDINGS_INFO;
 }
 
@@ -248,7 +248,7 @@ static void walk(struct detecting *x, struct repeats *repeats)
 		if (action == TRACE_ALLOC) {
 			uint64_t bytes = x->tl->replay->block_bytes[ev->alloc[e]];
 
-			/* looked at here: a free that is done at once waits for nobody */
+			/* looked at here: a free that is done at once waits for no one */
 			raise(&x->pending, active - allocated, e);
 			allocated += bytes;
 			active += bytes;

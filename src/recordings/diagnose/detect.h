@@ -1,6 +1,6 @@
 /*
  * What detectors share.  A detector looks at one kind of thing an expert would point out, and adds a
- * finding, several, or none.  Names from the file never stand in its sentences: the frame tells the
+ * finding, several, or none.  Names from the file never stand in its sentences: the frame shows the
  * place, so that --redact has one place to look at.
  */
 #ifndef DIAGNOSE_DETECT_H

@@ -17,7 +17,7 @@
  * rounding as allocated.
  */
 #define FINDINGS_SLACK_PART 50
-/* Of the card: memory outside of this process's allocator that decides. */
+/* Of the GPU: memory outside of this process's allocator that decides. */
 #define FINDINGS_OUTSIDE_PART 10
 
 struct findings_input;
@@ -31,7 +31,7 @@ struct findings_leak {
 	uint64_t before_bytes;            /* of grown_bytes, what is older than the recording */
 	uint32_t lines;                   /* of the program, that the bytes were allocated at */
 	uint32_t first_event, last_event; /* of what stays */
-	uint32_t loop_frame;              /* the line that tells the repetitions, or TRACE_NONE */
+	uint32_t loop_frame;              /* the line that shows the repetitions, or TRACE_NONE */
 	uint32_t stack,
 		frame; /* of the largest part of what stays; TRACE_NONE: born without Python */
 	uint64_t part_bytes;           /* that part */
@@ -109,7 +109,7 @@ struct findings_tried {
 	int own; /* `settings` names a call of Python, not a value of PYTORCH_CUDA_ALLOC_CONF */
 	int survives; /* wherever the driver puts the segments */
 	uint64_t reserved_bytes;
-	struct plim_whatif_run run; /* all that whatif says of it, but for the smallest limit */
+	struct plim_whatif_run run; /* all that whatif says of it, except for the smallest limit */
 };
 
 /*
@@ -207,7 +207,7 @@ struct diagnosis {
 	struct recording_device *device;
 	const struct timeline *tl; /* the device's, or a part of it */
 	struct recording_names
-		*names; /* and the arena of what is told; diagnose_death needs none */
+		*names; /* and the arena of what is reported; diagnose_death needs none */
 	const struct messages_oom *message;          /* the text of the last failure, or NULL */
 	int replays;                                 /* may other settings be tried for advice? */
 	struct findings_death death;                 /* out: the failure that was explained last */
@@ -247,7 +247,7 @@ enum plim_status diagnose_leaks(const struct diagnosis *x, const struct findings
 				size_t before, struct plim_report_leak **out, size_t *count,
 				struct plim_err *err);
 
-/* When they fill the card `gpu`, or NULL: the next larger ones.  PLIM_E_ARG: no such card. */
+/* When they fill the GPU `gpu`, or NULL: the next larger ones.  PLIM_E_ARG: no such GPU. */
 enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings_list *list,
 				const char *gpu, struct plim_report_fill **out, size_t *count,
 				struct plim_err *err);
@@ -269,7 +269,7 @@ struct diagnose_room {
 	uint64_t certain_bytes, all_bytes;
 };
 
-#define DIAGNOSE_FILLS_MAX 1000000 /* repetitions: later than that nobody asks */
+#define DIAGNOSE_FILLS_MAX 1000000 /* repetitions: later than that no one asks */
 
 /* When they fill it, if they do: 0 where nothing leaks. */
 int diagnose_fill(const struct diagnosis *x, const struct findings_list *list,
@@ -288,13 +288,13 @@ struct findings_told {
 		request; /* "Tried to allocate" is a segment: what can have been asked for */
 	struct messages_bytes bound;       /* what PyTorch could have held at most */
 	struct messages_bytes room;        /* of it, what was not allocated, in whatever pieces */
-	struct messages_bytes own_outside; /* of the card, this process's but not PyTorch's */
-	struct messages_bytes outside;     /* on the card, in neither PyTorch's hands nor free */
+	struct messages_bytes own_outside; /* of the GPU, this process's but not PyTorch's */
+	struct messages_bytes outside;     /* on the GPU, in neither PyTorch's hands nor free */
 	int no_room; /* the request is larger than all the room together: no gaps are to blame */
-	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
+	int free_enough; /* the driver had more free than it was asked for, and no limit was reported */
 	int ranks; /* the others on the GPU may be ranks of this job: 2, and they look like it */
 	int nearly; /* it was asked for nearly all that was free, which it seldom gives in one piece */
-	int elsewhere; /* most of the card is neither free nor this program's: its own causes are not the question */
+	int elsewhere; /* most of the GPU is neither free nor this program's: its own causes are not the question */
 };
 
 void findings_judge_message(const struct messages_event *e, const struct messages_context *c,
@@ -302,11 +302,11 @@ void findings_judge_message(const struct messages_event *e, const struct message
 
 /* ---- advice (advice.c) ---- */
 
-/* May the memory be that of PyTorch's caching allocator?  Also where nothing tells the engine. */
+/* May the memory be that of PyTorch's caching allocator?  Also where nothing shows the engine. */
 enum messages_moment findings_moment(const struct messages_event *e,
 				     const struct messages_context *c);
 int findings_bare(const struct messages_event *e);
-/* Somebody's words, which tell neither of a card nor of the machine. */
+/* Someone's words, which tell neither of a GPU nor of the machine. */
 int findings_untold(const struct messages_event *e);
 int findings_async(const struct messages_event *e);
 int findings_own_limit(const struct messages_event *e);
@@ -333,13 +333,13 @@ struct findings_advised {
 void findings_advise(const struct messages_event *e, const struct findings_told *t,
 		     const struct messages_context *c, struct findings_advised *out);
 
-/* A failure that only its text tells (log_sentences.c): what is known of it, and where its sentences go. */
+/* A failure that only its text shows (log_sentences.c): what is known of it, and where its sentences go. */
 struct diagnose_text {
 	struct arena *arena;
 	const struct messages_log *log;
 	const struct messages_event *event; /* of the log */
 	const char *process;                /* as it may be named; NULL: not told */
-	int redacts;                        /* names of files are not told */
+	int redacts;                        /* names of files are not reported */
 };
 
 /* What is said of it besides its verdict. */

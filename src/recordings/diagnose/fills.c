@@ -1,9 +1,9 @@
 /*
- * When what leaks will have filled a card, if the program goes on as it did.
+ * When what leaks will have filled a GPU, if the program goes on as it did.
  *
  * Not before: what was reserved, one more of the largest segment (a kept block may lie where the next large request would
- * have been served) and the growth, each kept block with what its segment loses, reach what the card certainly has.  Not
- * after: what was requested at the highest of a repetition, and the growth without any rounding, exceed all of the card.
+ * have been served) and the growth, each kept block with what its segment loses, reach what the GPU certainly has.  Not
+ * after: what was requested at the highest of a repetition, and the growth without any rounding, exceed all of the GPU.
  */
 #include "diagnose.h"
 
@@ -19,12 +19,12 @@
 #define SMALL_PART 16 /* of the largest: what is smaller decides nothing */
 #define SPREAD_LEAST 0.01
 #define SPREAD_MOST 0.5
-#define CARDS 2 /* that are told when none is asked for */
+#define CARDS 2 /* that are reported when none is asked for */
 
 struct growth {
 	const char *period;
 	uint32_t first, last, repetitions;
-	uint32_t told;    /* the last event of the leak that is told first */
+	uint32_t told;    /* the last event of the leak that is reported first */
 	double low, high; /* a repetition: without rounding; with what segments lose */
 	int large;        /* some of it is in the pool whose blocks are split for any size */
 };
@@ -177,7 +177,7 @@ static size_t choose(const struct diagnosis *x, const struct facts_gpu *cards[CA
 	size_t n = 0;
 
 	if (snapshot_platform_of(x->tl->snapshot).backend != SNAPSHOT_CUDA)
-		return 0; /* these are not the cards that it may run on */
+		return 0; /* these are not the GPUs that it may run on */
 	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]) && n < CARDS; i++) {
 		const struct facts_gpu *gpu;
 

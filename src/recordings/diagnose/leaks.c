@@ -1,5 +1,5 @@
 /*
- * Leaks as an expert tells them: which lines, how fast, what it may be, what to do.  What leaks_by_line.c finds
+ * Leaks as an expert shows them: which lines, how fast, what it may be, what to do.  What leaks_by_line.c finds
  * decides; where a stretch of the program shows neither steps nor passes, its staircase does.
  */
 #include "leaks.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define LINES_MAX 5   /* findings */
-#define LINES_PART 20 /* lines with less than this part of the largest are told with it */
+#define LINES_PART 20 /* lines with less than this part of the largest are reported with it */
 #define SCALAR_BYTES 4096
 
 /* ---- finding ---- */
@@ -308,7 +308,7 @@ static enum findings_severity severity_of(const struct detecting *x, const struc
 		       : FINDINGS_WARN;
 }
 
-/* A staircase knows its place alone: it is about what was born there on it, and lives when the last repetition begins. */
+/* A staircase knows its place alone: it is about what was allocated there on it, and lives when the last repetition begins. */
 static void list_stairs(struct detecting *x, const struct leak_line *line, struct finding *f)
 {
 	for (uint32_t a = 0; a < x->device->alloc_count; a++) {

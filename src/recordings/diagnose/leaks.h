@@ -1,4 +1,4 @@
-/* What the parts of the detector of leaks share: leaks_by_line.c and leaks_by_loop.c look, leaks.c decides and tells. */
+/* What the parts of the detector of leaks share: leaks_by_line.c and leaks_by_loop.c look, leaks.c decides and shows. */
 #ifndef DIAGNOSE_LEAKS_H
 #define DIAGNOSE_LEAKS_H
 
@@ -6,7 +6,8 @@
 
 #define LEAKS_PERIODS_MIN 3 /* repetitions that kept something */
 #define LEAKS_GRAPH_MIN 8 /* so many allocations, or stacks, a repetition are a graph, no result */
-#define LEAKS_TINY_PART 1000 /* of the peak: less must be certain to be a habit, or is not told */
+#define LEAKS_TINY_PART \
+	1000 /* of the peak: less must be certain to be a habit, or is not reported */
 
 /* Allocations, from the first to the last by leak_lines.next; TRACE_NONE: none. */
 struct leak_rows {
@@ -16,7 +17,7 @@ struct leak_rows {
 /* A line of the program that keeps memory from repetition to repetition, its stacks put together. */
 struct leak_line {
 	const char *period;        /* what a repetition is called */
-	enum timeline_phase phase; /* in which the newest was born */
+	enum timeline_phase phase; /* in which the newest was allocated */
 	uint32_t frame, stack;     /* the stack that keeps most; TRACE_NONE: born without Python */
 	uint64_t bytes,
 		live_bytes;     /* when the newest repetition ended; of them at detecting.last */
@@ -95,7 +96,7 @@ size_t leaks_before_next(const struct detecting *x, const struct leaks_before *b
 
 /* ---- the two ways to look ---- */
 
-/* Lines that outlive steps, and passes where they are no steps; leaks_release() when done. */
+/* Lines that outlive steps, and passes where they are not steps; leaks_release() when done. */
 void leaks_kept(struct detecting *x, struct leak_lines *out);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * Lines whose memory outlives the repetition it was born in, repetition after repetition.
+ * Lines whose memory outlives the repetition it was allocated in, repetition after repetition.
  *
  * Repetitions are training steps, else passes of the model (an eval iteration, a request).  A stack
  * leaks if at the last boundary something of it lives from three repetitions (LEAKS_PERIODS_MIN), if next
@@ -18,7 +18,7 @@
  * and a new value.
  */
 #define ALIKE_UNTIL 5
-/* Few bytes (LEAKS_TINY_PART) are told once they are certain to be a habit. */
+/* Few bytes (LEAKS_TINY_PART) are reported once they are certain to be a habit. */
 #define TINY_PERIODS_MIN 5
 /* Of what outlived its repetition, freed bytes are at most this part of those still there. */
 #define FREED_PART 4

@@ -9,7 +9,7 @@
  */
 #define WORK_ALLOCS 8
 #define WORK_FREED_PART 4 /* at least 1 / this of the allocations */
-/* Fewer steps than this are no staircase: a first step, its optimizer state and a longer batch climb too. */
+/* Fewer steps than this are not a staircase: a first step, its optimizer state and a longer batch climb too. */
 #define STEPS_MIN 4
 /* Lines that are looked at twice: a program has few lines that allocate in its outer loops. */
 #define CANDIDATES_MAX 16
@@ -139,7 +139,7 @@ static int by_size(const void *a, const void *b)
 
 /*
  * The staircase that the floors end with.  Its first steps can be something else (a model that is
- * loaded, optimizer state that is born): they count only if they are like the others.
+ * loaded, optimizer state that is allocated): they count only if they are like the others.
  */
 static enum plim_status read_floors(struct climb *c, const struct floors *floors,
 				    struct staircase *leak, struct plim_err *err)
@@ -203,7 +203,7 @@ static enum plim_status highest(struct climb *c, uint32_t end, struct staircase 
 	return st;
 }
 
-/* Of what was born on the staircase and stays: the part of one stack that is largest. */
+/* Of what was allocated on the staircase and stays: the part of one stack that is largest. */
 static enum plim_status find_part(const struct climb *c, struct staircase *leak,
 				  struct plim_err *err)
 {

@@ -1,4 +1,4 @@
-/* The verdict of a death that only its text tells, in sentences: the headline, the numbers behind it, what it may be. */
+/* The verdict of a death that only its text shows, in sentences: the headline, the numbers behind it, what it may be. */
 #include "diagnose.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static const char *const means[MESSAGES_MOMENTS] = {
 	[MESSAGES_DATA] = "it died while batches were made or moved",
 };
 
-/* What is generated is no text: there is no KV cache. */
+/* What is generated is not a text: there is no KV cache. */
 static int draws(const struct messages_context *c)
 {
 	return c->engine >= MESSAGES_ENGINE_COMFYUI && c->engine <= MESSAGES_ENGINE_DIFFUSERS;
@@ -144,14 +144,14 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 			  messages_size(a, o->private_pools));
 }
 
-#define FULL_PART 10 /* a card with this part of it free is not called full */
+#define FULL_PART 10 /* a GPU with this part of it free is not called full */
 
 static int is_full(const struct messages_oom *o)
 {
 	return known(o->free) && (!known(o->total) || o->free.low < o->total.low / FULL_PART);
 }
 
-/* What is odd in the numbers of a card. */
+/* What is odd in the numbers of a GPU. */
 static void tell_odd(struct lines *l, const struct messages_oom *o)
 {
 	char a[32];
@@ -268,7 +268,7 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 	const struct messages_oom *o = &e->oom;
 	char a[MESSAGES_SIZE], b[MESSAGES_SIZE], c[MESSAGES_SIZE];
 
-	/* XLA's allocator tells of its pool in TensorFlow's words, and the compiler of one program */
+	/* XLA's allocator reports its pool in TensorFlow's words, and the compiler of one program */
 	if (e->wording->family == MESSAGES_JAX && known(e->used) && known(e->limit) &&
 	    e->used.low <= e->limit.high)
 		lines_add(l, "of the %s that XLA's pool may hold, %s was in use",

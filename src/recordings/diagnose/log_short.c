@@ -1,5 +1,5 @@
 /*
- * The short answer on a failure that only its text tells: one sentence of what ran out and how far, one of who held it, and
+ * The short answer on a failure that only its text shows: one sentence of what ran out and how far, one of who held it, and
  * what is not decided.  No number stands in two of them.
  */
 #include "diagnose.h"

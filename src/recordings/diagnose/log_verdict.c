@@ -1,7 +1,7 @@
 /*
  * The verdict of a death of which only the text is known.
  *
- * A text tells what was live and what was asked for, never what the step had still to allocate nor
+ * A text says what was live and what was asked for, never what the step had still to allocate nor
  * what had piled up before.  So fragmentation is never certain; that it is none can be: when all
  * that was not allocated, in whatever pieces, is less than the request.  Capacity is certain only
  * where nothing can have piled up yet.  Everything else is a ranking.
@@ -13,7 +13,7 @@
 /* Room left behind the request, as a part of the bound, that makes gaps likelier than a step too large. */
 #define HEADROOM_PART 20
 #define HEADROOM_LARGE_PART 10
-/* A card with less free than this part of it is full: the driver's own pieces are no smaller than some MiB. */
+/* A GPU with less free than this part of it is full: the driver's own pieces are no smaller than some MiB. */
 #define FULL_PART 20
 /* Memory outside this process's allocator that decides: FINDINGS_OUTSIDE_PART, and at least this. */
 #define OUTSIDE_BYTES (1u << 30)
@@ -24,7 +24,7 @@
 #define UNTOLD_BYTES (3u << 29)
 #define UNTOLD_PART 4 /* of what PyTorch holds, where its release lists no processes */
 
-/* A full card of which the engine holds no more than this is in other hands. */
+/* A full GPU of which the engine holds no more than this is in other hands. */
 #define LITTLE_BYTES (1u << 28)
 
 #define ALIKE_PART 10 /* of a rank's memory: ranks of one job differ by less */
@@ -109,7 +109,7 @@ enum messages_moment findings_moment(const struct messages_event *e,
 		       : e->traceback.moment;
 }
 
-/* The driver's code alone: PyTorch's allocator, which may have gaps, tells numbers when it is refused. */
+/* The driver's code alone: PyTorch's allocator, which may have gaps, shows numbers when it is refused. */
 int findings_bare(const struct messages_event *e)
 {
 	return e->wording->family == MESSAGES_CUDA && e->wording->class == MESSAGES_DEVICE &&
@@ -131,7 +131,7 @@ static uint64_t decides(const struct messages_oom *o)
 	return part > OUTSIDE_BYTES ? part : OUTSIDE_BYTES;
 }
 
-/* XPU does not tell what was free: PyTorch can have had anything from what it holds to the whole card. */
+/* XPU does not tell what was free: PyTorch can have had anything from what it holds to the whole GPU. */
 static void judge_unseen(const struct messages_oom *o, struct findings_told *t)
 {
 	if (known(o->tried) && less(o->total, o->reserved).low >= o->tried.high)
@@ -140,7 +140,7 @@ static void judge_unseen(const struct messages_oom *o, struct findings_told *t)
 		t->bound = (struct messages_bytes){ o->reserved.low, o->total.high };
 }
 
-/* A full card: who has it. */
+/* A full GPU: who has it. */
 static void judge_card(const struct messages_oom *o, struct findings_told *t)
 {
 	t->bound_by = FINDINGS_BOUND_DEVICE;
@@ -153,7 +153,7 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 	t->bound_certain = 1;
 	t->outside = less(o->total, plus(o->reserved, o->free));
 	if (!known(o->others)) {
-		/* no NVML: whose the rest is, is not told */
+		/* no NVML: whose the rest is, is not reported */
 		if (t->outside.low >= decides(o) && t->outside.low >= UNTOLD_BYTES &&
 		    (!o->old_format || t->outside.low >= o->reserved.high / UNTOLD_PART) &&
 		    (!known(o->tried) || plus(t->outside, o->free).high >= o->tried.low))
@@ -178,7 +178,7 @@ static int is_over_limit(const struct messages_oom *o)
 	       plus(o->reserved, o->tried).low > o->allowed.high;
 }
 
-/* An engine that tells its own pool's limit, and what of it was in use. */
+/* An engine that shows its own pool's limit, and what of it was in use. */
 static void judge_pool(const struct messages_event *e, struct findings_told *t)
 {
 	if (e->wording->family != MESSAGES_TENSORFLOW || !known(e->limit) || !known(e->used) ||
@@ -188,13 +188,13 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 	t->room = less(e->limit, e->used);
 }
 
-/* "11.93 GiB allowed" of a card of 11.93 GiB: no limit of the process. */
+/* "11.93 GiB allowed" of a GPU of 11.93 GiB: no limit of the process. */
 static int is_whole(const struct messages_oom *o)
 {
 	return known(o->total) && o->allowed.high >= o->total.low;
 }
 
-#define NEARLY_PART 16 /* of a request: what is left beside it, if that is less */
+#define NEARLY_PART 16 /* of a request: what is left next to it, if that is less */
 
 /* Nearly all that was free, in one piece: simply too little. */
 static int is_nearly(const struct messages_oom *o)
@@ -211,7 +211,7 @@ static int is_plenty(const struct messages_oom *o)
 	return o->free.low >= OUTSIDE_BYTES && o->free.low / PLENTY >= o->tried.high;
 }
 
-/* Next to nothing of a full card is the program's: somebody else has the rest. */
+/* Next to nothing of a full GPU is the program's: someone else has the rest. */
 static void judge_little(const struct messages_oom *o, struct findings_told *t)
 {
 	if (known(o->free) && known(o->allocated) && !known(o->total) && !known(o->allowed) &&
@@ -238,7 +238,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	} else {
 		judge_card(o, t);
 		t->nearly = had && is_nearly(o);
-		/* one piece of half the card is too large, whoever has the rest */
+		/* one piece of half the GPU is too large, whoever has the rest */
 		if (t->nearly && known(o->total) && o->tried.low >= o->total.high / 2)
 			t->bound_by = FINDINGS_BOUND_DEVICE;
 		if (known(o->reserved) && known(o->free))
@@ -252,7 +252,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	if (known(t->room) && known(o->allowed) && known(o->others) && !known(o->total))
 		t->room = less(t->room, o->others);
 	judge_pool(e, t);
-	/* what the figures exclude is not ranked: somebody else has most of the card */
+	/* what the figures exclude is not ranked: someone else has most of the GPU */
 	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside) &&
 		       known(o->reserved) && t->outside.low > o->reserved.high;
 	judge_little(o, t);
@@ -282,7 +282,7 @@ static void judge_bound(const struct messages_event *e, struct findings_told *t)
 			t->bound_by = FINDINGS_BOUND_LIMIT;
 		if (findings_untold(e))
 			t->bound_by = FINDINGS_BOUND_UNKNOWN;
-		/* a share that would have sufficed, had nobody been there before */
+		/* a share that would have sufficed, had no one been there before */
 		if (e->wording->class == MESSAGES_BUDGET && !e->wording->sure)
 			t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
 		t->request = e->oom.tried;
@@ -297,13 +297,13 @@ static void judge_bound(const struct messages_event *e, struct findings_told *t)
 #define L FINDINGS_CAUSE_LEAK
 #define NONE FINDINGS_CAUSE_UNKNOWN
 
-/* What is known beside the moment; the first row of the ranking whose words all fit counts. */
+/* What is known next to the moment; the first row of the ranking whose words all fit counts. */
 enum {
 	NO_ROOM = 1,   /* the request is larger than all room */
 	BEGINNING = 2, /* nothing can have piled up: no step is done, or the model is loaded */
 	HEADROOM = 4,  /* some of the bound would have been left behind the request */
 	HEADROOM_LARGE = 8,
-	NUMBERS = 16, /* the text tells them */
+	NUMBERS = 16, /* the text shows them */
 	GPU = 32,
 	SHARE = 64, /* a server's own, which it measured itself */
 	LATE = 128  /* whole epochs had fitted: each batch of the data set had */
@@ -390,9 +390,9 @@ static void leave_out(struct findings_told *t, enum findings_cause cause)
 	t->ranked_count = to;
 }
 
-#define LITTLE_PART 4 /* of a request: what was held beside it decides nothing */
+#define LITTLE_PART 4 /* of a request: what was held next to it decides nothing */
 
-/* Half the card in one piece, beside next to nothing: neither what was kept nor gaps are to blame. */
+/* Half the GPU in one piece, next to next to nothing: neither what was kept nor gaps are to blame. */
 static int is_alone(const struct messages_oom *o)
 {
 	return known(o->tried) && known(o->total) && known(o->allocated) && known(o->free) &&
@@ -449,7 +449,7 @@ static int is_uncached(const struct messages_context *c)
 	}
 }
 
-/* Somebody else has the card, or only the driver speaks: what this one needs may have fitted. */
+/* Someone else has the GPU, or only the driver speaks: what this one needs may have fitted. */
 static int may_be_others(const struct messages_event *e, const struct findings_told *t)
 {
 	return e->wording->class == MESSAGES_DEVICE &&
@@ -509,7 +509,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 		t->ranked_count = 1;
 	} else if (e->wording->class == MESSAGES_DEVICE && is_uncached(c) && t->ranked_count) {
 		t->ranked[0] =
-			FINDINGS_CAUSE_CAPACITY; /* or somebody else's memory: no cause is certain */
+			FINDINGS_CAUSE_CAPACITY; /* or someone else's memory: no cause is certain */
 		t->ranked_count = 1;
 		return;
 	}

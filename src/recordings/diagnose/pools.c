@@ -14,12 +14,12 @@
 #define SAVED_PCT 10
 #define WARN_PCT 25
 #define OWN_PCT \
-	5 /* that our allocator must save beside a setting to be named: it is a library more */
+	5 /* that our allocator must save next to a setting to be named: it is a library more */
 /* Longer recordings are not replayed for this: it takes a tenth of a second for 100,000 events. */
 #define REPLAY_EVENTS_MAX 60000
 #define SMALL_SEGMENTS_MIN 100
 #define PLATEAU_PCT 80
-#define OUTSIDE_PCT 5 /* of the card, held by others */
+#define OUTSIDE_PCT 5 /* of the GPU, held by others */
 
 /* ---- the segments at a moment ---- */
 
@@ -71,7 +71,7 @@ static void gather(struct detecting *x, struct ranges *r)
 
 /*
  * Leave one range for each segment that stood after `event`: the last one at its address that came
- * before, unless it was given back; or the first one after, if it only tells that it was there.
+ * before, unless it was given back; or the first one after, if it only shows that it was there.
  */
 static void stand(struct ranges *r, uint32_t event)
 {

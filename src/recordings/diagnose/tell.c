@@ -1,4 +1,4 @@
-/* What a recording's device says of its failures and findings, as the public structs that verbs show. */
+/* What a recording's device says of its failures and findings, as the public structs that commands show. */
 #include "diagnose.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static struct findings_input input_of(const struct diagnosis *x)
 					.periods = &d->periods };
 }
 
-/* What a plan knows of its failure: nobody else was on the card, and what would have come. */
+/* What a plan knows of its failure: no one else was on the GPU, and what would have come. */
 static void take_planned(uint64_t peak, struct findings_death *d)
 {
 	uint64_t now = d->live_bytes + d->request_bytes;

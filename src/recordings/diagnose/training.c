@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define LONGER_PCT 110
-#define COMPARED_MIN 4 /* steps, the first one excepted: no state was born before it */
+#define COMPARED_MIN 4 /* steps, the first one excepted: no state was allocated before it */
 #define LISTS_MIN 8    /* tensors of one step's lists */
 #define HEAVIER_PCT 105
 #define SAVED_MIN 8 /* tensors that a pass still has when it ends, if gradients are on */
@@ -101,7 +101,7 @@ static uint64_t median(const uint64_t *all, size_t n, size_t without, uint64_t *
 	return room[*count / 2];
 }
 
-/* What tells how much a step works on: one line, and what it asked for at once. */
+/* What says how much a step works on: one line, and what it asked for at once. */
 struct gauge {
 	uint32_t stack;
 	uint64_t bytes;

@@ -396,7 +396,7 @@ static void advise_setting(struct lines *l, const struct recording_names *n,
 		  text_size(a, better->reserved_bytes));
 }
 
-/* Whose part of the card to look at, if not the allocator's own. */
+/* Whose part of the GPU to look at, if not the allocator's own. */
 static void advise_bound(struct lines *l, const struct recording_names *n,
 			 const struct findings_death *d)
 {
@@ -630,7 +630,7 @@ static const char *headline_of_leak(struct recording_names *n, const struct find
 			  leak->period, where);
 }
 
-/* What the sums say: ", it can have less than 5.29 GiB", or who has the rest of the card. */
+/* What the sums say: ", it can have less than 5.29 GiB", or who has the rest of the GPU. */
 static const char *beside(const struct findings_death *d, uint64_t need, char out[128])
 {
 	char a[32], b[32];

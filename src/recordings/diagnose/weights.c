@@ -8,7 +8,7 @@
  * repeated part must be long and have one size that stands out, as an embedding does.
  *
  * Gradients: those of an earlier step that are alive all through the first forward pass after it.
- * Accumulated gradients of the same step are no finding.
+ * Accumulated gradients of the same step are not a finding.
  */
 #include "detect.h"
 
@@ -17,7 +17,7 @@
 
 #define SAME_PCT 90
 #define COPIES_MAX 16
-#define REPEAT_MIN 16 /* allocations of a model that is told from its layers */
+#define REPEAT_MIN 16 /* allocations of a model that is reported from its layers */
 #define STEPS_MIN 2   /* steps whose forward pass meets old gradients */
 
 /* ---- duplicate_weights ---- */

@@ -27,7 +27,7 @@ struct page {
 	struct mem *mem;
 	enum page_viewer viewer;
 	VEC(struct page_part) parts;
-	struct page_section text, result; /* what the verb says; at NULL: nothing */
+	struct page_section text, result; /* what the command says; at NULL: nothing */
 	/* Asked after each piece of work, may be NULL; not 0 stops (PLIM_E_CANCELLED). */
 	int (*progress)(void *ctx, uint32_t done, uint32_t total);
 	void *ctx;
@@ -42,7 +42,7 @@ struct page_device {
 	const struct findings_list *findings;
 	const char *title;
 	uint64_t
-		limit_bytes; /* that the run was to stay under, where no failure tells it; 0: none */
+		limit_bytes; /* that the run was to stay under, where no failure shows it; 0: none */
 	uint32_t recording;  /* its number on the page */
 	void *self;
 	void (*report)(void *self, struct json_out *j); /* emits the member "report" */
@@ -60,7 +60,7 @@ enum plim_status page_add_device(struct page *p, const struct page_device *d, st
 /* Add a part that is a JSON text alone: what the viewer of curves draws. */
 enum plim_status page_pack_json(struct page *p, const char *json, size_t n, struct plim_err *err);
 
-/* What the verb that makes the page says, as text and as JSON; what was there before is replaced. */
+/* What the command that makes the page says, as text and as JSON; what was there before is replaced. */
 enum plim_status page_pack_answer(struct page *p, const char *text, const char *json,
 				  struct plim_err *err);
 

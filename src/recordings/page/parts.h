@@ -76,7 +76,7 @@ enum plim_status names_pack(struct names *x, struct planes *c, struct plim_err *
 /* The member "strings". */
 void names_emit(const struct names *x, struct json_out *j);
 
-/* A range that the program named, in moments: what is allocated in it is born in (from, to]. */
+/* A range that the program named, in moments: what is allocated in it is allocated in (from, to]. */
 struct range {
 	uint32_t from, to, name, flags; /* as in docs/page.md */
 };
@@ -109,9 +109,9 @@ struct page_input {
 	const char *const *category_names; /* for a person, TIMELINE_CATEGORIES of them */
 	const char *title;
 	const char *conf; /* PYTORCH_CUDA_ALLOC_CONF as it may be shown, or NULL */
-	bool plan;        /* it is no recording, but what one would be */
+	bool plan;        /* it is not a recording, but what one would be */
 	uint64_t
-		limit_bytes; /* that the run was to stay under, where no failure tells it; 0: none */
+		limit_bytes; /* that the run was to stay under, where no failure shows it; 0: none */
 	uint32_t recording;
 	const struct page_show *show; /* of each finding in the report */
 	size_t show_count;

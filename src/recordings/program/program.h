@@ -14,7 +14,7 @@ enum program_op_kind {
 	PROGRAM_FREE_DONE, /* other streams are done with it too */
 	PROGRAM_ATTEMPT, /* an allocation that failed when recorded: its request lives no longer than that */
 	PROGRAM_EMPTY_CACHE, /* torch.cuda.empty_cache(); no request */
-	PROGRAM_DROP_POOL, /* nobody holds a private pool any more: `request` is the pool's number */
+	PROGRAM_DROP_POOL, /* no one holds a private pool any more: `request` is the pool's number */
 	PROGRAM_PHASE,     /* a part of the run ends: `request` is its number */
 };
 

@@ -522,7 +522,7 @@ static enum plim_status make(struct making *m, const struct columns *c, struct p
 	t->device_count = a->device + (size_t)1;
 	t->first_action = c->action;
 	st = a->sort == WITH_REQUESTS ? place(m, d, err) : take(m, t, err);
-	t->devices = NULL; /* so that nobody frees them */
+	t->devices = NULL; /* so that no one frees them */
 	t->device_count = 0;
 	return st;
 }

@@ -18,7 +18,7 @@ enum plim_status recording_names_init(struct recording_names *n, const struct re
 
 /*
  * What --redact leaves readable: packages that everybody has the source of.  Anything else that is
- * installed may be somebody's own.
+ * installed may be someone's own.
  */
 static const char *const public_packages[] = {
 	"torch",
@@ -111,7 +111,7 @@ static size_t part_behind(const char *file, const char *part, const char **at)
 	return found ? strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
 }
 
-#define KEPT_MAX 12 /* names of a kind that are told */
+#define KEPT_MAX 12 /* names of a kind that are reported */
 
 struct kept {
 	const char *at[KEPT_MAX];

@@ -1,5 +1,5 @@
 /*
- * A recording: a snapshot, and what follows from it.  Each part is computed when it is first needed and kept; what nobody
+ * A recording: a snapshot, and what follows from it.  Each part is computed when it is first needed and kept; what no one
  * needs is never computed.  Everything that explains, compares, replays or shows a recording begins with one of these.
  * One thread a recording at a time.
  */
@@ -32,10 +32,10 @@ struct recording_device {
 	struct timeline_steps steps;           /* STEPS: of an optimizer */
 	struct timeline_steps periods; /* STEPS: where there are none: what repeats instead */
 	struct timeline_ranges ranges; /* STEPS: that the program named */
-	uint8_t *kinds; /* of the events, for plim_recording_events; NULL: nobody asked yet */
+	uint8_t *kinds; /* of the events, for plim_recording_events; NULL: no one asked yet */
 };
 
-/* How often something was computed from a recording beside its parts: tests see by it what nobody asked for. */
+/* How often something was computed from a recording next to its parts: tests see by it what no one asked for. */
 struct recording_counts {
 	unsigned owners, deaths, leaks, findings, verdicts, trials;
 };
@@ -151,7 +151,7 @@ enum plim_status recording_owners_at(const struct recording_device *d, uint32_t 
 
 /* ---- names ---- */
 
-/* How frames and texts of the file are told: shortened, redacted; made for one reader of a recording. */
+/* How frames and texts of the file are reported: shortened, redacted; made for one reader of a recording. */
 struct recording_names {
 	const struct recording *of;
 	struct arena *arena; /* of texts that are made */
@@ -179,7 +179,7 @@ enum plim_status recording_redacted(struct recording *of, struct snapshot **out,
 const char *recording_name(struct recording_names *n, uint32_t string, const char *kind, char *word,
 			   size_t size);
 
-/* What is told although it is redacted, in a sentence. */
+/* What is reported although it is redacted, in a sentence. */
 const char *recording_kept(const struct recording_names *n, struct plim_err *err);
 
 /* The part of a file's name that is public and may be shown when names are redacted, or NULL. */
@@ -197,7 +197,7 @@ const char *recording_frame(struct recording_names *n, uint32_t frame, struct pl
 enum plim_status recording_stack(struct recording_names *n, uint32_t stack, const char ***out,
 				 size_t *count, struct plim_err *err);
 
-/* ---- what verbs tell of it, as public structs in the names' arena or in one that is given ---- */
+/* ---- what commands say of it, as public structs in the names' arena or in one that is given ---- */
 
 /* The file, and notes on what is not exact in it.  Needs the replay of all devices, and sees to it. */
 enum plim_status recording_describe(struct recording *r, struct recording_names *n,
@@ -223,9 +223,9 @@ enum plim_status recording_tags_at(const struct recording_device *d, uint32_t ev
 enum plim_status recording_steps(const struct recording_device *d, struct arena *a,
 				 struct plim_report_step **out, size_t *count,
 				 struct plim_err *err);
-/* By what the repetitions are told apart; NULL: there are none. */
+/* By what the repetitions are distinguished; NULL: there are none. */
 const char *recording_step_basis(const struct recording_device *d);
-/* The step of training that the recording stops within, *out NULL: none; one that failed is told as a failure. */
+/* The step of training that the recording stops within, *out NULL: none; one that failed is reported as a failure. */
 enum plim_status recording_stop(const struct recording_device *d, struct arena *a,
 				struct plim_report_stop **out, struct plim_err *err);
 
@@ -239,7 +239,7 @@ struct recording_run {
 	const struct program *program;
 	struct allocator_run how; /* how to run it; self, event and block are not looked at */
 	const uint32_t *stacks;   /* of `from`, by request; NULL: as the program has them */
-	uint64_t device_bytes;    /* a failure tells what of these was free; 0: it does not */
+	uint64_t device_bytes;    /* a failure says what of these was free; 0: it does not */
 	const char *settings;     /* PYTORCH_CUDA_ALLOC_CONF of `how.rules` */
 	const uint32_t *labels;   /* strings for user_metadata, by request; NULL: none */
 };
@@ -273,7 +273,7 @@ enum plim_status recording_of_events(struct appended *a, struct recording **out,
 /* "private pools" of PLIM_CAUSE_PRIVATE_POOLS, for a person. */
 const char *recording_cause_words(enum plim_cause cause);
 
-/* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
+/* "optimizer state" of "optimizer_state", for a person; what is not a category is given back. */
 const char *recording_category_words(const char *name);
 
 /* What stands for an owner without a stack; `before`: it was there before the recording began. */
@@ -343,14 +343,14 @@ int64_t compared_change(uint64_t a, uint64_t b);
 
 /* ---- many recordings, of which only a row each stays (set*.c) ---- */
 
-/* What tells a rank (plim_ranks_row.rank_from). */
+/* What shows a rank (plim_ranks_row.rank_from). */
 #define RECORDING_RANK_TOLD "recording"
 #define RECORDING_RANK_NAMED "name"
 #define RECORDING_RANK_ORDER "order"
 
 struct set_item;
 
-/* What paths hold: the files, what is read of each, and what is told of all.  Begin with zeros and the first part. */
+/* What paths hold: the files, what is read of each, and what is reported all.  Begin with zeros and the first part. */
 struct recording_set {
 	struct mem *mem;
 	struct arena *arena;  /* of all texts and arrays */

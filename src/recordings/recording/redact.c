@@ -1,6 +1,6 @@
 /*
- * A snapshot in which no name of a file, a function or a range is left that is not public: what may be sent to somebody.
- * What tells a program's parts apart stays: a name is always the same word, what is installed is still seen to be, and so
+ * A snapshot in which no name of a file, a function or a range is left that is not public: what may be sent to someone.
+ * What shows a program's parts apart stays: a name is always the same word, what is installed is still seen to be, and so
  * are the functions by whose names phases are known.
  */
 #include "recording.h"
@@ -15,7 +15,7 @@ struct redacting {
 	char file[WORD_BYTES], name[WORD_BYTES], word[WORD_BYTES];
 };
 
-/* What a file ends in tells C++ from Python; the rest of its name is the user's. */
+/* What a file ends in shows C++ from Python; the rest of its name is the user's. */
 static const char *ending_of(const char *file)
 {
 	static const char *const endings[] = { ".c",   ".cc", ".cpp", ".cxx", ".cu",

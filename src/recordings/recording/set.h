@@ -22,9 +22,9 @@ struct set_item {
 	const char
 		*beside; /* SET_DIGEST: where its recording would be: in the digest's own folder */
 	uint64_t offset; /* of a member's content */
-	int taken;       /* somebody reads it, or has */
+	int taken;       /* someone reads it, or has */
 	int read_alone;  /* it needed more memory than was set aside for it */
-	int other;       /* no recording at all: `row.error` tells what */
+	int other;       /* no recording at all: `row.error` says what */
 	struct plim_ranks_row row;
 };
 

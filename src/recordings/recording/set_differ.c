@@ -12,7 +12,7 @@
 #define GAP_PART 50   /* two neighbours further apart than a 50th are of different groups */
 #define GROUP_LEAST 3 /* ranks, and at least a 20th of all */
 #define GROUP_PART 20
-#define FEW_PART 50 /* a program or release of its own is told of so many at most */
+#define FEW_PART 50 /* a program or release of its own is reported so many at most */
 #define OUTLIERS_MAX 100
 #define CHANCE_MOST 0.01  /* ranks that would be so far off by chance */
 #define EFFECT_PART 0.03  /* and by so much of the usual that it matters */
@@ -178,7 +178,7 @@ struct usual {
 	size_t n;
 	double median, low, high; /* 10th and 90th percentile */
 	double spread;            /* one standard deviation, were it normal */
-	double effect;            /* less than that matters to nobody */
+	double effect;            /* less than that matters to no one */
 };
 
 static int by_value(const void *a, const void *b)
@@ -547,7 +547,7 @@ static int is_part(const char *place, const char *part, size_t n)
 	return 0;
 }
 
-/* Do all of a group have that part of their place, and nobody else, of whom there are some? */
+/* Do all of a group have that part of their place, and no one else, of whom there are some? */
 static int is_own(const struct differing *x, size_t group, const char *part, size_t n)
 {
 	int others = 0;
@@ -563,7 +563,7 @@ static int is_own(const struct differing *x, size_t group, const char *part, siz
 	return others;
 }
 
-/* What of their place all of a group have in common, and nobody else, the outermost first. */
+/* What of their place all of a group have in common, and no one else, the outermost first. */
 static const char *name_group(struct differing *x, size_t group)
 {
 	const char *place = NULL;

@@ -21,7 +21,7 @@ int set_is_digest(const char *name)
 
 /* ---- reading ---- */
 
-/* The recording of a row, if it lies beside the digest: the last part of its name there. */
+/* The recording of a row, if it lies next to the digest: the last part of its name there. */
 static const char *beside(struct recording_set *s, const char *digest, const char *recording,
 			  struct plim_err *err)
 {

@@ -51,7 +51,7 @@ static void number_row(struct set_item *item)
 	}
 }
 
-/* If nothing tells a rank the names' order does. */
+/* If nothing shows a rank the names' order does. */
 static int number_rows(struct recording_set *s)
 {
 	int numbered = 0;
@@ -238,13 +238,13 @@ static enum plim_status spread(struct recording_set *s, size_t measure,
 	return PLIM_OK;
 }
 
-#define MODEL_PART 4 /* of the weights: so much more is no uneven division */
+#define MODEL_PART 4 /* of the weights: so much more is not a uneven division */
 
 #define CATEGORY(field) #field, offsetof(struct plim_report_categories, field)
 
 /*
  * What makes a category differ between ranks that run the same program.  What comes and goes within a step
- * differs already between phases, and tells nothing where two ranks peak in different ones.
+ * differs already between phases, and shows nothing where two ranks peak in different ones.
  */
 static const struct {
 	const char *name;

@@ -160,7 +160,7 @@ enum plim_status set_fail(struct recording_set *s, struct set_item *item, int is
 		      (is_other || (err->status == PLIM_E_FORMAT && !is_named_so(set_name(item))));
 	if (err->status == PLIM_E_LIMIT)
 		says = cut_reason(says, reason,
-				  sizeof(reason)); /* the remedy is told once, for all */
+				  sizeof(reason)); /* the remedy is reported once, for all */
 	if (item->other && !is_other)
 		says = "not a memory snapshot";
 	else if (item->other)
@@ -179,7 +179,7 @@ struct listing {
 	struct recording_set *set;
 	struct mem *mem;
 	VEC(const char *)
-	names; /* of the owner; sorted, so that the order on the disk tells nothing */
+	names; /* of the owner; sorted, so that the order on the disk shows nothing */
 };
 
 static int by_name(const void *a, const void *b)
@@ -381,7 +381,7 @@ static int is_packed(const char *path, size_t stem)
 	return !strncmp(path + stem, ".plim", 5);
 }
 
-/* In a folder: a recording that a digest speaks of, and one that lies packed beside it, is read once. */
+/* In a folder: a recording that a digest speaks of, and one that lies packed next to it, is read once. */
 static enum plim_status drop_doubles(struct recording_set *s, struct plim_err *err)
 {
 	struct intern told, packed; /* names without their endings */

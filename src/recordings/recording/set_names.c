@@ -1,4 +1,4 @@
-/* Which rank a file is of, as its name tells, the order of names, and the part that differs. */
+/* Which rank a file is of, as its name shows, the order of names, and the part that differs. */
 #include "set.h"
 
 #include <ctype.h>
@@ -34,7 +34,7 @@ static int after_local(const char *name, const char *at)
 	return at - name >= 6 && !strncasecmp(at - 6, "local", 5) && is_separator(at[-1]);
 }
 
-/* The word begins where no letter stands before it: "rank" is no part of "frank", "r" none of "iter". */
+/* The word begins where no letter stands before it: "rank" is not a part of "frank", "r" none of "iter". */
 static int number_behind(const char *name, const struct word *w, uint64_t *number)
 {
 	size_t n = strlen(w->text);
@@ -150,7 +150,7 @@ static int is_edge(char c, int folders_only)
 	return c == '/' || (!folders_only && is_separator(c));
 }
 
-/* A cut in the middle of a word leaves what nobody knows: it goes back to where the word begins, or ends. */
+/* A cut in the middle of a word leaves what no one knows: it goes back to where the word begins, or ends. */
 static void cut_at_words(const char *name, size_t stem, int folders_only,
 			 struct recording_name_cut *cut)
 {

@@ -3,7 +3,7 @@
  *
  * Before one is read, as much memory is set aside as one of its size usually needs; what it takes is
  * counted and cannot be more.  If that was too little it is read again, alone, with all there is.  So
- * whether a recording can be read depends on the limit and on nothing that happens beside it.
+ * whether a recording can be read depends on the limit and on nothing that happens next to it.
  */
 #include "set.h"
 
@@ -27,7 +27,7 @@ static const struct {
 #define LOOK_BYTES 4096
 
 /*
- * What a recording takes beside a fixed part, as a part of its decoded size: 0.55 to 1.0 measured on
+ * What a recording takes next to a fixed part, as a part of its decoded size: 0.55 to 1.0 measured on
  * recordings from 1 MB on.  Pickles of recordings shrink to a 12th (gzip) to a 30th (xz).
  */
 #define FIXED_BYTES ((uint64_t)2 << 20)
@@ -148,7 +148,7 @@ static enum plim_status open_item(const struct set_item *item, uint64_t memory_b
 	return st;
 }
 
-/* With the lock held: the first failure that is no recording's ends all. */
+/* With the lock held: the first failure that is not a recording's ends all. */
 static void end_with(struct work *w, enum plim_status st, const struct plim_err *err)
 {
 	if (!st || w->status)

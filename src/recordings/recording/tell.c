@@ -1,4 +1,4 @@
-/* What verbs tell of a recording: its file, steps, categories and ranges as public structs. */
+/* What commands say of a recording: its file, steps, categories and ranges as public structs. */
 #include "recording.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * A snapshot that somebody wrote as JSON: the same dicts and lists, so the same values and rows.  What the profiler wrote is
+ * A snapshot that someone wrote as JSON: the same dicts and lists, so the same values and rows.  What the profiler wrote is
  * read by profile*.c, from where it shows itself.
  */
 #include "profile.h"

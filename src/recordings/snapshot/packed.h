@@ -1,5 +1,5 @@
 /*
- * Packed recordings (.plim): what the parts of their writer and reader share.  Nobody else includes this.
+ * Packed recordings (.plim): what the parts of their writer and reader share.  No one else includes this.
  * The format is described in docs/formats/packed.md.
  *
  * A table is written and read by one function: packed_code() puts a value down when it writes, and when it reads

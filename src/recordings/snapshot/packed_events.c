@@ -1,5 +1,5 @@
 /*
- * Events, packed.  What a program does again is told by what it did after the same steps before, so a loop costs a zero
+ * Events, packed.  What a program does again is known by what it did after the same steps before, so a loop costs a zero
  * an event; only what comes out different is written.  Writer and reader make the same predictions from what both know.
  */
 #include "packed.h"
@@ -137,7 +137,7 @@ static uint32_t code_site(struct model *m, struct site *s)
 
 /* ---- sizes ---- */
 
-#define SIZE_FAR (UINT64_MAX - 3) /* from here on a size is written beside its code */
+#define SIZE_FAR (UINT64_MAX - 3) /* from here on a size is written next to its code */
 
 static uint64_t code_size(struct model *m, uint32_t number, uint64_t size)
 {

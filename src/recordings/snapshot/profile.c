@@ -5,7 +5,7 @@
  * them: 48 and 32 bytes each.  Traces are in no order of time.
  *
  * Rows of a device begin with one of TRACE_SNAPSHOT, whose addr and size are what was allocated and reserved before
- * (pairs.c).  Reserved memory is one range from 0 that grows and shrinks: the trace tells its size and no segments.
+ * (pairs.c).  Reserved memory is one range from 0 that grows and shrinks: the trace shows its size and no segments.
  */
 #include "profile.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* So many rows are paired in a tenth of a millisecond: far more than it takes to tell of them. */
+/* So many rows are paired in a tenth of a millisecond: far more than it takes to report them. */
 #define FOLLOW_ROWS ((size_t)16 << 10)
 
 /* ---- assembling ---- */
@@ -179,7 +179,7 @@ static enum plim_status settle(struct snapshot *t, struct pairing *ahead, struct
 	for (size_t d = 0; !st && d < t->device_count; d++) {
 		struct snapshot_device *device = &t->devices[d];
 
-		events += device->events.n; /* rows that stand elsewhere are nobody's */
+		events += device->events.n; /* rows that stand elsewhere are no one's */
 		st = pairs_find(t, device, is_all_rows(t, device) ? ahead : NULL, err);
 	}
 	if (!st && !events && !t->segments.n)
@@ -357,7 +357,7 @@ static int looks_like_json(const uint8_t *p, size_t n)
 #define REST_MAX_BYTES (256u << 20) /* a bomb behind a pickle's end is not worth more */
 
 /*
- * Compressed data end with their checksum: read up to it, so that damage is told for what it is also
+ * Compressed data end with their checksum: read up to it, so that damage is reported for what it is also
  * where the pickle still makes sense, or makes none for that reason.  Otherwise `st` stays.
  */
 static enum plim_status check_rest(struct source *src, enum plim_status st, struct plim_err *err)

@@ -1,4 +1,4 @@
-/* What the reader's parts share while a trace is being read.  Nobody else includes this. */
+/* What the reader's parts share while a trace is being read.  No one else includes this. */
 #ifndef TRACE_READER_H
 #define TRACE_READER_H
 
@@ -17,7 +17,7 @@ struct snapshot_columns {
 	uint32_t *stack, *alloc;
 	uint16_t *stream, *pool;   /* pool NULL until a row has one */
 	struct follower *follower; /* of the rows, or NULL */
-	size_t follow_rows;        /* it is told each time so many came; 0: nobody follows */
+	size_t follow_rows;        /* it is reported each time so many came; 0: no one follows */
 };
 
 struct event_row {
@@ -76,7 +76,7 @@ struct reader {
 	VEC(uint32_t) frame_ids;      /* scratch */
 	uint16_t last_stream, last_pool;
 	uint64_t last_pair;                     /* the tuple that is last_pool; UINT64_MAX: none */
-	int is_other;                           /* what was read is no snapshot */
+	int is_other;                           /* what was read is not a snapshot */
 	uint32_t plain_metadata, plain_context; /* the strings "" and "N/A" as last seen there */
 };
 
@@ -89,7 +89,7 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 
 struct profile;
 
-/* JSON tokens to the same values, and what is the profiler's to `profile`: t->profile tells that it was. */
+/* JSON tokens to the same values, and what is the profiler's to `profile`: t->profile shows that it was. */
 enum plim_status json_dump_read(struct snapshot *t, struct source *src,
 				const struct pickle_hooks *hooks, struct profile *profile,
 				struct pickle_value *root, struct plim_err *err);
@@ -121,10 +121,10 @@ enum plim_status pairs_find(struct snapshot *t, struct snapshot_device *d, struc
 
 /* A second thread that pairs rows while they are read; NULL: there is none.  See follow.c. */
 struct follower *follow_start(struct mem *m);
-/* Around each change of the columns: `moves` waits until nobody reads them. */
+/* Around each change of the columns: `moves` waits until no one reads them. */
 void follow_hold(struct follower *f, bool moves);
 void follow_go(struct follower *f, const struct snapshot_columns *c);
-/* Waits until the thread has done what it was told of: that, or NULL if it failed. */
+/* Waits until the thread has done what it was reported: that, or NULL if it failed. */
 struct pairing *follow_end(struct follower *f);
 void follow_free(struct follower *f);
 

@@ -1,4 +1,4 @@
-/* Files that are given by mistake, told apart by their first bytes or by what they hold. */
+/* Files that are given by mistake, distinguished by their first bytes or by what they hold. */
 #include "packed.h"
 
 #include "base/base.h"

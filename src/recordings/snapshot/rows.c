@@ -27,7 +27,7 @@ const char *const snapshot_row_names[TRACE_ROWS + 1] = {
 	[TRACE_ROW_ANNOTATION] = "annotation", [TRACE_STACK] = "action",
 };
 
-/* Fields of each kind, in the order of its keys below.  Some are read by nobody but are no surprise. */
+/* Fields of each kind, in the order of its keys below.  Some are read by no one but are not a surprise. */
 enum event_field {
 	E_ACTION,
 	E_ADDR,
@@ -209,7 +209,7 @@ COLD static void bad_field(struct row *w, const char *key, const char *wants)
 				    before[w->plan->row], wants);
 }
 
-/* What is no plain integer: booleans, None and absent (0), and doubles that are whole. */
+/* What is not a plain integer: booleans, None and absent (0), and doubles that are whole. */
 COLD static uint64_t odd_u64(struct row *w, int f, struct pickle_value v)
 {
 	double d;
@@ -447,7 +447,7 @@ static void event_row(struct row *w, uint64_t *taken)
 	*taken = pickle_ext(TRACE_ROW_EVENT, (uint32_t)(c->n - 1));
 }
 
-/* "C:\\venv\\Lib\\site-packages\\torch\\...": files are told apart by parts of their names that begin with a slash. */
+/* "C:\\venv\\Lib\\site-packages\\torch\\...": files are distinguished by parts of their names that begin with a slash. */
 static uint32_t with_slashes(struct row *w, uint32_t file)
 {
 	const char *from = w->status || file == TRACE_NONE ? "" : text_of(w->r, file);

@@ -20,7 +20,7 @@ enum snapshot_action {
 	TRACE_SEGMENT_MAP, /* expandable segments: pages mapped behind a reserved address */
 	TRACE_SEGMENT_UNMAP,
 	TRACE_OOM,
-	TRACE_SNAPSHOT, /* somebody asked for a snapshot */
+	TRACE_SNAPSHOT, /* someone asked for a snapshot */
 	TRACE_ANNOTATE,
 	TRACE_OTHER, /* an action this version does not know; counted and skipped */
 	TRACE_ACTIONS
@@ -225,8 +225,8 @@ struct snapshot {
 	uint8_t has_frames, has_block_frames; /* stacks of events; of blocks that live at the end */
 	uint8_t has_compile_context, has_user_metadata,
 		has_annotations; /* the keys, for the version */
-	uint8_t times_made;      /* time_us only gives an order: nobody looked at a clock */
-	uint8_t end_unknown; /* segments and blocks do not tell what stood at the end: nobody looked */
+	uint8_t times_made;      /* time_us only gives an order: no one looked at a clock */
+	uint8_t end_unknown; /* segments and blocks do not tell what stood at the end: no one looked */
 	struct snapshot_columns *columns;
 	const uint8_t *first_action; /* row 0 of the columns */
 	/* the source */
@@ -241,7 +241,7 @@ enum plim_status snapshot_new(struct mem *m, struct snapshot **out, struct plim_
 struct snapshot_read_options {
 	unsigned flags;   /* TRACE_READ_* */
 	unsigned threads; /* 0: as many as are useful; 1: only the caller's; else two at most */
-	size_t follow_rows; /* the second thread is told each time so many rows came; 0: a good number */
+	size_t follow_rows; /* the second thread is reported each time so many rows came; 0: a good number */
 	int *is_other; /* NULL, or set to 1 when the file is something else, not a damaged snapshot */
 };
 enum {
@@ -275,7 +275,7 @@ enum plim_status snapshot_write(const struct snapshot *t, struct pickle_sink sin
 /* Do these bytes begin a packed recording? */
 int snapshot_is_packed(const uint8_t *p, size_t n);
 
-/* How many bytes its columns take, as it says: enough for a guess, checked by nobody; 0: it does not. */
+/* How many bytes its columns take, as it says: enough for a guess, checked by no one; 0: it does not. */
 uint64_t snapshot_packed_bytes(const uint8_t *p, size_t n);
 
 /* Write it packed (.plim, docs/packed.md). */
@@ -296,14 +296,14 @@ struct snapshot_rest {
 };
 
 /*
- * Does `b`, of the same process, go on where `a` ends?  PLIM_E_ARG: it does not, or nobody can tell.  Release *rest, also on
+ * Does `b`, of the same process, go on where `a` ends?  PLIM_E_ARG: it does not, or no one can tell.  Release *rest, also on
  * failure.
  */
 enum plim_status snapshot_follows(const struct snapshot *a, const struct snapshot *b,
 				  struct snapshot_rest *rest, struct plim_err *err);
 void snapshot_rest_release(struct mem *m, struct snapshot_rest *rest);
 
-/* Texts that are no names of frames. */
+/* Texts that are not names of frames. */
 enum snapshot_word {
 	SNAPSHOT_WORD_RANGE, /* an annotation's name */
 	SNAPSHOT_WORD_LABEL,
@@ -356,7 +356,7 @@ static inline const uint32_t *snapshot_stack(const struct snapshot *t, uint32_t 
 	return (const uint32_t *)(const void *)t->stacks.at[id].bytes;
 }
 
-/* The same without C++ frames: what tells which line of the program ran. */
+/* The same without C++ frames: what says which line of the program ran. */
 static inline const uint32_t *snapshot_python_stack(const struct snapshot *t, uint32_t id,
 						    uint32_t *n)
 {
@@ -368,7 +368,7 @@ static inline const uint32_t *snapshot_python_stack(const struct snapshot *t, ui
 	return p->frames + p->first[id];
 }
 
-/* Did nobody record one, or one without Python frames? */
+/* Did no one record one, or one without Python frames? */
 static inline int snapshot_stackless(const struct snapshot *t, uint32_t id)
 {
 	uint32_t n;
@@ -393,7 +393,7 @@ struct snapshot_platform {
 	enum snapshot_backend backend;
 	int windows;
 	const char *variable; /* of the environment, for the allocator's settings */
-	const char *monitor;  /* shows how much of the card is in use */
+	const char *monitor;  /* shows how much of the GPU is in use */
 	const char *holders;  /* shows by whom */
 };
 

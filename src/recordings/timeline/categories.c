@@ -412,7 +412,7 @@ static int is_released_by_backward(const struct deciding *x, const struct snapsh
 	       cues_of(x, x->tl->device->events.stack[end]) & CUE_EMPTY;
 }
 
-/* What is born after the program has begun to work, and outlives more steps than a batch takes, is no batch. */
+/* What is allocated after the program has begun to work, and outlives more steps than a batch takes, is not a batch. */
 static int is_kept(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	int by_hand = !x->steps.n && x->trains; /* then its passes tell the steps */
@@ -559,7 +559,7 @@ static enum plim_status drop_doubles(struct deciding *x)
 	return PLIM_OK;
 }
 
-/* Born before recording began, nobody knows where. */
+/* Born before recording began, no one knows where. */
 static enum rule before_all(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t end = end_of(x, a);
@@ -731,7 +731,7 @@ static int updates_parameters(const struct deciding *x, uint32_t file)
 }
 
 struct state_group {
-	uint32_t first, alloc; /* the first of its stack tells the group */
+	uint32_t first, alloc; /* the first of its stack shows the group */
 };
 
 /* What was made last comes first: the parameters were there before their state. */
@@ -791,7 +791,7 @@ static void take_state(struct deciding *x, const struct state_group *at, size_t 
 
 /*
  * Momentum and the like of an optimizer that is not PyTorch's nor derived from it: no frame of a step shows it.  What
- * only looks like it, such as an average of the weights, is not told from it unless the file updates parameters; then
+ * only looks like it, such as an average of the weights, is not reported from it unless the file updates parameters; then
  * nothing is said but that it is kept.
  */
 static enum plim_status find_state_by_hand(struct deciding *x)
@@ -834,7 +834,7 @@ static enum plim_status find_state_by_hand(struct deciding *x)
 }
 
 /*
- * Once nearly all that was built has gradients or state of its size, what has none is no parameter.
+ * Once nearly all that was built has gradients or state of its size, what has none is not a parameter.
  * Under LoRA most has none: there nothing is concluded.
  */
 static void find_buffers(struct deciding *x)
@@ -861,7 +861,7 @@ static void find_buffers(struct deciding *x)
 	}
 }
 
-/* Parameters and optimizer state first: what is left is told by them. */
+/* Parameters and optimizer state first: what is left is known by them. */
 static enum plim_status decide_all(struct deciding *x)
 {
 	const struct snapshot_device *d = x->tl->device;

@@ -63,7 +63,7 @@ static int is_users(const char *file)
 	return *file && !timeline_foreign_mark(file, &n);
 }
 
-/* What is installed is somebody's code, too, unless it is PyTorch. */
+/* What is installed is someone's code, too, unless it is PyTorch. */
 static int is_code(const char *file)
 {
 	static const char *const homes[] = { "/site-packages/", "/dist-packages/" };
@@ -202,9 +202,9 @@ struct groups {
 	struct intern paths; /* of modules, by their frames */
 };
 
-#define KEY_GUESSED ((uint64_t)1 << 32) /* an owner of its own, beside the one it answers */
+#define KEY_GUESSED ((uint64_t)1 << 32) /* an owner of its own, next to the one it answers */
 
-/* The number of what a stack is put together by, but for its size. */
+/* The number of what a stack is put together by, except for its size. */
 static enum plim_status place_of(struct groups *g, const struct snapshot *t, uint32_t stack,
 				 enum timeline_group group, uint32_t *out, struct plim_err *err)
 {

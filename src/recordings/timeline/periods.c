@@ -13,7 +13,7 @@ struct looking {
 	const struct timeline *tl;
 	const uint8_t *phase;
 	int trains; /* there are backward passes */
-	int passes; /* there are passes; models that are no modules show none */
+	int passes; /* there are passes; models that are not modules show none */
 	int joins;  /* passes that go on with another's memory are one with it */
 	struct timeline_steps *out;
 };

@@ -238,7 +238,7 @@ void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase
 
 	w.frees_tell = frees_have_stacks(&w);
 	walk(&w, phase);
-	if (w.steps_inside) /* what came before it was seen is told again */
+	if (w.steps_inside) /* what came before it was seen is reported again */
 		walk(&w, phase);
 	find_evals(phase, n);
 	find_requests(tl, phase, n);

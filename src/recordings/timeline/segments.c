@@ -189,7 +189,7 @@ static enum plim_status take_out(struct walk *w, struct place p, uint64_t from, 
 	return PLIM_OK;
 }
 
-/* What [fresh->addr, + bytes) holds was taken from the driver; parts whose end nobody saw never end. */
+/* What [fresh->addr, + bytes) holds was taken from the driver; parts whose end no one saw never end. */
 static enum plim_status born(struct walk *w, const struct segment *fresh)
 {
 	uint64_t from = fresh->addr, to = fresh->addr + fresh->bytes;

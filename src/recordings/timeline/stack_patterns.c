@@ -1,4 +1,4 @@
-/* What the names on a stack tell of the program: a table, looked up once a frame. */
+/* What the names on a stack say of the program: a table, looked up once a frame. */
 #include "stack_patterns.h"
 
 #include <string.h>
@@ -85,7 +85,7 @@ static unsigned cues_of_stack(const struct snapshot *t, const uint16_t *of_frame
 
 /*
  * Data sets and banks of features are built by __init__ as modules are.  A module's file runs forward passes as well.
- * If only files of PyTorch itself are seen to (a compiled model has no frames of its own), nothing tells them apart.
+ * If only files of PyTorch itself are seen to (a compiled model has no frames of its own), nothing distinguishes them.
  */
 static void find_modules(const struct snapshot *t, uint16_t *of_frame, uint8_t *runs)
 {

@@ -11,7 +11,7 @@ const char *const timeline_measure_names[TIMELINE_MEASURES] = {
 
 /*
  * What one event does to the totals.  Differences wrap: adding 2^64 - n takes n away.  Allocs and
- * frees come in no order that a processor could guess, so they are told apart by masks.
+ * frees come in no order that a processor could guess, so they are distinguished by masks.
  */
 static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIMELINE_MEASURES])
 {

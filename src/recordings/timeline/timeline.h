@@ -161,7 +161,7 @@ enum timeline_category {
 	TIMELINE_KV_CACHE,
 	TIMELINE_BUFFER,
 	TIMELINE_UNKNOWN,
-	TIMELINE_PRIOR, /* there before the recording began, nobody knows what for */
+	TIMELINE_PRIOR, /* there before the recording began, no one knows what for */
 	TIMELINE_CATEGORIES
 };
 extern const char *const timeline_category_names[TIMELINE_CATEGORIES];
@@ -197,7 +197,7 @@ void timeline_sum_categories(const struct timeline *tl, const struct timeline_ca
 			     uint64_t bytes[TIMELINE_CATEGORIES]);
 
 /*
- * Steps by ranges of one name (or name and number) that the program gave, that hold nearly all events and are no parts of
+ * Steps by ranges of one name (or name and number) that the program gave, that hold nearly all events and are not parts of
  * passes; or none.
  */
 enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *tl,
@@ -258,10 +258,10 @@ void timeline_owners_release(struct timeline_owners *o);
 uint32_t timeline_module_path(const struct snapshot *t, uint32_t stack,
 			      uint32_t out[TIMELINE_MODULES_MAX]);
 
-/* What of a file's name tells that it is no user's own, *n bytes of it; NULL: it may be. */
+/* What of a file's name shows that it is not a user's own, *n bytes of it; NULL: it may be. */
 const char *timeline_foreign_mark(const char *file, size_t *n);
 
-/* Is it by this name alone that a function tells a phase, as "forward" does? */
+/* Is it by this name alone that a function shows a phase, as "forward" does? */
 int timeline_is_cue(const char *name);
 
 /* What torch.optim.Optimizer calls the ranges around step() (profile_hook_step), with the class behind it. */

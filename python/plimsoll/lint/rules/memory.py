@@ -807,7 +807,7 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
         return
     quiet = ctx.quiet(trace, loop)
     if not quiet and all(in_place(e.stmt, e.call) or isinstance(e.stmt, ast.Assign) and dotted(e.stmt.targets[0]) == "_" for e in called):
-        return  # nobody looks at what comes out: a warm-up, a clock's loop
+        return  # no one looks at what comes out: a warm-up, a clock's loop
     if not quiet and not _kept_within(ctx, inside) and (not ctx.ends_here(trace, loop) or ctx.set_to_train(trace, loop)):
         return
     cls = function.cls

@@ -260,7 +260,7 @@ def train_not_restored(ctx: Context) -> None:
             ctx.report("PLM808", event.node, f"from the second epoch on {event.receiver} trains without dropout and with frozen batch statistics: .train() is never called", confidence=MEDIUM)
 
 
-_SWITCHES = re.compile(r"\.eval\(|\.train\(\s*[^\s)]")  # .train() alone is no evaluation mode; .train(mode) may be
+_SWITCHES = re.compile(r"\.eval\(|\.train\(\s*[^\s)]")  # .train() alone is not an evaluation mode; .train(mode) may be
 
 
 @checks("PLM809")

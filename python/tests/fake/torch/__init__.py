@@ -436,7 +436,7 @@ cuda.memory._record_memory_history, cuda.memory._snapshot = _record, _snapshot
 
 
 class CUDAPluggableAllocator:
-    """PyTorch's wrapper: hooks by address, and nothing of what it cannot answer.  A refusal is what refused(text) was told."""
+    """PyTorch's wrapper: hooks by address, and nothing of what it cannot answer.  A refusal is what refused(text) was reported."""
 
     HOOKS = {"set_init_fn": "init", "set_reset_fn": "reset", "set_memory_fraction_fn": "fraction", "set_base_alloc_fn": "base",
              "set_record_stream_fn": "record_stream", "set_begin_allocate_to_pool": "begin", "set_end_allocate_to_pool_fn": "end",

@@ -2,7 +2,7 @@
  * The ladder: rungs of the table are tried on the program, the cheapest first.  Those that help stay, until the run fits
  * with room for what is uncertain; then those that it fits without are taken back, the dearest first.  Rungs that
  * change what is trained are alternatives, each by itself on top of that; where the caller allows them they stay as
- * well.  What is enough alone, of one that was needed with others, is told before all: the cheapest that there is.
+ * well.  What is enough alone, of one that was needed with others, is reported before all: the cheapest that there is.
  */
 #include "plan/plan.h"
 
@@ -17,7 +17,7 @@ struct climb {
 	struct plan_choice best;
 	uint64_t needed; /* with it */
 	bool fits;
-	bool alone;  /* only what is enough is told */
+	bool alone;  /* only what is enough is reported */
 	bool crowds; /* the last one takes more of the machine's memory than there is */
 	const struct plan_rung *path[PLAN_LADDER_STEPS]; /* those that stayed, a row each */
 	size_t path_length;
@@ -155,7 +155,7 @@ static bool is_sayable(const struct climb *c, const struct plan_choice *choice)
 		 ~plan_keys_unsaid(h->tool, &h->recipe));
 }
 
-/* Try a rung on the best so far, and then beside those that saved nothing alone. */
+/* Try a rung on the best so far, and then next to those that saved nothing alone. */
 static enum plim_status try_rung(struct climb *c, const struct plan_rung *rung, int stays,
 				 int *helps, struct plim_err *err)
 {
@@ -213,7 +213,7 @@ static void begin(struct climb *c, const struct plim_plan *p)
 
 #define STEPS_TRIED 3 /* the first that repeats the one before */
 
-/* One run under the most that may be needed: where more than the least that does is too little, that is no answer. */
+/* One run under the most that may be needed: where more than the least that does is too little, that is not an answer. */
 static bool runs_through(struct climb *c, const struct plan_choice *choice, struct plim_err *err)
 {
 	struct allocator_bounds bounds = { .capacity_bytes = UINT64_MAX };
@@ -302,7 +302,7 @@ static enum plim_status take_back(struct climb *c, struct plim_err *err)
 		if (kept[i])
 			st = try_rung(c, before.path[i], 1, &helps, err);
 	}
-	if (!st && !c->fits) { /* one of them saves too little to be told alone */
+	if (!st && !c->fits) { /* one of them saves too little to be reported alone */
 		memcpy(p->ladder, rows, n * sizeof(*rows));
 		p->ladder_count = n;
 		*c = before;

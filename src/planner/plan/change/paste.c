@@ -29,7 +29,7 @@ static const struct {
 	const char *accelerate; /* mixed_precision */
 	const char *dtype;      /* of the weights */
 	const char *deepspeed;  /* section */
-	const char *master;     /* ... where it keeps fp32 weights beside the model's halves */
+	const char *master;     /* ... where it keeps fp32 weights next to the model's halves */
 } precisions[PLAN_PRECISIONS] = {
 	[PLAN_FP32] = { "bf16=False", "no", "float32", "", "" },
 	[PLAN_BF16_AUTOCAST] = { "bf16=True", "bf16", "float32",
@@ -68,7 +68,7 @@ static bool is_before(const struct plan_recipe *r, unsigned release)
 	return r->transformers && r->transformers < release;
 }
 
-/* FSDP 2 is told whether it shards again after the forward pass; FSDP 1, whose plugin refuses that, has a strategy. */
+/* FSDP 2 is reported whether it shards again after the forward pass; FSDP 1, whose plugin refuses that, has a strategy. */
 static const struct {
 	const char *distributed; /* of accelerate */
 	const char *sharding;
@@ -160,7 +160,7 @@ static void checkpointing(struct text *t, const struct plan_recipe *r)
 	text_puts(t, "}");
 }
 
-/* What is no argument, and has to be done in one's own code or elsewhere. */
+/* What is not an argument, and has to be done in one's own code or elsewhere. */
 static void by_hand(struct text *t, const struct plan_recipe *r)
 {
 	const struct {
@@ -255,7 +255,7 @@ static const char *const quantizations[PLAN_QUANTIZES] = {
 	[PLAN_INT8] = "load_in_8bit=True",
 };
 
-/* What selective checkpointing keeps; it is no argument of the Trainer, which cannot write functions down. */
+/* What selective checkpointing keeps; it is not an argument of the Trainer, which cannot write functions down. */
 #define KEPT                                                                                     \
 	"[torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default, " \
 	"torch.ops.aten._scaled_dot_product_flash_attention.default, "                           \
@@ -319,7 +319,7 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 		    "num_processes: %llu\n",
 		    plan_by_deepspeed(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
 		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1));
-	if (!plan_by_deepspeed(r)) /* accelerate refuses it beside a deepspeed_config_file */
+	if (!plan_by_deepspeed(r)) /* accelerate refuses it next to a deepspeed_config_file */
 		text_printf(t, "mixed_precision: %s\n", precisions[r->precision].accelerate);
 	if (fsdp_version(r))
 		text_printf(t,
@@ -519,7 +519,7 @@ enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice
 				   struct plim_err *err)
 {
 	const struct plan_traced *traced = &p->hidden->traced;
-	/* a trace says a recipe of Transformers, or nobody knows what to paste */
+	/* a trace says a recipe of Transformers, or no one knows what to paste */
 	bool known = !traced->mem || (p->hidden->traced_recipe && *traced->transformers);
 	enum plim_status st = PLIM_OK;
 

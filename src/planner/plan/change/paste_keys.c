@@ -141,7 +141,7 @@ static bool is_fp16_narrow(const struct plan_recipe *r)
 	return r->precision == PLAN_FP16_LOADED;
 }
 
-/* LLaMA-Factory's frozen weights are as narrow as autocast; Axolotl's as well, unless it is told otherwise. */
+/* LLaMA-Factory's frozen weights are as narrow as autocast; Axolotl's as well, unless it is reported otherwise. */
 static bool is_factory_fp16(const struct plan_recipe *r)
 {
 	return r->precision ==
@@ -283,7 +283,7 @@ static bool has_gate(const struct plan_recipe *r)
 	return r->liger & PLAN_LIGER_GATE;
 }
 
-/* Where Liger is on, all of its kernels are, but for those that are switched off. */
+/* Where Liger is on, all of its kernels are, except for those that are switched off. */
 static bool lacks_loss(const struct plan_recipe *r)
 {
 	return plan_has_liger(r) && !is_liger_loss(r);

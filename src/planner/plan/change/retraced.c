@@ -1,6 +1,6 @@
 /*
  * Other recipes of a run that was traced: each is traced again, once, by whoever asked for the plan; what PyTorch cannot be
- * asked for is no rung.
+ * asked for is not a rung.
  */
 #include "plan/plan.h"
 
@@ -125,7 +125,7 @@ static bool can_be_asked(const struct plim_plan *p, const struct plan_recipe *r)
 	return true;
 }
 
-/* Do two recipes make the same requests, but for their sizes? */
+/* Do two recipes make the same requests, except for their sizes? */
 static bool is_alike(const struct plan_recipe *a, const struct plan_recipe *b)
 {
 	return a->accumulate == b->accumulate && a->precision == b->precision &&

@@ -65,7 +65,7 @@ static bool fused_optimizer(struct plan_choice *c)
 	return true;
 }
 
-/* Sharing out costs nothing but messages, where there is somebody to share with. */
+/* Sharing out costs nothing but messages, where there is someone to share with. */
 static bool share(struct plan_choice *c, enum plan_parallel parallel)
 {
 	static const uint8_t shared[PLAN_PARALLELS] = {
@@ -112,7 +112,7 @@ static bool group_lengths(struct plan_choice *c)
 	return true;
 }
 
-/* Layers as well, twice as far each time; as many samples a step as before. */
+/* Layers as well, twice as far each time; as many samples per step as before. */
 static bool share_layers(struct plan_choice *c)
 {
 	struct plan_recipe *r = &c->recipe;
@@ -153,7 +153,7 @@ static bool half_batch_sharded(struct plan_choice *c)
 	return !trains_another(c) && halve(c, true);
 }
 
-/* Of a loss that is no sum over samples. */
+/* Of a loss that is not a sum over samples. */
 static bool half_batch_changed(struct plan_choice *c)
 {
 	return trains_another(c) && halve(c, plan_is_sharded(&c->recipe));
@@ -260,7 +260,7 @@ static bool offload_parameters(struct plan_choice *c)
 	return true;
 }
 
-/* DeepSpeed's, beside the optimizer's. */
+/* DeepSpeed's, next to the optimizer's. */
 static bool offload_all(struct plan_choice *c)
 {
 	struct plan_recipe *r = &c->recipe;

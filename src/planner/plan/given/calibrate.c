@@ -1,5 +1,5 @@
 /*
- * A recording of a run beside the plan of the same run: the bytes that live at the borders of a step's passes are
+ * A recording of a run next to the plan of the same run: the bytes that live at the borders of a step's passes are
  * subtracted, and what the run takes beyond the plan is put into the program where it was seen: tensors that stay, states,
  * tensors that blocks keep for their backward passes, and what a pass takes for a moment when it takes most.  What the run
  * takes less than planned is not taken away from anything: it is left to the range.

@@ -1,6 +1,6 @@
 /*
  * What a recipe leaves open is as the releases of PyTorch and Transformers have it, and as the model's file says.  What
- * decides bytes is told as an assumption.  Sources: Transformers' release notes and sources of the releases named.
+ * decides bytes is reported as an assumption.  Sources: Transformers' release notes and sources of the releases named.
  */
 #include "plan/plan.h"
 
@@ -55,7 +55,7 @@ static bool is_widened(const struct plan_recipe *r)
 const char plan_stored_words[] =
 	"weights in the checkpoint's own 16 bits, as Transformers 5 loads them without a dtype";
 
-/* Autocast, to what it becomes over weights of 16 bits, and how that is told beside the key. */
+/* Autocast, to what it becomes over weights of 16 bits, and how that is reported next to the key. */
 static const struct {
 	enum plan_precision from, to;
 	bool adapters; /* alone: a GradScaler does not unscale gradients of 16 bits */
@@ -110,7 +110,7 @@ static void load_halves(struct plan_recipe *r)
 	r->precision = r->precision == PLAN_FP16_AUTOCAST ? PLAN_FP16_LOADED : PLAN_BF16_LOADED;
 }
 
-/* The dtype of weights under autocast is not given: what decides it, and how that is told. */
+/* The dtype of weights under autocast is not given: what decides it, and how that is reported. */
 static const char *settle_weights(struct plim_plan *p, const struct plim_plan_options *o)
 {
 	struct plan_recipe *r = &p->hidden->recipe;

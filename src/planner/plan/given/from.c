@@ -164,7 +164,7 @@ struct reading {
 
 static enum plim_status read_file(struct reading *r, const char *path, enum source_kinds kinds);
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 static bool is_redacted(const struct reading *r)
 {
@@ -237,7 +237,7 @@ static enum own own_of(const char *name)
 	return NOT_OWN;
 }
 
-/* One option takes a value, which is told beside the key that says so. */
+/* One option takes a value, which is reported next to the key that says so. */
 static enum plim_status give(struct reading *r, const char *key, const char *shown,
 			     const char *option, const char *value)
 {
@@ -396,7 +396,7 @@ static bool is_open(const struct reading *r, const struct stat *info)
 	return false;
 }
 
-/* Another configuration, by its path: as it stands, or beside this file. */
+/* Another configuration, by its path: as it stands, or next to this file. */
 static enum plim_status take_file(struct reading *r, const struct nested_value *v)
 {
 	const char *slash = strrchr(r->file, '/'), *path = v->text;
@@ -574,7 +574,7 @@ static enum plim_status take_value(struct reading *r, const struct nested_value 
 	return tell_unknown(r, v->path, v->text);
 }
 
-/* What changes no memory, and is pasted again beside the rank. */
+/* What changes no memory, and is pasted again next to the rank. */
 static enum plim_status take_alpha(struct reading *r, const struct nested_value *v)
 {
 	const char *last = strrchr(v->path, '.');
@@ -736,7 +736,7 @@ static enum plim_status read_file(struct reading *r, const char *path, enum sour
 
 /* ---- several keys that make one option ---- */
 
-/* Sets plan's option, unless the caller has, and tells it beside the keys of `owns`. */
+/* Sets plan's option, unless the caller has, and shows it next to the keys of `owns`. */
 static enum plim_status settle(struct reading *r, const char *option, const char *value,
 			       const enum own *owns, size_t n)
 {
@@ -800,7 +800,7 @@ static bool are_projections(const char *targets)
 	return true;
 }
 
-/* Every linear layer, beside those that a list names: they are the same, unless it names others. */
+/* Every linear layer, next to those that a list names: they are the same, unless it names others. */
 static enum plim_status settle_linear(struct reading *r)
 {
 	const char *listed = r->o->lora_targets;
@@ -922,7 +922,7 @@ static bool loads_narrow(const struct reading *r)
 {
 	enum from_loads loads = r->runs ? r->runs->loads : FROM_LOADS_WIDE;
 
-	/* accelerate makes weights of 16 bits fp32 again for FSDP 1, but for codes and what lies beside them */
+	/* accelerate makes weights of 16 bits fp32 again for FSDP 1, except for codes and what lies next to them */
 	if (r->o->parallel && !strncmp(r->o->parallel, "fsdp1", 5) &&
 	    !(r->o->quantize && narrows_rest(r)))
 		return false;
@@ -1001,7 +1001,7 @@ static enum plim_status settle_eval(struct reading *r)
 }
 
 /*
- * Samples that share a row fill it, as is planned.  Each sees its own tokens alone: FlashAttention is told where they begin, others
+ * Samples that share a row fill it, as is planned.  Each sees its own tokens alone: FlashAttention is reported where they begin, others
  * are given a mask, of each row or (in one row of the whole batch, without padding) of all of them.
  */
 static enum plim_status settle_rows(struct reading *r)
@@ -1299,7 +1299,7 @@ static int by_file(const void *a, const void *b)
 	return (x->place > y->place) - (x->place < y->place);
 }
 
-/* A default that comes to nothing is nobody's setting. */
+/* A default that comes to nothing is no one's setting. */
 static void drop_idle(struct reading *r)
 {
 	size_t n = 0;
@@ -1331,7 +1331,7 @@ static enum plim_status keep(struct reading *r)
 	return doubt(r);
 }
 
-/* The adapters' configuration that lies beside a model's; NULL: none does. */
+/* The adapters' configuration that lies next to a model's; NULL: none does. */
 static const char *adapters_beside(struct arena *a, const char *model, struct plim_err *err)
 {
 	const char *slash = model ? strrchr(model, '/') : NULL;
@@ -1370,7 +1370,7 @@ static enum plim_status read_tool(struct reading *r, const char *name)
 	return r->file ? take_values(r, &nothing) : mem_status(r->err);
 }
 
-/* What nobody named: told as not understood where it cannot be read. */
+/* What no one named: told as not understood where it cannot be read. */
 static enum plim_status read_adapters(struct reading *r, const char *path)
 {
 	enum plim_status st = read_file(r, path, SOURCE_REGULAR);

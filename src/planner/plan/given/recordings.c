@@ -1,6 +1,6 @@
 /*
- * calibrate: recordings of the user's own runs beside the plans of the same runs.  What a recording's run was is told with
- * recorded; what is not told there is as planned.
+ * calibrate: recordings of the user's own runs next to the plans of the same runs.  What a recording's run was is reported with
+ * recorded; what is not given there is as planned.
  */
 #include "plan/plan.h"
 #include "recording/recording.h"
@@ -12,7 +12,7 @@
 /* A workspace of other size is not cuBLAS's (4 to 32 MiB, or as CUBLAS_WORKSPACE_CONFIG says). */
 #define BLAS_LEAST ((uint64_t)64 << 10)
 #define BLAS_MOST ((uint64_t)256 << 20)
-#define WORTH_BYTES ((uint64_t)1 << 20) /* smaller differences are not told */
+#define WORTH_BYTES ((uint64_t)1 << 20) /* smaller differences are not reported */
 
 struct calibration {
 	struct plim_plan *p;
@@ -27,7 +27,7 @@ struct calibration {
 
 /* ---- what was recorded ---- */
 
-/* The options of recording i: those of the plan, but for what is told. */
+/* The options of recording i: those of the plan, except for what is reported. */
 static enum plim_status read_recorded(struct calibration *c, size_t i)
 {
 	struct plim_plan_options *to = &c->recorded[i];
@@ -156,7 +156,7 @@ static enum plim_status plan_recorded(struct calibration *c, size_t i,
 	return st;
 }
 
-/* A recording that cannot be of this model and recipe is told, not fitted. */
+/* A recording that cannot be of this model and recipe is reported, not fitted. */
 static enum plim_status check_pair(const struct calibration *c, size_t i)
 {
 	const struct plan_footprint *r = &c->pairs[i].recorded, *p = &c->pairs[i].planned;
@@ -178,7 +178,7 @@ static enum plim_status check_pair(const struct calibration *c, size_t i)
 	return PLIM_OK;
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 static enum plim_status tell(struct calibration *c, const char *quantity, uint64_t recorded,
 			     uint64_t planned, uint64_t learned, const char *evidence)

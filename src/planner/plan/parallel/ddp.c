@@ -5,7 +5,7 @@
  * in pieces, two in flight.  Gradients are copied to buckets: one of all of them until a backward pass has shown their
  * order, then of 25 MiB (the first of 1 MiB) in that order, laid out when the next forward pass begins.
  *
- * The old bucket then goes, if nobody holds it: NCCL's watchdog, which looks every 100 ms, holds what a collective used
+ * The old bucket then goes, if no one holds it: NCCL's watchdog, which looks every 100 ms, holds what a collective used
  * until it has seen its end.  In a fresh process the optimizer's first step takes longer than that.  With a further
  * micro-batch in between instead, or where the GPU is far behind the program, the old one lives through that forward
  * pass.

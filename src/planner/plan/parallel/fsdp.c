@@ -212,7 +212,7 @@ static void reduce(struct builder *b, uint32_t unit)
 		return;
 	tape_let(t, p->scattered);
 	p->scattered = tape_store(t, own * b->copies * width, TIMELINE_WORKSPACE);
-	/* whole gradients go before their shares come, but for the last, which a loop's variable still names */
+	/* whole gradients go before their shares come, except for the last, which a loop's variable still names */
 	for (uint32_t i = 0; i < u->n; i++) {
 		struct tape_param *x = &t->params.at[p->members.at[u->first + i]];
 

@@ -24,7 +24,7 @@ static uint32_t keep(struct tape *t, struct value v)
 	return v.store;
 }
 
-/* The copy is made beside the computation: what was copied lives a little longer. */
+/* The copy is made next to the computation: what was copied lives a little longer. */
 static void fly(struct tape *t, uint32_t store)
 {
 	uint32_t *slot = &t->flying[t->flies++ % TAPE_FLIES];
@@ -394,7 +394,7 @@ void build_let_bucket(struct builder *b)
 
 #define MACHINE_GPUS 8u /* that one machine has, at most */
 /*
- * VmRSS of PyTorch 2.11 with Transformers 5.17 on an H100: with a CUDA context, or with that and NCCL, and beside it when
+ * VmRSS of PyTorch 2.11 with Transformers 5.17 on an H100: with a CUDA context, or with that and NCCL, and next to it when
  * all libraries are at work (1314 to 1394 MiB in all; of several processes 1552 to 1797).
  */
 #define CONTEXT_BYTES ((uint64_t)740 << 20)

@@ -64,7 +64,7 @@ struct way {
 	void (*back)(struct builder *b);                      /* a backward pass begins */
 	void (*back_enter)(struct builder *b, uint32_t unit); /* ... reaches a unit's end */
 	void (*back_leave)(struct builder *b, uint32_t unit); /* ... is through with it */
-	void (*done)(struct builder *b);                      /* ... is over, but for the root */
+	void (*done)(struct builder *b);                      /* ... is over, except for the root */
 	void (*before_step)(struct builder *b); /* the optimizer, which then needs no clipping */
 	void (*after_step)(struct builder *b);
 	bool shards;      /* parameters */

@@ -343,7 +343,7 @@ static uint64_t divide(struct builder *b, uint32_t param)
 
 /*
  * Each is gathered once more for its hook (create_reduce_and_remove_grad_hooks()), in a buffer; what comes from the host
- * comes to the GPU beside it.
+ * comes to the GPU next to it.
  */
 static void touch_each(struct builder *b)
 {

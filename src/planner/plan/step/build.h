@@ -4,7 +4,7 @@
 
 #include "plan/step/ops.h"
 
-#define BUILD_STATES 2 /* tensors that outputs hold beside logits and caches, at most */
+#define BUILD_STATES 2 /* tensors that outputs hold next to logits and caches, at most */
 #define BUILD_DEEP 16  /* blocks of a vision tower that feed the language model, at most */
 
 /* Patches that see one another, `windows` times over. */
@@ -39,7 +39,7 @@ struct builder {
 	bool decoding;   /* ... and this is not its first pass */
 	struct value
 		*cache; /* keys and values of each block of this pass, or NULL: none are kept */
-	/* what outputs hold beside logits, those of this pass and kept ones: caches, then states */
+	/* what outputs hold next to logits, those of this pass and kept ones: caches, then states */
 	struct value *caches[2];
 	uint64_t cached; /* tokens that are in it */
 	/*
@@ -128,7 +128,7 @@ void build_cache_begin(struct builder *b);
 /* The outputs of this pass (0), or of one before it (1), are gone; or this pass's take the place of those before. */
 void build_cache_drop(struct builder *b, unsigned which);
 void build_cache_keep(struct builder *b);
-/* Do layers that see all tokens have a mask, too?  Where they fill static rooms, or beside layers that slide. */
+/* Do layers that see all tokens have a mask, too?  Where they fill static rooms, or next to layers that slide. */
 int build_masks_all(const struct builder *b, int windowed);
 /* p[1] and p[2], keys and values of this pass's tokens, become what is attended to: so many tokens. */
 uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3]);
@@ -268,7 +268,7 @@ void build_run(struct builder *b);
 
 /* What is kept in the machine's own memory (offload.c). */
 int build_steps_on_host(const struct builder *b); /* the optimizer is there */
-/* The process as it starts, with the model read; and what it needs beside when it runs on the GPU. */
+/* The process as it starts, with the model read; and what it needs next to when it runs on the GPU. */
 void build_host_load(struct builder *b);
 void build_host_loaded(struct builder *b);
 /*

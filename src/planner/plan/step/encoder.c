@@ -1,7 +1,7 @@
 /* BERT and RoBERTa.  Lines follow Transformers 5.17's modelling files. */
 #include "plan/step/build.h"
 
-/* RoBERTa counts positions from the first token that is no padding: an integer a token, in four steps. */
+/* RoBERTa counts positions from the first token that is not padding: an integer a token, in four steps. */
 static struct value count_positions(struct builder *b)
 {
 	struct tape *t = &b->t;

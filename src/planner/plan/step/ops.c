@@ -350,7 +350,7 @@ static struct value product_8_bits(struct tape *t, struct tape_node *node, struc
 	scales = tape_store(t, rows * 4, TIMELINE_TEMPORARY);
 	codes = tape_store(t, x.n, TIMELINE_TEMPORARY);
 	tape_drop(t, &half);
-	if (x.grad) /* ctx.tensors, which is no saved tensor */
+	if (x.grad) /* ctx.tensors, which is not a saved tensor */
 		tape_hold_in_graph(t, x);
 	sums = tape_store(t, results * 4, TIMELINE_TEMPORARY);
 	half = tape_new(t, x.dtype == TAPE_F16 ? 0 : results, TAPE_F16, t->category);

@@ -484,7 +484,7 @@ static enum op_kernel fused_kernel(const struct builder *b)
 	return d->cudnn_attention ? OP_CUDNN : d->flash_attention ? OP_FLASH : OP_EFFICIENT;
 }
 
-/* Does a fused kernel take these numbers on this card? */
+/* Does a fused kernel take these numbers on this GPU? */
 static int has_half(const struct builder *b, struct value q)
 {
 	uint8_t dtype = b->t.autocast ? b->t.autocast : q.dtype;

@@ -35,7 +35,7 @@ struct value build_quantized(struct builder *b, const struct model_module *modul
 	return y;
 }
 
-/* FSDP shares out what looks like weights of 16 bits (bnb_4bit_quant_storage), beside others of the same dtype. */
+/* FSDP shares out what looks like weights of 16 bits (bnb_4bit_quant_storage), next to others of the same dtype. */
 static enum plim_status check_shared(const struct builder *b, struct plim_err *err)
 {
 	if (plan_is_zero(b->r))
@@ -105,7 +105,7 @@ void build_before_quantized(struct builder *b, const struct model_tensor *next)
 				   TIMELINE_PARAMETER);
 }
 
-/* What a file of 16 bits holds beside codes is trained on in fp32, cast one by one; in pure bf16 it is left. */
+/* What a file of 16 bits holds next to codes is trained on in fp32, cast one by one; in pure bf16 it is left. */
 void build_prepare_quantized(struct builder *b)
 {
 	struct tape *t = &b->t;

@@ -1,5 +1,5 @@
 /*
- * What a sum needs beside its result: ATen/native/cuda/Reduce.cuh's setReduceConfig for a contiguous matrix that is
+ * What a sum needs next to its result: ATen/native/cuda/Reduce.cuh's setReduceConfig for a contiguous matrix that is
  * summed over its rows.  Few outputs and many rows are divided among blocks that meet in global memory; that staging
  * buffer can be as large as the matrix.
  */

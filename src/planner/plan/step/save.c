@@ -50,7 +50,7 @@ static int is_flat(const struct builder *b)
 	return b->r->parallel == PLAN_FSDP1 || b->r->parallel == PLAN_FSDP1_ZERO2;
 }
 
-/* All of it in the first rank's memory, the model and beside it the optimizer. */
+/* All of it in the first rank's memory, the model and next to it the optimizer. */
 static void save_full(struct builder *b, int optimizer)
 {
 	struct tape *t = &b->t;
@@ -148,7 +148,7 @@ void build_save(struct builder *b)
 	if (b->t.failed || save == PLAN_SAVE_NONE)
 		return;
 	if (plan_is_sharded(b->r) && save == PLAN_SAVE_STATE)
-		save = PLAN_SAVE_SHARDED; /* what accelerate does unless it is told otherwise */
+		save = PLAN_SAVE_SHARDED; /* what accelerate does unless it is reported otherwise */
 	if (save == PLAN_SAVE_FULL || (plan_is_sharded(b->r) && save == PLAN_SAVE_PRETRAINED))
 		save_full(b, save == PLAN_SAVE_FULL);
 	else

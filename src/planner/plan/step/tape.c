@@ -529,7 +529,7 @@ static void fit(struct tape *t, const struct tape_edge *e, struct tape_grad *g)
 	}
 }
 
-/* Add to what is there, in place where nobody else holds it. */
+/* Add to what is there, in place where no one else holds it. */
 static void add(struct tape *t, uint32_t *at, uint8_t *part, const struct tape_grad *g)
 {
 	uint32_t sum;

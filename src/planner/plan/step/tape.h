@@ -4,10 +4,10 @@
  * saves, and backward() runs the graph in the engine's order.  What comes out is a program: requests and their ends.
  *
  * Rules and their origin (PyTorch 2.11): derivatives.yaml (what is saved, what backward computes, in which order),
- * torch/csrc/autograd/engine.cpp and input_buffer.cpp (order, gradients added in place where nobody else holds them),
+ * torch/csrc/autograd/engine.cpp and input_buffer.cpp (order, gradients added in place where no one else holds them),
  * accumulate_grad.cpp (the first gradient is taken over, not copied), autocast_mode.cpp (casts and their cache).
  *
- * After the first failure (memory) operations do nothing; tape.failed tells.
+ * After the first failure (memory) operations do nothing; tape.failed shows.
  */
 #ifndef PLAN_TAPE_H
 #define PLAN_TAPE_H
@@ -55,7 +55,7 @@ struct tape_param {
 	uint32_t states[3]; /* of the optimizer */
 	struct value cast;  /* the copy that autocast keeps; store TAPE_NONE: none */
 	uint8_t dtype, trainable, pending_part;
-	uint8_t input;  /* no parameter: an input that was told to take a gradient */
+	uint8_t input;  /* no parameter: an input that was reported to take a gradient */
 	uint8_t others; /* another process steps on it */
 	uint8_t own_dtype;
 	uint64_t own_n; /* what this process keeps and steps on */
@@ -139,7 +139,7 @@ struct tape {
 	VEC(struct tape_region) regions;
 	VEC(struct tape_param) params;
 	VEC(uint32_t) cached; /* parameters with a cast copy */
-	/* what nodes keep beside what autograd saves, as long as there are nodes: of this graph, and of the one before */
+	/* what nodes keep next to what autograd saves, as long as there are nodes: of this graph, and of the one before */
 	VEC(uint32_t) held, past;
 	VEC(uint32_t) kept; /* stores that selective checkpointing keeps for its regions */
 	tape_again_fn *again;
@@ -163,12 +163,12 @@ struct tape {
 	uint32_t home, place;
 	uint8_t op;
 	uint8_t away;  /* enum plan_activations: what is done with what operations save */
-	uint8_t stays; /* but for now it stays */
+	uint8_t stays; /* except for now it stays */
 	struct tape_host host;
 	uint32_t flying[TAPE_FLIES]; /* stores whose copies are on their way to the host */
 	uint32_t landed[TAPE_SAVES]; /* stores that came back for the node before */
 	unsigned flies, lands;
-	/* a parameter's gradient is there; NULL: nobody listens */
+	/* a parameter's gradient is there; NULL: no one listens */
 	void (*accumulated)(void *self, struct tape_param *p);
 	uint16_t stream; /* of new requests: a number of program->streams */
 	uint32_t ready;  /* gradients of parameters in this backward pass so far */
@@ -212,7 +212,7 @@ void tape_hold(struct tape *t, uint32_t store);
 void tape_let(struct tape *t, uint32_t store);
 /* Memory of another stream than that of operations. */
 uint32_t tape_store_on(struct tape *t, uint16_t stream, uint64_t bytes, unsigned category);
-/* Its only owner drops it, but another stream still uses it: tape_let tells when that is done. */
+/* Its only owner drops it, but another stream still uses it: tape_let says when that is done. */
 void tape_let_early(struct tape *t, uint32_t store);
 
 /* Memory of the machine (host.c): held and let as the GPU's. */

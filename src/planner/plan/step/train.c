@@ -55,7 +55,7 @@ static const struct rule {
 	uint8_t states, fresh;
 	enum meanwhile meanwhile;
 	uint8_t counters; /* step counters live on the device */
-	uint8_t bytes;    /* of an element of a state that is no code; 0: as the parameter's */
+	uint8_t bytes;    /* of an element of a state that is not a code; 0: as the parameter's */
 	uint8_t paged;
 	uint8_t code;   /* bits of a value that is coded; 0: none is */
 	uint16_t block; /* values that share a scale */

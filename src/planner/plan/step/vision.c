@@ -1,4 +1,4 @@
-/* Towers that see: ViT, and CLIP and SigLIP with a text beside the image.  Lines follow Transformers 5.17. */
+/* Towers that see: ViT, and CLIP and SigLIP with a text next to the image.  Lines follow Transformers 5.17. */
 #include "plan/step/build.h"
 
 /* Pre-norm blocks with a plain MLP.  What is normalised stays a name of the block until the half is done. */

@@ -80,7 +80,7 @@ static void rotary(struct builder *b, uint64_t patches)
 		*both[i] = op_apply(t, OP_SCALE, angles);
 		tape_set(t, both[i], op_apply(t, OP_SCALE, *both[i]));
 	}
-	for (unsigned i = 0; i < 2; i++) { /* rows beside columns, then twice */
+	for (unsigned i = 0; i < 2; i++) { /* rows next to columns, then twice */
 		struct value half = tape_new(t, size / 2, TAPE_F32, TIMELINE_TEMPORARY);
 
 		tape_set(t, both[i], tape_new(t, size, TAPE_F32, TIMELINE_ACTIVATION));
