@@ -4,14 +4,19 @@
 Every recording is read whichever way it lies there, memory does not grow with their number (beyond a row for
 each), and a job that is stopped by Ctrl-C leaves nothing behind.
 """
+import bz2
+import gzip
 import json
+import lzma
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 import lib
 
@@ -87,7 +92,24 @@ def check_interrupt(folder):
         assert not os.listdir(scratch), os.listdir(scratch)
 
 
+def check_strangers(folder):
+    """Files of every compression that are not recordings, alone and next to one: they are skipped or not read, and nothing dies."""
+    for name, data in (("a.gz", gzip.compress(b"text" * 99)), ("a.bz2", bz2.compress(b"text" * 99)), ("a.xz", lzma.compress(b"text" * 99)),
+                       ("a.lzma", lzma.compress(b"text" * 99, format=lzma.FORMAT_ALONE)), ("plain", b"text" * 99)):
+        with open(os.path.join(folder, name), "wb") as out:
+            out.write(data)
+    for name, method in (("state.pt", zipfile.ZIP_STORED), ("arrays.npz", zipfile.ZIP_DEFLATED)):
+        with zipfile.ZipFile(os.path.join(folder, name), "w", method) as z:
+            z.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
+    assert lib.run("report", folder, codes=(3,)).returncode == 3
+    shutil.copy(os.path.join(data, "oom_batch.pickle.xz"), folder)
+    assert "1 died" in lib.run("report", folder, codes=(0, 3)).stdout
+
+
 with tempfile.TemporaryDirectory() as top:
+    strangers = os.path.join(top, "strangers")
+    os.mkdir(strangers)
+    check_strangers(strangers)
     small, large, tar = (os.path.join(top, name) for name in ("small", "large", "large.tar"))
     make_job(small, RANKS // 10)
     make_job(large, RANKS)

@@ -178,13 +178,17 @@ static void zstd_stop(struct codec *c)
 }
 
 #define ALL 0xff
+#define XZ_BYTES (68u << 20)   /* xz -9: a dictionary of 64 MiB */
+#define ZSTD_BYTES (12u << 20) /* zstd -19: a window of 8 MiB */
+#define BZIP2_BYTES (4u << 20) /* four bytes for each of a block's 900,000 */
 
 static const struct codec_kind kinds[] = {
-	{ "gzip", { 0x1f, 0x8b }, { ALL, ALL }, 2, gzip_start, gzip_step, gzip_stop },
+	{ "gzip", { 0x1f, 0x8b }, { ALL, ALL }, 2, 64 << 10, gzip_start, gzip_step, gzip_stop },
 	{ "xz",
 	  { 0xfd, '7', 'z', 'X', 'Z', 0 },
 	  { ALL, ALL, ALL, ALL, ALL, ALL },
 	  6,
+	  XZ_BYTES,
 	  xz_start,
 	  xz_step,
 	  xz_stop },
@@ -193,6 +197,7 @@ static const struct codec_kind kinds[] = {
 	  { ']', 0, 0, 0, 0, ALL, ALL, ALL },
 	  { ALL, ALL, ALL, 0, 0, ALL, ALL, ALL },
 	  8,
+	  XZ_BYTES,
 	  xz_start,
 	  xz_step,
 	  xz_stop },
@@ -200,6 +205,7 @@ static const struct codec_kind kinds[] = {
 	  { 0x28, 0xb5, 0x2f, 0xfd },
 	  { ALL, ALL, ALL, ALL },
 	  4,
+	  ZSTD_BYTES,
 	  zstd_start,
 	  zstd_step,
 	  zstd_stop },
@@ -208,6 +214,7 @@ static const struct codec_kind kinds[] = {
 	  { 0x50, 0x2a, 0x4d, 0x18 },
 	  { 0xf0, ALL, ALL, ALL },
 	  4,
+	  ZSTD_BYTES,
 	  zstd_start,
 	  zstd_step,
 	  zstd_stop },
@@ -215,6 +222,7 @@ static const struct codec_kind kinds[] = {
 	  { 'B', 'Z', 'h', 0, 0x31, 0x41 },
 	  { ALL, ALL, ALL, 0, ALL, ALL },
 	  6,
+	  BZIP2_BYTES,
 	  bunzip2_start,
 	  bunzip2_step,
 	  bunzip2_stop },
@@ -222,6 +230,7 @@ static const struct codec_kind kinds[] = {
 	  { 'P', 'K', 3, 4 },
 	  { ALL, ALL, ALL, ALL },
 	  4,
+	  64 << 10,
 	  unzip_start,
 	  unzip_step,
 	  unzip_stop },
@@ -244,6 +253,11 @@ const struct codec_kind *codec_detect(const uint8_t *head, size_t n)
 const char *codec_kind_name(const struct codec_kind *kind)
 {
 	return kind->name;
+}
+
+uint64_t codec_kind_bytes(const struct codec_kind *kind)
+{
+	return kind->decoder_bytes;
 }
 
 enum plim_status codec_open(struct mem *m, const struct codec_kind *kind, struct codec_input input,

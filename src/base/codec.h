@@ -28,6 +28,8 @@ const struct codec_kind *codec_detect(const uint8_t *head, size_t n);
 
 /* "gzip", "xz", "lzma", "zstd", "bzip2", "zip". */
 const char *codec_kind_name(const struct codec_kind *kind);
+/* What its decoder takes at usual settings; unusual ones take more. */
+uint64_t codec_kind_bytes(const struct codec_kind *kind);
 
 enum plim_status codec_open(struct mem *m, const struct codec_kind *kind, struct codec_input input,
 			    struct codec **out, struct plim_err *err);

@@ -14,6 +14,7 @@ struct codec_kind {
 	const char *name;
 	uint8_t magic[CODEC_HEAD_BYTES], mask[CODEC_HEAD_BYTES];
 	size_t magic_n;
+	uint32_t decoder_bytes; /* what its decoder takes at usual settings */
 	enum plim_status (*start)(struct codec *c, struct plim_err *err);
 	/* Consume some of c->in, produce *made bytes; sets c->between at the end of a member. */
 	enum plim_status (*step)(struct codec *c, uint8_t *at, size_t room, size_t *made,

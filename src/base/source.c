@@ -61,6 +61,7 @@ struct state {
 
 	struct codec *codec;
 	const char *compression;
+	uint64_t decoder_bytes;
 	struct ring *ring;
 
 	uint8_t *own;    /* a window that can grow */
@@ -647,6 +648,7 @@ static enum plim_status start(struct state *s, bool detect, const struct source_
 
 	if (!st && kind) {
 		s->compression = codec_kind_name(kind);
+		s->decoder_bytes = codec_kind_bytes(kind);
 		st = codec_open(s->mem, kind, (struct codec_input){ raw_read, s, s->name },
 				&s->codec, err);
 	}
@@ -809,6 +811,7 @@ void source_get_info(const struct source *pub, struct source_info *out)
 		.path = s->path,
 		.kind = kind_names[s->kind],
 		.compression = s->compression,
+		.decoder_bytes = s->decoder_bytes,
 		.raw_bytes = s->raw_bytes,
 		.raw_read_bytes = atomic_load_explicit(&s->raw_read, memory_order_relaxed),
 		.decoded_bytes = source_offset(pub, pub->end),

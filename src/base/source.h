@@ -57,6 +57,7 @@ struct source_info {
 	const char *path;        /* as given */
 	const char *kind;        /* "file", "pipe", "memory", "member" */
 	const char *compression; /* "none", "gzip", "xz", "lzma", "zstd", "bzip2", "zip" */
+	uint64_t decoder_bytes;  /* what decoding usually takes; 0: nothing is compressed */
 	uint64_t raw_bytes;      /* size as stored, PLIM_UNKNOWN for a pipe */
 	uint64_t raw_read_bytes; /* of these, how many were read so far (for progress) */
 	uint64_t decoded_bytes;  /* how many bytes came out so far, s->end included */

@@ -14,16 +14,8 @@
 /* Of the limit: an eighth for rows and for archives that are open while their members wait. */
 #define READING_PART(limit) ((limit) - (limit) / 8)
 
-/* A source's windows (1.5 MiB, and a member has two) and what its decoder takes at usual settings. */
-static const struct {
-	const char *compression;
-	uint64_t source_bytes;
-} source_needs[] = {
-	{ "none", (uint64_t)4 << 20 },
-	{ "gzip", (uint64_t)4 << 20 },
-	{ "zstd", (uint64_t)16 << 20 }, /* zstd -19: 8 MiB */
-	{ "xz", (uint64_t)72 << 20 },   /* xz -9: 65 MiB */
-};
+#define SOURCE_BYTES ((uint64_t)4 << 20)  /* a source's windows: 1.5 MiB, and a member has two */
+#define DECODER_MOST ((uint64_t)68 << 20) /* xz -9 */
 #define LOOK_BYTES 4096
 
 /*
@@ -56,27 +48,25 @@ struct need {
 static struct need need_of(const struct source *s)
 {
 	struct source_info info;
-	uint64_t bytes;
-	size_t i = 0;
+	uint64_t bytes, source;
 
 	source_get_info(s, &info);
+	source = SOURCE_BYTES + info.decoder_bytes;
 	bytes = info.raw_bytes < UINT64_MAX / 64 ? info.raw_bytes : UINT64_MAX / 64;
-	while (strcmp(source_needs[i].compression, info.compression))
-		i++;
-	if (!i && snapshot_is_packed(s->p, (size_t)(s->end - s->p)))
+	if (!info.decoder_bytes && snapshot_is_packed(s->p, (size_t)(s->end - s->p)))
 		return (struct need){
-			source_needs[i].source_bytes + bytes,
+			source + bytes,
 			FIXED_BYTES +
 				PACKED_PART * snapshot_packed_bytes(s->p, (size_t)(s->end - s->p))
 		};
-	return (struct need){ source_needs[i].source_bytes,
-			      FIXED_BYTES + bytes * (i ? SHRINKS_TO_PART : 1) };
+	return (struct need){ source,
+			      FIXED_BYTES + bytes * (info.decoder_bytes ? SHRINKS_TO_PART : 1) };
 }
 
 /* All there is: for the source as much as any usually needs, but no more than half. */
 static struct need need_all(uint64_t reading_bytes)
 {
-	uint64_t most = source_needs[sizeof(source_needs) / sizeof(*source_needs) - 1].source_bytes;
+	uint64_t most = SOURCE_BYTES + DECODER_MOST;
 	uint64_t source = most < reading_bytes / 8 ? reading_bytes / 8 : most;
 
 	source = source < reading_bytes / 2 ? source : reading_bytes / 2;
@@ -276,7 +266,7 @@ static void read_item(struct work *w, struct set_item *item)
 		need = need_of(o.member ? o.member : o.file);
 		close_item(&o);
 	} else {
-		need = (struct need){ source_needs[0].source_bytes, FIXED_BYTES };
+		need = (struct need){ SOURCE_BYTES, FIXED_BYTES };
 	}
 	if (is_too_much(w, &need) || read_with(w, item, need, 0))
 		read_alone(w, item);
