@@ -94,10 +94,10 @@ def check_interrupt(folder):
 
 def check_strangers(folder):
     """Files of every compression that are not recordings, alone and next to one: they are skipped or not read, and nothing dies."""
-    for name, data in (("a.gz", gzip.compress(b"text" * 99)), ("a.bz2", bz2.compress(b"text" * 99)), ("a.xz", lzma.compress(b"text" * 99)),
+    for name, content in (("a.gz", gzip.compress(b"text" * 99)), ("a.bz2", bz2.compress(b"text" * 99)), ("a.xz", lzma.compress(b"text" * 99)),
                        ("a.lzma", lzma.compress(b"text" * 99, format=lzma.FORMAT_ALONE)), ("plain", b"text" * 99)):
         with open(os.path.join(folder, name), "wb") as out:
-            out.write(data)
+            out.write(content)
     for name, method in (("state.pt", zipfile.ZIP_STORED), ("arrays.npz", zipfile.ZIP_DEFLATED)):
         with zipfile.ZipFile(os.path.join(folder, name), "w", method) as z:
             z.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
