@@ -1,5 +1,6 @@
 /* plimsoll diff: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "gate.h"
 #include "markdown.h"
 #include "option_rows.h"
 #include "output.h"
@@ -17,7 +18,7 @@ struct diff_opts {
 	bool json, no_color;
 	bool quiet; /* the page goes where the text would */
 	uint64_t width;
-	const char *fail_over, *output;
+	const char *fail_over, *fail_on, *output;
 	int at, format;
 };
 
@@ -27,8 +28,10 @@ static const struct opt diff_opt[] = {
 		'f', "fail-over", diff_opts, fail_over, "GROWTH", NULL,
 		"exit with 1 when the peak of allocated memory of any GPU grew by more than this: "
 		"2% of A's, or 500MiB"),
+	OPT_STRING(0, "fail-on", diff_opts, fail_on, "ID,ID...", NULL,
+		   "exit with 1 if only B has such a finding: any, oom, leak, leak=RATE or an id"),
 	OPT_STRING('o', "output", diff_opts, output, "FILE", NULL,
-		   "write FILE.html, one page that shows both beside each other, and what grew"),
+		   "write FILE.html, one page with both and what grew"),
 	OPT_HEADING("What to look at"),
 	DIFF_DEVICE_OPTIONS,
 	OPT_CHOICE(0, "at", diff_opts, at, "MOMENT", at_names, AT_BOTH, "whose owners to compare"),
@@ -138,17 +141,38 @@ static enum plim_status answer_of(const struct plim_diff *d, struct cmd_answer *
 	return st ? st : plim_diff_json(d, cmd_collect, &answer->json, err);
 }
 
+/* Has only B a finding that --fail-on names? */
+static bool finds_in_b(struct gate *gate, const struct plim_diff *d)
+{
+	bool fails = false;
+
+	for (size_t i = 0; i < d->device_count; i++)
+		for (size_t k = 0; k < d->devices[i].finding_count; k++) {
+			const struct plim_diff_finding *f = &d->devices[i].findings[k];
+			struct plim_finding as = { .id = f->id,
+						   .severity = f->severity,
+						   .bytes = f->bytes,
+						   .per_period_bytes = f->per_period_bytes };
+
+			fails |= !strcmp(f->side, "b") && gate_fails(gate, &as);
+		}
+	return fails;
+}
+
 static int diff_show(const struct diff_opts *o, char **argv)
 {
 	struct cmd_answer answer = { 0 };
 	struct plim_diff *d;
+	struct gate gate;
 	struct plim_err err;
 	int code = CMD_DONE;
 	enum plim_status st;
 
+	if (!gate_init(&gate, o->fail_on))
+		return CMD_USAGE;
 	if (plim_diff_open(argv[0], argv[1], &o->options, &d, &err))
 		return cmd_fail(&err);
-	if (d->gate && d->gate->exceeded)
+	if ((d->gate && d->gate->exceeded) || finds_in_b(&gate, d))
 		code = CMD_FAILED;
 	st = o->quiet ? PLIM_OK : print_diff(o, d, &err);
 	if (!st && o->output)

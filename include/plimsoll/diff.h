@@ -173,6 +173,7 @@ struct plim_diff_finding {
 	const char *id;              /* as in report/2 */
 	enum plim_severity severity; /* as in report/2 */
 	uint64_t bytes;              /* as in report/2 */
+	uint64_t per_period_bytes;   /* as in report/2 */
 	const char *title;           /* as in report/2 */
 };
 
@@ -221,6 +222,7 @@ struct plim_diff_device {
 struct plim_diff_gate {
 	bool exceeded;        /* the exit code is 1 */
 	bool certain;         /* both peaks are exact and of whole runs that did not die */
+	bool b_died;          /* B ran out of memory: its peak would be higher, so `exceeded` is set */
 	const char *measure;  /* what was compared */
 	uint64_t device;      /* that grew furthest beyond its limit, or came nearest to it */
 	int64_t grown_bytes;  /* B's less A's */

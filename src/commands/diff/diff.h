@@ -48,7 +48,10 @@ enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err);
 enum plim_status diff_findings(struct plim_diff *d, const struct diff_side side[2],
 			       struct plim_diff_device *out, struct plim_err *err);
 
-/* Sentences that tell a device's change. */
+/* Is this the reason of a bound: the run ran out of memory? */
+int diff_is_death(const char *bound_why);
+
+/* Sentences about a device's change. */
 enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment *peak,
 			      const struct plim_diff_moment *end, struct plim_diff_device *out,
 			      struct plim_err *err);

@@ -455,6 +455,9 @@ static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
 		d->gate->limit_bytes = limit;
 		d->gate->exceeded = beyond > 0;
 	}
+	for (size_t i = 0; i < d->device_count; i++)
+		d->gate->b_died |= diff_is_death(d->devices[i].b_bound_why);
+	d->gate->exceeded |= d->gate->b_died;
 	return PLIM_OK;
 }
 

@@ -224,9 +224,10 @@ enum plim_status diff_findings(struct plim_diff *d, const struct diff_side side[
 			const struct plim_finding *f = &side[s].findings[i];
 
 			if (!has_like(&side[!s], f))
-				out->findings[out->finding_count++] =
-					(struct plim_diff_finding){ names[s], f->id, f->severity,
-								    f->bytes, f->title };
+				out->findings[out->finding_count++] = (struct plim_diff_finding){
+					names[s], f->id, f->severity, f->bytes, f->per_period_bytes,
+					f->title
+				};
 		}
 	}
 	return PLIM_OK;

@@ -40,7 +40,7 @@ static const char *times(char *buffer, double a, double b)
 
 /* ---- the sentences ---- */
 
-static int died(const char *why)
+int diff_is_death(const char *why)
 {
 	return why && !strcmp(why, "died");
 }
@@ -56,7 +56,7 @@ static const char *moment_words(char *buffer, const char *phase, uint64_t step)
 
 static void tell_deaths(struct telling *t)
 {
-	int a = died(t->out->a_bound_why), b = died(t->out->b_bound_why);
+	int a = diff_is_death(t->out->a_bound_why), b = diff_is_death(t->out->b_bound_why);
 
 	if (a && b)
 		say(t, "Both ran out of memory: their peaks are only what each could get.");
@@ -169,7 +169,7 @@ static const struct plim_diff_row *largest(const struct plim_diff_moment *m, int
  */
 static void tell_owners(struct telling *t, const struct plim_diff_moment *peak)
 {
-	int a = died(t->out->a_bound_why), b = died(t->out->b_bound_why);
+	int a = diff_is_death(t->out->a_bound_why), b = diff_is_death(t->out->b_bound_why);
 	int growing = a != b ? b : peak->change_bytes > 0;
 	uint64_t all = size_of(peak->change_bytes);
 	const struct plim_diff_row *with = largest(peak, growing),

@@ -81,6 +81,9 @@ static void recording(struct text *t, const char *letter, const struct plim_diff
 
 static void gate(struct text *t, const struct plim_diff_gate *g)
 {
+	const char *head = g && g->b_died     ? "Fails, B ran out of memory: "
+			   : g && g->exceeded ? "Over the limit: "
+					      : "Within the limit: ";
 	struct text words;
 
 	if (!g)
@@ -95,9 +98,9 @@ static void gate(struct text *t, const struct plim_diff_gate *g)
 	text_puts(&words, g->certain ? "" : " (a peak may be higher than recorded)");
 	text_puts(t, "\n");
 	text_hue(t, g->exceeded ? TEXT_BAD : TEXT_GOOD);
-	text_puts(t, g->exceeded ? "Over the limit: " : "Within the limit: ");
+	text_puts(t, head);
 	text_plain(t);
-	text_wrap(t, g->exceeded ? 16 : 18, 2, "%s", text_get(&words));
+	text_wrap(t, (unsigned)strlen(head), 2, "%s", text_get(&words));
 	text_release(&words);
 }
 
