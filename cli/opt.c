@@ -215,15 +215,12 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 	const char *end = text;
 	uint64_t n;
 
-	if (!digits(&end, &n) || (*end && strcasecmp(end, "k") != 0)) {
-		end = strchr(text, '=');
-		p->message->suggests = end && digits(&(const char *){ end + 1 }, &n);
-		if (p->message->suggests)
-			return wrong(p,
-				     "option '%s' wants a whole number, not '%s': is '%llu' meant?",
-				     shown, text, (unsigned long long)n);
+	/* "r=16", as PEFT has it: the name of the number is not part of it */
+	while (isalpha((unsigned char)*end) || *end == '_')
+		end++;
+	end = end > text && *end == '=' ? end + 1 : text;
+	if (!digits(&end, &n) || (*end && strcasecmp(end, "k") != 0))
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
-	}
 	if (*end && n > UINT64_MAX / 1024)
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
 	if (*end) {
@@ -566,6 +563,17 @@ static const char *word_of(const struct opt *alias, const char *value)
 	return value;
 }
 
+/* The next argument; "" if that is another option, or none, and the alias has a word for it. */
+static const char *next_value(struct parse *p, const struct opt *alias)
+{
+	const char *next = p->at < p->argc ? p->argv[p->at] : NULL;
+
+	if ((!next || *next == '-') && *word_of(alias, ""))
+		return "";
+	p->at += next != NULL;
+	return next;
+}
+
 /* An alias: its option, with the value that it stands for or its own. */
 static bool take_alias(struct parse *p, const struct opt *alias, const char *value)
 {
@@ -575,7 +583,7 @@ static bool take_alias(struct parse *p, const struct opt *alias, const char *val
 	if (!row)
 		return wrong(p, "unknown option '--%s'", name);
 	if (!text && alias->names && !value)
-		value = p->at < p->argc ? p->argv[p->at++] : NULL;
+		value = next_value(p, alias);
 	if (!text)
 		return take(p, row, shown, word_of(alias, value));
 	value = value ? value : next_known(p, truths);

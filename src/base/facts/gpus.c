@@ -122,35 +122,68 @@ static void propose(const char *asked, char *out, size_t room)
 		(void)snprintf(out + used, room - used, "?");
 }
 
-/* "24GB" is not a name: GPUs that have as much. */
+#define SIZE_MOST_GIB 512 /* a number without a unit beyond it is a name: 4090 */
+
+/* "24GB", "24 GB", "24": as much memory as a GPU's name says. */
 static bool is_size(const char *name, uint64_t *gib)
 {
 	char *unit = NULL;
 
 	*gib = isdigit((unsigned char)*name) ? strtoull(name, &unit, 10) : 0;
-	return *gib &&
-	       (!strcasecmp(unit, "g") || !strcasecmp(unit, "gb") || !strcasecmp(unit, "gib"));
+	if (!*gib)
+		return false;
+	while (*unit == ' ')
+		unit++;
+	return (!*unit && *gib <= SIZE_MOST_GIB) || !strcasecmp(unit, "g") ||
+	       !strcasecmp(unit, "gb") || !strcasecmp(unit, "gib");
 }
 
-static enum plim_status refuse_size(const char *name, uint64_t gib, const char *instead,
-				    struct plim_err *err)
+#define GIB ((uint64_t)1 << 30)
+
+/* Is `gib` what its name says?  A GPU shows a little less than its name has. */
+static bool is_nominal(const struct facts_gpu *g, uint64_t gib)
 {
-	char cards[600] = "";
+	uint64_t least = (g->total_high_bytes + GIB - 1) / GIB;
+
+	/* sizes that are sold are even, but for those that are shown whole (11, 141) */
+	return gib == least || (gib > least && gib % 2 == 0 &&
+				gib * GIB <= g->total_high_bytes + g->total_high_bytes / 10);
+}
+
+const struct facts_gpu *facts_gpu_of_size(const char *name, char *others, size_t room)
+{
+	const struct facts_gpu *least = NULL;
 	size_t used = 0;
+	uint64_t gib;
 
-	for (size_t i = 0; i < facts_gpu_count && used < sizeof(cards); i++) {
-		const struct facts_gpu *g = &facts_gpus[i];
-		uint64_t nominal = (g->total_high_bytes + g->total_high_bytes / 10) >> 30;
+	*others = 0;
+	if (!is_size(name, &gib))
+		return NULL;
+	for (size_t i = 0; i < facts_gpu_count; i++)
+		if (is_nominal(&facts_gpus[i], gib) &&
+		    (!least || facts_gpus[i].total_low_bytes < least->total_low_bytes))
+			least = &facts_gpus[i];
+	for (size_t i = 0; least && i < facts_gpu_count && used < room; i++)
+		if (is_nominal(&facts_gpus[i], gib) && &facts_gpus[i] != least)
+			used += (size_t)snprintf(others + used, room - used, "%s%s",
+						 used ? ", " : "", facts_gpus[i].name);
+	return least;
+}
 
-		/* a GPU shows a little less than its name has */
-		if (g->total_high_bytes >> 30 <= gib && nominal >= gib)
-			used += (size_t)snprintf(cards + used, sizeof(cards) - used, "%s%s",
-						 used ? ", " : "", g->name);
-	}
-	return err_set(err, PLIM_E_ARG,
-		       "'%.60s' is a size, and a GPU has less for PyTorch than its own: name the "
-		       "GPU%s%s, or give %s",
-		       name, used ? ", one of " : "", cards, instead);
+/* "RTX 4090 24GB": a name, and the size that it has anyway. */
+static bool find_with_size(const char *name, const struct facts_gpu **out)
+{
+	const char *last = strrchr(name, ' ');
+	char before[NAME_BYTES];
+	uint64_t gib;
+
+	if (!last || !is_size(last + 1, &gib) || (size_t)(last - name) >= sizeof(before))
+		return false;
+	memcpy(before, name, (size_t)(last - name));
+	before[last - name] = 0;
+	if (facts_find_gpu(before, "", out, NULL) || !is_nominal(*out, gib))
+		*out = NULL;
+	return *out;
 }
 
 enum plim_status facts_find_gpu(const char *name, const char *instead, const struct facts_gpu **out,
@@ -158,12 +191,9 @@ enum plim_status facts_find_gpu(const char *name, const char *instead, const str
 {
 	char asked[NAME_BYTES], known[NAME_BYTES], several[200];
 	size_t used = 0, found = 0;
-	uint64_t gib;
 
-	*out = NULL;
-	if (is_size(name, &gib))
-		return refuse_size(name, gib, instead, err);
 	simplify(name, asked);
+	*out = NULL;
 	for (size_t i = 0; i < facts_gpu_count; i++) {
 		const struct facts_gpu *g = &facts_gpus[i];
 
@@ -181,9 +211,13 @@ enum plim_status facts_find_gpu(const char *name, const char *instead, const str
 	}
 	if (found == 1)
 		return PLIM_OK;
-	*out = NULL;
+	*out = found ? NULL : facts_gpu_of_size(name, several, sizeof(several));
+	if (*out)
+		return PLIM_OK;
 	if (found)
 		return err_set(err, PLIM_E_ARG, "'%.60s' may be %s", name, several);
+	if (find_with_size(name, out))
+		return PLIM_OK;
 	propose(asked, several, sizeof(several));
 	return err_set(err, PLIM_E_ARG, "unknown GPU '%.60s'%s%s give %s", name, several,
 		       *several ? " Or" : ";", instead);

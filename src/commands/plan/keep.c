@@ -3,9 +3,9 @@
  * the module and the operation that ask for a tensor, inside of the frames by which a recording shows what runs (phases.c).
  * Categories stand in user_metadata, phases in the annotations.
  */
-#include "plan/plan.h"
 #include "commands/out.h"
 #include "commands/page.h"
+#include "plan/plan.h"
 
 #include <plimsoll/page.h>
 

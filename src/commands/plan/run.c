@@ -225,7 +225,10 @@ static enum plim_status find_card(struct plim_plan *p, struct plim_plan_options 
 {
 	if (!o->gpu)
 		return PLIM_OK;
-	o->gpu = plan_card_of(o->gpu, &o->gpus);
+	o->gpu = plan_card_of(p, o->gpu, &o->gpus, err);
+	if (!o->gpu)
+		return mem_status(err);
+	p->hidden->gpu_by_size = facts_gpu_of_size(o->gpu, (char[200]){ 0 }, 200) != NULL;
 	return facts_find_gpu(o->gpu, "options.memory_bytes", &p->hidden->gpu, err);
 }
 

@@ -1,6 +1,7 @@
 /* The answer for a person: does it fit, what fills the peak, what was assumed. */
 #include "commands/out.h"
 #include "commands/rungs.h"
+#include "facts/facts.h"
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -239,10 +240,28 @@ static void largest(struct text *t, const struct plim_plan *p, const char *what,
 			  text_number(a, range.low), text_number(b, range.high));
 }
 
+#define LIMIT_TEXT 96
+
+/* The limit; of several GPUs with one size its name, and of decimal units both. */
+static const char *limit_text(char out[LIMIT_TEXT], const struct plim_plan *p)
+{
+	char size[32];
+
+	text_size(size, p->limit_bytes);
+	if (p->hidden->gpu && p->hidden->gpu_by_size)
+		(void)snprintf(out, LIMIT_TEXT, "%s (%s)", size, p->hidden->gpu->name);
+	else if (p->limit_bytes && p->limit_bytes % 1000000000 == 0)
+		(void)snprintf(out, LIMIT_TEXT, "%s (%llu GB)", size,
+			       (unsigned long long)p->limit_bytes / 1000000000);
+	else
+		(void)snprintf(out, LIMIT_TEXT, "%s", size);
+	return out;
+}
+
 /* Why there is no verdict, and what would give one. */
 static void doubts(struct text *t, const struct plim_plan *p)
 {
-	char a[32], b[32], c[80];
+	char a[32], b[LIMIT_TEXT], c[80];
 
 	text_hue(t, TEXT_BAD);
 	text_puts(t, p->hidden->floor_bytes ? "Does not fit: " : "No verdict: ");
@@ -252,7 +271,7 @@ static void doubts(struct text *t, const struct plim_plan *p)
 			  strcmp(p->dies_at, "load")
 				  ? "weights, gradients and the optimizer's states"
 				  : "its weights",
-			  text_size(a, p->hidden->floor_bytes), text_size(b, p->limit_bytes));
+			  text_size(a, p->hidden->floor_bytes), limit_text(b, p));
 		text_puts(t, "  ");
 	}
 	for (size_t i = 0; i < p->model.doubt_count; i++) {
@@ -266,7 +285,7 @@ static void doubts(struct text *t, const struct plim_plan *p)
 	if (p->hidden->bounded)
 		text_wrap(t, 2, 2, "what is counted needs %s (%s) of %s; the rest is unknown",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
-			  text_size(b, p->limit_bytes));
+			  limit_text(b, p));
 	else
 		text_wrap(t, 2, 2, "what is counted needs %s (%s); the rest is unknown",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes));
@@ -283,7 +302,7 @@ static void doubts(struct text *t, const struct plim_plan *p)
 
 static void verdict(struct text *t, const struct plim_plan *p)
 {
-	char a[32], b[32], c[80], words[64];
+	char a[32], b[LIMIT_TEXT], c[80], words[64];
 
 	if (p->model.doubt_count) {
 		doubts(t, p);
@@ -302,17 +321,17 @@ static void verdict(struct text *t, const struct plim_plan *p)
 	else if (p->fits == PLIM_TRI_YES)
 		text_wrap(t, 6, 2, "it needs %s (%s) of %s; %s remain",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
-			  text_size(b, p->limit_bytes),
+			  limit_text(b, p),
 			  text_size((char[32]){ 0 }, p->limit_bytes - p->peak.needed_bytes));
 	else if (!p->dies_at)
 		text_wrap(t, 13, 2, "it needs %s (%s) of %s, which is too close to call",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
-			  text_size(b, p->limit_bytes));
+			  limit_text(b, p));
 	else
 		text_wrap(t, 14, 2,
 			  "it needs %s (%s), and may have %s. It dies in %s, asking for %s",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
-			  text_size(b, p->limit_bytes), plan_phase_words(words, p->dies_at),
+			  limit_text(b, p), plan_phase_words(words, p->dies_at),
 			  text_size((char[32]){ 0 }, p->dies_request_bytes));
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "where memory is ample: %s allocated, %s reserved",

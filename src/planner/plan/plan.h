@@ -147,6 +147,7 @@ struct plim_plan_hidden {
 		tool; /* in whose keys all is written, too: that of --from, or of --for; static; NULL: none */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
+	bool gpu_by_size;            /* its size was named: "24GB" */
 	struct plan_learned learned; /* of recordings: */
 	size_t recordings;           /* ... that were read; 0: none were given */
 	struct plan_recipe recorded; /* ... the last one's recipe, except for what it borrows */
@@ -378,6 +379,7 @@ enum plim_status plan_paste_for(const struct plim_plan_config *c, const char *to
 				const char **out, struct plim_err *err);
 
 /* "2x H100", "8xA100-80GB": the GPU's name, and how many; a name alone leaves *gpus. */
-const char *plan_card_of(const char *name, uint64_t *gpus);
+const char *plan_card_of(struct plim_plan *p, const char *name, uint64_t *gpus,
+			 struct plim_err *err);
 
 #endif

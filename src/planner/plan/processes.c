@@ -1,6 +1,10 @@
 /* Several GPUs: which share what, how sure that is, and memory outside of PyTorch (NCCL). */
 #include "plan/plan.h"
 
+#include <ctype.h>
+#include <stdlib.h>
+#include <strings.h>
+
 #include "option_rows.h"
 
 #include <string.h>
@@ -69,24 +73,61 @@ static enum plim_status check(const struct plan_recipe *r, const struct plim_pla
 	return PLIM_OK;
 }
 
-const char *plan_card_of(const char *name, uint64_t *gpus)
+#define MOST_IN_WORDS 128 /* "8 H100"; more is a name: 4070 Ti */
+
+/* "8x H100", "8 H100": the number, and what follows it in *name; 0: there is none. */
+static uint64_t count_before(const char **name)
 {
 	uint64_t n = 0;
-	const char *at = name;
+	const char *at = *name;
+	bool spaced;
 
 	while (*at >= '0' && *at <= '9' && n <= MOST_GPUS)
 		n = n * 10 + (uint64_t)(*at++ - '0');
-	while (*at == ' ')
-		at++;
-	if (!n || n > MOST_GPUS || (*at != 'x' && *at != 'X' && *at != '*'))
-		return name;
-	for (at++; *at == ' ';)
-		at++;
-	if (!*at)
-		return name;
-	if (*gpus <= 1)
+	if (!n || n > MOST_GPUS)
+		return 0;
+	spaced = *at == ' ';
+	at += strspn(at, " ");
+	if (strchr("xX*", *at) && *at)
+		at += 1 + strspn(at + 1, " ");
+	else if (!spaced || n > MOST_IN_WORDS || !isalpha((unsigned char)*at) ||
+		 !strncasecmp(at, "g", 1)) /* "24 GB" */
+		return 0;
+	*name = *at ? at : *name;
+	return *at ? n : 0;
+}
+
+/* "H100x8", "80GB*8": the number at the end; `*bytes` of the name are before it. */
+static uint64_t count_behind(const char *name, size_t *bytes)
+{
+	size_t n = strlen(name), digits = n;
+	uint64_t count;
+
+	while (digits && isdigit((unsigned char)name[digits - 1]))
+		digits--;
+	/* the X of RTX4090 is no times sign */
+	if (digits < 3 || digits == n || !strchr("xX*", name[digits - 1]) ||
+	    strchr("tT", name[digits - 2]))
+		return 0;
+	count = strtoull(name + digits, NULL, 10);
+	if (!count || count > MOST_GPUS)
+		return 0;
+	for (*bytes = digits - 1; *bytes && name[*bytes - 1] == ' ';)
+		(*bytes)--;
+	return *bytes ? count : 0;
+}
+
+const char *plan_card_of(struct plim_plan *p, const char *name, uint64_t *gpus,
+			 struct plim_err *err)
+{
+	size_t bytes = 0;
+	uint64_t n = count_before(&name);
+
+	if (!n && (n = count_behind(name, &bytes)) != 0)
+		name = arena_text(&p->hidden->arena, err, "%.*s", (int)bytes, name);
+	if (n && *gpus <= 1)
 		*gpus = n;
-	return at;
+	return name;
 }
 
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,

@@ -179,6 +179,38 @@ static enum plim_status assume_card(struct plim_plan *p, const struct plim_plan_
 /* Tensor cores take bf16 from Ampere on; 0 is AMD's. */
 #define BF16_FROM 80
 
+/* "24GB" is several GPUs: the one with the least memory is planned, so that what fits it fits all. */
+static enum plim_status assume_size(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	char others[200];
+
+	if (!p->hidden->gpu_by_size ||
+	    facts_gpu_of_size(o->gpu, others, sizeof(others)) != p->hidden->gpu)
+		return PLIM_OK;
+	return plan_assume(p,
+			   plan_string(p, err,
+				       *others ? "--gpu %s: planned for the %s, which has the "
+						 "least memory of that size (others: %s)"
+					       : "--gpu %s: planned for the %s",
+				       o->gpu, p->hidden->gpu->name, others),
+			   err);
+}
+
+static enum plim_status assume_shards(struct plim_plan *p, struct plim_err *err)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+
+	if (r->gpus > 1 || r->parallel == PLAN_ALONE)
+		return PLIM_OK;
+	return plan_assume(p,
+			   plan_string(p, err,
+				       "%s on one GPU shares nothing: --gpus N, for what each of N "
+				       "GPUs needs",
+				       plan_parallel_names[r->parallel]),
+			   err);
+}
+
 static enum plim_status assume_bf16(struct plim_plan *p, struct plim_err *err)
 {
 	const struct facts_gpu *gpu = p->hidden->gpu;
@@ -211,6 +243,10 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 			err);
 	if (!st)
 		st = assume_card(p, o, err);
+	if (!st)
+		st = assume_shards(p, err);
+	if (!st)
+		st = assume_size(p, o, err);
 	if (!st)
 		st = assume_bf16(p, err);
 	if (!st && r->keep_cache &&

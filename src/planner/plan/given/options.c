@@ -134,6 +134,9 @@ static const struct {
 	{ "precision", "float32", "fp32", "fp32" },
 	{ "precision", "32-true", "fp32", "fp32" },
 	{ "precision", "no", "fp32", "fp32" },
+	{ "optimizer", "adam", "adamw", "adamw" }, /* the same states */
+	{ "optimizer", "adam8bit", "adamw-8bit", "adamw-8bit" },
+	{ "optimizer", "adamw8bit", "adamw-8bit", "adamw-8bit" },
 	{ "optimizer", "adamw_torch", "adamw", "adamw" },
 	{ "optimizer", "adamw_torch_fused", "adamw-fused", "adamw-fused" },
 	{ "optimizer", "adamw_torch_8bit", "adamw-ao-8bit", "adamw-ao-8bit" },
