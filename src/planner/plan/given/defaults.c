@@ -237,6 +237,8 @@ static const struct {
 	  "Transformers before 4.49 copies all logits to shift them" },
 	{ RELEASE(2, 5), true, offsetof(struct plan_recipe, repeats_heads),
 	  "before PyTorch 2.5 shared heads are copied for each head that shares them" },
+	{ RELEASE(4, 54), false, offsetof(struct plan_recipe, repeats_heads),
+	  "Transformers before 4.54 copies shared heads, whatever PyTorch takes (use_gqa_in_sdpa)" },
 	{ RELEASE(4, 53), false, offsetof(struct plan_recipe, outer_checkpoints),
 	  "Transformers before 4.53 checkpoints around FSDP's units, reentrant: inputs of frozen "
 	  "layers and their gradients live as long as the backward pass" },
@@ -457,6 +459,21 @@ static enum plim_status take_parts(struct plim_plan *p, const struct plim_plan_o
 	return tell(p, plan_string(p, err, "accumulation %s", plan_scaled_words), err);
 }
 
+/* FSDP 1 reduces gradients of the last micro-batch alone: under no_sync(), as accelerate has it, the others stay whole. */
+static enum plim_status take_sync(struct plim_plan *p, const struct plim_plan_options *o,
+				  struct plim_err *err)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+
+	(void)o;
+	if (r->task != PLAN_TRAIN || r->accumulate < 2 || r->lora_rank || !plan_is_fsdp1(r))
+		return PLIM_OK;
+	return tell(p,
+		    "gradients stay whole until the last micro-batch, as accelerate runs FSDP 1 "
+		    "under no_sync(): sync_each_batch shares them out each time",
+		    err);
+}
+
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
 {
@@ -464,7 +481,7 @@ enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_
 		struct plim_plan *, const struct plim_plan_options *,
 		struct plim_err *) = { take_quantization, take_precision, take_halves,
 				       take_optimizer,    take_habits,    take_untested,
-				       take_parts };
+				       take_parts,	  take_sync };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;
