@@ -238,7 +238,7 @@ static const struct {
 	{ RELEASE(2, 5), true, offsetof(struct plan_recipe, repeats_heads),
 	  "before PyTorch 2.5 shared heads are copied for each head that shares them" },
 	{ RELEASE(4, 54), false, offsetof(struct plan_recipe, repeats_heads),
-	  "Transformers before 4.54 copies shared heads, whatever PyTorch takes (use_gqa_in_sdpa)" },
+	  "Transformers before 4.54 copies shared heads, whatever PyTorch takes" },
 	{ RELEASE(4, 53), false, offsetof(struct plan_recipe, outer_checkpoints),
 	  "Transformers before 4.53 checkpoints around FSDP's units, reentrant: inputs of frozen "
 	  "layers and their gradients live as long as the backward pass" },
@@ -258,6 +258,7 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 	const struct model_numbers *n = &p->hidden->model.towers[MODEL_TEXT];
 	struct plan_recipe *r = &p->hidden->recipe;
 	enum plim_status st = PLIM_OK;
+	bool repeats = false;
 
 	for (size_t i = 0; !st && i < sizeof(habits) / sizeof(habits[0]); i++) {
 		unsigned release = habits[i].of_torch ? o->torch : o->transformers;
@@ -265,8 +266,11 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		if (!release || release >= habits[i].before || !n->causal ||
 		    p->hidden->model.encoder_decoder)
 			continue;
-		if (habits[i].of_torch && n->heads == n->kv_heads)
-			continue;
+		if (habits[i].field == offsetof(struct plan_recipe, repeats_heads)) {
+			if (repeats || n->heads == n->kv_heads)
+				continue;
+			repeats = true; /* of the two reasons one is enough */
+		}
 		if (habits[i].field == offsetof(struct plan_recipe, wide_logits) &&
 		    n->narrow_loss_before)
 			continue;

@@ -25,7 +25,8 @@ static struct value whole(struct builder *b, struct value logits, struct value l
 	struct tape *t = &b->t;
 	bool own = b->r->loss == PLAN_LOSS_NARROW;
 	bool copies = own ? b->batch > 1 : b->r->copies_logits;
-	struct value f = own || b->r->narrow_loss ? tape_keep(t, logits) : op_cast(t, logits, TAPE_F32);
+	bool narrow = own || b->r->narrow_loss;
+	struct value f = narrow ? tape_keep(t, logits) : op_cast(t, logits, TAPE_F32);
 	struct value loss, seen;
 	struct value padded = tape_new(t, copies || own ? 0 : labels.n + b->batch, TAPE_I64,
 				       TIMELINE_TEMPORARY);
