@@ -260,8 +260,9 @@ struct plim_plan_options {
 	 */
 	uint64_t host_memory_bytes;
 	/*
-	 * (--loss KIND, after --grouped) loss: whole (full logits), fused (TRL), chunked (TRL
-	 * before 1.16) or liger, which never hold all logits (whole)
+	 * (--loss KIND, after --grouped) loss: whole (full logits), narrow (the loop's own, of
+	 * logits in their dtype), fused (TRL), chunked (TRL before 1.16) or liger, which never
+	 * hold all logits (whole)
 	 */
 	const char *loss;
 	/*

@@ -199,7 +199,7 @@ static void test_chunked_loss(void **state)
 		f.recipe.eval_batch = 1;
 		run(&f, UINT64_MAX);
 		whole = lives(&f, "fwd0", TIMELINE_ACTIVATION);
-		for (unsigned loss = PLAN_LOSS_CHUNKED; loss < PLAN_LOSSES; loss++) {
+		for (unsigned loss = PLAN_LOSS_CHUNKED; loss <= PLAN_LOSS_FUSED; loss++) {
 			f.recipe.loss = (enum plan_loss)loss;
 			f.recipe.loss_chunk = 7; /* the last one is smaller */
 			run(&f, UINT64_MAX);

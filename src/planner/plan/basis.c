@@ -228,7 +228,7 @@ static bool is_old(const struct model *m, const struct plan_recipe *r)
 static bool is_narrow(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->narrow_loss;
+	return r->narrow_loss || r->loss == PLAN_LOSS_NARROW;
 }
 
 static bool is_looped(const struct model *m, const struct plan_recipe *r)

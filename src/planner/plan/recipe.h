@@ -55,6 +55,7 @@ enum plan_loss {
 	PLAN_LOSS_CHUNKED, /* so many tokens at a time, each part checkpointed: TRL's chunked_nll */
 	PLAN_LOSS_LIGER, /* Liger's fused linear cross entropy: gradients are made in the forward pass */
 	PLAN_LOSS_FUSED, /* TRL's fused head: tiles of logits, made again in the backward pass, from TRL 1.16 on */
+	PLAN_LOSS_NARROW, /* the loop's own, of all logits at once in the dtype that they have */
 	PLAN_LOSSES
 };
 extern const char *const plan_loss_names[PLAN_LOSSES];

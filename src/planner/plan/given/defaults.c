@@ -237,6 +237,8 @@ static const struct {
 	  "Transformers before 4.49 copies all logits to shift them" },
 	{ RELEASE(2, 5), true, offsetof(struct plan_recipe, repeats_heads),
 	  "before PyTorch 2.5 shared heads are copied for each head that shares them" },
+	{ RELEASE(4, 54), false, offsetof(struct plan_recipe, repeats_heads),
+	  "Transformers before 4.54 copies shared heads, whatever PyTorch takes" },
 	{ RELEASE(4, 53), false, offsetof(struct plan_recipe, outer_checkpoints),
 	  "Transformers before 4.53 checkpoints around FSDP's units, reentrant: inputs of frozen "
 	  "layers and their gradients live as long as the backward pass" },
@@ -256,6 +258,7 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 	const struct model_numbers *n = &p->hidden->model.towers[MODEL_TEXT];
 	struct plan_recipe *r = &p->hidden->recipe;
 	enum plim_status st = PLIM_OK;
+	bool repeats = false;
 
 	for (size_t i = 0; !st && i < sizeof(habits) / sizeof(habits[0]); i++) {
 		unsigned release = habits[i].of_torch ? o->torch : o->transformers;
@@ -263,8 +266,11 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		if (!release || release >= habits[i].before || !n->causal ||
 		    p->hidden->model.encoder_decoder)
 			continue;
-		if (habits[i].of_torch && n->heads == n->kv_heads)
-			continue;
+		if (habits[i].field == offsetof(struct plan_recipe, repeats_heads)) {
+			if (repeats || n->heads == n->kv_heads)
+				continue;
+			repeats = true; /* of the two reasons one is enough */
+		}
 		if (habits[i].field == offsetof(struct plan_recipe, wide_logits) &&
 		    n->narrow_loss_before)
 			continue;
@@ -457,6 +463,21 @@ static enum plim_status take_parts(struct plim_plan *p, const struct plim_plan_o
 	return tell(p, plan_string(p, err, "accumulation %s", plan_scaled_words), err);
 }
 
+/* FSDP 1 reduces gradients of the last micro-batch alone: under no_sync(), as accelerate has it, the others stay whole. */
+static enum plim_status take_sync(struct plim_plan *p, const struct plim_plan_options *o,
+				  struct plim_err *err)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+
+	(void)o;
+	if (r->task != PLAN_TRAIN || r->accumulate < 2 || r->lora_rank || !plan_is_fsdp1(r))
+		return PLIM_OK;
+	return tell(p,
+		    "gradients stay whole until the last micro-batch, as accelerate runs FSDP 1 "
+		    "under no_sync(): sync_each_batch shares them out each time",
+		    err);
+}
+
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
 {
@@ -464,7 +485,7 @@ enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_
 		struct plim_plan *, const struct plim_plan_options *,
 		struct plim_err *) = { take_quantization, take_precision, take_halves,
 				       take_optimizer,    take_habits,    take_untested,
-				       take_parts };
+				       take_parts,	  take_sync };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;

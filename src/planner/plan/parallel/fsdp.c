@@ -352,6 +352,7 @@ static void wrap_fsdp1(struct builder *b)
 		uint64_t adapters = wrap_adapters(b, u);
 		uint32_t flat, store;
 
+		u->whole_grads = TAPE_NONE;
 		for (uint32_t i = 0; i < u->n; i++) {
 			uint32_t param = p->members.at[u->first + i];
 			struct tape_param *x = &t->params.at[param];
@@ -481,7 +482,56 @@ static void reduce_adapters(struct builder *b, const struct unit *u)
 	}
 }
 
-/* The unit's gradients are joined where it was gathered, cast, and reduced. */
+/* Parameters of the unit that have a gradient have that of `store` instead. */
+static void name_flat(struct builder *b, const struct unit *u, uint32_t store)
+{
+	struct tape *t = &b->t;
+
+	for (uint32_t i = 0; i < u->n; i++) {
+		struct tape_param *x = &t->params.at[b->parallel->members.at[u->first + i]];
+
+		if (x->grad == TAPE_NONE)
+			continue;
+		tape_let(t, x->grad);
+		x->grad = store;
+		if (store != TAPE_NONE)
+			tape_hold(t, store);
+	}
+}
+
+/*
+ * The unit's gradients are joined where it was gathered, and added to those of the step's micro-batches before.  The store is
+ * the caller's.
+ */
+static uint32_t join_flat(struct builder *b, struct unit *u)
+{
+	struct tape *t = &b->t;
+	bool first = u->whole_grads == TAPE_NONE;
+	uint32_t flat = tape_store_on(t, ON_GATHER, u->whole * width_of(b),
+				      b->reduces || !first ? TIMELINE_AUTOGRAD_DETAIL
+							   : TIMELINE_GRADIENT);
+
+	name_flat(b, u, flat);
+	if (first)
+		return flat;
+	name_flat(b, u, u->whole_grads);
+	tape_let(t, flat);
+	flat = u->whole_grads;
+	u->whole_grads = TAPE_NONE;
+	return flat;
+}
+
+/* Under no_sync() what was gathered once for both passes stays (_should_free_in_backward). */
+static void leave_flat(struct builder *b, uint32_t unit)
+{
+	if (b->reduces || b->parallel->way == &parallel_fsdp1)
+		reshard_flat(b, unit);
+}
+
+/*
+ * The unit's gradients are cast and reduced.  Those of micro-batches that are not the step's last are not: accelerate, and so the
+ * Trainer, and Lightning run these under no_sync(), which keeps gradients whole (_post_backward_hook).
+ */
 static void reduce_flat(struct builder *b, uint32_t unit)
 {
 	struct parallel *p = b->parallel;
@@ -494,17 +544,13 @@ static void reduce_flat(struct builder *b, uint32_t unit)
 		reduce_adapters(b, u);
 	if (b->lora || !reduced(b, u))
 		return;
-	flat = tape_store_on(t, ON_GATHER, u->whole * width_of(b), TIMELINE_AUTOGRAD_DETAIL);
-	for (uint32_t i = 0; i < u->n; i++) {
-		struct tape_param *x = &t->params.at[p->members.at[u->first + i]];
-
-		if (x->grad == TAPE_NONE)
-			continue;
-		tape_let(t, x->grad);
-		x->grad = flat;
-		tape_hold(t, flat);
+	flat = join_flat(b, u);
+	leave_flat(b, unit);
+	if (!b->reduces) {
+		name_flat(b, u, TAPE_NONE);
+		u->whole_grads = flat;
+		return;
 	}
-	reshard_flat(b, unit);
 	if (is_cast(b))
 		cast = tape_store_on(t, ON_REDUCE, u->whole * width, TIMELINE_WORKSPACE);
 	shares = tape_store_on(t, ON_REDUCE, u->own * width, TIMELINE_GRADIENT);
@@ -545,7 +591,7 @@ static void back_leave_flat(struct builder *b, uint32_t unit)
 	if (unit && b->lora && b->parallel->way->back_enter)
 		gather_flat(b, unit - 1);
 	reduce_flat(b, unit);
-	reshard_flat(b, unit);
+	leave_flat(b, unit);
 	hold_input(b, unit);
 }
 
@@ -553,7 +599,7 @@ static void done_flat(struct builder *b)
 {
 	for (uint32_t u = 0; u <= b->parallel->root; u++) {
 		reduce_flat(b, u);
-		reshard_flat(b, u);
+		leave_flat(b, u);
 	}
 	let_inputs(b);
 	settle(b, 0);

@@ -25,6 +25,7 @@ struct builder {
 	enum tape_dtype compute;         /* that sharded weights are gathered in */
 	struct parallel *parallel;       /* NULL: one process alone */
 	uint64_t copies;                 /* processes that share the batch out: 1 or more */
+	bool reduces; /* gradients of the micro-batch that runs: it is the step's last one */
 	uint64_t first_block, end_block; /* of the text tower that run here */
 	struct pipe *pipe;               /* NULL: no pipeline */
 	uint64_t tp;                     /* processes that share each layer out: 1 or more */

@@ -17,18 +17,22 @@ static uint64_t at_least(uint64_t step, uint64_t rows)
 
 /*
  * Older releases copy the logits but the last of each sample; newer ones pad the labels instead.  Classes with a loss of their
- * own (narrow_loss) do not make them fp32.
+ * own (narrow_loss) do not make them fp32, nor does a loop with a loss of its own (PLAN_LOSS_NARROW): what it takes of the
+ * logits, all but the last of each sample, is a view if there is one sample alone.
  */
 static struct value whole(struct builder *b, struct value logits, struct value labels)
 {
 	struct tape *t = &b->t;
-	struct value f = b->r->narrow_loss ? tape_keep(t, logits) : op_cast(t, logits, TAPE_F32);
+	bool own = b->r->loss == PLAN_LOSS_NARROW;
+	bool copies = own ? b->batch > 1 : b->r->copies_logits;
+	bool narrow = own || b->r->narrow_loss;
+	struct value f = narrow ? tape_keep(t, logits) : op_cast(t, logits, TAPE_F32);
 	struct value loss, seen;
-	struct value padded = tape_new(t, b->r->copies_logits ? 0 : labels.n + b->batch, TAPE_I64,
+	struct value padded = tape_new(t, copies || own ? 0 : labels.n + b->batch, TAPE_I64,
 				       TIMELINE_TEMPORARY);
 	struct value shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
 
-	if (b->r->copies_logits) {
+	if (copies) {
 		seen = op_index_first(t, f, f.n - f.n / b->sequence);
 		tape_set(t, &seen, op_contiguous(t, seen));
 	} else {

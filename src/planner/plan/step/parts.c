@@ -510,8 +510,9 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 			a->kernel = OP_EFFICIENT; /* FlashAttention takes no mask */
 		return repeated(b, q, k, v, a);
 	}
-	/* the other kernels know no shared heads; before Ampere none knows bf16 */
-	if (a->kernel == OP_EFFICIENT && (a->heads != a->kv_heads || !has_half(b, q)))
+	/* the other kernels know no shared heads, unless these are copied; before Ampere none knows bf16 */
+	if (a->kernel == OP_EFFICIENT &&
+	    ((a->heads != a->kv_heads && !b->r->repeats_heads) || !has_half(b, q)))
 		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
 	if (b->r->repeats_heads)
 		return repeated(b, q, k, v, a);

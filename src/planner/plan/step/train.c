@@ -627,6 +627,7 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	struct value logits, loss;
 	uint32_t kept;
 
+	b->reduces = micro + 1 == b->r->accumulate;
 	next_batch(b, l, b->r->batch, length_of(b->r, step));
 	tape_begin_graph(t);
 	loss = forward(b, l, &logits);
@@ -668,6 +669,7 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 /* All micro-batches of a pipeline's step, in one region of autocast. */
 static void pipeline_step(struct builder *b, struct loop *l, unsigned step)
 {
+	b->reduces = true;
 	next_batch(b, l, b->r->batch * b->r->micro_batches, length_of(b->r, step));
 	autocast(b);
 	build_before_forward(b);
