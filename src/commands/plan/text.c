@@ -334,7 +334,7 @@ static void verdict(struct text *t, const struct plim_plan *p)
 			  limit_text(b, p), plan_phase_words(words, p->dies_at),
 			  text_size((char[32]){ 0 }, p->dies_request_bytes));
 	text_puts(t, "  ");
-	text_wrap(t, 2, 2, "where memory is ample: %s allocated, %s reserved",
+	text_wrap(t, 2, 2, "with memory to spare: %s allocated, %s reserved",
 		  text_size(a, p->peak.allocated_bytes), text_size(b, p->peak.reserved_bytes));
 	largest(t, p, "batch", p->max_batch, p->max_batch_range);
 	largest(t, p, "sequence", p->max_sequence, p->max_sequence_range);

@@ -368,6 +368,28 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 
 /* ---- together ---- */
 
+/* A log whose failure is not one of the recording's was not used, which is said first. */
+static enum plim_status note_log(struct plim_report *r, struct plim_err *err)
+{
+	const struct plim_report_hidden *h = r->hidden;
+	struct lines notes = { .arena = &r->hidden->arena, .err = err };
+	char tried[MESSAGES_SIZE];
+
+	if (!h->has_message)
+		return PLIM_OK;
+	for (size_t i = 0; i < r->device_count; i++)
+		if (h->devices[i].death.message)
+			return PLIM_OK;
+	lines_add(
+		&notes,
+		"the log is not used: its failure (line %llu) asked for %s, and no failure of this "
+		"recording did; give the log of the same run",
+		(unsigned long long)h->message.line, messages_size(tried, h->message.tried));
+	for (size_t i = 0; i < r->source.note_count; i++)
+		lines_add(&notes, "%s", r->source.notes[i]);
+	return lines_keep(&notes, &r->source.notes, &r->source.note_count);
+}
+
 static enum plim_status tell(struct plim_report *r, struct plim_recording *of, struct plim_err *err)
 {
 	struct plim_report_hidden *h = r->hidden;
@@ -387,7 +409,9 @@ static enum plim_status tell(struct plim_report *r, struct plim_recording *of, s
 		st = recording_need_all(h->recording, RECORDING_REPLAY, err);
 	if (!st)
 		st = fill_devices(r, err);
-	return st ? st : recording_describe(h->recording, &h->names, of->path, &r->source, err);
+	if (!st)
+		st = recording_describe(h->recording, &h->names, of->path, &r->source, err);
+	return st ? st : note_log(r, err);
 }
 
 static enum plim_status read_log(struct plim_report_hidden *h, struct plim_err *err)

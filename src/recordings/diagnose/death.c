@@ -489,6 +489,22 @@ static int is_unanswered(const struct timeline_categories *c, uint32_t event)
 	return timeline_is_pass(p) && p != TIMELINE_FORWARD;
 }
 
+static bool holds(struct messages_bytes range, uint64_t bytes)
+{
+	return range.low <= bytes && bytes <= range.high;
+}
+
+/* PyTorch writes what it asked the driver for, or the request; a message that says neither is of another failure. */
+static bool is_its_message(const struct findings_death *d)
+{
+	struct messages_bytes tried = d->message->tried;
+
+	return tried.low == PLIM_UNKNOWN || holds(tried, d->request_bytes) ||
+	       holds(tried, d->segment_bytes) ||
+	       holds(tried, (d->request_bytes + ALLOCATOR_MIN_BLOCK - 1) / ALLOCATOR_MIN_BLOCK *
+				    ALLOCATOR_MIN_BLOCK);
+}
+
 enum plim_status findings_explain_death(struct mem *m, const struct findings_input *in,
 					const struct allocator_oom *oom, struct findings_death *out,
 					struct plim_err *err)
@@ -498,6 +514,8 @@ enum plim_status findings_explain_death(struct mem *m, const struct findings_inp
 
 	*out = (struct findings_death){ .message = in->message };
 	gather(tl, oom, out);
+	if (out->message && !is_its_message(out))
+		out->message = NULL; /* a log of another run: report says so */
 	out->complete = !tl->before[TIMELINE_RESERVED] && !tl->device->allocs_before;
 	out->answered = !in->categories->mem || !is_unanswered(in->categories, oom->event);
 	find_bound(out, snapshot_platform_of(tl->snapshot).backend);
