@@ -273,7 +273,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="plimsoll gate", description="Plans each configuration of FILE, without a GPU, and compares its peak with a baseline.")
     made.add_argument("file", metavar="FILE", help="TOML: [[gate]] with a name, and run or plan")
     made.add_argument("--update", action="store_true", help="write the peaks into the baseline")
-    made.add_argument("--fail-over", metavar="GROWTH", help="growth that is allowed, in place of the file's: 2%%, or 500MiB")
+    made.add_argument("--fail-over", metavar="GROWTH", help="growth that is allowed, in place of the file's (0.5%%): 2%%, or 500MiB")
     made.add_argument("--format", choices=("text", "markdown"), default="text", help="the text as it is, or as Markdown for a pull request")
     return made
 
