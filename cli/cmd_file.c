@@ -78,7 +78,7 @@ static void hint_plan(const char *path)
 			"config.json, "
 			"or a folder with it",
 			count);
-	else
+	else if (!strchr(path, '.'))
 		cmd_say("plan takes a model's config.json, or a folder with it, or --params 8B");
 }
 

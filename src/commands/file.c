@@ -148,13 +148,24 @@ static bool file_may_have_failed(const char *tail, size_t n)
 	return false;
 }
 
-/* One that the program did not go on after. */
-static bool file_has_failure(const struct messages_log *log)
+/* What stands behind the first `lines` lines. */
+static const char *file_behind(const char *text, uint64_t lines)
+{
+	for (; lines && *text; lines--) {
+		text += strcspn(text, "\n");
+		text += *text == '\n';
+	}
+	return text;
+}
+
+/* One that the program did not go on after: no value of a training follows. */
+static bool file_has_failure(const struct messages_log *log, const char *tail)
 {
 	for (size_t i = 0; i < log->events.n; i++) {
 		const struct messages_event *e = &log->events.at[i];
 
-		if (e->joined == i && !e->caught_line && e->wording->class <= MESSAGES_SHARED)
+		if (e->joined == i && !e->caught_line && e->wording->class <= MESSAGES_SHARED &&
+		    !file_has_losses(file_behind(tail, e->last_line)))
 			return true;
 	}
 	return false;
@@ -172,7 +183,7 @@ static bool file_failed(struct mem *m, const char *path, enum source_kinds kinds
 
 	if (source_open(m, path, &options, &s, &ignored))
 		return false;
-	tail = mem_new(m, END_BYTES, 1, &ignored);
+	tail = mem_new(m, END_BYTES + 1, 1, &ignored);
 	/* Of a folder's compressed files not each is read to its end. */
 	if (tail && !source_need(s, s->p, FILE_KIND_HEAD_BYTES, &ignored) &&
 	    file_is_text(s->p, (size_t)(s->end - s->p)) &&
@@ -183,11 +194,11 @@ static bool file_failed(struct mem *m, const char *path, enum source_kinds kinds
 		messages_init(&log, m);
 		if (!messages_scan_memory(&log, path, tail, n, &ignored)) {
 			messages_join(&log);
-			failed = file_has_failure(&log);
+			failed = file_has_failure(&log, tail);
 		}
 		messages_release(&log);
 	}
-	mem_free(m, tail, END_BYTES, 1);
+	mem_free(m, tail, END_BYTES + 1, 1);
 	return failed;
 }
 

@@ -194,10 +194,10 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 	SHOW("it could be said at step %s, %s evaluations after it began at step %s",
 	     S(f->detected), S(f->number[3]), S(f->step));
 	if (f->kind == 0 && f->other != SERIES_NONE)
-		SHOW("'%.80s' goes on falling: %s around the best evaluation, %s then",
+		SHOW("'%.80s' goes on falling: %s when it began, %s then",
 		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else if (f->kind == 2 && f->other != SERIES_NONE)
-		SHOW("'%.80s' does not rise with it: %s around the best evaluation, %s then",
+		SHOW("'%.80s' does not rise with it: %s when it began, %s then",
 		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else
 		SHOW("no training loss is logged beside it, so this may also be divergence");
