@@ -199,6 +199,9 @@ static int check_operands(const struct cmd *cmd, int n, char **operands)
 	if (cmd->flags & CMD_DASHES && n < 2)
 		return cmd_usage("%s wants a command after --: plimsoll %s -- python train.py",
 				 cmd->name, cmd->name);
+	if (cmd->flags & CMD_DASHES && hint_is_script(operands[1]))
+		return cmd_usage("'%.200s' is not a program: plimsoll %s -- python %.200s",
+				 operands[1], cmd->name, operands[1]);
 	return CMD_DONE;
 }
 
