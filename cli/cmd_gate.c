@@ -39,7 +39,7 @@ static int gate_run(const void *values, int argc, char **argv)
 static const struct cmd_example gate_examples[] = {
 	{ "plimsoll gate plimsoll.toml --update", "write the baseline, to be committed" },
 	{ "plimsoll gate plimsoll.toml",
-	  "exit with 1 if a peak grew by more than it allows (0.5 %)" },
+	  "exit with 1 if a peak grew by more than is allowed (0.5 %)" },
 	{ "plimsoll gate plimsoll.toml --format markdown", "the table for a pull request" },
 	{ NULL, NULL },
 };
