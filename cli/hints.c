@@ -85,8 +85,8 @@ const char *hint_settings(const char *typed)
 
 	if (variable && typed[variable] == '=')
 		typed += variable + 1;
-	for (char *at = (char *)(uintptr_t)typed; *at; at++)
-		*at = *at == '=' ? ':' : *at;
+	for (char *at = strchr((char *)(uintptr_t)typed, '='); at; at = strchr(at, '='))
+		*at = ':';
 	return typed;
 }
 
