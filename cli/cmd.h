@@ -32,10 +32,11 @@ enum cmd_exit {
 enum cmd_flags {
 	CMD_WRAPS =
 		1, /* runs another program: options end at the first operand, SIGPIPE is left alone */
-	CMD_HIDDEN = 2, /* not listed */
-	CMD_STARTS = 8, /* "-- COMMAND" starts another program: the operands begin with "--" */
+	CMD_HIDDEN = 2,  /* not listed */
+	CMD_STARTS = 8,  /* "-- COMMAND" starts another program: the operands begin with "--" */
+	CMD_DASHES = 16, /* the operands are "-- COMMAND..." */
 	CMD_PASSES =
-		4 /* becomes another program, which reads the options: rows are shown, not parsed */
+		4 /* becomes another program, which reads the options again as they were typed */
 };
 
 /* What must be there before `run` is called.  Nothing so far. */

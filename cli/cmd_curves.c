@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +31,8 @@ static const struct opt curves_opt[] = {
 	OPT_STRING(
 		0, "fail-on", curves_opts, fail_on, "ID,ID...", NULL,
 		"exit with 1 if one of these was found: nan, overfit ..., or error, warning, any"),
+	OPT_REFUSED("logdir", "give the folder itself: plimsoll curves DIR"),
+	OPT_REFUSED("log-dir", "give the folder itself: plimsoll curves DIR"),
 	OPT_HEADING("What the series are"),
 	CURVES_SERIES_OPTIONS,
 	OPT_FLAG(0, "series", curves_opts, series, "list every series and what it was taken for"),
@@ -67,7 +70,7 @@ struct failing {
 
 static bool is(const char *word, size_t n, const char *name)
 {
-	return name && strlen(name) == n && !memcmp(word, name, n);
+	return name && strlen(name) == n && !strncasecmp(word, name, n);
 }
 
 static int take_failing(const char *list, struct failing *out)

@@ -213,6 +213,11 @@ static int diff_run(const void *values, int argc, char **argv)
 			   : o.at == AT_END ? PLIM_DIFF_NO_PEAK
 					    : 0;
 	o.options.gate_bytes = PLIM_UNKNOWN;
+	if (o.fail_over && strpbrk(o.fail_over, "123456789") &&
+	    !o.fail_over[strspn(o.fail_over, "0123456789.")])
+		return cmd_usage(
+			"--fail-over takes a part or a size with its unit: is '%s%%' meant?",
+			o.fail_over);
 	if (!read_gate(o.fail_over, &o.options))
 		return cmd_usage(
 			"--fail-over takes a size with its unit, 500MiB, or a part, 2%%, not '%s'",

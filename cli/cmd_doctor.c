@@ -244,6 +244,20 @@ static enum plim_status add_plan(struct plim_doctor *d, const struct plim_plan *
 	return st;
 }
 
+/* No trace: that row is never left out, and says why if Python did not. */
+static enum plim_status add_untraced(struct plim_doctor *d, struct plim_err *err)
+{
+	struct plim_doctor_check row = { "plan", PLIM_DOCTOR_NOTE,
+					 "not known: the script was not traced (see Python above)",
+					 "a Python with plimsoll and torch: plimsoll doctor "
+					 "venv/bin/python train.py" };
+
+	for (size_t i = 0; i < d->check_count; i++)
+		if (!strcmp(d->checks[i].what, "plan"))
+			return PLIM_OK;
+	return plim_doctor_add(d, &row, err);
+}
+
 /* What Python traced, if it did.  A trace that cannot be planned is a row. */
 static enum plim_status plan_script(struct plim_doctor *d, const struct doctor_opts *o,
 				    const struct script *s, struct plim_plan **p,
@@ -254,7 +268,7 @@ static enum plim_status plan_script(struct plim_doctor *d, const struct doctor_o
 	struct stat at;
 
 	if (stat(s->trace, &at) || !at.st_size)
-		return PLIM_OK;
+		return add_untraced(d, err);
 	plim_plan_options_init(&options);
 	options.gpu = o->gpu;
 	options.flags |= o->redact ? PLIM_PLAN_REDACT : 0;

@@ -3,6 +3,7 @@
  * be read twice is put into a file that has no name.
  */
 #include "cmd.h"
+#include "hints.h"
 
 #include <plimsoll/file.h>
 
@@ -67,12 +68,36 @@ int cmd_of_file(const char *path, const char **command)
 			 path);
 }
 
+/* A script is planned by running its first steps, and read by lint; a model may be known by its name only. */
+static void hint_plan(const char *path)
+{
+	char count[16];
+
+	if (hint_parameters(path, count))
+		cmd_say("without a file: plimsoll plan --params %s; with one: a model's "
+			"config.json, "
+			"or a folder with it",
+			count);
+	else if (!strchr(path, '.'))
+		cmd_say("plan takes a model's config.json, or a folder with it, or --params 8B");
+}
+
 int cmd_fail_on(const char *path, const char *own, const struct plim_err *err)
 {
 	struct plim_file file;
 	struct plim_err ignored;
-	int code = cmd_fail(err);
+	bool plans = path && !strcmp(own, "plan");
+	int code;
 
+	if (plans && err->status == PLIM_E_FORMAT && hint_is_script(path)) {
+		cmd_say("'%.200s' is Python source: plimsoll plan -- python %.200s plans what it "
+			"trains; plimsoll lint %.200s looks for mistakes",
+			path, path, path);
+		return cmd_exit_code(err->status);
+	}
+	code = cmd_fail(err);
+	if (plans && access(path, F_OK))
+		hint_plan(path);
 	if (err->status != PLIM_E_FORMAT || !path || !strcmp(path, "-") ||
 	    plim_file_of(path, &file, &ignored) || !file.command)
 		return code;

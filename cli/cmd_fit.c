@@ -1,6 +1,6 @@
 /*
  * plimsoll fit: an unchanged training command, each of its batches in parts.  It is Python itself (python/plimsoll/fit); this
- * finds it and becomes it.  The rows are for help, man page and completion: what is typed goes on as it is.
+ * finds it and becomes it.  What is typed goes on as it is, once the rows have taken it.
  */
 #include "cmd.h"
 
@@ -73,8 +73,8 @@ const struct cmd cmd_fit = {
 	.examples = fit_examples,
 	.opts = fit_opt,
 	.opts_size = sizeof(struct fit_opts),
-	.min_args = 0,
+	.min_args = 1,
 	.max_args = -1,
-	.flags = CMD_PASSES,
+	.flags = CMD_PASSES | CMD_DASHES,
 	.run = fit_run,
 };

@@ -1,6 +1,6 @@
 /*
  * plimsoll gate: planned peaks against a baseline.  It is Python itself (python/plimsoll/_gate.py); this finds it and becomes
- * it.  The rows are for help, man page and completion: what is typed goes on as it is.
+ * it.  What is typed goes on as it is, once the rows have taken it.
  */
 #include "cmd.h"
 #include "markdown.h"
@@ -14,7 +14,7 @@ struct gate_opts {
 static const struct opt gate_opt[] = {
 	OPT_FLAG(0, "update", gate_opts, flag, "write the peaks into the baseline"),
 	OPT_STRING(0, "fail-over", gate_opts, text, "GROWTH", NULL,
-		   "growth that is allowed, in place of the file's: 2%, or 500MiB"),
+		   "growth that is allowed, in place of the file's (0.5%): 2%, or 500MiB"),
 	OPT_CHOICE(0, "format", gate_opts, format, "WHAT", format_names, FORMAT_TEXT,
 		   "the text as it is, or as Markdown for a pull request"),
 	OPT_END
@@ -38,7 +38,8 @@ static int gate_run(const void *values, int argc, char **argv)
 
 static const struct cmd_example gate_examples[] = {
 	{ "plimsoll gate plimsoll.toml --update", "write the baseline, to be committed" },
-	{ "plimsoll gate plimsoll.toml", "exit with 1 if a peak grew by more than 2 %" },
+	{ "plimsoll gate plimsoll.toml",
+	  "exit with 1 if a peak grew by more than is allowed (0.5 %)" },
 	{ "plimsoll gate plimsoll.toml --format markdown", "the table for a pull request" },
 	{ NULL, NULL },
 };

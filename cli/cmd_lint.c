@@ -1,7 +1,6 @@
 /*
  * plimsoll lint: mistakes in Python source.  The linter is Python itself (python/plimsoll/lint, standard
- * library only); this finds it and becomes it.  The rows are for help, man page and completion: what is typed
- * goes on as it is.
+ * library only); this finds it and becomes it.  What is typed goes on as it is, once the rows have taken it.
  */
 #include "cmd.h"
 #include "option_rows.h"

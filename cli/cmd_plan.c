@@ -1,5 +1,6 @@
 /* plimsoll plan: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "hints.h"
 #include "option_rows.h"
 #include "output.h"
 
@@ -112,6 +113,7 @@ int plan_recipe_take(const void *values, struct plim_plan_options *out)
 	}
 	*out = o->options;
 	out->size = sizeof(*out);
+	out->settings = out->settings ? hint_settings(out->settings) : NULL;
 	if (out->memory_bytes != PLIM_UNKNOWN && out->gpu)
 		return cmd_usage("--memory and --gpu exclude each other");
 	return CMD_DONE;

@@ -1,9 +1,11 @@
 /* plimsoll record: run a command with the recorder in its environment, and tell what came of it. */
 #include "cmd.h"
+#include "hints.h"
 
 #include <plimsoll/record.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -56,21 +58,35 @@ static void warn_of_flags(char **argv)
 				argv[i]);
 }
 
+/* What the child writes if the command cannot be started: the number of the error. */
+static void become(char **argv, const char *const *environment, int out)
+{
+	int number;
+
+	for (; *environment; environment++)
+		putenv((char *)(uintptr_t)*environment);
+	execvp(argv[0], argv);
+	number = errno;
+	if (write(out, &number, sizeof(number)) < 0)
+		cmd_say("cannot run '%s': %s", argv[0], strerror(number));
+	_exit(number == ENOENT ? 127 : 126);
+}
+
+/* An error's number if the command could not be started, for which *status has the exit code. */
 static int run_command(char **argv, const char *const *environment, int *status)
 {
 	static const int signals[] = { SIGTERM, SIGHUP, SIGUSR1 };
 	struct sigaction act = { .sa_handler = forward };
+	int pipes[2], number = 0;
 
+	if (pipe2(pipes, O_CLOEXEC))
+		return errno;
 	child = fork();
 	if (child < 0)
 		return errno;
-	if (!child) {
-		for (; *environment; environment++)
-			putenv((char *)(uintptr_t)*environment);
-		execvp(argv[0], argv);
-		cmd_say("cannot run '%s': %s", argv[0], strerror(errno));
-		_exit(errno == ENOENT ? 127 : 126);
-	}
+	if (!child)
+		become(argv, environment, pipes[1]);
+	close(pipes[1]);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		sigaction(signals[i], &act, NULL);
 	act.sa_handler =
@@ -79,7 +95,10 @@ static int run_command(char **argv, const char *const *environment, int *status)
 	while (waitpid(child, status, 0) < 0)
 		if (errno != EINTR)
 			return errno;
-	return 0;
+	if (read(pipes[0], &number, sizeof(number)) != sizeof(number))
+		number = 0;
+	close(pipes[0]);
+	return number;
 }
 
 static void tell(const struct plim_record_file *files, size_t n, enum plim_record_reached reached,
@@ -183,6 +202,9 @@ static int record_run(const void *values, int argc, char **argv)
 	}
 	if (!argc)
 		return cmd_usage("record needs a command: plimsoll record -- python train.py");
+	if (hint_is_script(argv[0]))
+		return cmd_usage("'%.200s' is not a program: plimsoll record -- python %.200s",
+				 argv[0], argv[0]);
 	if (o->pack)
 		options.packer = packer(self, sizeof(self));
 	if (o->plan) {
@@ -199,10 +221,10 @@ static int record_run(const void *values, int argc, char **argv)
 		cmd_say("cannot run '%s': %s", argv[0], strerror(failed));
 	if (plim_record_finish(r, &files, &n, &reached, &err))
 		cmd_fail(&err);
-	else
+	else if (!failed)
 		tell(files, n, reached, status);
 	plim_record_free(r);
-	if (failed)
+	if (failed && !status)
 		return CMD_MACHINE;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

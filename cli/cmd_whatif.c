@@ -1,5 +1,6 @@
 /* plimsoll whatif: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "hints.h"
 #include "markdown.h"
 #include "option_rows.h"
 #include "output.h"
@@ -122,6 +123,10 @@ static int whatif_run(const void *values, int argc, char **argv)
 		return cmd_usage("--output belongs to --keep or --plan, and --keep to --output");
 	if (o.options.limit_bytes != PLIM_UNKNOWN && o.options.gpu)
 		return cmd_usage("--limit and --gpu exclude each other");
+	for (size_t i = 0; i < o.options.settings_count; i++)
+		((const char **)(uintptr_t)o.options.settings)[i] =
+			hint_settings(o.options.settings[i]);
+	o.keep = o.keep ? hint_settings(o.keep) : NULL;
 	o.options.size = sizeof(o.options);
 	o.options.progress = cmd_progress_count;
 	o.options.progress_ctx = (char *)(uintptr_t) "settings";

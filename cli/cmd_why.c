@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct why_opts {
 	struct plim_why_options options; /* first, where the rows of its members store */
@@ -92,7 +94,7 @@ static void print_fixes(const struct plim_why *w)
 		      stderr);
 }
 
-static int explain_log(const struct why_opts *o, const char *path)
+static int explain_logs(const struct why_opts *o, int n, char **paths)
 {
 	struct plim_plan_options recipe;
 	struct plim_why_options options;
@@ -106,7 +108,9 @@ static int explain_log(const struct why_opts *o, const char *path)
 	options = o->options;
 	options.size = sizeof(options);
 	options.recipe = &recipe;
-	if (plim_why_open(path, &options, &w, &err))
+	options.also_paths = (const char *const *)paths + 1;
+	options.also_count = (size_t)n - 1;
+	if (plim_why_open(paths[0], &options, &w, &err))
 		return cmd_fail(&err);
 	format_begin(&f, o->format, o->width, o->no_color);
 	if (o->fix)
@@ -117,6 +121,14 @@ static int explain_log(const struct why_opts *o, const char *path)
 	format_end(&f);
 	plim_why_free(w);
 	return code;
+}
+
+/* Is the standard input a file or a pipe?  Nobody types a log, and a scheduler's /dev/null holds none. */
+static bool is_fed(void)
+{
+	struct stat is;
+
+	return !fstat(STDIN_FILENO, &is) && (S_ISREG(is.st_mode) || S_ISFIFO(is.st_mode));
 }
 
 static bool process_number(const char *text, uint64_t *out)
@@ -155,6 +167,8 @@ static int look_here(const struct why_opts *o, const char *process)
 
 static int why_run(const void *values, int argc, char **argv)
 {
+	static char standard_input[] = "-";
+	char *fed[] = { standard_input, NULL };
 	const struct why_opts *o = values;
 	int linted, code = format_refuse(o->format, o->json     ? "json"
 						    : o->fix    ? "fix"
@@ -166,19 +180,30 @@ static int why_run(const void *values, int argc, char **argv)
 	if (o->here && (o->options.snapshot_path || o->options.config_path || o->fix))
 		return cmd_usage("--here looks at this machine; --snapshot, --config and --fix "
 				 "belong to a log");
+	if (o->here && argc > 1)
+		return cmd_usage("--here looks at one process, not at '%.200s' too", argv[1]);
 	if (o->here)
 		return look_here(o, argc ? argv[0] : NULL);
 	if (o->fix && (o->json || o->source))
 		return cmd_usage("--fix prints lines alone: without --json and --source");
 	if (o->root)
 		return cmd_usage("--root is for --here");
+	if (!argc && is_fed()) {
+		argv = fed;
+		argc = 1;
+	}
 	if (!argc)
 		return cmd_usage("why wants a log, a folder, - or --here; see 'plimsoll why "
 				 "--help'");
 	if (o->source && (o->json || o->options.flags & PLIM_WHY_REDACT || !strcmp(argv[0], "-")))
 		return cmd_usage("--source adds to the text of a log in a file; for JSON: "
 				 "plimsoll lint --json --log FILE DIR");
-	code = explain_log(o, argv[0]);
+	if (o->source && argc > 1)
+		return cmd_usage("--source is for one log, not for '%.200s' too", argv[1]);
+	for (int i = 0; argc > 1 && i < argc; i++)
+		if (!strcmp(argv[i], "-"))
+			return cmd_usage("- is read alone, without other logs");
+	code = explain_logs(o, argc, argv);
 	if (!o->source || code > CMD_FAILED)
 		return code;
 	puts("\nIn the source");
@@ -190,7 +215,8 @@ static int why_run(const void *values, int argc, char **argv)
 static const struct cmd_example why_examples[] = {
 	{ "plimsoll why train.log", "what the job died of, and what helps" },
 	{ "plimsoll why --fix train.log", "the commands and lines to change, and nothing else" },
-	{ "dmesg -T | plimsoll why -", "whom the kernel killed, and why" },
+	{ "plimsoll why rank0.log rank1.log", "several logs of one job, put together" },
+	{ "dmesg -T | plimsoll why", "whom the kernel killed, and why" },
 	{ "plimsoll why logs/", "a folder of rank logs, put together" },
 	{ "plimsoll why train.log --snapshot oom.pickle",
 	  "with the recording, which decides what the text leaves open" },
@@ -204,7 +230,7 @@ static const struct cmd_example why_examples[] = {
 const struct cmd cmd_why = {
 	.name = "why",
 	.summary = "explain a log: an out-of-memory error, or a process that was killed",
-	.args = "LOG|FOLDER|-|--here [PID]",
+	.args = "LOG...|FOLDER|-|--here [PID]",
 	.about =
 		"Reads a log, a traceback, a terminal's scroll-back, dmesg, or the tail of a Slurm "
 		"or Kubernetes job, of any size, plain or as gzip, xz, zstd, bzip2 or zip.  Of "
@@ -214,7 +240,7 @@ const struct cmd cmd_why = {
 		"it, what to do, and what is not decided; --more has the evidence and everything "
 		"else "
 		"that helps.  Ranks and retries are put together; failures that are not memory are "
-		"named as such.\n\n"
+		"named as such.  Without a log, or for \"-\", the standard input is read.\n\n"
 		"A text shows what was live and what was asked for, not what was still to come.  "
 		"If "
 		"that does not decide between too much, gaps and a leak, the last line says what "
@@ -229,6 +255,6 @@ const struct cmd cmd_why = {
 	.common = "more fix json snapshot config here redact format",
 	.opts = why_opt,
 	.opts_size = sizeof(struct why_opts),
-	.max_args = 1,
+	.max_args = -1,
 	.run = why_run,
 };

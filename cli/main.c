@@ -3,6 +3,7 @@
  * exit code.  Commands know nothing of each other; everything else is in their rows.
  */
 #include "cmd.h"
+#include "hints.h"
 #include "option_rows.h"
 #include "progress.h"
 
@@ -162,10 +163,10 @@ const struct cmd *cmd_find_verb(const struct cmd *family, const char *word)
 
 int cmd_unknown(const char *name)
 {
-	const char *best = NULL;
+	const char *best = hint_command(name);
 	unsigned best_score = 0, score;
 
-	for (size_t i = 0; cmd_all[i]; i++) {
+	for (size_t i = 0; !(best && !best_score) && cmd_all[i]; i++) {
 		if (!(cmd_all[i]->flags & CMD_HIDDEN) && opt_near(name, cmd_all[i]->name, &score) &&
 		    (!best || score < best_score)) {
 			best = cmd_all[i]->name;
@@ -185,9 +186,30 @@ static int check_operands(const struct cmd *cmd, int n, char **operands)
 		return cmd_usage("%s wants %s; see 'plimsoll %s --help'", cmd->name,
 				 cmd->args ? cmd->args : "more", cmd->name);
 	if (cmd->max_args >= 0 && n > cmd->max_args)
-		return cmd_usage("%s does not take '%.200s'; see 'plimsoll %s --help'", cmd->name,
-				 operands[cmd->max_args], cmd->name);
+		return hint_operand(cmd->name)
+			       ? cmd_usage("%s does not take '%.200s': %s", cmd->name,
+					   operands[cmd->max_args], hint_operand(cmd->name))
+			       : cmd_usage("%s does not take '%.200s'; see 'plimsoll %s --help'",
+					   cmd->name, operands[cmd->max_args], cmd->name);
+	if (cmd->flags & CMD_DASHES && strcmp(operands[0], "--") != 0)
+		return cmd_usage(
+			"%s wants -- in front of the command: plimsoll %s -- %s%.200s%s%.200s",
+			cmd->name, cmd->name, hint_is_script(operands[0]) ? "python " : "",
+			operands[0], n > 1 ? " " : "", n > 1 ? operands[1] : "");
+	if (cmd->flags & CMD_DASHES && n < 2)
+		return cmd_usage("%s wants a command after --: plimsoll %s -- python train.py",
+				 cmd->name, cmd->name);
+	if (cmd->flags & CMD_DASHES && hint_is_script(operands[1]))
+		return cmd_usage("'%.200s' is not a program: plimsoll %s -- python %.200s",
+				 operands[1], cmd->name, operands[1]);
 	return CMD_DONE;
+}
+
+static int wrong_options(const struct cmd *cmd, const struct opt_message *message)
+{
+	return message->suggests
+		       ? cmd_usage("%s", message->text)
+		       : cmd_usage("%s; see 'plimsoll %s --help'", message->text, cmd->name);
 }
 
 /* What a program that a command starts must find. */
@@ -211,11 +233,7 @@ static int run_parsed(const struct cmd *cmd, int argc, char **argv)
 	switch (opt_parse(cmd->opts, values, &argc, argv, flags, &message)) {
 	case OPT_HELP: cmd_print_help(stdout, cmd, false); break;
 	case OPT_HELP_ALL: cmd_print_help(stdout, cmd, true); break;
-	case OPT_ERROR:
-		code = message.suggests
-			       ? cmd_usage("%s", message.text)
-			       : cmd_usage("%s; see 'plimsoll %s --help'", message.text, cmd->name);
-		break;
+	case OPT_ERROR: code = wrong_options(cmd, &message); break;
 	case OPT_OK:
 		code = check_operands(cmd, argc, argv);
 		if (!code && !(cmd->flags & (CMD_WRAPS | CMD_STARTS | CMD_HIDDEN)))
@@ -230,12 +248,57 @@ static int run_parsed(const struct cmd *cmd, int argc, char **argv)
 	return code;
 }
 
+/*
+ * A command that becomes another program: what that would refuse is refused here, in the words of all commands, and the
+ * line goes on as it was typed.
+ */
+static int run_passed(const struct cmd *cmd, int argc, char **argv)
+{
+	unsigned flags = cmd->flags & CMD_DASHES ? OPT_KEEP_DASHES | OPT_STOP_AT_OPERAND : 0;
+	char **line = calloc((size_t)argc + 1, sizeof(*line));
+	void *values = calloc(1, cmd->opts_size);
+	struct opt_message message;
+	int n = argc, code = CMD_MACHINE;
+
+	if (!line || !values) {
+		cmd_say("out of memory");
+		goto out;
+	}
+	memcpy(line, argv, (size_t)argc * sizeof(*line));
+	opt_defaults(cmd->opts, values);
+	switch (opt_parse(cmd->opts, values, &n, line, flags, &message)) {
+	case OPT_HELP:
+		cmd_print_help(stdout, cmd, false);
+		code = CMD_DONE;
+		break;
+	case OPT_HELP_ALL:
+		cmd_print_help(stdout, cmd, true);
+		code = CMD_DONE;
+		break;
+	case OPT_ERROR: code = wrong_options(cmd, &message); break;
+	case OPT_OK:
+		code = check_operands(cmd, n, line);
+		code = code ? code : cmd->run(NULL, argc - 1, argv + 1);
+		break;
+	}
+	opt_release(cmd->opts, values);
+out:
+	free(values);
+	free(line);
+	return code;
+}
+
+static bool asks_version(int argc, char **argv)
+{
+	return argc == 2 && (!strcmp(argv[1], "-V") || !strcmp(argv[1], "--version"));
+}
+
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
-	if (cmd->flags & CMD_PASSES &&
-	    !(argc > 1 && (!strncmp(argv[1], "--help", 6) || !strcmp(argv[1], "-h"))))
-		return cmd->run(NULL, argc - 1, argv + 1);
-	return run_parsed(cmd, argc, argv);
+	if (!(cmd->flags & CMD_PASSES))
+		return run_parsed(cmd, argc, argv);
+	return asks_version(argc, argv) ? cmd->run(NULL, argc - 1, argv + 1)
+					: run_passed(cmd, argc, argv);
 }
 
 /* The second word of the command line is a command of the family. */

@@ -398,11 +398,11 @@ static const char *const one_thing[][8] = {
 	{ "limit", "memory", "gpu-memory", "mem", "vram", "vram-limit", "memory-limit" },
 	{ "gpu", "card" },
 	{ "owners", "top", "rows" },
-	{ "output", "html", "page", "save-as" },
-	{ "why", "verbose", "explain", "details" },
+	{ "output", "dir", "html", "page", "save-as", "out", "output-dir" },
+	{ "why", "more", "verbose", "explain", "details" },
 	{ "json", "machine-readable" },
 	{ "redact", "anonymize", "anonymise", "private" },
-	{ "fail-on", "fail-over", "exit-code" },
+	{ "fail-over", "fail-on", "exit-code", "threshold", "max-increase", "strict", "tolerance" },
 };
 
 static const char *name_of_row(struct parse *p, const char *name)
@@ -414,6 +414,12 @@ static const char *name_of_row(struct parse *p, const char *name)
 			return o->name;
 	return NULL;
 }
+
+/* Letters that other programs have for these words. */
+static const struct {
+	char letter;
+	const char *word;
+} one_letter[] = { { 'o', "output" }, { 'q', "brief" }, { 'v', "verbose" } };
 
 static bool is_word_of(const char *const *words, const char *typed)
 {
@@ -456,6 +462,21 @@ static const char *nearest(struct parse *p, const char *typed)
 	if (opt_near(typed, "help", &score) && (!best || score < best_score))
 		best = "help";
 	return best;
+}
+
+static bool unknown_letter(struct parse *p, char letter)
+{
+	const char *best = NULL;
+
+	for (size_t i = 0; i < sizeof(one_letter) / sizeof(*one_letter); i++)
+		if (one_letter[i].letter == letter) {
+			best = name_of_row(p, one_letter[i].word);
+			best = best ? best : other_word(p, one_letter[i].word);
+		}
+	p->message->suggests = best;
+	if (best)
+		return wrong(p, "unknown option '-%c'; did you mean '--%s'?", letter, best);
+	return wrong(p, "unknown option '-%c'", letter);
 }
 
 static bool unknown_option(struct parse *p, const char *typed, size_t n)
@@ -639,7 +660,7 @@ static enum opt_result letters(struct parse *p, const char *arg)
 		if (!row && *arg == 'h')
 			return OPT_HELP;
 		if (!row)
-			return wrong(p, "unknown option '%s'", shown) ? OPT_OK : OPT_ERROR;
+			return unknown_letter(p, *arg) ? OPT_OK : OPT_ERROR;
 		if (row->kind != OPT_KIND_FLAG)
 			return take(p, row, shown, arg[1] ? arg + 1 : NULL) ? OPT_OK : OPT_ERROR;
 		if (!take(p, row, shown, NULL))

@@ -47,6 +47,10 @@ struct plim_why_options {
 	 * neither memory_bytes nor gpu, the limit is what the log shows.
 	 */
 	const struct plim_plan_options *recipe;
+	/* (C only) more logs or folders, put together with the first as those of a folder are */
+	const char *const *also_paths;
+	/* (C only) how many */
+	size_t also_count;
 };
 PLIM_API void plim_why_options_init(struct plim_why_options *o);
 

@@ -39,8 +39,8 @@ def fail_over(text: str, what: str) -> FailOver:
         return FailOver(text, int(percent[1] + (percent[2] or "").ljust(4, "0")), 0)
     if re.fullmatch(r"0+", text.strip()):
         return FailOver(text, 0, 0)
-    if text.strip().isdigit():  # per cent, MiB or bytes?
-        raise ArgumentError(f"{what} takes a part, 2%, or a size with its unit, 500MiB, not '{text}'")
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text.strip()):  # per cent, MiB or bytes?
+        raise ArgumentError(f"{what} takes a part or a size with its unit: is '{text.strip()}%' meant?")
     try:
         return FailOver(text, 0, bytes_of(text, what))
     except ArgumentError:

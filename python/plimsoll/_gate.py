@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Sequence
 
 from . import __main__ as own
+from ._usage import OneLineParser
 from ._baseline import Baseline, fail_over
 from .errors import ArgumentError, FormatError, NotFoundError, PlimsollError, UnsupportedError
 
@@ -270,10 +271,10 @@ def told_markdown(rows: Iterable[Row], last: str) -> str:
 # ---- the command ----
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="plimsoll gate", description="Plans each configuration of FILE, without a GPU, and compares its peak with a baseline.")
+    made = OneLineParser(prog="plimsoll gate", description="Plans each configuration of FILE, without a GPU, and compares its peak with a baseline.")
     made.add_argument("file", metavar="FILE", help="TOML: [[gate]] with a name, and run or plan")
     made.add_argument("--update", action="store_true", help="write the peaks into the baseline")
-    made.add_argument("--fail-over", metavar="GROWTH", help="growth that is allowed, in place of the file's: 2%%, or 500MiB")
+    made.add_argument("--fail-over", metavar="GROWTH", help="growth that is allowed, in place of the file's (0.5%%): 2%%, or 500MiB")
     made.add_argument("--format", choices=("text", "markdown"), default="text", help="the text as it is, or as Markdown for a pull request")
     return made
 

@@ -2,6 +2,8 @@
 #include <plimsoll/file.h>
 
 #include "base/base.h"
+#include "commands/file.h"
+#include "messages/messages.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +16,7 @@
 
 #define MEMORY_BYTES ((uint64_t)256 << 20)
 #define TAIL_BYTES 16384                  /* of a log, in which a failure stands */
+#define END_BYTES 65536                   /* of one that may end with a failure of memory */
 #define PACKED_BYTES ((uint64_t)64 << 20) /* of a compressed log, that are read to reach its end */
 #define FOLDER_FILES 64                   /* of a folder, that are looked at */
 #define FOLDER_DEPTH 3                    /* runs/NAME/version_0/events */
@@ -48,7 +51,7 @@ static bool file_has_losses(const char *head)
 }
 
 /* The last bytes of a file, or of as much of a compressed one as is read; the window is lost.  Their number. */
-static size_t file_tail(struct source *s, char *tail)
+static size_t file_tail(struct source *s, char *tail, size_t room)
 {
 	struct source_info info;
 	struct plim_err ignored;
@@ -56,13 +59,13 @@ static size_t file_tail(struct source *s, char *tail)
 
 	source_get_info(s, &info);
 	if (source_is_random(s)) {
-		uint64_t from = info.raw_bytes > TAIL_BYTES ? info.raw_bytes - TAIL_BYTES : 0;
+		uint64_t from = info.raw_bytes > room ? info.raw_bytes - room : 0;
 
-		return source_pread(s, from, tail, TAIL_BYTES, &n, &ignored) ? 0 : n;
+		return source_pread(s, from, tail, room, &n, &ignored) ? 0 : n;
 	}
 	for (uint64_t read = 0; read < PACKED_BYTES && s->p < s->end;) {
-		size_t got = (size_t)(s->end - s->p), take = got < TAIL_BYTES ? got : TAIL_BYTES,
-		       keep = n < TAIL_BYTES - take ? n : TAIL_BYTES - take;
+		size_t got = (size_t)(s->end - s->p), take = got < room ? got : room,
+		       keep = n < room - take ? n : room - take;
 
 		memmove(tail, tail + n - keep, keep);
 		memcpy(tail + keep, s->end - take, take);
@@ -82,7 +85,7 @@ static bool file_ends_badly(struct source *s)
 		"killed",    "signal ", "fault", "memory", "CANCELLED"
 	};
 	char tail[TAIL_BYTES];
-	size_t n = file_tail(s, tail);
+	size_t n = file_tail(s, tail, sizeof(tail));
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (memmem(tail, n, words[i], strlen(words[i])))
@@ -130,6 +133,75 @@ static enum plim_status file_look(struct mem *m, const char *path, enum source_k
 	return st;
 }
 
+/* ---- a failure of memory at the end of a log ---- */
+
+/* Cheap, for nearly all logs; the messages decide. */
+static bool file_may_have_failed(const char *tail, size_t n)
+{
+	static const char *const words[] = {
+		"emory", "OOM", "oom", "illed", "RESOURCE_EXHAUSTED", "ALLOC_FAILED"
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (memmem(tail, n, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
+/* What stands behind the first `lines` lines. */
+static const char *file_behind(const char *text, uint64_t lines)
+{
+	for (; lines && *text; lines--) {
+		text += strcspn(text, "\n");
+		text += *text == '\n';
+	}
+	return text;
+}
+
+/* One that the program did not go on after: no value of a training follows. */
+static bool file_has_failure(const struct messages_log *log, const char *tail)
+{
+	for (size_t i = 0; i < log->events.n; i++) {
+		const struct messages_event *e = &log->events.at[i];
+
+		if (e->joined == i && !e->caught_line && e->wording->class <= MESSAGES_SHARED &&
+		    !file_has_losses(file_behind(tail, e->last_line)))
+			return true;
+	}
+	return false;
+}
+
+static bool file_failed(struct mem *m, const char *path, enum source_kinds kinds)
+{
+	struct source_options options = { .thread = SOURCE_THREAD_NONE, .kinds = kinds };
+	struct messages_log log;
+	struct plim_err ignored;
+	struct source *s;
+	size_t n = 0;
+	bool failed = false;
+	char *tail;
+
+	if (source_open(m, path, &options, &s, &ignored))
+		return false;
+	tail = mem_new(m, END_BYTES + 1, 1, &ignored);
+	/* Of a folder's compressed files not each is read to its end. */
+	if (tail && !source_need(s, s->p, FILE_KIND_HEAD_BYTES, &ignored) &&
+	    file_is_text(s->p, (size_t)(s->end - s->p)) &&
+	    (kinds == SOURCE_ANY || source_is_random(s)))
+		n = file_tail(s, tail, END_BYTES);
+	source_close(s);
+	if (n && file_may_have_failed(tail, n)) {
+		messages_init(&log, m);
+		if (!messages_scan_memory(&log, path, tail, n, &ignored)) {
+			messages_join(&log);
+			failed = file_has_failure(&log, tail);
+		}
+		messages_release(&log);
+	}
+	mem_free(m, tail, END_BYTES + 1, 1);
+	return failed;
+}
+
 /* ---- a folder ---- */
 
 struct file_folder {
@@ -137,6 +209,8 @@ struct file_folder {
 	unsigned left;                /* files that are still looked at */
 	const struct file_kind *best; /* so far */
 	unsigned depth;               /* below the folder, of the best */
+	char *failed; /* of `room` bytes: a log that ends with a failure of memory is looked for instead; NULL: not */
+	size_t room;
 };
 
 /* What a folder is for if it holds several kinds: the earlier one. */
@@ -157,6 +231,11 @@ static void file_folder_take(struct file_folder *f, const char *path, unsigned d
 	struct plim_err ignored;
 
 	f->left--;
+	if (f->failed) {
+		if (!*f->failed && file_failed(f->mem, path, SOURCE_REGULAR_HERE))
+			snprintf(f->failed, f->room, "%s", path);
+		return;
+	}
 	(void)file_look(f->mem, path, SOURCE_REGULAR_HERE, &kind, &ignored);
 	/* README.txt and requirements.txt say nothing of a folder. */
 	if (kind && strcmp(kind->slug, "text") != 0 &&
@@ -216,4 +295,18 @@ enum plim_status plim_file_of(const char *path, struct plim_file *out, struct pl
 	if (kind)
 		*out = (struct plim_file){ kind->is, kind->command, kind->remedy };
 	return st;
+}
+
+void file_find_failure(struct mem *m, const char *path, char *log, size_t size)
+{
+	struct file_folder f = { .mem = m, .left = FOLDER_FILES, .failed = log, .room = size };
+	struct stat is;
+
+	*log = 0;
+	if (!strcmp(path, "-") || stat(path, &is))
+		return;
+	if (S_ISDIR(is.st_mode))
+		file_folder_walk(&f, path, 0);
+	else if (S_ISREG(is.st_mode) && file_failed(m, path, SOURCE_ANY))
+		snprintf(log, size, "%s", path);
 }

@@ -237,7 +237,16 @@ for x, y in loader:
             path = Path(folder, "x.py")
             path.write_text(catalogue.PREAMBLE + catalogue.BY_ID["PLM101"].bad)
             told = " ".join(command("--no-color", "--width", "500", "--select", "PLM", str(path)).stdout.split())
-        self.assertIn("in a program that was measured, not this one: 57 MiB a step", told)
+        self.assertIn("measured elsewhere: 57 MiB a step", told)
+
+    def test_cost_is_said_once_per_rule(self) -> None:
+        """Each finding of a rule repeated what its mistake cost elsewhere."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "x.py")
+            path.write_text(catalogue.PREAMBLE + catalogue.BY_ID["PLM101"].bad * 2)
+            told = command("--no-color", "--width", "500", "--select", "PLM101", str(path)).stdout
+        self.assertGreater(told.count("PLM101"), 1)
+        self.assertEqual(told.count("measured elsewhere"), 1)
 
     def test_what_a_model_keeps_is_not_known(self) -> None:
         """retain_graph=True is not taken away where the model's class is in another file."""

@@ -12,6 +12,7 @@ import textwrap
 from typing import Any, Sequence
 
 from .. import _size
+from .._usage import OneLineParser
 from ..errors import ArgumentError, FormatError, UnsupportedError
 from . import _file
 from ._ladder import PROBES
@@ -23,7 +24,7 @@ GIB = 1 << 30
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="plimsoll fit", usage="plimsoll fit [OPTION...] -- COMMAND...", formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = OneLineParser(prog="plimsoll fit", usage="plimsoll fit [OPTION...] -- COMMAND...", formatter_class=argparse.RawDescriptionHelpFormatter,
                                    description=textwrap.fill("Starts a training command, unchanged, so that it fits: each batch is cut into parts inside the step. Before the run a "
                                                              "process of its own measures whether the gradient of the parts is the gradient of the batch, in fp32; if it is "
                                                              "not, the command is refused. Steps, samples, their order and the schedule stay as they are.", 80))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from . import __version__, baseline, config, fixes, join, output, redact
 from .catalogue import BY_ID, RETIRED
@@ -71,8 +71,15 @@ OPTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """One line instead of the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Usage(f"{message}; see '{self.prog} --help'")
+
+
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="plimsoll lint", description="Find mistakes that cost GPU memory in Python source, before the first run. Files and notebooks are parsed, never run.",
         epilog="Exit codes: 0 nothing found, 1 found (--fail-on), 2 usage, 3 a file cannot be read or parsed, 4 this machine cannot.")
     add = made.add_argument

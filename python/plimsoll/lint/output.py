@@ -77,15 +77,16 @@ def _wrapped(mark: str, text: str, width: int) -> list[str]:
                          break_on_hyphens=False)
 
 
-def finding_text(finding: Finding, width: int = 80, colour: bool = False) -> str:
+def finding_text(finding: Finding, width: int = 80, colour: bool = False, *, cost: bool = True) -> str:
+    """One finding; cost: with what its rule cost elsewhere, if this was not measured."""
     on = _COLOURS[finding.severity] if colour else ""
     off = _COLOURS["off"] if colour else ""
     head = f"{_where(finding)}: {finding.id} {on}{finding.severity}{off} {finding.title}"
     lines = [head, *_excerpt(finding, width)]
     for evidence in finding.evidence:
         lines += _wrapped("=", evidence, width)
-    if finding.cost is not None and finding.cost.text and not finding.joined:
-        whose = "cost of such a mistake in a program that was measured, not this one" if finding.cost.bytes else "cost of such a mistake"
+    if cost and finding.cost is not None and finding.cost.text and not finding.joined:
+        whose = "measured elsewhere" if finding.cost.bytes else "its cost"
         lines += _wrapped("=", f"{whose}: {finding.cost.text} ({finding.cost.source})", width)
     for fix in finding.fix:
         lines += _wrapped("+", fix, width)
@@ -135,7 +136,8 @@ def _spots(findings: list[Finding]) -> str:
 
 
 def as_text(report: Report, width: int = 80, colour: bool = False) -> str:
-    blocks = [finding_text(g[0], width, colour) if len(g) == 1 else f"{_where(g[0])}: info {len(g)} of little weight: {_spots(g)}" for g in folded(report.findings)]
+    first = {f.id: f for f in reversed(report.findings)}  # says what its rule costs
+    blocks = [finding_text(g[0], width, colour, cost=g[0] is first[g[0].id]) if len(g) == 1 else f"{_where(g[0])}: info {len(g)} of little weight: {_spots(g)}" for g in folded(report.findings)]
     notes = [line for recording in report.recordings for line in recording["notes"]]
     return "\n".join(blocks + notes + [summary(report)] + report.notes) + "\n"
 

@@ -1,6 +1,7 @@
 /* plimsoll curves: which logs there are, reading them, and reading on. */
 #include "base/base.h"
 #include "commands/curves/curves.h"
+#include "commands/file.h"
 #include "commands/out.h"
 #include "host/host.h"
 #include "option_rows.h"
@@ -57,6 +58,27 @@ static enum plim_status shorten_names(struct plim_curves *c, struct plim_err *er
 	return PLIM_OK;
 }
 
+/* A training that ended with a failure of memory: its curves do not show that. */
+static enum plim_status note_failures(struct plim_curves_hidden *h, struct lines *notes,
+				      struct plim_err *err)
+{
+	char log[4096];
+
+	for (size_t i = 0; i < h->path_count; i++) {
+		const char *shown = log;
+		enum plim_status st;
+
+		file_find_failure(&h->mem, h->paths[i], log, sizeof(log));
+		if (!*log)
+			continue;
+		st = curves_hide_path(h, &shown, err);
+		if (st)
+			return st;
+		lines_add(notes, "%s ends with a failure of memory: plimsoll why %s", shown, shown);
+	}
+	return PLIM_OK;
+}
+
 static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 {
 	struct plim_curves_hidden *h = c->hidden;
@@ -78,6 +100,7 @@ static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 			  "%llu TensorBoard file%s of runs whose trainer_state.json was read: the "
 			  "same values; name one to read it instead",
 			  (unsigned long long)h->set.left_out, text_s(h->set.left_out));
+	st = st ? st : note_failures(h, &notes, err);
 	curves_tell_kept(h, &notes);
 	return st ? st : lines_keep(&notes, &c->notes, &c->note_count);
 }

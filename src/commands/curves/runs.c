@@ -211,11 +211,27 @@ static enum plim_status fill_best(struct filling *f, uint32_t series)
 	w = &f->r->monitor.watches.at[series];
 	b->series = series_told_name(&f->r->monitor, series);
 	b->value = series_best_value(w);
-	b->step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
+	b->step = series_best_step(w);
 	if (isnan(b->step))
 		return PLIM_OK;
 	return series_checkpoint(&f->h->mem, &f->h->arena.strings, f->r->folder, b->step,
 				 &b->checkpoint, &b->checkpoint_step, f->err);
+}
+
+/* The best step of the evaluation that a finding is about; of other series that of the run. */
+static double best_step_of(const struct filling *f, const struct plim_finding *x)
+{
+	for (size_t i = 0; x->series && i < f->out->series_count; i++) {
+		const struct plim_curves_series *s = &f->out->series[i];
+
+		if (strcmp(s->name, x->series) != 0)
+			continue;
+		if (s->role == PLIM_ROLE_METRIC)
+			return s->max_step;
+		if (s->role == PLIM_ROLE_VAL_LOSS || s->role == PLIM_ROLE_ERROR)
+			return s->min_step;
+	}
+	return f->out->best.step;
 }
 
 static enum plim_status fill_back(struct filling *f)
@@ -230,11 +246,15 @@ static enum plim_status fill_back(struct filling *f)
 		bool lasts = isnan(x->end_step) && x->severity != PLIM_SEVERITY_INFO;
 		bool first = (id_of(x) == PLIM_CURVES_NAN || id_of(x) == PLIM_CURVES_INF) &&
 			     !(x->step > f->out->first_step);
-		double to = lasts && !first ? series_back_for(id_of(x), x->step, f->out->best.step)
+		double to = lasts && !first ? series_back_for(id_of(x), x->step, best_step_of(f, x))
 					    : NAN;
 
-		/* What began before that step is not undone by going back to it. */
-		if (to >= 0 && to <= x->step && !(b->step <= to)) {
+		/*
+		 * What began before that step is not undone by going back to it; but an overfitting
+		 * begins where the smoothed values are least, and the best one may come later.
+		 */
+		if (to >= 0 && (to <= x->step || id_of(x) == PLIM_CURVES_OVERFIT) &&
+		    !(b->step <= to)) {
 			b->step = to;
 			why = x;
 		}

@@ -335,8 +335,9 @@ static void check(struct text *t, const struct plim_report_device *d)
 		text_puts(t, "Checked: ");
 		text_plain(t);
 		text_init(&words, t->mem, &t->style);
-		text_count(&words, d->self_check.events);
-		text_puts(&words, d->self_check.events == 1 ? " event" : " events");
+		/* The same number as in the headline: the request that failed is run, too. */
+		text_count(&words, d->events);
+		text_puts(&words, d->events == 1 ? " event" : " events");
 		text_puts(&words, " replayed, the snapshot's blocks reproduced exactly");
 		text_wrap(t, 9, 2, "%s", text_get(&words));
 		text_release(&words);
@@ -347,7 +348,7 @@ static void check(struct text *t, const struct plim_report_device *d)
 		text_wrap(t, 11, 2,
 			  "in %llu events %llu contradict others, %llu the allocator's rules, %llu "
 			  "blocks differ at the end",
-			  (unsigned long long)d->self_check.events,
+			  (unsigned long long)d->events,
 			  (unsigned long long)d->self_check.contradictions,
 			  (unsigned long long)d->self_check.faults,
 			  (unsigned long long)d->self_check.end_faults);

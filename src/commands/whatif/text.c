@@ -120,6 +120,12 @@ static void costs(struct text *t, const struct plim_whatif *w)
 		out_list(t, "Known costs of what is advised", run->warnings, run->warning_count);
 }
 
+/* Which columns there are, and how wide names in the last one may be: settings are typed again, so none is cut. */
+struct columns {
+	int with_outcome, with_smallest;
+	size_t room;
+};
+
 /* What a run comes to: "survives", "dies later" (of a leak), "dies at 1,137", with a question mark where it is not certain. */
 static void outcome(struct text *t, const struct plim_whatif *w, const struct plim_whatif_run *run)
 {
@@ -135,9 +141,10 @@ static void outcome(struct text *t, const struct plim_whatif *w, const struct pl
 }
 
 static void row(struct text_table *b, const struct plim_whatif *w,
-		const struct plim_whatif_run *run, const char *name, int with_outcome,
-		int with_smallest)
+		const struct plim_whatif_run *run, const char *name, const struct columns *c)
 {
+	int with_outcome = c->with_outcome, with_smallest = c->with_smallest;
+
 	if (with_outcome) {
 		outcome(text_cell(b), w, run);
 		text_cell_end(b);
@@ -146,7 +153,7 @@ static void row(struct text_table *b, const struct plim_whatif *w,
 	text_cell_count(b, run->retries);
 	if (with_smallest)
 		text_cell_bytes(b, run->smallest_limit_bytes);
-	text_cell_name(b, name, strlen(name));
+	text_cell_name(b, name, strlen(name) <= c->room ? strlen(name) : 0);
 }
 
 #define NARROW 64 /* columns below which a table has no room for names */
@@ -184,26 +191,81 @@ static int all_survive(const struct plim_whatif *w)
 	return n == w->run_count + 1;
 }
 
+/* The rows of a table that is written, with a name that had no room in its row in a line below it. */
+static void with_names(struct text *t, const struct plim_whatif *w,
+		       const struct plim_whatif_run *const *order, const struct columns *c,
+		       const char *rows)
+{
+	for (size_t i = 0; *rows; i++) {
+		size_t n = strcspn(rows, "\n");
+		const char *name = !i                  ? ""
+				   : i <= w->run_count ? shown(order[i - 1]->settings)
+						       : own_name(w);
+
+		while (n && strlen(name) > c->room && rows[n - 1] == ' ')
+			n--;
+		text_put(t, rows, n);
+		text_puts(t, "\n");
+		if (strlen(name) > c->room) {
+			text_puts(t, "      ");
+			text_wrap_code(t, 6, 6, name);
+		}
+		rows += strcspn(rows, "\n");
+		rows += *rows == '\n';
+	}
+}
+
+/* What the other columns leave of a line. */
+static size_t room_for_names(const struct plim_whatif *w, const struct columns *c,
+			     const struct text *t)
+{
+	size_t used[3] = { 0, strlen("reserved"), strlen("needs") };
+	char size[32];
+
+	for (size_t i = 0; i <= w->run_count; i++) {
+		const struct plim_whatif_run *run = i < w->run_count ? &w->runs[i] : w->as_recorded;
+		struct text words;
+
+		text_init(&words, t->mem, &t->style);
+		outcome(&words, w, run);
+		used[0] = used[0] > words.n ? used[0] : words.n;
+		text_release(&words);
+		text_size(size, run->reserved_peak_bytes);
+		used[1] = used[1] > strlen(size) ? used[1] : strlen(size);
+		text_size(size, run->smallest_limit_bytes);
+		used[2] = used[2] > strlen(size) ? used[2] : strlen(size);
+	}
+	return (t->style.width ? t->style.width : 80) -
+	       (2 + (c->with_outcome ? used[0] + 2 : 0) + used[1] + 2 + strlen("retries") + 2 +
+		(c->with_smallest ? used[2] + 2 : 0));
+}
+
 static void in_columns(struct text *t, const struct plim_whatif *w,
 		       const struct plim_whatif_run *const *order)
 {
-	int with_smallest = w->as_recorded->smallest_limit_bytes != PLIM_UNKNOWN;
-	int with_outcome = !all_survive(w);
-	const char *columns = with_smallest ? "lrrrl" : "lrrl";
+	struct columns c = { .with_outcome = !all_survive(w),
+			     .with_smallest =
+				     w->as_recorded->smallest_limit_bytes != PLIM_UNKNOWN };
+	const char *letters = c.with_smallest ? "lrrrl" : "lrrl";
 	struct text_table b;
+	struct text rows;
 
-	text_table_init(&b, t, with_outcome ? columns : columns + 1, TEXT_CUT_MIDDLE);
-	if (with_outcome)
+	c.room = room_for_names(w, &c, t);
+	text_table_init(&b, t, c.with_outcome ? letters : letters + 1, TEXT_CUT_MIDDLE);
+	if (c.with_outcome)
 		text_cell_printf(&b, "outcome");
 	text_cell_printf(&b, "reserved");
 	text_cell_printf(&b, "retries");
-	if (with_smallest)
+	if (c.with_smallest)
 		text_cell_printf(&b, "needs");
 	text_cell_printf(&b, "settings, best first");
 	for (size_t i = 0; i < w->run_count; i++)
-		row(&b, w, order[i], shown(order[i]->settings), with_outcome, with_smallest);
-	row(&b, w, w->as_recorded, own_name(w), with_outcome, with_smallest);
-	text_table_write(t, &b, 2);
+		row(&b, w, order[i], shown(order[i]->settings), &c);
+	row(&b, w, w->as_recorded, own_name(w), &c);
+	text_init(&rows, t->mem, &t->style);
+	text_table_write(&rows, &b, 2);
+	with_names(t, w, order, &c, text_get(&rows));
+	text_release(&rows);
 	text_table_release(&b);
 }
 
@@ -259,7 +321,7 @@ static void bound(struct text *t, const struct plim_whatif *w)
 		text_printf(t, ", limit %s, as in the plan\n", text_size(x, b->limit_bytes));
 	else
 		text_wrap(t, 17, 2,
-			  ", limit %s: certainly allowed when it died (%s in sum was not)",
+			  ", limit %s: the job was allowed to reserve that much, and refused %s",
 			  text_size(x, b->limit_bytes), text_size(y, b->recorded_bytes.high));
 }
 

@@ -449,6 +449,8 @@ static enum plim_status answer(struct plim_why *w, const struct plim_input *inpu
 	enum plim_status st =
 		input->path ? read_all(w, path, &notes, err) : read_input(w, input, err);
 
+	for (size_t i = 0; !st && i < w->hidden->options.also_count; i++)
+		st = read_all(w, w->hidden->options.also_paths[i], &notes, err);
 	if (st)
 		return st;
 	messages_join(&w->hidden->log);

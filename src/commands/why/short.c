@@ -270,6 +270,38 @@ static void nothing(struct text *t, const struct plim_why *w)
 	text_release(&words);
 }
 
+/* Is a cause after `cause` to be shown, too? */
+static int has_more(const struct plim_why *w, size_t cause)
+{
+	for (size_t i = cause + 1; i < w->death_count; i++)
+		if (cause_of(w, i) == i)
+			return 1;
+	return 0;
+}
+
+/* What stands between causes: a blank line, and of several files the one that says so. */
+static void block(struct text *t, const struct plim_why *w, size_t cause, size_t put)
+{
+	const char *file = w->deaths[cause].file;
+
+	if (put)
+		text_puts(t, "\n");
+	if (w->file_count < 2)
+		return;
+	text_hue(t, TEXT_HEAD);
+	text_name_fit(t, file, strlen(file), width_of(t), TEXT_CUT_LEFT);
+	text_plain(t);
+	text_puts(t, "\n");
+}
+
+/* A cause that is not the first: its advice is in the long answer. */
+static void in_brief(struct text *t, const struct plim_why *w, size_t cause)
+{
+	headline(t, w, cause);
+	if (w->deaths[cause].caught_line == PLIM_UNKNOWN)
+		row(t, "do", "--more shows what helps against this one");
+}
+
 void why_put_short(struct text *t, const struct plim_why *w)
 {
 	size_t put = 0, left = 0;
@@ -281,16 +313,18 @@ void why_put_short(struct text *t, const struct plim_why *w)
 	for (size_t i = 0; i < w->death_count; i++) {
 		if (cause_of(w, i) != i)
 			continue;
+		if (put < WHOLE + LINES_MOST && (put || has_more(w, i)))
+			block(t, w, i, put);
 		if (put < WHOLE)
 			whole(t, w, i);
 		else if (put < WHOLE + LINES_MOST)
-			headline(t, w, i);
+			in_brief(t, w, i);
 		else
 			left++;
 		put++;
 	}
 	if (left)
-		text_printf(t, "and %zu more causes: --more\n", left);
+		text_printf(t, "\nand %zu more causes: --more\n", left);
 	others(t, w);
 	for (size_t i = 0; i < w->note_count; i++) {
 		text_puts(t, "note      ");

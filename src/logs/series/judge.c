@@ -14,6 +14,11 @@ double series_best_value(const struct series_watch *w)
 	return w->role == PLIM_ROLE_METRIC ? w->max : w->min;
 }
 
+double series_best_step(const struct series_watch *w)
+{
+	return w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
+}
+
 /* As was asked for; else what the log itself took for best; else the validation loss, or the first metric. */
 uint32_t series_run_monitored(const struct series_run *r, const char *asked)
 {
@@ -46,7 +51,7 @@ double series_back_for(enum plim_curves_id id, double step, double best_step)
 	case PLIM_CURVES_SPIKE:
 	case PLIM_CURVES_DIVERGED:
 	case PLIM_CURVES_EXPLOSION: return step > 2 * BEFORE_SPIKE ? step - BEFORE_SPIKE : step - 1;
-	case PLIM_CURVES_OVERFIT: return step;
+	case PLIM_CURVES_OVERFIT:
 	case PLIM_CURVES_COLLAPSE: return best_step;
 	default: return NAN;
 	}
@@ -62,7 +67,7 @@ void series_tell_stop(const struct plim_early_stop *s, const char *series, doubl
 		 "early stopping with patience %llu would have stopped at step %s",
 		 (unsigned long long)s->patience, series_step_text(a, s->stop_step));
 	snprintf(w->evidence[0], sizeof(w->evidence[0]),
-		 "'%.80s' had its best value, %s, at step %s; %s further steps were trained",
+		 "'%.80s' had its best value so far, %s, at step %s; %s further steps were trained",
 		 series, series_value_text(b, best), series_step_text(c, best_step),
 		 series_step_text(a, saved_steps));
 	snprintf(w->fix[0], sizeof(w->fix[0]),

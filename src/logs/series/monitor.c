@@ -425,7 +425,7 @@ uint32_t series_better_later(const struct series_monitor *m, uint32_t series, do
 	for (uint32_t i = 0; i < m->watches.n; i++) {
 		const struct series_watch *w = &m->watches.at[i];
 
-		*best_step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
+		*best_step = series_best_step(w);
 		if (i != series && w->finite > 1 && *best_step > since &&
 		    (by_course || w->course != SERIES_BY_COURSE) && series_is_evaluated(m, i))
 			return i;

@@ -344,6 +344,8 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 /* As was asked for; else what the log itself took for best; else the validation loss, or the first metric; SERIES_NONE. */
 uint32_t series_run_monitored(const struct series_run *r, const char *asked);
 double series_best_value(const struct series_watch *w);
+double series_best_step(const struct series_watch
+				*w); /* the same value's; nothing that is smoothed is called best */
 
 /* The step to go back to for a finding that lasts; NaN: no reason to. */
 double series_back_for(enum plim_curves_id id, double step, double best_step);

@@ -179,20 +179,25 @@ static void tell_explosion(const struct series_monitor *m, const struct series_f
 static void tell_overfit(const struct series_monitor *m, const struct series_finding *f,
 			 struct series_words *w)
 {
-	bool falls = m->watches.at[f->series].role == PLIM_ROLE_METRIC;
-	double best_step;
-	uint32_t other = series_better_later(m, f->series, f->step, &best_step);
+	const struct series_watch *own = &m->watches.at[f->series];
+	const char *name = series_told_name(m, f->series);
+	bool falls = own->role == PLIM_ROLE_METRIC;
+	double best = series_best_step(own), later;
+	uint32_t other = series_better_later(m, f->series, best, &later);
 
-	TITLE("'%.80s' is best at step %s (%s) and %s %s to %s since",
-	      series_told_name(m, f->series), S(f->step), V(f->number[1]),
-	      isnan(f->end) ? "has" : "had", falls ? "fallen" : "risen", V(f->number[0]));
-	SHOW("it could be said at step %s, %s evaluations behind the best", S(f->detected),
-	     S(f->number[3]));
+	if (isnan(f->end))
+		TITLE("'%.80s' is best at step %s (%s) and has %s to %s since", name, S(best),
+		      V(series_best_value(own)), falls ? "fallen" : "risen", V(f->number[0]));
+	else
+		TITLE("'%.80s' %s from %s to %s after step %s, and comes back", name,
+		      falls ? "falls" : "rises", V(f->number[1]), V(f->number[0]), S(f->step));
+	SHOW("it could be said at step %s, %s evaluations after it began at step %s",
+	     S(f->detected), S(f->number[3]), S(f->step));
 	if (f->kind == 0 && f->other != SERIES_NONE)
-		SHOW("'%.80s' goes on falling: %s around the best evaluation, %s then",
+		SHOW("'%.80s' goes on falling: %s when it began, %s then",
 		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else if (f->kind == 2 && f->other != SERIES_NONE)
-		SHOW("'%.80s' does not rise with it: %s around the best evaluation, %s then",
+		SHOW("'%.80s' does not rise with it: %s when it began, %s then",
 		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else
 		SHOW("no training loss is logged beside it, so this may also be divergence");
@@ -204,12 +209,12 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 		SHOW("at step %s it came back", S(f->end));
 	if (other != SERIES_NONE)
 		SHOW("'%.80s' is best later, at step %s: if that is what counts, go by it",
-		     series_told_name(m, other), S(best_step));
+		     series_told_name(m, other), S(later));
 	if (other != SERIES_NONE)
-		FIX("keep the weights of step %s, or those of step %s if '%.80s' counts",
-		    S(f->step), S(best_step), series_told_name(m, other));
+		FIX("keep the weights of step %s, or those of step %s if '%.80s' counts", S(best),
+		    S(later), series_told_name(m, other));
 	else
-		FIX("keep the weights of step %s", S(f->step));
+		FIX("keep the weights of step %s", S(best));
 	FIX("stop there next time: early stopping with a patience of 3 to 5 evaluations");
 	FIX("more data or augmentation, weight decay, dropout, a smaller model, or fewer epochs");
 }
@@ -217,15 +222,16 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 static void tell_collapse(const struct series_monitor *m, const struct series_finding *f,
 			  struct series_words *w)
 {
+	const struct series_watch *own = &m->watches.at[f->series];
 	const char *name = series_told_name(m, f->series);
 
 	switch (f->kind) {
 	case 0:
-		TITLE("'%.80s' is %.1f times the training loss at step %s", name,
-		      f->number[2] > 0 ? f->number[0] / f->number[2] : NAN, S(f->detected));
-		SHOW("%s against %s; its best was %s at step %s", V(f->number[0]), V(f->number[2]),
-		     V(f->number[1]), S(f->number[3]));
-		FIX("go back to step %s", S(f->number[3]));
+		TITLE("generalisation gap: '%.80s' is %.1f times the training loss at step %s",
+		      name, f->number[2] > 0 ? f->number[0] / f->number[2] : NAN, S(f->detected));
+		SHOW("%s against %s; its best is %s at step %s", V(f->number[0]), V(f->number[2]),
+		     V(series_best_value(own)), S(series_best_step(own)));
+		FIX("go back to step %s", S(series_best_step(own)));
 		FIX("check that training and validation data are of one kind, and dropout and "
 		    "label "
 		    "smoothing are off in both losses or in none");
