@@ -1327,6 +1327,26 @@ def test_extract():
     return "convert, extract and repair, bytes exact"
 
 
+def test_words():
+    """The task page explains each verdict that is printed, and no other; the glossary has the words."""
+    # The page had INCOMPLETE, which is never printed, and the glossary "intact, unverifiable".
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+
+    def text(path):
+        with open(os.path.join(top, path), encoding="utf-8") as f:
+            return f.read()
+
+    table, = re.findall(r"ckpt_verdict_names\[\] = \{(.*?)\}", text("src/commands/ckpt/text.c"), re.S)
+    printed = {word.upper() for word in re.findall(r'"(.*?)"', table)}
+    assert len(printed) == 8 and "TRUNCATED" in printed, printed
+    explained = {word for row in re.findall(r"^\| (`.*?) \|", text("docs/tasks/checkpoints.md"), re.M) for word in re.findall("`([A-Z ]+)`", row)}
+    assert explained == printed, explained ^ printed
+    glossary = text("docs/glossary.md")
+    for word in ("whole, unproven, damaged, truncated", "plain, listed, unknown code, dangerous"):
+        assert f"| {word} |" in glossary, word
+    return f"{len(printed)} verdicts"
+
+
 def test_weights():
     """convert writes weights as a model names them, or says why they keep their full names; files that are not one checkpoint are refused."""
     # {"model": ..., "optimizer": ...} became one file of prefixed names, which no model loads, without a word; so did folders of unrelated files.
@@ -2015,7 +2035,7 @@ def test_durable():
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
          test_distributed, test_parts, test_embedded, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
-         test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_weights, test_convert,
+         test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_words, test_weights, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable_order, test_durable]
 
