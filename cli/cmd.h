@@ -42,6 +42,11 @@ enum cmd_flags {
 /* What must be there before `run` is called.  Nothing so far. */
 enum cmd_needs { NEED_NOTHING = 0 };
 
+/* Another tool's word for a command of a family. */
+struct cmd_word {
+	const char *word, *verb;
+};
+
 struct cmd_example {
 	const char *line; /* the command line, "plimsoll report run.pickle" */
 	const char *says; /* what it is for, one line */
@@ -61,6 +66,8 @@ struct cmd {
 	unsigned flags;                 /* enum cmd_flags */
 	unsigned needs;                 /* enum cmd_needs */
 	const struct cmd *const *verbs; /* of a command that is a family; ends with NULL */
+	const struct cmd_word *words;   /* of a family: other tools' words; ends with .word NULL */
+	const char *file_verb; /* of a family: what is suggested for a file in place of a command */
 	/* Returns an enum cmd_exit.  argv[0..argc) are the operands, argv[argc] is NULL. */
 	int (*run)(const void *values, int argc, char **argv);
 };
@@ -70,6 +77,8 @@ extern const struct cmd *const cmd_all[];
 
 /* Say that there is no such command, and which may be meant.  Returns CMD_USAGE. */
 int cmd_unknown(const char *name);
+/* The same of argv[0], which is not a command of a family; what stands behind it is repeated. */
+int cmd_unknown_verb(const struct cmd *family, int argc, char **argv);
 
 /* The command that a file, a folder or "-" is for ("report", "ckpt verify"); an exit code, after a message. */
 int cmd_of_file(const char *path, const char **command);

@@ -20,7 +20,7 @@ struct ckpt_opts {
 	struct plim_ckpt_last_options last;
 	bool json, no_color, tensors, no_manifest, quiet;
 	bool silent; /* the page goes where the text would */
-	const char *keys, *output, *config, *allow_file;
+	const char *keys, *only, *output, *config, *allow_file;
 	uint64_t width;
 	struct opt_list allow;
 };
@@ -245,9 +245,10 @@ static const struct cmd ckpt_verify = {
 		"Nothing in a "
 		"pickle is run: its names are compared with what torch.load(weights_only=True) "
 		"allows and with classes that are known to hold data.\n\n"
-		"WHOLE is said of bytes, PLAIN of code.  UNKNOWN CODE: a pickle names what is on "
-		"no "
-		"list; the lines for --allow are printed.  DANGEROUS: it names what runs code.\n\n"
+		"WHOLE and UNPROVEN (some bytes have no checksum) are said of bytes, PLAIN and "
+		"LISTED (names that were reviewed) of code.  UNKNOWN CODE: a pickle names what is "
+		"on no list; the lines for --allow are printed.  DANGEROUS: it names what runs "
+		"code.\n\n"
 		"Exits with 1 for damage, a cut file, a missing key, unknown or dangerous code, or "
 		"a file that is not a checkpoint.",
 	.examples = verify_examples,
@@ -282,7 +283,10 @@ static const struct opt diff_opt[] = {
 	CKPT_DIFF_NUMBERS_OPTIONS,
 	OPT_STRING('c', "config", ckpt_opts, config, "config.json", NULL,
 		   "in place of SECOND: would FIRST load into a model of it?"),
-	OPT_PAGE, OPT_LOOK(CKPT_DIFF_NAMES_OPTIONS), OPT_END
+	OPT_REFUSED("model", "a model is --config config.json"),
+	OPT_PAGE,
+	OPT_LOOK(CKPT_DIFF_NAMES_OPTIONS),
+	OPT_END
 };
 
 static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const struct plim_ckpt *b)
@@ -386,6 +390,9 @@ static const struct cmd ckpt_diff = {
 	.run = diff_run,
 };
 
+/* The new file is an option everywhere, so that no command writes over its second input. */
+#define TO_OUTPUT "the new file is -o FILE"
+
 #define OPT_OUTPUT                                                                              \
 	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                              \
 		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load; - " \
@@ -397,8 +404,13 @@ static const struct cmd ckpt_diff = {
 static const struct opt extract_opt[] = { OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...",
 						     NULL,
 						     "names of tensors, * and ? as in a shell"),
-					  OPT_OUTPUT, OPT_END };
-static const struct opt all_opt[] = { OPT_OUTPUT, OPT_END };
+					  OPT_OUTPUT, OPT_REFUSED("to", TO_OUTPUT), OPT_END };
+static const struct opt convert_opt[] = {
+	OPT_STRING(0, "only", ckpt_opts, only, "NAME", NULL,
+		   "only the tensors below NAME (model, ema), without NAME in front"),
+	OPT_OUTPUT, OPT_REFUSED("to", TO_OUTPUT), OPT_END
+};
+static const struct opt repair_opt[] = { OPT_OUTPUT, OPT_REFUSED("to", TO_OUTPUT), OPT_END };
 
 /* The ending shows the format; the first is that of a pipe. */
 static const char *const endings[] = { ".safetensors", ".pt", ".pth", ".bin", ".ckpt", NULL };
@@ -431,7 +443,36 @@ static void tell_written(const struct output *to, const struct plim_ckpt *c,
 		cmd_say("%llu left out: the new file's format cannot carry them",
 			(unsigned long long)told->left_out);
 	if (*told->left_behind)
-		cmd_say("tensors only, none of what else the file holds: %s", told->left_behind);
+		cmd_say("wrote tensors only, not what else the file holds: %s", told->left_behind);
+}
+
+/* What of the file was written, if not all of it, and how to have the rest. */
+static void tell_part(const struct ckpt_opts *o, const char *path,
+		      const struct plim_ckpt_extracted *told)
+{
+	unsigned long long n = told->tensors, rest = told->passed_over;
+	int bare = *told->below ? (int)strlen(told->below) - 1 : 0;
+	char others[400] = "";
+
+	if (o->only)
+		return;
+	if (rest)
+		snprintf(others, sizeof(others),
+			 "; all of them: plimsoll ckpt extract %.200s --keys '*' -o FILE", path);
+	if (*told->parts)
+		cmd_say("no model loads names that begin with a key of the file (%s); the weights "
+			"alone: plimsoll ckpt convert %.200s --only %.*s -o FILE",
+			told->parts, path, (int)strcspn(told->parts, ","), told->parts);
+	else if (bare && rest)
+		cmd_say("wrote the %llu tensor%s below '%.*s', without '%s' in their names, and "
+			"not the other %llu%s",
+			n, n == 1 ? "" : "s", bare, told->below, told->below, rest, others);
+	else if (bare)
+		cmd_say("names are those below '%.*s', without '%s'", bare, told->below,
+			told->below);
+	else if (rest)
+		cmd_say("wrote the %llu tensor%s of the weights, and not the other %llu%s", n,
+			n == 1 ? "" : "s", rest, others);
 }
 
 static int write_to(const struct ckpt_opts *o, const char *path, const char *patterns,
@@ -454,6 +495,8 @@ static int write_to(const struct ckpt_opts *o, const char *path, const char *pat
 		code = cmd_fail(&err);
 	else
 		tell_written(to, c, &told);
+	if (!code)
+		tell_part(o, path, &told);
 	plim_ckpt_free(c);
 	return code;
 }
@@ -470,12 +513,14 @@ static bool is_inside(const char *file, const char *folder)
 	return !strncmp(at, top, n) && at[n] == '/';
 }
 
-static int write_run(const struct ckpt_opts *o, char *const *path, const char *patterns,
+static int write_run(const struct ckpt_opts *o, int argc, char *const *path, const char *patterns,
 		     unsigned flags)
 {
 	struct output to;
 	int code;
 
+	if (argc > 1)
+		return cmd_usage("one checkpoint is read; the new file is -o %.200s", path[1]);
 	if (!o->output)
 		return cmd_usage("where to write is missing: --output FILE.safetensors or FILE.pt");
 	code = cmd_output_begin(&to, o->output, endings, path, 1);
@@ -492,22 +537,22 @@ static int extract_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
 
-	(void)argc;
 	if (!o->keys)
 		return cmd_usage("which tensors is missing: --keys 'lm_head.*|*lora_*'");
-	return write_run(o, argv, o->keys, 0);
+	return write_run(o, argc, argv, o->keys, 0);
 }
 
 static int convert_run(const void *values, int argc, char **argv)
 {
-	(void)argc;
-	return write_run(values, argv, "*", PLIM_CKPT_ALL);
+	const struct ckpt_opts *o = values;
+
+	return write_run(o, argc, argv, o->only ? o->only : "*",
+			 PLIM_CKPT_ALL | (o->only ? PLIM_CKPT_BELOW : PLIM_CKPT_WEIGHTS));
 }
 
 static int repair_run(const void *values, int argc, char **argv)
 {
-	(void)argc;
-	return write_run(values, argv, "*", PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_ALL);
+	return write_run(values, argc, argv, "*", PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_ALL);
 }
 
 static const struct cmd_example extract_examples[] = {
@@ -529,13 +574,14 @@ static const struct cmd ckpt_extract = {
 	.opts = extract_opt,
 	.opts_size = sizeof(struct ckpt_opts),
 	.min_args = 1,
-	.max_args = 1,
+	.max_args = 2, /* the second is refused with the option for it */
 	.run = extract_run,
 };
 
 static const struct cmd_example convert_examples[] = {
 	{ "plimsoll ckpt convert last.pt -o last.safetensors",
 	  "without Python, and without running the pickle" },
+	{ "plimsoll ckpt convert last.pt --only ema -o ema.safetensors", "one of two models" },
 	{ "plimsoll ckpt convert model.safetensors -o model.pt", "for torch.load" },
 	{ NULL, NULL },
 };
@@ -544,15 +590,21 @@ static const struct cmd ckpt_convert = {
 	.name = "ckpt convert",
 	.summary = "between torch.save's format and safetensors, bytes exact",
 	.args = "PATH",
-	.about = "Reads whatever ckpt verify reads and writes all of its tensors, by their names; "
-		 "the ending of the "
-		 "new file shows the format.  What it cannot carry is an error that names "
-		 "it." WRITES,
+	.about =
+		"Reads whatever ckpt verify reads and writes its tensors, by their names; "
+		"the ending of the new file shows the format.\n\n"
+		"From torch to torch all is kept.  Safetensors holds tensors only, and names as "
+		"a model has them: of a file with one mapping of weights ({\"model\": ..., "
+		"\"optimizer\": ...}) the weights are written, without 'model.' in front, and of a "
+		"folder its files of weights; a line says what was not written.  --only takes "
+		"another mapping.\n\n"
+		"A tensor that the format cannot carry is an error that names it, and so is a "
+		"folder of files that are not one checkpoint." WRITES,
 	.examples = convert_examples,
-	.opts = all_opt,
+	.opts = convert_opt,
 	.opts_size = sizeof(struct ckpt_opts),
 	.min_args = 1,
-	.max_args = 1,
+	.max_args = 2, /* the second is refused with the option for it */
 	.run = convert_run,
 };
 
@@ -562,10 +614,10 @@ static const struct cmd ckpt_repair = {
 	.args = "PATH",
 	.about = "Writes every tensor whose bytes are all there and match their checksum to a new "
 		 "file, and shows how many are not." WRITES,
-	.opts = all_opt,
+	.opts = repair_opt,
 	.opts_size = sizeof(struct ckpt_opts),
 	.min_args = 1,
-	.max_args = 1,
+	.max_args = 2, /* the second is refused with the option for it */
 	.run = repair_run,
 };
 
@@ -718,11 +770,21 @@ static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_d
 					   &ckpt_extract, &ckpt_convert, &ckpt_repair,
 					   &ckpt_seal,    &ckpt_last,    NULL };
 
+static const struct cmd_word words[] = { { "check", "verify" },     { "scan", "verify" },
+					 { "validate", "verify" },  { "test", "verify" },
+					 { "inspect", "show" },     { "info", "show" },
+					 { "ls", "show" },          { "list", "show" },
+					 { "compare", "diff" },     { "export", "convert" },
+					 { "fix", "repair" },       { "sign", "seal" },
+					 { "latest", "last-good" }, { NULL, NULL } };
+
 const struct cmd cmd_ckpt = {
 	.name = "ckpt",
 	.summary = "checkpoints: is one whole, what is in it, would it load; nothing in it is run",
-	.args = "VERB",
-	.about = "Tells whether a checkpoint is whole and what it holds, without running anything "
-		 "in it.",
+	.args = "COMMAND",
+	.about = "Shows whether a checkpoint is whole and what it holds, without running anything "
+		 "in it.  For a file: plimsoll ckpt verify FILE.",
 	.verbs = verbs,
+	.words = words,
+	.file_verb = "verify",
 };

@@ -186,10 +186,10 @@ static void print_usage(FILE *to, const struct cmd *cmd)
 
 static void print_verbs(FILE *to, const struct cmd *family)
 {
-	fprintf(to, "\nVerbs:\n");
+	fprintf(to, "\nCommands:\n");
 	for (size_t i = 0; family->verbs[i]; i++)
 		entry(to, cmd_verb_word(family->verbs[i]), family->verbs[i]->summary);
-	fprintf(to, "\n'plimsoll %s VERB --help' shows a verb's options.\n", family->name);
+	fprintf(to, "\n'plimsoll %s COMMAND --help' shows its options.\n", family->name);
 }
 
 void cmd_print_help(FILE *to, const struct cmd *cmd, bool all)
@@ -395,7 +395,9 @@ static int help_run(const void *values, int argc, char **argv)
 	if (argc && !cmd)
 		return cmd_unknown(argv[0]);
 	if (cmd && argc > 1 && !cmd_find_verb(cmd, argv[1]))
-		return cmd_usage("%s has no verb '%.200s'", cmd->name, argv[1]);
+		return cmd->verbs ? cmd_unknown_verb(cmd, 1, argv + 1)
+				  : cmd_usage("%s has no commands of its own: 'plimsoll help %s'",
+					      cmd->name, cmd->name);
 	if (cmd)
 		cmd_print_help(stdout, argc > 1 ? cmd_find_verb(cmd, argv[1]) : cmd, false);
 	else
@@ -406,7 +408,7 @@ static int help_run(const void *values, int argc, char **argv)
 const struct cmd cmd_help = {
 	.name = "help",
 	.summary = "show the help of a command",
-	.args = "[COMMAND [VERB]]",
+	.args = "[COMMAND [COMMAND]]",
 	.max_args = 2,
 	.run = help_run,
 };

@@ -301,6 +301,43 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 					: run_passed(cmd, argc, argv);
 }
 
+/* The command of the family that is meant by a word, or NULL. */
+static const char *meant_verb(const struct cmd *family, const char *word)
+{
+	const char *best = NULL;
+	unsigned best_score = 0, score;
+
+	for (const struct cmd_word *w = family->words; w && w->word; w++)
+		if (!strcmp(w->word, word))
+			return w->verb;
+	for (size_t i = 0; family->verbs[i]; i++) {
+		const char *name = cmd_verb_word(family->verbs[i]);
+
+		if (opt_near(word, name, &score) && (!best || score < best_score)) {
+			best = name;
+			best_score = score;
+		}
+	}
+	return best;
+}
+
+int cmd_unknown_verb(const struct cmd *family, int argc, char **argv)
+{
+	const char *word = argv[0], *meant;
+	bool is_file = family->file_verb && (!access(word, F_OK) || strpbrk(word, "./"));
+	char rest[300] = "";
+	size_t used = 0;
+
+	meant = is_file ? family->file_verb : meant_verb(family, word);
+	for (int i = is_file ? 0 : 1; i < argc && used < sizeof(rest); i++)
+		used += (size_t)snprintf(rest + used, sizeof(rest) - used, " %s", argv[i]);
+	if (meant)
+		return cmd_usage("%s has no command '%.200s'; did you mean 'plimsoll %s %s%s'?",
+				 family->name, word, family->name, meant, rest);
+	return cmd_usage("%s has no command '%.200s'; see 'plimsoll %s --help'", family->name, word,
+			 family->name);
+}
+
 /* The second word of the command line is a command of the family. */
 static int run_family(const struct cmd *family, int argc, char **argv)
 {
@@ -313,9 +350,9 @@ static int run_family(const struct cmd *family, int argc, char **argv)
 		return CMD_DONE;
 	}
 	if (argc > 1)
-		return cmd_usage("%s has no verb '%.200s'; see 'plimsoll %s --help'", family->name,
-				 argv[1], family->name);
-	return cmd_usage("%s wants a verb; see 'plimsoll %s --help'", family->name, family->name);
+		return cmd_unknown_verb(family, argc - 1, argv + 1);
+	return cmd_usage("%s wants a command; see 'plimsoll %s --help'", family->name,
+			 family->name);
 }
 
 /* ---- the process ---- */

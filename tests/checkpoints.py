@@ -1327,6 +1327,76 @@ def test_extract():
     return "convert, extract and repair, bytes exact"
 
 
+def test_words():
+    """The task page explains each verdict that is printed, and no other; the glossary has the words."""
+    # The page had INCOMPLETE, which is never printed, and the glossary "intact, unverifiable".
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+
+    def text(path):
+        with open(os.path.join(top, path), encoding="utf-8") as f:
+            return f.read()
+
+    table, = re.findall(r"ckpt_verdict_names\[\] = \{(.*?)\}", text("src/commands/ckpt/text.c"), re.S)
+    printed = {word.upper() for word in re.findall(r'"(.*?)"', table)}
+    assert len(printed) == 8 and "TRUNCATED" in printed, printed
+    explained = {word for row in re.findall(r"^\| (`.*?) \|", text("docs/tasks/checkpoints.md"), re.M) for word in re.findall("`([A-Z ]+)`", row)}
+    assert explained == printed, explained ^ printed
+    glossary = text("docs/glossary.md")
+    for word in ("whole, unproven, damaged, truncated", "plain, listed, unknown code, dangerous"):
+        assert f"| {word} |" in glossary, word
+    return f"{len(printed)} verdicts"
+
+
+def test_weights():
+    """convert writes weights as a model names them, or says why they keep their full names; files that are not one checkpoint are refused."""
+    # {"model": ..., "optimizer": ...} became one file of prefixed names, which no model loads, without a word; so did folders of unrelated files.
+    weights = {"0.weight": Tensor("0", 2), "0.bias": Tensor("1", 2)}
+    ema = {"0.weight": Tensor("2", 2), "0.bias": Tensor("3", 2)}
+    optimizer = {"state": {0: {"exp_avg": Tensor("4", 2)}}, "param_groups": [{"lr": 0.1, "params": [0]}]}
+    bare, keys = {"0.bias": 2, "0.weight": 1}, "01234"
+    full = {"model": weights, "optimizer": optimizer, "epoch": 3}
+
+    def of(path):
+        return {name: struct.unpack_from("<f", data)[0] for name, (_, _, data) in read_safetensors(path).items()}
+
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = folder + "/x.pt", folder + "/x.safetensors"
+        for value, also in ((full, "'model'"), ({"state_dict": weights, "optimizer_states": [optimizer]}, "'state_dict'"),
+                            ({"state_dict": weights, "epoch": 3}, "'state_dict'"), (weights, "")):
+            write_torch(path, value, keys)
+            done = write("convert", path, out)
+            assert not done.returncode and of(out) == bare, (value, done, of(out))
+            assert also.encode() in done.stderr and (b"all of them: plimsoll ckpt extract" in done.stderr) == ("optim" in str(list(value))), done
+        write_torch(path, full, keys)
+        assert not write("extract", path, out, "--keys", "*").returncode
+        assert sorted(of(out)) == ["model.0.bias", "model.0.weight", "optimizer.state.0.exp_avg"]
+        assert not write("repair", path, out).returncode and len(of(out)) == 3
+        # From torch to torch all is kept, but for what --only takes.
+        again = folder + "/y.pt"
+        assert not write("convert", path, again).returncode and names_in(again) == names_in(path)
+        assert not write("convert", path, again, "--only", "model.").returncode and names_in(again) == sorted(bare)
+        # Of two that may be meant none is chosen.
+        write_torch(path, {"model": weights, "ema": ema, "optimizer": optimizer}, keys)
+        done = write("convert", path, out)
+        assert not done.returncode and len(of(out)) == 5 and b"(model, ema)" in done.stderr and b"--only model" in done.stderr, done
+        assert not write("convert", path, out, "--only", "ema").returncode and of(out) == {"0.bias": 4, "0.weight": 3}
+        done = write("convert", path, out, "--only", "mod")
+        assert done.returncode == 2 and done.stderr.endswith(b"no tensor is below 'mod'; tensors are below 'model', 'ema', 'optimizer'\n"), done
+        # Folders: weights next to the state of a training, and files of their own.
+        top = folder + "/top"
+        os.mkdir(top)
+        write_torch(top + "/pytorch_model.bin", weights, keys)
+        write_torch(top + "/optimizer.pt", optimizer, keys)
+        done = write("convert", top, out)
+        assert not done.returncode and of(out) == bare and b"2 tensors of the weights, and not the other 1" in done.stderr, done
+        os.mkdir(folder + "/apart")
+        for name in "ab":
+            write_torch(f"{folder}/apart/{name}.pt", weights, keys)
+        done = write("convert", folder + "/apart", out)
+        assert done.returncode == 2 and b"not shards of one checkpoint ('a.pt', 'b.pt')" in done.stderr, done
+    return "one mapping of weights, two, files and folders"
+
+
 # Values that torch 1.13 knows, one a dtype that both formats have.
 ROUND_TRIP = """
 import collections, sys, torch
@@ -1965,7 +2035,7 @@ def test_durable():
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
          test_distributed, test_parts, test_embedded, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
-         test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_convert,
+         test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_words, test_weights, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable_order, test_durable]
 

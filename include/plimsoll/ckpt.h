@@ -212,7 +212,10 @@ enum plim_ckpt_extract_flags {
 	PLIM_CKPT_WHOLE_ONLY = 1,  /* leave out tensors that are not whole, instead of failing */
 	PLIM_CKPT_AS_TORCH = 2,    /* a file for torch.load, not safetensors */
 	PLIM_CKPT_NO_MANIFEST = 4, /* write no manifest next to it (plim_ckpt_seal) */
-	PLIM_CKPT_ALL = 8          /* what is not a tensor too, where the new file can carry it */
+	PLIM_CKPT_ALL = 8,         /* what is not a tensor too, where the new file can carry it */
+	PLIM_CKPT_BELOW = 16, /* `patterns` is a name: the tensors below it, without that name */
+	/* if the new file cannot keep the form of the old one: only the weights, as a model names them */
+	PLIM_CKPT_WEIGHTS = 32
 };
 
 struct plim_ckpt_extracted {
@@ -224,13 +227,19 @@ struct plim_ckpt_extracted {
 	/* what is not a tensor was carried too: epoch, parameter groups, random states */
 	bool state;
 	char left_behind[200]; /* PLIM_CKPT_ALL: why it was not; "": it was, or there was none */
+	char below[200];       /* what names lost in front ("model."); "": nothing */
+	/* PLIM_CKPT_WEIGHTS: mappings that may each be the weights ("model, ema"), so all were written; "": none, or one */
+	char parts[200];
+	uint64_t passed_over; /* tensors that were not asked for: not below, or not weights */
 };
 
 /*
  * Write tensors whose names match one of `patterns` ("a.*|b", * and ? as in a shell) to a new file, durably (see
  * durable.h), and its manifest next to it.  flags: enum plim_ckpt_extract_flags.  With PLIM_CKPT_ALL and
  * PLIM_CKPT_AS_TORCH a file of torch keeps its form, nested and shared as it was, and all that is not a tensor, if its
- * pickle names nothing but constructors that are known; patterns is "*" then.  PLIM_E_ARG: none matches;
+ * pickle names nothing but constructors that are known; patterns is "*" then.  PLIM_CKPT_WEIGHTS takes the tensors below
+ * the one key that is a mapping of weights next to an optimizer's state, or of a folder those of its weight files.
+ * PLIM_E_ARG: none matches, or with PLIM_CKPT_ALL a folder holds files that are not one checkpoint;
  * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one; each is named.
  */
 PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *patterns,

@@ -116,7 +116,8 @@ struct plim_plan_options {
 	 */
 	const char *checkpointing;
 	/*
-	 * (--parallel HOW, also fsdp:=fsdp2 ddp=ddp zero1=zero1 zero2=zero2 zero3=zero3 fsdp1=fsdp1
+	 * (--parallel HOW, also strategy fsdp:=fsdp2 ddp=ddp zero1=zero1 zero2=zero2 zero3=zero3
+	 * fsdp1=fsdp1
 	 * fsdp2=fsdp2 zero:0=ddp,1=zero1,2=zero2,3=zero3
 	 * zero-stage:0=ddp,1=zero1,2=zero2,3=zero3, after --gpus) ddp, zero1, zero2, zero3, fsdp1,
 	 * fsdp2, fsdp2-zero2, tp, pp, ... (ddp)

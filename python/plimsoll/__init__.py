@@ -51,6 +51,14 @@ _WHERE = {
     "free_last_exception": "memory._owners",
 }
 
+# Commands of the program that are not a function here, and what is.
+_PROGRAM = "it is a command of the program: plimsoll "
+_COMMANDS = {
+    **{name: _PROGRAM + name for name in ("bundle", "curves", "gate", "pack", "page", "watch")},
+    "ckpt": "its functions are plimsoll.verify and plimsoll.checkpoint.load",
+    "lint": "it is a command of the program: plimsoll lint, or a module: import plimsoll.lint",
+}
+
 if TYPE_CHECKING:
     from . import allocator as allocator
     from . import errors as errors
@@ -84,7 +92,8 @@ def __getattr__(name: str) -> Any:
             raise ImportError(f"'{__path__[0]}' is not built: run `make` in this checkout of Plimsoll", name=name) from None
     home = _WHERE.get(name)
     if home is None:
-        raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
+        instead = _COMMANDS.get(name)
+        raise AttributeError(f"module 'plimsoll' has no attribute '{name}'" + (f"; {instead}" if instead else ""))
     module = importlib.import_module("." + home, __name__)
     value = module if name == home else getattr(module, name)
     globals()[name] = value

@@ -478,16 +478,24 @@ def recipe_names() -> set[str]:
     return {field[0] for field in _abi.plim_plan_options._fields_} - {"size", "flags", "trace", "trace_ctx"} | {*_PLAN["flags"], *_PLAN["names"]}
 
 
+def _meant(given: str, known: set[str]) -> str | None:
+    """The parameter for another tool's word, or the one that is spelled nearly so."""
+    import difflib
+
+    also: dict[str, str] = _PLAN["also"]
+    if given in also:
+        return f"use {also[given]}"
+    near = difflib.get_close_matches(given, [*known, *also], 1)
+    return f"is {also.get(near[0], near[0]).rstrip('=')} meant?" if near else None
+
+
 def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     options = _native.options("plan")
     known = recipe_names()
     keep: list[Any] = []
     for given, value in recipe.items():
         if given not in known:
-            import difflib
-
-            near = difflib.get_close_matches(given, known, 1)
-            raise ArgumentError(f"plan has no '{given}'", remedy=f"is {near[0]} meant?" if near else None)
+            raise ArgumentError(f"plan has no '{given}'", remedy=_meant(given, known))
         name = _PLAN["names"].get(given, given)
         if value is None or value is False:
             continue

@@ -80,7 +80,8 @@ class Examples(unittest.TestCase):
             for line, code in blocks(path):
                 if NEEDS_TORCH.search(code) and not TORCH:
                     continue
-                with self.subTest(path, line=line), redirect_stdout(io.StringIO()):
+                with self.subTest(path, line=line), tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
+                    code = code.replace('"ckpts"', repr(os.path.join(folder, "ckpts")))
                     exec(compile("\n" * (line - 1) + code, path, "exec"), names())
 
     def test_notebook(self):

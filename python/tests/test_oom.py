@@ -598,5 +598,49 @@ class Find(WithCard):
             find_batch_size(lambda n: cuda(4000))
 
 
+class Spelled(unittest.TestCase):
+    def test_decorators_without_parentheses(self):
+        # @auto_batch_size without parentheses compared a function with a number; retry_on_oom and oom_guard raised TypeErrors.
+        @auto_batch_size
+        def train(batch_size, epochs):
+            return batch_size * epochs
+
+        self.assertEqual(train(2), 256)
+        for wrong, said in ((lambda: retry_on_oom(len), r"retry_on_oom\(step, 64\)"), (lambda: retry_on_oom(64), "not a decorator"),
+                            (lambda: oom_guard(len), r"@oom_guard\(\)"), (lambda: auto_batch_size("64"), r"@auto_batch_size\(64\)")):
+            with self.assertRaisesRegex(plimsoll.errors.ArgumentError, said):
+                wrong()
+
+    def test_a_guard_in_front_of_a_function(self):
+        @oom_guard()
+        def fails(at):
+            raise MemoryError(f"at {at}")
+
+        for at in (1, 2):
+            with self.assertRaisesRegex(MemoryError, f"at {at}") as failed:
+                fails(at)
+            self.assertEqual(len(failed.exception.__notes__), 1)
+        self.assertEqual(fails.__name__, "fails")
+
+        async def later():
+            pass
+
+        with self.assertRaises(plimsoll.errors.ArgumentError):
+            oom_guard()(later)
+
+    def test_a_result_is_one_line(self):
+        # A Retried was 700 characters: the text of each failure, and all of the value.
+        def step(size):
+            if size > 8:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. " + "x" * 500 + "\nand\nmore")
+            return list(range(10000))
+
+        done = retry_on_oom(step, 64, repeat_s=0)
+        self.assertEqual(repr(done), "Retried(size=8, value=<list>, 3 attempts out of memory)")
+        self.assertLess(len(repr(done.events[0])), 200)
+        self.assertNotIn("\n", repr(done.events[0]))
+        self.assertEqual(repr(retry_on_oom(lambda n: 2.5, 4)), "Retried(size=4, value=2.5, 0 attempts out of memory)")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import warnings
 
 if importlib.util.find_spec("torch") is None:
     print("SKIPPED: there is no PyTorch here; tools/venv.sh makes an environment with one", file=sys.stderr)
@@ -211,6 +212,86 @@ class Refusals(Folder):
                 self.assertIn(part, text)
             for name, value in other.state_dict().items():
                 self.assertTrue(torch.equal(value, before[name]))
+
+    def test_the_name_that_it_was_saved_by(self):
+        # save(optim=...) was "the optimizer is not in the checkpoint", which did not say what is.
+        with tempfile.TemporaryDirectory() as folder, Checkpointer(folder) as checkpointer:
+            job, other = Job(), Job()
+            job.run(2)
+            job.optimizer.param_groups[0]["lr"] = 0.125
+            checkpointer.save(1, model=job.model, optim=job.optimizer, ema=job.ema, tokens=3).result()
+            for given, said in (
+                    ({"optimizer": other.optimizer}, "the optimizer is not in the checkpoint, which has 'optim', an optimizer: load with optim=optimizer"),
+                    ({"opt": other.optimizer}, "load with optim=opt"),
+                    ({"scheduler": other.scheduler},
+                     r"'scheduler' is not in the checkpoint, which has model \(a module\), optim \(an optimizer\), ema .*, tokens \(a value\)")):
+                with self.assertRaisesRegex(FormatError, said):
+                    checkpointer.load(model=other.model, **given)
+            checkpointer.load(model=other.model, optim=other.optimizer)
+            self.assertEqual(other.optimizer.param_groups[0]["lr"], 0.125)
+            checkpointer.save(2, net=job.model, optimizer={"g": job.optimizer}).result()
+            for given, said in (({"model": other.model}, "the model is not in the checkpoint, which has 'net', .*: load with net=model"),
+                                ({"optim": other.optimizer}, r"which has optimizer\['g'\] \(an optimizer\), net")):
+                with self.assertRaisesRegex(FormatError, said):
+                    checkpointer.load(**given)
+            checkpointer.save(3, model=job.model, optimizer=job.optimizer).result()
+            with self.assertRaisesRegex(FormatError, "which has 'optimizer', an optimizer: load with optimizer=optim"):
+                checkpointer.load(optim=other.optimizer)
+            with self.assertRaisesRegex(ArgumentError, r"'parts/b' is .*AdamW inside of another object; .*save\(step, b=...\)"):
+                checkpointer.save(4, model=job.model, parts={"b": job.optimizer})
+
+    def test_by_position(self):
+        # save(step, model, optimizer) was Python's "takes 2 positional arguments but 4 were given".
+        with tempfile.TemporaryDirectory() as folder, Checkpointer(folder) as checkpointer:
+            job = Job()
+            for call, said in ((lambda: checkpointer.save(1, job.model, job.optimizer), r"save\(step, model=model, optimizer=optimizer\)"),
+                               (lambda: checkpointer.load("latest", job.model), r"load\(path, model=model, optimizer=optimizer\)"),
+                               (lambda: checkpointer.prepare(job.model), r"prepare\(model=model, optimizer=optimizer\)"),
+                               (lambda: plimsoll.checkpoint.load("x.pt", job.model), r"load\(path, model=model, optimizer=optimizer\)")):
+                with self.assertRaisesRegex(ArgumentError, said):
+                    call()
+
+    def test_converted_weights_load(self):
+        # {"model": ..., "optimizer": ...} became names that begin with "model.", and the optimizer's: no model loaded them.
+        import torch.distributed.checkpoint as dcp
+
+        job = Job()
+        job.run(1)
+        state = {"model": job.model.state_dict(), "optimizer": job.optimizer.state_dict(), "epoch": 3}
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = os.path.join(folder, "weights.safetensors")
+            torch.save(state, os.path.join(folder, "full.pt"))
+            dcp.save(state, checkpoint_id=os.path.join(folder, "dcp"))
+            with Checkpointer(os.path.join(folder, "own")) as checkpointer:
+                checkpointer.save(1, model=job.model, optimizer=job.optimizer).result()
+            for name in ("full.pt", "dcp", "own/latest"):
+                with self.subTest(name):
+                    done = subprocess.run([os.environ["PLIMSOLL_PROGRAM"], "ckpt", "convert", os.path.join(folder, name), "-o", out],
+                                          capture_output=True, text=True)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIn("and not the other", done.stderr)
+                    other = Job(seed=3).model
+                    plimsoll.checkpoint.load(out, model=other)
+                    for key, tensor in other.state_dict().items():
+                        self.assertTrue(torch.equal(tensor, state["model"][key]), key)
+
+    def test_a_file_without_the_models_names(self):
+        # "no tensors that are called as the model's" named none of either side.
+        with tempfile.TemporaryDirectory() as folder:
+            path, model = folder + "/other.pt", nn.ModuleDict({"a": nn.Linear(2, 2)})
+            weights = nn.Sequential(nn.Linear(2, 2)).state_dict()
+            for value, more, said in ((weights, {}, "no name matches: the file has 0.weight, the model a.weight$"),
+                                      ({"net": weights, "epoch": 1}, {}, "no name matches: the file has 0.weight in 'net', the model a.weight$"),
+                                      ({"net": weights, "ema": weights}, {}, "the model a.weight; mappings of tensors in the file: 'net', 'ema'$"),
+                                      ({"net": weights}, {"model_key": "n"}, "no tensors under 'n'; it has some in: 'net'$"),
+                                      ({"epoch": 1}, {}, "has no tensors$")):
+                torch.save(value, path)
+                with self.assertRaisesRegex(FormatError, said):
+                    plimsoll.checkpoint.load(path, model=model, **more)
+            torch.save({"net": weights, "epoch": 1}, path)
+            with self.assertRaisesRegex(FormatError, "no state of an optimizer; the file has 'net', 'epoch'"):
+                plimsoll.checkpoint.load(path, optimizer=torch.optim.SGD(model.parameters(), 0.1))
 
     def test_partial_and_renamed(self):
         net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))

@@ -322,12 +322,27 @@ class Errors(unittest.TestCase):
             plimsoll.report(DIED, max_memory_bytes=1 << 20)
         with self.assertRaisesRegex(ArgumentError, "is batch meant"):
             plimsoll.plan(**MODEL, batc=3)
+        # Words of the command line and of other tools named no parameter.
+        for given, said in (("batch_size", "use batch="), ("strategy", "use parallel="), ("zero3", "use parallel='zero3'"),
+                            ("per_device_train_batch_size", "use batch="), ("gradient_checkpointing", "use checkpointing='full'")):
+            with self.assertRaisesRegex(ArgumentError, f"plan has no '{given}'; {said}"):
+                plimsoll.plan(**MODEL, **{given: 3})
         with self.assertRaises(ArgumentError):
             plimsoll.plan(**MODEL, optimizer="none such")
         with self.assertRaisesRegex(ArgumentError, "no model; give a config.json"):
             plimsoll.plan(seq=256)
         with self.assertRaises(ArgumentError):
             plimsoll.report(42)
+
+    def test_commands_that_are_no_functions(self):
+        # docs/tasks/in-python.md said that every command is a function.
+        for name, said in (("curves", "plimsoll curves"), ("ckpt", "plimsoll.verify"), ("watch", "plimsoll watch"), ("gate", "plimsoll gate")):
+            with self.assertRaisesRegex(AttributeError, said):
+                getattr(plimsoll, name)
+        with open(os.path.join(os.environ["PLIMSOLL_SOURCE"], "docs/tasks/in-python.md"), encoding="utf-8") as f:
+            named = set(re.findall(r"plimsoll\.(\w+)", f.read()))
+        self.assertGreater(len(named), 12)
+        self.assertEqual([name for name in sorted(named - {"integrations"}) if name not in plimsoll.__all__], [])
 
     def test_sizes(self):
         from plimsoll.verbs import to_bytes

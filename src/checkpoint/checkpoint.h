@@ -373,7 +373,10 @@ enum ckpt_extract_flags {
 	CKPT_WHOLE_ONLY = 1,  /* leave out what is not whole, instead of failing */
 	CKPT_AS_TORCH = 2,    /* as torch.save writes it, not as safetensors */
 	CKPT_NO_MANIFEST = 4, /* next to the file */
-	CKPT_ALL = 8 /* all of it, with what is not a tensor where the format carries that */
+	CKPT_ALL = 8,    /* all of it, with what is not a tensor where the format carries that */
+	CKPT_BELOW = 16, /* patterns is a name: only the tensors below it, without it */
+	CKPT_WEIGHTS =
+		32 /* of a file that cannot keep its form only the weights, as a model names them */
 };
 
 struct ckpt_extracted {
@@ -385,6 +388,11 @@ struct ckpt_extracted {
 	char left_behind[200]; /* CKPT_ALL: why it was not; "": it was, or there was none */
 	char repaired
 		[480]; /* what the new file says of itself under CKPT_FACT_REPAIRED; "": nothing */
+	size_t skip;   /* bytes that names lose in front, as below has them with their separator */
+	size_t passed_over; /* of CKPT_WEIGHTS: tensors that are not weights */
+	char below[200];    /* what names lost in front; "": nothing */
+	char parts
+		[200]; /* of CKPT_WEIGHTS: mappings that may each be the weights, so all were taken */
 };
 
 /*

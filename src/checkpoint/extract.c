@@ -3,6 +3,7 @@
  * The formats are write_safetensors.c and write_torch.c.  What a format cannot carry is refused by name,
  * never left out in silence.
  */
+#include "layout.h"
 #include "parts.h"
 
 #include <fnmatch.h>
@@ -12,7 +13,8 @@
 #include <strings.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
-#define REPEATS 64 /* times that views may read or write the same bytes */
+#define WEIGHTS_KEYS 64 /* more outermost keys are not those of a training checkpoint */
+#define REPEATS 64      /* times that views may read or write the same bytes */
 
 /* ---- bytes ---- */
 
@@ -300,27 +302,237 @@ static void sign(const struct ckpt *c, const char *lost, struct ckpt_extracted *
 			 *before ? "; before: " : "", before);
 }
 
+/* ---- a part of it ---- */
+
+/* The tensors below a name, which they lose; or of a folder those of files whose tensors keep their names. */
+struct part {
+	const char *below; /* with the separator behind it */
+	size_t skip;       /* its length; 0: of all names */
+	bool own_names;
+	char parts[200]; /* mappings of which each may be the weights */
+};
+
+/* Does the name begin with that of the file in a folder that the tensor lies in? */
+static const char *file_in_name(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	const char *name = ckpt_text(c, t->name), *file;
+	size_t n;
+
+	if (t->extent == CKPT_NONE)
+		return NULL;
+	file = c->files.at[c->extents.at[t->extent].file].name;
+	n = strlen(file);
+	return !strncmp(name, file, n) && name[n] == '/' ? file : NULL;
+}
+
+static bool is_of_part(const struct ckpt *c, const struct ckpt_tensor *t, const struct part *part)
+{
+	return !strncmp(ckpt_text(c, t->name), part->below, part->skip) &&
+	       !(part->own_names && file_in_name(c, t));
+}
+
+static bool is_below(const char *name, const char *key)
+{
+	size_t n = strlen(key);
+
+	return !strncmp(name, key, n) && (name[n] == '.' || name[n] == '/') && name[n + 1];
+}
+
+static enum plim_status find_below(const struct ckpt *c, const char *name, struct part *part,
+				   struct plim_err *err)
+{
+	char there[300] = "";
+	size_t n = strlen(name), used = 0;
+
+	n -= n && (name[n - 1] == '.' || name[n - 1] == '/');
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const char *one = ckpt_text(c, c->tensors.at[i].name);
+
+		if (n && !strncmp(one, name, n) && (one[n] == '.' || one[n] == '/') && one[n + 1]) {
+			part->below = one;
+			part->skip = n + 1;
+			return PLIM_OK;
+		}
+	}
+	for (size_t i = 0; i < c->keys.n && used < 200; i++)
+		if (c->keys.at[i].tensors)
+			used += (size_t)snprintf(there + used, sizeof(there) - used, "%s'%.60s'",
+						 used ? ", " : "; tensors are below ",
+						 ckpt_text(c, c->keys.at[i].name));
+	return err_set(err, PLIM_E_ARG, "no tensor is below '%.200s'%s", name, there);
+}
+
+static bool is_number_of_weights(const struct ckpt_tensor *t)
+{
+	return t->rank && t->dtype->number >= CKPT_F16 && t->dtype->number <= CKPT_F64;
+}
+
+static bool is_optimizers(const struct ckpt *c, const char *key)
+{
+	for (size_t i = 0; i < c->optimizers.n; i++) {
+		const char *path = ckpt_text(c, c->optimizers.at[i].path);
+
+		if (!*path || !strcmp(path, key) || is_below(path, key))
+			return true;
+	}
+	return false;
+}
+
+/* Is that key of the outermost dict a mapping that has numbers as a model's state has them? */
+static bool may_be_weights(const struct ckpt *c, const struct ckpt_key *k)
+{
+	const char *key = ckpt_text(c, k->name);
+
+	if (!k->tensors || strncmp(ckpt_text(c, k->what), "dict of ", 8) != 0 ||
+	    is_optimizers(c, key))
+		return false;
+	for (size_t i = 0; i < c->tensors.n; i++)
+		if (is_below(ckpt_text(c, c->tensors.at[i].name), key) &&
+		    is_number_of_weights(&c->tensors.at[i]))
+			return true;
+	return false;
+}
+
+/* Weights that are below no key: then the file itself is the mapping. */
+static bool has_loose_weights(const struct ckpt *c)
+{
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+		bool loose = is_number_of_weights(t);
+
+		for (size_t k = 0; loose && k < c->keys.n; k++)
+			loose = !is_below(ckpt_text(c, t->name), ckpt_text(c, c->keys.at[k].name));
+		if (loose)
+			return true;
+	}
+	return false;
+}
+
+static void find_weights_of_folder(const struct ckpt *c, struct part *part)
+{
+	for (size_t i = 0; !part->own_names && i < c->tensors.n; i++)
+		part->own_names = !file_in_name(c, &c->tensors.at[i]);
+}
+
+/* torch.distributed.checkpoint joins keys by dots: one word in front of all but an optimizer's "optim.state.0.exp_avg". */
+static void find_weights_of_names(const struct ckpt *c, struct part *part)
+{
+	const char *weights = NULL;
+	size_t skip = 0;
+	bool state = false;
+
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const char *name = ckpt_text(c, c->tensors.at[i].name);
+		size_t n = strcspn(name, ".");
+
+		if (!strncmp(name + n, ".state.", 7) || !strncmp(name + n, ".param_groups.", 14)) {
+			state = true;
+			continue;
+		}
+		if (!name[n] || (weights && (n + 1 != skip || strncmp(name, weights, skip) != 0)))
+			return;
+		weights = name;
+		skip = n + 1;
+	}
+	if (weights && state) {
+		part->below = weights;
+		part->skip = skip;
+	}
+}
+
+/*
+ * The weights as a model names them: below the one key that is a mapping of them.  If there are several, all of the
+ * file is taken, and part->parts names them.
+ */
+static void find_weights(const struct ckpt *c, struct part *part)
+{
+	const char *found = NULL;
+	size_t n = 0, used = 0;
+
+	if (c->kind == CKPT_KIND_DISTRIBUTED)
+		find_weights_of_names(c, part);
+	if (c->pieces.n || c->kind == CKPT_KIND_DISTRIBUTED)
+		return;
+	if (c->kind == CKPT_KIND_FOLDER || c->kind == CKPT_KIND_SHARDED) {
+		find_weights_of_folder(c, part);
+		return;
+	}
+	if (!c->keys.n || c->keys.n > WEIGHTS_KEYS || has_loose_weights(c))
+		return;
+	for (size_t i = 0; i < c->keys.n; i++) {
+		if (!may_be_weights(c, &c->keys.at[i]))
+			continue;
+		found = ckpt_text(c, c->keys.at[i].name);
+		if (used < sizeof(part->parts))
+			used += (size_t)snprintf(part->parts + used, sizeof(part->parts) - used,
+						 "%s%.60s", n ? ", " : "", found);
+		n++;
+	}
+	if (n == 1)
+		*part->parts = 0;
+	for (size_t i = 0; n == 1 && !part->skip && i < c->tensors.n; i++) {
+		const char *name = ckpt_text(c, c->tensors.at[i].name);
+
+		if (is_below(name, found)) {
+			part->below = name;
+			part->skip = strlen(found) + 1;
+		}
+	}
+}
+
+/* Files of a folder that have nothing to do with each other are not one checkpoint. */
+static enum plim_status check_folder(const struct ckpt *c, struct plim_err *err)
+{
+	const char *first = NULL;
+	bool weights = false;
+
+	if (c->kind != CKPT_KIND_FOLDER || c->pieces.n)
+		return PLIM_OK;
+	for (size_t i = 0; i < c->tensors.n && !weights; i++)
+		weights = !file_in_name(c, &c->tensors.at[i]);
+	for (size_t i = 0; i < c->tensors.n && !weights; i++) {
+		const char *file = file_in_name(c, &c->tensors.at[i]);
+
+		if (!file || strchr(file, '/') || layout_is_state(file))
+			continue;
+		if (first && strcmp(first, file) != 0)
+			return err_set(err, PLIM_E_ARG,
+				       "'%.200s' holds files that are not shards of one checkpoint "
+				       "('%.100s', '%.100s'): convert each by itself",
+				       c->path, first, file);
+		first = file;
+	}
+	return PLIM_OK;
+}
+
 /* ---- all ---- */
 
-static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned flags, bool any_form,
-			       uint32_t *at, struct ckpt_extracted *told, struct plim_err *err)
+static enum plim_status choose(struct ckpt *c, const char *patterns, const struct part *part,
+			       unsigned flags, bool any_form, uint32_t *at,
+			       struct ckpt_extracted *told, struct plim_err *err)
 {
 	bool whole_only = flags & CKPT_WHOLE_ONLY;
 	const char *lost = "";
 	size_t broken = 0;
 	enum plim_status st = PLIM_OK;
 
-	*told = (struct ckpt_extracted){ 0 };
+	*told = (struct ckpt_extracted){ .skip = part->skip };
+	snprintf(told->below, sizeof(told->below), "%.*s", (int)part->skip, part->below);
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool whole = ckpt_is_whole(c, i);
+		bool whole = ckpt_is_whole(c, i), of_part = is_of_part(c, t, part);
 
-		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
+		told->passed_over += !of_part;
+		/* A damaged file is not converted without being asked for the part that is whole. */
+		if ((!of_part && (whole || !(flags & CKPT_WEIGHTS))) ||
+		    !ckpt_is_wanted(ckpt_text(c, t->name), patterns))
 			continue;
 		if (!whole && !whole_only)
 			return err_set(err, PLIM_E_FORMAT,
 				       "'%.200s' is not whole: not written (see ckpt repair)",
 				       ckpt_text(c, t->name));
+		if (!of_part)
+			continue;
 		st = whole && !any_form ? check(c, t, err) : PLIM_OK;
 		if (!whole || (st == PLIM_E_UNSUPPORTED && whole_only)) {
 			broken += !whole;
@@ -369,7 +581,9 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 	uint32_t *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
 	const char *why = why_tensors_only(c, flags);
 	struct plim_err refused = { 0 };
-	bool all = flags & CKPT_ALL, state = has_state(c), kept = all && !why;
+	struct part part = { .below = "" };
+	bool below = flags & CKPT_BELOW, all = flags & CKPT_ALL, state = has_state(c),
+	     kept = all && !why && !below;
 	enum plim_status st = at ? check_pickles(c, err) : mem_status(err);
 
 	*told = (struct ckpt_extracted){ 0 };
@@ -378,7 +592,7 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 			     "'%.200s' holds tensors in parts that are not joined: %s", c->path,
 			     c->apart);
 	if (!st && kept) {
-		st = choose(c, patterns, flags, true, at, told, err);
+		st = choose(c, patterns, &part, flags, true, at, told, err);
 		if (!st)
 			st = torch_rewrite(c, path, told, &refused);
 		kept = st != PLIM_E_UNSUPPORTED;
@@ -387,14 +601,21 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 		else if (refused.message[0] && err)
 			*err = refused;
 	}
+	if (!st && all)
+		st = check_folder(c, err);
+	if (!st && below)
+		st = find_below(c, patterns, &part, err);
 	if (!st && !kept) {
-		st = choose(c, patterns, flags, false, at, told, err);
+		if (flags & CKPT_WEIGHTS && !below)
+			find_weights(c, &part);
+		st = choose(c, below ? "*" : patterns, &part, flags, false, at, told, err);
+		snprintf(told->parts, sizeof(told->parts), "%s", part.parts);
 		if (!st)
 			st = write_flat(c, at, flags, path, told, err);
 		why = why ? why : refused.message;
 	}
 	told->state = kept && state;
-	if (all && !kept && state)
+	if (all && !kept && state && !below)
 		snprintf(told->left_behind, sizeof(told->left_behind), "%s", why);
 	if (!st)
 		st = write_manifest(c, path, flags, told, err);

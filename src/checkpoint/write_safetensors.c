@@ -25,9 +25,11 @@ static int in_order(const void *a, const void *b)
 	return strcmp(ckpt_text(x->ckpt, x->tensor->name), ckpt_text(y->ckpt, y->tensor->name));
 }
 
-static void header(struct text *t, const struct ckpt *c, const struct chosen *at, size_t n,
-		   const char *repaired)
+static void header(struct text *t, const struct ckpt *c, const struct chosen *at,
+		   const struct ckpt_extracted *told)
 {
+	size_t n = told->tensors;
+	const char *repaired = told->repaired;
 	struct json_out j;
 	uint64_t offset = 0;
 
@@ -41,7 +43,7 @@ static void header(struct text *t, const struct ckpt *c, const struct chosen *at
 	for (size_t i = 0; i < n; i++) {
 		const struct ckpt_tensor *x = at[i].tensor;
 
-		json_object(&j, ckpt_text(c, x->name), JSON_LINE);
+		json_object(&j, ckpt_text(c, x->name) + told->skip, JSON_LINE);
 		json_string(&j, "dtype", at[i].dtype->safetensors);
 		json_array(&j, "shape", JSON_LINE);
 		for (size_t k = 0; k < x->rank; k++)
@@ -60,8 +62,8 @@ static void header(struct text *t, const struct ckpt *c, const struct chosen *at
 		text_put(t, " ", 1);
 }
 
-static enum plim_status choose(const struct ckpt *c, const struct ckpt_tensor *t, struct chosen *x,
-			       struct plim_err *err)
+static enum plim_status choose(const struct ckpt *c, const struct ckpt_tensor *t, size_t skip,
+			       struct chosen *x, struct plim_err *err)
 {
 	*x = (struct chosen){ c, t, t->dtype, 1 };
 	/* torch counts bytes of two numbers, safetensors the numbers. */
@@ -69,7 +71,7 @@ static enum plim_status choose(const struct ckpt *c, const struct ckpt_tensor *t
 		x->dtype = ckpt_dtype_of_safetensors("F4");
 		x->last = 2;
 	}
-	if (!strcmp(ckpt_text(c, t->name), "__metadata__"))
+	if (!strcmp(ckpt_text(c, t->name) + skip, "__metadata__"))
 		return err_set(
 			err, PLIM_E_UNSUPPORTED,
 			"safetensors has another use for the name '__metadata__': not written");
@@ -89,7 +91,7 @@ static enum plim_status write_file(struct ckpt *c, const struct chosen *at, cons
 	enum plim_status st;
 
 	text_init(&t, c->mem, NULL);
-	header(&t, c, at, told->tensors, told->repaired);
+	header(&t, c, at, told);
 	length = t.n;
 	st = text_status(&t, err);
 	if (!st && length > CKPT_HEADER_BYTES)
@@ -115,7 +117,7 @@ enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, cons
 	enum plim_status st = at ? PLIM_OK : mem_status(err);
 
 	for (size_t i = 0; !st && i < told->tensors; i++)
-		st = choose(c, &c->tensors.at[tensors[i]], &at[i], err);
+		st = choose(c, &c->tensors.at[tensors[i]], told->skip, &at[i], err);
 	if (!st) {
 		sort_items(at, told->tensors, sizeof(*at), in_order);
 		st = write_file(c, at, path, told, err);

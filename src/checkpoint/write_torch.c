@@ -13,7 +13,7 @@ struct torch_out {
 	struct ckpt *ckpt;
 	struct ckpt_out out;
 	const uint32_t *tensors;
-	size_t n;
+	size_t n, skip;       /* skip: bytes that names lose in front */
 	uint32_t *storage;    /* of each tensor: the first one with the same bytes */
 	const char *repaired; /* a record of its own; "": none */
 	struct text pickle, scratch;
@@ -119,6 +119,7 @@ static enum plim_status put_tensor(struct torch_out *o, size_t i, struct plim_er
 		memcpy(shape, ckpt_shape(c, x), x->rank * sizeof(*shape));
 	if (packed > 1)
 		shape[x->rank - 1] /= packed;
+	name += o->skip;
 	ckpt_pickle_put_string(t, name, strlen(name));
 	torch_pickle_tensor(
 		t, &(struct torch_tensor){
@@ -234,6 +235,7 @@ enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char
 	init(&o, c);
 	o.tensors = tensors;
 	o.n = told->tensors;
+	o.skip = told->skip;
 	st = share(&o, err);
 	text_puts(&o.pickle, "\x80\x02}(");
 	for (size_t i = 0; !st && i < o.n; i++)

@@ -310,9 +310,16 @@ def header(api):
     return "\n".join(lines + ["", "#endif", ""])
 
 
+def python_alias(o, other):
+    """(another tool's word, what plan() takes for it): "batch=", or with the value that the word stands for."""
+    name, equals, value = other.partition(":")[0].partition("=")
+    return name.replace("-", "_"), f"{o.python}={value!r}" if equals else f"{o.python}="
+
+
 def python(api):
     """OPTIONS of _abi.py: what Python's keywords are made of."""
-    yield "# of a command: other names of members, bits of flags, what counts a list, releases, and where second sides go"
+    yield "# of a command: other names of members, bits of flags, what counts a list, releases, where second sides go, and"
+    yield "# what other tools' words for an option are here"
     yield "OPTIONS: dict[str, dict[str, Any]] = {"
     for command, _, grouped in commands(api):
         options = [o for rows in grouped.values() for o in rows]
@@ -323,5 +330,6 @@ def python(api):
         yield f'        "counts": {({o.member: o.second for o in options if o.kind == "LIST"})!r},'
         yield f'        "releases": {[o.member for o in options if o.kind == "RELEASE"]!r},'
         yield f'        "sides": {({o.member: o.second for o in options if o.kind == "SIDES"})!r},'
+        yield f'        "also": {dict(python_alias(o, other) for o in options for other in o.also)!r},'
         yield "    },"
     yield "}"

@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
 from .. import _abi, _native, _torch
+from .._by_name import by_name
 from . import _architecture, _state
 from ._load import Compared, Loaded, optimizer_file, read
 from ..errors import ArgumentError, FormatError, NotFoundError, PlimsollError, UnsupportedError
@@ -279,6 +280,7 @@ class Checkpointer:
 
     # ---- saving ----
 
+    @by_name("prepare(model=model, optimizer=optimizer)", 1)
     def prepare(self, *, model: Any = None, optimizer: Any = None, bytes: int | None = None) -> None:
         """Take staging memory on a thread, so that the first save() finds it: page-locking takes 0.45 s a GiB.
 
@@ -303,6 +305,7 @@ class Checkpointer:
         with self._lock:
             _native.check(_native.load().plim_checkpointer_prepare(self._handle, room, device, ctypes.byref(error)), error)
 
+    @by_name("save(step, model=model, optimizer=optimizer)", 2)
     def save(self, step: int, *, model: Any = None, optimizer: Any = None, metrics: Mapping[str, float] | None = None,
              **stateful: Any) -> Saving:
         """Stage the state of this step and let it be written; returns at once (Saving.blocked_s shows).
@@ -469,6 +472,7 @@ class Checkpointer:
         """Did a signal of on_signal arrive on any rank?  All ranks call it, at the same steps, and get the same answer."""
         return _any_rank(self._signalled is not None)
 
+    @by_name("save_and_exit(step, model=model, optimizer=optimizer)", 2)
     def save_and_exit(self, step: int, *, exit_code: int = 75, **what: Any) -> None:
         """save(), wait for it as long as grace_s allows, and leave with exit_code, so that the job is queued again.
 
@@ -494,6 +498,7 @@ class Checkpointer:
         found = list(self._candidates(path))
         return bool(found) and _is_good(found[0])
 
+    @by_name("load(path, model=model, optimizer=optimizer)", 2)
     def load(self, path: PathLike | int = "latest", *, model: Any = None, optimizer: Any = None, partial: Sequence[str] = (),
              rename: Mapping[str, str] | Callable[[str], str] | None = None, rng: bool = True, strict_architecture: bool = True,
              **stateful: Any) -> Loaded:

@@ -13,6 +13,7 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from . import _state, _torch_file
 from .. import _torch
+from .._by_name import by_name
 from .._input import PathLike
 from ._load import SHOWN
 from .._loader import load_file
@@ -173,15 +174,28 @@ def find_model(tree: Tree, own: Mapping[str, Any], model_key: str | None) -> tup
             found.append((count, key, node, prefix))
     best = max((count for count, *_ in found), default=0)
     if not best:
-        keys = ", ".join(f"'{key}'" if key else "the file itself" for _, key, *_ in found) or "none"
-        where = "" if model_key is None else f" under '{model_key}'"
-        raise FormatError(f"'{tree.path}' has no tensors{where} that are called as the model's; mappings of tensors in it: {keys}",
-                          path=tree.path)
+        raise FormatError(no_model(tree, names, model_key), path=tree.path)
     equal = [row for row in found if row[0] == best]
     if len(equal) > 1:
         keys = ", ".join(f"'{row[1]}'" for row in equal)
         raise ArgumentError(f"'{tree.path}' has {len(equal)} states of the model: {keys}", remedy=f"model_key='{equal[0][1]}' takes that one")
     return equal[0][1], equal[0][2], equal[0][3]
+
+
+def no_model(tree: Tree, names: Sequence[str], model_key: str | None) -> str:
+    """Why no part of the file is the model's state, with a name of each side."""
+    torch = _torch.torch()
+    held = {key: [name for name, one in node.items() if isinstance(one, torch.Tensor)] for key, node in nodes(tree.value)}
+    held = {key: tensors for key, tensors in held.items() if tensors}
+    there = ", ".join(f"'{key}'" if key else "the file itself" for key in list(held)[:6]) + (", ..." if len(held) > 6 else "")
+    if not held:
+        return f"'{tree.path}' has no tensors"
+    if model_key is not None and model_key not in held:
+        return f"'{tree.path}' has no tensors under '{model_key}'; it has some in: {there}"
+    key = max(held, key=lambda one: len(held[one])) if model_key is None else model_key
+    under = f" in '{key}'" if key else ""
+    text = f"'{tree.path}': no name matches: the file has {held[key][0]}{under}, the model {next(iter(names), 'no tensors')}"
+    return text if len(held) == 1 or model_key is not None else f"{text}; mappings of tensors in the file: {there}"
 
 
 def compare_model(tree: Tree, model: Any, model_key: str | None) -> ModelPart:
@@ -241,12 +255,19 @@ def optimizer_lines(optimizer: Any, saved: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def also_there(tree: Tree) -> str:
+    """The keys of the file, for an error."""
+    keys = [str(key) for key in tree.value] if isinstance(tree.value, Mapping) else []
+    shown = ", ".join(f"'{key}'" for key in keys[:6])
+    return f"; the file has {shown}{f' and {len(keys) - 6} more' if len(keys) > 6 else ''}" if keys else ""
+
+
 def find_optimizer(tree: Tree, optimizer: Any) -> tuple[str, Mapping[str, Any]]:
     found = [(key, node) for key, node in nodes(tree.value)
              if isinstance(node.get("state"), Mapping) and isinstance(node.get("param_groups"), list)
              and all(isinstance(group, Mapping) and isinstance(group.get("params"), list) for group in node["param_groups"])]
     if not found:
-        raise FormatError(f"'{tree.path}' has no state of an optimizer", path=tree.path)
+        raise FormatError(f"'{tree.path}' has no state of an optimizer{also_there(tree)}", path=tree.path)
     fitting = [one for one in found if not optimizer_lines(optimizer, one[1])]
     if len(fitting) > 1:
         keys = ", ".join(f"'{key}'" for key, _ in fitting)
@@ -260,7 +281,7 @@ def find_scheduler(tree: Tree, scheduler: Any) -> tuple[str, Mapping[str, Any]]:
     own = set(scheduler.state_dict())
     key, node = max(nodes(tree.value), key=lambda one: len(own & {name for name in one[1] if isinstance(name, str)}), default=("", {}))
     if 2 * len(own & set(node)) <= len(own):
-        raise FormatError(f"'{tree.path}' has no state of a scheduler with {', '.join(sorted(own)[:4])}", path=tree.path)
+        raise FormatError(f"'{tree.path}' has no state of a scheduler with {', '.join(sorted(own)[:4])}{also_there(tree)}", path=tree.path)
     return key, node
 
 
@@ -304,6 +325,7 @@ def compare(tree: Tree, model: Any, optimizer: Any, scheduler: Any, strict: bool
     return part, taken
 
 
+@by_name("load(path, model=model, optimizer=optimizer)", 1)
 def load(path: PathLike, *, model: Any = None, optimizer: Any = None, scheduler: Any = None, strict: bool = True,
          map_location: Any = "cpu", model_key: str | None = None) -> LoadedFile:
     """Load a checkpoint that something else wrote: verify it, compare all that is given, and only then change anything.

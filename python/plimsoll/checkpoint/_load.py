@@ -173,10 +173,34 @@ class Compared:
             if name not in sharded:
                 self._compare_stateful(name, self.stateful[name])
 
+    def _held(self) -> dict[str, str]:
+        """All that the checkpoint holds: what it is, by the keyword that load() takes it by."""
+        state, sharded = self.state, self.state.get("sharded", [])
+        held = {"model": "a module"} if state["model"] is not None or "model" in sharded else {}
+        held.update({f"optimizer['{name}']" if name else "optimizer": "an optimizer" for name in state["optimizers"]})
+        for name in sharded:
+            _, several, key = name.partition("optimizer-")
+            name = f"optimizer['{key}']" if several and name.startswith("optimizer-") else name
+            held.setdefault(name, "an optimizer" if name.startswith("optimizer") else "an object with state_dict()")
+        for name, saved in {**state["stateful"], **self.own["stateful"]}.items():
+            held[name] = _kind_of_saved(saved)
+        return held
+
+    def _missing(self, label: str, kind: str, name: str) -> None:
+        """The line for an object that is given and was not saved: what of its kind was saved under another name."""
+        held = self._held()
+        kinds = {"a module": ("a module", "an object with state_dict()"), "an optimizer": ("an optimizer",)}.get(kind, ())
+        like = [one for one, what in held.items() if what in kinds]
+        if len(like) == 1 and "[" not in like[0]:
+            self.lines.append(f"{label} not in the checkpoint, which has '{like[0]}', {held[like[0]]}: load with {like[0]}={name}")
+        else:
+            there = ", ".join(f"{one} ({what})" for one, what in held.items()) or "nothing"
+            self.lines.append(f"{label} not in the checkpoint, which has {there}")
+
     def _compare_stateful(self, name: str, target: Any) -> None:
         saved = self.own["stateful"].get(name, self.state["stateful"].get(name))
         if saved is None:
-            self.lines.append(f"'{name}' is not in the checkpoint")
+            self._missing(f"'{name}' is", _kind_of(target), name)
         elif saved["kind"] == "generator" and not _state.takes_generator(target, _generator_keys(saved["value"])):
             self.lines.append(f"'{name}' is a generator of another kind in the checkpoint, here it is {_kind(target)}")
         elif saved["kind"] == "state_dict" and not hasattr(target, "load_state_dict"):
@@ -213,7 +237,7 @@ class Compared:
     def _compare_model(self) -> None:
         saved = self.state["model"]
         if saved is None:
-            self.lines.append("the checkpoint holds no model")
+            self._missing("the model is", "a module", "model")
             return
         self.file = TensorFile(self.path, "model")
         stored = {name: saved["ties"].get(name, name) for name in saved["tensors"]}
@@ -236,7 +260,7 @@ class Compared:
         label = f"optimizer '{name}'" if name else "the optimizer"
         saved = self.state["optimizers"].get(name)
         if saved is None:
-            self.lines.append(f"{label} is not in the checkpoint")
+            self._missing(f"{label} is", "an optimizer", name or "optimizer")
             return
         names = _state.parameter_names(optimizer, self.model)
         at = 0
@@ -261,6 +285,23 @@ class Compared:
 
 def _kind(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _kind_of(value: Any) -> str:
+    """What an object is to save(), in words."""
+    if _state.is_generator(value):
+        return "a generator"
+    if _state.is_optimizer(value):
+        return "an optimizer"
+    return "an object with state_dict()" if hasattr(value, "state_dict") else "a value"
+
+
+def _kind_of_saved(saved: Mapping[str, Any]) -> str:
+    """The same, of what save() wrote."""
+    value = saved["value"]
+    if saved["kind"] == "state_dict" and isinstance(value, dict) and {"state", "param_groups"} <= value.keys():
+        return "an optimizer"
+    return {"generator": "a generator", "state_dict": "an object with state_dict()"}.get(saved["kind"], "a value")
 
 
 def _generator_keys(packed: Any) -> set[str]:

@@ -117,6 +117,10 @@ class Packer:
             if self.torch and value.dtype.isnative:
                 return {"$ndarray": {"$tensor": self.tensor(place, torch.from_numpy(value.copy()))}}
             return {"$ndarray": [value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]}
+        if hasattr(value, "state_dict") and "/" in place:
+            raise ArgumentError(f"'{place}' is {type(value).__module__}.{type(value).__qualname__} inside of another object",
+                                remedy=f"give it a name of its own: save(step, {place.rpartition('/')[2]}=...)" if not place[-1].isdigit()
+                                else "give it a name of its own: save(step, NAME=...)")
         raise ArgumentError(f"'{place}' is {type(value).__module__}.{type(value).__qualname__}: only plain values, tensors, arrays of "
                             "numbers, generators and what has a state_dict() can be saved" + STATELESS.get(type(value).__qualname__, ""))
 
@@ -223,6 +227,10 @@ def set_rng_state(state: Mapping[str, Any], *generators: Any) -> list[str]:
 
 def is_generator(value: Any) -> bool:
     return type(value).__name__ == "Generator" and (hasattr(value, "get_state") or hasattr(value, "bit_generator"))
+
+
+def is_optimizer(value: Any) -> bool:
+    return hasattr(value, "state_dict") and hasattr(value, "param_groups")
 
 
 def _generator_state(generator: Any) -> dict[str, Any]:

@@ -1,21 +1,27 @@
 """is_oom, explain and oom_guard: what an exception says of memory, and saying it where it is read."""
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable, ParamSpec, TypeVar
 
 from .. import _torch
 from ..memory._owners import forget as forget  # for those who keep exceptions
-from ..errors import PlimsollError
+from ..errors import ArgumentError, PlimsollError
 
 if TYPE_CHECKING:
     from ..memory._recorder import Recorder
     from .._results import WhyDeath
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SHOWN_TEXT = 80  # characters of the message in a repr
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,10 @@ class OutOfMemory:
     @property
     def on_device(self) -> bool:
         return self.kind in ("device", "budget")
+
+    def __repr__(self) -> str:
+        text = " ".join(self.text.split())
+        return f"<OutOfMemory: {self.kind}, {self.family}: {text if len(text) <= SHOWN_TEXT else text[:SHOWN_TEXT - 3] + '...'}>"
 
 
 def is_oom(error: BaseException) -> OutOfMemory | None:
@@ -109,11 +119,14 @@ class oom_guard:
     """Around a loop or a function: a failure of memory is recorded where it happens, its verdict is added to the exception
     (add_note, which leaves its text alone), and it goes on.
 
+    `with oom_guard():` around a loop; `@oom_guard()` in front of a function opens one for each call.
     recorder: a Recorder that runs; None: the one that does, if any.  note: add the verdict to the exception.
     After the block: .error (an OutOfMemory or None), .verdict (text), .recording (a path or None).
     """
 
-    def __init__(self, *, recorder: Recorder | None = None, note: bool = True) -> None:
+    def __init__(self, *bare: object, recorder: Recorder | None = None, note: bool = True) -> None:
+        if bare:
+            raise ArgumentError("oom_guard takes nothing by position", remedy="write @oom_guard() in front of a function, or with oom_guard():")
         self.recorder, self.note = recorder, note
         self.error: OutOfMemory | None = None
         self.verdict = ""
@@ -121,6 +134,19 @@ class oom_guard:
         self._pid = os.getpid()
         self._files = 0
         self.at_failure: dict[str, int] | None = None
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        """The function, with a guard of this kind around each of its calls."""
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ArgumentError("oom_guard cannot go around a function that is left before it ends", remedy="write with oom_guard(): in it")
+        recorder, note = self.recorder, self.note
+
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            with oom_guard(recorder=recorder, note=note):
+                return function(*args, **kwargs)
+
+        return run
 
     def __enter__(self) -> oom_guard:
         from ..memory import _recorder

@@ -4,11 +4,12 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import reprlib
 import sys
 import time
 import weakref
 from dataclasses import dataclass
-from typing import Any, Callable, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Callable, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from .. import _torch
 from ._guard import OutOfMemory, is_oom
@@ -36,6 +37,9 @@ class OomEvent:
             return None
         return max(0, self.allocated_after_bytes - self.allocated_before_bytes)
 
+    def __repr__(self) -> str:
+        return f"OomEvent(size={self.size}, next_size={self.next_size}, error={self.error!r})"
+
 
 @dataclass(frozen=True)
 class Retried(Generic[T]):
@@ -44,6 +48,12 @@ class Retried(Generic[T]):
     value: T
     size: int
     events: tuple[OomEvent, ...]
+
+    def __repr__(self) -> str:
+        """One line: a value is shown if it is short, else by its class."""
+        plain = self.value is None or isinstance(self.value, (bool, int, float, str))
+        value = reprlib.repr(self.value) if plain else f"<{type(self.value).__qualname__}>"
+        return f"Retried(size={self.size}, value={value}, {len(self.events)} attempt{'' if len(self.events) == 1 else 's'} out of memory)"
 
 
 class Restore:
@@ -163,7 +173,17 @@ def _sizes_of(fn: Any) -> _Sizes:
         return _Sizes()
 
 
-def retry_on_oom(fn: Callable[[int], T], size: int, *, min_size: int = 1, shrink: float = 0.5, restore: Restore | None = None,
+@overload
+def retry_on_oom(fn: Callable[[int], T], size: int, *, min_size: int = ..., shrink: float = ..., restore: Restore | None = ...,
+                 group: Any = ..., on_retry: Callable[[OomEvent], None] | None = ..., timeout_s: float = ...,
+                 repeat_s: float = ...) -> Retried[T]: ...
+
+
+@overload
+def retry_on_oom(fn: Any) -> NoReturn: ...
+
+
+def retry_on_oom(fn: Callable[[int], T], size: int | None = None, *, min_size: int = 1, shrink: float = 0.5, restore: Restore | None = None,
                  group: Any = None, on_retry: Callable[[OomEvent], None] | None = None, timeout_s: float = 10.0,
                  repeat_s: float = 60.0) -> Retried[T]:
     """fn(size), and where memory is refused fn of the largest smaller size that fits; raises the failure if min_size fails too.
@@ -180,6 +200,9 @@ def retry_on_oom(fn: Callable[[int], T], size: int, *, min_size: int = 1, shrink
     >>> retry_on_oom(lambda n: n, 64).size
     64
     """
+    if size is None or not callable(fn):
+        raise ArgumentError("retry_on_oom takes a function and a size, and is not a decorator",
+                            remedy="write retry_on_oom(step, 64), or @auto_batch_size(64)")
     if not 0 < shrink < 1 or min_size < 1 or size < min_size:
         raise ArgumentError("retry_on_oom takes min_size >= 1, size >= min_size and 0 < shrink < 1")
     return _retry(fn, size, _sizes_of(fn), min_size, shrink, restore, _agreement(group, timeout_s), on_retry, repeat_s)
@@ -266,13 +289,21 @@ def _clean(before: int | None) -> int | None:
     return now[0]
 
 
-def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5, group: Any = None,
-                    starting_batch_size: int | None = None,
-                    repeat_s: float = 60.0) -> Callable[[Callable[Concatenate[int, P], T]], Callable[P, T]]:
+@overload
+def auto_batch_size(start: Callable[Concatenate[int, P], T], /) -> Callable[P, T]: ...
+
+
+@overload
+def auto_batch_size(start: int = ..., *, min_size: int = ..., shrink: float = ..., group: Any = ..., starting_batch_size: int | None = ...,
+                    repeat_s: float = ...) -> Callable[[Callable[Concatenate[int, P], T]], Callable[P, T]]: ...
+
+
+def auto_batch_size(start: Any = 128, *, min_size: int = 1, shrink: float = 0.5, group: Any = None, starting_batch_size: int | None = None,
+                    repeat_s: float = 60.0) -> Any:
     """In place of accelerate's find_executable_batch_size: the function's first argument is the batch size, the largest that fits.
 
     Sizes are tried as by retry_on_oom, which see for the arguments: a function that fits in less than repeat_s seconds is called
-    again with larger sizes.  The size is remembered for the process: later calls begin with it.
+    again with larger sizes.  The size is remembered for the process: later calls begin with it.  Without parentheses start is 128.
 
     >>> @auto_batch_size(64)
     ... def train(batch_size, epochs):
@@ -280,7 +311,11 @@ def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5,
     >>> train(2)
     128
     """
+    bare = start if callable(start) else None
+    start = 128 if bare is not None else start
     first = start if starting_batch_size is None else starting_batch_size
+    if not isinstance(first, int):
+        raise ArgumentError(f"auto_batch_size takes the first size, not {first!r}", remedy="write @auto_batch_size(64)")
     if not 0 < shrink < 1 or min_size < 1 or first < min_size:
         raise ArgumentError("auto_batch_size takes min_size >= 1, start >= min_size and 0 < shrink < 1")
 
@@ -299,7 +334,7 @@ def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5,
 
         return run
 
-    return decorate
+    return decorate if bare is None else decorate(bare)
 
 
 def _takes_more(function: Callable[..., Any]) -> bool:

@@ -3,8 +3,9 @@
 
 #include <stdio.h>
 
-#define EXTRACT_FLAGS \
-	(PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_AS_TORCH | PLIM_CKPT_NO_MANIFEST | PLIM_CKPT_ALL)
+#define EXTRACT_FLAGS                                                                        \
+	(PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_AS_TORCH | PLIM_CKPT_NO_MANIFEST | PLIM_CKPT_ALL | \
+	 PLIM_CKPT_BELOW | PLIM_CKPT_WEIGHTS)
 
 enum plim_status plim_ckpt_extract(struct plim_ckpt *r, const char *patterns, unsigned flags,
 				   const char *path, struct plim_ckpt_extracted *out,
@@ -21,7 +22,9 @@ enum plim_status plim_ckpt_extract(struct plim_ckpt *r, const char *patterns, un
 			  (flags & PLIM_CKPT_WHOLE_ONLY ? CKPT_WHOLE_ONLY : 0u) |
 				  (flags & PLIM_CKPT_AS_TORCH ? CKPT_AS_TORCH : 0u) |
 				  (flags & PLIM_CKPT_NO_MANIFEST ? CKPT_NO_MANIFEST : 0u) |
-				  (flags & PLIM_CKPT_ALL ? CKPT_ALL : 0u),
+				  (flags & PLIM_CKPT_ALL ? CKPT_ALL : 0u) |
+				  (flags & PLIM_CKPT_BELOW ? CKPT_BELOW : 0u) |
+				  (flags & PLIM_CKPT_WEIGHTS ? CKPT_WEIGHTS : 0u),
 			  path, &told, err);
 	if (st)
 		return st;
@@ -30,7 +33,10 @@ enum plim_status plim_ckpt_extract(struct plim_ckpt *r, const char *patterns, un
 					     .bytes = told.bytes,
 					     .file_bytes = told.file_bytes,
 					     .xxh3 = told.xxh3,
-					     .state = told.state };
+					     .state = told.state,
+					     .passed_over = told.passed_over };
+	snprintf(out->below, sizeof(out->below), "%s", told.below);
+	snprintf(out->parts, sizeof(out->parts), "%s", told.parts);
 	snprintf(out->left_behind, sizeof(out->left_behind), "%s", told.left_behind);
 	return st;
 }
