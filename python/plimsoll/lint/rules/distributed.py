@@ -10,9 +10,8 @@ from ..symbols import dotted
 from ..trace import Event, Loop, Trace, apart
 
 
-def _collective(ctx: Context, event: Event) -> str:
-    if event.kind != "call":
-        return ""
+def _collective(event: Event) -> str:
+    """The name of the collective operation that a call is; "" for other calls."""
     if event.attr in names.COLLECTIVES and event.name.startswith(("torch.distributed", "dist.", "torch.distributed.nn")):
         return event.attr
     if event.of is not None and event.of.kind == values.ACCEL and event.attr in names.ACCEL_COLLECTIVES:
@@ -57,7 +56,7 @@ def _guard_leaves(guard: ast.If) -> bool:
 @checks("PLM501")
 def one_sided(ctx: Context) -> None:
     for trace in ctx.traces:
-        found = [(e, op) for e in trace.events if (op := _collective(ctx, e))]
+        found = [(e, op) for e in trace.events if e.kind == "call" and (op := _collective(e))]
         for event, op in found:
             guard = next((a for a, _, implied in event.path if not implied and isinstance(a, ast.If) and ctx.program.rank_test(a.test)), None)
             if guard is None or event.keyword("group") is not None or event.keyword("async_op") is not None or len(event.call.args) > 2:

@@ -67,9 +67,9 @@ class _Sum:
     swept: bool  #: a backward pass of each iteration goes through it
 
 
-def _grows_in_loop(ctx: Context, event: Event) -> ast.expr | None:
+def _added_in_loop(event: Event) -> ast.expr | None:
     """What an event adds to a name in a loop, with gradients on and in code that owns the loop; None for other events."""
-    if event.kind not in ("augment", "bind") or event.loop is None or event.no_grad or not event.name or event.handler is not None:
+    if event.loop is None or event.no_grad or not event.name or event.handler is not None:
         return None
     added = _added(event)
     return None if added is None or _own_model_code(event) else added
@@ -80,7 +80,7 @@ def _has_graph(value: values.Value, in_fed: bool) -> bool:
 
 
 def _sum_of(ctx: Context, trace: Trace, event: Event) -> _Sum | None:
-    added, value = _grows_in_loop(ctx, event), event.value
+    added, value = _added_in_loop(event), event.value
     if added is None or value is None:
         return None
     loop, trains = _loop_of(ctx, event)
@@ -106,7 +106,7 @@ def _fed_later(ctx: Context, trace: Trace, function: Function, name: str) -> boo
 def accumulated(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
-            found = _sum_of(ctx, trace, event)
+            found = _sum_of(ctx, trace, event) if event.kind in ("augment", "bind") else None
             if found is None:
                 continue
             retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(found.loop))
@@ -182,7 +182,7 @@ def collected(ctx: Context) -> None:
             _contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
         for event in trace.events:
-            put = _put_by_statement(ctx, event)
+            put = _put_by_statement(ctx, event) if event.kind in ("store", "bind", "augment") else None
             if put is not None:
                 _contained(ctx, event, event.name, *put)
 
