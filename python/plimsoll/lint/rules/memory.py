@@ -69,7 +69,7 @@ class _Sum:
 
 def _added_in_loop(event: Event) -> ast.expr | None:
     """What an event adds to a name in a loop, with gradients on and in code that owns the loop; None for other events."""
-    if event.loop is None or event.no_grad or not event.name or event.handler is not None:
+    if event.no_grad or not event.name or event.handler is not None:
         return None
     added = _added(event)
     return None if added is None or _own_model_code(event) else added
@@ -106,7 +106,7 @@ def _fed_later(ctx: Context, trace: Trace, function: Function, name: str) -> boo
 def accumulated(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
-            found = _sum_of(ctx, trace, event) if event.kind in ("augment", "bind") else None
+            found = _sum_of(ctx, trace, event) if event.loop is not None and event.kind in ("augment", "bind") else None
             if found is None:
                 continue
             retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(found.loop))
@@ -182,7 +182,7 @@ def collected(ctx: Context) -> None:
             _contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
         for event in trace.events:
-            put = _put_by_statement(ctx, event) if event.kind in ("store", "bind", "augment") else None
+            put = _put_by_statement(ctx, event) if event.value is not None and event.kind in ("store", "bind", "augment") else None
             if put is not None:
                 _contained(ctx, event, event.name, *put)
 

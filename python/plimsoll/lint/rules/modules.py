@@ -78,16 +78,15 @@ def _first(node: ast.expr | None) -> ast.expr | None:
     return node
 
 
-def _binds_plain_container(event: Event) -> bool:
+def _is_plain_container(event: Event, value: values.Value) -> bool:
     """`self.layers = [...]`, or a dict, of a display or a comprehension."""
-    return event.kind == "bind" and event.name.startswith("self.") and event.name.count(".") == 1 and event.value is not None and event.value.kind in (
-        values.LIST, values.DICT) and isinstance(_first(event.source), (ast.List, ast.Dict, ast.ListComp, ast.DictComp))
+    return value.kind in (values.LIST, values.DICT) and event.name.startswith("self.") and event.name.count(".") == 1 and isinstance(_first(event.source), (ast.List, ast.Dict, ast.ListComp, ast.DictComp))
 
 
 def _unregistered_lists(ctx: Context, cls: Class, init: Trace) -> None:
     """Lists and dicts of modules that __init__ makes."""
     for event in init.events:
-        if not _binds_plain_container(event) or event.value is None:
+        if event.kind != "bind" or event.value is None or not _is_plain_container(event, event.value):
             continue
         appended = [e for e in init.events if e.kind == "call" and e.receiver == event.name and e.attr == "append" and e.args]
         stored = [e for e in init.events if e.kind == "store" and e.name == event.name and e.value is not None]

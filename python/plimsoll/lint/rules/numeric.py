@@ -318,7 +318,7 @@ def eval_missing(ctx: Context) -> None:
 def _iterator_of(event: Event) -> ast.Call | None:
     """The call in `name = model.parameters()`, `filter()` or `map()` of parameters, which binds a name to an iterator."""
     made, value = event.source, event.value
-    if event.kind != "bind" or value is None or value.kind != values.PARAMS or not isinstance(made, ast.Call) or "." in event.name:
+    if value is None or value.kind != values.PARAMS or not isinstance(made, ast.Call) or "." in event.name:
         return None
     if isinstance(made.func, ast.Attribute):
         return made if made.func.attr in ("parameters", "named_parameters") and value.node is made else None
@@ -349,7 +349,7 @@ def _lines_of_use(trace: Trace, event: Event) -> list[int]:
 def iterator_used_up(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
-            made = _iterator_of(event)
+            made = _iterator_of(event) if event.kind == "bind" else None
             if made is None or event.loop is not None or _read_as_list(trace, event.name):
                 continue
             again = [e for e in trace.events if e.kind == "bind" and e.name == event.name]
