@@ -123,7 +123,7 @@ static int explain_logs(const struct why_opts *o, int n, char **paths)
 	return code;
 }
 
-/* Is the standard input a file or a pipe?  Nobody types a log, and a scheduler's /dev/null holds none. */
+/* Is the standard input a file or a pipe?  No one types a log, and a scheduler's /dev/null holds none. */
 static bool is_fed(void)
 {
 	struct stat is;

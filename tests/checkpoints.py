@@ -1371,7 +1371,7 @@ def test_weights():
         assert not write("extract", path, out, "--keys", "*").returncode
         assert sorted(of(out)) == ["model.0.bias", "model.0.weight", "optimizer.state.0.exp_avg"]
         assert not write("repair", path, out).returncode and len(of(out)) == 3
-        # From torch to torch all is kept, but for what --only takes.
+        # From torch to torch all is kept, except for what --only takes.
         again = folder + "/y.pt"
         assert not write("convert", path, again).returncode and names_in(again) == names_in(path)
         assert not write("convert", path, again, "--only", "model.").returncode and names_in(again) == sorted(bare)

@@ -30,6 +30,7 @@ check g++             runs c++
 check python3-jsonschema file /usr/lib/python3/dist-packages/jsonschema/__init__.py
 lint  clang-format-14 runs clang-format-14
 lint  clang-tidy-14   runs clang-tidy-14
+lint  python3-venv    module ensurepip
 sanitizers clang-14   runs clang-14
 sanitizers libclang-rt-14-dev file /usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.asan-*.a
 wheel python3-venv    module ensurepip

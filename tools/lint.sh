@@ -1,6 +1,6 @@
 #!/bin/bash
-# lint.sh FOLDER: formatting, clang-tidy with the compile commands there, floors, banned functions, idioms, prose that cannot
-# be diffed.  Prints what is wrong; a tool that is missing, dies or finds nothing wrong with what is known to be wrong is
+# lint.sh FOLDER: formatting, clang-tidy with the compile commands there, floors, banned functions, complexity, idioms, prose
+# that cannot be diffed.  Prints what is wrong; a tool that is missing, dies or finds nothing wrong with what is known to be wrong is
 # a failure.  clang-tidy checks the files that the last 20 commits changed, those that are not committed, and every tenth
 # other file, another tenth with each commit; all of them with ALL=1, or if there is no history.
 set -u -o pipefail
@@ -72,10 +72,40 @@ banned() {
 	done
 	cc -x c -fsyntax-only -include src/base/banned.h - <<<'void f(void);'
 }
+# A function above 30 (lizard's cyclomatic complexity: 1, and 1 for each if, loop, case, && and ||) asks several questions:
+# give each a function.  Tests are left out.
+LIZARD=build/lint-venv/bin/lizard
+complex_functions() { # PATH...
+	"$LIZARD" -C 30 -w "$@" | sed 's/: warning: /: error: /'
+}
+# A file in C and one in Python, each with one function whose complexity is 1 and the number of its ifs.
+plant() { # FOLDER IFS
+	{
+		echo 'int planted(int a)' && echo '{'
+		for _ in $(seq "$2"); do printf '\tif (a > 1)\n\t\ta--;\n'; done
+		printf '\treturn a;\n}\n'
+	} >"$1/planted.c"
+	{
+		echo 'def planted(a):'
+		for _ in $(seq "$2"); do printf '    if a > 1:\n        a -= 1\n'; done
+		echo '    return a'
+	} >"$1/planted.py"
+}
+complexity() {
+	local scratch
+	tools/venv.sh build/lint-venv lizard==1.24.3 && scratch=$(mktemp -d) || return 1
+	plant "$scratch" 30
+	refuses 'lizard, of C,' complex_functions "$scratch/planted.c" && refuses 'lizard, of Python,' complex_functions "$scratch/planted.py" &&
+		plant "$scratch" 29 && complex_functions "$scratch" && complex_functions src cli runtime python/plimsoll tools
+	local code=$?
+	rm -r "$scratch"
+	return $code
+}
 check format format
 check clang-tidy tidy
 check floors floors
 check banned banned
+check complexity complexity
 check words words
 check prose prose
 [ $failed = 0 ]

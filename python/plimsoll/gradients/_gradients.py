@@ -320,6 +320,23 @@ def _copies(name: str, tensor: Any, mesh: Any) -> int:
     return copies
 
 
+def _norms_before(watched: Watched, tensors: Sequence[int], steps: Sequence[int]) -> dict[int, list[tuple[int, float]]]:
+    """Of each of these tensors: (step, norm) of the steps before, the nearest first; NaN for a step that was not finite."""
+    past: dict[int, list[tuple[int, float]]] = {i: [] for i in tensors}
+    for ago, step in enumerate(steps[:PAST] if past else (), 1):
+        for core, members in zip(watched.cores, watched.members):
+            for i, r in zip(members, core.results(ago)):
+                if i in past and r.is_set:
+                    past[i].append((step, r.norm if not r.nan and not r.inf else math.nan))
+    return past
+
+
+def _made_before(watched: Watched, results: dict[int, Any], first: int) -> list[int]:
+    """Tensors whose gradients were made before the first bad one, the nearest first."""
+    order = watched.made_order
+    return sorted((i for i, r in results.items() if order[i] < order[first] and r.is_set), key=lambda i: -order[i])
+
+
 def tell(watched: Watched, taken: Sequence[Any], steps: Sequence[int]) -> GradStats:
     """One GradStats of what the cores have taken last; steps: those before, the nearest first."""
     nan, inf = sum(s.nan for s in taken), sum(s.inf for s in taken)
@@ -331,16 +348,8 @@ def tell(watched: Watched, taken: Sequence[Any], steps: Sequence[int]) -> GradSt
         for core, members in zip(watched.cores, watched.members):
             results.update(zip(members, core.results()))
         bad = sorted((i for i, r in results.items() if r.nan or r.inf), key=lambda i: watched.made_order[i])
-    past: dict[int, list[tuple[int, float]]] = {i: [] for i in bad[:TOLD]}
-    for ago, step in enumerate(steps[:PAST] if bad else (), 1):
-        for core, members in zip(watched.cores, watched.members):
-            for i, r in zip(members, core.results(ago)):
-                if i in past and r.is_set:
-                    past[i].append((step, r.norm if not r.nan and not r.inf else math.nan))
-    before: list[int] = []
-    if bad:
-        at = watched.made_order[bad[0]]
-        before = sorted((i for i, r in results.items() if watched.made_order[i] < at and r.is_set), key=lambda i: -watched.made_order[i])
+    past = _norms_before(watched, bad[:TOLD], steps)
+    before = _made_before(watched, results, bad[0]) if bad else []
     return GradStats(
         step=taken[0].step, norm=norm, finite_norm=finite_norm, max_abs=max(s.max_abs for s in taken), scale=taken[0].scale,
         nan=nan, inf=inf, none=sum(s.none for s in taken), bad_count=sum(s.bad for s in taken), missed=taken[0].missed,

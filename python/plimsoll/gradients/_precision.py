@@ -185,6 +185,28 @@ class PrecisionResult:
         return "\n".join(lines)
 
 
+def _tolerances(atol: float | None, rtol: float | None) -> tuple[float, float] | None:
+    """(atol, rtol), of which the one that is not given is 0; None if neither is given."""
+    if atol is None and rtol is None:
+        return None
+    both = (float(atol or 0.0), float(rtol or 0.0))
+    if not all(one >= 0 for one in both):
+        raise ArgumentError(f"atol and rtol are 0 or more, not {both[0]} and {both[1]}")
+    return both
+
+
+def _add_differences(found: dict[tuple[str, str], Difference], high: _Run, low: _Run, dtype: Any, tolerances: tuple[float, float] | None) -> None:
+    """Add two runs' differences, by kind and name; of each pair the worst one stays."""
+    for kind in ("output", "module", "gradient"):
+        for name, value in high.values[kind].items():
+            other = low.values[kind].get(name)
+            if other is None or other.shape != value.shape:
+                continue
+            one = _difference(name, kind, value, other, dtype, low.own.get(name) if kind == "module" else None, tolerances)
+            key = (kind, name)
+            found[key] = one if key not in found else _worse(found[key], one)
+
+
 def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads: bool = True, seeds: int = 3, cast: bool = True,
                    atol: float | None = None, rtol: float | None = None, **kwargs: Any) -> PrecisionResult:
     """Run fn in float32 and in a lower dtype, and compare values and gradients: outputs, each module, each parameter.
@@ -206,9 +228,7 @@ def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads:
         raise ArgumentError(f"dtype is torch.bfloat16 or torch.float16, not {dtype}")
     if seeds < 1:
         raise ArgumentError("seeds is at least 1")
-    tolerances = None if atol is None and rtol is None else (float(atol or 0.0), float(rtol or 0.0))
-    if tolerances is not None and not all(one >= 0 for one in tolerances):
-        raise ArgumentError(f"atol and rtol are 0 or more, not {tolerances[0]} and {tolerances[1]}")
+    tolerances = _tolerances(atol, rtol)
     module: Any = fn if isinstance(fn, t.nn.Module) else None
     if module is not None and any(p.device.type == "meta" for p in module.parameters()):
         raise UnsupportedError("parameters on 'meta' have no values")
@@ -218,14 +238,7 @@ def precision_test(fn: Callable[..., Any], *args: Any, dtype: Any = None, grads:
         high = _Run(fn, args, kwargs, t.float32, None, grads, cast, seed, None)
         low = _Run(fn, args, kwargs, dtype, dtype, grads, cast, seed, high)
         operations |= low.operations
-        for kind in ("output", "module", "gradient"):
-            for name, value in high.values[kind].items():
-                other = low.values[kind].get(name)
-                if other is None or other.shape != value.shape:
-                    continue
-                one = _difference(name, kind, value, other, dtype, low.own.get(name) if kind == "module" else None, tolerances)
-                key = (kind, name)
-                found[key] = one if key not in found else _worse(found[key], one)
+        _add_differences(found, high, low, dtype, tolerances)
         if not found:
             raise ArgumentError("fn returns no tensor of floats, or other shapes each time")
     return PrecisionResult(

@@ -18,6 +18,39 @@ forward generate backward step zero_grad load_state_dict save_pretrained modules
 _WRAPS_MODEL = frozenset("""DistributedDataParallel DataParallel DDP FSDP FullyShardedDataParallel compile convert_sync_batchnorm
 fully_shard prepare_model get_peft_model script SyncBatchNorm BalancedDataParallel setup parallelize_module
 prepare_model_for_kbit_training prepare_model_for_int8_training""".split())
+_WRAPS_TORCH_MODULE = frozenset("""DistributedDataParallel DataParallel FullyShardedDataParallel SyncBatchNorm convert_sync_batchnorm
+fully_shard parallelize_module""".split())
+_ALGEBRA = frozenset("torch.linalg torch.special torch.fft".split())
+_FUNCTION_HEADS = _ALGEBRA | frozenset("torch torch.functional torch.Tensor".split())
+_TORCH_CLASSES = {"autocast": values.CONTEXT, "DataLoader": values.LOADER, "GradScaler": values.SCALER, "ShardedGradScaler": values.SCALER}
+
+
+def _torch_kind(head: str, last: str) -> str:
+    """Kind of the object that a class of torch makes, by its module and its name; "" for others."""
+    if "lr_scheduler" in head:
+        return values.SCHEDULER
+    if head.startswith("torch.optim") and last[:1].isupper():
+        return values.OPTIMIZER
+    if last.endswith("Sampler") and last[:1].isupper():
+        return values.SAMPLER
+    return _TORCH_CLASSES.get(last, "")
+
+
+def _kind_by_name(qualified: str, root: str, head: str, last: str) -> str:
+    """Kind of the object that a function or class of another library makes; "" for unknown ones."""
+    if names.SCHEDULER_MAKERS.match(last):
+        return values.SCHEDULER
+    if last in ("Accelerator", "Fabric"):
+        return values.ACCEL
+    if head.startswith("torchvision.models") or root == "segmentation_models_pytorch":
+        return values.MODULE
+    if qualified.startswith(_DATASETS):
+        return values.DATASET
+    if last.endswith("DataLoader") and last[0].isupper():
+        return values.LOADER
+    if names.AUTOCAST.search(last) or names.CONTEXT_NO_GRAD.search(last) or last == "nullcontext":
+        return values.CONTEXT
+    return "numpy" if root == "numpy" else ""
 
 
 class Calls(Evaluator):
@@ -177,7 +210,7 @@ class Calls(Evaluator):
         if last in _WRAPS_LOADER and root in ("tqdm", "itertools", "rich", "fastprogress"):
             return self.iterable(last, args)
         if root == "torch":
-            found = self.torch(node, qualified, head, last, first, args, named)
+            found = self.torch(node, qualified, head, last, first, args)
             if found is not None:
                 return found
         if last in names.OPTIMIZERS or last.endswith("Optimizer") and last[0].isupper():
@@ -194,86 +227,30 @@ class Calls(Evaluator):
             if last == "load_model" or names.NOT_MODELS.search(maker):
                 return UNKNOWN_VALUE
             return Value(values.MODULE, root in names.TORCH_ROOTS, qual=qualified)
-        if names.SCHEDULER_MAKERS.match(last):
-            return Value(values.SCHEDULER, True, qual=qualified)
-        if last == "Accelerator" or last == "Fabric":
-            return Value(values.ACCEL, True, qual=qualified)
-        if head.startswith("torchvision.models") or root == "segmentation_models_pytorch":
-            return Value(values.MODULE, True, qual=qualified)
-        if qualified.startswith(_DATASETS):
-            return Value(values.DATASET, True, qual=qualified)
         if qualified == "deepspeed.initialize":
             return Value(values.TUPLE, True, items=(Value(values.ENGINE, True), Value(values.OPTIMIZER, True, qual="deepspeed"),
                                                     Value(values.LOADER, True, qual="deepspeed"), Value(values.SCHEDULER, True)))
         if last in ("deepcopy", "copy") and root == "copy":
             return replace(first, node=None, of="")
-        if last == "DataLoader" or last.endswith("DataLoader") and last[0].isupper():
-            return Value(values.LOADER, True, qual=qualified)
-        if names.AUTOCAST.search(last) or names.CONTEXT_NO_GRAD.search(last) or last == "nullcontext":
-            return Value(values.CONTEXT, True, qual=qualified)
-        if root in ("math", "time", "os", "random", "json", "re"):
-            return UNKNOWN_VALUE
-        if root == "numpy":
-            return Value("numpy", True, qual=qualified)
-        return UNKNOWN_VALUE
+        kind = _kind_by_name(qualified, root, head, last)
+        return Value(kind, True, qual=qualified) if kind else UNKNOWN_VALUE
 
     def owner_of(self, value: Value) -> str:
         return value.of if value.kind == values.PARAMS else ""
 
-    def torch(self, node: ast.Call, qualified: str, head: str, last: str, first: Value, args: tuple[Value, ...],
-              named: Named) -> Value | None:
-        if head == "torch" or head in ("torch.linalg", "torch.special", "torch.fft", "torch.functional", "torch.Tensor"):
-            if last in names.CONSTRUCTORS and head == "torch":
-                return self.constructor(node, last)
-            if last in names.FUNCTIONS or head in ("torch.linalg", "torch.special", "torch.fft"):
-                graph = values.NO if self.no_grad else max((a.graph for a in args), default=0)
-                tensor = Value(values.TENSOR, True, graph, first.device, scalar=last in names.REDUCTIONS and len(node.args) == 1
-                               and not node.keywords)
-                if last in names.PAIRS and (len(node.args) > 1 or node.keywords):
-                    return Value(values.TUPLE, True, graph, items=(tensor, Value(values.TENSOR, True)))
-                if last in ("split", "chunk", "unbind"):
-                    return Value(values.LIST, True, graph, items=(tensor,))
-                return tensor
-            if last in names.FLAT_FUNCTIONS:
-                return Value(values.TENSOR, True, device=first.device, scalar=last in ("any", "all", "equal"))
-            if last == "compile" and first.function is not None:
-                return first
-            if last == "compile":
-                return replace(first, kind=first.kind or values.MODULE, of="compile", node=None) if args else Value(qual=qualified)
-            if last == "load":
-                return Value(values.CHECKPOINT, True, qual=qualified)
-            if last == "no_grad" or last == "inference_mode" or last == "enable_grad":
-                return Value(values.CONTEXT, True, qual=qualified)
-            if last == "device":
-                return Value("device", True, device=_device_text(node.args[0] if node.args else None))
-            if last == "Generator":
-                return Value("generator", True)
-        if head in ("torch.nn.functional",):
-            graph = values.NO if self.no_grad else max((a.graph for a in args), default=0)
-            return Value(values.TENSOR, True, graph, first.device,
-                         scalar=last in names.LOSS_FUNCTIONS and _reduces(node))
-        if last in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "SyncBatchNorm",
-                    "convert_sync_batchnorm", "fully_shard", "parallelize_module"):
-            return replace(first, kind=first.kind or values.MODULE, strong=True, of=last, node=None)
-        if head.startswith("torch.nn") and last == "Parameter":
-            return Value(values.TENSOR, True, values.YES, qual="parameter")
-        if head == "torch.nn.utils" or head.startswith(("torch.nn.utils.", "torch.nn.init")):
-            return Value(values.TENSOR, True, scalar=True) if last == "clip_grad_norm_" else replace(first, node=None)
-        if head.startswith("torch.nn") and last[:1].isupper():
-            kind = values.CRITERION if names.LOSS_CLASS.search(last) else values.MODULE
-            return Value(kind, True, qual=qualified)
-        if "lr_scheduler" in head:
-            return Value(values.SCHEDULER, True, qual=qualified)
-        if head.startswith("torch.optim") and last[:1].isupper():
-            return Value(values.OPTIMIZER, True, qual=qualified, of=self.owner_of(first))
-        if last == "autocast":
-            return Value(values.CONTEXT, True, qual=qualified)
-        if last == "DataLoader":
-            return Value(values.LOADER, True, qual=qualified)
-        if last == "DistributedSampler" or last.endswith("Sampler") and last[:1].isupper():
-            return Value(values.SAMPLER, True, qual=qualified)
-        if last == "GradScaler" or last == "ShardedGradScaler":
-            return Value(values.SCALER, True, qual=qualified)
+    def graph_of(self, args: tuple[Value, ...]) -> int:
+        """The graph of what is computed from these values here."""
+        return values.NO if self.no_grad else max((a.graph for a in args), default=0)
+
+    def torch(self, node: ast.Call, qualified: str, head: str, last: str, first: Value, args: tuple[Value, ...]) -> Value | None:
+        found = self.torch_function(node, qualified, head, last, first, args) if head in _FUNCTION_HEADS else None
+        if found is None:
+            found = self.torch_module(node, qualified, head, last, first, args)
+        if found is not None:
+            return found
+        kind = _torch_kind(head, last)
+        if kind:
+            return Value(kind, True, qual=qualified, of=self.owner_of(first) if kind == values.OPTIMIZER else "")
         if head == "torch.autograd" and last == "Variable":
             return replace(first, kind=values.TENSOR, strong=True, node=None)
         if qualified == "torch.autograd.grad":
@@ -284,6 +261,55 @@ class Calls(Evaluator):
             return Value(values.DATASET, True, qual=qualified)
         if qualified.startswith("torch.hub.load") or qualified == "torch.jit.load":
             return Value(values.MODULE, False, qual=qualified)
+        return None
+
+    def torch_function(self, node: ast.Call, qualified: str, head: str, last: str, first: Value, args: tuple[Value, ...]) -> Value | None:
+        """A function of torch itself or of its algebra; None for what these tables lack."""
+        if last in names.CONSTRUCTORS and head == "torch":
+            return self.constructor(node, last)
+        if last in names.FUNCTIONS or head in _ALGEBRA:
+            return self.computed(node, last, first, args)
+        if last in names.FLAT_FUNCTIONS:
+            return Value(values.TENSOR, True, device=first.device, scalar=last in ("any", "all", "equal"))
+        if last == "compile" and first.function is not None:
+            return first
+        if last == "compile":
+            return replace(first, kind=first.kind or values.MODULE, of="compile", node=None) if args else Value(qual=qualified)
+        if last == "load":
+            return Value(values.CHECKPOINT, True, qual=qualified)
+        if last in ("no_grad", "inference_mode", "enable_grad"):
+            return Value(values.CONTEXT, True, qual=qualified)
+        if last == "device":
+            return Value("device", True, device=_device_text(node.args[0] if node.args else None))
+        return Value("generator", True) if last == "Generator" else None
+
+    def computed(self, node: ast.Call, last: str, first: Value, args: tuple[Value, ...]) -> Value:
+        """A function that computes tensors from tensors: one, a pair or a list."""
+        graph = self.graph_of(args)
+        tensor = Value(values.TENSOR, True, graph, first.device, scalar=last in names.REDUCTIONS and len(node.args) == 1
+                       and not node.keywords)
+        if last in names.PAIRS and (len(node.args) > 1 or node.keywords):
+            return Value(values.TUPLE, True, graph, items=(tensor, Value(values.TENSOR, True)))
+        if last in ("split", "chunk", "unbind"):
+            return Value(values.LIST, True, graph, items=(tensor,))
+        return tensor
+
+    def torch_module(self, node: ast.Call, qualified: str, head: str, last: str, first: Value, args: tuple[Value, ...]) -> Value | None:
+        """What torch.nn has, and what wraps a module."""
+        if head == "torch.nn.functional":
+            return Value(values.TENSOR, True, self.graph_of(args), first.device,
+                         scalar=last in names.LOSS_FUNCTIONS and _reduces(node))
+        if last in _WRAPS_TORCH_MODULE:
+            return replace(first, kind=first.kind or values.MODULE, strong=True, of=last, node=None)
+        if not head.startswith("torch.nn"):
+            return None
+        if last == "Parameter":
+            return Value(values.TENSOR, True, values.YES, qual="parameter")
+        if head == "torch.nn.utils" or head.startswith(("torch.nn.utils.", "torch.nn.init")):
+            return Value(values.TENSOR, True, scalar=True) if last == "clip_grad_norm_" else replace(first, node=None)
+        if last[:1].isupper():
+            kind = values.CRITERION if names.LOSS_CLASS.search(last) else values.MODULE
+            return Value(kind, True, qual=qualified)
         return None
 
     def constructor(self, node: ast.Call, last: str) -> Value:

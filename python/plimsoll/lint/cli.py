@@ -233,72 +233,119 @@ def serve(options: argparse.Namespace) -> int:
     return DONE
 
 
-def run(options: argparse.Namespace) -> int:
-    if options.rules:
-        sys.stdout.write(output.list_rules())
-        return DONE
-    width = options.width or (shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80)
-    if options.explain:
-        rule = options.explain.upper()
-        if rule in RETIRED:
-            sys.stdout.write(f"{rule} is retired and finds nothing: {RETIRED[rule]}.\n")
-            return DONE
-        if rule not in BY_ID:
-            raise Usage(f"--explain: there is no rule '{options.explain}' (plimsoll lint --rules lists them)")
-        sys.stdout.write(output.explain(rule, min(width, 100)))
-        return DONE
-    if options.lsp:
-        return serve(options)
-    if options.redact and (options.fix or options.write_baseline or options.format in ("sarif", "github")):
-        raise Usage("--redact is for text and JSON; not with --fix, --write-baseline, --format sarif or github, whose reader needs the names")
-    paths = options.paths or ["."]
-    found = config.Config()
-    if not options.no_config:
-        file = Path(options.config) if options.config else config.find(Path(paths[0] if paths[0] != "-" else ".").parent if Path(paths[0]).is_file() else Path(paths[0] if paths[0] != "-" else "."))
-        found = config.read(file) if file else found
-    settings = settings_of(options, found)
+def explained(given: str, width: int) -> str:
+    """What --explain prints of a rule."""
+    rule = given.upper()
+    if rule in RETIRED:
+        return f"{rule} is retired and finds nothing: {RETIRED[rule]}.\n"
+    if rule not in BY_ID:
+        raise Usage(f"--explain: there is no rule '{given}' (plimsoll lint --rules lists them)")
+    return output.explain(rule, min(width, 100))
+
+
+def config_of(options: argparse.Namespace, first: str) -> config.Config:
+    """The configuration that is named, or the nearest one of the first path."""
+    if options.no_config:
+        return config.Config()
+    if options.config:
+        return config.read(Path(options.config))
+    path = Path(first)
+    file = config.find(path.parent if path.is_file() else Path("." if first == "-" else first))
+    return config.read(file) if file else config.Config()
+
+
+def say_retired(settings: Settings) -> None:
     chosen = {*settings.select, *settings.extend_select, *settings.ignore, *(c for _, codes_ in settings.per_file_ignores for c in codes_)}
     for code in sorted(chosen & RETIRED.keys()):
         say(f"{code} is retired and finds nothing: {RETIRED[code]}")
-    fail_on = options.fail_on or found.fail_on or "warning"
+
+
+def fail_on_of(options: argparse.Namespace, found: config.Config) -> str:
+    fail_on: str = options.fail_on or found.fail_on or "warning"
     if fail_on not in (*SEVERITIES, "never"):
         raise Usage(f"{found.path}: fail-on '{fail_on}' is none of {', '.join(SEVERITIES)}, never")
-    changed = baseline.changed(options.diff) if options.diff else None
-    report, results = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
-    if options.recording or options.log:
-        # All rules may explain a measurement, also those that are not shown without one.
-        widest = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
-        _, everything = lint_paths([p for p in paths if p != "-"], options.exclude + found.exclude, widest, options.stdin_filename, every=True)
-        recordings = [join.read_recording(p, options.plimsoll) for p in options.recording] + [join.read_log(p, options.plimsoll) for p in options.log]
-        join.join(report, everything, recordings, options.joined_only)
-    if options.write_baseline:
-        baseline.write(options.write_baseline, report.findings)
-        say(f"{options.write_baseline}: {counted(len(report.findings), 'finding')}")
-        return INPUT if report.errors else DONE
+    return fail_on
+
+
+def join_measured(report: output.Report, options: argparse.Namespace, paths: list[str], exclude: list[str]) -> None:
+    """Join the findings with the recordings and logs that are given.  All rules may explain a measurement, also those that are not shown without one."""
+    widest = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
+    _, everything = lint_paths([p for p in paths if p != "-"], exclude, widest, options.stdin_filename, every=True)
+    recordings = [join.read_recording(p, options.plimsoll) for p in options.recording] + [join.read_log(p, options.plimsoll) for p in options.log]
+    join.join(report, everything, recordings, options.joined_only)
+
+
+def leave_out_known(report: output.Report, options: argparse.Namespace, found: config.Config) -> None:
+    """Leave out the findings of the baseline that is given or configured."""
     known = options.baseline or (str(Path(found.path).parent / found.baseline) if found.baseline else "")
     if known:
         fresh = baseline.new(report.findings, baseline.read(known))
         report.in_baseline = len(report.findings) - len(fresh)
         report.findings = fresh
+
+
+def form_of(options: argparse.Namespace) -> str:
+    """What to print: as it is asked for; without a word, annotations in GitHub's actions, else text."""
+    if options.format:
+        return str(options.format)
+    if options.json:
+        return "json"
+    annotates = os.environ.get("GITHUB_ACTIONS") == "true" and not sys.stdout.isatty() and not options.redact
+    return "github" if annotates else "text"
+
+
+def code_of(report: output.Report, fail_on: str) -> int:
+    """The exit code for what was found and what could not be read."""
+    if report.errors:
+        return INPUT
+    failing = () if fail_on == "never" else SEVERITIES[:SEVERITIES.index(fail_on) + 1]
+    return FOUND if any(f.severity in failing for f in report.findings) else DONE
+
+
+def lint_command(options: argparse.Namespace, width: int) -> int:
+    """Lint the paths, print what is found, and fix it if that is asked for."""
+    paths = options.paths or ["."]
+    found = config_of(options, paths[0])
+    settings = settings_of(options, found)
+    say_retired(settings)
+    fail_on = fail_on_of(options, found)
+    changed = baseline.changed(options.diff) if options.diff else None
+    exclude = options.exclude + found.exclude
+    report, results = lint_paths(paths, exclude, settings, options.stdin_filename)
+    if options.recording or options.log:
+        join_measured(report, options, paths, exclude)
+    if options.write_baseline:
+        baseline.write(options.write_baseline, report.findings)
+        say(f"{options.write_baseline}: {counted(len(report.findings), 'finding')}")
+        return INPUT if report.errors else DONE
+    leave_out_known(report, options, found)
     if changed is not None:
         report.findings = [f for f in report.findings if baseline.touched(f, changed)]
     if options.fix:
         kept = {id(f) for f in report.findings}
         for result in results:
             result.findings = [f for f in result.findings if id(f) in kept]
-        mended = set(mend(results, settings, options.unsafe_fixes, options.yes))
-        if mended:
-            again, _ = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
-            report.findings = again.findings
-    form = options.format or ("json" if options.json else "github" if os.environ.get("GITHUB_ACTIONS") == "true" and not sys.stdout.isatty() else "text")
+        if mend(results, settings, options.unsafe_fixes, options.yes):
+            report.findings = lint_paths(paths, exclude, settings, options.stdin_filename)[0].findings
     if options.redact:
-        form = form if options.format or form == "json" else "text"
         report = redact.redacted(report)
-    show(report, form, min(max(width, 40), 500), sys.stdout.isatty() and not options.no_color and "NO_COLOR" not in os.environ)
-    if report.errors:
-        return INPUT
-    limit = len(SEVERITIES) if fail_on == "never" else SEVERITIES.index(fail_on) + 1
-    return FOUND if fail_on != "never" and any(SEVERITIES.index(f.severity) < limit for f in report.findings) else DONE
+    show(report, form_of(options), min(max(width, 40), 500), sys.stdout.isatty() and not options.no_color and "NO_COLOR" not in os.environ)
+    return code_of(report, fail_on)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.rules:
+        sys.stdout.write(output.list_rules())
+        return DONE
+    width = options.width or (shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80)
+    if options.explain:
+        sys.stdout.write(explained(options.explain, width))
+        return DONE
+    if options.lsp:
+        return serve(options)
+    if options.redact and (options.fix or options.write_baseline or options.format in ("sarif", "github")):
+        raise Usage("--redact is for text and JSON; not with --fix, --write-baseline, --format sarif or github, whose reader needs the names")
+    return lint_command(options, width)
 
 
 def command() -> None:

@@ -85,6 +85,31 @@ def in_place(stmt: ast.stmt, node: ast.expr) -> bool:
     return isinstance(stmt, ast.Expr) and stmt.value is node
 
 
+def _graphs_made(inside: list[Event], calls: set[ast.expr | ast.stmt]) -> set[str]:
+    """Names that get a graph from these events; `calls` are the model's calls among them."""
+    bound = [e for e in inside if e.kind in ("bind", "augment", "store")]
+    last = {e.name: e.value for e in bound if e.value is not None}
+    made = {name for name, value in last.items() if value.graph or value.kind == values.OUTPUT}
+    made |= {e.name for e in bound if e.source is not None and (e.value is None or not e.value.kind) and any(
+        n in calls for n in ast.walk(e.source))}  # a part of what the model returned, of which nothing is known
+    return made | {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.args and e.args[-1].graph == values.YES}
+
+
+def _put_on_object(event: Event, made: set[str]) -> bool:
+    """Does a member of an object get one of these names' values?"""
+    return event.kind in ("bind", "augment", "store") and "." in event.name and (event.name in made or bool(names_in(event.source) & made))
+
+
+def _given_away(event: Event, made: set[str]) -> bool:
+    """Is one of these names' values put in an object's list, or given to a function that may do anything with it?"""
+    if event.kind != "call" or not in_place(event.stmt, event.call) or not any(names_in(a) & made for a in event.call.args):
+        return False
+    if event.attr in ("append", "extend"):
+        return "." in event.receiver
+    of = event.of
+    return event.name != "print" and (of is None or of.kind in (values.UNKNOWN, values.INSTANCE) or of.kind in values.MODULES and bool(event.receiver))
+
+
 @dataclass(eq=False)
 class Context:
     program: Program
@@ -187,24 +212,15 @@ class Context:
         """Does anything that the loop computes with a graph leave the function: returned, yielded, kept on an object, given to a call
         of the file?  Numbers (`.item()`, `.tolist()`) carry none."""
         inside = trace.inside(loop)
-        last = {e.name: e for e in inside if e.kind in ("bind", "augment", "store") and e.value is not None}
-        made = {name for name, e in last.items() if e.value is not None and (e.value.graph or e.value.kind == values.OUTPUT)}
         calls = {e.node for e in inside if self.program.runs_model(e)}
-        made |= {e.name for e in inside if e.kind in ("bind", "augment", "store") and e.source is not None and (e.value is None or not e.value.kind) and any(
-            n in calls for n in ast.walk(e.source))}  # a part of what the model returned, of which nothing is known
-        made |= {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.args and e.args[-1].graph == values.YES}
-        if made & self.returned(trace) or any(self.escapes(trace, name, loop) for name in made & self.fed(trace)) or any(self.program.runs_model(e) and any(e.node is n for r in trace.return_nodes for n in ast.walk(r)) for e in inside):
+        made = _graphs_made(inside, calls)
+        if made & self.returned(trace) or any(self.escapes(trace, name, loop) for name in made & self.fed(trace)):
+            return True
+        if calls and any(n in calls for returned in trace.return_nodes for n in ast.walk(returned)):
             return True
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(loop.node)):
             return True
-        for event in inside:
-            if event.kind in ("bind", "augment", "store") and "." in event.name and (event.name in made or event.source is not None and names_in(event.source) & made):
-                return True
-            if event.kind == "call" and in_place(event.stmt, event.call) and any(names_in(a) & made for a in event.call.args) and (
-                    "." in event.receiver if event.attr in ("append", "extend") else event.name != "print" and (
-                        event.of is None or event.of.kind in (values.UNKNOWN, values.INSTANCE) or event.of.kind in values.MODULES and bool(event.receiver))):
-                return True  # kept on an object, or given to a function that may do anything
-        return False
+        return any(_put_on_object(e, made) or _given_away(e, made) for e in inside)
 
     def quiet(self, trace: Trace, loop: Loop) -> bool:
         """Do the models that a loop calls run in eval mode?"""

@@ -45,19 +45,29 @@ def _autocast_dtype() -> torch.dtype | None:
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
 
 
+def _shares_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    return not q.shape[1] == k.shape[1] == v.shape[1]
+
+
+def _only_math(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, shares: bool) -> bool:
+    """Does no fused kernel take these shapes and strides?"""
+    if q.dim() != 4 or not q.numel() or k.shape[0] != q.shape[0] or v.shape[0] != q.shape[0]:
+        return True
+    if _shares_heads(q, k, v) and not shares:
+        return True  # heads that are broadcast
+    # every other kernel wants rows whole: T5's relative positions are not, nor heads that were channels
+    return any(t is not None and t.stride(-1) != 1 and t.shape[-1] != 1 for t in (q, k, v, mask))
+
+
 def attention_kernel(r: Recorder, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, dropout: float,
                      causal: bool, shares: bool = False) -> str:
     """"cudnn", "flash", "efficient" or "math", in the order of sdp_utils.cpp for the GPU.  `shares`: enable_gqa."""
     half = q.dtype in (torch.float16, torch.bfloat16)
     same = q.shape[-1] == v.shape[-1]
     card = r.card
-    if q.dim() != 4 or not q.numel() or k.shape[0] != q.shape[0] or v.shape[0] != q.shape[0]:
+    if _only_math(q, k, v, mask, shares):
         return "math"
-    shared = q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]
-    if shared and not shares:
-        return "math"  # heads that are broadcast
-    if any(t is not None and t.stride(-1) != 1 and t.shape[-1] != 1 for t in (q, k, v, mask)):
-        return "math"  # every other kernel wants rows whole: T5's relative positions are not, nor heads that were channels
+    shared = _shares_heads(q, k, v)
     if mask is not None and mask.requires_grad and torch.is_grad_enabled():
         return "math" if shared else "efficient"  # a bias that is learned: only one kernel gives its gradient
     if card.cudnn_attention and half and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128 and v.shape[-1] <= 128:

@@ -285,15 +285,16 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
             return self.empty(args[0], args[1] if len(args) > 1 else 100)
         if func in DRAWS and not gate.to_gpu and not args[0]:
             return self.drawn()
-        named = kwargs.get("device")
-        if named is not None and named.type == "cuda":  # by PyTorch's own Python, where the function mode is off
+        device = kwargs.get("device")
+        names_gpu = device is not None and device.type == "cuda"
+        if names_gpu:  # by PyTorch's own Python, where the function mode is off
             kwargs = {**kwargs, "device": CPU}
         if func is SPLIT and r.taken.get("0") and not any(args[1]) and args[1]:
             args = self.split(*args)
         inputs = list(_tensors(args)) + list(_tensors(kwargs))
         if len(inputs) == 2 and func in SUMS and (r.backward or gate.adds):
             func, args, kwargs = self.sum(func, args, kwargs)
-        on_gpu = gate.to_gpu or named is not None and named.type == "cuda" or (not gate.to_host and (any(r.is_gpu(t) for t in inputs) if inputs else r.backward))
+        on_gpu = names_gpu or self.goes_to_gpu(inputs)
         gate.inside += 1
         try:
             result = self.run(func, args, kwargs, inputs)
@@ -307,6 +308,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         if on_gpu:
             self.note(func, args, kwargs, inputs, result)
         return result
+
+    def goes_to_gpu(self, inputs: list[torch.Tensor]) -> bool:
+        """Does a result go to the GPU: as the call at hand says, else as its operands are; without operands, in a backward pass."""
+        if self.gate.to_gpu or self.gate.to_host:
+            return bool(self.gate.to_gpu)
+        return any(self.recorder.is_gpu(t) for t in inputs) if inputs else self.recorder.backward
 
     def run(self, func: Any, args: Any, kwargs: Any, inputs: list[torch.Tensor]) -> Any:
         """By the fake mode; except for what its rules have otherwise than the GPU, and where values decide how much there is."""

@@ -145,7 +145,7 @@ static bool is_nominal(const struct facts_gpu *g, uint64_t gib)
 {
 	uint64_t least = (g->total_high_bytes + GIB - 1) / GIB;
 
-	/* sizes that are sold are even, but for those that are shown whole (11, 141) */
+	/* sizes that are sold are even, except for those that are shown whole (11, 141) */
 	return gib == least || (gib > least && gib % 2 == 0 &&
 				gib * GIB <= g->total_high_bytes + g->total_high_bytes / 10);
 }

@@ -105,7 +105,7 @@ static uint64_t count_behind(const char *name, size_t *bytes)
 
 	while (digits && isdigit((unsigned char)name[digits - 1]))
 		digits--;
-	/* the X of RTX4090 is no times sign */
+	/* the X of RTX4090 is not times sign */
 	if (digits < 3 || digits == n || !strchr("xX*", name[digits - 1]) ||
 	    strchr("tT", name[digits - 2]))
 		return 0;

@@ -63,34 +63,42 @@ def _copies(node: ast.expr | None) -> bool:
                                     isinstance(n, ast.Attribute) and n.attr in ("clone", "deepcopy", "cpu") for n in ast.walk(node))
 
 
+def _state_kept(event: Event) -> str:
+    """The name of `kept = model.state_dict()`; "" for calls of another form, or of an object that is not a model."""
+    stmt, of = event.stmt, event.of
+    if not isinstance(stmt, ast.Assign) or stmt.value is not event.node or event.value is None or not event.receiver or event.call.args or event.call.keywords:
+        return ""
+    if of is not None and of.kind not in values.MODULES and (of.kind or not re.search(r"model|net", event.receiver)):
+        return ""
+    return dotted(stmt.targets[0])
+
+
+def _state_changed(trace: Trace, name: str) -> bool:
+    """Does the function write to the dict of this name, or copy its tensors?"""
+    for e in trace.events:
+        if e.kind == "call" and e.receiver == name and e.attr in ("update", "pop", "setdefault") or e.kind == "store" and e.name == name:
+            return True
+        if e.kind == "bind" and e.name == name and _copies(e.source) and name in names_in(e.source):
+            return True
+    return False
+
+
 @checks("PLM403")
 def state_dict_alias(ctx: Context) -> None:
     for event in ctx.calls("state_dict"):
-        stmt = event.stmt
-        if not isinstance(stmt, ast.Assign) or stmt.value is not event.node or event.value is None or not event.receiver or event.call.args or event.call.keywords:
-            continue
-        of = event.of
-        if of is not None and of.kind not in values.MODULES and (of.kind or not re.search(r"model|net", event.receiver)):
-            continue
-        target = dotted(stmt.targets[0])
-        if not target:
-            continue
+        target = _state_kept(event)
         trace = ctx.trace(event)
-        if any(e.kind == "call" and e.receiver == target and e.attr in ("update", "pop", "setdefault") or e.kind == "store" and e.name == target for e in trace.events):
-            continue
-        if any(e.kind == "bind" and e.name == target and _copies(e.source) and target in names_in(e.source) for e in trace.events):
+        if not target or _state_changed(trace, target):
             continue
         best = _best_under_comparison(ctx, event, target)
         backup = _restored(ctx, event, target, trace)
         if not best and not backup:
             continue
-        edits: list[Edit | None] = []
-        if ctx.program.symbols.imports.get("copy") == "copy":
-            edits = [ctx.program.source.replace(event.call, f"copy.deepcopy({ctx.program.source.segment(event.call)})")]
-        else:
-            edits = [ctx.program.source.replace(event.call, "{k: v.detach().clone() for k, v in " + ctx.program.source.segment(event.call) + ".items()}")]
-        ctx.report("PLM403", stmt, f"{target} shares memory with the model: it will hold the last weights, not " + ("the best" if best else "these"),
-                   confidence=HIGH if of is not None and of.kind in values.MODULES else MEDIUM, edits=edits, safe=True, evidence=[best or backup])
+        text = ctx.program.source.segment(event.call)
+        copied = f"copy.deepcopy({text})" if ctx.program.symbols.imports.get("copy") == "copy" else "{k: v.detach().clone() for k, v in " + text + ".items()}"
+        ctx.report("PLM403", event.stmt, f"{target} shares memory with the model: it will hold the last weights, not " + ("the best" if best else "these"),
+                   confidence=HIGH if event.of is not None and event.of.kind in values.MODULES else MEDIUM,
+                   edits=[ctx.program.source.replace(event.call, copied)], safe=True, evidence=[best or backup])
 
 
 def _best_under_comparison(ctx: Context, event: Event, target: str) -> str:
@@ -157,27 +165,39 @@ def _saved(ctx: Context) -> list[tuple[Event, ast.Dict]]:
     return found
 
 
+def _keys_written(saves: list[tuple[Event, ast.Dict]]) -> set[str] | None:
+    """Keys of all dicts that are saved; None if one of them unpacks another (`**more`)."""
+    if any(k is None for _, given in saves for k in given.keys):
+        return None
+    return {key for _, given in saves for key in _keys(given)}
+
+
+def _reloaded(trace: Trace, paths: set[str]) -> set[str]:
+    """Names that torch.load() of one of these paths binds, and nothing else."""
+    bound = [e for e in trace.events if e.kind == "bind"]
+    loaded = {e.name for e in bound if e.value is not None and e.value.kind == values.CHECKPOINT and e.value.qual == "torch.load" and isinstance(e.source, ast.Call) and
+              e.source.args and ast.unparse(e.source.args[0]) in paths}
+    return loaded - {e.name for e in bound if e.value is None or e.value.qual != "torch.load"}
+
+
 @checks("PLM405")
 def saved_and_loaded_differ(ctx: Context) -> None:
     saves = _saved(ctx)
     if not saves or len(saves) != len([e for e in ctx.calls("save") if e.name == "torch.save"]):
         return
-    written: set[str] = set()
-    for _, given in saves:
-        if any(k is None for k in given.keys):
-            return
-        written |= set(_keys(given))
+    written = _keys_written(saves)
+    if written is None:
+        return
+    paths = {ast.unparse(s.call.args[1]) for s, _ in saves if len(s.call.args) > 1}
     for trace in ctx.traces:
-        ours = {ast.unparse(s.call.args[1]) for s, _ in saves if len(s.call.args) > 1}
-        loaded = {e.name for e in trace.events if e.kind == "bind" and e.value is not None and e.value.kind == values.CHECKPOINT and e.value.qual == "torch.load" and isinstance(e.source, ast.Call) and
-                  e.source.args and ast.unparse(e.source.args[0]) in ours}
-        again = {e.name for e in trace.events if e.kind == "bind" and (e.value is None or e.value.qual != "torch.load")}
-        for node in ast.walk(trace.function.node) if loaded - again else ():
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and dotted(node.value) in loaded - again:
-                key = constant(node.slice)
-                if isinstance(key, str) and key not in written and f"'{key}' in " not in ctx.program.source.text and f'"{key}" in ' not in ctx.program.source.text:
-                    if not _foreign(ctx, dotted(node.value), trace, written):
-                        ctx.report("PLM405", node, f"'{key}' is read but never saved here", evidence=[f"line {saves[0][0].node.lineno} saves: {', '.join(sorted(written))}"], confidence=MEDIUM)
+        loaded = _reloaded(trace, paths)
+        for node in ast.walk(trace.function.node) if loaded else ():
+            if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or dotted(node.value) not in loaded:
+                continue
+            key = constant(node.slice)
+            if not isinstance(key, str) or key in written or ctx.mentions(f"'{key}' in ", f'"{key}" in ') or _foreign(ctx, dotted(node.value), trace, written):
+                continue
+            ctx.report("PLM405", node, f"'{key}' is read but never saved here", evidence=[f"line {saves[0][0].node.lineno} saves: {', '.join(sorted(written))}"], confidence=MEDIUM)
 
 
 def _foreign(ctx: Context, name: str, trace: Trace, written: set[str]) -> bool:

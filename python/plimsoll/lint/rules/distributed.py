@@ -10,9 +10,8 @@ from ..symbols import dotted
 from ..trace import Event, Loop, Trace, apart
 
 
-def _collective(ctx: Context, event: Event) -> str:
-    if event.kind != "call":
-        return ""
+def _collective(event: Event) -> str:
+    """The name of the collective operation that a call is; "" for other calls."""
     if event.attr in names.COLLECTIVES and event.name.startswith(("torch.distributed", "dist.", "torch.distributed.nn")):
         return event.attr
     if event.of is not None and event.of.kind == values.ACCEL and event.attr in names.ACCEL_COLLECTIVES:
@@ -20,37 +19,54 @@ def _collective(ctx: Context, event: Event) -> str:
     return ""
 
 
+_ONE_RANK = re.compile(r"(?<!\w)(rank|global_rank|get_rank\(\)|is_main_process|is_main|is_master|master_process|is_global_zero|is_world_process_zero)")
+_NOT_ONE_RANK = re.compile(r"world_size|is_initialized|is_available|== ?-1|!= ?-1|>= ?0|> ?-1|size\(|local|node|group|mesh|num_processes|src|dst|"
+                           r"(tp|dp|pp|cp|ep|sp|model|data|tensor|pipeline)_|parallel")
+
+
+def _is_rank_test(ctx: Context, arm: ast.AST) -> bool:
+    return isinstance(arm, ast.If) and ctx.program.rank_test(arm.test)
+
+
+def _singles_out_rank(test: ast.expr) -> bool:
+    """Does the test set one rank apart from all others of the job, by names that have this meaning?"""
+    if any(isinstance(n, ast.Compare) and not any(isinstance(part, ast.Constant) for part in (n.left, *n.comparators)) for n in ast.walk(test)):
+        return False  # which rank a name means is not seen
+    text = ast.unparse(test)
+    return not _NOT_ONE_RANK.search(text) and bool(_ONE_RANK.search(text))
+
+
+def _failure_wanted(trace: Trace, event: Event) -> bool:
+    """Is the call in a `with pytest.raises()`?"""
+    return any(isinstance(n, ast.With) and n.lineno <= event.node.lineno <= (n.end_lineno or 0) and any("raises" in ast.unparse(i.context_expr).lower() for i in n.items)
+               for n in ast.walk(trace.function.node))
+
+
+def _others_reach_one(ctx: Context, event: Event, guard: ast.If, collectives: list[Event]) -> bool:
+    """Do the other ranks reach one too: on another arm, under another test of the rank, or after an early return?"""
+    return any(o is not event and (apart(o.path, event.path) or any(
+        (arm is not guard or implied) and _is_rank_test(ctx, arm) for arm, _, implied in o.path)) for o in collectives)
+
+
+def _guard_leaves(guard: ast.If) -> bool:
+    """Does the guarded block do something, and then leave the function?"""
+    return len(guard.body) > 1 and any(isinstance(n, (ast.Return, ast.Raise)) for s in guard.body for n in ast.walk(s))
+
+
 @checks("PLM501")
 def one_sided(ctx: Context) -> None:
     for trace in ctx.traces:
-        found = [(e, _collective(ctx, e)) for e in trace.events if e.kind == "call"]
-        found = [(e, op) for e, op in found if op]
+        found = [(e, op) for e in trace.events if e.kind == "call" and (op := _collective(e))]
         for event, op in found:
             guard = next((a for a, _, implied in event.path if not implied and isinstance(a, ast.If) and ctx.program.rank_test(a.test)), None)
-            if guard is None or event.keyword("group") is not None or event.keyword("async_op") is not None:
+            if guard is None or event.keyword("group") is not None or event.keyword("async_op") is not None or len(event.call.args) > 2:
                 continue
-            if any(isinstance(n, ast.Compare) and not any(isinstance(part, ast.Constant) for part in (n.left, *n.comparators)) for n in ast.walk(guard.test)):
-                continue  # which rank a name means is not seen
-            if any(isinstance(n, ast.With) and n.lineno <= event.node.lineno <= (n.end_lineno or 0) and any("raises" in ast.unparse(i.context_expr).lower() for i in n.items)
-                   for n in ast.walk(trace.function.node)):
-                continue  # a test that wants the failure
-            test = ast.unparse(guard.test)
-            if re.search(r"world_size|is_initialized|is_available|== ?-1|!= ?-1|>= ?0|> ?-1|size\(|local|node|group|mesh|num_processes|src|dst|(tp|dp|pp|cp|ep|sp|model|data|tensor|pipeline)_|parallel", test) or len(event.call.args) > 2:
+            if not _singles_out_rank(guard.test) or _failure_wanted(trace, event) or _others_reach_one(ctx, event, guard, [o for o, _ in found]):
                 continue
-            if not re.search(r"(?<!\w)(rank|global_rank|get_rank\(\)|is_main_process|is_main|is_master|master_process|is_global_zero|is_world_process_zero)", test):
+            yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(trace.function.node))
+            if yields or _called_under_rank(ctx, event, op) or _guard_leaves(guard):
                 continue
-            # The others reach one too: on another arm, under another test of the rank, or after an early return.
-            others = [o for o, _ in found if o is not event and (apart(o.path, event.path) or any(
-                isinstance(a, ast.If) and a is not guard and ctx.program.rank_test(a.test) for a, _, _ in o.path) or any(
-                i and isinstance(a, ast.If) and ctx.program.rank_test(a.test) for a, _, i in o.path))]
-            if others or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(trace.function.node)) or _called_under_rank(ctx, event, op):
-                continue
-            if any(isinstance(n, (ast.Return, ast.Raise)) for s in guard.body for n in ast.walk(s)) and len(guard.body) > 1:
-                continue
-            after = [o for o, _ in found if not any(a is guard for a, _, _ in o.path)]
-            if op == "barrier" and any(isinstance(a, ast.If) and ctx.program.rank_test(a.test) for o in after for a, _, _ in o.path):
-                continue
-            ctx.report("PLM501", event.node, f"only some ranks reach this {op}; they wait for ever", evidence=[f"line {guard.lineno}: if {test[:60]}"])
+            ctx.report("PLM501", event.node, f"only some ranks reach this {op}; they wait for ever", evidence=[f"line {guard.lineno}: if {ast.unparse(guard.test)[:60]}"])
 
 
 def _called_under_rank(ctx: Context, event: Event, op: str) -> bool:

@@ -54,55 +54,97 @@ def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -
     return not ctx.cleared_in(trace, name, loop)
 
 
+@dataclass(frozen=True)
+class _Sum:
+    """`acc += e` in a loop, `acc` made before it, `e` with a graph that the loop makes."""
+
+    event: Event
+    added: ast.expr
+    value: values.Value  #: of what is added, or of the sum
+    loop: Loop
+    trains: bool
+    certain: bool  #: what is added itself goes backward in the loop
+    swept: bool  #: a backward pass of each iteration goes through it
+
+
+def _added_in_loop(event: Event) -> ast.expr | None:
+    """What an event adds to a name in a loop, with gradients on and in code that owns the loop; None for other events."""
+    if event.no_grad or not event.name or event.handler is not None:
+        return None
+    added = _added(event)
+    return None if added is None or _own_model_code(event) else added
+
+
+def _has_graph(value: values.Value, in_fed: bool) -> bool:
+    return value.graph == values.YES and value.kind in values.TENSORS or in_fed and value.graph != values.NO and value.kind in ("", *values.TENSORS)
+
+
+def _sum_of(ctx: Context, trace: Trace, event: Event) -> _Sum | None:
+    added, value = _added_in_loop(event), event.value
+    if added is None or value is None:
+        return None
+    loop, trains = _loop_of(ctx, event)
+    own = names_in(added)
+    if loop is None or not own:
+        return None
+    fed = ctx.fed(trace, loop)
+    in_fed = bool(own & fed)
+    certain = trains and _goes_backward(ctx, trace, loop, added) and not _number_by_then(trace, event, added)
+    if not certain and not _has_graph(value, in_fed) or not in_fed and not _born_in(ctx, trace, loop, added):
+        return None
+    if _fed_later(ctx, trace, event.function, event.name) or not _outlives(ctx, event, trace, event.name, loop):
+        return None
+    return _Sum(event, added, value, loop, trains, certain, trains and (in_fed or _came_with(trace, loop, own, fed)))
+
+
+def _fed_later(ctx: Context, trace: Trace, function: Function, name: str) -> bool:
+    """Does a backward pass go through the whole of it, in the function or in a caller; or is not a graph made in the function at all?"""
+    return name in ctx.fed(trace) or ctx.program.no_grad(function) or name in ctx.returned_directly(trace) and ctx.result_is_fed(function)
+
+
 @checks("PLM101", "PLM102", "PLM110")  # PLM110 reads what these two find
 def accumulated(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
-            if event.kind not in ("augment", "bind") or event.loop is None or event.no_grad or not event.name:
+            found = _sum_of(ctx, trace, event) if event.loop is not None and event.kind in ("augment", "bind") else None
+            if found is None:
                 continue
-            added = _added(event)
-            if added is None or _own_model_code(event):
-                continue
-            loop, trains = _loop_of(ctx, event)
-            if loop is None or event.handler is not None:
-                continue
-            value = event.value
-            if event.kind == "bind" or value is None:
-                value = event.value
-            own = names_in(added)
-            fed = ctx.fed(trace, loop)
-            in_fed = bool(own & fed)
-            certain = trains and _goes_backward(ctx, trace, loop, added) and not _number_by_then(trace, event, added)
-            if value is None or not certain and not (value.graph == values.YES and value.kind in values.TENSORS or in_fed and value.kind in (
-                    "", *values.TENSORS) and value.graph):
-                continue
-            if not in_fed and not _born_in(ctx, trace, loop, added):
-                continue
-            if not own or event.name in ctx.fed(trace) or not _outlives(ctx, event, trace, event.name, loop):
-                continue
-            if ctx.program.no_grad(event.function) or event.name in ctx.returned_directly(trace) and ctx.result_is_fed(event.function):
-                continue
-            retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(loop))
-            scalar = certain or value.scalar or _scalar_text(added)
-            text = ctx.program.source.segment(added)
-            simple = isinstance(added, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-            # Only added up: .detach() drops the graph, and does not make the CPU wait as .item() does (PLM201).
-            edit = ctx.program.source.after(added, ".detach()") if simple else Edit(
-                ctx.program.source.start(added), ctx.program.source.end(added), f"({text}).detach()")
-            if trains and (in_fed or _came_with(trace, loop, own, fed)) and not retained:
-                if scalar:
-                    ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
-                               confidence=HIGH if certain else LOW, edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
-                else:
-                    ctx.report("PLM102", event.stmt, f"{event.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
-                               confidence=MEDIUM, edits=[edit], safe=False)
-                continue
-            if trains and not value.strong and value.kind not in values.TENSORS:
-                continue
-            unseen = _caller_unseen(ctx, event, loop, event.name)
-            ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
-                       confidence=HIGH if value.strong and not unseen else MEDIUM, edits=[edit], safe=scalar,
-                       evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+            retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(found.loop))
+            if found.swept and not retained:
+                _tell_swept_sum(ctx, found)
+            elif not found.trains or found.value.strong or found.value.kind in values.TENSORS:
+                _tell_sum(ctx, found)
+
+
+def _is_small(found: _Sum) -> bool:
+    return found.certain or found.value.scalar or _scalar_text(found.added)
+
+
+def _sum_edit(ctx: Context, added: ast.expr) -> Edit:
+    """Only added up: .detach() drops the graph, and does not make the CPU wait as .item() does (PLM201)."""
+    source = ctx.program.source
+    if isinstance(added, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        return source.after(added, ".detach()")
+    return Edit(source.start(added), source.end(added), f"({source.segment(added)}).detach()")
+
+
+def _tell_swept_sum(ctx: Context, found: _Sum) -> None:
+    event = found.event
+    if _is_small(found):
+        ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
+                   confidence=HIGH if found.certain else LOW, edits=[_sum_edit(ctx, found.added)], safe=True,
+                   evidence=[f"the backward pass of the same iteration frees what {ctx.program.source.segment(found.added)} saved"])
+    else:
+        ctx.report("PLM102", event.stmt, f"{event.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
+                   confidence=MEDIUM, edits=[_sum_edit(ctx, found.added)], safe=False)
+
+
+def _tell_sum(ctx: Context, found: _Sum) -> None:
+    event, loop = found.event, found.loop
+    unseen = _caller_unseen(ctx, event, loop, event.name)
+    ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
+               confidence=HIGH if found.value.strong and not unseen else MEDIUM, edits=[_sum_edit(ctx, found.added)], safe=_is_small(found),
+               evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {ctx.program.source.segment(found.added)}"])
 
 
 def _caller_unseen(ctx: Context, event: Event, loop: Loop, name: str) -> bool:
@@ -140,17 +182,31 @@ def collected(ctx: Context) -> None:
             _contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
         for event in trace.events:
-            if event.kind == "store" and event.name and event.source is not None and event.value is not None and isinstance(event.target, ast.Subscript):
-                key = event.target.slice
-                if isinstance(key, (ast.Constant, ast.Slice, ast.Tuple)) or event.of is not None and event.of.kind in values.TENSORS + (values.BATCH,):
-                    continue
-                if event.of is not None and event.of.kind in (values.DICT, values.LIST):
-                    _contained(ctx, event, event.name, event.source, event.value)
-            elif event.kind == "bind" and (joined := _joined(ctx, event)) is not None and event.value is not None:
-                _contained(ctx, event, event.name, joined, event.value)
-            elif event.kind == "augment" and event.of is not None and event.of.kind == values.LIST and isinstance(event.source, ast.List) and event.name:
-                if event.value is not None and event.value.items:
-                    _contained(ctx, event, event.name, event.source.elts[0], event.value.items[0])
+            put = _put_by_statement(ctx, event) if event.value is not None and event.kind in ("store", "bind", "augment") else None
+            if put is not None:
+                _contained(ctx, event, event.name, *put)
+
+
+def _put_by_statement(ctx: Context, event: Event) -> tuple[ast.expr, values.Value] | None:
+    """What `kept[i] = out`, `kept = torch.cat((kept, out))` or `kept += [out]` puts into `kept`, and its value."""
+    value, what = event.value, event.source
+    if value is None:
+        return None
+    if event.kind == "store":
+        return (what, value) if what is not None and _stores_by_key(event) else None
+    if event.kind == "bind":
+        joined = _joined(ctx, event)
+        return (joined, value) if joined is not None else None
+    if event.kind == "augment" and event.name and value.items and isinstance(what, ast.List) and event.of is not None and event.of.kind == values.LIST:
+        return what.elts[0], value.items[0]
+    return None
+
+
+def _stores_by_key(event: Event) -> bool:
+    """`kept[i] = ...` of a list or dict, by a key that may be another each time."""
+    if not event.name or not isinstance(event.target, ast.Subscript) or isinstance(event.target.slice, (ast.Constant, ast.Slice, ast.Tuple)):
+        return False
+    return event.of is not None and event.of.kind in (values.DICT, values.LIST)
 
 
 def _joined(ctx: Context, event: Event) -> ast.expr | None:
@@ -162,6 +218,42 @@ def _joined(ctx: Context, event: Event) -> ast.expr | None:
     return next((p for p in parts if dotted(p) != event.name), None) if any(dotted(p) == event.name for p in parts) else None
 
 
+@dataclass(frozen=True)
+class _Put:
+    """`kept.append(e)` in a loop, `kept` made before it, `e` with a graph."""
+
+    event: Event
+    container: str
+    what: ast.expr
+    value: values.Value
+    loop: Loop
+    grad_fn: bool  #: `e.grad_fn`: the graph itself
+
+    def small(self) -> bool:
+        return self.value.scalar or _scalar_text(self.what)
+
+
+def _keeps_all(ctx: Context, trace: Trace, event: Event, container: str, loop: Loop) -> bool:
+    """Does the container hold what every iteration put in it: made before the loop, without a bound, not cleared, fed to no backward pass?"""
+    if event.kind == "bind" and not any(e.name == container and e.kind == "bind" for e in trace.events[:loop.start]):
+        return False
+    holder = event.of
+    if holder is not None and (holder.bound is not None or holder.kind in (values.MODULE, values.DATASET)):
+        return False
+    on_self = container.startswith("self.")
+    if not on_self and container.split(".")[0] != "self" and container.split(".")[0] in ctx.fed(trace):
+        return False
+    if _fed_later(ctx, trace, event.function, container) or not _outlives(ctx, event, trace, container, loop):
+        return False
+    return not on_self or not _cleared_in_class(event.function.cls, container)
+
+
+def _carries_graph(put: _Put, in_fed: bool) -> bool:
+    value = put.value
+    tensors = value.kind in values.TENSORS or value.kind in (values.DICT, values.LIST, values.TUPLE) and bool(value.items)
+    return put.grad_fn or value.graph == values.YES and tensors or in_fed and value.graph != values.NO and value.kind in ("", values.TENSOR)
+
+
 def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value: values.Value) -> None:
     if event.no_grad or event.loop is None or _own_model_code(event) or event.handler is not None:
         return
@@ -169,49 +261,46 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     if loop is None:
         return
     trace = ctx.trace(event)
-    if event.kind == "bind" and not any(e.name == container and e.kind == "bind" for e in trace.events[:loop.start]):
+    put = _Put(event, container, what, value, loop, ctx.program.source.segment(what).endswith(".grad_fn"))
+    own, fed = names_in(what), ctx.fed(trace, loop)
+    if not _carries_graph(put, bool(own & fed)) or not _keeps_all(ctx, trace, event, container, loop):
         return
-    holder = event.of
-    if holder is not None and holder.bound is not None or holder is not None and holder.kind in (values.MODULE, values.DATASET):
+    if trains and not put.grad_fn and (own & fed or _came_with(trace, loop, own, fed)):
+        _tell_swept_put(ctx, trace, put)
         return
-    text = ctx.program.source.segment(what)
-    grad_fn = text.endswith(".grad_fn")
-    own = names_in(what)
-    fed = ctx.fed(trace, loop)
-    in_fed = bool(own & fed)
-    tensor = value.kind in values.TENSORS or value.kind in (values.DICT, values.LIST, values.TUPLE) and bool(value.items)
-    if not grad_fn and not (value.graph == values.YES and tensor or in_fed and value.kind in ("", values.TENSOR) and value.graph):
-        return
-    root = container.split(".")[0] if not container.startswith("self.") else container
-    if container in ctx.fed(trace) or root in ctx.fed(trace) and root not in ("self",) or not _outlives(ctx, event, trace, container, loop):
-        return
-    if container.startswith("self.") and _cleared_in_class(event.function.cls, container):
-        return
-    if ctx.program.no_grad(event.function) or container in ctx.returned_directly(trace) and ctx.result_is_fed(event.function):
-        return
-    source = ctx.program.source
-    wrapped = isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    if trains and (in_fed or _came_with(trace, loop, own, fed)) and not grad_fn:
-        if value.scalar or _scalar_text(what):
-            ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
-                       confidence=HIGH if _goes_backward(ctx, trace, loop, what) else LOW, edits=[source.after(what, ".detach()")] if wrapped else [], safe=True,
-                       evidence=[f"the backward pass of the same iteration frees what {text} saved"])
-        elif value.device != "cpu" and value.kind in values.TENSORS:
-            ctx.report("PLM102", event.stmt, f"{container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
-                       edits=[source.after(what, ".detach().cpu()")] if wrapped else [])
-        return
-    if not grad_fn and not _born_in(ctx, trace, loop, what):
+    if not put.grad_fn and not _born_in(ctx, trace, loop, what):
         return
     if any(container in names_in(a) for e in trace.inside(loop) if ctx.program.is_model_call(e) for a in e.call.args):
         return  # each pass goes on from the ones before: an unrolled recurrence
-    unseen = _caller_unseen(ctx, event, loop, container)
+    _tell_put(ctx, put)
+
+
+def _put_edits(ctx: Context, put: _Put, text: str) -> list[Edit | None]:
+    return [ctx.program.source.after(put.what, text)] if isinstance(put.what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else []
+
+
+def _tell_swept_put(ctx: Context, trace: Trace, put: _Put) -> None:
+    """Of what a backward pass of the same iteration goes through."""
+    text = ctx.program.source.segment(put.what)
+    if put.small():
+        ctx.report("PLM102", put.event.stmt, f"{put.container} keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
+                   confidence=HIGH if _goes_backward(ctx, trace, put.loop, put.what) else LOW, edits=_put_edits(ctx, put, ".detach()"), safe=True,
+                   evidence=[f"the backward pass of the same iteration frees what {text} saved"])
+    elif put.value.device != "cpu" and put.value.kind in values.TENSORS:
+        ctx.report("PLM102", put.event.stmt, f"{put.container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
+                   edits=_put_edits(ctx, put, ".detach().cpu()"))
+
+
+def _tell_put(ctx: Context, put: _Put) -> None:
+    event, value = put.event, put.value
+    unseen = _caller_unseen(ctx, event, put.loop, put.container)
     # A whole output that is only detached still piles up on the GPU.  To move it may change what reads it: not a safe fix.
-    small = value.scalar or _scalar_text(what) or value.device == "cpu"
-    ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
-               confidence=HIGH if (value.strong or grad_fn) and not unseen else MEDIUM,
-               edits=[source.after(what, ".detach()" if small else ".detach().cpu()")] if wrapped and not grad_fn and event.kind != "bind" and value.kind in values.TENSORS else [], safe=small,
-               evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"],
-               fix=[] if grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
+    small = put.small() or value.device == "cpu"
+    ctx.report("PLM103", event.stmt, f"{put.container} keeps every iteration's tensors with their graph",
+               confidence=HIGH if (value.strong or put.grad_fn) and not unseen else MEDIUM,
+               edits=_put_edits(ctx, put, ".detach()" if small else ".detach().cpu()") if not put.grad_fn and event.kind != "bind" and value.kind in values.TENSORS else [], safe=small,
+               evidence=[f"line {put.loop.node.lineno}: the loop; nothing in it goes backward from {ctx.program.source.segment(put.what)}"],
+               fix=[] if put.grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
 
 
 @checks("PLM103", "PLM110")
@@ -310,6 +399,27 @@ def _state_arguments(call: ast.Call) -> set[str]:
     return found - {"", "self"}
 
 
+def _may_carry(ctx: Context, event: Event, inside: list[Event]) -> bool:
+    """Is it a call whose result may be a state for its next call: of a model, or of an unknown function in a loop that retains graphs?"""
+    of = event.of
+    if event.kind != "call" or event.no_grad or of is None or not isinstance(event.stmt, ast.Assign):
+        return False
+    if ctx.program.is_model_call(event) or of.kind == values.MODULE and event.attr == "forward":
+        return True
+    unknown = of.kind == values.UNKNOWN and of.function is None and not of.qual and not event.receiver
+    return unknown and any(constant(e.keyword("retain_graph")) is True for e in inside if ctx.program.is_backward(e))
+
+
+def _stays_attached(ctx: Context, event: Event, name: str, inside: list[Event]) -> bool:
+    """Is a call's result never cut from its graph in the loop, and not made anew by the loader?"""
+    for e in inside:
+        if e.kind == "bind" and e.name == name and e.value is not None and e.value.kind == values.BATCH:
+            return False
+        if e.stmt is not event.stmt and _detaches(ctx, e, name):
+            return False
+    return True
+
+
 @checks("PLM104")
 def carried(ctx: Context) -> None:
     for trace in ctx.traces:
@@ -319,23 +429,12 @@ def carried(ctx: Context) -> None:
             told: set[str] = set()
             inside = trace.inside(loop)
             for event in inside:
-                if event.kind != "call" or event.no_grad or event.of is None or not isinstance(event.stmt, ast.Assign):
-                    continue
-                unknown = event.of.kind == values.UNKNOWN and event.of.function is None and not event.of.qual and not event.receiver
-                if not (ctx.program.is_model_call(event) or event.of.kind == values.MODULE and event.attr == "forward" or
-                        unknown and any(constant(e.keyword("retain_graph")) is True for e in inside if ctx.program.is_backward(e))):
-                    continue
-                if _stepped_inside(ctx, event, loop, trace):
+                if not _may_carry(ctx, event, inside) or _stepped_inside(ctx, event, loop, trace):
                     continue
                 for name in sorted(_targets(event.stmt) & _state_arguments(event.call)):
-                    if name in told or any(e.stmt is not event.stmt and _detaches(ctx, e, name) for e in inside):
-                        continue
-                    if any(e.kind == "bind" and e.name == name and e.value is not None and e.value.kind == values.BATCH for e in inside):
-                        continue
-                    if _record(trace, name):
-                        continue
-                    told.add(name)
-                    _tell_carried(ctx, event, loop, name, inside)
+                    if name not in told and _stays_attached(ctx, event, name, inside) and not _record(trace, name):
+                        told.add(name)
+                        _tell_carried(ctx, event, loop, name, inside)
 
 
 @checks("PLM104")
@@ -621,45 +720,61 @@ def _without_keyword(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit
 
 
 def _needed_again(ctx: Context, event: Event, trace: Trace, loop: Loop) -> bool:
+    """May another backward pass, or the next iteration's, go through what this one goes through?"""
     inside = trace.inside(loop)
-    before = [e for e in inside if e.index < event.index]
-    mine = ctx.ancestors(ctx.roots_of_backward(event), before)
+    mine = ctx.ancestors(ctx.roots_of_backward(event), [e for e in inside if e.index < event.index])
     bound = {e.name for e in inside if e.kind in ("bind", "augment")}
-    graph = {e.name for e in inside if e.kind in ("bind", "augment", "store") and (e.value is None or e.value.graph or e.value.kind == "")}
-    if isinstance(loop.node, (ast.For, ast.AsyncFor)):
-        graph -= {dotted(n) for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)}
     # What was computed before the loop and carries a graph is gone through in every iteration: so are its parts.
     loader = loop.source is not None and loop.source.kind == values.LOADER
     if not mine & bound or mine & ctx.loop_names(loop) and not loader and not _forwards(ctx, trace, loop):
         return True
-    for name in mine - bound:
-        for other in trace.events[:loop.start] + (ctx.program.traces[ctx.program.symbols.module].events if ctx.program.symbols.module else []):
-            if other.kind == "bind" and other.name == name and other.value is not None and other.value.graph and other.value.kind not in values.MODULES:
-                return True
-        if name.startswith("self.") and name.count(".") == 1 and not _known_member(ctx, event, name):
-            return True
-        parameter = name in {a.arg for a in _parameters(event)}
-        if parameter and not _looks_like_data(name):
-            return True
-    carried_over = {e.name for e in inside if e.kind == "bind" and e.source is not None and e.name in names_in(e.source)}
-    carried_over -= {name for name in carried_over if any(_detaches(ctx, e, name) for e in inside)}
-    if mine & carried_over - {n for n in mine if any(e.kind == "bind" and e.name == n and n not in names_in(e.source) for e in inside)}:
+    if any(_made_before(ctx, event, trace, loop, name) for name in mine - bound):
         return True
-    for other in inside:
-        if other is event or not ctx.feeds(other) or apart(event.path, other.path):
+    if _made_from_itself(ctx, inside, mine) or _shared_with_another(ctx, event, inside, loop, mine) or _made_around(trace, loop, mine - bound):
+        return True
+    return any(e.kind == "call" and (e.name == "torch.autograd.grad" or e.attr in ("hvp", "jacobian")) for e in trace.events)
+
+
+def _made_before(ctx: Context, event: Event, trace: Trace, loop: Loop, name: str) -> bool:
+    """May a name that the loop does not bind hold a graph: made in front of the loop or in the module's body, a member, a parameter?"""
+    module = ctx.program.symbols.module
+    for other in trace.events[:loop.start] + (ctx.program.traces[module].events if module else []):
+        if other.kind == "bind" and other.name == name and other.value is not None and other.value.graph and other.value.kind not in values.MODULES:
+            return True
+    if name.startswith("self.") and name.count(".") == 1 and not _known_member(ctx, event, name):
+        return True
+    return name in {a.arg for a in _parameters(event)} and not _looks_like_data(name)
+
+
+def _made_from_itself(ctx: Context, inside: list[Event], mine: set[str]) -> bool:
+    """Is one of these names made from its own value of the iteration before, with its graph and each time?"""
+    own = {e.name for e in inside if e.kind == "bind" and e.source is not None and e.name in names_in(e.source)} & mine
+    anew = {e.name for e in inside if e.kind == "bind" and e.name in own and e.name not in names_in(e.source)}
+    return any(not any(_detaches(ctx, e, name) for e in inside) for name in own - anew)
+
+
+def _shared_with_another(ctx: Context, event: Event, inside: list[Event], loop: Loop, mine: set[str]) -> bool:
+    """Does another backward pass of the iteration go through a graph of these names: a later one, or an earlier one in another loop?"""
+    graph = mine & {e.name for e in inside if e.kind in ("bind", "augment", "store") and (e.value is None or e.value.graph or e.value.kind == "")}
+    graph -= ctx.loop_names(loop)
+    for other in inside if graph else ():
+        later = other.index > event.index
+        if other is event or not later and other.loop is event.loop or not ctx.feeds(other) or apart(event.path, other.path):
             continue
-        theirs = ctx.ancestors(ctx.roots_of_backward(other), [e for e in inside if e.index < other.index or other.index < event.index])
-        if other.index > event.index and theirs & mine & graph:
+        before = [e for e in inside if e.index < other.index] if later else inside  # an earlier one comes after this one, too
+        if ctx.ancestors(ctx.roots_of_backward(other), before) & graph:
             return True
-        if other.loop is not event.loop and other.index < event.index and theirs & mine & graph:
-            return True
+    return False
+
+
+def _made_around(trace: Trace, loop: Loop, unbound: set[str]) -> bool:
+    """Does a loop around this one give one of these names a graph?"""
     outer = loop.outer
     while outer is not None:
-        outside = {e.name for e in trace.inside(outer) if e.kind == "bind" and e.value is not None and (e.value.graph or e.value.kind == "") and not e.within(loop)}
-        if mine & outside - bound:
+        if any(e.kind == "bind" and e.name in unbound and e.value is not None and (e.value.graph or e.value.kind == "") and not e.within(loop) for e in trace.inside(outer)):
             return True
         outer = outer.outer
-    return any(e.kind == "call" and (e.name == "torch.autograd.grad" or e.attr in ("hvp", "jacobian")) for e in trace.events)
+    return False
 
 
 def _parameters(event: Event) -> list[ast.arg]:
@@ -801,36 +916,47 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     if not called or ctx.program.no_grad(trace.function) or called[0].handler is not None:  # a handler: it was tried without gradients
         return
     event = called[0]
-    function = trace.function
-    models = {e.receiver or e.attr for e in called}
-    if event.index in told:
-        return
     quiet = ctx.quiet(trace, loop)
-    if not quiet and all(in_place(e.stmt, e.call) or isinstance(e.stmt, ast.Assign) and dotted(e.stmt.targets[0]) == "_" for e in called):
-        return  # no one looks at what comes out: a warm-up, a clock's loop
-    if not quiet and not _kept_within(ctx, inside) and (not ctx.ends_here(trace, loop) or ctx.set_to_train(trace, loop)):
+    if event.index in told or not quiet and _noisy_by_purpose(ctx, trace, loop, called):
         return
-    cls = function.cls
-    if cls is not None and cls.module and not cls.lightning and not quiet or function.name in (
-            "forward", "training_step"):
+    if trace.function.name in ("forward", "training_step") or _own_gradients(ctx, trace, inside, loop):
         return
-    if _own_gradients(ctx, trace, inside, loop) or not quiet and all(_untrained(trace, name) for name in models):
+    if any(e.kind == "call" and e.attr == "requires_grad_" and not e.call.args for e in trace.events) or _frozen(ctx, _models_called(called), trace):
         return
-    if any(e.kind == "call" and e.attr == "requires_grad_" and not e.call.args for e in trace.events):
-        return
-    if _frozen(ctx, models, trace):
-        return
-    source = loop.source
-    strong = (quiet or source is not None and source.strong) and event.of is not None and event.of.strong
     told.add(event.index)
-    edits: list[Edit | None] = []
-    definition = function.node
-    if isinstance(definition, ast.FunctionDef) and not ctx.training(trace) and not definition.decorator_list:
-        edits = [ctx.program.source.line_before(definition, "@torch.inference_mode()")] if ctx.program.symbols.imports.get("torch") == "torch" else []
+    _tell_evaluation(ctx, trace, loop, event, quiet)
+
+
+def _models_called(called: list[Event]) -> set[str]:
+    return {e.receiver or e.attr for e in called}
+
+
+def _noisy_by_purpose(ctx: Context, trace: Trace, loop: Loop, called: list[Event]) -> bool:
+    """Of models in training mode: may something else than an evaluation want these passes?"""
+    if all(in_place(e.stmt, e.call) or isinstance(e.stmt, ast.Assign) and dotted(e.stmt.targets[0]) == "_" for e in called):
+        return True  # no one looks at what comes out: a warm-up, a clock's loop
+    if not _kept_within(ctx, trace.inside(loop)) and (not ctx.ends_here(trace, loop) or ctx.set_to_train(trace, loop)):
+        return True
+    cls = trace.function.cls
+    if cls is not None and cls.module and not cls.lightning:
+        return True
+    return all(_untrained(trace, name) for name in _models_called(called))
+
+
+def _tell_evaluation(ctx: Context, trace: Trace, loop: Loop, event: Event, quiet: bool) -> None:
+    strong = (quiet or loop.source is not None and loop.source.strong) and event.of is not None and event.of.strong
     ctx.report("PLM110", event.node, "the model builds a graph for every batch here" + (": model.eval() does not stop that" if quiet else ""),
-               confidence=HIGH if strong else MEDIUM, edits=edits,
+               confidence=HIGH if strong else MEDIUM, edits=_inference_edits(ctx, trace),
                evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"],
                fix=["torch.inference_mode(), or torch.no_grad() where what comes out is trained on later: tensors of inference mode cannot be"] if trace.return_nodes else [])
+
+
+def _inference_edits(ctx: Context, trace: Trace) -> list[Edit | None]:
+    """The decorator for a function that only evaluates."""
+    definition = trace.function.node
+    if not isinstance(definition, ast.FunctionDef) or ctx.training(trace) or definition.decorator_list or ctx.program.symbols.imports.get("torch") != "torch":
+        return []
+    return [ctx.program.source.line_before(definition, "@torch.inference_mode()")]
 
 
 def _untrained(trace: Trace, name: str) -> bool:
@@ -921,24 +1047,28 @@ def _from_model(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
     found = False
     events = trace.inside(loop)
     while todo:
-        node = todo.pop()
-        for part in ast.walk(node):
+        for part in ast.walk(todo.pop()):
+            if _reduces_output(part):
+                return False
             if isinstance(part, ast.Call):
-                called = part.func.attr if isinstance(part.func, ast.Attribute) else dotted(part.func)
-                if called in _REDUCES or "loss" in called.lower() or "criterion" in called.lower() or "acc" in called.lower():
-                    return False
-                if isinstance(part.func, ast.Attribute) and called == "to" and part.args and constant(part.args[0]) == "cpu":
-                    return False
                 found = found or any(e.node is part and ctx.program.is_model_call(e) for e in events)
-            elif isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Tuple) and isinstance(part.slice.elts[-1], ast.Constant) and any(
-                    isinstance(n, ast.Call) and dotted(n.func).rpartition(".")[2] in ("softmax", "sigmoid") for n in ast.walk(part.value)):
-                return False  # the probability of one class: a number per row
-            elif isinstance(part, ast.Compare) or isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub):
-                return False  # a measure of the output, not the output
             elif isinstance(part, ast.Name) and part.id not in seen:
                 seen.add(part.id)
                 todo += [e.source for e in events if e.kind == "bind" and e.name == part.id and e.source is not None and e.loop is loop]
     return found
+
+
+def _reduces_output(part: ast.AST) -> bool:
+    """Does a part of an expression make a measure of the model's output, one class's probability, or a copy on the CPU?"""
+    if isinstance(part, ast.Call):
+        called = part.func.attr if isinstance(part.func, ast.Attribute) else dotted(part.func)
+        if called in _REDUCES or any(word in called.lower() for word in ("loss", "criterion", "acc")):
+            return True
+        return isinstance(part.func, ast.Attribute) and called == "to" and bool(part.args) and constant(part.args[0]) == "cpu"
+    if isinstance(part, ast.Subscript):  # the probability of one class: a number per row
+        return isinstance(part.slice, ast.Tuple) and isinstance(part.slice.elts[-1], ast.Constant) and any(
+            isinstance(n, ast.Call) and dotted(n.func).rpartition(".")[2] in ("softmax", "sigmoid") for n in ast.walk(part.value))
+    return isinstance(part, ast.Compare) or isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub)
 
 
 def _bounded(trace: Trace, loop: Loop) -> bool:

@@ -8,7 +8,7 @@ from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, constant, in_place
 from ..finding import Edit
 from ..symbols import Class, dotted
-from ..trace import Event
+from ..trace import Event, Trace
 
 
 @checks("PLM701")
@@ -78,29 +78,47 @@ def _first(node: ast.expr | None) -> ast.expr | None:
     return node
 
 
+def _is_plain_container(event: Event, value: values.Value) -> bool:
+    """`self.layers = [...]`, or a dict, of a display or a comprehension."""
+    return value.kind in (values.LIST, values.DICT) and event.name.startswith("self.") and event.name.count(".") == 1 and isinstance(_first(event.source), (ast.List, ast.Dict, ast.ListComp, ast.DictComp))
+
+
+def _unregistered_lists(ctx: Context, cls: Class, init: Trace) -> None:
+    """Lists and dicts of modules that __init__ makes."""
+    for event in init.events:
+        if event.kind != "bind" or event.value is None or not _is_plain_container(event, event.value):
+            continue
+        appended = [e for e in init.events if e.kind == "call" and e.receiver == event.name and e.attr == "append" and e.args]
+        stored = [e for e in init.events if e.kind == "store" and e.name == event.name and e.value is not None]
+        held = [*(event.value.items or ()), *(e.args[-1] for e in appended), *(e.value for e in stored if e.value is not None)]
+        if any(v.kind == values.MODULE and _has_parameters(v) for v in held) and not _registered(ctx, cls, event.name, init.function.node, appended + stored):
+            _tell_unregistered(ctx, event, cls)
+
+
+def _layers_made_anew(ctx: Context, forward: Trace) -> None:
+    """Layers that each call of forward() makes."""
+    for event in forward.events:
+        if event.kind != "call" or not _LAYERS.match(event.name) or event.value is None or isinstance(event.stmt, ast.Return) or not event.every(None):
+            continue
+        if isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self."):
+            continue
+        ctx.report("PLM704", event.node, "a layer made in forward() has new random weights at every call, and nothing trains them")
+
+
+def _method_trace(ctx: Context, cls: Class, name: str) -> Trace | None:
+    method = cls.methods.get(name)
+    return ctx.program.traces.get(method) if method is not None else None
+
+
 @checks("PLM704")
 def not_registered(ctx: Context) -> None:
     for cls in ctx.program.symbols.classes.values():
-        init = cls.methods.get("__init__")
-        trace = ctx.program.traces.get(init) if init is not None else None
-        if not cls.module or trace is None or cls.trainer:
+        init, forward = _method_trace(ctx, cls, "__init__"), _method_trace(ctx, cls, "forward")
+        if not cls.module or init is None or cls.trainer:
             continue
-        for event in trace.events:
-            if event.kind == "bind" and event.name.startswith("self.") and event.name.count(".") == 1 and event.value is not None and event.value.kind in (
-                    values.LIST, values.DICT) and isinstance(_first(event.source), (ast.List, ast.Dict, ast.ListComp, ast.DictComp)):
-                made = list(event.value.items or ())
-                appended = [e for e in trace.events if e.kind == "call" and e.receiver == event.name and e.attr == "append" and e.args]
-                stored = [e for e in trace.events if e.kind == "store" and e.name == event.name and e.value is not None]
-                modules = [v for v in made + [e.args[-1] for e in appended] + [e.value for e in stored if e.value is not None] if v.kind == values.MODULE and _has_parameters(v)]
-                if modules and not _registered(ctx, cls, event.name, trace.function.node, appended + stored):
-                    _tell_unregistered(ctx, event, cls)
-        forward = cls.methods.get("forward")
-        inside = ctx.program.traces.get(forward) if forward is not None else None
-        for event in inside.events if inside is not None else ():
-            if event.kind == "call" and _LAYERS.match(event.name) and event.value is not None and not isinstance(event.stmt, ast.Return) and event.every(None):
-                if isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self."):
-                    continue
-                ctx.report("PLM704", event.node, "a layer made in forward() has new random weights at every call, and nothing trains them")
+        _unregistered_lists(ctx, cls, init)
+        if forward is not None:
+            _layers_made_anew(ctx, forward)
 
 
 def _registered(ctx: Context, cls: Class, name: str, init: ast.AST, grown: list[Event]) -> bool:

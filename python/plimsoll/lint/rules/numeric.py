@@ -52,24 +52,32 @@ def _own_loss(ctx: Context, backward: Event, inside: list[Event]) -> bool:
         for c in inside) for e in inside)
 
 
+def _function_zeroes(ctx: Context, event: Event) -> bool:
+    """Does the function that is called, or another of its class, clear gradients?  For one of another file its name decides."""
+    called = ctx.program.called_function(event)
+    if called is None:
+        return not event.name.startswith("torch.") and event.attr != "step" and bool(re.search(r"zero_|_zero|reset_grad|optim", event.attr))
+    inner = ctx.program.traces.get(called)
+    if inner is not None and any(_zeroes(e) for e in inner.events):
+        return True
+    return called.cls is not None and "zero_grad" in ctx.program.source.segment(called.cls.node)
+
+
+def _step_zeroes(ctx: Context, event: Event) -> bool:
+    """May the step or the backward pass clear gradients: of a wrapper of the file, with a closure, or with another library's option?"""
+    of = event.of
+    if of is None:
+        return False
+    if event.attr == "step":
+        return of.cls is not None or any(k.arg and "zero" in k.arg for k in event.call.keywords) or bool(event.call.args) and of.kind == values.OPTIMIZER
+    return event.attr == "backward" and of.kind == values.ACCEL and "zero_grad" in ctx.program.source.text
+
+
 def _zero_somewhere(ctx: Context, trace: Trace, loop: Loop) -> bool:
     if any(_zeroes(e) for e in trace.events):
         return True
-    for event in trace.inside(loop):
-        if event.kind != "call":
-            continue
-        called = ctx.program.called_function(event)
-        inner = ctx.program.traces.get(called) if called is not None else None
-        if inner is not None and any(_zeroes(e) for e in inner.events):
-            return True
-        if called is not None and called.cls is not None and "zero_grad" in ctx.program.source.segment(called.cls.node):
-            return True
-        if called is None and not event.name.startswith("torch.") and re.search(r"zero_|_zero|reset_grad|optim", event.attr) and event.attr != "step":
-            return True
-        if event.attr == "step" and event.of is not None and (event.of.cls is not None or any(k.arg and "zero" in k.arg for k in event.call.keywords) or event.call.args and event.of.kind == values.OPTIMIZER):
-            return True  # a wrapper of the file, or a closure
-        if event.attr == "backward" and event.of is not None and event.of.kind in (values.ACCEL,) and "zero_grad" in ctx.program.source.text:
-            return True
+    if any(e.kind == "call" and (_function_zeroes(ctx, e) or _step_zeroes(ctx, e)) for e in trace.inside(loop)):
+        return True
     return any(isinstance(n, ast.Attribute) and n.attr == "grad" and isinstance(n.ctx, (ast.Store, ast.Del)) for n in ast.walk(loop.node))
 
 
@@ -77,26 +85,36 @@ def _made_in(trace: Trace, loop: Loop, step: Event) -> bool:
     return any(e.kind == "bind" and e.name == step.receiver for e in trace.inside(loop))
 
 
+def _pass_and_step(ctx: Context, event: Event) -> tuple[Event, Event] | None:
+    """The backward pass in front of a call and the step behind it, in one block and with neither a pass nor a step between."""
+    near = [e for e in ctx.trace(event).events if e.loop is event.loop and e.path == event.path and e.kind == "call" and e.handler is event.handler]
+    before = [e for e in near if e.index < event.index and (ctx.program.is_backward(e) or ctx.program.is_step(e))]
+    after = [e for e in near if e.index > event.index and (ctx.program.is_backward(e) or ctx.program.is_step(e) or ctx.program.is_model_call(e))]
+    if not before or not after or not ctx.program.is_backward(before[-1]) or not ctx.program.is_step(after[0]):
+        return None
+    return before[-1], after[0]
+
+
+def _steps_optimizer(step: Event, name: str) -> bool:
+    """Is it this optimizer's step: its own, a scaler's with it, or that of what wraps it?"""
+    of = step.of
+    target = dotted(step.call.args[0]) if of is not None and of.kind == values.SCALER and step.call.args else step.receiver
+    return name == target or of is not None and of.of != "" and of.of == name
+
+
 @checks("PLM802")
 def cleared_before_step(ctx: Context) -> None:
     for event in ctx.calls("zero_grad"):
         if event.loop is None or not in_place(event.stmt, event.call) or event.of is None:
             continue
-        trace = ctx.trace(event)
-        near = [e for e in trace.events if e.loop is event.loop and e.path == event.path and e.kind == "call" and e.handler is event.handler]
-        before = [e for e in near if e.index < event.index and (ctx.program.is_backward(e) or ctx.program.is_step(e))]
-        after = [e for e in near if e.index > event.index and (ctx.program.is_backward(e) or ctx.program.is_step(e) or ctx.program.is_model_call(e))]
-        if not before or not after or not ctx.program.is_backward(before[-1]) or not ctx.program.is_step(after[0]):
+        around = _pass_and_step(ctx, event)
+        if around is None or not _steps_optimizer(around[1], event.receiver):
             continue
-        step = after[0]
-        target = dotted(step.call.args[0]) if step.of is not None and step.of.kind == values.SCALER and step.call.args else step.receiver
-        same = event.receiver == target or step.of is not None and step.of.of and step.of.of == event.receiver
-        if not same:
-            continue
+        backward, step = around
         source = ctx.program.source
         edits: list[Edit | None] = [source.replace(event.stmt, source.segment(step.stmt)), source.replace(step.stmt, source.segment(event.stmt))] if in_place(step.stmt, step.call) else []
         ctx.report("PLM802", event.node, "the step has no gradients: they are cleared in front of it", edits=edits, safe=True,
-                   evidence=[f"line {before[-1].node.lineno}: the backward pass", f"line {step.node.lineno}: the step"])
+                   evidence=[f"line {backward.node.lineno}: the backward pass", f"line {step.node.lineno}: the step"])
 
 
 @checks("PLM803")
@@ -222,6 +240,25 @@ def _last_layer(ctx: Context, trace: Trace, bind: Event, wanted: tuple[str, ...]
     return None
 
 
+def _step_guard(ctx: Context, loop: Loop, inside: list[Event]) -> tuple[Event, ast.If] | None:
+    """The only step of a loop and the `if` around it."""
+    steps = [e for e in inside if ctx.program.is_step(e) and e.loop is loop]
+    if len(steps) != 1 or not steps[0].path[loop.depth:]:
+        return None
+    arm = steps[0].path[-1][0]
+    return (steps[0], arm) if isinstance(arm, ast.If) else None
+
+
+def _scaled_within(loop: Loop, fed: set[str]) -> bool:
+    """Is something that goes backward divided or multiplied in the loop?"""
+    for n in ast.walk(loop.node):
+        if isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.left) & fed:
+            return True
+        if isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.target) & fed:
+            return True
+    return False
+
+
 @checks("PLM806")
 def not_averaged(ctx: Context) -> None:
     if ctx.program.symbols.imported("accelerate", "deepspeed", "lightning", "pytorch_lightning", "colossalai") or ctx.mentions("booster"):
@@ -229,18 +266,16 @@ def not_averaged(ctx: Context) -> None:
     for trace in ctx.traces:
         for loop in ctx.steps(trace):
             inside = trace.inside(loop)
-            steps = [e for e in inside if ctx.program.is_step(e) and e.loop is loop]
-            if not steps or len(steps) != 1 or not steps[0].path[loop.depth:]:
+            guarded = _step_guard(ctx, loop, inside)
+            if guarded is None:
                 continue
-            arm = steps[0].path[-1][0]
-            mod = next((n for n in ast.walk(arm.test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None) if isinstance(arm, ast.If) else None
+            step, arm = guarded
+            mod = next((n for n in ast.walk(arm.test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None)
             back = [e for e in inside if ctx.program.is_backward(e) and e.loop is loop and e.every(loop)]
             if mod is None or len(back) != 1 or not any(_zeroes(e) and e.path and e.path[-1][0] is arm for e in inside):
                 continue
-            names_ = ctx.fed(trace, loop)
-            divided = any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.left) & names_ or isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.target) & names_ for n in ast.walk(loop.node))
-            if not divided:
-                ctx.report("PLM806", back[0].node, f"gradients are {ast.unparse(mod.right)} times as large: the loss is not divided", evidence=[f"line {steps[0].node.lineno}: one step for {ast.unparse(mod.right)} backward passes"], confidence=MEDIUM)
+            if not _scaled_within(loop, ctx.fed(trace, loop)):
+                ctx.report("PLM806", back[0].node, f"gradients are {ast.unparse(mod.right)} times as large: the loss is not divided", evidence=[f"line {step.node.lineno}: one step for {ast.unparse(mod.right)} backward passes"], confidence=MEDIUM)
 
 
 @checks("PLM808")
@@ -280,29 +315,49 @@ def eval_missing(ctx: Context) -> None:
             ctx.report("PLM809", calls[0].node, "dropout and batch norm act as in training: .eval() is never called", confidence=MEDIUM)
 
 
+def _iterator_of(event: Event) -> ast.Call | None:
+    """The call in `name = model.parameters()`, `filter()` or `map()` of parameters, which binds a name to an iterator."""
+    made, value = event.source, event.value
+    if value is None or value.kind != values.PARAMS or not isinstance(made, ast.Call) or "." in event.name:
+        return None
+    if isinstance(made.func, ast.Attribute):
+        return made if made.func.attr in ("parameters", "named_parameters") and value.node is made else None
+    return made if isinstance(made.func, ast.Name) and made.func.id in ("filter", "map") else None
+
+
+def _read_as_list(trace: Trace, name: str) -> bool:
+    """Is it indexed, or its length taken?  An iterator has neither."""
+    for n in ast.walk(trace.function.node):
+        if isinstance(n, ast.Subscript) and dotted(n.value) == name:
+            return True
+        if isinstance(n, ast.Call) and dotted(n.func) == "len" and n.args and dotted(n.args[0]) == name:
+            return True
+    return False
+
+
+def _lines_of_use(trace: Trace, event: Event) -> list[int]:
+    """Lines that use up what is bound here, in order; none if two of them are on different arms."""
+    name = event.name
+    given = [e for e in trace.after(event) if e.kind == "call" and any(dotted(a) == name for a in e.call.args) and e.name not in ("len", "print", "isinstance", "type")]
+    if len(given) >= 2 and apart(given[0].path, given[1].path):
+        return []
+    iterated = [l for l in trace.loops if isinstance(l.node, ast.For) and dotted(l.node.iter) == name]
+    return sorted([e.node.lineno for e in given] + [l.node.lineno for l in iterated])
+
+
 @checks("PLM810")
 def iterator_used_up(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
-            if event.kind != "bind" or event.value is None or event.value.kind != values.PARAMS or event.source is None or not isinstance(event.source, ast.Call) or "." in event.name:
+            made = _iterator_of(event) if event.kind == "bind" else None
+            if made is None or event.loop is not None or _read_as_list(trace, event.name):
                 continue
-            text = event.source
-            plain = isinstance(text.func, ast.Attribute) and text.func.attr in ("parameters", "named_parameters") or isinstance(text.func, ast.Name) and text.func.id in ("filter", "map")
-            if not plain or isinstance(text.func, ast.Attribute) and event.value.node is not text:
-                continue
-            if any(isinstance(n, ast.Subscript) and dotted(n.value) == event.name or isinstance(n, ast.Call) and dotted(n.func) == "len" and n.args and
-                   dotted(n.args[0]) == event.name for n in ast.walk(trace.function.node)):
-                continue  # a list: an iterator has no length
             again = [e for e in trace.events if e.kind == "bind" and e.name == event.name]
-            consumers = [e for e in trace.after(event) if e.kind == "call" and any(dotted(a) == event.name for a in e.call.args) and e.name not in ("len", "print", "isinstance", "type")]
-            iterated = [l for l in trace.loops if isinstance(l.node, ast.For) and dotted(l.node.iter) == event.name]
-            if len(again) != 1 or len(consumers) + len(iterated) < 2 or event.loop is not None:
+            lines = _lines_of_use(trace, event)
+            if len(again) != 1 or len(lines) < 2:
                 continue
-            pair = sorted([e.node.lineno for e in consumers] + [l.node.lineno for l in iterated])
-            if len(consumers) >= 2 and apart(consumers[0].path, consumers[1].path):
-                continue
-            ctx.report("PLM810", event.stmt, f"{event.name} is an iterator: its second use, at line {pair[1]}, sees no parameters", evidence=[f"line {pair[0]} uses it up"],
-                       edits=[ctx.program.source.replace(event.source, f"list({ctx.program.source.segment(event.source)})")], safe=True)
+            ctx.report("PLM810", event.stmt, f"{event.name} is an iterator: its second use, at line {lines[1]}, sees no parameters", evidence=[f"line {lines[0]} uses it up"],
+                       edits=[ctx.program.source.replace(made, f"list({ctx.program.source.segment(made)})")], safe=True)
 
 
 @checks("PLM811")

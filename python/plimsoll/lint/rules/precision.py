@@ -6,8 +6,9 @@ import re
 
 from .. import values
 from ..context import MEDIUM, Context, checks, constant, in_place
+from ..finding import Edit
 from ..symbols import dotted
-from ..trace import Event, apart, leads_to
+from ..trace import Event, Trace, apart, leads_to
 
 _FP16 = re.compile(r"float16$|\.half$|^half$")
 _FRAMEWORKS = ("accelerate", "lightning", "pytorch_lightning", "deepspeed", "colossalai", "apex", "fairscale", "ignite", "transformers.Trainer")
@@ -32,25 +33,40 @@ def backward_under_autocast(ctx: Context) -> None:
                    evidence=[f"line {event.autocast.node.lineno}: the context"])
 
 
+def _scaled_before(trace: Trace, event: Event) -> list[Event]:
+    """Backward passes of a scaled loss that lead to this call, in its loop or in one that it is around."""
+    return [e for e in trace.events if e.kind == "call" and leads_to(e, event) and _scaled(e) and (e.loop is event.loop or event.loop is not None and event.loop.around(e.loop))]
+
+
+def _unscaled_before(trace: Trace, event: Event, scaled: Event) -> bool:
+    """Are gradients unscaled before this call: by any name since the backward pass, by PyTorch's anywhere before?"""
+    for e in trace.events[:event.index]:
+        if e.kind == "call" and (e.attr == "unscale_" or e.attr in ("unscale", "unscale_gradients", "unscale_grads") and e.index > scaled.index and not apart(e.path, event.path)):
+            return True
+    return False
+
+
+def _unscale_edit(ctx: Context, trace: Trace, event: Event, scaler: str) -> list[Edit | None]:
+    """The line that unscales, if the file steps one optimizer with this scaler."""
+    step = next((e for e in trace.after(event) if e.kind == "call" and e.attr == "step" and e.receiver == scaler and e.call.args), None)
+    stepped = {ast.unparse(e.call.args[0]) for e in ctx.calls("step") if e.receiver == scaler and e.call.args}
+    if step is None or len(stepped) != 1 or not in_place(event.stmt, event.call):
+        return []
+    return [ctx.program.source.line_before(event.stmt, f"{scaler}.unscale_({ast.unparse(step.call.args[0])})")]
+
+
 @checks("PLM302")
 def clipped_before_unscale(ctx: Context) -> None:
     for event in ctx.calls("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"):
         if not event.name.startswith("torch."):
             continue
         trace = ctx.trace(event)
-        scaled = [e for e in trace.events if e.kind == "call" and leads_to(e, event) and _scaled(e) and (e.loop is event.loop or event.loop is not None and event.loop.around(e.loop))]
-        if not scaled:
+        scaled = _scaled_before(trace, event)
+        if not scaled or _unscaled_before(trace, event, scaled[0]):
             continue
         scaler = _scaled(scaled[-1])
-        unscaled = [e for e in trace.events if e.kind == "call" and e.attr in ("unscale_", "unscale", "unscale_gradients", "unscale_grads") and not apart(e.path, event.path) and
-                    scaled[0].index < e.index < event.index]
-        if unscaled or any(e.kind == "call" and e.attr == "unscale_" and e.index < event.index for e in trace.events):
-            continue
-        step = next((e for e in trace.after(event) if e.kind == "call" and e.attr == "step" and e.receiver == scaler and e.call.args), None)
-        same = step is not None and len({ast.unparse(e.call.args[0]) for e in ctx.calls("step") if e.receiver == scaler and e.call.args}) == 1
-        edits = [ctx.program.source.line_before(event.stmt, f"{scaler}.unscale_({ast.unparse(step.call.args[0])})")] if step is not None and same and in_place(
-            event.stmt, event.call) else []
-        ctx.report("PLM302", event.node, "clips gradients that are still multiplied by the scale (65,536 at the start)", edits=edits, safe=True,
+        ctx.report("PLM302", event.node, "clips gradients that are still multiplied by the scale (65,536 at the start)",
+                   edits=_unscale_edit(ctx, trace, event, scaler), safe=True,
                    evidence=[f"line {scaled[-1].node.lineno}: {scaler}.scale(...).backward(); no {scaler}.unscale_() between"])
 
 
@@ -73,28 +89,45 @@ def scaler_with_bf16(ctx: Context) -> None:
                        evidence=[f"line {contexts[0].node.lineno}: autocast to bfloat16, the only half precision in the file"])
 
 
+def _is_of(event: Event, kind: str) -> bool:
+    return event.of is not None and event.of.kind == kind
+
+
+def _stepped_scaled(ctx: Context, trace: Trace, calls: list[Event], scaled: list[Event]) -> None:
+    """An optimizer that steps by itself behind a backward pass of a scaled loss."""
+    if any(e.kind == "call" and e.attr == "unscale_" for e in trace.events):
+        return
+    for event in calls:
+        if event.attr != "step" or event.of is None or event.of.kind != values.OPTIMIZER or not event.of.strong:
+            continue
+        back = [e for e in scaled if leads_to(e, event)]
+        if back and not any(not _scaled(e) and ctx.program.is_backward(e) and leads_to(e, event) for e in calls):
+            ctx.report("PLM304", event.node, f"steps with gradients that are still multiplied by the scale: {_scaled(back[-1])}.step({event.receiver}) divides them",
+                       evidence=[f"line {back[-1].node.lineno}: {_scaled(back[-1])}.scale(...).backward()"])
+
+
+def _never_updated(ctx: Context, calls: list[Event]) -> None:
+    """A scaler that steps and is not updated in the file."""
+    steps = [e for e in calls if e.attr == "step" and _is_of(e, values.SCALER)]
+    if steps and not any(e.receiver == steps[0].receiver or _is_of(e, values.SCALER) for e in ctx.calls("update")):
+        ctx.report("PLM304", steps[-1].node, f"{steps[-1].receiver}.update() is missing: the scale never adapts, and a second step raises an error")
+
+
 @checks("PLM304")
 def scaler_incomplete(ctx: Context) -> None:
     if not any(e.value is not None and e.value.kind == values.SCALER and e.name.startswith("torch.") for e in ctx.calls("GradScaler")):
         return
-    steps = [e for e in ctx.calls("step") if e.of is not None and e.of.kind == values.SCALER]
+    steps_anywhere = any(_is_of(e, values.SCALER) for e in ctx.calls("step"))
     for trace in ctx.traces:
         for loop in ctx.steps(trace):
-            inside = [e for e in trace.inside(loop) if e.kind == "call"]
-            scaled = [e for e in inside if _scaled(e)]
+            calls = [e for e in trace.inside(loop) if e.kind == "call"]
+            scaled = [e for e in calls if _scaled(e)]
             if not scaled:
                 continue
-            mine = [e for e in inside if e.attr == "step" and e.of is not None and e.of.kind == values.SCALER]
-            for event in inside:
-                plain = event.attr == "step" and event.of is not None and event.of.kind == values.OPTIMIZER and event.of.strong
-                back = [e for e in scaled if leads_to(e, event)]
-                if plain and back and not steps and not any(not _scaled(e) and ctx.program.is_backward(e) and leads_to(e, event) for e in inside) and not any(
-                        e.kind == "call" and e.attr in ("unscale_",) for e in trace.events):
-                    ctx.report("PLM304", event.node, f"steps with gradients that are still multiplied by the scale: {_scaled(back[-1])}.step({event.receiver}) divides them",
-                               evidence=[f"line {back[-1].node.lineno}: {_scaled(back[-1])}.scale(...).backward()"])
-            if mine and not any(e.attr == "update" and (e.receiver == mine[0].receiver or e.of is not None and e.of.kind == values.SCALER) for e in ctx.calls("update")):
-                ctx.report("PLM304", mine[-1].node, f"{mine[-1].receiver}.update() is missing: the scale never adapts, and a second step raises an error")
-            _unscaled_twice(ctx, inside)
+            if not steps_anywhere:
+                _stepped_scaled(ctx, trace, calls, scaled)
+            _never_updated(ctx, calls)
+            _unscaled_twice(ctx, calls)
 
 
 def _unscaled_twice(ctx: Context, inside: list[Event]) -> None:

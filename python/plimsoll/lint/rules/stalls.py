@@ -87,29 +87,44 @@ def loader_every_epoch(ctx: Context) -> None:
                    evidence=[f"line {loop.node.lineno}: the loop; {ast.unparse(dataset)} is made before it"], fix=["make the loader before the loop"])
 
 
+def _runs_in_workers(trace: Trace) -> str:
+    """What of a data set's workers a function is: "dataset" for its own method, "collate" for a function that a loader is given."""
+    function, cls = trace.function, trace.function.cls
+    if cls is None:
+        return "collate" if re.search(r"(^|_)collate(_|$)|^worker_init", function.name) else ""
+    if function.name not in ("__getitem__", "__iter__", "__getitems__") or "__getitem__" not in cls.methods or not (cls.dataset or "__len__" in cls.methods):
+        return ""
+    return "" if cls.module or "Loader" in cls.name or any("Loader" in b for b in cls.bases) else "dataset"
+
+
+def _gpu_in_worker(trace: Trace, event: Event, dataset: bool) -> str:
+    """The device that a worker's call puts something on, as written; "" for the CPU, and for a device that may be the data's own."""
+    if event.kind != "call" or event.attr == "from_pretrained":
+        return ""
+    where = _moves(event) or _device(event.keyword("device")) * (event.name.startswith("torch."))
+    if "cpu" in where or "." in where.replace("self.", ""):
+        return ""
+    if not dataset and not where.startswith("cuda") and (event.attr != "to" or where not in ("device", "DEVICE") or _own_name(trace, where)):
+        return ""  # a collate function may be given its data's device
+    return where
+
+
 @checks("PLM203")
 def gpu_in_dataset(ctx: Context) -> None:
     if ctx.in_benchmark:
         return
     workers = bool(re.search(r"num_workers\s*=\s*[1-9]", ctx.program.source.text))
     for trace in ctx.traces:
-        function = trace.function
-        cls = function.cls
-        dataset = cls is not None and function.name in ("__getitem__", "__iter__", "__getitems__") and "__getitem__" in cls.methods and (
-            cls.dataset or "__len__" in cls.methods) and not cls.module and not any("Loader" in b for b in cls.bases) and "Loader" not in cls.name
-        if not dataset and not (re.search(r"(^|_)collate(_|$)|^worker_init", function.name) and cls is None):
+        role = _runs_in_workers(trace)
+        if not role:
             continue
         for event in trace.events:
-            if event.kind != "call":
-                continue
-            where = _moves(event) or _device(event.keyword("device")) * (event.name.startswith("torch."))
-            if not dataset and not where.startswith("cuda") and (event.attr != "to" or where not in ("device", "DEVICE") or _own_name(trace, where)):
-                continue  # a collate function may be given its data's device
-            if where and where != "cpu" and "cpu" not in where and event.attr not in ("from_pretrained",) and "." not in where.replace("self.", ""):
+            where = _gpu_in_worker(trace, event, role == "dataset")
+            if where:
                 ctx.report("PLM203", event.node, ("CUDA cannot be initialised again in a forked worker" if workers else "with num_workers > 0 it fails in the worker") +
-                           ("; and it is one copy a sample instead of one a batch" if dataset else ""),
+                           ("; and it is one copy a sample instead of one a batch" if role == "dataset" else ""),
                            severity="error" if workers else "warning", confidence=HIGH if where.startswith("cuda") else MEDIUM,
-                           evidence=[f"{function.path} runs in the loader's workers"])
+                           evidence=[f"{trace.function.path} runs in the loader's workers"])
                 break
 
 
@@ -168,31 +183,57 @@ def _body_of(ctx: Context, stmt: ast.stmt) -> list[ast.stmt] | None:
     return None
 
 
+def _placeable(ctx: Context, event: Event) -> tuple[ast.Call, str] | None:
+    """The call in `torch.zeros(n).cuda()` that could have made its tensor on the GPU, and its function's name in torch."""
+    func = event.call.func
+    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Call):
+        return None
+    name = ctx.program.symbols.qualified(func.value.func)
+    made = name.removeprefix("torch.")
+    if name == made or made not in names.PLACEABLE or any(k.arg in ("device", "generator", None) for k in func.value.keywords):
+        return None
+    return func.value, made
+
+
+def _runs_often(event: Event) -> bool:
+    """Is it in a loop, or in a module's pass?"""
+    cls = event.function.cls
+    return event.loop is not None or event.function.name in ("forward", "training_step") and cls is not None and cls.module
+
+
+def _device_argument(ctx: Context, event: Event) -> str:
+    """Text of the device that `.to()` or `.cuda()` goes to, as another call's argument."""
+    call = event.call
+    if event.attr == "cuda" and not call.args:
+        return '"cuda"'
+    text = ctx.program.source.segment(call.args[0] if call.args else event.keyword("device") or call)
+    if event.attr != "cuda":
+        return text
+    return f'"cuda:{text}"' if isinstance(constant(call.args[0]), int) else f'f"cuda:{{{text}}}"'
+
+
+def _made_there(ctx: Context, event: Event, inner: ast.Call) -> Edit | None:
+    """`torch.zeros(n, device="cuda")` for `torch.zeros(n).cuda()`; None if that says more than the device."""
+    if event.call.args[1:] or any(k.arg not in ("device", "non_blocking") for k in event.call.keywords):
+        return None
+    text = ctx.program.source.segment(inner)
+    if text.rstrip(")").rstrip().endswith(","):
+        return None
+    joint = ", " if inner.args or inner.keywords else ""
+    return ctx.program.source.replace(event.call, f"{text[:-1]}{joint}device={_device_argument(ctx, event)})")
+
+
 @checks("PLM206")
 def made_on_cpu(ctx: Context) -> None:
     for event in ctx.calls("to", "cuda"):
         where = _moves(event)
-        func = event.call.func
-        if not where or not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Call):
+        if where in ("", "cpu") or event.of is not None and event.of.device == "cuda":
             continue
-        name = ctx.program.symbols.qualified(func.value.func)
-        made = name.removeprefix("torch.")
-        forward = event.function.name in ("forward", "training_step") and event.function.cls is not None and event.function.cls.module
-        if name == made or made not in names.PLACEABLE or where == "cpu" or event.loop is None and not forward:
+        found = _placeable(ctx, event)
+        if found is None or not _runs_often(event):
             continue
-        if any(k.arg in ("device", "generator", None) for k in func.value.keywords):
-            continue
-        if isinstance(event.of, values.Value) and event.of.device == "cuda":
-            continue
-        extra = [a for a in event.call.args[1:]] + [k for k in event.call.keywords if k.arg not in ("device", "non_blocking")]
-        target = '"cuda"' if event.attr == "cuda" and not event.call.args else ctx.program.source.segment(
-            event.call.args[0] if event.call.args else event.keyword("device") or event.call)
-        if event.attr == "cuda" and event.call.args:
-            target = f'f"cuda:{{{target}}}"' if not isinstance(constant(event.call.args[0]), int) else f'"cuda:{target}"'
-        inner = ctx.program.source.segment(func.value)
-        joint = ", " if func.value.args or func.value.keywords else ""
-        edit = None if extra or inner.rstrip(")").rstrip().endswith(",") else ctx.program.source.replace(event.call, f"{inner[:-1]}{joint}device={target})")
-        ctx.report("PLM206", event.node, f"made on the CPU, then copied; pass device= to torch.{made}", edits=[edit], safe=made not in names.RANDOM,
+        inner, made = found
+        ctx.report("PLM206", event.node, f"made on the CPU, then copied; pass device= to torch.{made}", edits=[_made_there(ctx, event, inner)], safe=made not in names.RANDOM,
                    evidence=["random numbers differ between devices"] if made in names.RANDOM else [])
 
 
@@ -276,35 +317,52 @@ def emptied_before_deleted(ctx: Context) -> None:
                    evidence=[f"line {deleted.node.lineno}: del {deleted.name}"], fix=[f"del {deleted.name} first"])
 
 
+Keywords = dict[str, ast.keyword]
+
+
+def _needs_workers(ctx: Context, event: Event, given: Keywords) -> None:
+    """Options of workers, without workers."""
+    workers = constant(given["num_workers"].value) if "num_workers" in given else 0
+    if workers != 0 or workers is False:
+        return
+    for name, harmless in (("persistent_workers", False), ("prefetch_factor", None)):
+        value = constant(given[name].value) if name in given else ...
+        if value is not ... and value is not harmless and value is not False:
+            ctx.report("PLM208", event.node, f"{name} without workers: DataLoader raises ValueError", edits=[_drop(ctx, event.call, given[name])],
+                       safe=True, evidence=["num_workers is 0" + ("" if "num_workers" in given else ", its default")])
+
+
+def _shuffles_with_sampler(ctx: Context, event: Event, given: Keywords) -> None:
+    args = event.call.args
+    shuffle = given["shuffle"].value if "shuffle" in given else args[2] if len(args) > 2 else None
+    sampler = given["sampler"].value if "sampler" in given else None
+    if constant(shuffle) is True and sampler is not None and constant(sampler) is not None and not isinstance(sampler, ast.IfExp):
+        edits: list[Edit | None] = [_drop(ctx, event.call, given["shuffle"])] if "shuffle" in given else []
+        ctx.report("PLM208", event.node, "shuffle=True with a sampler: DataLoader raises ValueError", edits=edits, safe=True)
+
+
+def _clashes_with_batches(ctx: Context, event: Event, given: Keywords) -> None:
+    """Options of batches, with a sampler that makes them itself."""
+    if "batch_sampler" not in given or constant(given["batch_sampler"].value) is None:
+        return
+    clash = [n for n, harmless in (("batch_size", 1), ("shuffle", False), ("drop_last", False)) if n in given and
+             constant(given[n].value) not in (..., None) and constant(given[n].value) is not harmless]
+    if clash:
+        ctx.report("PLM208", event.node, f"batch_sampler with {', '.join(clash)}: DataLoader raises ValueError",
+                   edits=[_drop(ctx, event.call, given[name]) for name in clash], safe=True)
+
+
 @checks("PLM208")
 def arguments_clash(ctx: Context) -> None:
     for event in ctx.calls("DataLoader"):
-        if event.name != "torch.utils.data.DataLoader" and not event.name.endswith("utils.data.DataLoader"):
-            if event.name != "torch.utils.data.dataloader.DataLoader":
-                continue
-        if event.open_ended:
+        if not event.name.endswith("utils.data.DataLoader") and event.name != "torch.utils.data.dataloader.DataLoader":
+            continue
+        if event.open_ended or len(event.call.args) > 5:
             continue
         given = {k.arg: k for k in event.call.keywords if k.arg}
-        workers = constant(given["num_workers"].value) if "num_workers" in given else 0
-        positional = len(event.call.args)
-        if positional > 5:
-            continue
-        if workers == 0 and workers is not False:
-            for name, harmless in (("persistent_workers", False), ("prefetch_factor", None)):
-                value = constant(given[name].value) if name in given else ...
-                if value is not ... and value is not harmless and value is not False:
-                    ctx.report("PLM208", event.node, f"{name} without workers: DataLoader raises ValueError", edits=[_drop(ctx, event.call, given[name])],
-                               safe=True, evidence=["num_workers is 0" + ("" if "num_workers" in given else ", its default")])
-        shuffle = constant(given["shuffle"].value) if "shuffle" in given else constant(event.call.args[2]) if positional > 2 else None
-        if shuffle is True and "sampler" in given and constant(given["sampler"].value) is not None and not isinstance(given["sampler"].value, ast.IfExp):
-            edits: list[Edit | None] = [_drop(ctx, event.call, given["shuffle"])] if "shuffle" in given else []
-            ctx.report("PLM208", event.node, "shuffle=True with a sampler: DataLoader raises ValueError", edits=edits, safe=True)
-        if "batch_sampler" in given and constant(given["batch_sampler"].value) is not None:
-            clash = [n for n, harmless in (("batch_size", 1), ("shuffle", False), ("drop_last", False)) if n in given and
-                     constant(given[n].value) not in (..., None) and constant(given[n].value) is not harmless]
-            if clash:
-                ctx.report("PLM208", event.node, f"batch_sampler with {', '.join(clash)}: DataLoader raises ValueError",
-                           edits=[_drop(ctx, event.call, given[name]) for name in clash], safe=True)
+        _needs_workers(ctx, event, given)
+        _shuffles_with_sampler(ctx, event, given)
+        _clashes_with_batches(ctx, event, given)
 
 
 def _drop(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
@@ -316,26 +374,36 @@ def _drop(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
     return Edit(len(before) - 1, end, "") if before.endswith(",") and not parenthesised else None
 
 
+def _copied_waiting(ctx: Context, trace: Trace) -> None:
+    """Loops over a loader that copy their batch without non_blocking."""
+    for loop in ctx.training(trace) + ctx.evaluations(trace):
+        if loop.source is None or loop.source.kind != values.LOADER or loop.framework:
+            continue
+        moved = [e for e in trace.inside(loop) if e.kind == "call" and _moves(e) and "cpu" not in _moves(e) and e.loop is loop and
+                 e.of is not None and (e.of.qual == "batch" or e.of.kind == values.BATCH)]
+        if moved and not any(e.keyword("non_blocking") is not None for e in moved):
+            ctx.report("PLM209", moved[0].node, "the batch is pinned, but copied with the CPU waiting", lines=[e.node.lineno for e in moved],
+                       edits=[_non_blocking(ctx, e) for e in moved], safe=True,
+                       evidence=["with non_blocking=True the CPU goes on while the batch is copied"])
+
+
+def _pinned_on_the_spot(event: Event) -> bool:
+    """`x.pin_memory().to(device, non_blocking=True)`"""
+    func = event.call.func
+    inner = func.value.func if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call) else None
+    return isinstance(inner, ast.Attribute) and inner.attr == "pin_memory" and constant(event.keyword("non_blocking")) is True
+
+
 @checks("PLM209")
 def pinned_for_nothing(ctx: Context) -> None:
     loaders = [e for e in ctx.calls("DataLoader") if e.value is not None and e.value.kind == values.LOADER]
-    pinned = bool(loaders) and all(constant(e.keyword("pin_memory")) is True for e in loaders)
+    pinned = bool(loaders) and all(constant(e.keyword("pin_memory")) is True for e in loaders) and not ctx.program.hidden_loops()
     for trace in ctx.traces:
-        if pinned and not ctx.program.hidden_loops():
-            for loop in ctx.training(trace) + ctx.evaluations(trace):
-                if loop.source is None or loop.source.kind != values.LOADER or loop.framework:
-                    continue
-                moved = [e for e in trace.inside(loop) if e.kind == "call" and _moves(e) and "cpu" not in _moves(e) and e.loop is loop and
-                         e.of is not None and (e.of.qual == "batch" or e.of.kind == values.BATCH)]
-                if moved and not any(e.keyword("non_blocking") is not None for e in moved):
-                    ctx.report("PLM209", moved[0].node, "the batch is pinned, but copied with the CPU waiting", lines=[e.node.lineno for e in moved],
-                               edits=[_non_blocking(ctx, e) for e in moved], safe=True,
-                               evidence=["with non_blocking=True the CPU goes on while the batch is copied"])
+        if pinned:
+            _copied_waiting(ctx, trace)
         _unfinished_copy(ctx, trace)
     for event in ctx.calls("to", "cuda"):
-        func = event.call.func
-        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call) and isinstance(func.value.func, ast.Attribute) and (
-                func.value.func.attr == "pin_memory" and constant(event.keyword("non_blocking")) is True):
+        if _pinned_on_the_spot(event):
             ctx.report("PLM209", event.node, "pinning on the spot takes longer than the copy that it speeds up",
                        evidence=["pin_memory() itself copies, with the CPU waiting"])
 

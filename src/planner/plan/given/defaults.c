@@ -252,74 +252,108 @@ static bool holds_frozen_units(const struct plan_recipe *r)
 
 #define SDPA_FROM RELEASE(4, 36)
 
-static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_options *o,
-				    struct plim_err *err)
+/* Does a release do what a row of habits says, with this model and recipe? */
+static bool has_habit(const struct plim_plan *p, const struct plim_plan_options *o, size_t i)
+{
+	const struct model_numbers *n = &p->hidden->model.towers[MODEL_TEXT];
+	unsigned release = habits[i].of_torch ? o->torch : o->transformers;
+
+	if (!release || release >= habits[i].before || !n->causal ||
+	    p->hidden->model.encoder_decoder)
+		return false;
+	if (habits[i].field ==
+	    offsetof(struct plan_recipe, repeats_heads)) /* one reason is enough */
+		return n->heads != n->kv_heads && !p->hidden->recipe.repeats_heads;
+	if (habits[i].field == offsetof(struct plan_recipe, wide_logits))
+		return !n->narrow_loss_before;
+	if (habits[i].field == offsetof(struct plan_recipe, outer_checkpoints))
+		return holds_frozen_units(&p->hidden->recipe);
+	return true;
+}
+
+/* The dtype in which the loss of a class takes its logits, around the release that changed it. */
+static enum plim_status take_loss_habit(struct plim_plan *p, const struct plim_plan_options *o,
+					struct plim_err *err)
 {
 	const struct model_numbers *n = &p->hidden->model.towers[MODEL_TEXT];
 	struct plan_recipe *r = &p->hidden->recipe;
-	enum plim_status st = PLIM_OK;
-	bool repeats = false;
 
-	for (size_t i = 0; !st && i < sizeof(habits) / sizeof(habits[0]); i++) {
-		unsigned release = habits[i].of_torch ? o->torch : o->transformers;
-
-		if (!release || release >= habits[i].before || !n->causal ||
-		    p->hidden->model.encoder_decoder)
-			continue;
-		if (habits[i].field == offsetof(struct plan_recipe, repeats_heads)) {
-			if (repeats || n->heads == n->kv_heads)
-				continue;
-			repeats = true; /* of the two reasons one is enough */
-		}
-		if (habits[i].field == offsetof(struct plan_recipe, wide_logits) &&
-		    n->narrow_loss_before)
-			continue;
-		if (habits[i].field == offsetof(struct plan_recipe, outer_checkpoints) &&
-		    !holds_frozen_units(r))
-			continue;
-		*(bool *)((char *)r + habits[i].field) = true;
-		st = tell(p, habits[i].text, err);
-	}
 	r->narrow_loss = r->copies_logits && o->transformers < n->narrow_loss_before;
-	if (!st && r->narrow_loss)
-		st = tell(
+	if (r->narrow_loss)
+		return tell(
 			p,
 			plan_string(p, err,
 				    "the loss of this class takes logits in their own dtype before "
 				    "Transformers %" PRIu64 ".%" PRIu64,
 				    n->narrow_loss_before / 100, n->narrow_loss_before % 100),
 			err);
-	if (!st && n->narrow_loss_before && o->transformers == n->narrow_loss_before)
-		st = tell(p,
-			  plan_string(p, err,
-				      "the loss of this class takes logits in fp32; %" PRIu64
-				      ".%" PRIu64
-				      ".0 and .1 took them in their own dtype, as --transformers "
-				      "%" PRIu64 ".%" PRIu64 " plans it",
-				      n->narrow_loss_before / 100, n->narrow_loss_before % 100,
-				      (n->narrow_loss_before - 1) / 100,
-				      (n->narrow_loss_before - 1) % 100),
-			  err);
+	if (!n->narrow_loss_before || o->transformers != n->narrow_loss_before)
+		return PLIM_OK;
+	return tell(p,
+		    plan_string(p, err,
+				"the loss of this class takes logits in fp32; %" PRIu64 ".%" PRIu64
+				".0 and .1 took them in their own dtype, as --transformers "
+				"%" PRIu64 ".%" PRIu64 " plans it",
+				n->narrow_loss_before / 100, n->narrow_loss_before % 100,
+				(n->narrow_loss_before - 1) / 100,
+				(n->narrow_loss_before - 1) % 100),
+		    err);
+}
+
+/* Keys and values that a class gave back from each training pass. */
+static enum plim_status take_keys_habit(struct plim_plan *p, const struct plim_plan_options *o,
+					struct plim_err *err)
+{
+	const struct model_numbers *n = &p->hidden->model.towers[MODEL_TEXT];
+	struct plan_recipe *r = &p->hidden->recipe;
+
 	r->keeps_keys = o->transformers && o->transformers < n->keeps_keys_before &&
 			n->keeps_keys && !r->no_cache && r->task == PLAN_TRAIN;
-	if (!st && r->keeps_keys && r->checkpointing == PLAN_CHECKPOINT_FULL)
-		st = tell(p,
-			  plan_string(
-				  p, err,
-				  "each pass keeps keys and values though blocks are checkpointed, "
-				  "as this class does before Transformers %" PRIu64 ".%" PRIu64
-				  " (use_cache=False: none)",
-				  n->keeps_keys_before / 100, n->keeps_keys_before % 100),
-			  err);
-	if (!st && !o->attention && o->transformers && o->transformers < SDPA_FROM) {
+	if (!r->keeps_keys || r->checkpointing != PLAN_CHECKPOINT_FULL)
+		return PLIM_OK;
+	return tell(p,
+		    plan_string(p, err,
+				"each pass keeps keys and values though blocks are checkpointed, "
+				"as this class does before Transformers %" PRIu64 ".%" PRIu64
+				" (use_cache=False: none)",
+				n->keeps_keys_before / 100, n->keeps_keys_before % 100),
+		    err);
+}
+
+static enum plim_status take_attention_habit(struct plim_plan *p, const struct plim_plan_options *o,
+					     struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+
+	if (!o->attention && o->transformers && o->transformers < SDPA_FROM) {
 		r->attention = PLAN_EAGER;
-		st = tell(p, "attention eager, the default before Transformers 4.36", err);
+		return tell(p, "attention eager, the default before Transformers 4.36", err);
 	}
-	if (!st && p->hidden->model.eager_only && r->attention == PLAN_SDPA) {
-		r->attention = PLAN_EAGER;
-		r->eager_only = true;
-		st = tell(p, "attention eager: this class has no fused one", err);
+	if (!p->hidden->model.eager_only || r->attention != PLAN_SDPA)
+		return PLIM_OK;
+	r->attention = PLAN_EAGER;
+	r->eager_only = true;
+	return tell(p, "attention eager: this class has no fused one", err);
+}
+
+static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < sizeof(habits) / sizeof(habits[0]); i++) {
+		if (!has_habit(p, o, i))
+			continue;
+		*(bool *)((char *)r + habits[i].field) = true;
+		st = tell(p, habits[i].text, err);
 	}
+	if (!st)
+		st = take_loss_habit(p, o, err);
+	if (!st)
+		st = take_keys_habit(p, o, err);
+	if (!st)
+		st = take_attention_habit(p, o, err);
 	if (!st && plan_has_linear_experts(&p->hidden->model, o->transformers) && !r->quantize)
 		st = tell(
 			p,
@@ -485,7 +519,7 @@ enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_
 		struct plim_plan *, const struct plim_plan_options *,
 		struct plim_err *) = { take_quantization, take_precision, take_halves,
 				       take_optimizer,    take_habits,    take_untested,
-				       take_parts,	  take_sync };
+				       take_parts,        take_sync };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;

@@ -446,6 +446,11 @@ static enum plim_status note_switch(struct reading *r, const struct from_row *ro
 		     : vec_push(r->arena->mem, &r->denials, no, r->err);
 }
 
+static const char *switch_text(const struct nested_value *v)
+{
+	return *v->text ? v->text : "no switch";
+}
+
 /* On and off; where it is `which`, the row's option is given. */
 static enum plim_status take_switch(struct reading *r, const struct from_row *row,
 				    const struct nested_value *v, enum nested_switch which)
@@ -456,7 +461,7 @@ static enum plim_status take_switch(struct reading *r, const struct from_row *ro
 	if (is == NESTED_UNSAID || is_auto(v))
 		return PLIM_OK;
 	if (is == NESTED_UNCLEAR)
-		return tell_unknown(r, row->key, *v->text ? v->text : "no switch");
+		return tell_unknown(r, row->key, switch_text(v));
 	/* "none" may be what holds where nothing is said */
 	if (which == NESTED_OFF && is == NESTED_OFF && v->kind == NESTED_TEXT &&
 	    tolower((unsigned char)*v->text) == 'n' && strcasecmp(v->text, "no") != 0)
@@ -495,11 +500,46 @@ static void note_said(struct reading *r, const struct from_row *row, const struc
 	}
 }
 
+static enum plim_status take_less(struct reading *r, const struct from_row *row,
+				  const struct nested_value *v)
+{
+	if (nested_is_off(v))
+		return PLIM_OK;
+	r->p->hidden->needs_less = true;
+	return tell(r, row->key, v->text, "planned without it, which needs no less", NOT_OWN);
+}
+
+/* A number, which is on above 0. */
+static enum plim_status take_above(struct reading *r, const struct from_row *row,
+				   const struct nested_value *v)
+{
+	if (v->kind == NESTED_NUMBER || v->kind == NESTED_NULL || is_auto(v))
+		return take_switch(r, row, v, NESTED_ON);
+	return tell_unknown(r, row->key, v->text);
+}
+
+/* Is it off, left to the tool, or the only value that is planned? */
+static bool is_planned_value(const struct from_row *row, const struct nested_value *v)
+{
+	return nested_is_off(v) || is_auto(v) || !strcmp(v->text, row->value) ||
+	       same_number(v->text, row->value);
+}
+
+static enum plim_status take_set(struct reading *r, const struct from_row *row,
+				 const struct nested_value *v)
+{
+	const char *value;
+
+	if (v->kind == NESTED_NULL || (is_auto(v) && row->option[0] != '@'))
+		return PLIM_OK;
+	value = whole(r, v);
+	return value ? give(r, row->key, v->text, row->option, value) : mem_status(r->err);
+}
+
 static enum plim_status take_row(struct reading *r, const struct from_row *row,
 				 const struct nested_value *v)
 {
-	bool off = nested_is_off(v), container = v->kind == NESTED_LIST || v->kind == NESTED_OBJECT;
-	const char *value;
+	bool container = v->kind == NESTED_LIST || v->kind == NESTED_OBJECT;
 
 	if (v->index && row->how != FROM_WORD)
 		return row->how == FROM_LIST ? PLIM_OK : tell_unknown(r, row->key, v->text);
@@ -508,35 +548,20 @@ static enum plim_status take_row(struct reading *r, const struct from_row *row,
 	switch (row->how) {
 	case FROM_WORD: return container ? PLIM_OK : take_word(r, row, v);
 	case FROM_LIST: return take_list(r, row, v);
-	case FROM_LESS:
-		if (off || container)
-			return PLIM_OK;
-		r->p->hidden->needs_less = true;
-		return tell(r, row->key, v->text, "planned without it, which needs no less",
-			    NOT_OWN);
+	case FROM_LESS: return container ? PLIM_OK : take_less(r, row, v);
 	case FROM_FILE: return take_file(r, v);
 	case FROM_MODEL: return take_model(r, v);
 	case FROM_IF: return take_switch(r, row, v, NESTED_ON);
 	case FROM_UNLESS: return take_switch(r, row, v, NESTED_OFF);
-	case FROM_ABOVE:
-		return v->kind == NESTED_NUMBER || v->kind == NESTED_NULL || is_auto(v)
-			       ? take_switch(r, row, v, NESTED_ON)
-			       : tell_unknown(r, row->key, v->text);
+	case FROM_ABOVE: return take_above(r, row, v);
 	case FROM_IS:
-		return off || is_auto(v) || !strcmp(v->text, row->value) ||
-				       same_number(v->text, row->value)
-			       ? PLIM_OK
-			       : tell_unknown(r, row->key, v->text);
+		return is_planned_value(row, v) ? PLIM_OK : tell_unknown(r, row->key, v->text);
 	case FROM_ONLY:
 		return v->kind == NESTED_NULL || is_same(v, row->value)
 			       ? PLIM_OK
-			       : tell_unknown(r, row->key, *v->text ? v->text : "no switch");
+			       : tell_unknown(r, row->key, switch_text(v));
 	case FROM_SET:
-	default:
-		if (v->kind == NESTED_NULL || (is_auto(v) && row->option[0] != '@'))
-			return PLIM_OK;
-		value = whole(r, v);
-		return value ? give(r, row->key, v->text, row->option, value) : mem_status(r->err);
+	default: return take_set(r, row, v);
 	}
 }
 
@@ -943,44 +968,72 @@ static bool is_offloaded(const struct reading *r)
 	return r->o->optimizer_on || r->o->parameters_on;
 }
 
-/* DeepSpeed's own bf16 makes weights of 16 bits, with fp32 copies where its optimizer is; torch_autocast does not. */
-static enum plim_status settle_precision(struct reading *r)
+/* No key says a precision or a dtype of weights: the tool's habit decides, unless an option does. */
+static enum plim_status settle_unsaid(struct reading *r)
 {
-	bool narrow = r->own[OWN_WEIGHTS] && strcmp(r->own[OWN_WEIGHTS], "fp32") != 0;
+	if (r->o->precision)
+		return PLIM_OK;
+	if (r->quiet)
+		return settle_fp32(r);
+	if (!r->o->quantize && loads_narrow(r) && r->runs->loads == FROM_LOADS_NARROW)
+		return settle_weights(r);
+	return PLIM_OK;
+}
+
+/* DeepSpeed's own bf16 makes weights of 16 bits, with fp32 copies where its optimizer is; torch_autocast does not. */
+static const char *autocast_said(const struct reading *r)
+{
 	const char *autocast = r->own[OWN_AUTOCAST];
-	enum plim_status st = PLIM_OK;
 
 	if (r->own[OWN_TORCH_AUTOCAST] && (!autocast || !strcmp(autocast, "no")))
-		autocast = r->own[OWN_TORCH_AUTOCAST];
-	else if (r->own[OWN_ZERO] && is_offloaded(r) && is_set(r, OWN_AUTOCAST, "bf16"))
-		autocast = "bf16-pure";
-	if (!autocast && !r->own[OWN_WEIGHTS] && !r->o->precision && r->quiet)
-		return settle_fp32(r);
-	if (!autocast && !r->o->precision && loads_narrow(r) && !r->o->quantize &&
-	    r->runs->loads == FROM_LOADS_NARROW)
-		return settle_weights(r);
-	if ((!autocast && !r->own[OWN_WEIGHTS]) || (r->o->precision && !r->given.precision))
+		return r->own[OWN_TORCH_AUTOCAST];
+	if (r->own[OWN_ZERO] && is_offloaded(r) && is_set(r, OWN_AUTOCAST, "bf16"))
+		return "bf16-pure";
+	return autocast;
+}
+
+/* All weights are trained in 16 bits, with a GradScaler. */
+static bool scales_narrow_gradients(const struct reading *r, const char *autocast, bool narrow)
+{
+	return narrow && autocast && !strcmp(autocast, "fp16") && !r->o->quantize &&
+	       !r->o->lora_rank;
+}
+
+/* --precision's word for an autocast over weights that are loaded in 16 bits, or in fp32. */
+static const char *precision_word(const struct reading *r, const char *autocast, bool narrow)
+{
+	if (!autocast || !strcmp(autocast, "no"))
+		return narrow ? "bf16-pure" : "fp32";
+	if (narrow && !strcmp(autocast, "bf16") && (!r->o->quantize || narrows_rest(r)))
+		return "bf16-weights";
+	if (narrow && !strcmp(autocast, "fp16") && !r->o->quantize)
+		return "fp16-weights";
+	return r->p->hidden->loads_stored ? autocast : plan_value("precision", autocast, true);
+}
+
+static enum plim_status settle_precision(struct reading *r)
+{
+	const char *weights = r->own[OWN_WEIGHTS], *autocast = autocast_said(r);
+	bool narrow = (weights && strcmp(weights, "fp32") != 0) || loads_narrow(r);
+	enum plim_status st = PLIM_OK;
+
+	if (!autocast && !weights)
+		return settle_unsaid(r);
+	if (r->o->precision && !r->given.precision)
 		return PLIM_OK;
-	narrow |= loads_narrow(r);
 	/* autocast says nothing of weights; DeepSpeed casts them itself */
 	r->p->hidden->loads_stored = !r->given.precision && r->runs &&
-				     r->runs->loads == FROM_LOADS_STORED && !r->own[OWN_WEIGHTS] &&
+				     r->runs->loads == FROM_LOADS_STORED && !weights &&
 				     !r->own[OWN_ZERO];
-	if (!autocast || !strcmp(autocast, "no"))
-		autocast = narrow ? "bf16-pure" : "fp32";
-	else if (narrow && !strcmp(autocast, "bf16") && (!r->o->quantize || narrows_rest(r)))
-		autocast = "bf16-weights";
-	else if (narrow && !r->o->quantize && !strcmp(autocast, "fp16") && r->o->lora_rank)
-		autocast = "fp16-weights";
-	else if (narrow && !r->o->quantize && !strcmp(autocast, "fp16"))
+	if (scales_narrow_gradients(r, autocast, narrow))
 		st = vec_push(
 			&r->p->hidden->mem, &r->p->hidden->from_notes,
 			"weights are planned in fp32: in 16 bits, as they would be loaded, the "
 			"run stops at its first step (a GradScaler does not unscale gradients "
 			"of 16 bits)",
 			r->err);
-	else if (!r->p->hidden->loads_stored)
-		autocast = plan_value("precision", autocast, true);
+	else
+		autocast = precision_word(r, autocast, narrow);
 	if (st)
 		return st;
 	return SETTLE(r, "precision", autocast, OWN_AUTOCAST, OWN_WEIGHTS, OWN_TORCH_AUTOCAST);
