@@ -561,8 +561,8 @@ static const struct cmd_example extract_examples[] = {
 	{ NULL, NULL },
 };
 
-#define WRITES                                                                                   \
-	"  The file is written beside its name, synced, read back, compared, and then renamed: " \
+#define WRITES                                                                                    \
+	"  The file is written next to its name, synced, read back, compared, and then renamed: " \
 	"whatever dies, the old file or the new one is there, never a part."
 
 static const struct cmd ckpt_extract = {

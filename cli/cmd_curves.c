@@ -324,10 +324,10 @@ static int curves_run(const void *values, int argc, char **argv)
 static const struct cmd_example examples[] = {
 	{ "plimsoll curves output/", "every run below a folder" },
 	{ "plimsoll curves output/ -o curves.html",
-	  "their curves beside each other, in a browser" },
+	  "their curves next to each other, in a browser" },
 	{ "plimsoll curves run/trainer_state.json --series", "and what each series was taken for" },
 	{ "plimsoll curves train.log --follow --fail-on nan,diverged --stop-file STOP",
-	  "beside a job that looks for STOP" },
+	  "next to a job that looks for STOP" },
 	{ "plimsoll curves out/ --fail-on overfit,nan || exit 1", "a gate in CI" },
 	{ NULL, NULL },
 };

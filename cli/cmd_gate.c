@@ -51,7 +51,7 @@ const struct cmd cmd_gate = {
 	.about = "Plans each configuration of a TOML file without a GPU: a command under the "
 		 "tracer, or a recipe of plimsoll plan. Compares the peak of allocated memory "
 		 "with "
-		 "the baseline beside the file, and names the modules that grew. The exit code is "
+		 "the baseline next to the file, and names the modules that grew. The exit code is "
 		 "1 if "
 		 "a peak grew by more than is allowed, or if a configuration does not fit its GPU "
 		 "or "

@@ -166,7 +166,7 @@ static int lint_run(const void *values, int argc, char **argv)
 
 static const struct cmd_example lint_examples[] = {
 	{ "plimsoll lint train.py", "what is wrong in a script, before it runs" },
-	{ "plimsoll lint --fix src", "show what can be mended as a diff, then ask" },
+	{ "plimsoll lint --fix src", "show what can be fixed as a diff, then ask" },
 	{ "plimsoll lint --recording run.pickle src",
 	  "the mistake behind a leak that was measured, and its bytes" },
 	{ "plimsoll lint --diff main --format github", "what a pull request brings" },

@@ -16,7 +16,7 @@ struct pack_opts {
 
 static const struct opt pack_opt[] = {
 	OPT_STRING('o', "output", pack_opts, output, "FILE", NULL,
-		   "where to; without it beside the recording, with the other ending"),
+		   "where to; without it next to the recording, with the other ending"),
 	OPT_FLAG(0, "unpack", pack_opts, unpack,
 		 "the other way: a snapshot that Python and PyTorch's viewer read"),
 	OPT_FLAG(0, "append", pack_opts, append,
@@ -50,7 +50,7 @@ static int name_beside(const struct pack_opts *o, const char *path, char *out, s
 			n -= m;
 	}
 	if (!strcmp(path, "-"))
-		return cmd_usage("standard input has no name beside which to write: give -o FILE");
+		return cmd_usage("standard input has no name next to which to write: give -o FILE");
 	if (n + 8 > size)
 		return cmd_usage("'%.200s' is too long a name", path);
 	(void)snprintf(out, size, "%.*s%s", (int)n, path, ending_of(o));
@@ -196,7 +196,7 @@ static const struct cmd_example pack_examples[] = {
 	{ "plimsoll report run.plim", "every command reads both forms" },
 	{ "plimsoll pack --append later.pickle -o run.plim",
 	  "a later dump of the same process, behind the end of run.plim" },
-	{ "plimsoll pack --redact run.pickle -o public.plim", "what may be sent to somebody" },
+	{ "plimsoll pack --redact run.pickle -o public.plim", "what may be sent to someone" },
 	{ NULL, NULL },
 };
 

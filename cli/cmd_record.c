@@ -210,7 +210,7 @@ static int record_run(const void *values, int argc, char **argv)
 	if (o->plan) {
 		options.allocator = allocator_path(library, sizeof(library));
 		if (!options.allocator)
-			return cmd_usage("--plan: libplimsoll_alloc.so is not found beside this "
+			return cmd_usage("--plan: libplimsoll_alloc.so is not found next to this "
 					 "program: set PLIMSOLL_ALLOC_LIBRARY to it");
 	}
 	if (plim_record_prepare(&options, &r, &err))
@@ -243,17 +243,18 @@ const struct cmd cmd_record = {
 	.name = "record",
 	.summary = "run a job so that it leaves a recording, even if it dies",
 	.args = "[--] COMMAND...",
-	.about = "Starts PyTorch's memory history at the job's first CUDA use, without changing "
-		 "the job, and dumps it at an "
-		 "out-of-memory error (with the error's text beside it, for report --log), at exit "
-		 "and at SIGUSR1; one file a "
-		 "process.  Works through torchrun and other launchers.  Without a GPU or torch it "
-		 "does nothing.\n\n"
-		 "With --plan, memory comes from libplimsoll_alloc.so instead of PyTorch's own "
-		 "allocator, in every Python process of the job.  A plan that does not fit costs "
-		 "nothing but its reading; one that is damaged is refused before the job starts.  "
-		 "Where PyTorch's allocator stays, a line of the process says why.\n\n"
-		 "The exit code is the command's, or 128 and the signal that ended it.",
+	.about =
+		"Starts PyTorch's memory history at the job's first CUDA use, without changing "
+		"the job, and dumps it at an "
+		"out-of-memory error (with the error's text next to it, for report --log), at exit "
+		"and at SIGUSR1; one file a "
+		"process.  Works through torchrun and other launchers.  Without a GPU or torch it "
+		"does nothing.\n\n"
+		"With --plan, memory comes from libplimsoll_alloc.so instead of PyTorch's own "
+		"allocator, in every Python process of the job.  A plan that does not fit costs "
+		"nothing but its reading; one that is damaged is refused before the job starts.  "
+		"Where PyTorch's allocator stays, a line of the process says why.\n\n"
+		"The exit code is the command's, or 128 and the signal that ended it.",
 	.examples = record_examples,
 	.opts = record_opt,
 	.opts_size = sizeof(struct record_opts),

@@ -29,7 +29,7 @@ static const struct opt watch_opt[] = {
 		 "sample"),
 	WATCH_WHERE_OPTIONS,
 	OPT_FLAG('1', "once", watch_opts, once,
-		 "look for two seconds, ten times a second, tell, and end"),
+		 "look for two seconds, ten times per second, tell, and end"),
 	OPT_STRING(0, "replay", watch_opts, replay, "FILE", NULL,
 		   "judge recorded samples instead of this machine (\"-\": standard input)"),
 	WATCH_LOG_OPTIONS,
@@ -675,7 +675,7 @@ static const struct cmd_example examples[] = {
 	{ "plimsoll watch --here --once", "my jobs on a machine that others use, too" },
 	{ "plimsoll watch --listen 9478", "a live page, and metrics for Prometheus" },
 	{ "plimsoll watch --on oom-soon,died --do 'notify \"$PLIM_TEXT\"'",
-	  "tell somebody in time" },
+	  "tell someone in time" },
 	{ "plimsoll watch --replay run.jsonl", "what held a recorded job back" },
 	{ NULL, NULL },
 };

@@ -28,7 +28,7 @@ static const struct opt whatif_opt[] = {
 	OPT_STRING('k', "keep", whatif_opts, keep, "CONF", NULL,
 		   "run with these settings and write it with --output"),
 	OPT_STRING('o', "output", whatif_opts, output, "FILE", NULL,
-		   "the run of --keep: FILE.html, a page with the recording beside it, or "
+		   "the run of --keep: FILE.html, a page with the recording next to it, or "
 		   "FILE.pickle, a "
 		   "snapshot that PyTorch's viewer opens; or, with --plan alone, the plan"),
 	OPT_HEADING("How to show it"),
@@ -141,7 +141,7 @@ static const struct cmd_example whatif_examples[] = {
 	{ "plimsoll whatif run.pickle --plan -o run.plan",
 	  "what Plimsoll's allocator would reserve, and the plan for it" },
 	{ "plimsoll whatif run.pickle --keep max_split_size_mb:64 -o split.html",
-	  "what that run looks like, beside the recording" },
+	  "what that run looks like, next to the recording" },
 	{ NULL, NULL },
 };
 

@@ -99,7 +99,7 @@ def library_path() -> str:
             path = os.path.join(root, folder, "libplimsoll_alloc.so")
             if os.path.exists(path):
                 return path
-    raise UnsupportedError("libplimsoll_alloc.so is not beside the package; set PLIMSOLL_ALLOC_LIBRARY to it")
+    raise UnsupportedError("libplimsoll_alloc.so is not next to the package; set PLIMSOLL_ALLOC_LIBRARY to it")
 
 
 def load(path: str | None = None) -> ctypes.CDLL:

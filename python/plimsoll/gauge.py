@@ -79,7 +79,7 @@ class Gauge:
         """Another phase begins: data, forward, backward, optimizer, eval, save, other."""
         number = PHASES.get(name)
         if number is None:
-            raise ArgumentError(f"'{name}' is no phase; there are {', '.join(PHASES)}")
+            raise ArgumentError(f"'{name}' is not a phase; there are {', '.join(PHASES)}")
         self.page.turn(number)
 
     def step(self, step: int, *, memory: _torch.Numbers | None = None, device: int = 0, loss: float | None = None,

@@ -179,7 +179,7 @@ static enum plim_status open_named(struct durable *d, struct plim_err *err)
 		d->fd = -1;
 	}
 	d->temporary[0] = 0;
-	return failed(d, err, "create a file beside");
+	return failed(d, err, "create a file next to");
 }
 
 /* A new file next to the old one, with the old one's mode. */

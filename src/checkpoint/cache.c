@@ -283,7 +283,7 @@ static enum plim_status reserve(struct plim_weights *w, struct entry *e, uint64_
 	if (!fits(w, bytes))
 		return err_set(
 			err, PLIM_E_LIMIT,
-			"'%.200s' has %llu bytes: beside %llu sets of %llu bytes in use it does "
+			"'%.200s' has %llu bytes: next to %llu sets of %llu bytes in use it does "
 			"not fit into %llu",
 			e->name, (unsigned long long)bytes, (unsigned long long)w->stats.sets,
 			(unsigned long long)w->stats.bytes, (unsigned long long)w->max_bytes);

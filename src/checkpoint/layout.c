@@ -113,7 +113,8 @@ static enum plim_status check_weights(struct ckpt *c, const struct folder_names 
 			"is known of them",
 			other, layout_other(other));
 	return there ? ckpt_model_find(c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
-				       "there are no weights: beside '%s' belong %s", there, wanted)
+				       "there are no weights: next to '%s' belong %s", there,
+				       wanted)
 		     : ckpt_model_find(c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
 				       "there are no weights, only the state of a training");
 }

@@ -94,7 +94,7 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 	}
 	if (changes) {
 		text_puts(t, "  ");
-		text_wrap(t, 2, 2, "or: another model comes out; one of these beside the rest.");
+		text_wrap(t, 2, 2, "or: another model comes out; one of these next to the rest.");
 	}
 	if (!fits && all) {
 		text_puts(t, "  ");

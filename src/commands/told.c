@@ -208,7 +208,7 @@ static void tell_headline(struct telling *x, const struct plim_report_oom *oom)
 static void tell_limit(struct telling *x, const struct plim_report_oom *oom)
 {
 	static const char *const words[] = {
-		[PLIM_BOUND_UNKNOWN] = "not known: the GPU, or somebody else on it",
+		[PLIM_BOUND_UNKNOWN] = "not known: the GPU, or someone else on it",
 		[PLIM_BOUND_DEVICE] = "the GPU was full",
 		[PLIM_BOUND_LIMIT] = "a limit of this process, not the GPU",
 		[PLIM_BOUND_OTHER_PROCESS] = "other processes on the GPU",

@@ -1,4 +1,4 @@
-// What the verb that made the page says: its sentence above the pictures, its text below, and of ranks a table
+// What the command that made the page says: its sentence above the pictures, its text below, and of ranks a table
 // whose rows lead to their recordings.
 
 import type { Checkpoint } from "./ckpt";
@@ -142,7 +142,7 @@ export interface Answer {
 	checkpoint: Checkpoint | null;
 }
 
-// Which paragraphs of each verb's text say it all.
+// Which paragraphs of each command's text say it all.
 const verbs: Record<string, { name: string; said: [number, number] }> = {
 	ranks: { name: "Ranks", said: [0, 2] },
 	plan: { name: "Plan", said: [1, 2] },
@@ -201,8 +201,8 @@ function phase_name(id: string): string {
 
 const WIDTH = 80; // of the text
 
-// A paragraph's first line, and what is told below it: a line that had room for the next one's first word ends
-// what it tells.
+// A paragraph's first line, and what is reported below it: a line that had room for the next one's first word ends
+// what it shows.
 function said_in(paragraph: string): string[] {
 	const [first, ...rest] = paragraph.trim().split("\n");
 	let below = "";
@@ -212,7 +212,7 @@ function said_in(paragraph: string): string[] {
 		below += (!below ? "" : runs_on || /[.;:]$/.test(before) ? " " : "; ") + line.trim();
 	});
 	if (!below) return [first];
-	// A sentence that runs on into the next line is told there.
+	// A sentence that runs on into the next line is reported there.
 	const end = /[.:]$/.test(first) ? -1 : first.lastIndexOf(". ");
 	return end < 0 ? [first, below] : [first.slice(0, end + 1), `${first.slice(end + 2)} ${below}`];
 }

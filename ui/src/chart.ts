@@ -36,7 +36,7 @@ export function wanted_top(state: State): number {
 	return Math.max(most, limit <= most * 1.6 ? limit : 0) * 1.04;
 }
 
-// What the memory ran into, as the last failure tells; of a plan that fits, what it was to stay under.
+// What the memory ran into, as the last failure shows; of a plan that fits, what it was to stay under.
 export function limit_of(state: State): { bytes: number; high: number | null } | null {
 	const oom = state.recording.death ?? state.recording.device.oom[state.recording.device.oom.length - 1];
 	const bound = oom?.verdict?.bound_bytes;

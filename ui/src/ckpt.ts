@@ -1,4 +1,4 @@
-// A checkpoint, or two that are compared: what the verb says, and its tensors as a tree, by name, dtype, shard,
+// A checkpoint, or two that are compared: what the command says, and its tensors as a tree, by name, dtype, shard,
 // device or shape.
 
 import { Delay, choice, copy, el, fill, table } from "./dom";
@@ -31,7 +31,7 @@ export interface Checkpoint {
 	path?: string;
 }
 
-// A tensor, and what is told of it; of a comparison `weight` is 1 and names both sides.
+// A tensor, and what is reported it; of a comparison `weight` is 1 and names both sides.
 interface Leaf {
 	name: string;
 	weight: number;

@@ -1,4 +1,4 @@
-// One allocation: what it is, its birth and death, its stack, and what lay beside it.
+// One allocation: what it is, its birth and death, its stack, and what lay next to it.
 
 import { button, code, copy, definitions, el, fill } from "./dom";
 import { band_of } from "./panels";
@@ -7,7 +7,7 @@ import type { Recording } from "./recording";
 import type { State } from "./state";
 import * as text from "./text";
 
-// Blocks that lie beside it at m, and what had its address before and after.
+// Blocks that lie next to it at m, and what had its address before and after.
 function neighbours(
 	recording: Recording,
 	a: number,

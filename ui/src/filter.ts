@@ -232,7 +232,7 @@ export const fields: Field[] = [
 	},
 	{
 		names: ["phase"],
-		about: "the phase that it was born in",
+		about: "the phase that it was allocated in",
 		values: (r) => r.head.phases,
 		test: (r, sign, words) => {
 			const some = choose_names(r.head.phases, sign, words);
@@ -245,7 +245,7 @@ export const fields: Field[] = [
 	},
 	{
 		names: ["step"],
-		about: "the step that it was born in: step:3, step>=10",
+		about: "the step that it was allocated in: step:3, step>=10",
 		test: (r, sign, words) => {
 			const holds = compare(sign, words, number_of, (step) => step);
 			const turns = r.steps.flatMap((step) => [step.start_event + 1, step.end_event + 2]);
@@ -360,7 +360,7 @@ export const fields: Field[] = [
 	},
 ];
 
-// Whose `!=` is told by what they compare themselves.
+// Whose `!=` is known by what they compare themselves.
 const compares_itself = /^(size|block|life|step|born|freed)$/;
 const by_name = new Map(fields.flatMap((field) => field.names.map((name) => [name, field] as const)));
 // As they are listed and offered.

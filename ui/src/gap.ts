@@ -146,7 +146,7 @@ export class Gap {
 		};
 	}
 
-	// The stream with the most in use where it died, or else at the peak, has the remainders of splits: what is left when all else is told.
+	// The stream with the most in use where it died, or else at the peak, has the remainders of splits: what is left when all else is reported.
 	private name_bands(): void {
 		const { recording, owners, bands } = this;
 		const moment = recording.death_moment ?? recording.peak_moment;

@@ -132,7 +132,7 @@ const pointers: Keys = [
 	["fingers", "one pans, two zoom"],
 	["strip below", "drag to move through the recording"],
 	["name in the legend", "only this band, or all again; its colour hides it"],
-	["drop a file", "a packed recording (.plim) or another page, beside this one"],
+	["drop a file", "a packed recording (.plim) or another page, next to this one"],
 ];
 
 class App {
@@ -267,7 +267,7 @@ class App {
 		return [[...others, worst].sort((a, b) => a - b), worst];
 	}
 
-	// Of several GPUs in one recording: the one that died, else that leaks, else that holds most, as the text tells it.
+	// Of several GPUs in one recording: the one that died, else that leaks, else that holds most, as the text shows it.
 	private async worst_device(n: number): Promise<number | null> {
 		const heads = await Promise.all(Array.from({ length: n }, (_, i) => Page.head(i)));
 		if (new Set(heads.map((head) => head.recording)).size > 1) return null;
@@ -363,7 +363,7 @@ class App {
 		this.dock.append(pane.side);
 	}
 
-	// Another page or a packed recording, beside what is there.
+	// Another page or a packed recording, next to what is there.
 	private async take(file: File): Promise<void> {
 		const first = this.panes.length;
 		try {

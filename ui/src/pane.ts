@@ -1,4 +1,4 @@
-// One recording: verdict, picture, what lies below it and beside it.
+// One recording: verdict, picture, what lies below it and next to it.
 
 import { Details } from "./details";
 import { Delay, button, choice, code, colour, el, explained, fill, swatch } from "./dom";

@@ -32,7 +32,7 @@ export class Findings implements Panel {
 		const { findings } = this.state.recording.device;
 		if (this.root.childElementCount) return;
 		const { read_here } = this.state.recording.head;
-		const none = read_here ? "Nobody looked for findings: plimsoll report does." : "Nothing stands out.";
+		const none = read_here ? "No one looked for findings: plimsoll report does." : "Nothing stands out.";
 		if (!findings.length) fill(this.root, el("p", {}, none));
 		else fill(this.root, ...findings.map((_, i) => this.one(i)));
 	}
@@ -289,7 +289,7 @@ export class Steps implements Panel {
 		if (!this.root.childElementCount) {
 			if (!steps.length) {
 				const none = recording.head.read_here
-					? "Nobody looked for steps: plimsoll report does."
+					? "No one looked for steps: plimsoll report does."
 					: "No training steps were seen in this recording.";
 				fill(this.root, el("p", {}, none));
 				return;

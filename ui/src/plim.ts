@@ -333,7 +333,7 @@ export class Part {
 
 const rounded = (size: number) => 512 * Math.ceil(size / 512);
 
-// The events of a device: what a program does again is told by what it did after the same steps before.
+// The events of a device: what a program does again is known by what it did after the same steps before.
 class Events {
 	private bits = 8;
 	private sites_after: Uint32Array;

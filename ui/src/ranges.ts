@@ -93,7 +93,7 @@ export class Ranges {
 		return rows.length ? rows[rows.length - 1] : null;
 	}
 
-	// Bytes of what is born in (from, to].
+	// Bytes of what is allocated in (from, to].
 	born_in(recording: Recording, from: number, to: number): number {
 		if (!this.sums) {
 			this.sums = new Float64Array(recording.rows + 1);

@@ -439,7 +439,7 @@ function report_of(walk: Walk, device: number, name: string, dropped: number): R
 		gap_at_peak: null,
 		stop: null,
 	};
-	// What a page says of a recording, and nobody found out here.
+	// What a page says of a recording, and no one found out here.
 	return {
 		device,
 		events: walk.events,

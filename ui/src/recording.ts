@@ -153,7 +153,7 @@ export class Recording {
 	readonly stack: Column;
 	readonly rule: Column;
 	readonly flags: Column;
-	// Of each event: row + 1 of what is born, -(row + 1) of what the program frees, or 0.
+	// Of each event: row + 1 of what is allocated, -(row + 1) of what the program frees, or 0.
 	readonly effect: Int32Array;
 	readonly allocated: Series;
 	readonly peak_moment: number;

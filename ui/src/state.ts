@@ -1,4 +1,4 @@
-// What the views of one recording share, and who is told when it changes.
+// What the views of one recording share, and who is reported when it changes.
 
 import { bands_of, by_match } from "./groups";
 import type { Gap } from "./gap";

@@ -49,7 +49,7 @@ export function duration(us: number): string {
 	return `${Math.floor(us / 3600e6)} h ${Math.floor((us % 3600e6) / 60e6)} min`;
 }
 
-// Directions and controls of a hostile name would rearrange what stands beside it.
+// Directions and controls of a hostile name would rearrange what stands next to it.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 const LONG = 200; // characters: of a shorter limit it is plain that there is more

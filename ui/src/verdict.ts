@@ -209,7 +209,7 @@ export function verdict_of({ device }: Recording, which: string): HTMLElement {
 	);
 }
 
-// What stands beside the picture as long as nothing is chosen: what to do, why, the numbers.
+// What stands next to the picture as long as nothing is chosen: what to do, why, the numbers.
 export function reasons_of(
 	recording: Recording,
 	jump: (m: number) => void,

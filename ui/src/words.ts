@@ -23,9 +23,9 @@ const words: Record<string, string> = {
 	"keys and values": "the cache of a model that generates: it grows with each token",
 	buffers: "as parameters, but never trained",
 	"outputs kept": "made in a forward pass, and kept by the program itself",
-	"outputs kept, or unknown": "kept by the program itself, or nothing tells what for",
-	unknown: "no rule tells what it is for",
-	"there before the recording began": "alive at the first event: nothing tells who made it",
+	"outputs kept, or unknown": "kept by the program itself, or nothing says what for",
+	unknown: "no rule says what it is for",
+	"there before the recording began": "alive at the first event: nothing says who made it",
 	"all others": "what is in no band of its own",
 
 	// phases
@@ -102,7 +102,7 @@ const words: Record<string, string> = {
 	// the gap: what is reserved and not allocated
 	"idle segments": "nothing is in them: empty_cache() gives them back to the driver",
 	"remainders of splits":
-		"free beside what is in use in the same segment: given back when all of that is freed",
+		"free next to what is in use in the same segment: given back when all of that is freed",
 	"waiting for another stream":
 		"freed, but another stream may still use it: free when that has done its work",
 	"free in private":
@@ -126,11 +126,11 @@ const words: Record<string, string> = {
 	"peak within": "the most that was allocated in it, whoever allocated it",
 
 	// the verdict
-	limit: "what refused the memory: the card, this process's share, a cgroup",
+	limit: "what refused the memory: the GPU, this process's share, a cgroup",
 	because: "what made this moment need more than others",
 	refused: "what failed, and how much was asked for",
 	since: "when it began, and what it comes to",
-	full: "when it fills cards of these sizes, at this rate",
+	full: "when it fills GPUs of these sizes, at this rate",
 	cause: "what it looks like",
 	why: "what was seen",
 	fix: "what to do, the likeliest first",
@@ -153,7 +153,7 @@ const words: Record<string, string> = {
 	"What if": "the same requests under other settings of the allocator",
 	Difference: "who holds more or less in the second recording",
 
-	// answers of verbs
+	// answers of commands
 	rank: "the number of a process in its job",
 	"peak in": "what the program was doing at its peak",
 	"asked for": "the request that failed",
@@ -190,7 +190,7 @@ const words: Record<string, string> = {
 	"largest difference": "of any two numbers at the same place",
 };
 
-// "" for what is no word of the page.  "Findings (3)" and "peak_bytes" are known by their word.
+// "" for what is not a word of the page.  "Findings (3)" and "peak_bytes" are known by their word.
 export function meaning(name: string): string {
 	return words[name] ?? words[name.replace(/ *\(.*| \d+.*$/, "")] ?? "";
 }

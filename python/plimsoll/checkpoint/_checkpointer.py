@@ -454,7 +454,7 @@ class Checkpointer:
     def _listen(self, name: str) -> None:
         number = getattr(signal, name, None)
         if not isinstance(number, signal.Signals) or number in (signal.SIGKILL, signal.SIGSTOP):
-            raise ArgumentError(f"'{name}' is no signal that a process can listen to")
+            raise ArgumentError(f"'{name}' is not a signal that a process can listen to")
         before = signal.getsignal(number)
         me = weakref.ref(self)
 

@@ -136,7 +136,7 @@ class _Plain(pickle.Unpickler):
             found = super().find_class(module, name)
         plain = isinstance(found, (torch.dtype, torch.layout, torch.memory_format)) or found in (torch.Size, torch.device)
         if found is None or module == "torch" and not plain or module.startswith("torch.distributed.") and not isinstance(found, type):
-            raise FormatError(f"the checkpoint's {METADATA} names {module}.{name}, which is no part of one")
+            raise FormatError(f"the checkpoint's {METADATA} names {module}.{name}, which is not a part of one")
         return found
 
 

@@ -25,7 +25,7 @@ def read(path: str) -> frozenset[str]:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if data["schema"] != "lint-baseline/1":
-            raise Unusable(f"{path}: schema {data['schema']!r} is no lint-baseline/1")
+            raise Unusable(f"{path}: schema {data['schema']!r} is not a lint-baseline/1")
         return frozenset(str(f) for f in data["findings"])
     except OSError as why:
         raise Unusable(f"{path}: cannot be read: {why.strerror}") from None
@@ -56,7 +56,7 @@ def changed(reference: str) -> dict[str, set[int] | None]:
     top = git("rev-parse", "--show-toplevel").strip()
     if reference.startswith("-") or not reference or not known(reference):
         shallow = git("rev-parse", "--is-shallow-repository").strip() == "true"
-        raise Unusable(f"--diff: '{reference}' is no commit here" + (
+        raise Unusable(f"--diff: '{reference}' is not a commit here" + (
             "; this clone is shallow: git fetch --unshallow, or git fetch --depth=1 origin BRANCH and --diff FETCH_HEAD" if shallow else ""))
     found: dict[str, set[int] | None] = {}
     file = ""

@@ -108,7 +108,7 @@ class Leak:
         if self.line:
             text += f"; allocated in {self.line}"
         if self.full_in_steps:
-            text += f"; the card is full in {self.full_in_steps[0]:,} to {self.full_in_steps[1]:,} steps"
+            text += f"; the GPU is full in {self.full_in_steps[0]:,} to {self.full_in_steps[1]:,} steps"
         return text
 
 

@@ -112,7 +112,7 @@ def explain(error: BaseException) -> str:
     try:
         return str(verbs.why(text + "\n"))
     except PlimsollError as why:
-        return f"the verdict cannot be told: {why}"
+        return f"there is no verdict: {why}"
 
 
 class oom_guard:

@@ -83,7 +83,7 @@ def _once(args: argparse.Namespace, command: list[str], progress: Progress, batc
     module, colon, function = args.model.partition(":")
     if colon:
         return loop.trace_function(module, function, o)
-    raise ValueError(f"'{args.model}' is no file here and no MODULE:FUNCTION; nothing is fetched from the Hub: give the "
+    raise ValueError(f"'{args.model}' is not a file here and no MODULE:FUNCTION; nothing is fetched from the Hub: give the "
                      "config.json of the local cache (~/.cache/huggingface/hub/models--ORG--NAME/snapshots/*)")
 
 
@@ -189,7 +189,7 @@ def _longer(args: argparse.Namespace, command: list[str], progress: Progress) ->
         raise ValueError("it has no sequence whose length could be asked for (--seq)")
     why = laws.lengthen(trace, *(_again(args, command, progress, args.batch, n) for n in others))
     if why:
-        raise ValueError(f"how memory grows with the sequence cannot be told: {why}; trace each sequence by itself")
+        raise ValueError(f"how memory grows with the sequence is not known: {why}; trace each sequence by itself")
     trace.assumed.append(f"other sequences: each request lies on the line or parabola through {trace.sequence}, {others[0]} and "
                          f"{others[1]}, which were all traced")
     if trace.positions:
@@ -209,11 +209,11 @@ def _trace(args: argparse.Namespace, command: list[str], progress: Progress) -> 
     trace = _once(args, command, progress, batch)
     why = laws.grow(trace, _again(args, command, progress, max(args.grown, 4) if args.grown < 3 else args.grown))
     if why:
-        raise ValueError(f"how memory grows with the batch cannot be told: {why}; trace each batch by itself")
+        raise ValueError(f"how memory grows with the batch is not known: {why}; trace each batch by itself")
     trace.assumed.append(f"other batches: each request lies on the line through batches {batch} and {trace.grown_batch}, "
                          "which were both traced")
     if batch != args.batch:
-        trace.assumed.append("shown is batch 2: one sample alone is copied less often, and tells nothing of more")
+        trace.assumed.append("shown is batch 2: one sample alone is copied less often, and shows nothing of more")
     return trace
 
 

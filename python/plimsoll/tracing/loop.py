@@ -228,7 +228,7 @@ def _read(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
     with open(path, encoding="utf-8") as f:
         values = json.load(f)
     if not isinstance(values, dict):
-        raise ValueError(f"'{path}' is no configuration of a model")
+        raise ValueError(f"'{path}' is not a configuration of a model")
     return values
 
 
@@ -487,7 +487,7 @@ def generate(r: Recorder, o: Options, model: torch.nn.Module, batch: dict[str, t
 def tell(r: Recorder) -> None:
     words = {"0": "numbers of tensors that only a run knows are taken for 0, fractions for 0.5",
              "true": "conditions on tensors that only a run knows are answered as with finite numbers",
-             "lowered": "torch.compile: graphs lowered by Inductor itself, of the installed release; what it tries out on the card is not known",
+             "lowered": "torch.compile: graphs lowered by Inductor itself, of the installed release; what it tries out on the GPU is not known",
              "graphed": "torch.compile: AOTAutograd's graphs, with elementwise operations fused; Inductor did not lower them here",
              "tuned": "torch.compile with options: what they take (graphs' pools, other kernels) is not traced",
              "compiled": "torch.compile is left out, all runs eagerly: compiled code keeps and takes other amounts, mostly less"}

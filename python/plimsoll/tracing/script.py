@@ -110,7 +110,7 @@ def trace_script(command: list[str], o: Options) -> Trace:
         if not steps.done:
             raise _ended(r, "the script ended without a step of an optimizer: nothing to plan")
         if not r.trace.category:
-            raise ValueError("nothing of the script was on the GPU: it chose another device (a GPU is told to be there: "
+            raise ValueError("nothing of the script was on the GPU: it chose another device (a GPU is reported to be there: "
                              "torch.cuda.is_available(), \"cuda\")")
         taken = asks(command)
         r.trace.recipe = ""

@@ -56,7 +56,7 @@ def _number(value: Any) -> float:
         return float(value)
     item = getattr(value, "item", None)
     if item is None:
-        raise ArgumentError(f"{type(value).__name__} is no number")
+        raise ArgumentError(f"{type(value).__name__} is not a number")
     return float(item())
 
 
@@ -174,7 +174,7 @@ class EarlyStopping:
                 setattr(fresh, name, POLICIES.index(state[name]) if name == "policy" else state[name])
             stopped = bool(state["stopped"])
         except (KeyError, ValueError, TypeError) as why:
-            raise FormatError(f"this is no state of EarlyStopping: {why!r}") from None
+            raise FormatError(f"this is not a state of EarlyStopping: {why!r}") from None
         self._state, self._stopped = fresh, stopped
 
 
@@ -323,7 +323,7 @@ class TrainingMonitor:
         try:
             core, told = base64.b64decode(state["core"], validate=True), int(state["told"])
         except (KeyError, ValueError, TypeError) as why:
-            raise FormatError(f"this is no state of TrainingMonitor: {why!r}") from None
+            raise FormatError(f"this is not a state of TrainingMonitor: {why!r}") from None
         self._call("plim_monitor_restore", core, len(core))
         self._told = told
 

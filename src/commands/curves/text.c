@@ -271,7 +271,7 @@ static void put_back(struct text *t, const struct plim_curves_run *o)
 		text_wrap_name(t, 2, 2, text_get(&words));
 		text_release(&words);
 	} else {
-		text_puts(t, "no checkpoint at or before it was found beside the log\n");
+		text_puts(t, "no checkpoint at or before it was found next to the log\n");
 	}
 }
 

@@ -139,7 +139,7 @@ static enum plim_status tell_tool(struct plim_plan *p, const char *path, enum pl
 	return tool ? err_set(err, PLIM_E_FORMAT,
 			      "'%.200s' says how a run is configured (%s), and no model: give it "
 			      "with "
-			      "--from, beside a config.json",
+			      "--from, next to a config.json",
 			      path, tool)
 		    : st;
 }

@@ -24,7 +24,7 @@ static void recipe(struct text *t, const struct plim_plan *p)
 		[PLAN_CHECKPOINT_NONE] = "",
 		[PLAN_CHECKPOINT_FULL] = ", checkpointed",
 		[PLAN_CHECKPOINT_VISION] = ", vision tower checkpointed",
-		[PLAN_CHECKPOINT_SELECTIVE] = ", checkpointed but for attention and products",
+		[PLAN_CHECKPOINT_SELECTIVE] = ", checkpointed except for attention and products",
 	};
 	const struct plan_recipe *r = &p->hidden->recipe;
 	const struct model *m = &p->hidden->model;
@@ -607,7 +607,7 @@ static void learned(struct text *t, const struct plim_plan *p)
 	if (!p->unexplained_bytes)
 		text_wrap(t, 2, 2, "with that, the recorded peak is explained to the byte");
 	else
-		text_wrap(t, 2, 2, "with that, the recorded peak is explained but for %s",
+		text_wrap(t, 2, 2, "with that, the recorded peak is explained except for %s",
 			  text_size(recorded, p->unexplained_bytes));
 }
 

@@ -71,7 +71,7 @@ static const struct {
 				"workers touch",
 				machine_room },
 	[WATCH_MEM_SHM] = { PLIM_WATCH_BOUND_SHM, "/dev/shm", "left in /dev/shm",
-			    "batches that workers made and nobody took, or files of processes that "
+			    "batches that workers made and no one took, or files of processes that "
 			    "were killed",
 			    shm_room },
 };
@@ -140,11 +140,11 @@ static enum plim_status put_words(struct plim_watch_forecast *f, const struct wa
 			  "finds no room",
 			  text_size(spike, whole(slope->spike_high)));
 	if (cache > SPIKE * slope->middle * slope->seconds)
-		lines_add(
-			&evidence,
-			"PyTorch's cache has %s beside them: in pieces too small for a request, it "
-			"ends that much earlier",
-			text_size(spike, whole(cache)));
+		lines_add(&evidence,
+			  "PyTorch's cache has %s next to them: in pieces too small for a request, "
+			  "it "
+			  "ends that much earlier",
+			  text_size(spike, whole(cache)));
 	if (f->confidence == PLIM_WATCH_LOW)
 		lines_add(&evidence, "if it went on like this, it would be full in %s%s", when,
 			  steps);

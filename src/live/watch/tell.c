@@ -91,7 +91,7 @@ static void input_cpu(struct telling *t)
 	if (!isnan(most) && most > n)
 		lines_add(&t->advice,
 			  "num_workers=%.0f: %.0f cores are there, so up to %.1f times as many "
-			  "samples a second",
+			  "samples per second",
 			  fmin(most, wanted), cores, fmin(most, wanted) / n);
 	else if (isnan(most))
 		lines_add(&t->advice, "more num_workers, as far as there are cores");
@@ -113,7 +113,7 @@ static void input_disk(struct telling *t)
 			  percent(at[WATCH_BLOCKED]), at[WATCH_READS]);
 		tell_gpu(t);
 		lines_add(&t->advice,
-			  "num_workers: several reads at a time, beside the GPU's work");
+			  "num_workers: several reads at a time, next to the GPU's work");
 		lines_add(&t->advice, "copy the data to a local disk or to memory before training");
 		return;
 	}
@@ -264,7 +264,7 @@ static void copies(struct telling *t)
 		  at[WATCH_RECEIVE] / 1024, at[WATCH_TRANSMIT] / 1024);
 	tell_gpu(t);
 	lines_add(&t->advice, "pin_memory=True and .to(device, non_blocking=True): pinned memory "
-			      "copies several times as fast, beside the compute");
+			      "copies several times as fast, next to the compute");
 	lines_add(&t->advice, "keep on the GPU what is copied each step");
 }
 
@@ -368,7 +368,7 @@ static void idle(struct telling *t)
 	if (at[WATCH_BUSY] >= 0.1)
 		tell_gpu(t);
 	lines_add(&t->advice,
-		  "if nobody needs it, end it: its memory is taken from everyone else on this GPU");
+		  "if no one needs it, end it: its memory is taken from everyone else on this GPU");
 }
 
 static void throttled(struct telling *t)
@@ -553,7 +553,7 @@ static const struct {
 	[PLIM_WATCH_IDLE] = { "it holds memory and does nothing", idle },
 	[PLIM_WATCH_THROTTLED] = { "it is not given the processors it wants", throttled },
 	[PLIM_WATCH_STALLED] = { "it has stopped making steps", stalled },
-	[PLIM_WATCH_DEADLOCK] = { "the workers wait for a lock that nobody "
+	[PLIM_WATCH_DEADLOCK] = { "the workers wait for a lock that no one "
 				  "releases",
 				  deadlock },
 };

@@ -1793,7 +1793,7 @@ const struct series_detector series_detectors[] = {
 	  "a value that is NaN or infinite; of gradient norms three in a row",
 	  "keras.callbacks.TerminateOnNaN" },
 	{ BIT(TRAIN_LOSS), look_hidden, "nan",
-	  "a loss of exactly 0 twice beside a gradient norm of NaN, or three times after a loss "
+	  "a loss of exactly 0 twice next to a gradient norm of NaN, or three times after a loss "
 	  "over 0.02",
 	  "transformers' logging_nan_inf_filter logs 0 where all losses of an interval are NaN" },
 	{ BIT(TRAIN_LOSS), look_spike, "spike",

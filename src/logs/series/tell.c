@@ -200,7 +200,7 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 		SHOW("'%.80s' does not rise with it: %s when it began, %s then",
 		     series_told_name(m, f->other), V(f->number[4]), V(f->number[5]));
 	else
-		SHOW("no training loss is logged beside it, so this may also be divergence");
+		SHOW("no training loss is logged next to it, so this may also be divergence");
 	if (m->watches.at[f->series].course == SERIES_BY_COURSE)
 		SHOW("its name does not say which way is better: it %s while the training loss "
 		     "fell at first",

@@ -733,7 +733,7 @@ static const struct model_family *nested_family(const struct config *c, struct m
 	*copy = *f;
 	copy->towers[MODEL_TEXT].scope = scope;
 	copy->towers[MODEL_TEXT].outer = model_tied_outside;
-	copy->unplanned = "parts beside its text_config, which alone is counted,";
+	copy->unplanned = "parts next to its text_config, which alone is counted,";
 	return copy;
 }
 
@@ -907,12 +907,12 @@ static enum plim_status load_indexed(struct model *m, const char *path, struct p
 	count = count_of_index(m, path);
 	if (count >= LEAST_COUNT)
 		return err_set(err, PLIM_E_FORMAT,
-			       "'%.200s' has names of tensors, without sizes, and beside it are "
+			       "'%.200s' has names of tensors, without sizes, and next to it are "
 			       "neither config.json nor the files that it names: give them, or "
 			       "--params %.3gB (in 16 bits, by its total)",
 			       path, (double)count / 1e9);
 	return err_set(err, PLIM_E_FORMAT,
-		       "'%.200s' has names of tensors, without sizes, and beside it are neither "
+		       "'%.200s' has names of tensors, without sizes, and next to it are neither "
 		       "config.json nor the files that it names: give them, or --params 8B",
 		       path);
 }

@@ -221,7 +221,7 @@ static enum plim_status check_gates(const struct gguf *g, struct plim_err *err)
 		gate = find(g, name);
 		if (gate && gate->dtype != up->dtype)
 			return refuse_tensor(g, gate,
-					     "is of another dtype than what goes up beside it, "
+					     "is of another dtype than what goes up next to it, "
 					     "which is not planned",
 					     err);
 	}

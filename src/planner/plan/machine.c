@@ -115,7 +115,7 @@ static const struct {
 	{ loads, "the model is read into the machine's memory first (from_pretrained without a "
 		 "device map)" },
 	{ pages,
-	  "paged states are in unified memory: on the GPU, beside what PyTorch counts, while "
+	  "paged states are in unified memory: on the GPU, next to what PyTorch counts, while "
 	  "it has room" },
 	{ offloads_checkpoints,
 	  "checkpoints are offloaded by Transformers 5.17, told to the Trainer or with "

@@ -113,9 +113,10 @@ static void find_lines(struct detecting *x, struct leak_lines *out)
 
 /* ---- what it may be ---- */
 
-const char findings_leak_holder[] = "a recording shows where memory was born, not who holds it: "
-				    "look for the list, dict, attribute "
-				    "or closure that still refers to it (gc.get_referrers(tensor))";
+const char findings_leak_holder[] =
+	"a recording shows where memory was allocated, not who holds it: "
+	"look for the list, dict, attribute "
+	"or closure that still refers to it (gc.get_referrers(tensor))";
 const char findings_leak_delay[] =
 	"a smaller batch or empty_cache() only delays it: the memory is in use";
 

@@ -24,7 +24,7 @@ static const char *const means[MESSAGES_MOMENTS] = {
 			     "pass: in the first step the batch is too large, later it is the "
 			     "longest batch or something that was kept",
 	[MESSAGES_BACKWARD] =
-		"it died in a backward pass: gradients are born there in the first "
+		"it died in a backward pass: gradients are allocated there in the first "
 		"step; later its own temporaries are what is large, while activations "
 		"are given back",
 	[MESSAGES_FIRST_STEP] =
@@ -164,7 +164,7 @@ static void tell_odd(struct lines *l, const struct messages_oom *o)
 		lines_add(l,
 			  "one of the processes in the text is this one, under the number that it "
 			  "has outside of its container: only so does %s of PyTorch's fit on the "
-			  "GPU beside what they hold",
+			  "GPU next to what they hold",
 			  messages_size(a, o->reserved));
 }
 
@@ -203,7 +203,7 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 	else if (t->free_enough)
 		lines_add(l,
 			  "the driver had %s free and was asked for %s: a limit that this release "
-			  "does not print, or somebody who held memory only for that moment",
+			  "does not print, or someone who held memory only for that moment",
 			  messages_size(a, o->free), messages_size(b, o->tried));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
 		lines_add(l,

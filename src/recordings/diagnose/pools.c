@@ -372,10 +372,11 @@ void detect_outside(struct detecting *x)
 		detect_say(x, &f->fix, "see who it is and end what is left over: %s",
 			   snapshot_platform_of(x->snapshot).holders);
 	} else {
-		detect_say(x, &f->fix,
-			   "libraries beside PyTorch: NCCL buffers, cuDNN and Triton workspaces, a "
-			   "second framework (JAX, TensorFlow, CuPy, RAPIDS) that takes memory up "
-			   "front");
+		detect_say(
+			x, &f->fix,
+			"libraries next to PyTorch: NCCL buffers, cuDNN and Triton workspaces, a "
+			"second framework (JAX, TensorFlow, CuPy, RAPIDS) that takes memory up "
+			"front");
 		detect_say(x, &f->fix,
 			   "CUDA_MODULE_LOADING=LAZY keeps the context small; NCCL_BUFFSIZE its "
 			   "buffers");

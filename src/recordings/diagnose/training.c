@@ -224,7 +224,7 @@ void detect_optimizer_first_step(struct detecting *x)
 		   text_size(b, d->live_bytes));
 	detect_say(x, &f->evidence,
 		   "forward and backward had fitted: that says nothing of the next step, which has "
-		   "the state beside it");
+		   "the state next to it");
 	detect_say(
 		x, &f->fix,
 		"a leaner optimizer: 8-bit Adam (bitsandbytes.optim.AdamW8bit), Adafactor, SGD, or "

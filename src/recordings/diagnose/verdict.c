@@ -67,7 +67,7 @@ static void tell_bound(struct lines *l, const struct recording_names *n,
 			lines_add(l,
 				  "together that is what a GPU such as the %s has for one "
 				  "process: so "
-				  "nobody else was on it, it seems (the error's text would tell: "
+				  "no one else was on it, it seems (the error's text would tell: "
 				  "--log)",
 				  d->card->name);
 		break;
@@ -165,7 +165,8 @@ static void tell_leak(struct lines *l, const struct findings_leak *leak)
 		snprintf(before, sizeof(before), ", and %s of the same before the recording,",
 			 text_size(a, leak->before_bytes));
 	lines_add(l,
-		  "%s that was born in the last %u %s%s%s is still alive%s; without it this would "
+		  "%s that was allocated in the last %u %s%s%s is still alive%s; without it this "
+		  "would "
 		  "have fitted",
 		  text_size(a, leak->grown_bytes - leak->before_bytes), span, leak->period, ending,
 		  before, lines);

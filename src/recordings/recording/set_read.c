@@ -451,7 +451,7 @@ enum plim_status recording_set_reopen(const struct recording_set *s, uint64_t ro
 		own = (struct set_item){ .origin = SET_FOUND, .path = item->beside };
 		item = &own;
 		if (!*own.path)
-			return err_set(err, PLIM_E_IO, "its recording is not beside its digest");
+			return err_set(err, PLIM_E_IO, "its recording is not next to its digest");
 	}
 	st = open_item(item, need.source_bytes, (struct source_options){ .window_bytes = 0 }, &o,
 		       err);

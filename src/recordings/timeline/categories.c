@@ -46,7 +46,7 @@ const struct timeline_rule timeline_rules[] = {
 	  "born without Python before the recording, lives to its end, has the size of a "
 	  "parameter" },
 	{ TIMELINE_UNKNOWN, 50,
-	  "born in a backward pass, kept by the program beside all gradients of its size" },
+	  "born in a backward pass, kept by the program next to all gradients of its size" },
 	{ TIMELINE_PRIOR, 100, "there before the recording began" },
 	{ TIMELINE_OPTIMIZER_STATE, 80,
 	  "made by one line with the sizes of the trained parameters, lives to the end, and its "

@@ -34,7 +34,7 @@ function log_ticks(low: number, high: number): number[] {
 	return out;
 }
 
-// In all charts: uPlot's third argument, which its types lack, tells the others.
+// In all charts: uPlot's third argument, which its types lack, shows the others.
 function move_cursor(u: uPlot, left: number): void {
 	const set = u.setCursor as (at: { left: number; top: number }, fire: boolean, publish: boolean) => void;
 	set({ left, top: u.over.clientHeight / 2 }, true, true);
@@ -126,7 +126,7 @@ export class Chart {
 		return this.place.dataset;
 	}
 
-	// Findings of the series that are drawn here; on the main chart all that are no mere information.
+	// Findings of the series that are drawn here; on the main chart all that are not a mere information.
 	private find_marks(): Mark[] {
 		const { lines } = this.group;
 		const marks = new Map<Finding, Mark>();

@@ -1,4 +1,4 @@
-// What stands above and below the charts: the verdicts, the runs beside each other, what was found.
+// What stands above and below the charts: the verdicts, the runs next to each other, what was found.
 
 import { button, el } from "../dom";
 import type { CurvesPolicy, CurvesSeries } from "../results";
@@ -122,7 +122,7 @@ function go_back(run: Run): HTMLElement | null {
 		`: ${plain(back.why ?? "")}. `,
 		back.checkpoint
 			? el("code", {}, plain(back.checkpoint, 300))
-			: el("span", { class: "soft" }, "No checkpoint at or before it was found beside the log."),
+			: el("span", { class: "soft" }, "No checkpoint at or before it was found next to the log."),
 	);
 }
 
@@ -183,7 +183,7 @@ export function run_section(state: State, run: Run, open: boolean): HTMLElement 
 	);
 }
 
-// ---- the runs beside each other ----
+// ---- the runs next to each other ----
 
 type Order = (a: Run, b: Run) => number;
 

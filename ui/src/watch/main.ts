@@ -32,11 +32,11 @@ function list(title: string, lines: string[]): HTMLElement | null {
 	return el("section", {}, el("h3", {}, title), el("ul", {}, ...lines.map((l) => el("li", {}, plain(l)))));
 }
 
-// Two lines over the last minutes: how busy the card is, how full its memory.
+// Two lines over the last minutes: how busy the GPU is, how full its memory.
 class History {
 	private points: { time: number; busy: number | null; memory: number | null }[] = [];
 
-	// One measure a line: from when the multiprocessors are told on, the share of the time is none of it.
+	// One measure a line: from when the multiprocessors are reported on, the share of the time is none of it.
 	private of_sm = false;
 
 	add(job: WatchJob): void {
@@ -222,7 +222,7 @@ class App {
 		return found;
 	}
 
-	// Only what changed is put anew: a screen reader tells an alert once.
+	// Only what changed is put anew: a screen reader shows an alert once.
 	private show_alerts(alerts: WatchAlert[]): void {
 		const words = alerts.map((a) => `${word(a.event)}: ${plain(a.title)}`);
 		const all = words.join("\n");

@@ -25,7 +25,7 @@ def result_discarded(ctx: Context) -> None:
         if not _certain(ctx, event) or ctx.program.source.shown(event.stmt):
             continue
         name = dotted(func.value)
-        ctx.report("PLM701", event.stmt, confidence=HIGH if event.of.strong else MEDIUM, title=f"returns a new tensor that nobody keeps; {name} stays what and where it is",
+        ctx.report("PLM701", event.stmt, confidence=HIGH if event.of.strong else MEDIUM, title=f"returns a new tensor that no one keeps; {name} stays what and where it is",
                    edits=[ctx.program.source.before(event.call, f"{name} = ")], safe=isinstance(func.value, ast.Name) or name.startswith("self."))
 
 

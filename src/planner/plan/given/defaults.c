@@ -121,7 +121,7 @@ static const char *settle_weights(struct plim_plan *p, const struct plim_plan_op
 	if (r->quantize && plan_is_sharded(r)) {
 		load_halves(r);
 		return "FSDP shares out codes as numbers of 16 bits "
-		       "(bnb_4bit_quant_storage=torch.bfloat16), beside weights of that dtype";
+		       "(bnb_4bit_quant_storage=torch.bfloat16), next to weights of that dtype";
 	}
 	if (fifth && plan_is_fsdp1(r))
 		return "accelerate makes weights of 16 bits fp32 again for FSDP 1";

@@ -608,7 +608,7 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 	if (r->parallel == PLAN_ZERO3 && r->parameters_on && !plan_is_deepspeed(r))
 		return err_set(
 			err, PLIM_E_ARG,
-			"ZeRO-3 offloads parameters beside the optimizer: add "
+			"ZeRO-3 offloads parameters next to the optimizer: add "
 			"options.offload_optimizer; alone FSDP does: options.parallel fsdp2");
 	if (r->optimizer_on == PLAN_ON_NVME && !sharded)
 		return err_set(
@@ -649,7 +649,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
 	if (!st && r->dora && !r->lora_rank)
 		st = err_set(err, PLIM_E_ARG,
-			     "DoRA is a kind of adapters: options.lora_rank RANK beside it");
+			     "DoRA is a kind of adapters: options.lora_rank RANK next to it");
 	if (liger_loss && !o->loss)
 		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)
