@@ -85,7 +85,7 @@ static enum plim_status take_file(struct part *p, const char *path, struct plim_
 	return st;
 }
 
-/* Packed, and told by the names that it has there: of a redacted one they are words already. */
+/* Packed, and known by the names that it has there: of a redacted one they are words already. */
 static enum plim_status add_recording(struct bundle *b, struct plim_recording *r,
 				      const char *packed, struct plim_err *err)
 {

@@ -72,7 +72,7 @@ PLIM_API void plim_curves_options_init(struct plim_curves_options *o);
 struct plim_curves_series {
 	const char *name;    /* as in the log */
 	enum plim_role role; /* what it was taken for */
-	bool role_given;     /* the role was given, not told by the name */
+	bool role_given;     /* the role was given, not known by the name */
 	uint64_t points;     /* values, those that are not finite included */
 	uint64_t non_finite; /* values that are NaN or infinite */
 	double first_step;   /* of its first point */

@@ -96,7 +96,7 @@ struct plim_diff_side {
 /* Something next to memory that is not as before. */
 struct plim_diff_setting {
 	const char *name; /* what it is */
-	const char *a;    /* in A; null: its recording does not tell */
+	const char *a;    /* in A; null: its recording does not say */
 	const char *b;    /* in B */
 };
 
@@ -220,9 +220,9 @@ struct plim_diff_device {
 };
 
 struct plim_diff_gate {
-	bool exceeded;        /* the exit code is 1 */
-	bool certain;         /* both peaks are exact and of whole runs that did not die */
-	bool b_died;          /* B ran out of memory: its peak would be higher, so `exceeded` is set */
+	bool exceeded; /* the exit code is 1 */
+	bool certain;  /* both peaks are exact and of whole runs that did not die */
+	bool b_died;   /* B ran out of memory: its peak would be higher, so `exceeded` is set */
 	const char *measure;  /* what was compared */
 	uint64_t device;      /* that grew furthest beyond its limit, or came nearest to it */
 	int64_t grown_bytes;  /* B's less A's */

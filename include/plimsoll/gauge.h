@@ -75,7 +75,7 @@ struct plim_gauge_page {
 	uint64_t sequence;                    /* odd: something is being written */
 	uint64_t updated_ns;                  /* CLOCK_MONOTONIC */
 	uint64_t step;                        /* steps done */
-	double loss;                          /* of the last step that told one */
+	double loss;                          /* of the last step that reported one */
 	double lr;                            /* learning rate */
 	double grad_norm;                     /* before clipping */
 	uint32_t phase;                       /* enum plim_gauge_phase */

@@ -186,8 +186,8 @@ struct plim_here_kill {
 	uint64_t pid;           /* as the machine counts, also inside a container */
 	const char *name;       /* as the kernel log shows it */
 	uint64_t ago_s;         /* before now */
-	const char *bound;      /* cgroup, machine, cpuset or policy; null: the log does not tell */
-	const char *cgroup;     /* whose limit was reached; null: not told, or the machine's */
+	const char *bound;      /* cgroup, machine, cpuset or policy; null: the log does not say */
+	const char *cgroup;     /* whose limit was reached; null: not known, or the machine's */
 	uint64_t virtual_bytes; /* its address space */
 	uint64_t anon_bytes;    /* its own memory */
 	uint64_t file_bytes;    /* its files */

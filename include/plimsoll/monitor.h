@@ -158,7 +158,7 @@ PLIM_API enum plim_status plim_monitor_new(const struct plim_monitor_options *op
 					   struct plim_monitor **out, struct plim_err *err);
 PLIM_API void plim_monitor_free(struct plim_monitor *m);
 
-/* Say what the series of that name is, where its name does not tell; before its first value. */
+/* Say what the series of that name is, where its name does not say; before its first value. */
 PLIM_API enum plim_status plim_monitor_set_role(struct plim_monitor *m, const char *name,
 						enum plim_role role, struct plim_err *err);
 
@@ -193,7 +193,7 @@ PLIM_API void plim_monitor_get_best(const struct plim_monitor *m, double *step, 
 PLIM_API enum plim_status plim_monitor_save(const struct plim_monitor *m, void *at, size_t room,
 					    size_t *n, struct plim_err *err);
 
-/* PLIM_E_FORMAT: these are no such bytes, of another layout, or damaged; *m is as it was then. */
+/* PLIM_E_FORMAT: these are not such bytes, of another layout, or damaged; *m is as it was then. */
 PLIM_API enum plim_status plim_monitor_restore(struct plim_monitor *m, const void *at, size_t n,
 					       struct plim_err *err);
 

@@ -409,7 +409,7 @@ struct plim_plan_peak {
 	 * measured)
 	 */
 	const char *basis;
-	const char **reasons; /* why it is no surer */
+	const char **reasons; /* why it is not surer */
 	size_t reason_count;
 };
 

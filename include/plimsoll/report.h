@@ -288,7 +288,7 @@ struct plim_report_oom {
 	uint64_t reserved_bytes;
 	/* reserved memory that was certainly allowed (verdict.bound_bytes.low) */
 	uint64_t bound_bytes;
-	uint64_t device_free_bytes; /* free on the device as the driver told */
+	uint64_t device_free_bytes; /* free on the device as the driver reported */
 	uint64_t free_bytes;        /* reserved but in no block in use */
 	/* largest free block that this request's stream and pool could use */
 	uint64_t largest_free_bytes;

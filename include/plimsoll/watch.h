@@ -146,9 +146,9 @@ struct plim_watch_place {
 	uint64_t looks; /* that found it there */
 	double share;   /* of all looks at who */
 	const char *
-		file; /* of the user's own code, as far as there is any on the stack; null: not told */
-	uint64_t line;        /* in it; null: not told */
-	const char *function; /* null: not told */
+		file; /* of the user's own code, as far as there is any on the stack; null: not known */
+	uint64_t line;        /* in it; null: not known */
+	const char *function; /* null: not known */
 	const char *code;     /* what the line executes, from its file; null: not read */
 	const char *inside;   /* FILE:LINE FUNCTION of the innermost frame; null: it is that line */
 };
@@ -161,7 +161,7 @@ struct plim_watch_job {
 	double last_time;          /* of the samples */
 	uint64_t samples;          /* that were taken */
 	uint64_t rank;             /* of a job of several processes; null: it is alone */
-	uint64_t world;            /* how many ranks that job has; null: not told */
+	uint64_t world;            /* how many ranks that job has; null: not known */
 	struct plim_watch_now now; /* the latest sample */
 	struct plim_watch_process *processes; /* the main process, then the workers */
 	size_t process_count;                 /* how many */
@@ -182,7 +182,7 @@ struct plim_watch_job {
 struct plim_watch_card {
 	uint64_t index;             /* as its driver counts */
 	const char *name;           /* (never null) of the product */
-	const char *uuid;           /* null: not told */
+	const char *uuid;           /* null: not known */
 	uint64_t total_bytes;       /* of its memory */
 	uint64_t used_bytes;        /* by everyone */
 	uint64_t reserved_bytes;    /* by the driver */
@@ -193,7 +193,7 @@ struct plim_watch_card {
 	double temperature_celsius; /* of the chip */
 	const char *slowed; /* why its clocks are down: heat, hardware; null: they are not */
 	uint64_t xid;       /* the newest error of the driver since watch began; null: none */
-	uint64_t processes; /* that hold it; null: not told */
+	uint64_t processes; /* that hold it; null: not known */
 	bool lost;          /* it has fallen off the bus */
 };
 
@@ -206,7 +206,7 @@ enum plim_watch_event {
 	PLIM_WATCH_INPUT_BOUND,  /* waits for data for five minutes */
 	PLIM_WATCH_SLOWED,       /* by a CPU limit, heat or power, for a minute */
 	PLIM_WATCH_CARD_LOST,    /* a GPU has fallen off the bus */
-	PLIM_WATCH_XID,          /* the driver told an error of a GPU */
+	PLIM_WATCH_XID,          /* the driver reported an error of a GPU */
 	PLIM_WATCH_DIED,         /* the job is gone, and something killed it */
 	PLIM_WATCH_ENDED,        /* the job is gone */
 	PLIM_WATCH_TIGHT_SHM,    /* of /dev/shm 5 % are left */
@@ -228,9 +228,9 @@ struct plim_watch_alert {
 /* Processes of one job: ranks. */
 struct plim_watch_group {
 	uint64_t ranks;        /* that are seen here */
-	uint64_t world;        /* that the job has; null: not told */
+	uint64_t world;        /* that the job has; null: not known */
 	uint64_t late_pid;     /* the one that the others wait for; null: none */
-	uint64_t late_rank;    /* its rank; null: none, or not told */
+	uint64_t late_rank;    /* its rank; null: none, or not known */
 	const char *title;     /* (never null) one sentence */
 	const char **evidence; /* sentences with the numbers */
 	size_t evidence_count; /* how many */

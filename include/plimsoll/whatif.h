@@ -21,7 +21,7 @@ enum plim_whatif_flags {
 	 * takes long
 	 */
 	PLIM_WHATIF_SMALLEST = 1,
-	/* (--redact, under redact) do not tell the file's name */
+	/* (--redact, under redact) do not say the file's name */
 	PLIM_WHATIF_REDACT = 2,
 	/* (--search, after --smallest) try many more settings, as long as --budget */
 	PLIM_WHATIF_SEARCH = 4,

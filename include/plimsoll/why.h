@@ -68,7 +68,7 @@ enum plim_why_kind {
 	PLIM_WHY_HOST,         /* the machine refused memory */
 	PLIM_WHY_CGROUP_KILL,  /* killed for a limit of a job, a container or a unit */
 	PLIM_WHY_HOST_KILL,    /* killed because the machine ran out */
-	PLIM_WHY_KILLED,       /* SIGKILL; by whom, the log does not tell */
+	PLIM_WHY_KILLED,       /* SIGKILL; by whom, the log does not say */
 	PLIM_WHY_SHARED_MEMORY /* /dev/shm */
 };
 PLIM_API const char *plim_why_kind_name(enum plim_why_kind value);
@@ -130,7 +130,7 @@ struct plim_why_recorded {
 struct plim_why_planned {
 	const char *path;     /* the model's file */
 	uint64_t limit_bytes; /* of reserved memory, under which it was planned */
-	bool limit_told;      /* the log told the limit; false: the options did */
+	bool limit_told;      /* the log reported the limit; false: the options did */
 	/* the plan dies as the log shows; null: the log shows too little to compare */
 	enum plim_tri agrees;
 	const char *says;      /* one sentence */
@@ -164,7 +164,7 @@ struct plim_why_death {
 	const char *program;
 	/*
 	 * what it was doing: training, evaluation, generating, serving, loading, converting,
-	 * compiling, starting; null: not told
+	 * compiling, starting; null: not known
 	 */
 	const char *activity;
 	uint64_t activity_line; /* of the log, that shows the activity */
@@ -173,8 +173,8 @@ struct plim_why_death {
 	uint64_t last_line;     /* where it stands last */
 	uint64_t times;         /* how often it stands there */
 	const char *text;       /* its line, the end cut; null with --redact */
-	uint64_t device;        /* ordinal of the GPU; null: not told */
-	uint64_t *ranks;        /* that told it */
+	uint64_t device;        /* ordinal of the GPU; null: not known */
+	uint64_t *ranks;        /* that reported it */
 	size_t rank_count;
 	uint64_t ranks_left_out; /* beyond those */
 	/*
@@ -226,7 +226,7 @@ struct plim_why_other {
 	const char *text;   /* its line, the end cut; null with --redact */
 	const char *says;   /* what it is */
 	const char *advice; /* what to do; null: nothing in general */
-	uint64_t *ranks;    /* that told it */
+	uint64_t *ranks;    /* that reported it */
 	size_t rank_count;
 };
 

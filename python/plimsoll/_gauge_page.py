@@ -41,7 +41,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def limit_of(device: int) -> int:
-    """What torch.cuda.set_per_process_memory_fraction leaves to this process; UNKNOWN: all, or this PyTorch does not tell."""
+    """What torch.cuda.set_per_process_memory_fraction leaves to this process; UNKNOWN: all, or this PyTorch does not say."""
     try:
         cuda = sys.modules["torch"].cuda
         fraction = cuda.get_per_process_memory_fraction(device)

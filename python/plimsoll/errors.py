@@ -1,6 +1,6 @@
 """What the package raises.
 
-Each error carries what the C library told: a one-line message, the status, errno and the byte of the input.
+Each error carries what the C library reported: a one-line message, the status, errno and the byte of the input.
 """
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Keywords(unittest.TestCase):
     REASONS = {
         **dict.fromkeys(("json", "output", "width", "no_color", "help", "format"), SHOWN),
         ("report", "why"): "str() is the short text; the evidence is in .findings", ("report", "fail_on"): COMMANDS,
-        ("report", "baseline"): COMMANDS, ("report", "source"): LINT, ("why", "source"): LINT,
+        ("report", "baseline"): COMMANDS, ("diff", "fail_on"): COMMANDS, ("report", "source"): LINT, ("why", "source"): LINT,
         ("report", "digest"): "a file of the command's, which report() reads",
         ("whatif", "keep"): "save(path, settings=...)", ("why", "fix"): ".deaths[0].advice has the lines",
         ("why", "here"): "plimsoll.here()", ("why", "root"): "plimsoll.here(root=...)",

@@ -135,7 +135,7 @@ void fields_emit_json(struct json_out *o, const char *key, const struct field_ta
 
 /*
  * Read the rest of such an object, whose JSON_OBJECT was the last token; texts and inner structs are taken from `arena`.
- * What it does not tell is not known or 0; keys that the table does not have are passed over, and so are lists of texts and
+ * What it does not say is not known or 0; keys that the table does not have are passed over, and so are lists of texts and
  * numbers.  PLIM_E_FORMAT: no JSON, or a value of another kind.
  */
 struct arena;

@@ -36,7 +36,7 @@ struct tar {
 	struct source *source;
 	uint64_t next;               /* offset of the next header */
 	char name[TAR_NAME_MAX + 1]; /* of the member */
-	bool has_name, has_size;     /* a header in front of it told them */
+	bool has_name, has_size;     /* a header in front of it reported them */
 	bool sparse;
 	uint64_t bytes;
 };

@@ -547,7 +547,7 @@ static enum plim_status judge_result(struct use *u, struct pickle_value call, st
 	struct policy p = { CKPT_UNKNOWN, POLICY_DATA, 0 };
 
 	if (callee.kind != PICKLE_GLOBAL)
-		return PLIM_OK; /* told of the innermost */
+		return PLIM_OK; /* reported of the innermost */
 	p = policy_at(u, callee, name, sizeof(name));
 	if (p.rule == POLICY_MEMBER) {
 		worsen(u, callee, CKPT_DANGEROUS);

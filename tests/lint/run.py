@@ -237,7 +237,7 @@ for x, y in loader:
             path = Path(folder, "x.py")
             path.write_text(catalogue.PREAMBLE + catalogue.BY_ID["PLM101"].bad)
             told = " ".join(command("--no-color", "--width", "500", "--select", "PLM", str(path)).stdout.split())
-        self.assertIn("measured elsewhere: 57 MiB a step", told)
+        self.assertIn("measured elsewhere: 57 MiB per step", told)
 
     def test_cost_is_said_once_per_rule(self) -> None:
         """Each finding of a rule repeated what its mistake cost elsewhere."""
@@ -533,7 +533,7 @@ class Command(unittest.TestCase):
         shown = json.loads(command(".", "--diff", "HEAD", "--json", cwd=self.folder.name).stdout)
         self.assertEqual([(f["place"]["file"], f["place"]["line"]) for f in shown["findings"]], [("a.py", 13), ("new.py", 11)])
         lost = command(".", "--diff", "nothing", cwd=self.folder.name)
-        self.assertEqual((lost.returncode, lost.stderr), (3, "plimsoll lint: --diff: 'nothing' is no commit here\n"))
+        self.assertEqual((lost.returncode, lost.stderr), (3, "plimsoll lint: --diff: 'nothing' is not a commit here\n"))
         (self.path / "é b.py").write_text(catalogue.PREAMBLE + "model.eval\n")
         git("add", "é b.py")
         self.assertIn("é b.py:11:1", command(".", "--diff", "HEAD", cwd=self.folder.name).stdout)

@@ -165,7 +165,7 @@ static void test_refused(void **state)
 		{ "-jx", "unknown option '-x'" },
 		{ "--json=1", "option '--json' takes no value" },
 		{ "--interval", "option '--interval' wants a value (ms): time between samples" },
-		{ "-i n=20", "option '-i' wants a whole number, not 'n=20': is '20' meant?" },
+		{ "-i n=20", "option '-i' wants 100 to 60000, not 'n=20'" },
 		{ "-i", "option '-i' wants a value (ms): time between samples" },
 		{ "-i 99", "option '-i' wants 100 to 60000, not '99'" },
 		{ "-i 60001", "option '-i' wants 100 to 60000, not '60001'" },

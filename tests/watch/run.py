@@ -354,7 +354,7 @@ def divided(fake, pid, _):
 
 
 def denied(fake, pid, what):
-    """What a GPU does not tell is unknown; the rest is reported."""
+    """What a GPU does not say is unknown; the rest is reported."""
     seen = json.loads(live(fake, f"pid={pid} {what}", str(pid), "--once", "--json").stdout)
     expect(len(seen["jobs"]) == 1 and seen["jobs"][0]["now"]["main_cores"] is not None, what, seen["jobs"])
 

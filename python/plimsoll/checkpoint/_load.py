@@ -122,7 +122,7 @@ def _json(path: str, schema: str) -> dict[str, Any]:
     except OSError as why:
         raise NotFoundError(f"cannot read '{path}': {why.strerror}", path=path) from None
     except ValueError as why:
-        raise FormatError(f"'{path}' is no JSON: {why}", path=path) from None
+        raise FormatError(f"'{path}' is not JSON: {why}", path=path) from None
     if not isinstance(found, dict) or found.get("schema") != schema:
         raise FormatError(f"'{path}' is not of schema {schema}", path=path)
     return found

@@ -410,7 +410,7 @@ RULES: tuple[Rule, ...] = (
          "lists that are wrapped later; elements that are members too", "they are not trained, moved or saved", None, _DOCS),
     Rule("PLM801", "zero-grad-missing", "error", "none",
          "Gradients of all former steps are added up",
-         "It is no memory leak: gradients accumulate in place. But every step uses the sum of all gradients so far, and they live through every forward pass.",
+         "It is not a memory leak: gradients accumulate in place. But every step uses the sum of all gradients so far, and they live through every forward pass.",
          "for x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n    optimizer.step()\n",
          "for x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n",
          "helpers that clear them, DeepSpeed, an optimizer made in the loop", "471 MiB live through each forward pass of `no_zero_grad`", 471 * MIB, _CLAIMS, "Forgetting `zero_grad` grows memory without bound"),

@@ -1,4 +1,4 @@
-"""From a file to findings: read, analyse, run the rules, settle severities, drop what is silenced or told by another rule."""
+"""From a file to findings: read, analyse, run the rules, settle severities, drop what is silenced or reported by another rule."""
 from __future__ import annotations
 
 import sys

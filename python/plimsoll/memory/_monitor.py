@@ -194,7 +194,7 @@ class MemoryMonitor:
         self._forks = _torch.forks
         self._lock = threading.Lock()
         self._phases: _Phases | None = None
-        self.gauge: Any = None  # a plimsoll.gauge.Gauge, told of each step
+        self.gauge: Any = None  # a plimsoll.gauge.Gauge
 
     @property
     def steps(self) -> int:

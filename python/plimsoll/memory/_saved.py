@@ -76,7 +76,7 @@ def storage_key(tensor: Any) -> tuple[str, int]:
     return str(tensor.device), tensor.untyped_storage().data_ptr()
 
 
-OUR_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # of the package
 
 
 def user_line() -> str | None:

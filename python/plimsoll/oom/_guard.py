@@ -28,7 +28,7 @@ SHOWN_TEXT = 80  # characters of the message in a repr
 class OutOfMemory:
     """A failure of memory: whose ("device", "budget", "host", "shared_memory", "killed", ...), and its numbers in bytes.
 
-    Numbers are as the text gives them, rounded there: the lower end of each range.  None: the text does not tell.
+    Numbers are as the text gives them, rounded there: the lower end of each range.  None: the text does not say.
     """
 
     kind: str

@@ -205,7 +205,7 @@ class TrainingMonitor:
     """Finds NaN (also hidden ones), spikes, divergence, exploding gradients, overfitting and more as values come.
 
     patience: also stop after so many evaluations without improvement; None: never for that.
-    stop_on: ids of findings that say stop.  roles: what a series is, where its name does not tell
+    stop_on: ids of findings that say stop.  roles: what a series is, where its name does not say
     ("train_loss", "val_loss", "metric", "error", "grad_norm", "learning_rate", "loss_scale", "skipped_steps", "memory",
     "entropy", "other").
     all_ranks: with torch.distributed should_stop is True on all ranks as soon as it is on one; it is then a collective,

@@ -1,7 +1,7 @@
 /*
  * A GPU at one moment, whoever made it: what its driver says of it and of who holds its memory.
  *
- * Each number that a GPU, a driver or a container does not tell is PLIM_UNKNOWN or NaN.
+ * Each number that a GPU, a driver or a container does not say is PLIM_UNKNOWN or NaN.
  */
 #ifndef GPU_CARD_H
 #define GPU_CARD_H
@@ -13,7 +13,7 @@
 
 struct gpu_process {
 	uint32_t pid;   /* as the driver sees it: perhaps of another namespace */
-	uint64_t bytes; /* PLIM_UNKNOWN: not told */
+	uint64_t bytes; /* PLIM_UNKNOWN: not known */
 };
 
 enum gpu_slowed { GPU_SLOWED_HARDWARE = 8, GPU_SLOWED_HEAT = 0x60, GPU_SLOWED_BRAKE = 0x80 };
@@ -28,7 +28,7 @@ struct gpu_card {
 	double receive_mib, transmit_mib; /* a second */
 	uint64_t slowed;                  /* why clocks are down: enum gpu_slowed, together */
 	uint64_t xid;                     /* the newest error that the driver told; 0: none */
-	unsigned minor;                   /* of /dev/nvidiaN; UINT32_MAX: not told */
+	unsigned minor;                   /* of /dev/nvidiaN; UINT32_MAX: not known */
 	bool lost;                        /* it has fallen off the bus */
 	struct gpu_process processes[GPU_PROCESSES];
 	size_t process_count;

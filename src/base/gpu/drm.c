@@ -22,7 +22,7 @@ struct card {
 	char folder[320], monitor[512]; /* .../cardN/device, its hwmon ("": none) */
 	char slot[32], name[64], uuid[48];
 	unsigned vendor;
-	uint64_t kfd; /* AMD's compute driver calls it that; 0: not told */
+	uint64_t kfd; /* AMD's compute driver calls it that; 0: not known */
 	/* counters of the look before */
 	double time, joules;
 	uint64_t busy_ns[DRM_ENGINES], busy_cycles[DRM_ENGINES], all_cycles[DRM_ENGINES];

@@ -10,7 +10,7 @@ enum drm_engine { DRM_RENDER, DRM_COMPUTE, DRM_ENGINES };
 struct drm_client {
 	char device[32]; /* "0000:03:00.0" */
 	uint64_t id;     /* the same in several descriptors: counted once */
-	uint64_t bytes;  /* of the GPU's own memory; PLIM_UNKNOWN: not told */
+	uint64_t bytes;  /* of the GPU's own memory; PLIM_UNKNOWN: not known */
 	uint64_t busy_ns[DRM_ENGINES];
 	uint64_t busy_cycles[DRM_ENGINES], all_cycles[DRM_ENGINES];
 };

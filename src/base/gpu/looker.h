@@ -30,7 +30,7 @@ struct gpu_looker;
 struct gpu_cards {
 	struct gpu_card *at;
 	unsigned n, room;
-	bool opened;      /* it has told which GPUs there are, or that there are none */
+	bool opened;      /* it has reported which GPUs there are, or that there are none */
 	bool fresh;       /* an answer has come since the call before */
 	double silent_s;  /* that it has not answered for */
 	char reason[256]; /* why there are none; "": there are */

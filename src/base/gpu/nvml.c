@@ -96,13 +96,13 @@ struct nvml {
 		device whole;   /* the GPU that a MIG slice is of; else the same */
 		unsigned slice; /* its GPU instance */
 		bool sliced;
-		unsigned minor; /* UINT32_MAX: not told */
+		unsigned minor; /* UINT32_MAX: not known */
 		char name[64], uuid[48];
 		bool gpm, primed;         /* `before` holds a sample */
 		void *before, *now;       /* GPM samples */
 		uint64_t xid;             /* the newest; 0: none */
 		unsigned stride;          /* bytes of a process's row; 0: not known yet */
-		double gpm_told[GPM_IDS]; /* NaN: not told */
+		double gpm_told[GPM_IDS]; /* NaN: not known */
 	} cards[GPU_CARDS];
 	unsigned turn; /* the first GPU that is asked for these */
 	void *events;  /* NULL: none are reported */
@@ -147,7 +147,7 @@ static void meet(struct nvml *n, unsigned i)
 	n->cards[i].minor = UINT32_MAX;
 	if (!d)
 		return;
-	/* Slices share their GPU's: that a process has it open does not tell which is its own. */
+	/* Slices share their GPU's: that a process has it open does not say which is its own. */
 	if (!n->minor || n->cards[i].sliced || n->minor(d, &n->cards[i].minor))
 		n->cards[i].minor = UINT32_MAX;
 	if (!n->name || n->name(d, n->cards[i].name, sizeof(n->cards[i].name)))
@@ -350,7 +350,7 @@ static void ask_gpm(struct nvml *n, unsigned i)
 
 /*
  * A sample and its metrics take the driver a millisecond, more than all else together: of many GPUs some are asked in turn, and what the
- * others told stands.  With two GPUs each look has its own; with eight a number is the mean of four looks, and up to three looks old.
+ * others reported stands.  With two GPUs each look has its own; with eight a number is the mean of four looks, and up to three looks old.
  */
 static bool is_its_turn(const struct nvml *n, unsigned i)
 {

@@ -17,7 +17,7 @@ struct told {
 	size_t device_count;
 };
 
-/* A value of one recording in words; 0: it does not tell. */
+/* A value of one recording in words; 0: it does not say. */
 typedef int value_fn(const struct told *t, char *out);
 
 static int number(char *out, uint64_t n)

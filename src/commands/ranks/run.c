@@ -71,8 +71,7 @@ static enum plim_status summarise_peak(const struct recording_device *d, const s
 				       struct plim_err *err)
 {
 	uint32_t event = tl->peak_event[TIMELINE_ALLOCATED];
-	uint8_t kind =
-		d->of->snapshot->profile.kind; /* what its file does not tell stays unknown */
+	uint8_t kind = d->of->snapshot->profile.kind; /* what its file does not say stays unknown */
 
 	if (kind != SNAPSHOT_PROFILE_DEVICE)
 		row->requested_peak_bytes = tl->peak[TIMELINE_REQUESTED];
@@ -366,7 +365,7 @@ static enum plim_status take_also(void *self, const char *name, struct recording
 				   err);
 }
 
-/* Is the same told already: of this rank, or of the worst or another one that differs in it at the same line? */
+/* Is the same reported already: of this rank, or of the worst or another one that differs in it at the same line? */
 static int is_told(const struct plim_ranks *k, size_t outlier)
 {
 	const struct plim_ranks_outlier *o = &k->outliers[outlier];

@@ -1,4 +1,4 @@
-/* plimsoll report: a recording told in full, as plain structs. */
+/* plimsoll report: a recording reported in full, as plain structs. */
 #include "commands/out.h"
 #include "commands/report/report.h"
 #include "commands/told.h"
@@ -258,7 +258,7 @@ static void fill_numbers(const struct report_device *one, struct plim_report_dev
 	fill_peak(one, out);
 }
 
-/* What the profiler does not tell, although its events have been added up. */
+/* What the profiler does not say, although its events have been added up. */
 static void hide_unknown(enum snapshot_profile_kind kind, struct plim_report_device *out)
 {
 	static const struct plim_report_moment never = { .event = PLIM_UNKNOWN,

@@ -164,7 +164,7 @@ static void findings(struct text *t, const struct plim_report_device *d)
 	for (size_t i = 0; i < d->finding_count; i++) {
 		const struct plim_finding *f = &d->findings[i];
 
-		if (!strcmp(f->id, "oom")) /* the verdict has told it */
+		if (!strcmp(f->id, "oom")) /* the verdict has reported it */
 			continue;
 		if (!shown++) {
 			text_hue(t, TEXT_HEAD);

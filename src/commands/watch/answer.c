@@ -26,7 +26,7 @@ struct answer {
 /* ---- the request ---- */
 
 struct request {
-	const char *path, *host, *authorization, *last_event, *accept; /* NULL: not told */
+	const char *path, *host, *authorization, *last_event, *accept; /* NULL: not known */
 	size_t path_n, host_n, authorization_n, last_event_n, accept_n;
 	bool head;
 };

@@ -15,7 +15,7 @@ struct watch_history {
 	bool of_sm;     /* `busy` is the share of the multiprocessors, not that of the time */
 };
 
-/* `sm` NaN: the GPU does not tell; what was known before it first does is another measure and goes. */
+/* `sm` NaN: the GPU does not say; what was known before it first does is another measure and goes. */
 void watch_history_add(struct watch_history *h, double busy, double sm, double memory);
 
 /* A job that was seen once. */
@@ -61,7 +61,7 @@ struct plim_watch_hidden {
 	double time; /* of the newest sample of any job */
 	VEC(struct watch_raised) raised;
 	struct intern words;      /* redacted: a name's id is its word's number */
-	uint64_t xids[GPU_CARDS]; /* told before */
+	uint64_t xids[GPU_CARDS]; /* reported before */
 };
 
 /* GPUs, ranks that belong together, and what the public struct has next to jobs. */

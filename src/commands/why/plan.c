@@ -1,6 +1,6 @@
 /*
  * What plan says of the run that died: planned under the limit that the death ran into, and put next to the log.  It is
- * the recipe that a person told, not the run: where phase, memory in use or step differ, that is said and nothing is
+ * the recipe that a person gave, not the run: where phase, memory in use or step differ, that is said and nothing is
  * concluded.
  */
 #include "plan/plan.h"

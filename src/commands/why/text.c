@@ -31,7 +31,7 @@ static const char *const bound_names[] = {
 };
 
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
-#define DEATHS_WHOLE 6   /* told in full; the others in two lines each */
+#define DEATHS_WHOLE 6   /* reported in full; the others in two lines each */
 #define OTHERS_SHOWN 8
 #define NAME_LEAST 24 /* columns below which a name gets a line of its own */
 #define PROCESSES_SHOWN 6

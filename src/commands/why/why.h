@@ -34,7 +34,7 @@ const char *why_name(struct plim_why *w, const char *kind, const char *name, str
 /* "train.py:41 in step"; NULL: there is none. */
 const char *why_frame(struct plim_why *w, const struct messages_frame *f, struct plim_err *err);
 
-/* The ranks that told of an event. */
+/* The ranks that reported of an event. */
 enum plim_status why_ranks(struct plim_why *w, const struct messages_event *e, uint64_t **out,
 			   size_t *n, struct plim_err *err);
 

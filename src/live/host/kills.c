@@ -19,7 +19,7 @@ static uint64_t uptime_s(struct host *h)
 	return host_read(h, "proc/uptime", &text) || !host_digits(&text, &s) ? PLIM_UNKNOWN : s;
 }
 
-/* Why, as a line before told, and for whom. */
+/* Why, as a line before reported, and for whom. */
 struct reason {
 	uint64_t pid;
 	enum messages_constraint constraint;
@@ -31,7 +31,7 @@ static struct host_span part(const char *at, size_t n)
 	return (struct host_span){ at, n };
 }
 
-/* The line before told why, if it speaks of the same process. */
+/* The line before reported why, if it speaks of the same process. */
 static void take_kill(struct host *h, const struct reason *why, const struct messages_kill *done,
 		      uint64_t now_s, uint64_t us)
 {

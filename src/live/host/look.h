@@ -60,7 +60,7 @@ bool host_link(int folder, const char *name, char *out, size_t room);
 enum plim_status host_begin(struct host *h, struct mem *m, const char *root, struct plim_here *out,
 			    struct plim_err *err);
 
-/* The number of this process as the tree has it; PLIM_UNKNOWN: it does not tell. */
+/* The number of this process as the tree has it; PLIM_UNKNOWN: it does not say. */
 uint64_t host_own_pid(const struct host *h);
 
 void host_look_machine(struct host *h);
@@ -75,7 +75,7 @@ void host_look_kills(struct host *h);
 struct host_mounts {
 	struct host_mount memory,
 		unified;    /* cgroup v1 with memory, v2; .point "" when there is none */
-	uint64_t shm_bytes; /* size= of /dev/shm, PLIM_UNKNOWN when it does not tell */
+	uint64_t shm_bytes; /* size= of /dev/shm, PLIM_UNKNOWN when it does not say */
 };
 void host_look_mounts(struct host *h, struct host_mounts *out);
 

@@ -124,7 +124,7 @@ void host_look_limits(struct host *h)
 	look_open_files(h, text);
 	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)h->out->pid);
 	if (host_read(h, path, &text))
-		return; /* told already: it was found there */
+		return; /* reported already: it was found there */
 	for (size_t i = 0; i < h->rlimits.n; i++) {
 		used.name = rlimits[i].used;
 		if (used.name)
@@ -150,7 +150,7 @@ static bool has_option(struct host_span super, const char *name)
 
 /*
  * A hierarchy can be mounted several times.  Its usual place wins over bind mounts elsewhere; one that
- * begins above this cgroup namespace ("/..") does not tell where in it we are.
+ * begins above this cgroup namespace ("/..") does not say where in it we are.
  */
 static void take_cgroup(const struct host_mount *m, struct host_mount *best)
 {

@@ -1,5 +1,5 @@
 /*
- * Who has a GPU open, where its driver does not tell, or shows by the process ids of another namespace: those with the files that CUDA
+ * Who has a GPU open, where its driver does not say, or shows by the process ids of another namespace: those with the files that CUDA
  * opens.  (What only looks at GPUs, as this program does, has not /dev/nvidia-uvm.)
  */
 #include "watch/look.h"

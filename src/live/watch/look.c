@@ -40,7 +40,7 @@ struct kept {
 	char name[64], program[16]; /* what it is known as, what the kernel calls it */
 	struct proc_quota quota;
 	bool gauge;          /* it had one */
-	uint64_t gauge_step; /* the last that it told */
+	uint64_t gauge_step; /* the last that it reported */
 	bool here;           /* it is where we are */
 	struct proc_children children;
 	struct proc_rank rank;

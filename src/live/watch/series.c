@@ -79,7 +79,7 @@ struct block {
 	double time, low;
 	double low_time;   /* of the bin that has it */
 	unsigned from, to; /* its bins */
-	double step;       /* NaN: not told */
+	double step;       /* NaN: not known */
 };
 
 static double time_of(const struct watch_series *s, unsigned bin)

@@ -47,7 +47,7 @@ static void tell_main(struct telling *t)
 		  percent(at[WATCH_MAIN]), percent(at[WATCH_SYSTEM]));
 }
 
-/* With another program that shows stacks; who has looked at them has told the line already. */
+/* With another program that shows stacks; who has looked at them has reported the line already. */
 static void advise_looking(struct telling *t, const char *text)
 {
 	if (!(t->f->at[WATCH_LOOKS] >= 1))

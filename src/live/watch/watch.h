@@ -226,7 +226,7 @@ struct watch_features {
 	double at[WATCH_FEATURE_COUNT]; /* NaN: not seen */
 	double seconds;                 /* of the window */
 	unsigned samples;
-	bool sleeps_hidden;        /* something sleeps, and wchan does not tell in what */
+	bool sleeps_hidden;        /* something sleeps, and wchan does not say in what */
 	char worker_sleeps_in[48]; /* where most workers sleep; "": not seen */
 	uint64_t cores;            /* as of the host */
 	double quota_cores;
@@ -289,7 +289,7 @@ struct watch_series {
 	uint64_t low[WATCH_BINS];  /* PLIM_UNKNOWN: nothing was seen */
 	uint64_t high[WATCH_BINS]; /* where something was seen */
 	uint64_t step
-		[WATCH_BINS]; /* of the training, the last one in the bin; PLIM_UNKNOWN: not told */
+		[WATCH_BINS]; /* of the training, the last one in the bin; PLIM_UNKNOWN: not known */
 	double last;          /* time of the newest value */
 	uint64_t newest;
 };
@@ -303,7 +303,7 @@ void watch_series_spike(struct watch_series *s, uint64_t value);
 struct watch_slope {
 	bool climbs;              /* it does, steadily, and still does */
 	double low, middle, high; /* bytes per second, 95 % */
-	double step_seconds;      /* of a step; NaN: not told */
+	double step_seconds;      /* of a step; NaN: not known */
 	double since, seconds;    /* what it rests on */
 	double above;             /* the newest value, above the floor as it is then; bytes */
 	/* Above the floor: what every later block reaches, and the most of any; bytes. */
@@ -357,7 +357,7 @@ struct watch_job {
 	bool ended;
 	unsigned used_in_a_row; /* samples with use, where there is no GPM */
 	unsigned candidate_windows;
-	uint64_t step;                    /* the newest that the gauge told */
+	uint64_t step;                    /* the newest that the gauge reported */
 	double step_time;                 /* when it came */
 	double step_seconds[WATCH_STEPS]; /* what the newest took */
 	size_t steps_timed;
@@ -400,7 +400,7 @@ struct watch_seen {
 	char name[64];
 	char gpu[72];         /* "0 NVIDIA H100 80GB HBM3"; "": none */
 	unsigned card;        /* its number; UINT_MAX: none */
-	uint64_t rank, world; /* PLIM_UNKNOWN: not told */
+	uint64_t rank, world; /* PLIM_UNKNOWN: not known */
 	uint64_t group;       /* ranks of one job share it; 0: it is alone */
 };
 
@@ -463,7 +463,7 @@ enum plim_status watch_lines_open(struct mem *m, const char *path, struct watch_
 /* The next sample; *more false: there is none. */
 enum plim_status watch_lines_next(struct watch_lines *l, struct watch_sample *s, bool *more,
 				  struct plim_err *err);
-const char *watch_lines_name(const struct watch_lines *l); /* "": not told */
+const char *watch_lines_name(const struct watch_lines *l); /* "": not known */
 uint64_t watch_lines_pid(const struct watch_lines *l);
 void watch_lines_close(struct watch_lines *l);
 

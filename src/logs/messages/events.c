@@ -1,4 +1,4 @@
-/* Events as they are found: the same one told again, and the kernel's, which are reported in several lines. */
+/* Events as they are found: the same one reported again, and the kernel's, which are reported in several lines. */
 #include "scan.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static int same_bytes(struct messages_bytes a, struct messages_bytes b)
 }
 
 /*
- * The same failure told again: by an exception that wraps it, by the next rank, or as it happened
+ * The same failure reported again: by an exception that wraps it, by the next rank, or as it happened
  * once more.  Ranks differ in what they hold, so of theirs only the request and the place count.
  */
 static int is_same_failure(const struct messages_event *a, const struct messages_event *b)

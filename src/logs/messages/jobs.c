@@ -1,5 +1,5 @@
 /*
- * What schedulers list of a job, where a line alone does not tell: the columns of Slurm's sacct, the
+ * What schedulers list of a job, where a line alone does not say: the columns of Slurm's sacct, the
  * limits of a container in kubectl describe.  Only lines below the head are looked at, as far as they
  * are in the window.
  */

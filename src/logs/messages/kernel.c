@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define PAGE_BYTES 4096 /* of x86; arm64 may have 65536, which the table does not tell */
+#define PAGE_BYTES 4096 /* of x86; arm64 may have 65536, which the table does not say */
 #define WORDS_MAX 16
 
 struct words {

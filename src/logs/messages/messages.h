@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-/* What a rounded number stands for.  Both PLIM_UNKNOWN: the text does not tell. */
+/* What a rounded number stands for.  Both PLIM_UNKNOWN: the text does not say. */
 struct messages_bytes {
 	uint64_t low, high;
 };
@@ -30,7 +30,7 @@ struct messages_oom {
 	struct messages_bytes
 		this_process; /* PyTorch's memory, the context and all else of this process */
 	struct messages_bytes others; /* the other processes' together */
-	uint32_t device;              /* PLIM_UNKNOWN cut to 32 bits: not told */
+	uint32_t device;              /* PLIM_UNKNOWN cut to 32 bits: not known */
 	uint32_t processes;           /* clauses about other processes */
 	uint32_t own_listed;          /* one of the clauses was about this process itself */
 	uint32_t old_format;          /* the words of PyTorch up to 2.0 */
@@ -51,7 +51,7 @@ enum messages_constraint {
 	MESSAGES_CONSTRAINT_POLICY
 };
 
-/* Names are parts of the line; "" and PLIM_UNKNOWN: it does not tell. */
+/* Names are parts of the line; "" and PLIM_UNKNOWN: it does not say. */
 struct messages_kill {
 	uint64_t pid;
 	enum messages_constraint constraint;
@@ -337,7 +337,7 @@ struct messages_trace {
 	int fresh; /* and from the log's first line on none above 0: no step was done yet */
 };
 
-#define MESSAGES_RANKS 16 /* told one by one */
+#define MESSAGES_RANKS 16 /* reported one by one */
 #define MESSAGES_TOP 6    /* processes kept of a process table */
 
 struct messages_process {
@@ -356,7 +356,7 @@ struct messages_event {
 		lacks; /* what a server's share would have to be larger by, at least */
 	uint64_t pid, code, need_blocks;
 	uint64_t tokens_wanted, tokens_fit; /* of a server's KV cache */
-	double share;         /* of a whole that was asked for, or a threshold; < 0: not told */
+	double share;         /* of a whole that was asked for, or a threshold; < 0: not known */
 	uint64_t caught_line; /* where the program says that it went on; 0: it does not */
 	char process[32];
 	char group[192]; /* cgroup, unit, job or pod */

@@ -149,7 +149,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 	}
 	if (!out->processes && out->this_process.low == PLIM_UNKNOWN)
 		out->others = (struct messages_bytes)UNKNOWN; /* no NVML: it cannot know */
-	/* no one holds nothing: the driver told no sizes, as under MIG and in some containers */
+	/* no one holds nothing: the driver reported no sizes, as under MIG and in some containers */
 	if (out->processes && !out->others.high) {
 		out->others = (struct messages_bytes)UNKNOWN;
 		out->this_process = (struct messages_bytes)UNKNOWN;

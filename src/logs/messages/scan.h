@@ -22,7 +22,7 @@ struct scan_line {
 	char text[SCAN_LINE_BYTES];
 	size_t n;
 	size_t body;   /* where it starts behind "[rank3]: " and the like */
-	uint32_t rank; /* UINT32_MAX: not told */
+	uint32_t rank; /* UINT32_MAX: not known */
 };
 
 int scan_ends_line(char c); /* progress bars end theirs with a carriage return */

@@ -249,7 +249,7 @@ static int is_sampled(const struct messages_event *e, const struct messages_cont
 
 #define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */
 
-/* Who is killed writes no traceback: what the log told last is what was done. */
+/* Who is killed writes no traceback: what the log reported last is what was done. */
 static int is_evaluated(const struct messages_event *e, const struct messages_context *c)
 {
 	const struct messages_set *told = &c->set[MESSAGES_TASK_EVALUATED];

@@ -107,7 +107,7 @@ static int is_one_of(const char *value, const char *const *words, size_t n)
 	return 0;
 }
 
-/* Is it spent?  < 0: the value does not tell. */
+/* Is it spent?  < 0: the value does not say. */
 static int judge(enum scan_spent how, const char *value, double number)
 {
 	static const char *const on[] = { "true",      "on",   "yes",  "enabled", "unsloth",

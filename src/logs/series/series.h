@@ -69,7 +69,7 @@ struct series_history {
 	struct series_cell open;
 };
 
-/* Of an evaluation whose name does not tell which way is better. */
+/* Of an evaluation whose name does not say which way is better. */
 enum series_course {
 	SERIES_NAMED,    /* it shows, or the series is none */
 	SERIES_UNTOLD,   /* it may turn out yet */

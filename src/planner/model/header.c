@@ -1,6 +1,6 @@
 /*
  * A checkpoint without its config: the family is the one whose rows its tensors' names are, and the numbers are read
- * off their shapes.  What shapes do not tell (how wide a head is, where nothing is normalised by head) is guessed,
+ * off their shapes.  What shapes do not say (how wide a head is, where nothing is normalised by head) is guessed,
  * so the model is; but its parameters must come out as they stand in the file.
  */
 #include "tables.h"

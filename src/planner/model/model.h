@@ -421,7 +421,7 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 enum plim_status model_quantize(struct model *m, enum model_quantization how, bool experts,
 				struct plim_err *err);
 
-/* Of models by numbers that do not tell theirs. */
+/* Of models by numbers that do not say theirs. */
 #define MODEL_USUAL_VOCAB 32000
 
 /* A decoder built like Llama of these sizes; layers, hidden and heads must be given, what is 0 is derived. */

@@ -106,7 +106,7 @@ struct allocator_apart {
 struct allocator_oom {
 	uint32_t event;
 	uint32_t
-		pool; /* of the request, into trace.pools; TRACE_NONE: the recording does not tell */
+		pool; /* of the request, into trace.pools; TRACE_NONE: the recording does not say */
 	uint64_t
 		largest_free_bytes; /* the largest free block that this stream and pool could use */
 	uint64_t free_bytes;        /* free in all blocks of all pools and streams */

@@ -310,7 +310,7 @@ static void shelf_clear(struct mem *m, struct freeset_shelf *s)
 	s->parts.n = s->n = 0;
 }
 
-/* But for a chunk, which will be wanted again. */
+/* Except for a chunk, which will be wanted again. */
 static void shelf_empty(struct mem *m, struct freeset_shelf *s)
 {
 	while (s->parts.n > 1)

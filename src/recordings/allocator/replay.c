@@ -301,7 +301,7 @@ static void on_free_completed(struct replay *r, uint32_t e)
 }
 
 /*
- * The pool of an alloc or segment event, which old recordings do not tell: a segment that is there at the end shows
+ * The pool of an alloc or segment event, which old recordings do not say: a segment that is there at the end shows
  * it then.  0 also: not known.
  */
 static uint16_t pool_at(const struct replay *r, uint32_t e)

@@ -10,7 +10,7 @@
 #define F(fact) (1ULL << ADVICE_##fact)
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
-#define HUGE_ALONE_BYTES ((uint64_t)32 << 30) /* of a GPU that the text does not tell */
+#define HUGE_ALONE_BYTES ((uint64_t)32 << 30) /* of a GPU that the text does not say */
 #define ABSURD_BYTES ((uint64_t)64 << 40)
 #define TINY_BYTES ((uint64_t)1 << 20)
 #define BIG_BYTES ((uint64_t)1 << 30)
@@ -212,7 +212,7 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 #define SHARE_FAR 0.1
 #define SHARE_ALL 0.97 /* far above vLLM's own 0.9, where the text shows no share */
 
-/* The share that would hold what a server lacks; 0: the text does not tell, > SHARE_MOST: none would. */
+/* The share that would hold what a server lacks; 0: the text does not say, > SHARE_MOST: none would. */
 static double share_wanted(const struct messages_event *e)
 {
 	const struct messages_oom *o = &e->oom;

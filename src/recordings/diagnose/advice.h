@@ -37,7 +37,7 @@ enum advice_fact {
 	ADVICE_BESIDE,    /* of the GPU's share, others hold more than this program */
 	ADVICE_NOT_FIRST, /* not the first GPU */
 	ADVICE_GAPS,      /* as much lay in gaps as was asked for, or the text has no numbers */
-	ADVICE_SCARCE, /* next to nothing was free, and the text does not tell who has the rest */
+	ADVICE_SCARCE,    /* next to nothing was free, and the text does not say who has the rest */
 	ADVICE_UNSEEN, /* what was free is not reported, and far more than was asked for is not this program's */
 	ADVICE_HALF,       /* one request of half the GPU, or more */
 	ADVICE_ELSEWHERE,  /* ... and more of it than PyTorch holds */

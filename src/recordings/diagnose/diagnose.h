@@ -338,7 +338,7 @@ struct diagnose_text {
 	struct arena *arena;
 	const struct messages_log *log;
 	const struct messages_event *event; /* of the log */
-	const char *process;                /* as it may be named; NULL: not told */
+	const char *process;                /* as it may be named; NULL: not known */
 	int redacts;                        /* names of files are not reported */
 };
 

@@ -131,7 +131,7 @@ static uint64_t decides(const struct messages_oom *o)
 	return part > OUTSIDE_BYTES ? part : OUTSIDE_BYTES;
 }
 
-/* XPU does not tell what was free: PyTorch can have had anything from what it holds to the whole GPU. */
+/* XPU does not say what was free: PyTorch can have had anything from what it holds to the whole GPU. */
 static void judge_unseen(const struct messages_oom *o, struct findings_told *t)
 {
 	if (known(o->tried) && less(o->total, o->reserved).low >= o->tried.high)

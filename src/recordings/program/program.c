@@ -16,7 +16,7 @@ static int by_addr(const void *a, const void *b)
 }
 
 /*
- * Which private pool a request went to.  Before 2.12 events do not tell; but a segment that stands at
+ * Which private pool a request went to.  Before 2.12 events do not say; but a segment that stands at
  * the end knows its pool, and what was allocated in it since it was made was of that pool.
  */
 struct pool_range {

@@ -73,7 +73,7 @@ enum plim_status recording_need_all(struct recording *r, unsigned parts, struct 
 /* PLIM_E_ARG: there is no device of that index.  PLIM_UNKNOWN is all of them. */
 enum plim_status recording_check_device(const struct recording *r, uint64_t index,
 					struct plim_err *err);
-/* Is this device told of, if `index` was asked for?  Of all of them those that have memory or events. */
+/* Is this device reported of, if `index` was asked for?  Of all of them those that have memory or events. */
 int recording_shows(const struct recording_device *d, uint64_t index);
 
 /* ---- what it is ---- */

@@ -1,6 +1,6 @@
 /*
  * What makes ranks differ.  Those of one program and about one size are a group; a rank is compared with its group alone, and
- * only told where chance among that many ranks does not make it.
+ * only reported where chance among that many ranks does not make it.
  */
 #include "set.h"
 

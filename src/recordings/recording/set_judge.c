@@ -100,7 +100,7 @@ static int died_before(const struct plim_ranks_row *a, const struct plim_ranks_r
 	return a->died->time_us < b->died->time_us;
 }
 
-/* Why the clocks do not tell the order; NULL: they do. */
+/* Why the clocks do not say the order; NULL: they do. */
 static const char *order_unknown(const struct recording_set *s, const struct plim_ranks_row *first)
 {
 	for (size_t i = 0; i < s->out->row_count; i++) {

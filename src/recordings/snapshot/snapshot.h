@@ -31,7 +31,8 @@ extern const char *const snapshot_action_names[TRACE_ACTIONS];
 struct snapshot_events {
 	size_t n;
 	const uint8_t *action;
-	const uint64_t *addr; /* oom: free memory of the device as the driver told (device_free) */
+	const uint64_t
+		*addr; /* oom: free memory of the device as the driver reported (device_free) */
 	const uint64_t *
 		size; /* bytes: alloc, free_*: as requested, unrounded; oom: rounded; segment_*: real */
 	const int64_t *time_us; /* since 1970; all 0 where has_time is 0 */
@@ -153,7 +154,7 @@ struct snapshot_label {
 	uint32_t is_compile_context;
 };
 
-/* Something the file holds that was not used: told, never fatal. */
+/* Something the file holds that was not used: reported, never fatal. */
 struct snapshot_unknown {
 	uint32_t name;  /* string: the key or the action */
 	uint32_t where; /* enum snapshot_row */
@@ -226,7 +227,7 @@ struct snapshot {
 	uint8_t has_compile_context, has_user_metadata,
 		has_annotations; /* the keys, for the version */
 	uint8_t times_made;      /* time_us only gives an order: no one looked at a clock */
-	uint8_t end_unknown; /* segments and blocks do not tell what stood at the end: no one looked */
+	uint8_t end_unknown; /* segments and blocks do not say what stood at the end: no one looked */
 	struct snapshot_columns *columns;
 	const uint8_t *first_action; /* row 0 of the columns */
 	/* the source */
@@ -388,7 +389,7 @@ static inline const char *snapshot_text(const struct snapshot *t, uint32_t strin
 
 enum snapshot_backend { SNAPSHOT_CUDA, SNAPSHOT_HIP, SNAPSHOT_XPU };
 
-/* Where a program ran; Linux and CUDA where its frames do not tell. */
+/* Where a program ran; Linux and CUDA where its frames do not say. */
 struct snapshot_platform {
 	enum snapshot_backend backend;
 	int windows;

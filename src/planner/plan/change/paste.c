@@ -121,7 +121,7 @@ static const char *python(bool is)
 	return is ? "True" : "False";
 }
 
-/* TRL's own arguments checkpoint, and cut samples to 1024 tokens, unless told otherwise. */
+/* TRL's own arguments checkpoint, and cut samples to 1024 tokens, unless said otherwise. */
 static void loss(struct text *t, const struct plan_recipe *r)
 {
 	if (by_trl(r))

@@ -417,7 +417,7 @@ static const struct {
 	{ "fp8", "the package kernels is there: without it the run stops at its first product" },
 };
 
-/* A quantized file says so itself; adapters on such weights are trained with checkpoints unless told otherwise. */
+/* A quantized file says so itself; adapters on such weights are trained with checkpoints unless said otherwise. */
 static enum plim_status take_quantization(struct plim_plan *p, const struct plim_plan_options *o,
 					  struct plim_err *err)
 {

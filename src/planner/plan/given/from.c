@@ -112,7 +112,7 @@ struct row_read {
 	bool is_default; /* no key said it */
 };
 
-/* What a file switches off, told only where another has it on. */
+/* What a file switches off, reported only where another has it on. */
 struct denial {
 	const struct from_row *row;
 	const char *text, *file;
