@@ -120,7 +120,7 @@ static enum plim_status hide(struct plim_ckpt_diff *d, struct plim_err *err)
 {
 	struct plim_ckpt_diff_hidden *x = d->hidden;
 	struct intern words;
-	struct ckpt_hiding h = { .arena = &x->arena, .words = &words, .err = err };
+	struct redact h = { .arena = &x->arena, .words = &words, .err = err };
 
 	x->redacted = true;
 	d->first = "first";
