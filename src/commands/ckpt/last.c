@@ -1,9 +1,9 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "base/base.h"
-#include "host/host.h"
-#include "option_rows.h"
 #include "commands/ckpt/ckpt.h"
 #include "commands/out.h"
+#include "host/host.h"
+#include "option_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
