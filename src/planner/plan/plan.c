@@ -15,8 +15,7 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = {
 	"adamw-ao-8bit", "adamw-ao-4bit"
 };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
-const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger", "fused",
-						       "narrow" };
+const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger", "fused", "narrow" };
 const char *const plan_quantize_names[PLAN_QUANTIZES] = { "none", "nf4", "nf4-double", "int8" };
 const char *const plan_cache_names[PLAN_CACHES] = { "dynamic", "static" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",        "ddp",   "zero1",

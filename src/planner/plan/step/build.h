@@ -20,11 +20,11 @@ struct builder {
 	uint32_t *module_of
 		[MODEL_TOWERS]; /* [(block + 1) * MODEL_ROLES + role]: module + 1, 0: none */
 	size_t module_room[MODEL_TOWERS];
-	uint32_t *lora;                  /* of each module: parameter A + 1; B follows.  0: none */
-	enum tape_dtype weights;         /* of the model */
-	enum tape_dtype compute;         /* that sharded weights are gathered in */
-	struct parallel *parallel;       /* NULL: one process alone */
-	uint64_t copies;                 /* processes that share the batch out: 1 or more */
+	uint32_t *lora;            /* of each module: parameter A + 1; B follows.  0: none */
+	enum tape_dtype weights;   /* of the model */
+	enum tape_dtype compute;   /* that sharded weights are gathered in */
+	struct parallel *parallel; /* NULL: one process alone */
+	uint64_t copies;           /* processes that share the batch out: 1 or more */
 	bool reduces; /* gradients of the micro-batch that runs: it is the step's last one */
 	uint64_t first_block, end_block; /* of the text tower that run here */
 	struct pipe *pipe;               /* NULL: no pipeline */
