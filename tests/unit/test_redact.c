@@ -1,5 +1,5 @@
 /* Names that --redact hides: word by word, as a whole, in sentences; what is public stays. */
-#include "facts/redact.h"
+#include "base/redact.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,8 @@ static void test_whole_names(void **state)
 static void test_sentences(void **state)
 {
 	static const char *const rows[][2] = {
-		{ "the file's end: 'acme's.pt' is cut", "the file's end: 'name-1'name-2.pt' is cut" },
+		{ "the file's end: 'acme's.pt' is cut",
+		  "the file's end: 'name-1'name-2.pt' is cut" },
 		{ "see /home/acme/x.pt now", "see /name-3/name-1/x.pt now" },
 		{ "not a checkpoint: \"acme here\"", "not a checkpoint: \"name-1 name-4\"" },
 		{ "nothing to hide", "nothing to hide" },

@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 #include "checkpoint/checkpoint.h"
-#include "facts/redact.h"
 
 #include <plimsoll/ckpt.h>
 

@@ -1,6 +1,6 @@
 /*
  * --redact of the ckpt commands.  What a file's names are made of is looked at word by word: numbers and words that public
- * checkpoints have stay (base/facts/redact.h).
+ * checkpoints have stay (base/redact.h).
  */
 #include "commands/ckpt/ckpt.h"
 

@@ -2,7 +2,6 @@
  * --redact: names of runs, files and series are looked at word by word before anything is reported.  Numbers and words that
  * everybody's logs have stay; any other becomes "name-3", in a path "file-3", the same word always the same number.
  */
-#include "facts/redact.h"
 #include "commands/curves/curves.h"
 
 static enum plim_status hide(struct plim_curves_hidden *h, const char *kind, const char **name,

@@ -1,6 +1,5 @@
 /* Stacks of the jobs: looked at between samples, told as places, redacted. */
 #include "commands/watch/watch.h"
-#include "facts/redact.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,6 @@
  * --redact: names of programs become words with a number, the same name always the same word, before anything is made of them, so that
  * what is shown, logged, served and handed to commands knows no other.  What everybody has keeps its name.
  */
-#include "facts/redact.h"
 #include "commands/watch/watch.h"
 
 #include <stdio.h>

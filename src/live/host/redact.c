@@ -4,8 +4,6 @@
  */
 #include "look.h"
 
-#include "facts/redact.h"
-
 #include <stdio.h>
 #include <string.h>
 

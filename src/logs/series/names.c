@@ -7,8 +7,6 @@
  */
 #include "parts.h"
 
-#include "facts/redact.h"
-
 #include <ctype.h>
 
 #define WORDS 16

@@ -1,5 +1,4 @@
 /* Names of a file as people read them, shortened and redacted as was asked. */
-#include "facts/redact.h"
 #include "recording.h"
 
 #include <stdio.h>

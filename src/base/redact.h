@@ -2,10 +2,10 @@
  * --redact: a name that is not public becomes a word with a number, "name-3", the same name always the same word.
  * data/public.rows has what is public.
  */
-#ifndef FACTS_REDACT_H
-#define FACTS_REDACT_H
+#ifndef BASE_REDACT_H
+#define BASE_REDACT_H
 
-#include "base/base.h"
+#include "arena.h"
 
 struct public_name {
 	const char *name;

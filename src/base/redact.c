@@ -1,5 +1,5 @@
 /* Names of which nothing may be seen. */
-#include "facts/redact.h"
+#include "base/base.h"
 
 #include <ctype.h>
 #include <string.h>
