@@ -7,6 +7,8 @@
 
 #include "arena.h"
 
+#include <stdbool.h>
+
 struct public_name {
 	const char *name;
 };
