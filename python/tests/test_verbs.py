@@ -348,7 +348,9 @@ class Errors(unittest.TestCase):
 
     def test_commands_that_are_no_functions(self):
         # docs/tasks/in-python.md said that every command is a function.
-        for name, said in (("curves", "plimsoll curves"), ("ckpt", "plimsoll.verify"), ("watch", "plimsoll watch"), ("gate", "plimsoll gate")):
+        for name, said in (("curves", "plimsoll curves"), ("ckpt", "plimsoll.verify"), ("watch", "plimsoll watch"), ("gate", "plimsoll gate"),
+                           ("find_batch_size", "it is plimsoll.oom.find_batch_size"), ("MemoryMonitor", "it is plimsoll.memory.MemoryMonitor"),
+                           ("none_such", "no attribute 'none_such'$")):
             with self.assertRaisesRegex(AttributeError, said):
                 getattr(plimsoll, name)
         with open(os.path.join(os.environ["PLIMSOLL_SOURCE"], "docs/tasks/in-python.md"), encoding="utf-8") as f:
