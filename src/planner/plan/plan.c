@@ -266,7 +266,7 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 		if (!targeted(b, x))
 			continue;
 		b->lora[i] = (uint32_t)t->params.n + 1;
-		for (unsigned k = 0; !st && k < build_adapter_params(b); k++) {
+		for (unsigned k = 0; !st && k < 3 && k < build_adapter_params(b); k++) {
 			struct tape_param p = empty_param(TAPE_F32);
 
 			p.n = p.own_n = n[k];
