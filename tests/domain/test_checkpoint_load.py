@@ -235,7 +235,7 @@ class Load(unittest.TestCase):
     def test_wrong_files_name_the_way(self):
         self.refused("there is no", NotFoundError, model=self.model)
         torch.save({"other": torch.zeros(2)}, self.path)
-        self.refused("has no tensors that are called as the model's", model=self.model)
+        self.refused("no name matches: the file has other, the model 0.weight", model=self.model)
         with self.assertRaisesRegex(NotFoundError, "weights of Transformers"):
             checkpoint.load(self.dir, model=self.model)
         with torch.device("meta"):
