@@ -814,7 +814,7 @@ static bool has_word(const char *text, size_t n)
 	return i < n;
 }
 
-/* Without the escape sequences of a terminal, the NULs of UTF-16, and with plain bars for drawn ones. */
+/* Without the escape sequences of a terminal, NULs (a PowerShell that appends writes UTF-16 without a mark), and with plain bars for drawn ones. */
 static size_t clean(char *to, const char *line, size_t n)
 {
 	size_t k = 0;
