@@ -101,11 +101,23 @@ complexity() {
 	rm -r "$scratch"
 	return $code
 }
+# Four files with the same function are refused.
+names() {
+	local scratch code
+	scratch=$(mktemp -d) || return 1
+	printf 'static int keep(void)\n{\n\treturn 0;\n}\n' | tee "$scratch"/{a,b,c,d}.c >/dev/null
+	refuses 'the rule of names' tools/lint-names.py "$scratch"/*.c && rm "$scratch/d.c" && tools/lint-names.py "$scratch"/*.c &&
+		git ls-files 'src/*.c' 'cli/*.c' 'runtime/*.c' | xargs tools/lint-names.py
+	code=$?
+	rm -r "$scratch"
+	return $code
+}
 check format format
 check clang-tidy tidy
 check floors floors
 check banned banned
 check complexity complexity
+check names names
 check words words
 check prose prose
 [ $failed = 0 ]

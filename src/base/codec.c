@@ -234,6 +234,8 @@ static const struct codec_kind kinds[] = {
 	  unzip_start,
 	  unzip_step,
 	  unzip_stop },
+	{ "UTF-16", { 0xff, 0xfe }, { ALL, ALL }, 2, 0, utf16_start, utf16_step, utf16_stop },
+	{ "UTF-16", { 0xfe, 0xff }, { ALL, ALL }, 2, 0, utf16_start, utf16_step, utf16_stop },
 };
 
 const struct codec_kind *codec_detect(const uint8_t *head, size_t n)

@@ -1,5 +1,5 @@
 /*
- * Streaming decompressors behind one interface.  The format is known by its first bytes, never by
+ * Streaming decompressors, and UTF-16 as UTF-8, behind one interface.  The format is known by its first bytes, never by
  * a file's name; members, frames and streams that follow each other are read as one.
  */
 #ifndef BASE_CODEC_H
@@ -26,7 +26,7 @@ struct codec;
 /* The format that starts with these `n` bytes, NULL when it is none that is known here. */
 const struct codec_kind *codec_detect(const uint8_t *head, size_t n);
 
-/* "gzip", "xz", "lzma", "zstd", "bzip2", "zip". */
+/* "gzip", "xz", "lzma", "zstd", "bzip2", "zip", "UTF-16". */
 const char *codec_kind_name(const struct codec_kind *kind);
 /* What its decoder takes at usual settings; unusual ones take more. */
 uint64_t codec_kind_bytes(const struct codec_kind *kind);

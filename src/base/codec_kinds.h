@@ -22,6 +22,14 @@ struct codec_kind {
 	void (*stop)(struct codec *c);
 };
 
+struct utf16 {
+	uint32_t high; /* the first half of a pair, or 0 */
+	char held[8];  /* characters that are made, of which `at` of `n` bytes are given */
+	size_t at, n;
+	uint8_t first; /* byte of a unit */
+	bool has_first, begun, big;
+};
+
 struct codec {
 	struct mem *mem;
 	const struct codec_kind *kind;
@@ -37,6 +45,7 @@ struct codec {
 		ZSTD_DCtx *zstd;
 		struct bunzip2 *bzip2;
 		struct unzip *zip;
+		struct utf16 utf16;
 	} u;
 	uint8_t in[CODEC_IN_BYTES];
 };
@@ -66,5 +75,11 @@ enum plim_status unzip_start(struct codec *c, struct plim_err *err);
 enum plim_status unzip_step(struct codec *c, uint8_t *at, size_t room, size_t *made,
 			    struct plim_err *err);
 void unzip_stop(struct codec *c);
+
+/* Text (utf16.c) */
+enum plim_status utf16_start(struct codec *c, struct plim_err *err);
+enum plim_status utf16_step(struct codec *c, uint8_t *at, size_t room, size_t *made,
+			    struct plim_err *err);
+void utf16_stop(struct codec *c);
 
 #endif

@@ -443,6 +443,37 @@ static void test_close_early(void **state)
 }
 
 /* Every allocation fails in turn: an error, no leak. */
+/* Text behind a byte order mark is UTF-8: pairs, halves of pairs, half a character at the end. */
+static void test_utf16(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		const char *text;
+	} rows[] = {
+		{ "\xff\xfeO\0K\0\n\0", 8, "OK\n" },
+		{ "\xfe\xff\0O\0K\0\n", 8, "OK\n" },
+		{ "\xff\xfe\x3d\xd8\x00\xde!\0", 8, "\xf0\x9f\x98\x80!" },
+		{ "\xff\xfe\x3d\xd8!\0\x00\xde", 8, "\xef\xbf\xbd!\xef\xbf\xbd" },
+		{ "\xff\xfe\x85\x51O\0K", 7, "\xe5\x86\x85O" },
+	};
+	struct plim_err err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct source *s;
+
+		assert_int_equal(source_open_memory(&mem, "m", rows[i].bytes, rows[i].n,
+						    SOURCE_MEMORY_DETECT, NULL, &s, &err),
+				 PLIM_OK);
+		assert_int_equal(source_need(s, s->p, 64, &err), PLIM_OK);
+		assert_int_equal(s->end - s->p, strlen(rows[i].text));
+		assert_memory_equal(s->p, rows[i].text, strlen(rows[i].text));
+		source_close(s);
+	}
+	assert_int_equal(mem.used_bytes, 0);
+}
+
 static void test_memory(void **state)
 {
 	struct blob b = pack("xz", plain, 100000);
@@ -472,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_lie),         cmocka_unit_test(test_files),
 		cmocka_unit_test(test_refusals),    cmocka_unit_test(test_pipes),
 		cmocka_unit_test(test_close_early), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_utf16),
 	};
 	unsigned x = 1;
 	int failed;

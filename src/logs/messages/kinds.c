@@ -12,7 +12,7 @@ int scan_kind(const struct source *src, struct messages_kind *out)
 	/* A training log may end with the failure, and a saved web page or a manifest may quote it. */
 	if (!kind || src->p == src->end || kind->lost ||
 	    (kind->command && !strcmp(kind->command, "why")) || !strcmp(kind->slug, "metrics") ||
-	    !strcmp(kind->slug, "html") || !strcmp(kind->slug, "utf16"))
+	    !strcmp(kind->slug, "html"))
 		return 0;
 	out->is = kind->is;
 	out->verb = kind->command;

@@ -124,8 +124,6 @@ static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 		return SERIES_KIND_TENSORBOARD;
 	if (metrics && n && isdigit(head[0]) && !strchr(metrics + 9, '.'))
 		return SERIES_KIND_MLFLOW;
-	if (!strcmp(slug, "utf16"))
-		return SERIES_KIND_TEXT; /* UTF-16, which its reader takes */
 	p = text_of(head, n);
 	if (!p)
 		return SERIES_KIND_UNKNOWN;

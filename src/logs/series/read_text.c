@@ -301,6 +301,7 @@ struct line_reading {
 	char heading_word[16];
 	struct columns table;
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
+	size_t counter;           /* bytes of "[007", once it has been seen */
 	bool block;               /* within a table of "| name | number |" lines */
 	char section[NAME_BYTES]; /* of it */
 	struct series_row_value held[HELD]; /* the last line of an evaluation that goes on */
@@ -814,7 +815,7 @@ static bool has_word(const char *text, size_t n)
 	return i < n;
 }
 
-/* Without the escape sequences of a terminal, the NULs of UTF-16, and with plain bars for drawn ones. */
+/* Without the escape sequences of a terminal, NULs (a PowerShell that appends writes UTF-16 without a mark), and with plain bars for drawn ones. */
 static size_t clean(char *to, const char *line, size_t n)
 {
 	size_t k = 0;
@@ -1058,9 +1059,50 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 	memcpy(g->heading_word, says.word, sizeof(g->heading_word));
 }
 
+/*
+ * "[007] train_loss: 0.4": a number with zeros in front, or as wide as one that had them, counts epochs.  Its bytes up to the
+ * name; 0: it is something else, a rank's "[1]" for one.
+ */
+static size_t counter_at(struct line_reading *g, const char *line, size_t n, double *value)
+{
+	size_t k = 1;
+
+	if (n < 5 || *line != '[')
+		return 0;
+	while (k < n && isdigit((unsigned char)line[k]))
+		k++;
+	if (k + 2 >= n || line[k] != ']' || line[k + 1] != ' ' ||
+	    !isalpha((unsigned char)line[k + 2]))
+		return 0;
+	if (k < 3 || (line[1] != '0' && k != g->counter))
+		return 0;
+	g->counter = k;
+	series_number(line + 1, k - 1, value);
+	return k + 2;
+}
+
+/* Where the next counter of a line begins that has several; n: there is none. */
+static size_t next_counter(struct line_reading *g, const char *line, size_t n)
+{
+	double value;
+
+	for (size_t i = 1; g->counter && i < n; i++) {
+		const char *open = memchr(line + i, '[', n - i);
+
+		if (!open)
+			break;
+		i = (size_t)(open - line);
+		if (counter_at(g, open, n - i, &value))
+			return i;
+	}
+	return n;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
+	double counted;
+	size_t counter;
 
 	for (; n && !*line; n--)
 		line++;
@@ -1085,8 +1127,11 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->side = g->heading;
 	memcpy(g->word, g->heading_word, sizeof(g->word));
 	g->heading = SERIES_NO_SIDE;
+	counter = counter_at(g, line, n, &counted);
+	if (counter)
+		put(g, "epoch", 5, counted, true);
 	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
-		take_numbers(g, line, n);
+		take_numbers(g, line + counter, n - counter);
 	if (!g->run->row.n && !isnan(g->run->row_epoch))
 		g->epoch = g->run->row_epoch;
 	if (!g->known)
@@ -1094,13 +1139,14 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	end_row(g);
 }
 
-/* A progress bar is drawn again and again on one line. */
+/* A progress bar is drawn again and again on one line, and a program may forget to end its lines. */
 static void take_pieces(struct line_reading *g, struct source *s, const char *line, size_t n)
 {
 	do {
 		const char *back = memchr(line, '\r', n);
-		size_t k = back ? (size_t)(back - line) : n;
+		size_t all = back ? (size_t)(back - line) : n, k = next_counter(g, line, all);
 
+		back = k < all ? NULL : back;
 		g->line_at = source_offset(s, (const uint8_t *)line);
 		take_line(g, line, k);
 		line += k + (back != NULL);
