@@ -171,7 +171,7 @@ static int diff_show(const struct diff_opts *o, char **argv)
 	if (!gate_init(&gate, o->fail_on))
 		return CMD_USAGE;
 	if (plim_diff_open(argv[0], argv[1], &o->options, &d, &err))
-		return cmd_fail(&err);
+		return cmd_fail_on(strstr(err.message, argv[0]) ? argv[0] : argv[1], "report", &err);
 	if ((d->gate && d->gate->exceeded) || finds_in_b(&gate, d))
 		code = CMD_FAILED;
 	st = o->quiet ? PLIM_OK : print_diff(o, d, &err);

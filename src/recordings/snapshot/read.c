@@ -441,7 +441,7 @@ static enum plim_status decode_packed(struct snapshot *t, struct source *src, st
 	return st ? st : settle(t, follow_end(t->columns->follower), err);
 }
 
-static enum plim_status decode(struct snapshot *t, struct source *src,
+static enum plim_status decode(struct snapshot *t, struct source *src, const char *name,
 			       const struct snapshot_read_options *opt, struct plim_err *err)
 {
 	unsigned flags = opt ? opt->flags : 0, threads = opt ? opt->threads : 0;
@@ -450,7 +450,7 @@ static enum plim_status decode(struct snapshot *t, struct source *src,
 
 	if (st)
 		return st;
-	st = recognise_bytes(src->p, (size_t)(src->end - src->p), &lost, err);
+	st = recognise_bytes(name, src->p, (size_t)(src->end - src->p), &lost, err);
 	if (st) {
 		if (opt && opt->is_other)
 			*opt->is_other = !lost;
@@ -481,7 +481,7 @@ enum plim_status snapshot_read_source(struct mem *m, struct source *src, const c
 
 	*out = NULL;
 	if (!st)
-		st = decode(t, src, opt, err);
+		st = decode(t, src, name, opt, err);
 	if (st) {
 		snapshot_free(t);
 		if ((st == PLIM_E_FORMAT || st == PLIM_E_LIMIT) && !names(err, name))
