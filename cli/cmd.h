@@ -99,8 +99,8 @@ int cmd_fail(const struct plim_err *err);
 /* The same; or, if the file at `path` (NULL: none) is another command's than `own`, which one reads it. */
 int cmd_fail_on(const char *path, const char *own, const struct plim_err *err);
 
-/* Says what the file at `path` is, if it is another command's than `own`; whether it is. */
-bool cmd_say_else(const char *path, const char *own);
+/* Says what the file at `path` is, if it is another command's than `own` and `said` has not; whether it is. */
+bool cmd_say_else(const char *path, const char *own, const char *said);
 
 /* Makes the standard input a file, which can be read twice; an exit code. */
 int cmd_spool_stdin(void);

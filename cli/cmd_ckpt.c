@@ -170,8 +170,8 @@ static int one(const struct ckpt_opts *o, const char *path, const char *allow, u
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
 	code = c->verdict >= PLIM_CKPT_DAMAGED ? CMD_FAILED : CMD_DONE;
-	if (c->verdict == PLIM_CKPT_NOT_A_CHECKPOINT && !strstr(c->headline, "plimsoll"))
-		cmd_say_else(path, "ckpt verify");
+	if (c->verdict == PLIM_CKPT_NOT_A_CHECKPOINT)
+		cmd_say_else(path, "ckpt verify", c->headline);
 	if (!o->silent && (o->json ? plim_ckpt_json(c, cmd_to_stdout, NULL, &err)
 				   : plim_ckpt_text(c, what, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
@@ -343,8 +343,7 @@ static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ck
 	if ((*side)->tensor_count || (*side)->verdict < PLIM_CKPT_DAMAGED)
 		return CMD_DONE;
 	cmd_say("%s: %s", (*side)->path, (*side)->headline);
-	if (!strstr((*side)->headline, "plimsoll"))
-		cmd_say_else(path, "ckpt verify");
+	cmd_say_else(path, "ckpt verify", (*side)->headline);
 	return CMD_INPUT;
 }
 
@@ -717,7 +716,7 @@ static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 	}
 	if (l->last_good)
 		cmd_print("%s\n", l->last_good);
-	else if (l->candidate_count || !cmd_say_else(l->folder, "ckpt last-good"))
+	else if (l->candidate_count || !cmd_say_else(l->folder, "ckpt last-good", ""))
 		cmd_say("%s: none of %zu checkpoint%s is good", l->folder, l->candidate_count,
 			l->candidate_count == 1 ? "" : "s");
 	if (redacted)
@@ -741,7 +740,7 @@ static int last_run(const void *values, int argc, char **argv)
 	options.allow = allow;
 	if (!code && plim_ckpt_last_good(argv[0], &options, &l, &err)) {
 		code = cmd_fail(&err);
-		cmd_say_else(argv[0], "ckpt last-good");
+		cmd_say_else(argv[0], "ckpt last-good", err.message);
 	}
 	free(allow);
 	if (code)

@@ -81,6 +81,19 @@ static void hint_plan(const char *path)
 		cmd_say("plan takes a model's config.json, or a folder with it, or --params 8B");
 }
 
+/* Anything may be in it. */
+static bool is_any(const struct plim_file *file)
+{
+	return !strcmp(file->is, "a text") || !strcmp(file->is, "a pickle");
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat is;
+
+	return !stat(path, &is) && S_ISDIR(is.st_mode);
+}
+
 /* What else it is than a file of the command `own`; checkpoints are planned, too. */
 static bool find_else(const char *path, const char *own, struct plim_file *file)
 {
@@ -89,23 +102,15 @@ static bool find_else(const char *path, const char *own, struct plim_file *file)
 	if ((strcmp(path, "-") != 0 && access(path, F_OK)) ||
 	    plim_file_of(path, file, &ignored) || !file->is)
 		return false;
-	return !file->command ||
-	       (strcmp(file->command, own) != 0 &&
-		(strcmp(own, "plan") != 0 || strcmp(file->command, "ckpt verify") != 0));
-}
-
-/* Of a kind that does not show: anything may be in it. */
-static bool is_text(const struct plim_file *file)
-{
-	return !strcmp(file->is, "a text");
+	if (!file->command)
+		return !is_folder(path);
+	return strcmp(file->command, own) != 0 &&
+	       (strcmp(own, "plan") != 0 || strcmp(file->command, "ckpt verify") != 0);
 }
 
 static void say_else(const char *path, const struct plim_file *file)
 {
-	struct stat is;
-	const char *holds = !stat(path, &is) && S_ISDIR(is.st_mode) && !strstr(file->is, "folder")
-				    ? "holds"
-				    : "is";
+	const char *holds = is_folder(path) && !strstr(file->is, "folder") ? "holds" : "is";
 
 	if (file->command)
 		cmd_say("'%.200s' %s %s: plimsoll %s %.200s", path, holds, file->is, file->command,
@@ -115,12 +120,12 @@ static void say_else(const char *path, const struct plim_file *file)
 			file->remedy ? ": " : "", file->remedy ? file->remedy : "");
 }
 
-bool cmd_say_else(const char *path, const char *own)
+bool cmd_say_else(const char *path, const char *own, const char *said)
 {
 	struct plim_file file;
-	bool found = find_else(path, own, &file) && !is_text(&file);
+	bool found = find_else(path, own, &file) && (*said || !is_any(&file));
 
-	if (found)
+	if (found && !strstr(said, file.is))
 		say_else(path, &file);
 	return found;
 }
@@ -138,14 +143,15 @@ int cmd_fail_on(const char *path, const char *own, const struct plim_err *err)
 		return code;
 	}
 	if (!path || (err->status != PLIM_E_FORMAT && err->status != PLIM_E_IO) ||
-	    !find_else(path, own, &file) || strstr(err->message, file.is)) {
+	    !find_else(path, own, &file) || is_any(&file) || strstr(err->message, file.is)) {
 		code = cmd_fail(err);
 		if (plans && access(path, F_OK))
 			hint_plan(path);
 		return code;
 	}
-	/* A log may be that of a training which no pattern fits. */
-	if (is_text(&file) || (!strcmp(own, "curves") && file.command && !strcmp(file.command, "why")))
+	/* Of a folder the message says more, and a log may be that of a training which no pattern fits. */
+	if (is_folder(path) ||
+	    (!strcmp(own, "curves") && file.command && !strcmp(file.command, "why")))
 		cmd_fail(err);
 	say_else(path, &file);
 	return code;

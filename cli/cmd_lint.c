@@ -174,7 +174,7 @@ static int lint_run(const void *values, int argc, char **argv)
 			continue;
 		if (piped)
 			code = cmd_spool_stdin();
-		if (!code && cmd_say_else(argv[i], "lint"))
+		if (!code && cmd_say_else(argv[i], "lint", ""))
 			code = CMD_INPUT;
 	}
 	return code ? code : become_linter(argc, argv);

@@ -578,7 +578,7 @@ static int check(const struct watch_opts *o, const struct watch_doing *doing, in
 				"command",
 				argv[0]);
 		if (code)
-			cmd_say_else(argv[0], "watch");
+			cmd_say_else(argv[0], "watch", "it");
 		else if (argc > 1)
 			code = cmd_usage("watch does not take '%.200s'", argv[1]);
 	}

@@ -189,7 +189,7 @@ static int check_operands(const struct cmd *cmd, int n, char **operands)
 		return cmd_usage("%s wants %s; see 'plimsoll %s --help'", cmd->name,
 				 cmd->args ? cmd->args : "more", cmd->name);
 	if (cmd->max_args >= 0 && n > cmd->max_args && !cmd->max_args &&
-	    cmd_say_else(operands[0], cmd->name))
+	    cmd_say_else(operands[0], cmd->name, "it"))
 		return CMD_USAGE;
 	if (cmd->max_args >= 0 && n > cmd->max_args)
 		return hint_operand(cmd->name)

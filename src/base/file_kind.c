@@ -130,15 +130,15 @@ static int file_is_timeline(const uint8_t *p, size_t n)
 	return p == end;
 }
 
-/* Many control characters, but not zeros, which a log has that was cut; a pickle of protocol 0 or 1 begins with a
- * letter or a bracket. */
+/* Many control characters, but not zeros, which a log has that was cut; a pickle begins with a letter, a
+ * bracket or 80. */
 static int file_is_binary(const uint8_t *p, size_t n)
 {
 	size_t control = 0;
 
 	for (size_t i = 0; i < n; i++)
 		control += p[i] && p[i] < 0x20 && !strchr("\t\n\r\f\033\b", p[i]);
-	return (*p < 0x20 || *p >= 0x7f) && control > n / 32;
+	return (*p < 0x20 || *p > 0x80) && control > n / 32;
 }
 
 /* One row per line. */
@@ -193,6 +193,7 @@ static const struct file_row {
 	{ 0, NULL, 0, file_is_our_page, { "page", "a page that plimsoll made", NULL, "open it in a browser", 1, 0 } },
 	{ 0, NULL, 0, file_is_memory_timeline, { "memory_timeline_page", "a picture that export_memory_timeline drew", NULL, "it has no numbers: export_memory_timeline('timeline.json') writes what 'plimsoll report' reads", 1, 0 } },
 	{ 0, NULL, 0, file_is_web_page, { "html", "a web page", NULL, "give the file that it was made from (a download that failed leaves an error page)", 1, 0 } },
+	{ 0, BYTES("Traceback (most recent call last)"), NULL, { "log", "a log", "why", NULL, 1, 0 } },
 	{ 0, NULL, 0, file_is_timeline, { "timeline", "a memory timeline of torch.profiler", "report", NULL, 1, 0 } },
 	{ 0, NULL, 0, file_is_python, { "python", "Python source", "lint", NULL, 1, 0 } },
 	{ 0, NULL, 0, file_is_table, { "metrics", HISTORY, "curves", NULL, 1, 0 } },
@@ -279,17 +280,16 @@ const struct file_kind *file_kind_of_file(const char *name, const uint8_t *head,
 	const struct file_kind *kind = file_kind_of(head, n), *named;
 	int text;
 
-	/* A tar may be of recordings: its name says what was packed. */
-	if (kind && strcmp(kind->slug, "tar") != 0)
+	if (kind)
 		return kind;
 	n = n < FILE_KIND_HEAD_BYTES ? n : FILE_KIND_HEAD_BYTES;
-	if (!kind && file_is_binary(head, n))
+	if (file_is_binary(head, n))
 		return &file_binary;
 	text = file_is_text(head, n);
 	named = file_kind_of_name(name);
 	if (named && named->text == text)
 		return named;
-	return text ? &file_text_kind : kind;
+	return text ? &file_text_kind : NULL;
 }
 
 /* Does the name end with one of the texts that have a space behind them?  That one's length; 0: with none. */

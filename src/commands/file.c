@@ -102,6 +102,9 @@ static const struct file_kind *file_of_source(struct source *s, const char *path
 	size_t n = (size_t)(s->end - s->p);
 	const struct file_kind *kind = file_kind_of_file(path, s->p, n);
 
+	/* A tar may be of recordings, or a checkpoint. */
+	if (kind && !strcmp(kind->slug, "tar") && file_kind_of_name(path))
+		kind = file_kind_of_name(path);
 	n = n < FILE_KIND_HEAD_BYTES ? n : FILE_KIND_HEAD_BYTES;
 	memcpy(head, s->p, n);
 	head[n] = 0;
