@@ -87,6 +87,12 @@ static bool is_any(const struct plim_file *file)
 	return !strcmp(file->is, "a text") || !strcmp(file->is, "a pickle");
 }
 
+/* Does a message say it already? */
+static bool names(const char *said, const struct plim_file *file)
+{
+	return strstr(said, file->is) && (!file->command || strstr(said, file->command));
+}
+
 static bool is_folder(const char *path)
 {
 	struct stat is;
@@ -125,7 +131,7 @@ bool cmd_say_else(const char *path, const char *own, const char *said)
 	struct plim_file file;
 	bool found = find_else(path, own, &file) && (*said || !is_any(&file));
 
-	if (found && !strstr(said, file.is))
+	if (found && !names(said, &file) && !(is_any(&file) && strstr(said, file.is)))
 		say_else(path, &file);
 	return found;
 }
@@ -143,7 +149,8 @@ int cmd_fail_on(const char *path, const char *own, const struct plim_err *err)
 		return code;
 	}
 	if (!path || (err->status != PLIM_E_FORMAT && err->status != PLIM_E_IO) ||
-	    !find_else(path, own, &file) || is_any(&file) || strstr(err->message, file.is)) {
+	    !find_else(path, own, &file) || names(err->message, &file) ||
+	    (is_any(&file) && !strstr(err->message, file.is))) {
 		code = cmd_fail(err);
 		if (plans && access(path, F_OK))
 			hint_plan(path);

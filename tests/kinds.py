@@ -54,6 +54,7 @@ KINDS = {
     "oom.log": ("a log", "why"),
     "oom.txt": ("a log", "why"),
     "healthy.log": ("a log", "why"),
+    "notes.txt": ("a text", "why"),
     "nvidia-smi.txt": ("what nvidia-smi printed", "why"),
     "logs": ("a log", "why"),
     "train.py": ("Python source", "lint", "doctor"),
@@ -139,6 +140,7 @@ def make(folder):
     put("train.py", "import torch\nlosses = []\nmodel = torch.nn.Linear(4, 4).cuda()\nfor i in range(100):\n    losses.append(model(torch.randn(4, 4).cuda()).sum())\n")
     put("notebook.ipynb", json.dumps({"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": ["import torch\n"]}], "metadata": {},
                                       "nbformat": 4, "nbformat_minor": 5}))
+    put("notes.txt", "Buy more GPUs, and read the manual.\nThen train again, with a larger batch.\n")
     put("empty", b"")
     put("random", b"\xa5" + bytes(i * i * 7919 % 251 for i in range(1, 4096)))
     put("picture.png", b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBB", 13, b"IHDR", 1, 1, 8, 0, 0, 0, 0) + bytes(50))
@@ -180,6 +182,8 @@ def judge(folder, command, name, piped):
         lib.expect(f"no Python file in '{name}'" in said, where, code, said[:300])
         return
     lib.expect(code, where, "is not refused", said[:300])
+    if what == "a text" and (base in ("lint", "doctor", "curves") or base.startswith("ckpt")):
+        return  # anything may be in it
     if base == "record" and reader == "lint":
         return  # it proposes a command line
     if name == "recordings" and f"'{name}' is a folder: give a file in it" in said:
