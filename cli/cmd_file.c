@@ -105,8 +105,8 @@ static bool find_else(const char *path, const char *own, struct plim_file *file)
 {
 	struct plim_err ignored;
 
-	if ((strcmp(path, "-") != 0 && access(path, F_OK)) ||
-	    plim_file_of(path, file, &ignored) || !file->is)
+	if ((strcmp(path, "-") != 0 && access(path, F_OK)) || plim_file_of(path, file, &ignored) ||
+	    !file->is)
 		return false;
 	if (!file->command)
 		return !is_folder(path);

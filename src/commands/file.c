@@ -28,7 +28,8 @@ static const struct file_kind file_history = { "metrics", "a training log", "cur
 						   NULL,
 						   0,
 						   0 },
-			      file_no_files = { "no_files", "a folder without files", NULL, NULL, 0, 0 };
+			      file_no_files = { "no_files", "a folder without files", NULL, NULL, 0,
+						0 };
 
 static bool file_is_for(const struct file_kind *kind, const char *command)
 {

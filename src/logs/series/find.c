@@ -116,8 +116,9 @@ static bool file_is_other(const char *name, const uint8_t *head, size_t n)
 {
 	const struct file_kind *kind = file_kind_of_file(name, head, n);
 
-	return kind && kind->text && !memmem(head, n, "loss\"", 5) && (!kind->command || (strcmp(kind->command, "curves") != 0 &&
-					   strcmp(kind->command, "why") != 0));
+	return kind && kind->text && !memmem(head, n, "loss\"", 5) &&
+	       (!kind->command ||
+		(strcmp(kind->command, "curves") != 0 && strcmp(kind->command, "why") != 0));
 }
 
 /* `head` has a NUL behind its n bytes. */

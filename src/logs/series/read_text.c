@@ -300,7 +300,7 @@ struct line_reading {
 	enum series_side heading; /* "Test Error:" is about the line that follows */
 	char heading_word[16];
 	struct columns table;
-	bool traceback; /* of Python, that goes on */
+	bool traceback;           /* of Python, that goes on */
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
 	bool block;               /* within a table of "| name | number |" lines */
 	char section[NAME_BYTES]; /* of it */
@@ -1059,7 +1059,7 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 	memcpy(g->heading_word, says.word, sizeof(g->heading_word));
 }
 
-/* "ValueError: 34464" is no value: of a traceback all is indented but its last line.  A rank may stand in front. */
+/* "ValueError: 34464" is not a value: of a traceback all is indented but its last line.  A rank may stand in front. */
 static bool is_traceback(struct line_reading *g, const char *line, size_t n)
 {
 	static const char end[] = "(most recent call last):";
