@@ -150,7 +150,7 @@ int cmd_fail_on(const char *path, const char *own, const struct plim_err *err)
 	}
 	if (!path || (err->status != PLIM_E_FORMAT && err->status != PLIM_E_IO) ||
 	    !find_else(path, own, &file) || names(err->message, &file) ||
-	    (is_any(&file) && !strstr(err->message, file.is))) {
+	    (is_any(&file) && !strstr(err->message, ", not JSON"))) {
 		code = cmd_fail(err);
 		if (plans && access(path, F_OK))
 			hint_plan(path);

@@ -16,6 +16,7 @@ int scan_kind(const struct source *src, const char *name, struct messages_kind *
 		return 0;
 	out->is = kind->is;
 	out->verb = kind->command;
-	out->text = kind->text;
+	out->text =
+		kind->text || !strcmp(kind->slug, "unrecognised"); /* a log may have such bytes */
 	return 1;
 }
