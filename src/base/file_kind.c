@@ -241,7 +241,7 @@ static const struct file_name {
 };
 
 static const struct file_kind file_text_kind = { "text", "a text", "why", NULL, 1, 0 },
-			      file_binary = { "unrecognised", "binary data of no kind that is known here", NULL, NULL, 0, 0 };
+			      file_binary = { "unrecognised", "binary data of no kind that is known here", NULL, "it may be damaged; copy it again", 0, 0 };
 /* clang-format on */
 
 #define COUNT(rows) (sizeof(rows) / sizeof(*(rows)))

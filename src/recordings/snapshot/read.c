@@ -454,7 +454,7 @@ static enum plim_status decode(struct snapshot *t, struct source *src, const cha
 	if (st) {
 		if (opt && opt->is_other)
 			*opt->is_other = !lost;
-		return st;
+		return lost ? read_to_end(t, src, st, err) : st;
 	}
 	if (!(flags & TRACE_READ_GENERAL) && (threads ? threads : thread_processors()) > 1)
 		t->columns->follow_rows = opt && opt->follow_rows ? opt->follow_rows : FOLLOW_ROWS;

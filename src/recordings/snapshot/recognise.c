@@ -42,13 +42,12 @@ enum plim_status recognise_bytes(const char *name, const uint8_t *p, size_t n, i
 
 	if (kind && !file_kind_of(p, n) && kind->text && !is_text((const char *)p, n))
 		kind = NULL;
-
 	if (kind && kind->command &&
 	    (!strcmp(kind->command, "report") || !strcmp(kind->slug, "pickle")))
 		return PLIM_OK;
 	if (!kind)
 		return PLIM_OK;
-	*lost = kind->lost;
+	*lost = kind->lost || !strcmp(kind->slug, "unrecognised");
 	if (kind->command)
 		return err_set(err, PLIM_E_FORMAT,
 			       "this is %s, not a memory snapshot: 'plimsoll %s' reads it",
