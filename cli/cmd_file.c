@@ -150,6 +150,7 @@ int cmd_fail_on(const char *path, const char *own, const struct plim_err *err)
 	}
 	if (!path || (err->status != PLIM_E_FORMAT && err->status != PLIM_E_IO) ||
 	    !find_else(path, own, &file) || names(err->message, &file) ||
+	    (!file.command && !plans) || /* the library has said it */
 	    (is_any(&file) && !strstr(err->message, ", not JSON"))) {
 		code = cmd_fail(err);
 		if (plans && access(path, F_OK))

@@ -74,7 +74,7 @@ COMMANDS = {
     "plan": "plan {}", "why": "why {}", "curves": "curves {}", "lint": "lint {}", "ckpt verify": "ckpt verify {}", "ckpt show": "ckpt show {}",
     "ckpt diff": "ckpt diff model.safetensors {}", "ckpt last-good": "ckpt last-good {}", "page": "page {}", "pack": "pack {} -o out/packed.plim",
     "watch": "watch {}", "record": "record {}", "doctor": "doctor {}",
-}  # fmt: skip
+}
 
 
 def make(folder):
