@@ -137,7 +137,8 @@ def make(folder):
     put("nvidia-smi.txt", "Sun Nov 29 03:37:29 2026\n" + line + wide("NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: 12.4") + line +
         wide("  0  NVIDIA A100-SXM4-80GB          On  |   00000000:07:00.0 Off |                    0") +
         wide("N/A   34C    P0     65W /  400W |   75000MiB /  81920MiB |      0%      Default") + line)
-    put("train.py", "import torch\nlosses = []\nmodel = torch.nn.Linear(4, 4).cuda()\nfor i in range(100):\n    losses.append(model(torch.randn(4, 4).cuda()).sum())\n")
+    put("train.py", "import torch\nlosses = []\nmodel = torch.nn.Linear(4, 4).cuda()\n"
+                    "for i in range(100):\n    losses.append(model(torch.randn(4, 4).cuda()).sum())\n")
     put("notebook.ipynb", json.dumps({"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": ["import torch\n"]}], "metadata": {},
                                       "nbformat": 4, "nbformat_minor": 5}))
     put("notes.txt", "Buy more GPUs, and read the manual.\nThen train again, with a larger batch.\n")
