@@ -96,8 +96,14 @@ const struct cmd *cmd_find_verb(const struct cmd *family, const char *word);
 /* Print "plimsoll: MESSAGE" to stderr and return the exit code that belongs to err->status. */
 int cmd_fail(const struct plim_err *err);
 
-/* The same; and if the file at `path` (NULL: none) is another command's than `own`, which one reads it. */
+/* The same; or, if the file at `path` (NULL: none) is another command's than `own`, which one reads it. */
 int cmd_fail_on(const char *path, const char *own, const struct plim_err *err);
+
+/* Says what the file at `path` is, if it is another command's than `own` and `said` has not; whether it is. */
+bool cmd_say_else(const char *path, const char *own, const char *said);
+
+/* Makes the standard input a file, which can be read twice; an exit code. */
+int cmd_spool_stdin(void);
 
 /* Print "plimsoll: MESSAGE" to stderr and return CMD_USAGE: for what a row cannot check. */
 int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

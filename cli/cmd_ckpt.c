@@ -170,6 +170,8 @@ static int one(const struct ckpt_opts *o, const char *path, const char *allow, u
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
 	code = c->verdict >= PLIM_CKPT_DAMAGED ? CMD_FAILED : CMD_DONE;
+	if (c->verdict == PLIM_CKPT_NOT_A_CHECKPOINT)
+		cmd_say_else(path, "ckpt verify", c->headline);
 	if (!o->silent && (o->json ? plim_ckpt_json(c, cmd_to_stdout, NULL, &err)
 				   : plim_ckpt_text(c, what, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
@@ -182,6 +184,17 @@ static int one(const struct ckpt_opts *o, const char *path, const char *allow, u
 	return code;
 }
 
+/* A checkpoint is read at many places. */
+static int take_stdin(char **path)
+{
+	static char file[] = "/dev/stdin";
+	int code = strcmp(*path, "-") ? CMD_DONE : cmd_spool_stdin();
+
+	if (!strcmp(*path, "-"))
+		*path = file;
+	return code;
+}
+
 static int each(const struct ckpt_opts *o, int argc, char **argv, unsigned flags,
 		enum plim_ckpt_text what)
 {
@@ -191,8 +204,9 @@ static int each(const struct ckpt_opts *o, int argc, char **argv, unsigned flags
 	if (worst)
 		argc = 0;
 	for (int i = 0; i < argc; i++) {
-		int code = one(o, argv[i], allow, flags, what);
+		int code = take_stdin(&argv[i]);
 
+		code = code ? code : one(o, argv[i], allow, flags, what);
 		worst = code > worst ? code : worst;
 	}
 	free(allow);
@@ -329,6 +343,7 @@ static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ck
 	if ((*side)->tensor_count || (*side)->verdict < PLIM_CKPT_DAMAGED)
 		return CMD_DONE;
 	cmd_say("%s: %s", (*side)->path, (*side)->headline);
+	cmd_say_else(path, "ckpt verify", (*side)->headline);
 	return CMD_INPUT;
 }
 
@@ -338,8 +353,10 @@ static int diff_opened(const struct ckpt_opts *o, int argc, char **argv)
 	struct plim_err err;
 	int code = CMD_DONE;
 
-	for (int i = 0; i < argc && !code; i++)
-		code = open_side(o, argv[i], &side[i]);
+	for (int i = 0; i < argc && !code; i++) {
+		code = take_stdin(&argv[i]);
+		code = code ? code : open_side(o, argv[i], &side[i]);
+	}
 	if (!code && o->config && plim_ckpt_open_config(o->config, &side[1], &err))
 		code = cmd_fail(&err);
 	if (!code)
@@ -699,7 +716,7 @@ static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 	}
 	if (l->last_good)
 		cmd_print("%s\n", l->last_good);
-	else
+	else if (l->candidate_count || !cmd_say_else(l->folder, "ckpt last-good", ""))
 		cmd_say("%s: none of %zu checkpoint%s is good", l->folder, l->candidate_count,
 			l->candidate_count == 1 ? "" : "s");
 	if (redacted)
@@ -721,8 +738,10 @@ static int last_run(const void *values, int argc, char **argv)
 	code = allowed(o, &allow);
 	options.size = sizeof(options);
 	options.allow = allow;
-	if (!code && plim_ckpt_last_good(argv[0], &options, &l, &err))
+	if (!code && plim_ckpt_last_good(argv[0], &options, &l, &err)) {
 		code = cmd_fail(&err);
+		cmd_say_else(argv[0], "ckpt last-good", err.message);
+	}
 	free(allow);
 	if (code)
 		return code;

@@ -159,6 +159,14 @@ static bool finds_in_b(struct gate *gate, const struct plim_diff *d)
 	return fails;
 }
 
+/* The recording of the two that a message is about. */
+static const char *named_in(const char *message, char **argv)
+{
+	const char *name = strcmp(argv[1], "-") ? argv[1] : "standard input";
+
+	return strstr(message, name) ? argv[1] : argv[0];
+}
+
 static int diff_show(const struct diff_opts *o, char **argv)
 {
 	struct cmd_answer answer = { 0 };
@@ -171,7 +179,7 @@ static int diff_show(const struct diff_opts *o, char **argv)
 	if (!gate_init(&gate, o->fail_on))
 		return CMD_USAGE;
 	if (plim_diff_open(argv[0], argv[1], &o->options, &d, &err))
-		return cmd_fail(&err);
+		return cmd_fail_on(named_in(err.message, argv), "report", &err);
 	if ((d->gate && d->gate->exceeded) || finds_in_b(&gate, d))
 		code = CMD_FAILED;
 	st = o->quiet ? PLIM_OK : print_diff(o, d, &err);

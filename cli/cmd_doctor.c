@@ -295,6 +295,8 @@ static int begin_script(struct script *s, const struct doctor_opts *o, int argc,
 		cmd_say("cannot read '%s': %s", argv[0], strerror(errno));
 		return CMD_INPUT;
 	}
+	if (!is_started(argv[0]) && cmd_say_else(argv[0], "lint", ""))
+		return CMD_INPUT;
 	s->gpu = o->gpu;
 	s->command = argv;
 	s->count = argc;

@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Makes the standard input a file; an exit code. */
-static int spool_stdin(void)
+int cmd_spool_stdin(void)
 {
 	const char *folder = getenv("TMPDIR");
 	char name[4096], piece[1 << 16];
@@ -51,7 +50,7 @@ int cmd_of_file(const char *path, const char **command)
 {
 	struct plim_file file;
 	struct plim_err err;
-	int code = strcmp(path, "-") ? CMD_DONE : spool_stdin();
+	int code = strcmp(path, "-") ? CMD_DONE : cmd_spool_stdin();
 
 	*command = NULL;
 	if (code)
@@ -82,28 +81,86 @@ static void hint_plan(const char *path)
 		cmd_say("plan takes a model's config.json, or a folder with it, or --params 8B");
 }
 
+/* Anything may be in it. */
+static bool is_any(const struct plim_file *file)
+{
+	return !strcmp(file->is, "a text") || !strcmp(file->is, "a pickle");
+}
+
+/* Does a message say it already? */
+static bool names(const char *said, const struct plim_file *file)
+{
+	return strstr(said, file->is) && (!file->command || strstr(said, file->command));
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat is;
+
+	return !stat(path, &is) && S_ISDIR(is.st_mode);
+}
+
+/* What else it is than a file of the command `own`; checkpoints are planned, too. */
+static bool find_else(const char *path, const char *own, struct plim_file *file)
+{
+	struct plim_err ignored;
+
+	if ((strcmp(path, "-") != 0 && access(path, F_OK)) || plim_file_of(path, file, &ignored) ||
+	    !file->is)
+		return false;
+	if (!file->command)
+		return !is_folder(path);
+	return strcmp(file->command, own) != 0 &&
+	       (strcmp(own, "plan") != 0 || strcmp(file->command, "ckpt verify") != 0);
+}
+
+static void say_else(const char *path, const struct plim_file *file)
+{
+	const char *holds = is_folder(path) && !strstr(file->is, "folder") ? "holds" : "is";
+
+	if (file->command)
+		cmd_say("'%.200s' %s %s: plimsoll %s %.200s", path, holds, file->is, file->command,
+			path);
+	else
+		cmd_say("'%.200s' %s %s, which no command reads%s%s", path, holds, file->is,
+			file->remedy ? ": " : "", file->remedy ? file->remedy : "");
+}
+
+bool cmd_say_else(const char *path, const char *own, const char *said)
+{
+	struct plim_file file;
+	bool found = find_else(path, own, &file) && (*said || !is_any(&file));
+
+	if (found && !names(said, &file) && !(is_any(&file) && strstr(said, file.is)))
+		say_else(path, &file);
+	return found;
+}
+
 int cmd_fail_on(const char *path, const char *own, const struct plim_err *err)
 {
 	struct plim_file file;
-	struct plim_err ignored;
 	bool plans = path && !strcmp(own, "plan");
-	int code;
+	int code = cmd_exit_code(err->status);
 
 	if (plans && err->status == PLIM_E_FORMAT && hint_is_script(path)) {
 		cmd_say("'%.200s' is Python source: plimsoll plan -- python %.200s plans what it "
 			"trains; plimsoll lint %.200s looks for mistakes",
 			path, path, path);
-		return cmd_exit_code(err->status);
-	}
-	code = cmd_fail(err);
-	if (plans && access(path, F_OK))
-		hint_plan(path);
-	if (err->status != PLIM_E_FORMAT || !path || !strcmp(path, "-") ||
-	    plim_file_of(path, &file, &ignored) || !file.command)
 		return code;
-	/* Any text may be a log, and checkpoints are planned, too. */
-	if (strcmp(file.command, own) != 0 && strcmp(file.is, "a text") != 0 &&
-	    (strcmp(own, "plan") != 0 || strncmp(file.command, "ckpt", 4) != 0))
-		cmd_say("'%.200s' is %s: plimsoll %s %.200s", path, file.is, file.command, path);
+	}
+	if (!path || (err->status != PLIM_E_FORMAT && err->status != PLIM_E_IO) ||
+	    !find_else(path, own, &file) || names(err->message, &file) ||
+	    (!file.command && !plans) || /* the library has said it */
+	    (is_any(&file) && !strstr(err->message, ", not JSON"))) {
+		code = cmd_fail(err);
+		if (plans && access(path, F_OK))
+			hint_plan(path);
+		return code;
+	}
+	/* Of a folder the message says more, and a log may be that of a training which no pattern fits. */
+	if (is_folder(path) ||
+	    (!strcmp(own, "curves") && file.command && !strcmp(file.command, "why")))
+		cmd_fail(err);
+	say_else(path, &file);
 	return code;
 }

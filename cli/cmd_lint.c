@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -158,10 +159,25 @@ int cmd_lint_beside(const char *kind, const char *file, const char *source, uint
 	return WIFEXITED(status) ? WEXITSTATUS(status) : CMD_MACHINE;
 }
 
+/* Behind an option a word may be its value. */
 static int lint_run(const void *values, int argc, char **argv)
 {
+	struct stat is;
+	int code = CMD_DONE;
+
 	(void)values;
-	return become_linter(argc, argv);
+	for (int i = 0; i < argc && !code; i++) {
+		bool piped = !strcmp(argv[i], "-");
+
+		if (!piped && (argv[i][0] == '-' || (i && argv[i - 1][0] == '-') ||
+			       stat(argv[i], &is) || S_ISDIR(is.st_mode)))
+			continue;
+		if (piped)
+			code = cmd_spool_stdin();
+		if (!code && cmd_say_else(argv[i], "lint", ""))
+			code = CMD_INPUT;
+	}
+	return code ? code : become_linter(argc, argv);
 }
 
 static const struct cmd_example lint_examples[] = {

@@ -101,7 +101,7 @@ static int pack_one(const struct pack_opts *o, const char *from, const char *to)
 	if (!st && kept)
 		cmd_say("%s", kept);
 	plim_recording_free(r);
-	return st ? cmd_fail(&err) : CMD_DONE;
+	return st ? cmd_fail_on(from, "report", &err) : CMD_DONE;
 }
 
 static int append_one(const struct pack_opts *o, const char *from, const char *to)

@@ -401,6 +401,11 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 	struct plim_err err;
 	int code;
 
+	if (!traces && argc && !strcmp(argv[0], "-")) {
+		code = cmd_spool_stdin();
+		if (code)
+			return code;
+	}
 	if (!traces)
 		return plim_plan_open(argc ? argv[0] : NULL, options, out, &err)
 			       ? cmd_fail_on(argc ? argv[0] : NULL, "plan", &err)

@@ -217,8 +217,10 @@ static int record_run(const void *values, int argc, char **argv)
 		return cmd_fail(&err);
 	warn_of_flags(argv);
 	failed = run_command(argv, plim_record_environment(r), &status);
-	if (failed)
+	if (failed) {
 		cmd_say("cannot run '%s': %s", argv[0], strerror(failed));
+		cmd_say_else(argv[0], "record", "it");
+	}
 	if (plim_record_finish(r, &files, &n, &reached, &err))
 		cmd_fail(&err);
 	else if (!failed)

@@ -101,7 +101,7 @@ static int report_one(const struct report_opts *o, struct gate *gate, const char
 	int code = CMD_DONE;
 
 	if (plim_report_open(path, &o->options, &r, &err))
-		return cmd_fail(&err);
+		return cmd_fail_on(path, "report", &err);
 	if (!o->quiet && print_report(o, r, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && write_output(o, r, &err))
@@ -269,7 +269,7 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 	options.progress_ctx = (char *)(uintptr_t) "recordings";
 	code = plim_ranks_open((const char *const *)argv, (size_t)argc, &options, &k, &err);
 	if (code)
-		return cmd_fail(&err);
+		return cmd_fail_on(argc == 1 ? argv[0] : NULL, "report", &err);
 	format_begin(&f, o->format, o->width, o->no_color);
 	if (o->digest) {
 		if (plim_ranks_digest(k, o->output, &err))

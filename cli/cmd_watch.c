@@ -577,6 +577,8 @@ static int check(const struct watch_opts *o, const struct watch_doing *doing, in
 				"'%.200s' is not a process: a number is expected, or -- and a "
 				"command",
 				argv[0]);
+		if (code)
+			cmd_say_else(argv[0], "watch", "it");
 		else if (argc > 1)
 			code = cmd_usage("watch does not take '%.200s'", argv[1]);
 	}

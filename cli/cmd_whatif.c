@@ -81,7 +81,7 @@ static int whatif_show(const struct whatif_opts *o, const char *path)
 	int code = CMD_DONE;
 
 	if (plim_whatif_open(path, &o->options, &w, &err))
-		return cmd_fail(&err);
+		return cmd_fail_on(path, "report", &err);
 	format_begin(&f, o->format, o->width, o->no_color);
 	if (!o->quiet && (o->json ? plim_whatif_json(w, cmd_to_stdout, NULL, &err)
 				  : plim_whatif_text(w, &f.style, f.write, &f.words, &err)))

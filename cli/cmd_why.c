@@ -111,7 +111,7 @@ static int explain_logs(const struct why_opts *o, int n, char **paths)
 	options.also_paths = (const char *const *)paths + 1;
 	options.also_count = (size_t)n - 1;
 	if (plim_why_open(paths[0], &options, &w, &err))
-		return cmd_fail(&err);
+		return cmd_fail_on(n == 1 ? paths[0] : NULL, "why", &err);
 	format_begin(&f, o->format, o->width, o->no_color);
 	if (o->fix)
 		print_fixes(w);

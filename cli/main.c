@@ -188,6 +188,9 @@ static int check_operands(const struct cmd *cmd, int n, char **operands)
 	if (n < cmd->min_args)
 		return cmd_usage("%s wants %s; see 'plimsoll %s --help'", cmd->name,
 				 cmd->args ? cmd->args : "more", cmd->name);
+	if (cmd->max_args >= 0 && n > cmd->max_args && !cmd->max_args &&
+	    cmd_say_else(operands[0], cmd->name, "it"))
+		return CMD_USAGE;
 	if (cmd->max_args >= 0 && n > cmd->max_args)
 		return hint_operand(cmd->name)
 			       ? cmd_usage("%s does not take '%.200s': %s", cmd->name,

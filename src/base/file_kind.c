@@ -84,6 +84,63 @@ static int file_is_memory_timeline(const uint8_t *p, size_t n)
 	return file_is_web_page(p, n) && memmem(p, n, title, sizeof(title) - 1);
 }
 
+/* The first line of a text, without its end. */
+static size_t file_line(const uint8_t *p, const uint8_t *end)
+{
+	size_t n = 0;
+
+	while (p + n < end && p[n] != '\n' && p[n] != '\r')
+		n++;
+	return n;
+}
+
+static int file_is_python(const uint8_t *p, size_t n)
+{
+	const uint8_t *end = p + n, *text = file_text(p, end);
+	size_t line = file_line(text, end);
+
+	return (line > 7 && !memcmp(text, "import ", 7)) ||
+	       (line > 5 && !memcmp(text, "from ", 5) && memmem(text, line, " import ", 8)) ||
+	       (line > 2 && !memcmp(text, "#!", 2) && memmem(text, line, "python", 6));
+}
+
+/* The names of a table's columns, one of which is a loss. */
+static int file_is_table(const uint8_t *p, size_t n)
+{
+	const uint8_t *end = p + n, *text = file_text(p, end);
+	size_t line = file_line(text, end);
+
+	for (size_t i = 0; i < line; i++)
+		if (!isalnum(text[i]) && !strchr(",\t_-/.\"", text[i]))
+			return 0;
+	return memmem(text, line, "loss", 4) &&
+	       (memchr(text, ',', line) || memchr(text, '\t', line));
+}
+
+/* torch/profiler/_memory_profiler.py, export_memory_timeline: [[time, ...], [[bytes, ...], ...]] */
+static int file_is_timeline(const uint8_t *p, size_t n)
+{
+	const uint8_t *end = p + n;
+
+	p = file_text(p, end);
+	if (end - p < 4 || memcmp(p, "[[", 2) != 0 || !memchr(p, ',', (size_t)(end - p)))
+		return 0;
+	while (p < end && (isdigit(*p) || isspace(*p) || strchr("[],-", *p)))
+		p++;
+	return p == end;
+}
+
+/* Many control characters, but not zeros, which a log has that was cut; a pickle begins with a letter, a
+ * bracket or 80. */
+static int file_is_binary(const uint8_t *p, size_t n)
+{
+	size_t control = 0;
+
+	for (size_t i = 0; i < n; i++)
+		control += p[i] && p[i] < 0x20 && !strchr("\t\n\r\f\033\b", p[i]);
+	return (*p < 0x20 || *p > 0x80) && control > n / 32;
+}
+
 /* One row per line. */
 /* clang-format off */
 #define BYTES(text) text, sizeof(text) - 1
@@ -136,6 +193,10 @@ static const struct file_row {
 	{ 0, NULL, 0, file_is_our_page, { "page", "a page that plimsoll made", NULL, "open it in a browser", 1, 0 } },
 	{ 0, NULL, 0, file_is_memory_timeline, { "memory_timeline_page", "a picture that export_memory_timeline drew", NULL, "it has no numbers: export_memory_timeline('timeline.json') writes what 'plimsoll report' reads", 1, 0 } },
 	{ 0, NULL, 0, file_is_web_page, { "html", "a web page", NULL, "give the file that it was made from (a download that failed leaves an error page)", 1, 0 } },
+	{ 0, BYTES("Traceback (most recent call last)"), NULL, { "log", "a log", "why", NULL, 1, 0 } },
+	{ 0, NULL, 0, file_is_timeline, { "timeline", "a memory timeline of torch.profiler", "report", NULL, 1, 0 } },
+	{ 0, NULL, 0, file_is_python, { "python", "Python source", "lint", NULL, 1, 0 } },
+	{ 0, NULL, 0, file_is_table, { "metrics", HISTORY, "curves", NULL, 1, 0 } },
 };
 
 /* The first whose word stands in the head of a text that begins with `begins` (0: with anything). */
@@ -157,7 +218,9 @@ static const struct file_word {
 	{ '{', "\"hidden_size\"", { "config", CONFIG, "plan", NULL, 1, 0 } },
 	{ '{', "\"zero_optimization\"", { "run_config", "a configuration of DeepSpeed", "plan", NULL, 1, 0 } },
 	{ '{', "\"per_device_train_batch_size\"", { "run_config", RUN_CONFIG, "plan", NULL, 1, 0 } },
+	{ '{', "\"cells\"", { "notebook", "a notebook", "lint", NULL, 1, 0 } },
 	{ '{', "\"loss\"", { "metrics", HISTORY, "curves", NULL, 1, 0 } },
+	{ 0, "NVIDIA-SMI ", { "nvidia_smi", "what nvidia-smi printed", "why", NULL, 1, 0 } },
 	{ 0, "apiVersion:", { "kubernetes", "a text of Kubernetes", "why", NULL, 1, 0 } },
 };
 
@@ -168,13 +231,17 @@ static const struct file_name {
 } names[] = {
 	{ ".safetensors .safetensors.index.json .gguf .pt .pth .ckpt .bin .distcp .metadata ", { "checkpoint", "a checkpoint", "ckpt verify", NULL, 0, 0 } },
 	{ ".pickle .pkl .plim .tar ", { "recording", RECORDING, "report", NULL, 0, 0 } },
-	{ "trainer_state.json .jsonl .csv .tsv .wandb ", { "metrics", HISTORY, "curves", NULL, 0, 0 } },
-	{ "config.json ", { "config", CONFIG, "plan", NULL, 0, 0 } },
-	{ ".yaml .yml ", { "run_config", RUN_CONFIG, "plan", NULL, 0, 0 } },
-	{ ".py ", { "python", "Python source", "lint", NULL, 0, 0 } },
-	{ ".log .out .err ", { "log", "a log", "why", NULL, 0, 0 } },
-	{ ".txt ", { "text", "a text", "why", NULL, 0, 0 } },
+	{ "trainer_state.json .jsonl .csv .tsv .wandb ", { "metrics", HISTORY, "curves", NULL, 1, 0 } },
+	{ "config.json ", { "config", CONFIG, "plan", NULL, 1, 0 } },
+	{ ".yaml .yml ", { "run_config", RUN_CONFIG, "plan", NULL, 1, 0 } },
+	{ ".py ", { "python", "Python source", "lint", NULL, 1, 0 } },
+	{ ".ipynb ", { "notebook", "a notebook", "lint", NULL, 1, 0 } },
+	{ ".log .out .err ", { "log", "a log", "why", NULL, 1, 0 } },
+	{ ".txt ", { "text", "a text", "why", NULL, 1, 0 } },
 };
+
+static const struct file_kind file_text_kind = { "text", "a text", "why", NULL, 1, 0 },
+			      file_binary = { "unrecognised", "binary data of no kind that is known here", NULL, "it may be damaged; copy it again", 0, 0 };
 /* clang-format on */
 
 #define COUNT(rows) (sizeof(rows) / sizeof(*(rows)))
@@ -206,6 +273,23 @@ const struct file_kind *file_kind_of(const uint8_t *p, size_t n)
 		    memmem(p, n, words[i].word, strlen(words[i].word)))
 			return &words[i].kind;
 	return NULL;
+}
+
+const struct file_kind *file_kind_of_file(const char *name, const uint8_t *head, size_t n)
+{
+	const struct file_kind *kind = file_kind_of(head, n), *named;
+	int text;
+
+	if (kind)
+		return kind;
+	n = n < FILE_KIND_HEAD_BYTES ? n : FILE_KIND_HEAD_BYTES;
+	if (file_is_binary(head, n))
+		return &file_binary;
+	text = file_is_text(head, n);
+	named = file_kind_of_name(name);
+	if (named && named->text == text)
+		return named;
+	return text ? &file_text_kind : NULL;
 }
 
 /* Does the name end with one of the texts that have a space behind them?  That one's length; 0: with none. */

@@ -27,6 +27,9 @@ const struct file_kind *file_kind_of_bytes(const uint8_t *head, size_t n);
 /* The same, and text whose words tell what it is: JSON of known keys, YAML of Kubernetes. */
 const struct file_kind *file_kind_of(const uint8_t *head, size_t n);
 
+/* By its bytes; if these do not decide, by its name, or as a text; NULL: nothing shows what it is. */
+const struct file_kind *file_kind_of_file(const char *name, const uint8_t *head, size_t n);
+
 /* The length of a name without what says that the file is compressed. */
 size_t file_plain_length(const char *name);
 

@@ -1,5 +1,6 @@
 #include "json.h"
 #include "decimal.h"
+#include "file_kind.h"
 
 #include "utf8.h"
 
@@ -25,9 +26,14 @@ enum expect {
 
 static enum plim_status bad(const struct json *j, const char *what, struct plim_err *err)
 {
+	const struct file_kind *kind = NULL;
 	struct source_info info;
 
 	source_get_info(j->source, &info);
+	if (!source_offset(j->source, j->p)) /* not even its first byte */
+		kind = file_kind_of_file(info.path, j->p, (size_t)(j->source->end - j->p));
+	if (kind && j->p < j->source->end)
+		return err_set(err, PLIM_E_FORMAT, "'%s' is %s, not JSON", info.path, kind->is);
 	return err_at(err, source_offset(j->source, j->p), "'%s' is not valid JSON: %s", info.path,
 		      what);
 }

@@ -125,6 +125,7 @@ static enum plim_status compressed_judge(struct ckpt *c, uint32_t file, struct c
 				     PLIM_UNKNOWN, &why, "%s",
 				     ckpt_text(&inner, inner.findings.at[i].text));
 	c->truncated |= from->whole && inner.truncated;
+	c->unreadable |= from->whole && inner.unreadable;
 	ckpt_close(&inner);
 	if (st && err)
 		*err = why;

@@ -292,6 +292,7 @@ static enum plim_status read_tail(struct legacy *l, const struct stream *s, stru
 static enum plim_status read_bare(struct legacy *l, const struct stream *s, struct unpickle *u,
 				  struct pickle_value root, struct plim_err *err)
 {
+	struct pickle_value key;
 	enum plim_status st;
 
 	u->storage = no_storage;
@@ -304,6 +305,14 @@ static enum plim_status read_bare(struct legacy *l, const struct stream *s, stru
 		st = ckpt_model_unchecked(l->ckpt, l->file, "the pickle", 0, s->at, err);
 	if (!st && s->at < l->ckpt->files.at[l->file].bytes)
 		st = read_tail(l, s, err);
+	if (!st && u->outermost && pickle_get(&u->heap, root, "segments", &key) &&
+	    pickle_get(&u->heap, root, "device_traces", &key)) {
+		l->ckpt->unreadable = true;
+		st = ckpt_model_find(l->ckpt, CKPT_BAD_FINDING, "recording", PLIM_UNKNOWN, err,
+				     "'%s' is a recording of GPU memory, not a checkpoint: "
+				     "'plimsoll report' reads it",
+				     ckpt_model_file(l->ckpt, l->file));
+	}
 	return st;
 }
 

@@ -104,11 +104,12 @@ enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *
 }
 
 /* Another file, which is not a checkpoint; NULL: it may be one. */
-static const struct file_kind *open_else(const uint8_t *head, size_t n)
+static const struct file_kind *open_else(const char *name, const uint8_t *head, size_t n)
 {
-	const struct file_kind *kind = file_kind_of(head, n);
+	const struct file_kind *kind = file_kind_of_file(name, head, n);
+	bool unknown = !kind || !strcmp(kind->slug, "text") || !strcmp(kind->slug, "unrecognised");
 
-	return kind && kind->command && !strncmp(kind->command, "ckpt", 4) ? NULL : kind;
+	return unknown || (kind->command && !strncmp(kind->command, "ckpt", 4)) ? NULL : kind;
 }
 
 /* Its bytes leave no doubt: text, and what another command reads, may begin as a pickle of protocol 0 does. */
@@ -173,7 +174,7 @@ static enum plim_status open_refuse(struct ckpt *c, uint32_t file, const uint8_t
 				    struct plim_err *err)
 {
 	const struct ckpt_file *f = &c->files.at[file];
-	const struct file_kind *kind = open_else(head, n);
+	const struct file_kind *kind = open_else(f->name, head, n);
 	/* A page or a pointer is bad whatever its name; what cannot be reported may be right as it is. */
 	bool is_bad = !f->may_be_else || (kind && (!kind->text || !kind->command));
 	enum ckpt_severity severity = is_bad ? CKPT_BAD_FINDING : CKPT_WARN;
@@ -194,10 +195,7 @@ static enum plim_status open_refuse(struct ckpt *c, uint32_t file, const uint8_t
 	if (!kind)
 		return ckpt_model_find(
 			c, severity, "unrecognised", 0, err,
-			"'%s' is not a checkpoint that is known here: it begins with %02x "
-			"%02x %02x %02x",
-			f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0, n > 2 ? head[2] : 0,
-			n > 3 ? head[3] : 0);
+			"'%s' is not a checkpoint, and of no kind that is known here", f->name);
 	if (kind->command)
 		return ckpt_model_find(c, severity, kind->slug, PLIM_UNKNOWN, err,
 				       "'%s' is %s, not a checkpoint: 'plimsoll %s' reads it",

@@ -21,14 +21,15 @@
 #define FOLDER_FILES 64                   /* of a folder, that are looked at */
 #define FOLDER_DEPTH 3                    /* runs/NAME/version_0/events */
 
-static const struct file_kind file_text = { "text", "a text", "why", NULL, 1, 0 },
-			      file_history = { "metrics", "a training log", "curves", NULL, 1, 0 },
+static const struct file_kind file_history = { "metrics", "a training log", "curves", NULL, 1, 0 },
 			      file_checkpoints = { "checkpoints",
 						   "a folder of checkpoints",
 						   "ckpt last-good",
 						   NULL,
 						   0,
-						   0 };
+						   0 },
+			      file_no_files = { "no_files", "a folder without files", NULL, NULL, 0,
+						0 };
 
 static bool file_is_for(const struct file_kind *kind, const char *command)
 {
@@ -95,20 +96,19 @@ static bool file_ends_badly(struct source *s)
 
 /* ---- a file ---- */
 
-/* By its bytes; if these do not decide, by its name; text without either is a log, if it was named by a person. */
-static const struct file_kind *file_of_source(struct source *s, const char *path, bool in_folder)
+/* A text that is of no other kind is a log, and that of a training if it has losses. */
+static const struct file_kind *file_of_source(struct source *s, const char *path)
 {
 	char head[FILE_KIND_HEAD_BYTES + 1];
 	size_t n = (size_t)(s->end - s->p);
-	const struct file_kind *kind = file_kind_of(s->p, n), *named = file_kind_of_name(path);
+	const struct file_kind *kind = file_kind_of_file(path, s->p, n);
 
+	/* A tar may be of recordings, or a checkpoint. */
+	if (kind && !strcmp(kind->slug, "tar") && file_kind_of_name(path))
+		kind = file_kind_of_name(path);
 	n = n < FILE_KIND_HEAD_BYTES ? n : FILE_KIND_HEAD_BYTES;
 	memcpy(head, s->p, n);
 	head[n] = 0;
-	if (!kind || (!kind->command && named && !kind->lost && !strcmp(kind->slug, "tar")))
-		kind = named;
-	if (!kind && !in_folder && file_is_text(s->p, n))
-		kind = &file_text;
 	if (file_is_for(kind, "why") && file_has_losses(head) && !file_ends_badly(s))
 		kind = &file_history;
 	return kind;
@@ -128,7 +128,7 @@ static enum plim_status file_look(struct mem *m, const char *path, enum source_k
 		return st;
 	st = source_need(s, s->p, FILE_KIND_HEAD_BYTES, err);
 	if (!st)
-		*kind = file_of_source(s, path, kinds == SOURCE_REGULAR_HERE);
+		*kind = file_of_source(s, path);
 	source_close(s);
 	return st;
 }
@@ -273,6 +273,8 @@ static const struct file_kind *file_of_folder(struct mem *m, const char *path)
 	struct file_folder f = { .mem = m, .left = FOLDER_FILES };
 
 	file_folder_walk(&f, path, 0);
+	if (f.left == FOLDER_FILES)
+		return &file_no_files;
 	return file_is_for(f.best, "ckpt verify") && f.depth ? &file_checkpoints : f.best;
 }
 

@@ -156,7 +156,10 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
         if not path.exists():
             report.errors.append((given, 0, "no such file or folder"))
             continue
-        for file in files_of(path, exclude) if path.is_dir() else [path]:
+        files = list(files_of(path, exclude)) if path.is_dir() else [path]
+        if not files:
+            say(f"no Python file in '{given}'")
+        for file in files:
             try:
                 if not file.is_file():  # a pipe, a socket, a link to nothing
                     if file is path:

@@ -290,6 +290,11 @@ static enum plim_status refuse_other(const struct plim_why *w, const char *path,
 	const struct messages_log *log = &w->hidden->log;
 	const struct messages_kind *kind;
 
+	for (size_t i = 0; i < log->files.n && log->files.n > 1; i++)
+		if (w->outcome != PLIM_WHY_NOTHING || !log->files.at[i].kind.is)
+			return PLIM_OK;
+	if (log->files.n > 1)
+		return err_set(err, PLIM_E_FORMAT, "'%s' holds no log", path);
 	if (log->files.n != 1)
 		return PLIM_OK;
 	kind = &log->files.at[0].kind;

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-int scan_kind(const struct source *src, struct messages_kind *out)
+int scan_kind(const struct source *src, const char *name, struct messages_kind *out)
 {
-	const struct file_kind *kind = file_kind_of(src->p, (size_t)(src->end - src->p));
+	const struct file_kind *kind = file_kind_of_file(name, src->p, (size_t)(src->end - src->p));
 
 	/* A training log may end with the failure, and a saved web page or a manifest may quote it. */
 	if (!kind || src->p == src->end || kind->lost ||
@@ -16,6 +16,7 @@ int scan_kind(const struct source *src, struct messages_kind *out)
 		return 0;
 	out->is = kind->is;
 	out->verb = kind->command;
-	out->text = kind->text;
+	out->text =
+		kind->text || !strcmp(kind->slug, "unrecognised"); /* a log may have such bytes */
 	return 1;
 }

@@ -66,7 +66,7 @@ static enum plim_status scan_opened(struct messages_log *log, const struct messa
 		*what->skipped = 1;
 	} else {
 		st = add_file(log, what->name, err);
-		if (!st && scan_kind(src, &log->files.at[log->files.n - 1].kind) &&
+		if (!st && scan_kind(src, what->name, &log->files.at[log->files.n - 1].kind) &&
 		    !log->files.at[log->files.n - 1].kind.text) {
 			count_file(log, src, 0);
 		} else if (!st) {

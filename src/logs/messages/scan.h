@@ -46,7 +46,7 @@ uint32_t scan_number(const char *p, const char **end);
 int scan_is_text(const struct source *src);
 #define SCAN_HEAD_BYTES 4096 /* that are there before it is asked what a file is */
 /* What a file is that is not a log; 0: it may be one. */
-int scan_kind(const struct source *src, struct messages_kind *out);
+int scan_kind(const struct source *src, const char *name, struct messages_kind *out);
 /* Search all of it; events get the file's index, and its rank where their lines tell none. */
 enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
 			     struct source *src, uint64_t *line_feeds, struct plim_err *err);

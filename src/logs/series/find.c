@@ -111,6 +111,16 @@ static bool is_json(const uint8_t *p, const uint8_t *end)
 	return q < end && *q != '\'' && looks_like_json((const char *)p, (size_t)(end - p));
 }
 
+/* Text that another command reads, and that names no loss. */
+static bool file_is_other(const char *name, const uint8_t *head, size_t n)
+{
+	const struct file_kind *kind = file_kind_of_file(name, head, n);
+
+	return kind && kind->text && !memmem(head, n, "loss\"", 5) &&
+	       (!kind->command ||
+		(strcmp(kind->command, "curves") != 0 && strcmp(kind->command, "why") != 0));
+}
+
 /* `head` has a NUL behind its n bytes. */
 static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 {
@@ -125,7 +135,7 @@ static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 	if (metrics && n && isdigit(head[0]) && !strchr(metrics + 9, '.'))
 		return SERIES_KIND_MLFLOW;
 	p = text_of(head, n);
-	if (!p)
+	if (!p || file_is_other(name, head, n))
 		return SERIES_KIND_UNKNOWN;
 	if (is_json(p, head + n))
 		return ends_with(name, "trainer_state.json") ? SERIES_KIND_TRAINER_STATE

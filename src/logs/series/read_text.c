@@ -300,6 +300,7 @@ struct line_reading {
 	enum series_side heading; /* "Test Error:" is about the line that follows */
 	char heading_word[16];
 	struct columns table;
+	bool traceback;           /* of Python, that goes on */
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
 	size_t counter;           /* bytes of "[007", once it has been seen */
 	bool block;               /* within a table of "| name | number |" lines */
@@ -1098,6 +1099,23 @@ static size_t next_counter(struct line_reading *g, const char *line, size_t n)
 	return n;
 }
 
+/* "ValueError: 34464" is not a value: of a traceback all is indented but its last line.  A rank may stand in front. */
+static bool is_traceback(struct line_reading *g, const char *line, size_t n)
+{
+	static const char end[] = "(most recent call last):";
+	bool within = g->traceback;
+	size_t m = sizeof(end) - 1;
+	const char *rank = n && *line == '[' ? memmem(line, n < 32 ? n : 32, "]: ", 3) : NULL;
+
+	if (rank) {
+		n -= (size_t)(rank + 3 - line);
+		line = rank + 3;
+	}
+	g->traceback = (n >= m && !memcmp(line + n - m, end, m)) ||
+		       (within && n && isspace((unsigned char)*line));
+	return within || g->traceback;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1112,6 +1130,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		n = clean(g->clean, line, n);
 		line = g->clean;
 	}
+	if (is_traceback(g, line, n))
+		return;
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
 	if (!(has.low & DIGITS) ||

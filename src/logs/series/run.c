@@ -519,6 +519,20 @@ static bool damaged_behind(const struct series_input *in)
 	return true;
 }
 
+static enum plim_status refuse(const struct source *s, const char *path, struct plim_err *err)
+{
+	const struct file_kind *kind = file_kind_of_file(path, s->p, (size_t)(s->end - s->p));
+
+	if (!kind)
+		return err_set(err, PLIM_E_FORMAT, "'%s' is not a training log that is known here",
+			       path);
+	if (!kind->command)
+		return err_set(err, PLIM_E_FORMAT, "'%s' is %s, not a training log", path,
+			       kind->is);
+	return err_set(err, PLIM_E_FORMAT, "'%s' is %s, not a training log: 'plimsoll %s' reads it",
+		       path, kind->is, kind->command);
+}
+
 static enum plim_status read_file(struct series_run *r, struct series_file *f, struct plim_err *err)
 {
 	struct series_input in = { r, f, NULL };
@@ -529,8 +543,7 @@ static enum plim_status read_file(struct series_run *r, struct series_file *f, s
 	if (!f->kind)
 		f->kind = kind_of_source(in.source, f->path, err);
 	if (!f->kind)
-		st = err_set(err, PLIM_E_FORMAT, "'%s' is not a training log that is known here",
-			     f->path);
+		st = refuse(in.source, f->path, err);
 	if (!r->kind)
 		r->kind = f->kind;
 	if (!st && f->offset)

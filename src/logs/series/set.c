@@ -169,7 +169,7 @@ static enum plim_status drop_empty(struct series_set *s, size_t i, const char *c
 	for (size_t j = 0; j < named_count; j++)
 		if (!strcmp(named[j], r->files.at[0].path))
 			return err_set(err, PLIM_E_FORMAT,
-				       r->files.at[0].bytes == 0
+				       r->files.at[0].bytes == 0 && strcmp(named[j], "-") != 0
 					       ? "'%s' is empty"
 					       : "'%s' holds no values of a training that are "
 						 "understood here; "

@@ -278,16 +278,32 @@ static const struct setting {
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
 
+/* Letters that both begin and end with, if these are three of four letters of the longer one. */
+static size_t alike(const char *a, const char *b)
+{
+	size_t na = strlen(a), nb = strlen(b), begin = 0, end = 0, shorter = na < nb ? na : nb;
+
+	while (begin < shorter && a[begin] == b[begin])
+		begin++;
+	while (end < shorter - begin && a[na - 1 - end] == b[nb - 1 - end])
+		end++;
+	return 4 * (begin + end) >= 3 * (na > nb ? na : nb) ? begin + end : 0;
+}
+
 static enum plim_status unknown(const struct reading *r)
 {
-	char known[600] = "";
-	size_t n = 0;
+	char known[600] = "", near[80] = "";
+	size_t n = 0, most = 0;
 
 	for (size_t i = 0; i < SETTINGS; i++) {
 		int more;
 
 		if (r->release && settings[i].since > r->release)
 			continue;
+		if (alike(r->word, settings[i].name) > most) {
+			most = alike(r->word, settings[i].name);
+			snprintf(near, sizeof(near), "; did you mean %s?", settings[i].name);
+		}
 		more = snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
 				settings[i].name);
 		if (more < 0 || (size_t)more >= sizeof(known) - n) {
@@ -296,8 +312,8 @@ static enum plim_status unknown(const struct reading *r)
 		}
 		n += (size_t)more;
 	}
-	return err_set(r->err, PLIM_E_ARG, "unknown allocator setting '%s'; known are %s", r->word,
-		       known);
+	return err_set(r->err, PLIM_E_ARG, "unknown allocator setting '%s'%s%s", r->word,
+		       most ? near : "; known are ", most ? "" : known);
 }
 
 static enum plim_status one(struct reading *r)

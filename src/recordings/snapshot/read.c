@@ -441,7 +441,7 @@ static enum plim_status decode_packed(struct snapshot *t, struct source *src, st
 	return st ? st : settle(t, follow_end(t->columns->follower), err);
 }
 
-static enum plim_status decode(struct snapshot *t, struct source *src,
+static enum plim_status decode(struct snapshot *t, struct source *src, const char *name,
 			       const struct snapshot_read_options *opt, struct plim_err *err)
 {
 	unsigned flags = opt ? opt->flags : 0, threads = opt ? opt->threads : 0;
@@ -450,11 +450,11 @@ static enum plim_status decode(struct snapshot *t, struct source *src,
 
 	if (st)
 		return st;
-	st = recognise_bytes(src->p, (size_t)(src->end - src->p), &lost, err);
+	st = recognise_bytes(name, src->p, (size_t)(src->end - src->p), &lost, err);
 	if (st) {
 		if (opt && opt->is_other)
 			*opt->is_other = !lost;
-		return st;
+		return lost ? read_to_end(t, src, st, err) : st;
 	}
 	if (!(flags & TRACE_READ_GENERAL) && (threads ? threads : thread_processors()) > 1)
 		t->columns->follow_rows = opt && opt->follow_rows ? opt->follow_rows : FOLLOW_ROWS;
@@ -481,7 +481,7 @@ enum plim_status snapshot_read_source(struct mem *m, struct source *src, const c
 
 	*out = NULL;
 	if (!st)
-		st = decode(t, src, opt, err);
+		st = decode(t, src, name, opt, err);
 	if (st) {
 		snapshot_free(t);
 		if ((st == PLIM_E_FORMAT || st == PLIM_E_LIMIT) && !names(err, name))

@@ -129,7 +129,8 @@ struct pairing *follow_end(struct follower *f);
 void follow_free(struct follower *f);
 
 /* PLIM_E_FORMAT if the first bytes are another file's.  *lost: it stands where a snapshot should be (zeros). */
-enum plim_status recognise_bytes(const uint8_t *p, size_t n, int *lost, struct plim_err *err);
+enum plim_status recognise_bytes(const char *name, const uint8_t *p, size_t n, int *lost,
+				 struct plim_err *err);
 /* What the decoded value is instead of a snapshot. */
 enum plim_status recognise_value(const struct snapshot *t, struct pickle_value root,
 				 struct plim_err *err);

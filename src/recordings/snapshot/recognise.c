@@ -24,17 +24,10 @@ static int is_prose(const char *text, size_t n)
 }
 
 /* Text that is neither JSON nor a pickle of protocol 0, whose opcodes are letters too. */
-static const struct file_kind *recognise_text(const char *text, size_t n)
+static int is_text(const char *text, size_t n)
 {
-	static const struct file_kind log = { "log", "a log", "why", NULL, 1, 0 },
-				      prose = { "text", "text", NULL, NULL, 1, 0 };
-
-	if (n > 64 && text[0] != '\x80' && memmem(text, n, "CUDA out of memory", 18))
-		return &log;
-	if (n >= 9 && (!memcmp(text, "Traceback", 9) || !memcmp(text, "#!", 2) ||
-		       !memcmp(text, "import ", 7)))
-		return &prose;
-	return is_prose(text, n) ? &prose : NULL;
+	return (n > 64 && text[0] != '\x80' && memmem(text, n, "CUDA out of memory", 18)) ||
+	       (n >= 9 && !memcmp(text, "Traceback", 9)) || is_prose(text, n);
 }
 
 int snapshot_is_packed(const uint8_t *p, size_t n)
@@ -42,18 +35,19 @@ int snapshot_is_packed(const uint8_t *p, size_t n)
 	return n >= PACKED_MAGIC_BYTES && !memcmp(p, PACKED_MAGIC, PACKED_MAGIC_BYTES);
 }
 
-enum plim_status recognise_bytes(const uint8_t *p, size_t n, int *lost, struct plim_err *err)
+enum plim_status recognise_bytes(const char *name, const uint8_t *p, size_t n, int *lost,
+				 struct plim_err *err)
 {
-	const struct file_kind *kind = n ? file_kind_of(p, n) : NULL;
+	const struct file_kind *kind = n ? file_kind_of_file(name, p, n) : NULL;
 
+	if (kind && !file_kind_of(p, n) && kind->text && !is_text((const char *)p, n))
+		kind = NULL;
 	if (kind && kind->command &&
 	    (!strcmp(kind->command, "report") || !strcmp(kind->slug, "pickle")))
 		return PLIM_OK;
 	if (!kind)
-		kind = recognise_text((const char *)p, n);
-	if (!kind)
 		return PLIM_OK;
-	*lost = kind->lost;
+	*lost = kind->lost || !strcmp(kind->slug, "unrecognised");
 	if (kind->command)
 		return err_set(err, PLIM_E_FORMAT,
 			       "this is %s, not a memory snapshot: 'plimsoll %s' reads it",
