@@ -65,7 +65,7 @@ def _check(asked: dict[str, Any], accelerator: Any, model: Any, samples: int) ->
 
 def _cut(samples: int, parts: int, checkpointing: bool, of: str) -> str:
     changes = [f"in {min(parts, samples)} parts"] * (parts > 1) + ["with checkpointing"] * checkpointing or ["whole"]
-    return f"plimsoll fit: {of}{f' of each of {count()} ranks' if count() > 1 else ''} {' '.join(changes)}"
+    return f"plimsoll fit: {of}{f' on each of {count()} ranks' if count() > 1 else ''} {' '.join(changes)}"
 
 
 def _say(line: str) -> None:

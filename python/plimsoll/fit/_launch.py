@@ -31,7 +31,7 @@ for folder in sys.path:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
         break
 '''
-LAST_LINES = 12
+LAST_LINES = 18  # torchrun's, of two ranks
 END_S = 10.0
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any, NoReturn
 
 EXIT = 4  # of a job that stops because it cannot be cut as was asked
 WAY_OUT = "paste what `plimsoll plan config.json --for TOOL` prints for it"
+WAIT_S = 5.0  # for the launcher: it ends this rank, and names the one that ended first
 _groups: dict[Any, Any] = {}  # by the job's own group
 
 
@@ -49,7 +51,9 @@ def everyone(value: Any) -> list[Any]:
         distributed.monitored_barrier(_groups[job], wait_all_ranks=True)
         distributed.all_gather_object(values, value, group=_groups[job])
     except RuntimeError as error:
-        stop(f"a rank has ended, so rank {number()} ends, too: {error}")
+        sys.stderr.write(f"plimsoll fit: a rank has ended, so rank {number()} ends, too: {error}\n")
+        time.sleep(WAIT_S)
+        os._exit(EXIT)
     return values
 
 
