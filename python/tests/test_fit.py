@@ -1,4 +1,5 @@
 """plimsoll fit: batches in parts train the same, or are refused; the probe leaves no trace."""
+import contextlib
 import importlib.util
 import json
 import os
@@ -18,7 +19,7 @@ import torch  # noqa: E402
 
 import plimsoll  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, UnsupportedError  # noqa: E402
-from plimsoll.fit import _certificate, _checkpointing, _file, _ladder, _later, _parts, _ranks  # noqa: E402
+from plimsoll.fit import _accelerate, _certificate, _checkpointing, _file, _ladder, _later, _parts, _ranks, _trainer  # noqa: E402
 
 TRAIN = """
 import os, sys
@@ -502,6 +503,32 @@ begin = torch""")
         kind.distributed_type.value = "NO"
         self.assertIsNone(_ranks.refusal(kind, torch.nn.Linear(1, 1)))
         self.assertRegex(_ranks.refusal(kind, torch.nn.DataParallel(torch.nn.Linear(1, 1))), "DataParallel")
+
+    def test_ranks_add_up_once(self):
+        """Each part but the last is under DDP's no_sync; the last is the last with a share in the loss."""
+        held, seen = [], []
+
+        @contextlib.contextmanager
+        def no_sync():
+            held.append(1)
+            yield
+            held.pop()
+
+        model, trainer = types.SimpleNamespace(no_sync=no_sync), types.SimpleNamespace(loss_is_scaled_for_ga=True, current_gradient_accumulation_steps=1)
+        labels = torch.tensor([[1], [1], [1], [-100]])
+
+        def step(trainer, model, part, items):
+            seen.append((len(part["labels"]), not held))
+            return 1
+
+        loop = _accelerate.Loop()
+        loop.model, loop.accelerator = model, types.SimpleNamespace(gradient_state=types.SimpleNamespace(_set_sync_gradients=lambda _: None))
+        for way, expected in (("samples", [(1, False), (1, False), (1, False), (1, True)]), ("tokens", [(1, False), (1, False), (1, True)])):
+            seen.clear()
+            _trainer.cut_step(step, trainer, model, {"labels": labels}, None, 4, way)
+            self.assertEqual(seen, expected)
+            self.assertEqual([(len(part["labels"]), not held) for part in loop.parts({"labels": labels}, 4, way)], expected)
+        self.assertEqual(held, [])
 
     def test_of_all_ranks(self):
         trial = _ladder.Trial(8, 2)

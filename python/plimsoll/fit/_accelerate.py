@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator
 
 from ..errors import UnsupportedError
 from ._parts import shares
+from ._ranks import unsynced
 
 #: What the cut relies on: (module, class, attribute).
 NEEDED = (("accelerate.accelerator", "Accelerator", ("backward", "prepare_data_loader", "prepare_model", "_do_sync", "autocast", "clip_grad_norm_", "clip_grad_value_")),
@@ -45,7 +46,8 @@ class Loop:
             for number, (part, self.share) in enumerate(cut, 1):
                 self.last = number == len(cut)
                 state._set_sync_gradients(self.last)  # for a loop without accumulate(); that sets it anew
-                with contextlib.nullcontext() if self.last else getattr(self.model, "no_sync", contextlib.nullcontext)():  # DDP: ranks add up what the last part completes
+                held = contextlib.nullcontext if self.last else unsynced(self.model)
+                with held():
                     yield part
         finally:
             self.share, self.last = 1.0, True

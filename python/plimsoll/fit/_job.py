@@ -48,7 +48,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def _check(asked: dict[str, Any], accelerator: Any, model: Any, samples: int) -> None:
-    """Ends the process if it is no job that can be cut; with a line in the file asked["stale"], if the result that it runs with was made with something else."""
+    """Ends the process if it is not one process and not DDP; with a line in the file asked["stale"], if the result that it runs with was made with something else."""
     from ._file import made_with
     why = refusal(accelerator, model)
     if why:

@@ -5,10 +5,11 @@ one ends.  Calls have to be the same, in the same order, on all of them.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from typing import Any, NoReturn
+from typing import Any, Callable, NoReturn
 
 EXIT = 4  # of a job that stops because it cannot be cut as was asked
 WAY_OUT = "paste what `plimsoll plan config.json --for TOOL` prints for it"
@@ -57,6 +58,11 @@ def everyone(value: Any) -> list[Any]:
     return values
 
 
+def unsynced(model: Any) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Around a part that is not the batch's last: DDP adds up over the ranks what the last one completes."""
+    return getattr(model, "no_sync", contextlib.nullcontext)
+
+
 def refusal(accelerator: Any, model: Any) -> str | None:
     """Why this is neither one process nor DDP over all ranks; None: it is one of them."""
     from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -65,10 +71,11 @@ def refusal(accelerator: Any, model: Any) -> str | None:
         if ranks == 1 and kind == "NO" and not isinstance(model, DataParallel):
             return None
         return f"it trains a {type(model).__name__} under {kind}, {ranks} processes; one GPU and DDP are what is known here: {WAY_OUT}"
-    if model.process_group.size() != ranks:
-        return f"its DDP is over {model.process_group.size()} of {ranks} ranks, so the others split the model: {WAY_OUT}"
+    group: Any = model.process_group
+    if group.size() != ranks:
+        return f"its DDP is over {group.size()} of {ranks} ranks, so the others split the model: {WAY_OUT}"
     if int(os.environ.get("LOCAL_WORLD_SIZE", ranks)) != ranks:
         return f"its ranks run on several machines; one is what is known here: {WAY_OUT}"
     if any(p.requires_grad and p.element_size() < 4 for p in model.parameters()):
-        return "DDP adds up gradients in the 16 bits of its weights, so nothing can be proven in fp32: use autocast (bf16=True) with weights in fp32, or --for of `plimsoll plan`"
+        return "DDP adds up gradients in the 16 bits of its weights, so fp32 proves nothing: keep weights in fp32, with autocast (bf16=True)"
     return None

@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterator
 
 from ..errors import UnsupportedError
 from ._parts import shares
+from ._ranks import unsynced
 
 #: What the cut relies on; without one of them it would be silent and wrong.
 NEEDED = ("training_step", "get_batch_samples", "compute_loss_context_manager")
@@ -47,7 +48,7 @@ def cut_step(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, part
     for number, (part, share) in enumerate(parts_of_it, 1):
         with contextlib.ExitStack() as around:
             if number < len(parts_of_it):
-                around.enter_context(getattr(model, "no_sync", contextlib.nullcontext)())  # DDP: ranks add up what the last part completes
+                around.enter_context(unsynced(model)())
             if share != 1.0:
                 around.enter_context(_weighed(trainer, share, items))
             loss = step(trainer, model, part, items)
