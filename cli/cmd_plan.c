@@ -22,7 +22,8 @@ struct plan_opts {
 };
 _Static_assert(offsetof(struct plan_opts, options) == 0, "rows store at offsets in the options");
 
-#define CHANGES_NOTHING "it changes no memory: leave it out"
+#define CHANGES_NOTHING "it does not change memory: leave it out"
+#define MODEL_GIVEN "a model is given without an option: plimsoll plan FOLDER or config.json"
 #define PACKED                                                                          \
 	"rows are planned as long as --seq, as packed ones are: leave it out; without " \
 	"FlashAttention they have a mask: --padded"
@@ -55,6 +56,9 @@ static const struct opt plan_opt[] = {
 	OPT_STYLE(plan_opts),
 	PLAN_LIMITS_OPTIONS,
 	PLAN_ALIASES,
+	OPT_REFUSED("model", MODEL_GIVEN),
+	OPT_REFUSED("model-name-or-path", MODEL_GIVEN),
+	OPT_REFUSED("config", MODEL_GIVEN),
 	OPT_REFUSED("qlora", "QLoRA is --lora RANK with --quantize nf4 (or nf4-double)"),
 	OPT_REFUSED("use-peft", "adapters are --lora RANK, with --lora-targets"),
 	OPT_REFUSED("finetuning-type", "adapters are --lora RANK; without it all weights train"),
@@ -89,8 +93,8 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("ep", EXPERT_PARALLEL),
 	OPT_REFUSED("expert-parallel-size", EXPERT_PARALLEL),
 	OPT_REFUSED("hsdp",
-		    "sharding inside groups that are copies of each other is not planned: a group "
-		    "of 8 alone is --parallel fsdp2 --gpus 8, which needs as much"),
+		    "it shards inside groups of GPUs, and each GPU needs what it needs with its "
+		    "group alone: --parallel fsdp2 --gpus 8 for groups of 8"),
 	OPT_REFUSED("use-unsloth",
 		    "Unsloth's kernels are not planned: without it, what is said is of "
 		    "Transformers' modules, which need more"),

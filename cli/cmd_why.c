@@ -165,33 +165,18 @@ static int look_here(const struct why_opts *o, const char *process)
 	return code;
 }
 
-static int why_run(const void *values, int argc, char **argv)
+static int refuse_here(const struct why_opts *o, int argc, char **argv)
 {
-	static char standard_input[] = "-";
-	char *fed[] = { standard_input, NULL };
-	const struct why_opts *o = values;
-	int linted, code = format_refuse(o->format, o->json     ? "json"
-						    : o->fix    ? "fix"
-						    : o->source ? "source"
-								: NULL);
-
-	if (code)
-		return code;
-	if (o->here && (o->options.snapshot_path || o->options.config_path || o->fix))
+	if (o->options.snapshot_path || o->options.config_path || o->fix)
 		return cmd_usage("--here looks at this machine; --snapshot, --config and --fix "
 				 "belong to a log");
-	if (o->here && argc > 1)
+	if (argc > 1)
 		return cmd_usage("--here looks at one process, not at '%.200s' too", argv[1]);
-	if (o->here)
-		return look_here(o, argc ? argv[0] : NULL);
-	if (o->fix && (o->json || o->source))
-		return cmd_usage("--fix prints lines alone: without --json and --source");
-	if (o->root)
-		return cmd_usage("--root is for --here");
-	if (!argc && is_fed()) {
-		argv = fed;
-		argc = 1;
-	}
+	return 0;
+}
+
+static int refuse_logs(const struct why_opts *o, int argc, char **argv)
+{
 	if (!argc)
 		return cmd_usage("why wants a log, a folder, - or --here; see 'plimsoll why "
 				 "--help'");
@@ -203,6 +188,36 @@ static int why_run(const void *values, int argc, char **argv)
 	for (int i = 0; argc > 1 && i < argc; i++)
 		if (!strcmp(argv[i], "-"))
 			return cmd_usage("- is read alone, without other logs");
+	return 0;
+}
+
+static int why_run(const void *values, int argc, char **argv)
+{
+	static char standard_input[] = "-";
+	char *fed[] = { standard_input, NULL };
+	const struct why_opts *o = values;
+	int linted, code = format_refuse(o->format, o->json     ? "json"
+						    : o->fix    ? "fix"
+						    : o->source ? "source"
+								: NULL);
+
+	if (!code && o->here)
+		code = refuse_here(o, argc, argv);
+	if (code)
+		return code;
+	if (o->here)
+		return look_here(o, argc ? argv[0] : NULL);
+	if (o->fix && (o->json || o->source))
+		return cmd_usage("--fix prints lines alone: without --json and --source");
+	if (o->root)
+		return cmd_usage("--root is for --here");
+	if (!argc && is_fed()) {
+		argv = fed;
+		argc = 1;
+	}
+	code = refuse_logs(o, argc, argv);
+	if (code)
+		return code;
 	code = explain_logs(o, argc, argv);
 	if (!o->source || code > CMD_FAILED)
 		return code;

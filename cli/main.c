@@ -137,6 +137,9 @@ static void say_with_flags(const char *message)
 int cmd_fail(const struct plim_err *err)
 {
 	say_with_flags(err->message);
+	if (err->status == PLIM_E_IO && strstr(err->message, "cannot open 'http"))
+		cmd_say("nothing is fetched from the network: download the file, then give its "
+			"path");
 	return cmd_exit_code(err->status);
 }
 

@@ -558,6 +558,15 @@ static const char *next_known(struct parse *p, const char *const *names)
 	return NULL;
 }
 
+/* Is the next argument another option, and no value? */
+static bool next_is_option(struct parse *p)
+{
+	const char *next = p->at < p->argc ? p->argv[p->at] : "";
+
+	return !strncmp(next, "--", 2) &&
+	       (!next[2] || find_name(p, next + 2, strcspn(next + 2, "=")));
+}
+
 /* `value` is what stands in the same argument, or NULL: then the next argument is the value. */
 static bool take(struct parse *p, const struct opt *row, const char *shown, const char *value)
 {
@@ -566,7 +575,11 @@ static bool take(struct parse *p, const struct opt *row, const char *shown, cons
 	if (row->kind == OPT_KIND_OPTIONAL && !value)
 		value = row->text;
 	if (row->kind != OPT_KIND_FLAG && !value) {
-		if (p->at >= p->argc)
+		struct opt_walk found = p->found;
+		bool missing = p->at >= p->argc || next_is_option(p);
+
+		p->found = found;
+		if (missing)
 			return wrong(p, "option '%s' wants a value (%s): %s", shown, row->value,
 				     row->help);
 		value = p->argv[p->at++];

@@ -26,6 +26,7 @@ WRONG = [
     (GOOD + "$NONE\tX\n", 13, "no @text has this name"),
     (GOOD + "@tabel row rows\n", 13, "'@tabel' is not known"),
     (GOOD + "@column late nonsense\n", 13, "'nonsense' is not a kind"),
+    (GOOD.replace("count row_count", "count row_count sorted") + "a\tX\n", 13, "out of order: a"),
     (GOOD.replace("@source somebody\n", ""), 10, "a row without a source"),
     (GOOD.replace("who=BOTH", "who=A"), 0, "nothing uses BOTH"),
     (GOOD.replace("@table row rows count row_count\n", ""), 10, "a row before any @table"),

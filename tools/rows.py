@@ -16,8 +16,9 @@ comment.  Lines that begin with @ say what becomes of the rows:
     @text NAME WORDS                    a name for words that several cells have, written $NAME there
     @value TYPE NAME COLUMN SET         a set that C code uses, too
     @extern NAME                        a table that another file has
-    @table STRUCT NAME [static] [count COUNT] [end] [by PREFIX]
-                                        rows below go here; COUNT is their number, "end" adds a row of zeros; "by": a
+    @table STRUCT NAME [static] [count COUNT] [end] [sorted] [by PREFIX]
+                                        rows below go here; COUNT is their number, "end" adds a row of zeros, "sorted"
+                                        wants their keys in the order of bytes; "by": a
                                         cell in front is the enumerator, without PREFIX, whose place the row has
     @source WORDS                       where the rows below are from; a row without a source is an error
 
@@ -74,7 +75,7 @@ class Table:
 
     def __init__(self, struct, name, words):
         self.struct, self.name = struct, name
-        self.static, self.end = "static" in words, "end" in words
+        self.static, self.end, self.sorted = "static" in words, "end" in words, "sorted" in words
         self.count = words[words.index("count") + 1] if "count" in words else ""
         self.by = words[words.index("by") + 1] if "by" in words else ""
         self.lines, self.seen = [], {}
@@ -170,6 +171,8 @@ class File:
         key = tuple(cell for name, cell in named.items() if name in self.layout.key) or line
         if key in self.table.seen:
             raise RowsError(f"the same as line {self.table.seen[key]}: {' '.join(key)}")
+        if self.table.sorted and self.table.seen and key < next(reversed(self.table.seen)):
+            raise RowsError(f"out of order: {' '.join(key)}")
         self.table.seen[key] = at
         self.table.rows.append(named)
         members = []

@@ -84,6 +84,14 @@ if TYPE_CHECKING:
 __all__ = [*_WHERE]
 
 
+def _elsewhere(name: str) -> str | None:
+    """The module below that has the name."""
+    for module in (home for known, home in _WHERE.items() if known == home and not name.startswith("_")):
+        if name in getattr(importlib.import_module("." + module, __name__), "__all__", ()):
+            return f"it is plimsoll.{module}.{name}"
+    return None
+
+
 def __getattr__(name: str) -> Any:
     if name == "_abi":  # all that calls the C library imports it first
         try:
@@ -92,7 +100,7 @@ def __getattr__(name: str) -> Any:
             raise ImportError(f"'{__path__[0]}' is not built: run `make` in this checkout of Plimsoll", name=name) from None
     home = _WHERE.get(name)
     if home is None:
-        instead = _COMMANDS.get(name)
+        instead = _COMMANDS.get(name) or _elsewhere(name)
         raise AttributeError(f"module 'plimsoll' has no attribute '{name}'" + (f"; {instead}" if instead else ""))
     module = importlib.import_module("." + home, __name__)
     value = module if name == home else getattr(module, name)

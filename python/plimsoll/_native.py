@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable
 
 from . import _abi
 from ._version import __version__
-from .errors import UnsupportedError, kind_of
+from .errors import ArgumentError, UnsupportedError, kind_of
 
 UNKNOWN = _abi.UNKNOWN
 SHOW_AFTER_S = 0.5  # a call that ends sooner shows no progress
@@ -137,6 +137,16 @@ def encode(text: str | os.PathLike[str] | None) -> bytes | None:
     return None if text is None else os.fsencode(text)
 
 
+def put(struct: Any, name: str, value: Any, given: str = "") -> None:
+    """struct.name = value, which the caller knows as `given`.  ctypes would take a number for the address of a text."""
+    kind = next(field[1] for field in struct._fields_ if field[0] == name)
+    if isinstance(value, (str, os.PathLike)):
+        value = encode(value)
+    if kind is ctypes.c_char_p and not isinstance(value, (bytes, type(None))):
+        raise ArgumentError(f"{given or name} takes a text, not {value!r}")
+    setattr(struct, name, value)
+
+
 def options(name: str, **values: Any) -> Any:
     """A plim_NAME_options with its defaults, and over them what is not None."""
     struct = getattr(_abi, f"plim_{name}_options")()
@@ -147,7 +157,7 @@ def options(name: str, **values: Any) -> Any:
         struct.size = ctypes.sizeof(struct)
     for key, value in values.items():
         if value is not None:
-            setattr(struct, key, encode(value) if isinstance(value, (str, os.PathLike)) else value)
+            put(struct, key, value)
     return struct
 
 

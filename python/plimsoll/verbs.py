@@ -354,7 +354,8 @@ def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), 
     settings: those to try; none: a set that is worth trying.  recording None: this process, now (with its history).
     plan: also under Plimsoll's own allocator (docs/allocator.md).  threads: runs at a time, 0: as many as cores.  Errors as report's.
     """
-    strings = _strings(list(settings))
+    settings = [settings] if isinstance(settings, str) else list(settings)
+    strings = _strings(settings)
     told = None if log is None else _input.log(log)
     options = _native.options(
         "whatif", device=device, limit_bytes=limit_bytes, gpu=gpu, allowance_bytes=allowance_bytes,
@@ -518,7 +519,7 @@ def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
             setattr(options, name, to_bytes(value, name))
         else:
             try:
-                setattr(options, name, _native.encode(value) if isinstance(value, str) else value)
+                _native.put(options, name, _count(value) if name == "parameters" else value, given)
             except TypeError:
                 raise ArgumentError(f"{given} cannot be {value!r}") from None
     return options, tuple(keep)
@@ -534,6 +535,18 @@ def _sides(name: str, value: Any) -> tuple[int, int]:
     if len(numbers) not in (1, 2):
         raise ArgumentError(f"{name} takes a side or height and width, like 448 or 672x448, not {value!r}")
     return numbers[0], numbers[1] if len(numbers) == 2 else 0
+
+
+def _count(value: Any) -> Any:
+    """"8B" as a number; numbers are as they are."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().upper()
+    times = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}.get(text[-1:])
+    try:
+        return round(float(text[:-1]) * times) if times else int(text)
+    except (ValueError, OverflowError):
+        raise ArgumentError(f"params takes a number of parameters, like 8B or 350M, not {value!r}") from None
 
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "kb": 10**3, "mb": 10**6,
@@ -650,6 +663,8 @@ def record(command: Sequence[str], *, dir: PathLike = ".", max_entries: int = 0,
     For this process use plimsoll.memory.Recorder.  pack: dumps are packed in the job (.plim).  plan: the job runs under Plimsoll's
     allocator and follows this file of `whatif(..., plan=True).save()`.  popen: as subprocess.run takes it (cwd=, env=, timeout=).
     """
+    if isinstance(command, (str, bytes)):
+        raise ArgumentError(f"record takes the words of a command, like ['python', 'train.py'], not {command!r}")
     library, error = _native.load(), _abi.plim_err()
     packer = None
     if pack:

@@ -199,7 +199,7 @@ class Objects(unittest.TestCase):
     def test_every_result_shows_and_saves(self):
         # In a notebook each shows something, and each is kept as text and JSON; what has no page says so.
         results = [plimsoll.report(DIED), plimsoll.report([DIED, LEAKS]), plimsoll.diff(LEAKS, DIED), plimsoll.here(),
-                   plimsoll.whatif(DIED, settings=["max_split_size_mb:64"]), plimsoll.plan(**MODEL, batch=2, seq=256),
+                   plimsoll.whatif(DIED, settings="max_split_size_mb:64"), plimsoll.plan(**MODEL, batch=2, seq=256),
                    plimsoll.why("CUDA out of memory. Tried to allocate 2.00 GiB.\n"), plimsoll.verify(some("checkpoints", 1)[0])]
         pages = 0
         with tempfile.TemporaryDirectory() as folder:
@@ -327,6 +327,18 @@ class Errors(unittest.TestCase):
                             ("per_device_train_batch_size", "use batch="), ("gradient_checkpointing", "use checkpointing='full'")):
             with self.assertRaisesRegex(ArgumentError, f"plan has no '{given}'; {said}"):
                 plimsoll.plan(**MODEL, **{given: 3})
+        # A number was taken for the address of a text: the process ended with a segmentation fault.
+        with self.assertRaisesRegex(ArgumentError, "gpu takes a text, not 24"):
+            plimsoll.plan(**MODEL, gpu=24)
+        with self.assertRaisesRegex(ArgumentError, "gpu takes a text, not 24"):
+            plimsoll.whatif(DIED, gpu=24)
+        # "8B" was for the program only.
+        self.assertEqual(str(plimsoll.plan(params="8B")), str(plimsoll.plan(params=8 * 10**9)))
+        with self.assertRaisesRegex(ArgumentError, "like 8B or 350M, not 'large'"):
+            plimsoll.plan(params="large")
+        # A text was taken for the list of its letters.
+        with self.assertRaisesRegex(ArgumentError, "the words of a command"):
+            plimsoll.record("python train.py")
         with self.assertRaises(ArgumentError):
             plimsoll.plan(**MODEL, optimizer="none such")
         with self.assertRaisesRegex(ArgumentError, "no model; give a config.json"):
@@ -336,7 +348,9 @@ class Errors(unittest.TestCase):
 
     def test_commands_that_are_no_functions(self):
         # docs/tasks/in-python.md said that every command is a function.
-        for name, said in (("curves", "plimsoll curves"), ("ckpt", "plimsoll.verify"), ("watch", "plimsoll watch"), ("gate", "plimsoll gate")):
+        for name, said in (("curves", "plimsoll curves"), ("ckpt", "plimsoll.verify"), ("watch", "plimsoll watch"), ("gate", "plimsoll gate"),
+                           ("find_batch_size", "it is plimsoll.oom.find_batch_size"), ("MemoryMonitor", "it is plimsoll.memory.MemoryMonitor"),
+                           ("none_such", "no attribute 'none_such'$")):
             with self.assertRaisesRegex(AttributeError, said):
                 getattr(plimsoll, name)
         with open(os.path.join(os.environ["PLIMSOLL_SOURCE"], "docs/tasks/in-python.md"), encoding="utf-8") as f:

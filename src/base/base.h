@@ -23,6 +23,7 @@
 #include "mem.h"
 #include "nested.h"
 #include "options.h"
+#include "redact.h"
 #include "small_file.h"
 #include "source.h"
 #include "tar.h"

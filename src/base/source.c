@@ -550,7 +550,7 @@ static enum plim_status look_at_file(struct state *s, bool given, enum source_ki
 	if (fstat(s->fd, &info))
 		return err_errno(err, errno, "cannot read '%s'", s->name);
 	if (S_ISDIR(info.st_mode)) {
-		err_set(err, PLIM_E_IO, "cannot read '%s': is a directory", s->name);
+		err_set(err, PLIM_E_IO, "'%s' is a folder: give a file in it", s->name);
 		if (err)
 			err->native = EISDIR;
 		return PLIM_E_IO;

@@ -142,13 +142,12 @@ static size_t ckpt_text_line(const uint8_t *head, size_t n)
 {
 	size_t line = 0;
 
-	if (n < 4)
+	if (n < 4 || !file_is_text(head, n))
 		return 0;
-	for (size_t i = 0; i < n; i++)
-		if (!isprint(head[i]) && !isspace(head[i]))
-			return 0;
 	while (line < n && line < 60 && head[line] != '\n' && head[line] != '\r')
 		line++;
+	while (line && line < n && (head[line] & 0xc0) == 0x80) /* no part of a letter */
+		line--;
 	return line;
 }
 

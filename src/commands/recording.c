@@ -2,8 +2,8 @@
 #include "commands/recording.h"
 #include "host/host.h"
 
-#include "result_tables.h"
 #include "commands/out.h"
+#include "result_tables.h"
 
 #include <errno.h>
 #include <stdio.h>

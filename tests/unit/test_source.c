@@ -315,7 +315,7 @@ static void test_refusals(void **state)
 		int native;
 		const char *says;
 	} cases[] = {
-		{ dir, PLIM_E_IO, EISDIR, "is a directory" },
+		{ dir, PLIM_E_IO, EISDIR, "is a folder" },
 		{ "/nowhere/at/all", PLIM_E_IO, ENOENT, "cannot open '/nowhere/at/all'" },
 		{ "/dev/null", PLIM_E_FORMAT, 0, "'/dev/null' is empty" },
 		{ "/dev/null/x", PLIM_E_IO, ENOTDIR, "cannot open" },

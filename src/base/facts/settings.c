@@ -7,7 +7,8 @@ const struct facts_setting_cost facts_setting_costs[] = {
 	  "among them",
 	  "pytorch #130330, vllm #42609" },
 	{ "expandable_segments:True",
-	  "UCX moved such memory over TCP without a word, hundreds of times slower", "nixl #1754" },
+	  "UCX moved such memory over TCP without a warning, hundreds of times slower",
+	  "nixl #1754" },
 	{ "expandable_segments:True",
 	  "CUDA graphs with collectives hung in one trainer; graphs' private pools used cudaMalloc "
 	  "all the same before 2.5",

@@ -15,15 +15,10 @@ struct plim_ckpt_hidden {
 	bool redacted;
 };
 
-/* --redact: names become words with a number; two results may share `words`. */
-struct ckpt_hiding {
-	struct arena *arena;
-	struct intern *words;
-	struct plim_err *err; /* its status: the first failure */
-};
+/* --redact: two results may share the words. */
 /* The words of a name that are not public ones; what a sentence quotes; and all names of a result. */
-void ckpt_hide_words(struct ckpt_hiding *h, const char **name);
-void ckpt_hide_quoted(struct ckpt_hiding *h, const char **sentence);
+void ckpt_hide_words(struct redact *h, const char **name);
+void ckpt_hide_quoted(struct redact *h, const char **sentence);
 enum plim_status ckpt_hide(struct plim_ckpt *c, struct intern *words, struct plim_err *err);
 
 /* The note below a text. */

@@ -120,7 +120,7 @@ static enum plim_status hide(struct plim_ckpt_diff *d, struct plim_err *err)
 {
 	struct plim_ckpt_diff_hidden *x = d->hidden;
 	struct intern words;
-	struct ckpt_hiding h = { .arena = &x->arena, .words = &words, .err = err };
+	struct redact h = { .arena = &x->arena, .words = &words, .err = err };
 
 	x->redacted = true;
 	d->first = "first";
@@ -144,7 +144,7 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 				const struct plim_ckpt_diff_options *options,
 				struct plim_ckpt_diff **out, struct plim_err *err)
 {
-	struct plim_ckpt_diff_options o;
+	struct plim_ckpt_diff_options o = { 0 };
 	struct plim_ckpt_diff *d;
 	struct plim_ckpt_diff_hidden *h;
 	struct plim_err own;

@@ -1,9 +1,9 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "base/base.h"
-#include "host/host.h"
-#include "option_rows.h"
 #include "commands/ckpt/ckpt.h"
 #include "commands/out.h"
+#include "host/host.h"
+#include "option_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,7 @@ static enum plim_status hide(struct plim_ckpt_last *l, struct plim_err *err)
 {
 	struct plim_err own = { .status = PLIM_OK };
 	struct intern words;
-	struct ckpt_hiding h = { .arena = &l->hidden->arena, .words = &words, .err = &own };
+	struct redact h = { .arena = &l->hidden->arena, .words = &words, .err = &own };
 
 	intern_init(&words, &l->hidden->mem);
 	ckpt_hide_words(&h, &l->folder);

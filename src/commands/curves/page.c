@@ -4,8 +4,8 @@
  */
 #include "page/page.h"
 #include "base/base.h"
-#include "result_tables.h"
 #include "commands/curves/curves.h"
+#include "result_tables.h"
 
 #include <math.h>
 #include <stdio.h>

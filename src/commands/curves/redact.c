@@ -4,52 +4,18 @@
  */
 #include "commands/curves/curves.h"
 
-#include <ctype.h>
-
-static bool is_letter(char c)
-{
-	return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
-}
-
-/* Bytes of the word that `at` begins with: up to what is not a letter or digit, or to a capital behind a small one. */
-static size_t word_at(const char *at)
-{
-	size_t n = 0;
-
-	while (is_letter(at[n]) &&
-	       !(n && isupper((unsigned char)at[n]) && islower((unsigned char)at[n - 1])))
-		n++;
-	return n;
-}
-
 static enum plim_status hide(struct plim_curves_hidden *h, const char *kind, const char **name,
 			     struct plim_err *err)
 {
-	enum plim_status st = PLIM_OK;
-	struct text out;
-	uint32_t id;
+	struct plim_err own = { .status = PLIM_OK };
+	struct redact r = { &h->arena, &h->words, &own, series_is_public_word };
 
-	if (!(h->given.flags & PLIM_CURVES_REDACT) || !*name)
+	if (!(h->given.flags & PLIM_CURVES_REDACT))
 		return PLIM_OK;
-	text_init(&out, &h->mem, NULL);
-	for (const char *at = *name; *at && !st;) {
-		size_t n = word_at(at);
-
-		if (!n || series_is_public_word(at, n)) {
-			text_put(&out, at, n ? n : 1);
-		} else {
-			st = intern_add(&h->words, at, n, &id, err);
-			if (!st)
-				text_printf(&out, "%s-%u", kind, id + 1);
-		}
-		at += n ? n : 1;
-	}
-	if (!st) {
-		*name = arena_copy(&h->arena, text_get(&out), err);
-		st = *name ? PLIM_OK : mem_status(err);
-	}
-	text_release(&out);
-	return st;
+	redact_words(&r, kind, name);
+	if (own.status)
+		*err = own;
+	return own.status;
 }
 
 enum plim_status curves_hide_path(struct plim_curves_hidden *h, const char **path,

@@ -1,8 +1,8 @@
 /* plimsoll doctor: a table of looks, each gives a row. */
 #include "commands/doctor/doctor.h"
 
-#include "host/host.h"
 #include "commands/out.h"
+#include "host/host.h"
 
 #include <errno.h>
 #include <fcntl.h>

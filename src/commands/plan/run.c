@@ -463,7 +463,7 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 enum plim_status plim_plan_open(const char *path, const struct plim_plan_options *options,
 				struct plim_plan **out, struct plim_err *err)
 {
-	struct plim_plan_options o;
+	struct plim_plan_options o = { 0 };
 	struct plim_plan *p;
 	struct plim_err own;
 	enum plim_status st;

@@ -1,10 +1,10 @@
 /* plimsoll report -o page.html: explained recordings as one page. */
 #include "page/page.h"
-#include "host/host.h"
-#include "result_tables.h"
 #include "commands/page.h"
 #include "commands/recording.h"
 #include "commands/report/report.h"
+#include "host/host.h"
+#include "result_tables.h"
 
 #include <plimsoll/page.h>
 

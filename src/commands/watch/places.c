@@ -79,46 +79,6 @@ enum plim_status watch_fill_places(struct plim_watch *w, struct watch_job *j,
 
 /* ---- redacting ---- */
 
-/* Packages that everybody has. */
-static const char *const public_packages[] = {
-	"torch/",
-	"torchvision/",
-	"torchaudio/",
-	"transformers/",
-	"accelerate/",
-	"datasets/",
-	"tokenizers/",
-	"safetensors/",
-	"lightning/",
-	"pytorch_lightning/",
-	"deepspeed/",
-	"numpy/",
-	"pandas/",
-	"pyarrow/",
-	"PIL/",
-	"cv2/",
-	"triton/",
-	"peft/",
-	"trl/",
-	"diffusers/",
-	"timm/",
-	"bitsandbytes/",
-	"flash_attn/",
-	"xformers/",
-	"webdataset/",
-	"h5py/",
-	"zarr/",
-	"albumentations/",
-	"librosa/",
-	"tiktoken/",
-	"huggingface_hub/",
-	"wandb/",
-	"tqdm/",
-	"vllm/",
-	"scipy/",
-	"sklearn/",
-};
-
 static bool is_public(const struct watch_frame *f)
 {
 	static const char installed[] = "site-packages/";
@@ -128,13 +88,7 @@ static bool is_public(const struct watch_frame *f)
 		return false;
 	if (f->file_n < skip || memcmp(f->file, installed, skip) != 0)
 		return true;
-	for (size_t i = 0; i < sizeof(public_packages) / sizeof(public_packages[0]); i++) {
-		size_t n = strlen(public_packages[i]);
-
-		if (f->file_n > skip + n && !memcmp(f->file + skip, public_packages[i], n))
-			return true;
-	}
-	return false;
+	return public_package(f->file + skip, f->file_n - skip) != 0;
 }
 
 /* One frame as it may be shown, behind what is there. */

@@ -6,81 +6,10 @@
 
 #include <stdio.h>
 
-static const char *const public_programs[] = {
-	WATCH_WORKER_NAME,
-	"pt_main_thread",
-	"pt_elastic",
-	"torchrun",
-	"accelerate",
-	"deepspeed",
-	"ray",
-	"vllm",
-	"jupyter",
-	"ipython",
-	"uvicorn",
-	"gunicorn",
-	"bash",
-	"sh",
-};
-
-/* Functions of the kernel's own parts and of file systems that everybody has: a module may be someone's own. */
-static const char *const public_functions[] = {
-	"futex",
-	"poll",
-	"do_",
-	"__",
-	"ep_",
-	"pipe_",
-	"anon_pipe",
-	"unix_",
-	"hrtimer",
-	"common_",
-	"sk_",
-	"tcp_",
-	"inet_",
-	"nfs",
-	"rpc_",
-	"fuse_",
-	"request_wait_answer",
-	"ceph_",
-	"cifs_",
-	"smb2_",
-	"io_",
-	"folio_",
-	"wait_",
-	"rq_qos_",
-	"submit_",
-	"balance_",
-	"jbd2_",
-	"ext4_",
-	"xfs_",
-	"btrfs_",
-	"blk_",
-	"sigsuspend",
-	"rwsem_",
-	"down_",
-	"sys_",
-	"ptrace_",
-	"vfs_",
-	"schedule",
-};
-
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
-static bool is_public_program(const char *name)
-{
-	for (size_t i = 0; i < COUNT(public_programs); i++)
-		if (!strcmp(name, public_programs[i]))
-			return true;
-	return !strncmp(name, "python", 6) && !name[6 + strspn(name + 6, "0123456789.")];
-}
-
 static bool is_public_function(const char *name)
 {
-	for (size_t i = 0; i < COUNT(public_functions); i++)
-		if (!strncmp(name, public_functions[i], strlen(public_functions[i])))
-			return true;
-	return !name[strspn(name, "0")];
+	return public_begins(public_functions, public_functions_count, name) ||
+	       !name[strspn(name, "0")];
 }
 
 enum plim_status watch_hide(struct intern *words, const char *kind, char *name, size_t room,
@@ -97,7 +26,7 @@ enum plim_status watch_hide(struct intern *words, const char *kind, char *name, 
 enum plim_status watch_redact_name(struct plim_watch_hidden *h, char *name, size_t room,
 				   struct plim_err *err)
 {
-	if (!(h->options.flags & PLIM_WATCH_REDACT) || !*name || is_public_program(name))
+	if (!(h->options.flags & PLIM_WATCH_REDACT) || !*name || public_is_program(name))
 		return PLIM_OK;
 	return watch_hide(&h->words, "job", name, room, err);
 }
@@ -107,7 +36,7 @@ static enum plim_status hide_process(struct intern *words, struct watch_process 
 {
 	enum plim_status st = PLIM_OK;
 
-	if (*p->name && !is_public_program(p->name))
+	if (*p->name && !public_is_program(p->name))
 		st = watch_hide(words, "process", p->name, sizeof(p->name), err);
 	if (!st && *p->sleeps_in && !is_public_function(p->sleeps_in))
 		st = watch_hide(words, "function", p->sleeps_in, sizeof(p->sleeps_in), err);

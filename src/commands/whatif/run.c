@@ -496,10 +496,9 @@ static void note_recorded(const struct plim_whatif *w, struct lines *l)
 	char a[32];
 
 	if (!whatif_as_it_was(w))
-		lines_add(l, "the recording itself had %s reserved at most%s",
-			  text_size(a, recorded),
+		lines_add(l, "in the recording at most %s were reserved%s", text_size(a, recorded),
 			  w->self_check.exact && w->self_check.statistics.num_alloc_retries
-				  ? ": it was refused more, and gave its cache back"
+				  ? ": PyTorch was refused more, and gave its cache back"
 				  : "");
 }
 

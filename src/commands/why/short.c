@@ -199,15 +199,29 @@ static void whole(struct text *t, const struct plim_why *w, size_t cause)
 
 /* ---- the whole ---- */
 
+/* "line 13"; of several files "train.log:13". */
+static void line_of(const struct plim_why *w, const char *file, uint64_t line, struct text *words)
+{
+	if (w->file_count > 1)
+		text_printf(words, "%s:%llu", file, (unsigned long long)line);
+	else
+		text_printf(words, "line %llu", (unsigned long long)line);
+}
+
 static void others(struct text *t, const struct plim_why *w)
 {
 	for (size_t i = 0; i < w->other_count && i < OTHERS_MOST; i++) {
 		const struct plim_why_other *o = &w->others[i];
+		struct text words;
 
 		text_printf(t, "%s", w->death_count ? "also      " : "");
-		text_wrap(t, w->death_count ? LABEL_COLUMNS : 0, w->death_count ? LABEL_COLUMNS : 2,
-			  "%s, line %llu: %s", o->family, (unsigned long long)o->line,
-			  o->says ? o->says : "a failure that is not memory");
+		text_init(&words, t->mem, &t->style);
+		text_printf(&words, "%s, ", o->family);
+		line_of(w, o->file, o->line, &words);
+		text_printf(&words, ": %s", o->says ? o->says : "a failure that is not memory");
+		text_wrap_name(t, w->death_count ? LABEL_COLUMNS : 0,
+			       w->death_count ? LABEL_COLUMNS : 2, text_get(&words));
+		text_release(&words);
 		if (o->text && !w->death_count) {
 			text_printf(t, "%-*s", LABEL_COLUMNS, "text");
 			text_name_fit(t, o->text, strlen(o->text), width_of(t) - LABEL_COLUMNS,
@@ -234,6 +248,7 @@ static void states(struct text *t, const struct plim_why *w)
 		const struct plim_why_state *s = &w->states[i];
 		size_t newer = i + 1;
 		char gpu[24] = "GPU";
+		struct text words;
 
 		while (newer < w->state_count &&
 		       (w->states[newer].kind != s->kind || w->states[newer].device != s->device ||
@@ -244,8 +259,12 @@ static void states(struct text *t, const struct plim_why *w)
 		if (s->device != PLIM_UNKNOWN)
 			snprintf(gpu, sizeof(gpu), "GPU %llu", (unsigned long long)s->device);
 		text_puts(t, gpu);
-		text_wrap(t, (unsigned)strlen(gpu), 2, ": %s  (%s, line %llu)", s->says,
-			  plim_why_state_kind_name(s->kind), (unsigned long long)s->line);
+		text_init(&words, t->mem, &t->style);
+		text_printf(&words, ": %s  (%s, ", s->says, plim_why_state_kind_name(s->kind));
+		line_of(w, s->file, s->line, &words);
+		text_puts(&words, ")");
+		text_wrap_name(t, (unsigned)strlen(gpu), 2, text_get(&words));
+		text_release(&words);
 		if (s->action) {
 			text_printf(t, "%-*s", LABEL_COLUMNS, "do");
 			code(t, LABEL_COLUMNS, s->action);

@@ -7,37 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-struct redaction {
-	struct arena *arena;
-	struct intern names; /* a name's id is its word's number */
-	struct plim_err *err;
-};
-
-/* Replaces *name, if there is one. */
-static void hide(struct redaction *r, const char *kind, const char **name)
-{
-	uint32_t id = INTERN_NONE;
-
-	if (!*name || intern_add(&r->names, *name, strlen(*name), &id, r->err))
-		return;
-	*name = arena_text(r->arena, r->err, "%s-%u", kind, id + 1);
-}
-
-static void hide_group(struct redaction *r, const char **path)
+static void hide_group(struct redact *r, const char **path)
 {
 	if (*path && strcmp(*path, "/") != 0)
-		hide(r, "cgroup", path);
+		redact_name(r, "cgroup", path);
 }
 
 /* Programs that kill are reported by name (headroom.c), and are no one's secret. */
-static void hide_process(struct redaction *r, const char **name)
+static void hide_process(struct redact *r, const char **name)
 {
 	if (*name && !host_is_killer(*name))
-		hide(r, "process", name);
+		redact_name(r, "process", name);
 }
 
 /* A path or a sentence that ends with a cgroup's path: what is not the machine's own goes. */
-static void hide_unseen(struct redaction *r, const char **what)
+static void hide_unseen(struct redact *r, const char **what)
 {
 	const char *last = strrchr(*what, '/'), *quote = strstr(*what, " '");
 
@@ -53,7 +37,7 @@ static int is_groups(const struct plim_here_bound *b)
 	       b->kind == PLIM_HERE_CGROUP_MEMSW;
 }
 
-static void hide_names(struct redaction *r, struct plim_here *h)
+static void hide_names(struct redact *r, struct plim_here *h)
 {
 	hide_process(r, &h->name);
 	for (size_t i = 0; i < h->cgroup_count; i++)
@@ -65,14 +49,14 @@ static void hide_names(struct redaction *r, struct plim_here *h)
 		hide_process(r, &h->processes[i].name);
 	for (size_t i = 0; i < h->holder_count; i++) {
 		hide_process(r, &h->holders[i].name);
-		hide(r, "container", &h->holders[i].container);
+		redact_name(r, "container", &h->holders[i].container);
 	}
 	for (size_t i = 0; i < h->kill_count; i++) {
 		hide_process(r, &h->kills[i].name);
 		hide_group(r, &h->kills[i].cgroup);
 	}
 	for (size_t i = 0; i < h->shm.shown_count; i++)
-		hide(r, "file", &h->shm.files[i].name);
+		redact_name(r, "file", &h->shm.files[i].name);
 	for (size_t i = 0; i < h->unseen_count; i++)
 		hide_unseen(r, &h->unseen[i].what);
 }
@@ -80,11 +64,12 @@ static void hide_names(struct redaction *r, struct plim_here *h)
 enum plim_status host_redact(struct host *h, struct plim_err *err)
 {
 	struct plim_err own = { .status = PLIM_OK };
-	struct redaction r = { .arena = &h->words, .err = &own };
+	struct intern names;
+	struct redact r = { .arena = &h->words, .words = &names, .err = &own };
 
-	intern_init(&r.names, h->mem);
+	intern_init(&names, h->mem);
 	hide_names(&r, h->out);
-	intern_release(&r.names);
+	intern_release(&names);
 	if (own.status)
 		*err = own;
 	return own.status;

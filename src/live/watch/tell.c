@@ -149,7 +149,7 @@ static void input_source(struct telling *t)
 			  *t->f->worker_sleeps_in ? ")" : "");
 	tell_workers(t);
 	lines_add(&t->advice, "many more num_workers and a larger prefetch_factor: sleeping "
-			      "workers cost memory, no cores");
+			      "workers cost memory but no cores");
 	lines_add(&t->advice, "find what they wait for (a network file system, an object store, a "
 			      "rate limit) and read ahead of it");
 }

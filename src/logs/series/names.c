@@ -219,26 +219,6 @@ bool series_is_epoch(const char *name, size_t n)
 	return place_in(epochs, sizeof(epochs) / sizeof(*epochs), name, n);
 }
 
-/* Further words of names that many programs log, and of the files and folders that they log to. */
-static const char others[] =
-	"accum accumulation actor adam adamw advantage advantages allocated approx aux auxiliary "
-	"backward bce beta beta1 beta2 bs buffer chosen ckpt class classifier cls clip clipfrac "
-	"clipped completion contrastive count cpu critic cuda current data decay decoder device "
-	"dfl discriminator disk distill dpo dropout duration encoder end env episode eps events "
-	"examples experts explained fake final forward fps fraction gb generator gib global gpu "
-	"grpo hours id images index input instance it iteration iterations iters kl l1 l2 label "
-	"last length lightning limit load local log logits logp logps logs margin margins max "
-	"mean median mem memory metric metrics mib min minutes mlm model moe momentum mse ndcg "
-	"network new num obj objective of optim optimizer out output outputs param parameters "
-	"params peak per percent policy pp ppo prediction process progress prompt queue rank rate "
-	"ratio real recon reconstruction reference regularization rejected reserved reward "
-	"rewards rollout router run runs samples scheduler seen seq sequence sequences sft size "
-	"speed start state std student sum system targets teacher tb tensorboard tfevents "
-	"throughput time to top trainer triplet update updates usage used validation value values "
-	"var variance version wall wandb warmup weight weights word words world z zero "
-	"bin bz2 checkpoint checkpoints csv default err gz history json jsonl mlruns offline "
-	"pt pth results safetensors slurm stderr stdout summary tsv txt xz zip zst";
-
 bool series_is_public_word(const char *word, size_t n)
 {
 	char low[WORD_BYTES];
@@ -247,14 +227,14 @@ bool series_is_public_word(const char *word, size_t n)
 
 	while (letters && isdigit((unsigned char)word[letters - 1]))
 		letters--;
-	if (!letters || n >= sizeof(low))
-		return !letters;
+	if (public_is_word(word, n) || n >= sizeof(low))
+		return public_is_word(word, n);
 	for (size_t i = 0; i <= n; i++)
 		low[i] = (char)(i < n ? tolower((unsigned char)word[i]) : 0);
 	for (int whole = 1; whole >= 0 && !known; whole--) {
 		low[whole ? n : letters] = 0;
 		known = in_list(low, evaluation) || in_list(low, training) ||
-			in_list(low, losses) || in_list(low, neutral) || in_list(low, others);
+			in_list(low, losses) || in_list(low, neutral);
 		for (size_t i = 0; !known && i < sizeof(rows) / sizeof(*rows); i++)
 			known = in_list(low, rows[i].one) ||
 				(rows[i].two && in_list(low, rows[i].two));

@@ -120,6 +120,19 @@ char series_delimiter(const char *line, size_t n)
 	return best;
 }
 
+/* A whole cell as a number; where commas do not part the cells, one may be the decimal point: "2,31". */
+static bool cell_number(const struct cell *c, char delimiter, double *out)
+{
+	const char *comma = delimiter == ',' ? NULL : memchr(c->at, ',', c->n);
+	char copy[64];
+
+	if (!comma || c->n >= sizeof(copy))
+		return series_number(c->at, c->n, out) == c->n;
+	memcpy(copy, c->at, c->n);
+	copy[comma - c->at] = '.';
+	return series_number(copy, c->n, out) == c->n;
+}
+
 size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers)
 {
 	const char *p = line;
@@ -128,7 +141,7 @@ size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers)
 	size_t k = 0;
 
 	for (; next_cell(&p, line + n, delimiter, &c); k++)
-		if (numbers && c.n && series_number(c.at, c.n, &value) == c.n)
+		if (numbers && c.n && cell_number(&c, delimiter, &value))
 			++*numbers;
 	return k;
 }
@@ -194,7 +207,7 @@ static enum plim_status take_line(struct series_run *r, struct table *t, struct 
 
 		if (!c->name.n || !c->cell.n)
 			continue;
-		if (series_number(c->cell.at, c->cell.n, &v.value) != c->cell.n) {
+		if (!cell_number(&c->cell, t->delimiter, &v.value)) {
 			/* Text where numbers were. */
 			r->bad_cells += !is_missing(&c->cell) &&
 					intern_find(&r->monitor.names, c->name.at, c->name.n) !=

@@ -742,6 +742,13 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 			gap = ++p;
 			continue;
 		}
+		/* "ERROR 11-20 12:00:01": a part of a date. */
+		if (p + 1 < end && *p == '-' && isdigit((unsigned char)p[1])) {
+			while (p < end && (is_word((unsigned char)*p) || *p == '-'))
+				p++;
+			gap = p;
+			continue;
+		}
 		/* "30ms", "nanosecond", "70%|###": no number that stands for itself. */
 		if (p < end && (isalpha((unsigned char)*p) || *p == '_' ||
 				(*p == '%' && p + 1 < end && p[1] == '|'))) {

@@ -168,11 +168,13 @@ static enum plim_status drop_empty(struct series_set *s, size_t i, const char *c
 
 	for (size_t j = 0; j < named_count; j++)
 		if (!strcmp(named[j], r->files.at[0].path))
-			return err_set(
-				err, PLIM_E_FORMAT,
-				"'%s' holds no values of a training that are understood here; "
-				"--patterns FILE can teach plain text",
-				r->files.at[0].path);
+			return err_set(err, PLIM_E_FORMAT,
+				       r->files.at[0].bytes == 0
+					       ? "'%s' is empty"
+					       : "'%s' holds no values of a training that are "
+						 "understood here; "
+						 "--patterns FILE says how text is read",
+				       r->files.at[0].path);
 	series_run_release(r);
 	mem_free(s->mem, r, 1, sizeof(*r));
 	s->runs.n--;

@@ -15,8 +15,7 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = {
 	"adamw-ao-8bit", "adamw-ao-4bit"
 };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
-const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger", "fused",
-						       "narrow" };
+const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger", "fused", "narrow" };
 const char *const plan_quantize_names[PLAN_QUANTIZES] = { "none", "nf4", "nf4-double", "int8" };
 const char *const plan_cache_names[PLAN_CACHES] = { "dynamic", "static" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",        "ddp",   "zero1",
@@ -267,7 +266,7 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 		if (!targeted(b, x))
 			continue;
 		b->lora[i] = (uint32_t)t->params.n + 1;
-		for (unsigned k = 0; !st && k < build_adapter_params(b); k++) {
+		for (unsigned k = 0; !st && k < 3 && k < build_adapter_params(b); k++) {
 			struct tape_param p = empty_param(TAPE_F32);
 
 			p.n = p.own_n = n[k];

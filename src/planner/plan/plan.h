@@ -136,26 +136,26 @@ struct plim_plan_hidden {
 	bool needs_less;  /* ... some take less than is planned without them */
 	bool loads_stored; /* its precision is autocast's alone: weights are loaded without a dtype */
 	bool stored;       /* ... and so in the checkpoint's own 16 bits */
+	bool redacts;      /* no word of the file goes into what is reported */
+	bool gpu_by_size;       /* the size of the GPU was named: "24GB" */
 	const char *otherwise;  /* what it needs where they are loaded as fp32; NULL: no question */
 	const char *from_model; /* that a configuration names, where the caller gives none; NULL */
 	const char *
 		lora_alpha; /* that a configuration gives adapters; NULL: none, or several differ */
-	bool redacts;       /* no word of the file goes into what is reported */
 	const char *title;  /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *paste, *pasted; /* the tool that the text ends with, and what it is given */
 	const char *
 		tool; /* in whose keys all is written, too: that of --from, or of --for; static; NULL: none */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
-	bool gpu_by_size;            /* its size was named: "24GB" */
 	struct plan_learned learned; /* of recordings: */
 	size_t recordings;           /* ... that were read; 0: none were given */
 	struct plan_recipe recorded; /* ... the last one's recipe, except for what it borrows */
 	struct plan_traced traced;   /* mem NULL: it was not a trace */
 	bool traced_recipe;          /* ... and says all of its recipe */
 	bool traces_rungs;           /* ... of which others were traced, too */
-	VEC(struct plan_retraced) retraced;
 	bool beyond; /* requests may be reported beyond what was traced: who asks gives no verdict */
+	VEC(struct plan_retraced) retraced;
 	const struct plim_plan_options *options; /* while it is planned */
 	uint64_t less_bytes,
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */

@@ -117,7 +117,7 @@ static enum plim_status map(struct caching *c, uint32_t block, uint64_t bytes, i
 enum plim_status caching_expand(struct caching *c, uint32_t block_pool, uint16_t stream,
 				uint64_t bytes, uint32_t *block)
 {
-	uint32_t at;
+	uint32_t at = CACHING_NONE;
 	int done = 1;
 	enum plim_status st = find(c, block_pool, stream, bytes, &at);
 

@@ -16,66 +16,6 @@ enum plim_status recording_names_init(struct recording_names *n, const struct re
 	return n->words ? PLIM_OK : mem_status(err);
 }
 
-/*
- * What --redact leaves readable: packages that everybody has the source of.  Anything else that is
- * installed may be someone's own.
- */
-static const char *const public_packages[] = {
-	"torch",
-	"torchvision",
-	"torchaudio",
-	"torchao",
-	"torchtune",
-	"torchmetrics",
-	"torchtitan",
-	"transformers",
-	"accelerate",
-	"peft",
-	"trl",
-	"diffusers",
-	"datasets",
-	"safetensors",
-	"tokenizers",
-	"optimum",
-	"deepspeed",
-	"megatron",
-	"transformer_engine",
-	"apex",
-	"flash_attn",
-	"xformers",
-	"bitsandbytes",
-	"triton",
-	"lightning",
-	"pytorch_lightning",
-	"lightning_fabric",
-	"timm",
-	"numpy",
-	"vllm",
-	"sglang",
-	"liger_kernel",
-	"unsloth",
-	"fairscale",
-	"ray",
-	"einops",
-	"sentence_transformers",
-	"tqdm",
-	"fsspec",
-	"open_clip",
-	"ultralytics",
-	"monai",
-	"torch_geometric",
-	"axolotl",
-	"llamafactory",
-};
-
-/* Symbols without a file: those of PyTorch, the C++ library, CPython and the system. */
-static const char *const public_symbols[] = {
-	"at::",       "c10::",   "torch::",   "std::",   "caffe2::",     "pybind11::",
-	"Py_",        "_Py",     "PyObject_", "PyEval_", "PyRun_",       "PyMethod_",
-	"PyCMethod_", "PyDict_", "PyDescr_",  "PyType_", "THP",          "cublas",
-	"cudnn",      "__libc_", "__clone",   "_start",  "start_thread",
-};
-
 /* "torch/nn/modules/linear.py", "python3.11/runpy.py" */
 const char *recording_public_part(const char *file)
 {
@@ -90,13 +30,7 @@ const char *recording_public_part(const char *file)
 		if (!at)
 			continue;
 		at += strlen(homes[h]);
-		for (size_t i = 0; i < sizeof(public_packages) / sizeof(public_packages[0]); i++) {
-			size_t n = strlen(public_packages[i]);
-
-			if (!strncmp(at, public_packages[i], n) && (at[n] == '/' || at[n] == '.'))
-				return at;
-		}
-		return NULL;
+		return public_package(at, strlen(at)) ? at : NULL;
 	}
 	at = strstr(file, python);
 	return at && at[sizeof(python) - 1] ? at + strlen("/lib/") : NULL;
@@ -186,13 +120,10 @@ int recording_public_symbol(const char *file, const char *name, char *out, size_
 		return 0;
 	while (from && name[from - 1] != ' ')
 		from--;
-	for (size_t i = 0; i < sizeof(public_symbols) / sizeof(public_symbols[0]); i++) {
-		if (!strncmp(name + from, public_symbols[i], strlen(public_symbols[i]))) {
-			snprintf(out, size, "%.*s", (int)(n - from), name + from);
-			return 1;
-		}
-	}
-	return 0;
+	if (!public_begins(public_symbols, public_symbols_count, name + from))
+		return 0;
+	snprintf(out, size, "%.*s", (int)(n - from), name + from);
+	return 1;
 }
 
 /* "file-3": the same name always the same word, in the order of first use. */

@@ -176,7 +176,7 @@ enum plim_status recording_describe(struct recording *r, struct recording_names 
 	if (t->profile.kind)
 		note_profile(&notes, t);
 	if (recording_is_plan(r))
-		lines_add(&notes, "this is a plan and no recording: nothing of it was run");
+		lines_add(&notes, "this is a plan, not a recording: nothing was run");
 	if (out->events && !t->has_frames && !t->has_block_frames && !t->profile.kind)
 		lines_add(&notes, "no stacks were recorded: owners are not known (record with "
 				  "stacks=\"python\")");

@@ -17,7 +17,10 @@ static int is_prose(const char *text, size_t n)
 		if ((unsigned char)text[i] < 0x80 && !isprint((unsigned char)text[i]) &&
 		    !isspace((unsigned char)text[i]))
 			return 0;
-	return n >= 16 && isalnum((unsigned char)text[0]) && memchr(text, ' ', first) != NULL;
+	for (size_t i = 0; n >= 16 && isalnum((unsigned char)text[0]) && i < first; i++)
+		if (strchr(" ,;\t", text[i]))
+			return 1;
+	return 0;
 }
 
 /* Text that is neither JSON nor a pickle of protocol 0, whose opcodes are letters too. */

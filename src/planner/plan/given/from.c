@@ -1412,6 +1412,7 @@ static bool trains(const struct plim_plan_options *o)
 static enum plim_status read_tool(struct reading *r, const char *name)
 {
 	struct nested nothing = { .arena = r->arena };
+	enum plim_status st;
 
 	for (size_t i = 0; i < from_tool_count; i++)
 		if (!strcmp(from_tools[i].name, name))
@@ -1420,7 +1421,9 @@ static enum plim_status read_tool(struct reading *r, const char *name)
 	r->number = ++r->files;
 	r->values = &nothing;
 	r->unwritten = true;
-	return r->file ? take_values(r, &nothing) : mem_status(r->err);
+	st = r->file ? take_values(r, &nothing) : mem_status(r->err);
+	r->values = NULL;
+	return st;
 }
 
 /* What no one named: told as not understood where it cannot be read. */

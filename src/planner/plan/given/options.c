@@ -601,10 +601,9 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 			err, PLIM_E_ARG,
 			"there are no checkpointed blocks to offload: add options.checkpointing");
 	if (r->parameters_on != PLAN_ON_GPU && !sharded)
-		return err_set(
-			err, PLIM_E_ARG,
-			"parameters are offloaded where they are sharded: options.parallel fsdp2 "
-			"or fsdp1 (with one GPU, too)");
+		return err_set(err, PLIM_E_ARG,
+			       "only sharded parameters are offloaded: options.parallel fsdp2 "
+			       "or fsdp1 (with one GPU, too)");
 	if (r->parallel == PLAN_ZERO3 && r->parameters_on && !plan_is_deepspeed(r))
 		return err_set(
 			err, PLIM_E_ARG,

@@ -507,9 +507,9 @@ static uint32_t join_flat(struct builder *b, struct unit *u)
 {
 	struct tape *t = &b->t;
 	bool first = u->whole_grads == TAPE_NONE;
-	uint32_t flat = tape_store_on(t, ON_GATHER, u->whole * width_of(b),
-				      b->reduces || !first ? TIMELINE_AUTOGRAD_DETAIL
-							   : TIMELINE_GRADIENT);
+	uint32_t flat =
+		tape_store_on(t, ON_GATHER, u->whole * width_of(b),
+			      b->reduces || !first ? TIMELINE_AUTOGRAD_DETAIL : TIMELINE_GRADIENT);
 
 	name_flat(b, u, flat);
 	if (first)

@@ -22,8 +22,9 @@ struct unit {
 	uint64_t own;      /* elements of this process's share */
 	uint32_t full;     /* store of the gathered parameters, or TAPE_NONE */
 	uint32_t coming;   /* store that a gathering fills that was begun ahead, or TAPE_NONE */
-	uint32_t whole_grads; /* store of gradients that are not reduced yet, or TAPE_NONE: FSDP 1 */
-	bool open;         /* its parameters are whole */
+	uint32_t
+		whole_grads; /* store of gradients that are not reduced yet, or TAPE_NONE: FSDP 1 */
+	bool open;           /* its parameters are whole */
 };
 
 struct parallel {

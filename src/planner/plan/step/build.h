@@ -25,19 +25,19 @@ struct builder {
 	enum tape_dtype compute;         /* that sharded weights are gathered in */
 	struct parallel *parallel;       /* NULL: one process alone */
 	uint64_t copies;                 /* processes that share the batch out: 1 or more */
-	bool reduces; /* gradients of the micro-batch that runs: it is the step's last one */
 	uint64_t first_block, end_block; /* of the text tower that run here */
 	struct pipe *pipe;               /* NULL: no pipeline */
 	uint64_t tp;                     /* processes that share each layer out: 1 or more */
-	bool rows_shared; /* between layers they share rows out, too: sequence parallel */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin, other_cos, other_sin;
 	struct value mask; /* [batch, 1, queries, keys] */
 	struct value bias[MODEL_TOWERS], cross_bias,
-		encoded; /* T5's: added to scores; the encoder's states */
-	bool generating; /* generate(): of the logits only the last token's are wanted */
-	bool decoding;   /* ... and this is not its first pass */
+		encoded;  /* T5's: added to scores; the encoder's states */
+	bool generating;  /* generate(): of the logits only the last token's are wanted */
+	bool decoding;    /* ... and this is not its first pass */
+	bool reduces;     /* gradients, in the micro-batch that runs: it is the step's last one */
+	bool rows_shared; /* between layers, processes share rows out, too: sequence parallel */
 	struct value
 		*cache; /* keys and values of each block of this pass, or NULL: none are kept */
 	/* what outputs hold next to logits, those of this pass and kept ones: caches, then states */

@@ -28,8 +28,8 @@ static struct value whole(struct builder *b, struct value logits, struct value l
 	bool narrow = own || b->r->narrow_loss;
 	struct value f = narrow ? tape_keep(t, logits) : op_cast(t, logits, TAPE_F32);
 	struct value loss, seen;
-	struct value padded = tape_new(t, copies || own ? 0 : labels.n + b->batch, TAPE_I64,
-				       TIMELINE_TEMPORARY);
+	struct value padded =
+		tape_new(t, copies || own ? 0 : labels.n + b->batch, TAPE_I64, TIMELINE_TEMPORARY);
 	struct value shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
 
 	if (copies) {
