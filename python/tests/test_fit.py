@@ -182,6 +182,33 @@ def save(*words, **named):
     saves(*words, **named)
 torch.save = save
 """
+#: Two ranks of a script, as torchrun starts them; they are forks, so what the script imports is imported once.
+FORKS = """
+import os, runpy, signal, socket, sys
+import torch._dynamo
+with open(sys.argv[1]) as script:
+    exec("".join(line for line in script if line.startswith(("import ", "from "))))
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
+ranks, code = [], 0
+for number in "01":
+    ranks.append(os.fork())
+    if not ranks[-1]:
+        os.environ.update(RANK=number, LOCAL_RANK=number)
+        del sys.argv[0]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+while ranks:
+    ended, status = os.wait()
+    ranks.remove(ended)
+    if status and not code:
+        code = 1
+        for other in ranks:
+            os.kill(other, signal.SIGTERM)
+sys.exit(code)
+"""
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+ACCELERATE = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2")
 PLAIN_LOOP = """
 import torch
 model = torch.nn.Linear(2, 2)
@@ -422,11 +449,14 @@ class Ranks(unittest.TestCase):
 
     setUp, start = Fit.setUp, Fit.start
 
-    def launched(self, script, words, options=None, launcher=("torch.distributed.run", "--standalone", "--nproc-per-node", "2"), **more):
-        """Without options: the command as it is."""
+    def launched(self, script, words, options=None, launcher=("-c", FORKS), **more):
+        """Without options: the command as it is.
+
+        Ranks end by _exit: when Python ends by itself, the thread of gloo's that frees the last all-reduce may abort it.
+        """
         with open(os.path.join(self.folder, "train.py"), "w") as f:
-            f.write("import os\n" + script.replace("disable_tqdm", 'ddp_backend="gloo", disable_tqdm').replace('"weights.pt"', '"weights" + os.environ["RANK"]') + "torch.distributed.destroy_process_group()\n")
-        command = [sys.executable, "-m", *launcher, "train.py", *words]
+            f.write("import os\n" + script.replace("disable_tqdm", 'ddp_backend="gloo", disable_tqdm').replace('"weights.pt"', '"weights" + os.environ["RANK"]') + "os._exit(0)\n")
+        command = [sys.executable, *launcher, "train.py", *words]
         more["CUDA_VISIBLE_DEVICES"] = ""
         if options is not None:
             return self.start((), command, options=options, **more)
@@ -453,10 +483,11 @@ class Ranks(unittest.TestCase):
 
     def test_the_same_training(self):
         """A ragged last batch, the user's own accumulation, labels of varying number."""
-        self.same(TRAIN, ["llama", "2"], 3, 1e-5, ("torch.distributed.run", "--standalone", "--nproc-per-node", "2"), OPTIM="sgd")
+        self.same(TRAIN, ["llama", "2"], 3, 1e-5, ("-c", FORKS), OPTIM="sgd")
 
     def test_a_loop_of_accelerate(self):
-        self.same(LOOP, ["accumulate"], 3, 1e-4, ("accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"))
+        """Under its launcher, which starts ranks by torchrun."""
+        self.same(LOOP, ["accumulate"], 3, 1e-4, ACCELERATE)
 
     def test_planted_faults(self):
         """Parts without the factor of the ranks; and gradients of parts that the ranks do not add up, which each rank alone would find right."""
@@ -483,7 +514,7 @@ begin = torch""")
             open("ended", "w").close()
             os.kill(os.getpid(), 9)
         return self.clock""") + LOOP
-        done = self.launched(script, ["plain"], ["--memory", "1GiB"], CALL="1", ROW="0")
+        done = self.launched(script, ["plain"], ["--memory", "1GiB"], TORCHRUN, CALL="1", ROW="0")
         self.assertLess(time.time() - os.stat(os.path.join(self.folder, "ended")).st_mtime, 10)
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
         self.assertRegex(done.stderr, r"rank +: 1 .*\n.*SIGKILL")
