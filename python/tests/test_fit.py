@@ -535,6 +535,18 @@ begin = torch""")
         self.assertIsNone(_ranks.refusal(kind, torch.nn.Linear(1, 1)))
         self.assertRegex(_ranks.refusal(kind, torch.nn.DataParallel(torch.nn.Linear(1, 1))), "DataParallel")
 
+    def test_fsdp2_is_refused(self):
+        """accelerate shards the model by fully_shard; it takes no such setting on a CPU, so the script writes it into its state."""
+        begin = "model = torch.nn.Sequential"
+        self.assertIn(begin, LOOP)
+        script = LOOP.replace(begin, """import accelerate
+plugin = accelerate.FullyShardedDataParallelPlugin(fsdp_version=2)
+accelerator.state._shared_state.update(distributed_type=accelerate.DistributedType.FSDP, fsdp_plugin=plugin)
+""" + begin)
+        done = self.launched(script, ["plain"], ["--parts", "2"])
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        self.assertRegex(" ".join(done.stderr.split()), "^plimsoll fit: refused: it trains a FSDPSequential .*, 2 processes; .*: paste what `plimsoll plan config.json --for TOOL` prints for it$")
+
     def test_ranks_add_up_once(self):
         """Each part but the last is under DDP's no_sync; the last is the last with a share in the loss."""
         held, seen = [], []

@@ -356,7 +356,8 @@ def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Genera
 def _refusal(loop: Loop, accelerator: Any, samples: int | None) -> str | None:
     if len(accelerator._models) != 1:
         return "it prepared several models" if accelerator._models else "it prepared no model"
-    refused = _ranks.refusal(accelerator, loop.model)
+    model = accelerator._models[0] if loop.model is None else loop.model  # FSDP2's does not go through prepare_model
+    refused = _ranks.refusal(accelerator, model)
     if refused:
         return refused
     if samples is None or samples < 4:
