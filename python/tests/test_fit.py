@@ -469,7 +469,7 @@ class Ranks(unittest.TestCase):
             os.remove(os.path.join(self.folder, name))
         return both[0]
 
-    def same(self, script, words, parts, least, launcher, **more):
+    def same(self, script, words, parts, least, launcher=("-c", FORKS), **more):
         done = self.launched(script, words, **more)
         self.assertEqual(done.returncode, 0, done.stderr)
         whole = self.weights()
@@ -483,7 +483,7 @@ class Ranks(unittest.TestCase):
 
     def test_the_same_training(self):
         """A ragged last batch, the user's own accumulation, labels of varying number."""
-        self.same(TRAIN, ["llama", "2"], 3, 1e-5, ("-c", FORKS), OPTIM="sgd")
+        self.same(TRAIN, ["llama", "2"], 3, 1e-5, OPTIM="sgd")
 
     def test_a_loop_of_accelerate(self):
         """Under its launcher, which starts ranks by torchrun."""
