@@ -69,7 +69,8 @@ const struct cmd cmd_fit = {
 		"of whole steps. If the parts have another gradient, the command is refused with "
 		"exit "
 		"code 4. That process writes nothing of its own.\n\n"
-		"One GPU. Needs the Python package where the command runs.",
+		"One GPU, or several with DDP behind torchrun or accelerate launch. Needs the "
+		"Python package where the command runs.",
 	.examples = fit_examples,
 	.opts = fit_opt,
 	.opts_size = sizeof(struct fit_opts),

@@ -1,4 +1,5 @@
 """plimsoll fit: batches in parts train the same, or are refused; the probe leaves no trace."""
+import contextlib
 import importlib.util
 import json
 import os
@@ -6,6 +7,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
+import types
 import unittest
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
@@ -16,7 +19,7 @@ import torch  # noqa: E402
 
 import plimsoll  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, UnsupportedError  # noqa: E402
-from plimsoll.fit import _certificate, _checkpointing, _file, _ladder, _parts  # noqa: E402
+from plimsoll.fit import _accelerate, _certificate, _checkpointing, _file, _ladder, _later, _parts, _ranks, _trainer  # noqa: E402
 
 TRAIN = """
 import os, sys
@@ -179,6 +182,33 @@ def save(*words, **named):
     saves(*words, **named)
 torch.save = save
 """
+#: Two ranks of a script, as torchrun starts them; they are forks, so what the script imports is imported once.
+FORKS = """
+import os, runpy, signal, socket, sys
+import torch._dynamo
+with open(sys.argv[1]) as script:
+    exec("".join(line for line in script if line.startswith(("import ", "from "))))
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
+ranks, code = [], 0
+for number in "01":
+    ranks.append(os.fork())
+    if not ranks[-1]:
+        os.environ.update(RANK=number, LOCAL_RANK=number)
+        del sys.argv[0]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+while ranks:
+    ended, status = os.wait()
+    ranks.remove(ended)
+    if status and not code:
+        code = 1
+        for other in ranks:
+            os.kill(other, signal.SIGTERM)
+sys.exit(code)
+"""
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+ACCELERATE = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2")
 PLAIN_LOOP = """
 import torch
 model = torch.nn.Linear(2, 2)
@@ -412,6 +442,147 @@ class Fit(unittest.TestCase):
             f.write("assert here_first\n" + TRAIN)
         done = self.start(["own", "1"], options=["--parts", "2"], PYTHONPATH=os.pathsep.join([self.folder, os.environ.get("PYTHONPATH", "")]))
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+
+
+class Ranks(unittest.TestCase):
+    """Two ranks of gloo's on the CPU."""
+
+    setUp, start = Fit.setUp, Fit.start
+
+    def launched(self, script, words, options=None, launcher=("-c", FORKS), **more):
+        """Without options: the command as it is.
+
+        Ranks end by _exit: when Python ends by itself, the thread of gloo's that frees the last all-reduce may abort it.
+        """
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write("import os\n" + script.replace("disable_tqdm", 'ddp_backend="gloo", disable_tqdm').replace('"weights.pt"', '"weights" + os.environ["RANK"]') + "os._exit(0)\n")
+        command = [sys.executable, *launcher, "train.py", *words]
+        more["CUDA_VISIBLE_DEVICES"] = ""
+        if options is not None:
+            return self.start((), command, options=options, **more)
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1", **more})
+
+    def weights(self):
+        both = [torch.load(os.path.join(self.folder, name)) for name in ("weights0", "weights1")]
+        self.assertTrue(torch.equal(both[0]["end"], both[1]["end"]))
+        for name in ("weights0", "weights1"):
+            os.remove(os.path.join(self.folder, name))
+        return both[0]
+
+    def same(self, script, words, parts, least, launcher=("-c", FORKS), **more):
+        done = self.launched(script, words, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = self.weights()
+        done = self.launched(script, words, ["--parts", str(parts)], launcher, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("8 samples on each of 2 ranks", done.stderr)
+        self.assertIn(f"in {parts} parts", done.stderr)
+        cut = self.weights()
+        self.assertEqual(cut["steps"], whole["steps"])
+        self.assertLess(float((cut["end"] - whole["end"]).norm() / (whole["end"] - whole["begin"]).norm()), least)
+
+    def test_the_same_training(self):
+        """A ragged last batch, the user's own accumulation, labels of varying number."""
+        self.same(TRAIN, ["llama", "2"], 3, 1e-5, OPTIM="sgd")
+
+    def test_a_loop_of_accelerate(self):
+        """Under its launcher, which starts ranks by torchrun."""
+        self.same(LOOP, ["accumulate"], 3, 1e-4, ACCELERATE)
+
+    def test_planted_faults(self):
+        """Parts without the factor of the ranks; and gradients of parts that the ranks do not add up, which each rank alone would find right."""
+        backward, begin = "accelerator.backward(torch", "begin = torch"
+        self.assertIn(backward, LOOP)
+        self.assertIn(begin, LOOP)
+        lost = LOOP.replace(backward, 'accelerator.backward((1.0 if len(batch["y"]) == 8 else 0.5) * torch')
+        alone = LOOP.replace(begin, """import contextlib
+@contextlib.contextmanager
+def no_sync():
+    model.require_backward_grad_sync = False
+    yield
+model.no_sync = no_sync
+begin = torch""")
+        for name, script in (("lost", lost), ("alone", alone)):
+            with self.subTest(name):
+                done = self.launched(script, ["accumulate"], ["--parts", "2"])
+                self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
+                self.assertIn("not the gradient", " ".join(done.stderr.split()))
+
+    def test_a_rank_that_ends(self):
+        """It is killed in the probe: the other ends, and the message names it."""
+        script = GAUGE.replace("        return self.clock", """        if os.environ["RANK"] == "1":
+            open("ended", "w").close()
+            os.kill(os.getpid(), 9)
+        return self.clock""") + LOOP
+        done = self.launched(script, ["plain"], ["--memory", "1GiB"], TORCHRUN, CALL="1", ROW="0")
+        self.assertLess(time.time() - os.stat(os.path.join(self.folder, "ended")).st_mtime, 10)
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"rank +: 1 .*\n.*SIGKILL")
+
+    def test_the_rank_that_needs_most(self):
+        """One rank needs twice as much: it runs out of memory alone, and the parts are those that fit it."""
+        script = LOOP.replace("DataLoader(data, batch_size=8))", "DataLoader(data, batch_size=4))")
+        heavy = GAUGE.replace("        self.most = max", "        size *= 1 + int(os.environ['RANK'])\n        self.most = max")
+        done = self.launched(heavy + script, ["plain"], ["--memory", "3000", "--probe-only", "--json"], CALL="0", ROW="1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual((answer["ranks"], answer["parts"], answer["certificate"]["samples"]), (2, 2, 4))  # the whole batch is 1,796 bytes on the other
+
+    def test_refused(self):
+        kind = types.SimpleNamespace(distributed_type=types.SimpleNamespace(value="DEEPSPEED"))
+        self.assertRegex(_ranks.refusal(kind, torch.nn.Linear(1, 1)), "Linear under DEEPSPEED.*plimsoll plan")
+        kind.distributed_type.value = "NO"
+        self.assertIsNone(_ranks.refusal(kind, torch.nn.Linear(1, 1)))
+        self.assertRegex(_ranks.refusal(kind, torch.nn.DataParallel(torch.nn.Linear(1, 1))), "DataParallel")
+
+    def test_fsdp2_is_refused(self):
+        """accelerate shards the model by fully_shard; it takes no such setting on a CPU, so the script writes it into its state."""
+        begin = "model = torch.nn.Sequential"
+        self.assertIn(begin, LOOP)
+        script = LOOP.replace(begin, """import accelerate
+plugin = accelerate.FullyShardedDataParallelPlugin(fsdp_version=2)
+accelerator.state._shared_state.update(distributed_type=accelerate.DistributedType.FSDP, fsdp_plugin=plugin)
+""" + begin)
+        done = self.launched(script, ["plain"], ["--parts", "2"])
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        self.assertRegex(" ".join(done.stderr.split()), "^plimsoll fit: refused: it trains a FSDPSequential .*, 2 processes; .*: paste what `plimsoll plan config.json --for TOOL` prints for it$")
+
+    def test_ranks_add_up_once(self):
+        """Each part but the last is under DDP's no_sync; the last is the last with a share in the loss."""
+        held, seen = [], []
+
+        @contextlib.contextmanager
+        def no_sync():
+            held.append(1)
+            yield
+            held.pop()
+
+        model, trainer = types.SimpleNamespace(no_sync=no_sync), types.SimpleNamespace(loss_is_scaled_for_ga=True, current_gradient_accumulation_steps=1)
+        labels = torch.tensor([[1], [1], [1], [-100]])
+
+        def step(trainer, model, part, items):
+            seen.append((len(part["labels"]), not held))
+            return 1
+
+        loop = _accelerate.Loop()
+        loop.model, loop.accelerator = model, types.SimpleNamespace(gradient_state=types.SimpleNamespace(_set_sync_gradients=lambda _: None))
+        for way, expected in (("samples", [(1, False), (1, False), (1, False), (1, True)]), ("tokens", [(1, False), (1, False), (1, True)])):
+            seen.clear()
+            _trainer.cut_step(step, trainer, model, {"labels": labels}, None, 4, way)
+            self.assertEqual(seen, expected)
+            self.assertEqual([(len(part["labels"]), not held) for part in loop.parts({"labels": labels}, 4, way)], expected)
+        self.assertEqual(held, [])
+
+    def test_of_all_ranks(self):
+        trial = _ladder.Trial(8, 2)
+        runs = [_ladder.Run(trial, True, 1, 9, 0, 3.0), _ladder.Run(trial, True, 5, 6, 1, 2.0)]
+        self.assertEqual(_ladder.worst(runs), _ladder.Run(trial, True, 5, 9, 1, 3.0))
+        self.assertEqual(_ladder.worst([*runs, _ladder.Run(trial, False)]), _ladder.Run(trial, False))
+        rows = [{"fits": True, "allocated_bytes": 3}, {"fits": True, "allocated_bytes": 4}, {"fits": None, "error": "x"}, {"fits": False}]
+        self.assertEqual([_later.worst(rows[:n]) for n in (1, 2, 3, 4)], rows)
+        proofs = [_certificate.Certificate(None, 8, (2,), noise, {"own": own, "samples": 1e-7}) for noise, own in ((1e-7, 1e-7), (2e-7, 0.5))]
+        self.assertEqual([_certificate.agreed(proofs[:n]).way for n in (1, 2)], ["own", "samples"])
+        self.assertEqual(_certificate.agreed(proofs).differences, {"own": 0.5, "samples": 1e-7})
 
 
 class Ladder(unittest.TestCase):

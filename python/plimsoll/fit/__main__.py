@@ -88,7 +88,8 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
     way = proof["way"]
     known = [far for far in proof["differences"].values() if far is not None]
     far = proof["differences"][way] if way else min(known) if known else math.inf
-    lines = [f"Probe: {answer['model']}, {answer['loop']}, batch of {samples}, {seconds:.0f} s",
+    ranks = f" on each of {answer['ranks']} ranks" if answer["ranks"] > 1 else ""
+    lines = [f"Probe: {answer['model']}, {answer['loop']}, batch of {samples}{ranks}, {seconds:.0f} s",
              f"  gradient  {', '.join(map(str, proof['parts']))} parts against whole: {far:.1e} off (noise {proof['noise']:.1e},",
              f"            right up to {proof['limit']:.1e}); {proof['samples']} samples, fp32, no dropout",
              f"            weighed {WAYS[way]}" if way else "            no way to weigh the parts is right", *_told_checkpointing(answer)]
@@ -144,7 +145,7 @@ def _probed(command: list[str], parts: int | None, checkpointing: bool, limit: i
         answer = probed.answer
         if answer is None or "again" not in answer:
             break
-        if not any("out of memory" in line.lower() for line in probed.last):
+        if not probed.out_of_memory:
             probed.answer = None  # it died of something else
             break
         wanted |= answer.pop("again")

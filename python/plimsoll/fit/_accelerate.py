@@ -9,10 +9,11 @@ import contextlib
 from typing import Any, Callable, Iterator
 
 from ..errors import UnsupportedError
-from ._parts import bounds, samples_of, take, weight
+from ._parts import shares
+from ._ranks import unsynced
 
 #: What the cut relies on: (module, class, attribute).
-NEEDED = (("accelerate.accelerator", "Accelerator", ("backward", "prepare_data_loader", "_do_sync", "autocast", "clip_grad_norm_", "clip_grad_value_")),
+NEEDED = (("accelerate.accelerator", "Accelerator", ("backward", "prepare_data_loader", "prepare_model", "_do_sync", "autocast", "clip_grad_norm_", "clip_grad_value_")),
           ("accelerate.data_loader", "DataLoaderShard", ("__iter__",)),
           ("accelerate.optimizer", "AcceleratedOptimizer", ("step", "zero_grad")),
           ("accelerate.scheduler", "AcceleratedScheduler", ("step",)))
@@ -21,7 +22,7 @@ Batches = Callable[["Loop", Any, Any, Iterator[Any]], Iterator[Any]]
 
 
 class Loop:
-    """How a loop of one process stands between two batches."""
+    """How the loop of this process stands between two batches."""
 
     def __init__(self) -> None:
         self.share = 1.0      # of the batch's loss, of the part that is out
@@ -31,21 +32,23 @@ class Loop:
         self.steps = 0
         self.synced = 0       # accelerator.accumulate() was entered
         self.accelerator: Any = None
+        self.model: Any = None  # as the script calls it: DDP's
         self.loaders = 0
 
     def parts(self, batch: Any, parts: int, way: str) -> Iterator[Any]:
         """The batch in parts; what the loop does with each counts its share."""
-        samples = samples_of(batch)
-        if samples is None or samples < 2 or parts < 2:
+        cut = shares(batch, parts, way)
+        if len(cut) < 2:
             yield batch
             return
         state = self.accelerator.gradient_state
         try:
-            for begin, end in bounds(samples, parts):
-                part = take(batch, begin, end)
-                self.share, self.last = weight(part, batch, way), end == samples
+            for number, (part, self.share) in enumerate(cut, 1):
+                self.last = number == len(cut)
                 state._set_sync_gradients(self.last)  # for a loop without accumulate(); that sets it anew
-                yield part
+                held = contextlib.nullcontext if self.last else unsynced(self.model)
+                with held():
+                    yield part
         finally:
             self.share, self.last = 1.0, True
 
@@ -71,6 +74,10 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
         loop.backwards += 1
         own(self, loss if loop.share == 1.0 else loss * loop.share, **named)
 
+    def prepare_model(own: Any, self: Any, *words: Any, **named: Any) -> Any:
+        loop.model = own(self, *words, **named)
+        return loop.model
+
     def prepare(own: Any, self: Any, *words: Any, **named: Any) -> Any:
         loader = own(self, *words, **named)
         loop.accelerator = self
@@ -79,10 +86,10 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
 
     def sync(own: Any, self: Any) -> None:
         loop.synced += 1
-        if loop.last:
+        if loop.last and not loop.still:
             own(self)
-        else:  # the batch is not counted yet
-            self.gradient_state._set_sync_gradients(False)
+        else:  # the batch is not counted yet, or never; gradients that are compared are those of all ranks
+            self.gradient_state._set_sync_gradients(loop.last)
 
     def step(own: Any, self: Any, *words: Any, **named: Any) -> Any:
         loop.steps += 1
@@ -107,6 +114,7 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
 
     around(Accelerator, "backward", backward)
     around(Accelerator, "prepare_data_loader", prepare)
+    around(Accelerator, "prepare_model", prepare_model)
     around(Accelerator, "_do_sync", sync)
     around(Accelerator, "autocast", autocast)
     around(Accelerator, "clip_grad_norm_", clip)

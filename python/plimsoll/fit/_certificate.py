@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import Any, Callable, Generator, Iterator, Mapping
+from typing import Any, Callable, Generator, Iterator, Mapping, Sequence
 
 #: A right cut in fp32 differs by 2e-7 to 4e-6 (kernels of other shapes round otherwise), a wrong one by 6e-4 or more: measured on an H200 with PyTorch 2.11.
 FLOOR = 1e-5
@@ -31,8 +31,19 @@ class Certificate:
         """A difference up to here is rounding."""
         return max(NOISE_TIMES * self.noise, FLOOR)
 
+    def is_right(self, way: str) -> bool:
+        return bool(self.parts) and self.noise < 0.01 and self.differences[way] <= self.limit
+
     def __bool__(self) -> bool:
         return self.way is not None
+
+
+def agreed(proofs: Sequence[Certificate]) -> Certificate:
+    """Of all ranks: the first way that is right on each of them, and the largest differences."""
+    first = proofs[0]
+    right = [way for way in first.differences if all(proof.is_right(way) for proof in proofs)]
+    return Certificate(right[0] if right else None, first.samples, first.parts, max(proof.noise for proof in proofs),
+                       {way: max(proof.differences[way] for proof in proofs) for way in first.differences})
 
 
 @contextlib.contextmanager
@@ -134,9 +145,7 @@ def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int,
                 noise = far
             else:
                 differences[one.way] = max(differences[one.way], far)
-    limit = max(NOISE_TIMES * noise, FLOOR)
-    right = [way for way, difference in differences.items() if difference <= limit]
-    return Certificate(right[0] if right and parts and noise < 0.01 else None, samples, parts, noise, differences)
+    return agreed([Certificate(None, samples, parts, noise, differences)])
 
 
 def certify(model: Any, samples: int, take: Callable[[Variant], Any], ways: tuple[str, ...]) -> Certificate:

@@ -13,7 +13,7 @@ import sys
 from typing import Any, Sequence
 
 from ..errors import FormatError
-from . import _gauge
+from . import _gauge, _ranks
 
 NAME = "plimsoll.toml"
 FIRST = "# Written by plimsoll fit; `plimsoll fit --again` measures anew."
@@ -37,9 +37,9 @@ def made_with(model: Any, samples: int | None) -> list[str]:
     """What a result holds for: the libraries, the GPU, the model and the batch."""
     gauge = _gauge.gauge
     device = gauge.device() if gauge.is_used_by(model) else {"gpu": "none"}
-    count = sum(p.numel() for p in model.parameters())
+    count, ranks = sum(p.numel() for p in model.parameters()), _ranks.count()
     return [*(f"{name} {version}" for name, version in versions().items()), *(f"{name} {value}" for name, value in device.items()),
-            f"{type(model).__name__}, {count} parameters, batches of {samples}"]
+            f"{type(model).__name__}, {count} parameters, batches of {samples}" + (f" on {ranks} ranks" if ranks > 1 else "")]
 
 
 def files(command: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ class Gauge:
     def hold(self, limit_bytes: int | None) -> None:
         """PyTorch takes no more than this of the GPU; None: all of it."""
         import torch
-        total = torch.cuda.get_device_properties(0).total_memory
+        total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         self.limit_bytes = min(limit_bytes or total, total)
         if limit_bytes:
             torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total))
@@ -53,7 +53,7 @@ class Gauge:
     def device(self) -> dict[str, Any]:
         """What a result holds for."""
         import torch
-        properties = torch.cuda.get_device_properties(0)
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         return {"gpu": properties.name, "gpu_bytes": properties.total_memory}
 
 

@@ -12,16 +12,9 @@ import os
 import sys
 import tempfile
 from types import ModuleType
-from typing import Any, Callable, Iterator, NoReturn
+from typing import Any, Callable, Iterator
 
-EXIT = 4  # of a job that stops because it cannot be cut as was asked
-
-
-def stop(why: str) -> NoReturn:
-    """One line, and the end of the process."""
-    sys.stderr.write(f"plimsoll fit: {why}\n")
-    sys.stderr.flush()
-    os._exit(EXIT)
+from ._ranks import EXIT, count, number as rank, refusal, stop
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -54,12 +47,15 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _check(asked: dict[str, Any], model: Any, samples: int) -> None:
-    """Ends the process, with a line in the file asked["stale"], if the result that it runs with was made with something else."""
+def _check(asked: dict[str, Any], accelerator: Any, model: Any, samples: int) -> None:
+    """Ends the process if it is not one process and not DDP; with a line in the file asked["stale"], if the result that it runs with was made with something else."""
     from ._file import made_with
+    why = refusal(accelerator, model)
+    if why:
+        stop(f"refused: {why}")
     if "made_with" not in asked:
         return
-    now, before = made_with(model, samples), asked["made_with"]
+    now, before = made_with(accelerator.unwrap_model(model), samples), asked["made_with"]
     if now != before:
         with open(asked["stale"], "w", encoding="utf-8") as f:
             f.write(next((f"this is {a}, not {b}" for a, b in zip(now, before) if a != b), "other libraries are installed"))
@@ -69,7 +65,12 @@ def _check(asked: dict[str, Any], model: Any, samples: int) -> None:
 
 def _cut(samples: int, parts: int, checkpointing: bool, of: str) -> str:
     changes = [f"in {min(parts, samples)} parts"] * (parts > 1) + ["with checkpointing"] * checkpointing or ["whole"]
-    return f"plimsoll fit: {of} {' '.join(changes)}"
+    return f"plimsoll fit: {of}{f' on each of {count()} ranks' if count() > 1 else ''} {' '.join(changes)}"
+
+
+def _say(line: str) -> None:
+    if rank() == 0:
+        sys.stderr.write(line + "\n")
 
 
 def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
@@ -90,11 +91,10 @@ def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], N
                     said.append(samples_of(batch) or 0)
                     if not said[0]:
                         stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
-                    model = accelerator.unwrap_model(accelerator._models[0])
-                    _check(asked, model, said[0])
+                    _check(asked, accelerator, loop.model, said[0])
                     if checkpointing:
-                        _checkpointing.switch(model, True)
-                    sys.stderr.write(_cut(said[0], parts, checkpointing, f"each batch of {said[0]} samples") + (";\n  what the script prints of a batch is a part's\n" if parts > 1 else "\n"))
+                        _checkpointing.switch(accelerator.unwrap_model(loop.model), True)
+                    _say(_cut(said[0], parts, checkpointing, f"each batch of {said[0]} samples") + (";\n  what the script prints of a batch is a part's" if parts > 1 else ""))
                 yield from loop.parts(batch, parts, way)
 
         _accelerate.patch(batches)
@@ -116,11 +116,10 @@ def _run(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
                 said.append(samples_of(inputs) or 0)
                 if not said[0]:
                     stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
-                own = trainer.accelerator.unwrap_model(model)
-                _check(asked, own, said[0])
+                _check(asked, trainer.accelerator, model, said[0])
                 if checkpointing:
-                    _checkpointing.switch(own, True)
-                sys.stderr.write(_cut(said[0], parts, checkpointing, f"each step's {said[0]} samples") + "\n")
+                    _checkpointing.switch(trainer.accelerator.unwrap_model(model), True)
+                _say(_cut(said[0], parts, checkpointing, f"each step's {said[0]} samples"))
             return _trainer.cut_step(step, trainer, model, inputs, items, parts, way)
 
         _trainer.patch(module, around)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generator, Iterator
+from typing import Any, Generator, Iterator, Sequence
 
 FEW = 8    # samples of a slice
 PROBES = 3  # whole batches that are tried
@@ -37,6 +37,14 @@ class Run:
     def of(kept: dict[str, Any]) -> Run:
         trial = Trial(kept["samples"], kept["parts"], kept["checkpointing"])
         return Run(trial, **{k: v for k, v in kept.items() if k not in asdict(trial)})
+
+
+def worst(runs: Sequence[Run]) -> Run:
+    """Of a trial on several ranks: what is enough for each of them."""
+    for run in runs:
+        if not run.fits:
+            return run
+    return Run(runs[0].trial, True, max(r.allocated_bytes for r in runs), max(r.reserved_bytes for r in runs), max(r.retries for r in runs), max(r.step_s for r in runs))
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 from . import _gauge
 from ._parts import samples_of, tensors
@@ -75,6 +75,11 @@ def _save(trainer: Any, model: Any, folder: str) -> dict[str, Any]:
     finally:
         trainer.args.output_dir = kept
         shutil.rmtree(place, ignore_errors=True)
+
+
+def worst(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of a row on several ranks: one that does not fit, one that was not measured, or the largest."""
+    return max(rows, key=lambda row: (row["fits"] is False, row["fits"] is None, row.get("allocated_bytes", 0)))
 
 
 def later(trainer: Any, model: Any, longest: Callable[[Any, int], Any], folder: str) -> list[dict[str, Any]]:

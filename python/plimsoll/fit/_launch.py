@@ -31,7 +31,8 @@ for folder in sys.path:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
         break
 '''
-LAST_LINES = 12
+LAST_LINES = 18  # torchrun's, of two ranks
+END_S = 10.0
 
 
 def environment(folder: str, asked: dict[str, Any]) -> dict[str, str]:
@@ -59,6 +60,17 @@ class Probed:
     code: int
     last: list[str]
     seconds: float
+    out_of_memory: bool = False  # some of its processes said so
+
+
+def _end(job: subprocess.Popen[bytes]) -> None:
+    """A launcher ends its ranks when it is asked to, and leaves them when it is killed."""
+    job.terminate()
+    try:
+        job.wait(END_S)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.wait()
 
 
 def probe(command: Sequence[str], wanted: dict[str, Any], say: Callable[[str], None]) -> Probed:
@@ -81,16 +93,15 @@ def probe(command: Sequence[str], wanted: dict[str, Any], say: Callable[[str], N
                         continue
             finally:
                 if job.poll() is None:
-                    job.kill()
-                    job.wait()
+                    _end(job)
                 say("")
             output.seek(max(0, os.path.getsize(output.name) - 16384))
-            last = output.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+            text = output.read().decode("utf-8", "replace")
         answer = None
         if os.path.isfile(path):
             with open(path, encoding="utf-8") as f:
                 answer = json.load(f)
-        return Probed(answer, job.returncode, last, time.monotonic() - began)
+        return Probed(answer, job.returncode, text.splitlines()[-LAST_LINES:], time.monotonic() - began, "out of memory" in text.lower())
 
 
 class Stale(Exception):

@@ -86,6 +86,16 @@ def weight(part: Any, whole: Any, way: str, shifted: bool = False) -> float:
     return (samples_of(part) or 1) / (samples_of(whole) or 1)
 
 
+def shares(batch: Any, parts: int, way: str, shifted: bool = False) -> list[tuple[Any, float]]:
+    """Parts of the batch, with the share of each in its loss.  A part without a share is left out: a mean over no labels is not a number."""
+    samples = samples_of(batch)
+    if samples is None or samples < 2 or parts < 2:
+        return [(batch, 1.0)]
+    cut = [take(batch, begin, end) for begin, end in bounds(samples, parts)]
+    weighed = [(part, 1.0 if way == "own" else weight(part, batch, way, shifted)) for part in cut]
+    return [(part, share) for part, share in weighed if share] or [(batch, 1.0)]
+
+
 def _shifted(batch: Any) -> Any:
     labels = batch.get("labels") if isinstance(batch, Mapping) else None
     return {"labels": labels[..., 1:]} if labels is not None and labels.dim() > 1 else batch

@@ -14,13 +14,13 @@ import sys
 import time
 from typing import Any, Generator, Iterator, NoReturn
 
-from . import _gauge
+from . import _gauge, _ranks
 from ._accelerate import Loop
 from ._checkpointing import compare, is_able, is_bitwise, switched
-from ._certificate import PARTS, SAMPLES, Certificate, Variant, certify, variants
+from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
-from ._ladder import Found, Run, Trial, only, search
-from ._later import later
+from ._ladder import Found, Run, Trial, only, search, worst
+from ._later import later, worst as worst_row
 from ._parts import WAYS, permute, samples_of, take
 from ._trainer import Step, cut_step
 
@@ -28,7 +28,6 @@ from ._trainer import Step, cut_step
 QUIET = {"WANDB_MODE": "disabled", "WANDB_DISABLED": "true", "MLFLOW_TRACKING_URI": "", "COMET_MODE": "disabled", "CLEARML_OFFLINE_MODE": "1",
          "DISABLE_MLFLOW_INTEGRATION": "TRUE", "HF_HUB_DISABLE_TELEMETRY": "1", "NEPTUNE_MODE": "debug", "SWANLAB_MODE": "disabled"}
 STEPS = 3  # the optimizer's states are there from the second on
-SEVERAL = "it runs on {} GPUs or under a strategy of its own ({}); one GPU without is what is known here"
 READ_MOST = 2000  # samples whose lengths are looked at
 READ_S = 10.0     # or as long as that takes
 _own_steps: list[bool] = []  # not empty: the probe itself steps the optimizer
@@ -73,18 +72,23 @@ def quieten_trainer(module: Any, folder: str) -> None:
 
 
 def write(path: str, answer: dict[str, Any]) -> None:
-    part = path + ".part"
+    part = f"{path}.{os.getpid()}"
     with open(part, "w", encoding="utf-8") as f:
         json.dump(answer, f)
     os.replace(part, path)
 
 
 def finish(path: str, answer: dict[str, Any]) -> NoReturn:
-    """Write the answer and end the process: whatever the script does at its end would be a trace."""
-    write(path, answer)
+    """Write the answer and end the process: whatever the script does at its end would be a trace.
+
+    A refusal is of the rank that finds it, so it ends in an error: a launcher ends the other ranks then.
+    """
+    refused = "refused" in answer
+    if refused or _ranks.number() == 0:
+        write(path, answer)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(_ranks.EXIT if refused else 0)
 
 
 @contextlib.contextmanager
@@ -130,20 +134,48 @@ def longest(loader: Any, samples: int) -> tuple[Any, dict[str, Any]]:
     return batch, {"read": len(found), "of": len(data), "longest": found[0][0], "shortest": found[-1][0]}
 
 
+@contextlib.contextmanager
+def _synced(model: Any) -> Iterator[None]:
+    """DDP adds up gradients, also in a step that the script only accumulates in."""
+    kept, model.require_backward_grad_sync = model.require_backward_grad_sync, True
+    try:
+        yield
+    finally:
+        model.require_backward_grad_sync = kept
+
+
 def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Certificate | None:
-    """Of the first samples of this batch, as many as fit, 8 at most; None: two do not."""
+    """Of the first samples of this batch, as many as fit, 8 at most; None: two do not.
+
+    Under DDP each rank takes its own gradients first, as one whose GPU is full would leave the others waiting; then all take theirs together.
+    """
     import torch
-    count = min(SAMPLES, samples_of(inputs) or 0)
+    count, alone = min(_ranks.everyone(min(SAMPLES, samples_of(inputs) or 0))), _alone(model)
     while count > 1:
         try:
-            return _certificate(step, trainer, model, inputs, items, count)
+            proof = _certificate(step, trainer, alone, inputs, items, count, tuple(WAYS))
         except torch.OutOfMemoryError:
-            count //= 2
+            proof = None
+        proofs = _ranks.everyone(proof)
+        if all(one is not None for one in proofs):
+            break
+        count //= 2
         gc.collect()  # the error's frames held its tensors
-    return None
+    else:
+        return None
+    proof = agreed(proofs)
+    if alone is model or proof.way is None:
+        return proof
+    with _synced(model):
+        return agreed(_ranks.everyone(_certificate(step, trainer, model, inputs, items, count, (proof.way,))))
 
 
-def _certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, count: int) -> Certificate:
+def _alone(model: Any) -> Any:
+    """The model of this rank: its passes wait for no other rank."""
+    return model if _ranks.count() == 1 else model.module
+
+
+def _certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, count: int, ways: tuple[str, ...]) -> Certificate:
     import torch
     few = take(inputs, 0, count)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
@@ -152,7 +184,7 @@ def _certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, 
         cut_step(step, trainer, model, permute(few, order) if one.permuted else few, items, one.parts, one.way)
 
     with _plain_context(trainer):
-        return certify(model, count, take_variant, tuple(WAYS))
+        return certify(model, count, take_variant, ways)
 
 
 def shown(proof: Certificate) -> dict[str, Any]:
@@ -201,7 +233,7 @@ def _searched(answer: dict[str, Any], asked: dict[str, Any]) -> Generator[Trial,
     samples = answer["samples"]
     if asked.get("parts") or asked.get("checkpointing"):
         return only(Trial(samples, asked.get("parts") or 1, bool(asked.get("checkpointing"))))
-    return search(samples, _gauge.gauge.limit_bytes or 0, answer["certificate"]["way"] is not None, bool(answer["checkpointing_bitwise"]))
+    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), answer["certificate"]["way"] is not None, bool(answer["checkpointing_bitwise"]))
 
 
 def _kept(answer: dict[str, Any], found: Found) -> None:
@@ -216,12 +248,13 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
         samples = samples_of(inputs)
         own = trainer.accelerator.unwrap_model(model)
         answer: dict[str, Any] = {"loop": "transformers.Trainer", "model": type(own).__name__, "samples": samples}
-        kind = str(trainer.accelerator.distributed_type.value)
-        if trainer.args.world_size > 1 or trainer.args.n_gpu > 1 or kind != "NO":
-            finish(path, {**answer, "refused": SEVERAL.format(max(trainer.args.world_size, trainer.args.n_gpu), kind)})
+        refused = _ranks.refusal(trainer.accelerator, model)
+        if refused:
+            finish(path, {**answer, "refused": refused})
         if samples is None or samples < 2:
             finish(path, {**answer, "refused": "the first batch is one sample" if samples else
                           "the tensors of a batch do not agree in their first dimension, so it is not known which of their rows are one sample"})
+        answer |= _of_ranks(samples)
         gauge = _gauge.gauge
         answer["gpu"] = gauge.is_used_by(model)
         if answer["gpu"]:
@@ -233,18 +266,19 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
         answer["checkpointing_bitwise"] = None  # it has no call for it, or made it
         if is_able(own):
             few = take(inputs, 0, proof.samples)
-            answer["checkpointing_bitwise"] = is_bitwise(own, lambda: step(trainer, model, few, _items(trainer, few, items)))
+            few_items = _items(trainer, few, items)
+            answer["checkpointing_bitwise"] = all(_ranks.everyone(is_bitwise(own, lambda: step(trainer, _alone(model), few, few_items))))
         answer |= {"accumulation": trainer.current_gradient_accumulation_steps, "made_with": made_with(own, samples), "arguments": {
             "batch": trainer.args.per_device_train_batch_size, "accumulation": trainer.args.gradient_accumulation_steps, "drop_last": trainer.args.dataloader_drop_last}}
         if answer["gpu"]:
-            _measure_all(step, trainer, model, inputs, items, answer, asked)
+            _measure_all(step, trainer, _alone(model), inputs, items, answer, asked)
         finish(path, answer)
 
     def _measure_all(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, answer: dict[str, Any], asked: dict[str, Any]) -> None:
         batch, answer["lengths"] = longest(trainer.get_train_dataloader(), answer["samples"])
         if batch is not None:
             batch = trainer._prepare_inputs(batch)
-            if samples_of(batch) == answer["samples"]:
+            if all(_ranks.everyone(samples_of(batch) == answer["samples"])):
                 inputs, items = batch, _items(trainer, batch, items)
         way = answer["certificate"]["way"] or "own"
         running = _searched(answer, asked)
@@ -252,12 +286,13 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
             trial = next(running)
             while True:
                 some = take(inputs, 0, trial.samples)
-                trial = running.send(_measured(step, trainer, model, some, _items(trainer, some, items), trial, way))
+                trial = running.send(worst(_ranks.everyone(_measured(step, trainer, model, some, _items(trainer, some, items), trial, way))))
         except StopIteration as done:
             _kept(answer, done.value)
         if answer["chosen"]:
             model.zero_grad(set_to_none=True)
-            answer["later"] = later(trainer, model, longest, os.path.dirname(path))
+            rows = _ranks.everyone(later(trainer, model, longest, os.path.dirname(path)))
+            answer["later"] = [worst_row(of_ranks) for of_ranks in zip(*rows)]
 
     return around
 
@@ -283,7 +318,7 @@ def _gradients(loop: Loop, model: Any, few: Any, answer: dict[str, Any]) -> Gene
                 return None
             asked = running.send(True)
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        return agreed(_ranks.everyone(done.value))
     finally:
         loop.still = False
 
@@ -298,7 +333,7 @@ def _bitwise(loop: Loop, model: Any, batch: Any) -> Generator[Any, None, bool]:
             yield from loop.parts(batch, 1, "samples")
             running.send(True)
     except StopIteration as done:
-        return bool(done.value)
+        return all(_ranks.everyone(bool(done.value)))
     finally:
         loop.still = False
 
@@ -315,18 +350,31 @@ def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Genera
             began = gauge.seconds()
             yield from loop.parts(take(batch, 0, trial.samples), trial.parts, way)
             times.append(gauge.seconds() - began)
-    return Run(trial, True, *gauge.peak(), min(times[1:]))
+    return worst(_ranks.everyone(Run(trial, True, *gauge.peak(), min(times[1:]))))
 
 
-def _refusal(accelerator: Any, samples: int | None) -> str | None:
-    kind = str(accelerator.distributed_type.value)
-    if accelerator.num_processes > 1 or kind != "NO":
-        return SEVERAL.format(accelerator.num_processes, kind)
+def _refusal(loop: Loop, accelerator: Any, samples: int | None) -> str | None:
     if len(accelerator._models) != 1:
         return "it prepared several models" if accelerator._models else "it prepared no model"
+    model = accelerator._models[0] if loop.model is None else loop.model  # FSDP2's does not go through prepare_model
+    refused = _ranks.refusal(accelerator, model)
+    if refused:
+        return refused
     if samples is None or samples < 4:
         return "the first batch has fewer than 4 samples" if samples else "the tensors of a batch do not agree in their first dimension"
     return None
+
+
+def _of_ranks(samples: int | None) -> dict[str, Any]:
+    """The largest batch of all ranks, and how many they are."""
+    return {"samples": max(_ranks.everyone(samples or 0)), "ranks": _ranks.count()}
+
+
+def _leave(path: str, answer: dict[str, Any]) -> None:
+    """What stands if a rank dies from here on."""
+    if _ranks.number() == 0:
+        write(path, answer)
+    _ranks.everyone(None)
 
 
 def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
@@ -340,24 +388,26 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
     def batches(loop: Loop, loader: Any, accelerator: Any, own: Iterator[Any]) -> Iterator[Any]:
         for batch in own:
             samples = samples_of(batch)
-            answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(accelerator._models[0])).__name__ if accelerator._models else "?",
+            answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(loop.model)).__name__ if loop.model is not None else "?",
                                       "samples": samples, "loader": getattr(loader, "plimsoll_number", None)}
-            refused = _refusal(accelerator, samples)
+            refused = _refusal(loop, accelerator, samples)
             if refused:
                 finish(path, {**answer, "refused": refused})
-            gauge, model = _gauge.gauge, accelerator.unwrap_model(accelerator._models[0])
+            gauge, model = _gauge.gauge, accelerator.unwrap_model(loop.model)
             answer["gpu"] = gauge.is_used_by(model)
             if answer["gpu"]:
                 gauge.hold(asked.get("limit_bytes"))
-            count = min(SAMPLES, samples or 0, asked.get("at_most", SAMPLES))
+            answer |= _of_ranks(samples)
+            count = min(_ranks.everyone(min(SAMPLES, samples or 0, asked.get("at_most", SAMPLES))))
             if count < 4:
                 finish(path, {**answer, "refused": "four samples in fp32 do not fit, so nothing is proven"})
-            write(path, {**answer, "again": {"at_most": count // 2}})
-            proof = yield from _gradients(loop, accelerator._models[0], take(batch, 0, count), answer)
+            _leave(path, {**answer, "again": {"at_most": count // 2}})
+            proof = yield from _gradients(loop, loop.model, take(batch, 0, count), answer)
             if proof is None:
                 if "refused" in answer:
                     finish(path, answer)
-                os.remove(path)
+                if _ranks.number() == 0:
+                    os.remove(path)
                 yield from own  # it evaluates with gradients on
                 return
             answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "checkpointing_bitwise": None,
@@ -377,7 +427,7 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
                 if trial not in known:
                     runs = [run.json() for run in [*known.values(), Run(trial, False)]]
                     left = [run for run in runs if run["samples"] == answer["samples"]] or runs[-1:]
-                    write(path, {**answer, "runs": left, "chosen": None, "again": {"known": runs}})  # what stands if it dies now
+                    _leave(path, {**answer, "runs": left, "chosen": None, "again": {"known": runs}})
                     known[trial] = yield from _tried(loop, model, batch, trial, way)
                 trial = running.send(known[trial])
         except StopIteration as done:

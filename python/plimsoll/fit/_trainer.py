@@ -5,7 +5,8 @@ import contextlib
 from typing import Any, Callable, Iterator
 
 from ..errors import UnsupportedError
-from ._parts import bounds, samples_of, take, weight
+from ._parts import shares
+from ._ranks import unsynced
 
 #: What the cut relies on; without one of them it would be silent and wrong.
 NEEDED = ("training_step", "get_batch_samples", "compute_loss_context_manager")
@@ -42,20 +43,17 @@ def _weighed(trainer: Any, share: float, items: Any) -> Iterator[None]:
 
 def cut_step(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, parts: int, way: str) -> Any:
     """One training step in parts: `step` is the Trainer's own.  Gives the loss of the whole batch, as that does."""
-    samples = samples_of(inputs)
-    if samples is None or samples < 2 or parts < 2:
-        return step(trainer, model, inputs, items)
-    shifted = bool(getattr(trainer, "_loss_shifts_labels", False))
+    parts_of_it = shares(inputs, parts, way, bool(getattr(trainer, "_loss_shifts_labels", False)))
     total = None
-    for begin, end in bounds(samples, parts):
-        part = take(inputs, begin, end)
-        share = 1.0 if way == "own" else weight(part, inputs, way, shifted)
-        if not share:
-            continue  # a mean over no labels is not a number
-        with contextlib.nullcontext() if way == "own" else _weighed(trainer, share, items):
+    for number, (part, share) in enumerate(parts_of_it, 1):
+        with contextlib.ExitStack() as around:
+            if number < len(parts_of_it):
+                around.enter_context(unsynced(model)())
+            if share != 1.0:
+                around.enter_context(_weighed(trainer, share, items))
             loss = step(trainer, model, part, items)
         total = loss if total is None else total + loss
-    return step(trainer, model, inputs, items) if total is None else total
+    return total
 
 
 def patch(module: Any, around: Callable[[Step, Any, Any, Any, Any], Any]) -> None:
