@@ -719,6 +719,16 @@ static bool take_rounded(struct line_reading *g, const char *gap, const char *sa
 	return true;
 }
 
+/* "ERROR 11-20 12:00:01": behind a number, the rest of its date. */
+static bool skip_date(const char **p, const char *end)
+{
+	if (*p + 1 >= end || **p != '-' || !isdigit((unsigned char)(*p)[1]))
+		return false;
+	while (*p < end && (is_word((unsigned char)**p) || **p == '-'))
+		++*p;
+	return true;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -744,10 +754,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 			gap = ++p;
 			continue;
 		}
-		/* "ERROR 11-20 12:00:01": a part of a date. */
-		if (p + 1 < end && *p == '-' && isdigit((unsigned char)p[1])) {
-			while (p < end && (is_word((unsigned char)*p) || *p == '-'))
-				p++;
+		if (skip_date(&p, end)) {
 			gap = p;
 			continue;
 		}
