@@ -51,7 +51,7 @@ struct bundle {
 
 static const struct plim_text_style plain = { .width = WIDTH, .utf8 = true };
 
-static struct part *add(struct bundle *b, const char *name, const char *what)
+static struct part *add_bundle(struct bundle *b, const char *name, const char *what)
 {
 	struct part *p = &b->parts[b->count++];
 
@@ -96,10 +96,12 @@ static enum plim_status add_recording(struct bundle *b, struct plim_recording *r
 		st = plim_recording_snapshot(r, packed, err);
 	b->kept = kept ? strdup(kept) : NULL;
 	return st ? st
-		  : take_file(add(b, "recording.plim",
-				  b->o->names ? "the recording, packed"
-					      : "the recording, packed, words in place of names"),
-			      packed, err);
+		  : take_file(
+			    add_bundle(b, "recording.plim",
+				       b->o->names
+					       ? "the recording, packed"
+					       : "the recording, packed, words in place of names"),
+			    packed, err);
 }
 
 static enum plim_status add_report(struct bundle *b, struct plim_recording *r, struct plim_err *err)
@@ -115,10 +117,11 @@ static enum plim_status add_report(struct bundle *b, struct plim_recording *r, s
 	if (st)
 		return st;
 	st = plim_report_text(report, &plain, cmd_collect,
-			      &add(b, "report.txt", "plimsoll report --why")->words, err);
+			      &add_bundle(b, "report.txt", "plimsoll report --why")->words, err);
 	if (!st)
 		st = plim_report_json(report, cmd_collect,
-				      &add(b, "report.json", "the same as JSON")->words, err);
+				      &add_bundle(b, "report.json", "the same as JSON")->words,
+				      err);
 	plim_report_free(report);
 	return st;
 }
@@ -174,10 +177,12 @@ static enum plim_status add_log(struct bundle *b, const char *packed, struct pli
 	if (st)
 		return st;
 	st = plim_why_text(w, &plain, cmd_collect,
-			   &add(b, "why.txt", "what plimsoll why says of the log")->words, err);
+			   &add_bundle(b, "why.txt", "what plimsoll why says of the log")->words,
+			   err);
 	plim_why_free(w);
 	if (!st && b->o->names) {
-		struct part *tail = add(b, "log-tail.txt", "the log's last lines as they are");
+		struct part *tail =
+			add_bundle(b, "log-tail.txt", "the log's last lines as they are");
 
 		st = take_file(tail, b->o->log, err);
 		keep_tail(tail);
@@ -195,7 +200,8 @@ static enum plim_status add_versions(struct bundle *b, struct plim_doctor *d, st
 	if (!st)
 		st = plim_doctor_text(
 			d, &plain, cmd_collect,
-			&add(b, "versions.txt", "versions of the run and of this machine")->words,
+			&add_bundle(b, "versions.txt", "versions of the run and of this machine")
+				 ->words,
 			err);
 	return st;
 }
@@ -210,7 +216,7 @@ static void put_octal(char *to, size_t width, size_t value)
 /*
  * ustar:  name 0..99, mode 100, owner 108, group 116, size 124, time 136, checksum 148, type 156, magic 257
  */
-static void head_of(const struct part *p, char head[BLOCK])
+static void bundle_head_of(const struct part *p, char head[BLOCK])
 {
 	static const char magic[8] = { 'u', 's', 't', 'a', 'r', 0, '0', '0' };
 	size_t sum = 0;
@@ -243,7 +249,7 @@ static enum plim_status write_archive(const struct bundle *b, const char *path,
 	for (size_t i = 0; !st && i < b->count; i++) {
 		const struct part *p = &b->parts[i];
 
-		head_of(p, head);
+		bundle_head_of(p, head);
 		st = plim_durable_write(d, head, BLOCK, err);
 		if (!st && p->words.n)
 			st = plim_durable_write(d, p->words.at, p->words.n, err);
@@ -273,8 +279,8 @@ static void list(const struct bundle *b, FILE *to)
 			    to);
 }
 
-static enum plim_status fill(struct bundle *b, const char *path, struct plim_doctor *d,
-			     struct plim_err *err)
+static enum plim_status fill_bundle(struct bundle *b, const char *path, struct plim_doctor *d,
+				    struct plim_err *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	char folder[200], packed[250];
@@ -306,7 +312,7 @@ static int bundle_to(struct bundle *b, struct output *out, const char *path)
 	options.flags = b->o->names ? 0 : PLIM_DOCTOR_REDACT;
 	st = plim_doctor_open(&options, &d, &err);
 	if (!st)
-		st = fill(b, path, d, &err);
+		st = fill_bundle(b, path, d, &err);
 	plim_doctor_free(d);
 	if (st)
 		return cmd_fail(&err);

@@ -155,8 +155,8 @@ static int with_page(const struct ckpt_opts *given, int argc, char **argv,
 	return cmd_output_end(&out, run(&o, argc, argv));
 }
 
-static int one(const struct ckpt_opts *o, const char *path, const char *allow, unsigned flags,
-	       enum plim_ckpt_text what)
+static int ckpt_one(const struct ckpt_opts *o, const char *path, const char *allow, unsigned flags,
+		    enum plim_ckpt_text what)
 {
 	struct plim_ckpt_options options = o->options;
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
@@ -206,7 +206,7 @@ static int each(const struct ckpt_opts *o, int argc, char **argv, unsigned flags
 	for (int i = 0; i < argc; i++) {
 		int code = take_stdin(&argv[i]);
 
-		code = code ? code : one(o, argv[i], allow, flags, what);
+		code = code ? code : ckpt_one(o, argv[i], allow, flags, what);
 		worst = code > worst ? code : worst;
 	}
 	free(allow);

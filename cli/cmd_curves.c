@@ -195,7 +195,7 @@ static int write_page(const struct curves_opts *o, const struct plim_curves *c, 
 	return CMD_DONE;
 }
 
-static int show(const struct curves_opts *o, const struct plim_curves *c)
+static int show_curves(const struct curves_opts *o, const struct plim_curves *c)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	unsigned flags = (o->series ? PLIM_CURVES_TEXT_SERIES : 0) |
@@ -241,7 +241,8 @@ static void say_new(const struct plim_curves *c, char **told, size_t *room, size
 	fflush(stdout);
 }
 
-static int follow(const struct curves_opts *o, const struct failing *failing, struct plim_curves *c)
+static int follow_curves(const struct curves_opts *o, const struct failing *failing,
+			 struct plim_curves *c)
 {
 	struct timespec pause = { .tv_sec = (time_t)o->interval };
 	const struct plim_curves_run *run;
@@ -284,7 +285,7 @@ static int once(const struct curves_opts *o, const struct failing *failing, stru
 {
 	const struct plim_curves_run *run;
 	const struct plim_finding *x;
-	int code = show(o, c), acted;
+	int code = show_curves(o, c), acted;
 
 	code = code ? code : write_page(o, c, true);
 	x = first_failing(failing, c, &run);
@@ -316,7 +317,7 @@ static int curves_run(const void *values, int argc, char **argv)
 		cmd_progress_end(); /* it waits for the log to grow */
 	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
 		return cmd_fail_on(argc == 1 ? argv[0] : NULL, "curves", &err);
-	code = follows ? follow(o, &failing, c) : once(o, &failing, c);
+	code = follows ? follow_curves(o, &failing, c) : once(o, &failing, c);
 	plim_curves_free(c);
 	return code;
 }

@@ -135,7 +135,7 @@ static FILE *start_python(bool redact, const struct script *s, pid_t *child)
 	return fdopen(pipes[0], "r");
 }
 
-static enum plim_doctor_state state_of(const char *name)
+static enum plim_doctor_state doctor_state_of(const char *name)
 {
 	return !strcmp(name, "ok")   ? PLIM_DOCTOR_OK
 	       : !strcmp(name, "no") ? PLIM_DOCTOR_NO
@@ -159,7 +159,7 @@ static enum plim_status add_line(struct plim_doctor *d, char *line, struct plim_
 		return PLIM_OK;
 	return plim_doctor_add(
 		d,
-		&(struct plim_doctor_check){ parts[1], state_of(parts[0]), parts[2],
+		&(struct plim_doctor_check){ parts[1], doctor_state_of(parts[0]), parts[2],
 					     parts[3] && *parts[3] ? parts[3] : NULL },
 		err);
 }

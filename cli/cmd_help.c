@@ -32,7 +32,7 @@ static const char about_all[] =
 	"out, and what would make it fit.";
 
 /* Print words from column `at`; lines after the first begin at `indent`. */
-static void wrap(FILE *to, const char *text, size_t at, size_t indent)
+static void wrap_help(FILE *to, const char *text, size_t at, size_t indent)
 {
 	bool first = true;
 
@@ -113,14 +113,14 @@ static void option_says(const struct opt *o, char *text, size_t size)
 
 /* ---- for the terminal ---- */
 
-static void entry(FILE *to, const char *left, const char *right)
+static void help_entry(FILE *to, const char *left, const char *right)
 {
 	int n = fprintf(to, "  %s", left);
 
 	if (n + 2 > HELP_COLUMN)
 		n = fprintf(to, "\n") - 1;
 	fprintf(to, "%*s", HELP_COLUMN - n, "");
-	wrap(to, right, HELP_COLUMN, HELP_COLUMN);
+	wrap_help(to, right, HELP_COLUMN, HELP_COLUMN);
 }
 
 static void print_option(FILE *to, const struct opt *o)
@@ -131,7 +131,7 @@ static void print_option(FILE *to, const struct opt *o)
 		 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name, o->value ? "=" : "",
 		 o->value ? o->value : "");
 	option_says(o, right, sizeof(right));
-	entry(to, left, right);
+	help_entry(to, left, right);
 }
 
 static void print_options(FILE *to, const struct opt *rows)
@@ -145,7 +145,7 @@ static void print_options(FILE *to, const struct opt *rows)
 		else
 			print_option(to, o);
 	}
-	entry(to, "-h, --help", "show this help");
+	help_entry(to, "-h, --help", "show this help");
 }
 
 /* The options that cmd->common names, in its order, and how to see the others. */
@@ -175,7 +175,7 @@ static void print_common(FILE *to, const struct cmd *cmd)
 	}
 	snprintf(right, sizeof(right), "show %u more; 'man plimsoll-%s' has them, too", all - shown,
 		 cmd->name);
-	entry(to, "    --help-all", right);
+	help_entry(to, "    --help-all", right);
 }
 
 static void print_usage(FILE *to, const struct cmd *cmd)
@@ -188,7 +188,7 @@ static void print_verbs(FILE *to, const struct cmd *family)
 {
 	fprintf(to, "\nCommands:\n");
 	for (size_t i = 0; family->verbs[i]; i++)
-		entry(to, cmd_verb_word(family->verbs[i]), family->verbs[i]->summary);
+		help_entry(to, cmd_verb_word(family->verbs[i]), family->verbs[i]->summary);
 	fprintf(to, "\n'plimsoll %s COMMAND --help' shows its options.\n", family->name);
 }
 
@@ -200,7 +200,7 @@ void cmd_print_help(FILE *to, const struct cmd *cmd, bool all)
 	fprintf(to, "Usage: ");
 	print_usage(to, cmd);
 	fprintf(to, "\n\n");
-	wrap(to, cmd->about ? cmd->about : cmd->summary, 0, 0);
+	wrap_help(to, cmd->about ? cmd->about : cmd->summary, 0, 0);
 	if (cmd->verbs)
 		print_verbs(to, cmd);
 	else if (common)
@@ -219,22 +219,22 @@ void cmd_print_overview(FILE *to)
 
 	fprintf(to, "Usage: plimsoll COMMAND [OPTION...] [OPERAND...]\n"
 		    "       plimsoll FILE [OPTION...]   what the file is for\n\n");
-	wrap(to, about_all, 0, 0);
+	wrap_help(to, about_all, 0, 0);
 	fprintf(to, "\nCommands:\n");
 	for (size_t i = 0; cmd_all[i]; i++)
 		if (!(cmd_all[i]->flags & CMD_HIDDEN))
-			entry(to, cmd_all[i]->name, cmd_all[i]->summary);
+			help_entry(to, cmd_all[i]->name, cmd_all[i]->summary);
 	fprintf(to, "\nOptions:\n");
-	entry(to, "-V, --version", "print the version");
-	entry(to, "-h, --help", "show this help; 'plimsoll COMMAND --help' shows a command's");
+	help_entry(to, "-V, --version", "print the version");
+	help_entry(to, "-h, --help", "show this help; 'plimsoll COMMAND --help' shows a command's");
 	fprintf(to, "\nExit codes:\n");
 	for (size_t i = 0; i < sizeof(exits) / sizeof(exits[0]); i++) {
 		snprintf(code, sizeof(code), "%d", exits[i].code);
-		entry(to, code, exits[i].says);
+		help_entry(to, code, exits[i].says);
 	}
 	fprintf(to, "\nEnvironment:\n");
 	for (size_t i = 0; i < sizeof(environment) / sizeof(environment[0]); i++)
-		entry(to, environment[i].name, environment[i].says);
+		help_entry(to, environment[i].name, environment[i].says);
 }
 
 /* ---- for man ---- */

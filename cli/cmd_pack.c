@@ -59,7 +59,7 @@ static int name_beside(const struct pack_opts *o, const char *path, char *out, s
 	return CMD_DONE;
 }
 
-static uint64_t bytes_of(const char *path)
+static uint64_t pack_bytes_of(const char *path)
 {
 	struct stat is;
 
@@ -67,9 +67,9 @@ static uint64_t bytes_of(const char *path)
 									    : 0;
 }
 
-static void say(const struct pack_opts *o, const char *from, const char *to)
+static void say_pack(const struct pack_opts *o, const char *from, const char *to)
 {
-	double old = (double)bytes_of(from), new = (double)bytes_of(to);
+	double old = (double)pack_bytes_of(from), new = (double)pack_bytes_of(to);
 
 	if (old > 0 && new > 0 && !o->unpack)
 		cmd_print("%s: %.0f bytes, %.1f times smaller than %s\n", to, new, old / new, from);
@@ -116,7 +116,7 @@ static int append_one(const struct pack_opts *o, const char *from, const char *t
 	plim_recording_free(r);
 	if (st)
 		return cmd_fail(&err);
-	cmd_print("%s: %.0f bytes; %llu more events, of %s\n", o->output, (double)bytes_of(to),
+	cmd_print("%s: %.0f bytes; %llu more events, of %s\n", o->output, (double)pack_bytes_of(to),
 		  (unsigned long long)fresh, from);
 	return CMD_DONE;
 }
@@ -154,7 +154,7 @@ static int pack_to(const struct pack_opts *o, char **argv)
 		return code;
 	code = pack_one(o, argv[0], out.path);
 	if (code == CMD_DONE && out.fd < 0)
-		say(o, argv[0], out.path);
+		say_pack(o, argv[0], out.path);
 	return cmd_output_end(&out, code);
 }
 
@@ -170,7 +170,7 @@ static int pack_beside(const struct pack_opts *o, int argc, char **argv)
 		if (code == CMD_DONE)
 			code = pack_one(o, argv[i], to);
 		if (code == CMD_DONE)
-			say(o, argv[i], to);
+			say_pack(o, argv[i], to);
 		worst = worst == CMD_DONE ? code : worst;
 	}
 	return worst;

@@ -124,8 +124,8 @@ int plan_recipe_take(const void *values, struct plim_plan_options *out)
 }
 
 /* What is printed is on the page too. */
-static enum plim_status answer(const struct plim_plan *p, struct plim_page *page,
-			       struct plim_err *err)
+static enum plim_status answer_plan(const struct plim_plan *p, struct plim_page *page,
+				    struct plim_err *err)
 {
 	struct plim_text_style style = cmd_answer_style();
 	struct cmd_answer words = { 0 };
@@ -136,8 +136,8 @@ static enum plim_status answer(const struct plim_plan *p, struct plim_page *page
 	return cmd_answer_end(&words, page, st, err);
 }
 
-static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *p,
-			     struct plim_err *err)
+static enum plim_status keep_plan(const struct plan_opts *o, const struct plim_plan *p,
+				  struct plim_err *err)
 {
 	struct plim_page *page;
 	enum plim_status st;
@@ -148,7 +148,7 @@ static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *
 	if (!st)
 		st = plim_plan_page(p, page, err);
 	if (!st)
-		st = answer(p, page, err);
+		st = answer_plan(p, page, err);
 	if (!st)
 		return cmd_page_end(page, o->output, err);
 	plim_page_free(page);
@@ -156,7 +156,7 @@ static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *
 }
 
 /* Where a limit was given: does it surely fit?  What cannot be judged does not. */
-static bool fits(const struct plim_plan *p)
+static bool plan_fits(const struct plim_plan *p)
 {
 	if (p->limit_bytes != PLIM_UNKNOWN && p->fits != PLIM_TRI_YES)
 		return false;
@@ -327,7 +327,7 @@ static uint64_t unproven(const struct plim_plan_options *o, const struct plim_pl
 }
 
 /* Is anything left to be traced: changes of what does not fit, or sizes that are not between those that were? */
-static bool is_open(const struct plim_plan_options *o, const struct plim_plan *p)
+static bool plan_is_open(const struct plim_plan_options *o, const struct plim_plan *p)
 {
 	bool open = p->fits == PLIM_TRI_NO ||
 		    (o->flags & PLIM_PLAN_MAX_BATCH && p->max_batch == PLIM_UNKNOWN) ||
@@ -415,7 +415,7 @@ static int plan_open(const struct plan_opts *o, const struct plim_plan_options *
 		code = trace_file(o, path);
 	if (!code)
 		code = plan_traced(options, argc, argv, path, out);
-	if (!code && argc == 1 && is_open(options, *out)) /* a script says its recipe itself */
+	if (!code && argc == 1 && plan_is_open(options, *out)) /* a script says its recipe itself */
 		code = plan_last(options, &again, path, out);
 	if (*path && !is_trace(o->output))
 		unlink(path);
@@ -452,9 +452,10 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 	if (!o->quiet && (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)
 				  : plim_plan_text(p, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && o->output && !(traces && is_trace(o->output)) && keep(o, p, &err))
+	if (code == CMD_DONE && o->output && !(traces && is_trace(o->output)) &&
+	    keep_plan(o, p, &err))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && !fits(p))
+	if (code == CMD_DONE && !plan_fits(p))
 		code = CMD_FAILED;
 	plim_plan_free(p);
 	return code;

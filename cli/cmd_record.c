@@ -41,7 +41,7 @@ static const struct opt record_opt[] = {
 
 static volatile pid_t child;
 
-static void forward(int number)
+static void forward_record(int number)
 {
 	if (child > 0)
 		kill(child, number);
@@ -76,7 +76,7 @@ static void become(char **argv, const char *const *environment, int out)
 static int run_command(char **argv, const char *const *environment, int *status)
 {
 	static const int signals[] = { SIGTERM, SIGHUP, SIGUSR1 };
-	struct sigaction act = { .sa_handler = forward };
+	struct sigaction act = { .sa_handler = forward_record };
 	int pipes[2], number = 0;
 
 	if (pipe2(pipes, O_CLOEXEC))
@@ -101,8 +101,8 @@ static int run_command(char **argv, const char *const *environment, int *status)
 	return number;
 }
 
-static void tell(const struct plim_record_file *files, size_t n, enum plim_record_reached reached,
-		 int status)
+static void tell_record(const struct plim_record_file *files, size_t n,
+			enum plim_record_reached reached, int status)
 {
 	static const char *const why[] = {
 		[PLIM_RECORD_NO_PYTHON] =
@@ -224,7 +224,7 @@ static int record_run(const void *values, int argc, char **argv)
 	if (plim_record_finish(r, &files, &n, &reached, &err))
 		cmd_fail(&err);
 	else if (!failed)
-		tell(files, n, reached, status);
+		tell_record(files, n, reached, status);
 	plim_record_free(r);
 	if (failed && !status)
 		return CMD_MACHINE;

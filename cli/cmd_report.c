@@ -144,8 +144,8 @@ static enum plim_status add_file(const struct report_opts *o, struct gate *gate,
 }
 
 /* What is printed of all of them. */
-static enum plim_status answer(const struct plim_ranks *k, struct plim_page *page,
-			       struct plim_err *err)
+static enum plim_status answer_report(const struct plim_ranks *k, struct plim_page *page,
+				      struct plim_err *err)
 {
 	struct plim_text_style style = cmd_answer_style();
 	struct cmd_answer words = { 0 };
@@ -183,7 +183,7 @@ static int page_of_several(const struct report_opts *o, struct gate *gate, int a
 	if (!st && !only_of_one(o)) {
 		st = plim_ranks_open((const char *const *)argv, (size_t)argc, &options, &k, &err);
 		if (!st)
-			st = answer(k, page, &err);
+			st = answer_report(k, page, &err);
 		plim_ranks_free(k);
 	}
 	if (!st)
@@ -194,8 +194,8 @@ static int page_of_several(const struct report_opts *o, struct gate *gate, int a
 }
 
 /* A recording that lies in an archive is reported in the table. */
-static enum plim_status add_row(const struct report_opts *o, const struct plim_ranks *k, size_t i,
-				struct plim_page *page, struct plim_err *err)
+static enum plim_status report_add_row(const struct report_opts *o, const struct plim_ranks *k,
+				       size_t i, struct plim_page *page, struct plim_err *err)
 {
 	const struct plim_ranks_row *row = &k->rows[i];
 
@@ -219,9 +219,9 @@ static enum plim_status page_of_ranks(const struct report_opts *o, const struct 
 	if (st)
 		return st;
 	for (size_t i = 0; !st && i < k->row_count; i++)
-		st = add_row(o, k, i, page, err);
+		st = report_add_row(o, k, i, page, err);
 	if (!st)
-		st = answer(k, page, err);
+		st = answer_report(k, page, err);
 	if (!st)
 		return cmd_page_end(page, o->output, err);
 	plim_page_free(page);
@@ -315,7 +315,7 @@ static int report_what(const struct report_opts *o, struct gate *gate, int argc,
 						       : report_one(o, gate, argv[0]);
 }
 
-static int refuse(const struct report_opts *o, int argc, char **argv)
+static int refuse_report(const struct report_opts *o, int argc, char **argv)
 {
 	bool page = o->output && cmd_is_page(o->output);
 	bool redacts = o->options.flags & PLIM_REPORT_REDACT;
@@ -362,7 +362,7 @@ static int report_run(const void *values, int argc, char **argv)
 
 	o.options.size = sizeof(o.options);
 	if (!o.output)
-		code = refuse(&o, argc, argv);
+		code = refuse_report(&o, argc, argv);
 	if (!o.output)
 		return code == CMD_DONE ? report_gated(&o, argc, argv) : code;
 	code = cmd_output_begin(&out, o.output, o.digest ? digests : suffixes, argv, argc);
@@ -370,7 +370,7 @@ static int report_run(const void *values, int argc, char **argv)
 		return code;
 	o.quiet = cmd_output_is_stdout(&out);
 	o.output = out.path;
-	code = refuse(&o, argc, argv);
+	code = refuse_report(&o, argc, argv);
 	if (code == CMD_DONE)
 		code = report_gated(&o, argc, argv);
 	return cmd_output_end(&out, code);

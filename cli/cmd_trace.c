@@ -20,7 +20,7 @@ struct line {
 	unsigned n, texts;
 };
 
-static void add(struct line *l, const char *word)
+static void add_trace(struct line *l, const char *word)
 {
 	if (l->n < WORDS)
 		l->words[l->n++] = (char *)(uintptr_t)word;
@@ -30,8 +30,8 @@ static void add_named(struct line *l, const char *name, const char *value)
 {
 	if (!value)
 		return;
-	add(l, name);
-	add(l, value);
+	add_trace(l, name);
+	add_trace(l, value);
 }
 
 static void add_number(struct line *l, const char *name, uint64_t n)
@@ -52,7 +52,7 @@ static const char start[] = "import sys\n"
 			    "    sys.exit(4)\n"
 			    "sys.exit(main())\n";
 
-static int wait_for(pid_t child, bool quiet)
+static int wait_for_trace(pid_t child, bool quiet)
 {
 	int status = 0;
 
@@ -106,7 +106,7 @@ static int run_line(struct line *l, char **command, int count, bool quiet)
 		cmd_say("cannot start Python: %s", strerror(errno));
 		return CMD_MACHINE;
 	}
-	return wait_for(child, quiet);
+	return wait_for_trace(child, quiet);
 }
 
 int cmd_trace(const struct plim_plan_options *o, char **what, int count,
@@ -139,8 +139,8 @@ int cmd_trace(const struct plim_plan_options *o, char **what, int count,
 		add_number(&l, "--new-tokens", o->new_tokens);
 	add_named(&l, "--gpu", o->gpu);
 	if (o->flags & PLIM_PLAN_NO_CLIP)
-		add(&l, "--no-clip");
+		add_trace(&l, "--no-clip");
 	if (o->flags & PLIM_PLAN_KEEP_OUTPUTS)
-		add(&l, "--keep-outputs");
+		add_trace(&l, "--keep-outputs");
 	return run_line(&l, what, count, quiet);
 }

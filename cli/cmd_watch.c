@@ -75,7 +75,7 @@ static int show_line(const struct plim_watch *w)
 	return putchar('\n') == EOF || fflush(stdout) ? CMD_INPUT : CMD_DONE;
 }
 
-static int show(const struct watch_opts *o, const struct plim_watch *w)
+static int show_watching(const struct watch_opts *o, const struct plim_watch *w)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_err err;
@@ -154,7 +154,7 @@ static void stop(int number)
 	stopped = 1;
 }
 
-static void nothing(int number)
+static void wake_up(int number)
 {
 	(void)number; /* it ends a wait */
 }
@@ -186,7 +186,7 @@ struct watching {
 
 static volatile pid_t forward_to;
 
-static void forward(int number)
+static void forward_watching(int number)
 {
 	if (forward_to > 0)
 		(void)kill(forward_to, number);
@@ -457,7 +457,7 @@ static bool wants_more(const struct watch_opts *o, const struct plim_watch *w, d
 	return false;
 }
 
-static int look(struct watching *x)
+static int look_watching(struct watching *x)
 {
 	const struct watch_opts *o = x->o;
 	double step = o->once ? 0.1 : (double)o->interval, begin = watch_now(), next = begin;
@@ -533,15 +533,15 @@ static int open_one(const struct watch_opts *o, uint64_t pid, struct plim_watch 
 static void take_signals(bool screen, bool command)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction act = { .sa_handler = command ? forward : stop };
+	struct sigaction act = { .sa_handler = command ? forward_watching : stop };
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		(void)sigaction(ends[i], &act, NULL);
 	if (command) { /* the terminal sends it to the job, too; we stay to tell what became of it */
-		act.sa_handler = nothing;
+		act.sa_handler = wake_up;
 		(void)sigaction(SIGINT, &act, NULL);
 	}
-	act.sa_handler = nothing;
+	act.sa_handler = wake_up;
 	(void)sigaction(SIGCHLD, &act, NULL);
 	(void)sigaction(SIGWINCH, &act, NULL);
 	act.sa_handler = suspend;
@@ -550,7 +550,8 @@ static void take_signals(bool screen, bool command)
 }
 
 /* What the command line may not say at once. */
-static int check(const struct watch_opts *o, const struct watch_doing *doing, int argc, char **argv)
+static int check_watching(const struct watch_opts *o, const struct watch_doing *doing, int argc,
+			  char **argv)
 {
 	bool command = argc && !strcmp(argv[0], "--");
 	char *rest;
@@ -604,7 +605,7 @@ static int watch_now_or_later(struct watching *x, uint64_t pid)
 	if (!o->once && !o->json && !x->screen.on)
 		x->talk = command ? stderr : stdout;
 	take_signals(x->screen.on, command);
-	code = look(x);
+	code = look_watching(x);
 	watch_screen_end(&x->screen);
 	watch_do_finish(&x->doing);
 	return code;
@@ -625,7 +626,7 @@ static int run_live(struct watching *x, int argc, char **argv)
 	if (code == CMD_DONE && command)
 		code = tell_end(x);
 	else if (code == CMD_DONE && !(x->o->json && !x->o->once))
-		code = show(x->o, x->w);
+		code = show_watching(x->o, x->w);
 	if (code == CMD_DONE)
 		code = judged(x->o, x->w);
 	hangs = x->w && x->w->driver_silent_seconds > 0;
@@ -654,7 +655,7 @@ static int watch_run(const void *values, int argc, char **argv)
 			      .gate = -1,
 			      .doing = { .list = o->on, .command = o->command } };
 	struct plim_watch *w = NULL;
-	int code = check(o, &x.doing, argc, argv);
+	int code = check_watching(o, &x.doing, argc, argv);
 
 	memset(x.told, -1, sizeof(x.told));
 	if (code)
@@ -665,7 +666,7 @@ static int watch_run(const void *values, int argc, char **argv)
 	}
 	code = open_one(o, PLIM_UNKNOWN, &w);
 	if (!code)
-		code = show(o, w);
+		code = show_watching(o, w);
 	if (!code)
 		code = judged(o, w);
 	plim_watch_free(w);

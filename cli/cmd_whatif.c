@@ -40,8 +40,8 @@ static const struct opt whatif_opt[] = {
 };
 
 /* What is printed is on the page too. */
-static enum plim_status answer(const struct plim_whatif *w, struct plim_page *page,
-			       struct plim_err *err)
+static enum plim_status answer_whatif(const struct plim_whatif *w, struct plim_page *page,
+				      struct plim_err *err)
 {
 	struct plim_text_style style = cmd_answer_style();
 	struct cmd_answer words = { 0 };
@@ -52,8 +52,8 @@ static enum plim_status answer(const struct plim_whatif *w, struct plim_page *pa
 	return cmd_answer_end(&words, page, st, err);
 }
 
-static enum plim_status keep(const struct whatif_opts *o, const struct plim_whatif *w,
-			     struct plim_err *err)
+static enum plim_status keep_whatif(const struct whatif_opts *o, const struct plim_whatif *w,
+				    struct plim_err *err)
 {
 	struct plim_page *page;
 	enum plim_status st;
@@ -66,7 +66,7 @@ static enum plim_status keep(const struct whatif_opts *o, const struct plim_what
 	if (!st)
 		st = plim_whatif_page(w, o->keep, page, err);
 	if (!st)
-		st = answer(w, page, err);
+		st = answer_whatif(w, page, err);
 	if (!st)
 		return cmd_page_end(page, o->output, err);
 	plim_page_free(page);
@@ -87,7 +87,7 @@ static int whatif_show(const struct whatif_opts *o, const char *path)
 				  : plim_whatif_text(w, &f.style, f.write, &f.words, &err)))
 		code = cmd_fail(&err);
 	format_end(&f);
-	if (code == CMD_DONE && o->output && keep(o, w, &err))
+	if (code == CMD_DONE && o->output && keep_whatif(o, w, &err))
 		code = cmd_fail(&err);
 	plim_whatif_free(w);
 	return code;

@@ -28,7 +28,7 @@ static bool is_finding(const char *id)
 }
 
 /* A finding's id, or a word for several. */
-static bool is_known(const char *id)
+static bool gate_is_known(const char *id)
 {
 	return is_finding(id) || !strcmp(id, "any") || !strcmp(id, "never");
 }
@@ -74,7 +74,7 @@ static bool take_word(struct gate *g, const char *word, size_t n)
 			return false;
 	}
 	g->word_count += strcmp(to->id, "never") != 0;
-	return is_known(to->id);
+	return gate_is_known(to->id);
 }
 
 bool gate_init(struct gate *g, const char *words)
@@ -206,7 +206,7 @@ static bool is_accepted(struct gate *g, const struct plim_finding *f)
 
 /* ---- what fails ---- */
 
-static bool is_named(const struct gate_word *w, const struct plim_finding *f)
+static bool gate_is_named(const struct gate_word *w, const struct plim_finding *f)
 {
 	/* a leak fails at any size: it grows, and the text calls it one */
 	if (!strcmp(w->id, "any"))
@@ -225,7 +225,7 @@ bool gate_fails(struct gate *g, const struct plim_finding *f)
 
 	g->accepted += accepted;
 	for (size_t i = 0; !accepted && i < g->word_count; i++)
-		if (is_named(&g->words[i], f))
+		if (gate_is_named(&g->words[i], f))
 			return true;
 	return false;
 }

@@ -57,8 +57,8 @@ int cmd_exit_code(enum plim_status status)
 }
 
 /* What was typed is shown as data: it must not move the cursor or make a second line. */
-static void say(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
-static void say(const char *fmt, va_list ap)
+static void say_command(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
+static void say_command(const char *fmt, va_list ap)
 {
 	char text[1200];
 
@@ -75,7 +75,7 @@ void cmd_say(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(fmt, ap);
+	say_command(fmt, ap);
 	va_end(ap);
 }
 
@@ -84,7 +84,7 @@ int cmd_usage(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(fmt, ap);
+	say_command(fmt, ap);
 	va_end(ap);
 	return CMD_USAGE;
 }

@@ -21,7 +21,7 @@ static size_t length(const char *line)
 	return strcspn(line, "\n");
 }
 
-static const char *next(const char *line)
+static const char *markdown_next(const char *line)
 {
 	line += length(line);
 	return line + (*line == '\n');
@@ -33,22 +33,22 @@ static const char *take_paragraph(const char *at, struct paragraph *p)
 		at++;
 	p->at = at;
 	for (p->lines = 0; *at && *at != '\n'; p->lines++)
-		at = next(at);
+		at = markdown_next(at);
 	return at;
 }
 
-static void put(const char *text, size_t n)
+static void put_markdown(const char *text, size_t n)
 {
 	(void)cmd_to_stdout(NULL, text, n);
 }
 
 static void puts_out(const char *text)
 {
-	put(text, strlen(text));
+	put_markdown(text, strlen(text));
 }
 
 /* Words that Markdown must show as they are; a name with an @ must call no one. */
-static void put_words(const char *text, size_t n)
+static void put_markdown_words(const char *text, size_t n)
 {
 	while (n && isspace((unsigned char)*text)) {
 		text++;
@@ -60,8 +60,8 @@ static void put_words(const char *text, size_t n)
 			continue;
 		}
 		if (text[i] && strchr("\\`*_<>[]#|~&", text[i]))
-			put("\\", 1);
-		put(text + i, 1);
+			put_markdown("\\", 1);
+		put_markdown(text + i, 1);
 	}
 }
 
@@ -85,12 +85,12 @@ static size_t marker_of(const char *line)
 
 static int is_list(const struct paragraph *p)
 {
-	const char *line = next(p->at);
+	const char *line = markdown_next(p->at);
 	size_t hang = indent(line);
 
 	if (p->lines < 2 || !marker_of(line))
 		return 0;
-	for (size_t i = 1; i < p->lines; i++, line = next(line))
+	for (size_t i = 1; i < p->lines; i++, line = markdown_next(line))
 		if (!marker_of(line) && indent(line) <= hang)
 			return 0;
 	return 1;
@@ -98,18 +98,18 @@ static int is_list(const struct paragraph *p)
 
 static void put_list(const struct paragraph *p)
 {
-	const char *line = next(p->at);
+	const char *line = markdown_next(p->at);
 
-	for (size_t i = 1; i < p->lines; i++, line = next(line)) {
+	for (size_t i = 1; i < p->lines; i++, line = markdown_next(line)) {
 		size_t marker = marker_of(line), at = indent(line);
 
 		if (marker) {
 			puts_out(i > 1 ? "\n" : "");
-			put(line + at, marker + 1);
-			put_words(line + at + marker + 1, length(line) - at - marker - 1);
+			put_markdown(line + at, marker + 1);
+			put_markdown_words(line + at + marker + 1, length(line) - at - marker - 1);
 		} else {
-			put(" ", 1);
-			put_words(line, length(line));
+			put_markdown(" ", 1);
+			put_markdown_words(line, length(line));
 		}
 	}
 	puts_out("\n");
@@ -123,7 +123,7 @@ static void put_fence(const char *text)
 	for (const char *at = text; (at = strchr(at, '`')) != NULL; at += strspn(at, "`"))
 		most = strspn(at, "`") > most ? strspn(at, "`") : most;
 	for (size_t i = 0; i <= most; i++)
-		put("`", 1);
+		put_markdown("`", 1);
 	puts_out("\n");
 }
 
@@ -132,11 +132,11 @@ static void put_block(const char *all, const char *line, size_t lines)
 	size_t least = SIZE_MAX;
 	const char *at = line;
 
-	for (size_t i = 0; i < lines; i++, at = next(at))
+	for (size_t i = 0; i < lines; i++, at = markdown_next(at))
 		least = indent(at) < least ? indent(at) : least;
 	put_fence(all);
-	for (size_t i = 0; i < lines; i++, line = next(line)) {
-		put(line + least, length(line) - least);
+	for (size_t i = 0; i < lines; i++, line = markdown_next(line)) {
+		put_markdown(line + least, length(line) - least);
 		puts_out("\n");
 	}
 	put_fence(all);
@@ -157,8 +157,8 @@ static int is_prose(const struct paragraph *p)
 
 static void put_prose(const char *line, size_t lines)
 {
-	for (size_t i = 0; i < lines; i++, line = next(line)) {
-		put_words(line, length(line));
+	for (size_t i = 0; i < lines; i++, line = markdown_next(line)) {
+		put_markdown_words(line, length(line));
 		puts_out("\n");
 	}
 }
@@ -166,12 +166,12 @@ static void put_prose(const char *line, size_t lines)
 /* Below a heading: sentences that go on, a list, or what is laid out. */
 static void put_body(const char *all, const struct paragraph *p)
 {
-	const char *line = next(p->at);
+	const char *line = markdown_next(p->at);
 	int laid_out = 0;
 
-	for (size_t i = 1; i < p->lines; i++, line = next(line))
+	for (size_t i = 1; i < p->lines; i++, line = markdown_next(line))
 		laid_out |= is_table(line);
-	line = next(p->at);
+	line = markdown_next(p->at);
 	if (is_list(p))
 		put_list(p);
 	else if (laid_out)
@@ -194,7 +194,7 @@ static void put_paragraph(const char *all, const struct paragraph *p, size_t num
 	}
 	/* the second paragraph is the verdict */
 	puts_out(number == 1 ? "### " : "**");
-	put_words(line, length(line));
+	put_markdown_words(line, length(line));
 	puts_out(number == 1 ? "\n" : "**\n");
 	if (p->lines < 2)
 		return;

@@ -353,7 +353,7 @@ static bool set_value(struct parse *p, const struct opt *row, const char *shown,
 
 enum { WORD_MAX = 63 };
 
-static unsigned least(unsigned a, unsigned b)
+static unsigned opt_least(unsigned a, unsigned b)
 {
 	return a < b ? a : b;
 }
@@ -372,10 +372,10 @@ unsigned opt_distance(const char *a, const char *b)
 
 		now[0] = (unsigned)i;
 		for (size_t j = 1; j <= nb; j++) {
-			now[j] = least(last[j - 1] + (a[i - 1] != b[j - 1]),
-				       least(last[j], now[j - 1]) + 1);
+			now[j] = opt_least(last[j - 1] + (a[i - 1] != b[j - 1]),
+					   opt_least(last[j], now[j - 1]) + 1);
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				now[j] = least(now[j], older[j - 2] + 1);
+				now[j] = opt_least(now[j], older[j - 2] + 1);
 		}
 	}
 	return row[na % 3][nb];
@@ -501,7 +501,7 @@ static bool unknown_option(struct parse *p, const char *typed, size_t n)
 /* ---- the walk over the arguments ---- */
 
 /* max_seq_length is max-seq-length. */
-static bool is_named(const struct opt *o, const char *name, size_t n)
+static bool opt_is_named(const struct opt *o, const char *name, size_t n)
 {
 	if (!o->name || strlen(o->name) != n)
 		return false;
@@ -515,7 +515,7 @@ static const struct opt *find_name(struct parse *p, const char *name, size_t n)
 {
 	p->found = (struct opt_walk){ .at = p->rows, .aliases = true };
 	for (const struct opt *o = opt_next(&p->found); o; o = opt_next(&p->found))
-		if (is_named(o, name, n))
+		if (opt_is_named(o, name, n))
 			return o;
 	return NULL;
 }
@@ -568,7 +568,7 @@ static bool next_is_option(struct parse *p)
 }
 
 /* `value` is what stands in the same argument, or NULL: then the next argument is the value. */
-static bool take(struct parse *p, const struct opt *row, const char *shown, const char *value)
+static bool take_opt(struct parse *p, const struct opt *row, const char *shown, const char *value)
 {
 	if (row->kind == OPT_KIND_OPTIONAL && !value)
 		value = next_known(p, row->names);
@@ -619,7 +619,7 @@ static bool take_alias(struct parse *p, const struct opt *alias, const char *val
 	if (!text && alias->names && !value)
 		value = next_value(p, alias);
 	if (!text)
-		return take(p, row, shown, word_of(alias, value));
+		return take_opt(p, row, shown, word_of(alias, value));
 	value = value ? value : next_known(p, truths);
 	if (value && !strcasecmp(value, "false"))
 		return true;
@@ -627,8 +627,8 @@ static bool take_alias(struct parse *p, const struct opt *alias, const char *val
 }
 
 /* Switched off it is as though it were not there. */
-static enum opt_result refuse(struct parse *p, const char *help, const char *typed, size_t n,
-			      const char *value)
+static enum opt_result refuse_opt(struct parse *p, const char *help, const char *typed, size_t n,
+				  const char *value)
 {
 	value = value ? value : next_known(p, truths);
 	if (value && !strcasecmp(value, "false"))
@@ -652,7 +652,7 @@ static enum opt_result long_option(struct parse *p, const char *arg)
 	if (!row)
 		return unknown_option(p, arg, n) ? OPT_OK : OPT_ERROR;
 	if (row->kind == OPT_KIND_REFUSED)
-		return refuse(p, row->help, arg, n, value);
+		return refuse_opt(p, row->help, arg, n, value);
 	if (row->kind == OPT_KIND_ALIAS) {
 		const struct opt alias = *row; /* the walk to its option overwrites the row */
 
@@ -661,7 +661,7 @@ static enum opt_result long_option(struct parse *p, const char *arg)
 	snprintf(shown, sizeof(shown), "--%s", row->name);
 	if (row->kind == OPT_KIND_FLAG && value)
 		return wrong(p, "option '%s' takes no value", shown) ? OPT_OK : OPT_ERROR;
-	return take(p, row, shown, value) ? OPT_OK : OPT_ERROR;
+	return take_opt(p, row, shown, value) ? OPT_OK : OPT_ERROR;
 }
 
 static enum opt_result letters(struct parse *p, const char *arg)
@@ -675,8 +675,9 @@ static enum opt_result letters(struct parse *p, const char *arg)
 		if (!row)
 			return unknown_letter(p, *arg) ? OPT_OK : OPT_ERROR;
 		if (row->kind != OPT_KIND_FLAG)
-			return take(p, row, shown, arg[1] ? arg + 1 : NULL) ? OPT_OK : OPT_ERROR;
-		if (!take(p, row, shown, NULL))
+			return take_opt(p, row, shown, arg[1] ? arg + 1 : NULL) ? OPT_OK
+										: OPT_ERROR;
+		if (!take_opt(p, row, shown, NULL))
 			return OPT_ERROR;
 	}
 	return OPT_OK;

@@ -38,7 +38,7 @@ static char sent[4096];
 static const char *sent_to;
 
 /* A file without a name of its own, to be sent on. */
-static int beside(struct output *o, const char *suffix)
+static int output_beside(struct output *o, const char *suffix)
 {
 	const char *folder = getenv("TMPDIR");
 	int fd;
@@ -63,7 +63,7 @@ static int send_to(struct output *o, const char *suffix, int fd)
 		return CMD_INPUT;
 	}
 	o->fd = fd;
-	code = beside(o, suffix);
+	code = output_beside(o, suffix);
 	snprintf(sent, sizeof(sent), "%s", o->path);
 	sent_to = strcmp(o->given, "-") ? o->given : "standard output";
 	return code;

@@ -60,7 +60,7 @@ static size_t version_at(const char *text)
 }
 
 /* The first of each thing is kept. */
-static void look(struct versions *v, const char *text, bool path, const char *where)
+static void look_version(struct versions *v, const char *text, bool path, const char *where)
 {
 	for (size_t m = 0; m < MARKS; m++) {
 		const char *at = text;
@@ -95,7 +95,7 @@ static void look_at_recording(struct versions *v, struct plim_recording *r)
 		if (plim_recording_stack(r, site, frames, FRAMES_MAX, &n, &none))
 			return;
 		for (size_t i = 0; i < n && i < FRAMES_MAX; i++)
-			look(v, frames[i].file, true, "by paths in the recording");
+			look_version(v, frames[i].file, true, "by paths in the recording");
 	}
 }
 
@@ -111,7 +111,7 @@ static enum plim_status look_at_log(struct versions *v, const char *path, struct
 		return PLIM_E_IO;
 	}
 	while (fgets(line, sizeof(line), f))
-		look(v, line, false, "by the log");
+		look_version(v, line, false, "by the log");
 	(void)fclose(f);
 	return PLIM_OK;
 }

@@ -40,7 +40,7 @@ static const struct {
 	       { "stalled", PLIM_WATCH_STALL },
 	       { "throttled", PLIM_WATCH_SLOWED } };
 
-static bool is_word(const char *word, const char *at, size_t n)
+static bool action_is_word(const char *word, const char *at, size_t n)
 {
 	return strlen(word) == n && !memcmp(word, at, n);
 }
@@ -51,10 +51,10 @@ static enum plim_watch_event event_of(const char *at, size_t n)
 	char word[32];
 
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
-		if (is_word(states[i].word, at, n))
+		if (action_is_word(states[i].word, at, n))
 			return states[i].event;
 	for (unsigned e = 0; e < PLIM_WATCH_EVENT_COUNT; e++)
-		if (is_word(watch_event_word((enum plim_watch_event)e, word), at, n))
+		if (action_is_word(watch_event_word((enum plim_watch_event)e, word), at, n))
 			return (enum plim_watch_event)e;
 	return PLIM_WATCH_EVENT_COUNT;
 }
@@ -161,7 +161,7 @@ static int spawn(pid_t *child, const char *command, char **env)
 	return r;
 }
 
-static void start(struct watch_doing *d)
+static void start_action(struct watch_doing *d)
 {
 	char texts[3][320];
 	char **env = facts(d, texts);
@@ -194,7 +194,7 @@ void watch_do_turn(struct watch_doing *d, const struct plim_watch *w)
 	queue(d, w);
 	look_at_child(d);
 	if (!d->child && d->n)
-		start(d);
+		start_action(d);
 }
 
 void watch_do_finish(struct watch_doing *d)
@@ -204,7 +204,7 @@ void watch_do_finish(struct watch_doing *d)
 	while (d->child || d->n) {
 		look_at_child(d);
 		if (!d->child && d->n)
-			start(d);
+			start_action(d);
 		if (d->child)
 			(void)nanosleep(&moment, NULL);
 	}

@@ -19,7 +19,7 @@ static bool can_move(void)
 	return term && *term && strcmp(term, "dumb") != 0;
 }
 
-static void put(const char *text)
+static void put_screen(const char *text)
 {
 	for (size_t n = strlen(text); n;) {
 		ssize_t wrote = write(STDOUT_FILENO, text, n);
@@ -47,7 +47,7 @@ void watch_screen_begin(struct watch_screen *s, const struct plim_text_style *st
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
 	(void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-	put("\033[?1049h\033[?25l\033[H\033[2J");
+	put_screen("\033[?1049h\033[?25l\033[H\033[2J");
 	free(s->last);
 	s->last = NULL;
 	s->on = true;
@@ -57,7 +57,7 @@ void watch_screen_end(struct watch_screen *s)
 {
 	if (!s->on)
 		return;
-	put("\033[0m\033[?25h\033[?1049l");
+	put_screen("\033[0m\033[?25h\033[?1049l");
 	(void)tcsetattr(STDIN_FILENO, TCSANOW, &s->before);
 	free(s->last);
 	s->last = NULL;
@@ -71,7 +71,7 @@ struct frame {
 	size_t n, room;
 };
 
-static int keep(void *ctx, const char *text, size_t n)
+static int keep_screen(void *ctx, const char *text, size_t n)
 {
 	struct frame *f = ctx;
 
@@ -91,7 +91,7 @@ static int keep(void *ctx, const char *text, size_t n)
 }
 
 /* Lines that are other than before, each where it belongs. */
-static void show(const char *now, const char *before)
+static void show_screen(const char *now, const char *before)
 {
 	char home[32];
 
@@ -100,9 +100,9 @@ static void show(const char *now, const char *before)
 
 		if (!before || n != m || memcmp(now, before, n) != 0) {
 			(void)snprintf(home, sizeof(home), "\033[%u;1H", row);
-			put(home);
+			put_screen(home);
 			(void)!write(STDOUT_FILENO, now, n);
-			put("\033[0m\033[K");
+			put_screen("\033[0m\033[K");
 		}
 		now += n + (now[n] == '\n');
 		if (before)
@@ -123,20 +123,20 @@ void watch_screen_draw(struct watch_screen *s, const struct plim_watch *w)
 	if (size.ws_row != s->view.height || size.ws_col != s->view.width) {
 		s->view.height = size.ws_row;
 		s->view.width = size.ws_col;
-		put("\033[2J");
+		put_screen("\033[2J");
 		free(s->last);
 		s->last = NULL;
 	}
 	if (watch_now() > s->message_until && s->asks == PLIM_UNKNOWN)
 		s->message[0] = 0;
 	s->view.message = s->message[0] ? s->message : NULL;
-	if (plim_watch_screen(w, &s->view, keep, &f, &err)) {
+	if (plim_watch_screen(w, &s->view, keep_screen, &f, &err)) {
 		watch_screen_end(s);
 		s->failed = cmd_fail(&err);
 		free(f.at);
 		return;
 	}
-	show(f.at, s->last);
+	show_screen(f.at, s->last);
 	free(s->last);
 	s->last = f.at;
 }
@@ -172,7 +172,7 @@ static int next_key(const char **at, const char *end)
 	return (unsigned char)*(*at)++;
 }
 
-static void say(struct watch_screen *s, const char *words)
+static void say_screen(struct watch_screen *s, const char *words)
 {
 	(void)snprintf(s->message, sizeof(s->message), "%s", words);
 	s->message_until = watch_now() + 5;
@@ -200,7 +200,7 @@ static void ask_to_end(struct watch_screen *s, const struct plim_watch *w)
 		       (unsigned long long)s->asks, w->jobs[i].name);
 }
 
-static void answer(struct watch_screen *s, const struct plim_watch *w, int key)
+static void answer_screen(struct watch_screen *s, const struct plim_watch *w, int key)
 {
 	struct plim_err err;
 	uint64_t pid = s->asks;
@@ -209,8 +209,8 @@ static void answer(struct watch_screen *s, const struct plim_watch *w, int key)
 	s->message[0] = 0;
 	for (size_t i = 0; key == 'y' && i < w->job_count; i++)
 		if (w->jobs[i].pid == pid)
-			say(s, plim_watch_signal(w, i, SIGTERM, &err) ? err.message
-								      : "SIGTERM was sent");
+			say_screen(s, plim_watch_signal(w, i, SIGTERM, &err) ? err.message
+									     : "SIGTERM was sent");
 }
 
 static void ask_for_recording(struct watch_screen *s, const struct plim_watch *w)
@@ -219,9 +219,10 @@ static void ask_for_recording(struct watch_screen *s, const struct plim_watch *w
 	struct plim_err err;
 
 	if (i != SIZE_MAX)
-		say(s, plim_watch_ask(w, i, &err)
-			       ? err.message
-			       : "asked: the recording goes where plimsoll record --dir says");
+		say_screen(s,
+			   plim_watch_ask(w, i, &err)
+				   ? err.message
+				   : "asked: the recording goes where plimsoll record --dir says");
 }
 
 static void turn_page(struct watch_screen *s, enum plim_watch_page page)
@@ -245,7 +246,7 @@ static bool press(struct watch_screen *s, const struct plim_watch *w, int key)
 	int page = s->view.height > 4 ? (int)s->view.height - 4 : 1;
 
 	if (s->asks != PLIM_UNKNOWN) {
-		answer(s, w, key);
+		answer_screen(s, w, key);
 		return false;
 	}
 	switch (key) {
@@ -274,10 +275,10 @@ static bool press(struct watch_screen *s, const struct plim_watch *w, int key)
 	case '?': turn_page(s, PLIM_WATCH_PAGE_HELP); break;
 	case 's':
 		s->view.order = (enum plim_watch_order)((s->view.order + 1) % 4);
-		say(s, s->view.order == PLIM_WATCH_BY_PID      ? "by process"
-		       : s->view.order == PLIM_WATCH_BY_MEMORY ? "by memory"
-		       : s->view.order == PLIM_WATCH_BY_USE    ? "by use of the GPU"
-							       : "by state");
+		say_screen(s, s->view.order == PLIM_WATCH_BY_PID      ? "by process"
+			      : s->view.order == PLIM_WATCH_BY_MEMORY ? "by memory"
+			      : s->view.order == PLIM_WATCH_BY_USE    ? "by use of the GPU"
+								      : "by state");
 		break;
 	case 'T': ask_to_end(s, w); break;
 	case 'r': ask_for_recording(s, w); break;

@@ -55,7 +55,8 @@ struct watch_server {
 /* ---- where ---- */
 
 /* "[::1]:9478" as host and port; the loopback where there is no host. */
-static bool split(const char *where, char *host, size_t host_room, char *port, size_t port_room)
+static bool split_client(const char *where, char *host, size_t host_room, char *port,
+			 size_t port_room)
 {
 	const char *colon = strrchr(where, ':'), *from = where, *to;
 
@@ -177,7 +178,7 @@ int watch_server_begin(const char *where, const char *token_file, struct watch_s
 	bool made = false;
 
 	*out = NULL;
-	if (!split(where, host, sizeof(host), port, sizeof(port)))
+	if (!split_client(where, host, sizeof(host), port, sizeof(port)))
 		return cmd_usage("--listen wants PORT or ADDRESS:PORT, not '%.200s'", where);
 	s = calloc(1, sizeof(*s));
 	if (!s) {
@@ -207,7 +208,7 @@ int watch_server_begin(const char *where, const char *token_file, struct watch_s
 
 /* ---- turns ---- */
 
-static void drop(struct client *c)
+static void drop_client(struct client *c)
 {
 	(void)close(c->fd);
 	free(c->in);
@@ -245,11 +246,11 @@ static void take_clients(struct watch_server *s)
 		c->until = watch_now() + PATIENCE;
 		c->in = malloc(MOST_REQUEST);
 		if (!c->in)
-			drop(c);
+			drop_client(c);
 	}
 }
 
-static int keep(void *ctx, const char *text, size_t n)
+static int keep_client(void *ctx, const char *text, size_t n)
 {
 	struct client *c = ctx;
 
@@ -298,8 +299,8 @@ static bool make_event(const struct plim_watch *w, struct client *out)
 	(void)clock_gettime(CLOCK_REALTIME, &t);
 	n = snprintf(head, sizeof(head),
 		     "id: %lld\ndata: ", (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000);
-	return !keep(out, head, (size_t)n) && !watch_json_line(w, keep, out, &err) &&
-	       !keep(out, "\n\n", 2);
+	return !keep_client(out, head, (size_t)n) && !watch_json_line(w, keep_client, out, &err) &&
+	       !keep_client(out, "\n\n", 2);
 }
 
 void watch_server_sample(struct watch_server *s, const struct plim_watch *w)
@@ -327,13 +328,13 @@ void watch_server_sample(struct watch_server *s, const struct plim_watch *w)
 
 		if (c->fd < 0 || !c->follows)
 			continue;
-		if (c->out_n - c->sent > MOST_UNSENT || keep(c, made.out, made.out_n))
-			drop(c); /* it does not read */
+		if (c->out_n - c->sent > MOST_UNSENT || keep_client(c, made.out, made.out_n))
+			drop_client(c); /* it does not read */
 	}
 }
 
 /* It gets what it missed, as far as that is kept; a new one the newest. */
-static bool follow(struct watch_server *s, struct client *c, uint64_t after)
+static bool follow_client(struct watch_server *s, struct client *c, uint64_t after)
 {
 	size_t i = s->event_count ? s->event_count - 1 : 0;
 
@@ -341,7 +342,7 @@ static bool follow(struct watch_server *s, struct client *c, uint64_t after)
 		i--;
 	for (; i < s->event_count; i++)
 		if ((after == PLIM_UNKNOWN || s->events[i].id > after) &&
-		    keep(c, s->events[i].at, s->events[i].n))
+		    keep_client(c, s->events[i].at, s->events[i].n))
 			return false;
 	c->follows = true;
 	c->heard = s->followed = watch_now();
@@ -369,11 +370,11 @@ static bool read_request(struct watch_server *s, struct client *c, const struct 
 	request.n = c->in_n;
 	if (plim_watch_follows(&request, &after)) {
 		if (followers(s) >= FOLLOWERS)
-			return !keep(c, full, sizeof(full) - 1);
-		return !plim_watch_answer(w, &request, &whole, keep, c, &err) &&
-		       follow(s, c, after);
+			return !keep_client(c, full, sizeof(full) - 1);
+		return !plim_watch_answer(w, &request, &whole, keep_client, c, &err) &&
+		       follow_client(s, c, after);
 	}
-	return !plim_watch_answer(w, &request, &whole, keep, c, &err) &&
+	return !plim_watch_answer(w, &request, &whole, keep_client, c, &err) &&
 	       (whole || c->in_n < MOST_REQUEST);
 }
 
@@ -403,7 +404,7 @@ static bool still_follows(struct client *c)
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		return false;
-	return watch_now() - c->heard < WATCH_BEAT || !keep(c, ":\n\n", 3);
+	return watch_now() - c->heard < WATCH_BEAT || !keep_client(c, ":\n\n", 3);
 }
 
 static bool serve(struct watch_server *s, struct client *c, const struct plim_watch *w)
@@ -421,7 +422,7 @@ void watch_server_turn(struct watch_server *s, const struct plim_watch *w)
 	take_clients(s);
 	for (size_t i = 0; i < WATCH_CLIENTS; i++)
 		if (s->clients[i].fd >= 0 && !serve(s, &s->clients[i], w))
-			drop(&s->clients[i]);
+			drop_client(&s->clients[i]);
 }
 
 void watch_server_end(struct watch_server *s)
@@ -430,7 +431,7 @@ void watch_server_end(struct watch_server *s)
 		return;
 	for (size_t i = 0; i < WATCH_CLIENTS; i++)
 		if (s->clients[i].fd >= 0)
-			drop(&s->clients[i]);
+			drop_client(&s->clients[i]);
 	while (s->event_count)
 		forget_oldest(s);
 	if (s->fd >= 0)

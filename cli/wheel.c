@@ -46,7 +46,7 @@ static program_fn *load(const char *path, char *why, size_t size)
 }
 
 /* Of the libraries near this program, the first of its version. */
-static program_fn *find(const char *self, char *why, size_t size)
+static program_fn *find_wheel(const char *self, char *why, size_t size)
 {
 	program_fn *program = NULL;
 
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 		self[1] = '\0';
 	program = chosen && *chosen ? load(chosen, why, sizeof(why)) : NULL;
 	if (!program) /* the one that was chosen may be no wheel's */
-		program = find(self, why, sizeof(why));
+		program = find_wheel(self, why, sizeof(why));
 	if (program)
 		return program(argc, argv);
 	fprintf(stderr,

@@ -98,7 +98,7 @@ static bool lock(int fd)
 }
 
 /* Is the name still that file's? */
-static bool is_named(int folder, const char *name, int fd)
+static bool durable_is_named(int folder, const char *name, int fd)
 {
 	struct stat at, of;
 
@@ -114,7 +114,8 @@ static void remove_left(int folder, const char *name)
 
 	if (fd < 0)
 		return;
-	if (!fstat(fd, &info) && S_ISREG(info.st_mode) && lock(fd) && is_named(folder, name, fd))
+	if (!fstat(fd, &info) && S_ISREG(info.st_mode) && lock(fd) &&
+	    durable_is_named(folder, name, fd))
 		unlinkat(folder, name, 0);
 	close(fd);
 }
@@ -173,7 +174,7 @@ static enum plim_status open_named(struct durable *d, struct plim_err *err)
 		if (d->fd < 0)
 			continue;
 		lock(d->fd);
-		if (is_named(d->folder, d->temporary, d->fd))
+		if (durable_is_named(d->folder, d->temporary, d->fd))
 			return PLIM_OK;
 		close(d->fd);
 		d->fd = -1;
@@ -275,7 +276,7 @@ static enum plim_status put_all(struct durable *d, const uint8_t *p, size_t n, s
 	return PLIM_OK;
 }
 
-static enum plim_status flush(struct durable *d, struct plim_err *err)
+static enum plim_status flush_durable(struct durable *d, struct plim_err *err)
 {
 	size_t n = d->filled;
 
@@ -319,7 +320,7 @@ enum plim_status durable_write(struct durable *d, const void *at, size_t n, stru
 		p += k;
 		n -= k;
 		if (d->filled == BUFFER_BYTES)
-			st = flush(d, err);
+			st = flush_durable(d, err);
 	}
 	return st;
 }
@@ -377,7 +378,7 @@ static enum plim_status give_name(struct durable *d, int fd, struct plim_err *er
 }
 
 /* After the rename the new file stands; only whether it outlives a power cut is not sure yet. */
-static enum plim_status finish(struct durable *d, struct plim_err *err)
+static enum plim_status finish_durable(struct durable *d, struct plim_err *err)
 {
 	if (renameat(d->folder, d->temporary, d->folder, d->path + d->base))
 		return failed(d, err, "rename to");
@@ -393,7 +394,7 @@ enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_er
 {
 	uint64_t hash = durable_sum(d);
 	int fd;
-	enum plim_status st = flush(d, err);
+	enum plim_status st = flush_durable(d, err);
 
 	if (!st && ftruncate(d->fd, (off_t)d->bytes))
 		st = failed(d, err, "set the size of");
@@ -412,7 +413,7 @@ enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_er
 	if (!st)
 		st = give_name(d, d->fd, err);
 	if (!st)
-		st = finish(d, err);
+		st = finish_durable(d, err);
 	if (!st && sum)
 		*sum = hash;
 	durable_abort(d);

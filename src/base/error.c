@@ -28,11 +28,11 @@ static void escape_controls(char *s)
 	*to = 0;
 }
 
-static enum plim_status fill(struct plim_err *err, enum plim_status status, int native,
-			     uint64_t offset, const char *fmt, va_list ap)
+static enum plim_status fill_error(struct plim_err *err, enum plim_status status, int native,
+				   uint64_t offset, const char *fmt, va_list ap)
 	__attribute__((format(printf, 5, 0)));
-static enum plim_status fill(struct plim_err *err, enum plim_status status, int native,
-			     uint64_t offset, const char *fmt, va_list ap)
+static enum plim_status fill_error(struct plim_err *err, enum plim_status status, int native,
+				   uint64_t offset, const char *fmt, va_list ap)
 {
 	if (!err)
 		return status;
@@ -64,7 +64,7 @@ enum plim_status err_set(struct plim_err *err, enum plim_status status, const ch
 	va_list ap;
 
 	va_start(ap, fmt);
-	fill(err, status, 0, PLIM_UNKNOWN, fmt, ap);
+	fill_error(err, status, 0, PLIM_UNKNOWN, fmt, ap);
 	va_end(ap);
 	return status;
 }
@@ -74,7 +74,7 @@ enum plim_status err_at(struct plim_err *err, uint64_t offset, const char *fmt, 
 	va_list ap;
 
 	va_start(ap, fmt);
-	fill(err, PLIM_E_FORMAT, 0, offset, fmt, ap);
+	fill_error(err, PLIM_E_FORMAT, 0, offset, fmt, ap);
 	va_end(ap);
 	append(err, " at byte %llu", (unsigned long long)offset);
 	return PLIM_E_FORMAT;
@@ -86,7 +86,7 @@ enum plim_status err_at_more(struct plim_err *err, uint64_t offset, const char *
 	va_list ap;
 
 	va_start(ap, fmt);
-	fill(err, PLIM_E_FORMAT, 0, offset, fmt, ap);
+	fill_error(err, PLIM_E_FORMAT, 0, offset, fmt, ap);
 	va_end(ap);
 	append(err, " at byte %llu; %s", (unsigned long long)offset, explanation);
 	return PLIM_E_FORMAT;
@@ -97,7 +97,7 @@ enum plim_status err_errno(struct plim_err *err, int number, const char *fmt, ..
 	va_list ap;
 
 	va_start(ap, fmt);
-	fill(err, PLIM_E_IO, number, PLIM_UNKNOWN, fmt, ap);
+	fill_error(err, PLIM_E_IO, number, PLIM_UNKNOWN, fmt, ap);
 	va_end(ap);
 	append(err, ": %s", strerror(number));
 	return PLIM_E_IO;

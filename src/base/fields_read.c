@@ -12,11 +12,11 @@ struct fields_input {
 	struct plim_err *err;
 };
 
-static enum plim_status read_object(struct fields_input *in, const struct field_table *table,
-				    void *what);
+static enum plim_status read_field_object(struct fields_input *in, const struct field_table *table,
+					  void *what);
 
 /* Numbers and texts that no key shows are not known. */
-static void forget(const struct field_table *table, void *what)
+static void forget_field(const struct field_table *table, void *what)
 {
 	for (size_t i = 0; i < table->n; i++) {
 		const struct field *f = &table->rows[i];
@@ -25,16 +25,16 @@ static void forget(const struct field_table *table, void *what)
 		if (f->kind == FIELD_KIND_U64)
 			*(uint64_t *)at = PLIM_UNKNOWN;
 		else if (f->kind == FIELD_KIND_STRUCT)
-			forget(f->table, at);
+			forget_field(f->table, at);
 	}
 }
 
-static void *make(struct fields_input *in, const struct field_table *table, size_t n)
+static void *make_field(struct fields_input *in, const struct field_table *table, size_t n)
 {
 	char *made = arena_take(in->arena, n, table->struct_size, in->err);
 
 	for (size_t i = 0; made && i < n; i++)
-		forget(table, made + i * table->struct_size);
+		forget_field(table, made + i * table->struct_size);
 	return made;
 }
 
@@ -71,14 +71,14 @@ static enum plim_status read_structs(struct fields_input *in, const struct field
 			return wrong(in, f, &t);
 		if (n == room) {
 			room = room ? 2 * room : 8;
-			grown = make(in, f->table, room);
+			grown = make_field(in, f->table, room);
 			if (!grown)
 				return mem_status(in->err);
 			if (n)
 				memcpy(grown, all, n * size);
 			all = grown;
 		}
-		st = read_object(in, f->table, all + n++ * size);
+		st = read_field_object(in, f->table, all + n++ * size);
 	}
 	if (st)
 		return st;
@@ -89,12 +89,12 @@ static enum plim_status read_structs(struct fields_input *in, const struct field
 
 static enum plim_status read_pointer(struct fields_input *in, const struct field *f, void *at)
 {
-	void *made = make(in, f->table, 1);
+	void *made = make_field(in, f->table, 1);
 
 	if (!made)
 		return mem_status(in->err);
 	memcpy(at, &made, sizeof(made));
-	return read_object(in, f->table, made);
+	return read_field_object(in, f->table, made);
 }
 
 static enum plim_status read_string(struct fields_input *in, const struct json_token *t, void *at)
@@ -132,7 +132,8 @@ static enum plim_status read_value(struct fields_input *in, const struct field *
 	case FIELD_KIND_STRING:
 		return t->kind == JSON_STRING ? read_string(in, t, at) : wrong(in, f, t);
 	case FIELD_KIND_STRUCT:
-		return t->kind == JSON_OBJECT ? read_object(in, f->table, at) : wrong(in, f, t);
+		return t->kind == JSON_OBJECT ? read_field_object(in, f->table, at)
+					      : wrong(in, f, t);
 	case FIELD_KIND_POINTER:
 		return t->kind == JSON_OBJECT ? read_pointer(in, f, at) : wrong(in, f, t);
 	case FIELD_KIND_STRUCTS:
@@ -145,8 +146,8 @@ static enum plim_status read_value(struct fields_input *in, const struct field *
 	return fits ? PLIM_OK : wrong(in, f, t);
 }
 
-static enum plim_status read_object(struct fields_input *in, const struct field_table *table,
-				    void *what)
+static enum plim_status read_field_object(struct fields_input *in, const struct field_table *table,
+					  void *what)
 {
 	struct json_token t;
 	enum plim_status st;
@@ -180,6 +181,6 @@ enum plim_status fields_read_json(struct json *json, struct arena *arena,
 	struct fields_input in = { json, arena, err };
 
 	memset(what, 0, table->struct_size);
-	forget(table, what);
-	return read_object(&in, table, what);
+	forget_field(table, what);
+	return read_field_object(&in, table, what);
 }

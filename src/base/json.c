@@ -32,8 +32,12 @@ static enum plim_status bad(const struct json *j, const char *what, struct plim_
 	source_get_info(j->source, &info);
 	if (!source_offset(j->source, j->p)) /* not even its first byte */
 		kind = file_kind_of_file(info.path, j->p, (size_t)(j->source->end - j->p));
-	if (kind && j->p < j->source->end)
-		return err_set(err, PLIM_E_FORMAT, "'%s' is %s, not JSON", info.path, kind->is);
+	if (kind && j->p < j->source->end) {
+		(void)err_set(err, PLIM_E_FORMAT, "'%s' is %s, not JSON", info.path, kind->is);
+		if (err)
+			err->offset = 0;
+		return PLIM_E_FORMAT;
+	}
 	return err_at(err, source_offset(j->source, j->p), "'%s' is not valid JSON: %s", info.path,
 		      what);
 }
@@ -50,7 +54,7 @@ static enum plim_status more(struct json *j, size_t n, struct plim_err *err)
 	return st;
 }
 
-static enum plim_status keep(struct json *j, const void *at, size_t n, struct plim_err *err)
+static enum plim_status keep_json(struct json *j, const void *at, size_t n, struct plim_err *err)
 {
 	enum plim_status st = vec_need(j->mem, &j->buffer, n + 1, err);
 
@@ -104,7 +108,7 @@ static enum plim_status unicode_escape(struct json *j, struct plim_err *err)
 		j->lossy = true;
 	}
 	n = utf8_encode(c, out);
-	return keep(j, out, n, err);
+	return keep_json(j, out, n, err);
 }
 
 static enum plim_status escape(struct json *j, struct plim_err *err)
@@ -123,7 +127,7 @@ static enum plim_status escape(struct json *j, struct plim_err *err)
 	if (!at)
 		return bad(j, "an unknown escape in a string", err);
 	j->p += 2;
-	return keep(j, to + (at - from), 1, err);
+	return keep_json(j, to + (at - from), 1, err);
 }
 
 /* j->p stands behind the opening quote; afterwards behind the closing one. */
@@ -137,7 +141,7 @@ static enum plim_status read_string(struct json *j, struct json_token *t, struct
 
 		while (p < end && *p != '"' && *p != '\\' && *p >= 0x20)
 			p++;
-		st = keep(j, j->p, (size_t)(p - j->p), err);
+		st = keep_json(j, j->p, (size_t)(p - j->p), err);
 		j->p = p;
 		if (!st && p == end)
 			st = more(j, 1, err);
@@ -217,7 +221,7 @@ static bool is_of_number(uint8_t c)
 	return (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+' || (c | 0x20) == 'e';
 }
 
-static enum plim_status read_number(struct json *j, struct json_token *t, struct plim_err *err)
+static enum plim_status read_json_number(struct json *j, struct json_token *t, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	bool integer = false;
@@ -238,7 +242,7 @@ static enum plim_status read_number(struct json *j, struct json_token *t, struct
 	if (n > NUMBER_BYTES)
 		return bad(j, "a number is too long", err);
 	j->buffer.n = 0;
-	st = keep(j, j->p, n, err);
+	st = keep_json(j, j->p, n, err);
 	if (st)
 		return st;
 	j->buffer.at[n] = 0;
@@ -298,8 +302,8 @@ static void after_value(struct json *j)
 	j->expect = j->depth ? EXPECT_COMMA : j->many == JSON_MANY ? EXPECT_TOP : EXPECT_NOTHING;
 }
 
-static enum plim_status enter(struct json *j, struct json_token *t, bool object,
-			      struct plim_err *err)
+static enum plim_status enter_json(struct json *j, struct json_token *t, bool object,
+				   struct plim_err *err)
 {
 	uint64_t bit = 1ull << j->depth % 64;
 
@@ -316,7 +320,7 @@ static enum plim_status enter(struct json *j, struct json_token *t, bool object,
 	return PLIM_OK;
 }
 
-static enum plim_status leave(struct json *j, struct json_token *t)
+static enum plim_status leave_json(struct json *j, struct json_token *t)
 {
 	t->kind = in_object(j) ? JSON_OBJECT_END : JSON_ARRAY_END;
 	j->p++;
@@ -331,7 +335,7 @@ static enum plim_status read_value(struct json *j, struct json_token *t, struct 
 	enum plim_status st;
 
 	if (c == '{' || c == '[')
-		return enter(j, t, c == '{', err);
+		return enter_json(j, t, c == '{', err);
 	if (c == '"') {
 		j->p++;
 		t->kind = JSON_STRING;
@@ -341,7 +345,7 @@ static enum plim_status read_value(struct json *j, struct json_token *t, struct 
 		if (!st)
 			st = c == '-' && j->source->end - j->p > 1 && j->p[1] == 'I'
 				     ? read_word(j, t, err)
-				     : read_number(j, t, err);
+				     : read_json_number(j, t, err);
 	} else {
 		st = read_word(j, t, err);
 	}
@@ -435,15 +439,15 @@ enum plim_status json_next(struct json *j, struct json_token *t, struct plim_err
 	switch ((enum expect)j->expect) {
 	case EXPECT_FIRST_VALUE:
 		if (*j->p == close)
-			return leave(j, t);
+			return leave_json(j, t);
 		return read_value(j, t, err);
 	case EXPECT_FIRST_KEY:
 		if (*j->p == close)
-			return leave(j, t);
+			return leave_json(j, t);
 		return read_key(j, t, err);
 	case EXPECT_COMMA:
 		if (*j->p == close)
-			return leave(j, t);
+			return leave_json(j, t);
 		return bad(j, in_object(j) ? "expected ',' or '}'" : "expected ',' or ']'", err);
 	case EXPECT_VALUE:
 	case EXPECT_TOP: return read_value(j, t, err);
@@ -541,7 +545,7 @@ void json_out_init(struct json_out *o, struct text *text, enum json_form form,
 		o->sink = *sink;
 }
 
-static void flush(struct json_out *o, size_t least)
+static void flush_json(struct json_out *o, size_t least)
 {
 	struct text *t = o->text;
 
@@ -554,7 +558,7 @@ static void flush(struct json_out *o, size_t least)
 enum plim_status json_out_finish(struct json_out *o, struct plim_err *err)
 {
 	text_put(o->text, "\n", 1);
-	flush(o, 1);
+	flush_json(o, 1);
 	return text_status(o->text, err);
 }
 
@@ -598,7 +602,7 @@ static void new_line(struct json_out *o)
 /* Everything that stands before a value. */
 static void lead(struct json_out *o, const char *key)
 {
-	flush(o, FLUSH_BYTES);
+	flush_json(o, FLUSH_BYTES);
 	if (!o->first)
 		text_puts(o->text, o->form == JSON_PRETTY && o->line_depth ? ", " : ",");
 	if (o->depth)

@@ -35,7 +35,7 @@ void mem_init(struct mem *m, uint64_t limit_bytes)
 	atomic_init(&m->fail_after, -1);
 }
 
-static enum plim_status take(struct mem *m, uint64_t bytes, struct plim_err *err)
+static enum plim_status take_mem(struct mem *m, uint64_t bytes, struct plim_err *err)
 {
 	uint64_t used, peak;
 
@@ -59,7 +59,7 @@ static enum plim_status take(struct mem *m, uint64_t bytes, struct plim_err *err
 	return PLIM_OK;
 }
 
-static void give(struct mem *m, uint64_t bytes)
+static void give_mem(struct mem *m, uint64_t bytes)
 {
 	atomic_fetch_sub(&m->used_bytes, bytes);
 }
@@ -159,11 +159,11 @@ void *mem_new(struct mem *m, size_t n, size_t size, struct plim_err *err)
 		err_set(err, PLIM_E_NOMEM, "a size overflows");
 		return NULL;
 	}
-	if (take(m, bytes, err))
+	if (take_mem(m, bytes, err))
 		return NULL;
 	p = is_large(bytes) ? large_map(bytes) : calloc(1, bytes ? bytes : 1);
 	if (!p) {
-		give(m, bytes);
+		give_mem(m, bytes);
 		err_set(err, PLIM_E_NOMEM, "out of memory (asked for %zu bytes)", bytes);
 	}
 	return p;
@@ -185,12 +185,12 @@ enum plim_status mem_grow(struct mem *m, void *array, size_t *cap, size_t need, 
 		want = 16;
 	if (__builtin_mul_overflow(want, size, &bytes))
 		return err_set(err, PLIM_E_NOMEM, "a size overflows");
-	st = take(m, bytes - *cap * size, err);
+	st = take_mem(m, bytes - *cap * size, err);
 	if (st)
 		return st;
 	p = resize(*at, *cap * size, bytes);
 	if (!p) {
-		give(m, bytes - *cap * size);
+		give_mem(m, bytes - *cap * size);
 		return err_set(err, PLIM_E_NOMEM, "out of memory (asked for %zu bytes)", bytes);
 	}
 	*at = p;
@@ -209,7 +209,7 @@ void mem_trim(struct mem *m, void *array, size_t *cap, size_t n, size_t size)
 	if (!p)
 		return;
 	*at = p;
-	give(m, (*cap - n) * size);
+	give_mem(m, (*cap - n) * size);
 	*cap = n;
 }
 
@@ -217,6 +217,6 @@ void mem_free(struct mem *m, void *p, size_t n, size_t size)
 {
 	if (!p)
 		return;
-	give(m, (uint64_t)n * size);
+	give_mem(m, (uint64_t)n * size);
 	give_back(p, n * size);
 }

@@ -29,7 +29,7 @@ struct builder {
 	char path[NESTED_PATH];
 };
 
-static enum plim_status refuse(const struct builder *b, const char *why)
+static enum plim_status refuse_nested(const struct builder *b, const char *why)
 {
 	return err_set(b->err, PLIM_E_FORMAT, "'%.200s' is not a configuration: %s", b->name, why);
 }
@@ -64,7 +64,7 @@ static enum plim_status put_key(struct builder *b, const char *key, size_t n)
 
 	b->length = at->length;
 	if (memchr(key, 0, n) || b->length + n + 2 > sizeof(b->path))
-		return refuse(b, "a key is too long, or holds a zero");
+		return refuse_nested(b, "a key is too long, or holds a zero");
 	st = see_key(b, key, n);
 	if (st)
 		return st;
@@ -85,9 +85,9 @@ static enum plim_status put_value(struct builder *b, enum nested_kind kind, cons
 	char *copy;
 
 	if (!at)
-		return refuse(b, "the outermost value is not an object");
+		return refuse_nested(b, "the outermost value is not an object");
 	if (memchr(text, 0, n))
-		return refuse(b, "a text holds a zero");
+		return refuse_nested(b, "a text holds a zero");
 	if (at->is_list) {
 		b->length = at->length;
 		b->path[b->length] = 0;
@@ -114,9 +114,9 @@ static enum plim_status open_container(struct builder *b, bool is_list)
 	enum plim_status st = PLIM_OK;
 
 	if (outermost && is_list)
-		return refuse(b, "the outermost value is a list");
+		return refuse_nested(b, "the outermost value is a list");
 	if (b->depth == NESTED_DEPTH)
-		return refuse(b, "too many containers inside each other");
+		return refuse_nested(b, "too many containers inside each other");
 	if (!outermost)
 		st = put_value(b, is_list ? NESTED_LIST : NESTED_OBJECT, "", 0);
 	if (!st)
@@ -193,7 +193,7 @@ static enum plim_status read_json(struct builder *b, struct source *s)
 
 /* ---- YAML ---- */
 
-static bool is_word(const char *text, const char *const *words)
+static bool nested_is_word(const char *text, const char *const *words)
 {
 	for (; *words; words++) {
 		size_t n = strlen(*words);
@@ -208,7 +208,7 @@ static bool is_word(const char *text, const char *const *words)
 	return false;
 }
 
-static bool is_number(const char *text)
+static bool nested_is_number(const char *text)
 {
 	size_t digits = 0, n;
 
@@ -238,13 +238,13 @@ static enum nested_kind kind_of(const char *text, bool plain)
 
 	if (!plain)
 		return NESTED_TEXT;
-	if (!*text || is_word(text, nulls))
+	if (!*text || nested_is_word(text, nulls))
 		return NESTED_NULL;
-	if (is_word(text, truths))
+	if (nested_is_word(text, truths))
 		return NESTED_TRUE;
-	if (is_word(text, lies))
+	if (nested_is_word(text, lies))
 		return NESTED_FALSE;
-	return is_number(text) ? NESTED_NUMBER : NESTED_TEXT;
+	return nested_is_number(text) ? NESTED_NUMBER : NESTED_TEXT;
 }
 
 static enum plim_status take_scalar(struct builder *b, const yaml_event_t *e)
@@ -268,11 +268,11 @@ static enum plim_status take_event(struct builder *b, const yaml_event_t *e)
 	switch (e->type) {
 	case YAML_SCALAR_EVENT: return take_scalar(b, e);
 	case YAML_ALIAS_EVENT:
-		return is_key ? refuse(b, "a key is an alias")
+		return is_key ? refuse_nested(b, "a key is an alias")
 			      : put_value(b, NESTED_UNRESOLVED, "an alias", 8);
 	case YAML_SEQUENCE_START_EVENT:
 	case YAML_MAPPING_START_EVENT:
-		return is_key ? refuse(b, "a key is not a word")
+		return is_key ? refuse_nested(b, "a key is not a word")
 			      : open_container(b, e->type == YAML_SEQUENCE_START_EVENT);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT: close_container(b); return PLIM_OK;
@@ -336,12 +336,13 @@ static enum plim_status read_yaml(struct builder *b, struct source *s)
 		}
 		ended = e.type == YAML_STREAM_END_EVENT;
 		documents += e.type == YAML_DOCUMENT_START_EVENT;
-		st = documents > 1 ? refuse(b, "it has several documents") : take_event(b, &e);
+		st = documents > 1 ? refuse_nested(b, "it has several documents")
+				   : take_event(b, &e);
 		yaml_event_delete(&e);
 	}
 	yaml_parser_delete(&parser);
 	if (!st && !documents)
-		st = refuse(b, "there is nothing in it");
+		st = refuse_nested(b, "there is nothing in it");
 	return st;
 }
 
@@ -383,7 +384,7 @@ enum nested_switch nested_switch_of(const struct nested_value *v)
 		return NESTED_UNCLEAR;
 	if (!*text)
 		return NESTED_OFF;
-	if (is_number(text))
+	if (nested_is_number(text))
 		return text[strspn(text, "-+0.")] ? NESTED_ON : NESTED_OFF;
 	for (size_t i = 0; i < sizeof(offs) / sizeof(offs[0]); i++)
 		if (!strcasecmp(text, offs[i]))

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-static enum plim_status refuse(struct plim_err *err, const struct options_table *t,
-			       const char *member, const char *why)
+static enum plim_status refuse_options(struct plim_err *err, const struct options_table *t,
+				       const char *member, const char *why)
 {
 	return err_set(err, PLIM_E_ARG, "struct %s: '%s' %s", t->name, member, why);
 }
@@ -28,14 +28,15 @@ static enum plim_status check_size(const struct options_table *t, const void *fr
 	const unsigned char *bytes = from;
 
 	if (!size)
-		return refuse(err, t, "size", "is 0: the struct was not initialised");
+		return refuse_options(err, t, "size", "is 0: the struct was not initialised");
 	if (size < t->size && !ends_at_member(t, size))
-		return refuse(err, t, "size", "ends inside of a member");
+		return refuse_options(err, t, "size", "ends inside of a member");
 	for (size_t i = t->size; i < size; i++)
 		if (bytes[i])
-			return refuse(err, t, "size",
-				      "is of a newer header, and has options that this library "
-				      "does not know");
+			return refuse_options(
+				err, t, "size",
+				"is of a newer header, and has options that this library "
+				"does not know");
 	return PLIM_OK;
 }
 
@@ -49,11 +50,11 @@ static enum plim_status check_member(const struct options_table *t, const struct
 		return PLIM_OK;
 	memcpy(&value, at, m->size); /* little-endian */
 	if (m->rule == OPTIONS_FLAGS && value & ~m->most)
-		return refuse(err, t, m->name, "has flags that are not known");
+		return refuse_options(err, t, m->name, "has flags that are not known");
 	if (m->rule == OPTIONS_ENUM && value > m->most)
-		return refuse(err, t, m->name, "has a value that is not known");
+		return refuse_options(err, t, m->name, "has a value that is not known");
 	if (m->rule == OPTIONS_ZERO && value)
-		return refuse(err, t, m->name, "must be 0");
+		return refuse_options(err, t, m->name, "must be 0");
 	return PLIM_OK;
 }
 

@@ -95,8 +95,8 @@ static void put_word(struct redact *r, const char *kind, struct text *out, const
 		text_printf(out, "%s-%u", kind, id + 1);
 }
 
-static void put_words(struct redact *r, const char *kind, struct text *out, const char *at,
-		      size_t size)
+static void put_redacted_words(struct redact *r, const char *kind, struct text *out, const char *at,
+			       size_t size)
 {
 	while (size && !r->err->status) {
 		size_t n = word_length(at, size);
@@ -110,12 +110,12 @@ static void put_words(struct redact *r, const char *kind, struct text *out, cons
 	}
 }
 
-static bool is_open(const struct redact *r, const char *name)
+static bool redacted_is_open(const struct redact *r, const char *name)
 {
 	return !r->err->status && name && *name;
 }
 
-static void keep(struct redact *r, struct text *made, const char **name)
+static void keep_redacted(struct redact *r, struct text *made, const char **name)
 {
 	if (!r->err->status && !text_status(made, r->err))
 		*name = arena_copy(r->arena, text_get(made), r->err);
@@ -126,18 +126,18 @@ void redact_words(struct redact *r, const char *kind, const char **name)
 {
 	struct text out;
 
-	if (!is_open(r, *name))
+	if (!redacted_is_open(r, *name))
 		return;
 	text_init(&out, r->arena->mem, NULL);
-	put_words(r, kind, &out, *name, strlen(*name));
-	keep(r, &out, name);
+	put_redacted_words(r, kind, &out, *name, strlen(*name));
+	keep_redacted(r, &out, name);
 }
 
 void redact_name(struct redact *r, const char *kind, const char **name)
 {
 	uint32_t id = INTERN_NONE;
 
-	if (is_open(r, *name) && !intern_add(r->words, *name, strlen(*name), &id, r->err))
+	if (redacted_is_open(r, *name) && !intern_add(r->words, *name, strlen(*name), &id, r->err))
 		*name = arena_text(r->arena, r->err, "%s-%u", kind, id + 1);
 }
 
@@ -181,7 +181,7 @@ static void put_outside(struct redact *r, const char *kind, struct text *out, co
 			marks += n + 1 < size && is_within_word(at[n + 1]) &&
 				 strchr("/_.", at[n]) != NULL;
 		if (marks)
-			put_words(r, kind, out, at, n);
+			put_redacted_words(r, kind, out, at, n);
 		else
 			text_put(out, at, n);
 		if (n < size)
@@ -196,7 +196,7 @@ void redact_sentence(struct redact *r, const char *kind, const char **sentence)
 	const char *first, *last, *open, *close;
 	struct text out;
 
-	if (!is_open(r, *sentence))
+	if (!redacted_is_open(r, *sentence))
 		return;
 	first = first_quote(*sentence);
 	last = last_quote(first);
@@ -205,9 +205,9 @@ void redact_sentence(struct redact *r, const char *kind, const char **sentence)
 	close = *open ? strrchr(last, '"') : open;
 	text_init(&out, r->arena->mem, NULL);
 	put_outside(r, kind, &out, *sentence, (size_t)(first - *sentence));
-	put_words(r, kind, &out, first, (size_t)(last - first));
+	put_redacted_words(r, kind, &out, first, (size_t)(last - first));
 	put_outside(r, kind, &out, last, (size_t)(open - last));
-	put_words(r, kind, &out, open, (size_t)(close - open));
+	put_redacted_words(r, kind, &out, open, (size_t)(close - open));
 	put_outside(r, kind, &out, close, strlen(close));
-	keep(r, &out, sentence);
+	keep_redacted(r, &out, sentence);
 }

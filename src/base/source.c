@@ -73,7 +73,7 @@ struct state {
 	struct plim_err err;
 };
 
-static struct state *state_of(const struct source *s)
+static struct state *source_state_of(const struct source *s)
 {
 	return (struct state *)s; /* pub is its first member */
 }
@@ -477,7 +477,7 @@ static enum plim_status tell_task(const struct state *s, struct plim_err *err)
 enum plim_status source_need(struct source *pub, const uint8_t *keep, size_t n,
 			     struct plim_err *err)
 {
-	struct state *s = state_of(pub);
+	struct state *s = source_state_of(pub);
 	enum plim_status st;
 
 	pub->p = keep;
@@ -507,7 +507,7 @@ enum plim_status source_need(struct source *pub, const uint8_t *keep, size_t n,
 
 uint64_t source_offset(const struct source *pub, const uint8_t *at)
 {
-	const struct state *s = state_of(pub);
+	const struct state *s = source_state_of(pub);
 
 	return s->base + (uint64_t)(at - s->window);
 }
@@ -523,7 +523,7 @@ static void window_jump(struct state *s, uint64_t offset)
 
 enum plim_status source_skip_to(struct source *pub, uint64_t offset, struct plim_err *err)
 {
-	struct state *s = state_of(pub);
+	struct state *s = source_state_of(pub);
 	bool jumps = s->kind == KIND_FILE && !s->codec && !s->ring && !s->status &&
 		     s->head_pos == s->head_n;
 	enum plim_status st = PLIM_OK;
@@ -640,8 +640,8 @@ static bool wants_thread(const struct state *s, enum source_thread thread)
 }
 
 /* The input is open: find out what it is, start decoding, put the first bytes into the window. */
-static enum plim_status start(struct state *s, bool detect, const struct source_options *options,
-			      struct plim_err *err)
+static enum plim_status start_source(struct state *s, bool detect,
+				     const struct source_options *options, struct plim_err *err)
 {
 	enum plim_status st = read_head(s, err);
 	const struct codec_kind *kind = detect ? codec_detect(s->head, s->head_n) : NULL;
@@ -663,12 +663,12 @@ static enum plim_status start(struct state *s, bool detect, const struct source_
 }
 
 /* Of a state that is filled in, or of a failure before: the source, or nothing of it. */
-static enum plim_status finish(struct state *s, enum plim_status st, bool detect,
-			       const struct source_options *options, struct source **out,
-			       struct plim_err *err)
+static enum plim_status finish_source(struct state *s, enum plim_status st, bool detect,
+				      const struct source_options *options, struct source **out,
+				      struct plim_err *err)
 {
 	if (!st)
-		st = start(s, detect, options, err);
+		st = start_source(s, detect, options, err);
 	*out = st ? NULL : &s->pub;
 	if (st && s)
 		source_close(&s->pub);
@@ -686,7 +686,7 @@ enum plim_status source_open(struct mem *m, const char *path, const struct sourc
 	st = state_new(m, path, options, &s, err);
 	if (!st)
 		st = open_file(s, options ? options->kinds : SOURCE_ANY, err);
-	return finish(s, st, true, options, out, err);
+	return finish_source(s, st, true, options, out, err);
 }
 
 enum plim_status source_open_descriptor(struct mem *m, const char *name, int descriptor,
@@ -701,7 +701,7 @@ enum plim_status source_open_descriptor(struct mem *m, const char *name, int des
 	st = state_new(m, name, options, &s, err);
 	if (!st)
 		st = open_descriptor(s, descriptor, options ? options->kinds : SOURCE_ANY, err);
-	return finish(s, st, true, options, out, err);
+	return finish_source(s, st, true, options, out, err);
 }
 
 enum plim_status source_open_memory(struct mem *m, const char *name, const void *bytes, size_t n,
@@ -719,7 +719,7 @@ enum plim_status source_open_memory(struct mem *m, const char *name, const void 
 		s->memory = bytes;
 		s->raw_bytes = n;
 	}
-	return finish(s, st, mode == SOURCE_MEMORY_DETECT, options, out, err);
+	return finish_source(s, st, mode == SOURCE_MEMORY_DETECT, options, out, err);
 }
 
 const char *source_input_name(const struct plim_input *input)
@@ -762,14 +762,14 @@ enum plim_status source_open_member(struct mem *m, const char *name, struct sour
 		s->outer = outer;
 		s->raw_bytes = n;
 	}
-	return finish(s, st, true, options, out, err);
+	return finish_source(s, st, true, options, out, err);
 }
 
 /* --- random access, facts, the end --- */
 
 bool source_is_random(const struct source *pub)
 {
-	const struct state *s = state_of(pub);
+	const struct state *s = source_state_of(pub);
 
 	return !s->codec && (s->kind == KIND_FILE || s->kind == KIND_MEMORY);
 }
@@ -777,7 +777,7 @@ bool source_is_random(const struct source *pub)
 enum plim_status source_pread(const struct source *pub, uint64_t offset, void *at, size_t n,
 			      size_t *got, struct plim_err *err)
 {
-	const struct state *s = state_of(pub);
+	const struct state *s = source_state_of(pub);
 	enum plim_status st = PLIM_OK;
 
 	*got = 0;
@@ -805,7 +805,7 @@ enum plim_status source_pread(const struct source *pub, uint64_t offset, void *a
 
 void source_get_info(const struct source *pub, struct source_info *out)
 {
-	const struct state *s = state_of(pub);
+	const struct state *s = source_state_of(pub);
 
 	*out = (struct source_info){
 		.path = s->path,
@@ -820,7 +820,7 @@ void source_get_info(const struct source *pub, struct source_info *out)
 
 void source_close(struct source *pub)
 {
-	struct state *s = pub ? state_of(pub) : NULL;
+	struct state *s = pub ? source_state_of(pub) : NULL;
 
 	if (!s)
 		return;

@@ -34,7 +34,7 @@ static bool octal(const uint8_t *field, size_t n, uint64_t *out)
 }
 
 /* The same, or (GNU, a first byte of 0x80) a big-endian number. */
-static bool number(const uint8_t *field, size_t n, uint64_t *out)
+static bool tar_number(const uint8_t *field, size_t n, uint64_t *out)
 {
 	if (field[0] != 0x80)
 		return octal(field, n, out);
@@ -240,7 +240,7 @@ enum plim_status tar_next(struct tar *t, struct tar_member *out, struct plim_err
 		if (st || ended)
 			return st;
 		type = s->p[TYPE_AT];
-		if (!number(s->p + SIZE_AT, SIZE_N, &n))
+		if (!tar_number(s->p + SIZE_AT, SIZE_N, &n))
 			return err_at(err, t->next, "a tar header without a size");
 		if (!is_extension(type) && t->has_size)
 			n = t->bytes;

@@ -328,8 +328,8 @@ static unsigned put_long(struct text *t, unsigned at, unsigned hang, const char 
 	return at;
 }
 
-static void wrap(struct text *t, unsigned first, unsigned hang, unsigned whole, const char *s,
-		 size_t n)
+static void wrap_text(struct text *t, unsigned first, unsigned hang, unsigned whole, const char *s,
+		      size_t n)
 {
 	unsigned at = first;
 	bool fresh = true; /* nothing of this text on the line yet */
@@ -381,13 +381,13 @@ void text_wrap(struct text *t, unsigned first, unsigned hang, const char *fmt, .
 	va_end(ap);
 	if (whole.err.status && !t->err.status)
 		t->err = whole.err;
-	wrap(t, first, hang, WHOLE_WORD, text_get(&whole), whole.n);
+	wrap_text(t, first, hang, WHOLE_WORD, text_get(&whole), whole.n);
 	text_release(&whole);
 }
 
 void text_wrap_code(struct text *t, unsigned first, unsigned hang, const char *words)
 {
-	wrap(t, first, hang, UINT_MAX, words, strlen(words));
+	wrap_text(t, first, hang, UINT_MAX, words, strlen(words));
 }
 
 void text_wrap_name(struct text *t, unsigned first, unsigned hang, const char *words)
@@ -550,7 +550,7 @@ static uint64_t smallest(const uint64_t *y, size_t from, size_t to)
 	return m;
 }
 
-static uint64_t largest(const uint64_t *y, size_t from, size_t to)
+static uint64_t text_largest(const uint64_t *y, size_t from, size_t to)
 {
 	uint64_t m = 0;
 
@@ -573,7 +573,7 @@ static struct chart_column chart_column(const struct text_chart *c, uint64_t mos
 	uint64_t v, low;
 
 	to = to > from ? to : from + 1;
-	v = largest(c->y, from, to);
+	v = text_largest(c->y, from, to);
 	v = v < most ? v : most;
 	column.high = scale(v, 8ull * c->rows, most);
 	if (v && !column.high)
@@ -635,7 +635,7 @@ void text_chart(struct text *t, const struct text_chart *c)
 {
 	unsigned columns = c->columns ? c->columns : t->style.width, gutter, w;
 	struct chart_column shown[512];
-	uint64_t most = c->most ? c->most : largest(c->y, 0, c->n);
+	uint64_t most = c->most ? c->most : text_largest(c->y, 0, c->n);
 	struct text label;
 
 	if (!c->n || !c->rows)

@@ -13,7 +13,7 @@ struct start {
 	struct plim_task *task;
 };
 
-static void *begin(void *at)
+static void *begin_thread_work(void *at)
 {
 	struct start s = *(struct start *)at;
 
@@ -33,7 +33,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 	*s = (struct start){ run, arg, mem_watched() };
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(thread, NULL, begin, s);
+	r = pthread_create(thread, NULL, begin_thread_work, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r)
 		free(s);

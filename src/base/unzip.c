@@ -57,7 +57,7 @@ static enum plim_status get(struct codec *c, uint8_t *at, size_t n, struct plim_
 	return st;
 }
 
-static enum plim_status refuse(const struct codec *c, const char *why, struct plim_err *err)
+static enum plim_status refuse_unzip(const struct codec *c, const char *why, struct plim_err *err)
 {
 	return err_at_more(err, codec_at_byte(c), "unpack it, and give what was in it", "'%s': %s",
 			   c->input.name, why);
@@ -166,11 +166,12 @@ static enum plim_status begin_data(struct codec *c, struct plim_err *err)
 	struct unzip *z = c->u.zip;
 
 	if (z->flags & FLAG_ENCRYPTED)
-		return refuse(c, "the zip is encrypted", err);
+		return refuse_unzip(c, "the zip is encrypted", err);
 	if (z->method == METHOD_STORED && z->flags & FLAG_DESCRIPTOR)
-		return refuse(c, "a file is stored in the zip without its size", err);
+		return refuse_unzip(c, "a file is stored in the zip without its size", err);
 	if (z->method != METHOD_STORED && z->method != METHOD_DEFLATED)
-		return refuse(c, "a file is packed in the zip with a method that is not read", err);
+		return refuse_unzip(c, "a file is packed in the zip with a method that is not read",
+				    err);
 	z->crc = (uint32_t)crc32(0, NULL, 0);
 	z->stage = STAGE_DATA;
 	if (z->method == METHOD_STORED)
@@ -181,8 +182,8 @@ static enum plim_status begin_data(struct codec *c, struct plim_err *err)
 	return z->begun ? PLIM_OK : codec_no_memory(c, err);
 }
 
-static enum plim_status read_member(struct codec *c, const uint8_t *head, uint8_t *name,
-				    struct plim_err *err)
+static enum plim_status read_unzip_member(struct codec *c, const uint8_t *head, uint8_t *name,
+					  struct plim_err *err)
 {
 	struct unzip *z = c->u.zip;
 	uint32_t name_n = le(head + 26, 2);
@@ -203,7 +204,7 @@ static enum plim_status read_member(struct codec *c, const uint8_t *head, uint8_
 	z->zip64 = 0;
 	z->wanted = !is_litter((const char *)name);
 	if (z->wanted && z->found)
-		return refuse(c, "the zip holds several files", err);
+		return refuse_unzip(c, "the zip holds several files", err);
 	z->found |= z->wanted;
 	st = read_extra(c, le(head + 28, 2), err);
 	return st ? st : begin_data(c, err);
@@ -220,18 +221,18 @@ static enum plim_status read_head(struct codec *c, struct plim_err *err)
 		return st;
 	if (head[0] == 'P' && head[1] == 'K' && le(head, 4) != HEAD_MAGIC) {
 		z->ended = 1;
-		return z->found ? PLIM_OK : refuse(c, "the zip holds no file", err);
+		return z->found ? PLIM_OK : refuse_unzip(c, "the zip holds no file", err);
 	}
 	if (le(head, 4) != HEAD_MAGIC)
 		return codec_damaged(c, err);
 	st = get(c, head + 4, HEAD_BYTES - 4, err);
-	return st ? st : read_member(c, head, z->head + HEAD_BYTES, err);
+	return st ? st : read_unzip_member(c, head, z->head + HEAD_BYTES, err);
 }
 
 /* ---- its bytes ---- */
 
-static enum plim_status copy(struct codec *c, uint8_t *at, size_t room, size_t *made,
-			     struct plim_err *err)
+static enum plim_status copy_unzip(struct codec *c, uint8_t *at, size_t room, size_t *made,
+				   struct plim_err *err)
 {
 	struct unzip *z = c->u.zip;
 	size_t n;
@@ -293,7 +294,7 @@ static enum plim_status read_data(struct codec *c, uint8_t *at, size_t room, siz
 		room = INT_MAX;
 	do
 		st = z->method == METHOD_STORED
-			     ? copy(c, to + before, room - before, &n, err)
+			     ? copy_unzip(c, to + before, room - before, &n, err)
 			     : inflate_some(c, to + before, room - before, &n, err);
 	while (!st && !z->wanted && z->stage == STAGE_DATA); /* passed over, in one go */
 	if (!z->wanted || !n)
@@ -333,7 +334,7 @@ static enum plim_status read_plain(struct codec *c, uint8_t *at, size_t room, si
 }
 
 /* The directory was reached: the last byte, and then nothing more. */
-static enum plim_status finish(struct codec *c, uint8_t *at, size_t *made)
+static enum plim_status finish_unzip(struct codec *c, uint8_t *at, size_t *made)
 {
 	struct unzip *z = c->u.zip;
 
@@ -359,7 +360,7 @@ enum plim_status unzip_step(struct codec *c, uint8_t *at, size_t room, size_t *m
 	struct unzip *z = c->u.zip;
 
 	if (z->ended)
-		return finish(c, at, made);
+		return finish_unzip(c, at, made);
 	switch (z->stage) {
 	case STAGE_DATA: return read_data(c, at, room, made, err);
 	case STAGE_PLAIN: return read_plain(c, at, room, made, err);

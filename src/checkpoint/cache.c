@@ -76,14 +76,14 @@ static void host_drop(void *ctx, const struct plim_weight *t, void *where)
 /* ---- a set ---- */
 
 /* All its tensors as one. */
-static struct plim_weight whole(const struct plim_weights_set *set)
+static struct plim_weight cached_whole(const struct plim_weights_set *set)
 {
 	return (struct plim_weight){ .name = set->name, .bytes = set->hidden->block_bytes };
 }
 
 static void drop_block(struct plim_weights *w, const struct plim_weights_set *set)
 {
-	const struct plim_weight all = whole(set);
+	const struct plim_weight all = cached_whole(set);
 
 	if (w->own_place)
 		w->bulk.drop(w->bulk.ctx, set->hidden->block, all.bytes);
@@ -144,15 +144,15 @@ static enum plim_status describe(struct plim_weights *w, const struct ckpt *c,
 }
 
 /* One more tensor in the memory of a set. */
-static void grow(uint64_t *all, uint64_t bytes)
+static void grow_cached(uint64_t *all, uint64_t bytes)
 {
 	if (__builtin_add_overflow(bytes, ALIGNED - 1, &bytes) ||
 	    __builtin_add_overflow(*all, bytes & ~(ALIGNED - 1), all))
 		*all = UINT64_MAX;
 }
 
-static enum plim_status choose(struct plim_weights *w, const struct ckpt *c, struct entry *e,
-			       uint32_t **chosen, struct plim_err *err)
+static enum plim_status choose_cached(struct plim_weights *w, const struct ckpt *c, struct entry *e,
+				      uint32_t **chosen, struct plim_err *err)
 {
 	struct plim_weights_set *set = &e->set;
 
@@ -168,7 +168,7 @@ static enum plim_status choose(struct plim_weights *w, const struct ckpt *c, str
 		(*chosen)[set->tensor_count++] = (uint32_t)i;
 		if (__builtin_add_overflow(set->bytes, ckpt_tensor_bytes(t), &set->bytes))
 			set->bytes = UINT64_MAX;
-		grow(&e->hidden.block_bytes, ckpt_tensor_bytes(t));
+		grow_cached(&e->hidden.block_bytes, ckpt_tensor_bytes(t));
 	}
 	if (!set->tensor_count)
 		return err_set(err, PLIM_E_ARG, "no tensor of '%.200s' matches '%.200s'", e->path,
@@ -181,8 +181,8 @@ struct filling {
 	void *where;
 };
 
-static enum plim_status fill(void *ctx, uint64_t at, const void *bytes, size_t n,
-			     struct plim_err *err)
+static enum plim_status fill_cached(void *ctx, uint64_t at, const void *bytes, size_t n,
+				    struct plim_err *err)
 {
 	const struct filling *f = ctx;
 
@@ -194,7 +194,7 @@ static enum plim_status load_block(struct plim_weights *w, struct ckpt *c,
 				   struct plim_weights_set *set, const uint32_t *chosen,
 				   struct plim_err *err)
 {
-	const struct plim_weight all = whole(set);
+	const struct plim_weight all = cached_whole(set);
 	void *stream = w->place.stream;
 	uint64_t at = 0;
 	void *block = NULL;
@@ -206,7 +206,7 @@ static enum plim_status load_block(struct plim_weights *w, struct ckpt *c,
 	set->hidden->block = block;
 	for (size_t i = 0; i < set->tensor_count; i++) {
 		set->tensors[i].where = (uint8_t *)block + at;
-		grow(&at, set->tensors[i].bytes);
+		grow_cached(&at, set->tensors[i].bytes);
 	}
 	return w->bulk.fill(w->bulk.ctx, c, chosen, set, w->own_place ? NULL : &stream, err);
 }
@@ -227,7 +227,7 @@ static enum plim_status load_tensors(struct plim_weights *w, struct ckpt *c,
 		if (st)
 			break;
 		t->where = f.where;
-		st = ckpt_load(c, chosen[i], fill, &f, err);
+		st = ckpt_load(c, chosen[i], fill_cached, &f, err);
 	}
 	return st;
 }
@@ -262,17 +262,17 @@ static struct entry *least_recent(const struct plim_weights *w)
 	return least;
 }
 
-static bool fits(const struct plim_weights *w, uint64_t bytes)
+static bool cached_fits(const struct plim_weights *w, uint64_t bytes)
 {
 	return (!w->max_sets || w->stats.sets < w->max_sets) && bytes <= w->max_bytes &&
 	       w->stats.bytes <= w->max_bytes - bytes;
 }
 
 /* Room for a set that is going to be loaded; nothing is evicted in vain for one that can never fit. */
-static enum plim_status reserve(struct plim_weights *w, struct entry *e, uint64_t bytes,
-				struct plim_err *err)
+static enum plim_status reserve_cached(struct plim_weights *w, struct entry *e, uint64_t bytes,
+				       struct plim_err *err)
 {
-	while (bytes <= w->max_bytes && !fits(w, bytes)) {
+	while (bytes <= w->max_bytes && !cached_fits(w, bytes)) {
 		struct entry *old = least_recent(w);
 
 		if (!old)
@@ -280,7 +280,7 @@ static enum plim_status reserve(struct plim_weights *w, struct entry *e, uint64_
 		evict(w, old);
 		w->stats.evictions++;
 	}
-	if (!fits(w, bytes))
+	if (!cached_fits(w, bytes))
 		return err_set(
 			err, PLIM_E_LIMIT,
 			"'%.200s' has %llu bytes: next to %llu sets of %llu bytes in use it does "
@@ -313,10 +313,10 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s': %.600s", e->path,
 			     c.findings.n ? ckpt_text(&c, c.findings.at[0].text) : "no checkpoint");
 	if (!st)
-		st = choose(w, &c, e, &chosen, err);
+		st = choose_cached(w, &c, e, &chosen, err);
 	if (!st) {
 		pthread_mutex_lock(&w->lock);
-		st = reserve(w, e, w->bulk.fill ? e->hidden.block_bytes : e->set.bytes, err);
+		st = reserve_cached(w, e, w->bulk.fill ? e->hidden.block_bytes : e->set.bytes, err);
 		pthread_mutex_unlock(&w->lock);
 		reserved = !st;
 	}
@@ -381,7 +381,7 @@ void plim_weights_free(struct plim_weights *w)
 	free(w);
 }
 
-static struct entry *find(const struct plim_weights *w, const char *name)
+static struct entry *find_cached(const struct plim_weights *w, const char *name)
 {
 	for (size_t i = 0; i < w->entries.n; i++)
 		if (!strcmp(w->entries.at[i]->name, name))
@@ -421,8 +421,8 @@ enum plim_status plim_weights_add(struct plim_weights *w, const char *name, cons
 	if (st)
 		return st;
 	pthread_mutex_lock(&w->lock);
-	st = find(w, name) ? err_set(err, PLIM_E_ARG, "'%.200s' is registered already", name)
-			   : vec_push(&w->mem, &w->entries, e, err);
+	st = find_cached(w, name) ? err_set(err, PLIM_E_ARG, "'%.200s' is registered already", name)
+				  : vec_push(&w->mem, &w->entries, e, err);
 	pthread_mutex_unlock(&w->lock);
 	if (st)
 		free_entry(w, e);
@@ -435,7 +435,7 @@ enum plim_status plim_weights_remove(struct plim_weights *w, const char *name, s
 	enum plim_status st = PLIM_OK;
 
 	pthread_mutex_lock(&w->lock);
-	e = find(w, name);
+	e = find_cached(w, name);
 	if (!e)
 		st = err_set(err, PLIM_E_ARG, "'%.200s' is not registered", name);
 	else if (e->pins || e->waiting || e->state == LOADING)
@@ -453,7 +453,7 @@ enum plim_status plim_weights_remove(struct plim_weights *w, const char *name, s
 }
 
 /* With the lock: wait until the load that is going on has ended. */
-static void wait_for(struct plim_weights *w, struct entry *e)
+static void wait_for_cached(struct plim_weights *w, struct entry *e)
 {
 	uint64_t before = e->loads;
 
@@ -504,7 +504,7 @@ static enum plim_status bring(struct plim_weights *w, struct entry *e, struct pl
 
 	while (!st &&
 	       e->state == LOADING) { /* or evicted before this thread woke, and loaded again */
-		wait_for(w, e);
+		wait_for_cached(w, e);
 		st = e->why.status;
 	}
 	w->stats.hits += !st && e->state == HELD;
@@ -523,7 +523,7 @@ enum plim_status plim_weights_get(struct plim_weights *w, const char *name,
 
 	*out = NULL;
 	pthread_mutex_lock(&w->lock);
-	e = find(w, name);
+	e = find_cached(w, name);
 	st = e ? renew(w, e, err) : err_set(err, PLIM_E_ARG, "'%.200s' is not registered", name);
 	if (!st)
 		st = bring(w, e, err);
@@ -543,7 +543,7 @@ void plim_weights_put(struct plim_weights *w, const struct plim_weights_set *set
 	if (!set)
 		return;
 	pthread_mutex_lock(&w->lock);
-	e = find(w, set->name);
+	e = find_cached(w, set->name);
 	if (e && e->pins)
 		w->stats.pinned -= !--e->pins;
 	pthread_mutex_unlock(&w->lock);

@@ -45,7 +45,7 @@ static enum plim_status conclude(struct ckpt_compare *d, const char *kind, struc
 	return vec_push(d->a->mem, &d->conclusions, c, err);
 }
 
-static const char *name_of(const struct ckpt_compare *d, const struct ckpt_pair *p)
+static const char *conclusion_name_of(const struct ckpt_compare *d, const struct ckpt_pair *p)
 {
 	return p->a != CKPT_NONE ? ckpt_text(d->a, d->a->tensors.at[p->a].name)
 				 : ckpt_text(d->b, d->b->tensors.at[p->b].name);
@@ -95,7 +95,7 @@ static enum plim_status judge_depth(struct ckpt_compare *d, size_t *explained, s
 	size_t beyond = 0;
 
 	for (size_t i = 0; i < d->pairs.n; i++) {
-		uint64_t n = layer_of(name_of(d, &d->pairs.at[i]));
+		uint64_t n = layer_of(conclusion_name_of(d, &d->pairs.at[i]));
 
 		beyond += d->pairs.at[i].change == side && n != UINT64_MAX && n >= least;
 	}
@@ -117,7 +117,7 @@ static enum plim_status judge_lora(struct ckpt_compare *d, size_t *explained, st
 	for (size_t i = 0; i < d->pairs.n; i++) {
 		const struct ckpt_pair *p = &d->pairs.at[i];
 
-		if (p->change >= CKPT_CHANGE_ONLY_A && strstr(name_of(d, p), "lora_"))
+		if (p->change >= CKPT_CHANGE_ONLY_A && strstr(conclusion_name_of(d, p), "lora_"))
 			n[p->change == CKPT_CHANGE_ONLY_B]++;
 	}
 	if (!n[0] == !n[1])
@@ -134,7 +134,7 @@ static enum plim_status judge_heads(struct ckpt_compare *d, size_t *explained, s
 
 	for (size_t i = 0; !st && i < d->pairs.n; i++) {
 		const struct ckpt_pair *p = &d->pairs.at[i];
-		const char *name = name_of(d, p),
+		const char *name = conclusion_name_of(d, p),
 			   *side = p->a != CKPT_NONE ? "the second" : "the first";
 		const char *last = strrchr(name, '.');
 		bool head = mentions(name, heads, sizeof(heads) / sizeof(heads[0]));
@@ -176,7 +176,7 @@ static enum reshape reshape_of(const struct ckpt_compare *d, const struct ckpt_p
 {
 	const struct ckpt_tensor *s = &d->a->tensors.at[p->a], *t = &d->b->tensors.at[p->b];
 	const uint64_t *x = ckpt_shape(d->a, s), *y = ckpt_shape(d->b, t);
-	const char *name = name_of(d, p);
+	const char *name = conclusion_name_of(d, p);
 
 	if (s->rank != t->rank || !s->rank)
 		return SHAPE_RANK;
@@ -217,7 +217,7 @@ static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how,
 {
 	const struct ckpt_tensor *s = &d->a->tensors.at[p->a], *t = &d->b->tensors.at[p->b];
 	const uint64_t *x = ckpt_shape(d->a, s), *y = ckpt_shape(d->b, t);
-	const char *name = name_of(d, p);
+	const char *name = conclusion_name_of(d, p);
 
 	switch (how) {
 	case SHAPE_ROWS:
@@ -376,7 +376,7 @@ static enum plim_status judge_outside(struct ckpt_compare *d, int side, size_t *
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->pairs.n; i++) {
-		const char *name = name_of(d, &d->pairs.at[i]);
+		const char *name = conclusion_name_of(d, &d->pairs.at[i]);
 
 		n += d->pairs.at[i].change == only && compare_strip(name, d->prefix[side]) == name;
 	}
@@ -434,7 +434,7 @@ static enum plim_status judge_ties(struct ckpt_compare *d, struct plim_err *err)
 		st = conclude(
 			d, "tied", err,
 			"tied weights in the %s only: '%.200s' is '%.200s' there (%zu tensor%s)",
-			tie[0] != CKPT_NONE ? "first" : "second", name_of(d, one),
+			tie[0] != CKPT_NONE ? "first" : "second", conclusion_name_of(d, one),
 			tie[0] != CKPT_NONE ? ckpt_text(d->a, d->a->tensors.at[tie[0]].name)
 					    : ckpt_text(d->b, d->b->tensors.at[tie[1]].name),
 			n, text_s(n));
@@ -461,7 +461,7 @@ static enum plim_status judge_rest(struct ckpt_compare *d, size_t left, size_t c
 	return st;
 }
 
-static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
+static enum plim_status judge_conclusion(struct ckpt_compare *d, struct plim_err *err)
 {
 	size_t *n = d->counts, left = n[CKPT_CHANGE_ONLY_A] + n[CKPT_CHANGE_ONLY_B], explained = 0;
 	size_t common = n[CKPT_CHANGE_NONE] + n[CKPT_CHANGE_DTYPE] + n[CKPT_CHANGE_SHAPE];
@@ -594,6 +594,6 @@ enum plim_status compare_conclude(struct ckpt_compare *d, struct plim_err *err)
 
 	if (config && !d->b->tensors.n)
 		return judge_partly(d, err);
-	st = judge(d, err);
+	st = judge_conclusion(d, err);
 	return !st && config ? judge_loading(d, err) : st;
 }

@@ -182,7 +182,7 @@ static enum plim_status config_key(struct ckpt *c, struct json *j, const char *k
 
 /* ---- what it promises ---- */
 
-static uint64_t size_of(const struct config *x, char letter)
+static uint64_t config_size_of(const struct config *x, char letter)
 {
 	const uint64_t *n = x->numbers;
 	uint64_t head = n[HEAD_SIZE] ? n[HEAD_SIZE] : n[HEADS] ? n[HIDDEN] / n[HEADS] : 0;
@@ -211,7 +211,7 @@ static enum plim_status promise(struct ckpt *c, const struct config *x, const st
 
 	t.dtype = x->dtype ? x->dtype : ckpt_dtype_of_torch("float32");
 	for (const char *s = row->shape; *s; s++)
-		sizes[t.rank++] = size_of(x, *s);
+		sizes[t.rank++] = config_size_of(x, *s);
 	t.name = number ? ckpt_model_printf(c, &st, err, "%.*s%u%s", (int)(number - row->name),
 					    row->name, layer, number + 2)
 			: ckpt_model_printf(c, &st, err, "%s", row->name);

@@ -302,7 +302,7 @@ static enum plim_status read_item(struct metadata *m, struct pickle_value index,
 	return st ? st : check_chunk(m, index, before, fqn, err);
 }
 
-static int by_place(const void *a, const void *b)
+static int distributed_by_place(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
 
@@ -316,7 +316,7 @@ static enum plim_status check_items(struct metadata *m, struct plim_err *err)
 	struct ckpt *c = m->ckpt;
 	enum plim_status st = PLIM_OK;
 
-	sort_items(m->items.at, m->items.n, sizeof(*m->items.at), by_place);
+	sort_items(m->items.at, m->items.n, sizeof(*m->items.at), distributed_by_place);
 	for (size_t i = 0; !st && i < m->items.n; i++) {
 		const struct item *a = &m->items.at[i], *next = i + 1 < m->items.n ? a + 1 : NULL;
 		bool last = !next || next->file != a->file;

@@ -19,7 +19,7 @@ static const char *spelled(const struct ckpt_dtype *d, enum spelling how)
 	return how == OF_TORCH ? d->name : how == OF_STORAGE ? d->storage : d->safetensors;
 }
 
-static const struct ckpt_dtype *find(const char *name, enum spelling how)
+static const struct ckpt_dtype *find_dtype(const char *name, enum spelling how)
 {
 	for (size_t i = 0; i < ckpt_dtype_count; i++) {
 		const char *own = spelled(&ckpt_dtypes[i], how);
@@ -35,15 +35,15 @@ const struct ckpt_dtype *ckpt_dtype_of_torch(const char *name)
 	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
 		if (!strcmp(aliases[i].alias, name))
 			name = aliases[i].name;
-	return find(name, OF_TORCH);
+	return find_dtype(name, OF_TORCH);
 }
 
 const struct ckpt_dtype *ckpt_dtype_of_storage(const char *storage)
 {
-	return find(storage, OF_STORAGE);
+	return find_dtype(storage, OF_STORAGE);
 }
 
 const struct ckpt_dtype *ckpt_dtype_of_safetensors(const char *name)
 {
-	return find(name, OF_SAFETENSORS);
+	return find_dtype(name, OF_SAFETENSORS);
 }

@@ -77,7 +77,7 @@ static enum plim_status add_extent(struct unpickle *u, uint64_t offset, uint64_t
 	return st ? st : vec_push(c->mem, &c->extents, x, err);
 }
 
-static enum plim_status tell(struct walk *w, bool found, struct plim_err *err)
+static enum plim_status tell_embedded(struct walk *w, bool found, struct plim_err *err)
 {
 	return found ? ckpt_model_find(
 			       w->ckpt, CKPT_NOTE, "embedded", PLIM_UNKNOWN, err,
@@ -120,5 +120,5 @@ enum plim_status embedded_place(struct walk *w, struct pickle_value call,
 	}
 	if (*ok)
 		st = add_extent(w->u, w->u->raw_at + at + end + 8, s->bytes, extent, err);
-	return *ok && st ? st : tell(w, *ok, err);
+	return *ok && st ? st : tell_embedded(w, *ok, err);
 }

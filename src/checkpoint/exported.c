@@ -39,7 +39,7 @@ struct payload {
 	bool pickled, described;
 };
 
-static const char *name_of(const struct exported *x, uint32_t record)
+static const char *exported_name_of(const struct exported *x, uint32_t record)
 {
 	const char *name = ckpt_text(x->ckpt, x->ckpt->extents.at[record].name);
 	size_t n = strlen(x->folder);
@@ -48,7 +48,7 @@ static const char *name_of(const struct exported *x, uint32_t record)
 }
 
 /* As torch finds records: the case of letters does not matter. */
-static bool begins(const char *name, const char *with)
+static bool exported_begins(const char *name, const char *with)
 {
 	return !strncasecmp(name, with, strlen(with));
 }
@@ -89,7 +89,8 @@ static enum plim_status read_json(struct exported *x, uint32_t record, read_fn *
 	if (st == PLIM_E_FORMAT) {
 		c->pickled = c->many_globals = true; /* expressions in it were not seen */
 		return ckpt_model_find(c, CKPT_BAD_FINDING, "exported", why.offset, err,
-				       "'%.200s': %.300s", name_of(x, record), why.message);
+				       "'%.200s': %.300s", exported_name_of(x, record),
+				       why.message);
 	}
 	if (st && err)
 		*err = why;
@@ -160,7 +161,8 @@ static enum plim_status judge_graph(struct exported *x, uint32_t record, struct 
 				 tree ? "torch.utils._pytree.treespec_loads" : "sympy.sympify",
 				 t.string);
 			c->pickled = true;
-			st = globals_tell(c, name_of(x, record), what, t.offset, CKPT_UNKNOWN, err);
+			st = globals_tell(c, exported_name_of(x, record), what, t.offset,
+					  CKPT_UNKNOWN, err);
 			if (st)
 				return st;
 		}
@@ -245,7 +247,8 @@ static enum plim_status read_sizes(struct exported *x, uint64_t *out, size_t *n,
 	return st;
 }
 
-static enum plim_status read_number(struct exported *x, uint64_t *out, struct plim_err *err)
+static enum plim_status read_exported_number(struct exported *x, uint64_t *out,
+					     struct plim_err *err)
 {
 	struct json_token t;
 	enum plim_status st = json_next(&x->json, &t, err);
@@ -265,15 +268,15 @@ static enum plim_status read_meta(struct exported *x, struct payload *p, struct 
 	p->described = true;
 	while (!st && !(st = json_next(&x->json, &t, err)) && t.kind != JSON_OBJECT_END) {
 		if (json_is(&t, "dtype"))
-			st = read_number(x, &p->dtype, err);
+			st = read_exported_number(x, &p->dtype, err);
 		else if (json_is(&t, "sizes"))
 			st = read_sizes(x, p->sizes, &p->rank, err);
 		else if (json_is(&t, "strides"))
 			st = read_sizes(x, p->strides, &p->rank_of_strides, err);
 		else if (json_is(&t, "storage_offset"))
-			st = read_number(x, &p->t.offset, err);
+			st = read_exported_number(x, &p->t.offset, err);
 		else if (json_is(&t, "layout"))
-			st = read_number(x, &p->layout, err);
+			st = read_exported_number(x, &p->layout, err);
 		else
 			st = json_skip(&x->json, &t, err);
 	}
@@ -378,7 +381,7 @@ static enum plim_status add_tensor(struct exported *x, struct payload *p, uint32
 			c, CKPT_BAD_FINDING, "storage_size", e->offset, err,
 			"record '%.200s' has %llu bytes, weight '%.200s' in it needs "
 			"more",
-			name_of(x, record), (unsigned long long)e->bytes, name);
+			exported_name_of(x, record), (unsigned long long)e->bytes, name);
 	}
 	return ckpt_model_tensor(c, p->t, p->sizes, p->strides, NULL, err);
 }
@@ -399,7 +402,8 @@ static enum plim_status add_payload(struct exported *x, struct payload *p, struc
 				       x->payloads, p->path, name);
 	/* A constant is unpickled if its record's name does not begin as a tensor's, whatever else is said of it. */
 	if (p->pickled || !p->described ||
-	    (begins(x->payloads, "data/constants/") && !begins(p->path, "tensor_")))
+	    (exported_begins(x->payloads, "data/constants/") &&
+	     !exported_begins(p->path, "tensor_")))
 		return read_loaded(x, record, name, err);
 	return add_tensor(x, p, record, err);
 }
@@ -443,7 +447,7 @@ static const char *payloads_of(const char *name)
 	static const char *const folders[] = { "data/weights/", "data/constants/" };
 
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-		if (begins(name, folders[i]) && ends(name, "_config.json"))
+		if (exported_begins(name, folders[i]) && ends(name, "_config.json"))
 			return folders[i];
 	return NULL;
 }
@@ -451,12 +455,12 @@ static const char *payloads_of(const char *name)
 /* What JSON describes: graphs, and which records are raw bytes. */
 static enum plim_status read_described(struct exported *x, uint32_t record, struct plim_err *err)
 {
-	const char *name = name_of(x, record);
+	const char *name = exported_name_of(x, record);
 
 	x->payloads = payloads_of(name);
 	if (x->payloads)
 		return read_json(x, record, read_payloads, err);
-	if (begins(name, "models/") || ends(name, "exported_program.json"))
+	if (exported_begins(name, "models/") || ends(name, "exported_program.json"))
 		return read_json(x, record, judge_graph, err);
 	return PLIM_OK;
 }
@@ -472,7 +476,7 @@ static enum plim_status may_hold_file(struct exported *x, uint32_t record, bool 
 	size_t got = 0;
 	enum plim_status st = PLIM_OK;
 
-	*may = e->bytes >= TAR_BYTES || ends(name_of(x, record), ".pt");
+	*may = e->bytes >= TAR_BYTES || ends(exported_name_of(x, record), ".pt");
 	if (!*may && e->state != CKPT_CUT && !e->deflated)
 		st = ckpt_pread(x->ckpt, e->file, e->offset, head, sizeof(head), &got, err);
 	*may |= e->deflated || (got == sizeof(head) && !memcmp(head, "PK\3\4", sizeof(head)));
@@ -484,16 +488,19 @@ static enum plim_status read_other(struct exported *x, uint32_t record, struct p
 {
 	struct ckpt *c = x->ckpt;
 	const struct ckpt_extent *e = &c->extents.at[record];
-	const char *name = name_of(x, record);
-	bool in_payloads = begins(name, "data/weights/") || begins(name, "data/constants/"), may;
+	const char *name = exported_name_of(x, record);
+	bool in_payloads = exported_begins(name, "data/weights/") ||
+			   exported_begins(name, "data/constants/"),
+	     may;
 	enum plim_status st;
 
 	if (ends(name, ".so")) {
 		c->pickled = true;
 		return globals_tell(c, name, "native code", e->offset, CKPT_UNKNOWN, err);
 	}
-	if (e->tensors || x->loaded[record - x->zip->first] || begins(name, "extra/") ||
-	    begins(name, "models/") || ends(name, "exported_program.json") || payloads_of(name))
+	if (e->tensors || x->loaded[record - x->zip->first] || exported_begins(name, "extra/") ||
+	    exported_begins(name, "models/") || ends(name, "exported_program.json") ||
+	    payloads_of(name))
 		return PLIM_OK;
 	if ((in_payloads && ends(name, ".pt")) || ends(name, "serialized_state_dict.pt") ||
 	    ends(name, "serialized_state_dict.json"))

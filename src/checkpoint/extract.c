@@ -106,8 +106,8 @@ bool ckpt_is_wanted(const char *name, const char *patterns)
 	return false;
 }
 
-static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
-			      struct plim_err *err)
+static enum plim_status check_extract(const struct ckpt *c, const struct ckpt_tensor *t,
+				      struct plim_err *err)
 {
 	const char *why = t->flags & CKPT_META        ? "has no bytes"
 			  : t->flags & CKPT_QUANTIZED ? "is quantized: its scales would be lost"
@@ -128,7 +128,7 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 	const struct ckpt_tensor *t = &c->tensors.at[tensor];
 	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
 	struct ckpt_out o = { .sink = sink, .ctx = ctx };
-	enum plim_status st = check(c, t, err);
+	enum plim_status st = check_extract(c, t, err);
 
 	if (!st && !ckpt_is_whole(c, tensor))
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole", ckpt_text(c, t->name));
@@ -147,7 +147,7 @@ bool ckpt_find(const struct ckpt *c, size_t tensor, bool as_stored, struct ckpt_
 	const struct ckpt_tensor *t = &c->tensors.at[tensor];
 	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
 
-	if (!x || x->deflated || t->flags & CKPT_JOINED || check(c, t, NULL) ||
+	if (!x || x->deflated || t->flags & CKPT_JOINED || check_extract(c, t, NULL) ||
 	    !ckpt_is_whole(c, tensor) ||
 	    !(ckpt_is_contiguous(c, t) || (as_stored && ckpt_is_dense(c, t))))
 		return false;
@@ -210,8 +210,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /* {"a.b": x, "a": {"b": y}}: two tensors of one name, of which a reader of the new file would see one. */
-static enum plim_status check_names(const struct ckpt *c, const uint32_t *at, size_t n,
-				    struct plim_err *err)
+static enum plim_status check_extract_names(const struct ckpt *c, const uint32_t *at, size_t n,
+					    struct plim_err *err)
 {
 	const char **names = mem_new(c->mem, n, sizeof(*names), err);
 	enum plim_status st = names ? PLIM_OK : mem_status(err);
@@ -507,9 +507,10 @@ static enum plim_status check_folder(const struct ckpt *c, struct plim_err *err)
 
 /* ---- all ---- */
 
-static enum plim_status choose(struct ckpt *c, const char *patterns, const struct part *part,
-			       unsigned flags, bool any_form, uint32_t *at,
-			       struct ckpt_extracted *told, struct plim_err *err)
+static enum plim_status choose_extract(struct ckpt *c, const char *patterns,
+				       const struct part *part, unsigned flags, bool any_form,
+				       uint32_t *at, struct ckpt_extracted *told,
+				       struct plim_err *err)
 {
 	bool whole_only = flags & CKPT_WHOLE_ONLY;
 	const char *lost = "";
@@ -533,7 +534,7 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, const struc
 				       ckpt_text(c, t->name));
 		if (!of_part)
 			continue;
-		st = whole && !any_form ? check(c, t, err) : PLIM_OK;
+		st = whole && !any_form ? check_extract(c, t, err) : PLIM_OK;
 		if (!whole || (st == PLIM_E_UNSUPPORTED && whole_only)) {
 			broken += !whole;
 			lost = told->left_out++ ? lost : ckpt_text(c, t->name);
@@ -566,7 +567,7 @@ static enum plim_status write_flat(struct ckpt *c, const uint32_t *at, unsigned 
 				   const char *path, struct ckpt_extracted *told,
 				   struct plim_err *err)
 {
-	enum plim_status st = check_names(c, at, told->tensors, err);
+	enum plim_status st = check_extract_names(c, at, told->tensors, err);
 
 	if (!st)
 		st = check_total(c, at, told, err);
@@ -592,7 +593,7 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 			     "'%.200s' holds tensors in parts that are not joined: %s", c->path,
 			     c->apart);
 	if (!st && kept) {
-		st = choose(c, patterns, &part, flags, true, at, told, err);
+		st = choose_extract(c, patterns, &part, flags, true, at, told, err);
 		if (!st)
 			st = torch_rewrite(c, path, told, &refused);
 		kept = st != PLIM_E_UNSUPPORTED;
@@ -608,7 +609,7 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 	if (!st && !kept) {
 		if (flags & CKPT_WEIGHTS && !below)
 			find_weights(c, &part);
-		st = choose(c, below ? "*" : patterns, &part, flags, false, at, told, err);
+		st = choose_extract(c, below ? "*" : patterns, &part, flags, false, at, told, err);
 		snprintf(told->parts, sizeof(told->parts), "%s", part.parts);
 		if (!st)
 			st = write_flat(c, at, flags, path, told, err);

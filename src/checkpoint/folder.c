@@ -73,7 +73,7 @@ static const char *with_end(const struct folder *f, const char *with)
 	return NULL;
 }
 
-static bool has(const struct folder *f, const char *name)
+static bool folder_has(const struct folder *f, const char *name)
 {
 	for (size_t i = 0; i < f->names.n; i++)
 		if (!strcmp(f->names.at[i], name))
@@ -220,7 +220,7 @@ static enum plim_status find_prefix(struct folder *f, const char *name, char *pr
 		if (strcmp(name, weight_files[i].name) != 0)
 			continue;
 		before = weight_files[i].before;
-		before = before && has(f, before) ? before : NULL;
+		before = before && folder_has(f, before) ? before : NULL;
 		weights = !before;
 	}
 	weights &= !f->ckpt->inside;
@@ -583,7 +583,7 @@ static enum plim_status tell_nothing(struct folder *f, struct plim_err *err)
 			"the folder itself holds no checkpoint, but '%.200s' in it does%s", inside,
 			n > 1 ? ", and others: verify each" : ": verify that");
 	return ckpt_model_find(f->ckpt, CKPT_BAD_FINDING, "no_checkpoint", PLIM_UNKNOWN, err,
-			       has(f, "adapter_config.json") || has(f, "config.json")
+			       folder_has(f, "adapter_config.json") || folder_has(f, "config.json")
 				       ? "the folder holds a config, but no weights"
 				       : "the folder holds no checkpoint that is known here");
 }
@@ -637,7 +637,7 @@ static enum plim_status read_below(struct folder *f, const char *name, bool *the
 	snprintf(inside, sizeof(inside), "%s%.250s/", before ? before : "", name);
 	c->inside = inside;
 	st = folder_list(c, sub.dir, &sub.names, err);
-	if (!st && has(&sub, ".metadata"))
+	if (!st && folder_has(&sub, ".metadata"))
 		st = distributed_read(c, sub.dir, err);
 	else if (!st)
 		st = read_files(&sub, NULL, 0, &n, err);
@@ -699,7 +699,7 @@ static enum plim_status note_others(struct folder *f, struct plim_err *err)
 	return st;
 }
 
-static enum plim_status read_all(struct folder *f, struct plim_err *err)
+static enum plim_status read_all_folder(struct folder *f, struct plim_err *err)
 {
 	size_t n;
 	enum plim_status st;
@@ -719,11 +719,11 @@ static enum plim_status read_texts(struct folder *f, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
-	if (has(f, "config.json"))
+	if (folder_has(f, "config.json"))
 		st = ckpt_text_read(f->ckpt, f->dir, "config.json", config_key, NULL, err);
-	if (!st && has(f, "adapter_config.json"))
+	if (!st && folder_has(f, "adapter_config.json"))
 		st = ckpt_text_read(f->ckpt, f->dir, "adapter_config.json", config_key, NULL, err);
-	if (!st && has(f, "trainer_state.json"))
+	if (!st && folder_has(f, "trainer_state.json"))
 		st = ckpt_text_read(f->ckpt, f->dir, "trainer_state.json", trainer_key, NULL, err);
 	return st;
 }
@@ -764,24 +764,25 @@ enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 	index = with_end(&f, ".safetensors.index.json");
 	if (!index)
 		index = with_end(&f, ".bin.index.json");
-	if (!st && (has(&f, ".metadata") || with_end(&f, ".distcp")))
+	if (!st && (folder_has(&f, ".metadata") || with_end(&f, ".distcp")))
 		st = distributed_read(c, dir, err);
 	else if (!st && index)
 		st = read_sharded(&f, index, err);
 	else if (!st)
-		st = read_all(&f, err);
-	if (!st && (has(&f, "adapter_model.safetensors") || has(&f, "adapter_model.bin")) &&
-	    !has(&f, "adapter_config.json"))
+		st = read_all_folder(&f, err);
+	if (!st &&
+	    (folder_has(&f, "adapter_model.safetensors") || folder_has(&f, "adapter_model.bin")) &&
+	    !folder_has(&f, "adapter_config.json"))
 		st = ckpt_model_find(
 			c, CKPT_WARN, "no_config", PLIM_UNKNOWN, err,
 			"'adapter_config.json' is missing: PEFT cannot load the adapter "
 			"without it");
-	if (!st && has(&f, ".metadata.tmp"))
+	if (!st && folder_has(&f, ".metadata.tmp"))
 		st = ckpt_model_find(c, CKPT_WARN, "leftover", PLIM_UNKNOWN, err,
 				     "'.metadata.tmp' is left: a save died while it finished");
 	if (!st)
 		st = read_texts(&f, err);
-	if (!st && has(&f, "adapter_config.json"))
+	if (!st && folder_has(&f, "adapter_config.json"))
 		st = check_rank(c, err);
 	if (!st)
 		st = layout_check(c, &f.names, err);

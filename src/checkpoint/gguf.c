@@ -61,19 +61,19 @@ struct reader {
 
 /* ---- bytes ---- */
 
-static enum plim_status cut(struct reader *r, struct plim_err *err)
+static enum plim_status cut_gguf(struct reader *r, struct plim_err *err)
 {
 	r->ended = true;
 	return err_set(err, PLIM_E_FORMAT, "the file ends inside its header");
 }
 
-static enum plim_status take(struct reader *r, void *to, size_t n, struct plim_err *err)
+static enum plim_status take_gguf(struct reader *r, void *to, size_t n, struct plim_err *err)
 {
 	uint8_t *out = to;
 	enum plim_status st = PLIM_OK;
 
 	if (n > r->bytes - r->at)
-		return cut(r, err);
+		return cut_gguf(r, err);
 	while (!st && n) {
 		uint64_t from = r->at - r->buffer_at;
 		size_t have = from < r->buffer_n ? r->buffer_n - (size_t)from : 0;
@@ -83,7 +83,7 @@ static enum plim_status take(struct reader *r, void *to, size_t n, struct plim_e
 			st = ckpt_pread(r->ckpt, r->file, r->at, r->buffer, BUFFER_BYTES,
 					&r->buffer_n, err);
 			if (!st && !r->buffer_n)
-				return cut(r, err);
+				return cut_gguf(r, err);
 			continue;
 		}
 		have = have < n ? have : n;
@@ -97,18 +97,18 @@ static enum plim_status take(struct reader *r, void *to, size_t n, struct plim_e
 
 static enum plim_status take_u32(struct reader *r, uint32_t *v, struct plim_err *err)
 {
-	return take(r, v, sizeof(*v), err);
+	return take_gguf(r, v, sizeof(*v), err);
 }
 
 static enum plim_status take_u64(struct reader *r, uint64_t *v, struct plim_err *err)
 {
-	return take(r, v, sizeof(*v), err);
+	return take_gguf(r, v, sizeof(*v), err);
 }
 
 static enum plim_status skip(struct reader *r, uint64_t n, struct plim_err *err)
 {
 	if (n > r->bytes - r->at)
-		return cut(r, err);
+		return cut_gguf(r, err);
 	r->at += n;
 	return PLIM_OK;
 }
@@ -124,9 +124,9 @@ static enum plim_status take_string(struct reader *r, char *text, size_t size, u
 	if (st)
 		return st;
 	if (*n > r->bytes - r->at)
-		return cut(r, err);
+		return cut_gguf(r, err);
 	kept = *n < size ? (size_t)*n : size - 1;
-	st = take(r, text, kept, err);
+	st = take_gguf(r, text, kept, err);
 	text[st ? 0 : kept] = 0;
 	return st ? st : skip(r, *n - kept, err);
 }
@@ -186,7 +186,7 @@ static enum plim_status read_array(struct reader *r, char *text, size_t size, st
 		return err_at(err, r->at, "an array of type %u", type);
 	snprintf(text, size, "%llu %s", LL(n), type == STRING ? "texts" : "numbers");
 	if (type != STRING)
-		return n > (r->bytes - r->at) / widths[type] ? cut(r, err)
+		return n > (r->bytes - r->at) / widths[type] ? cut_gguf(r, err)
 							     : skip(r, n * widths[type], err);
 	while (!st && n--)
 		st = take_string(r, one, sizeof(one), &length, err);
@@ -232,7 +232,7 @@ static enum plim_status read_key(struct reader *r, struct plim_err *err)
 		st = take_string(r, text, sizeof(text), &n, err);
 	else if (type == ARRAY)
 		st = read_array(r, text, sizeof(text), err);
-	else if (!(st = take(r, &bits, widths[type], err)))
+	else if (!(st = take_gguf(r, &bits, widths[type], err)))
 		show_number(text, sizeof(text), type, bits);
 	if (st)
 		return st;
@@ -342,7 +342,7 @@ static enum plim_status add_tensor(struct reader *r, const struct info *t, struc
 }
 
 /* The data begins behind the infos: extents get their place, or are beyond the file's end. */
-static void place(struct reader *r, size_t first)
+static void gguf_place(struct reader *r, size_t first)
 {
 	struct ckpt *c = r->ckpt;
 
@@ -374,7 +374,7 @@ static enum plim_status read_infos(struct reader *r, uint64_t n, struct plim_err
 	return st;
 }
 
-static enum plim_status read_header(struct reader *r, uint64_t *tensors, struct plim_err *err)
+static enum plim_status read_gguf_header(struct reader *r, uint64_t *tensors, struct plim_err *err)
 {
 	uint32_t magic, version = 0;
 	uint64_t keys = 0;
@@ -400,14 +400,14 @@ static enum plim_status read_header(struct reader *r, uint64_t *tensors, struct 
 	return st;
 }
 
-static int by_name(const void *a, const void *b)
+static int gguf_by_name(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b;
 
 	return strcmp(*x, *y);
 }
 
-static enum plim_status check_names(struct reader *r, size_t first, struct plim_err *err)
+static enum plim_status check_gguf_names(struct reader *r, size_t first, struct plim_err *err)
 {
 	const struct ckpt *c = r->ckpt;
 	size_t n = c->tensors.n - first;
@@ -417,7 +417,7 @@ static enum plim_status check_names(struct reader *r, size_t first, struct plim_
 	for (size_t i = 0; !st && i < n; i++)
 		names[i] = ckpt_text(c, c->tensors.at[first + i].name);
 	if (!st)
-		sort_items(names, n, sizeof(*names), by_name);
+		sort_items(names, n, sizeof(*names), gguf_by_name);
 	for (size_t i = 1; !st && i < n; i++)
 		if (!strcmp(names[i - 1], names[i]))
 			st = BAD("duplicate", PLIM_UNKNOWN,
@@ -427,7 +427,7 @@ static enum plim_status check_names(struct reader *r, size_t first, struct plim_
 	return st;
 }
 
-static enum plim_status judge(struct reader *r, size_t first, struct plim_err *err)
+static enum plim_status judge_gguf(struct reader *r, size_t first, struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
 	uint64_t end = r->data + r->next;
@@ -456,24 +456,24 @@ static enum plim_status judge(struct reader *r, size_t first, struct plim_err *e
 	return st;
 }
 
-static enum plim_status read_all(struct reader *r, struct plim_err *err)
+static enum plim_status read_all_gguf(struct reader *r, struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
 	size_t first = c->tensors.n, extent = c->extents.n;
 	uint64_t tensors;
-	enum plim_status st = read_header(r, &tensors, err);
+	enum plim_status st = read_gguf_header(r, &tensors, err);
 
 	if (!st)
 		st = read_infos(r, tensors, err);
 	r->data = st ? r->bytes : padded(r, r->at);
 	if (!st && tensors && r->data > r->bytes)
 		r->data = r->bytes;
-	place(r, extent);
+	gguf_place(r, extent);
 	if (!st)
 		st = ckpt_model_unchecked(c, r->file, "the header", 0, r->at, err);
 	if (!st)
-		st = check_names(r, first, err);
-	return st ? st : judge(r, first, err);
+		st = check_gguf_names(r, first, err);
+	return st ? st : judge_gguf(r, first, err);
 }
 
 enum plim_status gguf_read(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err)
@@ -490,7 +490,7 @@ enum plim_status gguf_read(struct ckpt *c, uint32_t file, const char *prefix, st
 		c->kind = CKPT_KIND_GGUF;
 	intern_init(&r.keys, c->mem);
 	r.buffer = mem_new(c->mem, BUFFER_BYTES, 1, err);
-	st = r.buffer ? read_all(&r, &why) : mem_status(&why);
+	st = r.buffer ? read_all_gguf(&r, &why) : mem_status(&why);
 	if (st == PLIM_E_FORMAT) {
 		c->truncated |= r.ended;
 		st = ckpt_model_find(c, CKPT_BAD_FINDING, r.ended ? "truncated" : "header", r.at,

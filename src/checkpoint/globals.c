@@ -57,7 +57,7 @@ static size_t global_name(const struct pickle_heap *h, struct pickle_value v, ch
 /* ---- the log ---- */
 
 /* Two looks, however many names there are.  What global_of says is true only if the global says so, too. */
-static struct ckpt_global *find(const struct ckpt *c, const char *name)
+static struct ckpt_global *find_global(const struct ckpt *c, const char *name)
 {
 	uint32_t id = intern_find(&c->strings, name, strlen(name)), at;
 
@@ -104,8 +104,8 @@ static bool is_of_array(const struct globals_log *log, const char *name)
 }
 
 /* A name met in log->record at `offset`; one that is known is counted. */
-static enum plim_status keep(struct globals_log *log, const char *name, struct policy p,
-			     uint64_t offset, struct plim_err *err)
+static enum plim_status keep_global(struct globals_log *log, const char *name, struct policy p,
+				    uint64_t offset, struct plim_err *err)
 {
 	struct ckpt *c = log->ckpt;
 	struct ckpt_global g = { .record = log->record,
@@ -117,7 +117,7 @@ static enum plim_status keep(struct globals_log *log, const char *name, struct p
 	enum plim_status st = PLIM_OK;
 
 	c->pickled = true;
-	old = find(c, name);
+	old = find_global(c, name);
 	if (old) {
 		old->times++;
 		old->trust = p.trust > old->trust ? p.trust : old->trust;
@@ -165,8 +165,8 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	if (log->stopped)
 		return err_at(err, offset, "a name that is not text");
 	if (!is_text(log->heap, module) || !is_text(log->heap, member))
-		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 }, offset,
-			    err);
+		return keep_global(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA, 0 },
+				   offset, err);
 	p = judge_name(log, name);
 	/* 'torch' and 'nn.Linear': attributes of a module that no one listed. */
 	if (p.trust < CKPT_SCRIPT &&
@@ -177,7 +177,7 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 				     "%.200s is what pickle.load imports behind an array; "
 				     "joblib.load reads the array there",
 				     name);
-	return st ? st : keep(log, name, p, offset, err);
+	return st ? st : keep_global(log, name, p, offset, err);
 }
 
 enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
@@ -189,7 +189,8 @@ enum plim_status globals_tell(struct ckpt *c, const char *record, const char *na
 	if (trust == CKPT_UNKNOWN && policy_is_allowed(c->allow, name))
 		trust = CKPT_ALLOWED;
 	log.record = ckpt_model_string(c, record, strlen(record), &st, err);
-	return st ? st : keep(&log, name, (struct policy){ trust, POLICY_DATA, 0 }, offset, err);
+	return st ? st
+		  : keep_global(&log, name, (struct policy){ trust, POLICY_DATA, 0 }, offset, err);
 }
 
 enum plim_status globals_take(struct ckpt *c, const struct ckpt *inner, const char *record,
@@ -202,9 +203,9 @@ enum plim_status globals_take(struct ckpt *c, const struct ckpt *inner, const ch
 	for (size_t i = 0; !st && i < inner->globals.n; i++) {
 		const struct ckpt_global *g = &inner->globals.at[i];
 
-		st = keep(&log, ckpt_text(inner, g->name),
-			  (struct policy){ g->trust, (enum policy_rule)g->rule, 0 }, g->offset,
-			  err);
+		st = keep_global(&log, ckpt_text(inner, g->name),
+				 (struct policy){ g->trust, (enum policy_rule)g->rule, 0 },
+				 g->offset, err);
 	}
 	c->many_globals |= inner->many_globals;
 	c->refused |= inner->refused;
@@ -218,9 +219,9 @@ static enum plim_status hear(void *ctx, const char *name, uint64_t offset, struc
 	if (!name && log->arrays)
 		return PLIM_OK; /* see is_of_array */
 	name = name ? name : GLOBALS_COMPUTED;
-	return find(log->ckpt, name) || is_of_array(log, name)
+	return find_global(log->ckpt, name) || is_of_array(log, name)
 		       ? PLIM_OK
-		       : keep(log, name, judge_name(log, name), offset, err);
+		       : keep_global(log, name, judge_name(log, name), offset, err);
 }
 
 enum plim_status globals_name(struct globals_log *log, const uint8_t *bytes, size_t n,
@@ -237,7 +238,7 @@ static void worsen(const struct use *u, struct pickle_value global, enum ckpt_tr
 	struct ckpt_global *g;
 
 	global_name(u->heap, global, name, sizeof(name));
-	g = find(u->log->ckpt, name);
+	g = find_global(u->log->ckpt, name);
 	if (!g || g->trust >= trust)
 		return;
 	/* That it is used in a way that no one listed, the caller may allow by its name. */
@@ -255,7 +256,7 @@ static enum plim_status doubt(const struct use *u, struct pickle_value global, c
 
 	global_name(u->heap, global, name, sizeof(name));
 	worsen(u, global, CKPT_UNKNOWN);
-	g = find(u->log->ckpt, name);
+	g = find_global(u->log->ckpt, name);
 	if (!g || g->trust != CKPT_UNKNOWN)
 		return PLIM_OK;
 	return ckpt_model_find(u->log->ckpt, CKPT_WARN, "unlisted_use", PLIM_UNKNOWN, err,
@@ -291,7 +292,7 @@ static struct policy policy_at(struct use *u, struct pickle_value v, char *name,
 }
 
 /* A class or function by itself on a list, and not one of those that call others. */
-static bool is_known(struct use *u, struct pickle_value v)
+static bool global_is_known(struct use *u, struct pickle_value v)
 {
 	char name[NAME_BYTES];
 	struct policy p;
@@ -315,7 +316,7 @@ static struct pickle_value arg(const struct use *u, struct pickle_value args, si
 	return pickle_item(u->heap, args, i);
 }
 
-static const char *text_of(const struct use *u, struct pickle_value v)
+static const char *global_text_of(const struct use *u, struct pickle_value v)
 {
 	return v.kind == PICKLE_STR ? intern_text(&u->heap->strings, (uint32_t)v.bits) : "";
 }
@@ -337,7 +338,7 @@ static bool is_builtin(struct use *u, struct pickle_value v)
 static enum ckpt_trust judge_getattr(struct use *u, struct pickle_value args)
 {
 	struct pickle_value of = arg(u, args, 0), member = arg(u, args, 1);
-	const char *name = text_of(u, member);
+	const char *name = global_text_of(u, member);
 	char class[NAME_BYTES];
 	enum ckpt_trust trust;
 
@@ -408,7 +409,7 @@ static bool is_encoded(struct use *u, struct pickle_value v, struct pickle_value
 	args = pickle_item(u->heap, v, PICKLE_CALL_ARGS);
 	*text = arg(u, args, 0);
 	return !strcmp(name, "_codecs.encode") && text->kind == PICKLE_STR &&
-	       !strcmp(text_of(u, arg(u, args, 1)), "latin1");
+	       !strcmp(global_text_of(u, arg(u, args, 1)), "latin1");
 }
 
 /* Text of which each character stands for a byte; NULL in *bytes: some do not. */
@@ -520,7 +521,9 @@ static enum ckpt_trust judge_use(struct use *u, const struct pickle_node *node,
 		ok = node->is_new ||
 		     (n == 1 && (first.kind == PICKLE_STR || first.kind == PICKLE_INT));
 		break;
-	case POLICY_RECONSTRUCT: ok = is_known(u, first) && is_builtin(u, arg(u, args, 1)); break;
+	case POLICY_RECONSTRUCT:
+		ok = global_is_known(u, first) && is_builtin(u, arg(u, args, 1));
+		break;
 	case POLICY_MEMBER: return judge_getattr(u, args);
 	case POLICY_PARTIAL: ok = is_known_partial(u, call); break;
 	case POLICY_BYTES: break; /* see judge_call */
@@ -536,7 +539,7 @@ static struct pickle_value class_of(const struct use *u, struct pickle_value cal
 	if (callee.kind != PICKLE_PERSID)
 		return callee;
 	id = pickle_item(u->heap, callee, 0);
-	return !strcmp(text_of(u, arg(u, id, 0)), "module") ? arg(u, id, 1) : callee;
+	return !strcmp(global_text_of(u, arg(u, id, 0)), "module") ? arg(u, id, 1) : callee;
 }
 
 /* What a call gave is called: of what is known, nothing gives what may be called. */
@@ -554,9 +557,9 @@ static enum plim_status judge_result(struct use *u, struct pickle_value call, st
 		return PLIM_OK;
 	}
 	snprintf(text, sizeof(text), "what %s returns, called", name);
-	if (find(u->log->ckpt, text))
+	if (find_global(u->log->ckpt, text))
 		return PLIM_OK;
-	return keep(u->log, text, (struct policy){ CKPT_UNKNOWN, POLICY_DATA, 0 }, 0, err);
+	return keep_global(u->log, text, (struct policy){ CKPT_UNKNOWN, POLICY_DATA, 0 }, 0, err);
 }
 
 /* APPEND and SETITEM on what is not a list or dict; and what is done to an object whose attributes are set already. */
@@ -645,7 +648,7 @@ static bool is_made_number(struct use *u, struct pickle_value v, const char *mak
 	    pickle_item(u->heap, dtype, PICKLE_CALL_CALLEE).kind != PICKLE_GLOBAL)
 		return false;
 	global_name(u->heap, pickle_item(u->heap, dtype, PICKLE_CALL_CALLEE), name, sizeof(name));
-	code = text_of(u, arg(u, pickle_item(u->heap, dtype, PICKLE_CALL_ARGS), 0));
+	code = global_text_of(u, arg(u, pickle_item(u->heap, dtype, PICKLE_CALL_ARGS), 0));
 	return !strcmp(name, "numpy.dtype") && *code && strchr("biufc", *code) && code[1] &&
 	       !code[1 + strspn(code + 1, "0123456789")];
 }
@@ -688,7 +691,7 @@ static enum plim_status judge_pair(struct use *u, struct pickle_value key, struc
 {
 	struct pickle_value who;
 
-	if (!(key.kind == PICKLE_STR && is_special(text_of(u, key))) &&
+	if (!(key.kind == PICKLE_STR && is_special(global_text_of(u, key))) &&
 	    !(in_dict && is_made_text(u, key)))
 		return PLIM_OK;
 	return is_callable(u, v, &who) ? doubt(u, who, "is set as a method of Python's own", err)

@@ -180,7 +180,7 @@ static const struct ckpt_tensor *piece_at(const struct joined_reader *r, size_t 
 }
 
 /* The dimensions that are divided, and what one step in the last of them is worth. */
-static void measure(struct joined_reader *r)
+static void measure_joined(struct joined_reader *r)
 {
 	const struct ckpt *c = r->ckpt;
 	const struct ckpt_tensor *t = r->tensor;
@@ -303,7 +303,7 @@ enum plim_status joined_open(struct joined_reader **out, const struct ckpt *c,
 	r->pieces = mem_new(c->mem, t->parts, sizeof(*r->pieces), err);
 	if (!r->pieces)
 		return mem_status(err);
-	measure(r);
+	measure_joined(r);
 	return PLIM_OK;
 }
 

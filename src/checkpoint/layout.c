@@ -12,12 +12,12 @@
 
 #define BASE(name) (strrchr(name, '/') ? strrchr(name, '/') + 1 : (name))
 
-static bool begins(const char *s, const char *with)
+static bool layout_begins(const char *s, const char *with)
 {
 	return !strncmp(s, with, strlen(with));
 }
 
-static bool has(const struct folder_names *names, const char *name)
+static bool layout_has(const struct folder_names *names, const char *name)
 {
 	for (size_t i = 0; i < names->n; i++)
 		if (!strcmp(names->at[i], name))
@@ -37,7 +37,7 @@ bool layout_is_state(const char *name)
 
 	name = BASE(name);
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
-		if (begins(name, states[i]))
+		if (layout_begins(name, states[i]))
 			return true;
 	return false;
 }
@@ -100,7 +100,7 @@ static enum plim_status check_weights(struct ckpt *c, const struct folder_names 
 	const char *there = NULL, *wanted = NULL, *other = NULL;
 
 	for (size_t i = 0; !there && i < sizeof(wants) / sizeof(wants[0]); i++)
-		if (has(names, wants[i].there)) {
+		if (layout_has(names, wants[i].there)) {
 			there = wants[i].there;
 			wanted = wants[i].wanted;
 		}
@@ -159,9 +159,10 @@ static enum plim_status check_deepspeed(struct ckpt *c, struct plim_err *err)
 		unsigned data, mp;
 		int end = 0;
 
-		name += begins(name, "bf16_") || begins(name, "fp16_") ? 5 : 0;
+		name += layout_begins(name, "bf16_") || layout_begins(name, "fp16_") ? 5 : 0;
 		if (sscanf(name, "zero_pp_rank_%u_mp_rank_%u_%n", &data, &mp, &end) == 2 && end)
-			count_rank(begins(name + end, "optim") ? &optim : &zero, data, mp, 0);
+			count_rank(layout_begins(name + end, "optim") ? &optim : &zero, data, mp,
+				   0);
 		else if (sscanf(name, "mp_rank_%u_model_states%n", &mp, &end) == 1 && end)
 			count_rank(&model, 0, mp, 0);
 	}
@@ -204,7 +205,7 @@ static enum plim_status check_trainer(struct ckpt *c, const struct folder_names 
 {
 	struct ranks rng = { 0 };
 	bool optimizer = false,
-	     scheduler = has(names, "scheduler.pt") || has(names, "scheduler.bin");
+	     scheduler = layout_has(names, "scheduler.pt") || layout_has(names, "scheduler.bin");
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; i < names->n; i++) {
@@ -213,18 +214,19 @@ static enum plim_status check_trainer(struct ckpt *c, const struct folder_names 
 
 		if (sscanf(names->at[i], "rng_state_%u.pth%n", &rank, &end) == 1 && end)
 			count_rank(&rng, rank, 0, 0);
-		optimizer |=
-			begins(names->at[i], "optimizer") || begins(names->at[i], "global_step");
+		optimizer |= layout_begins(names->at[i], "optimizer") ||
+			     layout_begins(names->at[i], "global_step");
 	}
 	if (rng.n && rng.n < rng.data + 1)
 		st = ckpt_model_find(c, CKPT_WARN, "missing_rank", PLIM_UNKNOWN, err,
 				     "%u of %u files of random states %s there", rng.n,
 				     rng.data + 1, text_are(rng.n));
-	if (!st && has(names, "trainer_state.json") && !optimizer)
+	if (!st && layout_has(names, "trainer_state.json") && !optimizer)
 		st = ckpt_model_find(
 			c, CKPT_WARN, "no_optimizer", PLIM_UNKNOWN, err,
 			"no optimizer's state (save_only_model?): a resume begins it anew");
-	else if (!st && has(names, "trainer_state.json") && !scheduler && !has(names, "latest"))
+	else if (!st && layout_has(names, "trainer_state.json") && !scheduler &&
+		 !layout_has(names, "latest"))
 		st = ckpt_model_find(
 			c, CKPT_WARN, "no_scheduler", PLIM_UNKNOWN, err,
 			"no scheduler's state: a resume begins the learning rate's schedule anew");
@@ -235,8 +237,9 @@ static enum plim_status check_trainer(struct ckpt *c, const struct folder_names 
 static enum plim_status check_adapter(struct ckpt *c, const struct folder_names *names,
 				      struct plim_err *err)
 {
-	if (!has(names, "adapter_config.json") || has(names, "adapter_model.safetensors") ||
-	    has(names, "adapter_model.bin"))
+	if (!layout_has(names, "adapter_config.json") ||
+	    layout_has(names, "adapter_model.safetensors") ||
+	    layout_has(names, "adapter_model.bin"))
 		return PLIM_OK;
 	return ckpt_model_find(
 		c, CKPT_WARN, "no_adapter", PLIM_UNKNOWN, err,

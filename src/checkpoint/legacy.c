@@ -135,8 +135,8 @@ static enum plim_status place_storages(struct legacy *l, const struct unpickle *
 	return st;
 }
 
-static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size_t first,
-			      struct plim_err *err)
+static enum plim_status judge_legacy(struct legacy *l, size_t listed, uint64_t at, size_t first,
+				     struct plim_err *err)
 {
 	struct ckpt *c = l->ckpt;
 	uint64_t size = c->files.at[l->file].bytes;
@@ -254,7 +254,7 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 	at = s->at;
 	if (!st)
 		st = place_storages(l, u, root, &at, err);
-	return st ? st : judge(l, pickle_len(&u->heap, root), at, first, err);
+	return st ? st : judge_legacy(l, pickle_len(&u->heap, root), at, first, err);
 }
 
 /* Whoever reads one pickle behind the other loads them all. */

@@ -31,8 +31,8 @@ struct sum {
 };
 
 /* `path` with something behind it: freed with mem_free(m, *out, *size, 1). */
-static enum plim_status join(struct mem *m, const char *path, const char *more, char **out,
-			     size_t *size, struct plim_err *err)
+static enum plim_status join_manifest(struct mem *m, const char *path, const char *more, char **out,
+				      size_t *size, struct plim_err *err)
 {
 	*size = strlen(path) + strlen(more) + 1;
 	*out = mem_new(m, *size, 1, err);
@@ -109,7 +109,7 @@ enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t
 	const struct sum one = { base_name(path), bytes, xxh3 };
 	size_t size;
 	char *full;
-	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
+	enum plim_status st = join_manifest(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 
 	if (!st)
 		st = write_sums(m, full, &one, 1, err);
@@ -133,7 +133,7 @@ static enum plim_status announce(struct mem *m, const struct ckpt *old, struct s
 		versions[n] =
 			(struct sum){ new.name, old->seals.at[n].bytes, old->seals.at[n].xxh3 };
 	versions[n++] = new;
-	st = join(m, old->path, CKPT_MANIFEST_BESIDE, &full, &size, err);
+	st = join_manifest(m, old->path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 	if (!st)
 		st = write_sums(m, full, versions, n, err);
 	mem_free(m, full, size, 1);
@@ -160,7 +160,7 @@ enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_er
 {
 	size_t size;
 	char *full;
-	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
+	enum plim_status st = join_manifest(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 
 	if (!st && unlink(full) && errno != ENOENT)
 		st = err_errno(err, errno, "cannot remove the old manifest '%s'", full);
@@ -262,8 +262,8 @@ enum plim_status manifest_row_read(struct json *j, const struct json_token *firs
 }
 
 /* One file's object, which begins with `first`. */
-static enum plim_status read_row(struct ckpt *c, int dir, struct json *j,
-				 const struct json_token *first, struct plim_err *err)
+static enum plim_status read_manifest_row(struct ckpt *c, int dir, struct json *j,
+					  const struct json_token *first, struct plim_err *err)
 {
 	struct manifest_row row;
 	struct ckpt_seal seal = {
@@ -297,7 +297,7 @@ static enum plim_status manifest_key(struct ckpt *c, struct json *j, const char 
 		if (t.kind != JSON_OBJECT || n++ == MANIFEST_ROWS ||
 		    (*dir == AT_FDCWD && n > VERSIONS))
 			return err_at(err, t.offset, "files must be a list of objects, one a file");
-		st = read_row(c, *dir, j, &t, err);
+		st = read_manifest_row(c, *dir, j, &t, err);
 	}
 	return st;
 }
@@ -310,7 +310,7 @@ enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	if (dir == AT_FDCWD)
-		st = join(c->mem, c->path, CKPT_MANIFEST_BESIDE, &path, &size, err);
+		st = join_manifest(c->mem, c->path, CKPT_MANIFEST_BESIDE, &path, &size, err);
 	if (!st && !fstatat(dir, path ? path : INSIDE, &info, AT_SYMLINK_NOFOLLOW) &&
 	    S_ISREG(info.st_mode))
 		st = ckpt_text_read(c, dir, path ? path : INSIDE, manifest_key, &dir, err);
@@ -420,7 +420,7 @@ enum plim_status ckpt_seal(struct ckpt *c, struct ckpt_sealed *told, struct plim
 	if (!st && !folder) {
 		st = manifest_write_beside(c->mem, c->path, at->bytes, at->xxh3, err);
 	} else if (!st) {
-		st = join(c->mem, c->path, "/" INSIDE, &path, &size, err);
+		st = join_manifest(c->mem, c->path, "/" INSIDE, &path, &size, err);
 		if (!st)
 			st = write_sums(c->mem, path, at, n, err);
 		mem_free(c->mem, path, size, 1);

@@ -83,7 +83,7 @@ static bool is_no_digits(const char *p, size_t n)
 	       (n == 8 && !strncasecmp(p, "infinity", n));
 }
 
-static bool is_number(const uint8_t *p, size_t n, bool real)
+static bool opcode_is_number(const uint8_t *p, size_t n, bool real)
 {
 	const uint8_t *nul = n ? memchr(p, 0, n) : NULL;
 	size_t digits = 0;
@@ -111,7 +111,7 @@ static bool is_number(const uint8_t *p, size_t n, bool real)
 }
 
 /* A dotted name that Python could import. */
-static bool is_name(const uint8_t *p, size_t n)
+static bool opcode_is_name(const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum(p[i]) && p[i] != '_' && p[i] != '.' && p[i] < 0x80)
@@ -128,14 +128,15 @@ static bool take_text(struct step *s, const uint8_t **p, const uint8_t *end)
 		s->cut = !take_line(p, end, &s->second, &s->second_n);
 	if (s->cut) /* what is longer than any name is not a text of a pickle */
 		return s->n < 4096 && s->second_n < 4096;
-	return kind == NUMBER   ? is_number(s->text, s->n, s->opcode == 'F')
+	return kind == NUMBER   ? opcode_is_number(s->text, s->n, s->opcode == 'F')
 	       : kind == QUOTED ? s->n >= 2 && strchr("'\"", s->text[0]) && s->text[0]
-	       : kind == GLOBAL ? is_name(s->text, s->n) && is_name(s->second, s->second_n)
-				: true;
+	       : kind == GLOBAL
+		       ? opcode_is_name(s->text, s->n) && opcode_is_name(s->second, s->second_n)
+		       : true;
 }
 
 /* The next opcode; false: it is none, or what is behind it is not what it wants. */
-static bool take(struct step *s, const uint8_t **p, const uint8_t *end)
+static bool take_opcode(struct step *s, const uint8_t **p, const uint8_t *end)
 {
 	static const uint8_t widths[] = {
 		[BYTES_1] = 1,   [BYTES_2] = 2,   [BYTES_4] = 4,  [BYTES_8] = 8,
@@ -176,7 +177,7 @@ bool opcodes_is_pickle(const uint8_t *p, size_t n)
 	if (n >= 2 && p[0] == 0x80)
 		return p[1] <= 5;
 	while (at < end && steps < 100000 && right) {
-		right = take(&s, &at, end);
+		right = take_opcode(&s, &at, end);
 		if (!right || s.opcode == '.' || s.cut)
 			break;
 		steps++;
@@ -197,7 +198,7 @@ bool opcodes_is_cut(const uint8_t *p, size_t n)
 	struct step s = { 0 };
 
 	while (at < end && s.opcode != '.')
-		if (!take(&s, &at, end))
+		if (!take_opcode(&s, &at, end))
 			return false;
 	return s.opcode != '.' || s.cut;
 }
@@ -209,7 +210,7 @@ bool opcodes_are_torchs(const uint8_t *p, size_t n)
 	struct step s = { 0 };
 
 	while (at < end && s.opcode != '.')
-		if (!take(&s, &at, end) || !memchr(known, s.opcode, sizeof(known) - 1))
+		if (!take_opcode(&s, &at, end) || !memchr(known, s.opcode, sizeof(known) - 1))
 			return false;
 	return true;
 }
@@ -223,7 +224,7 @@ const char *opcodes_doubt(const uint8_t *p, size_t n, size_t *where)
 		const uint8_t *from = at;
 		bool inside = from < frame;
 
-		if (!take(&s, &at, end))
+		if (!take_opcode(&s, &at, end))
 			return NULL;
 		*where = (size_t)(from - p);
 		if (s.opcode == 0x80 && from != p)
@@ -283,7 +284,7 @@ static uint64_t decimal(const struct step *s)
 	return v;
 }
 
-static void follow(struct names *k, const struct step *s)
+static void follow_opcode(struct names *k, const struct step *s)
 {
 	const uint8_t *arg = s->text;
 
@@ -307,8 +308,8 @@ static void follow(struct names *k, const struct step *s)
 }
 
 /* "module.name" of two texts; false: one has a NUL, which ends a text of C. */
-static bool join(char *name, size_t size, const uint8_t *module, size_t n, const uint8_t *member,
-		 size_t member_n)
+static bool join_opcode(char *name, size_t size, const uint8_t *module, size_t n,
+			const uint8_t *member, size_t member_n)
 {
 	snprintf(name, size, "%.*s.%.*s", (int)(n < 140 ? n : 140), (const char *)module,
 		 (int)(member_n < 140 ? member_n : 140), (const char *)member);
@@ -330,12 +331,13 @@ static int named(const struct names *k, const struct step *s, char *name, size_t
 	if (behind[s->opcode] == GLOBAL) {
 		if (!module)
 			return 0;
-		known = join(name, size, s->text, module, s->second ? s->second : s->text, member);
+		known = join_opcode(name, size, s->text, module, s->second ? s->second : s->text,
+				    member);
 	} else {
 		if (s->opcode != 0x93 || !k->recent[0].at)
 			return 0;
-		known = join(name, size, k->recent[0].at, k->recent[0].n, k->recent[1].at,
-			     k->recent[1].n);
+		known = join_opcode(name, size, k->recent[0].at, k->recent[0].n, k->recent[1].at,
+				    k->recent[1].n);
 	}
 	return known ? 1 : -1;
 }
@@ -351,14 +353,14 @@ enum plim_status opcodes_name(const uint8_t *p, size_t n, opcodes_fn *hear, void
 	enum plim_status st = PLIM_OK;
 
 	while (!st && at < end && s.opcode != '.') {
-		bool right = take(&s, &at, end);
+		bool right = take_opcode(&s, &at, end);
 		int names = named(&k, &s, name, sizeof(name));
 
 		if (names)
 			st = hear(ctx, names > 0 ? name : NULL, (uint64_t)(at - p), err);
 		if (!right || s.cut)
 			break;
-		follow(&k, &s);
+		follow_opcode(&k, &s);
 	}
 	return st;
 }

@@ -29,7 +29,7 @@ static const struct {
 	{ NULL, "nesterov", "SGD" },
 };
 
-static bool has(const struct walk *w, struct pickle_value dict, const char *key)
+static bool optimizer_has(const struct walk *w, struct pickle_value dict, const char *key)
 {
 	struct pickle_value v;
 
@@ -43,12 +43,12 @@ static const char *optimizer_kind(const struct walk *w, struct pickle_value one,
 {
 	struct pickle_value decoupled;
 
-	if (has(w, one, "exp_avg_sq") && walk_as_dict(w, group).kind == PICKLE_DICT &&
+	if (optimizer_has(w, one, "exp_avg_sq") && walk_as_dict(w, group).kind == PICKLE_DICT &&
 	    pickle_get(w->heap, walk_as_dict(w, group), "decoupled_weight_decay", &decoupled))
 		return walk_is_true(decoupled) ? "AdamW" : "Adam";
 	for (size_t i = 0; i < sizeof(optimizers) / sizeof(optimizers[0]); i++)
-		if ((!optimizers[i].state || has(w, one, optimizers[i].state)) &&
-		    (!optimizers[i].group || has(w, group, optimizers[i].group)))
+		if ((!optimizers[i].state || optimizer_has(w, one, optimizers[i].state)) &&
+		    (!optimizers[i].group || optimizer_has(w, group, optimizers[i].group)))
 			return optimizers[i].kind;
 	return NULL;
 }

@@ -165,7 +165,7 @@ enum plim_status tensor_open(struct tensor_reader *r, const struct ckpt *c,
 }
 
 /* Element by element, the last dimension first. */
-static void gather(struct tensor_reader *r, uint8_t *at, size_t n)
+static void gather_tensor(struct tensor_reader *r, uint8_t *at, size_t n)
 {
 	const struct ckpt_tensor *t = r->tensor;
 	const uint64_t *size = ckpt_shape(r->ckpt, t), *stride = ckpt_strides(r->ckpt, t);
@@ -189,7 +189,7 @@ enum plim_status tensor_next(struct tensor_reader *r, void *at, size_t n, struct
 		return joined_next(r->joined, at, n, err);
 	if (!r->reach)
 		return next_all(&r->run, at, n, err);
-	gather(r, at, n);
+	gather_tensor(r, at, n);
 	return PLIM_OK;
 }
 

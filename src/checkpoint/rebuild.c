@@ -118,8 +118,9 @@ static enum plim_status check_type(struct walk *w, uint32_t extent, const struct
 }
 
 /* Where in its storage, which dtype, which device: fills t for a tensor of `sizes`. */
-static enum plim_status place(struct walk *w, struct pickle_value storage, struct ckpt_tensor *t,
-			      struct unpickle_storage *s, bool *ok, struct plim_err *err)
+static enum plim_status rebuilt_place(struct walk *w, struct pickle_value storage,
+				      struct ckpt_tensor *t, struct unpickle_storage *s, bool *ok,
+				      struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -183,8 +184,9 @@ static void count_bytes(uint64_t *sizes, uint64_t *strides, size_t rank, uint64_
 	}
 }
 
-static enum plim_status add(struct walk *w, struct ckpt_tensor *t, const uint64_t *sizes,
-			    const uint64_t *strides, uint64_t storage_bytes, struct plim_err *err)
+static enum plim_status add_rebuilt(struct walk *w, struct ckpt_tensor *t, const uint64_t *sizes,
+				    const uint64_t *strides, uint64_t storage_bytes,
+				    struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	uint64_t count, reach, bytes;
@@ -241,11 +243,11 @@ static enum plim_status strided(struct walk *w, const struct rebuild *how, struc
 	if (how->bits >= 0 && has_bits(w, walk_arg(w, args, (size_t)how->bits)))
 		t.flags |= CKPT_CONJUGATE;
 	if (!(how->flags & CKPT_META))
-		st = place(w, walk_arg(w, args, 0), &t, &s, &ok, err);
+		st = rebuilt_place(w, walk_arg(w, args, 0), &t, &s, &ok, err);
 	if (!st && ok && numbers_a_byte(t.dtype) > 1)
 		count_bytes(sizes, strides, rank, numbers_a_byte(t.dtype));
 	if (!st && ok)
-		st = add(w, &t, sizes, strides, t.flags & CKPT_META ? 0 : s.bytes, err);
+		st = add_rebuilt(w, &t, sizes, strides, t.flags & CKPT_META ? 0 : s.bytes, err);
 	/* Scales and zero points of quantised channels are tensors of their own. */
 	if (!st && how->flags & CKPT_QUANTIZED)
 		st = walk_as(w, "quantizer", walk_arg(w, args, 4), err);
@@ -422,7 +424,7 @@ static const struct rebuild rebuilds[] = {
 };
 
 /* What one call makes of several tensors is lost with any of them. */
-static void join(struct ckpt *c, size_t first)
+static void join_rebuilt(struct ckpt *c, size_t first)
 {
 	size_t n = c->tensors.n - first;
 
@@ -445,7 +447,7 @@ enum plim_status walk_rebuild(struct walk *w, const char *name, struct pickle_va
 			st = rebuilds[i].run(w, &rebuilds[i], args, err);
 		if (*known &&
 		    rebuilds[i].run != typed) /* a list is not lost with one of its items */
-			join(w->ckpt, first);
+			join_rebuilt(w->ckpt, first);
 	}
 	return st;
 }
@@ -463,7 +465,7 @@ enum plim_status walk_storage(struct walk *w, struct pickle_value v, struct plim
 
 	if (!walk_get_storage(w, v, &s)) /* a module's source, or another program's id */
 		return walk_value(w, pickle_item(w->heap, v, 0), err);
-	st = place(w, v, &t, &s, &ok, err);
+	st = rebuilt_place(w, v, &t, &s, &ok, err);
 	n = s.bytes * 8 / s.dtype->bits;
-	return st ? st : add(w, &t, &n, &one, s.bytes, err);
+	return st ? st : add_rebuilt(w, &t, &n, &one, s.bytes, err);
 }

@@ -81,7 +81,8 @@ static enum plim_status read_dtype(struct reader *r, struct tensor_row *row, str
 	return PLIM_OK;
 }
 
-static enum plim_status read_row(struct reader *r, struct tensor_row *row, struct plim_err *err)
+static enum plim_status read_safetensors_row(struct reader *r, struct tensor_row *row,
+					     struct plim_err *err)
 {
 	struct json_token t;
 	uint64_t offsets[2] = { 0 };
@@ -122,7 +123,8 @@ static enum plim_status read_row(struct reader *r, struct tensor_row *row, struc
 	return st;
 }
 
-static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct plim_err *err)
+static enum plim_status safetensors_add_row(struct reader *r, struct tensor_row *row,
+					    struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
 	uint64_t room = c->files.at[r->file].bytes - r->data, strides[CKPT_DIMS] = { 0 }, reach,
@@ -186,7 +188,7 @@ static enum plim_status read_metadata(struct reader *r, struct plim_err *err)
 	return st;
 }
 
-static enum plim_status read_header(struct reader *r, struct plim_err *err)
+static enum plim_status read_safetensors_header(struct reader *r, struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
 	struct json_token t;
@@ -216,9 +218,9 @@ static enum plim_status read_header(struct reader *r, struct plim_err *err)
 		memcpy(r->name.at + n, t.string, t.n);
 		row.t.name = ckpt_model_string(c, r->name.at, n + t.n, &st, err);
 		if (!st)
-			st = read_row(r, &row, err);
+			st = read_safetensors_row(r, &row, err);
 		if (!st)
-			st = add_row(r, &row, err);
+			st = safetensors_add_row(r, &row, err);
 	}
 	if (!st)
 		st = json_next(&r->json, &t, err); /* and nothing but blanks behind it */
@@ -227,7 +229,7 @@ static enum plim_status read_header(struct reader *r, struct plim_err *err)
 
 /* ---- the whole ---- */
 
-static int by_place(const void *a, const void *b)
+static int safetensors_by_place(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
 
@@ -243,7 +245,7 @@ static enum plim_status check_spans(struct reader *r, uint64_t *end, struct plim
 	enum plim_status st = PLIM_OK;
 
 	*end = 0;
-	sort_items(r->spans.at, r->spans.n, sizeof(*r->spans.at), by_place);
+	sort_items(r->spans.at, r->spans.n, sizeof(*r->spans.at), safetensors_by_place);
 	for (size_t i = 0; !st && i < r->spans.n; i++) {
 		const struct span *s = &r->spans.at[i];
 		const char *name = ckpt_text(c, c->extents.at[s->extent].name);
@@ -268,7 +270,8 @@ static int by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static enum plim_status check_names(struct reader *r, size_t first, struct plim_err *err)
+static enum plim_status check_safetensors_names(struct reader *r, size_t first,
+						struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
 	size_t n = c->tensors.n - first;
@@ -335,7 +338,7 @@ static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n,
 		return st;
 	st = json_init(&r->json, c->mem, src, JSON_ONE, err);
 	if (!st) {
-		st = read_header(r, err);
+		st = read_safetensors_header(r, err);
 		if (!st && r->json.lossy)
 			st = BAD(r, "header", PLIM_UNKNOWN,
 				 "a name in the header holds half of a surrogate pair, which is no "
@@ -344,7 +347,7 @@ static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n,
 	}
 	source_close(src);
 	if (!st)
-		st = check_names(r, first, err);
+		st = check_safetensors_names(r, first, err);
 	if (!st)
 		st = check_spans(r, &end, err);
 	return st ? st : check_size(r, end, first, err);

@@ -35,7 +35,7 @@ struct scan {
 /* ---- values of a chunk ---- */
 
 /* The bytes from `at` on of an extent are at p: what tensors in it cover is looked at. */
-static void look(struct scan *s, uint32_t extent, uint64_t at, const uint8_t *p, uint64_t n)
+static void look_scan(struct scan *s, uint32_t extent, uint64_t at, const uint8_t *p, uint64_t n)
 {
 	struct ckpt *c = s->ckpt;
 
@@ -59,11 +59,11 @@ static void look(struct scan *s, uint32_t extent, uint64_t at, const uint8_t *p,
 	}
 }
 
-static void take(struct scan *s, struct part *part, uint64_t at, const uint8_t *p, size_t n)
+static void take_scan(struct scan *s, struct part *part, uint64_t at, const uint8_t *p, size_t n)
 {
 	part->crc = crc_add(part->crc, p, n);
 	if (part->values)
-		look(s, part->extent, at, p, n);
+		look_scan(s, part->extent, at, p, n);
 }
 
 /* ---- parts ---- */
@@ -81,7 +81,7 @@ static enum plim_status read_stored(struct scan *s, struct part *part, uint8_t *
 		st = ckpt_pread(s->ckpt, x->file, x->offset + part->from + done, buffer, n, &got,
 				err);
 		if (!st)
-			take(s, part, part->from + done, buffer, got);
+			take_scan(s, part, part->from + done, buffer, got);
 		part->shorter = got < n;
 		done += got;
 	}
@@ -99,7 +99,7 @@ static enum plim_status read_deflated(struct scan *s, struct part *part, uint8_t
 
 		st = extent_next(&r, buffer, CHUNK_BYTES, &got, err);
 		if (!st)
-			take(s, part, at, buffer, got);
+			take_scan(s, part, at, buffer, got);
 	}
 	part->broken = r.broken || r.at != part->bytes;
 	extent_close(&r);
@@ -107,7 +107,7 @@ static enum plim_status read_deflated(struct scan *s, struct part *part, uint8_t
 }
 
 /* Take parts until none is left or one failed. */
-static void work(struct scan *s, uint8_t *buffer)
+static void work_scan(struct scan *s, uint8_t *buffer)
 {
 	struct plim_err err = { 0 };
 	enum plim_status st = PLIM_OK;
@@ -135,12 +135,12 @@ static void *help(void *arg)
 	uint8_t *buffer = mem_new(s->ckpt->mem, CHUNK_BYTES, 1, NULL);
 
 	if (buffer)
-		work(s, buffer);
+		work_scan(s, buffer);
 	mem_free(s->ckpt->mem, buffer, CHUNK_BYTES, 1);
 	return NULL;
 }
 
-static enum plim_status run(struct scan *s, unsigned threads, struct plim_err *err)
+static enum plim_status run_scan(struct scan *s, unsigned threads, struct plim_err *err)
 {
 	pthread_t ids[THREADS];
 	uint8_t *buffer = mem_new(s->ckpt->mem, CHUNK_BYTES, 1, err);
@@ -157,7 +157,7 @@ static enum plim_status run(struct scan *s, unsigned threads, struct plim_err *e
 	/* Nor is a thread that cannot be had. */
 	while (n + 1 < threads && !thread_start(&ids[n], help, s))
 		n++;
-	work(s, buffer);
+	work_scan(s, buffer);
 	while (n)
 		pthread_join(ids[--n], NULL);
 	mem_free(s->ckpt->mem, buffer, CHUNK_BYTES, 1);
@@ -381,7 +381,7 @@ enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, str
 	if (!st)
 		st = plan(&s, err);
 	if (!st)
-		st = run(&s, threads, err);
+		st = run_scan(&s, threads, err);
 	if (!st)
 		st = judge_parts(&s, err);
 	if (!st && flags & CKPT_SCAN_VALUES)

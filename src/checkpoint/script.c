@@ -30,7 +30,7 @@ static void part_of(const char *chain, unsigned i, char *part, size_t size)
 	snprintf(part, size, "%.*s", (int)strcspn(chain, "."), chain);
 }
 
-static enum ckpt_trust judge(const char *chain)
+static enum ckpt_trust judge_script(const char *chain)
 {
 	static const char classes[] = "__torch__.torch.classes.";
 	bool class = !strncmp(chain, classes, sizeof(classes) - 1);
@@ -84,7 +84,7 @@ enum plim_status script_judge(struct ckpt *c, const char *record, const char *co
 			continue;
 		snprintf(chain, sizeof(chain), "%.*s",
 			 (int)(from - i < CHAIN_BYTES ? from - i : CHAIN_BYTES - 1), code + i);
-		trust = judge(chain);
+		trust = judge_script(chain);
 		if (trust != CKPT_PLAIN)
 			st = globals_tell(c, record, chain, i, trust, err);
 	}

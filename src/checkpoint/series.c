@@ -146,7 +146,7 @@ static bool number_at(const char *at, uint64_t *out)
 }
 
 /* The number behind the most telling word, else the last one in the name. */
-static uint64_t number_of(const char *name)
+static uint64_t series_number_of(const char *name)
 {
 	uint64_t n = 0;
 
@@ -217,7 +217,7 @@ static uint64_t state_in(int dir, const char *name, bool follow)
 	return state;
 }
 
-static uint64_t state_of(const struct ckpt_series *s, const char *name)
+static uint64_t series_state_of(const struct ckpt_series *s, const char *name)
 {
 	return state_in(s->dir, name, false);
 }
@@ -227,9 +227,9 @@ uint64_t ckpt_state(const char *path)
 	return state_in(AT_FDCWD, path, true);
 }
 
-static enum plim_status add(struct ckpt_series *s, const char *name, struct plim_err *err)
+static enum plim_status add_series(struct ckpt_series *s, const char *name, struct plim_err *err)
 {
-	struct ckpt_series_entry e = { .number = number_of(name) };
+	struct ckpt_series_entry e = { .number = series_number_of(name) };
 	char pattern[300];
 	struct stat info;
 	uint32_t id = 0;
@@ -244,7 +244,7 @@ static enum plim_status add(struct ckpt_series *s, const char *name, struct plim
 		return PLIM_OK;
 	e.bytes = e.folder ? PLIM_UNKNOWN : (uint64_t)info.st_size;
 	e.time_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
-	e.state = state_of(s, name);
+	e.state = series_state_of(s, name);
 	find_measures(name, &e.measure, &e.fraction);
 	pattern_of(name, pattern, sizeof(pattern));
 	st = intern_add(&s->strings, pattern, strlen(pattern), &id, err);
@@ -372,7 +372,7 @@ enum plim_status ckpt_series_mark_links(struct ckpt_series *s, struct plim_err *
 
 bool ckpt_series_is_unchanged(const struct ckpt_series *s, size_t i)
 {
-	return s->entries.at[i].state == state_of(s, s->entries.at[i].name);
+	return s->entries.at[i].state == series_state_of(s, s->entries.at[i].name);
 }
 
 static bool is_one_checkpoint(const struct folder_names *names)
@@ -410,7 +410,7 @@ enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const ch
 	st = s->dir < 0 ? err_errno(err, errno, "cannot open the folder '%s'", path)
 			: folder_list(&names_of, s->dir, &names, err);
 	for (size_t i = 0; !st && i < names.n; i++)
-		st = add(s, names.at[i], err);
+		st = add_series(s, names.at[i], err);
 	if (!st) {
 		drop_files(s);
 		if (s->entries.n && !s->entries.at[0].folder && is_one_checkpoint(&names))

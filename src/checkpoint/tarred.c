@@ -15,7 +15,7 @@
 #define MEMBER_BYTES ((uint64_t)64 << 20) /* of a pickle in it */
 
 /* A number as Python's tarfile reads it: base 256, or octal with what int(text, 8) lets through. */
-static bool read_number(const uint8_t *p, size_t n, uint64_t *v)
+static bool read_tarred_number(const uint8_t *p, size_t n, uint64_t *v)
 {
 	size_t i = 1;
 
@@ -40,7 +40,7 @@ bool tarred_is(const uint8_t *head, size_t n)
 {
 	uint64_t sum;
 
-	return n >= TAR_BLOCK_BYTES && read_number(head + TAR_SUM_AT, TAR_SUM_BYTES, &sum) &&
+	return n >= TAR_BLOCK_BYTES && read_tarred_number(head + TAR_SUM_AT, TAR_SUM_BYTES, &sum) &&
 	       tar_sum_is(head, sum);
 }
 
@@ -72,8 +72,8 @@ static enum plim_status note_target(struct ckpt *c, const char *name, const uint
 			       name, (int)length, (const char *)at);
 }
 
-static enum plim_status read_member(struct tarred *t, const struct tar_member *m,
-				    struct plim_err *err)
+static enum plim_status read_tarred_member(struct tarred *t, const struct tar_member *m,
+					   struct plim_err *err)
 {
 	static const char *const old[] = { "storages", "tensors", "pickle" };
 	struct ckpt *c = t->ckpt;
@@ -112,7 +112,7 @@ static enum plim_status read_member(struct tarred *t, const struct tar_member *m
 	return st;
 }
 
-static enum plim_status tell(const struct tarred *t, struct plim_err *err)
+static enum plim_status tell_tarred(const struct tarred *t, struct plim_err *err)
 {
 	struct ckpt *c = t->ckpt;
 	const char *file = ckpt_model_file(c, t->file);
@@ -162,7 +162,7 @@ enum plim_status tarred_read(struct ckpt *c, uint32_t file, const char *prefix,
 	if (!st)
 		tar_init(&tar, s);
 	while (!st && t.members < MEMBERS && !(st = tar_next(&tar, &m, &why)) && m.name)
-		st = read_member(&t, &m, &why);
+		st = read_tarred_member(&t, &m, &why);
 	source_close(s);
 	if (st == PLIM_E_FORMAT)
 		st = ckpt_model_find(c, CKPT_BAD_FINDING, "tar_damaged", PLIM_UNKNOWN, err,
@@ -172,5 +172,5 @@ enum plim_status tarred_read(struct ckpt *c, uint32_t file, const char *prefix,
 	if (!st && t.members == MEMBERS)
 		st = ckpt_model_find(c, CKPT_BAD_FINDING, "too_large", PLIM_UNKNOWN, err,
 				     "more than %d members: the rest was not looked at", MEMBERS);
-	return st ? st : tell(&t, err);
+	return st ? st : tell_tarred(&t, err);
 }

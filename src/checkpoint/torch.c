@@ -256,7 +256,7 @@ static enum plim_status check_records(struct archive *a, size_t first, struct pl
 }
 
 /* A record that is read as what it is. */
-static bool is_known(const struct archive *a, const char *name)
+static bool torch_is_known(const struct archive *a, const char *name)
 {
 	static const char *const known[] = { "data.pkl",           "version",
 					     "byteorder",          ".format_version",
@@ -305,7 +305,7 @@ static enum plim_status check_rest(struct archive *a, struct plim_err *err)
 		const struct ckpt_extent *x = &c->extents.at[i];
 
 		if (!x->tensors && x->bytes && x->state != CKPT_CUT &&
-		    !is_known(a, ckpt_text(c, x->name)))
+		    !torch_is_known(a, ckpt_text(c, x->name)))
 			st = check_unused(a, i, err);
 	}
 	return st;

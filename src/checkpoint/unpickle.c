@@ -67,8 +67,8 @@ double walk_number(struct pickle_value v)
 /* ---- names ---- */
 
 /* One key further down; *before is for leave, in every case. */
-static enum plim_status enter(struct walk *w, const char *key, size_t n, size_t *before,
-			      struct plim_err *err)
+static enum plim_status enter_unpickle(struct walk *w, const char *key, size_t n, size_t *before,
+				       struct plim_err *err)
 {
 	size_t room = NAME_BYTES - w->name.n;
 	enum plim_status st = PLIM_OK;
@@ -91,7 +91,7 @@ static enum plim_status enter(struct walk *w, const char *key, size_t n, size_t 
 	return st;
 }
 
-static void leave(struct walk *w, size_t before)
+static void leave_unpickle(struct walk *w, size_t before)
 {
 	w->name.n = before;
 	if (w->name.at)
@@ -102,11 +102,11 @@ enum plim_status walk_as(struct walk *w, const char *key, struct pickle_value v,
 			 struct plim_err *err)
 {
 	size_t before;
-	enum plim_status st = enter(w, key, strlen(key), &before, err);
+	enum plim_status st = enter_unpickle(w, key, strlen(key), &before, err);
 
 	if (!st)
 		st = walk_value(w, v, err);
-	leave(w, before);
+	leave_unpickle(w, before);
 	return st;
 }
 
@@ -181,7 +181,8 @@ static void show_numpy(const struct ckpt_dtype *d, const struct ckpt_values *v, 
 }
 
 /* A scalar, or a short tuple of them, as Python shows it; false: it is something else. */
-static bool show(const struct walk *w, struct pickle_value v, unsigned depth, char *at, size_t size)
+static bool show_unpickle(const struct walk *w, struct pickle_value v, unsigned depth, char *at,
+			  size_t size)
 {
 	size_t n = pickle_len(w->heap, v), end = 0;
 	bool known = v.kind == PICKLE_TUPLE && n && n <= SHOWN_ITEMS && depth < SHOWN_DEPTH;
@@ -204,7 +205,7 @@ static bool show(const struct walk *w, struct pickle_value v, unsigned depth, ch
 	for (size_t i = 0; known && i < n && end < size; i++) {
 		char one[SHOWN_BYTES];
 
-		known = show(w, pickle_item(w->heap, v, i), depth + 1, one, sizeof(one));
+		known = show_unpickle(w, pickle_item(w->heap, v, i), depth + 1, one, sizeof(one));
 		end += (size_t)snprintf(at + end, size - end, "%s%s%s", i ? ", " : "(", one,
 					i + 1 < n ? ""
 					: n > 1   ? ")"
@@ -223,15 +224,15 @@ static enum plim_status walk_key(struct walk *w, struct pickle_value key, size_t
 	enum plim_status st;
 
 	if (!name) {
-		if (!show(w, key, 0, text, sizeof(text)))
+		if (!show_unpickle(w, key, 0, text, sizeof(text)))
 			snprintf(text, sizeof(text), "?%zu", at);
 		name = text;
 		n = strlen(text);
 	}
-	st = enter(w, name, n, &before, err);
+	st = enter_unpickle(w, name, n, &before, err);
 	if (!st)
 		st = walk_value(w, v, err);
-	leave(w, before);
+	leave_unpickle(w, before);
 	return st;
 }
 
@@ -411,7 +412,7 @@ static uint32_t describe(struct walk *w, struct pickle_value v, enum plim_status
 	char text[SHOWN_BYTES];
 	size_t n = pickle_len(w->heap, v);
 
-	if (show(w, v, 0, text, sizeof(text)))
+	if (show_unpickle(w, v, 0, text, sizeof(text)))
 		return ckpt_model_printf(c, st, err, "%s", text);
 	switch (v.kind) {
 	case PICKLE_BYTES:
@@ -486,7 +487,7 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 	struct walk w = { .u = u, .ckpt = u->ckpt, .heap = &u->heap, .location = CKPT_NONE };
 	struct pickle_value dict = walk_as_dict(&w, root);
 	size_t before;
-	enum plim_status st = enter(&w, u->prefix, strlen(u->prefix), &before, err);
+	enum plim_status st = enter_unpickle(&w, u->prefix, strlen(u->prefix), &before, err);
 
 	if (!st && dict.kind == PICKLE_DICT)
 		st = note_world(&w, dict, err);

@@ -127,7 +127,7 @@ static bool leaves(const struct ckpt_pickle_rewrite *w, struct pickle_value v)
 
 static void write(struct ckpt_pickle_rewrite *w, struct pickle_value v);
 
-static void refuse(struct ckpt_pickle_rewrite *w, const char *why)
+static void refuse_rewrite(struct ckpt_pickle_rewrite *w, const char *why)
 {
 	w->why = w->why ? w->why : why;
 }
@@ -202,7 +202,7 @@ static void write_global(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 		const char *part = intern_text(&w->heap->strings, (uint32_t)item(w, v, i).bits);
 
 		if (item(w, v, i).kind != PICKLE_STR || strpbrk(part, "\r\n"))
-			return refuse(w, "a name in it is none that Python has");
+			return refuse_rewrite(w, "a name in it is none that Python has");
 		text_puts(w->out, i ? "" : "c");
 		text_puts(w->out, part);
 		text_puts(w->out, "\n");
@@ -217,7 +217,7 @@ static void write_call(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 
 	if (item(w, v, PICKLE_CALL_CALLEE).kind != PICKLE_GLOBAL || args.kind != PICKLE_TUPLE ||
 	    item(w, v, PICKLE_CALL_KWARGS).kind != PICKLE_NONE)
-		return refuse(w, "it makes objects in a way that torch.save does not");
+		return refuse_rewrite(w, "it makes objects in a way that torch.save does not");
 	write(w, item(w, v, PICKLE_CALL_CALLEE));
 	write(w, args);
 	text_puts(w->out, w->heap->nodes.at[v.bits].is_new ? "\x81" : "R");
@@ -255,7 +255,7 @@ static void write_bytes(struct ckpt_pickle_rewrite *w, const char *s, size_t n)
 	ckpt_pickle_put_string(w->out, "latin1", 6);
 	text_puts(w->out, "\x86R");
 	if (text_status(&t, NULL))
-		refuse(w, "out of memory");
+		refuse_rewrite(w, "out of memory");
 	text_release(&t);
 }
 
@@ -288,7 +288,7 @@ static void write_storage(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 	    (n == 6 && item(w, id, 5).kind != PICKLE_NONE) ||
 	    !strcmp(intern_text(&w->heap->strings, location), "meta") ||
 	    !number_storage(w, key, item(w, id, 4).bits, &number))
-		return refuse(w, "it refers to what is not a storage of its own");
+		return refuse_rewrite(w, "it refers to what is not a storage of its own");
 	text_puts(w->out, "(");
 	write(w, item(w, id, 0));
 	write(w, item(w, id, 1));
@@ -305,7 +305,7 @@ static void write_container(struct ckpt_pickle_rewrite *w, struct pickle_value v
 	if (recall(w, v))
 		return;
 	if (w->depth++ >= DEPTH)
-		refuse(w, "it nests too deeply");
+		refuse_rewrite(w, "it nests too deeply");
 	if (w->why)
 		return;
 	switch (v.kind) {
@@ -360,7 +360,7 @@ static void write(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 		if (pickle_is_container(v))
 			write_container(w, v);
 		else
-			refuse(w, "it holds something that is not known");
+			refuse_rewrite(w, "it holds something that is not known");
 	}
 }
 
@@ -391,7 +391,7 @@ enum plim_status ckpt_pickle_rewrite(struct ckpt_pickle_rewrite *w, struct pickl
 	if (st)
 		return st;
 	if (leaves(w, root))
-		refuse(w, "all that it holds is not whole");
+		refuse_rewrite(w, "all that it holds is not whole");
 	text_puts(w->out, "\x80\x02");
 	write(w, root);
 	text_puts(w->out, ".");

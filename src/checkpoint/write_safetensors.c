@@ -62,8 +62,8 @@ static void header(struct text *t, const struct ckpt *c, const struct chosen *at
 		text_put(t, " ", 1);
 }
 
-static enum plim_status choose(const struct ckpt *c, const struct ckpt_tensor *t, size_t skip,
-			       struct chosen *x, struct plim_err *err)
+static enum plim_status choose_safetensors(const struct ckpt *c, const struct ckpt_tensor *t,
+					   size_t skip, struct chosen *x, struct plim_err *err)
 {
 	*x = (struct chosen){ c, t, t->dtype, 1 };
 	/* torch counts bytes of two numbers, safetensors the numbers. */
@@ -117,7 +117,7 @@ enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, cons
 	enum plim_status st = at ? PLIM_OK : mem_status(err);
 
 	for (size_t i = 0; !st && i < told->tensors; i++)
-		st = choose(c, &c->tensors.at[tensors[i]], told->skip, &at[i], err);
+		st = choose_safetensors(c, &c->tensors.at[tensors[i]], told->skip, &at[i], err);
 	if (!st) {
 		sort_items(at, told->tensors, sizeof(*at), in_order);
 		st = write_file(c, at, path, told, err);

@@ -130,7 +130,7 @@ static enum plim_status put_tensor(struct torch_out *o, size_t i, struct plim_er
 /* ---- all ---- */
 
 /* Tensors that are the same run of bytes share a storage, as tied weights do. */
-static enum plim_status share(struct torch_out *o, struct plim_err *err)
+static enum plim_status share_torch(struct torch_out *o, struct plim_err *err)
 {
 	const struct ckpt *c = o->ckpt;
 	uint32_t *first = mem_new(c->mem, c->extents.n, sizeof(*first), err), next = 0;
@@ -236,7 +236,7 @@ enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char
 	o.tensors = tensors;
 	o.n = told->tensors;
 	o.skip = told->skip;
-	st = share(&o, err);
+	st = share_torch(&o, err);
 	text_puts(&o.pickle, "\x80\x02}(");
 	for (size_t i = 0; !st && i < o.n; i++)
 		st = put_tensor(&o, i, err);

@@ -174,7 +174,8 @@ static void list_free(struct zero *z, struct list *l)
 }
 
 /* The tensor of that name in a file; CKPT_NONE: there is none. */
-static uint32_t find(const struct zero *z, uint32_t prefix, const char *between, const char *name)
+static uint32_t find_zero(const struct zero *z, uint32_t prefix, const char *between,
+			  const char *name)
 {
 	char text[5000];
 	int n = snprintf(text, sizeof(text), "%s%s%s", ckpt_text(z->ckpt, prefix), between, name);
@@ -240,15 +241,16 @@ static enum plim_status list_flats(struct zero *z, struct plim_err *err)
 	size_t groups = 0;
 	enum plim_status st;
 
-	z->sharded = find(z, z->optims.at[0], keys[1], number) != CKPT_NONE;
-	while (find(z, z->optims.at[0], keys[z->sharded], number) != CKPT_NONE)
+	z->sharded = find_zero(z, z->optims.at[0], keys[1], number) != CKPT_NONE;
+	while (find_zero(z, z->optims.at[0], keys[z->sharded], number) != CKPT_NONE)
 		snprintf(number, sizeof(number), "%zu", ++groups);
 	st = list_new(z, &z->flats, groups * z->optims.n, err);
 	for (size_t i = 0; !st && i < z->flats.n; i++) {
 		const struct ckpt_tensor *t;
 
 		snprintf(number, sizeof(number), "%zu", i / z->optims.n);
-		z->flats.at[i] = find(z, z->optims.at[i % z->optims.n], keys[z->sharded], number);
+		z->flats.at[i] =
+			find_zero(z, z->optims.at[i % z->optims.n], keys[z->sharded], number);
 		t = z->flats.at[i] == CKPT_NONE ? NULL : &c->tensors.at[z->flats.at[i]];
 		if (!t || t->rank != 1 || !ckpt_is_contiguous(c, t) ||
 		    t->dtype != c->tensors.at[z->flats.at[0]].dtype ||
@@ -268,8 +270,8 @@ static const struct ckpt_tensor *flat(const struct zero *z, size_t group, size_t
 /* ---- wholes ---- */
 
 /* A whole of no parts yet. */
-static enum plim_status begin(struct zero *z, const struct ckpt_zero *p,
-			      const struct ckpt_dtype *dtype, struct plim_err *err)
+static enum plim_status begin_zero(struct zero *z, const struct ckpt_zero *p,
+				   const struct ckpt_dtype *dtype, struct plim_err *err)
 {
 	struct ckpt *c = z->ckpt;
 	struct ckpt_tensor t = { .name = p->name,
@@ -325,8 +327,8 @@ static enum plim_status take_as(struct zero *z, uint32_t tensor, uint32_t name,
 	return vec_push(c->mem, &c->wholes, t, err);
 }
 
-static const struct ckpt_zero *entry(const struct zero *z, size_t i, enum ckpt_zero_kind kind,
-				     uint32_t prefix)
+static const struct ckpt_zero *zero_entry(const struct zero *z, size_t i, enum ckpt_zero_kind kind,
+					  uint32_t prefix)
 {
 	const struct ckpt_zero *p = &z->ckpt->zero.at[i];
 
@@ -339,7 +341,8 @@ static const struct ckpt_zero *entry(const struct zero *z, size_t i, enum ckpt_z
 static bool next_padding(const struct zero *z, size_t group, size_t *cursor, uint64_t *n)
 {
 	for (; *cursor < z->ckpt->zero.n; ++*cursor) {
-		const struct ckpt_zero *p = entry(z, *cursor, CKPT_ZERO_PADDING, z->optims.at[0]);
+		const struct ckpt_zero *p =
+			zero_entry(z, *cursor, CKPT_ZERO_PADDING, z->optims.at[0]);
 
 		if (!p || p->group != group)
 			continue;
@@ -371,7 +374,7 @@ static enum plim_status merge_group(struct zero *z, size_t group, struct plim_er
 	for (size_t r = 0; r < z->optims.n; r++)
 		total += flat(z, group, r)->count;
 	for (size_t i = 0; !st && i < n; i++) {
-		const struct ckpt_zero *p = entry(z, i, CKPT_ZERO_PARAMETER, z->model);
+		const struct ckpt_zero *p = zero_entry(z, i, CKPT_ZERO_PARAMETER, z->model);
 
 		if (!p || p->group != group)
 			continue;
@@ -379,7 +382,7 @@ static enum plim_status merge_group(struct zero *z, size_t group, struct plim_er
 			c->apart = "the groups are shorter than their parameters";
 			return PLIM_OK;
 		}
-		st = begin(z, p, flat(z, group, 0)->dtype, err);
+		st = begin_zero(z, p, flat(z, group, 0)->dtype, err);
 		for (uint64_t done = 0; !st && done < p->count;) {
 			const struct ckpt_tensor *t = flat(z, group, rank);
 			uint64_t left = before + t->count - at, some = p->count - done;
@@ -444,12 +447,12 @@ static enum plim_status merge_parts(struct zero *z, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && !c->apart && i < c->zero.n; i++) {
-		const struct ckpt_zero *p = entry(z, i, CKPT_ZERO_PARAMETER, z->model);
+		const struct ckpt_zero *p = zero_entry(z, i, CKPT_ZERO_PARAMETER, z->model);
 		uint64_t part = p ? part_of(p->count, z->optims.n) : 0, n = p ? p->count : 0;
 
 		if (!p)
 			continue;
-		st = begin(z, p, flat(z, 0, 0)->dtype, err);
+		st = begin_zero(z, p, flat(z, 0, 0)->dtype, err);
 		for (size_t r = 0; !st && n && !c->apart; r++) {
 			uint64_t some = part < n ? part : n;
 
@@ -472,7 +475,7 @@ static enum plim_status merge_frozen(struct zero *z, const struct ckpt_zero *p,
 {
 	struct ckpt *c = z->ckpt;
 	const char *name = ckpt_text(c, p->name);
-	uint32_t tensor = find(z, z->model, "frozen_param_fragments.", name);
+	uint32_t tensor = find_zero(z, z->model, "frozen_param_fragments.", name);
 	uint64_t n = p->count;
 	enum plim_status st;
 
@@ -482,12 +485,12 @@ static enum plim_status merge_frozen(struct zero *z, const struct ckpt_zero *p,
 	}
 	if (!z->sharded)
 		return take_as(z, tensor, p->name, err);
-	st = begin(z, p, c->tensors.at[tensor].dtype, err);
+	st = begin_zero(z, p, c->tensors.at[tensor].dtype, err);
 	for (size_t r = 0; !st && n && r < z->states.n; r++) {
 		const struct ckpt_tensor *t;
 		uint64_t some;
 
-		tensor = find(z, z->states.at[r], "frozen_param_fragments.", name);
+		tensor = find_zero(z, z->states.at[r], "frozen_param_fragments.", name);
 		t = tensor == CKPT_NONE ? NULL : &c->tensors.at[tensor];
 		if (!t || !ckpt_is_contiguous(c, t) || t->extent == CKPT_NONE)
 			break;
@@ -514,7 +517,7 @@ static enum plim_status merge_others(struct zero *z, struct plim_err *err)
 		if (p.kind == CKPT_ZERO_FROZEN) {
 			st = merge_frozen(z, &p, err);
 		} else if (p.kind == CKPT_ZERO_BUFFER) {
-			at = find(z, z->model, "module.", ckpt_text(c, p.name));
+			at = find_zero(z, z->model, "module.", ckpt_text(c, p.name));
 			st = at == CKPT_NONE ? PLIM_OK : take_as(z, at, p.name, err);
 		} else if (p.kind == CKPT_ZERO_SHARED && z->whole_of.at[p.other]) {
 			struct ckpt_tensor t = c->wholes.at[z->whole_of.at[p.other] - 1];

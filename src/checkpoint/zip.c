@@ -323,7 +323,7 @@ struct span {
 	uint32_t record;
 };
 
-static int by_place(const void *a, const void *b)
+static int zip_by_place(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
 
@@ -340,7 +340,7 @@ static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct 
 	uint64_t at = 0, shared = 0;
 	enum plim_status st = PLIM_OK;
 
-	sort_items(s, z->n, sizeof(*s), by_place);
+	sort_items(s, z->n, sizeof(*s), zip_by_place);
 	for (size_t i = 0; !st && i <= z->n; i++) {
 		uint64_t from = i < z->n ? s[i].from : z->directory;
 		const char *name =
@@ -364,7 +364,7 @@ static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct 
 	return st;
 }
 
-static int by_name(const void *a, const void *b)
+static int zip_by_name(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b;
 
@@ -372,7 +372,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* torch finds one of two equal names, other tools the other. */
-static enum plim_status check_names(struct ckpt *c, const struct zip *z, struct plim_err *err)
+static enum plim_status check_zip_names(struct ckpt *c, const struct zip *z, struct plim_err *err)
 {
 	const char **names = mem_new(c->mem, z->n, sizeof(*names), err);
 	enum plim_status st = names ? PLIM_OK : mem_status(err);
@@ -380,7 +380,7 @@ static enum plim_status check_names(struct ckpt *c, const struct zip *z, struct 
 	for (size_t i = 0; !st && i < z->n; i++)
 		names[i] = ckpt_text(c, c->extents.at[z->first + i].name);
 	if (!st)
-		sort_items(names, z->n, sizeof(*names), by_name);
+		sort_items(names, z->n, sizeof(*names), zip_by_name);
 	for (size_t i = 1; !st && i < z->n; i++)
 		if (!strcasecmp(names[i - 1], names[i]))
 			st = BAD("duplicate", PLIM_UNKNOWN,
@@ -546,7 +546,7 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 	if (!st && !z->broken)
 		st = check_spans(c, z, spans, err);
 	if (!st && !z->broken)
-		st = check_names(c, z, err);
+		st = check_zip_names(c, z, err);
 	mem_free(c->mem, spans, e.records, sizeof(*spans));
 	mem_free(c->mem, p, e.bytes, 1);
 	return st;

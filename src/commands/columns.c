@@ -20,8 +20,8 @@ _Static_assert(PLIM_NO_SITE == TRACE_NONE && PLIM_NO_EVENT == TRACE_NONE &&
 	       "columns are handed out as they are");
 
 /* One device, with these parts of it. */
-static enum plim_status find(struct plim_recording *r, uint64_t index, unsigned parts,
-			     struct recording_device **out, struct plim_err *err)
+static enum plim_status find_columns(struct plim_recording *r, uint64_t index, unsigned parts,
+				     struct recording_device **out, struct plim_err *err)
 {
 	enum plim_status st = recording_ready(r, err);
 
@@ -68,7 +68,7 @@ enum plim_status plim_recording_events(struct plim_recording *r, uint64_t device
 
 	err = err ? err : &own; /* inner floors read the status back from it */
 	*out = (struct plim_event_columns){ .count = 0 };
-	st = find(r, device, 0, &d, err);
+	st = find_columns(r, device, 0, &d, err);
 	if (!st)
 		st = have_kinds(d, err);
 	if (st)
@@ -118,7 +118,7 @@ enum plim_status plim_recording_allocations(struct plim_recording *r, uint64_t d
 
 	err = err ? err : &own;
 	*out = (struct plim_allocation_columns){ .count = 0 };
-	st = find(r, device, RECORDING_REPLAY | RECORDING_CATEGORIES, &d, err);
+	st = find_columns(r, device, RECORDING_REPLAY | RECORDING_CATEGORIES, &d, err);
 	if (st)
 		return st;
 	first = d->device->allocs;

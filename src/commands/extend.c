@@ -14,7 +14,7 @@ struct extending {
 	size_t fresh;
 };
 
-static enum plim_status read_all(struct extending *x, const char *path)
+static enum plim_status read_all_extend(struct extending *x, const char *path)
 {
 	struct source *s;
 	enum plim_status st = source_open(x->mem, path, NULL, &s, x->err);
@@ -50,7 +50,7 @@ static enum plim_status write_behind(struct extending *x, const struct snapshot 
 	return st ? st : out_check_packed(x->old, &x->is, x->err);
 }
 
-static enum plim_status join(struct extending *x, const struct snapshot *now)
+static enum plim_status join_extend(struct extending *x, const struct snapshot *now)
 {
 	struct snapshot_rest there;
 	struct snapshot *rest = NULL;
@@ -86,9 +86,9 @@ enum plim_status plim_recording_extend(struct plim_recording *r, const char *pat
 		return out_snapshot(r->recording->snapshot, path, err);
 	}
 	x.was.mem = x.is.mem = x.mem;
-	st = read_all(&x, path);
+	st = read_all_extend(&x, path);
 	if (!st) {
-		st = join(&x, r->recording->snapshot);
+		st = join_extend(&x, r->recording->snapshot);
 		if (st == PLIM_E_ARG)
 			err_prefix(err, r->path);
 	}

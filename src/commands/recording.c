@@ -67,8 +67,8 @@ static uint64_t most_of(const char *path)
 }
 
 /* One without content. */
-static enum plim_status begin(const char *path, uint64_t max_memory_bytes,
-			      struct plim_recording **out, struct plim_err *err)
+static enum plim_status begin_open(const char *path, uint64_t max_memory_bytes,
+				   struct plim_recording **out, struct plim_err *err)
 {
 	struct plim_recording *r = calloc(1, sizeof(*r));
 
@@ -85,7 +85,7 @@ static enum plim_status begin(const char *path, uint64_t max_memory_bytes,
 	return r->path ? PLIM_OK : mem_status(err);
 }
 
-static enum plim_status end(struct plim_recording **out, enum plim_status st)
+static enum plim_status end_open(struct plim_recording **out, enum plim_status st)
 {
 	if (st) {
 		plim_recording_free(*out);
@@ -98,14 +98,14 @@ enum plim_status recording_new(const char *path, struct recording_input *in,
 			       uint64_t max_memory_bytes, struct plim_recording **out,
 			       struct plim_err *err)
 {
-	enum plim_status st = begin(path, max_memory_bytes, out, err);
+	enum plim_status st = begin_open(path, max_memory_bytes, out, err);
 
 	if (!st)
 		st = recording_open(&(*out)->mem, path, in, &(*out)->recording, err);
 	if (st == PLIM_E_IO && err && err->native == EISDIR)
 		err_more(err, "give one recording in it (plimsoll report with the folder "
 			      "says which one died first)");
-	return end(out, st);
+	return end_open(out, st);
 }
 
 enum plim_status plim_recording_open(const char *path, const struct plim_recording_options *options,
@@ -135,7 +135,7 @@ enum plim_status plim_recording_read(const struct plim_input *input,
 	plim_recording_options_init(&o);
 	st = options_take(&recording_options_table, &o, options, err);
 	if (!st)
-		st = begin(source_input_name(input), o.max_memory_bytes, out, err);
+		st = begin_open(source_input_name(input), o.max_memory_bytes, out, err);
 	if (!*out)
 		return st;
 	if (!st)
@@ -143,7 +143,7 @@ enum plim_status plim_recording_read(const struct plim_input *input,
 	if (!st)
 		st = recording_open(&(*out)->mem, (*out)->path, &in, &(*out)->recording, err);
 	source_close(in.source);
-	return end(out, st);
+	return end_open(out, st);
 }
 
 enum plim_status plim_recording_new(const char *name, const struct plim_recording_options *options,
@@ -159,10 +159,10 @@ enum plim_status plim_recording_new(const char *name, const struct plim_recordin
 	st = options_take(&recording_options_table, &o, options, err);
 	if (st)
 		return st;
-	st = begin(name, o.max_memory_bytes, out, err);
+	st = begin_open(name, o.max_memory_bytes, out, err);
 	if (!st)
 		st = appended_new(&(*out)->mem, o.device, o.settings, &(*out)->appended, err);
-	return end(out, st);
+	return end_open(out, st);
 }
 
 enum plim_status recording_ready(struct plim_recording *r, struct plim_err *err)

@@ -8,7 +8,7 @@
 
 #define NARROW 64 /* columns below which tables have fewer */
 
-static unsigned width_of(const struct text *t)
+static unsigned rung_width_of(const struct text *t)
 {
 	return t->style.width ? t->style.width : 80;
 }
@@ -17,7 +17,7 @@ static unsigned width_of(const struct text *t)
 
 static void config_line(struct text *t, const char *what, const char *line)
 {
-	unsigned hang = width_of(t) < NARROW ? 4 : CONFIG;
+	unsigned hang = rung_width_of(t) < NARROW ? 4 : CONFIG;
 
 	if (hang < CONFIG)
 		text_printf(t, "  %s\n    ", what);
@@ -34,7 +34,7 @@ const char *rungs_fit(struct plim_interval needed, enum plim_tri fits, uint64_t 
 
 #define RUNG_COLUMNS 37 /* in front of what is to be changed */
 
-static const char *before(const struct plim_plan_rung *r)
+static const char *rung_before(const struct plim_plan_rung *r)
 {
 	return r->alone ? "alone: " : r->changes_results ? "or: " : "";
 }
@@ -47,14 +47,15 @@ static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t li
 
 	text_size(needed, r->needed_bytes);
 	text_size(saved, r->saved_bytes);
-	if (width_of(t) < NARROW) {
+	if (rung_width_of(t) < NARROW) {
 		text_puts(t, "  - ");
-		text_wrap(t, 4, 4, "%s%s (%s%s): needs %s, %s less; fits: %s", before(r), r->rung,
-			  costs, r->cost, needed, saved, fits);
+		text_wrap(t, 4, 4, "%s%s (%s%s): needs %s, %s less; fits: %s", rung_before(r),
+			  r->rung, costs, r->cost, needed, saved, fits);
 		return;
 	}
 	text_printf(t, "  %11s  %11s  %-7s  ", needed, saved, fits);
-	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", before(r), r->rung, costs, r->cost);
+	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", rung_before(r), r->rung, costs,
+		  r->cost);
 }
 
 const struct plim_plan_rung *rungs_picked(const struct plim_plan_rung *ladder, size_t n)
@@ -79,7 +80,7 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 
 	if (!n)
 		return;
-	if (width_of(t) >= NARROW)
+	if (rung_width_of(t) >= NARROW)
 		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits", "change");
 	for (size_t i = 0; i < n; i++) {
 		put_rung(t, &ladder[i], limit);

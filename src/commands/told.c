@@ -120,7 +120,7 @@ static const char *words_take(const struct telling *x, struct text *t)
 	return kept;
 }
 
-static void add(struct telling *x, const char *label, const char *text, const char *brief)
+static void add_told(struct telling *x, const char *label, const char *text, const char *brief)
 {
 	const struct plim_report_line line = { label, text, brief };
 
@@ -139,7 +139,7 @@ static const char *base_of(const char *frame)
 }
 
 /* "swiglu.py:32" of "swiglu.py:32 in forward": names of ranges, which stand for files in a profiler's trace, have spaces. */
-static size_t place_of(const char *frame)
+static size_t told_place_of(const char *frame)
 {
 	const char *in = strstr(frame, " in ");
 
@@ -151,18 +151,19 @@ static const char *frames(struct telling *x, int inferred, const char *code, con
 			  int with_function)
 {
 	const char *at = base_of(code ? code : own), *line = own ? base_of(own) : at;
-	size_t n = with_function ? strlen(at) : place_of(at);
+	size_t n = with_function ? strlen(at) : told_place_of(at);
 	int both = strcmp(at, line) != 0;
 
 	return arena_text(x->arena, x->err, "%s%.*s%s%.*s", inferred ? "backward of " : "", (int)n,
-			  at, both ? " < " : "", both ? (int)place_of(line) : 0, line);
+			  at, both ? " < " : "", both ? (int)told_place_of(line) : 0, line);
 }
 
 static void add_place(struct telling *x, const char *label, int inferred, const char *code,
 		      const char *own)
 {
 	if (own)
-		add(x, label, frames(x, inferred, code, own, 1), frames(x, inferred, code, own, 0));
+		add_told(x, label, frames(x, inferred, code, own, 1),
+			 frames(x, inferred, code, own, 0));
 }
 
 /* A finding's title without its place, which has a line of its own. */
@@ -216,10 +217,10 @@ static void tell_limit(struct telling *x, const struct plim_report_oom *oom)
 	};
 	char free[32];
 
-	add(x, "limit",
-	    arena_text(x->arena, x->err, "%s; the driver had %s free",
-		       words[oom->verdict->bound_by], text_size(free, oom->device_free_bytes)),
-	    NULL);
+	add_told(x, "limit",
+		 arena_text(x->arena, x->err, "%s; the driver had %s free",
+			    words[oom->verdict->bound_by], text_size(free, oom->device_free_bytes)),
+		 NULL);
 }
 
 static void tell_cause(struct telling *x, const struct plim_verdict *v,
@@ -235,7 +236,7 @@ static void tell_cause(struct telling *x, const struct plim_verdict *v,
 			    recording_cause_words(v->likely_cause), why ? "; " : "");
 	if (why)
 		text_puts(&words, title_of(x, why));
-	add(x, "because", words_take(x, &words), NULL);
+	add_told(x, "because", words_take(x, &words), NULL);
 }
 
 static void tell_death(struct telling *x)
@@ -245,12 +246,12 @@ static void tell_death(struct telling *x)
 	int leaked = why && died_of_leak(x->d);
 
 	tell_headline(x, oom);
-	add(x, NULL, oom->verdict->arithmetic, NULL);
+	add_told(x, NULL, oom->verdict->arithmetic, NULL);
 	if (oom->verdict->cause) /* else the sum has all that is known of it */
 		tell_limit(x, oom);
 	tell_cause(x, oom->verdict, why);
 	if (leaked)
-		add(x, "line", why->place.frame, why->place.frame);
+		add_told(x, "line", why->place.frame, why->place.frame);
 	add_place(x, leaked ? "refused" : "line", !oom->frame, oom->code_frame,
 		  oom->frame ? oom->frame : oom->backward_of);
 }
@@ -275,11 +276,11 @@ static void tell_since(struct telling *x, const struct plim_finding *f,
 	if (step != PLIM_UNKNOWN)
 		(void)snprintf(in_step, sizeof(in_step), " (%s %s)",
 			       by_request(x->d) ? "request" : "step", text_number(c, step));
-	add(x, "since",
-	    arena_text(x->arena, x->err, "event %s%s; 1,000 more of them would take %s",
-		       text_number(a, one->first_event), in_step,
-		       text_size(b, 1000 * f->per_period_bytes)),
-	    NULL);
+	add_told(x, "since",
+		 arena_text(x->arena, x->err, "event %s%s; 1,000 more of them would take %s",
+			    text_number(a, one->first_event), in_step,
+			    text_size(b, 1000 * f->per_period_bytes)),
+		 NULL);
 }
 
 /* "RTX 4090 at step 190 to 231; H100 80GB at step 702 to 851, if it goes on so" */
@@ -309,7 +310,7 @@ static void tell_full(struct telling *x)
 				    !strcmp(f->period, "forward pass") ? "es" : "s");
 	}
 	text_puts(&words, ", if it goes on so");
-	add(x, "full", words_take(x, &words), NULL);
+	add_told(x, "full", words_take(x, &words), NULL);
 }
 
 static void tell_leak(struct telling *x, const struct plim_finding *f)
@@ -323,9 +324,9 @@ static void tell_leak(struct telling *x, const struct plim_finding *f)
 		tell_since(x, f, one);
 	tell_full(x);
 	if (f->evidence_count > 1)
-		add(x, "cause", f->evidence[1], NULL);
+		add_told(x, "cause", f->evidence[1], NULL);
 	if (one)
-		add(x, "line", one->frame, one->frame);
+		add_told(x, "line", one->frame, one->frame);
 }
 
 /* "No failure. No leak." and how far that goes. */
@@ -433,13 +434,15 @@ static void tell_fine(struct telling *x)
 		return;
 	}
 	x->out->headline = peak_headline(x);
-	add(x, NULL,
-	    !x->has_frames
-		    ? "No failure. Leaks are not looked for: no stacks of events were recorded."
-	    : d->step_count < TOLD_STEPS ? "No failure. Too few steps were recorded to tell a leak."
-	    : !told_piles_up(d)          ? "No failure. No leak."
-					 : "No failure.",
-	    NULL);
+	add_told(
+		x, NULL,
+		!x->has_frames
+			? "No failure. Leaks are not looked for: no stacks of events were recorded."
+		: d->step_count < TOLD_STEPS
+			? "No failure. Too few steps were recorded to tell a leak."
+		: !told_piles_up(d) ? "No failure. No leak."
+				    : "No failure.",
+		NULL);
 }
 
 /* ---- what to do ---- */

@@ -1479,7 +1479,7 @@ const others = {
 			await settle(page);
 			assert.match(await page.locator("h1").textContent(), /events of leak_rnn\.plim$/);
 			assert.match(await text_of(page, ".reasons"), /plimsoll report leak_rnn\.plim -o page\.html/);
-			assert.match(await text_of(page, ".findings"), /Nobody looked for findings/);
+			assert.match(await text_of(page, ".findings"), /No one looked for findings/);
 			assert.match(
 				await text_of(page, ".legend"),
 				/workloads\.py:\d+ in rnn/,

@@ -44,7 +44,7 @@ struct drm {
 	double scanned; /* when */
 };
 
-static double now(void)
+static double drm_now(void)
 {
 	struct timespec t;
 
@@ -59,7 +59,7 @@ static bool read_line(char *out, size_t room, const char *folder, const char *na
 }
 
 /* The number that a file holds; PLIM_UNKNOWN: none. */
-static uint64_t read_number(const char *folder, const char *name)
+static uint64_t read_drm_number(const char *folder, const char *name)
 {
 	char text[64], *end;
 	unsigned long long v;
@@ -74,7 +74,8 @@ static uint64_t read_number(const char *folder, const char *name)
 /* ---- fdinfo ---- */
 
 /* Does `key` of `n` letters begin so?  *rest: behind that. */
-static bool begins(const char *key, size_t n, const char *begin, const char **rest, size_t *rest_n)
+static bool drm_begins(const char *key, size_t n, const char *begin, const char **rest,
+		       size_t *rest_n)
 {
 	size_t m = strlen(begin);
 
@@ -108,7 +109,7 @@ static int engine_of(const char *name, size_t n)
 	return -1;
 }
 
-static uint64_t amount(const char *value)
+static uint64_t drm_amount(const char *value)
 {
 	char *end;
 	unsigned long long v = strtoull(value, &end, 10);
@@ -132,8 +133,8 @@ static void take_memory(const char *key, size_t n, const char *value, uint64_t s
 	uint64_t v;
 
 	for (unsigned k = 0; k < 3; k++)
-		if (begins(key, n, words[k], &rest, &rest_n) && is_of_card(rest, rest_n)) {
-			v = amount(value);
+		if (drm_begins(key, n, words[k], &rest, &rest_n) && is_of_card(rest, rest_n)) {
+			v = drm_amount(value);
 			if (v == PLIM_UNKNOWN)
 				continue;
 			sums[k] += v;
@@ -145,20 +146,20 @@ static void take_engine(const char *key, size_t n, const char *value, struct drm
 {
 	const char *rest;
 	size_t rest_n;
-	uint64_t v = amount(value);
+	uint64_t v = drm_amount(value);
 	int e;
 
 	if (v == PLIM_UNKNOWN)
 		return;
-	if (begins(key, n, "drm-engine-", &rest, &rest_n)) {
+	if (drm_begins(key, n, "drm-engine-", &rest, &rest_n)) {
 		e = engine_of(rest, rest_n);
 		if (e >= 0)
 			out->busy_ns[e] = v;
-	} else if (begins(key, n, "drm-cycles-", &rest, &rest_n)) {
+	} else if (drm_begins(key, n, "drm-cycles-", &rest, &rest_n)) {
 		e = engine_of(rest, rest_n);
 		if (e >= 0)
 			out->busy_cycles[e] = v;
-	} else if (begins(key, n, "drm-total-cycles-", &rest, &rest_n)) {
+	} else if (drm_begins(key, n, "drm-total-cycles-", &rest, &rest_n)) {
 		e = engine_of(rest, rest_n);
 		if (e >= 0)
 			out->all_cycles[e] = v;
@@ -224,7 +225,7 @@ static void name_card(struct card *c)
 	else
 		(void)snprintf(c->name, sizeof(c->name), "%s GPU %04llx",
 			       c->vendor == AMD ? "AMD" : "Intel",
-			       (unsigned long long)(read_number(c->folder, "device") & 0xffff));
+			       (unsigned long long)(read_drm_number(c->folder, "device") & 0xffff));
 	if (read_line(text, sizeof(text), c->folder, "unique_id"))
 		(void)snprintf(c->uuid, sizeof(c->uuid), "%.40s", text);
 	else
@@ -258,7 +259,7 @@ static void find_kfd(struct drm *self)
 			       where >> 8 & 0xff, where >> 3 & 0x1f, where & 7);
 		for (unsigned i = 0; i < self->n; i++)
 			if (!strcmp(self->cards[i].slot, slot))
-				self->cards[i].kfd = read_number(node, "gpu_id");
+				self->cards[i].kfd = read_drm_number(node, "gpu_id");
 	}
 	if (d)
 		(void)closedir(d);
@@ -273,7 +274,7 @@ static void find_cards(struct drm *self)
 
 		(void)snprintf(folder, sizeof(folder), "%s/sys/class/drm/card%u/device", self->root,
 			       i);
-		vendor = read_number(folder, "vendor");
+		vendor = read_drm_number(folder, "vendor");
 		if (vendor != AMD && vendor != INTEL)
 			continue;
 		*c = (struct card){ .vendor = (unsigned)vendor, .joules = NAN };
@@ -307,7 +308,7 @@ static enum plim_status open_backend(const struct gpu_options *options, void **o
 	return PLIM_OK;
 }
 
-static unsigned count(void *self)
+static unsigned count_drm(void *self)
 {
 	return ((struct drm *)self)->n;
 }
@@ -414,7 +415,7 @@ static void add_kfd(const struct drm *self, const struct card *c, struct gpu_car
 		if (!pid)
 			continue;
 		(void)snprintf(folder, sizeof(folder), "%s/%.20s", path, e->d_name);
-		bytes = read_number(folder, name);
+		bytes = read_drm_number(folder, name);
 		if (bytes == PLIM_UNKNOWN || !bytes)
 			continue;
 		while (k < out->process_count && out->processes[k].pid != pid)
@@ -458,16 +459,16 @@ static void take_use(struct card *c, const struct drm_client *sum, double second
 
 static void look_at_monitor(struct card *c, double seconds, struct gpu_card *out)
 {
-	uint64_t power = read_number(c->monitor, "power1_average"),
-		 limit = read_number(c->monitor, "power1_cap"),
-		 heat = read_number(c->monitor, "temp1_input"),
-		 energy = read_number(c->monitor, "energy1_input");
+	uint64_t power = read_drm_number(c->monitor, "power1_average"),
+		 limit = read_drm_number(c->monitor, "power1_cap"),
+		 heat = read_drm_number(c->monitor, "temp1_input"),
+		 energy = read_drm_number(c->monitor, "energy1_input");
 	double joules = energy == PLIM_UNKNOWN ? NAN : (double)energy / 1e6;
 
 	if (power == PLIM_UNKNOWN)
-		power = read_number(c->monitor, "power1_input");
+		power = read_drm_number(c->monitor, "power1_input");
 	if (limit == PLIM_UNKNOWN)
-		limit = read_number(c->monitor, "power1_max");
+		limit = read_drm_number(c->monitor, "power1_max");
 	if (power != PLIM_UNKNOWN)
 		out->power_w = (double)power / 1e6;
 	else if (joules >= c->joules && seconds > 0)
@@ -479,12 +480,12 @@ static void look_at_monitor(struct card *c, double seconds, struct gpu_card *out
 	c->joules = joules;
 }
 
-static void look(void *at, unsigned i, struct gpu_card *out)
+static void look_drm(void *at, unsigned i, struct gpu_card *out)
 {
 	struct drm *self = at;
 	struct card *c = &self->cards[i];
 	struct drm_client sum = { .bytes = 0 };
-	double t = now(), seconds = c->time > 0 ? t - c->time : 0;
+	double t = drm_now(), seconds = c->time > 0 ? t - c->time : 0;
 	uint64_t use, unseen = 0;
 
 	if (!i && t - self->scanned >= SCAN_SECONDS) {
@@ -514,11 +515,11 @@ static void look(void *at, unsigned i, struct gpu_card *out)
 		}
 	}
 	add_kfd(self, c, out);
-	out->total_bytes = read_number(c->folder, "mem_info_vram_total");
-	out->used_bytes = read_number(c->folder, "mem_info_vram_used");
+	out->total_bytes = read_drm_number(c->folder, "mem_info_vram_total");
+	out->used_bytes = read_drm_number(c->folder, "mem_info_vram_used");
 	if (out->used_bytes == PLIM_UNKNOWN && out->process_count && !unseen)
 		out->used_bytes = sum.bytes;
-	use = read_number(c->folder, "gpu_busy_percent");
+	use = read_drm_number(c->folder, "gpu_busy_percent");
 	if (use <= 100)
 		out->use = (double)use;
 	take_use(c, &sum, seconds, out);
@@ -526,4 +527,4 @@ static void look(void *at, unsigned i, struct gpu_card *out)
 	c->time = t;
 }
 
-const struct gpu_backend gpu_drm = { open_backend, count, look, close_backend };
+const struct gpu_backend gpu_drm = { open_backend, count_drm, look_drm, close_backend };

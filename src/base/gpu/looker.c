@@ -43,7 +43,7 @@ void gpu_card_clear(struct gpu_card *c)
 	c->process_count = 0;
 }
 
-static double now(void)
+static double looker_now(void)
 {
 	struct timespec t;
 
@@ -91,7 +91,7 @@ static unsigned open_drivers(struct gpu_looker *l, char *reason, size_t room)
 	return n;
 }
 
-static void look(struct gpu_looker *l, unsigned n)
+static void look_looker(struct gpu_looker *l, unsigned n)
 {
 	unsigned k = 0;
 
@@ -108,7 +108,7 @@ static bool next_question(struct gpu_looker *l)
 	return !l->stop;
 }
 
-static void *run(void *arg)
+static void *run_looker(void *arg)
 {
 	struct gpu_looker *l = arg;
 	char reason[256] = "";
@@ -122,7 +122,7 @@ static void *run(void *arg)
 	(void)pthread_cond_broadcast(&l->changed);
 	while (next_question(l)) {
 		(void)pthread_mutex_unlock(&l->lock);
-		look(l, l->n);
+		look_looker(l, l->n);
 		(void)pthread_mutex_lock(&l->lock);
 		if (l->n)
 			memcpy(l->cards, l->work, l->n * sizeof(*l->cards));
@@ -158,7 +158,7 @@ static enum plim_status start_thread(struct gpu_looker *l, struct plim_err *err)
 	(void)pthread_condattr_destroy(&clock);
 	l->holders = 2;
 	if (!failed)
-		failed = thread_start(&thread, run, l);
+		failed = thread_start(&thread, run_looker, l);
 	if (failed) {
 		free(l);
 		return err_errno(err, failed, "cannot start a thread");
@@ -188,7 +188,7 @@ enum plim_status gpu_looker_start(const struct gpu_options *options, struct gpu_
 	return st;
 }
 
-static struct timespec moment(double t)
+static struct timespec looker_moment(double t)
 {
 	struct timespec out = { .tv_sec = (time_t)t };
 
@@ -208,10 +208,10 @@ static bool has_ended(const struct gpu_looker *l)
 }
 
 /* Under the lock: wait until that holds, for at most so many seconds; false: it does not. */
-static bool wait_for(struct gpu_looker *l, bool (*holds)(const struct gpu_looker *l),
-		     double seconds)
+static bool wait_for_looker(struct gpu_looker *l, bool (*holds)(const struct gpu_looker *l),
+			    double seconds)
 {
-	struct timespec end = moment(now() + seconds);
+	struct timespec end = looker_moment(looker_now() + seconds);
 	int r = 0;
 
 	while (r != ETIMEDOUT && !holds(l))
@@ -219,8 +219,8 @@ static bool wait_for(struct gpu_looker *l, bool (*holds)(const struct gpu_looker
 	return holds(l);
 }
 
-static enum plim_status copy(const struct gpu_looker *l, struct gpu_cards *out,
-			     struct plim_err *err)
+static enum plim_status copy_looker(const struct gpu_looker *l, struct gpu_cards *out,
+				    struct plim_err *err)
 {
 	if (out->room < l->n) {
 		struct gpu_card *more = realloc(out->at, l->n * sizeof(*more));
@@ -245,17 +245,17 @@ enum plim_status gpu_looker_ask(struct gpu_looker *l, double patience_s, struct 
 	if (l->asked == l->answered) {
 		l->late = false;
 		l->asked++;
-		l->asked_time = now();
+		l->asked_time = looker_now();
 		(void)pthread_cond_broadcast(&l->changed);
 	}
 	/* A driver that was waited for in vain is not waited for again before it has answered. */
-	l->late = !wait_for(l, is_quiet, l->late ? 0 : patience_s);
+	l->late = !wait_for_looker(l, is_quiet, l->late ? 0 : patience_s);
 	out->opened = l->opened;
 	out->fresh = l->answered != l->handed;
-	out->silent_s = l->late ? now() - l->asked_time : 0;
+	out->silent_s = l->late ? looker_now() - l->asked_time : 0;
 	l->handed = l->answered;
 	if (l->opened)
-		st = copy(l, out, err);
+		st = copy_looker(l, out, err);
 	(void)snprintf(out->reason, sizeof(out->reason), "%s", l->reason);
 	(void)pthread_mutex_unlock(&l->lock);
 	return st;
@@ -274,7 +274,7 @@ void gpu_looker_stop(struct gpu_looker *l)
 	(void)pthread_mutex_lock(&l->lock);
 	l->stop = true;
 	(void)pthread_cond_broadcast(&l->changed);
-	(void)wait_for(l, has_ended, is_quiet(l) ? CLOSE_SECONDS : HANGING_SECONDS);
+	(void)wait_for_looker(l, has_ended, is_quiet(l) ? CLOSE_SECONDS : HANGING_SECONDS);
 	(void)pthread_mutex_unlock(&l->lock);
 	release(l);
 }

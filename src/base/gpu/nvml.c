@@ -110,7 +110,7 @@ struct nvml {
 	unsigned char rows[(GPU_PROCESSES + 1) * 32];
 };
 
-static void *find(const char *path)
+static void *find_nvml(const char *path)
 {
 	static const char *const places[] = { "libnvidia-ml.so.1",
 					      "/usr/lib/wsl/lib/libnvidia-ml.so.1",
@@ -238,7 +238,7 @@ enum plim_status nvml_open(const char *path, struct nvml **out, struct plim_err 
 	*out = NULL;
 	if (!n)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	n->library = find(path);
+	n->library = find_nvml(path);
 	if (!n->library) {
 		free(n);
 		return err_set(err, PLIM_E_UNSUPPORTED,
@@ -484,12 +484,12 @@ static enum plim_status open_backend(const struct gpu_options *options, void **o
 	return st;
 }
 
-static unsigned count(void *self)
+static unsigned count_nvml(void *self)
 {
 	return nvml_count(self);
 }
 
-static void look(void *self, unsigned i, struct gpu_card *out)
+static void look_nvml(void *self, unsigned i, struct gpu_card *out)
 {
 	nvml_look(self, i, out);
 }
@@ -499,4 +499,4 @@ static void close_backend(void *self)
 	nvml_close(self);
 }
 
-const struct gpu_backend gpu_nvml = { open_backend, count, look, close_backend };
+const struct gpu_backend gpu_nvml = { open_backend, count_nvml, look_nvml, close_backend };

@@ -53,7 +53,8 @@ static enum plim_status want(struct pickle *p, uint64_t n, struct plim_err *err)
 }
 
 /* Little-endian unsigned of `width` bytes (1, 2, 4, 8); moves on. */
-static enum plim_status number(struct pickle *p, unsigned width, uint64_t *n, struct plim_err *err)
+static enum plim_status pickle_number(struct pickle *p, unsigned width, uint64_t *n,
+				      struct plim_err *err)
 {
 	enum plim_status st = want(p, width, err);
 
@@ -148,13 +149,13 @@ static enum plim_status op_nothing(struct pickle *p, const struct op *op, struct
 {
 	uint64_t skipped;
 
-	return op->arg ? number(p, op->arg, &skipped, err) : PLIM_OK;
+	return op->arg ? pickle_number(p, op->arg, &skipped, err) : PLIM_OK;
 }
 
 static enum plim_status op_proto(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	uint64_t n;
-	enum plim_status st = number(p, op->arg, &n, err);
+	enum plim_status st = pickle_number(p, op->arg, &n, err);
 
 	if (!st && n > 5)
 		st = err_at_more(err, here(p), "0 to 5 are known", "pickle protocol %u",
@@ -171,7 +172,7 @@ static enum plim_status op_const(struct pickle *p, const struct op *op, struct p
 static enum plim_status op_int(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	uint64_t n;
-	enum plim_status st = number(p, op->arg, &n, err);
+	enum plim_status st = pickle_number(p, op->arg, &n, err);
 
 	if (op->arg == 4)
 		n = (uint64_t)(int64_t)(int32_t)n;
@@ -202,7 +203,7 @@ static enum plim_status push_long(struct pickle *p, const uint8_t *q, size_t n,
 static enum plim_status op_long(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	uint64_t n;
-	enum plim_status st = number(p, op->arg, &n, err);
+	enum plim_status st = pickle_number(p, op->arg, &n, err);
 
 	if (!st && n > LONG_BYTES_MAX)
 		st = damaged(p, err, "an integer of %llu bytes", (unsigned long long)n);
@@ -218,7 +219,7 @@ static enum plim_status op_long(struct pickle *p, const struct op *op, struct pl
 static enum plim_status op_float(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	uint64_t n;
-	enum plim_status st = number(p, op->arg, &n, err);
+	enum plim_status st = pickle_number(p, op->arg, &n, err);
 
 	return st ? st : push_kind(p, PICKLE_FLOAT, __builtin_bswap64(n), err);
 }
@@ -354,7 +355,7 @@ enum plim_status pickle_push_str(struct pickle *p, const char *text, size_t n, s
 static enum plim_status op_string(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	uint64_t n;
-	enum plim_status st = number(p, op->arg & 15, &n, err);
+	enum plim_status st = pickle_number(p, op->arg & 15, &n, err);
 
 	if (!st)
 		st = want(p, n, err);
@@ -736,7 +737,7 @@ static enum plim_status op_memoize(struct pickle *p, const struct op *op, struct
 static enum plim_status op_put(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	uint64_t i;
-	enum plim_status st = number(p, op->arg, &i, err);
+	enum plim_status st = pickle_number(p, op->arg, &i, err);
 
 	return st ? st : memo_set(p, i, err);
 }
@@ -744,7 +745,7 @@ static enum plim_status op_put(struct pickle *p, const struct op *op, struct pli
 static enum plim_status op_get(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	uint64_t i;
-	enum plim_status st = number(p, op->arg, &i, err);
+	enum plim_status st = pickle_number(p, op->arg, &i, err);
 
 	return st ? st : memo_get(p, i, err);
 }
@@ -768,8 +769,8 @@ static enum plim_status op_text_memo(struct pickle *p, const struct op *op, stru
 
 /* ---- constructors: records, or a refusal ---- */
 
-static enum plim_status refuse(struct pickle *p, struct pickle_value callee, const char *what,
-			       struct plim_err *err)
+static enum plim_status refuse_pickle(struct pickle *p, struct pickle_value callee,
+				      const char *what, struct plim_err *err)
 {
 	char name[256];
 
@@ -795,7 +796,7 @@ static enum plim_status push_global(struct pickle *p, struct pickle_value module
 	if (!st)
 		st = heap_append(p->heap, v, parts, 2, err);
 	if (!st)
-		st = refuse(p, v, "names", err);
+		st = refuse_pickle(p, v, "names", err);
 	if (!st && p->hooks && p->hooks->global)
 		st = p->hooks->global(p->hooks->ctx, v, here(p), err);
 	return st ? st : pickle_push(p, v, err);
@@ -839,7 +840,7 @@ static enum plim_status op_ext(struct pickle *p, const struct op *op, struct pli
 {
 	struct pickle_value module, code;
 	uint64_t n;
-	enum plim_status st = number(p, op->arg, &n, err);
+	enum plim_status st = pickle_number(p, op->arg, &n, err);
 
 	if (!st)
 		st = pickle_push_str(p, "copyreg extension", 17, err);
@@ -856,7 +857,7 @@ static enum plim_status push_call(struct pickle *p, struct pickle_value callee,
 {
 	struct pickle_value none = { 0, PICKLE_NONE }, v;
 	struct pickle_value items[PICKLE_CALL_ITEMS] = { callee, args, kwargs, none, none, none };
-	enum plim_status st = refuse(p, callee, "calls", err);
+	enum plim_status st = refuse_pickle(p, callee, "calls", err);
 
 	if (!st)
 		st = heap_node(p->heap, PICKLE_CALL, &v, err);
@@ -932,7 +933,7 @@ static enum plim_status op_build(struct pickle *p, const struct op *op, struct p
 
 	(void)op;
 	if (!st)
-		st = refuse(p, none, "sets an object's state", err);
+		st = refuse_pickle(p, none, "sets an object's state", err);
 	if (st)
 		return st;
 	state = pop(p);
@@ -957,7 +958,8 @@ static enum plim_status op_persid(struct pickle *p, const struct op *op, struct 
 	struct pickle_value id, v, none = { 0, PICKLE_NONE };
 	const char *text = NULL;
 	size_t n = 0;
-	enum plim_status st = refuse(p, none, "holds a persistent id (a tensor's storage?)", err);
+	enum plim_status st =
+		refuse_pickle(p, none, "holds a persistent id (a tensor's storage?)", err);
 
 	if (!st && op->arg == 'P') {
 		st = line(p, &text, &n, err);
@@ -1117,7 +1119,7 @@ enum plim_status pickle_take(struct pickle *p, struct pickle_value *root, struct
 	return PLIM_OK;
 }
 
-static enum plim_status run(struct pickle *p, struct plim_err *err)
+static enum plim_status run_pickle(struct pickle *p, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -1152,7 +1154,7 @@ enum plim_status pickle_read(struct pickle_heap *heap, struct source *src, unsig
 	p->flags = flags;
 	p->p = src->p;
 	p->end = src->end;
-	st = run(p, err);
+	st = run_pickle(p, err);
 	if (!st)
 		st = pickle_take(p, root, err);
 	src->p = p->p;

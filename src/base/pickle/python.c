@@ -97,7 +97,7 @@ struct writing {
 	struct plim_err *err;
 };
 
-static enum plim_status put(struct writing *w, void *object, unsigned depth);
+static enum plim_status put_python(struct writing *w, void *object, unsigned depth);
 
 static enum plim_status python_find(struct python *py, struct plim_err *err)
 {
@@ -112,7 +112,7 @@ static enum plim_status python_find(struct python *py, struct plim_err *err)
 	return PLIM_OK;
 }
 
-static enum plim_status flush(struct writing *w)
+static enum plim_status flush_python(struct writing *w)
 {
 	size_t done = 0;
 
@@ -142,7 +142,7 @@ static enum plim_status emit_bytes(struct writing *w, const char *at, size_t n)
 	enum plim_status st = PLIM_OK;
 
 	if (w->n + n > BUFFER_BYTES)
-		st = flush(w);
+		st = flush_python(w);
 	while (!st && n) {
 		size_t part = n < BUFFER_BYTES ? n : BUFFER_BYTES;
 
@@ -151,7 +151,7 @@ static enum plim_status emit_bytes(struct writing *w, const char *at, size_t n)
 		at += part;
 		n -= part;
 		if (n)
-			st = flush(w);
+			st = flush_python(w);
 	}
 	return st;
 }
@@ -161,7 +161,7 @@ static void emit_get(struct writing *w, uint32_t memo)
 	emit(w, memo < 256 ? 'h' : 'j', &memo, memo < 256 ? 1 : 4);
 }
 
-static enum plim_status refuse(struct writing *w, const char *what)
+static enum plim_status refuse_python(struct writing *w, const char *what)
 {
 	w->py.forget();
 	return err_set(w->err, PLIM_E_UNSUPPORTED, "%s is not of a snapshot", what);
@@ -180,7 +180,7 @@ static enum plim_status put_number(struct writing *w, void *object)
 	}
 	large = overflow > 0 ? w->py.large(object) : 0;
 	if (overflow < 0 || w->py.error())
-		return refuse(w, "a number beyond 64 bits");
+		return refuse_python(w, "a number beyond 64 bits");
 	memcpy(wide + 1, &large, sizeof(large));
 	emit(w, 0x8a, wide, 10);
 	return PLIM_OK;
@@ -193,7 +193,7 @@ static enum plim_status put_text(struct writing *w, void *object)
 	uint64_t bytes = (uint64_t)n;
 
 	if (!text)
-		return refuse(w, "text that is not UTF-8");
+		return refuse_python(w, "text that is not UTF-8");
 	if (bytes == 8 && !w->file_key && !memcmp(text, "filename", 8))
 		w->file_key = object;
 	if (bytes < 256)
@@ -229,14 +229,14 @@ static enum plim_status memoize(struct writing *w, const void *object)
 	return PLIM_OK;
 }
 
-static const struct addr_slot *known(const struct writing *w, const void *object)
+static const struct addr_slot *python_known(const struct writing *w, const void *object)
 {
 	return addr_map_find(&w->memo, (uint64_t)(uintptr_t)object << 5);
 }
 
 static bool put_again(struct writing *w, const void *object)
 {
-	const struct addr_slot *slot = known(w, object);
+	const struct addr_slot *slot = python_known(w, object);
 
 	if (!slot->value)
 		return false;
@@ -249,7 +249,7 @@ static enum plim_status put_likely_again(struct writing *w, void *object, unsign
 {
 	if (w->n < BUFFER_BYTES && put_again(w, object))
 		return PLIM_OK;
-	return put(w, object, depth);
+	return put_python(w, object, depth);
 }
 
 static enum plim_status put_tuple(struct writing *w, void *object, unsigned depth)
@@ -260,7 +260,7 @@ static enum plim_status put_tuple(struct writing *w, void *object, unsigned dept
 	if (n > 3)
 		emit(w, '(', "", 0);
 	for (py_size i = 0; !st && i < n; i++)
-		st = put(w, w->py.tuple_item(object, i), depth + 1);
+		st = put_python(w, w->py.tuple_item(object, i), depth + 1);
 	if (!st)
 		emit(w, (uint8_t)(n == 0 ? ')' : n > 3 ? 't' : 0x84 + n), "", 0);
 	return st;
@@ -271,7 +271,7 @@ static enum plim_status note_file(struct writing *w, void *name)
 {
 	py_size n = 0;
 	const char *text =
-		((const struct object *)name)->type == w->py.string && !known(w, name)->value
+		((const struct object *)name)->type == w->py.string && !python_known(w, name)->value
 			? w->py.text(name, &n)
 			: NULL;
 
@@ -310,7 +310,7 @@ static enum plim_status put_pairs(struct writing *w, void *object, unsigned dept
 		if (!st && key == w->file_key && w->files)
 			st = note_file(w, value);
 		if (!st)
-			st = put(w, value, depth + 1);
+			st = put_python(w, value, depth + 1);
 		if (i % BATCH == BATCH - 1 || i == n - 1)
 			emit(w, 'u', "", 0);
 	}
@@ -331,7 +331,7 @@ static enum plim_status put_object(struct writing *w, void *object, const void *
 	else if (type == w->py.dict || type == w->py.list)
 		emit(w, type == w->py.dict ? '}' : ']', "", 0);
 	else
-		return refuse(w, "an object of this type");
+		return refuse_python(w, "an object of this type");
 	if (!st && shared)
 		st = memoize(w, object);
 	if (!st && type == w->py.dict)
@@ -348,22 +348,22 @@ static enum plim_status put_late(struct writing *w, unsigned depth)
 	enum plim_status st;
 
 	if (!object)
-		return refuse(w, "a function that fails");
+		return refuse_python(w, "a function that fails");
 	w->late = NULL;
-	st = put(w, object, depth + 1);
+	st = put_python(w, object, depth + 1);
 	w->py.release(object);
 	return st;
 }
 
-static enum plim_status put(struct writing *w, void *object, unsigned depth)
+static enum plim_status put_python(struct writing *w, void *object, unsigned depth)
 {
 	const struct python *py = &w->py;
 	const void *type = ((const struct object *)object)->type;
 
 	if (depth > DEEPEST)
-		return refuse(w, "so deep an object");
+		return refuse_python(w, "so deep an object");
 	if (w->n >= BUFFER_BYTES) {
-		enum plim_status st = flush(w);
+		enum plim_status st = flush_python(w);
 
 		if (st)
 			return st;
@@ -399,11 +399,11 @@ enum plim_status plim_python_pickle(void *object, int fd, struct plim_buffer *fi
 	st = w.buffer ? addr_map_room(&w.memo, err) : mem_status(err);
 	if (!st) {
 		emit(&w, 0x80, "\4", 1);
-		st = put(&w, object, 0);
+		st = put_python(&w, object, 0);
 	}
 	if (!st) {
 		emit(&w, '.', "", 0);
-		st = flush(&w);
+		st = flush_python(&w);
 	}
 	addr_map_release(&w.memo);
 	mem_free(&mem, w.buffer, BUFFER_BYTES + SLACK_BYTES, 1);

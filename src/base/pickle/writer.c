@@ -31,7 +31,7 @@ static void send(struct pickle_writer *w, const void *bytes, size_t n)
 		w->status = w->sink.write(w->sink.ctx, bytes, n, &w->err);
 }
 
-static void flush(struct pickle_writer *w)
+static void flush_writer(struct pickle_writer *w)
 {
 	uint64_t n = w->n;
 
@@ -53,7 +53,7 @@ static void emit(struct pickle_writer *w, uint8_t op, const void *arg, size_t n)
 		memcpy(to + 1, arg, n);
 	w->n += 1 + n;
 	if (w->n >= FRAME_BYTES)
-		flush(w);
+		flush_writer(w);
 }
 
 static void memoize(struct pickle_writer *w, uint32_t *memo)
@@ -63,13 +63,13 @@ static void memoize(struct pickle_writer *w, uint32_t *memo)
 }
 
 /* A value begins, or ended, inside the open container. */
-static void begin(struct pickle_writer *w)
+static void begin_writer(struct pickle_writer *w)
 {
 	if (w->depth && !w->levels[w->depth - 1].items)
 		emit(w, '(', NULL, 0);
 }
 
-static void end(struct pickle_writer *w)
+static void end_writer(struct pickle_writer *w)
 {
 	struct level *l = w->depth ? &w->levels[w->depth - 1] : NULL;
 
@@ -110,16 +110,16 @@ void pickle_writer_free(struct pickle_writer *w)
 
 void pickle_write_none(struct pickle_writer *w)
 {
-	begin(w);
+	begin_writer(w);
 	emit(w, 'N', NULL, 0);
-	end(w);
+	end_writer(w);
 }
 
 void pickle_write_bool(struct pickle_writer *w, int value)
 {
-	begin(w);
+	begin_writer(w);
 	emit(w, value ? 0x88 : 0x89, NULL, 0);
-	end(w);
+	end_writer(w);
 }
 
 static void emit_int(struct pickle_writer *w, int64_t value)
@@ -132,9 +132,9 @@ static void emit_int(struct pickle_writer *w, int64_t value)
 
 void pickle_write_int(struct pickle_writer *w, int64_t value)
 {
-	begin(w);
+	begin_writer(w);
 	emit_int(w, value);
-	end(w);
+	end_writer(w);
 }
 
 void pickle_write_uint(struct pickle_writer *w, uint64_t value)
@@ -145,10 +145,10 @@ void pickle_write_uint(struct pickle_writer *w, uint64_t value)
 		pickle_write_int(w, (int64_t)value);
 		return;
 	}
-	begin(w);
+	begin_writer(w);
 	memcpy(bytes + 1, &value, sizeof(value));
 	emit(w, 0x8a, bytes, sizeof(bytes));
-	end(w);
+	end_writer(w);
 }
 
 void pickle_write_float(struct pickle_writer *w, double value)
@@ -157,9 +157,9 @@ void pickle_write_float(struct pickle_writer *w, double value)
 
 	memcpy(&bits, &value, sizeof(bits));
 	bits = __builtin_bswap64(bits);
-	begin(w);
+	begin_writer(w);
 	emit(w, 'G', &bits, sizeof(bits));
-	end(w);
+	end_writer(w);
 }
 
 static void emit_ref(struct pickle_writer *w, uint32_t memo)
@@ -172,9 +172,9 @@ static void emit_ref(struct pickle_writer *w, uint32_t memo)
 
 void pickle_write_ref(struct pickle_writer *w, uint32_t memo)
 {
-	begin(w);
+	begin_writer(w);
 	emit_ref(w, memo);
-	end(w);
+	end_writer(w);
 }
 
 static void emit_string(struct pickle_writer *w, const char *text, uint32_t n)
@@ -185,7 +185,7 @@ static void emit_string(struct pickle_writer *w, const char *text, uint32_t n)
 		uint8_t *to = w->buffer + 9 + w->n;
 
 		if (w->n + n + 2 >= FRAME_BYTES) {
-			flush(w);
+			flush_writer(w);
 			to = w->buffer + 9;
 		}
 		to[0] = 0x8c;
@@ -194,7 +194,7 @@ static void emit_string(struct pickle_writer *w, const char *text, uint32_t n)
 		w->n += 2 + n;
 		return;
 	}
-	flush(w); /* outside a frame, which readers accept for any string */
+	flush_writer(w); /* outside a frame, which readers accept for any string */
 	memcpy(head + 1, &n, sizeof(n));
 	send(w, head, sizeof(head));
 	send(w, text, n);
@@ -208,7 +208,7 @@ void pickle_write_str(struct pickle_writer *w, const char *text, size_t n)
 		w->status = intern_add(&w->strings, text, n, &id, &w->err);
 	if (w->status)
 		return;
-	begin(w);
+	begin_writer(w);
 	if (id < w->string_memo.n) {
 		emit_ref(w, w->string_memo.at[id]);
 	} else {
@@ -216,14 +216,14 @@ void pickle_write_str(struct pickle_writer *w, const char *text, size_t n)
 		memoize(w, &memo);
 		w->status = vec_push(w->mem, &w->string_memo, memo, &w->err);
 	}
-	end(w);
+	end_writer(w);
 }
 
 static void open_container(struct pickle_writer *w, uint8_t op, uint8_t is_dict)
 {
 	struct level *l;
 
-	begin(w);
+	begin_writer(w);
 	emit(w, op, NULL, 0);
 	if (w->status) /* nothing is closed any more, so the depth means nothing */
 		return;
@@ -257,17 +257,17 @@ void pickle_write_close(struct pickle_writer *w)
 	if (l->items)
 		emit(w, l->is_dict ? 'u' : 'e', NULL, 0);
 	w->last_memo = l->memo;
-	end(w);
+	end_writer(w);
 }
 
 void pickle_write_pair(struct pickle_writer *w, int64_t a, int64_t b)
 {
-	begin(w);
+	begin_writer(w);
 	emit_int(w, a);
 	emit_int(w, b);
 	emit(w, 0x86, NULL, 0);
 	memoize(w, &w->last_memo);
-	end(w);
+	end_writer(w);
 }
 
 uint32_t pickle_write_memo(struct pickle_writer *w)
@@ -278,7 +278,7 @@ uint32_t pickle_write_memo(struct pickle_writer *w)
 enum plim_status pickle_write_end(struct pickle_writer *w, struct plim_err *err)
 {
 	emit(w, '.', NULL, 0);
-	flush(w);
+	flush_writer(w);
 	if (w->status && err)
 		*err = w->err;
 	return w->status;

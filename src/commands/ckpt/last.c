@@ -18,7 +18,7 @@ struct plim_ckpt_last_hidden {
 static const char *const fates[] = { "kept", "would_be_removed", "removed" };
 
 /* NULL and *err on failure. */
-static const char *join(struct plim_ckpt_last *l, const char *name, struct plim_err *err)
+static const char *join_last_good(struct plim_ckpt_last *l, const char *name, struct plim_err *err)
 {
 	char path[4096];
 	size_t n = strlen(l->folder);
@@ -55,14 +55,14 @@ struct looking {
 };
 
 /* For ckpt_series_keep. */
-static enum plim_status look_at(void *ctx, size_t i, bool *good, struct plim_err *err)
+static enum plim_status look_at_last_good(void *ctx, size_t i, bool *good, struct plim_err *err)
 {
 	const struct looking *how = ctx;
 	struct plim_ckpt_last *l = how->last;
 	struct plim_ckpt_candidate *x = &l->candidates[i];
 	struct plim_ckpt *c;
 	struct plim_err why = { 0 };
-	const char *path = join(l, x->name, err);
+	const char *path = join_last_good(l, x->name, err);
 	enum plim_status st;
 
 	*good = false;
@@ -99,9 +99,10 @@ static enum plim_status look_and_retain(struct plim_ckpt_last *l,
 					   .max_memory_bytes = o->max_memory_bytes,
 					   .threads = o->threads,
 					   .allow = o->allow } };
-	struct ckpt_keep keep = {
-		.keep = o->keep, .dry = o->flags & PLIM_CKPT_DRY_RUN, .verify = look_at, .ctx = &how
-	};
+	struct ckpt_keep keep = { .keep = o->keep,
+				  .dry = o->flags & PLIM_CKPT_DRY_RUN,
+				  .verify = look_at_last_good,
+				  .ctx = &how };
 	enum plim_status st = ckpt_series_keep(&l->hidden->series, &keep, err);
 
 	l->removed = keep.removed;
@@ -128,8 +129,8 @@ static enum plim_status hide(struct plim_ckpt_last *l, struct plim_err *err)
 	return own.status;
 }
 
-static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_last_options *o,
-			     struct plim_err *err)
+static enum plim_status look_last_good(struct plim_ckpt_last *l,
+				       const struct plim_ckpt_last_options *o, struct plim_err *err)
 {
 	struct plim_ckpt_last_hidden *h = l->hidden;
 	enum plim_status st;
@@ -173,7 +174,7 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 	st = ckpt_series_open(&h->series, &h->mem, folder, err);
 	l->folder = st ? NULL : arena_copy(&h->arena, folder, err);
 	if (!st)
-		st = l->folder ? look(l, &o, err) : mem_status(err);
+		st = l->folder ? look_last_good(l, &o, err) : mem_status(err);
 	if (!st && o.flags & PLIM_CKPT_REDACT)
 		st = hide(l, err);
 	if (st)

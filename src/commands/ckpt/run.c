@@ -21,8 +21,8 @@ static const char *const trusts[] = { "plain",   "data",    "class",    "torchsc
 				      "allowed", "unknown", "dangerous" };
 
 /* Zeroed; does nothing after a failure. */
-static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,
-		  struct plim_err *err)
+static void *take_ckpt(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,
+		       struct plim_err *err)
 {
 	void *p = *st ? NULL : arena_take(&r->hidden->arena, n, size, err);
 
@@ -30,16 +30,16 @@ static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *
 	return p;
 }
 
-static const char *text_of(const struct ckpt *c, uint32_t id)
+static const char *ckpt_text_of(const struct ckpt *c, uint32_t id)
 {
 	return id == CKPT_NONE ? NULL : ckpt_text(c, id);
 }
 
 /* The same for a text. */
-static const char *say(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
-		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-static const char *say(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
-		       const char *fmt, ...)
+static const char *say_ckpt(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
+			    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static const char *say_ckpt(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
+			    const char *fmt, ...)
 {
 	const char *text;
 	va_list ap;
@@ -60,7 +60,7 @@ static enum plim_status fill_findings(struct plim_ckpt *r, struct plim_err *err)
 	const struct ckpt *c = &r->hidden->ckpt;
 	enum plim_status st = PLIM_OK;
 
-	r->findings = take(r, c->findings.n, sizeof(*r->findings), &st, err);
+	r->findings = take_ckpt(r, c->findings.n, sizeof(*r->findings), &st, err);
 	for (int severity = CKPT_BAD_FINDING; !st && severity >= CKPT_NOTE; severity--)
 		for (size_t i = 0; i < c->findings.n; i++) {
 			const struct ckpt_finding *f = &c->findings.at[i];
@@ -87,7 +87,7 @@ static enum plim_status fill_globals(struct plim_ckpt *r, struct plim_err *err)
 	const struct ckpt *c = &r->hidden->ckpt;
 	enum plim_status st = PLIM_OK;
 
-	r->globals = take(r, c->globals.n, sizeof(*r->globals), &st, err);
+	r->globals = take_ckpt(r, c->globals.n, sizeof(*r->globals), &st, err);
 	for (size_t i = 0; !st && i < c->globals.n; i++) {
 		const struct ckpt_global *g = &c->globals.at[i];
 
@@ -103,9 +103,9 @@ static enum plim_status fill_small(struct plim_ckpt *r, struct plim_err *err)
 	const struct ckpt *c = &r->hidden->ckpt;
 	enum plim_status st = PLIM_OK;
 
-	r->keys = take(r, c->keys.n, sizeof(*r->keys), &st, err);
-	r->optimizers = take(r, c->optimizers.n, sizeof(*r->optimizers), &st, err);
-	r->facts = take(r, c->facts.n, sizeof(*r->facts), &st, err);
+	r->keys = take_ckpt(r, c->keys.n, sizeof(*r->keys), &st, err);
+	r->optimizers = take_ckpt(r, c->optimizers.n, sizeof(*r->optimizers), &st, err);
+	r->facts = take_ckpt(r, c->facts.n, sizeof(*r->facts), &st, err);
 	if (st)
 		return st;
 	for (; r->key_count < c->keys.n; r->key_count++) {
@@ -134,13 +134,14 @@ static enum plim_status fill_small(struct plim_ckpt *r, struct plim_err *err)
 
 /* ---- tensors ---- */
 
-static struct plim_ckpt_tensor row(const struct ckpt *c, const struct ckpt_tensor *t, bool values)
+static struct plim_ckpt_tensor ckpt_row(const struct ckpt *c, const struct ckpt_tensor *t,
+					bool values)
 {
 	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
 	struct plim_ckpt_tensor out = {
 		.name = ckpt_text(c, t->name),
 		.dtype = t->dtype->name,
-		.device = text_of(c, t->location),
+		.device = ckpt_text_of(c, t->location),
 		.file = x ? c->files.at[x->file].name : NULL,
 		.bytes = ckpt_tensor_bytes(t),
 		.elements = t->count,
@@ -177,12 +178,12 @@ static enum plim_status fill_tensors(struct plim_ckpt *r, bool values, struct pl
 	enum plim_status st = PLIM_OK;
 	uint64_t *reached;
 
-	r->tensors = take(r, c->tensors.n, sizeof(*r->tensors), &st, err);
-	reached = take(r, c->extents.n, sizeof(*reached), &st, err);
+	r->tensors = take_ckpt(r, c->tensors.n, sizeof(*r->tensors), &st, err);
+	reached = take_ckpt(r, c->extents.n, sizeof(*reached), &st, err);
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
 
-		r->tensors[i] = row(c, t, values);
+		r->tensors[i] = ckpt_row(c, t, values);
 		r->tensor_bytes += r->tensors[i].bytes;
 		r->elements += t->count;
 		if (t->extent == CKPT_NONE)
@@ -206,19 +207,20 @@ static enum plim_status fill_tensors(struct plim_ckpt *r, bool values, struct pl
 static enum plim_status fill_groups(struct plim_ckpt *r, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
-	struct ckpt_groups *g = take(r, 1, sizeof(*g), &st, err);
+	struct ckpt_groups *g = take_ckpt(r, 1, sizeof(*g), &st, err);
 
 	if (st)
 		return st;
 	st = ckpt_group(&r->hidden->ckpt, g, err);
-	r->groups = take(r, g->prefixes.n, sizeof(*r->groups), &st, err);
+	r->groups = take_ckpt(r, g->prefixes.n, sizeof(*r->groups), &st, err);
 	for (uint32_t i = 0; !st && i < g->prefixes.n; i++)
 		r->groups[r->group_count++] = (struct plim_ckpt_group){
-			say(r, &st, err, "%s", intern_text(&g->prefixes, i)),
+			say_ckpt(r, &st, err, "%s", intern_text(&g->prefixes, i)),
 			g->rows[i].tensors,
 			g->rows[i].bytes,
-			say(r, &st, err, "%s", g->rows[i].dtypes),
-			*g->rows[i].devices ? say(r, &st, err, "%s", g->rows[i].devices) : NULL,
+			say_ckpt(r, &st, err, "%s", g->rows[i].dtypes),
+			*g->rows[i].devices ? say_ckpt(r, &st, err, "%s", g->rows[i].devices)
+					    : NULL,
 		};
 	ckpt_groups_release(g);
 	return st;
@@ -234,13 +236,13 @@ static enum plim_status fill_required(struct plim_ckpt *r, const char *require,
 
 	for (const char *p = require; p && *p; p++)
 		most += *p == ',';
-	r->required_missing = take(r, most, sizeof(*r->required_missing), &st, err);
+	r->required_missing = take_ckpt(r, most, sizeof(*r->required_missing), &st, err);
 	while (!st && require && *require) {
 		size_t n = strcspn(require, ",");
 
 		if (n && !ckpt_has_key(&r->hidden->ckpt, require, n))
 			r->required_missing[r->required_missing_count++] =
-				say(r, &st, err, "%.*s", (int)n, require);
+				say_ckpt(r, &st, err, "%.*s", (int)n, require);
 		require += n + (require[n] == ',');
 	}
 	return st;
@@ -254,17 +256,17 @@ static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 	size_t n;
 
 	r->resume_missing =
-		take(r, CKPT_WANTS + c->optimizers.n, sizeof(*r->resume_missing), &st, err);
+		take_ckpt(r, CKPT_WANTS + c->optimizers.n, sizeof(*r->resume_missing), &st, err);
 	n = st ? 0 : ckpt_resume_missing(c, r->resume_missing);
 	for (size_t i = 0; !st && i < c->optimizers.n; i++) {
 		const struct ckpt_optimizer *o = &c->optimizers.at[i];
 
 		if (o->lacking)
-			r->resume_missing[n++] =
-				say(r, &st, err,
-				    "optimizer state of %llu of the %llu parameters in its groups "
-				    "(all right for those that were never trained)",
-				    (unsigned long long)o->lacking, (unsigned long long)o->grouped);
+			r->resume_missing[n++] = say_ckpt(
+				r, &st, err,
+				"optimizer state of %llu of the %llu parameters in its groups "
+				"(all right for those that were never trained)",
+				(unsigned long long)o->lacking, (unsigned long long)o->grouped);
 	}
 	r->resume_missing_count = n;
 	return st;
@@ -292,7 +294,7 @@ static enum plim_status fill_verdict(struct plim_ckpt *r, unsigned flags, struct
 	ckpt_judge(c, flags, missing, first, &j);
 	r->verdict = (enum plim_ckpt_verdict)j.verdict;
 	r->integrity = (enum plim_ckpt_verdict)j.integrity;
-	r->headline = j.headline == j.room ? say(r, &st, err, "%s", j.room) : j.headline;
+	r->headline = j.headline == j.room ? say_ckpt(r, &st, err, "%s", j.room) : j.headline;
 	r->pickle = !c->pickled               ? NULL
 		    : j.trust >= CKPT_UNKNOWN ? trusts[j.trust]
 		    : ckpt_is_plain(c)        ? trusts[CKPT_PLAIN]
@@ -355,7 +357,7 @@ static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt *
 }
 
 /* `r` becomes the caller's, or with a status goes. */
-static enum plim_status give(struct plim_ckpt *r, enum plim_status st, struct plim_ckpt **out)
+static enum plim_status give_ckpt(struct plim_ckpt *r, enum plim_status st, struct plim_ckpt **out)
 {
 	if (st)
 		plim_ckpt_free(r);
@@ -393,10 +395,10 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 	if (!st)
 		st = ckpt_join(&r->hidden->ckpt, err);
 	if (!st) {
-		r->path = say(r, &st, err, "%s", path);
+		r->path = say_ckpt(r, &st, err, "%s", path);
 		st = compose(r, &o, err);
 	}
-	return give(r, st, out);
+	return give_ckpt(r, st, out);
 }
 
 enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
@@ -411,10 +413,10 @@ enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
 		return st;
 	st = ckpt_promise(&r->hidden->ckpt, path, err);
 	if (!st) {
-		r->path = say(r, &st, err, "%s", path);
+		r->path = say_ckpt(r, &st, err, "%s", path);
 		st = compose(r, &options, err);
 	}
-	return give(r, st, out);
+	return give_ckpt(r, st, out);
 }
 
 void plim_ckpt_free(struct plim_ckpt *r)

@@ -21,7 +21,7 @@ const char *const ckpt_verdict_names[] = {
 #define FACTS_SHOWN 16
 #define GLOBALS_SHOWN 40
 
-static void verdict(struct text *t, const struct plim_ckpt *c)
+static void ckpt_verdict_text(struct text *t, const struct plim_ckpt *c)
 {
 	bool bad = c->verdict >= PLIM_CKPT_DAMAGED;
 	char word[32];
@@ -43,7 +43,7 @@ static void one_line(struct text *t, const struct plim_ckpt *c)
 	size_t n = strlen(c->path);
 	const char *said = c->headline;
 
-	verdict(t, c);
+	ckpt_verdict_text(t, c);
 	text_name(t, c->path, n);
 	text_puts(t, ": ");
 	if (!strncmp(said, c->path, n) && !strncmp(said + n, ": ", 2))
@@ -59,7 +59,7 @@ static void one_line(struct text *t, const struct plim_ckpt *c)
 
 static void heading(struct text *t, const struct plim_ckpt *c)
 {
-	verdict(t, c);
+	ckpt_verdict_text(t, c);
 	text_name_fit(t, c->path, strlen(c->path), (t->style.width ? t->style.width : 80) - 24,
 		      TEXT_CUT_LEFT);
 	text_puts(t, "\n  ");
@@ -93,11 +93,11 @@ static void findings(struct text *t, const struct plim_ckpt *c)
 #define LABELLED(t, label, ...)                  \
 	do {                                     \
 		text_printf(t, "  %-8s", label); \
-		say(t, __VA_ARGS__);             \
+		say_ckpt(t, __VA_ARGS__);        \
 	} while (0)
 
-static void say(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct text *t, const char *fmt, ...)
+static void say_ckpt(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say_ckpt(struct text *t, const char *fmt, ...)
 {
 	char words[1000];
 	va_list ap;
@@ -133,7 +133,7 @@ static void remedy(struct text *t, const struct plim_ckpt *c)
 				: ": nothing to repair, take another copy");
 }
 
-static size_t count(const struct plim_ckpt *c, const char *trust)
+static size_t count_ckpt(const struct plim_ckpt *c, const char *trust)
 {
 	size_t n = 0;
 
@@ -162,7 +162,8 @@ static void libraries(struct text *list, const struct plim_ckpt *c)
 
 static void listed_code(struct text *t, const struct plim_ckpt *c)
 {
-	size_t others = count(c, "data") + count(c, "class"), allowed = count(c, "allowed");
+	size_t others = count_ckpt(c, "data") + count_ckpt(c, "class"),
+	       allowed = count_ckpt(c, "allowed");
 	struct text list;
 
 	text_init(&list, t->mem, &t->style);
@@ -170,7 +171,7 @@ static void listed_code(struct text *t, const struct plim_ckpt *c)
 	if (allowed)
 		LABELLED(t, "code", "LISTED with %zu name%s that you allow", allowed,
 			 text_s(allowed));
-	else if (count(c, "torchscript"))
+	else if (count_ckpt(c, "torchscript"))
 		LABELLED(t, "code", "LISTED: classes of TorchScript, whose own code was looked at");
 	else if (others && strcmp(c->kind, "distributed") != 0) /* which torch.load does not read */
 		LABELLED(t, "code",
@@ -224,7 +225,7 @@ static void list_allow(struct text *t, const struct plim_ckpt *c)
 
 static void code(struct text *t, const struct plim_ckpt *c)
 {
-	size_t unknown = count(c, "unknown"), dangerous = count(c, "dangerous");
+	size_t unknown = count_ckpt(c, "unknown"), dangerous = count_ckpt(c, "dangerous");
 
 	if (!c->pickle)
 		return;

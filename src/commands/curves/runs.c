@@ -45,8 +45,8 @@ static enum plim_status fill_series(struct filling *f)
 
 /* ---- findings ---- */
 
-static enum plim_status put_words(struct filling *f, struct plim_finding *to,
-				  const struct series_words *w)
+static enum plim_status put_curves_run_words(struct filling *f, struct plim_finding *to,
+					     const struct series_words *w)
 {
 	struct lines evidence = { .arena = &f->h->arena, .err = f->err };
 	struct lines fix = { .arena = &f->h->arena, .err = f->err };
@@ -117,7 +117,7 @@ static enum plim_status tell_stop(struct filling *f, struct plim_finding **to)
 	s.patience = p->patience;
 	s.stop_step = p->stop_step;
 	series_tell_stop(&s, series, p->best, p->best_step, p->saved_steps, &w);
-	return put_words(f, (*to)++, &w);
+	return put_curves_run_words(f, (*to)++, &w);
 }
 
 static enum plim_status tell_damage(struct filling *f, struct plim_finding **to)
@@ -127,7 +127,7 @@ static enum plim_status tell_damage(struct filling *f, struct plim_finding **to)
 	if (!series_tell_damage(f->r, &w))
 		return PLIM_OK;
 	**to = finding_at(f, PLIM_CURVES_LOG_DAMAGE, NAN);
-	return put_words(f, (*to)++, &w);
+	return put_curves_run_words(f, (*to)++, &w);
 }
 
 static enum plim_status fill_findings(struct filling *f)
@@ -154,7 +154,7 @@ static enum plim_status fill_findings(struct filling *f)
 		to->end_step = x->end;
 		to->series = series_told_name(m, x->series);
 		series_tell(m, x, &words);
-		st = put_words(f, to++, &words);
+		st = put_curves_run_words(f, to++, &words);
 	}
 	if (!st)
 		st = tell_stop(f, &to);

@@ -66,7 +66,7 @@ static unsigned column_of(const struct plot *p, double step, unsigned parts)
 	return c <= 0 ? 0 : c >= p->columns * parts ? p->columns * parts - 1 : (unsigned)(c + 0.5);
 }
 
-static unsigned row_of(const struct plot *p, double value, unsigned parts)
+static unsigned curves_row_of(const struct plot *p, double value, unsigned parts)
 {
 	double at = (p->high - scaled(p, value)) / (p->high - p->low);
 	double r = at * (PLOT_ROWS * parts - 1);
@@ -98,7 +98,7 @@ static void draw_dots(struct plot *p, const struct series_curve *c)
 			from = x;
 			continue;
 		}
-		y = row_of(p, b->mean, 4);
+		y = curves_row_of(p, b->mean, 4);
 		dot(p, x, y);
 		for (unsigned k = from + 1; joined && k < x; k++)
 			dot(p, k,
@@ -119,11 +119,11 @@ static void draw_marks(struct plot *p, const struct series_curve *c)
 		if (b->bad)
 			p->marks[0][x] = 'x';
 		else if (!p->logarithmic || b->mean > 0)
-			p->marks[row_of(p, b->mean, 1)][x] = 'o';
+			p->marks[curves_row_of(p, b->mean, 1)][x] = 'o';
 	}
 }
 
-static void put_row(struct text *t, const struct plot *p, unsigned row)
+static void put_curves_row(struct text *t, const struct plot *p, unsigned row)
 {
 	for (unsigned x = 0; x < p->columns; x++) {
 		unsigned char dots = p->dots[row][x];
@@ -157,7 +157,7 @@ static void put_plot(struct text *t, const struct plot *p)
 		v = p->logarithmic ? pow(10, v) : v;
 		text_printf(t, "%*s %s", LABEL, told ? series_value_text(label, v) : "",
 			    t->style.utf8 ? "\xe2\x94\x82" : "|");
-		put_row(t, p, row);
+		put_curves_row(t, p, row);
 		text_puts(t, "\n");
 	}
 	text_printf(t, "%*s %s", LABEL, p->logarithmic ? "log" : "",

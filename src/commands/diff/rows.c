@@ -82,7 +82,7 @@ static int64_t change_of(const struct compared_owner *o, enum compared_moment m)
 	return compared_change(o->at[m][COMPARED_A].bytes, o->at[m][COMPARED_B].bytes);
 }
 
-static uint64_t size_of(int64_t change)
+static uint64_t diff_row_size_of(int64_t change)
 {
 	return change < 0 ? -(uint64_t)change : (uint64_t)change;
 }
@@ -91,8 +91,8 @@ static int larger_change(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	if (size_of(x->change) != size_of(y->change))
-		return size_of(x->change) > size_of(y->change) ? -1 : 1;
+	if (diff_row_size_of(x->change) != diff_row_size_of(y->change))
+		return diff_row_size_of(x->change) > diff_row_size_of(y->change) ? -1 : 1;
 	if (x->bytes != y->bytes)
 		return x->bytes > y->bytes ? -1 : 1;
 	return (x->number > y->number) - (x->number < y->number);
@@ -116,7 +116,7 @@ static void rank_parts(const struct filling *f, struct ranked *of_owner)
 			continue;
 		best = r->part == TRACE_NONE ? 0
 					     : change_of(&f->owners->parts.at[r->part], f->moment);
-		if (size_of(own) > size_of(best))
+		if (diff_row_size_of(own) > diff_row_size_of(best))
 			r->part = p;
 	}
 }
@@ -156,7 +156,8 @@ static void name_category(const struct filling *f, const struct ranked *r,
 		int64_t change = compared_change(kinds->bytes[f->moment][COMPARED_A][k],
 						 kinds->bytes[f->moment][COMPARED_B][k]);
 
-		if (!change || (change < 0) != (r->change < 0) || size_of(change) <= size_of(most))
+		if (!change || (change < 0) != (r->change < 0) ||
+		    diff_row_size_of(change) <= diff_row_size_of(most))
 			continue;
 		most = change;
 		row->category = timeline_category_names[k];

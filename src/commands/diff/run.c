@@ -42,8 +42,8 @@ static struct diagnosis diagnosis_of(struct plim_diff *d, int s, const struct di
 }
 
 /* What the detectors find; of failures the last one is a finding, too. */
-static enum plim_status find(struct plim_diff *d, int s, struct diff_side *side,
-			     struct plim_err *err)
+static enum plim_status find_diff(struct plim_diff *d, int s, struct diff_side *side,
+				  struct plim_err *err)
 {
 	struct diagnosis x = diagnosis_of(d, s, side);
 	size_t ooms = side->one->replay->ooms.n;
@@ -74,7 +74,7 @@ static enum plim_status read_device(struct plim_diff *d, int s, struct recording
 	side->event[COMPARED_PEAK] = one->timeline.peak_event[TIMELINE_ALLOCATED];
 	side->event[COMPARED_END] = events ? (uint32_t)events - 1 : TIMELINE_BEFORE;
 	st = recording_steps(one, &h->arena, &side->steps, &side->step_count, err);
-	return st ? st : find(d, s, side, err);
+	return st ? st : find_diff(d, s, side, err);
 }
 
 /* What is reported a recording that has been opened. */
@@ -172,7 +172,7 @@ static struct diff_side side_of(const struct plim_diff_hidden *h, int s, uint64_
 	return (struct diff_side){ .event = { TIMELINE_BEFORE, TIMELINE_BEFORE } };
 }
 
-static struct plim_diff_amount amount(uint64_t a, uint64_t b)
+static struct plim_diff_amount diff_amount(uint64_t a, uint64_t b)
 {
 	return (struct plim_diff_amount){ a, b, compared_change(a, b) };
 }
@@ -181,10 +181,10 @@ static struct plim_diff_totals totals(const uint64_t a[TIMELINE_MEASURES],
 				      const uint64_t b[TIMELINE_MEASURES])
 {
 	return (struct plim_diff_totals){
-		.requested = amount(a[TIMELINE_REQUESTED], b[TIMELINE_REQUESTED]),
-		.active = amount(a[TIMELINE_ACTIVE], b[TIMELINE_ACTIVE]),
-		.allocated = amount(a[TIMELINE_ALLOCATED], b[TIMELINE_ALLOCATED]),
-		.reserved = amount(a[TIMELINE_RESERVED], b[TIMELINE_RESERVED]),
+		.requested = diff_amount(a[TIMELINE_REQUESTED], b[TIMELINE_REQUESTED]),
+		.active = diff_amount(a[TIMELINE_ACTIVE], b[TIMELINE_ACTIVE]),
+		.allocated = diff_amount(a[TIMELINE_ALLOCATED], b[TIMELINE_ALLOCATED]),
+		.reserved = diff_amount(a[TIMELINE_RESERVED], b[TIMELINE_RESERVED]),
 	};
 }
 
@@ -289,9 +289,9 @@ struct told {
 	struct plim_diff_moment *at[COMPARED_MOMENTS];
 };
 
-static enum plim_status tell(struct plim_diff *d, const struct diff_side side[2],
-			     enum compared_group group, struct told *out,
-			     struct plim_diff_device *device, struct plim_err *err)
+static enum plim_status tell_diff(struct plim_diff *d, const struct diff_side side[2],
+				  enum compared_group group, struct told *out,
+				  struct plim_diff_device *device, struct plim_err *err)
 {
 	struct comparison of = { .mem = &d->hidden->mem, .matching = &d->hidden->matching };
 	struct compared_owners owners;
@@ -320,7 +320,7 @@ static enum plim_status fill_moments(struct plim_diff *d, const struct diff_side
 	unsigned flags = d->hidden->options.flags;
 	struct told lines, shown;
 	enum compared_group group;
-	enum plim_status st = tell(d, side, COMPARED_BY_FRAME, &lines, out, err);
+	enum plim_status st = tell_diff(d, side, COMPARED_BY_FRAME, &lines, out, err);
 
 	if (st)
 		return st;
@@ -329,7 +329,7 @@ static enum plim_status fill_moments(struct plim_diff *d, const struct diff_side
 	out->grouped_by = names[group];
 	shown = lines;
 	if (group != COMPARED_BY_FRAME)
-		st = tell(d, side, group, &shown, NULL, err);
+		st = tell_diff(d, side, group, &shown, NULL, err);
 	if (st)
 		return st;
 	for (int m = 0; m < COMPARED_MOMENTS; m++)
@@ -423,7 +423,7 @@ static uint64_t allowed(const struct plim_diff_options *o, uint64_t before)
 }
 
 /* The device that grew furthest beyond what is allowed, or came nearest to it. */
-static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
+static enum plim_status judge_diff(struct plim_diff *d, struct plim_err *err)
 {
 	const struct plim_diff_options *o = &d->hidden->options;
 	int64_t worst = INT64_MIN;
@@ -463,7 +463,7 @@ static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
 
 /* ---- together ---- */
 
-static enum plim_status compare(struct plim_diff *d, struct plim_err *err)
+static enum plim_status compare_diff(struct plim_diff *d, struct plim_err *err)
 {
 	struct plim_diff_hidden *h = d->hidden;
 	enum plim_status st;
@@ -477,7 +477,7 @@ static enum plim_status compare(struct plim_diff *d, struct plim_err *err)
 	if (!st)
 		st = diff_settings(d, err);
 	d->different |= d->setting_count > 0;
-	return st ? st : judge(d, err);
+	return st ? st : judge_diff(d, err);
 }
 
 /* One that has compared nothing yet. */
@@ -500,7 +500,7 @@ static enum plim_status diff_new(const struct plim_diff_options *options, struct
 static enum plim_status complete(struct plim_diff **d, enum plim_status st, struct plim_err *err)
 {
 	if (!st)
-		st = compare(*d, err);
+		st = compare_diff(*d, err);
 	if (st) {
 		plim_diff_free(*d);
 		*d = NULL;

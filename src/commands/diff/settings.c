@@ -20,7 +20,7 @@ struct told {
 /* A value of one recording in words; 0: it does not say. */
 typedef int value_fn(const struct told *t, char *out);
 
-static int number(char *out, uint64_t n)
+static int diff_setting_number(char *out, uint64_t n)
 {
 	snprintf(out, VALUE, "%llu", (unsigned long long)n);
 	return 1;
@@ -73,7 +73,7 @@ static int roundup_of(const struct told *t, char *out)
 	while (same < TRACE_ROUNDUP_ENTRIES && at[same] == at[0])
 		same++;
 	if (same == TRACE_ROUNDUP_ENTRIES)
-		number(out, at[0]);
+		diff_setting_number(out, at[0]);
 	for (size_t i = 0; same < TRACE_ROUNDUP_ENTRIES && i < TRACE_ROUNDUP_ENTRIES && n < VALUE;
 	     i++)
 		n += (size_t)snprintf(out + n, VALUE - n, "%s%u", i ? "," : "", at[i]);
@@ -94,12 +94,12 @@ static int begin_of(const struct told *t, char *out)
 
 static int devices_of(const struct told *t, char *out)
 {
-	return number(out, t->side->devices);
+	return diff_setting_number(out, t->side->devices);
 }
 
 static int events_of(const struct told *t, char *out)
 {
-	return number(out, t->side->source.events);
+	return diff_setting_number(out, t->side->source.events);
 }
 
 /* Of all devices. */
@@ -109,7 +109,7 @@ static int allocations_of(const struct told *t, char *out)
 
 	for (size_t i = 0; i < t->device_count; i++)
 		n += t->devices[i].one->device->alloc_count;
-	return number(out, n);
+	return diff_setting_number(out, n);
 }
 
 static int steps_of(const struct told *t, char *out)
@@ -118,7 +118,7 @@ static int steps_of(const struct told *t, char *out)
 
 	for (size_t i = 0; i < t->device_count; i++)
 		n += t->devices[i].step_count;
-	return number(out, n);
+	return diff_setting_number(out, n);
 }
 
 static int ooms_of(const struct told *t, char *out)
@@ -127,7 +127,7 @@ static int ooms_of(const struct told *t, char *out)
 
 	for (size_t i = 0; i < t->device_count; i++)
 		n += t->devices[i].one->replay->ooms.n;
-	return number(out, n);
+	return diff_setting_number(out, n);
 }
 
 static int streams_of(const struct told *t, char *out)
@@ -136,7 +136,7 @@ static int streams_of(const struct told *t, char *out)
 
 	for (size_t i = 0; i < t->device_count; i++)
 		n += recording_streams(t->devices[i].one);
-	return number(out, n);
+	return diff_setting_number(out, n);
 }
 
 static const struct {

@@ -15,7 +15,7 @@ struct telling {
 
 #define say(t, ...) lines_add(&(t)->lines, __VA_ARGS__)
 
-static uint64_t size_of(int64_t change)
+static uint64_t diff_summary_size_of(int64_t change)
 {
 	return change < 0 ? -(uint64_t)change : (uint64_t)change;
 }
@@ -23,7 +23,7 @@ static uint64_t size_of(int64_t change)
 /* " (14.2 %)" into a buffer of 32; "" where it says nothing. */
 static const char *percent(char *buffer, int64_t change, uint64_t of)
 {
-	double p = of ? 100.0 * (double)size_of(change) / (double)of : 0;
+	double p = of ? 100.0 * (double)diff_summary_size_of(change) / (double)of : 0;
 
 	if (!of || p >= 1000)
 		return "";
@@ -79,7 +79,7 @@ static void tell_peak(struct telling *t)
 		say(t, "%sB peaks as high as A, at %s.", far, text_size(at, p->b_bytes));
 	else
 		say(t, "%sB peaks %s%s %s than A, at %s.", far,
-		    text_size(by, (uint64_t)size_of(p->change_bytes)),
+		    text_size(by, (uint64_t)diff_summary_size_of(p->change_bytes)),
 		    percent(of, p->change_bytes, p->a_bytes),
 		    p->change_bytes > 0 ? "higher" : "lower", text_size(at, p->b_bytes));
 }
@@ -131,7 +131,8 @@ static const char *short_place(const char *place)
 static void where_words(char *buffer, size_t size, const struct plim_diff_row *row)
 {
 	int with_part = row->part && row->name && strcmp(row->part, row->name) != 0 &&
-			2 * size_of(row->part_change_bytes) >= size_of(row->change_bytes);
+			2 * diff_summary_size_of(row->part_change_bytes) >=
+				diff_summary_size_of(row->change_bytes);
 
 	snprintf(buffer, size, "%s%.400s%s%.400s", row->inferred ? "the backward of " : "",
 		 row->name ? short_place(recording_category_words(row->name))
@@ -141,7 +142,8 @@ static void where_words(char *buffer, size_t size, const struct plim_diff_row *r
 
 static void tell_row(struct telling *t, const char *lead, const struct plim_diff_row *row)
 {
-	uint64_t by = size_of(row->change_bytes), of = size_of(row->category_change_bytes);
+	uint64_t by = diff_summary_size_of(row->change_bytes),
+		 of = diff_summary_size_of(row->category_change_bytes);
 	const char *what = words_of(row->category), *more = row->change_bytes > 0 ? "more" : "less";
 	int mixed = of < by - by / 10;
 	char size[32], how[160], where[900], kind[64] = "";
@@ -155,7 +157,8 @@ static void tell_row(struct telling *t, const char *lead, const struct plim_diff
 	    growth(how, sizeof(how), row, mixed));
 }
 
-static const struct plim_diff_row *largest(const struct plim_diff_moment *m, int growing)
+static const struct plim_diff_row *diff_summary_largest(const struct plim_diff_moment *m,
+							int growing)
 {
 	for (size_t i = 0; i < m->row_count; i++)
 		if (m->rows[i].change_bytes && (m->rows[i].change_bytes > 0) == growing)
@@ -171,18 +174,19 @@ static void tell_owners(struct telling *t, const struct plim_diff_moment *peak)
 {
 	int a = diff_is_death(t->out->a_bound_why), b = diff_is_death(t->out->b_bound_why);
 	int growing = a != b ? b : peak->change_bytes > 0;
-	uint64_t all = size_of(peak->change_bytes);
-	const struct plim_diff_row *with = largest(peak, growing),
-				   *against = largest(peak, !growing);
+	uint64_t all = diff_summary_size_of(peak->change_bytes);
+	const struct plim_diff_row *with = diff_summary_largest(peak, growing),
+				   *against = diff_summary_largest(peak, !growing);
 
 	if (with)
 		tell_row(t,
-			 a != b || !all                          ? "Most of all, "
-			 : size_of(with->change_bytes) > all     ? "The largest change: "
-			 : size_of(with->change_bytes) > all / 2 ? "Most of it: "
-								 : "The largest part of it: ",
+			 a != b || !all                                   ? "Most of all, "
+			 : diff_summary_size_of(with->change_bytes) > all ? "The largest change: "
+			 : diff_summary_size_of(with->change_bytes) > all / 2
+				 ? "Most of it: "
+				 : "The largest part of it: ",
 			 with);
-	if (against && 2 * size_of(against->change_bytes) >= all)
+	if (against && 2 * diff_summary_size_of(against->change_bytes) >= all)
 		tell_row(t, "Against that, ", against);
 }
 
@@ -204,8 +208,10 @@ static void tell_end(struct telling *t, const struct plim_diff_moment *end)
 	uint64_t most = p->a_bytes > p->b_bytes ? p->a_bytes : p->b_bytes;
 	char by[32];
 
-	if (t->out->in_a && t->out->in_b && size_of(end->change_bytes) > most / NOTABLE_PART)
-		say(t, "At the end it holds %s %s.", text_size(by, size_of(end->change_bytes)),
+	if (t->out->in_a && t->out->in_b &&
+	    diff_summary_size_of(end->change_bytes) > most / NOTABLE_PART)
+		say(t, "At the end it holds %s %s.",
+		    text_size(by, diff_summary_size_of(end->change_bytes)),
 		    end->change_bytes > 0 ? "more" : "less");
 }
 

@@ -21,7 +21,7 @@
 
 #define BACKWARD_OF "backward of "
 
-static uint64_t size_of(int64_t change)
+static uint64_t diff_size_of(int64_t change)
 {
 	return change < 0 ? -(uint64_t)change : (uint64_t)change;
 }
@@ -29,7 +29,7 @@ static uint64_t size_of(int64_t change)
 static void change(struct text *t, int64_t bytes)
 {
 	text_puts(t, bytes > 0 ? "+" : bytes < 0 ? "-" : "");
-	text_bytes(t, size_of(bytes));
+	text_bytes(t, diff_size_of(bytes));
 }
 
 /* A cell, right-aligned in `columns`. */
@@ -154,7 +154,7 @@ static void sums(struct text *t, const struct plim_diff_device *d)
 static int larger_part(const void *a, const void *b)
 {
 	const struct plim_diff_part *x = a, *y = b;
-	uint64_t p = size_of(x->change_bytes), q = size_of(y->change_bytes);
+	uint64_t p = diff_size_of(x->change_bytes), q = diff_size_of(y->change_bytes);
 
 	return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
 }
@@ -243,7 +243,8 @@ static void details(struct text *t, const struct plim_diff_row *row)
 	text_init(&words, t->mem, &t->style);
 	if (row->category && row->name && strcmp(row->category, row->name) != 0)
 		text_printf(&words, "%s%s; ",
-			    size_of(row->category_change_bytes) < size_of(row->change_bytes)
+			    diff_size_of(row->category_change_bytes) <
+					    diff_size_of(row->change_bytes)
 				    ? "mostly "
 				    : "",
 			    recording_category_words(row->category));
@@ -300,7 +301,7 @@ static void rest(struct text *t, const struct plim_diff_moment *m)
 	text_puts(t, "in all\n");
 }
 
-static void place(struct text *t, const char *letter, const char *phase, uint64_t step)
+static void diff_place(struct text *t, const char *letter, const char *phase, uint64_t step)
 {
 	if (!phase)
 		return;
@@ -311,7 +312,8 @@ static void place(struct text *t, const char *letter, const char *phase, uint64_
 	}
 }
 
-static void moment(struct text *t, const char *when, const struct plim_diff_moment *m, int at_peak)
+static void diff_moment(struct text *t, const char *when, const struct plim_diff_moment *m,
+			int at_peak)
 {
 	struct text words;
 
@@ -320,8 +322,8 @@ static void moment(struct text *t, const char *when, const struct plim_diff_mome
 	out_head(t, when);
 	text_init(&words, t->mem, &t->style);
 	if (at_peak && m->a_phase && m->b_phase) {
-		place(&words, "(A", m->a_phase, m->a_step);
-		place(&words, ", B", m->b_phase, m->b_step);
+		diff_place(&words, "(A", m->a_phase, m->a_step);
+		diff_place(&words, ", B", m->b_phase, m->b_step);
 		text_puts(&words, ")");
 	}
 	text_puts(t, words.n ? " " : "");
@@ -344,7 +346,7 @@ static int larger_step(const void *a, const void *b)
 {
 	const struct plim_diff_step *x = *(const struct plim_diff_step *const *)a,
 				    *y = *(const struct plim_diff_step *const *)b;
-	uint64_t p = size_of(x->change_bytes), q = size_of(y->change_bytes);
+	uint64_t p = diff_size_of(x->change_bytes), q = diff_size_of(y->change_bytes);
 
 	if (p != q)
 		return p > q ? -1 : 1;
@@ -412,8 +414,8 @@ static void device(struct text *t, const struct plim_diff *d, const struct plim_
 			text_plain(t);
 	}
 	sums(t, one);
-	moment(t, "At the peak", one->at_peak, 1);
-	moment(t, "At the end", one->at_end, 0);
+	diff_moment(t, "At the peak", one->at_peak, 1);
+	diff_moment(t, "At the end", one->at_end, 0);
 	steps(t, one);
 }
 
@@ -425,7 +427,7 @@ static void value(struct text *t, const char *of)
 		text_puts(t, !of ? "not known" : *of ? of : "(empty)");
 }
 
-static void settings(struct text *t, const struct plim_diff *d)
+static void diff_settings_text(struct text *t, const struct plim_diff *d)
 {
 	if (!d->setting_count)
 		return;
@@ -469,7 +471,7 @@ enum plim_status plim_diff_text(const struct plim_diff *d, const struct plim_tex
 		device(&t, d, &d->devices[i]);
 	if (!d->device_count)
 		text_puts(&t, "\nNo memory and no events of any device in either.\n");
-	settings(&t, d);
+	diff_settings_text(&t, d);
 	if (d->a.source.note_count || d->b.source.note_count) {
 		out_title(&t, "Notes");
 	}

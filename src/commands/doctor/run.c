@@ -30,12 +30,13 @@ void plim_doctor_options_init(struct plim_doctor_options *o)
 	*o = (struct plim_doctor_options){ .size = sizeof(*o) };
 }
 
-static enum plim_status say(struct looking *x, const char *what, enum plim_doctor_state state,
-			    const char *remedy, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
+static enum plim_status say_doctor(struct looking *x, const char *what,
+				   enum plim_doctor_state state, const char *remedy,
+				   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-static enum plim_status say(struct looking *x, const char *what, enum plim_doctor_state state,
-			    const char *remedy, const char *fmt, ...)
+static enum plim_status say_doctor(struct looking *x, const char *what,
+				   enum plim_doctor_state state, const char *remedy,
+				   const char *fmt, ...)
 {
 	char says[600];
 	va_list ap;
@@ -59,8 +60,8 @@ static enum plim_status look_program(struct looking *x)
 #ifdef __GLIBC__
 	libc = gnu_get_libc_version();
 #endif
-	return say(x, "plimsoll", PLIM_DOCTOR_OK, NULL, "%s, %s %s %s, glibc %s", plim_version(),
-		   u.sysname, u.release, u.machine, libc);
+	return say_doctor(x, "plimsoll", PLIM_DOCTOR_OK, NULL, "%s, %s %s %s, glibc %s",
+			  plim_version(), u.sysname, u.release, u.machine, libc);
 }
 
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue ...": the first word that is a release. */
@@ -84,15 +85,16 @@ static enum plim_status look_driver(struct looking *x)
 	char line[256], release[64], path[512];
 
 	if (!small_file_line(line, sizeof(line), "%s/proc/driver/nvidia/version", x->root))
-		return say(x, "NVIDIA driver", PLIM_DOCTOR_NOTE, NULL,
-			   "not loaded; recordings, plans and checkpoints need none");
+		return say_doctor(x, "NVIDIA driver", PLIM_DOCTOR_NOTE, NULL,
+				  "not loaded; recordings, plans and checkpoints need none");
 	release_of(line, release, sizeof(release));
 	snprintf(path, sizeof(path), "%s/dev/nvidiactl", x->root);
 	if (access(path, R_OK | W_OK))
-		return say(x, "NVIDIA driver", PLIM_DOCTOR_NO,
-			   "give the container its devices (docker run --gpus all)",
-			   "%s, but /dev/nvidiactl cannot be opened: %s", release, strerror(errno));
-	return say(x, "NVIDIA driver", PLIM_DOCTOR_OK, NULL, "%s", release);
+		return say_doctor(x, "NVIDIA driver", PLIM_DOCTOR_NO,
+				  "give the container its devices (docker run --gpus all)",
+				  "%s, but /dev/nvidiactl cannot be opened: %s", release,
+				  strerror(errno));
+	return say_doctor(x, "NVIDIA driver", PLIM_DOCTOR_OK, NULL, "%s", release);
 }
 
 static enum plim_status look_memory(struct looking *x)
@@ -101,10 +103,10 @@ static enum plim_status look_memory(struct looking *x)
 	char room[32];
 
 	if (!b || b->room_bytes == PLIM_UNKNOWN)
-		return say(x, "host memory", PLIM_DOCTOR_NOTE, NULL, "no bound is seen");
-	return say(x, "host memory", PLIM_DOCTOR_OK, NULL, "%s left before %s is full; then: %s",
-		   text_size(room, b->room_bytes), b->where ? b->where : "?",
-		   plim_here_effect_name(b->effect));
+		return say_doctor(x, "host memory", PLIM_DOCTOR_NOTE, NULL, "no bound is seen");
+	return say_doctor(x, "host memory", PLIM_DOCTOR_OK, NULL,
+			  "%s left before %s is full; then: %s", text_size(room, b->room_bytes),
+			  b->where ? b->where : "?", plim_here_effect_name(b->effect));
 }
 
 static enum plim_status look_gauge(struct looking *x)
@@ -113,18 +115,19 @@ static enum plim_status look_gauge(struct looking *x)
 
 	snprintf(path, sizeof(path), "%s/dev/shm", x->root);
 	if (access(path, W_OK))
-		return say(x, "gauge", PLIM_DOCTOR_NOTE,
-			   "set XDG_RUNTIME_DIR to a folder that can be written",
-			   "/dev/shm cannot be written: jobs are seen from outside only");
-	return say(x, "gauge", PLIM_DOCTOR_OK, NULL, "/dev/shm can be written");
+		return say_doctor(x, "gauge", PLIM_DOCTOR_NOTE,
+				  "set XDG_RUNTIME_DIR to a folder that can be written",
+				  "/dev/shm cannot be written: jobs are seen from outside only");
+	return say_doctor(x, "gauge", PLIM_DOCTOR_OK, NULL, "/dev/shm can be written");
 }
 
 static enum plim_status look_reading(struct looking *x)
 {
 	char size[32];
 
-	return say(x, "reading", PLIM_DOCTOR_OK, NULL, "files may take %s of memory (--max-memory)",
-		   text_size(size, host_memory_limit()));
+	return say_doctor(x, "reading", PLIM_DOCTOR_OK, NULL,
+			  "files may take %s of memory (--max-memory)",
+			  text_size(size, host_memory_limit()));
 }
 
 static enum plim_status (*const looks[])(struct looking *x) = { look_program, look_driver,
@@ -142,7 +145,7 @@ void plim_doctor_free(struct plim_doctor *d)
 	free(d);
 }
 
-static const char *keep(struct plim_doctor *d, const char *text, struct plim_err *err)
+static const char *keep_doctor(struct plim_doctor *d, const char *text, struct plim_err *err)
 {
 	return text ? arena_copy(&d->hidden->words, text, err) : NULL;
 }
@@ -155,9 +158,9 @@ enum plim_status plim_doctor_add(struct plim_doctor *d, const struct plim_doctor
 	enum plim_status st;
 
 	err = err ? err : &own;
-	row.what = keep(d, check->what, err);
-	row.says = keep(d, check->says, err);
-	row.remedy = keep(d, check->remedy, err);
+	row.what = keep_doctor(d, check->what, err);
+	row.says = keep_doctor(d, check->says, err);
+	row.remedy = keep_doctor(d, check->remedy, err);
 	if (!row.what || !row.says || (check->remedy && !row.remedy))
 		return mem_status(err);
 	st = vec_push(&d->hidden->mem, &d->hidden->checks, row, err);

@@ -8,7 +8,7 @@
 
 enum { STATE = 6 };
 
-static void row(struct text *t, const struct plim_doctor_check *c, unsigned wide)
+static void doctor_row(struct text *t, const struct plim_doctor_check *c, unsigned wide)
 {
 	static const enum text_hue hues[] = { TEXT_GOOD, TEXT_DIM, TEXT_BAD };
 	unsigned n = (unsigned)strlen(c->what);
@@ -40,6 +40,6 @@ enum plim_status plim_doctor_text(const struct plim_doctor *d, const struct plim
 		wide = n > wide ? (unsigned)n : wide;
 	}
 	for (size_t i = 0; i < d->check_count; i++)
-		row(&t, &d->checks[i], wide);
+		doctor_row(&t, &d->checks[i], wide);
 	return out_text(&t, write, ctx, err);
 }

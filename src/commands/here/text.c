@@ -20,8 +20,8 @@ struct column {
 	void (*write)(struct text *cell, const void *row);
 };
 
-static void table(struct text *t, const struct column *columns, size_t n, const void *rows,
-		  size_t row_size, size_t count)
+static void here_table_text(struct text *t, const struct column *columns, size_t n,
+			    const void *rows, size_t row_size, size_t count)
 {
 	unsigned width = t->style.width ? t->style.width : 80;
 	const struct column *shown[16];
@@ -49,7 +49,7 @@ static void table(struct text *t, const struct column *columns, size_t n, const 
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 #define TABLE(t, columns, rows, count) \
-	table(t, columns, LENGTH(columns), rows, sizeof(*(rows)), count)
+	here_table_text(t, columns, LENGTH(columns), rows, sizeof(*(rows)), count)
 
 /* Cells: one function a member. */
 #define BYTES(S, member)                                                               \
@@ -63,10 +63,10 @@ static void table(struct text *t, const struct column *columns, size_t n, const 
 		text_count(cell, ((const struct plim_here_##S *)row)->member); \
 	}
 /* Of a process: no thousands in it, no one can type them. */
-#define NUMBER(S, member)                                                  \
-	static void S##_##member(struct text *cell, const void *row)       \
-	{                                                                  \
-		number(cell, ((const struct plim_here_##S *)row)->member); \
+#define NUMBER(S, member)                                                       \
+	static void S##_##member(struct text *cell, const void *row)            \
+	{                                                                       \
+		here_number(cell, ((const struct plim_here_##S *)row)->member); \
 	}
 #define NAME(S, member)                                                  \
 	static void S##_##member(struct text *cell, const void *row)     \
@@ -84,7 +84,7 @@ static void name(struct text *cell, const char *s)
 	text_name(cell, s ? s : "-", s ? strlen(s) : 1);
 }
 
-static void number(struct text *cell, uint64_t pid)
+static void here_number(struct text *cell, uint64_t pid)
 {
 	if (pid == PLIM_UNKNOWN)
 		text_puts(cell, "-");
@@ -151,7 +151,7 @@ static void evidence(struct text *t, const struct plim_here_bound *b)
 }
 
 /* "Memory: 3.21 GiB left, then the kernel kills (the limit of cgroup /a/b)" */
-static void verdict(struct text *t, const char *what, const struct plim_here_bound *b)
+static void here_verdict(struct text *t, const char *what, const struct plim_here_bound *b)
 {
 	unsigned width = t->style.width ? t->style.width : 80;
 	struct text line;
@@ -174,7 +174,7 @@ static void verdict(struct text *t, const char *what, const struct plim_here_bou
 static void verdicts(struct text *t, const struct plim_here *h)
 {
 	if (h->headroom) {
-		verdict(t, "Memory: ", h->headroom);
+		here_verdict(t, "Memory: ", h->headroom);
 	} else {
 		text_hue(t, TEXT_HEAD);
 		text_puts(t, "Memory: ");
@@ -182,7 +182,7 @@ static void verdicts(struct text *t, const struct plim_here *h)
 		text_wrap(t, 8, 2, "how much is left is not known: no bound could be read");
 	}
 	if (h->shared && h->shared->kind == PLIM_HERE_DEV_SHM)
-		verdict(t, "Shared memory: ", h->shared);
+		here_verdict(t, "Shared memory: ", h->shared);
 }
 
 static void bound_room(struct text *cell, const void *row)
@@ -509,7 +509,7 @@ static const struct column process_columns[] = {
 	{ "pid", 'r', 0, process_pid },       { "name", 'l', 0, process_name },
 };
 
-static void processes(struct text *t, const struct plim_here *h)
+static void here_processes(struct text *t, const struct plim_here *h)
 {
 	size_t shown = h->process_count < PROCESSES_SHOWN ? h->process_count : PROCESSES_SHOWN;
 	uint64_t sum = 0;
@@ -603,7 +603,7 @@ enum plim_status plim_here_text(const struct plim_here *h, const struct plim_tex
 	machine(&t, h);
 	rlimits(&t, h);
 	shm(&t, h);
-	processes(&t, h);
+	here_processes(&t, h);
 	cards(&t, h);
 	out_list(&t, "Notes", h->notes, h->note_count);
 	unseen(&t, h);

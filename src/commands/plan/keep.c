@@ -193,7 +193,7 @@ static void fill_labels(struct recorded *r)
 		r->labels[i] = names[plan->categories[i]];
 }
 
-static enum plim_status fill(struct recorded *r)
+static enum plim_status fill_planned(struct recorded *r)
 {
 	char peak[sizeof(RECORDING_PLAN_PEAK) + 24];
 
@@ -213,8 +213,8 @@ static enum plim_status fill(struct recorded *r)
 	return r->status;
 }
 
-static enum plim_status keep(const struct plim_plan *p, const struct recording_taker *to,
-			     struct plim_err *err)
+static enum plim_status keep_planned(const struct plim_plan *p, const struct recording_taker *to,
+				     struct plim_err *err)
 {
 	struct plim_plan_hidden *h = p->hidden;
 	size_t ops = h->plan->program->ops.n, requests = h->plan->program->requests.n;
@@ -232,7 +232,7 @@ static enum plim_status keep(const struct plim_plan *p, const struct recording_t
 	r.time_us = r.stack ? mem_new(&h->mem, ops, sizeof(*r.time_us), err) : NULL;
 	r.labels = r.time_us ? mem_new(&h->mem, requests, sizeof(*r.labels), err) : NULL;
 	r.stacks = r.labels ? mem_new(&h->mem, requests, sizeof(*r.stacks), err) : NULL;
-	st = r.stacks ? fill(&r) : mem_status(err);
+	st = r.stacks ? fill_planned(&r) : mem_status(err);
 	if (!st) {
 		device.events.stack = r.stack;
 		device.events.time_us = r.time_us;
@@ -260,7 +260,7 @@ enum plim_status plim_plan_snapshot(const struct plim_plan *p, const char *path,
 	struct recording_taker to = { out_take_snapshot, (void *)(uintptr_t)path };
 	struct plim_err own;
 
-	return keep(p, &to, err ? err : &own);
+	return keep_planned(p, &to, err ? err : &own);
 }
 
 enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *page,
@@ -276,5 +276,5 @@ enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *pag
 	struct plim_err own;
 
 	plim_report_options_init(&options);
-	return keep(p, &to, err ? err : &own);
+	return keep_planned(p, &to, err ? err : &own);
 }

@@ -12,7 +12,7 @@
 #define PARTS_WIDE 29 /* columns in front of a bar */
 #define NARROW 64     /* columns below which tables have fewer */
 
-static unsigned width_of(const struct text *t)
+static unsigned plan_width_of(const struct text *t)
 {
 	return t->style.width ? t->style.width : 80;
 }
@@ -214,8 +214,8 @@ static void looked_under(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
-static void largest(struct text *t, const struct plim_plan *p, const char *what, uint64_t sure,
-		    struct plim_interval range)
+static void plan_largest(struct text *t, const struct plim_plan *p, const char *what, uint64_t sure,
+			 struct plim_interval range)
 {
 	char a[32], b[32];
 
@@ -300,7 +300,7 @@ static void doubts(struct text *t, const struct plim_plan *p)
 	}
 }
 
-static void verdict(struct text *t, const struct plim_plan *p)
+static void plan_verdict(struct text *t, const struct plim_plan *p)
 {
 	char a[32], b[LIMIT_TEXT], c[80], words[64];
 
@@ -336,9 +336,9 @@ static void verdict(struct text *t, const struct plim_plan *p)
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "with memory to spare: %s allocated, %s reserved",
 		  text_size(a, p->peak.allocated_bytes), text_size(b, p->peak.reserved_bytes));
-	largest(t, p, "batch", p->max_batch, p->max_batch_range);
-	largest(t, p, "sequence", p->max_sequence, p->max_sequence_range);
-	largest(t, p, "number of components", p->max_resident, p->max_resident_range);
+	plan_largest(t, p, "batch", p->max_batch, p->max_batch_range);
+	plan_largest(t, p, "sequence", p->max_sequence, p->max_sequence_range);
+	plan_largest(t, p, "number of components", p->max_resident, p->max_resident_range);
 }
 
 /* What these numbers are worth, and why no more. */
@@ -365,7 +365,8 @@ struct part {
 /* A line each, with a bar; what would have none is left out. */
 static void put_parts(struct text *t, const struct part *parts, size_t n)
 {
-	unsigned wide = width_of(t) > PARTS_WIDE + BAR_LEAST ? width_of(t) - PARTS_WIDE : BAR_LEAST;
+	unsigned wide = plan_width_of(t) > PARTS_WIDE + BAR_LEAST ? plan_width_of(t) - PARTS_WIDE
+								  : BAR_LEAST;
 	uint64_t most = 1;
 
 	for (size_t i = 0; i < n; i++)
@@ -505,7 +506,7 @@ static void phase_row(struct text_table *b, const struct plim_plan *p, size_t i,
 
 static void phases(struct text *t, const struct plim_plan *p)
 {
-	bool narrow = width_of(t) < NARROW, mixed = false;
+	bool narrow = plan_width_of(t) < NARROW, mixed = false;
 	struct text_table b;
 
 	for (size_t i = 0; i < p->phase_count; i++)
@@ -544,7 +545,7 @@ static bool is_in_keys(const struct plim_plan_config *c, const char *where)
 }
 
 /* What the plan counts on next to the tool's own: arguments of the Trainer, how the model is loaded, adapters. */
-static void beside(struct text *t, const struct plim_plan_config *c, const char *pasted)
+static void plan_beside(struct text *t, const struct plim_plan_config *c, const char *pasted)
 {
 	bool keys = c->tool_config && pasted == c->tool_config;
 	struct rungs_line lines[RUNGS_LINES];
@@ -579,7 +580,7 @@ static void pasted(struct text *t, const struct plim_plan *p)
 		text_printf(t, "%s\n", p->hidden->pasted);
 	else
 		text_printf(t, "  %s has no configuration of this run\n", p->hidden->paste);
-	beside(t, config, p->hidden->pasted);
+	plan_beside(t, config, p->hidden->pasted);
 }
 
 static void learned(struct text *t, const struct plim_plan *p)
@@ -613,7 +614,7 @@ static void learned(struct text *t, const struct plim_plan *p)
 
 static void sweep(struct text *t, const struct plim_plan *p)
 {
-	int narrow = width_of(t) < NARROW;
+	int narrow = plan_width_of(t) < NARROW;
 	struct text_table b;
 
 	if (!p->sweep_count)
@@ -685,7 +686,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 
 	text_init(&t, &p->hidden->mem, &s);
 	head(&t, p);
-	verdict(&t, p);
+	plan_verdict(&t, p);
 	if (!is_unlike(p)) {
 		basis(&t, p);
 		composition(&t, p);

@@ -166,7 +166,7 @@ static int same_name(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-static int by_bytes(const void *a, const void *b)
+static int ranks_by_bytes(const void *a, const void *b)
 {
 	const struct plim_ranks_owner *x = a, *y = b;
 
@@ -204,7 +204,7 @@ static enum plim_status summarise_owners(const struct recording_device *d, uint3
 		row->owners[at].bytes += list.at[i].bytes;
 	}
 	row->owner_count = st ? 0 : n;
-	sort_items(row->owners, row->owner_count, sizeof(*row->owners), by_bytes);
+	sort_items(row->owners, row->owner_count, sizeof(*row->owners), ranks_by_bytes);
 	timeline_owners_release(&list);
 	return st;
 }
@@ -408,8 +408,8 @@ static enum plim_status explain_others(struct plim_ranks *k, struct plim_err *er
 	return PLIM_OK;
 }
 
-static enum plim_status answer(struct plim_ranks *k, const char *const *paths, size_t n,
-			       struct plim_err *err)
+static enum plim_status answer_ranks(struct plim_ranks *k, const char *const *paths, size_t n,
+				     struct plim_err *err)
 {
 	struct plim_err of_notes = { 0 };
 	struct lines notes = { .arena = &k->hidden->arena, .err = &of_notes };
@@ -465,7 +465,7 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 					 .summarise = summarise,
 					 .row_table = &ranks_row_table,
 					 .out = k };
-	st = answer(k, paths, n, err);
+	st = answer_ranks(k, paths, n, err);
 	if (st)
 		plim_ranks_free(k);
 	else

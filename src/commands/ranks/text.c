@@ -91,7 +91,7 @@ static void who(struct text *t, const struct plim_ranks *k, size_t i, const char
 }
 
 /* "backward of step 15" */
-static void moment(struct text *t, const char *phase, uint64_t step)
+static void ranks_moment(struct text *t, const char *phase, uint64_t step)
 {
 	text_puts(t, phase ? phase : "");
 	if (step != PLIM_UNKNOWN)
@@ -154,7 +154,7 @@ static void death(struct text *words, const struct plim_ranks_death *d)
 	text_bytes(words, d->requested_bytes);
 	if (d->step != PLIM_UNKNOWN || (d->phase && strcmp(d->phase, "other") != 0)) {
 		text_puts(words, " in ");
-		moment(words, d->phase, d->step);
+		ranks_moment(words, d->phase, d->step);
 	}
 }
 
@@ -247,7 +247,7 @@ static size_t find_like(struct shown *s, const size_t *rows, size_t n, size_t i)
 }
 
 /* Those that must be seen, then of the others those that are like none before. */
-static void choose(struct shown *s)
+static void choose_ranks(struct shown *s)
 {
 	const struct plim_ranks *k = s->k;
 	const struct plim_ranks_extreme *const must[] = {
@@ -299,7 +299,7 @@ static void outcome(struct text *t, const struct plim_ranks_row *row, int brief)
 		if (brief && d->phase && d->step != PLIM_UNKNOWN)
 			text_printf(t, "%s %llu", d->phase, (unsigned long long)d->step);
 		else
-			moment(t, d->phase, d->step);
+			ranks_moment(t, d->phase, d->step);
 	} else {
 		text_puts(t, row->leak_bytes != PLIM_UNKNOWN ? "leaks" : "-");
 	}
@@ -427,7 +427,7 @@ static void rest(struct text *t, const struct shown *s)
 	flow(t, &words, 2, 4);
 }
 
-static void table(struct text *t, const struct plim_ranks *k)
+static void ranks_table_text(struct text *t, const struct plim_ranks *k)
 {
 	struct shown s = { .k = k, .like = calloc(k->row_count + 1, sizeof(*s.like)) };
 	struct columns c = columns_of(t, all_plain(k));
@@ -435,7 +435,7 @@ static void table(struct text *t, const struct plim_ranks *k)
 
 	if (!s.like)
 		return;
-	choose(&s);
+	choose_ranks(&s);
 	text_puts(t, "\n");
 	text_table_init(&b, t,
 			c.phase      ? "rrrlrl"
@@ -714,7 +714,7 @@ enum plim_status plim_ranks_text(const struct plim_ranks *k, const struct plim_t
 	count_line(&t, k);
 	first_death(&t, k);
 	if (k->read)
-		table(&t, k);
+		ranks_table_text(&t, k);
 	skew(&t, k);
 	lists(&t, k);
 	in_full(&t, k);

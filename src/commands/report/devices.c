@@ -21,7 +21,7 @@ static int by_total(const void *a, const void *b)
 }
 
 /* What a set of recordings says of one, as far as two are compared by it. */
-static struct plim_ranks_row row_of(const struct plim_report_device *d)
+static struct plim_ranks_row report_device_row_of(const struct plim_report_device *d)
 {
 	int died = !strcmp(d->at_peak.what, "oom");
 
@@ -81,8 +81,8 @@ enum plim_status report_compare_devices(struct plim_report *r, struct plim_err *
 	r->uneven = arena_take(&r->hidden->arena, 1, sizeof(*r->uneven), err);
 	if (!r->uneven)
 		return mem_status(err);
-	row = row_of(most);
-	median = row_of(other);
+	row = report_device_row_of(most);
+	median = report_device_row_of(other);
 	if (row.peak_categories && median.peak_categories)
 		recording_explain_excess(&excess, &row, &median,
 					 "the layers are not divided evenly");

@@ -139,7 +139,8 @@ enum plim_status plim_page_answer(struct plim_page *p, const char *text, const c
 
 /* ---- runs of the model ---- */
 
-static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+static enum plim_status collect_report_page(void *ctx, const void *bytes, size_t n,
+					    struct plim_err *err)
 {
 	struct page_run *p = ctx;
 	enum plim_status st = vec_need(p->mem, &p->bytes, n, err);
@@ -164,7 +165,8 @@ enum plim_status page_take_run(void *self, const struct snapshot *t, struct plim
 	struct recording_input in = { .source = NULL };
 	struct plim_recording *recording = NULL;
 	struct plim_report *r = NULL;
-	enum plim_status st = snapshot_write(t, (struct pickle_sink){ p, collect }, err);
+	enum plim_status st =
+		snapshot_write(t, (struct pickle_sink){ p, collect_report_page }, err);
 
 	if (!st)
 		st = source_open_memory(p->mem, p->title, p->bytes.at, p->bytes.n,

@@ -36,7 +36,7 @@ void plim_report_free(struct plim_report *r)
 
 /* ---- peaks ---- */
 
-static struct plim_report_moment moment(const struct report_device *one, int measure)
+static struct plim_report_moment report_moment(const struct report_device *one, int measure)
 {
 	const struct timeline *tl = &one->timeline;
 	uint32_t e = tl->peak_event[measure];
@@ -73,10 +73,10 @@ static void fill_peak(const struct report_device *one, struct plim_report_device
 	p->active_bytes = tl->peak[TIMELINE_ACTIVE];
 	p->allocated_bytes = tl->peak[TIMELINE_ALLOCATED];
 	p->reserved_bytes = tl->peak[TIMELINE_RESERVED];
-	p->requested = moment(one, TIMELINE_REQUESTED);
-	p->active = moment(one, TIMELINE_ACTIVE);
-	p->allocated = moment(one, TIMELINE_ALLOCATED);
-	p->reserved = moment(one, TIMELINE_RESERVED);
+	p->requested = report_moment(one, TIMELINE_REQUESTED);
+	p->active = report_moment(one, TIMELINE_ACTIVE);
+	p->allocated = report_moment(one, TIMELINE_ALLOCATED);
+	p->reserved = report_moment(one, TIMELINE_RESERVED);
 	p->lower_bound = recording_is_cut(tl->device);
 }
 
@@ -390,7 +390,8 @@ static enum plim_status note_log(struct plim_report *r, struct plim_err *err)
 	return lines_keep(&notes, &r->source.notes, &r->source.note_count);
 }
 
-static enum plim_status tell(struct plim_report *r, struct plim_recording *of, struct plim_err *err)
+static enum plim_status tell_report(struct plim_report *r, struct plim_recording *of,
+				    struct plim_err *err)
 {
 	struct plim_report_hidden *h = r->hidden;
 	const struct plim_report_options *o = &h->options;
@@ -444,7 +445,7 @@ static enum plim_status about(struct plim_recording *recording, const char *path
 		st = recording_new(path, NULL, r->hidden->options.max_memory_bytes,
 				   &r->hidden->owned, err);
 	if (!st)
-		st = tell(r, path ? r->hidden->owned : recording, err);
+		st = tell_report(r, path ? r->hidden->owned : recording, err);
 	if (st)
 		plim_report_free(r);
 	else

@@ -88,7 +88,8 @@ static void within(struct text *t, const char *label, const char **names, size_t
 	text_release(&words);
 }
 
-static void verdict(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
+static void report_verdict(struct text *t, const struct plim_report *r,
+			   const struct plim_report_device *d)
 {
 	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
 	const struct plim_verdict *v = oom ? oom->verdict : NULL;
@@ -325,7 +326,7 @@ static void owners(struct text *t, const struct plim_report *r, const struct pli
 	}
 }
 
-static void check(struct text *t, const struct plim_report_device *d)
+static void check_report(struct text *t, const struct plim_report_device *d)
 {
 	struct text words;
 
@@ -494,7 +495,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 		brief(t, r, d);
 		return;
 	}
-	verdict(t, r, d);
+	report_verdict(t, r, d);
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
@@ -503,7 +504,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	told_put_stop(t, d);
 	owners(t, r, d);
 	told_put_chart(t, d, CHART_ROWS, 1);
-	check(t, d);
+	check_report(t, d);
 }
 
 /* Is what was replayed what was recorded?  "replay exact", or the device's own words. */
@@ -553,7 +554,7 @@ static void foot(struct text *t, const struct plim_report *r)
 {
 	for (size_t i = 0; i < r->device_count; i++)
 		if (!r->devices[i].self_check.exact && r->devices[i].self_check.events)
-			check(t, &r->devices[i]);
+			check_report(t, &r->devices[i]);
 	for (size_t i = 0; i < r->source.note_count; i++) {
 		text_puts(t, "Note: ");
 		text_wrap_name(t, 6, 2, r->source.notes[i]);

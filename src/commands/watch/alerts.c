@@ -168,7 +168,7 @@ static void look_at_cards(struct raising *r, const struct plim_watch *w)
 }
 
 /* What held and does not any more is forgotten when it may be reported again. */
-static void settle(struct plim_watch_hidden *h)
+static void settle_alert(struct plim_watch_hidden *h)
 {
 	size_t n = 0;
 
@@ -190,7 +190,7 @@ static int newest_first(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-static enum plim_status tell(struct plim_watch *w, struct plim_err *err)
+static enum plim_status tell_alert(struct plim_watch *w, struct plim_err *err)
 {
 	struct plim_watch_hidden *h = w->hidden;
 
@@ -241,6 +241,6 @@ enum plim_status watch_fill_alerts(struct plim_watch *w, struct plim_err *err)
 		if (w->groups[i].late_pid != PLIM_UNKNOWN)
 			raise_it(&r, PLIM_WATCH_LATE_RANK, w->groups[i].late_pid, h->time, "%s",
 				 w->groups[i].title);
-	settle(h);
-	return r.status ? r.status : tell(w, err);
+	settle_alert(h);
+	return r.status ? r.status : tell_alert(w, err);
 }

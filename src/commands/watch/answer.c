@@ -31,7 +31,7 @@ struct request {
 	bool head;
 };
 
-static bool is_name(const char *at, size_t n, const char *name)
+static bool answer_is_name(const char *at, size_t n, const char *name)
 {
 	if (strlen(name) != n)
 		return false;
@@ -54,16 +54,16 @@ static void take_header(struct request *r, const char *line, size_t n)
 	n -= (size_t)(value - line);
 	while (n && (value[n - 1] == ' ' || value[n - 1] == '\t'))
 		n--;
-	if (is_name(line, name, "host")) {
+	if (answer_is_name(line, name, "host")) {
 		r->host = value;
 		r->host_n = n;
-	} else if (is_name(line, name, "authorization")) {
+	} else if (answer_is_name(line, name, "authorization")) {
 		r->authorization = value;
 		r->authorization_n = n;
-	} else if (is_name(line, name, "accept")) {
+	} else if (answer_is_name(line, name, "accept")) {
 		r->accept = value;
 		r->accept_n = n;
-	} else if (is_name(line, name, "last-event-id")) {
+	} else if (answer_is_name(line, name, "last-event-id")) {
 		r->last_event = value;
 		r->last_event_n = n;
 	}
@@ -109,7 +109,7 @@ static bool is_loopback(const char *host, size_t n)
 		n = colon ? (size_t)(colon - host) : n;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is_name(host, n, names[i]))
+		if (answer_is_name(host, n, names[i]))
 			return true;
 	return false;
 }
@@ -183,8 +183,8 @@ static bool accepts(const struct request *r, const char *kind)
 	return r->accept_n && memmem(r->accept, r->accept_n, kind, strlen(kind));
 }
 
-static enum plim_status choose(const struct plim_watch *w, const struct request *r,
-			       struct answer *a, struct plim_err *err)
+static enum plim_status choose_answer(const struct plim_watch *w, const struct request *r,
+				      struct answer *a, struct plim_err *err)
 {
 	if (is_path(r, "/")) {
 		a->type = "text/html; charset=utf-8";
@@ -237,7 +237,7 @@ static void put_headers(struct text *t, const struct answer *a)
 	text_puts(t, "\r\n");
 }
 
-static bool is_whole(const char *at, size_t n)
+static bool answer_is_whole(const char *at, size_t n)
 {
 	for (size_t i = 3; i < n; i++)
 		if (!memcmp(at + i - 3, "\r\n\r\n", 4))
@@ -255,7 +255,7 @@ enum plim_status plim_watch_answer(const struct plim_watch *w,
 	struct text out;
 	enum plim_status st = PLIM_OK;
 
-	*whole = is_whole(given->at, given->n) || given->n > MOST_REQUEST;
+	*whole = answer_is_whole(given->at, given->n) || given->n > MOST_REQUEST;
 	if (!*whole)
 		return PLIM_OK;
 	text_init(&a.body, &w->hidden->mem, NULL);
@@ -268,7 +268,7 @@ enum plim_status plim_watch_answer(const struct plim_watch *w,
 		a.status = wrong;
 		text_printf(&a.body, "%s\n", wrong + 4);
 	} else {
-		st = choose(w, &r, &a, err);
+		st = choose_answer(w, &r, &a, err);
 	}
 	if (!st)
 		st = text_status(&a.body, err);
@@ -291,7 +291,7 @@ bool plim_watch_follows(const struct plim_watch_request *given, uint64_t *after)
 	uint64_t n = 0;
 
 	*after = PLIM_UNKNOWN;
-	if (!is_whole(given->at, given->n) || given->n > MOST_REQUEST ||
+	if (!answer_is_whole(given->at, given->n) || given->n > MOST_REQUEST ||
 	    parse(given->at, given->n, &r) || refuses(given, &r) || r.head ||
 	    !is_path(&r, "/events"))
 		return false;

@@ -42,8 +42,8 @@ enum plim_status watch_fill_cards(struct plim_watch *w, struct plim_err *err)
 
 /* ---- processes of a job ---- */
 
-static const struct watch_process *before(const struct watch_sample *s,
-					  const struct watch_process *p)
+static const struct watch_process *around_before(const struct watch_sample *s,
+						 const struct watch_process *p)
 {
 	for (size_t i = 0; s && i < s->workers.n; i++)
 		if (s->workers.at[i].pid == p->pid && s->workers.at[i].start_time == p->start_time)
@@ -94,14 +94,14 @@ enum plim_status watch_fill_processes(struct plim_watch *w, const struct watch_j
 	out->processes = arena_take(arena, s->workers.n + 1, sizeof(*out->processes), err);
 	if (!out->processes)
 		return mem_status(err);
-	st = fill_process(arena, &s->main, before(old, &s->main), old ? s->time - old->time : 0,
-			  &out->processes[out->process_count], err);
+	st = fill_process(arena, &s->main, around_before(old, &s->main),
+			  old ? s->time - old->time : 0, &out->processes[out->process_count], err);
 	if (!st)
 		out->processes[out->process_count++].what = "main";
 	for (size_t i = 0; !st && i < s->workers.n; i++) {
 		const struct watch_process *p = &s->workers.at[i];
 
-		st = fill_process(arena, p, before(old, p), old ? s->time - old->time : 0,
+		st = fill_process(arena, p, around_before(old, p), old ? s->time - old->time : 0,
 				  &out->processes[out->process_count], err);
 		if (!st)
 			out->processes[out->process_count++].what = "worker";
@@ -124,7 +124,7 @@ struct ranks {
 	size_t n;
 };
 
-static void gather(const struct plim_watch_hidden *h, uint64_t group, struct ranks *out)
+static void gather_around(const struct plim_watch_hidden *h, uint64_t group, struct ranks *out)
 {
 	out->n = 0;
 	for (size_t i = 0; i < h->jobs.n && out->n < RANKS; i++) {
@@ -277,7 +277,7 @@ enum plim_status watch_fill_groups(struct plim_watch *w, struct plim_err *err)
 			;
 		if (!group || k < i)
 			continue;
-		gather(h, group, r);
+		gather_around(h, group, r);
 		if (r->n >= 2)
 			st = tell_group(w, r, &w->groups[w->group_count++], err);
 	}

@@ -3,7 +3,8 @@
 
 #include <signal.h>
 
-static const struct watch_known *find(const struct plim_watch *w, size_t job, struct plim_err *err)
+static const struct watch_known *find_asked(const struct plim_watch *w, size_t job,
+					    struct plim_err *err)
 {
 	const struct plim_watch_hidden *h = w->hidden;
 
@@ -18,14 +19,14 @@ static const struct watch_known *find(const struct plim_watch *w, size_t job, st
 enum plim_status plim_watch_signal(const struct plim_watch *w, size_t job, int number,
 				   struct plim_err *err)
 {
-	const struct watch_known *k = find(w, job, err);
+	const struct watch_known *k = find_asked(w, job, err);
 
 	return k ? watch_signal(k->pid, k->start_time, number, NULL, err) : PLIM_E_ARG;
 }
 
 enum plim_status plim_watch_ask(const struct plim_watch *w, size_t job, struct plim_err *err)
 {
-	const struct watch_known *k = find(w, job, err);
+	const struct watch_known *k = find_asked(w, job, err);
 
 	return k ? watch_signal(k->pid, k->start_time, SIGUSR1, &watch_job_last(k->job)->host, err)
 		 : PLIM_E_ARG;

@@ -33,8 +33,8 @@ void plim_watch_glance(struct plim_watch *w)
 
 /* ---- places ---- */
 
-static enum plim_status keep(struct arena *arena, const char *text, const char **out,
-			     struct plim_err *err)
+static enum plim_status keep_watch_place(struct arena *arena, const char *text, const char **out,
+					 struct plim_err *err)
 {
 	*out = *text ? arena_copy(arena, text, err) : NULL;
 	return *text && !*out ? mem_status(err) : PLIM_OK;
@@ -50,12 +50,12 @@ static enum plim_status fill_place(struct arena *arena, const struct watch_place
 					  .looks = p->looks,
 					  .share = p->share,
 					  .line = p->line ? p->line : PLIM_UNKNOWN };
-	st = keep(arena, p->file, &out->file, err);
+	st = keep_watch_place(arena, p->file, &out->file, err);
 	if (!st)
-		st = keep(arena, p->function, &out->function, err);
+		st = keep_watch_place(arena, p->function, &out->function, err);
 	if (!st)
-		st = keep(arena, p->code, &out->code, err);
-	return st ? st : keep(arena, p->inside, &out->inside, err);
+		st = keep_watch_place(arena, p->code, &out->code, err);
+	return st ? st : keep_watch_place(arena, p->inside, &out->inside, err);
 }
 
 enum plim_status watch_fill_places(struct plim_watch *w, struct watch_job *j,

@@ -200,8 +200,8 @@ static enum plim_status add_job(struct plim_watch_hidden *h, struct watch_known 
 	return st;
 }
 
-static enum plim_status begin(const struct plim_watch_options *options, double window_s,
-			      struct plim_watch **out, struct plim_err *err)
+static enum plim_status begin_watch(const struct plim_watch_options *options, double window_s,
+				    struct plim_watch **out, struct plim_err *err)
 {
 	struct plim_watch *w;
 	struct plim_watch_hidden *h;
@@ -312,7 +312,7 @@ enum plim_status plim_watch_replay(const char *path, const struct plim_watch_opt
 {
 	struct watch_lines *lines = NULL;
 	struct plim_watch *w;
-	enum plim_status st = begin(options, 2, &w, err);
+	enum plim_status st = begin_watch(options, 2, &w, err);
 
 	*out = NULL;
 	if (st)
@@ -372,7 +372,7 @@ enum plim_status plim_watch_open(const struct plim_watch_options *options, struc
 				 struct plim_err *err)
 {
 	struct plim_watch *w;
-	enum plim_status st = begin(options, 5, &w, err);
+	enum plim_status st = begin_watch(options, 5, &w, err);
 
 	*out = NULL;
 	if (st)
@@ -389,7 +389,8 @@ enum plim_status plim_watch_open(const struct plim_watch_options *options, struc
 	return st;
 }
 
-static struct watch_known *known(struct plim_watch_hidden *h, const struct watch_seen *seen)
+static struct watch_known *watch_known_job(struct plim_watch_hidden *h,
+					   const struct watch_seen *seen)
 {
 	for (size_t i = 0; i < h->jobs.n; i++)
 		if (h->jobs.at[i].pid == seen->pid && h->jobs.at[i].start_time == seen->start_time)
@@ -397,7 +398,7 @@ static struct watch_known *known(struct plim_watch_hidden *h, const struct watch
 	return NULL;
 }
 
-static void forget(struct plim_watch_hidden *h, size_t i)
+static void forget_watch(struct plim_watch_hidden *h, size_t i)
 {
 	watch_job_release(h->jobs.at[i].job);
 	mem_free(&h->mem, h->jobs.at[i].job, 1, sizeof(*h->jobs.at[i].job));
@@ -413,13 +414,13 @@ static void forget_one(struct plim_watch_hidden *h)
 	while (i < h->jobs.n && !h->jobs.at[i].job->ended)
 		i++;
 	if (h->jobs.n >= WATCH_KEPT_JOBS && i < h->jobs.n)
-		forget(h, i);
+		forget_watch(h, i);
 }
 
 static enum plim_status take_seen(struct plim_watch_hidden *h, const struct watch_seen *seen,
 				  struct plim_err *err)
 {
-	struct watch_known *k = known(h, seen);
+	struct watch_known *k = watch_known_job(h, seen);
 	struct watch_sample *s;
 	enum plim_status st = PLIM_OK;
 
@@ -495,7 +496,7 @@ enum plim_status plim_watch_tick(struct plim_watch *w, struct plim_err *err)
 		/* A shell was looked at until the program behind it was there. */
 		if (h->options.pid != PLIM_UNKNOWN &&
 		    watch_look_lives(h->look, k->pid, k->start_time))
-			forget(h, i);
+			forget_watch(h, i);
 		else
 			look_at_end(h, k);
 	}

@@ -336,8 +336,8 @@ static void put_on_host(struct text *t, const struct plim_watch_job *j)
 		text_printf(t, " %6.1f", cores);
 }
 
-static void put_row(struct text *t, const struct plim_watch_job *j, const struct row_form *f,
-		    bool chosen)
+static void put_watch_screen_row(struct text *t, const struct plim_watch_job *j,
+				 const struct row_form *f, bool chosen)
 {
 	unsigned before = 10 + f->name + (f->ranks ? 5 : 0) + 6 + (f->memory ? 11 : 0) +
 			  (f->host ? 18 : 0) + 2,
@@ -465,7 +465,7 @@ static void put_help(struct text *t)
 
 /* ---- which job ---- */
 
-static double key_of(const struct plim_watch_job *j, enum plim_watch_order order)
+static double watch_screen_key_of(const struct plim_watch_job *j, enum plim_watch_order order)
 {
 	switch (order) {
 	case PLIM_WATCH_BY_MEMORY:
@@ -496,8 +496,9 @@ static size_t order_jobs(const struct plim_watch *w, enum plim_watch_order order
 		for (; at; at--) {
 			const struct plim_watch_job *before = &w->jobs[out[at - 1]];
 
-			if (before->ended < j->ended || (before->ended == j->ended &&
-							 key_of(before, order) <= key_of(j, order)))
+			if (before->ended < j->ended ||
+			    (before->ended == j->ended &&
+			     watch_screen_key_of(before, order) <= watch_screen_key_of(j, order)))
 				break;
 			out[at] = out[at - 1];
 		}
@@ -506,7 +507,8 @@ static size_t order_jobs(const struct plim_watch *w, enum plim_watch_order order
 	return n;
 }
 
-static size_t place_of(const struct plim_watch *w, const size_t *order, size_t n, uint64_t pid)
+static size_t watch_screen_place_of(const struct plim_watch *w, const size_t *order, size_t n,
+				    uint64_t pid)
 {
 	for (size_t i = 0; i < n; i++)
 		if (w->jobs[order[i]].pid == pid)
@@ -522,7 +524,7 @@ uint64_t plim_watch_beside(const struct plim_watch *w, enum plim_watch_order ord
 
 	if (!n)
 		return PLIM_UNKNOWN;
-	place = (int64_t)place_of(w, at, n, pid) + (pid == PLIM_UNKNOWN ? 0 : by);
+	place = (int64_t)watch_screen_place_of(w, at, n, pid) + (pid == PLIM_UNKNOWN ? 0 : by);
 	place = place < 0 ? 0 : place >= (int64_t)n ? (int64_t)n - 1 : place;
 	return w->jobs[at[place]].pid;
 }
@@ -574,7 +576,7 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 	size_t most = v->height / 3 > 2 ? v->height / 3 : 2, chosen, from, taken;
 	struct row_form form = form_of(w, t->style.width);
 
-	chosen = place_of(w, order, n, v->pid);
+	chosen = watch_screen_place_of(w, order, n, v->pid);
 	put_alerts(t, w, small ? 1 : 3);
 	put_cards(t, w, small ? 1 : v->height / 4);
 	put_groups(t, w);
@@ -582,7 +584,7 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 	if (n && !small)
 		put_row_head(t, &form);
 	for (size_t i = from; i < n && i < from + most; i++)
-		put_row(t, &w->jobs[order[i]], &form, i == chosen);
+		put_watch_screen_row(t, &w->jobs[order[i]], &form, i == chosen);
 	if (n > from + most)
 		text_printf(t, "  and %zu job%s more\n", n - from - most, text_s(n - from - most));
 	if (!n)
@@ -599,7 +601,8 @@ static void put_jobs(struct text *t, const struct plim_watch *w, const struct pl
 static void put_page(struct text *t, const struct plim_watch *w, const struct plim_watch_view *v)
 {
 	size_t order[ORDERED], n = order_jobs(w, v->order, order);
-	const struct plim_watch_job *j = n ? &w->jobs[order[place_of(w, order, n, v->pid)]] : NULL;
+	const struct plim_watch_job *j =
+		n ? &w->jobs[order[watch_screen_place_of(w, order, n, v->pid)]] : NULL;
 	bool small = v->width < LEAST_WIDTH || v->height < LEAST_HEIGHT;
 
 	/* Without a job the pages of one show what there is else. */

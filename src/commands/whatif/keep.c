@@ -3,8 +3,8 @@
 #include "commands/page.h"
 #include "commands/whatif/whatif.h"
 
-static enum plim_status keep(const struct plim_whatif *w, const char *settings,
-			     const struct recording_taker *to, struct plim_err *err)
+static enum plim_status keep_replayed(const struct plim_whatif *w, const char *settings,
+				      const struct recording_taker *to, struct plim_err *err)
 {
 	const struct recording_device *d = w->hidden->device;
 	struct allocator_rules rules;
@@ -28,7 +28,7 @@ enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *s
 	struct recording_taker to = { out_take_snapshot, (void *)(uintptr_t)path };
 	struct plim_err own;
 
-	return keep(w, settings, &to, err ? err : &own);
+	return keep_replayed(w, settings, &to, err ? err : &own);
 }
 
 static enum plim_status add_recorded(const struct plim_whatif *w,
@@ -65,7 +65,7 @@ enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *setti
 			       *settings ? settings : "default settings");
 	st = run.title ? add_recorded(w, &options, page, err) : mem_status(err);
 	options.log_path = NULL; /* it speaks of the recording, not of this run */
-	return st ? st : keep(w, settings, &to, err);
+	return st ? st : keep_replayed(w, settings, &to, err);
 }
 
 enum plim_status plim_whatif_plan(const struct plim_whatif *w, const char *path,

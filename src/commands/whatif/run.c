@@ -558,8 +558,8 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 }
 
 /* The recording that is run again, which has been opened. */
-static enum plim_status begin(struct plim_whatif *w, struct plim_recording *of,
-			      struct plim_err *err)
+static enum plim_status begin_whatif(struct plim_whatif *w, struct plim_recording *of,
+				     struct plim_err *err)
 {
 	struct plim_whatif_hidden *h = w->hidden;
 	struct recording *r;
@@ -601,7 +601,7 @@ static struct allocator_search *set_search(struct plim_whatif *w)
 	return &h->search;
 }
 
-static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
+static enum plim_status answer_whatif(struct plim_whatif *w, struct plim_err *err)
 {
 	enum plim_status st = choose_device(w, err);
 
@@ -645,9 +645,9 @@ static enum plim_status about(struct plim_recording *recording, const char *path
 		st = recording_new(path, NULL, w->hidden->options.max_memory_bytes,
 				   &w->hidden->owned, err);
 	if (!st)
-		st = begin(w, path ? w->hidden->owned : recording, err);
+		st = begin_whatif(w, path ? w->hidden->owned : recording, err);
 	if (!st)
-		st = answer(w, err);
+		st = answer_whatif(w, err);
 	if (st)
 		plim_whatif_free(w);
 	else

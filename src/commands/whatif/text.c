@@ -26,7 +26,8 @@ static const char *own_name(const struct plim_whatif *w)
 }
 
 /* "it survives; as recorded it dies at event 41,964" */
-static void compare(struct text *t, const struct plim_whatif *w, const struct plim_whatif_run *run)
+static void compare_whatif(struct text *t, const struct plim_whatif *w,
+			   const struct plim_whatif_run *run)
 {
 	const struct plim_whatif_run *own = w->as_recorded;
 	char a[32], b[32], c[32], d[32];
@@ -94,7 +95,7 @@ static void no_advice(struct text *t, const struct plim_whatif *w)
 		text_wrap(t, 10, 2, "none of these is clearly better than the recorded ones");
 }
 
-static void verdict(struct text *t, const struct plim_whatif *w)
+static void whatif_verdict(struct text *t, const struct plim_whatif *w)
 {
 	const struct plim_whatif_run *run = recommended(w);
 
@@ -109,7 +110,7 @@ static void verdict(struct text *t, const struct plim_whatif *w)
 		text_printf(t, "%s=", w->hidden->search.platform.variable);
 	text_puts(t, run->settings);
 	text_puts(t, "\n  ");
-	compare(t, w, run);
+	compare_whatif(t, w, run);
 }
 
 static void costs(struct text *t, const struct plim_whatif *w)
@@ -140,8 +141,8 @@ static void outcome(struct text *t, const struct plim_whatif *w, const struct pl
 	text_puts(t, run->outcome_certain ? "" : "?");
 }
 
-static void row(struct text_table *b, const struct plim_whatif *w,
-		const struct plim_whatif_run *run, const char *name, const struct columns *c)
+static void whatif_row(struct text_table *b, const struct plim_whatif *w,
+		       const struct plim_whatif_run *run, const char *name, const struct columns *c)
 {
 	int with_outcome = c->with_outcome, with_smallest = c->with_smallest;
 
@@ -260,8 +261,8 @@ static void in_columns(struct text *t, const struct plim_whatif *w,
 		text_cell_printf(&b, "needs");
 	text_cell_printf(&b, "settings, best first");
 	for (size_t i = 0; i < w->run_count; i++)
-		row(&b, w, order[i], shown(order[i]->settings), &c);
-	row(&b, w, w->as_recorded, own_name(w), &c);
+		whatif_row(&b, w, order[i], shown(order[i]->settings), &c);
+	whatif_row(&b, w, w->as_recorded, own_name(w), &c);
 	text_init(&rows, t->mem, &t->style);
 	text_table_write(&rows, &b, 2);
 	with_names(t, w, order, &c, text_get(&rows));
@@ -283,7 +284,7 @@ static void advised_first(const struct plim_whatif *w, const struct plim_whatif_
 	order[0] = run;
 }
 
-static void table(struct text *t, const struct plim_whatif *w)
+static void whatif_table_text(struct text *t, const struct plim_whatif *w)
 {
 	const struct plim_whatif_run **order = calloc(w->run_count + 1, sizeof(*order));
 
@@ -372,11 +373,11 @@ enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim
 	text_plain(&t);
 	head(&t, w);
 	leak(&t, w);
-	verdict(&t, w);
+	whatif_verdict(&t, w);
 	bound(&t, w);
 	if (w->bound.limit_bytes != PLIM_UNKNOWN && all_survive(w))
 		text_puts(&t, "  each runs to the end of the recording\n");
-	table(&t, w);
+	whatif_table_text(&t, w);
 	foot(&t, w);
 	costs(&t, w);
 	out_list(&t, "Notes", w->notes, w->note_count);

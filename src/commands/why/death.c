@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static struct plim_interval range_of(struct messages_bytes b)
+static struct plim_interval death_range_of(struct messages_bytes b)
 {
 	return (struct plim_interval){ b.low, b.high };
 }
@@ -55,19 +55,19 @@ static struct plim_why_numbers numbers_of(const struct messages_event *e)
 	const struct messages_oom *o = &e->oom;
 
 	return (struct plim_why_numbers){
-		.tried_bytes = range_of(o->tried),
-		.total_bytes = range_of(o->total),
-		.free_bytes = range_of(o->free),
-		.allowed_bytes = range_of(o->allowed),
-		.allocated_bytes = range_of(o->allocated),
-		.unallocated_bytes = range_of(o->unallocated),
-		.private_pools_bytes = range_of(o->private_pools),
-		.reserved_bytes = range_of(o->reserved),
-		.this_process_bytes = range_of(o->this_process),
-		.other_processes_bytes = range_of(o->others),
-		.used_bytes = range_of(e->used),
-		.limit_bytes = range_of(e->limit),
-		.resident_bytes = range_of(e->rss),
+		.tried_bytes = death_range_of(o->tried),
+		.total_bytes = death_range_of(o->total),
+		.free_bytes = death_range_of(o->free),
+		.allowed_bytes = death_range_of(o->allowed),
+		.allocated_bytes = death_range_of(o->allocated),
+		.unallocated_bytes = death_range_of(o->unallocated),
+		.private_pools_bytes = death_range_of(o->private_pools),
+		.reserved_bytes = death_range_of(o->reserved),
+		.this_process_bytes = death_range_of(o->this_process),
+		.other_processes_bytes = death_range_of(o->others),
+		.used_bytes = death_range_of(e->used),
+		.limit_bytes = death_range_of(e->limit),
+		.resident_bytes = death_range_of(e->rss),
 	};
 }
 

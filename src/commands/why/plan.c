@@ -214,8 +214,8 @@ static const char *sentence(struct plim_why *w, const struct comparing *c, const
 		name, limit, words, needed, low, high, p->peak.basis);
 }
 
-static enum plim_status compare(struct plim_why *w, struct plim_why_death *d,
-				const struct plim_plan *p, bool told, struct plim_err *err)
+static enum plim_status compare_why_plan(struct plim_why *w, struct plim_why_death *d,
+					 const struct plim_plan *p, bool told, struct plim_err *err)
 {
 	struct comparing c = { .d = d,
 			       .p = p,
@@ -280,7 +280,7 @@ enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_e
 		}
 		st = plan_under(w, limit, told, &p, err);
 		if (!st && p)
-			st = compare(w, d, p, told, err);
+			st = compare_why_plan(w, d, p, told, err);
 		else
 			left_out += !st;
 	}

@@ -97,7 +97,7 @@ struct folder {
 	size_t entries, binary, links;
 };
 
-static int by_name(const void *a, const void *b)
+static int why_by_name(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -157,7 +157,7 @@ static enum plim_status read_folder(struct folder *f, const char *path, int dept
 		st = name ? vec_push(h->mem, &names, name, f->err) : mem_status(f->err);
 	}
 	closedir(dir);
-	sort_items(names.at, names.n, sizeof(*names.at), by_name);
+	sort_items(names.at, names.n, sizeof(*names.at), why_by_name);
 	for (size_t i = 0; !st && i < names.n; i++)
 		st = read_entry(f, path, names.at[i], depth);
 	vec_release(h->mem, &names);
@@ -175,8 +175,8 @@ static enum plim_status read_input(struct plim_why *w, const struct plim_input *
 			     err);
 }
 
-static enum plim_status read_all(struct plim_why *w, const char *path, struct lines *notes,
-				 struct plim_err *err)
+static enum plim_status read_all_why(struct plim_why *w, const char *path, struct lines *notes,
+				     struct plim_err *err)
 {
 	const struct messages_scan what = { .path = path, .name = path };
 	struct folder f = { .w = w, .notes = notes, .err = err, .root = strlen(path) };
@@ -446,16 +446,16 @@ static enum plim_status join_recording(struct plim_why *w, const char *path, str
 
 /* ---- the command ---- */
 
-static enum plim_status answer(struct plim_why *w, const struct plim_input *input,
-			       struct plim_err *err)
+static enum plim_status answer_why(struct plim_why *w, const struct plim_input *input,
+				   struct plim_err *err)
 {
 	struct lines notes = { .arena = &w->hidden->arena, .err = err };
 	const char *path = source_input_name(input);
 	enum plim_status st =
-		input->path ? read_all(w, path, &notes, err) : read_input(w, input, err);
+		input->path ? read_all_why(w, path, &notes, err) : read_input(w, input, err);
 
 	for (size_t i = 0; !st && i < w->hidden->options.also_count; i++)
-		st = read_all(w, w->hidden->options.also_paths[i], &notes, err);
+		st = read_all_why(w, w->hidden->options.also_paths[i], &notes, err);
 	if (st)
 		return st;
 	messages_join(&w->hidden->log);
@@ -507,7 +507,7 @@ enum plim_status plim_why_read(const struct plim_input *input,
 	arena_init(&h->arena, &h->mem);
 	intern_init(&h->names, &h->mem);
 	messages_init(&h->log, &h->mem);
-	st = answer(w, input, err);
+	st = answer_why(w, input, err);
 	if (st)
 		plim_why_free(w);
 	else

@@ -14,7 +14,7 @@
 #define LINES_MOST 5  /* of those lines */
 #define OTHERS_MOST 2 /* failures that are not memory */
 
-static unsigned width_of(const struct text *t)
+static unsigned short_width_of(const struct text *t)
 {
 	return t->style.width ? t->style.width : 80;
 }
@@ -55,7 +55,7 @@ static int is_handed(const char *file)
 }
 
 /* "train.log:13, 4 times", "line 13" of standard input. */
-static void place(const struct plim_why *w, size_t cause, struct text *words)
+static void short_file_place(const struct plim_why *w, size_t cause, struct text *words)
 {
 	const struct plim_why_death *d = &w->deaths[cause];
 	uint64_t times = times_of(w, cause);
@@ -77,10 +77,10 @@ static void headline(struct text *t, const struct plim_why *w, size_t cause)
 	struct text words;
 
 	/* a short beginning alone is loud: it stands in one line */
-	loud = line[loud] && loud < width_of(t) / 2 ? loud : 0;
+	loud = line[loud] && loud < short_width_of(t) / 2 ? loud : 0;
 	text_init(&words, t->mem, &t->style);
 	text_printf(&words, "%s  (", line + loud);
-	place(w, cause, &words);
+	short_file_place(w, cause, &words);
 	text_puts(&words, ")");
 	if (loud) {
 		text_hue(t, TEXT_BAD);
@@ -91,7 +91,7 @@ static void headline(struct text *t, const struct plim_why *w, size_t cause)
 	text_release(&words);
 }
 
-static void row(struct text *t, const char *label, const char *words)
+static void short_row(struct text *t, const char *label, const char *words)
 {
 	text_printf(t, "%-*s", LABEL_COLUMNS, label);
 	text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
@@ -127,14 +127,14 @@ static void moment_and_holder(struct text *t, const struct plim_why_death *d)
 	if (held && !strncmp(held, own, sizeof(own) - 1))
 		held += sizeof(own) - 1;
 	if (held && words.n &&
-	    LABEL_COLUMNS + words.n + strlen("; held ") + strlen(held) <= width_of(t)) {
+	    LABEL_COLUMNS + words.n + strlen("; held ") + strlen(held) <= short_width_of(t)) {
 		text_printf(&words, "; held %s%s", held == d->held ? "by " : "", held);
-		row(t, "moment", text_get(&words));
+		short_row(t, "moment", text_get(&words));
 	} else {
 		if (words.n)
-			row(t, "moment", text_get(&words));
+			short_row(t, "moment", text_get(&words));
 		if (held)
-			row(t, "held by", d->held);
+			short_row(t, "held by", d->held);
 	}
 	text_release(&words);
 }
@@ -147,7 +147,7 @@ static void ranks(struct text *t, const struct plim_why_death *d)
 		return;
 	text_init(&words, t->mem, &t->style);
 	why_put_ranks(&words, d->ranks, d->rank_count, d->ranks_left_out);
-	row(t, "ranks", text_get(&words));
+	short_row(t, "ranks", text_get(&words));
 	text_release(&words);
 }
 
@@ -165,7 +165,7 @@ static size_t longest_word(const char *words)
 /* Words that are to be copied stay whole: those too long for what is left of the line have one of their own. */
 static void code(struct text *t, unsigned columns, const char *words)
 {
-	int fits = columns + longest_word(words) <= width_of(t);
+	int fits = columns + longest_word(words) <= short_width_of(t);
 
 	if (!fits)
 		text_puts(t, "\n  ");
@@ -180,7 +180,7 @@ static void actions(struct text *t, const struct plim_why_death *d)
 	}
 }
 
-static void whole(struct text *t, const struct plim_why *w, size_t cause)
+static void short_whole(struct text *t, const struct plim_why *w, size_t cause)
 {
 	const struct plim_why_death *d = &w->deaths[cause];
 
@@ -193,7 +193,7 @@ static void whole(struct text *t, const struct plim_why *w, size_t cause)
 	ranks(t, d);
 	actions(t, d);
 	if (d->open && d->caught_line == PLIM_UNKNOWN)
-		row(t, "open", d->open);
+		short_row(t, "open", d->open);
 	why_put_planned(t, d->planned);
 }
 
@@ -224,8 +224,8 @@ static void others(struct text *t, const struct plim_why *w)
 		text_release(&words);
 		if (o->text && !w->death_count) {
 			text_printf(t, "%-*s", LABEL_COLUMNS, "text");
-			text_name_fit(t, o->text, strlen(o->text), width_of(t) - LABEL_COLUMNS,
-				      TEXT_CUT_RIGHT);
+			text_name_fit(t, o->text, strlen(o->text),
+				      short_width_of(t) - LABEL_COLUMNS, TEXT_CUT_RIGHT);
 			text_puts(t, "\n");
 		}
 		if (o->advice && !w->death_count) {
@@ -308,7 +308,7 @@ static void block(struct text *t, const struct plim_why *w, size_t cause, size_t
 	if (w->file_count < 2)
 		return;
 	text_hue(t, TEXT_HEAD);
-	text_name_fit(t, file, strlen(file), width_of(t), TEXT_CUT_LEFT);
+	text_name_fit(t, file, strlen(file), short_width_of(t), TEXT_CUT_LEFT);
 	text_plain(t);
 	text_puts(t, "\n");
 }
@@ -318,7 +318,7 @@ static void in_brief(struct text *t, const struct plim_why *w, size_t cause)
 {
 	headline(t, w, cause);
 	if (w->deaths[cause].caught_line == PLIM_UNKNOWN)
-		row(t, "do", "--more shows what helps against this one");
+		short_row(t, "do", "--more shows what helps against this one");
 }
 
 void why_put_short(struct text *t, const struct plim_why *w)
@@ -335,7 +335,7 @@ void why_put_short(struct text *t, const struct plim_why *w)
 		if (put < WHOLE + LINES_MOST && (put || has_more(w, i)))
 			block(t, w, i, put);
 		if (put < WHOLE)
-			whole(t, w, i);
+			short_whole(t, w, i);
 		else if (put < WHOLE + LINES_MOST)
 			in_brief(t, w, i);
 		else

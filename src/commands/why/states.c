@@ -7,12 +7,12 @@
 #define GAPS_PART 5  /* of what is reserved: less lies in gaps after any training step */
 #define FULL_PART 20 /* of the GPU: less is left by a full one */
 
-static struct plim_interval range_of(struct messages_bytes b)
+static struct plim_interval why_state_range_of(struct messages_bytes b)
 {
 	return (struct plim_interval){ b.low, b.high };
 }
 
-static int known(struct messages_bytes b)
+static int why_state_known(struct messages_bytes b)
 {
 	return b.low != PLIM_UNKNOWN;
 }
@@ -29,7 +29,8 @@ static struct messages_bytes unused(const struct messages_state *s)
 /* Is a large part of what is reserved in pieces that cannot be given back? */
 static int has_gaps(const struct messages_state *s)
 {
-	return known(s->unreleasable) && s->unreleasable.low > s->reserved.high / GAPS_PART;
+	return why_state_known(s->unreleasable) &&
+	       s->unreleasable.low > s->reserved.high / GAPS_PART;
 }
 
 /* "1 out-of-memory error, 3 retries" */
@@ -86,7 +87,7 @@ static const char *action_of(const struct messages_state *s)
 
 	if (has_gaps(s))
 		return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which joins gaps";
-	if (known(s->allocated_peak) && known(s->reserved_peak) && retried &&
+	if (why_state_known(s->allocated_peak) && why_state_known(s->reserved_peak) && retried &&
 	    s->allocated_peak.high >= s->reserved_peak.low - s->reserved_peak.low / FULL_PART)
 		return "a smaller batch: the peak is all that was reserved, and no gaps are to "
 		       "blame";
@@ -112,14 +113,14 @@ enum plim_status why_states(struct plim_why *w, struct plim_err *err)
 			.pid = s->pid,
 			.ooms = s->ooms,
 			.retries = s->retries,
-			.allocated_bytes = range_of(s->allocated),
-			.allocated_peak_bytes = range_of(s->allocated_peak),
-			.reserved_bytes = range_of(s->reserved),
-			.reserved_peak_bytes = range_of(s->reserved_peak),
-			.unreleasable_bytes = range_of(s->unreleasable),
-			.used_bytes = range_of(s->used),
-			.free_bytes = range_of(s->free),
-			.total_bytes = range_of(s->total),
+			.allocated_bytes = why_state_range_of(s->allocated),
+			.allocated_peak_bytes = why_state_range_of(s->allocated_peak),
+			.reserved_bytes = why_state_range_of(s->reserved),
+			.reserved_peak_bytes = why_state_range_of(s->reserved_peak),
+			.unreleasable_bytes = why_state_range_of(s->unreleasable),
+			.used_bytes = why_state_range_of(s->used),
+			.free_bytes = why_state_range_of(s->free),
+			.total_bytes = why_state_range_of(s->total),
 			.says = says_of(w, s, err),
 			.action = action_of(s),
 		};

@@ -168,7 +168,7 @@ static void tried_line(struct text *t, const struct plim_why_death *d)
 	text_release(&words);
 }
 
-static void processes(struct text *t, const struct plim_why_death *d)
+static void why_processes(struct text *t, const struct plim_why_death *d)
 {
 	struct text_table b;
 
@@ -254,11 +254,11 @@ void why_put_recorded(struct text *t, const struct plim_why *w, const struct pli
 	told_put_rest(t, told, &all_of_it);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	why_put_planned(t, d->planned);
-	processes(t, d);
+	why_processes(t, d);
 	out_list(t, "What else the text says of it", d->also, d->also_count);
 }
 
-static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
+static void why_whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
 {
 	const struct plim_verdict *v = &d->verdict;
 
@@ -278,7 +278,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	causes(t, v);
 	why_put_planned(t, d->planned);
-	processes(t, d);
+	why_processes(t, d);
 	out_list(t, "What helps", v->helps, v->helps_count);
 	out_list(t, "What does not", v->useless, v->useless_count);
 	out_list(t, "To be certain", v->certainty, v->certainty_count);
@@ -375,7 +375,7 @@ enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_
 	for (size_t i = 0; i < w->death_count; i++) {
 		text_puts(&t, "\n");
 		if (i < DEATHS_WHOLE)
-			whole(&t, w, &w->deaths[i]);
+			why_whole(&t, w, &w->deaths[i]);
 		else
 			brief(&t, w, &w->deaths[i]);
 	}

@@ -202,7 +202,7 @@ static void do_piece(struct plim_batches *b, size_t thread, const struct piece *
 		pthread_cond_broadcast(&b->ready);
 }
 
-static void *run(void *arg)
+static void *run_batches(void *arg)
 {
 	const struct worker *w = arg;
 	struct plim_batches *b = w->of;
@@ -291,7 +291,7 @@ static enum plim_status start_threads(struct plim_batches *b, struct plim_err *e
 {
 	for (size_t i = 0; i < b->options.threads; i++, b->started++) {
 		b->workers[i] = (struct worker){ .of = b, .number = i };
-		if (thread_start(&b->workers[i].thread, run, &b->workers[i]))
+		if (thread_start(&b->workers[i].thread, run_batches, &b->workers[i]))
 			break; /* then fewer do it */
 	}
 	return b->started ? PLIM_OK : err_set(err, PLIM_E_NOMEM, "no thread can be started");
@@ -481,7 +481,7 @@ enum plim_status plim_batches_push(struct plim_batches *b, void *const *where, v
 }
 
 /* With the lock: is the oldest there before that time? */
-static bool wait_for(struct plim_batches *b, uint64_t wait_ms)
+static bool wait_for_batches(struct plim_batches *b, uint64_t wait_ms)
 {
 	const struct flight *x = &b->flights[b->taken % FLIGHTS];
 	struct timespec until;
@@ -520,7 +520,7 @@ enum plim_status plim_batches_next(struct plim_batches *b, void *stream, uint64_
 	if (b->taken == b->pushed)
 		return PLIM_OK;
 	pthread_mutex_lock(&b->lock);
-	there = wait_for(b, wait_ms);
+	there = wait_for_batches(b, wait_ms);
 	pthread_mutex_unlock(&b->lock);
 	if (!there)
 		return PLIM_OK;

@@ -142,7 +142,7 @@ static enum plim_status create(struct plim_samples_filling *f, struct plim_err *
 }
 
 /* Is the open file the one of that name? */
-static bool is_named(int fd, const char *name)
+static bool samples_is_named(int fd, const char *name)
 {
 	struct stat a, b;
 
@@ -152,7 +152,7 @@ static bool is_named(int fd, const char *name)
 enum found { SAME, OTHER, UNREADABLE };
 
 /* What the file that is open says of its samples; its last writer may be at its head just now. */
-static enum found look(struct plim_samples_filling *f)
+static enum found look_samples(struct plim_samples_filling *f)
 {
 	struct data_layout found = { 0 };
 	struct stat at;
@@ -172,7 +172,7 @@ static enum plim_status remove_other(struct plim_samples_filling *f, enum found 
 	const struct timespec little = { .tv_nsec = 10000000 };
 
 	if (!lock(f->fd, F_WRLCK, LOCK_AT, false)) {
-		if (is_named(f->fd, f->filling) && unlink(f->filling))
+		if (samples_is_named(f->fd, f->filling) && unlink(f->filling))
 			return err_errno(err, errno, "cannot remove '%.200s'", f->filling);
 		return PLIM_OK;
 	}
@@ -196,7 +196,7 @@ static enum plim_status open_once(struct plim_samples_filling *f, bool *done, st
 		return create(f, err);
 	if (f->fd < 0)
 		return err_errno(err, errno, "cannot open '%.200s'", f->filling);
-	is = look(f);
+	is = look_samples(f);
 	if (is != SAME) {
 		st = remove_other(f, is, err);
 	} else {
@@ -204,7 +204,7 @@ static enum plim_status open_once(struct plim_samples_filling *f, bool *done, st
 
 		if (r)
 			return err_errno(err, r, "cannot lock '%.200s'", f->filling);
-		*done = is_named(f->fd, f->filling) || is_named(f->fd, f->path);
+		*done = samples_is_named(f->fd, f->filling) || samples_is_named(f->fd, f->path);
 		st = *done ? take_room(f, err) : PLIM_OK;
 	}
 	if (!*done) {
@@ -231,8 +231,8 @@ static bool is_ready(struct plim_samples_filling *f, uint64_t replaces)
 	return yes;
 }
 
-static enum plim_status begin(struct plim_samples_filling *f, uint64_t replaces,
-			      struct plim_err *err)
+static enum plim_status begin_samples(struct plim_samples_filling *f, uint64_t replaces,
+				      struct plim_err *err)
 {
 	bool done = is_ready(f, replaces);
 	enum plim_status st = PLIM_OK;
@@ -267,7 +267,7 @@ enum plim_status plim_samples_fill(const char *path, const struct plim_samples_s
 		f->buffer = f->filling ? mem_new(&f->mem, CHUNK_MOST,
 						 (size_t)f->layout.front.entry_bytes, err)
 				       : NULL;
-		st = f->buffer ? begin(f, schema->replaces, err) : mem_status(err);
+		st = f->buffer ? begin_samples(f, schema->replaces, err) : mem_status(err);
 	}
 	if (st)
 		plim_samples_filling_free(f);
@@ -410,8 +410,8 @@ enum plim_status plim_samples_claim(struct plim_samples_filling *f, struct plim_
 /* ---- records ---- */
 
 /* Where the next record of that many bytes goes. */
-static enum plim_status place(struct plim_samples_filling *f, uint64_t sample, uint64_t bytes,
-			      uint64_t *at, struct plim_err *err)
+static enum plim_status samples_place(struct plim_samples_filling *f, uint64_t sample,
+				      uint64_t bytes, uint64_t *at, struct plim_err *err)
 {
 	uint64_t need = data_up(bytes ? bytes : 1, DATA_LINE);
 	struct stat now;
@@ -519,7 +519,7 @@ enum plim_status plim_samples_put(struct plim_samples_filling *f, uint64_t sampl
 	for (size_t i = 0; i < f->layout.front.field_count; i++)
 		if (bytes[i])
 			e->crc = crc_add(e->crc, parts[i].where, (size_t)bytes[i]);
-	st = place(f, sample, e->bytes, &e->at, err);
+	st = samples_place(f, sample, e->bytes, &e->at, err);
 	if (!st)
 		st = write_record(f, parts, bytes, e->at, err);
 	e->check = data_entry_check(&f->layout, sample, e);
@@ -654,8 +654,8 @@ enum plim_status plim_samples_seal(struct plim_samples_filling *f, uint32_t *don
 		return PLIM_OK;
 	if (r)
 		return err_errno(err, r, "cannot lock '%.200s'", f->filling);
-	if (!is_named(f->fd, f->path))
-		st = is_named(f->fd, f->filling)
+	if (!samples_is_named(f->fd, f->path))
+		st = samples_is_named(f->fd, f->filling)
 			     ? seal(f, err)
 			     : err_set(err, PLIM_E_IO, "'%.200s' was removed by others",
 				       f->filling);

@@ -153,7 +153,7 @@ static enum plim_status take_head(struct data_layout *x, struct mem *m, const vo
 }
 
 /* Text that may be shown. */
-static bool is_name(const char *name, size_t room)
+static bool samples_format_is_name(const char *name, size_t room)
 {
 	size_t n = strnlen(name, room), at = 0;
 	uint32_t c = 0;
@@ -171,8 +171,8 @@ static bool is_name(const char *name, size_t room)
 static enum plim_status take_field(struct data_field *to, const struct plim_samples_field *from,
 				   struct plim_err *err)
 {
-	if (!from->name || !is_name(from->name, sizeof(to->name)) || !from->dtype ||
-	    !is_name(from->dtype, sizeof(to->dtype)) || from->rank > DATA_RANK ||
+	if (!from->name || !samples_format_is_name(from->name, sizeof(to->name)) || !from->dtype ||
+	    !samples_format_is_name(from->dtype, sizeof(to->dtype)) || from->rank > DATA_RANK ||
 	    !from->item_bytes || from->item_bytes > DATA_ITEM)
 		return err_set(err, PLIM_E_ARG,
 			       "a field has a name of at most 63 bytes, a dtype of at most 23, at "
@@ -228,8 +228,9 @@ static enum plim_status read_front(struct data_layout *x, int fd, uint64_t bytes
 
 static bool is_field(const struct data_field *f)
 {
-	return is_name(f->name, sizeof(f->name)) && is_name(f->dtype, sizeof(f->dtype)) &&
-	       f->rank <= DATA_RANK && f->item_bytes && f->item_bytes <= DATA_ITEM;
+	return samples_format_is_name(f->name, sizeof(f->name)) &&
+	       samples_format_is_name(f->dtype, sizeof(f->dtype)) && f->rank <= DATA_RANK &&
+	       f->item_bytes && f->item_bytes <= DATA_ITEM;
 }
 
 enum plim_status data_layout_read(struct data_layout *x, struct mem *m, int fd, uint64_t bytes,

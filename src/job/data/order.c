@@ -15,32 +15,32 @@ static uint64_t mix(uint64_t *x)
 	return z ^ (z >> 31);
 }
 
-static uint64_t turn(uint64_t x, int k)
+static uint64_t turn_order(uint64_t x, int k)
 {
 	return x << k | x >> (64 - k);
 }
 
 /* xoshiro256++ */
-static uint64_t next(struct random *r)
+static uint64_t order_next(struct random *r)
 {
-	uint64_t out = turn(r->s[0] + r->s[3], 23) + r->s[0], t = r->s[1] << 17;
+	uint64_t out = turn_order(r->s[0] + r->s[3], 23) + r->s[0], t = r->s[1] << 17;
 
 	r->s[2] ^= r->s[0];
 	r->s[3] ^= r->s[1];
 	r->s[1] ^= r->s[2];
 	r->s[0] ^= r->s[3];
 	r->s[2] ^= t;
-	r->s[3] = turn(r->s[3], 45);
+	r->s[3] = turn_order(r->s[3], 45);
 	return out;
 }
 
 /* Below n, each as likely (Lemire). */
 static uint32_t below(struct random *r, uint32_t n)
 {
-	uint64_t x = (next(r) >> 32) * n;
+	uint64_t x = (order_next(r) >> 32) * n;
 
 	while ((uint32_t)x < n && (uint32_t)x < -n % n)
-		x = (next(r) >> 32) * n;
+		x = (order_next(r) >> 32) * n;
 	return (uint32_t)(x >> 32);
 }
 
@@ -64,7 +64,7 @@ static void shuffle(uint32_t *at, uint32_t n, uint64_t seed, uint64_t epoch)
 }
 
 /* Samples that a rank has of those behind the start. */
-static uint64_t share(const struct plim_epoch *e, uint64_t samples, uint64_t rank)
+static uint64_t share_order(const struct plim_epoch *e, uint64_t samples, uint64_t rank)
 {
 	uint64_t left = samples - e->start;
 
@@ -83,8 +83,8 @@ enum plim_status plim_epoch_batches(const struct plim_epoch *e, uint64_t samples
 		return err_set(err, PLIM_E_ARG,
 			       "an epoch has batches of 1 sample or more, a rank below its ranks, "
 			       "and starts at a sample that there is, of fewer than 2^32");
-	least = share(e, samples, e->world - 1);
-	most = share(e, samples, 0);
+	least = share_order(e, samples, e->world - 1);
+	most = share_order(e, samples, 0);
 	if (e->flags & PLIM_EPOCH_DROP_LAST)
 		*batches = least / e->batch_size;
 	else
@@ -126,10 +126,10 @@ void data_order_release(struct data_order *o)
 }
 
 /* Samples of the rank that come before its batch k: a last batch without any gets one of the one before it. */
-static uint64_t before(const struct data_order *o, uint64_t k)
+static uint64_t order_before(const struct data_order *o, uint64_t k)
 {
 	const struct plim_epoch *e = &o->epoch;
-	uint64_t mine = share(e, o->samples, e->rank);
+	uint64_t mine = share_order(e, o->samples, e->rank);
 
 	if (e->flags & PLIM_EPOCH_DROP_LAST || k < o->batches - 1)
 		return k * e->batch_size;
@@ -145,8 +145,8 @@ size_t data_order_batch(const struct data_order *o, uint64_t k, uint32_t *to)
 
 	if (k >= o->batches)
 		return 0;
-	from = before(o, k);
-	end = before(o, k + 1);
+	from = order_before(o, k);
+	end = order_before(o, k + 1);
 	for (uint64_t i = from; to && i < end; i++) {
 		uint64_t at = e->start + e->rank + i * e->world;
 

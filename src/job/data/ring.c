@@ -27,7 +27,7 @@ void data_ring_leave(const struct data_ring *r, void *before)
 }
 
 /* In the context. */
-static int make(struct data_ring *r)
+static int make_ring(struct data_ring *r)
 {
 	void *at = NULL;
 	int code = r->cuda.host_alloc(&at, (size_t)r->slot_bytes * DATA_SLOTS * r->threads,
@@ -63,7 +63,7 @@ enum plim_status data_ring_open(struct data_ring *r, const struct plim_batches_o
 		return data_cuda_failed(err, "use the GPU", code);
 	}
 	before = data_ring_enter(r);
-	code = make(r);
+	code = make_ring(r);
 	data_ring_leave(r, before);
 	return code ? data_cuda_failed(err, "lock memory for the ring", code) : PLIM_OK;
 }

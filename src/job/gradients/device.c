@@ -29,7 +29,7 @@ struct entered {
 	int mode;
 };
 
-static struct entered enter(const struct gradients_device *d)
+static struct entered enter_gradients_device(const struct gradients_device *d)
 {
 	struct entered e = { NULL, CUDA_CAPTURE_RELAXED };
 
@@ -40,7 +40,7 @@ static struct entered enter(const struct gradients_device *d)
 	return e;
 }
 
-static void leave(const struct gradients_device *d, struct entered e)
+static void leave_gradients_device(const struct gradients_device *d, struct entered e)
 {
 	(void)d->cuda.capture_mode(&e.mode);
 	if (e.context != d->context)
@@ -80,14 +80,14 @@ enum plim_status device_open(struct plim_gradients *g, struct plim_err *err)
 		       : d->cuda.context_retain(&d->context, (int)g->options.device);
 	if (code)
 		return failed(err, "use the GPU", code);
-	e = enter(d);
+	e = enter_gradients_device(d);
 	code = d->cuda.stream_create(&d->upload, CUDA_STREAM_NON_BLOCKING);
 	st = code ? failed(err, "create a stream", code) : load_kernel(d, &g->mem, err);
 	for (size_t i = 0; !st && i < GRADIENTS_SLOTS; i++) {
 		code = d->cuda.event_create(&g->slots[i].event, CUDA_EVENT_DISABLE_TIMING);
 		st = code ? failed(err, "create an event", code) : PLIM_OK;
 	}
-	leave(d, e);
+	leave_gradients_device(d, e);
 	return st;
 }
 
@@ -98,7 +98,7 @@ void device_close(struct plim_gradients *g)
 
 	if (!d->context)
 		return;
-	e = enter(d);
+	e = enter_gradients_device(d);
 	for (size_t i = 0; i < GRADIENTS_SLOTS; i++)
 		if (g->slots[i].event)
 			(void)d->cuda.event_destroy(g->slots[i].event);
@@ -114,7 +114,7 @@ void device_close(struct plim_gradients *g)
 		(void)d->cuda.stream_destroy(d->upload);
 	if (d->module)
 		(void)d->cuda.module_unload(d->module);
-	leave(d, e);
+	leave_gradients_device(d, e);
 }
 
 /* ---- memory ---- */
@@ -207,7 +207,7 @@ enum plim_status device_set(struct plim_gradients *g, struct plim_err *err)
 
 	if (st)
 		return st;
-	e = enter(d);
+	e = enter_gradients_device(d);
 	drop_memory(g);
 	code = d->cuda.host_alloc(&g->slot_memory, gradients_slot_bytes(g) * GRADIENTS_SLOTS,
 				  CUDA_HOST_PORTABLE);
@@ -225,7 +225,7 @@ enum plim_status device_set(struct plim_gradients *g, struct plim_err *err)
 		d->stale = true;
 		st = fill_memory(g, err);
 	}
-	leave(d, e);
+	leave_gradients_device(d, e);
 	return st;
 }
 
@@ -273,7 +273,8 @@ static int put_rows(struct plim_gradients *g, struct gradients_slot *slot, void 
 	return code;
 }
 
-static void settle(struct plim_gradients *g, const struct gradients_slot *slot, void *stream)
+static void settle_gradients_device(struct plim_gradients *g, const struct gradients_slot *slot,
+				    void *stream)
 {
 	int capturing = 0;
 
@@ -322,7 +323,7 @@ enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *s
 
 	if (st)
 		return st;
-	e = enter(d);
+	e = enter_gradients_device(d);
 	code = d->cuda.stream_capturing(call->stream, &capturing);
 	captured = capturing == CUDA_CAPTURING;
 	*pending = !captured && !(call->flags & PLIM_GRADIENTS_LATER);
@@ -336,8 +337,8 @@ enum plim_status device_check(struct plim_gradients *g, struct gradients_slot *s
 	else if (!code && !captured) /* behind the copy of its rows */
 		code = d->cuda.event_record(slot->event, call->stream);
 	if (code) /* no one uses the slot before what is queued on it is over */
-		settle(g, slot, call->stream);
-	leave(d, e);
+		settle_gradients_device(g, slot, call->stream);
+	leave_gradients_device(d, e);
 	return code ? failed(err, "check tensors on the GPU", code) : PLIM_OK;
 }
 
@@ -349,11 +350,11 @@ enum plim_status device_collect(struct plim_gradients *g, struct gradients_slot 
 
 	if (!g->gpu.memory)
 		return err_set(err, PLIM_E_ARG, "no tensors are set");
-	e = enter(&g->gpu);
+	e = enter_gradients_device(&g->gpu);
 	code = bring(g, slot, call->stream, call->summary);
 	if (code)
-		settle(g, slot, call->stream);
-	leave(&g->gpu, e);
+		settle_gradients_device(g, slot, call->stream);
+	leave_gradients_device(&g->gpu, e);
 	return code ? failed(err, "copy results from the GPU", code) : PLIM_OK;
 }
 
@@ -372,19 +373,19 @@ enum plim_status device_clip(struct plim_gradients *g, float max_norm,
 
 	if (!g->chunks.n)
 		return PLIM_OK;
-	e = enter(d);
+	e = enter_gradients_device(d);
 	code = launch(g, d->clip, &a, GRADIENTS_CLIP_BYTES, call->stream);
-	leave(d, e);
+	leave_gradients_device(d, e);
 	return code ? failed(err, "scale tensors on the GPU", code) : PLIM_OK;
 }
 
 enum plim_status device_done(struct plim_gradients *g, const struct gradients_slot *slot, bool wait,
 			     bool *done, struct plim_err *err)
 {
-	struct entered e = enter(&g->gpu);
+	struct entered e = enter_gradients_device(&g->gpu);
 	int code = (wait ? g->gpu.cuda.event_wait : g->gpu.cuda.event_query)(slot->event);
 
-	leave(&g->gpu, e);
+	leave_gradients_device(&g->gpu, e);
 	*done = code == CUDA_OK;
 	return code && code != CUDA_NOT_READY ? failed(err, "look for results", code) : PLIM_OK;
 }

@@ -49,7 +49,7 @@ enum plim_status gradients_open(const struct plim_gradients_options *o, struct p
 
 /* ---- the list ---- */
 
-static void forget(struct plim_gradients *g)
+static void forget_gradients(struct plim_gradients *g)
 {
 	bool gone;
 
@@ -87,8 +87,8 @@ static enum plim_status check_list(const struct plim_gradient *tensors, size_t n
 	return PLIM_OK;
 }
 
-static enum plim_status put_row(struct plim_gradients *g, const struct plim_gradient *t,
-				struct plim_err *err)
+static enum plim_status put_gradients_row(struct plim_gradients *g, const struct plim_gradient *t,
+					  struct plim_err *err)
 {
 	const uint64_t each = GRADIENTS_CHUNK / sizes[t->dtype];
 	struct gradients_row r = { .count = t->elements,
@@ -150,12 +150,12 @@ enum plim_status plim_gradients_set(struct plim_gradients *g, const struct plim_
 
 	if (st)
 		return st;
-	forget(g);
+	forget_gradients(g);
 	g->list.n = g->row_of.n = g->rows.n = g->chunks.n = g->results.n = 0;
 	st = vec_need(&g->mem, &g->list, n, err);
 	for (size_t i = 0; !st && i < n; i++) {
 		g->list.at[g->list.n++] = tensors[i];
-		st = put_row(g, &tensors[i], err);
+		st = put_gradients_row(g, &tensors[i], err);
 	}
 	if (!st)
 		st = vec_need(&g->mem, &g->results, n * g->options.history, err);
@@ -176,7 +176,7 @@ void plim_gradients_free(struct plim_gradients *g)
 {
 	if (!g)
 		return;
-	forget(g);
+	forget_gradients(g);
 	if (g->on_gpu)
 		device_close(g);
 	mem_free(&g->mem, g->slot_memory, g->slot_bytes, 1);
@@ -316,8 +316,8 @@ static struct plim_gradient_result *kept(struct plim_gradients *g, uint64_t numb
 	return g->results.at + number % g->options.history * g->list.n;
 }
 
-static void keep(struct plim_gradients *g, const struct gradients_slot *slot,
-		 struct plim_gradients_stats *s)
+static void keep_gradients(struct plim_gradients *g, const struct gradients_slot *slot,
+			   struct plim_gradients_stats *s)
 {
 	const struct plim_gradients_summary *all = slot->told;
 	struct plim_gradient_result *to = kept(g, g->taken++);
@@ -350,8 +350,8 @@ static void keep(struct plim_gradients *g, const struct gradients_slot *slot,
 	}
 }
 
-static enum plim_status take(struct plim_gradients *g, bool wait, struct plim_gradients_stats *out,
-			     struct plim_err *err)
+static enum plim_status take_gradients(struct plim_gradients *g, bool wait,
+				       struct plim_gradients_stats *out, struct plim_err *err)
 {
 	struct gradients_slot *slot = &g->slots[g->first];
 	bool done = true;
@@ -364,7 +364,7 @@ static enum plim_status take(struct plim_gradients *g, bool wait, struct plim_gr
 		st = device_done(g, slot, wait, &done, err);
 	if (st || !done)
 		return st;
-	keep(g, slot, out);
+	keep_gradients(g, slot, out);
 	g->first = (g->first + 1) % GRADIENTS_SLOTS;
 	g->pending--;
 	return PLIM_OK;
@@ -373,13 +373,13 @@ static enum plim_status take(struct plim_gradients *g, bool wait, struct plim_gr
 enum plim_status plim_gradients_take(struct plim_gradients *g, struct plim_gradients_stats *out,
 				     struct plim_err *err)
 {
-	return take(g, false, out, err);
+	return take_gradients(g, false, out, err);
 }
 
 enum plim_status plim_gradients_wait(struct plim_gradients *g, struct plim_gradients_stats *out,
 				     struct plim_err *err)
 {
-	return take(g, true, out, err);
+	return take_gradients(g, true, out, err);
 }
 
 void plim_gradients_results(struct plim_gradients *g, uint64_t ago,

@@ -152,7 +152,7 @@ static void do_chunk(struct work *w, size_t c)
 		scale_values(at, n, r->dtype, w->scale);
 }
 
-static void *run(void *arg)
+static void *run_gradients_host(void *arg)
 {
 	struct work *w = arg;
 
@@ -170,9 +170,9 @@ static void work_on(struct plim_gradients *g, float scale)
 	unsigned n = 0;
 
 	most = most < worth ? most : worth;
-	while (n + 1 < most && n < THREADS && !thread_start(&threads[n], run, &w))
+	while (n + 1 < most && n < THREADS && !thread_start(&threads[n], run_gradients_host, &w))
 		n++;
-	(void)run(&w);
+	(void)run_gradients_host(&w);
 	while (n)
 		pthread_join(threads[--n], NULL);
 }

@@ -5,7 +5,7 @@
  * What one set leaves is mostly what the next one wants, and locking memory takes longer than reading a file: one block is
  * kept.  It goes before another is taken, so no more is held than the cache's budget and what was evicted last.
  */
-static enum plim_status take(void *ctx, uint64_t bytes, void **where, struct plim_err *err)
+static enum plim_status take_bulk(void *ctx, uint64_t bytes, void **where, struct plim_err *err)
 {
 	struct plim_loader *l = ctx;
 	void *spare;
@@ -24,7 +24,7 @@ static enum plim_status take(void *ctx, uint64_t bytes, void **where, struct pli
 	return plim_loader_take(l, bytes, where, err);
 }
 
-static void drop(void *ctx, void *where, uint64_t bytes)
+static void drop_bulk(void *ctx, void *where, uint64_t bytes)
 {
 	struct plim_loader *l = ctx;
 	void *before;
@@ -39,9 +39,9 @@ static void drop(void *ctx, void *where, uint64_t bytes)
 	plim_loader_give(l, before, had);
 }
 
-static enum plim_status fill(void *ctx, struct ckpt *c, const uint32_t *tensors,
-			     const struct plim_weights_set *at, void *const *stream,
-			     struct plim_err *err)
+static enum plim_status fill_bulk(void *ctx, struct ckpt *c, const uint32_t *tensors,
+				  const struct plim_weights_set *at, void *const *stream,
+				  struct plim_err *err)
 {
 	struct plim_loader *l = ctx;
 	struct plim_load *loads = mem_new(&l->mem, at->tensor_count, sizeof(*loads), err);
@@ -65,5 +65,5 @@ static enum plim_status fill(void *ctx, struct ckpt *c, const uint32_t *tensors,
 
 struct ckpt_bulk load_bulk(struct plim_loader *l)
 {
-	return (struct ckpt_bulk){ take, fill, drop, l };
+	return (struct ckpt_bulk){ take_bulk, fill_bulk, drop_bulk, l };
 }

@@ -3,7 +3,7 @@
 
 #include <zlib.h>
 
-static int by_place(const void *a, const void *b)
+static int piece_by_place(const void *a, const void *b)
 {
 	const struct load_run *x = a, *y = b;
 
@@ -36,7 +36,8 @@ static enum plim_status find_runs(struct load_plan *p, const struct load_job *jo
 	return st;
 }
 
-static enum plim_status cut(struct load_plan *p, size_t run, uint64_t most, struct plim_err *err)
+static enum plim_status cut_piece(struct load_plan *p, size_t run, uint64_t most,
+				  struct plim_err *err)
 {
 	uint64_t left = p->runs.at[run].bytes;
 	enum plim_status st = PLIM_OK;
@@ -80,12 +81,12 @@ enum plim_status load_plan(struct load_plan *p, struct mem *m, const struct load
 
 	*p = (struct load_plan){ .mem = m };
 	st = find_runs(p, job, err);
-	sort_items(p->runs.at, p->runs.n, sizeof(*p->runs.at), by_place);
+	sort_items(p->runs.at, p->runs.n, sizeof(*p->runs.at), piece_by_place);
 	while (!st && next < p->runs.n) {
 		struct load_piece x = { .first = next };
 
 		if (p->runs.at[next].bytes > most) {
-			st = cut(p, next++, most, err);
+			st = cut_piece(p, next++, most, err);
 			continue;
 		}
 		x.count = together(p, next, most, &x.bytes);

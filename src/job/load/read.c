@@ -24,8 +24,8 @@ struct worker {
 
 /* ---- one piece ---- */
 
-static enum plim_status read_all(const struct reading *g, const struct load_run *r, uint64_t skip,
-				 void *at, uint64_t n, struct plim_err *err)
+static enum plim_status read_all_load(const struct reading *g, const struct load_run *r,
+				      uint64_t skip, void *at, uint64_t n, struct plim_err *err)
 {
 	const struct ckpt *c = g->job->ckpt;
 	size_t got;
@@ -60,7 +60,7 @@ static enum plim_status through_slot(struct reading *g, struct load_reader *read
 
 	if (st)
 		return st;
-	st = read_all(g, first, x->skip, slot->at, x->bytes, err);
+	st = read_all_load(g, first, x->skip, slot->at, x->bytes, err);
 	for (size_t i = 0; !st && i < x->count; i++) {
 		const struct load_run *r = first + i;
 		uint64_t at = r->at - first->at; /* in the slot */
@@ -83,7 +83,7 @@ static enum plim_status straight(struct reading *g, struct load_piece *x, struct
 		const struct load_run *r = &g->plan.runs.at[x->first + i];
 		uint64_t n = x->count == 1 ? x->bytes : r->bytes;
 
-		st = read_all(g, r, x->skip, r->where + x->skip, n, err);
+		st = read_all_load(g, r, x->skip, r->where + x->skip, n, err);
 		if (!st)
 			st = check_sum(g, x, r, r->where + x->skip, err);
 	}
@@ -99,7 +99,7 @@ static void fail(struct reading *g, const struct plim_err *why)
 	pthread_mutex_unlock(&g->lock);
 }
 
-static void *work(void *arg)
+static void *work_load(void *arg)
 {
 	const struct worker *w = arg;
 	struct reading *g = w->of;
@@ -135,10 +135,10 @@ static enum plim_status read_pieces(struct reading *g, struct plim_err *err)
 	for (size_t i = 0; i < want; i++)
 		workers[i] = (struct worker){ .of = g, .reader = &l->readers[i] };
 	for (size_t i = 1; i < want; i++, started++)
-		if (thread_start(&workers[i].thread, work, &workers[i]))
+		if (thread_start(&workers[i].thread, work_load, &workers[i]))
 			break; /* then fewer do it */
 	if (want)
-		work(&workers[0]);
+		work_load(&workers[0]);
 	for (size_t i = 1; i <= started; i++)
 		pthread_join(workers[i].thread, NULL);
 	if (g->why.status) {
@@ -202,7 +202,7 @@ static enum plim_status read_rest(struct reading *g, struct plim_err *err)
 /* ---- the order of streams ---- */
 
 /* Our streams begin behind the caller's, and behind copies from memory. */
-static enum plim_status begin(struct reading *g, struct plim_err *err)
+static enum plim_status begin_load(struct reading *g, struct plim_err *err)
 {
 	struct plim_loader *l = g->loader;
 	int code;
@@ -220,7 +220,7 @@ static enum plim_status begin(struct reading *g, struct plim_err *err)
 }
 
 /* The caller's goes on behind ours, and so do copies from memory; after a failure all copies are over on return. */
-static enum plim_status end(struct reading *g, enum plim_status st, struct plim_err *err)
+static enum plim_status end_load(struct reading *g, enum plim_status st, struct plim_err *err)
 {
 	struct plim_loader *l = g->loader;
 	int code = 0;
@@ -251,14 +251,14 @@ static enum plim_status into_gpu(struct reading *g, struct plim_err *err)
 	before = load_enter(l);
 	st = load_ring(l, err);
 	if (!st) {
-		st = begin(g, err);
+		st = begin_load(g, err);
 		if (!st)
 			st = read_pieces(g, err);
 		if (!st)
 			st = read_rest(g, err);
 		if (!st)
 			st = ckpt_same(g->job->ckpt, err);
-		st = end(g, st, err);
+		st = end_load(g, st, err);
 	}
 	load_leave(l, before);
 	pthread_mutex_unlock(&l->lock);

@@ -38,7 +38,7 @@ enum plim_status save_path(char *path, struct plim_err *err, const char *fmt, ..
 		       : err_set(err, PLIM_E_ARG, "a path is too long: '%.200s'", path);
 }
 
-static void name_of(char *name, uint64_t step)
+static void commit_name_of(char *name, uint64_t step)
 {
 	snprintf(name, SAVE_NAME, "step-%08llu", (unsigned long long)step);
 }
@@ -98,7 +98,7 @@ enum plim_status commit_begin(struct plim_saving *s, struct plim_err *err)
 	struct plim_checkpointer *c = s->of;
 	char name[SAVE_NAME];
 
-	name_of(name, s->step);
+	commit_name_of(name, s->step);
 	snprintf(s->temporary, sizeof(s->temporary), ".%.40s.%.40s" TEMPORARY_LAST, name,
 		 *c->run ? c->run : "alone");
 	if (c->options.world == 1)
@@ -150,8 +150,8 @@ static enum plim_status too_late(const struct plim_saving *s, uint64_t since, co
 }
 
 /* Rank 0: add what each of the others wrote, when it has. */
-static enum plim_status gather(struct plim_saving *s, int dir, struct manifest *all,
-			       struct plim_err *err)
+static enum plim_status gather_commit(struct plim_saving *s, int dir, struct manifest *all,
+				      struct plim_err *err)
 {
 	struct plim_checkpointer *c = s->of;
 	uint64_t since = save_now_ns();
@@ -187,7 +187,7 @@ static enum plim_status await_name(struct plim_saving *s, int dir, struct plim_e
 	char name[SAVE_NAME];
 	enum plim_status st = PLIM_OK;
 
-	name_of(name, s->step);
+	commit_name_of(name, s->step);
 	while (!st) {
 		if (fstat(dir, &mine))
 			return err_errno(err, errno, "cannot look at the checkpoint's folder");
@@ -210,7 +210,7 @@ static enum plim_status give_name(struct plim_saving *s, struct plim_err *err)
 	struct plim_checkpointer *c = s->of;
 	char name[SAVE_NAME];
 
-	name_of(name, s->step);
+	commit_name_of(name, s->step);
 	if (renameat(c->fd, s->temporary, c->fd, name)) {
 		if (errno != EEXIST && errno != ENOTEMPTY)
 			return err_errno(err, errno, "cannot name '%s' in '%s'", name, c->folder);
@@ -327,7 +327,7 @@ static enum plim_status lead(struct plim_saving *s, int dir, struct manifest *al
 {
 	struct plim_checkpointer *c = s->of;
 	char path[SAVE_PATH], name[SAVE_NAME];
-	enum plim_status st = gather(s, dir, all, err);
+	enum plim_status st = gather_commit(s, dir, all, err);
 
 	if (!st)
 		st = next_order(c, &all->order, err);

@@ -17,7 +17,7 @@
 
 #include <stdio.h>
 
-static int by_name(const void *a, const void *b)
+static int layout_by_name(const void *a, const void *b)
 {
 	const struct save_tensor *const *x = a, *const *y = b;
 
@@ -33,7 +33,7 @@ static enum plim_status sort_names(struct mem *m, const struct save_file *f,
 		return mem_status(err);
 	for (size_t i = 0; i < f->tensors.n; i++)
 		(*out)[i] = &f->tensors.at[i];
-	sort_items(*out, f->tensors.n, sizeof(**out), by_name);
+	sort_items(*out, f->tensors.n, sizeof(**out), layout_by_name);
 	for (size_t i = 1; i < f->tensors.n; i++)
 		if (!strcmp((*out)[i - 1]->name, (*out)[i]->name))
 			return err_set(err, PLIM_E_ARG, "'%.200s' is twice in '%s'",
@@ -41,7 +41,8 @@ static enum plim_status sort_names(struct mem *m, const struct save_file *f,
 	return PLIM_OK;
 }
 
-static void put_row(struct json_out *j, const struct save_tensor *t, const char *dtype, uint64_t at)
+static void put_layout_row(struct json_out *j, const struct save_tensor *t, const char *dtype,
+			   uint64_t at)
 {
 	json_object(j, t->name, JSON_LINE);
 	json_string(j, "dtype", dtype);
@@ -84,7 +85,7 @@ static enum plim_status lay_out_safetensors(struct save_file *f, struct plim_err
 		json_string(&j, f->notes.at[i].key, f->notes.at[i].value);
 	json_object_end(&j);
 	for (size_t i = 0; i < f->tensors.n; i++) {
-		put_row(&j, &f->tensors.at[i], f->tensors.at[i].dtype->safetensors, at);
+		put_layout_row(&j, &f->tensors.at[i], f->tensors.at[i].dtype->safetensors, at);
 		at += f->tensors.at[i].bytes;
 	}
 	json_object_end(&j);
@@ -118,14 +119,14 @@ struct zip_out {
 };
 
 /* In the file, and in the zip. */
-static uint64_t place(const struct zip_out *z)
+static uint64_t layout_place(const struct zip_out *z)
 {
 	return z->file->text.n + z->data;
 }
 
 static uint64_t place_in_zip(const struct zip_out *z)
 {
-	return place(z) - z->base;
+	return layout_place(z) - z->base;
 }
 
 static bool find_tensor(void *ctx, const char *name, struct torch_tensor *out)
@@ -133,7 +134,7 @@ static bool find_tensor(void *ctx, const char *name, struct torch_tensor *out)
 	const struct zip_out *z = ctx;
 	const struct save_tensor key = { .name = (char *)(uintptr_t)name }, *wanted = &key;
 	const struct save_tensor *const *found =
-		bsearch(&wanted, z->names, z->file->tensors.n, sizeof(*z->names), by_name);
+		bsearch(&wanted, z->names, z->file->tensors.n, sizeof(*z->names), layout_by_name);
 
 	if (!found)
 		return false;
@@ -200,7 +201,7 @@ static enum plim_status add_patch(struct zip_out *z, uint64_t at, size_t tensor,
 static void put_data(struct zip_out *z, struct save_tensor *x)
 {
 	x->lead = z->file->text.n;
-	x->at = place(z);
+	x->at = layout_place(z);
 	z->data += x->bytes;
 }
 
@@ -215,7 +216,7 @@ static enum plim_status put_storage(struct zip_out *z, size_t i, size_t number,
 	(void)snprintf(r.name, sizeof(r.name), TORCH_FOLDER "data/%zu", number);
 	torch_record_begin(&z->file->text, &r);
 	put_data(z, x);
-	st = add_patch(z, place(z) + TORCH_END_CRC, i, err);
+	st = add_patch(z, layout_place(z) + TORCH_END_CRC, i, err);
 	torch_record_end(&z->file->text, &r);
 	return st ? st : vec_push(z->mem, &z->records, r, err);
 }
@@ -231,8 +232,8 @@ static enum plim_status put_index(struct zip_out *z, struct plim_err *err)
 	json_out_init(&j, &t, JSON_COMPACT, NULL);
 	json_object(&j, NULL, JSON_LINE);
 	for (size_t i = 0; i < z->file->tensors.n; i++)
-		put_row(&j, &z->file->tensors.at[i], z->file->tensors.at[i].dtype->name,
-			z->file->tensors.at[i].at);
+		put_layout_row(&j, &z->file->tensors.at[i], z->file->tensors.at[i].dtype->name,
+			       z->file->tensors.at[i].at);
 	json_object_end(&j);
 	st = json_out_finish(&j, err);
 	if (!st)
@@ -250,11 +251,12 @@ static enum plim_status put_directory(struct zip_out *z, size_t first, size_t n,
 
 	for (size_t i = 0; !st && i < z->records.n; i++) {
 		if (i >= first && i - first < n)
-			st = add_patch(z, place(z) + TORCH_LIST_CRC, tensor + i - first, err);
+			st = add_patch(z, layout_place(z) + TORCH_LIST_CRC, tensor + i - first,
+				       err);
 		torch_record_list(&z->file->text, &z->records.at[i]);
 	}
 	torch_directory_end(&z->file->text, from, place_in_zip(z) - from, z->records.n);
-	z->file->bytes = place(z);
+	z->file->bytes = layout_place(z);
 	return st ? st : text_status(&z->file->text, err);
 }
 
@@ -301,7 +303,7 @@ static enum plim_status put_part(struct zip_out *z, size_t i, struct plim_err *e
 	size_t first = 0;
 	enum plim_status st;
 
-	z->base = place(z);
+	z->base = layout_place(z);
 	z->records.n = 0;
 	text_init(&pickle, z->mem, NULL);
 	text_puts(&pickle, "\x80\x02");
@@ -328,14 +330,14 @@ enum plim_status layout_parts(struct mem *m, struct save_file *f, struct plim_sa
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < f->tensors.n; i++) {
-		places[i].offset = place(&z);
+		places[i].offset = layout_place(&z);
 		if (f->tensors.at[i].raw)
 			put_data(&z, &f->tensors.at[i]);
 		else
 			st = put_part(&z, i, err);
-		places[i].bytes = place(&z) - places[i].offset;
+		places[i].bytes = layout_place(&z) - places[i].offset;
 	}
-	f->bytes = place(&z);
+	f->bytes = layout_place(&z);
 	vec_release(m, &z.records);
 	return st ? st : text_status(&f->text, err);
 }

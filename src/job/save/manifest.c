@@ -54,8 +54,8 @@ struct reading {
 	struct manifest *to;
 };
 
-static enum plim_status read_member(void *ctx, struct json *j, const char *key,
-				    struct plim_err *err)
+static enum plim_status read_saved_member(void *ctx, struct json *j, const char *key,
+					  struct plim_err *err)
 {
 	const struct reading *r = ctx;
 	struct manifest *x = r->to;
@@ -80,15 +80,15 @@ static enum plim_status read_member(void *ctx, struct json *j, const char *key,
 	return json_skip(j, &t, err);
 }
 
-static enum plim_status read_object(struct mem *m, struct json *j, struct manifest *x,
-				    struct plim_err *err)
+static enum plim_status read_saved_object(struct mem *m, struct json *j, struct manifest *x,
+					  struct plim_err *err)
 {
 	struct reading r = { m, x };
 	struct json_token t;
 	enum plim_status st = json_next(j, &t, err);
 
 	if (!st)
-		st = json_members(j, &t, read_member, &r, err);
+		st = json_members(j, &t, read_saved_member, &r, err);
 	if (!st)
 		st = json_next(j, &t, err);
 	return st;
@@ -107,7 +107,7 @@ enum plim_status manifest_of(struct mem *m, const void *bytes, size_t n, struct 
 		return st;
 	st = json_init(&j, m, source, JSON_ONE, err);
 	if (!st) {
-		st = read_object(m, &j, out, err);
+		st = read_saved_object(m, &j, out, err);
 		json_release(&j);
 	}
 	source_close(source);
@@ -168,7 +168,7 @@ enum plim_status manifest_store(struct mem *m, const char *path, const struct ma
 
 /* ---- the checkpoints of a folder ---- */
 
-static bool is_whole(int dir, const struct manifest *x)
+static bool saved_is_whole(int dir, const struct manifest *x)
 {
 	struct stat info;
 
@@ -179,8 +179,8 @@ static bool is_whole(int dir, const struct manifest *x)
 	return true;
 }
 
-static enum plim_status add(struct mem *m, struct save_list *x, const char *name,
-			    struct plim_saved saved, struct plim_err *err)
+static enum plim_status add_saved(struct mem *m, struct save_list *x, const char *name,
+				  struct plim_saved saved, struct plim_err *err)
 {
 	char *copy = mem_new(m, strlen(name) + 1, 1, err);
 	enum plim_status st = copy ? PLIM_OK : mem_status(err);
@@ -201,8 +201,8 @@ static enum plim_status add(struct mem *m, struct save_list *x, const char *name
 }
 
 /* What cannot be read is not a checkpoint; only memory is an error. */
-static enum plim_status look_at(struct mem *m, int dir, const char *name, struct save_list *x,
-				struct plim_err *err)
+static enum plim_status look_at_saved(struct mem *m, int dir, const char *name, struct save_list *x,
+				      struct plim_err *err)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct plim_err why = { 0 };
@@ -215,11 +215,11 @@ static enum plim_status look_at(struct mem *m, int dir, const char *name, struct
 					    .order = found.order,
 					    .metric = found.metric,
 					    .world = found.world,
-					    .whole = is_whole(fd, &found) };
+					    .whole = saved_is_whole(fd, &found) };
 
 		for (size_t i = 0; i < found.rows.n; i++)
 			saved.bytes += found.rows.at[i].bytes;
-		st = add(m, x, name, saved, err);
+		st = add_saved(m, x, name, saved, err);
 	} else if (st == PLIM_E_NOMEM || st == PLIM_E_LIMIT) {
 		(void)err_set(err, st, "%s", why.message);
 	} else {
@@ -255,7 +255,7 @@ enum plim_status save_list(struct mem *m, int dir, bool maximize, struct save_li
 		close(fd);
 	while (!st && (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
 		if (!strncmp(e->d_name, FIRST, strlen(FIRST)))
-			st = look_at(m, dir, e->d_name, out, err);
+			st = look_at_saved(m, dir, e->d_name, out, err);
 	if (d)
 		closedir(d);
 	sort_items(out->entries.at, out->entries.n, sizeof(*out->entries.at), in_order);

@@ -18,7 +18,7 @@ void pool_init(struct pool *p, struct mem *m, uint64_t bytes)
 }
 
 /* Page-locked where a GPU copies into it. */
-static struct pool_slot make(const struct pool *p)
+static struct pool_slot make_pool(const struct pool *p)
 {
 	struct pool_slot x = { .locked = p->cuda != NULL };
 
@@ -42,7 +42,7 @@ static void unmake(const struct pool *p, struct pool_slot x)
 }
 
 /* With the lock, which is let go meanwhile: NULL if there may be no more, or memory is refused. */
-static void *grow(struct pool *p)
+static void *grow_pool(struct pool *p)
 {
 	struct pool_slot x;
 
@@ -50,7 +50,7 @@ static void *grow(struct pool *p)
 		return NULL;
 	p->taken++;
 	pthread_mutex_unlock(&p->lock);
-	x = make(p);
+	x = make_pool(p);
 	pthread_mutex_lock(&p->lock);
 	if (x.at && (vec_need(p->mem, &p->free, p->all.n + 1, NULL) ||
 		     vec_push(p->mem, &p->all, x, NULL))) {
@@ -75,7 +75,7 @@ enum plim_status pool_take(struct pool *p, void **slot, struct plim_err *err)
 		if (p->free.n)
 			*slot = p->free.at[--p->free.n];
 		else if (p->taken < p->limit)
-			*slot = grow(p);
+			*slot = grow_pool(p);
 		else if (!p->taken)
 			st = err_set(err, PLIM_E_NOMEM,
 				     "no staging memory: %zu MiB at once are refused",
@@ -103,7 +103,7 @@ bool pool_add(struct pool *p)
 	void *at;
 
 	pthread_mutex_lock(&p->lock);
-	at = grow(p);
+	at = grow_pool(p);
 	pthread_mutex_unlock(&p->lock);
 	pool_give(p, at);
 	return at != NULL;

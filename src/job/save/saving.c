@@ -27,7 +27,7 @@ static char *copy_text(struct mem *m, const char *text, size_t *bytes, struct pl
 	return copy;
 }
 
-static bool is_word(const char *text, const char *also)
+static bool saving_is_word(const char *text, const char *also)
 {
 	for (; *text; text++)
 		if (!(*text >= '0' && *text <= '9') &&
@@ -46,7 +46,7 @@ static enum plim_status check_options(const struct plim_checkpointer_options *o,
 			       o->rank, o->world);
 	if (!o->keep_last)
 		return err_set(err, PLIM_E_ARG, "options.keep_last is at least 1");
-	if ((o->world > 1 && !*run) || strlen(run) > 40 || !is_word(run, ""))
+	if ((o->world > 1 && !*run) || strlen(run) > 40 || !saving_is_word(run, ""))
 		return err_set(err, PLIM_E_ARG,
 			       "options.run is at most 40 letters and digits, and ranks need one");
 	return PLIM_OK;
@@ -263,7 +263,7 @@ static enum plim_status file_of(struct plim_saving *s, const char *name, const c
 	if (s->queued)
 		return err_set(err, PLIM_E_ARG, "the saving was started already");
 	if (!*name || (*name == '.' && strcmp(full, SAVE_METADATA) != 0) || n >= SAVE_NAME - 1 ||
-	    !is_word(name, "-_.") || !strcmp(full, SAVE_MANIFEST))
+	    !saving_is_word(name, "-_.") || !strcmp(full, SAVE_MANIFEST))
 		return err_set(err, PLIM_E_ARG, "'%.200s' is not a name for a file of a checkpoint",
 			       name);
 	for (size_t i = 0; i < s->files.n; i++)
@@ -551,7 +551,7 @@ static bool is_staged(const struct plim_saving *s, bool wait)
 	return staged;
 }
 
-static enum plim_saving_state state_of(struct plim_saving *s)
+static enum plim_saving_state saving_state_of(struct plim_saving *s)
 {
 	enum plim_saving_state state;
 
@@ -563,7 +563,7 @@ static enum plim_saving_state state_of(struct plim_saving *s)
 
 void plim_saving_progress(struct plim_saving *s, struct plim_saving_progress *out)
 {
-	if (s->queued && state_of(s) == PLIM_SAVING_STAGING && is_staged(s, false))
+	if (s->queued && saving_state_of(s) == PLIM_SAVING_STAGING && is_staged(s, false))
 		saving_set(s, PLIM_SAVING_WRITING);
 	pthread_mutex_lock(&s->lock);
 	*out = s->told;
@@ -577,8 +577,8 @@ enum plim_status plim_saving_wait(struct plim_saving *s, enum plim_saving_state 
 	enum plim_status st;
 	int code = 0;
 
-	if (s->queued && state != PLIM_SAVING_STAGING && state_of(s) == PLIM_SAVING_STAGING &&
-	    is_staged(s, timeout_ns > 0))
+	if (s->queued && state != PLIM_SAVING_STAGING &&
+	    saving_state_of(s) == PLIM_SAVING_STAGING && is_staged(s, timeout_ns > 0))
 		saving_set(s, PLIM_SAVING_WRITING);
 	clock_gettime(CLOCK_REALTIME, &until);
 	timeout_ns = timeout_ns < (uint64_t)1000000000u * 1000000000u

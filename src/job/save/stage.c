@@ -157,8 +157,8 @@ static enum plim_status put_piece(struct stager *g, bool last, struct plim_err *
 	return st;
 }
 
-static enum plim_status copy(struct stager *g, const struct save_tensor *t, size_t device,
-			     uint64_t from, size_t n, struct plim_err *err)
+static enum plim_status copy_stage(struct stager *g, const struct save_tensor *t, size_t device,
+				   uint64_t from, size_t n, struct plim_err *err)
 {
 	const struct save_device *d = &g->s->devices[device];
 	uint8_t *to = (uint8_t *)g->item->slot + g->item->bytes;
@@ -194,7 +194,7 @@ static enum plim_status stage_bytes(struct stager *g, const struct save_tensor *
 			break;
 		n = SAVE_SLOT_BYTES - g->item->bytes;
 		n = t->bytes - done < n ? (size_t)(t->bytes - done) : n;
-		st = copy(g, t, device, done, n, err);
+		st = copy_stage(g, t, device, done, n, err);
 		g->item->bytes += n;
 		done += n;
 		if (g->item->bytes == SAVE_SLOT_BYTES && !st)

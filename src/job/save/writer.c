@@ -134,7 +134,7 @@ static enum plim_status write_piece(struct plim_saving *s, const struct save_ite
 	return st;
 }
 
-static void finish(struct plim_saving *s)
+static void finish_save_writer(struct plim_saving *s)
 {
 	struct plim_err err = { 0 };
 
@@ -162,13 +162,13 @@ static void work_on(struct save_item *x)
 	}
 	pool_give(&c->pool, x->slot);
 	if (!x->file)
-		finish(s);
+		finish_save_writer(s);
 	if (!x->file)
 		saving_drop(s);
 	mem_free(&c->mem, x, 1, sizeof(*x));
 }
 
-static void *run(void *arg)
+static void *run_save_writer(void *arg)
 {
 	struct plim_checkpointer *c = arg;
 	struct save_item *x;
@@ -191,7 +191,7 @@ static void *run(void *arg)
 
 enum plim_status writer_start(struct plim_checkpointer *c, struct plim_err *err)
 {
-	int code = c->has_thread ? 0 : thread_start(&c->thread, run, c);
+	int code = c->has_thread ? 0 : thread_start(&c->thread, run_save_writer, c);
 
 	c->has_thread |= !code;
 	return code ? err_errno(err, code, "cannot start a thread") : PLIM_OK;

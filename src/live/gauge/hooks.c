@@ -174,7 +174,7 @@ static int python_find(struct python *py)
 /* ---- objects ---- */
 
 /* function(the bytes of a struct) */
-static int tell(const struct python *py, void *function, const void *what, size_t n)
+static int tell_hook(const struct python *py, void *function, const void *what, size_t n)
 {
 	void *bytes = py->bytes(what, (py_size)n);
 	void *result = bytes ? py->call_with(function, bytes, NULL) : NULL;
@@ -186,7 +186,7 @@ static int tell(const struct python *py, void *function, const void *what, size_
 	return result != NULL;
 }
 
-static int run(const struct python *py, void *function, void *arguments)
+static int run_hook(const struct python *py, void *function, void *arguments)
 {
 	void *result = py->call(function, arguments);
 
@@ -195,7 +195,7 @@ static int run(const struct python *py, void *function, void *arguments)
 	return result != NULL;
 }
 
-static int number_of(const struct hooks *h, void *object, enum word name, uint64_t *out)
+static int hook_number_of(const struct hooks *h, void *object, enum word name, uint64_t *out)
 {
 	void *value = h->py.attribute(object, h->word[name]);
 
@@ -273,13 +273,13 @@ static int shared(const struct hooks *h)
 	peak = h->py.attribute(h->object[G_PHASES], h->word[W_PEAK]);
 	if (!peak)
 		return -1;
-	known = number_of(h, peak, W_ALLOCATED, &allocated);
+	known = hook_number_of(h, peak, W_ALLOCATED, &allocated);
 	h->py.drop(peak);
 	return known ? allocated != 0 : -1;
 }
 
 /* _torch.Peaks.cut: six numbers, and the peak begins anew. */
-static int cut(const struct hooks *h, uint64_t six[6])
+static int cut_hook(const struct hooks *h, uint64_t six[6])
 {
 	int nested = shared(h), done;
 	void *stats;
@@ -292,11 +292,11 @@ static int cut(const struct hooks *h, uint64_t six[6])
 		return 0;
 	done = !nested && given(h, G_DICT) ? six_of(h, stats, six) : six_items(h, stats, six);
 	h->py.drop(stats);
-	return done && (nested || run(&h->py, h->object[G_RESET], h->object[G_ARGUMENTS]));
+	return done && (nested || run_hook(&h->py, h->object[G_RESET], h->object[G_ARGUMENTS]));
 }
 
 /* ring.append(reading); last = now[4:]; kept += 1 */
-static int keep(const struct hooks *h, unsigned label, const uint64_t now[6])
+static int keep_hook(const struct hooks *h, unsigned label, const uint64_t now[6])
 {
 	struct counts *c = h->counts;
 	struct reading r = { .phase = label,
@@ -308,7 +308,7 @@ static int keep(const struct hooks *h, unsigned label, const uint64_t now[6])
 	c->retries = now[4];
 	c->ooms = now[5];
 	c->kept++;
-	return tell(&h->py, h->object[G_APPEND], &r, sizeof(r));
+	return tell_hook(&h->py, h->object[G_APPEND], &r, sizeof(r));
 }
 
 /* ---- the gauge ---- */
@@ -340,7 +340,7 @@ static int ask_limit(const struct hooks *h)
 		return 0;
 	}
 	h->py.set_item(arguments, 0, slot);
-	done = run(&h->py, h->object[G_LIMIT], arguments);
+	done = run_hook(&h->py, h->object[G_LIMIT], arguments);
 	h->py.drop(arguments);
 	return done;
 }
@@ -353,7 +353,7 @@ static int page_step(struct hooks *h, uint64_t steps, const uint64_t now[6], uns
 
 	if (!gauge)
 		return 1;
-	if (!number_of(h, h->object[G_PAGE], W_PAGE_LAST, &ended))
+	if (!hook_number_of(h, h->object[G_PAGE], W_PAGE_LAST, &ended))
 		return 0;
 	ended = gauge_page_step(gauge, steps, now, h->step_peak, (uint32_t)given(h, G_SLOT), phase,
 				ended);
@@ -369,15 +369,15 @@ static int end_step(struct hooks *h, const uint64_t now[6], unsigned phase)
 {
 	struct step_end end = { h->counts->steps++, now[0] };
 
-	return tell(&h->py, h->object[G_APPEND_END], &end, sizeof(end)) &&
+	return tell_hook(&h->py, h->object[G_APPEND_END], &end, sizeof(end)) &&
 	       page_step(h, end.step + 1, now, given(h, G_BY_PHASE) ? phase : P_NONE) &&
-	       (!h->py.list_size(h->object[G_DUE]) || run(&h->py, h->object[G_DUMP], NULL));
+	       (!h->py.list_size(h->object[G_DUE]) || run_hook(&h->py, h->object[G_DUMP], NULL));
 }
 
 /* ---- turns ---- */
 
 /* _Phases.turn: a phase is over, and perhaps the step.  0: an exception is set */
-static int turn(struct hooks *h, unsigned phase, int step)
+static int turn_hook(struct hooks *h, unsigned phase, int step)
 {
 	unsigned before = h->phase, label;
 	uint64_t now[6], steps;
@@ -387,7 +387,7 @@ static int turn(struct hooks *h, unsigned phase, int step)
 	if (!step && given(h, G_BY_PHASE))
 		plim_gauge_set_phase(gauge_of(h), (enum plim_gauge_phase)phase);
 	if (!h->begun) {
-		if (!run(&h->py, h->object[G_BEGIN], NULL))
+		if (!run_hook(&h->py, h->object[G_BEGIN], NULL))
 			return 0;
 		h->begun = 1;
 		if (!step)
@@ -396,11 +396,11 @@ static int turn(struct hooks *h, unsigned phase, int step)
 	if (!step &&
 	    (!h->each || (phase == P_FORWARD && (before == P_BETWEEN || before == P_NONE))))
 		return 1;
-	if (!cut(h, now))
+	if (!cut_hook(h, now))
 		return 0;
 	h->step_peak = now[2] > h->step_peak ? now[2] : h->step_peak;
 	label = !h->each ? P_STEP : before ? before : P_BETWEEN;
-	done = keep(h, label, now) && (!step || end_step(h, now, phase));
+	done = keep_hook(h, label, now) && (!step || end_step(h, now, phase));
 	if (step)
 		h->step_peak = 0;
 	if (done && step && given(h, G_SAMPLED)) {
@@ -430,7 +430,7 @@ static int next_pass(struct hooks *h)
 	if (training <= 0)
 		return training + 1;
 	if (h->phase)
-		done = turn(h, P_BETWEEN, 1);
+		done = turn_hook(h, P_BETWEEN, 1);
 	h->phase = P_STEP;
 	return done;
 }
@@ -441,24 +441,25 @@ static int before_forward(struct hooks *h)
 
 	if (training < 0)
 		return 0;
-	if (given(h, G_OWN_STEPS) && training && h->phase == P_BACKWARD && !turn(h, P_BETWEEN, 1))
+	if (given(h, G_OWN_STEPS) && training && h->phase == P_BACKWARD &&
+	    !turn_hook(h, P_BETWEEN, 1))
 		return 0;
-	return turn(h, training ? P_FORWARD : P_EVAL, 0);
+	return turn_hook(h, training ? P_FORWARD : P_EVAL, 0);
 }
 
 static int after_forward(struct hooks *h)
 {
-	return turn(h, h->phase == P_FORWARD ? P_BACKWARD : P_BETWEEN, 0);
+	return turn_hook(h, h->phase == P_FORWARD ? P_BACKWARD : P_BETWEEN, 0);
 }
 
 static int before_optimizer(struct hooks *h)
 {
-	return turn(h, P_OPTIMIZER, 0);
+	return turn_hook(h, P_OPTIMIZER, 0);
 }
 
 static int after_optimizer(struct hooks *h)
 {
-	return turn(h, P_BETWEEN, 1);
+	return turn_hook(h, P_BETWEEN, 1);
 }
 
 /* ---- as Python sees them ---- */

@@ -90,22 +90,22 @@ static enum plim_status judge_file(int fd, uint32_t pid, const char *path, struc
 	return PLIM_OK;
 }
 
-static bool whole(ssize_t n, size_t wanted)
+static bool gauge_whole(ssize_t n, size_t wanted)
 {
 	return n >= 0 && (size_t)n == wanted;
 }
 
 /* The page as it was at one moment. */
-static enum plim_status copy(int fd, const char *path, struct plim_gauge_page *out,
-			     struct plim_err *err)
+static enum plim_status copy_gauge(int fd, const char *path, struct plim_gauge_page *out,
+				   struct plim_err *err)
 {
 	off_t at = offsetof(struct plim_gauge_page, sequence);
 	uint64_t before, after;
 
 	for (int i = 0; i < TRIES; i++) {
-		if (!whole(pread(fd, &before, sizeof(before), at), sizeof(before)) ||
-		    !whole(pread(fd, out, sizeof(*out), 0), sizeof(*out)) ||
-		    !whole(pread(fd, &after, sizeof(after), at), sizeof(after)))
+		if (!gauge_whole(pread(fd, &before, sizeof(before), at), sizeof(before)) ||
+		    !gauge_whole(pread(fd, out, sizeof(*out), 0), sizeof(*out)) ||
+		    !gauge_whole(pread(fd, &after, sizeof(after), at), sizeof(after)))
 			return err_set(err, PLIM_E_FORMAT, "'%s' was cut while it was read", path);
 		if (before == after && out->sequence == before && !(before & 1))
 			return PLIM_OK;
@@ -130,7 +130,7 @@ enum plim_status plim_gauge_read(uint32_t pid, const char *given, struct plim_ga
 	st = fd < 0 ? err_errno(err, errno, "cannot open '%s'", path)
 		    : judge_file(fd, pid, path, err);
 	if (!st)
-		st = copy(fd, path, out, err);
+		st = copy_gauge(fd, path, out, err);
 	if (!st)
 		wrong = gauge_judge(out, pid, pid ? gauge_start_time(pid) : 0);
 	if (wrong)

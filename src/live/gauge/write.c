@@ -37,7 +37,7 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void put(uint64_t *at, uint64_t value)
+static void put_gauge(uint64_t *at, uint64_t value)
 {
 	__atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
@@ -47,17 +47,17 @@ static void put_double(double *at, double value)
 	uint64_t bits;
 
 	memcpy(&bits, &value, sizeof(bits));
-	put((uint64_t *)(void *)at, bits);
+	put_gauge((uint64_t *)(void *)at, bits);
 }
 
 /* Words are stored one by one, so that a reader never sees half of one. */
-static void put_words(void *to, const void *from, size_t bytes)
+static void put_gauge_words(void *to, const void *from, size_t bytes)
 {
 	uint64_t *at = to, word;
 
 	for (size_t i = 0; i < bytes / 8; i++) {
 		memcpy(&word, (const char *)from + 8 * i, 8);
-		put(at + i, word);
+		put_gauge(at + i, word);
 	}
 }
 
@@ -81,18 +81,18 @@ unsigned gauge_forks(void)
 	return forks;
 }
 
-static bool begin(struct plim_gauge *g)
+static bool begin_gauge(struct plim_gauge *g)
 {
 	if (!g || g->forks != forks)
 		return false;
-	put(&g->page->sequence, g->page->sequence + 1);
+	put_gauge(&g->page->sequence, g->page->sequence + 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	return true;
 }
 
-static void end(struct plim_gauge *g, uint64_t now)
+static void end_gauge(struct plim_gauge *g, uint64_t now)
 {
-	put(&g->page->updated_ns, now);
+	put_gauge(&g->page->updated_ns, now);
 	__atomic_store_n(&g->page->sequence, g->page->sequence + 1, __ATOMIC_RELEASE);
 }
 
@@ -127,7 +127,7 @@ static void sweep(const char *folder)
 		closedir(d);
 }
 
-static enum plim_status place(struct plim_gauge *g, const char *chosen, struct plim_err *err)
+static enum plim_status gauge_place(struct plim_gauge *g, const char *chosen, struct plim_err *err)
 {
 	const char *folders[] = { "/dev/shm", getenv("XDG_RUNTIME_DIR") };
 
@@ -148,7 +148,7 @@ static enum plim_status place(struct plim_gauge *g, const char *chosen, struct p
 }
 
 /* A file of our own: what has the name already is of a process that is gone, or no one's business. */
-static enum plim_status map(struct plim_gauge *g, struct plim_err *err)
+static enum plim_status map_gauge(struct plim_gauge *g, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	void *at;
@@ -213,9 +213,9 @@ enum plim_status plim_gauge_open(const struct plim_gauge_options *options, struc
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	g->pid = getpid();
 	g->forks = gauge_forks();
-	st = place(g, o.path, err);
+	st = gauge_place(g, o.path, err);
 	if (!st)
-		st = map(g, err);
+		st = map_gauge(g, err);
 	if (st) {
 		free(g);
 		return st;
@@ -240,24 +240,24 @@ const char *plim_gauge_path(const struct plim_gauge *g)
 	return g->path;
 }
 
-static void turn(struct plim_gauge_page *p, uint32_t phase, uint64_t now)
+static void turn_gauge(struct plim_gauge_page *p, uint32_t phase, uint64_t now)
 {
 	if (p->phase >= 1 && p->phase <= 7)
-		put(&p->phase_ns[p->phase - 1],
-		    p->phase_ns[p->phase - 1] + (now - p->phase_since_ns));
+		put_gauge(&p->phase_ns[p->phase - 1],
+			  p->phase_ns[p->phase - 1] + (now - p->phase_since_ns));
 	__atomic_store_n(&p->phase, phase, __ATOMIC_RELAXED);
-	put(&p->phase_since_ns, now);
+	put_gauge(&p->phase_since_ns, now);
 }
 
 void plim_gauge_set_phase(struct plim_gauge *g, enum plim_gauge_phase phase)
 {
 	uint64_t now;
 
-	if (!begin(g))
+	if (!begin_gauge(g))
 		return;
 	now = now_ns(CLOCK_MONOTONIC);
-	turn(g->page, phase, now);
-	end(g, now);
+	turn_gauge(g->page, phase, now);
+	end_gauge(g, now);
 }
 
 void plim_gauge_set_step(struct plim_gauge *g, const struct plim_gauge_step *s)
@@ -266,12 +266,12 @@ void plim_gauge_set_step(struct plim_gauge *g, const struct plim_gauge_step *s)
 	struct plim_gauge_mark mark = { (uint32_t)s->step, s->flags, s->peak_allocated_bytes };
 	uint64_t now;
 
-	if (!begin(g))
+	if (!begin_gauge(g))
 		return;
 	p = g->page;
 	now = now_ns(CLOCK_MONOTONIC);
-	put(&p->step, s->step);
-	put(&p->last_step_ns, now - g->last_ns);
+	put_gauge(&p->step, s->step);
+	put_gauge(&p->last_step_ns, now - g->last_ns);
 	g->last_ns = now;
 	if (!isnan(s->loss))
 		put_double(&p->loss, s->loss);
@@ -280,19 +280,19 @@ void plim_gauge_set_step(struct plim_gauge *g, const struct plim_gauge_step *s)
 	if (!isnan(s->grad_norm))
 		put_double(&p->grad_norm, s->grad_norm);
 	__atomic_store_n(&p->epoch, s->epoch, __ATOMIC_RELAXED);
-	put_words(&p->marks[s->step % PLIM_GAUGE_STEPS], &mark, sizeof(mark));
-	end(g, now);
+	put_gauge_words(&p->marks[s->step % PLIM_GAUGE_STEPS], &mark, sizeof(mark));
+	end_gauge(g, now);
 }
 
 void plim_gauge_set_device(struct plim_gauge *g, uint32_t slot,
 			   const struct plim_gauge_device *device)
 {
-	if (slot >= PLIM_GAUGE_DEVICES || !begin(g))
+	if (slot >= PLIM_GAUGE_DEVICES || !begin_gauge(g))
 		return;
-	put_words(&g->page->devices[slot], device, sizeof(*device));
+	put_gauge_words(&g->page->devices[slot], device, sizeof(*device));
 	if (slot >= g->page->device_count)
 		__atomic_store_n(&g->page->device_count, slot + 1, __ATOMIC_RELAXED);
-	end(g, now_ns(CLOCK_MONOTONIC));
+	end_gauge(g, now_ns(CLOCK_MONOTONIC));
 }
 
 struct plim_gauge *gauge_over(void *page)
@@ -319,23 +319,23 @@ uint64_t gauge_page_step(struct plim_gauge *g, uint64_t step, const uint64_t num
 	struct plim_gauge_device *d;
 	uint64_t now;
 
-	if (slot >= PLIM_GAUGE_DEVICES || !begin(g))
+	if (slot >= PLIM_GAUGE_DEVICES || !begin_gauge(g))
 		return ended;
 	now = now_ns(CLOCK_MONOTONIC);
 	if (phase)
-		turn(g->page, phase, now);
-	put(&g->page->step, step);
-	put(&g->page->last_step_ns, now - ended);
+		turn_gauge(g->page, phase, now);
+	put_gauge(&g->page->step, step);
+	put_gauge(&g->page->last_step_ns, now - ended);
 	d = &g->page->devices[slot];
-	put(&d->allocated_bytes, numbers[0]);
-	put(&d->reserved_bytes, numbers[1]);
-	put(&d->peak_allocated_bytes, numbers[2]);
-	put(&d->peak_reserved_bytes, numbers[3]);
-	put(&d->alloc_retries, numbers[4]);
-	put(&d->ooms, numbers[5]);
+	put_gauge(&d->allocated_bytes, numbers[0]);
+	put_gauge(&d->reserved_bytes, numbers[1]);
+	put_gauge(&d->peak_allocated_bytes, numbers[2]);
+	put_gauge(&d->peak_reserved_bytes, numbers[3]);
+	put_gauge(&d->alloc_retries, numbers[4]);
+	put_gauge(&d->ooms, numbers[5]);
 	if (slot >= g->page->device_count)
 		__atomic_store_n(&g->page->device_count, slot + 1, __ATOMIC_RELAXED);
-	put_words(&g->page->marks[step % PLIM_GAUGE_STEPS], &mark, sizeof(mark));
-	end(g, now);
+	put_gauge_words(&g->page->marks[step % PLIM_GAUGE_STEPS], &mark, sizeof(mark));
+	end_gauge(g, now);
 	return now;
 }

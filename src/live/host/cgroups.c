@@ -135,7 +135,7 @@ static const struct plim_here_cgroup not_known = {
 /* ---- one level ---- */
 
 /* "folder/file" below the root; false when that is too long. */
-static bool join(char *out, const char *folder, const char *file)
+static bool join_cgroup(char *out, const char *folder, const char *file)
 {
 	return snprintf(out, HOST_PATH, "%s/%s", folder, file) < HOST_PATH;
 }
@@ -193,14 +193,15 @@ static void look_level(struct host *h, const struct version *v, const char *fold
 
 	c.version = v->number;
 	for (size_t i = 0; i < v->value_count; i++)
-		if (join(path, folder, v->values[i].file))
+		if (join_cgroup(path, folder, v->values[i].file))
 			any |= take_value(h, path, &v->values[i], &c);
 	for (size_t i = 0; any && i < LENGTH(v->keyed); i++)
-		if (join(path, folder, v->keyed[i].file) && host_have(h, path, &text))
+		if (join_cgroup(path, folder, v->keyed[i].file) && host_have(h, path, &text))
 			host_keyed(text, v->keyed[i].keys, v->keyed[i].n, &c);
 	if (!any)
 		return;
-	if (v->pressure && join(path, folder, "memory.pressure") && !host_read(h, path, &text))
+	if (v->pressure && join_cgroup(path, folder, "memory.pressure") &&
+	    !host_read(h, path, &text))
 		host_pressure(text, &c.pressure);
 	c.droppable_bytes = droppable(&c);
 	c.path = host_text(h, name.n ? name : HOST_SPAN("/"));

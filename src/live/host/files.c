@@ -157,7 +157,7 @@ bool host_lines_open(struct host_lines *l, const struct host *h, const char *pat
 }
 
 /* Bring more into the buffer; false at the end, at an error, and when the budget is used up. */
-static bool fill(struct host_lines *l)
+static bool fill_host_file(struct host_lines *l)
 {
 	ssize_t got;
 
@@ -198,7 +198,7 @@ bool host_lines_next(struct host_lines *l, struct host_span *line)
 		bool whole = memchr(l->at + l->next, '\n', l->n - l->next) != NULL;
 		bool full = !l->next && l->n == HOST_LINE;
 
-		if (!whole && !full && fill(l))
+		if (!whole && !full && fill_host_file(l))
 			continue;
 		if (l->next == l->n)
 			return false;

@@ -11,14 +11,14 @@
 
 /* ---- bounds ---- */
 
-static int known(uint64_t v)
+static int headroom_known(uint64_t v)
 {
 	return v != PLIM_UNKNOWN;
 }
 
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-	if (!known(limit) || !known(used))
+	if (!headroom_known(limit) || !headroom_known(used))
 		return PLIM_UNKNOWN;
 	return used < limit ? limit - used : 0;
 }
@@ -26,10 +26,10 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 /* Fills in what follows from limit, used and droppable; what is dropped cannot exceed what is used. */
 static void add_bound(struct host *host, struct plim_here_bound b)
 {
-	uint64_t drop = known(b.droppable_bytes) ? b.droppable_bytes : 0;
+	uint64_t drop = headroom_known(b.droppable_bytes) ? b.droppable_bytes : 0;
 
 	b.free_bytes = left_of(b.limit_bytes, b.used_bytes);
-	if (known(b.used_bytes)) {
+	if (headroom_known(b.used_bytes)) {
 		uint64_t kept = b.used_bytes - (drop < b.used_bytes ? drop : b.used_bytes);
 
 		b.room_bytes = left_of(b.limit_bytes, kept);
@@ -46,11 +46,12 @@ static uint64_t swap_room(const struct plim_here *h)
 {
 	uint64_t room = h->machine.swap_free_bytes;
 
-	for (size_t i = 0; known(room) && i < h->cgroup_count; i++) {
+	for (size_t i = 0; headroom_known(room) && i < h->cgroup_count; i++) {
 		const struct plim_here_cgroup *c = &h->cgroups[i];
 		uint64_t left = left_of(c->swap_max.bytes, c->swap_bytes);
 
-		if (c->swap_max.state == PLIM_HERE_LIMIT_SET && (!known(left) || left < room))
+		if (c->swap_max.state == PLIM_HERE_LIMIT_SET &&
+		    (!headroom_known(left) || left < room))
 			room = left;
 	}
 	return room;
@@ -102,7 +103,7 @@ static void bound_above(struct host *host)
 	const struct plim_here_cgroup *own = h->cgroups;
 	uint64_t least = UINT64_MAX, whole_pages = (uint64_t)INT64_MAX & ~(uint64_t)0xffff;
 
-	if (!h->cgroup_count || !known(own->hierarchical_bytes) ||
+	if (!h->cgroup_count || !headroom_known(own->hierarchical_bytes) ||
 	    own->hierarchical_bytes >= whole_pages)
 		return;
 	for (size_t i = 0; i < h->cgroup_count; i++)
@@ -123,7 +124,7 @@ static void bound_machine(struct host *host)
 	const struct plim_here *h = host->out;
 	const struct plim_here_machine *m = &h->machine;
 
-	if (!known(m->total_bytes))
+	if (!headroom_known(m->total_bytes))
 		return;
 	add_bound(host, (struct plim_here_bound){
 				.kind = PLIM_HERE_MACHINE,
@@ -133,7 +134,7 @@ static void bound_machine(struct host *host)
 				.used_bytes = left_of(m->total_bytes, m->available_bytes),
 				.droppable_bytes = PLIM_UNKNOWN,
 				.swap_room_bytes = m->swap_free_bytes });
-	if (m->overcommit == PLIM_HERE_OVERCOMMIT_NEVER && known(m->commit_limit_bytes))
+	if (m->overcommit == PLIM_HERE_OVERCOMMIT_NEVER && headroom_known(m->commit_limit_bytes))
 		add_bound(host, (struct plim_here_bound){ .kind = PLIM_HERE_COMMIT_LIMIT,
 							  .effect = PLIM_HERE_REFUSED,
 							  .where = "CommitLimit",
@@ -171,7 +172,7 @@ static void bound_rlimits(struct host *host)
 static void bound_shm(struct host *host)
 {
 	const struct plim_here *h = host->out;
-	if (known(h->shm.size_bytes))
+	if (headroom_known(h->shm.size_bytes))
 		add_bound(host, (struct plim_here_bound){ .kind = PLIM_HERE_DEV_SHM,
 							  .effect = PLIM_HERE_BUS_ERROR,
 							  .where = "/dev/shm",
@@ -194,7 +195,7 @@ static void rank(struct plim_here *h)
 	}
 }
 
-static void choose(struct plim_here *h)
+static void choose_headroom(struct plim_here *h)
 {
 	for (size_t i = h->bound_count; i--;) {
 		struct plim_here_bound *b = &h->bounds[i];
@@ -207,7 +208,7 @@ static void choose(struct plim_here *h)
 		if (b->kind != PLIM_HERE_DEV_SHM)
 			h->headroom = b;
 	}
-	if (!known(h->shm.size_bytes))
+	if (!headroom_known(h->shm.size_bytes))
 		h->shared = NULL;
 }
 
@@ -225,7 +226,7 @@ static void find_bounds(struct host *host)
 	h->bounds = host->bounds.at;
 	h->bound_count = host->bounds.n;
 	rank(h);
-	choose(h);
+	choose_headroom(h);
 }
 
 /* ---- notes ---- */
@@ -297,7 +298,7 @@ static void note_kills(struct host *host)
 	for (size_t i = 0; !h->kill_count && i < h->cgroup_count; i++) {
 		uint64_t n = h->cgroups[i].oom_kill_events;
 
-		if (!known(n) || !n)
+		if (!headroom_known(n) || !n)
 			continue;
 		host_note(host,
 			  "the kernel has killed %llu %s in cgroup %s since it was made; which, "
@@ -333,7 +334,7 @@ static void note_killers(struct host *host)
 static void note_files(struct host *host)
 {
 	const struct plim_here *h = host->out;
-	if (known(h->open_files.soft) && known(h->open_files.open) &&
+	if (headroom_known(h->open_files.soft) && headroom_known(h->open_files.open) &&
 	    h->open_files.open >= h->open_files.soft - h->open_files.soft / 10)
 		host_note(host,
 			  "%llu of %llu files are open: tensors shared between processes take "

@@ -65,7 +65,7 @@ static enum plim_status find_process(struct host *h, uint64_t pid, struct plim_e
 	return PLIM_OK;
 }
 
-static void give(struct host *h, struct plim_here *out)
+static void give_host(struct host *h, struct plim_here *out)
 {
 	out->cgroups = h->cgroups.at;
 	out->cgroup_count = h->cgroups.n;
@@ -118,7 +118,7 @@ enum plim_status host_look(struct host *h, struct mem *m, const struct host_opti
 		host_look_kills(h);
 		host_look_processes(h, options->pid);
 	}
-	give(h, out);
+	give_host(h, out);
 	if (h->err.status && err)
 		*err = h->err;
 	return h->err.status;

@@ -173,7 +173,7 @@ static bool split_key(struct host_span line, struct host_span *key, struct host_
 }
 
 /* "12" or "12 kB". */
-static bool amount(struct host_span value, uint64_t *out)
+static bool parsed_amount(struct host_span value, uint64_t *out)
 {
 	struct host_span number, unit, more;
 	uint64_t v;
@@ -197,7 +197,7 @@ void host_keyed(struct host_span text, const struct host_key *keys, size_t n, vo
 		for (size_t k = 0; k < n; k++) {
 			uint64_t v;
 
-			if (host_is(key, keys[k].name) && amount(value, &v))
+			if (host_is(key, keys[k].name) && parsed_amount(value, &v))
 				memcpy((char *)into + keys[k].offset, &v, sizeof(v));
 		}
 	}

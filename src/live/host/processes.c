@@ -255,7 +255,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Unknown ones last. */
-static int by_size(const void *a, const void *b)
+static int process_by_size(const void *a, const void *b)
 {
 	const struct plim_here_process *x = a, *y = b;
 	uint64_t rx = x->rss_bytes + 1, ry = y->rss_bytes + 1; /* PLIM_UNKNOWN becomes 0 */
@@ -263,7 +263,7 @@ static int by_size(const void *a, const void *b)
 	return rx != ry ? (rx < ry ? 1 : -1) : by_pid(a, b);
 }
 
-static const struct plim_here_process *find(const struct host *h, uint64_t pid)
+static const struct plim_here_process *find_host_process(const struct host *h, uint64_t pid)
 {
 	struct plim_here_process key = { .pid = pid };
 
@@ -275,7 +275,7 @@ static bool below(const struct host *h, const struct plim_here_process *p, uint6
 	for (unsigned depth = 0; p && depth < DEPTH_MAX; depth++) {
 		if (p->pid == pid)
 			return true;
-		p = find(h, p->parent);
+		p = find_host_process(h, p->parent);
 	}
 	return false;
 }
@@ -298,7 +298,7 @@ static enum plim_status keep_tree(struct host *h, uint64_t pid)
 	return PLIM_OK;
 }
 
-static const char *processes(uint64_t n)
+static const char *process_processes(uint64_t n)
 {
 	return n == 1 ? "process" : "processes";
 }
@@ -309,14 +309,14 @@ static void tell_denied(struct host *h, const struct scan *s)
 
 	if (s->status_denied)
 		host_unseen(h, s->status_why, "%llu %s", (unsigned long long)s->status_denied,
-			    processes(s->status_denied));
+			    process_processes(s->status_denied));
 	if (s->pss_denied)
 		host_unseen(h, s->pss_why, "the PSS of %llu %s", (unsigned long long)s->pss_denied,
-			    processes(s->pss_denied));
+			    process_processes(s->pss_denied));
 	if (unread)
 		host_unseen(h, "not permitted",
 			    "the open files of %llu %s, a GPU may be among them",
-			    (unsigned long long)unread, processes(unread));
+			    (unsigned long long)unread, process_processes(unread));
 	if (h->alone)
 		host_unseen(h, "this is a container with a pid namespace",
 			    "processes outside, and what they hold of a GPU");
@@ -334,7 +334,7 @@ void host_look_processes(struct host *h, uint64_t root_pid)
 		look_process(h, &s, s.pids.at[i]);
 	if (root_pid != PLIM_UNKNOWN && h->processes.n)
 		(void)keep_tree(h, root_pid);
-	sort_items(h->processes.at, h->processes.n, sizeof(*h->processes.at), by_size);
+	sort_items(h->processes.at, h->processes.n, sizeof(*h->processes.at), process_by_size);
 	sort_items(h->holders.at, h->holders.n, sizeof(*h->holders.at), by_device);
 	if (!h->err.status) /* so that it does not move under those who point into it */
 		(void)vec_need(h->mem, &h->ooms, HOST_LARGEST, &h->err);

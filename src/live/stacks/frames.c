@@ -115,7 +115,7 @@ static uint64_t offset_of(const struct layout *l, uint64_t code, uint64_t instru
 }
 
 /* Forks have their code at the same addresses. */
-static size_t place_of(uint32_t pid, uint64_t at)
+static size_t stack_frame_place_of(uint32_t pid, uint64_t at)
 {
 	return (at / OBJECT ^ at / 4096 ^ (uint64_t)pid * 2654435761u >> 7) % CODES;
 }
@@ -125,7 +125,8 @@ static bool read_code(struct pages *p, struct interpreter *in, struct code *code
 		      uint64_t instruction, struct stacks_frame *out)
 {
 	const struct layout *l = &in->layout;
-	struct code *c = &codes[place_of(in->pid, at)], now = { .pid = in->pid, .at = at };
+	struct code *c = &codes[stack_frame_place_of(in->pid, at)],
+		    now = { .pid = in->pid, .at = at };
 
 	if (!is_code(p, in, at) || !pages_u64(p, at + l->code_file, &now.file_at) ||
 	    !pages_u64(p, at + l->code_name, &now.name_at) ||
@@ -224,8 +225,8 @@ static bool read_raw(struct pages *p, const struct layout *l, uint64_t at, struc
 	return !l->frame_owner || pages_read(p, at + l->frame_owner, &out->owner, 1);
 }
 
-static bool walk(struct pages *p, struct interpreter *in, struct code *codes, uint64_t frame,
-		 struct stacks_look *out)
+static bool walk_stack_frame(struct pages *p, struct interpreter *in, struct code *codes,
+			     uint64_t frame, struct stacks_look *out)
 {
 	/* Frames of the interpreter's own are between those of Python. */
 	for (unsigned i = 0; frame && i < 4 * STACKS_FRAMES && out->n < STACKS_FRAMES; i++) {
@@ -253,7 +254,7 @@ enum stacks_status frames_look(struct pages *p, struct interpreter *in, struct c
 		out->n = 0;
 		thread = main_thread_of(p, in, main_thread);
 		if (thread && first_frame(p, &in->layout, thread, &frame) &&
-		    walk(p, in, codes, frame, out))
+		    walk_stack_frame(p, in, codes, frame, out))
 			return STACKS_SEEN;
 		in->thread = 0;
 	}

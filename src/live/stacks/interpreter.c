@@ -51,8 +51,8 @@ static unsigned version_of(struct pages *p, uint64_t module)
 	return module_symbol(p, module, "PyModule_AddObjectRef") ? 0x30a : 0;
 }
 
-static enum stacks_status take(struct pages *p, uint64_t runtime, unsigned version,
-			       struct interpreter *out)
+static enum stacks_status take_interpreter(struct pages *p, uint64_t runtime, unsigned version,
+					   struct interpreter *out)
 {
 	const struct layout *known = layout_of(version);
 	char cookie[24]; /* with the version and whether it is free-threaded */
@@ -82,7 +82,7 @@ enum stacks_status interpreter_find(struct pages *p, const uint64_t *modules, si
 		uint64_t runtime = module_symbol(p, modules[i], "_PyRuntime");
 
 		if (runtime)
-			return take(p, runtime, version_of(p, modules[i]), out);
+			return take_interpreter(p, runtime, version_of(p, modules[i]), out);
 	}
 	return STACKS_NO_PYTHON;
 }

@@ -20,7 +20,7 @@ static unsigned byte(struct reader *r)
 }
 
 /* Six bits at a time, the least first. */
-static uint32_t number(struct reader *r)
+static uint32_t line_table_number(struct reader *r)
 {
 	uint32_t value = 0;
 	unsigned b;
@@ -37,13 +37,14 @@ static uint32_t number(struct reader *r)
 
 static int32_t signed_number(struct reader *r)
 {
-	uint32_t v = number(r);
+	uint32_t v = line_table_number(r);
 
 	return v & 1 ? -(int32_t)(v >> 1) : (int32_t)(v >> 1);
 }
 
 /* One entry behind its first byte; `line` goes on with it. */
-static void entry(struct reader *r, unsigned code, int64_t *line, struct stacks_frame *out)
+static void line_table_entry(struct reader *r, unsigned code, int64_t *line,
+			     struct stacks_frame *out)
 {
 	uint32_t further, column, end;
 	unsigned b;
@@ -53,9 +54,9 @@ static void entry(struct reader *r, unsigned code, int64_t *line, struct stacks_
 		return;
 	if (code == 14) {
 		*line += signed_number(r);
-		further = number(r);
-		column = number(r);
-		end = number(r);
+		further = line_table_number(r);
+		column = line_table_number(r);
+		end = line_table_number(r);
 		out->column = further ? 0 : column;
 		out->end_column = further ? 0 : end;
 	} else if (code == 13) {
@@ -81,7 +82,7 @@ static bool locations(struct reader *r, int64_t line, uint64_t unit, struct stac
 
 		if (!(first & 128) || line < -MOST_LINE || line > MOST_LINE)
 			return false;
-		entry(r, first >> 3 & 15, &line, out);
+		line_table_entry(r, first >> 3 & 15, &line, out);
 		at += (first & 7) + 1;
 		if (unit < at)
 			return !r->odd;

@@ -72,7 +72,7 @@ static bool open_exports(struct pages *p, uint64_t base, struct exports *e)
 	return based && dynamic && read_dynamic(e, dynamic + e->bias);
 }
 
-static bool is_named(const struct exports *e, const Elf64_Sym *s, const char *name)
+static bool module_is_named(const struct exports *e, const Elf64_Sym *s, const char *name)
 {
 	char its[64];
 	size_t n = strlen(name) + 1;
@@ -101,7 +101,7 @@ uint64_t module_symbol(struct pages *p, uint64_t base, const char *name)
 			return 0;
 		if ((its | 1) == (want | 1) &&
 		    pages_read(p, e.symbols + at * UINT64_C(24), &s, sizeof(s)) && s.st_shndx &&
-		    is_named(&e, &s, name))
+		    module_is_named(&e, &s, name))
 			return s.st_value + e.bias;
 		if (its & 1)
 			break;

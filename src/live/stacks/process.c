@@ -51,7 +51,7 @@ struct stacks {
 	struct source_text sources[SOURCES];
 };
 
-static double now(void)
+static double stack_process_now(void)
 {
 	struct timespec t;
 
@@ -146,7 +146,7 @@ static size_t find_modules(uint32_t pid, uint64_t *out)
 	return found;
 }
 
-static void find(struct stacks *s, struct process *p)
+static void find_stack_process(struct stacks *s, struct process *p)
 {
 	uint64_t modules[MODULES];
 	char path[64];
@@ -170,7 +170,7 @@ static void find(struct stacks *s, struct process *p)
 /* A shell becomes the program that it starts, and what was there before is gone then: it is looked for again, ever more rarely. */
 static enum stacks_status find_again(struct stacks *s, struct process *p)
 {
-	double t = now();
+	double t = stack_process_now();
 
 	if (p->found == STACKS_SEEN && p->odd < 8)
 		return STACKS_SEEN;
@@ -179,7 +179,7 @@ static enum stacks_status find_again(struct stacks *s, struct process *p)
 	p->find_wait = p->find_time > 0 ? fmin(2 * p->find_wait, FIND_MOST) : FIND_LEAST;
 	p->find_time = t;
 	p->odd = 0;
-	find(s, p);
+	find_stack_process(s, p);
 	return p->found;
 }
 
@@ -192,7 +192,7 @@ static const struct process *met_before(const struct stacks *s, uint32_t pid)
 }
 
 /* Its place: where it was, else that of who was not looked at the longest. */
-static struct process *place_of(struct stacks *s, uint32_t pid)
+static struct process *stack_process_place_of(struct stacks *s, uint32_t pid)
 {
 	struct process *set = s->processes[pid % SETS], *p = &set[0];
 
@@ -204,8 +204,8 @@ static struct process *place_of(struct stacks *s, uint32_t pid)
 }
 
 /* What a fork has of its parent is tried first: maps of a large program take milliseconds to read. */
-static void begin(struct stacks *s, struct process *p, uint32_t pid, uint64_t start_time,
-		  uint32_t parent)
+static void begin_stack_process(struct stacks *s, struct process *p, uint32_t pid,
+				uint64_t start_time, uint32_t parent)
 {
 	const struct process *like = met_before(s, parent);
 	bool fork = like && like != p && like->found == STACKS_SEEN;
@@ -227,12 +227,12 @@ static void begin(struct stacks *s, struct process *p, uint32_t pid, uint64_t st
 enum stacks_status stacks_look(struct stacks *s, uint32_t pid, uint64_t start_time, uint32_t parent,
 			       struct stacks_look *out)
 {
-	struct process *p = place_of(s, pid);
+	struct process *p = stack_process_place_of(s, pid);
 	enum stacks_status status;
 
 	out->n = 0;
 	if (p->pid != pid || p->start_time != start_time)
-		begin(s, p, pid, start_time, parent);
+		begin_stack_process(s, p, pid, start_time, parent);
 	s->reads = pid;
 	status = find_again(s, p);
 	if (status != STACKS_SEEN)
@@ -295,7 +295,7 @@ static void keep_code(const char *from, size_t n, char *out, size_t room)
 	out[k] = 0;
 }
 
-static void read_source(uint32_t pid, struct source_text *t)
+static void read_stack_process_source(uint32_t pid, struct source_text *t)
 {
 	int fd = open_source(pid, t->file);
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -340,7 +340,7 @@ bool stacks_code(struct stacks *s, uint32_t pid, const struct stacks_frame *f, c
 					   .end_column = f->end_column };
 		memcpy(t->file, f->file, sizeof(t->file));
 		if (f->line)
-			read_source(pid, t);
+			read_stack_process_source(pid, t);
 	}
 	(void)snprintf(out, room, "%s", t->code);
 	return *t->code;

@@ -242,7 +242,7 @@ bool watch_frame_next(const char **at, const char *end, struct watch_frame *f)
 	return true;
 }
 
-static bool begins(const char *at, size_t n, const char *what)
+static bool does_begins(const char *at, size_t n, const char *what)
 {
 	size_t m = strlen(what);
 
@@ -251,8 +251,8 @@ static bool begins(const char *at, size_t n, const char *what)
 
 bool watch_frame_is_own(const struct watch_frame *f)
 {
-	return f->file_n && *f->file != '<' && !begins(f->file, f->file_n, "site-packages/") &&
-	       !begins(f->file, f->file_n, "python3");
+	return f->file_n && *f->file != '<' && !does_begins(f->file, f->file_n, "site-packages/") &&
+	       !does_begins(f->file, f->file_n, "python3");
 }
 
 static bool fits_function(const struct watch_frame *f, const char *pattern)
@@ -271,7 +271,7 @@ static bool fits_function(const struct watch_frame *f, const char *pattern)
 				     : n == m && !memcmp(at, pattern, m);
 }
 
-static bool fits(const struct row *r, const struct watch_frame *f, bool innermost)
+static bool does_fits(const struct row *r, const struct watch_frame *f, bool innermost)
 {
 	if ((r->where == INNER || r->where == CODE) && !innermost)
 		return false;
@@ -287,7 +287,7 @@ static bool fits(const struct row *r, const struct watch_frame *f, bool innermos
 bool watch_frame_tells(const struct watch_frame *f)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (fits(&rows[i], f, false))
+		if (does_fits(&rows[i], f, false))
 			return true;
 	return false;
 }
@@ -302,7 +302,7 @@ enum watch_does watch_does_judge(const char *text, size_t n)
 		count++;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		for (size_t k = 0; k < count; k++)
-			if (fits(&rows[i], &frames[k], !k))
+			if (does_fits(&rows[i], &frames[k], !k))
 				return rows[i].does;
 	return WATCH_DOES_PYTHON;
 }

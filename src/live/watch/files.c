@@ -24,7 +24,7 @@ void proc_files_init(struct proc_files *f, bool keep)
 				  : MOST;
 }
 
-static void drop(struct proc_files *f, struct proc_kept *k)
+static void drop_proc_file(struct proc_files *f, struct proc_kept *k)
 {
 	for (size_t i = 0; i < PROC_FILES; i++)
 		if (k->fd_behind[i]) {
@@ -37,26 +37,26 @@ static void drop(struct proc_files *f, struct proc_kept *k)
 void proc_files_release(struct proc_files *f)
 {
 	for (size_t i = 0; i < PROC_KEPT; i++)
-		drop(f, &f->kept[i]);
+		drop_proc_file(f, &f->kept[i]);
 }
 
 void proc_files_turn(struct proc_files *f)
 {
 	for (size_t i = 0; i < PROC_KEPT; i++)
 		if (f->kept[i].pid && f->kept[i].turn != f->turn)
-			drop(f, &f->kept[i]);
+			drop_proc_file(f, &f->kept[i]);
 	f->turn++;
 }
 
 /* Its place; NULL: another process that is read in this turn has it. */
-static struct proc_kept *place_of(struct proc_files *f, uint32_t pid)
+static struct proc_kept *proc_file_place_of(struct proc_files *f, uint32_t pid)
 {
 	struct proc_kept *k = &f->kept[pid % PROC_KEPT];
 
 	if (k->pid != pid) {
 		if (k->pid && k->turn == f->turn)
 			return NULL;
-		drop(f, k);
+		drop_proc_file(f, k);
 		k->pid = pid;
 	}
 	k->turn = f->turn;
@@ -100,7 +100,7 @@ static ssize_t read_one(int fd, char *out, size_t room)
 bool proc_read(struct proc_files *f, const char *root, uint32_t pid, enum proc_file which,
 	       char *out, size_t room)
 {
-	struct proc_kept *k = place_of(f, pid);
+	struct proc_kept *k = proc_file_place_of(f, pid);
 	ssize_t got;
 	int fd;
 
@@ -109,8 +109,8 @@ bool proc_read(struct proc_files *f, const char *root, uint32_t pid, enum proc_f
 		got = read_one(k->fd_behind[which] - 1, out, room);
 		if (got > 0 || errno != ESRCH)
 			return got > 0;
-		drop(f, k); /* that process is gone; another may have its number */
-		k = place_of(f, pid);
+		drop_proc_file(f, k); /* that process is gone; another may have its number */
+		k = proc_file_place_of(f, pid);
 	}
 	fd = open_one(root, pid, which);
 	if (fd < 0)

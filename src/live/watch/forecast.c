@@ -76,7 +76,7 @@ static const struct {
 			    shm_room },
 };
 
-static uint64_t whole(double v)
+static uint64_t forecast_whole(double v)
 {
 	return v >= 0 && v < 1e18 ? (uint64_t)v : PLIM_UNKNOWN;
 }
@@ -110,15 +110,15 @@ static double scattered(unsigned kind, const struct watch_sample *now,
 	return (double)cache + slope->above;
 }
 
-static enum plim_status put_words(struct plim_watch_forecast *f, const struct watch_slope *slope,
-				  double cache, unsigned kind, struct arena *arena,
-				  struct plim_err *err)
+static enum plim_status put_forecast_words(struct plim_watch_forecast *f,
+					   const struct watch_slope *slope, double cache,
+					   unsigned kind, struct arena *arena, struct plim_err *err)
 {
 	struct lines evidence = { .arena = arena, .err = err };
 	char when[64], growth[32], room[32], spike[32], steps[96] = "", low[32], high[32];
 
 	duration(when, sizeof(when), &f->seconds_range);
-	text_size(growth, whole(slope->middle * 60));
+	text_size(growth, forecast_whole(slope->middle * 60));
 	text_size(room, f->room_bytes);
 	if (f->step_range.low != PLIM_UNKNOWN && f->step_range.high != PLIM_UNKNOWN)
 		snprintf(steps, sizeof(steps), " (step %s to %s)",
@@ -138,13 +138,13 @@ static enum plim_status put_words(struct plim_watch_forecast *f, const struct wa
 		lines_add(&evidence,
 			  "spikes stand up to %s above these points; it ends in the first one that "
 			  "finds no room",
-			  text_size(spike, whole(slope->spike_high)));
+			  text_size(spike, forecast_whole(slope->spike_high)));
 	if (cache > SPIKE * slope->middle * slope->seconds)
 		lines_add(&evidence,
 			  "PyTorch's cache has %s next to them: in pieces too small for a request, "
 			  "it "
 			  "ends that much earlier",
-			  text_size(spike, whole(cache)));
+			  text_size(spike, forecast_whole(cache)));
 	if (f->confidence == PLIM_WATCH_LOW)
 		lines_add(&evidence, "if it went on like this, it would be full in %s%s", when,
 			  steps);
@@ -169,8 +169,8 @@ static bool foresee(const struct watch_job *j, unsigned kind, struct watch_slope
 		.bound = kinds[kind].bound,
 		.what = kinds[kind].what,
 		.room_bytes = kinds[kind].left(now),
-		.growth_bytes_per_hour_range = { whole(slope->low * 3600),
-						 whole(slope->high * 3600) },
+		.growth_bytes_per_hour_range = { forecast_whole(slope->low * 3600),
+						 forecast_whole(slope->high * 3600) },
 		.step_range = INTERVAL_UNKNOWN,
 		.since = slope->since
 	};
@@ -184,11 +184,12 @@ static bool foresee(const struct watch_job *j, unsigned kind, struct watch_slope
 	if (low > DAY)
 		return false;
 	f->confidence = watch_slope_confidence(slope, fmax(0, left - slope->spike_low));
-	f->seconds_range = (struct plim_interval){ whole(floor(low)), whole(ceil(high)) };
+	f->seconds_range =
+		(struct plim_interval){ forecast_whole(floor(low)), forecast_whole(ceil(high)) };
 	if (slope->step_seconds > 0 && now->gauge.step != PLIM_UNKNOWN)
 		f->step_range = (struct plim_interval){
-			now->gauge.step + whole(low / slope->step_seconds),
-			now->gauge.step + whole(ceil(high / slope->step_seconds)),
+			now->gauge.step + forecast_whole(low / slope->step_seconds),
+			now->gauge.step + forecast_whole(ceil(high / slope->step_seconds)),
 		};
 	return true;
 }
@@ -220,8 +221,9 @@ enum plim_status watch_forecast(const struct watch_job *j, struct arena *arena,
 
 		if (better || !foresee(j, kind, &slope, &(*out)[*n]))
 			continue;
-		st = put_words(&(*out)[*n], &slope, scattered(kind, watch_job_last(j), &slope),
-			       kind, arena, err);
+		st = put_forecast_words(&(*out)[*n], &slope,
+					scattered(kind, watch_job_last(j), &slope), kind, arena,
+					err);
 		if (st)
 			return st;
 		++*n;

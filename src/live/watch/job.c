@@ -105,7 +105,7 @@ static double has_worked(const struct watch_job *j)
 
 /* ---- steps, by the gauge ---- */
 
-static int by_size(const void *a, const void *b)
+static int job_by_size(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -121,7 +121,7 @@ static double usual_step(const struct watch_job *j)
 	if (!n)
 		return NAN;
 	memcpy(sorted, j->step_seconds, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), by_size);
+	qsort(sorted, n, sizeof(*sorted), job_by_size);
 	return sorted[n / 2];
 }
 
@@ -223,8 +223,8 @@ static enum plim_status begin_span(struct watch_job *j, const struct watch_featu
 	return vec_push(j->mem, &j->spans, span, err);
 }
 
-static enum plim_status settle(struct watch_job *j, const struct watch_judgement *now,
-			       const struct watch_features *f, struct plim_err *err)
+static enum plim_status settle_job(struct watch_job *j, const struct watch_judgement *now,
+				   const struct watch_features *f, struct plim_err *err)
 {
 	struct watch_span *span = j->spans.n ? &j->spans.at[j->spans.n - 1] : NULL;
 
@@ -267,7 +267,7 @@ static enum plim_status judge_window(struct watch_job *j, struct plim_err *err)
 	if (j->keep_windows && j->windows.n < WINDOWS)
 		st = vec_push(j->mem, &j->windows, window, err);
 	if (!st)
-		st = settle(j, &now, f, err);
+		st = settle_job(j, &now, f, err);
 	if (j->spans.n && !isnan(j->judged_time))
 		j->seconds_in[j->spans.at[j->spans.n - 1].judgement.state] +=
 			j->last_time - j->judged_time;

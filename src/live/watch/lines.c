@@ -48,8 +48,9 @@ static void take_text(char *to, size_t room, const struct json_token *t)
 static enum plim_status object(struct watch_lines *l, struct watch_sample *s,
 			       const struct member *members, void *to, struct plim_err *err);
 
-static enum plim_status take(struct watch_lines *l, struct watch_sample *s, const struct member *m,
-			     void *to, const struct json_token *t, struct plim_err *err)
+static enum plim_status take_watch_line(struct watch_lines *l, struct watch_sample *s,
+					const struct member *m, void *to,
+					const struct json_token *t, struct plim_err *err)
 {
 	char *at = (char *)to + m->offset;
 	bool number = t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE;
@@ -86,7 +87,7 @@ static enum plim_status object(struct watch_lines *l, struct watch_sample *s,
 			;
 		st = m->key ? json_next(&l->json, &t, err) : json_skip(&l->json, &t, err);
 		if (!st && m->key)
-			st = take(l, s, m, to, &t, err);
+			st = take_watch_line(l, s, m, to, &t, err);
 		if (st)
 			return st;
 	}
@@ -446,13 +447,13 @@ static enum plim_status read_line(struct watch_lines *l, struct watch_sample *s,
 		if (m->key) {
 			st = json_next(&l->json, &t, err);
 			if (!st)
-				st = take(l, s, m, s, &t, err);
+				st = take_watch_line(l, s, m, s, &t, err);
 		} else {
 			for (m = head_members; m->key && !json_is(&t, m->key); m++)
 				;
 			st = m->key ? json_next(&l->json, &t, err) : json_skip(&l->json, &t, err);
 			if (!st && m->key)
-				st = take(l, s, m, l, &t, err);
+				st = take_watch_line(l, s, m, l, &t, err);
 		}
 		if (st)
 			return st;

@@ -78,7 +78,7 @@ struct watch_look {
 	char throttled_by[420];
 };
 
-static double now(clockid_t clock)
+static double look_now(clockid_t clock)
 {
 	struct timespec t;
 
@@ -175,7 +175,7 @@ static struct watch_host unknown_host(void)
 /* ---- which jobs ---- */
 
 /* Where a process that was met is kept; KEPT: nowhere (any more). */
-static size_t place_of(const struct watch_look *l, uint64_t pid, uint64_t start_time)
+static size_t look_place_of(const struct watch_look *l, uint64_t pid, uint64_t start_time)
 {
 	size_t i = 0;
 
@@ -186,7 +186,7 @@ static size_t place_of(const struct watch_look *l, uint64_t pid, uint64_t start_
 
 static struct kept *met_before(struct watch_look *l, uint64_t pid, uint64_t start_time)
 {
-	size_t i = place_of(l, pid, start_time);
+	size_t i = look_place_of(l, pid, start_time);
 
 	return i < KEPT ? &l->kept[i] : NULL;
 }
@@ -226,7 +226,7 @@ static struct kept *kept_of(struct watch_look *l, uint64_t pid, uint64_t start_t
 /* A process that a job started, or that a process of it started, is a child of one of its threads: they are asked. */
 static void look_for_births(struct watch_look *l)
 {
-	double t = now(CLOCK_MONOTONIC);
+	double t = look_now(CLOCK_MONOTONIC);
 	uint32_t parent, above;
 
 	if (*l->root || t - l->births_time < BIRTHS_EVERY)
@@ -245,7 +245,7 @@ static void look_for_births(struct watch_look *l)
 /* Its children, its name (a shell becomes the program it starts). */
 static void look_again(struct watch_look *l, const struct watch_process *met, struct kept *k)
 {
-	double t = now(CLOCK_MONOTONIC);
+	double t = look_now(CLOCK_MONOTONIC);
 
 	if (strcmp(k->program, met->name) != 0 || t - k->name_time >= NAMES_EVERY) {
 		bool told = proc_name(l->root, met->pid, k->name, sizeof(k->name));
@@ -310,7 +310,7 @@ static void add_job(struct watch_look *l, uint64_t pid, unsigned card)
 static void look_for_holders(struct watch_look *l, bool foreign)
 {
 	bool lacking = foreign;
-	double t = now(CLOCK_MONOTONIC);
+	double t = look_now(CLOCK_MONOTONIC);
 
 	for (unsigned i = 0; i < l->cards.n; i++)
 		lacking |= !l->cards.at[i].processes_told && !l->cards.at[i].lost;
@@ -437,7 +437,7 @@ void watch_look_glance(struct watch_look *l, uint64_t pid, uint64_t start_time,
 
 bool watch_look_glanced(const struct watch_look *l, uint64_t pid, uint64_t start_time)
 {
-	size_t i = place_of(l, pid, start_time);
+	size_t i = look_place_of(l, pid, start_time);
 
 	return i < KEPT && l->kept[i].glances.stack.n;
 }
@@ -615,7 +615,7 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 				   struct watch_sample *s, struct plim_err *err)
 {
 	struct kept *k = kept_of(l, job->pid, job->start_time);
-	double t = now(CLOCK_MONOTONIC);
+	double t = look_now(CLOCK_MONOTONIC);
 
 	if (t - k->bounds_time >= BOUNDS_EVERY)
 		look_at_bounds(l, job->pid, t, k);
@@ -628,9 +628,9 @@ enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen
 	for (size_t i = 0; i < s->workers.n; i++)
 		s->workers.at[i].workless =
 			k->workless[s->workers.at[i].pid % WORKLESS] == s->workers.at[i].pid;
-	s->time = now(CLOCK_REALTIME);
+	s->time = look_now(CLOCK_REALTIME);
 	if (!*l->root)
-		s->age_s = now(CLOCK_BOOTTIME) -
+		s->age_s = look_now(CLOCK_BOOTTIME) -
 			   (double)job->start_time / (double)sysconf(_SC_CLK_TCK);
 	if (job->world != PLIM_UNKNOWN && job->world > 1)
 		s->world = job->world;

@@ -44,7 +44,7 @@ enum plim_status watch_stacks_add(struct mem *m, struct watch_stacks *to, bool w
 
 /* ---- places ---- */
 
-static void copy(char *to, size_t room, const char *from, size_t n)
+static void copy_watch_place(char *to, size_t room, const char *from, size_t n)
 {
 	size_t skip = n < room ? 0 : n - (room - 1);
 
@@ -84,8 +84,8 @@ static bool shown_frame(const char *text, size_t n, struct watch_frame *inner,
 	return any;
 }
 
-static bool place_of(const struct watch_stacks *s, const struct watch_stack *k,
-		     struct watch_place *out)
+static bool watch_place_of_stack(const struct watch_stacks *s, const struct watch_stack *k,
+				 struct watch_place *out)
 {
 	const char *text = s->text.at + k->at;
 	struct watch_frame inner, f;
@@ -93,11 +93,11 @@ static bool place_of(const struct watch_stacks *s, const struct watch_stack *k,
 	*out = (struct watch_place){ .worker = k->worker, .does = k->does, .looks = k->count };
 	if (!shown_frame(text, k->n, &inner, &f))
 		return false;
-	copy(out->file, sizeof(out->file), f.file, f.file_n);
-	copy(out->function, sizeof(out->function), f.function, f.function_n);
+	copy_watch_place(out->file, sizeof(out->file), f.file, f.file_n);
+	copy_watch_place(out->function, sizeof(out->function), f.function, f.function_n);
 	out->line = f.line;
 	if (f.code_n < sizeof(out->code))
-		copy(out->code, sizeof(out->code), f.code, f.code_n);
+		copy_watch_place(out->code, sizeof(out->code), f.code, f.code_n);
 	if (inner.file != f.file)
 		(void)snprintf(out->inside, sizeof(out->inside), "%.*s:%u %.*s", (int)inner.file_n,
 			       inner.file, inner.line, (int)inner.function_n, inner.function);
@@ -146,7 +146,7 @@ void watch_look_at_stacks(const struct watch_sample *const *samples, size_t n,
 
 			looks[s->worker] += s->count;
 			did[s->does] += s->worker ? 0 : s->count;
-			if (!place_of(&samples[i]->stacks, s, &p))
+			if (!watch_place_of_stack(&samples[i]->stacks, s, &p))
 				continue;
 			for (at = 0; at < count && !same(&all[at], &p); at++)
 				;

@@ -391,7 +391,7 @@ static const char *variable(const char *block, size_t n, const char *name)
 	return NULL;
 }
 
-static uint64_t number_of(const char *block, size_t n, const char *const *names)
+static uint64_t proc_number_of(const char *block, size_t n, const char *const *names)
 {
 	for (; *names; names++) {
 		const char *value = variable(block, n, *names);
@@ -426,8 +426,8 @@ void proc_rank(const char *root, uint32_t pid, struct proc_rank *out)
 	n = got > 0 ? (size_t)got : 0;
 	if (n) {
 		block[n] = 0;
-		out->rank = number_of(block, n, ranks);
-		out->world = number_of(block, n, worlds);
+		out->rank = proc_number_of(block, n, ranks);
+		out->world = proc_number_of(block, n, worlds);
 		out->job = MIX_START;
 		for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 			out->job = mix(mix(out->job, variable(block, n, same[i])), "\n");

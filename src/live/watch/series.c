@@ -15,7 +15,7 @@
 #define Z95 1.959964
 #define MODEL 0.03 /* that allocators take whole segments, and samples come a second late */
 
-static void forget(struct watch_series *s, unsigned from)
+static void forget_watch_series(struct watch_series *s, unsigned from)
 {
 	for (unsigned i = from; i < WATCH_BINS; i++) {
 		s->low[i] = s->step[i] = PLIM_UNKNOWN;
@@ -26,7 +26,7 @@ static void forget(struct watch_series *s, unsigned from)
 void watch_series_init(struct watch_series *s)
 {
 	*s = (struct watch_series){ .width = 1 };
-	forget(s, 0);
+	forget_watch_series(s, 0);
 }
 
 static void halve(struct watch_series *s)
@@ -40,7 +40,7 @@ static void halve(struct watch_series *s)
 	}
 	s->n = WATCH_BINS / 2;
 	s->width *= 2;
-	forget(s, s->n);
+	forget_watch_series(s, s->n);
 }
 
 void watch_series_add(struct watch_series *s, double time, uint64_t value, uint64_t step)
@@ -114,7 +114,7 @@ static unsigned blocks_of(const struct watch_series *s, struct block *out)
 	return n;
 }
 
-static int by_value(const void *a, const void *b)
+static int watch_series_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -132,7 +132,7 @@ static double median_slope(const struct block *b, unsigned n, double *low, doubl
 				slopes[m++] = (b[j].low - b[i].low) / (b[j].time - b[i].time);
 	if (!m)
 		return *low = *high = 0;
-	qsort(slopes, m, sizeof(*slopes), by_value);
+	qsort(slopes, m, sizeof(*slopes), watch_series_by_value);
 	c = Z95 * sqrt(n * (n - 1.0) * (2.0 * n + 5) / 18);
 	lower = m > c ? (unsigned)((m - c) / 2) : 0;
 	upper = (unsigned)((m + c) / 2) + 1;
@@ -170,7 +170,7 @@ static double floor_at_zero(const struct block *b, unsigned n, double slope)
 
 	for (unsigned i = n / 2; i < n; i++)
 		floors[m++] = b[i].low - slope * b[i].low_time;
-	qsort(floors, m, sizeof(*floors), by_value);
+	qsort(floors, m, sizeof(*floors), watch_series_by_value);
 	return floors[m / 2];
 }
 
@@ -196,7 +196,7 @@ static void spikes_of(const struct watch_series *s, const struct block *b, unsig
 		if (i >= later)
 			out->spike_low = fmin(out->spike_low, most);
 	}
-	qsort(spikes, n, sizeof(*spikes), by_value);
+	qsort(spikes, n, sizeof(*spikes), watch_series_by_value);
 	out->spike_high = 2 * spikes[n - 1] - spikes[n / 2];
 	before = time_of(s, b[later].from);
 	for (unsigned k = b[later].from; k < s->n; k++)

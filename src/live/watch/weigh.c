@@ -103,7 +103,7 @@ static bool is_of_main(enum plim_watch_state s)
 }
 
 /* Who uses some processor now and then may do more than nothing. */
-static bool is_open(const struct watch_judgement *j, const struct watch_features *f)
+static bool weighed_is_open(const struct watch_judgement *j, const struct watch_features *f)
 {
 	return j->state == PLIM_WATCH_HOST_PACED || j->state == PLIM_WATCH_UNDECIDED ||
 	       (j->state == PLIM_WATCH_IDLE && f->at[WATCH_PROCESS] >= 0.002);
@@ -111,7 +111,7 @@ static bool is_open(const struct watch_judgement *j, const struct watch_features
 
 void watch_weigh_stacks(const struct watch_features *f, struct watch_judgement *j)
 {
-	bool open = is_open(j, f);
+	bool open = weighed_is_open(j, f);
 
 	if (j->confidence == PLIM_WATCH_HIGH || isnan(f->at[WATCH_DOES]) || f->at[WATCH_SEEN] < 1 ||
 	    f->at[WATCH_RANKS] >= 2)

@@ -156,7 +156,7 @@ static unsigned hash_of(uint64_t key, unsigned bits)
  * What decides of nearly all that begin alike: the first letters in one case, and above them the one
  * behind, or behind the blanks there; 0: none.
  */
-static uint64_t key_of(const char *p, const char *end)
+static uint64_t anchor_key_of(const char *p, const char *end)
 {
 	uint64_t letters = letters_of(p), behind = 0;
 
@@ -168,7 +168,7 @@ static uint64_t key_of(const char *p, const char *end)
 }
 
 /* The chain of all with these first letters. */
-static unsigned head_of(uint64_t key)
+static unsigned anchor_head_of(uint64_t key)
 {
 	return hash_of(key, SCAN_HEAD_BITS);
 }
@@ -190,15 +190,15 @@ static int is_seen(const struct scan_anchors *a, const char *p)
 	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
 }
 
-static char lower(char c)
+static char lower_anchor(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-static void add(struct scan_anchors *a, const char *anchor, size_t n, int id)
+static void add_anchor(struct scan_anchors *a, const char *anchor, size_t n, int id)
 {
-	uint64_t key = key_of(anchor, anchor + n);
-	int16_t *head = &a->head[head_of(key)];
+	uint64_t key = anchor_key_of(anchor, anchor + n);
+	int16_t *head = &a->head[anchor_head_of(key)];
 	int16_t entry = (int16_t)a->n++;
 	unsigned bit = hash_of(key, SCAN_SEEN_BITS);
 
@@ -228,16 +228,17 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 	memset(a->shift, FAR, sizeof(a->shift));
 	memset(a->head, 0xff, sizeof(a->head));
 	for (size_t i = 0; i < SPECIALS; i++)
-		add(a, specials[i].anchor, strlen(specials[i].anchor), (int)specials[i].id);
+		add_anchor(a, specials[i].anchor, strlen(specials[i].anchor), (int)specials[i].id);
 	for (size_t i = 0; i < scan_wording_count; i++) {
 		const char *anchor = scan_anchor(scan_wordings[i].pattern, &n);
 
-		add(a, anchor, n, (int)i);
+		add_anchor(a, anchor, n, (int)i);
 	}
 	for (size_t i = 0; i < scan_cue_count; i++)
-		add(a, scan_cues[i].word, strlen(scan_cues[i].word), SCAN_CUE + (int)i);
+		add_anchor(a, scan_cues[i].word, strlen(scan_cues[i].word), SCAN_CUE + (int)i);
 	for (size_t i = 0; i < scan_setting_count; i++)
-		add(a, scan_settings[i].word, strlen(scan_settings[i].word), SCAN_SETTING + (int)i);
+		add_anchor(a, scan_settings[i].word, strlen(scan_settings[i].word),
+			   SCAN_SETTING + (int)i);
 	*out = a;
 	return PLIM_OK;
 }
@@ -251,10 +252,10 @@ void scan_anchors_free(struct mem *m, struct scan_anchors *a)
 }
 
 /* Without regard to case; a blank of the anchor may be several in the text. */
-static int begins(const struct scan_entry *e, const char *p, const char *end)
+static int anchor_begins(const struct scan_entry *e, const char *p, const char *end)
 {
 	for (uint32_t i = 0; i < e->n; i++, p++) {
-		if (p == end || lower(*p) != lower(e->anchor[i]))
+		if (p == end || lower_anchor(*p) != lower_anchor(e->anchor[i]))
 			return 0;
 		while (*p == ' ' && end - p > 1 && p[1] == ' ')
 			p++;
@@ -274,7 +275,7 @@ static int16_t first_of(const struct scan_anchors *a, int16_t entry, uint64_t ke
 			const char *end)
 {
 	while (entry >= 0 &&
-	       !(may_begin(&a->entries[entry], key) && begins(&a->entries[entry], p, end)))
+	       !(may_begin(&a->entries[entry], key) && anchor_begins(&a->entries[entry], p, end)))
 		entry = a->entries[entry].next;
 	return entry;
 }
@@ -282,7 +283,7 @@ static int16_t first_of(const struct scan_anchors *a, int16_t entry, uint64_t ke
 int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const char *at,
 			  const char *end)
 {
-	return first_of(a, a->entries[entry].next, key_of(at, end), at, end);
+	return first_of(a, a->entries[entry].next, anchor_key_of(at, end), at, end);
 }
 
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
@@ -301,8 +302,8 @@ const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const
 			p++;
 			continue;
 		}
-		key = key_of(p, end);
-		*entry = first_of(a, a->head[head_of(key)], key, p, end);
+		key = anchor_key_of(p, end);
+		*entry = first_of(a, a->head[anchor_head_of(key)], key, p, end);
 		if (*entry >= 0)
 			return p;
 		p++;
@@ -315,8 +316,8 @@ const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const
 			p += shift ? shift : 1;
 			continue;
 		}
-		key = key_of(p, end);
-		*entry = first_of(a, a->head[head_of(key)], key, p, end);
+		key = anchor_key_of(p, end);
+		*entry = first_of(a, a->head[anchor_head_of(key)], key, p, end);
 		if (*entry >= 0)
 			return p;
 		p++;

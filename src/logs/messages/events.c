@@ -114,7 +114,7 @@ enum plim_status scan_event_add(struct messages_log *log, const struct messages_
 
 /* ---- the kernel's kills ---- */
 
-static void put(char *to, size_t size, const char *from, size_t n)
+static void put_event(char *to, size_t size, const char *from, size_t n)
 {
 	n = n < size ? n : size - 1;
 	memcpy(to, from, n);
@@ -128,7 +128,7 @@ static void put_task(struct messages_event *e, const char *text)
 	const char *end = at ? strstr(at, ",pid=") : NULL;
 
 	if (end)
-		put(e->process, sizeof(e->process), at + 6, (size_t)(end - at - 6));
+		put_event(e->process, sizeof(e->process), at + 6, (size_t)(end - at - 6));
 }
 
 void scan_kill_numbers(struct messages_event *e, const struct scan_line *line)
@@ -137,11 +137,11 @@ void scan_kill_numbers(struct messages_event *e, const struct scan_line *line)
 
 	if (messages_kill_done(line->text, line->n, &k)) {
 		e->pid = k.pid;
-		put(e->process, sizeof(e->process), k.process, k.process_n);
+		put_event(e->process, sizeof(e->process), k.process, k.process_n);
 		e->rss = (struct messages_bytes){ k.anon_bytes, k.anon_bytes };
 	} else if (messages_kill_reason(line->text, line->n, &k)) {
 		if (k.group_n)
-			put(e->group, sizeof(e->group), k.group, k.group_n);
+			put_event(e->group, sizeof(e->group), k.group, k.group_n);
 		e->pid = k.pid;
 		put_task(e, line->text);
 	}

@@ -18,7 +18,7 @@ struct span {
 	const char *at, *end;
 };
 
-static void add(struct scan_line *l, const char *bytes, size_t n)
+static void add_line_frame(struct scan_line *l, const char *bytes, size_t n)
 {
 	size_t room = SCAN_LINE_BYTES - 1 - l->n;
 
@@ -28,7 +28,7 @@ static void add(struct scan_line *l, const char *bytes, size_t n)
 	l->text[l->n] = 0;
 }
 
-static void start(struct scan_line *l, uint32_t rank)
+static void start_frame(struct scan_line *l, uint32_t rank)
 {
 	l->n = l->body = 0;
 	l->text[0] = 0;
@@ -42,12 +42,12 @@ struct place {
 /* The line that Python writes. */
 static void put_frame(struct scan_line *l, const struct place *at)
 {
-	add(l, "File \"", 6);
-	add(l, at->file.at, (size_t)(at->file.end - at->file.at));
-	add(l, "\", line ", 8);
-	add(l, at->number.at, (size_t)(at->number.end - at->number.at));
-	add(l, ", in ", 5);
-	add(l, at->function.at, (size_t)(at->function.end - at->function.at));
+	add_line_frame(l, "File \"", 6);
+	add_line_frame(l, at->file.at, (size_t)(at->file.end - at->file.at));
+	add_line_frame(l, "\", line ", 8);
+	add_line_frame(l, at->number.at, (size_t)(at->number.end - at->number.at));
+	add_line_frame(l, ", in ", 5);
+	add_line_frame(l, at->function.at, (size_t)(at->function.end - at->function.at));
 }
 
 /* The digits that end at `end`. */
@@ -88,9 +88,9 @@ static const char *unescape_line(struct scan_line *l, const char *p, const char 
 		if (n == (quote + 1) / 2 && (*next == 'n' || *next == 'r'))
 			return next + 1;
 		if (n && *next == 't')
-			add(l, " ", 1);
+			add_line_frame(l, " ", 1);
 		else
-			add(l, next, 1);
+			add_line_frame(l, next, 1);
 		p = next + 1;
 	}
 	return NULL;
@@ -107,8 +107,8 @@ int scan_frame_escaped(struct messages_trace *t, const char *at, const char *end
 	if (!p || !quote || quote > ESCAPES_MAX || p + quote >= end || p[quote] != '"' ||
 	    !memmem(p, (size_t)(end - p), "\", line ", 8))
 		return 0;
-	start(&frame, rank);
-	start(&source, rank);
+	start_frame(&frame, rank);
+	start_frame(&source, rank);
 	p = unescape_line(&frame, at, end, quote);
 	if (p)
 		unescape_line(&source, p, end, quote);
@@ -192,8 +192,8 @@ static void box_source(const char *p, const char *end, struct scan_line *source)
 	p = behind_blanks(p, end);
 	while ((size_t)(end - p) >= n && !memcmp(p, BOX_EDGE, n))
 		p = behind_blanks(p + n, end);
-	add(source, "    ", 4);
-	add(source, p, (size_t)(end - p));
+	add_line_frame(source, "    ", 4);
+	add_line_frame(source, p, (size_t)(end - p));
 }
 
 int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at, const char *stop,
@@ -206,8 +206,8 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 	scan_line_clean(&line, at, stop, at);
 	if (!inside(&line, &p, &end))
 		return 0;
-	start(&frame, rank);
-	start(&source, rank);
+	start_frame(&frame, rank);
+	start_frame(&source, rank);
 	box_source(p, end, &source);
 	for (int i = 0; i < BOX_LINES && at > from; i++) {
 		struct scan_line above;
@@ -307,8 +307,8 @@ static int arrow(const struct scan_line *l, struct span *number, struct scan_lin
 	if (number->at == number->end)
 		return 0;
 	p = behind_blanks(number->end, end);
-	add(source, "    ", 4);
-	add(source, p, (size_t)(end - p));
+	add_line_frame(source, "    ", 4);
+	add_line_frame(source, p, (size_t)(end - p));
 	return 1;
 }
 
@@ -325,8 +325,8 @@ int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, 
 	if (!file_place(text, in, stop, &at) && !cell_place(text, stop, &at) &&
 	    !old_place(text, in, stop, &at))
 		return 0;
-	start(&frame, line->rank);
-	start(&source, line->rank);
+	start_frame(&frame, line->rank);
+	start_frame(&source, line->rank);
 	for (int i = 0; i < ARROW_LINES && p < end && !source.n; i++) {
 		const char *from = p + 1;
 

@@ -101,7 +101,7 @@ static int read_head(const struct scan_line *head, struct sacct *t)
 }
 
 /* "33543212K", "32G", "32Gn" (a node); "4Gc" is of a core and no limit of the job.  Units are 2^10. */
-static struct messages_bytes amount(struct cell c)
+static struct messages_bytes job_amount(struct cell c)
 {
 	static const char units[] = "KMGT";
 	double v = 0, scale = 1;
@@ -126,7 +126,7 @@ static struct messages_bytes amount(struct cell c)
 	return (struct messages_bytes){ (uint64_t)v, (uint64_t)v };
 }
 
-static const struct messages_wording *state_of(struct cell c)
+static const struct messages_wording *job_state_of(struct cell c)
 {
 	for (size_t i = 0; i < scan_sacct_state_count; i++) {
 		size_t n = strlen(scan_sacct_states[i].pattern);
@@ -148,9 +148,9 @@ static struct cell job_of(struct cell id)
 static void take_row(struct scan_job *job, const struct sacct *t, const struct scan_line *dashes,
 		     const struct scan_line *row)
 {
-	struct messages_bytes used = amount(cell_of(t, dashes, row, t->at[MAX_RSS]));
-	struct messages_bytes limit = amount(cell_of(t, dashes, row, t->at[REQ_MEM]));
-	const struct messages_wording *w = state_of(cell_of(t, dashes, row, t->at[STATE]));
+	struct messages_bytes used = job_amount(cell_of(t, dashes, row, t->at[MAX_RSS]));
+	struct messages_bytes limit = job_amount(cell_of(t, dashes, row, t->at[REQ_MEM]));
+	const struct messages_wording *w = job_state_of(cell_of(t, dashes, row, t->at[STATE]));
 
 	if (used.low != PLIM_UNKNOWN && (job->used.low == PLIM_UNKNOWN || used.low > job->used.low))
 		job->used = used;

@@ -33,7 +33,7 @@ static int other_job(const struct messages_event *a, const struct messages_event
  * The kill that event `i` belongs to.  Containers number their processes anew, so a pid that no one
  * else names does not part two kills unless both were known by the kernel.
  */
-static size_t head_of(const struct messages_log *log, size_t i)
+static size_t joined_head_of(const struct messages_log *log, size_t i)
 {
 	const struct messages_event *e = &log->events.at[i];
 	size_t before = i, behind = i;
@@ -117,7 +117,7 @@ static void join_kills(struct messages_log *log)
 
 		if (at[i].joined != i || !scan_event_is_kill(&at[i]))
 			continue;
-		head = head_of(log, i);
+		head = joined_head_of(log, i);
 		/* the kernel's own words are another kill unless they are the same process's once more */
 		if (head == i ||
 		    (tells_victim(&at[i]) && !(head < i && same_process(&at[head], &at[i]))))

@@ -16,7 +16,7 @@ struct words {
 };
 
 /* The words behind the first '[' that begins a table's row: "[  123]  1000   123  ...". */
-static int split(const struct scan_line *line, const char *start, struct words *w)
+static int split_kernel(const struct scan_line *line, const char *start, struct words *w)
 {
 	const char *p = start, *end = line->text + line->n;
 
@@ -35,7 +35,7 @@ static int split(const struct scan_line *line, const char *start, struct words *
 	return w->count;
 }
 
-static int is_word(const struct words *w, int i, const char *text)
+static int kernel_is_word(const struct words *w, int i, const char *text)
 {
 	return w->n[i] == strlen(text) && !memcmp(w->at[i], text, w->n[i]);
 }
@@ -52,21 +52,21 @@ int scan_table_head(const struct scan_line *line, struct scan_columns *c)
 	struct words w;
 
 	*c = (struct scan_columns){ -1, -1, -1, 0 };
-	if (!start || split(line, start, &w) < 5)
+	if (!start || split_kernel(line, start, &w) < 5)
 		return 0;
 	for (int i = 0; i < w.count; i++) {
-		if (is_word(&w, i, "pid"))
+		if (kernel_is_word(&w, i, "pid"))
 			c->pid = i;
-		else if (is_word(&w, i, "rss"))
+		else if (kernel_is_word(&w, i, "rss"))
 			c->rss = i;
-		else if (is_word(&w, i, "name"))
+		else if (kernel_is_word(&w, i, "name"))
 			c->name = i;
 	}
 	c->total = w.count;
 	return c->pid >= 0 && c->rss >= 0 && c->name >= 0;
 }
 
-static int number(const struct words *w, int i, uint64_t *out)
+static int kernel_number(const struct words *w, int i, uint64_t *out)
 {
 	uint64_t v = 0;
 
@@ -101,8 +101,8 @@ int scan_table_row(const struct scan_line *line, const struct scan_columns *c,
 	struct words w;
 	uint64_t pages;
 
-	if (!start || split(line, start, &w) < c->total || !number(&w, c->pid, &p.pid) ||
-	    !number(&w, c->rss, &pages))
+	if (!start || split_kernel(line, start, &w) < c->total ||
+	    !kernel_number(&w, c->pid, &p.pid) || !kernel_number(&w, c->rss, &pages))
 		return 0;
 	p.rss_bytes = pages * PAGE_BYTES;
 	snprintf(p.name, sizeof(p.name), "%.*s", (int)w.n[c->name], w.at[c->name]);

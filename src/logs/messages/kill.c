@@ -37,7 +37,7 @@ static int is_next(const struct part *p, const char *text)
 	return (size_t)(p->end - p->at) >= n && !memcmp(p->at, text, n);
 }
 
-static int number(struct part *p, uint64_t *out)
+static int kill_number(struct part *p, uint64_t *out)
 {
 	const char *from = p->at;
 	uint64_t v = 0;
@@ -50,7 +50,7 @@ static int number(struct part *p, uint64_t *out)
 	return p->at > from && v != PLIM_UNKNOWN;
 }
 
-static void start(struct messages_kill *k)
+static void start_kill(struct messages_kill *k)
 {
 	*k = (struct messages_kill){ .pid = PLIM_UNKNOWN,
 				     .process = "",
@@ -74,7 +74,7 @@ int messages_kill_reason(const char *line, size_t n, struct messages_kill *out)
 	};
 	struct part all = { line, line + n }, group, after;
 
-	start(out);
+	start_kill(out);
 	if (!behind(&all, "oom-kill:constraint="))
 		return 0;
 	for (size_t i = 0; i < sizeof(constraints) / sizeof(*constraints); i++)
@@ -90,14 +90,14 @@ int messages_kill_reason(const char *line, size_t n, struct messages_kill *out)
 		}
 	}
 	/* so may the task's: its pid is behind the last ",pid=" */
-	return behind_last(&all, ",pid=") && number(&all, &out->pid);
+	return behind_last(&all, ",pid=") && kill_number(&all, &out->pid);
 }
 
 static uint64_t size_behind(struct part p, const char *key)
 {
 	uint64_t v;
 
-	if (!behind(&p, key) || !number(&p, &v) || !is_next(&p, "kB") ||
+	if (!behind(&p, key) || !kill_number(&p, &v) || !is_next(&p, "kB") ||
 	    __builtin_mul_overflow(v, 1024, &v))
 		return PLIM_UNKNOWN;
 	return v;
@@ -129,7 +129,7 @@ int messages_kill_done(const char *line, size_t n, struct messages_kill *out)
 {
 	struct part all = { line, line + n }, before = all, rest = all;
 
-	start(out);
+	start_kill(out);
 	/* "Killed" since 5.0, "Kill" for whole cgroups and before */
 	if (!behind(&rest, "Killed process ") && !behind(&rest, "Kill process "))
 		return 0;
@@ -138,7 +138,7 @@ int messages_kill_done(const char *line, size_t n, struct messages_kill *out)
 		out->constraint = MESSAGES_CONSTRAINT_CGROUP;
 	else if (behind(&before, "Out of memory"))
 		out->constraint = MESSAGES_CONSTRAINT_MACHINE;
-	if (!number(&rest, &out->pid) || !name_and_sizes(&rest, out))
+	if (!kill_number(&rest, &out->pid) || !name_and_sizes(&rest, out))
 		return 0;
 	out->virtual_bytes = size_behind(rest, "total-vm:");
 	out->anon_bytes = size_behind(rest, "anon-rss:");

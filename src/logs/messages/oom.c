@@ -19,7 +19,7 @@ static int behind(const char *text, size_t n, const char *label, struct messages
 			       SCAN_UNITS_PYTORCH, out);
 }
 
-static int before(const char *text, size_t n, const char *label, struct messages_bytes *out)
+static int oom_before(const char *text, size_t n, const char *label, struct messages_bytes *out)
 {
 	const char *at = memmem(text, n, label, strlen(label)), *start = at;
 	int words = 0;
@@ -67,7 +67,7 @@ static const struct wording {
 	{ offsetof(struct messages_oom, this_process), BEHIND, "this process has " },
 };
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add_oom(uint64_t a, uint64_t b)
 {
 	return a < PLIM_UNKNOWN - 1 - b ? a + b : PLIM_UNKNOWN - 1;
 }
@@ -101,7 +101,8 @@ static void find_own(struct messages_oom *o, const struct messages_bytes *own, u
 
 	if (!o->processes || o->this_process.low != PLIM_UNKNOWN || held == PLIM_UNKNOWN ||
 	    o->total.low == PLIM_UNKNOWN || o->free.low == PLIM_UNKNOWN ||
-	    o->total.high < o->free.low || add(o->others.low, held) <= o->total.high - o->free.low)
+	    o->total.high < o->free.low ||
+	    add_oom(o->others.low, held) <= o->total.high - o->free.low)
 		return;
 	o->own_listed = 1;
 	if (candidates != 1 || o->others.high < own->low) {
@@ -137,8 +138,8 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 		at += sizeof(has) - 1;
 		if (!scan_size(at, (size_t)(end - at), SCAN_UNITS_PYTORCH, &one))
 			continue;
-		out->others.low = add(out->others.low, one.low);
-		out->others.high = add(out->others.high, one.high);
+		out->others.low = add_oom(out->others.low, one.low);
+		out->others.high = add_oom(out->others.high, one.high);
 		if (out->processes <= MESSAGES_HOLDERS)
 			out->holders[out->processes] = (struct messages_holder){ pid, one };
 		out->processes++;
@@ -166,7 +167,7 @@ static void complete(struct messages_oom *o)
 	if (a->low == PLIM_UNKNOWN)
 		return;
 	if (r->low == PLIM_UNKNOWN && u->low != PLIM_UNKNOWN)
-		*r = (struct messages_bytes){ add(a->low, u->low), add(a->high, u->high) };
+		*r = (struct messages_bytes){ add_oom(a->low, u->low), add_oom(a->high, u->high) };
 	else if (u->low == PLIM_UNKNOWN && r->low != PLIM_UNKNOWN && r->high >= a->low)
 		*u = (struct messages_bytes){ r->low > a->high ? r->low - a->high : 0,
 					      r->high - a->low };
@@ -195,7 +196,7 @@ static int is_blank(char c)
 
 #define NAME_MOST 64
 
-static int is_name(char c)
+static int oom_is_name(char c)
 {
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
 	       (c && strchr("-_.", c));
@@ -206,7 +207,7 @@ static size_t container_prefix(const char *p, size_t n)
 {
 	size_t i = 0, digits = 0;
 
-	while (i < n && i < NAME_MOST && is_name(p[i])) {
+	while (i < n && i < NAME_MOST && oom_is_name(p[i])) {
 		digits = p[i] >= '0' && p[i] <= '9' ? digits + 1 : 0;
 		i++;
 	}
@@ -314,8 +315,8 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 		struct messages_bytes *field = (void *)((char *)out + wordings[i].field);
 
 		if (field->low == PLIM_UNKNOWN)
-			(wordings[i].where == BEHIND ? behind : before)(body, n, wordings[i].label,
-									field);
+			(wordings[i].where == BEHIND ? behind : oom_before)(
+				body, n, wordings[i].label, field);
 	}
 	if (out->tried.low == PLIM_UNKNOWN && memmem(body, n, huge, sizeof(huge) - 1))
 		out->tried = (struct messages_bytes){ (uint64_t)1 << 60, PLIM_UNKNOWN - 1 };

@@ -59,7 +59,7 @@ struct cursor {
 	unsigned tries;
 };
 
-static int is_word(char c)
+static int pattern_is_word(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 	       c == '_';
@@ -75,7 +75,7 @@ static int is_literal(char c)
 	return c && c != '*' && c != '^' && c != '$' && c != '|' && c != '{';
 }
 
-static char lower(char c)
+static char lower_pattern(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
@@ -109,7 +109,7 @@ const char *scan_anchor(const char *pattern, size_t *n)
 	return best;
 }
 
-static const char *read_number(const char *at, const char *end, uint64_t *out)
+static const char *read_pattern_number(const char *at, const char *end, uint64_t *out)
 {
 	uint64_t v = 0;
 	const char *p = at;
@@ -230,7 +230,7 @@ static unsigned bytes_of_type(const char *at, const char *end)
 		size_t n = strlen(types[i].name);
 
 		if ((size_t)(end - at) >= n && !memcmp(at, types[i].name, n) &&
-		    (at + n == end || !is_word(at[n])))
+		    (at + n == end || !pattern_is_word(at[n])))
 			return types[i].bytes;
 	}
 	return 0;
@@ -276,9 +276,9 @@ static const char *read_field(const struct pattern_field *f, const char *at, con
 	case BINARY: return read_size(at, end, SCAN_UNITS_BINARY, to);
 	case SHAPE: return read_shape(at, end, to);
 	case SHARE: return read_share(at, end, to);
-	case NUMBER: return read_number(at, end, to);
+	case NUMBER: return read_pattern_number(at, end, to);
 	case COUNT32:
-		at = read_number(at, end, &number);
+		at = read_pattern_number(at, end, &number);
 		if (!at || number >= UINT32_MAX)
 			return NULL;
 		*(uint32_t *)to = (uint32_t)number;
@@ -307,7 +307,7 @@ static const char *letter(char want, const char *at, const char *end)
 			at++;
 		return at > from ? at : NULL;
 	}
-	return lower(*at) == lower(want) ? at + 1 : NULL;
+	return lower_pattern(*at) == lower_pattern(want) ? at + 1 : NULL;
 }
 
 static int match_here(const char *pattern, const char *at, struct cursor *c);
@@ -334,7 +334,8 @@ static int match_here(const char *pattern, const char *at, struct cursor *c)
 		switch (*pattern) {
 		case '*': return match_behind_gap(pattern + 1, at, c);
 		case '|':
-			if (at > c->start && at < c->end && is_word(at[-1]) && is_word(*at))
+			if (at > c->start && at < c->end && pattern_is_word(at[-1]) &&
+			    pattern_is_word(*at))
 				return 0;
 			continue;
 		case '$':

@@ -107,7 +107,7 @@ static int is_level(struct word w)
 }
 
 /* A time, a date, a number of a process. */
-static int is_number(struct word w)
+static int device_is_number(struct word w)
 {
 	int digits = 0;
 
@@ -177,11 +177,11 @@ static const char *message_of(const char *body)
 		w = (struct word){ p, prefix_word_end(p) };
 		next = next_word(w.to);
 		/* "Iter 30: " */
-		if (is_number(next) && next.to[-1] == ':') {
+		if (device_is_number(next) && next.to[-1] == ':') {
 			p = next.to;
 			continue;
 		}
-		if (w.to == w.from || (!is_level(w) && !is_number(w) &&
+		if (w.to == w.from || (!is_level(w) && !device_is_number(w) &&
 				       !(strchr(":]", w.to[-1]) && !is_version(w.to))))
 			return p;
 		p = w.to;

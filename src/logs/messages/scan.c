@@ -171,7 +171,7 @@ static const char *below_end(const struct scan *s)
 }
 
 /* The event's index; SCAN_NONE: it was not kept (s->status). */
-static uint32_t keep(struct scan *s, struct messages_event *e)
+static uint32_t keep_scan(struct scan *s, struct messages_event *e)
 {
 	struct messages_log *log = s->log;
 	uint32_t old = scan_event_repeat(log, e);
@@ -191,7 +191,7 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
 {
 	if (s->kill == SCAN_NONE)
-		s->kill = keep(s, e);
+		s->kill = keep_scan(s, e);
 	return s->kill == SCAN_NONE ? NULL : &s->log->events.at[s->kill];
 }
 
@@ -268,7 +268,7 @@ static int is_reaped(const struct scan *s, const struct messages_event *e)
 	return 0;
 }
 
-static void take(struct scan *s, struct messages_event *e)
+static void take_scan(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
 
@@ -281,10 +281,10 @@ static void take(struct scan *s, struct messages_event *e)
 		return;
 	} else if (scan_event_is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL) {
 		if (!scan_kill_end(s->log, s->kill, e))
-			keep(s, e);
+			keep_scan(s, e);
 		s->kill = SCAN_NONE;
 	} else {
-		keep(s, e);
+		keep_scan(s, e);
 	}
 }
 
@@ -383,7 +383,7 @@ static const struct messages_wording *as_told(const struct messages_event *e,
 }
 
 /* The line is done: what fitted it best is an event. */
-static void flush(struct scan *s)
+static void flush_scan(struct scan *s)
 {
 	struct messages_event *e = &s->found;
 
@@ -418,7 +418,7 @@ static void flush(struct scan *s)
 		s->log->newest.line = e->line;
 		s->log->has_newest = 1;
 	}
-	take(s, e);
+	take_scan(s, e);
 }
 
 /* ---- what an anchor may begin ---- */
@@ -520,7 +520,7 @@ static void drive(struct scan *s)
 		*set = (struct messages_set){ s->line, 1, -1 };
 }
 
-static void frame(struct scan *s)
+static void scan_frame(struct scan *s)
 {
 	struct open_trace *t = traceback_of(s);
 
@@ -598,7 +598,7 @@ static void loading(struct scan *s, const char *at)
 }
 
 /* A table's head: its rows follow. */
-static void table(struct scan *s)
+static void scan_table(struct scan *s)
 {
 	struct messages_event e;
 	struct scan_columns columns;
@@ -626,7 +626,7 @@ static void take_job(void *ctx, const struct scan_job *job)
 	snprintf(e.text, sizeof(e.text), "%s", job->text);
 	e.line = e.last_line = s->line + job->below;
 	if (!s->status)
-		take(s, &e);
+		take_scan(s, &e);
 }
 
 /* "MaxRSSNode" may be another column of the same head. */
@@ -686,7 +686,7 @@ static int is_in_code(const struct scan *s)
 	return s->line == s->code_line;
 }
 
-static void setting(struct scan *s, const struct scan_setting *what, const char *at)
+static void scan_one_setting(struct scan *s, const struct scan_setting *what, const char *at)
 {
 	struct messages_file *file = &s->log->files.at[s->file];
 
@@ -751,7 +751,7 @@ static void keep_state(struct scan *s, struct messages_state *state, uint64_t li
 }
 
 /* The rows below "Processes:" of nvidia-smi. */
-static void processes(struct scan *s)
+static void scan_processes(struct scan *s)
 {
 	const char *end = below_end(s), *p = s->stop;
 	struct messages_state state;
@@ -774,13 +774,13 @@ static void state(struct scan *s, enum messages_state_kind kind)
 	struct messages_state state;
 
 	if (kind == MESSAGES_STATE_PROCESS)
-		processes(s);
+		scan_processes(s);
 	else if (scan_state(kind, s->start, is_line ? s->stop : below_end(s), &state))
 		keep_state(s, &state, s->line);
 }
 
 /* All that may begin at an anchor of the current line. */
-static void look_at(struct scan *s, int16_t entry, const char *at)
+static void look_at_scan(struct scan *s, int16_t entry, const char *at)
 {
 	const struct scan_anchors *a = s->anchors;
 
@@ -788,12 +788,12 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		int id = a->entries[entry].id;
 
 		switch (id) {
-		case SCAN_FRAME: frame(s); break;
+		case SCAN_FRAME: scan_frame(s); break;
 		case SCAN_ESCAPED:
 		case SCAN_BOXED:
 		case SCAN_NOTEBOOK: odd_frame(s, (enum scan_special)id, at); break;
 		case SCAN_TRACEBACK: traceback(s, at); break;
-		case SCAN_TABLE: table(s); break;
+		case SCAN_TABLE: scan_table(s); break;
 		case SCAN_LOADING: loading(s, at); break;
 		case SCAN_LOADED: s->loading_line = 0; break;
 		case SCAN_LOAD_FAILED: s->load_failed = s->line; break;
@@ -808,7 +808,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 			if (id >= SCAN_STATE && id < SCAN_STATES_END)
 				state(s, (enum messages_state_kind)(id - SCAN_STATE));
 			else if (id >= SCAN_SETTING)
-				setting(s, &scan_settings[id - SCAN_SETTING], at);
+				scan_one_setting(s, &scan_settings[id - SCAN_SETTING], at);
 			else if (id >= SCAN_CUE)
 				cue(s, (size_t)(id - SCAN_CUE));
 			else
@@ -836,7 +836,7 @@ static void open_line(struct scan *s, const char *at)
 	const char *from = seen_from(s, at);
 	const char *end = s->end - at > SCAN_LINE_BYTES ? at + SCAN_LINE_BYTES : s->end;
 
-	flush(s);
+	flush_scan(s);
 	count_to(s, at);
 	s->placed = NULL;
 	s->start = scan_line_start(from, at);
@@ -899,7 +899,7 @@ static int may_speak(const char *p, const char *end)
 }
 
 /* Is the line a row's, of a detail or of what fails nothing? */
-static int is_known(const struct scan *s, uint64_t line)
+static int scan_is_known(const struct scan *s, uint64_t line)
 {
 	struct messages_event e;
 
@@ -934,7 +934,7 @@ static void speak(struct scan *s, const char *p, uint64_t line)
 			memory = scan_line_quotes(&s->now) ? SCAN_MEMORY_NONE
 							   : scan_spoken(&s->now, &e->oom.tried);
 		}
-		if (memory == SCAN_MEMORY_NONE || is_known(s, line)) {
+		if (memory == SCAN_MEMORY_NONE || scan_is_known(s, line)) {
 			line += stop < s->end && (*stop == '\n' || *stop == s->joint);
 			continue;
 		}
@@ -986,10 +986,10 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 		}
 		if (!in_line(s, p))
 			open_line(s, p);
-		look_at(s, entry, p);
+		look_at_scan(s, entry, p);
 		p = s->columns.total ? s->stop + (s->stop < end) : p + 1;
 	}
-	flush(s);
+	flush_scan(s);
 	p = p < safe ? safe : p;
 	count_to(s, p);
 	if (last && !s->worded.wording && !has_failure(s)) {
@@ -1005,7 +1005,7 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 
 enum { NARROW, LITTLE, BIG };
 
-static int width_of(const uint8_t *p, size_t n)
+static int scan_width_of(const uint8_t *p, size_t n)
 {
 	if (n < 2)
 		return NARROW;
@@ -1107,7 +1107,7 @@ static enum plim_status scan_wide(struct scan *s, struct source *src, int width,
 static enum plim_status scan_text(struct scan *s, struct source *src)
 {
 	const size_t room = WINDOW_BYTES + BEHIND_BYTES + AHEAD_BYTES;
-	int width = width_of(src->p, (size_t)(src->end - src->p));
+	int width = scan_width_of(src->p, (size_t)(src->end - src->p));
 	struct mem *m = s->log->mem;
 	enum plim_status st;
 	char *buffer;
@@ -1128,7 +1128,7 @@ int scan_is_text(const struct source *src)
 {
 	size_t n = (size_t)(src->end - src->p);
 
-	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
+	return scan_width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
 }
 
 #define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */

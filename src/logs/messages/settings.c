@@ -15,7 +15,7 @@
 #define VALUE_BYTES 24
 #define ADVISED_BYTES 120 /* in front of a word, that may say that it is only advised */
 
-static int is_name(char c)
+static int setting_is_name(char c)
 {
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
 }
@@ -93,7 +93,7 @@ static size_t value_behind(const char *p, const char *stop, char value[VALUE_BYT
 	size_t n = 0;
 
 	p = skip_signs(skip_words(p, stop), stop);
-	while (p < stop && n + 1 < VALUE_BYTES && (is_name(*p) || *p == '.' || *p == '-'))
+	while (p < stop && n + 1 < VALUE_BYTES && (setting_is_name(*p) || *p == '.' || *p == '-'))
 		value[n++] = *p++;
 	value[n] = 0;
 	return p > from && from < stop ? n : 0;
@@ -108,7 +108,7 @@ static int is_one_of(const char *value, const char *const *words, size_t n)
 }
 
 /* Is it spent?  < 0: the value does not say. */
-static int judge(enum scan_spent how, const char *value, double number)
+static int judge_setting(enum scan_spent how, const char *value, double number)
 {
 	static const char *const on[] = { "true",      "on",   "yes",  "enabled", "unsloth",
 					  "selective", "full", "auto", "cpu",     "nvme" };
@@ -128,7 +128,7 @@ static int judge(enum scan_spent how, const char *value, double number)
 }
 
 /* Of a flag's value that is a name: which type, which method. */
-static int is_named(const struct scan_setting *s, const char *value)
+static int setting_is_named(const struct scan_setting *s, const char *value)
 {
 	static const char *const types[] = {
 		"fp8",           "fp8_e5m2",       "fp8_e4m3", "q8_0",        "q4_0",
@@ -199,7 +199,8 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	int spent;
 
 	if (behind > stop ||
-	    (s->spent != SCAN_SET_SEEN && at > start && is_name(at[-1]) && is_name(*at)) ||
+	    (s->spent != SCAN_SET_SEEN && at > start && setting_is_name(at[-1]) &&
+	     setting_is_name(*at)) ||
 	    is_advised(start, at, stop) || is_anothers(s, start, at))
 		return;
 	if (s->spent == SCAN_SET_SEEN) {
@@ -212,13 +213,13 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	}
 	while (s->spent == SCAN_SET_MUCH && behind[-1] >= '0' && behind[-1] <= '9')
 		behind--; /* a value's first digit, in a word that was too short without it */
-	if (behind < stop && is_name(*behind) && is_name(behind[-1]))
+	if (behind < stop && setting_is_name(*behind) && setting_is_name(behind[-1]))
 		return; /* another name */
 	n = value_behind(behind, stop, value);
 	number = strtod(value, &end);
 	if (!n || *end || value[0] == '-')
 		number = -1;
-	spent = is_named(s, value) ? 1 : judge(s->spent, value, number);
+	spent = setting_is_named(s, value) ? 1 : judge_setting(s->spent, value, number);
 	if (spent < 0 && is_switched(s, start, at, behind, stop, n ? value : ""))
 		spent = 1;
 	if (spent >= 0)
@@ -336,11 +337,11 @@ static const char *find_flag(const char *text, const char *name)
 	for (const char *p = text; *p; p++) {
 		size_t i = 0;
 
-		if (p > text && (is_name(p[-1]) || p[-1] == '.'))
+		if (p > text && (setting_is_name(p[-1]) || p[-1] == '.'))
 			continue;
 		while (i < n && p[i] && plain(p[i]) == plain(name[i]))
 			i++;
-		if (i == n && !is_name(p[i]) && p[i] != '-')
+		if (i == n && !setting_is_name(p[i]) && p[i] != '-')
 			return p + n;
 	}
 	return NULL;
@@ -361,7 +362,7 @@ static const char *next_flag(const char *p, char name[NAME_BYTES], char value[VA
 	p += strspn(p, " ,;\"'");
 	word = p;
 	p += strspn(p, "-");
-	while (n + 1 < NAME_BYTES && (is_name(*p) || *p == '-' || *p == '.'))
+	while (n + 1 < NAME_BYTES && (setting_is_name(*p) || *p == '-' || *p == '.'))
 		name[n++] = *p++;
 	name[is_flag(word, p) ? n : 0] = value[0] = 0;
 	if (*name && (*p == '=' || *p == ':' ||
@@ -420,7 +421,7 @@ void messages_lower_told(const char *told, char *text)
 
 		p += strspn(p, " ,;\"'(");
 		p += strspn(p, "-");
-		while (n + 1 < NAME_BYTES && (is_name(p[n]) || p[n] == '-')) {
+		while (n + 1 < NAME_BYTES && (setting_is_name(p[n]) || p[n] == '-')) {
 			name[n] = p[n];
 			n++;
 		}

@@ -145,7 +145,7 @@ static int is_denied(const struct words *w, size_t at, size_t end)
 	return 0;
 }
 
-static int has(const struct words *w, const char *list)
+static int spoken_has(const struct words *w, const char *list)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (is_one(w, i, list))
@@ -158,8 +158,10 @@ static int is_error(const struct words *w, size_t at)
 {
 	const char *text = w->line->text, *phrase = text + w->at[at].at;
 
-	if (has(w, " error errors exception fatal critical panicked panic assertion abort aborted "
-		   "terminate terminated terminating err died "))
+	if (spoken_has(
+		    w,
+		    " error errors exception fatal critical panicked panic assertion abort aborted "
+		    "terminate terminated terminating err died "))
 		return 1;
 	if (!strncmp(phrase, "OUT_OF_", 7))
 		return 1;
@@ -171,12 +173,12 @@ static int is_error(const struct words *w, size_t at)
 
 static enum scan_memory which(const struct words *w)
 {
-	int card = has(
+	int card = spoken_has(
 		w, " gpu gpus cuda device vram video hbm tpu npu xpu hpu metal mps mtl hip rocm "
 		   "sycl vulkan vk d3d12 dxgi directml triton xla graphics kv nccl cudnn cublas "
 		   "tensorrt trt nvidia ");
-	int host =
-		has(w, " host ram cpu system swap paging pagefile machine node heap pinned numpy ");
+	int host = spoken_has(
+		w, " host ram cpu system swap paging pagefile machine node heap pinned numpy ");
 
 	for (size_t i = 0; i < w->n; i++)
 		if (!card && (is_one(w, i, " shm ") ||

@@ -14,7 +14,7 @@ struct part {
 	const char *p, *end;
 };
 
-static const char *find(struct part t, const char *words)
+static const char *find_state(struct part t, const char *words)
 {
 	return memmem(t.p, (size_t)(t.end - t.p), words, strlen(words));
 }
@@ -35,7 +35,7 @@ static uint64_t digits_at(const char **at, const char *end)
 /* The whole number behind the words and what is not a digit; PLIM_UNKNOWN: there is none near. */
 static uint64_t number_behind(struct part t, const char *words)
 {
-	const char *at = find(t, words);
+	const char *at = find_state(t, words);
 
 	if (!at)
 		return PLIM_UNKNOWN;
@@ -62,7 +62,7 @@ static struct messages_bytes exactly(uint64_t bytes)
 /* The cell `column` of the row: "| Allocated memory      |  21300 MiB |  22000 MiB |". */
 static struct messages_bytes cell(struct part t, const char *row, int column)
 {
-	const char *at = find(t, row);
+	const char *at = find_state(t, row);
 	struct messages_bytes out = unknown;
 
 	for (int i = 0; at && i <= column; i++) {
@@ -140,7 +140,7 @@ static int read_info(struct part t, struct messages_state *s)
 
 static struct messages_bytes size_behind(struct part t, const char *words)
 {
-	const char *at = find(t, words);
+	const char *at = find_state(t, words);
 	struct messages_bytes out = unknown;
 
 	at = at ? at + strlen(words) : NULL;
@@ -166,7 +166,7 @@ static int read_deepspeed(struct part t, struct messages_state *s)
 /* "22000MiB / 24576MiB" in the line. */
 static int read_smi(struct part t, struct messages_state *s)
 {
-	const char *slash = find(t, "MiB / "), *from = slash, *at;
+	const char *slash = find_state(t, "MiB / "), *from = slash, *at;
 	uint64_t used, total;
 
 	while (from && from > t.p && from[-1] >= '0' && from[-1] <= '9')
@@ -189,7 +189,8 @@ static int read_smi(struct part t, struct messages_state *s)
 /* "|    0   N/A  N/A      1893      C   python train.py    9120MiB |", without the two columns of MIG in older ones. */
 static int read_process(struct part t, struct messages_state *s)
 {
-	const char *at = t.p, *ids = find(t, "N/A  N/A"), *unit = find(t, "MiB |"), *from = unit;
+	const char *at = t.p, *ids = find_state(t, "N/A  N/A"), *unit = find_state(t, "MiB |"),
+		   *from = unit;
 	uint64_t device, bytes;
 
 	while (from && from > t.p && from[-1] >= '0' && from[-1] <= '9')

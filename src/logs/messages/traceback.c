@@ -94,8 +94,8 @@ static const char *code_start(const struct scan_line *frame, const struct scan_l
 }
 
 /* A line of code, if it is one: neither the next frame nor the marks below a line. */
-static void read_source(struct messages_frame *f, const struct scan_line *frame,
-			const struct scan_line *source)
+static void read_traceback_source(struct messages_frame *f, const struct scan_line *frame,
+				  const struct scan_line *source)
 {
 	const char *p = source ? code_start(frame, source) : NULL, *end;
 
@@ -133,7 +133,7 @@ static int read_frame(struct messages_frame *f, const struct scan_line *line,
 		p += sizeof(in) - 1;
 		copy_start(f->function, sizeof(f->function), p, (size_t)(end - p));
 	}
-	read_source(f, line, source);
+	read_traceback_source(f, line, source);
 	return 1;
 }
 

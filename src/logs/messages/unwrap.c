@@ -101,7 +101,7 @@ static int is_edge(struct piece l)
 			   is_drawn(l.from, l.to));
 }
 
-static int begins(struct piece l, const char *with)
+static int wrapped_begins(struct piece l, const char *with)
 {
 	size_t n = strlen(with);
 
@@ -137,7 +137,7 @@ static int is_start(struct piece l, struct piece before)
 	size_t n = first_word(l);
 
 	if (!n || is_drawn(l.from, l.to) || strchr("[|+=*#>$-{!", *l.from) ||
-	    begins(l, "File \"") || begins(l, "Traceback ("))
+	    wrapped_begins(l, "File \"") || wrapped_begins(l, "Traceback ("))
 		return 1;
 	if (isdigit((unsigned char)*l.from) && (memchr(l.from, '-', n) || memchr(l.from, ':', n) ||
 						memchr(l.from, '/', n) || memchr(l.from, '%', n)))
@@ -203,8 +203,8 @@ static int is_cut(struct piece l, struct piece next, struct piece head, const st
 {
 	return l.width == s->widest && (s->full > 1 || is_terminals(s->widest)) && next.width &&
 	       !is_edge(l) && (is_terminals(s->widest) || (!is_row(l) && !is_row(next))) &&
-	       !is_edge(next) && !begins(next, "  File \"") && !begins(next, "Traceback (") &&
-	       !(first_word(head) && is_alike(next, head));
+	       !is_edge(next) && !wrapped_begins(next, "  File \"") &&
+	       !wrapped_begins(next, "Traceback (") && !(first_word(head) && is_alike(next, head));
 }
 
 /* Does the next line go on with this one? */

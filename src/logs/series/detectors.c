@@ -166,7 +166,7 @@ static double tie_factor(const struct series_watch *w, double tie)
 #define BASELINE_LAG 16
 
 /* The middle of the newer half, and the spread about a line through the middles of both halves. */
-static void measure(struct series_watch *w)
+static void measure_detector(struct series_watch *w)
 {
 	double y[SERIES_RING] = { 0 }, sorted[SERIES_RING], older, rise;
 	uint32_t n = w->ring_n, from = (w->ring_at + SERIES_RING - n) % SERIES_RING, half;
@@ -203,11 +203,11 @@ static bool above(struct series_watch *w, double y, double least_spread, double 
 	if (w->ring_n < BASELINE_LEAST)
 		return false;
 	if (w->stale > every || w->measured < BASELINE_LEAST)
-		measure(w);
+		measure_detector(w);
 	spread = w->spread > least_spread ? w->spread : least_spread;
 	*z = (y - w->median) / spread;
 	if (*z > 3 && w->stale) {
-		measure(w);
+		measure_detector(w);
 		spread = w->spread > least_spread ? w->spread : least_spread;
 		*z = (y - w->median) / spread;
 	}
@@ -974,8 +974,8 @@ static double noise_behind(const struct evaluations *e)
 }
 
 /* The evaluations so far with this one, times `sign`, their noise and their minimum. */
-static void gather(const struct series_monitor *m, const struct series_watch *w, double step,
-		   double value, double sign, struct evaluations *e)
+static void gather_detector(const struct series_monitor *m, const struct series_watch *w,
+			    double step, double value, double sign, struct evaluations *e)
 {
 	const struct series_history *h = &w->history;
 	size_t from;
@@ -1242,7 +1242,7 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 
 	if (!isfinite(value) || (w->history.stride > 1 && w->history.open.n))
 		return;
-	gather(m, w, step, value, w->role == PLIM_ROLE_METRIC ? -1 : 1, &e);
+	gather_detector(m, w, step, value, w->role == PLIM_ROLE_METRIC ? -1 : 1, &e);
 	if (e.n < 3)
 		return;
 	/* What a training loss varies by says nothing of a metric. */
@@ -1387,7 +1387,7 @@ static void look_multiple(struct series_monitor *m, uint32_t series, double step
 
 	if (!isfinite(value) || w->finite != 2 || !train || w->negative || !(train->first > 0))
 		return;
-	gather(m, w, step, value, 1, &e);
+	gather_detector(m, w, step, value, 1, &e);
 	if (e.n != 2)
 		return;
 	k = exp2(round(log2(e.t[0] / e.y[0])));
@@ -1422,7 +1422,7 @@ static void look_ratio(struct series_monitor *m, uint32_t series, double step, d
 
 	if (!isfinite(value) || w->negative || (w->history.stride > 1 && w->history.open.n))
 		return;
-	gather(m, w, step, value, 1, &e);
+	gather_detector(m, w, step, value, 1, &e);
 	if (e.n < 4)
 		return;
 	if (f) {
@@ -1462,7 +1462,7 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 	if (!isfinite(value) || w->course != SERIES_NAMED ||
 	    (w->history.stride > 1 && w->history.open.n))
 		return;
-	gather(m, w, step, value, 1, &e);
+	gather_detector(m, w, step, value, 1, &e);
 	if (f) {
 		if ((f->kind == COLLAPSE_CONSTANT && value != w->first) ||
 		    (f->kind == COLLAPSE_METRIC && value > f->number[2])) {

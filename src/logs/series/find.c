@@ -80,7 +80,7 @@ static bool looks_like_json(const char *head, size_t n)
 }
 
 /* Letters, colours and what a log that was emptied while a program wrote to it begins with: where it begins; NULL: no text. */
-static const uint8_t *text_of(const uint8_t *head, size_t n)
+static const uint8_t *found_text_of(const uint8_t *head, size_t n)
 {
 	const uint8_t *p = head;
 	size_t text = 0;
@@ -134,7 +134,7 @@ static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 		return SERIES_KIND_TENSORBOARD;
 	if (metrics && n && isdigit(head[0]) && !strchr(metrics + 9, '.'))
 		return SERIES_KIND_MLFLOW;
-	p = text_of(head, n);
+	p = found_text_of(head, n);
 	if (!p || file_is_other(name, head, n))
 		return SERIES_KIND_UNKNOWN;
 	if (is_json(p, head + n))
@@ -207,7 +207,7 @@ static bool may_be_packed_log(const char *path, const char *name)
 	return may_be_log(path, plain);
 }
 
-static enum series_kind look_at(struct mem *m, const char *path)
+static enum series_kind look_at_found(struct mem *m, const char *path)
 {
 	struct source_options options = { .thread = SOURCE_THREAD_NONE,
 					  .kinds = SOURCE_REGULAR_HERE };
@@ -230,8 +230,8 @@ static uint64_t step_of_folder(const char *folder)
 	return strncmp(name, "checkpoint-", 11) ? UINT64_MAX : strtoull(name + 11, NULL, 10);
 }
 
-static enum plim_status add(struct search *s, const char *folder, const char *path,
-			    enum series_kind kind)
+static enum plim_status add_found(struct search *s, const char *folder, const char *path,
+				  enum series_kind kind)
 {
 	struct entry e = { .kind = kind, .step = UINT64_MAX };
 	char run[4096];
@@ -258,7 +258,7 @@ static int not_dots(const struct dirent *d)
 	return d->d_name[0] != '.';
 }
 
-static enum plim_status walk(struct search *s, const char *folder, unsigned depth)
+static enum plim_status walk_found(struct search *s, const char *folder, unsigned depth)
 {
 	struct dirent **list;
 	int n = scandir(folder, &list, not_dots, alphasort);
@@ -279,11 +279,11 @@ static enum plim_status walk(struct search *s, const char *folder, unsigned dept
 			continue;
 		}
 		if (S_ISDIR(x.st_mode) && depth < DEPTH_MAX) {
-			st = walk(s, path, depth + 1);
+			st = walk_found(s, path, depth + 1);
 		} else if (S_ISREG(x.st_mode) && may_be_packed_log(path, list[i]->d_name)) {
-			kind = look_at(s->mem, path);
+			kind = look_at_found(s->mem, path);
 			if (kind)
-				st = add(s, folder, path, kind);
+				st = add_found(s, folder, path, kind);
 		}
 		free(list[i]);
 	}
@@ -335,7 +335,7 @@ enum plim_status series_search(struct mem *m, const char *folder, series_found_f
 	while (n > 1 && top[n - 1] == '/')
 		top[--n] = 0;
 	intern_init(&s.texts, m);
-	st = walk(&s, top, 0);
+	st = walk_found(&s, top, 0);
 	drop_doubles(&s);
 	for (size_t i = 0; !st && i < s.entries.n; i++) {
 		const struct entry *e = &s.entries.at[i];

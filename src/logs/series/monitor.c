@@ -31,7 +31,7 @@ static bool is_rather(const struct series_watch *a, const struct series_watch *b
 	return a->rank < b->rank || (a->rank == b->rank && a->points > 4 * b->points + 16);
 }
 
-static void choose(struct series_monitor *m)
+static void choose_monitor(struct series_monitor *m)
 {
 	struct series_watch *w = m->watches.at;
 
@@ -87,7 +87,7 @@ enum plim_status series_monitor_add(struct series_monitor *m, const char *name, 
 				       .first_step = NAN,
 				       .last_step = NAN,
 				       .history = { .stride = 1 } };
-	choose(m);
+	choose_monitor(m);
 	return PLIM_OK;
 }
 
@@ -96,7 +96,7 @@ void series_monitor_set_role(struct series_monitor *m, uint32_t series, enum pli
 	m->watches.at[series].role = role;
 	m->watches.at[series].course = SERIES_NAMED;
 	m->watches.at[series].rank = 0; /* whoever says so means this one */
-	choose(m);
+	choose_monitor(m);
 }
 
 /* ---- history: all values as at most SERIES_CELLS cells ---- */
@@ -169,7 +169,8 @@ static void summarise(struct series_watch *w, double step, double value)
 	w->zeros += value == 0;
 }
 
-static void keep(struct series_monitor *m, struct series_watch *w, double step, double value)
+static void keep_monitor(struct series_monitor *m, struct series_watch *w, double step,
+			 double value)
 {
 	double other = NAN;
 
@@ -279,7 +280,7 @@ static void look_course(struct series_monitor *m, uint32_t series, double value)
 		series_take_back(m, series_open(m, PLIM_CURVES_OVERFIT, series));
 		w->course = SERIES_NAMED;
 		w->role = PLIM_ROLE_OTHER;
-		choose(m);
+		choose_monitor(m);
 		return;
 	}
 	if (w->history.open.n || (w->points < COURSE_WAITS && w->history.n < 4))
@@ -294,7 +295,7 @@ static void look_course(struct series_monitor *m, uint32_t series, double value)
 		return;
 	w->course = SERIES_BY_COURSE;
 	w->role = role;
-	choose(m);
+	choose_monitor(m);
 }
 
 void series_replay_stop(const struct series_watch *w, struct plim_early_stop *stop)
@@ -320,14 +321,14 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 		return PLIM_OK;
 	if (w->role == PLIM_ROLE_TRAIN_LOSS && m->train != SERIES_NONE &&
 	    is_rather(w, &m->watches.at[m->train]))
-		choose(m);
+		choose_monitor(m);
 	for (size_t i = 0; i < series_detector_count; i++)
 		if (series_detectors[i].roles & bit)
 			series_detectors[i].look(m, series, step, value);
 	if (m->findings.n > before)
 		temper(m, before);
 	if (isfinite(value))
-		keep(m, w, step, value);
+		keep_monitor(m, w, step, value);
 	if (w->course && isfinite(value)) {
 		bool untold = w->course == SERIES_UNTOLD;
 
@@ -515,7 +516,7 @@ struct head {
 	struct plim_early_stop stop;
 };
 
-static uint8_t *put(uint8_t *to, const void *from, size_t n)
+static uint8_t *put_monitor(uint8_t *to, const void *from, size_t n)
 {
 	if (n)
 		memcpy(to, from, n);
@@ -547,12 +548,12 @@ enum plim_status series_monitor_save(const struct series_monitor *m, void *at, s
 		return err_set(err, PLIM_E_ARG, "the monitor's state takes %zu bytes, not %zu", *n,
 			       room);
 	p += sizeof(front);
-	p = put(p, &h, sizeof(h));
-	p = put(p, m->watches.at, m->watches.n * sizeof(*m->watches.at));
-	p = put(p, m->findings.at, m->findings.n * sizeof(*m->findings.at));
+	p = put_monitor(p, &h, sizeof(h));
+	p = put_monitor(p, m->watches.at, m->watches.n * sizeof(*m->watches.at));
+	p = put_monitor(p, m->findings.at, m->findings.n * sizeof(*m->findings.at));
 	for (size_t i = 0; i < m->names.n; i++) {
-		p = put(p, &m->names.at[i].n, 4);
-		p = put(p, m->names.at[i].bytes, m->names.at[i].n);
+		p = put_monitor(p, &m->names.at[i].n, 4);
+		p = put_monitor(p, m->names.at[i].bytes, m->names.at[i].n);
 	}
 	front[1] = *n;
 	front[2] = XXH3_64bits((uint8_t *)at + sizeof(front), *n - sizeof(front));
@@ -611,8 +612,8 @@ static enum plim_status take_names(struct series_monitor *m, const uint8_t *p, c
 	return st;
 }
 
-static enum plim_status take(struct series_monitor *m, const uint8_t *at, size_t n,
-			     struct plim_err *err)
+static enum plim_status take_monitor(struct series_monitor *m, const uint8_t *at, size_t n,
+				     struct plim_err *err)
 {
 	struct head h;
 	size_t watches, findings;
@@ -665,7 +666,7 @@ enum plim_status series_monitor_restore(struct series_monitor *m, const void *at
 		return err_set(err, PLIM_E_FORMAT,
 			       "the monitor's state is damaged: its checksum is wrong");
 	series_monitor_init(&fresh, m->mem);
-	st = take(&fresh, (const uint8_t *)at + sizeof(front), n - sizeof(front), err);
+	st = take_monitor(&fresh, (const uint8_t *)at + sizeof(front), n - sizeof(front), err);
 	if (st) {
 		series_monitor_release(&fresh);
 		return st;

@@ -17,7 +17,7 @@ struct words {
 	size_t n;
 };
 
-static void cut(const char *name, size_t n, struct words *w)
+static void cut_name(const char *name, size_t n, struct words *w)
 {
 	size_t len = 0;
 
@@ -35,7 +35,7 @@ static void cut(const char *name, size_t n, struct words *w)
 	}
 }
 
-static bool has(const struct words *w, const char *word)
+static bool name_has(const struct words *w, const char *word)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (!strcmp(w->at[i], word))
@@ -129,7 +129,7 @@ struct series_name series_name_of(const char *name, size_t n)
 	struct words w;
 	bool eval, train, known;
 
-	cut(name, n, &w);
+	cut_name(name, n, &w);
 	eval = has_any(&w, evaluation);
 	train = has_any(&w, training);
 	out.role = role_of(&w, eval, train, &known);
@@ -150,7 +150,7 @@ struct series_name series_name_of(const char *name, size_t n)
 			out.key = (out.key ^ (unsigned char)*c) * 1099511628211u;
 	}
 	/* Of two that mean the same, the one by epochs is the coarser one. */
-	out.rank = 4 * out.rank + (has(&w, "epoch") ? 1 : 0);
+	out.rank = 4 * out.rank + (name_has(&w, "epoch") ? 1 : 0);
 	return out;
 }
 

@@ -62,7 +62,7 @@ static enum plim_status take_fact(struct reading *g, const char *key, size_t n,
 }
 
 /* Push a key on the prefix; false: it is too long to be one. */
-static bool enter(struct reading *g, const char *key, size_t n, size_t *before)
+static bool enter_json(struct reading *g, const char *key, size_t n, size_t *before)
 {
 	*before = g->prefix_n;
 	if (g->prefix_n + n + 2 > PREFIX)
@@ -77,7 +77,7 @@ static bool enter(struct reading *g, const char *key, size_t n, size_t *before)
 
 static enum plim_status object(struct reading *g, struct plim_err *err);
 
-static enum plim_status row(struct reading *g, struct plim_err *err)
+static enum plim_status json_row(struct reading *g, struct plim_err *err)
 {
 	struct series_run *r = g->in->run;
 	size_t before = g->prefix_n;
@@ -106,14 +106,14 @@ static enum plim_status element(struct reading *g, unsigned at, double number, s
 	enum plim_status st = PLIM_OK;
 	int n = snprintf(name, sizeof(name), "%u", at);
 
-	if (at < LIST_MOST && enter(g, name, (size_t)n, &before)) {
+	if (at < LIST_MOST && enter_json(g, name, (size_t)n, &before)) {
 		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
 		g->prefix_n = before;
 	}
 	return st;
 }
 
-static int by_place(const void *a, const void *b)
+static int json_by_place(const void *a, const void *b)
 {
 	const struct held *x = a, *y = b;
 
@@ -126,7 +126,7 @@ static enum plim_status give_held(struct reading *g, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	if (g->held.n)
-		qsort(g->held.at, g->held.n, sizeof(*g->held.at), by_place);
+		qsort(g->held.at, g->held.n, sizeof(*g->held.at), json_by_place);
 	for (size_t i = 0; !st && i < g->held.n; i++)
 		st = series_run_point(g->in->run, g->held.at[i].series, g->held.at[i].at, NAN,
 				      g->held.at[i].value, err);
@@ -157,7 +157,7 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 	for (; !st && t.kind != JSON_ARRAY_END; st = st ? st : json_next(&g->json, &t, err)) {
 		if (t.kind == JSON_OBJECT) {
 			g->document = true;
-			st = row(g, err);
+			st = json_row(g, err);
 		} else if (t.kind == JSON_ARRAY) {
 			st = json_skip(&g->json, &t, err);
 		} else if (t.kind == JSON_INTEGER || t.kind == JSON_DOUBLE) {
@@ -173,7 +173,7 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 }
 
 /* Numbers are also written as text ('2.31', transformers 5). */
-static bool number_of(const struct json_token *t, double *out)
+static bool json_number_of(const struct json_token *t, double *out)
 {
 	if (t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE) {
 		*out = t->number;
@@ -197,7 +197,7 @@ static enum plim_status member(struct reading *g, size_t before, const struct js
 	if (t->kind == JSON_OBJECT)
 		return json_skip(&g->json, t, err);
 	st = take_fact(g, key, (size_t)(g->prefix + g->prefix_n - key), t, err);
-	if (!st && number_of(t, &number)) {
+	if (!st && json_number_of(t, &number)) {
 		g->lines |= g->depth == 1;
 		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
 	}
@@ -215,7 +215,7 @@ static enum plim_status object(struct reading *g, struct plim_err *err)
 	for (; !st && t.kind != JSON_OBJECT_END; st = st ? st : json_next(&g->json, &t, err)) {
 		if (!strcmp(t.string, "log_history"))
 			g->in->file->kind = g->in->run->kind = SERIES_KIND_TRAINER_STATE;
-		if (!enter(g, t.string, t.n, &before)) {
+		if (!enter_json(g, t.string, t.n, &before)) {
 			st = json_skip(&g->json, &t, err);
 			continue;
 		}

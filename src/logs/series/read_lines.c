@@ -168,8 +168,8 @@ struct table {
 	VEC(struct column) columns;
 };
 
-static enum plim_status read_header(struct series_run *r, const char *header, struct table *t,
-				    struct plim_err *err)
+static enum plim_status read_line_header(struct series_run *r, const char *header, struct table *t,
+					 struct plim_err *err)
 {
 	const char *p = header;
 	struct column c = { .series = SERIES_NONE };
@@ -246,7 +246,7 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 		in->file->header = intern_text(&r->texts, id);
 		in->file->offset = source_offset(s, p);
 	}
-	st = read_header(r, in->file->header, &t, err);
+	st = read_line_header(r, in->file->header, &t, err);
 	/* A last line without an end is one that is being written: its last number may be cut. */
 	r->splits = true;
 	while (!st && !r->over && series_line(s, &p, &line, &n, false, &st, err)) {

@@ -31,7 +31,7 @@ struct byte_set {
 	bool ascii;
 };
 
-static struct byte_set bytes_of(const char *text, size_t n)
+static struct byte_set text_line_bytes_of(const char *text, size_t n)
 {
 	uint64_t low = 0, high = 0;
 	unsigned char all = 0;
@@ -106,7 +106,7 @@ static bool compile(const char *text, struct pattern *p)
 			text = end + 1;
 		} else {
 			*t = (struct token){ TOKEN_TEXT, text, n };
-			of = bytes_of(text, n);
+			of = text_line_bytes_of(text, n);
 			p->wants.low |= of.low;
 			p->wants.high |= of.high;
 			text += n;
@@ -311,7 +311,7 @@ struct line_reading {
 	char clean[LINE_LONGEST]; /* the line without escape sequences and NULs */
 };
 
-static bool is_word(int c)
+static bool text_line_is_word(int c)
 {
 	return isalnum(c) || c == '_' || c == '/' || c == '.' || c == '@' || c == '-';
 }
@@ -326,7 +326,7 @@ static const char *skip_marks(const char *line, const char *p)
 	if (p <= line + 1 || p[-1] != '(')
 		return p;
 	word = p - 1;
-	while (word > line && is_word((unsigned char)word[-1]))
+	while (word > line && text_line_is_word((unsigned char)word[-1]))
 		word--;
 	if (word == p - 1 || word == line || !strchr(" :='\"[", word[-1]))
 		return p;
@@ -357,7 +357,7 @@ static size_t words_before(const char *line, const char *at, char *name)
 	for (int words = 0; words < WORDS_BEFORE; words++) {
 		const char *word = p;
 
-		while (word > line && is_word((unsigned char)word[-1]))
+		while (word > line && text_line_is_word((unsigned char)word[-1]))
 			word--;
 		if (*word == '/' && word + 1 < p && isdigit((unsigned char)word[1]))
 			break; /* "3/10" */
@@ -369,7 +369,7 @@ static size_t words_before(const char *line, const char *at, char *name)
 		p = word;
 		if (p == line || p[-1] != ' ' || (p > line + 1 && p[-2] == ' '))
 			break;
-		if (p > line + 1 && !is_word((unsigned char)p[-2]))
+		if (p > line + 1 && !text_line_is_word((unsigned char)p[-2]))
 			break;
 		p--;
 	}
@@ -425,10 +425,10 @@ static void find_loose(const char *text, size_t n, char *loose)
 		const char *word;
 		size_t named;
 
-		while (p > text && !is_word((unsigned char)p[-1]))
+		while (p > text && !text_line_is_word((unsigned char)p[-1]))
 			p--;
 		word = p;
-		while (word > text && is_word((unsigned char)word[-1]))
+		while (word > text && text_line_is_word((unsigned char)word[-1]))
 			word--;
 		if (word < p && 1u << series_name_of(word, (size_t)(p - word)).role & VALUED) {
 			named = p < end ? words_before(text, p + 1, name) : 0;
@@ -452,7 +452,7 @@ static void find_side(const char *text, size_t n, struct told *t)
 		const char *word = p;
 		enum series_side side;
 
-		while (p < end && is_word((unsigned char)*p) && *p != '-')
+		while (p < end && text_line_is_word((unsigned char)*p) && *p != '-')
 			p++;
 		if (p > word) {
 			side = series_side_of(word, (size_t)(p - word));
@@ -500,7 +500,7 @@ static void weigh(struct told *t)
 	t->evaluation = says.side == SERIES_EVALUATION;
 }
 
-static struct told tell(const char *text, size_t n)
+static struct told tell_text_line(const char *text, size_t n)
 {
 	char words[NAME_BYTES];
 	size_t named = words_before(text, text + n, words);
@@ -535,7 +535,7 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 
 	if (id != INTERN_NONE)
 		return &g->told.at[id];
-	*room = tell(text, n);
+	*room = tell_text_line(text, n);
 	if (n >= 200 || g->told.n >= TOLD_MOST)
 		return room;
 	g->status = vec_push(g->run->mem, &g->told, *room, g->err);
@@ -569,7 +569,8 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 }
 
 /* A value of a name that stands by itself; one of a column may be "3/100". */
-static void put(struct line_reading *g, const char *name, size_t n, double value, bool whole)
+static void put_text_line(struct line_reading *g, const char *name, size_t n, double value,
+			  bool whole)
 {
 	struct told t = { .n = n < NAME_BYTES ? n : NAME_BYTES - 1, .series = SERIES_NONE };
 
@@ -687,7 +688,7 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value && of > 1)
 		value /= of;
 	if (!t->kept && g->loose[0] && t->link) {
-		put(g, g->loose, strlen(g->loose), value, true);
+		put_text_line(g, g->loose, strlen(g->loose), value, true);
 		g->loose[0] = 0;
 		return;
 	}
@@ -710,7 +711,7 @@ static bool take_rounded(struct line_reading *g, const char *gap, const char *sa
 {
 	struct told room, *t;
 
-	if (p + 1 >= end || (*p != 'K' && *p != 'M') || is_word((unsigned char)p[1]))
+	if (p + 1 >= end || (*p != 'K' && *p != 'M') || text_line_is_word((unsigned char)p[1]))
 		return false;
 	t = told_of(g, gap, (size_t)(says - gap), &room);
 	if (g->status || !t->step)
@@ -724,7 +725,7 @@ static bool skip_date(const char **p, const char *end)
 {
 	if (*p + 1 >= end || **p != '-' || !isdigit((unsigned char)(*p)[1]))
 		return false;
-	while (*p < end && (is_word((unsigned char)**p) || **p == '-'))
+	while (*p < end && (text_line_is_word((unsigned char)**p) || **p == '-'))
 		++*p;
 	return true;
 }
@@ -740,7 +741,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		const char *says;
 
 		if (!may_be_number(*p) ||
-		    (p > line && is_word((unsigned char)p[-1]) && p[-1] != '-') ||
+		    (p > line && text_line_is_word((unsigned char)p[-1]) && p[-1] != '-') ||
 		    !(took = series_number(p, (size_t)(end - p), &value))) {
 			p++;
 			continue;
@@ -748,7 +749,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		says = p;
 		p += took;
 		if (is_bar(p, end) && value > 0)
-			put(g, "step", 4, value, true);
+			put_text_line(g, "step", 4, value, true);
 		g->inside |= says > line && is_inside(line, says, end);
 		if (take_rounded(g, gap, says, p, end, value)) {
 			gap = ++p;
@@ -761,7 +762,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		/* "30ms", "nanosecond", "70%|###": no number that stands for itself. */
 		if (p < end && (isalpha((unsigned char)*p) || *p == '_' ||
 				(*p == '%' && p + 1 < end && p[1] == '|'))) {
-			while (p < end && is_word((unsigned char)*p))
+			while (p < end && text_line_is_word((unsigned char)*p))
 				p++;
 			gap = isdigit((unsigned char)*says) ? p : gap;
 			continue;
@@ -770,7 +771,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		gap = p;
 		/* "top-1 acc": a part of a name. */
 		if (says > line + 1 && says[-1] == '-' && isalpha((unsigned char)says[-2]))
-			for (gap = says; gap > line && is_word((unsigned char)gap[-1]);)
+			for (gap = says; gap > line && text_line_is_word((unsigned char)gap[-1]);)
 				gap--;
 	}
 }
@@ -855,7 +856,7 @@ static bool is_gap(char c)
 }
 
 /* Cells of a line, parted by white space (`wide`: by two or more), bars, commas. */
-static size_t split(const char *line, size_t n, bool wide, struct span *out)
+static size_t split_text_line(const char *line, size_t n, bool wide, struct span *out)
 {
 	size_t k = 0, i = 0;
 
@@ -877,7 +878,7 @@ static size_t split(const char *line, size_t n, bool wide, struct span *out)
 /* The names that a line of names begins with; one of them is of a training. */
 static size_t names_of(const char *line, size_t n, bool wide, struct span *out, bool *known)
 {
-	size_t k = split(line, n, wide, out), names = 0;
+	size_t k = split_text_line(line, n, wide, out), names = 0;
 
 	*known = false;
 	for (; names < k && !isdigit((unsigned char)out[names].at[0]); names++) {
@@ -920,7 +921,7 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 	const struct columns *t = &g->table;
 	struct span cell[COLUMNS];
 	const struct span *names = t->narrow;
-	size_t k = split(line, n, false, cell), columns = t->narrow_n, words = 0;
+	size_t k = split_text_line(line, n, false, cell), columns = t->narrow_n, words = 0;
 	double value;
 
 	if (k != columns && k == t->wide_n) {
@@ -938,7 +939,7 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 		size_t took = series_number(cell[i].at, cell[i].n, &value);
 
 		if (took && (took == cell[i].n || cell[i].at[took] == '/'))
-			put(g, names[i].at, names[i].n, value, took == cell[i].n);
+			put_text_line(g, names[i].at, names[i].n, value, took == cell[i].n);
 	}
 	return g->known > 0;
 }
@@ -998,7 +999,7 @@ static bool take_block(struct line_reading *g, const char *line, size_t n)
 				     name.at);
 			g->side = SERIES_NO_SIDE;
 			if (took && k > 0 && (size_t)k < sizeof(full))
-				put(g, full, (size_t)k, value, true);
+				put_text_line(g, full, (size_t)k, value, true);
 			return true;
 		}
 	}
@@ -1132,7 +1133,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	for (; n && !*line; n--)
 		line++;
 	n = n < LINE_LONGEST ? n : LINE_LONGEST;
-	has = bytes_of(line, n);
+	has = text_line_bytes_of(line, n);
 	if (!has.ascii || has.low & (LOW(0) | LOW(0x1b))) {
 		n = clean(g->clean, line, n);
 		line = g->clean;
@@ -1156,7 +1157,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->heading = SERIES_NO_SIDE;
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
-		put(g, "epoch", 5, counted, true);
+		put_text_line(g, "epoch", 5, counted, true);
 	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
 		take_numbers(g, line + counter, n - counter);
 	if (!g->run->row.n && !isnan(g->run->row_epoch))

@@ -17,7 +17,7 @@
 const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboard", "csv",
 					  "json",    "wandb",         "mlflow",      "text" };
 
-static void forget(struct series_run *r)
+static void forget_series_run(struct series_run *r)
 {
 	r->points = r->set_aside = r->bytes = 0;
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
@@ -39,7 +39,7 @@ void series_run_init(struct series_run *r, struct mem *m, const struct series_op
 	*r = (struct series_run){ .mem = m, .options = options };
 	series_monitor_init(&r->monitor, m);
 	intern_init(&r->texts, m);
-	forget(r);
+	forget_series_run(r);
 }
 
 static void release_curves(struct series_run *r)
@@ -67,7 +67,7 @@ void series_run_clear(struct series_run *r)
 	release_curves(r);
 	series_monitor_release(&r->monitor);
 	series_monitor_init(&r->monitor, r->mem);
-	forget(r);
+	forget_series_run(r);
 	for (size_t i = 0; i < r->files.n; i++) {
 		r->files.at[i].offset = r->files.at[i].start;
 		r->files.at[i].bytes = 0;
@@ -519,7 +519,8 @@ static bool damaged_behind(const struct series_input *in)
 	return true;
 }
 
-static enum plim_status refuse(const struct source *s, const char *path, struct plim_err *err)
+static enum plim_status refuse_series_run(const struct source *s, const char *path,
+					  struct plim_err *err)
 {
 	const struct file_kind *kind = file_kind_of_file(path, s->p, (size_t)(s->end - s->p));
 
@@ -543,7 +544,7 @@ static enum plim_status read_file(struct series_run *r, struct series_file *f, s
 	if (!f->kind)
 		f->kind = kind_of_source(in.source, f->path, err);
 	if (!f->kind)
-		st = refuse(in.source, f->path, err);
+		st = refuse_series_run(in.source, f->path, err);
 	if (!r->kind)
 		r->kind = f->kind;
 	if (!st && f->offset)
@@ -562,8 +563,8 @@ static bool is_document(const struct series_file *f)
 }
 
 /* What is there now of each file; *rewritten: some must be read from the start. */
-static enum plim_status look(struct series_run *r, bool *changed, bool *rewritten,
-			     struct plim_err *err)
+static enum plim_status look_series_run(struct series_run *r, bool *changed, bool *rewritten,
+					struct plim_err *err)
 {
 	*changed = *rewritten = false;
 	for (size_t i = 0; i < r->files.n; i++) {
@@ -627,7 +628,7 @@ static enum plim_status read_again(struct series_run *r, struct plim_err *err)
 
 	series_run_clear(r);
 	if (!st)
-		st = look(r, &changed, &rewritten, err);
+		st = look_series_run(r, &changed, &rewritten, err);
 	return st ? st : read_files(r, true, err);
 }
 
@@ -675,7 +676,7 @@ static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
-	enum plim_status st = look(r, changed, &rewritten, err);
+	enum plim_status st = look_series_run(r, changed, &rewritten, err);
 
 	if (st || !*changed)
 		return st;

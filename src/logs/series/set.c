@@ -31,7 +31,7 @@ static struct series_run *run_of(struct series_set *s, const char *folder, enum 
 	return NULL;
 }
 
-static bool is_known(const struct series_set *s, const char *path)
+static bool series_set_is_known(const struct series_set *s, const char *path)
 {
 	for (size_t i = 0; i < s->runs.n; i++)
 		for (size_t j = 0; j < s->runs.at[i]->files.n; j++)
@@ -88,7 +88,8 @@ static enum plim_status add_run(struct series_set *s, const char *folder, const 
 }
 
 /* Another run begins in the file of *r, where that one was read to. */
-static enum plim_status follow(struct series_set *s, struct series_run *r, struct plim_err *err)
+static enum plim_status follow_series_set(struct series_set *s, struct series_run *r,
+					  struct plim_err *err)
 {
 	const struct series_file *f = &r->files.at[0];
 	struct series_run *next;
@@ -117,7 +118,7 @@ static enum plim_status found(void *ctx, const char *folder, const char *path,
 	struct series_set *s = ctx;
 	struct series_run *r;
 
-	if (is_known(s, path) ||
+	if (series_set_is_known(s, path) ||
 	    (kind == SERIES_KIND_TRAINER_STATE && replaces(s, folder, path, err)))
 		return PLIM_OK;
 	r = run_of(s, folder, kind);
@@ -199,7 +200,7 @@ enum plim_status series_set_read(struct series_set *s, const char *const *named,
 		*changed |= here;
 		if (!st && s->runs.at[i]->over && !s->runs.at[i]->followed &&
 		    strcmp(s->runs.at[i]->files.at[0].path, "-") != 0)
-			st = follow(s, s->runs.at[i], err);
+			st = follow_series_set(s, s->runs.at[i], err);
 		if (!st && !s->runs.at[i]->points && !grows)
 			st = drop_empty(s, i--, named, named_count, err);
 	}

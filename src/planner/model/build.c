@@ -201,9 +201,9 @@ static uint32_t embedding_of(const struct model *m)
 	return MODEL_NONE;
 }
 
-static enum plim_status add_row(struct model *m, const struct model_section *s,
-				const struct model_row *row, const struct model_numbers *n,
-				uint32_t block, uint64_t has, struct plim_err *err)
+static enum plim_status model_add_row(struct model *m, const struct model_section *s,
+				      const struct model_row *row, const struct model_numbers *n,
+				      uint32_t block, uint64_t has, struct plim_err *err)
 {
 	struct model_tensor t = { .tied_to = MODEL_NONE,
 				  .part = (uint8_t)kinds[row->kind].part,
@@ -366,7 +366,7 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 
 		for (const struct model_row *row = s->rows; !st && row->name; row++)
 			if (!(row->when & ~here))
-				st = add_row(m, s, row, &own, block, here, err);
+				st = model_add_row(m, s, row, &own, block, here, err);
 	}
 	return st;
 }

@@ -37,8 +37,8 @@ static void take_activation(struct model_numbers *n, const char *name, bool name
 			n->activation = activations[i].activation;
 }
 
-static enum plim_status refuse(const struct config *c, const struct model_key *k,
-			       struct plim_err *err)
+static enum plim_status refuse_config(const struct config *c, const struct model_key *k,
+				      struct plim_err *err)
 {
 	return err_set(err, PLIM_E_FORMAT, "'%.200s': '%s' is a value that no model has", c->path,
 		       k->key);
@@ -54,7 +54,7 @@ static enum plim_status take_size(const struct config *c, uint64_t *at, const st
 		v = config_element(c, v, 1);
 	if (v->kind != JSON_NULL &&
 	    (v->kind != JSON_INTEGER || (v->negative && v->number) || v->number > MODEL_SIZE))
-		return refuse(c, k, err);
+		return refuse_config(c, k, err);
 	*at = v->kind == JSON_NULL ? 0 : v->number;
 	*at += k->type == KEY_NEXT;
 	if (k->type == KEY_HALVES)
@@ -67,14 +67,14 @@ static enum plim_status take_rate(const struct config *c, double *at, const stru
 {
 	if (v->kind != JSON_NULL && v->kind != JSON_INTEGER &&
 	    (v->kind != JSON_DOUBLE || !(v->real >= 0 && v->real <= 1e6)))
-		return refuse(c, k, err);
+		return refuse_config(c, k, err);
 	*at = v->kind == JSON_NULL ? 0 : v->real;
-	return v->real < 0 ? refuse(c, k, err) : PLIM_OK;
+	return v->real < 0 ? refuse_config(c, k, err) : PLIM_OK;
 }
 
-static enum plim_status take(const struct config *c, struct model_numbers *n,
-			     const struct model_key *k, const struct config_value *v,
-			     struct plim_err *err)
+static enum plim_status take_key(const struct config *c, struct model_numbers *n,
+				 const struct model_key *k, const struct config_value *v,
+				 struct plim_err *err)
 {
 	char *at = (char *)n + k->offset;
 
@@ -133,7 +133,7 @@ static enum plim_status take_keys(const struct config *c, struct model_numbers *
 		const struct config_value *v = config_find(c, scope, keys->key);
 
 		if (v && !names(others, keys->key))
-			st = take(c, n, keys, v, err);
+			st = take_key(c, n, keys, v, err);
 	}
 	return st;
 }
@@ -514,7 +514,7 @@ static const char *class_of(const struct config *c)
 	return list && config_list_end(c, list) > list + 1 ? config_text(c, list + 1) : "";
 }
 
-static const struct model_head *head_of(struct config *c, const struct model_family *f)
+static const struct model_head *config_head_of(struct config *c, const struct model_family *f)
 {
 	const char *class = class_of(c);
 	const struct model_head *found = NULL;
@@ -789,7 +789,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 		st = take_lists(c, &f->towers[MODEL_TEXT], err);
 	if (!st)
 		st = take_seen_lists(c, &f->towers[MODEL_VISION], err);
-	head = head_of(c, f);
+	head = config_head_of(c, f);
 	m->other_class &= f != &nested; /* its class is of the type that is not known */
 	m->strip = head->strip;
 	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
@@ -828,8 +828,8 @@ static enum plim_status read_beside(struct config *c, struct plim_err *err)
 }
 
 /* `file`: it lies on a disk, and others may lie next to it. */
-static enum plim_status read_source(struct model *m, const char *name, struct source *s, bool file,
-				    struct plim_err *err)
+static enum plim_status read_config_source(struct model *m, const char *name, struct source *s,
+					   bool file, struct plim_err *err)
 {
 	struct config c = { .model = m, .path = name };
 	enum plim_status st = file ? read_beside(&c, err) : PLIM_OK;
@@ -850,7 +850,7 @@ enum plim_status model_read_config(struct model *m, const char *name, const void
 		source_open_memory(m->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL, &s, err);
 
 	if (!st)
-		st = read_source(m, name, s, false, err);
+		st = read_config_source(m, name, s, false, err);
 	source_close(s);
 	return st;
 }
@@ -942,7 +942,7 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 	st = source_need(s, s->p, 8, err);
 	json = st || !s->p || s->end - s->p < 8 || !memchr(s->p, 0, 8);
 	if (!st && json)
-		st = read_source(m, path, s, true, err);
+		st = read_config_source(m, path, s, true, err);
 	source_close(s);
 	return json ? st : model_read_header(m, path, err);
 }

@@ -5,8 +5,8 @@
 
 /* ---- reading ---- */
 
-static enum plim_status keep(struct config *c, struct config_value v, const struct json_token *t,
-			     struct plim_err *err)
+static enum plim_status keep_value(struct config *c, struct config_value v,
+				   const struct json_token *t, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -27,8 +27,8 @@ static enum plim_status keep(struct config *c, struct config_value v, const stru
 
 #define DEPTH 8 /* objects in objects whose scalars are kept */
 
-static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t key, uint32_t index,
-				    unsigned depth, struct plim_err *err);
+static enum plim_status read_value_object(struct config *c, uint32_t scope, uint32_t key,
+					  uint32_t index, unsigned depth, struct plim_err *err);
 
 /* The scope of what an object under `key` holds. */
 static enum plim_status scope_in(struct config *c, uint32_t scope, uint32_t key, uint32_t *inner,
@@ -54,7 +54,7 @@ static enum plim_status read_list(struct config *c, struct config_value v, unsig
 {
 	struct json_token t = { .kind = JSON_ARRAY };
 	size_t list = c->values.n;
-	enum plim_status st = keep(c, v, &t, err);
+	enum plim_status st = keep_value(c, v, &t, err);
 
 	for (v.index = 1; !st; v.index++) {
 		st = json_next(&c->json, &t, err);
@@ -62,11 +62,11 @@ static enum plim_status read_list(struct config *c, struct config_value v, unsig
 			return st;
 		c->values.at[list].number++;
 		if (t.kind == JSON_OBJECT)
-			st = read_object(c, v.scope, v.key, v.index, depth, err);
+			st = read_value_object(c, v.scope, v.key, v.index, depth, err);
 		else if (t.kind == JSON_ARRAY)
 			st = json_skip(&c->json, &t, err);
 		else
-			st = keep(c, v, &t, err);
+			st = keep_value(c, v, &t, err);
 	}
 	return st;
 }
@@ -76,7 +76,7 @@ static enum plim_status count_object(struct config *c, struct config_value v, st
 {
 	struct json_token t = { .kind = JSON_OBJECT };
 	size_t at = c->values.n;
-	enum plim_status st = keep(c, v, &t, err);
+	enum plim_status st = keep_value(c, v, &t, err);
 
 	while (!st) {
 		st = json_next(&c->json, &t, err);
@@ -91,8 +91,8 @@ static enum plim_status count_object(struct config *c, struct config_value v, st
 }
 
 /* So is an object, before what it holds; `index`: of the list that it stands in, and all that it holds has it; 0: in none. */
-static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t key, uint32_t index,
-				    unsigned depth, struct plim_err *err)
+static enum plim_status read_value_object(struct config *c, uint32_t scope, uint32_t key,
+					  uint32_t index, unsigned depth, struct plim_err *err)
 {
 	struct json_token t = { .kind = JSON_OBJECT };
 	struct config_value object = { .scope = scope, .key = key, .index = index };
@@ -105,7 +105,7 @@ static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t k
 	     (depth > 1 && c->values.n >= CONFIG_VALUES / 2)))
 		return count_object(c, object, err);
 	at = c->values.n;
-	st = st ? st : keep(c, object, &t, err);
+	st = st ? st : keep_value(c, object, &t, err);
 	while (!st) {
 		struct config_value v = { .scope = inner, .index = index };
 
@@ -119,11 +119,11 @@ static enum plim_status read_object(struct config *c, uint32_t scope, uint32_t k
 		if (st)
 			return st;
 		if (t.kind == JSON_OBJECT)
-			st = read_object(c, inner, v.key, index, depth + 1, err);
+			st = read_value_object(c, inner, v.key, index, depth + 1, err);
 		else if (t.kind == JSON_ARRAY)
 			st = index ? json_skip(&c->json, &t, err) : read_list(c, v, depth + 1, err);
 		else
-			st = keep(c, v, &t, err);
+			st = keep_value(c, v, &t, err);
 	}
 	return st;
 }
@@ -229,7 +229,7 @@ enum plim_status config_read(struct config *c, struct source *s, struct plim_err
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not a config of a model: no object",
 			     c->path);
 	if (!st)
-		st = read_object(c, INTERN_NONE, INTERN_NONE, 0, 0, err);
+		st = read_value_object(c, INTERN_NONE, INTERN_NONE, 0, 0, err);
 	if (!st)
 		st = json_next(&c->json, &t, err); /* nothing may follow */
 	json_release(&c->json);

@@ -90,7 +90,7 @@ static const char *fact(const struct gguf *g, const char *name)
 }
 
 /* A number of the architecture; 0: the file has none, or a list of them. */
-static uint64_t number(const struct gguf *g, const char *metadata)
+static uint64_t gguf_number(const struct gguf *g, const char *metadata)
 {
 	char name[200];
 	const char *text;
@@ -103,7 +103,7 @@ static uint64_t number(const struct gguf *g, const char *metadata)
 	return n && !*end ? n : 0;
 }
 
-static const struct ckpt_tensor *find(const struct gguf *g, const char *name)
+static const struct ckpt_tensor *find_gguf(const struct gguf *g, const char *name)
 {
 	uint32_t id = intern_find(&g->file->strings, name, strlen(name));
 
@@ -113,34 +113,36 @@ static const struct ckpt_tensor *find(const struct gguf *g, const char *name)
 	return NULL;
 }
 
-static bool has(const struct gguf *g, const char *name)
+static bool gguf_has(const struct gguf *g, const char *name)
 {
-	return find(g, name) != NULL;
+	return find_gguf(g, name) != NULL;
 }
 
 static void put_config(struct text *t, const struct gguf *g, const char *type, const char *class)
 {
-	const struct ckpt_tensor *embedding = find(g, "token_embd.weight");
-	uint64_t experts = number(g, EXPERT_COUNT);
+	const struct ckpt_tensor *embedding = find_gguf(g, "token_embd.weight");
+	uint64_t experts = gguf_number(g, EXPERT_COUNT);
 	bool mixtral = experts && !strcmp(type, "llama");
 
 	text_printf(t, "{\"model_type\":\"%s\",\"architectures\":[\"%s\"]",
 		    mixtral ? "mixtral" : type, mixtral ? "MixtralForCausalLM" : class);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		for (unsigned k = 0; k < 2 && numbers[i].keys[k]; k++)
-			if (number(g, numbers[i].metadata))
-				text_printf(t, ",\"%s\":%llu", numbers[i].keys[k],
-					    (unsigned long long)number(g, numbers[i].metadata));
+			if (gguf_number(g, numbers[i].metadata))
+				text_printf(
+					t, ",\"%s\":%llu", numbers[i].keys[k],
+					(unsigned long long)gguf_number(g, numbers[i].metadata));
 	if (experts)
 		text_printf(t, ",\"%s\":%llu", mixtral ? "num_local_experts" : "num_experts",
 			    (unsigned long long)experts);
 	if (embedding && embedding->rank == 2)
 		text_printf(t, ",\"vocab_size\":%llu",
 			    (unsigned long long)ckpt_shape(g->file, embedding)[0]);
-	text_printf(t, ",\"tie_word_embeddings\":%s", has(g, "output.weight") ? "false" : "true");
+	text_printf(t, ",\"tie_word_embeddings\":%s",
+		    gguf_has(g, "output.weight") ? "false" : "true");
 	if (!strcmp(type, "llama") && !mixtral)
 		text_printf(t, ",\"attention_bias\":%s",
-			    has(g, "blk.0.attn_q.bias") ? "true" : "false");
+			    gguf_has(g, "blk.0.attn_q.bias") ? "true" : "false");
 	text_puts(t, "}");
 }
 
@@ -169,7 +171,7 @@ static const struct ckpt_tensor *tensor_of(const struct gguf *g, const struct mo
 		else
 			(void)snprintf(name, sizeof(name), "blk.%u.%s.weight", module->block,
 				       weights[i].tensor);
-		return find(g, name);
+		return find_gguf(g, name);
 	}
 	return NULL;
 }
@@ -218,7 +220,7 @@ static enum plim_status check_gates(const struct gguf *g, struct plim_err *err)
 		if (module->role != MODEL_ROLE_EXPERTS_UP || !up)
 			continue;
 		(void)snprintf(name, sizeof(name), "blk.%u.ffn_gate_exps.weight", module->block);
-		gate = find(g, name);
+		gate = find_gguf(g, name);
 		if (gate && gate->dtype != up->dtype)
 			return refuse_tensor(g, gate,
 					     "is of another dtype than what goes up next to it, "

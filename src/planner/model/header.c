@@ -14,8 +14,8 @@ struct header {
 	uint64_t elements;
 };
 
-static const struct ckpt_tensor *find(const struct header *h, const struct model_section *s,
-				      const char *row, const char *part, uint32_t block)
+static const struct ckpt_tensor *find_header(const struct header *h, const struct model_section *s,
+					     const char *row, const char *part, uint32_t block)
 {
 	const char *number = strstr(s->prefix, "%u");
 	char name[MODEL_NAME_BYTES];
@@ -36,7 +36,7 @@ static const struct ckpt_tensor *find_row(const struct header *h, const struct m
 {
 	bool whole = row->kind == MODEL_PARAMETER || row->kind == MODEL_EXPERTS;
 
-	return find(h, s, row->name, whole ? "" : ".weight", block);
+	return find_header(h, s, row->name, whole ? "" : ".weight", block);
 }
 
 /* All rows that a family's first block has in any case are there. */
@@ -111,7 +111,7 @@ static void read_rows(struct header *h, const struct model_family *f, struct mod
 		for (const struct model_row *row = s->rows; row->name; row++) {
 			const struct ckpt_tensor *t = find_row(h, s, row, 0);
 
-			set_switch(n, row->bias, find(h, s, row->name, ".bias", 0));
+			set_switch(n, row->bias, find_header(h, s, row->name, ".bias", 0));
 			set_switch(n, row->when, t);
 			if (t && row->role == MODEL_ROLE_NORM2_OUT)
 				n->norm_place = MODEL_NORM_AROUND;
@@ -210,8 +210,8 @@ static const struct model_family *family_of(const struct header *h)
 	return NULL;
 }
 
-static enum plim_status read_header(struct header *h, struct model *m, const char *path,
-				    struct plim_err *err)
+static enum plim_status read_model_header(struct header *h, struct model *m, const char *path,
+					  struct plim_err *err)
 {
 	const struct model_family *f;
 	struct model_totals totals;
@@ -262,7 +262,7 @@ enum plim_status model_read_header(struct model *m, const char *path, struct pli
 	enum plim_status st;
 
 	ckpt_init(&h.ckpt, m->mem);
-	st = read_header(&h, m, path, err);
+	st = read_model_header(&h, m, path, err);
 	mem_free(m->mem, h.tensor_of, h.tensor_of ? h.ckpt.strings.n : 0, sizeof(*h.tensor_of));
 	ckpt_close(&h.ckpt);
 	return st;

@@ -88,8 +88,8 @@ static enum plim_status adapt(struct model *m, struct model_module *module, stru
 }
 
 /* A copy of what the module holds, which trains in its place. */
-static enum plim_status copy(struct model *m, struct model_module *module, const struct change *c,
-			     struct plim_err *err)
+static enum plim_status copy_lora(struct model *m, struct model_module *module,
+				  const struct change *c, struct plim_err *err)
 {
 	uint32_t at = (uint32_t)(module - m->modules.at), n = module->n;
 	enum plim_status st = PLIM_OK;
@@ -116,7 +116,7 @@ static enum plim_status change_module(struct model *m, struct model_module *modu
 		if (!(m->tensors.at[module->tensors + i].flags & MODEL_IS_BUFFER))
 			m->tensors.at[module->tensors + i].flags |= MODEL_IS_FROZEN;
 	if (c->lora->save && is_called(model_module_name(m, module, name), c->lora->save))
-		return copy(m, module, c, err);
+		return copy_lora(m, module, c, err);
 	return is_target(m, module, c->targets) ? adapt(m, module, c, err) : PLIM_OK;
 }
 

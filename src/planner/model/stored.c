@@ -62,7 +62,7 @@ static const char *of_text(const char *name)
 #define GLOB_BYTES 400
 
 /* One alternative of the first "(a|b)" in a regular expression; gives how many there are. */
-static unsigned choose(const char *in, unsigned which, char out[GLOB_BYTES])
+static unsigned choose_stored(const char *in, unsigned which, char out[GLOB_BYTES])
 {
 	const char *open = strchr(in, '('), *close = open ? strchr(open, ')') : NULL, *at, *end;
 	unsigned count = 1;
@@ -102,7 +102,7 @@ static void plain(const char *in, char out[GLOB_BYTES])
 	out[n] = 0;
 }
 
-static bool fits(const char *glob, const char *name)
+static bool stored_fits(const char *glob, const char *name)
 {
 	char whole[GLOB_BYTES + 4];
 
@@ -113,18 +113,18 @@ static bool fits(const char *glob, const char *name)
 	return !fnmatch(whole, name, 0);
 }
 
-static bool is_named(const char *pattern, const char *name)
+static bool stored_is_named(const char *pattern, const char *name)
 {
 	char one[GLOB_BYTES], glob[GLOB_BYTES];
 	bool expression = !strncmp(pattern, "re:", 3);
 	unsigned count = 1;
 
 	if (!expression)
-		return fits(pattern, name) || fits(of_text(pattern), of_text(name));
+		return stored_fits(pattern, name) || stored_fits(of_text(pattern), of_text(name));
 	for (unsigned i = 0; i < count; i++) {
-		count = choose(pattern + 3, i, one);
+		count = choose_stored(pattern + 3, i, one);
 		plain(one, glob);
-		if (fits(glob, name))
+		if (stored_fits(glob, name))
 			return true;
 	}
 	return false;
@@ -137,7 +137,7 @@ static bool is_left(const struct model *m, const struct model_stored *s,
 
 	model_module_name(m, module, name);
 	for (size_t i = 0; i < s->left_count; i++)
-		if (is_named(s->left[i], name))
+		if (stored_is_named(s->left[i], name))
 			return true;
 	return false;
 }

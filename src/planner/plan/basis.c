@@ -333,7 +333,8 @@ static bool is_reached(const struct doubt *d, const struct plan_phase *phases, s
 }
 
 /* The range of a doubt, with what the file itself leaves open. */
-static void range_of(const struct doubt *d, const struct model *m, unsigned *below, unsigned *above)
+static void basis_range_of(const struct doubt *d, const struct model *m, unsigned *below,
+			   unsigned *above)
 {
 	*below = d->below;
 	*above = d->above;
@@ -362,7 +363,7 @@ void plan_trust_of(const struct model *m, const struct plan_recipe *r,
 
 		if (!d->applies(m, r) || !is_reached(d, phases, n))
 			continue;
-		range_of(d, m, &below, &above);
+		basis_range_of(d, m, &below, &above);
 		below = settled ? below / SETTLED : below;
 		above = settled ? above / SETTLED : above;
 		out->below = below > out->below ? below : out->below;

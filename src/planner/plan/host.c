@@ -13,7 +13,7 @@ static unsigned bin_of(uint64_t bytes)
 	return bin;
 }
 
-static void grow(struct tape_host *h, unsigned part, uint64_t bytes)
+static void grow_host(struct tape_host *h, unsigned part, uint64_t bytes)
 {
 	h->now[part] += bytes;
 	h->total += bytes;
@@ -34,7 +34,7 @@ static void pin(struct tape_host *h, unsigned part, uint64_t bytes)
 	h->blocks[bin]++;
 	bytes = ((uint64_t)1 << bin) * h->all.processes;
 	h->all.pinned_bytes += bytes;
-	grow(h, part, bytes);
+	grow_host(h, part, bytes);
 }
 
 static uint64_t of_all(const struct tape_host *h, const struct tape_store *s)
@@ -55,7 +55,7 @@ uint32_t tape_host_store(struct tape *t, uint64_t bytes, enum plan_host_part par
 	if (flags & TAPE_PINNED)
 		pin(&t->host, part, bytes);
 	else
-		grow(&t->host, part, of_all(&t->host, &s));
+		grow_host(&t->host, part, of_all(&t->host, &s));
 	return tape_own(t, s);
 }
 

@@ -15,7 +15,7 @@ static int is_measured(const struct plan_recipe *r)
  * Loading is left out of the least: a model that is made on the GPU, or read with a device map, never is in the machine's
  * memory as a whole.
  */
-static uint64_t least(const struct plan *plan, const struct plan_recipe *r)
+static uint64_t machine_least(const struct plan *plan, const struct plan_recipe *r)
 {
 	uint64_t bytes = 0;
 
@@ -54,8 +54,8 @@ void plan_take_host(struct plim_plan *p, const struct plim_plan_options *o)
 	p->host_bytes = h->peak_bytes;
 	p->host.basis = plan_basis_names[is_measured(r) ? PLAN_DERIVED : PLAN_ASSUMED];
 	p->host.limit_bytes = o->host_memory_bytes;
-	p->host.range_bytes =
-		(struct plim_interval){ least(p->hidden->plan, r), plan_host_at_most(h, r) };
+	p->host.range_bytes = (struct plim_interval){ machine_least(p->hidden->plan, r),
+						      plan_host_at_most(h, r) };
 	if (o->host_memory_bytes == PLIM_UNKNOWN)
 		return;
 	p->host.fits = tri(p->host.range_bytes.high <= o->host_memory_bytes);

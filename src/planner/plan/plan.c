@@ -370,7 +370,7 @@ void build_phase(struct builder *b, const char *name, unsigned number)
 }
 
 /* What no forward pass of the model can do, and recipes that exclude each other. */
-static enum plim_status check(const struct builder *b, struct plim_err *err)
+static enum plim_status check_plan(const struct builder *b, struct plim_err *err)
 {
 	/* TRL has no chunks for models that see */
 	bool sees = b->r->loss == PLAN_LOSS_CHUNKED && b->m->towers[MODEL_VISION].layers;
@@ -409,9 +409,9 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 	return build_check_quantized(b, err);
 }
 
-static enum plim_status fill(struct builder *b, struct plim_err *err)
+static enum plim_status fill_plan(struct builder *b, struct plim_err *err)
 {
-	enum plim_status st = check(b, err);
+	enum plim_status st = check_plan(b, err);
 
 	if (!st)
 		st = index_modules(b, err);
@@ -452,7 +452,7 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 	st = tape_init(&b.t, mem, &r->device, err);
 	p->program = b.t.program;
 	if (!st)
-		st = fill(&b, err);
+		st = fill_plan(&b, err);
 	if (!st) {
 		CHECKED(tape_check(&b.t));
 		CHECKED(program_check(p->program));
@@ -694,7 +694,7 @@ static int was_dropped(struct walk *w, uint32_t request)
 	return 0;
 }
 
-static void step(struct walk *w, const struct program_op *op)
+static void plan_step(struct walk *w, const struct program_op *op)
 {
 	uint64_t n;
 
@@ -723,7 +723,7 @@ void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_
 	uint64_t peak = p->phases.at[phase].peak_allocated_bytes, most = 0;
 
 	for (uint32_t i = 0; i < p->phases.at[phase].end; i++) {
-		step(&w, &p->program->ops.at[i]);
+		plan_step(&w, &p->program->ops.at[i]);
 		if (i >= begin && w.total > most) {
 			most = w.total;
 			memcpy(bytes, w.bytes, sizeof(w.bytes));

@@ -50,8 +50,8 @@ static enum plim_status find_way(struct plan_recipe *r, const char *name, uint64
 #define MOST_GPUS (1u << 20)
 #define MOST_MICRO_BATCHES 4096u
 
-static enum plim_status check(const struct plan_recipe *r, const struct plim_plan_options *o,
-			      struct plim_err *err)
+static enum plim_status check_process(const struct plan_recipe *r,
+				      const struct plim_plan_options *o, struct plim_err *err)
 {
 	if (r->gpus > MOST_GPUS || r->tp > MOST_GPUS || r->pp > MOST_GPUS)
 		return err_set(err, PLIM_E_ARG, "more than %u GPUs", MOST_GPUS);
@@ -145,7 +145,7 @@ enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_pla
 		r->gpus = r->tp * r->pp;
 	r->micro_batches = o->micro_batches ? o->micro_batches : 2 * r->pp;
 	if (!st)
-		st = check(r, o, err);
+		st = check_process(r, o, err);
 	r->stage = o->stage ? o->stage - 1 : 0;
 	if (!st && !o->parallel && r->gpus > r->tp * r->pp)
 		r->parallel = PLAN_DDP;

@@ -7,14 +7,14 @@
 
 /* ---- counting and telling ---- */
 
-static inline void add(struct allocator_count *n, uint64_t change)
+static inline void add_caching(struct allocator_count *n, uint64_t change)
 {
 	n->current += change;
 	n->allocated += change;
 	n->peak = n->current > n->peak ? n->current : n->peak;
 }
 
-static inline void take(struct allocator_count *n, uint64_t change)
+static inline void take_caching(struct allocator_count *n, uint64_t change)
 {
 	n->current -= change;
 	n->freed += change;
@@ -24,15 +24,15 @@ static inline void take(struct allocator_count *n, uint64_t change)
 static inline void count_up(struct caching *c, enum allocator_stat stat, uint32_t block_pool,
 			    uint64_t change)
 {
-	add(&c->stats.count[stat][0], change);
-	add(&c->stats.count[stat][1 + (block_pool & 1)], change);
+	add_caching(&c->stats.count[stat][0], change);
+	add_caching(&c->stats.count[stat][1 + (block_pool & 1)], change);
 }
 
 static inline void count_down(struct caching *c, enum allocator_stat stat, uint32_t block_pool,
 			      uint64_t change)
 {
-	take(&c->stats.count[stat][0], change);
-	take(&c->stats.count[stat][1 + (block_pool & 1)], change);
+	take_caching(&c->stats.count[stat][0], change);
+	take_caching(&c->stats.count[stat][1 + (block_pool & 1)], change);
 }
 
 void caching_count(struct caching *c, enum allocator_stat stat, uint32_t block_pool, int64_t change)
@@ -144,7 +144,7 @@ void caching_pool_remove(struct caching *c, uint32_t block)
 }
 
 /* The late ones to their pools. */
-static enum plim_status settle(struct caching *c)
+static enum plim_status settle_caching(struct caching *c)
 {
 	while (c->late != CACHING_NONE) {
 		uint32_t block = c->late;
@@ -353,7 +353,7 @@ static int should_split(const struct caching *c, const struct caching_block *b, 
 }
 
 /* The front of `block` becomes a block of its own; what remains is free and keeps its number. */
-static enum plim_status split(struct caching *c, uint32_t *block, uint64_t bytes)
+static enum plim_status split_caching(struct caching *c, uint32_t *block, uint64_t bytes)
 {
 	struct caching_block front = c->blocks.at[*block];
 	uint32_t rest = *block, made;
@@ -399,7 +399,7 @@ static enum plim_status hand_out(struct caching *c, const struct caching_request
 {
 	struct caching_block *b = &c->blocks.at[*block];
 	int was_split = !caching_whole(b), splits = should_split(c, b, bytes);
-	enum plim_status st = splits ? split(c, block, bytes) : PLIM_OK;
+	enum plim_status st = splits ? split_caching(c, block, bytes) : PLIM_OK;
 
 	if (st)
 		return st;
@@ -424,7 +424,7 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 {
 	uint64_t bytes = allocator_round(&c->rules, rq->bytes);
 	uint32_t block_pool = caching_block_pool(rq->pool, bytes);
-	enum plim_status st = c->late == CACHING_NONE ? PLIM_OK : settle(c);
+	enum plim_status st = c->late == CACHING_NONE ? PLIM_OK : settle_caching(c);
 
 	*block = CACHING_NONE;
 	if (st)
@@ -448,7 +448,7 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 /* ---- free ---- */
 
 /* The program is done with it. */
-static void drop(struct caching *c, const struct caching_block *b)
+static void drop_caching(struct caching *c, const struct caching_block *b)
 {
 	caching_tell(c, TRACE_FREE_REQUESTED, b->addr, b->requested_bytes, b);
 	count_down(c, ALLOCATOR_ALLOCATION, b->block_pool, 1);
@@ -498,7 +498,7 @@ void caching_free_requested(struct caching *c, uint32_t block)
 {
 	c->pending.at[c->pending.n++] = block;
 	c->blocks.at[block].pending_at = (uint32_t)c->pending.n;
-	drop(c, &c->blocks.at[block]);
+	drop_caching(c, &c->blocks.at[block]);
 }
 
 void caching_free_completed(struct caching *c, uint32_t block)
@@ -514,7 +514,7 @@ void caching_free(struct caching *c, uint32_t block)
 {
 	struct caching_block *b = &c->blocks.at[block];
 
-	drop(c, b);
+	drop_caching(c, b);
 	caching_tell(c, TRACE_FREE_COMPLETED, b->addr, b->requested_bytes, b);
 	release(c, block);
 }
@@ -526,7 +526,7 @@ struct numbered {
 	uint16_t number;
 };
 
-static int by_value(const void *a, const void *b)
+static int caching_by_value(const void *a, const void *b)
 {
 	const struct numbered *x = a, *y = b;
 
@@ -542,7 +542,7 @@ static enum plim_status order_streams(struct caching *c)
 	if (c->stream_order) {
 		for (size_t i = 0; i < c->streams; i++)
 			list[i] = (struct numbered){ (uint64_t)c->stream_values[i], (uint16_t)i };
-		sort_items(list, c->streams, sizeof(*list), by_value);
+		sort_items(list, c->streams, sizeof(*list), caching_by_value);
 		for (size_t i = 0; i < c->streams; i++)
 			c->stream_order[i] = list[i].number;
 	}

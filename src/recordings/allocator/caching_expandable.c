@@ -30,8 +30,8 @@ static int has_room(const struct caching *c, uint32_t block, uint64_t bytes)
 }
 
 /* A new reservation is an eighth larger than the device: it can hold all of it despite holes. */
-static enum plim_status reserve(struct caching *c, uint32_t block_pool, uint16_t stream,
-				uint32_t *block)
+static enum plim_status reserve_expandable(struct caching *c, uint32_t block_pool, uint16_t stream,
+					   uint32_t *block)
 {
 	uint64_t page = block_pool & 1 ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
 	struct caching_reservation r = {
@@ -58,8 +58,8 @@ static enum plim_status reserve(struct caching *c, uint32_t block_pool, uint16_t
 }
 
 /* The first block of a row that can hold `bytes`: by address, from a free block in front of a hole. */
-static enum plim_status find(struct caching *c, uint32_t block_pool, uint16_t stream,
-			     uint64_t bytes, uint32_t *block)
+static enum plim_status find_expandable(struct caching *c, uint32_t block_pool, uint16_t stream,
+					uint64_t bytes, uint32_t *block)
 {
 	const struct freeset *o = &c->bins[block_pool * c->streams + stream].unmapped;
 	struct freeset_cursor at = freeset_seek(o, 0, 0);
@@ -71,11 +71,11 @@ static enum plim_status find(struct caching *c, uint32_t block_pool, uint16_t st
 		if (has_room(c, *block, bytes))
 			return PLIM_OK;
 	}
-	return reserve(c, block_pool, stream, block);
+	return reserve_expandable(c, block_pool, stream, block);
 }
 
 /* Map the front of an unmapped block, whole pages; it joins free neighbours.  *done 0: no memory. */
-static enum plim_status map(struct caching *c, uint32_t block, uint64_t bytes, int *done)
+static enum plim_status map_expandable(struct caching *c, uint32_t block, uint64_t bytes, int *done)
 {
 	struct caching_block *b = &c->blocks.at[block];
 	const struct caching_reservation *r = &c->reservations.at[b->reservation];
@@ -119,7 +119,7 @@ enum plim_status caching_expand(struct caching *c, uint32_t block_pool, uint16_t
 {
 	uint32_t at = CACHING_NONE;
 	int done = 1;
-	enum plim_status st = find(c, block_pool, stream, bytes, &at);
+	enum plim_status st = find_expandable(c, block_pool, stream, bytes, &at);
 
 	*block = CACHING_NONE;
 	if (st || !has_room(c, at, bytes)) /* more than the whole GPU */
@@ -127,14 +127,14 @@ enum plim_status caching_expand(struct caching *c, uint32_t block_pool, uint16_t
 	if (c->blocks.at[at].unmapped) {
 		uint64_t room = c->blocks.at[at].bytes;
 
-		st = map(c, at, bytes < room ? bytes : room, &done);
+		st = map_expandable(c, at, bytes < room ? bytes : room, &done);
 	}
 	while (!st && done && c->blocks.at[at].bytes < bytes) {
 		uint64_t rest = bytes - c->blocks.at[at].bytes, room;
 
 		at = c->blocks.at[at].next;
 		room = c->blocks.at[at].bytes;
-		st = map(c, at, rest < room ? rest : room, &done);
+		st = map_expandable(c, at, rest < room ? rest : room, &done);
 	}
 	if (st || !done)
 		return st;
@@ -144,8 +144,8 @@ enum plim_status caching_expand(struct caching *c, uint32_t block_pool, uint16_t
 }
 
 /* A piece of a free block that keeps its pages because its page is shared with a neighbour. */
-static enum plim_status keep(struct caching *c, uint32_t block, uint64_t addr, uint64_t bytes,
-			     int before)
+static enum plim_status keep_expandable(struct caching *c, uint32_t block, uint64_t addr,
+					uint64_t bytes, int before)
 {
 	struct caching_block piece = c->blocks.at[block], *b;
 	uint32_t made;
@@ -187,9 +187,9 @@ enum plim_status caching_unmap(struct caching *c, uint32_t block)
 		return PLIM_OK;
 	caching_pool_remove(c, block);
 	if (low > b->addr)
-		st = keep(c, block, b->addr, low - b->addr, 1);
+		st = keep_expandable(c, block, b->addr, low - b->addr, 1);
 	if (!st && end > high)
-		st = keep(c, block, high, end - high, 0);
+		st = keep_expandable(c, block, high, end - high, 0);
 	if (st)
 		return st;
 	c->driver.unmap(c->driver.self, low, high - low);

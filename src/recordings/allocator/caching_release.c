@@ -34,7 +34,7 @@ static uint64_t age(const struct caching *c, const struct caching_block *b)
 }
 
 /* One pass over the large default pool: everything of at least the mean age. */
-static uint64_t collect(struct caching *c, struct ages *left)
+static uint64_t collect_release(struct caching *c, struct ages *left)
 {
 	double threshold = (double)left->sum / (double)left->count;
 	uint64_t freed = 0;
@@ -83,7 +83,7 @@ void caching_garbage_collect(struct caching *c)
 		}
 	}
 	while (freed < target && left.count) {
-		now = collect(c, &left);
+		now = collect_release(c, &left);
 		freed += now;
 		if (!now)
 			break;

@@ -25,7 +25,7 @@ static void cycle_release(struct mem *m, struct cycle *c)
 	*c = (struct cycle){ 0 };
 }
 
-static void drop(struct cycle_lane *l, uint32_t number)
+static void drop_cycle(struct cycle_lane *l, uint32_t number)
 {
 	cycle_release(l->mem, &l->cycles[number]);
 }
@@ -33,7 +33,7 @@ static void drop(struct cycle_lane *l, uint32_t number)
 void cycle_forget(struct cycle_lane *l)
 {
 	while (l->cycle_count)
-		drop(l, --l->cycle_count);
+		drop_cycle(l, --l->cycle_count);
 	l->following = l->trusted = l->confirmed = 0;
 	l->period = 0;
 }
@@ -86,7 +86,7 @@ static uint32_t hash_of_recent(const struct cycle_lane *l)
 	return hash;
 }
 
-static struct cycle_place *place_of(const struct cycle *c, uint32_t hash)
+static struct cycle_place *cycle_place_of(const struct cycle *c, uint32_t hash)
 {
 	uint32_t s = hash & c->mask;
 
@@ -109,7 +109,7 @@ static enum plim_status index_places(struct mem *m, struct cycle *c, struct plim
 		c->places[i].position = CYCLE_NONE;
 	for (uint32_t i = 0; i < c->n; i++) {
 		uint32_t hash = hash_of_entries(c, i);
-		struct cycle_place *p = place_of(c, hash);
+		struct cycle_place *p = cycle_place_of(c, hash);
 
 		*p = (struct cycle_place){ hash, p->position == CYCLE_NONE ? i : AMBIGUOUS };
 	}
@@ -166,12 +166,12 @@ static uint32_t hit(struct cycle_lane *l, uint32_t at)
 }
 
 /* Lost: do the last requests say where we are? */
-static uint32_t find(struct cycle_lane *l)
+static uint32_t find_cycle(struct cycle_lane *l)
 {
 	uint32_t hash = hash_of_recent(l);
 
 	for (uint32_t i = 0; i < l->cycle_count; i++) {
-		uint32_t at = place_of(&l->cycles[i], hash)->position;
+		uint32_t at = cycle_place_of(&l->cycles[i], hash)->position;
 
 		if (at >= AMBIGUOUS)
 			continue;
@@ -206,12 +206,12 @@ static uint32_t miss(struct cycle_lane *l, uint32_t units)
 	return CYCLE_NONE;
 }
 
-static uint32_t follow(struct cycle_lane *l, uint32_t units)
+static uint32_t follow_cycle(struct cycle_lane *l, uint32_t units)
 {
 	if (!l->cycle_count)
 		return CYCLE_NONE;
 	if (!l->following)
-		return find(l);
+		return find_cycle(l);
 	l->missed_units -= l->missed_units / FADE;
 	l->seen_units += units - l->seen_units / FADE;
 	if (l->cycles[l->current].at[l->next].units == units)
@@ -277,7 +277,7 @@ enum plim_status cycle_add(struct cycle_lane *l, struct cycle_entry *at, uint32_
 		for (uint32_t i = 1; i < CYCLES_MAX; i++)
 			if (l->cycles[i].used_at < l->cycles[number].used_at)
 				number = i;
-		drop(l, number);
+		drop_cycle(l, number);
 	} else {
 		l->cycle_count++;
 	}
@@ -321,7 +321,7 @@ static void learn(struct cycle_lane *l)
 }
 
 /* A request like that of a period before, or not. */
-static void compare(struct cycle_lane *l, uint32_t units)
+static void compare_cycle(struct cycle_lane *l, uint32_t units)
 {
 	l->run++;
 	if (past_of(l, l->position - l->period)->units == units) {
@@ -384,7 +384,7 @@ static void watch(struct cycle_lane *l, uint32_t units)
 		}
 	}
 	if (l->period)
-		compare(l, units);
+		compare_cycle(l, units);
 }
 
 uint32_t cycle_next(struct cycle_lane *l, uint32_t units)
@@ -395,7 +395,7 @@ uint32_t cycle_next(struct cycle_lane *l, uint32_t units)
 	l->recent[l->position % CYCLE_MATCH] = units;
 	if (learns)
 		watch(l, units);
-	offset = follow(l, units);
+	offset = follow_cycle(l, units);
 	if (learns)
 		take_up(l);
 	l->position++;

@@ -19,7 +19,7 @@ static int meet(const struct arc *a, const struct arc *b, uint32_t n)
 	return from_a < a->life || from_b < b->life;
 }
 
-static int by_size(const void *a, const void *b)
+static int cycle_pack_by_size(const void *a, const void *b)
 {
 	const struct arc *x = a, *y = b;
 
@@ -36,7 +36,7 @@ static int by_life(const void *a, const void *b)
 
 	if (x->life != y->life)
 		return x->life < y->life ? 1 : -1;
-	return by_size(a, b);
+	return cycle_pack_by_size(a, b);
 }
 
 static int by_both(const void *a, const void *b)
@@ -44,7 +44,7 @@ static int by_both(const void *a, const void *b)
 	const struct arc *x = a, *y = b;
 	uint64_t p = (uint64_t)x->units * x->life, q = (uint64_t)y->units * y->life;
 
-	return p != q ? (p < q ? 1 : -1) : by_size(a, b);
+	return p != q ? (p < q ? 1 : -1) : cycle_pack_by_size(a, b);
 }
 
 static int by_birth(const void *a, const void *b)
@@ -54,7 +54,8 @@ static int by_birth(const void *a, const void *b)
 	return (x->entry > y->entry) - (x->entry < y->entry);
 }
 
-static int (*const orders[])(const void *, const void *) = { by_life, by_both, by_size, by_birth };
+static int (*const orders[])(const void *, const void *) = { by_life, by_both, cycle_pack_by_size,
+							     by_birth };
 
 /* Put each arc at the lowest place; `placed` has room for n of them and is kept in order of offsets. */
 static uint32_t place_all(struct arc *arcs, uint32_t n, uint32_t turn, struct arc *placed)

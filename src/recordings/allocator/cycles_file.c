@@ -39,7 +39,7 @@ struct reader {
 	struct plim_err *err;
 };
 
-static uint64_t number(const struct reader *r, size_t at, size_t bytes)
+static uint64_t cycles_number(const struct reader *r, size_t at, size_t bytes)
 {
 	uint64_t value = 0;
 
@@ -47,26 +47,28 @@ static uint64_t number(const struct reader *r, size_t at, size_t bytes)
 	return value;
 }
 
-static enum plim_status read_header(struct reader *r, struct cycles_plan *p, uint32_t *streams)
+static enum plim_status read_cycles_header(struct reader *r, struct cycles_plan *p,
+					   uint32_t *streams)
 {
 	if (r->n < HEADER_BYTES || memcmp(r->bytes, magic, sizeof(magic)) != 0)
 		return err_at(r->err, 0,
 			      "not a plan; plimsoll whatif RUN --plan -o FILE writes one");
-	if (number(r, 8, 4) != CYCLES_VERSION)
+	if (cycles_number(r, 8, 4) != CYCLES_VERSION)
 		return err_at(r->err, 8,
 			      "a plan of version %u, and this program reads version %u: write it "
 			      "again with plimsoll whatif --plan",
-			      (unsigned)number(r, 8, 4), CYCLES_VERSION);
-	if (number(r, 16, 8) != r->n)
+			      (unsigned)cycles_number(r, 8, 4), CYCLES_VERSION);
+	if (cycles_number(r, 16, 8) != r->n)
 		return err_at(r->err, 16, "a plan of %llu bytes, of which %zu are here",
-			      (unsigned long long)number(r, 16, 8), r->n);
-	if (number(r, 24, 8) != cycles_checksum(r->bytes + CHECKED_FROM, r->n - CHECKED_FROM))
+			      (unsigned long long)cycles_number(r, 16, 8), r->n);
+	if (cycles_number(r, 24, 8) !=
+	    cycles_checksum(r->bytes + CHECKED_FROM, r->n - CHECKED_FROM))
 		return err_at(r->err, 24, "the plan is damaged: its checksum is another");
-	*streams = (uint32_t)number(r, 12, 4);
+	*streams = (uint32_t)cycles_number(r, 12, 4);
 	if (*streams > CYCLES_STREAMS_MAX)
 		return err_at(r->err, 12, "a plan of %u streams", *streams);
-	p->live_peak_bytes = number(r, 32, 8);
-	p->reserved_peak_bytes = number(r, 40, 8);
+	p->live_peak_bytes = cycles_number(r, 32, 8);
+	p->reserved_peak_bytes = cycles_number(r, 40, 8);
 	r->at = HEADER_BYTES;
 	return PLIM_OK;
 }
@@ -79,13 +81,13 @@ static enum plim_status need(struct reader *r, uint64_t bytes)
 static enum plim_status read_cycle(struct reader *r, struct mem *m, struct cycle *c)
 {
 	enum plim_status st = need(r, 8);
-	uint32_t n = st ? 0 : (uint32_t)number(r, r->at, 4);
+	uint32_t n = st ? 0 : (uint32_t)cycles_number(r, r->at, 4);
 
 	if (!st && (!n || n > CYCLE_LONGEST))
 		st = err_at(r->err, r->at, "a cycle of %u requests", n);
 	if (st)
 		return st;
-	c->peak_units = (uint32_t)number(r, r->at + 4, 4);
+	c->peak_units = (uint32_t)cycles_number(r, r->at + 4, 4);
 	r->at += 8;
 	st = need(r, (uint64_t)n * sizeof(*c->at));
 	if (st)
@@ -116,7 +118,7 @@ static enum plim_status read_stream(struct reader *r, struct cycles_plan *p)
 	if (st)
 		return st;
 	s = &p->streams.at[p->streams.n - 1];
-	cycles = (uint32_t)number(r, r->at, 4);
+	cycles = (uint32_t)cycles_number(r, r->at, 4);
 	if (cycles > CYCLES_MAX)
 		return err_at(r->err, r->at, "a stream of %u cycles", cycles);
 	r->at += 8;
@@ -133,7 +135,7 @@ enum plim_status cycles_read(struct cycles_plan *out, struct mem *m, const void 
 	enum plim_status st;
 
 	*out = (struct cycles_plan){ .mem = m };
-	st = read_header(&r, out, &streams);
+	st = read_cycles_header(&r, out, &streams);
 	for (uint32_t i = 0; !st && i < streams; i++)
 		st = read_stream(&r, out);
 	if (!st && r.at != n)
@@ -168,7 +170,7 @@ struct writer {
 	struct plim_err *err;
 };
 
-static enum plim_status put(struct writer *w, const void *bytes, size_t n)
+static enum plim_status put_cycles(struct writer *w, const void *bytes, size_t n)
 {
 	enum plim_status st = vec_need(w->mem, w->out, n, w->err);
 
@@ -183,21 +185,21 @@ static enum plim_status put_two(struct writer *w, uint32_t a, uint32_t b)
 {
 	uint32_t both[2] = { a, b };
 
-	return put(w, both, sizeof(both));
+	return put_cycles(w, both, sizeof(both));
 }
 
 enum plim_status cycles_write(const struct cycles_plan *p, cycles_bytes *out, struct plim_err *err)
 {
 	struct writer w = { p->mem, out, err };
 	uint64_t header[3] = { 0, 0, p->live_peak_bytes };
-	enum plim_status st = put(&w, magic, sizeof(magic));
+	enum plim_status st = put_cycles(&w, magic, sizeof(magic));
 
 	if (!st)
 		st = put_two(&w, CYCLES_VERSION, (uint32_t)p->streams.n);
 	if (!st)
-		st = put(&w, header, sizeof(header));
+		st = put_cycles(&w, header, sizeof(header));
 	if (!st)
-		st = put(&w, &p->reserved_peak_bytes, 8);
+		st = put_cycles(&w, &p->reserved_peak_bytes, 8);
 	for (size_t i = 0; !st && i < p->streams.n; i++) {
 		const struct cycles_stream *s = &p->streams.at[i];
 
@@ -207,7 +209,7 @@ enum plim_status cycles_write(const struct cycles_plan *p, cycles_bytes *out, st
 
 			st = put_two(&w, c->n, c->peak_units);
 			if (!st)
-				st = put(&w, c->at, c->n * sizeof(*c->at));
+				st = put_cycles(&w, c->at, c->n * sizeof(*c->at));
 		}
 	}
 	if (st)

@@ -52,7 +52,8 @@ static int is_segment_event(uint8_t action)
 }
 
 /* The next segment event of this gap, if it is of that kind and size. */
-static int answer(struct explaining *x, enum snapshot_action action, uint64_t bytes, uint64_t *addr)
+static int answer_explaining(struct explaining *x, enum snapshot_action action, uint64_t bytes,
+			     uint64_t *addr)
 {
 	const struct snapshot_events *ev = &x->d->events;
 
@@ -75,7 +76,7 @@ static int segment_alloc(void *self, uint64_t bytes, uint64_t *addr)
 {
 	struct explaining *x = self;
 
-	if (answer(x, TRACE_SEGMENT_ALLOC, bytes, addr))
+	if (answer_explaining(x, TRACE_SEGMENT_ALLOC, bytes, addr))
 		return 1;
 	if (!x->limit_hint && coming(x) == TRACE_SEGMENT_FREE)
 		x->limit_hint = 1;
@@ -87,7 +88,7 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 	struct explaining *x = self;
 	uint64_t recorded;
 
-	if (!answer(x, TRACE_SEGMENT_FREE, bytes, &recorded) || recorded != addr) {
+	if (!answer_explaining(x, TRACE_SEGMENT_FREE, bytes, &recorded) || recorded != addr) {
 		differs(x, addr);
 		if (!x->limit_hint)
 			x->limit_hint = -1;
@@ -95,7 +96,7 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 }
 
 /* A reservation is first mapped at its beginning. */
-static uint64_t reserve(void *self, uint64_t bytes)
+static uint64_t reserve_explaining(void *self, uint64_t bytes)
 {
 	struct explaining *x = self;
 	const struct snapshot_events *ev = &x->d->events;
@@ -106,30 +107,30 @@ static uint64_t reserve(void *self, uint64_t bytes)
 	return x->next < x->end ? ev->addr[x->next] : 0;
 }
 
-static void unreserve(void *self, uint64_t addr, uint64_t bytes)
+static void unreserve_explaining(void *self, uint64_t addr, uint64_t bytes)
 {
 	(void)self;
 	(void)addr;
 	(void)bytes;
 }
 
-static int map(void *self, uint64_t addr, uint64_t bytes)
+static int map_explaining(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct explaining *x = self;
 	uint64_t recorded;
 
-	if (!answer(x, TRACE_SEGMENT_MAP, bytes, &recorded))
+	if (!answer_explaining(x, TRACE_SEGMENT_MAP, bytes, &recorded))
 		return 0;
 	x->wrong |= recorded != addr;
 	return 1;
 }
 
-static void unmap(void *self, uint64_t addr, uint64_t bytes)
+static void unmap_explaining(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct explaining *x = self;
 	uint64_t recorded;
 
-	if (!answer(x, TRACE_SEGMENT_UNMAP, bytes, &recorded) || recorded != addr)
+	if (!answer_explaining(x, TRACE_SEGMENT_UNMAP, bytes, &recorded) || recorded != addr)
 		x->wrong = 1;
 }
 
@@ -330,7 +331,7 @@ static enum plim_status free_op(struct explaining *x, const struct program_op *o
 	return caching_status(&x->model);
 }
 
-static enum plim_status one(struct explaining *x, uint32_t number)
+static enum plim_status explaining_one(struct explaining *x, uint32_t number)
 {
 	const struct program_op *op = &x->p->ops.at[number];
 	int frees = op->kind == PROGRAM_FREE || op->kind == PROGRAM_FREE_DONE;
@@ -358,7 +359,7 @@ static enum plim_status explain(struct explaining *x)
 	for (uint32_t i = 0; !st && i < n; i++) {
 		if (x->p->ops.at[i].event == TRACE_NONE)
 			continue; /* it was there already */
-		st = one(x, i);
+		st = explaining_one(x, i);
 		if (x->wrong) {
 			x->check->diverged_at = x->p->ops.at[i].event;
 			return st;
@@ -374,7 +375,8 @@ static enum plim_status explain(struct explaining *x)
 	return st;
 }
 
-static enum plim_status begin(struct explaining *x, const struct allocator_replay *replay)
+static enum plim_status begin_explaining(struct explaining *x,
+					 const struct allocator_replay *replay)
 {
 	uint32_t *request_of;
 	struct heap heap;
@@ -417,10 +419,10 @@ static enum plim_status attempt(struct explaining *x, const struct allocator_rep
 				       .driver = { .self = x,
 						   .segment_alloc = segment_alloc,
 						   .segment_free = segment_free,
-						   .reserve = reserve,
-						   .unreserve = unreserve,
-						   .map = map,
-						   .unmap = unmap },
+						   .reserve = reserve_explaining,
+						   .unreserve = unreserve_explaining,
+						   .map = map_explaining,
+						   .unmap = unmap_explaining },
 				       .stream_values = x->t->streams.at,
 				       .streams = x->t->streams.n,
 				       .pools = x->t->pools.n + (x->guess ? GUESSED_POOLS : 0),
@@ -436,7 +438,7 @@ static enum plim_status attempt(struct explaining *x, const struct allocator_rep
 	if (x->guess)
 		begin_guess(x);
 	if (!st)
-		st = begin(x, replay);
+		st = begin_explaining(x, replay);
 	if (!st)
 		st = explain(x);
 	caching_tell_error(&x->model, st, x->err);

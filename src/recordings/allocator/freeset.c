@@ -87,7 +87,7 @@ static size_t parts_upto(const struct freeset_shelf *s, uint64_t bytes, uint64_t
 }
 
 /* The first position in a chunk whose key is not smaller. */
-static uint32_t lower(const struct freeset_chunk *c, uint64_t bytes, uint64_t addr)
+static uint32_t lower_freeset(const struct freeset_chunk *c, uint64_t bytes, uint64_t addr)
 {
 	uint32_t low = 0, high = c->n;
 
@@ -155,7 +155,7 @@ static enum plim_status shelf_insert(struct mem *m, struct freeset_shelf *s,
 	    !less(key, s->parts.at[part + 1].first.bytes, s->parts.at[part + 1].first.addr))
 		part++;
 	c = s->parts.at[part].chunk;
-	at = lower(c, key->bytes, key->addr);
+	at = lower_freeset(c, key->bytes, key->addr);
 	memmove(c->at + at + 1, c->at + at, (c->n - at) * sizeof(*c->at));
 	c->at[at] = *key;
 	c->n++;
@@ -167,7 +167,7 @@ static void shelf_remove(struct mem *m, struct freeset_shelf *s, const struct fr
 {
 	size_t part = s->parts.n == 1 ? 0 : parts_upto(s, key->bytes, key->addr) - 1;
 	struct freeset_chunk *c = s->parts.at[part].chunk;
-	uint32_t at = lower(c, key->bytes, key->addr);
+	uint32_t at = lower_freeset(c, key->bytes, key->addr);
 
 	CHECK(at < c->n && c->at[at].block == key->block);
 	c->n--;
@@ -248,7 +248,7 @@ struct freeset_cursor freeset_seek(const struct freeset *o, uint64_t bytes, uint
 	if (!c.part)
 		return c;
 	c.part--;
-	c.at = lower(s->parts.at[c.part].chunk, bytes, addr);
+	c.at = lower_freeset(s->parts.at[c.part].chunk, bytes, addr);
 	if (c.at == s->parts.at[c.part].chunk->n) {
 		c.at--;
 		freeset_next(o, &c);

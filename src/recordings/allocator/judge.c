@@ -73,7 +73,7 @@ static void widen(struct plim_whatif_run *run, const struct allocator_outcome *o
 		!o->refused_workspaces && !o->failed == (run->outcome == PLIM_WHATIF_OK);
 }
 
-static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
+static void fill_judged(struct plim_whatif_run *run, const struct allocator_outcome *o)
 {
 	run->outcome = o->failed ? PLIM_WHATIF_OOM : PLIM_WHATIF_OK;
 	run->outcome_certain = true;
@@ -109,7 +109,7 @@ enum plim_status allocator_judge(struct mem *m, const struct program *p,
 	run->smallest_limit_bytes = PLIM_UNKNOWN;
 	if (st)
 		return st;
-	fill(run, &o);
+	fill_judged(run, &o);
 	for (unsigned way = ALLOCATOR_RECORDED + 1; !st && way < ways; way++) {
 		st = allocator_try(m, p, trial, bounds, way, &o, err);
 		if (!st)

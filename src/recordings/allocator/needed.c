@@ -100,7 +100,7 @@ static enum plim_status find_together(struct search *s, size_t from, size_t to)
 }
 
 /* The run where memory is ample, which every range is below. */
-static enum plim_status begin(struct search *s, struct allocator_outcome *out)
+static enum plim_status begin_needed(struct search *s, struct allocator_outcome *out)
 {
 	struct told told[REACHES];
 	uint64_t low = s->ranges[0].low;
@@ -129,10 +129,10 @@ static bool are_one(const struct search *s)
 	       (s->ranges[0].low == s->ranges[1].low && s->ranges[0].high == s->ranges[1].high);
 }
 
-static enum plim_status find(struct search *s, struct allocator_outcome *out, struct mem *m,
-			     struct plim_err *err)
+static enum plim_status find_needed(struct search *s, struct allocator_outcome *out, struct mem *m,
+				    struct plim_err *err)
 {
-	enum plim_status st = begin(s, out);
+	enum plim_status st = begin_needed(s, out);
 
 	if (!st && are_one(s))
 		st = find_together(s, 0, s->n);
@@ -174,7 +174,7 @@ enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
 	if (!st) {
 		st = running_init(&s.trial, m, p, &ample, err);
 		if (!st)
-			st = find(&s, out, m, err);
+			st = find_needed(&s, out, m, err);
 		caching_tell_error(&s.trial.model, st, err);
 		caching_tell_error(&s.common.model, st, err);
 		running_release(&s.trial, m);

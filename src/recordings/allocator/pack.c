@@ -48,7 +48,7 @@ static enum plim_status piece_new(struct packing *k, const struct piece *p, uint
 	return st;
 }
 
-static struct freeset_key key_of(const struct packing *k, uint32_t piece)
+static struct freeset_key packing_key_of(const struct packing *k, uint32_t piece)
 {
 	const struct piece *p = &k->pieces.at[piece];
 
@@ -96,12 +96,12 @@ static enum plim_status pack(struct packing *k, struct side *s, uint64_t bytes, 
 	k->pieces.at[*piece].bytes = bytes;
 	k->pieces.at[*piece].next = behind;
 	k->pieces.at[rest.next].prev = behind; /* a hole is never the last */
-	hole = key_of(k, behind);
+	hole = packing_key_of(k, behind);
 	return freeset_insert(k->mem, &s->holes, &hole, k->err);
 }
 
 /* `gone` joins `into`, which lies before it. */
-static void join(struct packing *k, uint32_t into, uint32_t gone)
+static void join_packing(struct packing *k, uint32_t into, uint32_t gone)
 {
 	struct piece *p = &k->pieces.at[into], *g = &k->pieces.at[gone];
 
@@ -112,7 +112,7 @@ static void join(struct packing *k, uint32_t into, uint32_t gone)
 	k->spare.at[k->spare.n++] = gone;
 }
 
-static enum plim_status unpack(struct packing *k, struct side *s, uint32_t piece)
+static enum plim_status unpack_packing(struct packing *k, struct side *s, uint32_t piece)
 {
 	struct piece *p = &k->pieces.at[piece];
 	uint32_t prev = p->prev, next = p->next;
@@ -120,21 +120,21 @@ static enum plim_status unpack(struct packing *k, struct side *s, uint32_t piece
 
 	p->taken = 0;
 	if (next != TRACE_NONE && !k->pieces.at[next].taken) {
-		hole = key_of(k, next);
+		hole = packing_key_of(k, next);
 		freeset_remove(k->mem, &s->holes, &hole);
-		join(k, piece, next);
+		join_packing(k, piece, next);
 	}
 	if (prev != TRACE_NONE && !k->pieces.at[prev].taken) {
-		hole = key_of(k, prev);
+		hole = packing_key_of(k, prev);
 		freeset_remove(k->mem, &s->holes, &hole);
-		join(k, prev, piece);
+		join_packing(k, prev, piece);
 		if (s->last == piece)
 			s->last = prev;
 		piece = prev;
 	}
 	p = &k->pieces.at[piece];
 	if (s->last != piece) {
-		hole = key_of(k, piece);
+		hole = packing_key_of(k, piece);
 		return freeset_insert(k->mem, &s->holes, &hole, k->err);
 	}
 	s->end -= p->bytes;
@@ -188,7 +188,7 @@ static enum plim_status pack_all(struct packing *k, const struct program *p, con
 			st = pack(k, s, bytes, &piece_of[op->request]);
 		if (bytes && !st &&
 		    (dies || !born)) /* what comes after a death knows nothing of it */
-			st = unpack(k, s, piece_of[op->request]);
+			st = unpack_packing(k, s, piece_of[op->request]);
 	}
 	return st;
 }

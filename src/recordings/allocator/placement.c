@@ -66,7 +66,7 @@ static void hole_add(struct placement *p, uint64_t addr, uint64_t bytes)
 }
 
 /* Does a segment fit there?  What needs chunks of its own begins at one: *skip bytes further. */
-static int fits(const struct placement_hole *h, uint64_t bytes, uint64_t *skip)
+static int placement_fits(const struct placement_hole *h, uint64_t bytes, uint64_t *skip)
 {
 	*skip = is_large(bytes) ? chunks(h->addr) - h->addr : 0;
 	return h->bytes >= *skip && h->bytes - *skip >= bytes;
@@ -79,7 +79,7 @@ static int hole_take(struct placement *p, uint64_t bytes, uint64_t *addr)
 	uint64_t skip;
 
 	for (size_t i = 0; i < p->holes.n; i++) {
-		if (!fits(&p->holes.at[i], bytes, &skip))
+		if (!placement_fits(&p->holes.at[i], bytes, &skip))
 			continue;
 		if (best == p->holes.n || p->way == ALLOCATOR_HIGHEST ||
 		    (p->way == ALLOCATOR_TIGHTEST &&
@@ -91,7 +91,7 @@ static int hole_take(struct placement *p, uint64_t bytes, uint64_t *addr)
 	if (best == p->holes.n)
 		return 0;
 	h = p->holes.at[best];
-	fits(&h, bytes, &skip);
+	placement_fits(&h, bytes, &skip);
 	*addr = h.addr + skip;
 	hole_remove(p, best);
 	hole_add(p, h.addr, skip);
@@ -99,7 +99,7 @@ static int hole_take(struct placement *p, uint64_t bytes, uint64_t *addr)
 	return 1;
 }
 
-static uint64_t place(struct placement *p, uint64_t bytes)
+static uint64_t placement_place(struct placement *p, uint64_t bytes)
 {
 	uint64_t addr, whole = chunks(bytes);
 
@@ -122,7 +122,7 @@ struct recorded {
 	uint32_t turn;
 };
 
-static int by_size(const void *a, const void *b)
+static int placement_by_size(const void *a, const void *b)
 {
 	const struct recorded *x = a, *y = b;
 
@@ -180,7 +180,7 @@ enum plim_status placement_follow(struct placement *p, const struct snapshot_dev
 			st = vec_push(p->mem, &found, one, p->err);
 	}
 	if (!st && found.n && find_room(p, found.at, found.n)) {
-		sort_items(found.at, found.n, sizeof(*found.at), by_size);
+		sort_items(found.at, found.n, sizeof(*found.at), placement_by_size);
 		st = add_places(p, found.at, found.n);
 	}
 	vec_release(p->mem, &found);
@@ -235,7 +235,7 @@ static int leave_recorded(struct placement *p, uint64_t addr)
 
 /* ---- the driver ---- */
 
-static int take(struct placement *p, uint64_t bytes)
+static int take_placement(struct placement *p, uint64_t bytes)
 {
 	if (bytes > p->capacity_bytes || p->used_bytes > p->capacity_bytes - bytes)
 		return 0;
@@ -247,10 +247,10 @@ static int segment_alloc(void *self, uint64_t bytes, uint64_t *addr)
 {
 	struct placement *p = self;
 
-	if (!take(p, bytes))
+	if (!take_placement(p, bytes))
 		return 0;
 	if (!recorded_place(p, bytes, addr))
-		*addr = place(p, bytes);
+		*addr = placement_place(p, bytes);
 	return 1;
 }
 
@@ -263,25 +263,25 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 		hole_add(p, addr, p->way == ALLOCATOR_APART ? chunks(bytes) : bytes);
 }
 
-static uint64_t reserve(void *self, uint64_t bytes)
+static uint64_t reserve_placement(void *self, uint64_t bytes)
 {
-	return place(self, bytes);
+	return placement_place(self, bytes);
 }
 
-static void unreserve(void *self, uint64_t addr, uint64_t bytes)
+static void unreserve_placement(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct placement *p = self;
 
 	hole_add(p, addr, p->way == ALLOCATOR_APART ? chunks(bytes) : bytes);
 }
 
-static int map(void *self, uint64_t addr, uint64_t bytes)
+static int map_placement(void *self, uint64_t addr, uint64_t bytes)
 {
 	(void)addr;
-	return take(self, bytes);
+	return take_placement(self, bytes);
 }
 
-static void unmap(void *self, uint64_t addr, uint64_t bytes)
+static void unmap_placement(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct placement *p = self;
 
@@ -344,8 +344,8 @@ struct caching_driver placement_driver(struct placement *p)
 	return (struct caching_driver){ .self = p,
 					.segment_alloc = segment_alloc,
 					.segment_free = segment_free,
-					.reserve = reserve,
-					.unreserve = unreserve,
-					.map = map,
-					.unmap = unmap };
+					.reserve = reserve_placement,
+					.unreserve = unreserve_placement,
+					.map = map_placement,
+					.unmap = unmap_placement };
 }

@@ -66,7 +66,7 @@ static void on_gone(struct finding *f, uint32_t e)
 	freeset_remove(f->p->mem, &f->live, &key);
 }
 
-static enum plim_status follow(struct finding *f)
+static enum plim_status follow_pools(struct finding *f)
 {
 	const struct snapshot_events *ev = &f->d->events;
 	enum plim_status st = PLIM_OK;
@@ -148,7 +148,7 @@ enum plim_status pools_find(struct pools *p, struct mem *m, const struct snapsho
 		return mem_status(err);
 	memset(p->segment_of, 0xff, p->events * sizeof(*p->segment_of));
 	memset(f.last, 0xff, t->streams.n * sizeof(*f.last));
-	st = follow(&f);
+	st = follow_pools(&f);
 	if (!st)
 		order_tells(&f);
 	mem_free(m, f.last, t->streams.n, sizeof(*f.last));

@@ -155,8 +155,8 @@ static uint64_t final_bytes(struct finals *f, const struct snapshot_alloc *a)
  * One allocation that was there before: how far does its block go?  The next one begins at `border`.
  * In the large pool no free block is as small as 1 MiB, so such a gap belongs to the block before it.
  */
-static enum plim_status place(struct replay *r, struct finals *finals, const struct resident *one,
-			      uint64_t border)
+static enum plim_status replay_place(struct replay *r, struct finals *finals,
+				     const struct resident *one, uint64_t border)
 {
 	const struct snapshot_alloc *a = &r->d->allocs[one->alloc];
 	size_t at = heap_range_at(&r->heap, a->addr);
@@ -220,7 +220,7 @@ static enum plim_status residents_before(struct replay *r)
 			list[n++] = (struct resident){ r->d->allocs[a].addr, a };
 	sort_items(list, n, sizeof(*list), by_addr);
 	for (uint32_t i = 0; !st && i < n; i++)
-		st = place(r, &finals, &list[i], i + 1 < n ? list[i + 1].addr : UINT64_MAX);
+		st = replay_place(r, &finals, &list[i], i + 1 < n ? list[i + 1].addr : UINT64_MAX);
 	mem_free(r->mem, finals.at, finals.n, sizeof(*finals.at));
 	mem_free(r->mem, list, count, sizeof(*list));
 	return st;
@@ -447,7 +447,7 @@ static enum plim_status take_profile(struct replay *r)
 	return st;
 }
 
-static enum plim_status follow(struct replay *r)
+static enum plim_status follow_replay(struct replay *r)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -495,7 +495,7 @@ enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 	if (!st && !d->events.pool && t->pools.n > 1)
 		st = pools_find(&r.pools, m, t, d, err);
 	if (!st)
-		st = t->profile.kind ? take_profile(&r) : follow(&r);
+		st = t->profile.kind ? take_profile(&r) : follow_replay(&r);
 	if (!st)
 		sum_before(&r);
 	mem_free(m, r.block_of, d->alloc_count, sizeof(*r.block_of));

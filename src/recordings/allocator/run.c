@@ -58,7 +58,7 @@ static void end_phase(struct running *r, uint32_t number)
 			s->count[i][k].peak = s->count[i][k].current;
 }
 
-static inline enum plim_status one(struct running *r, const struct program_op *op)
+static inline enum plim_status run_one(struct running *r, const struct program_op *op)
 {
 	switch ((enum program_op_kind)op->kind) {
 	case PROGRAM_ALLOC:
@@ -158,7 +158,7 @@ enum plim_status running_go(struct running *r)
 	enum plim_status st = PLIM_OK;
 
 	while (!st && !r->stopped && r->op < r->until) {
-		st = one(r, &r->p->ops.at[r->op]);
+		st = run_one(r, &r->p->ops.at[r->op]);
 		if (!st)
 			st = r->placement.failed;
 		if (!st && check_is_due(r->op))

@@ -354,7 +354,7 @@ static void *worker(void *arg)
 }
 
 /* Threads that cannot be had are done without. */
-static void work(struct work *k, unsigned threads)
+static void work_search(struct work *k, unsigned threads)
 {
 	pthread_t *others = calloc(threads, sizeof(*others));
 	unsigned n = 0;
@@ -423,7 +423,7 @@ enum plim_status allocator_search_run(struct allocator_search *s, struct plim_er
 	if (threads > s->out->run_count + 1)
 		threads = (unsigned)s->out->run_count + 1;
 	set_deadline(&k);
-	work(&k, threads);
+	work_search(&k, threads);
 	pthread_mutex_destroy(&k.lock);
 	if (k.status)
 		*err = k.err;

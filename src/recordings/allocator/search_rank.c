@@ -11,7 +11,7 @@ static int certainly_survives(const struct plim_whatif_run *run)
 	return run->outcome == PLIM_WHATIF_OK ? 1 + run->outcome_certain : 0;
 }
 
-static int compare(uint64_t a, uint64_t b)
+static int compare_ranked(uint64_t a, uint64_t b)
 {
 	return (a > b) - (a < b);
 }
@@ -34,12 +34,12 @@ static int better(const struct plim_whatif_run *a, const struct plim_whatif_run 
 	int c = certainly_survives(b) - certainly_survives(a);
 
 	if (!c) /* PLIM_UNKNOWN is the largest number, and the same for all */
-		c = compare(a->smallest_limit_bytes, b->smallest_limit_bytes);
+		c = compare_ranked(a->smallest_limit_bytes, b->smallest_limit_bytes);
 	if (!c)
-		c = compare(a->retries, b->retries);
+		c = compare_ranked(a->retries, b->retries);
 	if (!c)
-		c = compare(a->reserved_peak_bytes, b->reserved_peak_bytes);
-	return c ? c : compare(keys(a), keys(b));
+		c = compare_ranked(a->reserved_peak_bytes, b->reserved_peak_bytes);
+	return c ? c : compare_ranked(keys(a), keys(b));
 }
 
 static int by_rank(const void *a, const void *b)

@@ -28,7 +28,7 @@ static int is_mark(char c)
 }
 
 /* The next word.  One that is too long for any key or value is cut, and then matches none. */
-static void next(struct reading *r)
+static void setting_next(struct reading *r)
 {
 	size_t n = 0;
 
@@ -48,23 +48,23 @@ static int is(const struct reading *r, const char *word)
 	return !strcmp(r->word, word);
 }
 
-static enum plim_status refuse(struct reading *r, const char *wanted)
+static enum plim_status refuse_setting(struct reading *r, const char *wanted)
 {
 	return err_set(r->err, PLIM_E_ARG, "setting '%s' takes %s, not '%s'", r->key, wanted,
 		       r->word);
 }
 
-static enum plim_status take(struct reading *r, const char *word)
+static enum plim_status take_setting(struct reading *r, const char *word)
 {
 	if (!is(r, word))
 		return err_set(r->err, PLIM_E_ARG, "setting '%s': expected '%s', not '%s'", r->key,
 			       word, r->word);
-	next(r);
+	setting_next(r);
 	return PLIM_OK;
 }
 
 /* A whole number without sign. */
-static int number(const char *word, uint64_t max, uint64_t *out)
+static int setting_number(const char *word, uint64_t max, uint64_t *out)
 {
 	char *end;
 	unsigned long long v;
@@ -82,10 +82,10 @@ static enum plim_status mebibytes(struct reading *r, uint64_t min, const char *w
 {
 	uint64_t v;
 
-	if (!number(r->word, UINT64_MAX / MIB, &v) || v < min)
-		return refuse(r, wanted);
+	if (!setting_number(r->word, UINT64_MAX / MIB, &v) || v < min)
+		return refuse_setting(r, wanted);
 	*bytes = v * MIB;
-	next(r);
+	setting_next(r);
 	return PLIM_OK;
 }
 
@@ -117,9 +117,9 @@ static enum plim_status fraction(struct reading *r, const char *wanted, double m
 	double v = strtod(r->word, &end);
 
 	if (end == r->word || *end || !(v > 0 && v <= max))
-		return refuse(r, wanted);
+		return refuse_setting(r, wanted);
 	*out = v;
-	next(r);
+	setting_next(r);
 	return PLIM_OK;
 }
 
@@ -137,9 +137,9 @@ static enum plim_status set_memory_fraction(struct reading *r)
 static enum plim_status boolean(struct reading *r, uint8_t *out)
 {
 	if (!is(r, "True") && !is(r, "False"))
-		return refuse(r, "True or False");
+		return refuse_setting(r, "True or False");
 	*out = is(r, "True") ? 1 : 0;
-	next(r);
+	setting_next(r);
 	return PLIM_OK;
 }
 
@@ -160,18 +160,18 @@ static enum plim_status set_other_number(struct reading *r)
 {
 	uint64_t ignored;
 
-	if (!number(r->word, INT64_MAX, &ignored))
-		return refuse(r, "a whole number");
-	next(r);
+	if (!setting_number(r->word, INT64_MAX, &ignored))
+		return refuse_setting(r, "a whole number");
+	setting_next(r);
 	return PLIM_OK;
 }
 
 static enum plim_status set_backend(struct reading *r)
 {
 	if (!is(r, "native") && !is(r, "cudaMallocAsync"))
-		return refuse(r, "native or cudaMallocAsync");
+		return refuse_setting(r, "native or cudaMallocAsync");
 	r->rules->not_modelled = is(r, "native") ? 0 : 1;
-	next(r);
+	setting_next(r);
 	return PLIM_OK;
 }
 
@@ -179,14 +179,14 @@ static enum plim_status divisions(struct reading *r, uint32_t *out)
 {
 	uint64_t v;
 
-	if (!number(r->word, 1u << 30, &v) || (v & (v - 1)))
-		return refuse(r, "divisions that are a power of two");
+	if (!setting_number(r->word, 1u << 30, &v) || (v & (v - 1)))
+		return refuse_setting(r, "divisions that are a power of two");
 	*out = (uint32_t)v;
-	next(r);
+	setting_next(r);
 	return PLIM_OK;
 }
 
-static void fill(struct reading *r, unsigned from, unsigned to, uint32_t value)
+static void fill_setting(struct reading *r, unsigned from, unsigned to, uint32_t value)
 {
 	for (unsigned i = from; i < to; i++)
 		r->rules->roundup_divisions[i] = value;
@@ -197,12 +197,12 @@ static enum plim_status interval(struct reading *r, unsigned *entry)
 {
 	uint64_t v;
 
-	if (!number(r->word, UINT64_MAX, &v) || !v || (v & (v - 1)))
-		return refuse(r, "intervals that are a power of two in MiB, or >");
+	if (!setting_number(r->word, UINT64_MAX, &v) || !v || (v & (v - 1)))
+		return refuse_setting(r, "intervals that are a power of two in MiB, or >");
 	*entry = 63u - (unsigned)__builtin_clzll(v);
 	if (*entry >= TRACE_ROUNDUP_ENTRIES)
 		*entry = TRACE_ROUNDUP_ENTRIES - 1;
-	next(r);
+	setting_next(r);
 	return PLIM_OK;
 }
 
@@ -210,7 +210,7 @@ static enum plim_status interval(struct reading *r, unsigned *entry)
 static enum plim_status set_roundup_list(struct reading *r)
 {
 	unsigned last = 0, first = 1, rest;
-	enum plim_status st = take(r, "[");
+	enum plim_status st = take_setting(r, "[");
 
 	while (!st && !is(r, "]")) {
 		unsigned entry = 0;
@@ -218,11 +218,11 @@ static enum plim_status set_roundup_list(struct reading *r)
 
 		rest = is(r, ">");
 		if (rest)
-			next(r);
+			setting_next(r);
 		else
 			st = interval(r, &entry);
 		if (!st)
-			st = take(r, ":");
+			st = take_setting(r, ":");
 		if (!st)
 			st = divisions(r, &value);
 		if (st)
@@ -230,16 +230,16 @@ static enum plim_status set_roundup_list(struct reading *r)
 		if (rest) {
 			int after = !first && !r->rules->release->rest_includes_last;
 
-			fill(r, last + (unsigned)after, TRACE_ROUNDUP_ENTRIES, value);
+			fill_setting(r, last + (unsigned)after, TRACE_ROUNDUP_ENTRIES, value);
 		} else {
-			fill(r, first ? 0 : entry, entry + 1, value);
+			fill_setting(r, first ? 0 : entry, entry + 1, value);
 			first = 0;
 			last = entry;
 		}
 		if (!is(r, "]"))
-			st = take(r, ",");
+			st = take_setting(r, ",");
 	}
-	return st ? st : take(r, "]");
+	return st ? st : take_setting(r, "]");
 }
 
 static enum plim_status set_roundup(struct reading *r)
@@ -251,7 +251,7 @@ static enum plim_status set_roundup(struct reading *r)
 		return set_roundup_list(r);
 	st = divisions(r, &value);
 	if (!st)
-		fill(r, 0, TRACE_ROUNDUP_ENTRIES, value);
+		fill_setting(r, 0, TRACE_ROUNDUP_ENTRIES, value);
 	return st;
 }
 
@@ -316,7 +316,7 @@ static enum plim_status unknown(const struct reading *r)
 		       most ? near : "; known are ", most ? "" : known);
 }
 
-static enum plim_status one(struct reading *r)
+static enum plim_status setting_one(struct reading *r)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		enum plim_status st;
@@ -324,8 +324,8 @@ static enum plim_status one(struct reading *r)
 		if (!is(r, settings[i].name) || (r->release && settings[i].since > r->release))
 			continue;
 		r->key = settings[i].name;
-		next(r);
-		st = take(r, ":");
+		setting_next(r);
+		st = take_setting(r, ":");
 		return st ? st : settings[i].set(r);
 	}
 	return unknown(r);
@@ -338,12 +338,12 @@ enum plim_status allocator_rules_parse(const char *conf, unsigned release,
 	struct reading r = { .at = conf, .rules = &rules, .release = release, .err = err };
 	enum plim_status st = PLIM_OK;
 
-	next(&r);
+	setting_next(&r);
 	while (!st && *r.word) {
-		st = one(&r);
+		st = setting_one(&r);
 		if (st || !*r.word)
 			break;
-		st = take(&r, ",");
+		st = take_setting(&r, ",");
 	}
 	*out = st ? allocator_rules_default(release) : rules;
 	return st;

@@ -344,8 +344,8 @@ static int find_place(struct vmm *a, uint32_t lane, uint64_t bytes, uint32_t off
 }
 
 /* The place becomes a block; all of it is mapped, but perhaps in several nodes. */
-static enum plim_status take(struct vmm *a, const struct vmm_place *p, uint64_t bytes,
-			     uint64_t requested, uint32_t *node)
+static enum plim_status take_vmm(struct vmm *a, const struct vmm_place *p, uint64_t bytes,
+				 uint64_t requested, uint32_t *node)
 {
 	uint32_t n = p->node;
 
@@ -430,7 +430,7 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 		}
 	}
 	if (!st && room)
-		st = take(a, &p, rounded, bytes, &node);
+		st = take_vmm(a, &p, rounded, bytes, &node);
 	if (st || !room) {
 		a->counts.ooms += !st;
 		vmm_beside_free(a, &a->lanes.at[lane], beside);

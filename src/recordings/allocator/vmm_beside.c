@@ -4,7 +4,7 @@
  */
 #include "vmm_parts.h"
 
-static uint64_t reserve(void *self, uint64_t bytes)
+static uint64_t reserve_neighbour(void *self, uint64_t bytes)
 {
 	struct vmm *a = self;
 	uint64_t addr = a->beside_next;
@@ -13,12 +13,12 @@ static uint64_t reserve(void *self, uint64_t bytes)
 	return addr;
 }
 
-static void unreserve(void *self, uint64_t addr, uint64_t bytes)
+static void unreserve_neighbour(void *self, uint64_t addr, uint64_t bytes)
 {
 	(void)self, (void)addr, (void)bytes;
 }
 
-static int map(void *self, uint64_t addr, uint64_t bytes)
+static int map_neighbour(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct vmm *a = self;
 
@@ -27,7 +27,7 @@ static int map(void *self, uint64_t addr, uint64_t bytes)
 	return 1;
 }
 
-static void unmap(void *self, uint64_t addr, uint64_t bytes)
+static void unmap_neighbour(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct vmm *a = self;
 
@@ -47,10 +47,10 @@ void vmm_beside_init(struct vmm *a, struct vmm_lane *l)
 	static const int64_t stream[1] = { 0 };
 	struct caching_setup setup = { .rules = allocator_rules_default(0),
 				       .driver = { .self = a,
-						   .reserve = reserve,
-						   .unreserve = unreserve,
-						   .map = map,
-						   .unmap = unmap },
+						   .reserve = reserve_neighbour,
+						   .unreserve = unreserve_neighbour,
+						   .map = map_neighbour,
+						   .unmap = unmap_neighbour },
 				       .stream_values = stream,
 				       .streams = 1,
 				       .pools = 1,

@@ -215,8 +215,8 @@ static int overlaps(const struct vmm_node *b, const struct vmm_place *p, uint64_
 }
 
 /* Which free nodes of a region could give something, the largest first; not those of the place itself. */
-static void choose(const struct vmm *a, const struct vmm_region *r, uint64_t want, int must,
-		   const struct vmm_place *p, uint64_t bytes, struct leaving *out)
+static void choose_room(const struct vmm *a, const struct vmm_region *r, uint64_t want, int must,
+			const struct vmm_place *p, uint64_t bytes, struct leaving *out)
 {
 	struct freeset_cursor c = { FREESET_SHELVES, 0, 0 };
 
@@ -279,7 +279,7 @@ static void take_out(struct vmm *a, struct leaving *out, int must, uint64_t want
 }
 
 /* Each stream once. */
-static int wait_for(struct vmm *a, const struct leaving *out)
+static int wait_for_room(struct vmm *a, const struct leaving *out)
 {
 	uint64_t done[LEAVING_MAX];
 	uint32_t n = 0, k;
@@ -299,13 +299,13 @@ static int wait_for(struct vmm *a, const struct leaving *out)
 	return 1;
 }
 
-static void gather(const struct vmm *a, uint64_t want, int must, const struct vmm_place *p,
-		   uint64_t bytes, struct leaving *out)
+static void gather_room(const struct vmm *a, uint64_t want, int must, const struct vmm_place *p,
+			uint64_t bytes, struct leaving *out)
 {
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (uint32_t i = 0; i < a->regions.n && out->bytes < want; i++)
 			if (may_give(a, &a->regions.at[i], turn))
-				choose(a, &a->regions.at[i], want, must, p, bytes, out);
+				choose_room(a, &a->regions.at[i], want, must, p, bytes, out);
 }
 
 /* Give `want` bytes back, if there are so many, and `must` of them also if a plan will need them again.  What was given. */
@@ -315,17 +315,17 @@ static uint64_t give_back(struct vmm *a, uint64_t want, const struct vmm_place *
 	struct leaving out = { .n = 0 };
 	int waited, all;
 
-	gather(a, want, 0, p, bytes, &out);
+	gather_room(a, want, 0, p, bytes, &out);
 	all = out.bytes < must;
 	if (all) {
 		want = must;
 		out = (struct leaving){ .n = 0 };
-		gather(a, want, 1, p, bytes, &out);
+		gather_room(a, want, 1, p, bytes, &out);
 	}
 	take_out(a, &out, all, want);
 	if (!out.n)
 		return 0;
-	waited = wait_for(a, &out);
+	waited = wait_for_room(a, &out);
 	for (uint32_t i = 0; i < out.n; i++) {
 		struct vmm_node *b = &a->nodes.at[out.node[i]];
 

@@ -15,7 +15,7 @@ struct planned_run {
 	uint64_t ns;       /* that the process would have taken so far */
 };
 
-static uint64_t reserve(void *self, uint64_t bytes)
+static uint64_t reserve_vmm(void *self, uint64_t bytes)
 {
 	struct planned_run *r = self;
 	uint64_t addr = r->next_addr;
@@ -24,12 +24,12 @@ static uint64_t reserve(void *self, uint64_t bytes)
 	return addr;
 }
 
-static void unreserve(void *self, uint64_t addr, uint64_t bytes)
+static void unreserve_vmm(void *self, uint64_t addr, uint64_t bytes)
 {
 	(void)self, (void)addr, (void)bytes;
 }
 
-static int map(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
+static int map_vmm(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
 {
 	struct planned_run *r = self;
 
@@ -39,7 +39,7 @@ static int map(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
 	return 1;
 }
 
-static void unmap(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
+static void unmap_vmm(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
 {
 	struct planned_run *r = self;
 
@@ -120,7 +120,7 @@ static enum plim_status run_ops(struct planned_run *r, const struct program *p,
 	return st;
 }
 
-static void tell(const struct vmm *a, struct allocator_outcome *out)
+static void tell_vmm(const struct vmm *a, struct allocator_outcome *out)
 {
 	const struct vmm_counts *c = &a->counts;
 
@@ -153,19 +153,20 @@ static enum plim_status keep_cycles(const struct vmm *v, struct mem *m, cycles_b
 	return st;
 }
 
-static enum plim_status run(struct mem *m, const struct program *p, const struct allocator_vmm *how,
-			    struct cycles_plan *plan, struct allocator_outcome *out,
-			    struct plim_err *err)
+static enum plim_status run_vmm(struct mem *m, const struct program *p,
+				const struct allocator_vmm *how, struct cycles_plan *plan,
+				struct allocator_outcome *out, struct plim_err *err)
 {
 	struct planned_run r = { .next_addr = (uint64_t)1 << 40 };
-	struct vmm_setup setup = { .driver = { &r, reserve, unreserve, map, unmap, wait, now_ns },
-				   .limit_bytes =
-					   how->bounds.limit_bytes < how->bounds.capacity_bytes
-						   ? how->bounds.limit_bytes
-						   : how->bounds.capacity_bytes,
-				   .device_bytes = how->bounds.device_bytes,
-				   .learns = 1,
-				   .plan = plan };
+	struct vmm_setup setup = {
+		.driver = { &r, reserve_vmm, unreserve_vmm, map_vmm, unmap_vmm, wait, now_ns },
+		.limit_bytes = how->bounds.limit_bytes < how->bounds.capacity_bytes
+				       ? how->bounds.limit_bytes
+				       : how->bounds.capacity_bytes,
+		.device_bytes = how->bounds.device_bytes,
+		.learns = 1,
+		.plan = plan
+	};
 	enum plim_status st = PLIM_OK;
 
 	vmm_init(&r.vmm, m, &setup);
@@ -175,7 +176,7 @@ static enum plim_status run(struct mem *m, const struct program *p, const struct
 	st = run_ops(&r, p, out);
 	if (st && err)
 		*err = r.vmm.err;
-	tell(&r.vmm, out);
+	tell_vmm(&r.vmm, out);
 	if (!st && how->learned)
 		st = keep_cycles(&r.vmm, m, how->learned, err);
 	mem_free(m, r.addr_of, p->requests.n, sizeof(*r.addr_of));
@@ -194,7 +195,7 @@ enum plim_status allocator_run_vmm(struct mem *m, const struct program *p,
 	if (how->plan_bytes)
 		st = cycles_read(&plan, m, how->plan_bytes, how->plan_n, err);
 	if (!st)
-		st = run(m, p, how, &plan, out, err);
+		st = run_vmm(m, p, how, &plan, out, err);
 	cycles_release(&plan);
 	return st;
 }

@@ -23,7 +23,7 @@
 
 _Static_assert(MESSAGES_ENGINES <= 64, "a bit for each engine");
 
-static int fits(uint64_t mask, unsigned value)
+static int advice_fits(uint64_t mask, unsigned value)
 {
 	return !mask || (mask >> value & 1);
 }
@@ -32,10 +32,10 @@ int findings_is_pytorch(const struct messages_context *c)
 {
 	if (!c->engine && (c->is_xla || c->set[MESSAGES_TASK_NATIVE].line))
 		return 0;
-	return fits(advice_cached | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine);
+	return advice_fits(advice_cached | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine);
 }
 
-static int known(struct messages_bytes b)
+static int advice_known(struct messages_bytes b)
 {
 	return b.low != PLIM_UNKNOWN;
 }
@@ -45,9 +45,9 @@ static int would_serve(const struct messages_event *e, const struct findings_tol
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (t->nearly && known(o->total) && o->tried.low >= o->total.high / 2)
+	if (t->nearly && advice_known(o->total) && o->tried.low >= o->total.high / 2)
 		return 0;
-	return !known(o->tried) || !known(o->free) ||
+	return !advice_known(o->tried) || !advice_known(o->free) ||
 	       t->outside.high + o->free.high >= o->tried.low;
 }
 
@@ -68,14 +68,16 @@ static uint64_t facts_of_sizes(const struct messages_event *e, const struct find
 	const struct messages_oom *o = &e->oom;
 	uint64_t facts = 0;
 
-	if (known(o->tried) && known(o->total) && o->tried.low >= o->total.high / 2)
+	if (advice_known(o->tried) && advice_known(o->total) && o->tried.low >= o->total.high / 2)
 		facts |= F(HALF);
-	if (known(o->total) && known(o->reserved) && o->reserved.low / 3 > o->total.high / 2)
+	if (advice_known(o->total) && advice_known(o->reserved) &&
+	    o->reserved.low / 3 > o->total.high / 2)
 		facts |= F(LENT);
-	if (e->wording->class == MESSAGES_BUDGET && known(o->allocated) &&
+	if (e->wording->class == MESSAGES_BUDGET && advice_known(o->allocated) &&
 	    o->allocated.high <= SMALL_BYTES)
 		facts |= F(LITTLE);
-	if (known(t->request) && known(o->unallocated) && o->unallocated.low >= t->request.high)
+	if (advice_known(t->request) && advice_known(o->unallocated) &&
+	    o->unallocated.low >= t->request.high)
 		facts |= F(AMONG);
 	if (is_fork(e))
 		facts |= F(FORK);
@@ -97,7 +99,7 @@ static uint64_t facts_of_words(const struct messages_event *e)
 		facts |= F(XLA);
 	if (strstr(words, "data type <U") || strstr(words, "data type |S"))
 		facts |= F(TEXTS);
-	if (!known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
+	if (!advice_known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F(BARE) | F(HANDLE) : F(BARE);
 	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
 		facts |= F(STORAGE);
@@ -127,12 +129,12 @@ static uint64_t facts_of_words(const struct messages_event *e)
 static uint64_t facts_of_request(const struct messages_event *e)
 {
 	const struct messages_oom *o = &e->oom;
-	int is_alone = !known(o->total) && e->wording->family == MESSAGES_PYTORCH;
+	int is_alone = !advice_known(o->total) && e->wording->family == MESSAGES_PYTORCH;
 	uint64_t facts = 0;
 
-	if (known(e->used) && known(o->total) && e->used.low > o->total.high)
+	if (advice_known(e->used) && advice_known(o->total) && e->used.low > o->total.high)
 		facts |= F(BIG);
-	if (!known(o->tried))
+	if (!advice_known(o->tried))
 		return facts;
 	if (o->tried.low >= ABSURD_BYTES)
 		facts |= F(ABSURD);
@@ -141,7 +143,7 @@ static uint64_t facts_of_request(const struct messages_event *e)
 	if (o->tried.high < TINY_BYTES)
 		facts |= F(TINY);
 	if (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
-	    (known(o->total) && o->tried.low > o->total.high))
+	    (advice_known(o->total) && o->tried.low > o->total.high))
 		facts |= F(HUGE);
 	return facts;
 }
@@ -149,7 +151,8 @@ static uint64_t facts_of_request(const struct messages_event *e)
 /* Is far more than was asked for neither PyTorch's nor known to be free? */
 static int is_unseen(const struct messages_oom *o)
 {
-	return known(o->tried) && known(o->total) && known(o->reserved) && !known(o->free) &&
+	return advice_known(o->tried) && advice_known(o->total) && advice_known(o->reserved) &&
+	       !advice_known(o->free) &&
 	       (o->total.low > o->reserved.high + 2 * o->tried.high ||
 		(o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high));
 }
@@ -160,20 +163,20 @@ static uint64_t facts_of_card(const struct messages_event *e, const struct findi
 	const struct messages_oom *o = &e->oom;
 	uint64_t facts = t->ranks ? F(RANKS) : 0;
 
-	if (known(o->free) && known(o->total) && e->wording->class == MESSAGES_BUDGET)
+	if (advice_known(o->free) && advice_known(o->total) && e->wording->class == MESSAGES_BUDGET)
 		facts |= F(SHARE);
-	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
+	if (o->processes >= 2 && advice_known(o->others) && advice_known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		facts |= F(SIBLINGS);
-	if (known(o->free) && !known(o->total) && !known(o->allocated) &&
+	if (advice_known(o->free) && !advice_known(o->total) && !advice_known(o->allocated) &&
 	    o->free.high < SCARCE_BYTES)
 		facts |= F(SCARCE);
 	if (t->bound_by == FINDINGS_BOUND_UNKNOWN && is_unseen(o))
 		facts |= F(UNSEEN);
-	if (known(o->total) && o->total.high <= SMALL_BYTES)
+	if (advice_known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F(SMALL);
-	if (known(o->others) && known(o->allowed) && !known(o->total) && known(o->allocated) &&
-	    o->others.low > o->allowed.high / 5 * 3)
+	if (advice_known(o->others) && advice_known(o->allowed) && !advice_known(o->total) &&
+	    advice_known(o->allocated) && o->others.low > o->allowed.high / 5 * 3)
 		facts |= F(BESIDE);
 	if (o->device != UINT32_MAX && o->device)
 		facts |= F(NOT_FIRST);
@@ -185,9 +188,10 @@ static int may_have_gaps(const struct messages_event *e, const struct findings_t
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (known(t->request) && known(t->room))
-		return !known(o->unallocated) || o->unallocated.high >= t->request.low;
-	return (!known(o->tried) || !known(o->free)) && e->wording->family != MESSAGES_LIBRARY;
+	if (advice_known(t->request) && advice_known(t->room))
+		return !advice_known(o->unallocated) || o->unallocated.high >= t->request.low;
+	return (!advice_known(o->tried) || !advice_known(o->free)) &&
+	       e->wording->family != MESSAGES_LIBRARY;
 }
 
 /* What the numbers tell, and what they let a row say. */
@@ -203,7 +207,7 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		return facts;
 	if (may_have_gaps(e, t))
 		facts |= F(GAPS);
-	if (known(e->limit) && e->limit.high)
+	if (advice_known(e->limit) && e->limit.high)
 		facts |= F(LIMIT);
 	return facts;
 }
@@ -217,7 +221,7 @@ static double share_wanted(const struct messages_event *e)
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (!known(e->lacks) || !known(o->total) || e->share <= 0 || e->share > 1)
+	if (!advice_known(e->lacks) || !advice_known(o->total) || e->share <= 0 || e->share > 1)
 		return 0;
 	return e->share + 0.02 + (double)e->lacks.high / (double)o->total.low;
 }
@@ -229,8 +233,8 @@ static uint64_t facts_of_share(const struct messages_event *e, const struct mess
 	uint64_t facts = wanted > SHARE_MOST ? F(LACKS) : wanted > 0 ? F(RAISE) : 0;
 
 	/* the KV cache fills no more than the share: what is far above it is weights and activations */
-	if (e->wording->class == MESSAGES_DEVICE && known(e->oom.allocated) &&
-	    known(e->oom.total) &&
+	if (e->wording->class == MESSAGES_DEVICE && advice_known(e->oom.allocated) &&
+	    advice_known(e->oom.total) &&
 	    (double)e->oom.allocated.low >
 		    (set->line && set->value > 0 ? set->value + SHARE_FAR : SHARE_ALL) *
 			    (double)e->oom.total.high)
@@ -281,9 +285,9 @@ static uint64_t facts_of_program(const struct messages_event *e, const struct me
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
 		facts |= F(LARGE);
 	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
-	    known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
+	    advice_known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
 		facts |= F(FILLED);
-	if (e->wording->class == MESSAGES_HOST_KILL && known(e->rss) && e->rss.high &&
+	if (e->wording->class == MESSAGES_HOST_KILL && advice_known(e->rss) && e->rss.high &&
 	    e->rss.high < LITTLE_BYTES)
 		facts |= F(FILLED);
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
@@ -298,12 +302,12 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 {
 	uint64_t facts = t->free_enough ? F(FREE) : 0;
 
-	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
+	if (advice_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
 		facts |= F(OUTSIDE);
 	facts |= facts_of_words(e) | facts_of_numbers(e, t) | facts_of_sizes(e, t) |
 		 facts_of_share(e, c) | facts_of_limit(e);
-	if (t->elsewhere || !known(e->oom.reserved) ||
-	    (known(t->outside) && t->outside.low > e->oom.reserved.high))
+	if (t->elsewhere || !advice_known(e->oom.reserved) ||
+	    (advice_known(t->outside) && t->outside.low > e->oom.reserved.high))
 		facts |= F(ELSEWHERE);
 	if (findings_one_buffer(e, c))
 		facts |= F(ONE_BUFFER);
@@ -374,11 +378,13 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 		return 0;
 	if (r->not_tasks & tasks || (r->tasks && !(r->tasks & tasks)))
 		return 0;
-	return fits(r->kinds, x->event->wording->class) && fits(r->bounds, x->told->bound_by) &&
-	       fits(r->moments, findings_moment(x->event, c)) && fits(r->engines, c->engine) &&
-	       fits(r->doing, c->activity) && fits(r->backends, c->backend) &&
-	       (r->facts & x->facts) == r->facts && !(r->without & x->facts) &&
-	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
+	return advice_fits(r->kinds, x->event->wording->class) &&
+	       advice_fits(r->bounds, x->told->bound_by) &&
+	       advice_fits(r->moments, findings_moment(x->event, c)) &&
+	       advice_fits(r->engines, c->engine) && advice_fits(r->doing, c->activity) &&
+	       advice_fits(r->backends, c->backend) && (r->facts & x->facts) == r->facts &&
+	       !(r->without & x->facts) && (!r->causes || r->causes & possible) &&
+	       (!r->only || !(possible & ~r->only));
 }
 
 /* How much of the row's fix the text shows to be set: 0 nothing, 1 a part, 2 all of it. */
@@ -406,7 +412,8 @@ static int is_later(const struct advice_row *r, const struct findings_told *t,
 
 /* A step below what is set, else below the default. */
 #define STEP_DOWN 0.1
-static double lower(const struct messages_context *c, enum messages_setting s, double otherwise)
+static double lower_advice(const struct messages_context *c, enum messages_setting s,
+			   double otherwise)
 {
 	double value = c->set[s].line ? c->set[s].value : -1;
 
@@ -484,9 +491,9 @@ static void value_of(const char *name, const struct messages_event *e,
 
 		snprintf(out, size, "%.2f", share > 0.005 ? (double)(int)(share * 100) / 100 : 0.0);
 	} else if (!strncmp(name, "static}", 7)) {
-		snprintf(out, size, "%.2f", lower(c, MESSAGES_SET_STATIC, 0.8));
+		snprintf(out, size, "%.2f", lower_advice(c, MESSAGES_SET_STATIC, 0.8));
 	} else if (!strncmp(name, "utilization}", 12)) {
-		snprintf(out, size, "%.2f", lower(c, MESSAGES_SET_SHARE, 0.8));
+		snprintf(out, size, "%.2f", lower_advice(c, MESSAGES_SET_SHARE, 0.8));
 	} else if (!strncmp(name, "raise}", 6)) {
 		snprintf(out, size, "%.2f", (double)(int)(share_wanted(e) * 100 + 0.99) / 100);
 	} else if (!strncmp(name, "half}", 5)) {

@@ -110,7 +110,7 @@ struct point {
 
 #define MULTIPLIER 0x9e3779b97f4a7c15u
 
-static inline uint64_t key_of(const struct snapshot *t, uint32_t stack)
+static inline uint64_t death_key_of(const struct snapshot *t, uint32_t stack)
 {
 	/* no stack recorded and no Python on the thread are the same: both are a thread of the engine */
 	return snapshot_stackless(t, stack) ? 1 : stack + (uint64_t)2;
@@ -247,8 +247,8 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 		return mem_status(err);
 	for (uint32_t e = 0; e < d->event; e++)
 		if (ev->action[e] == TRACE_ALLOC)
-			k.at[k.n++] = key_of(tl->snapshot, ev->stack[e]);
-	k.at[k.n++] = key_of(tl->snapshot, ev->stack[d->event]);
+			k.at[k.n++] = death_key_of(tl->snapshot, ev->stack[e]);
+	k.at[k.n++] = death_key_of(tl->snapshot, ev->stack[d->event]);
 	start_point(&k, &p);
 	match_points(tl, d, &k, &p);
 	for (size_t l = 0; l < LENGTHS && d->future == FINDINGS_FUTURE_UNKNOWN; l++) {
@@ -448,8 +448,8 @@ static void find_cause(struct findings_death *d)
 	}
 }
 
-static void gather(const struct timeline *tl, const struct allocator_oom *oom,
-		   struct findings_death *d)
+static void gather_death(const struct timeline *tl, const struct allocator_oom *oom,
+			 struct findings_death *d)
 {
 	const struct snapshot_events *ev = &tl->device->events;
 	uint64_t now[TIMELINE_MEASURES];
@@ -513,7 +513,7 @@ enum plim_status findings_explain_death(struct mem *m, const struct findings_inp
 	enum plim_status st;
 
 	*out = (struct findings_death){ .message = in->message };
-	gather(tl, oom, out);
+	gather_death(tl, oom, out);
 	if (out->message && !is_its_message(out))
 		out->message = NULL; /* a log of another run: report says so */
 	out->complete = !tl->before[TIMELINE_RESERVED] && !tl->device->allocs_before;

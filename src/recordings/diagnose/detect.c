@@ -228,7 +228,7 @@ static void follow_pass(struct detecting *x, uint32_t e, enum timeline_phase now
 		x->passes.at[x->passes.n - 1].end = e;
 }
 
-static void walk(struct detecting *x, struct repeats *repeats)
+static void walk_finding(struct detecting *x, struct repeats *repeats)
 {
 	const struct snapshot_events *ev = &x->device->events;
 	const struct timeline_steps *steps = x->repeats;
@@ -307,7 +307,7 @@ void detect_begin(struct detecting *x, uint32_t last)
 	repeats = mem_new(x->mem, stacks, sizeof(*repeats), x->err);
 	if (!repeats)
 		x->status = mem_status(x->err);
-	walk(x, repeats);
+	walk_finding(x, repeats);
 	mem_free(x->mem, repeats, stacks, sizeof(*repeats));
 }
 
@@ -322,7 +322,7 @@ void detect_end(struct detecting *x)
 
 /* ---- the list ---- */
 
-static size_t row_of(const char *id)
+static size_t finding_row_of(const char *id)
 {
 	size_t i = 0;
 
@@ -342,7 +342,7 @@ static int worse_first(const void *a, const void *b)
 	if (p != q)
 		return p < q ? 1 : -1;
 	if (x->id != y->id)
-		return row_of(x->id) < row_of(y->id) ? -1 : 1;
+		return finding_row_of(x->id) < finding_row_of(y->id) ? -1 : 1;
 	return (x->frame > y->frame) - (x->frame < y->frame);
 }
 

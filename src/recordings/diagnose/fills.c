@@ -170,7 +170,7 @@ static struct diagnose_room room_of(const struct facts_gpu *gpu)
 }
 
 /* The next larger of what people have: memory of another size each. */
-static size_t choose(const struct diagnosis *x, const struct facts_gpu *cards[CARDS])
+static size_t choose_fill(const struct diagnosis *x, const struct facts_gpu *cards[CARDS])
 {
 	static const char *const common[] = { "T4",        "RTX 4090", "A100 40GB",
 					      "H100 80GB", "H200",     "B200" };
@@ -216,7 +216,7 @@ enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings
 	}
 	if (st || !find_growth(x, list, &g))
 		return st;
-	n = gpu ? n : choose(x, cards);
+	n = gpu ? n : choose_fill(x, cards);
 	*out = arena_take(x->names->arena, n, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);

@@ -346,8 +346,8 @@ static void list_allocations(struct detecting *x, const struct leak_lines *lines
 	sort_items(f->about.at, f->about.n, sizeof(*f->about.at), by_number);
 }
 
-static void tell(struct detecting *x, const struct leak_lines *lines, const struct leak_line *line,
-		 uint64_t others, size_t other_lines)
+static void tell_leaks(struct detecting *x, const struct leak_lines *lines,
+		       const struct leak_line *line, uint64_t others, size_t other_lines)
 {
 	struct findings_leak leak = as_leak(x, line);
 	enum findings_severity severity = severity_of(x, line, leak.confidence);
@@ -391,6 +391,6 @@ void detect_leaks(struct detecting *x)
 	for (size_t i = told; i < lines.all.n; i++)
 		others += lines.all.at[i].bytes;
 	for (size_t i = 0; i < told && !x->status; i++)
-		tell(x, &lines, &lines.all.at[i], i ? 0 : others, i ? 0 : lines.all.n - told);
+		tell_leaks(x, &lines, &lines.all.at[i], i ? 0 : others, i ? 0 : lines.all.n - told);
 	leaks_release(x, &lines);
 }

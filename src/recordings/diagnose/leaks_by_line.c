@@ -89,7 +89,7 @@ static void close_period(struct kept *k)
 	k->now_bytes = 0;
 }
 
-static void keep(struct kept *k, uint64_t bytes, uint32_t period, uint32_t n)
+static void keep_leak_line(struct kept *k, uint64_t bytes, uint32_t period, uint32_t n)
 {
 	if (!k->periods || period != k->last) {
 		if (k->periods)
@@ -124,7 +124,7 @@ static int is_rebound(const struct leaks *l, const struct kept *k, uint32_t peri
 }
 
 /* Repetition p of an allocation born between bounds p - 1 and p; it has outlived it at bound p + 1. */
-static void count(struct leaks *l)
+static void count_leak_line(struct leaks *l)
 {
 	const struct snapshot_device *d = l->x->device;
 	uint32_t end = l->bounds[l->n - 1], p = 0;
@@ -155,7 +155,7 @@ static void count(struct leaks *l)
 		k->first_event = k->periods ? k->first_event : one->born;
 		k->last_event = one->born;
 		k->live_bytes += gone > l->x->last ? l->x->tl->replay->block_bytes[a] : 0;
-		keep(k, l->x->tl->replay->block_bytes[a], p, l->n);
+		keep_leak_line(k, l->x->tl->replay->block_bytes[a], p, l->n);
 		append_rows(&k->rows, (struct leak_rows){ a, a }, l->next);
 		k->inferred = (uint8_t)inferred;
 	}
@@ -235,7 +235,7 @@ static int larger(const void *a, const void *b)
 	return (x->alloc > y->alloc) - (x->alloc < y->alloc);
 }
 
-static void add_row(struct leaks *l, struct leak_line *line, uint32_t alloc)
+static void leak_line_add_row(struct leaks *l, struct leak_line *line, uint32_t alloc)
 {
 	append_rows(&line->rows, (struct leak_rows){ alloc, alloc }, l->line_next);
 	line->bytes += l->x->tl->replay->block_bytes[alloc];
@@ -257,7 +257,7 @@ static void add_rows(struct leaks *l, struct leak_line *line, const struct kept 
 
 		next = a == last ? TRACE_NONE : l->next[a];
 		if (x->device->allocs[a].born < l->bounds[l->n - 2])
-			add_row(l, line, a);
+			leak_line_add_row(l, line, a);
 		else
 			x->status = vec_push(x->mem, &l->newest, one, x->err);
 	}
@@ -266,7 +266,7 @@ static void add_rows(struct leaks *l, struct leak_line *line, const struct kept 
 		if (l->newest.at[i].bytes > left)
 			continue;
 		left -= l->newest.at[i].bytes;
-		add_row(l, line, l->newest.at[i].alloc);
+		leak_line_add_row(l, line, l->newest.at[i].alloc);
 	}
 }
 
@@ -283,7 +283,7 @@ static void add_before(struct leaks *l, struct leak_line *line, uint32_t stack,
 	     i = leaks_before_next(l->x, b, stack, i + 1)) {
 		uint32_t a = b->live.at[i].alloc;
 
-		add_row(l, line, a);
+		leak_line_add_row(l, line, a);
 		if (l->x->device->allocs[a].free_requested > l->x->last)
 			line->live_bytes += l->x->tl->replay->block_bytes[a];
 	}
@@ -322,7 +322,7 @@ static void add_stack(struct leaks *l, struct leak_line *line, uint32_t stack, c
 		line->largest_bytes = k->bytes / k->count;
 }
 
-static void collect(struct leaks *l)
+static void collect_leak_line(struct leaks *l)
 {
 	struct detecting *x = l->x;
 
@@ -475,9 +475,9 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX,
 					      .freed_end = TRACE_NONE,
 					      .rows = { TRACE_NONE, TRACE_NONE } };
-	count(l);
+	count_leak_line(l);
 	leaks_before_find(x, bounds[1], bounds[n - 1], &l->before);
-	collect(l);
+	collect_leak_line(l);
 	join_graphs(l);
 	finish_lines(l, out);
 }

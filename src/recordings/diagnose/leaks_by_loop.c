@@ -33,7 +33,7 @@ struct climb {
 	uint32_t current;
 };
 
-static void enter(struct climb *c, uint32_t frame, uint32_t e)
+static void enter_leak_loop(struct climb *c, uint32_t frame, uint32_t e)
 {
 	struct line_entries *l = &c->lines[frame];
 	uint64_t allocs = c->allocs - l->allocs, frees = c->frees - l->frees;
@@ -54,7 +54,7 @@ static void enter(struct climb *c, uint32_t frame, uint32_t e)
 	l->frees = c->frees;
 }
 
-static void walk(struct climb *c, uint32_t end)
+static void walk_leak_loop(struct climb *c, uint32_t end)
 {
 	const struct snapshot_events *ev = &c->tl->device->events;
 	const struct snapshot *t = c->tl->snapshot;
@@ -69,7 +69,7 @@ static void walk(struct climb *c, uint32_t end)
 			if (stack != TRACE_NONE && c->line_of[stack] != TRACE_NONE &&
 			    c->line_of[stack] != c->current) {
 				c->current = c->line_of[stack];
-				enter(c, c->current, e);
+				enter_leak_loop(c, c->current, e);
 			}
 			c->allocs++;
 			c->live += c->tl->replay->block_bytes[ev->alloc[e]];
@@ -130,7 +130,7 @@ static enum plim_status find_floors(struct climb *c, uint32_t frame, uint32_t en
 	return st;
 }
 
-static int by_size(const void *a, const void *b)
+static int leak_loop_by_size(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -161,7 +161,7 @@ static enum plim_status read_floors(struct climb *c, const struct floors *floors
 		return mem_status(err);
 	for (size_t i = 0; i < steps; i++)
 		sizes[i] = f[first + 1 + i].low - f[first + i].low;
-	sort_items(sizes, steps, sizeof(*sizes), by_size);
+	sort_items(sizes, steps, sizeof(*sizes), leak_loop_by_size);
 	middle = sizes[steps / 2];
 	mem_free(c->mem, sizes, steps, sizeof(*sizes));
 	while (first < last && f[first + 1].low - f[first].low > 3 * middle)
@@ -251,7 +251,7 @@ enum plim_status staircase_find(struct mem *m, const struct timeline *tl, uint32
 	st = c.line_of ? PLIM_OK : mem_status(err);
 	if (!st) {
 		memset(c.line_of, 0xff, stacks * sizeof(*c.line_of));
-		walk(&c, end);
+		walk_leak_loop(&c, end);
 		st = highest(&c, end, leak, err);
 		if (!st && leak->repetitions)
 			st = find_part(&c, leak, err);

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
-static int known(struct messages_bytes b)
+static int sentence_known(struct messages_bytes b)
 {
 	return b.low != PLIM_UNKNOWN;
 }
 
-static struct plim_interval range_of(struct messages_bytes b)
+static struct plim_interval sentence_range_of(struct messages_bytes b)
 {
 	return (struct plim_interval){ b.low, b.high };
 }
@@ -70,10 +70,11 @@ static void tell_room(struct lines *l, const struct messages_event *e,
 	struct messages_bytes left;
 	char a[32], b[32], c[32];
 
-	if (!known(t->room) || !known(t->request) || e->wording->class != MESSAGES_DEVICE)
+	if (!sentence_known(t->room) || !sentence_known(t->request) ||
+	    e->wording->class != MESSAGES_DEVICE)
 		return;
-	if (context->backend == MESSAGES_BACKEND_MPS && known(e->oom.allowed) &&
-	    known(e->oom.others)) {
+	if (context->backend == MESSAGES_BACKEND_MPS && sentence_known(e->oom.allowed) &&
+	    sentence_known(e->oom.others)) {
 		struct messages_bytes all = {
 			e->oom.allocated.low + e->oom.others.low + e->oom.tried.low,
 			e->oom.allocated.high + e->oom.others.high + e->oom.tried.high
@@ -126,9 +127,9 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32];
 
-	if (!known(o->allocated) || !known(o->unallocated))
+	if (!sentence_known(o->allocated) || !sentence_known(o->unallocated))
 		return;
-	if (known(t->request) && o->unallocated.low >= t->request.high && !t->elsewhere)
+	if (sentence_known(t->request) && o->unallocated.low >= t->request.high && !t->elsewhere)
 		lines_add(
 			l,
 			"%s was allocated and %s reserved but free, more than was asked for: that "
@@ -138,7 +139,7 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 	else
 		lines_add(l, "%s was allocated, %s reserved but free",
 			  messages_size(a, o->allocated), messages_size(b, o->unallocated));
-	if (known(o->private_pools))
+	if (sentence_known(o->private_pools))
 		lines_add(l,
 			  "%s of it is in private pools of CUDA graphs, which nothing else can use",
 			  messages_size(a, o->private_pools));
@@ -148,7 +149,8 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 
 static int is_full(const struct messages_oom *o)
 {
-	return known(o->free) && (!known(o->total) || o->free.low < o->total.low / FULL_PART);
+	return sentence_known(o->free) &&
+	       (!sentence_known(o->total) || o->free.low < o->total.low / FULL_PART);
 }
 
 /* What is odd in the numbers of a GPU. */
@@ -156,11 +158,12 @@ static void tell_odd(struct lines *l, const struct messages_oom *o)
 {
 	char a[32];
 
-	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
+	if (sentence_known(o->reserved) && sentence_known(o->total) &&
+	    o->reserved.low > o->total.high)
 		lines_add(l, "PyTorch holds more than the GPU has: Windows' driver lends host "
 			     "memory to "
 			     "it, which is slow, and had no more of that either");
-	if (o->own_listed && known(o->this_process))
+	if (o->own_listed && sentence_known(o->this_process))
 		lines_add(l,
 			  "one of the processes in the text is this one, under the number that it "
 			  "has outside of its container: only so does %s of PyTorch's fit on the "
@@ -174,23 +177,25 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32], c[32];
 
-	if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->others) && !known(o->total))
+	if (t->bound_by == FINDINGS_BOUND_LIMIT && sentence_known(o->others) &&
+	    !sentence_known(o->total))
 		lines_add(l,
 			  "the limit of %s is what PYTORCH_MPS_HIGH_WATERMARK_RATIO allows of the "
 			  "machine's memory",
 			  messages_size(a, o->allowed));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && !is_pytorch)
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && sentence_known(o->allowed) && !is_pytorch)
 		lines_add(l,
 			  "a limit that the program's own pool was given stopped it (%s), not the "
 			  "card",
 			  messages_size(a, o->allowed));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed))
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && sentence_known(o->allowed))
 		lines_add(l,
 			  "a limit of this process stopped it (%s allowed), not the GPU%s%s: "
 			  "set_per_process_memory_fraction, or per_process_memory_fraction",
-			  messages_size(a, o->allowed), known(o->free) ? ", which had free " : "",
-			  known(o->free) ? messages_size(b, o->free) : "");
-	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && known(o->others))
+			  messages_size(a, o->allowed),
+			  sentence_known(o->free) ? ", which had free " : "",
+			  sentence_known(o->free) ? messages_size(b, o->free) : "");
+	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && sentence_known(o->others))
 		lines_add(l, "other processes hold %s of the GPU's %s; %s was free",
 			  messages_size(a, o->others), messages_size(b, o->total),
 			  messages_size(c, o->free));
@@ -205,12 +210,12 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  "the driver had %s free and was asked for %s: a limit that this release "
 			  "does not print, or someone who held memory only for that moment",
 			  messages_size(a, o->free), messages_size(b, o->tried));
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !sentence_known(o->free))
 		lines_add(l,
 			  "PyTorch held %s of the GPU's %s, and what was free of the rest the text "
 			  "does not say: other processes, or a driver that gives no such block",
 			  messages_size(a, o->reserved), messages_size(b, o->total));
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && sentence_known(t->outside))
 		lines_add(l,
 			  "%s of the GPU is neither free nor PyTorch's: another process's, or of "
 			  "this one outside PyTorch; this text does not say whose (%s)",
@@ -218,13 +223,13 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  o->own_listed ? "it was written in a container, whose processes have "
 					  "other numbers outside"
 					: "no NVML, as under WSL, or a release before 2.1");
-	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free) &&
+	else if (t->bound_by == FINDINGS_BOUND_DEVICE && sentence_known(o->free) &&
 		 (is_full(o) || !t->nearly))
 		lines_add(l,
 			  is_full(o) ? "the GPU was full: %s free of %s"
 				     : "less was free than was asked for: %s of %s",
 			  messages_size(a, o->free),
-			  known(o->total) ? messages_size(b, o->total) : "it");
+			  sentence_known(o->total) ? messages_size(b, o->total) : "it");
 	tell_odd(l, o);
 }
 
@@ -236,13 +241,13 @@ static void tell_kill(struct lines *l, const struct diagnose_text *x)
 
 	if (e->pid != PLIM_UNKNOWN)
 		snprintf(pid, sizeof(pid), " (pid %llu)", (unsigned long long)e->pid);
-	if (known(e->rss))
+	if (sentence_known(e->rss))
 		lines_add(l, "%s%s held %s of memory of its own when it was killed",
 			  x->process ? x->process : "the process", pid, messages_size(a, e->rss));
-	if (known(e->used) && known(e->limit))
+	if (sentence_known(e->used) && sentence_known(e->limit))
 		lines_add(l, "%s was used of a limit of %s", messages_size(a, e->used),
 			  messages_size(b, e->limit));
-	else if (known(e->used))
+	else if (sentence_known(e->used))
 		lines_add(l, "the job used %s", messages_size(a, e->used));
 	if (e->table_processes > 1)
 		lines_add(l, "the %llu processes of the kernel's table held %s together",
@@ -269,14 +274,16 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 	char a[MESSAGES_SIZE], b[MESSAGES_SIZE], c[MESSAGES_SIZE];
 
 	/* XLA's allocator reports its pool in TensorFlow's words, and the compiler of one program */
-	if (e->wording->family == MESSAGES_JAX && known(e->used) && known(e->limit) &&
-	    e->used.low <= e->limit.high)
+	if (e->wording->family == MESSAGES_JAX && sentence_known(e->used) &&
+	    sentence_known(e->limit) && e->used.low <= e->limit.high)
 		lines_add(l, "of the %s that XLA's pool may hold, %s was in use",
 			  messages_size(a, e->limit), messages_size(b, e->used));
-	else if (e->wording->family == MESSAGES_JAX && known(e->used) && !known(o->total))
+	else if (e->wording->family == MESSAGES_JAX && sentence_known(e->used) &&
+		 !sentence_known(o->total))
 		lines_add(l, "the program that was to run needs %s in all, by the compiler's table",
 			  messages_size(a, e->used));
-	if (e->wording->family == MESSAGES_TENSORFLOW && known(e->used) && known(e->limit))
+	if (e->wording->family == MESSAGES_TENSORFLOW && sentence_known(e->used) &&
+	    sentence_known(e->limit))
 		lines_add(l, "of the %s that TensorFlow may use, %s was in use: %s was left",
 			  messages_size(a, e->limit), messages_size(b, e->used),
 			  messages_size(
@@ -286,14 +293,14 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 							      e->limit.high > e->used.low
 								      ? e->limit.high - e->used.low
 								      : 0 }));
-	if (known(o->others) && known(o->allowed) && !known(o->total))
+	if (sentence_known(o->others) && sentence_known(o->allowed) && !sentence_known(o->total))
 		lines_add(
 			l,
 			"%s of the %s that the GPU may use are neither PyTorch's tensors nor free: "
 			"usually Metal's other allocations, of this program's compiled graphs and "
 			"libraries",
 			messages_size(a, o->others), messages_size(b, o->allowed));
-	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
+	if (o->processes >= 2 && sentence_known(o->others) && sentence_known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		lines_add(
 			l,
@@ -301,7 +308,7 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 			o->processes, messages_size(a, o->others));
 	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
 		lines_add(l,
-			  known(e->limit)
+			  sentence_known(e->limit)
 				  ? "its threshold was %.0f %% of that"
 				  : "%.0f %% of the machine's memory was in use shortly before",
 			  e->share * 100);
@@ -442,7 +449,7 @@ static const struct {
 	},
 };
 
-static enum place place_of(enum messages_class class)
+static enum place sentence_place_of(enum messages_class class)
 {
 	return class <= MESSAGES_BUDGET ? ON_GPU : class == MESSAGES_SHARED ? IN_SHM : ON_HOST;
 }
@@ -451,7 +458,7 @@ static enum plim_status fill_causes(const struct diagnose_text *x, const struct 
 				    const struct messages_context *c, struct plim_verdict *v,
 				    struct plim_err *err)
 {
-	enum place place = place_of(x->event->wording->class);
+	enum place place = sentence_place_of(x->event->wording->class);
 
 	if (!t->ranked_count)
 		return PLIM_OK;
@@ -545,9 +552,9 @@ enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdic
 		.likely_cause = t.cause || !t.ranked_count ? PLIM_CAUSE_UNKNOWN
 							   : (enum plim_cause)t.ranked[0],
 		.basis = "text",
-		.bound_bytes = range_of(t.bound),
-		.request_bytes = range_of(t.request),
-		.room_bytes = range_of(t.room),
+		.bound_bytes = sentence_range_of(t.bound),
+		.request_bytes = sentence_range_of(t.request),
+		.room_bytes = sentence_range_of(t.room),
 	};
 	tell_evidence(&evidence, x, &t, &out->context);
 	findings_advise(e, &t, &out->context, &advised);

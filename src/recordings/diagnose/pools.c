@@ -45,7 +45,7 @@ static int by_address(const void *a, const void *b)
 	return (x->event > y->event) - (x->event < y->event);
 }
 
-static void gather(struct detecting *x, struct ranges *r)
+static void gather_pool(struct detecting *x, struct ranges *r)
 {
 	const struct snapshot_events *ev = &x->device->events;
 
@@ -92,7 +92,7 @@ static void stand(struct ranges *r, uint32_t event)
 	r->at.n = n;
 }
 
-static void fill(const struct detecting *x, struct ranges *r, uint32_t event)
+static void fill_pool(const struct detecting *x, struct ranges *r, uint32_t event)
 {
 	for (uint32_t a = 0; a < x->device->alloc_count; a++) {
 		const struct snapshot_alloc *one = &x->device->allocs[a];
@@ -122,11 +122,11 @@ static const struct segment_sums *segments_at(struct detecting *x, uint32_t even
 	if (sums->event == event)
 		return sums;
 	*sums = (struct segment_sums){ .event = event };
-	gather(x, &r);
+	gather_pool(x, &r);
 	if (!x->status && !r.expandable) {
 		sums->known = 1;
 		stand(&r, event);
-		fill(x, &r, event);
+		fill_pool(x, &r, event);
 	}
 	for (size_t i = 0; i < r.at.n && sums->known; i++) {
 		const struct range *one = &r.at.at[i];

@@ -242,7 +242,8 @@ static enum plim_status keep_lines(struct recording_names *names, const struct f
 }
 
 /* "train.py:41" of "/home/me/train.py:41 in step". */
-static const char *place_of(struct recording_names *names, const char *frame, struct plim_err *err)
+static const char *finding_place_of(struct recording_names *names, const char *frame,
+				    struct plim_err *err)
 {
 	const char *end = NULL, *from;
 
@@ -344,7 +345,7 @@ static enum plim_status fill_one(const struct diagnosis *x, const struct finding
 
 	if (from->frame != TRACE_NONE && !frame)
 		return mem_status(err);
-	place = frame ? place_of(names, frame, err) : NULL;
+	place = frame ? finding_place_of(names, frame, err) : NULL;
 	*out = (struct plim_finding){
 		.id = from->id,
 		.severity = (enum plim_severity)from->severity,

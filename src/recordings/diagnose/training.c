@@ -60,7 +60,7 @@ static uint32_t largest_work(const struct detecting *x)
 
 /* ---- longest_batch ---- */
 
-static int by_bytes(const void *a, const void *b)
+static int training_by_bytes(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -97,7 +97,7 @@ static uint64_t median(const uint64_t *all, size_t n, size_t without, uint64_t *
 			room[(*count)++] = all[i];
 	if (!*count)
 		return 0;
-	sort_items(room, *count, sizeof(*room), by_bytes);
+	sort_items(room, *count, sizeof(*room), training_by_bytes);
 	return room[*count / 2];
 }
 

@@ -51,7 +51,7 @@ static int has_no_effect(const struct snapshot_platform *p, const struct finding
 			: rules->expandable && snapshot_ignores_expandable(p);
 }
 
-static struct findings_tried number(size_t i)
+static struct findings_tried trial_number(size_t i)
 {
 	struct findings_tried one = { .own = i == ALLOCATOR_FIRST_SETTINGS };
 
@@ -79,7 +79,7 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 	for (size_t i = 0; !st && i < wanted && check.diverged_at == TRACE_NONE; i++) {
 		struct findings_tried *one = &tried[*n];
 
-		*one = number(i);
+		*one = trial_number(i);
 		trial.own_allocator = one->own;
 		/* an older release may not take it */
 		if (!one->own &&

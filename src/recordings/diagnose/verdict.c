@@ -632,7 +632,7 @@ static const char *headline_of_leak(struct recording_names *n, const struct find
 }
 
 /* What the sums say: ", it can have less than 5.29 GiB", or who has the rest of the GPU. */
-static const char *beside(const struct findings_death *d, uint64_t need, char out[128])
+static const char *verdict_beside(const struct findings_death *d, uint64_t need, char out[128])
 {
 	char a[32], b[32];
 
@@ -663,7 +663,7 @@ static const char *headline(struct recording_names *n, const struct findings_dea
 	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
 	char a[32], b[32], more[128], owner[48];
 
-	beside(d, need, more);
+	verdict_beside(d, need, more);
 	switch (d->cause) {
 	case FINDINGS_CAUSE_LEAK: return headline_of_leak(n, &d->leak, err);
 	case FINDINGS_CAUSE_FRAGMENTATION:

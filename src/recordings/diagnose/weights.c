@@ -42,7 +42,7 @@ static int by_event(const void *a, const void *b)
 	return (x->event > y->event) - (x->event < y->event);
 }
 
-static int by_size(const void *a, const void *b)
+static int weights_by_size(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -220,7 +220,7 @@ static struct copies copies_of_loads(const struct detecting *x, const struct loa
 
 	for (size_t i = 0, end; i < l->n; i = end) {
 		end = end_of_load(l, i);
-		sort_items(l->sizes + i, end - i, sizeof(*l->sizes), by_size);
+		sort_items(l->sizes + i, end - i, sizeof(*l->sizes), weights_by_size);
 		if (sum(l->sizes + i, end - i) > most) {
 			most = sum(l->sizes + i, end - i);
 			from = i;

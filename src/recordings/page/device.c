@@ -8,7 +8,7 @@ struct asking {
 	char word[32];
 };
 
-static void place(void *self, uint32_t frame, struct page_place *out)
+static void page_device_place(void *self, uint32_t frame, struct page_place *out)
 {
 	struct asking *a = self;
 
@@ -91,7 +91,7 @@ enum plim_status page_add_device(struct page *p, const struct page_device *d, st
 				 .show_count = n,
 				 .ranges = &d->device->ranges,
 				 .self = &asking,
-				 .place = place,
+				 .place = page_device_place,
 				 .text = text,
 				 .report = emit_report };
 	enum plim_status st;

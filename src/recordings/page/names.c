@@ -100,7 +100,7 @@ enum plim_status names_stack(struct names *x, uint32_t stack, uint32_t *out, str
 /* ---- columns ---- */
 
 /* 1 + number of a frame that stacks hold; 0 for none. */
-static uint32_t number_of(const struct names *x, uint32_t frame)
+static uint32_t page_name_number_of(const struct names *x, uint32_t frame)
 {
 	return frame == TRACE_NONE ? 0 : x->frame_of[frame];
 }
@@ -111,7 +111,7 @@ static enum plim_status pack_chosen(struct names *x, struct planes *c, struct pl
 				    struct plim_err *err)
 {
 	for (size_t i = 0; i < x->stacks.n; i++)
-		v.at[i] = number_of(x, choose(x->in->tl->snapshot, x->stacks.at[i]));
+		v.at[i] = page_name_number_of(x, choose(x->in->tl->snapshot, x->stacks.at[i]));
 	return planes_add(c, v, CODING_PLAIN, NULL, x->stacks.n, err);
 }
 

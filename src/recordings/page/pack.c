@@ -132,7 +132,7 @@ static const struct {
 /* Pieces of work: the columns of allocations, all others, compressing them, the head. */
 #define PACK_STEPS (ALLOC_COLUMNS + 3)
 
-static enum plim_status step(struct packing *x)
+static enum plim_status page_pack_step(struct packing *x)
 {
 	struct page *p = x->page;
 
@@ -164,7 +164,7 @@ static enum plim_status order_allocs(struct packing *x)
 	return st;
 }
 
-static void fill(const struct packing *x, int column, uint64_t *v)
+static void fill_page_pack(const struct packing *x, int column, uint64_t *v)
 {
 	for (size_t i = 0; i < x->d->alloc_count; i++)
 		v[i] = alloc_columns[column].value(x, x->row[i]);
@@ -178,15 +178,15 @@ static enum plim_status pack_allocs(struct packing *x, int from, int end)
 		struct plane_values v = { alloc_columns[k].name, x->v };
 		struct plane_values other = { NULL, x->other_v };
 
-		fill(x, k, x->v);
+		fill_page_pack(x, k, x->v);
 		if (alloc_columns[k].other >= 0) {
 			other.name = alloc_columns[alloc_columns[k].other].name;
-			fill(x, alloc_columns[k].other, x->other_v);
+			fill_page_pack(x, alloc_columns[k].other, x->other_v);
 		}
 		st = planes_add(&x->columns, v, alloc_columns[k].coding, &other, x->d->alloc_count,
 				x->err);
 		if (!st)
-			st = step(x);
+			st = page_pack_step(x);
 	}
 	return st;
 }
@@ -340,7 +340,7 @@ static size_t count_shown(const struct packing *x)
 	return n;
 }
 
-static int by_value(const void *a, const void *b)
+static int page_pack_by_value(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
@@ -360,7 +360,7 @@ static enum plim_status pack_shown(struct packing *x)
 		x->other_v[i] = n;
 		for (size_t k = 0; k < s->alloc_count; k++)
 			x->v[n++] = x->row_of[s->allocs[k]];
-		sort_items(from, s->alloc_count, sizeof(*from), by_value);
+		sort_items(from, s->alloc_count, sizeof(*from), page_pack_by_value);
 	}
 	x->other_v[i] = n;
 	if (!n)
@@ -578,7 +578,7 @@ static enum plim_status pack_head(struct packing *x, struct page_section *out)
 	if (!st)
 		st = compress(x->page, text_get(&text), text.n, out, x->err);
 	text_release(&text);
-	return st ? st : step(x);
+	return st ? st : page_pack_step(x);
 }
 
 /* What findings and segments point to is numbered too, behind what allocations do. */
@@ -603,7 +603,7 @@ static enum plim_status name_shown(struct packing *x)
 	return st;
 }
 
-static enum plim_status begin(struct packing *x)
+static enum plim_status begin_page_pack(struct packing *x)
 {
 	struct mem *m = x->in->mem;
 	size_t allocs = x->d->alloc_count, turns = count_turns(x);
@@ -627,7 +627,7 @@ static enum plim_status begin(struct packing *x)
 	return st ? st : x->other_v ? PLIM_OK : mem_status(x->err);
 }
 
-static void end(struct packing *x)
+static void end_page_pack(struct packing *x)
 {
 	struct mem *m = x->in->mem;
 
@@ -652,7 +652,7 @@ enum plim_status page_pack(struct page *p, const struct page_input *in, struct p
 			     .ranges.mem = in->mem,
 			     .err = err };
 	struct page_part part = { 0 };
-	enum plim_status st = begin(&x);
+	enum plim_status st = begin_page_pack(&x);
 
 	if (!st)
 		st = order_allocs(&x);
@@ -665,18 +665,18 @@ enum plim_status page_pack(struct page *p, const struct page_input *in, struct p
 	if (!st)
 		st = pack_allocs(&x, LATE, ALLOC_COLUMNS);
 	if (!st)
-		st = step(&x);
+		st = page_pack_step(&x);
 	if (!st)
 		st = compress(p, x.columns.bytes.at, x.columns.bytes.n, &part.columns, err);
 	if (!st)
-		st = step(&x);
+		st = page_pack_step(&x);
 	if (!st)
 		st = pack_head(&x, &part.head);
 	if (!st)
 		st = vec_push(p->mem, &p->parts, part, err);
 	if (st)
 		part_release(p->mem, &part);
-	end(&x);
+	end_page_pack(&x);
 	return st;
 }
 

@@ -6,7 +6,7 @@
 /* Differences wrap; those of wider values would not be exact in a browser's numbers. */
 #define DELTA_MOST_BYTES 6
 
-static unsigned width_of(const uint64_t *v, size_t n)
+static unsigned plane_width_of(const uint64_t *v, size_t n)
 {
 	uint64_t all = 0;
 	unsigned bytes = 0;
@@ -62,7 +62,7 @@ static enum coding encode(uint64_t *v, const uint64_t *other, enum coding coding
 enum plim_status planes_add(struct planes *c, struct plane_values v, enum coding coding,
 			    const struct plane_values *other, size_t n, struct plim_err *err)
 {
-	unsigned width = width_of(v.at, n);
+	unsigned width = plane_width_of(v.at, n);
 	struct column column = { .name = v.name, .at = c->bytes.n, .rows = n };
 	enum plim_status st;
 	uint8_t *to;
@@ -73,7 +73,7 @@ enum plim_status planes_add(struct planes *c, struct plane_values v, enum coding
 	column.other =
 		column.coding == CODING_PLUS || column.coding == CODING_AFTER ? other->name : NULL;
 	if (column.other)
-		width = width_of(v.at, n);
+		width = plane_width_of(v.at, n);
 	column.bytes = width ? width : 1; /* nothing is added anywhere: that still is to be said */
 	if (n > SIZE_MAX / 8 - c->bytes.n)
 		return err_set(err, PLIM_E_LIMIT, "too many rows for a page");

@@ -3,8 +3,8 @@
 
 enum { START_MISSING = 1, END_MISSING = 2, USER_METADATA = 4 };
 
-static enum plim_status add(struct ranges *x, struct names *n, struct range r, uint32_t string,
-			    struct plim_err *err)
+static enum plim_status add_page_range(struct ranges *x, struct names *n, struct range r,
+				       uint32_t string, struct plim_err *err)
 {
 	enum plim_status st =
 		names_string(n, string, r.flags & USER_METADATA ? "label" : "range", &r.name, err);
@@ -29,7 +29,7 @@ static enum plim_status add_recorded(struct ranges *x, struct names *n, struct p
 		if (ended)
 			r.to = timeline_event_after(ev, one->to_us);
 		r.to = r.to < r.from ? r.from : r.to;
-		st = add(x, n, r, one->name, err);
+		st = add_page_range(x, n, r, one->name, err);
 	}
 	return st;
 }
@@ -56,7 +56,7 @@ static enum plim_status add_labels(struct ranges *x, struct names *n, struct pli
 		if (e == ev->n)
 			label = TRACE_NONE; /* the next device's */
 		if (string != TRACE_NONE && label != string)
-			st = add(x, n, run, string, err);
+			st = add_page_range(x, n, run, string, err);
 		if (label != string)
 			run.from = e;
 		run.to = e + 1;

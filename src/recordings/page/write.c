@@ -33,7 +33,7 @@ struct writing {
 	struct plim_err *err;
 };
 
-static void put(struct writing *w, const void *at, size_t n)
+static void put_page_bytes(struct writing *w, const void *at, size_t n)
 {
 	if (!w->status && n)
 		w->status = durable_write(w->file, at, n, w->err);
@@ -42,7 +42,7 @@ static void put(struct writing *w, const void *at, size_t n)
 
 static void puts_to(struct writing *w, const char *s)
 {
-	put(w, s, strlen(s));
+	put_page_bytes(w, s, strlen(s));
 }
 
 /* RFC 4648, with padding. */
@@ -74,7 +74,7 @@ static void put_section(struct writing *w, const char *id, const struct page_sec
 	for (size_t at = 0; !w->status && at < s->n; at += CHUNK_BYTES) {
 		size_t n = s->n - at < CHUNK_BYTES ? s->n - at : CHUNK_BYTES;
 
-		put(w, text, base64(s->at + at, n, text));
+		put_page_bytes(w, text, base64(s->at + at, n, text));
 	}
 	puts_to(w, "</script>\n");
 }
@@ -99,7 +99,7 @@ static void put_html(struct writing *w, const struct page *p)
 	puts_to(w, v->css_sha256);
 	puts_to(w, "'\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
 		   "<title>plimsoll</title>\n<style>");
-	put(w, v->css, *v->css_bytes);
+	put_page_bytes(w, v->css, *v->css_bytes);
 	puts_to(w, "</style></head><body>\n<noscript>This page draws ");
 	puts_to(w, v->draws);
 	puts_to(w, " with a script that is in it; nothing is loaded or sent. Please allow "
@@ -114,7 +114,7 @@ static void put_html(struct writing *w, const struct page *p)
 		put_section(w, "answer-result", &p->result);
 	}
 	puts_to(w, "<script>");
-	put(w, v->js, *v->js_bytes);
+	put_page_bytes(w, v->js, *v->js_bytes);
 	puts_to(w, "</script>\n</body></html>\n");
 }
 

@@ -6,7 +6,7 @@
 enum life { UNBORN, BORN };
 
 /* What an op makes of its request, or what is wrong with it. */
-static const char *step(uint8_t *life, enum program_op_kind kind)
+static const char *program_step(uint8_t *life, enum program_op_kind kind)
 {
 	switch (kind) {
 	case PROGRAM_ALLOC:
@@ -42,7 +42,7 @@ static const char *check_ops(const struct program *p, uint8_t *lives)
 				return "what lived before does not come first";
 			made++;
 		}
-		broken = of_request ? step(&lives[op->request], op->kind) : NULL;
+		broken = of_request ? program_step(&lives[op->request], op->kind) : NULL;
 	}
 	return broken ? broken : made != p->requests.n ? "a request is never made" : NULL;
 }

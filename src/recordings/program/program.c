@@ -177,8 +177,8 @@ static enum plim_status free_ops(struct program *p, const struct snapshot_device
 	return st;
 }
 
-static enum plim_status follow(struct program *p, const struct pools *pools, uint32_t *number,
-			       struct plim_err *err)
+static enum plim_status follow_program(struct program *p, const struct pools *pools,
+				       uint32_t *number, struct plim_err *err)
 {
 	const struct snapshot_events *ev = &pools->d->events;
 	enum plim_status st = PLIM_OK;
@@ -232,7 +232,7 @@ enum plim_status program_from_trace(struct mem *m, const struct snapshot *t,
 	if (!st)
 		st = open_with(p, &pools, number, err);
 	if (!st)
-		st = follow(p, &pools, number, err);
+		st = follow_program(p, &pools, number, err);
 	if (!st)
 		CHECKED(program_check(p));
 	vec_release(m, &pools.ranges);

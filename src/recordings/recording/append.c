@@ -180,8 +180,8 @@ static enum plim_status birth(struct appended *a, uint64_t request, struct addr_
 }
 
 /* Of a row without an address: the request that it begins or ends. */
-static enum plim_status follow(struct appended *a, uint64_t request, struct row *r, size_t i,
-			       struct plim_err *err)
+static enum plim_status follow_appended(struct appended *a, uint64_t request, struct row *r,
+					size_t i, struct plim_err *err)
 {
 	enum plim_status st = addr_map_room(&a->live, err);
 	struct addr_slot *slot = st ? NULL : find_request(a, request);
@@ -206,8 +206,8 @@ static enum plim_status follow(struct appended *a, uint64_t request, struct row 
 	return PLIM_OK;
 }
 
-static enum plim_status read_row(struct appended *a, const struct plim_events *ev, size_t i,
-				 struct row *r, struct plim_err *err)
+static enum plim_status read_appended_row(struct appended *a, const struct plim_events *ev,
+					  size_t i, struct row *r, struct plim_err *err)
 {
 	enum plim_status st;
 
@@ -229,7 +229,7 @@ static enum plim_status read_row(struct appended *a, const struct plim_events *e
 	st = stream_number(a, ev->stream ? ev->stream[i] : 0, &r->stream, err);
 	if (!st)
 		st = pool_number(a, ev->pool ? ev->pool[i] : 0, &r->pool, err);
-	return st || ev->address ? st : follow(a, ev->request[i], r, i, err);
+	return st || ev->address ? st : follow_appended(a, ev->request[i], r, i, err);
 }
 
 /* What rows from `first` on did to requests, undone from the last one back; each was in the map, so there is room. */
@@ -275,7 +275,7 @@ enum plim_status appended_add(struct appended *a, const struct plim_events *ev,
 
 		st = vec_need(a->mem, &a->rows, 1, err);
 		if (!st)
-			st = read_row(a, ev, i, &r, err);
+			st = read_appended_row(a, ev, i, &r, err);
 		if (!st)
 			a->rows.at[a->rows.n++] = r;
 	}
@@ -447,7 +447,8 @@ struct making {
 	struct recording *made;
 };
 
-static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+static enum plim_status collect_appended(void *ctx, const void *bytes, size_t n,
+					 struct plim_err *err)
 {
 	struct making *m = ctx;
 	enum plim_status st = vec_need(m->from->mem, &m->bytes, n, err);
@@ -458,11 +459,11 @@ static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct p
 	return st;
 }
 
-static enum plim_status take(void *self, const struct snapshot *t, struct plim_err *err)
+static enum plim_status take_appended(void *self, const struct snapshot *t, struct plim_err *err)
 {
 	struct making *m = self;
 	struct snapshot *own = NULL;
-	enum plim_status st = snapshot_write(t, (struct pickle_sink){ m, collect }, err);
+	enum plim_status st = snapshot_write(t, (struct pickle_sink){ m, collect_appended }, err);
 
 	if (!st)
 		st = snapshot_read_bytes(m->from->mem, m->bytes.at, m->bytes.n, NULL, &own, err);
@@ -474,11 +475,11 @@ static enum plim_status take(void *self, const struct snapshot *t, struct plim_e
 	return recording_of(m->from->mem, own, &m->made, err);
 }
 
-static enum plim_status place(struct making *m, const struct snapshot_device *device,
-			      struct plim_err *err)
+static enum plim_status appended_place(struct making *m, const struct snapshot_device *device,
+				       struct plim_err *err)
 {
 	struct appended *a = m->from;
-	struct recording_taker to = { take, m };
+	struct recording_taker to = { take_appended, m };
 	struct program *program;
 	enum plim_status st = program_new(a->mem, &program, err);
 	struct recording_run run = { .from = a->names,
@@ -498,7 +499,8 @@ static enum plim_status place(struct making *m, const struct snapshot_device *de
 }
 
 /* The names with one device; those before it are empty. */
-static enum plim_status make(struct making *m, const struct columns *c, struct plim_err *err)
+static enum plim_status make_appended(struct making *m, const struct columns *c,
+				      struct plim_err *err)
 {
 	struct appended *a = m->from;
 	struct snapshot *t = a->names;
@@ -521,7 +523,7 @@ static enum plim_status make(struct making *m, const struct columns *c, struct p
 	t->devices = devices;
 	t->device_count = a->device + (size_t)1;
 	t->first_action = c->action;
-	st = a->sort == WITH_REQUESTS ? place(m, d, err) : take(m, t, err);
+	st = a->sort == WITH_REQUESTS ? appended_place(m, d, err) : take_appended(m, t, err);
 	t->devices = NULL; /* so that no one frees them */
 	t->device_count = 0;
 	return st;
@@ -542,7 +544,7 @@ enum plim_status recording_of_events(struct appended *a, struct recording **out,
 		st = fill_phases(a, err);
 	}
 	if (!st)
-		st = make(&m, &c, err);
+		st = make_appended(&m, &c, err);
 	columns_free(&c);
 	vec_release(a->mem, &m.bytes);
 	*out = m.made;

@@ -23,7 +23,7 @@ struct collecting {
 	uint32_t *sequence[2], *user_frame[2];         /* of each stack; TRACE_NONE: not yet */
 };
 
-static void add(uint64_t *to, uint64_t n)
+static void add_compared(uint64_t *to, uint64_t n)
 {
 	*to = n > UINT64_MAX - *to ? UINT64_MAX : *to + n;
 }
@@ -138,8 +138,8 @@ static enum plim_status part_number(struct collecting *c, const struct seen *e, 
 }
 
 /* A new owner: what it is looked for by, should the other recording not have it. */
-static enum plim_status begin(struct collecting *c, const struct seen *e, struct compared_owner *o,
-			      int part)
+static enum plim_status begin_compared(struct collecting *c, const struct seen *e,
+				       struct compared_owner *o, int part)
 {
 	int by_stack = part || c->out->group == COMPARED_BY_STACK;
 
@@ -158,13 +158,13 @@ static enum plim_status begin(struct collecting *c, const struct seen *e, struct
 	return PLIM_OK;
 }
 
-static void count(struct collecting *c, const struct seen *e, struct compared_owner *o,
-		  struct compared_kinds *kinds)
+static void count_compared(struct collecting *c, const struct seen *e, struct compared_owner *o,
+			   struct compared_kinds *kinds)
 {
 	const struct recording_device *one = c->of->device[e->s];
 	const struct snapshot_alloc *a = &one->timeline.device->allocs[e->alloc];
 
-	add(&o->run[e->s].bytes, e->bytes);
+	add_compared(&o->run[e->s].bytes, e->bytes);
 	o->run[e->s].count++;
 	if (e->bytes > o->largest[e->s] || (o->stack[e->s] == TRACE_NONE && !o->largest[e->s])) {
 		o->largest[e->s] = e->bytes;
@@ -174,14 +174,14 @@ static void count(struct collecting *c, const struct seen *e, struct compared_ow
 	for (int m = 0; m < COMPARED_MOMENTS; m++) {
 		if (!timeline_lives(a, TIMELINE_ALLOCATED, c->of->event[m][e->s]))
 			continue;
-		add(&o->at[m][e->s].bytes, e->bytes);
+		add_compared(&o->at[m][e->s].bytes, e->bytes);
 		o->at[m][e->s].count++;
 		if (kinds)
-			add(&kinds->bytes[m][e->s][e->category], e->bytes);
+			add_compared(&kinds->bytes[m][e->s][e->category], e->bytes);
 	}
 }
 
-static enum plim_status place(struct collecting *c, const struct seen *e)
+static enum plim_status compared_place(struct collecting *c, const struct seen *e)
 {
 	struct compared_owners *out = c->out;
 	uint32_t owner, part;
@@ -192,7 +192,7 @@ static enum plim_status place(struct collecting *c, const struct seen *e)
 		if (!st)
 			st = vec_push(out->mem, &out->kinds, (struct compared_kinds){ 0 }, c->err);
 		if (!st)
-			st = begin(c, e, &out->list.at[owner], 0);
+			st = begin_compared(c, e, &out->list.at[owner], 0);
 		if (!st)
 			out->list.at[owner].into = owner;
 	}
@@ -201,7 +201,7 @@ static enum plim_status place(struct collecting *c, const struct seen *e)
 	if (!st && part == out->parts.n) {
 		st = vec_push(out->mem, &out->parts, (struct compared_owner){ 0 }, c->err);
 		if (!st)
-			st = begin(c, e, &out->parts.at[part], 1);
+			st = begin_compared(c, e, &out->parts.at[part], 1);
 		if (!st) {
 			out->parts.at[part].into = part;
 			out->parts.at[part].whole = owner;
@@ -209,12 +209,12 @@ static enum plim_status place(struct collecting *c, const struct seen *e)
 	}
 	if (st)
 		return st;
-	count(c, e, &out->list.at[owner], &out->kinds.at[owner]);
-	count(c, e, &out->parts.at[part], NULL);
+	count_compared(c, e, &out->list.at[owner], &out->kinds.at[owner]);
+	count_compared(c, e, &out->parts.at[part], NULL);
 	return PLIM_OK;
 }
 
-static enum plim_status collect(struct collecting *c, int s)
+static enum plim_status collect_compared(struct collecting *c, int s)
 {
 	const struct recording_device *one = c->of->device[s];
 	const struct snapshot_device *device = one ? one->timeline.device : NULL;
@@ -242,7 +242,7 @@ static enum plim_status collect(struct collecting *c, int s)
 		e.bytes = timeline_bytes(&one->timeline, a, TIMELINE_ALLOCATED);
 		e.value = value_of(c, &e);
 		if (!st)
-			st = place(c, &e);
+			st = compared_place(c, &e);
 	}
 	return st;
 }
@@ -462,7 +462,7 @@ enum plim_status recording_compare(const struct comparison *of, enum compared_gr
 		intern_init(keys[i], m);
 	st = take_stacks(&c);
 	for (int s = 0; !st && s < 2; s++)
-		st = collect(&c, s);
+		st = collect_compared(&c, s);
 	if (!st)
 		st = match_all(&c);
 	if (!st)

@@ -11,8 +11,8 @@ static int is_place(const char *text, size_t n)
 	return n && n < PLACE_MAX && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_, ") == n;
 }
 
-static enum plim_status read_member(struct json *j, struct recording_job *job, struct arena *a,
-				    struct plim_err *err)
+static enum plim_status read_job_member(struct json *j, struct recording_job *job, struct arena *a,
+					struct plim_err *err)
 {
 	struct json_token t;
 	enum plim_status st = json_next(j, &t, err);
@@ -51,7 +51,7 @@ static enum plim_status find_job(struct json *j, struct recording_job *job, stru
 		found = json_is(&t, "job");
 		st = found ? json_next(j, &t, err) : json_skip(j, &t, err);
 		if (!st && found)
-			return t.kind == JSON_OBJECT ? read_member(j, job, a, err) : PLIM_OK;
+			return t.kind == JSON_OBJECT ? read_job_member(j, job, a, err) : PLIM_OK;
 	}
 	return st;
 }

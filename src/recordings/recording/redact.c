@@ -88,7 +88,7 @@ static void redact_frame(void *self, const struct snapshot_frame *f, const char 
 }
 
 /* "0/1": graph and frame of the compiler; anything else may be a name. */
-static int is_number(const char *text)
+static int redacted_is_number(const char *text)
 {
 	return text[strspn(text, "0123456789/ ")] == 0;
 }
@@ -108,7 +108,7 @@ static const char *redact_word(void *self, enum snapshot_word kind, uint32_t str
 
 	if (!kinds[kind])
 		return NULL; /* it is a list of names and of their sums */
-	if (is_number(was))
+	if (redacted_is_number(was))
 		return was;
 	if (kind == SNAPSHOT_WORD_RANGE && recording_is_plan(r->names.of))
 		return was; /* these are the planner's */

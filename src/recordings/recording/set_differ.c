@@ -181,7 +181,7 @@ struct usual {
 	double effect;            /* less than that matters to no one */
 };
 
-static int by_value(const void *a, const void *b)
+static int differing_by_value(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -190,10 +190,10 @@ static int by_value(const void *a, const void *b)
 
 static int by_distance(const void *a, const void *b)
 {
-	return by_value(a, b);
+	return differing_by_value(a, b);
 }
 
-static size_t collect(struct differing *x, size_t group, enum measure m)
+static size_t collect_differing(struct differing *x, size_t group, enum measure m)
 {
 	size_t n = 0;
 
@@ -203,7 +203,7 @@ static size_t collect(struct differing *x, size_t group, enum measure m)
 		if (x->members[i].group == group && x->members[i].core && v != PLIM_UNKNOWN)
 			x->values[n++] = v;
 	}
-	sort_items(x->values, n, sizeof(*x->values), by_value);
+	sort_items(x->values, n, sizeof(*x->values), differing_by_value);
 	return n;
 }
 
@@ -216,7 +216,7 @@ static double value_at(const struct differing *x, size_t i)
 static double scale_of(struct differing *x, size_t group, enum measure m)
 {
 	enum measure of = m == UNUSED ? RESERVED : m == LEAK ? ALLOCATED : m;
-	size_t n = collect(x, group, of);
+	size_t n = collect_differing(x, group, of);
 
 	return n ? value_at(x, (n - 1) / 2) : 0;
 }
@@ -224,7 +224,7 @@ static double scale_of(struct differing *x, size_t group, enum measure m)
 static struct usual usual_in(struct differing *x, size_t group, enum measure m)
 {
 	double scale = scale_of(x, group, m);
-	struct usual u = { .n = collect(x, group, m), .effect = EFFECT_PART * scale };
+	struct usual u = { .n = collect_differing(x, group, m), .effect = EFFECT_PART * scale };
 	double most;
 	size_t n = u.n;
 
@@ -317,15 +317,15 @@ static void explain(struct plim_ranks_outlier *o, const struct plim_ranks_row *r
 	}
 }
 
-static enum plim_status add(struct differing *x, const struct member *m,
-			    struct plim_ranks_outlier one)
+static enum plim_status add_differing(struct differing *x, const struct member *m,
+				      struct plim_ranks_outlier one)
 {
 	one.row = (uint64_t)(m->row - x->set->out->rows);
 	one.rank = m->row->rank;
 	return vec_push(x->set->mem, &x->outliers, one, x->err);
 }
 
-static enum plim_status compare(struct differing *x, size_t group, enum measure m)
+static enum plim_status compare_differing(struct differing *x, size_t group, enum measure m)
 {
 	struct usual u = usual_in(x, group, m), peaks = usual_in(x, group, ALLOCATED);
 	enum plim_status st = PLIM_OK;
@@ -344,7 +344,7 @@ static enum plim_status compare(struct differing *x, size_t group, enum measure 
 			continue;
 		if (m != STEPS)
 			explain(&one, member->row, median_row(x, group, &peaks));
-		st = add(x, member, one);
+		st = add_differing(x, member, one);
 	}
 	return st;
 }
@@ -395,10 +395,10 @@ static enum plim_status compare_texts(struct differing *x, const char *measure, 
 		n = keep_few(all, n, few);
 	}
 	for (size_t i = 0; !st && n <= few && i < n; i++)
-		st = add(x, &x->members[all[i].member],
-			 (struct plim_ranks_outlier){ .measure = measure,
-						      .value = PLIM_UNKNOWN,
-						      .median = PLIM_UNKNOWN });
+		st = add_differing(x, &x->members[all[i].member],
+				   (struct plim_ranks_outlier){ .measure = measure,
+								.value = PLIM_UNKNOWN,
+								.median = PLIM_UNKNOWN });
 	mem_free(x->set->mem, all, x->n, sizeof(*all));
 	return st;
 }
@@ -451,7 +451,7 @@ static enum plim_status find_outliers(struct differing *x)
 
 	for (size_t g = 0; g < x->groups; g++)
 		for (int m = 0; !st && m < MEASURES; m++)
-			st = compare(x, g, (enum measure)m);
+			st = compare_differing(x, g, (enum measure)m);
 	if (!st)
 		st = compare_texts(x, "program", offsetof(struct plim_ranks_row, program));
 	if (!st)
@@ -581,7 +581,7 @@ static const char *name_group(struct differing *x, size_t group)
 	return NULL;
 }
 
-static int by_size(const void *a, const void *b)
+static int differing_by_size(const void *a, const void *b)
 {
 	const struct plim_ranks_group *x = a, *y = b;
 
@@ -616,7 +616,7 @@ static enum plim_status tell_groups(struct differing *x)
 		}
 		group->first_rank = k->rows[group->first_row].rank;
 	}
-	sort_items(k->groups, k->group_count, sizeof(*k->groups), by_size);
+	sort_items(k->groups, k->group_count, sizeof(*k->groups), differing_by_size);
 	return PLIM_OK;
 }
 
@@ -632,7 +632,7 @@ static void who(struct text *t, const struct plim_ranks_row *row)
 		text_printf(t, " (%s)", row->place);
 }
 
-static void number(struct text *t, const struct plim_ranks_outlier *o, uint64_t v)
+static void differing_number(struct text *t, const struct plim_ranks_outlier *o, uint64_t v)
 {
 	if (!strcmp(o->measure, "steps"))
 		text_printf(t, "%llu", (unsigned long long)v);
@@ -657,9 +657,9 @@ static void difference(struct text *t, const struct plim_ranks_outlier *o)
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		word = strcmp(words[i][0], word) ? word : words[i][1];
-	number(t, o, o->value);
+	differing_number(t, o, o->value);
 	text_printf(t, " %s where the others of its group have ", word);
-	number(t, o, o->median);
+	differing_number(t, o, o->median);
 	if (!o->frame)
 		return;
 	text_puts(t, ", ");

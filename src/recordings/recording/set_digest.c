@@ -22,8 +22,8 @@ int set_is_digest(const char *name)
 /* ---- reading ---- */
 
 /* The recording of a row, if it lies next to the digest: the last part of its name there. */
-static const char *beside(struct recording_set *s, const char *digest, const char *recording,
-			  struct plim_err *err)
+static const char *digest_beside(struct recording_set *s, const char *digest, const char *recording,
+				 struct plim_err *err)
 {
 	const char *slash = strrchr(digest, '/'), *base = strrchr(recording, '/');
 	char whole[PATH_MAX];
@@ -46,8 +46,8 @@ static void redact(struct plim_ranks_row *row)
 		row->owners[i].frame = NULL;
 }
 
-static enum plim_status add_row(struct recording_set *s, const char *digest,
-				struct plim_ranks_row *row, struct plim_err *err)
+static enum plim_status digest_add_row(struct recording_set *s, const char *digest,
+				       struct plim_ranks_row *row, struct plim_err *err)
 {
 	/* what came from a pipe is called by its digest */
 	const char *path = row->path && strcmp(row->path, "-") ? row->path : digest;
@@ -56,7 +56,7 @@ static enum plim_status add_row(struct recording_set *s, const char *digest,
 
 	if (st)
 		return st;
-	item->beside = row->member ? "" : beside(s, digest, path, err);
+	item->beside = row->member ? "" : digest_beside(s, digest, path, err);
 	if (!item->beside)
 		return mem_status(err);
 	if (s->options->report.flags & PLIM_REPORT_REDACT)
@@ -70,9 +70,9 @@ static enum plim_status add_row(struct recording_set *s, const char *digest,
 }
 
 /* {"schema": "digest/1", ...} of which `t` is the brace. */
-static enum plim_status read_row(struct recording_set *s, struct json *json,
-				 const struct json_token *t, struct plim_ranks_row *row,
-				 struct plim_err *err)
+static enum plim_status read_digest_row(struct recording_set *s, struct json *json,
+					const struct json_token *t, struct plim_ranks_row *row,
+					struct plim_err *err)
 {
 	struct json_token key, value;
 	enum plim_status st = t->kind == JSON_OBJECT ? json_next(json, &key, err) : PLIM_E_FORMAT;
@@ -106,9 +106,9 @@ static enum plim_status read_rows(struct recording_set *s, struct source *src, c
 		st = json_next(&json, &t, err);
 		if (st || t.kind == JSON_END)
 			break;
-		st = read_row(s, &json, &t, &row, err);
+		st = read_digest_row(s, &json, &t, &row, err);
 		if (!st)
-			st = add_row(s, path, &row, err);
+			st = digest_add_row(s, path, &row, err);
 	}
 	json_release(&json);
 	return st;
@@ -141,8 +141,8 @@ static enum plim_status to_file(void *ctx, const char *at, size_t n, struct plim
 	return durable_write(ctx, at, n, err);
 }
 
-static enum plim_status put_row(const struct recording_set *s, struct durable *file,
-				struct plim_ranks_row row, struct plim_err *err)
+static enum plim_status put_digest_row(const struct recording_set *s, struct durable *file,
+				       struct plim_ranks_row row, struct plim_err *err)
 {
 	struct json_sink sink = { to_file, file };
 	struct json_out j;
@@ -180,6 +180,6 @@ enum plim_status recording_set_digest(const struct recording_set *s, const char 
 			       (unsigned long long)k->failed, k->row_count);
 	st = durable_begin(s->mem, path, 0, &file, err);
 	for (size_t i = 0; !st && i < k->row_count; i++)
-		st = put_row(s, file, k->rows[i], err);
+		st = put_digest_row(s, file, k->rows[i], err);
 	return durable_end(file, st, err);
 }

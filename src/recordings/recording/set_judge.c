@@ -194,7 +194,7 @@ struct place {
 	uint64_t bytes, row;
 };
 
-static int by_bytes(const void *a, const void *b)
+static int set_by_bytes(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 	int c = (x->bytes > y->bytes) - (x->bytes < y->bytes);
@@ -225,7 +225,7 @@ static enum plim_status spread(struct recording_set *s, size_t measure,
 	}
 	if (!n)
 		return PLIM_OK;
-	sort_items(places, n, sizeof(*places), by_bytes);
+	sort_items(places, n, sizeof(*places), set_by_bytes);
 	*out = arena_take(s->arena, 1, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);

@@ -46,7 +46,7 @@ const char *set_keep(struct recording_set *s, const char *text, struct plim_err 
 }
 
 /* What a row says while nothing is known. */
-static void forget(struct plim_ranks_row *row)
+static void forget_listed(struct plim_ranks_row *row)
 {
 	uint64_t *const unknown[] = { &row->rank,
 				      &row->device,
@@ -80,7 +80,7 @@ enum plim_status set_add(struct recording_set *s, enum set_origin origin, const 
 	item = st ? NULL : arena_take(s->arena, 1, sizeof(*item), err);
 	if (!item)
 		return st ? st : mem_status(err);
-	forget(&item->row);
+	forget_listed(&item->row);
 	item->origin = origin;
 	item->path = set_keep(s, path, err);
 	item->member = member ? set_keep(s, member, err) : NULL;
@@ -182,7 +182,7 @@ struct listing {
 	names; /* of the owner; sorted, so that the order on the disk shows nothing */
 };
 
-static int by_name(const void *a, const void *b)
+static int listed_by_name(const void *a, const void *b)
 {
 	return set_compare_names(*(const char *const *)a, *(const char *const *)b);
 }
@@ -203,7 +203,7 @@ static enum plim_status read_names(struct listing *l, DIR *d, struct plim_err *e
 			st = err_set(err, PLIM_E_LIMIT, "more than %d files; give fewer at once",
 				     SET_ITEMS_MAX);
 	}
-	sort_items(l->names.at, l->names.n, sizeof(*l->names.at), by_name);
+	sort_items(l->names.at, l->names.n, sizeof(*l->names.at), listed_by_name);
 	return st;
 }
 

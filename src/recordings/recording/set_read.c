@@ -183,8 +183,9 @@ static enum plim_status keep_row(struct recording_set *s, struct plim_ranks_row 
 }
 
 /* Read what `s` holds and keep its row.  PLIM_E_LIMIT: with that much memory it cannot be done. */
-static enum plim_status read_source(struct work *w, struct set_item *item, struct source *s,
-				    uint64_t memory_bytes, int last_try, struct plim_err *err)
+static enum plim_status read_member_source(struct work *w, struct set_item *item, struct source *s,
+					   uint64_t memory_bytes, int last_try,
+					   struct plim_err *err)
 {
 	struct recording_input in = { .source = s, .threads = w->threads_each };
 	struct plim_ranks_row row = item->row;
@@ -234,8 +235,8 @@ static enum plim_status read_with(struct work *w, struct set_item *item, struct 
 	set_aside(w, &need);
 	st = open_item(item, need.source_bytes, how, &o, &err);
 	if (!st) {
-		st = read_source(w, item, o.member ? o.member : o.file, need.report_bytes, last_try,
-				 &err);
+		st = read_member_source(w, item, o.member ? o.member : o.file, need.report_bytes,
+					last_try, &err);
 		close_item(&o);
 	} else if (st != PLIM_E_LIMIT || last_try) {
 		st = fail(w, item, &err);
@@ -286,7 +287,7 @@ static void count_done(struct work *w)
 /* ---- a compressed archive ---- */
 
 /* A member that the stream has come to. */
-static void read_member(struct work *w, struct set_item *item, struct source *file)
+static void read_set_member(struct work *w, struct set_item *item, struct source *file)
 {
 	struct source_options how = { .thread = SOURCE_THREAD_NONE };
 	struct source *member;
@@ -303,7 +304,7 @@ static void read_member(struct work *w, struct set_item *item, struct source *fi
 		st = PLIM_E_LIMIT;
 		if (!is_too_much(w, &need)) {
 			set_aside(w, &need);
-			st = read_source(w, item, member, need.report_bytes, 0, &err);
+			st = read_member_source(w, item, member, need.report_bytes, 0, &err);
 			give_back(w, &need);
 		}
 		source_close(member);
@@ -344,7 +345,7 @@ static void read_stream(struct work *w, struct set_item *archive)
 			item->taken = 1;
 		pthread_mutex_unlock(&w->lock);
 		if (item)
-			read_member(w, item, file);
+			read_set_member(w, item, file);
 		pthread_mutex_lock(&w->lock);
 		if (item)
 			count_done(w);
@@ -391,7 +392,7 @@ static void *worker(void *arg)
 }
 
 /* Threads that cannot be had are done without. */
-static void work(struct work *w)
+static void work_member(struct work *w)
 {
 	pthread_t *others = calloc(w->threads, sizeof(*others));
 	unsigned n = 0;
@@ -415,7 +416,7 @@ enum plim_status recording_set_read(struct recording_set *s, struct plim_err *er
 		w.threads = s->items.n ? (unsigned)s->items.n : 1;
 	/* not by how many read: what a recording needs must not depend on it */
 	w.threads_each = s->items.n > 1 ? 1 : 0;
-	work(&w);
+	work_member(&w);
 	pthread_mutex_destroy(&w.lock);
 	pthread_cond_destroy(&w.room);
 	if (w.status)

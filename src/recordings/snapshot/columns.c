@@ -23,8 +23,8 @@ static void column_list(struct snapshot_columns *c, struct column list[TRACE_COL
 }
 
 /* Every column that is in use grows to the same room, so that one check serves a row. */
-static enum plim_status grow(struct mem *m, struct snapshot_columns *c, size_t want,
-			     struct plim_err *err)
+static enum plim_status grow_column(struct mem *m, struct snapshot_columns *c, size_t want,
+				    struct plim_err *err)
 {
 	struct column list[TRACE_COLUMNS];
 	enum plim_status st = PLIM_OK;
@@ -50,7 +50,7 @@ enum plim_status columns_pause(struct mem *m, struct snapshot_columns *c, struct
 	if (c->follower)
 		follow_hold(c->follower, full);
 	if (full)
-		st = grow(m, c, c->cap ? c->cap + c->cap / 2 : 1024, err);
+		st = grow_column(m, c, c->cap ? c->cap + c->cap / 2 : 1024, err);
 	if (c->follower)
 		follow_go(c->follower, c);
 	c->pause =
@@ -87,7 +87,7 @@ enum plim_status columns_add_pool(struct mem *m, struct snapshot_columns *c, str
 enum plim_status columns_finish(struct mem *m, struct snapshot_columns *c, struct plim_err *err)
 {
 	struct column list[TRACE_COLUMNS];
-	enum plim_status st = c->cap ? PLIM_OK : grow(m, c, 1, err);
+	enum plim_status st = c->cap ? PLIM_OK : grow_column(m, c, 1, err);
 
 	column_list(c, list);
 	for (size_t i = 0; !st && i < TRACE_COLUMNS; i++)

@@ -28,7 +28,7 @@ static bool has_work(const struct follower *f)
 	return !f->status && f->pairs.done < f->columns.n;
 }
 
-static void *follow(void *arg)
+static void *follow_followed(void *arg)
 {
 	struct follower *f = arg;
 	struct snapshot_events rows;
@@ -64,7 +64,7 @@ struct follower *follow_start(struct mem *m)
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->work, NULL);
 	pthread_cond_init(&f->idle, NULL);
-	f->running = !thread_start(&f->thread, follow, f);
+	f->running = !thread_start(&f->thread, follow_followed, f);
 	if (f->running)
 		return f;
 	follow_free(f);

@@ -52,7 +52,7 @@ static uint32_t word(struct joining *j, enum snapshot_word kind, uint32_t id)
 	return text ? add_text(j, text, strlen(text)) : TRACE_NONE;
 }
 
-static uint32_t frame(struct joining *j, uint32_t id)
+static uint32_t join_frame(struct joining *j, uint32_t id)
 {
 	const struct snapshot_frame *was = snapshot_frame(j->b, id);
 	struct snapshot_frame f = { .line = was->line };
@@ -88,7 +88,7 @@ static uint32_t stack(struct joining *j, uint32_t id)
 		return j->stacks[id] - 1;
 	j->scratch.n = 0;
 	for (uint32_t i = 0; !j->status && i < n; i++)
-		j->status = vec_push(j->t->mem, &j->scratch, frame(j, of[i]), j->err);
+		j->status = vec_push(j->t->mem, &j->scratch, join_frame(j, of[i]), j->err);
 	if (!j->status)
 		j->status = intern_add(&j->t->stacks, n ? j->scratch.at : &none,
 				       n * sizeof(uint32_t), &number, j->err);
@@ -100,7 +100,7 @@ static uint32_t stack(struct joining *j, uint32_t id)
 static void all_stacks(struct joining *j)
 {
 	for (uint32_t i = 0; !j->status && i < j->b->frames.n; i++)
-		(void)frame(j, i);
+		(void)join_frame(j, i);
 	for (uint32_t i = 0; !j->status && i < j->b->stacks.n; i++)
 		(void)stack(j, i);
 }
@@ -277,7 +277,7 @@ static void memory_at_end(struct joining *j)
 	}
 }
 
-static void settings(struct joining *j)
+static void join_settings(struct joining *j)
 {
 	struct snapshot *t = j->t;
 	const struct snapshot *b = j->b;
@@ -395,7 +395,7 @@ static void take_over(struct joining *j, struct snapshot *out, const size_t *cou
 	t->first_action = t->columns->action;
 }
 
-static void join(struct joining *j)
+static void join_snapshots(struct joining *j)
 {
 	struct snapshot *t = j->t, *out;
 	size_t devices =
@@ -423,7 +423,7 @@ static void join(struct joining *j)
 	snapshot_free(out);
 	if (!j->status)
 		memory_at_end(j);
-	settings(j);
+	join_settings(j);
 	annotations(j);
 	unknown(j);
 	if (!j->status && j->b->sources != TRACE_NONE)
@@ -445,7 +445,7 @@ enum plim_status snapshot_append(struct snapshot *t, const struct snapshot *b,
 	j.streams = mem_new(m, b->streams.n, sizeof(*j.streams), err);
 	j.pools = mem_new(m, b->pools.n, sizeof(*j.pools), err);
 	if (j.strings && j.frames && j.stacks && j.streams && j.pools)
-		join(&j);
+		join_snapshots(&j);
 	else
 		j.status = mem_status(err);
 	mem_free(m, j.strings, b->heap.strings.n, sizeof(*j.strings));

@@ -34,7 +34,7 @@ static enum plim_status file_begin(struct file *f)
 	return PLIM_OK;
 }
 
-static enum plim_status put(struct file *f, const void *bytes, size_t n)
+static enum plim_status put_packed(struct file *f, const void *bytes, size_t n)
 {
 	XXH3_64bits_update(f->sum, bytes, n);
 	return f->sink.write(f->sink.ctx, bytes, n, f->err);
@@ -49,7 +49,7 @@ static enum plim_status put_head(struct file *f, uint32_t flags)
 	memcpy(head, magic, sizeof(magic) - 1);
 	memcpy(head + 8, version, sizeof(version));
 	memcpy(head + 12, &flags, sizeof(flags));
-	return put(f, head, sizeof(head));
+	return put_packed(f, head, sizeof(head));
 }
 
 static size_t varint(uint8_t *at, uint64_t value)
@@ -79,11 +79,11 @@ static enum plim_status put_chunk(struct file *f, enum packed_chunk kind, const 
 	at += varint(head + at, used);
 	at += varint(head + at, n);
 	if (!st)
-		st = put(f, head, at);
+		st = put_packed(f, head, at);
 	if (!st)
-		st = put(f, packed, used);
+		st = put_packed(f, packed, used);
 	if (!st)
-		st = put(f, &sum, sizeof(sum));
+		st = put_packed(f, &sum, sizeof(sum));
 	mem_free(f->mem, packed, room, 1);
 	return st;
 }
@@ -91,10 +91,10 @@ static enum plim_status put_chunk(struct file *f, enum packed_chunk kind, const 
 static enum plim_status put_end(struct file *f)
 {
 	const uint8_t kind = PACKED_END;
-	enum plim_status st = put(f, &kind, 1);
+	enum plim_status st = put_packed(f, &kind, 1);
 	uint64_t sum = XXH3_64bits_digest(f->sum);
 
-	return st ? st : put(f, &sum, sizeof(sum));
+	return st ? st : put_packed(f, &sum, sizeof(sum));
 }
 
 /* The columns one behind the other, and in front of them how many there are and how long each is. */
@@ -141,7 +141,7 @@ static enum plim_status write_file(const struct snapshot *t, const uint8_t *old,
 		st = p.status;
 	}
 	if (!st)
-		st = old ? put(&f, old, n) : put_head(&f, 0);
+		st = old ? put_packed(&f, old, n) : put_head(&f, 0);
 	if (!st)
 		st = put_columns(&f, old ? PACKED_FOLLOWING : PACKED_RECORDING, &p);
 	if (!st)
@@ -214,7 +214,7 @@ static enum plim_status ends_early(struct input *in)
 }
 
 /* The next `n` bytes, all of which must be there. */
-static enum plim_status take(struct input *in, uint64_t n, const uint8_t **at)
+static enum plim_status take_packed(struct input *in, uint64_t n, const uint8_t **at)
 {
 	struct source *s = in->src;
 	enum plim_status st = source_need(s, s->p, n, in->file.err);
@@ -236,7 +236,7 @@ static enum plim_status take_varint(struct input *in, uint64_t *value)
 
 	*value = 0;
 	for (unsigned shift = 0; shift < 63; shift += 7) {
-		st = take(in, 1, &byte);
+		st = take_packed(in, 1, &byte);
 		if (st)
 			return st;
 		*value |= (uint64_t)(*byte & 0x7f) << shift;
@@ -257,7 +257,7 @@ static enum plim_status check_head(struct input *in)
 {
 	const uint8_t *head;
 	uint16_t version[2];
-	enum plim_status st = take(in, PACKED_HEAD_BYTES, &head);
+	enum plim_status st = take_packed(in, PACKED_HEAD_BYTES, &head);
 
 	if (st)
 		return st;
@@ -344,7 +344,7 @@ static enum plim_status read_chunk(struct input *in, struct snapshot *t, int fol
 
 	if (n > PLAIN_MAX || packed > PLAIN_MAX)
 		return damaged(in, offset, "a chunk is too large");
-	st = take(in, packed, &bytes);
+	st = take_packed(in, packed, &bytes);
 	if (st)
 		return st;
 	if (ZSTD_getFrameContentSize(bytes, packed) != n)
@@ -355,7 +355,7 @@ static enum plim_status read_chunk(struct input *in, struct snapshot *t, int fol
 	if (ZSTD_decompress(plain, n, bytes, packed) != n)
 		st = damaged(in, offset, "a chunk cannot be unpacked");
 	if (!st)
-		st = take(in, PACKED_SUM_BYTES, &told);
+		st = take_packed(in, PACKED_SUM_BYTES, &told);
 	if (!st)
 		memcpy(&sum, told, sizeof(sum));
 	if (!st && sum != XXH3_64bits(plain, n))
@@ -372,7 +372,7 @@ static enum plim_status skip_chunk(struct input *in, uint64_t packed)
 
 	if (packed > PLAIN_MAX)
 		return damaged(in, source_offset(in->src, in->src->p), "a chunk is too large");
-	return take(in, packed + PACKED_SUM_BYTES, &bytes);
+	return take_packed(in, packed + PACKED_SUM_BYTES, &bytes);
 }
 
 static enum plim_status read_end(struct input *in)
@@ -380,7 +380,7 @@ static enum plim_status read_end(struct input *in)
 	uint64_t sum = XXH3_64bits_digest(in->file.sum), told;
 	uint64_t offset = source_offset(in->src, in->src->p);
 	const uint8_t *at;
-	enum plim_status st = take(in, sizeof(told), &at);
+	enum plim_status st = take_packed(in, sizeof(told), &at);
 
 	if (st)
 		return st;
@@ -400,7 +400,7 @@ static enum plim_status read_chunks(struct input *in, struct snapshot *t)
 	for (;;) {
 		uint64_t offset = source_offset(in->src, in->src->p), packed, plain;
 		const uint8_t *byte;
-		enum plim_status st = take(in, 1, &byte);
+		enum plim_status st = take_packed(in, 1, &byte);
 		uint8_t kind = st ? PACKED_END : *byte;
 
 		if (!st && kind == PACKED_END)

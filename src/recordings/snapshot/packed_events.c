@@ -43,7 +43,7 @@ struct model {
 	uint32_t last_site, requested;
 };
 
-static inline size_t place(const struct model *m, uint64_t key)
+static inline size_t event_key_place(const struct model *m, uint64_t key)
 {
 	return (size_t)((key ^ key >> 29) * MIX_2 >> m->shift);
 }
@@ -121,7 +121,7 @@ static uint32_t get_site(struct model *m, uint32_t often, uint32_t after)
 /* The site of an event: `s` is what it is when writing. */
 static uint32_t code_site(struct model *m, struct site *s)
 {
-	uint32_t *often = &m->sites_after[place(m, m->history)];
+	uint32_t *often = &m->sites_after[event_key_place(m, m->history)];
 	uint32_t after = m->sites.n ? m->sites.at[m->last_site].next : 0;
 	uint32_t number =
 		m->p->writing ? put_site(m, s, *often, after) : get_site(m, *often, after);
@@ -144,7 +144,7 @@ static uint64_t code_size(struct model *m, uint32_t number, uint64_t size)
 	struct packing *p = m->p;
 	struct site *site = &m->sites.at[number];
 	uint64_t key = number + 1 + m->size_1 * MIX_1 + (m->size_2 * MIX_3 ^ m->size_2 >> 7);
-	uint64_t *told = &m->sizes_after[place(m, key)];
+	uint64_t *told = &m->sizes_after[event_key_place(m, key)];
 	uint64_t code = size == *told ? 0 : size == site->size ? 1 : size < SIZE_FAR ? size + 3 : 2;
 
 	code = packed_code(p, PACKED_SIZE, code);
@@ -169,7 +169,7 @@ static inline uint64_t round_up(uint64_t size)
 
 static inline uint64_t *freed_of(const struct model *m, const struct site *s, uint64_t size)
 {
-	return &m->freed[place(m, round_up(size) * MIX_1 + s->stream)];
+	return &m->freed[event_key_place(m, round_up(size) * MIX_1 + s->stream)];
 }
 
 static uint64_t far_code(uint64_t difference)
@@ -184,7 +184,7 @@ static uint64_t code_addr(struct model *m, uint32_t number, uint64_t size, uint6
 	struct packing *p = m->p;
 	const struct site *s = &m->sites.at[number];
 	uint64_t *last = &m->last_addr[s->action];
-	uint64_t *told = &m->addrs_after[place(m, number * MIX_3 + size * MIX_1 + *last)];
+	uint64_t *told = &m->addrs_after[event_key_place(m, number * MIX_3 + size * MIX_1 + *last)];
 	const uint64_t near[ADDR_ODD] = { *told, *freed_of(m, s, size),
 					  *last + round_up(m->last_size),
 					  m->last_addr[TRACE_SEGMENT_ALLOC] };
@@ -300,8 +300,8 @@ static void code_end(struct model *m, uint32_t number, uint64_t *addr, uint64_t 
 	const struct site *s = &m->sites.at[number];
 	int done = s->action == TRACE_FREE_COMPLETED;
 	uint64_t *before = m->distances;
-	uint32_t *distance =
-		&m->ends_after[done][place(m, number + 1 + before[0] * MIX_1 + before[1] * MIX_3)];
+	uint32_t *distance = &m->ends_after[done][event_key_place(
+		m, number + 1 + before[0] * MIX_1 + before[1] * MIX_3)];
 	uint32_t told = end_told(m, done, *distance), i;
 	uint64_t code = p->writing ? find_end(m, told, *addr, *size) : 0;
 
@@ -396,7 +396,7 @@ static void code_event(struct model *m, struct event_row *e, int64_t *now)
 		born(m, e->addr, e->size);
 }
 
-static struct event_row row_of(const struct snapshot_events *ev, size_t e)
+static struct event_row event_row_of(const struct snapshot_events *ev, size_t e)
 {
 	return (struct event_row){ .addr = ev->addr[e],
 				   .size = ev->size[e],
@@ -416,7 +416,7 @@ void packed_events(struct packing *p, struct snapshot_events *ev)
 		return;
 	model_init(&m, p, ev->n);
 	for (size_t e = 0; !p->status && e < ev->n; e++) {
-		struct event_row row = p->writing ? row_of(ev, e) : (struct event_row){ 0 };
+		struct event_row row = p->writing ? event_row_of(ev, e) : (struct event_row){ 0 };
 
 		code_event(&m, &row, &now);
 		if (!p->status && !p->writing)

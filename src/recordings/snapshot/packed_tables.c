@@ -187,7 +187,7 @@ static void strings(struct packing *p)
 
 /* ---- frames and stacks ---- */
 
-static void frame(struct packing *p, uint32_t i, struct snapshot_frame *before)
+static void table_frame(struct packing *p, uint32_t i, struct snapshot_frame *before)
 {
 	struct snapshot_frame f = *before;
 	uint64_t line;
@@ -214,7 +214,7 @@ static void frames(struct packing *p)
 	struct snapshot_frame before = { 0, 0, 0 };
 
 	for (uint32_t i = 0; !p->status && i < n; i++)
-		frame(p, i, &before);
+		table_frame(p, i, &before);
 }
 
 /* Stacks that are read, and by frame 1 + the frame that it called the last time. */
@@ -242,7 +242,7 @@ static uint32_t callee(struct stacking *s, uint32_t caller, uint32_t id, uint32_
 	return id;
 }
 
-static void turn(uint32_t *at, size_t n)
+static void turn_table(uint32_t *at, size_t n)
 {
 	for (size_t i = 0; i + 1 < n; i++) {
 		uint32_t swap = at[i];
@@ -278,12 +278,12 @@ static void stack(struct stacking *s, uint32_t i, uint32_t *next)
 	}
 	if (p->writing || p->status)
 		return;
-	turn(s->frames.at, s->frames.n); /* innermost first, and back */
+	turn_table(s->frames.at, s->frames.n); /* innermost first, and back */
 	p->status = intern_add(&p->t->stacks, s->frames.n ? s->frames.at : &none,
 			       s->frames.n * sizeof(uint32_t), &id, p->err);
 	if (!p->status && id != i)
 		packed_bad(p, "a stack stands twice");
-	turn(s->frames.at, s->frames.n);
+	turn_table(s->frames.at, s->frames.n);
 }
 
 static void stacks(struct packing *p)
@@ -336,7 +336,7 @@ static void streams_and_pools(struct packing *p)
 	}
 }
 
-static void setting(struct packing *p, struct pickle_value *v)
+static void table_setting(struct packing *p, struct pickle_value *v)
 {
 	int container;
 
@@ -388,7 +388,7 @@ static int settings_are_whole(const struct snapshot *t)
 	return i == t->settings_values.n + 1;
 }
 
-static void settings(struct packing *p)
+static void table_settings(struct packing *p)
 {
 	struct snapshot *t = p->t;
 	struct snapshot_settings *s = &t->settings;
@@ -420,7 +420,7 @@ static void settings(struct packing *p)
 	n = packed_below(p, PACKED_NUMBERS, t->settings_values.n, UINT32_MAX);
 	for (uint64_t i = 0; i < n; i++) {
 		ROW(p, &t->settings_values, i);
-		setting(p, &t->settings_values.at[i]);
+		table_setting(p, &t->settings_values.at[i]);
 	}
 	if (!p->status && !settings_are_whole(t))
 		packed_bad(p, "settings that hold more than there is");
@@ -666,7 +666,7 @@ void packed_snapshot(struct packing *p)
 	if (!p->status)
 		streams_and_pools(p);
 	if (!p->status)
-		settings(p);
+		table_settings(p);
 	if (!p->status)
 		t->sources = packed_string(p, PACKED_NUMBERS, t->sources);
 	if (!p->status)

@@ -13,8 +13,8 @@ struct walk {
 	struct plim_err *err;
 };
 
-static enum plim_status add(struct pairing *p, const struct snapshot_alloc *a,
-			    struct addr_slot *slot, uint32_t *index, struct plim_err *err)
+static enum plim_status add_pair(struct pairing *p, const struct snapshot_alloc *a,
+				 struct addr_slot *slot, uint32_t *index, struct plim_err *err)
 {
 	enum plim_status st;
 
@@ -51,7 +51,7 @@ static enum plim_status on_alloc(struct walk *w, uint32_t e, struct addr_slot *s
 			lost->free_requested = e;
 		lost->free_completed = e;
 	}
-	return add(w->p, &a, slot, &w->alloc_of[e], w->err);
+	return add_pair(w->p, &a, slot, &w->alloc_of[e], w->err);
 }
 
 static enum plim_status on_free(struct walk *w, uint32_t e, struct addr_slot *slot)
@@ -71,7 +71,7 @@ static enum plim_status on_free(struct walk *w, uint32_t e, struct addr_slot *sl
 						 .stream = ev->stream[e],
 						 .flags = TRACE_BEFORE |
 							  (completed ? TRACE_PENDING_BEFORE : 0) };
-		enum plim_status st = add(p, &before, slot, &w->alloc_of[e], w->err);
+		enum plim_status st = add_pair(p, &before, slot, &w->alloc_of[e], w->err);
 
 		if (st)
 			return st;
@@ -154,17 +154,17 @@ static enum plim_status settle_block(struct pairing *p, const struct snapshot_se
 		return PLIM_OK;
 	}
 	p->before++;
-	return add(p,
-		   &(struct snapshot_alloc){ .addr = b->addr,
-					     .requested_bytes = b->requested_bytes,
-					     .born = TRACE_NONE,
-					     .free_requested = TRACE_NONE,
-					     .free_completed = TRACE_NONE,
-					     .stack = b->stack,
-					     .stream = s->stream,
-					     .flags = TRACE_BEFORE |
-						      (pending ? TRACE_PENDING_BEFORE : 0) },
-		   NULL, &index, err);
+	return add_pair(p,
+			&(struct snapshot_alloc){ .addr = b->addr,
+						  .requested_bytes = b->requested_bytes,
+						  .born = TRACE_NONE,
+						  .free_requested = TRACE_NONE,
+						  .free_completed = TRACE_NONE,
+						  .stack = b->stack,
+						  .stream = s->stream,
+						  .flags = TRACE_BEFORE |
+							   (pending ? TRACE_PENDING_BEFORE : 0) },
+			NULL, &index, err);
 }
 
 static int is_pending_at_end(const struct snapshot *t, const struct snapshot_device *d)
@@ -273,7 +273,7 @@ static enum plim_status settle_profile(struct pairing *p, struct snapshot_device
 	if (!rest.requested_bytes)
 		return PLIM_OK;
 	p->before++;
-	return add(p, &rest, NULL, &index, err);
+	return add_pair(p, &rest, NULL, &index, err);
 }
 
 void pairs_init(struct pairing *p, struct mem *m)

@@ -215,8 +215,8 @@ static enum plim_status add_range(struct profile *p, const struct traced *e, enu
 	return st ? st : vec_push(p->mem, &p->ranges, r, err);
 }
 
-static enum plim_status add_row(struct profile *p, const struct traced *e, uint32_t thread,
-				struct plim_err *err)
+static enum plim_status profile_add_row(struct profile *p, const struct traced *e, uint32_t thread,
+					struct plim_err *err)
 {
 	const unsigned must = HAS_TIME | HAS_BYTES | HAS_ADDRESS | HAS_DEVICE;
 	struct profile_row r = { .ns = nanoseconds(e->start_us),
@@ -267,7 +267,7 @@ static enum plim_status traced_event(struct profile *p, struct json *j, const st
 	if (st)
 		return st;
 	return strcmp(p->name.at, "[memory]") ? add_range(p, &e, range_kinds[k].kind, thread, err)
-					      : add_row(p, &e, thread, err);
+					      : profile_add_row(p, &e, thread, err);
 }
 
 enum plim_status profile_read_events(struct profile *p, struct json *j, struct plim_err *err)

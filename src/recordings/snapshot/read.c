@@ -117,8 +117,8 @@ static enum plim_status keep_setting(struct snapshot *t, struct pickle_value v, 
 	return st;
 }
 
-static uint64_t setting(const struct pickle_heap *h, struct pickle_value dict, const char *key,
-			uint64_t absent)
+static uint64_t snapshot_setting(const struct pickle_heap *h, struct pickle_value dict,
+				 const char *key, uint64_t absent)
 {
 	struct pickle_value v;
 
@@ -145,12 +145,14 @@ static enum plim_status take_settings(struct snapshot *t, struct pickle_value di
 		t->settings_values.n = 0;
 	if (pickle_get(h, dict, "PYTORCH_CUDA_ALLOC_CONF", &v) && v.kind == PICKLE_STR)
 		s->conf = (uint32_t)v.bits;
-	s->max_split_bytes = setting(h, dict, "max_split_size", UINT64_MAX); /* -1 is unlimited */
-	s->expandable_segments = setting(h, dict, "expandable_segments", 0) != 0;
-	s->release_lock_on_cudamalloc = setting(h, dict, "release_lock_on_cudamalloc", 0) != 0;
+	s->max_split_bytes =
+		snapshot_setting(h, dict, "max_split_size", UINT64_MAX); /* -1 is unlimited */
+	s->expandable_segments = snapshot_setting(h, dict, "expandable_segments", 0) != 0;
+	s->release_lock_on_cudamalloc =
+		snapshot_setting(h, dict, "release_lock_on_cudamalloc", 0) != 0;
 	s->have_reuse_key = pickle_get(h, dict, "graph_capture_record_stream_reuse", &v) != 0;
 	s->graph_capture_record_stream_reuse =
-		setting(h, dict, "graph_capture_record_stream_reuse", 0) != 0;
+		snapshot_setting(h, dict, "graph_capture_record_stream_reuse", 0) != 0;
 	if (pickle_get(h, dict, "garbage_collection_threshold", &v) && v.kind == PICKLE_FLOAT)
 		memcpy(&s->gc_threshold, &v.bits, sizeof(s->gc_threshold));
 	if (!(s->gc_threshold > 0 && s->gc_threshold < 1))
@@ -159,7 +161,7 @@ static enum plim_status take_settings(struct snapshot *t, struct pickle_value di
 		return st;
 	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++) {
 		snprintf(key, sizeof(key), "%u", 1u << i);
-		s->roundup_divisions[i] = (uint32_t)setting(h, v, key, 0);
+		s->roundup_divisions[i] = (uint32_t)snapshot_setting(h, v, key, 0);
 	}
 	return st;
 }
@@ -171,7 +173,8 @@ static int is_all_rows(const struct snapshot *t, const struct snapshot_device *d
 }
 
 /* What follows from the rows: which frames are Python's, what each allocation's life was. */
-static enum plim_status settle(struct snapshot *t, struct pairing *ahead, struct plim_err *err)
+static enum plim_status settle_snapshot(struct snapshot *t, struct pairing *ahead,
+					struct plim_err *err)
 {
 	enum plim_status st = snapshot_find_python(t, err);
 	size_t events = 0;
@@ -232,7 +235,7 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	if (!st)
 		st = take_devices(r, traces, err);
 	pickle_heap_forget_values(h);
-	return st ? st : settle(t, ahead, err);
+	return st ? st : settle_snapshot(t, ahead, err);
 }
 
 static enum plim_status assemble_profile(struct reader *r, struct profile *p,
@@ -243,7 +246,7 @@ static enum plim_status assemble_profile(struct reader *r, struct profile *p,
 
 	r->is_other = st == PLIM_E_FORMAT; /* a trace without memory events */
 	pickle_heap_forget_values(&t->heap);
-	return st ? st : settle(t, follow_end(t->columns->follower), err);
+	return st ? st : settle_snapshot(t, follow_end(t->columns->follower), err);
 }
 
 /* ---- reading ---- */
@@ -428,7 +431,7 @@ static enum plim_status decode_values(struct snapshot *t, struct source *src,
 
 enum plim_status snapshot_settle(struct snapshot *t, struct plim_err *err)
 {
-	return settle(t, NULL, err);
+	return settle_snapshot(t, NULL, err);
 }
 
 static enum plim_status decode_packed(struct snapshot *t, struct source *src, struct plim_err *err)
@@ -438,7 +441,7 @@ static enum plim_status decode_packed(struct snapshot *t, struct source *src, st
 	t->kind = "plim";
 	st = packed_read(t, src, err);
 	st = read_to_end(t, src, st, err);
-	return st ? st : settle(t, follow_end(t->columns->follower), err);
+	return st ? st : settle_snapshot(t, follow_end(t->columns->follower), err);
 }
 
 static enum plim_status decode(struct snapshot *t, struct source *src, const char *name,

@@ -85,7 +85,7 @@ static const struct row_kind {
 
 /* ---- shapes ---- */
 
-static const char *text_of(const struct reader *r, uint32_t string)
+static const char *snapshot_row_text_of(const struct reader *r, uint32_t string)
 {
 	return intern_text(&r->t->heap.strings, string);
 }
@@ -116,7 +116,7 @@ static unsigned match(struct reader *r, const struct pickle_shape *keys, int kin
 
 	memset(plan->at, -1, sizeof(plan->at));
 	for (uint32_t k = 0; k < keys->n; k++) {
-		const char *key = text_of(r, keys->keys[k]);
+		const char *key = snapshot_row_text_of(r, keys->keys[k]);
 
 		for (int f = 0; f < ROW_FIELDS_MAX && row_kinds[kind].keys[f]; f++) {
 			if (!strcmp(key, row_kinds[kind].keys[f])) {
@@ -145,7 +145,7 @@ static enum plim_status note_unknown_keys(struct reader *r, const struct pickle_
 	for (uint32_t k = 0; !st && k < keys->n; k++) {
 		uint32_t index;
 
-		if (is_field(plan->row, text_of(r, keys->keys[k])))
+		if (is_field(plan->row, snapshot_row_text_of(r, keys->keys[k])))
 			continue;
 		st = unknown_add(r, keys->keys[k], (uint32_t)plan->row, &index, err);
 		if (!st)
@@ -371,7 +371,8 @@ COLD static enum plim_status learn_action(struct reader *r, uint32_t string, uin
 	if (!r->actions.at[string]) {
 		uint8_t a = 0;
 
-		while (a < TRACE_OTHER && strcmp(text_of(r, string), snapshot_action_names[a]))
+		while (a < TRACE_OTHER &&
+		       strcmp(snapshot_row_text_of(r, string), snapshot_action_names[a]))
 			a++;
 		r->actions.at[string] = (uint8_t)(a + 1);
 	}
@@ -392,7 +393,7 @@ COLD static void other_label(struct row *w, int f, const char *plain, uint32_t *
 
 	if (w->status)
 		return;
-	if (!strcmp(text_of(w->r, (uint32_t)v.bits), plain)) {
+	if (!strcmp(snapshot_row_text_of(w->r, (uint32_t)v.bits), plain)) {
 		*seen = (uint32_t)v.bits;
 		return;
 	}
@@ -450,7 +451,7 @@ static void event_row(struct row *w, uint64_t *taken)
 /* "C:\\venv\\Lib\\site-packages\\torch\\...": files are distinguished by parts of their names that begin with a slash. */
 static uint32_t with_slashes(struct row *w, uint32_t file)
 {
-	const char *from = w->status || file == TRACE_NONE ? "" : text_of(w->r, file);
+	const char *from = w->status || file == TRACE_NONE ? "" : snapshot_row_text_of(w->r, file);
 	size_t n = strlen(from);
 	char name[1024];
 
@@ -470,7 +471,8 @@ static void take_original(struct row *w, struct snapshot_frame *f)
 {
 	static const char before[] = "File \"", behind[] = "\", line ", in[] = ", in ";
 	struct pickle_value v = field(w, F_TRACE);
-	const char *at = v.kind == PICKLE_STR ? text_of(w->r, (uint32_t)v.bits) : "", *file = NULL;
+	const char *at = v.kind == PICKLE_STR ? snapshot_row_text_of(w->r, (uint32_t)v.bits) : "",
+		   *file = NULL;
 	const char *end, *name;
 	uint64_t line = 0;
 
@@ -534,7 +536,8 @@ static enum plim_status on_list(void *ctx, const struct pickle_value *items, uin
 }
 
 /* The value of a dict under a key; PICKLE_NONE. */
-static struct pickle_value entry(const struct reader *r, struct pickle_value dict, const char *key)
+static struct pickle_value snapshot_row_entry(const struct reader *r, struct pickle_value dict,
+					      const char *key)
 {
 	const struct pickle_heap *h = &r->t->heap;
 	struct pickle_value found = { 0, PICKLE_NONE };
@@ -543,7 +546,8 @@ static struct pickle_value entry(const struct reader *r, struct pickle_value dic
 	for (size_t i = 0; i + 1 < n; i += 2) {
 		const struct pickle_value *pair = &h->nodes.at[dict.bits].items[i];
 
-		if (pair->kind == PICKLE_STR && !strcmp(text_of(r, (uint32_t)pair->bits), key))
+		if (pair->kind == PICKLE_STR &&
+		    !strcmp(snapshot_row_text_of(r, (uint32_t)pair->bits), key))
 			found = pair[1];
 	}
 	return found;
@@ -579,8 +583,8 @@ static void read_history(struct row *w, struct snapshot_block *b)
 	    !h->nodes.at[list.bits].n)
 		return;
 	newest = pickle_item(h, list, 0);
-	b->stack = stack_of(w, entry(w->r, newest, "frames"));
-	size = entry(w->r, newest, "real_size");
+	b->stack = stack_of(w, snapshot_row_entry(w->r, newest, "frames"));
+	size = snapshot_row_entry(w->r, newest, "real_size");
 	if (w->plan->at[B_REQUESTED] < 0 && size.kind == PICKLE_INT && size.bits <= b->bytes)
 		b->requested_bytes = size.bits;
 }
@@ -600,12 +604,14 @@ static void block_row(struct row *w, uint64_t *taken)
 
 	if (w->status || state == TRACE_NONE)
 		return;
-	while (b.state <= TRACE_INACTIVE && strcmp(text_of(w->r, state), states[b.state]))
+	while (b.state <= TRACE_INACTIVE &&
+	       strcmp(snapshot_row_text_of(w->r, state), states[b.state]))
 		b.state++;
 	if (b.state >
 	    TRACE_INACTIVE) /* the docs name one that was never written: active_awaiting_free */
-		b.state = strncmp(text_of(w->r, state), "active", 6) ? TRACE_INACTIVE
-								     : TRACE_ACTIVE_PENDING_FREE;
+		b.state = strncmp(snapshot_row_text_of(w->r, state), "active", 6)
+				  ? TRACE_INACTIVE
+				  : TRACE_ACTIVE_PENDING_FREE;
 	if (w->plan->at[B_REQUESTED] < 0)
 		b.requested_bytes = b.bytes;
 	read_history(w, &b);
@@ -658,7 +664,7 @@ static void segment_row(struct row *w, uint64_t *taken)
 				      .pool = get_pool(w, S_POOL),
 				      .stack = get_stack(w, S_FRAMES),
 				      .large = type == TRACE_NONE ||
-					       strcmp(text_of(w->r, type), "small"),
+					       strcmp(snapshot_row_text_of(w->r, type), "small"),
 				      .expandable = get_u64(w, S_EXPANDABLE) != 0 };
 
 	if (!w->status && s.device >= 1024)
@@ -681,7 +687,7 @@ static void annotation_row(struct row *w, uint64_t *taken)
 
 	if (w->status || stage == TRACE_NONE)
 		return;
-	a.end = !strcmp(text_of(w->r, stage), "END");
+	a.end = !strcmp(snapshot_row_text_of(w->r, stage), "END");
 	w->status = vec_push(w->r->mem, &t->annotations, a, w->err);
 	*taken = pickle_ext(TRACE_ROW_ANNOTATION,
 			    (uint32_t)(t->annotations.n - 1) & (PICKLE_EXT_NUMBERS - 1));

@@ -27,13 +27,13 @@ static void text(struct writing *o, uint32_t string)
 		pickle_write_str(o->w, intern_text(s, string), s->at[string].n);
 }
 
-static void number(struct writing *o, const char *name, uint64_t value)
+static void snapshot_number(struct writing *o, const char *name, uint64_t value)
 {
 	key(o, name);
 	pickle_write_uint(o->w, value);
 }
 
-static void frame(struct writing *o, uint32_t id)
+static void write_frame_row(struct writing *o, uint32_t id)
 {
 	const struct snapshot_frame *f = snapshot_frame(o->t, id);
 
@@ -67,7 +67,7 @@ static void frames(struct writing *o, uint32_t stack)
 	}
 	pickle_write_list(o->w);
 	for (uint32_t i = 0; i < n; i++)
-		frame(o, ids[i]);
+		write_frame_row(o, ids[i]);
 	pickle_write_close(o->w);
 	o->stack_memo[stack] = pickle_write_memo(o->w) + 1;
 }
@@ -83,9 +83,9 @@ static void blocks(struct writing *o, const struct snapshot_segment *s)
 		const struct snapshot_block *b = &o->t->blocks.at[s->first_block + i];
 
 		pickle_write_dict(o->w);
-		number(o, "address", b->addr);
-		number(o, "size", b->bytes);
-		number(o, "requested_size", b->requested_bytes);
+		snapshot_number(o, "address", b->addr);
+		snapshot_number(o, "size", b->bytes);
+		snapshot_number(o, "requested_size", b->requested_bytes);
 		key(o, "state");
 		key(o, states[b->state]);
 		frames(o, b->stack);
@@ -99,12 +99,12 @@ static void segment(struct writing *o, const struct snapshot_segment *s)
 	const struct snapshot_pool_id *pool = &o->t->pools.at[s->pool];
 
 	pickle_write_dict(o->w);
-	number(o, "device", s->device);
-	number(o, "address", s->addr);
-	number(o, "total_size", s->bytes);
-	number(o, "allocated_size", s->allocated_bytes);
-	number(o, "active_size", s->active_bytes);
-	number(o, "requested_size", s->requested_bytes);
+	snapshot_number(o, "device", s->device);
+	snapshot_number(o, "address", s->addr);
+	snapshot_number(o, "total_size", s->bytes);
+	snapshot_number(o, "allocated_size", s->allocated_bytes);
+	snapshot_number(o, "active_size", s->active_bytes);
+	snapshot_number(o, "requested_size", s->requested_bytes);
 	key(o, "stream");
 	pickle_write_int(o->w, o->t->streams.at[s->stream]);
 	key(o, "segment_type");
@@ -149,8 +149,8 @@ static void event(struct writing *o, const struct snapshot_events *ev, size_t e)
 	pickle_write_dict(o->w);
 	key(o, "action");
 	key(o, snapshot_action_names[action]);
-	number(o, action == TRACE_OOM ? "device_free" : "addr", ev->addr[e]);
-	number(o, "size", ev->size[e]);
+	snapshot_number(o, action == TRACE_OOM ? "device_free" : "addr", ev->addr[e]);
+	snapshot_number(o, "size", ev->size[e]);
 	key(o, "stream");
 	pickle_write_int(o->w, o->t->streams.at[ev->stream[e]]);
 	if (o->t->has_time) {
@@ -168,7 +168,7 @@ static void event(struct writing *o, const struct snapshot_events *ev, size_t e)
 }
 
 /* Value i of trace.settings_values; tuples become lists. */
-static void setting(struct writing *o, size_t *i)
+static void snapshot_setting(struct writing *o, size_t *i)
 {
 	struct pickle_value v = o->t->settings_values.at[(*i)++];
 
@@ -189,7 +189,7 @@ static void setting(struct writing *o, size_t *i)
 	case PICKLE_TUPLE:
 		(v.kind == PICKLE_DICT ? pickle_write_dict : pickle_write_list)(o->w);
 		for (uint64_t n = 0; n < v.bits; n++)
-			setting(o, i);
+			snapshot_setting(o, i);
 		pickle_write_close(o->w);
 		break;
 	default: pickle_write_none(o->w); break;
@@ -221,13 +221,13 @@ static void known_settings(struct writing *o)
 	pickle_write_dict(o->w);
 	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++) {
 		snprintf(name, sizeof(name), "%u", 1u << i);
-		number(o, name, s->roundup_divisions[i]);
+		snapshot_number(o, name, s->roundup_divisions[i]);
 	}
 	pickle_write_close(o->w);
 	pickle_write_close(o->w);
 }
 
-static void settings(struct writing *o)
+static void write_settings(struct writing *o)
 {
 	size_t i = 0, n = o->t->settings_values.n;
 
@@ -238,7 +238,7 @@ static void settings(struct writing *o)
 	}
 	pickle_write_dict(o->w);
 	while (i < n)
-		setting(o, &i);
+		snapshot_setting(o, &i);
 	pickle_write_close(o->w);
 }
 
@@ -254,7 +254,7 @@ static void annotations(struct writing *o)
 		key(o, a->end ? "END" : "START");
 		key(o, "name");
 		text(o, a->name);
-		number(o, "device", a->device);
+		snapshot_number(o, "device", a->device);
 		key(o, "time_us");
 		pickle_write_int(o->w, a->time_us);
 		pickle_write_close(o->w);
@@ -280,7 +280,7 @@ static void snapshot(struct writing *o)
 	}
 	pickle_write_close(o->w);
 	if (o->t->settings.have)
-		settings(o);
+		write_settings(o);
 	if (o->t->has_annotations)
 		annotations(o);
 	if (o->t->sources != TRACE_NONE) {

@@ -217,7 +217,7 @@ static enum plim_status find_windows(struct deciding *x)
 	return st;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int category_by_bytes(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
@@ -242,7 +242,7 @@ static enum plim_status sizes_of(struct deciding *x, enum timeline_category cate
 		if (is)
 			st = vec_push(x->mem, &list, one->requested_bytes, x->err);
 	}
-	sort_items(list.at, list.n, sizeof(*list.at), by_bytes);
+	sort_items(list.at, list.n, sizeof(*list.at), category_by_bytes);
 	mem_trim(x->mem, &list.at, &list.cap, list.n, sizeof(*list.at));
 	*sizes = list.at;
 	*n = list.n;
@@ -251,7 +251,7 @@ static enum plim_status sizes_of(struct deciding *x, enum timeline_category cate
 
 static int has_size(const uint64_t *sizes, size_t n, uint64_t bytes)
 {
-	return n && bsearch(&bytes, sizes, n, sizeof(*sizes), by_bytes) != NULL;
+	return n && bsearch(&bytes, sizes, n, sizeof(*sizes), category_by_bytes) != NULL;
 }
 
 static size_t count_of_size(const uint64_t *sizes, size_t n, uint64_t bytes)
@@ -413,7 +413,7 @@ static int is_released_by_backward(const struct deciding *x, const struct snapsh
 }
 
 /* What is allocated after the program has begun to work, and outlives more steps than a batch takes, is not a batch. */
-static int is_kept(const struct deciding *x, const struct snapshot_alloc *a)
+static int category_is_kept(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	int by_hand = !x->steps.n && x->trains; /* then its passes tell the steps */
 	const uint32_t *at = by_hand ? x->forwards.at : x->steps.at;
@@ -437,7 +437,7 @@ static enum rule outside_weights(struct deciding *x, const struct snapshot_alloc
 	    TRACE_NONE) /* before the recording: it is not what the first pass works on */
 		return RULE_PRIOR;
 	if (x->forwards.n && lives_into_forward(x, a))
-		return is_kept(x, a) ? RULE_KEPT : RULE_INPUT;
+		return category_is_kept(x, a) ? RULE_KEPT : RULE_INPUT;
 	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
 }
 

@@ -408,8 +408,8 @@ static enum plim_status number_functions(struct timeline_matching *x, const uint
 	return st;
 }
 
-static enum plim_status take(struct timeline_matching *x, struct line *lines[2], struct aligning *g,
-			     uint32_t **file_of, struct plim_err *err)
+static enum plim_status take_match(struct timeline_matching *x, struct line *lines[2],
+				   struct aligning *g, uint32_t **file_of, struct plim_err *err)
 {
 	for (int side = 0; side < 2; side++) {
 		size_t n = x->frames[side];
@@ -443,7 +443,7 @@ enum plim_status timeline_match(struct mem *m, const struct snapshot *a, const s
 	*x = (struct timeline_matching){ .mem = m,
 					 .snapshot = { a, b },
 					 .frames = { a->frames.n, b->frames.n } };
-	st = take(x, lines, &g, &file_of, err);
+	st = take_match(x, lines, &g, &file_of, err);
 	if (!st) {
 		memset(file_of, 0xff, b->heap.strings.n * sizeof(*file_of));
 		st = find_files(x, file_of, err);

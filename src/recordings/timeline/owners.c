@@ -205,8 +205,9 @@ struct groups {
 #define KEY_GUESSED ((uint64_t)1 << 32) /* an owner of its own, next to the one it answers */
 
 /* The number of what a stack is put together by, except for its size. */
-static enum plim_status place_of(struct groups *g, const struct snapshot *t, uint32_t stack,
-				 enum timeline_group group, uint32_t *out, struct plim_err *err)
+static enum plim_status owner_place_of(struct groups *g, const struct snapshot *t, uint32_t stack,
+				       enum timeline_group group, uint32_t *out,
+				       struct plim_err *err)
 {
 	uint32_t path[TIMELINE_MODULES_MAX], lines[2 * TIMELINE_MODULES_MAX], n;
 
@@ -296,9 +297,10 @@ static int larger_first(const void *a, const void *b)
 	return (x->size_bytes > y->size_bytes) - (x->size_bytes < y->size_bytes);
 }
 
-static enum plim_status collect(struct groups *g, const struct timeline *tl, uint32_t event,
-				enum timeline_measure measure, enum timeline_group group,
-				const uint32_t *inferred, uint32_t *line, struct plim_err *err)
+static enum plim_status collect_owner(struct groups *g, const struct timeline *tl, uint32_t event,
+				      enum timeline_measure measure, enum timeline_group group,
+				      const uint32_t *inferred, uint32_t *line,
+				      struct plim_err *err)
 {
 	const struct snapshot *t = tl->snapshot;
 	enum plim_status st = PLIM_OK;
@@ -318,7 +320,7 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		if (guessed)
 			stack = inferred[a];
 		if (stack != TRACE_NONE && line[stack] == TRACE_NONE)
-			st = place_of(g, t, stack, group, &line[stack], err);
+			st = owner_place_of(g, t, stack, group, &line[stack], err);
 		if (st)
 			break;
 		before = stack == TRACE_NONE && one->flags & TRACE_BEFORE;
@@ -365,7 +367,7 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 	if (line)
 		memset(line, 0xff, stacks * sizeof(*line));
 	if (!st)
-		st = collect(&g, tl, event, measure, group, inferred, line, err);
+		st = collect_owner(&g, tl, event, measure, group, inferred, line, err);
 	mem_free(m, line, stacks, sizeof(*line));
 	mem_free(m, g.slots, g.slots ? g.mask + 1 : 0, sizeof(*g.slots));
 	vec_release(m, &g.keys);

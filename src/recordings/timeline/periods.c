@@ -48,7 +48,7 @@ static int is_start(const struct looking *l, enum timeline_phase p)
 }
 
 /* One walk: `lowest` is the last event of least memory since the work ended. */
-static enum plim_status walk(struct mem *m, const struct looking *l, struct plim_err *err)
+static enum plim_status walk_period(struct mem *m, const struct looking *l, struct plim_err *err)
 {
 	const struct snapshot_events *ev = &l->tl->device->events;
 	struct timeline_cursor at;
@@ -92,11 +92,11 @@ enum plim_status timeline_find_periods(struct mem *m, const struct timeline *tl,
 		l.passes = timeline_is_pass(c->phase[e]);
 	l.joins = !l.trains;
 	out->basis = l.trains ? TIMELINE_BY_BACKWARD : TIMELINE_BY_REQUEST;
-	st = walk(m, &l, err);
+	st = walk_period(m, &l, err);
 	if (!st && l.joins && out->ends.n < TIMELINE_PERIODS_MIN) {
 		out->ends.n = 0; /* one long request, or a tensor that each pass replaces */
 		l.joins = 0;
-		st = walk(m, &l, err);
+		st = walk_period(m, &l, err);
 	}
 	if (out->ends.n < TIMELINE_PERIODS_MIN)
 		out->ends.n = 0;

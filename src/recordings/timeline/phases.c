@@ -197,7 +197,7 @@ static void pass_step(struct walk *w, size_t event, enum timeline_phase before,
 		w->live--;
 }
 
-static void walk(struct walk *w, uint8_t *phase)
+static void walk_phase(struct walk *w, uint8_t *phase)
 {
 	const struct snapshot_events *ev = &w->tl->device->events;
 	enum timeline_phase last = TIMELINE_OTHER;
@@ -237,9 +237,9 @@ void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase
 	size_t n = tl->device->events.n;
 
 	w.frees_tell = frees_have_stacks(&w);
-	walk(&w, phase);
+	walk_phase(&w, phase);
 	if (w.steps_inside) /* what came before it was seen is reported again */
-		walk(&w, phase);
+		walk_phase(&w, phase);
 	find_evals(phase, n);
 	find_requests(tl, phase, n);
 	find_load(phase, n);

@@ -38,7 +38,7 @@ static int ends_by(const struct segment *s, uint64_t addr)
 }
 
 /* The first live one that ends behind `addr`. */
-static struct place find(const struct walk *w, uint64_t addr)
+static struct place find_segment(const struct walk *w, uint64_t addr)
 {
 	struct place p = { .chunk = 0 };
 	size_t high = w->live.n;
@@ -107,7 +107,7 @@ static void drop_chunk(struct walk *w, size_t at)
 /* Nothing live overlaps it. */
 static enum plim_status insert(struct walk *w, const struct segment *s)
 {
-	struct place p = find(w, s->addr);
+	struct place p = find_segment(w, s->addr);
 	enum plim_status st = PLIM_OK;
 	struct chunk *c;
 
@@ -138,7 +138,7 @@ static enum plim_status insert(struct walk *w, const struct segment *s)
 	return PLIM_OK;
 }
 
-static void drop(struct walk *w, struct place p)
+static void drop_segment(struct walk *w, struct place p)
 {
 	struct chunk *c = w->live.at[p.chunk];
 
@@ -149,13 +149,13 @@ static void drop(struct walk *w, struct place p)
 }
 
 /* It lives from here on, going backwards.  Where something does already the recording contradicts itself. */
-static enum plim_status add(struct walk *w, const struct segment *s)
+static enum plim_status add_segment(struct walk *w, const struct segment *s)
 {
 	uint64_t at = s->addr, end = s->addr + s->bytes;
 	enum plim_status st = PLIM_OK;
 
 	while (!st && at < end) {
-		const struct segment *next = get(w, find(w, at));
+		const struct segment *next = get(w, find_segment(w, at));
 		struct segment piece = *s;
 
 		if (next && next->addr <= at) {
@@ -185,7 +185,7 @@ static enum plim_status take_out(struct walk *w, struct place p, uint64_t from, 
 	if (behind.bytes)
 		*s = behind;
 	else
-		drop(w, p);
+		drop_segment(w, p);
 	return PLIM_OK;
 }
 
@@ -196,7 +196,7 @@ static enum plim_status born(struct walk *w, const struct segment *fresh)
 	enum plim_status st = PLIM_OK;
 
 	while (!st && to > from) { /* from above, so that all rows are in one order */
-		struct place p = find(w, to - 1);
+		struct place p = find_segment(w, to - 1);
 		const struct segment *over = get(w, p), *before = get_before(w, p);
 		struct segment piece = *fresh;
 
@@ -232,7 +232,7 @@ static enum plim_status undo(struct walk *w, uint32_t e)
 	if (s.bytes > UINT64_MAX - s.addr)
 		return PLIM_OK;
 	*(gone ? &s.gone : &s.born) = (uint32_t)MOMENT_OF(e);
-	return gone ? add(w, &s) : born(w, &s);
+	return gone ? add_segment(w, &s) : born(w, &s);
 }
 
 static enum plim_status stand_at_end(struct walk *w, const struct snapshot *t,
@@ -250,7 +250,7 @@ static enum plim_status stand_at_end(struct walk *w, const struct snapshot *t,
 				     .expandable = from->expandable };
 
 		if (s.bytes <= UINT64_MAX - s.addr)
-			st = add(w, &s);
+			st = add_segment(w, &s);
 	}
 	return st;
 }

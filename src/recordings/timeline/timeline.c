@@ -13,7 +13,8 @@ const char *const timeline_measure_names[TIMELINE_MEASURES] = {
  * What one event does to the totals.  Differences wrap: adding 2^64 - n takes n away.  Allocs and
  * frees come in no order that a processor could guess, so they are distinguished by masks.
  */
-static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIMELINE_MEASURES])
+static inline void timeline_step(const struct timeline *tl, uint32_t e,
+				 uint64_t now[TIMELINE_MEASURES])
 {
 	const struct snapshot_events *ev = &tl->device->events;
 	uint8_t action = ev->action[e];
@@ -38,13 +39,13 @@ static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIME
 }
 
 /* Walk events [e, end) from the totals `now`; the largest and the smallest allocated total after one of them. */
-static void walk(struct timeline *tl, uint32_t e, uint64_t end, uint64_t now[TIMELINE_MEASURES],
-		 size_t sample)
+static void walk_timeline(struct timeline *tl, uint32_t e, uint64_t end,
+			  uint64_t now[TIMELINE_MEASURES], size_t sample)
 {
 	uint64_t allocated = 0, lowest = UINT64_MAX;
 
 	for (; e < end; e++) {
-		step(tl, e, now);
+		timeline_step(tl, e, now);
 		for (int m = 0; m < TIMELINE_MEASURES; m++) {
 			if ((int64_t)now[m] > (int64_t)tl->peak[m]) {
 				tl->peak[m] = now[m];
@@ -80,7 +81,7 @@ static void walk_samples(struct timeline *tl, uint32_t first, uint64_t count,
 		uint64_t end = first + sample_end(i, TIMELINE_SAMPLES, count);
 
 		if (e < end)
-			walk(tl, (uint32_t)e, end, now, i);
+			walk_timeline(tl, (uint32_t)e, end, now, i);
 		else /* few events: one fills several */
 			tl->allocated[i] = tl->lowest[i] = now[TIMELINE_ALLOCATED];
 		e = end;
@@ -113,7 +114,7 @@ void timeline_go(const struct timeline *tl, struct timeline_cursor *c, uint32_t 
 {
 	for (; event != TIMELINE_BEFORE && c->next <= event && c->next < tl->device->events.n;
 	     c->next++)
-		step(tl, c->next, c->bytes);
+		timeline_step(tl, c->next, c->bytes);
 }
 
 void timeline_at(const struct timeline *tl, uint32_t event, uint64_t bytes[TIMELINE_MEASURES])
@@ -139,7 +140,7 @@ void timeline_sample(const struct timeline *tl, enum timeline_measure measure, u
 		y[i] = e < end ? 0
 			       : now[measure]; /* fewer events than samples: one fills several */
 		for (; e < end && e < tl->device->events.n; e++) {
-			step(tl, e, now);
+			timeline_step(tl, e, now);
 			y[i] = now[measure] > y[i] ? now[measure] : y[i];
 		}
 	}

@@ -27,9 +27,9 @@ struct climb {
 };
 
 /* The program of a choice: its peak, and the smallest limit that does, where that is within the goal. */
-static enum plim_status measure(struct climb *c, const struct plan_choice *choice,
-				const struct plan_goal *goal, struct plim_plan_rung *out,
-				struct plim_err *err)
+static enum plim_status measure_ladder(struct climb *c, const struct plan_choice *choice,
+				       const struct plan_goal *goal, struct plim_plan_rung *out,
+				       struct plim_err *err)
 {
 	struct plim_plan_hidden *h = c->plan->hidden;
 	struct allocator_rules own_rules = h->rules;
@@ -66,8 +66,8 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 	return st;
 }
 
-static const char *name_of(struct climb *c, const struct plan_rung *rung,
-			   const struct plan_choice *choice, struct plim_err *err)
+static const char *ladder_name_of(struct climb *c, const struct plan_rung *rung,
+				  const struct plan_choice *choice, struct plim_err *err)
 {
 	const struct plan_recipe *a = &c->best.recipe, *b = &choice->recipe;
 
@@ -122,7 +122,7 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 	struct plan_goal goal = { .most_bytes = c->needed - c->needed / 1000 * WORTH_PERMILLE - 1,
 				  .fits = c->alone || rung->enough_only };
 	enum plim_status st =
-		name && row.cost ? measure(c, choice, &goal, &row, err) : mem_status(err);
+		name && row.cost ? measure_ladder(c, choice, &goal, &row, err) : mem_status(err);
 
 	*helps = 0;
 	if (st == PLIM_E_ARG || st == PLIM_E_UNSUPPORTED)
@@ -167,7 +167,8 @@ static enum plim_status try_rung(struct climb *c, const struct plan_rung *rung, 
 	if (c->plan->ladder_count == PLAN_LADDER_STEPS || !rung->apply(&choice) ||
 	    !is_sayable(c, &choice))
 		return PLIM_OK;
-	st = take_choice(c, rung, name_of(c, rung, &choice, err), &choice, stays, helps, err);
+	st = take_choice(c, rung, ladder_name_of(c, rung, &choice, err), &choice, stays, helps,
+			 err);
 	if (st || *helps || !rung->pairs || !rung->apply(&pair))
 		return st;
 	name = c->paired ? plan_string(c->plan, err, "%s, %s", c->paired, rung->name) : rung->name;
@@ -201,7 +202,7 @@ static enum plim_status climb(struct climb *c, bool changes, struct plim_err *er
 	return st;
 }
 
-static void begin(struct climb *c, const struct plim_plan *p)
+static void begin_ladder(struct climb *c, const struct plim_plan *p)
 {
 	c->best = (struct plan_choice){ .recipe = p->hidden->recipe,
 					.settings = c->options->settings };
@@ -250,7 +251,8 @@ static bool fits_with(struct climb *c, const struct plan_rung *const *path, cons
 	if (!choice.own_allocator && choice.settings == c->options->settings &&
 	    !c->plan->hidden->traced.mem && !runs_through(c, &choice, err))
 		return false;
-	return !measure(c, &choice, &fits, &row, err) && !c->crowds && row.fits == PLIM_TRI_YES;
+	return !measure_ladder(c, &choice, &fits, &row, err) && !c->crowds &&
+	       row.fits == PLIM_TRI_YES;
 }
 
 /*
@@ -295,7 +297,7 @@ static enum plim_status take_back(struct climb *c, struct plim_err *err)
 		return fewer ? mem_status(err) : PLIM_OK;
 	memcpy(rows, p->ladder, n * sizeof(*rows));
 	p->ladder_count = 0;
-	begin(c, p);
+	begin_ladder(c, p);
 	for (size_t i = 0; !st && i < n; i++) {
 		int helps;
 
@@ -336,14 +338,15 @@ static enum plim_status tell_alone(struct climb *c, struct plim_err *err)
 		int helps;
 
 		n = p->ladder_count;
-		begin(&one, p);
+		begin_ladder(&one, p);
 		one.alone = true;
 		choice = one.best;
 		if (n == PLAN_LADDER_STEPS || !worth_telling(c, &plan_rungs[i]) ||
 		    !plan_rungs[i].apply(&choice) || !is_sayable(c, &choice))
 			continue;
-		st = take_choice(&one, &plan_rungs[i], name_of(&one, &plan_rungs[i], &choice, err),
-				 &choice, 0, &helps, err);
+		st = take_choice(&one, &plan_rungs[i],
+				 ladder_name_of(&one, &plan_rungs[i], &choice, err), &choice, 0,
+				 &helps, err);
 		found += p->ladder_count > n;
 	}
 	for (size_t i = 0; i < found; i++) {
@@ -362,7 +365,7 @@ enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options 
 	struct climb c = { .plan = p, .options = o };
 	enum plim_status st;
 
-	begin(&c, p);
+	begin_ladder(&c, p);
 	p->ladder = mem_new(&p->hidden->mem, PLAN_LADDER_STEPS, sizeof(*p->ladder), err);
 	if (!p->ladder)
 		return mem_status(err);

@@ -10,8 +10,8 @@ struct search {
 	uint64_t unit;        /* of which it is a multiple */
 };
 
-static enum plim_status largest(struct plim_plan *p, struct search *s, uint64_t limit_bytes,
-				uint64_t *out, struct plim_err *err)
+static enum plim_status largest_count(struct plim_plan *p, struct search *s, uint64_t limit_bytes,
+				      uint64_t *out, struct plim_err *err)
 {
 	uint64_t does = 0, most = s->most / s->unit, fails = most + 1;
 	enum plim_status st = PLIM_OK;
@@ -88,9 +88,9 @@ static enum plim_status largest_range(struct plim_plan *p, struct search *s,
 	enum plim_status st;
 
 	p->hidden->beyond = true;
-	st = largest(p, s, sure, &range->low, err);
+	st = largest_count(p, s, sure, &range->low, err);
 	if (!st)
-		st = largest(p, s, perhaps, &range->high, err);
+		st = largest_count(p, s, perhaps, &range->high, err);
 	p->hidden->beyond = false;
 	return st ? st : prove(p, s, sure, range, out, err);
 }

@@ -52,7 +52,7 @@ static bool is_adapted(const struct plan_recipe *r)
 	return r->lora_rank > 0;
 }
 
-static bool is_whole(const struct plan_recipe *r)
+static bool pasted_is_whole(const struct plan_recipe *r)
 {
 	return !r->lora_rank;
 }
@@ -182,12 +182,12 @@ static bool is_factory_fp32(const struct plan_recipe *r)
 	return is_fp32(r) && !r->lora_rank;
 }
 
-static bool is_named(const struct plan_recipe *r)
+static bool pasted_is_named(const struct plan_recipe *r)
 {
 	return r->optimizer != PLAN_ADAMW_LOOP && r->optimizer != PLAN_SGD_MOMENTUM;
 }
 
-static bool is_kept(const struct plan_recipe *r)
+static bool pasted_is_kept(const struct plan_recipe *r)
 {
 	return r->checkpointing == PLAN_CHECKPOINT_NONE;
 }
@@ -368,29 +368,29 @@ static bool moves_parameters(const struct plan_recipe *r)
 
 /* ---- what is said ---- */
 
-static void number(struct text *t, uint64_t n)
+static void pasted_number(struct text *t, uint64_t n)
 {
 	text_printf(t, "%llu", (unsigned long long)n);
 }
 
 static void batch(struct text *t, const struct plan_recipe *r)
 {
-	number(t, r->batch);
+	pasted_number(t, r->batch);
 }
 
 static void accumulate(struct text *t, const struct plan_recipe *r)
 {
-	number(t, r->accumulate ? r->accumulate : 1);
+	pasted_number(t, r->accumulate ? r->accumulate : 1);
 }
 
 static void sequence(struct text *t, const struct plan_recipe *r)
 {
-	number(t, r->longest ? r->longest : r->sequence);
+	pasted_number(t, r->longest ? r->longest : r->sequence);
 }
 
 static void rank(struct text *t, const struct plan_recipe *r)
 {
-	number(t, r->lora_rank);
+	pasted_number(t, r->lora_rank);
 }
 
 static void alpha(struct text *t, const struct plan_recipe *r)
@@ -433,7 +433,7 @@ static void kwargs(struct text *t, const struct plan_recipe *r)
 
 static void eval_batch(struct text *t, const struct plan_recipe *r)
 {
-	number(t, r->eval_batch);
+	pasted_number(t, r->eval_batch);
 }
 
 static void reshards(struct text *t, const struct plan_recipe *r)
@@ -553,7 +553,7 @@ static void fused(struct text *t, const struct plan_recipe *r)
 static const struct key trainer[] = {
 	{ SIZES, "per_device_train_batch_size", NULL, NULL, batch },
 	{ SIZES, "gradient_accumulation_steps", NULL, NULL, accumulate },
-	{ OPTIMIZER, "optim", is_named, NULL, optimizer },
+	{ OPTIMIZER, "optim", pasted_is_named, NULL, optimizer },
 	{ GROUPED, "group_by_length", is_grouped, "true", NULL },
 	{ EVALUATION, "per_device_eval_batch_size", evaluates, NULL, eval_batch },
 	{ CLIPPING, "max_grad_norm", is_unclipped, "0", NULL },
@@ -569,7 +569,7 @@ static const struct key trainer[] = {
 
 /* Of the Trainer's own configurations; LLaMA-Factory has other names. */
 #define TRAINER_STEP                                                                      \
-	{ CHECKPOINTS, "gradient_checkpointing", is_kept, "false", NULL },                \
+	{ CHECKPOINTS, "gradient_checkpointing", pasted_is_kept, "false", NULL },         \
 		{ CHECKPOINTS, "gradient_checkpointing", is_checkpointed, "true", NULL }, \
 	{                                                                                 \
 		CHECKPOINTS, "gradient_checkpointing_kwargs", has_kwargs, NULL, kwargs    \
@@ -632,7 +632,7 @@ static const struct key trl[] = {
 
 static const struct key factory[] = {
 	{ SEQUENCE, "cutoff_len", NULL, NULL, sequence },
-	{ ADAPTERS, "finetuning_type", is_whole, "full", NULL },
+	{ ADAPTERS, "finetuning_type", pasted_is_whole, "full", NULL },
 	{ ADAPTERS, "finetuning_type", is_adapted, "lora", NULL },
 	{ ADAPTERS, "lora_rank", is_adapted, NULL, rank },
 	{ ADAPTERS, "lora_alpha", has_alpha, NULL, alpha },
@@ -648,7 +648,7 @@ static const struct key factory[] = {
 	{ PRECISION, "pure_bf16", is_pure, "true", NULL },
 	{ PRECISION, "fp16", is_factory_fp16, "true", NULL },
 	{ PRECISION, "bf16", is_factory_fp32, "false", NULL },
-	{ CHECKPOINTS, "disable_gradient_checkpointing", is_kept, "true", NULL },
+	{ CHECKPOINTS, "disable_gradient_checkpointing", pasted_is_kept, "true", NULL },
 	{ CHECKPOINTS, "disable_gradient_checkpointing", is_each, "false", NULL },
 	{ ATTENTION, "flash_attn", is_sdpa, "sdpa", NULL },
 	{ ATTENTION, "flash_attn", is_eager, "disabled", NULL },
@@ -680,8 +680,8 @@ static const struct key axolotl[] = {
 	{ PRECISION, "bf16", is_fp16, "false", NULL },
 	{ PRECISION, "fp16", is_fp16, "true", NULL },
 	{ PRECISION, "torch_dtype", is_axolotl_wide, "float32", NULL },
-	{ OPTIMIZER, "optimizer", is_named, NULL, optimizer },
-	{ CHECKPOINTS, "gradient_checkpointing", is_kept, "false", NULL },
+	{ OPTIMIZER, "optimizer", pasted_is_named, NULL, optimizer },
+	{ CHECKPOINTS, "gradient_checkpointing", pasted_is_kept, "false", NULL },
 	{ CHECKPOINTS, "gradient_checkpointing", is_each_here, "true", NULL },
 	{ CHECKPOINTS, "gradient_checkpointing", is_each_moved, "offload", NULL },
 	{ ACTIVATIONS, NULL, is_each_moved, NULL, NULL },
@@ -724,7 +724,7 @@ static const struct key torchtune[] = {
 	{ PRECISION, "dtype", is_fp32, "fp32", NULL },
 	{ OPTIMIZER, "optimizer._component_", is_tune_optimizer, NULL, tune_optimizer },
 	{ OPTIMIZER, "optimizer.fused", is_torch_optimizer, NULL, fused },
-	{ CHECKPOINTS, "enable_activation_checkpointing", is_kept, "false", NULL },
+	{ CHECKPOINTS, "enable_activation_checkpointing", pasted_is_kept, "false", NULL },
 	{ CHECKPOINTS, "enable_activation_checkpointing", is_each, "true", NULL },
 	{ ACTIVATIONS, "enable_activation_offloading", is_pinned, "true", NULL },
 	{ ATTENTION, NULL, is_sdpa, NULL, NULL },

@@ -66,7 +66,7 @@ static bool fused_optimizer(struct plan_choice *c)
 }
 
 /* Sharing out costs nothing but messages, where there is someone to share with. */
-static bool share(struct plan_choice *c, enum plan_parallel parallel)
+static bool share_rung(struct plan_choice *c, enum plan_parallel parallel)
 {
 	static const uint8_t shared[PLAN_PARALLELS] = {
 		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1_ZERO2] = 2, [PLAN_ZERO2] = 2,
@@ -83,17 +83,17 @@ static bool share(struct plan_choice *c, enum plan_parallel parallel)
 
 static bool share_states(struct plan_choice *c)
 {
-	return share(c, PLAN_ZERO1);
+	return share_rung(c, PLAN_ZERO1);
 }
 
 static bool share_gradients(struct plan_choice *c)
 {
-	return share(c, PLAN_FSDP2_ZERO2);
+	return share_rung(c, PLAN_FSDP2_ZERO2);
 }
 
 static bool share_all(struct plan_choice *c)
 {
-	return share(c, PLAN_FSDP2);
+	return share_rung(c, PLAN_FSDP2);
 }
 
 static bool chunked_loss(struct plan_choice *c)

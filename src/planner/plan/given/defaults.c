@@ -14,7 +14,7 @@ static unsigned torch_of(const struct plim_plan_options *o)
 	return o->torch ? o->torch : RELEASE(2, 11);
 }
 
-static enum plim_status tell(struct plim_plan *p, const char *text, struct plim_err *err)
+static enum plim_status tell_default(struct plim_plan *p, const char *text, struct plim_err *err)
 {
 	return text ? vec_push(&p->hidden->mem, &p->hidden->defaults, text, err) : mem_status(err);
 }
@@ -34,14 +34,16 @@ static enum plim_status take_loaded(struct plim_plan *p, struct plim_err *err)
 
 	r->precision = dtype && dtype->bits == 32 ? PLAN_FP32 : PLAN_BF16_PURE;
 	if (p->hidden->model.from_gguf)
-		return tell(p,
-			    "weights as the file holds them, run by PyTorch (vLLM's kernels read "
-			    "GGUF); llama.cpp has buffers of its own",
-			    err);
+		return tell_default(
+			p,
+			"weights as the file holds them, run by PyTorch (vLLM's kernels read "
+			"GGUF); llama.cpp has buffers of its own",
+			err);
 	if (dtype)
 		return PLIM_OK;
-	return tell(p, "weights of 16 bits: the file names no dtype (--precision fp32: twice that)",
-		    err);
+	return tell_default(
+		p, "weights of 16 bits: the file names no dtype (--precision fp32: twice that)",
+		err);
 }
 
 /* accelerate makes weights that are trained fp32 again for FSDP 2 under autocast, and all of them for FSDP 1. */
@@ -90,7 +92,7 @@ static enum plim_status take_stored(struct plim_plan *p, const struct plim_plan_
 		if (over_stored[i].from != r->precision)
 			continue;
 		if (over_stored[i].adapters && !r->lora_rank)
-			return tell(
+			return tell_default(
 				p,
 				"weights are loaded with dtype=torch.float32: in the "
 				"checkpoint's own 16 bits, as Transformers 5 loads them without "
@@ -100,7 +102,7 @@ static enum plim_status take_stored(struct plim_plan *p, const struct plim_plan_
 		r->precision = over_stored[i].to;
 		p->hidden->stored = true;
 		tell_stored(p, over_stored[i].words);
-		return o->transformers ? tell(p, plan_stored_words, err) : PLIM_OK;
+		return o->transformers ? tell_default(p, plan_stored_words, err) : PLIM_OK;
 	}
 	return PLIM_OK;
 }
@@ -164,18 +166,20 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 	if (!trains)
 		return take_loaded(p, err);
 	if (r->quantize && !plan_is_sharded(r))
-		return tell(p,
-			    r->precision == PLAN_FP16_AUTOCAST
-				    ? "what is not quantized is trained on in fp32, under fp16 "
-				      "autocast (prepare_model_for_kbit_training)"
-				    : "what is not quantized is trained on in fp32, under bf16 "
-				      "autocast (prepare_model_for_kbit_training)",
-			    err);
+		return tell_default(
+			p,
+			r->precision == PLAN_FP16_AUTOCAST
+				? "what is not quantized is trained on in fp32, under fp16 "
+				  "autocast (prepare_model_for_kbit_training)"
+				: "what is not quantized is trained on in fp32, under bf16 "
+				  "autocast (prepare_model_for_kbit_training)",
+			err);
 	words = settle_weights(p, o);
-	return tell(p,
-		    plan_string(p, err, "precision %s%s%s", plan_precision_names[r->precision],
-				strncmp(words, "over ", 5) ? ": " : " ", words),
-		    err);
+	return tell_default(p,
+			    plan_string(p, err, "precision %s%s%s",
+					plan_precision_names[r->precision],
+					strncmp(words, "over ", 5) ? ": " : " ", words),
+			    err);
 }
 
 /* DeepSpeed's own bf16, which ZeRO-2 and 3 are planned with, keeps fp32 copies where its optimizer is. */
@@ -190,8 +194,8 @@ static enum plim_status take_halves(struct plim_plan *p, const struct plim_plan_
 	    (r->precision != PLAN_BF16_AUTOCAST && r->precision != PLAN_BF16_LOADED))
 		return PLIM_OK;
 	r->precision = PLAN_BF16_PURE;
-	return tell(p, "DeepSpeed's bf16: weights of 16 bits, fp32 copies where its optimizer is",
-		    err);
+	return tell_default(
+		p, "DeepSpeed's bf16: weights of 16 bits, fp32 copies where its optimizer is", err);
 }
 
 /* The Trainer's optimizer is fused since PyTorch 2.8; a loop of one's own has PyTorch's default. */
@@ -206,7 +210,7 @@ static enum plim_status take_optimizer(struct plim_plan *p, const struct plim_pl
 	r->wide_embeddings =
 		!r->foreign && (o->transformers || !o->optimizer || strchr(o->optimizer, '_'));
 	if (o->optimizer && plan_is_8_bit(r))
-		return tell(
+		return tell_default(
 			p,
 			r->wide_embeddings
 				? "the Trainer keeps the optimizer's states of embeddings in "
@@ -217,11 +221,12 @@ static enum plim_status take_optimizer(struct plim_plan *p, const struct plim_pl
 	if (o->optimizer)
 		return PLIM_OK;
 	if (!o->transformers)
-		return tell(p, "optimizer adamw, PyTorch's default (foreach)", err);
+		return tell_default(p, "optimizer adamw, PyTorch's default (foreach)", err);
 	if (torch_of(o) < RELEASE(2, 8))
-		return tell(p, "optimizer adamw (foreach), the Trainer's before PyTorch 2.8", err);
+		return tell_default(
+			p, "optimizer adamw (foreach), the Trainer's before PyTorch 2.8", err);
 	r->optimizer = PLAN_ADAMW_FUSED;
-	return tell(p, "optimizer adamw-fused, the Trainer's since PyTorch 2.8", err);
+	return tell_default(p, "optimizer adamw-fused, the Trainer's since PyTorch 2.8", err);
 }
 
 /* What older releases do in another way: until which one, and what it means. */
@@ -280,7 +285,7 @@ static enum plim_status take_loss_habit(struct plim_plan *p, const struct plim_p
 
 	r->narrow_loss = r->copies_logits && o->transformers < n->narrow_loss_before;
 	if (r->narrow_loss)
-		return tell(
+		return tell_default(
 			p,
 			plan_string(p, err,
 				    "the loss of this class takes logits in their own dtype before "
@@ -289,15 +294,15 @@ static enum plim_status take_loss_habit(struct plim_plan *p, const struct plim_p
 			err);
 	if (!n->narrow_loss_before || o->transformers != n->narrow_loss_before)
 		return PLIM_OK;
-	return tell(p,
-		    plan_string(p, err,
-				"the loss of this class takes logits in fp32; %" PRIu64 ".%" PRIu64
-				".0 and .1 took them in their own dtype, as --transformers "
-				"%" PRIu64 ".%" PRIu64 " plans it",
-				n->narrow_loss_before / 100, n->narrow_loss_before % 100,
-				(n->narrow_loss_before - 1) / 100,
-				(n->narrow_loss_before - 1) % 100),
-		    err);
+	return tell_default(
+		p,
+		plan_string(p, err,
+			    "the loss of this class takes logits in fp32; %" PRIu64 ".%" PRIu64
+			    ".0 and .1 took them in their own dtype, as --transformers "
+			    "%" PRIu64 ".%" PRIu64 " plans it",
+			    n->narrow_loss_before / 100, n->narrow_loss_before % 100,
+			    (n->narrow_loss_before - 1) / 100, (n->narrow_loss_before - 1) % 100),
+		err);
 }
 
 /* Keys and values that a class gave back from each training pass. */
@@ -311,13 +316,14 @@ static enum plim_status take_keys_habit(struct plim_plan *p, const struct plim_p
 			n->keeps_keys && !r->no_cache && r->task == PLAN_TRAIN;
 	if (!r->keeps_keys || r->checkpointing != PLAN_CHECKPOINT_FULL)
 		return PLIM_OK;
-	return tell(p,
-		    plan_string(p, err,
-				"each pass keeps keys and values though blocks are checkpointed, "
-				"as this class does before Transformers %" PRIu64 ".%" PRIu64
-				" (use_cache=False: none)",
-				n->keeps_keys_before / 100, n->keeps_keys_before % 100),
-		    err);
+	return tell_default(
+		p,
+		plan_string(p, err,
+			    "each pass keeps keys and values though blocks are checkpointed, "
+			    "as this class does before Transformers %" PRIu64 ".%" PRIu64
+			    " (use_cache=False: none)",
+			    n->keeps_keys_before / 100, n->keeps_keys_before % 100),
+		err);
 }
 
 static enum plim_status take_attention_habit(struct plim_plan *p, const struct plim_plan_options *o,
@@ -327,13 +333,14 @@ static enum plim_status take_attention_habit(struct plim_plan *p, const struct p
 
 	if (!o->attention && o->transformers && o->transformers < SDPA_FROM) {
 		r->attention = PLAN_EAGER;
-		return tell(p, "attention eager, the default before Transformers 4.36", err);
+		return tell_default(p, "attention eager, the default before Transformers 4.36",
+				    err);
 	}
 	if (!p->hidden->model.eager_only || r->attention != PLAN_SDPA)
 		return PLIM_OK;
 	r->attention = PLAN_EAGER;
 	r->eager_only = true;
-	return tell(p, "attention eager: this class has no fused one", err);
+	return tell_default(p, "attention eager: this class has no fused one", err);
 }
 
 static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_options *o,
@@ -346,7 +353,7 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		if (!has_habit(p, o, i))
 			continue;
 		*(bool *)((char *)r + habits[i].field) = true;
-		st = tell(p, habits[i].text, err);
+		st = tell_default(p, habits[i].text, err);
 	}
 	if (!st)
 		st = take_loss_habit(p, o, err);
@@ -355,7 +362,7 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 	if (!st)
 		st = take_attention_habit(p, o, err);
 	if (!st && plan_has_linear_experts(&p->hidden->model, o->transformers) && !r->quantize)
-		st = tell(
+		st = tell_default(
 			p,
 			"experts as Transformers 5 keeps them, in two tensors a block; before they "
 			"were modules of their own",
@@ -385,7 +392,7 @@ static uint64_t in_experts(const struct model *m)
 static enum plim_status tell_bitsandbytes(struct plim_plan *p, struct plim_err *err)
 {
 	uint64_t experts = in_experts(&p->hidden->model);
-	enum plim_status st = tell(
+	enum plim_status st = tell_default(
 		p,
 		"bitsandbytes computes in bf16; weights come to the GPU one by one, in 16 bits, "
 		"before they are quantized",
@@ -394,17 +401,19 @@ static enum plim_status tell_bitsandbytes(struct plim_plan *p, struct plim_err *
 	if (st || !experts)
 		return st;
 	if (plan_has_linear_experts(&p->hidden->model, p->hidden->recipe.transformers))
-		return tell(p,
-			    "experts are linear layers before Transformers 5, each of which "
-			    "bitsandbytes quantizes; tokens go to them in equal parts",
-			    err);
-	return tell(p,
-		    plan_string(p, err,
-				"bitsandbytes quantizes linear layers alone: the %.1f billion "
-				"numbers of the experts, each layer's one parameter in "
-				"Transformers 5, stay in 16 bits",
-				(double)experts / 1e9),
-		    err);
+		return tell_default(
+			p,
+			"experts are linear layers before Transformers 5, each of which "
+			"bitsandbytes quantizes; tokens go to them in equal parts",
+			err);
+	return tell_default(
+		p,
+		plan_string(p, err,
+			    "bitsandbytes quantizes linear layers alone: the %.1f billion "
+			    "numbers of the experts, each layer's one parameter in "
+			    "Transformers 5, stay in 16 bits",
+			    (double)experts / 1e9),
+		err);
 }
 
 /* What Transformers does with a file where its kernels are missing: both were seen. */
@@ -427,21 +436,22 @@ static enum plim_status take_quantization(struct plim_plan *p, const struct plim
 
 	if (!o->quantize && m->quantized) {
 		r->quantize = (enum plan_quantize)m->quantized;
-		st = tell(p,
-			  plan_string(p, err, "weights in %s, as the config says",
-				      plan_quantize_names[r->quantize]),
-			  err);
+		st = tell_default(p,
+				  plan_string(p, err, "weights in %s, as the config says",
+					      plan_quantize_names[r->quantize]),
+				  err);
 	}
 	for (size_t i = 0; !st && m->stored.name && i < sizeof(kernels) / sizeof(kernels[0]); i++)
 		if (!strcmp(m->quantizer, kernels[i].method))
-			st = tell(p, kernels[i].text, err);
+			st = tell_default(p, kernels[i].text, err);
 	if (st || !r->quantize)
 		return st;
 	st = tell_bitsandbytes(p, err);
 	if (st || r->task != PLAN_TRAIN || o->checkpointing)
 		return st;
 	r->checkpointing = PLAN_CHECKPOINT_FULL;
-	return tell(p, "checkpointing full, as prepare_model_for_kbit_training sets it", err);
+	return tell_default(p, "checkpointing full, as prepare_model_for_kbit_training sets it",
+			    err);
 }
 
 static bool has_masters(const struct plan_recipe *r)
@@ -467,7 +477,7 @@ static enum plim_status take_untested(struct plim_plan *p, const struct plim_pla
 	(void)o;
 	for (size_t i = 0; !st && i < sizeof(untested) / sizeof(untested[0]); i++)
 		if (untested[i].is(&p->hidden->recipe))
-			st = tell(p, untested[i].text, err);
+			st = tell_default(p, untested[i].text, err);
 	return st;
 }
 
@@ -494,7 +504,7 @@ static enum plim_status take_parts(struct plim_plan *p, const struct plim_plan_o
 	if (r->task != PLAN_TRAIN || r->accumulate < 2 || !counts ||
 	    (r->parts != PLAN_PARTS_SCALED && r->parts != PLAN_PARTS_MEANS))
 		return PLIM_OK;
-	return tell(p, plan_string(p, err, "accumulation %s", plan_scaled_words), err);
+	return tell_default(p, plan_string(p, err, "accumulation %s", plan_scaled_words), err);
 }
 
 /* FSDP 1 reduces gradients of the last micro-batch alone: under no_sync(), as accelerate has it, the others stay whole. */
@@ -506,10 +516,11 @@ static enum plim_status take_sync(struct plim_plan *p, const struct plim_plan_op
 	(void)o;
 	if (r->task != PLAN_TRAIN || r->accumulate < 2 || r->lora_rank || !plan_is_fsdp1(r))
 		return PLIM_OK;
-	return tell(p,
-		    "gradients stay whole until the last micro-batch, as accelerate runs FSDP 1 "
-		    "under no_sync(): sync_each_batch shares them out each time",
-		    err);
+	return tell_default(
+		p,
+		"gradients stay whole until the last micro-batch, as accelerate runs FSDP 1 "
+		"under no_sync(): sync_each_batch shares them out each time",
+		err);
 }
 
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,

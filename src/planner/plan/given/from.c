@@ -186,8 +186,8 @@ static const char *shown(struct reading *r, const char *word)
 	return copy;
 }
 
-static enum plim_status tell(struct reading *r, const char *key, const char *value,
-			     const char *option, enum own own)
+static enum plim_status tell_from(struct reading *r, const char *key, const char *value,
+				  const char *option, enum own own)
 {
 	struct row_read row = { .own = own, .file = r->file, .number = r->number };
 	bool redacts = is_redacted(r);
@@ -215,7 +215,7 @@ static enum plim_status tell_unknown(struct reading *r, const char *key, const c
 	    !strcmp(r->rows.at[n - 1].told.key, key))
 		return PLIM_OK;
 	r->unknown++;
-	return tell(r, key, value, NULL, NOT_OWN);
+	return tell_from(r, key, value, NULL, NOT_OWN);
 }
 
 static const char *words(struct reading *r, const char *name, const char *value)
@@ -238,8 +238,8 @@ static enum own own_of(const char *name)
 }
 
 /* One option takes a value, which is reported next to the key that says so. */
-static enum plim_status give(struct reading *r, const char *key, const char *shown,
-			     const char *option, const char *value)
+static enum plim_status give_from(struct reading *r, const char *key, const char *shown,
+				  const char *option, const char *value)
 {
 	struct plim_plan_options trial = r->given; /* did the caller give it? */
 	enum own own = own_of(option);
@@ -247,34 +247,34 @@ static enum plim_status give(struct reading *r, const char *key, const char *sho
 	const char *text;
 
 	if (own == OWN_AUTOCAST && r->autocast_given && strcmp(r->own[own], value) != 0)
-		return tell(r, key, shown, "--precision was given, and stays", NOT_OWN);
+		return tell_from(r, key, shown, "--precision was given, and stays", NOT_OWN);
 	if (own != NOT_OWN) {
 		if (r->own[own] && strcmp(r->own[own], value) != 0)
 			return tell_unknown(r, key, shown); /* two files disagree */
 		r->own[own] = value;
-		return tell(r, key, shown, NULL, own);
+		return tell_from(r, key, shown, NULL, own);
 	}
 	given = plan_give_option(&trial, option, value);
 	if (given == PLAN_TAKEN_BEFORE) {
 		text = arena_text(r->arena, r->err, "--%s was given, and stays", option);
-		return text ? tell(r, key, shown, text, NOT_OWN) : mem_status(r->err);
+		return text ? tell_from(r, key, shown, text, NOT_OWN) : mem_status(r->err);
 	}
 	if (given == PLAN_NOT_TAKEN || plan_give_option(r->o, option, value) == PLAN_TAKEN_BEFORE)
 		return tell_unknown(r, key, shown);
 	text = words(r, option, value);
-	return text ? tell(r, key, shown, text, NOT_OWN) : mem_status(r->err);
+	return text ? tell_from(r, key, shown, text, NOT_OWN) : mem_status(r->err);
 }
 
 /* ---- rows of a tool ---- */
 
-static bool begins(const char *key, const char *pattern)
+static bool from_begins(const char *key, const char *pattern)
 {
 	size_t n = strlen(pattern);
 
 	return n && pattern[n - 1] == '*' && !strncmp(key, pattern, n - 1);
 }
 
-static const struct from_row *row_of(const struct from_tool *tool, const char *key)
+static const struct from_row *from_row_of(const struct from_tool *tool, const char *key)
 {
 	const struct from_row *found = NULL;
 
@@ -282,7 +282,7 @@ static const struct from_row *row_of(const struct from_tool *tool, const char *k
 		for (const struct from_row *row = tool->rows[i]; row->key; row++) {
 			if (!strcmp(row->key, key))
 				return row;
-			if (row->how == FROM_NEUTRAL && begins(key, row->key))
+			if (row->how == FROM_NEUTRAL && from_begins(key, row->key))
 				found = row;
 		}
 	return found;
@@ -302,7 +302,7 @@ static bool same_number(const char *a, const char *b)
 }
 
 /* "2e8" as 200000000: what counts is written as a float at times. */
-static const char *whole(struct reading *r, const struct nested_value *v)
+static const char *from_whole(struct reading *r, const struct nested_value *v)
 {
 	char *end;
 	double n;
@@ -325,7 +325,7 @@ static enum plim_status take_word(struct reading *r, const struct from_row *row,
 	for (const struct from_word *w = row->words; w->word; w++)
 		if (!strcasecmp(w->word, text) ||
 		    (v->kind == NESTED_FALSE && !strcmp(w->word, "no")))
-			return w->option ? give(r, row->key, v->text, w->option, w->value)
+			return w->option ? give_from(r, row->key, v->text, w->option, w->value)
 					 : PLIM_OK;
 	return nested_is_off(v) ? PLIM_OK : tell_unknown(r, row->key, v->text);
 }
@@ -357,10 +357,10 @@ static enum plim_status take_list(struct reading *r, const struct from_row *row,
 		return tell_unknown(r, row->key, "a list with other things between");
 	for (const struct from_word *w = row->words; w && w->word; w++)
 		if (!strcmp(w->word, all))
-			return give(r, row->key, v->text, w->option, w->value);
+			return give_from(r, row->key, v->text, w->option, w->value);
 	if (strpbrk(all, "()[]|\\^$+?")) /* a regular expression */
 		return tell_unknown(r, row->key, v->text);
-	return give(r, row->key, all, row->option, all);
+	return give_from(r, row->key, all, row->option, all);
 }
 
 static enum plim_status take_model(struct reading *r, const struct nested_value *v)
@@ -385,10 +385,10 @@ static enum plim_status take_model(struct reading *r, const struct nested_value 
 	if (!stat(model, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
 		return tell_unknown(r, v->path, v->text);
 	h->from_model = model;
-	return tell(r, v->path, v->text, "the model, where none is given", NOT_OWN);
+	return tell_from(r, v->path, v->text, "the model, where none is given", NOT_OWN);
 }
 
-static bool is_open(const struct reading *r, const struct stat *info)
+static bool from_is_open(const struct reading *r, const struct stat *info)
 {
 	for (unsigned i = 0; i < r->within; i++)
 		if (r->open[i].st_dev == info->st_dev && r->open[i].st_ino == info->st_ino)
@@ -415,7 +415,7 @@ static enum plim_status take_file(struct reading *r, const struct nested_value *
 			return mem_status(r->err);
 	}
 	if (stat(path, &info) || !S_ISREG(info.st_mode) || r->within == FILES_WITHIN ||
-	    r->files >= FILES_MOST || is_open(r, &info))
+	    r->files >= FILES_MOST || from_is_open(r, &info))
 		return tell_unknown(r, v->path, v->text);
 	inner = *r;
 	st = read_file(r, path, SOURCE_REGULAR);
@@ -469,7 +469,7 @@ static enum plim_status take_switch(struct reading *r, const struct from_row *ro
 	st = note_switch(r, row, v, is == which);
 	if (st || is != which)
 		return st;
-	return give(r, row->key, v->text, row->option, row->value);
+	return give_from(r, row->key, v->text, row->option, row->value);
 }
 
 /* What a file of DeepSpeed's said itself, or left to the Trainer: it need not be written again. */
@@ -506,7 +506,7 @@ static enum plim_status take_less(struct reading *r, const struct from_row *row,
 	if (nested_is_off(v))
 		return PLIM_OK;
 	r->p->hidden->needs_less = true;
-	return tell(r, row->key, v->text, "planned without it, which needs no less", NOT_OWN);
+	return tell_from(r, row->key, v->text, "planned without it, which needs no less", NOT_OWN);
 }
 
 /* A number, which is on above 0. */
@@ -532,8 +532,8 @@ static enum plim_status take_set(struct reading *r, const struct from_row *row,
 
 	if (v->kind == NESTED_NULL || (is_auto(v) && row->option[0] != '@'))
 		return PLIM_OK;
-	value = whole(r, v);
-	return value ? give(r, row->key, v->text, row->option, value) : mem_status(r->err);
+	value = from_whole(r, v);
+	return value ? give_from(r, row->key, v->text, row->option, value) : mem_status(r->err);
 }
 
 static enum plim_status take_row(struct reading *r, const struct from_row *row,
@@ -587,7 +587,7 @@ static enum plim_status take_value(struct reading *r, const struct nested_value 
 {
 	const struct from_tool *inner;
 	const char *key = inner_key(r->tool, v->path, &inner);
-	const struct from_row *row = row_of(inner ? inner : r->tool, key);
+	const struct from_row *row = from_row_of(inner ? inner : r->tool, key);
 	bool neutral = row && row->how == FROM_NEUTRAL;
 
 	if (row && (inner ? inner : r->tool) == &from_tools[0])
@@ -670,8 +670,8 @@ static enum plim_status take_defaults(struct reading *r)
 			continue;
 		if (r->unwritten && is_given(r, d))
 			continue;
-		st = give(r, d->key, r->unwritten ? "its default" : "not said: its default",
-			  d->option, d->value);
+		st = give_from(r, d->key, r->unwritten ? "its default" : "not said: its default",
+			       d->option, d->value);
 		if (!st && r->rows.n)
 			r->rows.at[r->rows.n - 1].is_default = true;
 	}
@@ -718,7 +718,7 @@ static enum plim_status take_values(struct reading *r, const struct nested *valu
 	return st;
 }
 
-static enum plim_status read_source(struct reading *r, struct source *s)
+static enum plim_status read_from_source(struct reading *r, struct source *s)
 {
 	struct nested values = { .arena = r->arena };
 	const struct nested *before = r->values;
@@ -753,7 +753,7 @@ static enum plim_status read_file(struct reading *r, const char *path, enum sour
 	r->number = ++r->files;
 	r->file = arena_copy(r->arena, path, r->err);
 	if (!st)
-		st = r->file ? read_source(r, s) : mem_status(r->err);
+		st = r->file ? read_from_source(r, s) : mem_status(r->err);
 	source_close(s);
 	r->within--;
 	return st;
@@ -762,8 +762,8 @@ static enum plim_status read_file(struct reading *r, const char *path, enum sour
 /* ---- several keys that make one option ---- */
 
 /* Sets plan's option, unless the caller has, and shows it next to the keys of `owns`. */
-static enum plim_status settle(struct reading *r, const char *option, const char *value,
-			       const enum own *owns, size_t n)
+static enum plim_status settle_from(struct reading *r, const char *option, const char *value,
+				    const enum own *owns, size_t n)
 {
 	enum plan_given given = plan_give_option(r->o, option, value);
 	const char *text =
@@ -779,9 +779,9 @@ static enum plim_status settle(struct reading *r, const char *option, const char
 		r->settled[owns[i]] = text;
 	return PLIM_OK;
 }
-#define SETTLE(r, option, value, ...)                               \
-	settle(r, option, value, (const enum own[]){ __VA_ARGS__ }, \
-	       sizeof((const enum own[]){ __VA_ARGS__ }) / sizeof(enum own))
+#define SETTLE(r, option, value, ...)                                    \
+	settle_from(r, option, value, (const enum own[]){ __VA_ARGS__ }, \
+		    sizeof((const enum own[]){ __VA_ARGS__ }) / sizeof(enum own))
 
 static bool is_set(const struct reading *r, enum own own, const char *value)
 {
@@ -919,7 +919,7 @@ static enum plim_status tell_habit(struct reading *r, const struct from_tool *to
 	r->file = file;
 	r->tool = tool;
 	r->number = number;
-	return tell(r, what, value, option, NOT_OWN);
+	return tell_from(r, what, value, option, NOT_OWN);
 }
 
 /* A tool that was asked for no mixed precision, or that has none where nothing is said. */
@@ -1367,7 +1367,7 @@ static void drop_idle(struct reading *r)
 	r->rows.n = n;
 }
 
-static enum plim_status keep(struct reading *r)
+static enum plim_status keep_from(struct reading *r)
 {
 	struct plim_plan *p = r->p;
 
@@ -1446,7 +1446,8 @@ static bool starts_from_tool(const struct reading *r, const char *model)
 }
 
 /* Files of the caller's, or one that is in memory. */
-static enum plim_status read_all(struct reading *r, const char *model, const struct plan_bytes *one)
+static enum plim_status read_all_from(struct reading *r, const char *model,
+				      const struct plan_bytes *one)
 {
 	const char *adapters = NULL;
 	struct source *s = NULL;
@@ -1457,7 +1458,7 @@ static enum plim_status read_all(struct reading *r, const char *model, const str
 		st = source_open_memory(r->arena->mem, one->name, one->at, one->n,
 					SOURCE_MEMORY_PLAIN, NULL, &s, r->err);
 		if (!st)
-			st = read_source(r, s);
+			st = read_from_source(r, s);
 		source_close(s);
 		return st;
 	}
@@ -1489,14 +1490,14 @@ enum plim_status plan_read_from(struct plim_plan *p, const char *model,
 		o->precision = NULL;
 	}
 	r.given = *o;
-	st = read_all(&r, model, one);
+	st = read_all_from(&r, model, one);
 	if (!st)
 		st = settle_all(&r);
 	if (!o->lora_rank && !(r.given.flags & PLIM_PLAN_DORA))
 		o->flags &=
 			~(unsigned)PLIM_PLAN_DORA; /* of adapters that the file does not train */
 	if (!st)
-		st = keep(&r);
+		st = keep_from(&r);
 	p->hidden->lora_alpha = r.alpha_unclear ? NULL : r.alpha;
 	p->hidden->tool = r.runs ? plan_keys_tool(r.runs->name) : NULL;
 	vec_release(r.arena->mem, &r.rows);

@@ -187,8 +187,8 @@ bool plan_says_autocast_alone(const char *precision, bool trains)
 	return false;
 }
 
-static enum plim_status choose(const struct option *row, const char *given, unsigned *out,
-			       struct plim_err *err)
+static enum plim_status choose_option(const struct option *row, const char *given, unsigned *out,
+				      struct plim_err *err)
 {
 	char known[PLAN_KNOWN] = "";
 
@@ -232,7 +232,7 @@ static enum plim_status read_plain(struct plan_recipe *r, const struct plim_plan
 		if (row->kind != TEXT)
 			continue;
 		given = *(const char *const *)field_of(o, row);
-		st = choose(row, plan_value(row->name, given, trains), to, err);
+		st = choose_option(row, plan_value(row->name, given, trains), to, err);
 	}
 	return st;
 }

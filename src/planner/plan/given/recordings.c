@@ -73,8 +73,8 @@ static struct recording_device *busiest(struct recording *r)
 	return best;
 }
 
-static enum plim_status measure(struct calibration *c, size_t i, const char *path,
-				struct recording_device *one)
+static enum plim_status measure_calibration(struct calibration *c, size_t i, const char *path,
+					    struct recording_device *one)
 {
 	const struct plim_plan_options *o = &c->recorded[i];
 	struct plan_pair *pair = &c->pairs[i];
@@ -118,7 +118,7 @@ static enum plim_status read_recording(struct calibration *c, size_t i)
 	if (!st)
 		st = recording_has_segments(r, path, c->err);
 	if (!st)
-		st = measure(c, i, path, busiest(r));
+		st = measure_calibration(c, i, path, busiest(r));
 	recording_free(r);
 	return st;
 }
@@ -180,8 +180,9 @@ static enum plim_status check_pair(const struct calibration *c, size_t i)
 
 /* ---- what is reported ---- */
 
-static enum plim_status tell(struct calibration *c, const char *quantity, uint64_t recorded,
-			     uint64_t planned, uint64_t learned, const char *evidence)
+static enum plim_status tell_calibration(struct calibration *c, const char *quantity,
+					 uint64_t recorded, uint64_t planned, uint64_t learned,
+					 const char *evidence)
 {
 	struct plim_plan *p = c->p;
 	uint64_t difference = recorded > planned ? recorded - planned : planned - recorded;
@@ -228,9 +229,9 @@ static enum plim_status tell_pair(struct calibration *c, size_t i)
 	enum plim_status st = PLIM_OK;
 
 	for (size_t k = 0; !st && k < sizeof(rows) / sizeof(rows[0]); k++)
-		st = tell(c, rows[k].quantity, rows[k].recorded, rows[k].planned,
-			  rows[k].recorded > rows[k].planned ? rows[k].learned : 0,
-			  rows[k].evidence);
+		st = tell_calibration(c, rows[k].quantity, rows[k].recorded, rows[k].planned,
+				      rows[k].recorded > rows[k].planned ? rows[k].learned : 0,
+				      rows[k].evidence);
 	return st;
 }
 
@@ -342,8 +343,9 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 	if (!st && !o->settings)
 		h->rules = c.rules;
 	if (!st && c.workspace_bytes)
-		st = tell(&c, "cuBLAS workspace", c.workspace_bytes, c.planned_workspace_bytes,
-			  c.workspace_bytes, "the largest workspace that stays; fixed");
+		st = tell_calibration(&c, "cuBLAS workspace", c.workspace_bytes,
+				      c.planned_workspace_bytes, c.workspace_bytes,
+				      "the largest workspace that stays; fixed");
 	for (size_t i = 0; !st && i < n; i++)
 		st = tell_pair(&c, i);
 	if (!st)

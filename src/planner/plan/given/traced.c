@@ -32,7 +32,7 @@ static enum plim_status broken(const struct reading *r, const char *what)
 		       r->path, what);
 }
 
-static enum plim_status next(struct reading *r, struct json_token *t)
+static enum plim_status traced_next(struct reading *r, struct json_token *t)
 {
 	return json_next(&r->json, t, r->err);
 }
@@ -79,12 +79,12 @@ static enum plim_status end_phase(struct reading *r)
 static enum plim_status read_events(struct reading *r)
 {
 	struct json_token t;
-	enum plim_status st = next(r, &t);
+	enum plim_status st = traced_next(r, &t);
 
 	if (!st && t.kind != JSON_ARRAY)
 		return broken(r, "its events are not a list");
 	while (!st) {
-		st = next(r, &t);
+		st = traced_next(r, &t);
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
 		if (t.kind != JSON_INTEGER || t.big)
@@ -105,12 +105,12 @@ static enum plim_status read_column(struct reading *r, uint64_t most, struct pla
 {
 	size_t n = small ? small->n : sizes->n;
 	struct json_token t;
-	enum plim_status st = next(r, &t);
+	enum plim_status st = traced_next(r, &t);
 
 	if (!st && t.kind != JSON_ARRAY)
 		return broken(r, "a column is not a list");
 	for (; !st; n++) {
-		st = next(r, &t);
+		st = traced_next(r, &t);
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
 		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > most ||
@@ -140,14 +140,14 @@ static const char *keep_text(struct reading *r, const struct json_token *t)
 static enum plim_status read_texts(struct reading *r, struct plan_texts *out)
 {
 	struct json_token t;
-	enum plim_status st = next(r, &t);
+	enum plim_status st = traced_next(r, &t);
 
 	if (!st && t.kind != JSON_ARRAY)
 		return broken(r, "its names are not a list");
 	while (!st) {
 		const char *text;
 
-		st = next(r, &t);
+		st = traced_next(r, &t);
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
 		if (t.kind != JSON_STRING || out->n >= TEXTS_MOST)
@@ -194,7 +194,7 @@ static const struct {
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
-static enum plim_status read_member(struct reading *r, size_t i)
+static enum plim_status read_traced_member(struct reading *r, size_t i)
 {
 	void *at = (char *)r->t + keys[i].offset;
 	struct json_token t;
@@ -206,7 +206,7 @@ static enum plim_status read_member(struct reading *r, size_t i)
 		return read_column(r, UINT32_MAX, at, NULL);
 	if (keys[i].kind == SIZES)
 		return read_column(r, REQUEST_MOST, NULL, at);
-	st = next(r, &t);
+	st = traced_next(r, &t);
 	if (st)
 		return st;
 	if (t.kind != (keys[i].kind == TEXT ? JSON_STRING : JSON_INTEGER) || t.negative || t.big)
@@ -219,20 +219,20 @@ static enum plim_status read_member(struct reading *r, size_t i)
 	return *(const char **)at ? PLIM_OK : mem_status(r->err);
 }
 
-static enum plim_status read_object(struct reading *r)
+static enum plim_status read_traced_object(struct reading *r)
 {
 	struct json_token t;
-	enum plim_status st = next(r, &t);
+	enum plim_status st = traced_next(r, &t);
 	bool versioned = false;
 
 	while (!st) {
 		size_t i = 0;
 
-		st = next(r, &t);
+		st = traced_next(r, &t);
 		if (st || t.kind == JSON_OBJECT_END)
 			break;
 		if (json_is(&t, "schema")) {
-			st = next(r, &t);
+			st = traced_next(r, &t);
 			versioned = !st && t.kind == JSON_STRING && json_is(&t, PLAN_TRACE_SCHEMA);
 			continue;
 		}
@@ -242,10 +242,10 @@ static enum plim_status read_object(struct reading *r)
 		}
 		while (i < KEYS && !json_is(&t, keys[i].key))
 			i++;
-		st = i < KEYS ? read_member(r, i) : json_skip(&r->json, &t, r->err);
+		st = i < KEYS ? read_traced_member(r, i) : json_skip(&r->json, &t, r->err);
 	}
 	if (!st)
-		st = next(r, &t); /* nothing may follow */
+		st = traced_next(r, &t); /* nothing may follow */
 	return st || versioned ? st : broken(r, "its schema is not " PLAN_TRACE_SCHEMA);
 }
 
@@ -285,7 +285,7 @@ static enum plim_status check_columns(struct reading *r)
 	return PLIM_OK;
 }
 
-static enum plim_status finish(struct reading *r)
+static enum plim_status finish_traced(struct reading *r)
 {
 	struct plan *plan = r->plan;
 	size_t n = plan->program->requests.n;
@@ -325,11 +325,11 @@ enum plim_status plan_read_traced(struct plan_traced *t, const char *path, struc
 	if (!st)
 		st = json_init(&r.json, t->mem, s, JSON_ONE, err);
 	if (!st) {
-		st = read_object(&r);
+		st = read_traced_object(&r);
 		json_release(&r.json);
 	}
 	if (!st)
-		st = finish(&r);
+		st = finish_traced(&r);
 	vec_release(t->mem, &r.ended);
 	if (st)
 		plan_free(plan);

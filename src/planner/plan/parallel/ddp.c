@@ -18,7 +18,7 @@
 #define FIRST_BUCKET ((uint64_t)1 << 20) /* dist._DEFAULT_FIRST_BUCKET_BYTES */
 #define BROADCAST ((uint64_t)250 << 20)  /* of the initial synchronisation */
 
-static uint64_t bytes_of(const struct tape_param *x)
+static uint64_t ddp_bytes_of(const struct tape_param *x)
 {
 	return x->n * tape_dtype_bytes[x->dtype];
 }
@@ -54,7 +54,7 @@ static size_t divide(const struct tape *t, struct piece *list)
 		if (x->store == TAPE_NONE)
 			continue;
 		p->first = p->tensors++ ? p->first : i;
-		p->bytes += bytes_of(x);
+		p->bytes += ddp_bytes_of(x);
 		if (p->bytes < BROADCAST)
 			continue;
 		list[n++] = *p;
@@ -145,7 +145,7 @@ static void lay_out(struct builder *b)
 	struct ordered *list = in_order(t, when_ready, &n);
 
 	for (size_t i = 0; i < n && !t->failed; i++) {
-		bytes += bytes_of(&t->params.at[list[i].param]);
+		bytes += ddp_bytes_of(&t->params.at[list[i].param]);
 		if (bytes < cap && i + 1 < n)
 			continue;
 		take_bucket(t, b->parallel, bytes);
@@ -164,14 +164,14 @@ static void let_old(struct builder *b)
 	p->old.n = 0;
 }
 
-static void wrap(struct builder *b)
+static void wrap_ddp(struct builder *b)
 {
 	struct tape *t = &b->t;
 	uint64_t bytes = 0;
 
 	synchronise(b);
 	for (size_t i = 0; i < t->params.n; i++)
-		bytes += takes_gradient(&t->params.at[i]) ? bytes_of(&t->params.at[i]) : 0;
+		bytes += takes_gradient(&t->params.at[i]) ? ddp_bytes_of(&t->params.at[i]) : 0;
 	take_bucket(t, b->parallel, bytes);
 }
 
@@ -200,7 +200,7 @@ static bool lingers(const struct builder *b)
 	return b->r->accumulate > 1 || is_behind(b);
 }
 
-static void begin(struct builder *b)
+static void begin_ddp(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 	struct tape *t = &b->t;
@@ -215,7 +215,7 @@ static void begin(struct builder *b)
 	lay_out(b);
 }
 
-static void back(struct builder *b)
+static void ddp_back(struct builder *b)
 {
 	if (b->r->accumulate == 1)
 		let_old(b);
@@ -231,7 +231,7 @@ static uint64_t largest_first(const struct tape_param *x)
 	return UINT64_MAX - x->n;
 }
 
-static uint32_t least(const uint64_t *has, size_t n)
+static uint32_t ddp_least(const uint64_t *has, size_t n)
 {
 	uint32_t at = 0;
 
@@ -257,7 +257,7 @@ static void share_states(struct builder *b)
 	if (ranks && !has)
 		t->failed = mem_status(t->err);
 	for (size_t i = 0; has && i < n; i++) {
-		list[i].rank = least(has, ranks);
+		list[i].rank = ddp_least(has, ranks);
 		has[list[i].rank] += t->params.at[list[i].param].n;
 	}
 	for (uint32_t i = 1; has && i < ranks; i++)
@@ -270,11 +270,13 @@ static void share_states(struct builder *b)
 
 static void wrap_zero1(struct builder *b)
 {
-	wrap(b);
+	wrap_ddp(b);
 	share_states(b);
 }
 
-const struct way parallel_ddp = { .wrap = wrap, .begin = begin, .back = back, .done = done };
+const struct way parallel_ddp = {
+	.wrap = wrap_ddp, .begin = begin_ddp, .back = ddp_back, .done = done
+};
 const struct way parallel_zero1 = {
-	.wrap = wrap_zero1, .begin = begin, .back = back, .done = done
+	.wrap = wrap_zero1, .begin = begin_ddp, .back = ddp_back, .done = done
 };

@@ -14,7 +14,7 @@
  */
 #include "plan/parallel/parallel.h"
 
-static unsigned width_of(const struct builder *b)
+static unsigned fsdp_width_of(const struct builder *b)
 {
 	return tape_dtype_bytes[b->compute];
 }
@@ -77,7 +77,8 @@ static void fetch(struct builder *b, const struct unit *u)
 			add_share(b, raw);
 			continue;
 		}
-		add_share(b, tape_store_on(t, ON_GATHER_IN, own * width_of(b), TIMELINE_WORKSPACE));
+		add_share(b, tape_store_on(t, ON_GATHER_IN, own * fsdp_width_of(b),
+					   TIMELINE_WORKSPACE));
 		tape_let(t, raw);
 	}
 }
@@ -91,7 +92,7 @@ static void let_shares(struct builder *b)
 	p->shares.n = 0;
 }
 
-static void gather(struct builder *b, uint32_t unit)
+static void gather_fsdp(struct builder *b, uint32_t unit)
 {
 	struct unit *u = &b->parallel->units[unit];
 	struct tape *t = &b->t;
@@ -101,28 +102,29 @@ static void gather(struct builder *b, uint32_t unit)
 	if (b->r->parameters_on)
 		fetch(b, u);
 	else if (is_cast(b))
-		add_share(b,
-			  tape_store_on(t, ON_GATHER_IN, u->own * width_of(b), TIMELINE_WORKSPACE));
-	u->coming = tape_store_on(t, ON_GATHER_IN, u->whole * width_of(b), TIMELINE_PARAMETER);
+		add_share(b, tape_store_on(t, ON_GATHER_IN, u->own * fsdp_width_of(b),
+					   TIMELINE_WORKSPACE));
+	u->coming = tape_store_on(t, ON_GATHER_IN, u->whole * fsdp_width_of(b), TIMELINE_PARAMETER);
 	let_shares(b);
 }
 
 /* Parameters come out of the buffer, which the caller has then. */
-static uint32_t unpack(struct builder *b, uint32_t unit)
+static uint32_t unpack_fsdp(struct builder *b, uint32_t unit)
 {
 	struct parallel *p = b->parallel;
 	struct unit *u = &p->units[unit];
 	struct tape *t = &b->t;
 	uint32_t buffer;
 
-	gather(b, unit);
+	gather_fsdp(b, unit);
 	buffer = u->coming;
 	u->coming = TAPE_NONE;
 	for (uint32_t i = 0; i < u->n && !u->open; i++) {
 		uint32_t param = p->members.at[u->first + i];
 
-		p->full.at[param] = tape_store(
-			t, t->params.at[param].own_n * b->copies * width_of(b), TIMELINE_PARAMETER);
+		p->full.at[param] =
+			tape_store(t, t->params.at[param].own_n * b->copies * fsdp_width_of(b),
+				   TIMELINE_PARAMETER);
 	}
 	u->open = true;
 	return buffer;
@@ -142,44 +144,44 @@ static void reshard(struct builder *b, uint32_t unit)
 	u->open = false;
 }
 
-static void enter(struct builder *b, uint32_t unit)
+static void enter_fsdp(struct builder *b, uint32_t unit)
 {
 	struct parallel *p = b->parallel;
 	uint32_t buffer;
 
 	if (p->units[unit].open)
 		return;
-	buffer = unpack(b, unit);
+	buffer = unpack_fsdp(b, unit);
 	tape_let(&b->t, p->gathered);
 	p->gathered = buffer;
 }
 
-static void begin(struct builder *b)
+static void begin_fsdp(struct builder *b)
 {
-	enter(b, b->parallel->root);
+	enter_fsdp(b, b->parallel->root);
 }
 
-static void flush(struct builder *b)
+static void flush_fsdp(struct builder *b)
 {
 	tape_let(&b->t, b->parallel->gathered);
 	b->parallel->gathered = TAPE_NONE;
 }
 
-static void end(struct builder *b)
+static void end_fsdp(struct builder *b)
 {
 	reshard(b, b->parallel->root);
-	flush(b);
+	flush_fsdp(b);
 }
 
 /* The unit that the backward pass comes to, and the one behind it. */
 static void back_enter(struct builder *b, uint32_t unit)
 {
-	tape_let(&b->t, unpack(b, unit));
+	tape_let(&b->t, unpack_fsdp(b, unit));
 	if (unit)
-		gather(b, unit - 1);
+		gather_fsdp(b, unit - 1);
 }
 
-static void back(struct builder *b)
+static void fsdp_back(struct builder *b)
 {
 	parallel_put_aside(b);
 	back_enter(b, b->parallel->root);
@@ -247,11 +249,11 @@ static void done(struct builder *b)
 
 const struct way parallel_fsdp2 = {
 	.wrap = wrap_fsdp2,
-	.begin = begin,
-	.enter = enter,
+	.begin = begin_fsdp,
+	.enter = enter_fsdp,
 	.leave = reshard,
-	.end = end,
-	.back = back,
+	.end = end_fsdp,
+	.back = fsdp_back,
 	.back_enter = back_enter,
 	.back_leave = back_leave,
 	.done = done,
@@ -272,10 +274,10 @@ static void back_zero2(struct builder *b)
 
 const struct way parallel_fsdp2_zero2 = {
 	.wrap = wrap_fsdp2,
-	.begin = begin,
-	.enter = enter,
+	.begin = begin_fsdp,
+	.enter = enter_fsdp,
 	.leave = stay,
-	.end = flush,
+	.end = flush_fsdp,
 	.back = back_zero2,
 	.back_leave = back_leave,
 	.done = done,
@@ -376,7 +378,7 @@ static void wrap_fsdp1(struct builder *b)
 }
 
 /* What was let go early has been used up. */
-static void settle(struct builder *b, unsigned which)
+static void settle_fsdp(struct builder *b, unsigned which)
 {
 	tape_let(&b->t, b->parallel->late[which]);
 	b->parallel->late[which] = TAPE_NONE;
@@ -389,7 +391,8 @@ static uint32_t take_flat(struct builder *b, const struct unit *u)
 	uint32_t cast = TAPE_NONE, raw = TAPE_NONE;
 
 	if (is_cast(b) || b->r->parameters_on)
-		cast = tape_store_on(t, ON_GATHER_IN, u->own * width_of(b), TIMELINE_WORKSPACE);
+		cast = tape_store_on(t, ON_GATHER_IN, u->own * fsdp_width_of(b),
+				     TIMELINE_WORKSPACE);
 	if (is_cast(b) && b->r->parameters_on)
 		raw = tape_store_on(t, ON_GATHER_IN, u->own * tape_dtype_bytes[b->weights],
 				    TIMELINE_WORKSPACE);
@@ -407,12 +410,12 @@ static void gather_flat(struct builder *b, uint32_t unit)
 	if (u->open || !u->n)
 		return;
 	cast = take_flat(b, u);
-	settle(b, 0); /* the limiter: two units at most are on their way */
-	if (b->lora)  /* adapters are units, too: enough of them came in between */
-		settle(b, 1);
+	settle_fsdp(b, 0); /* the limiter: two units at most are on their way */
+	if (b->lora)       /* adapters are units, too: enough of them came in between */
+		settle_fsdp(b, 1);
 	p->late[0] = p->late[1];
 	p->late[1] = TAPE_NONE;
-	u->full = tape_store_on(t, ON_GATHER, u->whole * width_of(b), TIMELINE_PARAMETER);
+	u->full = tape_store_on(t, ON_GATHER, u->whole * fsdp_width_of(b), TIMELINE_PARAMETER);
 	tape_let(t, cast);
 	u->open = true;
 }
@@ -424,7 +427,7 @@ static void reshard_flat(struct builder *b, uint32_t unit)
 
 	if (!u->open)
 		return;
-	settle(b, 0);
+	settle_fsdp(b, 0);
 	p->late[0] = p->late[1];
 	tape_let_early(&b->t, u->full);
 	p->late[1] = u->full;
@@ -508,7 +511,7 @@ static uint32_t join_flat(struct builder *b, struct unit *u)
 	struct tape *t = &b->t;
 	bool first = u->whole_grads == TAPE_NONE;
 	uint32_t flat =
-		tape_store_on(t, ON_GATHER, u->whole * width_of(b),
+		tape_store_on(t, ON_GATHER, u->whole * fsdp_width_of(b),
 			      b->reduces || !first ? TIMELINE_AUTOGRAD_DETAIL : TIMELINE_GRADIENT);
 
 	name_flat(b, u, flat);
@@ -602,8 +605,8 @@ static void done_flat(struct builder *b)
 		leave_flat(b, u);
 	}
 	let_inputs(b);
-	settle(b, 0);
-	settle(b, 1);
+	settle_fsdp(b, 0);
+	settle_fsdp(b, 1);
 	parallel_put_back(b);
 }
 

@@ -13,12 +13,12 @@
 
 /* ---- saved tensors ---- */
 
-static uint64_t bytes_of(struct value v)
+static uint64_t offload_bytes_of(struct value v)
 {
 	return v.n * tape_dtype_bytes[v.dtype];
 }
 
-static uint32_t keep(struct tape *t, struct value v)
+static uint32_t keep_offload(struct tape *t, struct value v)
 {
 	tape_hold(t, v.store);
 	return v.store;
@@ -39,11 +39,11 @@ static uint32_t pack_streamed(struct tape *t, struct value v)
 {
 	struct tape_store *s = &t->stores.at[v.store];
 
-	if (s->host || s->packed || v.param != TAPE_NONE || bytes_of(v) < SMALLEST)
-		return keep(t, v);
+	if (s->host || s->packed || v.param != TAPE_NONE || offload_bytes_of(v) < SMALLEST)
+		return keep_offload(t, v);
 	s->packed = 1;
 	fly(t, v.store);
-	return tape_host_store(t, bytes_of(v), PLAN_HOST_ACTIVATIONS, TAPE_PINNED);
+	return tape_host_store(t, offload_bytes_of(v), PLAN_HOST_ACTIVATIONS, TAPE_PINNED);
 }
 
 uint32_t tape_pack(struct tape *t, struct value v, int turned)
@@ -56,8 +56,9 @@ uint32_t tape_pack(struct tape *t, struct value v, int turned)
 		return pack_streamed(t, v);
 	/* a pinned copy is laid out anew, a pageable one as the tensor is */
 	if (turned && pinned)
-		tape_touch(t, bytes_of(v));
-	return tape_host_store(t, bytes_of(v), PLAN_HOST_ACTIVATIONS, pinned ? TAPE_PINNED : 0);
+		tape_touch(t, offload_bytes_of(v));
+	return tape_host_store(t, offload_bytes_of(v), PLAN_HOST_ACTIVATIONS,
+			       pinned ? TAPE_PINNED : 0);
 }
 
 static void let_all(struct tape *t, const uint32_t *at, unsigned n)
@@ -210,12 +211,12 @@ bool plan_is_sharded(const struct plan_recipe *r)
 	return sharded[r->parallel];
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t offload_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t share(const struct builder *b, uint64_t n)
+static uint64_t share_offload(const struct builder *b, uint64_t n)
 {
 	return (n + b->copies - 1) / b->copies;
 }
@@ -302,7 +303,7 @@ static uint64_t bucket_bytes(const struct builder *b)
  * them, setup_buckets()), and from there to the host; the norm of this process's part is taken in
  * fp64.
  */
-static void leave(void *self, struct tape_param *p)
+static void leave_offload(void *self, struct tape_param *p)
 {
 	struct builder *b = self;
 
@@ -314,7 +315,7 @@ static void leave(void *self, struct tape_param *p)
 	tape_let(&b->t, p->grad);
 	p->grad = b->away_gradients;
 	tape_hold(&b->t, p->grad);
-	tape_touch(&b->t, least(p->n, b->own_share) * 8);
+	tape_touch(&b->t, offload_least(p->n, b->own_share) * 8);
 }
 
 /* Gradients of several micro-batches are added up one by one (accumulated_grads_in_cpu). */
@@ -326,7 +327,7 @@ static void take_sums(struct builder *b)
 		const struct tape_param *p = &t->params.at[i];
 
 		if (is_trained(p))
-			tape_host_store(t, share(b, p->n) * tape_dtype_bytes[p->dtype],
+			tape_host_store(t, share_offload(b, p->n) * tape_dtype_bytes[p->dtype],
 					PLAN_HOST_GRADIENTS, TAPE_PINNED);
 	}
 }
@@ -338,19 +339,21 @@ static void take_swapped(struct builder *b, uint64_t n)
 
 	tape_host_store(&b->t, (uint64_t)PARAM_BUFFERS * PARAM_BUFFER * width, PLAN_HOST_BUFFERS,
 			TAPE_PINNED);
-	b->away_weights = tape_host_store(&b->t, least(share(b, n), MAX_IN_CPU) * width,
-					  PLAN_HOST_WEIGHTS, 0);
+	b->away_weights =
+		tape_host_store(&b->t, offload_least(share_offload(b, n), MAX_IN_CPU) * width,
+				PLAN_HOST_WEIGHTS, 0);
 }
 
 /* fp32 weights and gradients of this process's share, pinned; on NVMe only what is stepped on at once. */
-static void take_masters(struct builder *b, const struct sizes *s)
+static void take_offload_masters(struct builder *b, const struct sizes *s)
 {
 	struct tape *t = &b->t;
-	uint64_t own = share(b, s->trained);
+	uint64_t own = share_offload(b, s->trained);
 
 	for (unsigned i = 0; i < SWAP_BUFFERS && b->r->optimizer_on == PLAN_ON_NVME; i++)
-		b->away_gradients = tape_host_store(t, 4 * least(own, PLAN_DEEPSPEED_SUB_GROUP),
-						    PLAN_HOST_BUFFERS, TAPE_PINNED);
+		b->away_gradients =
+			tape_host_store(t, 4 * offload_least(own, PLAN_DEEPSPEED_SUB_GROUP),
+					PLAN_HOST_BUFFERS, TAPE_PINNED);
 	if (b->r->optimizer_on == PLAN_ON_NVME)
 		return;
 	tape_host_store(t, 4 * own, PLAN_HOST_STATES, TAPE_PINNED);
@@ -367,17 +370,17 @@ void build_wrap_offload(struct builder *b)
 		return;
 	if (b->r->parameters_on == PLAN_ON_NVME)
 		take_swapped(b, s.all);
-	take_masters(b, &s);
+	take_offload_masters(b, &s);
 	if (plan_is_sharded(b->r))
 		return;
 	bring(b);
-	b->own_share = share(b, s.trained);
+	b->own_share = share_offload(b, s.trained);
 	flatten(b, s.trained_bytes);
 	take_sums(b);
 	/* temp_grad_buffer_for_gpu_offload, and its pinned twin */
 	tape_store(t, s.largest_bytes, TIMELINE_WORKSPACE);
 	tape_host_store(t, s.largest_bytes, PLAN_HOST_BUFFERS, TAPE_PINNED);
-	t->accumulated = leave;
+	t->accumulated = leave_offload;
 	t->again_self = b;
 	build_phase(b, "wrap", PLAN_NO_NUMBER);
 }
@@ -409,7 +412,7 @@ void build_host_load(struct builder *b)
 {
 	uint64_t bytes = 0;
 
-	b->t.host.all.processes = (unsigned)least(b->r->gpus, MACHINE_GPUS);
+	b->t.host.all.processes = (unsigned)offload_least(b->r->gpus, MACHINE_GPUS);
 	tape_host_store(&b->t, CONTEXT_BYTES + (b->r->parallel || b->r->gpus > 1 ? NCCL_BYTES : 0),
 			PLAN_HOST_PROCESS, 0);
 	for (size_t i = 0; i < b->m->tensors.n && b->tp == 1; i++)

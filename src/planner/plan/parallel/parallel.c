@@ -187,7 +187,7 @@ void parallel_keep_shares(struct builder *b, const struct unit *u, uint32_t shar
 
 /* ---- the loop ---- */
 
-static void start(struct builder *b)
+static void start_parallel(struct builder *b)
 {
 	static const int64_t streams[STREAMS] = { 0, 1, 2, 3 };
 	uint64_t blocks = b->m->towers[MODEL_TEXT].layers;
@@ -224,7 +224,7 @@ void build_wrap(struct builder *b)
 		return;
 	if (plan_is_deepspeed(b->r) && !plan_is_sharded(b->r))
 		return; /* it takes the place of DDP */
-	start(b);
+	start_parallel(b);
 	if (build_is_sharded(b) && b->r->task == PLAN_TRAIN)
 		b->compute = computed[b->r->precision];
 	b->t.unit = at_mark;

@@ -25,7 +25,7 @@ struct pipe {
 
 /* ---- the model ---- */
 
-static bool is_kept(const struct builder *b, size_t tensor)
+static bool pipeline_is_kept(const struct builder *b, size_t tensor)
 {
 	const struct model_tensor *x = &b->m->tensors.at[tensor];
 	const struct model_module *m = &b->m->modules.at[x->module];
@@ -46,10 +46,10 @@ static void drop_others(struct builder *b)
 	struct tape *t = &b->t;
 
 	for (size_t i = 0; i < b->m->tensors.n; i++) {
-		bool kept = is_kept(b, i);
+		bool kept = pipeline_is_kept(b, i);
 
 		for (size_t k = 0; !kept && k < b->m->tensors.n; k++)
-			kept = b->m->tensors.at[k].tied_to == i && is_kept(b, k);
+			kept = b->m->tensors.at[k].tied_to == i && pipeline_is_kept(b, k);
 		if (kept)
 			continue;
 		tape_let(t, t->params.at[i].store);
@@ -72,7 +72,7 @@ static void add_leaf(struct builder *b, struct pass *pass)
 	tape_fail(&b->t, vec_push(b->t.mem, &b->t.params, p, b->t.err));
 }
 
-static enum plim_status check(const struct builder *b)
+static enum plim_status check_pipeline(const struct builder *b)
 {
 	if (!build_shares_layers(b) || b->r->lora_rank)
 		return err_set(b->t.err, PLIM_E_ARG,
@@ -92,7 +92,7 @@ enum plim_status build_stages(struct builder *b)
 {
 	uint64_t layers = b->m->towers[MODEL_TEXT].layers, n = b->r->pp;
 	struct tape *t = &b->t;
-	enum plim_status st = n > 1 ? check(b) : PLIM_OK;
+	enum plim_status st = n > 1 ? check_pipeline(b) : PLIM_OK;
 
 	if (st || n < 2)
 		return st;
@@ -137,7 +137,7 @@ static uint64_t elements(const struct builder *b)
 }
 
 /* Shapes are learned by a forward pass; then come the buffers. */
-static void begin(struct builder *b, struct value ids)
+static void begin_pipeline(struct builder *b, struct value ids)
 {
 	struct tape *t = &b->t;
 	struct value in, out, logits, none = tape_param(t, TAPE_NONE);
@@ -171,7 +171,7 @@ static void begin(struct builder *b, struct value ids)
 	b->pipe->started = true;
 }
 
-static void forward(struct builder *b, size_t at, struct value ids, struct value labels)
+static void forward_pipeline(struct builder *b, size_t at, struct value ids, struct value labels)
 {
 	struct pass *pass = &b->pipe->passes[at];
 	struct tape *t = &b->t;
@@ -202,7 +202,7 @@ static void backward(struct builder *b, size_t at)
 	}
 }
 
-static void finish(struct builder *b)
+static void finish_pipeline(struct builder *b)
 {
 	struct pass *last = &b->pipe->passes[b->pipe->n - 1];
 	struct tape *t = &b->t;
@@ -227,13 +227,13 @@ void build_pipeline_step(struct builder *b, struct value ids, struct value label
 	for (i = 0; i < n; i++)
 		tape_drop(&b->t, &b->pipe->passes[i].logits);
 	if (!b->pipe->started)
-		begin(b, ids);
+		begin_pipeline(b, ids);
 	for (i = 0; i < ahead; i++)
-		forward(b, i, ids, labels);
+		forward_pipeline(b, i, ids, labels);
 	while (done < n && !b->t.failed) {
 		backward(b, done++);
 		if (i < n)
-			forward(b, i++, ids, labels);
+			forward_pipeline(b, i++, ids, labels);
 	}
-	finish(b);
+	finish_pipeline(b);
 }

@@ -105,7 +105,7 @@ void zero_lay_flat(struct builder *b, uint64_t elements)
 }
 
 /* fp32 weights to step on, made of a copy of halves. */
-static void take_masters(struct builder *b)
+static void take_zero_masters(struct builder *b)
 {
 	struct tape *t = &b->t;
 	uint32_t copy = tape_store(t, b->parallel->share * zero_width(b), TIMELINE_WORKSPACE);
@@ -137,7 +137,7 @@ static void wrap_zero2(struct builder *b)
 	for (size_t i = 0; i < p->members.n; i++)
 		n += t->params.at[p->members.at[i]].n;
 	zero_lay_flat(b, n);
-	take_masters(b);
+	take_zero_masters(b);
 	tape_touch(t, p->share * 4);
 	t->accumulated = take_buckets;
 }
@@ -150,7 +150,7 @@ void zero_take_bucket(struct builder *b, uint32_t *bucket)
 		*bucket = tape_store(&b->t, zero_bucket(b) * zero_width(b), TIMELINE_WORKSPACE);
 }
 
-static void back(struct builder *b)
+static void zero_back(struct builder *b)
 {
 	parallel_put_aside(b);
 	b->parallel->filled = b->parallel->passed = 0;
@@ -261,7 +261,7 @@ const struct way parallel_zero2 = {
 	.wrap = wrap_zero2,
 	.enter = stay,
 	.leave = stay,
-	.back = back,
+	.back = zero_back,
 	.back_leave = reduce_zero2,
 	.done = done_zero2,
 	.before_step = before_step,

@@ -51,7 +51,7 @@ static bool is_persistent(const struct builder *b, const struct tape_param *x)
 }
 
 /* A process alone has all of each parameter on the GPU: nothing is gathered. */
-static bool is_whole(const struct builder *b)
+static bool zero3_is_whole(const struct builder *b)
 {
 	return b->copies == 1 && b->r->parameters_on == PLAN_ON_GPU;
 }
@@ -125,7 +125,7 @@ static uint64_t elements_of(const struct builder *b, uint32_t unit)
 
 /* ---- gathering ---- */
 
-static uint64_t gather(struct builder *b, uint32_t param)
+static uint64_t gather_zero3(struct builder *b, uint32_t param)
 {
 	struct parallel *p = b->parallel;
 	struct tape_param *x = &b->t.params.at[param];
@@ -133,7 +133,7 @@ static uint64_t gather(struct builder *b, uint32_t param)
 
 	if (p->full.at[param] != TAPE_NONE)
 		return 0;
-	if (is_whole(b))
+	if (zero3_is_whole(b))
 		tape_hold(&b->t, p->full.at[param] = x->store);
 	else
 		p->full.at[param] = tape_store_on(
@@ -179,7 +179,7 @@ static void look_ahead(struct builder *b, uint32_t visit)
 			continue;
 		}
 		p->seen.at[param] = p->ahead;
-		n = gather(b, param);
+		n = gather_zero3(b, param);
 		left -= n < left ? n : left;
 	}
 }
@@ -193,7 +193,7 @@ static void gather_largest(struct builder *b, uint32_t unit)
 		if (largest == TAPE_NONE || b->t.params.at[param].n > b->t.params.at[largest].n)
 			largest = param;
 	if (largest != TAPE_NONE)
-		(void)gather(b, largest);
+		(void)gather_zero3(b, largest);
 }
 
 static void visit(struct builder *b, uint32_t number)
@@ -205,7 +205,7 @@ static void visit(struct builder *b, uint32_t number)
 		return;
 	}
 	for (uint32_t at = 0, param; (param = next_of(b, unit, &at)) != TAPE_NONE;)
-		(void)gather(b, param);
+		(void)gather_zero3(b, param);
 	if (b->parallel->ready && prefetch_of(b))
 		look_ahead(b, number);
 }
@@ -237,7 +237,7 @@ static bool is_soon_used(const struct builder *b, uint32_t number)
 	return passed < reuse_of(b);
 }
 
-static void leave(struct builder *b, uint32_t number)
+static void leave_zero3(struct builder *b, uint32_t number)
 {
 	uint32_t unit = unit_at(b, number);
 
@@ -284,7 +284,7 @@ static void lay_flat(struct builder *b, uint64_t elements)
  * fp32 weights to step on, a sub group after the other: a copy is made of what was cast.  The optimizer is then run once for
  * its states on zeros of the largest group (initialize_optimizer_states()).
  */
-static void take_masters(struct builder *b)
+static void take_zero3_masters(struct builder *b)
 {
 	struct tape *t = &b->t;
 	uint64_t n = 0, left = b->parallel->share, largest = 0;
@@ -357,12 +357,12 @@ static void touch_each(struct builder *b)
 		if (!x->trainable)
 			continue;
 		flat = tape_store(t, x->n * zero_width(b), TIMELINE_PARAMETER);
-		tape_touch(t, is_whole(b) ? 0 : x->n * zero_width(b));
+		tape_touch(t, zero3_is_whole(b) ? 0 : x->n * zero_width(b));
 		tape_let(t, flat);
 	}
 }
 
-static void wrap(struct builder *b)
+static void wrap_zero3(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 	uint64_t own = 0;
@@ -377,7 +377,7 @@ static void wrap(struct builder *b)
 	if (b->r->parameters_on == PLAN_ON_GPU)
 		lay_flat(b, own);
 	if (!build_steps_on_host(b))
-		take_masters(b);
+		take_zero3_masters(b);
 	zero_take_bucket(b, &p->scattered);
 	touch_each(b);
 	if (build_steps_on_host(b))
@@ -419,7 +419,7 @@ static void scatter(struct builder *b)
 	p->filled = p->largest = 0;
 }
 
-static void fill(struct builder *b, uint32_t unit)
+static void fill_zero3(struct builder *b, uint32_t unit)
 {
 	struct parallel *p = b->parallel;
 	struct unit *u = &p->units[unit];
@@ -438,7 +438,7 @@ static void fill(struct builder *b, uint32_t unit)
 
 /* ---- moments ---- */
 
-static void begin(struct builder *b)
+static void begin_zero3(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 
@@ -450,30 +450,30 @@ static void begin(struct builder *b)
 		visit(b, 1);
 }
 
-static void enter(struct builder *b, uint32_t unit)
+static void enter_zero3(struct builder *b, uint32_t unit)
 {
 	if (!unit)
-		leave(b, 0);
+		leave_zero3(b, 0);
 	visit(b, unit + 1);
 }
 
 /* The head is left before the loss is made. */
 static void leave_forward(struct builder *b, uint32_t unit)
 {
-	leave(b, unit + 1);
+	leave_zero3(b, unit + 1);
 	if (unit + 1 < b->parallel->root)
 		return;
 	visit(b, unit + 2);
-	leave(b, unit + 2);
+	leave_zero3(b, unit + 2);
 }
 
-static void end(struct builder *b)
+static void end_zero3(struct builder *b)
 {
 	if (!b->t.grad)
 		let_all(b);
 }
 
-static void back(struct builder *b)
+static void zero3_back(struct builder *b)
 {
 	b->parallel->filled = b->parallel->largest = 0;
 	parallel_put_aside(b);
@@ -485,15 +485,15 @@ static void back_enter(struct builder *b, uint32_t unit)
 	uint32_t number = visits_of(b) - 2 - unit;
 
 	if (unit + 1 == b->parallel->root)
-		leave(b, number - 1);
+		leave_zero3(b, number - 1);
 	visit(b, number);
 }
 
 static void back_leave(struct builder *b, uint32_t unit)
 {
-	fill(b, unit);
+	fill_zero3(b, unit);
 	zero_reduce(b, unit);
-	leave(b, visits_of(b) - 2 - unit);
+	leave_zero3(b, visits_of(b) - 2 - unit);
 	if (!unit)
 		visit(b, visits_of(b) - 1);
 }
@@ -502,7 +502,7 @@ static void done(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 
-	fill(b, p->root);
+	fill_zero3(b, p->root);
 	scatter(b);
 	for (uint32_t u = 0; u <= p->root; u++)
 		zero_reduce(b, u);
@@ -512,12 +512,12 @@ static void done(struct builder *b)
 }
 
 const struct way parallel_zero3 = {
-	.wrap = wrap,
-	.begin = begin,
-	.enter = enter,
+	.wrap = wrap_zero3,
+	.begin = begin_zero3,
+	.enter = enter_zero3,
 	.leave = leave_forward,
-	.end = end,
-	.back = back,
+	.end = end_zero3,
+	.back = zero3_back,
 	.back_enter = back_enter,
 	.back_leave = back_leave,
 	.done = done,

@@ -20,7 +20,7 @@ static int slides(const struct builder *b, uint32_t block)
 }
 
 /* Tokens before this pass's that a block can attend to: layers that slide keep one less than the window. */
-static uint64_t before(const struct builder *b, uint32_t block)
+static uint64_t cache_before(const struct builder *b, uint32_t block)
 {
 	uint64_t window = b->m->towers[MODEL_TEXT].window;
 
@@ -111,7 +111,7 @@ static struct value grown(struct builder *b, struct value now, uint64_t tokens, 
 }
 
 /* Views of what was joined: the whole stays until the next pass replaces it, also where the layer slides. */
-static void grow(struct builder *b, struct value cache[2], uint64_t tokens, struct value p[3])
+static void grow_cache(struct builder *b, struct value cache[2], uint64_t tokens, struct value p[3])
 {
 	uint8_t dtype = p[1].dtype;
 
@@ -149,13 +149,13 @@ static uint64_t write_static(struct builder *b, uint32_t block, struct value cac
 
 uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3])
 {
-	uint64_t tokens = before(b, block) + b->sequence;
+	uint64_t tokens = cache_before(b, block) + b->sequence;
 
 	if (!b->cache)
 		return b->cached + b->sequence;
 	if (is_static(b))
 		return write_static(b, block, b->cache + 2 * block, p);
-	grow(b, b->cache + 2 * block, tokens, p);
+	grow_cache(b, b->cache + 2 * block, tokens, p);
 	return tokens;
 }
 

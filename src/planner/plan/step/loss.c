@@ -20,7 +20,7 @@ static uint64_t at_least(uint64_t step, uint64_t rows)
  * own (narrow_loss) do not make them fp32, nor does a loop with a loss of its own (PLAN_LOSS_NARROW): what it takes of the
  * logits, all but the last of each sample, is a view if there is one sample alone.
  */
-static struct value whole(struct builder *b, struct value logits, struct value labels)
+static struct value loss_whole(struct builder *b, struct value logits, struct value labels)
 {
 	struct tape *t = &b->t;
 	bool own = b->r->loss == PLAN_LOSS_NARROW;
@@ -236,5 +236,5 @@ struct value build_loss(struct builder *b, struct value x, struct value labels,
 	*logits = build_head(b, x);
 	if (b->r->wide_logits)
 		tape_set(&b->t, logits, op_cast(&b->t, *logits, TAPE_F32));
-	return asked ? whole(b, *logits, labels) : tape_param(&b->t, TAPE_NONE);
+	return asked ? loss_whole(b, *logits, labels) : tape_param(&b->t, TAPE_NONE);
 }

@@ -45,7 +45,7 @@ enum op {
 	OPS
 };
 
-static struct tape_grad make(struct tape *t, uint64_t n, unsigned dtype)
+static struct tape_grad make_op(struct tape *t, uint64_t n, unsigned dtype)
 {
 	struct tape_grad g = { n, TAPE_NONE, (uint8_t)dtype, 0 };
 
@@ -89,7 +89,7 @@ struct value op_cast(struct tape *t, struct value x, enum tape_dtype dtype)
 /* The engine casts to the edge's dtype: the same allocation. */
 static void cast_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	out[0] = make(t, node->grad[0].n, node->in[0].dtype);
+	out[0] = make_op(t, node->grad[0].n, node->in[0].dtype);
 }
 
 static const struct function {
@@ -131,8 +131,8 @@ static void function_backward(struct tape *t, const struct tape_node *node, stru
 		return;
 	}
 	for (unsigned i = 0; i + 1 < steps; i++)
-		before[i] = make(t, g->n, g->dtype).store;
-	out[0] = make(t, g->n, g->dtype);
+		before[i] = make_op(t, g->n, g->dtype).store;
+	out[0] = make_op(t, g->n, g->dtype);
 	tape_let(t, before[1]);
 	tape_let(t, before[0]);
 }
@@ -183,7 +183,7 @@ static void mul_backward(struct tape *t, const struct tape_node *node, struct ta
 {
 	for (unsigned i = 2; i--;)
 		if (wants(node, i))
-			out[i] = make(t, node->grad[0].n, node->grad[0].dtype);
+			out[i] = make_op(t, node->grad[0].n, node->grad[0].dtype);
 }
 
 struct value op_mean(struct tape *t, struct value x, uint64_t rows)
@@ -195,7 +195,7 @@ struct value op_mean(struct tape *t, struct value x, uint64_t rows)
 
 static void mean_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	out[0] = make_op(t, node->in[0].n, node->grad[0].dtype);
 }
 
 /* ---- products ---- */
@@ -262,7 +262,7 @@ static void mm_backward(struct tape *t, const struct tape_node *node, struct tap
 		unsigned i = first ? 1 - k : k;
 
 		if (wants(node, i)) {
-			out[i] = make(t, i ? node->b * node->c : node->a * node->b, dtype);
+			out[i] = make_op(t, i ? node->b * node->c : node->a * node->b, dtype);
 			out[i].part = i ? TAPE_TURNED : 0;
 			tape_blas(t, 0);
 		}
@@ -299,7 +299,7 @@ static void bmm_backward(struct tape *t, const struct tape_node *node, struct ta
 {
 	for (unsigned i = 2; i--;)
 		if (wants(node, i)) {
-			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
+			out[i] = make_op(t, node->in[i].n, node->grad[0].dtype);
 			tape_blas(t, 0);
 		}
 }
@@ -307,7 +307,7 @@ static void bmm_backward(struct tape *t, const struct tape_node *node, struct ta
 /* ---- quantized weights: bitsandbytes' MatMul4Bit and MatMul8bitLt ---- */
 
 /* dequantize_4bit: the scales first where they are quantized too, then all of the weight. */
-static uint32_t unpack(struct tape *t, uint64_t n, uint64_t scales, enum tape_dtype dtype)
+static uint32_t unpack_op(struct tape *t, uint64_t n, uint64_t scales, enum tape_dtype dtype)
 {
 	uint32_t absmax = tape_store(t, scales * 4, TIMELINE_TEMPORARY);
 	uint32_t weight = tape_store(t, n * tape_dtype_bytes[dtype], TIMELINE_TEMPORARY);
@@ -326,7 +326,7 @@ static struct value product_4_bits(struct tape *t, struct tape_node *node, struc
 	if (x.n == w->in && !x.grad)
 		tape_touch(t, w->scales * 4);
 	else
-		weight = unpack(t, w->in * w->out, w->scales, x.dtype);
+		weight = unpack_op(t, w->in * w->out, w->scales, x.dtype);
 	y = tape_product(t, node, x.n / w->in * w->out, x.dtype, TAPE_OTHER_PRODUCT);
 	tape_blas(t, 0);
 	tape_let(t, weight);
@@ -390,8 +390,8 @@ static void packed_backward(struct tape *t, const struct tape_node *node, struct
 		weight = tape_store(t, node->b * tape_dtype_bytes[node->in[0].dtype],
 				    TIMELINE_TEMPORARY);
 	else
-		weight = unpack(t, node->b, node->c, node->grad[0].dtype);
-	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+		weight = unpack_op(t, node->b, node->c, node->grad[0].dtype);
+	out[0] = make_op(t, node->in[0].n, node->grad[0].dtype);
 	tape_blas(t, 0);
 	tape_let(t, weight);
 }
@@ -429,11 +429,11 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 /* Both ways the kernel wants its input contiguous. */
 static void layer_norm_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	uint32_t copy = node->a ? make(t, node->in[0].n, node->in[0].dtype).store : TAPE_NONE;
+	uint32_t copy = node->a ? make_op(t, node->in[0].n, node->in[0].dtype).store : TAPE_NONE;
 
 	for (unsigned i = 0; i < node->ins; i++)
 		if (wants(node, i))
-			out[i] = make(t, node->in[i].n, node->in[i].dtype);
+			out[i] = make_op(t, node->in[i].n, node->in[i].dtype);
 	tape_let(t, copy);
 }
 
@@ -454,7 +454,7 @@ struct value op_dropout(struct tape *t, struct value x, double p)
 
 static void same_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	out[0] = make(t, node->grad[0].n, node->grad[0].dtype);
+	out[0] = make_op(t, node->grad[0].n, node->grad[0].dtype);
 }
 
 struct value op_embedding(struct tape *t, struct value ids, struct value table, uint64_t width,
@@ -481,7 +481,7 @@ static void embedding_backward(struct tape *t, const struct tape_node *node, str
 	uint64_t segments = ids / 10 + (ids < rows ? ids : rows);
 	uint32_t sorted[4];
 
-	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	out[0] = make_op(t, node->in[0].n, node->grad[0].dtype);
 	if (ids <= EMBEDDING_SORTS && !node->c)
 		return;
 	for (unsigned i = 0; i < 4; i++)
@@ -537,11 +537,11 @@ struct value op_rotate(struct tape *t, struct value x, struct value cosine, stru
 static void halves_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
 	const struct tape_grad *g = &node->grad[0];
-	struct tape_grad half = make(t, g->n / 2, g->dtype), second;
+	struct tape_grad half = make_op(t, g->n / 2, g->dtype), second;
 
-	out[0] = make(t, g->n, g->dtype);
+	out[0] = make_op(t, g->n, g->dtype);
 	tape_let(t, half.store);
-	second = make(t, g->n, g->dtype);
+	second = make_op(t, g->n, g->dtype);
 	tape_let(t, second.store);
 }
 
@@ -569,7 +569,7 @@ struct value op_repeat(struct tape *t, struct value x, uint64_t times)
 
 static void repeat_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	out[0] = make_op(t, node->in[0].n, node->grad[0].dtype);
 }
 
 void op_split(struct tape *t, struct value x, const uint64_t n[3], struct value out[3])
@@ -596,9 +596,9 @@ static void split_backward(struct tape *t, const struct tape_node *node, struct 
 
 	for (unsigned i = 0; i < 3; i++)
 		zeros[i] = n[i] && node->grad[i].store == TAPE_NONE
-				   ? make(t, n[i], node->in[0].dtype).store
+				   ? make_op(t, n[i], node->in[0].dtype).store
 				   : TAPE_NONE;
-	out[0] = make(t, node->in[0].n, node->in[0].dtype);
+	out[0] = make_op(t, node->in[0].n, node->in[0].dtype);
 	for (unsigned i = 0; i < 3; i++)
 		tape_let(t, zeros[i]);
 }
@@ -640,7 +640,7 @@ static void scatter_backward(struct tape *t, const struct tape_node *node, struc
 {
 	for (unsigned i = 0; i < 2; i++)
 		if (wants(node, i))
-			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
+			out[i] = make_op(t, node->in[i].n, node->grad[0].dtype);
 }
 
 struct value op_put(struct tape *t, struct value x, struct value source)
@@ -664,7 +664,7 @@ void op_cut(struct tape *t, struct value x, const uint64_t *n, size_t count, str
 
 static void cut_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	out[0] = make_op(t, node->in[0].n, node->grad[0].dtype);
 	tape_let_pieces(t, node);
 }
 
@@ -705,7 +705,7 @@ struct value op_index_first(struct tape *t, struct value x, uint64_t n)
 
 static void whole_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	out[0] = make_op(t, node->in[0].n, node->grad[0].dtype);
 }
 
 /* ---- attention ---- */
@@ -783,7 +783,7 @@ static void attention_backward(struct tape *t, const struct tape_node *node, str
 	uint64_t shared = 2 * (node->c >> 8) * tape_dtype_bytes[dtype];
 
 	for (unsigned i = 0; i < 3; i++)
-		out[i] = make(t, node->in[i].n, dtype);
+		out[i] = make_op(t, node->in[i].n, dtype);
 	if (kernel == OP_EFFICIENT)
 		tape_touch(t, rows * 4 + (dtype == TAPE_F32 ? 0 : rows * dim * 4));
 	else
@@ -825,9 +825,9 @@ struct value op_gather(struct tape *t, struct value x, struct value ids, uint64_
 static void gather_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
 	const struct tape_grad *g = &node->grad[0];
-	uint32_t copy = g->part ? make(t, g->n, g->dtype).store : TAPE_NONE, sorted[4];
+	uint32_t copy = g->part ? make_op(t, g->n, g->dtype).store : TAPE_NONE, sorted[4];
 
-	out[0] = make(t, node->in[0].n, g->dtype);
+	out[0] = make_op(t, node->in[0].n, g->dtype);
 	for (unsigned i = 0; i < 4; i++)
 		sorted[i] = tape_store(t, node->a * 8, TIMELINE_WORKSPACE);
 	for (unsigned i = 4; i--;)
@@ -847,7 +847,7 @@ struct value op_add_rows(struct tape *t, struct value x, struct value rows, stru
 static void add_rows_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
 	if (wants(node, 1))
-		out[1] = make(t, node->in[1].n, node->grad[0].dtype);
+		out[1] = make_op(t, node->in[1].n, node->grad[0].dtype);
 	if (wants(node, 0))
 		out[0] = pass(t, &node->grad[0]);
 }
@@ -934,7 +934,7 @@ struct value op_exchange(struct tape *t, struct value x, enum op_message message
 
 static void exchange_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
-	out[0] = node->a ? pass(t, &node->grad[0]) : make(t, node->in[0].n, node->grad[0].dtype);
+	out[0] = node->a ? pass(t, &node->grad[0]) : make_op(t, node->in[0].n, node->grad[0].dtype);
 }
 
 struct value op_keep(struct tape *t, struct value x, uint64_t bytes)
@@ -1129,7 +1129,7 @@ static void tiles_backward(struct tape *t, const struct tape_node *node, struct 
 			out[i] = (struct tape_grad){ node->in[i].n, sums[i], TAPE_F32, 0 };
 			tape_hold(t, sums[i]);
 		} else {
-			out[i] = make(t, node->in[i].n, node->in[i].dtype);
+			out[i] = make_op(t, node->in[i].n, node->in[i].dtype);
 		}
 	}
 	tile_end(t, tile);
@@ -1165,11 +1165,11 @@ static void liger_norm_backward(struct tape *t, const struct tape_node *node, st
 
 	if (wants(node, 0))
 		out[0] = node->how ? pass(t, &node->grad[0])
-				   : make(t, node->grad[0].n, node->grad[0].dtype);
+				   : make_op(t, node->grad[0].n, node->grad[0].dtype);
 	if (wants(node, 1)) {
-		struct tape_grad sum = make(t, n, TAPE_F32);
+		struct tape_grad sum = make_op(t, n, TAPE_F32);
 
-		out[1] = node->in[1].dtype == TAPE_F32 ? sum : make(t, n, node->in[1].dtype);
+		out[1] = node->in[1].dtype == TAPE_F32 ? sum : make_op(t, n, node->in[1].dtype);
 		if (node->in[1].dtype != TAPE_F32)
 			tape_let(t, sum.store);
 	}

@@ -19,7 +19,7 @@ static uint64_t last_power(uint64_t n)
 	return p;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t reduction_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -35,13 +35,15 @@ uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t 
 	/* vectors of 4 outputs where they divide (get_output_vec_size) */
 	uint64_t vector = outputs % 4 == 0 ? 4 : outputs % 2 == 0 ? 2 : 1;
 	uint64_t threads = MAX_THREADS / vector;
-	uint64_t across = last_power(least(outputs / vector ? outputs / vector : 1, threads));
-	uint64_t down = last_power(least(rows ? rows : 1, threads));
-	uint64_t width = least(across, WARP), height = least(down, threads / width);
+	uint64_t across =
+		last_power(reduction_least(outputs / vector ? outputs / vector : 1, threads));
+	uint64_t down = last_power(reduction_least(rows ? rows : 1, threads));
+	uint64_t width = reduction_least(across, WARP),
+		 height = reduction_least(down, threads / width);
 	uint64_t values = rows, grid, target, blocks;
 
 	(void)element_bytes; /* sums are kept in fp32 whatever is added */
-	width = least(across, threads / height);
+	width = reduction_least(across, threads / height);
 	grid = div_up(outputs / vector, width);
 	if (values < height * MIN_VALUES && values < MAX_VALUES)
 		return 0;
@@ -49,7 +51,7 @@ uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t 
 	target = (uint64_t)d->multiprocessors * (d->threads_per_multiprocessor / (width * height));
 	if (values < MAX_VALUES || grid > target)
 		return 0;
-	blocks = least(div_up(target, grid), div_up(values, MIN_VALUES));
+	blocks = reduction_least(div_up(target, grid), div_up(values, MIN_VALUES));
 	if (blocks < div_up(values, MAX_VALUES))
 		blocks = div_up(values, MAX_VALUES);
 	return blocks > 1 ? 4 * outputs * blocks * width * vector : 0;

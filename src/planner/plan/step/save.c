@@ -8,12 +8,12 @@
 #define FILE_BYTES 50000000000u /* max_shard_size of save_pretrained */
 #define STATES 2u               /* of a parameter's size, at most; step counters are small */
 
-static uint64_t bytes_of(const struct tape_param *p, int whole)
+static uint64_t saving_bytes_of(const struct tape_param *p, int whole)
 {
 	return (whole ? p->n : p->own_n) * tape_dtype_bytes[p->own_dtype];
 }
 
-static int is_kept(const struct tape_param *p)
+static int saving_is_kept(const struct tape_param *p)
 {
 	return !p->input && p->store != TAPE_NONE;
 }
@@ -32,7 +32,9 @@ static struct sums sums_of(const struct builder *b)
 
 	for (size_t i = 0; i < t->params.n; i++) {
 		const struct tape_param *p = &t->params.at[i];
-		uint64_t bytes = is_kept(p) && (p->trainable || !adapters) ? bytes_of(p, 1) : 0;
+		uint64_t bytes = saving_is_kept(p) && (p->trainable || !adapters)
+					 ? saving_bytes_of(p, 1)
+					 : 0;
 
 		s.all += bytes;
 		s.largest = bytes > s.largest ? bytes : s.largest;
@@ -58,8 +60,8 @@ static void save_full(struct builder *b, int optimizer)
 	uint32_t model;
 
 	for (size_t i = 0; i < t->params.n; i++)
-		if (is_kept(&t->params.at[i]) && plan_is_sharded(b->r) && !is_flat(b))
-			tape_touch(t, bytes_of(&t->params.at[i], 1));
+		if (saving_is_kept(&t->params.at[i]) && plan_is_sharded(b->r) && !is_flat(b))
+			tape_touch(t, saving_bytes_of(&t->params.at[i], 1));
 	if (is_flat(b))
 		build_touch_units(b);
 	model = tape_host_store(t, s.all, PLAN_HOST_SAVING, TAPE_ONCE);
@@ -67,9 +69,9 @@ static void save_full(struct builder *b, int optimizer)
 	tape_let(t, model);
 }
 
-static uint32_t whole(struct builder *b, const struct tape_param *p, unsigned category)
+static uint32_t saving_whole(struct builder *b, const struct tape_param *p, unsigned category)
 {
-	return tape_store(&b->t, bytes_of(p, 1), category);
+	return tape_store(&b->t, saving_bytes_of(p, 1), category);
 }
 
 /* The same with offload_to_cpu=False: all of it on the GPU, as long as the state dict lives. */
@@ -81,14 +83,14 @@ static void save_full_on_gpu(struct builder *b)
 	for (size_t i = 0; i < t->params.n && plan_is_sharded(b->r) && !t->failed; i++) {
 		const struct tape_param *p = &t->params.at[i];
 
-		if (is_kept(p))
-			tape_fail(t, vec_push(t->mem, &gathered, whole(b, p, TIMELINE_PARAMETER),
-					      t->err));
+		if (saving_is_kept(p))
+			tape_fail(t, vec_push(t->mem, &gathered,
+					      saving_whole(b, p, TIMELINE_PARAMETER), t->err));
 		for (unsigned k = 0; k < STATES && !t->failed; k++)
 			if (p->states[k] != TAPE_NONE)
-				tape_fail(t,
-					  vec_push(t->mem, &gathered,
-						   whole(b, p, TIMELINE_OPTIMIZER_STATE), t->err));
+				tape_fail(t, vec_push(t->mem, &gathered,
+						      saving_whole(b, p, TIMELINE_OPTIMIZER_STATE),
+						      t->err));
 	}
 	for (size_t i = 0; i < gathered.n; i++)
 		tape_let(t, gathered.at[i]);
@@ -120,8 +122,8 @@ static void save_own(struct builder *b)
 	for (size_t i = 0; i < t->params.n; i++) {
 		const struct tape_param *p = &t->params.at[i];
 
-		if (is_kept(p))
-			pin_copy(b, p->store, bytes_of(p, 0));
+		if (saving_is_kept(p))
+			pin_copy(b, p->store, saving_bytes_of(p, 0));
 		for (unsigned k = 0; k < STATES; k++)
 			if (p->states[k] != TAPE_NONE)
 				pin_copy(b, p->states[k], t->stores.at[p->states[k]].bytes);

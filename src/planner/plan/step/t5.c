@@ -210,7 +210,7 @@ static struct value decoder_block(void *self, uint32_t block, struct value x)
 }
 
 /* With positions added, and normed where there is a norm for it; x is borrowed. */
-static struct value place(struct builder *b, struct value x, uint64_t tokens)
+static struct value t5_place(struct builder *b, struct value x, uint64_t tokens)
 {
 	struct tape *t = &b->t;
 	struct value ids, where, y = tape_keep(t, x);
@@ -244,7 +244,7 @@ static struct value stack(struct builder *b, enum model_tower tower, struct valu
 	b->tower = tower;
 	b->bias[tower] = has_distances(b) ? make_bias(b, tokens, tokens) : tape_param(t, TAPE_NONE);
 	if (!has_distances(b))
-		tape_set(t, &first, place(b, first, tokens));
+		tape_set(t, &first, t5_place(b, first, tokens));
 	x = op_dropout(t, first, n->hidden_dropout);
 	x = build_blocks(b, tower, tower == MODEL_TEXT ? decoder_block : encoder_block, x);
 	b->tower = tower;

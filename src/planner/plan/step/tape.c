@@ -236,7 +236,7 @@ void tape_at(struct tape *t, uint32_t place)
 }
 
 /* An operation on a parameter is of the module that has it. */
-static void begin(struct tape *t, unsigned op, const struct value *in, unsigned n)
+static void begin_tape(struct tape *t, unsigned op, const struct value *in, unsigned n)
 {
 	t->op = (uint8_t)(op + 1);
 	t->place = t->home;
@@ -249,7 +249,7 @@ struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in,
 {
 	struct tape_node *node;
 
-	begin(t, op, in, n);
+	begin_tape(t, op, in, n);
 	if (!t->grad || t->failed || t->stopped || !any_grad(in, n))
 		return NULL;
 	if (t->refilling)
@@ -339,7 +339,7 @@ void tape_save_turned(struct tape *t, struct tape_node *node, struct value v)
 }
 
 /* Values of a block that is computed again have no node: its graph is that of the first time. */
-static uint32_t number_of(const struct tape *t, const struct tape_node *node)
+static uint32_t tape_number_of(const struct tape *t, const struct tape_node *node)
 {
 	return t->refilling ? TAPE_NONE : (uint32_t)(node - t->nodes.at);
 }
@@ -352,7 +352,7 @@ struct value tape_view(struct tape *t, const struct tape_node *node, struct valu
 	v.part |= n != of.n;
 	v.n = n;
 	if (node) {
-		v.node = number_of(t, node);
+		v.node = tape_number_of(t, node);
 		v.param = TAPE_NONE;
 		v.out = 0;
 	}
@@ -366,7 +366,7 @@ struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t 
 	struct value v = tape_more(t, n, dtype, t->category);
 
 	if (node) {
-		v.node = number_of(t, node);
+		v.node = tape_number_of(t, node);
 		v.grad = 1;
 	}
 	return v;
@@ -530,7 +530,7 @@ static void fit(struct tape *t, const struct tape_edge *e, struct tape_grad *g)
 }
 
 /* Add to what is there, in place where no one else holds it. */
-static void add(struct tape *t, uint32_t *at, uint8_t *part, const struct tape_grad *g)
+static void add_tape(struct tape *t, uint32_t *at, uint8_t *part, const struct tape_grad *g)
 {
 	uint32_t sum;
 
@@ -574,14 +574,14 @@ static void give_param(struct tape *t, struct tape_param *p)
 		t->accumulated(t->again_self, p);
 }
 
-static void give(struct tape *t, const struct tape_edge *e, const struct tape_grad *g)
+static void give_tape(struct tape *t, const struct tape_edge *e, const struct tape_grad *g)
 {
 	if (e->param != TAPE_NONE) {
 		struct tape_param *p = &t->params.at[e->param];
 
 		p->uses--;
 		if (g->store != TAPE_NONE)
-			add(t, &p->pending, &p->pending_part, g);
+			add_tape(t, &p->pending, &p->pending_part, g);
 		if (!p->uses && p->pending != TAPE_NONE)
 			give_param(t, p);
 	} else if (e->node != TAPE_NONE && g->store != TAPE_NONE && e->out == TAPE_PIECE) {
@@ -592,7 +592,7 @@ static void give(struct tape *t, const struct tape_edge *e, const struct tape_gr
 
 		to->n = g->n;
 		to->dtype = g->dtype;
-		add(t, &to->store, &to->part, g);
+		add_tape(t, &to->store, &to->part, g);
 	} else {
 		tape_let(t, g->store); /* computed all the same: dk where only q is trained */
 	}
@@ -651,7 +651,7 @@ static void run_node(struct tape *t, uint32_t at)
 	}
 	let_saved(t, node);
 	for (unsigned i = 0; i < node->ins && !t->failed; i++)
-		give(t, &node->in[i], &out[i]);
+		give_tape(t, &node->in[i], &out[i]);
 }
 
 /* What was kept and not taken (the last product of a block) goes with the block's frame, as its input does. */

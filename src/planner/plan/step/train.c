@@ -6,7 +6,7 @@
 
 /* ---- gradients and the optimizer ---- */
 
-static uint64_t bytes_of(const struct tape_param *p)
+static uint64_t training_bytes_of(const struct tape_param *p)
 {
 	return p->own_n * tape_dtype_bytes[p->own_dtype];
 }
@@ -105,7 +105,7 @@ static uint64_t state_bytes(const struct builder *b, const struct rule *rule,
 {
 	if (is_coded(b, rule, p))
 		return p->own_n * rule->code / 8;
-	return rule->bytes ? p->own_n * rule->bytes : bytes_of(p);
+	return rule->bytes ? p->own_n * rule->bytes : training_bytes_of(p);
 }
 
 /* The scales of codes, which are not paged. */
@@ -187,8 +187,8 @@ static void step_on_host(struct builder *b, const struct rule *rule)
 
 	take_states(b, rule);
 	for (size_t i = 0; i < b->t.params.n; i++)
-		if (steps_on(&b->t.params.at[i]) && bytes_of(&b->t.params.at[i]) > largest)
-			largest = bytes_of(&b->t.params.at[i]);
+		if (steps_on(&b->t.params.at[i]) && training_bytes_of(&b->t.params.at[i]) > largest)
+			largest = training_bytes_of(&b->t.params.at[i]);
 	if (rule->meanwhile && !plan_is_deepspeed(b->r))
 		tape_host_touch(&b->t, 2 * largest, PLAN_HOST_STATES, 0);
 }
@@ -216,7 +216,7 @@ static void step_all(struct tape *t, size_t first, size_t end)
 		if (!steps_on(p) || p->others)
 			continue;
 		tape_at(t, p->place);
-		s = tape_store(t, bytes_of(p), TIMELINE_TEMPORARY);
+		s = tape_store(t, training_bytes_of(p), TIMELINE_TEMPORARY);
 		tape_fail(t, vec_push(t->mem, &list, s, t->err));
 	}
 	let_all(t, &list);
@@ -225,9 +225,9 @@ static void step_all(struct tape *t, size_t first, size_t end)
 
 static void step_alone(struct tape *t, const struct tape_param *p)
 {
-	uint32_t root = tape_store(t, bytes_of(p), TIMELINE_TEMPORARY);
+	uint32_t root = tape_store(t, training_bytes_of(p), TIMELINE_TEMPORARY);
 
-	tape_touch(t, bytes_of(p));
+	tape_touch(t, training_bytes_of(p));
 	tape_let(t, root);
 }
 
@@ -384,7 +384,7 @@ static int has_master(const struct builder *b, const struct tape_param *p)
 	       !p->input && !p->others && p->dtype != TAPE_F32;
 }
 
-static void take_masters(struct builder *b)
+static void take_training_masters(struct builder *b)
 {
 	for (size_t i = 0; i < b->t.params.n; i++) {
 		struct tape_param *p = &b->t.params.at[i];
@@ -392,7 +392,7 @@ static void take_masters(struct builder *b)
 		if (!has_master(b, p))
 			continue;
 		p->own_dtype = TAPE_F32;
-		tape_store(&b->t, bytes_of(p), TIMELINE_OPTIMIZER_STATE);
+		tape_store(&b->t, training_bytes_of(p), TIMELINE_OPTIMIZER_STATE);
 	}
 }
 
@@ -404,7 +404,7 @@ static void widen_gradients(struct builder *b)
 
 		if (!has_master(b, p) || old == TAPE_NONE)
 			continue;
-		p->grad = tape_store(&b->t, bytes_of(p), TIMELINE_GRADIENT);
+		p->grad = tape_store(&b->t, training_bytes_of(p), TIMELINE_GRADIENT);
 		tape_let(&b->t, old);
 	}
 }
@@ -495,7 +495,7 @@ static void step_now(void *self, struct tape_param *p)
 	} else {
 		take_states_of(b, rule, p);
 		if (rule->meanwhile == ALL_AT_ONCE)
-			tape_touch(t, bytes_of(p));
+			tape_touch(t, training_bytes_of(p));
 		else if (rule->meanwhile != NOTHING)
 			step_alone(t, p);
 	}
@@ -593,7 +593,7 @@ static void autocast(struct builder *b)
 		to[b->r->precision] == TAPE_F32 || build_is_sharded(b) ? 0 : to[b->r->precision];
 }
 
-static struct value forward(struct builder *b, struct loop *l, struct value *logits)
+static struct value forward_training(struct builder *b, struct loop *l, struct value *logits)
 {
 	struct value loss;
 
@@ -630,7 +630,7 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	b->reduces = micro + 1 == b->r->accumulate;
 	next_batch(b, l, b->r->batch, length_of(b->r, step));
 	tape_begin_graph(t);
-	loss = forward(b, l, &logits);
+	loss = forward_training(b, l, &logits);
 	tape_end_graph(t); /* the name `loss` is given to the new one */
 	kept = tape_store(t, build_learned_kept(b), TIMELINE_ACTIVATION);
 	build_forget_leaf(b);
@@ -658,7 +658,7 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 
 	t->grad = 0;
 	next_batch(b, l, b->r->eval_batch, b->r->sequence);
-	loss = forward(b, l, &logits);
+	loss = forward_training(b, l, &logits);
 	tape_drop(t, &loss);
 	tape_set(t, &l->kept, logits);
 	build_cache_keep(b);
@@ -697,7 +697,7 @@ static void train_step(struct builder *b, struct loop *l, unsigned step)
 
 static void train(struct builder *b, struct loop *l)
 {
-	take_masters(b);
+	take_training_masters(b);
 	if (b->r->in_backward) {
 		b->t.accumulated = step_now;
 		b->t.again_self = b;

@@ -175,7 +175,7 @@ struct merged {
 	struct value weight[3], bias[3]; /* of q, and of k and v */
 };
 
-static void unpack(struct builder *b, struct merged *p)
+static void unpack_vision(struct builder *b, struct merged *p)
 {
 	uint64_t width = b->m->towers[MODEL_VISION].hidden;
 	struct value weight, bias;
@@ -211,7 +211,7 @@ static struct value attend_probe(struct builder *b, struct value probe, struct v
 	struct merged p;
 	struct value q, kv[3], scores, y;
 
-	unpack(b, &p);
+	unpack_vision(b, &p);
 	q = op_linear(t, probe, p.weight[0], p.bias[0], n->hidden);
 	project_patches(b, &p, x, kv);
 	y = op_apply(t, OP_SCALE, q);

@@ -113,8 +113,8 @@ static void turn_both(struct builder *b, struct value p[3])
 }
 
 /* Views of q, k and v that are attended to one by one. */
-static enum plim_status cut(struct builder *b, struct value p[3], const struct seen_piece *pieces,
-			    size_t n)
+static enum plim_status cut_pictures(struct builder *b, struct value p[3],
+				     const struct seen_piece *pieces, size_t n)
 {
 	uint64_t *sizes = mem_new(b->t.mem, n, sizeof(*sizes), b->t.err);
 	enum plim_status st = sizes ? PLIM_OK : mem_status(b->t.err);
@@ -139,7 +139,7 @@ static struct value attend_pieces(struct builder *b, uint32_t block, struct valu
 	struct value all = tape_param(t, TAPE_NONE), y;
 
 	if (!t->failed)
-		tape_fail(t, cut(b, p, pieces, n));
+		tape_fail(t, cut_pictures(b, p, pieces, n));
 	for (size_t i = 0; i < n && !t->failed; i++) {
 		uint64_t patches = pieces[i].patches / pieces[i].windows;
 		struct attention a = { .batch = 1,
@@ -310,7 +310,7 @@ void build_forget_seen(struct builder *b)
 }
 
 /* What the tower gives for the language model, which has it in seen_kept as well; *places lives as long. */
-static struct value look(struct builder *b, struct value *places)
+static struct value look_pictures(struct builder *b, struct value *places)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
 	struct tape *t = &b->t;
@@ -339,7 +339,8 @@ struct value build_seen(struct builder *b, struct value words)
 	uint64_t sequence = b->sequence;
 	struct value places = tape_param(t, TAPE_NONE), x, tokens;
 
-	tokens = b->m->towers[MODEL_VISION].merge ? look(b, &places) : build_tokens_of_image(b);
+	tokens = b->m->towers[MODEL_VISION].merge ? look_pictures(b, &places)
+						  : build_tokens_of_image(b);
 	tape_drop(t, &places);
 	if (!t->regions.n) {
 		tape_drop(t, &b->seen_cos);
