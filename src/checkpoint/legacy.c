@@ -309,7 +309,7 @@ static enum plim_status read_bare(struct legacy *l, const struct stream *s, stru
 	    pickle_get(&u->heap, root, "device_traces", &key)) {
 		l->ckpt->unreadable = true;
 		st = ckpt_model_find(l->ckpt, CKPT_BAD_FINDING, "recording", PLIM_UNKNOWN, err,
-				     "'%s' is a recording of GPU memory, not a checkpoint: "
+				     "%s is a recording of GPU memory, not a checkpoint: "
 				     "'plimsoll report' reads it",
 				     ckpt_model_file(l->ckpt, l->file));
 	}
