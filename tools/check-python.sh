@@ -1,24 +1,31 @@
-#!/bin/sh
+#!/bin/bash
 # check-python.sh BUILD: the Python package in an environment with a real PyTorch: types, tests, examples, the notebook, the
-# wheel that `pip install .` makes; and what `curves` says next to real libraries and of made logs.  Exit 77 where there is no such environment.
+# wheel that `pip install .` makes; and what `curves` says next to real libraries and of made logs.  As many at a time as there are
+# processors.  Exit 77 where there is no such environment.
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
 build=$1
 tools/venv.sh build/venv || exit $?
 python=$top/build/venv/bin/python
-failed=0
-passed=0
-run() { # NAME COMMAND...
-	name=$1
-	shift
-	if "$@" >build/check-python.log 2>&1; then
-		passed=$((passed + 1))
+logs=build/check-python
+at_a_time=$(nproc)
+number=0
+rm -rf $logs
+mkdir -p $logs
+judge() { # LOG NAME COMMAND...
+	local log=$1 name=$2
+	shift 2
+	if "$@" >"$log" 2>&1; then
+		touch "$log.passed"
 	else
-		failed=$((failed + 1))
-		tail -40 build/check-python.log >&2
-		echo "check-python $name: FAILED" >&2
+		{ tail -40 "$log" && echo "check-python $name: FAILED"; } >&2
 	fi
+}
+run() { # NAME COMMAND...
+	while [ "$(jobs -rp | wc -l)" -ge "$at_a_time" ]; do wait -n || true; done
+	number=$((number + 1))
+	judge "$logs/$number" "$@" &
 }
 export PYTHONPATH="$top/python" PLIMSOLL_LIBRARY="$top/$build/libplimsoll.so.0" PLIMSOLL_PROGRAM="$top/$build/plimsoll" \
 	PLIMSOLL_TEST_DATA="$top/tests/data" PLIMSOLL_SOURCE="$top" PYTHONDONTWRITEBYTECODE=1
@@ -53,8 +60,9 @@ run gradio "$python" python/tests/test_gradio.py
 run frameworks "$python" python/tests/test_frameworks.py
 run interrupt env PLIMSOLL_MAKE_SNAPSHOT="$top/$build/make_snapshot" "$python" python/tests/test_interrupt.py
 unset PYTHONPATH PLIMSOLL_LIBRARY PLIMSOLL_PROGRAM
-# What users do.
-rm -rf build/installed
+# What users do, one after the other: a step uses what the one before installed.
+at_a_time=1
+rm -rf build/installed build/installed-lint
 run 'pip install .' sh -c "'$python' -m venv build/installed && build/installed/bin/pip wheel -q --disable-pip-version-check --no-deps -w build/installed/wheels . &&
 	[ \$(cat build/installed/wheels/*.whl | wc -c) -lt 3000000 ] && build/installed/bin/pip install -q --disable-pip-version-check build/installed/wheels/*.whl &&
 	cd / && '$top/build/installed/bin/python' -c \"import plimsoll; assert plimsoll.report('$top/samples/died-moe.pickle.xz').verdict.cause == 'fragmentation'\" &&
@@ -63,7 +71,6 @@ run 'pip install .' sh -c "'$python' -m venv build/installed && build/installed/
 run 'linter without the library' sh -c "find build/installed -name 'libplimsoll*' -delete && rm -f build/installed/bin/plimsoll &&
 	build/installed/bin/pip install -q --disable-pip-version-check flake8 jsonschema &&
 	tests/lint/installed.sh '$top/build/installed/bin' plimsoll.lint '$top/tests/lint/sarif.schema.json'"
-rm -rf build/installed-lint
 run 'pip install ./python/lint' sh -c "'$python' -m venv build/installed-lint &&
 	build/installed-lint/bin/pip install -q --disable-pip-version-check ./python/lint flake8 jsonschema &&
 	tests/lint/installed.sh '$top/build/installed-lint/bin' plimsoll_lint '$top/tests/lint/sarif.schema.json'"
@@ -72,5 +79,7 @@ run 'templates of pipelines' sh -c "build/installed-lint/bin/pip install -q --di
 	build/installed-lint/bin/check-jsonschema --builtin-schema vendor.gitlab-ci examples/gate/gitlab-ci.yaml"
 run 'pre-commit hooks' sh -c "build/installed-lint/bin/pip install -q --disable-pip-version-check pre-commit &&
 	tests/lint/hooks.sh '$top/build/installed-lint/bin' '$top'"
-echo "check-python: $passed passed, $failed failed"
-[ "$failed" = 0 ]
+wait
+passed=$(find $logs -name '*.passed' | wc -l)
+echo "check-python: $passed passed, $((number - passed)) failed"
+[ "$passed" = "$number" ]
