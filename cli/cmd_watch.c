@@ -305,7 +305,7 @@ static int to_fd(void *ctx, const char *text, size_t n)
 	return write(*(int *)ctx, text, n) == (ssize_t)n ? 0 : -1;
 }
 
-/* Whole or not at all: written next to and renamed, as node_exporter wants it. */
+/* Whole or not at all: written as a new file and renamed, as node_exporter wants it. */
 static int write_textfile(const struct watch_opts *o, const struct plim_watch *w)
 {
 	char beside[4200];

@@ -393,7 +393,7 @@ bool opt_near(const char *typed, const char *name, unsigned *score)
 	return *score <= limit && *score < strlen(name);
 }
 
-/* Words for one thing: a command has one of each row, and who knows another is reported it. */
+/* Words for one thing: a command has one of each row; a person who types another one is shown it. */
 static const char *const one_thing[][8] = {
 	{ "limit", "memory", "gpu-memory", "mem", "vram", "vram-limit", "memory-limit" },
 	{ "gpu", "card" },

@@ -33,7 +33,7 @@ static int wrong_suffix(const char *given, const char *const *suffixes)
 			 names, given);
 }
 
-/* What a file next to is called for people: where it is sent. */
+/* What a file of the output is called for people: where it is sent. */
 static char sent[4096];
 static const char *sent_to;
 

@@ -110,7 +110,7 @@ def refuses(why, model, name, *options):
 
 
 def says_the_same(model, name, *options):
-    """What is reported the recorded run as it would be anyway changes nothing."""
+    """A recorded run that says what is assumed anyway changes nothing."""
     config = rows_of(*model)[0]["config"]
     plain, told_all = (planned(config, *options, "--calibrate", lib.recording(name, data, truth), "--recorded", "batch=8,seq=1024" + more)
                        for more in ("", ",checkpointing=none,attention=sdpa,no-clip=0"))

@@ -286,7 +286,7 @@ def test_shards():
 
 
 def test_folders():
-    """Folders as they are found on disks: what was reported them did not help, or was wrong."""
+    """Folders as they are found on disks: what was said of them did not help, or was wrong."""
     def write(path, data):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as f:
@@ -1021,7 +1021,7 @@ def test_decimals():
 
 
 def test_directory():
-    """One bit in a zip's directory: no tensor is reported to be lost, and where the directory cannot be followed all are found."""
+    """One bit in a zip's directory: no tensor counts as lost, and where the directory cannot be followed all are found."""
     with open(os.path.join(HERE, "tensor.pt"), "rb") as f:
         data = f.read()
     start = struct.unpack_from("<I", data, data.rindex(b"PK\5\6") + 16)[0]
@@ -2013,7 +2013,7 @@ def test_durable():
                 left = [x for x in os.listdir(folder) if not x.startswith("x.safetensors")]
                 if "KILL" not in what:
                     assert not left or call in ("unlinkat", "close"), (call, what, which, left)
-                    # Whoever is reported that it was written can rely on it; and is reported when it was not.
+                    # Exit code 0 if the new file is there, else one line on stderr.
                     assert done.returncode == 0 or done.stderr.count(b"\n") == 1, (call, what, which, done)
                     assert done.returncode or now == new, (call, what, which)
                 (r,), code = verify(target)

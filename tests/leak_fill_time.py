@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""leak_fill_time.py PLIMSOLL [SEED]: when a leak will have filled a GPU is in the range that was reported from its first steps.
+"""leak_fill_time.py PLIMSOLL [SEED]: when a leak will have filled a GPU is in the range that its first steps give.
 
 Programs that leak are made up: training loops with leaks of several sizes and batches that vary.  Each is recorded for a
 few steps on a large GPU, and runs until it dies on one of the size of the GPU that is asked for; a GPU gives back what

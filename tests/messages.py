@@ -40,7 +40,7 @@ def ranks(death, want):
     return death["ranks"] == [int(r) for r in want.split(",")]
 
 
-# Advice that is wrong wherever it is not for this program: who is reported it must be one of these.
+# Advice that is wrong wherever it is not for this program: the program named must be one of these.
 PYTORCH = {None, "PyTorch", "DeepSpeed", "axolotl", "LLaMA-Factory", "Unsloth", "verl", "TRL", "Megatron-LM", "Ultralytics"}
 OF_PYTORCH = ["torch.cuda.", "train.py", "DataLoader", "expandable_segments", "torch.inference_mode"]
 OF_TRAINING = ["gradient accumulation", "micro-batch", "gradient checkpointing;"]

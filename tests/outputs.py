@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""outputs.py PLIMSOLL RECORDING: -o writes what it is reported to, and destroys nothing; a file cannot fill the memory.
+"""outputs.py PLIMSOLL RECORDING: -o writes the file that it names, and destroys nothing; a file cannot fill the memory.
 
 A name that is not a page and no pickle was written as a pickle; the input itself, a pipe, a link, a device were replaced by it.
 A reader that left made exit code 3.  97 KB of gzip took 4.3 GB, 1.6 KB of zstd 174 MiB.

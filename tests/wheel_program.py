@@ -51,7 +51,7 @@ class Installed(unittest.TestCase):
         self.put(LIBRARY, "lib/python3.12/site-packages", FOLDER, "libplimsoll.so")
         self.put(OTHER, "lib/python3.13/site-packages", FOLDER, "libplimsoll.so")
         self.works()
-        self.works(PLIMSOLL_LIBRARY=OTHER)  # what Python was reported to take
+        self.works(PLIMSOLL_LIBRARY=OTHER)  # what Python was given
         self.works(PLIMSOLL_LIBRARY="/nowhere")
 
     def test_none(self):

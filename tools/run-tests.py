@@ -31,7 +31,7 @@ def taken(folder):
 
 
 def short(command):
-    """The part of a test's command that shows it from others."""
+    """The part of a test's command that no other test has."""
     words = [word for word in command.split() if re.search(r"/tests?[/_]|/fuzz_|/kernel_run", word)]
     return os.path.basename(words[0]) if words else command[:60]
 

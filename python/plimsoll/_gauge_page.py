@@ -166,7 +166,7 @@ class Page:
         words[SEQUENCE] = odd
         if phase is not None:
             _turn(words, phase, now)
-        again = step == words[AT_DONE // 8]  # a loss is reported a step that was reported already
+        again = step == words[AT_DONE // 8]  # the loss of a step that was reported already
         if not again:
             words[LAST_STEP], self.last = now - self.last, now
         DONE.pack_into(self.map, AT_DONE, step, self.loss, self.lr, self.grad_norm)

@@ -109,7 +109,7 @@ class Examples(unittest.TestCase):
         self.assertTrue(any("<iframe" in html for html in shown))
 
     def test_the_name_on_the_index_is_not_told_to_be_ours(self):
-        # plimsoll on the package index is someone else's: no one may be reported to install it.
+        # plimsoll on the package index is someone else's: no text may say to install it.
         wrong = []
         for folder, _, files in os.walk(SOURCE):
             if any(part in folder for part in ("/build", "/.git", "/node_modules", "/fuzz/corpus")):

@@ -709,7 +709,7 @@ FAKE = os.environ.get("PLIMSOLL_FAKE_CUDA", "")
 
 @unittest.skipUnless(FAKE, "PLIMSOLL_FAKE_CUDA names no fake driver")
 class OnAGpu(Folder):
-    """With a driver whose copies run only when their stream is reported to, and which ends the process when page-locked memory is changed
+    """With a driver whose copies run only when their stream is waited for, and which ends the process when page-locked memory is changed
     before: tensors of the host stand for those of the GPU.
     """
 

@@ -541,7 +541,7 @@ FAKE = os.environ.get("PLIMSOLL_FAKE_CUDA", "")
 
 @unittest.skipUnless(FAKE, "PLIMSOLL_FAKE_CUDA names no fake driver")
 class OnAGpu(Swaps):
-    """The same with a driver whose copies run only when their stream is reported to, and which ends the process when page-locked
+    """The same with a driver whose copies run only when their stream is waited for, and which ends the process when page-locked
     memory is changed or freed before: tensors of the host stand for those of the GPU.
     """
 

@@ -53,7 +53,7 @@ class Recorder:
         self.born = time.time()
         self.deaths_only = False  # nothing is written of a job that does not run out of memory
         try:
-            from plimsoll_in_job import _job  # files of the package; they lie next to, as long as the run does
+            from plimsoll_in_job import _job  # files of the package; they lie in the same folder as long as the run does
 
             self.job = _job
         except Exception as e:

@@ -284,7 +284,7 @@ enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, str
  */
 enum plim_status ckpt_join(struct ckpt *c, struct plim_err *err);
 
-/* ---- what is reported it ---- */
+/* ---- what is reported of a checkpoint ---- */
 
 /* Of the bytes, and of all; the names for people are those of enum plim_ckpt_verdict. */
 enum ckpt_verdict {

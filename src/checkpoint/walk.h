@@ -42,7 +42,7 @@ struct pickle_value walk_as_dict(const struct walk *w, struct pickle_value v);
 bool walk_get_storage(const struct walk *w, struct pickle_value v, struct unpickle_storage *s);
 /*
  * The same of a storage inside the pickle's own bytes, a call of _load_from_bytes: *s's dtype and bytes, where it was
- * saved from, its extent; !*ok: it is reported that it cannot be looked at.
+ * saved from, its extent; !*ok: a finding says that it cannot be looked at.
  */
 enum plim_status embedded_place(struct walk *w, struct pickle_value call,
 				struct unpickle_storage *s, uint32_t *location, uint32_t *extent,

@@ -1,7 +1,7 @@
 /*
  * A CUDA driver without a GPU: libfakecuda.so has the symbols of gpu/cuda.h.
  *
- * Streams are queues that complete only when told.  fake_touch() queues work on a range; whoever unmaps a range, or is reported to hand it
+ * Streams are queues that complete only when told.  fake_touch() queues work on a range; whoever unmaps a range, or asks to hand it
  * to another stream, while work on it is queued, fails the test.  So do handles that leak, calls that are illegal in a
  * capture, and waits under the allocator's lock.
  *

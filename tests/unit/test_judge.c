@@ -1,4 +1,4 @@
-/* What is reported a checkpoint: verdicts and their order, groups, what a resume wants, which of a series stay. */
+/* What is reported of a checkpoint: verdicts and their order, groups, what a resume wants, which of a series stay. */
 #include "checkpoint/parts.h"
 
 #include <fcntl.h>

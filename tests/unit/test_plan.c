@@ -266,7 +266,7 @@ static void test_masters(void **state)
 
 #define LINEAR (2 * (4 * 64 * 64 + 3 * 64 * 128)) /* of PARAMETERS, what is quantized */
 
-/* Codes, a scale in 64 and 16 values for each of 14 weights; the rest in fp32 to be trained next to, in bf16 to infer. */
+/* Codes, a scale in 64 and 16 values for each of 14 weights; the rest in fp32 if adapters are trained, in bf16 to infer. */
 static void test_quantized_weights(void **state)
 {
 	uint64_t codes = LINEAR / 2 + LINEAR / 64 * 4 + 14 * 16 * 4;
@@ -693,7 +693,7 @@ static void test_needed_of_both(void **state)
 			assert_memory_equal(&last, &plans[k]->phases.at[plans[k]->phases.n - 1],
 					    sizeof(last));
 		}
-		/* what needs more than anybody has a use for is reported to */
+		/* what needs more than the limit needs UINT64_MAX */
 		assert_int_equal(
 			plan_measure_both(plans, &rules, needed[0] - 1, both, needed, &f->err),
 			PLIM_OK);

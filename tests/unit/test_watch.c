@@ -895,7 +895,7 @@ static void the_last_may_have_failed(void **state)
 	}
 }
 
-/* What has ended fills nothing any more, and is reported what held it back in all. */
+/* A job that has ended fills nothing any more; its report says what held it back in all. */
 static void nothing_is_foretold_of_the_ended(void **state)
 {
 	static const struct plim_text_style style = { 80, false, false };

@@ -7,7 +7,7 @@ The first sentence is the help; what follows it is for callers from C.  In the p
     -s --seq tokens        the letter, the name, and what help calls the value
     1 to 2^26, from 1MiB   what a number may be
     is 2, is unknown       what it is unless given, as help says; without it 0, NULL, or not set; is 0.5 of a double
-    else 896MiB            the same, where the sentence says it or it is no one's business
+    else 896MiB            the same, where the sentence says it or it is not needed
     times 1000             of what help calls the value, in the member
     of plim_x              the enum whose enumerators the names are; of a member that is an enum it is that one
     alone full             what it is if the value is left out

@@ -31,7 +31,7 @@ export interface Checkpoint {
 	path?: string;
 }
 
-// A tensor, and what is reported it; of a comparison `weight` is 1 and names both sides.
+// A tensor, and what is reported of it; of a comparison `weight` is 1 and names both sides.
 interface Leaf {
 	name: string;
 	weight: number;

@@ -153,7 +153,7 @@ export class Details {
 				{ class: "soft" },
 				recording.nobody(a) === BEFORE
 					? "It was there before the recording began: its stack is not known."
-					: "No Python stack was recorded (autograd's backward thread, as a rule).",
+					: "No Python stack was recorded (usually autograd's backward thread).",
 			);
 		const own = recording.user_frame(recording.stack[a]) - 1;
 		return el(

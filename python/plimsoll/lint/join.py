@@ -202,7 +202,7 @@ def match_file(frame: Frame, results: list[Result]) -> Result | None:
 
 
 def changed_since(result: Result, frame: Frame, sources: dict[str, dict[str, Any]]) -> str:
-    """Why this source is not the recorded one; "" where it is, as far as can be reported."""
+    """Why this source is not the recorded one; "" if it is, as far as can be seen."""
     assert result.source is not None
     known = sources.get(frame.file) or next((v for k, v in sources.items() if _same_end(k, frame.file) == len(Path(frame.file).parts)), None)
     if known is not None:

@@ -216,7 +216,7 @@ def _python2(why: SyntaxError) -> bool:
 
 
 def _comments(source: Source) -> None:
-    """Fill `noqa` and `off` from comments; `tokenize` shows them from strings."""
+    """Fill `noqa` and `off` from comments; `tokenize` knows a comment from a string."""
     if "noqa" not in source.text.lower() and "plimsoll:" not in source.text:
         return
     try:

@@ -1,4 +1,4 @@
-/* The ckpt commands: reads a checkpoint and composes what is to be reported it. */
+/* The ckpt commands: reads a checkpoint and composes what is reported of it. */
 #include "commands/ckpt/ckpt.h"
 #include "commands/out.h"
 #include "host/host.h"

@@ -7,7 +7,7 @@
 
 #include <plimsoll/diff.h>
 
-/* One device of one recording, and what is reported it; `one` NULL: it has no such device. */
+/* One device of one recording, and what is reported of it; `one` NULL: it has no such device. */
 struct diff_side {
 	struct recording_device *one;
 	struct plim_report_step *steps; /* of the repetitions, and the unfinished one */

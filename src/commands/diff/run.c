@@ -77,7 +77,7 @@ static enum plim_status read_device(struct plim_diff *d, int s, struct recording
 	return st ? st : find_diff(d, s, side, err);
 }
 
-/* What is reported a recording that has been opened. */
+/* What is reported of a recording that has been opened. */
 static enum plim_status read_one(struct plim_diff *d, int s, const char *path,
 				 struct plim_diff_side *out, struct plim_err *err)
 {

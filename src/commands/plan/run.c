@@ -1,4 +1,4 @@
-/* plimsoll plan: composes the model, the recipe, the program and what is reported it. */
+/* plimsoll plan: composes the model, the recipe, the program and what is reported of it. */
 #include "plan/plan.h"
 
 #include "commands/out.h"

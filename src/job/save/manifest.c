@@ -1,5 +1,5 @@
 /*
- * Manifests of checkpoints: what vouches for the files of a folder, and what is reported it when folders are listed.
+ * Manifests of checkpoints: what vouches for the files of a folder, and what is reported of it when folders are listed.
  *
  *	{"schema": "manifest/1", "version": "0.2.0", "step": 1000, "order": 7, "metric": 0.25, "world": 1,
  *	 "files": [{"name": "model.safetensors", "bytes": 123, "xxh3": "0123456789abcdef"}]}

@@ -11,7 +11,7 @@ uint64_t save_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- what is reported a saving ---- */
+/* ---- what is reported of a saving ---- */
 
 void saving_set(struct plim_saving *s, enum plim_saving_state state)
 {

@@ -220,7 +220,7 @@ static void look_details(struct host *h, struct scan *s, struct plim_here_proces
 
 /* ---- all of them ---- */
 
-/* A folder's order is no one's: by device, then by process. */
+/* A folder has no order that means anything: by device, then by process. */
 static int by_device(const void *a, const void *b)
 {
 	const struct plim_here_holder *x = a, *y = b;

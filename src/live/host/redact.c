@@ -13,7 +13,7 @@ static void hide_group(struct redact *r, const char **path)
 		redact_name(r, "cgroup", path);
 }
 
-/* Programs that kill are reported by name (headroom.c), and are no one's secret. */
+/* Programs that kill are reported by name (headroom.c), and are not secret. */
 static void hide_process(struct redact *r, const char **name)
 {
 	if (*name && !host_is_killer(*name))

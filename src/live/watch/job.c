@@ -310,7 +310,7 @@ enum plim_status watch_job_add(struct watch_job *j, struct plim_err *err)
 	const struct watch_sample *s = &j->ring[j->samples % WATCH_RING];
 
 	if (!isfinite(s->time) || (j->samples && s->time <= j->last_time))
-		return PLIM_OK; /* the clock went back: nothing can be reported it */
+		return PLIM_OK; /* the clock went back: nothing can be said of it */
 	j->samples++;
 	j->last_time = s->time;
 	if (isnan(j->first_time))

@@ -104,7 +104,7 @@ bool proc_sample(struct proc_files *f, const char *root, const struct proc_child
 /* The machine's memory. */
 void proc_machine(const char *root, struct watch_host *out);
 
-/* The tightest limit of processor time among its cgroups, on all levels; where it is reported how often that stopped them ("": there is none). */
+/* The tightest limit of processor time among its cgroups, on all levels; the file that counts how often that stopped them ("": there is none). */
 struct proc_quota {
 	double cores; /* INFINITY: none */
 	char cpu_stat[420];
@@ -136,7 +136,7 @@ uint64_t proc_cgroup_kills(const char *folder);
 
 /*
  * Where this process is, so that others can be said to be there too: in its Slurm job, in a session of its user, in its container, else in
- * its cgroup.  "": nothing shows it from others (the root of all cgroups).
+ * its cgroup.  "": nothing sets it apart from others (the root of all cgroups).
  */
 struct proc_here {
 	char controllers[64], path[320]; /* as a line of /proc/PID/cgroup has them */

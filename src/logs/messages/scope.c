@@ -258,7 +258,7 @@ static int is_evaluated(const struct messages_event *e, const struct messages_co
 	       told->line && told->line < e->line && e->line - told->line <= EVALUATED_LINES;
 }
 
-/* Words of another file are reported a failure only where the two report one death. */
+/* Words of another file belong to a failure only where the two report one death. */
 static void find_everywhere(const struct messages_log *log, const struct messages_event *e,
 			    enum messages_engine own, struct messages_context *out)
 {
@@ -377,7 +377,7 @@ static void settle_activity(const struct messages_event *e, struct messages_cont
 		out->activity = A(SERVING);
 }
 
-/* A word far above a failure, of another run in the same log, still shows the engine: logs are of one program as a rule. */
+/* A word far above a failure, of another run in the same log, still shows the engine: a log is usually of one program. */
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out)
 {

@@ -316,7 +316,7 @@ static const struct doubt {
 	{ is_other_card, "fwd", PLAN_DERIVED, 30, 30, "only Hopper GPUs were measured" },
 };
 
-/* What is reported a run that was measured like it; half of it is how segments are placed. */
+/* What is reported of a run that was measured like it; half of it is how segments are placed. */
 #define BELOW 10
 #define ABOVE 15
 

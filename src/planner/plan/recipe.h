@@ -438,7 +438,7 @@ struct plan_trust {
 };
 
 /*
- * Of what is reported the first `n` phases of a plan: of all of them, the whole run.  `recorded`: the recipe of a run of the
+ * Of what is reported about the first `n` phases of a plan: of all of them, the whole run.  `recorded`: the recipe of a run of the
  * model that the plan was calibrated with; NULL: none.
  */
 void plan_trust_of(const struct model *m, const struct plan_recipe *r,

@@ -1,4 +1,4 @@
-/* What is reported a measured program: phases, the peak, the verdict, what was taken for granted. */
+/* What is reported of a measured program: phases, the peak, the verdict, what was taken for granted. */
 #include "plan/plan.h"
 
 #include "facts/facts.h"

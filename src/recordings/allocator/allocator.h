@@ -271,8 +271,8 @@ struct allocator_reach {
 
 /*
  * The same where memory is ample, and what is needed to go to one end or two of a program, the last of which is its own.
- * What needs more than `most_bytes` is reported to need UINT64_MAX.  Of `how` the limit and the capacity count for nothing; phases
- * are reported the ample run, events and blocks are not.
+ * What needs more than `most_bytes` needs UINT64_MAX.  Of `how` the limit and the capacity count for nothing; phases
+ * are of the ample run; events and blocks are not given.
  */
 enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
 				       const struct allocator_run *how,

@@ -251,7 +251,7 @@ static void guess_pool(struct explaining *x, const struct program_op *op)
 	x->guess->last_pool[rq->stream] = rq->pool;
 }
 
-/* Private pools that give memory back in this gap are no one's any more. */
+/* Private pools that give memory back in this gap have no owner any more. */
 static enum plim_status drop_pools(struct explaining *x, uint32_t before_op)
 {
 	const struct pools *p = &x->guess->pools;

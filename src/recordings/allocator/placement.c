@@ -150,7 +150,7 @@ static enum plim_status add_places(struct placement *p, const struct recorded *r
 
 /*
  * What is not in the recording goes below all that is, or, where addresses are low (Windows' driver under
- * Linux), far above.  Addresses that are neither are no one's, and not followed.
+ * Linux), far above.  Other addresses are not followed.
  */
 static int find_room(struct placement *p, const struct recorded *r, size_t n)
 {

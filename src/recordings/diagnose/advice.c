@@ -704,7 +704,7 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 	if (findings_untold(e))
 		return;
 	advise_all(e, t, c, out);
-	/* who has no rows here is reported what anybody is */
+	/* a program without rows here gets the general advice */
 	unnamed.engine = MESSAGES_ENGINE_UNKNOWN;
 	if (!out->action_count)
 		advise_all(e, t, &unnamed, out);

@@ -17,7 +17,7 @@
 
 #define SAME_PCT 90
 #define COPIES_MAX 16
-#define REPEAT_MIN 16 /* allocations of a model that is reported from its layers */
+#define REPEAT_MIN 16 /* allocations of a model that is known by its layers */
 #define STEPS_MIN 2   /* steps whose forward pass meets old gradients */
 
 /* ---- duplicate_weights ---- */

@@ -475,7 +475,7 @@ static void block(struct packing *p, struct snapshot_block *b, uint64_t *at)
 		packed_bad(p, "a block of no known state");
 	b->addr = code >> 2 ? packed_from(p, PACKED_SEGMENT_ADDR, b->addr, *at) : *at;
 	b->bytes = packed_code(p, PACKED_BLOCK_BYTES, b->bytes);
-	/* to a block's full size as a rule; what is free has what was there last */
+	/* usually to a block's full size; what is free has what was there last */
 	b->requested_bytes = packed_from(p, PACKED_BLOCK_REQUESTED, b->requested_bytes, b->bytes);
 	b->stack = packed_stack(p, PACKED_BLOCK_STACK, b->stack);
 	*at = b->addr + b->bytes;

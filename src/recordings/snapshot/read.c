@@ -182,7 +182,7 @@ static enum plim_status settle_snapshot(struct snapshot *t, struct pairing *ahea
 	for (size_t d = 0; !st && d < t->device_count; d++) {
 		struct snapshot_device *device = &t->devices[d];
 
-		events += device->events.n; /* rows that stand elsewhere are no one's */
+		events += device->events.n; /* rows elsewhere belong to no device */
 		st = pairs_find(t, device, is_all_rows(t, device) ? ahead : NULL, err);
 	}
 	if (!st && !events && !t->segments.n)

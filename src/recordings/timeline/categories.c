@@ -791,7 +791,7 @@ static void take_state(struct deciding *x, const struct state_group *at, size_t 
 
 /*
  * Momentum and the like of an optimizer that is not PyTorch's nor derived from it: no frame of a step shows it.  What
- * only looks like it, such as an average of the weights, is not reported from it unless the file updates parameters; then
+ * only looks like it, such as an average of the weights, is not set apart from it unless the file updates parameters; then
  * nothing is said but that it is kept.
  */
 static enum plim_status find_state_by_hand(struct deciding *x)

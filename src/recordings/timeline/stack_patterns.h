@@ -5,7 +5,7 @@
 #include "timeline.h"
 
 enum {
-	CUE_EMPTY = 1, /* no frames: C++ alone, as a rule autograd's own thread */
+	CUE_EMPTY = 1, /* no frames: C++ alone, usually autograd's own thread */
 	CUE_OPTIMIZER = 2,
 	CUE_INIT_GROUP = 4, /* where torch's optimizers make their state */
 	CUE_ZERO_GRAD = 8,

@@ -1352,7 +1352,7 @@ static int by_file(const void *a, const void *b)
 	return (x->place > y->place) - (x->place < y->place);
 }
 
-/* A default that comes to nothing is no one's setting. */
+/* A default that comes to nothing was not set by anyone. */
 static void drop_idle(struct reading *r)
 {
 	size_t n = 0;

@@ -568,7 +568,7 @@ static bool has_operator(const struct plan_traced *t, const char *begins)
 
 /*
  * How far traces were off where runs were measured (docs/evidence/trace.md), and what shows which of them a trace is like: 0.5 % and
- * less, except for what cuDNN takes next to: workspaces of convolutions (up to 2 % more was measured) and of recurrent
+ * less, except for what cuDNN takes beyond that: workspaces of convolutions (up to 2 % more was measured) and of recurrent
  * layers; of kept traces that have these from the CPU, what they keep as well (8 % more).  The first that fits counts.
  */
 static const struct likeness {

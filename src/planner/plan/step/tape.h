@@ -55,7 +55,7 @@ struct tape_param {
 	uint32_t states[3]; /* of the optimizer */
 	struct value cast;  /* the copy that autocast keeps; store TAPE_NONE: none */
 	uint8_t dtype, trainable, pending_part;
-	uint8_t input;  /* no parameter: an input that was reported to take a gradient */
+	uint8_t input;  /* no parameter: an input that wants a gradient */
 	uint8_t others; /* another process steps on it */
 	uint8_t own_dtype;
 	uint64_t own_n; /* what this process keeps and steps on */
