@@ -82,13 +82,15 @@ def snippet(code, folder):
     out, module = io.StringIO(), types.ModuleType("snippet")
     module.__file__ = os.path.join(folder, "snippet.py")
     sys.modules["snippet"] = module  # variables that a module has, as those of a script
-    os.chdir(folder)
+    os.chdir(folder)  # of the whole process, so nothing else may change it while other items run in threads
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
             exec(compile(code, module.__file__, "exec"), vars(module))
         except Exception:  # pylint: disable=broad-except
             traceback.print_exc(file=out)
             return 1, out.getvalue()
+        finally:
+            os.chdir(HERE)
     return 0, out.getvalue()
 
 
@@ -137,7 +139,6 @@ def check(item, program):
             wrong += [f"{verb} {rest}: nothing is asked of its output"] if not words else []
             wrong += [f"{verb} {rest}: {'no' if sign == '=' else 'has'} '{text}': {said[:1500]}" for sign, text in words
                       if (" ".join(text.split()) in said) != (sign == "=")]
-        os.chdir(HERE)
     return "\n".join(f"{number}. {title}: {what}" for what in wrong)
 
 
