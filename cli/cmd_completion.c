@@ -118,7 +118,7 @@ static void zsh_text(const char *text)
 
 static void zsh_value(const struct opt *o)
 {
-	printf(":");
+	printf(o->kind == OPT_KIND_OPTIONAL ? "::" : ":");
 	zsh_text(o->value);
 	if (o->kind == OPT_KIND_CHOICE) {
 		printf(":(");

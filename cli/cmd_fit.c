@@ -13,8 +13,9 @@ struct fit_opts {
 static const struct opt fit_opt[] = {
 	OPT_U64(0, "parts", fit_opts, number, "N", 1, 1u << 20, OPT_NONE,
 		"cut each batch into N parts (the fewest that fit: 1, 2, 4 ...)"),
-	OPT_FLAG(0, "checkpoint", fit_opts, flag,
-		 "checkpoint activations, too, by the model's own call"),
+	OPT_OPTIONAL(0, "checkpoint", fit_opts, text, "N", "", NULL,
+		     "checkpoint the activations of N layers, too (all of them), by the model's "
+		     "own call"),
 	OPT_STRING(0, "memory", fit_opts, text, "SIZE", NULL,
 		   "of GPU memory the job may use: 15.1GiB (all of the GPU)"),
 	OPT_FLAG(0, "probe-only", fit_opts, flag, "measure and print, do not run"),
@@ -48,8 +49,9 @@ static const struct cmd_example fit_examples[] = {
 	{ "plimsoll fit -- python train.py",
 	  "run it in as few parts as fit, if that is proven to train the same" },
 	{ "plimsoll fit --memory 15GiB --probe-only -- python train.py",
-	  "what each number of parts takes, without the run" },
-	{ "plimsoll fit --parts 4 -- python train.py", "in four parts" },
+	  "what each setting takes, without the run" },
+	{ "plimsoll fit --parts 4 --checkpoint=12 -- python train.py",
+	  "in four parts, with 12 layers checkpointed" },
 	{ NULL, NULL },
 };
 
@@ -59,7 +61,8 @@ const struct cmd cmd_fit = {
 	.args = "-- COMMAND...",
 	.about =
 		"Cuts each batch into parts inside the training step of transformers.Trainer (TRL, "
-		"Axolotl and LLaMA-Factory call it) or in a loop of accelerate. Loader, "
+		"Axolotl and LLaMA-Factory call it) or in a loop of accelerate, or checkpoints as "
+		"many layers as it takes, whichever is faster. Loader, "
 		"accumulation, "
 		"schedule and seeds stay untouched, so the samples, their order and the number of "
 		"steps stay.\n\n"

@@ -126,10 +126,11 @@ static void help_entry(FILE *to, const char *left, const char *right)
 static void print_option(FILE *to, const struct opt *o)
 {
 	char left[100], right[700];
+	bool optional = o->kind == OPT_KIND_OPTIONAL;
 
-	snprintf(left, sizeof(left), "%c%c%s --%s%s%s", o->letter ? '-' : ' ',
-		 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name, o->value ? "=" : "",
-		 o->value ? o->value : "");
+	snprintf(left, sizeof(left), "%c%c%s --%s%s%s%s%s", o->letter ? '-' : ' ',
+		 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name, optional ? "[" : "",
+		 o->value ? "=" : "", o->value ? o->value : "", optional ? "]" : "");
 	option_says(o, right, sizeof(right));
 	help_entry(to, left, right);
 }

@@ -542,11 +542,15 @@ static bool set_found(struct parse *p, const struct opt *row, const char *shown,
 	return set_value(&inner, row, shown, value);
 }
 
-/* The next argument if it is one of the names; a name that ends with ':' may be followed by more. */
+/* The next argument if it is one of the names, or a number if there are none; a name that ends with ':' may be followed by more. */
 static const char *next_known(struct parse *p, const char *const *names)
 {
 	const char *next = p->at < p->argc ? p->argv[p->at] : "";
 
+	if (!names && *next >= '0' && *next <= '9') {
+		p->at++;
+		return next;
+	}
 	for (; names && *names; names++) {
 		size_t n = strlen(*names);
 

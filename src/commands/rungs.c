@@ -81,7 +81,8 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 	if (!n)
 		return;
 	if (rung_width_of(t) >= NARROW)
-		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits", "change");
+		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits",
+			    "change (its time is an estimate)");
 	for (size_t i = 0; i < n; i++) {
 		put_rung(t, &ladder[i], limit);
 		fits |= ladder[i].fits == PLIM_TRI_YES;

@@ -404,7 +404,7 @@ export class AnswerPanel implements Panel {
 			"What would make it fit, step by step",
 			[
 				{ name: "change", cell: (r) => text.plain(r.rung, 120) },
-				{ name: "time", cell: (r) => text.plain(r.cost ?? "-", 80) },
+				{ name: "time, estimated", cell: (r) => text.plain(r.cost ?? "-", 80) },
 				bytes("saves", (r: Rung) => r.saved_bytes),
 				bytes("needed", (r: Rung) => r.needed_bytes),
 				{ name: "fits", cell: (r) => (r.fits === null ? "-" : r.fits ? "yes" : "no") },

@@ -15,12 +15,14 @@ from .. import _size
 from .._usage import OneLineParser
 from ..errors import ArgumentError, FormatError, UnsupportedError
 from . import _file
+from ._checkpointing import text as checkpointed_text, wanted as layers_wanted
 from ._ladder import PROBES
 from ._launch import Probed, Stale, become, probe, run
 from ._parts import WAYS, bounds
 
 MISFIT, USAGE, REFUSED = 1, 2, 4
 GIB = 1 << 30
+AS_IT_IS = "as it is"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
                                                              "process of its own measures whether the gradient of the parts is the gradient of the batch, in fp32; if it is "
                                                              "not, the command is refused. Steps, samples, their order and the schedule stay as they are.", 80))
     made.add_argument("--parts", type=int, metavar="N", help="cut each batch into N parts (the fewest that fit: 1, 2, 4 ...)")
-    made.add_argument("--checkpoint", action="store_true", help="checkpoint activations, too, by the model's own call")
+    made.add_argument("--checkpoint", type=int, nargs="?", const=-1, metavar="N", help="checkpoint the activations of N layers, too (all of them), by the model's own call")
     made.add_argument("--memory", metavar="SIZE", help="of GPU memory the job may use: 15.1GiB (all of the GPU)")
     made.add_argument("--probe-only", action="store_true", help="measure and print, do not run")
     made.add_argument("--diff", action="store_true", help="print the result as arguments of the script, do not run")
@@ -62,14 +64,25 @@ def _bytes_text(size: int) -> str:
     return f"{size / GIB:.2f} GiB" if size >= GIB else f"{size / (1 << 20):.1f} MiB"
 
 
-def _size_text(run_: dict[str, Any]) -> str:
-    if not run_["fits"]:
-        return "does not fit"
-    return f"{_bytes_text(run_['allocated_bytes'])} ({_bytes_text(run_['reserved_bytes'])} reserved), {run_['step_s']:.2f} s per step"
+def _setting(parts: int, counts: Sequence[int], of: dict[str, int]) -> str:
+    return ", ".join([f"{parts} parts"] * (parts > 1) + [checkpointed_text(counts, of)] * any(counts)) or AS_IT_IS
 
 
-def _setting(parts: int, checkpointing: bool) -> str:
-    return f"{parts} part{'s' if parts > 1 else ''}{', checkpointed' if checkpointing else ''}"
+def _told_settings(answer: dict[str, Any]) -> list[str]:
+    """Bytes and time of each setting that was tried or estimated, of the whole batch."""
+    runs, of = answer.get("runs", ()), answer["checkpointing_layers"]
+    tried = [(run_["parts"], run_["checkpointed_layers"]) for run_ in runs]
+    rows = [(row, "estimated") for row in answer.get("estimated", ()) if (row["parts"], row["checkpointed_layers"]) not in tried]
+    rows = sorted(rows + [(row, "measured") for row in runs], key=lambda one: (one[0]["parts"], sum(one[0]["checkpointed_layers"])))
+    lines = ["  setting                                     peak  per step"] if rows else []
+    for row, how in rows:
+        line = f"  {_setting(row['parts'], row['checkpointed_layers'], of):<38}"
+        if "allocated_bytes" in row:
+            lines.append(f"{line}{_bytes_text(row['allocated_bytes']):>10}{row['step_s']:>8.3g} s  {how}{'' if row['fits'] else ': too much'}")
+        else:
+            lines.append(f"{line}    out of memory  measured")
+    chosen = answer.get("chosen")
+    return lines + ([f"  reserved by PyTorch in the one that fits: {_bytes_text(chosen['reserved_bytes'])}"] if chosen else [])
 
 
 def _told_later(row: dict[str, Any]) -> str:
@@ -93,8 +106,7 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
              f"  gradient  {', '.join(map(str, proof['parts']))} parts against whole: {far:.1e} off (noise {proof['noise']:.1e},",
              f"            right up to {proof['limit']:.1e}); {proof['samples']} samples, fp32, no dropout",
              f"            weighed {WAYS[way]}" if way else "            no way to weigh the parts is right", *_told_checkpointing(answer)]
-    lines += [f"  {name}: {cost:,.0f} ms per step for each GiB saved, on few samples" for name, cost in answer.get("cost_ms_per_gib", {}).items()]
-    lines += [f"  {_setting(run_['parts'], run_['checkpointing']):<23} {_size_text(run_)}" for run_ in answer.get("runs", ())]
+    lines += _told_settings(answer)
     lines += map(_told_later, answer.get("later", ()))
     lengths = answer.get("lengths")
     if lengths:
@@ -113,8 +125,10 @@ class Refused(Exception):
     """It would be another training, or nothing is known."""
 
 
-def choose(answer: dict[str, Any], parts: int | None, checkpointing: bool) -> tuple[int, bool]:
-    """(parts, with checkpointing); raises Misfit, Refused."""
+def choose(answer: dict[str, Any], parts: int | None, checkpoint: int | None) -> tuple[int, list[int]]:
+    """(parts, how many layers of each list are checkpointed); raises Misfit, Refused.  checkpoint: as `--checkpoint` gives it."""
+    of = answer.get("checkpointing_layers", {})
+    checkpointing = bool(checkpoint)
     proven, bitwise, chosen = answer["certificate"]["way"] is not None, answer["checkpointing_bitwise"], answer.get("chosen")
     if (parts or 1) > 1 and not proven or not parts and not checkpointing and not chosen and not proven and not bitwise:
         raise Refused("the gradient of the parts is not the gradient of the batch: the loss is not a sum over its samples (BatchNorm, in-batch negatives, a balancing loss)")
@@ -122,21 +136,22 @@ def choose(answer: dict[str, Any], parts: int | None, checkpointing: bool) -> tu
         raise Refused("the model has no gradient_checkpointing_enable() to call, or has called it" if bitwise is None else "the checkpointed gradient is not bitwise the same")
     if not answer["gpu"]:
         if parts or checkpointing:
-            return parts or 1, checkpointing
+            return parts or 1, list(layers_wanted(checkpoint, list(of.values())))
         raise Refused("the model is not on a GPU, so no peak was measured: give --parts")
     if not chosen:
-        last = answer["runs"][-1] if answer["runs"] else {"parts": answer["samples"], "checkpointing": False}
-        raise Misfit(f"it does not fit in {_setting(last['parts'], last['checkpointing'])}" + ("" if parts or checkpointing else ", of what was tried the setting that needs least"))
+        last = answer["runs"][-1] if answer["runs"] else {"parts": answer["samples"], "checkpointed_layers": []}
+        setting = _setting(last["parts"], last["checkpointed_layers"], of)
+        raise Misfit(f"it does not fit {'' if setting == AS_IT_IS else 'with '}{setting}" + ("" if parts or checkpointing else ", of what was tried the setting that needs least"))
     for row in answer.get("later", ()):
         if row["fits"] is False:
             raise Misfit(f"training fits, but {row['what']} does not fit" + (f" in batches of {row['samples']}: a smaller per_device_eval_batch_size, or eval_accumulation_steps, "
                                                                             "does not change the training" if row["samples"] else ""))
-    return chosen["parts"], chosen["checkpointing"]
+    return chosen["parts"], chosen["checkpointed_layers"]
 
 
-def _probed(command: list[str], parts: int | None, checkpointing: bool, limit: int | None) -> Probed:
+def _probed(command: list[str], parts: int | None, checkpoint: int | None, limit: int | None) -> Probed:
     """A loop of accelerate runs out of memory in the script's own frames, which ends the process: what is left to measure needs another, at most three."""
-    wanted: dict[str, Any] = {"parts": parts, "checkpointing": checkpointing, "limit_bytes": limit}
+    wanted: dict[str, Any] = {"parts": parts, "checkpointed": checkpoint, "limit_bytes": limit}
     seconds, probed = 0.0, Probed(None, 0, [], 0.0)
     for _ in range(PROBES):
         probed = probe(command, wanted, Line())
@@ -150,7 +165,7 @@ def _probed(command: list[str], parts: int | None, checkpointing: bool, limit: i
             break
         wanted |= answer.pop("again")
         probed.answer = answer if "certificate" in answer else {**answer, "refused": "the samples that it tried do not fit in fp32, so nothing is proven"}
-        if (parts or checkpointing) and "certificate" in answer:
+        if (parts or checkpoint) and "certificate" in answer:
             break
     return probed
 
@@ -178,7 +193,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return USAGE
     try:
         limit = _size.bytes_of(options.memory, "--memory") if options.memory else None
-        key = {"command": command, "files": _file.files(command), "memory": limit or 0, "asked": [options.parts or 0, int(options.checkpoint)]}
+        key = {"command": command, "files": _file.files(command), "memory": limit or 0, "asked": [options.parts or 0, options.checkpoint or 0]}
         tables = [] if options.probe_only else _file.read(options.file)
         kept = None if options.again else _file.find(tables, key)
         if kept is not None:
@@ -205,7 +220,7 @@ def _from_kept(options: argparse.Namespace, command: list[str], kept: dict[str, 
     if options.diff:
         print("\n".join(kept.get("diff", [])))
         return 0
-    print(f"{options.file}: {_setting(kept['parts'], kept['checkpointing'])}, as measured before (--again measures anew)", flush=True)
+    print(f"{options.file}: {kept['setting']}, as measured before (--again measures anew)", flush=True)
     try:
         return run(command, kept)
     except Stale as stale:
@@ -213,10 +228,10 @@ def _from_kept(options: argparse.Namespace, command: list[str], kept: dict[str, 
         return None
 
 
-def _keep(path: str, tables: list[dict[str, Any]], key: dict[str, Any], answer: dict[str, Any], parts: int, checkpointing: bool) -> dict[str, Any]:
+def _keep(path: str, tables: list[dict[str, Any]], key: dict[str, Any], answer: dict[str, Any], parts: int, counts: list[int]) -> dict[str, Any]:
     """The table, written."""
-    table = {**key, "parts": parts, "checkpointing": checkpointing, "loop": answer["loop"], "way": answer["certificate"]["way"], "loader": answer.get("loader"),
-             "made_with": answer["made_with"], "diff": _file.diff(answer, parts, checkpointing)}
+    table = {**key, "parts": parts, "checkpointed": counts, "setting": _setting(parts, counts, answer["checkpointing_layers"]), "loop": answer["loop"],
+             "way": answer["certificate"]["way"], "loader": answer.get("loader"), "made_with": answer["made_with"], "diff": _file.diff(answer, parts, counts)}
     others = [other for other in tables if any(other.get(name) != value for name, value in key.items())]
     try:
         _file.write(path, [*others, table])
@@ -235,38 +250,40 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key
         fail(f"refused: {answer['refused']}")
         return REFUSED
     parts: int | None = None
-    checkpointing, why, code = False, "", 0
+    counts: list[int] = []
+    why, code = "", 0
     try:
-        parts, checkpointing = choose(answer, options.parts, options.checkpoint)
+        parts, counts = choose(answer, options.parts, options.checkpoint)
     except Misfit as misfit:
         why, code = str(misfit), MISFIT
     except Refused as refused:
         why, code = str(refused), REFUSED
     if options.json:
-        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "parts": parts, "checkpointing": checkpointing if parts else None}, indent=2))
+        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "parts": parts, "checkpointing": any(counts) if parts else None,
+                          "checkpointed_layers": counts if parts else None}, indent=2))
     else:
         print("\n".join(told(answer, probed.seconds)))
     if parts is None:
         fail(f"{'refused: ' if 'gradient ' in why else ''}{why}")
         return code
     if not options.json:
-        print(_chosen(answer["samples"], parts, checkpointing), flush=True)
+        print(_chosen(answer["samples"], parts, checkpointed_text(counts, answer["checkpointing_layers"])), flush=True)
     if options.probe_only:
         return 0
-    table = _keep(options.file, tables, key, answer, parts, checkpointing)
+    table = _keep(options.file, tables, key, answer, parts, counts)
     if options.diff:
         print("\n".join(table["diff"]))
         return 0
-    if parts == 1 and not checkpointing:
+    if parts == 1 and not any(counts):
         become(command)
     return run(command, {name: value for name, value in table.items() if name != "made_with"})
 
 
-def _chosen(samples: int, parts: int, checkpointing: bool) -> str:
+def _chosen(samples: int, parts: int, checkpointed: str) -> str:
     if parts == 1:
-        return "Chosen: checkpointing; batch, samples, order, steps and schedule stay" if checkpointing else "It fits as it is: nothing is changed"
+        return f"Chosen: {checkpointed}. Batch, samples, order, steps and schedule stay" if checkpointed else "It fits as it is: nothing is changed"
     sizes = sorted({end - begin for begin, end in bounds(samples, parts)}, reverse=True)
-    return (f"Chosen: {min(parts, samples)} parts of {' and '.join(map(str, sizes))}{', checkpointed' if checkpointing else ''}. "
+    return (f"Chosen: {min(parts, samples)} parts of {' and '.join(map(str, sizes))}{', ' + checkpointed if checkpointed else ''}. "
             "Batch, samples, order, steps and schedule stay")
 
 

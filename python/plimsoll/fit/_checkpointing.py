@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import Any, Callable, Generator
+from typing import Any, Callable, Generator, Sequence
 
 
 def is_able(model: Any) -> bool:
@@ -12,26 +12,82 @@ def is_able(model: Any) -> bool:
                 and not getattr(model, "is_gradient_checkpointing", True))
 
 
-def switch(model: Any, on: bool) -> None:
-    """Hugging Face's call, or its opposite."""
+#: Lists of layers that are told apart; a model with more of them is checkpointed whole or not at all.
+MOST_LISTS = 8
+
+
+def lists(model: Any) -> dict[str, list[Any]]:
+    """Layers that have a switch of their own, by the name of the list that holds them, in the order of the model.
+
+    {"": [model]} if only the whole model has one, as in releases before GradientCheckpointingLayer.
+    """
+    import torch
+    found: dict[str, list[Any]] = {}
+    within: set[int] = set()
+    for name, module in model.named_modules():
+        layers = list(module) if isinstance(module, torch.nn.ModuleList) and id(module) not in within else []
+        if layers and all(hasattr(layer, "gradient_checkpointing") for layer in layers):
+            found[name] = layers
+            within.update(id(inner) for layer in layers for inner in layer.modules())
+    return found if 0 < len(found) <= MOST_LISTS else {"": [model]}
+
+
+def sizes(model: Any) -> dict[str, int]:
+    """How many layers each of lists() has."""
+    return {name: len(layers) for name, layers in lists(model).items()}
+
+
+def first(number: int | None, of: Sequence[int]) -> tuple[int, ...]:
+    """The first layers, `number` of them, by list of these sizes; None: all."""
+    counts = []
+    for size in of:
+        counts.append(size if number is None else min(number, size))
+        number = number and number - counts[-1]
+    return tuple(counts)
+
+
+def wanted(number: int | None, of: Sequence[int]) -> tuple[int, ...]:
+    """As `--checkpoint` gives it: None or 0 none, -1 all."""
+    return first(None if number < 0 else number, of) if number else ()
+
+
+def text(counts: Sequence[int], of: dict[str, int]) -> str:
+    """In words, as `13 of 24 layers checkpointed`; none: an empty string."""
+    if not any(counts):
+        return ""
+    return "checkpointing" if list(of) == [""] else f"{sum(counts)} of {sum(of.values())} layers checkpointed"
+
+
+def switch(model: Any, counts: Sequence[int]) -> None:
+    """Hugging Face's call, for the first layers of each list, as many as `counts` gives; () or zeros: its opposite.
+
+    The first ones: in the backward pass the last layers have freed what they kept when the first are computed again.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # newer releases have another name for it, too
-        if on:
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        else:
+        if not any(counts):
             model.gradient_checkpointing_disable()
+            return
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    found = lists(model)
+    if len(found) != len(counts):
+        raise ValueError(f"the model has {len(found)} lists of layers, not {len(counts)}")
+    for layers, count in zip(found.values(), counts):
+        for module in (inner for layer in layers[count:] for inner in layer.modules()):
+            if hasattr(module, "gradient_checkpointing"):
+                module.gradient_checkpointing = False
 
 
 @contextlib.contextmanager
-def switched(model: Any, on: bool) -> Generator[None, None, None]:
+def switched(model: Any, counts: Sequence[int]) -> Generator[None, None, None]:
     """Checkpointing for as long as this is entered."""
-    if on:
-        switch(model, True)
+    if any(counts):
+        switch(model, counts)
     try:
         yield
     finally:
-        if on:
-            switch(model, False)
+        if any(counts):
+            switch(model, ())
 
 
 def _buffers(model: Any) -> list[Any]:
@@ -65,12 +121,12 @@ def compare(model: Any) -> Generator[None, bool, bool]:
         states = torch.get_rng_state(), [torch.cuda.get_rng_state(d) for d in devices]
         torch.use_deterministic_algorithms(True, warn_only=True)
         try:
-            for on in (False, False, True):
+            for counts in ((), (), first(None, list(sizes(model).values()))):
                 restore()
                 torch.set_rng_state(states[0])
                 for device, state in zip(devices, states[1]):
                     torch.cuda.set_rng_state(state, device)
-                with switched(model, on):
+                with switched(model, counts):
                     if not (yield):
                         return False
                 results.append([None if p.grad is None else p.grad.detach().clone() for p in model.parameters()] + _buffers(model))

@@ -83,11 +83,15 @@ def read(path: str) -> list[dict[str, Any]]:
     return tables
 
 
+def _is_counts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(count, int) and count >= 0 for count in value)
+
+
 def find(tables: Sequence[dict[str, Any]], key: dict[str, Any]) -> dict[str, Any] | None:
     """The table of this command and limit, if its settings are ones."""
     for table in tables:
         if all(table.get(name) == value for name, value in key.items()):
-            whole = isinstance(table.get("parts"), int) and table["parts"] > 0 and isinstance(table.get("checkpointing"), bool)
+            whole = isinstance(table.get("parts"), int) and table["parts"] > 0 and _is_counts(table.get("checkpointed")) and isinstance(table.get("setting"), str)
             return table if whole and table.get("loop") and isinstance(table.get("made_with"), list) else None
     return None
 
@@ -100,6 +104,9 @@ def write(path: str, tables: Sequence[dict[str, Any]]) -> None:
         for table in tables:
             f.write("\n[[fit]]\n" + "".join(f"{name} = {_text(value)}\n" for name, value in table.items() if value is not None))
     os.replace(part, path)
+
+
+ENABLE = 'model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})'
 
 
 def _arguments(answer: dict[str, Any], parts: int, checkpointing: bool) -> tuple[dict[str, str], dict[str, str], list[str]]:
@@ -116,14 +123,28 @@ def _arguments(answer: dict[str, Any], parts: int, checkpointing: bool) -> tuple
     return old, new, notes
 
 
-def diff(answer: dict[str, Any], parts: int, checkpointing: bool) -> list[str]:
+def _some_layers(of: dict[str, int], counts: Sequence[int]) -> list[str]:
+    """Python that checkpoints the first layers of each list."""
+    lines = ["+" + ENABLE]
+    for (name, size), count in zip(of.items(), counts):
+        if count < size:
+            path = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", f"model.{name}")
+            lines += [f"+for module in (m for layer in {path}[{count}:] for m in layer.modules()):", "+    module.gradient_checkpointing = False"]
+    return lines
+
+
+def diff(answer: dict[str, Any], parts: int, counts: Sequence[int]) -> list[str]:
     """The same as arguments of the script: lines to take out and to put in."""
+    of = answer["checkpointing_layers"]
     if answer["loop"] != "transformers.Trainer":
-        return ["# a loop of accelerate: keep `plimsoll fit --` in front of the command" if parts > 1 else
-                '+model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})' if checkpointing else "# nothing to change"]
-    old, new, notes = _arguments(answer, parts, checkpointing)
+        return (["# a loop of accelerate: keep `plimsoll fit --` in front of the command"] if parts > 1 else
+                _some_layers(of, counts) if any(counts) else ["# nothing to change"])
+    is_every = any(counts) and list(counts) == list(of.values())
+    old, new, notes = _arguments(answer, parts, is_every)
     lines = ["--- TrainingArguments", "+++ TrainingArguments"]
     changed = [name for name in new if new[name] != old.get(name)]
     for name in changed:
         lines += ([f"-    {name}={old[name]},"] if name in old else []) + [f"+    {name}={new[name]},"]
+    if any(counts) and not is_every:
+        notes += ["# before training, with gradient_checkpointing left off:", *_some_layers(of, counts)]
     return (lines if changed else []) + (notes or ([] if changed else ["# nothing to change"]))

@@ -1,7 +1,7 @@
 """In the job: `plimsoll fit` starts the user's command with PLIMSOLL_FIT, and this comes in as Python starts.
 
-PLIMSOLL_FIT is JSON: {"loop", "parts", "checkpointing", "way", "loader"} of a run, of a kept one with "made_with" and "stale"; with "probe": the file that the answer goes to,
-of a probe, with "parts", "checkpointing", "limit_bytes" as asked, and what an earlier probe left.
+PLIMSOLL_FIT is JSON: {"loop", "parts", "checkpointed", "way", "loader"} of a run, of a kept one with "made_with" and "stale"; with "probe": the file that the answer goes to,
+of a probe, with "parts", "checkpointed" (a number of layers, -1: all), "limit_bytes" as asked, and what an earlier probe left.
 """
 from __future__ import annotations
 
@@ -63,8 +63,21 @@ def _check(asked: dict[str, Any], accelerator: Any, model: Any, samples: int) ->
         os._exit(EXIT)
 
 
-def _cut(samples: int, parts: int, checkpointing: bool, of: str) -> str:
-    changes = [f"in {min(parts, samples)} parts"] * (parts > 1) + ["with checkpointing"] * checkpointing or ["whole"]
+def _checkpoint(asked: dict[str, Any], model: Any) -> str:
+    """Switch the layers on that the result has; in words."""
+    from . import _checkpointing
+    counts = asked["checkpointed"]
+    if not any(counts):
+        return ""
+    try:
+        _checkpointing.switch(model, counts)
+    except ValueError as error:
+        stop(f"refused: {error}")
+    return _checkpointing.text(counts, _checkpointing.sizes(model))
+
+
+def _cut(samples: int, parts: int, checkpointed: str, of: str) -> str:
+    changes = [f"in {min(parts, samples)} parts"] * (parts > 1) + [f"with {checkpointed}"] * bool(checkpointed) or ["whole"]
     return f"plimsoll fit: {of}{f' on each of {count()} ranks' if count() > 1 else ''} {' '.join(changes)}"
 
 
@@ -75,10 +88,10 @@ def _say(line: str) -> None:
 
 def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
     """Every batch of a prepared loader in parts."""
-    parts, checkpointing, way, number = asked["parts"], asked["checkpointing"], asked.get("way") or "samples", asked.get("loader")
+    parts, way, number = asked["parts"], asked.get("way") or "samples", asked.get("loader")
 
     def patch(_: ModuleType) -> None:
-        from . import _accelerate, _checkpointing
+        from . import _accelerate
         from ._parts import samples_of
         said: list[int] = []
 
@@ -92,9 +105,8 @@ def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], N
                     if not said[0]:
                         stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
                     _check(asked, accelerator, loop.model, said[0])
-                    if checkpointing:
-                        _checkpointing.switch(accelerator.unwrap_model(loop.model), True)
-                    _say(_cut(said[0], parts, checkpointing, f"each batch of {said[0]} samples") + (";\n  what the script prints of a batch is a part's" if parts > 1 else ""))
+                    layers = _checkpoint(asked, accelerator.unwrap_model(loop.model))
+                    _say(_cut(said[0], parts, layers, f"each batch of {said[0]} samples") + (";\n  what the script prints of a batch is a part's" if parts > 1 else ""))
                 yield from loop.parts(batch, parts, way)
 
         _accelerate.patch(batches)
@@ -104,10 +116,10 @@ def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], N
 
 def _run(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
     """Every training step in parts."""
-    parts, checkpointing, way = asked["parts"], asked["checkpointing"], asked.get("way") or "own"
+    parts, way = asked["parts"], asked.get("way") or "own"
 
     def patch(module: ModuleType) -> None:
-        from . import _checkpointing, _trainer
+        from . import _trainer
         from ._parts import samples_of
         said: list[int] = []
 
@@ -117,9 +129,8 @@ def _run(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
                 if not said[0]:
                     stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
                 _check(asked, trainer.accelerator, model, said[0])
-                if checkpointing:
-                    _checkpointing.switch(trainer.accelerator.unwrap_model(model), True)
-                _say(_cut(said[0], parts, checkpointing, f"each step's {said[0]} samples"))
+                layers = _checkpoint(asked, trainer.accelerator.unwrap_model(model))
+                _say(_cut(said[0], parts, layers, f"each step's {said[0]} samples"))
             return _trainer.cut_step(step, trainer, model, inputs, items, parts, way)
 
         _trainer.patch(module, around)

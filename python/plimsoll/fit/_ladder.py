@@ -2,21 +2,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generator, Iterator, Sequence
+from typing import Any, Generator, Iterable, Iterator, Sequence
 
 FEW = 8    # samples of a slice
 PROBES = 3  # whole batches that are tried
-#: A change whose estimate is above the limit by more than this is not tried.
+#: A change whose estimate is above the limit by more than this is not tried; below that, if it is faster by more than this.
 SLACK = 1.02
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Whole steps to take, the optimizer's too: of the longest `samples` samples, in parts, with or without checkpointing."""
+    """Whole steps to take, the optimizer's too: of the longest `samples` samples, in parts.  checkpointed: how many layers of each list; (): none."""
 
     samples: int
     parts: int = 1
-    checkpointing: bool = False
+    checkpointed: tuple[int, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        return {"samples": self.samples, "parts": self.parts, "checkpointing": bool(self.checkpointed), "checkpointed_layers": list(self.checkpointed)}
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,12 @@ class Run:
     step_s: float = 0.0
 
     def json(self) -> dict[str, Any]:
-        return {**asdict(self.trial), **{k: v for k, v in asdict(self).items() if k != "trial" and (self.fits or k == "fits")}}
+        return {**self.trial.json(), **{k: v for k, v in asdict(self).items() if k != "trial" and (self.fits or k == "fits")}}
 
     @staticmethod
     def of(kept: dict[str, Any]) -> Run:
-        trial = Trial(kept["samples"], kept["parts"], kept["checkpointing"])
-        return Run(trial, **{k: v for k, v in kept.items() if k not in asdict(trial)})
+        trial = Trial(kept["samples"], kept["parts"], tuple(kept["checkpointed_layers"]))
+        return Run(trial, **{k: v for k, v in kept.items() if k not in trial.json()})
 
 
 def worst(runs: Sequence[Run]) -> Run:
@@ -47,100 +50,198 @@ def worst(runs: Sequence[Run]) -> Run:
     return Run(runs[0].trial, True, max(r.allocated_bytes for r in runs), max(r.reserved_bytes for r in runs), max(r.retries for r in runs), max(r.step_s for r in runs))
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """What a step of a whole batch should take."""
+
+    trial: Trial
+    fits: bool
+    allocated_bytes: int
+    step_s: float
+
+    def json(self) -> dict[str, Any]:
+        return {**self.trial.json(), **{k: v for k, v in asdict(self).items() if k != "trial"}}
+
+
 @dataclass
 class Found:
-    """chosen: the trial of the whole batch that fits, or None.  costs: of each change, milliseconds of a step per GiB that it saves, measured on slices."""
+    """chosen: the trial of the whole batch that fits, or None.  estimates: of the batch as it is, and of the least of each change that should fit.
+
+    costs: of each change, milliseconds of a step per GiB that it saves, measured on slices.
+    """
 
     chosen: Run | None = None
     runs: list[Run] = field(default_factory=list)
+    estimates: list[Estimate] = field(default_factory=list)
     costs: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class _Slices:
-    """Steps of few samples and of half of them: straight lines through both estimate what a larger batch takes."""
+class _Pair:
+    """Steps of few samples and of half of them: a straight line through both estimates what another number of samples takes."""
 
     half: Run
     whole: Run
-    halved: Run | None         # `whole` in two parts
-    half_checkpointed: Run | None
-    checkpointed: Run | None
+
+    def line(self, name: str, samples: int) -> float:
+        """Run's field `name`: bytes or seconds."""
+        half, whole = getattr(self.half, name), getattr(self.whole, name)
+        slope = max(0.0, (whole - half) / (self.whole.trial.samples - self.half.trial.samples))
+        return float(whole + slope * (samples - self.whole.trial.samples))
+
+
+@dataclass
+class _Slices:
+    """Few samples as they are, in two parts, with all layers checkpointed, and with half of each list.
+
+    A layer saves what half of its list saves on average.  The last of all saves nothing, as it is computed again at once, so all
+    layers together may save less than that: the peak stays above what was measured for all.
+    """
+
+    sizes: tuple[int, ...]
+    base: _Pair
+    halved: Run | None = None
+    every: _Pair | None = None
+    each: list[tuple[int, int, _Pair]] = field(default_factory=list)  # number of a list, layers of it, their steps; the cheapest first
+
+    def layer(self, name: str, samples: int) -> list[float]:
+        """What a layer of each list adds to the field."""
+        found = [0.0] * len(self.sizes)
+        for number, count, pair in self.each:
+            found[number] = (pair.line(name, samples) - self.base.line(name, samples)) / count
+        return found
+
+    def checkpointed(self, trial: Trial, each: int) -> tuple[float, float]:
+        """(bytes, seconds) that the trial's layers add."""
+        assert self.every is not None
+        seconds, all_of_them = self.layer("step_s", trial.samples), self.every.line("step_s", trial.samples) - self.base.line("step_s", trial.samples)
+        whole = sum(s * n for s, n in zip(seconds, self.sizes))
+        share = sum(s * n for s, n in zip(seconds, trial.checkpointed)) / whole if whole > 0 else sum(trial.checkpointed) / sum(self.sizes)
+        saved = sum(b * n for b, n in zip(self.layer("allocated_bytes", each), trial.checkpointed))
+        return max(saved, self.every.line("allocated_bytes", each) - self.base.line("allocated_bytes", each)), max(0.0, all_of_them) * share
 
     def estimate(self, trial: Trial) -> tuple[float, float] | None:
         """(bytes at the peak, seconds) of a step; None: that was not measured."""
-        half, whole = (self.half_checkpointed, self.checkpointed) if trial.checkpointing else (self.half, self.whole)
-        if half is None or whole is None or trial.parts > 1 and self.halved is None:
+        if trial.checkpointed and self.every is None or trial.parts > 1 and self.halved is None:
             return None
-        width = whole.trial.samples - half.trial.samples
         each = -(-trial.samples // trial.parts)
-        slope = max(0.0, (whole.allocated_bytes - half.allocated_bytes) / width)
-        needed = whole.allocated_bytes + slope * (each - whole.trial.samples)
-        per_sample = max(0.0, (whole.step_s - half.step_s) / width)
-        seconds = whole.step_s + per_sample * (trial.samples - whole.trial.samples)
+        needed, seconds = self.base.line("allocated_bytes", each), self.base.line("step_s", trial.samples)
+        if trial.checkpointed:
+            more = self.checkpointed(trial, each)
+            needed, seconds = needed + more[0], seconds + more[1]
         if trial.parts > 1 and self.halved is not None:
-            needed += max(0, self.halved.allocated_bytes - self.half.allocated_bytes)  # gradients stay through the next part
-            seconds += (trial.parts - 1) * max(0.0, self.halved.step_s - self.whole.step_s)
+            needed += max(0, self.halved.allocated_bytes - self.base.half.allocated_bytes)  # gradients stay through the next part
+            seconds += (trial.parts - 1) * max(0.0, self.halved.step_s - self.base.whole.step_s)
         return needed, seconds
+
+    def counts(self) -> Iterator[tuple[int, ...]]:
+        """How many layers of each list: none, then more and more, of the list first that costs least per byte."""
+        counts = [0] * len(self.sizes)
+        yield ()
+        for number, _, _ in self.each:
+            while counts[number] < self.sizes[number]:
+                counts[number] += 1
+                yield tuple(counts)
 
 
 def _cost(change: Run | None, base: Run) -> float | None:
     """Milliseconds per GiB; None: it saves nothing."""
-    if change is None or change.allocated_bytes >= base.allocated_bytes:
+    if change is None or not change.fits or change.allocated_bytes >= base.allocated_bytes:
         return None
     return 1e3 * (change.step_s - base.step_s) / ((base.allocated_bytes - change.allocated_bytes) / (1 << 30))
 
 
-def _slices(found: Found, samples: int, may_cut: bool, may_checkpoint: bool) -> Generator[Trial, Run, _Slices | None]:
+def _pair(few: int, counts: tuple[int, ...]) -> Generator[Trial, Run, _Pair | None]:
+    whole = yield Trial(few, 1, counts)
+    if not whole.fits:
+        return None
+    half = yield Trial(few // 2, 1, counts)
+    return _Pair(half, whole) if half.fits else None
+
+
+def _checkpointed(slices: _Slices, few: int) -> Generator[Trial, Run, None]:
+    """Measure all layers, then half of each list; what saves nothing is left out."""
+    slices.every = yield from _pair(few, slices.sizes)
+    if slices.every is None:
+        return
+    costs = []
+    for number, size in enumerate(slices.sizes):
+        count = (size + 1) // 2
+        counts = tuple(count if n == number else 0 for n in range(len(slices.sizes)))
+        pair = slices.every if counts == slices.sizes else (yield from _pair(few, counts))
+        cost = _cost(pair.whole, slices.base.whole) if pair is not None else None
+        if pair is not None and cost is not None:
+            costs.append((cost, (number, count, pair)))
+    slices.each = [one for _, one in sorted(costs, key=lambda row: row[0])]
+
+
+def _slices(found: Found, samples: int, may_cut: bool, sizes: tuple[int, ...]) -> Generator[Trial, Run, _Slices | None]:
     few = min(FEW, max(2, samples // 2))
     while few > 1:
-        whole = yield Trial(few)
-        if whole.fits:
+        base = yield from _pair(few, ())
+        if base is not None:
             break
         few //= 2
     else:
         return None
-    half = yield Trial(few // 2)
-    halved = (yield Trial(few, 2)) if may_cut else None
-    checkpointed = (yield Trial(few, 1, True)) if may_checkpoint else None
-    half_checkpointed = (yield Trial(few // 2, 1, True)) if may_checkpoint else None
-    for name, change in (("parts", halved), ("checkpointing", checkpointed)):
-        cost = _cost(change, whole)
+    slices = _Slices(sizes, base, (yield Trial(few, 2)) if may_cut else None)
+    if sizes:
+        yield from _checkpointed(slices, few)
+    for name, change in (("parts", slices.halved), ("checkpointing", slices.every.whole if slices.every is not None else None)):
+        cost = _cost(change, base.whole)
         if cost is not None:
             found.costs[name] = cost
-    return _Slices(half, whole, halved, half_checkpointed, checkpointed)
+    return slices
 
 
-def _settings(samples: int, may_cut: bool, may_checkpoint: bool) -> Iterator[Trial]:
-    for checkpointing in (False, True) if may_checkpoint else (False,):
+def _settings(samples: int, may_cut: bool, counts: Iterable[tuple[int, ...]]) -> Iterator[Trial]:
+    for checkpointed in counts:
         parts = 1
         while parts <= samples:
-            yield Trial(samples, parts, checkpointing)
+            yield Trial(samples, parts, checkpointed)
             parts *= 2
             if not may_cut:
                 break
 
 
-def _order(slices: _Slices | None, trials: list[Trial], limit_bytes: int, runs: list[Run]) -> list[Trial]:
+def _order(estimates: dict[Trial, Estimate], limit_bytes: int, runs: list[Run]) -> list[Trial]:
     """What is worth a try, the cheapest first: what should fit, by estimated seconds; the last try is of what needs least."""
-    estimates = {t: e for t in trials if slices is not None and (e := slices.estimate(t)) is not None}
-    if not estimates:  # not even two samples fit without a change
-        return sorted(trials, key=lambda t: (t.parts, not t.checkpointing), reverse=True)[:1]
-    # an estimate that failed was too low by the rest of the memory at least
-    failed = [estimates[r.trial][0] for r in runs if not r.fits and r.trial in estimates]
-    most = min([SLACK * limit_bytes, *(0.95 * needed for needed in failed)])
-    fitting = sorted((t for t in estimates if estimates[t][0] <= most), key=lambda t: (estimates[t][1], t.parts))
-    least = min(estimates, key=lambda t: (estimates[t][0], estimates[t][1]))
-    return [least] if len(runs) == PROBES - 1 or not fitting else fitting
+    # an estimate below the limit that failed was too low by the rest of the memory at least
+    failed = [estimates[r.trial].allocated_bytes for r in runs if not r.fits and r.trial in estimates]
+    most = min([SLACK * limit_bytes, *(limit_bytes if needed > limit_bytes else 0.95 * needed for needed in failed)])
+    fitting = sorted((e for e in estimates.values() if e.allocated_bytes <= most), 
+                     key=lambda e: (e.step_s * (SLACK if e.allocated_bytes > limit_bytes else 1.0), e.trial.parts, sum(e.trial.checkpointed)))
+    least = min(estimates.values(), key=lambda e: (e.allocated_bytes, e.step_s))
+    return [least.trial] if len(runs) == PROBES - 1 or not fitting else [e.trial for e in fitting]
 
 
-def search(samples: int, limit_bytes: int, may_cut: bool, may_checkpoint: bool) -> Generator[Trial, Run, Found]:
-    """Yields trials, is sent what they took.  Deterministic: a search that is begun anew asks for the same, given the same answers."""
-    found = Found()
-    slices = yield from _slices(found, samples, may_cut, may_checkpoint)
-    trials = list(_settings(samples, may_cut, may_checkpoint))
+def _shown(estimates: dict[Trial, Estimate], samples: int) -> Iterator[Estimate]:
+    """The batch as it is, and for each change alone the least that should fit."""
+    alone = sorted(estimates.values(), key=lambda e: (e.trial.parts, sum(e.trial.checkpointed)))
+    yield from (e for e in alone if e.trial == Trial(samples))
+    yield from [e for e in alone if e.fits and e.trial.parts > 1 and not e.trial.checkpointed][:1]
+    yield from [e for e in alone if e.fits and e.trial.parts == 1 and e.trial.checkpointed][:1]
+
+
+def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] = ()) -> Generator[Trial, Run, Found]:
+    """Yields trials, is sent what they took.  sizes: of the lists of layers that may be checkpointed.
+
+    Deterministic: a search that is begun anew asks for the same, given the same answers.
+    """
+    found, all_layers = Found(), tuple(sizes)
+    slices = yield from _slices(found, samples, may_cut, all_layers)
+    estimates: dict[Trial, Estimate] = {}
+    for trial in _settings(samples, may_cut, slices.counts()) if slices is not None else ():
+        made = slices.estimate(trial) if slices is not None else None
+        if made is not None:
+            estimates[trial] = Estimate(trial, made[0] <= limit_bytes, int(made[0]), made[1])
+    found.estimates = list(_shown(estimates, samples))
     tried: list[Trial] = []
     while len(tried) < PROBES:
-        left = [t for t in _order(slices, trials, limit_bytes, found.runs) if t not in tried]
+        if estimates:
+            left = [t for t in _order(estimates, limit_bytes, found.runs) if t not in tried]
+        else:  # not even two samples fit without a change
+            left = list(_settings(samples, may_cut, [all_layers]))[-1:] if not tried else []
         if not left:
             break
         run = yield left[0]

@@ -74,7 +74,7 @@ def _end(job: subprocess.Popen[bytes]) -> None:
 
 
 def probe(command: Sequence[str], wanted: dict[str, Any], say: Callable[[str], None]) -> Probed:
-    """Start the command, wait until it has measured, and remove what it wrote.  wanted: "parts", "checkpointing", "limit_bytes", "known" (_job.py)."""
+    """Start the command, wait until it has measured, and remove what it wrote.  wanted: "parts", "checkpointed", "limit_bytes", "known" (_job.py)."""
     check(command)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="plimsoll-fit-", ignore_cleanup_errors=True) as folder:

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Sequence
 
 from .. import _size
 from ..errors import ArgumentError, UnsupportedError
 from . import _gauge
 from ._certificate import SAMPLES, Certificate, Variant, certify
-from ._checkpointing import is_able, is_bitwise, switch, switched
+from ._checkpointing import is_able, is_bitwise, sizes, switch, switched
 from ._ladder import Found, Run, Trial, only, search
 from ._parts import bounds, permute, samples_of, take, weight
 
@@ -20,13 +20,13 @@ STEPS = 2  # the first allocates what stays
 class Fit:
     """What was chosen, and what it was chosen by.
 
-    parts: of each batch.  checkpointing: the model's own call was made.  certificate: of the gradient of parts.  peaks: what was
+    parts: of each batch.  checkpointing: how many layers are checkpointed, by the model's own call.  certificate: of the gradient of parts.  peaks: what was
     measured of whole batches, in bytes and seconds; [] on a CPU.  step(batch): goes forward and backward through a batch, part by
     part, and gives the loss of the whole batch, without a graph; gradients add up in .grad as those of one backward pass.
     """
 
     parts: int
-    checkpointing: bool
+    checkpointing: int
     certificate: Certificate
     peaks: list[Run] = field(default_factory=list)
     step: Callable[[Any], Any] = field(default=lambda _: None, repr=False)
@@ -56,7 +56,7 @@ def _measured(model: Any, step: Callable[[Any, Any], Any], batch: Any, trial: Tr
     model.zero_grad(set_to_none=True)
     gauge.begin()
     try:
-        with switched(model, trial.checkpointing):
+        with switched(model, trial.checkpointed):
             for _ in range(STEPS):
                 began = gauge.seconds()
                 _pass(model, step, take(batch, 0, trial.samples), trial.parts, way)
@@ -68,10 +68,10 @@ def _measured(model: Any, step: Callable[[Any, Any], Any], batch: Any, trial: Tr
     return Run(trial, True, *gauge.peak(), min(times))
 
 
-def _search(model: Any, step: Callable[[Any, Any], Any], batch: Any, proof: Certificate, may_checkpoint: bool, parts: int | None) -> Found:
+def _search(model: Any, step: Callable[[Any, Any], Any], batch: Any, proof: Certificate, sizes: Sequence[int], parts: int | None) -> Found:
     import torch
     samples = samples_of(batch) or 0
-    running = only(Trial(samples, parts)) if parts else search(samples, _gauge.gauge.limit_bytes or 0, bool(proof), may_checkpoint)
+    running = only(Trial(samples, parts)) if parts else search(samples, _gauge.gauge.limit_bytes or 0, bool(proof), sizes)
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices):
@@ -92,7 +92,7 @@ def fit(model: Any, loader: Iterable[Any], step: Callable[[Any, Any], Any], *, p
 
     model: a torch.nn.Module.  loader: gives batches (tensors, or mappings and lists of them) with samples in the first
     dimension; the first batch is measured, so give the longest.  step(model, batch): the loss, a scalar tensor with a graph; no
-    backward pass, no optimizer.  parts: so many, else the fewest that fit.  memory: bytes, or "15GiB", of the GPU (all of it).
+    backward pass, no optimizer.  parts: a number to use instead of the fewest that fit.  memory: bytes, or "15GiB", of the GPU (all of it).
     Weights, buffers and random generators are as before afterwards; gradients are cleared.  Peaks hold what an optimizer has
     already allocated: take a first step before, or leave room for its states.
 
@@ -120,13 +120,13 @@ def fit(model: Any, loader: Iterable[Any], step: Callable[[Any, Any], Any], *, p
     able = gpu and not parts and is_able(model) and is_bitwise(model, lambda: step(model, take(batch, 0, proof.samples)).backward())
     if (parts or 2) > 1 and not proof and not able:
         raise UnsupportedError("the gradient of the parts is not the gradient of the batch: the loss is not a mean over its samples (BatchNorm, in-batch negatives, a balancing loss)")
-    found = _search(model, step, batch, proof, able, parts) if gpu else Found(Run(Trial(samples, parts or 1), True))
+    found = _search(model, step, batch, proof, list(sizes(model).values()) if able else [], parts) if gpu else Found(Run(Trial(samples, parts or 1), True))
     if found.chosen is None:
         raise UnsupportedError(f"it fits in no number of parts that was tried: {', '.join(str(run.trial.parts) for run in found.runs) or 'not even two samples fit'}")
     trial, way = found.chosen.trial, proof.way or "samples"
-    if trial.checkpointing:
-        switch(model, True)
-    return Fit(trial.parts, trial.checkpointing, proof, found.runs, lambda batch: _pass(model, step, batch, trial.parts, way))
+    if trial.checkpointed:
+        switch(model, trial.checkpointed)
+    return Fit(trial.parts, sum(trial.checkpointed), proof, found.runs, lambda batch: _pass(model, step, batch, trial.parts, way))
 
 
 def _proof(model: Any, step: Callable[[Any, Any], Any], batch: Any, samples: int) -> Certificate:

@@ -16,7 +16,7 @@ from typing import Any, Generator, Iterator, NoReturn
 
 from . import _gauge, _ranks
 from ._accelerate import Loop
-from ._checkpointing import compare, is_able, is_bitwise, switched
+from ._checkpointing import compare, is_able, is_bitwise, sizes, switched, wanted
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
 from ._ladder import Found, Run, Trial, only, search, worst
@@ -203,7 +203,7 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, tri
     optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)  # accelerate's own skips steps while it accumulates
     _own_steps.append(True)
     try:
-        with switched(trainer.accelerator.unwrap_model(model), trial.checkpointing):
+        with switched(trainer.accelerator.unwrap_model(model), trial.checkpointed):
             for number in range(STEPS):
                 if number == 1:
                     gauge.reset()
@@ -231,13 +231,15 @@ def refuse_other_loops(module: Any, path: str) -> None:
 def _searched(answer: dict[str, Any], asked: dict[str, Any]) -> Generator[Trial, Run, Found]:
     """The setting that was asked for, or a search."""
     samples = answer["samples"]
-    if asked.get("parts") or asked.get("checkpointing"):
-        return only(Trial(samples, asked.get("parts") or 1, bool(asked.get("checkpointing"))))
-    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), answer["certificate"]["way"] is not None, bool(answer["checkpointing_bitwise"]))
+    layers = list(answer["checkpointing_layers"].values())
+    if asked.get("parts") or asked.get("checkpointed"):
+        return only(Trial(samples, asked.get("parts") or 1, wanted(asked.get("checkpointed"), layers)))
+    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), answer["certificate"]["way"] is not None, layers if answer["checkpointing_bitwise"] else ())
 
 
 def _kept(answer: dict[str, Any], found: Found) -> None:
     answer["runs"] = [run.json() for run in found.runs]
+    answer["estimated"] = [one.json() for one in found.estimates]
     answer["cost_ms_per_gib"] = found.costs
     answer["chosen"] = found.chosen.json() if found.chosen else None
 
@@ -263,8 +265,9 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
         if proof is None:
             finish(path, {**answer, "refused": "two samples in fp32 do not fit, so nothing is proven"})
         answer["certificate"] = shown(proof)
-        answer["checkpointing_bitwise"] = None  # it has no call for it, or made it
+        answer["checkpointing_bitwise"], answer["checkpointing_layers"] = None, {}  # it has no call for it, or made it
         if is_able(own):
+            answer["checkpointing_layers"] = sizes(own)
             few = take(inputs, 0, proof.samples)
             few_items = _items(trainer, few, items)
             answer["checkpointing_bitwise"] = all(_ranks.everyone(is_bitwise(own, lambda: step(trainer, _alone(model), few, few_items))))
@@ -343,7 +346,7 @@ def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Genera
     gauge = _gauge.gauge
     gauge.begin()
     times = []
-    with switched(model, trial.checkpointing):
+    with switched(model, trial.checkpointed):
         for number in range(STEPS):
             if number == 1:
                 gauge.reset()
@@ -410,9 +413,10 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
                     os.remove(path)
                 yield from own  # it evaluates with gradients on
                 return
-            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "checkpointing_bitwise": None,
+            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "checkpointing_bitwise": None, "checkpointing_layers": {},
                        "made_with": made_with(model, samples)}
             if is_able(model):
+                answer["checkpointing_layers"] = sizes(model)
                 answer["checkpointing_bitwise"] = yield from _bitwise(loop, model, take(batch, 0, count))
             if answer["gpu"]:
                 _own_steps.append(True)
