@@ -247,8 +247,7 @@ static void tell_unrelated(struct telling *t)
 
 	if (t->out->unrelated && (plan[COMPARED_A] || plan[COMPARED_B]))
 		say(t,
-		    "%s a plan, which has modules where a recording has lines of Python: what is "
-		    "compared is how many tensors of each size and kind there are.",
+		    "%s a plan, which has modules where a recording has lines of Python: only the numbers of tensors of each size and kind are compared.",
 		    plan[COMPARED_A] && plan[COMPARED_B] ? "Both are"
 		    : plan[COMPARED_A]                   ? "A is"
 							 : "B is");
@@ -266,7 +265,7 @@ static void tell_no_stacks(struct telling *t)
 	int a = t->d->hidden->recording[COMPARED_A]->snapshot->has_frames;
 	int b = t->d->hidden->recording[COMPARED_B]->snapshot->has_frames;
 
-	say(t, "%s no stacks: whose memory it is cannot be compared, only sizes of allocations.",
+	say(t, "%s no stacks: owners cannot be compared, only sizes of allocations.",
 	    a   ? "B's recording has"
 	    : b ? "A's recording has"
 		: "The recordings have");

@@ -450,7 +450,7 @@ static void put_help(struct text *t)
 {
 	text_puts(t, "\n  arrows, j k     choose a job\n"
 		     "  Enter, d        the job with its processes, and back\n"
-		     "  e               all that is said of it\n"
+		     "  e               all the evidence\n"
 		     "  s               sort: process, memory, use, state\n"
 		     "  r               ask the job for a recording (a job under plimsoll record)\n"
 		     "  T               end the job (SIGTERM), after a question\n"
@@ -460,7 +460,7 @@ static void put_help(struct text *t)
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2,
 		  "busy is the share of time with any kernel at all; SM is the share of the GPU's "
-		  "multiprocessors that work, which only Hopper and later tell.");
+		  "multiprocessors that work, which only Hopper and later report.");
 }
 
 /* ---- which job ---- */

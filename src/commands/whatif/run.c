@@ -300,7 +300,7 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 	if (!w->self_check.exact)
 		*why = arena_text(
 			arena, err,
-			"the model does not give this recording back: it differs from event %llu "
+			"the model does not reproduce this recording: it differs from event %llu "
 			"on, so "
 			"the runs show what PyTorch's rules would do, not what this job did",
 			(unsigned long long)w->self_check.diverged_at);
@@ -326,8 +326,7 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 		 w->death->needed_bytes > limit)
 		*why = arena_text(
 			arena, err,
-			"no allocator setting can help: with what the step had still to "
-			"allocate where the recording ends (%s) it needs %s, and the limit is "
+			"no allocator setting can help: with the memory that the step had still to allocate when the recording ends (%s) it needs %s, and the limit is "
 			"%s; a run that survives the recorded part dies later",
 			text_size(a, w->death->still_to_come_bytes),
 			text_size(b, w->death->needed_bytes), text_size(c, limit));
@@ -548,8 +547,7 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 			  "allocated next is not known");
 	if (refuses_workspaces(w))
 		lines_add(&l,
-			  "where a convolution's workspace is refused cuDNN takes another "
-			  "algorithm, slower and with less: such runs are marked with a question "
+			  "if a convolution's workspace is refused, cuDNN takes a slower algorithm that needs less: such runs are marked with a question "
 			  "mark");
 	if (w->hidden->search.not_tried)
 		lines_add(&l, "%zu settings were not tried: the time for the search was over",

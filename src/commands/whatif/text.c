@@ -74,7 +74,7 @@ static void leak(struct text *t, const struct plim_whatif *w)
 	text_plain(t);
 	if (whatif_leaks_to_death(w))
 		snprintf(fill, sizeof(fill),
-			 "; %s are full after %s to %s more %s%s, if it goes on so",
+			 "; %s are full after %s to %s more %s%s, if this continues",
 			 text_size(a, l->fill->limit_bytes),
 			 text_number(b, l->fill->repetitions.low),
 			 text_number(c, l->fill->repetitions.high), l->period, many);
@@ -333,8 +333,7 @@ static void foot(struct text *t, const struct plim_whatif *w)
 
 	text_puts(t, "\n");
 	text_wrap(t, 0, 2,
-		  "Floor: %s is asked for at once%s, before rounding; an allocator that knew the "
-		  "future could do with %s",
+		  "Floor: %s is asked for at once%s, before rounding; a perfect allocator would need %s",
 		  text_size(a, w->floor.requested_peak_bytes),
 		  p->death == TRACE_NONE ? "" : " with the request that failed",
 		  text_size(b, w->floor.packed_peak_bytes));
